@@ -1,0 +1,54 @@
+// The graph behind poplar::Graph, and what PopLibs functions use to add operations to a program.
+#ifndef JAX_IPU_CORE_GRAPH_IMPL_H_
+#define JAX_IPU_CORE_GRAPH_IMPL_H_
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "pjrt_plugin/ipu_model/core/mapping.h"
+#include "pjrt_plugin/ipu_model/core/operation.h"
+#include "poplar/Graph.hpp"
+
+namespace ipu_model {
+
+struct Variable {
+  DType type = DType::kF32;
+  std::int64_t num_elements = 0;
+  Shape shape;  // as created, row-major
+  std::string name;
+  Mapping mapping;
+  std::shared_ptr<const std::vector<unsigned char>> constant;  // null for variables
+};
+
+class GraphImpl {
+ public:
+  explicit GraphImpl(const poplar::Target& target) : target(target) {}
+
+  VariableId AddVariable(DType type, const Shape& shape, const std::string& name, Mapping mapping = {});
+  // The whole variable as a tensor of the shape it was created with.
+  poplar::Tensor TensorOf(VariableId id) const;
+
+  poplar::Target target;
+  std::vector<Variable> variables;
+  std::vector<poplar::program::Program> functions;
+};
+
+// The tensor as one strided view. When it is none (concatenation, reshape across strides), adds a Copy into a
+// new, linearly mapped variable to `prog`: a rearrangement, on the device as well.
+View StridedView(poplar::Graph& graph, const poplar::Tensor& tensor, poplar::program::Sequence& prog,
+                 const poplar::DebugContext& debug_context);
+
+// Adds `operation` (inputs and outputs set) to `prog`.
+void AddOperation(poplar::program::Sequence& prog, std::unique_ptr<Operation> operation);
+
+// A new variable with a ready mapping, as a tensor.
+poplar::Tensor NewTensor(poplar::Graph& graph, DType type, const Shape& shape, Mapping mapping,
+                         const std::string& name);
+// Linear mapping by poputil::mapTensorLinearly's rule for this many elements.
+Mapping LinearMapping(const poplar::Target& target, DType type, std::int64_t num_elements);
+
+}  // namespace ipu_model
+
+#endif  // JAX_IPU_CORE_GRAPH_IMPL_H_

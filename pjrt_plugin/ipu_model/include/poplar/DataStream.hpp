@@ -1,0 +1,32 @@
+// A named FIFO between host and device.
+#ifndef POPLAR_DATASTREAM_HPP
+#define POPLAR_DATASTREAM_HPP
+
+#include <cstddef>
+#include <string>
+#include <utility>
+
+#include "poplar/Type.hpp"
+
+namespace poplar {
+
+class DataStream {
+ public:
+  DataStream() = default;
+  DataStream(std::string handle, Type type, std::size_t elements, bool hostToDevice)
+      : handle_(std::move(handle)), type_(type), elements_(elements), host_to_device_(hostToDevice) {}
+  const std::string& handle() const { return handle_; }
+  Type elementType() const { return type_; }
+  std::size_t numElements() const { return elements_; }
+  bool hostToDevice() const { return host_to_device_; }
+
+ private:
+  std::string handle_;
+  Type type_;
+  std::size_t elements_ = 0;
+  bool host_to_device_ = true;
+};
+
+}  // namespace poplar
+
+#endif  // POPLAR_DATASTREAM_HPP

@@ -1,0 +1,66 @@
+// The graph: variables, constants, their tile mapping, and the streams that connect it to the host.
+#ifndef POPLAR_GRAPH_HPP
+#define POPLAR_GRAPH_HPP
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "poplar/DataStream.hpp"
+#include "poplar/DebugContext.hpp"
+#include "poplar/Interval.hpp"
+#include "poplar/Program.hpp"
+#include "poplar/Target.hpp"
+#include "poplar/Tensor.hpp"
+
+namespace ipu_model {
+class GraphImpl;  // core/graph_impl.h
+}
+
+namespace poplar {
+
+class Graph {
+ public:
+  using TileToTensorMapping = std::vector<std::vector<Interval>>;
+
+  explicit Graph(const Target& target);
+  Graph(Graph&&) noexcept;
+  Graph& operator=(Graph&&) noexcept;
+  ~Graph();
+
+  const Target& getTarget() const;
+
+  Tensor addVariable(const Type& type, const std::vector<std::size_t>& shape,
+                     const DebugContext& debugContext = {});
+  // `values` are the elements in row-major order, in host representation.
+  Tensor addConstant(const Type& type, const std::vector<std::size_t>& shape, const void* values,
+                     const DebugContext& debugContext = {});
+  template <typename T>
+  Tensor addConstant(const Type& type, const std::vector<std::size_t>& shape, const T* values,
+                     const DebugContext& debugContext = {}) {
+    return addConstant(type, shape, static_cast<const void*>(values), debugContext);
+  }
+  // New variable of the same shape, with the same tile mapping.
+  Tensor clone(const Tensor& tensor, const DebugContext& debugContext = {});
+  Tensor clone(const Type& type, const Tensor& tensor, const DebugContext& debugContext = {});
+
+  void setTileMapping(const Tensor& tensor, unsigned tile);
+  void setTileMapping(const Tensor& tensor, const TileToTensorMapping& mapping);
+  TileToTensorMapping getTileMapping(const Tensor& tensor) const;
+
+  DataStream addHostToDeviceFIFO(const std::string& handle, const Type& type, std::size_t elements);
+  DataStream addDeviceToHostFIFO(const std::string& handle, const Type& type, std::size_t elements);
+
+  Function addFunction(const program::Program& program);
+
+  ipu_model::GraphImpl& impl() const { return *impl_; }
+
+ private:
+  std::unique_ptr<ipu_model::GraphImpl> impl_;
+};
+
+}  // namespace poplar
+
+#endif  // POPLAR_GRAPH_HPP

@@ -1,0 +1,113 @@
+// Programs: control flow, copies and operations. Handles are cheap to copy and share their node.
+#ifndef POPLAR_PROGRAM_HPP
+#define POPLAR_PROGRAM_HPP
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "poplar/DataStream.hpp"
+#include "poplar/DebugContext.hpp"
+#include "poplar/Tensor.hpp"
+
+namespace ipu_model {
+struct ProgramNode;  // core/program_node.h
+}
+
+namespace poplar {
+
+class Function {
+ public:
+  Function() = default;
+  explicit Function(unsigned id) : id_(id) {}
+  unsigned id() const { return id_; }
+
+ private:
+  unsigned id_ = 0;
+};
+
+namespace program {
+
+class Program {
+ public:
+  Program();  // does nothing
+  const std::shared_ptr<ipu_model::ProgramNode>& node() const { return node_; }
+
+ protected:
+  explicit Program(std::shared_ptr<ipu_model::ProgramNode> node) : node_(std::move(node)) {}
+  std::shared_ptr<ipu_model::ProgramNode> node_;
+};
+
+class Sequence : public Program {
+ public:
+  explicit Sequence(const DebugContext& debugContext = {});
+  explicit Sequence(const std::vector<Program>& programs, const DebugContext& debugContext = {});
+  void add(const Program& program);
+};
+
+class Copy : public Program {
+ public:
+  Copy(const Tensor& src, const Tensor& dst, bool dontOutline = false, const DebugContext& debugContext = {});
+  Copy(const DataStream& stream, const Tensor& dst, bool optimiseMemory = false,
+       const DebugContext& debugContext = {});
+  Copy(const Tensor& src, const DataStream& stream, bool optimiseMemory = false,
+       const DebugContext& debugContext = {});
+};
+
+class Repeat : public Program {
+ public:
+  Repeat(unsigned count, const Program& body, const DebugContext& debugContext = {});
+};
+
+class RepeatWhileTrue : public Program {
+ public:
+  RepeatWhileTrue(const Program& cond, const Tensor& predicate, const Program& body,
+                  const DebugContext& debugContext = {});
+};
+
+class RepeatWhileFalse : public Program {
+ public:
+  RepeatWhileFalse(const Program& cond, const Tensor& predicate, const Program& body,
+                   const DebugContext& debugContext = {});
+};
+
+class If : public Program {
+ public:
+  If(const Tensor& predicate, const Program& trueBody, const Program& falseBody,
+     const DebugContext& debugContext = {});
+};
+
+class Switch : public Program {
+ public:
+  Switch(const Tensor& control, const std::vector<std::pair<std::int32_t, Program>>& cases,
+         const Program& defaultCase, const DebugContext& debugContext = {});
+};
+
+class Call : public Program {
+ public:
+  explicit Call(const Function& function, const DebugContext& debugContext = {});
+};
+
+class WriteUndef : public Program {
+ public:
+  explicit WriteUndef(const Tensor& tensor, const DebugContext& debugContext = {});
+};
+
+class PrintTensor : public Program {
+ public:
+  explicit PrintTensor(const Tensor& tensor, const DebugContext& debugContext = {});
+  PrintTensor(const std::string& title, const Tensor& tensor, const DebugContext& debugContext = {});
+};
+
+class AbortOnCondition : public Program {
+ public:
+  AbortOnCondition(const Tensor& predicate, const std::string& message,
+                   const DebugContext& debugContext = {});
+};
+
+}  // namespace program
+}  // namespace poplar
+
+#endif  // POPLAR_PROGRAM_HPP

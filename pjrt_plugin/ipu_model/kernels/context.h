@@ -1,0 +1,89 @@
+// What a kernel may use while it runs: the process's one thread pool and scratch memory that is reused.
+#ifndef JAX_IPU_KERNELS_CONTEXT_H_
+#define JAX_IPU_KERNELS_CONTEXT_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+namespace ipu_model {
+
+// A pointer to a callable, without allocation.
+class TaskRef {
+ public:
+  template <typename F>
+  TaskRef(F& f) : object_(&f), call_([](void* o, int worker) { (*static_cast<F*>(o))(worker); }) {}  // NOLINT
+  void operator()(int worker) const { call_(object_, worker); }
+
+ private:
+  void* object_;
+  void (*call_)(void*, int);
+};
+
+// One pool per process, sized to the machine. Workers spin about 65 us after a job, then sleep on a futex.
+class ThreadPool {
+ public:
+  static ThreadPool& Global();
+  virtual ~ThreadPool() = default;
+  // Workers including the caller.
+  virtual int size() const = 0;
+  // Calls task(worker) once for each worker in [0, workers), worker 0 on the caller; returns when all are
+  // done. workers <= size(). When the pool is busy with another caller's job, runs all of them on the caller.
+  virtual void Run(int workers, TaskRef task) = 0;
+};
+
+// Splits [0, n) over workers in blocks that are multiples of `grain`; f(begin, end).
+template <typename F>
+void ParallelFor(ThreadPool& pool, std::int64_t n, std::int64_t grain, F&& f) {
+  const std::int64_t grains = (n + grain - 1) / grain;
+  const int workers = static_cast<int>(grains < pool.size() ? grains : pool.size());
+  if (workers <= 1) {
+    if (n > 0) f(std::int64_t{0}, n);
+    return;
+  }
+  auto task = [&](int w) {
+    const std::int64_t b = grains * w / workers * grain, e = grains * (w + 1) / workers * grain;
+    if (b < n) f(b, e < n ? e : n);
+  };
+  pool.Run(workers, TaskRef(task));
+}
+
+// Bump allocator: grows to the largest use once, then never allocates again. One per engine; not thread safe
+// (allocate on the caller, then share the pointers with the workers).
+class Scratch {
+ public:
+  // 64-byte aligned, uninitialised, valid until Reset.
+  void* Allocate(std::size_t bytes);
+  template <typename T>
+  T* Allocate(std::size_t n) {
+    return static_cast<T*>(Allocate(n * sizeof(T)));
+  }
+  void Reset();
+
+ private:
+  std::vector<std::unique_ptr<unsigned char[]>> blocks_;
+  std::size_t capacity_ = 0, used_ = 0, peak_ = 0;
+};
+
+struct HostContext {
+  ThreadPool& pool;
+  Scratch& scratch;
+};
+
+// Sets flush-to-zero and denormals-are-zero for its lifetime, as XLA:CPU runs.
+class FlushDenormals {
+ public:
+  FlushDenormals();
+  ~FlushDenormals();
+  FlushDenormals(const FlushDenormals&) = delete;
+  FlushDenormals& operator=(const FlushDenormals&) = delete;
+
+ private:
+  unsigned saved_;
+};
+
+}  // namespace ipu_model
+
+#endif  // JAX_IPU_KERNELS_CONTEXT_H_

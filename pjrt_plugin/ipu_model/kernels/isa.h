@@ -1,0 +1,17 @@
+// Which instruction set the kernels use on this machine, decided once.
+#ifndef JAX_IPU_KERNELS_ISA_H_
+#define JAX_IPU_KERNELS_ISA_H_
+
+namespace ipu_model {
+
+// AVX-512 F/BW/CD/DQ/VL (x86-64-v4). Otherwise AVX2 and FMA (x86-64-v3), which the plugin requires.
+inline bool HasAvx512() {
+  static const bool has = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                          __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
+                          __builtin_cpu_supports("avx512vl");
+  return has;
+}
+
+}  // namespace ipu_model
+
+#endif  // JAX_IPU_KERNELS_ISA_H_

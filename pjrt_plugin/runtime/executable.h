@@ -1,0 +1,150 @@
+// A compiled program as plain data: what the compiler returns, PJRT runs, and the cache stores. Holds no
+// Python reference.
+#ifndef JAX_IPU_RUNTIME_EXECUTABLE_H_
+#define JAX_IPU_RUNTIME_EXECUTABLE_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "pjrt_plugin/ipu_model/kernels/dtype.h"
+
+namespace jax_ipu {
+
+using ipu_model::DType;
+
+struct TensorSpec {
+  DType type = DType::kF32;
+  std::vector<std::int64_t> shape;
+  std::size_t bytes() const {
+    std::size_t n = ipu_model::SizeOf(type);
+    for (std::int64_t d : shape) n *= static_cast<std::size_t>(d);
+    return n;
+  }
+};
+
+// How the runtime moves one argument or result.
+//  - streamed input i:  main reads stream "in<i>"
+//  - resident input i (donated and aliased to output j): lives in SRAM between calls; program write_program
+//  copies stream
+//    "state<i>" host to device, read_program copies it back to stream "state<i>.out". Main neither reads nor
+//    writes streams for it.
+//  - streamed output j: main writes stream "out<j>"
+//  - pass-through output (returned input, not donated): no stream, shares the input's buffer when
+//  alias_of_argument >= 0
+struct InputSpec {
+  TensorSpec tensor;
+  bool donated = false;     // the caller gives the buffer up (aliased or not)
+  int aliased_output = -1;  // output that shares its SRAM; -1: streamed
+  bool unchanged = false;   // aliased output is the argument itself
+  bool used = true;         // false: not even streamed
+  int write_program = -1, read_program = -1;
+};
+
+struct OutputSpec {
+  TensorSpec tensor;
+  int aliased_input = -1;    // resident with that input
+  int forwarded_input = -1;  // is that (non-resident) input, unchanged: 0 bytes
+};
+
+struct CostReport {
+  double flops = 0, bytes_accessed = 0, transcendentals = 0;
+  std::uint64_t cycles = 0;  // per call of main; loops with unknown trip count are counted once per body run
+  std::uint64_t compute_cycles = 0, exchange_cycles = 0, sync_cycles = 0;
+  std::uint64_t exchange_bytes = 0;  // between tiles, per call
+  double clock_hz = 0;
+  double host_nanoseconds =
+      0;  // rough estimate of the fast engine's run time, to choose inline or queued execution
+};
+
+struct MemoryReport {
+  std::uint64_t total_bytes = 0, max_tile_bytes = 0, limit_tile_bytes = 0;
+  unsigned max_tile = 0, num_tiles = 0;
+  std::uint64_t argument_bytes = 0, output_bytes = 0, alias_bytes = 0, temp_bytes = 0, code_bytes = 0,
+                constant_bytes = 0, exchange_buffer_bytes = 0, vertex_bytes = 0;
+};
+
+struct Executable {
+  std::string name;
+  std::string fingerprint;
+  std::string target;  // architecture and tiles it was compiled for, e.g. "ipu2:1472"
+  int num_replicas = 1, num_partitions = 1;
+  std::vector<InputSpec> inputs;
+  std::vector<OutputSpec> outputs;
+  std::string poplar_executable;  // poplar::Executable::serialize
+  int main_program = 0;
+  std::string
+      mlir;  // optimised program as StableHLO text (PJRT "mlir" format), with output sharding attributes
+  CostReport cost;
+  MemoryReport memory;
+
+  std::string Serialize() const;                            // versioned header, then the fields
+  static Executable Deserialize(const std::string& bytes);  // throws Error(kInvalidArgument) with the reason
+};
+
+// absl/PJRT status codes.
+enum class Code : int {
+  kCancelled = 1,
+  kUnknown = 2,
+  kInvalidArgument = 3,
+  kDeadlineExceeded = 4,
+  kNotFound = 5,
+  kAlreadyExists = 6,
+  kPermissionDenied = 7,
+  kResourceExhausted = 8,
+  kFailedPrecondition = 9,
+  kAborted = 10,
+  kOutOfRange = 11,
+  kUnimplemented = 12,
+  kInternal = 13,
+  kUnavailable = 14,
+  kDataLoss = 15,
+  kUnauthenticated = 16
+};
+
+class Error : public std::runtime_error {
+ public:
+  Error(Code code, const std::string& message) : std::runtime_error(message), code(code) {}
+  Code code;
+};
+
+// What PJRT hands to the compiler. `options` is a serialised xla.CompileOptionsProto.
+struct CompileRequest {
+  std::string program, format, options, target;
+};
+// Set once by the binding layer (it calls Python); throws Error. Called without the GIL, on any thread.
+using Compiler = std::function<std::shared_ptr<const Executable>(const CompileRequest&)>;
+
+// The process's one registry: the compiler, and the device configuration that the client reads when it is
+// created.
+struct DeviceConfig {
+  std::string version = "ipu2";  // ipu1, ipu2, ipu21, bow
+  unsigned num_tiles = 0;        // 0: all tiles of the architecture
+  std::vector<int> device_ids = {0};
+  std::string execution = "fast";  // fast, tile
+  bool use_model = true;
+};
+class Registry {
+ public:
+  static Registry& Get();
+  virtual ~Registry() = default;
+  virtual void SetCompiler(Compiler compiler) = 0;
+  virtual Compiler GetCompiler() const = 0;
+  virtual void SetDeviceConfig(DeviceConfig config) = 0;
+  virtual DeviceConfig GetDeviceConfig() const = 0;
+};
+
+// Totals since start; read by jax_ipu.counters(device).
+struct Counters {
+  std::uint64_t h2d_bytes = 0, d2h_bytes = 0, engine_loads = 0, runs = 0, cycles = 0;
+};
+// Throws Error(kNotFound) when no client has been created or it has no such device.
+Counters ReadCounters(int device_id);
+
+}  // namespace jax_ipu
+
+#endif  // JAX_IPU_RUNTIME_EXECUTABLE_H_
