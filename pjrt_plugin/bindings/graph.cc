@@ -1,0 +1,239 @@
+// Python: Target, Graph, Tensor, DataStream, Function and Sequence, the part of Poplar that the compiler
+// uses.
+#include <algorithm>
+#include <stdexcept>
+#include <unordered_map>
+
+#include "pjrt_plugin/bindings/bindings.h"
+#include "pjrt_plugin/ipu_model/core/graph_impl.h"
+#include "poplar/Target.hpp"
+
+namespace jax_ipu::bindings {
+
+namespace program = poplar::program;
+using poplar::Graph;
+using poplar::Tensor;
+using program::Sequence;
+using Shape = std::vector<std::size_t>;
+
+poplar::Type TypeNamed(const std::string& name) {
+  static const std::unordered_map<std::string, ipu_model::DType> table = [] {
+    std::unordered_map<std::string, ipu_model::DType> types;
+    for (int i = 0; i < static_cast<int>(ipu_model::DType::kCount); ++i)
+      types.emplace(ipu_model::NameOf(static_cast<ipu_model::DType>(i)), static_cast<ipu_model::DType>(i));
+    return types;
+  }();
+  const auto found = table.find(name);
+  if (found == table.end()) throw std::invalid_argument("unknown element type '" + name + "'");
+  return poplar::Type(found->second);
+}
+
+namespace {
+
+Tensor AddConstant(Graph& graph, const std::string& dtype, const Shape& shape, const nb::bytes& data,
+                   const std::string& name) {
+  const poplar::Type type = TypeNamed(dtype);
+  std::size_t bytes = ipu_model::SizeOf(type.id());
+  for (std::size_t d : shape) bytes *= d;
+  if (bytes != data.size())
+    throw std::invalid_argument("constant '" + name + "' needs " + std::to_string(bytes) + " bytes, got " +
+                                std::to_string(data.size()));
+  return graph.addConstant(type, shape, static_cast<const void*>(data.c_str()), name);
+}
+
+void MapLinearly(Graph& graph, const Tensor& tensor) {
+  const ipu_model::Mapping mapping = ipu_model::LinearMapping(
+      graph.getTarget(), tensor.elementType().id(), static_cast<std::int64_t>(tensor.numElements()));
+  const auto& pieces = tensor.pieces();
+  auto& variables = graph.impl().variables;
+  // A whole variable keeps the mapping in closed form; anything else is written out.
+  if (pieces.size() == 1 && tensor.isContiguous() && pieces[0].offset == 0 &&
+      variables[pieces[0].variable].num_elements == pieces[0].num_elements()) {
+    variables[pieces[0].variable].mapping = mapping;
+    return;
+  }
+  Graph::TileToTensorMapping tiles(graph.getTarget().getNumTiles());
+  mapping.ForEachRun(0, static_cast<std::int64_t>(tensor.numElements()),
+                     [&](std::int64_t begin, std::int64_t end, unsigned tile) {
+                       tiles[tile].emplace_back(static_cast<std::size_t>(begin),
+                                                static_cast<std::size_t>(end));
+                     });
+  graph.setTileMapping(tensor, tiles);
+}
+
+std::vector<std::vector<std::pair<std::size_t, std::size_t>>> GetTileMapping(Graph& graph,
+                                                                             const Tensor& tensor) {
+  std::vector<std::vector<std::pair<std::size_t, std::size_t>>> result;
+  for (const auto& intervals : graph.getTileMapping(tensor)) {
+    auto& tile = result.emplace_back();
+    for (const poplar::Interval& interval : intervals) tile.emplace_back(interval.begin(), interval.end());
+  }
+  return result;
+}
+
+void BindTarget(nb::module_& module) {
+  using poplar::Target;
+  nb::class_<Target>(module, "Target")
+      .def(
+          "__init__",
+          [](Target* self, const std::string& version, unsigned num_tiles) {
+            new (self) Target(num_tiles == 0 ? Target::createIPUTarget(1, version)
+                                             : Target::createIPUTarget(1, num_tiles, version));
+          },
+          nb::arg("version"), nb::arg("num_tiles") = 0)
+      .def_prop_ro("num_tiles", &Target::getNumTiles)
+      .def_prop_ro("bytes_per_tile", &Target::getBytesPerTile)
+      .def_prop_ro("num_worker_contexts", &Target::getNumWorkerContexts)
+      .def_prop_ro("tile_clock_frequency", &Target::getTileClockFrequency)
+      .def_prop_ro("version", [](const Target& target) { return std::string(target.getTargetArchString()); });
+}
+
+void BindTensor(nb::module_& module) {
+  nb::class_<Tensor>(module, "Tensor")
+      .def_prop_ro("shape", [](const Tensor& t) { return nb::tuple(nb::cast(t.shape())); })
+      .def_prop_ro("dtype", [](const Tensor& t) { return t.elementType().toString(); })
+      .def_prop_ro("num_elements", &Tensor::numElements)
+      .def_prop_ro("is_strided",
+                   [](const Tensor& t) {
+                     ipu_model::View view;
+                     return t.asView(&view);
+                   })
+      .def(
+          "slice",
+          [](const Tensor& t, const Shape& begins, const Shape& ends) { return t.slice(begins, ends); },
+          nb::arg("begins"), nb::arg("ends"))
+      .def("sub_sample", &Tensor::subSample, nb::arg("stride"), nb::arg("dim"))
+      .def("reverse", &Tensor::reverse, nb::arg("dim"))
+      .def("reshape", &Tensor::reshape, nb::arg("shape"))
+      .def("dim_shuffle", &Tensor::dimShuffle, nb::arg("permutation"))
+      .def("broadcast", &Tensor::broadcast, nb::arg("n"), nb::arg("dim"))
+      .def("expand", &Tensor::expand, nb::arg("dims"))
+      .def(
+          "reinterpret",
+          [](const Tensor& t, const std::string& dtype) { return t.reinterpret(TypeNamed(dtype)); },
+          nb::arg("dtype"));
+  module.def(
+      "concat", [](const std::vector<Tensor>& tensors, unsigned dim) { return poplar::concat(tensors, dim); },
+      nb::arg("tensors"), nb::arg("dim"));
+}
+
+void BindSequence(nb::module_& module) {
+  nb::class_<Sequence>(module, "Sequence")
+      .def(
+          "__init__", [](Sequence* self, const std::string& name) { new (self) Sequence(name); },
+          nb::arg("name") = "")
+      .def(
+          "add", [](Sequence& self, const Sequence& other) { self.add(other); }, nb::arg("sequence"))
+      .def(
+          "copy",
+          [](Sequence& self, const Tensor& src, const Tensor& dst, const std::string& name) {
+            self.add(program::Copy(src, dst, false, name));
+          },
+          nb::arg("src"), nb::arg("dst"), nb::arg("name"))
+      .def(
+          "stream_in",
+          [](Sequence& self, const poplar::DataStream& stream, const Tensor& dst, const std::string& name) {
+            self.add(program::Copy(stream, dst, false, name));
+          },
+          nb::arg("stream"), nb::arg("dst"), nb::arg("name"))
+      .def(
+          "stream_out",
+          [](Sequence& self, const Tensor& src, const poplar::DataStream& stream, const std::string& name) {
+            self.add(program::Copy(src, stream, false, name));
+          },
+          nb::arg("src"), nb::arg("stream"), nb::arg("name"))
+      .def(
+          "repeat",
+          [](Sequence& self, unsigned count, const Sequence& body) {
+            self.add(program::Repeat(count, body));
+          },
+          nb::arg("count"), nb::arg("body"))
+      .def(
+          "repeat_while_true",
+          [](Sequence& self, const Sequence& cond, const Tensor& predicate, const Sequence& body) {
+            self.add(program::RepeatWhileTrue(cond, predicate, body));
+          },
+          nb::arg("cond"), nb::arg("predicate"), nb::arg("body"))
+      .def(
+          "if_",
+          [](Sequence& self, const Tensor& predicate, const Sequence& on_true, const Sequence& on_false) {
+            self.add(program::If(predicate, on_true, on_false));
+          },
+          nb::arg("predicate"), nb::arg("true_sequence"), nb::arg("false_sequence"))
+      .def(
+          "switch",
+          [](Sequence& self, const Tensor& control,
+             const std::vector<std::pair<std::int32_t, Sequence>>& cases, const Sequence& default_case) {
+            std::vector<std::pair<std::int32_t, program::Program>> programs(cases.begin(), cases.end());
+            self.add(program::Switch(control, programs, default_case));
+          },
+          nb::arg("control"), nb::arg("cases"), nb::arg("default_case"))
+      .def(
+          "call", [](Sequence& self, const poplar::Function& function) { self.add(program::Call(function)); },
+          nb::arg("function"))
+      .def(
+          "write_undef", [](Sequence& self, const Tensor& t) { self.add(program::WriteUndef(t)); },
+          nb::arg("tensor"))
+      .def(
+          "print_tensor",
+          [](Sequence& self, const std::string& title, const Tensor& t) {
+            self.add(program::PrintTensor(title, t));
+          },
+          nb::arg("title"), nb::arg("tensor"));
+}
+
+}  // namespace
+
+void BindGraph(nb::module_& module) {
+  BindTarget(module);
+  BindTensor(module);
+  nb::class_<poplar::DataStream>(module, "DataStream").def_prop_ro("handle", [](const poplar::DataStream& s) {
+    return s.handle();
+  });
+  nb::class_<poplar::Function>(module, "Function");
+  BindSequence(module);
+  nb::class_<Graph>(module, "Graph")
+      .def(nb::init<const poplar::Target&>(), nb::arg("target"))
+      .def(
+          "add_variable",
+          [](Graph& graph, const std::string& dtype, const Shape& shape, const std::string& name) {
+            return graph.addVariable(TypeNamed(dtype), shape, name);
+          },
+          nb::arg("dtype"), nb::arg("shape"), nb::arg("name"))
+      .def("add_constant", &AddConstant, nb::arg("dtype"), nb::arg("shape"), nb::arg("data"), nb::arg("name"))
+      .def(
+          "clone",
+          [](Graph& graph, const Tensor& tensor, const std::string& name) {
+            return graph.clone(tensor, name);
+          },
+          nb::arg("tensor"), nb::arg("name"))
+      .def(
+          "clone_as",
+          [](Graph& graph, const std::string& dtype, const Tensor& tensor, const std::string& name) {
+            return graph.clone(TypeNamed(dtype), tensor, name);
+          },
+          nb::arg("dtype"), nb::arg("tensor"), nb::arg("name"))
+      .def(
+          "set_tile_mapping",
+          [](Graph& graph, const Tensor& tensor, unsigned tile) { graph.setTileMapping(tensor, tile); },
+          nb::arg("tensor"), nb::arg("tile"))
+      .def("get_tile_mapping", &GetTileMapping, nb::arg("tensor"))
+      .def("map_linearly", &MapLinearly, nb::arg("tensor"))
+      .def(
+          "add_host_to_device_fifo",
+          [](Graph& graph, const std::string& name, const std::string& dtype, std::size_t n) {
+            return graph.addHostToDeviceFIFO(name, TypeNamed(dtype), n);
+          },
+          nb::arg("name"), nb::arg("dtype"), nb::arg("num_elements"))
+      .def(
+          "add_device_to_host_fifo",
+          [](Graph& graph, const std::string& name, const std::string& dtype, std::size_t n) {
+            return graph.addDeviceToHostFIFO(name, TypeNamed(dtype), n);
+          },
+          nb::arg("name"), nb::arg("dtype"), nb::arg("num_elements"))
+      .def(
+          "add_function", [](Graph& graph, const Sequence& body) { return graph.addFunction(body); },
+          nb::arg("sequence"));
+}
+
+}  // namespace jax_ipu::bindings

@@ -1,0 +1,48 @@
+// The Python extension module jax_ipu._ipu. The same library is the PJRT plugin (pjrt/api.cc exports
+// GetPjrtApi).
+#include <exception>
+#include <stdexcept>
+
+#include "pjrt_plugin/bindings/bindings.h"
+#include "pjrt_plugin/runtime/executable.h"
+
+namespace jax_ipu::bindings {
+namespace {
+
+// _ipu.Error(message) with attribute `code`, the PJRT status.
+void RaiseError(PyObject* type, const Error& error) {
+  nb::object exception = nb::borrow(type)(nb::str(error.what()));
+  exception.attr("code") = static_cast<int>(error.code);
+  PyErr_SetObject(type, exception.ptr());
+}
+
+void BindError(nb::module_& module) {
+  PyObject* type = PyErr_NewExceptionWithDoc(
+      "jax_ipu._ipu.Error", "An error with the PJRT status code `code`.", PyExc_RuntimeError, nullptr);
+  module.attr("Error") = nb::steal(type);
+  nb::register_exception_translator(
+      [](const std::exception_ptr& pointer, void* payload) {
+        try {
+          std::rethrow_exception(pointer);
+        } catch (const Error& error) {
+          RaiseError(static_cast<PyObject*>(payload), error);
+        }
+      },
+      type);
+}
+
+}  // namespace
+}  // namespace jax_ipu::bindings
+
+NB_MODULE(_ipu, module) {
+  // The compiler callback is released by nobody: PJRT may call it until the process ends.
+  nanobind::set_leak_warnings(false);
+  jax_ipu::bindings::BindError(module);
+  jax_ipu::bindings::BindGraph(module);
+  jax_ipu::bindings::BindExpression(module);
+  jax_ipu::bindings::BindCompile(module);
+  jax_ipu::bindings::BindElementwise(module);
+  jax_ipu::bindings::BindMatMul(module);
+  jax_ipu::bindings::BindConvolution(module);
+  jax_ipu::bindings::BindData(module);
+}
