@@ -1,0 +1,17 @@
+// The one table from operation kind to its reader.
+#include <map>
+#include <string>
+
+#include "pjrt_plugin/ipu_model/core/operation.h"
+#include "pjrt_plugin/ipu_model/operations/readers.h"
+
+namespace ipu_model {
+
+const std::map<std::string, OperationReader, std::less<>>& OperationRegistry() {
+  static const std::map<std::string, OperationReader, std::less<>> registry = {
+      {"poplar::copy", ReadCopy},
+  };
+  return registry;
+}
+
+}  // namespace ipu_model
