@@ -1,0 +1,139 @@
+"""Configuration of the ``ipu`` platform: environment variables and the same options as attributes.
+
+Every option is read when JAX creates its backends (at the first ``jax.devices()``, ``jit`` call, ...). An attribute that
+was set wins over its environment variable. See ``docs/environment.md``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar, overload
+
+T = TypeVar("T")
+
+MODEL_VERSIONS = ("ipu1", "ipu2", "ipu21", "bow")
+EXECUTIONS = ("fast", "tile")
+_TRUE = ("1", "true", "yes", "t", "on")
+_FALSE = ("0", "false", "no", "f", "off")
+
+
+def _boolean(text: str) -> bool:
+    if text.lower() in _TRUE:
+        return True
+    if text.lower() in _FALSE:
+        return False
+    raise ValueError(f"one of {', '.join(_TRUE)} or {', '.join(_FALSE)}")
+
+
+def _one_of(names: tuple[str, ...]) -> Callable[[str], str]:
+    def parse(text: str) -> str:
+        if text.lower() not in names:
+            raise ValueError(f"one of {', '.join(names)}")
+        return text.lower()
+
+    return parse
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise ValueError("a whole number of at least 1")
+    return int(text)
+
+
+def _num_tiles(text: str) -> int:
+    if text.lower() in ("all", "0"):
+        return 0
+    if not text.isdecimal() or not 1 <= int(text) <= 1472:
+        raise ValueError("a whole number from 1 to 1472, or all")
+    return int(text)
+
+
+def _device_list(text: str) -> tuple[int, ...] | None:
+    if not text.strip():
+        return None
+    ids = [part.strip() for part in text.split(",")]
+    if not all(part.isdecimal() for part in ids) or len(set(ids)) != len(ids):
+        raise ValueError("distinct device numbers separated by commas, e.g. 0,1")
+    return tuple(int(part) for part in ids)
+
+
+class _Option(Generic[T]):
+    """One option: an attribute of :class:`Config` backed by an environment variable."""
+
+    def __init__(self, default: T, parse: Callable[[str], T], doc: str) -> None:
+        self.default = default
+        self.parse = parse
+        self.__doc__ = doc
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+        self.variable = f"JAX_IPU_{name.upper()}"
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> _Option[T]: ...
+    @overload
+    def __get__(self, instance: Config, owner: type) -> T: ...
+    def __get__(self, instance: Config | None, owner: type) -> T | _Option[T]:
+        if instance is None:
+            return self
+        if self.name in instance._values:
+            value: T = instance._values[self.name]
+            return value
+        text = os.environ.get(self.variable)
+        return self.default if text is None else self._checked(text, self.variable)
+
+    def __set__(self, instance: Config, value: T) -> None:
+        instance._check_not_frozen(self.name)
+        text = ",".join(map(str, value)) if isinstance(value, (tuple, list)) else str(value)
+        instance._values[self.name] = self._checked("" if value is None else text, f"jax_ipu.config.{self.name}")
+
+    def _checked(self, text: str, source: str) -> T:
+        try:
+            return self.parse(text)
+        except ValueError as good:
+            raise ValueError(f"{source}={text!r} is not valid. Give {good}.") from None
+
+
+class Config:
+    """Options of the ``ipu`` platform.
+
+    Raises:
+        ValueError: a value that is not valid; the message lists the good ones.
+        RuntimeError: an option is set after JAX has created the ``ipu`` backend.
+    """
+
+    use_model = _Option(True, _boolean, "Use the IPU model. False needs a build against the Poplar SDK and hardware.")
+    model_version = _Option("ipu2", _one_of(MODEL_VERSIONS), "Architecture of the model: ipu1, ipu2, ipu21 or bow.")
+    model_num_tiles = _Option(0, _num_tiles, "Tiles of each modelled IPU; 0 means all of the architecture.")
+    device_count = _Option(1, _positive, "How many IPUs the model has.")
+    visible_devices: _Option[tuple[int, ...] | None] = _Option(
+        None, _device_list, "Device numbers to use, e.g. (0, 1); wins over device_count."
+    )
+    model_execution = _Option(
+        "fast", _one_of(EXECUTIONS), "fast: whole-tensor kernels; tile: every vertex alone from its tile's memory."
+    )
+
+    def __init__(self) -> None:
+        """No option set: the environment decides."""
+        self._values: dict[str, Any] = {}
+        self._frozen = False
+
+    def _check_not_frozen(self, name: str) -> None:
+        if self._frozen:
+            raise RuntimeError(
+                f"jax_ipu.config.{name} was set after JAX created the ipu backend. Set it before the first use of JAX, "
+                f"or set the environment variable JAX_IPU_{name.upper()}."
+            )
+
+    def device_ids(self) -> list[int]:
+        """The device numbers that the platform offers."""
+        visible = self.visible_devices
+        return list(visible) if visible is not None else list(range(self.device_count))
+
+    def freeze(self) -> None:
+        """Called when the backend is created: later changes would have no effect and are refused."""
+        self._frozen = True
+
+
+config = Config()

@@ -1,0 +1,74 @@
+"""Registers the ``ipu`` platform with JAX: the one module that touches JAX internals.
+
+Tested with jax 0.10.2 (Python 3.11) and 0.12.0 (Python 3.12). Each internal that is used is named where it is used.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from jax_ipu.config import config
+
+logger = logging.getLogger(__name__)
+
+PLATFORM = "ipu"
+# Below cpu (0): installing the package must not move programs onto a model. Above gpu and tpu with hardware.
+MODEL_PRIORITY = -1
+
+
+def initialize() -> None:
+    """Called by JAX's plugin discovery (entry point ``jax_plugins``)."""
+    from jax._src import xla_bridge
+
+    from jax_ipu import _ipu
+
+    # Platforms outside this set are announced with a warning at every start.
+    xla_bridge._nonexperimental_plugins.add(PLATFORM)
+    xla_bridge.register_plugin(PLATFORM, priority=MODEL_PRIORITY, library_path=_ipu.__file__, options=_create_options)
+    _enable_donation()
+    _enable_compilation_cache()
+
+
+def _create_options() -> dict[str, Any]:
+    """Called when JAX creates the client: reads the configuration and makes the compiler ready."""
+    from jax_ipu import _ipu, compiler
+
+    if not config.use_model:
+        raise RuntimeError(
+            "JAX_IPU_USE_MODEL is false, but this build of jax_ipu has no Poplar SDK and so no hardware device. "
+            "Unset JAX_IPU_USE_MODEL to use the IPU model."
+        )
+    _ipu.set_device_config(
+        version=config.model_version,
+        num_tiles=config.model_num_tiles,
+        device_ids=config.device_ids(),
+        execution=config.model_execution,
+        use_model=True,
+    )
+    _ipu.set_compiler(compiler.compile)
+    config.freeze()
+    return {}
+
+
+def _enable_donation() -> None:
+    """JAX drops donate_argnums, with a warning, on platforms that are not in this list."""
+    from jax._src.interpreters import mlir
+
+    if PLATFORM not in mlir._platforms_with_donation:
+        mlir._platforms_with_donation.append(PLATFORM)
+
+
+def _enable_compilation_cache() -> None:
+    """JAX's persistent cache has a fixed list of platforms inside is_cache_used."""
+    from jax._src import compilation_cache
+
+    original = compilation_cache.is_cache_used
+
+    def is_cache_used(backend: Any) -> bool:
+        if backend.platform != PLATFORM:
+            return bool(original(backend))
+        return bool(compilation_cache._is_cache_enabled())
+
+    if getattr(original, "__module__", None) != __name__:
+        compilation_cache.is_cache_used = is_cache_used
