@@ -22,6 +22,14 @@ struct Variable {
   std::shared_ptr<const std::vector<unsigned char>> constant;  // null for variables
 };
 
+// A named FIFO between host and device; one transfer moves num_elements.
+struct Stream {
+  std::string name;
+  DType type = DType::kF32;
+  std::int64_t num_elements = 0;
+  bool host_to_device = true;
+};
+
 class GraphImpl {
  public:
   explicit GraphImpl(const poplar::Target& target) : target(target) {}
@@ -33,6 +41,7 @@ class GraphImpl {
   poplar::Target target;
   std::vector<Variable> variables;
   std::vector<poplar::program::Program> functions;
+  std::vector<Stream> streams;
 };
 
 // The tensor as one strided view. When it is none (concatenation, reshape across strides), adds a Copy into a

@@ -13,18 +13,24 @@ namespace poplar {
 class DataStream {
  public:
   DataStream() = default;
-  DataStream(std::string handle, Type type, std::size_t elements, bool hostToDevice)
-      : handle_(std::move(handle)), type_(type), elements_(elements), host_to_device_(hostToDevice) {}
+  DataStream(std::string handle, Type type, std::size_t elements, bool hostToDevice, unsigned index)
+      : handle_(std::move(handle)),
+        type_(type),
+        elements_(elements),
+        host_to_device_(hostToDevice),
+        index_(index) {}
   const std::string& handle() const { return handle_; }
   Type elementType() const { return type_; }
   std::size_t numElements() const { return elements_; }
   bool hostToDevice() const { return host_to_device_; }
+  unsigned index() const { return index_; }  // in the order the graph's streams were added
 
  private:
   std::string handle_;
   Type type_;
   std::size_t elements_ = 0;
   bool host_to_device_ = true;
+  unsigned index_ = 0;
 };
 
 }  // namespace poplar

@@ -1,0 +1,58 @@
+// A compiled graph as plain data: what compileGraph makes, both engines run, and serialize writes.
+#ifndef JAX_IPU_ENGINE_EXECUTABLE_H_
+#define JAX_IPU_ENGINE_EXECUTABLE_H_
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "pjrt_plugin/ipu_model/core/graph_impl.h"
+#include "pjrt_plugin/ipu_model/core/program_node.h"
+#if __has_include("pjrt_plugin/ipu_model/engine/device_report.h")
+#include "pjrt_plugin/ipu_model/engine/device_report.h"
+#else
+namespace ipu_model {
+struct Report {};
+}  // namespace ipu_model
+#endif
+#include "poplar/Target.hpp"
+
+namespace ipu_model {
+
+// Immutable once compiled or deserialised, and shared by all engines that run it.
+struct CompiledProgram {
+  explicit CompiledProgram(const poplar::Target& t) : target(t) {}
+
+  poplar::Target target;
+  // By VariableId. A variable that no program uses is cleared: no elements, no mapping, no constant data.
+  std::vector<Variable> variables;
+  std::vector<std::shared_ptr<const ProgramNode>> programs;
+  std::vector<std::shared_ptr<const ProgramNode>> functions;
+  std::vector<Stream> streams;
+  Report report;  // of programs[0], the main program; memory over all programs
+  // Rough run time of the fast engine for programs[0].
+  double host_nanoseconds = 0;
+
+  // Calls Prepare of every operation, once, whichever engine comes first.
+  void Prepare() const;
+  const Stream& StreamNamed(std::string_view name,
+                            std::uint32_t* index) const;  // throws stream_connection_error
+
+ private:
+  mutable std::once_flag prepared_;
+};
+
+// The nodes reachable from `roots`, every node once, children before parents. Throws control_program_error
+// when a program contains itself.
+std::vector<const ProgramNode*> NodesOf(const std::vector<std::shared_ptr<const ProgramNode>>& roots);
+
+std::string SerialiseProgram(const CompiledProgram& program);
+// Throws SerialiseError with the reason when `data` is damaged, truncated or of another version.
+std::shared_ptr<const CompiledProgram> DeserialiseProgram(std::string_view data);
+
+}  // namespace ipu_model
+
+#endif  // JAX_IPU_ENGINE_EXECUTABLE_H_

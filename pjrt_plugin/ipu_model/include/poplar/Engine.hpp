@@ -1,0 +1,74 @@
+// Compiles graphs and runs them.
+#ifndef POPLAR_ENGINE_HPP
+#define POPLAR_ENGINE_HPP
+
+#include <cstdint>
+#include <memory>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "poplar/Device.hpp"
+#include "poplar/Executable.hpp"
+#include "poplar/Graph.hpp"
+#include "poplar/OptionFlags.hpp"
+#include "poplar/Program.hpp"
+
+namespace ipu_model {
+class FastEngine;  // engine/fast_engine.h
+class TileEngine;  // engine/tile_engine.h
+}  // namespace ipu_model
+
+namespace poplar {
+
+// Programs are numbered as given; number 0 is the main program, which reports describe. Throws
+// invalid_tile_mapping, control_program_error, or graph_memory_allocation_error when a tile's memory does not
+// hold what the programs need. The graph's programs must not be changed afterwards.
+Executable compileGraph(const Graph& graph, const std::vector<program::Program>& programs,
+                        const DebugContext& debugContext = {});
+
+// Runs the programs of one executable. Not thread safe. Option "execution": "fast" (default: one host kernel
+// per operation) or "tile" (every vertex alone, on what the exchange delivered).
+class Engine {
+ public:
+  using StreamIndex = std::uint32_t;
+
+  explicit Engine(const Executable& executable, const OptionFlags& options = {});
+  Engine(const Graph& graph, const program::Program& program, const OptionFlags& options = {});
+  Engine(const Graph& graph, const std::vector<program::Program>& programs, const OptionFlags& options = {});
+  Engine(Engine&&) noexcept;
+  Engine& operator=(Engine&&) noexcept;
+  ~Engine();
+
+  // Zeroes the variables and makes the engine ready to run: no state survives a load.
+  void load(const Device& device);
+  void load();
+
+  // Throws application_runtime_error with the program's message when it aborts, stream_connection_error when
+  // a stream it uses has no host memory.
+  void run(unsigned program = 0);
+  void loadAndRun(const Device& device, unsigned program = 0);
+
+  // Every transfer reads or writes the memory at `begin`, one stream length of elements; the bytes of an
+  // input must not change and those of an output must not be read while a program runs. Memory of inputs and
+  // outputs must not overlap.
+  void connectStream(const std::string& handle, void* begin);
+  // Successive transfers, also over runs, move through [begin, end) and then start over.
+  void connectStream(const std::string& handle, void* begin, void* end);
+  void connectStream(StreamIndex stream, void* begin);
+  StreamIndex streamIndex(const std::string& handle) const;
+  // Names with a '+' (host to device) or '-' (device to host) after them.
+  std::vector<std::string> listStreams() const;
+
+  void setPrintTensorStream(std::ostream& stream);
+
+ private:
+  Executable executable_;
+  std::unique_ptr<ipu_model::FastEngine> fast_;
+  std::unique_ptr<ipu_model::TileEngine> tile_;
+  bool loaded_ = false;
+};
+
+}  // namespace poplar
+
+#endif  // POPLAR_ENGINE_HPP

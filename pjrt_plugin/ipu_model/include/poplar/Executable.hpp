@@ -1,0 +1,39 @@
+// A compiled graph. Copies share the compiled data, which never changes.
+#ifndef POPLAR_EXECUTABLE_HPP
+#define POPLAR_EXECUTABLE_HPP
+
+#include <istream>
+#include <memory>
+#include <ostream>
+#include <utility>
+
+namespace ipu_model {
+struct CompiledProgram;  // engine/executable.h
+struct Report;           // engine/device_report.h
+}  // namespace ipu_model
+
+namespace poplar {
+
+class Executable {
+ public:
+  explicit Executable(std::shared_ptr<const ipu_model::CompiledProgram> program)
+      : program_(std::move(program)) {}
+
+  void serialize(std::ostream& out) const;
+  // Throws poplar_error with the reason when the data is damaged, truncated or of another version.
+  static Executable deserialize(std::istream& in);
+
+  // Memory and cycles of the device.
+  const ipu_model::Report& report() const;
+  // Rough run time of program 0 on the host.
+  double hostNanoseconds() const;
+
+  const std::shared_ptr<const ipu_model::CompiledProgram>& program() const { return program_; }
+
+ private:
+  std::shared_ptr<const ipu_model::CompiledProgram> program_;
+};
+
+}  // namespace poplar
+
+#endif  // POPLAR_EXECUTABLE_HPP

@@ -1,0 +1,29 @@
+// Makes devices of the IPU model.
+#ifndef POPLAR_IPUMODEL_HPP
+#define POPLAR_IPUMODEL_HPP
+
+#include <string>
+#include <utility>
+
+#include "poplar/Device.hpp"
+
+namespace poplar {
+
+class IPUModel {
+ public:
+  explicit IPUModel(std::string version = "ipu2") : IPUVersion(std::move(version)) {}
+
+  std::string IPUVersion;  // "ipu1", "ipu2", "ipu21", "bow"
+  unsigned numIPUs = 1;
+  unsigned tilesPerIPU = 0;  // 0: all of the architecture
+
+  Device createDevice(unsigned id = 0) const {
+    return Device(tilesPerIPU == 0 ? Target::createIPUTarget(numIPUs, IPUVersion)
+                                   : Target::createIPUTarget(numIPUs, tilesPerIPU, IPUVersion),
+                  id);
+  }
+};
+
+}  // namespace poplar
+
+#endif  // POPLAR_IPUMODEL_HPP
