@@ -1,0 +1,16 @@
+// Flush-to-zero and denormals-are-zero of the calling thread.
+#include <immintrin.h>
+
+#include "pjrt_plugin/ipu_model/kernels/context.h"
+
+namespace ipu_model {
+namespace {
+constexpr unsigned kFlushToZero = 1u << 15, kDenormalsAreZero = 1u << 6;
+}
+
+FlushDenormals::FlushDenormals() : saved_(_mm_getcsr()) {
+  _mm_setcsr(saved_ | kFlushToZero | kDenormalsAreZero);
+}
+FlushDenormals::~FlushDenormals() { _mm_setcsr(saved_); }
+
+}  // namespace ipu_model
