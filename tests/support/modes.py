@@ -1,0 +1,89 @@
+"""Runs a function on the model in every execution mode, without JAX's runtime, and compares with JAX on CPU."""
+
+from __future__ import annotations
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jax_ipu import _ipu, compiler
+
+# (execution, tiles): both modes, with few tiles and with all of them.
+MODES = [("fast", 8), ("fast", 1472), ("tile", 8), ("tile", 1472)]
+each_mode = pytest.mark.parametrize("mode", MODES, ids=lambda mode: f"{mode[0]}{mode[1]}")
+
+# Relative tolerances by result type: what differs is the order of sums and the last places of transcendental functions.
+RTOL = {"float16": 2e-3, "bfloat16": 1.6e-2, "float32": 2e-5, "complex64": 2e-5, "float64": 1e-12, "complex128": 1e-12}
+
+
+def lower(function, *args):
+    """The StableHLO text that JAX makes of the function for the platform, and JAX's Lowered."""
+    lowered = jax.jit(function).trace(*args).lower(lowering_platforms=("ipu",))
+    return str(lowered.compiler_ir("stablehlo")).encode(), lowered
+
+
+def run_ipu(function, args, mode):
+    """The flat results of the function on the model as NumPy arrays."""
+    execution, tiles = mode
+    program, lowered = lower(function, *args)
+    executable = compiler.compile(program, "mlir", b"", f"ipu2:{tiles}")
+    flat = [np.asarray(a) for a in jax.tree.leaves(args)]
+    kept = sorted(lowered._lowering.compile_args["kept_var_idx"])
+    results = _ipu.run(executable, [np.ascontiguousarray(flat[i]) for i in kept], execution)
+    avals = jax.tree.leaves(lowered.out_info)
+    return [np.frombuffer(r, jnp.dtype(a.dtype)).reshape(a.shape) for r, a in zip(results, avals, strict=True)]
+
+
+@functools.cache
+def cpu_jit(function):
+    return jax.jit(function, backend="cpu")
+
+
+def close(actual: np.ndarray, expected: np.ndarray, rtol: float | None = None, atol: float | None = None) -> None:
+    """Same shape and dtype; equal for integers and booleans, within the type's tolerance otherwise."""
+    assert actual.shape == expected.shape and actual.dtype == expected.dtype, (actual.dtype, actual.shape)
+    name = expected.dtype.name
+    if name in RTOL:
+        tolerance = RTOL[name] if rtol is None else rtol
+        wide = np.complex128 if "complex" in name else np.float64
+        scale = np.abs(expected.astype(wide)[np.isfinite(expected.astype(wide))]).max(initial=0)
+        np.testing.assert_allclose(
+            actual.astype(wide), expected.astype(wide), rtol=tolerance, atol=tolerance * scale if atol is None else atol
+        )
+    else:
+        np.testing.assert_array_equal(actual.astype(expected.dtype), expected)
+
+
+def check(function, *args, mode, rtol=None, atol=None, grad=False) -> None:
+    """Compares value, dtype and shape with JAX on CPU and, if asked, the gradient of a weighted sum of the results."""
+    args = jax.tree.map(np.asarray, args)
+    expected = [np.asarray(x) for x in jax.tree.leaves(cpu_jit(function)(*args))]
+    actual = run_ipu(function, args, mode)
+    assert len(actual) == len(expected)
+    for a, e in zip(actual, expected, strict=True):
+        close(a, e, rtol, atol)
+    if grad:
+        wrt = tuple(i for i, a in enumerate(args) if np.issubdtype(a.dtype, np.floating))
+
+        def scalar(*xs):
+            leaves = jax.tree.leaves(function(*xs))
+            return sum(jnp.sum(jnp.sin(jnp.arange(x.size, dtype=x.dtype).reshape(x.shape)) * x) for x in leaves)
+
+        check(jax.grad(scalar, argnums=wrt), *args, mode=mode, rtol=rtol and 4 * rtol, atol=atol and 4 * atol)
+
+
+def array(*shape, dtype="float32", seed=0, low=-2.0, high=2.0):
+    """Reproducible uniform values of any dtype."""
+    rng = np.random.default_rng(seed)
+    kind = jnp.dtype(dtype)
+    if kind == np.bool_:
+        return rng.integers(0, 2, shape).astype(bool)
+    if kind.kind in "iu":
+        info = jnp.iinfo(kind)
+        return rng.integers(max(info.min, -50), min(info.max, 50), shape, endpoint=True).astype(kind)
+    if kind.kind == "c":
+        return (rng.uniform(low, high, shape) + 1j * rng.uniform(low, high, shape)).astype(kind)
+    return rng.uniform(low, high, shape).astype(kind)
