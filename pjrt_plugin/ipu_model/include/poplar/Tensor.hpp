@@ -49,22 +49,38 @@ class Tensor {
   bool isContiguous() const;
   std::string shapeToString() const;
 
-  // Model internals: the element order is that of `pieces`, each traversed row-major, one after the other;
-  // independent of shape(). A tensor whose pieces are one strided view over shape() is what operations take
+  // Model internals: views that hold the elements in row-major order, those of the first view, then of the
+  // next; independent of shape(). A tensor that is one strided view over shape() is what operations take
   // directly.
-  const std::vector<ipu_model::View>& pieces() const { return pieces_; }
+  std::vector<ipu_model::View> pieces() const;
   // True, and *view filled with strides over shape(), when the tensor is one strided view.
   bool asView(ipu_model::View* view) const;
+  // `view` shifted to its place in the tensor; blocks tile the layout.
+  struct Block {
+    ipu_model::Shape begin;
+    ipu_model::View view;
+  };
+  // The tensor's elements in row-major order over layout(), which has as many elements as shape().
+  const ipu_model::Shape& layout() const { return layout_; }
+  const std::vector<Block>& blocks() const { return blocks_; }
   static Tensor fromView(const ipu_model::View& view, const void* graph);
   static Tensor fromPieces(Type type, std::vector<std::size_t> shape, std::vector<ipu_model::View> pieces,
                            const void* graph);
   const void* graph() const { return graph_; }
 
  private:
+  friend Tensor concat(const std::vector<Tensor>& tensors, unsigned dimension);
+  // The same elements with layout() equal to shape().
+  Tensor Aligned() const;
+  void CheckDim(const char* method, unsigned dimension) const;
+  void SetShape(ipu_model::Shape shape, std::vector<Block> blocks);
+
   bool valid_ = false;
   Type type_;
   std::vector<std::size_t> shape_;
-  std::vector<ipu_model::View> pieces_;
+  // A reshape that no strides express leaves the blocks over the earlier shape.
+  ipu_model::Shape layout_;
+  std::vector<Block> blocks_;
   const void* graph_ = nullptr;  // the ipu_model::GraphImpl that owns the variables; not owned
 };
 
