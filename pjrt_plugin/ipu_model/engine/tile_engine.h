@@ -1,0 +1,36 @@
+// Runs a program as the device does: every vertex alone, on what the exchange delivered from tile memories
+// that hold only the elements mapped there. Proves mappings, regions and exchange by execution.
+#ifndef JAX_IPU_ENGINE_TILE_ENGINE_H_
+#define JAX_IPU_ENGINE_TILE_ENGINE_H_
+
+#include <cstdint>
+#include <memory>
+#include <ostream>
+
+namespace ipu_model {
+
+struct CompiledProgram;  // engine/executable.h
+
+// Same results as the fast engine: exactly, except for the order of floating-point sums. Not thread safe.
+class TileEngine {
+ public:
+  explicit TileEngine(std::shared_ptr<const CompiledProgram> program);
+  ~TileEngine();
+
+  // Zeroes the variables, writes the constants, rewinds the streams.
+  void Load();
+  // Successive transfers move through [begin, end) and then start over; end == begin + one transfer repeats.
+  void ConnectStream(std::uint32_t stream, void* begin, void* end);
+  void SetPrintTensorStream(std::ostream& stream);
+  // Throws poplar::poplar_error that names operation, tile and element when two vertices of a superstep write
+  // one element, an element has no tile, or a vertex reaches outside its tensor.
+  void Run(unsigned program);
+
+ private:
+  class Implementation;
+  std::unique_ptr<Implementation> implementation_;
+};
+
+}  // namespace ipu_model
+
+#endif  // JAX_IPU_ENGINE_TILE_ENGINE_H_
