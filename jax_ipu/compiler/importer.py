@@ -1,0 +1,326 @@
+"""StableHLO, as PJRT delivers it, to the compiler's IR. Knows MLIR; does not know JAX."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from jaxlib.mlir import ir as mlir
+from jaxlib.mlir.dialects import func as _func  # noqa: F401  registers the op classes
+from jaxlib.mlir.dialects import stablehlo
+
+from jax_ipu.compiler.errors import INVALID_ARGUMENT, CompileError
+from jax_ipu.compiler.ir import Block, Function, Module, Op, Value
+from jax_ipu.compiler.location import source_line
+from jax_ipu.compiler.types import SIZE, Literal, Shape, element_type, num_elements, numpy_dtype
+
+# First bytes of MLIR bytecode.
+_BYTECODE_MAGIC = b"ML\xefR"
+
+
+def _new_context() -> mlir.Context:
+    # A context of our own: JAX's carries its configuration and its threads.
+    context = mlir.Context()
+    stablehlo.register_dialect(context)
+    context.enable_multithreading(False)
+    context.allow_unregistered_dialects = True
+    context.load_all_available_dialects()
+    return context
+
+
+def parse(program: bytes, program_format: str) -> mlir.Module:
+    """The MLIR module of a program: portable artifact, bytecode or text (format "mlir").
+
+    Raises CompileError(INVALID_ARGUMENT) when it is none of these.
+    """
+    if program_format != "mlir":
+        raise CompileError(f'program format "{program_format}" is not supported; use "mlir"', INVALID_ARGUMENT)
+    context = _new_context()
+    try:
+        if program.startswith(_BYTECODE_MAGIC):
+            return stablehlo.deserialize_portable_artifact(context, program)
+        return mlir.Module.parse(program, context)
+    except Exception as first:
+        try:
+            return mlir.Module.parse(program, context)
+        except Exception:
+            raise CompileError(f"the program is not valid StableHLO: {first}", INVALID_ARGUMENT) from first
+
+
+class _Types:
+    """MLIR type -> (shape, dtype), remembered."""
+
+    def __init__(self) -> None:
+        self._known: dict[Any, tuple[Shape, str]] = {}
+
+    def __call__(self, mlir_type: Any) -> tuple[Shape, str]:
+        known = self._known.get(mlir_type)
+        if known is None:
+            known = self._known[mlir_type] = self._convert(mlir_type)
+        return known
+
+    @staticmethod
+    def _convert(mlir_type: Any) -> tuple[Shape, str]:
+        if not isinstance(mlir_type, mlir.RankedTensorType):
+            if str(mlir_type) == "!stablehlo.token":
+                return ((), "token")
+            raise CompileError(f"values of type {mlir_type} are not supported on IPU; use dense tensors")
+        if not mlir_type.has_static_shape:
+            raise CompileError(f"dynamic shape {mlir_type} is not supported on IPU; make all dimensions static")
+        element = str(mlir_type.element_type)
+        if element.startswith("!quant"):
+            raise CompileError(f"quantised type {mlir_type} is not supported on IPU; dequantise to float first")
+        return tuple(mlir_type.shape), element_type(element)
+
+
+def _dense_bytes_from_text(text: str, dtype: str, shape: Shape) -> bytes:
+    """Bytes of a dense attribute whose element type has no Python buffer, from its assembly."""
+    body = text[text.index("<") + 1 : text.rindex(">", 0, text.rindex(" : "))]
+    if body.startswith('"0x'):
+        raw = bytes.fromhex(body[3:-1])
+        return raw if len(raw) in (SIZE[dtype], SIZE[dtype] * num_elements(shape)) else raw
+    cleaned = body.replace("[", " ").replace("]", " ")
+    if dtype in ("c64", "c128"):
+        tokens = cleaned.replace("(", " ").replace(")", " ").replace(",", " ").split()
+        real = "f32" if dtype == "c64" else "f64"
+        values = [_parse_float(t, real) for t in tokens]
+        numbers = [complex(a, b) for a, b in zip(values[::2], values[1::2], strict=True)]
+        return np.array(numbers, numpy_dtype(dtype)).tobytes()
+    tokens = cleaned.replace(",", " ").split()
+    return np.array([_parse_float(t, dtype) for t in tokens]).astype(numpy_dtype(dtype)).tobytes()
+
+
+def _parse_float(token: str, dtype: str) -> float:
+    if token.startswith("0x"):
+        bits = int(token, 16)
+        return float(np.frombuffer(bits.to_bytes(SIZE[dtype], "little"), numpy_dtype(dtype))[0])
+    return float(token)
+
+
+def _literal(attr: Any, shape: Shape, dtype: str) -> Literal:
+    if isinstance(attr, mlir.DenseElementsAttr):
+        splat = bool(attr.is_splat)
+        try:
+            array = np.asarray(attr)
+        except (TypeError, BufferError):
+            if splat:
+                array = np.asarray(attr.get_splat_value().value).astype(numpy_dtype(dtype))
+            elif num_elements(shape) <= 64:
+                array = np.array([attr[i] for i in range(num_elements(shape))]).astype(numpy_dtype(dtype))
+            else:
+                return Literal(dtype, shape, _dense_bytes_from_text(str(attr), dtype, shape), False)
+            return Literal(dtype, shape, array.tobytes(), splat)
+        if splat and array.size:
+            return Literal(dtype, shape, array.reshape(-1)[:1].tobytes(), True)
+        data = array.tobytes()
+        return Literal(dtype, shape, data, len(data) == SIZE[dtype])
+    data = _dense_bytes_from_text(str(attr), dtype, shape)
+    return Literal(dtype, shape, data, len(data) == SIZE[dtype])
+
+
+def _ints(attr: Any) -> tuple[int, ...]:
+    return tuple(attr)
+
+
+def _array(attr: Any) -> tuple[Any, ...]:
+    return tuple(_attribute(a) for a in attr)
+
+
+def _dense(attr: Any) -> Any:
+    # Padding of convolutions and windows: [[low, high], ...] as a dense tensor.
+    array = np.asarray(attr)
+    return tuple(map(tuple, array.tolist())) if array.ndim > 1 else tuple(array.tolist())
+
+
+_BY_TYPE: dict[type, Callable[[Any], Any]] = {
+    mlir.DenseI64ArrayAttr: _ints,
+    mlir.DenseI32ArrayAttr: _ints,
+    mlir.DenseBoolArrayAttr: lambda a: tuple(bool(x) for x in a),
+    mlir.IntegerAttr: lambda a: a.value,
+    mlir.BoolAttr: lambda a: a.value,
+    mlir.FloatAttr: lambda a: a.value,
+    mlir.StringAttr: lambda a: a.value,
+    mlir.FlatSymbolRefAttr: lambda a: a.value,
+    mlir.ArrayAttr: _array,
+    mlir.DenseIntElementsAttr: _dense,
+    mlir.DenseFPElementsAttr: _dense,
+    mlir.UnitAttr: lambda a: True,
+    mlir.TypeAttr: lambda a: str(a.value),
+    mlir.DictAttr: lambda a: {n.name: _attribute(n.attr) for n in a},
+}
+
+
+def _fields(wrapper: Any, names: tuple[str, ...]) -> Callable[[Any], dict[str, Any]]:
+    def convert(attr: Any) -> dict[str, Any]:
+        typed = wrapper(attr)
+        result = {}
+        for name in names:
+            value = getattr(typed, name)
+            result[name] = value if isinstance(value, int) else tuple(value)
+        return result
+
+    return convert
+
+
+_DOT = _fields(
+    stablehlo.DotDimensionNumbers,
+    (
+        "lhs_batching_dimensions",
+        "rhs_batching_dimensions",
+        "lhs_contracting_dimensions",
+        "rhs_contracting_dimensions",
+    ),
+)
+_GATHER = _fields(
+    stablehlo.GatherDimensionNumbers,
+    (
+        "offset_dims",
+        "collapsed_slice_dims",
+        "operand_batching_dims",
+        "start_indices_batching_dims",
+        "start_index_map",
+        "index_vector_dim",
+    ),
+)
+_SCATTER = _fields(
+    stablehlo.ScatterDimensionNumbers,
+    (
+        "update_window_dims",
+        "inserted_window_dims",
+        "input_batching_dims",
+        "scatter_indices_batching_dims",
+        "scattered_dims_to_operand_dims",
+        "index_vector_dim",
+    ),
+)
+_CONV = _fields(
+    stablehlo.ConvDimensionNumbers,
+    (
+        "input_batch_dimension",
+        "input_feature_dimension",
+        "input_spatial_dimensions",
+        "kernel_input_feature_dimension",
+        "kernel_output_feature_dimension",
+        "kernel_spatial_dimensions",
+        "output_batch_dimension",
+        "output_feature_dimension",
+        "output_spatial_dimensions",
+    ),
+)
+
+
+def _dimension_numbers(attr: Any) -> dict[str, Any]:
+    if stablehlo.GatherDimensionNumbers.isinstance(attr):
+        return _GATHER(attr)
+    return _CONV(attr)
+
+
+_BY_NAME: dict[str, Callable[[Any], Any]] = {
+    "dot_dimension_numbers": _DOT,
+    "scatter_dimension_numbers": _SCATTER,
+    "dimension_numbers": _dimension_numbers,
+    "comparison_direction": lambda a: stablehlo.ComparisonDirectionAttr(a).value,
+    "compare_type": lambda a: stablehlo.ComparisonTypeAttr(a).value,
+    "fft_type": lambda a: stablehlo.FftTypeAttr(a).value,
+    "rng_algorithm": lambda a: stablehlo.RngAlgorithmAttr(a).value,
+    "rng_distribution": lambda a: stablehlo.RngDistributionAttr(a).value,
+    "transpose_a": lambda a: stablehlo.TransposeAttr(a).value,
+}
+
+
+def _attribute(attr: Any) -> Any:
+    convert = _BY_TYPE.get(type(attr))
+    if convert is not None:
+        return convert(attr)
+    if stablehlo.PrecisionAttr.isinstance(attr):
+        return stablehlo.PrecisionAttr(attr).value
+    return str(attr)
+
+
+class _Importer:
+    def __init__(self) -> None:
+        self._types = _Types()
+        self._values: dict[Any, Value] = {}
+
+    def block(self, mlir_block: Any) -> Block:
+        types, values = self._types, self._values
+        args = []
+        for i, argument in enumerate(mlir_block.arguments):
+            shape, dtype = types(argument.type)
+            values[argument] = value = Value(shape, dtype, None, i)
+            args.append(value)
+        ops: list[Op] = []
+        for view in mlir_block.operations:
+            operation = view.operation
+            name = operation.name
+            dialect, _, short = name.partition(".")
+            if dialect == "stablehlo":
+                name = short
+            elif dialect == "func":
+                name = short
+            results = list(operation.results)
+            try:
+                result_types = [types(r.type) for r in results]
+            except CompileError as error:
+                raise CompileError(f"{error} (op {name} at {source_line(operation.location) or 'unknown'})") from None
+            attrs = self._attributes(name, operation, result_types)
+            regions = [self.block(region.blocks[0]) for region in operation.regions if len(region.blocks)]
+            op = Op(name, [values[o] for o in operation.operands], result_types, attrs, regions, operation.location)
+            for mlir_result, result in zip(results, op.results, strict=True):
+                values[mlir_result] = result
+            ops.append(op)
+        return Block(args, ops)
+
+    def _attributes(self, name: str, operation: Any, result_types: list[tuple[Shape, str]]) -> dict[str, Any]:
+        mlir_attrs = operation.attributes
+        if not len(mlir_attrs):
+            return {}
+        if name == "constant":
+            shape, dtype = result_types[0]
+            try:
+                return {"value": _literal(mlir_attrs["value"], shape, dtype)}
+            except RuntimeError:
+                # MLIR's bindings refuse to wrap dense attributes of complex elements: read the assembly.
+                assembly = operation.get_asm()
+                text = assembly[assembly.index("dense<") :].rstrip()
+                data = _dense_bytes_from_text(text, dtype, shape)
+                return {"value": Literal(dtype, shape, data, len(data) == SIZE[dtype])}
+        attrs = {}
+        for key, attr in mlir_attrs.items():
+            convert = _BY_NAME.get(key) or _BY_TYPE.get(type(attr)) or _attribute
+            attrs[key] = convert(attr)
+        return attrs
+
+    def function(self, operation: Any) -> Function:
+        attrs = operation.attributes
+        block = self.block(operation.regions[0].blocks[0])
+        arg_attrs = _signature(attrs, "arg_attrs", len(block.args))
+        result_attrs = _signature(attrs, "res_attrs", len(block.results))
+        return Function(attrs["sym_name"].value, block, arg_attrs, result_attrs)
+
+
+def _signature(attrs: Any, key: str, count: int) -> list[dict[str, Any]]:
+    if key not in attrs:
+        return [{} for _ in range(count)]
+    return [{n.name: _attribute(n.attr) for n in entry} for entry in attrs[key]]
+
+
+def import_module(module: mlir.Module) -> Module:
+    """Copies a StableHLO module.
+
+    Raises CompileError for types that no pass can remove (dynamic shapes, quantised types).
+    """
+    importer = _Importer()
+    functions: dict[str, Function] = {}
+    for view in module.body.operations:
+        operation = view.operation
+        if operation.name == "func.func":
+            function = importer.function(operation)
+            functions[function.name] = function
+    operation = module.operation
+    attrs = {k: _attribute(v) for k, v in operation.attributes.items()}
+    name = attrs.get("sym_name", "main")
+    if "main" not in functions:
+        raise CompileError('the program has no function "main"', INVALID_ARGUMENT)
+    return Module(str(name), functions, attrs)

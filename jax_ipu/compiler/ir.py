@@ -1,0 +1,189 @@
+"""The compiler's SSA form: a Module of Functions, each one Block of Ops over Values.
+
+Every block ends with an op "return". Regions of control flow may use values of the blocks around them. `Value.users`
+lists the using ops, once per use, so that local rewrites never walk the module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from jax_ipu.compiler.types import Shape, type_text
+
+
+class Value:
+    """One tensor. `op` is None for block arguments."""
+
+    __slots__ = ("dtype", "index", "op", "shape", "users")
+
+    def __init__(self, shape: Shape, dtype: str, op: Op | None = None, index: int = 0) -> None:
+        self.shape = shape
+        self.dtype = dtype
+        self.op = op
+        self.index = index
+        self.users: list[Op] = []
+
+    def __repr__(self) -> str:
+        return type_text(self.shape, self.dtype)
+
+    def replace_with(self, other: Value) -> None:
+        """Makes every user use `other`."""
+        if other is self:
+            return
+        for user in self.users:
+            operands = user.operands
+            for i, operand in enumerate(operands):
+                if operand is self:
+                    operands[i] = other
+        other.users.extend(self.users)
+        self.users = []
+
+
+class Op:
+    """One operation. `name` is StableHLO's without the dialect; ops of our own start with "ipu."."""
+
+    __slots__ = ("attrs", "location", "name", "operands", "regions", "results")
+
+    def __init__(
+        self,
+        name: str,
+        operands: Sequence[Value],
+        result_types: Sequence[tuple[Shape, str]],
+        attrs: dict[str, Any] | None = None,
+        regions: Sequence[Block] = (),
+        location: Any = None,
+    ) -> None:
+        self.name = name
+        self.operands = list(operands)
+        for operand in self.operands:
+            operand.users.append(self)
+        self.results = [Value(shape, dtype, self, i) for i, (shape, dtype) in enumerate(result_types)]
+        self.attrs: dict[str, Any] = {} if attrs is None else attrs
+        self.regions = list(regions)
+        self.location = location
+
+    @property
+    def result(self) -> Value:
+        return self.results[0]
+
+    def set_operands(self, operands: Sequence[Value]) -> None:
+        for operand in self.operands:
+            operand.users.remove(self)
+        self.operands = list(operands)
+        for operand in self.operands:
+            operand.users.append(self)
+
+    def drop(self) -> None:
+        """Gives up the uses of this op and of its regions; the caller removes it from its block."""
+        for operand in self.operands:
+            operand.users.remove(self)
+        self.operands = []
+        for region in self.regions:
+            for op in region.ops:
+                op.drop()
+        self.regions = []
+
+    def __repr__(self) -> str:
+        results = ", ".join(map(repr, self.results))
+        return f"{self.name}({', '.join(map(repr, self.operands))}) -> {results}"
+
+
+class Block:
+    """Arguments and ops; the last op is "return"."""
+
+    __slots__ = ("args", "ops")
+
+    def __init__(self, args: list[Value], ops: list[Op] | None = None) -> None:
+        self.args = args
+        self.ops: list[Op] = [] if ops is None else ops
+
+    @property
+    def terminator(self) -> Op:
+        return self.ops[-1]
+
+    @property
+    def results(self) -> list[Value]:
+        return self.ops[-1].operands
+
+    def walk(self) -> Iterator[Op]:
+        """Every op of this block and of the regions inside."""
+        for op in self.ops:
+            yield op
+            for region in op.regions:
+                yield from region.walk()
+
+
+class Function:
+    """A function; `arg_attrs` and `result_attrs` hold the attributes of the signature by position."""
+
+    __slots__ = ("arg_attrs", "block", "name", "result_attrs")
+
+    def __init__(
+        self,
+        name: str,
+        block: Block,
+        arg_attrs: list[dict[str, Any]],
+        result_attrs: list[dict[str, Any]],
+    ) -> None:
+        self.name = name
+        self.block = block
+        self.arg_attrs = arg_attrs
+        self.result_attrs = result_attrs
+
+
+class Module:
+    """The program: its functions by name, one of them `main`."""
+
+    __slots__ = ("attrs", "functions", "name")
+
+    def __init__(self, name: str, functions: dict[str, Function], attrs: dict[str, Any]) -> None:
+        self.name = name
+        self.functions = functions
+        self.attrs = attrs
+
+    @property
+    def main(self) -> Function:
+        return self.functions["main"]
+
+
+def clone_ops(block: Block, mapping: dict[Value, Value]) -> list[Op]:
+    """Copies of the ops of `block`, with values replaced by `mapping`, which also learns the new values."""
+    result: list[Op] = []
+    for op in block.ops:
+        regions = []
+        for region in op.regions:
+            args = [Value(arg.shape, arg.dtype, None, arg.index) for arg in region.args]
+            mapping.update(zip(region.args, args, strict=True))
+            regions.append(Block(args, clone_ops(region, mapping)))
+        copy = Op(
+            op.name,
+            [mapping.get(o, o) for o in op.operands],
+            [(r.shape, r.dtype) for r in op.results],
+            dict(op.attrs),
+            regions,
+            op.location,
+        )
+        mapping.update(zip(op.results, copy.results, strict=True))
+        result.append(copy)
+    return result
+
+
+def text(block: Block, indent: int = 0, names: dict[Value, str] | None = None) -> str:
+    """A readable listing, for tests and debugging."""
+    names = {} if names is None else names
+    pad = "  " * indent
+    lines: list[str] = []
+
+    def name_of(value: Value) -> str:
+        return names.setdefault(value, f"%{len(names)}")
+
+    if block.args:
+        lines.append(pad + "args " + ", ".join(f"{name_of(a)}: {a!r}" for a in block.args))
+    for op in block.ops:
+        results = ", ".join(f"{name_of(r)}: {r!r}" for r in op.results)
+        attrs = {k: v for k, v in op.attrs.items() if v is not None}
+        operands = ", ".join(map(name_of, op.operands))
+        lines.append(f"{pad}{results + ' = ' if results else ''}{op.name}({operands}) {attrs or ''}".rstrip())
+        lines.extend(text(region, indent + 1, names) for region in op.regions)
+    return "\n".join(lines)

@@ -1,0 +1,185 @@
+"""Element types, literals, and how MLIR spells them."""
+
+from __future__ import annotations
+
+import math
+import struct
+from typing import Any
+
+import numpy as np
+
+from jax_ipu.compiler.errors import CompileError
+
+Shape = tuple[int, ...]
+
+# MLIR spelling -> ours (that of the C++ side).
+ELEMENT_TYPES: dict[str, str] = {
+    "i1": "pred",
+    "i2": "s2",
+    "i4": "s4",
+    "i8": "s8",
+    "i16": "s16",
+    "i32": "s32",
+    "i64": "s64",
+    "ui2": "u2",
+    "ui4": "u4",
+    "ui8": "u8",
+    "ui16": "u16",
+    "ui32": "u32",
+    "ui64": "u64",
+    "f4E2M1FN": "f4e2m1fn",
+    "f8E3M4": "f8e3m4",
+    "f8E4M3": "f8e4m3",
+    "f8E4M3FN": "f8e4m3fn",
+    "f8E4M3FNUZ": "f8e4m3fnuz",
+    "f8E4M3B11FNUZ": "f8e4m3b11fnuz",
+    "f8E5M2": "f8e5m2",
+    "f8E5M2FNUZ": "f8e5m2fnuz",
+    "f8E8M0FNU": "f8e8m0fnu",
+    "f16": "f16",
+    "bf16": "bf16",
+    "f32": "f32",
+    "f64": "f64",
+    "complex<f32>": "c64",
+    "complex<f64>": "c128",
+}
+
+_SIZES = {"16": 2, "32": 4, "64": 8, "128": 16}
+SIZE: dict[str, int] = {
+    name: 8 if name == "c64" else _SIZES.get(name.lstrip("usfbc"), 1) for name in ELEMENT_TYPES.values()
+}
+COMPLEX = frozenset({"c64", "c128"})
+REAL_PART = {"c64": "f32", "c128": "f64"}
+SIGNED = frozenset(t for t in SIZE if t[0] == "s")
+UNSIGNED = frozenset(t for t in SIZE if t[0] == "u")
+INTEGER = SIGNED | UNSIGNED
+FLOAT = frozenset(t for t in SIZE if t[0] in "fb")
+
+# struct codes of the types Python packs by itself.
+_PACK = {
+    "pred": "?",
+    "s8": "b",
+    "s16": "<h",
+    "s32": "<i",
+    "s64": "<q",
+    "u8": "B",
+    "u16": "<H",
+    "u32": "<I",
+    "u64": "<Q",
+    "f16": "<e",
+    "f32": "<f",
+    "f64": "<d",
+}
+_UNPACKERS = {name: struct.Struct(code) for name, code in _PACK.items()}
+_NUMPY_NAMES = {
+    "pred": "bool",
+    "c64": "complex64",
+    "c128": "complex128",
+    "bf16": "bfloat16",
+}
+_ML_DTYPES = {
+    "s2": "int2",
+    "u2": "uint2",
+    "s4": "int4",
+    "u4": "uint4",
+    "f4e2m1fn": "float4_e2m1fn",
+    "f8e3m4": "float8_e3m4",
+    "f8e4m3": "float8_e4m3",
+    "f8e4m3fn": "float8_e4m3fn",
+    "f8e4m3fnuz": "float8_e4m3fnuz",
+    "f8e4m3b11fnuz": "float8_e4m3b11fnuz",
+    "f8e5m2": "float8_e5m2",
+    "f8e5m2fnuz": "float8_e5m2fnuz",
+    "f8e8m0fnu": "float8_e8m0fnu",
+    "bf16": "bfloat16",
+}
+
+
+def numpy_dtype(dtype: str) -> np.dtype[Any]:
+    """The NumPy type of the same host representation, for compile-time constants."""
+    if dtype in _ML_DTYPES:
+        import ml_dtypes
+
+        return np.dtype(getattr(ml_dtypes, _ML_DTYPES[dtype]))
+    if dtype in _NUMPY_NAMES:
+        return np.dtype(_NUMPY_NAMES[dtype])
+    return np.dtype({"s": "int", "u": "uint", "f": "float"}[dtype[0]] + dtype[1:])
+
+
+def num_elements(shape: Shape) -> int:
+    return math.prod(shape)
+
+
+def pack_scalar(dtype: str, value: Any) -> bytes:
+    """One element in host representation; integers wrap."""
+    packer = _UNPACKERS.get(dtype)
+    if packer is not None and dtype not in ("f16", "f32"):
+        if dtype in INTEGER:
+            bits = 8 * SIZE[dtype]
+            value = int(value) & ((1 << bits) - 1)
+            if dtype in SIGNED and value >> (bits - 1):
+                value -= 1 << bits
+        return packer.pack(value)
+    with np.errstate(all="ignore"):
+        return bytes(np.asarray(value).astype(numpy_dtype(dtype)).tobytes())
+
+
+def unpack_scalar(dtype: str, data: bytes) -> Any:
+    packer = _UNPACKERS.get(dtype)
+    if packer is not None:
+        return packer.unpack(data[: packer.size])[0]
+    return np.frombuffer(data, numpy_dtype(dtype), 1)[0].item()
+
+
+class Literal:
+    """A compile-time constant: `data` holds one element when `splat`, else all of them in row-major order."""
+
+    __slots__ = ("data", "dtype", "shape", "splat")
+
+    def __init__(self, dtype: str, shape: Shape, data: bytes, splat: bool) -> None:
+        self.dtype = dtype
+        self.shape = shape
+        self.data = data
+        self.splat = splat
+
+    @staticmethod
+    def full(dtype: str, shape: Shape, value: Any) -> Literal:
+        return Literal(dtype, shape, pack_scalar(dtype, value), True)
+
+    @staticmethod
+    def from_numpy(dtype: str, array: np.ndarray[Any, Any]) -> Literal:
+        data = np.ascontiguousarray(array, numpy_dtype(dtype)).tobytes()
+        return Literal(dtype, tuple(array.shape), data, array.size == 1)
+
+    def scalar(self) -> Any:
+        """The value of a splat as a Python number."""
+        return unpack_scalar(self.dtype, self.data)
+
+    def numpy(self) -> np.ndarray[Any, Any]:
+        flat = np.frombuffer(self.data, numpy_dtype(self.dtype))
+        return np.broadcast_to(flat[0], self.shape) if self.splat else flat.reshape(self.shape)
+
+    def reshaped(self, shape: Shape) -> Literal:
+        return Literal(self.dtype, shape, self.data, self.splat)
+
+    def key(self) -> tuple[str, Shape, bytes, bool]:
+        return (self.dtype, self.shape, self.data, self.splat)
+
+    def __repr__(self) -> str:
+        if self.splat:
+            return f"dense<{self.scalar()}>"
+        return f"dense<{len(self.data)} bytes>"
+
+
+def type_text(shape: Shape, dtype: str) -> str:
+    return f"{dtype}[{','.join(map(str, shape))}]"
+
+
+def element_type(spelling: str) -> str:
+    dtype = ELEMENT_TYPES.get(spelling)
+    if dtype is None:
+        raise CompileError(
+            f"element type {spelling} is not supported on IPU; convert to one of: "
+            + ", ".join(sorted(set(ELEMENT_TYPES.values())))
+        )
+    return dtype
