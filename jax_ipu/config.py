@@ -1,7 +1,7 @@
 """Configuration of the ``ipu`` platform: environment variables and the same options as attributes.
 
-Every option is read when JAX creates its backends, at the first ``jax.devices()`` or ``jit`` call. An attribute wins over
-its environment variable. See ``docs/environment.md``.
+Every option is read when JAX creates its backends, at the first ``jax.devices()`` or ``jit`` call. An attribute wins
+over its environment variable. See ``docs/environment.md``.
 """
 
 from __future__ import annotations

@@ -192,7 +192,7 @@ CASES = {
         False,
     ),
     "sort_keys": (
-        lambda k, l, v: lax.sort((k, l, v), num_keys=2),
+        lambda a, b, v: lax.sort((a, b, v), num_keys=2),
         [i32(200, high=4), i32(200, high=5, seed=1), f32(200)],
         False,
     ),

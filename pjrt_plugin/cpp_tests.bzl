@@ -1,0 +1,16 @@
+"""One cc_test for each *_test.cc file."""
+
+def cpp_tests(srcs, deps):
+    """Declares a test named after each source file.
+
+    Args:
+      srcs: the test sources, each with its own main().
+      deps: what all of them link.
+    """
+    for src in srcs:
+        native.cc_test(
+            name = src.split("/")[-1][:-len(".cc")],
+            srcs = [src],
+            linkopts = ["-lpthread"],
+            deps = deps,
+        )

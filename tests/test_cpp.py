@@ -1,0 +1,41 @@
+"""Builds and runs the C++ tests; one Python test for each C++ test program."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+BUILD = ROOT / "build" / "cpp"
+NAMES = sorted(path.stem for path in (ROOT / "pjrt_plugin").rglob("*_test.cc"))
+
+
+@pytest.fixture(scope="session")
+def programs():
+    scripts = Path(sys.executable).parent
+    environment = {**os.environ, "PATH": f"{scripts}:{os.environ['PATH']}"}
+    configure = [
+        "cmake",
+        "-S",
+        ROOT,
+        "-B",
+        BUILD,
+        "-G",
+        "Ninja",
+        "-DJAX_IPU_BUILD_PYTHON=OFF",
+        "-DJAX_IPU_BUILD_TESTS=ON",
+    ]
+    for command in (configure, ["cmake", "--build", BUILD]):
+        result = subprocess.run(command, env=environment, capture_output=True, text=True)
+        assert result.returncode == 0, result.stdout[-4000:] + result.stderr[-4000:]
+    return BUILD
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_program(programs, name):
+    result = subprocess.run([programs / name], capture_output=True, text=True, timeout=600)
+    assert result.returncode == 0 and " passed, 0 failed" in result.stdout, (
+        result.stdout[-4000:] + result.stderr[-4000:]
+    )
