@@ -1,0 +1,195 @@
+"""Compares ipu (the model's fast engine) with XLA:CPU: python benchmarks/run.py [--rounds N] [case ...]
+
+Both run interleaved in one process. A ratio below 1 means that ipu is faster; the goal of each case is beside it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "examples" / "mnist"))
+import mnist_classifier
+import mnist_cnn
+
+Run = Callable[[], None]
+fresh = itertools.count()
+
+
+class Case(NamedTuple):
+    """make(platform) gives a function that does the timed work `repeat` times."""
+
+    make: Callable[[str], Run]
+    repeat: int
+    goal: float | None
+
+
+def steady(function, state, *arguments, donate=True):
+    """Calls that thread a donated state, as training does."""
+
+    def make(platform: str) -> Run:
+        step = jax.jit(function, backend=platform, donate_argnums=0 if donate else ())
+        device = jax.devices(platform)[0]
+        held = jax.device_put(jax.tree.map(np.array, state), device)
+        held, _ = step(held, *arguments)
+
+        def run() -> None:
+            nonlocal held
+            held, value = step(held, *arguments)
+            value.block_until_ready()
+
+        return run
+
+    return make
+
+
+def call(function, *arguments, on_device=True):
+    def make(platform: str) -> Run:
+        compiled = jax.jit(function, backend=platform)
+        held = jax.device_put(arguments, jax.devices(platform)[0]) if on_device else arguments
+        jax.block_until_ready(compiled(*held))
+
+        def run() -> None:
+            jax.block_until_ready(compiled(*held))
+
+        return run
+
+    return make
+
+
+def first_call(function, *arguments):
+    """The first call of a function that JAX has not seen: tracing, compiling and running."""
+
+    def make(platform: str) -> Run:
+        def run() -> None:
+            number = float(next(fresh))
+            # A new constant, so that no cache of either side can know the program.
+            new = jax.jit(lambda *a: jax.tree.map(lambda y: y + number, function(*a)), backend=platform)
+            jax.block_until_ready(new(*arguments))
+
+        return run
+
+    return make
+
+
+def mlp_step():
+    state = jax.jit(mnist_classifier.init, backend="cpu")(jax.random.PRNGKey(0))
+    rng = np.random.default_rng(0)
+    batch = (rng.random((128, 28, 28, 1), np.float32), np.eye(10, dtype=np.float32)[rng.integers(0, 10, 128)])
+    return (lambda state, batch: mnist_classifier.update_step(0, state, batch)), jax.tree.map(np.asarray, state), batch
+
+
+def cnn_step():
+    shape = (32, 32, 3)
+    params = jax.jit(lambda k: mnist_cnn.init(k, shape), backend="cpu")(jax.random.PRNGKey(0))
+    rng = np.random.default_rng(0)
+    batch = (rng.random((32, *shape), np.float32), np.eye(10, dtype=np.float32)[rng.integers(0, 10, 32)])
+    step = np.int32(0)
+    return (
+        lambda params, step, batch: mnist_cnn.update_step(0, step, params, batch),
+        jax.tree.map(np.asarray, params),
+        step,
+        batch,
+    )
+
+
+def array(*shape):
+    return np.random.default_rng(0).normal(size=shape).astype(np.float32)
+
+
+def max_pool_gradient(x):
+    return jax.grad(lambda x: mnist_cnn.max_pool(x).sum())(x)
+
+
+def cases() -> dict[str, Case]:
+    mlp, cnn = mlp_step(), cnn_step()
+    tiny = array(4)
+    big = array(1024, 1024)
+    return {
+        "tiny dispatch": Case(call(lambda x: x * 2 + 1, tiny), 1000, 1.2),
+        "MLP step, batch 128": Case(steady(*mlp), 10, 0.9),
+        "CNN step, batch 32, 32x32x3": Case(steady(*cnn), 4, 0.5),
+        "first call, tiny": Case(first_call(lambda x: x * 2 + 1, tiny), 3, 0.5),
+        "first call, MLP step": Case(first_call(mlp[0], *mlp[1:]), 1, 0.6),
+        "matmul 1024": Case(call(jnp.dot, big, big), 4, None),
+        "gelu 1M": Case(call(jax.nn.gelu, big), 10, None),
+        "log_softmax 1024x1024": Case(call(jax.nn.log_softmax, big), 10, None),
+        "sum rows 1024x1024": Case(call(lambda x: x.sum(1), big), 20, None),
+        "argmax rows 1024x1024": Case(call(lambda x: x.argmax(1), big), 5, None),
+        "cumsum 1M": Case(call(jnp.cumsum, big.reshape(-1)), 3, None),
+        "sort 1M": Case(call(jnp.sort, big.reshape(-1)), 1, None),
+        "transpose 1024x1024": Case(call(lambda x: x.T + 0, big), 10, None),
+        "max-pool gradient": Case(call(max_pool_gradient, array(32, 28, 28, 32)), 3, None),
+        "threefry normal 1M": Case(call(lambda k: jax.random.normal(k, (1024, 1024)), jax.random.PRNGKey(0)), 3, None),
+        "gather rows 8192x64": Case(
+            call(lambda x, i: x[i], array(8192, 64), np.random.default_rng(0).integers(0, 8192, 8192)), 10, None
+        ),
+        "conv 3x3 64 channels": Case(
+            call(
+                lambda x, w: lax.conv_general_dilated(x, w, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")),
+                array(32, 16, 16, 64),
+                array(3, 3, 64, 64),
+            ),
+            5,
+            None,
+        ),
+        "scan 1000 steps": Case(
+            call(lambda x: lax.scan(lambda c, _: (jnp.tanh(c) + 0.1, c.sum()), x, None, length=1000), array(64)),
+            2,
+            None,
+        ),
+    }
+
+
+def measure(case: Case, rounds: int) -> dict[str, list[float]]:
+    """Seconds per call, one entry a round, for each platform."""
+    runs = {platform: case.make(platform) for platform in ("cpu", "ipu")}
+    for run in runs.values():
+        for _ in range(min(case.repeat, 20)):
+            run()
+    times: dict[str, list[float]] = {platform: [] for platform in runs}
+    for index in range(rounds):
+        order = list(runs.items())
+        for platform, run in order if index % 2 == 0 else reversed(order):
+            time.sleep(0.004)  # lets the other side's spinning workers go to sleep
+            start = time.perf_counter()
+            for _ in range(case.repeat):
+                run()
+            times[platform].append((time.perf_counter() - start) / case.repeat)
+    return times
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("case", nargs="*", help="part of the name of the cases to run; all by default")
+    parser.add_argument("--rounds", type=int, default=15)
+    arguments = parser.parse_args()
+    print(f"jax {jax.__version__}, {jax.devices('ipu')[0]}")
+    print(f"{'case':30} {'cpu us':>12} {'ipu us':>12} {'ratio':>7} {'best':>7} {'goal':>6}")
+    for name, case in cases().items():
+        if arguments.case and not any(part in name for part in arguments.case):
+            continue
+        try:
+            times = measure(case, arguments.rounds)
+        except jax.errors.JaxRuntimeError as error:
+            print(f"{name:30} failed: {str(error).splitlines()[0][:120]}")
+            continue
+        cpu, ipu = (statistics.median(times[p]) for p in ("cpu", "ipu"))
+        best = min(times["ipu"]) / min(times["cpu"])
+        goal = f"{case.goal:.2f}" if case.goal else ""
+        print(f"{name:30} {cpu * 1e6:12.1f} {ipu * 1e6:12.1f} {ipu / cpu:7.2f} {best:7.2f} {goal:>6}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
