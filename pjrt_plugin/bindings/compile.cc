@@ -1,0 +1,252 @@
+// Python: compile_graph, Executable, the device configuration and counters, and the compiler callback that
+// PJRT calls.
+#include <memory>
+#include <sstream>
+#include <string>
+#include <utility>
+
+#include "pjrt_plugin/bindings/bindings.h"
+#include "pjrt_plugin/ipu_model/engine/executable.h"
+#include "pjrt_plugin/runtime/executable.h"
+#include "poplar/Engine.hpp"
+#include "poplar/exceptions.hpp"
+
+namespace jax_ipu::bindings {
+namespace {
+
+// What Python holds. The data inside outlives the Python object when PJRT keeps it.
+struct ExecutableHandle {
+  std::shared_ptr<const Executable> executable;
+};
+
+struct CompiledGraph {
+  poplar::Executable executable;
+
+  nb::bytes Serialize() const {
+    std::ostringstream out;
+    executable.serialize(out);
+    const std::string data = out.str();
+    return nb::bytes(data.data(), data.size());
+  }
+
+  nb::dict Cost() const {
+    const ipu_model::Report& report = executable.report();
+    nb::dict cost;
+    cost["flops"] = report.flops;
+    cost["cycles"] = report.cycles.total();
+    cost["compute_cycles"] = report.cycles.compute;
+    cost["exchange_cycles"] = report.cycles.exchange;
+    cost["sync_cycles"] = report.cycles.sync;
+    cost["exchange_bytes"] = report.exchange_bytes;
+    cost["clock_hz"] = report.clock_hz;
+    cost["host_nanoseconds"] = executable.hostNanoseconds();
+    return cost;
+  }
+
+  nb::dict Memory() const {
+    const ipu_model::Report& report = executable.report();
+    nb::dict memory;
+    memory["total_bytes"] = report.total_bytes;
+    memory["max_tile_bytes"] = report.max_tile_bytes;
+    memory["limit_tile_bytes"] = report.limit_tile_bytes;
+    memory["max_tile"] = report.max_tile;
+    memory["num_tiles"] = report.num_tiles;
+    memory["temp_bytes"] = report.temporary_bytes;
+    memory["code_bytes"] = report.code_bytes;
+    memory["constant_bytes"] = report.constant_bytes;
+    memory["exchange_buffer_bytes"] = report.exchange_buffer_bytes;
+    memory["vertex_bytes"] = report.vertex_bytes;
+    return memory;
+  }
+};
+
+CompiledGraph CompileGraph(const poplar::Graph& graph,
+                           const std::vector<poplar::program::Sequence>& sequences, const std::string& name) {
+  const std::vector<poplar::program::Program> programs(sequences.begin(), sequences.end());
+  try {
+    return {poplar::compileGraph(graph, programs, name)};
+  } catch (const poplar::graph_memory_allocation_error& error) {
+    throw Error(Code::kResourceExhausted, error.what());
+  }
+}
+
+template <typename T>
+void Read(const nb::dict& fields, const char* name, T* value) {
+  if (fields.contains(name)) *value = nb::cast<T>(fields[name]);
+}
+
+TensorSpec ReadTensor(const nb::dict& fields) {
+  return {TypeNamed(nb::cast<std::string>(fields["dtype"])).id(),
+          nb::cast<std::vector<std::int64_t>>(fields["shape"])};
+}
+
+InputSpec ReadInput(const nb::dict& fields) {
+  InputSpec input;
+  input.tensor = ReadTensor(fields);
+  Read(fields, "donated", &input.donated);
+  Read(fields, "aliased_output", &input.aliased_output);
+  Read(fields, "unchanged", &input.unchanged);
+  Read(fields, "used", &input.used);
+  Read(fields, "write_program", &input.write_program);
+  Read(fields, "read_program", &input.read_program);
+  return input;
+}
+
+OutputSpec ReadOutput(const nb::dict& fields) {
+  OutputSpec output;
+  output.tensor = ReadTensor(fields);
+  Read(fields, "aliased_input", &output.aliased_input);
+  Read(fields, "forwarded_input", &output.forwarded_input);
+  return output;
+}
+
+CostReport ReadCost(const nb::dict& fields) {
+  CostReport cost;
+  Read(fields, "flops", &cost.flops);
+  Read(fields, "bytes_accessed", &cost.bytes_accessed);
+  Read(fields, "transcendentals", &cost.transcendentals);
+  Read(fields, "cycles", &cost.cycles);
+  Read(fields, "compute_cycles", &cost.compute_cycles);
+  Read(fields, "exchange_cycles", &cost.exchange_cycles);
+  Read(fields, "sync_cycles", &cost.sync_cycles);
+  Read(fields, "exchange_bytes", &cost.exchange_bytes);
+  Read(fields, "clock_hz", &cost.clock_hz);
+  Read(fields, "host_nanoseconds", &cost.host_nanoseconds);
+  return cost;
+}
+
+MemoryReport ReadMemory(const nb::dict& fields) {
+  MemoryReport memory;
+  Read(fields, "total_bytes", &memory.total_bytes);
+  Read(fields, "max_tile_bytes", &memory.max_tile_bytes);
+  Read(fields, "limit_tile_bytes", &memory.limit_tile_bytes);
+  Read(fields, "max_tile", &memory.max_tile);
+  Read(fields, "num_tiles", &memory.num_tiles);
+  Read(fields, "argument_bytes", &memory.argument_bytes);
+  Read(fields, "output_bytes", &memory.output_bytes);
+  Read(fields, "alias_bytes", &memory.alias_bytes);
+  Read(fields, "temp_bytes", &memory.temp_bytes);
+  Read(fields, "code_bytes", &memory.code_bytes);
+  Read(fields, "constant_bytes", &memory.constant_bytes);
+  Read(fields, "exchange_buffer_bytes", &memory.exchange_buffer_bytes);
+  Read(fields, "vertex_bytes", &memory.vertex_bytes);
+  return memory;
+}
+
+ExecutableHandle MakeExecutable(const std::string& name, const std::string& fingerprint,
+                                const std::string& target, const std::vector<nb::dict>& inputs,
+                                const std::vector<nb::dict>& outputs, const nb::bytes& poplar_executable,
+                                int main_program, const std::string& mlir, const nb::dict& cost,
+                                const nb::dict& memory) {
+  auto executable = std::make_shared<Executable>();
+  executable->name = name;
+  executable->fingerprint = fingerprint;
+  executable->target = target;
+  for (const nb::dict& input : inputs) executable->inputs.push_back(ReadInput(input));
+  for (const nb::dict& output : outputs) executable->outputs.push_back(ReadOutput(output));
+  executable->poplar_executable.assign(poplar_executable.c_str(), poplar_executable.size());
+  executable->main_program = main_program;
+  executable->mlir = mlir;
+  executable->cost = ReadCost(cost);
+  executable->memory = ReadMemory(memory);
+  return {std::move(executable)};
+}
+
+// Calls `function`, found while the GIL is held, and takes the plain data out of its result.
+template <typename FindFunction>
+std::shared_ptr<const Executable> CallPython(const CompileRequest& request, FindFunction find_function) {
+  if (!Py_IsInitialized())
+    throw Error(
+        Code::kFailedPrecondition,
+        "the jax_ipu compiler is written in Python, but this process runs no Python interpreter; load a "
+        "program that was compiled before");
+  nb::gil_scoped_acquire gil;
+  try {
+    const nb::object result =
+        find_function()(nb::bytes(request.program.data(), request.program.size()), request.format,
+                        nb::bytes(request.options.data(), request.options.size()), request.target);
+    return nb::cast<const ExecutableHandle&>(result).executable;
+  } catch (nb::python_error& error) {
+    const nb::handle value = error.value();
+    if (nb::hasattr(value, "code") && nb::isinstance<nb::int_>(value.attr("code")))
+      throw Error(static_cast<Code>(nb::cast<int>(value.attr("code"))),
+                  nb::cast<std::string>(nb::str(value)));
+    throw Error(Code::kInternal, std::string("the compiler failed: ") + error.what());
+  } catch (const nb::cast_error&) {
+    throw Error(Code::kInternal, "the compiler did not return a jax_ipu._ipu.Executable");
+  }
+}
+
+// The compiler when nobody called set_compiler: a client other than `import jax_ipu` loaded the plugin.
+std::shared_ptr<const Executable> ImportAndCompile(const CompileRequest& request) {
+  return CallPython(request, [] { return nb::module_::import_("jax_ipu.compiler").attr("compile"); });
+}
+
+const bool loader_is_set = [] {
+  Registry::Get().SetCompilerLoader([] { Registry::Get().SetCompiler(ImportAndCompile); });
+  return true;
+}();
+
+void SetCompiler(const nb::callable& function) {
+  // Never released: PJRT may destroy the registry's copy after the interpreter is gone (a reference that dies
+  // then would need the GIL and abort the process).
+  PyObject* const compiler = function.ptr();
+  Py_INCREF(compiler);
+  Registry::Get().SetCompiler([compiler](const CompileRequest& request) {
+    return CallPython(request, [compiler] { return nb::borrow(compiler); });
+  });
+}
+
+void SetDeviceConfig(const std::string& version, unsigned num_tiles, const std::vector<int>& device_ids,
+                     const std::string& execution, bool use_model) {
+  DeviceConfig config;
+  config.version = version;
+  config.num_tiles = num_tiles;
+  config.device_ids = device_ids;
+  config.execution = execution;
+  config.use_model = use_model;
+  Registry::Get().SetDeviceConfig(config);
+}
+
+}  // namespace
+
+void BindCompile(nb::module_& module) {
+  nb::class_<CompiledGraph>(module, "CompiledGraph")
+      .def("serialize", &CompiledGraph::Serialize)
+      .def("cost", &CompiledGraph::Cost)
+      .def("memory", &CompiledGraph::Memory);
+  module.def("compile_graph", &CompileGraph, nb::arg("graph"), nb::arg("programs"), nb::arg("name"));
+  nb::class_<ExecutableHandle>(module, "Executable")
+      .def(
+          "__init__",
+          [](ExecutableHandle* self, const std::string& name, const std::string& fingerprint,
+             const std::string& target, const std::vector<nb::dict>& inputs,
+             const std::vector<nb::dict>& outputs, const nb::bytes& poplar_executable, int main_program,
+             const std::string& mlir, const nb::dict& cost, const nb::dict& memory) {
+            new (self) ExecutableHandle(MakeExecutable(name, fingerprint, target, inputs, outputs,
+                                                       poplar_executable, main_program, mlir, cost, memory));
+          },
+          nb::arg("name"), nb::arg("fingerprint"), nb::arg("target"), nb::arg("inputs"), nb::arg("outputs"),
+          nb::arg("poplar_executable"), nb::arg("main_program"), nb::arg("mlir"), nb::arg("cost"),
+          nb::arg("memory"))
+      .def_prop_ro("name", [](const ExecutableHandle& self) { return self.executable->name; })
+      .def_prop_ro("fingerprint", [](const ExecutableHandle& self) { return self.executable->fingerprint; })
+      .def_prop_ro("mlir", [](const ExecutableHandle& self) { return self.executable->mlir; })
+      .def("serialize", [](const ExecutableHandle& self) {
+        const std::string data = self.executable->Serialize();
+        return nb::bytes(data.data(), data.size());
+      });
+  nb::class_<Counters>(module, "Counters")
+      .def_ro("h2d_bytes", &Counters::h2d_bytes)
+      .def_ro("d2h_bytes", &Counters::d2h_bytes)
+      .def_ro("engine_loads", &Counters::engine_loads)
+      .def_ro("runs", &Counters::runs)
+      .def_ro("cycles", &Counters::cycles);
+  module.def("set_compiler", &SetCompiler, nb::arg("compiler"));
+  module.def("set_device_config", &SetDeviceConfig, nb::arg("version") = "ipu2", nb::arg("num_tiles") = 0,
+             nb::arg("device_ids") = std::vector<int>{0}, nb::arg("execution") = "fast",
+             nb::arg("use_model") = true);
+  module.def("read_counters", &ReadCounters, nb::arg("device_id"));
+}
+
+}  // namespace jax_ipu::bindings
