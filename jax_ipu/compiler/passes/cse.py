@@ -1,0 +1,80 @@
+"""Makes equal ops one op. Constants are merged first: JAX emits one for every use."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jax_ipu.compiler.ir import Block, Module, Op, Value
+from jax_ipu.compiler.types import Literal
+
+_NEVER = frozenset(("return", "custom_call", "rng", "rng_bit_generator", "send", "recv", "infeed", "outfeed"))
+# Copying a big value twice costs more than keeping it; a cheap region op is compared only when it is small.
+_MAX_REGION_OPS = 64
+
+
+def run(module: Module) -> None:
+    _run_block(module.main.block, [{}])
+
+
+def _key(op: Op) -> Any:
+    operands = tuple(map(id, op.operands))
+    if op.name == "constant":
+        return ("constant", op.attrs["value"].key())
+    attrs = tuple([(k, _hashable(v)) for k, v in op.attrs.items()]) if op.attrs else ()
+    if not op.regions:
+        return (op.name, operands, attrs, tuple([(r.shape, r.dtype) for r in op.results]))
+    numbers: dict[Value, int] = {}
+    regions = tuple(_region_key(region, numbers) for region in op.regions)
+    return (op.name, operands, attrs, regions)
+
+
+def _region_key(block: Block, numbers: dict[Value, int]) -> Any:
+    for arg in block.args:
+        numbers[arg] = len(numbers)
+    keys: list[Any] = []
+    for op in block.ops:
+        operands = tuple((numbers[o],) if o in numbers else id(o) for o in op.operands)
+        attrs = tuple((k, _hashable(v)) for k, v in op.attrs.items())
+        nested = tuple(_region_key(region, numbers) for region in op.regions)
+        for result in op.results:
+            numbers[result] = len(numbers)
+        keys.append((op.name, operands, attrs, nested, tuple((r.shape, r.dtype) for r in op.results)))
+    return (tuple((a.shape, a.dtype) for a in block.args), tuple(keys))
+
+
+def _hashable(value: Any) -> Any:
+    if isinstance(value, dict):
+        return tuple((k, _hashable(v)) for k, v in value.items())
+    if isinstance(value, Literal):
+        return value.key()
+    return value
+
+
+def _run_block(block: Block, scopes: list[dict[Any, Op]]) -> None:
+    kept: list[Op] = []
+    scope = scopes[-1]
+    for op in block.ops:
+        if op.name in _NEVER:
+            kept.append(op)
+            continue
+        for region in op.regions:
+            if op.name in ("while", "if", "case"):
+                _run_block(region, [*scopes, {}])
+        small = not op.regions or sum(len(r.ops) for r in op.regions) <= _MAX_REGION_OPS
+        if not small:
+            kept.append(op)
+            continue
+        key = _key(op)
+        known = None
+        for seen in reversed(scopes):
+            known = seen.get(key)
+            if known is not None:
+                break
+        if known is None:
+            scope[key] = op
+            kept.append(op)
+            continue
+        for result, other in zip(op.results, known.results, strict=True):
+            result.replace_with(other)
+        op.drop()
+    block.ops = kept
