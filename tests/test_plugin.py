@@ -95,7 +95,9 @@ SEQUENCES = {
     "delete function": "f(x); del f; import gc; gc.collect()",
     "clear caches": "f(x); jax.clear_caches(); f(x)",
     "clear backends": "f(x); jax.clear_caches(); jax.extend.backend.clear_backends()",
-    "donate and leave": "g = jax.jit(lambda s: s * 2, backend='ipu', donate_argnums=0); s = g(g(jax.device_put(x, ipu)))",
+    "donate and leave": (
+        "g = jax.jit(lambda s: s * 2, backend='ipu', donate_argnums=0); s = g(g(jax.device_put(x, ipu)))"
+    ),
     "exit from thread": "import threading; t = threading.Thread(target=lambda: f(x)); t.start(); t.join()",
     "many threads": (
         "import threading; ts = [threading.Thread(target=lambda i=i: jax.jit(lambda x: x * i, backend='ipu')(x)) "
