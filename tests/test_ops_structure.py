@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
+
 from support.modes import array, check, each_mode
 
 f32 = array

@@ -6,6 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from jax import lax
+
 from support.modes import array, check
 
 MODES = st.sampled_from([("fast", 8), ("tile", 8), ("fast", 1472)])

@@ -11,9 +11,10 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-import datasets
 import jax
 import jax.numpy as jnp
+
+import datasets
 import training
 
 SIZES = (784, 1024, 1024, 10)

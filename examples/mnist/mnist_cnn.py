@@ -12,11 +12,12 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-import datasets
 import jax
 import jax.numpy as jnp
-import training
 from jax import lax
+
+import datasets
+import training
 
 LEARNING_RATE = 0.016
 CONVOLUTIONS = ((32, "SAME"), (32, "VALID"), (64, "SAME"), (32, "VALID"))

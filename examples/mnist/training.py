@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import datasets
 import jax
 import numpy as np
 from tqdm import tqdm
 
+import datasets
 import jax_ipu
 
 Batch = tuple[np.ndarray, np.ndarray]
