@@ -8,6 +8,7 @@
 #include "pjrt_plugin/bindings/bindings.h"
 #include "pjrt_plugin/ipu_model/engine/executable.h"
 #include "pjrt_plugin/runtime/executable.h"
+#include "pjrt_plugin/runtime/run_once.h"
 #include "poplar/Engine.hpp"
 #include "poplar/exceptions.hpp"
 
@@ -197,6 +198,25 @@ void SetCompiler(const nb::callable& function) {
   });
 }
 
+std::vector<nb::bytes> Run(const ExecutableHandle& handle, const std::vector<nb::bytes>& arguments,
+                           const std::string& execution) {
+  std::vector<std::string> data;
+  for (const nb::bytes& argument : arguments) data.emplace_back(argument.c_str(), argument.size());
+  DeviceConfig config;
+  const std::string& target = handle.executable->target;
+  config.version = target.substr(0, target.find(':'));
+  config.num_tiles = static_cast<unsigned>(std::stoul(target.substr(target.find(':') + 1)));
+  config.execution = execution;
+  std::vector<std::string> results;
+  {
+    nb::gil_scoped_release release;
+    results = RunOnce(*handle.executable, std::move(data), config);
+  }
+  std::vector<nb::bytes> bytes;
+  for (const std::string& result : results) bytes.emplace_back(result.data(), result.size());
+  return bytes;
+}
+
 void SetDeviceConfig(const std::string& version, unsigned num_tiles, const std::vector<int>& device_ids,
                      const std::string& execution, bool use_model) {
   DeviceConfig config;
@@ -242,6 +262,7 @@ void BindCompile(nb::module_& module) {
       .def_ro("engine_loads", &Counters::engine_loads)
       .def_ro("runs", &Counters::runs)
       .def_ro("cycles", &Counters::cycles);
+  module.def("run", &Run, nb::arg("executable"), nb::arg("arguments"), nb::arg("execution") = "fast");
   module.def("set_compiler", &SetCompiler, nb::arg("compiler"));
   module.def("set_device_config", &SetDeviceConfig, nb::arg("version") = "ipu2", nb::arg("num_tiles") = 0,
              nb::arg("device_ids") = std::vector<int>{0}, nb::arg("execution") = "fast",

@@ -32,7 +32,7 @@ def run_ipu(function, args, mode):
     executable = compiler.compile(program, "mlir", b"", f"ipu2:{tiles}")
     flat = [np.asarray(a) for a in jax.tree.leaves(args)]
     kept = sorted(lowered._lowering.compile_args["kept_var_idx"])
-    results = _ipu.run(executable, [np.ascontiguousarray(flat[i]) for i in kept], execution)
+    results = _ipu.run(executable, [flat[i].tobytes() for i in kept], execution)
     avals = jax.tree.leaves(lowered.out_info)
     return [np.frombuffer(r, jnp.dtype(a.dtype)).reshape(a.shape) for r, a in zip(results, avals, strict=True)]
 

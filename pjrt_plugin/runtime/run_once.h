@@ -1,0 +1,19 @@
+// Runs a compiled program once, without a PJRT client: ahead-of-time use and tests of the compiler.
+#ifndef JAX_IPU_RUNTIME_RUN_ONCE_H_
+#define JAX_IPU_RUNTIME_RUN_ONCE_H_
+
+#include <string>
+#include <vector>
+
+#include "pjrt_plugin/runtime/executable.h"
+
+namespace jax_ipu {
+
+// Arguments and results as the bytes of dense row-major tensors. Donated state is written first and read
+// afterwards. Throws Error(kInvalidArgument) when the arguments do not fit the executable.
+std::vector<std::string> RunOnce(const Executable& executable, std::vector<std::string> arguments,
+                                 const DeviceConfig& config);
+
+}  // namespace jax_ipu
+
+#endif  // JAX_IPU_RUNTIME_RUN_ONCE_H_
