@@ -215,7 +215,6 @@ Tensor Tensor::fromPieces(Type type, std::vector<std::size_t> shape, std::vector
   t.valid_ = true;
   t.type_ = type;
   t.graph_ = graph;
-  std::vector<Block> blocks;
   std::int64_t first = 0, total = 0;
   for (const View& v : pieces) total += v.num_elements();
   const Shape wanted = ToShape(shape);
@@ -223,16 +222,22 @@ Tensor Tensor::fromPieces(Type type, std::vector<std::size_t> shape, std::vector
     Fail("Tensor::fromPieces: " + std::to_string(total) + " elements for the shape " + ShapeString(wanted));
   }
   if (pieces.size() == 1) return fromView(pieces[0], graph).reshape(shape);
+  std::vector<Block> blocks;
   for (const View& v : pieces) first = AppendFlat(v, wanted, first, &blocks);
   if (blocks.empty() && !pieces.empty()) blocks.push_back({Shape(wanted.size(), 0), pieces[0]});
   t.SetShape(wanted, std::move(blocks));
   return t;
 }
 
-Tensor Tensor::Aligned() const {
-  const Shape shape = ToShape(shape_);
-  if (layout_ == shape) return *this;
-  return fromPieces(type_, shape_, pieces(), graph_);
+Tensor Tensor::aligned() const {
+  Tensor t = *this;
+  Shape shape = ToShape(shape_);
+  if (layout_ == shape) return t;
+  std::vector<Block> blocks;
+  std::int64_t first = 0;
+  for (const View& v : pieces()) first = AppendFlat(v, shape, first, &blocks);
+  t.SetShape(std::move(shape), std::move(blocks));
+  return t;
 }
 
 std::vector<View> Tensor::pieces() const {
@@ -262,7 +267,7 @@ Tensor Tensor::slice(std::size_t begin, std::size_t end, unsigned dimension) con
          std::to_string(dimension) + " is not inside a tensor of shape " + shapeToString());
   }
   if (begin == 0 && end == shape_[dimension]) return *this;
-  Tensor t = Aligned();
+  Tensor t = aligned();
   Shape shape = t.layout_;
   shape[dimension] = static_cast<std::int64_t>(end - begin);
   std::vector<Block> blocks;
@@ -357,7 +362,7 @@ Tensor Tensor::dimShuffle(const std::vector<unsigned>& permutation) const {
     Fail("Tensor::dimShuffle: {" + given + "} is not a permutation of the dimensions of shape " +
          shapeToString());
   }
-  Tensor t = Aligned();
+  Tensor t = aligned();
   const auto permute = [&](const Shape& in) {
     Shape out(in.size());
     for (std::size_t d = 0; d < in.size(); ++d) out[d] = in[permutation[d]];
@@ -439,7 +444,7 @@ Tensor Tensor::broadcast(unsigned N, unsigned dimension) const {
     shape[dimension] *= N;
     return expand({dimension}).broadcast(N, dimension).reshape(shape);
   }
-  Tensor t = Aligned();
+  Tensor t = aligned();
   Shape shape = t.layout_;
   shape[dimension] = N;
   std::vector<Block> blocks = t.blocks_;
@@ -454,7 +459,7 @@ Tensor Tensor::broadcast(unsigned N, unsigned dimension) const {
 Tensor Tensor::subSample(unsigned stride, unsigned dimension) const {
   CheckDim("subSample", dimension);
   if (stride == 0) Fail("Tensor::subSample: the stride is 0, for a tensor of shape " + shapeToString());
-  Tensor t = Aligned();
+  Tensor t = aligned();
   const std::int64_t step = stride;
   Shape shape = t.layout_;
   shape[dimension] = (shape[dimension] + step - 1) / step;
@@ -477,7 +482,7 @@ Tensor Tensor::subSample(unsigned stride, unsigned dimension) const {
 
 Tensor Tensor::reverse(unsigned dimension) const {
   CheckDim("reverse", dimension);
-  Tensor t = Aligned();
+  Tensor t = aligned();
   if (t.numElements() == 0) return t;
   for (Block& b : t.blocks_) {
     b.begin[dimension] = t.layout_[dimension] - b.begin[dimension] - b.view.shape[dimension];
@@ -525,7 +530,7 @@ Tensor concat(const std::vector<Tensor>& tensors, unsigned dimension) {
       Fail("concat along dimension " + std::to_string(dimension) + ": " + t.type_.toString() +
            t.shapeToString() + " and " + part.type_.toString() + part.shapeToString() + " do not fit");
     }
-    const Tensor aligned = part.Aligned();
+    const Tensor aligned = part.aligned();
     if (part.numElements() == 0) {
       empty.insert(empty.end(), aligned.blocks_.begin(), aligned.blocks_.end());
     } else {

@@ -6,10 +6,6 @@
 
 #include "pjrt_plugin/ipu_model/core/operation.h"
 
-namespace ipu_model {
-
-std::unique_ptr<Operation> ReadCopy(Reader& reader);
-
-}  // namespace ipu_model
+namespace ipu_model {}  // namespace ipu_model
 
 #endif  // JAX_IPU_OPERATIONS_READERS_H_

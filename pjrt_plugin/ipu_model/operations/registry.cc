@@ -2,7 +2,7 @@
 #include <map>
 #include <string>
 
-#include "pjrt_plugin/ipu_model/core/operation.h"
+#include "pjrt_plugin/ipu_model/core/copy.h"
 #include "pjrt_plugin/ipu_model/operations/readers.h"
 
 namespace ipu_model {

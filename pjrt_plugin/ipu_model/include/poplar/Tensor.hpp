@@ -63,6 +63,8 @@ class Tensor {
   // The tensor's elements in row-major order over layout(), which has as many elements as shape().
   const ipu_model::Shape& layout() const { return layout_; }
   const std::vector<Block>& blocks() const { return blocks_; }
+  // The same elements with layout() equal to shape(), in as many blocks as it takes.
+  Tensor aligned() const;
   static Tensor fromView(const ipu_model::View& view, const void* graph);
   static Tensor fromPieces(Type type, std::vector<std::size_t> shape, std::vector<ipu_model::View> pieces,
                            const void* graph);
@@ -70,8 +72,6 @@ class Tensor {
 
  private:
   friend Tensor concat(const std::vector<Tensor>& tensors, unsigned dimension);
-  // The same elements with layout() equal to shape().
-  Tensor Aligned() const;
   void CheckDim(const char* method, unsigned dimension) const;
   void SetShape(ipu_model::Shape shape, std::vector<Block> blocks);
 

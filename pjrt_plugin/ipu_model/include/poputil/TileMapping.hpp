@@ -7,7 +7,7 @@
 
 namespace poputil {
 
-// Spreads the elements in order over the tiles: whole data-path vectors, at least 16 bytes per tile.
+// Spreads the elements in order over the tiles: whole data-path vectors, at least 128 bytes per tile.
 void mapTensorLinearly(poplar::Graph& graph, const poplar::Tensor& tensor);
 void mapTensorLinearly(poplar::Graph& graph, const poplar::Tensor& tensor, unsigned minElementsPerTile,
                        unsigned grainSize);
