@@ -1,0 +1,54 @@
+// The inner loop of every direct convolution: one strip of output rows, compiled per instruction set.
+#ifndef JAX_IPU_KERNELS_CONVOLUTION_STRIP_H_
+#define JAX_IPU_KERNELS_CONVOLUTION_STRIP_H_
+
+#include <cstdint>
+
+namespace ipu_model {
+
+// Where a run of products begins, in elements from the strip's a and b.
+struct ReductionSegment {
+  std::int64_t a, b;
+};
+
+// c[r, j] (+)= sum over segments s and i < run of a[r, s.a + i * a_step] * b[s.b + i * b_step + j]
+// for r < rows and j < columns; element r of `a` is at r * a_row. Either a_row or a_step is 1.
+// A channelwise strip multiplies by a[r, s.a + i * a_step + j] instead (depthwise convolutions).
+template <typename T>
+struct ConvolutionStrip {
+  const T* a;
+  std::int64_t a_row, a_step;
+  const T* b;
+  std::int64_t b_step;
+  const ReductionSegment* segments;
+  std::int64_t num_segments, run;
+  T* c;
+  std::int64_t c_row;
+  std::int64_t rows;
+  int columns;      // at most StripKernels::columns
+  bool accumulate;  // add to c
+  bool b_padded;    // rows of b may be read up to a multiple of `lanes`
+};
+
+template <typename T>
+struct StripKernels {
+  int rows;     // of the register tile
+  int columns;  // of the register tile
+  int lanes;
+  void (*matrix)(const ConvolutionStrip<T>&);
+  void (*channelwise)(const ConvolutionStrip<T>&);
+};
+
+// T: float, double, std::uint32_t, std::uint64_t.
+namespace avx2 {
+template <typename T>
+StripKernels<T> GetStripKernels();
+}
+namespace avx512 {
+template <typename T>
+StripKernels<T> GetStripKernels();
+}
+
+}  // namespace ipu_model
+
+#endif  // JAX_IPU_KERNELS_CONVOLUTION_STRIP_H_
