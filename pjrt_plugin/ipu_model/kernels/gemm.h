@@ -1,0 +1,23 @@
+// Batched matrix product on strided host tensors.
+#ifndef JAX_IPU_KERNELS_GEMM_H_
+#define JAX_IPU_KERNELS_GEMM_H_
+
+#include "pjrt_plugin/ipu_model/kernels/context.h"
+#include "pjrt_plugin/ipu_model/kernels/dtype.h"
+#include "pjrt_plugin/ipu_model/kernels/host_tensor.h"
+
+namespace ipu_model {
+
+// The type products are summed in: f32 for all floats up to 32 bits (the result is rounded once), f64, c64 or
+// c128 where an operand or the result is, u32 or u64 (wrapping, any signedness) for integers and kPred
+// (counts of true products). kCount where the combination has no meaning.
+DType GemmAccumulator(DType a, DType b, DType out);
+
+// out[g, m, n] = sum over k of a[g, m, k] * b[g, k, n]; or-and when out is kPred. Any strides, also 0 and
+// negative on a and b; out must not overlap them. An empty sum is 0. Floats are summed by FMAs in the order
+// of k, restarted every 512 k, except in products with a vector. The same bits for any number of workers.
+void Gemm(HostContext& context, const HostTensor& a, const HostTensor& b, const HostTensor& out);
+
+}  // namespace ipu_model
+
+#endif  // JAX_IPU_KERNELS_GEMM_H_

@@ -1,0 +1,58 @@
+// What gemm.cc hands to the kernel of the chosen instruction set. Private to the GEMM files.
+#ifndef JAX_IPU_KERNELS_GEMM_PROBLEM_H_
+#define JAX_IPU_KERNELS_GEMM_PROBLEM_H_
+
+#include <cstdint>
+
+#include "pjrt_plugin/ipu_model/kernels/context.h"
+#include "pjrt_plugin/ipu_model/kernels/dtype.h"
+
+namespace ipu_model {
+
+// A stack of matrices; strides in elements.
+struct GemmMatrix {
+  const void* data = nullptr;
+  DType type = DType::kF32;
+  std::int64_t group = 0, row = 0, column = 0;
+};
+
+struct GemmProblem {
+  std::int64_t groups = 1, m = 0, n = 0, k = 0;
+  GemmMatrix a, b;                  // [m, k], [k, n]
+  GemmMatrix c;                     // [m, n], written
+  DType accumulator = DType::kF32;  // kF32, kF64, kU32, kU64
+};
+
+// Operand types the packing converts on the fly to `accumulator`; others are converted beforehand.
+constexpr bool PacksDirectly(DType type, DType accumulator) {
+  switch (accumulator) {
+    case DType::kF32:
+      return type == DType::kF32 || type == DType::kF16 || type == DType::kBF16;
+    case DType::kF64:
+      return type == DType::kF64;
+    case DType::kU32:
+      return type == DType::kS32 || type == DType::kU32 || type == DType::kS8 || type == DType::kU8 ||
+             type == DType::kPred;
+    case DType::kU64:
+      return type == DType::kS64 || type == DType::kU64;
+    default:
+      return false;
+  }
+}
+// Result types that tiles are written as; others are written as the accumulator and converted afterwards.
+constexpr bool StoresDirectly(DType type, DType accumulator) {
+  if (accumulator == DType::kU32)
+    return PacksDirectly(type, accumulator) || type == DType::kS16 || type == DType::kU16;
+  return PacksDirectly(type, accumulator);
+}
+
+namespace avx2 {
+void RunGemm(HostContext& context, const GemmProblem& problem);
+}
+namespace avx512 {
+void RunGemm(HostContext& context, const GemmProblem& problem);
+}
+
+}  // namespace ipu_model
+
+#endif  // JAX_IPU_KERNELS_GEMM_PROBLEM_H_
