@@ -5,6 +5,7 @@
 #include <random>
 #include <stdexcept>
 
+#include "pjrt_plugin/ipu_model/core/held_counter.h"
 #include "pjrt_plugin/ipu_model/core/target_model.h"
 #include "pjrt_plugin/testing/check.h"
 
@@ -214,8 +215,12 @@ TEST(MappingsMatchBruteForce) {
     std::vector<std::int64_t> held(16, 0);
     ForEachIndex(
         region, [&](const Shape& index) { ++held[tiles[static_cast<std::size_t>(ElementOf(view, index))]]; });
+    const HeldCounter counter(mapping, view);
+    const std::int64_t repeats =
+        region.num_elements() == 0 ? 1 : region.num_elements() / counter.Distinct(region);
     for (unsigned tile = 0; tile < 16; ++tile) {
       CHECK_EQ(mapping.Held(tile, view, region), held[tile]);
+      CHECK_EQ(counter.Held(tile, region) * repeats, held[tile]);
     }
 
     std::map<Shape, unsigned> seen;
