@@ -242,6 +242,7 @@ class _Importer:
     def __init__(self) -> None:
         self._types = _Types()
         self._values: dict[Any, Value] = {}
+        self._tuples: dict[Any, list[Value]] = {}
 
     def block(self, mlir_block: Any) -> Block:
         types, values = self._types, self._values
@@ -251,6 +252,7 @@ class _Importer:
             values[argument] = value = Value(shape, dtype, None, i)
             args.append(value)
         ops: list[Op] = []
+        tuples = self._tuples
         for view in mlir_block.operations:
             operation = view.operation
             name = operation.name
@@ -259,6 +261,13 @@ class _Importer:
                 name = short
             elif dialect == "func":
                 name = short
+            if name == "tuple":
+                tuples[operation.results[0]] = [values[o] for o in operation.operands]
+                continue
+            if name == "get_tuple_element":
+                index = operation.attributes["index"].value
+                values[operation.results[0]] = tuples[operation.operands[0]][index]
+                continue
             results = list(operation.results)
             try:
                 result_types = [types(r.type) for r in results]

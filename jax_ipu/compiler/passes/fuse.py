@@ -1,0 +1,201 @@
+"""Elementwise fusion: groups of elementwise ops of one shape become one op "ipu.map" with a scalar program.
+
+A group is emitted at one position of the block. An op joins the group of an operand when either nothing outside of
+the group has used it so far (the group moves down to the op) or all other operands exist where the group is (the op
+moves up). That keeps the order of the block valid without a search for paths.
+"""
+
+from __future__ import annotations
+
+from jax_ipu.compiler.expression import COST, ScalarBuilder, emit_ops, is_elementwise, splat_of
+from jax_ipu.compiler.ir import Block, Module, Op, Value
+from jax_ipu.compiler.types import Shape
+
+MAX_INSTRUCTIONS = 64
+MAX_INPUTS = 16
+# Ops at most this expensive are computed again for a second group rather than stored.
+_CHEAP = 2
+
+# Ops whose regions are programs of the block's kind, not scalar bodies.
+CONTROL_FLOW = frozenset(("while", "if", "case", "ipu.repeat"))
+
+
+class _Group:
+    __slots__ = ("closed", "dtypes", "inputs", "members", "position", "shape")
+
+    def __init__(self, op: Op, position: int) -> None:
+        self.shape: Shape = op.results[0].shape
+        self.members: list[Op] = [op]
+        self.inputs: set[Value] = {o for o in op.operands if splat_of(o) is None}
+        self.position = position
+        self.closed = False
+
+
+def run(module: Module) -> None:
+    run_block(module.main.block)
+
+
+def run_block(block: Block) -> None:
+    group_of: dict[Op, _Group] = {}
+    positions: dict[Op, int] = {}
+    groups: list[_Group] = []
+    # Ops that stay, and groups, by position.
+    slots: list[list[Op | _Group]] = []
+    for position, op in enumerate(block.ops):
+        slots.append([])
+        if op.name in CONTROL_FLOW:
+            for region in op.regions:
+                run_block(region)
+                _close_used(region, group_of)
+        if not is_elementwise(op):
+            for operand in op.operands:
+                group = group_of.get(operand.op) if operand.op is not None else None
+                if group is not None:
+                    group.closed = True
+            positions[op] = position
+            slots[position].append(op)
+            continue
+        group = _join(op, position, group_of, positions)
+        for operand in op.operands:
+            other = group_of.get(operand.op) if operand.op is not None else None
+            if other is not None and other is not group:
+                other.closed = True
+        if group is None:
+            group = _Group(op, position)
+            groups.append(group)
+        group_of[op] = group
+    for group in groups:
+        slots[group.position].append(group)
+    ops: list[Op] = []
+    for slot in slots:
+        for item in slot:
+            ops.append(_emit(item) if isinstance(item, _Group) else item)
+    block.ops = ops
+
+
+def _close_used(region: Block, group_of: dict[Op, _Group]) -> None:
+    for op in region.walk():
+        for operand in op.operands:
+            group = group_of.get(operand.op) if operand.op is not None else None
+            if group is not None:
+                group.closed = True
+
+
+def _position_of(value: Value, group_of: dict[Op, _Group], positions: dict[Op, int]) -> int:
+    """Where the value exists; -1 for arguments and values of outer blocks."""
+    op = value.op
+    if op is None:
+        return -1
+    group = group_of.get(op)
+    return group.position if group is not None else positions.get(op, -1)
+
+
+def _join(op: Op, position: int, group_of: dict[Op, _Group], positions: dict[Op, int]) -> _Group | None:
+    shape = op.results[0].shape
+    candidates: list[_Group] = []
+    for operand in op.operands:
+        group = group_of.get(operand.op) if operand.op is not None else None
+        if group is not None and group.shape == shape and group not in candidates:
+            candidates.append(group)
+    inputs = {o for o in op.operands if splat_of(o) is None}
+    moving = [g for g in candidates if not g.closed]
+    if moving:
+        # Merge every open group: all of them move down here.
+        target = moving[0]
+        for group in moving[1:]:
+            if _fits(target, group.inputs | inputs, len(group.members) + 1):
+                target.members.extend(group.members)
+                target.inputs |= group.inputs
+                for member in group.members:
+                    group_of[member] = target
+                group.members = []
+        if _fits(target, inputs, 1):
+            target.members.append(op)
+            target.inputs |= inputs
+            target.position = position
+            return target
+        return None
+    for group in candidates:
+        others = [o for o in op.operands if o.op is None or group_of.get(o.op) is not group]
+        ready = all(_position_of(o, group_of, positions) < group.position for o in others if splat_of(o) is None)
+        if ready and _fits(group, inputs, 1):
+            group.members.append(op)
+            group.inputs |= inputs
+            return group
+    return None
+
+
+def _fits(group: _Group, inputs: set[Value], instructions: int) -> bool:
+    if len(group.members) + instructions > MAX_INSTRUCTIONS:
+        return False
+    made = {m.results[0] for m in group.members}
+    return len((group.inputs | inputs) - made) <= MAX_INPUTS
+
+
+def _emit(group: _Group) -> Op:
+    members = group.members
+    inside = set(members)
+    builder = ScalarBuilder()
+    inputs: list[Value] = []
+    made = {m.results[0] for m in members}
+    seen: set[Value] = set()
+    for member in members:
+        for operand in member.operands:
+            if operand in made or operand in seen:
+                continue
+            if splat_of(operand) is not None:
+                continue
+            seen.add(operand)
+            inputs.append(operand)
+    if not inputs:
+        # Constants only: one of them stays a tensor, which gives the expression its shape.
+        inputs.append(members[0].operands[0])
+    for value in inputs:
+        builder.add_input(value)
+    members = _in_order(members, made)
+    emit_ops(builder, members)
+    outputs = [m.results[0] for m in members if any(user not in inside for user in m.results[0].users)]
+    program = builder.finish(builder.registers[o] for o in outputs)
+    last = members[-1]
+    cost = sum(COST[m.name] for m in members)
+    op = Op(
+        "ipu.map",
+        inputs,
+        [(o.shape, o.dtype) for o in outputs],
+        {"program": program, "cost": cost, "names": tuple(m.name for m in members)},
+        (),
+        last.location,
+    )
+    for old, new in zip(outputs, op.results, strict=True):
+        users = [user for user in old.users if user not in inside]
+        for user in set(users):
+            user.operands = [new if o is old else o for o in user.operands]
+        new.users.extend(users)
+        old.users = [user for user in old.users if user in inside]
+    for member in members:
+        for operand in member.operands:
+            operand.users.remove(member)
+        member.operands = []
+    return op
+
+
+def _in_order(members: list[Op], made: set[Value]) -> list[Op]:
+    """Members with operands before users: merged groups are interleaved."""
+    done: set[Op] = set()
+    order: list[Op] = []
+
+    for member in members:
+        stack = [member]
+        while stack:
+            op = stack[-1]
+            if op in done:
+                stack.pop()
+                continue
+            missing = [o.op for o in op.operands if o in made and o.op is not None and o.op not in done]
+            if missing:
+                stack.extend(missing)
+                continue
+            done.add(op)
+            order.append(op)
+            stack.pop()
+    return order

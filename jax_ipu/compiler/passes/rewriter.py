@@ -1,0 +1,81 @@
+"""What rewriting passes share: emitting new ops in place of the one that is looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from jax_ipu.compiler.expression import splat_of
+from jax_ipu.compiler.ir import Block, Op, Value
+from jax_ipu.compiler.types import Literal, Shape
+
+
+class Rewriter:
+    """Builds the new op list of a block; new ops take the location of the op that they replace."""
+
+    __slots__ = ("location", "ops")
+
+    def __init__(self) -> None:
+        self.ops: list[Op] = []
+        self.location: Any = None
+
+    def emit(
+        self,
+        name: str,
+        operands: Sequence[Value],
+        shape: Shape,
+        dtype: str,
+        attrs: dict[str, Any] | None = None,
+        regions: Sequence[Block] = (),
+    ) -> Value:
+        op = Op(name, operands, [(shape, dtype)], attrs, regions, self.location)
+        self.ops.append(op)
+        return op.results[0]
+
+    def constant(self, literal: Literal) -> Value:
+        return self.emit("constant", (), literal.shape, literal.dtype, {"value": literal})
+
+    def full(self, shape: Shape, dtype: str, value: Any) -> Value:
+        return self.constant(Literal.full(dtype, shape, value))
+
+    def broadcast(self, value: Value, shape: Shape, dims: tuple[int, ...]) -> Value:
+        literal = splat_of(value)
+        if literal is not None:
+            return self.constant(literal.reshaped(shape))
+        if value.shape == shape and dims == tuple(range(len(shape))):
+            return value
+        return self.emit("broadcast_in_dim", (value,), shape, value.dtype, {"broadcast_dimensions": dims})
+
+    def reshape(self, value: Value, shape: Shape) -> Value:
+        if value.shape == shape:
+            return value
+        literal = splat_of(value)
+        if literal is not None:
+            return self.constant(literal.reshaped(shape))
+        return self.emit("reshape", (value,), shape, value.dtype)
+
+
+# Returns the values that replace the op's results, or None to keep it.
+Rule = Callable[[Op, Rewriter], "Sequence[Value] | Value | None"]
+
+
+def rewrite(block: Block, rules: dict[str, Rule]) -> None:
+    """Applies the rule of each op's name once, operands first, in this block and the regions inside."""
+    rewriter = Rewriter()
+    for op in block.ops:
+        for region in op.regions:
+            rewrite(region, rules)
+        rule = rules.get(op.name)
+        if rule is None:
+            rewriter.ops.append(op)
+            continue
+        rewriter.location = op.location
+        replacement = rule(op, rewriter)
+        if replacement is None:
+            rewriter.ops.append(op)
+            continue
+        values = [replacement] if isinstance(replacement, Value) else replacement
+        for result, value in zip(op.results, values, strict=True):
+            result.replace_with(value)
+        op.drop()
+    block.ops = rewriter.ops

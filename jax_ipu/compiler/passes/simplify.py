@@ -1,0 +1,377 @@
+"""Algebraic simplification and folding of small constants. Every rule keeps the exact result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from jax_ipu.compiler.expression import identity_of, single_op, splat_of
+from jax_ipu.compiler.ir import Module, Op, Value
+from jax_ipu.compiler.passes.rewriter import Rewriter, Rule, rewrite
+from jax_ipu.compiler.types import FLOAT, INTEGER, Literal, num_elements, pack_scalar
+
+# Constants of up to this many elements are moved by views at compile time instead of on the device.
+_SMALL = 1024
+
+
+def run(module: Module) -> None:
+    rewrite(module.main.block, RULES)
+
+
+def _literal(value: Value) -> Literal | None:
+    op = value.op
+    return op.attrs["value"] if op is not None and op.name == "constant" else None
+
+
+# Views ------------------------------------------------------------------------------------------------------------
+
+
+def _broadcast_in_dim(op: Op, rewriter: Rewriter) -> Value | None:
+    value, shape, dims = op.operands[0], op.result.shape, tuple(op.attrs["broadcast_dimensions"])
+    if value.shape == shape and dims == tuple(range(len(shape))):
+        return value
+    literal = splat_of(value)
+    if literal is not None:
+        return rewriter.constant(literal.reshaped(shape))
+    inner = value.op
+    if inner is not None and inner.name == "broadcast_in_dim":
+        composed = tuple(dims[d] for d in inner.attrs["broadcast_dimensions"])
+        return rewriter.broadcast(inner.operands[0], shape, composed)
+    if inner is not None and inner.name == "reshape":
+        source = inner.operands[0]
+        added = _inserted_units(source.shape, value.shape)
+        if added is not None:
+            kept = [d for d in range(len(value.shape)) if d not in added]
+            return rewriter.broadcast(source, shape, tuple(dims[d] for d in kept))
+    return None
+
+
+def _inserted_units(small: tuple[int, ...], large: tuple[int, ...]) -> set[int] | None:
+    """Which dims of `large` are ones that are inserted into `small`; None when it is another reshape."""
+    added: set[int] = set()
+    i = 0
+    for d, extent in enumerate(large):
+        if i < len(small) and small[i] == extent:
+            i += 1
+        elif extent == 1:
+            added.add(d)
+        else:
+            return None
+    return added if i == len(small) else None
+
+
+def _reshape(op: Op, rewriter: Rewriter) -> Value | None:
+    value, shape = op.operands[0], op.result.shape
+    if value.shape == shape:
+        return value
+    literal = _literal(value)
+    if literal is not None:
+        return rewriter.constant(literal.reshaped(shape))
+    if value.op is not None and value.op.name == "reshape":
+        return rewriter.reshape(value.op.operands[0], shape)
+    return None
+
+
+def _transpose(op: Op, rewriter: Rewriter) -> Value | None:
+    value, permutation = op.operands[0], tuple(op.attrs["permutation"])
+    if permutation == tuple(range(len(permutation))):
+        return value
+    literal = _literal(value)
+    if literal is not None and (literal.splat or num_elements(literal.shape) <= _SMALL):
+        if literal.splat:
+            return rewriter.constant(literal.reshaped(op.result.shape))
+        return rewriter.constant(Literal.from_numpy(literal.dtype, literal.numpy().transpose(permutation)))
+    inner = value.op
+    if inner is not None and inner.name == "transpose":
+        composed = tuple(inner.attrs["permutation"][p] for p in permutation)
+        source = inner.operands[0]
+        if composed == tuple(range(len(composed))):
+            return source
+        return rewriter.emit("transpose", (source,), op.result.shape, source.dtype, {"permutation": composed})
+    if inner is not None and inner.name == "dot_general" and len(value.users) == 1:
+        return _transposed_dot(inner, permutation, rewriter)
+    return None
+
+
+def _transposed_dot(dot: Op, permutation: tuple[int, ...], rewriter: Rewriter) -> Value | None:
+    """transpose(dot(a, b)) = dot(b, a) when the free dimensions just change places."""
+    numbers = dot.attrs["dot_dimension_numbers"]
+    lhs, rhs = dot.operands
+    batch = len(numbers["lhs_batching_dimensions"])
+    lhs_free = len(lhs.shape) - batch - len(numbers["lhs_contracting_dimensions"])
+    rank = len(dot.result.shape)
+    swapped = (*range(batch), *range(batch + lhs_free, rank), *range(batch, batch + lhs_free))
+    if permutation != swapped:
+        return None
+    flipped = {
+        "lhs_batching_dimensions": numbers["rhs_batching_dimensions"],
+        "rhs_batching_dimensions": numbers["lhs_batching_dimensions"],
+        "lhs_contracting_dimensions": numbers["rhs_contracting_dimensions"],
+        "rhs_contracting_dimensions": numbers["lhs_contracting_dimensions"],
+    }
+    attrs = dict(dot.attrs)
+    attrs["dot_dimension_numbers"] = flipped
+    shape = tuple(dot.result.shape[p] for p in permutation)
+    return rewriter.emit("dot_general", (rhs, lhs), shape, dot.result.dtype, attrs)
+
+
+def _slice(op: Op, rewriter: Rewriter) -> Value | None:
+    value = op.operands[0]
+    if value.shape == op.result.shape:
+        return value
+    literal = _literal(value)
+    if literal is not None:
+        if literal.splat:
+            return rewriter.constant(literal.reshaped(op.result.shape))
+        if num_elements(literal.shape) <= _SMALL:
+            index = tuple(
+                slice(b, e, s)
+                for b, e, s in zip(
+                    op.attrs["start_indices"], op.attrs["limit_indices"], op.attrs["strides"], strict=True
+                )
+            )
+            return rewriter.constant(Literal.from_numpy(literal.dtype, literal.numpy()[index]))
+    return None
+
+
+def _concatenate(op: Op, rewriter: Rewriter) -> Value | None:
+    dim = op.attrs["dimension"]
+    pieces = [o for o in op.operands if o.shape[dim] != 0]
+    if len(pieces) == len(op.operands):
+        return pieces[0] if len(pieces) == 1 else None
+    if len(pieces) == 1:
+        return pieces[0]
+    if not pieces:
+        return op.operands[0]
+    return rewriter.emit("concatenate", pieces, op.result.shape, op.result.dtype, {"dimension": dim})
+
+
+def _reverse(op: Op, rewriter: Rewriter) -> Value | None:
+    value = op.operands[0]
+    dims = tuple(d for d in op.attrs["dimensions"] if value.shape[d] > 1)
+    return value if not dims or splat_of(value) is not None else None
+
+
+def _pad(op: Op, rewriter: Rewriter) -> Value | None:
+    value, padding = op.operands
+    if value.shape == op.result.shape and not any(op.attrs["edge_padding_low"]):
+        return value
+    literal = splat_of(padding)
+    if literal is not None and num_elements(value.shape) == 0:
+        return rewriter.constant(literal.reshaped(op.result.shape))
+    return None
+
+
+# Arithmetic -------------------------------------------------------------------------------------------------------
+
+_NUMPY: dict[str, Callable[..., Any]] = {
+    "add": np.add,
+    "subtract": np.subtract,
+    "multiply": np.multiply,
+    "negate": np.negative,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+    "not": np.invert,
+}
+_COMPARE: dict[str, Callable[..., Any]] = {
+    "EQ": np.equal,
+    "NE": np.not_equal,
+    "LT": np.less,
+    "LE": np.less_equal,
+    "GT": np.greater,
+    "GE": np.greater_equal,
+}
+_FOLDABLE = INTEGER | {"pred", "f32", "f64"}
+
+
+def _fold(op: Op, rewriter: Rewriter) -> Value | None:
+    """An op whose operands are all splats; only where the host's arithmetic is the device's."""
+    literals = [splat_of(o) for o in op.operands]
+    if any(literal is None for literal in literals):
+        return None
+    values = [literal.numpy().reshape(-1)[0] for literal in literals if literal is not None and literal.data]
+    if len(values) != len(literals) or op.operands[-1].dtype not in _FOLDABLE:
+        return None
+    if op.name == "compare":
+        if op.attrs.get("compare_type") == "TOTALORDER":
+            return None
+        result = _COMPARE[op.attrs["comparison_direction"]](*values)
+    elif op.name == "select":
+        result = values[1] if values[0] else values[2]
+    elif op.name == "divide":
+        if op.result.dtype not in FLOAT:
+            return None
+        with np.errstate(all="ignore"):
+            result = np.divide(*values)
+    elif op.name in ("maximum", "minimum"):
+        result = (np.maximum if op.name == "maximum" else np.minimum)(*values)
+    else:
+        if op.name == "negate" and op.result.dtype == "pred":
+            return None
+        with np.errstate(all="ignore"):
+            if op.result.dtype == "pred" and op.name in ("add", "subtract", "multiply"):
+                return None
+            result = _NUMPY[op.name](*values)
+    number = result.item() if hasattr(result, "item") else result
+    if op.result.dtype in FLOAT and number == number and number != 0 and abs(number) < 1.2e-38:
+        return None  # the device flushes denormals
+    return rewriter.constant(Literal(op.result.dtype, op.result.shape, pack_scalar(op.result.dtype, number), True))
+
+
+def _is_number(value: Value, number: float) -> bool:
+    literal = splat_of(value)
+    if literal is None or literal.dtype == "pred":
+        return False
+    scalar = literal.scalar()
+    return bool(scalar == number) and str(scalar)[0] == str(number)[0]
+
+
+def _add(op: Op, rewriter: Rewriter) -> Value | None:
+    a, b = op.operands
+    if op.result.dtype in INTEGER:
+        if _is_number(b, 0):
+            return a
+        if _is_number(a, 0):
+            return b
+    return _fold(op, rewriter)
+
+
+def _subtract(op: Op, rewriter: Rewriter) -> Value | None:
+    a, b = op.operands
+    literal = splat_of(b)
+    if literal is not None and op.result.dtype != "pred" and not any(literal.data):
+        return a
+    return _fold(op, rewriter)
+
+
+def _multiply(op: Op, rewriter: Rewriter) -> Value | None:
+    a, b = op.operands
+    if op.result.dtype in ("c64", "c128"):
+        return None
+    if _is_number(b, 1):
+        return a
+    if _is_number(a, 1):
+        return b
+    return _fold(op, rewriter)
+
+
+def _divide(op: Op, rewriter: Rewriter) -> Value | None:
+    a, b = op.operands
+    if op.result.dtype not in ("c64", "c128") and _is_number(b, 1):
+        return a
+    return _fold(op, rewriter)
+
+
+def _logical(op: Op, rewriter: Rewriter) -> Value | None:
+    a, b = op.operands
+    if op.result.dtype == "pred":
+        for value, other in ((a, b), (b, a)):
+            literal = splat_of(value)
+            if literal is not None and literal.data:
+                if literal.scalar() == (op.name == "and"):
+                    return other
+                return value if op.name != "xor" else None
+    return _fold(op, rewriter)
+
+
+def _maximum(op: Op, rewriter: Rewriter) -> Value | None:
+    a, b = op.operands
+    if op.result.dtype in FLOAT:
+        neutral = float("-inf") if op.name == "maximum" else float("inf")
+        if _is_number(a, neutral):
+            return b
+        if _is_number(b, neutral):
+            return a
+    return _fold(op, rewriter)
+
+
+def _select(op: Op, rewriter: Rewriter) -> Value | None:
+    predicate, a, b = op.operands
+    if a is b:
+        return a
+    literal = splat_of(predicate)
+    if literal is not None and literal.data:
+        return a if literal.scalar() else b
+    return None
+
+
+def _convert(op: Op, rewriter: Rewriter) -> Value | None:
+    value, dtype = op.operands[0], op.result.dtype
+    if value.dtype == dtype:
+        return value
+    literal = splat_of(value)
+    if literal is not None and literal.data and (dtype in FLOAT or literal.dtype in INTEGER | {"pred"}):
+        if literal.dtype in ("c64", "c128") or dtype in ("c64", "c128", "pred"):
+            return None
+        return rewriter.constant(Literal(dtype, op.result.shape, pack_scalar(dtype, literal.scalar()), True))
+    return None
+
+
+# Reductions -------------------------------------------------------------------------------------------------------
+
+
+def _reduce(op: Op, rewriter: Rewriter) -> list[Value] | None:
+    count = len(op.results)
+    operands, inits = op.operands[:count], op.operands[count:]
+    dims = tuple(op.attrs["dimensions"])
+    name = single_op(op.regions[0]) if count == 1 else None
+    if name is None:
+        return None
+    operand, init = operands[0], inits[0]
+    literal = splat_of(init)
+    identity = identity_of(name, init.dtype)
+    starts_neutral = literal is not None and identity is not None and literal.data == pack_scalar(init.dtype, identity)
+    if all(operand.shape[d] == 1 for d in dims):
+        kept = rewriter.reshape(operand, op.result.shape)
+        if starts_neutral:
+            return [kept]
+        start = rewriter.broadcast(init, op.result.shape, ())
+        return [rewriter.emit(name, (start, kept), op.result.shape, op.result.dtype)]
+    inner = operand.op
+    if not starts_neutral or inner is None or len(operand.users) != 1 or len(inner.results) != 1:
+        return None
+    if inner.name == "reduce" and single_op(inner.regions[0]) == name and _same_start(inner.operands[1], literal):
+        source = inner.operands[0]
+        inner_dims = set(inner.attrs["dimensions"])
+        outer = [d for d in range(len(source.shape)) if d not in inner_dims]
+        merged = tuple(sorted(inner_dims | {outer[d] for d in dims}))
+        region = op.regions.pop()
+        attrs = {"dimensions": merged}
+        return [rewriter.emit("reduce", (source, init), op.result.shape, op.result.dtype, attrs, (region,))]
+    return None
+
+
+def _same_start(value: Value, literal: Literal | None) -> bool:
+    other = splat_of(value)
+    return other is not None and literal is not None and other.data == literal.data
+
+
+
+
+RULES: dict[str, Rule] = {
+    "broadcast_in_dim": _broadcast_in_dim,
+    "reshape": _reshape,
+    "transpose": _transpose,
+    "slice": _slice,
+    "concatenate": _concatenate,
+    "reverse": _reverse,
+    "pad": _pad,
+    "add": _add,
+    "subtract": _subtract,
+    "multiply": _multiply,
+    "divide": _divide,
+    "maximum": _maximum,
+    "minimum": _maximum,
+    "and": _logical,
+    "or": _logical,
+    "xor": _logical,
+    "not": _fold,
+    "negate": _fold,
+    "compare": _fold,
+    "select": _select,
+    "convert": _convert,
+    "reduce": _reduce,
+}

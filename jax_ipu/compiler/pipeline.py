@@ -1,0 +1,26 @@
+"""The passes, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from jax_ipu.compiler.ir import Module
+from jax_ipu.compiler.passes import canonicalize, cse, dce, fuse, inline, simplify
+
+Pass = Callable[[Module], None]
+
+PASSES: tuple[tuple[str, Pass], ...] = (
+    ("inline", inline.run),
+    ("canonicalize", canonicalize.run),
+    ("cse", cse.run),
+    ("simplify", simplify.run),
+    ("cse again", cse.run),
+    ("dce", dce.run),
+    ("fuse", fuse.run),
+    ("dce after fusion", dce.run),
+)
+
+
+def optimize(module: Module) -> None:
+    for _, run in PASSES:
+        run(module)
