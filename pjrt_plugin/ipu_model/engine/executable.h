@@ -11,13 +11,7 @@
 
 #include "pjrt_plugin/ipu_model/core/graph_impl.h"
 #include "pjrt_plugin/ipu_model/core/program_node.h"
-#if __has_include("pjrt_plugin/ipu_model/engine/device_report.h")
 #include "pjrt_plugin/ipu_model/engine/device_report.h"
-#else
-namespace ipu_model {
-struct Report {};
-}  // namespace ipu_model
-#endif
 #include "poplar/Target.hpp"
 
 namespace ipu_model {
@@ -33,7 +27,7 @@ struct CompiledProgram {
   std::vector<std::shared_ptr<const ProgramNode>> functions;
   std::vector<Stream> streams;
   Report report;  // of programs[0], the main program; memory over all programs
-  // Rough run time of the fast engine for programs[0].
+  // Rough run time of the fast engine for programs[0]; bodies of loops with unknown trip count counted once.
   double host_nanoseconds = 0;
 
   // Calls Prepare of every operation, once, whichever engine comes first.

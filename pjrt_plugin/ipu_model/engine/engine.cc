@@ -1,0 +1,122 @@
+// poplar::Engine over the fast and the tile engine.
+#include "poplar/Engine.hpp"
+
+#include <utility>
+
+#include "pjrt_plugin/ipu_model/engine/executable.h"
+#include "pjrt_plugin/ipu_model/engine/fast_engine.h"
+#include "pjrt_plugin/ipu_model/engine/tile_engine.h"
+#include "poplar/exceptions.hpp"
+
+namespace poplar {
+
+Engine::Engine(const Executable& executable, const OptionFlags& options) : executable_(executable) {
+  bool tile = false;
+  for (const auto& [name, value] : options) {
+    if (name != "execution" || (value != "fast" && value != "tile")) {
+      throw invalid_option("Engine: the option '" + name + "' = '" + value +
+                           "' is not known; possible: execution = fast, tile");
+    }
+    tile = value == "tile";
+  }
+  if (tile) {
+    tile_ = std::make_unique<ipu_model::TileEngine>(executable_.program());
+  } else {
+    fast_ = std::make_unique<ipu_model::FastEngine>(executable_.program());
+  }
+}
+
+Engine::Engine(const Graph& graph, const program::Program& program, const OptionFlags& options)
+    : Engine(compileGraph(graph, {program}), options) {}
+
+Engine::Engine(const Graph& graph, const std::vector<program::Program>& programs, const OptionFlags& options)
+    : Engine(compileGraph(graph, programs), options) {}
+
+Engine::Engine(Engine&&) noexcept = default;
+Engine& Engine::operator=(Engine&&) noexcept = default;
+Engine::~Engine() = default;
+
+void Engine::load(const Device& device) {
+  if (device.getTarget() != executable_.program()->target) {
+    const Target &have = device.getTarget(), &want = executable_.program()->target;
+    throw poplar_error("Engine::load: the executable is for " + want.getTargetArchString() + " with " +
+                       std::to_string(want.getNumTiles()) + " tiles, the device is " +
+                       have.getTargetArchString() + " with " + std::to_string(have.getNumTiles()) +
+                       ": compile for this device");
+  }
+  load();
+}
+
+void Engine::load() {
+  if (fast_) {
+    fast_->Load();
+  } else {
+    tile_->Load();
+  }
+  loaded_ = true;
+}
+
+void Engine::run(unsigned program) {
+  if (!loaded_) throw poplar_error("Engine::run: the engine is not on a device: call load before run");
+  if (fast_) {
+    fast_->Run(program);
+  } else {
+    tile_->Run(program);
+  }
+}
+
+void Engine::loadAndRun(const Device& device, unsigned program) {
+  load(device);
+  run(program);
+}
+
+void Engine::connectStream(const std::string& handle, void* begin) {
+  connectStream(streamIndex(handle), begin);
+}
+
+void Engine::connectStream(StreamIndex stream, void* begin) {
+  const auto& streams = executable_.program()->streams;
+  if (stream >= streams.size()) {
+    throw stream_connection_error("Engine::connectStream: there is no stream " + std::to_string(stream) +
+                                  "; the executable has " + std::to_string(streams.size()));
+  }
+  if (fast_) {
+    fast_->ConnectStream(stream, begin);
+  } else {
+    const std::size_t bytes =
+        static_cast<std::size_t>(streams[stream].num_elements) * ipu_model::SizeOf(streams[stream].type);
+    tile_->ConnectStream(stream, begin, static_cast<unsigned char*>(begin) + bytes);
+  }
+}
+
+void Engine::connectStream(const std::string& handle, void* begin, void* end) {
+  const StreamIndex stream = streamIndex(handle);
+  if (fast_) {
+    fast_->ConnectStream(stream, begin, end);
+  } else {
+    tile_->ConnectStream(stream, begin, end);
+  }
+}
+
+Engine::StreamIndex Engine::streamIndex(const std::string& handle) const {
+  StreamIndex index = 0;
+  executable_.program()->StreamNamed(handle, &index);
+  return index;
+}
+
+std::vector<std::string> Engine::listStreams() const {
+  std::vector<std::string> names;
+  for (const auto& s : executable_.program()->streams)
+    names.push_back(s.name + (s.host_to_device ? "+" : "-"));
+  return names;
+}
+
+void Engine::setPrintTensorStream(std::ostream& stream) {
+  if (fast_) {
+    fast_->SetPrintTensorStream(stream);
+  } else {
+    tile_->SetPrintTensorStream(stream);
+  }
+}
+
+}  // namespace poplar

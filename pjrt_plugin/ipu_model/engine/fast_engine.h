@@ -1,0 +1,94 @@
+// Runs a compiled program on the host: one kernel per operation over whole tensors.
+#ifndef JAX_IPU_ENGINE_FAST_ENGINE_H_
+#define JAX_IPU_ENGINE_FAST_ENGINE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <ostream>
+#include <vector>
+
+#include "pjrt_plugin/ipu_model/engine/executable.h"
+#include "pjrt_plugin/ipu_model/engine/host_plan.h"
+#include "pjrt_plugin/ipu_model/kernels/context.h"
+#include "pjrt_plugin/ipu_model/kernels/host_tensor.h"
+
+namespace ipu_model {
+
+// Owns the memory of the variables. Run allocates nothing. Not thread safe.
+class FastEngine {
+ public:
+  explicit FastEngine(std::shared_ptr<const CompiledProgram> program);
+  FastEngine(const FastEngine&) = delete;
+  FastEngine& operator=(const FastEngine&) = delete;
+
+  // Zeroes the variables that keep their contents between runs, rewinds the streams.
+  void Load();
+  // Successive transfers move through [begin, end) and then start over; end == begin + one transfer repeats.
+  void ConnectStream(std::uint32_t stream, void* begin, void* end);
+  void ConnectStream(std::uint32_t stream, void* begin);
+  void SetPrintTensorStream(std::ostream& stream) { print_stream_ = &stream; }
+  void Run(unsigned program);
+
+  std::size_t arena_bytes() const { return plan_.arena_bytes; }
+  std::size_t state_bytes() const { return plan_.state_bytes; }
+
+ private:
+  struct Free {
+    void operator()(void* p) const { std::free(p); }
+  };
+  struct BoundOperation {
+    const Operation* operation;
+    std::vector<HostTensor> in, out;
+  };
+  struct BoundTransfer {
+    std::uint32_t stream;
+    std::vector<HostTensor> tensor, packed;  // `packed` is the host side, its data set for every transfer
+  };
+  struct BoundPredicate {
+    void* data;
+    DType type;
+  };
+  struct StreamState {
+    unsigned char *begin = nullptr, *end = nullptr, *cursor = nullptr;
+    std::size_t bytes = 0;
+    bool connected = false;
+    // The pointers of variables that live in the stream's memory.
+    struct Pointer {
+      void** address;
+      std::ptrdiff_t offset;
+    };
+    std::vector<Pointer> pointers;
+  };
+
+  HostTensor Resolve(const View& view) const;
+  // Remembers that *address must follow the stream in which the view's variable lives, if it does.
+  void Follow(const View& view, void** address);
+  void CheckConnected(unsigned program) const;
+  void Point(StreamState* stream, unsigned char* memory);
+  static void Advance(StreamState* stream);
+  std::int64_t Read(std::uint32_t predicate) const;
+  void Transfer(HostContext& context, BoundTransfer& transfer, bool in);
+  void Print(const ProgramNode& node);
+  void Execute(unsigned program);
+
+  std::shared_ptr<const CompiledProgram> program_;
+  HostPlan plan_;
+  std::unique_ptr<unsigned char, Free> arena_;
+  std::vector<BoundOperation> operations_;
+  std::vector<BoundTransfer> transfers_;
+  std::vector<BoundPredicate> predicates_;
+  std::vector<std::vector<HostTensor>> prints_;
+  std::vector<std::uint64_t> counters_;
+  std::vector<std::uint32_t> return_slots_;
+  std::vector<StreamState> streams_;
+  std::uint32_t unconnected_ = 0;
+  bool moving_streams_ = false;  // some stream has more memory than one transfer
+  Scratch scratch_;
+  std::ostream* print_stream_;
+};
+
+}  // namespace ipu_model
+
+#endif  // JAX_IPU_ENGINE_FAST_ENGINE_H_

@@ -1,0 +1,42 @@
+// Where every variable lives in host memory while the fast engine runs, and the instructions that remain.
+#ifndef JAX_IPU_ENGINE_HOST_PLAN_H_
+#define JAX_IPU_ENGINE_HOST_PLAN_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "pjrt_plugin/ipu_model/engine/host_code.h"
+
+namespace ipu_model {
+
+struct HostLocation {
+  enum class Kind : std::uint8_t {
+    kArena,     // at `offset` of the engine's memory
+    kConstant,  // in the program's constant data
+    kStream     // in the host memory of stream `stream`, during the run
+  };
+  Kind kind = Kind::kArena;
+  std::uint32_t stream = 0;
+  std::size_t offset = 0;
+};
+
+struct HostPlan {
+  HostCode code;
+  std::vector<HostLocation> locations;  // by VariableId
+  // The arena: variables that keep their contents between runs come first, temporaries of all programs share
+  // the rest.
+  std::size_t state_bytes = 0, arena_bytes = 0;
+  struct StreamUse {
+    std::uint32_t stream = 0;
+    bool bound = false;  // a variable lives in its memory: no transfer instruction
+  };
+  std::vector<std::vector<StreamUse>> streams;  // by program
+};
+
+HostPlan MakeHostPlan(const CompiledProgram& program);
+
+}  // namespace ipu_model
+
+#endif  // JAX_IPU_ENGINE_HOST_PLAN_H_
