@@ -33,7 +33,7 @@ std::string BoxString(const Box& box) {
 struct LocalOperand {
   Shape shape;
   std::size_t offset = 0;  // of the copy in the local buffers
-  std::vector<Transfer> transfers;
+  std::vector<TileMove> moves;
 };
 
 struct PlannedVertex {
@@ -54,7 +54,7 @@ struct PlannedOperation {
 };
 
 struct PlannedTensor {  // operand of control flow and host transfer
-  std::vector<std::vector<Transfer>> views;
+  std::vector<std::vector<TileMove>> views;
   std::size_t bytes = 0;
 };
 
@@ -86,7 +86,7 @@ class TileEngine::Implementation {
       View whole;
       whole.shape = {variable.num_elements};
       whole.strides = {1};
-      storage_.Scatter(TransfersOf(whole, Box::Whole(whole.shape), placements_[i]), SizeOf(variable.type),
+      storage_.Scatter(TileMovesOf(whole, Box::Whole(whole.shape), placements_[i]), SizeOf(variable.type),
                        variable.constant->data());
     }
     for (StreamMemory& stream : streams_) stream.next = stream.begin;
@@ -189,7 +189,7 @@ class TileEngine::Implementation {
     if (is_new) {
       for (const View& view : node.tensor) {
         try {
-          tensor.views.push_back(TransfersOf(view, Box::Whole(view.shape), placements_.at(view.variable)));
+          tensor.views.push_back(TileMovesOf(view, Box::Whole(view.shape), placements_.at(view.variable)));
         } catch (const UnplacedElement& e) {
           tensors_.erase(entry);
           throw poplar::invalid_tile_mapping("program '" + node.name + "': element " +
@@ -260,7 +260,7 @@ class TileEngine::Implementation {
     const std::size_t bytes = static_cast<std::size_t>(region.num_elements()) * SizeOf(view.type);
     *local_bytes += (bytes + kAlignment - 1) / kAlignment * kAlignment;
     try {
-      operand.transfers = TransfersOf(view, region, PlacementOf(operation, planned, access.tensor));
+      operand.moves = TileMovesOf(view, region, PlacementOf(operation, planned, access.tensor));
     } catch (const UnplacedElement& e) {
       throw poplar::invalid_tile_mapping(Describe(operation) + ": element " + std::to_string(e.element) +
                                          " of " + DescribeOperand(operation, access.tensor) +
@@ -281,7 +281,7 @@ class TileEngine::Implementation {
     for (const PlannedVertex& v : step.vertices) {
       for (std::size_t w = 0; w < v.writes.size(); ++w) {
         const std::size_t size = PlacementOf(operation, planned, v.group->writes[w].tensor).element_bytes;
-        for (const Transfer& t : v.writes[w].transfers) {
+        for (const TileMove& t : v.writes[w].moves) {
           if (t.stride == 1) {
             const auto bytes = static_cast<std::uint32_t>(t.count * size);
             written.push_back({t.tile, t.address, t.address + bytes, &v, w});
@@ -387,7 +387,7 @@ class TileEngine::Implementation {
       std::memset(local_, kPoison, step.local_bytes);
       for (const PlannedVertex& v : step.vertices) {
         for (std::size_t i = 0; i < v.reads.size(); ++i) {
-          storage_.Gather(v.reads[i].transfers, SizeOf(TypeOf(operation, planned, v.group->reads[i].tensor)),
+          storage_.Gather(v.reads[i].moves, SizeOf(TypeOf(operation, planned, v.group->reads[i].tensor)),
                           local_ + v.reads[i].offset);
         }
       }
@@ -406,8 +406,7 @@ class TileEngine::Implementation {
       }
       for (const PlannedVertex& v : step.vertices) {
         for (std::size_t i = 0; i < v.writes.size(); ++i) {
-          storage_.Scatter(v.writes[i].transfers,
-                           SizeOf(TypeOf(operation, planned, v.group->writes[i].tensor)),
+          storage_.Scatter(v.writes[i].moves, SizeOf(TypeOf(operation, planned, v.group->writes[i].tensor)),
                            local_ + v.writes[i].offset);
         }
       }

@@ -65,12 +65,12 @@ TEST(StorageHoldsOnlyWhatIsMapped) {
   CHECK_EQ(p.Find(4)->tile, 2u);
 }
 
-TEST(TransfersFollowAnyStrides) {
+TEST(MovesFollowAnyStrides) {
   TileStorage storage(3);
   const Placement p = storage.Allocate(Mapping(std::vector<Run>{{0, 5, 2}, {5, 7, 0}, {7, 12, 1}}), 12, 4);
   const Ints values = Iota(12);
   const View whole{0, DType::kS32, 0, {12}, {1}};
-  storage.Scatter(TransfersOf(whole, Box::Whole(whole.shape), p), 4,
+  storage.Scatter(TileMovesOf(whole, Box::Whole(whole.shape), p), 4,
                   reinterpret_cast<const unsigned char*>(values.data()));
   const std::vector<View> views = {
       {0, DType::kS32, 0, {4, 3}, {1, 4}}, {0, DType::kS32, 11, {12}, {-1}},
@@ -78,7 +78,7 @@ TEST(TransfersFollowAnyStrides) {
       {0, DType::kS32, 3, {}, {}},         {0, DType::kS32, 0, {0, 4}, {4, 1}}};
   for (const View& view : views) {
     Ints got(static_cast<std::size_t>(view.num_elements()), -1);
-    storage.Gather(TransfersOf(view, Box::Whole(view.shape), p), 4,
+    storage.Gather(TileMovesOf(view, Box::Whole(view.shape), p), 4,
                    reinterpret_cast<unsigned char*>(got.data()));
     std::size_t at = 0;
     Shape index(view.shape.size(), 0);

@@ -23,7 +23,7 @@ void MoveStrided(unsigned char* tile, std::ptrdiff_t stride, unsigned char* loca
 }
 
 template <bool kGather>
-void Move(unsigned char* tile, const Transfer& t, std::size_t element_bytes, unsigned char* local) {
+void Move(unsigned char* tile, const TileMove& t, std::size_t element_bytes, unsigned char* local) {
   local += t.local * element_bytes;
   tile += t.address;
   if (t.stride == 1) {
@@ -80,25 +80,25 @@ void TileStorage::Fill(const Placement& placement, unsigned char value) {
   }
 }
 
-void TileStorage::Gather(const std::vector<Transfer>& transfers, std::size_t element_bytes,
+void TileStorage::Gather(const std::vector<TileMove>& moves, std::size_t element_bytes,
                          unsigned char* local) const {
-  for (const Transfer& t : transfers) {
+  for (const TileMove& t : moves) {
     // Move<true> only reads the tile.
     Move<true>(const_cast<unsigned char*>(memories_[t.tile].data()), t, element_bytes, local);
   }
 }
 
-void TileStorage::Scatter(const std::vector<Transfer>& transfers, std::size_t element_bytes,
+void TileStorage::Scatter(const std::vector<TileMove>& moves, std::size_t element_bytes,
                           const unsigned char* local) {
-  for (const Transfer& t : transfers) {
+  for (const TileMove& t : moves) {
     // Move<false> only reads the local buffer.
     Move<false>(memories_[t.tile].data(), t, element_bytes, const_cast<unsigned char*>(local));
   }
 }
 
-std::vector<Transfer> TransfersOf(const View& view, const Box& region, const Placement& placement) {
-  std::vector<Transfer> transfers;
-  if (region.num_elements() == 0) return transfers;
+std::vector<TileMove> TileMovesOf(const View& view, const Box& region, const Placement& placement) {
+  std::vector<TileMove> moves;
+  if (region.num_elements() == 0) return moves;
   // Dimensions innermost first, adjacent ones merged where one stride steps through both.
   std::int64_t extent[kMaxRank], stride[kMaxRank], element = view.offset;
   int rank = 0;
@@ -132,7 +132,7 @@ std::vector<Transfer> TransfersOf(const View& view, const Box& region, const Pla
       if (s < 0) n = std::min(n, (x - run->begin) / -s + 1);
       const auto address = static_cast<std::uint32_t>(
           run->address + static_cast<std::size_t>(x - run->begin) * placement.element_bytes);
-      transfers.push_back(
+      moves.push_back(
           {run->tile, address, local, static_cast<std::uint32_t>(n), static_cast<std::int32_t>(s)});
       local += static_cast<std::uint32_t>(n);
       i += n;
@@ -144,7 +144,7 @@ std::vector<Transfer> TransfersOf(const View& view, const Box& region, const Pla
       element -= stride[d] * extent[d];
       index[d] = 0;
     }
-    if (d >= rank) return transfers;
+    if (d >= rank) return moves;
   }
 }
 

@@ -26,7 +26,7 @@ struct Placement {
 
 // `count` elements, `stride` elements apart in the memory of `tile` from `address` on, are the elements from
 // `local` on of a dense buffer.
-struct Transfer {
+struct TileMove {
   std::uint32_t tile, address, local, count;
   std::int32_t stride;
 };
@@ -45,17 +45,17 @@ class TileStorage {
   Placement Allocate(const Mapping& mapping, std::int64_t num_elements, std::size_t element_bytes);
   // Sets every byte of a tensor.
   void Fill(const Placement& placement, unsigned char value);
-  void Gather(const std::vector<Transfer>& transfers, std::size_t element_bytes, unsigned char* local) const;
-  void Scatter(const std::vector<Transfer>& transfers, std::size_t element_bytes, const unsigned char* local);
+  void Gather(const std::vector<TileMove>& moves, std::size_t element_bytes, unsigned char* local) const;
+  void Scatter(const std::vector<TileMove>& moves, std::size_t element_bytes, const unsigned char* local);
   std::size_t bytes_on(unsigned tile) const { return memories_[tile].size(); }
 
  private:
   std::vector<std::vector<unsigned char>> memories_;
 };
 
-// The transfers for a dense row-major buffer of `region`, which must lie inside the view. Throws
+// The moves for a dense row-major buffer of `region`, which must lie inside the view. Throws
 // UnplacedElement.
-std::vector<Transfer> TransfersOf(const View& view, const Box& region, const Placement& placement);
+std::vector<TileMove> TileMovesOf(const View& view, const Box& region, const Placement& placement);
 
 }  // namespace ipu_model
 

@@ -1,0 +1,224 @@
+#include "pjrt_plugin/ipu_model/engine/exchange.h"
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "pjrt_plugin/ipu_model/core/held_counter.h"
+#include "poplar/exceptions.hpp"
+
+namespace ipu_model {
+namespace {
+
+std::uint64_t HashOf(const Box& box) {
+  std::uint64_t h = 0x9e3779b97f4a7c15u;
+  const auto mix = [&h](std::int64_t x) {
+    h ^= static_cast<std::uint64_t>(x);
+    h *= 0xff51afd7ed558ccdu;
+    h ^= h >> 32;
+  };
+  for (const std::int64_t x : box.begin) mix(x);
+  for (const std::int64_t x : box.end) mix(x);
+  return h | 1;  // 0 means no region yet
+}
+
+void Grow(TileBytes* bytes, unsigned num_tiles) {
+  if (bytes->empty()) bytes->assign(num_tiles, 0);
+}
+
+std::uint64_t CeilDivide(std::uint64_t a, std::uint64_t b) { return (a + b - 1) / b; }
+
+bool SameExtents(const Box& a, const Box& b) {
+  for (std::size_t d = 0; d < a.begin.size(); ++d) {
+    if (a.end[d] - a.begin[d] != b.end[d] - b.begin[d]) return false;
+  }
+  return a.begin.size() == b.begin.size();
+}
+
+}  // namespace
+
+ExchangeAnalyser::ExchangeAnalyser(const CompiledProgram& program)
+    : program_(program),
+      context_(program),
+      target_(program.target.model()),
+      num_tiles_(program.target.getNumTiles()),
+      accesses_(num_tiles_),
+      compute_(num_tiles_, 0),
+      received_(num_tiles_, 0),
+      shared_(num_tiles_, 0),
+      fragments_(num_tiles_, 0) {}
+
+ExchangeAnalyser::TileAccess& ExchangeAnalyser::Touch(unsigned tile) {
+  TileAccess& access = accesses_[tile];
+  if (access.last == 0) touched_.push_back(tile);
+  return access;
+}
+
+void ExchangeAnalyser::ForgetTouched() {
+  for (const unsigned tile : touched_) accesses_[tile] = {};
+  touched_.clear();
+}
+
+void ExchangeAnalyser::Buffer(SuperstepUse* use, unsigned tile, std::int64_t bytes) {
+  Grow(&use->buffers, num_tiles_);
+  use->buffers[tile] += (bytes + 7) / 8 * 8;
+}
+
+void ExchangeAnalyser::Read(const VertexGroup& group, const VertexGroup::Access& access, const View& view,
+                            const Mapping& mapping, SuperstepUse* use) {
+  const HeldCounter counter(mapping, view);
+  for (const Vertex& vertex : group.vertices) {
+    const Box region = access.region(vertex.box);
+    const std::uint64_t hash = HashOf(region);
+    TileAccess& a = Touch(vertex.tile);
+    if (a.last == hash) continue;
+    a.last = hash;
+    a.key += hash;
+    const std::int64_t elements = counter.Distinct(region);
+    if (elements == 0) continue;
+    const std::int64_t held = counter.Held(vertex.tile, region);
+    a.elements += elements;
+    a.held += held;
+    a.missing += elements - held;
+    if (held < elements) ++fragments_[vertex.tile];
+  }
+  const auto size = static_cast<std::int64_t>(SizeOf(view.type));
+  const unsigned neighbours = std::max(1u, target_.tiles_per_shared_bus);
+  for (const unsigned tile : touched_) {
+    const TileAccess& a = accesses_[tile];
+    if (a.missing == 0) continue;
+    received_[tile] += a.missing * size;
+    use->exchange_bytes += static_cast<std::uint64_t>(a.missing * size);
+    Buffer(use, tile, a.missing * size);
+    // Neighbours that need the same regions: an element that neither holds comes once for both.
+    if (neighbours != 2 || tile % 2 != 0 || tile + 1 >= num_tiles_) continue;
+    const TileAccess& b = accesses_[tile + 1];
+    if (b.key == a.key) shared_[tile] += std::max<std::int64_t>(0, a.elements - a.held - b.held) * size;
+  }
+  ForgetTouched();
+}
+
+void ExchangeAnalyser::Write(const VertexGroup& group, const VertexGroup::Access& access, const View& view,
+                             const Mapping& mapping, SuperstepUse* use) {
+  const HeldCounter counter(mapping, view);
+  const auto size = static_cast<std::int64_t>(SizeOf(view.type));
+  std::int64_t missing = 0;
+  for (const Vertex& vertex : group.vertices) {
+    const Box region = access.region(vertex.box);
+    TileAccess& a = Touch(vertex.tile);
+    a.last = 1;
+    const std::int64_t elements = counter.Distinct(region), held = counter.Held(vertex.tile, region);
+    a.held += held;
+    a.missing += elements - held;
+    missing += elements - held;
+  }
+  if (missing > 0) {
+    use->exchange_bytes += static_cast<std::uint64_t>(missing * size);
+    for (const unsigned tile : touched_) {
+      if (accesses_[tile].missing > 0) Buffer(use, tile, accesses_[tile].missing * size);
+    }
+    const Box whole = Box::Whole(view.shape);
+    for (unsigned tile = 0; tile < num_tiles_; ++tile) {
+      const std::int64_t owned = counter.Held(tile, whole) - accesses_[tile].held;
+      if (owned <= 0) continue;
+      received_[tile] += std::min(owned, missing) * size;
+      ++fragments_[tile];
+    }
+  }
+  ForgetTouched();
+}
+
+OperationUse ExchangeAnalyser::Analyse(const Operation& operation) {
+  const DevicePlan plan = operation.Plan(context_);
+  OperationUse result;
+  std::vector<Mapping> placements;
+  for (const Temporary& temporary : plan.temporaries) {
+    placements.emplace_back(temporary.placement);
+    TemporaryUse use;
+    use.bytes = placements.back().ElementsPerTile(NumElements(temporary.placement.shape), num_tiles_);
+    for (std::int64_t& n : use.bytes) n = (n * static_cast<std::int64_t>(SizeOf(temporary.type)) + 7) / 8 * 8;
+    use.first_step = static_cast<unsigned>(plan.supersteps.size());
+    result.temporaries.push_back(std::move(use));
+  }
+  const auto mapping_of = [&](OperandRef ref, const View& view) -> const Mapping& {
+    return ref.kind == OperandRef::Kind::kTemporary ? placements.at(ref.index)
+                                                    : program_.variables.at(view.variable).mapping;
+  };
+  std::vector<bool> computing(num_tiles_, false);
+  for (unsigned s = 0; s < plan.supersteps.size(); ++s) {
+    SuperstepUse use;
+    for (const VertexGroup& group : plan.supersteps[s].groups) {
+      if (group.vertices.empty()) continue;
+      CodeletUse codelet{group.codelet, group.code_bytes, std::vector<bool>(num_tiles_, false)};
+      if (group.vertex_bytes > 0) Grow(&result.vertex_state, num_tiles_);
+      // Partitions are balanced, so there are few distinct sizes of boxes.
+      std::vector<std::pair<const Box*, std::uint64_t>> known;
+      for (const Vertex& vertex : group.vertices) {
+        if (vertex.tile >= num_tiles_) {
+          throw poplar::poplar_error("operation '" + operation.name + "' (" + std::string(operation.kind()) +
+                                     "): a vertex is on tile " + std::to_string(vertex.tile) +
+                                     " of a target with " + std::to_string(num_tiles_) + " tiles");
+        }
+        codelet.tiles[vertex.tile] = true;
+        if (group.vertex_bytes > 0) {
+          result.vertex_state[vertex.tile] += static_cast<std::int64_t>(group.vertex_bytes);
+        }
+        std::uint64_t cycles = 0;
+        auto match = std::find_if(known.begin(), known.end(),
+                                  [&](const auto& entry) { return SameExtents(*entry.first, vertex.box); });
+        if (match != known.end()) {
+          cycles = match->second;
+        } else {
+          cycles = group.cycles ? group.cycles(target_, vertex.box) : 0;
+          if (known.size() < 16) known.emplace_back(&vertex.box, cycles);
+        }
+        compute_[vertex.tile] += cycles;
+      }
+      for (unsigned tile = 0; tile < num_tiles_; ++tile) {
+        if (codelet.tiles[tile]) computing[tile] = true;
+      }
+      result.codelets.push_back(std::move(codelet));
+      const auto mention = [&](OperandRef ref) {
+        if (ref.kind != OperandRef::Kind::kTemporary) return;
+        TemporaryUse& temporary = result.temporaries.at(ref.index);
+        temporary.first_step = std::min(temporary.first_step, s);
+        temporary.last_step = std::max(temporary.last_step, s);
+      };
+      for (const auto& access : group.reads) {
+        mention(access.tensor);
+        const View view = ViewOf(operation, plan, access.tensor);
+        Read(group, access, view, mapping_of(access.tensor, view), &use);
+      }
+      for (const auto& access : group.writes) {
+        mention(access.tensor);
+        const View view = ViewOf(operation, plan, access.tensor);
+        Write(group, access, view, mapping_of(access.tensor, view), &use);
+      }
+    }
+    use.compute_cycles = *std::max_element(compute_.begin(), compute_.end());
+    std::fill(compute_.begin(), compute_.end(), 0);
+    if (use.exchange_bytes > 0) {
+      const std::uint64_t rate = target_.exchange_bytes_per_cycle;
+      for (unsigned tile = 0; tile < num_tiles_; ++tile) {
+        // Both tiles of a pair wait for what they share, which comes at the rate of two.
+        const std::int64_t shared = shared_[tile - tile % 2];
+        const auto alone = static_cast<std::uint64_t>(std::max<std::int64_t>(0, received_[tile] - shared));
+        use.exchange_cycles =
+            std::max(use.exchange_cycles,
+                     CeilDivide(alone, rate) + CeilDivide(static_cast<std::uint64_t>(shared), 2 * rate));
+      }
+      Grow(&result.exchange_code, num_tiles_);
+      for (unsigned tile = 0; tile < num_tiles_; ++tile) {
+        result.exchange_code[tile] +=
+            fragments_[tile] * static_cast<std::int64_t>(target_.exchange_code_bytes_per_fragment);
+      }
+      std::fill(received_.begin(), received_.end(), 0);
+      std::fill(shared_.begin(), shared_.end(), 0);
+      std::fill(fragments_.begin(), fragments_.end(), 0);
+    }
+    result.steps.push_back(std::move(use));
+  }
+  result.computing_tiles = static_cast<unsigned>(std::count(computing.begin(), computing.end(), true));
+  return result;
+}
+
+}  // namespace ipu_model
