@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from jax_ipu.compiler.ir import Module
-from jax_ipu.compiler.passes import canonicalize, cse, dce, fuse, inline, simplify
+from jax_ipu.compiler.passes import canonicalize, cse, dce, fuse, inline, loops, simplify
 
 Pass = Callable[[Module], None]
 
@@ -14,6 +14,7 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("canonicalize", canonicalize.run),
     ("cse", cse.run),
     ("simplify", simplify.run),
+    ("loops", loops.run),
     ("cse again", cse.run),
     ("dce", dce.run),
     ("fuse", fuse.run),

@@ -1,0 +1,61 @@
+"""Lowers an optimised module to a Poplar graph with its programs: main, and one pair for each resident argument."""
+
+from __future__ import annotations
+
+from jax_ipu import _ipu
+from jax_ipu.compiler.ir import Block, Module
+from jax_ipu.compiler.lowering.context import Context
+from jax_ipu.compiler.lowering.control_flow import write_results
+from jax_ipu.compiler.lowering.table import LOWERINGS, unsupported
+from jax_ipu.compiler.mapping import MappingPlan
+from jax_ipu.compiler.program_io import Signature
+from jax_ipu.compiler.types import num_elements
+
+
+def check_supported(block: Block) -> None:
+    """Raises CompileError for the first op without a lowering, before any of the program is built."""
+    for op in block.ops:
+        name = op.name
+        if name not in LOWERINGS and name != "constant" and name != "return":
+            raise unsupported(op)
+        if name in ("while", "ipu.repeat", "if", "case"):
+            for region in op.regions:
+                check_supported(region)
+
+
+def build(
+    module: Module, signature: Signature, mapping: MappingPlan, target: _ipu.Target
+) -> tuple[_ipu.Graph, list[_ipu.Sequence], dict[int, tuple[int, int]]]:
+    """The graph, its programs (0 is main), and the write and read programs of resident arguments."""
+    block = module.main.block
+    check_supported(block)
+    graph = _ipu.Graph(target)
+    context = Context(graph, LOWERINGS, mapping)
+    programs = [context.sequence]
+    state_programs: dict[int, tuple[int, int]] = {}
+    for argument in signature.arguments:
+        if not argument.used:
+            continue
+        value, i = argument.value, argument.index
+        tensor = context.allocate(value, f"argument {i}")
+        context.tensors[value] = tensor
+        count = num_elements(value.shape)
+        if not argument.resident:
+            stream = graph.add_host_to_device_fifo(f"in{i}", value.dtype, count)
+            context.sequence.stream_in(stream, tensor, f"argument {i}")
+            continue
+        write, read = _ipu.Sequence(f"write argument {i}"), _ipu.Sequence(f"read argument {i}")
+        write.stream_in(graph.add_host_to_device_fifo(f"state{i}", value.dtype, count), tensor, f"argument {i}")
+        read.stream_out(tensor, graph.add_device_to_host_fifo(f"state{i}.out", value.dtype, count), f"argument {i}")
+        state_programs[i] = (len(programs), len(programs) + 1)
+        programs += [write, read]
+    context.lower_block(block)
+    # Results leave before the resident arguments take their new values: they may be views of the old ones.
+    for position, value in enumerate(block.results):
+        if position in signature.aliased_inputs or position in signature.forwarded or not num_elements(value.shape):
+            continue
+        stream = graph.add_device_to_host_fifo(f"out{position}", value.dtype, num_elements(value.shape))
+        context.sequence.stream_out(context.tensor(value), stream, f"result {position}")
+    destinations = {j: context.tensors[block.args[i]] for j, i in signature.aliases().items()}
+    write_results(context, block, destinations, "result")
+    return graph, programs, state_programs

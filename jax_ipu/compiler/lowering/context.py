@@ -1,0 +1,155 @@
+"""What the lowering functions share: the graph under construction and the tensor of every value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from jax_ipu import _ipu
+from jax_ipu.compiler.expression import ScalarProgram, splat_of
+from jax_ipu.compiler.ir import Block, Op, Value
+from jax_ipu.compiler.location import source_line
+from jax_ipu.compiler.types import Literal, Shape
+
+if TYPE_CHECKING:
+    from jax_ipu.compiler.mapping import MappingPlan
+
+# Returns one tensor for each result.
+Lowering = Callable[["Context", Op], Sequence["_ipu.Tensor"]]
+
+
+class Context:
+    """State of one lowering. `sequence` is the program that ops are added to; regions exchange it for their own."""
+
+    __slots__ = ("_constants", "_lowerings", "graph", "mapping", "options", "sequence", "tensors")
+
+    def __init__(
+        self,
+        graph: _ipu.Graph,
+        lowerings: dict[str, Lowering],
+        mapping: MappingPlan,
+    ) -> None:
+        self.graph = graph
+        self.sequence = _ipu.Sequence("main")
+        self.tensors: dict[Value, _ipu.Tensor] = {}
+        self.mapping = mapping
+        self._lowerings = lowerings
+        self._constants: dict[tuple[str, bytes], _ipu.Tensor] = {}
+
+    # Values -------------------------------------------------------------------------------------------------------
+
+    def tensor(self, value: Value) -> _ipu.Tensor:
+        """The tensor that holds `value`; constants are made on first use."""
+        tensor = self.tensors.get(value)
+        if tensor is None:
+            op = value.op
+            assert op is not None and op.name == "constant", f"{value!r} has not been lowered"
+            tensor = self.tensors[value] = self.constant(op.attrs["value"], value)
+        return tensor
+
+    def operands(self, op: Op) -> list[_ipu.Tensor]:
+        return [self.tensor(o) for o in op.operands]
+
+    def name(self, op: Op) -> str:
+        """Debug name of what `op` creates: op and source line."""
+        where = source_line(op.location)
+        short = op.name.removeprefix("ipu.")
+        return f"{short} {where}" if where else short
+
+    # Tensors ------------------------------------------------------------------------------------------------------
+
+    def scalar_constant(self, dtype: str, data: bytes) -> _ipu.Tensor:
+        key = (dtype, data)
+        tensor = self._constants.get(key)
+        if tensor is None:
+            tensor = self._constants[key] = self.graph.add_constant(dtype, (), data, "constant")
+            self.graph.set_tile_mapping(tensor, 0)
+        return tensor
+
+    def constant(self, literal: Literal, value: Value | None = None) -> _ipu.Tensor:
+        if literal.splat and literal.data:
+            return broadcast(self.scalar_constant(literal.dtype, literal.data), literal.shape, ())
+        tensor = self.graph.add_constant(literal.dtype, literal.shape, literal.data, "constant")
+        self.graph.map_linearly(tensor)
+        return tensor
+
+    def variable(self, dtype: str, shape: Shape, name: str) -> _ipu.Tensor:
+        """A new variable, mapped linearly."""
+        tensor = self.graph.add_variable(dtype, shape, name)
+        self.graph.map_linearly(tensor)
+        return tensor
+
+    def allocate(self, value: Value, name: str) -> _ipu.Tensor:
+        """A new variable for `value`, where the mapping plan wants it."""
+        tensor = self.mapping.allocate(self, value, name)
+        return tensor if tensor is not None else self.variable(value.dtype, value.shape, name)
+
+    def copy(self, tensor: _ipu.Tensor, name: str) -> _ipu.Tensor:
+        """The same elements in a new variable of their own."""
+        result = self.variable(tensor.dtype, tensor.shape, name)
+        self.sequence.copy(tensor, result, name)
+        return result
+
+    def strided(self, tensor: _ipu.Tensor, name: str) -> _ipu.Tensor:
+        """`tensor` when it is one strided view, else a copy that is."""
+        return tensor if tensor.is_strided else self.copy(tensor, name)
+
+    # Programs -----------------------------------------------------------------------------------------------------
+
+    def lower_block(self, block: Block) -> None:
+        """Adds the ops of `block`, without its terminator, to the current sequence."""
+        lowerings = self._lowerings
+        for op in block.ops:
+            name = op.name
+            if name == "constant" or name == "return":
+                continue
+            results = lowerings[name](self, op)
+            for result, tensor in zip(op.results, results, strict=True):
+                self.tensors[result] = tensor
+
+    def nested(self, name: str) -> NestedSequence:
+        return NestedSequence(self, name)
+
+
+class NestedSequence:
+    """`with context.nested(...) as sequence:` collects ops in a sequence of its own."""
+
+    def __init__(self, context: Context, name: str) -> None:
+        self._context = context
+        self._sequence = _ipu.Sequence(name)
+
+    def __enter__(self) -> _ipu.Sequence:
+        self._outer = self._context.sequence
+        self._context.sequence = self._sequence
+        return self._sequence
+
+    def __exit__(self, *exception: object) -> None:
+        self._context.sequence = self._outer
+
+
+def broadcast(tensor: _ipu.Tensor, shape: Shape, dims: Sequence[int]) -> _ipu.Tensor:
+    """broadcast_in_dim as a view: dimension i of `tensor` becomes dimension dims[i] of `shape`."""
+    order = sorted(range(len(dims)), key=dims.__getitem__)
+    if order != list(range(len(dims))):
+        tensor = tensor.dim_shuffle(order)
+    placed = [1] * len(shape)
+    for i in order:
+        placed[dims[i]] = tensor.shape[order.index(i)]
+    if len(placed) != len(dims):
+        tensor = tensor.reshape(placed)
+    for d, (have, want) in enumerate(zip(placed, shape, strict=True)):
+        if have != want:
+            tensor = tensor.broadcast(want, d)
+    return tensor
+
+
+def expression_of(program: ScalarProgram) -> _ipu.Expression:
+    return _ipu.Expression(program.inputs, program.constants, program.code, program.outputs)
+
+
+def is_constant(value: Value) -> bool:
+    return value.op is not None and value.op.name == "constant"
+
+
+def is_splat(value: Value) -> bool:
+    return splat_of(value) is not None

@@ -1,0 +1,99 @@
+"""Loops and branches. Loop state lives in one variable per carried value, which the body updates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from jax_ipu import _ipu
+from jax_ipu.compiler.ir import Block, Op
+from jax_ipu.compiler.lowering.context import Context
+from jax_ipu.compiler.types import num_elements
+
+
+def write_results(context: Context, block: Block, destinations: dict[int, _ipu.Tensor], name: str) -> None:
+    """Moves results of a lowered block to the variables that must hold them; in-place results are there already."""
+    aside = block.terminator.attrs.get("through_copy", frozenset())
+    moves = []
+    for position, destination in destinations.items():
+        value = block.results[position]
+        if num_elements(value.shape) == 0:
+            continue
+        source = context.tensor(value)
+        if source is destination:
+            continue
+        moves.append((context.copy(source, name) if position in aside else source, destination))
+    for source, destination in moves:
+        context.sequence.copy(source, destination, name)
+
+
+def _state(context: Context, op: Op, body: Block) -> list[_ipu.Tensor]:
+    """One writeable variable for each carried value, holding its initial value."""
+    name = context.name(op)
+    variables = []
+    for operand, arg, own in zip(op.operands, body.args, op.attrs["own"], strict=True):
+        initial = context.tensor(operand)
+        if own:
+            variables.append(initial)
+            continue
+        variable = context.allocate(arg, name)
+        if num_elements(operand.shape):
+            context.sequence.copy(initial, variable, name)
+        variables.append(variable)
+    return variables
+
+
+def lower_while(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
+    condition, body = op.regions
+    name = context.name(op)
+    state = _state(context, op, body)
+    for args in (condition.args, body.args):
+        context.tensors.update(zip(args, state, strict=True))
+    with context.nested(f"{name} condition") as condition_sequence:
+        context.lower_block(condition)
+        predicate = context.tensor(condition.results[0])
+    with context.nested(f"{name} body") as body_sequence:
+        context.lower_block(body)
+        write_results(context, body, dict(enumerate(state)), name)
+    context.sequence.repeat_while_true(condition_sequence, predicate, body_sequence)
+    return state
+
+
+def lower_repeat(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
+    body = op.regions[0]
+    name = context.name(op)
+    state = _state(context, op, body)
+    context.tensors.update(zip(body.args, state, strict=True))
+    with context.nested(f"{name} body") as sequence:
+        context.lower_block(body)
+        write_results(context, body, dict(enumerate(state)), name)
+    context.sequence.repeat(op.attrs["count"], sequence)
+    return state
+
+
+def _branches(context: Context, op: Op) -> tuple[list[_ipu.Sequence], list[_ipu.Tensor]]:
+    name = context.name(op)
+    results = [context.allocate(r, name) for r in op.results]
+    sequences = []
+    for region in op.regions:
+        with context.nested(name) as sequence:
+            context.lower_block(region)
+            write_results(context, region, dict(enumerate(results)), name)
+        sequences.append(sequence)
+    return sequences, results
+
+
+def lower_if(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
+    (on_true, on_false), results = _branches(context, op)
+    context.sequence.if_(context.tensor(op.operands[0]), on_true, on_false)
+    return results
+
+
+def lower_case(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
+    """An index outside of the branches takes the last one."""
+    sequences, results = _branches(context, op)
+    cases = list(enumerate(sequences[:-1]))
+    context.sequence.switch(context.tensor(op.operands[0]), cases, sequences[-1])
+    return results
+
+
+LOWERINGS = {"while": lower_while, "ipu.repeat": lower_repeat, "if": lower_if, "case": lower_case}

@@ -1,0 +1,39 @@
+"""Elementwise programs and iota."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from jax_ipu import _ipu
+from jax_ipu.compiler.ir import Op
+from jax_ipu.compiler.lowering.context import Context, expression_of
+from jax_ipu.compiler.types import num_elements
+
+
+def lower_map(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
+    name = context.name(op)
+    if num_elements(op.results[0].shape) == 0:
+        return [context.variable(r.dtype, r.shape, name) for r in op.results]
+    tensors = context.operands(op)
+    expression = expression_of(op.attrs["program"])
+    over = op.attrs.get("write_over", {})
+    if len(op.results) == 1:
+        if not over:
+            return [_ipu.map(context.graph, expression, tensors, context.sequence, name)]
+        out = context.tensor(over[0])
+        _ipu.map_with_output(context.graph, expression, tensors, out, context.sequence, name)
+        return [out]
+    outs = [context.tensor(over[i]) if i in over else None for i in range(len(op.results))]
+    made = _ipu.map_multiple(context.graph, expression, tensors, outs, context.sequence, name)
+    # State keeps its tensor object: that is how write_results sees that the value is in place.
+    return [m if o is None else o for m, o in zip(made, outs, strict=True)]
+
+
+def lower_iota(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
+    tensor = context.allocate(op.result, context.name(op))
+    if num_elements(op.result.shape):
+        _ipu.iota(context.graph, tensor, op.attrs["iota_dimension"], context.sequence, context.name(op))
+    return [tensor]
+
+
+LOWERINGS = {"ipu.map": lower_map, "iota": lower_iota}

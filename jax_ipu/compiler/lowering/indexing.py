@@ -1,0 +1,138 @@
+"""dynamic_slice, dynamic_update_slice, gather, scatter and sort."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from jax_ipu import _ipu
+from jax_ipu.compiler.expression import region_program, splat_of
+from jax_ipu.compiler.ir import Op, Value
+from jax_ipu.compiler.lowering.context import Context, expression_of
+from jax_ipu.compiler.types import num_elements
+
+
+def lower_dynamic_slice(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
+    name = context.name(op)
+    if num_elements(op.result.shape) == 0:
+        return [context.variable(op.result.dtype, op.result.shape, name)]
+    operand, *starts = context.operands(op)
+    return [_ipu.dynamic_slice(context.graph, operand, starts, op.result.shape, context.sequence, name)]
+
+
+def _writeable(context: Context, op: Op, value: Value) -> _ipu.Tensor:
+    """The operand's own storage when the op may write over it, else a copy."""
+    if op.attrs.get("in_place"):
+        return context.tensor(value)
+    name = context.name(op)
+    result = context.allocate(value, name)
+    context.sequence.copy(context.tensor(value), result, name)
+    return result
+
+
+def lower_dynamic_update_slice(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
+    operand, update, *starts = op.operands
+    name = context.name(op)
+    target = _writeable(context, op, operand)
+    if num_elements(update.shape) == 0:
+        return [target]
+    begins = _static_starts(starts, operand.shape, update.shape)
+    tensor = context.tensor(update)
+    if begins is not None:
+        ends = [b + n for b, n in zip(begins, update.shape, strict=True)]
+        context.sequence.copy(tensor, target.slice(begins, ends), name)
+        return [target]
+    indices = [context.tensor(s) for s in starts]
+    _ipu.dynamic_update_slice(context.graph, target, tensor, indices, context.sequence, name, in_place=True)
+    return [target]
+
+
+def _static_starts(starts: Sequence[Value], shape: Sequence[int], sizes: Sequence[int]) -> list[int] | None:
+    begins = []
+    for start, extent, size in zip(starts, shape, sizes, strict=True):
+        literal = splat_of(start)
+        if extent != size and literal is None:
+            return None
+        begins.append(0 if extent == size or literal is None else max(0, min(int(literal.scalar()), extent - size)))
+    return begins
+
+
+def lower_gather(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
+    name = context.name(op)
+    result = op.result
+    if num_elements(result.shape) == 0:
+        return [context.variable(result.dtype, result.shape, name)]
+    operand, indices = context.operands(op)
+    d = op.attrs["dimension_numbers"]
+    return [
+        _ipu.gather(
+            context.graph,
+            operand,
+            indices,
+            d["offset_dims"],
+            d["collapsed_slice_dims"],
+            d["operand_batching_dims"],
+            d["start_indices_batching_dims"],
+            d["start_index_map"],
+            d["index_vector_dim"],
+            op.attrs["slice_sizes"],
+            context.sequence,
+            name,
+        )
+    ]
+
+
+def lower_scatter(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
+    count = len(op.results)
+    operands, indices, updates = op.operands[:count], op.operands[count], op.operands[count + 1 :]
+    name = context.name(op)
+    targets = [_writeable(context, op, o) for o in operands]
+    if num_elements(updates[0].shape) == 0 or num_elements(op.results[0].shape) == 0:
+        return targets
+    d = op.attrs["scatter_dimension_numbers"]
+    # The body's arguments are the current elements, then the updates.
+    return _ipu.scatter(
+        context.graph,
+        targets,
+        context.tensor(indices),
+        [context.tensor(u) for u in updates],
+        d["update_window_dims"],
+        d["inserted_window_dims"],
+        d["input_batching_dims"],
+        d["scatter_indices_batching_dims"],
+        d["scattered_dims_to_operand_dims"],
+        d["index_vector_dim"],
+        bool(op.attrs.get("unique_indices", False)),
+        expression_of(region_program(op.regions[0], op)),
+        context.sequence,
+        name,
+        in_place=True,
+    )
+
+
+def lower_sort(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
+    name = context.name(op)
+    if num_elements(op.results[0].shape) == 0:
+        return [context.variable(r.dtype, r.shape, name) for r in op.results]
+    rank = len(op.results[0].shape)
+    dim = op.attrs.get("dimension", -1)
+    tensors = context.operands(op)
+    if rank == 0:
+        return tensors
+    return _ipu.sort(
+        context.graph,
+        tensors,
+        dim % rank,
+        expression_of(region_program(op.regions[0], op)),
+        bool(op.attrs.get("is_stable", False)),
+        context.sequence,
+        name,
+    )
+
+
+LOWERINGS = {
+    "dynamic_slice": lower_dynamic_slice,
+    "dynamic_update_slice": lower_dynamic_update_slice,
+    "gather": lower_gather,
+    "scatter": lower_scatter,
+    "sort": lower_sort,
+}

@@ -1,0 +1,95 @@
+"""reduce, reduce_window and select_and_scatter: their bodies become scalar programs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from jax_ipu import _ipu
+from jax_ipu.compiler.expression import region_program
+from jax_ipu.compiler.ir import Op
+from jax_ipu.compiler.lowering.context import Context, broadcast, expression_of
+from jax_ipu.compiler.types import num_elements
+
+
+def lower_reduce(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
+    count = len(op.results)
+    tensors = context.operands(op)
+    name = context.name(op)
+    if num_elements(op.results[0].shape) == 0:
+        return [context.variable(r.dtype, r.shape, name) for r in op.results]
+    if num_elements(op.operands[0].shape) == 0:
+        return [broadcast(t, r.shape, ()) for t, r in zip(tensors[count:], op.results, strict=True)]
+    expression = expression_of(region_program(op.regions[0], op))
+    return _ipu.reduce(
+        context.graph, tensors[:count], tensors[count:], op.attrs["dimensions"], expression, context.sequence, name
+    )
+
+
+def _pairs(attr: object, rank: int) -> list[tuple[int, int]]:
+    if attr is None:
+        return [(0, 0)] * rank
+    assert isinstance(attr, tuple)
+    if attr and not isinstance(attr[0], tuple):
+        # A dense splat of one dimension arrives flat.
+        return list(zip(attr[::2], attr[1::2], strict=True))
+    return list(attr)
+
+
+def lower_reduce_window(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
+    count = len(op.results)
+    tensors = context.operands(op)
+    name = context.name(op)
+    attrs = op.attrs
+    rank = len(op.results[0].shape)
+    ones = (1,) * rank
+    if num_elements(op.results[0].shape) == 0:
+        return [context.variable(r.dtype, r.shape, name) for r in op.results]
+    if num_elements(op.operands[0].shape) == 0:
+        return [broadcast(t, r.shape, ()) for t, r in zip(tensors[count:], op.results, strict=True)]
+    return _ipu.reduce_window(
+        context.graph,
+        tensors[:count],
+        tensors[count:],
+        attrs["window_dimensions"],
+        attrs.get("window_strides", ones),
+        attrs.get("base_dilations", ones),
+        attrs.get("window_dilations", ones),
+        _pairs(attrs.get("padding"), rank),
+        expression_of(region_program(op.regions[0], op)),
+        context.sequence,
+        name,
+    )
+
+
+def lower_select_and_scatter(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
+    operand, source, init = context.operands(op)
+    name = context.name(op)
+    rank = len(op.result.shape)
+    if num_elements(op.result.shape) == 0:
+        return [context.variable(op.result.dtype, op.result.shape, name)]
+    if num_elements(op.operands[1].shape) == 0:
+        return [broadcast(init, op.result.shape, ())]
+    attrs = op.attrs
+    select, scatter = op.regions
+    return [
+        _ipu.select_and_scatter(
+            context.graph,
+            operand,
+            source,
+            init,
+            attrs.get("window_dimensions", (1,) * rank),
+            attrs.get("window_strides", (1,) * rank),
+            _pairs(attrs.get("padding"), rank),
+            expression_of(region_program(select, op)),
+            expression_of(region_program(scatter, op)),
+            context.sequence,
+            name,
+        )
+    ]
+
+
+LOWERINGS = {
+    "reduce": lower_reduce,
+    "reduce_window": lower_reduce_window,
+    "select_and_scatter": lower_select_and_scatter,
+}

@@ -1,0 +1,87 @@
+"""From op to the function that lowers it, and what to say about the ops that have none."""
+
+from __future__ import annotations
+
+from jax_ipu.compiler.errors import CompileError
+from jax_ipu.compiler.ir import Op
+from jax_ipu.compiler.location import operation_path, source_line
+from jax_ipu.compiler.lowering import (
+    control_flow,
+    convolution,
+    dot,
+    elementwise,
+    indexing,
+    reduction,
+    views,
+)
+from jax_ipu.compiler.lowering.context import Lowering
+from jax_ipu.compiler.types import type_text
+
+LOWERINGS: dict[str, Lowering] = {
+    **control_flow.LOWERINGS,
+    **convolution.LOWERINGS,
+    **dot.LOWERINGS,
+    **elementwise.LOWERINGS,
+    **indexing.LOWERINGS,
+    **reduction.LOWERINGS,
+    **views.LOWERINGS,
+}
+
+_COLLECTIVE = "run it on one device: programs over several IPUs are not supported yet"
+_DYNAMIC = "make every shape static (pad to a fixed size and mask)"
+_CALLBACK = "take the callback out of the jitted function and return the value instead"
+# Op -> what the user can do.
+ALTERNATIVES: dict[str, str] = {
+    "all_gather": _COLLECTIVE,
+    "all_reduce": _COLLECTIVE,
+    "all_to_all": _COLLECTIVE,
+    "collective_broadcast": _COLLECTIVE,
+    "collective_permute": _COLLECTIVE,
+    "cross-replica-sum": _COLLECTIVE,
+    "partition_id": _COLLECTIVE,
+    "reduce_scatter": _COLLECTIVE,
+    "replica_id": _COLLECTIVE,
+    "dynamic_broadcast_in_dim": _DYNAMIC,
+    "dynamic_conv": _DYNAMIC,
+    "dynamic_gather": _DYNAMIC,
+    "dynamic_iota": _DYNAMIC,
+    "dynamic_pad": _DYNAMIC,
+    "dynamic_reshape": _DYNAMIC,
+    "get_dimension_size": _DYNAMIC,
+    "real_dynamic_slice": _DYNAMIC,
+    "set_dimension_size": _DYNAMIC,
+    "infeed": "pass the data as an argument",
+    "outfeed": "return the data as a result",
+    "send": "return the data as a result",
+    "recv": "pass the data as an argument",
+    "batch_norm_training": "write the normalisation with mean and variance",
+    "batch_norm_inference": "write the normalisation with mean and variance",
+    "batch_norm_grad": "differentiate the normalisation written with mean and variance",
+    "fft": "compute it on the CPU: jax.jit(f, backend='cpu')",
+    "cholesky": "compute it on the CPU: jax.jit(f, backend='cpu')",
+    "triangular_solve": "compute it on the CPU: jax.jit(f, backend='cpu')",
+    "rng": "use jax.random with the default threefry keys",
+    "rng_bit_generator": "use jax.random with the default threefry keys",
+    "uniform_quantize": "quantise with explicit scaling, rounding and convert",
+    "uniform_dequantize": "dequantise with convert and explicit scaling",
+}
+
+
+def unsupported(op: Op) -> CompileError:
+    """The error for an op without a lowering."""
+    name = op.name
+    advice = ALTERNATIVES.get(name)
+    if name == "custom_call":
+        target = op.attrs.get("call_target_name", "?")
+        name = f'custom_call "{target}"'
+        if "callback" in str(target):
+            advice = _CALLBACK
+    operands = ", ".join(type_text(o.shape, o.dtype) for o in op.operands) or "no operands"
+    results = ", ".join(type_text(r.shape, r.dtype) for r in op.results) or "no results"
+    where = source_line(op.location) or "an unknown source line"
+    path = operation_path(op.location)
+    advice = advice or "compute this part on the CPU: jax.jit(f, backend='cpu')"
+    return CompileError(
+        f"{name} is not supported on IPU: ({operands}) -> {results}, at {where}"
+        f"{f', in {path}' if path else ''}. What to do: {advice}."
+    )

@@ -1,0 +1,127 @@
+"""Ops that move no data: they give another view of the same variables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from jax_ipu import _ipu
+from jax_ipu.compiler.expression import splat_of
+from jax_ipu.compiler.ir import Op
+from jax_ipu.compiler.lowering.context import Context, broadcast
+from jax_ipu.compiler.types import num_elements
+
+
+def lower_reshape(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
+    tensor = context.tensor(op.operands[0]).reshape(op.result.shape)
+    return [context.strided(tensor, context.name(op))]
+
+
+def lower_transpose(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
+    return [context.tensor(op.operands[0]).dim_shuffle(op.attrs["permutation"])]
+
+
+def lower_broadcast_in_dim(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
+    return [broadcast(context.tensor(op.operands[0]), op.result.shape, op.attrs["broadcast_dimensions"])]
+
+
+def lower_slice(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
+    attrs = op.attrs
+    tensor = context.tensor(op.operands[0])
+    # Sampling from the start keeps ceil(n / stride) elements, as a strided slice does.
+    tensor = tensor.slice(attrs["start_indices"], attrs["limit_indices"])
+    for dim, stride in enumerate(attrs["strides"]):
+        if stride > 1 and tensor.shape[dim] > 0:
+            tensor = tensor.sub_sample(stride, dim)
+    return [tensor]
+
+
+def lower_reverse(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
+    tensor = context.tensor(op.operands[0])
+    for dim in op.attrs["dimensions"]:
+        if tensor.shape[dim] > 1:
+            tensor = tensor.reverse(dim)
+    return [tensor]
+
+
+def lower_concatenate(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
+    """One variable; every operand is copied to its place."""
+    name = context.name(op)
+    result = context.allocate(op.result, name)
+    dim = op.attrs["dimension"]
+    begins, ends = [0] * len(op.result.shape), list(op.result.shape)
+    for operand in op.operands:
+        ends[dim] = begins[dim] + operand.shape[dim]
+        if num_elements(operand.shape):
+            context.sequence.copy(context.tensor(operand), result.slice(begins, ends), name)
+        begins[dim] = ends[dim]
+    return [result]
+
+
+def lower_pad(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
+    """Fills a new variable with the padding value, then copies the operand into the part that it covers."""
+    value, padding = op.operands
+    name = context.name(op)
+    shape = op.result.shape
+    result = context.allocate(op.result, name)
+    if num_elements(shape) == 0:
+        return [result]
+    tensor = context.tensor(value)
+    target = result
+    begins, ends, src_begins, src_ends = [], [], [], []
+    strides = []
+    for d, low in enumerate(op.attrs["edge_padding_low"]):
+        stride = op.attrs["interior_padding"][d] + 1
+        size = value.shape[d]
+        # Elements first..last of the operand land inside [0, shape[d]).
+        first = 0 if low >= 0 else (-low + stride - 1) // stride
+        room = shape[d] - 1 - low
+        last = min(size - 1, room // stride) if room >= 0 else -1
+        count = max(0, last - first + 1)
+        begin = low + first * stride
+        src_begins.append(first)
+        src_ends.append(first + count)
+        begins.append(begin if count else 0)
+        ends.append(begin + (count - 1) * stride + 1 if count else 0)
+        strides.append(stride)
+    covers = [e - b for b, e in zip(begins, ends, strict=True)] == list(shape) and all(s == 1 for s in strides)
+    if not covers:
+        context.sequence.copy(broadcast(context.tensor(padding), shape, ()), result, name)
+    if all(e > b for b, e in zip(src_begins, src_ends, strict=True)):
+        target = result.slice(begins, ends)
+        for d, stride in enumerate(strides):
+            if stride > 1 and target.shape[d] > 1:
+                target = target.sub_sample(stride, d)
+        context.sequence.copy(tensor.slice(src_begins, src_ends), target, name)
+    return [result]
+
+
+def lower_optimization_barrier(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
+    return context.operands(op)
+
+
+def lower_copy(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
+    return [context.tensor(op.operands[0])]
+
+
+def materialized(context: Context, op: Op, operand: int) -> _ipu.Tensor:
+    """Operand as a writeable variable of its own."""
+    value = op.operands[operand]
+    literal = splat_of(value)
+    tensor = context.allocate(value, context.name(op)) if literal is not None else None
+    if tensor is None:
+        return context.copy(context.tensor(value), context.name(op))
+    context.sequence.copy(context.tensor(value), tensor, context.name(op))
+    return tensor
+
+
+LOWERINGS = {
+    "reshape": lower_reshape,
+    "transpose": lower_transpose,
+    "broadcast_in_dim": lower_broadcast_in_dim,
+    "slice": lower_slice,
+    "reverse": lower_reverse,
+    "concatenate": lower_concatenate,
+    "pad": lower_pad,
+    "optimization_barrier": lower_optimization_barrier,
+    "copy": lower_copy,
+}

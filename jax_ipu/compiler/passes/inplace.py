@@ -1,0 +1,178 @@
+"""Which ops may write over storage that is dead afterwards, so that state stays where it is.
+
+Sets on ops:  `in_place` (dynamic_update_slice, scatter: operand storage becomes the result), `write_over` (ipu.map:
+result index -> block argument whose storage takes that result), `own` (loops: which initial values give their storage
+to the loop), and on terminators `through_copy` (results that must be copied aside before any state is written).
+"""
+
+from __future__ import annotations
+
+from jax_ipu.compiler.ir import Block, Module, Op, Value
+
+# Their results may share storage with any operand.
+VIEWS = frozenset(
+    ("reshape", "transpose", "broadcast_in_dim", "slice", "reverse", "optimization_barrier", "copy", "bitcast_convert")
+)
+_UPDATES = frozenset(("dynamic_update_slice", "scatter"))
+_LOOPS = frozenset(("while", "ipu.repeat"))
+
+_NOTHING: frozenset[Value] = frozenset()
+
+
+def run(module: Module, aliases: dict[int, int], read_only: frozenset[int]) -> None:
+    """`aliases`: result -> argument of main that shares its storage; `read_only`: arguments never written."""
+    args = module.main.block.args
+    writeable = {arg for i, arg in enumerate(args) if i not in read_only}
+    _Analysis(module.main.block, {j: args[i] for j, i in aliases.items()}, writeable).run()
+
+
+class _Analysis:
+    """One block. A root is a value that has storage of its own; every value refers to a set of roots."""
+
+    def __init__(self, block: Block, destinations: dict[int, Value], writeable: set[Value]) -> None:
+        self.block = block
+        self.destinations = destinations
+        self.writeable = writeable
+        self.roots: dict[Value, frozenset[Value]] = {}
+        self.last_use: dict[Value, int] = {}
+        # Root -> the root whose storage it really lies in, after in-place updates.
+        self.storage: dict[Value, Value] = {}
+        self.repeats: set[Value] = set()  # values with elements that share storage (broadcasts)
+
+    def roots_of(self, value: Value) -> frozenset[Value]:
+        known = self.roots.get(value)
+        # Values of outer blocks: storage that this block must not touch.
+        return known if known is not None else frozenset((value,))
+
+    def run(self) -> None:
+        block = self.block
+        for arg in block.args:
+            self.roots[arg] = frozenset((arg,))
+        for op in block.ops:
+            if op.name in VIEWS:
+                shared = _NOTHING.union(*(self.roots_of(o) for o in op.operands))
+                for result in op.results:
+                    self.roots[result] = shared
+                if op.name == "broadcast_in_dim" or any(o in self.repeats for o in op.operands):
+                    self.repeats.update(op.results)
+            else:
+                for result in op.results:
+                    self.roots[result] = frozenset((result,))
+                    if op.name != "constant":
+                        self.writeable.add(result)
+        for index, op in enumerate(block.ops):
+            for value in _uses(op):
+                for root in self.roots_of(value):
+                    self.last_use[root] = index
+        outputs: dict[Value, int] = {}
+        for position, value in enumerate(block.results):
+            if position in self.destinations:
+                outputs.setdefault(value, position)
+        for index, op in enumerate(block.ops):
+            if op.name in _UPDATES:
+                self._update(op, index)
+            elif op.name == "ipu.map":
+                self._map(op, index, outputs)
+            elif op.name in _LOOPS:
+                self._loop(op, index)
+            elif op.regions and op.name in ("if", "case"):
+                for region in op.regions:
+                    _Analysis(region, {}, set()).run()
+        self._terminate()
+
+    def _dead_after(self, value: Value, index: int) -> bool:
+        """Whether the storage of `value` may be written by op `index`."""
+        return all(r in self.writeable and self.last_use.get(r, -1) <= index for r in self.roots_of(value))
+
+    def _update(self, op: Op, index: int) -> None:
+        count = len(op.results)
+        targets, others = op.operands[:count], op.operands[count:]
+        touched = _NOTHING.union(*(self.roots_of(t) for t in targets))
+        if any(self.roots_of(o) & touched for o in others) or len(set(targets)) < count:
+            return
+        if any(t in self.repeats or not self._dead_after(t, index) for t in targets):
+            return
+        if any(self.roots_of(a) & self.roots_of(b) for a in targets for b in targets if a is not b):
+            return
+        op.attrs["in_place"] = True
+        for target, result in zip(targets, op.results, strict=True):
+            roots = self.roots_of(target)
+            if len(roots) == 1:
+                (root,) = roots
+                self.storage[result] = self.storage.get(root, root)
+
+    def _map(self, op: Op, index: int, outputs: dict[Value, int]) -> None:
+        over: dict[int, Value] = {}
+        taken: set[Value] = set()
+        for i, result in enumerate(op.results):
+            position = outputs.get(result)
+            if position is None:
+                continue
+            target = self.destinations[position]
+            if target in taken or not self._dead_after(target, index):
+                continue
+            # Reading the same elements at the same place is fine, any other view of them is not.
+            if any(target in self.roots_of(o) and o is not target for o in op.operands):
+                continue
+            if target in self.storage.values():
+                continue
+            over[i] = target
+            taken.add(target)
+            self.storage[result] = target
+        if over:
+            op.attrs["write_over"] = over
+
+    def _loop(self, op: Op, index: int) -> None:
+        body = op.regions[-1]
+        if op.name == "while":
+            _Analysis(op.regions[0], {}, set()).run()
+        _Analysis(body, dict(enumerate(body.args)), set(body.args)).run()
+        own = []
+        given: set[Value] = set()
+        captured = {v for region in op.regions for inner in region.walk() for v in inner.operands}
+        captured_roots = _NOTHING.union(*(self.roots_of(v) for v in captured)) if captured else _NOTHING
+        for operand in op.operands:
+            roots = self.roots_of(operand)
+            fits = (
+                operand not in self.repeats
+                and self._dead_after(operand, index)
+                and not roots & given
+                and not roots & captured_roots
+                and sum(1 for o in op.operands if self.roots_of(o) & roots) == 1
+            )
+            own.append(fits)
+            if fits:
+                given |= roots
+        op.attrs["own"] = tuple(own)
+        for operand, result, mine in zip(op.operands, op.results, own, strict=True):
+            roots = self.roots_of(operand)
+            if mine and len(roots) == 1:
+                (root,) = roots
+                self.storage[result] = self.storage.get(root, root)
+
+    def _terminate(self) -> None:
+        terminator = self.block.terminator
+        written = {
+            target
+            for position, target in self.destinations.items()
+            if terminator.operands[position] is not target
+        }
+        aside = set()
+        for position, value in enumerate(terminator.operands):
+            target = self.destinations.get(position)
+            if target is None or value is target:
+                continue
+            places = {self.storage.get(r, r) for r in self.roots_of(value)}
+            in_its_place = places == {target} and value not in self.repeats and self.storage.get(value) is target
+            if not in_its_place and places & written:
+                aside.add(position)
+        if aside:
+            terminator.attrs["through_copy"] = frozenset(aside)
+
+
+def _uses(op: Op) -> set[Value]:
+    values = set(op.operands)
+    for region in op.regions:
+        for inner in region.walk():
+            values.update(inner.operands)
+    return values

@@ -1,0 +1,100 @@
+"""The signature of the compiled program: what is streamed, what stays in SRAM between calls, what is forwarded."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jax_ipu.compiler.ir import Function, Value
+from jax_ipu.compiler.types import num_elements
+
+
+class Argument:
+    """How one argument reaches the program. `aliased_output` >= 0: it stays in SRAM and becomes that result."""
+
+    __slots__ = ("aliased_output", "donated", "index", "unchanged", "used", "value")
+
+    def __init__(self, index: int, value: Value) -> None:
+        self.index = index
+        self.value = value
+        self.donated = False
+        self.aliased_output = -1
+        self.unchanged = False
+        self.used = True
+
+    @property
+    def resident(self) -> bool:
+        return self.aliased_output >= 0
+
+
+class Signature:
+    """Decided before lowering, from the attributes of main and the optimised body."""
+
+    __slots__ = ("aliased_inputs", "arguments", "forwarded", "results")
+
+    def __init__(self, main: Function) -> None:
+        block = main.block
+        self.results = block.results
+        self.arguments = [Argument(i, value) for i, value in enumerate(block.args)]
+        # Result -> resident argument, result -> argument passed through on the host.
+        self.aliased_inputs: dict[int, int] = {}
+        self.forwarded: dict[int, int] = {}
+        for argument, attrs in zip(self.arguments, main.arg_attrs, strict=True):
+            output = attrs.get("tf.aliasing_output")
+            argument.donated = output is not None or bool(attrs.get("jax.buffer_donor", False))
+            if output is not None and output not in self.aliased_inputs and num_elements(argument.value.shape):
+                argument.aliased_output = output
+                argument.unchanged = self.results[output] is argument.value
+                self.aliased_inputs[output] = argument.index
+        index_of = {value: i for i, value in enumerate(block.args)}
+        for position, value in enumerate(self.results):
+            if position in self.aliased_inputs:
+                continue
+            source = index_of.get(value)
+            if source is not None and not self.arguments[source].resident:
+                self.forwarded[position] = source
+        terminator = block.terminator
+        for argument in self.arguments:
+            uses = [user for user in argument.value.users if user is not terminator]
+            returned = any(
+                value is argument.value and position not in self.forwarded
+                for position, value in enumerate(self.results)
+            )
+            argument.used = bool(uses or returned or argument.resident) and num_elements(argument.value.shape) > 0
+
+    def aliases(self) -> dict[int, int]:
+        """Result -> argument, where the result is written into the argument's storage."""
+        return {j: i for j, i in self.aliased_inputs.items() if not self.arguments[i].unchanged}
+
+    def read_only(self) -> frozenset[int]:
+        return frozenset(a.index for a in self.arguments if a.unchanged)
+
+    def inputs(self, programs: dict[int, tuple[int, int]]) -> list[dict[str, Any]]:
+        """Fields of InputSpec; `programs`: resident argument -> its write and read program."""
+        fields = []
+        for argument in self.arguments:
+            write, read = programs.get(argument.index, (-1, -1))
+            fields.append(
+                {
+                    "dtype": argument.value.dtype,
+                    "shape": argument.value.shape,
+                    "donated": argument.donated,
+                    "aliased_output": argument.aliased_output,
+                    "unchanged": argument.unchanged,
+                    "used": argument.used,
+                    "write_program": write,
+                    "read_program": read,
+                }
+            )
+        return fields
+
+    def outputs(self) -> list[dict[str, Any]]:
+        """Fields of OutputSpec."""
+        return [
+            {
+                "dtype": value.dtype,
+                "shape": value.shape,
+                "aliased_input": self.aliased_inputs.get(position, -1),
+                "forwarded_input": self.forwarded.get(position, -1),
+            }
+            for position, value in enumerate(self.results)
+        ]
