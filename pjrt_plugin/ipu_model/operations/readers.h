@@ -6,6 +6,13 @@
 
 #include "pjrt_plugin/ipu_model/core/operation.h"
 
-namespace ipu_model {}  // namespace ipu_model
+namespace ipu_model {
+
+std::unique_ptr<Operation> ReadDynamicSlice(Reader& reader);
+std::unique_ptr<Operation> ReadDynamicUpdate(Reader& reader);
+std::unique_ptr<Operation> ReadGather(Reader& reader);
+std::unique_ptr<Operation> ReadScatter(Reader& reader);
+
+}  // namespace ipu_model
 
 #endif  // JAX_IPU_OPERATIONS_READERS_H_

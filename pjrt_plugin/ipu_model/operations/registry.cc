@@ -10,6 +10,10 @@ namespace ipu_model {
 const std::map<std::string, OperationReader, std::less<>>& OperationRegistry() {
   static const std::map<std::string, OperationReader, std::less<>> registry = {
       {"poplar::copy", ReadCopy},
+      {"popops::dynamicSlice", ReadDynamicSlice},
+      {"popops::dynamicUpdate", ReadDynamicUpdate},
+      {"popops::gather", ReadGather},
+      {"popops::scatter", ReadScatter},
   };
   return registry;
 }

@@ -1,0 +1,49 @@
+// Slices and updates at run-time positions.
+#ifndef POPOPS_DYNAMICSLICE_HPP
+#define POPOPS_DYNAMICSLICE_HPP
+
+#include <cstddef>
+#include <vector>
+
+#include "poplar/Graph.hpp"
+
+namespace popops {
+
+// A variable that slices of `sizes` in the dimensions `dims` can be taken from without exchanging it: those
+// dimensions are whole on every tile (cut only when a tile could not hold them), the others are spread with
+// at least minGrainSize elements per tile.
+poplar::Tensor createSliceableTensor(poplar::Graph& graph, const poplar::Type& type,
+                                     const std::vector<std::size_t>& shape,
+                                     const std::vector<std::size_t>& dims,
+                                     const std::vector<std::size_t>& sizes, std::size_t minGrainSize = 0,
+                                     const poplar::DebugContext& debugContext = {});
+
+// t sliced in `dims` at `offset` [dims.size()], any integer type, clamped; the other dimensions whole.
+poplar::Tensor dynamicSlice(poplar::Graph& graph, const poplar::Tensor& t, const poplar::Tensor& offset,
+                            const std::vector<std::size_t>& dims, const std::vector<std::size_t>& sizes,
+                            poplar::program::Sequence& prog, const poplar::DebugContext& debugContext = {});
+
+// Writes s over the slice of t, in place.
+void dynamicUpdate(poplar::Graph& graph, const poplar::Tensor& t, const poplar::Tensor& s,
+                   const poplar::Tensor& offset, const std::vector<std::size_t>& dims,
+                   const std::vector<std::size_t>& sizes, poplar::program::Sequence& prog,
+                   const poplar::DebugContext& debugContext = {});
+
+// One slice per row of offsets [N, dims.size()]: [N, ...t.shape with sizes at dims].
+poplar::Tensor multiSlice(poplar::Graph& graph, const poplar::Tensor& t, const poplar::Tensor& offsets,
+                          const std::vector<std::size_t>& dims, const std::vector<std::size_t>& sizes,
+                          poplar::program::Sequence& prog, const poplar::DebugContext& debugContext = {});
+
+// Writes (adds) the slices s [N, ...] into t, in place; slices that do not fit are skipped.
+void multiUpdate(poplar::Graph& graph, const poplar::Tensor& t, const poplar::Tensor& s,
+                 const poplar::Tensor& offsets, const std::vector<std::size_t>& dims,
+                 const std::vector<std::size_t>& sizes, poplar::program::Sequence& prog,
+                 const poplar::DebugContext& debugContext = {});
+void multiUpdateAdd(poplar::Graph& graph, const poplar::Tensor& t, const poplar::Tensor& s,
+                    const poplar::Tensor& offsets, const std::vector<std::size_t>& dims,
+                    const std::vector<std::size_t>& sizes, poplar::program::Sequence& prog,
+                    const poplar::DebugContext& debugContext = {});
+
+}  // namespace popops
+
+#endif  // POPOPS_DYNAMICSLICE_HPP

@@ -1,0 +1,40 @@
+// Strided n-dimensional copies, and the dynamic slices that are built from them.
+#ifndef JAX_IPU_KERNELS_SLICE_H_
+#define JAX_IPU_KERNELS_SLICE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "pjrt_plugin/ipu_model/kernels/context.h"
+#include "pjrt_plugin/ipu_model/kernels/host_tensor.h"
+
+namespace ipu_model {
+
+// dst[i...] = src[i...]. Strides are in elements of `element_size` bytes; a destination stride must not be 0
+// where the extent is above 1, and source and destination must not overlap. `pool` may be null (one thread).
+void CopyStrided(ThreadPool* pool, int rank, const std::int64_t* shape, const void* src,
+                 const std::int64_t* src_strides, void* dst, const std::int64_t* dst_strides,
+                 std::size_t element_size);
+
+// dst = src, same shape and type. Does nothing when both are the same view.
+void CopyTensor(HostContext& context, const HostTensor& src, const HostTensor& dst);
+
+// The part of `tensor` that starts at `begin` and has the extents `shape`, without copying.
+HostTensor SubTensor(const HostTensor& tensor, const std::int64_t* begin, const std::int64_t* shape);
+
+// The integer at `data`; unsigned 64-bit values above the signed range saturate.
+std::int64_t ReadIndex(DType type, const void* data);
+
+// out = operand[start : start + out.shape], each start clamped so that the slice is inside. `starts` are
+// scalars of any integer type, one per dimension.
+void DynamicSlice(HostContext& context, const HostTensor& operand, const HostTensor* starts,
+                  const HostTensor& out);
+
+// out = operand with `update` written at the clamped start. `out` may be exactly `operand`.
+void DynamicUpdateSlice(HostContext& context, const HostTensor& operand, const HostTensor& update,
+                        const HostTensor* starts, const HostTensor& out);
+
+}  // namespace ipu_model
+
+#endif  // JAX_IPU_KERNELS_SLICE_H_

@@ -1,0 +1,32 @@
+// The vertices of a gather (and of a dynamic slice, which is a gather of one window).
+#ifndef JAX_IPU_OPERATIONS_GATHER_PLAN_H_
+#define JAX_IPU_OPERATIONS_GATHER_PLAN_H_
+
+#include <string>
+
+#include "pjrt_plugin/ipu_model/core/operation.h"
+#include "pjrt_plugin/ipu_model/kernels/indexed_window.h"
+
+namespace ipu_model {
+
+struct GatherProblem {
+  IndexedWindow window;
+  DType type = DType::kF32;        // of the operand
+  DType index_type = DType::kS32;  //
+  Shape operand, indices, out;     // `indices` is {number of starts} when they come as scalars
+  Shape slice_sizes;
+  bool scalar_starts = false;  // inputs are operand, start_0, start_1, ...; otherwise operand, indices
+  std::string codelet;
+};
+
+// Placement of the whole tensors.
+WindowPlacement WholePlacement(const Shape& operand, const Shape& slice_sizes);
+
+// The tiles that compute the result; its shape is that of `out`.
+Partition GatherOutputPartition(const GatherProblem& problem, const TargetModel& target, unsigned num_tiles);
+
+DevicePlan PlanGather(const GatherProblem& problem, const TargetModel& target, unsigned num_tiles);
+
+}  // namespace ipu_model
+
+#endif  // JAX_IPU_OPERATIONS_GATHER_PLAN_H_
