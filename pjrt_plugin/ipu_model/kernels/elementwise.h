@@ -1,0 +1,33 @@
+// Runs a scalar expression over all elements of strided tensors.
+#ifndef JAX_IPU_KERNELS_ELEMENTWISE_H_
+#define JAX_IPU_KERNELS_ELEMENTWISE_H_
+
+#include <memory>
+#include <vector>
+
+#include "pjrt_plugin/ipu_model/kernels/context.h"
+#include "pjrt_plugin/ipu_model/kernels/expression.h"
+#include "pjrt_plugin/ipu_model/kernels/host_tensor.h"
+
+namespace ipu_model {
+
+struct MicroProgram;
+
+class ElementwiseKernel {
+ public:
+  // Throws std::invalid_argument when an operation is not defined for its types.
+  explicit ElementwiseKernel(const Expression& expression);
+
+  // `in` and `out` are parallel to the expression's inputs and outputs, all of one shape, with any strides;
+  // stride 0 broadcasts. An output may be exactly an input, or share no memory with any input or output.
+  void Run(HostContext& context, const std::vector<HostTensor>& in, const std::vector<HostTensor>& out) const;
+  // The same on arrays, for callers that must not build vectors.
+  void Run(HostContext& context, const HostTensor* in, const HostTensor* out) const;
+
+ private:
+  std::shared_ptr<const MicroProgram> program_;
+};
+
+}  // namespace ipu_model
+
+#endif  // JAX_IPU_KERNELS_ELEMENTWISE_H_

@@ -1,0 +1,90 @@
+// Loops over blocks for the interpreter's inner functions: one template per number of operands. A scalar
+// operand is read once, so each form is a loop of its own that vectorises.
+#ifndef JAX_IPU_KERNELS_MICRO_LOOP_H_
+#define JAX_IPU_KERNELS_MICRO_LOOP_H_
+
+#include <cstdint>
+
+#include "pjrt_plugin/ipu_model/kernels/micro_op.h"
+
+namespace ipu_model::ISA_NAMESPACE {
+
+template <typename T, bool kScalar>
+struct Operand {
+  const T* p;
+  T value;
+  explicit Operand(const void* data) : p(static_cast<const T*>(data)), value(*p) {}
+  T operator()(std::int64_t i) const {
+    if constexpr (kScalar) {
+      return value;
+    } else {
+      return p[i];
+    }
+  }
+};
+
+// F: static R Apply(A).
+template <typename F, typename A, typename R = A>
+void Unary(const MicroArguments& m) {
+  const A* a = static_cast<const A*>(m.operand[0]);
+  R* r = static_cast<R*>(m.result);
+#pragma GCC ivdep
+  for (std::int64_t i = 0; i < m.n; ++i) r[i] = F::Apply(a[i]);
+}
+
+template <typename F, typename A, typename R, int kForm>
+void BinaryLoop(const MicroArguments& m) {
+  const Operand<A, (kForm & 1) != 0> a(m.operand[0]);
+  const Operand<A, (kForm & 2) != 0> b(m.operand[1]);
+  R* r = static_cast<R*>(m.result);
+#pragma GCC ivdep
+  for (std::int64_t i = 0; i < m.n; ++i) r[i] = F::Apply(a(i), b(i));
+}
+
+// F: static R Apply(A, A).
+template <typename F, typename A, typename R = A>
+void Binary(const MicroArguments& m) {
+  switch (m.scalar & 3) {
+    case 1:
+      return BinaryLoop<F, A, R, 1>(m);
+    case 2:
+      return BinaryLoop<F, A, R, 2>(m);
+    default:  // both scalar: then n is 1
+      return BinaryLoop<F, A, R, 0>(m);
+  }
+}
+
+template <typename F, typename A, typename B, typename R, int kForm>
+void TernaryLoop(const MicroArguments& m) {
+  const Operand<A, (kForm & 1) != 0> a(m.operand[0]);
+  const Operand<B, (kForm & 2) != 0> b(m.operand[1]);
+  const Operand<B, (kForm & 4) != 0> c(m.operand[2]);
+  R* r = static_cast<R*>(m.result);
+#pragma GCC ivdep
+  for (std::int64_t i = 0; i < m.n; ++i) r[i] = F::Apply(a(i), b(i), c(i));
+}
+
+// F: static R Apply(A, B, B).
+template <typename F, typename A, typename B = A, typename R = B>
+void Ternary(const MicroArguments& m) {
+  switch (m.scalar & 7) {
+    case 1:
+      return TernaryLoop<F, A, B, R, 1>(m);
+    case 2:
+      return TernaryLoop<F, A, B, R, 2>(m);
+    case 3:
+      return TernaryLoop<F, A, B, R, 3>(m);
+    case 4:
+      return TernaryLoop<F, A, B, R, 4>(m);
+    case 5:
+      return TernaryLoop<F, A, B, R, 5>(m);
+    case 6:
+      return TernaryLoop<F, A, B, R, 6>(m);
+    default:
+      return TernaryLoop<F, A, B, R, 0>(m);
+  }
+}
+
+}  // namespace ipu_model::ISA_NAMESPACE
+
+#endif  // JAX_IPU_KERNELS_MICRO_LOOP_H_

@@ -1,0 +1,272 @@
+// Elementary functions of f32 written without branches, so that loops over them vectorise. The polynomials
+// are our own least-maximum fits. Errors are the largest seen over sampled normal inputs, in units of the
+// last place. Denormal inputs and results are zero, as everywhere in the kernels.
+#ifndef JAX_IPU_KERNELS_VECTOR_MATH_H_
+#define JAX_IPU_KERNELS_VECTOR_MATH_H_
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+#include "pjrt_plugin/ipu_model/kernels/convert.h"
+
+namespace ipu_model::ISA_NAMESPACE {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+static inline float AbsOf(float x) { return FloatOf(BitsOf(x) & 0x7fffffffu); }
+static inline float WithSign(float magnitude, float sign) {
+  return FloatOf((BitsOf(magnitude) & 0x7fffffffu) | (BitsOf(sign) & 0x80000000u));
+}
+static inline double AbsOf(double x) { return DoubleOf(BitsOf(x) & 0x7fffffffffffffffu); }
+
+// p * 2^n for p near 1 and a result in the normal range.
+static inline float Scale(float p, float n) {
+  return FloatOf(BitsOf(p) + (static_cast<std::uint32_t>(static_cast<std::int32_t>(n)) << 23));
+}
+// x = n * ln 2 + r, |r| <= ln 2 / 2; ln 2 in two parts.
+static inline float ReduceExp(float x, float* r) {
+  const float n = std::rint(x * 1.44269504f);
+  *r = std::fma(n, -1.42860677e-6f, std::fma(n, -0.693145752f, x));
+  return n;
+}
+
+// 1 ulp.
+static inline float Exp(float x) {
+  const float inside = x < -87.33655f ? -87.33655f : x > 88.72284f ? 88.72284f : x;
+  float r;
+  const float n = ReduceExp(inside, &r);
+  float q = 0.00139506003f;
+  q = std::fma(q, r, 0.00836895371f);
+  q = std::fma(q, r, 0.0416662042f);
+  q = std::fma(q, r, 0.166665183f);
+  q = std::fma(q, r, 0.50000001f);
+  float y = Scale(std::fma(r * r, q, r) + 1.0f, n);
+  y = x < -87.33654f ? 0.0f : y;
+  y = x > 88.72283f ? kInfinity : y;
+  return x != x ? x : y;
+}
+
+// 2 ulp, also near 0.
+static inline float Expm1(float x) {
+  const float inside = x < -30.0f ? -30.0f : x > 88.72284f ? 88.72284f : x;
+  float r;
+  const float n = ReduceExp(inside, &r);
+  float q = 0.000199179725f;
+  q = std::fma(q, r, 0.00139461897f);
+  q = std::fma(q, r, 0.00833326516f);
+  q = std::fma(q, r, 0.0416662683f);
+  q = std::fma(q, r, 0.166666669f);
+  q = std::fma(q, r, 0.5f);
+  const float p = std::fma(r * r, q, r);  // e^r - 1
+  // Half the scale, twice the result: 2^128 is not a float.
+  const float half = Scale(0.5f, n);
+  float y = 2.0f * std::fma(half, p, half - 0.5f);
+  y = x > 88.72283f ? kInfinity : y;
+  y = AbsOf(x) < 1e-8f ? x : y;  // keeps -0
+  return x != x ? x : y;
+}
+
+// x = 2^e * (1 + f), 1 + f in [sqrt(1/2), sqrt(2)).
+static inline float ReduceLog(float x, float* f) {
+  const std::uint32_t bits = BitsOf(x) - 0x3f3504f3u;
+  *f = FloatOf((bits & 0x7fffffu) + 0x3f3504f3u) - 1.0f;
+  return static_cast<float>(static_cast<std::int32_t>(bits) >> 23);
+}
+static inline float LogOfNormal(float x, float correction) {
+  float f;
+  const float e = ReduceLog(x, &f);
+  float p = 0.0674660131f;
+  p = std::fma(p, f, -0.116756413f);
+  p = std::fma(p, f, 0.118881746f);
+  p = std::fma(p, f, -0.124055914f);
+  p = std::fma(p, f, 0.142195509f);
+  p = std::fma(p, f, -0.166679957f);
+  p = std::fma(p, f, 0.200021187f);
+  p = std::fma(p, f, -0.250000096f);
+  p = std::fma(p, f, 0.333333126f);
+  const float square = f * f;
+  float y = std::fma(square * f, p, std::fma(e, -2.12194440e-4f, correction));
+  y = std::fma(square, -0.5f, y);
+  return std::fma(e, 0.693359375f, f + y);
+}
+
+// 1 ulp.
+static inline float Log(float x) {
+  float y = LogOfNormal(x, 0.0f);
+  y = x == kInfinity ? x : y;
+  y = x < 1.17549435e-38f ? -kInfinity : y;  // zero and denormals
+  return x < 0.0f || x != x ? kNan : y;
+}
+
+// 2 ulp, also near 0.
+static inline float Log1p(float x) {
+  const float u = 1.0f + x;
+  // What rounding 1 + x lost; the larger term is subtracted first so that the difference is exact.
+  const float lost = AbsOf(x) < 1.0f ? x - (u - 1.0f) : 1.0f - (u - x);
+  float y = LogOfNormal(u, lost / u);
+  y = x == kInfinity ? x : y;
+  y = AbsOf(x) < 1e-8f ? x : y;
+  y = x == -1.0f ? -kInfinity : y;
+  return x < -1.0f || x != x ? kNan : y;
+}
+
+// 3 ulp.
+static inline float Tanh(float x) {
+  const float a = AbsOf(x);
+  const float t = Expm1(-2.0f * (a > 9.1f ? 9.1f : a));
+  const float y = WithSign(t / (t + 2.0f), x);
+  return x != x ? x : y;
+}
+
+// 1 / (1 + e^-x).
+static inline float Logistic(float x) { return 1.0f / (1.0f + Exp(-x)); }
+
+// 1 ulp.
+static inline float Cbrt(float x) {
+  const float a = AbsOf(x);
+  // In f64, where the cube of a small root is no denormal.
+  const double target = static_cast<double>(a);
+  double y = static_cast<double>(FloatOf(BitsOf(a) / 3 + 0x2a51067fu));
+  for (int i = 0; i < 2; ++i) {  // Halley's iteration, cubic: 5 -> 15 -> 45 bits
+    const double cube = y * y * y;
+    y -= y * (cube - target) / (2 * cube + target);
+  }
+  const float signed_root = WithSign(static_cast<float>(y), x);
+  return a < 1.17549435e-38f || !(a < kInfinity) ? x : signed_root;
+}
+
+// 2 ulp.
+static inline float Erf(float x) {
+  const float a = AbsOf(x), limited = a > 4.0f ? 4.0f : a, u = x * x;
+  float p = 7.85385764e-05f;
+  p = std::fma(p, u, -0.00080101925f);
+  p = std::fma(p, u, 0.00518832756f);
+  p = std::fma(p, u, -0.0268538119f);
+  p = std::fma(p, u, 0.112835851f);
+  p = std::fma(p, u, -0.376126258f);
+  p = std::fma(p, u, 1.12837917f);
+  float q = -2.168685e-05f;  // log(1 - erf a)
+  q = std::fma(q, limited, 0.000441336377f);
+  q = std::fma(q, limited, -0.00420456188f);
+  q = std::fma(q, limited, 0.0252082567f);
+  q = std::fma(q, limited, -0.108418577f);
+  q = std::fma(q, limited, -0.633219893f);
+  q = std::fma(q, limited, -1.12957842f);
+  q = std::fma(q, limited, 0.000188040231f);
+  const float far = WithSign(1.0f - Exp(q), x);
+  const float y = a < 1.0f ? x * p : far;
+  return x != x ? x : y;
+}
+
+// Sine, cosine and tangent reduce and evaluate in f64: exact to the last place up to kLargestAngle.
+constexpr float kLargestAngle = 1e6f;
+struct SineCosine {
+  double sine, cosine;
+  std::int32_t quadrant;
+};
+static inline SineCosine ReducedSineCosine(float x) {
+  const double n = std::rint(static_cast<double>(x) * 0.63661977236758134);
+  const double r =
+      std::fma(n, -6.123233995736766e-17, std::fma(n, -1.5707963267948966, static_cast<double>(x)));
+  const double u = r * r;
+  double s = -2.5052108385441720e-08;
+  s = std::fma(s, u, 2.7557319223985893e-06);
+  s = std::fma(s, u, -1.9841269841269841e-04);
+  s = std::fma(s, u, 8.3333333333333332e-03);
+  s = std::fma(s, u, -1.6666666666666666e-01);
+  double c = 2.0876756987868099e-09;
+  c = std::fma(c, u, -2.7557319223985888e-07);
+  c = std::fma(c, u, 2.4801587301587302e-05);
+  c = std::fma(c, u, -1.3888888888888889e-03);
+  c = std::fma(c, u, 4.1666666666666664e-02);
+  c = std::fma(c, u, -0.5);
+  return {std::fma(r * u, s, r), std::fma(c, u, 1.0), static_cast<std::int32_t>(n)};
+}
+static inline float Sin(float x) {
+  const SineCosine v = ReducedSineCosine(x);
+  const double y = (v.quadrant & 1) != 0 ? v.cosine : v.sine;
+  const float result = static_cast<float>((v.quadrant & 2) != 0 ? -y : y);
+  return x == 0.0f ? x : result;
+}
+static inline float Cos(float x) {
+  const SineCosine v = ReducedSineCosine(x);
+  const double y = (v.quadrant & 1) != 0 ? v.sine : v.cosine;
+  return static_cast<float>(((v.quadrant + 1) & 2) != 0 ? -y : y);
+}
+static inline float Tan(float x) {
+  const SineCosine v = ReducedSineCosine(x);
+  const bool odd = (v.quadrant & 1) != 0;
+  const float result = static_cast<float>((odd ? -v.cosine : v.sine) / (odd ? v.sine : v.cosine));
+  return x == 0.0f ? x : result;
+}
+
+// Finite arguments, not both zero; evaluated in f64.
+static inline float Atan2OfFinite(float y, float x) {
+  const double a = static_cast<double>(AbsOf(y)), b = static_cast<double>(AbsOf(x));
+  const double t = (a < b ? a : b) / (a < b ? b : a), u = t * t;
+  double p = 0.00044138566678772061;
+  p = std::fma(p, u, -0.0033288135479115073);
+  p = std::fma(p, u, 0.011779064651501215);
+  p = std::fma(p, u, -0.026538100510419542);
+  p = std::fma(p, u, 0.044157746360235041);
+  p = std::fma(p, u, -0.060546468723342031);
+  p = std::fma(p, u, 0.075090140020640406);
+  p = std::fma(p, u, -0.090530182884488483);
+  p = std::fma(p, u, 0.11105986869205642);
+  p = std::fma(p, u, -0.14285296788690655);
+  p = std::fma(p, u, 0.19999982191209537);
+  p = std::fma(p, u, -0.33333333033606188);
+  p = std::fma(p, u, 0.99999999999163025);
+  double angle = p * t;
+  angle = a > b ? 1.5707963267948966 - angle : angle;
+  angle = BitsOf(x) >> 31 != 0 ? 3.1415926535897931 - angle : angle;
+  return WithSign(static_cast<float>(angle), y);
+}
+
+// Normal positive finite base and finite exponent; evaluated in f64.
+static inline float PowerOfPositive(float base, float exponent) {
+  const double x = static_cast<double>(base);
+  const std::uint64_t bits = BitsOf(x) - 0x3fe6a09e667f3bcdu;
+  const double m = DoubleOf((bits & 0xfffffffffffffu) + 0x3fe6a09e667f3bcdu);
+  const double e = static_cast<double>(static_cast<std::int32_t>(static_cast<std::int64_t>(bits) >> 52));
+  const double s = (m - 1.0) / (m + 1.0), u = s * s;
+  double p = 1.0 / 15;  // atanh(s) / s
+  p = std::fma(p, u, 1.0 / 13);
+  p = std::fma(p, u, 1.0 / 11);
+  p = std::fma(p, u, 1.0 / 9);
+  p = std::fma(p, u, 1.0 / 7);
+  p = std::fma(p, u, 1.0 / 5);
+  p = std::fma(p, u, 1.0 / 3);
+  p = std::fma(p, u, 1.0);
+  const double log2_base = std::fma(2.8853900817779268 * s, p, e);
+  double t = log2_base * static_cast<double>(exponent);
+  t = t > 200.0 ? 200.0 : t < -200.0 ? -200.0 : t;
+  const double n = std::rint(t), r = (t - n) * 0.69314718055994531;
+  double q = 1.0 / 3628800;
+  q = std::fma(q, r, 1.0 / 362880);
+  q = std::fma(q, r, 1.0 / 40320);
+  q = std::fma(q, r, 1.0 / 5040);
+  q = std::fma(q, r, 1.0 / 720);
+  q = std::fma(q, r, 1.0 / 120);
+  q = std::fma(q, r, 1.0 / 24);
+  q = std::fma(q, r, 1.0 / 6);
+  q = std::fma(q, r, 0.5);
+  q = std::fma(q, r, 1.0);
+  q = std::fma(q, r, 1.0);
+  const auto scale = static_cast<std::uint64_t>(static_cast<std::int64_t>(static_cast<std::int32_t>(n)))
+                     << 52;
+  return static_cast<float>(DoubleOf(BitsOf(q) + scale));
+}
+
+// Remainder with the sign of the dividend, exact, for quotients below 2^28.
+constexpr double kLargestQuotient = 268435456.0;
+static inline float RemainderOfNear(float a, float b) {
+  const double x = static_cast<double>(a), y = static_cast<double>(b);
+  return WithSign(static_cast<float>(std::fma(-std::trunc(x / y), y, x)), a);
+}
+
+}  // namespace ipu_model::ISA_NAMESPACE
+
+#endif  // JAX_IPU_KERNELS_VECTOR_MATH_H_
