@@ -9,15 +9,19 @@
 namespace ipu_model {
 namespace {
 
-std::uint64_t HashOf(const Box& box) {
+// Of the elements of a region: broadcast dimensions do not matter.
+std::uint64_t HashOf(const View& view, const Box& box) {
   std::uint64_t h = 0x9e3779b97f4a7c15u;
   const auto mix = [&h](std::int64_t x) {
     h ^= static_cast<std::uint64_t>(x);
     h *= 0xff51afd7ed558ccdu;
     h ^= h >> 32;
   };
-  for (const std::int64_t x : box.begin) mix(x);
-  for (const std::int64_t x : box.end) mix(x);
+  for (std::size_t d = 0; d < box.begin.size(); ++d) {
+    if (view.strides[d] == 0 && box.end[d] > box.begin[d]) continue;
+    mix(box.begin[d]);
+    mix(box.end[d]);
+  }
   return h | 1;  // 0 means no region yet
 }
 
@@ -68,7 +72,7 @@ void ExchangeAnalyser::Read(const VertexGroup& group, const VertexGroup::Access&
   const HeldCounter counter(mapping, view);
   for (const Vertex& vertex : group.vertices) {
     const Box region = access.region(vertex.box);
-    const std::uint64_t hash = HashOf(region);
+    const std::uint64_t hash = HashOf(view, region);
     TileAccess& a = Touch(vertex.tile);
     if (a.last == hash) continue;
     a.last = hash;
