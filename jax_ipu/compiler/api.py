@@ -37,7 +37,7 @@ def compile(program: bytes, format: str, options: bytes, target: str) -> _ipu.Ex
     pipeline.optimize(module)
     signature = Signature(module.main)
     inplace.run(module, signature.aliases(), signature.read_only())
-    plan = mapping.plan(module, settings.mapping)
+    plan = mapping.plan(module, settings.mapping, mapping.CREATORS)
     ipu = parse_target(target)
     graph, programs, state_programs = build(module, signature, plan, ipu)
     compiled = _ipu.compile_graph(graph, programs, module.name)

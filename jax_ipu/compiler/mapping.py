@@ -1,22 +1,259 @@
-"""The tile-mapping pass: on which tiles arguments, constants and loop state are born."""
+"""The tile-mapping pass: on which tiles arguments, constants and loop state are born.
+
+Products, convolutions and indexed accesses ask for the layout of their operands. The demand travels back through views,
+elementwise ops and loops to the value that is allocated; partners of elementwise ops take over each other's demand, so
+weights, their momentum and their updates live alike. What nobody asks for is spread linearly.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from jax_ipu.compiler.ir import Module, Value
+from jax_ipu.compiler.ir import Block, Module, Op, Value
+from jax_ipu.compiler.location import source_line
+from jax_ipu.compiler.types import COMPLEX, num_elements
 
 if TYPE_CHECKING:
     from jax_ipu import _ipu
     from jax_ipu.compiler.lowering.context import Context
 
+# Views that a layout can be carried through, against the data flow.
+_INVERTIBLE = frozenset(("transpose", "reshape", "optimization_barrier"))
+_LOOPS = frozenset(("while", "ipu.repeat"))
+
+
+class Demand:
+    """Operand `operand` of `op` wants a layout; `path` are the views from the value to that operand."""
+
+    __slots__ = ("op", "operand", "path", "priority")
+
+    def __init__(self, op: Op, operand: int, priority: int, path: tuple[Op, ...] = ()) -> None:
+        self.op = op
+        self.operand = operand
+        self.priority = priority
+        self.path = path
+
+    def before(self, view: Op) -> Demand:
+        return Demand(self.op, self.operand, self.priority, (view, *self.path))
+
+    def reason(self) -> str:
+        """For the tile map: which op asked."""
+        where = source_line(self.op.location)
+        roles = ROLES.get(self.op.name, ("operand",))
+        role = roles[min(self.operand, len(roles) - 1)]
+        return f"{role} of {self.op.name}{f' at {where}' if where else ''}"
+
+
+ROLES: dict[str, tuple[str, ...]] = {
+    "dot_general": ("left side", "right side"),
+    "convolution": ("input", "weights"),
+    "dynamic_slice": ("sliced tensor",),
+    "gather": ("table",),
+    "dynamic_update_slice": ("updated tensor",),
+    "scatter": ("updated tensor",),
+}
+_PRIORITY = {"dot_general": 3, "convolution": 3, "gather": 2, "scatter": 2, "dynamic_slice": 1}
+_PRIORITY["dynamic_update_slice"] = 1
+
+Creator = Callable[["Context", Demand, str, str], "_ipu.Tensor | None"]
+
 
 class MappingPlan:
-    """Value -> where it wants to live; values without an entry are mapped linearly."""
+    """Value -> the demand that decides where it lives; values without an entry are mapped linearly."""
+
+    __slots__ = ("_creators", "demands")
+
+    def __init__(self, demands: dict[Value, Demand], creators: dict[str, Creator]) -> None:
+        self.demands = demands
+        self._creators = creators
 
     def allocate(self, context: Context, value: Value, name: str) -> _ipu.Tensor | None:
+        """A variable of the value's shape in the demanded layout, or None."""
+        demand = self.demands.get(value)
+        if demand is None or num_elements(value.shape) == 0:
+            return None
+        wanted = demand.op.operands[demand.operand]
+        tensor = self._creators[demand.op.name](context, demand, wanted.dtype, name)
+        if tensor is None:
+            return None
+        for view in reversed(demand.path):
+            if view.name == "transpose":
+                permutation = view.attrs["permutation"]
+                tensor = tensor.dim_shuffle([permutation.index(d) for d in range(len(permutation))])
+            elif view.name == "reshape":
+                tensor = tensor.reshape(view.operands[0].shape)
+        if not tensor.is_strided:
+            return None
+        return tensor if wanted.dtype == value.dtype else context.graph.clone_as(value.dtype, tensor, name)
+
+    def reason(self, value: Value) -> str:
+        demand = self.demands.get(value)
+        return demand.reason() if demand is not None else "spread linearly"
+
+
+def plan(module: Module, mode: str, creators: dict[str, Creator]) -> MappingPlan:
+    """`mode` "linear" ignores every demand."""
+    demands: dict[Value, Demand] = {}
+    if mode != "linear":
+        _visit(module.main.block, demands)
+        if demands:
+            # Again, now that earlier ops have spoken: partners of elementwise ops learn from each other.
+            _visit(module.main.block, demands)
+    return MappingPlan(demands, creators)
+
+
+def _visit(block: Block, demands: dict[Value, Demand]) -> None:
+    for op in reversed(block.ops):
+        name = op.name
+        priority = _PRIORITY.get(name)
+        if priority is not None:
+            operands = 2 if priority == 3 else 1
+            for i in range(min(operands, len(op.operands))):
+                _want(demands, op.operands[i], Demand(op, i, priority))
+        elif name in _INVERTIBLE:
+            for operand, result in zip(op.operands, op.results, strict=True):
+                demand = demands.get(result)
+                if demand is not None:
+                    _want(demands, operand, demand.before(op))
+        elif name == "ipu.map":
+            _share(op, demands)
+        elif name in _LOOPS:
+            body = op.regions[-1]
+            for region in op.regions:
+                _visit(region, demands)
+            for operand, arg, result in zip(op.operands, body.args, op.results, strict=True):
+                demand = demands.get(arg) or demands.get(result)
+                if demand is not None:
+                    demands.setdefault(arg, demand)
+                    _want(demands, operand, demand)
+        else:
+            for region in op.regions:
+                if name in ("if", "case"):
+                    _visit(region, demands)
+
+
+def _want(demands: dict[Value, Demand], value: Value, demand: Demand) -> None:
+    known = demands.get(value)
+    # Of equal demands the first in program order wins: it is visited last.
+    if known is None or known.priority <= demand.priority:
+        demands[value] = demand
+
+
+def _share(op: Op, demands: dict[Value, Demand]) -> None:
+    shape = op.results[0].shape
+    best: Demand | None = None
+    for value in (*op.results, *op.operands):
+        demand = demands.get(value)
+        # Temporary results of products have a layout of their own; only what is allocated passes a demand on.
+        if demand is not None and (best is None or demand.priority > best.priority):
+            best = demand
+    if best is None:
+        return
+    for operand in op.operands:
+        producer = operand.op
+        if operand.shape == shape and (producer is None or producer.name != "broadcast_in_dim"):
+            known = demands.get(operand)
+            if known is None:
+                demands[operand] = best
+
+
+# What the operands of each op ask for --------------------------------------------------------------------------------
+
+
+def _for_dot(context: Context, demand: Demand, dtype: str, name: str) -> _ipu.Tensor | None:
+    from jax_ipu import _ipu
+    from jax_ipu.compiler.lowering import dot
+
+    op = demand.op
+    shape = dot.DotShape(op)
+    if dtype in COMPLEX or 0 in shape.lhs or 0 in shape.rhs:
         return None
+    create = (
+        _ipu.create_mat_mul_grouped_input_lhs if demand.operand == 0 else _ipu.create_mat_mul_grouped_input_rhs
+    )
+    tensor = create(context.graph, dtype, op.result.dtype, shape.lhs, shape.rhs, name, dot.options(op))
+    permutation = shape.lhs_permutation if demand.operand == 0 else shape.rhs_permutation
+    return dot.from_matrix(tensor, permutation, op.operands[demand.operand].shape)
 
 
-def plan(module: Module, mode: str) -> MappingPlan:
-    return MappingPlan()
+def _for_convolution(context: Context, demand: Demand, dtype: str, name: str) -> _ipu.Tensor | None:
+    from jax_ipu import _ipu
+    from jax_ipu.compiler.lowering.convolution import ConvShape
+
+    op = demand.op
+    if dtype in COMPLEX or any(num_elements(v.shape) == 0 for v in (*op.operands, op.result)):
+        return None
+    shape = ConvShape(op)
+    window = shape.window
+    lhs = [op.operands[0].shape[d] for d in shape.lhs_permutation]
+    rhs = [op.operands[1].shape[d] for d in shape.rhs_permutation]
+    permutation = shape.lhs_permutation if demand.operand == 0 else shape.rhs_permutation
+    # In memory the dims stand as in the StableHLO operand.
+    layout = [permutation.index(d) for d in range(len(permutation))]
+    create = _ipu.create_conv_input if demand.operand == 0 else _ipu.create_conv_weights
+    tensor = create(
+        context.graph,
+        lhs,
+        rhs,
+        window["strides"],
+        window["padding"],
+        window["lhs_dilation"],
+        window["rhs_dilation"],
+        window["rhs_reversal"],
+        window["feature_group_count"],
+        window["batch_group_count"],
+        op.result.dtype,
+        layout,
+        dtype,
+        name,
+        {},
+    )
+    return tensor.dim_shuffle(layout)
+
+
+def _for_slices(context: Context, demand: Demand, dtype: str, name: str) -> _ipu.Tensor | None:
+    from jax_ipu import _ipu
+
+    op = demand.op
+    operand = op.operands[demand.operand]
+    sizes = op.operands[1].shape if op.name == "dynamic_update_slice" else op.result.shape
+    dims = [d for d in range(len(sizes)) if sizes[d] != operand.shape[d]]
+    if not dims:
+        return None
+    return _ipu.create_sliceable_tensor(context.graph, dtype, operand.shape, dims, [sizes[d] for d in dims], name)
+
+
+def _for_gather(context: Context, demand: Demand, dtype: str, name: str) -> _ipu.Tensor | None:
+    from jax_ipu import _ipu
+
+    op = demand.op
+    operand = op.operands[demand.operand]
+    sizes = op.attrs["slice_sizes"]
+    dims = [d for d in op.attrs["dimension_numbers"]["start_index_map"] if sizes[d] != operand.shape[d]]
+    if not dims:
+        return None
+    return _ipu.create_sliceable_tensor(context.graph, dtype, operand.shape, dims, [sizes[d] for d in dims], name)
+
+
+def _for_scatter(context: Context, demand: Demand, dtype: str, name: str) -> _ipu.Tensor | None:
+    from jax_ipu import _ipu
+
+    op = demand.op
+    operand = op.operands[demand.operand]
+    numbers = op.attrs["scatter_dimension_numbers"]
+    single = set(numbers["inserted_window_dims"])
+    dims = [d for d in numbers["scattered_dims_to_operand_dims"] if d in single and operand.shape[d] > 1]
+    if not dims:
+        return None
+    return _ipu.create_sliceable_tensor(context.graph, dtype, operand.shape, dims, [1] * len(dims), name)
+
+
+CREATORS: dict[str, Creator] = {
+    "dot_general": _for_dot,
+    "convolution": _for_convolution,
+    "dynamic_slice": _for_slices,
+    "dynamic_update_slice": _for_slices,
+    "gather": _for_gather,
+    "scatter": _for_scatter,
+}

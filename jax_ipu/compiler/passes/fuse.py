@@ -21,7 +21,7 @@ CONTROL_FLOW = frozenset(("while", "if", "case", "ipu.repeat"))
 
 
 class _Group:
-    __slots__ = ("closed", "dtypes", "inputs", "members", "position", "shape")
+    __slots__ = ("closed", "inputs", "members", "position", "shape")
 
     def __init__(self, op: Op, position: int) -> None:
         self.shape: Shape = op.results[0].shape
@@ -65,7 +65,8 @@ def run_block(block: Block) -> None:
             groups.append(group)
         group_of[op] = group
     for group in groups:
-        slots[group.position].append(group)
+        if group.members:  # else merged into another one
+            slots[group.position].append(group)
     ops: list[Op] = []
     for slot in slots:
         for item in slot:
