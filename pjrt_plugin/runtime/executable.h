@@ -8,6 +8,7 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -27,15 +28,19 @@ struct TensorSpec {
   }
 };
 
-// How the runtime moves one argument or result.
-//  - streamed input i:  main reads stream "in<i>"
-//  - resident input i (donated and aliased to output j): lives in SRAM between calls; program write_program
-//  copies stream
-//    "state<i>" host to device, read_program copies it back to stream "state<i>.out". Main neither reads nor
-//    writes streams for it.
-//  - streamed output j: main writes stream "out<j>"
-//  - pass-through output (returned input, not donated): no stream, shares the input's buffer when
-//  alias_of_argument >= 0
+// How the runtime moves one argument or result. Whoever builds an Executable follows these rules:
+//  - streamed input i (aliased_output < 0, used): main reads stream "in<i>".
+//  - unused input i: no stream, no program, 0 bytes.
+//  - resident input i (donated and aliased_output = j): lives in SRAM between calls. Program write_program
+//  copies
+//    stream "state<i>" from host to device, program read_program copies the state to stream "state<i>.out".
+//    Main has no stream for it. outputs[j].aliased_input = i.
+//    `unchanged` says that output j is the argument itself, so a host copy of it stays valid.
+//  - streamed output j (aliased_input < 0, forwarded_input < 0): main writes stream "out<j>".
+//  - forwarded output j (forwarded_input = i): argument i itself, not donated. No stream; it shares the
+//    argument's memory. Input i may still be streamed for other uses.
+//  - donated input without alias: streamed like any other, then deleted.
+// Every stream is one tensor long. Programs are indices into the executable's program list.
 struct InputSpec {
   TensorSpec tensor;
   bool donated = false;     // the caller gives the buffer up (aliased or not)
@@ -82,8 +87,9 @@ struct Executable {
   CostReport cost;
   MemoryReport memory;
 
-  std::string Serialize() const;                            // versioned header, then the fields
-  static Executable Deserialize(const std::string& bytes);  // throws Error(kInvalidArgument) with the reason
+  std::string Serialize() const;  // versioned header with a checksum, then the fields
+  // Throws Error(kInvalidArgument) that says what is wrong with the bytes.
+  static Executable Deserialize(std::string_view bytes);
 };
 
 // absl/PJRT status codes.
@@ -133,12 +139,17 @@ class Registry {
   static Registry& Get();
   virtual ~Registry() = default;
   virtual void SetCompiler(Compiler compiler) = 0;
+  // The compiler, or an empty function. Runs the loader first when no compiler is set.
   virtual Compiler GetCompiler() const = 0;
+  // Called when a compiler is needed and none is set: it may set one (the binding imports the Python
+  // compiler).
+  virtual void SetCompilerLoader(std::function<void()> loader) = 0;
   virtual void SetDeviceConfig(DeviceConfig config) = 0;
   virtual DeviceConfig GetDeviceConfig() const = 0;
 };
 
-// Totals since start; read by jax_ipu.counters(device).
+// Totals since the client was created; read by jax_ipu.counters(device). Bytes count what crosses between
+// host memory and tile memory; cycles are those of the cost report.
 struct Counters {
   std::uint64_t h2d_bytes = 0, d2h_bytes = 0, engine_loads = 0, runs = 0, cycles = 0;
 };

@@ -1,0 +1,72 @@
+// The PJRT function table, and GetPjrtApi, through which JAX finds it.
+#include <cstddef>
+#include <string>
+#include <utility>
+
+#include "pjrt_plugin/pjrt/buffer.h"
+#include "pjrt_plugin/pjrt/c_api.h"
+#include "pjrt_plugin/pjrt/client.h"
+#include "pjrt_plugin/pjrt/device.h"
+#include "pjrt_plugin/pjrt/error.h"
+#include "pjrt_plugin/pjrt/event.h"
+#include "pjrt_plugin/pjrt/executable.h"
+#include "pjrt_plugin/pjrt/loaded_executable.h"
+#include "pjrt_plugin/pjrt/memory.h"
+#include "pjrt_plugin/pjrt/plugin.h"
+#include "pjrt_plugin/pjrt/topology.h"
+#include "pjrt_plugin/pjrt/transfer_manager.h"
+
+namespace jax_ipu::pjrt {
+namespace {
+
+// The table of this version is the longest whose every entry JAX 0.10 tolerates as unimplemented; callers
+// read the struct size, not the version, to see which entries exist.
+constexpr int kApiMajor = 0, kApiMinor = 90;
+constexpr std::size_t kNumFunctions = static_cast<std::size_t>(PjrtFunction::kCount);
+
+constexpr const char* kFunctionNames[] = {
+#define PJRT_NAME(name) "PJRT_" #name,
+    PJRT_FUNCTIONS(PJRT_NAME)
+#undef PJRT_NAME
+};
+
+template <std::size_t index>
+PJRT_Error* Unimplemented(void*) noexcept {
+  return MakeError(
+      Error(Code::kUnimplemented, std::string(kFunctionNames[index]) + " is not implemented for IPUs"));
+}
+
+template <std::size_t... indices>
+void InstallUnimplemented(PJRT_Api& api, std::index_sequence<indices...>) {
+  ((api.functions[indices] = &Unimplemented<indices>), ...);
+}
+
+PJRT_Api MakeApi() {
+  PJRT_Api api = {};
+  api.struct_size = sizeof(PJRT_Api);
+  api.pjrt_api_version.struct_size = PjrtStructSize<PJRT_Api_Version>::full;
+  api.pjrt_api_version.major_version = kApiMajor;
+  api.pjrt_api_version.minor_version = kApiMinor;
+  InstallUnimplemented(api, std::make_index_sequence<kNumFunctions>());
+  InstallError(api);
+  InstallPlugin(api);
+  InstallEvent(api);
+  InstallClient(api);
+  InstallTopology(api);
+  InstallDevice(api);
+  InstallMemory(api);
+  InstallBuffer(api);
+  InstallBufferCreation(api);
+  InstallTransferManager(api);
+  InstallExecutable(api);
+  InstallLoadedExecutable(api);
+  return api;
+}
+
+}  // namespace
+}  // namespace jax_ipu::pjrt
+
+extern "C" const PJRT_Api* GetPjrtApi() {
+  static const PJRT_Api api = jax_ipu::pjrt::MakeApi();
+  return &api;
+}

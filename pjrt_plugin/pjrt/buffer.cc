@@ -1,0 +1,301 @@
+// PJRT_Buffer and the entry points that look at, copy and delete buffers.
+#include "pjrt_plugin/pjrt/buffer.h"
+
+#include <array>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "pjrt_plugin/pjrt/client.h"
+#include "pjrt_plugin/pjrt/element_type.h"
+#include "pjrt_plugin/pjrt/entry.h"
+#include "pjrt_plugin/pjrt/event.h"
+#include "pjrt_plugin/runtime/strided_copy.h"
+
+using jax_ipu::Array;
+using jax_ipu::Code;
+using jax_ipu::Error;
+
+PJRT_Buffer::PJRT_Buffer(std::shared_ptr<PJRT_Device> on_device, PJRT_Buffer_Type element_type,
+                         std::shared_ptr<Array> value)
+    : device(std::move(on_device)),
+      type(element_type),
+      spec(value->shared_spec()),
+      array_(std::move(value)) {}
+
+std::shared_ptr<Array> PJRT_Buffer::Get() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return array_;
+}
+
+std::shared_ptr<Array> PJRT_Buffer::Use(const char* what) const {
+  if (std::shared_ptr<Array> array = Get()) return array;
+  throw Error(Code::kInvalidArgument, std::string(what) + "() called on deleted or donated buffer");
+}
+
+std::shared_ptr<Array> PJRT_Buffer::Take() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return std::move(array_);
+}
+
+void PJRT_Buffer::PutBack(std::shared_ptr<Array> array) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  array_ = std::move(array);
+}
+
+void PJRT_Buffer::AddExternalReference() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (!pinned_) pinned_ = array_;
+  if (!pinned_) throw Error(Code::kInvalidArgument, "Buffer has been deleted or donated.");
+  ++external_references_;
+}
+
+void PJRT_Buffer::RemoveExternalReference() {
+  std::shared_ptr<Array> released;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (external_references_ == 0) {
+    throw Error(Code::kFailedPrecondition, "The buffer has no external reference to remove");
+  }
+  if (--external_references_ == 0) released = std::move(pinned_);
+}
+
+void* PJRT_Buffer::HostPointer() {
+  std::shared_ptr<Array> array;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    array = pinned_ ? pinned_ : array_;
+  }
+  if (!array) throw Error(Code::kInvalidArgument, "Buffer has been deleted or donated.");
+  if (!array->on_host()) {
+    if (const Error* error = Wait(device->runtime->FetchToHost(array))) throw Error(*error);
+  }
+  return array->host()->data();
+}
+
+namespace jax_ipu::pjrt {
+namespace {
+
+void BufferDestroy(PJRT_Buffer_Destroy_Args& args) { Destroy(args.buffer); }
+void BufferDelete(PJRT_Buffer_Delete_Args& args) { args.buffer->Take(); }
+void BufferIsDeleted(PJRT_Buffer_IsDeleted_Args& args) { args.is_deleted = args.buffer->Get() == nullptr; }
+
+void BufferElementType(PJRT_Buffer_ElementType_Args& args) { args.type = args.buffer->type; }
+void BufferDimensions(PJRT_Buffer_Dimensions_Args& args) {
+  args.dims = args.buffer->spec->shape.data();
+  args.num_dims = args.buffer->spec->shape.size();
+}
+void BufferUnpaddedDimensions(PJRT_Buffer_UnpaddedDimensions_Args& args) {
+  args.unpadded_dims = args.buffer->spec->shape.data();
+  args.num_dims = args.buffer->spec->shape.size();
+}
+void BufferDynamicDimensions(PJRT_Buffer_DynamicDimensionIndices_Args& args) {
+  args.dynamic_dim_indices = nullptr;
+  args.num_dynamic_dims = 0;
+}
+
+// rank-1, ..., 1, 0: the end of one constant list.
+const std::int64_t* RowMajorOrder(std::size_t rank) {
+  constexpr std::size_t kMaxRank = 64;
+  static const std::array<std::int64_t, kMaxRank> kDescending = [] {
+    std::array<std::int64_t, kMaxRank> list = {};
+    for (std::size_t i = 0; i < kMaxRank; ++i) list[i] = static_cast<std::int64_t>(kMaxRank - 1 - i);
+    return list;
+  }();
+  if (rank > kMaxRank) throw Error(Code::kUnimplemented, "Arrays have at most 64 dimensions");
+  return kDescending.data() + (kMaxRank - rank);
+}
+
+void BufferMemoryLayout(PJRT_Buffer_GetMemoryLayout_Args& args) {
+  args.layout.struct_size = PjrtStructSize<PJRT_Buffer_MemoryLayout>::full;
+  args.layout.extension_start = nullptr;
+  args.layout.type = PJRT_Buffer_MemoryLayout_Type_Tiled;
+  args.layout.tiled = {};
+  args.layout.tiled.struct_size = PjrtStructSize<PJRT_Buffer_MemoryLayout_Tiled>::full;
+  args.layout.tiled.minor_to_major_size = args.buffer->spec->shape.size();
+  args.layout.tiled.minor_to_major = RowMajorOrder(args.layout.tiled.minor_to_major_size);
+}
+void BufferSize(PJRT_Buffer_OnDeviceSizeInBytes_Args& args) {
+  args.on_device_size_in_bytes = args.buffer->spec->bytes();
+}
+void BufferDevice(PJRT_Buffer_Device_Args& args) { args.device = args.buffer->device.get(); }
+void BufferMemory(PJRT_Buffer_Memory_Args& args) { args.memory = args.buffer->device->memory_pointer; }
+
+void BufferIsOnCpu(PJRT_Buffer_IsOnCpu_Args& args) {
+  // True lets the caller read host memory without a copy. XLA packs sub-byte elements on a CPU, we do not.
+  const std::shared_ptr<Array> array = args.buffer->Get();
+  args.is_on_cpu = array && array->on_host() && !IsSubByte(args.buffer->type);
+}
+
+void BufferReadyEvent(PJRT_Buffer_ReadyEvent_Args& args) {
+  const std::shared_ptr<Array> array = args.buffer->Get();
+  args.event =
+      MakeEvent(array ? array->ready()
+                      : Completion::Failed(Error(Code::kInvalidArgument,
+                                                 "GetReadyFuture() called on deleted or donated buffer")));
+}
+
+// The strides that a caller wants its copy to have.
+Strides HostStrides(const PJRT_Buffer_MemoryLayout* layout, const TensorSpec& spec) {
+  const std::size_t element = ipu_model::SizeOf(spec.type), rank = spec.shape.size();
+  if (layout == nullptr) return DenseStrides(spec.shape, element);
+  if (layout->type == PJRT_Buffer_MemoryLayout_Type_Strides) {
+    if (layout->strides.num_byte_strides != rank) {
+      throw Error(Code::kInvalidArgument, "The host layout has another rank than the buffer");
+    }
+    return Strides(layout->strides.byte_strides, layout->strides.byte_strides + rank);
+  }
+  const PJRT_Buffer_MemoryLayout_Tiled& tiled = layout->tiled;
+  if (tiled.num_tiles != 0) throw Error(Code::kUnimplemented, "Tiled host layouts are not supported on IPUs");
+  if (tiled.minor_to_major_size != rank) {
+    throw Error(Code::kInvalidArgument, "The host layout has another rank than the buffer");
+  }
+  return LayoutStrides(spec.shape, element, tiled.minor_to_major);
+}
+
+// Copies once the array is ready and on the host, whichever thread that is on.
+void CopyWhenReady(const std::shared_ptr<Array>& array, const CompletionPtr& ready,
+                   std::function<void(const HostBlock&)> copy, PJRT_Event*& event) {
+  if (IsReady(ready)) {
+    const Error* error = ready ? ready->error() : nullptr;
+    if (error == nullptr) copy(*array->host());
+    event = MakeEvent(error == nullptr ? nullptr : Completion::Failed(*error));
+    return;
+  }
+  auto done = std::make_shared<Completion>();
+  event = MakeEvent(done);
+  ready->OnReady([array, done, copy = std::move(copy)](const Error* error) {
+    if (error != nullptr) {
+      done->Fail(*error);
+    } else {
+      copy(*array->host());
+      done->Complete();
+    }
+  });
+}
+
+void BufferToHost(PJRT_Buffer_ToHostBuffer_Args& args) {
+  const PJRT_Buffer& buffer = *args.src;
+  const std::size_t bytes = buffer.spec->bytes();
+  if (args.dst == nullptr) {
+    args.dst_size = bytes;
+    args.event = nullptr;
+    return;
+  }
+  if (args.dst_size < bytes) {
+    throw Error(Code::kInvalidArgument, "The host buffer has " + std::to_string(args.dst_size) +
+                                            " bytes, the array needs " + std::to_string(bytes));
+  }
+  Strides strides = HostStrides(args.host_layout, *buffer.spec);
+  const std::shared_ptr<Array> array = buffer.Use("ToLiteral");
+  // A resident array takes its place in the device's queue now, before a later call may donate it.
+  const CompletionPtr ready = buffer.device->runtime->FetchToHost(array);
+  CopyWhenReady(
+      array, ready,
+      [to = args.dst, strides = std::move(strides), spec = buffer.spec](const HostBlock& from) {
+        const std::size_t element = ipu_model::SizeOf(spec->type);
+        if (IsDense(spec->shape, element, strides)) {
+          std::memcpy(to, from.data(), from.bytes());
+        } else {
+          CopyStrided(to, strides, from.data(), DenseStrides(spec->shape, element), spec->shape, element);
+        }
+      },
+      args.event);
+}
+
+void BufferCopyRawToHost(PJRT_Buffer_CopyRawToHost_Args& args) {
+  const PJRT_Buffer& buffer = *args.buffer;
+  const auto size = static_cast<std::int64_t>(buffer.spec->bytes());
+  if (args.offset < 0 || args.transfer_size < 0 || args.offset > size ||
+      args.transfer_size > size - args.offset) {
+    throw Error(Code::kInvalidArgument, "Copying " + std::to_string(args.transfer_size) +
+                                            " bytes from offset " + std::to_string(args.offset) +
+                                            " leaves the buffer of " + std::to_string(size) + " bytes");
+  }
+  const std::shared_ptr<Array> array = buffer.Use("CopyRawToHost");
+  const CompletionPtr ready = buffer.device->runtime->FetchToHost(array);
+  CopyWhenReady(
+      array, ready,
+      [to = args.dst, offset = args.offset, bytes = args.transfer_size](const HostBlock& from) {
+        std::memcpy(to, static_cast<const char*>(from.data()) + offset, static_cast<std::size_t>(bytes));
+      },
+      args.event);
+}
+
+// Arrays never change, so a copy on another device shares the host memory until that device takes it in.
+PJRT_Buffer* CopyTo(const PJRT_Buffer& buffer, PJRT_Device* device) {
+  const std::shared_ptr<Array> array = buffer.Use("CopyToMemorySpace");
+  std::shared_ptr<Array> copy;
+  if (array->on_host()) {
+    copy = std::make_shared<Array>(buffer.spec, array->host(), array->ready());
+  } else {
+    const CompletionPtr fetched = buffer.device->runtime->FetchToHost(array);
+    if (IsReady(fetched) && (!fetched || fetched->error() == nullptr)) {
+      copy = std::make_shared<Array>(buffer.spec, array->host(), fetched);
+    } else {
+      auto ready = std::make_shared<Completion>();
+      copy = std::make_shared<Array>(buffer.spec, nullptr, ready);
+      fetched->OnReady([array, copy, ready](const Error* error) {
+        if (error != nullptr) {
+          ready->Fail(*error);
+        } else {
+          copy->PublishHost(array->host());
+          ready->Complete();
+        }
+      });
+    }
+  }
+  return MakeBuffer(device->client->Share(device), buffer.type, std::move(copy));
+}
+
+void BufferCopyToDevice(PJRT_Buffer_CopyToDevice_Args& args) {
+  args.dst_buffer = CopyTo(*args.buffer, args.dst_device);
+}
+void BufferCopyToMemory(PJRT_Buffer_CopyToMemory_Args& args) {
+  args.dst_buffer = CopyTo(*args.buffer, args.dst_memory->device);
+}
+
+void BufferUnsafePointer(PJRT_Buffer_UnsafePointer_Args& args) {
+  args.buffer_pointer = reinterpret_cast<std::uintptr_t>(args.buffer->HostPointer());
+}
+void BufferOpaquePointer(PJRT_Buffer_OpaqueDeviceMemoryDataPointer_Args& args) {
+  args.device_memory_ptr = args.buffer->HostPointer();
+}
+void BufferAddReference(PJRT_Buffer_IncreaseExternalReferenceCount_Args& args) {
+  args.buffer->AddExternalReference();
+}
+void BufferRemoveReference(PJRT_Buffer_DecreaseExternalReferenceCount_Args& args) {
+  args.buffer->RemoveExternalReference();
+}
+
+}  // namespace
+
+PJRT_Buffer* MakeBuffer(std::shared_ptr<PJRT_Device> device, PJRT_Buffer_Type type,
+                        std::shared_ptr<Array> array) {
+  return Release(std::make_unique<PJRT_Buffer>(std::move(device), type, std::move(array)));
+}
+
+void InstallBuffer(PJRT_Api& api) {
+  PJRT_INSTALL(api, Buffer_Destroy, BufferDestroy);
+  PJRT_INSTALL(api, Buffer_ElementType, BufferElementType);
+  PJRT_INSTALL(api, Buffer_Dimensions, BufferDimensions);
+  PJRT_INSTALL(api, Buffer_UnpaddedDimensions, BufferUnpaddedDimensions);
+  PJRT_INSTALL(api, Buffer_DynamicDimensionIndices, BufferDynamicDimensions);
+  PJRT_INSTALL(api, Buffer_GetMemoryLayout, BufferMemoryLayout);
+  PJRT_INSTALL(api, Buffer_OnDeviceSizeInBytes, BufferSize);
+  PJRT_INSTALL(api, Buffer_Device, BufferDevice);
+  PJRT_INSTALL(api, Buffer_Memory, BufferMemory);
+  PJRT_INSTALL(api, Buffer_Delete, BufferDelete);
+  PJRT_INSTALL(api, Buffer_IsDeleted, BufferIsDeleted);
+  PJRT_INSTALL(api, Buffer_CopyToDevice, BufferCopyToDevice);
+  PJRT_INSTALL(api, Buffer_CopyToMemory, BufferCopyToMemory);
+  PJRT_INSTALL(api, Buffer_ToHostBuffer, BufferToHost);
+  PJRT_INSTALL(api, Buffer_CopyRawToHost, BufferCopyRawToHost);
+  PJRT_INSTALL(api, Buffer_IsOnCpu, BufferIsOnCpu);
+  PJRT_INSTALL(api, Buffer_ReadyEvent, BufferReadyEvent);
+  PJRT_INSTALL(api, Buffer_UnsafePointer, BufferUnsafePointer);
+  PJRT_INSTALL(api, Buffer_IncreaseExternalReferenceCount, BufferAddReference);
+  PJRT_INSTALL(api, Buffer_DecreaseExternalReferenceCount, BufferRemoveReference);
+  PJRT_INSTALL(api, Buffer_OpaqueDeviceMemoryDataPointer, BufferOpaquePointer);
+}
+
+}  // namespace jax_ipu::pjrt

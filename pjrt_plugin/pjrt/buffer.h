@@ -1,0 +1,63 @@
+// PJRT_Buffer: a caller's handle on an array.
+#ifndef JAX_IPU_PJRT_BUFFER_H_
+#define JAX_IPU_PJRT_BUFFER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "pjrt_plugin/pjrt/c_api.h"
+#include "pjrt_plugin/pjrt/device.h"
+#include "pjrt_plugin/runtime/array.h"
+
+struct PJRT_Buffer {
+  PJRT_Buffer(std::shared_ptr<PJRT_Device> on_device, PJRT_Buffer_Type element_type,
+              std::shared_ptr<jax_ipu::Array> value);
+
+  // The array, or null when it has been deleted or donated.
+  std::shared_ptr<jax_ipu::Array> Get() const;
+  // The array; throws Error(kInvalidArgument), worded as XLA's, when it has been deleted or donated. `what`
+  // is the name of the operation.
+  std::shared_ptr<jax_ipu::Array> Use(const char* what) const;
+  // Takes the array away, as deletion and donation do.
+  std::shared_ptr<jax_ipu::Array> Take();
+  // Undoes Take.
+  void PutBack(std::shared_ptr<jax_ipu::Array> array);
+
+  const std::shared_ptr<PJRT_Device> device;
+  const PJRT_Buffer_Type type;
+  const std::shared_ptr<const jax_ipu::TensorSpec> spec;
+
+  // Memory that outlives deletion because someone holds a pointer to it.
+  void AddExternalReference();
+  void RemoveExternalReference();
+  // Blocks until the array is on the host. Pinned for as long as there are external references.
+  void* HostPointer();
+
+ private:
+  mutable std::mutex mutex_;
+  std::shared_ptr<jax_ipu::Array> array_;
+  std::size_t external_references_ = 0;
+  std::shared_ptr<jax_ipu::Array> pinned_;
+};
+
+namespace jax_ipu::pjrt {
+
+PJRT_Buffer* MakeBuffer(std::shared_ptr<PJRT_Device> device, PJRT_Buffer_Type type,
+                        std::shared_ptr<Array> array);
+
+// Checks dimensions and element type. Throws Error.
+std::shared_ptr<const TensorSpec> MakeSpec(PJRT_Buffer_Type type, const std::int64_t* dims, std::size_t rank);
+// The device that a request names by device or by memory.
+PJRT_Device* DeviceOf(PJRT_Device* device, const PJRT_Memory* memory);
+// Throws Error(kUnimplemented) unless the layout is null or dense row-major.
+void CheckDefaultLayout(const PJRT_Buffer_MemoryLayout* layout, const TensorSpec& spec);
+
+void InstallBuffer(PJRT_Api& api);
+void InstallBufferCreation(PJRT_Api& api);
+
+}  // namespace jax_ipu::pjrt
+
+#endif  // JAX_IPU_PJRT_BUFFER_H_

@@ -1,0 +1,146 @@
+// Entry points that make buffers: from host memory, as views, uninitialised, and with errors.
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "pjrt_plugin/pjrt/buffer.h"
+#include "pjrt_plugin/pjrt/client.h"
+#include "pjrt_plugin/pjrt/element_type.h"
+#include "pjrt_plugin/pjrt/entry.h"
+#include "pjrt_plugin/pjrt/event.h"
+#include "pjrt_plugin/runtime/strided_copy.h"
+
+namespace jax_ipu::pjrt {
+namespace {
+
+// What numpy guarantees; less would slow the kernels down.
+constexpr std::uintptr_t kZeroCopyAlignment = 16;
+
+PJRT_Buffer* BufferOn(PJRT_Device* device, PJRT_Buffer_Type type,
+                      const std::shared_ptr<const TensorSpec>& spec, std::shared_ptr<HostBlock> host,
+                      CompletionPtr ready) {
+  return MakeBuffer(device->client->Share(device), type,
+                    std::make_shared<Array>(spec, std::move(host), std::move(ready)));
+}
+
+void FromHost(PJRT_Client_BufferFromHostBuffer_Args& args) {
+  const std::shared_ptr<const TensorSpec> spec = MakeSpec(args.type, args.dims, args.num_dims);
+  CheckDefaultLayout(args.device_layout, *spec);
+  PJRT_Device* device = DeviceOf(args.device, args.memory);
+  const std::size_t element = ipu_model::SizeOf(spec->type), bytes = spec->bytes();
+  if (args.byte_strides != nullptr && args.num_byte_strides != 0 && args.num_byte_strides != args.num_dims) {
+    throw Error(Code::kInvalidArgument, "The host array has " + std::to_string(args.num_dims) +
+                                            " dimensions but " + std::to_string(args.num_byte_strides) +
+                                            " strides");
+  }
+  const bool has_strides = args.byte_strides != nullptr && args.num_byte_strides != 0;
+  const Strides strides = has_strides ? Strides(args.byte_strides, args.byte_strides + args.num_dims)
+                                      : DenseStrides(spec->shape, element);
+  const bool dense = !has_strides || IsDense(spec->shape, element, strides);
+  const bool keep = args.host_buffer_semantics != PJRT_HostBufferSemantics_kImmutableOnlyDuringCall &&
+                    dense && bytes > 0 &&
+                    reinterpret_cast<std::uintptr_t>(args.data) % kZeroCopyAlignment == 0;
+  std::shared_ptr<HostBlock> block;
+  CompletionPtr released;
+  if (keep) {
+    released = std::make_shared<Completion>();
+    block = HostBlock::Borrow(args.data, bytes, [released] { released->Complete(); });
+  } else {
+    block = HostBlock::Allocate(device->client->pool, bytes);
+    if (dense) {
+      if (bytes > 0) std::memcpy(block->data(), args.data, bytes);
+    } else {
+      CopyStrided(block->data(), DenseStrides(spec->shape, element), args.data, strides, spec->shape,
+                  element);
+    }
+  }
+  PJRT_Event* done = MakeEvent(std::move(released));
+  args.buffer = BufferOn(device, args.type, spec, std::move(block), nullptr);
+  args.done_with_host_buffer = done;
+}
+
+void ViewOf(PJRT_Client_CreateViewOfDeviceBuffer_Args& args) {
+  const std::shared_ptr<const TensorSpec> spec = MakeSpec(args.element_type, args.dims, args.num_dims);
+  CheckDefaultLayout(args.layout, *spec);
+  PJRT_Device* device = DeviceOf(args.device, PJRT_HAS(args, memory) ? args.memory : nullptr);
+  std::function<void()> release;
+  if (args.on_delete_callback != nullptr) {
+    release = [callback = args.on_delete_callback, pointer = args.device_buffer_ptr,
+               argument = args.on_delete_callback_arg] { callback(pointer, argument); };
+  }
+  args.buffer =
+      BufferOn(device, args.element_type, spec,
+               HostBlock::Borrow(args.device_buffer_ptr, spec->bytes(), std::move(release)), nullptr);
+}
+
+void Uninitialised(PJRT_Client_CreateUninitializedBuffer_Args& args) {
+  const std::shared_ptr<const TensorSpec> spec =
+      MakeSpec(args.shape_element_type, args.shape_dims, args.shape_num_dims);
+  CheckDefaultLayout(args.shape_layout, *spec);
+  PJRT_Device* device = DeviceOf(args.device, args.memory);
+  std::shared_ptr<HostBlock> block = HostBlock::Allocate(device->client->pool, spec->bytes());
+  // The pool's memory held other arrays: their contents are not the caller's to see.
+  std::memset(block->data(), 0, block->bytes());
+  args.buffer = BufferOn(device, args.shape_element_type, spec, std::move(block), nullptr);
+}
+
+void WithError(PJRT_Client_CreateErrorBuffer_Args& args) {
+  const std::shared_ptr<const TensorSpec> spec =
+      MakeSpec(args.shape_element_type, args.shape_dims, args.shape_num_dims);
+  const Error error(static_cast<Code>(args.error_code),
+                    std::string(args.error_message, args.error_message_size));
+  args.buffer = BufferOn(DeviceOf(nullptr, args.memory), args.shape_element_type, spec, nullptr,
+                         Completion::Failed(error));
+}
+
+}  // namespace
+
+std::shared_ptr<const TensorSpec> MakeSpec(PJRT_Buffer_Type type, const std::int64_t* dims,
+                                           std::size_t rank) {
+  auto spec = std::make_shared<TensorSpec>();
+  spec->type = StorageType(type);
+  spec->shape.assign(dims, dims + rank);
+  for (const std::int64_t d : spec->shape) {
+    if (d < 0)
+      throw Error(Code::kInvalidArgument, "An array has the negative dimension " + std::to_string(d));
+  }
+  return spec;
+}
+
+PJRT_Device* DeviceOf(PJRT_Device* device, const PJRT_Memory* memory) {
+  if (memory != nullptr) return memory->device;
+  if (device != nullptr) return device;
+  throw Error(Code::kInvalidArgument, "Neither a device nor a memory was given for the new buffer");
+}
+
+void CheckDefaultLayout(const PJRT_Buffer_MemoryLayout* layout, const TensorSpec& spec) {
+  if (layout == nullptr) return;
+  bool is_default = false;
+  if (layout->type == PJRT_Buffer_MemoryLayout_Type_Tiled) {
+    const PJRT_Buffer_MemoryLayout_Tiled& tiled = layout->tiled;
+    is_default = tiled.num_tiles == 0 && tiled.minor_to_major_size == spec.shape.size();
+    for (std::size_t i = 0; is_default && i < spec.shape.size(); ++i) {
+      is_default = tiled.minor_to_major[i] == static_cast<std::int64_t>(spec.shape.size() - 1 - i);
+    }
+  } else {
+    const PJRT_Buffer_MemoryLayout_Strides& given = layout->strides;
+    is_default = given.num_byte_strides == spec.shape.size() &&
+                 IsDense(spec.shape, ipu_model::SizeOf(spec.type),
+                         Strides(given.byte_strides, given.byte_strides + given.num_byte_strides));
+  }
+  if (!is_default) {
+    throw Error(
+        Code::kUnimplemented,
+        "Arrays on an IPU are row-major for JAX; the compiler chooses how they lie on tiles. Do not ask for "
+        "another device layout.");
+  }
+}
+
+void InstallBufferCreation(PJRT_Api& api) {
+  PJRT_INSTALL(api, Client_BufferFromHostBuffer, FromHost);
+  PJRT_INSTALL(api, Client_CreateViewOfDeviceBuffer, ViewOf);
+  PJRT_INSTALL(api, Client_CreateUninitializedBuffer, Uninitialised);
+  PJRT_INSTALL(api, Client_CreateErrorBuffer, WithError);
+}
+
+}  // namespace jax_ipu::pjrt

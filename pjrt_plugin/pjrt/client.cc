@@ -1,0 +1,127 @@
+// Entry points of PJRT_Client that are about the client itself; compile.cc and buffer.cc have the others.
+#include "pjrt_plugin/pjrt/client.h"
+
+#include <utility>
+
+#include "pjrt_plugin/pjrt/entry.h"
+#include "pjrt_plugin/runtime/registry.h"
+
+namespace jax_ipu::pjrt {
+namespace {
+
+// Options given to the client win over the registry's configuration; unknown ones are for other plugins.
+DeviceConfig ConfigFrom(const PJRT_NamedValue* options, std::size_t size) {
+  DeviceConfig config = Registry::Get().GetDeviceConfig();
+  config.version = StringOption(options, size, "version", config.version);
+  const std::int64_t tiles = IntegerOption(options, size, "num_tiles", config.num_tiles);
+  if (tiles < 0 || tiles > 1 << 20) {
+    throw Error(Code::kInvalidArgument,
+                "num_tiles must be from 0 (all) to the IPU's, not " + std::to_string(tiles));
+  }
+  config.num_tiles = static_cast<unsigned>(tiles);
+  config.execution = StringOption(options, size, "execution", config.execution);
+  return config;
+}
+
+void ClientCreate(PJRT_Client_Create_Args& args) {
+  auto client = std::make_unique<PJRT_Client>();
+  client->state = std::make_shared<ClientState>(ConfigFrom(args.create_options, args.num_options));
+  args.client = Release(std::move(client));
+}
+
+void ClientDestroy(PJRT_Client_Destroy_Args& args) {
+  // Buffers and executables may outlive the client, its threads must not.
+  for (const std::unique_ptr<PJRT_Device>& device : args.client->state->devices) device->runtime->Shutdown();
+  Destroy(args.client);
+}
+
+void ClientPlatformName(PJRT_Client_PlatformName_Args& args) {
+  args.platform_name = kPlatformName.data();
+  args.platform_name_size = kPlatformName.size();
+}
+void ClientProcessIndex(PJRT_Client_ProcessIndex_Args& args) { args.process_index = 0; }
+void ClientPlatformVersion(PJRT_Client_PlatformVersion_Args& args) {
+  args.platform_version = args.client->state->topology.platform_version.data();
+  args.platform_version_size = args.client->state->topology.platform_version.size();
+}
+void ClientTopology(PJRT_Client_TopologyDescription_Args& args) {
+  args.topology = &args.client->state->topology;
+}
+void ClientDevices(PJRT_Client_Devices_Args& args) {
+  args.devices = args.client->state->device_pointers.data();
+  args.num_devices = args.client->state->device_pointers.size();
+}
+void ClientAddressableDevices(PJRT_Client_AddressableDevices_Args& args) {
+  args.addressable_devices = args.client->state->device_pointers.data();
+  args.num_addressable_devices = args.client->state->device_pointers.size();
+}
+void ClientAddressableMemories(PJRT_Client_AddressableMemories_Args& args) {
+  args.addressable_memories = args.client->state->memory_pointers.data();
+  args.num_addressable_memories = args.client->state->memory_pointers.size();
+}
+
+void ClientLookupDevice(PJRT_Client_LookupDevice_Args& args) {
+  args.device = args.client->state->FindDevice(args.id);
+  if (args.device == nullptr) {
+    throw Error(Code::kInvalidArgument, "There is no IPU with id " + std::to_string(args.id));
+  }
+}
+void ClientLookupAddressableDevice(PJRT_Client_LookupAddressableDevice_Args& args) {
+  const std::vector<PJRT_Device*>& devices = args.client->state->device_pointers;
+  const int id = args.local_hardware_id;
+  if (id < 0 || static_cast<std::size_t>(id) >= devices.size()) {
+    throw Error(Code::kInvalidArgument, "There is no local IPU " + std::to_string(id));
+  }
+  args.addressable_device = devices[static_cast<std::size_t>(id)];
+}
+
+void ClientDefaultDeviceAssignment(PJRT_Client_DefaultDeviceAssignment_Args& args) {
+  const std::vector<PJRT_Device*>& devices = args.client->state->device_pointers;
+  const std::int64_t needed = std::int64_t{args.num_replicas} * args.num_partitions;
+  if (needed < 1 || static_cast<std::size_t>(needed) > devices.size() ||
+      static_cast<std::size_t>(needed) > args.default_assignment_size) {
+    throw Error(Code::kInvalidArgument, std::to_string(args.num_replicas) + " replicas of " +
+                                            std::to_string(args.num_partitions) + " partitions do not fit " +
+                                            std::to_string(devices.size()) + " IPUs");
+  }
+  for (std::size_t i = 0; i < static_cast<std::size_t>(needed); ++i) {
+    args.default_assignment[i] = devices[i]->description->id;
+  }
+}
+
+}  // namespace
+
+ClientState::ClientState(const DeviceConfig& config) : topology(config), pool(std::make_shared<HostPool>()) {
+  for (const std::unique_ptr<PJRT_DeviceDescription>& description : topology.devices) {
+    auto runtime = std::make_shared<DeviceRuntime>(topology.config, GetProgramFactory(), pool);
+    RegisterDevice(description->id, runtime);
+    devices.push_back(std::make_unique<PJRT_Device>(this, description.get(), static_cast<int>(devices.size()),
+                                                    std::move(runtime)));
+    device_pointers.push_back(devices.back().get());
+    memory_pointers.push_back(&devices.back()->memory);
+  }
+}
+
+PJRT_Device* ClientState::FindDevice(int id) const {
+  for (PJRT_Device* device : device_pointers) {
+    if (device->description->id == id) return device;
+  }
+  return nullptr;
+}
+
+void InstallClient(PJRT_Api& api) {
+  PJRT_INSTALL(api, Client_Create, ClientCreate);
+  PJRT_INSTALL(api, Client_Destroy, ClientDestroy);
+  PJRT_INSTALL(api, Client_PlatformName, ClientPlatformName);
+  PJRT_INSTALL(api, Client_ProcessIndex, ClientProcessIndex);
+  PJRT_INSTALL(api, Client_PlatformVersion, ClientPlatformVersion);
+  PJRT_INSTALL(api, Client_TopologyDescription, ClientTopology);
+  PJRT_INSTALL(api, Client_Devices, ClientDevices);
+  PJRT_INSTALL(api, Client_AddressableDevices, ClientAddressableDevices);
+  PJRT_INSTALL(api, Client_AddressableMemories, ClientAddressableMemories);
+  PJRT_INSTALL(api, Client_LookupDevice, ClientLookupDevice);
+  PJRT_INSTALL(api, Client_LookupAddressableDevice, ClientLookupAddressableDevice);
+  PJRT_INSTALL(api, Client_DefaultDeviceAssignment, ClientDefaultDeviceAssignment);
+}
+
+}  // namespace jax_ipu::pjrt

@@ -1,0 +1,39 @@
+// PJRT_Client: the devices of a process, host memory for their arrays, and compilation.
+#ifndef JAX_IPU_PJRT_CLIENT_H_
+#define JAX_IPU_PJRT_CLIENT_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "pjrt_plugin/pjrt/c_api.h"
+#include "pjrt_plugin/pjrt/device.h"
+#include "pjrt_plugin/pjrt/topology.h"
+#include "pjrt_plugin/runtime/host_memory.h"
+
+namespace jax_ipu::pjrt {
+
+// Lives as long as the client or any of its buffers and executables: callers destroy them in any order.
+struct ClientState : std::enable_shared_from_this<ClientState> {
+  explicit ClientState(const DeviceConfig& config);
+
+  // Keeps the whole client alive.
+  std::shared_ptr<PJRT_Device> Share(PJRT_Device* device) { return {shared_from_this(), device}; }
+  PJRT_Device* FindDevice(int id) const;  // null: none
+
+  PJRT_TopologyDescription topology;
+  std::shared_ptr<HostPool> pool;
+  std::vector<std::unique_ptr<PJRT_Device>> devices;
+  std::vector<PJRT_Device*> device_pointers;
+  std::vector<PJRT_Memory*> memory_pointers;
+};
+
+void InstallClient(PJRT_Api& api);
+
+}  // namespace jax_ipu::pjrt
+
+struct PJRT_Client {
+  std::shared_ptr<jax_ipu::pjrt::ClientState> state;
+};
+
+#endif  // JAX_IPU_PJRT_CLIENT_H_

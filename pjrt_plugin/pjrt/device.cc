@@ -1,0 +1,63 @@
+// Entry points of PJRT_Device.
+#include "pjrt_plugin/pjrt/device.h"
+
+#include <string>
+#include <utility>
+
+#include "pjrt_plugin/pjrt/client.h"
+#include "pjrt_plugin/pjrt/entry.h"
+
+PJRT_Device::PJRT_Device(jax_ipu::pjrt::ClientState* owner, PJRT_DeviceDescription* described, int index,
+                         std::shared_ptr<jax_ipu::DeviceRuntime> device_runtime)
+    : client(owner), description(described), local_hardware_id(index), runtime(std::move(device_runtime)) {
+  memory.id = index;
+  memory.device = this;
+  memory.to_string = "SRAM of " + description->debug_string;
+}
+
+namespace jax_ipu::pjrt {
+namespace {
+
+void DeviceDescription(PJRT_Device_GetDescription_Args& args) {
+  args.device_description = args.device->description;
+}
+void DeviceIsAddressable(PJRT_Device_IsAddressable_Args& args) { args.is_addressable = true; }
+void DeviceLocalHardwareId(PJRT_Device_LocalHardwareId_Args& args) {
+  args.local_hardware_id = args.device->local_hardware_id;
+}
+void DeviceMemories(PJRT_Device_AddressableMemories_Args& args) {
+  args.memories = &args.device->memory_pointer;
+  args.num_memories = 1;
+}
+void DeviceDefaultMemory(PJRT_Device_DefaultMemory_Args& args) { args.memory = args.device->memory_pointer; }
+
+void DeviceMemoryStats(PJRT_Device_MemoryStats_Args& args) {
+  args.bytes_in_use = static_cast<std::int64_t>(args.device->runtime->bytes_in_use());
+  args.peak_bytes_in_use = static_cast<std::int64_t>(args.device->runtime->peak_bytes_in_use());
+  args.peak_bytes_in_use_is_set = true;
+  args.bytes_limit = static_cast<std::int64_t>(DeviceMemoryBytes(args.device->client->topology.config));
+  args.bytes_limit_is_set = true;
+  args.num_allocs = args.largest_alloc_size = args.bytes_reserved = args.peak_bytes_reserved = 0;
+  args.num_allocs_is_set = args.largest_alloc_size_is_set = false;
+  args.bytes_reserved_is_set = args.peak_bytes_reserved_is_set = false;
+  args.bytes_reservable_limit = args.largest_free_block_bytes = args.pool_bytes = args.peak_pool_bytes = 0;
+  args.bytes_reservable_limit_is_set = args.largest_free_block_bytes_is_set = false;
+  args.pool_bytes_is_set = args.peak_pool_bytes_is_set = false;
+  if (PJRT_HAS(args, peak_allocated_bytes_is_set)) {
+    args.peak_allocated_bytes = 0;
+    args.peak_allocated_bytes_is_set = false;
+  }
+}
+
+}  // namespace
+
+void InstallDevice(PJRT_Api& api) {
+  PJRT_INSTALL(api, Device_GetDescription, DeviceDescription);
+  PJRT_INSTALL(api, Device_IsAddressable, DeviceIsAddressable);
+  PJRT_INSTALL(api, Device_LocalHardwareId, DeviceLocalHardwareId);
+  PJRT_INSTALL(api, Device_AddressableMemories, DeviceMemories);
+  PJRT_INSTALL(api, Device_DefaultMemory, DeviceDefaultMemory);
+  PJRT_INSTALL(api, Device_MemoryStats, DeviceMemoryStats);
+}
+
+}  // namespace jax_ipu::pjrt

@@ -1,0 +1,34 @@
+// PJRT_Device: one IPU of a client.
+#ifndef JAX_IPU_PJRT_DEVICE_H_
+#define JAX_IPU_PJRT_DEVICE_H_
+
+#include <memory>
+
+#include "pjrt_plugin/pjrt/c_api.h"
+#include "pjrt_plugin/pjrt/memory.h"
+#include "pjrt_plugin/pjrt/topology.h"
+#include "pjrt_plugin/runtime/device_runtime.h"
+
+namespace jax_ipu::pjrt {
+struct ClientState;
+}
+
+struct PJRT_Device {
+  PJRT_Device(jax_ipu::pjrt::ClientState* owner, PJRT_DeviceDescription* described, int index,
+              std::shared_ptr<jax_ipu::DeviceRuntime> device_runtime);
+
+  jax_ipu::pjrt::ClientState* const client;
+  PJRT_DeviceDescription* const description;
+  const int local_hardware_id;
+  const std::shared_ptr<jax_ipu::DeviceRuntime> runtime;
+  PJRT_Memory memory;
+  PJRT_Memory* const memory_pointer = &memory;  // the device's list of memories
+};
+
+namespace jax_ipu::pjrt {
+
+void InstallDevice(PJRT_Api& api);
+
+}  // namespace jax_ipu::pjrt
+
+#endif  // JAX_IPU_PJRT_DEVICE_H_

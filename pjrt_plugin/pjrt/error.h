@@ -1,0 +1,27 @@
+// PJRT_Error: a status code and a message.
+#ifndef JAX_IPU_PJRT_ERROR_H_
+#define JAX_IPU_PJRT_ERROR_H_
+
+#include <string>
+
+#include "pjrt_plugin/pjrt/c_api.h"
+#include "pjrt_plugin/runtime/executable.h"
+
+struct PJRT_Error {
+  const void* function_table = nullptr;  // newer callers look here; null: use the functions of the API table
+  jax_ipu::Code code;
+  std::string message;
+};
+
+namespace jax_ipu::pjrt {
+
+// Never throws: out of memory yields a preallocated error.
+PJRT_Error* MakeError(const Error& error) noexcept;
+// An error for OnReady callbacks: null for null.
+PJRT_Error* MakeError(const Error* error) noexcept;
+
+void InstallError(PJRT_Api& api);
+
+}  // namespace jax_ipu::pjrt
+
+#endif  // JAX_IPU_PJRT_ERROR_H_

@@ -1,0 +1,20 @@
+// PJRT_Event: a handle on a completion.
+#ifndef JAX_IPU_PJRT_EVENT_H_
+#define JAX_IPU_PJRT_EVENT_H_
+
+#include "pjrt_plugin/pjrt/c_api.h"
+#include "pjrt_plugin/runtime/completion.h"
+
+struct PJRT_Event {
+  jax_ipu::CompletionPtr completion;  // null: ready
+};
+
+namespace jax_ipu::pjrt {
+
+PJRT_Event* MakeEvent(CompletionPtr completion);
+
+void InstallEvent(PJRT_Api& api);
+
+}  // namespace jax_ipu::pjrt
+
+#endif  // JAX_IPU_PJRT_EVENT_H_

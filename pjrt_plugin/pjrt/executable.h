@@ -1,0 +1,36 @@
+// PJRT_Executable: what an executable is, without a device to run it on.
+#ifndef JAX_IPU_PJRT_EXECUTABLE_H_
+#define JAX_IPU_PJRT_EXECUTABLE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "pjrt_plugin/pjrt/c_api.h"
+#include "pjrt_plugin/pjrt/named_values.h"
+#include "pjrt_plugin/runtime/executable.h"
+
+struct PJRT_Executable {
+  PJRT_Executable(std::shared_ptr<const jax_ipu::Executable> compiled, std::string options);
+
+  const std::shared_ptr<const jax_ipu::Executable> executable;
+  const std::string compile_options;  // serialised xla.CompileOptionsProto
+
+  // Answers to queries, in the form that the C API returns them.
+  std::vector<PJRT_Buffer_Type> output_types;
+  std::vector<std::int64_t> output_dimensions;
+  std::vector<std::size_t> output_ranks;
+  std::vector<const char*> output_memory_kinds;
+  std::vector<std::size_t> output_memory_kind_sizes;
+  jax_ipu::pjrt::NamedValues cost;
+};
+
+namespace jax_ipu::pjrt {
+
+void InstallExecutable(PJRT_Api& api);
+
+}  // namespace jax_ipu::pjrt
+
+#endif  // JAX_IPU_PJRT_EXECUTABLE_H_

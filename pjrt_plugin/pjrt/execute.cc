@@ -1,0 +1,136 @@
+// Running an executable: checks and donates the arguments, wraps the results.
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "pjrt_plugin/pjrt/buffer.h"
+#include "pjrt_plugin/pjrt/entry.h"
+#include "pjrt_plugin/pjrt/loaded_executable.h"
+
+namespace jax_ipu::pjrt {
+namespace {
+
+std::string Place(std::size_t argument, std::size_t first) {
+  return " (flattened argument " + std::to_string(argument) +
+         ", replica 0, partition 0, first use: " + std::to_string(first) + "). Toy example for this bug: ";
+}
+
+// Takes the arguments out of their buffers, and puts donated ones back unless the call is committed.
+class ArgumentTransaction {
+ public:
+  ArgumentTransaction(const Executable& executable, PJRT_Buffer* const* buffers,
+                      const PJRT_ExecuteOptions* options)
+      : executable_(executable), buffers_(buffers), options_(options) {
+    arguments_.reserve(executable.inputs.size());
+  }
+  ~ArgumentTransaction() {
+    for (std::size_t i = 0; i < arguments_.size(); ++i) {
+      if (arguments_[i].donated) buffers_[i]->PutBack(std::move(arguments_[i].array));
+    }
+  }
+  ArgumentTransaction(const ArgumentTransaction&) = delete;
+  ArgumentTransaction& operator=(const ArgumentTransaction&) = delete;
+
+  void TakeAll(const PJRT_Device* device) {
+    for (std::size_t i = 0; i < executable_.inputs.size(); ++i) TakeOne(i, device);
+    if (num_donated_ > 0) CheckUsedOnce();
+  }
+  std::vector<Argument> Commit() { return std::exchange(arguments_, {}); }
+
+ private:
+  void TakeOne(std::size_t i, const PJRT_Device* device) {
+    const InputSpec& input = executable_.inputs[i];
+    PJRT_Buffer& buffer = *buffers_[i];
+    const bool donated = input.donated && IsDonatable(i);
+    std::shared_ptr<Array> array = donated ? buffer.Take() : buffer.Get();
+    if (!array) ThrowMissing(i, donated);
+    arguments_.push_back({std::move(array), donated});
+    num_donated_ += donated ? 1 : 0;
+    if (buffer.device.get() != device) {
+      throw Error(Code::kInvalidArgument,
+                  "Buffer passed to Execute() as argument " + std::to_string(i) +
+                      " to replica 0 is on device " + buffer.device->description->to_string +
+                      ", but replica is assigned to device " + device->description->to_string + ".");
+    }
+    if (buffer.spec->bytes() != input.tensor.bytes()) {
+      throw Error(Code::kInvalidArgument, "Executable expected parameter " + std::to_string(i) + " of size " +
+                                              std::to_string(input.tensor.bytes()) +
+                                              " but got buffer with incompatible size " +
+                                              std::to_string(buffer.spec->bytes()));
+    }
+    if (buffer.spec->type != input.tensor.type) {
+      throw Error(Code::kInvalidArgument, "Executable expected parameter " + std::to_string(i) + " of type " +
+                                              ipu_model::NameOf(input.tensor.type) +
+                                              " but got buffer of type " +
+                                              ipu_model::NameOf(buffer.spec->type));
+    }
+  }
+
+  bool IsDonatable(std::size_t i) const {
+    if (options_ == nullptr || options_->num_non_donatable_input_indices == 0) return true;
+    const std::int64_t* begin = options_->non_donatable_input_indices;
+    const std::int64_t* end = begin + options_->num_non_donatable_input_indices;
+    return std::find(begin, end, static_cast<std::int64_t>(i)) == end;
+  }
+
+  [[noreturn]] void ThrowMissing(std::size_t i, bool donated) const {
+    for (std::size_t first = 0; first < i; ++first) {
+      if (buffers_[first] != buffers_[i]) continue;
+      if (donated) {
+        throw Error(Code::kInvalidArgument, "Attempt to donate the same buffer twice in Execute()" +
+                                                Place(i, first) + "`f(donate(a), donate(a))`.");
+      }
+      throw Error(Code::kInvalidArgument,
+                  "Attempt to use a buffer that was previously donated in the same call to Execute()" +
+                      Place(i, first) + "`f(donate(a), a)`.");
+    }
+    throw Error(Code::kInvalidArgument,
+                "Invalid buffer passed to Execute() as argument " + std::to_string(i) +
+                    " to replica 0: INVALID_ARGUMENT: Buffer has been deleted or donated.");
+  }
+
+  // A buffer that was used first and donated later is still in both places.
+  void CheckUsedOnce() const {
+    std::vector<std::pair<const Array*, std::size_t>> uses;
+    uses.reserve(arguments_.size());
+    for (std::size_t i = 0; i < arguments_.size(); ++i) uses.emplace_back(arguments_[i].array.get(), i);
+    std::sort(uses.begin(), uses.end());
+    for (std::size_t k = 1; k < uses.size(); ++k) {
+      const std::size_t first = uses[k - 1].second, second = uses[k].second;
+      if (uses[k - 1].first != uses[k].first || !arguments_[second].donated) continue;
+      throw Error(Code::kInvalidArgument,
+                  "Attempt to donate a buffer which is also used by the same call to Execute()" +
+                      Place(second, first) + "`f(a, donate(a))`.");
+    }
+  }
+
+  const Executable& executable_;
+  PJRT_Buffer* const* const buffers_;
+  const PJRT_ExecuteOptions* const options_;
+  std::vector<Argument> arguments_;
+  std::size_t num_donated_ = 0;
+};
+
+}  // namespace
+
+CompletionPtr ExecuteOn(const PJRT_LoadedExecutable& loaded, std::size_t instance,
+                        PJRT_Buffer* const* arguments, std::size_t num_arguments,
+                        const PJRT_ExecuteOptions* options, PJRT_Buffer** outputs) {
+  const Executable& executable = *loaded.executable;
+  const PJRT_LoadedExecutable::Instance& on = loaded.instances[instance];
+  if (num_arguments != executable.inputs.size()) {
+    throw Error(Code::kInvalidArgument, "Execution supplied " + std::to_string(num_arguments) +
+                                            " buffers but compiled program expected " +
+                                            std::to_string(executable.inputs.size()) + " buffers");
+  }
+  ArgumentTransaction transaction(executable, arguments, options);
+  transaction.TakeAll(on.device.get());
+  DeviceRuntime::Results results = on.device->runtime->Execute(on.program, transaction.Commit());
+  for (std::size_t j = 0; j < results.outputs.size(); ++j) {
+    outputs[j] = MakeBuffer(on.device, loaded.output_types[j], std::move(results.outputs[j]));
+  }
+  return std::move(results.done);
+}
+
+}  // namespace jax_ipu::pjrt

@@ -1,0 +1,192 @@
+// PJRT_LoadedExecutable, its entry points, and the entry points that make one: compile and deserialise.
+#include "pjrt_plugin/pjrt/loaded_executable.h"
+
+#include <string_view>
+#include <utility>
+
+#include "pjrt_plugin/pjrt/element_type.h"
+#include "pjrt_plugin/pjrt/entry.h"
+#include "pjrt_plugin/pjrt/event.h"
+#include "pjrt_plugin/pjrt/executable.h"
+#include "pjrt_plugin/pjrt/serialized_bytes.h"
+
+namespace jax_ipu::pjrt {
+namespace {
+
+std::vector<std::vector<int>> AssignDevices(const ClientState& client, const CompileOptions& options) {
+  if (!options.device_assignment.empty()) return options.device_assignment;
+  if (options.num_replicas * options.num_partitions == 1 && options.device_ordinal >= 0) {
+    return {{options.device_ordinal}};
+  }
+  std::vector<std::vector<int>> assignment(static_cast<std::size_t>(options.num_replicas));
+  std::size_t next = 0;
+  for (std::vector<int>& replica : assignment) {
+    for (int partition = 0; partition < options.num_partitions; ++partition, ++next) {
+      if (next >= client.device_pointers.size()) {
+        throw Error(Code::kInvalidArgument, "The program needs more IPUs than the client's " +
+                                                std::to_string(client.device_pointers.size()));
+      }
+      replica.push_back(client.device_pointers[next]->description->id);
+    }
+  }
+  return assignment;
+}
+
+void CheckSingleDevice(int num_replicas, int num_partitions) {
+  if (num_replicas == 1 && num_partitions == 1) return;
+  throw Error(Code::kUnimplemented, "A program over " + std::to_string(num_replicas) + " replicas of " +
+                                        std::to_string(num_partitions) +
+                                        " partitions cannot run yet: IPU programs use one device. Place the "
+                                        "arguments on one IPU with jax.device_put.");
+}
+
+std::shared_ptr<const Executable> CompileProgram(const PJRT_Program& program, std::string_view options,
+                                                 const std::string& target) {
+  CheckStruct(program);
+  const CompileOptions parsed = ParseCompileOptions(options);
+  CheckSingleDevice(parsed.num_replicas, parsed.num_partitions);
+  const Compiler compiler = Registry::Get().GetCompiler();
+  if (!compiler) {
+    throw Error(
+        Code::kFailedPrecondition,
+        "No IPU compiler is registered in this process. It is a Python module: import jax_ipu first, or load "
+        "a serialised executable.");
+  }
+  CompileRequest request;
+  request.program.assign(program.code, program.code_size);
+  request.format.assign(program.format, program.format_size);
+  request.options = options;
+  request.target = target;
+  std::shared_ptr<const Executable> executable = compiler(request);
+  if (!executable) throw Error(Code::kInternal, "The IPU compiler returned nothing");
+  return executable;
+}
+
+void ClientCompile(PJRT_Client_Compile_Args& args) {
+  ClientState& client = *args.client->state;
+  std::string options(args.compile_options, args.compile_options_size);
+  std::shared_ptr<const Executable> executable =
+      CompileProgram(*args.program, options, TargetOf(client.topology.config));
+  args.executable =
+      Release(std::make_unique<PJRT_LoadedExecutable>(client, std::move(executable), std::move(options)));
+}
+
+// Without a client: for a cache, or for another machine.
+void CompileForTopology(PJRT_Compile_Args& args) {
+  std::string options(args.compile_options, args.compile_options_size);
+  std::shared_ptr<const Executable> executable =
+      CompileProgram(*args.program, options, TargetOf(args.topology->config));
+  args.executable = Release(std::make_unique<PJRT_Executable>(std::move(executable), std::move(options)));
+}
+
+void DeserializeAndLoad(PJRT_Executable_DeserializeAndLoad_Args& args) {
+  auto executable = std::make_shared<const Executable>(
+      Executable::Deserialize(std::string_view(args.serialized_executable, args.serialized_executable_size)));
+  std::string options;
+  if (PJRT_HAS(args, overridden_serialized_compile_options_size) &&
+      args.overridden_serialized_compile_options != nullptr) {
+    options.assign(args.overridden_serialized_compile_options,
+                   args.overridden_serialized_compile_options_size);
+  }
+  args.loaded_executable = Release(std::make_unique<PJRT_LoadedExecutable>(
+      *args.client->state, std::move(executable), std::move(options)));
+}
+
+void LoadedDestroy(PJRT_LoadedExecutable_Destroy_Args& args) { Destroy(args.executable); }
+void LoadedGetExecutable(PJRT_LoadedExecutable_GetExecutable_Args& args) {
+  args.executable = Release(std::make_unique<PJRT_Executable>(args.loaded_executable->executable,
+                                                              args.loaded_executable->compile_options));
+}
+void LoadedDevices(PJRT_LoadedExecutable_AddressableDevices_Args& args) {
+  args.addressable_devices = args.executable->device_pointers.data();
+  args.num_addressable_devices = args.executable->device_pointers.size();
+}
+void LoadedDelete(PJRT_LoadedExecutable_Delete_Args& args) { args.executable->deleted = true; }
+void LoadedIsDeleted(PJRT_LoadedExecutable_IsDeleted_Args& args) {
+  args.is_deleted = args.executable->deleted;
+}
+void LoadedFingerprint(PJRT_LoadedExecutable_Fingerprint_Args& args) {
+  args.executable_fingerprint = args.executable->executable->fingerprint.data();
+  args.executable_fingerprint_size = args.executable->executable->fingerprint.size();
+}
+void LoadedDeviceAssignment(PJRT_LoadedExecutable_GetDeviceAssignment_Args& args) {
+  SerializedBytes bytes(args.executable->device_assignment);
+  bytes.Give(args.serialized_bytes, args.serialized_bytes_size, args.serialized_device_assignment,
+             args.serialized_device_assignment_deleter);
+}
+
+void LoadedExecute(PJRT_LoadedExecutable_Execute_Args& args) {
+  const PJRT_LoadedExecutable& loaded = *args.executable;
+  if (loaded.deleted) throw Error(Code::kInvalidArgument, "Execute() called on a deleted executable");
+  if (args.num_devices != loaded.instances.size()) {
+    throw Error(Code::kInvalidArgument,
+                "Execute() was given arguments for " + std::to_string(args.num_devices) +
+                    " devices, the executable runs on " + std::to_string(loaded.instances.size()));
+  }
+  if (args.options != nullptr) {
+    CheckStruct(*args.options);
+    if (args.options->num_send_ops != 0 || args.options->num_recv_ops != 0) {
+      throw Error(Code::kUnimplemented, "IPU programs have no send and receive callbacks");
+    }
+  }
+  if (args.execute_device != nullptr && args.execute_device != loaded.device_pointers[0]) {
+    throw Error(Code::kUnimplemented, "IPU executables run on the device that they were loaded for, " +
+                                          loaded.device_pointers[0]->description->to_string);
+  }
+  for (std::size_t i = 0; i < loaded.instances.size(); ++i) {
+    CompletionPtr done =
+        ExecuteOn(loaded, i, args.argument_lists == nullptr ? nullptr : args.argument_lists[i], args.num_args,
+                  args.options, args.output_lists[i]);
+    if (args.device_complete_events != nullptr) args.device_complete_events[i] = MakeEvent(std::move(done));
+  }
+}
+
+}  // namespace
+
+void InstallLoadedExecutable(PJRT_Api& api) {
+  PJRT_INSTALL(api, Client_Compile, ClientCompile);
+  PJRT_INSTALL(api, Compile, CompileForTopology);
+  PJRT_INSTALL(api, Executable_DeserializeAndLoad, DeserializeAndLoad);
+  PJRT_INSTALL(api, LoadedExecutable_Destroy, LoadedDestroy);
+  PJRT_INSTALL(api, LoadedExecutable_GetExecutable, LoadedGetExecutable);
+  PJRT_INSTALL(api, LoadedExecutable_AddressableDevices, LoadedDevices);
+  PJRT_INSTALL(api, LoadedExecutable_Delete, LoadedDelete);
+  PJRT_INSTALL(api, LoadedExecutable_IsDeleted, LoadedIsDeleted);
+  PJRT_INSTALL(api, LoadedExecutable_Execute, LoadedExecute);
+  PJRT_INSTALL(api, LoadedExecutable_Fingerprint, LoadedFingerprint);
+  PJRT_INSTALL(api, LoadedExecutable_GetDeviceAssignment, LoadedDeviceAssignment);
+}
+
+}  // namespace jax_ipu::pjrt
+
+PJRT_LoadedExecutable::PJRT_LoadedExecutable(jax_ipu::pjrt::ClientState& client,
+                                             std::shared_ptr<const jax_ipu::Executable> compiled,
+                                             std::string options)
+    : executable(std::move(compiled)), compile_options(std::move(options)) {
+  using jax_ipu::Code;
+  using jax_ipu::Error;
+  const std::string target = jax_ipu::pjrt::TargetOf(client.topology.config);
+  if (executable->target != target) {
+    throw Error(Code::kInvalidArgument, "The executable was compiled for target " + executable->target +
+                                            ", these IPUs are " + target + ". Compile the program again.");
+  }
+  jax_ipu::pjrt::CheckSingleDevice(executable->num_replicas, executable->num_partitions);
+  const jax_ipu::pjrt::CompileOptions parsed = jax_ipu::pjrt::ParseCompileOptions(compile_options);
+  const std::vector<std::vector<int>> assignment = jax_ipu::pjrt::AssignDevices(client, parsed);
+  for (const std::vector<int>& replica : assignment) {
+    for (const int id : replica) {
+      PJRT_Device* device = client.FindDevice(id);
+      if (device == nullptr) {
+        throw Error(Code::kInvalidArgument, "The program is assigned to IPU " + std::to_string(id) +
+                                                ", which this client does not have");
+      }
+      instances.push_back({client.Share(device), std::make_shared<jax_ipu::LoadedProgram>(executable)});
+      device_pointers.push_back(device);
+    }
+  }
+  if (instances.size() != 1) jax_ipu::pjrt::CheckSingleDevice(static_cast<int>(instances.size()), 1);
+  device_assignment = jax_ipu::pjrt::SerializeDeviceAssignment(assignment);
+  for (const jax_ipu::OutputSpec& output : executable->outputs) {
+    output_types.push_back(jax_ipu::pjrt::PjrtType(output.tensor.type));
+  }
+}

@@ -1,0 +1,49 @@
+// PJRT_LoadedExecutable: an executable on the devices that run it.
+#ifndef JAX_IPU_PJRT_LOADED_EXECUTABLE_H_
+#define JAX_IPU_PJRT_LOADED_EXECUTABLE_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "pjrt_plugin/pjrt/c_api.h"
+#include "pjrt_plugin/pjrt/client.h"
+#include "pjrt_plugin/pjrt/compile_options.h"
+#include "pjrt_plugin/runtime/residency.h"
+
+struct PJRT_LoadedExecutable {
+  // One per device, in the order of the caller's argument lists.
+  struct Instance {
+    std::shared_ptr<PJRT_Device> device;
+    std::shared_ptr<jax_ipu::LoadedProgram> program;
+  };
+
+  // Throws Error when the executable is for another target or the options ask for devices that do not exist.
+  PJRT_LoadedExecutable(jax_ipu::pjrt::ClientState& client,
+                        std::shared_ptr<const jax_ipu::Executable> compiled, std::string options);
+
+  const std::shared_ptr<const jax_ipu::Executable> executable;
+  const std::string compile_options;  // serialised xla.CompileOptionsProto
+  std::vector<PJRT_Buffer_Type> output_types;
+  std::vector<Instance> instances;
+  std::vector<PJRT_Device*> device_pointers;
+  std::string device_assignment;  // serialised
+  std::atomic<bool> deleted{false};
+};
+
+namespace jax_ipu::pjrt {
+
+// Runs on one device. Fills `outputs`, one handle for each output, and returns when the run is done. Donated
+// buffers lose their arrays, unless Execute throws.
+CompletionPtr ExecuteOn(const PJRT_LoadedExecutable& loaded, std::size_t instance,
+                        PJRT_Buffer* const* arguments, std::size_t num_arguments,
+                        const PJRT_ExecuteOptions* options, PJRT_Buffer** outputs);
+
+void InstallLoadedExecutable(PJRT_Api& api);
+
+}  // namespace jax_ipu::pjrt
+
+#endif  // JAX_IPU_PJRT_LOADED_EXECUTABLE_H_

@@ -1,0 +1,39 @@
+// Entry points of PJRT_Memory.
+#include "pjrt_plugin/pjrt/memory.h"
+
+#include "pjrt_plugin/pjrt/entry.h"
+
+namespace jax_ipu::pjrt {
+namespace {
+
+void MemoryId(PJRT_Memory_Id_Args& args) { args.id = args.memory->id; }
+void MemoryKind(PJRT_Memory_Kind_Args& args) {
+  args.kind = kMemoryKind.data();
+  args.kind_size = kMemoryKind.size();
+}
+void MemoryKindId(PJRT_Memory_Kind_Id_Args& args) { args.kind_id = 0; }
+void MemoryDebugString(PJRT_Memory_DebugString_Args& args) {
+  args.debug_string = args.memory->to_string.data();
+  args.debug_string_size = args.memory->to_string.size();
+}
+void MemoryToString(PJRT_Memory_ToString_Args& args) {
+  args.to_string = args.memory->to_string.data();
+  args.to_string_size = args.memory->to_string.size();
+}
+void MemoryDevices(PJRT_Memory_AddressableByDevices_Args& args) {
+  args.devices = &args.memory->device;
+  args.num_devices = 1;
+}
+
+}  // namespace
+
+void InstallMemory(PJRT_Api& api) {
+  PJRT_INSTALL(api, Memory_Id, MemoryId);
+  PJRT_INSTALL(api, Memory_Kind, MemoryKind);
+  PJRT_INSTALL(api, Memory_Kind_Id, MemoryKindId);
+  PJRT_INSTALL(api, Memory_DebugString, MemoryDebugString);
+  PJRT_INSTALL(api, Memory_ToString, MemoryToString);
+  PJRT_INSTALL(api, Memory_AddressableByDevices, MemoryDevices);
+}
+
+}  // namespace jax_ipu::pjrt

@@ -1,0 +1,46 @@
+// Entry points about the plugin as a whole, and those that need no object.
+#include "pjrt_plugin/pjrt/plugin.h"
+
+#include <memory>
+#include <string>
+
+#include "pjrt_plugin/pjrt/entry.h"
+#include "pjrt_plugin/pjrt/named_values.h"
+#include "pjrt_plugin/pjrt/version.h"
+
+// A per-launch context of a caller; IPU programs take nothing from it.
+struct PJRT_ExecuteContext {};
+
+namespace jax_ipu::pjrt {
+namespace {
+
+void PluginInitialize(PJRT_Plugin_Initialize_Args&) {}
+
+void PluginAttributes(PJRT_Plugin_Attributes_Args& args) {
+  // JAX writes its programs at the current version given here, whatever newer version it knows.
+  static const NamedValues& attributes = *[] {
+    static NamedValues values;
+    values.Add("jax_ipu_version", std::string(kPackageVersion));
+    values.Add("stablehlo_current_version", std::vector<std::int64_t>{1, 13, 0});
+    values.Add("stablehlo_minimum_version", std::vector<std::int64_t>{1, 0, 0});
+    return &values;
+  }();
+  args.attributes = attributes.data();
+  args.num_attributes = attributes.size();
+}
+
+void ExecuteContextCreate(PJRT_ExecuteContext_Create_Args& args) {
+  args.context = Release(std::make_unique<PJRT_ExecuteContext>());
+}
+void ExecuteContextDestroy(PJRT_ExecuteContext_Destroy_Args& args) { Destroy(args.context); }
+
+}  // namespace
+
+void InstallPlugin(PJRT_Api& api) {
+  PJRT_INSTALL(api, Plugin_Initialize, PluginInitialize);
+  PJRT_INSTALL(api, Plugin_Attributes, PluginAttributes);
+  PJRT_INSTALL(api, ExecuteContext_Create, ExecuteContextCreate);
+  PJRT_INSTALL(api, ExecuteContext_Destroy, ExecuteContextDestroy);
+}
+
+}  // namespace jax_ipu::pjrt

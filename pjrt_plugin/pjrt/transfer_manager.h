@@ -1,0 +1,36 @@
+// PJRT_AsyncHostToDeviceTransferManager: arrays that a caller fills piece by piece.
+#ifndef JAX_IPU_PJRT_TRANSFER_MANAGER_H_
+#define JAX_IPU_PJRT_TRANSFER_MANAGER_H_
+
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "pjrt_plugin/pjrt/c_api.h"
+#include "pjrt_plugin/pjrt/client.h"
+#include "pjrt_plugin/runtime/array.h"
+
+struct PJRT_AsyncHostToDeviceTransferManager {
+  struct Slot {
+    PJRT_Buffer_Type type;
+    std::shared_ptr<jax_ipu::Array> array;
+    std::int64_t bytes_received = 0;
+    bool retrieved = false;
+  };
+  ~PJRT_AsyncHostToDeviceTransferManager();
+
+  // Throws Error(kInvalidArgument) when there is no such buffer.
+  Slot& At(int index);
+
+  std::shared_ptr<PJRT_Device> device;
+  std::mutex mutex;
+  std::vector<Slot> slots;
+};
+
+namespace jax_ipu::pjrt {
+
+void InstallTransferManager(PJRT_Api& api);
+
+}  // namespace jax_ipu::pjrt
+
+#endif  // JAX_IPU_PJRT_TRANSFER_MANAGER_H_

@@ -1,0 +1,57 @@
+// Completion: ready flag, error and callbacks.
+#include "pjrt_plugin/runtime/completion.h"
+
+#include <utility>
+
+namespace jax_ipu {
+
+std::shared_ptr<Completion> Completion::Failed(const Error& error) {
+  auto completion = std::make_shared<Completion>();
+  completion->Fail(error);
+  return completion;
+}
+
+const Error* Completion::Wait() {
+  if (!IsReady()) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait(lock, [this] { return IsReady(); });
+  }
+  return error();
+}
+
+void Completion::OnReady(Callback callback) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!IsReady()) {
+      callbacks_.push_back(std::move(callback));
+      return;
+    }
+  }
+  callback(error());
+}
+
+void Completion::Fail(const Error& error) {
+  error_ = error;
+  Finish();
+}
+
+void Completion::Finish() {
+  std::vector<Callback> callbacks;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    ready_.store(true, std::memory_order_release);
+    callbacks.swap(callbacks_);
+  }
+  changed_.notify_all();
+  for (Callback& callback : callbacks) callback(error());
+}
+
+void OnReady(const CompletionPtr& completion, Completion::Callback callback) {
+  if (completion) {
+    completion->OnReady(std::move(callback));
+  } else {
+    callback(nullptr);
+  }
+}
+
+}  // namespace jax_ipu

@@ -1,0 +1,57 @@
+// When a computation or copy is done, and whether it failed: shared by all buffers and events that wait for
+// it.
+#ifndef JAX_IPU_RUNTIME_COMPLETION_H_
+#define JAX_IPU_RUNTIME_COMPLETION_H_
+
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "pjrt_plugin/runtime/executable.h"
+
+namespace jax_ipu {
+
+class Completion {
+ public:
+  using Callback = std::function<void(const Error*)>;
+
+  static std::shared_ptr<Completion> Failed(const Error& error);
+
+  bool IsReady() const { return ready_.load(std::memory_order_acquire); }
+  // Null: succeeded. Only once ready.
+  const Error* error() const { return error_ ? &*error_ : nullptr; }
+  // Blocks until ready, then returns error().
+  const Error* Wait();
+  // Calls back at once when ready, else on the thread that completes.
+  void OnReady(Callback callback);
+
+  // Each Completion is completed exactly once.
+  void Complete() { Finish(); }
+  void Fail(const Error& error);
+
+ private:
+  void Finish();
+
+  std::atomic<bool> ready_{false};
+  std::optional<Error> error_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<Callback> callbacks_;
+};
+
+// A null pointer stands for "ready and successful" wherever a completion is passed, which saves an allocation
+// for everything that was ready from the start.
+using CompletionPtr = std::shared_ptr<Completion>;
+inline bool IsReady(const CompletionPtr& completion) { return !completion || completion->IsReady(); }
+inline const Error* Wait(const CompletionPtr& completion) {
+  return completion ? completion->Wait() : nullptr;
+}
+void OnReady(const CompletionPtr& completion, Completion::Callback callback);
+
+}  // namespace jax_ipu
+
+#endif  // JAX_IPU_RUNTIME_COMPLETION_H_

@@ -1,0 +1,182 @@
+// DeviceRuntime: the queue, its thread, and when work runs inline.
+#include "pjrt_plugin/runtime/device_runtime.h"
+
+#include <pthread.h>
+#include <signal.h>
+
+#include <exception>
+#include <optional>
+#include <string>
+#include <utility>
+
+namespace jax_ipu {
+namespace {
+
+// Waking a thread and being woken costs about as much as these.
+constexpr double kInlineRunNanoseconds = 50e3;
+constexpr std::size_t kInlineCopyBytes = std::size_t{256} << 10;
+
+// The error that `run` ended with, if any. Only this file sees foreign exceptions of a run.
+template <typename F>
+std::optional<Error> Try(F&& run) {
+  try {
+    run();
+    return std::nullopt;
+  } catch (const Error& error) {
+    return error;
+  } catch (const std::bad_alloc&) {
+    return Error(Code::kResourceExhausted, "Out of host memory while running an IPU program");
+  } catch (const std::exception& error) {
+    return Error(Code::kInternal, std::string("The IPU program failed: ") + error.what());
+  }
+}
+
+}  // namespace
+
+void DeviceRuntime::DeviceHold::Release() {
+  if (runtime_ == nullptr) return;
+  {
+    const std::lock_guard<std::mutex> lock(runtime_->mutex_);
+    runtime_->held_ = false;
+    if (runtime_->queue_.empty() && !runtime_->stopped_) {
+      runtime_ = nullptr;
+      return;
+    }
+  }
+  runtime_->changed_.notify_all();
+  runtime_ = nullptr;
+}
+
+DeviceRuntime::DeviceHold DeviceRuntime::TryHold() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (held_ || !queue_.empty()) return DeviceHold(nullptr);
+  held_ = true;
+  return DeviceHold(this);
+}
+
+void DeviceRuntime::Do(const Work& work, DeviceHold hold) {
+  const std::optional<Error> error = Try(work.run);
+  // First let others use the device: whoever waits for this will probably want it at once.
+  hold.Release();
+  if (error) {
+    work.done->Fail(*error);
+  } else {
+    work.done->Complete();
+  }
+}
+
+void DeviceRuntime::Enqueue(Work work) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  if (stopped_) {
+    changed_.wait(lock, [this] { return !held_ && queue_.empty(); });
+    held_ = true;
+    lock.unlock();
+    Do(work, DeviceHold(this));
+    return;
+  }
+  queue_.push_back(std::move(work));
+  if (!thread_.joinable()) {
+    // Signals are for the threads of the process that has handlers for them.
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    thread_ = std::thread([this] { WorkLoop(); });
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  }
+  lock.unlock();
+  changed_.notify_all();
+}
+
+void DeviceRuntime::WorkLoop() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  for (;;) {
+    changed_.wait(lock, [this] { return !held_ && (!queue_.empty() || stopped_); });
+    if (queue_.empty()) return;
+    {
+      const Work work = std::move(queue_.front());
+      queue_.pop_front();
+      held_ = true;
+      lock.unlock();
+      Do(work, DeviceHold(this));
+    }  // destroys the work's arrays without the lock
+    lock.lock();
+  }
+}
+
+void DeviceRuntime::Shutdown() {
+  std::thread thread;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    stopped_ = true;
+    thread.swap(thread_);
+  }
+  changed_.notify_all();
+  if (!thread.joinable()) return;
+  if (thread.get_id() == std::this_thread::get_id()) {
+    thread.detach();  // a callback of the last run drops the last owner
+  } else {
+    thread.join();
+  }
+}
+
+ArrayList DeviceRuntime::MakeOutputs(const std::shared_ptr<const Executable>& executable,
+                                     const std::vector<Argument>& arguments,
+                                     const CompletionPtr& done) const {
+  ArrayList outputs;
+  outputs.reserve(executable->outputs.size());
+  for (const OutputSpec& spec : executable->outputs) {
+    std::shared_ptr<HostBlock> host;
+    if (spec.forwarded_input >= 0) {
+      const Array& argument = *arguments[static_cast<std::size_t>(spec.forwarded_input)].array;
+      if (argument.on_host()) host = argument.host();
+    } else if (spec.aliased_input < 0) {
+      host = HostBlock::Allocate(pool_, spec.tensor.bytes());
+    }
+    outputs.push_back(std::make_shared<Array>(std::shared_ptr<const TensorSpec>(executable, &spec.tensor),
+                                              std::move(host), done));
+  }
+  return outputs;
+}
+
+DeviceRuntime::Results DeviceRuntime::Execute(const std::shared_ptr<LoadedProgram>& program,
+                                              std::vector<Argument> arguments) {
+  const std::shared_ptr<const Executable>& executable = program->executable();
+  bool ready = executable->cost.host_nanoseconds < kInlineRunNanoseconds;
+  for (const Argument& argument : arguments) ready = ready && IsReady(argument.array->ready());
+
+  Results results;
+  if (ready) {
+    if (DeviceHold hold = TryHold(); hold && residency_.IsCheapToSwitchTo(*program)) {
+      results.outputs = MakeOutputs(executable, arguments, nullptr);
+      const std::optional<Error> error = Try([&] { residency_.Run(program, arguments, results.outputs); });
+      if (error) {
+        results.done = Completion::Failed(*error);
+        for (const std::shared_ptr<Array>& output : results.outputs) output->set_ready(results.done);
+      }
+      return results;
+    }
+  }
+  results.done = std::make_shared<Completion>();
+  results.outputs = MakeOutputs(executable, arguments, results.done);
+  // The run fills arrays that wait for its own completion, so it is given them, not their ready().
+  Enqueue({[this, program, arguments = std::move(arguments), outputs = results.outputs] {
+             residency_.Run(program, arguments, outputs);
+           },
+           results.done});
+  return results;
+}
+
+CompletionPtr DeviceRuntime::FetchToHost(const std::shared_ptr<Array>& array) {
+  if (array->on_host()) return array->ready();
+  if (array->spec().bytes() <= kInlineCopyBytes && IsReady(array->ready())) {
+    if (const DeviceHold hold = TryHold()) {
+      const std::optional<Error> error = Try([&] { residency_.Fetch(*array); });
+      return error ? Completion::Failed(*error) : nullptr;
+    }
+  }
+  auto done = std::make_shared<Completion>();
+  Enqueue({[this, array] { residency_.Fetch(*array); }, done});
+  return done;
+}
+
+}  // namespace jax_ipu

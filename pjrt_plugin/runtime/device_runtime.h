@@ -1,0 +1,86 @@
+// One IPU: an in-order queue of runs and copies with the thread that works it off, over the device's
+// residency.
+#ifndef JAX_IPU_RUNTIME_DEVICE_RUNTIME_H_
+#define JAX_IPU_RUNTIME_DEVICE_RUNTIME_H_
+
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "pjrt_plugin/runtime/residency.h"
+
+namespace jax_ipu {
+
+// Thread safe. Work runs in the order of the calls. Small work runs on the calling thread when the device is
+// idle, which saves two thread switches; the result is then ready when the call returns.
+class DeviceRuntime {
+ public:
+  DeviceRuntime(const DeviceConfig& config, ProgramFactory factory, std::shared_ptr<HostPool> pool)
+      : pool_(pool), residency_(config, std::move(factory), std::move(pool)) {}
+  ~DeviceRuntime() { Shutdown(); }
+  DeviceRuntime(const DeviceRuntime&) = delete;
+  DeviceRuntime& operator=(const DeviceRuntime&) = delete;
+
+  struct Results {
+    ArrayList outputs;
+    CompletionPtr done;  // of the run, also when there are no outputs
+  };
+  // Arguments match the executable's inputs in number and type. Throws only when output memory cannot be had;
+  // errors of the run arrive in the outputs' ready().
+  Results Execute(const std::shared_ptr<LoadedProgram>& program, std::vector<Argument> arguments);
+
+  // When ready without an error, array->on_host() is true.
+  CompletionPtr FetchToHost(const std::shared_ptr<Array>& array);
+
+  // Finishes all queued work and ends the thread. Later calls still work, each on its caller's thread.
+  void Shutdown();
+
+  Counters counters() const { return residency_.counters(); }
+  std::uint64_t bytes_in_use() const { return residency_.bytes_in_use(); }
+  std::uint64_t peak_bytes_in_use() const { return residency_.peak_bytes_in_use(); }
+
+ private:
+  struct Work {
+    std::function<void()> run;
+    CompletionPtr done;
+  };
+  // While held, this thread is the only one that touches residency_.
+  class DeviceHold {
+   public:
+    explicit DeviceHold(DeviceRuntime* runtime) : runtime_(runtime) {}
+    DeviceHold(DeviceHold&& other) noexcept : runtime_(other.runtime_) { other.runtime_ = nullptr; }
+    ~DeviceHold() { Release(); }
+    void Release();
+    explicit operator bool() const { return runtime_ != nullptr; }
+
+   private:
+    DeviceRuntime* runtime_;
+  };
+
+  DeviceHold TryHold();
+  void Enqueue(Work work);
+  void WorkLoop();
+  static void Do(const Work& work, DeviceHold hold);
+  ArrayList MakeOutputs(const std::shared_ptr<const Executable>& executable,
+                        const std::vector<Argument>& arguments, const CompletionPtr& done) const;
+
+  const std::shared_ptr<HostPool> pool_;
+  Residency residency_;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Work> queue_;
+  bool held_ = false;
+  bool stopped_ = false;
+  std::thread thread_;  // started when the first work is queued
+};
+
+}  // namespace jax_ipu
+
+#endif  // JAX_IPU_RUNTIME_DEVICE_RUNTIME_H_

@@ -1,0 +1,106 @@
+// HostPool and HostBlock.
+#include "pjrt_plugin/runtime/host_memory.h"
+
+#include <sys/mman.h>
+
+#include <cstdlib>
+#include <string>
+#include <utility>
+
+#include "pjrt_plugin/runtime/executable.h"
+
+namespace jax_ipu {
+namespace {
+
+constexpr std::size_t kAlignment = 64;
+constexpr std::size_t kHugePage = std::size_t{2} << 20;
+
+void* AllocateFresh(std::size_t bytes) {
+  const bool huge = bytes >= 2 * kHugePage;
+  const std::size_t alignment = huge ? kHugePage : kAlignment;
+  void* memory = std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
+  if (memory == nullptr) {
+    throw Error(Code::kResourceExhausted,
+                "Out of host memory: cannot allocate " + std::to_string(bytes) +
+                    " bytes for an array. Delete arrays that are no longer needed.");
+  }
+  if (huge) madvise(memory, bytes, MADV_HUGEPAGE);  // advice: failure changes speed only
+  return memory;
+}
+
+}  // namespace
+
+int HostPool::ClassOf(std::size_t bytes) {
+  int doubling = 6;  // the smallest class holds 64 bytes
+  while ((std::size_t{1} << (doubling + 1)) < bytes) ++doubling;
+  const std::size_t base = std::size_t{1} << doubling;
+  if (bytes <= base) return (doubling - 6) * 4;
+  const std::size_t quarter = base / 4;
+  return (doubling - 6) * 4 + static_cast<int>((bytes - base + quarter - 1) / quarter);
+}
+
+std::size_t HostPool::SizeOfClass(int index) {
+  const std::size_t base = std::size_t{64} << (index / 4);
+  return base + base / 4 * static_cast<std::size_t>(index % 4);
+}
+
+HostPool::~HostPool() {
+  for (std::vector<void*>& list : unused_) {
+    for (void* memory : list) std::free(memory);
+  }
+}
+
+void* HostPool::Allocate(std::size_t bytes) {
+  const int index = ClassOf(bytes);
+  if (index >= kClasses) return AllocateFresh(bytes);
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    std::vector<void*>& list = unused_[static_cast<std::size_t>(index)];
+    if (!list.empty()) {
+      void* memory = list.back();
+      list.pop_back();
+      unused_bytes_ -= SizeOfClass(index);
+      return memory;
+    }
+  }
+  return AllocateFresh(SizeOfClass(index));
+}
+
+void HostPool::Free(void* memory, std::size_t bytes) {
+  const int index = ClassOf(bytes);
+  if (index < kClasses) {
+    const std::size_t size = SizeOfClass(index);
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (unused_bytes_ + size <= limit_bytes_) {
+      unused_[static_cast<std::size_t>(index)].push_back(memory);
+      unused_bytes_ += size;
+      return;
+    }
+  }
+  std::free(memory);
+}
+
+std::size_t HostPool::unused_bytes() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return unused_bytes_;
+}
+
+HostBlock::HostBlock(std::shared_ptr<HostPool> pool, void* data, std::size_t bytes,
+                     std::function<void()> release)
+    : pool_(std::move(pool)), data_(data), bytes_(bytes), release_(std::move(release)) {}
+
+HostBlock::~HostBlock() {
+  if (pool_) pool_->Free(data_, bytes_);
+  if (release_) release_();
+}
+
+std::shared_ptr<HostBlock> HostBlock::Allocate(const std::shared_ptr<HostPool>& pool, std::size_t bytes) {
+  return std::make_shared<HostBlock>(pool, pool->Allocate(bytes), bytes, nullptr);
+}
+
+std::shared_ptr<HostBlock> HostBlock::Borrow(const void* data, std::size_t bytes,
+                                             std::function<void()> release) {
+  return std::make_shared<HostBlock>(nullptr, const_cast<void*>(data), bytes, std::move(release));
+}
+
+}  // namespace jax_ipu

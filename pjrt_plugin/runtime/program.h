@@ -1,0 +1,34 @@
+// What the device runtime needs from an engine that runs one executable on one device.
+#ifndef JAX_IPU_RUNTIME_PROGRAM_H_
+#define JAX_IPU_RUNTIME_PROGRAM_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "pjrt_plugin/runtime/executable.h"
+
+namespace jax_ipu {
+
+// Not thread safe: the device runtime calls it from one thread at a time.
+class Program {
+ public:
+  virtual ~Program() = default;
+  // Makes this the program on the device. State in SRAM is lost.
+  virtual void Load() = 0;
+  // Throws Error when the program has no such stream.
+  virtual int StreamIndex(const std::string& name) const = 0;
+  // The memory must stay until the next Run has returned.
+  virtual void ConnectStream(int stream, void* host) = 0;
+  virtual void Run(int program) = 0;
+};
+
+// Throws Error when the executable's program cannot run on this device.
+using ProgramFactory = std::function<std::unique_ptr<Program>(const Executable&, const DeviceConfig&)>;
+
+// Runs the executable with poplar::Engine.
+std::unique_ptr<Program> CreatePoplarProgram(const Executable& executable, const DeviceConfig& config);
+
+}  // namespace jax_ipu
+
+#endif  // JAX_IPU_RUNTIME_PROGRAM_H_

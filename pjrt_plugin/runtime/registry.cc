@@ -1,0 +1,93 @@
+// The process's one registry.
+#include "pjrt_plugin/runtime/registry.h"
+
+#include <map>
+#include <mutex>
+#include <string>
+#include <utility>
+
+namespace jax_ipu {
+namespace {
+
+class ProcessRegistry : public Registry {
+ public:
+  static ProcessRegistry& Instance() {
+    // Never destroyed: the compiler may hold a Python object, and the interpreter ends before static objects
+    // do.
+    static ProcessRegistry& registry = *std::make_unique<ProcessRegistry>().release();
+    return registry;
+  }
+
+  void SetCompiler(Compiler compiler) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    compiler_ = std::move(compiler);
+  }
+  Compiler GetCompiler() const override {
+    std::function<void()> loader;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      if (compiler_ || !loader_) return compiler_;
+      loader = loader_;
+    }
+    loader();  // without the lock: it calls SetCompiler
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return compiler_;
+  }
+  void SetCompilerLoader(std::function<void()> loader) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    loader_ = std::move(loader);
+  }
+  void SetDeviceConfig(DeviceConfig config) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    config_ = std::move(config);
+  }
+  DeviceConfig GetDeviceConfig() const override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return config_;
+  }
+  void SetFactory(ProgramFactory factory) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    factory_ = std::move(factory);
+  }
+  ProgramFactory GetFactory() const {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return factory_ ? factory_ : ProgramFactory(CreatePoplarProgram);
+  }
+  void SetDevice(int id, std::weak_ptr<DeviceRuntime> device) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    devices_[id] = std::move(device);
+  }
+  std::shared_ptr<DeviceRuntime> FindDevice(int id) const {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto found = devices_.find(id);
+    return found == devices_.end() ? nullptr : found->second.lock();
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  Compiler compiler_;
+  std::function<void()> loader_;
+  DeviceConfig config_;
+  ProgramFactory factory_;
+  std::map<int, std::weak_ptr<DeviceRuntime>> devices_;
+};
+
+}  // namespace
+
+Registry& Registry::Get() { return ProcessRegistry::Instance(); }
+
+void SetProgramFactory(ProgramFactory factory) { ProcessRegistry::Instance().SetFactory(std::move(factory)); }
+ProgramFactory GetProgramFactory() { return ProcessRegistry::Instance().GetFactory(); }
+void RegisterDevice(int device_id, std::weak_ptr<DeviceRuntime> device) {
+  ProcessRegistry::Instance().SetDevice(device_id, std::move(device));
+}
+
+Counters ReadCounters(int device_id) {
+  if (const std::shared_ptr<DeviceRuntime> device = ProcessRegistry::Instance().FindDevice(device_id)) {
+    return device->counters();
+  }
+  throw Error(Code::kNotFound, "There is no IPU device with id " + std::to_string(device_id) +
+                                   ". Call jax.devices('ipu') to create the devices and see their ids.");
+}
+
+}  // namespace jax_ipu

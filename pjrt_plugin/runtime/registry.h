@@ -1,0 +1,21 @@
+// The parts of the process's registry that only the runtime and PJRT layers use.
+#ifndef JAX_IPU_RUNTIME_REGISTRY_H_
+#define JAX_IPU_RUNTIME_REGISTRY_H_
+
+#include <memory>
+
+#include "pjrt_plugin/runtime/device_runtime.h"
+#include "pjrt_plugin/runtime/program.h"
+
+namespace jax_ipu {
+
+// The factory for clients created from now on; CreatePoplarProgram when none was set. Tests set their own.
+void SetProgramFactory(ProgramFactory factory);
+ProgramFactory GetProgramFactory();
+
+// Makes a device's counters readable by ReadCounters; a newer device of the same id replaces it.
+void RegisterDevice(int device_id, std::weak_ptr<DeviceRuntime> device);
+
+}  // namespace jax_ipu
+
+#endif  // JAX_IPU_RUNTIME_REGISTRY_H_

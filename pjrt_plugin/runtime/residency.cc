@@ -1,0 +1,201 @@
+// Residency: loading, spilling, and moving state and streams around a run.
+#include "pjrt_plugin/runtime/residency.h"
+
+#include <algorithm>
+#include <string>
+
+namespace jax_ipu {
+namespace {
+// Spilling more than this before a run is worth a thread of its own.
+constexpr std::size_t kCheapSpillBytes = std::size_t{256} << 10;
+}  // namespace
+
+LoadedProgram::LoadedProgram(std::shared_ptr<const Executable> executable)
+    : executable_(std::move(executable)),
+      inputs_(executable_->inputs.size()),
+      output_streams_(executable_->outputs.size(), -1) {
+  for (const InputSpec& input : executable_->inputs) {
+    if (input.aliased_output >= 0) resident_bytes_ += input.tensor.bytes();
+  }
+}
+
+void Residency::Connect(LoadedProgram& program) {
+  const Executable& executable = *program.executable_;
+  for (std::size_t i = 0; i < executable.inputs.size(); ++i) {
+    const InputSpec& spec = executable.inputs[i];
+    LoadedProgram::Input& input = program.inputs_[i];
+    if (spec.tensor.bytes() == 0) continue;
+    const std::string number = std::to_string(i);
+    if (spec.aliased_output >= 0) {
+      input.write_stream = program.program_->StreamIndex("state" + number);
+      input.read_stream = program.program_->StreamIndex("state" + number + ".out");
+    } else if (spec.used) {
+      input.stream = program.program_->StreamIndex("in" + number);
+    }
+  }
+  for (std::size_t j = 0; j < executable.outputs.size(); ++j) {
+    const OutputSpec& spec = executable.outputs[j];
+    if (spec.tensor.bytes() == 0 || spec.aliased_input >= 0 || spec.forwarded_input >= 0) continue;
+    program.output_streams_[j] = program.program_->StreamIndex("out" + std::to_string(j));
+  }
+}
+
+void Residency::Load(const std::shared_ptr<LoadedProgram>& program) {
+  if (loaded_ == program) return;
+  if (loaded_) Spill(*loaded_);
+  loaded_.reset();
+  if (!program->program_) {
+    std::unique_ptr<Program> created = factory_(*program->executable_, config_);
+    program->program_ = std::move(created);
+    Connect(*program);
+  }
+  program->program_->Load();
+  loaded_ = program;
+  Add(engine_loads_, 1);
+  const std::uint64_t bytes = program->executable_->memory.total_bytes;
+  bytes_in_use_.store(bytes, std::memory_order_relaxed);
+  if (bytes > peak_bytes_in_use()) peak_bytes_in_use_.store(bytes, std::memory_order_relaxed);
+}
+
+void Residency::Spill(LoadedProgram& program) {
+  for (LoadedProgram::Input& input : program.inputs_) {
+    if (const std::shared_ptr<Array> array = input.resident.lock()) {
+      Fetch(*array);
+      array->program_.reset();
+    }
+    input.resident.reset();
+  }
+}
+
+void Residency::Fetch(Array& array) {
+  if (const Error* error = Wait(array.ready())) throw Error(*error);
+  if (array.on_host()) return;
+  // Keeps the program alive: publishing does not, and the array may be its last owner.
+  const std::shared_ptr<LoadedProgram> program = array.program_;
+  if (!program || program != loaded_) {
+    throw Error(Code::kInternal, "An array is neither on the host nor on the device");
+  }
+  const std::size_t bytes = array.spec().bytes();
+  std::shared_ptr<HostBlock> block = HostBlock::Allocate(pool_, bytes);
+  if (bytes > 0) {
+    program->program_->ConnectStream(program->inputs_[array.slot_].read_stream, block->data());
+    program->program_->Run(program->executable_->inputs[array.slot_].read_program);
+    Add(d2h_bytes_, bytes);
+  }
+  array.PublishHost(std::move(block));
+}
+
+bool Residency::IsCheapToSwitchTo(const LoadedProgram& program) const {
+  if (!program.program_) return false;
+  return loaded_.get() == &program || !loaded_ || loaded_->resident_bytes_ <= kCheapSpillBytes;
+}
+
+void Residency::PrepareHostCopies(LoadedProgram& program, const std::vector<Argument>& arguments) {
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const InputSpec& spec = program.executable_->inputs[i];
+    Array& array = *arguments[i].array;
+    if (spec.aliased_output < 0) {
+      if (spec.used) Fetch(array);
+      continue;
+    }
+    if (IsIn(array, program, i)) {
+      if (!arguments[i].donated) Fetch(array);  // main overwrites the variable, the caller keeps the array
+      continue;
+    }
+    Fetch(array);
+    if (const std::shared_ptr<Array> occupant = program.inputs_[i].resident.lock()) {
+      Fetch(*occupant);
+      occupant->program_.reset();
+    }
+  }
+}
+
+void Residency::WriteState(LoadedProgram& program, const std::vector<Argument>& arguments) {
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const InputSpec& spec = program.executable_->inputs[i];
+    Array& array = *arguments[i].array;
+    const std::size_t bytes = spec.tensor.bytes();
+    if (spec.aliased_output < 0 || bytes == 0 || IsIn(array, program, i)) continue;
+    program.program_->ConnectStream(program.inputs_[i].write_stream, array.host()->data());
+    program.program_->Run(spec.write_program);
+    Add(h2d_bytes_, bytes);
+  }
+}
+
+void Residency::ConnectStreams(LoadedProgram& program, const std::vector<Argument>& arguments,
+                               const ArrayList& outputs) {
+  const Executable& executable = *program.executable_;
+  std::uint64_t h2d = 0, d2h = 0;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    if (program.inputs_[i].stream < 0) continue;
+    program.program_->ConnectStream(program.inputs_[i].stream, arguments[i].array->host()->data());
+    h2d += arguments[i].array->host()->bytes();
+  }
+  for (std::size_t j = 0; j < outputs.size(); ++j) {
+    if (program.output_streams_[j] >= 0) {
+      program.program_->ConnectStream(program.output_streams_[j], outputs[j]->host()->data());
+      d2h += outputs[j]->host()->bytes();
+    } else if (const int forwarded = executable.outputs[j].forwarded_input;
+               forwarded >= 0 && !outputs[j]->on_host()) {
+      Array& array = *arguments[static_cast<std::size_t>(forwarded)].array;
+      Fetch(array);
+      outputs[j]->PublishHost(array.host());
+    }
+  }
+  Add(h2d_bytes_, h2d);
+  Add(d2h_bytes_, d2h);
+}
+
+void Residency::TransferState(LoadedProgram& program, const std::vector<Argument>& arguments,
+                              const ArrayList& outputs) {
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const InputSpec& spec = program.executable_->inputs[i];
+    if (spec.aliased_output < 0) continue;
+    const std::shared_ptr<Array>& output = outputs[static_cast<std::size_t>(spec.aliased_output)];
+    if (spec.unchanged && arguments[i].array->on_host()) output->PublishHost(arguments[i].array->host());
+    output->program_ = loaded_;
+    output->slot_ = i;
+    program.inputs_[i].resident = output;
+  }
+}
+
+void Residency::ReleaseState(LoadedProgram& program, const std::vector<Argument>& arguments) {
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    if (program.executable_->inputs[i].aliased_output < 0) continue;
+    arguments[i].array->program_.reset();
+    program.inputs_[i].resident.reset();
+  }
+}
+
+void Residency::Run(const std::shared_ptr<LoadedProgram>& program, const std::vector<Argument>& arguments,
+                    const ArrayList& outputs) {
+  for (const Argument& argument : arguments) {
+    if (const Error* error = Wait(argument.array->ready())) throw Error(*error);
+  }
+  Load(program);
+  PrepareHostCopies(*program, arguments);
+  ConnectStreams(*program, arguments, outputs);
+  try {
+    WriteState(*program, arguments);
+    program->program_->Run(program->executable_->main_program);
+  } catch (...) {
+    ReleaseState(*program, arguments);  // the variables may be half written
+    throw;
+  }
+  ReleaseState(*program, arguments);
+  TransferState(*program, arguments, outputs);
+  Add(runs_, 1);
+  Add(cycles_, program->executable_->cost.cycles);
+}
+
+Counters Residency::counters() const {
+  Counters counters;
+  counters.h2d_bytes = h2d_bytes_.load(std::memory_order_relaxed);
+  counters.d2h_bytes = d2h_bytes_.load(std::memory_order_relaxed);
+  counters.engine_loads = engine_loads_.load(std::memory_order_relaxed);
+  counters.runs = runs_.load(std::memory_order_relaxed);
+  counters.cycles = cycles_.load(std::memory_order_relaxed);
+  return counters;
+}
+
+}  // namespace jax_ipu

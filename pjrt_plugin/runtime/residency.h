@@ -1,0 +1,93 @@
+// What is in the device's SRAM: which program is loaded, and which arrays live in its resident variables.
+#ifndef JAX_IPU_RUNTIME_RESIDENCY_H_
+#define JAX_IPU_RUNTIME_RESIDENCY_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "pjrt_plugin/runtime/array.h"
+#include "pjrt_plugin/runtime/executable.h"
+#include "pjrt_plugin/runtime/program.h"
+
+namespace jax_ipu {
+
+// One executable on one device. The program is created when it is first loaded.
+class LoadedProgram {
+ public:
+  explicit LoadedProgram(std::shared_ptr<const Executable> executable);
+  const std::shared_ptr<const Executable>& executable() const { return executable_; }
+
+ private:
+  friend class Residency;
+  struct Input {
+    int stream = -1, write_stream = -1, read_stream = -1;
+    std::weak_ptr<Array> resident;  // who owns the variable's value; expired: nobody needs it
+  };
+  const std::shared_ptr<const Executable> executable_;
+  std::size_t resident_bytes_ = 0;
+  std::unique_ptr<Program> program_;
+  std::vector<Input> inputs_;
+  std::vector<int> output_streams_;
+};
+
+struct Argument {
+  std::shared_ptr<Array> array;
+  bool donated;  // the caller has given it up: nobody else holds the array
+};
+using ArrayList = std::vector<std::shared_ptr<Array>>;
+
+// Every method is called by one thread at a time (DeviceRuntime sees to it), except counters() and
+// memory use, which any thread may read.
+class Residency {
+ public:
+  Residency(DeviceConfig config, ProgramFactory factory, std::shared_ptr<HostPool> pool)
+      : config_(std::move(config)), factory_(std::move(factory)), pool_(std::move(pool)) {}
+
+  // Runs main once. Arguments that are resident in their variable are used in place, others are written
+  // first; results that alias an argument stay resident. Throws Error; no output is valid then.
+  void Run(const std::shared_ptr<LoadedProgram>& program, const std::vector<Argument>& arguments,
+           const ArrayList& outputs);
+  // Gives the array a host copy, once. Throws the array's own error.
+  void Fetch(Array& array);
+  // Whether running `program` next takes no longer than its main: no loading, no large spill.
+  bool IsCheapToSwitchTo(const LoadedProgram& program) const;
+
+  Counters counters() const;
+  std::uint64_t bytes_in_use() const { return bytes_in_use_.load(std::memory_order_relaxed); }
+  std::uint64_t peak_bytes_in_use() const { return peak_bytes_in_use_.load(std::memory_order_relaxed); }
+
+ private:
+  void Load(const std::shared_ptr<LoadedProgram>& program);
+  void Connect(LoadedProgram& program);
+  void Spill(LoadedProgram& program);
+  // Before main: host copies of all that main streams or that loses its variable.
+  void PrepareHostCopies(LoadedProgram& program, const std::vector<Argument>& arguments);
+  void WriteState(LoadedProgram& program, const std::vector<Argument>& arguments);
+  void ConnectStreams(LoadedProgram& program, const std::vector<Argument>& arguments,
+                      const ArrayList& outputs);
+  void TransferState(LoadedProgram& program, const std::vector<Argument>& arguments,
+                     const ArrayList& outputs);
+  static void ReleaseState(LoadedProgram& program, const std::vector<Argument>& arguments);
+  static bool IsIn(const Array& array, const LoadedProgram& program, std::size_t slot) {
+    return array.program_.get() == &program && array.slot_ == slot;
+  }
+  static void Add(std::atomic<std::uint64_t>& counter, std::uint64_t amount) {
+    counter.fetch_add(amount, std::memory_order_relaxed);
+  }
+
+  const DeviceConfig config_;
+  const ProgramFactory factory_;
+  const std::shared_ptr<HostPool> pool_;
+  std::shared_ptr<LoadedProgram> loaded_;
+
+  std::atomic<std::uint64_t> h2d_bytes_{0}, d2h_bytes_{0}, engine_loads_{0}, runs_{0}, cycles_{0};
+  std::atomic<std::uint64_t> bytes_in_use_{0}, peak_bytes_in_use_{0};
+};
+
+}  // namespace jax_ipu
+
+#endif  // JAX_IPU_RUNTIME_RESIDENCY_H_
