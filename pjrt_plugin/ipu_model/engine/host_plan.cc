@@ -321,7 +321,10 @@ class Planner {
         if (ranges.empty() || Bytes(v) == 0) continue;
         std::uint32_t end = 0;
         for (const LiveRange& r : ranges) end = std::max(end, r.end);
-        requests.push_back({ranges.front().begin, end, Aligned(Bytes(v)), &plan_.locations[v].offset});
+        // An operation's output must not take over memory of its inputs: from the reads of that instruction
+        // on.
+        requests.push_back(
+            {ranges.front().begin / 2 * 2, end, Aligned(Bytes(v)), &plan_.locations[v].offset});
       }
       const std::vector<IntervalAllocator::Request> placed = requests;
       IntervalAllocator allocator;
