@@ -180,7 +180,8 @@ PJRT_DeviceDescription::PJRT_DeviceDescription(const jax_ipu::DeviceConfig& conf
   attributes.Add("bytes_per_tile", std::int64_t{target.bytes_per_tile});
   attributes.Add("num_worker_contexts", std::int64_t{target.worker_contexts});
   attributes.Add("tile_clock_frequency", static_cast<std::int64_t>(target.clock_hz));  // Hz
-  attributes.Add("is_ipu_model", config.use_model);
+  // jaxlib ends the process on a device attribute that is a bool or a float.
+  attributes.Add("is_ipu_model", std::int64_t{config.use_model});
 }
 
 PJRT_TopologyDescription::PJRT_TopologyDescription(const jax_ipu::DeviceConfig& requested)

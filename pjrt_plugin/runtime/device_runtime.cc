@@ -103,6 +103,20 @@ void DeviceRuntime::WorkLoop() {
   }
 }
 
+Counters DeviceRuntime::counters() {
+  bool idle;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    idle = !held_ && queue_.empty();
+  }
+  if (!idle) {
+    auto done = std::make_shared<Completion>();
+    Enqueue({[] {}, done});
+    done->Wait();
+  }
+  return residency_.counters();
+}
+
 void DeviceRuntime::Shutdown() {
   std::thread thread;
   {

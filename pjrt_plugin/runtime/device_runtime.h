@@ -41,7 +41,8 @@ class DeviceRuntime {
   // Finishes all queued work and ends the thread. Later calls still work, each on its caller's thread.
   void Shutdown();
 
-  Counters counters() const { return residency_.counters(); }
+  // Of all work that was queued before the call: waits for it.
+  Counters counters();
   std::uint64_t bytes_in_use() const { return residency_.bytes_in_use(); }
   std::uint64_t peak_bytes_in_use() const { return residency_.peak_bytes_in_use(); }
 

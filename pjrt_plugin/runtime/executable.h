@@ -153,7 +153,8 @@ class Registry {
 struct Counters {
   std::uint64_t h2d_bytes = 0, d2h_bytes = 0, engine_loads = 0, runs = 0, cycles = 0;
 };
-// Throws Error(kNotFound) when no client has been created or it has no such device.
+// Waits for the work that the device has queued, so call it without the GIL. Throws Error(kNotFound) when no
+// client has been created or it has no such device.
 Counters ReadCounters(int device_id);
 
 }  // namespace jax_ipu

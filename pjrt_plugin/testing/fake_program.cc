@@ -95,6 +95,32 @@ Parsed Parse(const std::string& text) {
   return parsed;
 }
 
+// A module with the program's signature.
+std::string Mlir(const Parsed& parsed) {
+  const auto type = [](const TensorSpec& tensor) {
+    std::string element = NameOf(tensor.type);
+    if (element == "pred") element = "i1";
+    if (element[0] == 's') element[0] = 'i';
+    if (element[0] == 'u') element.insert(1, "i");
+    if (element[0] == 'c') element = element == "c64" ? "complex<f32>" : "complex<f64>";
+    std::string dims;
+    for (const std::int64_t d : tensor.shape) dims += std::to_string(d) + "x";
+    return "tensor<" + dims + element + ">";
+  };
+  std::string arguments, results, values, body;
+  for (std::size_t i = 0; i < parsed.inputs.size(); ++i) {
+    arguments += (i > 0 ? ", %arg" : "%arg") + std::to_string(i) + ": " + type(parsed.inputs[i].tensor);
+  }
+  for (std::size_t j = 0; j < parsed.outputs.size(); ++j) {
+    const std::string result = type(parsed.outputs[j].tensor), name = "%" + std::to_string(j);
+    body += name + " = stablehlo.custom_call @fake() : () -> " + result + "\n";
+    values += (j > 0 ? ", " : "") + name;
+    results += (j > 0 ? ", " : "") + result;
+  }
+  return "module @fake { func.func public @main(" + arguments + ") -> (" + results + ") {\n" + body +
+         "return " + values + (results.empty() ? "" : " : ") + results + "\n} }";
+}
+
 class FakeProgram : public Program {
  public:
   explicit FakeProgram(const std::string& text) : parsed_(Parse(text)), state_(parsed_.inputs.size()) {
@@ -211,7 +237,7 @@ std::shared_ptr<const Executable> CompileFake(const std::string& text, const std
   executable->fingerprint = std::to_string(std::hash<std::string>()(text));
   executable->target = target;
   executable->poplar_executable = text;
-  executable->mlir = "module {}";
+  executable->mlir = Mlir(parsed);
   executable->cost.host_nanoseconds = parsed.host_nanoseconds;
   executable->cost.cycles = 100;
   executable->memory.total_bytes = 4096;
