@@ -67,8 +67,7 @@ def _count(op: Op, total: Cost) -> None:
         shape = DotShape(op)
         total.flops += 2.0 * shape.batch * shape.m * shape.n * shape.k
     elif name == "convolution":
-        shape = ConvShape(op)
-        kernel = [op.operands[1].shape[d] for d in shape.rhs_permutation]
+        kernel = [op.operands[1].shape[d] for d in ConvShape(op).rhs_permutation]
         total.flops += 2.0 * num_elements(op.result.shape) * math.prod(kernel[1:])
     elif name == "reduce":
         total.flops += num_elements(op.operands[0].shape) * max(1, len(op.regions[0].ops) - 1)

@@ -136,8 +136,10 @@ _BINARY: dict[str, tuple[str, int]] = {
     "complex": ("complex", 1),
 }
 TRANSCENDENTAL = frozenset(
-    ("cbrt", "cosine", "sine", "tan", "tanh", "exponential", "exponential_minus_one", "log", "log_plus_one")
-    + ("logistic", "sqrt", "rsqrt", "power", "atan2", "chlo.erf")
+    (
+        *("cbrt", "cosine", "sine", "tan", "tanh", "exponential", "exponential_minus_one", "log", "log_plus_one"),
+        *("logistic", "sqrt", "rsqrt", "power", "atan2", "chlo.erf"),
+    )
 )
 COST: dict[str, int] = {name: entry[1] for name, entry in (_UNARY | _BINARY).items()}
 COST.update(compare=1, select=1, clamp=2, reduce_precision=4, bitcast_convert=1)
@@ -204,9 +206,6 @@ EMITTERS.update(
     bitcast_convert=_bitcast,
     convert=_convert,
 )
-
-# What the scalar machine does not compute for a type, though StableHLO allows it.
-_ORDERED_ONLY = frozenset(("maximum", "minimum", "clamp", "floor", "ceil", "remainder", "atan2"))
 
 
 def is_elementwise(op: Op) -> bool:

@@ -74,12 +74,11 @@ class _Types:
         return tuple(mlir_type.shape), element_type(element)
 
 
-def _dense_bytes_from_text(text: str, dtype: str, shape: Shape) -> bytes:
+def _dense_bytes_from_text(text: str, dtype: str) -> bytes:
     """Bytes of a dense attribute whose element type has no Python buffer, from its assembly."""
     body = text[text.index("<") + 1 : text.rindex(">", 0, text.rindex(" : "))]
     if body.startswith('"0x'):
-        raw = bytes.fromhex(body[3:-1])
-        return raw if len(raw) in (SIZE[dtype], SIZE[dtype] * num_elements(shape)) else raw
+        return bytes.fromhex(body[3:-1])
     cleaned = body.replace("[", " ").replace("]", " ")
     if dtype in ("c64", "c128"):
         tokens = cleaned.replace("(", " ").replace(")", " ").replace(",", " ").split()
@@ -99,7 +98,7 @@ def _parse_float(token: str, dtype: str) -> float:
 
 
 def _literal(attr: Any, shape: Shape, dtype: str) -> Literal:
-    if isinstance(attr, mlir.DenseElementsAttr):
+    if type(attr) in _DENSE:
         splat = bool(attr.is_splat)
         try:
             array = np.asarray(attr)
@@ -109,14 +108,17 @@ def _literal(attr: Any, shape: Shape, dtype: str) -> Literal:
             elif num_elements(shape) <= 64:
                 array = np.array([attr[i] for i in range(num_elements(shape))]).astype(numpy_dtype(dtype))
             else:
-                return Literal(dtype, shape, _dense_bytes_from_text(str(attr), dtype, shape), False)
+                return Literal(dtype, shape, _dense_bytes_from_text(str(attr), dtype), False)
             return Literal(dtype, shape, array.tobytes(), splat)
         if splat and array.size:
             return Literal(dtype, shape, array.reshape(-1)[:1].tobytes(), True)
         data = array.tobytes()
         return Literal(dtype, shape, data, len(data) == SIZE[dtype])
-    data = _dense_bytes_from_text(str(attr), dtype, shape)
+    data = _dense_bytes_from_text(str(attr), dtype)
     return Literal(dtype, shape, data, len(data) == SIZE[dtype])
+
+
+_DENSE = frozenset((mlir.DenseFPElementsAttr, mlir.DenseIntElementsAttr, mlir.DenseElementsAttr))
 
 
 def _ints(attr: Any) -> tuple[int, ...]:
@@ -293,7 +295,7 @@ class _Importer:
                 # MLIR's bindings refuse to wrap dense attributes of complex elements: read the assembly.
                 assembly = operation.get_asm()
                 text = assembly[assembly.index("dense<") :].rstrip()
-                data = _dense_bytes_from_text(text, dtype, shape)
+                data = _dense_bytes_from_text(text, dtype)
                 return {"value": Literal(dtype, shape, data, len(data) == SIZE[dtype])}
         attrs = {}
         for key, attr in mlir_attrs.items():

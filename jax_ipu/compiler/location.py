@@ -24,7 +24,7 @@ def _first_file(location: Any, function: str) -> tuple[str, int, str] | None:
 
 
 def source_line(location: Any) -> str:
-    """"model.py:12 (loss)", or "" when the program carries no location."""
+    """ "model.py:12 (loss)", or "" when the program carries no location."""
     if location is None:
         return ""
     found = _first_file(location, "")

@@ -169,9 +169,7 @@ def _for_dot(context: Context, demand: Demand, dtype: str, name: str) -> _ipu.Te
     shape = dot.DotShape(op)
     if dtype in COMPLEX or 0 in shape.lhs or 0 in shape.rhs:
         return None
-    create = (
-        _ipu.create_mat_mul_grouped_input_lhs if demand.operand == 0 else _ipu.create_mat_mul_grouped_input_rhs
-    )
+    create = _ipu.create_mat_mul_grouped_input_lhs if demand.operand == 0 else _ipu.create_mat_mul_grouped_input_rhs
     tensor = create(context.graph, dtype, op.result.dtype, shape.lhs, shape.rhs, name, dot.options(op))
     permutation = shape.lhs_permutation if demand.operand == 0 else shape.rhs_permutation
     return dot.from_matrix(tensor, permutation, op.operands[demand.operand].shape)

@@ -100,7 +100,8 @@ def numpy_dtype(dtype: str) -> np.dtype[Any]:
     if dtype in _ML_DTYPES:
         import ml_dtypes
 
-        return np.dtype(getattr(ml_dtypes, _ML_DTYPES[dtype]))
+        extended: np.dtype[Any] = np.dtype(getattr(ml_dtypes, _ML_DTYPES[dtype]))
+        return extended
     if dtype in _NUMPY_NAMES:
         return np.dtype(_NUMPY_NAMES[dtype])
     return np.dtype({"s": "int", "u": "uint", "f": "float"}[dtype[0]] + dtype[1:])

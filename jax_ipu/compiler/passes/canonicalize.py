@@ -109,9 +109,7 @@ def _bitcast_convert(op: Op, rewriter: Rewriter) -> Value | None:
             # Converting to a narrower unsigned type keeps the low bits.
             small = rewriter.emit("convert", (shifted,), words.shape, part)
             pieces.append(rewriter.reshape(small, (*words.shape, 1)))
-        joined = rewriter.emit(
-            "concatenate", pieces, (*words.shape, count), part, {"dimension": len(words.shape)}
-        )
+        joined = rewriter.emit("concatenate", pieces, (*words.shape, count), part, {"dimension": len(words.shape)})
         return _bitcast(rewriter, joined, result.dtype)
     parts = _bitcast(rewriter, value, part)
     total: Value | None = None
@@ -154,15 +152,13 @@ def _dynamic_slice(op: Op, rewriter: Rewriter) -> Value | None:
 
 
 def _dynamic_update_slice(op: Op, rewriter: Rewriter) -> Value | None:
-    operand, update, *starts = op.operands
+    operand, update = op.operands[:2]
     if update.shape == operand.shape:
         return update
     return operand if num_elements(update.shape) == 0 else None
 
 
-def _static_starts(
-    starts: Sequence[Value], shape: tuple[int, ...], sizes: tuple[int, ...]
-) -> tuple[int, ...] | None:
+def _static_starts(starts: Sequence[Value], shape: tuple[int, ...], sizes: tuple[int, ...]) -> tuple[int, ...] | None:
     begins = []
     for start, extent, size in zip(starts, shape, sizes, strict=True):
         if extent == size:

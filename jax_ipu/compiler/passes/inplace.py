@@ -153,9 +153,7 @@ class _Analysis:
     def _terminate(self) -> None:
         terminator = self.block.terminator
         written = {
-            target
-            for position, target in self.destinations.items()
-            if terminator.operands[position] is not target
+            target for position, target in self.destinations.items() if terminator.operands[position] is not target
         }
         aside = set()
         for position, value in enumerate(terminator.operands):

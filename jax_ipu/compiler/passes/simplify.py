@@ -349,8 +349,6 @@ def _same_start(value: Value, literal: Literal | None) -> bool:
     return other is not None and literal is not None and other.data == literal.data
 
 
-
-
 RULES: dict[str, Rule] = {
     "broadcast_in_dim": _broadcast_in_dim,
     "reshape": _reshape,

@@ -1,0 +1,315 @@
+"""The native module: the part of the Poplar and PopLibs API that the compiler uses, and the runtime's switches.
+
+Element types are strings ("f32", "pred", "s32", "bf16", ...). Functions that take `seq` add their operation to it.
+"""
+
+from collections.abc import Callable, Sequence as Seq
+
+class Error(RuntimeError):
+    """An error with the PJRT status code `code`."""
+
+    code: int
+
+class Target:
+    """One IPU: "ipu1", "ipu2", "ipu21" or "bow"; num_tiles 0 means all tiles of the architecture."""
+
+    def __init__(self, version: str, num_tiles: int = 0) -> None: ...
+    @property
+    def num_tiles(self) -> int: ...
+    @property
+    def bytes_per_tile(self) -> int: ...
+    @property
+    def num_worker_contexts(self) -> int: ...
+    @property
+    def tile_clock_frequency(self) -> float: ...
+    @property
+    def version(self) -> str: ...
+
+class Tensor:
+    """A view of variables; copying it never copies data."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    @property
+    def dtype(self) -> str: ...
+    @property
+    def num_elements(self) -> int: ...
+    @property
+    def is_strided(self) -> bool: ...
+    def slice(self, begins: Seq[int], ends: Seq[int]) -> Tensor: ...
+    def sub_sample(self, stride: int, dim: int) -> Tensor: ...
+    def reverse(self, dim: int) -> Tensor: ...
+    def reshape(self, shape: Seq[int]) -> Tensor: ...
+    def dim_shuffle(self, permutation: Seq[int]) -> Tensor: ...
+    def broadcast(self, n: int, dim: int) -> Tensor: ...
+    def expand(self, dims: Seq[int]) -> Tensor: ...
+    def reinterpret(self, dtype: str) -> Tensor: ...
+
+def concat(tensors: Seq[Tensor], dim: int) -> Tensor: ...
+
+class DataStream:
+    @property
+    def handle(self) -> str: ...
+
+class Function: ...
+
+class Sequence:
+    def __init__(self, name: str = "") -> None: ...
+    def add(self, sequence: Sequence) -> None: ...
+    def copy(self, src: Tensor, dst: Tensor, name: str) -> None: ...
+    def stream_in(self, stream: DataStream, dst: Tensor, name: str) -> None: ...
+    def stream_out(self, src: Tensor, stream: DataStream, name: str) -> None: ...
+    def repeat(self, count: int, body: Sequence) -> None: ...
+    def repeat_while_true(self, cond: Sequence, predicate: Tensor, body: Sequence) -> None: ...
+    def if_(self, predicate: Tensor, true_sequence: Sequence, false_sequence: Sequence) -> None: ...
+    def switch(self, control: Tensor, cases: Seq[tuple[int, Sequence]], default_case: Sequence) -> None: ...
+    def call(self, function: Function) -> None: ...
+    def write_undef(self, tensor: Tensor) -> None: ...
+    def print_tensor(self, title: str, tensor: Tensor) -> None: ...
+
+class Graph:
+    def __init__(self, target: Target) -> None: ...
+    def add_variable(self, dtype: str, shape: Seq[int], name: str) -> Tensor: ...
+    def add_constant(self, dtype: str, shape: Seq[int], data: bytes, name: str) -> Tensor: ...
+    def clone(self, tensor: Tensor, name: str) -> Tensor: ...
+    def clone_as(self, dtype: str, tensor: Tensor, name: str) -> Tensor: ...
+    def set_tile_mapping(self, tensor: Tensor, tile: int) -> None: ...
+    def get_tile_mapping(self, tensor: Tensor) -> list[list[tuple[int, int]]]: ...
+    def map_linearly(self, tensor: Tensor) -> None: ...
+    def add_host_to_device_fifo(self, name: str, dtype: str, num_elements: int) -> DataStream: ...
+    def add_device_to_host_fifo(self, name: str, dtype: str, num_elements: int) -> DataStream: ...
+    def add_function(self, sequence: Sequence) -> Function: ...
+
+class Expression:
+    """A scalar program: registers are numbered inputs, then constants, then one for each instruction."""
+
+    def __init__(
+        self,
+        inputs: Seq[str],
+        constants: Seq[tuple[str, bytes]],
+        code: Seq[tuple[str, str, str, int, int, int, int]],
+        outputs: Seq[int],
+    ) -> None: ...
+
+# Compiling and running ------------------------------------------------------------------------------------------
+
+class CompiledGraph:
+    def serialize(self) -> bytes: ...
+    def cost(self) -> dict[str, float]: ...
+    def memory(self) -> dict[str, int]: ...
+
+def compile_graph(graph: Graph, programs: Seq[Sequence], name: str) -> CompiledGraph: ...
+
+class Executable:
+    def __init__(
+        self,
+        name: str,
+        fingerprint: str,
+        target: str,
+        inputs: Seq[dict[str, object]],
+        outputs: Seq[dict[str, object]],
+        poplar_executable: bytes,
+        main_program: int,
+        mlir: str,
+        cost: dict[str, float],
+        memory: dict[str, int],
+    ) -> None: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def fingerprint(self) -> str: ...
+    @property
+    def mlir(self) -> str: ...
+    def serialize(self) -> bytes: ...
+
+class Counters:
+    h2d_bytes: int
+    d2h_bytes: int
+    engine_loads: int
+    runs: int
+    cycles: int
+
+def set_compiler(compiler: Callable[[bytes, str, bytes, str], Executable]) -> None: ...
+def set_device_config(
+    version: str = "ipu2",
+    num_tiles: int = 0,
+    device_ids: Seq[int] = (0,),
+    execution: str = "fast",
+    use_model: bool = True,
+) -> None: ...
+def read_counters(device_id: int) -> Counters: ...
+
+# Elementwise and reductions ---------------------------------------------------------------------------------------
+
+def map(graph: Graph, expression: Expression, tensors: Seq[Tensor], seq: Sequence, name: str) -> Tensor: ...
+def map_multiple(
+    graph: Graph, expression: Expression, tensors: Seq[Tensor], outs: Seq[Tensor | None], seq: Sequence, name: str
+) -> list[Tensor]: ...
+def map_with_output(
+    graph: Graph, expression: Expression, tensors: Seq[Tensor], out: Tensor, seq: Sequence, name: str
+) -> None: ...
+def map_in_place(graph: Graph, expression: Expression, tensors: Seq[Tensor], seq: Sequence, name: str) -> None: ...
+def fill(graph: Graph, tensor: Tensor, value: bytes, seq: Sequence, name: str) -> None: ...
+def iota(graph: Graph, tensor: Tensor, dim: int, seq: Sequence, name: str) -> None: ...
+def reduce(
+    graph: Graph,
+    tensors: Seq[Tensor],
+    inits: Seq[Tensor],
+    dims: Seq[int],
+    expression: Expression,
+    seq: Sequence,
+    name: str,
+) -> list[Tensor]: ...
+
+# Products and convolutions ----------------------------------------------------------------------------------------
+
+def mat_mul_grouped(
+    graph: Graph, a: Tensor, b: Tensor, out_dtype: str, seq: Sequence, name: str, options: dict[str, str]
+) -> Tensor: ...
+def create_mat_mul_grouped_input_lhs(
+    graph: Graph,
+    in_dtype: str,
+    out_dtype: str,
+    a_shape: Seq[int],
+    b_shape: Seq[int],
+    name: str,
+    options: dict[str, str],
+) -> Tensor: ...
+def create_mat_mul_grouped_input_rhs(
+    graph: Graph,
+    in_dtype: str,
+    out_dtype: str,
+    a_shape: Seq[int],
+    b_shape: Seq[int],
+    name: str,
+    options: dict[str, str],
+) -> Tensor: ...
+def convolution(
+    graph: Graph,
+    lhs: Tensor,
+    rhs: Tensor,
+    strides: Seq[int],
+    padding: Seq[tuple[int, int]],
+    lhs_dilation: Seq[int],
+    rhs_dilation: Seq[int],
+    rhs_reversal: Seq[bool],
+    feature_group_count: int,
+    batch_group_count: int,
+    out_dtype: str,
+    output_layout: Seq[int],
+    seq: Sequence,
+    name: str,
+    options: dict[str, str],
+) -> Tensor: ...
+def create_conv_input(
+    graph: Graph,
+    lhs_shape: Seq[int],
+    rhs_shape: Seq[int],
+    strides: Seq[int],
+    padding: Seq[tuple[int, int]],
+    lhs_dilation: Seq[int],
+    rhs_dilation: Seq[int],
+    rhs_reversal: Seq[bool],
+    feature_group_count: int,
+    batch_group_count: int,
+    out_dtype: str,
+    layout: Seq[int],
+    dtype: str,
+    name: str,
+    options: dict[str, str],
+) -> Tensor: ...
+def create_conv_weights(
+    graph: Graph,
+    lhs_shape: Seq[int],
+    rhs_shape: Seq[int],
+    strides: Seq[int],
+    padding: Seq[tuple[int, int]],
+    lhs_dilation: Seq[int],
+    rhs_dilation: Seq[int],
+    rhs_reversal: Seq[bool],
+    feature_group_count: int,
+    batch_group_count: int,
+    out_dtype: str,
+    layout: Seq[int],
+    dtype: str,
+    name: str,
+    options: dict[str, str],
+) -> Tensor: ...
+def reduce_window(
+    graph: Graph,
+    tensors: Seq[Tensor],
+    inits: Seq[Tensor],
+    window: Seq[int],
+    strides: Seq[int],
+    base_dilation: Seq[int],
+    window_dilation: Seq[int],
+    padding: Seq[tuple[int, int]],
+    expression: Expression,
+    seq: Sequence,
+    name: str,
+) -> list[Tensor]: ...
+def select_and_scatter(
+    graph: Graph,
+    operand: Tensor,
+    source: Tensor,
+    init: Tensor,
+    window: Seq[int],
+    strides: Seq[int],
+    padding: Seq[tuple[int, int]],
+    select_expression: Expression,
+    scatter_expression: Expression,
+    seq: Sequence,
+    name: str,
+) -> Tensor: ...
+
+# Indexed data -----------------------------------------------------------------------------------------------------
+
+def dynamic_slice(
+    graph: Graph, operand: Tensor, starts: Seq[Tensor], sizes: Seq[int], seq: Sequence, name: str
+) -> Tensor: ...
+def dynamic_update_slice(
+    graph: Graph,
+    operand: Tensor,
+    update: Tensor,
+    starts: Seq[Tensor],
+    seq: Sequence,
+    name: str,
+    in_place: bool = False,
+) -> Tensor: ...
+def gather(
+    graph: Graph,
+    operand: Tensor,
+    indices: Tensor,
+    offset_dims: Seq[int],
+    collapsed_slice_dims: Seq[int],
+    operand_batching_dims: Seq[int],
+    indices_batching_dims: Seq[int],
+    start_index_map: Seq[int],
+    index_vector_dim: int,
+    slice_sizes: Seq[int],
+    seq: Sequence,
+    name: str,
+) -> Tensor: ...
+def scatter(
+    graph: Graph,
+    operands: Seq[Tensor],
+    indices: Tensor,
+    updates: Seq[Tensor],
+    update_window_dims: Seq[int],
+    inserted_window_dims: Seq[int],
+    operand_batching_dims: Seq[int],
+    indices_batching_dims: Seq[int],
+    scatter_dims_to_operand_dims: Seq[int],
+    index_vector_dim: int,
+    unique_indices: bool,
+    expression: Expression,
+    seq: Sequence,
+    name: str,
+    in_place: bool = False,
+) -> list[Tensor]: ...
+def sort(
+    graph: Graph, operands: Seq[Tensor], dim: int, comparator: Expression, stable: bool, seq: Sequence, name: str
+) -> list[Tensor]: ...
+def create_sliceable_tensor(
+    graph: Graph, dtype: str, shape: Seq[int], dims: Seq[int], sizes: Seq[int], name: str
+) -> Tensor: ...
