@@ -173,7 +173,7 @@ class RandomProgram {
   static constexpr std::size_t kElements = 4;
 
   explicit RandomProgram(unsigned seed) : rng_(seed), graph_(poplar::Target::createIPUTarget(1, 4, "ipu2")) {
-    for (int i = 0; i < 7; ++i) vars_.push_back(graph_.addVariable(poplar::INT, {kElements}, "v"));
+    for (int i = 0; i < 9; ++i) vars_.push_back(graph_.addVariable(poplar::INT, {kElements}, "v"));
     const std::int32_t values[kElements] = {1, 0, 3, 2};
     constant_ = graph_.addConstant(poplar::INT, {kElements}, values, "c");
     for (int i = 0; i < 3; ++i) {
@@ -204,6 +204,13 @@ class RandomProgram {
  private:
   std::size_t Below(std::size_t n) { return rng_() % n; }
   Tensor Any() { return vars_[Below(vars_.size())]; }
+  // Often a new variable, so that many are temporaries with short lives.
+  Tensor Target() {
+    if (Below(2) == 0) return Any();
+    vars_.push_back(graph_.addVariable(poplar::INT, {kElements}, "t"));
+    if (vars_.size() > 12) vars_.erase(vars_.begin());
+    return vars_.back();
+  }
   Tensor Source() {
     if (Below(6) == 0) return constant_;
     const Tensor t = Any();
@@ -223,28 +230,31 @@ class RandomProgram {
       case 1:
       case 2:
         // Writing what is read is allowed where the operation says so, exactly over it.
-        AddMix(prog, Any(), Any(), Any(), true);
+        AddMix(prog, Any(), Any(), Target(), true);
         return;
       case 3: {
-        const Tensor x = Any(), y = Any(), out = Any();
+        const Tensor x = Any(), y = Any(), out = Target();
         if (ViewOf(x).variable == ViewOf(out).variable || ViewOf(y).variable == ViewOf(out).variable) return;
         AddMix(prog, x, y, out, false);
+        // A new value for an old variable: where copies go away.
+        if (Below(2) == 0) prog->add(Copy(out, Below(2) == 0 ? x : y));
         return;
       }
       case 4:
       case 5:
-        prog->add(Copy(Any(), Any()));
+        prog->add(Copy(Any(), Target()));
         return;
       case 6:
-        prog->add(Copy(Source(), Any()));
+        prog->add(Copy(Source(), Target()));
         return;
       case 7: {
-        const Tensor out = Any(), x = Any(), y = Any();
+        const Tensor x = Any(), y = Any(), out = Target();
         prog->add(Copy(x.slice(0, 2, 0), out.slice(2, 4, 0)));
         if (Below(2) == 0) prog->add(Copy(y.slice(1, 3, 0), out.slice(0, 2, 0)));
         return;
       }
       case 8:
+        if (Below(2) == 0) return Output(prog, Any());
         prog->add(Copy(in_[1 + Below(2)], Any()));
         return;
       case 9:
@@ -418,6 +428,37 @@ TEST(PartsThatTogetherDefineAVariableMakeNoState) {
   prog.add(Copy(y, out));
   const ipu_model::HostPlan plan = ipu_model::MakeHostPlan(*Compile(graph, {prog}));
   CHECK_EQ(plan.arena_bytes, 0u);  // both live in the host's memory
+}
+
+TEST(PartsOnOneBranchOnlyKeepTheOldContents) {
+  poplar::Graph graph = NewGraph();
+  const auto in = graph.addHostToDeviceFIFO("in0", poplar::INT, 1);
+  const auto out = graph.addDeviceToHostFIFO("out0", poplar::INT, 4);
+  const std::int32_t sevens[4] = {7, 7, 7, 7};
+  const Tensor x = graph.addVariable(poplar::INT, {1}, "x"), y = graph.addVariable(poplar::INT, {4}, "y"),
+               c = graph.addConstant(poplar::INT, {4}, sevens, "c");
+  Sequence prog;
+  prog.add(Copy(in, x));
+  prog.add(Copy(c.slice(0, 2, 0), y.slice(0, 2, 0)));
+  prog.add(poplar::program::If(x, Copy(c.slice(2, 4, 0), y.slice(2, 4, 0)), Sequence()));
+  Tensor t = y;
+  for (int i = 0; i < 3; ++i) {  // other memory in between
+    const Tensor u = graph.addVariable(poplar::INT, {4}, "u");
+    AddMix(&prog, t, t, u, false);
+    t = u;
+  }
+  prog.add(Copy(y, out));
+  FastEngine engine(Compile(graph, {prog}));
+  std::int32_t yes = 1;
+  std::vector<std::int32_t> result(4);
+  engine.ConnectStream(0, &yes);
+  engine.ConnectStream(1, result.data());
+  engine.Run(0);
+  CHECK(result == (std::vector<std::int32_t>{7, 7, 7, 7}));
+  engine.Load();
+  yes = 0;
+  engine.Run(0);
+  CHECK(result == (std::vector<std::int32_t>{7, 7, 0, 0}));
 }
 
 TEST(StreamsMoveThroughTheirMemory) {

@@ -283,26 +283,19 @@ class Planner {
       const VariableId v = Root(transfer.tensor[0].variable);
       HostLocation& location = plan_.locations[v];
       if (Bytes(v) == 0 || state_[v] || location.kind != HostLocation::Kind::kArena) continue;
+      // What runs once is in the main code. Functions come after that: they count as writing too late.
       const std::vector<std::uint32_t>& written = writers[v];
       const bool possible =
           in.code == OpCode::kStreamIn
               ? written.size() == 1
               : std::all_of(written.begin(), written.end(), [i](std::uint32_t w) { return w < i; });
-      if (!possible || !StraightAfter(i, written)) continue;
+      if (!possible) continue;
       location.kind = HostLocation::Kind::kStream;
       location.stream = transfer.stream;
       bound[transfer.stream] = true;
       in.code = OpCode::kUndefined;
     }
     for (const auto& [stream, is_bound] : bound) plan_.streams[current_].push_back({stream, is_bound});
-  }
-
-  // Functions are emitted after the main code, so "before" by position says nothing about writes in them.
-  bool StraightAfter(std::uint32_t i, const std::vector<std::uint32_t>& writers) const {
-    std::uint32_t end_of_main = begin_;
-    while (plan_.code.code[end_of_main].code != OpCode::kEnd) ++end_of_main;
-    return i < end_of_main &&
-           std::all_of(writers.begin(), writers.end(), [=](std::uint32_t w) { return w < end_of_main; });
   }
 
   void Allocate() {
