@@ -23,6 +23,9 @@ HeldCounter::HeldCounter(const Mapping& mapping, const View& view) : mapping_(ma
     const StridedSet::Dim& dim = set.dims[aligned.digits[i].source];
     dims_.push_back({dim.view_dim, aligned.digits[i].step, dim.reversed});
   }
+  for (std::size_t k = 0; k < partition->shape.size(); ++k) {
+    grains_.push_back(CeilDivide(partition->shape[k], partition->grain[k]));
+  }
   row_major_tiles_ = true;
   std::int64_t stride = 1;
   for (std::size_t d = partition->parts.size(); d-- > 0;) {
@@ -41,12 +44,18 @@ std::int64_t HeldCounter::Distinct(const Box& region) const {
   return n;
 }
 
-std::int64_t HeldCounter::HeldInPart(const std::int64_t* part, const Box& region) const {
+std::int64_t HeldCounter::BeginOf(std::size_t dim, std::int64_t part) const {
   const Partition& partition = *mapping_.partition();
+  if (part == 0) return 0;
+  if (part == partition.parts[dim]) return partition.shape[dim];
+  return std::min(partition.shape[dim], part * grains_[dim] / partition.parts[dim] * partition.grain[dim]);
+}
+
+std::int64_t HeldCounter::HeldInPart(const std::int64_t* part, const Box& region) const {
   std::int64_t held = 1;
   for (std::size_t k = 0; k < coordinate_.size(); ++k) {
-    const int first = first_dim_[k], n = first_dim_[k + 1] - first, axis = static_cast<int>(k);
-    const std::int64_t low = partition.Begin(axis, part[k]), high = partition.Begin(axis, part[k] + 1);
+    const int first = first_dim_[k], n = first_dim_[k + 1] - first;
+    const std::int64_t low = BeginOf(k, part[k]), high = BeginOf(k, part[k] + 1);
     std::int64_t base = coordinate_[k];
     Digit digits[2 * kMaxRank];
     for (int i = 0; i < n; ++i) {

@@ -24,6 +24,7 @@ class HeldCounter {
     std::int64_t step;
     bool reversed;
   };
+  std::int64_t BeginOf(std::size_t dim, std::int64_t part) const;
   std::int64_t HeldInPart(const std::int64_t* part, const Box& region) const;
 
   const Mapping& mapping_;
@@ -33,6 +34,7 @@ class HeldCounter {
   std::vector<std::int64_t> coordinate_;
   std::vector<Dim> dims_;  // by partition dimension
   std::vector<int> first_dim_;
+  std::vector<std::int64_t> grains_;  // of each partition dimension
 };
 
 }  // namespace ipu_model

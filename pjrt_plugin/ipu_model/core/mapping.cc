@@ -324,38 +324,57 @@ std::vector<Vertex> Mapping::VerticesOver(const View& view, unsigned num_tiles) 
   };
   Aligned aligned;
   if (has_partition_ && Align(partition_, /*split=*/false, &set, &aligned)) {
-    // Boxes per partition dimension and part, then their products.
-    std::vector<std::vector<std::vector<DigitBox>>> boxes(static_cast<std::size_t>(aligned.rank));
+    // Boxes per partition dimension and part, then their products. A dimension that the view does not move
+    // along has one empty box where the view is inside the part.
+    struct PartBoxes {
+      std::vector<std::int64_t> values;
+      std::vector<std::size_t> first;  // by part, in boxes
+    };
+    std::int64_t current[4 * kMaxRank];
+    std::vector<PartBoxes> boxes(static_cast<std::size_t>(aligned.rank));
     for (int k = 0; k < aligned.rank; ++k) {
       const int n = aligned.first_digit[k + 1] - aligned.first_digit[k];
-      boxes[k].resize(static_cast<std::size_t>(partition_.parts[k]));
+      std::size_t count = 0;
+      boxes[k].first.push_back(0);
       for (std::int64_t p = 0; p < partition_.parts[k]; ++p) {
-        DigitBox current;
-        BoxesWithin(aligned.digits + aligned.first_digit[k], n, 0, aligned.coordinate[k],
-                    partition_.Begin(k, p), partition_.Begin(k, p + 1), &current, &boxes[k][p]);
+        const std::int64_t low = partition_.Begin(k, p), high = partition_.Begin(k, p + 1);
+        if (n == 0) {
+          count += low <= aligned.coordinate[k] && aligned.coordinate[k] < high ? 1 : 0;
+        } else {
+          BoxesWithin(aligned.digits + aligned.first_digit[k], n, 0, aligned.coordinate[k], low, high,
+                      current, &boxes[k].values);
+          count = boxes[k].values.size() / (2 * static_cast<std::size_t>(n));
+        }
+        boxes[k].first.push_back(count);
       }
     }
     std::int64_t begin[2 * kMaxRank], end[2 * kMaxRank];
+    std::size_t total = 1;
+    for (const PartBoxes& k : boxes) total *= k.first.back();
+    vertices.reserve(total);
     ForEachPart(partition_, [&](const std::int64_t* part) {
-      std::size_t choice[kMaxRank] = {};
+      std::size_t choice[kMaxRank];
       for (int k = 0; k < aligned.rank; ++k) {
-        if (boxes[k][part[k]].empty()) return;
+        choice[k] = boxes[k].first[part[k]];
+        if (choice[k] == boxes[k].first[part[k] + 1]) return;
       }
       const unsigned tile = TileOfPart(partition_, part);
       check_tile(tile);
       while (true) {
         for (int k = 0; k < aligned.rank; ++k) {
-          const DigitBox& box = boxes[k][part[k]][choice[k]];
-          for (int i = aligned.first_digit[k]; i < aligned.first_digit[k + 1]; ++i) {
-            begin[aligned.digits[i].source] = box.begin[i - aligned.first_digit[k]];
-            end[aligned.digits[i].source] = box.end[i - aligned.first_digit[k]];
+          const int n = aligned.first_digit[k + 1] - aligned.first_digit[k];
+          const std::int64_t* box = boxes[k].values.data() + choice[k] * 2 * static_cast<std::size_t>(n);
+          for (int i = 0; i < n; ++i) {
+            const int source = aligned.digits[aligned.first_digit[k] + i].source;
+            begin[source] = box[i];
+            end[source] = box[n + i];
           }
         }
         vertices.push_back({tile, BoxOfView(view, set, begin, end)});
         int k = aligned.rank - 1;
         for (; k >= 0; --k) {
-          if (++choice[k] < boxes[k][part[k]].size()) break;
-          choice[k] = 0;
+          if (++choice[k] < boxes[k].first[part[k] + 1]) break;
+          choice[k] = boxes[k].first[part[k]];
         }
         if (k < 0) return;
       }
@@ -364,14 +383,20 @@ std::vector<Vertex> Mapping::VerticesOver(const View& view, unsigned num_tiles) 
   }
   Digit digits[2 * kMaxRank];
   DigitsOfSet(set, digits);
-  std::vector<DigitBox> boxes;
+  std::vector<std::int64_t> boxes;
+  const auto n = static_cast<std::size_t>(set.rank);
   ForEachRun(set.base, set.base + set.Span() + 1, [&](std::int64_t begin, std::int64_t end, unsigned tile) {
+    if (n == 0) {
+      check_tile(tile);
+      vertices.push_back({tile, Box::Whole(view.shape)});
+      return;
+    }
     boxes.clear();
-    DigitBox current;
-    BoxesWithin(digits, set.rank, 0, set.base, begin, end, &current, &boxes);
+    std::int64_t current[4 * kMaxRank];
+    BoxesWithin(digits, set.rank, 0, set.base, begin, end, current, &boxes);
     if (!boxes.empty()) check_tile(tile);
-    for (const DigitBox& box : boxes) {
-      vertices.push_back({tile, BoxOfView(view, set, box.begin, box.end)});
+    for (std::size_t b = 0; b < boxes.size(); b += 2 * n) {
+      vertices.push_back({tile, BoxOfView(view, set, boxes.data() + b, boxes.data() + b + n)});
     }
   });
   return vertices;

@@ -52,6 +52,7 @@ struct VertexGroup {
   struct Access {
     OperandRef tensor;
     std::function<Box(const Box&)> region;
+    bool identity = false;  // region(box) == box: the analysis then need not call it
   };
   std::vector<Access> reads, writes;
   // One vertex, on local dense row-major copies of its regions. Writes every element of every written region

@@ -104,26 +104,22 @@ inline std::int64_t CountWithin(const Digit* digits, int n, std::int64_t base, s
          partial(full_last + 1, last);
 }
 
-// Ranges of each digit; a box in the digits' index space.
-struct DigitBox {
-  std::int64_t begin[2 * kMaxRank], end[2 * kMaxRank];
-};
-
-// Boxes of index tuples that together are exactly those CountWithin counts.
+// Appends boxes of index tuples (n begins, then n ends) that together are exactly those CountWithin counts.
+// `current` has room for one box.
 inline void BoxesWithin(const Digit* digits, int n, int depth, std::int64_t base, std::int64_t low,
-                        std::int64_t high, DigitBox* current, std::vector<DigitBox>* out) {
+                        std::int64_t high, std::int64_t* current, std::vector<std::int64_t>* out) {
   std::int64_t span = 0;
   for (int d = depth; d < n; ++d) span += (digits[d].extent - 1) * digits[d].step;
   if (base >= high || base + span < low) return;
-  const auto fill_inner = [&](int from) {
+  const auto emit_with_whole = [&](int from) {
     for (int d = from; d < n; ++d) {
-      current->begin[d] = 0;
-      current->end[d] = digits[d].extent;
+      current[d] = 0;
+      current[n + d] = digits[d].extent;
     }
+    out->insert(out->end(), current, current + 2 * n);
   };
   if (base >= low && base + span < high) {
-    fill_inner(depth);
-    out->push_back(*current);
+    emit_with_whole(depth);
     return;
   }
   const std::int64_t extent = digits[depth].extent, step = digits[depth].step;
@@ -134,8 +130,8 @@ inline void BoxesWithin(const Digit* digits, int n, int depth, std::int64_t base
   const std::int64_t full_last = std::min(extent - 1, FloorDivide(high - 1 - base - inner_span, step));
   const auto partial = [&](std::int64_t from, std::int64_t to) {
     for (std::int64_t i = from; i <= to; ++i) {
-      current->begin[depth] = i;
-      current->end[depth] = i + 1;
+      current[depth] = i;
+      current[n + depth] = i + 1;
       BoxesWithin(digits, n, depth + 1, base + i * step, low, high, current, out);
     }
   };
@@ -144,10 +140,9 @@ inline void BoxesWithin(const Digit* digits, int n, int depth, std::int64_t base
     return;
   }
   partial(first, full_first - 1);
-  current->begin[depth] = full_first;
-  current->end[depth] = full_last + 1;
-  fill_inner(depth + 1);
-  out->push_back(*current);
+  current[depth] = full_first;
+  current[n + depth] = full_last + 1;
+  emit_with_whole(depth + 1);
   partial(full_last + 1, last);
 }
 

@@ -31,6 +31,11 @@ void Grow(TileBytes* bytes, unsigned num_tiles) {
 
 std::uint64_t CeilDivide(std::uint64_t a, std::uint64_t b) { return (a + b - 1) / b; }
 
+// The same elements of two variables of one mapping.
+bool SameElements(const View& a, const View& b) {
+  return a.offset == b.offset && a.shape == b.shape && a.strides == b.strides;
+}
+
 bool SameExtents(const Box& a, const Box& b) {
   for (std::size_t d = 0; d < a.begin.size(); ++d) {
     if (a.end[d] - a.begin[d] != b.end[d] - b.begin[d]) return false;
@@ -67,58 +72,62 @@ void ExchangeAnalyser::Buffer(SuperstepUse* use, unsigned tile, std::int64_t byt
   use->buffers[tile] += (bytes + 7) / 8 * 8;
 }
 
-void ExchangeAnalyser::Read(const VertexGroup& group, const VertexGroup::Access& access, const View& view,
+bool ExchangeAnalyser::Read(const VertexGroup& group, const VertexGroup::Access& access, const View& view,
                             const Mapping& mapping, SuperstepUse* use) {
   const HeldCounter counter(mapping, view);
+  Box computed;
   for (const Vertex& vertex : group.vertices) {
-    const Box region = access.region(vertex.box);
+    if (!access.identity) computed = access.region(vertex.box);
+    const Box& region = access.identity ? vertex.box : computed;
+    const std::int64_t elements = counter.Distinct(region), held = counter.Held(vertex.tile, region);
+    if (held == elements) continue;
     const std::uint64_t hash = HashOf(view, region);
     TileAccess& a = Touch(vertex.tile);
     if (a.last == hash) continue;
     a.last = hash;
     a.key += hash;
-    const std::int64_t elements = counter.Distinct(region);
-    if (elements == 0) continue;
-    const std::int64_t held = counter.Held(vertex.tile, region);
     a.elements += elements;
     a.held += held;
-    a.missing += elements - held;
-    if (held < elements) ++fragments_[vertex.tile];
+    ++fragments_[vertex.tile];
   }
+  if (touched_.empty()) return true;
   const auto size = static_cast<std::int64_t>(SizeOf(view.type));
-  const unsigned neighbours = std::max(1u, target_.tiles_per_shared_bus);
   for (const unsigned tile : touched_) {
     const TileAccess& a = accesses_[tile];
-    if (a.missing == 0) continue;
-    received_[tile] += a.missing * size;
-    use->exchange_bytes += static_cast<std::uint64_t>(a.missing * size);
-    Buffer(use, tile, a.missing * size);
+    const std::int64_t bytes = (a.elements - a.held) * size;
+    received_[tile] += bytes;
+    use->exchange_bytes += static_cast<std::uint64_t>(bytes);
+    Buffer(use, tile, bytes);
     // Neighbours that need the same regions: an element that neither holds comes once for both.
-    if (neighbours != 2 || tile % 2 != 0 || tile + 1 >= num_tiles_) continue;
+    if (target_.tiles_per_shared_bus != 2 || tile % 2 != 0 || tile + 1 >= num_tiles_) continue;
     const TileAccess& b = accesses_[tile + 1];
     if (b.key == a.key) shared_[tile] += std::max<std::int64_t>(0, a.elements - a.held - b.held) * size;
   }
   ForgetTouched();
+  return false;
 }
 
-void ExchangeAnalyser::Write(const VertexGroup& group, const VertexGroup::Access& access, const View& view,
+bool ExchangeAnalyser::Write(const VertexGroup& group, const VertexGroup::Access& access, const View& view,
                              const Mapping& mapping, SuperstepUse* use) {
   const HeldCounter counter(mapping, view);
-  const auto size = static_cast<std::int64_t>(SizeOf(view.type));
   std::int64_t missing = 0;
+  Box computed;
   for (const Vertex& vertex : group.vertices) {
-    const Box region = access.region(vertex.box);
+    if (!access.identity) computed = access.region(vertex.box);
+    const Box& region = access.identity ? vertex.box : computed;
+    const std::int64_t elements = counter.Distinct(region), held = counter.Held(vertex.tile, region);
     TileAccess& a = Touch(vertex.tile);
     a.last = 1;
-    const std::int64_t elements = counter.Distinct(region), held = counter.Held(vertex.tile, region);
+    a.elements += elements;
     a.held += held;
-    a.missing += elements - held;
     missing += elements - held;
   }
   if (missing > 0) {
+    const auto size = static_cast<std::int64_t>(SizeOf(view.type));
     use->exchange_bytes += static_cast<std::uint64_t>(missing * size);
     for (const unsigned tile : touched_) {
-      if (accesses_[tile].missing > 0) Buffer(use, tile, accesses_[tile].missing * size);
+      const TileAccess& a = accesses_[tile];
+      if (a.elements > a.held) Buffer(use, tile, (a.elements - a.held) * size);
     }
     const Box whole = Box::Whole(view.shape);
     for (unsigned tile = 0; tile < num_tiles_; ++tile) {
@@ -129,6 +138,7 @@ void ExchangeAnalyser::Write(const VertexGroup& group, const VertexGroup::Access
     }
   }
   ForgetTouched();
+  return missing == 0;
 }
 
 OperationUse ExchangeAnalyser::Analyse(const Operation& operation) {
@@ -187,16 +197,25 @@ OperationUse ExchangeAnalyser::Analyse(const Operation& operation) {
         temporary.first_step = std::min(temporary.first_step, s);
         temporary.last_step = std::max(temporary.last_step, s);
       };
-      for (const auto& access : group.reads) {
+      // Operands that are wholly where the vertices are; others that lie alike need no second look. Writes
+      // come first because vertices usually are where their results live.
+      std::vector<std::pair<View, const Mapping*>> local;
+      const auto analyse = [&](const VertexGroup::Access& access, bool is_read) {
         mention(access.tensor);
-        const View view = ViewOf(operation, plan, access.tensor);
-        Read(group, access, view, mapping_of(access.tensor, view), &use);
-      }
-      for (const auto& access : group.writes) {
-        mention(access.tensor);
-        const View view = ViewOf(operation, plan, access.tensor);
-        Write(group, access, view, mapping_of(access.tensor, view), &use);
-      }
+        View view = ViewOf(operation, plan, access.tensor);
+        const Mapping& mapping = mapping_of(access.tensor, view);
+        if (access.identity && std::any_of(local.begin(), local.end(), [&](const auto& known) {
+              return SameElements(known.first, view) &&
+                     (known.second == &mapping || *known.second == mapping);
+            })) {
+          return;
+        }
+        const bool all_held =
+            is_read ? Read(group, access, view, mapping, &use) : Write(group, access, view, mapping, &use);
+        if (access.identity && all_held) local.emplace_back(std::move(view), &mapping);
+      };
+      for (const auto& access : group.writes) analyse(access, false);
+      for (const auto& access : group.reads) analyse(access, true);
     }
     use.compute_cycles = *std::max_element(compute_.begin(), compute_.end());
     std::fill(compute_.begin(), compute_.end(), 0);

@@ -55,11 +55,12 @@ class ExchangeAnalyser {
   // One operand of one group of vertices, per tile.
   struct TileAccess {
     std::uint64_t key = 0, last = 0;  // sum of the hashes of its regions; hash of the last region
-    std::int64_t elements = 0, missing = 0, held = 0;
+    std::int64_t elements = 0, held = 0;
   };
-  void Read(const VertexGroup& group, const VertexGroup::Access& access, const View& view,
+  // True when every vertex's tile holds what it accesses.
+  bool Read(const VertexGroup& group, const VertexGroup::Access& access, const View& view,
             const Mapping& mapping, SuperstepUse* use);
-  void Write(const VertexGroup& group, const VertexGroup::Access& access, const View& view,
+  bool Write(const VertexGroup& group, const VertexGroup::Access& access, const View& view,
              const Mapping& mapping, SuperstepUse* use);
   TileAccess& Touch(unsigned tile);
   void ForgetTouched();

@@ -45,8 +45,8 @@ inline VertexGroup AddGroup(const Operation& operation, std::vector<Vertex> vert
   VertexGroup group;
   group.codelet = "Add";
   group.vertices = std::move(vertices);
-  for (unsigned i = 0; i < operation.inputs.size(); ++i) group.reads.push_back({{kInput, i}, Same});
-  group.writes.push_back({{kOutput, 0}, Same});
+  for (unsigned i = 0; i < operation.inputs.size(); ++i) group.reads.push_back({{kInput, i}, Same, true});
+  group.writes.push_back({{kOutput, 0}, Same, true});
   group.compute = [](HostContext&, const Box& box, const std::vector<HostTensor>& reads,
                      const std::vector<HostTensor>& writes) {
     for (std::int64_t i = 0; i < box.num_elements(); ++i) {
