@@ -8,9 +8,11 @@
 
 namespace ipu_model {
 
+std::unique_ptr<Operation> ReadConvolution(Reader& reader);
 std::unique_ptr<Operation> ReadDynamicSlice(Reader& reader);
 std::unique_ptr<Operation> ReadDynamicUpdate(Reader& reader);
 std::unique_ptr<Operation> ReadGather(Reader& reader);
+std::unique_ptr<Operation> ReadMatMul(Reader& reader);
 std::unique_ptr<Operation> ReadScatter(Reader& reader);
 
 }  // namespace ipu_model

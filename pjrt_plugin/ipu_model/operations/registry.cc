@@ -10,10 +10,12 @@ namespace ipu_model {
 const std::map<std::string, OperationReader, std::less<>>& OperationRegistry() {
   static const std::map<std::string, OperationReader, std::less<>> registry = {
       {"poplar::copy", ReadCopy},
+      {"poplin::convolution", ReadConvolution},
       {"popops::dynamicSlice", ReadDynamicSlice},
       {"popops::dynamicUpdate", ReadDynamicUpdate},
       {"popops::gather", ReadGather},
       {"popops::scatter", ReadScatter},
+      {"poplin::matMulGrouped", ReadMatMul},
   };
   return registry;
 }

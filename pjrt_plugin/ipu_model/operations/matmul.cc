@@ -1,0 +1,340 @@
+// The operation behind poplin::matMulGrouped: its kernel and its vertices.
+#include "pjrt_plugin/ipu_model/operations/matmul.h"
+
+#include <algorithm>
+#include <cassert>
+#include <complex>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "pjrt_plugin/ipu_model/core/serialise.h"
+#include "pjrt_plugin/ipu_model/kernels/gemm.h"
+#include "pjrt_plugin/ipu_model/operations/matmul_cost.h"
+#include "pjrt_plugin/ipu_model/operations/readers.h"
+
+namespace ipu_model {
+namespace {
+
+// Estimates: the assembly of poplin's 1x1 vertex and of a popops reduction, and their work lists.
+constexpr std::uint64_t kProductCodeBytes = 1200, kProductVertexBytes = 96;
+constexpr std::uint64_t kSumCodeBytes = 400, kSumVertexBytes = 32;
+constexpr std::uint64_t kCopyCodeBytes = 200, kCopyVertexBytes = 24;
+
+using Kind = OperandRef::Kind;
+
+// A scalar one of a partial sum's type, for adding partial sums as a product with a row of ones.
+struct One {
+  alignas(16) unsigned char bytes[16] = {};
+  explicit One(DType type) {
+    if (type == DType::kF16) Put(std::uint16_t{0x3c00});
+    if (type == DType::kF32) Put(1.0f);
+    if (type == DType::kF64) Put(1.0);
+    if (type == DType::kC64) Put(std::complex<float>(1));
+    if (type == DType::kC128) Put(std::complex<double>(1));
+    if (type == DType::kU32) Put(std::uint32_t{1});
+    if (type == DType::kU64) Put(std::uint64_t{1});
+  }
+  template <typename T>
+  void Put(T value) {
+    std::memcpy(bytes, &value, sizeof(value));
+  }
+};
+
+HostTensor Matrix(const HostTensor& dense, std::int64_t groups, std::int64_t rows, std::int64_t columns) {
+  HostTensor t;
+  t.data = dense.data;
+  t.type = dense.type;
+  t.rank = 3;
+  const std::int64_t shape[3] = {groups, rows, columns}, strides[3] = {rows * columns, columns, 1};
+  std::copy(shape, shape + 3, t.shape);
+  std::copy(strides, strides + 3, t.strides);
+  return t;
+}
+
+// out[i] = sum over p of partials[p, i], both dense.
+void SumPartials(HostContext& context, const HostTensor& partials, const HostTensor& out) {
+  const std::int64_t count = partials.shape[0], elements = out.num_elements();
+  One one(partials.type);
+  HostTensor ones;
+  ones.data = one.bytes;
+  ones.type = partials.type;
+  ones.rank = 3;
+  ones.shape[0] = ones.shape[1] = 1;
+  ones.shape[2] = count;
+  Gemm(context, ones, Matrix(partials, 1, count, elements), Matrix(out, 1, 1, elements));
+}
+
+Box BoxOf(const Box& box, std::initializer_list<int> dims) {
+  Box result;
+  for (const int d : dims) {
+    result.begin.push_back(box.begin[d]);
+    result.end.push_back(box.end[d]);
+  }
+  return result;
+}
+// `box` with one more leading dimension.
+Box WithLeading(std::int64_t begin, std::int64_t end, Box box) {
+  box.begin.insert(box.begin.begin(), begin);
+  box.end.insert(box.end.begin(), end);
+  return box;
+}
+
+ProductBlock BlockOf(const Box& box) {
+  const Shape e = box.extents();
+  return {e[kGroupDim], e[kRowDim], e[kColumnDim], e[kDepthDim]};
+}
+
+// Whether the grid's blocks of the result are exactly what its mapping puts on their tiles.
+bool StaysOnGrid(const Partition& grid, const OperandLayout& out) {
+  if (grid.parts[kDepthDim] > 1 || !out.known || out.first_tile != grid.first_tile) return false;
+  for (const int d : {kGroupDim, kRowDim, kColumnDim}) {
+    const DimSplit& split = out.dims[d];
+    if (split.inner_parts > 1 || split.parts != grid.parts[d]) return false;
+    if (split.parts > 1 && split.stride != grid.tile_stride[d]) return false;
+  }
+  return true;
+}
+
+// The grid's vertices, their rows cut to step s of `steps`.
+std::vector<Vertex> VerticesOfStep(const Partition& grid, std::int64_t s, std::int64_t steps) {
+  std::vector<Vertex> vertices = grid.Vertices();
+  if (steps == 1) return vertices;
+  std::size_t kept = 0;
+  for (Vertex& v : vertices) {
+    const std::int64_t begin = v.box.begin[kRowDim], rows = v.box.end[kRowDim] - begin;
+    v.box.begin[kRowDim] = begin + rows * s / steps;
+    v.box.end[kRowDim] = begin + rows * (s + 1) / steps;
+    if (v.box.begin[kRowDim] < v.box.end[kRowDim]) vertices[kept++] = std::move(v);
+  }
+  vertices.resize(kept);
+  return vertices;
+}
+
+class MatMulOperation : public Operation {
+ public:
+  explicit MatMulOperation(MatMulPlan plan) : plan_(std::move(plan)) {}
+
+  std::string_view kind() const override { return "poplin::matMulGrouped"; }
+
+  void Write(Writer& writer) const override {
+    writer.Write(plan_.grid);
+    writer.Write(plan_.first_stage);
+    writer.Write(plan_.serial_steps);
+    writer.Write(plan_.wide_weight_loads);
+    writer.Write(plan_.partial_type);
+  }
+
+  void Run(HostContext& context, const std::vector<HostTensor>& in,
+           const std::vector<HostTensor>& out) const override {
+    Gemm(context, in[0], in[1], out[0]);
+  }
+
+  double flops() const override {
+    return 2.0 * static_cast<double>(outputs[0].num_elements()) * static_cast<double>(inputs[0].shape[2]);
+  }
+
+  DevicePlan Plan(const DeviceContext& context) const override {
+    DevicePlan plan;
+    const View& out = outputs[0];
+    if (out.num_elements() == 0) return plan;
+    const Mapping& out_mapping = context.mapping(out.variable);
+    if (inputs[0].shape[2] == 0) {
+      plan.supersteps.push_back({{ZeroGroup(out_mapping.VerticesOver(out, context.num_tiles()))}});
+      return plan;
+    }
+    const bool direct = StaysOnGrid(plan_.grid, LayoutOf(out, out_mapping, context.num_tiles()));
+    OperandRef b{Kind::kInput, 1};
+    if (plan_.serial_steps > 1) b = AddKeptOperand(plan);
+    OperandRef result{Kind::kOutput, 0};
+    if (!direct) result = AddTemporary(plan, plan_.partial_type, PartialsPartition(plan_));
+    for (std::int64_t s = 0; s < plan_.serial_steps; ++s)
+      plan.supersteps.push_back(
+          {{ProductGroup(VerticesOfStep(plan_.grid, s, plan_.serial_steps), b, result)}});
+    if (!direct) AddSums(plan, result, out_mapping.VerticesOver(out, context.num_tiles()));
+    return plan;
+  }
+
+ private:
+  static OperandRef AddTemporary(DevicePlan& plan, DType type, Partition placement) {
+    plan.temporaries.push_back({type, std::move(placement)});
+    return {Kind::kTemporary, static_cast<unsigned>(plan.temporaries.size() - 1)};
+  }
+
+  // B's blocks, copied once to every tile that uses them in several steps: [parts of rows, groups, depth,
+  // columns].
+  OperandRef AddKeptOperand(DevicePlan& plan) const {
+    const Partition& grid = plan_.grid;
+    Partition placement;
+    placement.first_tile = grid.first_tile;
+    placement.num_tiles = grid.num_tiles;
+    placement.shape = {grid.parts[kRowDim]};
+    placement.parts = {grid.parts[kRowDim]};
+    placement.tile_stride = {grid.tile_stride[kRowDim]};
+    for (const int d : {kGroupDim, kDepthDim, kColumnDim}) {
+      placement.shape.push_back(grid.shape[d]);
+      placement.parts.push_back(grid.parts[d]);
+      placement.tile_stride.push_back(grid.tile_stride[d]);
+    }
+    placement.grain.assign(4, 1);
+    const OperandRef kept = AddTemporary(plan, inputs[1].type, std::move(placement));
+    VertexGroup group;
+    group.codelet = "poplar::Memcpy64";
+    group.vertices = grid.Vertices();
+    group.reads = {{{Kind::kInput, 1}, BRegion}};
+    group.writes = {{kept, [grid](const Box& box) { return KeptRegion(grid, box); }}};
+    group.compute = [](HostContext&, const Box&, const std::vector<HostTensor>& reads,
+                       const std::vector<HostTensor>& writes) {
+      const auto bytes = static_cast<std::size_t>(reads[0].num_elements()) * SizeOf(reads[0].type);
+      std::copy_n(static_cast<const unsigned char*>(reads[0].data), bytes,
+                  static_cast<unsigned char*>(writes[0].data));
+    };
+    const std::size_t size = SizeOf(inputs[1].type);
+    group.cycles = [size](const TargetModel& target, const Box& box) {
+      return target.local_copy_call_cycles +
+             static_cast<std::uint64_t>(BRegion(box).num_elements()) * size / target.memcpy_bytes_per_cycle;
+    };
+    group.code_bytes = kCopyCodeBytes;
+    group.vertex_bytes = kCopyVertexBytes;
+    plan.supersteps.push_back({{std::move(group)}});
+    return kept;
+  }
+
+  static Box ARegion(const Box& box) { return BoxOf(box, {kGroupDim, kRowDim, kDepthDim}); }
+  static Box BRegion(const Box& box) { return BoxOf(box, {kGroupDim, kDepthDim, kColumnDim}); }
+  static Box CRegion(const Box& box) { return BoxOf(box, {kGroupDim, kRowDim, kColumnDim}); }
+  static Box KeptRegion(const Partition& grid, const Box& box) {
+    const std::int64_t part = grid.PartOf(kRowDim, box.begin[kRowDim]);
+    return WithLeading(part, part + 1, BRegion(box));
+  }
+
+  VertexGroup ProductGroup(std::vector<Vertex> vertices, OperandRef b, OperandRef result) const {
+    const Partition& grid = plan_.grid;
+    const DType a_type = inputs[0].type, b_type = inputs[1].type;
+    const DType operand = SizeOf(a_type) > SizeOf(b_type) ? a_type : b_type;
+    const bool direct = result.kind == Kind::kOutput, wide = plan_.wide_weight_loads;
+    VertexGroup group;
+    group.codelet = std::string("poplin::ConvPartial1x1Out<") + NameOf(operand) + "," +
+                    NameOf(direct ? outputs[0].type : plan_.partial_type) + ">";
+    group.vertices = std::move(vertices);
+    group.reads.push_back({{Kind::kInput, 0}, ARegion});
+    if (b.kind == Kind::kInput) {
+      group.reads.push_back({b, BRegion});
+    } else {
+      group.reads.push_back({b, [grid](const Box& box) { return KeptRegion(grid, box); }});
+    }
+    if (direct) {
+      group.writes.push_back({result, CRegion});
+    } else {
+      group.writes.push_back({result, [grid](const Box& box) {
+                                const std::int64_t part = grid.PartOf(kDepthDim, box.begin[kDepthDim]);
+                                return WithLeading(part, part + 1, CRegion(box));
+                              }});
+    }
+    group.compute = [](HostContext& context, const Box& box, const std::vector<HostTensor>& reads,
+                       const std::vector<HostTensor>& writes) {
+      const ProductBlock block = BlockOf(box);
+      Gemm(context, Matrix(reads[0], block.groups, block.rows, block.depth),
+           Matrix(reads[1], block.groups, block.depth, block.columns),
+           Matrix(writes[0], block.groups, block.rows, block.columns));
+    };
+    group.cycles = [operand, wide](const TargetModel& target, const Box& box) {
+      return ProductCycles(target, operand, BlockOf(box), wide);
+    };
+    group.code_bytes = kProductCodeBytes;
+    group.vertex_bytes = kProductVertexBytes;
+    return group;
+  }
+
+  // Adds `partials` [terms, g, m, n] into the result, in two stages where the plan says so.
+  void AddSums(DevicePlan& plan, OperandRef partials, std::vector<Vertex> vertices) const {
+    const Partition& grid = plan_.grid;
+    std::int64_t terms = grid.parts[kDepthDim];
+    if (plan_.first_stage > 1) {
+      const Partition stage = FirstStagePartition(plan_);
+      const OperandRef sums = AddTemporary(plan, plan_.partial_type, stage);
+      plan.supersteps.push_back({{FirstSumGroup(stage, partials, sums)}});
+      partials = sums;
+      terms /= plan_.first_stage;
+    }
+    plan.supersteps.push_back({{SumGroup(std::move(vertices), partials, {Kind::kOutput, 0}, terms)}});
+  }
+
+  VertexGroup SumGroup(std::vector<Vertex> vertices, OperandRef partials, OperandRef out,
+                       std::int64_t terms) const {
+    const DType type = plan_.partial_type;
+    VertexGroup group;
+    group.codelet = std::string("popops::ReducePartialsEqualSize<add,") + NameOf(type) + "," +
+                    NameOf(out.kind == Kind::kOutput ? outputs[0].type : type) + ">";
+    group.vertices = std::move(vertices);
+    group.reads = {{partials, [terms](const Box& box) { return WithLeading(0, terms, box); }}};
+    group.writes = {{out, [](const Box& box) { return box; }}};
+    group.compute = [](HostContext& context, const Box&, const std::vector<HostTensor>& reads,
+                       const std::vector<HostTensor>& writes) { SumPartials(context, reads[0], writes[0]); };
+    group.cycles = [type, terms](const TargetModel& target, const Box& box) {
+      return PartialSumCycles(target, type, terms, box.num_elements());
+    };
+    group.code_bytes = kSumCodeBytes;
+    group.vertex_bytes = kSumVertexBytes;
+    return group;
+  }
+
+  // Sum s of `sums` [terms / first_stage, g, m, n] is of the partials from s * first_stage on.
+  VertexGroup FirstSumGroup(const Partition& stage, OperandRef partials, OperandRef sums) const {
+    const std::int64_t terms = plan_.first_stage;
+    VertexGroup group = SumGroup(stage.Vertices(), partials, sums, terms);
+    group.reads[0].region = [terms](const Box& box) {
+      Box region = box;
+      region.begin[0] *= terms;
+      region.end[0] *= terms;
+      return region;
+    };
+    return group;
+  }
+
+  static VertexGroup ZeroGroup(std::vector<Vertex> vertices) {
+    VertexGroup group;
+    group.codelet = "popops::Fill";
+    group.vertices = std::move(vertices);
+    group.writes = {{{Kind::kOutput, 0}, [](const Box& box) { return box; }}};
+    group.compute = [](HostContext&, const Box&, const std::vector<HostTensor>&,
+                       const std::vector<HostTensor>& writes) {
+      std::memset(writes[0].data, 0,
+                  static_cast<std::size_t>(writes[0].num_elements()) * SizeOf(writes[0].type));
+    };
+    group.cycles = [](const TargetModel& target, const Box& box) {
+      return target.supervisor_overhead + static_cast<std::uint64_t>(box.num_elements());
+    };
+    group.code_bytes = kCopyCodeBytes;
+    group.vertex_bytes = kCopyVertexBytes;
+    return group;
+  }
+
+  MatMulPlan plan_;
+};
+
+std::int64_t ReadPositive(Reader& reader) {
+  const auto value = reader.Read<std::int64_t>();
+  if (value < 1) reader.Fail("a count of a matrix product plan is not positive");
+  return value;
+}
+
+}  // namespace
+
+std::unique_ptr<Operation> MakeMatMul(MatMulPlan plan) {
+  return std::make_unique<MatMulOperation>(std::move(plan));
+}
+
+std::unique_ptr<Operation> ReadMatMul(Reader& reader) {
+  MatMulPlan plan;
+  plan.grid = reader.Read<Partition>();
+  plan.first_stage = ReadPositive(reader);
+  plan.serial_steps = ReadPositive(reader);
+  plan.wide_weight_loads = reader.Read<bool>();
+  plan.partial_type = reader.Read<DType>();
+  if (plan.grid.shape.size() != 4 || plan.grid.parts[kDepthDim] % plan.first_stage != 0)
+    reader.Fail("a matrix product plan is damaged");
+  return MakeMatMul(std::move(plan));
+}
+
+}  // namespace ipu_model

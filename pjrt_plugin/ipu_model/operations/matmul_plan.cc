@@ -1,0 +1,328 @@
+#include "pjrt_plugin/ipu_model/operations/matmul_plan.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "pjrt_plugin/ipu_model/kernels/gemm.h"
+#include "pjrt_plugin/ipu_model/operations/matmul_cost.h"
+
+namespace ipu_model {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+std::int64_t CeilDivide(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+// How the four dimensions are cut and placed; the planner's candidate.
+struct Candidate {
+  std::array<std::int64_t, 4> parts, stride;
+  std::int64_t first_tile = 0;
+};
+
+struct Estimate {
+  double cycles = kInfinity;  // of all products planned together
+  double forward_cycles = kInfinity;
+  double bytes = kInfinity;
+  std::int64_t serial_steps = 1, first_stage = 1;
+};
+
+// Numbers of parts worth trying: geometric, and the fewest parts for the block size they give.
+std::vector<std::int64_t> PartCounts(std::int64_t extent, std::int64_t limit, double ratio) {
+  std::vector<std::int64_t> counts;
+  limit = std::min(limit, extent);
+  for (double x = 1; static_cast<std::int64_t>(x) <= limit; x = std::max(x + 1, x * ratio)) {
+    const std::int64_t count = CeilDivide(extent, CeilDivide(extent, static_cast<std::int64_t>(x)));
+    if (counts.empty() || counts.back() != count) counts.push_back(count);
+  }
+  if (limit >= 1) {
+    const std::int64_t most = CeilDivide(extent, CeilDivide(extent, limit));
+    if (counts.back() != most) counts.push_back(most);
+  }
+  return counts;
+}
+
+class Planner {
+ public:
+  Planner(const TargetModel& target, unsigned num_tiles, const MatMulProblem& problem, DType partial_type)
+      : target_(target),
+        p_(problem),
+        tiles_(num_tiles),
+        extents_{problem.groups, problem.rows, problem.columns, problem.depth},
+        partial_type_(partial_type),
+        limit_(problem.options.available_memory_proportion * target.bytes_per_tile) {}
+
+  MatMulPlan Best() {
+    AdoptLayout(p_.b, kDepthDim, kColumnDim, kRowDim);
+    AdoptLayout(p_.a, kRowDim, kDepthDim, kColumnDim);
+    AdoptLayout(p_.out, kRowDim, kColumnDim, kDepthDim);
+    // A given result mapping decides: anything else would have to be rearranged.
+    if (!p_.out.known || best_.cycles == kInfinity) Enumerate();
+    return Result();
+  }
+
+ private:
+  // The grid that leaves an operand where it is.
+  void AdoptLayout(const OperandLayout& layout, MatMulDim row, MatMulDim column, MatMulDim other) {
+    if (!layout.known) return;
+    Candidate c;
+    c.first_tile = layout.first_tile;
+    c.parts.fill(1);
+    c.stride.fill(0);
+    const MatMulDim dims[3] = {kGroupDim, row, column};
+    std::int64_t used = 1;
+    for (int i = 0; i < 3; ++i) {
+      const DimSplit& split = layout.dims[i];
+      c.parts[dims[i]] = split.parts;
+      c.stride[dims[i]] = split.stride;
+      used *= split.parts;
+      if (split.inner_parts > 1) {
+        if (c.parts[other] > 1) return;
+        c.parts[other] = split.inner_parts;
+        c.stride[other] = split.inner_stride;
+        used *= split.inner_parts;
+      }
+    }
+    if (c.parts[other] > extents_[other] || used > tiles_) return;
+    Consider(c);
+    if (c.parts[other] > 1 || row == kRowDim) return;
+    // Whole copies of the blocks on further tiles, where there are any left.
+    for (const std::int64_t copies : PartCounts(extents_[other], tiles_ / used, 1.3)) {
+      Candidate more = c;
+      more.parts[other] = copies;
+      more.stride[other] = used;
+      if (copies > 1) Consider(more);
+    }
+  }
+
+  void Enumerate() {
+    const double ratio = p_.groups > 1 ? 1.42 : 1.2;
+    for (const std::int64_t g : PartCounts(extents_[kGroupDim], tiles_, 2)) {
+      for (const std::int64_t k : PartCounts(extents_[kDepthDim], tiles_ / g, ratio)) {
+        for (const std::int64_t m : PartCounts(extents_[kRowDim], tiles_ / g / k, ratio)) {
+          const std::int64_t most = std::min(extents_[kColumnDim], tiles_ / g / k / m);
+          std::int64_t last = 0;
+          for (const double share : {1.0, 0.8, 0.5, 0.0}) {
+            const auto wanted =
+                std::max<std::int64_t>(1, static_cast<std::int64_t>(share * static_cast<double>(most)));
+            const std::int64_t n = CeilDivide(extents_[kColumnDim], CeilDivide(extents_[kColumnDim], wanted));
+            if (n == last) continue;
+            last = n;
+            ConsiderOrders({g, m, n, k});
+          }
+        }
+      }
+    }
+  }
+
+  void ConsiderOrders(const std::array<std::int64_t, 4>& parts) {
+    const auto ordered = [&](std::array<MatMulDim, 3> inner_to_outer) {
+      Candidate c;
+      c.parts = parts;
+      std::int64_t stride = 1;
+      for (const MatMulDim d : inner_to_outer) {
+        c.stride[d] = stride;
+        stride *= parts[d];
+      }
+      c.stride[kGroupDim] = stride;
+      Consider(c);
+    };
+    // Columns innermost: neighbours receive the same rows of A.
+    ordered({kColumnDim, kDepthDim, kRowDim});
+    // Rows innermost: neighbours receive the same columns of B.
+    if (parts[kRowDim] > 1 && parts[kRowDim] % 2 == 0) ordered({kRowDim, kDepthDim, kColumnDim});
+  }
+
+  std::int64_t Block(const Candidate& c, MatMulDim d) const { return CeilDivide(extents_[d], c.parts[d]); }
+
+  static bool Shares(const Candidate& c, MatMulDim d, unsigned tiles_per_bus) {
+    return c.stride[d] == 1 && c.parts[d] % tiles_per_bus == 0;
+  }
+
+  // The part of its block of an operand [row, column] that a tile holds before the exchange.
+  double Held(const Candidate& c, const OperandLayout& layout, bool follows_plan, MatMulDim row,
+              MatMulDim column, MatMulDim other) const {
+    const double share = 1.0 / static_cast<double>(c.parts[other]);
+    if (follows_plan) return share;
+    if (!layout.known || layout.first_tile != c.first_tile) return 0;
+    const MatMulDim dims[3] = {kGroupDim, row, column};
+    std::int64_t inner = 1;
+    for (int i = 0; i < 3; ++i) {
+      const DimSplit& split = layout.dims[i];
+      std::int64_t parts = split.parts, stride = split.stride;
+      if (split.inner_parts > 1) {
+        inner *= split.inner_parts;
+        if (split.inner_stride != c.stride[other]) return 0;
+      }
+      if (parts != c.parts[dims[i]]) {
+        // Both cuts in one dimension of the mapping.
+        if (parts != c.parts[dims[i]] * c.parts[other] || stride != c.stride[other]) return 0;
+        inner *= c.parts[other];
+        stride *= c.parts[other];
+        parts = c.parts[dims[i]];
+      }
+      if (parts > 1 && stride != c.stride[dims[i]]) return 0;
+    }
+    if (inner == c.parts[other]) return share;
+    // Whole blocks on the first of the tiles that use them, and on these only.
+    return 0;
+  }
+
+  struct Operand {
+    double bytes;  // of one tile's block
+    double held;
+    bool shared;
+    double Received() const { return bytes * (1 - held); }
+  };
+
+  // One of the products: `out` rows and columns, summed over `depth`, with the parts of the candidate.
+  struct Product {
+    double cycles, temporary_bytes;
+    std::int64_t serial_steps, first_stage;
+  };
+  Product Cost(const Candidate& c, MatMulDim row, MatMulDim column, MatMulDim depth, const Operand& a,
+               const Operand& b) const {
+    const ProductBlock block{Block(c, kGroupDim), Block(c, row), Block(c, column), Block(c, depth)};
+    const DType operand = SizeOf(p_.a_type) > SizeOf(p_.b_type) ? p_.a_type : p_.b_type;
+    Product product{0, 0, 1, 1};
+    const std::int64_t partials = c.parts[depth];
+    const double elements = static_cast<double>(block.groups * block.rows * block.columns);
+    const double partial_bytes = partials > 1 ? elements * static_cast<double>(SizeOf(partial_type_)) : 0;
+    // Rows in steps, so that what is received of A fits.
+    const double fixed = b.Received() + 2 * partial_bytes;
+    product.temporary_bytes = fixed + a.Received();
+    if (product.temporary_bytes > limit_ && fixed < limit_ && partials == 1) {
+      product.serial_steps = std::min(
+          block.rows, static_cast<std::int64_t>(std::ceil(a.Received() / std::max(1.0, limit_ - fixed))));
+      product.temporary_bytes = fixed + a.Received() / static_cast<double>(product.serial_steps);
+    }
+    const double steps = static_cast<double>(product.serial_steps);
+    ProductBlock step = block;
+    step.rows = CeilDivide(block.rows, product.serial_steps);
+    product.cycles =
+        steps * (static_cast<double>(ProductCycles(target_, operand, step, p_.options.wide_weight_loads)) +
+                 target_.sync_cycles) +
+        ReceiveCycles(target_, a.Received(), a.shared) + ReceiveCycles(target_, b.Received(), b.shared);
+    // The operand that every step uses is copied once.
+    if (product.serial_steps > 1)
+      product.cycles +=
+          target_.local_copy_call_cycles + b.bytes / target_.memcpy_bytes_per_cycle + target_.sync_cycles;
+    if (partials > 1) {
+      const bool two_stages = p_.options.multi_stage_reduce && (c.parts[row] == 1 || c.parts[column] == 1);
+      product.cycles += SumCost(block, partials, two_stages, &product.first_stage);
+    }
+    return product;
+  }
+
+  // Exchange and addition of partial sums, in one or two stages.
+  double SumCost(const ProductBlock& block, std::int64_t partials, bool two_stages,
+                 std::int64_t* first_stage) const {
+    const std::int64_t elements = block.groups * block.rows * block.columns;
+    const auto stage = [&](std::int64_t terms, std::int64_t cut) {
+      const std::int64_t useful = std::min(cut, std::max(block.rows, block.columns));
+      const std::int64_t share = CeilDivide(elements, useful);
+      const double bytes =
+          static_cast<double>((terms - 1) * share) * static_cast<double>(SizeOf(partial_type_));
+      return ReceiveCycles(target_, bytes, false) +
+             static_cast<double>(PartialSumCycles(target_, partial_type_, terms, share)) +
+             target_.sync_cycles;
+    };
+    double best = stage(partials, partials);
+    *first_stage = 1;
+    if (!two_stages) return best;
+    for (std::int64_t terms = 2; terms * terms <= partials * 4; ++terms) {
+      if (partials % terms != 0 || partials == terms) continue;
+      const double cycles = stage(terms, terms) + stage(partials / terms, partials);
+      if (cycles < best) {
+        best = cycles;
+        *first_stage = terms;
+      }
+    }
+    return best;
+  }
+
+  void Consider(const Candidate& c) {
+    const auto bytes = [&](MatMulDim row, MatMulDim column, DType type) {
+      return static_cast<double>(Block(c, kGroupDim) * Block(c, row) * Block(c, column)) *
+             static_cast<double>(SizeOf(type));
+    };
+    const unsigned bus = target_.tiles_per_shared_bus;
+    const Operand a{bytes(kRowDim, kDepthDim, p_.a_type),
+                    Held(c, p_.a, p_.a_follows_plan, kRowDim, kDepthDim, kColumnDim),
+                    Shares(c, kColumnDim, bus)};
+    const Operand b{bytes(kDepthDim, kColumnDim, p_.b_type),
+                    Held(c, p_.b, p_.b_follows_plan, kDepthDim, kColumnDim, kRowDim),
+                    Shares(c, kRowDim, bus)};
+    const Product forward = Cost(c, kRowDim, kColumnDim, kDepthDim, a, b);
+    Estimate e;
+    e.forward_cycles = e.cycles = forward.cycles;
+    e.bytes = forward.temporary_bytes;
+    e.serial_steps = forward.serial_steps;
+    e.first_stage = forward.first_stage;
+    if (p_.options.pass == MatMulOptions::Pass::kTrainingForward) {
+      // dA = dC . B^T and dB = A^T . dC on the same grid; dC arrives from elsewhere.
+      const double out_bytes = bytes(kRowDim, kColumnDim, p_.out_type);
+      Operand b_transposed = b;
+      const Product backward =
+          Cost(c, kRowDim, kDepthDim, kColumnDim, {out_bytes, 0, Shares(c, kDepthDim, bus)}, b_transposed);
+      const Product update = Cost(c, kDepthDim, kColumnDim, kRowDim, {a.bytes, 0, a.shared},
+                                  {out_bytes, 0, Shares(c, kDepthDim, bus)});
+      e.cycles += backward.cycles + update.cycles;
+      e.bytes = std::max({e.bytes, backward.temporary_bytes, update.temporary_bytes});
+    }
+    const bool fits = e.bytes <= limit_, best_fits = best_bytes_ <= limit_;
+    // Where nothing fits, the smallest is chosen; compilation then says what does not fit.
+    const bool better = fits != best_fits ? fits : fits ? e.cycles < best_.cycles : e.bytes < best_bytes_;
+    if (!better) return;
+    best_ = e;
+    best_bytes_ = e.bytes;
+    best_candidate_ = c;
+  }
+
+  MatMulPlan Result() const {
+    MatMulPlan plan;
+    plan.grid.shape.assign(extents_.begin(), extents_.end());
+    plan.grid.parts.assign(best_candidate_.parts.begin(), best_candidate_.parts.end());
+    plan.grid.grain.assign(4, 1);
+    plan.grid.tile_stride.assign(best_candidate_.stride.begin(), best_candidate_.stride.end());
+    plan.grid.first_tile = static_cast<unsigned>(best_candidate_.first_tile);
+    plan.grid.num_tiles = static_cast<unsigned>(tiles_);
+    plan.first_stage = best_.first_stage;
+    plan.serial_steps = best_.serial_steps;
+    plan.wide_weight_loads = p_.options.wide_weight_loads;
+    plan.partial_type = partial_type_;
+    plan.cycles = best_.forward_cycles;
+    plan.temporary_bytes = best_.bytes;
+    return plan;
+  }
+
+  const TargetModel& target_;
+  const MatMulProblem& p_;
+  std::int64_t tiles_;
+  std::array<std::int64_t, 4> extents_;
+  DType partial_type_;
+  double limit_;
+  Estimate best_;
+  double best_bytes_ = kInfinity;
+  Candidate best_candidate_;
+};
+
+}  // namespace
+
+MatMulPlan PlanMatMul(const TargetModel& target, unsigned num_tiles, const MatMulProblem& problem) {
+  const DType accumulator = GemmAccumulator(problem.a_type, problem.b_type, problem.out_type);
+  const bool half = problem.options.half_partials && accumulator == DType::kF32 &&
+                    SizeOf(problem.a_type) <= 2 && SizeOf(problem.b_type) <= 2 &&
+                    SizeOf(problem.out_type) <= 2;
+  MatMulProblem clamped = problem;
+  // Empty dimensions are planned as one element: the plan then has no vertices to run.
+  for (std::int64_t* extent : {&clamped.groups, &clamped.rows, &clamped.columns, &clamped.depth})
+    *extent = std::max<std::int64_t>(1, *extent);
+  MatMulPlan plan = Planner(target, num_tiles, clamped, half ? DType::kF16 : accumulator).Best();
+  plan.grid.shape = {problem.groups, problem.rows, problem.columns, problem.depth};
+  return plan;
+}
+
+}  // namespace ipu_model
