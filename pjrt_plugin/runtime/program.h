@@ -16,6 +16,7 @@ class Program {
   virtual ~Program() = default;
   // Makes this the program on the device. State in SRAM is lost.
   virtual void Load() = 0;
+  virtual bool HasStream(const std::string& name) const = 0;
   // Throws Error when the program has no such stream.
   virtual int StreamIndex(const std::string& name) const = 0;
   // The memory must stay until the next Run has returned.

@@ -21,22 +21,26 @@ LoadedProgram::LoadedProgram(std::shared_ptr<const Executable> executable)
 
 void Residency::Connect(LoadedProgram& program) {
   const Executable& executable = *program.executable_;
+  // The compiler may leave out streams of tensors without elements.
+  const auto index = [&program](const TensorSpec& tensor, const std::string& name) {
+    if (tensor.bytes() == 0 && !program.program_->HasStream(name)) return -1;
+    return program.program_->StreamIndex(name);
+  };
   for (std::size_t i = 0; i < executable.inputs.size(); ++i) {
     const InputSpec& spec = executable.inputs[i];
     LoadedProgram::Input& input = program.inputs_[i];
-    if (spec.tensor.bytes() == 0) continue;
     const std::string number = std::to_string(i);
     if (spec.aliased_output >= 0) {
-      input.write_stream = program.program_->StreamIndex("state" + number);
-      input.read_stream = program.program_->StreamIndex("state" + number + ".out");
+      input.write_stream = index(spec.tensor, "state" + number);
+      input.read_stream = index(spec.tensor, "state" + number + ".out");
     } else if (spec.used) {
-      input.stream = program.program_->StreamIndex("in" + number);
+      input.stream = index(spec.tensor, "in" + number);
     }
   }
   for (std::size_t j = 0; j < executable.outputs.size(); ++j) {
     const OutputSpec& spec = executable.outputs[j];
-    if (spec.tensor.bytes() == 0 || spec.aliased_input >= 0 || spec.forwarded_input >= 0) continue;
-    program.output_streams_[j] = program.program_->StreamIndex("out" + std::to_string(j));
+    if (spec.aliased_input >= 0 || spec.forwarded_input >= 0) continue;
+    program.output_streams_[j] = index(spec.tensor, "out" + std::to_string(j));
   }
 }
 

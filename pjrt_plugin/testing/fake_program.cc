@@ -143,6 +143,7 @@ class FakeProgram : public Program {
   void Load() override {
     for (std::vector<std::byte>& state : state_) state.clear();
   }
+  bool HasStream(const std::string& name) const override { return indices_.count(name) != 0; }
   int StreamIndex(const std::string& name) const override {
     const auto found = indices_.find(name);
     if (found == indices_.end()) throw Error(Code::kInternal, "fake program: no stream " + name);

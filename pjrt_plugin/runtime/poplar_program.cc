@@ -1,0 +1,89 @@
+// Program over poplar::Engine.
+#include <cstdint>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include "pjrt_plugin/runtime/program.h"
+#include "poplar/Device.hpp"
+#include "poplar/Engine.hpp"
+#include "poplar/Executable.hpp"
+#include "poplar/IPUModel.hpp"
+#include "poplar/exceptions.hpp"
+
+namespace jax_ipu {
+namespace {
+
+// Calls into Poplar, and gives its exceptions the status codes of PJRT.
+template <typename F>
+auto CallPoplar(F&& f) {
+  try {
+    return f();
+  } catch (const poplar::graph_memory_allocation_error& error) {
+    throw Error(Code::kResourceExhausted, error.what());
+  } catch (const poplar::application_runtime_error& error) {
+    throw Error(Code::kAborted, error.what());
+  } catch (const poplar::poplar_error& error) {
+    throw Error(Code::kInternal, error.what());
+  }
+}
+
+poplar::Executable ReadExecutable(const Executable& executable) {
+  std::istringstream in(executable.poplar_executable);
+  try {
+    return poplar::Executable::deserialize(in);
+  } catch (const std::runtime_error& error) {
+    throw Error(Code::kInvalidArgument, "The Poplar program of '" + executable.name + "' cannot be read: " +
+                                            error.what() + ". Compile the program again.");
+  }
+}
+
+poplar::Device CreateDevice(const DeviceConfig& config) {
+  if (!config.use_model) {
+    throw Error(Code::kUnimplemented,
+                "This build of the plugin has no Poplar SDK: it runs on the IPU model. Configure it with "
+                "use_model=True, or build the package where the SDK is installed.");
+  }
+  poplar::IPUModel model(config.version);
+  model.tilesPerIPU = config.num_tiles;
+  return model.createDevice();
+}
+
+class PoplarProgram : public Program {
+ public:
+  PoplarProgram(const Executable& executable, const DeviceConfig& config)
+      : engine_(ReadExecutable(executable), {{"execution", config.execution}}),
+        device_(CreateDevice(config)) {}
+
+  void Load() override {
+    CallPoplar([this] { engine_.load(device_); });
+  }
+  bool HasStream(const std::string& name) const override {
+    for (const std::string& stream : engine_.listStreams()) {  // with a direction sign at the end
+      if (stream.compare(0, stream.size() - 1, name) == 0) return true;
+    }
+    return false;
+  }
+  int StreamIndex(const std::string& name) const override {
+    return CallPoplar([&] { return static_cast<int>(engine_.streamIndex(name)); });
+  }
+  void ConnectStream(int stream, void* host) override {
+    engine_.connectStream(static_cast<poplar::Engine::StreamIndex>(stream), host);
+  }
+  void Run(int program) override {
+    CallPoplar([this, program] { engine_.run(static_cast<unsigned>(program)); });
+  }
+
+ private:
+  poplar::Engine engine_;
+  const poplar::Device device_;
+};
+
+}  // namespace
+
+std::unique_ptr<Program> CreatePoplarProgram(const Executable& executable, const DeviceConfig& config) {
+  return CallPoplar([&] { return std::make_unique<PoplarProgram>(executable, config); });
+}
+
+}  // namespace jax_ipu
