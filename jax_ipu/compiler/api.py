@@ -10,7 +10,7 @@ from jax_ipu.compiler.build import build
 from jax_ipu.compiler.errors import INVALID_ARGUMENT, UNIMPLEMENTED, CompileError
 from jax_ipu.compiler.ir import Module
 from jax_ipu.compiler.options import compile_options
-from jax_ipu.compiler.passes import inplace
+from jax_ipu.compiler.passes import inplace, schedule
 from jax_ipu.compiler.program_io import Signature
 
 # Changes whenever the same program may compile to something else.
@@ -36,6 +36,7 @@ def compile(program: bytes, format: str, options: bytes, target: str) -> _ipu.Ex
     _check_partitions(module)
     pipeline.optimize(module)
     signature = Signature(module.main)
+    schedule.run(module, signature.aliases())
     inplace.run(module, signature.aliases(), signature.read_only())
     plan = mapping.plan(module, settings.mapping, mapping.CREATORS)
     ipu = parse_target(target)

@@ -47,6 +47,8 @@ class Rewriter:
         return self.emit("broadcast_in_dim", (value,), shape, value.dtype, {"broadcast_dimensions": dims})
 
     def reshape(self, value: Value, shape: Shape) -> Value:
+        while value.op is not None and value.op.name == "reshape":
+            value = value.op.operands[0]
         if value.shape == shape:
             return value
         literal = splat_of(value)
