@@ -39,3 +39,14 @@ def test_program(programs, name):
     assert result.returncode == 0 and " passed, 0 failed" in result.stdout, (
         result.stdout[-4000:] + result.stderr[-4000:]
     )
+
+
+def test_wide_instructions_stay_in_their_namespace(programs):
+    """A shared inline function compiled for AVX-512 could be the one the linker keeps for machines without it."""
+    objects = list(programs.glob("CMakeFiles/ipu_kernels_avx512.dir/**/*.o"))
+    assert objects
+    symbols = subprocess.run(
+        ["nm", "-C", "--defined-only", *objects], capture_output=True, text=True, check=True
+    ).stdout
+    weak = [line.split(maxsplit=2)[2] for line in symbols.splitlines() if line[17:18] in ("W", "V", "u")]
+    assert weak and [name for name in weak if "avx512::" not in name] == []
