@@ -127,6 +127,13 @@ class Worker {
       m.n = scalar ? 1 : count;
       m.immediate = step.immediate;
       m.scalar = scalar ? 0 : b_.scalar_of[s];
+      // A scalar that dies here may lie where the result's first element goes.
+      alignas(16) unsigned char saved[16];
+      for (int k = 0; m.scalar >> k != 0; ++k) {
+        if ((m.scalar >> k & 1) == 0 || m.operand[k] != result) continue;
+        std::memcpy(saved, result, SizeOf(p_.registers[step.operand[k]]));
+        m.operand[k] = saved;
+      }
       step.function(m);
       pointer_[step.result] = result;
     }

@@ -14,6 +14,7 @@ const std::map<std::string, OperationReader, std::less<>>& OperationRegistry() {
       {"popops::dynamicSlice", ReadDynamicSlice},
       {"popops::dynamicUpdate", ReadDynamicUpdate},
       {"popops::gather", ReadGather},
+      {"popops::map", ReadMap},
       {"popops::scatter", ReadScatter},
       {"poplin::matMulGrouped", ReadMatMul},
   };

@@ -1,0 +1,37 @@
+// Cycles of elementwise and reduction vertices, from PopLibs' cycle tables (popopsCycleEstimators).
+#ifndef JAX_IPU_OPERATIONS_ELEMENTWISE_COST_H_
+#define JAX_IPU_OPERATIONS_ELEMENTWISE_COST_H_
+
+#include <array>
+#include <cstdint>
+
+#include "pjrt_plugin/ipu_model/core/target_model.h"
+#include "pjrt_plugin/ipu_model/kernels/expression.h"
+
+namespace ipu_model {
+
+// A fused expression costs the sum of its operations.
+class ElementwiseCost {
+ public:
+  explicit ElementwiseCost(const Expression& expression);
+  // One vertex on `elements` elements, six workers together.
+  std::uint64_t Cycles(const TargetModel& target, std::int64_t elements) const;
+  // Of the generated codelet: its loop body, plus entry and exit.
+  std::uint64_t CodeBytes(const TargetModel& target) const;
+
+ private:
+  // Worker cycles for every 1, 2, 4, 8 elements.
+  std::array<double, 4> cycles_{};
+  std::int64_t operations_ = 0;
+};
+
+// A vertex that combines `values` elements into `results`: one pass over the values with the combiner.
+std::uint64_t ReduceCycles(const TargetModel& target, const ElementwiseCost& combiner, std::int64_t values,
+                           std::int64_t results);
+
+// A vertex that writes `bytes`.
+std::uint64_t FillCycles(const TargetModel& target, std::int64_t bytes);
+
+}  // namespace ipu_model
+
+#endif  // JAX_IPU_OPERATIONS_ELEMENTWISE_COST_H_
