@@ -211,7 +211,7 @@ TEST(StridedViewsStayStrided) {
   CHECK(poplar::concat({x.slice(0, 2, 1), x.slice(2, 5, 1), x.slice(5, 6, 1)}, 1).asView(&view));
   CHECK(view.strides == (ipu_model::Shape{30, 5, 1}));
   CHECK(x.expand({0, 3}).broadcast(7, 0).asView(&view));
-  CHECK(view.shape == (ipu_model::Shape{7, 4, 6, 1, 5}));
+  CHECK(view.shape == (ipu_model::Shape{7, 4, 6, 5, 1}));
   CHECK_EQ(view.strides[0], 0);
 }
 

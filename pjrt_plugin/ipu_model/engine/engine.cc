@@ -58,6 +58,11 @@ void Engine::load() {
 
 void Engine::run(unsigned program) {
   if (!loaded_) throw poplar_error("Engine::run: the engine is not on a device: call load before run");
+  const std::size_t programs = executable_.program()->programs.size();
+  if (program >= programs) {
+    throw poplar_error("Engine::run: there is no program " + std::to_string(program) +
+                       "; the executable has " + std::to_string(programs));
+  }
   if (fast_) {
     fast_->Run(program);
   } else {

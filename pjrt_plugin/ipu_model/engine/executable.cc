@@ -279,7 +279,7 @@ std::vector<const ProgramNode*> NodesOf(const std::vector<std::shared_ptr<const 
   return order;
 }
 
-std::string SerialiseProgram(const CompiledProgram& program) {
+std::string SerialiseBody(const CompiledProgram& program) {
   Writer body;
   body.Write(program.target.getTargetArchString());
   body.Write(program.target.getNumTiles());
@@ -315,11 +315,15 @@ std::string SerialiseProgram(const CompiledProgram& program) {
   }
   WriteReport(body, program.report);
   body.Write(program.host_nanoseconds);
+  return body.Take();
+}
 
+std::string SerialiseProgram(const CompiledProgram& program) {
+  const std::string body = SerialiseBody(program);
   Writer header;
   header.Write(kVersion);
-  header.Write(static_cast<std::int64_t>(Checksum(body.data())));
-  header.Write(body.data());
+  header.Write(static_cast<std::int64_t>(Checksum(body)));
+  header.Write(body);
   return std::string(kMagic) + header.Take();
 }
 
@@ -338,7 +342,10 @@ std::shared_ptr<const CompiledProgram> DeserialiseProgram(std::string_view data)
   const std::string_view body = header.ReadBytes();
   if (header.remaining() != 0) header.Fail("there is more data than the executable");
   if (Checksum(body) != checksum) throw SerialiseError("the executable is damaged: its checksum is wrong");
+  return DeserialiseBody(body);
+}
 
+std::shared_ptr<const CompiledProgram> DeserialiseBody(std::string_view body) {
   Reader reader(body);
   const auto architecture = reader.Read<std::string>();
   const auto num_tiles = reader.Read<unsigned>();

@@ -43,9 +43,14 @@ struct CompiledProgram {
 // when a program contains itself.
 std::vector<const ProgramNode*> NodesOf(const std::vector<std::shared_ptr<const ProgramNode>>& roots);
 
+// With a header that names the format version and a checksum.
 std::string SerialiseProgram(const CompiledProgram& program);
 // Throws SerialiseError with the reason when `data` is damaged, truncated or of another version.
 std::shared_ptr<const CompiledProgram> DeserialiseProgram(std::string_view data);
+
+// What the header protects.
+std::string SerialiseBody(const CompiledProgram& program);
+std::shared_ptr<const CompiledProgram> DeserialiseBody(std::string_view body);
 
 }  // namespace ipu_model
 

@@ -197,10 +197,6 @@ void FastEngine::Print(const ProgramNode& node) {
 }
 
 void FastEngine::Run(unsigned program) {
-  if (program >= program_->programs.size()) {
-    throw poplar::poplar_error("Engine::run: there is no program " + std::to_string(program) +
-                               "; the executable has " + std::to_string(program_->programs.size()));
-  }
   if (unconnected_ > 0) CheckConnected(program);
   Execute(program);
   if (moving_streams_) {

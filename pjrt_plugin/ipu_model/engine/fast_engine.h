@@ -29,6 +29,7 @@ class FastEngine {
   void ConnectStream(std::uint32_t stream, void* begin, void* end);
   void ConnectStream(std::uint32_t stream, void* begin);
   void SetPrintTensorStream(std::ostream& stream) { print_stream_ = &stream; }
+  // `program` is one of the compiled program's.
   void Run(unsigned program);
 
   std::size_t arena_bytes() const { return plan_.arena_bytes; }
