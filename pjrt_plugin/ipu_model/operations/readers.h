@@ -11,7 +11,9 @@ namespace ipu_model {
 std::unique_ptr<Operation> ReadConvolution(Reader& reader);
 std::unique_ptr<Operation> ReadDynamicSlice(Reader& reader);
 std::unique_ptr<Operation> ReadDynamicUpdate(Reader& reader);
+std::unique_ptr<Operation> ReadFill(Reader& reader);
 std::unique_ptr<Operation> ReadGather(Reader& reader);
+std::unique_ptr<Operation> ReadIota(Reader& reader);
 std::unique_ptr<Operation> ReadMap(Reader& reader);
 std::unique_ptr<Operation> ReadMatMul(Reader& reader);
 std::unique_ptr<Operation> ReadScatter(Reader& reader);
