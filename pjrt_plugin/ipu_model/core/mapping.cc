@@ -409,12 +409,8 @@ bool Mapping::operator==(const Mapping& other) const {
     });
   };
   if (has_partition_ && other.has_partition_) {
-    const Partition &a = partition_, &b = other.partition_;
-    if (a.shape == b.shape && a.parts == b.parts && a.grain == b.grain && a.tile_stride == b.tile_stride &&
-        a.first_tile == b.first_tile && a.num_tiles == b.num_tiles) {
-      return true;
-    }
-    if (NumElements(a.shape) != NumElements(b.shape)) return false;
+    if (partition_ == other.partition_) return true;
+    if (NumElements(partition_.shape) != NumElements(other.partition_.shape)) return false;
   }
   // Different descriptions can still mean the same placement.
   const auto expand = [](const Mapping& m) {

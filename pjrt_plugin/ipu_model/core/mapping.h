@@ -35,6 +35,12 @@ struct Partition {
                           unsigned num_tiles, unsigned first_tile = 0);
   // parts[d] parts per dimension, tiles numbered row-major over the parts from first_tile.
   static Partition Grid(Shape shape, Shape parts, unsigned num_tiles, unsigned first_tile = 0);
+
+  // The same description; different ones can still mean the same placement.
+  friend bool operator==(const Partition& a, const Partition& b) {
+    return a.shape == b.shape && a.parts == b.parts && a.grain == b.grain && a.tile_stride == b.tile_stride &&
+           a.first_tile == b.first_tile && a.num_tiles == b.num_tiles;
+  }
 };
 
 struct Run {
@@ -70,6 +76,7 @@ class Mapping {
   // view (each element of a view without aliases once).
   std::vector<Vertex> VerticesOver(const View& view, unsigned num_tiles) const;
 
+  // The same placement, however described; expands both when the descriptions differ.
   bool operator==(const Mapping& other) const;
 
  private:

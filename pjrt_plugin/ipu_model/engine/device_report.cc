@@ -1,7 +1,10 @@
 #include "pjrt_plugin/ipu_model/engine/device_report.h"
 
 #include <algorithm>
+#include <atomic>
+#include <exception>
 #include <unordered_map>
+#include <utility>
 
 #include "pjrt_plugin/ipu_model/engine/exchange.h"
 #include "pjrt_plugin/ipu_model/engine/tile_memory.h"
@@ -98,7 +101,7 @@ class CycleWalk {
   }
 
   Cycles Account(const Operation& operation, std::uint64_t executions) {
-    const OperationUse& use = uses_.at(&operation);
+    const OperationUse& use = *uses_.at(&operation);
     const Cycles cycles = CostOf(use);
     const auto [entry, is_new] = rows_.try_emplace(&operation, report_.operations.size());
     if (is_new) {
@@ -135,6 +138,95 @@ class CycleWalk {
   std::unordered_map<const Operation*, std::size_t> rows_;
 };
 
+// What the plan of an operation depends on: its kind and attributes, and where its operands are; not which
+// variables they are. Equal mappings have equal numbers.
+class PlanKeys {
+ public:
+  explicit PlanKeys(const CompiledProgram& program) : program_(program) {}
+
+  std::string Of(const Operation& operation) {
+    Writer writer;
+    writer.Write(operation.kind());
+    operation.Write(writer);
+    for (const std::vector<View>* views : {&operation.inputs, &operation.outputs}) {
+      writer.Write(views->size());
+      for (const View& view : *views) {
+        writer.Write(MappingNumber(view.variable));
+        // Two views of one variable may mean more than two views of variables that lie alike.
+        std::size_t first = 0;
+        while (VariableAt(operation, first) != view.variable) ++first;
+        writer.Write(first);
+        writer.Write(view.type);
+        writer.Write(view.offset);
+        writer.Write(view.shape);
+        writer.Write(view.strides);
+      }
+    }
+    return writer.Take();
+  }
+
+ private:
+  static VariableId VariableAt(const Operation& operation, std::size_t i) {
+    const std::size_t inputs = operation.inputs.size();
+    return i < inputs ? operation.inputs[i].variable : operation.outputs[i - inputs].variable;
+  }
+  std::size_t MappingNumber(VariableId variable) {
+    const auto [entry, is_new] = numbers_.try_emplace(variable, 0);
+    if (is_new) {
+      const Variable& v = program_.variables[variable];
+      Writer writer;
+      writer.Write(v.num_elements);
+      writer.Write(v.mapping, v.num_elements);
+      entry->second = mappings_.try_emplace(writer.Take(), mappings_.size()).first->second;
+    }
+    return entry->second;
+  }
+
+  const CompiledProgram& program_;
+  std::unordered_map<VariableId, std::size_t> numbers_;
+  std::unordered_map<std::string, std::size_t> mappings_;
+};
+
+// Every distinct plan once, on all workers.
+OperationUses AnalyseOperations(const CompiledProgram& program) {
+  std::vector<std::shared_ptr<const ProgramNode>> roots = program.programs;
+  roots.insert(roots.end(), program.functions.begin(), program.functions.end());
+  OperationUses uses;
+  PlanKeys keys(program);
+  std::unordered_map<std::string, std::size_t> known;
+  std::vector<const Operation*> distinct;
+  std::vector<std::pair<const Operation*, std::size_t>> operations;
+  for (const ProgramNode* node : NodesOf(roots)) {
+    if (node->kind != ProgramKind::kOperation) continue;
+    const Operation* operation = node->operation.get();
+    const auto [entry, is_new] = known.try_emplace(keys.Of(*operation), distinct.size());
+    if (is_new) distinct.push_back(operation);
+    operations.emplace_back(operation, entry->second);
+  }
+
+  std::vector<std::shared_ptr<const OperationUse>> results(distinct.size());
+  std::vector<std::exception_ptr> errors(distinct.size());
+  std::atomic<std::size_t> next{0};
+  auto work = [&](int) {
+    ExchangeAnalyser analyser(program);
+    for (std::size_t i = next++; i < distinct.size(); i = next++) {
+      try {
+        results[i] = std::make_shared<const OperationUse>(analyser.Analyse(*distinct[i]));
+      } catch (...) {
+        errors[i] = std::current_exception();
+      }
+    }
+  };
+  ThreadPool& pool = ThreadPool::Global();
+  // Below a few operations a wake-up costs more than it saves.
+  pool.Run(distinct.size() < 4 ? 1 : pool.size(), TaskRef(work));
+  for (const std::exception_ptr& error : errors) {
+    if (error) std::rethrow_exception(error);
+  }
+  for (const auto& [operation, i] : operations) uses.emplace(operation, results[i]);
+  return uses;
+}
+
 void WriteCycles(Writer& writer, const Cycles& cycles) {
   writer.Write(cycles.compute);
   writer.Write(cycles.exchange);
@@ -153,15 +245,7 @@ Cycles ReadCycles(Reader& reader) {
 
 Report Analyse(const CompiledProgram& program) {
   Report report;
-  OperationUses uses;
-  ExchangeAnalyser analyser(program);
-  std::vector<std::shared_ptr<const ProgramNode>> roots = program.programs;
-  roots.insert(roots.end(), program.functions.begin(), program.functions.end());
-  for (const ProgramNode* node : NodesOf(roots)) {
-    if (node->kind == ProgramKind::kOperation && uses.count(node->operation.get()) == 0) {
-      uses.emplace(node->operation.get(), analyser.Analyse(*node->operation));
-    }
-  }
+  const OperationUses uses = AnalyseOperations(program);
   CycleWalk(program, uses, &report).Run();
   AnalyseMemory(program, uses, &report);
   return report;

@@ -1,7 +1,7 @@
 #include "pjrt_plugin/ipu_model/engine/exchange.h"
 
 #include <algorithm>
-#include <stdexcept>
+#include <utility>
 
 #include "pjrt_plugin/ipu_model/core/held_counter.h"
 #include "poplar/exceptions.hpp"
@@ -34,6 +34,12 @@ std::uint64_t CeilDivide(std::uint64_t a, std::uint64_t b) { return (a + b - 1) 
 // The same elements of two variables of one mapping.
 bool SameElements(const View& a, const View& b) {
   return a.offset == b.offset && a.shape == b.shape && a.strides == b.strides;
+}
+
+// May be false for placements that are the same but described differently.
+bool SamePlacement(const Mapping& a, const Mapping& b) {
+  return &a == &b ||
+         (a.partition() != nullptr && b.partition() != nullptr && *a.partition() == *b.partition());
 }
 
 bool SameExtents(const Box& a, const Box& b) {
@@ -205,8 +211,7 @@ OperationUse ExchangeAnalyser::Analyse(const Operation& operation) {
         View view = ViewOf(operation, plan, access.tensor);
         const Mapping& mapping = mapping_of(access.tensor, view);
         if (access.identity && std::any_of(local.begin(), local.end(), [&](const auto& known) {
-              return SameElements(known.first, view) &&
-                     (known.second == &mapping || *known.second == mapping);
+              return SameElements(known.first, view) && SamePlacement(*known.second, mapping);
             })) {
           return;
         }

@@ -111,7 +111,7 @@ class MemoryWalk {
     std::uint64_t supersteps = 0;
     for (const Operation* operation : host_.operations) {
       if (!counted_.insert({operation, true}).second) continue;
-      const OperationUse& use = uses_.at(operation);
+      const OperationUse& use = *uses_.at(operation);
       supersteps += use.steps.size();
       for (const CodeletUse& c : use.codelets) {
         Codelet& known = codelets[c.codelet];
@@ -196,7 +196,7 @@ class MemoryWalk {
         grown = true;
       }
       if (host_.code[i].code == OpCode::kRun) {
-        WalkOperation(uses_.at(host_.operations[host_.code[i].a]), p, i);
+        WalkOperation(*uses_.at(host_.operations[host_.code[i].a]), p, i);
         grown = false;
       } else if (grown) {
         for (unsigned tile = 0; tile < num_tiles_; ++tile) Consider(tile, 0, 0, p, i, 0);
@@ -257,7 +257,7 @@ class MemoryWalk {
       }
     }
     if (const Operation* operation = OperationAt(peak)) {
-      const OperationUse& use = uses_.at(operation);
+      const OperationUse& use = *uses_.at(operation);
       const auto add = [&](const TileBytes& bytes, const char* role) {
         if (bytes.empty() || bytes[tile] == 0) return;
         TensorUse t;

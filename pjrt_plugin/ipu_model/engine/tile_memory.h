@@ -2,6 +2,7 @@
 #ifndef JAX_IPU_ENGINE_TILE_MEMORY_H_
 #define JAX_IPU_ENGINE_TILE_MEMORY_H_
 
+#include <memory>
 #include <unordered_map>
 
 #include "pjrt_plugin/ipu_model/engine/device_report.h"
@@ -9,7 +10,8 @@
 
 namespace ipu_model {
 
-using OperationUses = std::unordered_map<const Operation*, OperationUse>;
+// Operations that lie alike share one entry.
+using OperationUses = std::unordered_map<const Operation*, std::shared_ptr<const OperationUse>>;
 
 // Fills the memory part of the report. Variables that are never live at the same time share memory, without
 // fragmentation; contents that a later run or another program needs stay.

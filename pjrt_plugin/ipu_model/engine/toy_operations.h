@@ -24,7 +24,7 @@ class Toy : public Operation {
     name = std::string(kind);
   }
   std::string_view kind() const override { return kind_; }
-  void Write(Writer&) const override {}
+  void Write(Writer& writer) const override { writer.Write(reinterpret_cast<std::intptr_t>(this)); }
   void Run(HostContext&, const std::vector<HostTensor>&, const std::vector<HostTensor>&) const override {}
   DevicePlan Plan(const DeviceContext& context) const override { return planner_(*this, context); }
   double flops() const override { return static_cast<double>(outputs.at(0).num_elements()); }
@@ -69,8 +69,9 @@ inline std::unique_ptr<Operation> Add(std::vector<View> in, View out) {
       [](const Toy& op, const DeviceContext& context) {
         const View& view = op.outputs[0];
         DevicePlan plan;
-        plan.supersteps.push_back(
-            {{AddGroup(op, context.mapping(view.variable).VerticesOver(view, context.num_tiles()))}});
+        plan.supersteps.emplace_back();
+        plan.supersteps[0].groups.push_back(
+            AddGroup(op, context.mapping(view.variable).VerticesOver(view, context.num_tiles())));
         return plan;
       });
 }
