@@ -9,6 +9,8 @@
 #include <cstring>
 #include <limits>
 
+#include "pjrt_plugin/ipu_model/kernels/convert.h"
+
 namespace ipu_model {
 namespace {
 
@@ -28,6 +30,16 @@ struct UInt2 {
   std::uint8_t value;
 };
 using Half = _Float16;
+// An 8- or 4-bit float.
+template <typename F>
+struct Small {
+  std::uint8_t code;
+  using Code = F;
+};
+template <typename T>
+constexpr bool kIsSmall = false;
+template <typename F>
+constexpr bool kIsSmall<Small<F>> = true;
 
 template <typename T>
 T Widen(T v) {
@@ -39,6 +51,10 @@ inline float Widen(BFloat16 v) {
   float f;
   std::memcpy(&f, &bits, sizeof(f));
   return f;
+}
+template <typename F>
+float Widen(Small<F> v) {
+  return Decode<F>(v.code);
 }
 inline int Widen(Int4 v) { return v.value; }
 inline int Widen(UInt4 v) { return v.value; }
@@ -54,6 +70,8 @@ To Convert(From from) {
     std::memcpy(&bits, &f, sizeof(bits));
     if (std::isnan(f)) return {static_cast<std::uint16_t>((bits >> 16) | 0x40)};
     return {static_cast<std::uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16)};
+  } else if constexpr (kIsSmall<To>) {
+    return {Encode<typename To::Code>(static_cast<float>(v))};
   } else if constexpr (std::is_same_v<To, Half>) {
     return static_cast<Half>(static_cast<float>(v));
   } else if constexpr (std::is_same_v<To, Int4>) {
@@ -184,6 +202,22 @@ void WithType(DType type, F&& f) {
       return f(float{});
     case DType::kF64:
       return f(double{});
+    case DType::kF4E2M1FN:
+      return f(Small<F4E2M1FNFormat>{});
+    case DType::kF8E3M4:
+      return f(Small<F8E3M4Format>{});
+    case DType::kF8E4M3:
+      return f(Small<F8E4M3Format>{});
+    case DType::kF8E4M3FN:
+      return f(Small<F8E4M3FNFormat>{});
+    case DType::kF8E4M3FNUZ:
+      return f(Small<F8E4M3FNUZFormat>{});
+    case DType::kF8E4M3B11FNUZ:
+      return f(Small<F8E4M3B11FNUZFormat>{});
+    case DType::kF8E5M2:
+      return f(Small<F8E5M2Format>{});
+    case DType::kF8E5M2FNUZ:
+      return f(Small<F8E5M2FNUZFormat>{});
     default:
       std::abort();  // refused when the operation was made
   }
@@ -191,7 +225,7 @@ void WithType(DType type, F&& f) {
 
 template <typename T>
 constexpr bool kIsFloat =
-    std::is_floating_point_v<T> || std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>;
+    std::is_floating_point_v<T> || std::is_same_v<T, Half> || std::is_same_v<T, BFloat16> || kIsSmall<T>;
 // The types that sums are computed in.
 template <typename T>
 constexpr bool kIsSum = std::is_same_v<T, float> || std::is_same_v<T, double> ||
