@@ -3,7 +3,8 @@
 Element types are strings ("f32", "pred", "s32", "bf16", ...). Functions that take `seq` add their operation to it.
 """
 
-from collections.abc import Callable, Sequence as Seq
+from collections.abc import Callable
+from collections.abc import Sequence as Seq
 
 class Error(RuntimeError):
     """An error with the PJRT status code `code`."""
@@ -164,7 +165,14 @@ def reduce(
 # Products and convolutions ----------------------------------------------------------------------------------------
 
 def mat_mul_grouped(
-    graph: Graph, a: Tensor, b: Tensor, out_dtype: str, seq: Sequence, name: str, options: dict[str, str]
+    graph: Graph,
+    a: Tensor,
+    b: Tensor,
+    out_dtype: str,
+    seq: Sequence,
+    name: str,
+    options: dict[str, str],
+    output_mapping_like: Tensor | None = None,
 ) -> Tensor: ...
 def create_mat_mul_grouped_input_lhs(
     graph: Graph,

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+from typing import Any
 
 from jax_ipu import _ipu
 from jax_ipu.compiler import cost, importer, mapping, pipeline
 from jax_ipu.compiler.build import build
 from jax_ipu.compiler.errors import INVALID_ARGUMENT, UNIMPLEMENTED, CompileError
 from jax_ipu.compiler.ir import Module
-from jax_ipu.compiler.options import compile_options
+from jax_ipu.compiler.options import Options, compile_options
 from jax_ipu.compiler.passes import inplace, schedule
 from jax_ipu.compiler.program_io import Signature
 
@@ -32,16 +33,10 @@ def compile(program: bytes, format: str, options: bytes, target: str) -> _ipu.Ex
     """
     settings = compile_options(options)
     parsed = importer.parse(program, format)
-    module = importer.import_module(parsed)
-    _check_partitions(module)
-    pipeline.optimize(module)
-    signature = Signature(module.main)
-    schedule.run(module, signature.aliases())
-    inplace.run(module, signature.aliases(), signature.read_only())
-    plan = mapping.plan(module, settings.mapping, mapping.CREATORS)
+    module, signature, plan = prepare(parsed, settings)
     ipu = parse_target(target)
-    graph, programs, state_programs = build(module, signature, plan, ipu)
-    compiled = _ipu.compile_graph(graph, programs, module.name)
+    built = build(module, signature, plan, ipu)
+    compiled = _ipu.compile_graph(built.graph, built.programs, module.name)
     digest = hashlib.sha256(COMPILER_VERSION.encode())
     for part in (program, repr(settings).encode(), target.encode()):
         digest.update(len(part).to_bytes(8, "little"))
@@ -50,7 +45,7 @@ def compile(program: bytes, format: str, options: bytes, target: str) -> _ipu.Ex
         module.name,
         digest.hexdigest(),
         f"{ipu.version}:{ipu.num_tiles}",
-        signature.inputs(state_programs),
+        signature.inputs(built.state_programs),
         signature.outputs(),
         compiled.serialize(),
         0,
@@ -58,6 +53,17 @@ def compile(program: bytes, format: str, options: bytes, target: str) -> _ipu.Ex
         _cost_fields(module, compiled),
         _memory_fields(signature, compiled),
     )
+
+
+def prepare(parsed: Any, settings: Options) -> tuple[Module, Signature, mapping.MappingPlan]:
+    """Everything before the graph: import, passes, signature and tile mapping of an MLIR module."""
+    module = importer.import_module(parsed)
+    _check_partitions(module)
+    pipeline.optimize(module)
+    signature = Signature(module.main)
+    schedule.run(module, signature.aliases())
+    inplace.run(module, signature.aliases(), signature.read_only())
+    return module, signature, mapping.plan(module, settings.mapping, mapping.CREATORS)
 
 
 def parse_target(target: str) -> _ipu.Target:

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from jax_ipu import _ipu
-from jax_ipu.compiler.ir import Block, Module
+from jax_ipu.compiler.ir import Block, Module, Value
 from jax_ipu.compiler.lowering.context import Context
 from jax_ipu.compiler.lowering.control_flow import write_results
 from jax_ipu.compiler.lowering.table import LOWERINGS, unsupported
 from jax_ipu.compiler.mapping import MappingPlan
 from jax_ipu.compiler.program_io import Signature
 from jax_ipu.compiler.types import num_elements
+
+
+class Built(NamedTuple):
+    """`programs[0]` is main; `state_programs`: resident argument -> its write and read program."""
+
+    graph: _ipu.Graph
+    programs: list[_ipu.Sequence]
+    state_programs: dict[int, tuple[int, int]]
+    tensors: dict[Value, _ipu.Tensor]
 
 
 def check_supported(block: Block) -> None:
@@ -23,10 +34,8 @@ def check_supported(block: Block) -> None:
                 check_supported(region)
 
 
-def build(
-    module: Module, signature: Signature, mapping: MappingPlan, target: _ipu.Target
-) -> tuple[_ipu.Graph, list[_ipu.Sequence], dict[int, tuple[int, int]]]:
-    """The graph, its programs (0 is main), and the write and read programs of resident arguments."""
+def build(module: Module, signature: Signature, mapping: MappingPlan, target: _ipu.Target) -> Built:
+    """Raises CompileError for what has no lowering."""
     block = module.main.block
     check_supported(block)
     graph = _ipu.Graph(target)
@@ -58,4 +67,4 @@ def build(
         context.sequence.stream_out(context.tensor(value), stream, f"result {position}")
     destinations = {j: context.tensors[block.args[i]] for j, i in signature.aliases().items()}
     write_results(context, block, destinations, "result")
-    return graph, programs, state_programs
+    return Built(graph, programs, state_programs, context.tensors)

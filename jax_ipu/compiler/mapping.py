@@ -62,10 +62,14 @@ Creator = Callable[["Context", Demand, str, str], "_ipu.Tensor | None"]
 class MappingPlan:
     """Value -> the demand that decides where it lives; values without an entry are mapped linearly."""
 
-    __slots__ = ("_creators", "demands")
+    __slots__ = ("_creators", "demands", "partners")
 
-    def __init__(self, demands: dict[Value, Demand], creators: dict[str, Creator]) -> None:
+    def __init__(
+        self, demands: dict[Value, Demand], partners: dict[Value, Value], creators: dict[str, Creator]
+    ) -> None:
         self.demands = demands
+        # Result of a product -> the argument that it updates, which lies where the result should.
+        self.partners = partners
         self._creators = creators
 
     def allocate(self, context: Context, value: Value, name: str) -> _ipu.Tensor | None:
@@ -95,15 +99,16 @@ class MappingPlan:
 def plan(module: Module, mode: str, creators: dict[str, Creator]) -> MappingPlan:
     """`mode` "linear" ignores every demand."""
     demands: dict[Value, Demand] = {}
+    partners: dict[Value, Value] = {}
     if mode != "linear":
-        _visit(module.main.block, demands)
+        _visit(module.main.block, demands, partners)
         if demands:
             # Again, now that earlier ops have spoken: partners of elementwise ops learn from each other.
-            _visit(module.main.block, demands)
-    return MappingPlan(demands, creators)
+            _visit(module.main.block, demands, partners)
+    return MappingPlan(demands, partners, creators)
 
 
-def _visit(block: Block, demands: dict[Value, Demand]) -> None:
+def _visit(block: Block, demands: dict[Value, Demand], partners: dict[Value, Value]) -> None:
     for op in reversed(block.ops):
         name = op.name
         priority = _PRIORITY.get(name)
@@ -117,11 +122,11 @@ def _visit(block: Block, demands: dict[Value, Demand]) -> None:
                 if demand is not None:
                     _want(demands, operand, demand.before(op))
         elif name == "ipu.map":
-            _share(op, demands)
+            _share(op, demands, partners)
         elif name in _LOOPS:
             body = op.regions[-1]
             for region in op.regions:
-                _visit(region, demands)
+                _visit(region, demands, partners)
             for operand, arg, result in zip(op.operands, body.args, op.results, strict=True):
                 demand = demands.get(arg) or demands.get(result)
                 if demand is not None:
@@ -130,7 +135,7 @@ def _visit(block: Block, demands: dict[Value, Demand]) -> None:
         else:
             for region in op.regions:
                 if name in ("if", "case"):
-                    _visit(region, demands)
+                    _visit(region, demands, partners)
 
 
 def _want(demands: dict[Value, Demand], value: Value, demand: Demand) -> None:
@@ -140,22 +145,28 @@ def _want(demands: dict[Value, Demand], value: Value, demand: Demand) -> None:
         demands[value] = demand
 
 
-def _share(op: Op, demands: dict[Value, Demand]) -> None:
+def _share(op: Op, demands: dict[Value, Demand], partners: dict[Value, Value]) -> None:
     shape = op.results[0].shape
     best: Demand | None = None
-    for value in (*op.results, *op.operands):
+    source: Value | None = None
+    for value in (*op.operands, *op.results):
         demand = demands.get(value)
-        # Temporary results of products have a layout of their own; only what is allocated passes a demand on.
-        if demand is not None and (best is None or demand.priority > best.priority):
-            best = demand
-    if best is None:
+        if demand is not None and value.shape == shape and (best is None or demand.priority > best.priority):
+            best, source = demand, value
+    if best is None or source is None:
         return
+    source = partners.get(source, source)
     for operand in op.operands:
         producer = operand.op
         if operand.shape == shape and (producer is None or producer.name != "broadcast_in_dim"):
-            known = demands.get(operand)
-            if known is None:
+            if operand not in demands:
                 demands[operand] = best
+                if source is not operand:
+                    partners[operand] = source
+    for result in op.results:
+        if result not in demands:
+            demands[result] = best
+            partners[result] = source
 
 
 # What the operands of each op ask for --------------------------------------------------------------------------------

@@ -71,8 +71,19 @@ def lower_dot_general(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
     lhs, rhs = context.operands(op)
     a = context.strided(as_matrix(lhs, shape.lhs_permutation, shape.lhs), name)
     b = context.strided(as_matrix(rhs, shape.rhs_permutation, shape.rhs), name)
-    product = _ipu.mat_mul_grouped(context.graph, a, b, result.dtype, context.sequence, name, options(op))
+    like = partner_layout(context, op, (shape.batch, shape.m, shape.n))
+    product = _ipu.mat_mul_grouped(context.graph, a, b, result.dtype, context.sequence, name, options(op), like)
     return [context.strided(product.reshape(result.shape), name)]
+
+
+def partner_layout(context: Context, op: Op, shape: Shape) -> _ipu.Tensor | None:
+    """The tensor of what the result updates, as `shape`: the result is made on the same tiles."""
+    partner = context.mapping.partners.get(op.result)
+    tensor = None if partner is None else context.tensors.get(partner)
+    if tensor is None or partner is None or partner.shape != op.result.shape:
+        return None
+    tensor = tensor.reshape(shape)
+    return tensor if tensor.is_strided else None
 
 
 LOWERINGS = {"dot_general": lower_dot_general}

@@ -1,0 +1,75 @@
+"""Where arguments, results and large temporaries of a program live: the data behind jax_ipu.debug.tile_map."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from jax_ipu import _ipu
+from jax_ipu.compiler import importer
+from jax_ipu.compiler.api import parse_target, prepare
+from jax_ipu.compiler.build import build
+from jax_ipu.compiler.ir import Block, Op, Value
+from jax_ipu.compiler.location import source_line
+from jax_ipu.compiler.options import compile_options
+from jax_ipu.compiler.types import SIZE, num_elements
+
+
+class Placement(NamedTuple):
+    """One tensor: its first and last tile, how many hold a part, the fewest and most elements on one of them."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    first_tile: int
+    last_tile: int
+    tiles: int
+    min_elements: int
+    max_elements: int
+    reason: str
+
+
+def tile_map(program: bytes, format: str, options: bytes, target: str, temporaries: int) -> list[Placement]:
+    """Placements of the arguments, then of the largest `temporaries` values of the main program.
+
+    Raises CompileError as compile does.
+    """
+    module, signature, plan = prepare(importer.parse(program, format), compile_options(options))
+    built = build(module, signature, plan, parse_target(target))
+    placements = []
+    for argument in signature.arguments:
+        tensor = built.tensors.get(argument.value)
+        if tensor is not None:
+            name = f"argument {argument.index}" + (" (resident)" if argument.resident else "")
+            placements.append(_placement(built.graph, name, argument.value, tensor, plan.reason(argument.value)))
+    made = [(op, r) for op in _own_storage(module.main.block) for r in op.results if r in built.tensors]
+    made.sort(key=lambda pair: -num_elements(pair[1].shape) * SIZE.get(pair[1].dtype, 1))
+    for op, value in made[:temporaries]:
+        where = source_line(op.location)
+        reason = f"made by {op.name.removeprefix('ipu.')}"
+        if value in plan.partners:
+            reason += ", like what it updates"
+        name = f"{op.name.removeprefix('ipu.')}{f' at {where}' if where else ''}"
+        placements.append(_placement(built.graph, name, value, built.tensors[value], reason))
+    return placements
+
+
+def _own_storage(block: Block) -> list[Op]:
+    views = ("constant", "return", "reshape", "transpose", "broadcast_in_dim", "slice", "reverse")
+    return [op for op in block.ops if op.name not in views and num_elements(op.results[0].shape)]
+
+
+def _placement(graph: _ipu.Graph, name: str, value: Value, tensor: _ipu.Tensor, reason: str) -> Placement:
+    counts = [sum(end - begin for begin, end in tile) for tile in graph.get_tile_mapping(tensor)]
+    used = [tile for tile, count in enumerate(counts) if count]
+    held = [counts[tile] for tile in used]
+    return Placement(
+        name,
+        value.dtype,
+        value.shape,
+        used[0] if used else 0,
+        used[-1] if used else 0,
+        len(used),
+        min(held, default=0),
+        max(held, default=0),
+        reason,
+    )
