@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from jaxlib.mlir import ir as mlir
 from jaxlib.mlir.dialects import func as _func  # noqa: F401  registers the op classes
-from jaxlib.mlir.dialects import stablehlo
+from jaxlib.mlir.dialects import sdy, stablehlo
 
 from jax_ipu.compiler.errors import INVALID_ARGUMENT, CompileError
 from jax_ipu.compiler.ir import Block, Function, Module, Op, Value
@@ -23,6 +23,7 @@ def _new_context() -> mlir.Context:
     # A context of our own: JAX's carries its configuration and its threads.
     context = mlir.Context()
     stablehlo.register_dialect(context)
+    sdy.register_dialect(context)
     context.enable_multithreading(False)
     context.allow_unregistered_dialects = True
     context.load_all_available_dialects()
