@@ -1,0 +1,440 @@
+// What stays in SRAM, what moves, and in which order: donation and spilling with counted bytes, errors,
+// threads.
+#include "pjrt_plugin/runtime/device_runtime.h"
+
+#include <atomic>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "pjrt_plugin/testing/check.h"
+#include "pjrt_plugin/testing/fake_program.h"
+
+namespace jax_ipu {
+namespace {
+
+constexpr const char* kTarget = "ipu2:1472";
+// Long enough to be queued instead of run inline.
+const std::string kQueued = "cost 1e9\n";
+
+std::shared_ptr<LoadedProgram> Compile(const std::string& text) {
+  return std::make_shared<LoadedProgram>(testing::CompileFake(text, kTarget));
+}
+
+class Device {
+ public:
+  Device()
+      : pool_(std::make_shared<HostPool>()), runtime_(DeviceConfig(), testing::CreateFakeProgram, pool_) {}
+
+  std::shared_ptr<Array> Put(std::vector<float> values) {
+    auto spec = std::make_shared<TensorSpec>();
+    spec->shape = {static_cast<std::int64_t>(values.size())};
+    std::shared_ptr<HostBlock> block = HostBlock::Allocate(pool_, spec->bytes());
+    std::memcpy(block->data(), values.data(), spec->bytes());
+    return std::make_shared<Array>(spec, block, nullptr);
+  }
+  // Donates what the program says is donated, as PJRT does.
+  ArrayList Run(const std::shared_ptr<LoadedProgram>& program, ArrayList arrays) {
+    return Execute(program, std::move(arrays)).outputs;
+  }
+  DeviceRuntime::Results Execute(const std::shared_ptr<LoadedProgram>& program, ArrayList arrays) {
+    std::vector<Argument> arguments;
+    for (std::size_t i = 0; i < arrays.size(); ++i) {
+      arguments.push_back({std::move(arrays[i]), program->executable()->inputs[i].donated});
+    }
+    return runtime_.Execute(program, std::move(arguments));
+  }
+  std::vector<float> Get(const std::shared_ptr<Array>& array) {
+    const CompletionPtr ready = runtime_.FetchToHost(array);
+    if (const Error* error = Wait(ready)) throw Error(*error);
+    std::vector<float> values(array->spec().bytes() / sizeof(float));
+    if (!values.empty()) std::memcpy(values.data(), array->host()->data(), array->spec().bytes());
+    return values;
+  }
+  // What moved since the last call: "h2d d2h loads runs".
+  std::string Moved() {
+    const Counters now = runtime_.counters();
+    const std::string text = std::to_string(now.h2d_bytes - last_.h2d_bytes) + " " +
+                             std::to_string(now.d2h_bytes - last_.d2h_bytes) + " " +
+                             std::to_string(now.engine_loads - last_.engine_loads) + " " +
+                             std::to_string(now.runs - last_.runs);
+    last_ = now;
+    return text;
+  }
+  DeviceRuntime& runtime() { return runtime_; }
+
+ private:
+  const std::shared_ptr<HostPool> pool_;
+  DeviceRuntime runtime_;
+  Counters last_;
+};
+
+using Values = std::vector<float>;
+bool Equal(const Values& a, const Values& b) { return a == b; }
+
+// state 4 floats, value 4 floats -> state + value, value + 1
+const char* const kStep = "in f32 4 alias=0\nin f32 4\nout f32 4 add 0 1\nout f32 4 inc 1\n";
+const char* const kOther = "in f32 2\nout f32 2 inc 0\n";
+
+TEST(StreamedArgumentsMoveOnEveryCall) {
+  Device device;
+  const auto program = Compile(kOther);
+  const auto x = device.Put({1, 2});
+  for (int i = 0; i < 3; ++i) {
+    const ArrayList y = device.Run(program, {x});
+    CHECK(Equal(device.Get(y[0]), {2, 3}));
+    CHECK_EQ(device.Moved(), i == 0 ? "8 8 1 1" : "8 8 0 1");
+  }
+}
+
+TEST(DonatedStateStaysOnTheDevice) {
+  Device device;
+  const auto step = Compile(kStep);
+  const auto value = device.Put({1, 1, 1, 1});
+  std::shared_ptr<Array> state = device.Put({0, 0, 0, 0});
+  for (int i = 0; i < 4; ++i) {
+    state = device.Run(step, {std::move(state), value})[0];
+    CHECK_EQ(device.Moved(), i == 0 ? "32 16 1 1" : "16 16 0 1");
+  }
+  CHECK(!state->on_host());
+  CHECK(Equal(device.Get(state), {4, 4, 4, 4}));
+  CHECK_EQ(device.Moved(), "0 16 0 0");
+  CHECK(Equal(device.Get(state), {4, 4, 4, 4}));
+  CHECK_EQ(device.Moved(), "0 0 0 0");
+  // Reading does not end residency.
+  state = device.Run(step, {std::move(state), value})[0];
+  CHECK_EQ(device.Moved(), "16 16 0 1");
+  CHECK(Equal(device.Get(state), {5, 5, 5, 5}));
+}
+
+TEST(AnotherExecutableSpillsAndTheStateComesBack) {
+  Device device;
+  const auto step = Compile(kStep), other = Compile(kOther);
+  const auto value = device.Put({1, 1, 1, 1}), x = device.Put({1, 2});
+  std::shared_ptr<Array> state = device.Run(step, {device.Put({0, 0, 0, 0}), value})[0];
+  device.Moved();
+  device.Run(other, {x});
+  CHECK_EQ(device.Moved(), "8 24 1 1");  // 16 bytes of state, 8 of the result
+  CHECK(state->on_host());
+  state = device.Run(step, {std::move(state), value})[0];
+  CHECK_EQ(device.Moved(), "32 16 1 1");
+  CHECK(Equal(device.Get(state), {2, 2, 2, 2}));
+}
+
+TEST(ReadStateIsNotSpilledAgain) {
+  Device device;
+  const auto step = Compile(kStep), other = Compile(kOther);
+  const std::shared_ptr<Array> state =
+      device.Run(step, {device.Put({0, 0, 0, 0}), device.Put({1, 1, 1, 1})})[0];
+  device.Get(state);
+  device.Moved();
+  device.Run(other, {device.Put({1, 2})});
+  CHECK_EQ(device.Moved(), "8 8 1 1");
+  CHECK(Equal(device.Get(state), {1, 1, 1, 1}));
+}
+
+TEST(DeletedStateIsNotSpilled) {
+  Device device;
+  const auto step = Compile(kStep), other = Compile(kOther);
+  device.Run(step, {device.Put({0, 0, 0, 0}), device.Put({1, 1, 1, 1})});
+  device.Moved();
+  device.Run(other, {device.Put({1, 2})});
+  CHECK_EQ(device.Moved(), "8 8 1 1");
+}
+
+TEST(AnotherArrayInTheVariableIsSavedFirst) {
+  Device device;
+  const auto step = Compile(kStep);
+  const auto value = device.Put({1, 1, 1, 1});
+  const std::shared_ptr<Array> a = device.Run(step, {device.Put({0, 0, 0, 0}), value})[0];
+  device.Moved();
+  const std::shared_ptr<Array> b = device.Run(step, {device.Put({10, 10, 10, 10}), value})[0];
+  CHECK_EQ(device.Moved(), "32 32 0 1");
+  CHECK(Equal(device.Get(a), {1, 1, 1, 1}));
+  CHECK(Equal(device.Get(b), {11, 11, 11, 11}));
+}
+
+TEST(ResidentArraysCanBeStreamedToTheirOwnProgram) {
+  Device device;
+  const auto step = Compile(kStep);
+  const std::shared_ptr<Array> state =
+      device.Run(step, {device.Put({1, 2, 3, 4}), device.Put({1, 1, 1, 1})})[0];
+  device.Moved();
+  const ArrayList results = device.Run(step, {device.Put({0, 0, 0, 0}), state});
+  CHECK_EQ(device.Moved(), "32 32 0 1");
+  CHECK(Equal(device.Get(results[0]), {2, 3, 4, 5}));
+  CHECK(Equal(device.Get(state), {2, 3, 4, 5}));
+}
+
+// Two states of the same shape whose results come back in the other order.
+TEST(SwappedStatesAreExchanged) {
+  Device device;
+  const auto program = Compile("in f32 2 alias=1\nin f32 2 alias=0\nout f32 2 inc 0\nout f32 2 inc 1\n");
+  ArrayList state = {device.Put({1, 1}), device.Put({20, 20})};
+  state = device.Run(program, std::move(state));
+  device.Moved();
+  // Output 0 (2) lives in variable 1, and is now passed as argument 0.
+  state = device.Run(program, std::move(state));
+  CHECK_EQ(device.Moved(), "16 16 0 1");
+  CHECK(Equal(device.Get(state[0]), {3, 3}));
+  CHECK(Equal(device.Get(state[1]), {22, 22}));
+}
+
+struct Case {
+  const char* name;
+  const char* text;
+  int num_inputs;
+  std::vector<int> next;  // output that is the next call's argument; -1: a fresh array
+  const char* steady;     // bytes of a steady call
+};
+
+// Donation in every place. Inputs of 2 floats; each output is its input plus one.
+TEST(EveryDonationOrder) {
+  const std::vector<Case> cases = {
+      {"first", "in f32 2 alias=0\nin f32 2\nout f32 2 inc 0\nout f32 2 inc 1\n", 2, {0, -1}, "8 8 0 1"},
+      {"last", "in f32 2\nin f32 2 alias=1\nout f32 2 inc 0\nout f32 2 inc 1\n", 2, {-1, 1}, "8 8 0 1"},
+      {"reversed",
+       "in f32 2 alias=1\nin f32 2 alias=0\nout f32 2 inc 1\nout f32 2 inc 0\n",
+       2,
+       {1, 0},
+       "0 0 0 1"},
+      {"interleaved",
+       "in f32 2 alias=0\nin f32 2\nin f32 2 alias=2\nout f32 2 inc 0\nout f32 2 inc 1\nout f32 2 inc 2\n",
+       3,
+       {0, -1, 2},
+       "8 8 0 1"},
+      {"interleaved reversed",
+       "in f32 2 alias=2\nin f32 2\nin f32 2 alias=0\nout f32 2 inc 2\nout f32 2 inc 1\nout f32 2 inc 0\n",
+       3,
+       {2, -1, 0},
+       "8 8 0 1"},
+      {"all", "in f32 2 alias=0\nin f32 2 alias=1\nout f32 2 inc 0\nout f32 2 inc 1\n", 2, {0, 1}, "0 0 0 1"},
+      {"not aliased", "in f32 2 donated\nin f32 2 alias=0\nout f32 2 inc 1\n", 2, {-1, 0}, "8 0 0 1"},
+      {"unused", "in f32 2 unused\nin f32 2 alias=0\nout f32 2 inc 1\n", 2, {-1, 0}, "0 0 0 1"},
+  };
+  for (const Case& c : cases) {
+    Device device;
+    const auto program = Compile(c.text);
+    ArrayList results;
+    constexpr int kCalls = 4;
+    for (int call = 0; call < kCalls; ++call) {
+      ArrayList arguments;
+      for (int i = 0; i < c.num_inputs; ++i) {
+        const int from = c.next[static_cast<std::size_t>(i)];
+        const auto start = static_cast<float>(100 * i);
+        arguments.push_back(call > 0 && from >= 0 ? std::move(results[static_cast<std::size_t>(from)])
+                                                  : device.Put({start, start + 1}));
+      }
+      results = device.Run(program, std::move(arguments));
+      const std::string moved = device.Moved();
+      if (call > 0 && moved != c.steady) {
+        testing::Fail(__FILE__, __LINE__, std::string(c.name) + ": moved " + moved + ", not " + c.steady);
+      }
+    }
+    for (std::size_t i = 0; i < c.next.size(); ++i) {
+      if (c.next[i] < 0) continue;
+      const auto expected = static_cast<float>(100 * i + kCalls);
+      CHECK(Equal(device.Get(results[static_cast<std::size_t>(c.next[i])]), {expected, expected + 1}));
+    }
+  }
+}
+
+TEST(UnchangedStateCostsNothingAndKeepsItsHostCopy) {
+  Device device;
+  const auto program = Compile("in f32 4 alias=0 unchanged\nout f32 4 copy 0\n");
+  std::shared_ptr<Array> state = device.Run(program, {device.Put({1, 2, 3, 4})})[0];
+  CHECK_EQ(device.Moved(), "16 0 1 1");
+  state = device.Run(program, {std::move(state)})[0];
+  CHECK_EQ(device.Moved(), "0 0 0 1");
+  CHECK(state->on_host());
+  CHECK(Equal(device.Get(state), {1, 2, 3, 4}));
+  CHECK_EQ(device.Moved(), "0 0 0 0");
+}
+
+TEST(ForwardedArgumentsShareTheirMemory) {
+  for (const std::string& cost : {std::string(), kQueued}) {
+    Device device;
+    const auto program = Compile(cost + "in f32 4 unused\nout f32 4 forward 0\n");
+    const auto x = device.Put({1, 2, 3, 4});
+    const ArrayList y = device.Run(program, {x});
+    CHECK(Equal(device.Get(y[0]), {1, 2, 3, 4}));
+    CHECK_EQ(y[0]->host()->data(), x->host()->data());
+    CHECK_EQ(device.Moved(), "0 0 1 1");
+    // A resident array is read back once, for both.
+    const auto step = Compile(kStep);
+    const auto state = device.Run(step, {device.Put({0, 0, 0, 0}), x})[0];
+    device.Moved();
+    const ArrayList forwarded = device.Run(program, {state});
+    CHECK(Equal(device.Get(forwarded[0]), {1, 2, 3, 4}));
+    CHECK_EQ(device.Moved(), "0 16 1 1");
+  }
+}
+
+// The caller keeps a donated argument (PJRT's non-donatable inputs): main must not destroy it.
+TEST(KeptArgumentsSurviveTheRun) {
+  Device device;
+  const auto step = Compile(kStep);
+  const auto value = device.Put({1, 1, 1, 1});
+  const std::shared_ptr<Array> state = device.Run(step, {device.Put({0, 0, 0, 0}), value})[0];
+  const auto results = device.runtime().Execute(step, {{state, false}, {value, false}});
+  CHECK(Equal(device.Get(state), {1, 1, 1, 1}));
+  CHECK(Equal(device.Get(results.outputs[0]), {2, 2, 2, 2}));
+}
+
+TEST(EmptyTensorsNeedNoStreams) {
+  Device device;
+  const auto program = Compile("in f32 0 alias=0\nin f32 0\nout f32 0 copy 0\nout f32 0 copy 1\n");
+  ArrayList y = device.Run(program, {device.Put({}), device.Put({})});
+  y = device.Run(program, {std::move(y[0]), std::move(y[1])});
+  CHECK(device.Get(y[0]).empty() && device.Get(y[1]).empty());
+  CHECK_EQ(device.Moved(), "0 0 1 2");
+}
+
+TEST(QueuedRunsKeepTheirOrder) {
+  Device device;
+  const auto step = Compile(kQueued + "sleep 1\n" + kStep), other = Compile(kOther);
+  const auto value = device.Put({1, 1, 1, 1});
+  std::shared_ptr<Array> state = device.Put({0, 0, 0, 0});
+  ArrayList others;
+  for (int i = 0; i < 20; ++i) {
+    state = device.Run(step, {std::move(state), value})[0];
+    if (i % 5 == 0) others.push_back(device.Run(other, {device.Put({1, static_cast<float>(i)})})[0]);
+  }
+  CHECK(Equal(device.Get(state), {20, 20, 20, 20}));
+  for (std::size_t k = 0; k < others.size(); ++k) {
+    CHECK(Equal(device.Get(others[k]), {2, static_cast<float>(5 * k + 1)}));
+  }
+}
+
+// A read that is asked for before the next call donates the array sees the value before that call.
+TEST(ReadBeforeDonationSeesTheOldValue) {
+  Device device;
+  const auto step = Compile(kQueued + "sleep 5\n" + kStep);
+  const auto value = device.Put({1, 1, 1, 1});
+  std::shared_ptr<Array> state = device.Run(step, {device.Put({0, 0, 0, 0}), value})[0];
+  const std::shared_ptr<Array> old = state;
+  const CompletionPtr read = device.runtime().FetchToHost(old);
+  state = device.Run(step, {std::move(state), value})[0];
+  CHECK(Wait(read) == nullptr);
+  CHECK_EQ(static_cast<const float*>(old->host()->data())[0], 1.0f);
+  CHECK(Equal(device.Get(state), {2, 2, 2, 2}));
+}
+
+std::string ErrorOf(Device& device, const std::shared_ptr<Array>& array) {
+  try {
+    device.Get(array);
+    return "";
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+TEST(ErrorsReachEveryDependentResult) {
+  for (const std::string& cost : {std::string(), kQueued}) {
+    Device device;
+    const auto good = Compile(cost + kStep), bad = Compile(cost + "fail boom\n" + kStep);
+    const auto value = device.Put({1, 1, 1, 1});
+    const DeviceRuntime::Results failed = device.Execute(bad, {device.Put({0, 0, 0, 0}), value});
+    CHECK(Wait(failed.done) != nullptr);
+    const ArrayList chained = device.Run(good, {failed.outputs[0], failed.outputs[1]});
+    const ArrayList chained_again = device.Run(good, {chained[0], value});
+    for (const std::shared_ptr<Array>& array :
+         {failed.outputs[0], failed.outputs[1], chained[0], chained[1], chained_again[1]}) {
+      CHECK_EQ(ErrorOf(device, array), "boom");
+    }
+    // The device works on.
+    CHECK(Equal(device.Get(device.Run(good, {device.Put({1, 1, 1, 1}), value})[0]), {2, 2, 2, 2}));
+  }
+}
+
+TEST(ProgramsThatCannotBeCreatedFailAsynchronously) {
+  auto pool = std::make_shared<HostPool>();
+  DeviceRuntime runtime(
+      DeviceConfig(),
+      [](const Executable&, const DeviceConfig&) -> std::unique_ptr<Program> {
+        throw Error(Code::kResourceExhausted, "no memory");
+      },
+      pool);
+  auto spec = std::make_shared<TensorSpec>(TensorSpec{DType::kF32, {2}});
+  const auto x = std::make_shared<Array>(spec, HostBlock::Allocate(pool, 8), nullptr);
+  const DeviceRuntime::Results results = runtime.Execute(Compile(kOther), {{x, false}});
+  const Error* error = Wait(results.done);
+  CHECK(error != nullptr && error->code == Code::kResourceExhausted);
+}
+
+TEST(WorkAfterShutdownRunsOnTheCaller) {
+  Device device;
+  const auto step = Compile(kQueued + kStep);
+  const auto value = device.Put({1, 1, 1, 1});
+  std::shared_ptr<Array> state = device.Run(step, {device.Put({0, 0, 0, 0}), value})[0];
+  device.runtime().Shutdown();
+  CHECK(state->ready()->IsReady());
+  state = device.Run(step, {std::move(state), value})[0];
+  CHECK(Equal(device.Get(state), {2, 2, 2, 2}));
+  device.runtime().Shutdown();
+}
+
+TEST(ArraysAndProgramsMayOutliveTheDevice) {
+  std::shared_ptr<Array> state;
+  std::shared_ptr<LoadedProgram> program;
+  {
+    Device device;
+    program = Compile(kQueued + "sleep 5\n" + kStep);
+    state = device.Run(program, {device.Put({0, 0, 0, 0}), device.Put({1, 1, 1, 1})})[0];
+  }
+  CHECK(state->ready()->IsReady());
+  CHECK(state->ready()->error() == nullptr);
+}
+
+TEST(CallbacksMayUseTheDevice) {
+  Device device;
+  const auto program = Compile(kQueued + "sleep 2\n" + kOther);
+  const ArrayList y = device.Run(program, {device.Put({1, 2})});
+  std::atomic<bool> called{false};
+  auto inner = std::make_shared<Completion>();
+  OnReady(y[0]->ready(), [&](const Error* error) {
+    called = error == nullptr;
+    OnReady(device.Run(program, {y[0]})[0]->ready(), [&](const Error*) { inner->Complete(); });
+  });
+  CHECK(inner->Wait() == nullptr);
+  CHECK(called);
+}
+
+// Several threads with their own state on one device: every variable changes hands all the time.
+TEST(ThreadsDoNotMixTheirStates) {
+  Device device;
+  const std::vector<std::shared_ptr<LoadedProgram>> steps = {Compile(kStep), Compile(kQueued + kStep)};
+  std::vector<std::thread> threads;
+  std::atomic<int> correct{0};
+  constexpr int kThreads = 4, kSteps = 50;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      const auto value = device.Put({1, 1, 1, 1});
+      const auto start = static_cast<float>(1000 * t);
+      std::shared_ptr<Array> state = device.Put({start, start, start, start});
+      for (int i = 0; i < kSteps; ++i) {
+        state = device.Run(steps[static_cast<std::size_t>((i / 3 + t) % 2)], {std::move(state), value})[0];
+        if (i % 7 == 0 && device.Get(state)[0] != start + static_cast<float>(i + 1)) return;
+      }
+      if (device.Get(state)[3] == start + kSteps) ++correct;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  CHECK_EQ(correct.load(), kThreads);
+}
+
+TEST(MemoryOfTheLoadedProgramIsReported) {
+  Device device;
+  CHECK_EQ(device.runtime().bytes_in_use(), 0u);
+  device.Get(device.Run(Compile(kOther), {device.Put({1, 2})})[0]);
+  CHECK_EQ(device.runtime().bytes_in_use(), 4096u);
+  CHECK_EQ(device.runtime().peak_bytes_in_use(), 4096u);
+}
+
+}  // namespace
+}  // namespace jax_ipu
+
+int main() { return jax_ipu::testing::RunTests(); }

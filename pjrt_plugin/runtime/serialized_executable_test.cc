@@ -1,0 +1,133 @@
+// Serialised executables: round trip, and refusal of every kind of damage.
+#include <string>
+#include <utility>
+
+#include "pjrt_plugin/runtime/executable.h"
+#include "pjrt_plugin/testing/check.h"
+
+namespace jax_ipu {
+namespace {
+
+Executable Example() {
+  Executable e;
+  e.name = "train_step";
+  e.fingerprint = "abc";
+  e.target = "ipu2:1472";
+  InputSpec state;
+  state.tensor = {DType::kF32, {2, 3}};
+  state.donated = true;
+  state.aliased_output = 1;
+  state.unchanged = true;
+  state.write_program = 1;
+  state.read_program = 2;
+  InputSpec scalar;
+  scalar.tensor = {DType::kBF16, {}};
+  scalar.used = false;
+  e.inputs = {state, scalar};
+  OutputSpec forwarded, aliased;
+  forwarded.tensor = scalar.tensor;
+  forwarded.forwarded_input = 1;
+  aliased.tensor = state.tensor;
+  aliased.aliased_input = 0;
+  e.outputs = {forwarded, aliased};
+  e.poplar_executable = std::string("\0\1\2", 3);
+  e.main_program = 4;
+  e.mlir = "module {}";
+  e.cost.flops = 12.5;
+  e.cost.cycles = std::uint64_t{1} << 40;
+  e.memory.total_bytes = 77;
+  e.memory.vertex_bytes = 5;
+  return e;
+}
+
+// The reason in the error, or nothing when the bytes were accepted.
+std::string Reason(const std::string& bytes) {
+  try {
+    Executable::Deserialize(bytes);
+    return "";
+  } catch (const Error& error) {
+    return error.code == Code::kInvalidArgument ? error.what() : "wrong code";
+  }
+}
+bool Has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+TEST(RoundTripKeepsEveryField) {
+  const Executable e = Example();
+  const std::string bytes = e.Serialize();
+  const Executable back = Executable::Deserialize(bytes);
+  CHECK_EQ(back.name, e.name);
+  CHECK_EQ(back.fingerprint, e.fingerprint);
+  CHECK_EQ(back.target, e.target);
+  CHECK_EQ(back.poplar_executable, e.poplar_executable);
+  CHECK_EQ(back.main_program, 4);
+  CHECK_EQ(back.mlir, e.mlir);
+  CHECK_EQ(back.inputs.size(), 2u);
+  CHECK(back.inputs[0].tensor.type == DType::kF32);
+  CHECK(back.inputs[0].tensor.shape == e.inputs[0].tensor.shape);
+  CHECK(back.inputs[0].donated && back.inputs[0].unchanged && back.inputs[0].used);
+  CHECK_EQ(back.inputs[0].aliased_output, 1);
+  CHECK_EQ(back.inputs[0].read_program, 2);
+  CHECK(!back.inputs[1].used && back.inputs[1].tensor.shape.empty());
+  CHECK_EQ(back.outputs[0].forwarded_input, 1);
+  CHECK_EQ(back.outputs[1].aliased_input, 0);
+  CHECK_EQ(back.cost.flops, 12.5);
+  CHECK_EQ(back.cost.cycles, e.cost.cycles);
+  CHECK_EQ(back.memory.total_bytes, 77u);
+  CHECK_EQ(back.Serialize(), bytes);
+}
+
+TEST(EveryTruncationIsRefused) {
+  const std::string bytes = Example().Serialize();
+  for (std::size_t n = 0; n < bytes.size(); ++n) CHECK(!Reason(bytes.substr(0, n)).empty());
+  CHECK(!Reason(bytes + "x").empty());
+}
+
+TEST(EveryFlippedBitIsRefused) {
+  const std::string bytes = Example().Serialize();
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    std::string damaged = bytes;
+    damaged[i] = static_cast<char>(damaged[i] ^ 4);
+    const bool is_reserved = i >= 12 && i < 16;
+    CHECK_EQ(Reason(damaged).empty(), is_reserved);
+  }
+}
+
+TEST(ReasonsAreNamed) {
+  const std::string bytes = Example().Serialize();
+  CHECK(Has(Reason(""), "0 bytes"));
+  CHECK(Has(Reason(std::string(100, 'x')), "does not start with"));
+  std::string version = bytes;
+  version[8] = 9;
+  CHECK(Has(Reason(version), "format version 9"));
+  CHECK(Has(Reason(bytes.substr(0, bytes.size() - 1)), "its header says"));
+  std::string content = bytes;
+  content.back() = static_cast<char>(content.back() + 1);
+  CHECK(Has(Reason(content), "checksum"));
+}
+
+// Correct checksum, but a table that would make the runtime index out of range.
+TEST(InconsistentTablesAreRefused) {
+  Executable no_output = Example();
+  no_output.inputs[0].aliased_output = 7;
+  CHECK(Has(Reason(no_output.Serialize()), "does not exist"));
+  Executable one_sided = Example();
+  one_sided.outputs[1].aliased_input = -1;
+  CHECK(Has(Reason(one_sided.Serialize()), "contradicts"));
+  Executable other_side = Example();
+  other_side.inputs[0].aliased_output = -1;
+  CHECK(Has(Reason(other_side.Serialize()), "contradicts"));
+  Executable forwarded = Example();
+  forwarded.outputs[0].forwarded_input = 2;
+  CHECK(Has(Reason(forwarded.Serialize()), "does not exist"));
+  Executable no_programs = Example();
+  no_programs.inputs[0].read_program = -1;
+  CHECK(Has(Reason(no_programs.Serialize()), "no transfer programs"));
+  Executable negative = Example();
+  negative.inputs[1].tensor.shape = {-1};
+  CHECK(Has(Reason(negative.Serialize()), "negative dimension"));
+}
+
+}  // namespace
+}  // namespace jax_ipu
+
+int main() { return jax_ipu::testing::RunTests(); }
