@@ -10,7 +10,11 @@ import pytest
 def run(code, **environment):
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("JAX_", "XLA_"))}
     return subprocess.run(
-        [sys.executable, "-c", code], env={**clean, **environment}, capture_output=True, text=True, timeout=300
+        [sys.executable, "-W", "ignore::DeprecationWarning", "-c", code],
+        env={**clean, **environment},
+        capture_output=True,
+        text=True,
+        timeout=300,
     )
 
 
