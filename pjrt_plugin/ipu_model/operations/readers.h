@@ -17,6 +17,8 @@ std::unique_ptr<Operation> ReadIota(Reader& reader);
 std::unique_ptr<Operation> ReadMap(Reader& reader);
 std::unique_ptr<Operation> ReadMatMul(Reader& reader);
 std::unique_ptr<Operation> ReadScatter(Reader& reader);
+std::unique_ptr<Operation> ReadSort(Reader& reader);
+std::unique_ptr<Operation> ReadTopK(Reader& reader);
 
 }  // namespace ipu_model
 

@@ -19,6 +19,8 @@ const std::map<std::string, OperationReader, std::less<>>& OperationRegistry() {
       {"popops::map", ReadMap},
       {"popops::scatter", ReadScatter},
       {"poplin::matMulGrouped", ReadMatMul},
+      {"popops::sort", ReadSort},
+      {"popops::topK", ReadTopK},
   };
   return registry;
 }

@@ -47,10 +47,11 @@ std::vector<poplar::Tensor> sort(poplar::Graph& graph, const std::vector<poplar:
                                  poplar::program::Sequence& prog,
                                  const poplar::DebugContext& debugContext = {});
 
-// The k largest along the last dimension, largest first, and their positions (s32). NaN counts as largest;
-// among equals the lower position comes first.
+// The k largest (smallest) along the last dimension in the IEEE total order, largest (smallest) first, and
+// their positions (s32); among equals the lower position comes first.
 std::pair<poplar::Tensor, poplar::Tensor> topK(poplar::Graph& graph, const poplar::Tensor& operand,
                                                std::size_t k, poplar::program::Sequence& prog,
+                                               bool largest = true,
                                                const poplar::DebugContext& debugContext = {});
 
 }  // namespace hlo
