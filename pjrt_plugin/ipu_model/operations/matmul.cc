@@ -96,18 +96,18 @@ bool StaysOnGrid(const Partition& grid, const OperandLayout& out) {
   return true;
 }
 
-// The grid's vertices, their rows cut to step s of `steps`.
-std::vector<Vertex> VerticesOfStep(const Partition& grid, std::int64_t s, std::int64_t steps) {
-  std::vector<Vertex> vertices = grid.Vertices();
+// Step `step` of `steps` of dimension `dim` of every vertex.
+std::vector<Vertex> VerticesOfStep(std::vector<Vertex> vertices, MatMulDim dim, std::int64_t step,
+                                   std::int64_t steps) {
   if (steps == 1) return vertices;
-  std::size_t kept = 0;
   for (Vertex& v : vertices) {
-    const std::int64_t begin = v.box.begin[kRowDim], rows = v.box.end[kRowDim] - begin;
-    v.box.begin[kRowDim] = begin + rows * s / steps;
-    v.box.end[kRowDim] = begin + rows * (s + 1) / steps;
-    if (v.box.begin[kRowDim] < v.box.end[kRowDim]) vertices[kept++] = std::move(v);
+    const std::int64_t begin = v.box.begin[dim], extent = v.box.end[dim] - begin;
+    v.box.begin[dim] = begin + extent * step / steps;
+    v.box.end[dim] = begin + extent * (step + 1) / steps;
   }
-  vertices.resize(kept);
+  // Parts that are smaller than there are steps sit some steps out.
+  const auto empty = [dim](const Vertex& v) { return v.box.begin[dim] == v.box.end[dim]; };
+  vertices.erase(std::remove_if(vertices.begin(), vertices.end(), empty), vertices.end());
   return vertices;
 }
 
@@ -120,7 +120,8 @@ class MatMulOperation : public Operation {
   void Write(Writer& writer) const override {
     writer.Write(plan_.grid);
     writer.Write(plan_.first_stage);
-    writer.Write(plan_.serial_steps);
+    writer.Write(plan_.column_steps);
+    writer.Write(plan_.row_steps);
     writer.Write(plan_.wide_weight_loads);
     writer.Write(plan_.partial_type);
   }
@@ -144,13 +145,17 @@ class MatMulOperation : public Operation {
       return plan;
     }
     const bool direct = StaysOnGrid(plan_.grid, LayoutOf(out, out_mapping, context.num_tiles()));
-    OperandRef b{Kind::kInput, 1};
-    if (plan_.serial_steps > 1) b = AddKeptOperand(plan);
-    OperandRef result{Kind::kOutput, 0};
+    OperandRef b{Kind::kInput, 1}, result{Kind::kOutput, 0};
+    if (plan_.row_steps > 1) b = AddTemporary(plan, inputs[1].type, KeptPlacement());
     if (!direct) result = AddTemporary(plan, plan_.partial_type, PartialsPartition(plan_));
-    for (std::int64_t s = 0; s < plan_.serial_steps; ++s)
-      plan.supersteps.push_back(
-          {{ProductGroup(VerticesOfStep(plan_.grid, s, plan_.serial_steps), b, result)}});
+    for (std::int64_t column = 0; column < plan_.column_steps; ++column) {
+      const std::vector<Vertex> vertices =
+          VerticesOfStep(plan_.grid.Vertices(), kColumnDim, column, plan_.column_steps);
+      if (plan_.row_steps > 1) plan.supersteps.push_back({{KeepGroup(vertices, b)}});
+      for (std::int64_t row = 0; row < plan_.row_steps; ++row)
+        plan.supersteps.push_back(
+            {{ProductGroup(VerticesOfStep(vertices, kRowDim, row, plan_.row_steps), b, result)}});
+    }
     if (!direct) AddSums(plan, result, out_mapping.VerticesOver(out, context.num_tiles()));
     return plan;
   }
@@ -161,26 +166,31 @@ class MatMulOperation : public Operation {
     return {Kind::kTemporary, static_cast<unsigned>(plan.temporaries.size() - 1)};
   }
 
-  // B's blocks, copied once to every tile that uses them in several steps: [parts of rows, groups, depth,
-  // columns].
-  OperandRef AddKeptOperand(DevicePlan& plan) const {
+  // B's columns of one step on every tile that uses them: [parts of rows, groups, depth, parts of columns,
+  // columns of a step].
+  Partition KeptPlacement() const {
     const Partition& grid = plan_.grid;
     Partition placement;
     placement.first_tile = grid.first_tile;
     placement.num_tiles = grid.num_tiles;
-    placement.shape = {grid.parts[kRowDim]};
-    placement.parts = {grid.parts[kRowDim]};
-    placement.tile_stride = {grid.tile_stride[kRowDim]};
-    for (const int d : {kGroupDim, kDepthDim, kColumnDim}) {
-      placement.shape.push_back(grid.shape[d]);
-      placement.parts.push_back(grid.parts[d]);
-      placement.tile_stride.push_back(grid.tile_stride[d]);
-    }
-    placement.grain.assign(4, 1);
-    const OperandRef kept = AddTemporary(plan, inputs[1].type, std::move(placement));
+    const auto add = [&](std::int64_t extent, std::int64_t parts, std::int64_t stride) {
+      placement.shape.push_back(extent);
+      placement.parts.push_back(parts);
+      placement.tile_stride.push_back(stride);
+      placement.grain.push_back(1);
+    };
+    add(grid.parts[kRowDim], grid.parts[kRowDim], grid.tile_stride[kRowDim]);
+    for (const int d : {kGroupDim, kDepthDim}) add(grid.shape[d], grid.parts[d], grid.tile_stride[d]);
+    add(grid.parts[kColumnDim], grid.parts[kColumnDim], grid.tile_stride[kColumnDim]);
+    add((grid.LargestPart(kColumnDim) + plan_.column_steps - 1) / plan_.column_steps, 1, 0);
+    return placement;
+  }
+
+  VertexGroup KeepGroup(std::vector<Vertex> vertices, OperandRef kept) const {
+    const Partition& grid = plan_.grid;
     VertexGroup group;
     group.codelet = "poplar::Memcpy64";
-    group.vertices = grid.Vertices();
+    group.vertices = std::move(vertices);
     group.reads = {{{Kind::kInput, 1}, BRegion}};
     group.writes = {{kept, [grid](const Box& box) { return KeptRegion(grid, box); }}};
     group.compute = [](HostContext&, const Box&, const std::vector<HostTensor>& reads,
@@ -196,16 +206,18 @@ class MatMulOperation : public Operation {
     };
     group.code_bytes = kCopyCodeBytes;
     group.vertex_bytes = kCopyVertexBytes;
-    plan.supersteps.push_back({{std::move(group)}});
-    return kept;
+    return group;
   }
 
   static Box ARegion(const Box& box) { return BoxOf(box, {kGroupDim, kRowDim, kDepthDim}); }
   static Box BRegion(const Box& box) { return BoxOf(box, {kGroupDim, kDepthDim, kColumnDim}); }
   static Box CRegion(const Box& box) { return BoxOf(box, {kGroupDim, kRowDim, kColumnDim}); }
   static Box KeptRegion(const Partition& grid, const Box& box) {
-    const std::int64_t part = grid.PartOf(kRowDim, box.begin[kRowDim]);
-    return WithLeading(part, part + 1, BRegion(box));
+    const std::int64_t row_part = grid.PartOf(kRowDim, box.begin[kRowDim]);
+    const std::int64_t column_part = grid.PartOf(kColumnDim, box.begin[kColumnDim]);
+    return {{row_part, box.begin[kGroupDim], box.begin[kDepthDim], column_part, 0},
+            {row_part + 1, box.end[kGroupDim], box.end[kDepthDim], column_part + 1,
+             box.end[kColumnDim] - box.begin[kColumnDim]}};
   }
 
   VertexGroup ProductGroup(std::vector<Vertex> vertices, OperandRef b, OperandRef result) const {
@@ -329,7 +341,8 @@ std::unique_ptr<Operation> ReadMatMul(Reader& reader) {
   MatMulPlan plan;
   plan.grid = reader.Read<Partition>();
   plan.first_stage = ReadPositive(reader);
-  plan.serial_steps = ReadPositive(reader);
+  plan.column_steps = ReadPositive(reader);
+  plan.row_steps = ReadPositive(reader);
   plan.wide_weight_loads = reader.Read<bool>();
   plan.partial_type = reader.Read<DType>();
   if (plan.grid.shape.size() != 4 || plan.grid.parts[kDepthDim] % plan.first_stage != 0)

@@ -12,6 +12,9 @@
 namespace ipu_model {
 namespace {
 
+// A plan that moves an operand with a place of its own must be this much faster than one that leaves it: the
+// code and the buffers that moving takes are not in the estimate. In training the weights move twice a step.
+constexpr double kMovingPenalty = 1.25, kTrainingMovingPenalty = 2;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 std::int64_t CeilDivide(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
@@ -26,7 +29,7 @@ struct Estimate {
   double cycles = kInfinity;  // of all products planned together
   double forward_cycles = kInfinity;
   double bytes = kInfinity;
-  std::int64_t serial_steps = 1, first_stage = 1;
+  std::int64_t column_steps = 1, row_steps = 1, first_stage = 1;
 };
 
 // Numbers of parts worth trying: geometric, and the fewest parts for the block size they give.
@@ -52,6 +55,8 @@ class Planner {
         tiles_(num_tiles),
         extents_{problem.groups, problem.rows, problem.columns, problem.depth},
         partial_type_(partial_type),
+        training_(problem.options.pass == MatMulOptions::Pass::kTrainingForward ||
+                  problem.options.pass == MatMulOptions::Pass::kTrainingBackward),
         limit_(problem.options.available_memory_proportion * target.bytes_per_tile) {}
 
   MatMulPlan Best() {
@@ -180,40 +185,59 @@ class Planner {
   // One of the products: `out` rows and columns, summed over `depth`, with the parts of the candidate.
   struct Product {
     double cycles, temporary_bytes;
-    std::int64_t serial_steps, first_stage;
+    std::int64_t column_steps = 1, row_steps = 1, first_stage = 1;
   };
   Product Cost(const Candidate& c, MatMulDim row, MatMulDim column, MatMulDim depth, const Operand& a,
                const Operand& b) const {
     const ProductBlock block{Block(c, kGroupDim), Block(c, row), Block(c, column), Block(c, depth)};
     const DType operand = SizeOf(p_.a_type) > SizeOf(p_.b_type) ? p_.a_type : p_.b_type;
-    Product product{0, 0, 1, 1};
     const std::int64_t partials = c.parts[depth];
     const double elements = static_cast<double>(block.groups * block.rows * block.columns);
-    const double partial_bytes = partials > 1 ? elements * static_cast<double>(SizeOf(partial_type_)) : 0;
-    // Rows in steps, so that what is received of A fits.
-    const double fixed = b.Received() + 2 * partial_bytes;
-    product.temporary_bytes = fixed + a.Received();
-    if (product.temporary_bytes > limit_ && fixed < limit_ && partials == 1) {
-      product.serial_steps = std::min(
-          block.rows, static_cast<std::int64_t>(std::ceil(a.Received() / std::max(1.0, limit_ - fixed))));
-      product.temporary_bytes = fixed + a.Received() / static_cast<double>(product.serial_steps);
-    }
-    const double steps = static_cast<double>(product.serial_steps);
-    ProductBlock step = block;
-    step.rows = CeilDivide(block.rows, product.serial_steps);
+    const double partial_bytes = partials > 1 ? 2 * elements * static_cast<double>(SizeOf(partial_type_)) : 0;
+    Product product{0, a.Received() + b.Received() + partial_bytes};
     product.cycles =
-        steps * (static_cast<double>(ProductCycles(target_, operand, step, p_.options.wide_weight_loads)) +
-                 target_.sync_cycles) +
-        ReceiveCycles(target_, a.Received(), a.shared) + ReceiveCycles(target_, b.Received(), b.shared);
-    // The operand that every step uses is copied once.
-    if (product.serial_steps > 1)
-      product.cycles +=
-          target_.local_copy_call_cycles + b.bytes / target_.memcpy_bytes_per_cycle + target_.sync_cycles;
+        static_cast<double>(ProductCycles(target_, operand, block, p_.options.wide_weight_loads)) +
+        target_.sync_cycles + ReceiveCycles(target_, a.Received(), a.shared) +
+        ReceiveCycles(target_, b.Received(), b.shared);
     if (partials > 1) {
       const bool two_stages = p_.options.multi_stage_reduce && (c.parts[row] == 1 || c.parts[column] == 1);
       product.cycles += SumCost(block, partials, two_stages, &product.first_stage);
+    } else if (product.temporary_bytes > limit_ && product.cycles < best_.cycles) {
+      CutIntoSteps(block, operand, a, b, &product);
     }
     return product;
+  }
+
+  // The fastest way to do a block in steps, so that what is received of both operands fits: B comes once and
+  // stays for the rows of a step, A comes again for every step of columns.
+  void CutIntoSteps(const ProductBlock& block, DType operand, const Operand& a, const Operand& b,
+                    Product* product) const {
+    double best = kInfinity;
+    for (std::int64_t columns = 1; columns < 2 * block.columns; columns *= 2) {
+      ProductBlock step = block;
+      step.columns = CeilDivide(block.columns, columns);
+      const double b_step = b.Received() / static_cast<double>(columns);
+      if (b_step >= limit_) continue;
+      const auto rows =
+          std::min(block.rows, static_cast<std::int64_t>(std::ceil(a.Received() / (limit_ - b_step))));
+      step.rows = CeilDivide(block.rows, std::max<std::int64_t>(1, rows));
+      const double steps = static_cast<double>(columns * std::max<std::int64_t>(1, rows));
+      const double bytes = b_step + a.Received() / static_cast<double>(std::max<std::int64_t>(1, rows));
+      double cycles =
+          steps * (static_cast<double>(ProductCycles(target_, operand, step, p_.options.wide_weight_loads)) +
+                   target_.sync_cycles) +
+          ReceiveCycles(target_, a.Received() * static_cast<double>(columns), a.shared) +
+          ReceiveCycles(target_, b.Received(), b.shared);
+      if (rows > 1)
+        cycles += static_cast<double>(columns) * (target_.local_copy_call_cycles + target_.sync_cycles) +
+                  b.bytes / target_.memcpy_bytes_per_cycle;
+      if (bytes > limit_ || cycles >= best) continue;
+      best = cycles;
+      product->cycles = cycles;
+      product->temporary_bytes = bytes;
+      product->column_steps = columns;
+      product->row_steps = std::max<std::int64_t>(1, rows);
+    }
   }
 
   // Exchange and addition of partial sums, in one or two stages.
@@ -243,6 +267,13 @@ class Planner {
     return best;
   }
 
+  // Whether an operand with a place of its own would have to leave it.
+  bool Moves(const OperandLayout& layout, bool follows_plan, double held) const {
+    if (p_.options.pass == MatMulOptions::Pass::kTrainingForward)
+      return (layout.known || follows_plan) && held < 1;
+    return layout.known && held == 0;
+  }
+
   void Consider(const Candidate& c) {
     const auto bytes = [&](MatMulDim row, MatMulDim column, DType type) {
       return static_cast<double>(Block(c, kGroupDim) * Block(c, row) * Block(c, column)) *
@@ -259,7 +290,8 @@ class Planner {
     Estimate e;
     e.forward_cycles = e.cycles = forward.cycles;
     e.bytes = forward.temporary_bytes;
-    e.serial_steps = forward.serial_steps;
+    e.column_steps = forward.column_steps;
+    e.row_steps = forward.row_steps;
     e.first_stage = forward.first_stage;
     if (p_.options.pass == MatMulOptions::Pass::kTrainingForward) {
       // dA = dC . B^T and dB = A^T . dC on the same grid; dC arrives from elsewhere.
@@ -272,6 +304,9 @@ class Planner {
       e.cycles += backward.cycles + update.cycles;
       e.bytes = std::max({e.bytes, backward.temporary_bytes, update.temporary_bytes});
     }
+    if (Moves(p_.b, p_.b_follows_plan, b.held) ||
+        (!p_.b.known && !p_.b_follows_plan && Moves(p_.a, p_.a_follows_plan, a.held)))
+      e.cycles *= training_ ? kTrainingMovingPenalty : kMovingPenalty;
     const bool fits = e.bytes <= limit_, best_fits = best_bytes_ <= limit_;
     // Where nothing fits, the smallest is chosen; compilation then says what does not fit.
     const bool better = fits != best_fits ? fits : fits ? e.cycles < best_.cycles : e.bytes < best_bytes_;
@@ -290,7 +325,8 @@ class Planner {
     plan.grid.first_tile = static_cast<unsigned>(best_candidate_.first_tile);
     plan.grid.num_tiles = static_cast<unsigned>(tiles_);
     plan.first_stage = best_.first_stage;
-    plan.serial_steps = best_.serial_steps;
+    plan.column_steps = best_.column_steps;
+    plan.row_steps = best_.row_steps;
     plan.wide_weight_loads = p_.options.wide_weight_loads;
     plan.partial_type = partial_type_;
     plan.cycles = best_.forward_cycles;
@@ -303,6 +339,7 @@ class Planner {
   std::int64_t tiles_;
   std::array<std::int64_t, 4> extents_;
   DType partial_type_;
+  bool training_;
   double limit_;
   Estimate best_;
   double best_bytes_ = kInfinity;

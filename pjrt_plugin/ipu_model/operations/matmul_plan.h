@@ -55,8 +55,8 @@ struct MatMulPlan {
   Partition grid;
   // Partial sums are added in one stage, or first `first_stage` consecutive ones (> 1), then the rest.
   std::int64_t first_stage = 1;
-  // Rows of every part are done in this many steps, to bound the memory.
-  std::int64_t serial_steps = 1;
+  // The columns of every part are done in this many steps, and in each of them the rows, to bound the memory.
+  std::int64_t column_steps = 1, row_steps = 1;
   bool wide_weight_loads = false;
   DType partial_type = DType::kF32;
   // Estimates of the planner, for the product alone.
