@@ -114,8 +114,8 @@ class MapOperation : public Operation {
     group.codelet = "popops::Map<" + std::to_string(part.code.size()) + " ops," + NameOf(first.type) + ">";
     group.vertices = context.mapping(first.variable).VerticesOver(first, context.num_tiles());
     const auto same = [](const Box& box) { return box; };
-    for (const unsigned i : used) group.reads.push_back({{OperandRef::Kind::kInput, i}, same});
-    for (const unsigned o : members) group.writes.push_back({{OperandRef::Kind::kOutput, o}, same});
+    for (const unsigned i : used) group.reads.push_back({{OperandRef::Kind::kInput, i}, same, true});
+    for (const unsigned o : members) group.writes.push_back({{OperandRef::Kind::kOutput, o}, same, true});
     const ElementwiseCost cost(part);
     group.cycles = [cost](const TargetModel& target, const Box& box) {
       return cost.Cycles(target, box.num_elements());
