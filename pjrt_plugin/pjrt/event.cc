@@ -34,7 +34,7 @@ void EventOnReady(PJRT_Event_OnReady_Args& args) {
 void EventCreate(PJRT_Event_Create_Args& args) { args.event = MakeEvent(std::make_shared<Completion>()); }
 
 void EventSet(PJRT_Event_Set_Args& args) {
-  const CompletionPtr& completion = args.event->completion;
+  const CompletionPtr completion = args.event->completion;  // whoever waits may destroy the event
   if (IsReady(completion)) throw Error(Code::kFailedPrecondition, "PJRT_Event_Set: the event is set already");
   if (args.error_code == 0) {
     completion->Complete();

@@ -29,7 +29,7 @@ class Completion {
   // Calls back at once when ready, else on the thread that completes.
   void OnReady(Callback callback);
 
-  // Each Completion is completed exactly once.
+  // Each Completion is completed exactly once, by someone who shares its ownership until the call returns.
   void Complete() { Finish(); }
   void Fail(const Error& error);
 

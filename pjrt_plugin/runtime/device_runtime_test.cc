@@ -33,7 +33,7 @@ class Device {
     auto spec = std::make_shared<TensorSpec>();
     spec->shape = {static_cast<std::int64_t>(values.size())};
     std::shared_ptr<HostBlock> block = HostBlock::Allocate(pool_, spec->bytes());
-    std::memcpy(block->data(), values.data(), spec->bytes());
+    if (!values.empty()) std::memcpy(block->data(), values.data(), spec->bytes());
     return std::make_shared<Array>(spec, block, nullptr);
   }
   // Donates what the program says is donated, as PJRT does.
@@ -397,7 +397,7 @@ TEST(CallbacksMayUseTheDevice) {
   auto inner = std::make_shared<Completion>();
   OnReady(y[0]->ready(), [&](const Error* error) {
     called = error == nullptr;
-    OnReady(device.Run(program, {y[0]})[0]->ready(), [&](const Error*) { inner->Complete(); });
+    OnReady(device.Run(program, {y[0]})[0]->ready(), [inner](const Error*) { inner->Complete(); });
   });
   CHECK(inner->Wait() == nullptr);
   CHECK(called);

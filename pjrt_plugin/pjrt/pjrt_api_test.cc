@@ -1,0 +1,528 @@
+// The plugin through its function table, as a PJRT client sees it: out fields, errors, donation, any order of
+// deletion.
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "pjrt_plugin/pjrt/c_api.h"
+#include "pjrt_plugin/runtime/registry.h"
+#include "pjrt_plugin/testing/check.h"
+#include "pjrt_plugin/testing/fake_program.h"
+
+namespace jax_ipu {
+namespace {
+
+// An args struct whose out fields hold garbage, as those of callers do.
+template <typename Args>
+Args Garbage() {
+  Args args;
+  std::memset(static_cast<void*>(&args), 0x5a, sizeof(args));
+  args.struct_size = PjrtStructSize<Args>::full;
+  args.extension_start = nullptr;
+  return args;
+}
+
+PJRT_Error* Raw(PjrtFunction function, void* args) {
+  return GetPjrtApi()->functions[static_cast<int>(function)](args);
+}
+// Empty: success. Else "<code>: <message>".
+std::string Take(PJRT_Error* error) {
+  if (error == nullptr) return "";
+  auto code = Garbage<PJRT_Error_GetCode_Args>();
+  code.error = error;
+  CHECK(Raw(PjrtFunction::Error_GetCode, &code) == nullptr);
+  auto message = Garbage<PJRT_Error_Message_Args>();
+  message.error = error;
+  Raw(PjrtFunction::Error_Message, &message);
+  std::string text = std::to_string(code.code) + ": " + std::string(message.message, message.message_size);
+  auto destroy = Garbage<PJRT_Error_Destroy_Args>();
+  destroy.error = error;
+  Raw(PjrtFunction::Error_Destroy, &destroy);
+  return text;
+}
+#define CALL(name, args) Take(Raw(PjrtFunction::name, &(args)))
+#define CALL_OK(name, args) CHECK_EQ(CALL(name, args), "")
+
+bool Has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+class Client {
+ public:
+  explicit Client(int num_devices = 1) {
+    SetProgramFactory(testing::CreateFakeProgram);
+    Registry::Get().SetCompiler(
+        [](const CompileRequest& request) { return testing::CompileFake(request.program, request.target); });
+    DeviceConfig config;
+    for (int i = 1; i < num_devices; ++i) config.device_ids.push_back(10 * i);
+    Registry::Get().SetDeviceConfig(config);
+    auto args = Garbage<PJRT_Client_Create_Args>();
+    args.create_options = nullptr;
+    args.num_options = 0;
+    CALL_OK(Client_Create, args);
+    client_ = args.client;
+  }
+  ~Client() { Destroy(); }
+  void Destroy() {
+    if (client_ == nullptr) return;
+    auto args = Garbage<PJRT_Client_Destroy_Args>();
+    args.client = std::exchange(client_, nullptr);
+    CALL_OK(Client_Destroy, args);
+  }
+  PJRT_Client* get() const { return client_; }
+  std::vector<PJRT_Device*> Devices() const {
+    auto args = Garbage<PJRT_Client_AddressableDevices_Args>();
+    args.client = client_;
+    CALL_OK(Client_AddressableDevices, args);
+    return {args.addressable_devices, args.addressable_devices + args.num_addressable_devices};
+  }
+  PJRT_LoadedExecutable* Compile(std::string program, const std::string& options = "",
+                                 std::string* error = nullptr) {
+    auto description = Garbage<PJRT_Program>();
+    description.code = program.data();
+    description.code_size = program.size();
+    description.format = "mlir";
+    description.format_size = 4;
+    auto args = Garbage<PJRT_Client_Compile_Args>();
+    args.client = client_;
+    args.program = &description;
+    args.compile_options = options.data();
+    args.compile_options_size = options.size();
+    const std::string result = CALL(Client_Compile, args);
+    if (error != nullptr) {
+      *error = result;
+      return nullptr;
+    }
+    CHECK_EQ(result, "");
+    return args.executable;
+  }
+  PJRT_Buffer* Put(const std::vector<float>& values, PJRT_Device* device = nullptr) {
+    const auto dim = static_cast<std::int64_t>(values.size());
+    auto args = Garbage<PJRT_Client_BufferFromHostBuffer_Args>();
+    args.client = client_;
+    args.data = values.data();
+    args.type = PJRT_Buffer_Type_F32;
+    args.dims = &dim;
+    args.num_dims = 1;
+    args.byte_strides = nullptr;
+    args.num_byte_strides = 0;
+    args.host_buffer_semantics = PJRT_HostBufferSemantics_kImmutableOnlyDuringCall;
+    args.device = device != nullptr ? device : Devices()[0];
+    args.memory = nullptr;
+    args.device_layout = nullptr;
+    CALL_OK(Client_BufferFromHostBuffer, args);
+    auto destroy = Garbage<PJRT_Event_Destroy_Args>();
+    destroy.event = args.done_with_host_buffer;
+    CALL_OK(Event_Destroy, destroy);
+    return args.buffer;
+  }
+
+ private:
+  PJRT_Client* client_ = nullptr;
+};
+
+std::string Await(PJRT_Event* event) {
+  auto await = Garbage<PJRT_Event_Await_Args>();
+  await.event = event;
+  const std::string error = CALL(Event_Await, await);
+  auto destroy = Garbage<PJRT_Event_Destroy_Args>();
+  destroy.event = event;
+  CALL_OK(Event_Destroy, destroy);
+  return error;
+}
+
+std::string Execute(PJRT_LoadedExecutable* executable, const std::vector<PJRT_Buffer*>& arguments,
+                    std::vector<PJRT_Buffer*>& outputs, const std::vector<std::int64_t>& keep = {}) {
+  auto options = Garbage<PJRT_ExecuteOptions>();
+  options.num_send_ops = options.num_recv_ops = 0;
+  options.non_donatable_input_indices = keep.data();
+  options.num_non_donatable_input_indices = keep.size();
+  PJRT_Buffer* const* argument_list = arguments.data();
+  PJRT_Buffer** output_list = outputs.data();
+  PJRT_Event* done = nullptr;
+  auto args = Garbage<PJRT_LoadedExecutable_Execute_Args>();
+  args.executable = executable;
+  args.options = &options;
+  args.argument_lists = &argument_list;
+  args.num_devices = 1;
+  args.num_args = arguments.size();
+  args.output_lists = &output_list;
+  args.device_complete_events = &done;
+  args.execute_device = nullptr;
+  const std::string error = CALL(LoadedExecutable_Execute, args);
+  if (error.empty()) Await(done);
+  return error;
+}
+
+// The values, or the error.
+std::string Get(PJRT_Buffer* buffer) {
+  auto size = Garbage<PJRT_Buffer_ToHostBuffer_Args>();
+  size.src = buffer;
+  size.dst = nullptr;
+  size.host_layout = nullptr;
+  std::string error = CALL(Buffer_ToHostBuffer, size);
+  if (!error.empty()) return error;
+  std::vector<float> values(size.dst_size / sizeof(float));
+  auto args = Garbage<PJRT_Buffer_ToHostBuffer_Args>();
+  args.src = buffer;
+  args.host_layout = nullptr;
+  args.dst = values.data();
+  args.dst_size = size.dst_size;
+  error = CALL(Buffer_ToHostBuffer, args);
+  if (error.empty()) error = Await(args.event);
+  if (!error.empty()) return error;
+  std::string text;
+  for (const float v : values) text += std::to_string(static_cast<int>(v)) + " ";
+  return text;
+}
+
+bool IsDeleted(PJRT_Buffer* buffer) {
+  auto args = Garbage<PJRT_Buffer_IsDeleted_Args>();
+  args.buffer = buffer;
+  CALL_OK(Buffer_IsDeleted, args);
+  return args.is_deleted;
+}
+void Destroy(PJRT_Buffer* buffer) {
+  auto args = Garbage<PJRT_Buffer_Destroy_Args>();
+  args.buffer = buffer;
+  CALL_OK(Buffer_Destroy, args);
+}
+void Destroy(PJRT_LoadedExecutable* executable) {
+  auto args = Garbage<PJRT_LoadedExecutable_Destroy_Args>();
+  args.executable = executable;
+  CALL_OK(LoadedExecutable_Destroy, args);
+}
+
+const char* const kStep = "in f32 2 alias=0\nin f32 2\nout f32 2 add 0 1\n";
+
+TEST(TableIsCompleteAndUnimplementedEntriesSayTheirName) {
+  const PJRT_Api* api = GetPjrtApi();
+  CHECK_EQ(api->struct_size, 1064u);
+  CHECK_EQ(api->pjrt_api_version.minor_version, 90);
+  CHECK(api->extension_start == nullptr);
+  for (const PjrtEntry entry : api->functions) CHECK(entry != nullptr);
+  char args[256] = {};
+  CHECK_EQ(CALL(CopyToDeviceStream_AddChunk, args),
+           "12: PJRT_CopyToDeviceStream_AddChunk is not implemented for IPUs");
+}
+
+TEST(OldCallersAreRefused) {
+  auto args = Garbage<PJRT_Client_Create_Args>();
+  args.struct_size = 24;
+  CHECK(Has(CALL(Client_Create, args), "3: The caller's PJRT struct has 24 bytes"));
+}
+
+// A caller of an older version has a shorter struct: what lies behind it is not ours to write.
+TEST(NothingIsWrittenBehindTheCallersStruct) {
+  Client client;
+  auto args = Garbage<PJRT_Device_MemoryStats_Args>();
+  args.device = client.Devices()[0];
+  args.struct_size = PjrtStructSize<PJRT_Device_MemoryStats_Args>::oldest;
+  const std::int64_t behind = args.peak_allocated_bytes;
+  CALL_OK(Device_MemoryStats, args);
+  CHECK_EQ(args.peak_allocated_bytes, behind);
+  CHECK_EQ(args.bytes_limit, std::int64_t{1472} * 638976);
+  CHECK(args.bytes_limit_is_set && args.peak_bytes_in_use_is_set && !args.num_allocs_is_set);
+  args.struct_size = PjrtStructSize<PJRT_Device_MemoryStats_Args>::full;
+  CALL_OK(Device_MemoryStats, args);
+  CHECK(!args.peak_allocated_bytes_is_set);
+}
+
+TEST(DonationDeletesAndFailedCallsRestore) {
+  Client client;
+  PJRT_LoadedExecutable* step = client.Compile(kStep);
+  PJRT_Buffer *a = client.Put({1, 2}), *b = client.Put({10, 20}), *wrong = client.Put({1, 2, 3});
+  std::vector<PJRT_Buffer*> out(1);
+  CHECK(Has(Execute(step, {a, a}, out),
+            "previously donated in the same call to Execute() (flattened argument 1"));
+  CHECK(Has(Execute(step, {a, wrong}, out), "expected parameter 1 of size 8"));
+  CHECK(Has(Execute(step, {a}, out), "supplied 1 buffers but compiled program expected 2"));
+  CHECK(!IsDeleted(a));
+  CHECK_EQ(Execute(step, {a, b}, out), "");
+  CHECK(IsDeleted(a) && !IsDeleted(b));
+  CHECK_EQ(Get(out[0]), "11 22 ");
+  CHECK_EQ(
+      Execute(step, {a, b}, out),
+      "3: Invalid buffer passed to Execute() as argument 0 to replica 0: INVALID_ARGUMENT: Buffer has been "
+      "deleted or donated.");
+  CHECK(Has(Get(a), "called on deleted or donated buffer"));
+  PJRT_LoadedExecutable* last = client.Compile("in f32 2\nin f32 2 alias=0\nout f32 2 add 0 1\n");
+  CHECK(Has(Execute(last, {b, b}, out), "donate a buffer which is also used by the same call"));
+  PJRT_LoadedExecutable* both = client.Compile("in f32 2 alias=0\nin f32 2 donated\nout f32 2 add 0 1\n");
+  CHECK(Has(Execute(both, {b, b}, out), "donate the same buffer twice"));
+  CHECK(!IsDeleted(b));
+  for (PJRT_Buffer* buffer : {a, b, wrong, out[0]}) Destroy(buffer);
+  for (PJRT_LoadedExecutable* executable : {step, last, both}) Destroy(executable);
+}
+
+TEST(NonDonatableInputsAreKept) {
+  Client client;
+  PJRT_LoadedExecutable* step = client.Compile(kStep);
+  PJRT_Buffer *a = client.Put({1, 2}), *b = client.Put({10, 20});
+  std::vector<PJRT_Buffer*> out(1), again(1);
+  CHECK_EQ(Execute(step, {a, b}, out, {0}), "");
+  CHECK(!IsDeleted(a));
+  CHECK_EQ(Execute(step, {out[0], b}, again, {0, 1}), "");
+  CHECK_EQ(Get(a) + Get(out[0]) + Get(again[0]), "1 2 11 22 21 42 ");
+  for (PJRT_Buffer* buffer : {a, b, out[0], again[0]}) Destroy(buffer);
+  Destroy(step);
+}
+
+// Every order of destroying client, executable and buffers, also with work still queued.
+TEST(AnyOrderOfDestructionIsSafe) {
+  for (int order = 0; order < 6; ++order) {
+    for (const std::string& queued : {std::string(), std::string("cost 1e9\nsleep 2\n")}) {
+      auto client = std::make_unique<Client>();
+      PJRT_LoadedExecutable* step = client->Compile(queued + kStep);
+      PJRT_Buffer *a = client->Put({1, 2}), *b = client->Put({10, 20});
+      std::vector<PJRT_Buffer*> out(1);
+      CHECK_EQ(Execute(step, {a, b}, out), "");
+      const auto destroy_buffers = [&] {
+        for (PJRT_Buffer* buffer : {a, b, out[0]}) Destroy(buffer);
+      };
+      const int steps[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
+      for (const int what : steps[order]) {
+        if (what == 0) client.reset();
+        if (what == 1) Destroy(step);
+        if (what == 2) destroy_buffers();
+      }
+    }
+  }
+}
+
+TEST(BuffersCanBeReadAfterTheClient) {
+  auto client = std::make_unique<Client>();
+  PJRT_LoadedExecutable* step = client->Compile(kStep);
+  PJRT_Buffer *a = client->Put({1, 2}), *b = client->Put({10, 20});
+  std::vector<PJRT_Buffer*> out(1);
+  CHECK_EQ(Execute(step, {a, b}, out), "");
+  client.reset();
+  CHECK_EQ(Get(out[0]), "11 22 ");  // resident: read back now
+  for (PJRT_Buffer* buffer : {a, b, out[0]}) Destroy(buffer);
+  Destroy(step);
+}
+
+TEST(ExternalReferencesKeepTheMemory) {
+  Client client;
+  PJRT_LoadedExecutable* step = client.Compile(kStep);
+  PJRT_Buffer *a = client.Put({1, 2}), *b = client.Put({10, 20});
+  auto add = Garbage<PJRT_Buffer_IncreaseExternalReferenceCount_Args>();
+  add.buffer = a;
+  CALL_OK(Buffer_IncreaseExternalReferenceCount, add);
+  auto pointer = Garbage<PJRT_Buffer_OpaqueDeviceMemoryDataPointer_Args>();
+  pointer.buffer = a;
+  CALL_OK(Buffer_OpaqueDeviceMemoryDataPointer, pointer);
+  std::vector<PJRT_Buffer*> out(1);
+  CHECK_EQ(Execute(step, {a, b}, out), "");
+  CHECK(IsDeleted(a));
+  CHECK_EQ(static_cast<float*>(pointer.device_memory_ptr)[1], 2.0f);
+  auto remove = Garbage<PJRT_Buffer_DecreaseExternalReferenceCount_Args>();
+  remove.buffer = a;
+  CALL_OK(Buffer_DecreaseExternalReferenceCount, remove);
+  CHECK(Has(CALL(Buffer_DecreaseExternalReferenceCount, remove), "9: "));
+  for (PJRT_Buffer* buffer : {a, b, out[0]}) Destroy(buffer);
+  Destroy(step);
+}
+
+std::string OptionsFor(int device) {
+  const std::string ids = {'\x0a', '\x01', static_cast<char>(device)};
+  const std::string assignment = std::string("\x08\x01\x10\x01\x1a") + static_cast<char>(ids.size()) + ids;
+  const std::string build =
+      std::string("\x20\x01\x28\x01\x4a") + static_cast<char>(assignment.size()) + assignment;
+  return std::string("\x1a") + static_cast<char>(build.size()) + build;
+}
+
+TEST(ExecutablesRunOnTheirAssignedDevice) {
+  Client client(2);
+  const std::vector<PJRT_Device*> devices = client.Devices();
+  CHECK_EQ(devices.size(), 2u);
+  PJRT_LoadedExecutable* step = client.Compile(kStep, OptionsFor(10));
+  auto on = Garbage<PJRT_LoadedExecutable_AddressableDevices_Args>();
+  on.executable = step;
+  CALL_OK(LoadedExecutable_AddressableDevices, on);
+  CHECK(on.num_addressable_devices == 1 && on.addressable_devices[0] == devices[1]);
+  PJRT_Buffer *a = client.Put({1, 2}, devices[0]), *b = client.Put({10, 20}, devices[1]);
+  std::vector<PJRT_Buffer*> out(1);
+  CHECK(Has(Execute(step, {a, b}, out), "is on device IpuDevice(id=0"));
+  auto copy = Garbage<PJRT_Buffer_CopyToDevice_Args>();
+  copy.buffer = a;
+  copy.dst_device = devices[1];
+  CALL_OK(Buffer_CopyToDevice, copy);
+  CHECK_EQ(Execute(step, {copy.dst_buffer, b}, out), "");
+  CHECK_EQ(Get(out[0]) + Get(a), "11 22 1 2 ");
+  CHECK_EQ(ReadCounters(10).runs, 1u);
+  CHECK_EQ(ReadCounters(0).runs, 0u);
+  // A resident array on another device.
+  copy.buffer = out[0];
+  copy.dst_device = devices[0];
+  PJRT_Buffer* first = copy.dst_buffer;
+  CALL_OK(Buffer_CopyToDevice, copy);
+  CHECK_EQ(Get(copy.dst_buffer), "11 22 ");
+  std::string error;
+  client.Compile(kStep, OptionsFor(7), &error);
+  CHECK(Has(error, "assigned to IPU 7"));
+  client.Compile(kStep, "\x1a\x04\x20\x01\x28\x02", &error);
+  CHECK(Has(error, "12: A program over 1 replicas of 2 partitions"));
+  client.Compile(kStep, "\xff\xff", &error);
+  CHECK(Has(error, "3: The compile options are not"));
+  for (PJRT_Buffer* buffer : {a, b, out[0], first, copy.dst_buffer}) Destroy(buffer);
+  Destroy(step);
+}
+
+TEST(SerialisedExecutablesLoadOnTheirTargetOnly) {
+  Client client;
+  for (const char* target : {"ipu2:1472", "ipu2:4"}) {
+    const std::string bytes = testing::CompileFake(kStep, target)->Serialize();
+    auto args = Garbage<PJRT_Executable_DeserializeAndLoad_Args>();
+    args.client = client.get();
+    args.serialized_executable = bytes.data();
+    args.serialized_executable_size = bytes.size();
+    args.overridden_serialized_compile_options = nullptr;
+    args.overridden_serialized_compile_options_size = 0;
+    const std::string error = CALL(Executable_DeserializeAndLoad, args);
+    if (std::string(target) == "ipu2:1472") {
+      CHECK_EQ(error, "");
+      Destroy(args.loaded_executable);
+    } else {
+      CHECK(Has(error, "3: The executable was compiled for target ipu2:4, these IPUs are ipu2:1472"));
+    }
+  }
+}
+
+TEST(ErrorsOfARunArriveWithItsEvents) {
+  Client client;
+  PJRT_LoadedExecutable* bad = client.Compile("fail it broke\ncost 1e9\n" + std::string(kStep));
+  PJRT_Buffer *a = client.Put({1, 2}), *b = client.Put({10, 20});
+  std::vector<PJRT_Buffer*> out(1);
+  CHECK_EQ(Execute(bad, {a, b}, out), "");
+  auto ready = Garbage<PJRT_Buffer_ReadyEvent_Args>();
+  ready.buffer = out[0];
+  CALL_OK(Buffer_ReadyEvent, ready);
+  CHECK_EQ(Await(ready.event), "13: it broke");
+  CHECK_EQ(Get(out[0]), "13: it broke");
+  for (PJRT_Buffer* buffer : {a, b, out[0]}) Destroy(buffer);
+  Destroy(bad);
+}
+
+TEST(CompilerErrorsKeepTheirCode) {
+  Client client;
+  std::string error;
+  client.Compile("nonsense", "", &error);
+  CHECK_EQ(error, "3: fake program: unknown statement nonsense");
+}
+
+TEST(StridedAndOddLayouts) {
+  Client client;
+  const float data[6] = {0, 1, 2, 3, 4, 5};
+  const std::int64_t dims[2] = {3, 2}, strides[2] = {4, 12};  // the transpose of a 2x3 array
+  auto args = Garbage<PJRT_Client_BufferFromHostBuffer_Args>();
+  args.client = client.get();
+  args.data = data;
+  args.type = PJRT_Buffer_Type_F32;
+  args.dims = dims;
+  args.num_dims = 2;
+  args.byte_strides = strides;
+  args.num_byte_strides = 2;
+  args.host_buffer_semantics = PJRT_HostBufferSemantics_kImmutableZeroCopy;
+  args.device = client.Devices()[0];
+  args.memory = nullptr;
+  args.device_layout = nullptr;
+  CALL_OK(Client_BufferFromHostBuffer, args);
+  CHECK_EQ(Await(args.done_with_host_buffer), "");  // it was copied
+  CHECK_EQ(Get(args.buffer), "0 3 1 4 2 5 ");
+  // Read back column by column.
+  const std::int64_t column_major[2] = {0, 1};
+  auto layout = Garbage<PJRT_Buffer_MemoryLayout>();
+  layout.type = PJRT_Buffer_MemoryLayout_Type_Tiled;
+  layout.tiled = {};
+  layout.tiled.minor_to_major = column_major;
+  layout.tiled.minor_to_major_size = 2;
+  float back[6];
+  auto read = Garbage<PJRT_Buffer_ToHostBuffer_Args>();
+  read.src = args.buffer;
+  read.host_layout = &layout;
+  read.dst = back;
+  read.dst_size = sizeof(back);
+  CALL_OK(Buffer_ToHostBuffer, read);
+  CHECK_EQ(Await(read.event), "");
+  CHECK(std::memcmp(back, data, sizeof(data)) == 0);
+  read.dst_size = 4;
+  CHECK(Has(CALL(Buffer_ToHostBuffer, read), "has 4 bytes, the array needs 24"));
+  args.device_layout = &layout;
+  CHECK(Has(CALL(Client_BufferFromHostBuffer, args), "12: "));
+  Destroy(args.buffer);
+}
+
+TEST(DeviceAttributesAndStrings) {
+  Client client;
+  auto description = Garbage<PJRT_Device_GetDescription_Args>();
+  description.device = client.Devices()[0];
+  CALL_OK(Device_GetDescription, description);
+  auto attributes = Garbage<PJRT_DeviceDescription_Attributes_Args>();
+  attributes.device_description = description.device_description;
+  CALL_OK(DeviceDescription_Attributes, attributes);
+  std::set<std::string> names;
+  for (std::size_t i = 0; i < attributes.num_attributes; ++i) {
+    const PJRT_NamedValue& value = attributes.attributes[i];
+    names.emplace(value.name, value.name_size);
+    // jaxlib ends the process on other types.
+    CHECK(value.type == PJRT_NamedValue_kString || value.type == PJRT_NamedValue_kInt64);
+  }
+  CHECK(names == (std::set<std::string>{"num_tiles", "bytes_per_tile", "num_worker_contexts",
+                                        "tile_clock_frequency", "version", "is_ipu_model"}));
+  auto text = Garbage<PJRT_DeviceDescription_ToString_Args>();
+  text.device_description = description.device_description;
+  CALL_OK(DeviceDescription_ToString, text);
+  CHECK_EQ(std::string(text.to_string, text.to_string_size), "IpuDevice(id=0, num_tiles=1472, version=ipu2)");
+}
+
+TEST(TopologiesComeBackFromTheirBytes) {
+  auto create = Garbage<PJRT_TopologyDescription_Create_Args>();
+  const std::string name = "ipu2:100";
+  create.topology_name = name.data();
+  create.topology_name_size = name.size();
+  create.num_options = 0;
+  CALL_OK(TopologyDescription_Create, create);
+  auto bytes = Garbage<PJRT_TopologyDescription_Serialize_Args>();
+  bytes.topology = create.topology;
+  CALL_OK(TopologyDescription_Serialize, bytes);
+  auto back = Garbage<PJRT_TopologyDescription_Deserialize_Args>();
+  back.serialized_topology = bytes.serialized_bytes;
+  back.serialized_topology_size = bytes.serialized_bytes_size;
+  CALL_OK(TopologyDescription_Deserialize, back);
+  auto devices = Garbage<PJRT_TopologyDescription_GetDeviceDescriptions_Args>();
+  devices.topology = back.topology;
+  CALL_OK(TopologyDescription_GetDeviceDescriptions, devices);
+  CHECK_EQ(devices.num_descriptions, 1u);
+  auto text = Garbage<PJRT_DeviceDescription_ToString_Args>();
+  text.device_description = devices.descriptions[0];
+  CALL_OK(DeviceDescription_ToString, text);
+  CHECK(Has(std::string(text.to_string, text.to_string_size), "num_tiles=100"));
+  for (const std::string& bad :
+       {std::string(), std::string("jax_ipu topology 1 model ipu2:100"), std::string("x")}) {
+    auto damaged = back;
+    damaged.serialized_topology = bad.data();
+    damaged.serialized_topology_size = bad.size();
+    CHECK(Has(CALL(TopologyDescription_Deserialize, damaged), "3: "));
+  }
+  for (const std::string& bad :
+       {std::string("ipu9"), std::string("ipu2:x"), std::string("ipu2:0"), std::string("ipu2:9999")}) {
+    auto wrong = create;
+    wrong.topology_name = bad.data();
+    wrong.topology_name_size = bad.size();
+    CHECK(Has(CALL(TopologyDescription_Create, wrong), "3: "));
+  }
+  bytes.serialized_topology_deleter(bytes.serialized_topology);
+  for (PJRT_TopologyDescription* topology : {create.topology, back.topology}) {
+    auto destroy = Garbage<PJRT_TopologyDescription_Destroy_Args>();
+    destroy.topology = topology;
+    CALL_OK(TopologyDescription_Destroy, destroy);
+  }
+}
+
+}  // namespace
+}  // namespace jax_ipu
+
+int main() { return jax_ipu::testing::RunTests(); }
