@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 from jaxlib.mlir import ir as mlir
+from jaxlib.mlir._mlir_libs import _jax_mlir_ext
 from jaxlib.mlir.dialects import func as _func  # noqa: F401  registers the op classes
 from jaxlib.mlir.dialects import sdy, stablehlo
+from jaxlib.mlir.passmanager import PassManager
 
 from jax_ipu.compiler.errors import INVALID_ARGUMENT, CompileError
 from jax_ipu.compiler.ir import Block, Function, Module, Op, Value
@@ -22,11 +24,10 @@ _BYTECODE_MAGIC = b"ML\xefR"
 def _new_context() -> mlir.Context:
     # A context of our own: JAX's carries its configuration and its threads.
     context = mlir.Context()
+    context.enable_multithreading(False)
     stablehlo.register_dialect(context)
     sdy.register_dialect(context)
-    context.enable_multithreading(False)
     context.allow_unregistered_dialects = True
-    context.load_all_available_dialects()
     return context
 
 
@@ -38,15 +39,41 @@ def parse(program: bytes, program_format: str) -> mlir.Module:
     if program_format != "mlir":
         raise CompileError(f'program format "{program_format}" is not supported; use "mlir"', INVALID_ARGUMENT)
     context = _new_context()
-    try:
-        if program.startswith(_BYTECODE_MAGIC):
-            return stablehlo.deserialize_portable_artifact(context, program)
-        return mlir.Module.parse(program, context)
-    except Exception as first:
+    if program.startswith(_BYTECODE_MAGIC):
         try:
-            return mlir.Module.parse(program, context)
-        except Exception:
-            raise CompileError(f"the program is not valid StableHLO: {first}", INVALID_ARGUMENT) from first
+            return stablehlo.deserialize_portable_artifact(context, program)
+        except Exception:  # plain bytecode of StableHLO, tried below
+            pass
+    return _parse_other(context, program)
+
+
+def _parse_other(context: mlir.Context, program: bytes) -> mlir.Module:
+    """Text or plain bytecode: it may use dialects that portable artifacts are free of."""
+    from jaxlib.mlir._mlir_libs import _jax_mlir_ext
+    from jaxlib.mlir.dialects import chlo
+
+    registry = mlir.DialectRegistry()
+    _jax_mlir_ext.register_dialects(registry)
+    context.append_dialect_registry(registry)
+    chlo.register_dialect(context)
+    try:
+        module = mlir.Module.parse(program, context)
+        if any(op.operation.name.startswith("chlo.") for f in module.body for op in _nested_ops(f)):
+            stablehlo.register_stablehlo_passes()
+            with context:
+                manager = PassManager.parse("builtin.module(func.func(chlo-legalize-to-stablehlo))")
+                manager.run(module.operation)
+        return module
+    except Exception as error:
+        raise CompileError(f"the program is not valid StableHLO: {error}", INVALID_ARGUMENT) from error
+
+
+def _nested_ops(operation: Any) -> Iterator[Any]:
+    for region in operation.operation.regions:
+        for block in region.blocks:
+            for op in block.operations:
+                yield op
+                yield from _nested_ops(op)
 
 
 class _Types:
@@ -292,7 +319,7 @@ class _Importer:
             shape, dtype = result_types[0]
             try:
                 return {"value": _literal(mlir_attrs["value"], shape, dtype)}
-            except RuntimeError:
+            except (RuntimeError, TypeError):
                 # MLIR's bindings refuse to wrap dense attributes of complex elements: read the assembly.
                 assembly = operation.get_asm()
                 text = assembly[assembly.index("dense<") :].rstrip()

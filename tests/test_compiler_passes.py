@@ -1,0 +1,376 @@
+"""The passes over the IR, one by one, on programs small enough to read."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from jax_ipu.compiler import importer, ir, pipeline
+from jax_ipu.compiler.passes import canonicalize, cse, dce, fuse, inline, inplace, loops, schedule, simplify
+
+F = "tensor<4xf32>"
+
+
+def module_of(body: str, signature: str, functions: str = "") -> ir.Module:
+    text = f"func.func @main{signature} {{\n{body}\n}}\n{functions}"
+    return importer.import_module(importer.parse(text.encode(), "mlir"))
+
+
+def names(block: ir.Block) -> list[str]:
+    return [op.name for op in block.ops]
+
+
+def run(module: ir.Module, passes: Sequence) -> ir.Block:
+    for p in passes:
+        p.run(module)
+    return module.main.block
+
+
+def test_inline_nested_calls() -> None:
+    module = module_of(
+        f"%0 = call @f(%a) : ({F}) -> {F}\n%1 = call @f(%0) : ({F}) -> {F}\nreturn %1 : {F}",
+        f"(%a: {F}) -> {F}",
+        f"""func.func private @f(%a: {F}) -> {F} {{ %0 = call @g(%a) : ({F}) -> {F}
+            %1 = stablehlo.sine %0 : {F}
+            return %1 : {F} }}
+            func.func private @g(%a: {F}) -> {F} {{ %0 = stablehlo.negate %a : {F}
+            return %0 : {F} }}""",
+    )
+    block = run(module, [inline])
+    assert names(block) == ["negate", "sine", "negate", "sine", "return"]
+    assert block.ops[2].operands == block.ops[1].results
+    assert list(module.functions) == ["main"]
+
+
+def test_recursion_is_refused() -> None:
+    module = module_of(
+        f"%0 = call @f(%a) : ({F}) -> {F}\nreturn %0 : {F}",
+        f"(%a: {F}) -> {F}",
+        f"func.func private @f(%a: {F}) -> {F} {{ %0 = call @f(%a) : ({F}) -> {F}\n return %0 : {F} }}",
+    )
+    with pytest.raises(Exception, match="recursive"):
+        inline.run(module)
+
+
+def test_cse_merges_equal_ops_and_regions() -> None:
+    reduce = """ = stablehlo.reduce(%a init: %z) applies stablehlo.add across dimensions = [0]
+                 : (tensor<4xf32>, tensor<f32>) -> tensor<f32>"""
+    module = module_of(
+        f"""%z = stablehlo.constant dense<0.0> : tensor<f32>
+            %0{reduce}
+            %1{reduce}
+            %2 = stablehlo.add %0, %1 : tensor<f32>
+            return %2 : tensor<f32>""",
+        f"(%a: {F}) -> tensor<f32>",
+    )
+    block = run(module, [cse])
+    assert names(block) == ["constant", "reduce", "add", "return"]
+    assert block.ops[2].operands == [block.ops[1].result] * 2
+
+
+def test_dce_drops_loop_state_that_feeds_only_itself() -> None:
+    module = module_of(
+        f"""%0:2 = stablehlo.while(%x = %a, %y = %b) : {F}, tensor<i32>
+            cond {{ %c = stablehlo.constant dense<5> : tensor<i32>
+                    %p = stablehlo.compare LT, %y, %c : (tensor<i32>, tensor<i32>) -> tensor<i1>
+                    stablehlo.return %p : tensor<i1> }}
+            do {{ %d = stablehlo.constant dense<2> : tensor<i32>
+                  %u = stablehlo.multiply %y, %d : tensor<i32>
+                  %v = stablehlo.sine %x : {F}
+                  stablehlo.return %v, %u : {F}, tensor<i32> }}
+            return %0#1 : tensor<i32>""",
+        f"(%a: {F}, %b: tensor<i32>) -> tensor<i32>",
+    )
+    block = run(module, [dce])
+    loop = block.ops[0]
+    assert len(loop.operands) == len(loop.results) == 1
+    assert names(loop.regions[1]) == ["constant", "multiply", "return"]
+
+
+def loop_text(start: int, limit: int, step: int, direction: str = "LT") -> str:
+    return f"""%i = stablehlo.constant dense<{start}> : tensor<i32>
+        %0:2 = stablehlo.while(%x = %i, %y = %a) : tensor<i32>, {F}
+        cond {{ %c = stablehlo.constant dense<{limit}> : tensor<i32>
+                %p = stablehlo.compare {direction}, %x, %c : (tensor<i32>, tensor<i32>) -> tensor<i1>
+                stablehlo.return %p : tensor<i1> }}
+        do {{ %s = stablehlo.constant dense<{step}> : tensor<i32>
+              %u = stablehlo.add %x, %s : tensor<i32>
+              %v = stablehlo.sine %y : {F}
+              stablehlo.return %u, %v : tensor<i32>, {F} }}
+        return %0#1 : {F}"""
+
+
+@pytest.mark.parametrize(
+    ("start", "limit", "step", "direction", "count"),
+    [(0, 10, 1, "LT", 10), (0, 10, 3, "LT", 4), (5, 0, -1, "GT", 5), (0, 10, 1, "LE", 11), (0, 6, 2, "NE", 3)],
+)
+def test_counted_loops_become_repeat(start: int, limit: int, step: int, direction: str, count: int) -> None:
+    block = run(module_of(loop_text(start, limit, step, direction), f"(%a: {F}) -> {F}"), [loops, dce])
+    repeat = block.ops[0] if block.ops[0].name == "ipu.repeat" else block.ops[1]
+    assert repeat.name == "ipu.repeat"
+    assert repeat.attrs["count"] == count
+
+
+@pytest.mark.parametrize(
+    ("start", "limit", "step", "direction"),
+    [(0, 10, -1, "LT"), (0, 2147483647, 2, "LT"), (0, 5, 2, "NE")],
+)
+def test_other_loops_stay(start: int, limit: int, step: int, direction: str) -> None:
+    block = run(module_of(loop_text(start, limit, step, direction), f"(%a: {F}) -> {F}"), [loops])
+    assert "while" in names(block)
+
+
+def test_loops_that_never_run_vanish() -> None:
+    block = run(module_of(loop_text(3, 3, 1), f"(%a: {F}) -> {F}"), [loops, dce])
+    assert names(block) == ["return"]
+    assert block.results == block.args
+
+
+def test_invariant_state_is_captured() -> None:
+    module = module_of(
+        f"""%0:2 = stablehlo.while(%x = %a, %y = %b) : {F}, {F}
+            cond {{ %p = stablehlo.compare LT, %q, %q : (tensor<f32>, tensor<f32>) -> tensor<i1>
+                    stablehlo.return %p : tensor<i1> }}
+            do {{ %v = stablehlo.add %x, %y : {F}
+                  stablehlo.return %v, %y : {F}, {F} }}
+            %1 = stablehlo.add %0#0, %0#1 : {F}
+            return %1 : {F}""",
+        f"(%a: {F}, %b: {F}, %q: tensor<f32>) -> {F}",
+    )
+    block = run(module, [loops])
+    loop = block.ops[0]
+    assert len(loop.operands) == 1
+    assert loop.regions[1].ops[0].operands[1] is block.args[1]
+    assert block.ops[1].operands == [loop.result, block.args[1]]
+
+
+def simplified(body: str, signature: str) -> ir.Block:
+    return run(module_of(body, signature), [canonicalize, simplify, dce])
+
+
+def test_transpose_of_a_product_swaps_its_operands() -> None:
+    block = simplified(
+        """%0 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0]
+             : (tensor<2x3xf32>, tensor<3x4xf32>) -> tensor<2x4xf32>
+           %1 = stablehlo.transpose %0, dims = [1, 0] : (tensor<2x4xf32>) -> tensor<4x2xf32>
+           return %1 : tensor<4x2xf32>""",
+        "(%a: tensor<2x3xf32>, %b: tensor<3x4xf32>) -> tensor<4x2xf32>",
+    )
+    assert names(block) == ["dot_general", "return"]
+    assert block.ops[0].operands == block.args[::-1]
+    assert block.ops[0].attrs["dot_dimension_numbers"]["lhs_contracting_dimensions"] == (0,)
+
+
+def test_sums_of_sums_merge() -> None:
+    block = simplified(
+        """%z = stablehlo.constant dense<0.0> : tensor<f32>
+           %0 = stablehlo.reduce(%a init: %z) applies stablehlo.add across dimensions = [1]
+             : (tensor<2x3x5xf32>, tensor<f32>) -> tensor<2x5xf32>
+           %1 = stablehlo.reduce(%0 init: %z) applies stablehlo.add across dimensions = [1]
+             : (tensor<2x5xf32>, tensor<f32>) -> tensor<2xf32>
+           return %1 : tensor<2xf32>""",
+        "(%a: tensor<2x3x5xf32>) -> tensor<2xf32>",
+    )
+    assert names(block) == ["constant", "reduce", "return"]
+    assert block.ops[1].attrs["dimensions"] == (1, 2)
+
+
+def test_adding_zero_keeps_the_sign_of_zero() -> None:
+    block = simplified(
+        """%z = stablehlo.constant dense<0.0> : tensor<4xf32>
+           %n = stablehlo.constant dense<-0.0> : tensor<4xf32>
+           %0 = stablehlo.add %a, %z : tensor<4xf32>
+           %1 = stablehlo.subtract %a, %z : tensor<4xf32>
+           %2 = stablehlo.subtract %a, %n : tensor<4xf32>
+           return %0, %1, %2 : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>""",
+        f"(%a: {F}) -> ({F}, {F}, {F})",
+    )
+    # -0 + 0 = +0 and -0 - -0 = +0: only the subtraction of +0 is the identity.
+    assert names(block) == ["constant", "constant", "add", "subtract", "return"]
+    assert block.results[1] is block.args[0]
+
+
+def test_integer_division_is_not_folded_by_zero() -> None:
+    block = simplified(
+        """%a = stablehlo.constant dense<7> : tensor<i32>
+           %z = stablehlo.constant dense<0> : tensor<i32>
+           %0 = stablehlo.divide %a, %z : tensor<i32>
+           return %0 : tensor<i32>""",
+        "() -> tensor<i32>",
+    )
+    assert "divide" in names(block)
+
+
+def test_bitcast_between_widths() -> None:
+    block = run(
+        module_of(
+            """%0 = stablehlo.bitcast_convert %a : (tensor<3xf32>) -> tensor<3x2xui16>
+               return %0 : tensor<3x2xui16>""",
+            "(%a: tensor<3xf32>) -> tensor<3x2xui16>",
+        ),
+        [canonicalize],
+    )
+    assert "concatenate" in names(block)
+    assert block.results[0].shape == (3, 2)
+    assert block.results[0].dtype == "u16"
+
+
+def fused(body: str, signature: str) -> ir.Block:
+    return run(module_of(body, signature), [cse, simplify, dce, fuse, dce])
+
+
+def test_fusion_of_a_chain_with_constants() -> None:
+    block = fused(
+        """%c = stablehlo.constant dense<2.0> : tensor<f32>
+           %b = stablehlo.broadcast_in_dim %c, dims = [] : (tensor<f32>) -> tensor<4xf32>
+           %0 = stablehlo.multiply %a, %b : tensor<4xf32>
+           %1 = stablehlo.add %0, %b : tensor<4xf32>
+           return %1 : tensor<4xf32>""",
+        f"(%a: {F}) -> {F}",
+    )
+    assert names(block) == ["ipu.map", "return"]
+    program = block.ops[0].attrs["program"]
+    assert [i[0] for i in program.code] == ["multiply", "add"]
+    assert program.inputs == ["f32"]
+    assert len(program.constants) == 1
+    assert program.code == [("multiply", "f32", "f32", 0, 1, 0, 0), ("add", "f32", "f32", 2, 1, 0, 0)]
+    assert program.outputs == [3]
+
+
+def test_fusion_with_two_results() -> None:
+    block = fused(
+        f"""%0 = stablehlo.sine %a : {F}
+            %1 = stablehlo.negate %0 : {F}
+            return %0, %1 : {F}, {F}""",
+        f"(%a: {F}) -> ({F}, {F})",
+    )
+    assert names(block) == ["ipu.map", "return"]
+    assert block.ops[0].attrs["program"].outputs == [1, 2]
+    assert block.results == block.ops[0].results
+
+
+def test_fusion_does_not_cross_a_user_in_between() -> None:
+    # The reduction needs the sine, the last addition needs the reduction.
+    block = fused(
+        """%z = stablehlo.constant dense<0.0> : tensor<f32>
+           %0 = stablehlo.sine %a : tensor<4xf32>
+           %1 = stablehlo.reduce(%0 init: %z) applies stablehlo.add across dimensions = [0]
+             : (tensor<4xf32>, tensor<f32>) -> tensor<f32>
+           %2 = stablehlo.broadcast_in_dim %1, dims = [] : (tensor<f32>) -> tensor<4xf32>
+           %3 = stablehlo.add %0, %2 : tensor<4xf32>
+           return %3 : tensor<4xf32>""",
+        f"(%a: {F}) -> {F}",
+    )
+    assert names(block) == ["constant", "ipu.map", "reduce", "broadcast_in_dim", "ipu.map", "return"]
+
+
+def test_fusion_moves_an_op_up_to_its_group() -> None:
+    # The comparison comes after the reduction in the program but needs nothing from it.
+    block = fused(
+        """%z = stablehlo.constant dense<0.0> : tensor<f32>
+           %0 = stablehlo.sine %a : tensor<4xf32>
+           %1 = stablehlo.reduce(%0 init: %z) applies stablehlo.add across dimensions = [0]
+             : (tensor<4xf32>, tensor<f32>) -> tensor<f32>
+           %2 = stablehlo.compare GT, %0, %a : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xi1>
+           return %1, %2 : tensor<f32>, tensor<4xi1>""",
+        f"(%a: {F}) -> (tensor<f32>, tensor<4xi1>)",
+    )
+    assert names(block) == ["constant", "ipu.map", "reduce", "return"]
+    assert [r.dtype for r in block.ops[1].results] == ["f32", "pred"]
+
+
+def test_fused_programs_are_bounded() -> None:
+    chain = "\n".join(f"%{i + 1} = stablehlo.sine %{i} : {F}" for i in range(150))
+    block = fused(f"%0 = stablehlo.negate %a : {F}\n{chain}\nreturn %150 : {F}", f"(%a: {F}) -> {F}")
+    sizes = [len(op.attrs["program"].code) for op in block.ops[:-1]]
+    assert sum(sizes) == 151
+    assert max(sizes) <= fuse.MAX_INSTRUCTIONS
+
+
+def placed(body: str, signature: str, aliases: dict[int, int], read_only: frozenset[int] = frozenset()) -> ir.Block:
+    module = module_of(body, signature)
+    pipeline.optimize(module)
+    inplace.run(module, aliases, read_only)
+    return module.main.block
+
+
+def test_donated_update_is_written_over_its_argument() -> None:
+    block = placed(f"%0 = stablehlo.add %a, %b : {F}\nreturn %0 : {F}", f"(%a: {F}, %b: {F}) -> {F}", {0: 0})
+    assert block.ops[0].attrs["write_over"] == {0: block.args[0]}
+    assert "through_copy" not in block.terminator.attrs
+
+
+def test_donated_argument_that_is_read_later_is_not_written_early() -> None:
+    block = placed(
+        f"""%0 = stablehlo.add %a, %b : {F}
+            %r = stablehlo.reverse %a, dims = [0] : {F}
+            return %0, %r : {F}, {F}""",
+        f"(%a: {F}, %b: {F}) -> ({F}, {F})",
+        {0: 0},
+    )
+    assert all("write_over" not in op.attrs for op in block.ops)
+
+
+def test_reading_another_view_prevents_writing_over() -> None:
+    block = placed(
+        f"""%r = stablehlo.reverse %a, dims = [0] : {F}
+            %0 = stablehlo.add %a, %r : {F}
+            return %0 : {F}""",
+        f"(%a: {F}) -> {F}",
+        {0: 0},
+    )
+    assert all("write_over" not in op.attrs for op in block.ops)
+
+
+def test_swapped_donated_arguments_go_through_copies() -> None:
+    block = placed(f"return %b, %a : {F}, {F}", f"(%a: {F}, %b: {F}) -> ({F}, {F})", {0: 0, 1: 1})
+    assert block.terminator.attrs["through_copy"] == {0, 1}
+
+
+UPDATE = """%0 = stablehlo.dynamic_update_slice %a, %u, %i
+              : (tensor<4xf32>, tensor<2xf32>, tensor<i32>) -> tensor<4xf32>"""
+
+
+@pytest.mark.parametrize(
+    ("results", "types", "read_only", "in_place"),
+    [
+        ("%0", F, (), True),
+        ("%0, %a", f"{F}, {F}", (), False),  # the old value is still needed
+        ("%0", F, (0,), False),  # the argument stays as it is
+    ],
+)
+def test_update_slice_in_place(results: str, types: str, read_only: tuple[int, ...], in_place: bool) -> None:
+    block = placed(
+        f"{UPDATE}\nreturn {results} : {types}",
+        f"(%a: {F}, %u: tensor<2xf32>, %i: tensor<i32>) -> ({types})",
+        {},
+        frozenset(read_only),
+    )
+    assert bool(block.ops[0].attrs.get("in_place")) == in_place
+
+
+def test_constants_are_never_updated_in_place() -> None:
+    block = placed(
+        f"""%a = stablehlo.constant dense<[1.0, 2.0, 3.0, 4.0]> : {F}
+            {UPDATE}
+            return %0 : {F}""",
+        f"(%u: tensor<2xf32>, %i: tensor<i32>) -> {F}",
+        {},
+    )
+    assert "in_place" not in block.ops[1].attrs
+
+
+def test_schedule_runs_updates_after_their_gradients() -> None:
+    module = module_of(
+        """%0 = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0]
+             : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+           %1 = stablehlo.dot_general %x, %x, contracting_dims = [1] x [1]
+             : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+           %2 = stablehlo.subtract %a, %0 : tensor<8x8xf32>
+           %3 = stablehlo.subtract %b, %1 : tensor<8x8xf32>
+           return %2, %3 : tensor<8x8xf32>, tensor<8x8xf32>""",
+        "(%a: tensor<8x8xf32>, %b: tensor<8x8xf32>, %x: tensor<8x8xf32>) -> (tensor<8x8xf32>, tensor<8x8xf32>)",
+    )
+    pipeline.optimize(module)
+    assert names(module.main.block) == ["dot_general", "dot_general", "ipu.map", "ipu.map", "return"]
+    schedule.run(module, {0: 0, 1: 1})
+    assert names(module.main.block) == ["dot_general", "ipu.map", "dot_general", "ipu.map", "return"]
