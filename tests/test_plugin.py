@@ -10,7 +10,7 @@ import pytest
 def run(code, **environment):
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("JAX_", "XLA_"))}
     return subprocess.run(
-        [sys.executable, "-W", "ignore::DeprecationWarning", "-c", code],
+        [sys.executable, "-P", "-W", "ignore::DeprecationWarning", "-c", code],
         env={**clean, **environment},
         capture_output=True,
         text=True,

@@ -49,7 +49,6 @@ def parse(program: bytes, program_format: str) -> mlir.Module:
 
 def _parse_other(context: mlir.Context, program: bytes) -> mlir.Module:
     """Text or plain bytecode: it may use dialects that portable artifacts are free of."""
-    from jaxlib.mlir._mlir_libs import _jax_mlir_ext
     from jaxlib.mlir.dialects import chlo
 
     registry = mlir.DialectRegistry()
