@@ -89,6 +89,39 @@ TEST(CompilesAndRunsBothWays) {
   CHECK(executable.hostNanoseconds() > 0);
 }
 
+TEST(CopiesOnTilesMoveTheSameElements) {
+  const auto forms = [](poplar::Graph* graph, const Tensor& x) {
+    const Tensor other = graph->addVariable(poplar::INT, {4, 3, 1}, "other");
+    graph->setTileMapping(other, 3);
+    return std::vector<Tensor>{x.flatten(), x.dimShuffle({2, 0, 1}).flatten(), x.reverse(2).flatten(),
+                               poplar::concat({x.slice(0, 3, 2), other, x.slice(4, 5, 2)}, 2).flatten()};
+  };
+  for (std::size_t s = 0; s < 4; ++s) {
+    for (std::size_t d = 0; d < 4; ++d) {
+      poplar::Graph graph(poplar::Target::createIPUTarget(1, 5, "ipu1"));
+      const Tensor x = graph.addVariable(poplar::INT, {4, 3, 5}, "x");
+      const Tensor y = d % 2 == 0 ? x : graph.addVariable(poplar::INT, {4, 3, 5}, "y");
+      poputil::mapTensorLinearly(graph, x, 7, 1);
+      for (unsigned i = 0; d % 2 == 1 && i < 5; ++i) graph.setTileMapping(y.slice(i, i + 1, 2), 4 - i);
+      const auto in = graph.addHostToDeviceFIFO("in", poplar::INT, 60);
+      const auto out = graph.addDeviceToHostFIFO("out", poplar::INT, 60);
+      const Tensor source = forms(&graph, x)[s], destination = forms(&graph, y)[d];
+      const poplar::Executable executable = poplar::compileGraph(
+          graph, {Sequence({Copy(in, source), Copy(source, destination), Copy(destination, out)})});
+      for (const char* execution : {"fast", "tile"}) {
+        poplar::Engine engine(executable, {{"execution", execution}});
+        std::vector<std::int32_t> values(60), result(60, -1);
+        for (std::size_t i = 0; i < 60; ++i) values[i] = static_cast<std::int32_t>(i);
+        engine.connectStream("in", values.data());
+        engine.connectStream("out", result.data());
+        engine.load();
+        engine.run();
+        CHECK(result == values);
+      }
+    }
+  }
+}
+
 TEST(ComesBackFromItsSerialisedForm) {
   const poplar::Executable executable = Rotation(2).Compile();
   std::stringstream data;

@@ -1,6 +1,8 @@
 // The fast engine: binds the host plan to memory once, then steps through it.
 #include "pjrt_plugin/ipu_model/engine/fast_engine.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <cstring>
 #include <iostream>
@@ -16,7 +18,7 @@ namespace ipu_model {
 
 namespace {
 
-constexpr std::size_t kAlignment = 64;
+constexpr std::size_t kAlignment = 64, kHugePage = std::size_t{2} << 20;
 
 HostTensor Shaped(const View& view) {
   HostTensor t;
@@ -45,9 +47,12 @@ std::ptrdiff_t ByteOffset(const View& view) {
 FastEngine::FastEngine(std::shared_ptr<const CompiledProgram> program)
     : program_(std::move(program)), plan_(MakeHostPlan(*program_)), print_stream_(&std::cerr) {
   program_->Prepare();
-  const std::size_t bytes = (plan_.arena_bytes + kAlignment) / kAlignment * kAlignment;
-  arena_.reset(static_cast<unsigned char*>(std::aligned_alloc(kAlignment, bytes)));
+  // Large memory in huge pages: operands are far apart, and a page table walk costs as much as a cache miss.
+  const std::size_t alignment = plan_.arena_bytes >= 2 * kHugePage ? kHugePage : kAlignment;
+  const std::size_t bytes = (plan_.arena_bytes + alignment) / alignment * alignment;
+  arena_.reset(static_cast<unsigned char*>(std::aligned_alloc(alignment, bytes)));
   if (arena_ == nullptr) throw std::bad_alloc();
+  if (alignment == kHugePage) madvise(arena_.get(), bytes, MADV_HUGEPAGE);  // a hint: failing changes nothing
 
   streams_.resize(program_->streams.size());
   for (std::size_t s = 0; s < streams_.size(); ++s) {

@@ -416,6 +416,26 @@ TEST(TemporariesShareMemory) {
   CHECK_EQ(plan.state_bytes, 0u);
 }
 
+TEST(OperationsInPlaceUseOneMemory) {
+  poplar::Graph graph = NewGraph();
+  const std::size_t n = 1024;
+  const auto in = graph.addHostToDeviceFIFO("in0", poplar::INT, n);
+  const auto out = graph.addDeviceToHostFIFO("out0", poplar::INT, n);
+  Sequence prog;
+  Tensor x = graph.addVariable(poplar::INT, {n}, "x");
+  prog.add(Copy(in, x));
+  for (int i = 0; i < 20; ++i) {
+    const Tensor y = graph.addVariable(poplar::INT, {n}, "y");
+    // The last two read what the result of the one before must not overwrite: itself, in another order.
+    AddMix(&prog, x, i < 18 ? x : x.reverse(0), y, true);
+    x = y;
+  }
+  prog.add(Copy(x, out));
+  // x stays in the stream's memory; of the results, one memory for the first 18, another one for the next.
+  const ipu_model::HostPlan plan = ipu_model::MakeHostPlan(*Compile(graph, {prog}));
+  CHECK_EQ(plan.arena_bytes, 2 * n * sizeof(std::int32_t));
+}
+
 TEST(PartsThatTogetherDefineAVariableMakeNoState) {
   poplar::Graph graph = NewGraph();
   const auto in = graph.addHostToDeviceFIFO("in0", poplar::INT, 4);

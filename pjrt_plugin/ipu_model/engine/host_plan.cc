@@ -33,10 +33,17 @@ bool Overlap(const std::vector<LiveRange>& a, const std::vector<LiveRange>& b) {
 }
 
 std::vector<LiveRange> Union(const std::vector<LiveRange>& a, const std::vector<LiveRange>& b) {
-  std::vector<LiveRange> all;
+  std::vector<LiveRange> all, joined;
   std::merge(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(all),
              [](const LiveRange& x, const LiveRange& y) { return x.begin < y.begin; });
-  return all;
+  for (const LiveRange& r : all) {
+    if (!joined.empty() && joined.back().end + 1 == r.begin) {
+      joined.back().end = r.end;
+    } else {
+      joined.push_back(r);
+    }
+  }
+  return joined;
 }
 
 bool SameElements(const View& a, const View& b) {
@@ -135,6 +142,7 @@ class Planner {
       LoadProgram(p);
       RemoveCopies();
       BindStreams();
+      ReuseInputs();
       liveness_of_.push_back(std::move(ranges_));
     }
     Allocate();
@@ -188,37 +196,56 @@ class Planner {
     begin_ = plan_.code.begin[p];
     end_ = plan_.code.begin[p + 1];
     ranges_ = AnalyseLiveness(program_, plan_.code, begin_, end_, accesses_of_[p], state_).ranges;
+    users_.assign(program_.variables.size(), {});
+    for (std::uint32_t i = begin_; i < end_; ++i) {
+      for (const VariableAccess& a : accesses_of_[p][i - begin_]) users_[a.variable].push_back(i);
+    }
   }
 
-  // A copy of one whole variable to another one goes away when both can have the same memory: their contents
-  // are never needed at the same time, and no operation that reads one and writes the other minds.
+  // A copy of one whole variable to another one goes away when both can have the same memory.
   void RemoveCopies() {
-    std::map<VariableId, std::vector<std::uint32_t>> users;  // root -> instructions
-    bool any = false;
-    for (std::uint32_t i = begin_; i < end_ && !any; ++i) any = WholeCopy(i);
-    if (!any) return;
-    for (std::uint32_t i = begin_; i < end_; ++i) {
-      for (const VariableAccess& a : accesses_of_[current_][i - begin_]) users[Root(a.variable)].push_back(i);
-    }
     for (std::uint32_t i = begin_; i < end_; ++i) {
       if (!WholeCopy(i)) continue;
       const Operation& copy = *plan_.code.operations[plan_.code.code[i].a];
       const VariableId a = Root(copy.inputs[0].variable), b = Root(copy.outputs[0].variable);
-      if (a != b) {
-        if (Bytes(a) != Bytes(b) || !Movable(a, b) || Overlap(ranges_[a], ranges_[b])) continue;
-        std::vector<std::uint32_t>&x = users[a], &y = users[b];
-        if (!AliasAllowed(x, a, b) || !AliasAllowed(y, a, b)) continue;
-        // State stays the root: its memory is the one that lasts.
-        const VariableId root = state_[a] ? a : b, gone = state_[a] ? b : a;
-        root_[gone] = root;
-        ranges_[root] = Union(ranges_[a], ranges_[b]);
-        std::vector<std::uint32_t> both;
-        std::merge(x.begin(), x.end(), y.begin(), y.end(), std::back_inserter(both));
-        users.erase(gone);
-        users[root] = std::move(both);
-      }
-      plan_.code.code[i].code = OpCode::kUndefined;
+      if (a == b || Join(a, b)) plan_.code.code[i].code = OpCode::kUndefined;
     }
+  }
+
+  // An operation that may run in place writes over an input that nobody needs afterwards.
+  void ReuseInputs() {
+    const auto temporary = [this](VariableId v) {
+      return !state_[v] && plan_.locations[v].kind == HostLocation::Kind::kArena;
+    };
+    for (std::uint32_t i = begin_; i < end_; ++i) {
+      if (plan_.code.code[i].code != OpCode::kRun) continue;
+      const Operation& operation = *plan_.code.operations[plan_.code.code[i].a];
+      for (unsigned o = 0; o < operation.outputs.size(); ++o) {
+        if (!IsWhole({operation.outputs[o]})) continue;
+        for (unsigned k = 0; k < operation.inputs.size(); ++k) {
+          if (!operation.CanAlias(o, k) || !IsWhole({operation.inputs[k]})) continue;
+          const VariableId a = Root(operation.inputs[k].variable), b = Root(operation.outputs[o].variable);
+          if (a != b && temporary(a) && temporary(b) && Join(a, b)) break;
+        }
+      }
+    }
+  }
+
+  // Gives two roots one memory, if their contents are never needed at the same time and no operation that
+  // reads one and writes the other minds.
+  bool Join(VariableId a, VariableId b) {
+    if (Bytes(a) != Bytes(b) || !Movable(a, b) || Overlap(ranges_[a], ranges_[b])) return false;
+    // What uses both is in the shorter list.
+    if (users_[a].size() < users_[b].size()) std::swap(a, b);
+    if (!AliasAllowed(users_[b], a, b)) return false;
+    // State stays the root: its memory is the one that lasts.
+    const VariableId root = state_[b] ? b : a, gone = state_[b] ? a : b;
+    root_[gone] = root;
+    ranges_[root] = Union(ranges_[a], ranges_[b]);
+    users_[a].insert(users_[a].end(), users_[b].begin(), users_[b].end());
+    if (root != a) users_[root].swap(users_[a]);
+    users_[gone] = {};
+    return true;
   }
 
   bool WholeCopy(std::uint32_t i) const {
@@ -367,7 +394,8 @@ class Planner {
   std::vector<bool> state_;
   std::vector<std::vector<std::vector<VariableAccess>>> accesses_of_;
   std::vector<std::vector<std::vector<LiveRange>>> liveness_of_;
-  std::vector<std::vector<LiveRange>> ranges_;  // of the current program, by root
+  std::vector<std::vector<LiveRange>> ranges_;     // of the current program, by root
+  std::vector<std::vector<std::uint32_t>> users_;  // instructions of the current program, by root
   std::uint32_t current_ = 0, begin_ = 0, end_ = 0;
 };
 
