@@ -208,6 +208,7 @@ def convolution(
     seq: Sequence,
     name: str,
     options: dict[str, str],
+    output_mapping_like: Tensor | None = None,
 ) -> Tensor: ...
 def create_conv_input(
     graph: Graph,
@@ -318,6 +319,9 @@ def scatter(
 def sort(
     graph: Graph, operands: Seq[Tensor], dim: int, comparator: Expression, stable: bool, seq: Sequence, name: str
 ) -> list[Tensor]: ...
+def top_k(
+    graph: Graph, operand: Tensor, k: int, seq: Sequence, name: str, largest: bool = True
+) -> tuple[Tensor, Tensor]: ...
 def create_sliceable_tensor(
     graph: Graph, dtype: str, shape: Seq[int], dims: Seq[int], sizes: Seq[int], name: str
 ) -> Tensor: ...

@@ -6,10 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from jax_ipu import _ipu
+from jax_ipu.compiler.errors import CompileError
 from jax_ipu.compiler.expression import ScalarProgram, splat_of
 from jax_ipu.compiler.ir import Block, Op, Value
 from jax_ipu.compiler.location import source_line
-from jax_ipu.compiler.types import Literal, Shape
+from jax_ipu.compiler.types import Literal, Shape, type_text
 
 if TYPE_CHECKING:
     from jax_ipu.compiler.mapping import MappingPlan
@@ -21,7 +22,7 @@ Lowering = Callable[["Context", Op], Sequence["_ipu.Tensor"]]
 class Context:
     """State of one lowering. `sequence` is the program that ops are added to; regions exchange it for their own."""
 
-    __slots__ = ("_constants", "_lowerings", "graph", "mapping", "options", "sequence", "tensors")
+    __slots__ = ("_constants", "_lowerings", "graph", "mapping", "sequence", "tensors")
 
     def __init__(
         self,
@@ -98,14 +99,20 @@ class Context:
 
     def lower_block(self, block: Block) -> None:
         """Adds the ops of `block`, without its terminator, to the current sequence."""
-        lowerings = self._lowerings
+        lowerings, tensors = self._lowerings, self.tensors
         for op in block.ops:
             name = op.name
             if name == "constant" or name == "return":
                 continue
-            results = lowerings[name](self, op)
+            try:
+                results = lowerings[name](self, op)
+            except _ipu.Error:
+                raise
+            except (RuntimeError, ValueError) as error:
+                # The library refuses what it has no vertex for.
+                raise refused(op, str(error)) from error
             for result, tensor in zip(op.results, results, strict=True):
-                self.tensors[result] = tensor
+                tensors[result] = tensor
 
     def nested(self, name: str) -> NestedSequence:
         return NestedSequence(self, name)
@@ -125,6 +132,14 @@ class NestedSequence:
 
     def __exit__(self, *exception: object) -> None:
         self._context.sequence = self._outer
+
+
+def refused(op: Op, reason: str) -> CompileError:
+    """The error for an op that the library refuses, with the user's line."""
+    operands = ", ".join(type_text(o.shape, o.dtype) for o in op.operands)
+    results = ", ".join(type_text(r.shape, r.dtype) for r in op.results)
+    where = source_line(op.location) or "an unknown source line"
+    return CompileError(f"{op.name}: ({operands}) -> {results}, at {where}, is not supported on IPU: {reason}")
 
 
 def broadcast(tensor: _ipu.Tensor, shape: Shape, dims: Sequence[int]) -> _ipu.Tensor:

@@ -81,8 +81,18 @@ def lower_convolution(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
         context.sequence,
         name,
         {},
+        _partner_layout(context, op, shape),
     )
     return [product.dim_shuffle(shape.output_layout)]
+
+
+def _partner_layout(context: Context, op: Op, shape: ConvShape) -> _ipu.Tensor | None:
+    """The tensor that the result updates, as [N, O, *spatial]: the result is made on the same tiles."""
+    partner = context.mapping.partners.get(op.result)
+    tensor = None if partner is None else context.tensors.get(partner)
+    if tensor is None or partner is None or partner.shape != op.result.shape:
+        return None
+    return tensor.dim_shuffle(shape.output_permutation)
 
 
 LOWERINGS = {"convolution": lower_convolution}

@@ -129,7 +129,17 @@ def lower_sort(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
     )
 
 
+def lower_top_k(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
+    name = context.name(op)
+    if num_elements(op.results[0].shape) == 0:
+        return [context.variable(r.dtype, r.shape, name) for r in op.results]
+    largest = bool(op.attrs.get("largest", True))
+    tensor = context.tensor(op.operands[0])
+    return _ipu.top_k(context.graph, tensor, op.attrs["k"], context.sequence, name, largest)
+
+
 LOWERINGS = {
+    "chlo.top_k": lower_top_k,
     "dynamic_slice": lower_dynamic_slice,
     "dynamic_update_slice": lower_dynamic_update_slice,
     "gather": lower_gather,

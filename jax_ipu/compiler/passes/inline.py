@@ -8,8 +8,8 @@ from jax_ipu.compiler.errors import INVALID_ARGUMENT, CompileError
 from jax_ipu.compiler.ir import Block, Module, Op, Value, clone_ops
 from jax_ipu.compiler.location import source_line
 
-# Composites that the lowering computes directly, when they have one operand of a real floating type.
-_DIRECT_COMPOSITES = {"chlo.erf"}
+# Composites that the lowering computes directly.
+_DIRECT_COMPOSITES = frozenset(("chlo.erf", "chlo.top_k"))
 
 
 def run(module: Module) -> None:
@@ -41,7 +41,8 @@ class _Inliner:
                 ops.append(op)
             elif op.attrs.get("name") in _DIRECT_COMPOSITES and len(op.operands) == 1:
                 results = [(r.shape, r.dtype) for r in op.results]
-                direct = Op(op.attrs["name"], op.operands, results, {}, (), op.location)
+                attrs = dict(op.attrs.get("composite_attributes") or {})
+                direct = Op(op.attrs["name"], op.operands, results, attrs, (), op.location)
                 _replace(op, direct.results)
                 ops.append(direct)
             else:
