@@ -62,9 +62,20 @@ class Scratch {
   }
   void Reset();
 
+  // Where the allocator stands. Rewind gives back what was allocated since, for kernels that call others in a
+  // loop.
+  struct Mark {
+    std::size_t blocks, used, total;
+  };
+  Mark Save() const { return {blocks_.size(), used_, total_}; }
+  void Rewind(const Mark& mark) {
+    used_ = blocks_.size() == mark.blocks ? mark.used : 0;
+    total_ = mark.total;
+  }
+
  private:
   std::vector<std::unique_ptr<unsigned char[]>> blocks_;
-  std::size_t capacity_ = 0, used_ = 0, peak_ = 0;
+  std::size_t capacity_ = 0, used_ = 0, total_ = 0, peak_ = 0;
 };
 
 struct HostContext {

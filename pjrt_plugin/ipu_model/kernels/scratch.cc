@@ -23,7 +23,8 @@ std::unique_ptr<unsigned char[]> NewBlock(std::size_t capacity) {
 
 }  // namespace
 
-// used_ and capacity_ are of the last block; peak_ is the sum of all requests since the last Reset.
+// used_ and capacity_ are of the last block; total_ is the sum of all requests that are in
+// use, peak_ its largest value since the last Reset.
 void* Scratch::Allocate(std::size_t bytes) {
   bytes = RoundUp(std::max<std::size_t>(bytes, 1));
   if (blocks_.empty() || used_ + bytes > capacity_) {
@@ -33,7 +34,8 @@ void* Scratch::Allocate(std::size_t bytes) {
   }
   void* result = Align(blocks_.back().get()) + used_;
   used_ += bytes;
-  peak_ += bytes;
+  total_ += bytes;
+  peak_ = std::max(peak_, total_);
   return result;
 }
 
@@ -43,8 +45,7 @@ void Scratch::Reset() {
     blocks_.clear();
     blocks_.push_back(NewBlock(capacity_));
   }
-  used_ = 0;
-  peak_ = 0;
+  used_ = total_ = peak_ = 0;
 }
 
 }  // namespace ipu_model

@@ -180,29 +180,6 @@ Partition SplitFor(const poplar::Graph& graph, const ConvolutionProblem& problem
                                 MemoryProportion(options));
 }
 
-// The mapping of `like`, element by element in its own order.
-Mapping MappingLike(const poplar::Graph& graph, const poplar::Tensor& like, std::int64_t elements) {
-  if (static_cast<std::int64_t>(like.numElements()) != elements) {
-    throw poplar::poplar_error("convolution: the result has " + std::to_string(elements) +
-                               " elements, but the tensor that it should be mapped like has " +
-                               std::to_string(like.numElements()));
-  }
-  View view;
-  if (like.asView(&view) && view.offset == 0 && like.isContiguous()) {
-    const Variable& variable = graph.impl().variables[view.variable];
-    if (variable.num_elements == elements) return variable.mapping;
-  }
-  std::vector<Run> runs;
-  const auto tiles = graph.getTileMapping(like);
-  for (unsigned tile = 0; tile < tiles.size(); ++tile) {
-    for (const poplar::Interval& i : tiles[tile]) {
-      runs.push_back({static_cast<std::int64_t>(i.begin()), static_cast<std::int64_t>(i.end()), tile});
-    }
-  }
-  std::sort(runs.begin(), runs.end(), [](const Run& a, const Run& b) { return a.begin < b.begin; });
-  return Mapping(std::move(runs));
-}
-
 }  // namespace
 
 std::unique_ptr<Operation> ReadConvolution(Reader& reader) {
@@ -267,16 +244,22 @@ poplar::Tensor convolution(poplar::Graph& graph, const poplar::Tensor& lhs, cons
   Partition split = SplitFor(graph, problem, options);
   const std::string& name = debugContext.getPathName();
   const poplar::Target& target = graph.getTarget();
-  Mapping mapping =
-      outputMappingLike.valid()
-          ? MappingLike(graph, outputMappingLike, NumElements(problem.out))
-          : ConvolutionOutputMapping(problem, split, outputLayout, target.model(), target.getNumTiles());
+  const bool like = outputMappingLike.valid();
+  if (like && ToShape(outputMappingLike.shape()) != problem.out) {
+    Refuse(lhs.shape(), rhs.shape(),
+           "the tensor that the result should be mapped like has shape " + Text(outputMappingLike.shape()));
+  }
+  Mapping mapping;
+  if (!like) {
+    mapping = ConvolutionOutputMapping(problem, split, outputLayout, target.model(), target.getNumTiles());
+  }
   auto operation = std::make_unique<ConvolutionOperation>(problem.geometry, std::move(split));
   operation->name = name;
   operation->inputs = {StridedView(graph, lhs, prog, {debugContext, "lhs"}),
                        StridedView(graph, rhs, prog, {debugContext, "rhs"})};
   const poplar::Tensor result =
-      NewWithLayout(graph, problem.out_type, problem.out, outputLayout, std::move(mapping), name);
+      like ? graph.clone(params.outputType, outputMappingLike, debugContext)
+           : NewWithLayout(graph, problem.out_type, problem.out, outputLayout, std::move(mapping), name);
   result.asView(&operation->outputs.emplace_back());
   AddOperation(prog, std::move(operation));
   return result;

@@ -1,12 +1,11 @@
 // Convolutions on the device: vertex by vertex equals the whole, whatever the split; mappings are complete.
-#include "hlo/Convolution.hpp"
-
 #include <cmath>
 #include <cstring>
 #include <random>
 #include <string>
 #include <vector>
 
+#include "hlo/Convolution.hpp"
 #include "pjrt_plugin/ipu_model/core/graph_impl.h"
 #include "pjrt_plugin/ipu_model/core/serialise.h"
 #include "pjrt_plugin/ipu_model/operations/convolution_plan.h"
@@ -180,7 +179,8 @@ TEST(ResultMappedLikeTheWeights) {
   params.paddingHigh = {0, 0};
   params.outputType = poplar::FLOAT;
   poplar::program::Sequence prog;
-  const Tensor dw = hlo::convolution(graph, x, dy, params, {2, 3, 0, 1}, prog, "dw", {}, weights);
+  const Tensor dw =
+      hlo::convolution(graph, x, dy, params, {2, 3, 0, 1}, prog, "dw", {}, weights.dimShuffle({2, 3, 0, 1}));
   CHECK(graph.getTileMapping(dw.dimShuffle({2, 3, 0, 1})) == graph.getTileMapping(weights));
   std::mt19937 random(1);
   PlanRunner whole(graph, 0), vertices(graph, 0);

@@ -26,8 +26,8 @@ std::vector<std::size_t> convolutionOutputShape(const std::vector<std::size_t>& 
 
 // Result [N / batch groups, O, *spatial]; `outputLayout` lists its dimensions from major to minor in memory.
 // Option availableMemoryProportion (default 0.6): the share of a tile's memory for one tile's operands.
-// `outputMappingLike`, if valid, has the result's elements in its memory order; the result is mapped as it is
-// (a weight's gradient stays where the weight lives).
+// `outputMappingLike`, if valid, has the result's shape; the result then has its memory order and its tile
+// mapping (a weight's gradient stays where the weight lives).
 poplar::Tensor convolution(poplar::Graph& graph, const poplar::Tensor& lhs, const poplar::Tensor& rhs,
                            const ConvolutionParameters& params, const std::vector<std::int64_t>& outputLayout,
                            poplar::program::Sequence& prog, const poplar::DebugContext& debugContext = {},
