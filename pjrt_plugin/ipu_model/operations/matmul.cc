@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "pjrt_plugin/ipu_model/core/serialise.h"
+#include "pjrt_plugin/ipu_model/core/strides.h"
 #include "pjrt_plugin/ipu_model/kernels/gemm.h"
 #include "pjrt_plugin/ipu_model/operations/matmul_cost.h"
 #include "pjrt_plugin/ipu_model/operations/readers.h"
@@ -122,6 +123,7 @@ class MatMulOperation : public Operation {
     writer.Write(plan_.first_stage);
     writer.Write(plan_.column_steps);
     writer.Write(plan_.row_steps);
+    writer.Write(plan_.depth_steps);
     writer.Write(plan_.wide_weight_loads);
     writer.Write(plan_.partial_type);
   }
@@ -144,11 +146,14 @@ class MatMulOperation : public Operation {
       plan.supersteps.push_back({{ZeroGroup(out_mapping.VerticesOver(out, context.num_tiles()))}});
       return plan;
     }
-    const bool direct = StaysOnGrid(plan_.grid, LayoutOf(out, out_mapping, context.num_tiles()));
+    const bool direct =
+        plan_.depth_steps == 1 && StaysOnGrid(plan_.grid, LayoutOf(out, out_mapping, context.num_tiles()));
     OperandRef b{Kind::kInput, 1}, result{Kind::kOutput, 0};
     if (plan_.row_steps > 1) b = AddTemporary(plan, inputs[1].type, KeptPlacement());
     if (!direct) result = AddTemporary(plan, plan_.partial_type, PartialsPartition(plan_));
-    for (std::int64_t column = 0; column < plan_.column_steps; ++column) {
+    for (std::int64_t depth = 0; plan_.depth_steps > 1 && depth < plan_.depth_steps; ++depth)
+      plan.supersteps.push_back({{DepthStepGroup(depth, result)}});
+    for (std::int64_t column = 0; plan_.depth_steps == 1 && column < plan_.column_steps; ++column) {
       const std::vector<Vertex> vertices =
           VerticesOfStep(plan_.grid.Vertices(), kColumnDim, column, plan_.column_steps);
       if (plan_.row_steps > 1) plan.supersteps.push_back({{KeepGroup(vertices, b)}});
@@ -156,7 +161,11 @@ class MatMulOperation : public Operation {
         plan.supersteps.push_back(
             {{ProductGroup(VerticesOfStep(vertices, kRowDim, row, plan_.row_steps), b, result)}});
     }
-    if (!direct) AddSums(plan, result, out_mapping.VerticesOver(out, context.num_tiles()));
+    if (direct) return plan;
+    // The plan's own boxes are as few as possible; over any other mapping there may be several on a tile.
+    const bool own =
+        IsRowMajorContiguous(out) && out.offset == 0 && out_mapping == Mapping(OutputPartition(plan_));
+    AddSums(plan, result, own ? OutputVertices(plan_) : out_mapping.VerticesOver(out, context.num_tiles()));
     return plan;
   }
 
@@ -251,10 +260,40 @@ class MatMulOperation : public Operation {
            Matrix(writes[0], block.groups, block.rows, block.columns));
     };
     group.cycles = [operand, wide](const TargetModel& target, const Box& box) {
-      return ProductCycles(target, operand, BlockOf(box), wide);
+      return ProductCycles(target, operand, BlockOf(box), wide) + ArrangeCycles(target);
     };
     group.code_bytes = kProductCodeBytes;
     group.vertex_bytes = kProductVertexBytes;
+    return group;
+  }
+
+  // Step `step` of the depth of every part: adds to the partial sums of the steps before.
+  VertexGroup DepthStepGroup(std::int64_t step, OperandRef partials) const {
+    VertexGroup group =
+        ProductGroup(VerticesOfStep(plan_.grid.Vertices(), kDepthDim, step, plan_.depth_steps),
+                     {Kind::kInput, 1}, partials);
+    if (step == 0) return group;
+    group.reads.push_back(group.writes[0]);
+    group.compute = [](HostContext& context, const Box& box, const std::vector<HostTensor>& reads,
+                       const std::vector<HostTensor>& writes) {
+      const ProductBlock block = BlockOf(box);
+      const DType type = writes[0].type;
+      const std::size_t bytes = static_cast<std::size_t>(writes[0].num_elements()) * SizeOf(type);
+      auto* const both = static_cast<unsigned char*>(context.scratch.Allocate(2 * bytes));
+      std::memcpy(both, reads[2].data, bytes);
+      HostTensor product = writes[0];
+      product.data = both + bytes;
+      Gemm(context, Matrix(reads[0], block.groups, block.rows, block.depth),
+           Matrix(reads[1], block.groups, block.depth, block.columns),
+           Matrix(product, block.groups, block.rows, block.columns));
+      HostTensor stacked;
+      stacked.data = both;
+      stacked.type = type;
+      stacked.rank = 2;
+      stacked.shape[0] = 2;
+      stacked.shape[1] = writes[0].num_elements();
+      SumPartials(context, stacked, writes[0]);
+    };
     return group;
   }
 
@@ -284,7 +323,7 @@ class MatMulOperation : public Operation {
     group.compute = [](HostContext& context, const Box&, const std::vector<HostTensor>& reads,
                        const std::vector<HostTensor>& writes) { SumPartials(context, reads[0], writes[0]); };
     group.cycles = [type, terms](const TargetModel& target, const Box& box) {
-      return PartialSumCycles(target, type, terms, box.num_elements());
+      return PartialSumCycles(target, type, terms, box.num_elements()) + ArrangeCycles(target);
     };
     group.code_bytes = kSumCodeBytes;
     group.vertex_bytes = kSumVertexBytes;
@@ -343,6 +382,7 @@ std::unique_ptr<Operation> ReadMatMul(Reader& reader) {
   plan.first_stage = ReadPositive(reader);
   plan.column_steps = ReadPositive(reader);
   plan.row_steps = ReadPositive(reader);
+  plan.depth_steps = ReadPositive(reader);
   plan.wide_weight_loads = reader.Read<bool>();
   plan.partial_type = reader.Read<DType>();
   if (plan.grid.shape.size() != 4 || plan.grid.parts[kDepthDim] % plan.first_stage != 0)

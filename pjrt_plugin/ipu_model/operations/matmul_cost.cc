@@ -60,14 +60,10 @@ std::uint64_t ProductCycles(const TargetModel& target, DType operand, const Prod
   // The measured fixed cost belongs to a call with one weight load.
   const std::int64_t fixed =
       target.amp_call_cycles - CeilDivide(coefficient_bytes, target.amp_coefficient_bytes);
-  const auto streaming = [&](std::int64_t positions, std::int64_t channels) {
-    const std::int64_t loops = CeilDivide(channels, units) * CeilDivide(block.depth, inputs);
-    return block.groups * loops *
-           (load + workers * WorkerLoopCycles(CeilDivide(positions, workers), per_position));
-  };
-  // Either operand may be the one that stays in the convolution units.
-  return static_cast<std::uint64_t>(
-      fixed + std::min(streaming(block.rows, block.columns), streaming(block.columns, block.rows)));
+  // B's columns are the output channels that stay in the convolution units, A's rows stream past them.
+  const std::int64_t loops = CeilDivide(block.columns, units) * CeilDivide(block.depth, inputs);
+  const std::int64_t loop = load + workers * WorkerLoopCycles(CeilDivide(block.rows, workers), per_position);
+  return static_cast<std::uint64_t>(fixed + block.groups * loops * loop);
 }
 
 std::uint64_t PartialSumCycles(const TargetModel& target, DType partial, std::int64_t partials,
@@ -77,6 +73,8 @@ std::uint64_t PartialSumCycles(const TargetModel& target, DType partial, std::in
   return static_cast<std::uint64_t>(target.supervisor_overhead + target.worker_contexts * 20 +
                                     partials * vectors);
 }
+
+std::uint64_t ArrangeCycles(const TargetModel& target) { return target.local_copy_call_cycles; }
 
 double ReceiveCycles(const TargetModel& target, double bytes, bool shared) {
   return bytes / (target.exchange_bytes_per_cycle * (shared ? target.tiles_per_shared_bus : 1));

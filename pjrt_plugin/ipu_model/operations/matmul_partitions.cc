@@ -77,6 +77,23 @@ Partition OutputPartition(const MatMulPlan& plan) {
   return MatrixPartition(plan, kRowDim, kColumnDim, kDepthDim);
 }
 
+std::vector<Vertex> OutputVertices(const MatMulPlan& plan) {
+  const Partition partition = OutputPartition(plan);
+  std::vector<Vertex> vertices = partition.Vertices();
+  if (partition.shape.size() == 3) return vertices;
+  // One dimension is factorised, its outer part cut into single elements.
+  const std::size_t outer = partition.shape[1] == plan.grid.shape[kRowDim] ? 2 : 1;
+  const std::int64_t inner = partition.shape[outer + 1];
+  for (Vertex& v : vertices) {
+    const std::int64_t base = v.box.begin[outer] * inner;
+    for (Shape* edge : {&v.box.begin, &v.box.end}) {
+      (*edge)[outer] = base + (*edge)[outer + 1];
+      edge->erase(edge->begin() + static_cast<std::ptrdiff_t>(outer) + 1);
+    }
+  }
+  return vertices;
+}
+
 Partition PartialsPartition(const MatMulPlan& plan) {
   const Partition& grid = plan.grid;
   Partition p = Empty(plan);

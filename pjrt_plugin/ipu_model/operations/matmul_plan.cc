@@ -29,7 +29,7 @@ struct Estimate {
   double cycles = kInfinity;  // of all products planned together
   double forward_cycles = kInfinity;
   double bytes = kInfinity;
-  std::int64_t column_steps = 1, row_steps = 1, first_stage = 1;
+  std::int64_t column_steps = 1, row_steps = 1, depth_steps = 1, first_stage = 1;
 };
 
 // Numbers of parts worth trying: geometric, and the fewest parts for the block size they give.
@@ -185,49 +185,72 @@ class Planner {
   // One of the products: `out` rows and columns, summed over `depth`, with the parts of the candidate.
   struct Product {
     double cycles, temporary_bytes;
-    std::int64_t column_steps = 1, row_steps = 1, first_stage = 1;
+    std::int64_t column_steps = 1, row_steps = 1, depth_steps = 1, first_stage = 1;
   };
   Product Cost(const Candidate& c, MatMulDim row, MatMulDim column, MatMulDim depth, const Operand& a,
                const Operand& b) const {
     const ProductBlock block{Block(c, kGroupDim), Block(c, row), Block(c, column), Block(c, depth)};
     const DType operand = SizeOf(p_.a_type) > SizeOf(p_.b_type) ? p_.a_type : p_.b_type;
     const std::int64_t partials = c.parts[depth];
-    const double elements = static_cast<double>(block.groups * block.rows * block.columns);
-    const double partial_bytes = partials > 1 ? 2 * elements * static_cast<double>(SizeOf(partial_type_)) : 0;
-    Product product{0, a.Received() + b.Received() + partial_bytes};
-    product.cycles =
-        static_cast<double>(ProductCycles(target_, operand, block, p_.options.wide_weight_loads)) +
-        target_.sync_cycles + ReceiveCycles(target_, a.Received(), a.shared) +
-        ReceiveCycles(target_, b.Received(), b.shared);
-    if (partials > 1) {
-      const bool two_stages = p_.options.multi_stage_reduce && (c.parts[row] == 1 || c.parts[column] == 1);
-      product.cycles += SumCost(block, partials, two_stages, &product.first_stage);
-    } else if (product.temporary_bytes > limit_ && product.cycles < best_.cycles) {
-      CutIntoSteps(block, operand, a, b, &product);
-    }
+    const double partial_bytes = partials > 1 ? PartialBytes(block) : 0;
+    // The operands' copies are dead when the partial sums arrive.
+    Product product{0, partial_bytes + std::max(partial_bytes, a.Received() + b.Received())};
+    const double exchange =
+        ReceiveCycles(target_, a.Received(), a.shared) + ReceiveCycles(target_, b.Received(), b.shared);
+    const bool two_stages = p_.options.multi_stage_reduce && (c.parts[row] == 1 || c.parts[column] == 1);
+    const double sums = partials > 1 ? SumCost(block, partials, two_stages, &product.first_stage) : 0;
+    product.cycles = StepCycles(operand, block) + exchange + sums;
+    if (product.temporary_bytes <= limit_ || product.cycles >= best_.cycles) return product;
+    CutDepth(block, operand, a.Received() + b.Received(), exchange, sums, partials, &product);
+    if (partials == 1) CutIntoSteps(block, operand, a, b, &product);
     return product;
   }
 
-  // The fastest way to do a block in steps, so that what is received of both operands fits: B comes once and
-  // stays for the rows of a step, A comes again for every step of columns.
+  double PartialBytes(const ProductBlock& block) const {
+    return static_cast<double>(block.groups * block.rows * block.columns) *
+           static_cast<double>(SizeOf(partial_type_));
+  }
+
+  // One superstep of products.
+  double StepCycles(DType operand, const ProductBlock& block) const {
+    return static_cast<double>(ProductCycles(target_, operand, block, p_.options.wide_weight_loads) +
+                               ArrangeCycles(target_) + target_.sync_cycles);
+  }
+
+  // Steps over the depth: both operands come once, the partial sums stay.
+  void CutDepth(const ProductBlock& block, DType operand, double received, double exchange, double sums,
+                std::int64_t partials, Product* product) const {
+    const double partial_bytes = PartialBytes(block);
+    if (partial_bytes * (partials > 1 ? 2 : 1) >= limit_) return;
+    const auto steps = static_cast<std::int64_t>(std::ceil(received / (limit_ - partial_bytes)));
+    if (steps > block.depth) return;
+    ProductBlock step = block;
+    step.depth = CeilDivide(block.depth, steps);
+    // A result of another type is written from finished sums.
+    if (partials == 1) sums = SumStageCycles(1, block.groups * block.rows * block.columns);
+    product->depth_steps = steps;
+    product->cycles = static_cast<double>(steps) * StepCycles(operand, step) + exchange + sums;
+    product->temporary_bytes =
+        partial_bytes + std::max(partials > 1 ? partial_bytes : 0, received / static_cast<double>(steps));
+  }
+
+  // Steps over columns and rows: B comes once and stays for the rows of a step, A comes again for every step
+  // of columns. Replaces `product` where that is faster or does not fit.
   void CutIntoSteps(const ProductBlock& block, DType operand, const Operand& a, const Operand& b,
                     Product* product) const {
-    double best = kInfinity;
+    double best = product->temporary_bytes <= limit_ ? product->cycles : kInfinity;
     for (std::int64_t columns = 1; columns < 2 * block.columns; columns *= 2) {
       ProductBlock step = block;
       step.columns = CeilDivide(block.columns, columns);
       const double b_step = b.Received() / static_cast<double>(columns);
       if (b_step >= limit_) continue;
-      const auto rows =
-          std::min(block.rows, static_cast<std::int64_t>(std::ceil(a.Received() / (limit_ - b_step))));
-      step.rows = CeilDivide(block.rows, std::max<std::int64_t>(1, rows));
-      const double steps = static_cast<double>(columns * std::max<std::int64_t>(1, rows));
-      const double bytes = b_step + a.Received() / static_cast<double>(std::max<std::int64_t>(1, rows));
-      double cycles =
-          steps * (static_cast<double>(ProductCycles(target_, operand, step, p_.options.wide_weight_loads)) +
-                   target_.sync_cycles) +
-          ReceiveCycles(target_, a.Received() * static_cast<double>(columns), a.shared) +
-          ReceiveCycles(target_, b.Received(), b.shared);
+      const std::int64_t rows = std::clamp<std::int64_t>(
+          static_cast<std::int64_t>(std::ceil(a.Received() / (limit_ - b_step))), 1, block.rows);
+      step.rows = CeilDivide(block.rows, rows);
+      const double bytes = b_step + a.Received() / static_cast<double>(rows);
+      double cycles = static_cast<double>(columns * rows) * StepCycles(operand, step) +
+                      ReceiveCycles(target_, a.Received() * static_cast<double>(columns), a.shared) +
+                      ReceiveCycles(target_, b.Received(), b.shared);
       if (rows > 1)
         cycles += static_cast<double>(columns) * (target_.local_copy_call_cycles + target_.sync_cycles) +
                   b.bytes / target_.memcpy_bytes_per_cycle;
@@ -236,8 +259,15 @@ class Planner {
       product->cycles = cycles;
       product->temporary_bytes = bytes;
       product->column_steps = columns;
-      product->row_steps = std::max<std::int64_t>(1, rows);
+      product->row_steps = rows;
+      product->depth_steps = 1;
     }
+  }
+
+  // One superstep that adds `terms` partial sums of `elements` on a tile.
+  double SumStageCycles(std::int64_t terms, std::int64_t elements) const {
+    return static_cast<double>(PartialSumCycles(target_, partial_type_, terms, elements) +
+                               ArrangeCycles(target_) + target_.sync_cycles);
   }
 
   // Exchange and addition of partial sums, in one or two stages.
@@ -249,9 +279,7 @@ class Planner {
       const std::int64_t share = CeilDivide(elements, useful);
       const double bytes =
           static_cast<double>((terms - 1) * share) * static_cast<double>(SizeOf(partial_type_));
-      return ReceiveCycles(target_, bytes, false) +
-             static_cast<double>(PartialSumCycles(target_, partial_type_, terms, share)) +
-             target_.sync_cycles;
+      return ReceiveCycles(target_, bytes, false) + SumStageCycles(terms, share);
     };
     double best = stage(partials, partials);
     *first_stage = 1;
@@ -269,8 +297,7 @@ class Planner {
 
   // Whether an operand with a place of its own would have to leave it.
   bool Moves(const OperandLayout& layout, bool follows_plan, double held) const {
-    if (p_.options.pass == MatMulOptions::Pass::kTrainingForward)
-      return (layout.known || follows_plan) && held < 1;
+    if (training_) return (layout.known || follows_plan) && held < 1;
     return layout.known && held == 0;
   }
 
@@ -292,6 +319,7 @@ class Planner {
     e.bytes = forward.temporary_bytes;
     e.column_steps = forward.column_steps;
     e.row_steps = forward.row_steps;
+    e.depth_steps = forward.depth_steps;
     e.first_stage = forward.first_stage;
     if (p_.options.pass == MatMulOptions::Pass::kTrainingForward) {
       // dA = dC . B^T and dB = A^T . dC on the same grid; dC arrives from elsewhere.
@@ -327,6 +355,7 @@ class Planner {
     plan.first_stage = best_.first_stage;
     plan.column_steps = best_.column_steps;
     plan.row_steps = best_.row_steps;
+    plan.depth_steps = best_.depth_steps;
     plan.wide_weight_loads = p_.options.wide_weight_loads;
     plan.partial_type = partial_type_;
     plan.cycles = best_.forward_cycles;

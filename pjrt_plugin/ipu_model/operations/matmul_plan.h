@@ -3,7 +3,7 @@
 #define JAX_IPU_OPERATIONS_MATMUL_PLAN_H_
 
 #include <cstdint>
-#include <string>
+#include <vector>
 
 #include "pjrt_plugin/ipu_model/core/box.h"
 #include "pjrt_plugin/ipu_model/core/mapping.h"
@@ -57,6 +57,8 @@ struct MatMulPlan {
   std::int64_t first_stage = 1;
   // The columns of every part are done in this many steps, and in each of them the rows, to bound the memory.
   std::int64_t column_steps = 1, row_steps = 1;
+  // Or the depth of every part is done in steps that add to its partial sums.
+  std::int64_t depth_steps = 1;
   bool wide_weight_loads = false;
   DType partial_type = DType::kF32;
   // Estimates of the planner, for the product alone.
@@ -76,6 +78,8 @@ Partition FirstStagePartition(const MatMulPlan& plan);
 Partition LhsPartition(const MatMulPlan& plan);
 Partition RhsPartition(const MatMulPlan& plan);
 Partition OutputPartition(const MatMulPlan& plan);
+// The parts of OutputPartition as boxes over [groups, rows, columns], one for each tile.
+std::vector<Vertex> OutputVertices(const MatMulPlan& plan);
 
 }  // namespace ipu_model
 
