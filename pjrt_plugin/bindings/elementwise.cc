@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "hlo/Fill.hpp"
+#include "hlo/Reduce.hpp"
 #include "pjrt_plugin/bindings/bindings.h"
 
 namespace jax_ipu::bindings {
@@ -49,6 +50,12 @@ void Iota(Graph& graph, const Tensor& tensor, std::size_t dim, Sequence& sequenc
   hlo::iota(graph, tensor, dim, sequence, name);
 }
 
+std::vector<Tensor> Reduce(Graph& graph, const std::vector<Tensor>& tensors, const std::vector<Tensor>& inits,
+                           const std::vector<std::size_t>& dims, const Expression& expression,
+                           Sequence& sequence, const std::string& name) {
+  return hlo::reduce(graph, tensors, inits, dims, expression, sequence, name);
+}
+
 }  // namespace
 
 void BindElementwise(nb::module_& module) {
@@ -62,6 +69,8 @@ void BindElementwise(nb::module_& module) {
              nb::arg("outs"), nb::arg("seq"), nb::arg("name") = "");
   module.def("fill", Fill, nb::arg("graph"), nb::arg("tensor"), nb::arg("value"), nb::arg("seq"),
              nb::arg("name") = "");
+  module.def("reduce", Reduce, nb::arg("graph"), nb::arg("tensors"), nb::arg("inits"), nb::arg("dims"),
+             nb::arg("expression"), nb::arg("seq"), nb::arg("name") = "");
   module.def("iota", Iota, nb::arg("graph"), nb::arg("tensor"), nb::arg("dim"), nb::arg("seq"),
              nb::arg("name") = "");
 }

@@ -15,6 +15,7 @@ std::unique_ptr<Operation> ReadFill(Reader& reader);
 std::unique_ptr<Operation> ReadGather(Reader& reader);
 std::unique_ptr<Operation> ReadIota(Reader& reader);
 std::unique_ptr<Operation> ReadMap(Reader& reader);
+std::unique_ptr<Operation> ReadReduce(Reader& reader);
 std::unique_ptr<Operation> ReadMatMul(Reader& reader);
 std::unique_ptr<Operation> ReadScatter(Reader& reader);
 std::unique_ptr<Operation> ReadSort(Reader& reader);

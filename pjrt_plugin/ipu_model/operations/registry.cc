@@ -17,6 +17,7 @@ const std::map<std::string, OperationReader, std::less<>>& OperationRegistry() {
       {"popops::gather", ReadGather},
       {"popops::iota", ReadIota},
       {"popops::map", ReadMap},
+      {"popops::reduce", ReadReduce},
       {"popops::scatter", ReadScatter},
       {"poplin::matMulGrouped", ReadMatMul},
       {"popops::sort", ReadSort},

@@ -1,0 +1,313 @@
+// Row and lane loops of reductions. Rows use 64-byte vectors, which the compiler splits where there are none.
+#include <cstring>
+#include <type_traits>
+
+#include "pjrt_plugin/ipu_model/kernels/convert.h"
+#include "pjrt_plugin/ipu_model/kernels/reduce_functions.h"
+
+namespace ipu_model::ISA_NAMESPACE {
+namespace {
+
+template <typename T>
+struct Vector {
+  typedef T Type __attribute__((vector_size(64)));
+};
+
+struct Add {
+  template <typename T>
+  static T Apply(T a, T b) {
+    return static_cast<T>(a + b);
+  }
+  template <typename T, typename V>
+  static void Into(V& a, const V& b) {
+    a = a + b;
+  }
+};
+struct Multiply {
+  template <typename T>
+  static T Apply(T a, T b) {
+    return static_cast<T>(a * b);
+  }
+  template <typename T, typename V>
+  static void Into(V& a, const V& b) {
+    a = a * b;
+  }
+};
+struct And {
+  template <typename T>
+  static T Apply(T a, T b) {
+    return static_cast<T>(a & b);
+  }
+  template <typename T, typename V>
+  static void Into(V& a, const V& b) {
+    a = a & b;
+  }
+};
+struct Or {
+  template <typename T>
+  static T Apply(T a, T b) {
+    return static_cast<T>(a | b);
+  }
+  template <typename T, typename V>
+  static void Into(V& a, const V& b) {
+    a = a | b;
+  }
+};
+struct Xor {
+  template <typename T>
+  static T Apply(T a, T b) {
+    return static_cast<T>(a ^ b);
+  }
+  template <typename T, typename V>
+  static void Into(V& a, const V& b) {
+    a = a ^ b;
+  }
+};
+// NaN wins; among zeros the larger (smaller) sign. `kLargest` false: the minimum.
+template <bool kLargest>
+struct Extreme {
+  template <typename T>
+  static T Apply(T a, T b) {
+    if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>) {
+      const T better = (kLargest ? a > b : a < b) ? a : b;
+      T same;
+      if constexpr (std::is_same_v<T, float>) {
+        same = FloatOf(kLargest ? BitsOf(a) & BitsOf(b) : BitsOf(a) | BitsOf(b));
+      } else {
+        same = DoubleOf(kLargest ? BitsOf(a) & BitsOf(b) : BitsOf(a) | BitsOf(b));
+      }
+      const T ordered = a == b ? same : better;
+      return a != a ? a : ordered;
+    } else {
+      return (kLargest ? a > b : a < b) ? a : b;
+    }
+  }
+  template <typename T, typename V>
+  static void Into(V& a, const V& b) {
+    const V better = (kLargest ? a > b : a < b) ? a : b;
+    if constexpr (std::is_floating_point_v<T>) {
+      using Bits = decltype(a > b);
+      const V same =
+          kLargest ? reinterpret_cast<V>(reinterpret_cast<const Bits&>(a) & reinterpret_cast<const Bits&>(b))
+                   : reinterpret_cast<V>(reinterpret_cast<const Bits&>(a) | reinterpret_cast<const Bits&>(b));
+      const V ordered = a == b ? same : better;
+      a = a != a ? a : ordered;
+    } else {
+      a = better;
+    }
+  }
+};
+
+// Vectors go by reference: by value they would change the calling convention with the instruction set.
+template <typename F, typename T>
+void Row(const void* data, std::int64_t n, void* total) {
+  using V = typename Vector<T>::Type;
+  constexpr std::int64_t kLanes = 64 / sizeof(T);
+  constexpr int kVectors = 4;
+  const T* p = static_cast<const T*>(data);
+  T result = p[0];
+  std::int64_t i = 1;
+  if (n >= kVectors * kLanes) {
+    V sum[kVectors];
+    std::memcpy(sum, p, sizeof(sum));
+    for (i = kVectors * kLanes; i + kVectors * kLanes <= n; i += kVectors * kLanes) {
+#pragma GCC unroll 4
+      for (int v = 0; v < kVectors; ++v) {
+        V x;
+        std::memcpy(&x, p + i + v * kLanes, sizeof(x));
+        F::template Into<T>(sum[v], x);
+      }
+    }
+    F::template Into<T>(sum[0], sum[1]);
+    F::template Into<T>(sum[2], sum[3]);
+    F::template Into<T>(sum[0], sum[2]);
+    T lane[kLanes];
+    std::memcpy(lane, &sum[0], sizeof(lane));
+    for (std::int64_t half = kLanes / 2; half > 0; half /= 2)
+      for (std::int64_t k = 0; k < half; ++k) lane[k] = F::Apply(lane[k], lane[k + half]);
+    result = lane[0];
+  }
+  for (; i < n; ++i) result = F::Apply(result, p[i]);
+  *static_cast<T*>(total) = result;
+}
+
+template <typename F, typename T>
+void Lanes(void* total, const void* data, std::int64_t stride, std::int64_t n) {
+  T* t = static_cast<T*>(total);
+  const T* p = static_cast<const T*>(data);
+  if (stride == 1) {
+#pragma GCC ivdep
+    for (std::int64_t i = 0; i < n; ++i) t[i] = F::Apply(t[i], p[i]);
+  } else if (stride == 0) {
+    const T x = *p;
+#pragma GCC ivdep
+    for (std::int64_t i = 0; i < n; ++i) t[i] = F::Apply(t[i], x);
+  } else {
+    for (std::int64_t i = 0; i < n; ++i) t[i] = F::Apply(t[i], p[i * stride]);
+  }
+}
+
+template <typename F, typename T>
+ReduceFunctions Both() {
+  return {Row<F, T>, Lanes<F, T>};
+}
+template <typename T>
+ReduceFunctions FindFor(ReduceOp op) {
+  constexpr bool kFloat = std::is_floating_point_v<T>;
+  // Signed overflow wraps, so integers are added and multiplied as unsigned.
+  using U = typename std::conditional_t<kFloat, std::enable_if<true, T>, std::make_unsigned<T>>::type;
+  switch (op) {
+    case ReduceOp::kAdd:
+      return Both<Add, U>();
+    case ReduceOp::kMultiply:
+      return Both<Multiply, U>();
+    case ReduceOp::kMaximum:
+      return Both<Extreme<true>, T>();
+    case ReduceOp::kMinimum:
+      return Both<Extreme<false>, T>();
+    default:
+      break;
+  }
+  if constexpr (!kFloat) {
+    if (op == ReduceOp::kAnd) return Both<And, U>();
+    if (op == ReduceOp::kOr) return Both<Or, U>();
+    if (op == ReduceOp::kXor) return Both<Xor, U>();
+  }
+  return {};
+}
+
+template <typename T, bool kLargest>
+bool Better(T a, T b) {
+  return kLargest ? a > b : a < b;
+}
+
+template <typename T, typename I, bool kLargest>
+void ArgumentLanes(void* best_value, void* best_index, const void* values, std::int64_t stride,
+                   const void* indices, std::int64_t index_stride, std::int64_t n) {
+  T* bv = static_cast<T*>(best_value);
+  I* bi = static_cast<I*>(best_index);
+  const T* v = static_cast<const T*>(values);
+  const I* x = static_cast<const I*>(indices);
+  const auto step = [&](std::int64_t i, T value, I index) {
+    const T a = bv[i];
+    const I ai = bi[i];
+    const bool keep = static_cast<int>(Better<T, kLargest>(a, value)) | static_cast<int>(a != a);
+    const bool keep_index =
+        static_cast<int>(keep) | (static_cast<int>(a == value) & static_cast<int>(ai < index));
+    bv[i] = keep ? a : value;
+    bi[i] = keep_index ? ai : index;
+  };
+  if (stride == 1 && index_stride == 1) {
+#pragma GCC ivdep
+    for (std::int64_t i = 0; i < n; ++i) step(i, v[i], x[i]);
+  } else if (stride == 1 && index_stride == 0) {
+    const I index = *x;
+#pragma GCC ivdep
+    for (std::int64_t i = 0; i < n; ++i) step(i, v[i], index);
+  } else {
+    for (std::int64_t i = 0; i < n; ++i) step(i, v[i * stride], x[i * index_stride]);
+  }
+}
+
+// First the best value, then the smallest index among its occurrences.
+template <typename T, typename I, bool kLargest>
+void ArgumentRow(const void* values, const void* indices, std::int64_t index_stride, std::int64_t n,
+                 void* best_value, void* best_index) {
+  const T* v = static_cast<const T*>(values);
+  const I* x = static_cast<const I*>(indices);
+  T best;
+  Row<Extreme<kLargest>, T>(v, n, &best);
+  std::int64_t at = 0;
+  if (best != best) {
+    while (v[at] == v[at]) ++at;
+  } else {
+    constexpr std::int64_t kGroup = 64;
+    at = -1;
+    for (std::int64_t begin = 0; begin < n; begin += kGroup) {
+      const std::int64_t end = begin + kGroup < n ? begin + kGroup : n;
+      int found = 0;
+      for (std::int64_t i = begin; i < end; ++i) found |= v[i] == best ? 1 : 0;
+      if (found == 0) continue;
+      for (std::int64_t i = begin; i < end; ++i)
+        if (v[i] == best && (at < 0 || x[i * index_stride] < x[at * index_stride])) at = i;
+    }
+  }
+  *static_cast<T*>(best_value) = v[at];
+  *static_cast<I*>(best_index) = x[at * index_stride];
+}
+
+template <typename T, typename I>
+ArgumentFunctions Arguments(bool largest) {
+  return largest ? ArgumentFunctions{ArgumentRow<T, I, true>, ArgumentLanes<T, I, true>}
+                 : ArgumentFunctions{ArgumentRow<T, I, false>, ArgumentLanes<T, I, false>};
+}
+// JAX's indices are s32 or s64.
+template <typename T>
+ArgumentFunctions ArgumentsFor(bool largest, RegisterType index) {
+  switch (index) {
+    case RegisterType::kS32:
+      return Arguments<T, std::int32_t>(largest);
+    case RegisterType::kS64:
+      return Arguments<T, std::int64_t>(largest);
+    default:
+      return {};
+  }
+}
+
+}  // namespace
+
+ReduceFunctions FindReduce(ReduceOp op, RegisterType type) {
+  switch (type) {
+    case RegisterType::kS8:
+      return FindFor<std::int8_t>(op);
+    case RegisterType::kS16:
+      return FindFor<std::int16_t>(op);
+    case RegisterType::kS32:
+      return FindFor<std::int32_t>(op);
+    case RegisterType::kS64:
+      return FindFor<std::int64_t>(op);
+    case RegisterType::kU8:
+      return FindFor<std::uint8_t>(op);
+    case RegisterType::kU16:
+      return FindFor<std::uint16_t>(op);
+    case RegisterType::kU32:
+      return FindFor<std::uint32_t>(op);
+    case RegisterType::kU64:
+      return FindFor<std::uint64_t>(op);
+    case RegisterType::kF32:
+      return FindFor<float>(op);
+    case RegisterType::kF64:
+      return FindFor<double>(op);
+    default:
+      return {};
+  }
+}
+
+ArgumentFunctions FindArgument(bool largest, RegisterType value, RegisterType index) {
+  switch (value) {
+    case RegisterType::kS8:
+      return ArgumentsFor<std::int8_t>(largest, index);
+    case RegisterType::kS16:
+      return ArgumentsFor<std::int16_t>(largest, index);
+    case RegisterType::kS32:
+      return ArgumentsFor<std::int32_t>(largest, index);
+    case RegisterType::kS64:
+      return ArgumentsFor<std::int64_t>(largest, index);
+    case RegisterType::kU8:
+      return ArgumentsFor<std::uint8_t>(largest, index);
+    case RegisterType::kU16:
+      return ArgumentsFor<std::uint16_t>(largest, index);
+    case RegisterType::kU32:
+      return ArgumentsFor<std::uint32_t>(largest, index);
+    case RegisterType::kU64:
+      return ArgumentsFor<std::uint64_t>(largest, index);
+    case RegisterType::kF32:
+      return ArgumentsFor<float>(largest, index);
+    case RegisterType::kF64:
+      return ArgumentsFor<double>(largest, index);
+    default:
+      return {};
+  }
+}
+
+}  // namespace ipu_model::ISA_NAMESPACE
