@@ -2,11 +2,12 @@
 #include "pjrt_plugin/ipu_model/kernels/indexed_window.h"
 
 #include <algorithm>
-#include <limits>
 #include <stdexcept>
 #include <string>
 
+#include "pjrt_plugin/ipu_model/kernels/isa.h"
 #include "pjrt_plugin/ipu_model/kernels/slice.h"
+#include "pjrt_plugin/ipu_model/kernels/window_offsets.h"
 
 namespace ipu_model {
 namespace {
@@ -21,66 +22,6 @@ void CheckDims(const std::vector<std::int64_t>& dims, int rank, const char* what
       throw std::invalid_argument(std::string("gather/scatter: ") + what +
                                   " has a dimension out of range or twice: " + std::to_string(dims[i]));
     }
-  }
-}
-
-template <typename T>
-std::int64_t Load(const char* p) {
-  const T value = *reinterpret_cast<const T*>(p);
-  if constexpr (sizeof(T) == 8 && static_cast<T>(-1) > 0) {
-    constexpr T kMax = static_cast<T>(std::numeric_limits<std::int64_t>::max());
-    return static_cast<std::int64_t>(std::min(value, kMax));
-  } else {
-    return static_cast<std::int64_t>(value);
-  }
-}
-
-// offset[i] += clamp(index[i]) * operand_stride, or kSkip when the index is outside [0, limit].
-template <typename T>
-void AddComponent(const char* index, std::int64_t stride, std::int64_t n, bool clamp, std::int64_t limit,
-                  std::int64_t operand_stride, std::int64_t* offset) {
-  stride *= static_cast<std::int64_t>(sizeof(T));
-  if (clamp) {
-    for (std::int64_t i = 0; i < n; ++i) {
-      offset[i] += std::clamp<std::int64_t>(Load<T>(index + i * stride), 0, limit) * operand_stride;
-    }
-    return;
-  }
-  for (std::int64_t i = 0; i < n; ++i) {
-    const std::int64_t v = Load<T>(index + i * stride);
-    const bool skip = v < 0 || v > limit || offset[i] == WindowRows::kSkip;
-    offset[i] = skip ? WindowRows::kSkip : offset[i] + v * operand_stride;
-  }
-}
-
-using AddComponentFn = void (*)(const char*, std::int64_t, std::int64_t, bool, std::int64_t, std::int64_t,
-                                std::int64_t*);
-
-AddComponentFn AddComponentFor(DType type) {
-  switch (type) {
-    case DType::kS2:
-    case DType::kS4:
-    case DType::kS8:
-      return AddComponent<std::int8_t>;
-    case DType::kS16:
-      return AddComponent<std::int16_t>;
-    case DType::kS32:
-      return AddComponent<std::int32_t>;
-    case DType::kS64:
-      return AddComponent<std::int64_t>;
-    case DType::kPred:
-    case DType::kU2:
-    case DType::kU4:
-    case DType::kU8:
-      return AddComponent<std::uint8_t>;
-    case DType::kU16:
-      return AddComponent<std::uint16_t>;
-    case DType::kU32:
-      return AddComponent<std::uint32_t>;
-    case DType::kU64:
-      return AddComponent<std::uint64_t>;
-    default:
-      throw std::invalid_argument(std::string("an index cannot have type ") + NameOf(type));
   }
 }
 
@@ -159,7 +100,7 @@ WindowRows::WindowRows(const IndexedWindow& window, const WindowPlacement& place
 
 void WindowRows::Offsets(std::int64_t begin, std::int64_t n, bool clamp, std::int64_t* operand_offset,
                          std::int64_t* windows_offset) const {
-  const AddComponentFn add = AddComponentFor(indices_.type);
+  const auto add = HasAvx512() ? avx512::AddComponent : avx2::AddComponent;
   const std::int64_t index_size = static_cast<std::int64_t>(SizeOf(indices_.type));
   std::int64_t operand_batch_stride[kMaxRank] = {};
   std::int64_t constant = 0;
@@ -194,7 +135,7 @@ void WindowRows::Offsets(std::int64_t begin, std::int64_t n, bool clamp, std::in
       if (window_.component[d] < 0) continue;
       const char* index =
           indices_.as<char>() + (index_base + window_.component[d] * component_stride_) * index_size;
-      add(index, index_step, m, clamp, placement_.operand_dims[d] - placement_.slice_sizes[d],
+      add(indices_.type, index, index_step, m, clamp, placement_.operand_dims[d] - placement_.slice_sizes[d],
           operand_.strides[d], operand_offset + done);
     }
     done += m;

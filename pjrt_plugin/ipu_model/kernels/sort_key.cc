@@ -1,12 +1,10 @@
-// Recognition and encoding of sort keys.
+// Recognition of sort keys; the choice of their encoding.
 #include "pjrt_plugin/ipu_model/kernels/sort_key.h"
 
-#include <cmath>
 #include <cstring>
-#include <limits>
-#include <type_traits>
 
-#include "pjrt_plugin/ipu_model/kernels/convert.h"
+#include "pjrt_plugin/ipu_model/kernels/isa.h"
+#include "pjrt_plugin/ipu_model/kernels/sort_loops.h"
 
 namespace ipu_model {
 namespace {
@@ -194,67 +192,20 @@ class Recogniser {
   const Expression& e_;
 };
 
-// Encoding of one type; S is its unsigned storage.
-template <typename S, typename K, typename Map>
-bool Encode(const char* data, std::int64_t stride, std::int64_t n, bool descending, K* keys, Map map) {
-  const S* values = reinterpret_cast<const S*>(data);
-  const S flip = descending ? static_cast<S>(~S{0}) : S{0};
-  unsigned lossy = 0;
-  if (stride == 1) {
-    for (std::int64_t i = 0; i < n; ++i) {
-      S key;
-      lossy |= map(values[i], &key);
-      keys[i] = static_cast<S>(key ^ flip);
-    }
-  } else {
-    for (std::int64_t i = 0; i < n; ++i) {
-      S key;
-      lossy |= map(values[i * stride], &key);
-      keys[i] = static_cast<S>(key ^ flip);
-    }
+KeyCode CodeOf(const SortKey& key) {
+  const std::uint64_t ones = key.bits() == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << key.bits()) - 1;
+  KeyCode code;
+  code.bytes = static_cast<int>(SizeOf(key.type));
+  code.flip = key.descending ? ones : 0;
+  if (const std::optional<FloatBits> bits = BitsOfFloat(key.type)) {
+    code.is_float = true;
+    code.smallest = key.equal_zeros ? bits->smallest : 0;
+    code.largest = key.equal_nans ? bits->infinity : ones;
+    code.nan = bits->infinity | bits->infinity >> 1;
+  } else if (IsSigned(key.type)) {
+    code.sign = ones / 2 + 1;
   }
-  return lossy != 0;
-}
-
-template <typename S, typename K>
-bool EncodeAs(const SortKey& key, const char* data, std::int64_t stride, std::int64_t n, K* keys) {
-  const std::optional<FloatBits> bits = BitsOfFloat(key.type);
-  constexpr S kTop = static_cast<S>(S{1} << (8 * sizeof(S) - 1));
-  if (!bits) {
-    const S sign = IsSigned(key.type) ? kTop : S{0};
-    return Encode<S>(data, stride, n, key.descending, keys, [sign](S v, S* out) {
-      *out = static_cast<S>(v ^ sign);
-      return 0u;
-    });
-  }
-  const S infinity = static_cast<S>(bits->infinity);
-  const S smallest = key.equal_zeros ? static_cast<S>(bits->smallest) : S{0};
-  const S largest = key.equal_nans ? infinity : static_cast<S>(~S{0});
-  return Encode<S>(data, stride, n, key.descending, keys, [=](S v, S* out) {
-    const S magnitude = static_cast<S>(v & ~kTop);
-    S x = magnitude < smallest ? S{0} : v;
-    x = magnitude > largest ? static_cast<S>(infinity | (infinity >> 1)) : x;
-    // Negative: all bits flipped; others: above them.
-    const S mask = x & kTop ? static_cast<S>(~S{0}) : kTop;
-    *out = static_cast<S>(x ^ mask);
-    return static_cast<unsigned>(x != v);
-  });
-}
-
-template <typename S, typename K>
-void DecodeAs(const SortKey& key, const K* keys, std::int64_t n, char* data) {
-  S* values = reinterpret_cast<S*>(data);
-  constexpr S kTop = static_cast<S>(S{1} << (8 * sizeof(S) - 1));
-  const S flip = key.descending ? static_cast<S>(~S{0}) : S{0};
-  if (!BitsOfFloat(key.type)) {
-    const S sign = static_cast<S>((IsSigned(key.type) ? kTop : S{0}) ^ flip);
-    for (std::int64_t i = 0; i < n; ++i) values[i] = static_cast<S>(static_cast<S>(keys[i]) ^ sign);
-    return;
-  }
-  for (std::int64_t i = 0; i < n; ++i) {
-    const S x = static_cast<S>(static_cast<S>(keys[i]) ^ flip);
-    values[i] = static_cast<S>(x ^ (x & kTop ? kTop : static_cast<S>(~S{0})));
-  }
+  return code;
 }
 
 }  // namespace
@@ -273,34 +224,13 @@ bool EncodeKeys(const SortKey& key, const void* data, std::int64_t stride, std::
     stride *= 2;
     if (key.part == SortKey::Part::kImaginary) p += SizeOf(key.type);
   }
-  switch (SizeOf(key.type)) {
-    case 1:
-      return EncodeAs<std::uint8_t>(key, p, stride, n, keys);
-    case 2:
-      return EncodeAs<std::uint16_t>(key, p, stride, n, keys);
-    case 4:
-      return EncodeAs<std::uint32_t>(key, p, stride, n, keys);
-    default:
-      break;
-  }
-  if constexpr (sizeof(K) == 8) return EncodeAs<std::uint64_t>(key, p, stride, n, keys);
-  return false;
+  return HasAvx512() ? avx512::EncodeKeys(CodeOf(key), p, stride, n, keys)
+                     : avx2::EncodeKeys(CodeOf(key), p, stride, n, keys);
 }
 
 template <typename K>
 void DecodeKeys(const SortKey& key, const K* keys, std::int64_t n, void* data) {
-  char* p = static_cast<char*>(data);
-  switch (SizeOf(key.type)) {
-    case 1:
-      return DecodeAs<std::uint8_t>(key, keys, n, p);
-    case 2:
-      return DecodeAs<std::uint16_t>(key, keys, n, p);
-    case 4:
-      return DecodeAs<std::uint32_t>(key, keys, n, p);
-    default:
-      break;
-  }
-  if constexpr (sizeof(K) == 8) DecodeAs<std::uint64_t>(key, keys, n, p);
+  HasAvx512() ? avx512::DecodeKeys(CodeOf(key), keys, n, data) : avx2::DecodeKeys(CodeOf(key), keys, n, data);
 }
 
 template bool EncodeKeys(const SortKey&, const void*, std::int64_t, std::int64_t, std::uint32_t*);

@@ -7,7 +7,9 @@
 #include <stdexcept>
 #include <string>
 
+#include "pjrt_plugin/ipu_model/kernels/isa.h"
 #include "pjrt_plugin/ipu_model/kernels/sort_key.h"
+#include "pjrt_plugin/ipu_model/kernels/sort_loops.h"
 
 namespace ipu_model {
 namespace {
@@ -67,15 +69,14 @@ std::int64_t Scan(const SortKey& key, const char* row, std::int64_t stride, std:
     const std::int64_t n = std::min(kBlock, end - i);
     EncodeKeys(key, row + i * bytes, stride, n, keys);
     if (full) {
-      Key largest = 0;
-      for (std::int64_t e = 0; e < n; ++e) largest = std::max(largest, keys[e]);
       // Equal keys further on lose to the ones already there.
+      const Key largest = HasAvx512() ? avx512::LargestKey(keys, n) : avx2::LargestKey(keys, n);
       if (largest <= threshold) continue;
     }
     for (std::int64_t e = 0; e < n; ++e) {
       if (!full || keys[e] > threshold) best[count++] = C(keys[e], static_cast<std::uint32_t>(i + e));
     }
-    if (count > Capacity(k) - kBlock) shrink();
+    if (!full || count > Capacity(k) - kBlock) shrink();
   }
   shrink();
   return count;

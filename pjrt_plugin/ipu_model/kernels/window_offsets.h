@@ -1,0 +1,27 @@
+// The inner loop of indexing, compiled for each instruction set.
+#ifndef JAX_IPU_KERNELS_WINDOW_OFFSETS_H_
+#define JAX_IPU_KERNELS_WINDOW_OFFSETS_H_
+
+#include <cstdint>
+
+#include "pjrt_plugin/ipu_model/kernels/dtype.h"
+
+namespace ipu_model {
+
+// offset[i] += operand_stride * the index at `index` + i * stride (elements), for i in [0, n). The index is
+// clamped to [0, limit]; or (clamp == false) offset[i] becomes WindowRows::kSkip when it is outside, and
+// stays kSkip when it was. Throws std::invalid_argument for types that are no indices.
+#define JAX_IPU_DECLARE_ADD_COMPONENT                                                               \
+  void AddComponent(DType type, const char* index, std::int64_t stride, std::int64_t n, bool clamp, \
+                    std::int64_t limit, std::int64_t operand_stride, std::int64_t* offset);
+namespace avx2 {
+JAX_IPU_DECLARE_ADD_COMPONENT
+}
+namespace avx512 {
+JAX_IPU_DECLARE_ADD_COMPONENT
+}
+#undef JAX_IPU_DECLARE_ADD_COMPONENT
+
+}  // namespace ipu_model
+
+#endif  // JAX_IPU_KERNELS_WINDOW_OFFSETS_H_
