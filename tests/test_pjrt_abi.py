@@ -1,0 +1,102 @@
+"""The plugin's own declaration of the PJRT C ABI against an independent one, and a conformance run."""
+
+import ctypes
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pypjrt._abi import pjrt_0_114 as reference
+
+from jax_ipu import _ipu
+
+HEADER = (Path(__file__).parent.parent / "pjrt_plugin" / "pjrt" / "c_api.h").read_text()
+
+STRUCTS = {
+    name: (body, last, int(size))
+    for name, body, last, size in re.findall(
+        r"^struct (PJRT_\w+) \{\n(.*?)^\};\nPJRT_SIZE(?:_FROM)?\(\s*\w+,(?:\s*\w+,)?\s*(\w+),\s*(\d+)\)",
+        HEADER,
+        re.MULTILINE | re.DOTALL,
+    )
+}
+# Fields that the reference names after the position of an anonymous union.
+UNIONS = {"PJRT_NamedValue": "_anon5", "PJRT_Buffer_MemoryLayout": "_anon2"}
+
+
+def field_names(name, body):
+    body = re.sub(r"  union \{.*?\};", f"  int {UNIONS.get(name)};", body, flags=re.DOTALL)
+    body = body.replace("PJRT_HEAD", "std::size_t struct_size;\n PJRT_Extension_Base* extension_start;")
+    names = []
+    for declaration in body.split(";")[:-1]:
+        function = re.search(r"\(\*(\w+)\)\(", declaration)
+        names.append(function.group(1) if function else re.findall(r"\w+", declaration)[-1])
+    return names
+
+
+def field_size(name, body, field):
+    """Bytes of a field as the C++ type in the header has them."""
+    body = body.replace("PJRT_HEAD", "std::size_t struct_size;\n PJRT_Extension_Base* extension_start;")
+    if field == UNIONS.get(name):
+        return 8 if name == "PJRT_NamedValue" else 56
+    if re.search(rf"\(\*{field}\)\(", body):
+        return 8
+    kind = re.search(rf"([\w:]+(?:[ ]const)?[*]*(?:[ ]const[*]*)*)\s+{field};", body).group(1)
+    if "*" in kind:
+        return 8
+    by_type = {"std::size_t": 8, "std::int64_t": 8, "std::intptr_t": 8, "std::uintptr_t": 8, "int": 4, "bool": 1}
+    enums = ("PJRT_Error_Code", "PJRT_Buffer_Type", "PJRT_NamedValue_Type", "PJRT_HostBufferSemantics")
+    if kind in (*enums, "PJRT_Buffer_MemoryLayout_Type"):
+        return 4
+    return by_type[kind] if kind in by_type else ctypes.sizeof(getattr(reference, kind))
+
+
+def test_every_struct_was_found():
+    declared = set(re.findall(r"^struct (PJRT_\w+) \{", HEADER, re.MULTILINE)) - {"PJRT_Api"}
+    assert set(STRUCTS) == declared and len(declared) > 100
+
+
+@pytest.mark.parametrize("name", STRUCTS)
+def test_struct(name):
+    body, last, size = STRUCTS[name]
+    theirs = getattr(reference, name)
+    names = field_names(name, body)
+    assert names == [field[0] for field in theirs._fields_]
+    assert last == names[-1]
+    assert size == getattr(reference, f"{name}_STRUCT_SIZE")
+    for field in names:
+        assert field_size(name, body, field) == getattr(theirs, field).size, field
+
+
+@pytest.mark.parametrize("prefix", ["PJRT_Buffer_Type_", "PJRT_NamedValue_k", "PJRT_HostBufferSemantics_k"])
+def test_enum(prefix):
+    body = re.search(rf"enum \w+ : int \{{([^}}]*{prefix}[^}}]*)\}};", HEADER).group(1)
+    ours = {name: value for value, name in enumerate(re.findall(r"(PJRT_\w+)", body))}
+    theirs = {
+        k: v
+        for k, v in vars(reference).items()
+        if k.startswith(prefix) and not k.endswith("SIZE") and isinstance(v, int)
+    }
+    assert ours == theirs and len(ours) >= 4
+
+
+def test_function_table():
+    body = re.search(r"#define PJRT_FUNCTIONS\(X\)(.*?)\n\n", HEADER, re.DOTALL).group(1)
+    names = [f"PJRT_{name}" for name in re.findall(r"X\((\w+)\)", body)]
+    assert names == [name for name, slot in reference.SLOT.items() if slot < 128]
+    library = ctypes.CDLL(_ipu.__file__)
+    library.GetPjrtApi.restype = ctypes.POINTER(ctypes.c_size_t)
+    table = library.GetPjrtApi()
+    assert table[0] == reference.VTABLE_OFFSET + 8 * len(names) == 1064
+    assert table[1] == 0
+    assert all(table[5 + slot] for slot in range(128))
+
+
+def test_conformance():
+    command = [sys.executable, "-m", "pypjrt.conform", _ipu.__file__, "-v"]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert " 0 FAIL" in result.stdout
+    for check in ("execute.single_device", "compile.deserialize_and_load", "topology.client_free_compile"):
+        assert re.search(rf"pass +{check}", result.stdout), result.stdout

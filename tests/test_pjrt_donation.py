@@ -1,0 +1,196 @@
+"""Donation in every order: results, deletion, and the exact bytes that move."""
+
+import jax
+import numpy as np
+import pytest
+
+import jax_ipu
+
+ipu = jax.devices("ipu")[0]
+N = 16  # elements of each argument; all have the same shape, so that JAX may alias any to any
+BYTES = 4 * N
+
+
+def array(value):
+    return np.full(N, value, np.float32)
+
+
+def jit(function, donate):
+    return jax.jit(function, donate_argnums=donate, backend="ipu")
+
+
+class Moved:
+    """Bytes and loads since the last look."""
+
+    def __init__(self):
+        self.last = jax_ipu.counters(ipu)
+
+    def __call__(self):
+        now = jax_ipu.counters(ipu)
+        last, self.last = self.last, now
+        return now.h2d_bytes - last.h2d_bytes, now.d2h_bytes - last.d2h_bytes, now.engine_loads - last.engine_loads
+
+
+# name: (order of the results, donated arguments). Arguments have different sizes, so that JAX pairs each donated one
+# with its own new value.
+ORDERS = {
+    "first": ((0, 1, 2, 3), (0,)),
+    "last": ((0, 1, 2, 3), (3,)),
+    "several": ((0, 1, 2, 3), (0, 1)),
+    "interleaved": ((0, 1, 2, 3), (0, 2)),
+    "all": ((0, 1, 2, 3), (0, 1, 2, 3)),
+    "first to last": ((1, 2, 3, 0), (0,)),
+    "reversed": ((3, 2, 1, 0), (0, 1, 2, 3)),
+    "interleaved reversed": ((3, 2, 1, 0), (1, 3)),
+    "only the donated": ((2, 0), (0, 2)),
+}
+
+
+@pytest.mark.parametrize("name", ORDERS)
+def test_order(name):
+    order, donated = ORDERS[name]
+    values = [np.full(N + i, 10 * i, np.float32) for i in range(4)]
+    step = jit(lambda *arguments: [arguments[i] + i + 1 for i in order], donated)
+    arguments = [jax.device_put(value, ipu) for value in values]
+    streamed_in = sum(values[i].nbytes for i in order if i not in donated)
+    streamed_out = streamed_in
+    state = sum(values[i].nbytes for i in donated)
+    moved = Moved()
+    for call in range(4):
+        given = list(arguments)
+        results = step(*given)
+        assert moved() == (streamed_in + (state if call == 0 else 0), streamed_out, 1 if call == 0 else 0)
+        for i, argument in enumerate(given):
+            assert argument.is_deleted() == (i in donated)
+        for result, i in zip(results, order, strict=True):
+            if i in donated:
+                arguments[i] = result
+    for i in donated:
+        np.testing.assert_array_equal(arguments[i], values[i] + 4 * (i + 1))
+
+
+def test_states_that_change_places():
+    """JAX pairs arguments and results of one shape in order; passing them crosswise exchanges the variables."""
+    step = jit(lambda a, b: (a + 1, b + 10), (0, 1))
+    a, b = jax.device_put(array(0), ipu), jax.device_put(array(100), ipu)
+    for _ in range(3):
+        b, a = step(a, b)
+    expected_a, expected_b = 0, 100
+    for _ in range(3):
+        expected_b, expected_a = expected_a + 1, expected_b + 10
+    np.testing.assert_array_equal(a, array(expected_a))
+    np.testing.assert_array_equal(b, array(expected_b))
+
+
+def test_steady_step_moves_exactly_its_inputs_and_outputs():
+    step = jit(lambda s, x: (s + x, x[:1] * 2), 0)
+    state, moved = jax.device_put(array(0), ipu), Moved()
+    for call in range(5):
+        state, _ = step(state, array(1))
+        assert moved() == ((2 if call == 0 else 1) * BYTES, 4, 1 if call == 0 else 0)
+    np.testing.assert_array_equal(state, array(5))
+    assert moved() == (0, BYTES, 0)
+    np.asarray(state)
+    assert moved() == (0, 0, 0)
+
+
+def test_pass_through_costs_nothing():
+    infer = jit(lambda w, x: (w, (w * x)[:1]), 0)
+    w, moved = jax.device_put(array(3), ipu), Moved()
+    for call in range(4):
+        w, y = infer(w, array(2))
+        assert moved() == ((2 if call == 0 else 1) * BYTES, 4, 1 if call == 0 else 0)
+        assert np.asarray(y)[0] == 6
+    np.testing.assert_array_equal(w, array(3))
+
+
+def test_another_executable_spills_the_state_and_it_comes_back():
+    step = jit(lambda s, x: s + x, 0)
+    other = jax.jit(lambda x: x * 2, backend="ipu")
+    state = step(jax.device_put(array(0), ipu), array(1))
+    moved = Moved()
+    np.testing.assert_array_equal(other(array(4)), array(8))
+    assert moved() == (BYTES, 2 * BYTES, 1)
+    state = step(state, array(1))
+    assert moved() == (2 * BYTES, 0, 1)
+    np.testing.assert_array_equal(state, array(2))
+
+
+def test_state_moves_between_two_programs():
+    double, increment = jit(lambda s: s * 2, 0), jit(lambda s: s + 1, 0)
+    state = jax.device_put(array(1), ipu)
+    for _ in range(5):
+        state = increment(double(state))
+    np.testing.assert_array_equal(state, array(63))
+
+
+def test_resident_state_as_an_ordinary_argument():
+    step = jit(lambda s, x: s + x, 0)
+    state = step(jax.device_put(array(0), ipu), array(1))
+    other = step(jax.device_put(array(10), ipu), state)
+    np.testing.assert_array_equal(other, array(11))
+    np.testing.assert_array_equal(state, array(1))
+    np.testing.assert_array_equal(state + state, array(2))
+
+
+def test_two_states_of_one_program():
+    step = jit(lambda s, x: s + x, 0)
+    a, b = jax.device_put(array(0), ipu), jax.device_put(array(100), ipu)
+    for _ in range(3):
+        a, b = step(a, array(1)), step(b, array(2))
+    np.testing.assert_array_equal(a, array(3))
+    np.testing.assert_array_equal(b, array(106))
+
+
+def test_deleted_state_is_not_copied_back():
+    step = jit(lambda s, x: s + x, 0)
+    state = step(jax.device_put(array(0), ipu), array(1))
+    state.delete()
+    moved = Moved()
+    jax.jit(lambda x: x - 1, backend="ipu")(array(4)).block_until_ready()
+    assert moved() == (BYTES, BYTES, 1)
+
+
+def test_numpy_view_of_a_donated_array_keeps_its_values():
+    step = jit(lambda s, x: s + x, 0)
+    state = jax.jit(lambda x: x + 1, backend="ipu")(array(0))
+    view = np.asarray(state)
+    jax.block_until_ready(step(state, array(1)))
+    np.testing.assert_array_equal(view, array(1))
+
+
+def test_pytree_of_odd_shapes():
+    shapes = [(), (0,), (1,), (3, 5), (7, 1, 2)]
+    step = jit(lambda tree, x: ([leaf + x for leaf in tree], x), 0)
+    tree = [np.zeros(shape, np.float32) for shape in shapes]
+    for i in range(1, 4):
+        tree, _ = step(tree, np.float32(1))
+        for leaf, shape in zip(tree, shapes, strict=True):
+            np.testing.assert_array_equal(leaf, np.full(shape, i, np.float32))
+
+
+def test_use_after_donation():
+    step = jit(lambda s, x: s + x, 0)
+    state = jax.device_put(array(0), ipu)
+    step(state, array(1))
+    assert state.is_deleted()
+    with pytest.raises((ValueError, RuntimeError), match="deleted"):
+        step(state, array(1))
+    with pytest.raises(RuntimeError, match="Array has been deleted with shape=float32"):
+        np.asarray(state)
+
+
+@pytest.mark.parametrize(
+    ("donate", "message"),
+    [
+        ((0,), r"previously donated in the same call to Execute\(\) .*Toy example for this bug: `f\(donate\(a\), a\)`"),
+        ((1,), r"donate a buffer which is also used by the same call to Execute\(\) .*`f\(a, donate\(a\)\)`"),
+        ((0, 1), r"donate the same buffer twice in Execute\(\) .*`f\(donate\(a\), donate\(a\)\)`"),
+    ],
+)
+def test_donated_and_kept_in_one_call(donate, message):
+    f = jit(lambda a, b: (a + 1, b * 2), donate)
+    a = jax.device_put(array(1), ipu)
+    with pytest.raises(jax.errors.JaxRuntimeError, match=message):
+        f(a, a)
+    np.testing.assert_array_equal(a, array(1))

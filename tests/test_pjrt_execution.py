@@ -1,0 +1,214 @@
+"""Asynchronous execution, serialised executables, caches, and what JAX asks a device and an executable."""
+
+import os
+import subprocess
+import sys
+import threading
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.experimental import serialize_executable
+
+import jax_ipu
+
+ipu = jax.devices("ipu")[0]
+
+
+def run(code, **environment):
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(("JAX_", "XLA_"))}
+    result = subprocess.run(
+        [sys.executable, "-c", code], env={**clean, **environment}, capture_output=True, text=True, timeout=300
+    )
+    assert result.returncode == 0, (result.returncode, result.stdout, result.stderr)
+    return result.stdout.strip()
+
+
+@pytest.fixture(scope="module")
+def long_program():
+    """A compiled program that keeps the device busy for much longer than a call takes."""
+    x = jax.device_put(np.eye(256, dtype=np.float32), ipu)
+    loop = jax.jit(lambda x: jax.lax.fori_loop(0, 300, lambda _, y: jnp.tanh(y @ y), x), backend="ipu")
+    return loop.lower(x).compile(), x
+
+
+def test_calls_return_before_the_device_is_done(long_program):
+    program, x = long_program
+    y = program(x)
+    z = program(y)
+    assert not z.is_ready()
+    z.block_until_ready()
+    assert y.is_ready() and z.is_ready()
+
+
+def test_reading_waits_for_the_result(long_program):
+    program, x = long_program
+    y = program(x)
+    direct = np.asarray(y)
+    y.block_until_ready()
+    np.testing.assert_array_equal(direct, y)
+
+
+def test_python_runs_while_the_device_does(long_program):
+    program, x = long_program
+    counted = []
+    stop = threading.Event()
+
+    def count():
+        while not stop.is_set():
+            counted.append(1)
+
+    thread = threading.Thread(target=count)
+    thread.start()
+    before = len(counted)
+    program(x).block_until_ready()
+    after = len(counted)
+    stop.set()
+    thread.join()
+    assert after > before
+
+
+def test_results_of_queued_programs_stay_in_order(long_program):
+    program, x = long_program
+    step = jax.jit(lambda s, x: s + x, donate_argnums=0, backend="ipu")
+    state = jax.device_put(np.zeros(4, np.float32), ipu)
+    waiting = [program(x)]
+    for _ in range(10):
+        state = step(state, np.ones(4, np.float32))
+    waiting.append(program(waiting[0]))
+    np.testing.assert_array_equal(state, np.full(4, 10, np.float32))
+    jax.block_until_ready(waiting)
+
+
+def test_deleting_an_argument_while_it_is_used(long_program):
+    program, x = long_program
+    argument = jax.device_put(np.asarray(x), ipu)
+    y = program(argument)
+    argument.delete()
+    np.testing.assert_array_equal(y, program(x))
+
+
+def test_threads_share_the_device():
+    f = jax.jit(lambda x: x * 3 + 1, backend="ipu")
+    results = {}
+
+    def work(i):
+        value = np.full(100, i, np.float32)
+        for _ in range(20):
+            value = np.asarray(f(value)) % 1000
+        results[i] = value
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for i in range(6):
+        expected = np.full(100, i, np.float32)
+        for _ in range(20):
+            expected = (expected * 3 + 1) % 1000
+        np.testing.assert_array_equal(results[i], expected)
+
+
+def test_serialised_executable():
+    x = np.arange(12, dtype=np.float32).reshape(3, 4)
+    compiled = jax.jit(lambda x: (x @ x.T, x * 2), backend="ipu").lower(x).compile()
+    loaded = serialize_executable.deserialize_and_load(
+        *serialize_executable.serialize(compiled), backend="ipu", execution_devices=[ipu]
+    )
+    for actual, expected in zip(loaded(x), compiled(x), strict=True):
+        np.testing.assert_array_equal(actual, expected)
+
+
+def test_damaged_executable_is_refused():
+    from jax._src.lib import _jax, xla_client
+
+    compiled = jax.jit(lambda x: x + 1, backend="ipu").lower(np.ones(3, np.float32)).compile()
+    data = ipu.client.serialize_executable(compiled.runtime_executable())
+    with pytest.raises(jax.errors.JaxRuntimeError, match="Cannot load serialised IPU executable"):
+        ipu.client.deserialize_executable(data[:-8] + b"damaged!", _jax.DeviceList((ipu,)), xla_client.CompileOptions())
+
+
+CACHE = """
+import jax, numpy as np
+import jax_ipu.compiler as compiler
+calls = []
+original = compiler.compile
+compiler.compile = lambda *args: (calls.append(1), original(*args))[1]
+step = jax.jit(lambda s, x: s + 2 * x, backend="ipu", donate_argnums=0)
+s = jax.device_put(np.zeros(8, np.float32), jax.devices("ipu")[0])
+for _ in range(3):
+    s = step(s, np.ones(8, np.float32))
+print(len(calls), np.asarray(s).sum())
+"""
+
+
+def test_persistent_compilation_cache(tmp_path):
+    environment = {
+        "JAX_COMPILATION_CACHE_DIR": str(tmp_path),
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+        "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
+    }
+    assert run(CACHE, **environment).split() == ["1", "48.0"]
+    assert run(CACHE, **environment).split() == ["0", "48.0"]
+    assert run(CACHE, **environment, JAX_IPU_MODEL_VERSION="ipu21").split() == ["1", "48.0"]
+
+
+def test_export_and_call():
+    exported = jax.export.export(jax.jit(lambda x: jnp.sin(x) * 2), platforms=["ipu"])(np.ones(5, np.float32))
+    assert exported.platforms == ("ipu",)
+    x = jax.device_put(np.arange(5, dtype=np.float32), ipu)
+    y = jax.jit(exported.call)(x)
+    assert y.devices() == {ipu}
+    np.testing.assert_allclose(y, np.sin(np.arange(5)) * 2, rtol=1e-6)
+
+
+def test_optimised_program_is_readable():
+    compiled = jax.jit(lambda x: jnp.tanh(x) + 1, backend="ipu").lower(np.ones((2, 3), np.float32)).compile()
+    text = compiled.as_text()
+    assert "f32[2,3]" in text and "ENTRY" in text
+
+
+def test_errors_of_the_compiler_reach_the_user_and_the_device_works_on():
+    unknown = jax.ffi.ffi_call("no_such_target", jax.ShapeDtypeStruct((3,), np.float32))
+    with pytest.raises(jax.errors.JaxRuntimeError, match=r"UNIMPLEMENTED.*no_such_target"):
+        jax.jit(unknown, backend="ipu")(np.ones(3, np.float32))
+    np.testing.assert_array_equal(jax.jit(lambda x: x + 1, backend="ipu")(np.ones(3, np.float32)), np.full(3, 2))
+
+
+TWO_DEVICES = """
+import jax, numpy as np, jax_ipu
+a, b = jax.devices("ipu")
+f = jax.jit(lambda s, x: s + x, donate_argnums=0)
+x = np.ones(4, np.float32)
+on_b = f(jax.device_put(x, b), jax.device_put(x, b))
+on_a = f(jax.device_put(x, a), jax.device_put(x, a))
+moved = jax.device_put(on_b, a)
+assert on_b.devices() == {b} and moved.devices() == {a}
+assert np.array_equal(moved + on_a, [4, 4, 4, 4])
+assert np.array_equal(f(on_b, jax.device_put(moved, b)), [4, 4, 4, 4])
+print(jax_ipu.counters(a).runs, jax_ipu.counters(b).runs)
+"""
+
+
+def test_two_devices():
+    assert run(TWO_DEVICES, JAX_IPU_DEVICE_COUNT="2").split() == ["2", "2"]
+
+
+def test_clear_backends_frees_the_client():
+    code = """
+import jax, jax.extend, numpy as np, jax_ipu
+f = lambda x: x + 1
+y = jax.jit(f, backend="ipu")(np.ones(3, np.float32))
+jax.clear_caches()
+jax.extend.backend.clear_backends()
+z = jax.jit(f, backend="ipu")(np.ones(3, np.float32))
+print(np.asarray(z).sum(), jax_ipu.counters().runs)
+"""
+    assert run(code).split() == ["6.0", "1"]
+
+
+def test_counters_of_an_unknown_device():
+    with pytest.raises(ValueError, match="no IPU device with id 99"):
+        jax_ipu.counters(99)
