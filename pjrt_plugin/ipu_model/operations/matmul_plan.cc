@@ -200,7 +200,8 @@ class Planner {
     const bool two_stages = p_.options.multi_stage_reduce && (c.parts[row] == 1 || c.parts[column] == 1);
     const double sums = partials > 1 ? SumCost(block, partials, two_stages, &product.first_stage) : 0;
     product.cycles = StepCycles(operand, block) + exchange + sums;
-    if (product.temporary_bytes <= limit_ || product.cycles >= best_.cycles) return product;
+    const bool hopeless = best_bytes_ <= limit_ && product.cycles >= best_.cycles;
+    if (product.temporary_bytes <= limit_ || hopeless) return product;
     CutDepth(block, operand, a.Received() + b.Received(), exchange, sums, partials, &product);
     if (partials == 1) CutIntoSteps(block, operand, a, b, &product);
     return product;
@@ -301,6 +302,14 @@ class Planner {
     return layout.known && held == 0;
   }
 
+  // Bytes of a new operand on a tile above its share if it were spread evenly.
+  double Crowding(bool follows_plan, const Operand& operand, std::int64_t elements, DType type) const {
+    if (!follows_plan) return 0;
+    const double even = static_cast<double>(extents_[kGroupDim] * elements) *
+                        static_cast<double>(SizeOf(type)) / static_cast<double>(tiles_);
+    return std::max(0.0, operand.bytes * operand.held - even);
+  }
+
   void Consider(const Candidate& c) {
     const auto bytes = [&](MatMulDim row, MatMulDim column, DType type) {
       return static_cast<double>(Block(c, kGroupDim) * Block(c, row) * Block(c, column)) *
@@ -321,7 +330,9 @@ class Planner {
     e.row_steps = forward.row_steps;
     e.depth_steps = forward.depth_steps;
     e.first_stage = forward.first_stage;
-    if (p_.options.pass == MatMulOptions::Pass::kTrainingForward) {
+    if (p_.options.pass == MatMulOptions::Pass::kTrainingForward &&
+        (p_.a_follows_plan || p_.b_follows_plan)) {
+      // The layout of new weights is for all three products.
       // dA = dC . B^T and dB = A^T . dC on the same grid; dC arrives from elsewhere.
       const double out_bytes = bytes(kRowDim, kColumnDim, p_.out_type);
       Operand b_transposed = b;
@@ -332,6 +343,9 @@ class Planner {
       e.cycles += backward.cycles + update.cycles;
       e.bytes = std::max({e.bytes, backward.temporary_bytes, update.temporary_bytes});
     }
+    // An operand that would lie on few tiles crowds them.
+    e.bytes += Crowding(p_.a_follows_plan, a, extents_[kRowDim] * extents_[kDepthDim], p_.a_type) +
+               Crowding(p_.b_follows_plan, b, extents_[kDepthDim] * extents_[kColumnDim], p_.b_type);
     if (Moves(p_.b, p_.b_follows_plan, b.held) ||
         (!p_.b.known && !p_.b_follows_plan && Moves(p_.a, p_.a_follows_plan, a.held)))
       e.cycles *= training_ ? kTrainingMovingPenalty : kMovingPenalty;
@@ -386,7 +400,14 @@ MatMulPlan PlanMatMul(const TargetModel& target, unsigned num_tiles, const MatMu
   // Empty dimensions are planned as one element: the plan then has no vertices to run.
   for (std::int64_t* extent : {&clamped.groups, &clamped.rows, &clamped.columns, &clamped.depth})
     *extent = std::max<std::int64_t>(1, *extent);
-  MatMulPlan plan = Planner(target, num_tiles, clamped, half ? DType::kF16 : accumulator).Best();
+  const DType partial_type = half ? DType::kF16 : accumulator;
+  MatMulPlan plan = Planner(target, num_tiles, clamped, partial_type).Best();
+  if (clamped.options.pass == MatMulOptions::Pass::kTrainingForward &&
+      plan.temporary_bytes > problem.options.available_memory_proportion * target.bytes_per_tile) {
+    // No layout suits all three products: each for itself.
+    clamped.options.pass = MatMulOptions::Pass::kNone;
+    plan = Planner(target, num_tiles, clamped, partial_type).Best();
+  }
   plan.grid.shape = {problem.groups, problem.rows, problem.columns, problem.depth};
   return plan;
 }
