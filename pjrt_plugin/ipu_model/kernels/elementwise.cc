@@ -227,6 +227,7 @@ void ElementwiseKernel::Run(HostContext& context, const HostTensor* in, const Ho
   if (elements == 0) return;
 
   Scratch& scratch = context.scratch;
+  const Scratch::Mark mark = scratch.Save();
   Bound b;
   b.program = &p;
   const auto** tensors = scratch.Allocate<const HostTensor*>(num_inputs + num_outputs);
@@ -305,10 +306,11 @@ void ElementwiseKernel::Run(HostContext& context, const HostTensor* in, const Ho
   b.pointers = scratch.Allocate<const void*>(num_registers * static_cast<std::size_t>(workers));
   if (workers == 1) {
     Worker(b, 0).Run(0, blocks);
-    return;
+  } else {
+    auto task = [&](int w) { Worker(b, w).Run(blocks * w / workers, blocks * (w + 1) / workers); };
+    pool.Run(workers, TaskRef(task));
   }
-  auto task = [&](int w) { Worker(b, w).Run(blocks * w / workers, blocks * (w + 1) / workers); };
-  pool.Run(workers, TaskRef(task));
+  scratch.Rewind(mark);
 }
 
 }  // namespace ipu_model

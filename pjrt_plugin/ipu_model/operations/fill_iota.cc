@@ -39,6 +39,9 @@ class FillOperation : public Operation {
   explicit FillOperation(std::string value) : value_(std::move(value)) {}
   std::string_view kind() const override { return "popops::fill"; }
   void Write(Writer& writer) const override { writer.Write(value_); }
+  void Prepare() override {
+    if (value_.size() != SizeOf(outputs[0].type)) throw poplar::poplar_error(name + ": damaged fill value");
+  }
   void Run(HostContext& context, const std::vector<HostTensor>&,
            const std::vector<HostTensor>& out) const override {
     Fill(context, value_.data(), out[0]);
@@ -59,6 +62,10 @@ class IotaOperation : public Operation {
   explicit IotaOperation(std::int64_t dimension) : dimension_(dimension) {}
   std::string_view kind() const override { return "popops::iota"; }
   void Write(Writer& writer) const override { writer.Write(dimension_); }
+  void Prepare() override {
+    if (dimension_ >= static_cast<std::int64_t>(outputs[0].shape.size()))
+      throw poplar::poplar_error(name + ": damaged iota dimension");
+  }
   void Run(HostContext& context, const std::vector<HostTensor>&,
            const std::vector<HostTensor>& out) const override {
     Iota(context, 0, static_cast<int>(dimension_), out[0]);
