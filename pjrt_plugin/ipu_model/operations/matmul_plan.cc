@@ -296,10 +296,11 @@ class Planner {
     return best;
   }
 
-  // Whether an operand with a place of its own would have to leave it.
-  bool Moves(const OperandLayout& layout, bool follows_plan, double held) const {
-    if (training_) return (layout.known || follows_plan) && held < 1;
-    return layout.known && held == 0;
+  // What a plan must make good that takes an operand, of which tiles hold the part `held`, from a place of
+  // its own.
+  double MovingPenalty(const OperandLayout& layout, bool follows_plan, double held) const {
+    if (training_ && (layout.known || follows_plan)) return 1 + (kTrainingMovingPenalty - 1) * (1 - held);
+    return layout.known && held == 0 ? kMovingPenalty : 1;
   }
 
   // Bytes of a new operand on a tile above its share if it were spread evenly.
@@ -346,9 +347,9 @@ class Planner {
     // An operand that would lie on few tiles crowds them.
     e.bytes += Crowding(p_.a_follows_plan, a, extents_[kRowDim] * extents_[kDepthDim], p_.a_type) +
                Crowding(p_.b_follows_plan, b, extents_[kDepthDim] * extents_[kColumnDim], p_.b_type);
-    if (Moves(p_.b, p_.b_follows_plan, b.held) ||
-        (!p_.b.known && !p_.b_follows_plan && Moves(p_.a, p_.a_follows_plan, a.held)))
-      e.cycles *= training_ ? kTrainingMovingPenalty : kMovingPenalty;
+    const bool b_is_placed = p_.b.known || p_.b_follows_plan;
+    e.cycles *= b_is_placed ? MovingPenalty(p_.b, p_.b_follows_plan, b.held)
+                            : MovingPenalty(p_.a, p_.a_follows_plan, a.held);
     const bool fits = e.bytes <= limit_, best_fits = best_bytes_ <= limit_;
     // Where nothing fits, the smallest is chosen; compilation then says what does not fit.
     const bool better = fits != best_fits ? fits : fits ? e.cycles < best_.cycles : e.bytes < best_bytes_;
