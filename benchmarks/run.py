@@ -10,6 +10,7 @@ import itertools
 import statistics
 import sys
 import time
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -22,6 +23,8 @@ from jax import lax
 sys.path.insert(0, str(Path(__file__).parent.parent / "examples" / "mnist"))
 import mnist_classifier
 import mnist_cnn
+
+warnings.filterwarnings("ignore", "backend and device argument on jit", DeprecationWarning)
 
 Run = Callable[[], None]
 fresh = itertools.count()

@@ -16,9 +16,9 @@ def test_cost_analysis_of_a_product():
     )
     cost = compiled.cost_analysis()
     assert cost["flops"] == 2 * 64 * 128 * 32
-    assert cost["cycles"] > 0 and cost["exchange_bytes"] > 0
-    assert cost["sram_bytes"] >= 4 * (64 * 128 + 128 * 32 + 64 * 32)
-    assert 0 < cost["max_tile_bytes"] <= ipu.bytes_per_tile
+    assert cost["cycles"] > 0 and cost["exchange bytes"] > 0
+    assert cost["sram bytes"] >= 4 * (64 * 128 + 128 * 32 + 64 * 32)
+    assert 0 < cost["fullest tile bytes"] <= ipu.bytes_per_tile
 
 
 def test_more_work_costs_more_cycles():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,9 @@ import datasets
 import jax_ipu
 
 Batch = tuple[np.ndarray, np.ndarray]
+
+# JAX prefers devices to platform names in jit; for a training script the name says more.
+warnings.filterwarnings("ignore", "backend and device argument on jit", DeprecationWarning)
 
 
 def parse_arguments(description: str, epochs: int, batch_size: int) -> argparse.Namespace:
@@ -101,7 +105,7 @@ def report(device: Any, per_step: list[int], update: Any, state: Any, batch: Bat
     print(f"Per step, steady state: {sent:,} bytes in, {received:,} bytes out (the weights stay in SRAM)")
     print(f"Engine loads: {totals.engine_loads} in {totals.runs:,} runs")
     print(
-        f"SRAM: {cost['sram_bytes']:,.0f} bytes in all, fullest tile {cost['max_tile_bytes']:,.0f} of "
+        f"SRAM: {cost['sram bytes']:,.0f} bytes in all, fullest tile {cost['fullest tile bytes']:,.0f} of "
         f"{device.bytes_per_tile:,} bytes ({device.num_tiles} tiles)"
     )
     microseconds = cycles / clock * 1e6

@@ -33,6 +33,8 @@ PJRT_Executable::PJRT_Executable(std::shared_ptr<const jax_ipu::Executable> comp
   cost.Add("exchange cycles", static_cast<std::int64_t>(report.exchange_cycles));
   cost.Add("sync cycles", static_cast<std::int64_t>(report.sync_cycles));
   cost.Add("exchange bytes", static_cast<std::int64_t>(report.exchange_bytes));
+  cost.Add("sram bytes", static_cast<std::int64_t>(executable->memory.total_bytes));
+  cost.Add("fullest tile bytes", static_cast<std::int64_t>(executable->memory.max_tile_bytes));
 }
 
 namespace jax_ipu::pjrt {
