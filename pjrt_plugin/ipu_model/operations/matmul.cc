@@ -319,7 +319,7 @@ class MatMulOperation : public Operation {
                     NameOf(out.kind == Kind::kOutput ? outputs[0].type : type) + ">";
     group.vertices = std::move(vertices);
     group.reads = {{partials, [terms](const Box& box) { return WithLeading(0, terms, box); }}};
-    group.writes = {{out, [](const Box& box) { return box; }}};
+    group.writes = {{out, [](const Box& box) { return box; }, /*identity=*/true}};
     group.compute = [](HostContext& context, const Box&, const std::vector<HostTensor>& reads,
                        const std::vector<HostTensor>& writes) { SumPartials(context, reads[0], writes[0]); };
     group.cycles = [type, terms](const TargetModel& target, const Box& box) {
@@ -347,7 +347,7 @@ class MatMulOperation : public Operation {
     VertexGroup group;
     group.codelet = "popops::Fill";
     group.vertices = std::move(vertices);
-    group.writes = {{{Kind::kOutput, 0}, [](const Box& box) { return box; }}};
+    group.writes = {{{Kind::kOutput, 0}, [](const Box& box) { return box; }, /*identity=*/true}};
     group.compute = [](HostContext&, const Box&, const std::vector<HostTensor>&,
                        const std::vector<HostTensor>& writes) {
       std::memset(writes[0].data, 0,

@@ -225,6 +225,76 @@ TEST(OutputIntoAnyMapping) {
   p.CheckBoth(Naive({1, 13, 40, 9}, av, bv));
 }
 
+// Types other than f32: gemm_test checks the kernel, here every vertex must give what the whole kernel gives.
+// Small whole numbers, so that the order of the sums does not matter.
+TEST(TypesAgreeBetweenEngines) {
+  struct Types {
+    DType a, b, out;
+  };
+  for (const Types& t : std::vector<Types>{{DType::kF16, DType::kF16, DType::kF16},
+                                           {DType::kBF16, DType::kBF16, DType::kF32},
+                                           {DType::kS8, DType::kS8, DType::kS32},
+                                           {DType::kU64, DType::kU64, DType::kU64},
+                                           {DType::kPred, DType::kPred, DType::kPred},
+                                           {DType::kF64, DType::kF32, DType::kF64},
+                                           {DType::kC64, DType::kC64, DType::kC64}}) {
+    Program p(kTiles);
+    Tensor a = p.graph.addVariable(Type(t.a), {1, 9, 200}, "a"),
+           b = p.graph.addVariable(Type(t.b), {1, 200, 7}, "b");
+    poputil::mapTensorLinearly(p.graph, a);
+    poputil::mapTensorLinearly(p.graph, b);
+    // Bytes that are 0 or 1 in a pattern: whole numbers in integer types; floats get the bits of 0 or 1.
+    const auto fill = [](DType type, std::size_t n) {
+      std::vector<unsigned char> bytes(n * SizeOf(type), 0);
+      const std::size_t width = IsComplex(type) ? SizeOf(type) / 2 : SizeOf(type);
+      const std::uint64_t one = type == DType::kF16                          ? 0x3c00u
+                                : type == DType::kBF16                       ? 0x3f80u
+                                : type == DType::kF64                        ? 0x3ff0000000000000u
+                                : type == DType::kF32 || type == DType::kC64 ? 0x3f800000u
+                                                                             : 1u;
+      for (std::size_t i = 0; i < bytes.size() / width; ++i) {
+        const std::uint64_t value = Random()() % 3 == 0 ? one : 0;
+        std::memcpy(bytes.data() + i * width, &value, width);
+      }
+      return bytes;
+    };
+    std::vector<unsigned char> av = fill(t.a, 1800), bv = fill(t.b, 1400);
+    p.In(a, {});
+    p.In(b, {});
+    p.Out(poplin::matMulGrouped(p.graph, a, b, p.sequence, Type(t.out), "product"));
+    std::vector<unsigned char> results[2];
+    for (int tile = 0; tile < 2; ++tile) {
+      poplar::Engine engine(p.graph, p.sequence, {{"execution", tile == 0 ? "fast" : "tile"}});
+      results[tile].assign(63 * SizeOf(t.out), 0xee);
+      engine.connectStream("in0", av.data());
+      engine.connectStream("in1", bv.data());
+      engine.connectStream("out0", results[tile].data());
+      engine.load();
+      engine.run(0);
+    }
+    CHECK(results[0] == results[1]);
+    CHECK(results[0] != std::vector<unsigned char>(results[0].size(), 0));
+  }
+}
+
+TEST(PlanningCacheRemembers) {
+  Graph graph(Target::createIPUTarget(1, kTiles, "ipu2"));
+  Sequence sequence;
+  Tensor a = graph.addVariable(poplar::FLOAT, {1, 40, 50}, "a"),
+         b = graph.addVariable(poplar::FLOAT, {1, 50, 60}, "b");
+  poputil::mapTensorLinearly(graph, a);
+  poputil::mapTensorLinearly(graph, b);
+  poplin::matmul::PlanningCache cache;
+  Tensor c = poplin::matMulGrouped(graph, a, b, sequence, poplar::FLOAT, "first", {}, &cache);
+  CHECK_EQ(cache.size(), 1u);
+  Tensor d = poplin::matMulGrouped(graph, a, b, sequence, poplar::FLOAT, "second", {}, &cache);
+  CHECK_EQ(cache.size(), 1u);
+  CHECK(MappingOf(graph, c) == MappingOf(graph, d));
+  poplin::matMulGrouped(graph, a, b, sequence, poplar::FLOAT, "third", {{"availableMemoryProportion", "0.3"}},
+                        &cache);
+  CHECK_EQ(cache.size(), 2u);
+}
+
 TEST(EmptyOperands) {
   Program p(kTiles);
   Tensor a = p.graph.addVariable(poplar::FLOAT, {2, 3, 0}, "a"),

@@ -1,10 +1,12 @@
 // The functions of poplin/MatMul.hpp: options, checks, and planning with the operands' mappings.
 #include <cstdlib>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
 
 #include "pjrt_plugin/ipu_model/core/graph_impl.h"
+#include "pjrt_plugin/ipu_model/core/serialise.h"
 #include "pjrt_plugin/ipu_model/kernels/gemm.h"
 #include "pjrt_plugin/ipu_model/operations/data_views.h"
 #include "pjrt_plugin/ipu_model/operations/matmul.h"
@@ -38,6 +40,14 @@ poplar::Tensor NewTensorMappedLike(poplar::Graph& graph, const poplar::Type& typ
 }  // namespace ipu_model
 
 namespace poplin {
+
+struct matmul::PlanningCache::Plans {
+  std::map<std::string, ipu_model::MatMulPlan> by_problem;
+};
+
+matmul::PlanningCache::PlanningCache() : plans_(std::make_shared<Plans>()) {}
+std::size_t matmul::PlanningCache::size() const { return plans_->by_problem.size(); }
+
 namespace {
 
 using ipu_model::DType;
@@ -127,8 +137,39 @@ MatMulProblem ProblemOf(const std::vector<std::size_t>& a, const std::vector<std
   return problem;
 }
 
-MatMulPlan PlanFor(const poplar::Graph& graph, const MatMulProblem& problem) {
-  return ipu_model::PlanMatMul(graph.getTarget().model(), graph.getTarget().getNumTiles(), problem);
+void WriteLayout(ipu_model::Writer& writer, const OperandLayout& layout) {
+  writer.Write(layout.known);
+  if (!layout.known) return;
+  writer.Write(layout.first_tile);
+  for (const ipu_model::DimSplit& split : layout.dims)
+    writer.Write(Shape{split.parts, split.stride, split.inner_parts, split.inner_stride});
+}
+
+std::string KeyOf(const poplar::Target& target, const MatMulProblem& problem) {
+  ipu_model::Writer writer;
+  writer.Write(target.getTargetArchString());
+  writer.Write(target.getNumTiles());
+  writer.Write(Shape{problem.groups, problem.rows, problem.columns, problem.depth});
+  for (const DType type : {problem.a_type, problem.b_type, problem.out_type}) writer.Write(type);
+  for (const OperandLayout* layout : {&problem.a, &problem.b, &problem.out}) WriteLayout(writer, *layout);
+  const MatMulOptions& options = problem.options;
+  writer.Write(options.available_memory_proportion);
+  for (const bool flag : {problem.a_follows_plan, problem.b_follows_plan, options.half_partials,
+                          options.wide_weight_loads, options.multi_stage_reduce})
+    writer.Write(flag);
+  writer.Write(static_cast<int>(options.pass));
+  return writer.Take();
+}
+
+MatMulPlan PlanFor(const poplar::Graph& graph, const MatMulProblem& problem, matmul::PlanningCache* cache) {
+  const poplar::Target& target = graph.getTarget();
+  const auto plan = [&] { return ipu_model::PlanMatMul(target.model(), target.getNumTiles(), problem); };
+  if (cache == nullptr) return plan();
+  auto& plans = cache->plans().by_problem;
+  std::string key = KeyOf(target, problem);
+  const auto known = plans.find(key);
+  if (known != plans.end()) return known->second;
+  return plans.emplace(std::move(key), plan()).first->second;
 }
 
 OperandLayout LayoutIn(const poplar::Graph& graph, const View& view) {
@@ -149,7 +190,8 @@ ipu_model::Mapping MappingOf(Partition partition) {
 
 Planned PlanProduct(poplar::Graph& graph, const poplar::Tensor& A, const poplar::Tensor& B, poplar::Type type,
                     const View* out, poplar::program::Sequence& prog,
-                    const poplar::DebugContext& debugContext, const poplar::OptionFlags& options) {
+                    const poplar::DebugContext& debugContext, const poplar::OptionFlags& options,
+                    matmul::PlanningCache* cache) {
   MatMulProblem problem =
       ProblemOf(A.shape(), B.shape(), A.elementType(), B.elementType(), type, options, debugContext);
   const View a = ipu_model::StridedView(graph, A, prog, {debugContext, "lhs"});
@@ -157,7 +199,7 @@ Planned PlanProduct(poplar::Graph& graph, const poplar::Tensor& A, const poplar:
   problem.a = LayoutIn(graph, a);
   problem.b = LayoutIn(graph, b);
   if (out != nullptr) problem.out = LayoutIn(graph, *out);
-  MatMulPlan plan = PlanFor(graph, problem);
+  MatMulPlan plan = PlanFor(graph, problem, cache);
   Planned planned;
   planned.output = ipu_model::OutputPartition(plan);
   planned.operation = ipu_model::MakeMatMul(std::move(plan));
@@ -185,8 +227,8 @@ std::vector<std::size_t> AsGroup(const std::vector<std::size_t>& shape) {
 poplar::Tensor matMulGrouped(poplar::Graph& graph, const poplar::Tensor& A, const poplar::Tensor& B,
                              poplar::program::Sequence& prog, const poplar::Type& outputType,
                              const poplar::DebugContext& debugContext, const poplar::OptionFlags& options,
-                             matmul::PlanningCache*) {
-  Planned planned = PlanProduct(graph, A, B, outputType, nullptr, prog, debugContext, options);
+                             matmul::PlanningCache* cache) {
+  Planned planned = PlanProduct(graph, A, B, outputType, nullptr, prog, debugContext, options, cache);
   const Shape shape = {static_cast<std::int64_t>(A.dim(0)), static_cast<std::int64_t>(A.dim(1)),
                        static_cast<std::int64_t>(B.dim(2))};
   const poplar::Tensor result = ipu_model::NewTensor(
@@ -201,9 +243,9 @@ poplar::Tensor matMulGrouped(poplar::Graph& graph, const poplar::Tensor& A, cons
 void matMulGroupedWithOutput(poplar::Graph& graph, const poplar::Tensor& A, const poplar::Tensor& B,
                              poplar::Tensor& C, poplar::program::Sequence& prog,
                              const poplar::DebugContext& debugContext, const poplar::OptionFlags& options,
-                             matmul::PlanningCache*) {
+                             matmul::PlanningCache* cache) {
   const View view = ipu_model::InPlaceView(C, {debugContext, "output"});
-  Planned planned = PlanProduct(graph, A, B, C.elementType(), &view, prog, debugContext, options);
+  Planned planned = PlanProduct(graph, A, B, C.elementType(), &view, prog, debugContext, options, cache);
   if (C.rank() != 3 || C.dim(0) != A.dim(0) || C.dim(1) != A.dim(1) || C.dim(2) != B.dim(2)) {
     throw poplar::poplar_error(debugContext.getPathName() + ": a matrix product of " + ShapeText(A.shape()) +
                                " and " + ShapeText(B.shape()) + " does not have the shape " +
@@ -218,11 +260,11 @@ poplar::Tensor createMatMulGroupedInputLHS(poplar::Graph& graph, const poplar::T
                                            const std::vector<std::size_t>& aShape,
                                            const std::vector<std::size_t>& bShape,
                                            const poplar::DebugContext& debugContext,
-                                           const poplar::OptionFlags& options, matmul::PlanningCache*) {
+                                           const poplar::OptionFlags& options, matmul::PlanningCache* cache) {
   MatMulProblem problem = ProblemOf(aShape, bShape, inputType, inputType, outputType, options, debugContext);
   problem.a_follows_plan = true;
   return ipu_model::NewTensor(graph, inputType.id(), Shape(aShape.begin(), aShape.end()),
-                              MappingOf(ipu_model::LhsPartition(PlanFor(graph, problem))),
+                              MappingOf(ipu_model::LhsPartition(PlanFor(graph, problem, cache))),
                               debugContext.getPathName());
 }
 
@@ -231,11 +273,11 @@ poplar::Tensor createMatMulGroupedInputRHS(poplar::Graph& graph, const poplar::T
                                            const std::vector<std::size_t>& aShape,
                                            const std::vector<std::size_t>& bShape,
                                            const poplar::DebugContext& debugContext,
-                                           const poplar::OptionFlags& options, matmul::PlanningCache*) {
+                                           const poplar::OptionFlags& options, matmul::PlanningCache* cache) {
   MatMulProblem problem = ProblemOf(aShape, bShape, inputType, inputType, outputType, options, debugContext);
   problem.b_follows_plan = true;
   return ipu_model::NewTensor(graph, inputType.id(), Shape(bShape.begin(), bShape.end()),
-                              MappingOf(ipu_model::RhsPartition(PlanFor(graph, problem))),
+                              MappingOf(ipu_model::RhsPartition(PlanFor(graph, problem, cache))),
                               debugContext.getPathName());
 }
 

@@ -3,8 +3,7 @@
 #define POPLIN_MATMUL_HPP
 
 #include <cstddef>
-#include <map>
-#include <string>
+#include <memory>
 #include <vector>
 
 #include "poplar/DebugContext.hpp"
@@ -17,11 +16,18 @@ namespace poplin {
 
 namespace matmul {
 
-// Present for source compatibility: planning is in closed form and takes well under a millisecond, so nothing
-// is stored.
+// Remembers plans by shapes, types, options and operand mappings, so that equal products are planned once.
+// Copies share their contents. Not thread safe.
 class PlanningCache {
  public:
-  std::size_t size() const { return 0; }
+  PlanningCache();
+  std::size_t size() const;
+
+  struct Plans;  // operations/poplin_matmul.cc
+  Plans& plans() const { return *plans_; }
+
+ private:
+  std::shared_ptr<Plans> plans_;
 };
 
 }  // namespace matmul
