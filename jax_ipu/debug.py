@@ -42,7 +42,7 @@ def tile_map(
     lowered = jitted.trace(*args, **kwargs).lower(lowering_platforms=("ipu",))
     module = lowered.compiler_ir("stablehlo")
     target = config.model_version + (f":{config.model_num_tiles}" if config.model_num_tiles else "")
-    placements = _tile_map(str(module).encode(), "mlir", b"", target, temporaries)
+    placements = _tile_map(module.operation.get_asm(enable_debug_info=True).encode(), "mlir", b"", target, temporaries)
     rows = [("tensor", "type", "tiles", "elements per tile", "why")]
     for p in placements:
         elements = str(p.max_elements) if p.min_elements == p.max_elements else f"{p.min_elements}-{p.max_elements}"

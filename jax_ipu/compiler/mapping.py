@@ -156,17 +156,19 @@ def _share(op: Op, demands: dict[Value, Demand], partners: dict[Value, Value]) -
     if best is None or source is None:
         return
     source = partners.get(source, source)
+    updates = source.op is None  # an argument or loop state, which this op may update
     for operand in op.operands:
         producer = operand.op
         if operand.shape == shape and (producer is None or producer.name != "broadcast_in_dim"):
             if operand not in demands:
                 demands[operand] = best
-                if source is not operand:
+                if updates and source is not operand:
                     partners[operand] = source
     for result in op.results:
         if result not in demands:
             demands[result] = best
-            partners[result] = source
+            if updates:
+                partners[result] = source
 
 
 # What the operands of each op ask for --------------------------------------------------------------------------------
