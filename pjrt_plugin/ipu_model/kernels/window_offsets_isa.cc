@@ -83,5 +83,9 @@ void AddComponent(DType type, const char* index, std::int64_t stride, std::int64
   }
 }
 
+void FillProgression(std::int64_t base, std::int64_t step, std::int64_t n, std::int64_t* offset) {
+  for (std::int64_t i = 0; i < n; ++i) offset[i] = base + i * step;
+}
+
 }  // namespace ISA_NAMESPACE
 }  // namespace ipu_model

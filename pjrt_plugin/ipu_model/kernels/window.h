@@ -1,0 +1,81 @@
+// Reductions over sliding windows, and their selecting inverse, on host memory.
+#ifndef JAX_IPU_KERNELS_WINDOW_H_
+#define JAX_IPU_KERNELS_WINDOW_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "pjrt_plugin/ipu_model/kernels/context.h"
+#include "pjrt_plugin/ipu_model/kernels/elementwise.h"
+#include "pjrt_plugin/ipu_model/kernels/expression.h"
+#include "pjrt_plugin/ipu_model/kernels/host_tensor.h"
+
+namespace ipu_model {
+
+// Output position q and window position k meet at position (q * stride + k * window_dilation - padding_low) /
+// base_dilation of the operand, where that is whole and inside. The high padding follows from the output's
+// size.
+struct WindowDimension {
+  std::int64_t size = 1;
+  std::int64_t stride = 1;
+  std::int64_t base_dilation = 1;
+  std::int64_t window_dilation = 1;
+  std::int64_t padding_low = 0;
+};
+
+struct WindowGeometry {
+  int rank = 0;
+  WindowDimension dim[kMaxRank];
+};
+
+// What a single-operation combiner does.
+enum class WindowCombiner { kAdd, kMultiply, kMaximum, kMinimum, kOther };
+WindowCombiner ClassifyCombiner(const Expression& combiner);
+
+// stablehlo.reduce_window of n operands of one shape. The combiner has inputs acc_0.., value_0.. and outputs
+// acc_0... It starts from the init values and sees the window's elements in row-major order; elements in the
+// padding do not take part, as in XLA. Single additions, multiplications, maxima and minima of 4- and 8-byte
+// numbers run in vector loops, windows that run from one side over a whole dimension as scans.
+class ReduceWindowKernel {
+ public:
+  explicit ReduceWindowKernel(const Expression& combiner);
+
+  // in: n operands, then n scalars (rank 0); out: n results, which share no memory with the operands.
+  void Run(HostContext& context, const WindowGeometry& geometry, const std::vector<HostTensor>& in,
+           const std::vector<HostTensor>& out) const;
+
+ private:
+  void RunGeneral(HostContext& context, const WindowGeometry& geometry, const HostTensor* in,
+                  const HostTensor* out) const;
+  void ScanGeneral(HostContext& context, int dimension, bool reverse, const HostTensor* in,
+                   const HostTensor* out) const;
+
+  int operands_;
+  DType type_;  // of the first operand
+  WindowCombiner combiner_;
+  ElementwiseKernel kernel_;
+};
+
+// stablehlo.select_and_scatter: see hlo::selectAndScatter. Windows have no dilation.
+class SelectAndScatterKernel {
+ public:
+  // select: (selected, candidate) -> pred; scatter: (result, source) -> result.
+  SelectAndScatterKernel(const Expression& select, const Expression& scatter);
+
+  // in: operand, source, init (rank 0).
+  void Run(HostContext& context, const WindowGeometry& geometry, const std::vector<HostTensor>& in,
+           const HostTensor& out) const;
+
+ private:
+  void RunGeneral(HostContext& context, const WindowGeometry& geometry, const HostTensor& operand,
+                  const HostTensor& source, const HostTensor& out) const;
+
+  DType type_;
+  ScalarOp comparison_ = ScalarOp::kCount;  // when select is one comparison
+  bool adds_ = false;                       // when scatter is one addition
+  ElementwiseKernel select_, scatter_;
+};
+
+}  // namespace ipu_model
+
+#endif  // JAX_IPU_KERNELS_WINDOW_H_
