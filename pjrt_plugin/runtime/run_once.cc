@@ -37,6 +37,7 @@ std::vector<std::string> RunOnce(const Executable& executable, std::vector<std::
     }
   }
   std::vector<std::string> results;
+  results.reserve(executable.outputs.size());  // streams point into them
   for (std::size_t j = 0; j < executable.outputs.size(); ++j) {
     const OutputSpec& output = executable.outputs[j];
     results.emplace_back(output.tensor.bytes(), '\0');
