@@ -5,7 +5,9 @@ Tested with jax 0.10.2 (Python 3.11) and 0.12.0 (Python 3.12). Each internal tha
 
 from __future__ import annotations
 
+import atexit
 import logging
+import threading
 from typing import Any
 
 from jax_ipu.config import config
@@ -48,7 +50,16 @@ def _create_options() -> dict[str, Any]:
     )
     _ipu.set_compiler(compiler.compile)
     config.freeze()
+    atexit.register(_prepare_exit)
     return {}
+
+
+def _prepare_exit() -> None:
+    """Daemon threads that return from a call into jaxlib while the interpreter ends would abort the process."""
+    from jax_ipu import _ipu
+
+    if threading.active_count() > 1:
+        _ipu.prepare_exit()
 
 
 def _enable_donation() -> None:

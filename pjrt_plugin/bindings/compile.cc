@@ -267,6 +267,7 @@ void BindCompile(nb::module_& module) {
   module.def("set_device_config", &SetDeviceConfig, nb::arg("version") = "ipu2", nb::arg("num_tiles") = 0,
              nb::arg("device_ids") = std::vector<int>{0}, nb::arg("execution") = "fast",
              nb::arg("use_model") = true);
+  module.def("prepare_exit", &PrepareExit, nb::call_guard<nb::gil_scoped_release>());
   module.def("read_counters", &ReadCounters, nb::arg("device_id"), nb::call_guard<nb::gil_scoped_release>());
 }
 

@@ -9,6 +9,7 @@
 #include "pjrt_plugin/pjrt/event.h"
 #include "pjrt_plugin/pjrt/executable.h"
 #include "pjrt_plugin/pjrt/serialized_bytes.h"
+#include "pjrt_plugin/runtime/registry.h"
 
 namespace jax_ipu::pjrt {
 namespace {
@@ -116,6 +117,7 @@ void LoadedDeviceAssignment(PJRT_LoadedExecutable_GetDeviceAssignment_Args& args
 }
 
 void LoadedExecute(PJRT_LoadedExecutable_Execute_Args& args) {
+  ParkIfExiting();  // callers do not hold the GIL here
   const PJRT_LoadedExecutable& loaded = *args.executable;
   if (loaded.deleted) throw Error(Code::kInvalidArgument, "Execute() called on a deleted executable");
   if (args.num_devices != loaded.instances.size()) {
@@ -139,6 +141,7 @@ void LoadedExecute(PJRT_LoadedExecutable_Execute_Args& args) {
                   args.options, args.output_lists[i]);
     if (args.device_complete_events != nullptr) args.device_complete_events[i] = MakeEvent(std::move(done));
   }
+  ParkIfExiting();
 }
 
 }  // namespace

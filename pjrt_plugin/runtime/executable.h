@@ -157,6 +157,11 @@ struct Counters {
 // client has been created or it has no such device.
 Counters ReadCounters(int device_id);
 
+// For the end of a Python process that has daemon threads: finishes the queued work of all devices, and from
+// now on keeps other threads from starting more, or returning from it. Called without the GIL, by the thread
+// that exits.
+void PrepareExit();
+
 }  // namespace jax_ipu
 
 #endif  // JAX_IPU_RUNTIME_EXECUTABLE_H_

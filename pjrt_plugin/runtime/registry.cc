@@ -1,16 +1,23 @@
 // The process's one registry.
 #include "pjrt_plugin/runtime/registry.h"
 
+#include <atomic>
+#include <chrono>
 #include <map>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <utility>
+#include <vector>
 
 namespace jax_ipu {
 namespace {
 
 class ProcessRegistry : public Registry {
  public:
+  std::atomic<bool> exiting{false};
+  std::thread::id exiting_thread;  // written before `exiting`
+
   static ProcessRegistry& Instance() {
     // Never destroyed: the compiler may hold a Python object, and the interpreter ends before static objects
     // do.
@@ -57,6 +64,12 @@ class ProcessRegistry : public Registry {
     const std::lock_guard<std::mutex> lock(mutex_);
     devices_[id] = std::move(device);
   }
+  std::vector<std::shared_ptr<DeviceRuntime>> Devices() const {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    std::vector<std::shared_ptr<DeviceRuntime>> devices;
+    for (const auto& [id, device] : devices_) devices.push_back(device.lock());
+    return devices;
+  }
   std::shared_ptr<DeviceRuntime> FindDevice(int id) const {
     const std::lock_guard<std::mutex> lock(mutex_);
     const auto found = devices_.find(id);
@@ -88,6 +101,24 @@ Counters ReadCounters(int device_id) {
   }
   throw Error(Code::kNotFound, "There is no IPU device with id " + std::to_string(device_id) +
                                    ". Call jax.devices('ipu') to create the devices and see their ids.");
+}
+
+void ParkIfExiting() {
+  const ProcessRegistry& registry = ProcessRegistry::Instance();
+  if (!registry.exiting.load(std::memory_order_acquire)) return;
+  if (std::this_thread::get_id() == registry.exiting_thread) return;
+  for (;;) std::this_thread::sleep_for(std::chrono::hours(1));
+}
+
+void PrepareExit() {
+  ProcessRegistry& registry = ProcessRegistry::Instance();
+  registry.exiting_thread = std::this_thread::get_id();
+  registry.exiting.store(true, std::memory_order_release);
+  for (const std::shared_ptr<DeviceRuntime>& device : registry.Devices()) {
+    if (device) device->Shutdown();
+  }
+  // Threads that wait for the GIL on their way out of the plugin get it now, and park at their next call.
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
 }
 
 }  // namespace jax_ipu

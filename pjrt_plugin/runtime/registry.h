@@ -13,6 +13,11 @@ namespace jax_ipu {
 void SetProgramFactory(ProgramFactory factory);
 ProgramFactory GetProgramFactory();
 
+// Never returns on a thread other than PrepareExit's once that was called. A daemon thread that asks for the
+// GIL while the interpreter ends is unwound through C++ frames that cannot be, which aborts the process; so
+// it must not come back from here.
+void ParkIfExiting();
+
 // Makes a device's counters readable by ReadCounters; a newer device of the same id replaces it.
 void RegisterDevice(int device_id, std::weak_ptr<DeviceRuntime> device);
 
