@@ -100,6 +100,7 @@ WindowRows::WindowRows(const IndexedWindow& window, const WindowPlacement& place
 
 void WindowRows::Offsets(std::int64_t begin, std::int64_t n, bool clamp, std::int64_t* operand_offset,
                          std::int64_t* windows_offset) const {
+  const auto fill = HasAvx512() ? avx512::FillProgression : avx2::FillProgression;
   const auto add = HasAvx512() ? avx512::AddComponent : avx2::AddComponent;
   const std::int64_t index_size = static_cast<std::int64_t>(SizeOf(indices_.type));
   std::int64_t operand_batch_stride[kMaxRank] = {};
@@ -127,10 +128,8 @@ void WindowRows::Offsets(std::int64_t begin, std::int64_t n, bool clamp, std::in
     const std::int64_t operand_step = inner < 0 ? 0 : operand_batch_stride[inner];
     const std::int64_t windows_step = inner < 0 ? 0 : batch_windows_[inner];
     const std::int64_t index_step = inner < 0 ? 0 : batch_indices_[inner];
-    for (std::int64_t i = 0; i < m; ++i) {
-      operand_offset[done + i] = operand_base + i * operand_step;
-      windows_offset[done + i] = windows_base + i * windows_step;
-    }
+    fill(operand_base, operand_step, m, operand_offset + done);
+    fill(windows_base, windows_step, m, windows_offset + done);
     for (int d = 0; d < window_.operand_rank; ++d) {
       if (window_.component[d] < 0) continue;
       const char* index =

@@ -155,7 +155,7 @@ struct Share {
 };
 
 Share ChooseShare(const WindowRows& rows, const WindowRows::Loop& loop, const IndexedWindow& window,
-                  const WindowPlacement& placement, bool unique, const HostTensor& out) {
+                  const WindowPlacement& placement, bool unique, const HostTensor& out, int workers) {
   Share share;
   if (rows.num_rows() * loop.elements < kParallelElements) return share;
   int widest = -1;
@@ -172,7 +172,8 @@ Share ChooseShare(const WindowRows& rows, const WindowRows::Loop& loop, const In
   } else if (widest >= 0 && loop.shape[widest] >= 32) {
     share.by = Share::By::kWindow;
     share.window_loop = widest;
-  } else if (!overlapping) {
+  } else if (!overlapping && loop.elements * workers >= 16) {
+    // Every thread looks at all rows; single elements are cheaper to apply than to look at.
     share.by = Share::By::kDestination;
     for (int d = 0; d < window.operand_rank; ++d) {
       const std::int64_t reach = (placement.operand_dims[d] - 1) * out.strides[d];
@@ -189,7 +190,7 @@ void CombineAll(HostContext& context, const WindowRows& rows, const IndexedWindo
                 const HostTensor& out) {
   constexpr std::int64_t kLow = WindowRows::kSkip + 1, kHigh = INT64_MAX;
   const WindowRows::Loop loop = rows.WindowLoop();
-  const Share share = ChooseShare(rows, loop, window, placement, unique, out);
+  const Share share = ChooseShare(rows, loop, window, placement, unique, out, context.pool.size());
   const std::int64_t n = rows.num_rows();
   const T* u = update.as<T>();
   T* o = out.as<T>();
