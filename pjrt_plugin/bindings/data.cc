@@ -13,10 +13,14 @@
 //   top_k(graph, operand, k, seq, name="", largest=True) -> (values, indices)
 //     along the last dimension, indices s32; IEEE total order, the lower position first among equals
 //   create_sliceable_tensor(graph, dtype, shape, dims, sizes, name="") -> Tensor
+//   rng_bit_generator(graph, algorithm, state, dtype, shape, seq, name="") -> (new_state, bits)
+//     algorithm "THREE_FRY", "PHILOX" or "DEFAULT" (Philox, as XLA:CPU); state 1-D, 16 bytes (24: Philox
+//     only)
 //
 // In place: the (first) operands are written over and returned; they must be strided views without aliases.
 #include "hlo/Data.hpp"
 
+#include "hlo/Random.hpp"
 #include "pjrt_plugin/bindings/bindings.h"
 #include "popops/DynamicSlice.hpp"
 
@@ -74,6 +78,18 @@ std::pair<Tensor, Tensor> TopK(Graph& graph, const Tensor& operand, std::size_t 
   return hlo::topK(graph, operand, k, sequence, largest, name);
 }
 
+std::pair<Tensor, Tensor> RngBitGenerator(Graph& graph, const std::string& algorithm, const Tensor& state,
+                                          const std::string& dtype, const Sizes& shape, Sequence& sequence,
+                                          const std::string& name) {
+  using ipu_model::RandomAlgorithm;
+  if (algorithm != "THREE_FRY" && algorithm != "PHILOX" && algorithm != "DEFAULT") {
+    throw std::invalid_argument("unknown random algorithm '" + algorithm + "'");
+  }
+  return hlo::rngBitGenerator(
+      graph, algorithm == "THREE_FRY" ? RandomAlgorithm::kThreeFry : RandomAlgorithm::kPhilox, state,
+      TypeNamed(dtype), shape, sequence, name);
+}
+
 Tensor CreateSliceableTensor(Graph& graph, const std::string& dtype, const Sizes& shape, const Sizes& dims,
                              const Sizes& sizes, const std::string& name) {
   return popops::createSliceableTensor(graph, TypeNamed(dtype), shape, dims, sizes, 0, name);
@@ -100,6 +116,8 @@ void BindData(nb::module_& module) {
              nb::arg("stable"), nb::arg("seq"), nb::arg("name") = "");
   module.def("top_k", TopK, nb::arg("graph"), nb::arg("operand"), nb::arg("k"), nb::arg("seq"),
              nb::arg("name") = "", nb::arg("largest") = true);
+  module.def("rng_bit_generator", RngBitGenerator, nb::arg("graph"), nb::arg("algorithm"), nb::arg("state"),
+             nb::arg("dtype"), nb::arg("shape"), nb::arg("seq"), nb::arg("name") = "");
   module.def("create_sliceable_tensor", CreateSliceableTensor, nb::arg("graph"), nb::arg("dtype"),
              nb::arg("shape"), nb::arg("dims"), nb::arg("sizes"), nb::arg("name") = "");
 }

@@ -17,9 +17,12 @@ std::unique_ptr<Operation> ReadIota(Reader& reader);
 std::unique_ptr<Operation> ReadMap(Reader& reader);
 std::unique_ptr<Operation> ReadReduce(Reader& reader);
 std::unique_ptr<Operation> ReadMatMul(Reader& reader);
+std::unique_ptr<Operation> ReadReduceWindow(Reader& reader);
 std::unique_ptr<Operation> ReadScatter(Reader& reader);
+std::unique_ptr<Operation> ReadSelectAndScatter(Reader& reader);
 std::unique_ptr<Operation> ReadSort(Reader& reader);
 std::unique_ptr<Operation> ReadTopK(Reader& reader);
+std::unique_ptr<Operation> ReadRandomBits(Reader& reader);
 
 }  // namespace ipu_model
 

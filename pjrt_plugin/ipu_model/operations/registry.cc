@@ -9,6 +9,8 @@ namespace ipu_model {
 
 const std::map<std::string, OperationReader, std::less<>>& OperationRegistry() {
   static const std::map<std::string, OperationReader, std::less<>> registry = {
+      {"hlo::reduceWindow", ReadReduceWindow},
+      {"hlo::selectAndScatter", ReadSelectAndScatter},
       {"poplar::copy", ReadCopy},
       {"poplin::convolution", ReadConvolution},
       {"popops::dynamicSlice", ReadDynamicSlice},
@@ -22,6 +24,7 @@ const std::map<std::string, OperationReader, std::less<>>& OperationRegistry() {
       {"poplin::matMulGrouped", ReadMatMul},
       {"popops::sort", ReadSort},
       {"popops::topK", ReadTopK},
+      {"hlo::rngBitGenerator", ReadRandomBits},
   };
   return registry;
 }
