@@ -1,0 +1,11 @@
+// What popops::reduce combines with.
+#ifndef POPOPS_OPERATION_HPP
+#define POPOPS_OPERATION_HPP
+
+namespace popops {
+
+enum class Operation { ADD, MUL, MIN, MAX, LOGICAL_AND, LOGICAL_OR, SQUARE_ADD, LOG_ADD };
+
+}  // namespace popops
+
+#endif  // POPOPS_OPERATION_HPP

@@ -1,0 +1,38 @@
+// Reductions over dimensions with one operation.
+#ifndef POPOPS_REDUCE_HPP
+#define POPOPS_REDUCE_HPP
+
+#include <cstddef>
+#include <vector>
+
+#include "poplar/Graph.hpp"
+#include "poplar/OptionFlags.hpp"
+#include "poplar/Program.hpp"
+#include "popops/Operation.hpp"
+
+namespace popops {
+
+struct ReduceParams {
+  ReduceParams() = default;
+  // With `update`, the result is added to what the output holds; only for ADD and SQUARE_ADD.
+  ReduceParams(Operation op, bool update = false) : op(op), update(update) {}  // NOLINT: implicit by contract
+  Operation op = Operation::ADD;
+  bool update = false;
+};
+
+// `A` without the dimensions `dims`. No elements give the operation's identity. Half sums are kept in float.
+poplar::Tensor reduce(poplar::Graph& graph, const poplar::Tensor& A, const std::vector<std::size_t>& dims,
+                      ReduceParams params, poplar::program::Sequence& prog,
+                      const poplar::DebugContext& debugContext = {}, const poplar::OptionFlags& options = {});
+poplar::Tensor reduce(poplar::Graph& graph, const poplar::Tensor& A, const poplar::Type& outType,
+                      const std::vector<std::size_t>& dims, ReduceParams params,
+                      poplar::program::Sequence& prog, const poplar::DebugContext& debugContext = {},
+                      const poplar::OptionFlags& options = {});
+void reduceWithOutput(poplar::Graph& graph, const poplar::Tensor& A, const poplar::Tensor& out,
+                      const std::vector<std::size_t>& dims, ReduceParams params,
+                      poplar::program::Sequence& prog, const poplar::DebugContext& debugContext = {},
+                      const poplar::OptionFlags& options = {});
+
+}  // namespace popops
+
+#endif  // POPOPS_REDUCE_HPP
