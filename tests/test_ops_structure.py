@@ -54,8 +54,8 @@ CASES = {
     "softmax": (lambda x: jax.nn.softmax(x), [f32(20, 10)], True),
     "log_softmax": (lambda x: jax.nn.log_softmax(x), [f32(128, 10)], True),
     "reduce_custom": (
-        lambda x: lax.reduce(x, np.float32(1), lambda a, b: a * b + 0.5 * b - 0.25 * a * b, (1,)),
-        [f32(4, 1)],
+        lambda x: lax.reduce(x, np.float32(0), lambda a, b: a + b + a * b, (1,)),
+        [f32(4, 21, low=-0.5, high=0.5)],
         False,
     ),
     "reduce_and_or_xor": (

@@ -107,6 +107,10 @@ SEQUENCES = {
         "import threading; ts = [threading.Thread(target=lambda i=i: jax.jit(lambda x: x * i, backend='ipu')(x)) "
         "for i in range(8)]; [t.start() for t in ts]; [t.join() for t in ts]"
     ),
+    "daemon thread still running": (
+        "import threading; threading.Thread(target=lambda: [f(x) for _ in range(10**9)], daemon=True).start(); "
+        "import time; time.sleep(0.3)"
+    ),
     "sys.exit in the middle": "y = f(x); import sys; sys.exit(0)",
     "failed compile": ("try: jax.jit(lambda x: jax.lax.psum(x, 'i'), backend='ipu')(x)\nexcept Exception: pass\nf(x)"),
 }

@@ -9,6 +9,7 @@ namespace jax_ipu {
 namespace {
 
 void Connect(Program& program, const std::string& stream, std::string& bytes) {
+  if (bytes.empty()) return;  // nothing to move: the program has no such stream
   program.ConnectStream(program.StreamIndex(stream), bytes.data());
 }
 
