@@ -54,6 +54,10 @@ bool BetterSwapped(const GemmProblem& p) {
   // Few rows and B stored transposed: B's rows are read where they are, A becomes one packed strip.
   constexpr std::int64_t kStrip = 32, kTile = 14;
   if (p.m <= kStrip && p.n > 2 * kStrip && p.b.row == 1 && p.b.column != 1) return true;
+  // Few columns and a large row-major A: that is read once, in long runs.
+  if (p.n <= kFewRows && p.m > p.n && p.a.column == 1 &&
+      p.m * p.k * static_cast<std::int64_t>(SizeOf(p.a.type)) >= kStreamedBytes)
+    return true;
   // Few columns and A stored transposed: A is read where it is.
   return p.n <= kTile && p.m > 2 * kStrip && p.a.row == 1 && p.a.column != 1;
 }

@@ -15,7 +15,8 @@ DType GemmAccumulator(DType a, DType b, DType out);
 
 // out[g, m, n] = sum over k of a[g, m, k] * b[g, k, n]; or-and when out is kPred. Any strides, also 0 and
 // negative on a and b; out must not overlap them. An empty sum is 0. Floats are summed by FMAs in the order
-// of k, restarted every 512 k, except in products with a vector. The same bits for any number of workers.
+// of k, restarted every 512 k, except in products with at most 4 rows or columns. The same bits for any
+// number of workers.
 void Gemm(HostContext& context, const HostTensor& a, const HostTensor& b, const HostTensor& out);
 
 }  // namespace ipu_model

@@ -337,7 +337,7 @@ void RunTyped(HostContext& context, const GemmProblem& p) {
 }  // namespace
 
 void RunGemm(HostContext& context, const GemmProblem& problem) {
-  if (problem.m == 1 && RunGemv(context, problem)) return;
+  if (RunFewRows(context, problem)) return;
   switch (problem.accumulator) {
     case DType::kF32:
       return RunTyped<float>(context, problem);

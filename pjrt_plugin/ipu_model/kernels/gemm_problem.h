@@ -16,6 +16,11 @@ struct GemmMatrix {
   std::int64_t group = 0, row = 0, column = 0;
 };
 
+// Products with so few rows and so large a B are bound by reading B, which register tiles do in too short
+// runs.
+constexpr int kFewRows = 4;
+constexpr std::int64_t kStreamedBytes = 512 << 10;
+
 struct GemmProblem {
   std::int64_t groups = 1, m = 0, n = 0, k = 0;
   GemmMatrix a, b;                  // [m, k], [k, n]

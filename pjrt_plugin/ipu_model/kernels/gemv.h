@@ -1,4 +1,4 @@
-// Vector times matrix, the memory-bound case of the matrix product. Private to the GEMM files.
+// Few rows times a matrix, the memory-bound case of the matrix product. Private to the GEMM files.
 #ifndef JAX_IPU_KERNELS_GEMV_H_
 #define JAX_IPU_KERNELS_GEMV_H_
 
@@ -8,8 +8,9 @@
 namespace ipu_model {
 namespace ISA_NAMESPACE {
 
-// Computes a problem with m == 1, if there is a kernel for its types and strides (unit stride along k or n).
-bool RunGemv(HostContext& context, const GemmProblem& problem);
+// Computes a problem with m == 1, or m <= kFewRows and a B of kStreamedBytes, if there is a kernel for its
+// types and strides (unit stride along k or n).
+bool RunFewRows(HostContext& context, const GemmProblem& problem);
 
 }  // namespace ISA_NAMESPACE
 }  // namespace ipu_model

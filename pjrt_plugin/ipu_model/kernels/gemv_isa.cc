@@ -1,5 +1,5 @@
-// Vector times matrix. B with unit stride along n is read row by row into a y that stays in L1; B with unit
-// stride along k by dot products. Compiled once per instruction set.
+// Few rows times a matrix. B with unit stride along n is read row by row into sums that stay in L1; B with
+// unit stride along k by dot products. Compiled once per instruction set.
 #include <algorithm>
 
 #include "pjrt_plugin/ipu_model/kernels/gemm_pack.h"
@@ -11,47 +11,66 @@ namespace {
 
 // Bytes of B from which a second worker pays.
 constexpr std::int64_t kParallelBytes = 64 << 10;
-// y elements a worker keeps in L1.
-constexpr std::int64_t kColumnBlock = 2048;
+// Bytes of sums a worker keeps in L1.
+constexpr std::int64_t kSumBytes = 8 << 10;
 // Long dot products are summed in pieces of this many k, so that the result does not depend on the workers.
 constexpr std::int64_t kPiece = 8192;
+// Rows of B read together: as many streams as the hardware prefetcher follows.
 constexpr int kRowsAtOnce = 8;
 
-template <typename T, typename Source>
-struct Gemv {
+template <typename T, typename Source, int kM>
+struct FewRows {
   using Vector = typename VectorTypes<T>::Register;
   using Memory = typename VectorTypes<T>::Memory;
+  // Dot products at a time, and partial sums of each: enough chains to hide the latency of the FMAs.
+  static constexpr int kColumns = 4;
+  static constexpr int kChains = kM == 1 ? 2 : 1;
 
-  // y[j] += sum over i < kRows of x[i] * b[i * row + j]
+  // The operands: x [kM, k] dense with rows x_row apart, sums y [kM, n] with rows y_row apart.
+  const T* x;
+  std::int64_t x_row;
+  const Source* b;
+  std::int64_t b_row, b_column;
+  T* y;
+  std::int64_t y_row;
+
+  // y[r, j] += sum over i < kRows of x[r, k + i] * b[k + i, j] for columns [begin, end).
   template <int kRows>
-  static void AddRows(const T* x, const Source* b, std::int64_t row, std::int64_t n, T* y) {
-    Vector scalars[kRows];
+  void AddRows(std::int64_t k, std::int64_t begin, std::int64_t end) const {
+    const Source* rows = b + k * b_row;
+    const T* factors = x + k;
+    std::int64_t j = begin;
+    for (; j + kLanes<T> <= end; j += kLanes<T>) {
+      Vector loaded[kRows];
 #pragma GCC unroll 8
-    for (int i = 0; i < kRows; ++i) scalars[i] = Vector{} + x[i];
-    std::int64_t j = 0;
-    for (; j + kLanes<T> <= n; j += kLanes<T>) {
-      Vector sum = *reinterpret_cast<const Memory*>(y + j);
+      for (int i = 0; i < kRows; ++i) loaded[i] = LoadConverted<T>(rows + i * b_row + j);
 #pragma GCC unroll 8
-      for (int i = 0; i < kRows; ++i) sum += LoadConverted<T>(b + i * row + j) * scalars[i];
-      *reinterpret_cast<Memory*>(y + j) = sum;
+      for (int r = 0; r < kM; ++r) {
+        Vector sum = *reinterpret_cast<const Memory*>(y + r * y_row + j);
+#pragma GCC unroll 8
+        for (int i = 0; i < kRows; ++i) sum += loaded[i] * factors[r * x_row + i];
+        *reinterpret_cast<Memory*>(y + r * y_row + j) = sum;
+      }
     }
-    if (j < n) {
-      const LaneMask<T> mask(static_cast<int>(n - j));
-      Vector sum = mask.Load(y + j);
+    if (j == end) return;
+    const int lanes = static_cast<int>(end - j);
+    const LaneMask<T> mask(lanes);
+    for (int r = 0; r < kM; ++r) {
+      Vector sum = mask.Load(y + r * y_row + j);
       for (int i = 0; i < kRows; ++i)
-        sum += LoadPart<T>(b + i * row + j, static_cast<int>(n - j)) * scalars[i];
-      mask.Store(y + j, sum);
+        sum += LoadPart<T>(rows + i * b_row + j, lanes) * factors[r * x_row + i];
+      mask.Store(y + r * y_row + j, sum);
     }
   }
 
-  static void ByRows(const T* x, const Source* b, std::int64_t row, std::int64_t k, std::int64_t n, T* y) {
-    for (std::int64_t c = 0; c < n; c += kColumnBlock) {
-      const std::int64_t columns = std::min(kColumnBlock, n - c);
-      std::fill(y + c, y + c + columns, T{});
+  void ByRows(std::int64_t k, std::int64_t begin, std::int64_t end) const {
+    constexpr std::int64_t kBlock = kSumBytes / static_cast<std::int64_t>(sizeof(T)) / kM;
+    for (std::int64_t c = begin; c < end; c += kBlock) {
+      const std::int64_t block_end = std::min(c + kBlock, end);
+      for (int r = 0; r < kM; ++r) std::fill(y + r * y_row + c, y + r * y_row + block_end, T{});
       std::int64_t i = 0;
-      for (; i + kRowsAtOnce <= k; i += kRowsAtOnce)
-        AddRows<kRowsAtOnce>(x + i, b + i * row + c, row, columns, y + c);
-      for (; i < k; ++i) AddRows<1>(x + i, b + i * row + c, row, columns, y + c);
+      for (; i + kRowsAtOnce <= k; i += kRowsAtOnce) AddRows<kRowsAtOnce>(i, c, block_end);
+      for (; i < k; ++i) AddRows<1>(i, c, block_end);
     }
   }
 
@@ -64,135 +83,158 @@ struct Gemv {
     return lanes[0];
   }
 
-  // y[j] = dot(x, b[j * column ...]) for kColumns j; kChains partial sums each hide the latency of the FMAs.
-  template <int kColumns, int kChains>
-  static void Dots(const T* x, const Source* b, std::int64_t column, std::int64_t k, T* y) {
-    Vector sums[kColumns][kChains] = {};
-    std::int64_t i = 0;
+  // to[r, j] = sum over [k_begin, k_end) of x[r, k] * b[k, column + j] for j < kN.
+  template <int kN>
+  void Dots(std::int64_t column, std::int64_t k_begin, std::int64_t k_end, T* to, std::int64_t to_row) const {
+    Vector sums[kM][kN][kChains] = {};
+    const Source* from = b + column * b_column;
+    std::int64_t i = k_begin;
     constexpr int kStep = kChains * kLanes<T>;
-    for (; i + kStep <= k; i += kStep) {
-#pragma GCC unroll 8
+    for (; i + kStep <= k_end; i += kStep) {
+#pragma GCC unroll 2
       for (int u = 0; u < kChains; ++u) {
-        const Vector factors = *reinterpret_cast<const Memory*>(x + i + u * kLanes<T>);
+        Vector loaded[kN];
+#pragma GCC unroll 4
+        for (int j = 0; j < kN; ++j) loaded[j] = LoadConverted<T>(from + j * b_column + i + u * kLanes<T>);
 #pragma GCC unroll 8
-        for (int j = 0; j < kColumns; ++j)
-          sums[j][u] += LoadConverted<T>(b + j * column + i + u * kLanes<T>) * factors;
-      }
-    }
-    for (; i < k; i += kLanes<T>) {
-      const int lanes = static_cast<int>(std::min<std::int64_t>(kLanes<T>, k - i));
-      const Vector factors = LaneMask<T>(lanes).Load(x + i);
-#pragma GCC unroll 8
-      for (int j = 0; j < kColumns; ++j) sums[j][0] += LoadPart<T>(b + j * column + i, lanes) * factors;
-    }
-#pragma GCC unroll 8
-    for (int j = 0; j < kColumns; ++j) {
-      Vector sum = sums[j][0];
-#pragma GCC unroll 8
-      for (int u = 1; u < kChains; ++u) sum += sums[j][u];
-      y[j] = SumLanes(sum);
-    }
-  }
-
-  static void ByDots(const T* x, const Source* b, std::int64_t column, std::int64_t k, std::int64_t n, T* y) {
-    std::int64_t j = 0;
-    for (; j + 4 <= n; j += 4) Dots<4, 2>(x, b + j * column, column, k, y + j);
-    for (; j < n; ++j) Dots<1, 8>(x, b + j * column, column, k, y + j);
-  }
-
-  static void Run(HostContext& context, const GemmProblem& p) {
-    const bool rows = p.b.column == 1;
-    const bool direct_y = SizeOf(p.c.type) == sizeof(T) && (p.c.column == 1 || p.n == 1);
-    const std::int64_t bytes = p.k * p.n * static_cast<std::int64_t>(sizeof(Source));
-    const std::int64_t pieces = rows ? 1 : (p.k + kPiece - 1) / kPiece;
-    // x dense, y dense, and one partial y for each piece.
-    T* const x = context.scratch.Allocate<T>(static_cast<std::size_t>(p.k + kLanes<T>));
-    T* const dense_y =
-        direct_y ? nullptr : context.scratch.Allocate<T>(static_cast<std::size_t>(p.n + kLanes<T>));
-    T* const partials =
-        pieces > 1 ? context.scratch.Allocate<T>(static_cast<std::size_t>(pieces * p.n)) : nullptr;
-    const bool parallel = bytes >= kParallelBytes;
-    for (std::int64_t g = 0; g < p.groups; ++g) {
-      PackX(p, g, x);
-      const Source* b = static_cast<const Source*>(p.b.data) + g * p.b.group;
-      T* const y = direct_y ? const_cast<T*>(static_cast<const T*>(p.c.data)) + g * p.c.group : dense_y;
-      if (rows) {
-        auto columns = [&](std::int64_t begin, std::int64_t end) {
-          ByRows(x, b + begin, p.b.row, p.k, end - begin, y + begin);
-        };
-        Split(context.pool, parallel, p.n, 64, columns);
-      } else if (pieces == 1) {
-        auto columns = [&](std::int64_t begin, std::int64_t end) {
-          ByDots(x, b + begin * p.b.column, p.b.column, p.k, end - begin, y + begin);
-        };
-        Split(context.pool, parallel, p.n, 4, columns);
-      } else {
-        auto part = [&](std::int64_t begin, std::int64_t end) {
-          for (std::int64_t i = begin; i < end; ++i)
-            ByDots(x + i * kPiece, b + i * kPiece, p.b.column, std::min(kPiece, p.k - i * kPiece), p.n,
-                   partials + i * p.n);
-        };
-        Split(context.pool, parallel, pieces, 1, part);
-        for (std::int64_t j = 0; j < p.n; ++j) {
-          T sum{};
-          for (std::int64_t i = 0; i < pieces; ++i) sum += partials[i * p.n + j];
-          y[j] = sum;
+        for (int r = 0; r < kM; ++r) {
+          const Vector factors = *reinterpret_cast<const Memory*>(x + r * x_row + i + u * kLanes<T>);
+#pragma GCC unroll 4
+          for (int j = 0; j < kN; ++j) sums[r][j][u] += loaded[j] * factors;
         }
       }
-      if (!direct_y) StoreY(p, g, y);
+    }
+    for (; i < k_end; i += kLanes<T>) {
+      const int lanes = static_cast<int>(std::min<std::int64_t>(kLanes<T>, k_end - i));
+#pragma GCC unroll 4
+      for (int j = 0; j < kN; ++j) {
+        const Vector loaded = LoadPart<T>(from + j * b_column + i, lanes);
+#pragma GCC unroll 8
+        for (int r = 0; r < kM; ++r) sums[r][j][0] += loaded * LaneMask<T>(lanes).Load(x + r * x_row + i);
+      }
+    }
+#pragma GCC unroll 8
+    for (int r = 0; r < kM; ++r) {
+#pragma GCC unroll 4
+      for (int j = 0; j < kN; ++j) {
+        Vector sum = sums[r][j][0];
+        if constexpr (kChains == 2) sum += sums[r][j][1];
+        to[r * to_row + j] = SumLanes(sum);
+      }
     }
   }
 
- private:
-  template <typename F>
-  static void Split(ThreadPool& pool, bool parallel, std::int64_t n, std::int64_t grain, F& f) {
-    if (parallel) {
-      ParallelFor(pool, n, grain, f);
-    } else {
-      f(0, n);
-    }
-  }
-
-  template <typename From>
-  static void CopyX(const GemmMatrix& a, std::int64_t group, std::int64_t k, T* x) {
-    PackPanel<T, From>(static_cast<const From*>(a.data) + group * a.group, a.column, 0, static_cast<int>(k),
-                       1, static_cast<int>(k), x);
-  }
-  static void PackX(const GemmProblem& p, std::int64_t group, T* x) {
-    if constexpr (std::is_same_v<T, float>) {
-      if (p.a.type == DType::kF16) return CopyX<Half>(p.a, group, p.k, x);
-      if (p.a.type == DType::kBF16) return CopyX<BrainFloat>(p.a, group, p.k, x);
-    }
-    CopyX<T>(p.a, group, p.k, x);
-  }
-  static void StoreY(const GemmProblem& p, std::int64_t group, const T* y) {
-    unsigned char* to = static_cast<unsigned char*>(const_cast<void*>(p.c.data)) +
-                        group * p.c.group * static_cast<std::int64_t>(SizeOf(p.c.type));
-    const int n = static_cast<int>(p.n);
-    if constexpr (std::is_same_v<T, float>) {
-      if (p.c.type == DType::kF16) return StoreBlock<T, Half>(y, 0, 1, n, to, 0, p.c.column);
-      if (p.c.type == DType::kBF16) return StoreBlock<T, BrainFloat>(y, 0, 1, n, to, 0, p.c.column);
-    }
-    StoreBlock<T, T>(y, 0, 1, n, to, 0, p.c.column);
+  void ByDots(std::int64_t k_begin, std::int64_t k_end, std::int64_t begin, std::int64_t end, T* to,
+              std::int64_t to_row) const {
+    std::int64_t j = begin;
+    for (; j + kColumns <= end; j += kColumns) Dots<kColumns>(j, k_begin, k_end, to + j, to_row);
+    for (; j < end; ++j) Dots<1>(j, k_begin, k_end, to + j, to_row);
   }
 };
 
+template <typename T>
+void StoreSums(const GemmMatrix& c, const T* from, std::int64_t from_row, int m, int n, void* to) {
+  if constexpr (std::is_same_v<T, float>) {
+    if (c.type == DType::kF16) return StoreBlock<T, Half>(from, from_row, m, n, to, c.row, c.column);
+    if (c.type == DType::kBF16) return StoreBlock<T, BrainFloat>(from, from_row, m, n, to, c.row, c.column);
+  }
+  StoreBlock<T, T>(from, from_row, m, n, to, c.row, c.column);
+}
+
+// x[r * x_row + i] = a[r, i].
+template <typename T, typename From>
+void CopyRows(const GemmMatrix& a, std::int64_t group, std::int64_t m, std::int64_t k, T* x,
+              std::int64_t x_row) {
+  const From* from = static_cast<const From*>(a.data) + group * a.group;
+  for (std::int64_t r = 0; r < m; ++r)
+    PackPanel<T, From>(from + r * a.row, a.column, 0, static_cast<int>(k), 1, static_cast<int>(k),
+                       x + r * x_row);
+}
+template <typename T>
+void CopyA(const GemmProblem& p, std::int64_t group, T* x, std::int64_t x_row) {
+  if constexpr (std::is_same_v<T, float>) {
+    if (p.a.type == DType::kF16) return CopyRows<T, Half>(p.a, group, p.m, p.k, x, x_row);
+    if (p.a.type == DType::kBF16) return CopyRows<T, BrainFloat>(p.a, group, p.m, p.k, x, x_row);
+  }
+  CopyRows<T, T>(p.a, group, p.m, p.k, x, x_row);
+}
+
+template <typename F>
+void Split(ThreadPool& pool, bool parallel, std::int64_t n, std::int64_t grain, F&& f) {
+  if (parallel) {
+    ParallelFor(pool, n, grain, f);
+  } else {
+    f(std::int64_t{0}, n);
+  }
+}
+
+template <typename T, typename Source, int kM>
+void Run(HostContext& context, const GemmProblem& p) {
+  const bool by_rows = p.b.column == 1;
+  const bool direct_y = SizeOf(p.c.type) == sizeof(T) && (p.c.column == 1 || p.n == 1);
+  const std::int64_t pieces = by_rows ? 1 : (p.k + kPiece - 1) / kPiece;
+  const bool parallel = p.k * p.n * static_cast<std::int64_t>(sizeof(Source)) >= kParallelBytes;
+  FewRows<T, Source, kM> product;
+  product.x_row = p.k + kLanes<T>;
+  product.y_row = direct_y ? p.c.row : p.n;
+  product.b_row = p.b.row;
+  product.b_column = p.b.column;
+  T* const x = context.scratch.Allocate<T>(static_cast<std::size_t>(kM * product.x_row));
+  T* const sums = direct_y ? nullptr : context.scratch.Allocate<T>(static_cast<std::size_t>(kM * p.n));
+  T* const partials =
+      pieces > 1 ? context.scratch.Allocate<T>(static_cast<std::size_t>(pieces * kM * p.n)) : nullptr;
+  product.x = x;
+  for (std::int64_t g = 0; g < p.groups; ++g) {
+    CopyA(p, g, x, product.x_row);
+    product.b = static_cast<const Source*>(p.b.data) + g * p.b.group;
+    unsigned char* const c = static_cast<unsigned char*>(const_cast<void*>(p.c.data)) +
+                             g * p.c.group * static_cast<std::int64_t>(SizeOf(p.c.type));
+    product.y = direct_y ? reinterpret_cast<T*>(c) : sums;
+    if (by_rows) {
+      Split(context.pool, parallel, p.n, 64,
+            [&](std::int64_t begin, std::int64_t end) { product.ByRows(p.k, begin, end); });
+    } else if (pieces == 1) {
+      Split(context.pool, parallel, p.n, 4, [&](std::int64_t begin, std::int64_t end) {
+        product.ByDots(0, p.k, begin, end, product.y, product.y_row);
+      });
+    } else {
+      Split(context.pool, parallel, pieces, 1, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t i = begin; i < end; ++i)
+          product.ByDots(i * kPiece, std::min(p.k, (i + 1) * kPiece), 0, p.n, partials + i * kM * p.n, p.n);
+      });
+      for (std::int64_t j = 0; j < kM * p.n; ++j) {
+        T sum{};
+        for (std::int64_t i = 0; i < pieces; ++i) sum += partials[i * kM * p.n + j];
+        product.y[j / p.n * product.y_row + j % p.n] = sum;
+      }
+    }
+    if (!direct_y) StoreSums(p.c, sums, p.n, kM, static_cast<int>(p.n), c);
+  }
+}
+
+template <typename T, typename Source>
+void RunRows(HostContext& context, const GemmProblem& p) {
+  WithRows<kFewRows>(static_cast<int>(p.m), [&](auto m) { Run<T, Source, m.value>(context, p); });
+}
+
 }  // namespace
 
-bool RunGemv(HostContext& context, const GemmProblem& p) {
-  if (p.b.column != 1 && p.b.row != 1) return false;
+bool RunFewRows(HostContext& context, const GemmProblem& p) {
+  const std::int64_t b_bytes = p.k * p.n * static_cast<std::int64_t>(SizeOf(p.b.type));
+  if (p.m > kFewRows || (p.m > 1 && b_bytes < kStreamedBytes) || (p.b.column != 1 && p.b.row != 1))
+    return false;
   if (p.accumulator == DType::kF32) {
     if (p.b.type == DType::kF16) {
-      Gemv<float, Half>::Run(context, p);
+      RunRows<float, Half>(context, p);
     } else if (p.b.type == DType::kBF16) {
-      Gemv<float, BrainFloat>::Run(context, p);
+      RunRows<float, BrainFloat>(context, p);
     } else {
-      Gemv<float, float>::Run(context, p);
+      RunRows<float, float>(context, p);
     }
     return true;
   }
   if (p.accumulator == DType::kF64) {
-    Gemv<double, double>::Run(context, p);
+    RunRows<double, double>(context, p);
     return true;
   }
   return false;
