@@ -1,4 +1,6 @@
-// Block functions on complex numbers, and nextafter. c64 is computed in f64, so only the result is rounded.
+// Block functions on complex numbers, and on codes of narrow floats. c64 is computed in f64, so only the
+// result is rounded.
+#include <algorithm>
 #include <cmath>
 #include <complex>
 
@@ -241,7 +243,34 @@ void NextAfterNarrow(const MicroArguments& m) {
   });
 }
 
+// On the codes: as f32 values, f16 denormals would be normal numbers. immediate: exponent bits << 8 |
+// mantissa bits.
+void ReducePrecisionF16(const MicroArguments& m) {
+  constexpr unsigned kExponent = 5, kMantissa = 10, kBias = 15, kExponentMask = 0x7c00;
+  const unsigned exponent = std::min(m.immediate >> 8, kExponent),
+                 mantissa = std::min(m.immediate & 0xff, kMantissa);
+  const unsigned last = 1u << (kMantissa - mantissa), half = mantissa < kMantissa ? (last >> 1) - 1 : 0;
+  const unsigned reduced = (1u << (exponent - 1)) - 1;
+  const auto* a = static_cast<const float*>(m.operand[0]);
+  auto* r = static_cast<float*>(m.result);
+  for (std::int64_t i = 0; i < m.n; ++i) {
+    if (std::isnan(a[i])) {
+      r[i] = a[i];
+      continue;
+    }
+    const unsigned code = F32ToF16(a[i]), sign = code & 0x8000;
+    const unsigned odd = mantissa < kMantissa && (code & last) != 0 ? 1 : 0;
+    unsigned rounded = (code + half + odd) & ~(last - 1);
+    const unsigned field = rounded & kExponentMask;
+    if (exponent < kExponent && field > (kBias + reduced) << kMantissa) rounded = sign | kExponentMask;
+    if (exponent < kExponent && field <= (kBias - reduced) << kMantissa) rounded = sign;
+    r[i] = F16ToF32(static_cast<std::uint16_t>(rounded));
+  }
+}
+
 }  // namespace
+
+MicroFunction FindReducePrecisionF16() { return ReducePrecisionF16; }
 
 MicroFunction FindComplex(ScalarOp op, RegisterType type) {
   switch (type) {

@@ -121,6 +121,7 @@ JAX_IPU_MICRO_OPS
 // Complex numbers and rare scalar functions have one version.
 MicroFunction FindComplex(ScalarOp op, RegisterType type);
 MicroFunction FindNextAfter(DType type);
+MicroFunction FindReducePrecisionF16();
 
 }  // namespace ipu_model
 

@@ -240,6 +240,8 @@ class Lowering {
       node.function = f.fused(FusedOp::kLogicalNot, node.type);
     } else if (op == ScalarOp::kNextAfter) {
       node.function = FindNextAfter(type);
+    } else if (op == ScalarOp::kReducePrecision && type == DType::kF16) {
+      node.function = FindReducePrecisionF16();
     } else {
       node.function = f.arithmetic(op, node.type);
       if (node.function == nullptr) node.function = f.integer(op, node.type);

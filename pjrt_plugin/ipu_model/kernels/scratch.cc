@@ -28,7 +28,8 @@ std::unique_ptr<unsigned char[]> NewBlock(std::size_t capacity) {
 void* Scratch::Allocate(std::size_t bytes) {
   bytes = RoundUp(std::max<std::size_t>(bytes, 1));
   if (blocks_.empty() || used_ + bytes > capacity_) {
-    capacity_ = std::max({bytes, capacity_, kSmallestBlock});
+    // Twice the last one: a loop that rewinds in the middle then soon fits into one block.
+    capacity_ = std::max({bytes, 2 * capacity_, kSmallestBlock});
     blocks_.push_back(NewBlock(capacity_));
     used_ = 0;
   }
