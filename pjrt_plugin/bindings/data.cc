@@ -16,12 +16,17 @@
 //   rng_bit_generator(graph, algorithm, state, dtype, shape, seq, name="") -> (new_state, bits)
 //     algorithm "THREE_FRY", "PHILOX" or "DEFAULT" (Philox, as XLA:CPU); state 1-D, 16 bytes (24: Philox
 //     only)
+//   cholesky(graph, a, lower, seq, name="") -> Tensor
+//   triangular_solve(graph, a, b, left_side, lower, unit_diagonal, transpose_a, seq, name="") -> Tensor
+//     transpose_a "NO_TRANSPOSE", "TRANSPOSE" or "ADJOINT"
 //
 // In place: the (first) operands are written over and returned; they must be strided views without aliases.
 #include "hlo/Data.hpp"
 
 #include "hlo/Random.hpp"
 #include "pjrt_plugin/bindings/bindings.h"
+#include "poplin/Cholesky.hpp"
+#include "poplin/TriangularSolve.hpp"
 #include "popops/DynamicSlice.hpp"
 
 namespace jax_ipu::bindings {
@@ -90,6 +95,23 @@ std::pair<Tensor, Tensor> RngBitGenerator(Graph& graph, const std::string& algor
       TypeNamed(dtype), shape, sequence, name);
 }
 
+Tensor Cholesky(Graph& graph, const Tensor& a, bool lower, Sequence& sequence, const std::string& name) {
+  return poplin::cholesky(graph, a, lower, sequence, name);
+}
+
+Tensor TriangularSolve(Graph& graph, const Tensor& a, const Tensor& b, bool left_side, bool lower,
+                       bool unit_diagonal, const std::string& transpose_a, Sequence& sequence,
+                       const std::string& name) {
+  using ipu_model::Transpose;
+  if (transpose_a != "NO_TRANSPOSE" && transpose_a != "TRANSPOSE" && transpose_a != "ADJOINT") {
+    throw std::invalid_argument("unknown transpose '" + transpose_a + "'");
+  }
+  const Transpose transpose = transpose_a == "ADJOINT"     ? Transpose::kAdjoint
+                              : transpose_a == "TRANSPOSE" ? Transpose::kTranspose
+                                                           : Transpose::kNone;
+  return hlo::triangularSolve(graph, a, b, {left_side, lower, unit_diagonal, transpose}, sequence, name);
+}
+
 Tensor CreateSliceableTensor(Graph& graph, const std::string& dtype, const Sizes& shape, const Sizes& dims,
                              const Sizes& sizes, const std::string& name) {
   return popops::createSliceableTensor(graph, TypeNamed(dtype), shape, dims, sizes, 0, name);
@@ -118,6 +140,11 @@ void BindData(nb::module_& module) {
              nb::arg("name") = "", nb::arg("largest") = true);
   module.def("rng_bit_generator", RngBitGenerator, nb::arg("graph"), nb::arg("algorithm"), nb::arg("state"),
              nb::arg("dtype"), nb::arg("shape"), nb::arg("seq"), nb::arg("name") = "");
+  module.def("cholesky", Cholesky, nb::arg("graph"), nb::arg("a"), nb::arg("lower"), nb::arg("seq"),
+             nb::arg("name") = "");
+  module.def("triangular_solve", TriangularSolve, nb::arg("graph"), nb::arg("a"), nb::arg("b"),
+             nb::arg("left_side"), nb::arg("lower"), nb::arg("unit_diagonal"), nb::arg("transpose_a"),
+             nb::arg("seq"), nb::arg("name") = "");
   module.def("create_sliceable_tensor", CreateSliceableTensor, nb::arg("graph"), nb::arg("dtype"),
              nb::arg("shape"), nb::arg("dims"), nb::arg("sizes"), nb::arg("name") = "");
 }

@@ -25,6 +25,8 @@ const std::map<std::string, OperationReader, std::less<>>& OperationRegistry() {
       {"popops::sort", ReadSort},
       {"popops::topK", ReadTopK},
       {"hlo::rngBitGenerator", ReadRandomBits},
+      {"poplin::cholesky", ReadCholesky},
+      {"poplin::triangularSolve", ReadTriangularSolve},
   };
   return registry;
 }
