@@ -1,13 +1,18 @@
 #include "pjrt_plugin/ipu_model/kernels/block_layout.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
+#include <utility>
 
 namespace ipu_model {
 namespace {
 
 // Rows below this length are put together in blocks: a call for each would cost more than its work.
 constexpr std::int64_t kShortRow = 256;
+// Bytes between neighbours of a row from which on each costs a cache line of its own.
+constexpr std::int64_t kFarApart = 64;
+constexpr std::int64_t kTileColumns = 64, kLeastTileRows = 8;
 
 struct Word16 {
   std::uint64_t word[2];
@@ -35,24 +40,42 @@ void CopyRow(unsigned char* memory, std::int64_t stride, std::int64_t n, T* dens
   }
 }
 
+// Column by column: each is contiguous in memory, or nearly so.
 template <typename T, bool kGather>
-void CopyBlock(const BlockLayout& layout, const Walk& walk, std::int64_t row, std::int64_t begin,
-               std::int64_t count, T* dense) {
+void CopyColumns(unsigned char* memory, std::int64_t row_stride, std::int64_t column_stride,
+                 const Block& block, T* dense) {
+  for (std::int64_t c = 0; c < block.length; ++c) {
+    for (std::int64_t r = 0; r < block.rows; ++r) {
+      T* p = reinterpret_cast<T*>(memory + r * row_stride + c * column_stride);
+      T& d = dense[r * block.length + c];
+      kGather ? d = *p : * p = d;
+    }
+  }
+}
+
+template <typename T, bool kGather>
+void CopyBlock(const BlockLayout& layout, const Walk& walk, const Block& block, T* dense) {
   const int inner = layout.rank - 1;
   const std::int64_t stride = walk.strides[inner];
-  if (!layout.short_rows)
-    return CopyRow<T, kGather>(RowAddress(layout, walk, row) + begin * stride, stride, count, dense);
+  unsigned char* memory = RowAddress(layout, walk, block.row) + block.begin * stride;
+  if (block.rows == 1) return CopyRow<T, kGather>(memory, stride, block.length, dense);
+  if (layout.kind == BlockLayout::Kind::kTiles) {
+    const std::int64_t row_stride = walk.strides[inner - 1];
+    if (std::abs(row_stride) < std::abs(stride))
+      return CopyColumns<T, kGather>(memory, row_stride, stride, block, dense);
+    for (std::int64_t r = 0; r < block.rows; ++r)
+      CopyRow<T, kGather>(memory + r * row_stride, stride, block.length, dense + r * block.length);
+    return;
+  }
   // Rows follow each other like the digits of a counter.
   std::int64_t index[kMaxRank] = {};
-  std::int64_t rest = row;
+  std::int64_t rest = block.row;
   for (int d = inner - 1; d >= 0; --d) {
     index[d] = rest % layout.extents[d];
     rest /= layout.extents[d];
   }
-  unsigned char* memory = RowAddress(layout, walk, row);
-  const std::int64_t length = layout.row_length;
-  for (std::int64_t done = 0; done < count; done += length) {
-    CopyRow<T, kGather>(memory, stride, length, dense + done);
+  for (std::int64_t r = 0; r < block.rows; ++r) {
+    CopyRow<T, kGather>(memory, stride, block.length, dense + r * block.length);
     for (int d = inner - 1; d >= 0; --d) {
       memory += walk.strides[d];
       if (++index[d] < layout.extents[d]) break;
@@ -63,25 +86,48 @@ void CopyBlock(const BlockLayout& layout, const Walk& walk, std::int64_t row, st
 }
 
 template <bool kGather>
-void CopyBlockOfSize(const BlockLayout& layout, const Walk& walk, std::int64_t row, std::int64_t begin,
-                     std::int64_t count, void* dense) {
+void CopyBlockOfSize(const BlockLayout& layout, const Walk& walk, const Block& block, void* dense) {
   switch (walk.size) {
     case 1:
-      return CopyBlock<std::uint8_t, kGather>(layout, walk, row, begin, count,
-                                              static_cast<std::uint8_t*>(dense));
+      return CopyBlock<std::uint8_t, kGather>(layout, walk, block, static_cast<std::uint8_t*>(dense));
     case 2:
-      return CopyBlock<std::uint16_t, kGather>(layout, walk, row, begin, count,
-                                               static_cast<std::uint16_t*>(dense));
+      return CopyBlock<std::uint16_t, kGather>(layout, walk, block, static_cast<std::uint16_t*>(dense));
     case 4:
-      return CopyBlock<std::uint32_t, kGather>(layout, walk, row, begin, count,
-                                               static_cast<std::uint32_t*>(dense));
+      return CopyBlock<std::uint32_t, kGather>(layout, walk, block, static_cast<std::uint32_t*>(dense));
     case 8:
-      return CopyBlock<std::uint64_t, kGather>(layout, walk, row, begin, count,
-                                               static_cast<std::uint64_t*>(dense));
+      return CopyBlock<std::uint64_t, kGather>(layout, walk, block, static_cast<std::uint64_t*>(dense));
     default:
-      return CopyBlock<Word16, kGather>(layout, walk, row, begin, count, static_cast<Word16*>(dense));
+      return CopyBlock<Word16, kGather>(layout, walk, block, static_cast<Word16*>(dense));
   }
 }
+
+// The dimension, other than the innermost, along which a tensor that is far from contiguous rows moves least;
+// -1 when rows are fine for all tensors.
+int TiledDimension(const BlockLayout& layout, const Walk* walks, int count) {
+  const int inner = layout.rank - 1;
+  for (int t = 0; t < count; ++t) {
+    const Walk& walk = walks[t];
+    if (std::abs(walk.strides[inner]) < kFarApart) continue;
+    int best = -1;
+    for (int d = 0; d < inner; ++d) {
+      const std::int64_t stride = std::abs(walk.strides[d]);
+      if (stride == 0 || stride >= kFarApart || layout.extents[d] < kLeastTileRows) continue;
+      if (best < 0 || stride < std::abs(walk.strides[best])) best = d;
+    }
+    if (best >= 0) return best;
+  }
+  return -1;
+}
+
+// Moves dimension d to the place before the innermost.
+void MoveNextToInnermost(BlockLayout* layout, Walk* walks, int count, int d) {
+  for (; d < layout->rank - 2; ++d) {
+    std::swap(layout->extents[d], layout->extents[d + 1]);
+    for (int t = 0; t < count; ++t) std::swap(walks[t].strides[d], walks[t].strides[d + 1]);
+  }
+}
+
+std::int64_t CeilDivide(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 }  // namespace
 
@@ -120,24 +166,67 @@ BlockLayout MakeBlockLayout(const HostTensor* const* tensors, int count, int ord
   }
   layout.row_length = layout.extents[layout.rank - 1];
   for (int d = 0; d + 1 < layout.rank; ++d) layout.rows *= layout.extents[d];
-  layout.short_rows = layout.rank > 1 && layout.row_length < kShortRow;
-  if (layout.short_rows) {
-    layout.rows_per_block = std::clamp<std::int64_t>(block_elements / layout.row_length, 1, layout.rows);
+  const int tiled = layout.row_length >= kTileColumns ? TiledDimension(layout, walks, count) : -1;
+  if (tiled >= 0) {
+    MoveNextToInnermost(&layout, walks, count, tiled);
+    layout.kind = BlockLayout::Kind::kTiles;
+    layout.piece = kTileColumns;
+    layout.group =
+        std::min(std::max<std::int64_t>(1, block_elements / kTileColumns), layout.extents[layout.rank - 2]);
+    layout.groups = CeilDivide(layout.extents[layout.rank - 2], layout.group);
+  } else if (layout.rank > 1 && layout.row_length < kShortRow) {
+    layout.kind = BlockLayout::Kind::kShortRows;
+    layout.piece = layout.row_length;
+    layout.group = std::clamp<std::int64_t>(block_elements / layout.row_length, 1, layout.rows);
+    layout.groups = CeilDivide(layout.rows, layout.group);
   } else {
-    layout.pieces_per_row = (layout.row_length + block_elements - 1) / block_elements;
-    const std::int64_t even = (layout.row_length + layout.pieces_per_row - 1) / layout.pieces_per_row;
-    layout.piece = std::min((even + 63) / 64 * 64, block_elements);
+    const std::int64_t even = CeilDivide(layout.row_length, CeilDivide(layout.row_length, block_elements));
+    layout.piece = std::min(CeilDivide(even, 64) * 64, block_elements);
   }
+  layout.pieces = CeilDivide(layout.row_length, layout.piece);
   return layout;
+}
+
+std::int64_t BlockLayout::num_blocks() const {
+  switch (kind) {
+    case Kind::kRows:
+      return rows * pieces;
+    case Kind::kShortRows:
+      return groups;
+    case Kind::kTiles:
+      return rows / extents[rank - 2] * pieces * groups;
+  }
+  return 0;
+}
+
+Block BlockLayout::At(std::int64_t index) const {
+  switch (kind) {
+    case Kind::kRows: {
+      const std::int64_t begin = index % pieces * piece;
+      return {index / pieces, begin, 1, std::min(piece, row_length - begin)};
+    }
+    case Kind::kShortRows:
+      return {index * group, 0, std::min(group, rows - index * group), row_length};
+    case Kind::kTiles: {
+      const std::int64_t height = extents[rank - 2];
+      const std::int64_t first = index % groups * group, begin = index / groups % pieces * piece;
+      const std::int64_t outer = index / groups / pieces;
+      return {outer * height + first, begin, std::min(group, height - first),
+              std::min(piece, row_length - begin)};
+    }
+  }
+  return {0, 0, 0, 0};
 }
 
 BlockForm FormOf(const BlockLayout& layout, const Walk& walk) {
   const int inner = layout.rank - 1;
   const std::int64_t stride = walk.strides[inner];
-  if (!layout.short_rows)
+  if (layout.kind == BlockLayout::Kind::kRows)
     return stride == walk.size ? BlockForm::kContiguous
            : stride == 0       ? BlockForm::kScalar
                                : BlockForm::kStrided;
+  if (layout.kind == BlockLayout::Kind::kTiles)
+    return stride == 0 && walk.strides[inner - 1] == 0 ? BlockForm::kScalar : BlockForm::kStrided;
   bool dense = true, same = true;
   std::int64_t expected = walk.size;
   for (int d = inner; d >= 0; --d) {
@@ -159,14 +248,12 @@ unsigned char* RowAddress(const BlockLayout& layout, const Walk& walk, std::int6
   return layout.rank > 1 ? address + row * walk.strides[0] : address;
 }
 
-void GatherBlock(const BlockLayout& layout, const Walk& walk, std::int64_t row, std::int64_t begin,
-                 std::int64_t count, void* dense) {
-  CopyBlockOfSize<true>(layout, walk, row, begin, count, dense);
+void GatherBlock(const BlockLayout& layout, const Walk& walk, const Block& block, void* dense) {
+  CopyBlockOfSize<true>(layout, walk, block, dense);
 }
 
-void ScatterBlock(const BlockLayout& layout, const Walk& walk, std::int64_t row, std::int64_t begin,
-                  std::int64_t count, const void* dense) {
-  CopyBlockOfSize<false>(layout, walk, row, begin, count, const_cast<void*>(dense));
+void ScatterBlock(const BlockLayout& layout, const Walk& walk, const Block& block, const void* dense) {
+  CopyBlockOfSize<false>(layout, walk, block, const_cast<void*>(dense));
 }
 
 }  // namespace ipu_model

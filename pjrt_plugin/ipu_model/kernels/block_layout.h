@@ -16,17 +16,24 @@ struct Walk {
   std::int64_t strides[kMaxRank];
 };
 
+// `rows` rows from `row` on, of each the `length` elements from `begin` on.
+struct Block {
+  std::int64_t row, begin, rows, length;
+  std::int64_t count() const { return rows * length; }
+};
+
 struct BlockLayout {
   int rank = 0;
   std::int64_t extents[kMaxRank];
   std::int64_t rows = 1, row_length = 1;  // row = innermost dimension
-  // A block is a piece of one row, or several whole rows when these are short.
-  bool short_rows = false;
-  std::int64_t pieces_per_row = 1, piece = 1, rows_per_block = 1;
-
-  std::int64_t num_blocks() const {
-    return short_rows ? (rows + rows_per_block - 1) / rows_per_block : rows * pieces_per_row;
-  }
+  // kRows: a block is a piece of one row. kShortRows: several whole rows. kTiles: a rectangle of the two
+  // innermost dimensions, for tensors that are contiguous along the outer one of them.
+  enum class Kind { kRows, kShortRows, kTiles } kind = Kind::kRows;
+  std::int64_t piece = 1, pieces = 1;  // of a row
+  std::int64_t group = 1, groups = 1;  // rows of a block; blocks of rows (kTiles: per outer index)
+  std::int64_t block_elements() const { return piece * group; }  // at most
+  std::int64_t num_blocks() const;
+  Block At(std::int64_t index) const;  // may be empty at the end of a row
 };
 
 // Fills `walks` (one per tensor) for tensors of one shape with at least one element; the order follows the
@@ -42,12 +49,9 @@ BlockForm FormOf(const BlockLayout& layout, const Walk& walk);
 // Address of row `row`'s first element.
 unsigned char* RowAddress(const BlockLayout& layout, const Walk& walk, std::int64_t row);
 
-// Copies `count` elements, from element `begin` of row `row` on and, with short rows, of the rows after it,
-// to or from dense memory.
-void GatherBlock(const BlockLayout& layout, const Walk& walk, std::int64_t row, std::int64_t begin,
-                 std::int64_t count, void* dense);
-void ScatterBlock(const BlockLayout& layout, const Walk& walk, std::int64_t row, std::int64_t begin,
-                  std::int64_t count, const void* dense);
+// Copies a block to or from dense memory.
+void GatherBlock(const BlockLayout& layout, const Walk& walk, const Block& block, void* dense);
+void ScatterBlock(const BlockLayout& layout, const Walk& walk, const Block& block, const void* dense);
 
 }  // namespace ipu_model
 

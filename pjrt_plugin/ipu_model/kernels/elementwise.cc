@@ -87,39 +87,28 @@ class Worker {
   }
 
   void Run(std::int64_t begin, std::int64_t end) {
-    const BlockLayout& layout = b_.layout;
-    for (std::int64_t block = begin; block < end; ++block) {
-      std::int64_t row, first, count;
-      if (layout.short_rows) {
-        row = block * layout.rows_per_block;
-        first = 0;
-        count = std::min(layout.rows_per_block, layout.rows - row) * layout.row_length;
-      } else {
-        row = block / layout.pieces_per_row;
-        first = block % layout.pieces_per_row * layout.piece;
-        count = std::min(layout.piece, layout.row_length - first);
-        if (count <= 0) continue;
-      }
-      RunBlock(row, first, count, block == begin);
+    for (std::int64_t index = begin; index < end; ++index) {
+      const Block block = b_.layout.At(index);
+      if (block.count() > 0) RunBlock(block, index == begin);
     }
   }
 
  private:
   unsigned char* Slot(int slot) const { return slots_ + slot * b_.slot_bytes; }
   // Of a tensor whose block is contiguous or a scalar.
-  unsigned char* Address(const Walk& walk, std::int64_t row, std::int64_t first) const {
-    return RowAddress(b_.layout, walk, row) + first * walk.strides[b_.layout.rank - 1];
+  unsigned char* Address(const Walk& walk, const Block& block) const {
+    return RowAddress(b_.layout, walk, block.row) + block.begin * walk.strides[b_.layout.rank - 1];
   }
 
-  void RunBlock(std::int64_t row, std::int64_t first, std::int64_t count, bool first_block) {
-    for (std::size_t i = 0; i < num_inputs_; ++i) Load(i, row, first, count, first_block);
+  void RunBlock(const Block& block, bool first_block) {
+    const std::int64_t count = block.count();
+    for (std::size_t i = 0; i < num_inputs_; ++i) Load(i, block, first_block);
     const std::size_t num_steps = p_.steps.size();
     for (std::size_t s = 0; s < num_steps; ++s) {
       const MicroStep& step = p_.steps[s];
       const int direct = b_.direct_output[step.result];
-      void* result = direct >= 0
-                         ? Address(b_.walks[num_inputs_ + static_cast<std::size_t>(direct)], row, first)
-                         : Slot(p_.slot[step.result]);
+      void* result = direct >= 0 ? Address(b_.walks[num_inputs_ + static_cast<std::size_t>(direct)], block)
+                                 : Slot(p_.slot[step.result]);
       const bool scalar = b_.scalar[step.result];
       MicroArguments m;
       m.result = result;
@@ -138,44 +127,45 @@ class Worker {
       pointer_[step.result] = result;
     }
     for (std::size_t o = 0; o < p_.outputs.size(); ++o)
-      if (!b_.outputs[o].direct) Store(o, row, first, count);
+      if (!b_.outputs[o].direct) Store(o, block);
   }
 
-  void Load(std::size_t i, std::int64_t row, std::int64_t first, std::int64_t count, bool first_block) {
+  void Load(std::size_t i, const Block& block, bool first_block) {
     const Input& input = b_.inputs[i];
     const Walk& walk = b_.walks[i];
     if (input.slot < 0) {
-      pointer_[i] = Address(walk, row, first);
+      pointer_[i] = Address(walk, block);
       return;
     }
     unsigned char* slot = Slot(input.slot);
     pointer_[i] = slot;
     if (input.form == BlockForm::kPeriodic && !first_block) return;
     const bool in_place = input.form == BlockForm::kContiguous || input.form == BlockForm::kScalar;
-    const std::int64_t n = input.form == BlockForm::kScalar ? 1 : count;
-    const void* memory = in_place ? Address(walk, row, first) : nullptr;
+    const std::int64_t n = input.form == BlockForm::kScalar ? 1 : block.count();
+    const void* memory = in_place ? Address(walk, block) : nullptr;
     if (input.load == nullptr) {
       if (in_place) {
         std::memcpy(slot, memory, static_cast<std::size_t>(n * walk.size));
       } else {
-        GatherBlock(b_.layout, walk, row, first, n, slot);
+        GatherBlock(b_.layout, walk, block, slot);
       }
       return;
     }
     if (!in_place) {
-      GatherBlock(b_.layout, walk, row, first, n, raw_);
+      GatherBlock(b_.layout, walk, block, raw_);
       memory = raw_;
     }
     const MicroArguments m{slot, {memory}, n, 0, 0};
     input.load(m);
   }
 
-  void Store(std::size_t o, std::int64_t row, std::int64_t first, std::int64_t count) {
+  void Store(std::size_t o, const Block& block) {
+    const std::int64_t count = block.count();
     const Output& output = b_.outputs[o];
     const Walk& walk = b_.walks[num_inputs_ + o];
     const std::uint16_t reg = p_.outputs[o];
     const void* value = pointer_[reg];
-    unsigned char* memory = output.form == BlockForm::kContiguous ? Address(walk, row, first) : nullptr;
+    unsigned char* memory = output.form == BlockForm::kContiguous ? Address(walk, block) : nullptr;
     const std::int64_t n = b_.scalar[reg] ? 1 : count;
     if (output.store != nullptr) {
       unsigned char* encoded = memory != nullptr && n == count ? memory : raw_;
@@ -196,7 +186,7 @@ class Worker {
     if (memory != nullptr) {
       if (memory != value) std::memcpy(memory, value, static_cast<std::size_t>(count) * size);
     } else {
-      ScatterBlock(b_.layout, walk, row, first, count, value);
+      ScatterBlock(b_.layout, walk, block, value);
     }
   }
 
@@ -242,9 +232,7 @@ void ElementwiseKernel::Run(HostContext& context, const HostTensor* in, const Ho
   block = std::min(block, (elements + 63) & ~std::int64_t{63});
   b.layout = MakeBlockLayout(tensors, static_cast<int>(num_inputs + num_outputs),
                              static_cast<int>(num_inputs), std::max<std::int64_t>(block, 256), b.walks);
-  // Short rows may make a block slightly longer than asked for, never longer than one row.
-  const std::int64_t block_elements =
-      b.layout.short_rows ? b.layout.rows_per_block * b.layout.row_length : b.layout.piece;
+  const std::int64_t block_elements = b.layout.block_elements();
   b.slot_bytes = (block_elements * static_cast<std::int64_t>(register_size) + 63) & ~std::int64_t{63};
 
   b.inputs = scratch.Allocate<Input>(num_inputs);
