@@ -266,6 +266,24 @@ Partition Placement(const Partition& split, const Shape& shape, const std::vecto
   return placement;
 }
 
+// One box for each tile, dimensions split from major to minor in memory, in whole vectors.
+Partition SpreadEvenly(const Shape& shape, const Shape& layout, std::int64_t vector_width,
+                       unsigned num_tiles) {
+  Shape memory;
+  for (std::int64_t d : layout) memory.push_back(shape[static_cast<std::size_t>(d)]);
+  Partition placement = Partition::Grid(memory, Shape(memory.size(), 1), num_tiles);
+  if (!memory.empty()) placement.grain.back() = vector_width;
+  std::int64_t left = num_tiles;
+  for (std::size_t d = 0; d < memory.size(); ++d) {
+    placement.parts[d] = std::min(left, CeilDiv(memory[d], placement.grain[d]));
+    left /= placement.parts[d];
+  }
+  std::int64_t stride = 1;
+  for (std::size_t d = memory.size(); d-- > 0; stride *= placement.parts[d])
+    placement.tile_stride[d] = stride;
+  return placement;
+}
+
 // Tiles that would hold copies: spreads whole dimensions over the parts of `space_dim` instead.
 void SpreadOver(const Partition& split, std::size_t space_dim, std::int64_t vector_width,
                 Partition* placement) {
@@ -324,9 +342,7 @@ Mapping ConvolutionOutputMapping(const ConvolutionProblem& p, const Partition& s
   std::int64_t contracted_parts = 1;
   for (std::size_t d : ContractedDims(p)) contracted_parts *= split.parts[d];
   if (contracted_parts > 1) {
-    // The final sums are spread evenly, in whole vectors.
-    const std::int64_t width = target.VectorWidth(p.out_type);
-    return Mapping(Partition::Linear(NumElements(p.out), 4 * width, width, num_tiles));
+    return Mapping(SpreadEvenly(p.out, layout, target.VectorWidth(p.out_type), num_tiles));
   }
   std::vector<int> dims(p.out.size());
   dims[0] = kBatch;

@@ -105,7 +105,7 @@ class SplitSearch {
     if (contracted > 1) {
       const double total = static_cast<double>(NumElements(p_.out));
       const auto each = static_cast<std::int64_t>(
-          std::max(4.0 * target_.VectorWidth(p_.out_type), total / static_cast<double>(tiles_) + 1));
+          std::max(1.0 * target_.VectorWidth(p_.out_type), total / static_cast<double>(tiles_) + 1));
       cycles +=
           static_cast<double>(each * contracted) * SizeOf(sum_type_) / target_.exchange_bytes_per_cycle +
           static_cast<double>(ReducePartialsCycles(target_, sum_type_, contracted, each)) +
