@@ -293,7 +293,11 @@ void SelectAndAddOf(const SelectStrip<T>& s) {
       selected = keep ? selected : candidate;
       tap = keep ? tap : i;
     }
-    s.result[s.result_offsets[tap]] = Add<T>::Apply(s.result[s.result_offsets[tap]], *s.source);
+    if (s.disjoint) {
+      for (std::int64_t i = 0; i < s.taps; ++i) s.result[s.result_offsets[i]] = s.init;
+    }
+    T& to = s.result[s.result_offsets[tap]];
+    to = Add<T>::Apply(to, *s.source);
     return;
   }
   for (std::int64_t j = 0; j < s.columns; j += kLanes<T>) {
@@ -307,6 +311,14 @@ void SelectAndAddOf(const SelectStrip<T>& s) {
       tap = keep ? tap : static_cast<Index<T>>(i) - Lanes{};
     }
     const Vector<T> source = mask.Load(s.source + j);
+    if (s.disjoint) {
+      const Vector<T> init = Broadcast(s.init), sum = init + source;
+      for (std::int64_t i = 0; i < s.taps; ++i) {
+        mask.Store(s.result + s.result_offsets[i] + j,
+                   tap == static_cast<Index<T>>(i) - Lanes{} ? sum : init);
+      }
+      continue;
+    }
     for (std::int64_t i = 0; i < s.taps; ++i) {
       T* to = s.result + s.result_offsets[i] + j;
       const Vector<T> old = mask.Load(to);

@@ -94,12 +94,19 @@ ScalarOp ComparisonOf(const Expression& e) {
 template <typename T>
 class ScatterByWindow {
  public:
-  ScatterByWindow(const WindowGeometry& g, ScalarOp comparison, const HostTensor& operand,
-                  const HostTensor& source, const HostTensor& out)
-      : g_(g), comparison_(comparison), operand_(operand), source_(source), out_(out) {}
+  // in: operand, source, init.
+  ScatterByWindow(const WindowGeometry& g, ScalarOp comparison, const std::vector<HostTensor>& in,
+                  const HostTensor& out)
+      : g_(g),
+        comparison_(comparison),
+        operand_(in[0]),
+        source_(in[1]),
+        out_(out),
+        init_(*in[2].as<const T>()) {}
 
   void Run(HostContext& context) {
     Sort();
+    if (!covered_ || !disjoint_) Fill(context, &init_, out_);
     double steps = static_cast<double>(source_.num_elements()) * static_cast<double>(taps_);
     const std::int64_t blocks = outer_ >= context.pool.size() ? 1 : std::max<std::int64_t>(1, columns_ / 64);
     const int workers =
@@ -133,6 +140,9 @@ class ScatterByWindow {
         windowed_[num_windowed_++] = d;
         taps_ *= w.size;
         windows_ *= source_.shape[d];
+        disjoint_ = disjoint_ && w.stride >= w.size;
+        covered_ = covered_ && w.stride == w.size && w.padding_low == 0 &&
+                   source_.shape[d] * w.size >= operand_.shape[d];
       } else if (column_ < 0 && source_.shape[d] > 1 && operand_.strides[d] == 1 && source_.strides[d] == 1 &&
                  out_.strides[d] == 1) {
         column_ = d;
@@ -178,6 +188,8 @@ class ScatterByWindow {
     SelectStrip<T> strip;
     strip.columns = end - begin;
     strip.comparison = comparison_;
+    strip.disjoint = disjoint_;
+    strip.init = init_;
     for (std::int64_t window = 0; window < windows_; ++window) {
       Range ranges[kMaxRank];
       bool whole = true, any = true;
@@ -217,9 +229,12 @@ class ScatterByWindow {
   const WindowGeometry& g_;
   const ScalarOp comparison_;
   const HostTensor &operand_, &source_, &out_;
+  const T init_;
   int windowed_[kMaxRank], plain_[kMaxRank];
   int num_windowed_ = 0, num_plain_ = 0, column_ = -1;
   std::int64_t taps_ = 1, windows_ = 1, columns_ = 1, outer_ = 1;
+  // No element is in two windows; every element is in one.
+  bool disjoint_ = true, covered_ = true;
 };
 
 }  // namespace
@@ -234,24 +249,24 @@ SelectAndScatterKernel::SelectAndScatterKernel(const Expression& select, const E
 void SelectAndScatterKernel::Run(HostContext& context, const WindowGeometry& geometry,
                                  const std::vector<HostTensor>& in, const HostTensor& out) const {
   if (out.num_elements() == 0) return;
-  Fill(context, in[2].data, out);
-  if (in[1].num_elements() == 0) return;
+  if (in[1].num_elements() == 0) return Fill(context, in[2].data, out);
   if (comparison_ == ScalarOp::kCount || !adds_ || in[1].type != type_ || !PoolTakes(type_)) {
+    Fill(context, in[2].data, out);
     return RunGeneral(context, geometry, in[0], in[1], out);
   }
   switch (type_) {
     case DType::kF32:
-      return ScatterByWindow<float>(geometry, comparison_, in[0], in[1], out).Run(context);
+      return ScatterByWindow<float>(geometry, comparison_, in, out).Run(context);
     case DType::kF64:
-      return ScatterByWindow<double>(geometry, comparison_, in[0], in[1], out).Run(context);
+      return ScatterByWindow<double>(geometry, comparison_, in, out).Run(context);
     case DType::kS32:
-      return ScatterByWindow<std::int32_t>(geometry, comparison_, in[0], in[1], out).Run(context);
+      return ScatterByWindow<std::int32_t>(geometry, comparison_, in, out).Run(context);
     case DType::kU32:
-      return ScatterByWindow<std::uint32_t>(geometry, comparison_, in[0], in[1], out).Run(context);
+      return ScatterByWindow<std::uint32_t>(geometry, comparison_, in, out).Run(context);
     case DType::kS64:
-      return ScatterByWindow<std::int64_t>(geometry, comparison_, in[0], in[1], out).Run(context);
+      return ScatterByWindow<std::int64_t>(geometry, comparison_, in, out).Run(context);
     default:
-      return ScatterByWindow<std::uint64_t>(geometry, comparison_, in[0], in[1], out).Run(context);
+      return ScatterByWindow<std::uint64_t>(geometry, comparison_, in, out).Run(context);
   }
 }
 

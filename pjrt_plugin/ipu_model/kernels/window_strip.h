@@ -35,7 +35,8 @@ struct ScanStrip {
 };
 
 // For each of `columns` adjacent windows: which of `taps` elements is selected, then result[tap] += source.
-// Element j of every pointer belongs to window j; offsets are those of the taps in operand and result.
+// Element j of every pointer belongs to window j; offsets are those of the taps in operand and result. Where
+// no two windows share an element (disjoint), all of the window's results are written, from `init`.
 template <typename T>
 struct SelectStrip {
   const T* operand;
@@ -46,6 +47,8 @@ struct SelectStrip {
   std::int64_t taps;
   std::int64_t columns;
   ScalarOp comparison;  // kGe, kGt, kLe or kLt
+  bool disjoint;
+  T init;
 };
 
 template <typename T>
