@@ -43,9 +43,11 @@ def build(module: Module, signature: Signature, mapping: MappingPlan, target: _i
     programs = [context.sequence]
     state_programs: dict[int, tuple[int, int]] = {}
     for argument in signature.arguments:
-        if not argument.used:
-            continue
         value, i = argument.value, argument.index
+        if not argument.used:
+            if num_elements(value.shape) == 0:
+                context.tensors[value] = context.variable(value.dtype, value.shape, f"argument {i}")
+            continue
         tensor = context.allocate(value, f"argument {i}")
         context.tensors[value] = tensor
         count = num_elements(value.shape)
