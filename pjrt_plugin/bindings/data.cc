@@ -19,10 +19,12 @@
 //   cholesky(graph, a, lower, seq, name="") -> Tensor
 //   triangular_solve(graph, a, b, left_side, lower, unit_diagonal, transpose_a, seq, name="") -> Tensor
 //     transpose_a "NO_TRANSPOSE", "TRANSPOSE" or "ADJOINT"
+//   fft(graph, operand, type, lengths, seq, name="") -> Tensor    type "FFT", "IFFT", "RFFT" or "IRFFT"
 //
 // In place: the (first) operands are written over and returned; they must be strided views without aliases.
 #include "hlo/Data.hpp"
 
+#include "hlo/Fft.hpp"
 #include "hlo/Random.hpp"
 #include "pjrt_plugin/bindings/bindings.h"
 #include "poplin/Cholesky.hpp"
@@ -112,6 +114,17 @@ Tensor TriangularSolve(Graph& graph, const Tensor& a, const Tensor& b, bool left
   return hlo::triangularSolve(graph, a, b, {left_side, lower, unit_diagonal, transpose}, sequence, name);
 }
 
+Tensor Fft(Graph& graph, const Tensor& operand, const std::string& type, const Sizes& lengths,
+           Sequence& sequence, const std::string& name) {
+  const std::map<std::string, hlo::FftType> types = {{"FFT", hlo::FftType::kFft},
+                                                     {"IFFT", hlo::FftType::kIfft},
+                                                     {"RFFT", hlo::FftType::kRfft},
+                                                     {"IRFFT", hlo::FftType::kIrfft}};
+  const auto found = types.find(type);
+  if (found == types.end()) throw std::invalid_argument("unknown fft type '" + type + "'");
+  return hlo::fft(graph, operand, found->second, lengths, sequence, name);
+}
+
 Tensor CreateSliceableTensor(Graph& graph, const std::string& dtype, const Sizes& shape, const Sizes& dims,
                              const Sizes& sizes, const std::string& name) {
   return popops::createSliceableTensor(graph, TypeNamed(dtype), shape, dims, sizes, 0, name);
@@ -144,6 +157,8 @@ void BindData(nb::module_& module) {
              nb::arg("name") = "");
   module.def("triangular_solve", TriangularSolve, nb::arg("graph"), nb::arg("a"), nb::arg("b"),
              nb::arg("left_side"), nb::arg("lower"), nb::arg("unit_diagonal"), nb::arg("transpose_a"),
+             nb::arg("seq"), nb::arg("name") = "");
+  module.def("fft", Fft, nb::arg("graph"), nb::arg("operand"), nb::arg("type"), nb::arg("lengths"),
              nb::arg("seq"), nb::arg("name") = "");
   module.def("create_sliceable_tensor", CreateSliceableTensor, nb::arg("graph"), nb::arg("dtype"),
              nb::arg("shape"), nb::arg("dims"), nb::arg("sizes"), nb::arg("name") = "");

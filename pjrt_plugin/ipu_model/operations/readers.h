@@ -25,6 +25,7 @@ std::unique_ptr<Operation> ReadTopK(Reader& reader);
 std::unique_ptr<Operation> ReadRandomBits(Reader& reader);
 std::unique_ptr<Operation> ReadCholesky(Reader& reader);
 std::unique_ptr<Operation> ReadTriangularSolve(Reader& reader);
+std::unique_ptr<Operation> ReadFft(Reader& reader);
 
 }  // namespace ipu_model
 

@@ -27,6 +27,7 @@ const std::map<std::string, OperationReader, std::less<>>& OperationRegistry() {
       {"hlo::rngBitGenerator", ReadRandomBits},
       {"poplin::cholesky", ReadCholesky},
       {"poplin::triangularSolve", ReadTriangularSolve},
+      {"hlo::fft", ReadFft},
   };
   return registry;
 }

@@ -1,0 +1,25 @@
+// StableHLO fft, which PopLibs has no function for.
+#ifndef HLO_FFT_HPP
+#define HLO_FFT_HPP
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "poplar/Graph.hpp"
+
+namespace hlo {
+
+// Written to executables: append only.
+enum class FftType : std::uint8_t { kFft = 0, kIfft, kRfft, kIrfft, kCount };
+
+// Transforms over the last lengths.size() dimensions. fft and ifft: c64 or c128 of extents `lengths`; rfft:
+// f32 or f64 of extents `lengths`, the last of the result lengths.back() / 2 + 1; irfft the other way round.
+// Inverses are scaled by 1 / product of lengths.
+poplar::Tensor fft(poplar::Graph& graph, const poplar::Tensor& operand, FftType type,
+                   const std::vector<std::size_t>& lengths, poplar::program::Sequence& prog,
+                   const poplar::DebugContext& debugContext = {});
+
+}  // namespace hlo
+
+#endif  // HLO_FFT_HPP
