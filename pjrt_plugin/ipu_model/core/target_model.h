@@ -32,6 +32,7 @@ struct TargetModel {
   unsigned amp_pipeline_depth;      // input groups in flight in a convolution unit
   unsigned amp_coefficient_bytes;   // weight load per cycle, not using wide loads
   unsigned amp_call_cycles;         // fixed cost of one AMP kernel call beyond the worker loops
+  unsigned vertex_call_cycles;      // the same of an elementwise, reduction or fill vertex
   unsigned supervisor_overhead;     // launch and sync of one supervisor vertex
   unsigned memcpy_bytes_per_cycle;  // local copy
   unsigned local_copy_call_cycles;  // fixed cost of a six-worker local copy

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <vector>
 
 namespace ipu_model {
 namespace {
@@ -57,10 +59,11 @@ constexpr OperationCost kFloatCosts[] = {
     {ScalarOp::kAtan2, {272, 2}, {578, 4}},
     {ScalarOp::kConvert, {3, 2}, {3, 4}},
     {ScalarOp::kReducePrecision, {6, 2}, {6, 4}},  // (m)
-    {ScalarOp::kFma, {4, 2}, {4, 4}},
+    {ScalarOp::kFma, {4, 2}, {4, 4}},              // (m) an add with one more load
 };
-constexpr LoopCost kFloatOther = {5, 2};  // comparisons and moves
-constexpr LoopCost kInteger = {7, 1};     // add, multiply, bits, shifts, comparisons of 32-bit integers
+constexpr LoopCost kFloatScaledAdd = {3, 2}, kHalfScaledAdd = {3, 4};  // scaledAdd: the load of an add
+constexpr LoopCost kFloatOther = {5, 2};                               // comparisons and moves
+constexpr LoopCost kInteger = {7, 1};  // add, multiply, bits, shifts, comparisons of 32-bit integers
 constexpr LoopCost kIntegerDivide = {277, 1};
 constexpr LoopCost kIntegerRemainder = {292, 1};
 constexpr LoopCost kIntegerPower = {224, 1};  // (m) 32 squarings
@@ -104,14 +107,49 @@ LoopCost CostOf(ScalarOp op, DType type) {
   return cost;
 }
 
+// The instruction that makes the product of a multiply-add, a * b + c or c - a * b, whose sum is `sum`; -1:
+// none. The codelet keeps such a product in a register, so it costs no load or store of its own.
+int FusedProduct(const Expression& expression, const std::vector<int>& uses, const Instruction& sum) {
+  if (sum.op != ScalarOp::kAdd && sum.op != ScalarOp::kSubtract) return -1;
+  if (sum.operand_type != DType::kF32 && sum.operand_type != DType::kF16) return -1;
+  const std::size_t first = expression.inputs.size() + expression.constants.size();
+  for (const std::size_t reg : {sum.operand[0], sum.operand[1]}) {
+    if (reg >= first && uses[reg] == 1 && expression.code[reg - first].op == ScalarOp::kMultiply)
+      return static_cast<int>(reg - first);
+  }
+  return -1;
+}
+
+LoopCost MultiplyAddCost(const Expression& expression, const Instruction& product) {
+  const std::size_t inputs = expression.inputs.size(), constants = expression.constants.size();
+  for (const std::size_t reg : {product.operand[0], product.operand[1]}) {
+    if (reg >= inputs && reg < inputs + constants)
+      return product.operand_type == DType::kF16 ? kHalfScaledAdd : kFloatScaledAdd;
+  }
+  return CostOf(ScalarOp::kFma, product.operand_type);
+}
+
 // 1-D unary vertices divide their work among the workers themselves.
 constexpr std::uint64_t kWorkDivisionCycles = 9;
 
 }  // namespace
 
 ElementwiseCost::ElementwiseCost(const Expression& expression) {
+  const std::size_t first = expression.inputs.size() + expression.constants.size();
+  std::vector<int> uses(first + expression.code.size(), 0);
+  for (const Instruction& instruction : expression.code)
+    for (const std::uint16_t reg : instruction.operand) ++uses[reg];
+  for (const std::uint16_t reg : expression.outputs) ++uses[reg];
+
+  std::vector<LoopCost> costs;
   for (const Instruction& instruction : expression.code) {
-    const LoopCost cost = CostOf(instruction.op, instruction.operand_type);
+    costs.push_back(CostOf(instruction.op, instruction.operand_type));
+    const int product = FusedProduct(expression, uses, instruction);
+    if (product < 0) continue;
+    costs.back() = MultiplyAddCost(expression, expression.code[static_cast<std::size_t>(product)]);
+    costs[static_cast<std::size_t>(product)].cycles = 0;
+  }
+  for (const LoopCost& cost : costs) {
     const int group = cost.elements == 1 ? 0 : cost.elements == 2 ? 1 : cost.elements == 4 ? 2 : 3;
     cycles_[static_cast<std::size_t>(group)] += cost.cycles;
     ++operations_;
@@ -127,7 +165,7 @@ std::uint64_t ElementwiseCost::Cycles(const TargetModel& target, std::int64_t el
     cycles += cycles_[static_cast<std::size_t>(group)] * static_cast<double>(loops);
   }
   return static_cast<std::uint64_t>(std::llround(cycles)) * target.worker_contexts +
-         target.supervisor_overhead + kWorkDivisionCycles;
+         target.vertex_call_cycles + target.supervisor_overhead + kWorkDivisionCycles;
 }
 
 std::uint64_t ElementwiseCost::CodeBytes(const TargetModel& target) const {
@@ -147,7 +185,8 @@ std::uint64_t ReduceCycles(const TargetModel& target, const ElementwiseCost& com
 
 std::uint64_t FillCycles(const TargetModel& target, std::int64_t bytes) {
   const std::int64_t workers = target.worker_contexts, words = bytes / target.data_path_bytes + 1;
-  return static_cast<std::uint64_t>((words / workers + 1 + 15) * workers) + target.supervisor_overhead;
+  return static_cast<std::uint64_t>((words / workers + 1 + 15) * workers) + target.vertex_call_cycles +
+         target.supervisor_overhead;
 }
 
 }  // namespace ipu_model

@@ -10,7 +10,8 @@
 
 namespace ipu_model {
 
-// A fused expression costs the sum of its operations.
+// A fused expression costs the sum of its operations; a product that only feeds a sum is one operation with
+// it.
 class ElementwiseCost {
  public:
   explicit ElementwiseCost(const Expression& expression);
