@@ -312,7 +312,26 @@ class Lowering {
     part->dead = true;
   }
 
+  // x / 2^k is x * 2^-k, exactly; LLVM, and so XLA:CPU, does the same.
+  void MultiplyByInverse(Node& node) {
+    if (node.code != Code(ScalarOp::kDivide) || node.type != RegisterType::kF32) return;
+    std::uint64_t raw = 0;
+    if (!ConstantInteger(node.operand[1], &raw)) return;
+    const auto bits = static_cast<std::uint32_t>(raw);
+    const std::uint32_t exponent = bits >> 23 & 0xff;
+    if ((bits & 0x7fffffu) != 0 || exponent < 2 || exponent > 252) return;
+    const float inverse = 1.0f / FloatOf(bits);
+    unsigned char bytes[16] = {};
+    std::memcpy(bytes, &inverse, sizeof(inverse));
+    node.operand[1] = AddConstant(DType::kF32, bytes);
+    node.code = Code(ScalarOp::kMultiply);
+    node.function = BestFunctions().arithmetic(ScalarOp::kMultiply, RegisterType::kF32);
+    node.nanoseconds = Nanoseconds(ScalarOp::kMultiply, RegisterType::kF32);
+  }
+
   void Fuse() {
+    for (Node& node : nodes_)
+      if (!node.dead) MultiplyByInverse(node);
     for (Node& node : nodes_)
       if (!node.dead && node.plain) Contract(node);
     RemoveDead();

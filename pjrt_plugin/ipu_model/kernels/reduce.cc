@@ -216,17 +216,22 @@ void ReduceKernel::Finish(HostContext& context, void* const* totals, const HostT
     if (kind_ == Kind::kSingle) {
       single_.lanes(totals[0], init[0], 0, results);
     } else {
-      // The init value comes first.
-      alignas(16) unsigned char value[16], index[16];
+      // The init value comes first: copies of it take the results in.
       const std::size_t value_size = SizeOf(RegisterTypeOf(types_[0])), index_size = SizeOf(types_[1]);
-      for (std::int64_t r = 0; r < results; ++r) {
-        auto* v = static_cast<unsigned char*>(totals[0]) + static_cast<std::size_t>(r) * value_size;
-        auto* x = static_cast<unsigned char*>(totals[1]) + static_cast<std::size_t>(r) * index_size;
-        std::memcpy(value, init[0], value_size);
-        std::memcpy(index, init[1], index_size);
-        argument_.lanes(value, index, v, 1, x, 1, 1);
-        std::memcpy(v, value, value_size);
-        std::memcpy(x, index, index_size);
+      const std::int64_t most = std::min(results, kLaneChunk);
+      auto* value =
+          static_cast<unsigned char*>(context.scratch.Allocate(static_cast<std::size_t>(most) * value_size));
+      auto* index =
+          static_cast<unsigned char*>(context.scratch.Allocate(static_cast<std::size_t>(most) * index_size));
+      for (std::int64_t begin = 0; begin < results; begin += most) {
+        const std::int64_t count = std::min(most, results - begin);
+        auto* v = static_cast<unsigned char*>(totals[0]) + static_cast<std::size_t>(begin) * value_size;
+        auto* x = static_cast<unsigned char*>(totals[1]) + static_cast<std::size_t>(begin) * index_size;
+        Pack(value, init[0], 0, count, value_size);
+        Pack(index, init[1], 0, count, index_size);
+        argument_.lanes(value, index, v, 1, x, 1, count);
+        std::memcpy(v, value, static_cast<std::size_t>(count) * value_size);
+        std::memcpy(x, index, static_cast<std::size_t>(count) * index_size);
       }
     }
   }
@@ -384,7 +389,8 @@ void ReduceKernel::RunBlocks(HostContext& context, const HostTensor* values, std
     bool have_best = false, have_sum = false;
     for (std::int64_t unit = first; unit < last; ++unit) {
       const std::int64_t offset = kept.Offset(0, result) + reduced.Offset(0, unit);
-      const bool direct = load == nullptr;
+      // The loop over values with indices only vectorises on consecutive values.
+      const bool direct = load == nullptr && (!argument || lane_stride == 1);
       const unsigned char* p = direct ? base(0, offset) : consecutive(offset, lane_stride, n, buffer);
       const std::int64_t stride = direct ? lane_stride : 1;
       if (argument) {

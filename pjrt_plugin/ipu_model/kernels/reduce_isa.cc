@@ -143,6 +143,7 @@ void Lanes(void* total, const void* data, std::int64_t stride, std::int64_t n) {
 #pragma GCC ivdep
     for (std::int64_t i = 0; i < n; ++i) t[i] = F::Apply(t[i], x);
   } else {
+#pragma GCC ivdep
     for (std::int64_t i = 0; i < n; ++i) t[i] = F::Apply(t[i], p[i * stride]);
   }
 }
@@ -204,6 +205,10 @@ void ArgumentLanes(void* best_value, void* best_index, const void* values, std::
     const I index = *x;
 #pragma GCC ivdep
     for (std::int64_t i = 0; i < n; ++i) step(i, v[i], index);
+  } else if (index_stride == 0) {
+    const I index = *x;
+#pragma GCC ivdep
+    for (std::int64_t i = 0; i < n; ++i) step(i, v[i * stride], index);
   } else {
     for (std::int64_t i = 0; i < n; ++i) step(i, v[i * stride], x[i * index_stride]);
   }
