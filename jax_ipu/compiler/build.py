@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from jax_ipu import _ipu
+from jax_ipu.compiler import capacity
 from jax_ipu.compiler.ir import Block, Module, Value
 from jax_ipu.compiler.lowering.context import Context
 from jax_ipu.compiler.lowering.control_flow import write_results
@@ -38,6 +39,7 @@ def build(module: Module, signature: Signature, mapping: MappingPlan, target: _i
     """Raises CompileError for what has no lowering."""
     block = module.main.block
     check_supported(block)
+    capacity.check(block, target)
     graph = _ipu.Graph(target)
     context = Context(graph, LOWERINGS, mapping)
     programs = [context.sequence]

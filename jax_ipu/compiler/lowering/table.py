@@ -11,6 +11,7 @@ from jax_ipu.compiler.lowering import (
     dot,
     elementwise,
     indexing,
+    numerical,
     reduction,
     views,
 )
@@ -23,6 +24,7 @@ LOWERINGS: dict[str, Lowering] = {
     **dot.LOWERINGS,
     **elementwise.LOWERINGS,
     **indexing.LOWERINGS,
+    **numerical.LOWERINGS,
     **reduction.LOWERINGS,
     **views.LOWERINGS,
 }
@@ -57,11 +59,7 @@ ALTERNATIVES: dict[str, str] = {
     "batch_norm_training": "write the normalisation with mean and variance",
     "batch_norm_inference": "write the normalisation with mean and variance",
     "batch_norm_grad": "differentiate the normalisation written with mean and variance",
-    "fft": "compute it on the CPU: jax.jit(f, backend='cpu')",
-    "cholesky": "compute it on the CPU: jax.jit(f, backend='cpu')",
-    "triangular_solve": "compute it on the CPU: jax.jit(f, backend='cpu')",
     "rng": "use jax.random with the default threefry keys",
-    "rng_bit_generator": "use jax.random with the default threefry keys",
     "uniform_quantize": "quantise with explicit scaling, rounding and convert",
     "uniform_dequantize": "dequantise with convert and explicit scaling",
 }

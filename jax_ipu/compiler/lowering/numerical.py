@@ -1,0 +1,57 @@
+"""fft, cholesky, triangular_solve and rng_bit_generator."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from jax_ipu import _ipu
+from jax_ipu.compiler.ir import Op
+from jax_ipu.compiler.lowering.context import Context
+from jax_ipu.compiler.types import num_elements
+
+
+def lower_fft(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
+    operand = context.tensor(op.operands[0])
+    lengths = [int(n) for n in op.attrs["fft_length"]]
+    kind = op.attrs["fft_type"]
+    return [_ipu.fft(context.graph, operand, kind, lengths, context.sequence, context.name(op))]
+
+
+def lower_cholesky(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
+    lower = bool(op.attrs.get("lower", False))
+    return [_ipu.cholesky(context.graph, context.tensor(op.operands[0]), lower, context.sequence, context.name(op))]
+
+
+def lower_triangular_solve(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
+    a, b = context.operands(op)
+    return [
+        _ipu.triangular_solve(
+            context.graph,
+            a,
+            b,
+            bool(op.attrs["left_side"]),
+            bool(op.attrs["lower"]),
+            bool(op.attrs["unit_diagonal"]),
+            op.attrs["transpose_a"],
+            context.sequence,
+            context.name(op),
+        )
+    ]
+
+
+def lower_rng_bit_generator(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
+    name = context.name(op)
+    bits = op.results[1]
+    state = context.tensor(op.operands[0])
+    if num_elements(bits.shape) == 0:
+        return [state, context.variable(bits.dtype, bits.shape, name)]
+    algorithm = op.attrs["rng_algorithm"]
+    return _ipu.rng_bit_generator(context.graph, algorithm, state, bits.dtype, bits.shape, context.sequence, name)
+
+
+LOWERINGS = {
+    "cholesky": lower_cholesky,
+    "fft": lower_fft,
+    "rng_bit_generator": lower_rng_bit_generator,
+    "triangular_solve": lower_triangular_solve,
+}
