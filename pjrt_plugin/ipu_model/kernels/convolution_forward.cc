@@ -28,7 +28,10 @@ class Forward {
     std::int64_t pixels = 1;
     for (int d = 0; d < dims_; ++d) pixels *= dim_[d].output;
     if (pixels == 0 || p.features == 0) return;
-    const std::int64_t blocks = (p.features + kernels_.columns - 1) / kernels_.columns;
+    // A depthwise pixel is one strip of all channels: they follow each other in memory.
+    columns_ = p.channelwise ? (p.features + kernels_.lanes - 1) / kernels_.lanes * kernels_.lanes
+                             : kernels_.columns;
+    const std::int64_t blocks = (p.features + columns_ - 1) / columns_;
     packed_ = p.rhs_feature != 1 || (blocks > 1 && !p.channelwise && pixels > kPixelsThatRepayPacking);
     weights_ = p.rhs;
     if (packed_) Pack(context, blocks);
@@ -42,7 +45,7 @@ class Forward {
     const std::size_t segments_each =
         static_cast<std::size_t>(std::max<std::int64_t>(1, taps_ * (p.channelwise ? p.channels : 1)));
     const std::size_t tile_each =
-        static_cast<std::size_t>(kernels_.rows) * static_cast<std::size_t>(kernels_.columns);
+        static_cast<std::size_t>(kernels_.rows) * static_cast<std::size_t>(columns_);
     ReductionSegment* segments =
         context.scratch.Allocate<ReductionSegment>(segments_each * static_cast<std::size_t>(workers));
     T* tiles = context.scratch.Allocate<T>(tile_each * static_cast<std::size_t>(workers));
@@ -93,8 +96,7 @@ class Forward {
   }
 
   int Width(std::int64_t block) const {
-    return static_cast<int>(
-        std::min<std::int64_t>(kernels_.columns, problem_.features - block * kernels_.columns));
+    return static_cast<int>(std::min<std::int64_t>(columns_, problem_.features - block * columns_));
   }
   int PaddedWidth(std::int64_t block) const {
     return (Width(block) + kernels_.lanes - 1) / kernels_.lanes * kernels_.lanes;
@@ -105,9 +107,8 @@ class Forward {
     const auto& p = problem_;
     const std::int64_t rows = taps_ * p.channels;
     T* panels = context.scratch.Allocate<T>(
-        static_cast<std::size_t>(rows * ((blocks - 1) * kernels_.columns + PaddedWidth(blocks - 1))));
-    ParallelFor(context.pool, blocks * taps_,
-                std::max<std::int64_t>(1, 4096 / (p.channels * kernels_.columns + 1)),
+        static_cast<std::size_t>(rows * ((blocks - 1) * columns_ + PaddedWidth(blocks - 1))));
+    ParallelFor(context.pool, blocks * taps_, std::max<std::int64_t>(1, 4096 / (p.channels * columns_ + 1)),
                 [&](std::int64_t begin, std::int64_t end) {
                   for (std::int64_t i = begin; i < end; ++i) {
                     const std::int64_t block = i / taps_, tap = i % taps_;
@@ -116,9 +117,9 @@ class Forward {
                       offset += rest % p.dim[d].kernel * p.dim[d].rhs;
                       rest /= p.dim[d].kernel;
                     }
-                    const T* from = p.rhs + offset + block * kernels_.columns * p.rhs_feature;
+                    const T* from = p.rhs + offset + block * columns_ * p.rhs_feature;
                     const int width = Width(block), padded = PaddedWidth(block);
-                    T* to = panels + block * kernels_.columns * rows + tap * p.channels * padded;
+                    T* to = panels + block * columns_ * rows + tap * p.channels * padded;
                     PackRows(from, to, width, padded);
                   }
                 });
@@ -238,11 +239,11 @@ class Forward {
 
     const bool transposed = p.out_feature != 1;
     strip.a_row = dim_[axis].stride * dim_[axis].lhs;
-    strip.b = weights_ + block * kernels_.columns * (packed_ ? taps_ * p.channels : p.rhs_feature);
+    strip.b = weights_ + block * columns_ * (packed_ ? taps_ * p.channels : p.rhs_feature);
     strip.b_padded = packed_;
     strip.columns = Width(block);
     strip.accumulate = false;
-    strip.c_row = transposed ? kernels_.columns : dim_[axis].out;
+    strip.c_row = transposed ? columns_ : dim_[axis].out;
     const auto run = p.channelwise ? kernels_.channelwise : kernels_.matrix;
     const std::int64_t units = lines * tiles;
     std::int64_t unit = units * worker / workers;
@@ -251,8 +252,8 @@ class Forward {
       const std::int64_t tile_begin = unit % tiles;
       const std::int64_t tile_end =
           transposed ? tile_begin + 1 : std::min(tiles, tile_begin + last_unit - unit);
-      std::int64_t a = p.channelwise ? block * kernels_.columns : 0;
-      std::int64_t c = block * kernels_.columns * p.out_feature;
+      std::int64_t a = p.channelwise ? block * columns_ : 0;
+      std::int64_t c = block * columns_ * p.out_feature;
       std::int64_t rest = unit / tiles;
       for (int d = dims_ - 1; d >= 0; --d) {
         std::int64_t q = box.part[d].begin;
@@ -273,8 +274,7 @@ class Forward {
       if (transposed) {
         for (int j = 0; j < strip.columns; ++j) {
           T* to = p.out + c + j * p.out_feature;
-          for (std::int64_t r = 0; r < strip.rows; ++r)
-            to[r * dim_[axis].out] = tile[r * kernels_.columns + j];
+          for (std::int64_t r = 0; r < strip.rows; ++r) to[r * dim_[axis].out] = tile[r * columns_ + j];
         }
       }
       unit += tile_end - tile_begin;
@@ -293,6 +293,7 @@ class Forward {
   DirectDimension dim_[kMaxDims];
   OverlapClasses classes_[kMaxDims];
   std::int64_t taps_ = 1;
+  std::int64_t columns_ = 0;  // output features of one block
   bool packed_ = false;
   const T* weights_ = nullptr;
 };

@@ -54,31 +54,46 @@ void MatrixStrip(const ConvolutionStrip<T>& s) {
 
 constexpr int kChannelwiseRows = 4;
 
-template <typename T, int kRows>
-void ChannelwiseTile(const ConvolutionStrip<T>& s, const T* a, T* c) {
+// kVectors whole vectors of channels, or (kVectors 1, columns < lanes) the first channels of one.
+template <typename T, int kRows, int kVectors, bool kWhole>
+void ChannelwiseTile(const ConvolutionStrip<T>& s, const T* a, const T* b, T* c, int columns) {
   using Vector = typename VectorTypes<T>::Register;
-  for (int v = 0; v < kTileVectors; ++v) {
-    const int lanes = s.columns - v * kLanes<T>;
-    if (lanes <= 0) break;
-    const LaneMask<T> mask(lanes);
-    Vector sums[kRows];
+  using Memory = typename VectorTypes<T>::Memory;
+  const LaneMask<T> mask(columns);
+  const auto load = [&](const T* p) -> Vector {
+    return kWhole ? *reinterpret_cast<const Memory*>(p) : mask.Load(p);
+  };
+  Vector sums[kRows][kVectors];
 #pragma GCC unroll 4
-    for (int r = 0; r < kRows; ++r) sums[r] = Vector{};
-    for (std::int64_t i = 0; i < s.num_segments; ++i) {
-      const T* from = a + s.segments[i].a + v * kLanes<T>;
-      const T* b = s.b + s.segments[i].b + v * kLanes<T>;
-      for (std::int64_t k = 0; k < s.run; ++k) {
-        const Vector factor = mask.Load(b);
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 2
+    for (int v = 0; v < kVectors; ++v)
+      sums[r][v] = s.accumulate ? load(c + r * s.c_row + v * kLanes<T>) : Vector{};
+  }
+  for (std::int64_t i = 0; i < s.num_segments; ++i) {
+    const T* from = a + s.segments[i].a;
+    const T* factors = b + s.segments[i].b;
+    for (std::int64_t k = 0; k < s.run; ++k) {
+#pragma GCC unroll 2
+      for (int v = 0; v < kVectors; ++v) {
+        const Vector factor = load(factors + v * kLanes<T>);
 #pragma GCC unroll 4
-        for (int r = 0; r < kRows; ++r) sums[r] += mask.Load(from + r * s.a_row) * factor;
-        from += s.a_step;
-        b += s.b_step;
+        for (int r = 0; r < kRows; ++r) sums[r][v] += load(from + r * s.a_row + v * kLanes<T>) * factor;
       }
+      from += s.a_step;
+      factors += s.b_step;
     }
+  }
 #pragma GCC unroll 4
-    for (int r = 0; r < kRows; ++r) {
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 2
+    for (int v = 0; v < kVectors; ++v) {
       T* to = c + r * s.c_row + v * kLanes<T>;
-      mask.Store(to, s.accumulate ? sums[r] + mask.Load(to) : sums[r]);
+      if (kWhole) {
+        *reinterpret_cast<Memory*>(to) = sums[r][v];
+      } else {
+        mask.Store(to, sums[r][v]);
+      }
     }
   }
 }
@@ -88,12 +103,38 @@ void ChannelwiseStrip(const ConvolutionStrip<T>& s) {
   for (std::int64_t r = 0; r < s.rows; r += kChannelwiseRows) {
     const std::int64_t rows = s.rows - r < kChannelwiseRows ? s.rows - r : kChannelwiseRows;
     WithRows<kChannelwiseRows>(static_cast<int>(rows), [&](auto constant) {
-      ChannelwiseTile<T, decltype(constant)::value>(s, s.a + r * s.a_row, s.c + r * s.c_row);
+      constexpr int kRows = decltype(constant)::value;
+      const T* a = s.a + r * s.a_row;
+      T* c = s.c + r * s.c_row;
+      int j = 0;
+      for (; j + 2 * kLanes<T> <= s.columns; j += 2 * kLanes<T>) {
+        ChannelwiseTile<T, kRows, 2, true>(s, a + j, s.b + j, c + j, 0);
+      }
+      for (; j < s.columns; j += kLanes<T>) {
+        ChannelwiseTile<T, kRows, 1, false>(s, a + j, s.b + j, c + j, s.columns - j);
+      }
     });
   }
 }
 
 }  // namespace
+
+void HalfToFloat(const std::uint16_t* from, float* to, std::int64_t n) {
+  std::int64_t i = 0;
+  for (; i + 8 <= n; i += 8) {
+    _mm256_storeu_ps(to + i, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i))));
+  }
+  for (; i < n; ++i) to[i] = _cvtsh_ss(from[i]);
+}
+
+void FloatToHalf(const float* from, std::uint16_t* to, std::int64_t n) {
+  std::int64_t i = 0;
+  for (; i + 8 <= n; i += 8) {
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(to + i),
+                     _mm256_cvtps_ph(_mm256_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT));
+  }
+  for (; i < n; ++i) to[i] = _cvtss_sh(from[i], _MM_FROUND_TO_NEAREST_INT);
+}
 
 template <typename T>
 StripKernels<T> GetStripKernels() {

@@ -10,6 +10,8 @@
 #include <limits>
 
 #include "pjrt_plugin/ipu_model/kernels/convert.h"
+#include "pjrt_plugin/ipu_model/kernels/convolution_strip.h"
+#include "pjrt_plugin/ipu_model/kernels/isa.h"
 
 namespace ipu_model {
 namespace {
@@ -29,7 +31,9 @@ struct Int2 {
 struct UInt2 {
   std::uint8_t value;
 };
-using Half = _Float16;
+struct Half {
+  std::uint16_t bits;
+};
 // An 8- or 4-bit float.
 template <typename F>
 struct Small {
@@ -45,7 +49,7 @@ template <typename T>
 T Widen(T v) {
   return v;
 }
-inline float Widen(Half v) { return static_cast<float>(v); }
+inline float Widen(Half v) { return F16ToF32(v.bits); }
 inline float Widen(BFloat16 v) {
   const std::uint32_t bits = std::uint32_t{v.bits} << 16;
   float f;
@@ -73,7 +77,7 @@ To Convert(From from) {
   } else if constexpr (kIsSmall<To>) {
     return {Encode<typename To::Code>(static_cast<float>(v))};
   } else if constexpr (std::is_same_v<To, Half>) {
-    return static_cast<Half>(static_cast<float>(v));
+    return {F32ToF16(static_cast<float>(v))};
   } else if constexpr (std::is_same_v<To, Int4>) {
     return {static_cast<std::int8_t>(static_cast<std::int8_t>(static_cast<std::uint64_t>(v) << 4) >> 4)};
   } else if constexpr (std::is_same_v<To, Int2>) {
@@ -94,6 +98,8 @@ struct Walk {
   std::int64_t m, from_m, to_m;  // in `from`; 1 where it is the same dimension
 };
 
+constexpr std::int64_t kLongRow = 1024;
+
 Walk PlanWalk(const HostTensor& from, const HostTensor& to) {
   Walk w{};
   int inner = -1, other = -1;
@@ -111,8 +117,16 @@ Walk PlanWalk(const HostTensor& from, const HostTensor& to) {
   w.m = other < 0 ? 1 : to.shape[other];
   w.from_m = other < 0 ? 0 : from.strides[other];
   w.to_m = other < 0 ? 0 : to.strides[other];
+  // Dimensions that continue the innermost one lengthen the rows, up to a length that still leaves rows to
+  // share among workers.
+  bool merged[kMaxRank] = {};
+  for (int d = from.rank - 1; d >= 0 && other < 0 && w.n < kLongRow; --d) {
+    if (d == inner || from.strides[d] != w.n * w.from_n || to.strides[d] != w.n * w.to_n) continue;
+    w.n *= to.shape[d];
+    merged[d] = true;
+  }
   for (int d = 0; d < from.rank; ++d) {
-    if (d == inner || d == other) continue;
+    if (d == inner || d == other || merged[d]) continue;
     w.shape[w.rank] = to.shape[d];
     w.from[w.rank] = from.strides[d];
     w.to[w.rank++] = to.strides[d];
@@ -126,6 +140,14 @@ template <typename From, typename To>
 void CopyBlock(const Walk& w, const From* from, To* to, std::int64_t m) {
   if (m == 1) {
     if (w.from_n == 1 && w.to_n == 1) {
+      if constexpr (std::is_same_v<From, Half> && std::is_same_v<To, float>) {
+        const auto* bits = reinterpret_cast<const std::uint16_t*>(from);
+        return HasAvx512() ? avx512::HalfToFloat(bits, to, w.n) : avx2::HalfToFloat(bits, to, w.n);
+      }
+      if constexpr (std::is_same_v<From, float> && std::is_same_v<To, Half>) {
+        auto* bits = reinterpret_cast<std::uint16_t*>(to);
+        return HasAvx512() ? avx512::FloatToHalf(from, bits, w.n) : avx2::FloatToHalf(from, bits, w.n);
+      }
       for (std::int64_t i = 0; i < w.n; ++i) to[i] = Convert<To>(from[i]);
     } else {
       for (std::int64_t i = 0; i < w.n; ++i) to[i * w.to_n] = Convert<To>(from[i * w.from_n]);

@@ -25,7 +25,7 @@ struct ConvolutionStrip {
   T* c;
   std::int64_t c_row;
   std::int64_t rows;
-  int columns;      // at most StripKernels::columns
+  int columns;      // of a matrix strip: at most StripKernels::columns
   bool accumulate;  // add to c
   bool b_padded;    // rows of b may be read up to a multiple of `lanes`
 };
@@ -39,15 +39,20 @@ struct StripKernels {
   void (*channelwise)(const ConvolutionStrip<T>&);
 };
 
-// T: float, double, std::uint32_t, std::uint64_t.
+// T: float, double, std::uint32_t, std::uint64_t. And f16 conversions of consecutive elements, which the
+// portable build has no instructions for.
 namespace avx2 {
 template <typename T>
 StripKernels<T> GetStripKernels();
-}
+void HalfToFloat(const std::uint16_t* from, float* to, std::int64_t n);
+void FloatToHalf(const float* from, std::uint16_t* to, std::int64_t n);
+}  // namespace avx2
 namespace avx512 {
 template <typename T>
 StripKernels<T> GetStripKernels();
-}
+void HalfToFloat(const std::uint16_t* from, float* to, std::int64_t n);
+void FloatToHalf(const float* from, std::uint16_t* to, std::int64_t n);
+}  // namespace avx512
 
 }  // namespace ipu_model
 
