@@ -1,7 +1,7 @@
 """One cc_test for each *_test.cc file."""
 
 def cpp_tests(srcs, deps):
-    """Declares a test named after each source file.
+    """Declares a test named after each source's folder and file: kernels_gemm_test.
 
     Args:
       srcs: the test sources, each with its own main().
@@ -9,7 +9,7 @@ def cpp_tests(srcs, deps):
     """
     for src in srcs:
         native.cc_test(
-            name = src.split("/")[-1][:-len(".cc")],
+            name = src.replace("/", "_")[:-len(".cc")],
             srcs = [src],
             linkopts = ["-lpthread"],
             deps = deps,

@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 BUILD = ROOT / "build" / "cpp"
-NAMES = sorted(path.stem for path in (ROOT / "pjrt_plugin").rglob("*_test.cc"))
+NAMES = sorted(f"{path.parent.name}_{path.stem}" for path in (ROOT / "pjrt_plugin").rglob("*_test.cc"))
 
 
 @pytest.fixture(scope="session")
