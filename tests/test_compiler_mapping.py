@@ -1,0 +1,136 @@
+"""Where arguments and state are born: demands of products and lookups, partners, and the linear mode."""
+
+import pytest
+
+from jax_ipu.compiler import importer
+from jax_ipu.compiler.api import prepare
+from jax_ipu.compiler.mapping import MappingPlan
+from jax_ipu.compiler.options import Options, compile_options
+from jax_ipu.compiler.program_io import Signature
+from jax_ipu.compiler.tile_map import Placement, tile_map
+
+W = "tensor<96x64xf32>"
+X = "tensor<32x96xf32>"
+TARGET = "ipu2:64"
+
+
+def planned(body: str, signature: str, mode: str = "demand") -> tuple[Signature, MappingPlan]:
+    text = f"func.func @main{signature} {{\n{body}\n}}"
+    _, io, plan = prepare(importer.parse(text.encode(), "mlir"), Options(mode))
+    return io, plan
+
+
+def demand_of(io: Signature, plan: MappingPlan, argument: int) -> tuple[str, int] | None:
+    demand = plan.demands.get(io.arguments[argument].value)
+    return None if demand is None else (demand.op.name, demand.operand)
+
+
+DOT = f"""%0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : ({X}, {W}) -> tensor<32x64xf32>
+          return %0 : tensor<32x64xf32>"""
+
+
+def test_operands_of_a_product_are_demanded() -> None:
+    io, plan = planned(DOT, f"(%x: {X}, %w: {W}) -> tensor<32x64xf32>")
+    assert demand_of(io, plan, 0) == ("dot_general", 0)
+    assert demand_of(io, plan, 1) == ("dot_general", 1)
+
+
+def test_linear_mode_demands_nothing() -> None:
+    io, plan = planned(DOT, f"(%x: {X}, %w: {W}) -> tensor<32x64xf32>", "linear")
+    assert demand_of(io, plan, 0) is None
+    assert demand_of(io, plan, 1) is None
+
+
+def test_demand_travels_back_through_views_and_elementwise_ops() -> None:
+    io, plan = planned(
+        f"""%t = stablehlo.transpose %w, dims = [1, 0] : (tensor<64x96xf16>) -> tensor<96x64xf16>
+            %c = stablehlo.convert %t : (tensor<96x64xf16>) -> {W}
+            %0 = stablehlo.dot_general %x, %c, contracting_dims = [1] x [0] : ({X}, {W}) -> tensor<32x64xf32>
+            return %0 : tensor<32x64xf32>""",
+        f"(%x: {X}, %w: tensor<64x96xf16>) -> tensor<32x64xf32>",
+    )
+    assert demand_of(io, plan, 1) == ("dot_general", 1)
+    assert [view.name for view in plan.demands[io.arguments[1].value].path] == ["transpose"]
+
+
+def test_demand_enters_loops() -> None:
+    io, plan = planned(
+        f"""%n = stablehlo.constant dense<0> : tensor<i32>
+            %r:2 = stablehlo.while(%i = %n, %a = %w) : tensor<i32>, tensor<64x64xf32>
+            cond {{ %c = stablehlo.constant dense<7> : tensor<i32>
+                    %p = stablehlo.compare LT, %i, %c : (tensor<i32>, tensor<i32>) -> tensor<i1>
+                    stablehlo.return %p : tensor<i1> }}
+            do {{ %o = stablehlo.constant dense<1> : tensor<i32>
+                  %j = stablehlo.add %i, %o : tensor<i32>
+                  %d = stablehlo.dot_general %x, %a, contracting_dims = [1] x [0]
+                    : ({X.replace("96", "64")}, tensor<64x64xf32>) -> tensor<32x64xf32>
+                  %g = stablehlo.dot_general %x, %d, contracting_dims = [0] x [0]
+                    : ({X.replace("96", "64")}, tensor<32x64xf32>) -> tensor<64x64xf32>
+                  %b = stablehlo.subtract %a, %g : tensor<64x64xf32>
+                  stablehlo.return %j, %b : tensor<i32>, tensor<64x64xf32> }}
+            return %r#1 : tensor<64x64xf32>""",
+        f"(%x: {X.replace('96', '64')}, %w: tensor<64x64xf32>) -> tensor<64x64xf32>",
+    )
+    assert demand_of(io, plan, 1) == ("dot_general", 1)
+
+
+MOMENTUM = f"""%y = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : ({X}, {W}) -> tensor<32x64xf32>
+    %g = stablehlo.dot_general %x, %y, contracting_dims = [0] x [0] : ({X}, tensor<32x64xf32>) -> {W}
+    %n = stablehlo.add %m, %g : {W}
+    %v = stablehlo.subtract %w, %n : {W}
+    return %v, %n : {W}, {W}"""
+MOMENTUM_SIGNATURE = f"""(%w: {W} {{tf.aliasing_output = 0 : i32}}, %m: {W} {{tf.aliasing_output = 1 : i32}}, %x: {X})
+    -> ({W}, {W})"""
+
+
+def placements(body: str, signature: str) -> dict[str, Placement]:
+    text = f"func.func @main{signature} {{\n{body}\n}}"
+    return {p.name.split(" at ")[0]: p for p in tile_map(text.encode(), "mlir", b"", TARGET, 8)}
+
+
+def test_momentum_and_gradient_live_where_the_weights_are() -> None:
+    found = placements(MOMENTUM, MOMENTUM_SIGNATURE)
+    weights, momentum = found["argument 0 (resident)"], found["argument 1 (resident)"]
+    assert weights.tiles > 1
+    assert weights[3:8] == momentum[3:8]
+    text = f"func.func @main{MOMENTUM_SIGNATURE} {{\n{MOMENTUM}\n}}"
+    everything = tile_map(text.encode(), "mlir", b"", TARGET, 8)
+    gradients = [p for p in everything if p.name.startswith("dot_general") and p.shape == weights.shape]
+    assert [g[3:8] for g in gradients] == [weights[3:8]]
+
+
+def test_every_element_is_on_one_tile() -> None:
+    for placement in placements(MOMENTUM, MOMENTUM_SIGNATURE).values():
+        elements = 1
+        for extent in placement.shape:
+            elements *= extent
+        assert placement.min_elements * placement.tiles <= elements <= placement.max_elements * placement.tiles
+
+
+def test_tables_of_lookups_are_demanded() -> None:
+    io, plan = planned(
+        """%0 = "stablehlo.gather"(%t, %i) <{dimension_numbers = #stablehlo.gather<offset_dims = [1],
+             collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>,
+             slice_sizes = array<i64: 1, 16>}> : (tensor<1000x16xf32>, tensor<8x1xi32>) -> tensor<8x16xf32>
+           return %0 : tensor<8x16xf32>""",
+        "(%t: tensor<1000x16xf32>, %i: tensor<8x1xi32>) -> tensor<8x16xf32>",
+    )
+    assert demand_of(io, plan, 0) == ("gather", 0)
+    assert demand_of(io, plan, 1) is None
+
+
+def option(value: bytes) -> bytes:
+    """A CompileOptionsProto with env_option_overrides {"ipu_mapping": value}, and a field of another kind before."""
+    override = b"\x0a" + bytes([len(value)]) + value
+    entry = b"\x0a\x0bipu_mapping\x12" + bytes([len(override)]) + override
+    return b"\x20\x01" + b"\x3a" + bytes([len(entry)]) + entry
+
+
+def test_mapping_option() -> None:
+    assert compile_options(b"").mapping == "demand"
+    assert compile_options(option(b"linear")).mapping == "linear"
+    with pytest.raises(Exception, match="one of demand, linear") as caught:
+        compile_options(option(b"diagonal"))
+    assert caught.value.code == 3  # type: ignore[attr-defined]
+    with pytest.raises(Exception, match="truncated"):
+        compile_options(b"\x3a")
