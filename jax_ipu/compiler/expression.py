@@ -30,11 +30,6 @@ class ScalarProgram:
         self.code = code
         self.outputs = outputs
 
-    def output_types(self) -> list[str]:
-        first = len(self.inputs)
-        types = self.inputs + [c[0] for c in self.constants] + [i[2] for i in self.code]
-        return [types[o] for o in self.outputs] if first >= 0 else []
-
     def __repr__(self) -> str:
         return f"<{len(self.code)} instructions: {' '.join(i[0] for i in self.code)}>"
 

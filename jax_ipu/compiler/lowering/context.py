@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from jax_ipu import _ipu
 from jax_ipu.compiler.errors import CompileError
-from jax_ipu.compiler.expression import ScalarProgram, splat_of
+from jax_ipu.compiler.expression import ScalarProgram
 from jax_ipu.compiler.ir import Block, Op, Value
 from jax_ipu.compiler.location import source_line
 from jax_ipu.compiler.types import Literal, Shape, type_text
@@ -160,11 +160,3 @@ def broadcast(tensor: _ipu.Tensor, shape: Shape, dims: Sequence[int]) -> _ipu.Te
 
 def expression_of(program: ScalarProgram) -> _ipu.Expression:
     return _ipu.Expression(program.inputs, program.constants, program.code, program.outputs)
-
-
-def is_constant(value: Value) -> bool:
-    return value.op is not None and value.op.name == "constant"
-
-
-def is_splat(value: Value) -> bool:
-    return splat_of(value) is not None

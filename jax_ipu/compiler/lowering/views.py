@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from jax_ipu import _ipu
-from jax_ipu.compiler.expression import splat_of
 from jax_ipu.compiler.ir import Op
 from jax_ipu.compiler.lowering.context import Context, broadcast
 from jax_ipu.compiler.types import num_elements
@@ -101,17 +100,6 @@ def lower_optimization_barrier(context: Context, op: Op) -> Sequence[_ipu.Tensor
 
 def lower_copy(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
     return [context.tensor(op.operands[0])]
-
-
-def materialized(context: Context, op: Op, operand: int) -> _ipu.Tensor:
-    """Operand as a writeable variable of its own."""
-    value = op.operands[operand]
-    literal = splat_of(value)
-    tensor = context.allocate(value, context.name(op)) if literal is not None else None
-    if tensor is None:
-        return context.copy(context.tensor(value), context.name(op))
-    context.sequence.copy(context.tensor(value), tensor, context.name(op))
-    return tensor
 
 
 LOWERINGS = {

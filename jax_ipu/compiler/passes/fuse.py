@@ -13,8 +13,6 @@ from jax_ipu.compiler.types import Shape
 
 MAX_INSTRUCTIONS = 64
 MAX_INPUTS = 16
-# Ops at most this expensive are computed again for a second group rather than stored.
-_CHEAP = 2
 
 # Ops whose regions are programs of the block's kind, not scalar bodies.
 CONTROL_FLOW = frozenset(("while", "if", "case", "ipu.repeat"))
