@@ -155,6 +155,13 @@ ElementwiseCost::ElementwiseCost(const Expression& expression) {
     ++operations_;
   }
   if (expression.code.empty()) cycles_[1] += 2;  // moves
+  if (expression.code.size() == 1) {
+    const Instruction& only = expression.code[0];
+    const bool codelet = only.op == ScalarOp::kAdd || only.op == ScalarOp::kMultiply ||
+                         only.op == ScalarOp::kMaximum || only.op == ScalarOp::kMinimum;
+    if (codelet && (only.operand_type == DType::kF32 || only.operand_type == DType::kF16))
+      vector_type_ = only.operand_type;
+  }
 }
 
 std::uint64_t ElementwiseCost::Cycles(const TargetModel& target, std::int64_t elements) const {
@@ -179,8 +186,11 @@ std::uint64_t ReduceCycles(const TargetModel& target, const ElementwiseCost& com
   // Each result starts a loop of its own: 15 cycles of worker time (PopLibs reduction codelets).
   constexpr std::int64_t kCyclesPerResult = 15;
   const std::int64_t workers = target.worker_contexts;
-  return combiner.Cycles(target, values) +
-         static_cast<std::uint64_t>((results + workers - 1) / workers * kCyclesPerResult * workers);
+  const std::int64_t setup = (results + workers - 1) / workers * kCyclesPerResult * workers;
+  if (combiner.vector_type() == DType::kPred)
+    return combiner.Cycles(target, values) + static_cast<std::uint64_t>(setup);
+  const std::int64_t width = target.VectorWidth(combiner.vector_type());
+  return static_cast<std::uint64_t>((values + width - 1) / width + setup) + target.supervisor_overhead;
 }
 
 std::uint64_t FillCycles(const TargetModel& target, std::int64_t bytes) {

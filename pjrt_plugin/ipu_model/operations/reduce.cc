@@ -264,7 +264,12 @@ Mapping ResultMapping(const poplar::Graph& graph, const View& values, std::uint3
     }
     if (!split && !kept.shape.empty()) return Mapping(kept);
   }
-  return LinearMapping(graph.getTarget(), type, NumElements(shape));
+  // Not mapTensorLinearly's 128 bytes: a result stands for a whole line of values, so more tiles share the
+  // work.
+  const std::int64_t results = NumElements(shape);
+  const poplar::Target& target = graph.getTarget();
+  if (results == 0) return {};
+  return Mapping(Partition::Linear(results, 1, target.model().VectorWidth(type), target.getNumTiles()));
 }
 
 }  // namespace
