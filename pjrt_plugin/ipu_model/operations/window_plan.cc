@@ -1,3 +1,4 @@
+// Splits of window operations, regions of operand and windows, and the attributes they share.
 #include "pjrt_plugin/ipu_model/operations/window_plan.h"
 
 #include <algorithm>
