@@ -190,7 +190,8 @@ std::uint64_t ReduceCycles(const TargetModel& target, const ElementwiseCost& com
   if (combiner.vector_type() == DType::kPred)
     return combiner.Cycles(target, values) + static_cast<std::uint64_t>(setup);
   const std::int64_t width = target.VectorWidth(combiner.vector_type());
-  return static_cast<std::uint64_t>((values + width - 1) / width + setup) + target.supervisor_overhead;
+  return static_cast<std::uint64_t>((values + width - 1) / width + setup) + target.vertex_call_cycles +
+         target.supervisor_overhead;
 }
 
 std::uint64_t FillCycles(const TargetModel& target, std::int64_t bytes) {
