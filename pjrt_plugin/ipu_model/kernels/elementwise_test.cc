@@ -133,7 +133,7 @@ TEST(IntegerDivisionIsExact) {
     ua[i] = random();
     ub[i] = std::max<std::uint32_t>(1, random() >> (random() % 32));
     a[i] = static_cast<std::int32_t>(ua[i]);
-    b[i] = static_cast<std::int32_t>(ub[i] >> 1 | 1) * (i % 2 == 0 ? 2 : -2) / 2;
+    b[i] = static_cast<std::int32_t>(ub[i] >> 1 | 1) * (i % 2 == 0 ? 1 : -1);
   }
   const auto q = Apply<std::int32_t>(ScalarOp::kDivide, DType::kS32, a, b, DType::kS32);
   const auto r = Apply<std::int32_t>(ScalarOp::kRemainder, DType::kS32, a, b, DType::kS32);
