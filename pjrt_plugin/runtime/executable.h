@@ -58,7 +58,7 @@ struct OutputSpec {
 
 struct CostReport {
   double flops = 0, bytes_accessed = 0, transcendentals = 0;
-  std::uint64_t cycles = 0;  // per call of main; loops with unknown trip count are counted once per body run
+  std::uint64_t cycles = 0;  // per call of main; a loop with an unknown trip count counts as one trip
   std::uint64_t compute_cycles = 0, exchange_cycles = 0, sync_cycles = 0;
   std::uint64_t exchange_bytes = 0;  // between tiles, per call
   double clock_hz = 0;
@@ -149,7 +149,8 @@ class Registry {
 };
 
 // Totals since the client was created; read by jax_ipu.counters(device). Bytes count what crosses between
-// host memory and tile memory; cycles are those of the cost report.
+// host memory and tile memory; cycles are those of the cost
+// report, with the trips that loops really made (If and Switch: their dearest branch).
 struct Counters {
   std::uint64_t h2d_bytes = 0, d2h_bytes = 0, engine_loads = 0, runs = 0, cycles = 0;
 };

@@ -74,6 +74,7 @@ class PoplarProgram : public Program {
   void Run(int program) override {
     CallPoplar([this, program] { engine_.run(static_cast<unsigned>(program)); });
   }
+  std::uint64_t LastRunCycles() const override { return engine_.lastRunCycles(); }
 
  private:
   poplar::Engine engine_;

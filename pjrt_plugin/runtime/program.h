@@ -2,6 +2,7 @@
 #ifndef JAX_IPU_RUNTIME_PROGRAM_H_
 #define JAX_IPU_RUNTIME_PROGRAM_H_
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -22,6 +23,8 @@ class Program {
   // The memory must stay until the next Run has returned.
   virtual void ConnectStream(int stream, void* host) = 0;
   virtual void Run(int program) = 0;
+  // Device cycles of the last Run, which was one of `main_program`.
+  virtual std::uint64_t LastRunCycles() const = 0;
 };
 
 // Throws Error when the executable's program cannot run on this device.

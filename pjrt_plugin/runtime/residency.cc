@@ -189,7 +189,7 @@ void Residency::Run(const std::shared_ptr<LoadedProgram>& program, const std::ve
   ReleaseState(*program, arguments);
   TransferState(*program, arguments, outputs);
   Add(runs_, 1);
-  Add(cycles_, program->executable_->cost.cycles);
+  Add(cycles_, program->program_->LastRunCycles());
 }
 
 Counters Residency::counters() const {

@@ -70,6 +70,10 @@ void Engine::run(unsigned program) {
   }
 }
 
+std::uint64_t Engine::lastRunCycles() const {
+  return fast_ ? fast_->last_run_cycles() : tile_->last_run_cycles();
+}
+
 void Engine::loadAndRun(const Device& device, unsigned program) {
   load(device);
   run(program);

@@ -45,7 +45,10 @@ std::ptrdiff_t ByteOffset(const View& view) {
 }  // namespace
 
 FastEngine::FastEngine(std::shared_ptr<const CompiledProgram> program)
-    : program_(std::move(program)), plan_(MakeHostPlan(*program_)), print_stream_(&std::cerr) {
+    : program_(std::move(program)),
+      plan_(MakeHostPlan(*program_)),
+      cycles_(*program_, plan_.code.loops),
+      print_stream_(&std::cerr) {
   program_->Prepare();
   // Large memory in huge pages: operands are far apart, and a page table walk costs as much as a cache miss.
   const std::size_t alignment = plan_.arena_bytes >= 2 * kHugePage ? kHugePage : kAlignment;
@@ -203,7 +206,9 @@ void FastEngine::Print(const ProgramNode& node) {
 
 void FastEngine::Run(unsigned program) {
   if (unconnected_ > 0) CheckConnected(program);
+  cycles_.Reset();
   Execute(program);
+  last_run_cycles_ = program == 0 ? cycles_.total() : 0;
   if (moving_streams_) {
     for (const HostPlan::StreamUse& use : plan_.streams[program]) {
       StreamState& s = streams_[use.stream];
@@ -250,6 +255,12 @@ void FastEngine::Execute(unsigned program) {
         break;
       case OpCode::kLoop:
         if (--counters_[in.a] > 0) next = code + in.target;
+        break;
+      case OpCode::kEnterLoop:
+        cycles_.Enter(in.a);
+        break;
+      case OpCode::kTrip:
+        cycles_.Trip(in.a);
         break;
       case OpCode::kSwitch: {
         const SwitchTable& table = host.switches[in.a];

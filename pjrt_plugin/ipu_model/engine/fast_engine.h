@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "pjrt_plugin/ipu_model/engine/executable.h"
+#include "pjrt_plugin/ipu_model/engine/executed_cycles.h"
 #include "pjrt_plugin/ipu_model/engine/host_plan.h"
 #include "pjrt_plugin/ipu_model/kernels/context.h"
 #include "pjrt_plugin/ipu_model/kernels/host_tensor.h"
@@ -31,6 +32,8 @@ class FastEngine {
   void SetPrintTensorStream(std::ostream& stream) { print_stream_ = &stream; }
   // `program` is one of the compiled program's.
   void Run(unsigned program);
+  // Of the last run of the main program; 0 after a run of another one.
+  std::uint64_t last_run_cycles() const { return last_run_cycles_; }
 
   std::size_t arena_bytes() const { return plan_.arena_bytes; }
   std::size_t state_bytes() const { return plan_.state_bytes; }
@@ -82,6 +85,8 @@ class FastEngine {
   std::vector<BoundPredicate> predicates_;
   std::vector<std::vector<HostTensor>> prints_;
   std::vector<std::uint64_t> counters_;
+  ExecutedCycles cycles_;
+  std::uint64_t last_run_cycles_ = 0;
   std::vector<std::uint32_t> return_slots_;
   std::vector<StreamState> streams_;
   std::uint32_t unconnected_ = 0;

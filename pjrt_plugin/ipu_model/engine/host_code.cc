@@ -108,11 +108,15 @@ class Flattener {
       }
       case ProgramKind::kRepeatWhileTrue:
       case ProgramKind::kRepeatWhileFalse: {
+        out_->loops.push_back(&node);
+        const std::size_t loop = out_->loops.size() - 1;
+        Emit(OpCode::kEnterLoop, loop);
         const std::uint32_t top = Position();
         Node(*node.children[0], false, depth + 1);
         const bool stop_at_zero = node.kind == ProgramKind::kRepeatWhileTrue;
         const std::uint32_t exit =
             Emit(stop_at_zero ? OpCode::kJumpIfZero : OpCode::kJumpIfNotZero, Predicate(node));
+        Emit(OpCode::kTrip, loop);
         Node(*node.children[1], false, depth + 1);
         Emit(OpCode::kJump, 0, top);
         JumpHere(exit);

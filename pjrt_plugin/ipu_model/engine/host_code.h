@@ -20,6 +20,8 @@ enum class OpCode : std::uint8_t {
   kJumpIfNotZero,
   kSetCounter,      // counter a = counts[a]
   kLoop,            // if (--counter a > 0) go to target
+  kEnterLoop,       // loops[a] starts
+  kTrip,            // the body of loops[a] starts
   kSwitch,          // switches[a]
   kCall,            // return slot a = next; go to target
   kReturn,          // to return slot a
@@ -53,6 +55,7 @@ struct HostCode {
   std::vector<Transfer> transfers;
   std::vector<View> predicates;
   std::vector<std::uint64_t> counts;
+  std::vector<const ProgramNode*> loops;  // with an unknown trip count
   std::vector<SwitchTable> switches;
   std::vector<const ProgramNode*> prints;
   std::vector<std::string> messages;

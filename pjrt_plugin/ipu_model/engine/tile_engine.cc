@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "pjrt_plugin/ipu_model/engine/executable.h"
+#include "pjrt_plugin/ipu_model/engine/executed_cycles.h"
 #include "pjrt_plugin/ipu_model/engine/plan_context.h"
 #include "pjrt_plugin/ipu_model/engine/print_tensor.h"
 #include "pjrt_plugin/ipu_model/engine/tile_storage.h"
@@ -58,6 +59,17 @@ struct PlannedTensor {  // operand of control flow and host transfer
   std::size_t bytes = 0;
 };
 
+std::vector<const ProgramNode*> LoopsOf(const CompiledProgram& program) {
+  std::vector<std::shared_ptr<const ProgramNode>> roots = program.programs;
+  roots.insert(roots.end(), program.functions.begin(), program.functions.end());
+  std::vector<const ProgramNode*> loops;
+  for (const ProgramNode* node : NodesOf(roots)) {
+    if (node->kind == ProgramKind::kRepeatWhileTrue || node->kind == ProgramKind::kRepeatWhileFalse)
+      loops.push_back(node);
+  }
+  return loops;
+}
+
 struct StreamMemory {
   unsigned char *begin = nullptr, *end = nullptr, *next = nullptr;
 };
@@ -70,8 +82,11 @@ class TileEngine::Implementation {
       : program_(std::move(program)),
         context_(*program_),
         storage_(program_->target.getNumTiles()),
-        streams_(program_->streams.size()) {
+        streams_(program_->streams.size()),
+        loops_(LoopsOf(*program_)),
+        cycles_(*program_, loops_) {
     program_->Prepare();
+    for (std::size_t i = 0; i < loops_.size(); ++i) loop_numbers_[loops_[i]] = i;
     for (const Variable& variable : program_->variables) {
       placements_.push_back(
           storage_.Allocate(variable.mapping, variable.num_elements, SizeOf(variable.type)));
@@ -101,8 +116,11 @@ class TileEngine::Implementation {
 
   void Run(unsigned program) {
     const FlushDenormals flush;
+    cycles_.Reset();
     Run(*program_->programs.at(program));
+    last_run_cycles_ = program == 0 ? cycles_.total() : 0;
   }
+  std::uint64_t last_run_cycles() const { return last_run_cycles_; }
 
  private:
   void Run(const ProgramNode& node) {
@@ -127,12 +145,16 @@ class TileEngine::Implementation {
         for (std::uint64_t i = 0; i < node.count; ++i) Run(*node.children[0]);
         return;
       case ProgramKind::kRepeatWhileTrue:
-      case ProgramKind::kRepeatWhileFalse:
+      case ProgramKind::kRepeatWhileFalse: {
+        const std::size_t loop = loop_numbers_.at(&node);
+        cycles_.Enter(loop);
         while (true) {
           Run(*node.children[0]);
           if (Predicate(node) != (node.kind == ProgramKind::kRepeatWhileTrue)) return;
+          cycles_.Trip(loop);
           Run(*node.children[1]);
         }
+      }
       case ProgramKind::kIf:
         Run(*node.children[Predicate(node) ? 0 : 1]);
         return;
@@ -418,6 +440,10 @@ class TileEngine::Implementation {
   TileStorage storage_;
   std::vector<Placement> placements_;  // by variable
   std::vector<StreamMemory> streams_;
+  std::vector<const ProgramNode*> loops_;  // with an unknown trip count
+  std::unordered_map<const ProgramNode*, std::size_t> loop_numbers_;
+  ExecutedCycles cycles_;
+  std::uint64_t last_run_cycles_ = 0;
   std::unordered_map<const Operation*, std::unique_ptr<PlannedOperation>> operations_;
   std::unordered_map<const ProgramNode*, PlannedTensor> tensors_;
   unsigned char* local_ = nullptr;  // dense copies of the current superstep, in local_memory_
@@ -435,5 +461,6 @@ void TileEngine::ConnectStream(std::uint32_t stream, void* begin, void* end) {
 }
 void TileEngine::SetPrintTensorStream(std::ostream& stream) { implementation_->SetPrintTensorStream(stream); }
 void TileEngine::Run(unsigned program) { implementation_->Run(program); }
+std::uint64_t TileEngine::last_run_cycles() const { return implementation_->last_run_cycles(); }
 
 }  // namespace ipu_model

@@ -25,6 +25,8 @@ class TileEngine {
   // Throws poplar::poplar_error that names operation, tile and element when two vertices of a superstep write
   // one element, an element has no tile, or a vertex reaches outside its tensor.
   void Run(unsigned program);
+  // Of the last run of the main program; 0 after a run of another one.
+  std::uint64_t last_run_cycles() const;
 
  private:
   class Implementation;

@@ -49,6 +49,10 @@ class Engine {
   void run(unsigned program = 0);
   void loadAndRun(const Device& device, unsigned program = 0);
 
+  // An addition of the model: device cycles of the last run of program 0, by its report but with the trips
+  // that loops really made; If and Switch count their dearest branch. 0 after a run of another program.
+  std::uint64_t lastRunCycles() const;
+
   // Every transfer reads or writes the memory at `begin`, one stream length of elements; the bytes of an
   // input must not change and those of an output must not be read while a program runs. Memory of inputs and
   // outputs must not overlap.
