@@ -5,6 +5,7 @@ Element types are strings ("f32", "pred", "s32", "bf16", ...). Functions that ta
 
 from collections.abc import Callable
 from collections.abc import Sequence as Seq
+from typing import Any
 
 class Error(RuntimeError):
     """An error with the PJRT status code `code`."""
@@ -23,6 +24,8 @@ class Target:
     def num_worker_contexts(self) -> int: ...
     @property
     def tile_clock_frequency(self) -> float: ...
+    @property
+    def local_copy_call_cycles(self) -> int: ...
     @property
     def version(self) -> str: ...
 
@@ -98,6 +101,14 @@ class CompiledGraph:
     def serialize(self) -> bytes: ...
     def cost(self) -> dict[str, float]: ...
     def memory(self) -> dict[str, int]: ...
+    def operations(self) -> list[dict[str, Any]]:
+        """In program order, all executions in one call of the main program together: kind, name, executions,
+        compute_cycles, exchange_cycles, sync_cycles, exchange_bytes, flops, tiles."""
+    def loops(self) -> list[dict[str, Any]]:
+        """Those whose trip count is known at run time only; they are counted as one trip: name, condition_cycles,
+        body_cycles."""
+    def largest_tensors(self) -> list[dict[str, Any]]:
+        """On the fullest tile at its fullest moment, at most 10: name, dtype, shape, bytes, bytes_on_tile, role."""
 
 def compile_graph(graph: Graph, programs: Seq[Sequence], name: str) -> CompiledGraph: ...
 
@@ -323,6 +334,22 @@ def sort(
 def top_k(
     graph: Graph, operand: Tensor, k: int, seq: Sequence, name: str, largest: bool = True
 ) -> tuple[Tensor, Tensor]: ...
+def rng_bit_generator(
+    graph: Graph, algorithm: str, state: Tensor, dtype: str, shape: Seq[int], seq: Sequence, name: str
+) -> tuple[Tensor, Tensor]: ...
+def cholesky(graph: Graph, a: Tensor, lower: bool, seq: Sequence, name: str) -> Tensor: ...
+def triangular_solve(
+    graph: Graph,
+    a: Tensor,
+    b: Tensor,
+    left_side: bool,
+    lower: bool,
+    unit_diagonal: bool,
+    transpose_a: str,
+    seq: Sequence,
+    name: str,
+) -> Tensor: ...
+def fft(graph: Graph, operand: Tensor, type: str, lengths: Seq[int], seq: Sequence, name: str) -> Tensor: ...
 def create_sliceable_tensor(
     graph: Graph, dtype: str, shape: Seq[int], dims: Seq[int], sizes: Seq[int], name: str
 ) -> Tensor: ...

@@ -59,6 +59,51 @@ struct CompiledGraph {
     memory["vertex_bytes"] = report.vertex_bytes;
     return memory;
   }
+
+  std::vector<nb::dict> Operations() const {
+    std::vector<nb::dict> rows;
+    for (const ipu_model::OperationCost& operation : executable.report().operations) {
+      nb::dict row;
+      row["kind"] = operation.kind;
+      row["name"] = operation.name;
+      row["executions"] = operation.executions;
+      row["compute_cycles"] = operation.cycles.compute;
+      row["exchange_cycles"] = operation.cycles.exchange;
+      row["sync_cycles"] = operation.cycles.sync;
+      row["exchange_bytes"] = operation.exchange_bytes;
+      row["flops"] = operation.flops;
+      row["tiles"] = operation.tiles;
+      rows.push_back(std::move(row));
+    }
+    return rows;
+  }
+
+  std::vector<nb::dict> Loops() const {
+    std::vector<nb::dict> rows;
+    for (const ipu_model::LoopCost& loop : executable.report().loops) {
+      nb::dict row;
+      row["name"] = loop.name;
+      row["condition_cycles"] = loop.condition.total();
+      row["body_cycles"] = loop.body.total();
+      rows.push_back(std::move(row));
+    }
+    return rows;
+  }
+
+  std::vector<nb::dict> LargestTensors() const {
+    std::vector<nb::dict> rows;
+    for (const ipu_model::TensorUse& tensor : executable.report().largest_tensors) {
+      nb::dict row;
+      row["name"] = tensor.name;
+      row["dtype"] = tensor.type;
+      row["shape"] = tensor.shape;
+      row["bytes"] = tensor.bytes;
+      row["bytes_on_tile"] = tensor.bytes_on_tile;
+      row["role"] = tensor.role;
+      rows.push_back(std::move(row));
+    }
+    return rows;
+  }
 };
 
 CompiledGraph CompileGraph(const poplar::Graph& graph,
@@ -234,7 +279,10 @@ void BindCompile(nb::module_& module) {
   nb::class_<CompiledGraph>(module, "CompiledGraph")
       .def("serialize", &CompiledGraph::Serialize)
       .def("cost", &CompiledGraph::Cost)
-      .def("memory", &CompiledGraph::Memory);
+      .def("memory", &CompiledGraph::Memory)
+      .def("operations", &CompiledGraph::Operations)
+      .def("loops", &CompiledGraph::Loops)
+      .def("largest_tensors", &CompiledGraph::LargestTensors);
   module.def("compile_graph", &CompileGraph, nb::arg("graph"), nb::arg("programs"), nb::arg("name"));
   nb::class_<ExecutableHandle>(module, "Executable")
       .def(

@@ -6,6 +6,7 @@
 
 #include "pjrt_plugin/bindings/bindings.h"
 #include "pjrt_plugin/ipu_model/core/graph_impl.h"
+#include "pjrt_plugin/ipu_model/core/target_model.h"
 #include "poplar/Target.hpp"
 
 namespace jax_ipu::bindings {
@@ -85,6 +86,8 @@ void BindTarget(nb::module_& module) {
       .def_prop_ro("bytes_per_tile", &Target::getBytesPerTile)
       .def_prop_ro("num_worker_contexts", &Target::getNumWorkerContexts)
       .def_prop_ro("tile_clock_frequency", &Target::getTileClockFrequency)
+      .def_prop_ro("local_copy_call_cycles",
+                   [](const Target& target) { return target.model().local_copy_call_cycles; })
       .def_prop_ro("version", [](const Target& target) { return std::string(target.getTargetArchString()); });
 }
 

@@ -1,0 +1,51 @@
+"""What each operation of a program costs by the IPU model: the data behind jax_ipu.debug.profile."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from jax_ipu import _ipu
+from jax_ipu.compiler import importer
+from jax_ipu.compiler.api import parse_target, prepare
+from jax_ipu.compiler.build import build
+from jax_ipu.compiler.options import compile_options
+
+
+class OperationCost(NamedTuple):
+    """One operation of the compiled program, all its executions in one call together."""
+
+    operation: str  # name in the compiler, e.g. "dot_general"; "map" is a fused elementwise expression
+    source_line: str  # "model.py:12 (loss)", or "" when the program carries no location
+    kind: str  # function of the model, e.g. "popops::map"
+    executions: int
+    compute_cycles: int
+    exchange_cycles: int
+    sync_cycles: int
+    exchange_bytes: int
+    flops: float
+    tiles: int  # that compute
+
+    @property
+    def cycles(self) -> int:
+        return self.compute_cycles + self.exchange_cycles + self.sync_cycles
+
+
+class Profile(NamedTuple):
+    """`operations` with the dearest first; `cycles` of one call; loops that count as one trip."""
+
+    operations: list[OperationCost]
+    cycles: int
+    unknown_trip_counts: int
+
+
+def profile(program: bytes, format: str, options: bytes, target: str) -> Profile:
+    """Compiles the program as `compile` does, with its errors, and returns the report of every operation."""
+    module, signature, plan = prepare(importer.parse(program, format), compile_options(options))
+    built = build(module, signature, plan, parse_target(target))
+    compiled = _ipu.compile_graph(built.graph, built.programs, module.name)
+    rows = []
+    for row in compiled.operations():
+        operation, _, source_line = row.pop("name").partition(" ")
+        rows.append(OperationCost(operation=operation, source_line=source_line, **row))
+    rows.sort(key=lambda row: -row.cycles)
+    return Profile(rows, int(compiled.cost()["cycles"]), len(compiled.loops()))

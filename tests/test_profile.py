@@ -1,0 +1,69 @@
+"""Costs of single operations, and cycle counters of programs with loops."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import jax_ipu.debug
+
+ipu = jax.devices("ipu")[0]
+
+
+def double_n_times(n, x):
+    return jax.lax.while_loop(lambda s: s[0] > 0, lambda s: (s[0] - 1, s[1] * 2), (n, x))[1]
+
+
+def test_profile_lists_operations_by_cost(capsys):
+    def function(w, x):
+        return jax.nn.softmax(x @ w).sum()
+
+    w, x = np.ones((512, 512), np.float32), np.ones((128, 512), np.float32)
+    operations = jax_ipu.debug.profile(function, w, x, top=2)
+    assert [o.cycles for o in operations] == sorted((o.cycles for o in operations), reverse=True)
+    (product,) = [o for o in operations if o.operation == "dot_general"]
+    assert product.flops == 2 * 128 * 512 * 512 and product.exchange_bytes > 0 and product.tiles > 100
+    assert "test_profile.py" in product.source_line and "function)" in product.source_line
+    total = jax.jit(function, backend="ipu").lower(w, x).compile().cost_analysis()["cycles"]
+    assert sum(o.cycles for o in operations) == total
+    header, *rows, summary = capsys.readouterr().out.splitlines()
+    for column in ("compute", "exchange", "sync", "exchange bytes", "share", "source line"):
+        assert column in header
+    assert len(rows) == 2 and str(operations[0].cycles) in rows[0] and "%" in rows[0]
+    assert str(int(total)) in summary
+
+
+def test_profile_counts_executions_of_known_loops():
+    def function(x):
+        return jax.lax.fori_loop(0, 7, lambda i, y: jnp.sin(y), x)
+
+    executions = [o.executions for o in jax_ipu.debug.profile(function, np.ones(4, np.float32))]
+    assert 7 in executions
+
+
+def test_profile_of_shapes_only_and_of_nothing(capsys):
+    shape = jax.ShapeDtypeStruct((16,), jnp.float32)
+    assert len(jax_ipu.debug.profile(lambda x: x + 1, shape)) == 1
+    assert jax_ipu.debug.profile(lambda x: x, shape) == []
+    assert "0 operations" in capsys.readouterr().out
+
+
+def test_profile_tells_of_loops_with_unknown_trip_count(capsys):
+    assert jax_ipu.debug.profile(double_n_times, np.int32(3), np.ones(4, np.float32))
+    assert "counted as one trip each: 1\n" in capsys.readouterr().out
+
+
+def test_counters_count_the_trips_of_loops():
+    f = jax.jit(double_n_times, backend="ipu")
+    x = np.ones(300, np.float32)
+
+    def cycles(trips):
+        before = jax_ipu.counters(ipu).cycles
+        assert np.asarray(f(np.int32(trips), x))[0] == 2.0**trips
+        return jax_ipu.counters(ipu).cycles - before
+
+    reported = f.lower(np.int32(0), x).compile().cost_analysis()["cycles"]  # condition and body once each
+    trip = cycles(20) - cycles(19)
+    assert 0 < trip <= reported
+    assert cycles(20) - cycles(10) == 10 * trip
+    assert cycles(0) < reported < cycles(1)  # one trip tests the condition twice
+    assert cycles(1) - cycles(0) == trip
