@@ -13,6 +13,7 @@ from jax_ipu.compiler.ir import Module
 from jax_ipu.compiler.options import Options, compile_options
 from jax_ipu.compiler.passes import inplace, schedule
 from jax_ipu.compiler.program_io import Signature
+from jax_ipu.compiler.program_text import program_text
 
 # Changes whenever the same program may compile to something else.
 COMPILER_VERSION = "1"
@@ -49,7 +50,7 @@ def compile(program: bytes, format: str, options: bytes, target: str) -> _ipu.Ex
         signature.outputs(),
         compiled.serialize(),
         0,
-        str(parsed),
+        program_text(parsed),
         _cost_fields(module, compiled),
         _memory_fields(signature, compiled),
     )
