@@ -331,8 +331,17 @@ Mapping ConvolutionWeightsMapping(const ConvolutionProblem& p, const Partition& 
   for (std::size_t d = 0; d < p.spatial(); ++d) dims[d + 2] = static_cast<int>(KernelDim(p, d));
   Partition placement = Placement(split, p.rhs, dims, layout);
   const std::int64_t width = target.VectorWidth(p.rhs_type);
-  for (std::size_t d = 0; d < p.spatial(); ++d) SpreadOver(split, kPositions + d, width, &placement);
+  std::int64_t users = split.parts[kBatch];
+  for (std::size_t d = 0; d < p.spatial(); ++d) {
+    users *= split.parts[kPositions + d];
+    SpreadOver(split, kPositions + d, width, &placement);
+  }
   SpreadOver(split, kBatch, width, &placement);
+  // Weights that many tiles use are sent anyway; on few tiles they would crowd them, and so would their
+  // update.
+  Partition even = SpreadEvenly(p.rhs, layout, width, split.num_tiles);
+  if (users > 1 && LargestBox(placement).num_elements() > LargestBox(even).num_elements())
+    return Mapping(std::move(even));
   return Mapping(std::move(placement));
 }
 

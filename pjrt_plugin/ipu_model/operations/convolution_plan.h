@@ -31,7 +31,7 @@ Partition ChooseConvolutionSplit(const ConvolutionProblem& problem, const Target
                                  unsigned num_tiles, double memory_proportion);
 
 // Mappings of variables whose dimensions are those of the tensor in the order `layout` (major to minor):
-// every element lies on a tile that uses it.
+// every element lies on a tile that uses it, or anywhere, evenly spread, where that would crowd few tiles.
 Mapping ConvolutionInputMapping(const ConvolutionProblem& problem, const Partition& split,
                                 const Shape& layout, const TargetModel& target);
 Mapping ConvolutionWeightsMapping(const ConvolutionProblem& problem, const Partition& split,
