@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from jax_ipu.compiler.ir import Module
-from jax_ipu.compiler.passes import canonicalize, cse, dce, fuse, inline, loops, simplify
+from jax_ipu.compiler.passes import canonicalize, cse, dce, fuse, inline, loops, matmul_roles, simplify
 
 Pass = Callable[[Module], None]
 
@@ -19,6 +19,7 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("dce", dce.run),
     ("fuse", fuse.run),
     ("dce after fusion", dce.run),
+    ("matmul roles", matmul_roles.run),
 )
 
 
