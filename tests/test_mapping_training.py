@@ -1,0 +1,127 @@
+"""The tile mapping of the training steps in examples/mnist on a whole IPU, against spreading every tensor linearly."""
+
+import importlib
+import sys
+from functools import partial
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+
+from jax_ipu import _ipu
+from jax_ipu.compiler import importer
+from jax_ipu.compiler.api import prepare
+from jax_ipu.compiler.build import build
+from jax_ipu.compiler.options import Options
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "examples" / "mnist"))
+KEY = jax.random.PRNGKey(0)
+
+
+def lowered(example, batch):
+    """The update step of an example with its state donated."""
+    module = importlib.import_module(example)
+    step = module.update_step
+    init = module.init
+    if example == "mnist_cnn":
+        step = partial(step, 0)
+        init = partial(init, image_shape=(28, 28, 1))
+    images = jax.ShapeDtypeStruct((batch, 28, 28, 1), np.float32)
+    labels = jax.ShapeDtypeStruct((batch, 10), np.float32)
+    state = jax.eval_shape(init, KEY)
+    return jax.jit(step, backend="ipu", donate_argnums=1).lower(0, state, (images, labels))
+
+
+def built(example, batch, mode):
+    text = str(lowered(example, batch).compiler_ir()).encode()
+    module, signature, plan = prepare(importer.parse(text, "mlir"), Options(mode))
+    return module, signature, build(module, signature, plan, _ipu.Target("ipu2", 1472))
+
+
+def update_of(module, value):
+    """The elementwise op that makes the new value of an argument."""
+    (op,) = [u for u in value.users if u.name == "ipu.map" and u.results[0].shape == value.shape]
+    return op
+
+
+@pytest.fixture(scope="module")
+def classifier():
+    return built("mnist_classifier", 128, "demand")
+
+
+def test_the_three_products_of_every_layer_have_their_roles(classifier):
+    module, _, _ = classifier
+    roles = [op.attrs["pass"] for op in module.main.block.ops if op.name == "dot_general"]
+    assert sorted(roles) == sorted(["TRAINING_FWD", "TRAINING_WU"] * 3 + ["TRAINING_BWD"] * 2)
+    assert roles[:3] == ["TRAINING_FWD"] * 3
+
+
+def test_inference_has_no_training_roles():
+    text = str(
+        jax.jit(lambda w, x: jax.nn.relu(x @ w) @ w.T, backend="ipu")
+        .lower(jax.ShapeDtypeStruct((64, 96), np.float32), jax.ShapeDtypeStruct((8, 64), np.float32))
+        .compiler_ir()
+    )
+    module, _, _ = prepare(importer.parse(text.encode(), "mlir"), Options())
+    dots = [op for op in module.main.block.ops if op.name == "dot_general"]
+    assert len(dots) == 2
+    assert not any("pass" in op.attrs for op in dots)
+
+
+def test_weights_momentum_and_gradient_are_mapped_alike(classifier):
+    module, signature, graph = classifier
+    weights = [a.value for a in signature.arguments if a.resident and len(a.value.shape) == 2][:3]
+    assert [w.shape for w in weights] == [(784, 1024), (1024, 1024), (1024, 10)]
+    for value in weights:
+        operands = [o for o in update_of(module, value).operands if o.shape == value.shape]
+        (gradient,) = [o for o in operands if o.op is not None]
+        assert gradient.op.attrs["pass"] == "TRAINING_WU"
+        assert len(operands) == 3
+        mappings = [graph.graph.get_tile_mapping(graph.tensors[o]) for o in operands]
+        assert mappings[0] == mappings[1] == mappings[2]
+
+
+@pytest.mark.parametrize("mode", ["demand", "linear"])
+def test_updates_of_the_weights_exchange_nothing_in_the_default_mapping(mode):
+    _, _, graph = built("mnist_classifier", 128, mode)
+    report = _ipu.compile_graph(graph.graph, graph.programs, "step").operations()
+    weights = 784 * 1024 + 1024 * 1024 + 1024 * 10
+    # Of the main program: no copy as large as the smallest of the weights.
+    copies = [r for r in report if "copy" in r["kind"].lower()]
+    assert all(r["exchange_bytes"] < 1024 * 10 * 4 for r in copies)
+    update_maps = [r for r in report if r["kind"] == "popops::map" and r["flops"] >= 4 * 1024 * 10]
+    large = sorted(update_maps, key=lambda r: -r["flops"])[:2]
+    moved = sum(r["exchange_bytes"] for r in large)
+    if mode == "demand":
+        assert moved == 0
+    else:
+        # The gradients come from where their products made them.
+        assert moved > weights
+
+
+def costs(example, batch):
+    program = lowered(example, batch)
+    default = program.compile().cost_analysis()
+    linear = program.compile(compiler_options={"ipu_mapping": "linear"}).cost_analysis()
+    return default, linear
+
+
+@pytest.mark.parametrize("batch", [16, 32])
+def test_classifier_exchanges_less_and_takes_less_time_than_linear(batch):
+    default, linear = costs("mnist_classifier", batch)
+    assert default["exchange bytes"] < linear["exchange bytes"]
+    assert default["cycles"] < linear["cycles"]
+
+
+def test_classifier_at_the_batch_size_of_the_example_takes_less_time_than_linear():
+    # Activations of 128 rows outweigh the weights: what is saved is time in the exchange.
+    default, linear = costs("mnist_classifier", 128)
+    assert default["exchange cycles"] < linear["exchange cycles"]
+    assert default["cycles"] < linear["cycles"]
+
+
+def test_cnn_exchanges_less_than_linear():
+    default, linear = costs("mnist_cnn", 32)
+    assert default["exchange bytes"] < linear["exchange bytes"]
+    assert default["exchange cycles"] < linear["exchange cycles"]
