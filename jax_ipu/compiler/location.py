@@ -9,6 +9,8 @@ from jaxlib.mlir import ir as mlir
 
 
 def _first_file(location: Any, function: str) -> tuple[str, int, str] | None:
+    if isinstance(location, tuple):  # an inlined op's own location and that of the call
+        return _first_file(location[0], function) or _first_file(location[1], function)
     if isinstance(location, mlir.FileLineColLoc):
         return location.filename, location.start_line, function
     if isinstance(location, mlir.NameLoc):
@@ -37,6 +39,8 @@ def source_line(location: Any) -> str:
 
 def operation_path(location: Any) -> str:
     """JAX's name of the operation, e.g. "jit(f)/dot_general", or ""."""
+    while isinstance(location, tuple):
+        location = location[0]
     if isinstance(location, mlir.NameLoc) and "/" in location.name_str:
         return str(location.name_str)
     return ""

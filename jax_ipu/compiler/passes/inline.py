@@ -71,6 +71,9 @@ class _Inliner:
         results = list(terminator.operands)
         terminator.drop()
         _replace(op, results)
+        for inner in Block([], ops).walk():
+            # Functions that JAX shares between call sites carry no source line of their own.
+            inner.location = (inner.location, op.location)
         return ops
 
 
