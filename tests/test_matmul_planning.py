@@ -1,0 +1,34 @@
+"""Planning a large matrix product takes little host memory, also where the IPU's memory does not suffice."""
+
+import subprocess
+import sys
+
+import pytest
+
+# In a process of its own: the peak of the resident set never falls.
+PROGRAM = """
+import resource, sys
+import jax, numpy as np
+
+jax.devices("ipu")
+n = int(sys.argv[1])
+x = jax.ShapeDtypeStruct((n, n), np.float32)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+try:
+    jax.jit(lambda a, b: a @ b, backend="ipu").lower(x, x).compile()
+    print("compiled")
+except Exception as error:
+    print(error)
+print("KiB", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+
+
+@pytest.mark.parametrize("size, outcome", [(4096, "compiled"), (8192, "RESOURCE_EXHAUSTED"), (16384, "dot_general at")])
+def test_large_products_take_little_host_memory(size, outcome):
+    command = [sys.executable, "-W", "ignore", "-c", PROGRAM, str(size)]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert result.returncode == 0, result.stderr[-2000:]
+    text, _, kibibytes = result.stdout.rpartition("KiB")
+    assert outcome in text
+    assert outcome == "compiled" or "RESOURCE_EXHAUSTED" in text
+    assert int(kibibytes) < 300 * 1024
