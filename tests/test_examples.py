@@ -34,3 +34,11 @@ def test_cnn_learns():
     output = run("mnist_cnn.py", "--epochs", "6")
     assert number(r"Test accuracy: ([\d.]+)%", output) >= 80
     assert number(r"bytes in, ([\d,]+) bytes out", output) == 4
+
+
+def test_ten_lines_of_the_readme():
+    readme = (MNIST.parent.parent / "README.md").read_text()
+    code = re.search(r"```python\n(.*?)```", readme, re.S).group(1)
+    result = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, timeout=300)
+    assert result.returncode == 0, result.stderr[-3000:]
+    assert "Counters(h2d_bytes=" in result.stdout

@@ -201,6 +201,21 @@ CASES = {
     "top_k": (lambda x: lax.top_k(x, 5), [f32(6, 40)], False),
     "unique_counts": (lambda x: jnp.bincount(x, length=12), [i32(100)], False),
     "searchsorted": (lambda a, v: jnp.searchsorted(a, v), [np.sort(f32(30)), f32(9, seed=3)], False),
+    # linear algebra, transforms, generators
+    "cholesky": (lambda x: jnp.linalg.cholesky(x @ x.mT + 4 * jnp.eye(6)), [f32(2, 6, 6)], True),
+    "triangular_solve": (
+        lambda a, b: jax.scipy.linalg.solve_triangular(a + 4 * jnp.eye(6), b, lower=True),
+        [f32(6, 6), f32(6, 3)],
+        True,
+    ),
+    "solve": (lambda a, b: jnp.linalg.solve(a + 5 * jnp.eye(5), b), [f32(5, 5), f32(5, 2)], True),
+    "fft": (lambda x: (jnp.fft.fft(x), jnp.fft.ifft(x, axis=0)), [array(4, 12, dtype="complex64")], False),
+    "rfft": (lambda x: (jnp.fft.rfft(x), jnp.fft.irfft(jnp.fft.rfft(x), 15)), [f32(3, 15)], False),
+    "rng_bit_generator": (
+        lambda k: lax.rng_bit_generator(k, (5, 7), dtype=np.uint32),
+        [np.array([1, 2, 3, 4], np.uint32)],
+        False,
+    ),
     # control flow
     "while": (
         lambda x: lax.while_loop(lambda c: c[0].sum() < 100, lambda c: (c[0] * 1.5, c[1] + 1), (x, 0)),
