@@ -136,6 +136,7 @@ CASES = {
         False,
     ),
     "cumsum": (lambda x: (jnp.cumsum(x, 0), jnp.cumsum(x, 1)), [f32(40, 30)], True),
+    "cumsum_long": (jnp.cumsum, [f32(100_000)], False),
     "cumulative": (
         lambda x: (lax.cummax(x, 0), lax.cummin(x, 1, reverse=True), lax.cumprod(x, 0), lax.cumlogsumexp(x, 1)),
         [f32(9, 7, low=0.5, high=1.5)],

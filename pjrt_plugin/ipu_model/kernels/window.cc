@@ -9,24 +9,21 @@
 #include "pjrt_plugin/ipu_model/kernels/window_walk.h"
 
 namespace ipu_model {
-namespace {
 
-// The dimension along which every output combines everything from one side, or -1.
-int FindScan(const WindowGeometry& g, const HostTensor& in, const HostTensor& out, bool* backwards) {
+int FindScan(const WindowGeometry& g, const std::int64_t* operand, const std::int64_t* result,
+             bool* backwards) {
   int dimension = -1;
   for (int d = 0; d < g.rank; ++d) {
     const WindowDimension& w = g.dim[d];
-    if (w.stride != 1 || w.base_dilation != 1 || in.shape[d] != out.shape[d]) return -1;
+    if (w.stride != 1 || w.base_dilation != 1 || operand[d] != result[d]) return -1;
     if (w.size == 1 && w.padding_low == 0) continue;
-    if (dimension >= 0 || w.window_dilation != 1 || w.size < in.shape[d]) return -1;
+    if (dimension >= 0 || w.window_dilation != 1 || w.size < operand[d]) return -1;
     if (w.padding_low != 0 && w.padding_low != w.size - 1) return -1;
     dimension = d;
     *backwards = w.padding_low == 0;
   }
   return dimension;
 }
-
-}  // namespace
 
 WindowCombiner ClassifyCombiner(const Expression& e) {
   if (e.inputs.size() != 2 || e.outputs.size() != 1 || e.code.size() != 1 || e.inputs[0] != e.inputs[1]) {
@@ -61,7 +58,7 @@ void ReduceWindowKernel::Run(HostContext& context, const WindowGeometry& geometr
                              const std::vector<HostTensor>& in, const std::vector<HostTensor>& out) const {
   if (out[0].num_elements() == 0) return;
   bool backwards = false;
-  const int scan = FindScan(geometry, in[0], out[0], &backwards);
+  const int scan = FindScan(geometry, in[0].shape, out[0].shape, &backwards);
   if (combiner_ != WindowCombiner::kOther && PoolTakes(type_)) {
     if (scan >= 0) {
       ScanAlong(context, scan, backwards, combiner_, in[0], in[1].data, out[0]);

@@ -32,6 +32,11 @@ struct WindowGeometry {
 enum class WindowCombiner { kAdd, kMultiply, kMaximum, kMinimum, kOther };
 WindowCombiner ClassifyCombiner(const Expression& combiner);
 
+// The dimension along which every result combines everything from one side (a cumulative operation), or -1.
+// Shapes of operand and result; backwards: from the end.
+int FindScan(const WindowGeometry& geometry, const std::int64_t* operand, const std::int64_t* result,
+             bool* backwards);
+
 // stablehlo.reduce_window of n operands of one shape. The combiner has inputs acc_0.., value_0.. and outputs
 // acc_0... It starts from the init values and sees the window's elements in row-major order; elements in the
 // padding do not take part, as in XLA. Single additions, multiplications, maxima and minima of 4- and 8-byte

@@ -9,6 +9,7 @@
 #include "pjrt_plugin/ipu_model/core/serialise.h"
 #include "pjrt_plugin/ipu_model/core/target_model.h"
 #include "pjrt_plugin/ipu_model/kernels/window.h"
+#include "pjrt_plugin/ipu_model/operations/cumulative_plan.h"
 #include "pjrt_plugin/ipu_model/operations/elementwise_cost.h"
 #include "pjrt_plugin/ipu_model/operations/readers.h"
 #include "pjrt_plugin/ipu_model/operations/window_plan.h"
@@ -102,6 +103,11 @@ class ReduceWindowOperation : public Operation {
   DevicePlan Plan(const DeviceContext& context) const override {
     DevicePlan plan;
     if (outputs[0].num_elements() == 0) return plan;
+    bool backwards = false;
+    const int scan = FindScan(geometry_, inputs[0].shape.data(), outputs[0].shape.data(), &backwards);
+    if (scan >= 0 && split_.parts[static_cast<std::size_t>(scan)] > 1 && IsAssociative(combiner_)) {
+      return CumulativePlan(context.target(), combiner_, split_, scan, backwards);
+    }
     const auto shared = std::make_shared<const Reduction>(geometry_, combiner_, inputs[0].shape);
     const auto n = static_cast<unsigned>(outputs.size());
     VertexGroup group;
@@ -191,13 +197,19 @@ std::vector<poplar::Tensor> reduceWindow(poplar::Graph& graph, const std::vector
     const WindowDimension& w = params.geometry.dim[d];
     halo.push_back((w.size - 1) * w.window_dilation);
   }
+  const Shape shape(out.begin(), out.end());
+  bool backwards = false;
+  const int scan = FindScan(params.geometry, inputs[0].shape.data(), shape.data(), &backwards);
+  if (scan >= 0 && IsAssociative(combiner)) {
+    const auto d = static_cast<std::size_t>(scan);
+    halo[d] = CumulativeHalo(shape[d], halo[d]);
+  }
   const poplar::Target& target = graph.getTarget();
   const std::vector<std::int64_t> order = MemoryOrder(inputs[0]);
   std::int64_t bytes = 0;
   for (std::size_t i = 0; i < n; ++i) bytes += static_cast<std::int64_t>(2 * SizeOf(inputs[i].type));
-  const Partition split =
-      SplitForWindows(Shape(out.begin(), out.end()), halo, order, target.model().VectorWidth(inputs[0].type),
-                      target.getNumTiles(), bytes, target.model().bytes_per_tile / 2);
+  const Partition split = SplitForWindows(shape, halo, order, target.model().VectorWidth(inputs[0].type),
+                                          target.getNumTiles(), bytes, target.model().bytes_per_tile / 2);
   auto operation = std::make_unique<ReduceWindowOperation>(params.geometry, combiner, split);
   operation->name = name;
   operation->inputs = std::move(inputs);

@@ -1,4 +1,5 @@
 // Window operations on the device: vertex by vertex, with halos, equals the whole.
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -95,6 +96,9 @@ class Runners {
     if (whole_.Load(t) != vertices_.Load(t)) jax_ipu::testing::Fail(__FILE__, __LINE__, what);
   }
   Bytes Load(const Tensor& t) { return whole_.Load(t); }
+  Bytes LoadVertices(const Tensor& t) { return vertices_.Load(t); }
+  std::size_t supersteps() const { return vertices_.supersteps(); }
+  const DeviceContext& device() const { return vertices_; }
 
  private:
   PlanRunner whole_, vertices_;
@@ -169,11 +173,187 @@ TEST(CumulativeSum) {
     runners.Store(x, ones.data());
     runners.Store(init, &zero);
     runners.Run();
+    CHECK_EQ(runners.supersteps(), std::size_t{1});  // short lines stay whole
     runners.Compare(y[0], "cumulative sum");
     const Bytes bytes = runners.Load(y[0]);
     std::vector<std::int32_t> sums(240);
     std::memcpy(sums.data(), bytes.data(), bytes.size());
     for (int i = 0; i < 40; ++i) CHECK_EQ(sums[static_cast<std::size_t>(i) * 6], backwards ? 40 - i : i + 1);
+  }
+}
+
+hlo::WindowParameters Cumulative(const Sizes& shape, std::size_t dimension, bool backwards) {
+  hlo::WindowParameters params;
+  params.geometry.rank = static_cast<int>(shape.size());
+  params.paddingHigh.assign(shape.size(), 0);
+  const auto length = static_cast<std::int64_t>(shape[dimension]);
+  params.geometry.dim[dimension].size = length;
+  (backwards ? params.paddingHigh[dimension] : params.geometry.dim[dimension].padding_low) = length - 1;
+  return params;
+}
+
+// The largest number of bytes that one vertex of the operation reads and writes.
+std::int64_t LargestVertex(const Operation& operation, const DeviceContext& device) {
+  const DevicePlan plan = operation.Plan(device);
+  const auto type_of = [&](const OperandRef& ref) {
+    return ref.kind == OperandRef::Kind::kTemporary ? plan.temporaries[ref.index].type
+           : ref.kind == OperandRef::Kind::kInput   ? operation.inputs[ref.index].type
+                                                    : operation.outputs[ref.index].type;
+  };
+  std::int64_t largest = 0;
+  for (const Superstep& step : plan.supersteps) {
+    for (const VertexGroup& group : step.groups) {
+      for (const Vertex& vertex : group.vertices) {
+        std::int64_t bytes = 0;
+        for (const auto* accesses : {&group.reads, &group.writes}) {
+          for (const auto& access : *accesses) {
+            bytes += access.region(vertex.box).num_elements() *
+                     static_cast<std::int64_t>(SizeOf(type_of(access.tensor)));
+          }
+        }
+        largest = std::max(largest, bytes);
+      }
+    }
+  }
+  return largest;
+}
+
+// Runs one cumulative operation over a long line whole and by its vertices. `values` may differ by
+// `tolerance` times the largest result.
+template <typename T>
+void CheckCumulative(std::mt19937& random, poplar::Type type, ScalarOp op, const Sizes& shape,
+                     std::size_t dimension, bool backwards, unsigned tiles, const std::vector<T>& values,
+                     T first, double tolerance) {
+  Graph graph(Target::createIPUTarget(1, tiles, "ipu2"));
+  poplar::program::Sequence prog;
+  const Tensor x = Operand(graph, random, type, shape), init = Init(graph, type);
+  const auto y = hlo::reduceWindow(graph, {x}, {init}, Cumulative(shape, dimension, backwards),
+                                   Binary(op, type.id(), type.id()), prog, "cumulative");
+  Runners runners(graph, prog);
+  runners.Store(x, values.data());
+  runners.Store(init, &first);
+  runners.Run();
+  const std::string what = "cumulative operation " + std::to_string(static_cast<int>(op)) + " of " +
+                           x.shapeToString() + (backwards ? " backwards on " : " on ") +
+                           std::to_string(tiles) + " tiles";
+  CHECK_EQ(runners.supersteps(), std::size_t{3});
+  const Operation& operation = *prog.node()->children.back()->operation;
+  CHECK(LargestVertex(operation, runners.device()) <=
+        static_cast<std::int64_t>(runners.device().target().bytes_per_tile));
+  if (tolerance == 0) return runners.Compare(y[0], what);
+  const Bytes whole = runners.Load(y[0]), vertices = runners.LoadVertices(y[0]);
+  std::vector<T> expected(values.size()), actual(values.size());
+  std::memcpy(expected.data(), whole.data(), whole.size());
+  std::memcpy(actual.data(), vertices.data(), vertices.size());
+  double scale = 0;
+  for (const T v : expected) scale = std::max(scale, std::abs(static_cast<double>(v)));
+  CHECK(std::isfinite(scale) && scale > 0);
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    if (!(std::abs(static_cast<double>(expected[i]) - static_cast<double>(actual[i])) <= tolerance * scale)) {
+      jax_ipu::testing::Fail(__FILE__, __LINE__, what + ", element " + std::to_string(i));
+    }
+  }
+}
+
+struct LongLines {
+  Sizes shape;
+  std::size_t dimension;
+};
+const LongLines kLongLines[] = {{{9001}, 0}, {{3, 5000}, 1}, {{4500, 5}, 0}, {{2, 4097, 3}, 1}};
+
+// Lines that are cut: chunks, their totals, and both combined.
+TEST(LongCumulativeLines) {
+  std::mt19937 random(6);
+  for (const LongLines& lines : kLongLines) {
+    std::size_t n = 1;
+    for (const std::size_t extent : lines.shape) n *= extent;
+    std::vector<std::int32_t> integers(n);
+    std::vector<float> numbers(n), factors(n);
+    std::vector<unsigned char> truths(n);
+    for (std::size_t i = 0; i < n; ++i) {
+      integers[i] = static_cast<std::int32_t>(random());
+      numbers[i] = std::uniform_real_distribution<float>(-1, 1)(random);
+      factors[i] = std::uniform_real_distribution<float>(0.98f, 1.02f)(random);
+      truths[i] = random() % 1000 != 0;
+    }
+    for (const bool backwards : {false, true}) {
+      for (const unsigned tiles : {16u, 1472u}) {
+        const auto check = [&](poplar::Type type, ScalarOp op, const auto& values, auto first,
+                               double tolerance) {
+          CheckCumulative(random, type, op, lines.shape, lines.dimension, backwards, tiles, values, first,
+                          tolerance);
+        };
+        // Inits that are no identities show that they are combined exactly once.
+        for (const ScalarOp op : {ScalarOp::kAdd, ScalarOp::kMultiply, ScalarOp::kMaximum, ScalarOp::kMinimum,
+                                  ScalarOp::kAnd, ScalarOp::kOr}) {
+          check(poplar::INT, op, integers, std::int32_t{5}, 0);
+        }
+        check(poplar::FLOAT, ScalarOp::kAdd, numbers, 3.0f, 1e-5);
+        check(poplar::FLOAT, ScalarOp::kMultiply, factors, 3.0f, 1e-3);
+        check(poplar::FLOAT, ScalarOp::kMaximum, numbers, 0.25f, 0);
+        check(poplar::FLOAT, ScalarOp::kMinimum, numbers, -0.25f, 0);
+        check(poplar::BOOL, ScalarOp::kAnd, truths, static_cast<unsigned char>(1), 0);
+        check(poplar::BOOL, ScalarOp::kOr, truths, static_cast<unsigned char>(0), 0);
+      }
+    }
+  }
+}
+
+TEST(CumulativeLinesWithNanAndNegativeZero) {
+  std::mt19937 random(7);
+  std::vector<float> values(6000);
+  for (float& v : values) v = -0.0f;
+  for (const bool backwards : {false, true}) {
+    CheckCumulative(random, poplar::FLOAT, ScalarOp::kAdd, {6000}, 0, backwards, 50, values, 0.0f, 0);
+  }
+  values[3000] = std::numeric_limits<float>::quiet_NaN();
+  for (const bool backwards : {false, true}) {
+    for (const ScalarOp op : {ScalarOp::kMaximum, ScalarOp::kMinimum}) {
+      CheckCumulative(random, poplar::FLOAT, op, {6000}, 0, backwards, 50, values, -1.0f, 0);
+    }
+  }
+}
+
+// Sums of narrow floats depend on their order by more than rounding, extremes do not.
+TEST(CumulativeLinesOfHalves) {
+  std::mt19937 random(9);
+  const Sizes shape = {5000};
+  for (const bool backwards : {false, true}) {
+    Graph graph(Target::createIPUTarget(1, 50, "ipu2"));
+    poplar::program::Sequence sums, largest;
+    const Tensor x = Operand(graph, random, poplar::HALF, shape), init = Init(graph, poplar::HALF);
+    const hlo::WindowParameters params = Cumulative(shape, 0, backwards);
+    const auto sum = hlo::reduceWindow(graph, {x}, {init}, params,
+                                       Binary(ScalarOp::kAdd, DType::kF16, DType::kF16), sums, "sum");
+    const auto maximum = hlo::reduceWindow(
+        graph, {x}, {init}, params, Binary(ScalarOp::kMaximum, DType::kF16, DType::kF16), largest, "maximum");
+    std::vector<std::uint16_t> values(5000);
+    for (std::uint16_t& v : values) v = static_cast<std::uint16_t>(0x3800 + random() % 0x800);  // 0.5 to 2
+    const std::uint16_t zero = 0;
+    for (const bool add : {true, false}) {
+      Runners runners(graph, add ? sums : largest);
+      runners.Store(x, values.data());
+      runners.Store(init, &zero);
+      runners.Run();
+      CHECK_EQ(runners.supersteps(), std::size_t{add ? 1u : 3u});
+      runners.Compare(add ? sum[0] : maximum[0], add ? "sum of halves" : "largest half");
+    }
+  }
+}
+
+// The line alone is larger than the memory of a tile.
+TEST(CumulativeLineLongerThanATile) {
+  std::mt19937 random(8);
+  std::vector<std::int32_t> integers(1000000);
+  std::vector<float> numbers(integers.size());
+  for (std::int32_t& v : integers) v = static_cast<std::int32_t>(random());
+  for (float& v : numbers) v = std::uniform_real_distribution<float>(-1, 1)(random);
+  for (const bool backwards : {false, true}) {
+    for (const unsigned tiles : {40u, 1472u}) {
+      CheckCumulative(random, poplar::INT, ScalarOp::kAdd, {1000000}, 0, backwards, tiles, integers, 7, 0);
+      CheckCumulative(random, poplar::FLOAT, ScalarOp::kAdd, {1000000}, 0, backwards, tiles, numbers, 0.5f,
+                      1e-4);
+    }
   }
 }
 
