@@ -49,4 +49,4 @@ def test_wide_instructions_stay_in_their_namespace(programs):
         ["nm", "-C", "--defined-only", *objects], capture_output=True, text=True, check=True
     ).stdout
     weak = [line.split(maxsplit=2)[2] for line in symbols.splitlines() if line[17:18] in ("W", "V", "u")]
-    assert weak and [name for name in weak if "avx512::" not in name] == []
+    assert weak and [name for name in weak if "avx512::" not in name and not name.startswith("DW.ref.")] == []

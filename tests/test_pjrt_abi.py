@@ -94,9 +94,18 @@ def test_function_table():
 
 
 def test_conformance():
-    command = [sys.executable, "-m", "pypjrt.conform", _ipu.__file__, "-v"]
+    command = [sys.executable, "-P", "-m", "pypjrt.conform", _ipu.__file__, "-v"]
     result = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert result.returncode == 0, result.stdout + result.stderr
     assert " 0 FAIL" in result.stdout
     for check in ("execute.single_device", "compile.deserialize_and_load", "topology.client_free_compile"):
         assert re.search(rf"pass +{check}", result.stdout), result.stdout
+
+
+def test_a_client_that_cannot_import_the_compiler_gets_an_error(tmp_path):
+    (tmp_path / "jax_ipu").mkdir()
+    (tmp_path / "jax_ipu" / "__init__.py").write_text("")
+    command = [sys.executable, "-m", "pypjrt.conform", _ipu.__file__, "-v"]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=tmp_path)
+    assert result.returncode >= 0, "the plugin crashed"
+    assert "jax_ipu.compiler cannot be imported" in result.stdout + result.stderr

@@ -70,8 +70,9 @@ constexpr bool IsSigned(DType type) { return type >= DType::kS2 && type <= DType
 constexpr bool IsUnsigned(DType type) { return type >= DType::kU2 && type <= DType::kU64; }
 constexpr bool IsInteger(DType type) { return IsSigned(type) || IsUnsigned(type); }
 
-// StableHLO spelling: "f32", "bf16", "ui8" is "u8" here, "pred" for i1.
-constexpr const char* NameOf(DType type) {
+// StableHLO spelling: "f32", "bf16", "ui8" is "u8" here, "pred" for i1. Internal linkage: a copy that was
+// compiled for a wide instruction set must not serve other files.
+static constexpr const char* NameOf(DType type) {
   constexpr const char* kNames[] = {
       "pred",      "s2",     "s4",       "s8",         "s16",           "s32",    "s64",
       "u2",        "u4",     "u8",       "u16",        "u32",           "u64",    "f4e2m1fn",
