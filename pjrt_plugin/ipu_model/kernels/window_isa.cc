@@ -21,6 +21,14 @@ using Index = std::conditional_t<sizeof(T) == 4, std::int32_t, std::int64_t>;
 template <typename T>
 constexpr bool kFloating = std::is_floating_point_v<T>;
 
+// The unsigned elements of an integer vector: sums and products wrap.
+template <typename T, typename V>
+struct UnsignedVector {
+  typedef std::make_unsigned_t<T> Type __attribute__((vector_size(sizeof(V))));
+};
+template <typename T, typename V>
+using Unsigned = typename UnsignedVector<T, V>::Type;
+
 // V: a scalar or a vector of T. NaN wins, and of two zeros +0 is the larger, as in elementwise maximum.
 template <typename T>
 struct Add {
@@ -30,6 +38,9 @@ struct Add {
     if constexpr (std::is_same_v<V, std::int32_t> || std::is_same_v<V, std::int64_t>) {
       using U = std::make_unsigned_t<V>;
       return static_cast<V>(static_cast<U>(a) + static_cast<U>(b));
+    } else if constexpr (std::is_integral_v<T>) {
+      using U = Unsigned<T, V>;
+      return reinterpret_cast<V>(reinterpret_cast<U>(a) + reinterpret_cast<U>(b));
     } else {
       return a + b;
     }
@@ -43,6 +54,9 @@ struct Multiply {
     if constexpr (std::is_same_v<V, std::int32_t> || std::is_same_v<V, std::int64_t>) {
       using U = std::make_unsigned_t<V>;
       return static_cast<V>(static_cast<U>(a) * static_cast<U>(b));
+    } else if constexpr (std::is_integral_v<T>) {
+      using U = Unsigned<T, V>;
+      return reinterpret_cast<V>(reinterpret_cast<U>(a) * reinterpret_cast<U>(b));
     } else {
       return a * b;
     }
