@@ -19,7 +19,11 @@ ipu = jax.devices("ipu")[0]
 def run(code, **environment):
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("JAX_", "XLA_"))}
     result = subprocess.run(
-        [sys.executable, "-P", "-W", "ignore::DeprecationWarning", "-c", code], env={**clean, **environment}, capture_output=True, text=True, timeout=300
+        [sys.executable, "-P", "-W", "ignore::DeprecationWarning", "-c", code],
+        env={**clean, **environment},
+        capture_output=True,
+        text=True,
+        timeout=300,
     )
     assert result.returncode == 0, (result.returncode, result.stdout, result.stderr)
     return result.stdout.strip()

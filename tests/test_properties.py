@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jax import lax
 
-from support.modes import array, check
+from support.modes import RTOL, array, check
 
 MODES = st.sampled_from([("fast", 8), ("tile", 8), ("fast", 1472)])
 DTYPES = st.sampled_from(["float32", "float16", "bfloat16", "int32", "int8", "uint16", "uint8"])
@@ -16,7 +16,8 @@ dims = st.integers(0, 7)
 shapes = st.lists(dims, min_size=0, max_size=4).map(tuple)
 positive_shapes = st.lists(st.integers(1, 7), min_size=1, max_size=4).map(tuple)
 
-common = settings(max_examples=40, deadline=None)
+# The same examples in every run: a failure in CI can be repeated.
+common = settings(max_examples=40, deadline=None, derandomize=True)
 
 
 @common
@@ -57,7 +58,9 @@ def test_transpose_slice_reverse(shape, data, dtype, mode):
 @given(shapes, st.data(), DTYPES, MODES)
 def test_reductions(shape, data, dtype, mode):
     axes = tuple(d for d in range(len(shape)) if data.draw(st.booleans()))
-    check(lambda x: lax.reduce_sum(x, axes), array(*shape, dtype=dtype), mode=mode)
+    # Half precision: XLA:CPU rounds after each addition, the model once. Terms are at most 2.
+    atol = RTOL[dtype] * 2 * np.prod([shape[d] for d in axes]) if dtype in RTOL else None
+    check(lambda x: lax.reduce_sum(x, axes), array(*shape, dtype=dtype), mode=mode, atol=atol)
     if 0 not in shape:
         check(lambda x: (lax.reduce_max(x, axes), lax.reduce_min(x, axes)), array(*shape, dtype=dtype), mode=mode)
 
@@ -84,7 +87,7 @@ def test_dot_general(data, dtype, mode):
     check(lambda x, y: lax.dot_general(x, y, numbers), *operands, mode=mode)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25, deadline=None, derandomize=True)
 @given(st.data(), MODES)
 def test_convolution(data, mode):
     rank = data.draw(st.integers(1, 3))
