@@ -25,7 +25,7 @@ print("KiB", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 
 @pytest.mark.parametrize("size, outcome", [(4096, "compiled"), (8192, "RESOURCE_EXHAUSTED"), (16384, "dot_general at")])
 def test_large_products_take_little_host_memory(size, outcome):
-    command = [sys.executable, "-W", "ignore", "-c", PROGRAM, str(size)]
+    command = [sys.executable, "-P", "-W", "ignore", "-c", PROGRAM, str(size)]
     result = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert result.returncode == 0, result.stderr[-2000:]
     text, _, kibibytes = result.stdout.rpartition("KiB")
