@@ -344,6 +344,30 @@ Function Graph::addFunction(const program::Program& program) {
   return Function(static_cast<unsigned>(impl_->functions.size() - 1));
 }
 
+HostFunction Graph::addHostFunction(const std::string& handle,
+                                    const std::vector<HostFunctionArgument>& inputs,
+                                    const std::vector<HostFunctionArgument>& outputs) {
+  for (const ipu_model::HostFunction& f : impl_->host_functions) {
+    if (f.name == handle) throw poplar_error("there are two host functions with the name '" + handle + "'");
+  }
+  ipu_model::HostFunction function{handle, {}, {}};
+  const auto add_streams = [&](const std::vector<HostFunctionArgument>& arguments, bool host_to_device,
+                               std::vector<std::uint32_t>* indices) {
+    std::vector<DataStream> streams;
+    for (const auto& [type, elements] : arguments) {
+      const std::string name =
+          handle + (host_to_device ? ".output" : ".input") + std::to_string(streams.size());
+      streams.push_back(AddStream(impl_.get(), name, type, elements, host_to_device));
+      indices->push_back(streams.back().index());
+    }
+    return streams;
+  };
+  std::vector<DataStream> in = add_streams(inputs, false, &function.inputs);
+  std::vector<DataStream> out = add_streams(outputs, true, &function.outputs);
+  impl_->host_functions.push_back(std::move(function));
+  return HostFunction(static_cast<unsigned>(impl_->host_functions.size() - 1), std::move(in), std::move(out));
+}
+
 }  // namespace poplar
 
 namespace poputil {

@@ -30,6 +30,13 @@ struct Stream {
   bool host_to_device = true;
 };
 
+// A function of the host that programs call. Each operand has a stream of its own, whose host memory belongs
+// to the engine.
+struct HostFunction {
+  std::string name;
+  std::vector<std::uint32_t> inputs, outputs;  // streams, from the device and to it
+};
+
 class GraphImpl {
  public:
   explicit GraphImpl(const poplar::Target& target) : target(target) {}
@@ -42,6 +49,7 @@ class GraphImpl {
   std::vector<Variable> variables;
   std::vector<poplar::program::Program> functions;
   std::vector<Stream> streams;
+  std::vector<HostFunction> host_functions;
 };
 
 // The tensor as one strided view. When it is none (concatenation, reshape across strides), adds a Copy into a

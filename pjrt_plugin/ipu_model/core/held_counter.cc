@@ -6,7 +6,7 @@
 
 namespace ipu_model {
 
-using namespace internal;  // NOLINT: its arithmetic
+using namespace internal;
 
 HeldCounter::HeldCounter(const Mapping& mapping, const View& view) : mapping_(mapping), view_(view) {
   const Partition* partition = mapping.partition();

@@ -8,7 +8,7 @@
 
 namespace ipu_model {
 
-using namespace internal;  // NOLINT: its implementation
+using namespace internal;
 
 namespace {
 

@@ -9,7 +9,7 @@
 #include "pjrt_plugin/ipu_model/core/target_model.h"
 #include "pjrt_plugin/testing/check.h"
 
-using namespace ipu_model;  // NOLINT: test
+using namespace ipu_model;
 
 namespace {
 

@@ -99,6 +99,11 @@ class Operation {
   // True when output i may be stored exactly over input j without changing the result.
   virtual bool CanAlias(unsigned /*output*/, unsigned /*input*/) const { return false; }
 
+  // Whether the operation can run on bands of the first output along its dimension `d`: for inputs, then
+  // outputs, the dimension whose positions go with those of the band, -1 for an operand that every band reads
+  // whole. Empty: it cannot.
+  virtual std::vector<int> BandDimensions(int /*d*/) const { return {}; }
+
   std::vector<View> inputs, outputs;
   std::string name;  // debug name: the user's source location and op
 };

@@ -171,6 +171,26 @@ Call::Call(const Function& function, const DebugContext& debugContext)
   node_->function = function.id();
 }
 
+Call::Call(const HostFunction& function, const std::vector<Tensor>& inputs,
+           const std::vector<Tensor>& outputs, const DebugContext& debugContext)
+    : Program(NewNode(ProgramKind::kSequence, debugContext)) {
+  if (inputs.size() != function.inputs().size() || outputs.size() != function.outputs().size()) {
+    throw control_program_error("Call: a host function of " + std::to_string(function.inputs().size()) +
+                                " inputs and " + std::to_string(function.outputs().size()) +
+                                " outputs is given " + std::to_string(inputs.size()) + " and " +
+                                std::to_string(outputs.size()));
+  }
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    node_->children.push_back(Copy(inputs[i], function.inputs()[i], false, debugContext).node());
+  }
+  const auto call = NewNode(ProgramKind::kHostCall, debugContext);
+  call->function = function.index();
+  node_->children.push_back(call);
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    node_->children.push_back(Copy(function.outputs()[i], outputs[i], false, debugContext).node());
+  }
+}
+
 WriteUndef::WriteUndef(const Tensor& tensor, const DebugContext& debugContext)
     : Program(NewNode(ProgramKind::kWriteUndef, debugContext)) {
   CheckWriteable(tensor, "WriteUndef");

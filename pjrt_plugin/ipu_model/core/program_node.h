@@ -27,6 +27,7 @@ enum class ProgramKind : std::uint8_t {
   kWriteUndef,  // earlier contents of `tensor` are not needed
   kPrint,       // `tensor` under the title `text`
   kAbort,       // stop the run with the message `text` when `tensor` != 0
+  kHostCall,    // host function `function`, between the transfers of its operands
   kCount
 };
 
@@ -40,7 +41,7 @@ struct ProgramNode {
   std::vector<View> tensor;
   std::vector<std::int64_t> shape;  // of `tensor` as the user sees it; set for kPrint
   std::uint32_t stream = 0;         // index into CompiledProgram::streams
-  std::uint32_t function = 0;       // index into CompiledProgram::functions
+  std::uint32_t function = 0;       // index into CompiledProgram::functions, of kHostCall into host_functions
   std::uint64_t count = 0;          // of kRepeat
   std::vector<std::int32_t> cases;  // of kSwitch, one fewer than children
   std::string text;

@@ -11,7 +11,7 @@
 
 namespace {
 
-using namespace ipu_model;  // NOLINT: all of it is under test
+using namespace ipu_model;
 
 enum class Colour : std::uint8_t { kRed, kBlue, kCount };
 

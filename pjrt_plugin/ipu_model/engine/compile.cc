@@ -103,6 +103,7 @@ Executable compileGraph(const Graph& graph, const std::vector<program::Program>&
   auto compiled = std::make_shared<ipu_model::CompiledProgram>(impl.target);
   compiled->variables = impl.variables;
   compiled->streams = impl.streams;
+  compiled->host_functions = impl.host_functions;
   for (const program::Program& p : programs) compiled->programs.push_back(p.node());
   for (const program::Program& f : impl.functions) compiled->functions.push_back(f.node());
   if (programs.empty()) throw control_program_error("compileGraph: there is no program");

@@ -35,7 +35,7 @@ class CycleWalk {
     for (const SuperstepUse& step : use.steps) {
       cycles.compute += step.compute_cycles;
       cycles.exchange += step.exchange_cycles;
-      cycles.sync += target_.sync_cycles;
+      cycles.sync += step.link_syncs > 0 ? step.link_syncs * target_.global_sync_cycles : target_.sync_cycles;
     }
     return cycles;
   }
@@ -92,6 +92,10 @@ class CycleWalk {
         return Walk(*program_.functions.at(node.function), executions);
       case ProgramKind::kAbort:
         return Decision();
+      case ProgramKind::kHostCall:
+        // The device waits for the host; how long the function takes there is not the device's.
+        report_.host_link_cycles += target_.global_sync_cycles * executions;
+        return cycles;
       case ProgramKind::kWriteUndef:
       case ProgramKind::kPrint:
       case ProgramKind::kCount:
@@ -112,7 +116,10 @@ class CycleWalk {
     }
     OperationCost& row = report_.operations[entry->second];
     std::uint64_t bytes = 0;
-    for (const SuperstepUse& step : use.steps) bytes += step.exchange_bytes;
+    for (const SuperstepUse& step : use.steps) {
+      bytes += step.exchange_bytes;
+      report_.link_bytes += step.link_bytes * executions;
+    }
     row.executions += executions;
     row.cycles += cycles * executions;
     row.exchange_bytes += bytes * executions;
@@ -254,6 +261,7 @@ Report Analyse(const CompiledProgram& program) {
 void WriteReport(Writer& writer, const Report& r) {
   WriteCycles(writer, r.cycles);
   writer.Write(r.exchange_bytes);
+  writer.Write(r.link_bytes);
   writer.Write(r.flops);
   writer.Write(r.clock_hz);
   writer.Write(r.unknown_trip_count);
@@ -303,6 +311,7 @@ Report ReadReport(Reader& reader) {
   Report r;
   r.cycles = ReadCycles(reader);
   r.exchange_bytes = reader.Read<std::uint64_t>();
+  r.link_bytes = reader.Read<std::uint64_t>();
   r.flops = reader.Read<double>();
   r.clock_hz = reader.Read<double>();
   r.unknown_trip_count = reader.Read<bool>();

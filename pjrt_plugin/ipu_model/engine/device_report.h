@@ -61,6 +61,7 @@ struct Report {
   // Cycles of programs[0].
   Cycles cycles;
   std::uint64_t exchange_bytes = 0;  // received from other tiles
+  std::uint64_t link_bytes = 0;      // received from other IPUs
   double flops = 0;
   double clock_hz = 0;
   bool unknown_trip_count = false;  // at least one entry in `loops`

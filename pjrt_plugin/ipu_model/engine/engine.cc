@@ -70,6 +70,14 @@ void Engine::run(unsigned program) {
   }
 }
 
+void Engine::setReplica(const ipu_model::Replica& replica) {
+  if (fast_) {
+    fast_->SetReplica(replica);
+  } else {
+    tile_->SetReplica(replica);
+  }
+}
+
 std::uint64_t Engine::lastRunCycles() const {
   return fast_ ? fast_->last_run_cycles() : tile_->last_run_cycles();
 }
@@ -118,6 +126,18 @@ std::vector<std::string> Engine::listStreams() const {
   for (const auto& s : executable_.program()->streams)
     names.push_back(s.name + (s.host_to_device ? "+" : "-"));
   return names;
+}
+
+void Engine::connectHostFunction(const std::string& handle, unsigned replica, HostFunctionCallback callback) {
+  if (replica != 0) {
+    throw stream_connection_error("Engine::connectHostFunction: there is no replica " +
+                                  std::to_string(replica));
+  }
+  if (fast_) {
+    fast_->ConnectHostFunction(handle, std::move(callback));
+  } else {
+    tile_->ConnectHostFunction(handle, std::move(callback));
+  }
 }
 
 void Engine::setPrintTensorStream(std::ostream& stream) {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "pjrt_plugin/ipu_model/core/held_counter.h"
+#include "pjrt_plugin/ipu_model/core/replica_operation.h"
 #include "poplar/exceptions.hpp"
 
 namespace ipu_model {
@@ -148,8 +149,17 @@ bool ExchangeAnalyser::Write(const VertexGroup& group, const VertexGroup::Access
 }
 
 OperationUse ExchangeAnalyser::Analyse(const Operation& operation) {
-  const DevicePlan plan = operation.Plan(context_);
   OperationUse result;
+  if (const auto* between = dynamic_cast<const ReplicaOperation*>(&operation)) {
+    const LinkUse links = between->Links(target_);
+    SuperstepUse use;
+    use.exchange_cycles = links.cycles;
+    use.link_bytes = links.bytes;
+    use.link_syncs = links.syncs;
+    result.steps.push_back(std::move(use));
+    return result;
+  }
+  const DevicePlan plan = operation.Plan(context_);
   std::vector<Mapping> placements;
   for (const Temporary& temporary : plan.temporaries) {
     placements.emplace_back(temporary.placement);

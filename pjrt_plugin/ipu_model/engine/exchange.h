@@ -17,6 +17,8 @@ struct SuperstepUse {
   std::uint64_t compute_cycles = 0;   // of the busiest tile
   std::uint64_t exchange_cycles = 0;  // of the busiest pair of tiles
   std::uint64_t exchange_bytes = 0;   // received by all tiles
+  unsigned link_syncs = 0;            // of all IPUs; 0: the step is within one
+  std::uint64_t link_bytes = 0;       // received from other IPUs
   // What vertices use and their tile does not hold.
   TileBytes buffers;
 };

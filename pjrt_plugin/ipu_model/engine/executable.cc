@@ -15,7 +15,7 @@ namespace ipu_model {
 namespace {
 
 constexpr std::string_view kMagic = "IPUMODEL";
-constexpr int kVersion = 1;
+constexpr int kVersion = 2;
 
 // FNV-1a over 8-byte words: finds damage, not malice.
 std::uint64_t Checksum(std::string_view data) {
@@ -92,6 +92,17 @@ class ProgramReader {
     }
   }
 
+  void HostFunctions() {
+    const std::size_t n = reader_->ReadLength();
+    for (std::size_t i = 0; i < n; ++i) {
+      HostFunction f;
+      f.name = reader_->Read<std::string>();
+      f.inputs = StreamList(false);
+      f.outputs = StreamList(true);
+      program_->host_functions.push_back(std::move(f));
+    }
+  }
+
   void Programs() {
     const std::size_t n = reader_->ReadLength();
     for (std::size_t i = 0; i < n; ++i) nodes_.push_back(Node());
@@ -101,11 +112,24 @@ class ProgramReader {
       if (node->kind == ProgramKind::kCall && node->function >= program_->functions.size()) {
         reader_->Fail("a call of a function that is not there");
       }
+      if (node->kind == ProgramKind::kHostCall && node->function >= program_->host_functions.size()) {
+        reader_->Fail("a call of a host function that is not there");
+      }
     }
   }
 
  private:
   static constexpr std::int64_t kMaxElements = std::int64_t{1} << 48;
+
+  std::vector<std::uint32_t> StreamList(bool host_to_device) {
+    auto streams = reader_->Read<std::vector<std::uint32_t>>();
+    for (const std::uint32_t s : streams) {
+      if (s >= program_->streams.size() || program_->streams[s].host_to_device != host_to_device) {
+        reader_->Fail("a host function has a stream that is not there");
+      }
+    }
+    return streams;
+  }
 
   std::int64_t CheckedElements(const Shape& shape) {
     if (shape.size() > static_cast<std::size_t>(kMaxRank))
@@ -299,6 +323,12 @@ std::string SerialiseBody(const CompiledProgram& program) {
     body.Write(s.num_elements);
     body.Write(s.host_to_device);
   }
+  body.Write(program.host_functions.size());
+  for (const HostFunction& f : program.host_functions) {
+    body.Write(f.name);
+    body.Write(f.inputs);
+    body.Write(f.outputs);
+  }
   std::vector<std::shared_ptr<const ProgramNode>> roots = program.programs;
   roots.insert(roots.end(), program.functions.begin(), program.functions.end());
   const std::vector<const ProgramNode*> nodes = NodesOf(roots);
@@ -355,6 +385,7 @@ std::shared_ptr<const CompiledProgram> DeserialiseBody(std::string_view body) {
     ProgramReader parts(&reader, program.get());
     parts.Variables();
     parts.Streams();
+    parts.HostFunctions();
     parts.Programs();
     program->report = ReadReport(reader);
     program->host_nanoseconds = reader.Read<double>();

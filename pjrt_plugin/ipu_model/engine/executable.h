@@ -26,6 +26,7 @@ struct CompiledProgram {
   std::vector<std::shared_ptr<const ProgramNode>> programs;
   std::vector<std::shared_ptr<const ProgramNode>> functions;
   std::vector<Stream> streams;
+  std::vector<HostFunction> host_functions;
   Report report;  // of programs[0], the main program; memory over all programs
   // Rough run time of the fast engine for programs[0]; bodies of loops with unknown trip count counted once.
   double host_nanoseconds = 0;

@@ -12,7 +12,7 @@
 #include "poplar/Engine.hpp"
 #include "popops/ElementWise.hpp"
 
-using namespace ipu_model;  // NOLINT: test
+using namespace ipu_model;
 using poplar::program::Copy;
 using poplar::program::RepeatWhileTrue;
 using poplar::program::Sequence;

@@ -48,6 +48,7 @@ FastEngine::FastEngine(std::shared_ptr<const CompiledProgram> program)
     : program_(std::move(program)),
       plan_(MakeHostPlan(*program_)),
       cycles_(*program_, plan_.code.loops),
+      host_functions_(*program_),
       print_stream_(&std::cerr) {
   program_->Prepare();
   // Large memory in huge pages: operands are far apart, and a page table walk costs as much as a cache miss.
@@ -72,7 +73,17 @@ FastEngine::FastEngine(std::shared_ptr<const CompiledProgram> program)
     return tensors;
   };
   for (const Operation* operation : code.operations) {
-    operations_.push_back({operation, resolve(operation->inputs), resolve(operation->outputs)});
+    operations_.push_back({operation, resolve(operation->inputs), resolve(operation->outputs),
+                           dynamic_cast<const ReplicaOperation*>(operation)});
+  }
+  for (const BandGroup& group : plan_.bands) {
+    std::vector<BandWorker>& workers = band_workers_.emplace_back(ThreadPool::Global().size());
+    for (BandWorker& worker : workers) {
+      for (const BandedOperation& banded : group.operations) {
+        worker.in.push_back(operations_[banded.operation].in);
+        worker.out.push_back(operations_[banded.operation].out);
+      }
+    }
   }
   for (const ipu_model::Transfer& t : code.transfers) {
     BoundTransfer bound{t.stream, {}, {}};
@@ -87,6 +98,8 @@ FastEngine::FastEngine(std::shared_ptr<const CompiledProgram> program)
   for (const ProgramNode* node : code.prints) prints_.push_back(resolve(node->tensor));
   counters_.resize(code.counts.size());
   return_slots_.resize(code.num_return_slots);
+  host_functions_.ForEachStream(
+      [this](std::uint32_t stream, void* begin, void*) { ConnectStream(stream, begin); });
   Load();
 }
 
@@ -204,6 +217,40 @@ void FastEngine::Print(const ProgramNode& node) {
   PrintTensor(*print_stream_, node.text, type, node.shape, dense.data());
 }
 
+void FastEngine::RunBands(ThreadPool& pool, std::uint32_t index) {
+  const BandGroup& group = plan_.bands[index];
+  std::vector<BandWorker>& band_workers = band_workers_[index];
+  const std::int64_t bands = (group.extent + group.rows - 1) / group.rows;
+  const int workers = static_cast<int>(std::min<std::int64_t>(bands, pool.size()));
+  auto task = [&](int w) {
+    BandWorker& worker = band_workers[static_cast<std::size_t>(w)];
+    CallerPool caller;
+    HostContext context{caller, worker.scratch};
+    for (std::int64_t band = bands * w / workers; band < bands * (w + 1) / workers; ++band) {
+      const std::int64_t begin = band * group.rows, count = std::min(group.rows, group.extent - begin);
+      for (std::size_t i = 0; i < group.operations.size(); ++i) {
+        const BandedOperation& banded = group.operations[i];
+        const BoundOperation& whole = operations_[banded.operation];
+        for (std::size_t k = 0; k < banded.dimensions.size(); ++k) {
+          const bool input = k < whole.in.size();
+          const std::size_t at = input ? k : k - whole.in.size();
+          const HostTensor& from = input ? whole.in[at] : whole.out[at];
+          HostTensor& to = input ? worker.in[i][at] : worker.out[i][at];
+          const int d = banded.dimensions[k];
+          to.data = from.data;
+          if (d < 0) continue;
+          to.data = from.as<unsigned char>() +
+                    begin * from.strides[d] * static_cast<std::int64_t>(SizeOf(from.type));
+          to.shape[d] = count;
+        }
+        worker.scratch.Reset();
+        whole.operation->Run(context, worker.in[i], worker.out[i]);
+      }
+    }
+  };
+  pool.Run(workers, TaskRef(task));
+}
+
 void FastEngine::Run(unsigned program) {
   if (unconnected_ > 0) CheckConnected(program);
   cycles_.Reset();
@@ -230,9 +277,16 @@ void FastEngine::Execute(unsigned program) {
       case OpCode::kRun: {
         const BoundOperation& bound = operations_[in.a];
         scratch_.Reset();
-        bound.operation->Run(context, bound.in, bound.out);
+        if (bound.between != nullptr) {
+          bound.between->Exchange(context, replica_, bound.in, bound.out);
+        } else {
+          bound.operation->Run(context, bound.in, bound.out);
+        }
         break;
       }
+      case OpCode::kRunBands:
+        RunBands(context.pool, in.a);
+        break;
       case OpCode::kStreamIn:
         Transfer(context, transfers_[in.a], true);
         break;
@@ -278,6 +332,9 @@ void FastEngine::Execute(unsigned program) {
         break;
       case OpCode::kPrint:
         Print(*host.prints[in.a]);
+        break;
+      case OpCode::kHostCall:
+        host_functions_.Call(in.a);
         break;
       case OpCode::kAbortIfNotZero:
         if (Read(in.a) != 0) throw poplar::application_runtime_error(host.messages[in.target]);

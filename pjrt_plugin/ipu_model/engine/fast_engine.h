@@ -7,10 +7,14 @@
 #include <cstdlib>
 #include <memory>
 #include <ostream>
+#include <string>
+#include <utility>
 #include <vector>
 
+#include "pjrt_plugin/ipu_model/core/replica_operation.h"
 #include "pjrt_plugin/ipu_model/engine/executable.h"
 #include "pjrt_plugin/ipu_model/engine/executed_cycles.h"
+#include "pjrt_plugin/ipu_model/engine/host_functions.h"
 #include "pjrt_plugin/ipu_model/engine/host_plan.h"
 #include "pjrt_plugin/ipu_model/kernels/context.h"
 #include "pjrt_plugin/ipu_model/kernels/host_tensor.h"
@@ -29,7 +33,12 @@ class FastEngine {
   // Successive transfers move through [begin, end) and then start over; end == begin + one transfer repeats.
   void ConnectStream(std::uint32_t stream, void* begin, void* end);
   void ConnectStream(std::uint32_t stream, void* begin);
+  void ConnectHostFunction(const std::string& name, HostCallback callback) {
+    host_functions_.Connect(name, std::move(callback));
+  }
   void SetPrintTensorStream(std::ostream& stream) { print_stream_ = &stream; }
+  // As which replica the next runs take part in exchanges.
+  void SetReplica(const Replica& replica) { replica_ = replica; }
   // `program` is one of the compiled program's.
   void Run(unsigned program);
   // Of the last run of the main program; 0 after a run of another one.
@@ -45,6 +54,12 @@ class FastEngine {
   struct BoundOperation {
     const Operation* operation;
     std::vector<HostTensor> in, out;
+    const ReplicaOperation* between;  // the operation, when replicas take part in it together
+  };
+  // What one worker needs to run bands: tensors of the operations, cut to the band.
+  struct BandWorker {
+    Scratch scratch;
+    std::vector<std::vector<HostTensor>> in, out;
   };
   struct BoundTransfer {
     std::uint32_t stream;
@@ -75,23 +90,27 @@ class FastEngine {
   std::int64_t Read(std::uint32_t predicate) const;
   void Transfer(HostContext& context, BoundTransfer& transfer, bool in);
   void Print(const ProgramNode& node);
+  void RunBands(ThreadPool& pool, std::uint32_t group);
   void Execute(unsigned program);
 
   std::shared_ptr<const CompiledProgram> program_;
   HostPlan plan_;
   std::unique_ptr<unsigned char, Free> arena_;
   std::vector<BoundOperation> operations_;
+  std::vector<std::vector<BandWorker>> band_workers_;  // by group
   std::vector<BoundTransfer> transfers_;
   std::vector<BoundPredicate> predicates_;
   std::vector<std::vector<HostTensor>> prints_;
   std::vector<std::uint64_t> counters_;
   ExecutedCycles cycles_;
+  HostFunctions host_functions_;
   std::uint64_t last_run_cycles_ = 0;
   std::vector<std::uint32_t> return_slots_;
   std::vector<StreamState> streams_;
   std::uint32_t unconnected_ = 0;
   bool moving_streams_ = false;  // some stream has more memory than one transfer
   Scratch scratch_;
+  Replica replica_;
   std::ostream* print_stream_;
 };
 

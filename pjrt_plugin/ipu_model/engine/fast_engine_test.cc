@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "pjrt_plugin/ipu_model/core/graph_impl.h"
+#include "pjrt_plugin/ipu_model/engine/mix_operation.h"
 #include "pjrt_plugin/testing/check.h"
 #include "poplar/Graph.hpp"
 #include "poplar/exceptions.hpp"
@@ -24,59 +25,13 @@ using ipu_model::HostTensor;
 using ipu_model::ProgramKind;
 using ipu_model::ProgramNode;
 using ipu_model::View;
+using ipu_model::toy::AddMix;
+using ipu_model::toy::Compile;
+using ipu_model::toy::ViewOf;
 using poplar::Tensor;
 using poplar::program::Copy;
 using poplar::program::Program;
 using poplar::program::Sequence;
-
-// out[i] = in0[i] * 3 + in1[i] + 1 on s32 vectors, element by element from the first.
-class Mix : public ipu_model::Operation {
- public:
-  explicit Mix(bool in_place) : in_place_(in_place) {}
-  std::string_view kind() const override { return "test::mix"; }
-  void Write(ipu_model::Writer&) const override {}
-  void Run(ipu_model::HostContext&, const std::vector<HostTensor>& in,
-           const std::vector<HostTensor>& out) const override {
-    const std::int64_t n = out[0].num_elements();
-    // An operation that may not run in place: it uses its output before it has read all inputs.
-    if (!in_place_) {
-      for (std::int64_t i = 0; i < n; ++i) out[0].as<std::int32_t>()[i * out[0].strides[0]] = -1;
-    }
-    for (std::int64_t i = 0; i < n; ++i) {
-      out[0].as<std::int32_t>()[i * out[0].strides[0]] = static_cast<std::int32_t>(
-          static_cast<std::uint32_t>(in[0].as<std::int32_t>()[i * in[0].strides[0]]) * 3u +
-          static_cast<std::uint32_t>(in[1].as<std::int32_t>()[i * in[1].strides[0]]) + 1u);
-    }
-  }
-  ipu_model::DevicePlan Plan(const ipu_model::DeviceContext&) const override { return {}; }
-  bool CanAlias(unsigned, unsigned) const override { return in_place_; }
-
- private:
-  bool in_place_;
-};
-
-View ViewOf(const Tensor& tensor) {
-  View view;
-  CHECK(tensor.asView(&view));
-  return view;
-}
-
-void AddMix(Sequence* prog, const Tensor& a, const Tensor& b, const Tensor& out, bool in_place) {
-  auto mix = std::make_unique<Mix>(in_place);
-  mix->inputs = {ViewOf(a), ViewOf(b)};
-  mix->outputs = {ViewOf(out)};
-  ipu_model::AddOperation(*prog, std::move(mix));
-}
-
-// Without mappings and analysis: only what the fast engine needs.
-std::shared_ptr<CompiledProgram> Compile(const poplar::Graph& graph, const std::vector<Program>& programs) {
-  auto compiled = std::make_shared<CompiledProgram>(graph.getTarget());
-  compiled->variables = graph.impl().variables;
-  compiled->streams = graph.impl().streams;
-  for (const Program& p : programs) compiled->programs.push_back(p.node());
-  for (const Program& f : graph.impl().functions) compiled->functions.push_back(f.node());
-  return compiled;
-}
 
 class Interpreter {
  public:

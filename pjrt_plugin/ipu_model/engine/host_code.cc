@@ -158,6 +158,9 @@ class Flattener {
         out_->prints.push_back(&node);
         Emit(OpCode::kPrint, out_->prints.size() - 1);
         return;
+      case ProgramKind::kHostCall:
+        Emit(OpCode::kHostCall, node.function);
+        return;
       case ProgramKind::kAbort:
         out_->messages.push_back(node.text);
         Emit(OpCode::kAbortIfNotZero, Predicate(node), static_cast<std::uint32_t>(out_->messages.size() - 1));

@@ -12,6 +12,7 @@ namespace ipu_model {
 
 enum class OpCode : std::uint8_t {
   kRun,         // operations[a]
+  kRunBands,    // the group bands[a] of the host plan
   kStreamIn,    // transfers[a]
   kStreamOut,   // transfers[a]
   kUndefined,   // the contents of transfers[a] are not needed; takes no time
@@ -26,6 +27,7 @@ enum class OpCode : std::uint8_t {
   kCall,            // return slot a = next; go to target
   kReturn,          // to return slot a
   kPrint,           // prints[a]
+  kHostCall,        // host function a
   kAbortIfNotZero,  // predicate a; message messages[target]
   kEnd
 };

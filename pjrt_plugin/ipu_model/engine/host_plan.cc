@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "pjrt_plugin/ipu_model/core/strides.h"
+#include "pjrt_plugin/ipu_model/engine/bands.h"
 #include "pjrt_plugin/ipu_model/engine/liveness.h"
 
 namespace ipu_model {
@@ -146,6 +147,7 @@ class Planner {
       liveness_of_.push_back(std::move(ranges_));
     }
     Allocate();
+    FormBands(&plan_);
     Compact();
     return std::move(plan_);
   }

@@ -22,8 +22,21 @@ struct HostLocation {
   std::size_t offset = 0;
 };
 
+// One operation of a group, and for its inputs, then outputs: the dimension that the bands run along, or -1.
+struct BandedOperation {
+  std::uint32_t operation;
+  std::vector<int> dimensions;
+};
+
+// Operations that run band by band: `rows` positions of `extent` at a time.
+struct BandGroup {
+  std::vector<BandedOperation> operations;
+  std::int64_t extent = 0, rows = 0;
+};
+
 struct HostPlan {
   HostCode code;
+  std::vector<BandGroup> bands;
   std::vector<HostLocation> locations;  // by VariableId
   // The arena: variables that keep their contents between runs come first, temporaries of all programs share
   // the rest.

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "pjrt_plugin/ipu_model/core/replica_operation.h"
 #include "pjrt_plugin/ipu_model/engine/executable.h"
 #include "pjrt_plugin/ipu_model/engine/executed_cycles.h"
 #include "pjrt_plugin/ipu_model/engine/plan_context.h"
@@ -84,8 +85,11 @@ class TileEngine::Implementation {
         storage_(program_->target.getNumTiles()),
         streams_(program_->streams.size()),
         loops_(LoopsOf(*program_)),
-        cycles_(*program_, loops_) {
+        cycles_(*program_, loops_),
+        host_functions_(*program_) {
     program_->Prepare();
+    host_functions_.ForEachStream(
+        [this](std::uint32_t stream, void* begin, void* end) { ConnectStream(stream, begin, end); });
     for (std::size_t i = 0; i < loops_.size(); ++i) loop_numbers_[loops_[i]] = i;
     for (const Variable& variable : program_->variables) {
       placements_.push_back(
@@ -112,7 +116,12 @@ class TileEngine::Implementation {
     streams_.at(stream) = {first, static_cast<unsigned char*>(end), first};
   }
 
+  void ConnectHostFunction(const std::string& name, HostCallback callback) {
+    host_functions_.Connect(name, std::move(callback));
+  }
+
   void SetPrintTensorStream(std::ostream& stream) { print_ = &stream; }
+  void SetReplica(const Replica& replica) { replica_ = replica; }
 
   void Run(unsigned program) {
     const FlushDenormals flush;
@@ -178,6 +187,9 @@ class TileEngine::Implementation {
                     bytes.data());
         return;
       }
+      case ProgramKind::kHostCall:
+        host_functions_.Call(node.function);
+        return;
       case ProgramKind::kAbort:
         if (Predicate(node)) throw poplar::application_runtime_error(node.text);
         return;
@@ -400,7 +412,34 @@ class TileEngine::Implementation {
     }
   }
 
+  // Other replicas receive what this one's tiles hold, as dense tensors.
+  void RunBetweenReplicas(const ReplicaOperation& operation) {
+    local_memory_.Reset();
+    scratch_.Reset();
+    const auto dense = [this](const View& view, std::vector<TileMove>* moves) {
+      *moves = TileMovesOf(view, Box::Whole(view.shape), placements_.at(view.variable));
+      local_ = local_memory_.Allocate<unsigned char>(static_cast<std::size_t>(view.num_elements()) *
+                                                     SizeOf(view.type));
+      return LocalTensor({view.shape, 0, {}}, view.type);
+    };
+    std::vector<HostTensor> in, out;
+    std::vector<TileMove> moves;
+    for (const View& view : operation.inputs) {
+      in.push_back(dense(view, &moves));
+      storage_.Gather(moves, SizeOf(view.type), local_);
+    }
+    std::vector<std::vector<TileMove>> received(operation.outputs.size());
+    for (std::size_t i = 0; i < received.size(); ++i)
+      out.push_back(dense(operation.outputs[i], &received[i]));
+    HostContext context{ThreadPool::Global(), scratch_};
+    operation.Exchange(context, replica_, in, out);
+    for (std::size_t i = 0; i < received.size(); ++i)
+      storage_.Scatter(received[i], SizeOf(out[i].type), out[i].as<unsigned char>());
+  }
+
   void RunOperation(const Operation& operation) {
+    if (const auto* between = dynamic_cast<const ReplicaOperation*>(&operation))
+      return RunBetweenReplicas(*between);
     PlannedOperation& planned = Planned(operation);
     for (const Placement& temporary : planned.temporaries) storage_.Fill(temporary, kPoison);
     for (const PlannedStep& step : planned.steps) {
@@ -443,12 +482,14 @@ class TileEngine::Implementation {
   std::vector<const ProgramNode*> loops_;  // with an unknown trip count
   std::unordered_map<const ProgramNode*, std::size_t> loop_numbers_;
   ExecutedCycles cycles_;
+  HostFunctions host_functions_;
   std::uint64_t last_run_cycles_ = 0;
   std::unordered_map<const Operation*, std::unique_ptr<PlannedOperation>> operations_;
   std::unordered_map<const ProgramNode*, PlannedTensor> tensors_;
   unsigned char* local_ = nullptr;  // dense copies of the current superstep, in local_memory_
   std::vector<HostTensor> reads_, writes_;
   Scratch local_memory_, scratch_;
+  Replica replica_;
   std::ostream* print_ = &std::cerr;
 };
 
@@ -459,7 +500,11 @@ void TileEngine::Load() { implementation_->Load(); }
 void TileEngine::ConnectStream(std::uint32_t stream, void* begin, void* end) {
   implementation_->ConnectStream(stream, begin, end);
 }
+void TileEngine::ConnectHostFunction(const std::string& name, HostCallback callback) {
+  implementation_->ConnectHostFunction(name, std::move(callback));
+}
 void TileEngine::SetPrintTensorStream(std::ostream& stream) { implementation_->SetPrintTensorStream(stream); }
+void TileEngine::SetReplica(const Replica& replica) { implementation_->SetReplica(replica); }
 void TileEngine::Run(unsigned program) { implementation_->Run(program); }
 std::uint64_t TileEngine::last_run_cycles() const { return implementation_->last_run_cycles(); }
 

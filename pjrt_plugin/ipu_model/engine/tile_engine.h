@@ -6,10 +6,12 @@
 #include <cstdint>
 #include <memory>
 #include <ostream>
+#include <string>
+
+#include "pjrt_plugin/ipu_model/engine/host_functions.h"
+#include "pjrt_plugin/ipu_model/kernels/replicas.h"
 
 namespace ipu_model {
-
-struct CompiledProgram;  // engine/executable.h
 
 // Same results as the fast engine: exactly, except for the order of floating-point sums. Not thread safe.
 class TileEngine {
@@ -21,7 +23,10 @@ class TileEngine {
   void Load();
   // Successive transfers move through [begin, end) and then start over; end == begin + one transfer repeats.
   void ConnectStream(std::uint32_t stream, void* begin, void* end);
+  void ConnectHostFunction(const std::string& name, HostCallback callback);
   void SetPrintTensorStream(std::ostream& stream);
+  // As which replica the next runs take part in exchanges.
+  void SetReplica(const Replica& replica);
   // Throws poplar::poplar_error that names operation, tile and element when two vertices of a superstep write
   // one element, an element has no tile, or a vertex reaches outside its tensor.
   void Run(unsigned program);

@@ -9,7 +9,7 @@
 #include "pjrt_plugin/testing/check.h"
 #include "poplar/exceptions.hpp"
 
-using namespace ipu_model;  // NOLINT: test
+using namespace ipu_model;
 using toy::Builder;
 
 namespace {

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <utility>
 
+#include "pjrt_plugin/ipu_model/kernels/transpose.h"
+
 namespace ipu_model {
 namespace {
 
@@ -44,8 +46,25 @@ void CopyRow(unsigned char* memory, std::int64_t stride, std::int64_t n, T* dens
 template <typename T, bool kGather>
 void CopyColumns(unsigned char* memory, std::int64_t row_stride, std::int64_t column_stride,
                  const Block& block, T* dense) {
+  std::int64_t squares_r = 0, squares_c = 0;  // rows and columns that are copied in squares
+  if constexpr (sizeof(T) <= 8) {
+    constexpr std::int64_t kSide = kTransposeSide<T>;
+    if (row_stride == static_cast<std::int64_t>(sizeof(T))) {
+      squares_r = block.rows / kSide * kSide;
+      squares_c = block.length / kSide * kSide;
+    }
+    const auto dense_stride = block.length * static_cast<std::int64_t>(sizeof(T));
+    for (std::int64_t c = 0; c < squares_c; c += kSide) {
+      for (std::int64_t r = 0; r < squares_r; r += kSide) {
+        unsigned char* outside = memory + r * row_stride + c * column_stride;
+        auto* inside = reinterpret_cast<unsigned char*>(dense + r * block.length + c);
+        kGather ? TransposeSquare<T>(outside, column_stride, inside, dense_stride)
+                : TransposeSquare<T>(inside, dense_stride, outside, column_stride);
+      }
+    }
+  }
   for (std::int64_t c = 0; c < block.length; ++c) {
-    for (std::int64_t r = 0; r < block.rows; ++r) {
+    for (std::int64_t r = c < squares_c ? squares_r : 0; r < block.rows; ++r) {
       T* p = reinterpret_cast<T*>(memory + r * row_stride + c * column_stride);
       T& d = dense[r * block.length + c];
       kGather ? d = *p : * p = d;

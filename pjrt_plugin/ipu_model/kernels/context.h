@@ -14,7 +14,7 @@ namespace ipu_model {
 class TaskRef {
  public:
   template <typename F>
-  TaskRef(F& f) : object_(&f), call_([](void* o, int worker) { (*static_cast<F*>(o))(worker); }) {}  // NOLINT
+  TaskRef(F& f) : object_(&f), call_([](void* o, int worker) { (*static_cast<F*>(o))(worker); }) {}
   void operator()(int worker) const { call_(object_, worker); }
 
  private:
@@ -32,6 +32,13 @@ class ThreadPool {
   // Calls task(worker) once for each worker in [0, workers), worker 0 on the caller; returns when all are
   // done. workers <= size(). When the pool is busy with another caller's job, runs all of them on the caller.
   virtual void Run(int workers, TaskRef task) = 0;
+};
+
+// For kernels that run inside a job: theirs run on the caller.
+class CallerPool : public ThreadPool {
+ public:
+  int size() const override;
+  void Run(int workers, TaskRef task) override;
 };
 
 // Splits [0, n) over workers in blocks that are multiples of `grain`; f(begin, end).
@@ -90,6 +97,18 @@ class FlushDenormals {
   ~FlushDenormals();
   FlushDenormals(const FlushDenormals&) = delete;
   FlushDenormals& operator=(const FlushDenormals&) = delete;
+
+ private:
+  unsigned saved_;
+};
+
+// The opposite, for code of the user that a program calls.
+class KeepDenormals {
+ public:
+  KeepDenormals();
+  ~KeepDenormals();
+  KeepDenormals(const KeepDenormals&) = delete;
+  KeepDenormals& operator=(const KeepDenormals&) = delete;
 
  private:
   unsigned saved_;

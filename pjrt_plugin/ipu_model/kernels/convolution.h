@@ -40,6 +40,13 @@ DType ConvolutionSumType(DType lhs, DType rhs, DType out);
 void Convolve(HostContext& context, const ConvolutionGeometry& geometry, const HostTensor& lhs,
               const HostTensor& rhs, const HostTensor& out);
 
+// sums[n, q..., o] += the same products without groups, as the AMP adds them to half partials: for one kernel
+// position after the other, `step` channels at a time (see GemmHalfPartials). `sums` is dense with f16
+// values; out_spatial are the extents of q.
+void ConvolveHalfPartials(HostContext& context, const ConvolutionGeometry& geometry, const HostTensor& lhs,
+                          const HostTensor& rhs, const std::int64_t* out_spatial, std::int64_t step,
+                          float* sums);
+
 }  // namespace ipu_model
 
 #endif  // JAX_IPU_KERNELS_CONVOLUTION_H_

@@ -13,4 +13,9 @@ FlushDenormals::FlushDenormals() : saved_(_mm_getcsr()) {
 }
 FlushDenormals::~FlushDenormals() { _mm_setcsr(saved_); }
 
+KeepDenormals::KeepDenormals() : saved_(_mm_getcsr()) {
+  _mm_setcsr(saved_ & ~(kFlushToZero | kDenormalsAreZero));
+}
+KeepDenormals::~KeepDenormals() { _mm_setcsr(saved_); }
+
 }  // namespace ipu_model

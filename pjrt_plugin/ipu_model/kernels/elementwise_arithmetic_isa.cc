@@ -4,6 +4,7 @@
 
 #include "pjrt_plugin/ipu_model/kernels/convert.h"
 #include "pjrt_plugin/ipu_model/kernels/micro_loop.h"
+#include "pjrt_plugin/ipu_model/kernels/register_types_isa.h"
 
 namespace ipu_model::ISA_NAMESPACE {
 namespace {
@@ -362,33 +363,12 @@ MicroFunction FindFor(ScalarOp op) {
 }  // namespace
 
 MicroFunction FindArithmetic(ScalarOp op, RegisterType type) {
-  switch (type) {
-    case RegisterType::kS8:
-      return FindFor<std::int8_t>(op);
-    case RegisterType::kS16:
-      return FindFor<std::int16_t>(op);
-    case RegisterType::kS32:
-      return FindFor<std::int32_t>(op);
-    case RegisterType::kS64:
-      return FindFor<std::int64_t>(op);
-    case RegisterType::kU8:
-      return FindFor<std::uint8_t>(op);
-    case RegisterType::kU16:
-      return FindFor<std::uint16_t>(op);
-    case RegisterType::kU32:
-      return FindFor<std::uint32_t>(op);
-    case RegisterType::kU64:
-      return FindFor<std::uint64_t>(op);
-    case RegisterType::kF32:
-      return FindFor<float>(op);
-    case RegisterType::kF64:
-      return FindFor<double>(op);
-    case RegisterType::kC64:
-      return op == ScalarOp::kSelect ? Ternary<Select, std::uint8_t, std::uint64_t> : nullptr;
-    case RegisterType::kC128:
-      return op == ScalarOp::kSelect ? Ternary<Select, std::uint8_t, Wide> : nullptr;
+  if (type == RegisterType::kC64 || type == RegisterType::kC128) {
+    if (op != ScalarOp::kSelect) return nullptr;
+    return type == RegisterType::kC64 ? Ternary<Select, std::uint8_t, std::uint64_t>
+                                      : Ternary<Select, std::uint8_t, Wide>;
   }
-  return nullptr;
+  return ForNumber<MicroFunction>(type, [op](auto zero) { return FindFor<decltype(zero)>(op); });
 }
 
 MicroFunction FindFused(FusedOp op, RegisterType type) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <complex>
+#include <limits>
 
 #include "pjrt_plugin/ipu_model/kernels/convert.h"
 #include "pjrt_plugin/ipu_model/kernels/micro_op.h"
@@ -36,6 +37,15 @@ Z Power(Z a, Z b) {
   if (b == Z(0)) return 1;
   if (a == Z(0)) return b.real() > 0 ? Z(0) : Z(std::pow(0.0, b.real()));
   return std::exp(Product(b, std::log(a)));
+}
+// The lexicographic order of StableHLO, not that of magnitudes.
+bool Greater(Z a, Z b) { return a.real() == b.real() ? a.imag() > b.imag() : a.real() > b.real(); }
+Z Maximum(Z a, Z b) { return Greater(a, b) ? a : b; }
+Z Minimum(Z a, Z b) { return Greater(b, a) ? a : b; }
+// The angle of b + i a for complex a and b.
+Z Atan2(Z a, Z b) {
+  const Z i(0, 1);
+  return -i * std::log((b + i * a) / std::sqrt(b * b + a * a));
 }
 Z Cbrt(Z a) { return Power(a, Z(1.0 / 3)); }
 Z Logistic(Z a) { return 1.0 / (1.0 + std::exp(-a)); }
@@ -182,6 +192,12 @@ MicroFunction FindFor(ScalarOp op) {
       return Binary<T, Divide>;
     case ScalarOp::kPower:
       return Binary<T, Power>;
+    case ScalarOp::kAtan2:
+      return Binary<T, Atan2>;
+    case ScalarOp::kMaximum:
+      return Binary<T, Maximum>;
+    case ScalarOp::kMinimum:
+      return Binary<T, Minimum>;
     case ScalarOp::kEq:
       return Compare<T, true>;
     case ScalarOp::kNe:
@@ -255,7 +271,7 @@ void ReducePrecisionF16(const MicroArguments& m) {
   auto* r = static_cast<float*>(m.result);
   for (std::int64_t i = 0; i < m.n; ++i) {
     if (std::isnan(a[i])) {
-      r[i] = a[i];
+      r[i] = mantissa > 0 ? a[i] : std::numeric_limits<float>::infinity();
       continue;
     }
     const unsigned code = F32ToF16(a[i]), sign = code & 0x8000;

@@ -6,6 +6,7 @@
 
 #include "pjrt_plugin/ipu_model/kernels/convert.h"
 #include "pjrt_plugin/ipu_model/kernels/micro_loop.h"
+#include "pjrt_plugin/ipu_model/kernels/register_types_isa.h"
 
 namespace ipu_model::ISA_NAMESPACE {
 namespace {
@@ -247,26 +248,7 @@ void RotateXor(const MicroArguments& m) {
 }  // namespace
 
 MicroFunction FindInteger(ScalarOp op, RegisterType type) {
-  switch (type) {
-    case RegisterType::kS8:
-      return FindFor<std::int8_t>(op);
-    case RegisterType::kS16:
-      return FindFor<std::int16_t>(op);
-    case RegisterType::kS32:
-      return FindFor<std::int32_t>(op);
-    case RegisterType::kS64:
-      return FindFor<std::int64_t>(op);
-    case RegisterType::kU8:
-      return FindFor<std::uint8_t>(op);
-    case RegisterType::kU16:
-      return FindFor<std::uint16_t>(op);
-    case RegisterType::kU32:
-      return FindFor<std::uint32_t>(op);
-    case RegisterType::kU64:
-      return FindFor<std::uint64_t>(op);
-    default:
-      return nullptr;
-  }
+  return ForInteger<MicroFunction>(type, [op](auto zero) { return FindFor<decltype(zero)>(op); });
 }
 
 MicroFunction FindIntegerFused(FusedOp op, RegisterType type) {

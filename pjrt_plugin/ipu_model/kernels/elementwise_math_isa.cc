@@ -25,11 +25,22 @@ JAX_IPU_UNARY(Cbrt, Cbrt(x), ::cbrt(x))
 JAX_IPU_UNARY(Erf, Erf(x), ::erf(x))
 JAX_IPU_UNARY(Sqrt, __builtin_sqrtf(x), __builtin_sqrt(x))
 JAX_IPU_UNARY(Rsqrt, 1.0f / __builtin_sqrtf(x), 1.0 / __builtin_sqrt(x))
-JAX_IPU_UNARY(Ceil, __builtin_ceilf(x), __builtin_ceil(x))
-JAX_IPU_UNARY(Floor, __builtin_floorf(x), __builtin_floor(x))
 JAX_IPU_UNARY(Trunc, __builtin_truncf(x), __builtin_trunc(x))
 JAX_IPU_UNARY(Rint, __builtin_rintf(x), __builtin_rint(x))
 #undef JAX_IPU_UNARY
+
+// Denormals are zero to the processor, but not to StableHLO: their codes are 1 to the last one before normal
+// numbers.
+static inline bool IsPositiveDenormal(std::uint32_t bits) { return bits - 1 < 0x007fffffu; }
+static inline bool IsPositiveDenormal(std::uint64_t bits) { return bits - 1 < 0x000fffffffffffffu; }
+struct CeilOp {
+  static float Apply(float x) { return IsPositiveDenormal(BitsOf(x)) ? 1.0f : __builtin_ceilf(x); }
+  static double Apply(double x) { return IsPositiveDenormal(BitsOf(x)) ? 1.0 : __builtin_ceil(x); }
+};
+struct FloorOp {
+  static float Apply(float x) { return IsPositiveDenormal(BitsOf(-x)) ? -1.0f : __builtin_floorf(x); }
+  static double Apply(double x) { return IsPositiveDenormal(BitsOf(-x)) ? -1.0 : __builtin_floor(x); }
+};
 
 // Half away from zero. Adding 1/2 first would round 0.49999997 up.
 struct RoundAwayOp {
@@ -144,6 +155,7 @@ void ReducePrecision(const MicroArguments& m) {
   const U bias = (kOne << (kExponent - 1)) - 1, reduced = (kOne << (exponent - 1)) - 1;
   const U largest = (bias + reduced) << kMantissa, smallest = (bias - reduced) << kMantissa;
   const bool narrow = exponent < kExponent;
+  constexpr T kInfinityOf = std::numeric_limits<T>::infinity();
 #pragma GCC ivdep
   for (std::int64_t i = 0; i < m.n; ++i) {
     const T x = a[i];
@@ -158,7 +170,8 @@ void ReducePrecision(const MicroArguments& m) {
     } else {
       result = DoubleOf(rounded);
     }
-    r[i] = x != x ? x : result;
+    // A format without mantissa bits has no NaN.
+    r[i] = x != x ? (mantissa > 0 ? x : kInfinityOf) : result;
   }
 }
 

@@ -6,6 +6,7 @@
 #include <complex>
 #include <utility>
 
+#include "pjrt_plugin/ipu_model/kernels/convert.h"
 #include "pjrt_plugin/ipu_model/kernels/gemm_convert.h"
 #include "pjrt_plugin/ipu_model/kernels/gemm_problem.h"
 #include "pjrt_plugin/ipu_model/kernels/isa.h"
@@ -70,11 +71,41 @@ void FoldGroups(GemmProblem& p) {
   }
 }
 
-void RunReal(HostContext& context, GemmProblem p) {
+// Operands of types that the packing does not take, as the accumulator.
+void ConvertOperands(HostContext& context, GemmProblem& p) {
   if (!PacksDirectly(p.a.type, p.accumulator))
     p.a = Converted(context, p.a, p.accumulator, p.groups, p.m, p.k);
   if (!PacksDirectly(p.b.type, p.accumulator))
     p.b = Converted(context, p.b, p.accumulator, p.groups, p.k, p.n);
+}
+
+void RunBlocked(HostContext& context, GemmProblem p) {
+  // A unit stride along a dimension of extent 1 may be missing; it makes no difference to what is read.
+  if (p.k == 1) {
+    if (p.a.row != 1) p.a.column = 1;
+    if (p.b.column != 1) p.b.row = 1;
+  }
+  HasAvx512() ? avx512::RunGemm(context, p) : avx2::RunGemm(context, p);
+}
+
+GemmProblem ProblemOf(const HostTensor& a, const HostTensor& b, const HostTensor& out) {
+  GemmProblem p;
+  p.groups = out.shape[0];
+  p.m = out.shape[1];
+  p.n = out.shape[2];
+  p.k = a.shape[2];
+  assert(a.shape[0] == p.groups && a.shape[1] == p.m && b.shape[0] == p.groups && b.shape[1] == p.k &&
+         b.shape[2] == p.n);
+  p.a = MatrixOf(a);
+  p.b = MatrixOf(b);
+  p.c = MatrixOf(out);
+  p.accumulator = GemmAccumulator(a.type, b.type, out.type);
+  assert(p.accumulator != DType::kCount);
+  return p;
+}
+
+void RunReal(HostContext& context, GemmProblem p) {
+  ConvertOperands(context, p);
   const GemmMatrix result = p.c;
   void* sums = nullptr;
   const std::int64_t groups = p.groups, m = p.m, n = p.n;
@@ -87,12 +118,7 @@ void RunReal(HostContext& context, GemmProblem p) {
   const GemmMatrix written = p.c;
   FoldGroups(p);
   if (BetterSwapped(p)) Swap(p);
-  // A unit stride along a dimension of extent 1 may be missing; it makes no difference to what is read.
-  if (p.k == 1) {
-    if (p.a.row != 1) p.a.column = 1;
-    if (p.b.column != 1) p.b.row = 1;
-  }
-  HasAvx512() ? avx512::RunGemm(context, p) : avx2::RunGemm(context, p);
+  RunBlocked(context, p);
   if (sums != nullptr) StoreMatrices(context, written, result, const_cast<void*>(result.data), groups, m, n);
 }
 
@@ -163,18 +189,7 @@ DType GemmAccumulator(DType a, DType b, DType out) {
 }
 
 void Gemm(HostContext& context, const HostTensor& a, const HostTensor& b, const HostTensor& out) {
-  GemmProblem p;
-  p.groups = out.shape[0];
-  p.m = out.shape[1];
-  p.n = out.shape[2];
-  p.k = a.shape[2];
-  assert(a.shape[0] == p.groups && a.shape[1] == p.m && b.shape[0] == p.groups && b.shape[1] == p.k &&
-         b.shape[2] == p.n);
-  p.a = MatrixOf(a);
-  p.b = MatrixOf(b);
-  p.c = MatrixOf(out);
-  p.accumulator = GemmAccumulator(a.type, b.type, out.type);
-  assert(p.accumulator != DType::kCount);
+  const GemmProblem p = ProblemOf(a, b, out);
   if (p.groups == 0 || p.m == 0 || p.n == 0) return;
   if (p.k == 0) {
     // Zero has the same bytes in every type but kF8E8M0FNU, which cannot hold it.
@@ -189,6 +204,22 @@ void Gemm(HostContext& context, const HostTensor& a, const HostTensor& b, const 
     default:
       return RunReal(context, p);
   }
+}
+
+void GemmHalfPartials(HostContext& context, const HostTensor& a, const HostTensor& b, std::int64_t step,
+                      const HostTensor& sums) {
+  GemmProblem p = ProblemOf(a, b, sums);
+  assert(p.accumulator == DType::kF32 && sums.type == DType::kF32 && sums.strides[2] == 1);
+  if (p.groups == 0 || p.m == 0 || p.n == 0 || p.k == 0) return;
+  p.half_step = step;
+  ConvertOperands(context, p);
+  RunBlocked(context, p);
+}
+
+void RoundToHalf(ThreadPool& pool, float* values, std::int64_t count) {
+  ParallelFor(pool, count, 4096, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) values[i] = F16ToF32(F32ToF16(values[i]));
+  });
 }
 
 }  // namespace ipu_model

@@ -19,6 +19,15 @@ DType GemmAccumulator(DType a, DType b, DType out);
 // number of workers.
 void Gemm(HostContext& context, const HostTensor& a, const HostTensor& b, const HostTensor& out);
 
+// sums[g, m, n] += sum over k of a[g, m, k] * b[g, k, n] as the AMP does with half partials: the products of
+// `step` k are summed in f32, by FMAs in the order of k, then added to the sum, which is rounded to f16.
+// `sums` is dense f32 and holds f16 values; a and b are floats of at most 32 bits with any strides. step is a
+// divisor of 512.
+void GemmHalfPartials(HostContext& context, const HostTensor& a, const HostTensor& b, std::int64_t step,
+                      const HostTensor& sums);
+// values[i] = nearest f16 value, f32.
+void RoundToHalf(ThreadPool& pool, float* values, std::int64_t count);
+
 }  // namespace ipu_model
 
 #endif  // JAX_IPU_KERNELS_GEMM_H_

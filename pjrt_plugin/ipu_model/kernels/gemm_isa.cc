@@ -39,6 +39,7 @@ struct TileCall {
   std::int64_t c_row;
   int columns;
   bool add;
+  std::int64_t half_step;
 };
 
 template <typename T, int kRows, int kVectors, bool kPacked>
@@ -54,8 +55,40 @@ void RunTile(const TileCall<T>& call) {
   tile.Store(call.c, call.c_row, call.columns);
 }
 
+// Adds to C, which is rounded to f16 after every half_step k.
+template <typename T, int kRows, int kVectors, bool kPacked>
+void RunHalfTile(const TileCall<T>& call) {
+  for (std::int64_t k = 0; k < call.k; k += call.half_step) {
+    TileCall<T> step = call;
+    step.k = std::min(call.half_step, call.k - k);
+    step.a += k * (kPacked ? kRows : 1);
+    step.b += k * call.b_step;
+    RegisterTile<T, kRows, kVectors> tile;
+    tile.Zero();
+    if constexpr (kPacked) {
+      tile.Accumulate(step.k, step.a, 1, kRows, step.b, step.b_step);
+    } else {
+      tile.Accumulate(step.k, step.a, step.a_row, 1, step.b, step.b_step);
+    }
+    tile.AddFrom(step.c, step.c_row, step.columns);
+    tile.RoundToHalf();
+    tile.Store(step.c, step.c_row, step.columns);
+  }
+}
+
 template <typename T>
 using TileFunction = void (*)(const TileCall<T>&);
+
+template <int kVectors, bool kPacked, int... kIndices>
+constexpr std::array<TileFunction<float>, kTileRows + 1> MakeHalfTiles(
+    std::integer_sequence<int, kIndices...>) {
+  return {nullptr, RunHalfTile<float, kIndices + 1, kVectors, kPacked>...};
+}
+constexpr std::array<TileFunction<float>, kTileRows + 1> kHalfTiles[2][kTileVectors] = {
+    {MakeHalfTiles<1, false>(std::make_integer_sequence<int, kTileRows>()),
+     MakeHalfTiles<2, false>(std::make_integer_sequence<int, kTileRows>())},
+    {MakeHalfTiles<1, true>(std::make_integer_sequence<int, kTileRows>()),
+     MakeHalfTiles<2, true>(std::make_integer_sequence<int, kTileRows>())}};
 
 template <typename T, int kVectors, bool kPacked, int... kIndices>
 constexpr std::array<TileFunction<T>, kTileRows + 1> MakeTiles(std::integer_sequence<int, kIndices...>) {
@@ -170,6 +203,14 @@ class BlockedProduct {
     std::int64_t column, columns, k, length;
   };
 
+  using TilesByRows = std::array<TileFunction<T>, kTileRows + 1>;
+  const TilesByRows (*Tiles() const)[kTileVectors] {
+    if constexpr (std::is_same_v<T, float>) {
+      if (p_.half_step > 0) return kHalfTiles;
+    }
+    return kTiles<T>;
+  }
+
   static constexpr std::int64_t Bytes() { return static_cast<std::int64_t>(sizeof(T)); }
   static const unsigned char* Offset(const GemmMatrix& matrix, std::int64_t elements) {
     return static_cast<const unsigned char*>(matrix.data) +
@@ -239,6 +280,7 @@ class BlockedProduct {
         call.k = panel.length;
         call.columns = static_cast<int>(std::min<std::int64_t>(strip_, p_.n - column));
         call.add = panel.k > 0;
+        call.half_step = p_.half_step;
         call.a_row = p_.a.row;
         const int vectors = call.columns <= kLanes<T> ? 1 : 2;
         if (direct_b_ && call.columns == vectors * kLanes<T>) {
@@ -253,7 +295,7 @@ class BlockedProduct {
             call.b = Shared() + s * strip_ * panel.length;
           }
         }
-        const auto& functions = kTiles<T>[direct_a_ ? 0 : 1][vectors - 1];
+        const auto& functions = Tiles()[direct_a_ ? 0 : 1][vectors - 1];
         for (std::int64_t t = 0; t < tiles; ++t) {
           const std::int64_t r = rows * t / tiles, height = rows * (t + 1) / tiles - r;
           call.a = direct_a_ ? reinterpret_cast<const T*>(a_) + (block + r) * p_.a.row + panel.k
@@ -337,7 +379,7 @@ void RunTyped(HostContext& context, const GemmProblem& p) {
 }  // namespace
 
 void RunGemm(HostContext& context, const GemmProblem& problem) {
-  if (RunFewRows(context, problem)) return;
+  if (problem.half_step == 0 && RunFewRows(context, problem)) return;
   switch (problem.accumulator) {
     case DType::kF32:
       return RunTyped<float>(context, problem);

@@ -26,6 +26,9 @@ struct GemmProblem {
   GemmMatrix a, b;                  // [m, k], [k, n]
   GemmMatrix c;                     // [m, n], written
   DType accumulator = DType::kF32;  // kF32, kF64, kU32, kU64
+  // Above 0: c is dense f32 with f16 values; every half_step k their products are added to it, and it is
+  // rounded to f16 again.
+  std::int64_t half_step = 0;
 };
 
 // Operand types the packing converts on the fly to `accumulator`; others are converted beforehand.

@@ -49,6 +49,16 @@ struct VectorTypes {
   typedef T Memory __attribute__((vector_size(kVectorBytes), aligned(sizeof(T)), may_alias));
 };
 
+// Every lane to the nearest f16 value, ties to even.
+[[gnu::always_inline]] inline VectorTypes<float>::Register NearestHalf(VectorTypes<float>::Register x) {
+#ifdef __AVX512F__
+  constexpr __mmask16 kAll = 0xffff;
+  return _mm512_maskz_cvtph_ps(kAll, _mm512_maskz_cvtps_ph(kAll, x, _MM_FROUND_TO_NEAREST_INT));
+#else
+  return _mm256_cvtph_ps(_mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT));
+#endif
+}
+
 // Loads and stores of the first lanes of a vector; never touches memory behind them.
 template <typename T>
 class LaneMask {
@@ -161,6 +171,16 @@ class RegisterTile {
       const LaneMask<T> mask(columns - v * kLanes<T>);
 #pragma GCC unroll 16
       for (int r = 0; r < kRows; ++r) sums_[r][v] += mask.Load(c + r * c_row + v * kLanes<T>);
+    }
+  }
+
+  // Every sum to the nearest f16 value.
+  [[gnu::always_inline]] void RoundToHalf() {
+    static_assert(std::is_same_v<T, float>, "sums in f16 are kept as f32");
+#pragma GCC unroll 16
+    for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+      for (int v = 0; v < kVectors; ++v) sums_[r][v] = NearestHalf(sums_[r][v]);
     }
   }
 

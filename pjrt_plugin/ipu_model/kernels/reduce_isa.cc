@@ -4,6 +4,7 @@
 
 #include "pjrt_plugin/ipu_model/kernels/convert.h"
 #include "pjrt_plugin/ipu_model/kernels/reduce_functions.h"
+#include "pjrt_plugin/ipu_model/kernels/register_types_isa.h"
 
 namespace ipu_model::ISA_NAMESPACE {
 namespace {
@@ -262,57 +263,12 @@ ArgumentFunctions ArgumentsFor(bool largest, RegisterType index) {
 }  // namespace
 
 ReduceFunctions FindReduce(ReduceOp op, RegisterType type) {
-  switch (type) {
-    case RegisterType::kS8:
-      return FindFor<std::int8_t>(op);
-    case RegisterType::kS16:
-      return FindFor<std::int16_t>(op);
-    case RegisterType::kS32:
-      return FindFor<std::int32_t>(op);
-    case RegisterType::kS64:
-      return FindFor<std::int64_t>(op);
-    case RegisterType::kU8:
-      return FindFor<std::uint8_t>(op);
-    case RegisterType::kU16:
-      return FindFor<std::uint16_t>(op);
-    case RegisterType::kU32:
-      return FindFor<std::uint32_t>(op);
-    case RegisterType::kU64:
-      return FindFor<std::uint64_t>(op);
-    case RegisterType::kF32:
-      return FindFor<float>(op);
-    case RegisterType::kF64:
-      return FindFor<double>(op);
-    default:
-      return {};
-  }
+  return ForNumber<ReduceFunctions>(type, [op](auto zero) { return FindFor<decltype(zero)>(op); });
 }
 
 ArgumentFunctions FindArgument(bool largest, RegisterType value, RegisterType index) {
-  switch (value) {
-    case RegisterType::kS8:
-      return ArgumentsFor<std::int8_t>(largest, index);
-    case RegisterType::kS16:
-      return ArgumentsFor<std::int16_t>(largest, index);
-    case RegisterType::kS32:
-      return ArgumentsFor<std::int32_t>(largest, index);
-    case RegisterType::kS64:
-      return ArgumentsFor<std::int64_t>(largest, index);
-    case RegisterType::kU8:
-      return ArgumentsFor<std::uint8_t>(largest, index);
-    case RegisterType::kU16:
-      return ArgumentsFor<std::uint16_t>(largest, index);
-    case RegisterType::kU32:
-      return ArgumentsFor<std::uint32_t>(largest, index);
-    case RegisterType::kU64:
-      return ArgumentsFor<std::uint64_t>(largest, index);
-    case RegisterType::kF32:
-      return ArgumentsFor<float>(largest, index);
-    case RegisterType::kF64:
-      return ArgumentsFor<double>(largest, index);
-    default:
-      return {};
-  }
+  return ForNumber<ArgumentFunctions>(
+      value, [largest, index](auto zero) { return ArgumentsFor<decltype(zero)>(largest, index); });
 }
 
 }  // namespace ipu_model::ISA_NAMESPACE

@@ -1,8 +1,10 @@
 // Recognition of sort keys; the choice of their encoding.
 #include "pjrt_plugin/ipu_model/kernels/sort_key.h"
 
+#include <algorithm>
 #include <cstring>
 
+#include "pjrt_plugin/ipu_model/kernels/convert.h"
 #include "pjrt_plugin/ipu_model/kernels/isa.h"
 #include "pjrt_plugin/ipu_model/kernels/sort_loops.h"
 
@@ -214,6 +216,9 @@ std::optional<std::vector<SortKey>> RecogniseKeys(const Expression& comparator) 
   if (comparator.outputs.size() != 1) return std::nullopt;
   std::vector<SortKey> keys;
   if (!Recogniser(comparator).Lexicographic(comparator.outputs[0], &keys)) return std::nullopt;
+  // The bits above those of a sub-byte integer are free: only the comparator itself ignores them.
+  const auto sub_byte = [](const SortKey& key) { return IsInteger(key.type) && BitWidth(key.type) < 8; };
+  if (std::any_of(keys.begin(), keys.end(), sub_byte)) return std::nullopt;
   return keys;
 }
 

@@ -126,6 +126,11 @@ class FutexPool final : public ThreadPool {
 
 }  // namespace
 
+int CallerPool::size() const { return 1; }
+void CallerPool::Run(int workers, TaskRef task) {
+  for (int w = 0; w < workers; ++w) task(w);
+}
+
 ThreadPool& ThreadPool::Global() {
   // Never destroyed: device threads may still run kernels while the process exits.
   static ThreadPool& pool = *std::make_unique<FutexPool>().release();

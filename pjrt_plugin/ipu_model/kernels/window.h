@@ -3,6 +3,7 @@
 #define JAX_IPU_KERNELS_WINDOW_H_
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "pjrt_plugin/ipu_model/kernels/context.h"
@@ -40,25 +41,40 @@ int FindScan(const WindowGeometry& geometry, const std::int64_t* operand, const 
 // stablehlo.reduce_window of n operands of one shape. The combiner has inputs acc_0.., value_0.. and outputs
 // acc_0... It starts from the init values and sees the window's elements in row-major order; elements in the
 // padding do not take part, as in XLA. Single additions, multiplications, maxima and minima of 4- and 8-byte
-// numbers run in vector loops, windows that run from one side over a whole dimension as scans.
+// numbers run in vector loops, windows that run from one side over a whole dimension as scans, whose long
+// lines are cut: combiners are associative. f16 and bf16 accumulate in f32.
 class ReduceWindowKernel {
  public:
   explicit ReduceWindowKernel(const Expression& combiner);
 
   // in: n operands, then n scalars (rank 0); out: n results, which share no memory with the operands.
   void Run(HostContext& context, const WindowGeometry& geometry, const std::vector<HostTensor>& in,
-           const std::vector<HostTensor>& out) const;
+           const std::vector<HostTensor>& out) const {
+    Run(context, geometry, in.data(), out.data());
+  }
+  // The same on arrays, for callers that must not build vectors.
+  void Run(HostContext& context, const WindowGeometry& geometry, const HostTensor* in,
+           const HostTensor* out) const;
 
  private:
+  // With f32 copies of the f16 and bf16 tensors.
+  struct Wide;
+
+  void RunWide(HostContext& context, const WindowGeometry& geometry, const HostTensor* in,
+               const HostTensor* out) const;
   void RunGeneral(HostContext& context, const WindowGeometry& geometry, const HostTensor* in,
                   const HostTensor* out) const;
   void ScanGeneral(HostContext& context, int dimension, bool reverse, const HostTensor* in,
                    const HostTensor* out) const;
+  void Combine(HostContext& context, const HostTensor* parts, bool swap) const;
+  void ScanLines(HostContext& context, int dimension, bool backwards, const HostTensor* before,
+                 const HostTensor* in, const HostTensor* out) const;
 
   int operands_;
   DType type_;  // of the first operand
   WindowCombiner combiner_;
   ElementwiseKernel kernel_;
+  std::shared_ptr<const Wide> wide_;
 };
 
 // stablehlo.select_and_scatter: see hlo::selectAndScatter. Windows have no dilation.

@@ -32,7 +32,7 @@ using Unsigned = typename UnsignedVector<T, V>::Type;
 // V: a scalar or a vector of T. NaN wins, and of two zeros +0 is the larger, as in elementwise maximum.
 template <typename T>
 struct Add {
-  static constexpr T kIdentity = T{};
+  static constexpr T kIdentity = kFloating<T> ? T(-0.0) : T{};  // +0 would turn -0 into +0
   template <typename V>
   [[gnu::always_inline]] static V Apply(V a, V b) {
     if constexpr (std::is_same_v<V, std::int32_t> || std::is_same_v<V, std::int64_t>) {

@@ -54,19 +54,20 @@ ConvolutionGeometry ReadGeometry(Reader& reader) {
 // inputs: lhs, rhs; outputs: the result.
 class ConvolutionOperation : public Operation {
  public:
-  ConvolutionOperation(const ConvolutionGeometry& geometry, Partition split)
-      : geometry_(geometry), split_(std::move(split)) {}
+  ConvolutionOperation(const ConvolutionGeometry& geometry, Partition split, std::int64_t half_step)
+      : geometry_(geometry), split_(std::move(split)), half_step_(half_step) {}
 
   std::string_view kind() const override { return "poplin::convolution"; }
 
   void Write(Writer& writer) const override {
     WriteGeometry(writer, geometry_);
     writer.Write(split_);
+    writer.Write(half_step_);
   }
 
   void Run(HostContext& context, const std::vector<HostTensor>& in,
            const std::vector<HostTensor>& out) const override {
-    Convolve(context, geometry_, in[0], in[1], out[0]);
+    ConvolveWhole(Problem(), split_, context, in[0], in[1], out[0]);
   }
 
   DevicePlan Plan(const DeviceContext& context) const override {
@@ -80,11 +81,12 @@ class ConvolutionOperation : public Operation {
  private:
   ConvolutionProblem Problem() const {
     return {geometry_,      inputs[0].shape, inputs[1].shape, outputs[0].shape,
-            inputs[0].type, inputs[1].type,  outputs[0].type};
+            inputs[0].type, inputs[1].type,  outputs[0].type, half_step_};
   }
 
   ConvolutionGeometry geometry_;
   Partition split_;
+  std::int64_t half_step_;  // as in ConvolutionProblem
 };
 
 std::string Text(const std::vector<std::size_t>& shape) {
@@ -128,25 +130,52 @@ void CheckLayout(const Shape& layout, std::size_t rank) {
   }
 }
 
-double MemoryProportion(const poplar::OptionFlags& options) {
-  double proportion = 0.6;  // PopLibs's default
-  for (const auto& [name, value] : options) {
-    if (name != "availableMemoryProportion") {
-      throw poplar::invalid_option("convolution: unknown option '" + name +
-                                   "'; known is availableMemoryProportion");
-    }
-    std::size_t used = 0;
-    try {
-      proportion = std::stod(value, &used);
-    } catch (const std::exception&) {
-      used = 0;
-    }
-    if (used == 0 || used != value.size() || !(proportion >= 0)) {
-      throw poplar::invalid_option("convolution: availableMemoryProportion must be a number >= 0, not '" +
-                                   value + "'");
-    }
+struct Options {
+  double memory_proportion = 0.6;  // PopLibs's default
+  bool half_partials = false;
+};
+
+double ParseProportion(const std::string& value) {
+  std::size_t used = 0;
+  double proportion = -1;
+  try {
+    proportion = std::stod(value, &used);
+  } catch (const std::exception&) {
+    used = 0;
+  }
+  if (used == 0 || used != value.size() || !(proportion >= 0)) {
+    throw poplar::invalid_option("convolution: availableMemoryProportion must be a number >= 0, not '" +
+                                 value + "'");
   }
   return proportion;
+}
+
+Options ParseOptions(const poplar::OptionFlags& flags) {
+  Options options;
+  for (const auto& [name, value] : flags) {
+    if (name == "availableMemoryProportion") {
+      options.memory_proportion = ParseProportion(value);
+    } else if (name == "partialsType") {
+      if (value != "half" && value != "float")
+        throw poplar::invalid_option("convolution: partialsType must be 'half' or 'float', not '" + value +
+                                     "'");
+      options.half_partials = value == "half";
+    } else {
+      throw poplar::invalid_option("convolution: unknown option '" + name +
+                                   "'; known are availableMemoryProportion and partialsType");
+    }
+  }
+  return options;
+}
+
+// Half partials are for operands that the AMP takes in half or quarter precision.
+std::int64_t HalfStep(const ConvolutionProblem& problem, const TargetModel& target) {
+  for (const DType type : {problem.in_type, problem.rhs_type, problem.out_type}) {
+    if (type != DType::kF16 && !(IsFloat(type) && SizeOf(type) == 1)) return 0;
+  }
+  return target.AmpMacsPerCycle(problem.in_type) > 0
+             ? static_cast<std::int64_t>(target.AmpInputGroup(problem.in_type))
+             : 0;
 }
 
 Shape ToShape(const std::vector<std::size_t>& shape) { return Shape(shape.begin(), shape.end()); }
@@ -171,27 +200,35 @@ ConvolutionProblem ProblemOf(const std::vector<std::size_t>& lhs, const std::vec
           ToShape(hlo::convolutionOutputShape(lhs, rhs, params)),
           lhs_type,
           rhs_type,
-          params.outputType.id()};
+          params.outputType.id(),
+          /*half_step=*/0};
 }
 
-Partition SplitFor(const poplar::Graph& graph, const ConvolutionProblem& problem,
-                   const poplar::OptionFlags& options) {
-  return ChooseConvolutionSplit(problem, graph.getTarget().model(), graph.getTarget().getNumTiles(),
-                                MemoryProportion(options));
+// Chooses the split, and sets the problem's partials.
+Partition SplitFor(const poplar::Graph& graph, ConvolutionProblem& problem,
+                   const poplar::OptionFlags& flags) {
+  const Options options = ParseOptions(flags);
+  const TargetModel& target = graph.getTarget().model();
+  if (options.half_partials) problem.half_step = HalfStep(problem, target);
+  Partition split =
+      ChooseConvolutionSplit(problem, target, graph.getTarget().getNumTiles(), options.memory_proportion);
+  if (!UsesMatrixUnit(problem, split, target)) problem.half_step = 0;
+  return split;
 }
 
 }  // namespace
 
 std::unique_ptr<Operation> ReadConvolution(Reader& reader) {
   const ConvolutionGeometry geometry = ReadGeometry(reader);
-  return std::make_unique<ConvolutionOperation>(geometry, reader.Read<Partition>());
+  auto split = reader.Read<Partition>();
+  return std::make_unique<ConvolutionOperation>(geometry, std::move(split), reader.ReadInteger(0, 512));
 }
 
 }  // namespace ipu_model
 
 namespace hlo {
 
-using namespace ipu_model;  // NOLINT: the model's vocabulary
+using namespace ipu_model;
 
 std::vector<std::size_t> convolutionOutputShape(const std::vector<std::size_t>& lhs,
                                                 const std::vector<std::size_t>& rhs,
@@ -239,7 +276,7 @@ poplar::Tensor convolution(poplar::Graph& graph, const poplar::Tensor& lhs, cons
                            const poplar::OptionFlags& options, const poplar::Tensor& outputMappingLike) {
   const DType in_type = lhs.elementType().id(), rhs_type = rhs.elementType().id();
   CheckTypes(in_type, rhs_type, params.outputType.id());
-  const ConvolutionProblem problem = ProblemOf(lhs.shape(), rhs.shape(), params, in_type, rhs_type);
+  ConvolutionProblem problem = ProblemOf(lhs.shape(), rhs.shape(), params, in_type, rhs_type);
   CheckLayout(outputLayout, problem.out.size());
   Partition split = SplitFor(graph, problem, options);
   const std::string& name = debugContext.getPathName();
@@ -253,7 +290,8 @@ poplar::Tensor convolution(poplar::Graph& graph, const poplar::Tensor& lhs, cons
   if (!like) {
     mapping = ConvolutionOutputMapping(problem, split, outputLayout, target.model(), target.getNumTiles());
   }
-  auto operation = std::make_unique<ConvolutionOperation>(problem.geometry, std::move(split));
+  auto operation =
+      std::make_unique<ConvolutionOperation>(problem.geometry, std::move(split), problem.half_step);
   operation->name = name;
   operation->inputs = {StridedView(graph, lhs, prog, {debugContext, "lhs"}),
                        StridedView(graph, rhs, prog, {debugContext, "rhs"})};
@@ -272,10 +310,10 @@ poplar::Tensor createConvolutionInput(poplar::Graph& graph, const poplar::Type& 
                                       const std::vector<std::int64_t>& layout,
                                       const poplar::DebugContext& debugContext,
                                       const poplar::OptionFlags& options) {
-  const ConvolutionProblem problem = ProblemOf(lhs, rhs, params, type.id(), type.id());
+  ConvolutionProblem problem = ProblemOf(lhs, rhs, params, type.id(), type.id());
   CheckLayout(layout, problem.lhs.size());
-  Mapping mapping =
-      ConvolutionInputMapping(problem, SplitFor(graph, problem, options), layout, graph.getTarget().model());
+  const Partition split = SplitFor(graph, problem, options);
+  Mapping mapping = ConvolutionInputMapping(problem, split, layout, graph.getTarget().model());
   return NewWithLayout(graph, type.id(), problem.lhs, layout, std::move(mapping), debugContext.getPathName());
 }
 
@@ -286,10 +324,10 @@ poplar::Tensor createConvolutionWeights(poplar::Graph& graph, const poplar::Type
                                         const std::vector<std::int64_t>& layout,
                                         const poplar::DebugContext& debugContext,
                                         const poplar::OptionFlags& options) {
-  const ConvolutionProblem problem = ProblemOf(lhs, rhs, params, type.id(), type.id());
+  ConvolutionProblem problem = ProblemOf(lhs, rhs, params, type.id(), type.id());
   CheckLayout(layout, problem.rhs.size());
-  Mapping mapping = ConvolutionWeightsMapping(problem, SplitFor(graph, problem, options), layout,
-                                              graph.getTarget().model());
+  const Partition split = SplitFor(graph, problem, options);
+  Mapping mapping = ConvolutionWeightsMapping(problem, split, layout, graph.getTarget().model());
   return NewWithLayout(graph, type.id(), problem.rhs, layout, std::move(mapping), debugContext.getPathName());
 }
 

@@ -11,6 +11,7 @@
 #include "pjrt_plugin/ipu_model/kernels/convolution_layout.h"
 #include "pjrt_plugin/ipu_model/kernels/convolution_overlap.h"
 #include "pjrt_plugin/ipu_model/operations/convolution_cost.h"
+#include "pjrt_plugin/ipu_model/operations/half_partials.h"
 
 namespace ipu_model {
 namespace {
@@ -148,6 +149,30 @@ HostTensor Slice(HostTensor t, int dim, std::int64_t begin, std::int64_t end) {
   return t;
 }
 
+HostTensor Region(HostTensor t, const Box& box) {
+  for (int d = 0; d < t.rank; ++d)
+    t = Slice(t, d, box.begin[static_cast<std::size_t>(d)], box.end[static_cast<std::size_t>(d)]);
+  return t;
+}
+
+void ComputeInHalf(const ConvolutionProblem& p, HostContext& context, const ConvolutionGeometry& geometry,
+                   const HostTensor& lhs, const HostTensor& rhs, const HostTensor& out) {
+  // In memory: [n, positions..., features].
+  HostTensor sums = out;
+  sums.type = DType::kF32;
+  sums.strides[1] = 1;
+  std::int64_t elements = out.shape[1];
+  for (int d = out.rank - 1; d >= 0; --d) {
+    if (d == 1) continue;
+    sums.strides[d] = elements;
+    elements *= out.shape[d];
+  }
+  sums.data = context.scratch.Allocate<float>(static_cast<std::size_t>(elements));
+  std::fill_n(sums.as<float>(), elements, 0.0f);
+  ConvolveHalfPartials(context, geometry, lhs, rhs, out.shape + 2, p.half_step, sums.as<float>());
+  CopyConvert(context.pool, sums, out);
+}
+
 // One vertex. `out` may have leading dimensions of size one (the part numbers of partial sums).
 void ComputeVertex(const ConvolutionProblem& p, HostContext& context, const Box& box,
                    const std::vector<HostTensor>& reads, HostTensor out) {
@@ -176,7 +201,12 @@ void ComputeVertex(const ConvolutionProblem& p, HostContext& context, const Box&
     } else if (p.geometry.batch_groups > 1) {
       lhs = Slice(lhs, 0, (g - first) * p.out[0], (g - first + 1) * p.out[0]);
     }
-    Convolve(context, local, lhs, Slice(reads[1], 0, b, e), Slice(out, 1, b, e));
+    const HostTensor rhs = Slice(reads[1], 0, b, e), result = Slice(out, 1, b, e);
+    if (p.half_step > 0) {
+      ComputeInHalf(p, context, local, lhs, rhs, result);
+    } else {
+      Convolve(context, local, lhs, rhs, result);
+    }
   }
 }
 
@@ -205,6 +235,7 @@ void ReduceVertex(HostContext& context, const HostTensor& partials, const HostTe
   const std::int64_t elements = out.num_elements();
   if (elements == 0) return;
   const std::int64_t parts = partials.num_elements() / elements;
+  if (partials.type == DType::kF16) return SumHalfPartials(context, partials, parts, out);
   HostTensor sums = out;  // dense, as every local tensor
   sums.type = partials.type;
   sums.data = context.scratch.Allocate(static_cast<std::size_t>(elements) * SizeOf(partials.type));
@@ -304,6 +335,40 @@ void SpreadOver(const Partition& split, std::size_t space_dim, std::int64_t vect
 
 }  // namespace
 
+bool UsesMatrixUnit(const ConvolutionProblem& problem, const Partition& split, const TargetModel& target) {
+  if (NumElements(problem.out) == 0) return false;
+  const ConvolutionWork largest = WorkOf(problem, LargestBox(split));
+  return ChooseCodelet(target, problem.in_type, largest) == ConvolutionCodelet::kMatrixUnit;
+}
+
+void ConvolveWhole(const ConvolutionProblem& p, const Partition& split, HostContext& context,
+                   const HostTensor& lhs, const HostTensor& rhs, const HostTensor& out) {
+  if (p.half_step == 0 || out.num_elements() == 0) return Convolve(context, p.geometry, lhs, rhs, out);
+  const std::vector<std::size_t> dims = ContractedDims(p);
+  std::int64_t partials = 1;
+  for (std::size_t d : dims) partials *= split.parts[d];
+  HostTensor total = out;
+  total.type = DType::kF32;
+  std::int64_t elements = 1;
+  for (int d = total.rank - 1; d >= 0; elements *= total.shape[d--]) total.strides[d] = elements;
+  total.data = context.scratch.Allocate<float>(static_cast<std::size_t>(elements));
+  const auto compute = [&](std::int64_t part, float* sums) {
+    Box box = Box::Whole(split.shape);
+    for (std::size_t i = dims.size(); i-- > 0; part /= split.parts[dims[i]]) {
+      const std::int64_t number = part % split.parts[dims[i]];
+      box.begin[dims[i]] = split.Begin(static_cast<int>(dims[i]), number);
+      box.end[dims[i]] = split.Begin(static_cast<int>(dims[i]), number + 1);
+    }
+    HostTensor result = total;
+    result.data = sums;
+    const Scratch::Mark mark = context.scratch.Save();
+    ComputeVertex(p, context, box, {Region(lhs, LhsRegion(p, box)), Region(rhs, RhsRegion(p, box))}, result);
+    context.scratch.Rewind(mark);
+  };
+  AccumulateHalfPartials(context, partials, 1, elements, compute, total.as<float>());
+  CopyConvert(context.pool, total, out);
+}
+
 double ConvolutionProblem::multiply_adds() const {
   double n = static_cast<double>(NumElements(out)) * static_cast<double>(rhs[1]);
   for (std::size_t d = 0; d < spatial(); ++d) n *= static_cast<double>(rhs[d + 2]);
@@ -366,7 +431,7 @@ DevicePlan PlanConvolution(const ConvolutionProblem& problem, const Partition& s
   if (NumElements(problem.out) == 0) return plan;
   const auto p = std::make_shared<const ConvolutionProblem>(problem);
   const auto parts = std::make_shared<const Partition>(split);
-  const DType sum = ConvolutionSumType(p->in_type, p->rhs_type, p->out_type);
+  const DType sum = p->SumType();
   std::int64_t partials = 1;
   for (std::size_t d : ContractedDims(*p)) partials *= split.parts[d];
 

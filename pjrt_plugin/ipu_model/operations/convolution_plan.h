@@ -16,11 +16,16 @@ struct ConvolutionProblem {
   ConvolutionGeometry geometry;
   Shape lhs, rhs, out;
   DType in_type = DType::kF32, rhs_type = DType::kF32, out_type = DType::kF32;
+  // With half partials: channels whose products the AMP adds before it rounds. 0 with any others.
+  std::int64_t half_step = 0;
 
   std::size_t spatial() const { return static_cast<std::size_t>(geometry.spatial); }
   std::int64_t groups() const { return geometry.feature_groups * geometry.batch_groups; }
   std::int64_t features_per_group() const { return out[1] / groups(); }
   double multiply_adds() const;
+  DType SumType() const {
+    return half_step > 0 ? DType::kF16 : ConvolutionSumType(in_type, rhs_type, out_type);
+  }
 };
 
 // The partition of the iteration space [batch, feature, input channel, output positions..., kernel
@@ -29,6 +34,12 @@ struct ConvolutionProblem {
 // `memory_proportion` of a tile's memory; when none fits, minimises memory.
 Partition ChooseConvolutionSplit(const ConvolutionProblem& problem, const TargetModel& target,
                                  unsigned num_tiles, double memory_proportion);
+// Whether the vertices of a split use the AMP, and so can have half partials.
+bool UsesMatrixUnit(const ConvolutionProblem& problem, const Partition& split, const TargetModel& target);
+
+// The kernel behind PlanConvolution's vertices on whole tensors, with half partials: the same bits.
+void ConvolveWhole(const ConvolutionProblem& problem, const Partition& split, HostContext& context,
+                   const HostTensor& lhs, const HostTensor& rhs, const HostTensor& out);
 
 // Mappings of variables whose dimensions are those of the tensor in the order `layout` (major to minor):
 // every element lies on a tile that uses it, or anywhere, evenly spread, where that would crowd few tiles.

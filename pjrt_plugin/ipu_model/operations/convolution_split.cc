@@ -24,7 +24,7 @@ class SplitSearch {
         target_(target),
         tiles_(num_tiles),
         budget_(memory_proportion * target.bytes_per_tile),
-        sum_type_(ConvolutionSumType(problem.in_type, problem.rhs_type, problem.out_type)) {
+        sum_type_(problem.SumType()) {
     const int spatial = p_.geometry.spatial;
     rank_ = 3 + 2 * spatial;
     Add(0, p_.out[0], 1, p_.geometry.batch_groups == 1);
@@ -36,19 +36,26 @@ class SplitSearch {
     }
   }
 
-  Partition Best() const {
-    Parts best = Improve(Parts());
-    double best_cost = Cost(best);
-    // Other starts, so that one dimension that pays only when split far is found.
-    for (int d : {0, 1, 2, 3}) {
-      if (d >= rank_ || !divisible_[d]) continue;
-      Parts start;
-      start.n[d] = std::min<std::int64_t>(grains_[d], tiles_);
-      start = Improve(start);
-      const double cost = Cost(start);
-      if (cost < best_cost) {
-        best = start;
-        best_cost = cost;
+  Partition Best() {
+    const double budget = budget_;
+    const DType sum_type = sum_type_;
+    Parts best;
+    double best_cost = std::numeric_limits<double>::infinity();
+    // The search also goes where less memory or wider sums would lead it: more freedom is never a worse plan.
+    for (const double share : {1.0, 0.125}) {
+      for (const DType searched : {sum_type, DType::kF32}) {
+        if (searched != sum_type && sum_type != DType::kF16) continue;
+        for (const Parts& start : Starts()) {
+          budget_ = budget * share;
+          sum_type_ = searched;
+          const Parts found = Improve(start);
+          budget_ = budget;
+          sum_type_ = sum_type;
+          const double cost = Cost(found);
+          if (cost >= best_cost) continue;
+          best = found;
+          best_cost = cost;
+        }
       }
     }
     return Make(best);
@@ -59,6 +66,17 @@ class SplitSearch {
     std::int64_t n[kMaxSpaceDims];
     Parts() { std::fill(n, n + kMaxSpaceDims, 1); }
   };
+
+  // One part of everything, and starts from which a dimension that pays only when split far is found.
+  std::vector<Parts> Starts() const {
+    std::vector<Parts> starts(1);
+    for (int d : {0, 1, 2, 3}) {
+      if (d >= rank_ || !divisible_[d]) continue;
+      starts.emplace_back();
+      starts.back().n[d] = std::min<std::int64_t>(grains_[d], tiles_);
+    }
+    return starts;
+  }
 
   void Add(int d, std::int64_t size, std::int64_t grain, bool divisible) {
     size_[d] = std::max<std::int64_t>(1, size);
@@ -180,8 +198,8 @@ class SplitSearch {
   const ConvolutionProblem& p_;
   const TargetModel& target_;
   const std::int64_t tiles_;
-  const double budget_;
-  const DType sum_type_;
+  double budget_;
+  DType sum_type_;
   int rank_ = 0;
   std::int64_t size_[kMaxSpaceDims], grain_[kMaxSpaceDims], grains_[kMaxSpaceDims];
   bool divisible_[kMaxSpaceDims];

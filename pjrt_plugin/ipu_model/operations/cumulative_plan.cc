@@ -124,17 +124,9 @@ Box Same(const Box& box) { return box; }
 
 }  // namespace
 
-bool IsAssociative(const Expression& combiner) {
-  const WindowCombiner known = ClassifyCombiner(combiner);
-  if (known == WindowCombiner::kMaximum || known == WindowCombiner::kMinimum) return true;
-  if (known != WindowCombiner::kOther) return !IsFloat(combiner.inputs[0]) || SizeOf(combiner.inputs[0]) >= 4;
-  if (combiner.inputs.size() != 2 || combiner.outputs.size() != 1 || combiner.code.size() != 1) return false;
-  const Instruction& only = combiner.code[0];
-  const bool both =
-      (only.operand[0] == 0 && only.operand[1] == 1) || (only.operand[0] == 1 && only.operand[1] == 0);
-  return both && (only.op == ScalarOp::kAnd || only.op == ScalarOp::kOr) &&
-         combiner.inputs[0] == combiner.inputs[1] && only.result_type == combiner.inputs[0] &&
-         combiner.outputs[0] == 2 + combiner.constants.size();
+bool MayBeCut(const Expression& combiner) {
+  return combiner.inputs.size() == 2 && combiner.outputs.size() == 1 &&
+         combiner.inputs[0] == combiner.inputs[1];
 }
 
 std::int64_t CumulativeHalo(std::int64_t length, std::int64_t reach) {

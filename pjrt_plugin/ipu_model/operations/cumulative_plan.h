@@ -10,10 +10,10 @@
 
 namespace ipu_model {
 
-// Whether chunks of a line may be combined on their own: one addition, multiplication, maximum, minimum, and
-// or or. Sums and products of floats below 32 bits may not: element by element they stop growing where a
-// chunk's total would still count, which is more than rounding.
-bool IsAssociative(const Expression& combiner);
+// Whether lines of this combiner may be cut over tiles: chunks have one result, of the type of their
+// elements. The order of a reduction is the implementation's, so every combiner counts as associative; XLA
+// cuts as well.
+bool MayBeCut(const Expression& combiner);
 
 // What SplitForWindows has to take as the halo of a cumulative dimension of `length` elements, so that lines
 // are cut where that pays; `reach` where it does not.
@@ -21,8 +21,7 @@ std::int64_t CumulativeHalo(std::int64_t length, std::int64_t reach);
 
 // The three supersteps of a cumulative operation along `dimension`: every tile scans its chunks from
 // `split`, one tile per line turns the chunks' totals into what stands before each chunk (the init included),
-// every tile combines that with its chunks. inputs: operand, init; outputs: result. The combiner must be
-// associative.
+// every tile combines that with its chunks. inputs: operand, init; outputs: result.
 DevicePlan CumulativePlan(const TargetModel& target, const Expression& combiner, const Partition& split,
                           int dimension, bool backwards);
 

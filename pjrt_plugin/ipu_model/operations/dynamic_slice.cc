@@ -11,6 +11,7 @@
 #include "pjrt_plugin/ipu_model/kernels/slice.h"
 #include "pjrt_plugin/ipu_model/operations/data_views.h"
 #include "pjrt_plugin/ipu_model/operations/gather_plan.h"
+#include "pjrt_plugin/ipu_model/operations/long_slice_plan.h"
 #include "pjrt_plugin/ipu_model/operations/readers.h"
 #include "pjrt_plugin/ipu_model/operations/slice_partition.h"
 #include "poplar/exceptions.hpp"
@@ -31,7 +32,19 @@ class DynamicSliceOperation : public Operation {
   }
 
   DevicePlan Plan(const DeviceContext& context) const override {
+    if (IsLong(context.target(), context.num_tiles()))
+      return PlanLongSlice(inputs[0].shape, outputs[0].shape, inputs[0].type, context.num_tiles());
     return PlanGather(MakeProblem(), context.target(), context.num_tiles());
+  }
+
+  Partition OutputPartition(const TargetModel& target, unsigned num_tiles) const {
+    if (IsLong(target, num_tiles)) return SpreadPartition(outputs[0].shape, inputs[0].type, num_tiles);
+    return GatherOutputPartition(MakeProblem(), target, num_tiles);
+  }
+
+ private:
+  bool IsLong(const TargetModel& target, unsigned num_tiles) const {
+    return IsLongSlice(inputs[0].shape, outputs[0].shape, inputs[0].type, target.bytes_per_tile, num_tiles);
   }
 
   // A gather of one window whose start vector comes as scalars.
@@ -70,6 +83,11 @@ class DynamicUpdateOperation : public Operation {
   // Every tile updates what it holds of the result; the update's sliced dimensions go to all of them.
   DevicePlan Plan(const DeviceContext& context) const override {
     const Shape operand = outputs[0].shape, update = inputs[1].shape;
+    const DType type = outputs[0].type;
+    std::vector<Vertex> vertices =
+        context.mapping(outputs[0].variable).VerticesOver(outputs[0], context.num_tiles());
+    if (IsLongSlice(operand, update, type, context.target().bytes_per_tile, context.num_tiles()))
+      return PlanLongUpdate(operand, update, type, std::move(vertices), context.num_tiles());
     const auto update_region = [operand, update](const Box& box) {
       Box region = box;
       for (std::size_t d = 0; d < operand.size(); ++d) {
@@ -82,7 +100,7 @@ class DynamicUpdateOperation : public Operation {
     };
     VertexGroup group;
     group.codelet = "popops::DynamicUpdateSlice";
-    group.vertices = context.mapping(outputs[0].variable).VerticesOver(outputs[0], context.num_tiles());
+    group.vertices = std::move(vertices);
     group.code_bytes = 300;
     group.vertex_bytes = 28;
     const auto identity = [](const Box& box) { return box; };
@@ -110,7 +128,7 @@ class DynamicUpdateOperation : public Operation {
       }
       CopyTensor(host, SubTensor(reads[1], from, extent), SubTensor(writes[0], to, extent));
     };
-    group.cycles = [update_region, type = outputs[0].type](const TargetModel& target, const Box& box) {
+    group.cycles = [update_region, type](const TargetModel& target, const Box& box) {
       const std::int64_t elements = std::min(box.num_elements(), update_region(box).num_elements());
       const std::int64_t vectors = elements / (target.VectorWidth(type) * target.worker_contexts) + 1;
       return static_cast<std::uint64_t>(target.worker_contexts * (30 + 19 + 2 * vectors)) +
@@ -169,8 +187,7 @@ poplar::Tensor dynamicSlice(poplar::Graph& graph, const poplar::Tensor& operand,
   View& view = operation->outputs.emplace_back();
   view.shape.assign(sizes.begin(), sizes.end());
   const poplar::Target& target = graph.getTarget();
-  const Partition partition =
-      GatherOutputPartition(operation->MakeProblem(), target.model(), target.getNumTiles());
+  const Partition partition = operation->OutputPartition(target.model(), target.getNumTiles());
   const poplar::Tensor result =
       NewTensor(graph, operand.elementType().id(), partition.shape, Mapping(partition), operation->name);
   result.asView(&view);

@@ -82,6 +82,10 @@ class MapOperation : public Operation {
            HasDistinctElements(in);
   }
 
+  std::vector<int> BandDimensions(int d) const override {
+    return std::vector<int>(inputs.size() + outputs.size(), d);
+  }
+
   // Every tile computes what it holds of the outputs. Outputs with different mappings have vertices of their
   // own, which repeat what they share.
   DevicePlan Plan(const DeviceContext& context) const override {

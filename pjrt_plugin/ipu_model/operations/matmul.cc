@@ -11,6 +11,7 @@
 #include "pjrt_plugin/ipu_model/core/serialise.h"
 #include "pjrt_plugin/ipu_model/core/strides.h"
 #include "pjrt_plugin/ipu_model/kernels/gemm.h"
+#include "pjrt_plugin/ipu_model/operations/half_partials.h"
 #include "pjrt_plugin/ipu_model/operations/matmul_cost.h"
 #include "pjrt_plugin/ipu_model/operations/readers.h"
 
@@ -126,10 +127,12 @@ class MatMulOperation : public Operation {
     writer.Write(plan_.depth_steps);
     writer.Write(plan_.wide_weight_loads);
     writer.Write(plan_.partial_type);
+    writer.Write(plan_.half_step);
   }
 
   void Run(HostContext& context, const std::vector<HostTensor>& in,
            const std::vector<HostTensor>& out) const override {
+    if (plan_.half_step > 0) return HalfProduct(context, plan_, in[0], in[1], out[0]);
     Gemm(context, in[0], in[1], out[0]);
   }
 
@@ -252,12 +255,15 @@ class MatMulOperation : public Operation {
                                 return WithLeading(part, part + 1, CRegion(box));
                               }});
     }
-    group.compute = [](HostContext& context, const Box& box, const std::vector<HostTensor>& reads,
-                       const std::vector<HostTensor>& writes) {
+    group.compute = [half_step = plan_.half_step](HostContext& context, const Box& box,
+                                                  const std::vector<HostTensor>& reads,
+                                                  const std::vector<HostTensor>& writes) {
       const ProductBlock block = BlockOf(box);
-      Gemm(context, Matrix(reads[0], block.groups, block.rows, block.depth),
-           Matrix(reads[1], block.groups, block.depth, block.columns),
-           Matrix(writes[0], block.groups, block.rows, block.columns));
+      const HostTensor left = Matrix(reads[0], block.groups, block.rows, block.depth);
+      const HostTensor right = Matrix(reads[1], block.groups, block.depth, block.columns);
+      const HostTensor product = Matrix(writes[0], block.groups, block.rows, block.columns);
+      if (half_step > 0) return HalfProductVertex(context, half_step, left, right, nullptr, product);
+      Gemm(context, left, right, product);
     };
     group.cycles = [operand, wide](const TargetModel& target, const Box& box) {
       return ProductCycles(target, operand, BlockOf(box), wide) + ArrangeCycles(target);
@@ -274,18 +280,23 @@ class MatMulOperation : public Operation {
                      {Kind::kInput, 1}, partials);
     if (step == 0) return group;
     group.reads.push_back(group.writes[0]);
-    group.compute = [](HostContext& context, const Box& box, const std::vector<HostTensor>& reads,
-                       const std::vector<HostTensor>& writes) {
+    group.compute = [half_step = plan_.half_step](HostContext& context, const Box& box,
+                                                  const std::vector<HostTensor>& reads,
+                                                  const std::vector<HostTensor>& writes) {
       const ProductBlock block = BlockOf(box);
+      const HostTensor left = Matrix(reads[0], block.groups, block.rows, block.depth);
+      const HostTensor right = Matrix(reads[1], block.groups, block.depth, block.columns);
+      if (half_step > 0) {
+        return HalfProductVertex(context, half_step, left, right, &reads[2],
+                                 Matrix(writes[0], block.groups, block.rows, block.columns));
+      }
       const DType type = writes[0].type;
       const std::size_t bytes = static_cast<std::size_t>(writes[0].num_elements()) * SizeOf(type);
       auto* const both = static_cast<unsigned char*>(context.scratch.Allocate(2 * bytes));
       std::memcpy(both, reads[2].data, bytes);
       HostTensor product = writes[0];
       product.data = both + bytes;
-      Gemm(context, Matrix(reads[0], block.groups, block.rows, block.depth),
-           Matrix(reads[1], block.groups, block.depth, block.columns),
-           Matrix(product, block.groups, block.rows, block.columns));
+      Gemm(context, left, right, Matrix(product, block.groups, block.rows, block.columns));
       HostTensor stacked;
       stacked.data = both;
       stacked.type = type;
@@ -320,8 +331,12 @@ class MatMulOperation : public Operation {
     group.vertices = std::move(vertices);
     group.reads = {{partials, [terms](const Box& box) { return WithLeading(0, terms, box); }}};
     group.writes = {{out, [](const Box& box) { return box; }, /*identity=*/true}};
-    group.compute = [](HostContext& context, const Box&, const std::vector<HostTensor>& reads,
-                       const std::vector<HostTensor>& writes) { SumPartials(context, reads[0], writes[0]); };
+    group.compute = [terms, half = plan_.half_step > 0](HostContext& context, const Box&,
+                                                        const std::vector<HostTensor>& reads,
+                                                        const std::vector<HostTensor>& writes) {
+      if (half) return SumHalfPartials(context, reads[0], terms, writes[0]);
+      SumPartials(context, reads[0], writes[0]);
+    };
     group.cycles = [type, terms](const TargetModel& target, const Box& box) {
       return PartialSumCycles(target, type, terms, box.num_elements()) + ArrangeCycles(target);
     };
@@ -385,6 +400,7 @@ std::unique_ptr<Operation> ReadMatMul(Reader& reader) {
   plan.depth_steps = ReadPositive(reader);
   plan.wide_weight_loads = reader.Read<bool>();
   plan.partial_type = reader.Read<DType>();
+  plan.half_step = reader.ReadInteger(0, 512);
   if (plan.grid.shape.size() != 4 || plan.grid.parts[kDepthDim] % plan.first_stage != 0)
     reader.Fail("a matrix product plan is damaged");
   return MakeMatMul(std::move(plan));

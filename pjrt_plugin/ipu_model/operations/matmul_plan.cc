@@ -13,8 +13,11 @@ namespace ipu_model {
 namespace {
 
 // A plan that moves an operand with a place of its own must be this much faster than one that leaves it: the
-// code and the buffers that moving takes are not in the estimate. In training the weights move twice a step.
-constexpr double kMovingPenalty = 1.25, kTrainingMovingPenalty = 2;
+// code and the buffers that moving takes are not in the estimate.
+constexpr double kMovingPenalty = 1.25;
+// In training, where the estimate is of all that moves: what a received byte costs beyond its cycles, in
+// cycles of an exchange that is not shared.
+constexpr double kTrainingByteCost = 0.25;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 std::int64_t CeilDivide(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
@@ -56,19 +59,29 @@ class Planner {
         extents_{problem.groups, problem.rows, problem.columns, problem.depth},
         partial_type_(partial_type),
         training_(problem.options.pass == MatMulOptions::Pass::kTrainingForward ||
-                  problem.options.pass == MatMulOptions::Pass::kTrainingBackward),
-        limit_(problem.options.available_memory_proportion * target.bytes_per_tile) {}
+                  problem.options.pass == MatMulOptions::Pass::kTrainingBackward ||
+                  problem.options.pass == MatMulOptions::Pass::kTrainingWeightUpdate),
+        limit_(problem.options.available_memory_proportion * target.bytes_per_tile),
+        operands_fit_(OperandBytes() <= static_cast<double>(num_tiles) * target.bytes_per_tile) {}
 
   MatMulPlan Best() {
     AdoptLayout(p_.b, kDepthDim, kColumnDim, kRowDim);
     AdoptLayout(p_.a, kRowDim, kDepthDim, kColumnDim);
     AdoptLayout(p_.out, kRowDim, kColumnDim, kDepthDim);
-    // A given result mapping decides: anything else would have to be rearranged.
-    if (!p_.out.known || best_.cycles == kInfinity) Enumerate();
+    // A given result mapping decides, unless partial sums on the way to it pay.
+    if (!p_.out.known || training_ || best_.cycles == kInfinity) Enumerate();
     return Result();
   }
 
  private:
+  double OperandBytes() const {
+    const auto bytes = [&](std::int64_t elements, DType type) {
+      return static_cast<double>(p_.groups * elements) * static_cast<double>(SizeOf(type));
+    };
+    return bytes(p_.rows * p_.depth, p_.a_type) + bytes(p_.depth * p_.columns, p_.b_type) +
+           bytes(p_.rows * p_.columns, p_.out_type);
+  }
+
   // The grid that leaves an operand where it is.
   void AdoptLayout(const OperandLayout& layout, MatMulDim row, MatMulDim column, MatMulDim other) {
     if (!layout.known) return;
@@ -138,6 +151,11 @@ class Planner {
     ordered({kColumnDim, kDepthDim, kRowDim});
     // Rows innermost: neighbours receive the same columns of B.
     if (parts[kRowDim] > 1 && parts[kRowDim] % 2 == 0) ordered({kRowDim, kDepthDim, kColumnDim});
+    if (!training_ || parts[kRowDim] == 1 || !(p_.b.known || p_.b_follows_plan)) return;
+    // The rows' parts next to those of a dimension of B, which they can then share whatever its extent; in
+    // the second form B is the transpose of what it is in the first.
+    ordered({kColumnDim, kRowDim, kDepthDim});
+    if (p_.b.known) ordered({kDepthDim, kRowDim, kColumnDim});
   }
 
   std::int64_t Block(const Candidate& c, MatMulDim d) const { return CeilDivide(extents_[d], c.parts[d]); }
@@ -146,11 +164,20 @@ class Planner {
     return c.stride[d] == 1 && c.parts[d] % tiles_per_bus == 0;
   }
 
+  // Whether the tiles that use a block of an operand [row, column] can hold it in parts: see RhsPartition.
+  bool CanShare(const Candidate& c, MatMulDim row, MatMulDim column, MatMulDim other) const {
+    const auto divides = [&](MatMulDim d) {
+      return c.parts[d] == 1 || c.stride[d] == c.parts[other] * c.stride[other] ||
+             extents_[d] % c.parts[d] == 0;
+    };
+    return c.parts[other] == 1 || divides(row) || divides(column);
+  }
+
   // The part of its block of an operand [row, column] that a tile holds before the exchange.
   double Held(const Candidate& c, const OperandLayout& layout, bool follows_plan, MatMulDim row,
               MatMulDim column, MatMulDim other) const {
     const double share = 1.0 / static_cast<double>(c.parts[other]);
-    if (follows_plan) return share;
+    if (follows_plan) return CanShare(c, row, column, other) ? share : 0;
     if (!layout.known || layout.first_tile != c.first_tile) return 0;
     const MatMulDim dims[3] = {kGroupDim, row, column};
     std::int64_t inner = 1;
@@ -182,26 +209,43 @@ class Planner {
     double Received() const { return bytes * (1 - held); }
   };
 
+  // Where a result goes that is not made where it lies.
+  struct Destination {
+    std::int64_t elements = 0;  // on one tile; 0: it is made where it lies
+  };
+
   // One of the products: `out` rows and columns, summed over `depth`, with the parts of the candidate.
   struct Product {
     double cycles, temporary_bytes;
+    double received;  // bytes on one tile
     std::int64_t column_steps = 1, row_steps = 1, depth_steps = 1, first_stage = 1;
   };
   Product Cost(const Candidate& c, MatMulDim row, MatMulDim column, MatMulDim depth, const Operand& a,
-               const Operand& b) const {
+               const Operand& b, const Destination& destination) const {
     const ProductBlock block{Block(c, kGroupDim), Block(c, row), Block(c, column), Block(c, depth)};
     const DType operand = SizeOf(p_.a_type) > SizeOf(p_.b_type) ? p_.a_type : p_.b_type;
     const std::int64_t partials = c.parts[depth];
     const double partial_bytes = partials > 1 ? PartialBytes(block) : 0;
     // The operands' copies are dead when the partial sums arrive.
-    Product product{0, partial_bytes + std::max(partial_bytes, a.Received() + b.Received())};
-    const double exchange =
+    Product product{0, partial_bytes + std::max(partial_bytes, a.Received() + b.Received()),
+                    a.Received() + b.Received()};
+    double exchange =
         ReceiveCycles(target_, a.Received(), a.shared) + ReceiveCycles(target_, b.Received(), b.shared);
     const bool two_stages = p_.options.multi_stage_reduce && (c.parts[row] == 1 || c.parts[column] == 1);
-    const double sums = partials > 1 ? SumCost(block, partials, two_stages, &product.first_stage) : 0;
+    double sums = 0;
+    if (partials > 1) {
+      sums = SumCost(block, partials, two_stages, &product.first_stage);
+      product.received += partial_bytes * static_cast<double>(partials - 1) / static_cast<double>(partials);
+    } else if (destination.elements > 0) {
+      sums = SumStageCycles(1, destination.elements);
+    }
+    const double moved =
+        static_cast<double>(destination.elements) * static_cast<double>(SizeOf(partial_type_));
+    exchange += ReceiveCycles(target_, moved, false);
+    product.received += moved;
     product.cycles = StepCycles(operand, block) + exchange + sums;
     const bool hopeless = best_bytes_ <= limit_ && product.cycles >= best_.cycles;
-    if (product.temporary_bytes <= limit_ || hopeless) return product;
+    if (product.temporary_bytes <= limit_ || hopeless || !operands_fit_) return product;
     CutDepth(block, operand, a.Received() + b.Received(), exchange, sums, partials, &product);
     if (partials == 1) CutIntoSteps(block, operand, a, b, &product);
     return product;
@@ -296,19 +340,55 @@ class Planner {
     return best;
   }
 
-  // What a plan must make good that takes an operand, of which tiles hold the part `held`, from a place of
-  // its own.
-  double MovingPenalty(const OperandLayout& layout, bool follows_plan, double held) const {
-    if (training_ && (layout.known || follows_plan)) return 1 + (kTrainingMovingPenalty - 1) * (1 - held);
-    return layout.known && held == 0 ? kMovingPenalty : 1;
-  }
-
   // Bytes of a new operand on a tile above its share if it were spread evenly.
   double Crowding(bool follows_plan, const Operand& operand, std::int64_t elements, DType type) const {
     if (!follows_plan) return 0;
     const double even = static_cast<double>(extents_[kGroupDim] * elements) *
                         static_cast<double>(SizeOf(type)) / static_cast<double>(tiles_);
-    return std::max(0.0, operand.bytes * operand.held - even);
+    return std::max(0.0, operand.bytes * (operand.held > 0 ? operand.held : 1) - even);
+  }
+
+  // What the planner minimises in training.
+  double WithByteCost(const Product& product) const {
+    return product.cycles + kTrainingByteCost * ReceiveCycles(target_, product.received, false);
+  }
+
+  // The cost of the best plan of a product for itself, of which no operand has a place.
+  double FreeCost(std::int64_t rows, std::int64_t columns, std::int64_t depth) const {
+    MatMulProblem problem = p_;
+    problem.rows = rows;
+    problem.columns = columns;
+    problem.depth = depth;
+    problem.a = problem.b = problem.out = {};
+    problem.a_follows_plan = problem.b_follows_plan = false;
+    problem.options.pass = MatMulOptions::Pass::kTrainingBackward;
+    Planner planner(target_, static_cast<unsigned>(tiles_), problem, partial_type_);
+    planner.Enumerate();
+    return planner.best_.cycles;
+  }
+
+  // The two other products of a training step on the grid of the forward one, or by plans of their own:
+  // dA = dC . B^T and dB = A^T . dC, of which one needs the weights and one makes their gradient.
+  void AddGradients(const Candidate& c, Operand a, Operand b, double out_bytes, Estimate* e) {
+    const unsigned bus = target_.tiles_per_shared_bus;
+    const bool weights_are_b = p_.b_follows_plan;
+    (weights_are_b ? a : b).held = 0;
+    const Operand out{out_bytes, 0, Shares(c, kDepthDim, bus)};
+    const Product of_a = Cost(c, kRowDim, kDepthDim, kColumnDim, out, b, {});
+    const Product of_b = Cost(c, kDepthDim, kColumnDim, kRowDim, a, out, {});
+    if (free_of_a_ == kInfinity) {
+      const std::int64_t m = extents_[kRowDim], n = extents_[kColumnDim], k = extents_[kDepthDim];
+      free_of_a_ = FreeCost(m, k, n);
+      free_of_b_ = FreeCost(k, n, m);
+      // The gradient goes to the weights.
+      const std::int64_t share = CeilDivide(extents_[kGroupDim] * k * (weights_are_b ? n : m), tiles_);
+      (weights_are_b ? free_of_b_ : free_of_a_) +=
+          SumStageCycles(1, share) +
+          (1 + kTrainingByteCost) *
+              ReceiveCycles(target_, static_cast<double>(share * SizeOf(partial_type_)), false);
+    }
+    e->cycles += std::min(WithByteCost(of_a), free_of_a_) + std::min(WithByteCost(of_b), free_of_b_);
+    e->bytes = std::max({e->bytes, of_a.temporary_bytes, of_b.temporary_bytes});
   }
 
   void Consider(const Candidate& c) {
@@ -323,33 +403,29 @@ class Planner {
     const Operand b{bytes(kDepthDim, kColumnDim, p_.b_type),
                     Held(c, p_.b, p_.b_follows_plan, kDepthDim, kColumnDim, kRowDim),
                     Shares(c, kRowDim, bus)};
-    const Product forward = Cost(c, kRowDim, kColumnDim, kDepthDim, a, b);
+    Destination destination;
+    if (p_.out.known && Held(c, p_.out, false, kRowDim, kColumnDim, kDepthDim) == 0) {
+      std::int64_t parts = 1;
+      for (const DimSplit& split : p_.out.dims) parts *= split.parts * split.inner_parts;
+      destination.elements =
+          CeilDivide(extents_[kGroupDim] * extents_[kRowDim] * extents_[kColumnDim], parts);
+    }
+    const Product forward = Cost(c, kRowDim, kColumnDim, kDepthDim, a, b, destination);
     Estimate e;
-    e.forward_cycles = e.cycles = forward.cycles;
+    e.forward_cycles = forward.cycles;
+    e.cycles = training_ ? WithByteCost(forward) : forward.cycles;
     e.bytes = forward.temporary_bytes;
     e.column_steps = forward.column_steps;
     e.row_steps = forward.row_steps;
     e.depth_steps = forward.depth_steps;
     e.first_stage = forward.first_stage;
-    if (p_.options.pass == MatMulOptions::Pass::kTrainingForward &&
-        (p_.a_follows_plan || p_.b_follows_plan)) {
-      // The layout of new weights is for all three products.
-      // dA = dC . B^T and dB = A^T . dC on the same grid; dC arrives from elsewhere.
-      const double out_bytes = bytes(kRowDim, kColumnDim, p_.out_type);
-      Operand b_transposed = b;
-      const Product backward =
-          Cost(c, kRowDim, kDepthDim, kColumnDim, {out_bytes, 0, Shares(c, kDepthDim, bus)}, b_transposed);
-      const Product update = Cost(c, kDepthDim, kColumnDim, kRowDim, {a.bytes, 0, a.shared},
-                                  {out_bytes, 0, Shares(c, kDepthDim, bus)});
-      e.cycles += backward.cycles + update.cycles;
-      e.bytes = std::max({e.bytes, backward.temporary_bytes, update.temporary_bytes});
-    }
+    if (p_.options.pass == MatMulOptions::Pass::kTrainingForward && (p_.a_follows_plan || p_.b_follows_plan))
+      AddGradients(c, a, b, bytes(kRowDim, kColumnDim, p_.out_type), &e);
     // An operand that would lie on few tiles crowds them.
     e.bytes += Crowding(p_.a_follows_plan, a, extents_[kRowDim] * extents_[kDepthDim], p_.a_type) +
                Crowding(p_.b_follows_plan, b, extents_[kDepthDim] * extents_[kColumnDim], p_.b_type);
-    const bool b_is_placed = p_.b.known || p_.b_follows_plan;
-    e.cycles *= b_is_placed ? MovingPenalty(p_.b, p_.b_follows_plan, b.held)
-                            : MovingPenalty(p_.a, p_.a_follows_plan, a.held);
+    const bool moves = p_.b.known ? b.held == 0 : p_.a.known && a.held == 0 && !p_.b_follows_plan;
+    if (moves && !training_) e.cycles *= kMovingPenalty;
     const bool fits = e.bytes <= limit_, best_fits = best_bytes_ <= limit_;
     // Where nothing fits, the smallest is chosen; compilation then says what does not fit.
     const bool better = fits != best_fits ? fits : fits ? e.cycles < best_.cycles : e.bytes < best_bytes_;
@@ -385,8 +461,11 @@ class Planner {
   DType partial_type_;
   bool training_;
   double limit_;
+  bool operands_fit_;  // else no number of steps helps
   Estimate best_;
   double best_bytes_ = kInfinity;
+  // Of the gradients' own plans, once they are known.
+  double free_of_a_ = kInfinity, free_of_b_ = kInfinity;
   Candidate best_candidate_;
 };
 
@@ -394,9 +473,11 @@ class Planner {
 
 MatMulPlan PlanMatMul(const TargetModel& target, unsigned num_tiles, const MatMulProblem& problem) {
   const DType accumulator = GemmAccumulator(problem.a_type, problem.b_type, problem.out_type);
-  const bool half = problem.options.half_partials && accumulator == DType::kF32 &&
-                    SizeOf(problem.a_type) <= 2 && SizeOf(problem.b_type) <= 2 &&
-                    SizeOf(problem.out_type) <= 2;
+  const DType operand = SizeOf(problem.a_type) > SizeOf(problem.b_type) ? problem.a_type : problem.b_type;
+  // Half partials are for operands that the AMP takes in half or quarter precision.
+  const auto narrow = [](DType type) { return type == DType::kF16 || (IsFloat(type) && SizeOf(type) == 1); };
+  const bool half = problem.options.half_partials && accumulator == DType::kF32 && narrow(problem.a_type) &&
+                    narrow(problem.b_type) && narrow(problem.out_type) && target.AmpMacsPerCycle(operand) > 0;
   MatMulProblem clamped = problem;
   // Empty dimensions are planned as one element: the plan then has no vertices to run.
   for (std::int64_t* extent : {&clamped.groups, &clamped.rows, &clamped.columns, &clamped.depth})
@@ -410,6 +491,7 @@ MatMulPlan PlanMatMul(const TargetModel& target, unsigned num_tiles, const MatMu
     plan = Planner(target, num_tiles, clamped, partial_type).Best();
   }
   plan.grid.shape = {problem.groups, problem.rows, problem.columns, problem.depth};
+  plan.half_step = half ? static_cast<std::int64_t>(target.AmpInputGroup(operand)) : 0;
   return plan;
 }
 

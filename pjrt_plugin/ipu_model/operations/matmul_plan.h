@@ -61,6 +61,8 @@ struct MatMulPlan {
   std::int64_t depth_steps = 1;
   bool wide_weight_loads = false;
   DType partial_type = DType::kF32;
+  // With half partials: the AMP adds the products of this many k before it rounds. 0 with any others.
+  std::int64_t half_step = 0;
   // Estimates of the planner, for the product alone.
   double cycles = 0;
   double temporary_bytes = 0;

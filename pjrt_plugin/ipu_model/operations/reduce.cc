@@ -66,6 +66,15 @@ class ReduceOperation : public Operation {
     return static_cast<double>(body_.code.size()) * static_cast<double>(inputs[0].num_elements());
   }
 
+  std::vector<int> BandDimensions(int d) const override {
+    int kept = 0, along = 0;
+    while (IsReduced(mask_, static_cast<std::size_t>(along)) || kept++ != d) ++along;
+    std::vector<int> dimensions(3 * size(), d);
+    std::fill_n(dimensions.begin(), size(), along);
+    std::fill_n(dimensions.begin() + size(), size(), -1);  // the inits
+    return dimensions;
+  }
+
   DevicePlan Plan(const DeviceContext& context) const override {
     const Partition work = WorkPartition(context);
     std::int64_t partials = 1;

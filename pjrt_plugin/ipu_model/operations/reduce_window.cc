@@ -93,8 +93,10 @@ class ReduceWindowOperation : public Operation {
   }
 
   double flops() const override {
+    bool backwards = false;
+    const int scan = FindScan(geometry_, inputs[0].shape.data(), outputs[0].shape.data(), &backwards);
     double n = static_cast<double>(outputs[0].num_elements()) * static_cast<double>(combiner_.code.size());
-    for (int d = 0; d < geometry_.rank; ++d) {
+    for (int d = 0; d < geometry_.rank && scan < 0; ++d) {
       n *= static_cast<double>(std::min(geometry_.dim[d].size, inputs[0].shape[static_cast<std::size_t>(d)]));
     }
     return n;
@@ -105,7 +107,7 @@ class ReduceWindowOperation : public Operation {
     if (outputs[0].num_elements() == 0) return plan;
     bool backwards = false;
     const int scan = FindScan(geometry_, inputs[0].shape.data(), outputs[0].shape.data(), &backwards);
-    if (scan >= 0 && split_.parts[static_cast<std::size_t>(scan)] > 1 && IsAssociative(combiner_)) {
+    if (scan >= 0 && split_.parts[static_cast<std::size_t>(scan)] > 1 && MayBeCut(combiner_)) {
       return CumulativePlan(context.target(), combiner_, split_, scan, backwards);
     }
     const auto shared = std::make_shared<const Reduction>(geometry_, combiner_, inputs[0].shape);
@@ -161,7 +163,7 @@ std::unique_ptr<Operation> ReadReduceWindow(Reader& reader) {
 
 namespace hlo {
 
-using namespace ipu_model;  // NOLINT: the model's vocabulary
+using namespace ipu_model;
 
 std::vector<poplar::Tensor> reduceWindow(poplar::Graph& graph, const std::vector<poplar::Tensor>& tensors,
                                          const std::vector<poplar::Tensor>& inits,
@@ -200,7 +202,7 @@ std::vector<poplar::Tensor> reduceWindow(poplar::Graph& graph, const std::vector
   const Shape shape(out.begin(), out.end());
   bool backwards = false;
   const int scan = FindScan(params.geometry, inputs[0].shape.data(), shape.data(), &backwards);
-  if (scan >= 0 && IsAssociative(combiner)) {
+  if (scan >= 0 && MayBeCut(combiner)) {
     const auto d = static_cast<std::size_t>(scan);
     halo[d] = CumulativeHalo(shape[d], halo[d]);
   }

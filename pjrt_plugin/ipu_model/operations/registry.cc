@@ -4,6 +4,7 @@
 
 #include "pjrt_plugin/ipu_model/core/copy.h"
 #include "pjrt_plugin/ipu_model/operations/readers.h"
+#include "pjrt_plugin/ipu_model/operations/replica_exchange.h"
 
 namespace ipu_model {
 
@@ -28,6 +29,8 @@ const std::map<std::string, OperationReader, std::less<>>& OperationRegistry() {
       {"poplin::cholesky", ReadCholesky},
       {"poplin::triangularSolve", ReadTriangularSolve},
       {"hlo::fft", ReadFft},
+      {"gcl::exchange", ReadReplicaExchange},
+      {"poplar::replicationIndex", ReadReplicaIndex},
   };
   return registry;
 }

@@ -185,7 +185,7 @@ std::unique_ptr<Operation> ReadSelectAndScatter(Reader& reader) {
 
 namespace hlo {
 
-using namespace ipu_model;  // NOLINT: the model's vocabulary
+using namespace ipu_model;
 
 poplar::Tensor selectAndScatter(poplar::Graph& graph, const poplar::Tensor& operand,
                                 const poplar::Tensor& source, const poplar::Tensor& init,

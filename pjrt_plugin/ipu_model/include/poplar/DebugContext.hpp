@@ -10,8 +10,8 @@ namespace poplar {
 class DebugContext {
  public:
   DebugContext() = default;
-  DebugContext(const char* name) : name_(name) {}             // NOLINT: implicit by contract
-  DebugContext(std::string name) : name_(std::move(name)) {}  // NOLINT
+  DebugContext(const char* name) : name_(name) {}
+  DebugContext(std::string name) : name_(std::move(name)) {}
   DebugContext(const DebugContext& parent, const std::string& suffix)
       : name_(parent.name_.empty() ? suffix : parent.name_ + "/" + suffix) {}
   const std::string& getPathName() const { return name_; }

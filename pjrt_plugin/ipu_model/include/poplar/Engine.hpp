@@ -3,6 +3,7 @@
 #define POPLAR_ENGINE_HPP
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <ostream>
 #include <string>
@@ -16,6 +17,7 @@
 
 namespace ipu_model {
 class FastEngine;  // engine/fast_engine.h
+struct Replica;    // kernels/replicas.h
 class TileEngine;  // engine/tile_engine.h
 }  // namespace ipu_model
 
@@ -49,6 +51,10 @@ class Engine {
   void run(unsigned program = 0);
   void loadAndRun(const Device& device, unsigned program = 0);
 
+  // An addition of the model, in which every replica has an engine and a thread of its own: as which replica
+  // of which launch the next runs exchange.
+  void setReplica(const ipu_model::Replica& replica);
+
   // An addition of the model: device cycles of the last run of program 0, by its report but with the trips
   // that loops really made; If and Switch count their dearest branch. 0 after a run of another program.
   std::uint64_t lastRunCycles() const;
@@ -63,6 +69,12 @@ class Engine {
   StreamIndex streamIndex(const std::string& handle) const;
   // Names with a '+' (host to device) or '-' (device to host) after them.
   std::vector<std::string> listStreams() const;
+
+  // Called on the thread that runs the program, with dense row-major operands that are valid during the call.
+  // What it throws ends the run. `replica` is 0.
+  using HostFunctionCallback =
+      std::function<void(const std::vector<const void*>& inputs, const std::vector<void*>& outputs)>;
+  void connectHostFunction(const std::string& handle, unsigned replica, HostFunctionCallback callback);
 
   void setPrintTensorStream(std::ostream& stream);
 

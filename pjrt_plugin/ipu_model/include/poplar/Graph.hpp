@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "poplar/DataStream.hpp"
@@ -54,6 +55,10 @@ class Graph {
   DataStream addDeviceToHostFIFO(const std::string& handle, const Type& type, std::size_t elements);
 
   Function addFunction(const program::Program& program);
+
+  using HostFunctionArgument = std::tuple<Type, std::size_t>;  // type and number of elements
+  HostFunction addHostFunction(const std::string& handle, const std::vector<HostFunctionArgument>& inputs,
+                               const std::vector<HostFunctionArgument>& outputs);
 
   ipu_model::GraphImpl& impl() const { return *impl_; }
 

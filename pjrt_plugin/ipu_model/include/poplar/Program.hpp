@@ -28,6 +28,22 @@ class Function {
   unsigned id_ = 0;
 };
 
+// A function of the host. Make one with Graph::addHostFunction, and give it to the engine with
+// Engine::connectHostFunction.
+class HostFunction {
+ public:
+  HostFunction() = default;
+  HostFunction(unsigned index, std::vector<DataStream> inputs, std::vector<DataStream> outputs)
+      : index_(index), inputs_(std::move(inputs)), outputs_(std::move(outputs)) {}
+  unsigned index() const { return index_; }
+  const std::vector<DataStream>& inputs() const { return inputs_; }
+  const std::vector<DataStream>& outputs() const { return outputs_; }
+
+ private:
+  unsigned index_ = 0;
+  std::vector<DataStream> inputs_, outputs_;
+};
+
 namespace program {
 
 class Program {
@@ -88,6 +104,9 @@ class Switch : public Program {
 class Call : public Program {
  public:
   explicit Call(const Function& function, const DebugContext& debugContext = {});
+  // The inputs go to the host, the function runs there while the device waits, the outputs come back.
+  Call(const HostFunction& function, const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
+       const DebugContext& debugContext = {});
 };
 
 class WriteUndef : public Program {

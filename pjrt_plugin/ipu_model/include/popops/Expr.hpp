@@ -39,7 +39,7 @@ using Any = Expr;
 class Const : public Expr {
  public:
   template <typename T, typename = std::enable_if_t<std::is_arithmetic_v<T>>>
-  Const(T value) : Expr(Make(value)) {}  // NOLINT: implicit by contract
+  Const(T value) : Expr(Make(value)) {}
   Const(double value, poplar::Type type) : Expr(WithType(Make(value), type)) {}
 
  private:

@@ -15,7 +15,7 @@ namespace popops {
 struct ReduceParams {
   ReduceParams() = default;
   // With `update`, the result is added to what the output holds; only for ADD and SQUARE_ADD.
-  ReduceParams(Operation op, bool update = false) : op(op), update(update) {}  // NOLINT: implicit by contract
+  ReduceParams(Operation op, bool update = false) : op(op), update(update) {}
   Operation op = Operation::ADD;
   bool update = false;
 };

@@ -1,0 +1,170 @@
+#include "pjrt_plugin/ipu_model/engine/bands.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "pjrt_plugin/ipu_model/core/strides.h"
+
+namespace ipu_model {
+
+namespace {
+
+// Operands of a band should fit into a part of the second-level cache. What fits as a whole gains nothing.
+constexpr std::int64_t kBandBytes = 256 << 10, kSmallestGroup = 2 * kBandBytes;
+// Fewer would leave threads without work.
+constexpr std::int64_t kFewestBands = 8;
+constexpr std::size_t kLargestGroup = 32;
+
+// What one operation touches of one variable's memory, in bytes. Band r is `stride * r` after band 0.
+struct Footprint {
+  std::int64_t space = 0;  // memory that can be compared: the arena, or one stream
+  std::int64_t begin = 0, end = 0;
+  std::int64_t stride = 0;  // 0: every band touches all of it
+  std::int64_t band_begin = 0, band_end = 0;
+  bool written = false;
+  // Dimensions that move, as (stride, extent), and which of them the bands run along.
+  std::vector<std::pair<std::int64_t, std::int64_t>> dimensions;
+  std::size_t band_dimension = 0;
+};
+
+// Bands r of both touch each other in the same band only, or not at all.
+bool MayShareBands(const Footprint& a, const Footprint& b) {
+  if (!a.written && !b.written) return true;
+  if (a.space != b.space || a.end <= b.begin || b.end <= a.begin) return true;
+  if (a.stride != b.stride || a.stride <= 0) return false;
+  if (std::max(a.band_end, b.band_end) - std::min(a.band_begin, b.band_begin) <= a.stride) return true;
+  return a.begin == b.begin && a.dimensions == b.dimensions && a.band_dimension == b.band_dimension;
+}
+
+class Former {
+ public:
+  explicit Former(HostPlan* plan) : plan_(*plan), host_(plan->code), entered_(host_.code.size() + 1, false) {
+    for (const HostInstruction& in : host_.code) entered_[in.target] = true;
+    for (const SwitchTable& table : host_.switches) {
+      for (const std::uint32_t target : table.targets) entered_[target] = true;
+    }
+    for (const std::uint32_t begin : host_.begin) entered_[begin] = true;
+  }
+
+  void Run() {
+    for (std::size_t i = 0; i < host_.code.size(); ++i) {
+      if (host_.code[i].code == OpCode::kRun) i = Form(i);
+    }
+  }
+
+ private:
+  // Returns the last instruction of the group that begins at `first`.
+  std::size_t Form(std::size_t first) {
+    const Operation& leader = *host_.operations[host_.code[first].a];
+    const Shape& shape = leader.outputs.empty() ? Shape{} : leader.outputs[0].shape;
+    const auto along =
+        std::find_if(shape.begin(), shape.end(), [](std::int64_t n) { return n >= kFewestBands; });
+    if (along == shape.end()) return first;
+    BandGroup group;
+    group.extent = *along;
+    footprints_.clear();
+    if (!Add(host_.code[first].a, static_cast<int>(along - shape.begin()), &group)) return first;
+    std::vector<std::size_t> members = {first};
+    for (std::size_t i = first + 1; i < host_.code.size() && group.operations.size() < kLargestGroup; ++i) {
+      if (entered_[i]) break;
+      if (host_.code[i].code == OpCode::kUndefined) continue;
+      if (host_.code[i].code != OpCode::kRun || !AddAlongAny(host_.code[i].a, &group)) break;
+      members.push_back(i);
+    }
+    if (members.size() < 2 || !ChooseBands(&group)) return first;
+    for (const std::size_t i : members) host_.code[i].code = OpCode::kUndefined;
+    host_.code[first] = {OpCode::kRunBands, static_cast<std::uint32_t>(plan_.bands.size()), 0};
+    plan_.bands.push_back(std::move(group));
+    return members.back();
+  }
+
+  bool AddAlongAny(std::uint32_t operation, BandGroup* group) {
+    const Operation& op = *host_.operations[operation];
+    if (op.outputs.empty()) return false;
+    const Shape& shape = op.outputs[0].shape;
+    for (std::size_t d = 0; d < shape.size(); ++d) {
+      if (shape[d] == group->extent && Add(operation, static_cast<int>(d), group)) return true;
+    }
+    return false;
+  }
+
+  bool Add(std::uint32_t operation, int dimension, BandGroup* group) {
+    const Operation& op = *host_.operations[operation];
+    BandedOperation banded{operation, op.BandDimensions(dimension)};
+    if (banded.dimensions.empty()) return false;
+    std::vector<Footprint> own;
+    for (std::size_t k = 0; k < banded.dimensions.size(); ++k) {
+      const bool written = k >= op.inputs.size();
+      const View& view = written ? op.outputs[k - op.inputs.size()] : op.inputs[k];
+      if (view.num_elements() == 0) return false;
+      if (plan_.locations[view.variable].kind == HostLocation::Kind::kConstant) continue;
+      own.push_back(FootprintOf(view, banded.dimensions[k], written));
+    }
+    for (const Footprint& a : own) {
+      for (const Footprint& b : footprints_) {
+        if (!MayShareBands(a, b)) return false;
+      }
+    }
+    footprints_.insert(footprints_.end(), own.begin(), own.end());
+    group->operations.push_back(std::move(banded));
+    return true;
+  }
+
+  Footprint FootprintOf(const View& view, int dimension, bool written) const {
+    const HostLocation& location = plan_.locations[view.variable];
+    const auto size = static_cast<std::int64_t>(SizeOf(view.type));
+    const bool in_arena = location.kind == HostLocation::Kind::kArena;
+    const std::int64_t base = in_arena ? static_cast<std::int64_t>(location.offset) : 0;
+    std::int64_t low, high;
+    ElementRange(view, &low, &high);
+    Footprint f;
+    f.space = in_arena ? 0 : 1 + static_cast<std::int64_t>(location.stream);
+    f.begin = base + low * size;
+    f.end = base + (high + 1) * size;
+    f.written = written;
+    f.band_begin = f.begin;
+    f.band_end = f.end;
+    for (std::size_t d = 0; d < view.shape.size(); ++d) {
+      if (view.shape[d] == 1 || view.strides[d] == 0) continue;
+      if (static_cast<int>(d) == dimension) {
+        f.stride = view.strides[d] * size;
+        f.band_dimension = f.dimensions.size();
+        f.band_end -= (view.shape[d] - 1) * f.stride;
+      }
+      f.dimensions.emplace_back(view.strides[d] * size, view.shape[d]);
+    }
+    return f;
+  }
+
+  // False when bands do not pay.
+  bool ChooseBands(BandGroup* group) const {
+    std::int64_t bytes = 0;
+    bool passed_on = false;
+    for (std::size_t i = 0; i < footprints_.size(); ++i) {
+      const Footprint& f = footprints_[i];
+      const auto same = std::find_if(
+          footprints_.begin(), footprints_.begin() + static_cast<std::ptrdiff_t>(i),
+          [&](const Footprint& other) { return other.space == f.space && other.begin == f.begin; });
+      if (same != footprints_.begin() + static_cast<std::ptrdiff_t>(i)) {
+        passed_on = true;
+      } else if (f.stride != 0) {
+        bytes += f.end - f.begin;
+      }
+    }
+    const std::int64_t of_row = std::max<std::int64_t>(1, bytes / group->extent);
+    group->rows = std::clamp<std::int64_t>(kBandBytes / of_row, 1, group->extent / kFewestBands);
+    return passed_on && bytes >= kSmallestGroup;
+  }
+
+  HostPlan& plan_;
+  HostCode& host_;
+  std::vector<bool> entered_;          // by instruction: something jumps there
+  std::vector<Footprint> footprints_;  // of the group that is being formed
+};
+
+}  // namespace
+
+void FormBands(HostPlan* plan) { Former(plan).Run(); }
+
+}  // namespace ipu_model

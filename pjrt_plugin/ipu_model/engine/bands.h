@@ -1,0 +1,16 @@
+// Cache blocking: operations in a row that work on the same rows run band by band, all of them on one band
+// before the next, so that what one writes the next one reads from the cache, and threads meet once for all.
+#ifndef JAX_IPU_ENGINE_BANDS_H_
+#define JAX_IPU_ENGINE_BANDS_H_
+
+#include "pjrt_plugin/ipu_model/engine/host_plan.h"
+
+namespace ipu_model {
+
+// Replaces runs of operations in the plan's code by OpCode::kRunBands and marks what they replace as
+// undefined. Bands depend on shapes only, not on the number of threads.
+void FormBands(HostPlan* plan);
+
+}  // namespace ipu_model
+
+#endif  // JAX_IPU_ENGINE_BANDS_H_

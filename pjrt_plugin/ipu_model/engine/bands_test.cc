@@ -1,0 +1,92 @@
+// Which operations run in bands together, and that bands do not change values.
+#include "pjrt_plugin/ipu_model/engine/bands.h"
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "pjrt_plugin/ipu_model/engine/fast_engine.h"
+#include "pjrt_plugin/ipu_model/engine/mix_operation.h"
+#include "pjrt_plugin/testing/check.h"
+
+namespace {
+
+using ipu_model::toy::AddMix;
+using poplar::Tensor;
+using poplar::program::Copy;
+using poplar::program::Sequence;
+
+constexpr std::size_t kSize = 1 << 18;
+
+std::uint32_t Mixed(std::uint32_t a, std::uint32_t b) { return a * 3 + b + 1; }
+
+// y = mix(x, x), then z = mix(y, of(y)). Returns the groups of bands and compares z with `expected(y, i)`.
+std::vector<ipu_model::BandGroup> RunPair(
+    std::size_t size, const std::function<Tensor(const Tensor&)>& of,
+    const std::function<std::uint32_t(const std::vector<std::uint32_t>&, std::size_t)>& expected,
+    bool in_loop = false) {
+  poplar::Graph graph(poplar::Target::createIPUTarget(1, 4, "ipu2"));
+  const Tensor x = graph.addVariable(poplar::INT, {size}, "x"),
+               y = graph.addVariable(poplar::INT, {size}, "y"),
+               z = graph.addVariable(poplar::INT, {size}, "z");
+  const auto in = graph.addHostToDeviceFIFO("in", poplar::INT, size);
+  const auto out = graph.addDeviceToHostFIFO("out", poplar::INT, size);
+  Sequence first, second;
+  AddMix(&first, x, x, y, false);
+  AddMix(&second, y, of(y), z, false);
+  Sequence prog({Copy(in, x)});
+  if (in_loop) {
+    prog.add(first);
+    prog.add(poplar::program::Repeat(3, second));
+  } else {
+    prog.add(first);
+    prog.add(second);
+  }
+  prog.add(Copy(z, out));
+  const auto compiled = ipu_model::toy::Compile(graph, {prog});
+  std::vector<std::uint32_t> values(size), results(size), middle(size);
+  for (std::size_t i = 0; i < size; ++i) {
+    values[i] = static_cast<std::uint32_t>(i * 2654435761u);
+    middle[i] = Mixed(values[i], values[i]);
+  }
+  ipu_model::FastEngine engine(compiled);
+  engine.ConnectStream(0, values.data());
+  engine.ConnectStream(1, results.data());
+  engine.Run(0);
+  std::size_t wrong = 0;
+  for (std::size_t i = 0; i < size; ++i) wrong += results[i] != Mixed(middle[i], expected(middle, i));
+  CHECK_EQ(wrong, std::size_t{0});
+  return ipu_model::MakeHostPlan(*compiled).bands;
+}
+
+TEST(SameElementsRunInBands) {
+  const auto groups = RunPair(
+      kSize, [](const Tensor& y) { return y; },
+      [](const std::vector<std::uint32_t>& y, std::size_t i) { return y[i]; });
+  CHECK_EQ(groups.size(), std::size_t{1});
+  CHECK_EQ(groups[0].operations.size(), std::size_t{2});
+  CHECK_EQ(groups[0].extent, static_cast<std::int64_t>(kSize));
+  CHECK(groups[0].rows * 8 <= groups[0].extent && groups[0].rows >= 1024);
+}
+
+TEST(OtherElementsDoNot) {
+  const auto reversed = RunPair(
+      kSize, [](const Tensor& y) { return y.reverse(0); },
+      [](const std::vector<std::uint32_t>& y, std::size_t i) { return y[y.size() - 1 - i]; });
+  CHECK(reversed.empty());
+  const auto repeated = RunPair(
+      kSize, [](const Tensor& y) { return y.slice(5, 6).broadcast(kSize, 0); },
+      [](const std::vector<std::uint32_t>& y, std::size_t) { return y[5]; });
+  CHECK(repeated.empty());
+}
+
+TEST(SmallOnesAndEntriesOfLoopsDoNot) {
+  const auto same = [](const Tensor& y) { return y; };
+  const auto own = [](const std::vector<std::uint32_t>& y, std::size_t i) { return y[i]; };
+  CHECK(RunPair(1000, same, own).empty());
+  CHECK(RunPair(kSize, same, own, true).empty());
+}
+
+}  // namespace
+
+int main() { return jax_ipu::testing::RunTests(); }

@@ -1,0 +1,52 @@
+// Transposition of small squares in vector registers, for copies between memory orders.
+#ifndef JAX_IPU_KERNELS_TRANSPOSE_H_
+#define JAX_IPU_KERNELS_TRANSPOSE_H_
+
+#include <cstdint>
+
+namespace ipu_model {
+
+// Elements of a side of the squares; T has at most 8 bytes.
+template <typename T>
+constexpr int kTransposeSide = 16 / sizeof(T);
+
+template <typename T>
+struct TransposeLanes {
+  typedef T Vector __attribute__((vector_size(16)));
+  typedef T Memory __attribute__((vector_size(16), aligned(1), may_alias));
+};
+
+// to[i][k] = from[k][i] for a square of one vector's lanes; strides in bytes. Each round interleaves the
+// upper half of the rows with the lower one.
+template <typename T>
+void TransposeSquare(const unsigned char* from, std::int64_t from_stride, unsigned char* to,
+                     std::int64_t to_stride) {
+  constexpr int kCount = kTransposeSide<T>;
+  using Vector = typename TransposeLanes<T>::Vector;
+  using Memory = typename TransposeLanes<T>::Memory;
+  Vector low{}, high{};  // lanes of two vectors that alternate
+  for (int i = 0; i < kCount; ++i) {
+    low[i] = static_cast<T>(i / 2 + i % 2 * kCount);
+    high[i] = static_cast<T>(i / 2 + i % 2 * kCount + kCount / 2);
+  }
+  Vector rows[kCount];
+#pragma GCC unroll 16
+  for (int i = 0; i < kCount; ++i) rows[i] = *reinterpret_cast<const Memory*>(from + i * from_stride);
+#pragma GCC unroll 4
+  for (int round = 1; round < kCount; round *= 2) {
+    Vector next[kCount];
+#pragma GCC unroll 8
+    for (int i = 0; i < kCount / 2; ++i) {
+      next[2 * i] = __builtin_shuffle(rows[i], rows[i + kCount / 2], low);
+      next[2 * i + 1] = __builtin_shuffle(rows[i], rows[i + kCount / 2], high);
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < kCount; ++i) rows[i] = next[i];
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < kCount; ++i) *reinterpret_cast<Memory*>(to + i * to_stride) = rows[i];
+}
+
+}  // namespace ipu_model
+
+#endif  // JAX_IPU_KERNELS_TRANSPOSE_H_

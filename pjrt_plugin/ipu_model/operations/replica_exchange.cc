@@ -1,0 +1,157 @@
+#include "pjrt_plugin/ipu_model/operations/replica_exchange.h"
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "pjrt_plugin/ipu_model/core/serialise.h"
+#include "pjrt_plugin/ipu_model/core/target_model.h"
+#include "pjrt_plugin/ipu_model/kernels/fill.h"
+#include "pjrt_plugin/ipu_model/kernels/slice.h"
+#include "poplar/exceptions.hpp"
+
+namespace ipu_model {
+namespace {
+
+HostTensor Piece(const HostTensor& tensor, std::int64_t piece) {
+  std::int64_t begin[kMaxRank] = {piece}, shape[kMaxRank];
+  std::copy(tensor.shape, tensor.shape + tensor.rank, shape);
+  shape[0] = 1;
+  return SubTensor(tensor, begin, shape);
+}
+
+// IPU-Links join neighbours in a ring; a transfer between others passes through those between them.
+std::size_t Hops(std::size_t a, std::size_t b, std::size_t ring) {
+  const std::size_t distance = a < b ? b - a : a - b;
+  return std::min(distance, ring - distance);
+}
+
+}  // namespace
+
+ReplicaExchange::ReplicaExchange(ExchangePattern pattern, Groups groups, std::vector<int> sources)
+    : pattern_(pattern), groups_(std::move(groups)), sources_(std::move(sources)) {}
+
+void ReplicaExchange::Write(Writer& writer) const {
+  writer.Write(pattern_);
+  writer.Write(groups_);
+  writer.Write(sources_);
+}
+
+void ReplicaExchange::Prepare() {
+  const auto fail = [this](const char* what) {
+    throw poplar::poplar_error(name + ": exchange between replicas: " + what);
+  };
+  const Shape &in = inputs[0].shape, &out = outputs[0].shape;
+  if (in.empty() || in.size() != out.size() || inputs[0].type != outputs[0].type ||
+      !std::equal(in.begin() + 1, in.end(), out.begin() + 1))
+    fail("operand and result do not match");
+  const std::size_t members = groups_.empty() ? 0 : groups_[0].size();
+  std::vector<unsigned> all;
+  for (const std::vector<unsigned>& group : groups_) {
+    if (group.empty() || group.size() != members) fail("the groups must have one size");
+    all.insert(all.end(), group.begin(), group.end());
+  }
+  std::sort(all.begin(), all.end());
+  if (std::adjacent_find(all.begin(), all.end()) != all.end()) fail("a replica is in two groups");
+  const auto n = static_cast<std::int64_t>(members);
+  const bool many_in = pattern_ == ExchangePattern::kTranspose || pattern_ == ExchangePattern::kReduce;
+  const bool many_out = pattern_ != ExchangePattern::kPermute;
+  if (in[0] != (many_in ? n : 1) || out[0] != (many_out ? n : 1)) fail("wrong number of pieces");
+  for (const int source : sources_) {
+    if (source >= 0 && !std::binary_search(all.begin(), all.end(), static_cast<unsigned>(source)))
+      fail("a source is in no group");
+  }
+}
+
+void ReplicaExchange::Exchange(HostContext& context, const Replica& replica,
+                               const std::vector<HostTensor>& in, const std::vector<HostTensor>& out) const {
+  const std::vector<unsigned>* members = nullptr;
+  std::size_t position = 0;
+  for (const std::vector<unsigned>& group : groups_) {
+    const auto found = std::find(group.begin(), group.end(), replica.index);
+    if (found == group.end()) continue;
+    members = &group;
+    position = static_cast<std::size_t>(found - group.begin());
+  }
+  if (members == nullptr) {
+    const unsigned char zero[16] = {};
+    return Fill(context, zero, out[0]);
+  }
+  const auto take = [&](const ReplicaGroup::Tensors& tensors) {
+    switch (pattern_) {
+      case ExchangePattern::kGather:
+        for (std::size_t p = 0; p < tensors.size(); ++p)
+          CopyTensor(context, tensors[p], Piece(out[0], static_cast<std::int64_t>(p)));
+        return;
+      case ExchangePattern::kTranspose:
+      case ExchangePattern::kReduce:
+        for (std::size_t p = 0; p < tensors.size(); ++p)
+          CopyTensor(context, Piece(tensors[p], static_cast<std::int64_t>(position)),
+                     Piece(out[0], static_cast<std::int64_t>(p)));
+        return;
+      case ExchangePattern::kPermute:
+      case ExchangePattern::kCount:
+        break;
+    }
+    const int source = replica.index < sources_.size() ? sources_[replica.index] : -1;
+    const auto from = std::find(members->begin(), members->end(), static_cast<unsigned>(source));
+    if (source < 0 || from == members->end()) {
+      const unsigned char zero[16] = {};
+      return Fill(context, zero, out[0]);
+    }
+    CopyTensor(context, tensors[static_cast<std::size_t>(from - members->begin())], out[0]);
+  };
+  if (members->size() == 1) return take({in[0]});
+  if (replica.group == nullptr) {
+    throw poplar::poplar_error("'" + name + "' needs " + std::to_string(members->size()) +
+                               " replicas, but the program runs alone");
+  }
+  // The result's variable is the same in all replicas and of no other exchange.
+  replica.group->Meet(outputs[0].variable, *members, position, in[0], std::ref(take));
+}
+
+LinkUse ReplicaExchange::Links(const TargetModel& target) const {
+  const std::size_t n = groups_.empty() ? 1 : groups_[0].size();
+  if (n == 1) return {};
+  const auto pieces = static_cast<std::uint64_t>(std::max<std::int64_t>(1, inputs[0].shape[0]));
+  const double piece = static_cast<double>(inputs[0].num_elements()) *
+                       static_cast<double>(SizeOf(inputs[0].type)) / static_cast<double>(pieces);
+  // The latency of a step is that of the sync before it.
+  const auto cycles = [&](double bytes) {
+    return static_cast<std::uint64_t>(bytes / target.ipu_link_bytes_per_second * target.clock_hz);
+  };
+  if (pattern_ == ExchangePattern::kPermute) {
+    double farthest = 0;
+    for (std::size_t r = 0; r < sources_.size(); ++r) {
+      if (sources_[r] < 0) continue;
+      const auto source = static_cast<std::size_t>(sources_[r]);
+      farthest = std::max(farthest, static_cast<double>(Hops(source, r, sources_.size())));
+    }
+    return {cycles(piece * farthest), static_cast<std::uint64_t>(piece), 1};
+  }
+  // Broadcast form: everything at once. A link carries what passes through as well.
+  double hops = 0;
+  for (std::size_t distance = 1; distance < n; ++distance) hops += static_cast<double>(Hops(0, distance, n));
+  const auto steps = static_cast<unsigned>(n - 1);
+  const auto bytes = static_cast<std::uint64_t>(piece) * steps;
+  const LinkUse broadcast{cycles(piece * hops), bytes, 1};
+  if (pattern_ == ExchangePattern::kTranspose) return broadcast;
+  // Ring form: every step passes one piece on to the neighbour.
+  const LinkUse ring{cycles(piece) * steps, bytes, steps};
+  const auto total = [&](const LinkUse& use) {
+    return use.cycles + std::uint64_t{use.syncs} * target.global_sync_cycles;
+  };
+  return total(ring) < total(broadcast) ? ring : broadcast;
+}
+
+std::unique_ptr<Operation> ReadReplicaExchange(Reader& reader) {
+  const auto pattern = reader.Read<ExchangePattern>();
+  auto groups = reader.Read<ReplicaExchange::Groups>();
+  auto sources = reader.Read<std::vector<int>>();
+  return std::make_unique<ReplicaExchange>(pattern, std::move(groups), std::move(sources));
+}
+
+}  // namespace ipu_model
