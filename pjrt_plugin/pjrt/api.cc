@@ -10,6 +10,7 @@
 #include "pjrt_plugin/pjrt/error.h"
 #include "pjrt_plugin/pjrt/event.h"
 #include "pjrt_plugin/pjrt/executable.h"
+#include "pjrt_plugin/pjrt/extensions.h"
 #include "pjrt_plugin/pjrt/loaded_executable.h"
 #include "pjrt_plugin/pjrt/memory.h"
 #include "pjrt_plugin/pjrt/plugin.h"
@@ -19,9 +20,9 @@
 namespace jax_ipu::pjrt {
 namespace {
 
-// The table of this version is the longest whose every entry JAX 0.10 tolerates as unimplemented; callers
-// read the struct size, not the version, to see which entries exist.
-constexpr int kApiMajor = 0, kApiMinor = 90;
+// The first version with the layout and sharding extensions that save JAX a conversion of every program. For
+// later entries callers look at the struct size.
+constexpr int kApiMajor = 0, kApiMinor = 93;
 constexpr std::size_t kNumFunctions = static_cast<std::size_t>(PjrtFunction::kCount);
 
 constexpr const char* kFunctionNames[] = {
@@ -60,6 +61,7 @@ PJRT_Api MakeApi() {
   InstallTransferManager(api);
   InstallExecutable(api);
   InstallLoadedExecutable(api);
+  InstallExtensions(api);
   return api;
 }
 

@@ -1,5 +1,5 @@
 // The part of the PJRT C ABI that the plugin speaks, declared from its published layout: names, order and
-// sizes are facts of the interface (openxla/xla, PJRT C API 0.90). tests/test_pjrt_abi.py checks every struct
+// sizes are facts of the interface (openxla/xla, PJRT C API 0.93). tests/test_pjrt_abi.py checks every struct
 // against an independent table of the ABI; api.cc checks the caller's struct sizes at run time.
 #ifndef JAX_IPU_PJRT_C_API_H_
 #define JAX_IPU_PJRT_C_API_H_
@@ -14,6 +14,7 @@ struct PJRT_Event;
 struct PJRT_Client;
 struct PJRT_Device;
 struct PJRT_DeviceDescription;
+struct PJRT_Device_Attributes;
 struct PJRT_Memory;
 struct PJRT_Buffer;
 struct PJRT_Executable;
@@ -1203,6 +1204,16 @@ struct PJRT_Event_Set_Args {
 };
 PJRT_SIZE(PJRT_Event_Set_Args, error_message_size, 48)
 
+struct PJRT_Device_GetAttributes_Args {
+  PJRT_HEAD
+  PJRT_Device* device;
+  const PJRT_NamedValue* attributes;
+  std::size_t num_attributes;
+  PJRT_Device_Attributes* device_attributes;
+  void (*attributes_deleter)(PJRT_Device_Attributes*);
+};
+PJRT_SIZE(PJRT_Device_GetAttributes_Args, attributes_deleter, 56)
+
 // The function table. The name and order of its entries; entry i is at byte 40 + 8 i.
 #define PJRT_FUNCTIONS(X)                             \
   X(Error_Destroy)                                    \
@@ -1332,7 +1343,8 @@ PJRT_SIZE(PJRT_Event_Set_Args, error_message_size, 48)
   X(Executable_GetCompileOptions)                     \
   X(Buffer_DonateWithControlDependency)               \
   X(Event_Create)                                     \
-  X(Event_Set)
+  X(Event_Set)                                        \
+  X(Device_GetAttributes)
 
 enum class PjrtFunction : int {
 #define PJRT_ENUMERATOR(name) name,
@@ -1350,7 +1362,7 @@ struct PJRT_Api {
   PJRT_Api_Version pjrt_api_version;
   PjrtEntry functions[static_cast<int>(PjrtFunction::kCount)];
 };
-static_assert(sizeof(PJRT_Api) == 1064, "the table of PJRT 0.90");
+static_assert(sizeof(PJRT_Api) == 1072, "the table of PJRT 0.93");
 
 extern "C" __attribute__((visibility("default"))) const PJRT_Api* GetPjrtApi();
 

@@ -20,6 +20,13 @@ DeviceConfig ConfigFrom(const PJRT_NamedValue* options, std::size_t size) {
   }
   config.num_tiles = static_cast<unsigned>(tiles);
   config.execution = StringOption(options, size, "execution", config.execution);
+  const std::int64_t processes = IntegerOption(options, size, "num_nodes", 1);  // of jax.distributed
+  if (processes > 1) {
+    throw Error(Code::kUnimplemented,
+                "jax.distributed was initialised for " + std::to_string(processes) +
+                    " processes, but the IPUs of one process cannot exchange data with those of another yet. "
+                    "Use one process with several IPUs (JAX_IPU_DEVICE_COUNT=4)");
+  }
   return config;
 }
 

@@ -10,6 +10,7 @@
 #include "pjrt_plugin/pjrt/device.h"
 #include "pjrt_plugin/pjrt/topology.h"
 #include "pjrt_plugin/runtime/host_memory.h"
+#include "pjrt_plugin/runtime/launch.h"
 
 namespace jax_ipu::pjrt {
 
@@ -26,6 +27,7 @@ struct ClientState : std::enable_shared_from_this<ClientState> {
   std::vector<std::unique_ptr<PJRT_Device>> devices;
   std::vector<PJRT_Device*> device_pointers;
   std::vector<PJRT_Memory*> memory_pointers;
+  Launcher launcher;
 };
 
 void InstallClient(PJRT_Api& api);

@@ -31,6 +31,14 @@ void DeviceMemories(PJRT_Device_AddressableMemories_Args& args) {
 }
 void DeviceDefaultMemory(PJRT_Device_DefaultMemory_Args& args) { args.memory = args.device->memory_pointer; }
 
+// They belong to the device, so there is nothing to delete.
+void DeviceAttributes(PJRT_Device_GetAttributes_Args& args) {
+  args.attributes = args.device->description->attributes.data();
+  args.num_attributes = args.device->description->attributes.size();
+  args.device_attributes = nullptr;
+  args.attributes_deleter = [](PJRT_Device_Attributes*) {};
+}
+
 void DeviceMemoryStats(PJRT_Device_MemoryStats_Args& args) {
   args.bytes_in_use = static_cast<std::int64_t>(args.device->runtime->bytes_in_use());
   args.peak_bytes_in_use = static_cast<std::int64_t>(args.device->runtime->peak_bytes_in_use());
@@ -58,6 +66,7 @@ void InstallDevice(PJRT_Api& api) {
   PJRT_INSTALL(api, Device_AddressableMemories, DeviceMemories);
   PJRT_INSTALL(api, Device_DefaultMemory, DeviceDefaultMemory);
   PJRT_INSTALL(api, Device_MemoryStats, DeviceMemoryStats);
+  PJRT_INSTALL(api, Device_GetAttributes, DeviceAttributes);
 }
 
 }  // namespace jax_ipu::pjrt

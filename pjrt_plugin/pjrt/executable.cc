@@ -19,6 +19,12 @@ PJRT_Executable::PJRT_Executable(std::shared_ptr<const jax_ipu::Executable> comp
     output_ranks.push_back(output.tensor.shape.size());
     output_memory_kinds.push_back(kMemoryKind.data());
     output_memory_kind_sizes.push_back(kMemoryKind.size());
+    output_layouts.Add(output.tensor.shape.size());
+  }
+  for (const jax_ipu::InputSpec& input : executable->inputs) input_layouts.Add(input.tensor.shape.size());
+  if (executable->num_replicas * executable->num_partitions > 1) {
+    for (const jax_ipu::InputSpec& input : executable->inputs) input_shardings.Add(input.sharding);
+    for (const jax_ipu::OutputSpec& output : executable->outputs) output_shardings.Add(output.sharding);
   }
   // The first three have XLA's names.
   const jax_ipu::CostReport& report = executable->cost;
@@ -33,6 +39,7 @@ PJRT_Executable::PJRT_Executable(std::shared_ptr<const jax_ipu::Executable> comp
   cost.Add("exchange cycles", static_cast<std::int64_t>(report.exchange_cycles));
   cost.Add("sync cycles", static_cast<std::int64_t>(report.sync_cycles));
   cost.Add("exchange bytes", static_cast<std::int64_t>(report.exchange_bytes));
+  cost.Add("link bytes", static_cast<std::int64_t>(report.link_bytes));
   cost.Add("sram bytes", static_cast<std::int64_t>(executable->memory.total_bytes));
   cost.Add("fullest tile bytes", static_cast<std::int64_t>(executable->memory.max_tile_bytes));
 }

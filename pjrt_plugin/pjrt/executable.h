@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "pjrt_plugin/pjrt/c_api.h"
+#include "pjrt_plugin/pjrt/extensions.h"
 #include "pjrt_plugin/pjrt/named_values.h"
 #include "pjrt_plugin/runtime/executable.h"
 
@@ -24,6 +25,9 @@ struct PJRT_Executable {
   std::vector<std::size_t> output_ranks;
   std::vector<const char*> output_memory_kinds;
   std::vector<std::size_t> output_memory_kind_sizes;
+  jax_ipu::pjrt::LayoutList input_layouts, output_layouts;
+  // Empty for a program of one device.
+  jax_ipu::pjrt::ShardingList input_shardings, output_shardings;
   jax_ipu::pjrt::NamedValues cost;
 };
 

@@ -1,10 +1,12 @@
 // Running an executable: checks and donates the arguments, wraps the results.
 #include <algorithm>
 #include <cstdint>
+#include <deque>
 #include <string>
 #include <utility>
 
 #include "pjrt_plugin/pjrt/buffer.h"
+#include "pjrt_plugin/pjrt/client.h"
 #include "pjrt_plugin/pjrt/entry.h"
 #include "pjrt_plugin/pjrt/loaded_executable.h"
 
@@ -114,23 +116,35 @@ class ArgumentTransaction {
 
 }  // namespace
 
-CompletionPtr ExecuteOn(const PJRT_LoadedExecutable& loaded, std::size_t instance,
-                        PJRT_Buffer* const* arguments, std::size_t num_arguments,
-                        const PJRT_ExecuteOptions* options, PJRT_Buffer** outputs) {
+std::vector<CompletionPtr> ExecuteAll(const PJRT_LoadedExecutable& loaded,
+                                      PJRT_Buffer* const* const* arguments, std::size_t num_arguments,
+                                      const PJRT_ExecuteOptions* options, PJRT_Buffer** const* outputs) {
   const Executable& executable = *loaded.executable;
-  const PJRT_LoadedExecutable::Instance& on = loaded.instances[instance];
   if (num_arguments != executable.inputs.size()) {
     throw Error(Code::kInvalidArgument, "Execution supplied " + std::to_string(num_arguments) +
                                             " buffers but compiled program expected " +
                                             std::to_string(executable.inputs.size()) + " buffers");
   }
-  ArgumentTransaction transaction(executable, arguments, options);
-  transaction.TakeAll(on.device.get());
-  DeviceRuntime::Results results = on.device->runtime->Execute(on.program, transaction.Commit());
-  for (std::size_t j = 0; j < results.outputs.size(); ++j) {
-    outputs[j] = MakeBuffer(on.device, loaded.output_types[j], std::move(results.outputs[j]));
+  std::deque<ArgumentTransaction> transactions;
+  for (std::size_t i = 0; i < loaded.instances.size(); ++i) {
+    transactions.emplace_back(executable, arguments == nullptr ? nullptr : arguments[i], options);
+    transactions.back().TakeAll(loaded.instances[i].device.get());
   }
-  return std::move(results.done);
+  std::vector<ReplicaCall> calls;
+  for (std::size_t i = 0; i < loaded.instances.size(); ++i) {
+    const PJRT_LoadedExecutable::Instance& on = loaded.instances[i];
+    calls.push_back({on.device->runtime, on.program, transactions[i].Commit()});
+  }
+  std::vector<CompletionPtr> done;
+  std::vector<DeviceRuntime::Results> results = loaded.client->launcher.Launch(std::move(calls));
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    for (std::size_t j = 0; j < results[i].outputs.size(); ++j) {
+      outputs[i][j] =
+          MakeBuffer(loaded.instances[i].device, loaded.output_types[j], std::move(results[i].outputs[j]));
+    }
+    done.push_back(std::move(results[i].done));
+  }
+  return done;
 }
 
 }  // namespace jax_ipu::pjrt

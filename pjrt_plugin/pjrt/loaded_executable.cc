@@ -33,19 +33,9 @@ std::vector<std::vector<int>> AssignDevices(const ClientState& client, const Com
   return assignment;
 }
 
-void CheckSingleDevice(int num_replicas, int num_partitions) {
-  if (num_replicas == 1 && num_partitions == 1) return;
-  throw Error(Code::kUnimplemented, "A program over " + std::to_string(num_replicas) + " replicas of " +
-                                        std::to_string(num_partitions) +
-                                        " partitions cannot run yet: IPU programs use one device. Place the "
-                                        "arguments on one IPU with jax.device_put.");
-}
-
 std::shared_ptr<const Executable> CompileProgram(const PJRT_Program& program, std::string_view options,
                                                  const std::string& target) {
   CheckStruct(program);
-  const CompileOptions parsed = ParseCompileOptions(options);
-  CheckSingleDevice(parsed.num_replicas, parsed.num_partitions);
   const Compiler compiler = Registry::Get().GetCompiler();
   if (!compiler) {
     throw Error(
@@ -135,11 +125,11 @@ void LoadedExecute(PJRT_LoadedExecutable_Execute_Args& args) {
     throw Error(Code::kUnimplemented, "IPU executables run on the device that they were loaded for, " +
                                           loaded.device_pointers[0]->description->to_string);
   }
-  for (std::size_t i = 0; i < loaded.instances.size(); ++i) {
-    CompletionPtr done =
-        ExecuteOn(loaded, i, args.argument_lists == nullptr ? nullptr : args.argument_lists[i], args.num_args,
-                  args.options, args.output_lists[i]);
-    if (args.device_complete_events != nullptr) args.device_complete_events[i] = MakeEvent(std::move(done));
+  std::vector<CompletionPtr> done =
+      ExecuteAll(loaded, args.argument_lists, args.num_args, args.options, args.output_lists);
+  if (args.device_complete_events != nullptr) {
+    for (std::size_t i = 0; i < done.size(); ++i)
+      args.device_complete_events[i] = MakeEvent(std::move(done[i]));
   }
   ParkIfExiting();
 }
@@ -162,32 +152,40 @@ void InstallLoadedExecutable(PJRT_Api& api) {
 
 }  // namespace jax_ipu::pjrt
 
-PJRT_LoadedExecutable::PJRT_LoadedExecutable(jax_ipu::pjrt::ClientState& client,
+PJRT_LoadedExecutable::PJRT_LoadedExecutable(jax_ipu::pjrt::ClientState& owner,
                                              std::shared_ptr<const jax_ipu::Executable> compiled,
                                              std::string options)
-    : executable(std::move(compiled)), compile_options(std::move(options)) {
+    : client(owner.shared_from_this()), executable(std::move(compiled)), compile_options(std::move(options)) {
   using jax_ipu::Code;
   using jax_ipu::Error;
-  const std::string target = jax_ipu::pjrt::TargetOf(client.topology.config);
+  const std::string target = jax_ipu::pjrt::TargetOf(client->topology.config);
   if (executable->target != target) {
     throw Error(Code::kInvalidArgument, "The executable was compiled for target " + executable->target +
                                             ", these IPUs are " + target + ". Compile the program again.");
   }
-  jax_ipu::pjrt::CheckSingleDevice(executable->num_replicas, executable->num_partitions);
-  const jax_ipu::pjrt::CompileOptions parsed = jax_ipu::pjrt::ParseCompileOptions(compile_options);
-  const std::vector<std::vector<int>> assignment = jax_ipu::pjrt::AssignDevices(client, parsed);
+  jax_ipu::pjrt::CompileOptions parsed = jax_ipu::pjrt::ParseCompileOptions(compile_options);
+  // A serialised executable may come without options, or with those of a client that does not set them.
+  parsed.num_replicas = executable->num_replicas;
+  parsed.num_partitions = executable->num_partitions;
+  const std::vector<std::vector<int>> assignment = jax_ipu::pjrt::AssignDevices(*client, parsed);
   for (const std::vector<int>& replica : assignment) {
     for (const int id : replica) {
-      PJRT_Device* device = client.FindDevice(id);
+      PJRT_Device* device = client->FindDevice(id);
       if (device == nullptr) {
         throw Error(Code::kInvalidArgument, "The program is assigned to IPU " + std::to_string(id) +
                                                 ", which this client does not have");
       }
-      instances.push_back({client.Share(device), std::make_shared<jax_ipu::LoadedProgram>(executable)});
+      instances.push_back({client->Share(device), std::make_shared<jax_ipu::LoadedProgram>(
+                                                      executable, static_cast<unsigned>(instances.size()))});
       device_pointers.push_back(device);
     }
   }
-  if (instances.size() != 1) jax_ipu::pjrt::CheckSingleDevice(static_cast<int>(instances.size()), 1);
+  const int needed = executable->num_replicas * executable->num_partitions;
+  if (static_cast<int>(instances.size()) != needed) {
+    throw Error(Code::kInvalidArgument, "The program needs " + std::to_string(needed) +
+                                            " IPUs, its device assignment has " +
+                                            std::to_string(instances.size()));
+  }
   device_assignment = jax_ipu::pjrt::SerializeDeviceAssignment(assignment);
   for (const jax_ipu::OutputSpec& output : executable->outputs) {
     output_types.push_back(jax_ipu::pjrt::PjrtType(output.tensor.type));

@@ -25,6 +25,7 @@ struct PJRT_LoadedExecutable {
   PJRT_LoadedExecutable(jax_ipu::pjrt::ClientState& client,
                         std::shared_ptr<const jax_ipu::Executable> compiled, std::string options);
 
+  const std::shared_ptr<jax_ipu::pjrt::ClientState> client;
   const std::shared_ptr<const jax_ipu::Executable> executable;
   const std::string compile_options;  // serialised xla.CompileOptionsProto
   std::vector<PJRT_Buffer_Type> output_types;
@@ -36,11 +37,11 @@ struct PJRT_LoadedExecutable {
 
 namespace jax_ipu::pjrt {
 
-// Runs on one device. Fills `outputs`, one handle for each output, and returns when the run is done. Donated
-// buffers lose their arrays, unless Execute throws.
-CompletionPtr ExecuteOn(const PJRT_LoadedExecutable& loaded, std::size_t instance,
-                        PJRT_Buffer* const* arguments, std::size_t num_arguments,
-                        const PJRT_ExecuteOptions* options, PJRT_Buffer** outputs);
+// Runs on all devices. Lists are by device. Fills `outputs`, one handle for each output, and returns what
+// tells when each device's run is done. Donated buffers lose their arrays, unless it throws.
+std::vector<CompletionPtr> ExecuteAll(const PJRT_LoadedExecutable& loaded,
+                                      PJRT_Buffer* const* const* arguments, std::size_t num_arguments,
+                                      const PJRT_ExecuteOptions* options, PJRT_Buffer** const* outputs);
 
 void InstallLoadedExecutable(PJRT_Api& api);
 

@@ -51,6 +51,7 @@ DeviceRuntime::DeviceHold DeviceRuntime::TryHold() {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (held_ || !queue_.empty()) return DeviceHold(nullptr);
   held_ = true;
+  holder_ = std::this_thread::get_id();
   return DeviceHold(this);
 }
 
@@ -66,14 +67,26 @@ void DeviceRuntime::Do(const Work& work, DeviceHold hold) {
 }
 
 void DeviceRuntime::Enqueue(Work work) {
+  if (TryEnqueue(work)) return;
   std::unique_lock<std::mutex> lock(mutex_);
-  if (stopped_) {
-    changed_.wait(lock, [this] { return !held_ && queue_.empty(); });
-    held_ = true;
-    lock.unlock();
-    Do(work, DeviceHold(this));
-    return;
+  changed_.wait(lock, [this] { return !held_ && queue_.empty(); });
+  held_ = true;
+  holder_ = std::this_thread::get_id();
+  lock.unlock();
+  Do(work, DeviceHold(this));
+}
+
+bool DeviceRuntime::TryEnqueue(Work& work) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  if (held_ && holder_ == std::this_thread::get_id()) {
+    throw Error(Code::kFailedPrecondition,
+                "A host callback (jax.pure_callback, io_callback, jax.debug) uses the IPU whose program "
+                "waits for it. "
+                "Compute on the CPU in callbacks (jax.default_device(jax.devices('cpu')[0]), or NumPy), and "
+                "pass arrays "
+                "of the IPU as arguments");
   }
+  if (stopped_) return false;
   queue_.push_back(std::move(work));
   if (!thread_.joinable()) {
     // Signals are for the threads of the process that has handlers for them.
@@ -85,6 +98,7 @@ void DeviceRuntime::Enqueue(Work work) {
   }
   lock.unlock();
   changed_.notify_all();
+  return true;
 }
 
 void DeviceRuntime::WorkLoop() {
@@ -96,6 +110,7 @@ void DeviceRuntime::WorkLoop() {
       const Work work = std::move(queue_.front());
       queue_.pop_front();
       held_ = true;
+      holder_ = std::this_thread::get_id();
       lock.unlock();
       Do(work, DeviceHold(this));
     }  // destroys the work's arrays without the lock
@@ -103,17 +118,18 @@ void DeviceRuntime::WorkLoop() {
   }
 }
 
-Counters DeviceRuntime::counters() {
-  bool idle;
+void DeviceRuntime::Finish() {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    idle = !held_ && queue_.empty();
+    if (!held_ && queue_.empty()) return;
   }
-  if (!idle) {
-    auto done = std::make_shared<Completion>();
-    Enqueue({[] {}, done});
-    done->Wait();
-  }
+  auto done = std::make_shared<Completion>();
+  Enqueue({[] {}, done});
+  done->Wait();
+}
+
+Counters DeviceRuntime::counters() {
+  Finish();
   return residency_.counters();
 }
 
@@ -129,7 +145,7 @@ void DeviceRuntime::Shutdown() {
   if (thread.get_id() == std::this_thread::get_id()) {
     thread.detach();  // a callback of the last run drops the last owner
   } else {
-    thread.join();
+    HostCallbacks::Get().Wait([&thread] { thread.join(); });
   }
 }
 
@@ -155,7 +171,9 @@ ArrayList DeviceRuntime::MakeOutputs(const std::shared_ptr<const Executable>& ex
 DeviceRuntime::Results DeviceRuntime::Execute(const std::shared_ptr<LoadedProgram>& program,
                                               std::vector<Argument> arguments) {
   const std::shared_ptr<const Executable>& executable = program->executable();
-  bool ready = executable->cost.host_nanoseconds < kInlineRunNanoseconds;
+  // A callback may wait for what its caller does next.
+  bool ready =
+      executable->host_callbacks.empty() && executable->cost.host_nanoseconds < kInlineRunNanoseconds;
   for (const Argument& argument : arguments) ready = ready && IsReady(argument.array->ready());
 
   Results results;
@@ -170,14 +188,20 @@ DeviceRuntime::Results DeviceRuntime::Execute(const std::shared_ptr<LoadedProgra
       return results;
     }
   }
-  results.done = std::make_shared<Completion>();
-  results.outputs = MakeOutputs(executable, arguments, results.done);
-  // The run fills arrays that wait for its own completion, so it is given them, not their ready().
-  Enqueue({[this, program, arguments = std::move(arguments), outputs = results.outputs] {
-             residency_.Run(program, arguments, outputs);
-           },
-           results.done});
+  Enqueue(MakeWork(program, std::move(arguments), nullptr, &results));
   return results;
+}
+
+DeviceRuntime::Work DeviceRuntime::MakeWork(const std::shared_ptr<LoadedProgram>& program,
+                                            std::vector<Argument> arguments, ipu_model::ReplicaGroup* group,
+                                            Results* results) {
+  results->done = std::make_shared<Completion>();
+  results->outputs = MakeOutputs(program->executable(), arguments, results->done);
+  // The run fills arrays that wait for its own completion, so it is given them, not their ready().
+  return {[this, program, group, arguments = std::move(arguments), outputs = results->outputs] {
+            residency_.Run(program, arguments, outputs, group);
+          },
+          results->done};
 }
 
 CompletionPtr DeviceRuntime::FetchToHost(const std::shared_ptr<Array>& array) {

@@ -35,22 +35,33 @@ class DeviceRuntime {
   // errors of the run arrive in the outputs' ready().
   Results Execute(const std::shared_ptr<LoadedProgram>& program, std::vector<Argument> arguments);
 
+  // For runs that other devices take part in: the run as work for this device's queue. `group` stays until
+  // the work is done.
+  struct Work {
+    std::function<void()> run;
+    CompletionPtr done;
+  };
+  Work MakeWork(const std::shared_ptr<LoadedProgram>& program, std::vector<Argument> arguments,
+                ipu_model::ReplicaGroup* group, Results* results);
+  // Queues the work; false, and no work taken, when the device has been shut down.
+  bool TryEnqueue(Work& work);
+  // Queues the work, or does it on this thread when the device has been shut down.
+  void Enqueue(Work work);
+
   // When ready without an error, array->on_host() is true.
   CompletionPtr FetchToHost(const std::shared_ptr<Array>& array);
 
   // Finishes all queued work and ends the thread. Later calls still work, each on its caller's thread.
   void Shutdown();
 
+  // Waits for all work that was queued before the call.
+  void Finish();
   // Of all work that was queued before the call: waits for it.
   Counters counters();
   std::uint64_t bytes_in_use() const { return residency_.bytes_in_use(); }
   std::uint64_t peak_bytes_in_use() const { return residency_.peak_bytes_in_use(); }
 
  private:
-  struct Work {
-    std::function<void()> run;
-    CompletionPtr done;
-  };
   // While held, this thread is the only one that touches residency_.
   class DeviceHold {
    public:
@@ -65,7 +76,6 @@ class DeviceRuntime {
   };
 
   DeviceHold TryHold();
-  void Enqueue(Work work);
   void WorkLoop();
   static void Do(const Work& work, DeviceHold hold);
   ArrayList MakeOutputs(const std::shared_ptr<const Executable>& executable,
@@ -78,6 +88,7 @@ class DeviceRuntime {
   std::condition_variable changed_;
   std::deque<Work> queue_;
   bool held_ = false;
+  std::thread::id holder_;  // of the device, while it is held
   bool stopped_ = false;
   std::thread thread_;  // started when the first work is queued
 };

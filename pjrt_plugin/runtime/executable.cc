@@ -10,7 +10,7 @@ namespace {
 
 constexpr char kMagic[8] = {'J', 'A', 'X', 'I', 'P', 'U', 'E', 'X'};
 // Raised when the meaning of the bytes changes; older files are then refused and compiled again.
-constexpr std::uint32_t kFormatVersion = 1;
+constexpr std::uint32_t kFormatVersion = 3;
 
 struct Header {
   char magic[8];
@@ -51,16 +51,21 @@ void Fields(Archive& archive, TensorSpec& spec) {
 template <typename Archive>
 void Fields(Archive& archive, InputSpec& input) {
   archive(input.tensor, input.donated, input.aliased_output, input.unchanged, input.used, input.write_program,
-          input.read_program);
+          input.read_program, input.exchange_with, input.exchange_program, input.sharding);
 }
 template <typename Archive>
 void Fields(Archive& archive, OutputSpec& output) {
-  archive(output.tensor, output.aliased_input, output.forwarded_input);
+  archive(output.tensor, output.aliased_input, output.forwarded_input, output.sharding);
+}
+template <typename Archive>
+void Fields(Archive& archive, HostCallbackSpec& callback) {
+  archive(callback.id, callback.input_bytes, callback.output_bytes);
 }
 template <typename Archive>
 void Fields(Archive& archive, CostReport& cost) {
   archive(cost.flops, cost.bytes_accessed, cost.transcendentals, cost.cycles, cost.compute_cycles,
-          cost.exchange_cycles, cost.sync_cycles, cost.exchange_bytes, cost.clock_hz, cost.host_nanoseconds);
+          cost.exchange_cycles, cost.sync_cycles, cost.exchange_bytes, cost.link_bytes, cost.clock_hz,
+          cost.host_nanoseconds);
 }
 template <typename Archive>
 void Fields(Archive& archive, MemoryReport& memory) {
@@ -72,7 +77,8 @@ template <typename Archive>
 void Fields(Archive& archive, Executable& executable) {
   archive(executable.name, executable.fingerprint, executable.target, executable.num_replicas,
           executable.num_partitions, executable.inputs, executable.outputs, executable.poplar_executable,
-          executable.main_program, executable.mlir, executable.cost, executable.memory);
+          executable.host_callbacks, executable.main_program, executable.mlir, executable.cost,
+          executable.memory);
 }
 
 class Writer {
@@ -171,6 +177,13 @@ void CheckLinks(const Executable& e) {
     if (output.aliased_input != static_cast<int>(i)) Refuse("the alias table contradicts itself");
     if (input.write_program < 0 || input.read_program < 0)
       Refuse("a resident input has no transfer programs");
+    if (input.exchange_with < 0) continue;
+    if (!valid(input.exchange_with, e.inputs.size()) || input.exchange_program < 0)
+      Refuse("an input is exchanged with one that does not exist");
+    const InputSpec& other = e.inputs[static_cast<std::size_t>(input.exchange_with)];
+    if (other.aliased_output < 0 || other.tensor.type != input.tensor.type ||
+        other.tensor.shape != input.tensor.shape)
+      Refuse("two inputs of different types are exchanged");
   }
   for (const OutputSpec& output : e.outputs) {
     CheckTensor(output.tensor);

@@ -48,12 +48,24 @@ struct InputSpec {
   bool unchanged = false;   // aliased output is the argument itself
   bool used = true;         // false: not even streamed
   int write_program = -1, read_program = -1;
+  // Of one of several resident inputs of one type: program exchange_program makes its state and that of input
+  // exchange_with, the first of them, change places. -1: none.
+  int exchange_with = -1, exchange_program = -1;
+  std::string sharding;  // of a program over several devices: serialised xla.OpSharding; empty: replicated
 };
 
 struct OutputSpec {
   TensorSpec tensor;
   int aliased_input = -1;    // resident with that input
   int forwarded_input = -1;  // is that (non-resident) input, unchanged: 0 bytes
+  std::string sharding;
+};
+
+// A function of the process that compiled the executable (runtime/host_callbacks.h), which the program calls
+// as the host function "callback<id>".
+struct HostCallbackSpec {
+  std::uint64_t id = 0;
+  std::vector<std::uint64_t> input_bytes, output_bytes;
 };
 
 struct CostReport {
@@ -61,6 +73,7 @@ struct CostReport {
   std::uint64_t cycles = 0;  // per call of main; a loop with an unknown trip count counts as one trip
   std::uint64_t compute_cycles = 0, exchange_cycles = 0, sync_cycles = 0;
   std::uint64_t exchange_bytes = 0;  // between tiles, per call
+  std::uint64_t link_bytes = 0;      // received from other IPUs, per call
   double clock_hz = 0;
   double host_nanoseconds =
       0;  // rough estimate of the fast engine's run time, to choose inline or queued execution
@@ -81,11 +94,15 @@ struct Executable {
   std::vector<InputSpec> inputs;
   std::vector<OutputSpec> outputs;
   std::string poplar_executable;  // poplar::Executable::serialize
+  std::vector<HostCallbackSpec> host_callbacks;
   int main_program = 0;
   std::string
       mlir;  // optimised program as StableHLO text (PJRT "mlir" format), with output sharding attributes
   CostReport cost;
   MemoryReport memory;
+
+  // Whether its replicas exchange data, and so must run at the same time.
+  bool exchanges() const { return cost.link_bytes > 0; }
 
   std::string Serialize() const;  // versioned header with a checksum, then the fields
   // Throws Error(kInvalidArgument) that says what is wrong with the bytes.
@@ -157,6 +174,9 @@ struct Counters {
 // Waits for the work that the device has queued, so call it without the GIL. Throws Error(kNotFound) when no
 // client has been created or it has no such device.
 Counters ReadCounters(int device_id);
+
+// Waits for the work that all devices have queued. Called without the GIL.
+void FinishWork();
 
 // For the end of a Python process that has daemon threads: finishes the queued work of all devices, and from
 // now on keeps other threads from starting more, or returning from it. Called without the GIL, by the thread

@@ -4,7 +4,9 @@
 #include <stdexcept>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "pjrt_plugin/runtime/host_callbacks.h"
 #include "pjrt_plugin/runtime/program.h"
 #include "poplar/Device.hpp"
 #include "poplar/Engine.hpp"
@@ -54,7 +56,15 @@ class PoplarProgram : public Program {
  public:
   PoplarProgram(const Executable& executable, const DeviceConfig& config)
       : engine_(ReadExecutable(executable), {{"execution", config.execution}}),
-        device_(CreateDevice(config)) {}
+        device_(CreateDevice(config)) {
+    for (const HostCallbackSpec& callback : executable.host_callbacks) {
+      CallPoplar([&] {
+        engine_.connectHostFunction(
+            "callback" + std::to_string(callback.id), 0,
+            [this, callback](const auto& in, const auto& out) { Call(callback, in, out); });
+      });
+    }
+  }
 
   void Load() override {
     CallPoplar([this] { engine_.load(device_); });
@@ -71,13 +81,33 @@ class PoplarProgram : public Program {
   void ConnectStream(int stream, void* host) override {
     engine_.connectStream(static_cast<poplar::Engine::StreamIndex>(stream), host);
   }
+  void SetReplica(const ipu_model::Replica& replica) override { engine_.setReplica(replica); }
   void Run(int program) override {
+    host_calls_ = {};
     CallPoplar([this, program] { engine_.run(static_cast<unsigned>(program)); });
   }
   std::uint64_t LastRunCycles() const override { return engine_.lastRunCycles(); }
 
+  HostCallTraffic LastHostCalls() const override { return host_calls_; }
+
  private:
+  void Call(const HostCallbackSpec& callback, const std::vector<const void*>& inputs,
+            const std::vector<void*>& outputs) {
+    std::vector<HostCallbacks::Input> in;
+    std::vector<HostCallbacks::Output> out;
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      in.push_back({inputs[i], callback.input_bytes.at(i)});
+      host_calls_.d2h_bytes += callback.input_bytes[i];
+    }
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      out.push_back({outputs[i], callback.output_bytes.at(i)});
+      host_calls_.h2d_bytes += callback.output_bytes[i];
+    }
+    HostCallbacks::Get().Call(callback.id, in, out);
+  }
+
   poplar::Engine engine_;
+  HostCallTraffic host_calls_;
   const poplar::Device device_;
 };
 

@@ -7,9 +7,15 @@
 #include <memory>
 #include <string>
 
+#include "pjrt_plugin/ipu_model/kernels/replicas.h"
 #include "pjrt_plugin/runtime/executable.h"
 
 namespace jax_ipu {
+
+// Bytes that calls of host functions moved over the host link.
+struct HostCallTraffic {
+  std::uint64_t h2d_bytes = 0, d2h_bytes = 0;
+};
 
 // Not thread safe: the device runtime calls it from one thread at a time.
 class Program {
@@ -22,9 +28,12 @@ class Program {
   virtual int StreamIndex(const std::string& name) const = 0;
   // The memory must stay until the next Run has returned.
   virtual void ConnectStream(int stream, void* host) = 0;
+  // As which replica the next runs take part in exchanges with others.
+  virtual void SetReplica(const ipu_model::Replica& replica) = 0;
   virtual void Run(int program) = 0;
   // Device cycles of the last Run, which was one of `main_program`.
   virtual std::uint64_t LastRunCycles() const = 0;
+  virtual HostCallTraffic LastHostCalls() const { return {}; }
 };
 
 // Throws Error when the executable's program cannot run on this device.

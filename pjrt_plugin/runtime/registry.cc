@@ -110,6 +110,12 @@ void ParkIfExiting() {
   for (;;) std::this_thread::sleep_for(std::chrono::hours(1));
 }
 
+void FinishWork() {
+  for (const std::shared_ptr<DeviceRuntime>& device : ProcessRegistry::Instance().Devices()) {
+    if (device) device->Finish();
+  }
+}
+
 void PrepareExit() {
   ProcessRegistry& registry = ProcessRegistry::Instance();
   registry.exiting_thread = std::this_thread::get_id();

@@ -10,8 +10,10 @@ namespace {
 constexpr std::size_t kCheapSpillBytes = std::size_t{256} << 10;
 }  // namespace
 
-LoadedProgram::LoadedProgram(std::shared_ptr<const Executable> executable)
+LoadedProgram::LoadedProgram(std::shared_ptr<const Executable> executable, unsigned replica)
     : executable_(std::move(executable)),
+      replica_(replica),
+      callbacks_(executable_->host_callbacks),
       inputs_(executable_->inputs.size()),
       output_streams_(executable_->outputs.size(), -1) {
   for (const InputSpec& input : executable_->inputs) {
@@ -94,6 +96,34 @@ bool Residency::IsCheapToSwitchTo(const LoadedProgram& program) const {
   return loaded_.get() == &program || !loaded_ || loaded_->resident_bytes_ <= kCheapSpillBytes;
 }
 
+// One of the two is the first input of its type.
+void Residency::Exchange(LoadedProgram& program, std::size_t first, std::size_t other) {
+  program.program_->Run(program.executable_->inputs[other].exchange_program);
+  std::swap(program.inputs_[first].resident, program.inputs_[other].resident);
+  for (const std::size_t slot : {first, other}) {
+    if (const std::shared_ptr<Array> array = program.inputs_[slot].resident.lock()) array->slot_ = slot;
+  }
+}
+
+void Residency::ExchangeStates(LoadedProgram& program, const std::vector<Argument>& arguments) {
+  const std::vector<InputSpec>& inputs = program.executable_->inputs;
+  const auto first_of_type = [&](std::size_t slot) {
+    return inputs[slot].exchange_with < 0 ? slot : static_cast<std::size_t>(inputs[slot].exchange_with);
+  };
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const Array& array = *arguments[i].array;
+    if (inputs[i].aliased_output < 0 || array.program_.get() != &program || array.slot_ == i) continue;
+    const std::size_t from = array.slot_, first = first_of_type(i);
+    // An array that is two arguments stays with the one whose variable it is in.
+    if (first != first_of_type(from) || arguments[from].array.get() == &array) continue;
+    if (i == first || from == first) {
+      Exchange(program, first, std::max(i, from));
+    } else {
+      for (const std::size_t other : {from, i, from}) Exchange(program, first, other);
+    }
+  }
+}
+
 void Residency::PrepareHostCopies(LoadedProgram& program, const std::vector<Argument>& arguments) {
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const InputSpec& spec = program.executable_->inputs[i];
@@ -172,24 +202,34 @@ void Residency::ReleaseState(LoadedProgram& program, const std::vector<Argument>
 }
 
 void Residency::Run(const std::shared_ptr<LoadedProgram>& program, const std::vector<Argument>& arguments,
-                    const ArrayList& outputs) {
+                    const ArrayList& outputs, ipu_model::ReplicaGroup* group) {
   for (const Argument& argument : arguments) {
     if (const Error* error = Wait(argument.array->ready())) throw Error(*error);
   }
   Load(program);
+  ExchangeStates(*program, arguments);
   PrepareHostCopies(*program, arguments);
   ConnectStreams(*program, arguments, outputs);
   try {
     WriteState(*program, arguments);
+    program->program_->SetReplica({group, program->replica_});
     program->program_->Run(program->executable_->main_program);
   } catch (...) {
+    CountHostCalls(*program);
     ReleaseState(*program, arguments);  // the variables may be half written
     throw;
   }
+  CountHostCalls(*program);
   ReleaseState(*program, arguments);
   TransferState(*program, arguments, outputs);
   Add(runs_, 1);
   Add(cycles_, program->program_->LastRunCycles());
+}
+
+void Residency::CountHostCalls(const LoadedProgram& program) {
+  const HostCallTraffic traffic = program.program_->LastHostCalls();
+  Add(h2d_bytes_, traffic.h2d_bytes);
+  Add(d2h_bytes_, traffic.d2h_bytes);
 }
 
 Counters Residency::counters() const {

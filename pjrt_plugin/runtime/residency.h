@@ -11,6 +11,7 @@
 
 #include "pjrt_plugin/runtime/array.h"
 #include "pjrt_plugin/runtime/executable.h"
+#include "pjrt_plugin/runtime/host_callbacks.h"
 #include "pjrt_plugin/runtime/program.h"
 
 namespace jax_ipu {
@@ -18,7 +19,9 @@ namespace jax_ipu {
 // One executable on one device. The program is created when it is first loaded.
 class LoadedProgram {
  public:
-  explicit LoadedProgram(std::shared_ptr<const Executable> executable);
+  // The program runs as this replica of the executable. Throws Error when the program calls back functions
+  // that this process does not have.
+  explicit LoadedProgram(std::shared_ptr<const Executable> executable, unsigned replica = 0);
   const std::shared_ptr<const Executable>& executable() const { return executable_; }
 
  private:
@@ -28,6 +31,8 @@ class LoadedProgram {
     std::weak_ptr<Array> resident;  // who owns the variable's value; expired: nobody needs it
   };
   const std::shared_ptr<const Executable> executable_;
+  const unsigned replica_;
+  const HostCallbackReferences callbacks_;
   std::size_t resident_bytes_ = 0;
   std::unique_ptr<Program> program_;
   std::vector<Input> inputs_;
@@ -48,9 +53,10 @@ class Residency {
       : config_(std::move(config)), factory_(std::move(factory)), pool_(std::move(pool)) {}
 
   // Runs main once. Arguments that are resident in their variable are used in place, others are written
-  // first; results that alias an argument stay resident. Throws Error; no output is valid then.
+  // first; results that alias an argument stay resident. Throws Error; no output is valid then. `group`: the
+  // replicas that the program exchanges with, or null.
   void Run(const std::shared_ptr<LoadedProgram>& program, const std::vector<Argument>& arguments,
-           const ArrayList& outputs);
+           const ArrayList& outputs, ipu_model::ReplicaGroup* group = nullptr);
   // Gives the array a host copy, once. Throws the array's own error.
   void Fetch(Array& array);
   // Whether running `program` next takes no longer than its main: no loading, no large spill.
@@ -64,6 +70,9 @@ class Residency {
   void Load(const std::shared_ptr<LoadedProgram>& program);
   void Connect(LoadedProgram& program);
   void Spill(LoadedProgram& program);
+  // Brings states that the last run left in the variables of other arguments to their own, on the device.
+  void ExchangeStates(LoadedProgram& program, const std::vector<Argument>& arguments);
+  static void Exchange(LoadedProgram& program, std::size_t first, std::size_t other);
   // Before main: host copies of all that main streams or that loses its variable.
   void PrepareHostCopies(LoadedProgram& program, const std::vector<Argument>& arguments);
   void WriteState(LoadedProgram& program, const std::vector<Argument>& arguments);
@@ -71,6 +80,7 @@ class Residency {
                       const ArrayList& outputs);
   void TransferState(LoadedProgram& program, const std::vector<Argument>& arguments,
                      const ArrayList& outputs);
+  void CountHostCalls(const LoadedProgram& program);
   static void ReleaseState(LoadedProgram& program, const std::vector<Argument>& arguments);
   static bool IsIn(const Array& array, const LoadedProgram& program, std::size_t slot) {
     return array.program_.get() == &program && array.slot_ == slot;

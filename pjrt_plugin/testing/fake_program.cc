@@ -41,7 +41,9 @@ struct Parsed {
   std::vector<Operation> operations;  // by output
   double host_nanoseconds = 0;
   int sleep_milliseconds = 0;
-  std::string failure;
+  int partitions = 1;
+  std::string failure;  // on all replicas, or on `failing` alone
+  int failing = -1;
 };
 
 Parsed Parse(const std::string& text) {
@@ -82,6 +84,10 @@ Parsed Parse(const std::string& text) {
       line >> parsed.host_nanoseconds;
     } else if (statement == "sleep") {
       line >> parsed.sleep_milliseconds;
+    } else if (statement == "partitions") {
+      line >> parsed.partitions;
+    } else if (statement == "failing") {
+      line >> parsed.failing;
     } else if (statement == "fail") {
       std::getline(line >> std::ws, parsed.failure);
     } else {
@@ -154,6 +160,7 @@ class FakeProgram : public Program {
   void ConnectStream(int stream, void* host) override {
     streams_.at(static_cast<std::size_t>(stream)) = host;
   }
+  void SetReplica(const ipu_model::Replica& replica) override { replica_ = replica; }
   std::uint64_t LastRunCycles() const override { return kCycles; }
   void Run(int program) override {
     if (program == 0) return RunMain();
@@ -197,6 +204,10 @@ class FakeProgram : public Program {
       return result;
     }
     const void* b = Value(operation.b);
+    if (operation.name == "allreduce") {
+      AllReduce(a, j, result);
+      return result;
+    }
     for (std::size_t k = 0; k < result.size(); k += sizeof(float)) {
       float x, y;
       std::memcpy(&x, static_cast<const std::byte*>(a) + k, sizeof(float));
@@ -206,11 +217,31 @@ class FakeProgram : public Program {
     }
     return result;
   }
+  // The sum over all replicas of the launch.
+  void AllReduce(const void* own, std::size_t output, std::vector<std::byte>& result) {
+    ipu_model::HostTensor tensor;
+    tensor.data = const_cast<void*>(own);
+    tensor.rank = 1;
+    tensor.shape[0] = static_cast<std::int64_t>(result.size() / sizeof(float));
+    tensor.strides[0] = 1;
+    std::vector<unsigned> members(replica_.group->size());
+    for (std::size_t m = 0; m < members.size(); ++m) members[m] = static_cast<unsigned>(m);
+    replica_.group->Meet(static_cast<std::uint32_t>(output), members, replica_.index, tensor,
+                         [&](const ipu_model::ReplicaGroup::Tensors& tensors) {
+                           for (std::size_t k = 0; k < result.size(); k += sizeof(float)) {
+                             float sum = 0;
+                             for (const ipu_model::HostTensor& t : tensors)
+                               sum += t.as<float>()[k / sizeof(float)];
+                             std::memcpy(result.data() + k, &sum, sizeof(float));
+                           }
+                         });
+  }
   void RunMain() {
     if (parsed_.sleep_milliseconds > 0) {
       std::this_thread::sleep_for(std::chrono::milliseconds(parsed_.sleep_milliseconds));
     }
-    if (!parsed_.failure.empty()) throw Error(Code::kInternal, parsed_.failure);
+    const bool failing = parsed_.failing < 0 || parsed_.failing == static_cast<int>(replica_.index);
+    if (!parsed_.failure.empty() && failing) throw Error(Code::kInternal, parsed_.failure);
     // All values first: the order of outputs must not matter.
     std::vector<std::vector<std::byte>> results;
     for (std::size_t j = 0; j < parsed_.outputs.size(); ++j) {
@@ -227,6 +258,7 @@ class FakeProgram : public Program {
   }
 
   const Parsed parsed_;
+  ipu_model::Replica replica_;
   std::map<std::string, int> indices_;
   std::vector<void*> streams_;
   std::vector<std::vector<std::byte>> state_;
@@ -244,6 +276,10 @@ std::shared_ptr<const Executable> CompileFake(const std::string& text, const std
   executable->mlir = Mlir(parsed);
   executable->cost.host_nanoseconds = parsed.host_nanoseconds;
   executable->cost.cycles = kCycles;
+  executable->num_partitions = parsed.partitions;
+  for (const Operation& operation : parsed.operations) {
+    if (operation.name == "allreduce") executable->cost.link_bytes += 4;
+  }
   executable->memory.total_bytes = 4096;
   executable->inputs = std::move(parsed.inputs);
   executable->outputs = std::move(parsed.outputs);

@@ -13,12 +13,15 @@ namespace jax_ipu::testing {
 
 // One statement per line:
 //   in <type> <dims> [donated] [alias=<output>] [unchanged] [unused]
-//   out <type> <dims> <operation> [<input>] [<input>]     operation: inc, add, copy, forward
+//   out <type> <dims> <operation> [<input>] [<input>]     operation: inc, add, copy, forward, allreduce
 //   cost <nanoseconds>                                     as Executable::cost.host_nanoseconds
 //   sleep <milliseconds>                                   main takes at least that long
 //   fail <message>                                         main throws
+//   failing <replica>                                      only this replica throws
+//   partitions <n>                                         for n devices
 // <type> as NameOf(DType), <dims> as 2x3, or a point for a scalar. inc adds one and add sums two inputs
-// (f32), copy moves bytes, forward returns an argument itself.
+// (f32), copy moves bytes, forward returns an argument itself, allreduce sums an input over the
+// devices of a launch.
 std::shared_ptr<const Executable> CompileFake(const std::string& text, const std::string& target);
 
 // Throws when a resident variable is used before it was written, or a stream before it was connected.

@@ -1,0 +1,108 @@
+// The extensions of the PJRT C ABI that the plugin offers, declared from their published layout like
+// c_api.h: layouts (of arrays, programs' arguments and results) and shardings.
+#ifndef JAX_IPU_PJRT_C_API_EXTENSIONS_H_
+#define JAX_IPU_PJRT_C_API_EXTENSIONS_H_
+
+#include "pjrt_plugin/pjrt/c_api.h"
+
+struct PJRT_Layouts_MemoryLayout;
+
+enum PJRT_Extension_Type : int { PJRT_Extension_Type_Layouts = 4, PJRT_Extension_Type_Shardings = 19 };
+
+struct PJRT_Layouts_MemoryLayout_Destroy_Args {
+  PJRT_HEAD
+  PJRT_Layouts_MemoryLayout* layout;
+};
+PJRT_SIZE(PJRT_Layouts_MemoryLayout_Destroy_Args, layout, 24)
+
+struct PJRT_Layouts_MemoryLayout_Serialize_Args {
+  PJRT_HEAD
+  PJRT_Layouts_MemoryLayout* layout;
+  const char* serialized_bytes;
+  std::size_t serialized_bytes_size;
+  PJRT_SerializedBytes* serialized_layout;
+  void (*serialized_layout_deleter)(PJRT_SerializedBytes*);
+};
+PJRT_SIZE(PJRT_Layouts_MemoryLayout_Serialize_Args, serialized_layout_deleter, 56)
+
+struct PJRT_Layouts_PJRT_Client_GetDefaultLayout_Args {
+  PJRT_HEAD
+  PJRT_Client* client;
+  PJRT_Buffer_Type type;
+  const std::int64_t* dims;
+  std::size_t num_dims;
+  PJRT_Layouts_MemoryLayout* layout;
+};
+PJRT_SIZE(PJRT_Layouts_PJRT_Client_GetDefaultLayout_Args, layout, 56)
+
+struct PJRT_Layouts_PJRT_Buffer_MemoryLayout_Args {
+  PJRT_HEAD
+  PJRT_Buffer* buffer;
+  PJRT_Layouts_MemoryLayout* layout;
+};
+PJRT_SIZE(PJRT_Layouts_PJRT_Buffer_MemoryLayout_Args, layout, 32)
+
+struct PJRT_Layouts_PJRT_Topology_GetDefaultLayout_Args {
+  PJRT_HEAD
+  PJRT_TopologyDescription* topology_description;
+  PJRT_Buffer_Type type;
+  const std::int64_t* dims;
+  std::size_t num_dims;
+  PJRT_Layouts_MemoryLayout* layout;
+};
+PJRT_SIZE(PJRT_Layouts_PJRT_Topology_GetDefaultLayout_Args, layout, 56)
+
+struct PJRT_Layouts_PJRT_Executable_GetOutputLayouts_Args {
+  PJRT_HEAD
+  PJRT_Executable* executable;
+  std::size_t num_outputs;
+  PJRT_Layouts_MemoryLayout* const* layouts;
+};
+PJRT_SIZE(PJRT_Layouts_PJRT_Executable_GetOutputLayouts_Args, layouts, 40)
+
+struct PJRT_Layouts_PJRT_Executable_GetParameterLayouts_Args {
+  PJRT_HEAD
+  PJRT_Executable* executable;
+  std::size_t num_parameters;
+  PJRT_Layouts_MemoryLayout* const* layouts;
+};
+PJRT_SIZE(PJRT_Layouts_PJRT_Executable_GetParameterLayouts_Args, layouts, 40)
+
+struct PJRT_Layouts_Extension {
+  PJRT_Extension_Base base;
+  PjrtEntry PJRT_Layouts_MemoryLayout_Destroy;
+  PjrtEntry PJRT_Layouts_MemoryLayout_Serialize;
+  PjrtEntry PJRT_Layouts_PJRT_Client_GetDefaultLayout;
+  PjrtEntry PJRT_Layouts_PJRT_Buffer_MemoryLayout;
+  PjrtEntry PJRT_Layouts_PJRT_Topology_GetDefaultLayout;
+  PjrtEntry PJRT_Layouts_PJRT_Executable_GetOutputLayouts;
+  PjrtEntry PJRT_Layouts_PJRT_Executable_GetParameterLayouts;
+};
+PJRT_SIZE(PJRT_Layouts_Extension, PJRT_Layouts_PJRT_Executable_GetParameterLayouts, 80)
+
+struct PJRT_Shardings_PJRT_Executable_ParameterShardings_Args {
+  PJRT_HEAD
+  PJRT_Executable* executable;
+  std::size_t num_parameters;
+  const char* const* shardings;
+  const std::size_t* sharding_sizes;
+};
+PJRT_SIZE(PJRT_Shardings_PJRT_Executable_ParameterShardings_Args, sharding_sizes, 48)
+
+struct PJRT_Shardings_PJRT_Executable_OutputShardings_Args {
+  PJRT_HEAD
+  PJRT_Executable* executable;
+  std::size_t num_outputs;
+  const char* const* shardings;
+  const std::size_t* sharding_sizes;
+};
+PJRT_SIZE(PJRT_Shardings_PJRT_Executable_OutputShardings_Args, sharding_sizes, 48)
+
+struct PJRT_Shardings_Extension {
+  PJRT_Extension_Base base;
+  PjrtEntry PJRT_Shardings_PJRT_Executable_ParameterShardings;
+  PjrtEntry PJRT_Shardings_PJRT_Executable_OutputShardings;
+};
+PJRT_SIZE(PJRT_Shardings_Extension, PJRT_Shardings_PJRT_Executable_OutputShardings, 40)
+
+#endif  // JAX_IPU_PJRT_C_API_EXTENSIONS_H_

@@ -1,0 +1,55 @@
+// What PJRT clients can ask beyond the function table: layouts and shardings. A client that finds these does
+// not convert the optimised program to HLO to learn them, which costs more than compiling a small program.
+#ifndef JAX_IPU_PJRT_EXTENSIONS_H_
+#define JAX_IPU_PJRT_EXTENSIONS_H_
+
+#include <cstddef>
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "pjrt_plugin/pjrt/c_api_extensions.h"
+
+// Arrays are dense and row-major, so a layout is its rank.
+struct PJRT_Layouts_MemoryLayout {
+  std::size_t rank;
+};
+
+namespace jax_ipu::pjrt {
+
+// Layouts of several tensors, as the C API hands them out.
+class LayoutList {
+ public:
+  LayoutList() = default;
+  LayoutList(const LayoutList&) = delete;
+  LayoutList& operator=(const LayoutList&) = delete;
+  void Add(std::size_t rank) { pointers_.push_back(&layouts_.emplace_back(PJRT_Layouts_MemoryLayout{rank})); }
+  PJRT_Layouts_MemoryLayout* const* data() const { return pointers_.data(); }
+  std::size_t size() const { return layouts_.size(); }
+
+ private:
+  std::deque<PJRT_Layouts_MemoryLayout> layouts_;
+  std::vector<PJRT_Layouts_MemoryLayout*> pointers_;
+};
+
+// Serialised xla.OpSharding messages of several tensors, owned elsewhere.
+class ShardingList {
+ public:
+  void Add(const std::string& sharding) {
+    data_.push_back(sharding.data());
+    sizes_.push_back(sharding.size());
+  }
+  const char* const* data() const { return data_.data(); }
+  const std::size_t* sizes() const { return sizes_.data(); }
+  std::size_t size() const { return data_.size(); }
+
+ private:
+  std::vector<const char*> data_;
+  std::vector<std::size_t> sizes_;
+};
+
+void InstallExtensions(PJRT_Api& api);
+
+}  // namespace jax_ipu::pjrt
+
+#endif  // JAX_IPU_PJRT_EXTENSIONS_H_

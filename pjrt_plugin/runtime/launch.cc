@@ -1,0 +1,92 @@
+#include "pjrt_plugin/runtime/launch.h"
+
+#include <optional>
+#include <thread>
+#include <utility>
+
+namespace jax_ipu {
+namespace {
+
+// What the replicas of one launch share. Lives until the last has ended.
+class SharedLaunch {
+ public:
+  explicit SharedLaunch(unsigned replicas) : group_(replicas) {}
+
+  ipu_model::ReplicaGroup* group() { return &group_; }
+
+  template <typename F>
+  void RunReplica(unsigned replica, F&& run) {
+    try {
+      run();
+    } catch (const ipu_model::ReplicaMissing& missing) {
+      // The replica that left has recorded why, unless it ended well.
+      group_.Leave(replica);
+      const std::lock_guard<std::mutex> lock(mutex_);
+      if (first_error_) throw Error(*first_error_);
+      throw Error(Code::kInternal, missing.what());
+    } catch (const std::exception& exception) {
+      const auto* error = dynamic_cast<const Error*>(&exception);
+      Abandon(replica, error != nullptr ? *error : Error(Code::kInternal, exception.what()));
+      throw;
+    }
+    group_.Leave(replica);
+  }
+
+  // The replica ends, or never starts, because of `error`.
+  void Abandon(unsigned replica, const Error& error) {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      if (!first_error_) first_error_ = error;
+    }
+    group_.Leave(replica);
+  }
+
+ private:
+  ipu_model::ReplicaGroup group_;
+  std::mutex mutex_;
+  std::optional<Error> first_error_;
+};
+
+}  // namespace
+
+std::vector<DeviceRuntime::Results> Launcher::Launch(std::vector<ReplicaCall> calls) {
+  std::vector<DeviceRuntime::Results> results;
+  if (calls.size() == 1 || !calls[0].program->executable()->exchanges()) {
+    for (std::size_t r = 0; r < calls.size(); ++r) {
+      results.push_back(calls[r].device->Execute(calls[r].program, std::move(calls[r].arguments)));
+    }
+    return results;
+  }
+
+  auto shared = std::make_shared<SharedLaunch>(static_cast<unsigned>(calls.size()));
+  std::vector<DeviceRuntime::Work> work;
+  for (std::size_t r = 0; r < calls.size(); ++r) {
+    ReplicaCall& call = calls[r];
+    results.emplace_back();
+    DeviceRuntime::Work run =
+        call.device->MakeWork(call.program, std::move(call.arguments), shared->group(), &results.back());
+    run.run = [shared, replica = static_cast<unsigned>(r), alone = std::move(run.run)] {
+      shared->RunReplica(replica, alone);
+    };
+    work.push_back(std::move(run));
+  }
+  // Devices that have been shut down have no thread any more: their replicas still need one each.
+  std::vector<std::thread> threads;
+  {
+    const std::lock_guard<std::mutex> lock(order_);
+    for (std::size_t r = 0; r < calls.size(); ++r) {
+      try {
+        if (calls[r].device->TryEnqueue(work[r])) continue;
+      } catch (const Error& error) {  // others may be waiting already
+        shared->Abandon(static_cast<unsigned>(r), error);
+        work[r].done->Fail(error);
+        continue;
+      }
+      threads.emplace_back([device = calls[r].device, run = std::move(work[r])] { device->Enqueue(run); });
+    }
+  }
+  for (std::thread& thread : threads) thread.join();
+  return results;
+}
+
+}  // namespace jax_ipu

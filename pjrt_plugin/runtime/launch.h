@@ -1,0 +1,33 @@
+// Running one executable on several devices at the same time, as the replicas of one launch.
+#ifndef JAX_IPU_RUNTIME_LAUNCH_H_
+#define JAX_IPU_RUNTIME_LAUNCH_H_
+
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "pjrt_plugin/runtime/device_runtime.h"
+
+namespace jax_ipu {
+
+struct ReplicaCall {
+  std::shared_ptr<DeviceRuntime> device;
+  std::shared_ptr<LoadedProgram> program;
+  std::vector<Argument> arguments;
+};
+
+// One per client: gives the launches of all threads one order, the same on every device. Two launches over
+// overlapping devices then never wait for each other.
+class Launcher {
+ public:
+  // Call r runs as replica r. Results as of DeviceRuntime::Execute, by call. When a replica fails, the others
+  // that need it fail with the same error. Throws, before anything has run, when output memory cannot be had.
+  std::vector<DeviceRuntime::Results> Launch(std::vector<ReplicaCall> calls);
+
+ private:
+  std::mutex order_;
+};
+
+}  // namespace jax_ipu
+
+#endif  // JAX_IPU_RUNTIME_LAUNCH_H_
