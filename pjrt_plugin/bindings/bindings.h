@@ -34,10 +34,12 @@ poplar::Type TypeNamed(const std::string& name);
 void BindGraph(nb::module_& module);
 void BindExpression(nb::module_& module);
 void BindCompile(nb::module_& module);
+void BindHostCallbacks(nb::module_& module);
 void BindElementwise(nb::module_& module);
 void BindMatMul(nb::module_& module);
 void BindConvolution(nb::module_& module);
 void BindData(nb::module_& module);
+void BindCollectives(nb::module_& module);
 
 }  // namespace jax_ipu::bindings
 

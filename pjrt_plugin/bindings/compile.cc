@@ -39,6 +39,7 @@ struct CompiledGraph {
     cost["exchange_cycles"] = report.cycles.exchange;
     cost["sync_cycles"] = report.cycles.sync;
     cost["exchange_bytes"] = report.exchange_bytes;
+    cost["link_bytes"] = report.link_bytes;
     cost["clock_hz"] = report.clock_hz;
     cost["host_nanoseconds"] = executable.hostNanoseconds();
     return cost;
@@ -121,6 +122,13 @@ void Read(const nb::dict& fields, const char* name, T* value) {
   if (fields.contains(name)) *value = nb::cast<T>(fields[name]);
 }
 
+// Bytes of a serialised message.
+void Read(const nb::dict& fields, const char* name, std::string* value) {
+  if (!fields.contains(name)) return;
+  const nb::bytes bytes = nb::cast<nb::bytes>(fields[name]);
+  value->assign(bytes.c_str(), bytes.size());
+}
+
 TensorSpec ReadTensor(const nb::dict& fields) {
   return {TypeNamed(nb::cast<std::string>(fields["dtype"])).id(),
           nb::cast<std::vector<std::int64_t>>(fields["shape"])};
@@ -135,6 +143,9 @@ InputSpec ReadInput(const nb::dict& fields) {
   Read(fields, "used", &input.used);
   Read(fields, "write_program", &input.write_program);
   Read(fields, "read_program", &input.read_program);
+  Read(fields, "exchange_with", &input.exchange_with);
+  Read(fields, "exchange_program", &input.exchange_program);
+  Read(fields, "sharding", &input.sharding);
   return input;
 }
 
@@ -143,6 +154,7 @@ OutputSpec ReadOutput(const nb::dict& fields) {
   output.tensor = ReadTensor(fields);
   Read(fields, "aliased_input", &output.aliased_input);
   Read(fields, "forwarded_input", &output.forwarded_input);
+  Read(fields, "sharding", &output.sharding);
   return output;
 }
 
@@ -156,6 +168,7 @@ CostReport ReadCost(const nb::dict& fields) {
   Read(fields, "exchange_cycles", &cost.exchange_cycles);
   Read(fields, "sync_cycles", &cost.sync_cycles);
   Read(fields, "exchange_bytes", &cost.exchange_bytes);
+  Read(fields, "link_bytes", &cost.link_bytes);
   Read(fields, "clock_hz", &cost.clock_hz);
   Read(fields, "host_nanoseconds", &cost.host_nanoseconds);
   return cost;
@@ -183,7 +196,8 @@ ExecutableHandle MakeExecutable(const std::string& name, const std::string& fing
                                 const std::string& target, const std::vector<nb::dict>& inputs,
                                 const std::vector<nb::dict>& outputs, const nb::bytes& poplar_executable,
                                 int main_program, const std::string& mlir, const nb::dict& cost,
-                                const nb::dict& memory) {
+                                const nb::dict& memory, const std::vector<nb::dict>& host_callbacks,
+                                int num_replicas, int num_partitions) {
   auto executable = std::make_shared<Executable>();
   executable->name = name;
   executable->fingerprint = fingerprint;
@@ -195,7 +209,24 @@ ExecutableHandle MakeExecutable(const std::string& name, const std::string& fing
   executable->mlir = mlir;
   executable->cost = ReadCost(cost);
   executable->memory = ReadMemory(memory);
+  for (const nb::dict& callback : host_callbacks) {
+    executable->host_callbacks.push_back({nb::cast<std::uint64_t>(callback["id"]),
+                                          nb::cast<std::vector<std::uint64_t>>(callback["input_bytes"]),
+                                          nb::cast<std::vector<std::uint64_t>>(callback["output_bytes"])});
+  }
+  executable->num_replicas = num_replicas;
+  executable->num_partitions = num_partitions;
   return {std::move(executable)};
+}
+
+// (element type, shape) of every argument or result.
+template <typename Specs>
+nb::list Types(const Specs& specs) {
+  nb::list types;
+  for (const auto& spec : specs) {
+    types.append(nb::make_tuple(NameOf(spec.tensor.type), nb::tuple(nb::cast(spec.tensor.shape))));
+  }
+  return types;
 }
 
 // Calls `function`, found while the GIL is held, and takes the plain data out of its result.
@@ -311,19 +342,34 @@ void BindCompile(nb::module_& module) {
           [](ExecutableHandle* self, const std::string& name, const std::string& fingerprint,
              const std::string& target, const std::vector<nb::dict>& inputs,
              const std::vector<nb::dict>& outputs, const nb::bytes& poplar_executable, int main_program,
-             const std::string& mlir, const nb::dict& cost, const nb::dict& memory) {
+             const std::string& mlir, const nb::dict& cost, const nb::dict& memory,
+             const std::vector<nb::dict>& host_callbacks, int num_replicas, int num_partitions) {
             new (self) ExecutableHandle(MakeExecutable(name, fingerprint, target, inputs, outputs,
-                                                       poplar_executable, main_program, mlir, cost, memory));
+                                                       poplar_executable, main_program, mlir, cost, memory,
+                                                       host_callbacks, num_replicas, num_partitions));
           },
           nb::arg("name"), nb::arg("fingerprint"), nb::arg("target"), nb::arg("inputs"), nb::arg("outputs"),
           nb::arg("poplar_executable"), nb::arg("main_program"), nb::arg("mlir"), nb::arg("cost"),
-          nb::arg("memory"))
+          nb::arg("memory"), nb::arg("host_callbacks") = std::vector<nb::dict>{}, nb::arg("num_replicas") = 1,
+          nb::arg("num_partitions") = 1)
       .def_prop_ro("name", [](const ExecutableHandle& self) { return self.executable->name; })
       .def_prop_ro("fingerprint", [](const ExecutableHandle& self) { return self.executable->fingerprint; })
       .def_prop_ro("mlir", [](const ExecutableHandle& self) { return self.executable->mlir; })
-      .def("serialize", [](const ExecutableHandle& self) {
-        const std::string data = self.executable->Serialize();
-        return nb::bytes(data.data(), data.size());
+      .def_prop_ro("cycles", [](const ExecutableHandle& self) { return self.executable->cost.cycles; })
+      .def_prop_ro("fullest_tile_bytes",
+                   [](const ExecutableHandle& self) { return self.executable->memory.max_tile_bytes; })
+      .def_prop_ro("target", [](const ExecutableHandle& self) { return self.executable->target; })
+      .def_prop_ro("input_types", [](const ExecutableHandle& self) { return Types(self.executable->inputs); })
+      .def_prop_ro("output_types",
+                   [](const ExecutableHandle& self) { return Types(self.executable->outputs); })
+      .def("serialize",
+           [](const ExecutableHandle& self) {
+             const std::string data = self.executable->Serialize();
+             return nb::bytes(data.data(), data.size());
+           })
+      .def_static("deserialize", [](const nb::bytes& data) {
+        return ExecutableHandle{
+            std::make_shared<const Executable>(Executable::Deserialize({data.c_str(), data.size()}))};
       });
   nb::class_<Counters>(module, "Counters")
       .def_ro("h2d_bytes", &Counters::h2d_bytes)
@@ -336,6 +382,7 @@ void BindCompile(nb::module_& module) {
   module.def("set_device_config", &SetDeviceConfig, nb::arg("version") = "ipu2", nb::arg("num_tiles") = 0,
              nb::arg("device_ids") = std::vector<int>{0}, nb::arg("execution") = "fast",
              nb::arg("use_model") = true);
+  module.def("finish_work", &FinishWork, nb::call_guard<nb::gil_scoped_release>());
   module.def("prepare_exit", &PrepareExit, nb::call_guard<nb::gil_scoped_release>());
   module.def("read_counters", &ReadCounters, nb::arg("device_id"), nb::call_guard<nb::gil_scoped_release>());
 }

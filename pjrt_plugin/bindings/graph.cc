@@ -175,6 +175,12 @@ void BindSequence(nb::module_& module) {
           "call", [](Sequence& self, const poplar::Function& function) { self.add(program::Call(function)); },
           nb::arg("function"))
       .def(
+          "call_host",
+          [](Sequence& self, const poplar::HostFunction& function, const std::vector<Tensor>& inputs,
+             const std::vector<Tensor>& outputs,
+             const std::string& name) { self.add(program::Call(function, inputs, outputs, name)); },
+          nb::arg("function"), nb::arg("inputs"), nb::arg("outputs"), nb::arg("name"))
+      .def(
           "write_undef", [](Sequence& self, const Tensor& t) { self.add(program::WriteUndef(t)); },
           nb::arg("tensor"))
       .def(
@@ -194,6 +200,7 @@ void BindGraph(nb::module_& module) {
     return s.handle();
   });
   nb::class_<poplar::Function>(module, "Function");
+  nb::class_<poplar::HostFunction>(module, "HostFunction");
   BindSequence(module);
   nb::class_<Graph>(module, "Graph")
       .def(nb::init<const poplar::Target&>(), nb::arg("target"))
@@ -234,6 +241,19 @@ void BindGraph(nb::module_& module) {
             return graph.addDeviceToHostFIFO(name, TypeNamed(dtype), n);
           },
           nb::arg("name"), nb::arg("dtype"), nb::arg("num_elements"))
+      .def(
+          "add_host_function",
+          [](Graph& graph, const std::string& name,
+             const std::vector<std::pair<std::string, std::size_t>>& inputs,
+             const std::vector<std::pair<std::string, std::size_t>>& outputs) {
+            const auto arguments = [](const std::vector<std::pair<std::string, std::size_t>>& named) {
+              std::vector<Graph::HostFunctionArgument> typed;
+              for (const auto& [dtype, n] : named) typed.emplace_back(TypeNamed(dtype), n);
+              return typed;
+            };
+            return graph.addHostFunction(name, arguments(inputs), arguments(outputs));
+          },
+          nb::arg("name"), nb::arg("inputs"), nb::arg("outputs"))
       .def(
           "add_function", [](Graph& graph, const Sequence& body) { return graph.addFunction(body); },
           nb::arg("sequence"));

@@ -7,6 +7,7 @@
 #include "pjrt_plugin/runtime/executable.h"
 
 namespace jax_ipu::bindings {
+
 namespace {
 
 // _ipu.Error(message) with attribute `code`, the PJRT status.
@@ -41,8 +42,10 @@ NB_MODULE(_ipu, module) {
   jax_ipu::bindings::BindGraph(module);
   jax_ipu::bindings::BindExpression(module);
   jax_ipu::bindings::BindCompile(module);
+  jax_ipu::bindings::BindHostCallbacks(module);
   jax_ipu::bindings::BindElementwise(module);
   jax_ipu::bindings::BindMatMul(module);
   jax_ipu::bindings::BindConvolution(module);
   jax_ipu::bindings::BindData(module);
+  jax_ipu::bindings::BindCollectives(module);
 }
