@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 from typing import Any
 
 from jax_ipu import _ipu
-from jax_ipu.compiler import cost, importer, mapping, pipeline
-from jax_ipu.compiler.build import build
-from jax_ipu.compiler.errors import INVALID_ARGUMENT, UNIMPLEMENTED, CompileError
+from jax_ipu.compiler import cost, importer, mapping, partition, pipeline
+from jax_ipu.compiler.build import Built, build
+from jax_ipu.compiler.errors import INVALID_ARGUMENT, RESOURCE_EXHAUSTED, CompileError
 from jax_ipu.compiler.ir import Module
 from jax_ipu.compiler.options import Options, compile_options
-from jax_ipu.compiler.passes import inplace, schedule
+from jax_ipu.compiler.passes import inplace, outline, schedule
 from jax_ipu.compiler.program_io import Signature
 from jax_ipu.compiler.program_text import program_text
 
@@ -20,7 +21,7 @@ COMPILER_VERSION = "1"
 
 
 def compile(program: bytes, format: str, options: bytes, target: str) -> _ipu.Executable:
-    """Compiles a StableHLO program for one IPU. Deterministic, and reads nothing but its arguments.
+    """Compiles a StableHLO program for one IPU or several. Deterministic, and reads nothing but its arguments.
 
     Args:
         program: a StableHLO portable artifact, MLIR bytecode or MLIR text.
@@ -34,33 +35,85 @@ def compile(program: bytes, format: str, options: bytes, target: str) -> _ipu.Ex
     """
     settings = compile_options(options)
     parsed = importer.parse(program, format)
-    module, signature, plan = prepare(parsed, settings)
     ipu = parse_target(target)
-    built = build(module, signature, plan, ipu)
-    compiled = _ipu.compile_graph(built.graph, built.programs, module.name)
+    if settings.executable:
+        return _loaded(settings.executable, parsed, f"{ipu.version}:{ipu.num_tiles}")
+    module, signature, built, compiled = _compile_to_fit(parsed, settings, options, ipu)
     digest = hashlib.sha256(COMPILER_VERSION.encode())
-    for part in (program, repr(settings).encode(), target.encode()):
+    replication = f"{module.num_replicas}x{module.num_partitions}"
+    for part in (program, repr(settings).encode(), target.encode(), replication.encode()):
         digest.update(len(part).to_bytes(8, "little"))
         digest.update(part)
-    return _ipu.Executable(
+    inputs, outputs = partition.sharding_fields(module)
+    executable = _ipu.Executable(
         module.name,
         digest.hexdigest(),
         f"{ipu.version}:{ipu.num_tiles}",
-        signature.inputs(built.state_programs),
-        signature.outputs(),
+        [
+            {**fields, **own}
+            for fields, own in zip(signature.inputs(built.state_programs, built.exchanges), inputs, strict=True)
+        ],
+        [{**fields, **own} for fields, own in zip(signature.outputs(), outputs, strict=True)],
         compiled.serialize(),
         0,
-        program_text(parsed),
+        program_text(module.source, module.num_partitions),
         _cost_fields(module, compiled),
         _memory_fields(signature, compiled),
+        built.host_callbacks,
+        module.num_replicas,
+        module.num_partitions,
     )
+    module.release()
+    return executable
 
 
-def prepare(parsed: Any, settings: Options) -> tuple[Module, Signature, mapping.MappingPlan]:
-    """Everything before the graph: import, passes, signature and tile mapping of an MLIR module."""
-    module = importer.import_module(parsed)
-    _check_partitions(module)
+def _loaded(encoded: str, parsed: Any, target: str) -> _ipu.Executable:
+    """An executable that was compiled before, in the place of a program with its signature."""
+    executable = _ipu.Executable.deserialize(base64.b64decode(encoded))
+    if executable.target != target:
+        raise CompileError(f"the executable was compiled for {executable.target}, this is {target}", INVALID_ARGUMENT)
+    main = importer.import_module(parsed).main
+    inputs = [(value.dtype, value.shape) for value in main.block.args]
+    outputs = [(value.dtype, value.shape) for value in main.block.results]
+    if inputs != executable.input_types or outputs != executable.output_types:
+        raise CompileError(
+            f"the executable takes {executable.input_types} and gives {executable.output_types}, the program takes "
+            f"{inputs} and gives {outputs}",
+            INVALID_ARGUMENT,
+        )
+    return executable
+
+
+_Prepared = tuple[Module, Signature, mapping.MappingPlan]
+_Compiled = tuple[Module, Signature, Built, _ipu.CompiledGraph]
+
+
+def _compile_prepared(prepared: _Prepared, settings: Options, target: _ipu.Target) -> _Compiled:
+    module, signature, plan = prepared
+    built = build(module, signature, plan, target, settings)
+    return module, signature, built, _ipu.compile_graph(built.graph, built.programs, module.name)
+
+
+def _compile_to_fit(parsed: Any, settings: Options, options: bytes, target: _ipu.Target) -> _Compiled:
+    """Calls cost cycles, so repeated blocks become functions only where the program does not fit without."""
+    try:
+        return _compile_prepared(prepare(parsed, settings, options), settings, target)
+    except _ipu.Error as error:
+        if error.code != RESOURCE_EXHAUSTED or settings.outline != "memory":
+            raise
+        settings = settings._replace(outline="always")
+        prepared = prepare(parsed, settings, options)
+        if not any(op.name == "ipu.call" for op in prepared[0].main.block.ops):
+            raise
+        return _compile_prepared(prepared, settings, target)
+
+
+def prepare(parsed: Any, settings: Options, options: bytes = b"") -> _Prepared:
+    """Everything before the graph: partitioning, import, passes, signature and tile mapping of an MLIR module."""
+    module = partition.import_local(parsed, options)
     pipeline.optimize(module)
+    if settings.outline == "always":
+        outline.run(module)
     signature = Signature(module.main)
     schedule.run(module, signature.aliases())
     inplace.run(module, signature.aliases(), signature.read_only())
@@ -69,20 +122,12 @@ def prepare(parsed: Any, settings: Options) -> tuple[Module, Signature, mapping.
 
 def parse_target(target: str) -> _ipu.Target:
     version, _, tiles = target.partition(":")
-    if tiles and not tiles.isdecimal():
+    if tiles and not (tiles.isdecimal() and len(tiles) < 9):
         raise CompileError(f"target {target!r} is not valid; write e.g. ipu2 or ipu2:1472", INVALID_ARGUMENT)
-    return _ipu.Target(version, int(tiles or 0))
-
-
-def _check_partitions(module: Module) -> None:
-    for key, what in (("mhlo.num_partitions", "partitions"), ("mhlo.num_replicas", "replicas")):
-        count = module.attrs.get(key, 1)
-        if count != 1:
-            raise CompileError(
-                f"the program has {count} {what}: programs over several IPUs are not supported yet; use one device, or"
-                " run one program per device",
-                UNIMPLEMENTED,
-            )
+    try:
+        return _ipu.Target(version, int(tiles or 0))
+    except RuntimeError as error:
+        raise CompileError(f"target {target!r} is not valid: {error}", INVALID_ARGUMENT) from error
 
 
 def _cost_fields(module: Module, compiled: _ipu.CompiledGraph) -> dict[str, float]:

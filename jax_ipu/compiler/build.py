@@ -7,21 +7,26 @@ from typing import NamedTuple
 from jax_ipu import _ipu
 from jax_ipu.compiler import capacity
 from jax_ipu.compiler.ir import Block, Module, Value
+from jax_ipu.compiler.lowering.callbacks import callback_specs
 from jax_ipu.compiler.lowering.context import Context
 from jax_ipu.compiler.lowering.control_flow import write_results
 from jax_ipu.compiler.lowering.table import LOWERINGS, unsupported
 from jax_ipu.compiler.mapping import MappingPlan
+from jax_ipu.compiler.options import Options
 from jax_ipu.compiler.program_io import Signature
 from jax_ipu.compiler.types import num_elements
 
 
 class Built(NamedTuple):
-    """`programs[0]` is main; `state_programs`: resident argument -> its write and read program."""
+    """`programs[0]` is main; `state_programs`: resident argument -> its write and read program; `exchanges`: resident
+    argument -> an argument of its type, and the program that makes their states change places."""
 
     graph: _ipu.Graph
     programs: list[_ipu.Sequence]
     state_programs: dict[int, tuple[int, int]]
+    exchanges: dict[int, tuple[int, int]]
     tensors: dict[Value, _ipu.Tensor]
+    host_callbacks: list[dict[str, object]]
 
 
 def check_supported(block: Block) -> None:
@@ -30,18 +35,20 @@ def check_supported(block: Block) -> None:
         name = op.name
         if name not in LOWERINGS and name != "constant" and name != "return":
             raise unsupported(op)
-        if name in ("while", "ipu.repeat", "if", "case"):
+        if name in ("while", "ipu.repeat", "if", "case", "ipu.call"):
             for region in op.regions:
                 check_supported(region)
 
 
-def build(module: Module, signature: Signature, mapping: MappingPlan, target: _ipu.Target) -> Built:
+def build(module: Module, signature: Signature, mapping: MappingPlan, target: _ipu.Target, settings: Options) -> Built:
     """Raises CompileError for what has no lowering."""
     block = module.main.block
     check_supported(block)
     capacity.check(block, target)
     graph = _ipu.Graph(target)
-    context = Context(graph, LOWERINGS, mapping)
+    context = Context(graph, LOWERINGS, mapping, settings.planning(), module.num_partitions, module.num_replicas)
+    if any(op.name == "ipu.random_bits" for op in block.walk()):
+        context.start_random_state()
     programs = [context.sequence]
     state_programs: dict[int, tuple[int, int]] = {}
     for argument in signature.arguments:
@@ -71,4 +78,17 @@ def build(module: Module, signature: Signature, mapping: MappingPlan, target: _i
         context.sequence.stream_out(context.tensor(value), stream, f"result {position}")
     destinations = {j: context.tensors[block.args[i]] for j, i in signature.aliases().items()}
     write_results(context, block, destinations, "result")
-    return Built(graph, programs, state_programs, context.tensors)
+    exchanges = {}
+    for i, first in signature.exchanges().items():
+        exchanges[i] = (first, len(programs))
+        programs.append(_exchange(graph, context.tensors[block.args[first]], context.tensors[block.args[i]]))
+    return Built(graph, programs, state_programs, exchanges, context.tensors, callback_specs(context))
+
+
+def _exchange(graph: _ipu.Graph, a: _ipu.Tensor, b: _ipu.Tensor) -> _ipu.Sequence:
+    sequence = _ipu.Sequence("exchange states")
+    aside = graph.clone(a, "state aside")
+    sequence.copy(a, aside, "state")
+    sequence.copy(b, a, "state")
+    sequence.copy(aside, b, "state")
+    return sequence

@@ -10,7 +10,7 @@ from jax_ipu.compiler.location import source_line
 from jax_ipu.compiler.passes.inplace import VIEWS
 from jax_ipu.compiler.types import type_text
 
-_CONTROL_FLOW = frozenset(("while", "ipu.repeat", "if", "case"))
+_CONTROL_FLOW = frozenset(("while", "ipu.repeat", "if", "case", "ipu.call"))
 
 
 def check(block: Block, target: _ipu.Target) -> None:

@@ -51,6 +51,9 @@ def of_block(block: Block) -> Cost:
             for region in regions:
                 total.add(region, times)
             continue
+        if name == "ipu.call":
+            total.add(of_block((op.attrs.get("of") or op).regions[0]))
+            continue
         total.bytes_accessed += sum(map(size_in_bytes, op.operands)) + sum(map(size_in_bytes, op.results))
         _count(op, total)
     return total
@@ -72,7 +75,13 @@ def _count(op: Op, total: Cost) -> None:
     elif name == "reduce":
         total.flops += num_elements(op.operands[0].shape) * max(1, len(op.regions[0].ops) - 1)
     elif name == "reduce_window":
-        window = math.prod(op.attrs["window_dimensions"])
+        # A window as long as the dimension it slides over by single steps is a running result: one per element.
+        window = math.prod(
+            1 if size > 1 and size >= extent and extent == length else size
+            for size, extent, length in zip(
+                op.attrs["window_dimensions"], op.operands[0].shape, op.results[0].shape, strict=True
+            )
+        )
         total.flops += num_elements(op.results[0].shape) * window
     elif name == "select_and_scatter":
         total.flops += 2.0 * num_elements(op.operands[0].shape)

@@ -30,6 +30,9 @@ class ScalarProgram:
         self.code = code
         self.outputs = outputs
 
+    def key(self) -> tuple[object, ...]:
+        return (tuple(self.inputs), tuple(self.constants), tuple(self.code), tuple(self.outputs))
+
     def __repr__(self) -> str:
         return f"<{len(self.code)} instructions: {' '.join(i[0] for i in self.code)}>"
 

@@ -10,8 +10,8 @@ from jaxlib.mlir import ir as mlir
 from jaxlib.mlir._mlir_libs import _jax_mlir_ext
 from jaxlib.mlir.dialects import func as _func  # noqa: F401  registers the op classes
 from jaxlib.mlir.dialects import sdy, stablehlo
-from jaxlib.mlir.passmanager import PassManager
 
+from jax_ipu.compiler import legalize
 from jax_ipu.compiler.errors import INVALID_ARGUMENT, CompileError
 from jax_ipu.compiler.ir import Block, Function, Module, Op, Value
 from jax_ipu.compiler.location import source_line
@@ -19,6 +19,11 @@ from jax_ipu.compiler.types import SIZE, Literal, Shape, element_type, num_eleme
 
 # First bytes of MLIR bytecode.
 _BYTECODE_MAGIC = b"ML\xefR"
+# Then the version of the encoding, and who wrote it.
+_VERSION_BYTES = bytes(range(32))
+_PORTABLE_PRODUCER = b"StableHLO_v"
+# XLA's own ops that are the same as one of CHLO.
+_XLA_NAMES = {"mhlo.erf": "chlo.erf", "mhlo.topk": "chlo.top_k"}
 
 
 def _new_context() -> mlir.Context:
@@ -39,12 +44,24 @@ def parse(program: bytes, program_format: str) -> mlir.Module:
     if program_format != "mlir":
         raise CompileError(f'program format "{program_format}" is not supported; use "mlir"', INVALID_ARGUMENT)
     context = _new_context()
-    if program.startswith(_BYTECODE_MAGIC):
+    if not program.startswith(_BYTECODE_MAGIC):
         try:
-            return stablehlo.deserialize_portable_artifact(context, program)
-        except Exception:  # plain bytecode of StableHLO, tried below
-            pass
-    return _parse_other(context, program)
+            program.decode()
+        except UnicodeDecodeError as error:
+            raise CompileError(f"the program is neither MLIR bytecode nor text: {error}", INVALID_ARGUMENT) from error
+        return _parse_other(context, program)
+    if not program[len(_BYTECODE_MAGIC) :].lstrip(_VERSION_BYTES).startswith(_PORTABLE_PRODUCER):
+        # MLIR puts the text of its errors into Python strings, which damaged names must not reach: to stderr instead.
+        context.emit_error_diagnostics = True
+        return _parse_other(context, program)
+    try:
+        return stablehlo.deserialize_portable_artifact(context, program)
+    except Exception as error:
+        raise CompileError(
+            f"the StableHLO artifact cannot be read (details are on stderr): it is damaged, or newer than StableHLO"
+            f" {stablehlo.get_current_version()}, which this jaxlib reads",
+            INVALID_ARGUMENT,
+        ) from error
 
 
 def _parse_other(context: mlir.Context, program: bytes) -> mlir.Module:
@@ -56,42 +73,44 @@ def _parse_other(context: mlir.Context, program: bytes) -> mlir.Module:
     context.append_dialect_registry(registry)
     chlo.register_dialect(context)
     try:
-        module = mlir.Module.parse(program, context)
-        if any(op.operation.name.startswith("chlo.") for f in module.body for op in _nested_ops(f)):
-            stablehlo.register_stablehlo_passes()
-            with context:
-                manager = PassManager.parse("builtin.module(func.func(chlo-legalize-to-stablehlo))")
-                manager.run(module.operation)
-        return module
+        if b"!quant." in program:
+            legalize.load_quantized_types(context)
+        return mlir.Module.parse(program, context)
     except Exception as error:
         raise CompileError(f"the program is not valid StableHLO: {error}", INVALID_ARGUMENT) from error
 
 
-def _nested_ops(operation: Any) -> Iterator[Any]:
-    for region in operation.operation.regions:
-        for block in region.blocks:
-            for op in block.operations:
-                yield op
-                yield from _nested_ops(op)
+def parse_bytecode(program: bytes) -> mlir.Module:
+    """The MLIR module of plain bytecode, in which all of XLA's dialects may occur."""
+    from jaxlib.mlir.dialects import mhlo
+
+    context = _new_context()
+    mhlo.register_mhlo_dialect(context)  # its attributes are lost otherwise
+    return _parse_other(context, program)
 
 
 class _Types:
-    """MLIR type -> (shape, dtype), remembered."""
+    """MLIR type -> (shape, dtype) of each of its tensors, remembered: several only for a tuple."""
 
     def __init__(self) -> None:
-        self._known: dict[Any, tuple[Shape, str]] = {}
+        self._known: dict[Any, list[tuple[Shape, str]]] = {}
 
-    def __call__(self, mlir_type: Any) -> tuple[Shape, str]:
+    def __call__(self, mlir_type: Any) -> list[tuple[Shape, str]]:
         known = self._known.get(mlir_type)
         if known is None:
-            known = self._known[mlir_type] = self._convert(mlir_type)
+            if isinstance(mlir_type, mlir.TupleType):
+                known = [leaf for t in _members(mlir_type) for leaf in self(t)]
+            else:
+                known = [self._convert(mlir_type)]
+            self._known[mlir_type] = known
         return known
 
     @staticmethod
     def _convert(mlir_type: Any) -> tuple[Shape, str]:
         if not isinstance(mlir_type, mlir.RankedTensorType):
             if str(mlir_type) == "!stablehlo.token":
-                return ((), "token")
+                # Order is that of the program, so a token carries nothing: JAX passes one as an empty array as well.
+                return ((0,), "pred")
             raise CompileError(f"values of type {mlir_type} are not supported on IPU; use dense tensors")
         if not mlir_type.has_static_shape:
             raise CompileError(f"dynamic shape {mlir_type} is not supported on IPU; make all dimensions static")
@@ -99,6 +118,24 @@ class _Types:
         if element.startswith("!quant"):
             raise CompileError(f"quantised type {mlir_type} is not supported on IPU; dequantise to float first")
         return tuple(mlir_type.shape), element_type(element)
+
+
+def _members(tuple_type: Any) -> list[Any]:
+    return [tuple_type.get_type(i) for i in range(tuple_type.num_types)]
+
+
+def _nested(tuple_type: Any, leaves: Iterator[Value]) -> list[Any]:
+    """The elements of a tuple: values, and lists in place of inner tuples."""
+    members = _members(tuple_type)
+    return [_nested(t, leaves) if isinstance(t, mlir.TupleType) else next(leaves) for t in members]
+
+
+def _flat(element: Any) -> Iterator[Value]:
+    if isinstance(element, list):
+        for inner in element:
+            yield from _flat(inner)
+    else:
+        yield element
 
 
 def _dense_bytes_from_text(text: str, dtype: str) -> bytes:
@@ -268,47 +305,67 @@ def _attribute(attr: Any) -> Any:
 
 
 class _Importer:
+    """Tuples do not survive: their elements take their place as operands, results and block arguments."""
+
     def __init__(self) -> None:
         self._types = _Types()
         self._values: dict[Any, Value] = {}
-        self._tuples: dict[Any, list[Value]] = {}
+        self._tuples: dict[Any, list[Any]] = {}
 
     def block(self, mlir_block: Any) -> Block:
-        types, values = self._types, self._values
-        args = []
-        for i, argument in enumerate(mlir_block.arguments):
-            shape, dtype = types(argument.type)
-            values[argument] = value = Value(shape, dtype, None, i)
-            args.append(value)
+        values, tuples = self._values, self._tuples
+        args: list[Value] = []
+        for argument in mlir_block.arguments:
+            types = self._leaves(argument)
+            own = [Value(shape, dtype, None, len(args) + i) for i, (shape, dtype) in enumerate(types)]
+            self._bind(argument, own)
+            args += own
         ops: list[Op] = []
-        tuples = self._tuples
         for view in mlir_block.operations:
             operation = view.operation
             name = operation.name
             dialect, _, short = name.partition(".")
-            if dialect == "stablehlo":
-                name = short
-            elif dialect == "func":
-                name = short
+            if dialect in ("stablehlo", "func", "mhlo"):
+                name = _XLA_NAMES.get(name, short)
             if name == "tuple":
-                tuples[operation.results[0]] = [values[o] for o in operation.operands]
+                tuples[operation.results[0]] = [self._value(o) for o in operation.operands]
                 continue
             if name == "get_tuple_element":
-                index = operation.attributes["index"].value
-                values[operation.results[0]] = tuples[operation.operands[0]][index]
+                element = tuples[operation.operands[0]][operation.attributes["index"].value]
+                (tuples if isinstance(element, list) else values)[operation.results[0]] = element
                 continue
             results = list(operation.results)
             try:
-                result_types = [types(r.type) for r in results]
+                leaves_of = [self._leaves(r) for r in results]
             except CompileError as error:
                 raise CompileError(f"{error} (op {name} at {source_line(operation.location) or 'unknown'})") from None
+            result_types = [leaf for leaves in leaves_of for leaf in leaves]
             attrs = self._attributes(name, operation, result_types)
             regions = [self.block(region.blocks[0]) for region in operation.regions if len(region.blocks)]
-            op = Op(name, [values[o] for o in operation.operands], result_types, attrs, regions, operation.location)
-            for mlir_result, result in zip(results, op.results, strict=True):
-                values[mlir_result] = result
+            if tuples:
+                operands = [leaf for o in operation.operands for leaf in _flat(self._value(o))]
+            else:
+                operands = [values[o] for o in operation.operands]
+            op = Op(name, operands, result_types, attrs, regions, operation.location)
+            made = iter(op.results)
+            for mlir_result, leaves in zip(results, leaves_of, strict=True):
+                self._bind(mlir_result, [next(made) for _ in leaves])
             ops.append(op)
         return Block(args, ops)
+
+    def _value(self, mlir_value: Any) -> Any:
+        """The value, or the nested list of a tuple."""
+        value = self._values.get(mlir_value)
+        return self._tuples[mlir_value] if value is None else value
+
+    def _leaves(self, mlir_value: Any) -> list[tuple[Shape, str]]:
+        return self._types(mlir_value.type)
+
+    def _bind(self, mlir_value: Any, leaves: list[Value]) -> None:
+        if isinstance(mlir_value.type, mlir.TupleType):
+            self._tuples[mlir_value] = _nested(mlir_value.type, iter(leaves))
+        else:
+            self._values[mlir_value] = leaves[0]
 
     def _attributes(self, name: str, operation: Any, result_types: list[tuple[Shape, str]]) -> dict[str, Any]:
         mlir_attrs = operation.attributes
@@ -341,14 +398,26 @@ class _Importer:
 def _signature(attrs: Any, key: str, count: int) -> list[dict[str, Any]]:
     if key not in attrs:
         return [{} for _ in range(count)]
-    return [{n.name: _attribute(n.attr) for n in entry} for entry in attrs[key]]
+    entries = [{n.name: _attribute(n.attr) for n in entry} for entry in attrs[key]]
+    # Attributes of a tuple say nothing about its elements.
+    return entries if len(entries) == count else [{} for _ in range(count)]
+
+
+def argument_attributes(module: mlir.Module) -> list[dict[str, Any]]:
+    """The attributes of the arguments of "main", without importing its body."""
+    for view in module.body.operations:
+        attrs: Any = view.operation.attributes
+        if view.operation.name == "func.func" and attrs["sym_name"].value == "main":
+            return _signature(attrs, "arg_attrs", len(view.operation.regions[0].blocks[0].arguments))
+    raise CompileError('the program has no function "main"', INVALID_ARGUMENT)
 
 
 def import_module(module: mlir.Module) -> Module:
-    """Copies a StableHLO module.
+    """Copies a StableHLO module, which is legalised first.
 
     Raises CompileError for types that no pass can remove (dynamic shapes, quantised types).
     """
+    legalize.run(module)
     importer = _Importer()
     functions: dict[str, Function] = {}
     for view in module.body.operations:
@@ -361,4 +430,4 @@ def import_module(module: mlir.Module) -> Module:
     name = attrs.get("sym_name", "main")
     if "main" not in functions:
         raise CompileError('the program has no function "main"', INVALID_ARGUMENT)
-    return Module(str(name), functions, attrs)
+    return Module(str(name), functions, attrs, module)

@@ -75,18 +75,37 @@ class Op:
             operand.users.append(self)
 
     def drop(self) -> None:
-        """Gives up the uses of this op and of its regions; the caller removes it from its block."""
+        """Gives up the uses and results of this op and of its regions; the caller removes it from its block."""
         for operand in self.operands:
             operand.users.remove(self)
-        self.operands = []
         for region in self.regions:
-            for op in region.ops:
+            for op in reversed(region.ops):
                 op.drop()
-        self.regions = []
+        self.release()
+
+    def release(self) -> None:
+        """Lets go of everything: ops, their results and users refer to each other, which only the collector undoes."""
+        for result in self.results:
+            result.users = []
+        for region in self.regions:
+            region.release()
+        self.operands, self.results, self.regions = [], [], []
 
     def __repr__(self) -> str:
         results = ", ".join(map(repr, self.results))
         return f"{self.name}({', '.join(map(repr, self.operands))}) -> {results}"
+
+
+# Ops that act on more than their results.
+_EFFECTS = frozenset(("return", "custom_call", "send", "recv", "infeed", "outfeed"))
+
+
+def has_effect(op: Op) -> bool:
+    """Whether `op` must run, in its place among others with effects, even if nobody uses its results."""
+    if op.name in _EFFECTS or op.attrs.get("has_side_effect"):
+        return True
+    inner = (nested for region in op.regions for nested in region.walk() if nested.name != "return")
+    return any(nested.name in _EFFECTS or nested.attrs.get("has_side_effect") for nested in inner)
 
 
 class Block:
@@ -113,6 +132,14 @@ class Block:
             for region in op.regions:
                 yield from region.walk()
 
+    def release(self) -> None:
+        """Ends the use of this block, so that its memory, literals above all, is free at once."""
+        for arg in self.args:
+            arg.users = []
+        for op in self.ops:
+            op.release()
+        self.args, self.ops = [], []
+
 
 class Function:
     """A function; `arg_attrs` and `result_attrs` hold the attributes of the signature by position."""
@@ -133,18 +160,26 @@ class Function:
 
 
 class Module:
-    """The program: its functions by name, one of them `main`."""
+    """Functions by name, one of them `main`; each of `num_replicas` x `num_partitions` IPUs runs the program."""
 
-    __slots__ = ("attrs", "functions", "name")
+    __slots__ = ("attrs", "functions", "name", "num_partitions", "num_replicas", "source")
 
-    def __init__(self, name: str, functions: dict[str, Function], attrs: dict[str, Any]) -> None:
+    def __init__(self, name: str, functions: dict[str, Function], attrs: dict[str, Any], source: Any = None) -> None:
         self.name = name
         self.functions = functions
         self.attrs = attrs
+        self.source = source  # the MLIR module
+        self.num_partitions = int(attrs.get("mhlo.num_partitions", 1))
+        self.num_replicas = int(attrs.get("mhlo.num_replicas", 1))
 
     @property
     def main(self) -> Function:
         return self.functions["main"]
+
+    def release(self) -> None:
+        """Ends the use of the module."""
+        for function in self.functions.values():
+            function.block.release()
 
 
 def clone_ops(block: Block, mapping: dict[Value, Value]) -> list[Op]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from jax_ipu.compiler.ir import Block, Module, Op, Value
 from jax_ipu.compiler.location import source_line
+from jax_ipu.compiler.passes.outline import body_of
 from jax_ipu.compiler.types import COMPLEX, num_elements
 
 if TYPE_CHECKING:
@@ -132,6 +133,13 @@ def _visit(block: Block, demands: dict[Value, Demand], partners: dict[Value, Val
                 if demand is not None:
                     demands.setdefault(arg, demand)
                     _want(demands, operand, demand)
+        elif name == "ipu.call":
+            body = body_of(op)
+            _visit(body, demands, partners)
+            for operand, arg in zip(op.operands, body.args, strict=True):
+                demand = demands.get(arg)
+                if demand is not None:
+                    _want(demands, operand, demand)
         else:
             for region in op.regions:
                 if name in ("if", "case"):
@@ -183,7 +191,7 @@ def _for_dot(context: Context, demand: Demand, dtype: str, name: str) -> _ipu.Te
     if dtype in COMPLEX or 0 in shape.lhs or 0 in shape.rhs:
         return None
     create = _ipu.create_mat_mul_grouped_input_lhs if demand.operand == 0 else _ipu.create_mat_mul_grouped_input_rhs
-    tensor = create(context.graph, dtype, op.result.dtype, shape.lhs, shape.rhs, name, dot.options(op))
+    tensor = create(context.graph, dtype, op.result.dtype, shape.lhs, shape.rhs, name, dot.options(context, op))
     permutation = shape.lhs_permutation if demand.operand == 0 else shape.rhs_permutation
     return dot.from_matrix(tensor, permutation, op.operands[demand.operand].shape)
 
@@ -218,7 +226,7 @@ def _for_convolution(context: Context, demand: Demand, dtype: str, name: str) ->
         layout,
         dtype,
         name,
-        {},
+        context.planning,
     )
     return tensor.dim_shuffle(layout)
 

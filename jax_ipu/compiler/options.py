@@ -1,45 +1,138 @@
-"""Options of a compilation: `jax.jit(f, compiler_options={"ipu_mapping": "linear"})`."""
+"""Options of a compilation: `jax.jit(f, compiler_options={"ipu_available_memory_proportion": 0.3})`."""
 
 from __future__ import annotations
 
+import struct
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from jax_ipu.compiler.errors import INVALID_ARGUMENT, CompileError
 
 MAPPINGS = ("demand", "linear")
+PARTIALS_TYPES = ("float", "half")
+OUTLINING = ("memory", "always", "never")
 # Field of xla.CompileOptionsProto: map<string, OptionOverrideProto> env_option_overrides.
 _OVERRIDES_FIELD = 7
+# Fields of OptionOverrideProto.
+_STRING_FIELD, _BOOL_FIELD, _INT_FIELD, _DOUBLE_FIELD = 1, 2, 3, 4
+_PREFIX = "ipu_"
+# Options for XLA's own compiler, which programs that also run elsewhere may carry: they have no effect here.
+_XLA_PREFIX = "xla_"
+_XLA_OPTIONS = frozenset(
+    ("exec_time_optimization_effort", "memory_fitting_effort", "memory_fitting_level", "optimization_level")
+)
 
 
 class Options(NamedTuple):
-    """`mapping`: "demand" gives every tensor the layout its consumers ask for, "linear" spreads all of them alike."""
+    """What a program is compiled with besides its target. Each is a compiler option with the prefix ``ipu_``."""
 
-    mapping: str = "demand"
+    mapping: str = "demand"  # every tensor in the layout its consumers ask for; "linear" spreads all of them alike
+    available_memory_proportion: float = 0.6  # of a tile's memory, for the temporaries of a product or convolution
+    outline: str = "memory"  # repeated blocks become functions: where the program does not fit else, "always", "never"
+    partials_type: str = "float"  # of the partial sums of f16 products and convolutions, or "half"
+    executable: str = ""  # base64 of a serialised executable that is loaded, instead of compiling the program
+
+    def planning(self) -> dict[str, str]:
+        """The options of PopLibs's planner of matrix products and convolutions."""
+        return {
+            "availableMemoryProportion": repr(self.available_memory_proportion),
+            "partialsType": self.partials_type,
+        }
 
 
 def compile_options(serialized: bytes) -> Options:
-    """Reads the options from a serialised xla.CompileOptionsProto; those of other compilers are ignored.
+    """Reads the options from a serialised xla.CompileOptionsProto; those of XLA's own compiler are ignored.
 
-    Raises CompileError(INVALID_ARGUMENT) for an unknown value of an option of ours.
+    Raises CompileError(INVALID_ARGUMENT) for an option that does not exist, or an unknown value of one of ours.
     """
-    mapping = "demand"
-    for field, value in _fields(serialized):
+    values: dict[str, str] = {}
+    for field, value in proto_fields(serialized):
         if field != _OVERRIDES_FIELD or not isinstance(value, bytes):
             continue
-        entry = dict(_fields(value))
+        entry = dict(proto_fields(value))
         key, override = entry.get(1, b""), entry.get(2, b"")
-        if key != b"ipu_mapping" or not isinstance(override, bytes):
-            continue
-        text = dict(_fields(override)).get(1, b"")
-        mapping = text.decode() if isinstance(text, bytes) else str(text)
-    if mapping not in MAPPINGS:
+        if isinstance(key, bytes) and isinstance(override, bytes):
+            name = key.decode(errors="replace")
+            if not name.startswith(_XLA_PREFIX) and name not in _XLA_OPTIONS:
+                _check_name(name)
+                values[name.removeprefix(_PREFIX)] = _text(override)
+    defaults = Options()
+    return Options(
+        _choice("mapping", values.get("mapping", defaults.mapping), MAPPINGS),
+        _proportion(values.get("available_memory_proportion", repr(defaults.available_memory_proportion))),
+        _choice("outline", values.get("outline", defaults.outline), OUTLINING),
+        _choice("partials_type", values.get("partials_type", defaults.partials_type), PARTIALS_TYPES),
+        values.get("executable", defaults.executable),
+    )
+
+
+def _check_name(name: str) -> None:
+    known = [_PREFIX + field for field in Options._fields]
+    if name not in known:
         raise CompileError(
-            f"compiler option ipu_mapping={mapping!r} is not valid; use one of {', '.join(MAPPINGS)}", INVALID_ARGUMENT
+            f"No such compile option: {name!r}. There are {', '.join(known)}; those of XLA, {_XLA_PREFIX}*, are"
+            " accepted and have no effect on IPU.",
+            INVALID_ARGUMENT,
         )
-    return Options(mapping)
 
 
-def _fields(data: bytes) -> list[tuple[int, int | bytes]]:
+def serialize_options(values: Mapping[str, str | float]) -> bytes:
+    """A serialised xla.CompileOptionsProto with these options, as JAX makes of `compiler_options`."""
+    return b"".join(_message(_OVERRIDES_FIELD, _override(name, value)) for name, value in values.items())
+
+
+def _override(name: str, value: str | float) -> bytes:
+    if isinstance(value, str):
+        override = _message(_STRING_FIELD, value.encode())
+    else:
+        override = bytes([_DOUBLE_FIELD << 3 | 1]) + struct.pack("<d", value)
+    return _message(1, name.encode()) + _message(2, override)
+
+
+def _message(field: int, data: bytes) -> bytes:
+    """A field of bytes."""
+    size, length = bytearray(), len(data)
+    while length > 0x7F:
+        size.append(length & 0x7F | 0x80)
+        length >>= 7
+    return bytes([field << 3 | 2]) + bytes([*size, length]) + data
+
+
+def _choice(name: str, value: str, known: tuple[str, ...]) -> str:
+    if value not in known:
+        raise CompileError(
+            f"compiler option {_PREFIX}{name}={value!r} is not valid; use one of {', '.join(known)}", INVALID_ARGUMENT
+        )
+    return value
+
+
+def _proportion(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value <= 1:
+        raise CompileError(
+            f"compiler option {_PREFIX}available_memory_proportion={text} is not valid; use a number above 0 and at "
+            "most 1",
+            INVALID_ARGUMENT,
+        )
+    return value
+
+
+def _text(override: bytes) -> str:
+    """The value of an OptionOverrideProto as text."""
+    for field, value in proto_fields(override):
+        if field == _STRING_FIELD and isinstance(value, bytes):
+            return value.decode(errors="replace")
+        if field == _DOUBLE_FIELD and isinstance(value, bytes) and len(value) == 8:
+            return repr(struct.unpack("<d", value)[0])
+        if field in (_BOOL_FIELD, _INT_FIELD):
+            return str(value)
+    return ""
+
+
+def proto_fields(data: bytes) -> list[tuple[int, int | bytes]]:
     """(field number, value) of a protobuf message: ints for varints, bytes for the rest."""
     fields: list[tuple[int, int | bytes]] = []
     position = 0

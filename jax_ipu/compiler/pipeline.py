@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from jax_ipu.compiler.ir import Module
-from jax_ipu.compiler.passes import canonicalize, cse, dce, fuse, inline, loops, matmul_roles, simplify
+from jax_ipu.compiler.passes import canonicalize, cse, dce, expand, fuse, inline, loops, matmul_roles, simplify
 
 Pass = Callable[[Module], None]
 
 PASSES: tuple[tuple[str, Pass], ...] = (
     ("inline", inline.run),
+    ("expand", expand.run),
     ("canonicalize", canonicalize.run),
     ("cse", cse.run),
     ("simplify", simplify.run),

@@ -40,8 +40,9 @@ class Profile(NamedTuple):
 
 def profile(program: bytes, format: str, options: bytes, target: str) -> Profile:
     """Compiles the program as `compile` does, with its errors, and returns the report of every operation."""
-    module, signature, plan = prepare(importer.parse(program, format), compile_options(options))
-    built = build(module, signature, plan, parse_target(target))
+    settings = compile_options(options)
+    module, signature, plan = prepare(importer.parse(program, format), settings)
+    built = build(module, signature, plan, parse_target(target), settings)
     compiled = _ipu.compile_graph(built.graph, built.programs, module.name)
     rows = []
     for row in compiled.operations():

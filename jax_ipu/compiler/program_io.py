@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from jax_ipu.compiler.ir import Function, Value
-from jax_ipu.compiler.types import num_elements
+from jax_ipu.compiler.types import Shape, num_elements
+
+# States of one type beyond this number, such as those of equal layers, are passed back in their places.
+_MOST_EXCHANGED = 8
 
 
 class Argument:
@@ -68,11 +71,27 @@ class Signature:
     def read_only(self) -> frozenset[int]:
         return frozenset(a.index for a in self.arguments if a.unchanged)
 
-    def inputs(self, programs: dict[int, tuple[int, int]]) -> list[dict[str, Any]]:
-        """Fields of InputSpec; `programs`: resident argument -> its write and read program."""
+    def exchanges(self) -> dict[int, int]:
+        """Resident argument -> the first one of its type, for states that callers may pass back in other places."""
+        by_type: dict[tuple[str, Shape], list[int]] = {}
+        for argument in self.arguments:
+            if argument.resident:
+                by_type.setdefault((argument.value.dtype, argument.value.shape), []).append(argument.index)
+        groups = (group for group in by_type.values() if len(group) <= _MOST_EXCHANGED)
+        return {index: group[0] for group in groups for index in group[1:]}
+
+    def inputs(
+        self, programs: dict[int, tuple[int, int]], exchanges: dict[int, tuple[int, int]]
+    ) -> list[dict[str, Any]]:
+        """Fields of InputSpec.
+
+        `programs`: resident argument -> its write and read program; `exchanges`: resident argument -> the argument that
+        it can change places with, and the program that does it.
+        """
         fields = []
         for argument in self.arguments:
             write, read = programs.get(argument.index, (-1, -1))
+            other, exchange = exchanges.get(argument.index, (-1, -1))
             fields.append(
                 {
                     "dtype": argument.value.dtype,
@@ -83,6 +102,8 @@ class Signature:
                     "used": argument.used,
                     "write_program": write,
                     "read_program": read,
+                    "exchange_with": other,
+                    "exchange_program": exchange,
                 }
             )
         return fields

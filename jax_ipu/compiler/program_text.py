@@ -9,12 +9,10 @@ from jaxlib.mlir import ir as mlir
 _SHARDING = "sdy.sharding"
 
 
-def program_text(module: Any) -> str:
-    """The text of a program for one device; `module` loses its sharding, which says nothing there.
-
-    JAX turns this text into HLO several times for each compilation, and Shardy attributes alone would cost it more than
-    the rest of a small program.
-    """
+def program_text(module: Any, num_partitions: int) -> str:
+    """The text of a program; that of a single partition loses its sharding, which says nothing there."""
+    if num_partitions > 1:
+        return str(module)
     for op in list(module.body.operations):
         if op.OPERATION_NAME == "sdy.mesh":
             op.operation.erase()

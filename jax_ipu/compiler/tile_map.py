@@ -33,8 +33,9 @@ def tile_map(program: bytes, format: str, options: bytes, target: str, temporari
 
     Raises CompileError as compile does.
     """
-    module, signature, plan = prepare(importer.parse(program, format), compile_options(options))
-    built = build(module, signature, plan, parse_target(target))
+    settings = compile_options(options)
+    module, signature, plan = prepare(importer.parse(program, format), settings)
+    built = build(module, signature, plan, parse_target(target), settings)
     placements = []
     for argument in signature.arguments:
         tensor = built.tensors.get(argument.value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import struct
 from typing import Any
 
@@ -70,6 +71,7 @@ _PACK = {
     "f32": "<f",
     "f64": "<d",
 }
+_DIGITS = re.compile(r"[a-z]+(\d+)")
 _UNPACKERS = {name: struct.Struct(code) for name, code in _PACK.items()}
 _NUMPY_NAMES = {
     "pred": "bool",
@@ -105,6 +107,11 @@ def numpy_dtype(dtype: str) -> np.dtype[Any]:
     if dtype in _NUMPY_NAMES:
         return np.dtype(_NUMPY_NAMES[dtype])
     return np.dtype({"s": "int", "u": "uint", "f": "float"}[dtype[0]] + dtype[1:])
+
+
+def bit_width(dtype: str) -> int:
+    """Bits of an element by StableHLO's count: one for pred, all of a narrow type's."""
+    return 1 if dtype == "pred" else int(_DIGITS.match(dtype)[1])  # type: ignore[index]
 
 
 def num_elements(shape: Shape) -> int:
@@ -155,6 +162,10 @@ class Literal:
     def scalar(self) -> Any:
         """The value of a splat as a Python number."""
         return unpack_scalar(self.dtype, self.data)
+
+    def element(self) -> Any:
+        """The value of a splat as a NumPy scalar of its type."""
+        return np.frombuffer(self.data, numpy_dtype(self.dtype))[0]
 
     def numpy(self) -> np.ndarray[Any, Any]:
         flat = np.frombuffer(self.data, numpy_dtype(self.dtype))

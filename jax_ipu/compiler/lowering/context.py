@@ -22,20 +22,46 @@ Lowering = Callable[["Context", Op], Sequence["_ipu.Tensor"]]
 class Context:
     """State of one lowering. `sequence` is the program that ops are added to; regions exchange it for their own."""
 
-    __slots__ = ("_constants", "_lowerings", "graph", "mapping", "sequence", "tensors")
+    __slots__ = (
+        "_constants",
+        "_lowerings",
+        "functions",
+        "graph",
+        "host_functions",
+        "mapping",
+        "num_partitions",
+        "num_replicas",
+        "planning",
+        "random_state",
+        "sequence",
+        "tensors",
+    )
 
     def __init__(
         self,
         graph: _ipu.Graph,
         lowerings: dict[str, Lowering],
         mapping: MappingPlan,
+        planning: dict[str, str],
+        num_partitions: int,
+        num_replicas: int,
     ) -> None:
         self.graph = graph
+        # Options of the planner of matrix products and convolutions.
+        self.planning = planning
+        self.num_partitions = num_partitions
+        self.num_replicas = num_replicas
         self.sequence = _ipu.Sequence("main")
         self.tensors: dict[Value, _ipu.Tensor] = {}
         self.mapping = mapping
+        # Of the ops rng; every run of the program starts it anew.
+        self.random_state: _ipu.Tensor | None = None
+        # Of bodies that several ops call.
+        self.functions: dict[Block, _ipu.Function] = {}
         self._lowerings = lowerings
         self._constants: dict[tuple[str, bytes], _ipu.Tensor] = {}
+        # Id of a callback -> its host function, and the types of its operands and results.
+        self.host_functions: dict[int, tuple[_ipu.HostFunction, tuple[tuple[tuple[str, int], ...], ...]]] = {}
 
     # Values -------------------------------------------------------------------------------------------------------
 
@@ -94,6 +120,11 @@ class Context:
     def strided(self, tensor: _ipu.Tensor, name: str) -> _ipu.Tensor:
         """`tensor` when it is one strided view, else a copy that is."""
         return tensor if tensor.is_strided else self.copy(tensor, name)
+
+    def start_random_state(self) -> None:
+        """A key and a counter, set at the beginning of the program."""
+        seed = self.constant(Literal.full("u64", (2,), 0))
+        self.random_state = self.copy(seed, "random state")
 
     # Programs -----------------------------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from jax_ipu import _ipu
 from jax_ipu.compiler.ir import Block, Op
 from jax_ipu.compiler.lowering.context import Context
+from jax_ipu.compiler.passes.outline import body_of
 from jax_ipu.compiler.types import num_elements
 
 
@@ -96,4 +97,32 @@ def lower_case(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
     return results
 
 
-LOWERINGS = {"while": lower_while, "ipu.repeat": lower_repeat, "if": lower_if, "case": lower_case}
+def lower_call(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
+    """The function has variables of its own; results leave them before the next call."""
+    name, body = context.name(op), body_of(op)
+    function = context.functions.get(body)
+    if function is None:
+        context.tensors.update((arg, context.allocate(arg, name)) for arg in body.args)
+        with context.nested(name) as sequence:
+            context.lower_block(body)
+        function = context.functions[body] = context.graph.add_function(sequence)
+    for operand, arg in zip(op.operands, body.args, strict=True):
+        if num_elements(arg.shape):
+            context.sequence.copy(context.tensor(operand), context.tensors[arg], name)
+    context.sequence.call(function)
+    results = []
+    for value in body.results:
+        source = context.tensor(value)
+        results.append(context.graph.clone(source, name))
+        if num_elements(value.shape):
+            context.sequence.copy(source, results[-1], name)
+    return results
+
+
+LOWERINGS = {
+    "while": lower_while,
+    "ipu.repeat": lower_repeat,
+    "if": lower_if,
+    "case": lower_case,
+    "ipu.call": lower_call,
+}

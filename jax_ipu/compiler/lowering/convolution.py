@@ -80,7 +80,7 @@ def lower_convolution(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
         shape.output_layout,
         context.sequence,
         name,
-        {},
+        context.planning,
         _partner_layout(context, op, shape),
     )
     return [product.dim_shuffle(shape.output_layout)]

@@ -52,8 +52,8 @@ def from_matrix(tensor: _ipu.Tensor, permutation: Shape, shape: Shape) -> _ipu.T
     return tensor.dim_shuffle(inverse)
 
 
-def options(op: Op) -> dict[str, str]:
-    result = {}
+def options(context: Context, op: Op) -> dict[str, str]:
+    result = dict(context.planning)
     purpose = op.attrs.get("pass")
     if purpose is not None:
         result["fullyConnectedPass"] = purpose
@@ -72,7 +72,9 @@ def lower_dot_general(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
     a = context.strided(as_matrix(lhs, shape.lhs_permutation, shape.lhs), name)
     b = context.strided(as_matrix(rhs, shape.rhs_permutation, shape.rhs), name)
     like = partner_layout(context, op, (shape.batch, shape.m, shape.n))
-    product = _ipu.mat_mul_grouped(context.graph, a, b, result.dtype, context.sequence, name, options(op), like)
+    product = _ipu.mat_mul_grouped(
+        context.graph, a, b, result.dtype, context.sequence, name, options(context, op), like
+    )
     return [context.strided(product.reshape(result.shape), name)]
 
 

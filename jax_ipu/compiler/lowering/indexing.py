@@ -116,8 +116,6 @@ def lower_sort(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
     rank = len(op.results[0].shape)
     dim = op.attrs.get("dimension", -1)
     tensors = context.operands(op)
-    if rank == 0:
-        return tensors
     return _ipu.sort(
         context.graph,
         tensors,

@@ -1,4 +1,4 @@
-"""fft, cholesky, triangular_solve and rng_bit_generator."""
+"""fft, cholesky, triangular_solve and random bits."""
 
 from __future__ import annotations
 
@@ -49,9 +49,24 @@ def lower_rng_bit_generator(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
     return _ipu.rng_bit_generator(context.graph, algorithm, state, bits.dtype, bits.shape, context.sequence, name)
 
 
+def lower_random_bits(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
+    """Bits from the state of the running program, which moves on."""
+    name = context.name(op)
+    result, state = op.result, context.random_state
+    if num_elements(result.shape) == 0:
+        return [context.variable(result.dtype, result.shape, name)]
+    assert state is not None
+    next_state, bits = _ipu.rng_bit_generator(
+        context.graph, "THREE_FRY", state, result.dtype, result.shape, context.sequence, name
+    )
+    context.sequence.copy(next_state, state, name)
+    return [bits]
+
+
 LOWERINGS = {
     "cholesky": lower_cholesky,
     "fft": lower_fft,
+    "ipu.random_bits": lower_random_bits,
     "rng_bit_generator": lower_rng_bit_generator,
     "triangular_solve": lower_triangular_solve,
 }

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from jax_ipu import _ipu
 from jax_ipu.compiler.expression import region_program
 from jax_ipu.compiler.ir import Op
-from jax_ipu.compiler.lowering.context import Context, broadcast, expression_of
+from jax_ipu.compiler.lowering.context import Context, expression_of
 from jax_ipu.compiler.types import num_elements
 
 
@@ -17,8 +17,6 @@ def lower_reduce(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
     name = context.name(op)
     if num_elements(op.results[0].shape) == 0:
         return [context.variable(r.dtype, r.shape, name) for r in op.results]
-    if num_elements(op.operands[0].shape) == 0:
-        return [broadcast(t, r.shape, ()) for t, r in zip(tensors[count:], op.results, strict=True)]
     expression = expression_of(region_program(op.regions[0], op))
     return _ipu.reduce(
         context.graph, tensors[:count], tensors[count:], op.attrs["dimensions"], expression, context.sequence, name
@@ -44,8 +42,6 @@ def lower_reduce_window(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
     ones = (1,) * rank
     if num_elements(op.results[0].shape) == 0:
         return [context.variable(r.dtype, r.shape, name) for r in op.results]
-    if num_elements(op.operands[0].shape) == 0:
-        return [broadcast(t, r.shape, ()) for t, r in zip(tensors[count:], op.results, strict=True)]
     return _ipu.reduce_window(
         context.graph,
         tensors[:count],
@@ -67,8 +63,6 @@ def lower_select_and_scatter(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
     rank = len(op.result.shape)
     if num_elements(op.result.shape) == 0:
         return [context.variable(op.result.dtype, op.result.shape, name)]
-    if num_elements(op.operands[1].shape) == 0:
-        return [broadcast(init, op.result.shape, ())]
     attrs = op.attrs
     select, scatter = op.regions
     return [

@@ -6,6 +6,8 @@ from jax_ipu.compiler.errors import CompileError
 from jax_ipu.compiler.ir import Op
 from jax_ipu.compiler.location import operation_path, source_line
 from jax_ipu.compiler.lowering import (
+    callbacks,
+    collectives,
     control_flow,
     convolution,
     dot,
@@ -19,6 +21,8 @@ from jax_ipu.compiler.lowering.context import Lowering
 from jax_ipu.compiler.types import type_text
 
 LOWERINGS: dict[str, Lowering] = {
+    **callbacks.LOWERINGS,
+    **collectives.LOWERINGS,
     **control_flow.LOWERINGS,
     **convolution.LOWERINGS,
     **dot.LOWERINGS,
@@ -29,20 +33,13 @@ LOWERINGS: dict[str, Lowering] = {
     **views.LOWERINGS,
 }
 
-_COLLECTIVE = "run it on one device: programs over several IPUs are not supported yet"
 _DYNAMIC = "make every shape static (pad to a fixed size and mask)"
 _CALLBACK = "take the callback out of the jitted function and return the value instead"
+_ASYNC = "use the op that it wraps: execution is asynchronous as a whole"
 # Op -> what the user can do.
 ALTERNATIVES: dict[str, str] = {
-    "all_gather": _COLLECTIVE,
-    "all_reduce": _COLLECTIVE,
-    "all_to_all": _COLLECTIVE,
-    "collective_broadcast": _COLLECTIVE,
-    "collective_permute": _COLLECTIVE,
-    "cross-replica-sum": _COLLECTIVE,
-    "partition_id": _COLLECTIVE,
-    "reduce_scatter": _COLLECTIVE,
-    "replica_id": _COLLECTIVE,
+    "async_done": _ASYNC,
+    "async_start": _ASYNC,
     "dynamic_broadcast_in_dim": _DYNAMIC,
     "dynamic_conv": _DYNAMIC,
     "dynamic_gather": _DYNAMIC,
@@ -56,12 +53,6 @@ ALTERNATIVES: dict[str, str] = {
     "outfeed": "return the data as a result",
     "send": "return the data as a result",
     "recv": "pass the data as an argument",
-    "batch_norm_training": "write the normalisation with mean and variance",
-    "batch_norm_inference": "write the normalisation with mean and variance",
-    "batch_norm_grad": "differentiate the normalisation written with mean and variance",
-    "rng": "use jax.random with the default threefry keys",
-    "uniform_quantize": "quantise with explicit scaling, rounding and convert",
-    "uniform_dequantize": "dequantise with convert and explicit scaling",
 }
 
 

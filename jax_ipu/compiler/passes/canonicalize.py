@@ -1,4 +1,4 @@
-"""Fewer forms of the same thing: legacy ops, scalar operands of clamp and select, iota, map, casts across widths."""
+"""Fewer forms of the same thing: dot, scalar operands of clamp and select, iota, map, slices at known places."""
 
 from __future__ import annotations
 
@@ -9,11 +9,18 @@ from jax_ipu.compiler.expression import splat_of
 from jax_ipu.compiler.ir import Module, Op, Value
 from jax_ipu.compiler.location import source_line
 from jax_ipu.compiler.passes.rewriter import Rewriter, Rule, rewrite
-from jax_ipu.compiler.types import COMPLEX, INTEGER, SIZE, num_elements, type_text
+from jax_ipu.compiler.types import INTEGER, num_elements
 
 # Custom calls that only carry annotations for a partitioner.
 _PASS_THROUGH = frozenset(
-    ("Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "annotate_device_placement", "LayoutConstraint")
+    (
+        "LayoutConstraint",
+        "Sharding",
+        "SPMDFullToShardShape",
+        "SPMDShardToFullShape",
+        "annotate_device_placement",
+        "dce_sink",
+    )
 )
 
 
@@ -80,65 +87,22 @@ def _spread(rewriter: Rewriter, value: Value, shape: tuple[int, ...]) -> Value:
     return value if value.shape == shape else rewriter.broadcast(value, shape, ())
 
 
+# Custom calls that are operations of ours.
+_OWN_NAMES = {"ipu_python_callback": "ipu.callback"}
+
+
 def _custom_call(op: Op, rewriter: Rewriter) -> Sequence[Value] | None:
-    return list(op.operands) if op.attrs.get("call_target_name") in _PASS_THROUGH else None
+    target = op.attrs.get("call_target_name")
+    if target == "dce_sink":  # keeps its operand alive up to here, does nothing
+        return []
+    if target in _PASS_THROUGH:
+        return op.operands[: len(op.results)]
+    op.name = _OWN_NAMES.get(str(target), op.name)
+    return None
 
 
-def _bitcast_convert(op: Op, rewriter: Rewriter) -> Value | None:
-    """Between widths: shifts and ors of unsigned words, low part first, as StableHLO defines it."""
-    value, result = op.operands[0], op.result
-    narrow, wide = sorted((value.dtype, result.dtype), key=SIZE.__getitem__)
-    if SIZE[narrow] == SIZE[wide]:
-        return value if value.dtype == result.dtype else None
-    if {narrow, wide} & COMPLEX or "pred" in (narrow, wide) or narrow in ("s4", "u4", "s2", "u2", "f4e2m1fn"):
-        raise CompileError(
-            f"bitcast_convert from {type_text(value.shape, value.dtype)} to {type_text(result.shape, result.dtype)} at"
-            f" {source_line(op.location) or 'an unknown line'} is not supported on IPU; go through integers of 8 to 64"
-            " bits"
-        )
-    word, part = f"u{8 * SIZE[wide]}", f"u{8 * SIZE[narrow]}"
-    count, bits = SIZE[wide] // SIZE[narrow], 8 * SIZE[narrow]
-    if wide == value.dtype:
-        words = _bitcast(rewriter, value, word)
-        pieces = []
-        for i in range(count):
-            shifted = words
-            if i:
-                shift = rewriter.full(words.shape, word, i * bits)
-                shifted = rewriter.emit("shift_right_logical", (words, shift), words.shape, word)
-            # Converting to a narrower unsigned type keeps the low bits.
-            small = rewriter.emit("convert", (shifted,), words.shape, part)
-            pieces.append(rewriter.reshape(small, (*words.shape, 1)))
-        joined = rewriter.emit("concatenate", pieces, (*words.shape, count), part, {"dimension": len(words.shape)})
-        return _bitcast(rewriter, joined, result.dtype)
-    parts = _bitcast(rewriter, value, part)
-    total: Value | None = None
-    for i in range(count):
-        rank = len(parts.shape)
-        piece = rewriter.emit(
-            "slice",
-            (parts,),
-            (*parts.shape[:-1], 1),
-            part,
-            {
-                "start_indices": (0,) * (rank - 1) + (i,),
-                "limit_indices": (*parts.shape[:-1], i + 1),
-                "strides": (1,) * rank,
-            },
-        )
-        wider = rewriter.emit("convert", (rewriter.reshape(piece, result.shape),), result.shape, word)
-        if i:
-            shift = rewriter.full(result.shape, word, i * bits)
-            wider = rewriter.emit("shift_left", (wider, shift), result.shape, word)
-        total = wider if total is None else rewriter.emit("or", (total, wider), result.shape, word)
-    assert total is not None
-    return _bitcast(rewriter, total, result.dtype)
-
-
-def _bitcast(rewriter: Rewriter, value: Value, dtype: str) -> Value:
-    if value.dtype == dtype:
-        return value
-    return rewriter.emit("bitcast_convert", (value,), value.shape, dtype)
+def _sharding_constraint(op: Op, rewriter: Rewriter) -> Value:
+    return op.operands[0]
 
 
 def _dynamic_slice(op: Op, rewriter: Rewriter) -> Value | None:
@@ -171,6 +135,23 @@ def _static_starts(starts: Sequence[Value], shape: tuple[int, ...], sizes: tuple
     return tuple(begins)
 
 
+def _reduce_nothing(op: Op, rewriter: Rewriter) -> list[Value] | None:
+    """A reduction without elements is its initial value; an own value, so that no later pass takes its storage."""
+    count = len(op.results)
+    if num_elements(op.operands[0].shape):
+        return None
+    return [_spread(rewriter, i, r.shape) for i, r in zip(op.operands[count : 2 * count], op.results, strict=True)]
+
+
+def _scatter_nothing(op: Op, rewriter: Rewriter) -> Value | None:
+    _, source, init = op.operands
+    return None if num_elements(source.shape) else _spread(rewriter, init, op.result.shape)
+
+
+def _sort_scalars(op: Op, rewriter: Rewriter) -> list[Value] | None:
+    return None if op.results[0].shape else list(op.operands)
+
+
 RULES: dict[str, Rule] = {
     "dot": _dot,
     "broadcast": _broadcast,
@@ -179,7 +160,11 @@ RULES: dict[str, Rule] = {
     "iota": _iota,
     "map": _map,
     "custom_call": _custom_call,
-    "bitcast_convert": _bitcast_convert,
+    "sdy.sharding_constraint": _sharding_constraint,
     "dynamic_slice": _dynamic_slice,
     "dynamic_update_slice": _dynamic_update_slice,
+    "reduce": _reduce_nothing,
+    "reduce_window": _reduce_nothing,
+    "select_and_scatter": _scatter_nothing,
+    "sort": _sort_scalars,
 }

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from jax_ipu.compiler.ir import Block, Module, Op, Value
+from jax_ipu.compiler.expression import ScalarProgram
+from jax_ipu.compiler.ir import Block, Module, Op, Value, has_effect
 from jax_ipu.compiler.types import Literal
 
-_NEVER = frozenset(("return", "custom_call", "rng", "rng_bit_generator", "send", "recv", "infeed", "outfeed"))
+_NEVER = frozenset(("return", "ipu.random_bits", "rng_bit_generator"))
 # Copying a big value twice costs more than keeping it; a cheap region op is compared only when it is small.
 _MAX_REGION_OPS = 64
 
@@ -23,9 +24,19 @@ def _key(op: Op) -> Any:
     attrs = tuple([(k, _hashable(v)) for k, v in op.attrs.items()]) if op.attrs else ()
     if not op.regions:
         return (op.name, operands, attrs, tuple([(r.shape, r.dtype) for r in op.results]))
+    return (op.name, operands, attrs, _region_keys(op))
+
+
+def structure_key(op: Op) -> Any:
+    """Equal for ops that differ in their operands only."""
+    attrs = tuple((k, _hashable(v)) for k, v in op.attrs.items())
+    types = tuple(tuple((v.shape, v.dtype) for v in values) for values in (op.operands, op.results))
+    return (op.name, types, attrs, _region_keys(op))
+
+
+def _region_keys(op: Op) -> Any:
     numbers: dict[Value, int] = {}
-    regions = tuple(_region_key(region, numbers) for region in op.regions)
-    return (op.name, operands, attrs, regions)
+    return tuple(_region_key(region, numbers) for region in op.regions)
 
 
 def _region_key(block: Block, numbers: dict[Value, int]) -> Any:
@@ -45,7 +56,7 @@ def _region_key(block: Block, numbers: dict[Value, int]) -> Any:
 def _hashable(value: Any) -> Any:
     if isinstance(value, dict):
         return tuple((k, _hashable(v)) for k, v in value.items())
-    if isinstance(value, Literal):
+    if isinstance(value, Literal | ScalarProgram):
         return value.key()
     return value
 
@@ -54,12 +65,12 @@ def _run_block(block: Block, scopes: list[dict[Any, Op]]) -> None:
     kept: list[Op] = []
     scope = scopes[-1]
     for op in block.ops:
-        if op.name in _NEVER:
+        if op.name in ("while", "if", "case"):
+            for region in op.regions:
+                _run_block(region, [*scopes, {}])
+        if op.name in _NEVER or has_effect(op):
             kept.append(op)
             continue
-        for region in op.regions:
-            if op.name in ("while", "if", "case"):
-                _run_block(region, [*scopes, {}])
         small = not op.regions or sum(len(r.ops) for r in op.regions) <= _MAX_REGION_OPS
         if not small:
             kept.append(op)

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from jax_ipu.compiler.ir import Block, Module, Op
-
-# Ops that act on more than their results.
-_EFFECTS = frozenset(("return", "custom_call", "send", "recv", "infeed", "outfeed"))
+from jax_ipu.compiler.ir import Block, Module, Op, Value, has_effect
 
 
 def run(module: Module) -> None:
@@ -15,7 +12,7 @@ def run(module: Module) -> None:
 def run_block(block: Block) -> None:
     kept: list[Op] = []
     for op in reversed(block.ops):
-        if op.name not in _EFFECTS and not any(result.users for result in op.results):
+        if not any(result.users for result in op.results) and not has_effect(op):
             op.drop()
             continue
         if op.regions:
@@ -57,6 +54,7 @@ def _drop_dead_state(op: Op) -> None:
     if len(needed) == count:
         return
     sources_of(body.ops[:-1])
+    needed.update(*(sources[inner] for inner in body.ops[:-1] if has_effect(inner)))
     pending = list(needed)
     while pending:
         result = body.results[pending.pop()]
@@ -90,7 +88,7 @@ def keep_state(op: Op, keep: list[int]) -> None:
             value.index = position
 
 
-def _drop_users(body: Block, dead: set) -> None:  # type: ignore[type-arg]
+def _drop_users(body: Block, dead: set[Value]) -> None:
     """Drops the ops that use removed arguments; nothing that is kept depends on them."""
     kept = []
     for op in body.ops:

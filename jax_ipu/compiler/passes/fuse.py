@@ -171,10 +171,8 @@ def _emit(group: _Group) -> Op:
             user.operands = [new if o is old else o for o in user.operands]
         new.users.extend(users)
         old.users = [user for user in old.users if user in inside]
-    for member in members:
-        for operand in member.operands:
-            operand.users.remove(member)
-        member.operands = []
+    for member in reversed(members):
+        member.drop()
     return op
 
 

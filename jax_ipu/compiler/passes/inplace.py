@@ -75,6 +75,9 @@ class _Analysis:
                 self._map(op, index, outputs)
             elif op.name in _LOOPS:
                 self._loop(op, index)
+            elif op.name == "ipu.call":
+                for region in op.regions:
+                    _Analysis(region, {}, set(region.args)).run()
             elif op.regions and op.name in ("if", "case"):
                 for region in op.regions:
                     _Analysis(region, {}, set()).run()

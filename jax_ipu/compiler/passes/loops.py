@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from jax_ipu.compiler.expression import splat_of
-from jax_ipu.compiler.ir import Block, Module, Op, Value, clone_ops
+from jax_ipu.compiler.ir import Block, Module, Op, Value, clone_ops, has_effect
 from jax_ipu.compiler.passes.dce import keep_state
 from jax_ipu.compiler.types import INTEGER
 
@@ -24,8 +24,7 @@ def _run_block(block: Block) -> None:
         count = _trip_count(op)
         if count is None:
             ops.append(op)
-        elif count == 0 or not op.results:
-            # A loop without results has no effect either.
+        elif count == 0 or not (op.results or has_effect(op)):
             for result, operand in zip(op.results, list(op.operands), strict=True):
                 result.replace_with(operand)
             op.drop()

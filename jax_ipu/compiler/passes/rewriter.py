@@ -56,6 +56,34 @@ class Rewriter:
             return self.constant(literal.reshaped(shape))
         return self.emit("reshape", (value,), shape, value.dtype)
 
+    def elementwise(self, name: str, *operands: Value, dtype: str | None = None, **attrs: Any) -> Value:
+        """An op of tensors of one shape; the result has the type of the first unless `dtype` is another."""
+        return self.emit(name, operands, operands[0].shape, dtype or operands[0].dtype, attrs)
+
+    def convert(self, value: Value, dtype: str) -> Value:
+        return value if value.dtype == dtype else self.elementwise("convert", value, dtype=dtype)
+
+    def slice(self, value: Value, begins: Shape, ends: Shape) -> Value:
+        attrs = {"start_indices": begins, "limit_indices": ends, "strides": (1,) * len(begins)}
+        return self.emit("slice", (value,), tuple(e - b for b, e in zip(begins, ends, strict=True)), value.dtype, attrs)
+
+    def transpose(self, value: Value, permutation: Shape) -> Value:
+        if permutation == tuple(range(len(permutation))):
+            return value
+        shape = tuple(value.shape[p] for p in permutation)
+        return self.emit("transpose", (value,), shape, value.dtype, {"permutation": permutation})
+
+    def sum(self, value: Value, dims: Sequence[int]) -> Value:
+        """The sum over `dims`, which the result does not have."""
+        if not dims:
+            return value
+        args = [Value((), value.dtype, None, i) for i in range(2)]
+        add = Op("add", args, [((), value.dtype)], None, (), self.location)
+        body = Block(args, [add, Op("return", add.results, [], None, (), self.location)])
+        shape = tuple(n for d, n in enumerate(value.shape) if d not in dims)
+        zero = self.full((), value.dtype, 0)
+        return self.emit("reduce", (value, zero), shape, value.dtype, {"dimensions": tuple(sorted(dims))}, (body,))
+
 
 # Returns the values that replace the op's results, or None to keep it.
 Rule = Callable[[Op, Rewriter], "Sequence[Value] | Value | None"]

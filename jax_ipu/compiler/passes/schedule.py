@@ -21,7 +21,7 @@ def _run_block(block: Block, destinations: dict[int, Value]) -> None:
         if op.name in ("while", "ipu.repeat"):
             body = op.regions[-1]
             _run_block(body, dict(enumerate(body.args)))
-        elif op.name in ("if", "case"):
+        elif op.name in ("if", "case", "ipu.call"):
             for region in op.regions:
                 _run_block(region, {})
     if len(block.ops) > 3:
@@ -96,8 +96,8 @@ class _Schedule:
 
     def _gain(self, op: Op) -> int:
         """Bytes that are free after `op` and were not before."""
-        if op.name in VIEWS or op.name == "constant" or op.regions:
-            return 0
+        if op.name in VIEWS or op.name == "constant" or op.regions or op.attrs.get("has_side_effect"):
+            return 0  # in its place
         freed = 0
         used = self._used(op)
         touched: dict[Value, int] = {}

@@ -156,7 +156,7 @@ def _reverse(op: Op, rewriter: Rewriter) -> Value | None:
 
 def _pad(op: Op, rewriter: Rewriter) -> Value | None:
     value, padding = op.operands
-    if value.shape == op.result.shape and not any(op.attrs["edge_padding_low"]):
+    if not any(any(op.attrs[k]) for k in ("edge_padding_low", "edge_padding_high", "interior_padding")):
         return value
     literal = splat_of(padding)
     if literal is not None and num_elements(value.shape) == 0:
@@ -192,7 +192,7 @@ def _fold(op: Op, rewriter: Rewriter) -> Value | None:
     literals = [splat_of(o) for o in op.operands]
     if any(literal is None for literal in literals):
         return None
-    values = [literal.numpy().reshape(-1)[0] for literal in literals if literal is not None and literal.data]
+    values = [literal.element() for literal in literals if literal is not None and literal.data]
     if len(values) != len(literals) or op.operands[-1].dtype not in _FOLDABLE:
         return None
     if op.name == "compare":

@@ -1,0 +1,91 @@
+"""Brings a module to what the importer reads, by jaxlib's own passes: CHLO, dynamic shapes and quantised types."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from jaxlib.mlir import ir as mlir
+from jaxlib.mlir.dialects import stablehlo
+from jaxlib.mlir.passmanager import PassManager
+
+from jax_ipu.compiler.errors import INVALID_ARGUMENT, CompileError
+
+_DYNAMIC = frozenset(
+    (
+        *("dynamic_broadcast_in_dim", "dynamic_conv", "dynamic_gather", "dynamic_iota", "dynamic_pad"),
+        *("dynamic_reshape", "get_dimension_size", "real_dynamic_slice", "set_dimension_size"),
+    )
+)
+_QUANTIZED = frozenset(("uniform_quantize", "uniform_dequantize"))
+
+
+def load_quantized_types(context: mlir.Context) -> None:
+    """Makes `!quant` types readable: jaxlib loads their dialect only as a dependency of this pass."""
+    _run(mlir.Module.parse("module {}", context), "vhlo-legalize-to-stablehlo")
+
+
+def run(module: mlir.Module) -> None:
+    """Rewrites `module` in place; costs one walk when there is nothing to do.
+
+    Shapes become static where they follow from constants and argument types; what stays dynamic is refused by the
+    importer. Quantised arithmetic is, as StableHLO defines it, that of the dequantised values.
+    """
+    names = {op.operation.name for op in _nested_ops(module.operation)}
+    if _short(names) & _QUANTIZED:
+        _run(module, "func.func(stablehlo-legalize-quantized-op-to-qdq,stablehlo-legalize-quant-to-math)")
+        names.add("chlo.")  # what the pass writes
+    if any(name.startswith("chlo.") for name in names):
+        if "chlo.scan" in names:
+            _make_scans_forward(module)
+        _run(module, "func.func(chlo-legalize-to-stablehlo)")
+        names = {op.operation.name for op in _nested_ops(module.operation)}
+    if _short(names) & _DYNAMIC or _has_dynamic_types(module):
+        # Refining shapes folds what the next pass needs as constants, and the reverse.
+        for _ in range(2):
+            _run(module, "stablehlo-refine-shapes,func.func(stablehlo-canonicalize-dynamism)")
+
+
+def _make_scans_forward(module: mlir.Module) -> None:
+    """Reverses what reverse scans read and write: the pass that expands chlo.scan takes no notice of is_reverse."""
+    scans = [op.operation for op in _nested_ops(module.operation) if op.operation.name == "chlo.scan"]
+    for scan in scans:
+        attributes = scan.attributes
+        if "is_reverse" not in attributes or not attributes["is_reverse"].value:
+            continue
+        dims, location = [attributes["dimension"].value], scan.location
+        with module.context, location:
+            for i in range(attributes["operandSegmentSizes"][0]):
+                with mlir.InsertionPoint(scan):
+                    scan.operands[i] = stablehlo.reverse(scan.operands[i], dims)
+            for i in range(attributes["resultSegmentSizes"][0]):
+                with mlir.InsertionPoint.after(scan):
+                    forward = stablehlo.reverse(scan.results[i], dims)
+                scan.results[i].replace_all_uses_except(forward, forward.owner.operation)
+            attributes["is_reverse"] = mlir.BoolAttr.get(False)
+
+
+def _short(names: set[str]) -> set[str]:
+    return {name.removeprefix("stablehlo.") for name in names}
+
+
+def _run(module: mlir.Module, passes: str) -> None:
+    stablehlo.register_stablehlo_passes()
+    try:
+        with module.context:
+            PassManager.parse(f"builtin.module({passes})").run(module.operation)
+    except Exception as error:
+        raise CompileError(f"the program is not valid StableHLO: {error}", INVALID_ARGUMENT) from error
+
+
+def _has_dynamic_types(module: mlir.Module) -> bool:
+    functions = (f.operation for f in module.body.operations if f.operation.name == "func.func")
+    return any("?" in str(f.attributes["function_type"]) for f in functions)
+
+
+def _nested_ops(operation: Any) -> Iterator[Any]:
+    for region in operation.regions:
+        for block in region.blocks:
+            for op in block.operations:
+                yield op
+                yield from _nested_ops(op.operation)

@@ -1,0 +1,193 @@
+"""Programs over several IPUs: XLA's own partitioner makes the program that every IPU runs.
+
+A CPU client of our own compiles the program with a dump after the pass that partitions. Only the dump is used: nothing
+is ever run on that client.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxlib import _jax, xla_client
+from jaxlib.mlir import ir as mlir
+
+from jax_ipu.compiler import importer
+from jax_ipu.compiler.cost import size_in_bytes
+from jax_ipu.compiler.errors import INVALID_ARGUMENT, CompileError
+from jax_ipu.compiler.ir import Function, Module
+from jax_ipu.compiler.options import proto_fields
+from jax_ipu.compiler.replica_groups import channel_in, mesh_groups
+
+_sharding = xla_client.HloSharding
+_PASS = "spmd-partitioning"
+# Field of xla.HloProto: HloModuleProto hlo_module.
+_MODULE_FIELD = 1
+# Field of xla.CompileOptionsProto: ExecutableBuildOptionsProto executable_build_options, and two of its fields.
+_BUILD_OPTIONS_FIELD, _NUM_REPLICAS_FIELD, _NUM_PARTITIONS_FIELD = 3, 4, 5
+_SHARDY_DIALECT = "sdy."
+# Shardy keeps the device of a callback for targets that it knows.
+_CALLBACK, _KNOWN_CALLBACK = "ipu_python_callback", "xla_ffi_python_cpu_callback"
+
+
+def import_local(program: mlir.Module, serialized_options: bytes) -> Module:
+    """The program that each IPU runs, imported; the whole program when it is for one."""
+    num_replicas, num_partitions = _counts(program, serialized_options)
+    if num_partitions == 1:
+        module = importer.import_module(program)
+    else:
+        module = importer.import_module(partition(program, serialized_options, num_partitions, num_replicas))
+        module.main.arg_attrs = donation(importer.argument_attributes(program), module.main)
+    module.num_partitions, module.num_replicas = num_partitions, num_replicas
+    return module
+
+
+def _counts(program: mlir.Module, serialized_options: bytes) -> tuple[int, int]:
+    """Replicas and partitions, by the options, or by the program's own attributes when there are no options."""
+    if not serialized_options:
+        attributes: Any = program.operation.attributes
+        replicas, partitions = (
+            attributes[key].value if key in attributes else 1 for key in ("mhlo.num_replicas", "mhlo.num_partitions")
+        )
+        return replicas, partitions
+    build = dict(proto_fields(serialized_options)).get(_BUILD_OPTIONS_FIELD, b"")
+    fields = dict(proto_fields(build)) if isinstance(build, bytes) else {}
+    # Absent fields are zero on the wire.
+    replicas, partitions = (int(fields.get(f, 0) or 1) for f in (_NUM_REPLICAS_FIELD, _NUM_PARTITIONS_FIELD))
+    return replicas, partitions
+
+
+def partition(program: mlir.Module, serialized_options: bytes, num_partitions: int, num_replicas: int) -> mlir.Module:
+    """The program of one partition, with collectives, as XLA partitions it.
+
+    Args:
+        program: a module over global shapes, with Shardy or GSPMD annotations or manual computations.
+        serialized_options: an xla.CompileOptionsProto; b"" lets the partitioner choose the shardings of the results.
+
+    Raises:
+        CompileError(INVALID_ARGUMENT): XLA refuses to partition the program.
+    """
+    text = str(program.operation.get_asm(enable_debug_info=True)).replace(f"@{_CALLBACK}(", f"@{_KNOWN_CALLBACK}(")
+    client = _client(num_partitions * num_replicas)
+    with tempfile.TemporaryDirectory(prefix="jax_ipu_partition_") as folder:
+        options = _options(serialized_options, text, num_partitions, num_replicas, folder)
+        failure: Exception | None = None
+        try:
+            client.compile_and_load(text, client.devices(), options)
+        except Exception as error:  # the CPU compiler may refuse later what the partitioner has taken
+            failure = error
+        dumps = sorted(Path(folder).glob(f"*.after_{_PASS}*.hlo.pb"))
+        if not dumps:
+            raise CompileError(f"XLA cannot partition the program: {failure}", INVALID_ARGUMENT) from failure
+        hlo = dict(proto_fields(dumps[-1].read_bytes()))[_MODULE_FIELD]
+        assert isinstance(hlo, bytes)
+    return _to_stablehlo(hlo)
+
+
+def _dense(values: list[list[int]]) -> mlir.Attribute:
+    array: Any = np.array(values, np.int64)
+    return mlir.DenseIntElementsAttr.get(array)
+
+
+def _to_stablehlo(hlo: bytes) -> mlir.Module:
+    """The module of a serialised HloModuleProto, with two things mended that the conversion gets wrong.
+
+    It lets all collectives refer to one mesh, without the order of the devices; and JAX cannot read a copy back.
+    Callbacks get their own target again.
+    """
+    module = importer.parse_bytecode(_jax.mlir.hlo_to_stablehlo(hlo))
+    groups = mesh_groups(xla_client.XlaComputation(hlo).as_hlo_text())
+
+    def mend(operation: mlir.Operation) -> mlir.WalkResult:
+        if operation.name == "mhlo.copy":
+            operation.results[0].replace_all_uses_with(operation.operands[0])
+            operation.erase()
+        elif operation.name == "stablehlo.custom_call":
+            target: Any = operation.attributes["call_target_name"]
+            if target.value == _KNOWN_CALLBACK:
+                operation.attributes["call_target_name"] = mlir.StringAttr.get(_CALLBACK)
+        elif "replica_groups" in operation.attributes:
+            own = groups.get(channel_in(operation.attributes["channel_handle"]))
+            if own is not None:
+                operation.attributes["replica_groups"] = _dense(own)
+        return mlir.WalkResult.ADVANCE
+
+    with module.context:
+        module.operation.walk(mend)
+    return module
+
+
+def sharding_fields(module: Module) -> tuple[list[dict[str, bytes]], list[dict[str, bytes]]]:
+    """The field "sharding" of every InputSpec and OutputSpec of a partitioned module: serialised xla.OpSharding."""
+    inputs = module.attrs.get("mhlo.spmd_parameters_shardings", ())
+    outputs = module.attrs.get("mhlo.spmd_output_sharding", "")
+    if not outputs:
+        return [{} for _ in module.main.block.args], [{} for _ in module.main.block.results]
+    whole = _sharding.from_string(outputs)
+    # A program without results has one sharding: that of the empty tuple.
+    count = len(module.main.block.results)
+    results = (whole.tuple_elements() or [whole] * count)[:count]
+    parsed = [_sharding.from_string(text) for text in inputs], results
+    as_inputs, as_outputs = ([{"sharding": s.to_proto().SerializeToString()} for s in side] for side in parsed)
+    return as_inputs, as_outputs
+
+
+@functools.cache
+def _client(num_devices: int) -> Any:
+    return _jax.get_tfrt_cpu_client(num_devices=num_devices)
+
+
+def _options(serialized: bytes, text: str, num_partitions: int, num_replicas: int, folder: str) -> Any:
+    options = _jax.CompileOptions.ParseFromString(serialized) if serialized else _jax.CompileOptions()
+    build = options.executable_build_options
+    if not serialized:
+        options.num_partitions, options.num_replicas = num_partitions, num_replicas
+        build.num_partitions, build.num_replicas = num_partitions, num_replicas
+        build.use_spmd_partitioning = True
+        build.use_shardy_partitioner = _SHARDY_DIALECT in text
+        build.allow_spmd_sharding_propagation_to_output = [True]
+    options.env_option_overrides = []
+    devices = np.arange(num_replicas * num_partitions).reshape(num_replicas, num_partitions)
+    build.device_assignment = _jax.DeviceAssignment.create(devices)
+    debug = build.debug_options
+    debug.xla_dump_to = folder
+    debug.xla_dump_hlo_pass_re = f"^{re.escape(_PASS)}$"
+    debug.xla_dump_hlo_as_proto = True
+    # Of no use here, and most of the time otherwise.
+    debug.xla_backend_optimization_level = 0
+    return options
+
+
+def donation(whole: list[dict[str, Any]], local: Function) -> list[dict[str, Any]]:
+    """The donation attributes of a partition's arguments, from those of the whole program: the partitioner drops them.
+
+    JAX leaves it to the compiler to find a result for an argument when it does not know the shardings of the results:
+    the first free one of the same local type. As elsewhere, an argument stays when no free result has its size.
+    """
+    types = [(value.shape, value.dtype) for value in local.block.results]
+    attributes: list[dict[str, Any]] = []
+    taken: set[int] = set()
+    for attrs, value in zip(whole, local.block.args, strict=True):
+        output = attrs.get("tf.aliasing_output")
+        if output is not None and types[output] == (value.shape, value.dtype) and output not in taken:
+            taken.add(output)
+            attributes.append({"tf.aliasing_output": output})
+        elif output is not None or attrs.get("jax.buffer_donor", False):
+            attributes.append({"jax.buffer_donor": True})
+        else:
+            attributes.append({})
+    for attrs, value in zip(attributes, local.block.args, strict=True):
+        if "jax.buffer_donor" not in attrs:
+            continue
+        free = [j for j in range(len(types)) if j not in taken]
+        output = next((j for j in free if types[j] == (value.shape, value.dtype)), None)
+        if output is not None:
+            taken.add(output)
+            attrs["tf.aliasing_output"] = output
+        elif all(size_in_bytes(local.block.results[j]) != size_in_bytes(value) for j in free):
+            del attrs["jax.buffer_donor"]
+    return attributes

@@ -1,0 +1,91 @@
+"""fft of lines that no tile holds: two passes of shorter lines (Bailey's four-step method)."""
+
+from __future__ import annotations
+
+import math
+
+from jax_ipu.compiler.ir import Op, Value
+from jax_ipu.compiler.passes.rewriter import Rewriter, Rule
+from jax_ipu.compiler.types import SIZE, Shape
+
+# A vertex transforms a whole line; this much is left for one on a tile of any architecture.
+_LINE_BYTES = 256 * 1024
+_REAL = {"c64": "f32", "c128": "f64"}
+
+
+def _is_long(length: int, dtype: str) -> bool:
+    return length * SIZE[dtype] > _LINE_BYTES
+
+
+def _fft(op: Op, rewriter: Rewriter) -> Value | None:
+    value, lengths = op.operands[0], tuple(int(n) for n in op.attrs["fft_length"])
+    kind: str = op.attrs["fft_type"]
+    dtype = {"f32": "c64", "f64": "c128"}.get(value.dtype, value.dtype)
+    if not any(_is_long(n, dtype) for n in lengths):
+        return None
+    rank = len(value.shape)
+    outer = range(rank - len(lengths), rank - 1)
+    if kind == "RFFT":
+        value = _lines(rewriter, _complex(rewriter, value, None, dtype), "FFT")
+        value = rewriter.slice(value, (0,) * rank, (*value.shape[:-1], lengths[-1] // 2 + 1))
+    elif kind in ("FFT", "IFFT"):
+        value = _lines(rewriter, value, kind)
+    for dim in outer:
+        order = (*range(dim), *range(dim + 1, rank), dim)
+        back = tuple(order.index(d) for d in range(rank))
+        moved = _lines(rewriter, rewriter.transpose(value, order), "IFFT" if kind in ("IFFT", "IRFFT") else "FFT")
+        value = rewriter.transpose(moved, back)
+    if kind == "IRFFT":
+        value = _lines(rewriter, _whole_spectrum(rewriter, value, lengths[-1]), "IFFT")
+        value = rewriter.elementwise("real", value, dtype=_REAL[dtype])
+    return value
+
+
+def _lines(rewriter: Rewriter, value: Value, kind: str) -> Value:
+    """FFT or IFFT along the last dimension."""
+    *batch, n = value.shape
+    if math.prod(value.shape) == 0:
+        return value
+    few = max(d for d in range(1, math.isqrt(n) + 1) if n % d == 0) if _is_long(n, value.dtype) else 1
+    if few == 1:  # short, or a prime number, which has no shorter lines
+        return rewriter.emit("fft", (value,), value.shape, value.dtype, {"fft_type": kind, "fft_length": (n,)})
+    many = n // few
+    rank = len(batch)
+    swapped = (*range(rank), rank + 1, rank)
+    # x[j1 many + j2] -> X[k1 + few k2]: over j1, times exp(-2 pi i j2 k1 / n), over j2.
+    columns = rewriter.transpose(rewriter.reshape(value, (*batch, few, many)), swapped)
+    columns = _lines(rewriter, columns, kind)
+    twiddles = rewriter.broadcast(_twiddles(rewriter, (many, few), kind, value.dtype), columns.shape, (rank, rank + 1))
+    columns = rewriter.elementwise("multiply", columns, twiddles)
+    rows = _lines(rewriter, rewriter.transpose(columns, swapped), kind)
+    return rewriter.reshape(rewriter.transpose(rows, swapped), value.shape)
+
+
+def _twiddles(rewriter: Rewriter, shape: Shape, kind: str, dtype: str) -> Value:
+    """exp(-2 pi i j k / n) at [j, k], of the opposite sign for IFFT; n is the number of elements."""
+    real = _REAL[dtype]
+    first, second = (rewriter.emit("iota", (), shape, "u32", {"iota_dimension": d}) for d in range(2))
+    number = rewriter.convert(rewriter.elementwise("multiply", first, second), real)
+    turn = (2 if kind == "IFFT" else -2) * math.pi / math.prod(shape)
+    angle = rewriter.elementwise("multiply", number, rewriter.full(shape, real, turn))
+    return _complex(rewriter, rewriter.elementwise("cosine", angle), rewriter.elementwise("sine", angle), dtype)
+
+
+def _complex(rewriter: Rewriter, real: Value, imaginary: Value | None, dtype: str) -> Value:
+    imaginary = imaginary or rewriter.full(real.shape, real.dtype, 0)
+    return rewriter.elementwise("complex", real, imaginary, dtype=dtype)
+
+
+def _whole_spectrum(rewriter: Rewriter, half: Value, length: int) -> Value:
+    """Of a real signal: the second half is the first reversed and conjugated."""
+    rank, real = len(half.shape), _REAL[half.dtype]
+    missing = length - half.shape[-1]
+    part = rewriter.slice(half, (*(0,) * (rank - 1), 1), (*half.shape[:-1], 1 + missing))
+    part = rewriter.elementwise("reverse", part, dimensions=(rank - 1,))
+    imaginary = rewriter.elementwise("negate", rewriter.elementwise("imag", part, dtype=real))
+    part = _complex(rewriter, rewriter.elementwise("real", part, dtype=real), imaginary, half.dtype)
+    shape = (*half.shape[:-1], length)
+    return rewriter.emit("concatenate", (half, part), shape, half.dtype, {"dimension": rank - 1})
+
+
+RULES: dict[str, Rule] = {"fft": _fft}

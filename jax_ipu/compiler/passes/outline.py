@@ -1,0 +1,199 @@
+"""Outlining of repeated blocks: equal runs of ops, such as the layers of a network, become calls of one function.
+
+A tile holds the code and the vertices of everything that it runs, all the time; a function is there once, and is
+planned once. Its operands are copied to variables of its own before each call and its results from them afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from jax_ipu.compiler.cost import size_in_bytes
+from jax_ipu.compiler.ir import Block, Module, Op, Value, has_effect
+from jax_ipu.compiler.passes.cse import structure_key
+from jax_ipu.compiler.passes.inplace import VIEWS
+
+MIN_CALLS = 3
+# A run must hold one of these: with less work in it copying costs more than calling saves.
+_HEAVY = frozenset(("dot_general", "convolution"))
+_NEVER = frozenset(("while", "if", "case", "ipu.repeat", "ipu.random_bits", "rng_bit_generator", "rng"))
+# Bytes of code and vertices that the IPU model finds for an op, over the tiles of an IPU. A copy has that much when
+# it is large, and none to speak of on few tiles.
+_CODE_BYTES_OF_OP = 250_000
+_MOST_SHIFTS = 64
+
+
+def run(module: Module) -> None:
+    block = module.main.block
+    while (found := _best_run(block)) is not None:
+        _outline(block, found)
+
+
+def body_of(call: Op) -> Block:
+    """What an op "ipu.call" runs. The first of equal calls holds it as its region."""
+    first: Op = call.attrs.get("of") or call
+    return first.regions[0]
+
+
+class _Run(NamedTuple):
+    """Equal windows of ops: `operands[j][i]` says what operand i of op j of each window is, `outputs` which results are
+    used outside, as (op, result)."""
+
+    windows: list[list[Op]]
+    operands: list[list[tuple[str, int, int]]]
+    externals: list[list[Value]]  # by window
+    outputs: list[tuple[int, int]]
+
+    def saved_bytes(self) -> int:
+        """Code that is not repeated, less that of the copies around every call and what they copy to."""
+        first, calls = self.windows[0], len(self.windows)
+        moved = self.externals[0] + [first[j].results[i] for j, i in self.outputs]
+        sizes = [size_in_bytes(value) for value in moved]
+        copies = sum(min(_CODE_BYTES_OF_OP, size) for size in sizes)
+        work = sum(1 for op in first if op.name not in VIEWS)
+        return _code_bytes(work, calls) - calls * copies - sum(sizes)
+
+
+def _best_run(block: Block) -> _Run | None:
+    ops = [op for op in block.ops if op.name not in ("constant", "return")]
+    best, saved = None, 0
+    # Those first that would save most if nothing had to be copied.
+    matched: set[int] = set()
+    for start, slack, period, count in sorted(_candidates(ops), key=lambda c: ((1 - c[3]) * c[2], c[2])):
+        if _code_bytes(period, count) <= saved:
+            break
+        if any(period % known == 0 for known in matched):
+            continue  # several of the same blocks at a time
+        # Where a window begins decides what crosses its border.
+        for shift in range(min(slack, _MOST_SHIFTS) + 1):
+            first = start + shift
+            found = _match([ops[first + k * period : first + (k + 1) * period] for k in range(count)])
+            if found is not None:
+                matched.add(period)
+                if found.saved_bytes() > saved:
+                    best, saved = found, found.saved_bytes()
+    return best
+
+
+def _code_bytes(period: int, count: int) -> int:
+    return (count - 1) * period * _CODE_BYTES_OF_OP
+
+
+def _keys(ops: list[Op]) -> list[int]:
+    """Equal numbers for ops that differ in their operands only."""
+    numbers: dict[Any, int] = {}
+    keys = []
+    for op in ops:
+        own: Any = id(op) if _stays(op) else structure_key(op)
+        keys.append(numbers.setdefault(own, len(numbers)))
+    return keys
+
+
+def _stays(op: Op) -> bool:
+    if op.name in _NEVER or op.name == "ipu.call" or has_effect(op):
+        return True
+    known: set[Value] = set()
+    for region in op.regions:
+        for inner in _walk(region, known):
+            if any(o not in known and (o.op is None or o.op.name != "constant") for o in inner.operands):
+                return True  # uses values from around it
+    return False
+
+
+def _walk(block: Block, known: set[Value]) -> Iterator[Op]:
+    known.update(block.args)
+    for op in block.ops:
+        yield op
+        known.update(op.results)
+        for region in op.regions:
+            yield from _walk(region, known)
+
+
+def _candidates(ops: list[Op]) -> Iterator[tuple[int, int, int, int]]:
+    """(start, how far it may move, period, count) of runs of equal keys that hold something heavy."""
+    keys = _keys(ops)
+    heavy: dict[int, list[int]] = {}
+    for position, (op, key) in enumerate(zip(ops, keys, strict=True)):
+        if op.name in _HEAVY:
+            heavy.setdefault(key, []).append(position)
+    distances = {b - a for places in heavy.values() for i, a in enumerate(places) for b in places[i + 1 : i + 9]}
+    for period in sorted(d for d in distances if d * MIN_CALLS <= len(ops)):
+        start = 0
+        while start + period < len(keys):
+            end = start
+            while end + period < len(keys) and keys[end] == keys[end + period]:
+                end += 1
+            count = (end - start) // period + 1
+            if count >= MIN_CALLS and any(op.name in _HEAVY for op in ops[start : start + period]):
+                yield start, (end - start) % period, period, count
+            start = end + 1
+
+
+def _match(windows: list[list[Op]]) -> _Run | None:
+    """The run, if the windows have the same data flow inside."""
+    inside = [{result: (j, i) for j, op in enumerate(w) for i, result in enumerate(op.results)} for w in windows]
+    slots: dict[tuple[Value, ...], int] = {}
+    operands: list[list[tuple[str, int, int]]] = []
+    for j, op in enumerate(windows[0]):
+        row = []
+        for i in range(len(op.operands)):
+            values = tuple(window[j].operands[i] for window in windows)
+            places = [inside[k].get(value) for k, value in enumerate(values)]
+            constants = {v.op.attrs["value"].key() for v in values if v.op is not None and v.op.name == "constant"}
+            if places[0] is not None and all(place == places[0] for place in places):
+                row.append(("inside", *places[0]))
+            elif len(constants) == 1 and all(v.op is not None and v.op.name == "constant" for v in values):
+                row.append(("constant", j, i))
+            elif not any(place is not None for place in places) and not constants:
+                row.append(("external", slots.setdefault(values, len(slots)), 0))
+            else:
+                return None
+        operands.append(row)
+    outputs = {
+        inside[k][result]
+        for k, window in enumerate(windows)
+        for members in [set(window)]
+        for op in window
+        for result in op.results
+        if any(user not in members for user in result.users)
+    }
+    externals = [[values[k] for values in slots] for k in range(len(windows))]
+    return _Run(windows, operands, externals, sorted(outputs))
+
+
+def _outline(block: Block, found: _Run) -> None:
+    first = found.windows[0]
+    body = _body(found)
+    result_types = [(v.shape, v.dtype) for v in (first[j].results[i] for j, i in found.outputs)]
+    calls: dict[Op, Op] = {}
+    replaced: dict[Value, Value] = {}
+    holder: Op | None = None
+    for window, externals in zip(found.windows, found.externals, strict=True):
+        attrs = {} if holder is None else {"of": holder}
+        operands = [replaced.get(value, value) for value in externals]
+        call = Op("ipu.call", operands, result_types, attrs, [body] if holder is None else (), window[0].location)
+        holder = holder or call
+        for (j, i), result in zip(found.outputs, call.results, strict=True):
+            replaced[window[j].results[i]] = result
+            window[j].results[i].replace_with(result)
+        calls[window[0]] = call
+    gone = {op for window in found.windows for op in window}
+    block.ops = [calls.get(op, op) for op in block.ops if op in calls or op not in gone]
+    for window in found.windows:
+        for op in reversed(window):
+            op.drop()
+
+
+def _body(found: _Run) -> Block:
+    args = [Value(v.shape, v.dtype, None, i) for i, v in enumerate(found.externals[0])]
+    ops: list[Op] = []
+    for old, row in zip(found.windows[0], found.operands, strict=True):
+        operands = []
+        for operand, (kind, a, b) in zip(old.operands, row, strict=True):
+            operands.append(ops[a].results[b] if kind == "inside" else args[a] if kind == "external" else operand)
+        types = [(r.shape, r.dtype) for r in old.results]
+        ops.append(Op(old.name, operands, types, dict(old.attrs), old.regions, old.location))
+        old.regions = []
+    ops.append(Op("return", [ops[j].results[i] for j, i in found.outputs], []))
+    return Block(args, ops)

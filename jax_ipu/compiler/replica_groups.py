@@ -1,0 +1,113 @@
+"""Which replicas take part in a collective together, from the forms that StableHLO has for it."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+
+from jax_ipu.compiler.errors import CompileError
+from jax_ipu.compiler.ir import Op
+
+Groups = list[list[int]]
+
+# replica_groups=mesh['a'=2,'b'=2], device_ids=([2,2]T(1,0)) {'b'}: the order of the devices is all of them counted up,
+# reshaped and transposed, or a list. An axis may be split: 'b':(2)4 is the part of size 4 after one of size 2.
+_COLLECTIVE = re.compile(
+    r"channel_id=(?P<channel>\d+), replica_groups=mesh\[(?P<mesh>[^\]]*)\](?:, device_ids=\("
+    r"(?:\[(?P<shape>[\d,]*)\](?:T\((?P<transpose>[\d,]*)\))?|(?P<ids>[\d,]*))\))? \{(?P<axes>[^}]*)\}"
+)
+_MESH_AXIS = re.compile(r"'([^']*)'=(\d+)")
+_GROUP_AXIS = re.compile(r"'([^']*)'(?::\((\d+)\)(\d+))?")
+
+
+def _integers(text: str) -> list[int]:
+    return [int(part) for part in text.split(",") if part]
+
+
+def mesh_groups(hlo: str) -> dict[int, list[list[int]]]:
+    """The replica groups of all collectives in HLO text that name axes of a mesh, by channel id."""
+    return {int(found["channel"]): _groups_in_mesh(found) for found in _COLLECTIVE.finditer(hlo)}
+
+
+def _groups_in_mesh(found: re.Match[str]) -> list[list[int]]:
+    mesh = [(name, int(size)) for name, size in _MESH_AXIS.findall(found["mesh"])]
+    sizes = [size for _, size in mesh]
+    if found["ids"]:
+        devices = np.array(_integers(found["ids"]))
+    else:
+        devices = np.arange(int(np.prod(sizes, dtype=np.int64)))
+        if found["transpose"]:
+            devices = devices.reshape(_integers(found["shape"])).transpose(_integers(found["transpose"]))
+    wanted = [(name, int(before or 1), int(size or 0)) for name, before, size in _GROUP_AXIS.findall(found["axes"])]
+    # Every axis is split into the part before, the part named and the part after.
+    shape: list[int] = []
+    grouped: dict[int, int] = {}  # position in `wanted` -> dimension
+    for name, extent in mesh:
+        parts = sorted((before, size or extent, i) for i, (n, before, size) in enumerate(wanted) if n == name)
+        done = 1
+        for before, size, i in parts:
+            shape += [before // done, size]
+            grouped[i] = len(shape) - 1
+            done = before * size
+        shape.append(extent // done)
+    others = [d for d in range(len(shape)) if d not in grouped.values()]
+    order = others + [grouped[i] for i in range(len(wanted))]
+    group_size = int(np.prod([shape[d] for d in grouped.values()], dtype=np.int64))
+    groups: list[list[int]] = devices.reshape(shape).transpose(order).reshape(-1, group_size).tolist()
+    return groups
+
+
+def groups_of(op: Op, num_partitions: int, num_replicas: int) -> Groups:
+    """Groups of launch indices (replica * num_partitions + partition) for an op with replica groups.
+
+    Follows the "process groups" of the StableHLO specification. Raises CompileError for groups of several sizes.
+    """
+    listed = [[int(r) for r in group if r >= 0] for group in op.attrs.get("replica_groups", ())]
+    listed = [group for group in listed if group]
+    with_channel = bool(channel_of(op))
+    if op.attrs.get("use_global_device_ids"):
+        groups = listed
+    elif with_channel and op.name in ("all_to_all", "collective_permute", "collective_broadcast"):
+        groups = _over_partitions(listed or [list(range(num_partitions))], num_partitions, num_replicas)
+    else:
+        listed = listed or [list(range(num_replicas))]
+        partitions = range(num_partitions)
+        if with_channel:
+            groups = [[r * num_partitions + p for r in group for p in partitions] for group in listed]
+        else:
+            groups = [[r * num_partitions + p for r in group] for p in partitions for group in listed]
+    if len({len(group) for group in groups}) > 1:
+        raise CompileError(
+            f"{op.name} over groups of different sizes {groups} is not supported on IPU; use groups of one size"
+        )
+    return groups
+
+
+def sources_of(op: Op, num_partitions: int, num_replicas: int) -> list[int]:
+    """For each launch index the one that a collective_permute sends it from, or -1."""
+    pairs = op.attrs["source_target_pairs"]
+    pairs = [pairs] if len(pairs) == 2 and isinstance(pairs[0], int) else pairs
+    if channel_of(op):
+        moves = _over_partitions([list(pair) for pair in pairs], num_partitions, num_replicas)
+    else:
+        moves = [[r * num_partitions + p for r in pair] for p in range(num_partitions) for pair in pairs]
+    sources = [-1] * (num_partitions * num_replicas)
+    for source, target in moves:
+        sources[target] = source
+    return sources
+
+
+def _over_partitions(groups: Groups, num_partitions: int, num_replicas: int) -> Groups:
+    return [[r * num_partitions + p for p in group] for r in range(num_replicas) for group in groups]
+
+
+def channel_of(op: Op) -> int:
+    """The channel id of a collective; 0: it has none."""
+    return channel_in(op.attrs.get("channel_handle", ""))
+
+
+def channel_in(attribute: Any) -> int:
+    found = re.search(r"handle = (\d+)", str(attribute))
+    return int(found.group(1)) if found else 0
