@@ -131,6 +131,11 @@ class Config:
         visible = self.visible_devices
         return list(visible) if visible is not None else list(range(self.device_count))
 
+    @property
+    def frozen(self) -> bool:
+        """Whether the backend exists, so that options cannot be changed any more."""
+        return self._frozen
+
     def freeze(self) -> None:
         """Called when the backend is created: later changes would have no effect and are refused."""
         self._frozen = True

@@ -1,4 +1,4 @@
-"""Registers the ``ipu`` platform with JAX: the one module that touches JAX internals.
+"""Registers the ``ipu`` platform with JAX. With :mod:`jax_ipu.integration`, the one layer that touches JAX internals.
 
 Tested with jax 0.10.2 (Python 3.11) and 0.12.0 (Python 3.12). Each internal that is used is named where it is used.
 """
@@ -8,9 +8,11 @@ from __future__ import annotations
 import atexit
 import logging
 import threading
+import types
 from typing import Any
 
 from jax_ipu.config import config
+from jax_ipu.integration import approximate_top_k, callbacks, dlpack, linear_algebra
 
 logger = logging.getLogger(__name__)
 
@@ -30,6 +32,10 @@ def initialize() -> None:
     xla_bridge.register_plugin(PLATFORM, priority=MODEL_PRIORITY, library_path=_ipu.__file__, options=_create_options)
     _enable_donation()
     _enable_compilation_cache()
+    approximate_top_k.enable()
+    callbacks.enable()
+    dlpack.enable()
+    linear_algebra.enable()
 
 
 def _create_options() -> dict[str, Any]:
@@ -55,9 +61,13 @@ def _create_options() -> dict[str, Any]:
 
 
 def _prepare_exit() -> None:
-    """Daemon threads that return from a call into jaxlib while the interpreter ends would abort the process."""
+    """Ends what still needs the interpreter: callbacks of running programs, and daemon threads.
+
+    A daemon thread that returns from a call into jaxlib while the interpreter ends would abort the process.
+    """
     from jax_ipu import _ipu
 
+    _ipu.finish_work()
     if threading.active_count() > 1:
         _ipu.prepare_exit()
 
@@ -77,9 +87,9 @@ def _enable_compilation_cache() -> None:
     original = compilation_cache.is_cache_used
 
     def is_cache_used(backend: Any) -> bool:
-        if backend.platform != PLATFORM:
-            return bool(original(backend))
-        return bool(compilation_cache._is_cache_enabled())
+        # Only the name is checked: under a listed one JAX decides and counts as it does for every platform.
+        listed = backend.platform != PLATFORM
+        return bool(original(backend if listed else types.SimpleNamespace(platform="cpu")))
 
     if getattr(original, "__module__", None) != __name__:
         compilation_cache.is_cache_used = is_cache_used

@@ -1,0 +1,179 @@
+"""Host callbacks: pure_callback, io_callback, jax.debug.print and jax.debug.callback.
+
+JAX lowers all of them through ``jax._src.callback.emit_python_callback``, which knows a fixed list of platforms. For
+``ipu`` each becomes a custom call that names a registered callback by its id. The executable keeps that registration
+alive, not the Python objects, so nothing that dies with the interpreter is part of it. Tested with jax 0.10.2 and
+0.12.0.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+PLATFORM = "ipu"
+CALL_TARGET = "ipu_python_callback"
+
+HostFunction = Callable[..., Sequence[Any]]
+
+
+def enable() -> None:
+    """Teaches JAX to lower callbacks for the platform; other platforms are untouched."""
+    from jax._src import callback, checkify, compiler, debugging
+    from jax._src.interpreters import mlir
+
+    from jax_ipu import _ipu
+
+    original = callback.emit_python_callback
+    compile_or_get_cached = compiler.compile_or_get_cached
+
+    def emit_python_callback(ctx: Any, function: HostFunction, *args: Any, **options: Any) -> Any:
+        if tuple(ctx.module_context.platforms) != (PLATFORM,):
+            return original(ctx, function, *args, **options)
+        return _emit(ctx, function, *args, **options)
+
+    def compile_callbacks_uncached(
+        backend: Any,
+        module: Any,
+        devices: Any,
+        options: Any,
+        host_callbacks: Sequence[Any],
+        executable_devices: Any,
+        *rest: Any,
+    ) -> Any:
+        foreign = [item for item in host_callbacks if not isinstance(item, _ipu.HostCallback)]
+        if len(foreign) == len(host_callbacks):
+            return compile_or_get_cached(backend, module, devices, options, host_callbacks, executable_devices, *rest)
+        # The ids are of this process, so no persistent cache and no other host may have the program: jax 0.12 caches
+        # those with callbacks too. jaxlib takes its own kinds of callbacks only.
+        mlir.dump_module_to_file(module, "compile")
+        return compiler.backend_compile_and_load(backend, module, executable_devices, options, foreign)
+
+    replacements: tuple[Any, Any] = (emit_python_callback, compile_callbacks_uncached)
+    callback.emit_python_callback, compiler.compile_or_get_cached = replacements
+    mlir.register_lowering(checkify.check_p, checkify.check_lowering_rule, platform=PLATFORM)
+    mlir.register_lowering(debugging.debug_callback_p, debugging.debug_callback_lowering, platform=PLATFORM)
+    mlir.register_lowering(debugging.debug_print_p, debugging.debug_print_lowering_rule, platform=PLATFORM)
+
+
+def _emit(
+    ctx: Any,
+    function: HostFunction,
+    token: Any,
+    operands: Sequence[Any],
+    operand_avals: Sequence[Any],
+    result_avals: Sequence[Any],
+    *,
+    has_side_effect: bool,
+    returns_token: bool = True,
+    partitioned: bool = False,
+    sharding: Any = None,
+) -> tuple[Sequence[Any], Any, Any]:
+    """The custom call in place of JAX's. A token, when there is one, is the first operand and the first result."""
+    from jax._src.interpreters import mlir
+    from jaxlib.mlir.dialects import stablehlo
+
+    from jax_ipu import _ipu
+
+    del returns_token
+    if partitioned and result_avals:
+        raise ValueError("Partitioned callback not supported with return values.")
+    if partitioned and _is_automatic(ctx.module_context.axis_context):
+        raise NotImplementedError(
+            "A callback with partitioned=True, which is called with the shards of each device, is not supported on ipu "
+            "where XLA partitions the program. Call it inside jax.shard_map, or leave partitioned=True out: it is then "
+            "called once, with the whole array."
+        )
+    handle = _ipu.HostCallback(_ByteFunction(function, operand_avals, result_avals))
+    # Keeps the registration until the executable, which has its own, exists.
+    ctx.module_context.add_keepalive(handle)
+    ctx.module_context.add_host_callback(handle)
+    tokens = [] if token is None else [token]
+    result_types: list[Any] = [stablehlo.TokenType.get() for _ in tokens]
+    result_types += [mlir.aval_to_ir_type(ctx.module_context, aval) for aval in result_avals]
+    call = mlir.custom_call(
+        CALL_TARGET,
+        result_types=result_types,
+        operands=[*tokens, *operands],
+        backend_config=str(handle.id),
+        has_side_effect=has_side_effect,
+    )
+    if sharding is not None and _num_devices(ctx.module_context.axis_context) > 1:
+        mlir.set_sharding(ctx.module_context, call, _with_token(sharding) if tokens and result_avals else sharding)
+    results = list(call.results)
+    return results[len(tokens) :], results[0] if tokens else None, handle
+
+
+def _num_devices(axis_context: Any) -> int:
+    mesh = getattr(axis_context, "mesh", None)
+    return int(axis_context.num_devices if mesh is None else mesh.size)
+
+
+def _is_automatic(axis_context: Any) -> bool:
+    """Whether the program is one over whole arrays that are spread over several devices."""
+    return getattr(axis_context, "mesh", None) is None and _num_devices(axis_context) > 1
+
+
+def _with_token(sharding: Any) -> Any:
+    """Shardy wants one sharding for each result, and the token is one. GSPMD's are for the whole call."""
+    from jax._src.named_sharding import SdyArray
+    from jax._src.sharding_impls import SdyArrayList
+
+    if not isinstance(sharding, SdyArrayList):
+        return sharding
+    devices = sharding.shardings[0].logical_device_ids
+    token = SdyArray(mesh_shape=(), dim_shardings=(), logical_device_ids=devices)
+    return SdyArrayList((token, *sharding.shardings))
+
+
+class _ByteFunction:
+    """A callback on the bytes of its operands. Operands and results without elements have none and are left out."""
+
+    def __init__(self, function: HostFunction, operand_avals: Sequence[Any], result_avals: Sequence[Any]) -> None:
+        self._function = function
+        self._operands = [_array_type(aval) for aval in operand_avals]
+        self._results = [_array_type(aval) for aval in result_avals]
+
+    def __call__(self, inputs: Sequence[memoryview], outputs: Sequence[memoryview]) -> None:
+        views = iter(inputs)
+        # Copies: the caller may keep the arrays, the memory is used again.
+        arrays = [
+            np.frombuffer(next(views), dtype).reshape(shape).copy() if math.prod(shape) else np.zeros(shape, dtype)
+            for shape, dtype in self._operands
+        ]
+        values = self._function(*arrays)
+        destinations = iter(outputs)
+        for value in self._checked(values):
+            if value.size:
+                destination = np.frombuffer(next(destinations), np.uint8)
+                destination[:] = np.ascontiguousarray(value).reshape(-1).view(np.uint8)
+
+    def _checked(self, values: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
+        from jax._src import dtypes
+
+        if len(values) != len(self._results):
+            raise RuntimeError(
+                f"Mismatched number of outputs from callback. Expected: {len(self._results)}, Actual: {len(values)}"
+            )
+        arrays = [dtypes.canonicalize_value(np.asarray(value)) for value in values]
+        for i, (array, (shape, dtype)) in enumerate(zip(arrays, self._results, strict=True)):
+            if array.shape != shape:
+                raise RuntimeError(
+                    f"Incorrect output shape for return value #{i}: Expected: {shape}, Actual: {array.shape}"
+                )
+            if array.dtype != dtype:
+                raise RuntimeError(
+                    f"Incorrect output dtype for return value #{i}: Expected: {dtype}, Actual: {array.dtype}"
+                )
+        return arrays
+
+
+def _array_type(aval: Any) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    from jax._src import core, dtypes
+
+    physical = core.physical_aval(aval)
+    dtype = np.dtype(bool) if physical.dtype == dtypes.float0 else np.dtype(physical.dtype)
+    return tuple(physical.shape), dtype
