@@ -1,8 +1,8 @@
 """JAX on Graphcore IPUs: a PJRT plugin, a compiler and an open IPU model.
 
 ``import jax`` alone finds the ``ipu`` platform. This package adds what JAX has no place for: the configuration
-(:data:`config`), the transfer and run counters (:func:`counters`) and the compiler's view of a function
-(:mod:`jax_ipu.debug`).
+(:data:`config`), the transfer and run counters (:func:`counters`), the compiler's view of a function
+(:mod:`jax_ipu.debug`), and :class:`GraphCoreManager` for models of other frameworks.
 """
 
 from __future__ import annotations
@@ -15,13 +15,32 @@ from jax_ipu.counters import Counters, counters
 
 if TYPE_CHECKING:
     from jax_ipu import debug as debug
+    from jax_ipu.graphcore_manager import GraphCoreManager as GraphCoreManager
+    from jax_ipu.graphcore_manager import get_graphcore_manager as get_graphcore_manager
 
 __version__ = "0.1.0"
-__all__ = ["Config", "Counters", "__version__", "config", "counters", "debug"]
+__all__ = [
+    "Config",
+    "Counters",
+    "GraphCoreManager",
+    "__version__",
+    "config",
+    "counters",
+    "debug",
+    "get_graphcore_manager",
+]
+
+# What imports JAX: only when it is asked for.
+_LAZY = {
+    "debug": ("jax_ipu.debug", ""),
+    "GraphCoreManager": ("jax_ipu.graphcore_manager", "GraphCoreManager"),
+    "get_graphcore_manager": ("jax_ipu.graphcore_manager", "get_graphcore_manager"),
+}
 
 
 def __getattr__(name: str) -> Any:
-    # jax_ipu.debug imports JAX: only when it is asked for.
-    if name == "debug":
-        return importlib.import_module("jax_ipu.debug")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module_name, attribute = _LAZY[name]
+    module = importlib.import_module(module_name)
+    return getattr(module, attribute) if attribute else module

@@ -1,0 +1,467 @@
+"""GraphCoreManager: models of any framework on IPUs, for people who do not write JAX.
+
+Thin: models become JAX functions (:mod:`jax_ipu.models`), and the ``ipu`` platform compiles and runs them.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NamedTuple
+
+import jax
+
+from jax_ipu import _ipu
+from jax_ipu.config import config
+from jax_ipu.models import archive, plans, training
+from jax_ipu.models.adapters import adapt, arguments
+from jax_ipu.models.compiled import CompiledModel, Placed, compile_for_target, compile_on_devices, place_loaded
+from jax_ipu.models.plans import Cost, Plan
+from jax_ipu.models.precision import PRECISIONS
+from jax_ipu.models.program import Program, trace
+
+_PLATFORM = "ipu"
+
+
+class _Compiled(NamedTuple):
+    """A plan with what came out of it; `placed` on devices, or `data` without one."""
+
+    plan: Plan
+    cost: Cost
+    placed: Placed | None
+    data: bytes = b""
+
+
+class GraphCoreManager:
+    """Compiles models for IPUs and runs them.
+
+    A model may be a Python function over NumPy-like arrays, ``(apply_fn, params)``, a flax, equinox, Keras 3 or PyTorch
+    model, an ONNX file, StableHLO, or a ``jax.export.Exported``. Its weights go to the IPUs once and stay there.
+    """
+
+    def __init__(
+        self,
+        num_ipus: int = 1,
+        precision: str = "float32",
+        memory_proportion: float = 0.6,
+        enable_half_partials: bool = False,
+        compile_only: bool = False,
+    ) -> None:
+        """Checks the settings; nothing is started.
+
+        Args:
+            num_ipus: IPUs that each model uses. The batch is distributed over them when it divides, else the weights.
+            precision: "float32", "float16", or "mixed": half products and activations, but sums, exponentials,
+                divisions and roots, and so normalisations, softmax and losses, in float32.
+            memory_proportion: part of a tile's memory for the temporaries of a matrix product or convolution; less
+                memory usually means more cycles.
+            enable_half_partials: partial sums of half products in half: less memory, fewer cycles, more rounding.
+            compile_only: compile without a device, for one IPU; models can be saved, but not run.
+
+        Raises:
+            ValueError: a setting that is not valid.
+        """
+        if not isinstance(num_ipus, int) or num_ipus < 1:
+            raise ValueError(f"num_ipus={num_ipus!r} is not valid: give a whole number of at least 1")
+        if precision not in PRECISIONS:
+            raise ValueError(f"precision={precision!r} is not valid: give one of {', '.join(PRECISIONS)}")
+        if not 0 < memory_proportion <= 1:
+            raise ValueError(f"memory_proportion={memory_proportion!r} is not valid: give a number above 0, at most 1")
+        if compile_only and num_ipus > 1:
+            raise ValueError("compile_only is for one IPU: use num_ipus=1, or compile where the IPUs are")
+        self.num_ipus = num_ipus
+        self.precision = precision
+        self.memory_proportion = float(memory_proportion)
+        self.enable_half_partials = bool(enable_half_partials)
+        self.compile_only = bool(compile_only)
+        self._lock = threading.RLock()
+        self._state = "new"
+        self._devices: list[Any] = []
+        self._models: weakref.WeakSet[CompiledModel] = weakref.WeakSet()
+
+    # Life ---------------------------------------------------------------------------------------------------------
+
+    def initialize(self) -> None:
+        """Gets the IPUs ready; again does nothing. After finalize() it starts anew.
+
+        Raises:
+            RuntimeError: there are fewer IPUs than num_ipus.
+        """
+        with self._lock:
+            if self._state == "ready":
+                return
+            if not self.compile_only:
+                self._devices = _devices(self.num_ipus)
+            self._state = "ready"
+
+    def finalize(self) -> None:
+        """Releases the models that this manager compiled, and their memory; again does nothing."""
+        with self._lock:
+            for model in list(self._models):
+                model.release()
+            self._models.clear()
+            self._devices = []
+            self._state = "finalized"
+
+    def __enter__(self) -> GraphCoreManager:
+        self.initialize()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.finalize()
+
+    def _check_ready(self) -> None:
+        if self._state == "finalized":
+            raise RuntimeError("this GraphCoreManager was finalized: call initialize() before you use it again")
+        if self._state == "new":
+            raise RuntimeError(
+                "this GraphCoreManager is not initialised: call initialize(), or use it as `with GraphCoreManager() as "
+                "ipu:`"
+            )
+
+    def _start(self) -> None:
+        """A manager that was never initialised starts with its first model."""
+        if self._state == "new":
+            self.initialize()
+        self._check_ready()
+
+    # Information --------------------------------------------------------------------------------------------------
+
+    def get_ipu_count(self) -> int:
+        """How many IPUs there are, whatever num_ipus is."""
+        with self._lock:
+            self._check_ready()
+            return len(config.device_ids()) if self.compile_only else len(jax.devices(_PLATFORM))
+
+    def get_ipu_info(self) -> list[dict[str, Any]]:
+        """One dictionary for each IPU.
+
+        Keys: id, architecture, num_tiles, memory_per_tile and memory_total (bytes), clock_frequency (Hz), device
+        ("model" or "hardware"), memory_in_use (bytes), used (whether this manager uses it), and models: what the IPU
+        holds of each compiled model.
+        """
+        with self._lock:
+            self._check_ready()
+            target = _ipu.Target(config.model_version, config.model_num_tiles)
+            devices = [] if self.compile_only else jax.devices(_PLATFORM)
+            info = []
+            for i, number in enumerate(config.device_ids() if self.compile_only else [d.id for d in devices]):
+                info.append(
+                    {
+                        "id": number,
+                        "architecture": config.model_version,
+                        "num_tiles": target.num_tiles,
+                        "memory_per_tile": target.bytes_per_tile,
+                        "memory_total": target.num_tiles * target.bytes_per_tile,
+                        "clock_frequency": target.tile_clock_frequency,
+                        "device": "model" if config.use_model else "hardware",
+                        "memory_in_use": int(devices[i].memory_stats()["bytes_in_use"]) if devices else 0,
+                        "used": i < self.num_ipus,
+                        "models": [
+                            f"{model.kind}: {model.distribution[i]}"
+                            for model in self._models
+                            if i < len(model.distribution)
+                        ],
+                    }
+                )
+            return info
+
+    # Models -------------------------------------------------------------------------------------------------------
+
+    def compile_model(self, model: Any, example_inputs: Any) -> CompiledModel:
+        """Compiles a model for inputs of the shapes and types of `example_inputs`.
+
+        Args:
+            model: see the class.
+            example_inputs: the argument, or a tuple of the arguments; pytrees of arrays, or of jax.ShapeDtypeStruct.
+
+        Raises:
+            TypeError: the model is of no known kind; the message lists them.
+            RuntimeError: it does not fit; the message names the fullest tiles and the largest tensors.
+        """
+        self._start()
+        inputs = arguments(example_inputs)
+        program = trace(adapt(model, inputs), inputs, self.precision)
+        return self._adopt(program, self._first_that_fits(program))
+
+    def optimize_model(self, model: Any, example_inputs: Any) -> CompiledModel:
+        """Compiles a model with the plan that takes the fewest cycles of those that fit, by the IPU model.
+
+        Tries several memory proportions, half partials where they are enabled, the IPUs of the manager (and one of them
+        alone), and slices of the batch where the model treats its rows independently. ``.report`` of the result tells
+        what was tried, what was chosen and what it saves. Raises as compile_model.
+        """
+        self._start()
+        inputs = arguments(example_inputs)
+        program = trace(adapt(model, inputs), inputs, self.precision)
+        pieces = {1: program}
+        search = _Search(lambda plan: self._compile(pieces[plan.batch_slices], plan))
+        proportions = sorted({*plans.PROPORTIONS, self.memory_proportion})
+        for distribution, count in self._distributions(program, alone=True):
+            base = self._plan(distribution, count)
+            search.try_all(base._replace(memory_proportion=p) for p in proportions)
+        if search.nothing_fits:
+            for number in self._slice_counts(model, program):
+                rows = plans.example_slice(program, number)
+                pieces[number] = plans.sliced(program, trace(adapt(model, rows), rows, self.precision))
+                search.try_all(
+                    self._plan(distribution, count)._replace(batch_slices=number)
+                    for distribution, count in self._distributions(program, alone=True)
+                    if distribution != "batch"
+                )
+                if not search.nothing_fits:
+                    break
+        compiled = self._adopt(program, search.best())
+        compiled.report = search.report(self._plan("none", 1))
+        return compiled
+
+    def execute_model(self, compiled_model: CompiledModel, inputs: Any) -> Any:
+        """Runs a compiled model.
+
+        Args:
+            compiled_model: what compile_model, optimize_model or load gave.
+            inputs: as the example inputs: the argument, or a tuple of the arguments. Arrays of NumPy or JAX, or tensors
+                of PyTorch.
+
+        Returns:
+            The outputs in the model's structure and types: tensors of PyTorch for such, arrays of JAX for such, else
+            NumPy arrays.
+
+        Raises:
+            ValueError: the inputs are not of the structure or shapes that the model was compiled for.
+            RuntimeError: the model was released, or compiled without a device.
+        """
+        self._check_ready()
+        if not isinstance(compiled_model, CompiledModel):
+            raise TypeError(f"execute_model takes what compile_model gives, not a {type(compiled_model).__name__}")
+        return compiled_model.execute(inputs)
+
+    def load(self, path: str | Path) -> CompiledModel:
+        """Loads a model that was saved with :meth:`CompiledModel.save`; nothing is compiled.
+
+        Raises:
+            ValueError: the file is no compiled model, is damaged, or is of another version or target.
+        """
+        self._start()
+        stored = archive.read(Path(path))
+        if stored.target != _target():
+            raise ValueError(
+                f"{path} was compiled for {stored.target}, but this is {_target()}: compile it again for this target"
+            )
+        placed = None
+        if not self.compile_only:
+            placed = place_loaded(stored.executable, stored.signature, stored.weights, self._devices[0])
+        model = CompiledModel(
+            stored.kind,
+            stored.precision,
+            stored.target,
+            stored.plan,
+            stored.cost,
+            stored.signature,
+            stored.weights,
+            placed,
+            stored.executable,
+        )
+        self._models.add(model)
+        return model
+
+    def compile_training_step(
+        self,
+        model: Any,
+        loss: Callable[[Any, Any], Any] | str,
+        optimizer: Any,
+        example_batch: Any,
+        gradient_accumulation: int = 1,
+        learning_rate: float = 0.01,
+        optimize: bool = False,
+    ) -> training.TrainingStep:
+        """Compiles a training step that keeps weights and optimiser state on the IPU.
+
+        Args:
+            model: a model with weights.
+            loss: a function (outputs, targets) -> scalar, or "mean_squared_error" or "cross_entropy".
+            optimizer: an optax optimiser (anything with `init` and `update`), or the name of one: "sgd", "momentum",
+                "adam", ...
+            example_batch: (inputs, targets); several inputs are a tuple.
+            gradient_accumulation: into how many micro-batches the batch is cut; their gradients are averaged, then the
+                weights change once.
+            learning_rate: for an optimiser given by its name.
+            optimize: try recomputation and several memory proportions, and take the fastest plan that fits.
+
+        Raises:
+            ValueError: the model has no weights, or the batch does not divide.
+            RuntimeError: it does not fit, or this manager compiles only.
+        """
+        self._start()
+        if self.compile_only:
+            raise RuntimeError("a training step needs a device for its state: use a manager without compile_only")
+        inputs = training.example_inputs(example_batch)
+        optimizer = training.optimizer_of(optimizer, learning_rate)
+        trainer = training.Trainer(
+            adapt(model, inputs), loss, optimizer, example_batch, gradient_accumulation, self.precision
+        )
+        moments = training.initial_state(optimizer, trainer.learned, self._devices[0])
+        step_of = functools.cache(lambda recompute: trainer.step(moments, recompute))
+        program = step_of("nothing").program
+        search = _Search(lambda plan: self._compile(program, plan, step_of(plan.recompute).step))
+        for distribution, count in self._distributions(program, alone=False):
+            base = self._plan(distribution, count)
+            search.try_all([base])
+            if optimize or search.nothing_fits:
+                search.try_all(base._replace(recompute=recompute) for recompute in training.RECOMPUTE)
+            if optimize:
+                best = search.best().plan if not search.nothing_fits else base
+                search.try_all(best._replace(memory_proportion=p) for p in plans.PROPORTIONS)
+            if not search.nothing_fits:
+                break
+        chosen = search.best()
+        step = training.TrainingStep(*self._fields(program, chosen))
+        step.weights_of = step_of(chosen.plan.recompute).weights_of
+        step.report = search.report(self._plan("none", 1)) if optimize else ""
+        self._models.add(step)
+        return step
+
+    # Compilation --------------------------------------------------------------------------------------------------
+
+    def _plan(self, distribution: str, count: int) -> Plan:
+        return Plan(self.memory_proportion, self.enable_half_partials, distribution=distribution, num_ipus=count)
+
+    def _distributions(self, program: Program, alone: bool) -> list[tuple[str, int]]:
+        found = list(plans.distributions(program, self.num_ipus))
+        return [*found, ("none", 1)] if alone and self.num_ipus > 1 else found
+
+    def _compile(self, program: Program, plan: Plan, step: Callable[..., Any] | None = None) -> _Compiled:
+        step = step or plans.step_of(program)
+        if self.compile_only:
+            data, cost = compile_for_target(program, plan, _target(), step)
+            return _Compiled(plan, cost, None, data)
+        placed, cost = compile_on_devices(program, plan, self._devices, _target(), step)
+        return _Compiled(plan, cost, placed)
+
+    def _first_that_fits(self, program: Program) -> _Compiled:
+        """A batch over the IPUs where it divides and fits, else the weights."""
+        *others, last = self._distributions(program, alone=False)
+        for distribution, count in others:
+            try:
+                return self._compile(program, self._plan(distribution, count))
+            except RuntimeError as error:
+                if not plans.is_out_of_memory(error):
+                    raise
+        return self._compile(program, self._plan(*last))
+
+    def _fields(self, program: Program, compiled: _Compiled) -> tuple[Any, ...]:
+        """The arguments of CompiledModel."""
+        return (
+            program.kind,
+            self.precision,
+            _target(),
+            compiled.plan,
+            compiled.cost,
+            program.signature,
+            program.weights,
+            compiled.placed,
+            compiled.data,
+        )
+
+    def _adopt(self, program: Program, compiled: _Compiled) -> CompiledModel:
+        model = CompiledModel(*self._fields(program, compiled))
+        with self._lock:
+            self._models.add(model)
+        return model
+
+    def _slice_counts(self, model: Any, program: Program) -> Sequence[int]:
+        """Numbers of slices of the batch, the fewest first, when the model treats its rows independently."""
+        counts = list(plans.slice_counts(program))
+        if self.compile_only or not counts or program.fixed_shapes:
+            return ()
+        independent = plans.rows_are_independent(program, counts[-1], lambda rows: self.compile_model(model, rows))
+        return counts if independent else ()
+
+
+class _Search:
+    """Compiles candidate plans and keeps the one of the fewest cycles; those that do not fit only count."""
+
+    def __init__(self, compile_plan: Callable[[Plan], _Compiled]) -> None:
+        self._compile = compile_plan
+        self._tried: dict[Plan, Cost | None] = {}
+        self._best: _Compiled | None = None
+        self._error: BaseException | None = None
+
+    def try_all(self, candidates: Any) -> None:
+        for plan in candidates:
+            if plan in self._tried:
+                continue
+            try:
+                compiled = self._compile(plan)
+            except RuntimeError as error:
+                if not plans.is_out_of_memory(error):
+                    raise
+                self._tried[plan], self._error = None, error
+                continue
+            self._tried[plan] = compiled.cost
+            if self._best is None or compiled.cost < self._best.cost:
+                self._best = compiled
+
+    @property
+    def nothing_fits(self) -> bool:
+        return self._best is None
+
+    def best(self) -> _Compiled:
+        """Raises the last out-of-memory error when nothing fits."""
+        if self._best is None:
+            assert self._error is not None
+            raise self._error
+        return self._best
+
+    def report(self, default: Plan) -> str:
+        best = self.best()
+        lines = [f"chosen: {best.plan}: {best.cost.cycles} cycles, {best.cost.fullest_tile_bytes} bytes on a tile"]
+        before = self._tried.get(default)
+        if before is None:
+            lines.append(f"saves: it fits, which {default} does not")
+        else:
+            cycles, memory = before.cycles - best.cost.cycles, before.fullest_tile_bytes - best.cost.fullest_tile_bytes
+            share = 100 * cycles / max(before.cycles, 1)
+            lines.append(f"saves against {default}: {cycles} cycles ({share:.1f} %), {memory} bytes on a tile")
+        for plan, cost in self._tried.items():
+            text = f"{cost.cycles} cycles, {cost.fullest_tile_bytes} bytes on a tile" if cost else "does not fit"
+            lines.append(f"tried: {plan}: {text}")
+        return "\n".join(lines)
+
+
+def _target() -> str:
+    target = _ipu.Target(config.model_version, config.model_num_tiles)
+    return f"{target.version}:{target.num_tiles}"
+
+
+def _devices(count: int) -> list[Any]:
+    """The first `count` IPUs. Before JAX has made its client, the model can be given as many as are asked for."""
+    if not config.frozen and config.visible_devices is None and config.device_count < count:
+        config.device_count = count
+    devices = jax.devices(_PLATFORM)
+    if len(devices) < count:
+        raise RuntimeError(
+            f"num_ipus={count}, but there are {len(devices)} IPUs: set JAX_IPU_DEVICE_COUNT={count}, or "
+            f"jax_ipu.config.device_count = {count} before the first use of JAX"
+        )
+    return list(devices[:count])
+
+
+_global_lock = threading.Lock()
+_global_manager: GraphCoreManager | None = None
+
+
+def get_graphcore_manager() -> GraphCoreManager:
+    """The manager of the process, with the default settings and initialised; the same one in every thread."""
+    global _global_manager
+    with _global_lock:
+        if _global_manager is None:
+            _global_manager = GraphCoreManager()
+        _global_manager.initialize()
+        return _global_manager

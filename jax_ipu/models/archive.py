@@ -1,0 +1,140 @@
+"""The file of a compiled model: a header, the executable, the weights, and a digest of all of it."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from jax_ipu.models.plans import Cost, Plan
+from jax_ipu.models.program import Array, Signature, shape_of
+
+_MAGIC = b"jax_ipu\0"
+# Changes whenever the layout of the file does.
+_FORMAT = 1
+_DIGEST_BYTES = 32
+
+
+class Stored(NamedTuple):
+    """What a file holds."""
+
+    kind: str
+    precision: str
+    target: str  # e.g. "ipu2:1472"
+    plan: Plan
+    cost: Cost
+    signature: Signature
+    weights: list[Array]
+    executable: bytes
+
+
+def write(path: Path, stored: Stored) -> None:
+    """Raises ValueError when inputs or outputs are of classes that the file cannot describe."""
+    from jax_ipu import __version__
+
+    signature = stored.signature
+    header = {
+        "format": _FORMAT,
+        "version": __version__,
+        "kind": stored.kind,
+        "precision": stored.precision,
+        "target": stored.target,
+        "plan": list(stored.plan),
+        "cost": list(stored.cost),
+        "in_tree": _tree_text(signature.in_tree, "inputs"),
+        "inputs": [[list(spec.shape), spec.dtype.name] for spec in signature.inputs],
+        "declared": [dtype.name for dtype in signature.declared],
+        "out_tree": _tree_text(signature.out_tree, "outputs"),
+        "outputs": [dtype.name for dtype in signature.outputs],
+        "weights": [[list(w.shape), w.dtype.name] for w in stored.weights],
+        "executable_bytes": len(stored.executable),
+    }
+    text = json.dumps(header).encode()
+    parts = [_MAGIC, len(text).to_bytes(8, "little"), text, stored.executable]
+    parts += [np.ascontiguousarray(weight).tobytes() for weight in stored.weights]
+    digest = hashlib.sha256()
+    # Beside its place first: a writer that is interrupted leaves no half of a file.
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("wb") as file:
+            for part in parts:
+                digest.update(part)
+                file.write(part)
+            file.write(digest.digest())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def read(path: Path) -> Stored:
+    """Raises ValueError with the reason when the file is no compiled model, is damaged, or is of another version."""
+    data = path.read_bytes()
+    start = len(_MAGIC) + 8
+    if len(data) < start + _DIGEST_BYTES or not data.startswith(_MAGIC):
+        raise ValueError(f"{path} is not a model saved by jax_ipu")
+    body, digest = data[:-_DIGEST_BYTES], data[-_DIGEST_BYTES:]
+    if hashlib.sha256(body).digest() != digest:
+        raise ValueError(f"{path} is damaged: its contents do not match its checksum. Save the model again.")
+    size = int.from_bytes(body[len(_MAGIC) : start], "little")
+    header = json.loads(body[start : start + size])
+    _check_version(path, header)
+    position = start + size + header["executable_bytes"]
+    executable = body[start + size : position]
+    weights = []
+    for shape, name in header["weights"]:
+        dtype, count = _dtype(name), int(np.prod(shape, dtype=np.int64))
+        weights.append(np.frombuffer(body, dtype, count, position).reshape(shape))
+        position += count * dtype.itemsize
+    signature = Signature(
+        _tree(header["in_tree"]),
+        [shape_of(shape, _dtype(name)) for shape, name in header["inputs"]],
+        [_dtype(name) for name in header["declared"]],
+        _tree(header["out_tree"]),
+        [_dtype(name) for name in header["outputs"]],
+    )
+    return Stored(
+        header["kind"],
+        header["precision"],
+        header["target"],
+        Plan(*header["plan"]),
+        Cost(*header["cost"]),
+        signature,
+        weights,
+        executable,
+    )
+
+
+def _check_version(path: Path, header: dict[str, Any]) -> None:
+    from jax_ipu import __version__
+
+    if (header["format"], header["version"]) != (_FORMAT, __version__):
+        raise ValueError(
+            f"{path} was saved by jax_ipu {header['version']} (format {header['format']}), this is {__version__} "
+            f"(format {_FORMAT}): save it again with this version"
+        )
+
+
+def _dtype(name: str) -> np.dtype[Any]:
+    return np.dtype(jax.numpy.dtype(name))
+
+
+def _tree_text(tree: Any, what: str) -> str:
+    try:
+        data: bytes = tree.serialize_using_proto()
+    except ValueError as error:
+        raise ValueError(
+            f"the {what} of the model hold objects of classes of their own ({tree}): only dicts, lists, tuples and "
+            "None can be saved"
+        ) from error
+    return base64.b64encode(data).decode()
+
+
+def _tree(text: str) -> Any:
+    registry = jax.tree_util.default_registry
+    return jax.tree_util.PyTreeDef.deserialize_using_proto(registry, base64.b64decode(text))

@@ -1,0 +1,175 @@
+"""A compiled model: it keeps its weights on the IPUs, runs, and can be stored."""
+
+from __future__ import annotations
+
+import base64
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from jax_ipu import _ipu, compiler
+from jax_ipu.compiler.options import serialize_options
+from jax_ipu.compiler.types import numpy_dtype
+from jax_ipu.models import archive, plans
+from jax_ipu.models.adapters import arguments, like_inputs
+from jax_ipu.models.plans import Cost, Layout, Plan
+from jax_ipu.models.program import Array, Program, Signature, no_run
+
+# (weights, inputs) -> (weights, outputs), all flat lists.
+Runner = Callable[[list[Any], list[Any]], tuple[Sequence[Any], Sequence[Any]]]
+
+
+class Placed(NamedTuple):
+    """An executable on its devices; `serialize` gives what another process can load."""
+
+    run: Runner
+    layout: Layout
+    serialize: Callable[[], bytes]
+
+
+class CompiledModel:
+    """A model compiled for given input shapes. Made by :meth:`GraphCoreManager.compile_model` and its like.
+
+    Attributes:
+        kind: what the model was, e.g. "PyTorch".
+        precision: "float32", "float16" or "mixed".
+        plan: how it is laid out over IPUs and time.
+        cost: cycles of one call and bytes on the fullest tile, by the IPU model.
+        report: what ``optimize_model`` considered, and what its choice saves; else "".
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        precision: str,
+        target: str,
+        plan: Plan,
+        cost: Cost,
+        signature: Signature,
+        weights: Sequence[Array],
+        placed: Placed | None,
+        data: bytes = b"",
+    ) -> None:
+        """`data`: the serialised executable, where it is not `placed` on a device."""
+        self.kind = kind
+        self.precision = precision
+        self.plan = plan
+        self.cost = cost
+        self.report = ""
+        self._target = target
+        self._signature = signature
+        self._placed = placed
+        self._data = data
+        self._lock = threading.Lock()
+        self._released = False
+        self._weights: list[Any] = list(weights)
+        if placed is not None:
+            self._weights = [jax.device_put(w, s) for w, s in zip(weights, placed.layout.weights, strict=True)]
+
+    def __repr__(self) -> str:
+        return f"<CompiledModel {self.kind}, {self.precision}, {self.plan}, {self.cost.cycles} cycles>"
+
+    def __call__(self, *inputs: Any) -> Any:
+        """Runs the model; see :meth:`GraphCoreManager.execute_model`."""
+        return self.execute(inputs)
+
+    def execute(self, inputs: Any) -> Any:
+        """Runs the model on inputs of the structure and shapes of the example inputs."""
+        inputs = arguments(inputs)
+        outputs = self._step(self._signature.flatten(inputs))
+        return self._signature.unflatten(outputs, like_inputs(inputs))
+
+    def _step(self, inputs: list[Any]) -> list[Any]:
+        with self._lock:
+            self._check()
+            if self._placed is None:
+                raise RuntimeError(
+                    "the model was compiled without a device (compile_only=True): save it with save(path), and load it "
+                    "with GraphCoreManager().load(path) where there is an IPU"
+                )
+            # The weights are donated and come back: what is run next must find the new ones.
+            weights, outputs = self._placed.run(self._weights, inputs)
+            self._weights = list(weights)
+            return list(outputs)
+
+    def _check(self) -> None:
+        if self._released:
+            raise RuntimeError("the model was released by finalize(): compile it again after initialize()")
+
+    def save(self, path: str | Path) -> None:
+        """Writes the executable with its weights, for :meth:`GraphCoreManager.load`, also on another machine.
+
+        Raises:
+            ValueError: it was compiled for several IPUs, or its inputs or outputs are of classes that a file cannot
+                describe.
+        """
+        if self.plan.num_ipus > 1:
+            raise ValueError("only models for one IPU can be saved: compile with num_ipus=1")
+        with self._lock:
+            self._check()
+            data = self._data if self._placed is None else self._placed.serialize()
+            weights = [np.asarray(w) for w in self._weights]
+        archive.write(
+            Path(path),
+            archive.Stored(
+                self.kind, self.precision, self._target, self.plan, self.cost, self._signature, weights, data
+            ),
+        )
+
+    @property
+    def distribution(self) -> list[str]:
+        """What each IPU holds of the model."""
+        return [] if self._placed is None or self._released else self._placed.layout.description
+
+    def release(self) -> None:
+        """Gives back the memory of the IPUs; the model cannot be run any more."""
+        with self._lock:
+            if self._placed is not None:
+                for weight in self._weights:
+                    weight.delete()
+            self._released = True
+            self._weights, self._placed, self._data = [], None, b""
+
+
+def compile_on_devices(
+    program: Program, plan: Plan, devices: Sequence[Any], target: str, step: Callable[..., Any]
+) -> tuple[Placed, Cost]:
+    """Compiles step(weights, inputs) for the devices.
+
+    Raises what JAX raises: RESOURCE_EXHAUSTED when it does not fit.
+    """
+    layout = plans.layout_of(program, plan, devices)
+    executable = plans.lower(program, plan, layout, step).compile(compiler_options=plan.compiler_options())
+
+    def serialize() -> bytes:
+        # The runtime's own form carries more than the executable; compiling again gives the same one.
+        return compile_for_target(program, plan, target, step)[0]
+
+    return Placed(executable, layout, serialize), Cost.of(executable.cost_analysis())
+
+
+def compile_for_target(program: Program, plan: Plan, target: str, step: Callable[..., Any]) -> tuple[bytes, Cost]:
+    """The same without a device, for "ipu2:1472" or the like."""
+    lowered = plans.lower(program, plan, None, step)
+    text = str(lowered.compiler_ir("stablehlo").operation.get_asm(enable_debug_info=True)).encode()
+    executable: _ipu.Executable = compiler.compile(text, "mlir", serialize_options(plan.compiler_options()), target)
+    return executable.serialize(), Cost(int(executable.cycles), int(executable.fullest_tile_bytes))
+
+
+def place_loaded(data: bytes, signature: Signature, weights: Sequence[Array], device: Any) -> Placed:
+    """A serialised executable on one device."""
+    output_types = _ipu.Executable.deserialize(data).output_types[len(weights) :]
+
+    def step(weights: list[Any], inputs: list[Any]) -> tuple[list[Any], list[Any]]:
+        # Only its signature counts: the executable takes its place.
+        return weights, [jax.numpy.zeros(shape, numpy_dtype(name)) for name, shape in output_types]
+
+    program = Program("loaded", no_run, list(weights), signature)
+    layout = plans.layout_of(program, Plan(), [device])
+    options = {"ipu_executable": base64.b64encode(data).decode()}
+    run = plans.lower(program, Plan(), layout, step).compile(compiler_options=options)
+    return Placed(run, layout, lambda: data)

@@ -1,0 +1,215 @@
+"""How a program is laid out over IPUs and time, and compiled that way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec, SingleDeviceSharding
+
+from jax_ipu.models.program import Program, shape_of
+
+_AXIS = "ipus"
+# Memory proportions that a search tries, besides the manager's own.
+PROPORTIONS = (0.1, 0.2, 0.3, 0.6, 0.9)
+# Into how many slices of the batch a search cuts at most.
+MAX_SLICES = 64
+
+
+class Plan(NamedTuple):
+    """`distribution` over `num_ipus`: "none", "batch" (weights copied) or "weights" (weights cut)."""
+
+    memory_proportion: float = 0.6
+    half_partials: bool = False
+    batch_slices: int = 1
+    recompute: str = "nothing"  # of the activations, in a training step
+    distribution: str = "none"
+    num_ipus: int = 1
+
+    def compiler_options(self) -> dict[str, Any]:
+        return {
+            "ipu_available_memory_proportion": self.memory_proportion,
+            "ipu_partials_type": "half" if self.half_partials else "float",
+        }
+
+    def __str__(self) -> str:
+        parts = [f"memory_proportion {self.memory_proportion:g}"]
+        if self.half_partials:
+            parts.append("half partials")
+        if self.batch_slices > 1:
+            parts.append(f"batch in {self.batch_slices} slices")
+        if self.recompute != "nothing":
+            parts.append(f"recomputation of {self.recompute}")
+        if self.num_ipus > 1:
+            parts.append(f"{self.distribution} over {self.num_ipus} IPUs")
+        return ", ".join(parts)
+
+
+class Cost(NamedTuple):
+    """By the IPU model, for one call on each IPU."""
+
+    cycles: int
+    fullest_tile_bytes: int
+
+    @staticmethod
+    def of(analysis: dict[str, float]) -> Cost:
+        return Cost(int(analysis["cycles"]), int(analysis["fullest tile bytes"]))
+
+
+class Layout(NamedTuple):
+    """Where every weight and every input lies."""
+
+    weights: list[Any]
+    inputs: list[Any]
+    description: list[str]  # for each IPU
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether a compilation failed because the program does not fit."""
+    return "RESOURCE_EXHAUSTED" in str(error) or getattr(error, "code", None) == 8
+
+
+def layout_of(program: Program, plan: Plan, devices: Sequence[Any]) -> Layout:
+    """Raises ValueError when the batch does not divide over the IPUs."""
+    inputs = program.signature.inputs
+    if plan.num_ipus == 1:
+        single = SingleDeviceSharding(devices[0])
+        return Layout([single] * len(program.weights), [single] * len(inputs), ["the whole model"])
+    mesh = Mesh(np.array(devices[: plan.num_ipus]), (_AXIS,))
+    whole = NamedSharding(mesh, _spec())
+    if plan.distribution == "batch":
+        if program.batch == 0 or program.batch % plan.num_ipus:
+            raise ValueError(f"a batch of {program.batch} does not divide over {plan.num_ipus} IPUs")
+        rows = NamedSharding(mesh, _spec(_AXIS))
+        each = program.batch // plan.num_ipus
+        description = [f"replica {i}: batch {i * each} to {(i + 1) * each - 1}" for i in range(plan.num_ipus)]
+        return Layout(
+            [whole] * len(program.weights), [rows if cut else whole for cut in program.batched()], description
+        )
+    weights = [_cut(mesh, weight.shape, plan.num_ipus, whole) for weight in program.weights]
+    description = [f"shard {i} of {plan.num_ipus} of the weights" for i in range(plan.num_ipus)]
+    return Layout(weights, [whole] * len(inputs), description)
+
+
+def _spec(*axes: str | None) -> Any:
+    """A partition. (JAX declares no types for its constructor.)"""
+    spec: Any = PartitionSpec
+    return spec(*axes)
+
+
+def _cut(mesh: Mesh, shape: tuple[int, ...], parts: int, whole: NamedSharding) -> NamedSharding:
+    """Along the last of the longest dimensions that divide: columns of a matrix, so that products need no sums."""
+    divisible = [d for d in range(len(shape)) if shape[d] % parts == 0 and shape[d] > 0]
+    if not divisible or len(shape) < 2:
+        return whole
+    longest = max(divisible, key=lambda d: (shape[d], d))
+    return NamedSharding(mesh, _spec(*[None] * longest, _AXIS))
+
+
+def example_slice(program: Program, slices: int) -> tuple[Any, ...]:
+    """The inputs of one of `slices` slices of the batch, as shapes."""
+    each = program.batch // slices
+    leaves = [
+        shape_of((each, *spec.shape[1:]) if cut else spec.shape, dtype)
+        for spec, cut, dtype in zip(
+            program.signature.inputs, program.batched(), program.signature.declared, strict=True
+        )
+    ]
+    inputs: tuple[Any, ...] = jax.tree.unflatten(program.signature.in_tree, leaves)
+    return inputs
+
+
+def sliced(program: Program, piece: Program) -> Program:
+    """The program as `piece`, which is for a slice of its batch, over one slice after the other."""
+    batched, each = program.batched(), piece.batch
+    slices = program.batch // each
+
+    def run(weights: Sequence[Any], inputs: Sequence[Any]) -> list[Any]:
+        def one(rows: list[Any]) -> list[Any]:
+            remaining = iter(rows)
+            return piece.run(weights, [next(remaining) if cut else x for x, cut in zip(inputs, batched, strict=True)])
+
+        cut = [x.reshape(slices, each, *x.shape[1:]) for x, is_cut in zip(inputs, batched, strict=True) if is_cut]
+        return [o.reshape(program.batch, *o.shape[2:]) for o in jax.lax.map(one, cut)]
+
+    return program._replace(run=run)
+
+
+def step_of(program: Program) -> Callable[[list[Any], list[Any]], tuple[list[Any], list[Any]]]:
+    """(weights, inputs) -> (weights, outputs): weights that are given back stay on the IPU."""
+
+    def step(weights: list[Any], inputs: list[Any]) -> tuple[list[Any], list[Any]]:
+        return weights, program.run(weights, inputs)
+
+    step.__name__ = program.kind.replace(" ", "_")
+    return step
+
+
+def lower(program: Program, plan: Plan, layout: Layout | None, step: Callable[..., Any]) -> Any:
+    """Lowered for IPUs: with a layout for its devices, without one for no device in particular."""
+    weights = [shape_of(w.shape, w.dtype) for w in program.weights]
+    inputs = program.signature.inputs
+    if layout is None:
+        jitted = jax.jit(step, donate_argnums=0, keep_unused=True)
+        return jitted.trace(weights, inputs).lower(lowering_platforms=("ipu",))
+    jitted = jax.jit(
+        step,
+        donate_argnums=0,
+        keep_unused=True,
+        in_shardings=(layout.weights, layout.inputs),
+        out_shardings=(layout.weights, None),
+    )
+    return jitted.lower(weights, inputs)
+
+
+def distributions(program: Program, num_ipus: int) -> Iterator[tuple[str, int]]:
+    """In the order in which they are tried: a batch over the IPUs, then the weights."""
+    if num_ipus == 1:
+        yield "none", 1
+        return
+    if program.batch and program.batch % num_ipus == 0 and any(program.batched()):
+        yield "batch", num_ipus
+    yield "weights", num_ipus
+
+
+def rows_are_independent(program: Program, slices: int, compile_piece: Callable[[tuple[Any, ...]], Any]) -> bool:
+    """Whether each row of the outputs depends on its own row of the inputs only.
+
+    Found out by running the model on one slice of the batch: a row is replaced by other numbers and by NaN, and all
+    other rows must keep their bits.
+    """
+    each = program.batch // slices
+    random = np.random.default_rng(0)
+
+    def values(spec: jax.ShapeDtypeStruct) -> np.ndarray[Any, Any]:
+        floating = np.issubdtype(spec.dtype, np.floating)
+        return (random.normal(size=spec.shape) if floating else np.zeros(spec.shape)).astype(spec.dtype)
+
+    first, tree = jax.tree.flatten(jax.tree.map(values, example_slice(program, slices)))
+    small = compile_piece(jax.tree.unflatten(tree, first))
+    try:
+        expected = jax.tree.leaves(small.execute(jax.tree.unflatten(tree, first)))
+        if any(not o.shape or o.shape[0] != each for o in expected):
+            return False
+        for replacement in (7.5, np.nan):
+            changed = [x.copy() for x in first]
+            for x, cut in zip(changed, program.batched(), strict=True):
+                if cut:
+                    x[0] = replacement if np.issubdtype(x.dtype, np.floating) else 0
+            actual = jax.tree.leaves(small.execute(jax.tree.unflatten(tree, changed)))
+            if any(a[1:].tobytes() != e[1:].tobytes() for a, e in zip(actual, expected, strict=True)):
+                return False
+        return True
+    finally:
+        small.release()
+
+
+def slice_counts(program: Program) -> Iterator[int]:
+    """Numbers of slices of at least two rows that divide the batch."""
+    slices = 2
+    while slices <= min(program.batch // 2, MAX_SLICES):
+        if program.batch % slices == 0:
+            yield slices
+        slices *= 2

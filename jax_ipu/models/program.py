@@ -1,0 +1,135 @@
+"""A model traced for one set of input shapes: flat, typed, without its framework."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from jax_ipu.models.adapters import Model, to_array
+from jax_ipu.models.precision import retyped, storage_dtype
+
+Array = np.ndarray[Any, Any]
+
+
+class Signature(NamedTuple):
+    """What a caller gives and gets: types as the caller's, trees as the model's."""
+
+    in_tree: Any
+    inputs: list[jax.ShapeDtypeStruct]  # as on the IPU
+    declared: list[np.dtype[Any]]  # of the inputs, as the model was traced
+    out_tree: Any
+    outputs: list[np.dtype[Any]]  # as the model was traced
+
+    def flatten(self, inputs: tuple[Any, ...]) -> list[Any]:
+        """The inputs as arrays of the IPU's types.
+
+        Raises ValueError when they do not have the structure and shapes that the model was compiled for.
+        """
+        leaves, tree = jax.tree.flatten(inputs)
+        if tree != self.in_tree:
+            raise ValueError(f"the model was compiled for inputs of the structure {self.in_tree}, not {tree}")
+        arrays = []
+        for i, (leaf, spec, declared) in enumerate(zip(leaves, self.inputs, self.declared, strict=True)):
+            array = to_array(leaf)
+            if array.shape != spec.shape:
+                raise ValueError(
+                    f"input {i} has the shape {array.shape}, but the model was compiled for {spec.shape}: "
+                    "compile it again with example inputs of this shape"
+                )
+            if not np.can_cast(array.dtype, declared, "same_kind") and array.dtype != spec.dtype:
+                raise ValueError(f"input {i} is {array.dtype}, but the model was compiled for {declared}")
+            arrays.append(array if array.dtype == spec.dtype else np.asarray(array).astype(spec.dtype))
+        return arrays
+
+    def unflatten(self, outputs: Sequence[Any], wrap: Callable[[Array], Any]) -> Any:
+        """The outputs in the caller's types and structure."""
+        arrays = [np.asarray(o).astype(dtype, copy=False) for o, dtype in zip(outputs, self.outputs, strict=True)]
+        return jax.tree.unflatten(self.out_tree, [wrap(array) for array in arrays])
+
+
+class Program(NamedTuple):
+    """`run(weights, inputs)` gives the outputs, all flat lists; `weights` are on the host."""
+
+    kind: str
+    run: Callable[[Sequence[Any], Sequence[Any]], list[Any]]
+    weights: list[Array]
+    signature: Signature
+    fixed_shapes: bool = False  # it cannot be traced again for other shapes
+
+    @property
+    def batch(self) -> int:
+        """The leading dimension of the first input; 0 when it has none."""
+        shapes = [spec.shape for spec in self.signature.inputs]
+        return int(shapes[0][0]) if shapes and shapes[0] else 0
+
+    def batched(self) -> list[bool]:
+        """Which inputs have the batch as their leading dimension."""
+        return [len(spec.shape) > 0 and spec.shape[0] == self.batch for spec in self.signature.inputs]
+
+
+def shape_of(shape: Sequence[int], dtype: Any) -> jax.ShapeDtypeStruct:
+    """An abstract array. (JAX declares no types for its constructor.)"""
+    struct: Any = jax.ShapeDtypeStruct
+    result: jax.ShapeDtypeStruct = struct(tuple(shape), dtype)
+    return result
+
+
+def spec_of(leaf: Any) -> jax.ShapeDtypeStruct:
+    """Shape and type of an input, as JAX takes it."""
+    array = to_array(leaf)
+    return shape_of(array.shape, jax.dtypes.canonicalize_dtype(array.dtype))
+
+
+def trace(model: Model, inputs: tuple[Any, ...], precision: str) -> Program:
+    """Raises ValueError when the model's types are fixed and are not what `precision` asks for."""
+    if model.fixed_types and precision != "float32":
+        raise ValueError(
+            f'a {model.kind} has its types already: export it in {precision}, and use precision="float32", which '
+            "leaves all types as they are"
+        )
+    weights, weight_tree = jax.tree.flatten((model.trainable, model.frozen))
+    weights = [to_array(weight) for weight in weights]
+
+    def apply(weights: list[Any], inputs: tuple[Any, ...]) -> Any:
+        trainable, frozen = jax.tree.unflatten(weight_tree, weights)
+        return model.apply(trainable, frozen, *inputs)
+
+    program = trace_flat(model.kind, apply, weights, inputs, precision)
+    return program._replace(fixed_shapes=model.fixed_types)
+
+
+def trace_flat(
+    kind: str, apply: Callable[..., Any], weights: list[Any], inputs: tuple[Any, ...], precision: str
+) -> Program:
+    """Traces apply(weights, inputs). What the function closes over becomes weights as well."""
+    leaves, in_tree = jax.tree.flatten(inputs)
+    specs = [spec_of(leaf) for leaf in leaves]
+
+    def flat(weights: list[Any], leaves: list[Any]) -> Any:
+        return apply(weights, jax.tree.unflatten(in_tree, leaves))
+
+    closed, shapes = jax.make_jaxpr(flat, return_shape=True)([spec_of(weight) for weight in weights], specs)
+    out_leaves, out_tree = jax.tree.flatten(shapes)
+    captured = len(closed.consts)
+    evaluate = retyped(closed, precision)
+
+    def run(weights: Sequence[Any], inputs: Sequence[Any]) -> list[Any]:
+        return evaluate(weights[:captured], [*weights[captured:], *inputs])
+
+    signature = Signature(
+        in_tree,
+        [shape_of(spec.shape, storage_dtype(spec.dtype, precision)) for spec in specs],
+        [np.dtype(spec.dtype) for spec in specs],
+        out_tree,
+        [np.dtype(leaf.dtype) for leaf in out_leaves],
+    )
+    stored = [np.asarray(weight) for weight in (*closed.consts, *weights)]
+    return Program(kind, run, [w.astype(storage_dtype(w.dtype, precision), copy=False) for w in stored], signature)
+
+
+def no_run(weights: Sequence[Any], inputs: Sequence[Any]) -> list[Any]:
+    """In the place of Program.run where something else runs the program."""
+    raise AssertionError("this program is run by a step function of its own")
