@@ -1,0 +1,96 @@
+"""Pytest plugin: streams what starts and ends, and leaves out what an earlier process of the same file already ran."""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from conformance import events
+
+# At import: pytest later puts a file of its own in place of stderr, and what is written there dies with the process.
+CRASH_OUTPUT = os.fdopen(os.dup(2), "w")
+faulthandler.enable(CRASH_OUTPUT)
+
+
+def resident_gigabytes() -> float:
+    """Memory that this process holds now; 0 where the system does not tell."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+    except OSError:
+        return 0.0
+    return pages * os.sysconf("SC_PAGE_SIZE") / 1e9
+
+
+class Stream:
+    """The hooks; one object for each session."""
+
+    def __init__(self) -> None:
+        self.path = Path(os.environ[events.EVENTS_VARIABLE])
+        self.memory_limit = float(os.environ.get(events.MEMORY_VARIABLE, "inf"))
+        self.outcome = "passed"
+        self.details = ""
+        self.began = 0.0
+        self.recycled = False
+
+    def emit(self, kind: str, **fields: object) -> None:
+        events.append_event(self.path, events.Event(kind=kind, **fields))  # type: ignore[typeddict-item]
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        if report.outcome == "passed":
+            return
+        outcome = "skipped" if report.outcome == "skipped" else "failed"
+        self.emit("end", test=events.COLLECTION, outcome=outcome, seconds=0.0, details=report.longreprtext)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
+        done = {event["test"] for event in events.read_events(self.path) if event["kind"] in ("start", "end")}
+        index, count = map(int, os.environ.get(events.SHARD_VARIABLE, "0/1").split("/"))
+        selected = items[index::count]
+        if selection := os.environ.get(events.SELECTION_VARIABLE):
+            wanted = set(Path(selection).read_text().split("\n"))
+            selected = [item for item in items if short_name(item.nodeid) in wanted]
+        items[:] = [item for item in selected if short_name(item.nodeid) not in done]
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        self.outcome, self.details, self.began = "passed", "", time.monotonic()
+        self.emit("start", test=short_name(nodeid))
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            self.outcome = "failed"
+        elif report.skipped and self.outcome == "passed":
+            self.outcome = "skipped"
+        else:
+            return
+        self.details += report.longreprtext + "\n"
+
+    def pytest_runtest_logfinish(self, nodeid: str) -> None:
+        seconds = round(time.monotonic() - self.began, 3)
+        self.emit("end", test=short_name(nodeid), outcome=self.outcome, seconds=seconds, details=self.details)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_runtest_teardown(self, item: pytest.Item, nextitem: pytest.Item | None) -> None:
+        if nextitem is not None and resident_gigabytes() > self.memory_limit:
+            item.session.shouldstop = "memory limit"
+            self.recycled = True
+
+    def pytest_unconfigure(self) -> None:
+        self.emit("recycle" if self.recycled else "finish")
+
+
+def short_name(nodeid: str) -> str:
+    """`tests/api_test.py::JitTest::test_x` -> `JitTest::test_x`."""
+    return nodeid.split("::", 1)[-1]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Called by pytest for `-p conformance.pytest_stream`."""
+    if rules := os.environ.get(events.RULES_VARIABLE):
+        # JAX's test files take their flags from there, when they are imported.
+        sys.argv.append(f"--jax_test_dut={rules}")
+    config.pluginmanager.register(Stream(), "jax-suite-stream")

@@ -1,0 +1,41 @@
+"""Where JAX's tests come from: a folder that is given, or the tag of the installed version on GitHub."""
+
+from __future__ import annotations
+
+import subprocess
+from importlib.metadata import version
+from pathlib import Path
+
+REPOSITORY = "https://github.com/jax-ml/jax"
+
+
+def find_tests(folder: Path) -> Path:
+    """The folder with the `*_test.py` files, from a checkout of JAX or from that folder itself."""
+    for candidate in (folder / "tests", folder):
+        if any(candidate.glob("*_test.py")):
+            return candidate.resolve()
+    raise SystemExit(
+        f"{folder} holds no *_test.py, nor does {folder / 'tests'}. Give a checkout of JAX or its tests folder."
+    )
+
+
+def fetch_tests(work: Path) -> Path:
+    """Clones the tests of the installed version of JAX into `work`, once."""
+    tag = f"jax-v{version('jax')}"
+    checkout = work / tag
+    if not (checkout / "tests").exists():
+        clone = ["git", "clone", "--quiet", "--depth=1", "--filter=blob:none", "--sparse", "--branch", tag]
+        _git([*clone, REPOSITORY, str(checkout)], tag)
+        _git(["git", "-C", str(checkout), "sparse-checkout", "set", "tests"], tag)
+    return find_tests(checkout)
+
+
+def _git(command: list[str], tag: str) -> None:
+    try:
+        subprocess.run(command, check=True, capture_output=True, text=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        message = getattr(error, "stderr", "") or str(error)
+        raise SystemExit(
+            f"Could not fetch {tag} from {REPOSITORY}: {message.strip()}\n"
+            "Without network, give a checkout of that tag: --tests FOLDER."
+        ) from error

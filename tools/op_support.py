@@ -1,0 +1,109 @@
+"""Writes docs/op_support.md from the table of ops in tests/support/op_table.py.
+
+python tools/op_support.py            # writes
+python tools/op_support.py --check    # fails when the file is not what would be written
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCUMENT = ROOT / "docs" / "op_support.md"
+sys.path.insert(0, str(ROOT / "tests"))
+
+from jax_ipu.compiler.lowering.table import ALTERNATIVES  # noqa: E402
+from support import op_table  # noqa: E402
+
+# The chip has units for these; everything else is code that the model costs as such.
+NATIVE = frozenset(("float32", "float16", "bool", "int8", "int16", "int32", "uint8", "uint16", "uint32"))
+# Longer names first: each stands for all of its types.
+GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("all types", op_table.ANY),
+    ("numbers", op_table.NUMBER),
+    ("real numbers", op_table.REAL),
+    ("integers", op_table.INTEGER),
+    ("signed integers", op_table.SIGNED),
+    ("floats", op_table.FLOAT),
+    ("complex", op_table.COMPLEX),
+    ("2- and 4-bit integers", op_table.NARROW_INTEGER),
+    ("fp8 and fp4", op_table.STORED_FLOAT),
+    ("fp8", op_table.NARROW_FLOAT),
+)
+HEADER = """# Ops of StableHLO
+
+Made by `tools/op_support.py` from `tests/support/op_table.py`; do not edit. Each row is tested against JAX on CPU in
+both execution modes, with scalars, odd lengths, no elements, tensors larger than a tile, and operands stored in either
+order of dimensions; `docs/stablehlo_conformance.md` has StableHLO's own programs.
+
+What the chip has units for: {native}. Other types are computed correctly and costed as software: f64 and 64-bit
+integers as sequences of 32-bit instructions, complex numbers as pairs, bf16 and fp8 by conversion to f32, 2- and 4-bit
+integers in bytes. Names of groups: {groups}.
+
+"Function" is the PopLibs or Poplar function that runs the op; `hlo::` marks those that PopLibs lacks, which the model
+declares under the same rules.
+"""
+
+
+def type_names(dtypes: Sequence[str]) -> str:
+    """The types with groups by name."""
+    left, names = set(dtypes), []
+    for name, members in GROUPS:
+        if left >= set(members):
+            names.append(name)
+            left -= set(members)
+    return ", ".join([*names, *(d for d in dtypes if d in left)])
+
+
+def _rows() -> Iterator[tuple[str, ...]]:
+    merged: dict[tuple[str, str], tuple[set[str], list[str], list[str]]] = {}
+    for row in op_table.ROWS:
+        dtypes, order, notes = merged.setdefault((row.op, row.library), (set(), [], []))
+        order += [d for d in row.dtypes if d not in dtypes]
+        dtypes |= set(row.dtypes)
+        if row.note and row.note not in notes:
+            notes.append(row.note)
+    for (op, library), (_, order, notes) in merged.items():
+        software = type_names([d for d in order if d not in NATIVE])
+        moves = library in ("a view", "nothing") or library.startswith("poplar::")
+        yield op, library, type_names(order), "-" if moves or not software else software, "; ".join(notes)
+    for op, (where, how) in op_table.ELSEWHERE.items():
+        yield op, how, "those of StableHLO", "-", f"tested in {where}"
+
+
+def document() -> str:
+    """The text of the file."""
+    native = ", ".join(sorted(NATIVE))
+    groups = "; ".join(f"*{name}* {', '.join(members)}" for name, members in GROUPS[2:])
+    groups = f"*all types* everything below; *numbers* real and complex; {groups}"
+    lines = [HEADER.format(native=native, groups=groups), "## Supported", ""]
+    lines += ["| op | function | types | in software | notes |", "|---|---|---|---|---|"]
+    for op, library, types, software, notes in sorted(_rows()):
+        function = f"`{library}`" if "::" in library else library
+        lines.append(f"| {op} | {function} | {types} | {software} | {notes} |")
+    lines += ["", "## Refused", "", "With UNIMPLEMENTED, the types, the shapes and the source line.", ""]
+    lines += ["| op | what to do instead |", "|---|---|"]
+    covered = {row.op for row in op_table.ROWS} | set(op_table.ELSEWHERE) | set(op_table.COLLECTIVES)
+    lines += [f"| {op} | {advice} |" for op, advice in sorted(ALTERNATIVES.items()) if op not in covered]
+    lines += ["", "Collectives run where the program is for one device: " + ", ".join(op_table.COLLECTIVES) + "."]
+    return "\n".join(lines) + "\n"
+
+
+def main(argv: list[str] | None = None) -> int:
+    """The command. Returns 1 when the file is stale."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="only compare")
+    if parser.parse_args(argv).check:
+        stale = not DOCUMENT.exists() or DOCUMENT.read_text() != document()
+        if stale:
+            print("docs/op_support.md is stale: run python tools/op_support.py")
+        return int(stale)
+    DOCUMENT.write_text(document())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
