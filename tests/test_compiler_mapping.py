@@ -4,6 +4,7 @@ import pytest
 
 from jax_ipu.compiler import importer
 from jax_ipu.compiler.api import prepare
+from jax_ipu.compiler.errors import INVALID_ARGUMENT, CompileError
 from jax_ipu.compiler.mapping import MappingPlan
 from jax_ipu.compiler.options import Options, compile_options
 from jax_ipu.compiler.program_io import Signature
@@ -129,8 +130,8 @@ def option(value: bytes) -> bytes:
 def test_mapping_option() -> None:
     assert compile_options(b"").mapping == "demand"
     assert compile_options(option(b"linear")).mapping == "linear"
-    with pytest.raises(Exception, match="one of demand, linear") as caught:
+    with pytest.raises(CompileError, match="one of demand, linear") as caught:
         compile_options(option(b"diagonal"))
-    assert caught.value.code == 3  # type: ignore[attr-defined]
-    with pytest.raises(Exception, match="truncated"):
+    assert caught.value.code == INVALID_ARGUMENT
+    with pytest.raises(CompileError, match="truncated"):
         compile_options(b"\x3a")

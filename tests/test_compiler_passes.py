@@ -1,11 +1,12 @@
 """The passes over the IR, one by one, on programs small enough to read."""
 
+import gc
 from collections.abc import Sequence
 
 import pytest
 
-from jax_ipu.compiler import importer, ir, pipeline
-from jax_ipu.compiler.passes import canonicalize, cse, dce, fuse, inline, inplace, loops, schedule, simplify
+from jax_ipu.compiler import api, importer, ir, pipeline
+from jax_ipu.compiler.passes import canonicalize, cse, dce, expand, fuse, inline, inplace, loops, schedule, simplify
 
 F = "tensor<4xf32>"
 
@@ -200,6 +201,19 @@ def test_integer_division_is_not_folded_by_zero() -> None:
     assert "divide" in names(block)
 
 
+def test_bitcast_to_a_wider_type_takes_the_last_dimension_away() -> None:
+    block = run(
+        module_of(
+            """%0 = stablehlo.bitcast_convert %a : (tensor<3x2xui16>) -> tensor<3xf32>
+               return %0 : tensor<3xf32>""",
+            "(%a: tensor<3x2xui16>) -> tensor<3xf32>",
+        ),
+        [expand],
+    )
+    assert block.results[0].shape == (3,)
+    assert block.results[0].dtype == "f32"
+
+
 def test_bitcast_between_widths() -> None:
     block = run(
         module_of(
@@ -207,7 +221,7 @@ def test_bitcast_between_widths() -> None:
                return %0 : tensor<3x2xui16>""",
             "(%a: tensor<3xf32>) -> tensor<3x2xui16>",
         ),
-        [canonicalize],
+        [expand],
     )
     assert "concatenate" in names(block)
     assert block.results[0].shape == (3, 2)
@@ -374,3 +388,36 @@ def test_schedule_runs_updates_after_their_gradients() -> None:
     assert names(module.main.block) == ["dot_general", "dot_general", "ipu.map", "ipu.map", "return"]
     schedule.run(module, {0: 0, 1: 1})
     assert names(module.main.block) == ["dot_general", "ipu.map", "dot_general", "ipu.map", "return"]
+
+
+def test_a_compilation_leaves_nothing_to_the_collector() -> None:
+    """Op and Value refer to each other; what a large program holds must not wait for a collection."""
+    program = """
+    func.func public @main(%x: tensor<4x4xf32>) -> tensor<4xf32> {
+      %zero = stablehlo.constant dense<0.0> : tensor<f32>
+      %y = call @double(%x) : (tensor<4x4xf32>) -> tensor<4x4xf32>
+      %sum = stablehlo.reduce(%y init: %zero) applies stablehlo.add across dimensions = [1]
+        : (tensor<4x4xf32>, tensor<f32>) -> tensor<4xf32>
+      return %sum : tensor<4xf32>
+    }
+    func.func private @double(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
+      %y = stablehlo.add %x, %x : tensor<4x4xf32>
+      return %y : tensor<4x4xf32>
+    }"""
+    gc.collect()
+    gc.disable()
+    try:
+        api.compile(program.encode(), "mlir", b"", "ipu2:16")
+        left = [item for item in gc.get_objects() if isinstance(item, ir.Op | ir.Value)]
+    finally:
+        gc.enable()
+    assert left == []
+
+
+def test_dce_sink_is_no_work() -> None:
+    body = """
+      %y = stablehlo.add %x, %x : tensor<4xf32>
+      stablehlo.custom_call @dce_sink(%y) {has_side_effect = true} : (tensor<4xf32>) -> ()
+      return %x : tensor<4xf32>"""
+    module = module_of(body, f"(%x: {F}) -> {F}")
+    assert names(run(module, (canonicalize, dce))) == ["return"]

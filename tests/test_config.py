@@ -3,7 +3,8 @@ import pytest
 from jax_ipu.config import Config
 
 
-def test_defaults():
+def test_defaults(monkeypatch):
+    monkeypatch.delenv("JAX_IPU_DEVICE_COUNT", raising=False)
     c = Config()
     assert (c.use_model, c.model_version, c.model_num_tiles, c.model_execution) == (True, "ipu2", 0, "fast")
     assert c.device_ids() == [0]

@@ -1,15 +1,20 @@
-"""The two examples as a user runs them."""
+"""The examples as a user runs them."""
 
+import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 MNIST = Path(__file__).parent.parent / "examples" / "mnist"
 
 
-def run(script, *arguments):
-    result = subprocess.run([sys.executable, MNIST / script, *arguments], capture_output=True, text=True, timeout=900)
+def run(script, *arguments, **environment):
+    command = [sys.executable, MNIST / script, *arguments]
+    variables = {**os.environ, **environment}
+    result = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=900)
     assert result.returncode == 0, result.stdout[-3000:] + result.stderr[-3000:]
     return result.stdout
 
@@ -34,6 +39,21 @@ def test_cnn_learns():
     output = run("mnist_cnn.py", "--epochs", "6")
     assert number(r"Test accuracy: ([\d.]+)%", output) >= 80
     assert number(r"bytes in, ([\d,]+) bytes out", output) == 4
+
+
+def test_four_ipus_train_like_one():
+    one, four = (
+        run("mnist_multi_ipu.py", "--epochs", "2", JAX_PLATFORMS="ipu,cpu", JAX_IPU_DEVICE_COUNT=count)
+        for count in ("1", "4")
+    )
+    losses = [[float(x) for x in re.findall(r"loss ([\d.]+)", output)] for output in (one, four)]
+    assert len(losses[0]) == 2 and losses[0] == pytest.approx(losses[1], rel=1e-4)
+    # A quarter of the images and labels goes to each IPU, and one loss comes back; the rest goes over the links.
+    per_ipu = re.findall(r"ipu:\d per step: ([\d,]+) bytes in, ([\d,]+) out", four)
+    assert per_ipu == [(f"{32 * (784 + 10) * 4:,}", "4")] * 4
+    weights = 784 * 1024 + 1024 * 1024 + 1024 * 10
+    assert number(r"from other IPUs: ([\d,]+) bytes", four) > 2 * 3 / 4 * 4 * weights
+    assert number(r"from other IPUs: ([\d,]+) bytes", one) == 0
 
 
 def test_ten_lines_of_the_readme():

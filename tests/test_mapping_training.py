@@ -14,6 +14,7 @@ from jax_ipu.compiler import importer
 from jax_ipu.compiler.api import prepare
 from jax_ipu.compiler.build import build
 from jax_ipu.compiler.options import Options
+from support.modes import check, each_mode
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "examples" / "mnist"))
 KEY = jax.random.PRNGKey(0)
@@ -35,8 +36,9 @@ def lowered(example, batch):
 
 def built(example, batch, mode):
     text = str(lowered(example, batch).compiler_ir()).encode()
-    module, signature, plan = prepare(importer.parse(text, "mlir"), Options(mode))
-    return module, signature, build(module, signature, plan, _ipu.Target("ipu2", 1472))
+    settings = Options(mode)
+    module, signature, plan = prepare(importer.parse(text, "mlir"), settings)
+    return module, signature, build(module, signature, plan, _ipu.Target("ipu2", 1472), settings)
 
 
 def update_of(module, value):
@@ -107,21 +109,54 @@ def costs(example, batch):
     return default, linear
 
 
-@pytest.mark.parametrize("batch", [16, 32])
-def test_classifier_exchanges_less_and_takes_less_time_than_linear(batch):
-    default, linear = costs("mnist_classifier", batch)
+STEPS = [("mnist_classifier", batch) for batch in (16, 32, 64, 128, 256)] + [("mnist_cnn", 32)]
+
+
+@pytest.mark.parametrize(("example", "batch"), STEPS)
+def test_steps_exchange_less_and_take_less_time_than_linear(example, batch):
+    program = lowered(example, batch)
+    default = program.compile().cost_analysis()
+    linear = program.compile(compiler_options={"ipu_mapping": "linear"}).cost_analysis()
     assert default["exchange bytes"] < linear["exchange bytes"]
     assert default["cycles"] < linear["cycles"]
 
 
-def test_classifier_at_the_batch_size_of_the_example_takes_less_time_than_linear():
-    # Activations of 128 rows outweigh the weights: what is saved is time in the exchange.
-    default, linear = costs("mnist_classifier", 128)
-    assert default["exchange cycles"] < linear["exchange cycles"]
-    assert default["cycles"] < linear["cycles"]
+def layer_costs(rows, depth, columns):
+    """What the three products of a layer exchange and take, planned jointly and each for itself."""
+    costs = []
+    for joint in (True, False):
+        graph, program = _ipu.Graph(_ipu.Target("ipu2")), _ipu.Sequence("layer")
+        options = [{"fullyConnectedPass": f"TRAINING_{p}"} if joint else {} for p in ("FWD", "BWD", "WU")]
+        x, dy = (graph.add_variable("f32", (1, rows, n), "activations") for n in (depth, columns))
+        shapes = (1, rows, depth), (1, depth, columns)
+        weights = _ipu.create_mat_mul_grouped_input_rhs(graph, "f32", "f32", *shapes, "weights", options[0])
+        for tensor in (x, dy) if joint else (x, dy, weights):
+            graph.map_linearly(tensor)
+        _ipu.mat_mul_grouped(graph, x, weights, "f32", program, "forward", options[0], None)
+        _ipu.mat_mul_grouped(graph, dy, weights.dim_shuffle([0, 2, 1]), "f32", program, "backward", options[1], None)
+        _ipu.mat_mul_grouped(graph, x.dim_shuffle([0, 2, 1]), dy, "f32", program, "update", options[2], weights)
+        costs.append(_ipu.compile_graph(graph, [program], "layer").cost())
+    return costs
 
 
-def test_cnn_exchanges_less_than_linear():
-    default, linear = costs("mnist_cnn", 32)
-    assert default["exchange bytes"] < linear["exchange bytes"]
-    assert default["exchange cycles"] < linear["exchange cycles"]
+# Extents that no grid over the tiles divides, too.
+@pytest.mark.parametrize("shape", [(32, 784, 512), (32, 97, 61), (128, 1024, 1024), (256, 1024, 1024), (64, 1024, 10)])
+def test_the_products_of_a_layer_cost_less_planned_jointly(shape):
+    joint, separate = layer_costs(*shape)
+    assert joint["exchange_bytes"] < separate["exchange_bytes"]
+    assert joint["cycles"] < separate["cycles"]
+
+
+@each_mode
+def test_a_step_on_odd_extents_has_the_values_of_jax(mode):
+    rng = np.random.default_rng(0)
+    state = [rng.normal(size=s).astype(np.float32) / 8 for s in ((97, 61), (61,), (61, 13))]
+    x, y = rng.normal(size=(33, 97)).astype(np.float32), rng.normal(size=(33, 13)).astype(np.float32)
+
+    def loss(state, x, y):
+        return ((jax.nn.relu(x @ state[0] + state[1]) @ state[2] - y) ** 2).mean()
+
+    def step(state, x, y):
+        return jax.tree.map(lambda w, g: w - 0.1 * g, state, jax.grad(loss)(state, x, y))
+
+    check(step, state, x, y, mode=mode)

@@ -200,6 +200,8 @@ CASES = {
     ),
     "argsort_stable": (lambda x: jnp.argsort(x, axis=0, stable=True), [i32(40, 3, high=4)], False),
     "top_k": (lambda x: lax.top_k(x, 5), [f32(6, 40)], False),
+    "approx_max_k": (lambda x: lax.approx_max_k(x, 5), [f32(6, 40)], False),
+    "approx_min_k": (lambda x: lax.approx_min_k(x, 3, reduction_dimension=0), [f32(40, 3)], False),
     "unique_counts": (lambda x: jnp.bincount(x, length=12), [i32(100)], False),
     "searchsorted": (lambda a, v: jnp.searchsorted(a, v), [np.sort(f32(30)), f32(9, seed=3)], False),
     # linear algebra, transforms, generators

@@ -11,7 +11,8 @@ from pypjrt._abi import pjrt_0_114 as reference
 
 from jax_ipu import _ipu
 
-HEADER = (Path(__file__).parent.parent / "pjrt_plugin" / "pjrt" / "c_api.h").read_text()
+PJRT = Path(__file__).parent.parent / "pjrt_plugin" / "pjrt"
+HEADER = "".join((PJRT / name).read_text() for name in ("c_api_extensions.h", "c_api.h"))
 
 STRUCTS = {
     name: (body, last, int(size))
@@ -45,7 +46,8 @@ def field_size(name, body, field):
     kind = re.search(rf"([\w:]+(?:[ ]const)?[*]*(?:[ ]const[*]*)*)\s+{field};", body).group(1)
     if "*" in kind:
         return 8
-    by_type = {"std::size_t": 8, "std::int64_t": 8, "std::intptr_t": 8, "std::uintptr_t": 8, "int": 4, "bool": 1}
+    words = ("std::size_t", "std::int64_t", "std::intptr_t", "std::uintptr_t", "PjrtEntry")
+    by_type = {**dict.fromkeys(words, 8), "int": 4, "bool": 1}
     enums = ("PJRT_Error_Code", "PJRT_Buffer_Type", "PJRT_NamedValue_Type", "PJRT_HostBufferSemantics")
     if kind in (*enums, "PJRT_Buffer_MemoryLayout_Type"):
         return 4
@@ -84,13 +86,12 @@ def test_enum(prefix):
 def test_function_table():
     body = re.search(r"#define PJRT_FUNCTIONS\(X\)(.*?)\n\n", HEADER, re.DOTALL).group(1)
     names = [f"PJRT_{name}" for name in re.findall(r"X\((\w+)\)", body)]
-    assert names == [name for name, slot in reference.SLOT.items() if slot < 128]
+    assert names == [name for name, slot in reference.SLOT.items() if slot < 129]
     library = ctypes.CDLL(_ipu.__file__)
     library.GetPjrtApi.restype = ctypes.POINTER(ctypes.c_size_t)
     table = library.GetPjrtApi()
-    assert table[0] == reference.VTABLE_OFFSET + 8 * len(names) == 1064
-    assert table[1] == 0
-    assert all(table[5 + slot] for slot in range(128))
+    assert table[0] == reference.VTABLE_OFFSET + 8 * len(names) == 1072
+    assert all(table[5 + slot] for slot in range(129))
 
 
 def test_conformance():

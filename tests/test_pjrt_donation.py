@@ -1,5 +1,7 @@
 """Donation in every order: results, deletion, and the exact bytes that move."""
 
+import itertools
+
 import jax
 import numpy as np
 import pytest
@@ -69,17 +71,42 @@ def test_order(name):
         np.testing.assert_array_equal(arguments[i], values[i] + 4 * (i + 1))
 
 
-def test_states_that_change_places():
-    """JAX pairs arguments and results of one shape in order; passing them crosswise exchanges the variables."""
+@pytest.mark.parametrize("size", [N, 5000])
+def test_states_of_one_type_stay_on_the_device_in_any_place(size):
+    """JAX pairs arguments and results of one type in order; callers may pass the results back in any other."""
+    arguments = [jax.device_put(np.full(size, 100 * i, np.float32), ipu) for i in range(4)]
+    expected = [100.0 * i for i in range(4)]
+    step = jit(lambda a, b, c, d: (d + 4, c + 3, b + 2, a + 1), (0, 1, 2, 3))
+    moved = Moved()
+    for call, places in enumerate(itertools.permutations(range(4))):
+        results = step(*arguments)
+        assert moved() == ((4 * 4 * size, 0, 1) if call == 0 else (0, 0, 0))
+        new = [expected[3] + 4, expected[2] + 3, expected[1] + 2, expected[0] + 1]
+        arguments, expected = [results[i] for i in places], [new[i] for i in places]
+    for argument, value in zip(arguments, expected, strict=True):
+        np.testing.assert_array_equal(argument, np.full(size, value, np.float32))
+
+
+def test_leapfrog():
+    step = jit(lambda before, now, x: (now, 2 * now - before + x), (0, 1))
+    before, now, moved = jax.device_put(array(0), ipu), jax.device_put(array(1), ipu), Moved()
+    expected = [0, 1]
+    for call in range(4):
+        before, now = step(before, now, array(1))
+        assert moved() == ((3 if call == 0 else 1) * BYTES, 0, 1 if call == 0 else 0)
+        expected = [expected[1], 2 * expected[1] - expected[0] + 1]
+    np.testing.assert_array_equal(before, array(expected[0]))
+    np.testing.assert_array_equal(now, array(expected[1]))
+
+
+def test_a_state_that_is_kept_while_another_takes_its_place():
     step = jit(lambda a, b: (a + 1, b + 10), (0, 1))
-    a, b = jax.device_put(array(0), ipu), jax.device_put(array(100), ipu)
-    for _ in range(3):
-        b, a = step(a, b)
-    expected_a, expected_b = 0, 100
-    for _ in range(3):
-        expected_b, expected_a = expected_a + 1, expected_b + 10
-    np.testing.assert_array_equal(a, array(expected_a))
-    np.testing.assert_array_equal(b, array(expected_b))
+    a, b = step(jax.device_put(array(0), ipu), jax.device_put(array(100), ipu))
+    moved = Moved()
+    c, d = step(b, jax.device_put(array(7), ipu))
+    assert moved() == (BYTES, BYTES, 0)  # `a`, which the caller keeps, leaves its variable
+    for value, expected in ((a, 1), (c, 111), (d, 17)):
+        np.testing.assert_array_equal(value, array(expected))
 
 
 def test_steady_step_moves_exactly_its_inputs_and_outputs():

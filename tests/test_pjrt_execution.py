@@ -174,6 +174,14 @@ def test_optimised_program_is_readable():
     assert "f32[2,3]" in text and "ENTRY" in text
 
 
+def test_layouts_are_row_major():
+    compiled = jax.jit(lambda x, s: (x.T, s), backend="ipu").lower(np.ones((2, 3), np.float32), np.int32(1)).compile()
+    (x, s), _ = compiled.input_formats
+    assert x.layout.major_to_minor == (0, 1) and s.layout.major_to_minor == ()
+    assert [f.layout.major_to_minor for f in compiled.output_formats] == [(0, 1), ()]
+    assert jax.device_put(np.ones((2, 3, 4)), ipu).format.layout.major_to_minor == (0, 1, 2)
+
+
 def test_errors_of_the_compiler_reach_the_user_and_the_device_works_on():
     unknown = jax.ffi.ffi_call("no_such_target", jax.ShapeDtypeStruct((3,), np.float32))
     with pytest.raises(jax.errors.JaxRuntimeError, match=r"UNIMPLEMENTED.*no_such_target"):

@@ -109,6 +109,14 @@ def test_from_dlpack():
     assert_same_bits(jax.dlpack.from_dlpack(a, device=ipu), a)
 
 
+def test_to_dlpack_is_a_copy_on_the_host():
+    x = jax.device_put(np.arange(12, dtype=np.float32).reshape(3, 4), ipu)
+    assert_same_bits(np.from_dlpack(x), np.asarray(x))
+    assert x.__dlpack_device__()[0].value == 1
+    with pytest.raises(ValueError, match="requires a copy"):
+        np.from_dlpack(x, copy=False)
+
+
 def test_unknown_memory_kind_is_an_error():
     with pytest.raises(ValueError, match="pinned_host"):
         jax.device_put(np.ones(3), jax.sharding.SingleDeviceSharding(ipu, memory_kind="pinned_host"))

@@ -54,7 +54,9 @@ def close(actual: np.ndarray, expected: np.ndarray, rtol: float | None = None, a
             actual.astype(wide), expected.astype(wide), rtol=tolerance, atol=tolerance * scale if atol is None else atol
         )
     else:
-        np.testing.assert_array_equal(actual.astype(expected.dtype), expected)
+        # NumPy finds no NaN in the narrow types of ml_dtypes.
+        wide = np.float32 if name.startswith(("float8", "float4")) else expected.dtype
+        np.testing.assert_array_equal(actual.astype(wide), expected.astype(wide))
 
 
 def check(function, *args, mode, rtol=None, atol=None, grad=False) -> None:

@@ -1,0 +1,280 @@
+"""Random programs: straight-line code over jax.lax whose every result carries a bound on its rounding error.
+
+A program is Python text, so that a counterexample can be read and pasted. Values that only exact operations made must
+be equal everywhere; the others may differ by what the error analysis allows.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import ml_dtypes
+import numpy as np
+from hypothesis import strategies as st
+from jax import lax
+
+INTS = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
+FLOATS = ("float16", "bfloat16", "float32", "float64")
+COMPLEX = ("complex64", "complex128")
+REAL = (*INTS, *FLOATS)
+ORDERED = ("bool", *REAL)
+EVERY = ("bool", *REAL, *COMPLEX)
+# One unit in the last place, relative, and the largest finite value; of a complex type those of its parts.
+EPSILON = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-22, "float64": 2.0**-50}
+EPSILON |= {"complex64": EPSILON["float32"], "complex128": EPSILON["float64"]}
+LARGEST = {"float16": 6e4, "bfloat16": 1e38, "float32": 1e38, "float64": 1e300, "complex64": 1e18, "complex128": 1e150}
+MAX_ELEMENTS = 1500
+
+
+@dataclasses.dataclass(frozen=True)
+class Value:
+    """An intermediate result: integer-valued if `error` is zero; |finite elements| <= bound.
+
+    special: NaN and infinities may occur. Bounds of integers are those of their type.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    bound: float
+    error: float
+    special: bool
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+
+@dataclasses.dataclass(frozen=True)
+class Step:
+    """What an operation adds: its text, the bound of its results and the error they inherit from the operands.
+
+    rounds: roundings at the scale of the bound; zero for operations that copy or compare. inexact: the results are not
+    integers although the operands are.
+    """
+
+    text: str
+    bound: float = 0.0
+    error: float = 0.0
+    rounds: int = 0
+    inexact: bool = False
+    special: bool | None = None
+
+
+def copy(value: Value, text: str) -> Step:
+    """An operation whose results are elements of the value."""
+    return Step(text, value.bound, value.error)
+
+
+class Unsuitable(Exception):
+    """No value of the program so far is a suitable operand."""
+
+
+class Drawer:
+    """Choices of hypothesis, over the values that the program has so far."""
+
+    def __init__(self, draw: Callable[[st.SearchStrategy[Any]], Any]) -> None:
+        self._draw = draw
+        self.values: list[Value] = []
+        self.used: list[Value] = []
+
+    def integer(self, low: int, high: int) -> int:
+        return self._draw(st.integers(low, high))
+
+    def flag(self) -> bool:
+        return self._draw(st.booleans())
+
+    def pick(self, items: Sequence[Any]) -> Any:
+        return self._draw(st.sampled_from(items))
+
+    def order(self, n: int) -> tuple[int, ...]:
+        return tuple(self._draw(st.permutations(range(n))))
+
+    def dims(self, value: Value) -> tuple[int, ...]:
+        """Some dimensions of the value, at least one unless it is a scalar."""
+        chosen = [d for d in range(value.rank) if self.flag()]
+        return tuple(chosen or ([self.integer(0, value.rank - 1)] if value.rank else []))
+
+    def shape(self, max_rank: int = 4) -> tuple[int, ...]:
+        sizes = [self.pick((1, 2, 3, 4, 5, 7, 1, 2, 3, 0, 17, 33)) for _ in range(self.integer(0, max_rank))]
+        while math.prod(sizes) > MAX_ELEMENTS:
+            sizes.pop()
+        return tuple(sizes)
+
+    def value(
+        self, dtypes: Sequence[str] = EVERY, *, exact: bool = False, finite: bool = False, min_rank: int = 0
+    ) -> Value:
+        """A value of the program; `exact` for operations that jump, such as comparisons."""
+        found = [
+            v
+            for v in self.values
+            if v.dtype in dtypes and v.rank >= min_rank and not (exact and v.error) and not (finite and v.special)
+        ]
+        if not found:
+            raise Unsuitable
+        # Later values first: hypothesis shrinks towards the front.
+        chosen = self.pick(found[::-1])
+        self.used.append(chosen)
+        return chosen
+
+    def partner(self, value: Value, **kind: Any) -> tuple[str, Value]:
+        """Text of a value of the same shape and type, and the value that it is made of."""
+        other = self.value((value.dtype,), **kind)
+        return (other.name if other.shape == value.shape else f"fit({other.name}, {value.shape})"), other
+
+    def index(self) -> str:
+        """Text of an int32 scalar that the program computes, or of a constant; may be out of bounds."""
+        found = [v for v in self.values if v.dtype == "int32" and v.size]
+        if not found or self.flag():
+            return f"jnp.int32({self.integer(-2, 9)})"
+        chosen = self.pick(found)
+        self.used.append(dataclasses.replace(chosen, special=False))
+        return f"(fit({chosen.name}, ()) & 7)"
+
+
+def fit(x: jax.Array, shape: tuple[int, ...]) -> jax.Array:
+    """The elements in row-major order in another shape, cut or followed by zeros."""
+    missing = math.prod(shape) - x.size
+    flat = lax.pad(lax.reshape(x, (x.size,)), jnp.zeros((), x.dtype), [(0, missing, 0)])
+    return lax.reshape(flat, shape)
+
+
+NAMES = {"jax": jax, "lax": lax, "jnp": jnp, "np": np, "fit": fit}
+
+
+@dataclasses.dataclass(frozen=True)
+class Program:
+    """Text of a function of `inputs`, and what its results may differ by."""
+
+    lines: tuple[str, ...]
+    inputs: tuple[Value, ...]
+    outputs: tuple[Value, ...]
+    donates: bool  # all inputs: results take their storage where shapes and types allow
+    seed: int
+
+    def __repr__(self) -> str:
+        parameters = ", ".join(f"{v.name}: {v.dtype}{list(v.shape)}" for v in self.inputs)
+        results = ", ".join(v.name for v in self.outputs)
+        donated = ", inputs donated" if self.donates else ""
+        return "\n    ".join(
+            (f"def program({parameters}):  # seed {self.seed}{donated}", *self.lines, f"return [{results}]")
+        )
+
+    def function(self) -> Callable[..., list[jax.Array]]:
+        code = compile("\n".join(self.lines), "program", "exec")
+
+        def program(*arguments: Any) -> list[jax.Array]:
+            scope = NAMES | {v.name: a for v, a in zip(self.inputs, arguments, strict=True)}
+            exec(code, scope)
+            return [scope[v.name] for v in self.outputs]
+
+        return program
+
+    def arguments(self) -> list[np.ndarray[Any, Any]]:
+        """Small integers of every type, the edges of the integer types, and NaN, infinities and -0 where allowed."""
+        rng = np.random.default_rng(self.seed)
+        arrays = []
+        for value in self.inputs:
+            dtype = jnp.dtype(value.dtype)
+            if value.dtype == "bool":
+                array = rng.integers(0, 2, value.shape).astype(bool)
+            elif value.dtype in INTS:
+                info = np.iinfo(dtype)
+                array = rng.integers(-9 if info.min else 0, 9, value.shape, endpoint=True).astype(dtype)
+                edges = rng.choice(np.array([info.min, info.max, info.max - 1], dtype), value.shape)
+                array = np.where(rng.random(value.shape) < 0.2, edges, array)
+            elif value.dtype in COMPLEX:
+                array = rng.integers(-8, 8, value.shape) + 1j * rng.integers(-8, 8, value.shape)
+            else:
+                array = rng.integers(-8, 8, value.shape, endpoint=True).astype(dtype)
+                if value.special:
+                    edges = rng.choice(np.array([np.nan, np.inf, -np.inf, -0.0]), value.shape).astype(dtype)
+                    array = np.where(rng.random(value.shape) < 0.2, edges, array)
+            arrays.append(np.asarray(array, dtype).reshape(value.shape))
+        return arrays
+
+
+def natural_bound(dtype: str) -> float:
+    """Of integers and booleans, the largest magnitude; arithmetic on them wraps and is exact."""
+    return 1.0 if dtype == "bool" else float(np.iinfo(dtype).max) + 1
+
+
+def limited(dtype: str, step: Step) -> tuple[float, float]:
+    """(bound, error) of a step's floating-point result; raises Unsuitable where it might overflow."""
+    if step.bound > LARGEST[dtype]:
+        raise Unsuitable
+    epsilon = EPSILON[dtype]
+    exact = not step.inexact and step.error == 0 and step.bound * epsilon < 0.5
+    error = 0.0 if exact or (step.rounds == 0 and step.error == 0) else step.error + step.rounds * epsilon * step.bound
+    if error > 0.05 * max(1.0, step.bound):
+        raise Unsuitable  # nothing left to compare
+    return step.bound, error
+
+
+def add_step(drawer: Drawer, lines: list[str], operation: Callable[[Drawer], Step]) -> None:
+    """Adds a line with its results if the program so far has suitable operands."""
+    drawer.used = []
+    try:
+        step = operation(drawer)
+        scope = NAMES | {v.name: jax.ShapeDtypeStruct(v.shape, v.dtype) for v in drawer.values}
+        names = [v.name for v in drawer.values]
+
+        def evaluate(*arguments: Any) -> list[jax.Array]:
+            result = eval(step.text, scope | dict(zip(names, arguments, strict=True)))
+            return jax.tree.leaves(result)
+
+        with jax.enable_x64(True):
+            shapes = jax.eval_shape(evaluate, *(scope[n] for n in names))
+        special = any(v.special for v in drawer.used) if step.special is None else step.special
+        added = []
+        for i, shape in enumerate(shapes):
+            if math.prod(shape.shape) > MAX_ELEMENTS:
+                raise Unsuitable
+            dtype = shape.dtype.name
+            floating = dtype in EPSILON
+            bound, error = limited(dtype, step) if floating else (natural_bound(dtype), 0.0)
+            name = f"v{len(drawer.values) + i}"
+            added.append(Value(name, tuple(shape.shape), dtype, bound, error, special and floating))
+    except Unsuitable:
+        return
+    lines.append(f"{', '.join(v.name for v in added)} = {step.text}")
+    drawer.values.extend(added)
+
+
+def build(drawer: Drawer, operations: Sequence[Callable[[Drawer], Step]], max_steps: int) -> Program:
+    """A program of three to `max_steps` of the operations over one to four inputs."""
+    for i in range(drawer.integer(1, 4)):
+        dtype = drawer.pick(EVERY[::-1] if i else FLOATS[::-1])
+        floating = dtype in EPSILON
+        special = dtype in FLOATS and drawer.integer(0, 3) == 0
+        bound = (12.0 if dtype in COMPLEX else 8.0) if floating else natural_bound(dtype)
+        drawer.values.append(Value(f"v{i}", drawer.shape(), dtype, bound, 0.0, special))
+    inputs = tuple(drawer.values)
+    lines: list[str] = []
+    for _ in range(drawer.integer(3, max_steps)):
+        add_step(drawer, lines, drawer.pick(operations))
+    made = drawer.values[len(inputs) :]
+    outputs = [v for v in made[:-1] if drawer.integer(0, 3) == 0] + (made[-1:] or [inputs[0]])
+    return Program(tuple(lines), inputs, tuple(outputs), drawer.flag(), drawer.integer(0, 2**16))
+
+
+def programs(operations: Sequence[Callable[[Drawer], Step]], max_steps: int = 8) -> st.SearchStrategy[Program]:
+    """Strategy of programs."""
+    return st.composite(lambda draw: build(Drawer(draw), operations, max_steps))()
+
+
+def assert_close(value: Value, actual: np.ndarray[Any, Any], expected: np.ndarray[Any, Any]) -> None:
+    """Equal where the value is exact, else within twice its error (both sides round)."""
+    assert actual.shape == expected.shape and actual.dtype == expected.dtype
+    if value.dtype == ml_dtypes.bfloat16 or value.dtype in FLOATS:
+        actual, expected = actual.astype(np.float64), expected.astype(np.float64)
+    np.testing.assert_allclose(actual, expected, rtol=0, atol=2 * value.error, err_msg=value.name)

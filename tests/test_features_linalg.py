@@ -1,0 +1,167 @@
+"""Decompositions against their definitions and against LAPACK on the CPU."""
+
+import jax
+import jax.numpy as jnp
+import jax.scipy.linalg as jsl
+import numpy as np
+import pytest
+from jax._src.lax import linalg as lax_linalg
+
+DTYPES = ("float32", "complex64", "float64", "complex128")
+ipu, cpu = jax.devices("ipu")[0], jax.devices("cpu")[0]
+
+
+def matrix(shape, dtype="float32", seed=0):
+    generator = np.random.default_rng(seed)
+    x = generator.standard_normal(shape)
+    if dtype.startswith("complex"):
+        x = x + 1j * generator.standard_normal(shape)
+    return x.astype(dtype)
+
+
+def hermitian(x):
+    return x + np.swapaxes(x.conj(), -1, -2)
+
+
+def run(function, *args):
+    """On the IPU, with 64-bit types where the arguments have them."""
+    with jax.enable_x64(any(np.asarray(a).dtype.itemsize * (1 + np.isrealobj(a)) > 8 for a in args)):
+        return jax.tree.map(np.asarray, jax.jit(function)(*jax.device_put(args, ipu)))
+
+
+def reference(function, *args):
+    with jax.enable_x64(any(np.asarray(a).dtype.itemsize * (1 + np.isrealobj(a)) > 8 for a in args)):
+        return jax.tree.map(np.asarray, jax.jit(function)(*jax.device_put(args, cpu)))
+
+
+def tolerance(dtype):
+    return 2e-5 if dtype in ("float32", "complex64") else 1e-12
+
+
+def check_as_on_cpu(function, *args):
+    dtype = np.asarray(args[0]).dtype.name
+    for got, want in zip(
+        jax.tree.leaves(run(function, *args)), jax.tree.leaves(reference(function, *args)), strict=True
+    ):
+        assert got.dtype == want.dtype
+        np.testing.assert_allclose(got, want, rtol=20 * tolerance(dtype), atol=20 * tolerance(dtype))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(2, 5, 3), (3, 5)])
+def test_packed_qr_and_product_of_reflectors(shape, dtype):
+    a = matrix(shape, dtype)
+    check_as_on_cpu(lax_linalg.geqrf, a)
+    if shape[-2] >= shape[-1]:
+        check_as_on_cpu(lambda a: lax_linalg.householder_product(*lax_linalg.geqrf(a)), a)
+
+
+@pytest.mark.parametrize("mode", ["reduced", "complete", "r"])
+def test_qr_of_odd_matrices(mode):
+    zero_column = matrix((4, 3))
+    zero_column[:, 1] = 0
+    for a in (zero_column, np.zeros((3, 3), np.float32), np.zeros((0, 3), np.float32), 1e30 * matrix((3, 2))):
+        check_as_on_cpu(lambda a: jnp.linalg.qr(a, mode=mode), a)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "complex64"])
+def test_hessenberg_and_tridiagonal(dtype):
+    a = matrix((2, 5, 5), dtype)
+    check_as_on_cpu(lax_linalg.hessenberg, a)
+    for lower in (True, False):
+        check_as_on_cpu(lambda a, lower=lower: lax_linalg.tridiagonal(a, lower=lower), hermitian(a))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(1, 1), (2, 7, 7), (10, 10)])
+def test_eigh(shape, dtype):
+    a = hermitian(matrix(shape, dtype))
+    values, vectors = run(jnp.linalg.eigh, a)
+    bound = 20 * tolerance(dtype)
+    np.testing.assert_allclose(values, np.linalg.eigvalsh(a), rtol=bound, atol=bound)
+    np.testing.assert_allclose(a @ vectors, vectors * values[..., None, :], atol=bound)
+    identity = np.broadcast_to(np.eye(shape[-1]), a.shape)
+    np.testing.assert_allclose(np.swapaxes(vectors.conj(), -1, -2) @ vectors, identity, atol=bound)
+
+
+def test_eigh_of_odd_matrices():
+    for a in (np.zeros((0, 0)), np.zeros((3, 3)), np.eye(4), np.diag([3.0, -1, 2]), 1e30 * hermitian(matrix((3, 3)))):
+        a = a.astype(np.float32)
+        values, vectors = run(jnp.linalg.eigh, a)
+        np.testing.assert_allclose(values, np.linalg.eigvalsh(a), rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(vectors.T @ vectors, np.eye(len(a)), atol=1e-5)
+    values, vectors = run(jnp.linalg.eigh, np.array([[1, np.nan], [np.nan, 1]], np.float32))
+    assert np.isnan(values).all() and np.isnan(vectors).all()
+
+
+def test_eigh_part_and_triangle():
+    a = hermitian(matrix((6, 6)))
+    noise = np.triu(matrix((6, 6), seed=1), 1)
+    values = run(lambda a: lax_linalg.eigh(a, lower=True, symmetrize_input=False, subset_by_index=(1, 4))[1], a + noise)
+    np.testing.assert_allclose(values, np.linalg.eigvalsh(a)[1:4], rtol=1e-5, atol=1e-5)
+    with pytest.raises(NotImplementedError, match="Jacobi"):
+        run(lambda a: lax_linalg.eigh(a, implementation=lax_linalg.EighImplementation.QR), a)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("shape", "full"), [((2, 5, 3), False), ((3, 5), True)])
+def test_svd(shape, full, dtype):
+    a = matrix(shape, dtype)
+    u, s, vh = run(lambda a: jnp.linalg.svd(a, full_matrices=full), a)
+    bound = 20 * tolerance(dtype)
+    np.testing.assert_allclose(s, np.linalg.svd(a, compute_uv=False), rtol=bound, atol=bound)
+    k = s.shape[-1]
+    np.testing.assert_allclose((u[..., :k] * s[..., None, :]) @ vh[..., :k, :], a, atol=bound)
+
+
+FUNCTIONS = {
+    "pinv": jnp.linalg.pinv,
+    "lstsq": lambda a: jnp.linalg.lstsq(a, a[:, 0])[0],
+    "matrix_rank": jnp.linalg.matrix_rank,
+    "norm 2": lambda a: jnp.linalg.norm(a, 2),
+    "norm nuc": lambda a: jnp.linalg.norm(a, "nuc"),
+    "cond": jnp.linalg.cond,
+    "slogdet": jnp.linalg.slogdet,
+    "inv": jnp.linalg.inv,
+    "solve": lambda a: jnp.linalg.solve(a, a[:, :2]),
+    "matrix_power": lambda a: jnp.linalg.matrix_power(a, -2),
+    "expm": jsl.expm,
+    "polar": jsl.polar,
+    "lu": jsl.lu,
+    "lu_factor": jsl.lu_factor,
+    "cho_solve": lambda a: jsl.cho_solve(jsl.cho_factor(a @ a.T + jnp.eye(4)), a),
+    "cholesky_update": lambda a: lax_linalg.cholesky_update(jnp.linalg.cholesky(a @ a.T + jnp.eye(4)).T, a[0]),
+    "block_diag": lambda a: jsl.block_diag(a, a),
+    "tridiagonal_solve": lambda a: lax_linalg.tridiagonal_solve(a[0], a[1] + 9, a[2], a),
+    "eigh_tridiagonal": lambda a: jsl.eigh_tridiagonal(a[0], a[1, :3], eigvals_only=True),
+    "hessenberg": jsl.hessenberg,
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_of_numpy_and_scipy(name):
+    check_as_on_cpu(FUNCTIONS[name], matrix((4, 4)))
+
+
+@pytest.mark.parametrize("name", ["eigh", "svd", "qr"])
+def test_gradients(name):
+    functions = {
+        "eigh": lambda a: jnp.sum(jnp.cos(jnp.linalg.eigh(a + a.T)[1]) ** 2 * jnp.arange(4.0)),
+        "svd": lambda a: jnp.sum(jnp.abs(jnp.linalg.svd(a, full_matrices=False)[0]) * jnp.arange(4.0)),
+        "qr": lambda a: jnp.sum(jnp.sin(jnp.linalg.qr(a)[0])),
+    }
+    check_as_on_cpu(jax.grad(functions[name]), matrix((4, 4)))
+
+
+def test_under_strict_promotion():
+    a = matrix((2, 4, 4), "complex64")
+    with jax.numpy_dtype_promotion("strict"), jax.numpy_rank_promotion("raise"):
+        check_as_on_cpu(lambda a: jnp.linalg.qr(a), a)
+        check_as_on_cpu(lambda a: jnp.linalg.svd(a)[1], a)
+        check_as_on_cpu(lambda a: lax_linalg.tridiagonal(a)[1], hermitian(a))
+
+
+@pytest.mark.parametrize("function", [jnp.linalg.eig, jsl.schur])
+def test_what_accelerators_lack_is_refused(function):
+    with pytest.raises(NotImplementedError, match="not found for platform ipu"):
+        run(function, matrix((3, 3)))

@@ -1,0 +1,43 @@
+"""Dynamic slices and updates whose window no tile holds."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+from jax_ipu import compiler
+from support.modes import array, check, each_mode, lower
+
+SHAPES = [((40007,), (25001,)), ((3, 30001), (2, 29000)), ((200, 210), (190, 201)), ((50, 3, 2001), (50, 2, 2000))]
+STARTS = [(0, 0, 0), (7, 1, 1), (4097, 1, 0), (-3, 5, 999), (15006, 0, 1001), (99999, 99999, 99999)]
+shapes = pytest.mark.parametrize(("shape", "window"), SHAPES, ids=lambda s: "x".join(map(str, s)))
+
+
+@each_mode
+@shapes
+def test_slice(shape, window, mode):
+    x = array(*shape, dtype="int32")
+    for start in STARTS[:: 1 if mode[1] == 8 else 3]:
+        index = np.array(start[: len(shape)], np.int32)
+        check(lambda x, i: lax.dynamic_slice(x, tuple(i), window), x, index, mode=mode)
+
+
+@each_mode
+@shapes
+def test_update(shape, window, mode):
+    x, u = array(*shape, dtype="int32"), array(*window, dtype="int32", seed=1)
+    for start in STARTS[:: 1 if mode[1] == 8 else 3]:
+        index = np.array(start[: len(shape)], np.int32)
+        check(lambda x, u, i: lax.dynamic_update_slice(x, u, tuple(i)), x, u, index, mode=mode)
+
+
+def test_long_lines_fit():
+    x = jax.ShapeDtypeStruct((20_000_000,), jnp.float32)
+    u = jax.ShapeDtypeStruct((10_000_000,), jnp.float32)
+    i = jax.ShapeDtypeStruct((), jnp.int32)
+    for function, arguments in (
+        (lambda x, i: lax.dynamic_slice(x, (i,), u.shape), (x, i)),
+        (lambda x, u, i: lax.dynamic_update_slice(x, u, (i,)), (x, u, i)),
+    ):
+        compiler.compile(lower(function, *arguments)[0], "mlir", b"", "ipu2:1472")

@@ -1,0 +1,219 @@
+"""jit over sharded arrays: values and shardings as on CPU devices."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+from jax.experimental import io_callback
+from jax.sharding import AxisType, Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
+
+import jax_ipu
+from support.devices import compare
+from support.modes import array
+
+
+def over_mesh(function, *specs, shape=(2, 2), reverse=False, **options):
+    """Places the arguments by `specs` over a mesh with axes a and b, then runs the jitted function."""
+
+    def build(devices):
+        mesh = Mesh(np.array(devices[::-1] if reverse else devices).reshape(shape), ("a", "b"))
+        places = [NamedSharding(mesh, spec) for spec in specs]
+        jitted = jax.jit(function, **{k: NamedSharding(mesh, v) for k, v in options.items()})
+        return lambda *args: jitted(*[jax.device_put(v, p) for v, p in zip(args, places, strict=True)])
+
+    return build
+
+
+@pytest.mark.parametrize("left", [P("a"), P(None, "b"), P("a", "b"), P(("a", "b")), P()], ids=str)
+@pytest.mark.parametrize("right", [P("a"), P(None, "b"), P()], ids=str)
+def test_matmul(left, right):
+    compare(over_mesh(lambda x, w: x @ w, left, right), array(16, 12), array(12, 8, seed=1))
+
+
+PROGRAMS = {
+    "reductions": lambda x: (x.sum(), x.max(0), jnp.argmax(x), x.mean(1)),
+    "sort": lambda x: jnp.sort(x, 0),
+    "cumsum": lambda x: jnp.cumsum(x, 0),
+    "softmax": lambda x: jax.nn.softmax(x @ x.T),
+    "uneven slice": lambda x: x[:7] * 2,
+    "roll": lambda x: jnp.roll(x, 1, 0),
+    "transpose": lambda x: x.T + 1,
+    "gather": lambda x: x[jnp.array([3, 1, 15])],
+    "scatter": lambda x: x.at[3:5].set(1.0),
+    "dynamic slice": lambda x: lax.dynamic_slice(x, (x.argmax() % 5, 0), (3, 4)),
+    "scan": lambda x: lax.scan(lambda c, r: (c + r, c * r), x[0], x),
+    "while": lambda x: lax.while_loop(lambda v: v.sum() < 100, lambda v: v + 1, x),
+    "cond": lambda x: lax.cond(x.sum() > 0, lambda v: v + 1, lambda v: v.max(0, keepdims=True) + v, x),
+    "concatenate": lambda x: jnp.concatenate([x, x[:3]]),
+    "convolution": lambda x: jnp.convolve(x[:, 0], x[0]),
+    "reshape": lambda x: x.reshape(-1),
+    "random": lambda x: jax.random.normal(jax.random.key(0), x.shape) + x,
+    "gradient": jax.grad(lambda x: jnp.sum(jnp.tanh(x @ x.T) ** 2)),
+    "error function": lax.erf,
+    "largest of each row": lambda x: lax.top_k(x, 3),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_program(name):
+    compare(over_mesh(PROGRAMS[name], P("a", "b")), array(16, 12), rtol=2e-4, atol=2e-4)
+
+
+CALLBACKS = {
+    "debug": lambda record, x: jax.debug.callback(record, x),
+    "no results": lambda record, x: io_callback(record, None, x),
+    "ordered": lambda record, x: io_callback(record, None, x, ordered=True),
+    "result": lambda record, x: io_callback(record, jax.ShapeDtypeStruct((), jnp.float32), x),
+    "ordered result": lambda record, x: io_callback(record, jax.ShapeDtypeStruct((), jnp.float32), x, ordered=True),
+}
+
+
+@pytest.mark.parametrize("name", CALLBACKS)
+def test_callback_is_called_once_with_the_whole_array(name):
+    seen = []
+
+    def record(x):
+        seen.append(np.asarray(x))
+        return np.float32(3) if "result" in name.split() else None
+
+    program = over_mesh(lambda x: CALLBACKS[name](record, x * 2), P("a", "b"))
+    result = program(jax.devices("ipu")[:4])(array(16, 12))
+    jax.block_until_ready(result)
+    jax.effects_barrier()
+    assert len(seen) == 1
+    np.testing.assert_array_equal(seen[0], array(16, 12) * 2)
+    assert result is None or float(result) == 3
+
+
+def test_callback_with_shards_is_refused():
+    program = over_mesh(lambda x: jax.debug.callback(print, x, partitioned=True), P("a"))
+    with pytest.raises(NotImplementedError, match=r"jax\.shard_map"):
+        program(jax.devices("ipu")[:4])(array(16, 12))
+
+
+def test_cholesky_of_a_sharded_matrix():
+    """XLA partitions the CPU's own operation, but gathers the matrix for this one: only the values are the same."""
+    spd = array(16, 16) @ array(16, 16).T + 20 * np.eye(16, dtype=np.float32)
+    mesh = Mesh(np.array(jax.devices("ipu")[:4]).reshape(2, 2), ("a", "b"))
+    result = jax.jit(jnp.linalg.cholesky)(jax.device_put(spd, NamedSharding(mesh, P("a", "b"))))
+    np.testing.assert_allclose(result, np.linalg.cholesky(spd), rtol=1e-4, atol=1e-5)
+
+
+DECOMPOSITIONS = {
+    "lu": lambda x: lax.linalg.lu(x)[0],
+    "qr": jnp.linalg.qr,
+    "svd": lambda x: jnp.linalg.svd(x, compute_uv=False),
+    "eigh": lambda x: jnp.linalg.eigh(x + x.mT)[0],
+}
+
+
+@pytest.mark.parametrize("name", DECOMPOSITIONS)
+@pytest.mark.parametrize("explicit", [False, True], ids=["manual", "explicit"])
+def test_decomposition_of_a_batch_over_ipus(name, explicit):
+    decompose, x = DECOMPOSITIONS[name], array(4, 5, 5)
+    kind = AxisType.Explicit if explicit else AxisType.Auto
+    mesh = jax.make_mesh((2,), ("a",), axis_types=(kind,), devices=jax.devices("ipu")[:2])
+    program = decompose if explicit else jax.shard_map(decompose, mesh=mesh, in_specs=P("a"), out_specs=P("a"))
+    with jax.set_mesh(mesh):
+        result = jax.jit(program)(jax.device_put(x, NamedSharding(mesh, P("a"))))
+    with jax.default_device(jax.devices("cpu")[0]):
+        expected = decompose(x)
+    for got, want in zip(jax.tree.leaves(result), jax.tree.leaves(expected), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
+
+
+def test_shardy_and_gspmd():
+    function = over_mesh(lambda x, w: jnp.tanh(x @ w).sum(0), P("a", "b"), P("b"))
+    before = jax.config.jax_use_shardy_partitioner
+    try:
+        for shardy in (True, False):
+            jax.config.update("jax_use_shardy_partitioner", shardy)
+            compare(function, array(16, 12), array(12, 8, seed=1))
+    finally:
+        jax.config.update("jax_use_shardy_partitioner", before)
+
+
+def test_reversed_mesh_and_submesh():
+    program = over_mesh(lambda x: x @ x.T, P("a", "b"), reverse=True)
+    compare(program, array(8, 8))
+    result = compare(over_mesh(lambda x: x + 1, P("a"), shape=(2, 1), reverse=True), array(4, 3), count=2)
+    assert [d.id for d in result.sharding.mesh.devices.ravel()] == [1, 0]
+    upper = Mesh(np.array(jax.devices("ipu")[6:8]), ("d",))
+    x = jax.device_put(np.arange(4.0, dtype=np.float32), NamedSharding(upper, P("d")))
+    assert float(jax.jit(jnp.sum)(x)) == 6
+
+
+def test_constraint_and_output_shardings():
+    devices = np.array(jax.devices("ipu")[:4]).reshape(2, 2)
+    mesh = Mesh(devices, ("a", "b"))
+    place = NamedSharding(mesh, P(None, "b"))
+    x = jax.device_put(array(4, 6), NamedSharding(mesh, P("a")))
+    result = jax.jit(lambda v: lax.with_sharding_constraint(v * 2, place))(x)
+    assert result.sharding.is_equivalent_to(place, 2)
+    np.testing.assert_array_equal(result, array(4, 6) * 2)
+    fixed = jax.jit(lambda v: v + 1, out_shardings=NamedSharding(mesh, P("b", "a")))(x)
+    assert fixed.sharding.is_equivalent_to(NamedSharding(mesh, P("b", "a")), 2)
+    np.testing.assert_array_equal(fixed, array(4, 6) + 1)
+
+
+def test_donated_state_stays_on_every_ipu():
+    """Data-parallel training: weights and momentum are resident, only the batch crosses the host link."""
+    devices = jax.devices("ipu")[:4]
+    mesh = Mesh(np.array(devices), ("batch",))
+    everywhere, split = NamedSharding(mesh, P()), NamedSharding(mesh, P("batch"))
+
+    def step(state, x, y):
+        w, momentum = state
+        loss, gradient = jax.value_and_grad(lambda w: jnp.mean((x @ w - y) ** 2))(w)
+        momentum = 0.9 * momentum + gradient
+        return (w - 0.01 * momentum, momentum), loss
+
+    jitted = jax.jit(step, donate_argnums=0)
+    x, y = array(32, 16), array(32, 4, seed=1)
+    expected = state = (array(16, 4, seed=2), np.zeros((16, 4), np.float32))
+    state = jax.device_put(state, everywhere)
+    losses = []
+    for i in range(6):
+        batch = jax.device_put((x, y), split)
+        if i == 2:
+            jax.block_until_ready(state)
+            before = [jax_ipu.counters(d) for d in devices]
+        state, loss = jitted(state, *batch)
+        losses.append(loss)
+    jax.block_until_ready(state)
+    moved = [
+        (c.h2d_bytes - b.h2d_bytes, c.d2h_bytes - b.d2h_bytes)
+        for c, b in zip(map(jax_ipu.counters, devices), before, strict=True)
+    ]
+    assert moved == [(4 * (8 * 16 + 8 * 4) * 4, 4 * 4)] * 4
+    for value in losses:
+        expected, wanted = jax.jit(step, backend="cpu")(expected, x, y)
+        np.testing.assert_allclose(value, wanted, rtol=1e-5)
+    np.testing.assert_allclose(state[0], expected[0], rtol=1e-5, atol=1e-6)
+
+
+def test_sharded_state_is_donated_without_known_output_shardings():
+    mesh = Mesh(np.array(jax.devices("ipu")[:2]), ("d",))
+    x = jax.device_put(array(8, 4), NamedSharding(mesh, P("d")))
+    result = jax.jit(lambda v: v * 2, donate_argnums=0)(x)
+    assert x.is_deleted()
+    np.testing.assert_array_equal(result, array(8, 4) * 2)
+
+
+@pytest.mark.parametrize(("function", "kept"), [(lambda x: x @ x.T, True), (lambda x: x.reshape(-1) + 1, False)])
+def test_donation_is_undone_when_no_result_has_the_size(function, kept):
+    mesh = Mesh(np.array(jax.devices("ipu")[:2]), "a")
+    x = jax.device_put(array(8, 2), NamedSharding(mesh, P("a")))
+    jax.block_until_ready(jax.jit(function, donate_argnums=0)(x))
+    assert x.is_deleted() != kept
+
+
+def test_cost_counts_the_links():
+    mesh = Mesh(np.array(jax.devices("ipu")[:4]), ("d",))
+    x = jax.device_put(array(64, 256), NamedSharding(mesh, P(None, "d")))
+    w = jax.device_put(array(256, 64), NamedSharding(mesh, P("d")))
+    cost = jax.jit(lambda x, w: x @ w).lower(x, w).compile().cost_analysis()
+    # Each IPU receives three quarters of the result twice: parts to reduce, then reduced parts.
+    assert cost["link bytes"] == 2 * 3 / 4 * 64 * 64 * 4

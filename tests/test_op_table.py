@@ -1,0 +1,103 @@
+"""Every row of the op table against JAX on CPU, in both execution modes: one compilation for all types and shapes."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from support.modes import MODES, array, close, cpu_jit, run_ipu
+from support.op_table import NARROW_INTEGER, ROWS, STORED_FLOAT, Row
+
+# A few tiles show the mapping; large tensors need them all.
+FEW_TILES, ALL_TILES = MODES[::2], MODES[1::2]
+NAMES = [f"{i}-{row.op} {row.note}".strip().replace(" ", "_") for i, row in enumerate(ROWS)]
+each_row = pytest.mark.parametrize("index", range(len(ROWS)), ids=NAMES)
+
+
+def _argument(spec, dtype: str, row: Row, seed: int):
+    if not isinstance(spec, tuple):
+        return np.asarray(spec)
+    # e8m0 has no sign and no zero.
+    low = 1 if dtype == "float8_e8m0fnu" else row.low
+    return array(*spec, dtype=dtype, seed=seed, low=low, high=row.high)
+
+
+def _calls(row: Row, dtype: str, large: bool, everything: bool):
+    """The arguments of each call. Without `everything`, types after the first have the first case only."""
+    cases = row.cases if everything or row.kind == "pointwise" or dtype == row.dtypes[0] else row.cases[:1]
+    if large and row.large is not None:
+        cases = (*cases, row.large)
+    return [[_argument(spec, dtype, row, seed) for seed, spec in enumerate(specs)] for specs in cases]
+
+
+def _reference(row: Row, dtype: str, calls):
+    """The flat results of each call, by JAX on CPU."""
+    if row.kind == "pointwise":
+        lines = [np.concatenate([np.ravel(a) for a in arguments]) for arguments in zip(*calls, strict=True)]
+        results = jax.tree.leaves(cpu_jit(row.function)(*lines))
+        shapes = [arguments[0].shape for arguments in calls]
+        cuts = np.cumsum([np.prod(s, dtype=int) for s in shapes])[:-1]
+        pieces = [np.split(np.asarray(r), cuts) for r in results]
+        return [[p[i].reshape(shape) for p in pieces] for i, shape in enumerate(shapes)]
+    # XLA:CPU cannot compile some moves of narrow types; moving their bytes is the same.
+    as_bytes = row.kind == "moves" and dtype in NARROW_INTEGER + STORED_FLOAT
+
+    def run(arguments):
+        if as_bytes:
+            arguments = [a.view(np.uint8) if a.dtype == jnp.dtype(dtype) else a for a in arguments]
+        results = [np.asarray(r) for r in jax.tree.leaves(cpu_jit(row.function)(*arguments))]
+        return [r.view(jnp.dtype(dtype)) for r in results] if as_bytes else results
+
+    return [run(arguments) for arguments in calls]
+
+
+@functools.lru_cache(maxsize=64)
+def _expected(index: int, dtype: str, large: bool, everything: bool):
+    calls = _calls(ROWS[index], dtype, large, everything)
+    return calls, _reference(ROWS[index], dtype, calls)
+
+
+def _tolerance(row: Row, dtype) -> float | None:
+    """The row's is that of f32: halves and doubles keep their own."""
+    return row.rtol if row.rtol is not None and dtype.name in ("float32", "complex64") else None
+
+
+def check_row(index: int, dtypes, mode, large: bool = False, everything: bool = False) -> None:
+    """All calls in one program, and once more with their operands stored in reverse order of dimensions."""
+    row = ROWS[index]
+    with jax.enable_x64(True):
+        known = [_expected(index, dtype, large, everything) for dtype in dtypes]
+        calls = [arguments for arguments_of, _ in known for arguments in arguments_of]
+        expected = [results for _, results_of in known for results in results_of]
+        turned = [[np.array(a.T, order="C") for a in arguments] for arguments in calls]
+
+        def program(calls, turned):
+            plain = [row.function(*arguments) for arguments in calls]
+            return plain, [row.function(*[a.T for a in arguments]) for arguments in turned]
+
+        actual = run_ipu(program, (calls, turned), mode)
+        flat = [r for results in expected for r in results]
+        for a, e in zip(actual, [*flat, *flat], strict=True):
+            close(a, e, _tolerance(row, e.dtype))
+
+
+@pytest.mark.parametrize("mode", FEW_TILES, ids=lambda mode: f"{mode[0]}{mode[1]}")
+@each_row
+def test_row(index, mode):
+    check_row(index, ROWS[index].dtypes, mode)
+
+
+@each_row
+def test_tensors_larger_than_a_tile(index):
+    if ROWS[index].large is not None:
+        check_row(index, ROWS[index].dtypes[:1], ("fast", 1472), large=True)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("mode", ALL_TILES, ids=lambda mode: f"{mode[0]}{mode[1]}")
+@each_row
+def test_every_type_on_all_tiles(index, mode):
+    for dtype in ROWS[index].dtypes:
+        check_row(index, (dtype,), mode, large=True, everything=True)

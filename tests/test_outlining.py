@@ -1,0 +1,119 @@
+"""Repeated blocks as functions: the same values, less code on the tiles, programs that fit only so."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jax_ipu import _ipu, compiler
+from jax_ipu.compiler import importer
+from jax_ipu.compiler.api import prepare
+from jax_ipu.compiler.build import build
+from jax_ipu.compiler.options import Options
+from support.modes import MODES, close
+
+LAYERS, WIDTH, ROWS = 12, 48, 24
+
+
+def layer(weights, x):
+    query, key, value, out, up, down = weights
+    normal = x - x.mean(-1, keepdims=True)
+    scores = jax.nn.softmax((normal @ query) @ (normal @ key).T / 8)
+    x = x + scores @ (normal @ value) @ out
+    return x + jax.nn.gelu(x @ up) @ down
+
+
+def model(weights, x):
+    for one in weights:
+        x = layer(one, x)
+    return x
+
+
+def train(weights, x):
+    loss, gradient = jax.value_and_grad(lambda w: (model(w, x) ** 2).mean())(weights)
+    return jax.tree.map(lambda w, g: w - 0.1 * g, weights, gradient), loss
+
+
+def arguments(width=WIDTH, rows=ROWS, layers=LAYERS):
+    rng = np.random.default_rng(0)
+    shapes = [(width, width)] * 4 + [(width, 4 * width), (4 * width, width)]
+    weights = [tuple(rng.normal(size=s).astype(np.float32) / 10 for s in shapes) for _ in range(layers)]
+    return weights, rng.normal(size=(rows, width)).astype(np.float32)
+
+
+def text_of(function, *args):
+    return str(jax.jit(function).trace(*args).lower(lowering_platforms=("ipu",)).compiler_ir("stablehlo")).encode()
+
+
+def options(**values):
+    """A CompileOptionsProto with these compiler options."""
+    serialized = b""
+    for name, value in values.items():
+        key, override = f"ipu_{name}".encode(), b"\x0a" + bytes([len(value)]) + value.encode()
+        entry = b"\x0a" + bytes([len(key)]) + key + b"\x12" + bytes([len(override)]) + override
+        serialized += b"\x3a" + bytes([len(entry)]) + entry
+    return serialized
+
+
+def compiled(function, *args, outline):
+    settings = Options(outline=outline)
+    module, signature, plan = prepare(importer.parse(text_of(function, *args), "mlir"), settings)
+    built = build(module, signature, plan, _ipu.Target("ipu2", 1472), settings)
+    return module, _ipu.compile_graph(built.graph, built.programs, "program")
+
+
+def calls_of(module):
+    return [op for op in module.main.block.ops if op.name == "ipu.call"]
+
+
+@pytest.mark.parametrize(("function", "calls"), [(model, [LAYERS]), (train, [LAYERS - 1, LAYERS - 1])])
+def test_equal_layers_become_calls_of_one_function(function, calls):
+    module, outlined = compiled(function, *arguments(), outline="always")
+    functions = {id(op.attrs.get("of", op)) for op in calls_of(module)}
+    assert len(functions) == len(calls) and len(calls_of(module)) == sum(calls)
+    _, repeated = compiled(function, *arguments(), outline="never")
+    # What is on the tiles all the time, and how many operations there are to plan.
+    assert code_bytes(outlined) < 0.75 * code_bytes(repeated)
+    products = [sum(1 for r in c.operations() if r["kind"] == "poplin::matMulGrouped") for c in (outlined, repeated)]
+    assert products[0] < 0.5 * products[1]
+
+
+def code_bytes(graph):
+    memory = graph.memory()
+    return memory["code_bytes"] + memory["vertex_bytes"]
+
+
+@pytest.mark.parametrize("function", [model, train])
+@pytest.mark.parametrize("mode", MODES, ids=lambda mode: f"{mode[0]}{mode[1]}")
+def test_values(function, mode):
+    execution, tiles = mode
+    args = arguments(16, 6)
+    executable = compiler.compile(text_of(function, *args), "mlir", options(outline="always"), f"ipu2:{tiles}")
+    actual = _ipu.run(executable, [x.tobytes() for x in jax.tree.leaves(args)], execution)
+    expected = jax.tree.leaves(jax.jit(function, backend="cpu")(*args))
+    for a, e in zip(actual, map(np.asarray, expected), strict=True):
+        close(np.frombuffer(a, np.float32).reshape(e.shape), e, rtol=1e-4)
+
+
+def test_layers_that_differ_stay():
+    def different(x):
+        for i in range(6):
+            x = jnp.tanh(x @ jnp.full((ROWS + i, ROWS + i + 1), 0.01))
+        return x
+
+    module, _ = compiled(different, np.ones((4, ROWS), np.float32), outline="always")
+    assert not calls_of(module)
+
+
+def test_programs_that_fit_only_with_functions_compile():
+    program = text_of(model, *arguments(43, 4, layers=84))
+    with pytest.raises(_ipu.Error, match="out of IPU memory"):
+        compiler.compile(program, "mlir", options(outline="never"), "ipu2:16")
+    compiler.compile(program, "mlir", b"", "ipu2:16")
+
+
+def test_programs_that_fit_stay_as_they_are():
+    step = jax.jit(model, backend="ipu").lower(*arguments())
+    cycles = [step.compile(compiler_options=o).cost_analysis()["cycles"] for o in ({}, {"ipu_outline": "never"})]
+    assert cycles[0] == cycles[1]
+    assert step.compile(compiler_options={"ipu_outline": "always"}).cost_analysis()["cycles"] > cycles[0]

@@ -1,0 +1,63 @@
+"""Operations in a row on the same rows, which the fast engine runs band by band; tensors too large for one band."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+from support.modes import MODES, array, check
+
+
+def layer_norm(x, scale):
+    mean = x.mean(-1, keepdims=True)
+    return (x - mean) * lax.rsqrt(jnp.square(x - mean).mean(-1, keepdims=True) + 1e-5) * scale
+
+
+def update_rows_and_columns(x):
+    """Sums over rows are used by all rows of the next operation: bands must end there."""
+    y = jnp.tanh(x)
+    z = y - y.sum(0, keepdims=True) / x.shape[0]
+    return z * 2 + z.max(1, keepdims=True), jnp.abs(z).sum()
+
+
+def reads_other_rows(x):
+    y = jnp.exp(x)
+    return y + y[::-1] * 3, y.T - 1, jnp.concatenate([y[1:], y[:1]]) * y
+
+
+CASES = {
+    "softmax": (jax.nn.softmax, [array(301, 517)]),
+    "log_softmax_bf16": (jax.nn.log_softmax, [array(301, 1030, dtype="bfloat16")]),
+    "softmax_columns": (lambda x: jax.nn.softmax(x, 0), [array(517, 301)]),
+    "softmax_of_batches": (jax.nn.softmax, [array(3, 2, 130, 200)]),
+    "layer_norm": (layer_norm, [array(4, 101, 401), array(401, seed=1)]),
+    "rows_and_columns": (update_rows_and_columns, [array(303, 511)]),
+    "other_rows": (reads_other_rows, [array(400, 400)]),
+    "argmax": (lambda x: (jnp.argmax(x * 2, 1), jnp.sort(x[0] + 1), (x * 2).min(1)), [array(301, 701)]),
+}
+
+
+@pytest.mark.parametrize("mode", [mode for mode in MODES if mode[1] > 100], ids=lambda mode: mode[0])
+@pytest.mark.parametrize("name", CASES)
+def test_values(name, mode):
+    function, args = CASES[name]
+    check(function, *args, mode=mode)
+
+
+def test_donated_state_is_updated_in_bands():
+    def step(w, x):
+        w = w * 0.5 + x
+        w = w - w.mean(1, keepdims=True)
+        return w, w.max(1)
+
+    x = array(300, 500)
+    states = {platform: (np.array(x), None) for platform in ("cpu", "ipu")}
+    for platform, (w, top) in states.items():
+        run = jax.jit(step, backend=platform, donate_argnums=0)
+        w = jax.device_put(w, jax.devices(platform)[0])
+        for _ in range(3):
+            w, top = run(w, x)
+        states[platform] = np.asarray(w), np.asarray(top)
+    for actual, expected in zip(states["ipu"], states["cpu"], strict=True):
+        np.testing.assert_allclose(actual, expected, rtol=2e-5, atol=2e-5)
