@@ -1,4 +1,4 @@
-"""What the two MNIST examples share: command line, batches, the training loop and the closing report."""
+"""What the MNIST examples share: command line, batches, the training loop and the closing report."""
 
 from __future__ import annotations
 
@@ -23,7 +23,12 @@ warnings.filterwarnings("ignore", "backend and device argument on jit", Deprecat
 
 
 def parse_arguments(description: str, epochs: int, batch_size: int) -> argparse.Namespace:
-    """The options of both examples."""
+    """The options of all examples, from the command line."""
+    return argument_parser(description, epochs, batch_size).parse_args()
+
+
+def argument_parser(description: str, epochs: int, batch_size: int) -> argparse.ArgumentParser:
+    """A parser of these options, to which an example may add its own."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--data-dir", type=Path, help="folder with the four MNIST IDX files")
     parser.add_argument("--download", action="store_true", help="fetch and check the MNIST files (into --data-dir)")
@@ -31,7 +36,7 @@ def parse_arguments(description: str, epochs: int, batch_size: int) -> argparse.
     parser.add_argument("--batch-size", type=int, default=batch_size)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--backend", default="ipu", help="platform of the update function: ipu or cpu")
-    return parser.parse_args()
+    return parser
 
 
 def batches(images: np.ndarray, labels: np.ndarray, size: int, rng: np.random.Generator) -> Iterator[Batch]:
