@@ -1,10 +1,6 @@
 """Callbacks from programs to Python, with every way in and every way to fail."""
 
 import gc
-import os
-import subprocess
-import sys
-import textwrap
 import weakref
 
 import jax
@@ -14,26 +10,13 @@ import pytest
 from jax.experimental import checkify, io_callback, serialize_executable
 
 import jax_ipu
+from support.processes import output
 
 F32_3 = jax.ShapeDtypeStruct((3,), jnp.float32)
 
 
 def ipu(x):
     return jax.device_put(x, jax.devices("ipu")[0])
-
-
-def run_script(code, **environment):
-    """Runs `code` in an interpreter of its own, and returns what it printed when it ends with 0."""
-    result = subprocess.run(
-        [sys.executable, "-P", "-c", textwrap.dedent(code)],
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert result.returncode == 0, (result.returncode, result.stderr)
-    return result.stdout
 
 
 class TestPureCallback:
@@ -93,7 +76,7 @@ class TestPureCallback:
         np.testing.assert_array_equal(sums, [3, 6, 12])
 
     def test_device_executes_vertex_by_vertex(self):
-        out = run_script(
+        printed = output(
             """
             import jax, numpy as np
             x = jax.device_put(np.arange(5, dtype=np.float32), jax.devices("ipu")[0])
@@ -102,7 +85,7 @@ class TestPureCallback:
             """,
             JAX_IPU_MODEL_EXECUTION="tile",
         )
-        assert out.split("\n")[0] == "[4.0, 13.0, 22.0, 31.0, 40.0]"
+        assert printed.split("\n")[0] == "[4.0, 13.0, 22.0, 31.0, 40.0]"
 
     def test_unused_result_is_not_computed(self):
         calls = []
@@ -219,7 +202,7 @@ class TestFailure:
 
     def test_exception_of_an_ordered_effect(self):
         # In an interpreter of its own: JAX keeps the token that failed.
-        out = run_script(
+        printed = output(
             """
             import jax, numpy as np
             from jax.experimental import io_callback
@@ -233,7 +216,7 @@ class TestFailure:
                 print(error)
             """
         )
-        assert "ValueError: the cause" in out
+        assert "ValueError: the cause" in printed
 
     @pytest.mark.parametrize(
         ("value", "message"), [(np.zeros(4, np.float32), "output shape"), (np.zeros(3, np.int32), "output dtype")]
@@ -279,7 +262,7 @@ class TestFailure:
         compiled = jax.jit(lambda x: jax.pure_callback(np.sin, F32_3, x)).lower(ipu(np.ones(3, np.float32))).compile()
         executable = compiled.runtime_executable()
         (tmp_path / "executable").write_bytes(executable.client.serialize_executable(executable))
-        out = run_script(
+        printed = output(
             f"""
             import jax
             from jax._src.lib import xla_client
@@ -291,7 +274,7 @@ class TestFailure:
                 print(error)
             """
         )
-        assert "was compiled in another process" in out
+        assert "was compiled in another process" in printed
 
 
 class TestLifetime:
@@ -317,7 +300,7 @@ class TestLifetime:
         assert reference() is None
 
     def test_exit_with_a_pending_callback(self):
-        out = run_script(
+        printed = output(
             """
             import jax, numpy as np, time
             def slow(v):
@@ -328,12 +311,12 @@ class TestLifetime:
             y = jax.jit(lambda x: jax.pure_callback(slow, jax.ShapeDtypeStruct((3,), np.float32), x))(x)
             """
         )
-        assert out == "done\n"
+        assert printed == "done\n"
 
 
 def test_programs_with_callbacks_stay_out_of_the_persistent_cache(tmp_path):
     """An executable knows its callbacks by numbers of this process, which stand for other functions in the next."""
-    run_script(
+    output(
         """
         import jax, jax.numpy as jnp, numpy as np
         x = jax.device_put(np.ones(3, np.float32), jax.devices("ipu")[0])

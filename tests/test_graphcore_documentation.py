@@ -1,38 +1,22 @@
 """Code blocks run as written: those of docs/graphcore_manager.md, and those of the description of the API."""
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from support.processes import output
 
 MANUAL = Path(__file__).parents[1] / "docs" / "graphcore_manager.md"
 BLOCKS = re.findall(r"```python\n(.*?)```", MANUAL.read_text(), re.S)
 
 
-def run(code: str, directory: Path, **environment: str) -> str:
-    # As many IPUs as the code or `environment` asks for.
-    inherited = {name: value for name, value in os.environ.items() if name != "JAX_IPU_DEVICE_COUNT"}
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=directory,
-        env={**inherited, **environment},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
 def test_manual(tmp_path):
     """All blocks in one process, each with names of its own."""
     assert len(BLOCKS) == 6
-    output = run("\n".join(f"exec({block!r}, {{}})" for block in BLOCKS), tmp_path)
-    assert "batch size 4096: RESOURCE_EXHAUSTED" in output
-    assert "\ncompiled with batch size" in output and "\nchosen:" in output
+    printed = output("\n".join(f"exec({block!r}, {{}})" for block in BLOCKS), tmp_path)
+    assert "batch size 4096: RESOURCE_EXHAUSTED" in printed
+    assert "\ncompiled with batch size" in printed and "\nchosen:" in printed
 
 
 # What the API's description takes as given.
@@ -186,25 +170,25 @@ assert outputs.dtype == np.float32
 def test_documented_blocks(tmp_path):
     """In one process with four IPUs, as a user would paste them one after the other."""
     parts = [f"exec({NAMES + block + CHECK!r}, {{}})" for block in DOCUMENTED.values()]
-    output = run("\n".join(parts), tmp_path, JAX_IPU_DEVICE_COUNT="4")
-    assert "Available IPUs: 4" in output and "IPU information: [{'id': 0" in output
+    printed = output("\n".join(parts), tmp_path, JAX_IPU_DEVICE_COUNT="4")
+    assert "Available IPUs: 4" in printed and "IPU information: [{'id': 0" in printed
 
 
 def test_documented_search_for_a_batch_size(tmp_path):
-    output = run(NAMES + BATCH_SIZES, tmp_path)
-    assert "Failed with batch size 16: RESOURCE_EXHAUSTED" in output
-    assert "Successfully compiled with batch size" in output
+    printed = output(NAMES + BATCH_SIZES, tmp_path)
+    assert "Failed with batch size 16: RESOURCE_EXHAUSTED" in printed
+    assert "Successfully compiled with batch size" in printed
 
 
 def test_ipus_are_made_before_the_first_use(tmp_path):
     code = "from jax_ipu import GraphCoreManager\nwith GraphCoreManager(num_ipus=3) as ipu: print(ipu.get_ipu_count())"
-    assert run(code, tmp_path).split() == ["3"]
+    assert output(code, tmp_path).split() == ["3"]
     with pytest.raises(AssertionError, match="JAX_IPU_DEVICE_COUNT=3"):
-        run("import jax; jax.devices('ipu')\n" + code, tmp_path)
+        output("import jax; jax.devices('ipu')\n" + code, tmp_path)
 
 
 def test_compiling_needs_no_device(tmp_path):
     """Where there is neither the model nor hardware."""
     code = "\n".join(BLOCKS[4].splitlines()[:7])
-    run(code, tmp_path, JAX_IPU_USE_MODEL="0", JAX_PLATFORMS="cpu")
+    output(code, tmp_path, JAX_IPU_USE_MODEL="0", JAX_PLATFORMS="cpu")
     assert (tmp_path / "model.ipu").stat().st_size > 64 * 10 * 4

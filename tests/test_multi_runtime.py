@@ -1,9 +1,6 @@
 """Several IPUs: the tile engine, threads over overlapping devices, executables that travel, what is refused."""
 
-import os
 import re
-import subprocess
-import sys
 import threading
 from pathlib import Path
 
@@ -18,19 +15,9 @@ from jax.sharding import PartitionSpec as P
 
 import jax_ipu
 from support.modes import array
+from support.processes import run
 
 ROOT = Path(__file__).parent.parent
-
-
-def run(code, **environment):
-    clean = {k: v for k, v in os.environ.items() if not k.startswith(("JAX_", "XLA_"))}
-    return subprocess.run(
-        [sys.executable, "-P", "-W", "ignore::DeprecationWarning", "-c", code],
-        env={**clean, **environment},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
 
 
 TILE = """

@@ -1,8 +1,5 @@
 """Asynchronous execution, serialised executables, caches, and what JAX asks a device and an executable."""
 
-import os
-import subprocess
-import sys
 import threading
 
 import jax
@@ -12,21 +9,9 @@ import pytest
 from jax.experimental import serialize_executable
 
 import jax_ipu
+from support.processes import output
 
 ipu = jax.devices("ipu")[0]
-
-
-def run(code, **environment):
-    clean = {k: v for k, v in os.environ.items() if not k.startswith(("JAX_", "XLA_"))}
-    result = subprocess.run(
-        [sys.executable, "-P", "-W", "ignore::DeprecationWarning", "-c", code],
-        env={**clean, **environment},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert result.returncode == 0, (result.returncode, result.stdout, result.stderr)
-    return result.stdout.strip()
 
 
 @pytest.fixture(scope="module")
@@ -154,9 +139,9 @@ def test_persistent_compilation_cache(tmp_path):
         "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
         "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
     }
-    assert run(CACHE, **environment).split() == ["1", "48.0"]
-    assert run(CACHE, **environment).split() == ["0", "48.0"]
-    assert run(CACHE, **environment, JAX_IPU_MODEL_VERSION="ipu21").split() == ["1", "48.0"]
+    assert output(CACHE, **environment).split() == ["1", "48.0"]
+    assert output(CACHE, **environment).split() == ["0", "48.0"]
+    assert output(CACHE, **environment, JAX_IPU_MODEL_VERSION="ipu21").split() == ["1", "48.0"]
 
 
 def test_export_and_call():
@@ -205,7 +190,7 @@ print(jax_ipu.counters(a).runs, jax_ipu.counters(b).runs)
 
 
 def test_two_devices():
-    assert run(TWO_DEVICES, JAX_IPU_DEVICE_COUNT="2").split() == ["2", "2"]
+    assert output(TWO_DEVICES, JAX_IPU_DEVICE_COUNT="2").split() == ["2", "2"]
 
 
 def test_clear_backends_frees_the_client():
@@ -218,7 +203,7 @@ jax.extend.backend.clear_backends()
 z = jax.jit(f, backend="ipu")(np.ones(3, np.float32))
 print(np.asarray(z).sum(), jax_ipu.counters().runs)
 """
-    assert run(code).split() == ["6.0", "1"]
+    assert output(code).split() == ["6.0", "1"]
 
 
 def test_counters_of_an_unknown_device():

@@ -1,0 +1,28 @@
+"""Code in an interpreter of its own: failures of a plugin show when the process ends."""
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+
+def run(code: str, directory: Path | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Runs `code` with no JAX or XLA variable but those in `environment`."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("JAX_", "XLA_"))}
+    # -P: the installed package, not a checkout in the working directory.
+    return subprocess.run(
+        [sys.executable, "-P", "-W", "ignore::DeprecationWarning", "-c", textwrap.dedent(code)],
+        cwd=directory,
+        env={**inherited, **environment},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+
+
+def output(code: str, directory: Path | None = None, **environment: str) -> str:
+    """What `code` prints; it must end with exit code 0."""
+    done = run(code, directory, **environment)
+    assert done.returncode == 0, (done.returncode, done.stdout, done.stderr)
+    return done.stdout
