@@ -7,7 +7,7 @@ weights, their momentum and their updates live alike. What nobody asks for is sp
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from jax_ipu.compiler.ir import Block, Module, Op, Value
@@ -204,7 +204,6 @@ def _for_convolution(context: Context, demand: Demand, dtype: str, name: str) ->
     if dtype in COMPLEX or any(num_elements(v.shape) == 0 for v in (*op.operands, op.result)):
         return None
     shape = ConvShape(op)
-    window = shape.window
     lhs = [op.operands[0].shape[d] for d in shape.lhs_permutation]
     rhs = [op.operands[1].shape[d] for d in shape.rhs_permutation]
     permutation = shape.lhs_permutation if demand.operand == 0 else shape.rhs_permutation
@@ -215,13 +214,7 @@ def _for_convolution(context: Context, demand: Demand, dtype: str, name: str) ->
         context.graph,
         lhs,
         rhs,
-        window["strides"],
-        window["padding"],
-        window["lhs_dilation"],
-        window["rhs_dilation"],
-        window["rhs_reversal"],
-        window["feature_group_count"],
-        window["batch_group_count"],
+        *shape.window,
         op.result.dtype,
         layout,
         dtype,
@@ -234,38 +227,26 @@ def _for_convolution(context: Context, demand: Demand, dtype: str, name: str) ->
 def _for_slices(context: Context, demand: Demand, dtype: str, name: str) -> _ipu.Tensor | None:
     from jax_ipu import _ipu
 
-    op = demand.op
-    operand = op.operands[demand.operand]
-    sizes = op.operands[1].shape if op.name == "dynamic_update_slice" else op.result.shape
-    dims = [d for d in range(len(sizes)) if sizes[d] != operand.shape[d]]
-    if not dims:
+    operand = demand.op.operands[demand.operand]
+    sizes = _slice_sizes(demand.op, operand)
+    if not sizes:
         return None
-    return _ipu.create_sliceable_tensor(context.graph, dtype, operand.shape, dims, [sizes[d] for d in dims], name)
+    return _ipu.create_sliceable_tensor(context.graph, dtype, operand.shape, list(sizes), list(sizes.values()), name)
 
 
-def _for_gather(context: Context, demand: Demand, dtype: str, name: str) -> _ipu.Tensor | None:
-    from jax_ipu import _ipu
-
-    op = demand.op
-    operand = op.operands[demand.operand]
-    sizes = op.attrs["slice_sizes"]
-    dims = [d for d in op.attrs["dimension_numbers"]["start_index_map"] if sizes[d] != operand.shape[d]]
-    if not dims:
-        return None
-    return _ipu.create_sliceable_tensor(context.graph, dtype, operand.shape, dims, [sizes[d] for d in dims], name)
-
-
-def _for_scatter(context: Context, demand: Demand, dtype: str, name: str) -> _ipu.Tensor | None:
-    from jax_ipu import _ipu
-
-    op = demand.op
-    operand = op.operands[demand.operand]
-    numbers = op.attrs["scatter_dimension_numbers"]
-    single = set(numbers["inserted_window_dims"])
-    dims = [d for d in numbers["scattered_dims_to_operand_dims"] if d in single and operand.shape[d] > 1]
-    if not dims:
-        return None
-    return _ipu.create_sliceable_tensor(context.graph, dtype, operand.shape, dims, [1] * len(dims), name)
+def _slice_sizes(op: Op, operand: Value) -> dict[int, int]:
+    """Dim -> size of a slice, for the dims of `operand` in which the op's slices move."""
+    if op.name == "scatter":
+        numbers = op.attrs["scatter_dimension_numbers"]
+        single = set(numbers["inserted_window_dims"])
+        return {d: 1 for d in numbers["scattered_dims_to_operand_dims"] if d in single and operand.shape[d] > 1}
+    sizes: Sequence[int]
+    dims: Sequence[int] = range(len(operand.shape))
+    if op.name == "gather":
+        sizes, dims = op.attrs["slice_sizes"], op.attrs["dimension_numbers"]["start_index_map"]
+    else:
+        sizes = op.operands[1].shape if op.name == "dynamic_update_slice" else op.result.shape
+    return {d: sizes[d] for d in dims if sizes[d] != operand.shape[d]}
 
 
 CREATORS: dict[str, Creator] = {
@@ -273,6 +254,6 @@ CREATORS: dict[str, Creator] = {
     "convolution": _for_convolution,
     "dynamic_slice": _for_slices,
     "dynamic_update_slice": _for_slices,
-    "gather": _for_gather,
-    "scatter": _for_scatter,
+    "gather": _for_slices,
+    "scatter": _for_slices,
 }

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from jax_ipu import _ipu
 from jax_ipu.compiler.ir import Op
 from jax_ipu.compiler.lowering.context import Context, broadcast
 from jax_ipu.compiler.types import num_elements, pack_scalar
+
+Window = tuple[Sequence[int], Sequence[tuple[int, int]], Sequence[int], Sequence[int], Sequence[bool], int, int]
 
 
 class ConvShape:
@@ -38,15 +39,16 @@ class ConvShape:
         )
         ones = (1,) * spatial
         padding = attrs.get("padding")
-        self.window: dict[str, Any] = {
-            "strides": attrs.get("window_strides") or ones,
-            "padding": [(0, 0)] * spatial if padding is None else [tuple(p) for p in padding],
-            "lhs_dilation": attrs.get("lhs_dilation") or ones,
-            "rhs_dilation": attrs.get("rhs_dilation") or ones,
-            "rhs_reversal": list(attrs.get("window_reversal") or (False,) * spatial),
-            "feature_group_count": attrs.get("feature_group_count", 1),
-            "batch_group_count": attrs.get("batch_group_count", 1),
-        }
+        # As the bindings take it: strides, padding, dilation of both operands, reversal, groups of features and batch.
+        self.window: Window = (
+            attrs.get("window_strides") or ones,
+            [(0, 0)] * spatial if padding is None else [(low, high) for low, high in padding],
+            attrs.get("lhs_dilation") or ones,
+            attrs.get("rhs_dilation") or ones,
+            list(attrs.get("window_reversal") or (False,) * spatial),
+            attrs.get("feature_group_count", 1),
+            attrs.get("batch_group_count", 1),
+        )
 
     @property
     def output_layout(self) -> tuple[int, ...]:
@@ -64,18 +66,11 @@ def lower_convolution(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
         return [broadcast(context.scalar_constant(result.dtype, pack_scalar(result.dtype, 0)), result.shape, ())]
     shape = ConvShape(op)
     lhs, rhs = context.operands(op)
-    window = shape.window
     product = _ipu.convolution(
         context.graph,
         lhs.dim_shuffle(shape.lhs_permutation),
         rhs.dim_shuffle(shape.rhs_permutation),
-        window["strides"],
-        window["padding"],
-        window["lhs_dilation"],
-        window["rhs_dilation"],
-        window["rhs_reversal"],
-        window["feature_group_count"],
-        window["batch_group_count"],
+        *shape.window,
         result.dtype,
         shape.output_layout,
         context.sequence,
