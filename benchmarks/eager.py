@@ -10,6 +10,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -45,9 +46,9 @@ class CompileTimer:
         self._compile = compiler.backend_compile_and_load
         compiler.backend_compile_and_load = self._timed
 
-    def _timed(self, *args: object, **options: object) -> object:
+    def _timed(self, *args: Any, **options: Any) -> Any:
         begin = time.process_time()
-        result = self._compile(*args, **options)  # type: ignore[arg-type]
+        result = self._compile(*args, **options)
         self.seconds += time.process_time() - begin
         self.programs += 1
         return result

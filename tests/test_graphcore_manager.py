@@ -1,5 +1,6 @@
 """GraphCoreManager on one IPU: kinds of models, residency, precision, plans, files, training, life cycle."""
 
+import importlib
 import threading
 
 import jax
@@ -159,7 +160,7 @@ def test_keras(manager, monkeypatch):
 def torch_or_skip():
     torch = pytest.importorskip("torch")
     try:
-        import torchax  # noqa: F401
+        importlib.import_module("torchax")
     except (ImportError, AttributeError) as error:
         pytest.skip(f"torchax: {error}")
     return torch

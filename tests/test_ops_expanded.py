@@ -169,7 +169,8 @@ OWN = {
   %start = stablehlo.slice %0 [3:4] : (tensor<4xi32>) -> tensor<1xi32>
   %limit = stablehlo.constant dense<7> : tensor<1xi32>
   %step = stablehlo.constant dense<2> : tensor<1xi32>
-  %r = stablehlo.real_dynamic_slice %x, %start, %limit, %step : (tensor<9xi32>, tensor<1xi32>, tensor<1xi32>, tensor<1xi32>) -> tensor<3xi32>""",  # noqa: E501
+  %r = stablehlo.real_dynamic_slice %x, %start, %limit, %step :
+    (tensor<9xi32>, tensor<1xi32>, tensor<1xi32>, tensor<1xi32>) -> tensor<3xi32>""",
             ("%r", "tensor<3xi32>"),
         ),
         np.array([1, 3, 5], np.int32),
@@ -291,10 +292,11 @@ def test_rng_in_a_loop_moves_on():
     stablehlo.return %p : tensor<i1>
   } do {
     %u = stablehlo.rng %a, %b, %s, distribution = UNIFORM : (tensor<f32>, tensor<f32>, tensor<2xi64>) -> tensor<1x9xf32>
-    %z = stablehlo.dynamic_update_slice %y, %u, %i, %zero : (tensor<3x9xf32>, tensor<1x9xf32>, tensor<i32>, tensor<i32>) -> tensor<3x9xf32>
+    %z = stablehlo.dynamic_update_slice %y, %u, %i, %zero :
+      (tensor<3x9xf32>, tensor<1x9xf32>, tensor<i32>, tensor<i32>) -> tensor<3x9xf32>
     %j = stablehlo.add %i, %one : tensor<i32>
     stablehlo.return %j, %z : tensor<i32>, tensor<3x9xf32>
-  }""",  # noqa: E501
+  }""",
         ("%r#1", "tensor<3x9xf32>"),
     )
     rows = np.frombuffer(run_ipu(text, "fast")[0], np.float32).reshape(3, 9)

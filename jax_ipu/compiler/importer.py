@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 from jaxlib.mlir import ir as mlir
 from jaxlib.mlir._mlir_libs import _jax_mlir_ext
-from jaxlib.mlir.dialects import func as _func  # noqa: F401  registers the op classes
 from jaxlib.mlir.dialects import sdy, stablehlo
 
 from jax_ipu.compiler import legalize
@@ -16,6 +16,9 @@ from jax_ipu.compiler.errors import INVALID_ARGUMENT, CompileError
 from jax_ipu.compiler.ir import Block, Function, Module, Op, Value
 from jax_ipu.compiler.location import source_line
 from jax_ipu.compiler.types import SIZE, Literal, Shape, element_type, num_elements, numpy_dtype
+
+# Its import registers the classes of its operations.
+importlib.import_module("jaxlib.mlir.dialects.func")
 
 # First bytes of MLIR bytecode.
 _BYTECODE_MAGIC = b"ML\xefR"

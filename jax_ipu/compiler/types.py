@@ -111,7 +111,11 @@ def numpy_dtype(dtype: str) -> np.dtype[Any]:
 
 def bit_width(dtype: str) -> int:
     """Bits of an element by StableHLO's count: one for pred, all of a narrow type's."""
-    return 1 if dtype == "pred" else int(_DIGITS.match(dtype)[1])  # type: ignore[index]
+    if dtype == "pred":
+        return 1
+    digits = _DIGITS.match(dtype)
+    assert digits, dtype
+    return int(digits[1])
 
 
 def num_elements(shape: Shape) -> int:

@@ -37,14 +37,15 @@ class Stream:
         self.began = 0.0
         self.recycled = False
 
-    def emit(self, kind: str, **fields: object) -> None:
-        events.append_event(self.path, events.Event(kind=kind, **fields))  # type: ignore[typeddict-item]
+    def emit(self, event: events.Event) -> None:
+        events.append_event(self.path, event)
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         if report.outcome == "passed":
             return
         outcome = "skipped" if report.outcome == "skipped" else "failed"
-        self.emit("end", test=events.COLLECTION, outcome=outcome, seconds=0.0, details=report.longreprtext)
+        test = events.COLLECTION
+        self.emit({"kind": "end", "test": test, "outcome": outcome, "seconds": 0.0, "details": report.longreprtext})
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -58,7 +59,7 @@ class Stream:
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         self.outcome, self.details, self.began = "passed", "", time.monotonic()
-        self.emit("start", test=short_name(nodeid))
+        self.emit({"kind": "start", "test": short_name(nodeid)})
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.failed:
@@ -71,7 +72,8 @@ class Stream:
 
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
         seconds = round(time.monotonic() - self.began, 3)
-        self.emit("end", test=short_name(nodeid), outcome=self.outcome, seconds=seconds, details=self.details)
+        test, outcome, details = short_name(nodeid), self.outcome, self.details
+        self.emit({"kind": "end", "test": test, "outcome": outcome, "seconds": seconds, "details": details})
 
     @pytest.hookimpl(trylast=True)
     def pytest_runtest_teardown(self, item: pytest.Item, nextitem: pytest.Item | None) -> None:
@@ -80,7 +82,7 @@ class Stream:
             self.recycled = True
 
     def pytest_unconfigure(self) -> None:
-        self.emit("recycle" if self.recycled else "finish")
+        self.emit({"kind": "recycle" if self.recycled else "finish"})
 
 
 def short_name(nodeid: str) -> str:

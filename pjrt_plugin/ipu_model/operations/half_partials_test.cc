@@ -16,7 +16,7 @@
 #include "poplin/MatMul.hpp"
 #include "poputil/TileMapping.hpp"
 
-using namespace ipu_model;  // NOLINT: test
+using namespace ipu_model;
 using poplar::Graph;
 using poplar::OptionFlags;
 using poplar::Target;
