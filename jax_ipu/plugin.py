@@ -12,7 +12,7 @@ import types
 from typing import Any
 
 from jax_ipu.config import config
-from jax_ipu.integration import approximate_top_k, callbacks, dlpack, linear_algebra
+from jax_ipu.integration import approximate_top_k, callbacks, dlpack, linear_algebra, memories
 
 logger = logging.getLogger(__name__)
 
@@ -36,6 +36,7 @@ def initialize() -> None:
     callbacks.enable()
     dlpack.enable()
     linear_algebra.enable()
+    memories.enable()
 
 
 def _create_options() -> dict[str, Any]:

@@ -118,5 +118,5 @@ def test_to_dlpack_is_a_copy_on_the_host():
 
 
 def test_unknown_memory_kind_is_an_error():
-    with pytest.raises(ValueError, match="pinned_host"):
-        jax.device_put(np.ones(3), jax.sharding.SingleDeviceSharding(ipu, memory_kind="pinned_host"))
+    with pytest.raises(ValueError, match="memory kinds: device, pinned_host"):
+        jax.device_put(np.ones(3), jax.sharding.SingleDeviceSharding(ipu, memory_kind="hbm"))

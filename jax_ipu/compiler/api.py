@@ -142,7 +142,10 @@ def _cost_fields(module: Module, compiled: _ipu.CompiledGraph) -> dict[str, floa
 def _memory_fields(signature: Signature, compiled: _ipu.CompiledGraph) -> dict[str, int]:
     fields = compiled.memory()
     arguments, results = signature.arguments, signature.results
-    fields["argument_bytes"] = sum(cost.size_in_bytes(a.value) for a in arguments)
-    fields["output_bytes"] = sum(map(cost.size_in_bytes, results))
+    for name, in_host_memory in (("argument_bytes", False), ("host_argument_bytes", True)):
+        fields[name] = sum(cost.size_in_bytes(a.value) for a in arguments if a.in_host_memory is in_host_memory)
+    for name, in_host_memory in (("output_bytes", False), ("host_output_bytes", True)):
+        of_kind = (r for r, host in zip(results, signature.host_results, strict=True) if host is in_host_memory)
+        fields[name] = sum(map(cost.size_in_bytes, of_kind))
     fields["alias_bytes"] = sum(cost.size_in_bytes(a.value) for a in arguments if a.resident)
     return fields

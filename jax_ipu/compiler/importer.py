@@ -406,12 +406,14 @@ def _signature(attrs: Any, key: str, count: int) -> list[dict[str, Any]]:
     return entries if len(entries) == count else [{} for _ in range(count)]
 
 
-def argument_attributes(module: mlir.Module) -> list[dict[str, Any]]:
-    """The attributes of the arguments of "main", without importing its body."""
+def signature_attributes(module: mlir.Module) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """The attributes of the arguments and of the results of "main", without importing its body."""
     for view in module.body.operations:
         attrs: Any = view.operation.attributes
         if view.operation.name == "func.func" and attrs["sym_name"].value == "main":
-            return _signature(attrs, "arg_attrs", len(view.operation.regions[0].blocks[0].arguments))
+            block = view.operation.regions[0].blocks[0]
+            count = len(block.operations[len(block.operations) - 1].operands)
+            return _signature(attrs, "arg_attrs", len(block.arguments)), _signature(attrs, "res_attrs", count)
     raise CompileError('the program has no function "main"', INVALID_ARGUMENT)
 
 

@@ -141,6 +141,10 @@ class Block:
         self.args, self.ops = [], []
 
 
+# The attribute of an argument or result of main that names its memory.
+MEMORY_KIND = "mhlo.memory_kind"
+
+
 class Function:
     """A function; `arg_attrs` and `result_attrs` hold the attributes of the signature by position."""
 

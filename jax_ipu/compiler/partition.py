@@ -19,7 +19,7 @@ from jaxlib.mlir import ir as mlir
 from jax_ipu.compiler import importer
 from jax_ipu.compiler.cost import size_in_bytes
 from jax_ipu.compiler.errors import INVALID_ARGUMENT, CompileError
-from jax_ipu.compiler.ir import Function, Module
+from jax_ipu.compiler.ir import MEMORY_KIND, Function, Module
 from jax_ipu.compiler.options import proto_fields
 from jax_ipu.compiler.replica_groups import channel_in, mesh_groups
 
@@ -30,6 +30,7 @@ _MODULE_FIELD = 1
 # Field of xla.CompileOptionsProto: ExecutableBuildOptionsProto executable_build_options, and two of its fields.
 _BUILD_OPTIONS_FIELD, _NUM_REPLICAS_FIELD, _NUM_PARTITIONS_FIELD = 3, 4, 5
 _SHARDY_DIALECT = "sdy."
+_PLACEMENT = "annotate_device_placement"
 # Shardy keeps the device of a callback for targets that it knows.
 _CALLBACK, _KNOWN_CALLBACK = "ipu_python_callback", "xla_ffi_python_cpu_callback"
 
@@ -41,7 +42,12 @@ def import_local(program: mlir.Module, serialized_options: bytes) -> Module:
         module = importer.import_module(program)
     else:
         module = importer.import_module(partition(program, serialized_options, num_partitions, num_replicas))
-        module.main.arg_attrs = donation(importer.argument_attributes(program), module.main)
+        main = module.main
+        arguments, results = importer.signature_attributes(program)
+        main.result_attrs = [_memory_kind(attrs) for attrs in results]
+        main.arg_attrs = [
+            donated | _memory_kind(attrs) for donated, attrs in zip(donation(arguments, main), arguments, strict=True)
+        ]
     module.num_partitions, module.num_replicas = num_partitions, num_replicas
     return module
 
@@ -71,6 +77,7 @@ def partition(program: mlir.Module, serialized_options: bytes, num_partitions: i
     Raises:
         CompileError(INVALID_ARGUMENT): XLA refuses to partition the program.
     """
+    _drop_placements(program)
     text = str(program.operation.get_asm(enable_debug_info=True)).replace(f"@{_CALLBACK}(", f"@{_KNOWN_CALLBACK}(")
     client = _client(num_partitions * num_replicas)
     with tempfile.TemporaryDirectory(prefix="jax_ipu_partition_") as folder:
@@ -86,6 +93,20 @@ def partition(program: mlir.Module, serialized_options: bytes, num_partitions: i
         hlo = dict(proto_fields(dumps[-1].read_bytes()))[_MODULE_FIELD]
         assert isinstance(hlo, bytes)
     return _to_stablehlo(hlo)
+
+
+def _drop_placements(program: mlir.Module) -> None:
+    """Takes out the custom calls that place values in a memory: XLA's compiler for CPUs refuses some of them."""
+
+    def drop(operation: mlir.Operation) -> mlir.WalkResult:
+        target: Any = operation.attributes["call_target_name"] if operation.name == "stablehlo.custom_call" else None
+        if target is not None and target.value == _PLACEMENT:
+            operation.results[0].replace_all_uses_with(operation.operands[0])
+            operation.erase()
+        return mlir.WalkResult.ADVANCE
+
+    with program.context:
+        program.operation.walk(drop)
 
 
 def _dense(values: list[list[int]]) -> mlir.Attribute:
@@ -162,32 +183,41 @@ def _options(serialized: bytes, text: str, num_partitions: int, num_replicas: in
     return options
 
 
+def _memory_kind(attrs: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in attrs.items() if key == MEMORY_KIND}
+
+
 def donation(whole: list[dict[str, Any]], local: Function) -> list[dict[str, Any]]:
     """The donation attributes of a partition's arguments, from those of the whole program: the partitioner drops them.
 
     JAX leaves it to the compiler to find a result for an argument when it does not know the shardings of the results:
-    the first free one of the same local type. As elsewhere, an argument stays when no free result has its size.
+    the first free one of the same local type and memory kind. As elsewhere, an argument stays when no free result has
+    its size.
     """
-    types = [(value.shape, value.dtype) for value in local.block.results]
+    kinds = [attrs.get(MEMORY_KIND) for attrs in local.result_attrs]
+    types = [(value.shape, value.dtype, kind) for value, kind in zip(local.block.results, kinds, strict=True)]
+    own = [
+        (value.shape, value.dtype, attrs.get(MEMORY_KIND)) for value, attrs in zip(local.block.args, whole, strict=True)
+    ]
     attributes: list[dict[str, Any]] = []
     taken: set[int] = set()
-    for attrs, value in zip(whole, local.block.args, strict=True):
+    for attrs, type_ in zip(whole, own, strict=True):
         output = attrs.get("tf.aliasing_output")
-        if output is not None and types[output] == (value.shape, value.dtype) and output not in taken:
+        if output is not None and types[output] == type_ and output not in taken:
             taken.add(output)
             attributes.append({"tf.aliasing_output": output})
         elif output is not None or attrs.get("jax.buffer_donor", False):
             attributes.append({"jax.buffer_donor": True})
         else:
             attributes.append({})
-    for attrs, value in zip(attributes, local.block.args, strict=True):
+    for attrs, type_, value in zip(attributes, own, local.block.args, strict=True):
         if "jax.buffer_donor" not in attrs:
             continue
         free = [j for j in range(len(types)) if j not in taken]
-        output = next((j for j in free if types[j] == (value.shape, value.dtype)), None)
+        output = next((j for j in free if types[j] == type_), None)
         if output is not None:
             taken.add(output)
             attrs["tf.aliasing_output"] = output
-        elif all(size_in_bytes(local.block.results[j]) != size_in_bytes(value) for j in free):
+        elif all((size_in_bytes(local.block.results[j]), kinds[j]) != (size_in_bytes(value), type_[2]) for j in free):
             del attrs["jax.buffer_donor"]
     return attributes

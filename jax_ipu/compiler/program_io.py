@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from jax_ipu.compiler.ir import Function, Value
+from jax_ipu.compiler.ir import MEMORY_KIND, Function, Value
 from jax_ipu.compiler.types import Shape, num_elements
 
+# The memory kind that is not SRAM.
+_HOST = "pinned_host"
 # States of one type beyond this number, such as those of equal layers, are passed back in their places.
 _MOST_EXCHANGED = 8
 
@@ -14,12 +16,13 @@ _MOST_EXCHANGED = 8
 class Argument:
     """How one argument reaches the program. `aliased_output` >= 0: it stays in SRAM and becomes that result."""
 
-    __slots__ = ("aliased_output", "donated", "index", "unchanged", "used", "value")
+    __slots__ = ("aliased_output", "donated", "in_host_memory", "index", "unchanged", "used", "value")
 
     def __init__(self, index: int, value: Value) -> None:
         self.index = index
         self.value = value
         self.donated = False
+        self.in_host_memory = False
         self.aliased_output = -1
         self.unchanged = False
         self.used = True
@@ -29,22 +32,32 @@ class Argument:
         return self.aliased_output >= 0
 
 
+def in_host_memory(attrs: dict[str, Any]) -> bool:
+    """Whether an argument or result with these attributes is in host memory between calls."""
+    return attrs.get(MEMORY_KIND) == _HOST
+
+
 class Signature:
     """Decided before lowering, from the attributes of main and the optimised body."""
 
-    __slots__ = ("aliased_inputs", "arguments", "forwarded", "results")
+    __slots__ = ("aliased_inputs", "arguments", "forwarded", "host_results", "results")
 
     def __init__(self, main: Function) -> None:
         block = main.block
         self.results = block.results
         self.arguments = [Argument(i, value) for i, value in enumerate(block.args)]
+        self.host_results = [in_host_memory(attrs) for attrs in main.result_attrs]
         # Result -> resident argument, result -> argument passed through on the host.
         self.aliased_inputs: dict[int, int] = {}
         self.forwarded: dict[int, int] = {}
         for argument, attrs in zip(self.arguments, main.arg_attrs, strict=True):
             output = attrs.get("tf.aliasing_output")
             argument.donated = output is not None or bool(attrs.get("jax.buffer_donor", False))
-            if output is not None and output not in self.aliased_inputs and num_elements(argument.value.shape):
+            argument.in_host_memory = in_host_memory(attrs)
+            # What lives in host memory is streamed in and out by every call, donated or not.
+            if output is None or argument.in_host_memory or self.host_results[output]:
+                continue
+            if output not in self.aliased_inputs and num_elements(argument.value.shape):
                 argument.aliased_output = output
                 argument.unchanged = self.results[output] is argument.value
                 self.aliased_inputs[output] = argument.index
@@ -116,6 +129,7 @@ class Signature:
                 "shape": value.shape,
                 "aliased_input": self.aliased_inputs.get(position, -1),
                 "forwarded_input": self.forwarded.get(position, -1),
+                "in_host_memory": self.host_results[position],
             }
             for position, value in enumerate(self.results)
         ]

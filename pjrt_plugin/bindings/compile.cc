@@ -154,6 +154,7 @@ OutputSpec ReadOutput(const nb::dict& fields) {
   output.tensor = ReadTensor(fields);
   Read(fields, "aliased_input", &output.aliased_input);
   Read(fields, "forwarded_input", &output.forwarded_input);
+  Read(fields, "in_host_memory", &output.in_host_memory);
   Read(fields, "sharding", &output.sharding);
   return output;
 }
@@ -189,6 +190,8 @@ MemoryReport ReadMemory(const nb::dict& fields) {
   Read(fields, "constant_bytes", &memory.constant_bytes);
   Read(fields, "exchange_buffer_bytes", &memory.exchange_buffer_bytes);
   Read(fields, "vertex_bytes", &memory.vertex_bytes);
+  Read(fields, "host_argument_bytes", &memory.host_argument_bytes);
+  Read(fields, "host_output_bytes", &memory.host_output_bytes);
   return memory;
 }
 

@@ -16,9 +16,10 @@ using jax_ipu::Array;
 using jax_ipu::Code;
 using jax_ipu::Error;
 
-PJRT_Buffer::PJRT_Buffer(std::shared_ptr<PJRT_Device> on_device, PJRT_Buffer_Type element_type,
-                         std::shared_ptr<Array> value)
+PJRT_Buffer::PJRT_Buffer(std::shared_ptr<PJRT_Device> on_device, jax_ipu::pjrt::MemoryKind kind,
+                         PJRT_Buffer_Type element_type, std::shared_ptr<Array> value)
     : device(std::move(on_device)),
+      memory(device->memory(kind)),
       type(element_type),
       spec(value->shared_spec()),
       array_(std::move(value)) {}
@@ -118,7 +119,7 @@ void BufferSize(PJRT_Buffer_OnDeviceSizeInBytes_Args& args) {
   args.on_device_size_in_bytes = args.buffer->spec->bytes();
 }
 void BufferDevice(PJRT_Buffer_Device_Args& args) { args.device = args.buffer->device.get(); }
-void BufferMemory(PJRT_Buffer_Memory_Args& args) { args.memory = args.buffer->device->memory_pointer; }
+void BufferMemory(PJRT_Buffer_Memory_Args& args) { args.memory = args.buffer->memory; }
 
 void BufferIsOnCpu(PJRT_Buffer_IsOnCpu_Args& args) {
   // True lets the caller read host memory without a copy. XLA packs sub-byte elements on a CPU, we do not.
@@ -221,8 +222,8 @@ void BufferCopyRawToHost(PJRT_Buffer_CopyRawToHost_Args& args) {
       args.event);
 }
 
-// Arrays never change, so a copy on another device shares the host memory until that device takes it in.
-PJRT_Buffer* CopyTo(const PJRT_Buffer& buffer, PJRT_Device* device) {
+// Arrays never change, so a copy in another memory shares the host memory until a device takes it in.
+PJRT_Buffer* CopyTo(const PJRT_Buffer& buffer, const PJRT_Memory* memory) {
   const std::shared_ptr<Array> array = buffer.Use("CopyToMemorySpace");
   std::shared_ptr<Array> copy;
   if (array->on_host()) {
@@ -244,14 +245,15 @@ PJRT_Buffer* CopyTo(const PJRT_Buffer& buffer, PJRT_Device* device) {
       });
     }
   }
-  return MakeBuffer(device->client->Share(device), buffer.type, std::move(copy));
+  return MakeBuffer(memory->device->client->Share(memory->device), memory->kind, buffer.type,
+                    std::move(copy));
 }
 
 void BufferCopyToDevice(PJRT_Buffer_CopyToDevice_Args& args) {
-  args.dst_buffer = CopyTo(*args.buffer, args.dst_device);
+  args.dst_buffer = CopyTo(*args.buffer, args.dst_device->memory(MemoryKind::kDevice));
 }
 void BufferCopyToMemory(PJRT_Buffer_CopyToMemory_Args& args) {
-  args.dst_buffer = CopyTo(*args.buffer, args.dst_memory->device);
+  args.dst_buffer = CopyTo(*args.buffer, args.dst_memory);
 }
 
 void BufferUnsafePointer(PJRT_Buffer_UnsafePointer_Args& args) {
@@ -269,9 +271,9 @@ void BufferRemoveReference(PJRT_Buffer_DecreaseExternalReferenceCount_Args& args
 
 }  // namespace
 
-PJRT_Buffer* MakeBuffer(std::shared_ptr<PJRT_Device> device, PJRT_Buffer_Type type,
+PJRT_Buffer* MakeBuffer(std::shared_ptr<PJRT_Device> device, MemoryKind kind, PJRT_Buffer_Type type,
                         std::shared_ptr<Array> array) {
-  return Release(std::make_unique<PJRT_Buffer>(std::move(device), type, std::move(array)));
+  return Release(std::make_unique<PJRT_Buffer>(std::move(device), kind, type, std::move(array)));
 }
 
 void InstallBuffer(PJRT_Api& api) {

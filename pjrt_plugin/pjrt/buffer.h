@@ -13,8 +13,8 @@
 #include "pjrt_plugin/runtime/array.h"
 
 struct PJRT_Buffer {
-  PJRT_Buffer(std::shared_ptr<PJRT_Device> on_device, PJRT_Buffer_Type element_type,
-              std::shared_ptr<jax_ipu::Array> value);
+  PJRT_Buffer(std::shared_ptr<PJRT_Device> on_device, jax_ipu::pjrt::MemoryKind kind,
+              PJRT_Buffer_Type element_type, std::shared_ptr<jax_ipu::Array> value);
 
   // The array, or null when it has been deleted or donated.
   std::shared_ptr<jax_ipu::Array> Get() const;
@@ -27,6 +27,7 @@ struct PJRT_Buffer {
   void PutBack(std::shared_ptr<jax_ipu::Array> array);
 
   const std::shared_ptr<PJRT_Device> device;
+  PJRT_Memory* const memory;  // of the device
   const PJRT_Buffer_Type type;
   const std::shared_ptr<const jax_ipu::TensorSpec> spec;
 
@@ -45,13 +46,13 @@ struct PJRT_Buffer {
 
 namespace jax_ipu::pjrt {
 
-PJRT_Buffer* MakeBuffer(std::shared_ptr<PJRT_Device> device, PJRT_Buffer_Type type,
+PJRT_Buffer* MakeBuffer(std::shared_ptr<PJRT_Device> device, MemoryKind kind, PJRT_Buffer_Type type,
                         std::shared_ptr<Array> array);
 
 // Checks dimensions and element type. Throws Error.
 std::shared_ptr<const TensorSpec> MakeSpec(PJRT_Buffer_Type type, const std::int64_t* dims, std::size_t rank);
-// The device that a request names by device or by memory.
-PJRT_Device* DeviceOf(PJRT_Device* device, const PJRT_Memory* memory);
+// The memory that a request names, itself or by its device.
+PJRT_Memory* MemoryOf(PJRT_Device* device, PJRT_Memory* memory);
 // Throws Error(kUnimplemented) unless the layout is null or dense row-major.
 void CheckDefaultLayout(const PJRT_Buffer_MemoryLayout* layout, const TensorSpec& spec);
 

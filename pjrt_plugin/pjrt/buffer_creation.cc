@@ -16,17 +16,17 @@ namespace {
 // What numpy guarantees; less would slow the kernels down.
 constexpr std::uintptr_t kZeroCopyAlignment = 16;
 
-PJRT_Buffer* BufferOn(PJRT_Device* device, PJRT_Buffer_Type type,
+PJRT_Buffer* BufferIn(const PJRT_Memory* memory, PJRT_Buffer_Type type,
                       const std::shared_ptr<const TensorSpec>& spec, std::shared_ptr<HostBlock> host,
                       CompletionPtr ready) {
-  return MakeBuffer(device->client->Share(device), type,
+  return MakeBuffer(memory->device->client->Share(memory->device), memory->kind, type,
                     std::make_shared<Array>(spec, std::move(host), std::move(ready)));
 }
 
 void FromHost(PJRT_Client_BufferFromHostBuffer_Args& args) {
   const std::shared_ptr<const TensorSpec> spec = MakeSpec(args.type, args.dims, args.num_dims);
   CheckDefaultLayout(args.device_layout, *spec);
-  PJRT_Device* device = DeviceOf(args.device, args.memory);
+  const PJRT_Memory* memory = MemoryOf(args.device, args.memory);
   const std::size_t element = ipu_model::SizeOf(spec->type), bytes = spec->bytes();
   if (args.byte_strides != nullptr && args.num_byte_strides != 0 && args.num_byte_strides != args.num_dims) {
     throw Error(Code::kInvalidArgument, "The host array has " + std::to_string(args.num_dims) +
@@ -46,7 +46,7 @@ void FromHost(PJRT_Client_BufferFromHostBuffer_Args& args) {
     released = std::make_shared<Completion>();
     block = HostBlock::Borrow(args.data, bytes, [released] { released->Complete(); });
   } else {
-    block = HostBlock::Allocate(device->client->pool, bytes);
+    block = HostBlock::Allocate(memory->device->client->pool, bytes);
     if (dense) {
       if (bytes > 0) std::memcpy(block->data(), args.data, bytes);
     } else {
@@ -55,21 +55,21 @@ void FromHost(PJRT_Client_BufferFromHostBuffer_Args& args) {
     }
   }
   PJRT_Event* done = MakeEvent(std::move(released));
-  args.buffer = BufferOn(device, args.type, spec, std::move(block), nullptr);
+  args.buffer = BufferIn(memory, args.type, spec, std::move(block), nullptr);
   args.done_with_host_buffer = done;
 }
 
 void ViewOf(PJRT_Client_CreateViewOfDeviceBuffer_Args& args) {
   const std::shared_ptr<const TensorSpec> spec = MakeSpec(args.element_type, args.dims, args.num_dims);
   CheckDefaultLayout(args.layout, *spec);
-  PJRT_Device* device = DeviceOf(args.device, PJRT_HAS(args, memory) ? args.memory : nullptr);
+  const PJRT_Memory* memory = MemoryOf(args.device, PJRT_HAS(args, memory) ? args.memory : nullptr);
   std::function<void()> release;
   if (args.on_delete_callback != nullptr) {
     release = [callback = args.on_delete_callback, pointer = args.device_buffer_ptr,
                argument = args.on_delete_callback_arg] { callback(pointer, argument); };
   }
   args.buffer =
-      BufferOn(device, args.element_type, spec,
+      BufferIn(memory, args.element_type, spec,
                HostBlock::Borrow(args.device_buffer_ptr, spec->bytes(), std::move(release)), nullptr);
 }
 
@@ -77,11 +77,11 @@ void Uninitialised(PJRT_Client_CreateUninitializedBuffer_Args& args) {
   const std::shared_ptr<const TensorSpec> spec =
       MakeSpec(args.shape_element_type, args.shape_dims, args.shape_num_dims);
   CheckDefaultLayout(args.shape_layout, *spec);
-  PJRT_Device* device = DeviceOf(args.device, args.memory);
-  std::shared_ptr<HostBlock> block = HostBlock::Allocate(device->client->pool, spec->bytes());
+  const PJRT_Memory* memory = MemoryOf(args.device, args.memory);
+  std::shared_ptr<HostBlock> block = HostBlock::Allocate(memory->device->client->pool, spec->bytes());
   // The pool's memory held other arrays: their contents are not the caller's to see.
   std::memset(block->data(), 0, block->bytes());
-  args.buffer = BufferOn(device, args.shape_element_type, spec, std::move(block), nullptr);
+  args.buffer = BufferIn(memory, args.shape_element_type, spec, std::move(block), nullptr);
 }
 
 void WithError(PJRT_Client_CreateErrorBuffer_Args& args) {
@@ -89,7 +89,7 @@ void WithError(PJRT_Client_CreateErrorBuffer_Args& args) {
       MakeSpec(args.shape_element_type, args.shape_dims, args.shape_num_dims);
   const Error error(static_cast<Code>(args.error_code),
                     std::string(args.error_message, args.error_message_size));
-  args.buffer = BufferOn(DeviceOf(nullptr, args.memory), args.shape_element_type, spec, nullptr,
+  args.buffer = BufferIn(MemoryOf(nullptr, args.memory), args.shape_element_type, spec, nullptr,
                          Completion::Failed(error));
 }
 
@@ -107,9 +107,9 @@ std::shared_ptr<const TensorSpec> MakeSpec(PJRT_Buffer_Type type, const std::int
   return spec;
 }
 
-PJRT_Device* DeviceOf(PJRT_Device* device, const PJRT_Memory* memory) {
-  if (memory != nullptr) return memory->device;
-  if (device != nullptr) return device;
+PJRT_Memory* MemoryOf(PJRT_Device* device, PJRT_Memory* memory) {
+  if (memory != nullptr) return memory;
+  if (device != nullptr) return device->memory(MemoryKind::kDevice);
   throw Error(Code::kInvalidArgument, "Neither a device nor a memory was given for the new buffer");
 }
 

@@ -105,7 +105,8 @@ ClientState::ClientState(const DeviceConfig& config) : topology(config), pool(st
     devices.push_back(std::make_unique<PJRT_Device>(this, description.get(), static_cast<int>(devices.size()),
                                                     std::move(runtime)));
     device_pointers.push_back(devices.back().get());
-    memory_pointers.push_back(&devices.back()->memory);
+    const auto& memories = devices.back()->memory_pointers;
+    memory_pointers.insert(memory_pointers.end(), memories.begin(), memories.end());
   }
 }
 

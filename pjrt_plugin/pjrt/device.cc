@@ -10,9 +10,16 @@
 PJRT_Device::PJRT_Device(jax_ipu::pjrt::ClientState* owner, PJRT_DeviceDescription* described, int index,
                          std::shared_ptr<jax_ipu::DeviceRuntime> device_runtime)
     : client(owner), description(described), local_hardware_id(index), runtime(std::move(device_runtime)) {
-  memory.id = index;
-  memory.device = this;
-  memory.to_string = "SRAM of " + description->debug_string;
+  for (const jax_ipu::pjrt::MemoryKind kind : jax_ipu::pjrt::kMemoryKinds) {
+    const auto place = static_cast<std::size_t>(kind);
+    PJRT_Memory& memory = memories[place];
+    memory.id = index * static_cast<int>(memories.size()) + static_cast<int>(kind);
+    memory.kind = kind;
+    memory.device = this;
+    const bool on_device = kind == jax_ipu::pjrt::MemoryKind::kDevice;
+    memory.to_string = (on_device ? "SRAM of " : "Host memory of ") + description->debug_string;
+    memory_pointers[place] = &memory;
+  }
 }
 
 namespace jax_ipu::pjrt {
@@ -26,10 +33,12 @@ void DeviceLocalHardwareId(PJRT_Device_LocalHardwareId_Args& args) {
   args.local_hardware_id = args.device->local_hardware_id;
 }
 void DeviceMemories(PJRT_Device_AddressableMemories_Args& args) {
-  args.memories = &args.device->memory_pointer;
-  args.num_memories = 1;
+  args.memories = args.device->memory_pointers.data();
+  args.num_memories = args.device->memory_pointers.size();
 }
-void DeviceDefaultMemory(PJRT_Device_DefaultMemory_Args& args) { args.memory = args.device->memory_pointer; }
+void DeviceDefaultMemory(PJRT_Device_DefaultMemory_Args& args) {
+  args.memory = args.device->memory(MemoryKind::kDevice);
+}
 
 // They belong to the device, so there is nothing to delete.
 void DeviceAttributes(PJRT_Device_GetAttributes_Args& args) {

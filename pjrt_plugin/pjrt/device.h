@@ -2,6 +2,8 @@
 #ifndef JAX_IPU_PJRT_DEVICE_H_
 #define JAX_IPU_PJRT_DEVICE_H_
 
+#include <array>
+#include <cstddef>
 #include <memory>
 
 #include "pjrt_plugin/pjrt/c_api.h"
@@ -21,8 +23,12 @@ struct PJRT_Device {
   PJRT_DeviceDescription* const description;
   const int local_hardware_id;
   const std::shared_ptr<jax_ipu::DeviceRuntime> runtime;
-  PJRT_Memory memory;
-  PJRT_Memory* const memory_pointer = &memory;  // the device's list of memories
+  std::array<PJRT_Memory, jax_ipu::pjrt::kMemoryKinds.size()> memories;  // by kind
+  std::array<PJRT_Memory*, jax_ipu::pjrt::kMemoryKinds.size()> memory_pointers;
+
+  PJRT_Memory* memory(jax_ipu::pjrt::MemoryKind kind) const {
+    return memory_pointers[static_cast<std::size_t>(kind)];
+  }
 };
 
 namespace jax_ipu::pjrt {

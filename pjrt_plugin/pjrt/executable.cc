@@ -12,13 +12,15 @@
 
 PJRT_Executable::PJRT_Executable(std::shared_ptr<const jax_ipu::Executable> compiled, std::string options)
     : executable(std::move(compiled)), compile_options(std::move(options)) {
-  using jax_ipu::pjrt::kMemoryKind;
+  using jax_ipu::pjrt::MemoryKind;
   for (const jax_ipu::OutputSpec& output : executable->outputs) {
     output_types.push_back(jax_ipu::pjrt::PjrtType(output.tensor.type));
     output_dimensions.insert(output_dimensions.end(), output.tensor.shape.begin(), output.tensor.shape.end());
     output_ranks.push_back(output.tensor.shape.size());
-    output_memory_kinds.push_back(kMemoryKind.data());
-    output_memory_kind_sizes.push_back(kMemoryKind.size());
+    const std::string_view memory =
+        jax_ipu::pjrt::NameOf(output.in_host_memory ? MemoryKind::kPinnedHost : MemoryKind::kDevice);
+    output_memory_kinds.push_back(memory.data());
+    output_memory_kind_sizes.push_back(memory.size());
     output_layouts.Add(output.tensor.shape.size());
   }
   for (const jax_ipu::InputSpec& input : executable->inputs) input_layouts.Add(input.tensor.shape.size());
@@ -129,8 +131,8 @@ void ExecutableMemoryStats(PJRT_Executable_GetCompiledMemoryStats_Args& args) {
   args.alias_size_in_bytes = static_cast<std::int64_t>(memory.alias_bytes);
   args.temp_size_in_bytes = static_cast<std::int64_t>(memory.temp_bytes + memory.exchange_buffer_bytes);
   args.host_generated_code_size_in_bytes = 0;
-  args.host_argument_size_in_bytes = 0;
-  args.host_output_size_in_bytes = 0;
+  args.host_argument_size_in_bytes = static_cast<std::int64_t>(memory.host_argument_bytes);
+  args.host_output_size_in_bytes = static_cast<std::int64_t>(memory.host_output_bytes);
   args.host_alias_size_in_bytes = 0;
   args.host_temp_size_in_bytes = 0;
   const auto total = static_cast<std::int64_t>(memory.total_bytes);

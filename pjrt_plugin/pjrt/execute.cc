@@ -139,8 +139,10 @@ std::vector<CompletionPtr> ExecuteAll(const PJRT_LoadedExecutable& loaded,
   std::vector<DeviceRuntime::Results> results = loaded.client->launcher.Launch(std::move(calls));
   for (std::size_t i = 0; i < results.size(); ++i) {
     for (std::size_t j = 0; j < results[i].outputs.size(); ++j) {
-      outputs[i][j] =
-          MakeBuffer(loaded.instances[i].device, loaded.output_types[j], std::move(results[i].outputs[j]));
+      const MemoryKind kind =
+          executable.outputs[j].in_host_memory ? MemoryKind::kPinnedHost : MemoryKind::kDevice;
+      outputs[i][j] = MakeBuffer(loaded.instances[i].device, kind, loaded.output_types[j],
+                                 std::move(results[i].outputs[j]));
     }
     done.push_back(std::move(results[i].done));
   }

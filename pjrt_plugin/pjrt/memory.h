@@ -1,22 +1,33 @@
-// PJRT_Memory: the one memory space of a device, kind "device".
+// PJRT_Memory: a memory of a device. Its SRAM has kind "device"; host memory that it streams from and to has
+// kind "pinned_host".
 #ifndef JAX_IPU_PJRT_MEMORY_H_
 #define JAX_IPU_PJRT_MEMORY_H_
 
+#include <array>
 #include <string>
 #include <string_view>
 
 #include "pjrt_plugin/pjrt/c_api.h"
 
+namespace jax_ipu::pjrt {
+
+enum class MemoryKind : int { kDevice, kPinnedHost };
+inline constexpr std::array<MemoryKind, 2> kMemoryKinds = {MemoryKind::kDevice, MemoryKind::kPinnedHost};
+
+// As JAX names it.
+std::string_view NameOf(MemoryKind kind);
+
+}  // namespace jax_ipu::pjrt
+
 struct PJRT_Memory {
   const void* function_table = nullptr;  // newer callers look here; null: no user data
   int id = 0;
+  jax_ipu::pjrt::MemoryKind kind = jax_ipu::pjrt::MemoryKind::kDevice;
   PJRT_Device* device = nullptr;
   std::string to_string;
 };
 
 namespace jax_ipu::pjrt {
-
-inline constexpr std::string_view kMemoryKind = "device";
 
 void InstallMemory(PJRT_Api& api);
 

@@ -303,6 +303,39 @@ TEST(BuffersCanBeReadAfterTheClient) {
   Destroy(step);
 }
 
+PJRT_Memory* MemoryOf(PJRT_Buffer* buffer) {
+  auto args = Garbage<PJRT_Buffer_Memory_Args>();
+  args.buffer = buffer;
+  CALL_OK(Buffer_Memory, args);
+  return args.memory;
+}
+
+TEST(BuffersAreInTheMemoryThatTheyWereCopiedTo) {
+  Client client;
+  PJRT_Buffer* buffer = client.Put({1, 2});
+  auto memories = Garbage<PJRT_Device_AddressableMemories_Args>();
+  memories.device = client.Devices()[0];
+  CALL_OK(Device_AddressableMemories, memories);
+  CHECK_EQ(memories.num_memories, std::size_t{2});
+  CHECK(MemoryOf(buffer) == memories.memories[0]);
+  const std::string_view names[] = {"device", "pinned_host"};
+  for (int i = 0; i < 2; ++i) {
+    PJRT_Memory* memory = memories.memories[i];
+    auto kind = Garbage<PJRT_Memory_Kind_Args>();
+    kind.memory = memory;
+    CALL_OK(Memory_Kind, kind);
+    CHECK(std::string_view(kind.kind, kind.kind_size) == names[i]);
+    auto copy = Garbage<PJRT_Buffer_CopyToMemory_Args>();
+    copy.buffer = buffer;
+    copy.dst_memory = memory;
+    CALL_OK(Buffer_CopyToMemory, copy);
+    CHECK(MemoryOf(copy.dst_buffer) == memory);
+    CHECK_EQ(Get(copy.dst_buffer), "1 2 ");
+    Destroy(copy.dst_buffer);
+  }
+  Destroy(buffer);
+}
+
 TEST(ExternalReferencesKeepTheMemory) {
   Client client;
   PJRT_LoadedExecutable* step = client.Compile(kStep);

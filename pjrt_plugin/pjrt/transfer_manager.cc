@@ -32,7 +32,9 @@ namespace {
 
 void ManagerCreate(PJRT_Client_CreateBuffersForAsyncHostToDevice_Args& args) {
   auto manager = std::make_unique<Manager>();
-  PJRT_Device* device = DeviceOf(nullptr, args.memory);
+  const PJRT_Memory* memory = MemoryOf(nullptr, args.memory);
+  PJRT_Device* device = memory->device;
+  manager->kind = memory->kind;
   manager->device = device->client->Share(device);
   for (std::size_t i = 0; i < args.num_shape_specs; ++i) {
     const PJRT_ShapeSpec& shape = args.shape_specs[i];
@@ -80,7 +82,7 @@ void ManagerRetrieve(PJRT_AsyncHostToDeviceTransferManager_RetrieveBuffer_Args& 
   if (std::exchange(slot.retrieved, true)) {
     throw Error(Code::kFailedPrecondition, "The buffer was retrieved already");
   }
-  args.buffer_out = MakeBuffer(manager.device, slot.type, slot.array);
+  args.buffer_out = MakeBuffer(manager.device, manager.kind, slot.type, slot.array);
 }
 
 void ManagerDevice(PJRT_AsyncHostToDeviceTransferManager_Device_Args& args) {

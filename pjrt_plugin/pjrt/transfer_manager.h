@@ -23,6 +23,7 @@ struct PJRT_AsyncHostToDeviceTransferManager {
   Slot& At(int index);
 
   std::shared_ptr<PJRT_Device> device;
+  jax_ipu::pjrt::MemoryKind kind = jax_ipu::pjrt::MemoryKind::kDevice;
   std::mutex mutex;
   std::vector<Slot> slots;
 };

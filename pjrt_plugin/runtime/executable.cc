@@ -10,7 +10,7 @@ namespace {
 
 constexpr char kMagic[8] = {'J', 'A', 'X', 'I', 'P', 'U', 'E', 'X'};
 // Raised when the meaning of the bytes changes; older files are then refused and compiled again.
-constexpr std::uint32_t kFormatVersion = 3;
+constexpr std::uint32_t kFormatVersion = 4;
 
 struct Header {
   char magic[8];
@@ -55,7 +55,8 @@ void Fields(Archive& archive, InputSpec& input) {
 }
 template <typename Archive>
 void Fields(Archive& archive, OutputSpec& output) {
-  archive(output.tensor, output.aliased_input, output.forwarded_input, output.sharding);
+  archive(output.tensor, output.aliased_input, output.forwarded_input, output.in_host_memory,
+          output.sharding);
 }
 template <typename Archive>
 void Fields(Archive& archive, HostCallbackSpec& callback) {
@@ -71,7 +72,8 @@ template <typename Archive>
 void Fields(Archive& archive, MemoryReport& memory) {
   archive(memory.total_bytes, memory.max_tile_bytes, memory.limit_tile_bytes, memory.max_tile,
           memory.num_tiles, memory.argument_bytes, memory.output_bytes, memory.alias_bytes, memory.temp_bytes,
-          memory.code_bytes, memory.constant_bytes, memory.exchange_buffer_bytes, memory.vertex_bytes);
+          memory.code_bytes, memory.constant_bytes, memory.exchange_buffer_bytes, memory.vertex_bytes,
+          memory.host_argument_bytes, memory.host_output_bytes);
 }
 template <typename Archive>
 void Fields(Archive& archive, Executable& executable) {
@@ -187,6 +189,8 @@ void CheckLinks(const Executable& e) {
   }
   for (const OutputSpec& output : e.outputs) {
     CheckTensor(output.tensor);
+    if (output.in_host_memory && output.aliased_input >= 0)
+      Refuse("an output in host memory is resident with an input");
     if (!valid(output.aliased_input, e.inputs.size()) || !valid(output.forwarded_input, e.inputs.size())) {
       Refuse("an output refers to an input that does not exist");
     }

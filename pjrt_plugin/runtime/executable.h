@@ -56,8 +56,9 @@ struct InputSpec {
 
 struct OutputSpec {
   TensorSpec tensor;
-  int aliased_input = -1;    // resident with that input
-  int forwarded_input = -1;  // is that (non-resident) input, unchanged: 0 bytes
+  int aliased_input = -1;       // resident with that input
+  int forwarded_input = -1;     // is that (non-resident) input, unchanged: 0 bytes
+  bool in_host_memory = false;  // stays in host memory: never resident with an input
   std::string sharding;
 };
 
@@ -84,6 +85,8 @@ struct MemoryReport {
   unsigned max_tile = 0, num_tiles = 0;
   std::uint64_t argument_bytes = 0, output_bytes = 0, alias_bytes = 0, temp_bytes = 0, code_bytes = 0,
                 constant_bytes = 0, exchange_buffer_bytes = 0, vertex_bytes = 0;
+  // Of arguments and results whose memory kind is the host's, which the three above leave out.
+  std::uint64_t host_argument_bytes = 0, host_output_bytes = 0;
 };
 
 struct Executable {
