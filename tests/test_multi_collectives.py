@@ -8,8 +8,11 @@ from jax import lax
 from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 
+from jax_ipu import compiler
+from jax_ipu.compiler import replica_groups
+from support import replicas
 from support.devices import compare
-from support.modes import array
+from support.modes import array, close
 
 
 def pmap(function):
@@ -88,3 +91,200 @@ def test_reversed_devices_keep_their_positions():
         return jax.pmap(lambda x: x + lax.axis_index("i"), axis_name="i", devices=devices[::-1])
 
     compare(build, array(4, 3))
+
+
+def reducer(body: str, dtype: str = "f32") -> str:
+    return f"""({{
+      ^bb0(%a: tensor<{dtype}>, %b: tensor<{dtype}>):
+        {body}
+        stablehlo.return %c : tensor<{dtype}>
+    }})"""
+
+
+def groups(*members: tuple[int, ...]) -> str:
+    """Shorter groups are filled up with -1."""
+    size = max(map(len, members))
+    rows = [[*g, *[-1] * (size - len(g))] for g in members]
+    return f"replica_groups = dense<{rows}> : tensor<{len(rows)}x{size}xi64>"
+
+
+def numbered(n: int) -> str:
+    """`%x`: sin(i + 3 r) in replica r; `%y`: i - r."""
+    return f"""%i = stablehlo.iota dim = 0 : tensor<{n}xf32>
+    %rs = stablehlo.broadcast_in_dim %r, dims = [] : (tensor<f32>) -> tensor<{n}xf32>
+    %three = stablehlo.constant dense<3.0> : tensor<{n}xf32>
+    %m = stablehlo.multiply %rs, %three : tensor<{n}xf32>
+    %s = stablehlo.add %i, %m : tensor<{n}xf32>
+    %x = stablehlo.sine %s : tensor<{n}xf32>
+    %y = stablehlo.subtract %i, %rs : tensor<{n}xf32>
+    """
+
+
+def numbers(n: int) -> tuple[np.ndarray, np.ndarray]:
+    """What numbered() computes, by replica."""
+    i, r = np.arange(n, dtype=np.float32)[None], np.arange(4, dtype=np.float32)[:, None]
+    return np.sin(i + 3 * r), i - r
+
+
+def one(op: str, attributes: str, region: str = "", n: int = 8, result: int | None = None) -> str:
+    out = f"tensor<{result or n}xf32>"
+    call = f'%o = "stablehlo.{op}"(%x) <{{{attributes}}}> {region} : (tensor<{n}xf32>) -> {out}'
+    return replicas.program(numbered(n) + call, ("%o", out))
+
+
+def two(op: str, dialect: str, attributes: str, region: str = "", n: int = 8) -> str:
+    t = f"tensor<{n}xf32>"
+    call = f'%o:2 = "{dialect}.{op}"(%x, %y) <{{{attributes}}}> {region} : ({t}, {t}) -> ({t}, {t})'
+    return replicas.program(numbered(n) + call, ("%o#0", t), ("%o#1", t))
+
+
+SUM = reducer("%c = stablehlo.add %a, %b : tensor<f32>")
+MAXIMUM = reducer("%c = stablehlo.maximum %b, %a : tensor<f32>")
+PROGRAMS = {
+    # The regular groups are those of GCL, the others are not.
+    "sum in groups of neighbours": one("all_reduce", groups((0, 1), (2, 3)), SUM),
+    "maximum in groups with a stride": one("all_reduce", groups((0, 2), (1, 3)), MAXIMUM),
+    "sum in other groups": one("all_reduce", groups((0, 3), (2, 1)), SUM),
+    "sum in groups of different sizes": one("all_reduce", groups((0, 1, 2), (3,)), SUM),
+    "maximum in groups of different sizes": one("all_reduce", groups((3,), (1,), (2, 0)), MAXIMUM),
+    "large sum in groups of different sizes": one("all_reduce", groups((1, 0, 3), (2,)), SUM, n=20_001),
+    "large sum": one("all_reduce", groups((0, 1, 2, 3)), SUM, n=50_001),
+    "reduce_scatter in groups of neighbours": one(
+        "reduce_scatter", f"scatter_dimension = 0 : i64, {groups((0, 1), (2, 3))}", SUM, result=4
+    ),
+    "reduce_scatter in the other order": one(
+        "reduce_scatter", f"scatter_dimension = 0 : i64, {groups((1, 0), (2, 3))}", SUM, result=4
+    ),
+    "all_gather with a stride": one("all_gather", f"all_gather_dim = 0 : i64, {groups((0, 2), (1, 3))}", result=16),
+    "several sums": two("all_reduce", "stablehlo", groups((0, 1, 2, 3)), SUM),
+    "several sums in groups of different sizes": two("all_reduce", "stablehlo", groups((0, 1, 2), (3,)), SUM),
+    # XLA's own form: operand p goes to member p.
+    "tuple all_to_all": two("all_to_all", "mhlo", groups((0, 1), (2, 3))),
+    "tuple all_to_all in the other order": two("all_to_all", "mhlo", groups((3, 0), (2, 1))),
+}
+
+
+@pytest.mark.parametrize("mode", [("fast", 8), ("tile", 8)], ids=str)
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_against_cpu_in_both_modes(name, mode):
+    expected = replicas.run_cpu(PROGRAMS[name])
+    for mine, others in zip(replicas.run_ipu(PROGRAMS[name], mode), expected, strict=True):
+        for a, e in zip(mine, others, strict=True):
+            close(a, e)
+
+
+def exchange(values: np.ndarray, members: list[tuple[int, ...]]) -> np.ndarray:
+    """all_to_all of every replica's row by its definition: part p goes to member p, parts lie in members' order."""
+    out = np.empty_like(values)
+    for group in members:
+        parts = [np.split(values[m], len(group)) for m in group]
+        for p, m in enumerate(group):
+            out[m] = np.concatenate([parts[q][p] for q in range(len(group))])
+    return out
+
+
+X, Y = numbers(8)
+SPLIT = "split_dimension = 0 : i64, concat_dimension = 0 : i64, split_count = 2 : i64"
+# What XLA:CPU does not run, or not as StableHLO defines it: results by replica.
+BY_DEFINITION = {
+    "collective_broadcast": (one("collective_broadcast", groups((0, 1), (2, 3))), [X[[0, 0, 2, 2]]]),
+    "collective_broadcast from the second": (one("collective_broadcast", groups((3, 0), (1, 2))), [X[[3, 1, 1, 3]]]),
+    "collective_broadcast to some": (
+        one("collective_broadcast", groups((2, 0))),
+        [X[[2, 0, 2, 0]] * [[1], [0], [1], [0]]],
+    ),
+    "all_to_all of several": (
+        two("all_to_all", "stablehlo", f"{SPLIT}, {groups((0, 1), (2, 3))}"),
+        [exchange(v, [(0, 1), (2, 3)]) for v in (X, Y)],
+    ),
+    "all_to_all of several in other groups": (
+        two("all_to_all", "stablehlo", f"{SPLIT}, {groups((3, 0), (2, 1))}"),
+        [exchange(v, [(3, 0), (2, 1)]) for v in (X, Y)],
+    ),
+    # x + y - x y, which is no operator of GCL.
+    "any body": (
+        one(
+            "all_reduce",
+            groups((0, 1, 2, 3)),
+            reducer(
+                "%p = stablehlo.multiply %a, %b : tensor<f32>\n        %q = stablehlo.add %a, %b : tensor<f32>\n"
+                "        %c = stablehlo.subtract %q, %p : tensor<f32>"
+            ),
+        ),
+        [np.broadcast_to(1 - np.prod(1 - X, axis=0), X.shape)],
+    ),
+}
+
+
+@pytest.mark.parametrize("mode", [("fast", 8), ("tile", 8)], ids=str)
+@pytest.mark.parametrize("name", BY_DEFINITION)
+def test_by_definition_in_both_modes(name, mode):
+    text, expected = BY_DEFINITION[name]
+    for r, results in enumerate(replicas.run_ipu(text, mode)):
+        for a, e in zip(results, expected, strict=True):
+            close(a, e[r].astype(np.float32))
+
+
+def test_with_all_tiles():
+    for name in ("large sum in groups of different sizes", "sum in groups of neighbours"):
+        expected = replicas.run_cpu(PROGRAMS[name])
+        for mode in (("fast", 1472), ("tile", 1472)):
+            for mine, others in zip(replicas.run_ipu(PROGRAMS[name], mode), expected, strict=True):
+                close(mine[0], others[0])
+
+
+REGULAR = {
+    ((0, 1, 2, 3, 4, 5, 6, 7),): ("ALL", 0, 1),
+    ((0, 1), (2, 3), (4, 5), (6, 7)): ("CONSECUTIVE", 2, 1),
+    ((4, 5, 6, 7), (0, 1, 2, 3)): ("CONSECUTIVE", 4, 1),
+    ((0, 2), (1, 3), (4, 6), (5, 7)): ("CONSECUTIVE", 2, 2),
+    ((0, 2, 4, 6), (1, 3, 5, 7)): ("ORTHOGONAL", 4, 1),
+    ((0, 4), (1, 5), (2, 6), (3, 7)): ("ORTHOGONAL", 2, 1),
+    tuple((i,) for i in range(8)): ("CONSECUTIVE", 1, 1),
+    ((7, 6, 5, 4, 3, 2, 1, 0),): None,
+    ((0, 1), (2, 3)): None,
+    ((0, 1), (2, 3), (4, 5), (7, 6)): None,
+    ((0, 1, 2), (3, 4, 5)): None,
+    ((0, 3), (1, 2), (4, 7), (5, 6)): None,
+    ((0, 1, 4, 5), (2, 3, 6, 7)): None,
+    ((0, 1, 2, 3, 4, 5, 6), (7,)): None,
+}
+
+
+@pytest.mark.parametrize("members", REGULAR, ids=str)
+def test_which_groups_are_those_of_gcl(members):
+    assert replica_groups.regular([list(group) for group in members], 8) == REGULAR[members]
+
+
+def test_groups_of_different_sizes_that_make_different_shapes_are_refused_with_the_line():
+    program = one("all_gather", f"all_gather_dim = 0 : i64, {groups((0, 1, 2), (3,))}", result=24)
+    with pytest.raises(compiler.CompileError, match=r"replica id -1|different sizes"):
+        compiler.compile(program.encode(), "mlir", b"", "ipu2:8")
+
+
+def cycles_of_sum(n: int, count: int) -> int:
+    t = f"tensor<{n}xf32>"
+    members = groups(tuple(range(count)))
+    text = f"""
+module @m attributes {{mhlo.num_replicas = {count} : i32, mhlo.num_partitions = 1 : i32}} {{
+  func.func @main(%x: {t}) -> {t} {{
+    %o = "stablehlo.all_reduce"(%x) <{{{members}}}> {SUM} : ({t}) -> {t}
+    return %o : {t}
+  }}
+}}"""
+    return compiler.compile(text.encode(), "mlir", b"", "ipu2").cycles
+
+
+def test_cycles_grow_with_bytes_and_with_ipus():
+    sizes = (64, 4096, 262_144, 4_194_304)
+    cycles = {count: [cycles_of_sum(n, count) for n in sizes] for count in (2, 4, 8, 16)}
+    for row in cycles.values():
+        assert row == sorted(row)
+    for position in range(len(sizes)):
+        assert cycles[4][position] < cycles[8][position] < cycles[16][position]
+    # Reduce-scatter and all-gather send (n - 1) / n of the tensor each, half of it each way, over two links to each
+    # side: 27.2 GB/s at 1.325 GHz. Two IPUs have one way only.
+    sent = 4 * sizes[-1] / 27.2e9 * 1.325e9
+    for count, row in cycles.items():
+        ideal = sent * (1 if count == 2 else (count - 1) / count)
+        assert ideal < row[-1] < 1.1 * ideal

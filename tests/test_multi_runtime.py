@@ -7,7 +7,6 @@ from pathlib import Path
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pytest
 from jax import lax
 from jax.experimental import serialize_executable
 from jax.sharding import Mesh, NamedSharding
@@ -110,22 +109,6 @@ def test_random_with_sharded_keys():
     sharded = jax.device_put(keys, NamedSharding(mesh, P("d")))
     draw = jax.jit(jax.vmap(lambda k: jax.random.normal(k, (5,))))
     np.testing.assert_allclose(draw(sharded), draw(keys), rtol=1e-5, atol=1e-6)
-
-
-def test_groups_of_different_sizes_are_refused_with_the_line():
-    program = """
-module @m attributes {mhlo.num_replicas = 3 : i32, mhlo.num_partitions = 1 : i32} {
-  func.func @main(%arg0: tensor<4xf32>) -> tensor<4xf32> {
-    %0 = "stablehlo.all_reduce"(%arg0) <{replica_groups = dense<[[0, 1], [2, -1]]> : tensor<2x2xi64>}> ({
-    ^bb0(%a: tensor<f32>, %b: tensor<f32>):
-      %s = stablehlo.add %a, %b : tensor<f32>
-      stablehlo.return %s : tensor<f32>
-    }) : (tensor<4xf32>) -> tensor<4xf32>
-    return %0 : tensor<4xf32>
-  }
-}"""
-    with pytest.raises(jax_ipu.compiler.CompileError, match="groups of different sizes"):
-        jax_ipu.compiler.compile(program.encode(), "mlir", b"", "ipu2:8")
 
 
 def test_blocks_of_the_documentation():

@@ -45,7 +45,7 @@ def build(module: Module, signature: Signature, mapping: MappingPlan, target: _i
     block = module.main.block
     check_supported(block)
     capacity.check(block, target)
-    graph = _ipu.Graph(target)
+    graph = _ipu.Graph(target, module.num_replicas * module.num_partitions)
     context = Context(graph, LOWERINGS, mapping, settings.planning(), module.num_partitions, module.num_replicas)
     if any(op.name == "ipu.random_bits" for op in block.walk()):
         context.start_random_state()

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from jax_ipu.compiler.errors import CompileError
+from jax_ipu.compiler.errors import INVALID_ARGUMENT, CompileError
 from jax_ipu.compiler.ir import Op
+from jax_ipu.compiler.location import source_line
 
 Groups = list[list[int]]
 
@@ -62,7 +63,8 @@ def _groups_in_mesh(found: re.Match[str]) -> list[list[int]]:
 def groups_of(op: Op, num_partitions: int, num_replicas: int) -> Groups:
     """Groups of launch indices (replica * num_partitions + partition) for an op with replica groups.
 
-    Follows the "process groups" of the StableHLO specification. Raises CompileError for groups of several sizes.
+    Follows the "process groups" of the StableHLO specification. Raises CompileError for groups of several sizes where
+    the specification has none: the shape of the result would differ between devices.
     """
     listed = [[int(r) for r in group if r >= 0] for group in op.attrs.get("replica_groups", ())]
     listed = [group for group in listed if group]
@@ -78,11 +80,34 @@ def groups_of(op: Op, num_partitions: int, num_replicas: int) -> Groups:
             groups = [[r * num_partitions + p for r in group for p in partitions] for group in listed]
         else:
             groups = [[r * num_partitions + p for r in group] for p in partitions for group in listed]
-    if len({len(group) for group in groups}) > 1:
+    if op.name != "all_reduce" and len({len(group) for group in groups}) > 1:
         raise CompileError(
-            f"{op.name} over groups of different sizes {groups} is not supported on IPU; use groups of one size"
+            f"{op.name} at {source_line(op.location) or 'an unknown source line'} is over groups of different sizes, "
+            f"{groups}, which makes results of different shapes; use groups of one size",
+            INVALID_ARGUMENT,
         )
     return groups
+
+
+def regular(groups: Groups, num_devices: int) -> tuple[str, int, int] | None:
+    """The groups as type, size and stride of a communication group of GCL, or None when they are not regular.
+
+    Such groups cover all devices, with ascending members: blocks of size x stride devices have `stride` groups each.
+    """
+    size = len(groups[0])
+    if size == num_devices:
+        return ("ALL", 0, 1) if groups == [list(range(num_devices))] else None
+    stride = groups[0][1] - groups[0][0] if size > 1 else 1
+    if stride < 1 or num_devices % (size * stride):
+        return None
+    wanted = [
+        [block + first + i * stride for i in range(size)]
+        for block in range(0, num_devices, size * stride)
+        for first in range(stride)
+    ]
+    if sorted(groups) != wanted:
+        return None
+    return ("ORTHOGONAL", size, 1) if stride > 1 and size * stride == num_devices else ("CONSECUTIVE", size, stride)
 
 
 def sources_of(op: Op, num_partitions: int, num_replicas: int) -> list[int]:

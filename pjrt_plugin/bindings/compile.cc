@@ -298,23 +298,39 @@ void SetCompiler(const nb::callable& function) {
   });
 }
 
-std::vector<nb::bytes> Run(const ExecutableHandle& handle, const std::vector<nb::bytes>& arguments,
-                           const std::string& execution) {
-  std::vector<std::string> data;
-  for (const nb::bytes& argument : arguments) data.emplace_back(argument.c_str(), argument.size());
+std::vector<std::vector<nb::bytes>> RunReplicas(const ExecutableHandle& handle,
+                                                const std::vector<std::vector<nb::bytes>>& arguments,
+                                                const std::string& execution) {
+  std::vector<std::vector<std::string>> data;
+  for (const std::vector<nb::bytes>& of_replica : arguments) {
+    data.emplace_back();
+    for (const nb::bytes& argument : of_replica) data.back().emplace_back(argument.c_str(), argument.size());
+  }
   DeviceConfig config;
   const std::string& target = handle.executable->target;
   config.version = target.substr(0, target.find(':'));
   config.num_tiles = static_cast<unsigned>(std::stoul(target.substr(target.find(':') + 1)));
   config.execution = execution;
-  std::vector<std::string> results;
+  std::vector<std::vector<std::string>> results;
   {
     nb::gil_scoped_release release;
-    results = RunOnce(*handle.executable, std::move(data), config);
+    if (data.size() == 1) {
+      results = {RunOnce(*handle.executable, std::move(data[0]), config)};
+    } else {
+      results = RunReplicasOnce(*handle.executable, std::move(data), config);
+    }
   }
-  std::vector<nb::bytes> bytes;
-  for (const std::string& result : results) bytes.emplace_back(result.data(), result.size());
+  std::vector<std::vector<nb::bytes>> bytes;
+  for (const std::vector<std::string>& of_replica : results) {
+    bytes.emplace_back();
+    for (const std::string& result : of_replica) bytes.back().emplace_back(result.data(), result.size());
+  }
   return bytes;
+}
+
+std::vector<nb::bytes> Run(const ExecutableHandle& handle, const std::vector<nb::bytes>& arguments,
+                           const std::string& execution) {
+  return RunReplicas(handle, {arguments}, execution)[0];
 }
 
 void SetDeviceConfig(const std::string& version, unsigned num_tiles, const std::vector<int>& device_ids,
@@ -381,6 +397,8 @@ void BindCompile(nb::module_& module) {
       .def_ro("runs", &Counters::runs)
       .def_ro("cycles", &Counters::cycles);
   module.def("run", &Run, nb::arg("executable"), nb::arg("arguments"), nb::arg("execution") = "fast");
+  module.def("run_replicas", &RunReplicas, nb::arg("executable"), nb::arg("arguments"),
+             nb::arg("execution") = "fast");
   module.def("set_compiler", &SetCompiler, nb::arg("compiler"));
   module.def("set_device_config", &SetDeviceConfig, nb::arg("version") = "ipu2", nb::arg("num_tiles") = 0,
              nb::arg("device_ids") = std::vector<int>{0}, nb::arg("execution") = "fast",

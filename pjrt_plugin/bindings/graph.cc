@@ -203,7 +203,17 @@ void BindGraph(nb::module_& module) {
   nb::class_<poplar::HostFunction>(module, "HostFunction");
   BindSequence(module);
   nb::class_<Graph>(module, "Graph")
-      .def(nb::init<const poplar::Target&>(), nb::arg("target"))
+      .def(
+          "__init__",
+          [](Graph* self, const poplar::Target& target, unsigned replicas) {
+            new (self) Graph(target, poplar::replication_factor(replicas));
+          },
+          nb::arg("target"), nb::arg("replication_factor") = 1)
+      .def_prop_ro("replication_factor", &Graph::getReplicationFactor)
+      .def(
+          "add_replication_index_constant",
+          [](Graph& graph, const std::string& name) { return graph.addReplicationIndexConstant(name); },
+          nb::arg("name"))
       .def(
           "add_variable",
           [](Graph& graph, const std::string& dtype, const Shape& shape, const std::string& name) {

@@ -1,8 +1,12 @@
 #include "pjrt_plugin/runtime/run_once.h"
 
+#include <exception>
 #include <memory>
+#include <mutex>
+#include <thread>
 #include <utility>
 
+#include "pjrt_plugin/ipu_model/kernels/replicas.h"
 #include "pjrt_plugin/runtime/program.h"
 
 namespace jax_ipu {
@@ -13,10 +17,8 @@ void Connect(Program& program, const std::string& stream, std::string& bytes) {
   program.ConnectStream(program.StreamIndex(stream), bytes.data());
 }
 
-}  // namespace
-
-std::vector<std::string> RunOnce(const Executable& executable, std::vector<std::string> arguments,
-                                 const DeviceConfig& config) {
+std::vector<std::string> Run(const Executable& executable, std::vector<std::string> arguments,
+                             const DeviceConfig& config, const ipu_model::Replica& replica) {
   const std::vector<InputSpec>& inputs = executable.inputs;
   if (arguments.size() != inputs.size())
     throw Error(Code::kInvalidArgument, executable.name + " takes " + std::to_string(inputs.size()) +
@@ -47,6 +49,7 @@ std::vector<std::string> RunOnce(const Executable& executable, std::vector<std::
     else if (output.aliased_input < 0)
       Connect(*program, "out" + std::to_string(j), results[j]);
   }
+  program->SetReplica(replica);
   program->Run(executable.main_program);
   for (std::size_t j = 0; j < executable.outputs.size(); ++j) {
     const int input = executable.outputs[j].aliased_input;
@@ -54,6 +57,38 @@ std::vector<std::string> RunOnce(const Executable& executable, std::vector<std::
     Connect(*program, "state" + std::to_string(input) + ".out", results[j]);
     program->Run(inputs[static_cast<std::size_t>(input)].read_program);
   }
+  return results;
+}
+
+}  // namespace
+
+std::vector<std::string> RunOnce(const Executable& executable, std::vector<std::string> arguments,
+                                 const DeviceConfig& config) {
+  return Run(executable, std::move(arguments), config, {});
+}
+
+std::vector<std::vector<std::string>> RunReplicasOnce(const Executable& executable,
+                                                      std::vector<std::vector<std::string>> arguments,
+                                                      const DeviceConfig& config) {
+  const auto n = static_cast<unsigned>(arguments.size());
+  ipu_model::ReplicaGroup group(n);
+  std::vector<std::vector<std::string>> results(n);
+  std::mutex mutex;
+  std::exception_ptr error;  // of the first that failed; others only miss it
+  std::vector<std::thread> threads;
+  for (unsigned r = 0; r < n; ++r) {
+    threads.emplace_back([&, r] {
+      try {
+        results[r] = Run(executable, std::move(arguments[r]), config, {&group, r});
+      } catch (const std::exception&) {
+        const std::lock_guard<std::mutex> lock(mutex);
+        if (!error) error = std::current_exception();
+      }
+      group.Leave(r);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  if (error) std::rethrow_exception(error);
   return results;
 }
 

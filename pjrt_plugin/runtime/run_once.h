@@ -14,6 +14,12 @@ namespace jax_ipu {
 std::vector<std::string> RunOnce(const Executable& executable, std::vector<std::string> arguments,
                                  const DeviceConfig& config);
 
+// The same for the replicas of one launch, by replica and each on a thread of its own. Throws the first error
+// of a replica.
+std::vector<std::vector<std::string>> RunReplicasOnce(const Executable& executable,
+                                                      std::vector<std::vector<std::string>> arguments,
+                                                      const DeviceConfig& config);
+
 }  // namespace jax_ipu
 
 #endif  // JAX_IPU_RUNTIME_RUN_ONCE_H_

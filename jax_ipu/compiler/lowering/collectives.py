@@ -1,4 +1,8 @@
-"""Collectives between the replicas of the program, and which of them runs it."""
+"""Collectives between the replicas of the program, and which of them runs it.
+
+They are calls of GCL where it can express them: groups that lie regularly, and reductions with one of its operators.
+Everything else is an exchange over lists of replicas.
+"""
 
 from __future__ import annotations
 
@@ -8,49 +12,110 @@ from jax_ipu import _ipu
 from jax_ipu.compiler.expression import region_program
 from jax_ipu.compiler.ir import Op
 from jax_ipu.compiler.lowering.context import Context, expression_of
-from jax_ipu.compiler.replica_groups import Groups, groups_of, sources_of
+from jax_ipu.compiler.replica_groups import Groups, groups_of, regular, sources_of
+from jax_ipu.compiler.types import Shape
+
+_NUMBERS = ("f32", "f16", "s32", "s64", "u64")
+# Body of a reduction -> operator of GCL, and the types that it takes.
+_OPERATORS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "add": ("ADD", _NUMBERS),
+    "and": ("LOGICAL_AND", ("pred",)),
+    "maximum": ("MAX", (*_NUMBERS, "u32")),
+    "minimum": ("MIN", (*_NUMBERS, "u32")),
+    "multiply": ("MUL", _NUMBERS),
+    "or": ("LOGICAL_OR", ("pred",)),
+}
 
 
 def _groups(context: Context, op: Op) -> Groups:
     return groups_of(op, context.num_partitions, context.num_replicas)
 
 
+def _comm_group(context: Context, groups: Groups) -> _ipu.CommGroup | None:
+    form = regular(groups, context.num_partitions * context.num_replicas)
+    return None if form is None else _ipu.CommGroup(*form)
+
+
+def collective_operator(op: Op) -> str | None:
+    """GCL's operator for a reduction whose body is one operation that it has for the type."""
+    body = op.regions[0]
+    if len(body.ops) != 2 or body.ops[0].name not in _OPERATORS:
+        return None
+    combine = body.ops[0]
+    name, types = _OPERATORS[combine.name]
+    whole = set(combine.operands) == set(body.args) and body.results == combine.results
+    return name if whole and all(o.dtype in types for o in op.operands) else None
+
+
+def _parts_first(tensor: _ipu.Tensor, dim: int, parts: int) -> _ipu.Tensor:
+    """[..., n, ...] -> [parts, ..., n / parts, ...]"""
+    shape = list(tensor.shape)
+    split = tensor.reshape([*shape[:dim], parts, shape[dim] // parts, *shape[dim + 1 :]])
+    return split.dim_shuffle([dim, *(d for d in range(len(shape) + 1) if d != dim)])
+
+
+def _join(pieces: _ipu.Tensor, dim: int) -> _ipu.Tensor:
+    """[parts, ..., n, ...] -> [..., parts * n, ...]"""
+    parts, *shape = pieces.shape
+    order = [*range(1, dim + 1), 0, *range(dim + 1, len(shape) + 1)]
+    return pieces.dim_shuffle(order).reshape([*shape[:dim], parts * shape[dim], *shape[dim + 1 :]])
+
+
 def lower_all_gather(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
     groups, dim = _groups(context, op), op.attrs["all_gather_dim"]
-    return [
-        _ipu.all_gather(context.graph, tensor, dim, groups, context.sequence, context.name(op))
-        for tensor in context.operands(op)
-    ]
+    graph, sequence, name = context.graph, context.sequence, context.name(op)
+    group = _comm_group(context, groups)
+    if group is None:
+        return [_ipu.all_gather(graph, t, dim, groups, sequence, name) for t in context.operands(op)]
+    return [_join(_ipu.all_gather_cross_replica(graph, t, sequence, group, name), dim) for t in context.operands(op)]
 
 
 def lower_all_reduce(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
-    groups, body = _groups(context, op), expression_of(region_program(op.regions[0], op))
-    return [
-        _ipu.all_reduce(context.graph, tensor, groups, body, context.sequence, context.name(op))
-        for tensor in context.operands(op)
-    ]
+    groups, operator = _groups(context, op), collective_operator(op)
+    graph, sequence, name = context.graph, context.sequence, context.name(op)
+    # Who is in a group counts here, not in which order.
+    group = _comm_group(context, [sorted(members) for members in groups])
+    if group is not None and operator is not None:
+        return _ipu.all_reduce_cross_replica(graph, context.operands(op), operator, sequence, group, name)
+    body = expression_of(region_program(op.regions[0], op))
+    return _ipu.all_reduce(graph, context.operands(op), groups, body, sequence, name)
 
 
 def lower_reduce_scatter(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
-    groups, body = _groups(context, op), expression_of(region_program(op.regions[0], op))
-    dim = op.attrs["scatter_dimension"]
-    return [
-        _ipu.reduce_scatter(context.graph, tensor, dim, groups, body, context.sequence, context.name(op))
-        for tensor in context.operands(op)
-    ]
+    groups, operator = _groups(context, op), collective_operator(op)
+    graph, sequence, name = context.graph, context.sequence, context.name(op)
+    dim, shape = op.attrs["scatter_dimension"], op.results[0].shape
+    group = _comm_group(context, groups)
+    if group is not None and operator is not None:
+        parts = len(groups[0])
+        flat = [_parts_first(t, dim, parts).reshape([t.num_elements]) for t in context.operands(op)]
+        scattered = [_ipu.reduce_scatter_cross_replica(graph, t, operator, sequence, group, name) for t in flat]
+        return [t.reshape(shape) for t in scattered]
+    body = expression_of(region_program(op.regions[0], op))
+    return [_ipu.reduce_scatter(graph, t, dim, groups, body, sequence, name) for t in context.operands(op)]
 
 
 def lower_all_to_all(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
-    groups, attrs, name = _groups(context, op), op.attrs, context.name(op)
-    tensors = context.operands(op)
+    groups, attrs, tensors = _groups(context, op), op.attrs, context.operands(op)
     if "split_dimension" in attrs:
         split, concat = attrs["split_dimension"], attrs["concat_dimension"]
-        return [_ipu.all_to_all(context.graph, t, split, concat, groups, context.sequence, name) for t in tensors]
+        return [_all_to_all(context, op, t, split, concat, groups) for t in tensors]
     # The form of tuples: operand p goes to member p.
-    stacked = _ipu.concat([t.expand([0]) for t in tensors], 0)
-    received = _ipu.all_to_all(context.graph, stacked, 0, 0, groups, context.sequence, name)
-    shape = tensors[0].shape
-    return [received.slice([p] + [0] * len(shape), [p + 1, *shape]).reshape(shape) for p in range(len(tensors))]
+    received = _all_to_all(context, op, _ipu.concat([t.expand([0]) for t in tensors], 0), 0, 0, groups)
+    return [_element(received, p, tensors[0].shape) for p in range(len(tensors))]
+
+
+def _all_to_all(context: Context, op: Op, tensor: _ipu.Tensor, split: int, concat: int, groups: Groups) -> _ipu.Tensor:
+    graph, sequence, name = context.graph, context.sequence, context.name(op)
+    group = _comm_group(context, groups)
+    if group is None:
+        return _ipu.all_to_all(graph, tensor, split, concat, groups, sequence, name)
+    parts = _parts_first(tensor, split, len(groups[0]))
+    return _join(_ipu.all_to_all_cross_replica(graph, parts, sequence, group, name), concat)
+
+
+def _element(tensor: _ipu.Tensor, position: int, shape: Shape) -> _ipu.Tensor:
+    return tensor.slice([position] + [0] * len(shape), [position + 1, *shape]).reshape(shape)
 
 
 def lower_collective_permute(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
@@ -70,19 +135,21 @@ def lower_collective_broadcast(context: Context, op: Op) -> Sequence[_ipu.Tensor
 
 
 def lower_partition_id(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
+    if context.num_replicas == 1:
+        return [context.replica_index()]
     return [_part_of_index(context, op, "remainder")]
 
 
 def lower_replica_id(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
+    if context.num_partitions == 1:
+        return [context.replica_index()]
     return [_part_of_index(context, op, "divide")]
 
 
 def _part_of_index(context: Context, op: Op, operation: str) -> _ipu.Tensor:
-    """The launch index is replica * num_partitions + partition."""
-    index = _ipu.replica_index(context.graph, context.sequence, context.name(op))
     partitions = context.num_partitions.to_bytes(4, "little")
     expression = _ipu.Expression(["u32"], [("u32", partitions)], [(operation, "u32", "u32", 0, 1, 0, 0)], [2])
-    return _ipu.map(context.graph, expression, [index], context.sequence, context.name(op))
+    return _ipu.map(context.graph, expression, [context.replica_index()], context.sequence, context.name(op))
 
 
 LOWERINGS = {

@@ -25,6 +25,7 @@ class Context:
     __slots__ = (
         "_constants",
         "_lowerings",
+        "_replica_index",
         "functions",
         "graph",
         "host_functions",
@@ -60,6 +61,7 @@ class Context:
         self.functions: dict[Block, _ipu.Function] = {}
         self._lowerings = lowerings
         self._constants: dict[tuple[str, bytes], _ipu.Tensor] = {}
+        self._replica_index: _ipu.Tensor | None = None
         # Id of a callback -> its host function, and the types of its operands and results.
         self.host_functions: dict[int, tuple[_ipu.HostFunction, tuple[tuple[tuple[str, int], ...], ...]]] = {}
 
@@ -92,6 +94,13 @@ class Context:
             tensor = self._constants[key] = self.graph.add_constant(dtype, (), data, "constant")
             self.graph.set_tile_mapping(tensor, 0)
         return tensor
+
+    def replica_index(self) -> _ipu.Tensor:
+        """Which replica this is: replica_id * num_partitions + partition_id."""
+        if self._replica_index is None:
+            self._replica_index = self.graph.add_replication_index_constant("replica index")
+            self.graph.set_tile_mapping(self._replica_index, 0)
+        return self._replica_index
 
     def constant(self, literal: Literal, value: Value | None = None) -> _ipu.Tensor:
         if literal.splat and literal.data:

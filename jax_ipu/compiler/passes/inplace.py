@@ -13,6 +13,8 @@ from jax_ipu.compiler.ir import Block, Module, Op, Value
 VIEWS = frozenset(
     ("reshape", "transpose", "broadcast_in_dim", "slice", "reverse", "optimization_barrier", "copy", "bitcast_convert")
 )
+# Their results lie in memory that programs do not write.
+_CONSTANTS = frozenset(("constant", "partition_id", "replica_id"))
 _UPDATES = frozenset(("dynamic_update_slice", "scatter"))
 _LOOPS = frozenset(("while", "ipu.repeat"))
 
@@ -58,7 +60,7 @@ class _Analysis:
             else:
                 for result in op.results:
                     self.roots[result] = frozenset((result,))
-                    if op.name != "constant":
+                    if op.name not in _CONSTANTS:
                         self.writeable.add(result)
         for index, op in enumerate(block.ops):
             for value in _uses(op):

@@ -194,12 +194,16 @@ bool Tensor::containsConstant() const {
                      [&](const Block& b) { return graph->variables[b.view.variable].constant != nullptr; });
 }
 
-Graph::Graph(const Target& target) : impl_(std::make_unique<GraphImpl>(target)) {}
+Graph::Graph(const Target& target, replication_factor replicationFactor)
+    : impl_(std::make_unique<GraphImpl>(target, replicationFactor.value)) {
+  if (replicationFactor.value == 0) throw poplar_error("Graph: a graph has at least one replica, not 0");
+}
 Graph::Graph(Graph&&) noexcept = default;
 Graph& Graph::operator=(Graph&&) noexcept = default;
 Graph::~Graph() = default;
 
 const Target& Graph::getTarget() const { return impl_->target; }
+unsigned Graph::getReplicationFactor() const { return impl_->replication_factor; }
 
 Tensor Graph::addVariable(const Type& type, const std::vector<std::size_t>& shape,
                           const DebugContext& debugContext) {
@@ -216,6 +220,15 @@ Tensor Graph::addConstant(const Type& type, const std::vector<std::size_t>& shap
   const std::size_t size = static_cast<std::size_t>(variable.num_elements) * ipu_model::SizeOf(type.id());
   variable.constant = std::make_shared<const std::vector<unsigned char>>(bytes, bytes + size);
   return impl_->TensorOf(id);
+}
+
+Tensor Graph::addReplicationIndexConstant(const DebugContext& debugContext) {
+  const std::uint32_t zero = 0;
+  const Tensor index = addConstant(UNSIGNED_INT, {}, &zero, debugContext);
+  View view;
+  index.asView(&view);
+  impl_->variables[view.variable].is_replica_index = true;
+  return index;
 }
 
 Tensor Graph::clone(const Tensor& tensor, const DebugContext& debugContext) {

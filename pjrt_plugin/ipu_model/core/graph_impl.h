@@ -20,6 +20,7 @@ struct Variable {
   std::string name;
   Mapping mapping;
   std::shared_ptr<const std::vector<unsigned char>> constant;  // null for variables
+  bool is_replica_index = false;  // a constant in whose place the engine has the index of its replica
 };
 
 // A named FIFO between host and device; one transfer moves num_elements.
@@ -39,13 +40,15 @@ struct HostFunction {
 
 class GraphImpl {
  public:
-  explicit GraphImpl(const poplar::Target& target) : target(target) {}
+  GraphImpl(const poplar::Target& target, unsigned replication_factor)
+      : target(target), replication_factor(replication_factor) {}
 
   VariableId AddVariable(DType type, const Shape& shape, const std::string& name, Mapping mapping = {});
   // The whole variable as a tensor of the shape it was created with.
   poplar::Tensor TensorOf(VariableId id) const;
 
   poplar::Target target;
+  unsigned replication_factor;
   std::vector<Variable> variables;
   std::vector<poplar::program::Program> functions;
   std::vector<Stream> streams;

@@ -34,7 +34,10 @@ TargetModel Ipu2() {
   t.tiles_per_shared_bus = 2;              // P: Target::getTilesPerSharedExchangeBus
   t.sync_cycles = 126;                     // P: Target::getMaxIPUSyncDelay; open code spans 48 to 600 cycles
   t.global_sync_cycles = 600;              // P: Target::getGlobalSyncCycles
-  t.ipu_link_bytes_per_second = 160e9;     // S: 10 links, 320 GB/s both directions together
+  t.ipu_link_bytes_per_second = 16e9;      // P: PopLibs: 128 Gbit/s; C600: 4 links, 1 Tbit/s both directions
+  t.ipu_link_efficiency = 0.85;            // P: PopLibs' model of the exchange between IPUs
+  t.ipu_links_to_neighbour = 2;            // P: PopLibs: 2 up, 2 down; C600: 2 links on each cable
+  t.ipu_link_hop_seconds = 15e-9;          // D: PopLibs gives it for the sync; taken for data as well
   t.host_link_bytes_per_second = 12.5e9;   // M: one 100 Gbit/s RoCE port per IPU-M2000
   t.host_rendezvous_seconds = 157e-6;      // D: 36.3 s / 230,940 host-sync phases on C600, an open driver
   t.streaming_memory_bytes_per_second = 20e9;  // M: 20 GB/s per IPU; DIMM arithmetic allows 9.6 if shared
@@ -57,7 +60,6 @@ TargetModel Ipu1() {
   t.amp_units_float = 8;                    // D: likewise
   t.amp_macs_half = 32;                     // D: 124.5 TFLOP/s / (1216 x 1.6 GHz x 2)
   t.amp_macs_float = 8;                     // D: 31.1 TFLOP/s likewise
-  t.ipu_link_bytes_per_second = 64e9;       // P: C2 product brief, 128 GB/s both directions, card to card
   t.host_link_bytes_per_second = 31.5e9;    // D: PCIe Gen4 x16 (Louw), one direction
   t.streaming_memory_bytes_per_second = 0;  // P: no streaming memory on C2 cards
   return t;

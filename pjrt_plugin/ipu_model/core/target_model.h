@@ -44,7 +44,10 @@ struct TargetModel {
   unsigned global_sync_cycles;    // sync of all IPUs and the host
 
   // Links, bytes per second.
-  double ipu_link_bytes_per_second;   // all links of one IPU together, one direction
+  double ipu_link_bytes_per_second;   // one IPU-Link, one direction
+  double ipu_link_efficiency;         // of that, for payload
+  unsigned ipu_links_to_neighbour;    // in the ring of all IPUs, to each side
+  double ipu_link_hop_seconds;        // latency for each IPU that a transfer passes through or ends at
   double host_link_bytes_per_second;  // one direction
   double host_rendezvous_seconds;     // fixed cost of one host synchronisation
   double streaming_memory_bytes_per_second;

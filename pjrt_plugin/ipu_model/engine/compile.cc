@@ -101,6 +101,7 @@ Executable compileGraph(const Graph& graph, const std::vector<program::Program>&
                         const DebugContext& debugContext) {
   const ipu_model::GraphImpl& impl = graph.impl();
   auto compiled = std::make_shared<ipu_model::CompiledProgram>(impl.target);
+  compiled->replication_factor = impl.replication_factor;
   compiled->variables = impl.variables;
   compiled->streams = impl.streams;
   compiled->host_functions = impl.host_functions;

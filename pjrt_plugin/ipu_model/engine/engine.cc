@@ -71,6 +71,11 @@ void Engine::run(unsigned program) {
 }
 
 void Engine::setReplica(const ipu_model::Replica& replica) {
+  const unsigned factor = executable_.program()->replication_factor;
+  if (replica.group != nullptr && replica.group->size() != factor) {
+    throw poplar_error("Engine::setReplica: the graph has " + std::to_string(factor) +
+                       " replicas, the launch " + std::to_string(replica.group->size()));
+  }
   if (fast_) {
     fast_->SetReplica(replica);
   } else {

@@ -15,7 +15,7 @@ namespace ipu_model {
 namespace {
 
 constexpr std::string_view kMagic = "IPUMODEL";
-constexpr int kVersion = 2;
+constexpr int kVersion = 3;
 
 // FNV-1a over 8-byte words: finds damage, not malice.
 std::uint64_t Checksum(std::string_view data) {
@@ -75,6 +75,10 @@ class ProgramReader {
           reader_->Fail("the constant '" + v.name + "' has another size than its shape");
         }
         v.constant = std::make_shared<const std::vector<unsigned char>>(bytes.begin(), bytes.end());
+      }
+      v.is_replica_index = reader_->Read<bool>();
+      if (v.is_replica_index && (v.constant == nullptr || v.type != DType::kU32 || v.num_elements != 1)) {
+        reader_->Fail("the replica index '" + v.name + "' is no constant of one unsigned integer");
       }
       program_->variables.push_back(std::move(v));
     }
@@ -307,6 +311,7 @@ std::string SerialiseBody(const CompiledProgram& program) {
   Writer body;
   body.Write(program.target.getTargetArchString());
   body.Write(program.target.getNumTiles());
+  body.Write(program.replication_factor);
   body.Write(program.variables.size());
   for (const Variable& v : program.variables) {
     body.Write(v.type);
@@ -315,6 +320,7 @@ std::string SerialiseBody(const CompiledProgram& program) {
     body.Write(v.mapping, v.num_elements);
     body.Write(v.constant != nullptr);
     if (v.constant != nullptr) body.WriteBytes(v.constant->data(), v.constant->size());
+    body.Write(v.is_replica_index);
   }
   body.Write(program.streams.size());
   for (const Stream& s : program.streams) {
@@ -379,9 +385,12 @@ std::shared_ptr<const CompiledProgram> DeserialiseBody(std::string_view body) {
   Reader reader(body);
   const auto architecture = reader.Read<std::string>();
   const auto num_tiles = reader.Read<unsigned>();
+  const auto replication_factor = reader.Read<unsigned>();
+  if (replication_factor == 0) reader.Fail("a program of no replicas");
   try {
     auto program =
         std::make_shared<CompiledProgram>(poplar::Target::createIPUTarget(1, num_tiles, architecture));
+    program->replication_factor = replication_factor;
     ProgramReader parts(&reader, program.get());
     parts.Variables();
     parts.Streams();

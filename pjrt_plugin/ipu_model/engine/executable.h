@@ -21,6 +21,7 @@ struct CompiledProgram {
   explicit CompiledProgram(const poplar::Target& t) : target(t) {}
 
   poplar::Target target;
+  unsigned replication_factor = 1;
   // By VariableId. A variable that no program uses is cleared: no elements, no mapping, no constant data.
   std::vector<Variable> variables;
   std::vector<std::shared_ptr<const ProgramNode>> programs;

@@ -111,7 +111,10 @@ HostTensor FastEngine::Resolve(const View& view) const {
     base += location.offset;
   } else if (location.kind == HostLocation::Kind::kConstant) {
     // Programs that write a constant are refused when they are compiled.
-    base = const_cast<unsigned char*>(program_->variables[view.variable].constant->data());
+    const Variable& variable = program_->variables[view.variable];
+    const void* data = variable.is_replica_index ? static_cast<const void*>(&replica_.index)
+                                                 : static_cast<const void*>(variable.constant->data());
+    base = static_cast<unsigned char*>(const_cast<void*>(data));
   }
   t.data = base + ByteOffset(view);
   return t;

@@ -102,12 +102,9 @@ class TileEngine::Implementation {
       const Variable& variable = program_->variables[i];
       storage_.Fill(placements_[i], 0);
       if (variable.constant == nullptr || variable.num_elements == 0) continue;
-      View whole;
-      whole.shape = {variable.num_elements};
-      whole.strides = {1};
-      storage_.Scatter(TileMovesOf(whole, Box::Whole(whole.shape), placements_[i]), SizeOf(variable.type),
-                       variable.constant->data());
+      if (!variable.is_replica_index) Write(i, variable.constant->data());
     }
+    WriteReplicaIndices();
     for (StreamMemory& stream : streams_) stream.next = stream.begin;
   }
 
@@ -121,7 +118,10 @@ class TileEngine::Implementation {
   }
 
   void SetPrintTensorStream(std::ostream& stream) { print_ = &stream; }
-  void SetReplica(const Replica& replica) { replica_ = replica; }
+  void SetReplica(const Replica& replica) {
+    replica_ = replica;
+    WriteReplicaIndices();
+  }
 
   void Run(unsigned program) {
     const FlushDenormals flush;
@@ -409,6 +409,22 @@ class TileEngine::Implementation {
         return operation.outputs[ref.index].type;
       default:
         return planned.plan.temporaries[ref.index].type;
+    }
+  }
+
+  // All elements of a variable.
+  void Write(std::size_t id, const void* data) {
+    const Variable& variable = program_->variables[id];
+    View whole;
+    whole.shape = {variable.num_elements};
+    whole.strides = {1};
+    storage_.Scatter(TileMovesOf(whole, Box::Whole(whole.shape), placements_[id]), SizeOf(variable.type),
+                     static_cast<const unsigned char*>(data));
+  }
+
+  void WriteReplicaIndices() {
+    for (std::size_t i = 0; i < placements_.size(); ++i) {
+      if (program_->variables[i].is_replica_index) Write(i, &replica_.index);
     }
   }
 

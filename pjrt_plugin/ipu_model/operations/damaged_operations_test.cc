@@ -102,7 +102,6 @@ class Corpus {
     Add([&](Graph& g, Sequence& s) {
       hlo::fft(g, Variable(g, poplar::Type(DType::kC64), {3, 8}), hlo::FftType::kFft, {8}, s);
     });
-    Add([&](Graph& g, Sequence& s) { hlo::replicaIndex(g, s); });
     Add([&](Graph& g, Sequence& s) { hlo::allReduce(g, F32(g, {4, 6}), {{0, 1}}, add, s); });
   }
 
@@ -112,7 +111,7 @@ class Corpus {
  private:
   template <typename F>
   void Add(F&& build) {
-    Graph graph(poplar::Target::createIPUTarget(1, 4, "ipu2"));
+    Graph graph(poplar::Target::createIPUTarget(1, 4, "ipu2"), poplar::replication_factor(2));
     Sequence main;
     build(graph, main);
     const auto program = poplar::compileGraph(graph, {main}).program();

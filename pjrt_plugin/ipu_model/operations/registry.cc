@@ -30,7 +30,6 @@ const std::map<std::string, OperationReader, std::less<>>& OperationRegistry() {
       {"poplin::triangularSolve", ReadTriangularSolve},
       {"hlo::fft", ReadFft},
       {"gcl::exchange", ReadReplicaExchange},
-      {"poplar::replicationIndex", ReadReplicaIndex},
   };
   return registry;
 }

@@ -23,21 +23,22 @@ HostTensor Piece(const HostTensor& tensor, std::int64_t piece) {
   return SubTensor(tensor, begin, shape);
 }
 
-// IPU-Links join neighbours in a ring; a transfer between others passes through those between them.
-std::size_t Hops(std::size_t a, std::size_t b, std::size_t ring) {
-  const std::size_t distance = a < b ? b - a : a - b;
-  return std::min(distance, ring - distance);
-}
-
 }  // namespace
 
-ReplicaExchange::ReplicaExchange(ExchangePattern pattern, Groups groups, std::vector<int> sources)
-    : pattern_(pattern), groups_(std::move(groups)), sources_(std::move(sources)) {}
+ReplicaExchange::ReplicaExchange(ExchangePattern pattern, ReplicaGroups groups, std::vector<int> sources,
+                                 unsigned replicas, LinkMethod method)
+    : pattern_(pattern),
+      groups_(std::move(groups)),
+      sources_(std::move(sources)),
+      replicas_(replicas),
+      method_(method) {}
 
 void ReplicaExchange::Write(Writer& writer) const {
   writer.Write(pattern_);
   writer.Write(groups_);
   writer.Write(sources_);
+  writer.Write(replicas_);
+  writer.Write(method_);
 }
 
 void ReplicaExchange::Prepare() {
@@ -56,6 +57,7 @@ void ReplicaExchange::Prepare() {
   }
   std::sort(all.begin(), all.end());
   if (std::adjacent_find(all.begin(), all.end()) != all.end()) fail("a replica is in two groups");
+  if (!all.empty() && all.back() >= replicas_) fail("a group has more replicas than the graph");
   const auto n = static_cast<std::int64_t>(members);
   const bool many_in = pattern_ == ExchangePattern::kTranspose || pattern_ == ExchangePattern::kReduce;
   const bool many_out = pattern_ != ExchangePattern::kPermute;
@@ -114,44 +116,23 @@ void ReplicaExchange::Exchange(HostContext& context, const Replica& replica,
 }
 
 LinkUse ReplicaExchange::Links(const TargetModel& target) const {
-  const std::size_t n = groups_.empty() ? 1 : groups_[0].size();
-  if (n == 1) return {};
-  const auto pieces = static_cast<std::uint64_t>(std::max<std::int64_t>(1, inputs[0].shape[0]));
-  const double piece = static_cast<double>(inputs[0].num_elements()) *
-                       static_cast<double>(SizeOf(inputs[0].type)) / static_cast<double>(pieces);
-  // The latency of a step is that of the sync before it.
-  const auto cycles = [&](double bytes) {
-    return static_cast<std::uint64_t>(bytes / target.ipu_link_bytes_per_second * target.clock_hz);
-  };
-  if (pattern_ == ExchangePattern::kPermute) {
-    double farthest = 0;
-    for (std::size_t r = 0; r < sources_.size(); ++r) {
-      if (sources_[r] < 0) continue;
-      const auto source = static_cast<std::size_t>(sources_[r]);
-      farthest = std::max(farthest, static_cast<double>(Hops(source, r, sources_.size())));
-    }
-    return {cycles(piece * farthest), static_cast<std::uint64_t>(piece), 1};
+  const auto pieces = static_cast<double>(std::max<std::int64_t>(1, inputs[0].shape[0]));
+  const double piece =
+      static_cast<double>(inputs[0].num_elements()) * static_cast<double>(SizeOf(inputs[0].type)) / pieces;
+  if (pattern_ != ExchangePattern::kPermute) {
+    return CollectiveUse(method_, pattern_ != ExchangePattern::kTranspose, groups_, replicas_, piece, target);
   }
-  // Broadcast form: everything at once. A link carries what passes through as well.
-  double hops = 0;
-  for (std::size_t distance = 1; distance < n; ++distance) hops += static_cast<double>(Hops(0, distance, n));
-  const auto steps = static_cast<unsigned>(n - 1);
-  const auto bytes = static_cast<std::uint64_t>(piece) * steps;
-  const LinkUse broadcast{cycles(piece * hops), bytes, 1};
-  if (pattern_ == ExchangePattern::kTranspose) return broadcast;
-  // Ring form: every step passes one piece on to the neighbour.
-  const LinkUse ring{cycles(piece) * steps, bytes, steps};
-  const auto total = [&](const LinkUse& use) {
-    return use.cycles + std::uint64_t{use.syncs} * target.global_sync_cycles;
-  };
-  return total(ring) < total(broadcast) ? ring : broadcast;
+  if (groups_.empty() || groups_[0].size() == 1) return {};
+  return PermutationUse(sources_, replicas_, piece, target);
 }
 
 std::unique_ptr<Operation> ReadReplicaExchange(Reader& reader) {
   const auto pattern = reader.Read<ExchangePattern>();
-  auto groups = reader.Read<ReplicaExchange::Groups>();
+  auto groups = reader.Read<ReplicaGroups>();
   auto sources = reader.Read<std::vector<int>>();
-  return std::make_unique<ReplicaExchange>(pattern, std::move(groups), std::move(sources));
+  const auto replicas = reader.Read<unsigned>();
+  const auto method = reader.Read<LinkMethod>();
+  return std::make_unique<ReplicaExchange>(pattern, std::move(groups), std::move(sources), replicas, method);
 }
 
 }  // namespace ipu_model

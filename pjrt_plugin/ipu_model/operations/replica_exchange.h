@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "pjrt_plugin/ipu_model/core/replica_operation.h"
+#include "pjrt_plugin/ipu_model/operations/link_schedule.h"
 
 namespace ipu_model {
 
@@ -21,8 +22,9 @@ enum class ExchangePattern : std::uint8_t {  // written to executables: append o
 
 class ReplicaExchange : public ReplicaOperation {
  public:
-  using Groups = std::vector<std::vector<unsigned>>;
-  ReplicaExchange(ExchangePattern pattern, Groups groups, std::vector<int> sources);
+  // The groups are disjoint and of one size. `replicas`: of the graph, in a ring.
+  ReplicaExchange(ExchangePattern pattern, ReplicaGroups groups, std::vector<int> sources, unsigned replicas,
+                  LinkMethod method);
 
   std::string_view kind() const override { return "gcl::exchange"; }
   void Write(Writer& writer) const override;
@@ -33,12 +35,13 @@ class ReplicaExchange : public ReplicaOperation {
 
  private:
   ExchangePattern pattern_;
-  Groups groups_;
+  ReplicaGroups groups_;
   std::vector<int> sources_;  // by replica; for kPermute
+  unsigned replicas_;
+  LinkMethod method_;
 };
 
 std::unique_ptr<Operation> ReadReplicaExchange(Reader& reader);
-std::unique_ptr<Operation> ReadReplicaIndex(Reader& reader);
 
 }  // namespace ipu_model
 

@@ -15,6 +15,7 @@
 #include "poplar/Program.hpp"
 #include "poplar/Target.hpp"
 #include "poplar/Tensor.hpp"
+#include "poplar/replication_factor.hpp"
 
 namespace ipu_model {
 class GraphImpl;  // core/graph_impl.h
@@ -26,12 +27,15 @@ class Graph {
  public:
   using TileToTensorMapping = std::vector<std::vector<Interval>>;
 
-  explicit Graph(const Target& target);
+  // The programs of the graph run on `replicationFactor` targets, each with tile memories of its own. Throws
+  // poplar_error when it is 0.
+  explicit Graph(const Target& target, replication_factor replicationFactor = replication_factor(1));
   Graph(Graph&&) noexcept;
   Graph& operator=(Graph&&) noexcept;
   ~Graph();
 
   const Target& getTarget() const;
+  unsigned getReplicationFactor() const;
 
   Tensor addVariable(const Type& type, const std::vector<std::size_t>& shape,
                      const DebugContext& debugContext = {});
@@ -43,6 +47,9 @@ class Graph {
                      const DebugContext& debugContext = {}) {
     return addConstant(type, shape, static_cast<const void*>(values), debugContext);
   }
+  // An UNSIGNED_INT scalar that holds the index of the replica: in every replica another value. Like other
+  // constants it needs a tile mapping.
+  Tensor addReplicationIndexConstant(const DebugContext& debugContext = {});
   // New variable of the same shape, with the same tile mapping.
   Tensor clone(const Tensor& tensor, const DebugContext& debugContext = {});
   Tensor clone(const Type& type, const Tensor& tensor, const DebugContext& debugContext = {});
