@@ -69,12 +69,14 @@ def parse(program: bytes, program_format: str) -> mlir.Module:
 
 def _parse_other(context: mlir.Context, program: bytes) -> mlir.Module:
     """Text or plain bytecode: it may use dialects that portable artifacts are free of."""
-    from jaxlib.mlir.dialects import chlo
+    from jaxlib.mlir.dialects import chlo, mhlo
 
     registry = mlir.DialectRegistry()
     _jax_mlir_ext.register_dialects(registry)
     context.append_dialect_registry(registry)
     chlo.register_dialect(context)
+    if b"mhlo" in program:
+        mhlo.register_mhlo_dialect(context)  # its attributes are lost otherwise
     try:
         if b"!quant." in program:
             legalize.load_quantized_types(context)
@@ -85,11 +87,7 @@ def _parse_other(context: mlir.Context, program: bytes) -> mlir.Module:
 
 def parse_bytecode(program: bytes) -> mlir.Module:
     """The MLIR module of plain bytecode, in which all of XLA's dialects may occur."""
-    from jaxlib.mlir.dialects import mhlo
-
-    context = _new_context()
-    mhlo.register_mhlo_dialect(context)  # its attributes are lost otherwise
-    return _parse_other(context, program)
+    return _parse_other(_new_context(), program)
 
 
 class _Types:
