@@ -99,8 +99,87 @@ def test_eigh_part_and_triangle():
     noise = np.triu(matrix((6, 6), seed=1), 1)
     values = run(lambda a: lax_linalg.eigh(a, lower=True, symmetrize_input=False, subset_by_index=(1, 4))[1], a + noise)
     np.testing.assert_allclose(values, np.linalg.eigvalsh(a)[1:4], rtol=1e-5, atol=1e-5)
-    with pytest.raises(NotImplementedError, match="Jacobi"):
+    with pytest.raises(NotImplementedError, match=r"no algorithm QR\. Leave `implementation`"):
         run(lambda a: lax_linalg.eigh(a, implementation=lax_linalg.EighImplementation.QR), a)
+
+
+def tridiagonal_matrix(diagonal, beside):
+    return np.diag(diagonal) + np.diag(beside, 1) + np.diag(beside, -1)
+
+
+N = 100
+# Spectra that are hard to divide: clusters, equal values, zero couplings, many scales. Their matrices are (N, N).
+HARD = {
+    "random": hermitian(matrix((N, N), "float64")),
+    "identity": np.eye(N),
+    "zero": np.zeros((N, N)),
+    "rank 1": np.ones((N, N)),
+    "second differences": tridiagonal_matrix(2 * np.ones(N), -np.ones(N - 1)),
+    "Wilkinson": tridiagonal_matrix(np.abs(np.arange(N) - N // 2.0), np.ones(N - 1)),
+    "glued": tridiagonal_matrix(np.abs(np.arange(N) % 21 - 10.0), np.where(np.arange(N - 1) % 21 == 20, 1e-8, 1)),
+    "weakly coupled": tridiagonal_matrix(matrix(N, "float64"), 1e-9 * matrix(N - 1, "float64", 1)),
+    "equal blocks": np.kron(np.eye(N // 4), np.ones((4, 4))),
+    "graded": hermitian(matrix((N, N), "float64")) * 10.0 ** -np.add.outer(*2 * [np.linspace(0, 6, N)]),
+    "tiny": 1e-30 * hermitian(matrix((N, N), "float64")),
+}
+
+
+def check_eigh(a, bound):
+    """`bound` is in rounding errors of the largest eigenvalue."""
+    values, vectors = run(jnp.linalg.eigh, a)
+    wide, unit = a.astype(np.promote_types(a.dtype, "float64")), bound * np.finfo(a.dtype).eps
+    expected = np.linalg.eigvalsh(wide)
+    size = unit * np.abs(expected).max()
+    np.testing.assert_allclose(values, expected, rtol=0, atol=size)
+    np.testing.assert_allclose(wide @ vectors, vectors * values, rtol=0, atol=size)
+    np.testing.assert_allclose(vectors.conj().T @ vectors, np.eye(len(a)), rtol=0, atol=unit)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_eigh_of_hard_spectra(dtype):
+    for a in HARD.values():
+        check_eigh(a.astype(dtype), 150)
+
+
+@pytest.mark.parametrize("n", [13, 17, 64, 300])
+def test_eigh_of_any_size(n):
+    check_eigh(hermitian(matrix((n, n), "complex64")), 150)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("mode", ["full", "r", "economic"])
+@pytest.mark.parametrize("shape", [(5, 3), (4, 4), (3, 5), (2, 4, 3)])
+def test_qr_with_pivots(shape, mode, dtype):
+    check_as_on_cpu(lambda a: jsl.qr(a, mode=mode, pivoting=True), matrix(shape, dtype))
+
+
+def test_qr_with_pivots_of_odd_matrices():
+    repeated = matrix((5, 3))[:, [0, 1, 0, 2, 1]]
+    for a in (repeated, np.zeros((3, 3), np.float32), 1e30 * matrix((3, 2)), 1e-30 * matrix((3, 2))):
+        q, r, order = run(lambda a: jsl.qr(a, pivoting=True), a)
+        np.testing.assert_allclose(q @ r, a[:, order], rtol=1e-5, atol=1e-5 * np.abs(a).max())
+        diagonal = np.abs(np.diag(r))
+        assert (diagonal[1:] <= diagonal[:-1] * 1.0001).all() and sorted(order) == list(range(a.shape[1]))
+
+
+def test_qr_with_columns_that_come_first():
+    a, first = matrix((5, 4)), np.array([0, 0, 1, 0], np.int32)
+    check_as_on_cpu(lambda a: lax_linalg.geqp3(a, first), a)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_tridiagonal_systems_with_pivots(dtype):
+    low, diagonal, up = (matrix((2, 9), dtype, seed) for seed in range(3))
+    diagonal[:, 4] = 0
+    check_as_on_cpu(lax_linalg.tridiagonal_solve, low, diagonal, up, matrix((2, 9, 3), dtype))
+
+
+def test_singular_tridiagonal_systems():
+    ones = np.ones(2, np.float32)
+    args = ones, ones, ones, np.array([[1], [2]], np.float32)
+    assert np.isnan(run(lax_linalg.tridiagonal_solve, *args)).all()
+    solution = run(lambda *args: lax_linalg.tridiagonal_solve(*args, perturb_singular=True), *args)
+    assert np.isfinite(solution).all() and (np.abs(solution) > 1e6).all()
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -1,0 +1,224 @@
+"""Decompositions by Householder reflections, with LAPACK's results: packed reflectors, taus, real diagonals."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+
+def over_batches(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of matrices (and of vectors, as second argument) over any leading dimensions."""
+
+    @functools.wraps(function)
+    def batched(a: Any, *rest: Any, **params: Any) -> Any:
+        import jax
+
+        apply: Callable[..., Any] = functools.partial(function, **params)
+        for _ in range(a.ndim - 2):
+            apply = jax.vmap(apply)
+        return apply(a, *rest)
+
+    return batched
+
+
+def dot(a: Any, b: Any) -> Any:
+    """The product, of full accuracy whatever the user's default is."""
+    import jax.numpy as jnp
+    from jax import lax
+
+    return jnp.dot(a, b, precision=lax.Precision.HIGHEST)
+
+
+def _reflector(column: Any, pivot: Any) -> tuple[Any, Any, Any]:
+    """Of H = 1 - tau v v^H, with H^H column = beta at `pivot` and 0 below: v (1 at the pivot, 0 above), tau, beta.
+
+    The formulas of LAPACK's larfg; beta is real. The column is scaled, so that squares do not overflow.
+    """
+    import jax.numpy as jnp
+
+    rows = jnp.arange(column.shape[0])
+    alpha = column[pivot]
+    below = jnp.where(rows > pivot, column, 0)
+    scale = jnp.maximum(jnp.max(jnp.abs(below)), jnp.abs(alpha))
+    scale = jnp.where(scale == 0, jnp.ones_like(scale), scale)
+    norm = scale * jnp.sqrt(jnp.sum(jnp.abs(below / scale) ** 2) + jnp.abs(alpha / scale) ** 2)
+    beta = -jnp.copysign(norm, alpha.real)
+    nothing = jnp.logical_and(jnp.all(below == 0), alpha.imag == 0)
+    beta = jnp.where(nothing, alpha.real, beta).astype(column.dtype)
+    one = jnp.ones((), column.dtype)
+    tau = jnp.where(nothing, 0 * one, (beta - alpha) / jnp.where(beta == 0, one, beta))
+    v = jnp.where(rows == pivot, one, below / jnp.where(nothing, one, alpha - beta))
+    return v, tau, beta
+
+
+def _reduce_columns(a: Any, count: int, below: int, update: Callable[..., Any]) -> tuple[Any, Any]:
+    """Reflects column after column onto its entry `below` places under the diagonal: packed (m, n), taus (count,).
+
+    `update(a, v, tau, j)` applies the reflector of column j to the columns after it.
+    """
+    import jax.numpy as jnp
+    from jax import lax
+
+    rows = jnp.arange(a.shape[0])
+
+    def step(j: Any, state: tuple[Any, Any]) -> tuple[Any, Any]:
+        a, taus = state
+        pivot = j + below
+        column = lax.dynamic_index_in_dim(a, j, 1, keepdims=False)
+        v, tau, beta = _reflector(column, pivot)
+        packed = jnp.where(rows < pivot, column, jnp.where(rows == pivot, beta, v))
+        a = lax.dynamic_update_index_in_dim(update(a, v, tau, j), packed, j, 1)
+        return a, taus.at[j].set(tau)
+
+    taus = jnp.zeros((count,), a.dtype)
+    return lax.fori_loop(0, count, step, (a, taus)) if count else (a, taus)
+
+
+def _reflect_from_left(a: Any, v: Any, tau: Any, j: Any) -> Any:
+    """H^H a in the columns after j."""
+    import jax.numpy as jnp
+
+    row = jnp.where(jnp.arange(a.shape[1]) > j, tau.conj() * dot(v.conj(), a), 0)
+    return a - v[:, None] * row[None, :]
+
+
+def geqrf(a: Any) -> tuple[Any, Any]:
+    """(m, n) -> R above reflectors (m, n), taus (min(m, n),)."""
+    return _reduce_columns(a, min(a.shape), 0, _reflect_from_left)
+
+
+def geqp3(a: Any, pivots: Any) -> tuple[Any, Any, Any]:
+    """QR with column pivots: R above reflectors (m, n), the columns' numbers from 1 (n,), taus (min(m, n),).
+
+    Columns with a number other than 0 in `pivots` come first, in their order; then always the column with the largest
+    norm of what is left (Golub and Businger, 1965). The norms are computed anew in every step: no cancellation.
+    """
+    import jax.numpy as jnp
+    from jax import lax
+
+    m, n = a.shape
+    count = min(m, n)
+    rows, columns = jnp.arange(m), jnp.arange(n)
+    order = jnp.argsort(pivots == 0, stable=True)
+    num_first = jnp.sum(pivots != 0)
+
+    def step(j: Any, state: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
+        a, taus, order = state
+        left = jnp.where((rows[:, None] >= j) & (columns[None, :] >= j), jnp.abs(a), 0)
+        size = jnp.max(left)
+        norms = jnp.sum((left / jnp.where(size == 0, 1, size)) ** 2, 0)
+        pivot = jnp.where(j < num_first, j, jnp.argmax(jnp.where(columns >= j, norms, -1)))
+        swap = jnp.where(columns == j, pivot, jnp.where(columns == pivot, j, columns))
+        a, order = a[:, swap], order[swap]
+        column = lax.dynamic_index_in_dim(a, j, 1, keepdims=False)
+        v, tau, beta = _reflector(column, j)
+        packed = jnp.where(rows < j, column, jnp.where(rows == j, beta, v))
+        a = lax.dynamic_update_index_in_dim(_reflect_from_left(a, v, tau, j), packed, j, 1)
+        return a, taus.at[j].set(tau), order
+
+    start = (a[:, order], jnp.zeros((count,), a.dtype), order)
+    a, taus, order = lax.fori_loop(0, count, step, start) if count else start
+    return a, (order + 1).astype(pivots.dtype), taus
+
+
+def householder_product(a: Any, taus: Any) -> Any:
+    """The first n columns of H_0 H_1 ... from packed reflectors (m, n) and taus."""
+    import jax.numpy as jnp
+    from jax import lax
+
+    m, n = a.shape
+    count = taus.shape[0]
+    rows = jnp.arange(m)
+
+    def step(i: Any, q: Any) -> Any:
+        j = count - 1 - i
+        column = lax.dynamic_index_in_dim(a, j, 1, keepdims=False)
+        v = jnp.where(rows == j, jnp.ones((), a.dtype), jnp.where(rows > j, column, 0))
+        return q - v[:, None] * (taus[j] * dot(v.conj(), q))[None, :]
+
+    return lax.fori_loop(0, count, step, jnp.eye(m, n, dtype=a.dtype))
+
+
+def hessenberg(a: Any) -> tuple[Any, Any]:
+    """(n, n) -> H above the reflectors of Q (n, n), taus (n - 1,); Q^H A Q = H."""
+    import jax.numpy as jnp
+
+    n = a.shape[0]
+
+    def update(a: Any, v: Any, tau: Any, j: Any) -> Any:
+        # The reflectors of earlier columns lie to the left: only the columns after j take part.
+        active = jnp.where(jnp.arange(n) > j, a, 0)
+        return _reflect_from_left(a - (tau * dot(active, v))[:, None] * v.conj()[None, :], v, tau, j)
+
+    return _reduce_columns(a, max(n - 1, 0), 1, update)
+
+
+def tridiagonal(a: Any, *, lower: bool) -> tuple[Any, Any, Any, Any]:
+    """Hermitian (..., n, n) -> packed reflectors, diagonal, off-diagonal, taus, as LAPACK's sytrd and hetrd."""
+    import jax.numpy as jnp
+
+    if not lower:
+        # From the other end: the upper form of A is the lower form of A with both orders reversed.
+        packed, d, e, taus = tridiagonal(jnp.flip(a, (-2, -1)), lower=True)
+        upper = jnp.triu(jnp.flip(packed, (-2, -1)))
+        return upper + jnp.tril(a, -1), jnp.flip(d, -1), jnp.flip(e, -1), jnp.flip(taus, -1)
+    packed, d, e, taus = over_batches(tridiagonal_of_whole)(from_triangle(a, lower=True))
+    return jnp.tril(packed) + jnp.triu(a, 1), d, e, taus
+
+
+def tridiagonal_of_whole(a: Any) -> tuple[Any, Any, Any, Any]:
+    """Hermitian (n, n), both triangles -> packed reflectors below, diagonal, off-diagonal, taus."""
+    import jax.numpy as jnp
+
+    n = a.shape[0]
+
+    def update(a: Any, v: Any, tau: Any, j: Any) -> Any:
+        # H^H A H = A - w v^H - v w^H, as in LAPACK's sytd2: one product with the matrix.
+        p = jnp.where(jnp.arange(n) > j, tau * dot(a, v), 0)
+        w = p - (tau.conj() * dot(v.conj(), p) / 2) * v
+        return a - w[:, None] * v.conj()[None, :] - v[:, None] * w.conj()[None, :]
+
+    packed, taus = _reduce_columns(a, max(n - 1, 0), 1, update)
+    return packed, jnp.diagonal(packed).real, jnp.diagonal(packed, -1).real, taus
+
+
+def from_triangle(a: Any, lower: bool) -> Any:
+    """The Hermitian matrices of which `a` holds one triangle."""
+    import jax.numpy as jnp
+
+    strict = jnp.tril(a, -1) if lower else jnp.triu(a, 1)
+    diagonal = jnp.eye(a.shape[-1], dtype=a.real.dtype) * a.real
+    return strict + jnp.swapaxes(strict.conj(), -1, -2) + diagonal
+
+
+# Columns of reflectors that are applied at once.
+_BLOCK = 32
+
+
+def apply_reflectors(packed: Any, taus: Any, x: Any) -> Any:
+    """Q x (n, k), with Q = H_0 H_1 ... of `hessenberg` or `tridiagonal`, whose reflectors start below the diagonal.
+
+    In blocks, each as 1 - Y T Y^H (Schreiber and Van Loan, A storage-efficient WY representation, 1989):
+    T^-1 is 1 / taus on the diagonal and the upper triangle of Y^H Y above it.
+    """
+    import jax.numpy as jnp
+    from jax import lax
+
+    n, count = packed.shape[0], taus.shape[0]
+    blocks = -(-count // _BLOCK)
+    packed = jnp.pad(packed, ((0, 0), (0, max(blocks * _BLOCK - n, 0))))
+    taus = jnp.pad(taus, (0, blocks * _BLOCK - count))
+    rows = jnp.arange(n)[:, None]
+
+    def step(i: Any, x: Any) -> Any:
+        begin = (blocks - 1 - i) * _BLOCK
+        pivot = begin + jnp.arange(_BLOCK)[None, :] + 1
+        y = lax.dynamic_slice_in_dim(packed, begin, _BLOCK, 1)
+        y = jnp.where(rows > pivot, y, (rows == pivot).astype(y.dtype))
+        tau = lax.dynamic_slice_in_dim(taus, begin, _BLOCK)
+        inverse = jnp.eye(_BLOCK, dtype=y.dtype) + tau[:, None] * jnp.triu(dot(y.conj().T, y), 1)
+        t = lax.linalg.triangular_solve(inverse, jnp.diag(tau), left_side=True, lower=False, unit_diagonal=True)
+        return x - dot(y, dot(t, dot(y.conj().T, x)))
+
+    return lax.fori_loop(0, blocks, step, x) if count else x
