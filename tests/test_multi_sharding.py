@@ -194,6 +194,35 @@ def test_donated_state_stays_on_every_ipu():
     np.testing.assert_allclose(state[0], expected[0], rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("count", [3, 12])
+@pytest.mark.parametrize("known", [True, False], ids=["shardings given", "shardings inferred"])
+def test_sharded_states_change_places_on_every_ipu(count, known):
+    devices = jax.devices("ipu")[:4]
+    mesh = Mesh(np.array(devices), ("d",))
+    places = [NamedSharding(mesh, spec) for spec in (P("d"), P(None, "d"), P())] * count
+    n = len(places)
+    values = [array(8, 4, seed=i) for i in range(n)]
+    options = {"in_shardings": tuple(places), "out_shardings": places[::-1]} if known else {}
+    step = jax.jit(lambda *s: [s[i] + i for i in reversed(range(n))], donate_argnums=range(n), **options)
+    other = jax.jit(lambda x: x * 2)
+    states = [jax.device_put(v, p) for v, p in zip(values, places, strict=True)]
+    to = np.arange(n).reshape(count, 3)[np.random.default_rng(count).permutation(count)].reshape(-1)
+    # Of each state of 128 bytes, these are on one IPU.
+    resident = count * (32 + 32 + 128)
+    for call in range(5):
+        before = [jax_ipu.counters(d) for d in devices]
+        results = jax.block_until_ready(step(*states))[::-1]
+        counters = zip([jax_ipu.counters(d) for d in devices], before, strict=True)
+        moved = [(c.h2d_bytes - b.h2d_bytes, c.d2h_bytes - b.d2h_bytes) for c, b in counters]
+        assert moved == [(resident if call in (0, 3) else 0, 0)] * 4
+        values = [v + np.float32(i) for i, v in enumerate(values)]
+        states, values = [results[i] for i in to], [values[i] for i in to]
+        if call == 2:
+            jax.block_until_ready(other(jax.device_put(array(4), NamedSharding(mesh, P()))))
+    for state, value in zip(states, values, strict=True):
+        np.testing.assert_array_equal(state, value)
+
+
 def test_sharded_state_is_donated_without_known_output_shardings():
     mesh = Mesh(np.array(jax.devices("ipu")[:2]), ("d",))
     x = jax.device_put(array(8, 4), NamedSharding(mesh, P("d")))

@@ -1,6 +1,9 @@
 """Donation in every order: results, deletion, and the exact bytes that move."""
 
 import itertools
+import os
+import subprocess
+import sys
 
 import jax
 import numpy as np
@@ -85,6 +88,97 @@ def test_states_of_one_type_stay_on_the_device_in_any_place(size):
         arguments, expected = [results[i] for i in places], [new[i] for i in places]
     for argument, value in zip(arguments, expected, strict=True):
         np.testing.assert_array_equal(argument, np.full(size, value, np.float32))
+
+
+def rotate(i, n):
+    return (i + 1) % n
+
+
+# Where state i of n of one type is in the next call.
+PERMUTATIONS = {
+    "cycle": rotate,
+    "reversal": lambda i, n: n - 1 - i,
+    "cycles of three": lambda i, n: i // 3 * 3 + (i + 1) % 3 if i // 3 * 3 + 3 <= n else i,
+    "all but the first": lambda i, n: 1 + i % (n - 1) if i else 0,
+    "random": lambda i, n: int(np.random.default_rng(n).permutation(n)[i]),
+}
+
+
+@pytest.mark.parametrize("count", [3, 9, 40])
+@pytest.mark.parametrize("name", PERMUTATIONS)
+def test_any_number_of_states_change_places(name, count):
+    """The states of two types, mixed; the results come in another order than the arguments."""
+    types = [np.zeros(N, np.float32), np.zeros((3, 5), np.int32)]
+    place, n = PERMUTATIONS[name], count * len(types)
+    start = [types[i % 2] + 10 * i for i in range(n)]
+    start = [value.astype(types[i % 2].dtype) for i, value in enumerate(start)]
+    step = jit(lambda *states: [states[i] + 1 for i in reversed(range(n))], range(n))
+    other = jax.jit(lambda x: x * 2, backend="ipu")
+    states, expected = [jax.device_put(value, ipu) for value in start], start
+    size, moved = sum(value.nbytes for value in start), Moved()
+    for call in range(5):
+        results = step(*states)[::-1]
+        loaded = call in (0, 3)
+        assert moved() == ((size, 0, 1) if loaded else (0, 0, 0))
+        for i in range(n):
+            to = 2 * place(i // 2, count) + i % 2
+            states[to] = results[i]
+        expected = [value + 1 for value in expected]
+        expected = [e for _, e in sorted((2 * place(i // 2, count) + i % 2, e) for i, e in enumerate(expected))]
+        if call == 2:  # the other program takes the device: the states come back from it, wherever they are
+            other(array(0)).block_until_ready()
+            assert moved() == (BYTES, size + BYTES, 1)
+    for state, value in zip(states, expected, strict=True):
+        np.testing.assert_array_equal(state, value)
+
+
+@pytest.mark.parametrize("count", [3, 40])
+def test_states_that_the_program_itself_permutes(count):
+    """JAX pairs each with a result that is another of them."""
+    values = [array(10 * i) for i in range(count)]
+    order = [(i + 1) % count for i in range(count)]
+    step = jit(lambda *states: [states[i] for i in order], range(count))
+    states, moved = [jax.device_put(value, ipu) for value in values], Moved()
+    for call in range(3):
+        states = step(*states)
+        assert moved() == ((count * BYTES, 0, 1) if call == 0 else (0, 0, 0))
+    for i, state in enumerate(states):
+        np.testing.assert_array_equal(state, values[(i + 3) % count])
+
+
+def test_states_change_places_in_the_tile_engine():
+    """The tests above, where every vertex runs alone in the memory of its tile."""
+    command = [sys.executable, "-P", "-m", "pytest", "-p", "no:cacheprovider", __file__, "-k"]
+    chosen = "change_places and (cycle or random) or permutes or in_any_place"
+    environment = {**os.environ, "JAX_IPU_MODEL_EXECUTION": "tile", "JAX_IPU_MODEL_NUM_TILES": "16"}
+    result = subprocess.run(
+        [*command, f"({chosen}) and not tile_engine"], env=environment, capture_output=True, text=True
+    )
+    assert result.returncode == 0 and " passed" in result.stdout, result.stdout[-3000:] + result.stderr[-3000:]
+
+
+FULL = """
+import jax, numpy as np, jax_ipu
+ipu = jax.devices("ipu")[0]
+step = jax.jit(lambda a, b: (a + 1, b + 1), donate_argnums=(0, 1), backend="ipu")
+a, b = (jax.device_put(np.full(500_000, v, np.float32), ipu) for v in (0, 10))
+for _ in range(3):
+    a, b = step(a, b)
+print(float(a.min()), float(a.max()), float(b.min()), float(b.max()))
+before = jax_ipu.counters(ipu)
+a, b = step(b, a)
+after = jax_ipu.counters(ipu)
+print(after.h2d_bytes - before.h2d_bytes, after.d2h_bytes - before.d2h_bytes)
+print(float(a.min()), float(a.max()), float(b.min()), float(b.max()))
+"""
+
+
+def test_states_that_fill_the_memory_change_places_over_the_host():
+    """Two states of 40 % of the SRAM each: no room for one of them aside."""
+    environment = {**os.environ, "JAX_IPU_MODEL_NUM_TILES": "8"}
+    result = subprocess.run([sys.executable, "-P", "-c", FULL], env=environment, capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr[-3000:]
+    assert result.stdout.split("\n")[:3] == ["3.0 3.0 13.0 13.0", "4000000 0", "14.0 14.0 4.0 4.0"]
 
 
 def test_leapfrog():

@@ -91,7 +91,15 @@ _Compiled = tuple[Module, Signature, Built, _ipu.CompiledGraph]
 def _compile_prepared(prepared: _Prepared, settings: Options, target: _ipu.Target) -> _Compiled:
     module, signature, plan = prepared
     built = build(module, signature, plan, target, settings)
-    return module, signature, built, _ipu.compile_graph(built.graph, built.programs, module.name)
+    try:
+        compiled = _ipu.compile_graph(built.graph, built.programs, module.name)
+    except _ipu.Error as error:
+        if error.code != RESOURCE_EXHAUSTED or not built.exchanges:
+            raise
+        # Exchange programs are code in SRAM, too: without them states that change places cross the host link.
+        built = built.without_exchanges()
+        compiled = _ipu.compile_graph(built.graph, built.programs, module.name)
+    return module, signature, built, compiled
 
 
 def _compile_to_fit(parsed: Any, settings: Options, options: bytes, target: _ipu.Target) -> _Compiled:

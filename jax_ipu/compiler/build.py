@@ -19,7 +19,7 @@ from jax_ipu.compiler.types import num_elements
 
 class Built(NamedTuple):
     """`programs[0]` is main; `state_programs`: resident argument -> its write and read program; `exchanges`: resident
-    argument -> an argument of its type, and the program that makes their states change places."""
+    argument -> an argument of its type, and the program that makes their states change places; these come last."""
 
     graph: _ipu.Graph
     programs: list[_ipu.Sequence]
@@ -27,6 +27,10 @@ class Built(NamedTuple):
     exchanges: dict[int, tuple[int, int]]
     tensors: dict[Value, _ipu.Tensor]
     host_callbacks: list[dict[str, object]]
+
+    def without_exchanges(self) -> Built:
+        """The same without the programs of `exchanges`."""
+        return self._replace(programs=self.programs[: len(self.programs) - len(self.exchanges)], exchanges={})
 
 
 def check_supported(block: Block) -> None:
@@ -78,16 +82,19 @@ def build(module: Module, signature: Signature, mapping: MappingPlan, target: _i
         context.sequence.stream_out(context.tensor(value), stream, f"result {position}")
     destinations = {j: context.tensors[block.args[i]] for j, i in signature.aliases().items()}
     write_results(context, block, destinations, "result")
-    exchanges = {}
+    exchanges: dict[int, tuple[int, int]] = {}
+    asides: dict[int, _ipu.Tensor] = {}
     for i, first in signature.exchanges().items():
+        state = context.tensors[block.args[first]]
+        if first not in asides:
+            asides[first] = graph.clone(state, "state aside")
         exchanges[i] = (first, len(programs))
-        programs.append(_exchange(graph, context.tensors[block.args[first]], context.tensors[block.args[i]]))
+        programs.append(_exchange(state, context.tensors[block.args[i]], asides[first]))
     return Built(graph, programs, state_programs, exchanges, context.tensors, callback_specs(context))
 
 
-def _exchange(graph: _ipu.Graph, a: _ipu.Tensor, b: _ipu.Tensor) -> _ipu.Sequence:
+def _exchange(a: _ipu.Tensor, b: _ipu.Tensor, aside: _ipu.Tensor) -> _ipu.Sequence:
     sequence = _ipu.Sequence("exchange states")
-    aside = graph.clone(a, "state aside")
     sequence.copy(a, aside, "state")
     sequence.copy(b, a, "state")
     sequence.copy(aside, b, "state")

@@ -9,8 +9,6 @@ from jax_ipu.compiler.types import Shape, num_elements
 
 # The memory kind that is not SRAM.
 _HOST = "pinned_host"
-# States of one type beyond this number, such as those of equal layers, are passed back in their places.
-_MOST_EXCHANGED = 8
 
 
 class Argument:
@@ -90,8 +88,7 @@ class Signature:
         for argument in self.arguments:
             if argument.resident:
                 by_type.setdefault((argument.value.dtype, argument.value.shape), []).append(argument.index)
-        groups = (group for group in by_type.values() if len(group) <= _MOST_EXCHANGED)
-        return {index: group[0] for group in groups for index in group[1:]}
+        return {index: group[0] for group in by_type.values() for index in group[1:]}
 
     def inputs(
         self, programs: dict[int, tuple[int, int]], exchanges: dict[int, tuple[int, int]]

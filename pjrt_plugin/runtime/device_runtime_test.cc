@@ -2,9 +2,12 @@
 // threads.
 #include "pjrt_plugin/runtime/device_runtime.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <functional>
 #include <memory>
+#include <random>
 #include <string>
 #include <thread>
 #include <utility>
@@ -181,6 +184,117 @@ TEST(SwappedStatesAreExchanged) {
   CHECK_EQ(device.Moved(), "16 16 0 1");
   CHECK(Equal(device.Get(state[0]), {3, 3}));
   CHECK(Equal(device.Get(state[1]), {22, 22}));
+}
+
+// A program over `count` states of each type, all mixed, that adds one to every state. `crosswise`: the new
+// value of a state is left in the variable of another of its type.
+std::shared_ptr<LoadedProgram> CompileStates(std::size_t count, const std::vector<std::size_t>& sizes,
+                                             bool crosswise) {
+  const std::size_t types = sizes.size();
+  std::string inputs, outputs;
+  for (std::size_t i = 0; i < count * types; ++i) {
+    const std::string type = "f32 " + std::to_string(sizes[i % types]);
+    const std::size_t alias = crosswise ? (count - 1 - i / types) * types + i % types : i;
+    inputs += "in " + type + " alias=" + std::to_string(alias) + "\n";
+    outputs += "out " + type + " inc " + std::to_string(i) + "\n";
+  }
+  return Compile("exchange\n" + inputs + outputs);
+}
+
+TEST(PermutedStatesMoveOnTheDevice) {
+  struct Permutation {
+    const char* name;
+    std::function<std::size_t(std::size_t i, std::size_t n)> place;  // of state i of n of one type
+  };
+  const std::vector<Permutation> permutations = {
+      {"rotation", [](std::size_t i, std::size_t n) { return (i + 1) % n; }},
+      {"long rotation", [](std::size_t i, std::size_t n) { return (i + n / 2) % n; }},
+      {"reversal", [](std::size_t i, std::size_t n) { return n - 1 - i; }},
+      // Cycles of three; what is left stays.
+      {"many cycles",
+       [](std::size_t i, std::size_t n) { return i / 3 * 3 + 3 > n ? i : i / 3 * 3 + (i + 1) % 3; }},
+      {"all but the first", [](std::size_t i, std::size_t n) { return i == 0 ? 0 : i % (n - 1) + 1; }},
+  };
+  for (const std::size_t count : {std::size_t{3}, std::size_t{9}, std::size_t{40}}) {
+    for (const std::vector<std::size_t>& sizes : {std::vector<std::size_t>{2}, {2, 5, 3}}) {
+      for (const bool crosswise : {false, true}) {
+        for (const Permutation& permutation : permutations) {
+          Device device;
+          const auto program = CompileStates(count, sizes, crosswise), other = Compile(kOther);
+          const std::size_t n = count * sizes.size();
+          ArrayList state;
+          std::vector<float> expected;
+          std::size_t bytes = 0;
+          for (std::size_t i = 0; i < n; ++i) {
+            expected.push_back(static_cast<float>(100 * i));
+            state.push_back(device.Put(Values(sizes[i % sizes.size()], expected.back())));
+            bytes += state.back()->spec().bytes();
+          }
+          for (int call = 0; call < 6; ++call) {
+            const bool spilled = call == 3;
+            if (spilled) {
+              device.Run(other, {device.Put({1, 2})});
+              device.Moved();
+            }
+            const ArrayList results = device.Run(program, std::exchange(state, ArrayList(n)));
+            const std::string moved = call == 0 || spilled ? std::to_string(bytes) + " 0 1 1" : "0 0 0 1";
+            if (device.Moved() != moved) {
+              testing::Fail(__FILE__, __LINE__,
+                            std::string(permutation.name) + ": call " + std::to_string(call));
+            }
+            std::vector<float> next(n);
+            for (std::size_t i = 0; i < n; ++i) {
+              const std::size_t type = i % sizes.size();
+              const std::size_t to = permutation.place(i / sizes.size(), count) * sizes.size() + type;
+              state[to] = results[i];
+              next[to] = expected[i] + 1;
+            }
+            expected = next;
+          }
+          for (std::size_t i = 0; i < n; ++i) {
+            CHECK(Equal(device.Get(state[i]), Values(sizes[i % sizes.size()], expected[i])));
+          }
+        }
+      }
+    }
+  }
+}
+
+// Any of the arrays that exist, in any places, beside new ones; some are kept. Only what is not on the device
+// goes there, and only what loses its variable comes back.
+TEST(AnyMixOfNewResidentAndKeptStates) {
+  constexpr std::size_t kStates = 7;
+  std::mt19937 random(1);
+  Device device;
+  const auto program = CompileStates(kStates, {2}, false);
+  struct Known {
+    std::shared_ptr<Array> array;
+    float value;
+  };
+  std::vector<Known> known;
+  for (int call = 0; call < 300; ++call) {
+    std::shuffle(known.begin(), known.end(), random);
+    const std::size_t given = std::min<std::size_t>(known.size(), random() % (kStates + 1));
+    std::vector<Known> arguments(known.begin(), known.begin() + static_cast<std::ptrdiff_t>(given));
+    known.erase(known.begin(), known.begin() + static_cast<std::ptrdiff_t>(given));
+    while (arguments.size() < kStates) {
+      const auto value = static_cast<float>(random() % 1000);
+      arguments.push_back({device.Put({value, value}), value});
+    }
+    std::shuffle(arguments.begin(), arguments.end(), random);
+    std::size_t h2d = 0, d2h = 0;
+    ArrayList arrays;
+    for (Known& argument : arguments) {
+      h2d += argument.array->on_host() ? 8 : 0;
+      arrays.push_back(std::move(argument.array));
+    }
+    for (const Known& kept : known) d2h += kept.array->on_host() ? 0 : 8;
+    const ArrayList results = device.Run(program, std::move(arrays));
+    CHECK_EQ(device.Moved(), std::to_string(h2d) + " " + std::to_string(d2h) + (call == 0 ? " 1 1" : " 0 1"));
+    for (std::size_t i = 0; i < kStates; ++i) known.push_back({results[i], arguments[i].value + 1});
+    while (known.size() > 2 * kStates) known.erase(known.begin());
+  }
+  for (const Known& k : known) CHECK(Equal(device.Get(k.array), {k.value, k.value}));
 }
 
 struct Case {

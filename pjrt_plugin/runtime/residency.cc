@@ -105,21 +105,45 @@ void Residency::Exchange(LoadedProgram& program, std::size_t first, std::size_t 
   }
 }
 
+// Along the cycles of the permutation, through the first variable of the type: one exchange for each state
+// that moves, and one more where the first is not among them.
 void Residency::ExchangeStates(LoadedProgram& program, const std::vector<Argument>& arguments) {
   const std::vector<InputSpec>& inputs = program.executable_->inputs;
+  const auto is_here = [&](std::size_t i) {
+    return inputs[i].aliased_output >= 0 && arguments[i].array->program_.get() == &program;
+  };
+  bool in_place = true;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    in_place = in_place && (!is_here(i) || arguments[i].array->slot_ == i);
+  }
+  if (in_place) return;
+
   const auto first_of_type = [&](std::size_t slot) {
     return inputs[slot].exchange_with < 0 ? slot : static_cast<std::size_t>(inputs[slot].exchange_with);
   };
-  for (std::size_t i = 0; i < arguments.size(); ++i) {
-    const Array& array = *arguments[i].array;
-    if (inputs[i].aliased_output < 0 || array.program_.get() != &program || array.slot_ == i) continue;
-    const std::size_t from = array.slot_, first = first_of_type(i);
-    // An array that is two arguments stays with the one whose variable it is in.
-    if (first != first_of_type(from) || arguments[from].array.get() == &array) continue;
-    if (i == first || from == first) {
-      Exchange(program, first, std::max(i, from));
-    } else {
-      for (const std::size_t other : {from, i, from}) Exchange(program, first, other);
+  // Which argument the array in a variable is. One that is two arguments stays with that of its variable.
+  constexpr std::size_t kNone = static_cast<std::size_t>(-1);
+  std::vector<std::size_t> argument_in(inputs.size(), kNone);
+  for (const bool moves : {false, true}) {
+    for (std::size_t i = 0; i < arguments.size(); ++i) {
+      if (!is_here(i)) continue;
+      const std::size_t from = arguments[i].array->slot_;
+      if ((from != i) != moves || argument_in[from] != kNone) continue;
+      if (first_of_type(from) == first_of_type(i)) argument_in[from] = i;
+    }
+  }
+  const auto is_misplaced = [&](std::size_t slot) {
+    return argument_in[slot] != kNone && argument_in[slot] != slot;
+  };
+  const auto exchange = [&](std::size_t first, std::size_t other) {
+    Exchange(program, first, other);
+    std::swap(argument_in[first], argument_in[other]);
+  };
+  for (std::size_t slot = 0; slot < inputs.size(); ++slot) {
+    while (is_misplaced(slot)) {
+      const std::size_t first = first_of_type(slot);
+      if (slot != first) exchange(first, slot);
+      while (is_misplaced(first)) exchange(first, argument_in[first]);
     }
   }
 }

@@ -42,9 +42,25 @@ struct Parsed {
   double host_nanoseconds = 0;
   int sleep_milliseconds = 0;
   int partitions = 1;
+  bool exchange = false;
   std::string failure;  // on all replicas, or on `failing` alone
   int failing = -1;
 };
+
+// Programs after those that write and read: the state of an input and of the first of its type change places.
+void AddExchanges(std::vector<InputSpec>* inputs) {
+  for (std::size_t i = 0; i < inputs->size(); ++i) {
+    InputSpec& input = (*inputs)[i];
+    for (std::size_t first = 0; first < i && input.aliased_output >= 0 && input.exchange_with < 0; ++first) {
+      const InputSpec& other = (*inputs)[first];
+      if (other.aliased_output < 0 || other.tensor.type != input.tensor.type ||
+          other.tensor.shape != input.tensor.shape)
+        continue;
+      input.exchange_with = static_cast<int>(first);
+      input.exchange_program = static_cast<int>(1 + 2 * inputs->size() + i);
+    }
+  }
+}
 
 Parsed Parse(const std::string& text) {
   Parsed parsed;
@@ -86,6 +102,8 @@ Parsed Parse(const std::string& text) {
       line >> parsed.sleep_milliseconds;
     } else if (statement == "partitions") {
       line >> parsed.partitions;
+    } else if (statement == "exchange") {
+      parsed.exchange = true;
     } else if (statement == "failing") {
       line >> parsed.failing;
     } else if (statement == "fail") {
@@ -98,6 +116,7 @@ Parsed Parse(const std::string& text) {
     const int output = parsed.inputs[i].aliased_output;
     if (output >= 0) parsed.outputs.at(static_cast<std::size_t>(output)).aliased_input = static_cast<int>(i);
   }
+  if (parsed.exchange) AddExchanges(&parsed.inputs);
   return parsed;
 }
 
@@ -164,6 +183,7 @@ class FakeProgram : public Program {
   std::uint64_t LastRunCycles() const override { return kCycles; }
   void Run(int program) override {
     if (program == 0) return RunMain();
+    if (static_cast<std::size_t>(program) > 2 * parsed_.inputs.size()) return Exchange(program);
     const auto i = static_cast<std::size_t>((program - 1) / 2);
     const std::size_t bytes = parsed_.inputs.at(i).tensor.bytes();
     const std::string name = "state" + std::to_string(i);
@@ -190,6 +210,10 @@ class FakeProgram : public Program {
       throw Error(Code::kInternal, "fake program: state " + std::to_string(i) + " was never written");
     }
     return state_[i].data();
+  }
+  void Exchange(int program) {
+    const std::size_t i = static_cast<std::size_t>(program) - 1 - 2 * parsed_.inputs.size();
+    state_.at(i).swap(state_[static_cast<std::size_t>(parsed_.inputs.at(i).exchange_with)]);
   }
   const void* Value(std::size_t i) {
     return parsed_.inputs.at(i).aliased_output >= 0 ? State(i) : Memory("in" + std::to_string(i));

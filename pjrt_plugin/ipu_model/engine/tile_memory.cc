@@ -49,6 +49,7 @@ class MemoryWalk {
         constants_(num_tiles_, 0),
         state_(num_tiles_, 0),
         code_(num_tiles_, 0),
+        lasting_bytes_(num_tiles_, 0),
         live_(num_tiles_, 0),
         temporaries_(num_tiles_, 0),
         peaks_(num_tiles_) {
@@ -60,6 +61,9 @@ class MemoryWalk {
   void Run() {
     AddStatic();
     AnalysePrograms();
+    for (VariableId v = 0; v < lasting_.size(); ++v) {
+      if (lasting_[v]) Add(v, 1, &lasting_bytes_);
+    }
     for (std::uint32_t p = 0; p < liveness_.size(); ++p) Walk(p);
     for (unsigned tile = 0; tile < num_tiles_; ++tile) Consider(tile, 0, 0, 0, 0, 0);
   }
@@ -146,26 +150,26 @@ class MemoryWalk {
     for (std::size_t p = 0; p < count; ++p) {
       accesses.push_back(Accesses(program_, host_, host_.begin[p], host_.begin[p + 1]));
     }
-    std::vector<bool> at_exit(program_.variables.size(), false);
+    lasting_.assign(program_.variables.size(), false);
     for (bool changed = true; changed;) {
       changed = false;
       liveness_.clear();
       for (std::size_t p = 0; p < count; ++p) {
         liveness_.push_back(
-            AnalyseLiveness(program_, host_, host_.begin[p], host_.begin[p + 1], accesses[p], at_exit));
+            AnalyseLiveness(program_, host_, host_.begin[p], host_.begin[p + 1], accesses[p], lasting_));
       }
       for (const ProgramLiveness& l : liveness_) {
         for (const VariableId v : l.live_at_entry) {
-          changed = changed || !at_exit[v];
-          at_exit[v] = true;
+          changed = changed || !lasting_[v];
+          lasting_[v] = true;
         }
       }
     }
   }
 
-  void AddLive(VariableId v, std::int64_t sign) {
+  void Add(VariableId v, std::int64_t sign, TileBytes* live) const {
     if (program_.variables[v].constant != nullptr) return;
-    for (const Share& share : shares_[v]) live_[share.tile] += sign * share.bytes;
+    for (const Share& share : shares_[v]) (*live)[share.tile] += sign * share.bytes;
   }
 
   void Consider(unsigned tile, std::int64_t temporaries, std::int64_t buffers, std::uint32_t program,
@@ -176,23 +180,29 @@ class MemoryWalk {
   }
 
   void Walk(std::uint32_t p) {
+    const std::uint32_t begin = host_.begin[p], end = host_.begin[p + 1];
     std::vector<std::pair<std::uint32_t, VariableId>> births, deaths;
+    live_ = lasting_bytes_;
     for (VariableId v = 0; v < shares_.size(); ++v) {
-      for (const LiveRange& r : liveness_[p].ranges[v]) {
+      const std::vector<LiveRange>& ranges = liveness_[p].ranges[v];
+      if (lasting_[v]) {
+        // Programs that move one state leave all others alone.
+        if (ranges.size() == 1 && ranges[0].begin == 0 && ranges[0].end + 1 == 2 * (end - begin)) continue;
+        Add(v, -1, &live_);
+      }
+      for (const LiveRange& r : ranges) {
         births.emplace_back(r.begin, v);
         deaths.emplace_back(r.end, v);
       }
     }
     std::sort(births.begin(), births.end());
     std::sort(deaths.begin(), deaths.end());
-    std::fill(live_.begin(), live_.end(), 0);
     std::size_t born = 0, dead = 0;
-    bool grown = false;
-    const std::uint32_t begin = host_.begin[p], end = host_.begin[p + 1];
+    bool grown = true;
     for (std::uint32_t i = begin; i < end; ++i) {
       const std::uint32_t reads = 2 * (i - begin), writes = reads + 1;
       for (; born < births.size() && births[born].first <= writes; ++born) {
-        AddLive(births[born].second, 1);
+        Add(births[born].second, 1, &live_);
         grown = true;
       }
       if (host_.code[i].code == OpCode::kRun) {
@@ -202,7 +212,9 @@ class MemoryWalk {
         for (unsigned tile = 0; tile < num_tiles_; ++tile) Consider(tile, 0, 0, p, i, 0);
         grown = false;
       }
-      for (; dead < deaths.size() && deaths[dead].first <= writes; ++dead) AddLive(deaths[dead].second, -1);
+      for (; dead < deaths.size() && deaths[dead].first <= writes; ++dead) {
+        Add(deaths[dead].second, -1, &live_);
+      }
     }
     std::fill(live_.begin(), live_.end(), 0);
   }
@@ -343,6 +355,9 @@ class MemoryWalk {
   const HostCode host_;
   std::vector<std::vector<Share>> shares_;
   TileBytes always_, constants_, state_, code_;
+  // Variables that keep their contents between runs, and their bytes.
+  std::vector<bool> lasting_;
+  TileBytes lasting_bytes_;
   TileBytes live_, temporaries_;
   std::vector<Peak> peaks_;
   std::vector<ProgramLiveness> liveness_;
