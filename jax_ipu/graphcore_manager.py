@@ -60,7 +60,7 @@ class GraphCoreManager:
             memory_proportion: part of a tile's memory for the temporaries of a matrix product or convolution; less
                 memory usually means more cycles.
             enable_half_partials: partial sums of half products in half: less memory, fewer cycles, more rounding.
-            compile_only: compile without a device, for one IPU; models can be saved, but not run.
+            compile_only: compile without a device; models can be saved, but not run.
 
         Raises:
             ValueError: a setting that is not valid.
@@ -71,8 +71,6 @@ class GraphCoreManager:
             raise ValueError(f"precision={precision!r} is not valid: give one of {', '.join(PRECISIONS)}")
         if not 0 < memory_proportion <= 1:
             raise ValueError(f"memory_proportion={memory_proportion!r} is not valid: give a number above 0, at most 1")
-        if compile_only and num_ipus > 1:
-            raise ValueError("compile_only is for one IPU: use num_ipus=1, or compile where the IPUs are")
         self.num_ipus = num_ipus
         self.precision = precision
         self.memory_proportion = float(memory_proportion)
@@ -246,7 +244,8 @@ class GraphCoreManager:
         """Loads a model that was saved with :meth:`CompiledModel.save`; nothing is compiled.
 
         Raises:
-            ValueError: the file is no compiled model, is damaged, or is of another version or target.
+            ValueError: the file is no compiled model, is damaged, is of another version or target, or is for more IPUs
+                than this manager has.
         """
         self._start()
         stored = archive.read(Path(path))
@@ -254,9 +253,14 @@ class GraphCoreManager:
             raise ValueError(
                 f"{path} was compiled for {stored.target}, but this is {_target()}: compile it again for this target"
             )
+        if stored.plan.num_ipus > self.num_ipus:
+            raise ValueError(
+                f"{path} was compiled for {stored.plan.num_ipus} IPUs, but this manager has {self.num_ipus}: use "
+                f"GraphCoreManager(num_ipus={stored.plan.num_ipus})"
+            )
         placed = None
         if not self.compile_only:
-            placed = place_loaded(stored.executable, stored.signature, stored.weights, self._devices[0])
+            placed = place_loaded(stored.executable, stored.plan, stored.signature, stored.weights, self._devices)
         model = CompiledModel(
             stored.kind,
             stored.precision,

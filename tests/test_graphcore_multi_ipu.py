@@ -1,6 +1,10 @@
 """GraphCoreManager over several IPUs: distribution of the batch or of the weights, residency, plans, training."""
 
+import base64
 import functools
+import os
+import subprocess
+import sys
 
 import jax
 import jax.numpy as jnp
@@ -107,10 +111,119 @@ def test_training_over_several_ipus(precision):
     np.testing.assert_allclose(losses[4], losses[1], rtol=1e-4 if precision == "float32" else 1e-2)
 
 
-def test_a_model_over_several_ipus_cannot_be_saved(tmp_path):
-    with GraphCoreManager(num_ipus=2) as manager:
-        compiled = manager.compile_model((apply, PARAMS), X)
-        with pytest.raises(ValueError, match="num_ipus=1"):
-            compiled.save(tmp_path / "model.ipu")
-    with pytest.raises(ValueError, match="compile_only"):
-        GraphCoreManager(num_ipus=2, compile_only=True)
+def outputs_of_two_kinds(params, x):
+    """What is cut over the IPUs, what they all have, and a whole number."""
+    y = apply(params, x)
+    return {"y": y, "mean": y.mean(0), "best": y.argmax(-1)}
+
+
+@pytest.mark.parametrize("precision", ["float32", "mixed"])
+@pytest.mark.parametrize(("x", "distribution"), [(X, "batch"), (ODD, "weights")], ids=["batch", "weights"])
+def test_a_model_compiled_without_devices_runs_elsewhere(tmp_path, x, distribution, precision):
+    path, again = tmp_path / "model.ipu", tmp_path / "again.ipu"
+    with GraphCoreManager(4, precision, compile_only=True) as compiler:
+        compiled = compiler.compile_model((outputs_of_two_kinds, PARAMS), x)
+        assert compiled.plan.distribution == distribution and compiled.plan.num_ipus == 4
+        with pytest.raises(RuntimeError, match="save it"):
+            compiled(x)
+        compiled.save(path)
+    with GraphCoreManager(4, precision) as manager:
+        here = manager.compile_model((outputs_of_two_kinds, PARAMS), x)
+        wanted = here(x)
+        devices = jax.devices("ipu")[:4]
+        steady = moved(devices, lambda: here(x))
+        loaded = manager.load(path)
+        assert (loaded.plan, loaded.cost, loaded.precision) == (here.plan, here.cost, precision)
+        assert loaded.cost == compiled.cost
+        assert loaded.distribution == here.distribution
+        for _ in range(2):
+            jax.tree.map(np.testing.assert_array_equal, manager.execute_model(loaded, x), wanted)
+        # The weights are there, and only the inputs travel.
+        assert moved(devices, lambda: loaded(x)) == steady
+        for model in (loaded, here):
+            model.save(again)
+            jax.tree.map(np.testing.assert_array_equal, manager.load(again)(x), wanted)
+
+
+COMPILE = """
+import sys, jax.numpy as jnp, numpy as np
+from jax_ipu import GraphCoreManager
+with GraphCoreManager(num_ipus=4, compile_only=True) as compiler:
+    assert compiler.get_ipu_count() == 1
+    w = np.arange(64 * 12, dtype=np.float32).reshape(64, 12) / 64
+    compiler.compile_model(lambda x: jnp.tanh(x @ w), np.ones((32, 64), np.float32)).save(sys.argv[1])
+"""
+
+
+def test_a_machine_with_one_ipu_compiles_for_four(tmp_path):
+    path = tmp_path / "model.ipu"
+    environment = {**os.environ, "JAX_IPU_DEVICE_COUNT": "1"}
+    result = subprocess.run(
+        [sys.executable, "-P", "-c", COMPILE, path], env=environment, capture_output=True, text=True
+    )
+    assert result.returncode == 0, result.stderr[-3000:]
+    weights = np.arange(64 * 12, dtype=np.float32).reshape(64, 12) / 64
+    with GraphCoreManager(4) as manager:
+        np.testing.assert_allclose(manager.load(path)(X), np.tanh(X @ weights), rtol=1e-4, atol=1e-5)
+
+
+def test_optimized_for_several_ipus_without_devices(tmp_path):
+    with GraphCoreManager(4, compile_only=True) as compiler:
+        best = compiler.optimize_model((apply, PARAMS), X)
+        best.save(tmp_path / "model.ipu")
+    with GraphCoreManager(4) as manager:
+        assert manager.optimize_model((apply, PARAMS), X).plan == best.plan
+        np.testing.assert_allclose(manager.load(tmp_path / "model.ipu")(X), expected(X), rtol=1e-4, atol=1e-5)
+
+
+def test_files_for_several_ipus_that_cannot_be_loaded(tmp_path, monkeypatch):
+    path = tmp_path / "model.ipu"
+    compiler = GraphCoreManager(4, compile_only=True)
+    compiled = compiler.compile_model((apply, PARAMS), X)
+    compiled.save(path)
+    for fewer in (GraphCoreManager(2), GraphCoreManager(), GraphCoreManager(3, compile_only=True)):
+        with fewer, pytest.raises(ValueError, match=rf"compiled for 4 IPUs, but this .* has {fewer.num_ipus}: .*=4"):
+            fewer.load(path)
+    with GraphCoreManager(5) as more:
+        np.testing.assert_allclose(more.load(path)(X), expected(X), rtol=1e-4, atol=1e-5)
+        data = path.read_bytes()
+        for place in (len(data) // 2, len(data) - 1):
+            path.write_bytes(data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :])
+            with pytest.raises(ValueError, match="is damaged"):
+                more.load(path)
+        with monkeypatch.context() as patch:
+            patch.setattr(jax_ipu, "__version__", "0.0.1")
+            compiled.save(path)
+        with pytest.raises(ValueError, match=r"saved by jax_ipu 0\.0\.1"):
+            more.load(path)
+        with monkeypatch.context() as patch:
+            patch.setattr(compiled, "_target", "ipu1:1216")
+            compiled.save(path)
+        with pytest.raises(ValueError, match=r"compiled for ipu1:1216, but this is ipu2:1472"):
+            more.load(path)
+
+
+def test_an_executable_takes_the_place_of_a_program_for_as_many_ipus_only():
+    """What PJRT checks of the compiler option that a loaded model is compiled with."""
+
+    def executable(count):
+        mesh = jax.sharding.AbstractMesh((count,), ("d",))
+        rows = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("d"))
+        lowered = jax.jit(lambda x: x * 2, in_shardings=rows).trace(X).lower(lowering_platforms=("ipu",))
+        text = str(lowered.compiler_ir("stablehlo").operation.get_asm(enable_debug_info=True))
+        return jax_ipu.compiler.compile(text.encode(), "mlir", b"", "ipu2")
+
+    mesh = jax.sharding.Mesh(np.array(jax.devices("ipu")[:4]), ("d",))
+    place = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("d"))
+    for count, x, error in (
+        (4, X, None),
+        (2, X, "compiled for 2 IPUs, the program is for 4"),
+        (4, X[:16], r"the executable takes .*\(8, 64\).* the program takes .*\(4, 64\)"),
+    ):
+        options = {"ipu_executable": base64.b64encode(executable(count).serialize()).decode()}
+        run = jax.jit(lambda x: x + 1, in_shardings=place, out_shardings=place, compiler_options=options)
+        if error is None:
+            np.testing.assert_array_equal(run(x), 2 * x)
+        else:
+            with pytest.raises(jax.errors.JaxRuntimeError, match=error):
+                run(x)

@@ -10,14 +10,15 @@ from jax_ipu import _ipu
 from jax_ipu.compiler import cost, importer, mapping, partition, pipeline
 from jax_ipu.compiler.build import Built, build
 from jax_ipu.compiler.errors import INVALID_ARGUMENT, RESOURCE_EXHAUSTED, CompileError
-from jax_ipu.compiler.ir import Module
+from jax_ipu.compiler.ir import Module, Value
 from jax_ipu.compiler.options import Options, compile_options
 from jax_ipu.compiler.passes import inplace, outline, schedule
 from jax_ipu.compiler.program_io import Signature
 from jax_ipu.compiler.program_text import program_text
+from jax_ipu.compiler.types import Shape
 
 # Changes whenever the same program may compile to something else.
-COMPILER_VERSION = "1"
+COMPILER_VERSION = "2"
 
 
 def compile(program: bytes, format: str, options: bytes, target: str) -> _ipu.Executable:
@@ -37,7 +38,7 @@ def compile(program: bytes, format: str, options: bytes, target: str) -> _ipu.Ex
     parsed = importer.parse(program, format)
     ipu = parse_target(target)
     if settings.executable:
-        return _loaded(settings.executable, parsed, f"{ipu.version}:{ipu.num_tiles}")
+        return _loaded(settings.executable, parsed, options, f"{ipu.version}:{ipu.num_tiles}")
     module, signature, built, compiled = _compile_to_fit(parsed, settings, options, ipu)
     digest = hashlib.sha256(COMPILER_VERSION.encode())
     replication = f"{module.num_replicas}x{module.num_partitions}"
@@ -67,14 +68,20 @@ def compile(program: bytes, format: str, options: bytes, target: str) -> _ipu.Ex
     return executable
 
 
-def _loaded(encoded: str, parsed: Any, target: str) -> _ipu.Executable:
+def _loaded(encoded: str, parsed: Any, options: bytes, target: str) -> _ipu.Executable:
     """An executable that was compiled before, in the place of a program with its signature."""
     executable = _ipu.Executable.deserialize(base64.b64decode(encoded))
     if executable.target != target:
         raise CompileError(f"the executable was compiled for {executable.target}, this is {target}", INVALID_ARGUMENT)
+    counts = partition.counts(parsed, options)
+    if (executable.num_replicas, executable.num_partitions) != counts:
+        devices, wanted = executable.num_replicas * executable.num_partitions, counts[0] * counts[1]
+        raise CompileError(
+            f"the executable was compiled for {devices} IPUs, the program is for {wanted}", INVALID_ARGUMENT
+        )
     main = importer.import_module(parsed).main
-    inputs = [(value.dtype, value.shape) for value in main.block.args]
-    outputs = [(value.dtype, value.shape) for value in main.block.results]
+    inputs = _local_types(main.block.args, executable.input_shardings)
+    outputs = _local_types(main.block.results, executable.output_shardings)
     if inputs != executable.input_types or outputs != executable.output_types:
         raise CompileError(
             f"the executable takes {executable.input_types} and gives {executable.output_types}, the program takes "
@@ -82,6 +89,12 @@ def _loaded(encoded: str, parsed: Any, target: str) -> _ipu.Executable:
             INVALID_ARGUMENT,
         )
     return executable
+
+
+def _local_types(values: list[Value], shardings: list[bytes]) -> list[tuple[str, Shape]]:
+    """Type and shape of what one IPU has of each value."""
+    padded = [*shardings, *[b""] * len(values)]
+    return [(v.dtype, partition.local_shape(v.shape, s)) for v, s in zip(values, padded, strict=False)]
 
 
 _Prepared = tuple[Module, Signature, mapping.MappingPlan]

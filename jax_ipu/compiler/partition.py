@@ -22,6 +22,7 @@ from jax_ipu.compiler.errors import INVALID_ARGUMENT, CompileError
 from jax_ipu.compiler.ir import MEMORY_KIND, Function, Module
 from jax_ipu.compiler.options import proto_fields
 from jax_ipu.compiler.replica_groups import channel_in, mesh_groups
+from jax_ipu.compiler.types import Shape
 
 _sharding = xla_client.HloSharding
 _PASS = "spmd-partitioning"
@@ -31,13 +32,14 @@ _MODULE_FIELD = 1
 _BUILD_OPTIONS_FIELD, _NUM_REPLICAS_FIELD, _NUM_PARTITIONS_FIELD = 3, 4, 5
 _SHARDY_DIALECT = "sdy."
 _PLACEMENT = "annotate_device_placement"
+_SHARDINGS = ("sdy.sharding", "mhlo.sharding")
 # Shardy keeps the device of a callback for targets that it knows.
 _CALLBACK, _KNOWN_CALLBACK = "ipu_python_callback", "xla_ffi_python_cpu_callback"
 
 
 def import_local(program: mlir.Module, serialized_options: bytes) -> Module:
     """The program that each IPU runs, imported; the whole program when it is for one."""
-    num_replicas, num_partitions = _counts(program, serialized_options)
+    num_replicas, num_partitions = counts(program, serialized_options)
     if num_partitions == 1:
         module = importer.import_module(program)
     else:
@@ -52,19 +54,25 @@ def import_local(program: mlir.Module, serialized_options: bytes) -> Module:
     return module
 
 
-def _counts(program: mlir.Module, serialized_options: bytes) -> tuple[int, int]:
-    """Replicas and partitions, by the options, or by the program's own attributes when there are no options."""
-    if not serialized_options:
+def counts(program: mlir.Module, serialized_options: bytes) -> tuple[int, int]:
+    """Replicas and partitions, by the build options, or by the program's own attributes where there are none."""
+    build = _build_options(serialized_options)
+    if not build:
         attributes: Any = program.operation.attributes
         replicas, partitions = (
             attributes[key].value if key in attributes else 1 for key in ("mhlo.num_replicas", "mhlo.num_partitions")
         )
         return replicas, partitions
-    build = dict(proto_fields(serialized_options)).get(_BUILD_OPTIONS_FIELD, b"")
-    fields = dict(proto_fields(build)) if isinstance(build, bytes) else {}
+    fields = dict(proto_fields(build))
     # Absent fields are zero on the wire.
     replicas, partitions = (int(fields.get(f, 0) or 1) for f in (_NUM_REPLICAS_FIELD, _NUM_PARTITIONS_FIELD))
     return replicas, partitions
+
+
+def _build_options(serialized_options: bytes) -> bytes:
+    """The ExecutableBuildOptionsProto in the options; b"" without."""
+    build = dict(proto_fields(serialized_options)).get(_BUILD_OPTIONS_FIELD, b"")
+    return build if isinstance(build, bytes) else b""
 
 
 def partition(program: mlir.Module, serialized_options: bytes, num_partitions: int, num_replicas: int) -> mlir.Module:
@@ -72,7 +80,8 @@ def partition(program: mlir.Module, serialized_options: bytes, num_partitions: i
 
     Args:
         program: a module over global shapes, with Shardy or GSPMD annotations or manual computations.
-        serialized_options: an xla.CompileOptionsProto; b"" lets the partitioner choose the shardings of the results.
+        serialized_options: an xla.CompileOptionsProto; one without build options lets the partitioner choose the
+            shardings that the program leaves open.
 
     Raises:
         CompileError(INVALID_ARGUMENT): XLA refuses to partition the program.
@@ -81,7 +90,7 @@ def partition(program: mlir.Module, serialized_options: bytes, num_partitions: i
     text = str(program.operation.get_asm(enable_debug_info=True)).replace(f"@{_CALLBACK}(", f"@{_KNOWN_CALLBACK}(")
     client = _client(num_partitions * num_replicas)
     with tempfile.TemporaryDirectory(prefix="jax_ipu_partition_") as folder:
-        options = _options(serialized_options, text, num_partitions, num_replicas, folder)
+        options = _options(program, serialized_options, text, num_partitions, num_replicas, folder)
         failure: Exception | None = None
         try:
             client.compile_and_load(text, client.devices(), options)
@@ -157,20 +166,37 @@ def sharding_fields(module: Module) -> tuple[list[dict[str, bytes]], list[dict[s
     return as_inputs, as_outputs
 
 
+def local_shape(shape: Shape, sharding: bytes) -> Shape:
+    """What one device holds of an array; `sharding`: a serialised xla.OpSharding, or b"" for all of it."""
+    if not sharding:
+        return shape
+    proto = xla_client.OpSharding()
+    proto.ParseFromString(sharding)
+    parsed = _sharding.from_proto(proto)
+    if parsed.is_replicated() or not parsed.is_tiled():
+        return shape
+    return tuple(-(-n // parts) for n, parts in zip(shape, parsed.tile_assignment_dimensions(), strict=False))
+
+
 @functools.cache
 def _client(num_devices: int) -> Any:
     return _jax.get_tfrt_cpu_client(num_devices=num_devices)
 
 
-def _options(serialized: bytes, text: str, num_partitions: int, num_replicas: int, folder: str) -> Any:
-    options = _jax.CompileOptions.ParseFromString(serialized) if serialized else _jax.CompileOptions()
+def _options(
+    program: mlir.Module, serialized: bytes, text: str, num_partitions: int, num_replicas: int, folder: str
+) -> Any:
+    given = bool(_build_options(serialized))
+    options = _jax.CompileOptions.ParseFromString(serialized) if given else _jax.CompileOptions()
     build = options.executable_build_options
-    if not serialized:
+    if not given:
         options.num_partitions, options.num_replicas = num_partitions, num_replicas
         build.num_partitions, build.num_replicas = num_partitions, num_replicas
         build.use_spmd_partitioning = True
         build.use_shardy_partitioner = _SHARDY_DIALECT in text
-        build.allow_spmd_sharding_propagation_to_output = [True]
+        results = importer.signature_attributes(program)[1]
+        is_open = [not any(name in attrs for name in _SHARDINGS) for attrs in results]
+        build.allow_spmd_sharding_propagation_to_output = is_open or [True]
     options.env_option_overrides = []
     devices = np.arange(num_replicas * num_partitions).reshape(num_replicas, num_partitions)
     build.device_assignment = _jax.DeviceAssignment.create(devices)

@@ -17,7 +17,7 @@ from jax_ipu.models.program import Array, Signature, shape_of
 
 _MAGIC = b"jax_ipu\0"
 # Changes whenever the layout of the file does.
-_FORMAT = 1
+_FORMAT = 2
 _DIGEST_BYTES = 32
 
 
@@ -51,7 +51,7 @@ def write(path: Path, stored: Stored) -> None:
         "inputs": [[list(spec.shape), spec.dtype.name] for spec in signature.inputs],
         "declared": [dtype.name for dtype in signature.declared],
         "out_tree": _tree_text(signature.out_tree, "outputs"),
-        "outputs": [dtype.name for dtype in signature.outputs],
+        "outputs": [[list(spec.shape), spec.dtype.name] for spec in signature.outputs],
         "weights": [[list(w.shape), w.dtype.name] for w in stored.weights],
         "executable_bytes": len(stored.executable),
     }
@@ -96,7 +96,7 @@ def read(path: Path) -> Stored:
         [shape_of(shape, _dtype(name)) for shape, name in header["inputs"]],
         [_dtype(name) for name in header["declared"]],
         _tree(header["out_tree"]),
-        [_dtype(name) for name in header["outputs"]],
+        [shape_of(shape, _dtype(name)) for shape, name in header["outputs"]],
     )
     return Stored(
         header["kind"],

@@ -104,11 +104,8 @@ class CompiledModel:
         """Writes the executable with its weights, for :meth:`GraphCoreManager.load`, also on another machine.
 
         Raises:
-            ValueError: it was compiled for several IPUs, or its inputs or outputs are of classes that a file cannot
-                describe.
+            ValueError: its inputs or outputs are of classes that a file cannot describe.
         """
-        if self.plan.num_ipus > 1:
-            raise ValueError("only models for one IPU can be saved: compile with num_ipus=1")
         with self._lock:
             self._check()
             data = self._data if self._placed is None else self._placed.serialize()
@@ -143,7 +140,7 @@ def compile_on_devices(
     Raises what JAX raises: RESOURCE_EXHAUSTED when it does not fit.
     """
     layout = plans.layout_of(program, plan, devices)
-    executable = plans.lower(program, plan, layout, step).compile(compiler_options=plan.compiler_options())
+    executable = plans.lower(program, layout, step).compile(compiler_options=plan.compiler_options())
 
     def serialize() -> bytes:
         # The runtime's own form carries more than the executable; compiling again gives the same one.
@@ -153,23 +150,26 @@ def compile_on_devices(
 
 
 def compile_for_target(program: Program, plan: Plan, target: str, step: Callable[..., Any]) -> tuple[bytes, Cost]:
-    """The same without a device, for "ipu2:1472" or the like."""
-    lowered = plans.lower(program, plan, None, step)
+    """The same without a device, for "ipu2:1472" or the like; over several IPUs, what each of them runs."""
+    lowered = plans.lower_for_target(program, plan, step)
     text = str(lowered.compiler_ir("stablehlo").operation.get_asm(enable_debug_info=True)).encode()
     executable: _ipu.Executable = compiler.compile(text, "mlir", serialize_options(plan.compiler_options()), target)
     return executable.serialize(), Cost(int(executable.cycles), int(executable.fullest_tile_bytes))
 
 
-def place_loaded(data: bytes, signature: Signature, weights: Sequence[Array], device: Any) -> Placed:
-    """A serialised executable on one device."""
-    output_types = _ipu.Executable.deserialize(data).output_types[len(weights) :]
+def place_loaded(
+    data: bytes, plan: Plan, signature: Signature, weights: Sequence[Array], devices: Sequence[Any]
+) -> Placed:
+    """A serialised executable on the first of the devices, as many as its plan has."""
+    # On the IPUs; over several of them these are the shapes of parts.
+    types = [numpy_dtype(name) for name, _ in _ipu.Executable.deserialize(data).output_types[len(weights) :]]
 
     def step(weights: list[Any], inputs: list[Any]) -> tuple[list[Any], list[Any]]:
         # Only its signature counts: the executable takes its place.
-        return weights, [jax.numpy.zeros(shape, numpy_dtype(name)) for name, shape in output_types]
+        return weights, [jax.numpy.zeros(o.shape, t) for o, t in zip(signature.outputs, types, strict=True)]
 
     program = Program("loaded", no_run, list(weights), signature)
-    layout = plans.layout_of(program, Plan(), [device])
+    layout = plans.layout_of(program, plan, devices)
     options = {"ipu_executable": base64.b64encode(data).decode()}
-    run = plans.lower(program, Plan(), layout, step).compile(compiler_options=options)
+    run = plans.lower(program, layout, step).compile(compiler_options=options)
     return Placed(run, layout, lambda: data)

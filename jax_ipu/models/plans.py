@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from jax.sharding import Mesh, NamedSharding, PartitionSpec, SingleDeviceSharding
+from jax.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec, SingleDeviceSharding
 
 from jax_ipu.models.program import Program, shape_of
 
@@ -77,7 +77,11 @@ def layout_of(program: Program, plan: Plan, devices: Sequence[Any]) -> Layout:
     if plan.num_ipus == 1:
         single = SingleDeviceSharding(devices[0])
         return Layout([single] * len(program.weights), [single] * len(inputs), ["the whole model"])
-    mesh = Mesh(np.array(devices[: plan.num_ipus]), (_AXIS,))
+    return _layout_over(program, plan, Mesh(np.array(devices[: plan.num_ipus]), (_AXIS,)))
+
+
+def _layout_over(program: Program, plan: Plan, mesh: Mesh | AbstractMesh) -> Layout:
+    inputs = program.signature.inputs
     whole = NamedSharding(mesh, _spec())
     if plan.distribution == "batch":
         if program.batch == 0 or program.batch % plan.num_ipus:
@@ -99,7 +103,7 @@ def _spec(*axes: str | None) -> Any:
     return spec(*axes)
 
 
-def _cut(mesh: Mesh, shape: tuple[int, ...], parts: int, whole: NamedSharding) -> NamedSharding:
+def _cut(mesh: Mesh | AbstractMesh, shape: tuple[int, ...], parts: int, whole: NamedSharding) -> NamedSharding:
     """Along the last of the longest dimensions that divide: columns of a matrix, so that products need no sums."""
     divisible = [d for d in range(len(shape)) if shape[d] % parts == 0 and shape[d] > 0]
     if not divisible or len(shape) < 2:
@@ -147,21 +151,26 @@ def step_of(program: Program) -> Callable[[list[Any], list[Any]], tuple[list[Any
     return step
 
 
-def lower(program: Program, plan: Plan, layout: Layout | None, step: Callable[..., Any]) -> Any:
-    """Lowered for IPUs: with a layout for its devices, without one for no device in particular."""
-    weights = [shape_of(w.shape, w.dtype) for w in program.weights]
-    inputs = program.signature.inputs
-    if layout is None:
-        jitted = jax.jit(step, donate_argnums=0, keep_unused=True)
-        return jitted.trace(weights, inputs).lower(lowering_platforms=("ipu",))
-    jitted = jax.jit(
-        step,
-        donate_argnums=0,
-        keep_unused=True,
-        in_shardings=(layout.weights, layout.inputs),
-        out_shardings=(layout.weights, None),
-    )
-    return jitted.lower(weights, inputs)
+def lower(program: Program, layout: Layout, step: Callable[..., Any]) -> Any:
+    """Lowered for the devices of the layout."""
+    return _jitted(step, layout).lower(*_arguments(program))
+
+
+def lower_for_target(program: Program, plan: Plan, step: Callable[..., Any]) -> Any:
+    """Lowered for as many IPUs as the plan has, none of them in particular."""
+    layout = _layout_over(program, plan, AbstractMesh((plan.num_ipus,), (_AXIS,))) if plan.num_ipus > 1 else None
+    return _jitted(step, layout).trace(*_arguments(program)).lower(lowering_platforms=("ipu",))
+
+
+def _jitted(step: Callable[..., Any], layout: Layout | None) -> Any:
+    shardings: dict[str, Any] = {}
+    if layout is not None:
+        shardings = {"in_shardings": (layout.weights, layout.inputs), "out_shardings": (layout.weights, None)}
+    return jax.jit(step, donate_argnums=0, keep_unused=True, **shardings)
+
+
+def _arguments(program: Program) -> tuple[list[Any], list[Any]]:
+    return [shape_of(w.shape, w.dtype) for w in program.weights], program.signature.inputs
 
 
 def distributions(program: Program, num_ipus: int) -> Iterator[tuple[str, int]]:

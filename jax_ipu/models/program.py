@@ -21,7 +21,7 @@ class Signature(NamedTuple):
     inputs: list[jax.ShapeDtypeStruct]  # as on the IPU
     declared: list[np.dtype[Any]]  # of the inputs, as the model was traced
     out_tree: Any
-    outputs: list[np.dtype[Any]]  # as the model was traced
+    outputs: list[jax.ShapeDtypeStruct]  # as the model was traced
 
     def flatten(self, inputs: tuple[Any, ...]) -> list[Any]:
         """The inputs as arrays of the IPU's types.
@@ -46,7 +46,7 @@ class Signature(NamedTuple):
 
     def unflatten(self, outputs: Sequence[Any], wrap: Callable[[Array], Any]) -> Any:
         """The outputs in the caller's types and structure."""
-        arrays = [np.asarray(o).astype(dtype, copy=False) for o, dtype in zip(outputs, self.outputs, strict=True)]
+        arrays = [np.asarray(o).astype(spec.dtype, copy=False) for o, spec in zip(outputs, self.outputs, strict=True)]
         return jax.tree.unflatten(self.out_tree, [wrap(array) for array in arrays])
 
 
@@ -124,7 +124,7 @@ def trace_flat(
         [shape_of(spec.shape, storage_dtype(spec.dtype, precision)) for spec in specs],
         [np.dtype(spec.dtype) for spec in specs],
         out_tree,
-        [np.dtype(leaf.dtype) for leaf in out_leaves],
+        [shape_of(leaf.shape, leaf.dtype) for leaf in out_leaves],
     )
     stored = [np.asarray(weight) for weight in (*closed.consts, *weights)]
     return Program(kind, run, [w.astype(storage_dtype(w.dtype, precision), copy=False) for w in stored], signature)

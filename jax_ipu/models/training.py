@@ -166,7 +166,9 @@ class Trainer:
             return self._model_weights(learned, rest)[0]
 
         declared = [np.dtype(spec.dtype) for spec in self._specs]
-        signature = Signature(self._batch_tree, self._specs, declared, jax.tree.structure(0), [np.dtype(np.float32)])
+        signature = Signature(
+            self._batch_tree, self._specs, declared, jax.tree.structure(0), [shape_of((), np.float32)]
+        )
         weights = [np.asarray(w) for w in initial]
         return Step(Program(f"{self._model.kind} step", no_run, weights, signature), step, weights_of)
 

@@ -232,6 +232,14 @@ nb::list Types(const Specs& specs) {
   return types;
 }
 
+// The serialised xla.OpSharding of every argument or result; empty where there is none.
+template <typename Specs>
+nb::list Shardings(const Specs& specs) {
+  nb::list shardings;
+  for (const auto& spec : specs) shardings.append(nb::bytes(spec.sharding.data(), spec.sharding.size()));
+  return shardings;
+}
+
 // Calls `function`, found while the GIL is held, and takes the plain data out of its result.
 template <typename FindFunction>
 std::shared_ptr<const Executable> CallPython(const CompileRequest& request, FindFunction find_function) {
@@ -381,6 +389,13 @@ void BindCompile(nb::module_& module) {
       .def_prop_ro("input_types", [](const ExecutableHandle& self) { return Types(self.executable->inputs); })
       .def_prop_ro("output_types",
                    [](const ExecutableHandle& self) { return Types(self.executable->outputs); })
+      .def_prop_ro("input_shardings",
+                   [](const ExecutableHandle& self) { return Shardings(self.executable->inputs); })
+      .def_prop_ro("output_shardings",
+                   [](const ExecutableHandle& self) { return Shardings(self.executable->outputs); })
+      .def_prop_ro("num_replicas", [](const ExecutableHandle& self) { return self.executable->num_replicas; })
+      .def_prop_ro("num_partitions",
+                   [](const ExecutableHandle& self) { return self.executable->num_partitions; })
       .def("serialize",
            [](const ExecutableHandle& self) {
              const std::string data = self.executable->Serialize();
