@@ -116,7 +116,10 @@ def _compile_prepared(prepared: _Prepared, settings: Options, target: _ipu.Targe
 
 
 def _compile_to_fit(parsed: Any, settings: Options, options: bytes, target: _ipu.Target) -> _Compiled:
-    """Calls cost cycles, so repeated blocks become functions only where the program does not fit without."""
+    """What saves memory costs cycles, so it is done only where the program does not fit without.
+
+    That is: repeated blocks become functions, and collectives are not combined.
+    """
     try:
         return _compile_prepared(prepare(parsed, settings, options), settings, target)
     except _ipu.Error as error:
@@ -124,15 +127,15 @@ def _compile_to_fit(parsed: Any, settings: Options, options: bytes, target: _ipu
             raise
         settings = settings._replace(outline="always")
         prepared = prepare(parsed, settings, options)
-        if not any(op.name == "ipu.call" for op in prepared[0].main.block.ops):
-            raise
+        if not any(op.name in ("ipu.call", "all_reduce") for op in prepared[0].main.block.walk()):
+            raise  # it would be the same program
         return _compile_prepared(prepared, settings, target)
 
 
 def prepare(parsed: Any, settings: Options, options: bytes = b"") -> _Prepared:
     """Everything before the graph: partitioning, import, passes, signature and tile mapping of an MLIR module."""
     module = partition.import_local(parsed, options)
-    pipeline.optimize(module)
+    pipeline.optimize(module, memory_first=settings.outline == "always")
     if settings.outline == "always":
         outline.run(module)
     signature = Signature(module.main)

@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from jax_ipu.compiler.ir import Module
-from jax_ipu.compiler.passes import canonicalize, cse, dce, expand, fuse, inline, loops, matmul_roles, simplify
+from jax_ipu.compiler.passes import (
+    canonicalize,
+    combine_collectives,
+    cse,
+    dce,
+    expand,
+    fuse,
+    inline,
+    loops,
+    matmul_roles,
+    simplify,
+)
 
 Pass = Callable[[Module], None]
 
@@ -18,12 +29,19 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("loops", loops.run),
     ("cse again", cse.run),
     ("dce", dce.run),
+    ("combine collectives", combine_collectives.run),
     ("fuse", fuse.run),
     ("dce after fusion", dce.run),
     ("matmul roles", matmul_roles.run),
 )
 
 
-def optimize(module: Module) -> None:
-    for _, run in PASSES:
-        run(module)
+# Those that save cycles and cost memory.
+_COST_MEMORY = frozenset(("combine collectives",))
+
+
+def optimize(module: Module, memory_first: bool = False) -> None:
+    """`memory_first`: without the passes that cost memory."""
+    for name, run in PASSES:
+        if not (memory_first and name in _COST_MEMORY):
+            run(module)

@@ -1,0 +1,142 @@
+"""All-reduces that do not wait for each other become one with several operands: every exchange costs syncs of all IPUs.
+
+The operands of one exchange are copied together first. Small tensors go to everybody in one step, large ones around the
+ring in many, so that a large one that joins only small ones costs more for its copy than it saves.
+Everything between the all-reduces that needs one of their results moves behind the last of them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jax_ipu.compiler.ir import Block, Module, Op, Value, has_effect
+from jax_ipu.compiler.passes.cse import structure_key
+from jax_ipu.compiler.replica_groups import channel_of, groups_of
+from jax_ipu.compiler.types import SIZE, num_elements
+
+# Up to here tensors are small. docs/multi_ipu.md has what was measured.
+SMALL_BYTES = 64 * 1024
+# Two IPUs exchange tensors of any size in one step, so that less is saved.
+MAX_BYTES_OF_PAIRS = 256 * 1024
+# Of the tensors of one exchange, which are in memory twice.
+MAX_BYTES = 8 * 1024 * 1024
+
+
+def run(module: Module) -> None:
+    if module.num_replicas * module.num_partitions > 1:
+        _run_block(module.main.block, module)
+
+
+def _run_block(block: Block, module: Module) -> None:
+    for op in block.ops:
+        if op.name != "all_reduce":
+            for region in op.regions:
+                _run_block(region, module)
+    done: set[Op] = set()
+    while (together := _next(block, done, module)) is not None:
+        done.add(_combine(block, together))
+
+
+def _next(block: Block, done: set[Op], module: Module) -> list[Op] | None:
+    """All-reduces that can be one, in order: the first such list of two or more."""
+    open_lists: dict[Any, _Open] = {}
+    for op in block.ops:
+        values = _values(op)
+        for key in [k for k, waiting in open_lists.items() if waiting.needs(values, op)]:
+            waiting = open_lists.pop(key)
+            if len(together := _worth_it(waiting.ops)) > 1:
+                return together
+        if op.name != "all_reduce" or op in done or not _may_join(op, module):
+            continue
+        key = _key(op)
+        waiting = open_lists.setdefault(key, _Open())
+        if waiting.depends(values) or waiting.bytes + _bytes(op) > MAX_BYTES:
+            if len(together := _worth_it(waiting.ops)) > 1:
+                return together
+            waiting = open_lists[key] = _Open()
+        waiting.add(op)
+    lists = (_worth_it(waiting.ops) for waiting in open_lists.values())
+    return next((together for together in lists if len(together) > 1), None)
+
+
+def _may_join(op: Op, module: Module) -> bool:
+    if _bytes(op) <= MAX_BYTES_OF_PAIRS:
+        return True
+    return any(len(group) > 2 for group in groups_of(op, module.num_partitions, module.num_replicas))
+
+
+def _worth_it(ops: list[Op]) -> list[Op]:
+    small = [op for op in ops if _bytes(op) <= SMALL_BYTES]
+    return small if len(small) + 1 == len(ops) else ops
+
+
+class _Open:
+    """All-reduces so far, and what depends on them."""
+
+    def __init__(self) -> None:
+        self.ops: list[Op] = []
+        self.bytes = 0
+        self._dependent: set[Value] = set()
+
+    def add(self, op: Op) -> None:
+        self.ops.append(op)
+        self.bytes += _bytes(op)
+        self._dependent.update(op.results)
+
+    def depends(self, values: list[Value]) -> bool:
+        return not self._dependent.isdisjoint(values)
+
+    def needs(self, values: list[Value], op: Op) -> bool:
+        """Whether `op` must stay where it is although it depends on the all-reduces, so that the list ends here."""
+        if not self.depends(values):
+            return False
+        self._dependent.update(op.results)
+        return has_effect(op)
+
+
+def _combine(block: Block, together: list[Op]) -> Op:
+    last = together[-1]
+    combined = Op(
+        "all_reduce",
+        [operand for op in together for operand in op.operands],
+        [(r.shape, r.dtype) for op in together for r in op.results],
+        dict(last.attrs),
+        last.regions,
+        last.location,
+    )
+    dependent = {result for op in together for result in op.results}
+    before: list[Op] = []
+    after: list[Op] = []
+    position = block.ops.index(last)
+    for op in block.ops[:position]:
+        if op in together:
+            continue
+        if dependent.isdisjoint(_values(op)):
+            before.append(op)
+        else:
+            dependent.update(op.results)
+            after.append(op)
+    block.ops = [*before, combined, *after, *block.ops[position + 1 :]]
+    results = iter(combined.results)
+    last.regions = []
+    for op in together:
+        for result in op.results:
+            result.replace_with(next(results))
+        op.drop()
+    return combined
+
+
+def _values(op: Op) -> list[Value]:
+    """What `op` reads, in its regions too."""
+    return [*op.operands, *(v for region in op.regions for inner in region.walk() for v in inner.operands)]
+
+
+def _bytes(op: Op) -> int:
+    return sum(num_elements(o.shape) * SIZE[o.dtype] for o in op.operands)
+
+
+def _key(op: Op) -> Any:
+    """Equal for all-reduces of one type with the same groups and body."""
+    name, (operands, _), attrs, regions = structure_key(op)
+    kept = tuple((k, v) for k, v in attrs if k != "channel_handle")
+    return (name, frozenset(dtype for _, dtype in operands), kept, channel_of(op) > 0, regions)
