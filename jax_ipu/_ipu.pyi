@@ -180,6 +180,9 @@ class Counters:
     cycles: int
 
 def set_compiler(compiler: Callable[[bytes, str, bytes, str], Executable]) -> None: ...
+def set_process_exchange(
+    exchange: Callable[[list[tuple[int, int, int, int, int, int, int]]], None], fail: Callable[[str], None]
+) -> None: ...
 def set_device_config(
     version: str = "ipu2",
     num_tiles: int = 0,

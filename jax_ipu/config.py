@@ -114,6 +114,8 @@ class Config:
         "fast", _one_of(EXECUTIONS), "fast: whole-tensor kernels; tile: every vertex alone from its tile's memory."
     )
 
+    process_timeout = _Option(600, _positive, "Seconds that a process of jax.distributed waits for another.")
+
     def __init__(self) -> None:
         """No option set: the environment decides."""
         self._values: dict[str, Any] = {}

@@ -12,7 +12,7 @@ import types
 from typing import Any
 
 from jax_ipu.config import config
-from jax_ipu.integration import approximate_top_k, callbacks, dlpack, linear_algebra, memories
+from jax_ipu.integration import approximate_top_k, callbacks, dlpack, linear_algebra, memories, processes
 
 logger = logging.getLogger(__name__)
 
@@ -56,9 +56,11 @@ def _create_options() -> dict[str, Any]:
         use_model=True,
     )
     _ipu.set_compiler(compiler.compile)
+    options = processes.client_options(config.process_timeout)
     config.freeze()
+    # Registered last, so called first: connections with other processes stay until programs have ended.
     atexit.register(_prepare_exit)
-    return {}
+    return options
 
 
 def _prepare_exit() -> None:

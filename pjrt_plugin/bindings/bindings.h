@@ -31,10 +31,14 @@ namespace nb = nanobind;
 // Throws std::invalid_argument (ValueError in Python) for an unknown name.
 poplar::Type TypeNamed(const std::string& name);
 
+// Then threads must not ask for the GIL any more.
+bool InterpreterIsEnding();
+
 void BindGraph(nb::module_& module);
 void BindExpression(nb::module_& module);
 void BindCompile(nb::module_& module);
 void BindHostCallbacks(nb::module_& module);
+void BindProcessExchange(nb::module_& module);
 void BindElementwise(nb::module_& module);
 void BindMatMul(nb::module_& module);
 void BindConvolution(nb::module_& module);

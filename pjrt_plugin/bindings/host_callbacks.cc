@@ -11,7 +11,6 @@
 #include "pjrt_plugin/runtime/executable.h"
 
 namespace jax_ipu::bindings {
-namespace {
 
 bool InterpreterIsEnding() {
 #if PY_VERSION_HEX >= 0x030D0000
@@ -20,6 +19,8 @@ bool InterpreterIsEnding() {
   return !Py_IsInitialized() || _Py_IsFinalizing();
 #endif
 }
+
+namespace {
 
 nb::object ViewOf(void* data, std::size_t bytes, int access) {
   static char nothing = 0;

@@ -224,6 +224,7 @@ void BufferCopyRawToHost(PJRT_Buffer_CopyRawToHost_Args& args) {
 
 // Arrays never change, so a copy in another memory shares the host memory until a device takes it in.
 PJRT_Buffer* CopyTo(const PJRT_Buffer& buffer, const PJRT_Memory* memory) {
+  CheckAddressable(memory->device);
   const std::shared_ptr<Array> array = buffer.Use("CopyToMemorySpace");
   std::shared_ptr<Array> copy;
   if (array->on_host()) {

@@ -109,7 +109,7 @@ std::shared_ptr<const TensorSpec> MakeSpec(PJRT_Buffer_Type type, const std::int
 
 PJRT_Memory* MemoryOf(PJRT_Device* device, PJRT_Memory* memory) {
   if (memory != nullptr) return memory;
-  if (device != nullptr) return device->memory(MemoryKind::kDevice);
+  if (device != nullptr) return CheckAddressable(device)->memory(MemoryKind::kDevice);
   throw Error(Code::kInvalidArgument, "Neither a device nor a memory was given for the new buffer");
 }
 

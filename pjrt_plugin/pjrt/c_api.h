@@ -278,13 +278,41 @@ PJRT_SIZE(PJRT_Event_OnReady_Args, user_arg, 40)
 
 // Client
 
+// What jax.distributed shares between processes. Valid only when the options say that there are several.
+using PJRT_CallbackError = PJRT_Error* (*)(PJRT_Error_Code code, const char* message,
+                                           std::size_t message_size);
+
+struct PJRT_KeyValueGetCallback_Args {
+  PJRT_HEAD
+  const char* key;
+  std::size_t key_size;
+  int timeout_in_ms;
+  PJRT_CallbackError* callback_error;
+  void* user_arg;
+  char* value;
+  std::size_t value_size;
+  void (*value_deleter_callback)(char* value);
+};
+PJRT_SIZE(PJRT_KeyValueGetCallback_Args, value_deleter_callback, 80)
+
+struct PJRT_KeyValuePutCallback_Args {
+  PJRT_HEAD
+  const char* key;
+  std::size_t key_size;
+  const char* value;
+  std::size_t value_size;
+  PJRT_CallbackError* callback_error;
+  void* user_arg;
+};
+PJRT_SIZE(PJRT_KeyValuePutCallback_Args, user_arg, 64)
+
 struct PJRT_Client_Create_Args {
   PJRT_HEAD
   const PJRT_NamedValue* create_options;
   std::size_t num_options;
-  void* kv_get_callback;
+  PJRT_Error* (*kv_get_callback)(PJRT_KeyValueGetCallback_Args* args);
   void* kv_get_user_arg;
-  void* kv_put_callback;
+  PJRT_Error* (*kv_put_callback)(PJRT_KeyValuePutCallback_Args* args);
   void* kv_put_user_arg;
   PJRT_Client* client;
   void* kv_try_get_callback;
@@ -312,6 +340,25 @@ struct PJRT_Client_ProcessIndex_Args {
   int process_index;
 };
 PJRT_SIZE(PJRT_Client_ProcessIndex_Args, process_index, 28)
+
+struct PJRT_ProcessInfo {
+  std::size_t struct_size;
+  int task_id;
+  std::size_t incarnation_id;
+  int state;  // 0 unspecified, 1 uninitialised, 2 disconnected, 3 connected, 4 error
+  PJRT_Error_Code error_code;
+  const char* error_message;
+  std::size_t error_message_size;
+};
+PJRT_SIZE(PJRT_ProcessInfo, error_message_size, 48)
+
+struct PJRT_Client_UpdateGlobalProcessInfo_Args {
+  PJRT_HEAD
+  PJRT_Client* client;
+  const PJRT_ProcessInfo* process_infos;
+  std::size_t num_process_infos;
+};
+PJRT_SIZE(PJRT_Client_UpdateGlobalProcessInfo_Args, num_process_infos, 40)
 
 struct PJRT_Client_PlatformVersion_Args {
   PJRT_HEAD

@@ -20,25 +20,19 @@ DeviceConfig ConfigFrom(const PJRT_NamedValue* options, std::size_t size) {
   }
   config.num_tiles = static_cast<unsigned>(tiles);
   config.execution = StringOption(options, size, "execution", config.execution);
-  const std::int64_t processes = IntegerOption(options, size, "num_nodes", 1);  // of jax.distributed
-  if (processes > 1) {
-    throw Error(Code::kUnimplemented,
-                "jax.distributed was initialised for " + std::to_string(processes) +
-                    " processes, but the IPUs of one process cannot exchange data with those of another yet. "
-                    "Use one process with several IPUs (JAX_IPU_DEVICE_COUNT=4)");
-  }
   return config;
 }
 
 void ClientCreate(PJRT_Client_Create_Args& args) {
+  const DeviceConfig config = ConfigFrom(args.create_options, args.num_options);
   auto client = std::make_unique<PJRT_Client>();
-  client->state = std::make_shared<ClientState>(ConfigFrom(args.create_options, args.num_options));
+  client->state = std::make_shared<ClientState>(config, MeetProcesses(args, config, TargetOf(config)));
   args.client = Release(std::move(client));
 }
 
 void ClientDestroy(PJRT_Client_Destroy_Args& args) {
   // Buffers and executables may outlive the client, its threads must not.
-  for (const std::unique_ptr<PJRT_Device>& device : args.client->state->devices) device->runtime->Shutdown();
+  for (PJRT_Device* device : args.client->state->addressable_devices) device->runtime->Shutdown();
   Destroy(args.client);
 }
 
@@ -46,7 +40,22 @@ void ClientPlatformName(PJRT_Client_PlatformName_Args& args) {
   args.platform_name = kPlatformName.data();
   args.platform_name_size = kPlatformName.size();
 }
-void ClientProcessIndex(PJRT_Client_ProcessIndex_Args& args) { args.process_index = 0; }
+void ClientProcessIndex(PJRT_Client_ProcessIndex_Args& args) {
+  args.process_index = args.client->state->processes.own;
+}
+// What jax.distributed knows of the processes, whenever that changes.
+void ClientUpdateProcesses(PJRT_Client_UpdateGlobalProcessInfo_Args& args) {
+  constexpr int kFailed = 4;
+  const ProcessExchange exchange = GetProcessExchange();
+  for (std::size_t i = 0; i < args.num_process_infos; ++i) {
+    const PJRT_ProcessInfo& process = args.process_infos[i];
+    CheckStruct(process);
+    if (process.state != kFailed || process.task_id == args.client->state->processes.own) continue;
+    if (!exchange.fail) continue;
+    exchange.fail("jax.distributed has lost process " + std::to_string(process.task_id) + ": " +
+                  std::string(process.error_message, process.error_message_size));
+  }
+}
 void ClientPlatformVersion(PJRT_Client_PlatformVersion_Args& args) {
   args.platform_version = args.client->state->topology.platform_version.data();
   args.platform_version_size = args.client->state->topology.platform_version.size();
@@ -59,8 +68,8 @@ void ClientDevices(PJRT_Client_Devices_Args& args) {
   args.num_devices = args.client->state->device_pointers.size();
 }
 void ClientAddressableDevices(PJRT_Client_AddressableDevices_Args& args) {
-  args.addressable_devices = args.client->state->device_pointers.data();
-  args.num_addressable_devices = args.client->state->device_pointers.size();
+  args.addressable_devices = args.client->state->addressable_devices.data();
+  args.num_addressable_devices = args.client->state->addressable_devices.size();
 }
 void ClientAddressableMemories(PJRT_Client_AddressableMemories_Args& args) {
   args.addressable_memories = args.client->state->memory_pointers.data();
@@ -74,7 +83,7 @@ void ClientLookupDevice(PJRT_Client_LookupDevice_Args& args) {
   }
 }
 void ClientLookupAddressableDevice(PJRT_Client_LookupAddressableDevice_Args& args) {
-  const std::vector<PJRT_Device*>& devices = args.client->state->device_pointers;
+  const std::vector<PJRT_Device*>& devices = args.client->state->addressable_devices;
   const int id = args.local_hardware_id;
   if (id < 0 || static_cast<std::size_t>(id) >= devices.size()) {
     throw Error(Code::kInvalidArgument, "There is no local IPU " + std::to_string(id));
@@ -83,8 +92,8 @@ void ClientLookupAddressableDevice(PJRT_Client_LookupAddressableDevice_Args& arg
 }
 
 void ClientDefaultDeviceAssignment(PJRT_Client_DefaultDeviceAssignment_Args& args) {
-  const std::vector<PJRT_Device*>& devices = args.client->state->device_pointers;
   const std::int64_t needed = std::int64_t{args.num_replicas} * args.num_partitions;
+  const std::vector<PJRT_Device*>& devices = args.client->state->DefaultDevices(needed);
   if (needed < 1 || static_cast<std::size_t>(needed) > devices.size() ||
       static_cast<std::size_t>(needed) > args.default_assignment_size) {
     throw Error(Code::kInvalidArgument, std::to_string(args.num_replicas) + " replicas of " +
@@ -98,13 +107,20 @@ void ClientDefaultDeviceAssignment(PJRT_Client_DefaultDeviceAssignment_Args& arg
 
 }  // namespace
 
-ClientState::ClientState(const DeviceConfig& config) : topology(config), pool(std::make_shared<HostPool>()) {
+ClientState::ClientState(const DeviceConfig& config, Processes known)
+    : processes(std::move(known)), topology(config, processes), pool(std::make_shared<HostPool>()) {
   for (const std::unique_ptr<PJRT_DeviceDescription>& description : topology.devices) {
-    auto runtime = std::make_shared<DeviceRuntime>(topology.config, GetProgramFactory(), pool);
-    RegisterDevice(description->id, runtime);
+    const bool here = description->process == processes.own;
+    std::shared_ptr<DeviceRuntime> runtime;
+    if (here) {
+      runtime = std::make_shared<DeviceRuntime>(topology.config, GetProgramFactory(), pool);
+      RegisterDevice(description->id, runtime);
+    }
     devices.push_back(std::make_unique<PJRT_Device>(this, description.get(), static_cast<int>(devices.size()),
                                                     std::move(runtime)));
     device_pointers.push_back(devices.back().get());
+    if (!here) continue;
+    addressable_devices.push_back(devices.back().get());
     const auto& memories = devices.back()->memory_pointers;
     memory_pointers.insert(memory_pointers.end(), memories.begin(), memories.end());
   }
@@ -117,11 +133,17 @@ PJRT_Device* ClientState::FindDevice(int id) const {
   return nullptr;
 }
 
+const std::vector<PJRT_Device*>& ClientState::DefaultDevices(std::int64_t needed) const {
+  const bool fit_here = needed <= static_cast<std::int64_t>(addressable_devices.size());
+  return fit_here ? addressable_devices : device_pointers;
+}
+
 void InstallClient(PJRT_Api& api) {
   PJRT_INSTALL(api, Client_Create, ClientCreate);
   PJRT_INSTALL(api, Client_Destroy, ClientDestroy);
   PJRT_INSTALL(api, Client_PlatformName, ClientPlatformName);
   PJRT_INSTALL(api, Client_ProcessIndex, ClientProcessIndex);
+  PJRT_INSTALL(api, Client_UpdateGlobalProcessInfo, ClientUpdateProcesses);
   PJRT_INSTALL(api, Client_PlatformVersion, ClientPlatformVersion);
   PJRT_INSTALL(api, Client_TopologyDescription, ClientTopology);
   PJRT_INSTALL(api, Client_Devices, ClientDevices);

@@ -2,12 +2,14 @@
 #ifndef JAX_IPU_PJRT_CLIENT_H_
 #define JAX_IPU_PJRT_CLIENT_H_
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "pjrt_plugin/pjrt/c_api.h"
 #include "pjrt_plugin/pjrt/device.h"
+#include "pjrt_plugin/pjrt/processes.h"
 #include "pjrt_plugin/pjrt/topology.h"
 #include "pjrt_plugin/runtime/host_memory.h"
 #include "pjrt_plugin/runtime/launch.h"
@@ -16,16 +18,20 @@ namespace jax_ipu::pjrt {
 
 // Lives as long as the client or any of its buffers and executables: callers destroy them in any order.
 struct ClientState : std::enable_shared_from_this<ClientState> {
-  explicit ClientState(const DeviceConfig& config);
+  ClientState(const DeviceConfig& config, Processes processes);
 
   // Keeps the whole client alive.
   std::shared_ptr<PJRT_Device> Share(PJRT_Device* device) { return {shared_from_this(), device}; }
   PJRT_Device* FindDevice(int id) const;  // null: none
+  // Where programs go that have no device assignment: devices of this process, if there are enough.
+  const std::vector<PJRT_Device*>& DefaultDevices(std::int64_t needed) const;
 
+  const Processes processes;
   PJRT_TopologyDescription topology;
   std::shared_ptr<HostPool> pool;
   std::vector<std::unique_ptr<PJRT_Device>> devices;
   std::vector<PJRT_Device*> device_pointers;
+  std::vector<PJRT_Device*> addressable_devices;  // those of this process
   std::vector<PJRT_Memory*> memory_pointers;
   Launcher launcher;
 };

@@ -9,7 +9,7 @@
 
 PJRT_Device::PJRT_Device(jax_ipu::pjrt::ClientState* owner, PJRT_DeviceDescription* described, int index,
                          std::shared_ptr<jax_ipu::DeviceRuntime> device_runtime)
-    : client(owner), description(described), local_hardware_id(index), runtime(std::move(device_runtime)) {
+    : client(owner), description(described), runtime(std::move(device_runtime)) {
   for (const jax_ipu::pjrt::MemoryKind kind : jax_ipu::pjrt::kMemoryKinds) {
     const auto place = static_cast<std::size_t>(kind);
     PJRT_Memory& memory = memories[place];
@@ -28,13 +28,15 @@ namespace {
 void DeviceDescription(PJRT_Device_GetDescription_Args& args) {
   args.device_description = args.device->description;
 }
-void DeviceIsAddressable(PJRT_Device_IsAddressable_Args& args) { args.is_addressable = true; }
+void DeviceIsAddressable(PJRT_Device_IsAddressable_Args& args) {
+  args.is_addressable = args.device->addressable();
+}
 void DeviceLocalHardwareId(PJRT_Device_LocalHardwareId_Args& args) {
-  args.local_hardware_id = args.device->local_hardware_id;
+  args.local_hardware_id = args.device->addressable() ? args.device->description->local_hardware_id : -1;
 }
 void DeviceMemories(PJRT_Device_AddressableMemories_Args& args) {
   args.memories = args.device->memory_pointers.data();
-  args.num_memories = args.device->memory_pointers.size();
+  args.num_memories = args.device->addressable() ? args.device->memory_pointers.size() : 0;
 }
 void DeviceDefaultMemory(PJRT_Device_DefaultMemory_Args& args) {
   args.memory = args.device->memory(MemoryKind::kDevice);
@@ -49,6 +51,7 @@ void DeviceAttributes(PJRT_Device_GetAttributes_Args& args) {
 }
 
 void DeviceMemoryStats(PJRT_Device_MemoryStats_Args& args) {
+  CheckAddressable(args.device);
   args.bytes_in_use = static_cast<std::int64_t>(args.device->runtime->bytes_in_use());
   args.peak_bytes_in_use = static_cast<std::int64_t>(args.device->runtime->peak_bytes_in_use());
   args.peak_bytes_in_use_is_set = true;
@@ -67,6 +70,16 @@ void DeviceMemoryStats(PJRT_Device_MemoryStats_Args& args) {
 }
 
 }  // namespace
+
+PJRT_Device* CheckAddressable(PJRT_Device* device) {
+  if (device->addressable()) return device;
+  throw Error(
+      Code::kInvalidArgument,
+      "IPU " + std::to_string(device->description->id) + " belongs to process " +
+          std::to_string(device->description->process) +
+          ": arrays are put there by that process. Use "
+          "jax.local_devices(), or jax.make_array_from_process_local_data for arrays over all processes");
+}
 
 void InstallDevice(PJRT_Api& api) {
   PJRT_INSTALL(api, Device_GetDescription, DeviceDescription);

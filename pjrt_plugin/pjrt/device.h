@@ -16,22 +16,27 @@ struct ClientState;
 }
 
 struct PJRT_Device {
+  // `index` is unique in the client. Without a runtime the device is one of another process.
   PJRT_Device(jax_ipu::pjrt::ClientState* owner, PJRT_DeviceDescription* described, int index,
               std::shared_ptr<jax_ipu::DeviceRuntime> device_runtime);
 
   jax_ipu::pjrt::ClientState* const client;
   PJRT_DeviceDescription* const description;
-  const int local_hardware_id;
-  const std::shared_ptr<jax_ipu::DeviceRuntime> runtime;
+  const std::shared_ptr<jax_ipu::DeviceRuntime> runtime;  // null: not addressable from this process
   std::array<PJRT_Memory, jax_ipu::pjrt::kMemoryKinds.size()> memories;  // by kind
   std::array<PJRT_Memory*, jax_ipu::pjrt::kMemoryKinds.size()> memory_pointers;
 
   PJRT_Memory* memory(jax_ipu::pjrt::MemoryKind kind) const {
     return memory_pointers[static_cast<std::size_t>(kind)];
   }
+
+  bool addressable() const { return runtime != nullptr; }
 };
 
 namespace jax_ipu::pjrt {
+
+// The device. Throws Error(kInvalidArgument) when it belongs to another process.
+PJRT_Device* CheckAddressable(PJRT_Device* device);
 
 void InstallDevice(PJRT_Api& api);
 

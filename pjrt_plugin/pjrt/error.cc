@@ -14,9 +14,7 @@ PJRT_Error& OutOfMemory() {
   return error;
 }
 
-void ErrorDestroy(PJRT_Error_Destroy_Args& args) {
-  if (args.error != &OutOfMemory()) Destroy(args.error);
-}
+void ErrorDestroy(PJRT_Error_Destroy_Args& args) { DestroyError(args.error); }
 
 void ErrorMessage(PJRT_Error_Message_Args& args) {
   args.message = args.error->message.data();
@@ -38,6 +36,10 @@ PJRT_Error* MakeError(const Error& error) noexcept {
 }
 
 PJRT_Error* MakeError(const Error* error) noexcept { return error == nullptr ? nullptr : MakeError(*error); }
+
+void DestroyError(PJRT_Error* error) noexcept {
+  if (error != &OutOfMemory()) Destroy(error);
+}
 
 void InstallError(PJRT_Api& api) {
   OutOfMemory();  // creates it while there is memory

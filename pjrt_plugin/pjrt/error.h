@@ -20,6 +20,8 @@ PJRT_Error* MakeError(const Error& error) noexcept;
 // An error for OnReady callbacks: null for null.
 PJRT_Error* MakeError(const Error* error) noexcept;
 
+void DestroyError(PJRT_Error* error) noexcept;
+
 void InstallError(PJRT_Api& api);
 
 }  // namespace jax_ipu::pjrt

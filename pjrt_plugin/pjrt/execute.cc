@@ -136,7 +136,8 @@ std::vector<CompletionPtr> ExecuteAll(const PJRT_LoadedExecutable& loaded,
     calls.push_back({on.device->runtime, on.program, transactions[i].Commit()});
   }
   std::vector<CompletionPtr> done;
-  std::vector<DeviceRuntime::Results> results = loaded.client->launcher.Launch(std::move(calls));
+  std::vector<DeviceRuntime::Results> results =
+      loaded.client->launcher.Launch(std::move(calls), loaded.remote);
   for (std::size_t i = 0; i < results.size(); ++i) {
     for (std::size_t j = 0; j < results[i].outputs.size(); ++j) {
       const MemoryKind kind =

@@ -20,17 +20,35 @@ std::vector<std::vector<int>> AssignDevices(const ClientState& client, const Com
     return {{options.device_ordinal}};
   }
   std::vector<std::vector<int>> assignment(static_cast<std::size_t>(options.num_replicas));
+  const std::vector<PJRT_Device*>& devices =
+      client.DefaultDevices(std::int64_t{options.num_replicas} * options.num_partitions);
   std::size_t next = 0;
   for (std::vector<int>& replica : assignment) {
     for (int partition = 0; partition < options.num_partitions; ++partition, ++next) {
-      if (next >= client.device_pointers.size()) {
-        throw Error(Code::kInvalidArgument, "The program needs more IPUs than the client's " +
-                                                std::to_string(client.device_pointers.size()));
+      if (next >= devices.size()) {
+        throw Error(Code::kInvalidArgument,
+                    "The program needs more IPUs than the client's " + std::to_string(devices.size()));
       }
-      replica.push_back(client.device_pointers[next]->description->id);
+      replica.push_back(devices[next]->description->id);
     }
   }
   return assignment;
+}
+
+// The exchange between the processes of a program. Throws when it needs one and a process lacks the engine.
+std::shared_ptr<RemoteLaunch> Join(const ClientState& client, const Executable& executable,
+                                   std::vector<RemoteLaunch::Place> places) {
+  if (executable.exchanges()) {
+    for (const RemoteLaunch::Place& place : places) {
+      const Process& process = client.processes.all[static_cast<std::size_t>(place.process)];
+      if (process.missing_engine.empty()) continue;
+      throw Error(Code::kFailedPrecondition,
+                  "'" + executable.name + "' exchanges data between IPUs of several processes, but process " +
+                      std::to_string(place.process) + " has no engine for that: " + process.missing_engine);
+    }
+  }
+  return std::make_shared<RemoteLaunch>(executable.name, std::move(places), client.processes.own,
+                                        GetProcessExchange());
 }
 
 std::shared_ptr<const Executable> CompileProgram(const PJRT_Program& program, std::string_view options,
@@ -121,9 +139,10 @@ void LoadedExecute(PJRT_LoadedExecutable_Execute_Args& args) {
       throw Error(Code::kUnimplemented, "IPU programs have no send and receive callbacks");
     }
   }
-  if (args.execute_device != nullptr && args.execute_device != loaded.device_pointers[0]) {
-    throw Error(Code::kUnimplemented, "IPU executables run on the device that they were loaded for, " +
-                                          loaded.device_pointers[0]->description->to_string);
+  if (args.execute_device != nullptr && loaded.device_pointers != std::vector{args.execute_device}) {
+    throw Error(Code::kUnimplemented,
+                "IPU executables run on the devices that they were loaded for, not on " +
+                    args.execute_device->description->to_string + " alone");
   }
   std::vector<CompletionPtr> done =
       ExecuteAll(loaded, args.argument_lists, args.num_args, args.options, args.output_lists);
@@ -168,6 +187,7 @@ PJRT_LoadedExecutable::PJRT_LoadedExecutable(jax_ipu::pjrt::ClientState& owner,
   parsed.num_replicas = executable->num_replicas;
   parsed.num_partitions = executable->num_partitions;
   const std::vector<std::vector<int>> assignment = jax_ipu::pjrt::AssignDevices(*client, parsed);
+  std::vector<jax_ipu::RemoteLaunch::Place> places;
   for (const std::vector<int>& replica : assignment) {
     for (const int id : replica) {
       PJRT_Device* device = client->FindDevice(id);
@@ -175,17 +195,22 @@ PJRT_LoadedExecutable::PJRT_LoadedExecutable(jax_ipu::pjrt::ClientState& owner,
         throw Error(Code::kInvalidArgument, "The program is assigned to IPU " + std::to_string(id) +
                                                 ", which this client does not have");
       }
-      instances.push_back({client->Share(device), std::make_shared<jax_ipu::LoadedProgram>(
-                                                      executable, static_cast<unsigned>(instances.size()))});
+      const auto number = static_cast<unsigned>(places.size());
+      places.push_back(
+          {device->description->process, static_cast<unsigned>(device->description->local_hardware_id)});
+      if (!device->addressable()) continue;
+      instances.push_back(
+          {client->Share(device), std::make_shared<jax_ipu::LoadedProgram>(executable, number)});
       device_pointers.push_back(device);
     }
   }
   const int needed = executable->num_replicas * executable->num_partitions;
-  if (static_cast<int>(instances.size()) != needed) {
+  if (static_cast<int>(places.size()) != needed) {
     throw Error(Code::kInvalidArgument, "The program needs " + std::to_string(needed) +
                                             " IPUs, its device assignment has " +
-                                            std::to_string(instances.size()));
+                                            std::to_string(places.size()));
   }
+  if (instances.size() < places.size()) remote = jax_ipu::pjrt::Join(*client, *executable, std::move(places));
   device_assignment = jax_ipu::pjrt::SerializeDeviceAssignment(assignment);
   for (const jax_ipu::OutputSpec& output : executable->outputs) {
     output_types.push_back(jax_ipu::pjrt::PjrtType(output.tensor.type));

@@ -12,16 +12,18 @@
 #include "pjrt_plugin/pjrt/c_api.h"
 #include "pjrt_plugin/pjrt/client.h"
 #include "pjrt_plugin/pjrt/compile_options.h"
+#include "pjrt_plugin/runtime/process_exchange.h"
 #include "pjrt_plugin/runtime/residency.h"
 
 struct PJRT_LoadedExecutable {
-  // One per device, in the order of the caller's argument lists.
+  // One per device of this process, in the order of the caller's argument lists.
   struct Instance {
     std::shared_ptr<PJRT_Device> device;
     std::shared_ptr<jax_ipu::LoadedProgram> program;
   };
 
-  // Throws Error when the executable is for another target or the options ask for devices that do not exist.
+  // Throws Error when the executable is for another target, the options ask for devices that do not exist, or
+  // its replicas exchange data between processes and one of them cannot.
   PJRT_LoadedExecutable(jax_ipu::pjrt::ClientState& client,
                         std::shared_ptr<const jax_ipu::Executable> compiled, std::string options);
 
@@ -31,7 +33,8 @@ struct PJRT_LoadedExecutable {
   std::vector<PJRT_Buffer_Type> output_types;
   std::vector<Instance> instances;
   std::vector<PJRT_Device*> device_pointers;
-  std::string device_assignment;  // serialised
+  std::shared_ptr<jax_ipu::RemoteLaunch> remote;  // null: all replicas are in this process
+  std::string device_assignment;                  // serialised
   std::atomic<bool> deleted{false};
 };
 

@@ -1,6 +1,7 @@
 // Topology and device descriptions, and their entry points.
 #include "pjrt_plugin/pjrt/topology.h"
 
+#include <cstddef>
 #include <stdexcept>
 #include <utility>
 
@@ -65,7 +66,9 @@ void SetDeviceCount(DeviceConfig& config, std::int64_t count) {
 }
 
 void DescriptionId(PJRT_DeviceDescription_Id_Args& args) { args.id = args.device_description->id; }
-void DescriptionProcessIndex(PJRT_DeviceDescription_ProcessIndex_Args& args) { args.process_index = 0; }
+void DescriptionProcessIndex(PJRT_DeviceDescription_ProcessIndex_Args& args) {
+  args.process_index = args.device_description->process;
+}
 void DescriptionAttributes(PJRT_DeviceDescription_Attributes_Args& args) {
   args.attributes = args.device_description->attributes.data();
   args.num_attributes = args.device_description->attributes.size();
@@ -168,8 +171,9 @@ void InstallTopology(PJRT_Api& api) {
 
 }  // namespace jax_ipu::pjrt
 
-PJRT_DeviceDescription::PJRT_DeviceDescription(const jax_ipu::DeviceConfig& config, int device_id)
-    : id(device_id) {
+PJRT_DeviceDescription::PJRT_DeviceDescription(const jax_ipu::DeviceConfig& config, int device_id,
+                                               int process_index, int hardware_id)
+    : id(device_id), process(process_index), local_hardware_id(hardware_id) {
   const ipu_model::TargetModel& target = jax_ipu::pjrt::TargetModelOf(config.version);
   const std::string number = std::to_string(id), tiles = std::to_string(config.num_tiles);
   kind = (config.use_model ? "IPU model " : "IPU ") + config.version;
@@ -185,12 +189,20 @@ PJRT_DeviceDescription::PJRT_DeviceDescription(const jax_ipu::DeviceConfig& conf
 }
 
 PJRT_TopologyDescription::PJRT_TopologyDescription(const jax_ipu::DeviceConfig& requested)
+    : PJRT_TopologyDescription(requested, {0, {{requested.device_ids, ""}}}) {}
+
+PJRT_TopologyDescription::PJRT_TopologyDescription(const jax_ipu::DeviceConfig& requested,
+                                                   const jax_ipu::pjrt::Processes& processes)
     : config(jax_ipu::pjrt::Complete(requested)),
       platform_version("jax_ipu " + std::string(jax_ipu::pjrt::kPackageVersion) + ", " +
                        jax_ipu::pjrt::Description(config)) {
-  for (const int id : config.device_ids) {
-    devices.push_back(std::make_unique<PJRT_DeviceDescription>(config, id));
-    device_pointers.push_back(devices.back().get());
+  for (std::size_t p = 0; p < processes.all.size(); ++p) {
+    int local_hardware_id = 0;
+    for (const int id : processes.all[p].device_ids) {
+      devices.push_back(
+          std::make_unique<PJRT_DeviceDescription>(config, id, static_cast<int>(p), local_hardware_id++));
+      device_pointers.push_back(devices.back().get());
+    }
   }
   attributes.Add("target", jax_ipu::pjrt::TargetOf(config));
 }

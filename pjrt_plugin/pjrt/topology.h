@@ -9,18 +9,24 @@
 
 #include "pjrt_plugin/pjrt/c_api.h"
 #include "pjrt_plugin/pjrt/named_values.h"
+#include "pjrt_plugin/pjrt/processes.h"
 #include "pjrt_plugin/runtime/executable.h"
 
 struct PJRT_DeviceDescription {
   // Throws Error(kInvalidArgument) for an unknown architecture.
-  PJRT_DeviceDescription(const jax_ipu::DeviceConfig& config, int id);
+  PJRT_DeviceDescription(const jax_ipu::DeviceConfig& config, int id, int process, int local_hardware_id);
 
   int id;
+  int process;            // that the device is addressable from
+  int local_hardware_id;  // its number there
   std::string kind, debug_string, to_string;
   jax_ipu::pjrt::NamedValues attributes;
 };
 
 struct PJRT_TopologyDescription {
+  // With the devices of all processes.
+  PJRT_TopologyDescription(const jax_ipu::DeviceConfig& config, const jax_ipu::pjrt::Processes& processes);
+  // With the devices of the configuration.
   explicit PJRT_TopologyDescription(const jax_ipu::DeviceConfig& config);
 
   jax_ipu::DeviceConfig config;  // with the number of tiles filled in

@@ -10,7 +10,8 @@ namespace {
 // What the replicas of one launch share. Lives until the last has ended.
 class SharedLaunch {
  public:
-  explicit SharedLaunch(unsigned replicas) : group_(replicas) {}
+  SharedLaunch(unsigned replicas, std::shared_ptr<RemoteLaunch> remote)
+      : remote_(std::move(remote)), group_(replicas, remote_.get()) {}
 
   ipu_model::ReplicaGroup* group() { return &group_; }
 
@@ -20,10 +21,9 @@ class SharedLaunch {
       run();
     } catch (const ipu_model::ReplicaMissing& missing) {
       // The replica that left has recorded why, unless it ended well.
-      group_.Leave(replica);
+      Abandon(replica, Error(Code::kInternal, missing.what()));
       const std::lock_guard<std::mutex> lock(mutex_);
-      if (first_error_) throw Error(*first_error_);
-      throw Error(Code::kInternal, missing.what());
+      throw Error(*first_error_);
     } catch (const std::exception& exception) {
       const auto* error = dynamic_cast<const Error*>(&exception);
       Abandon(replica, error != nullptr ? *error : Error(Code::kInternal, exception.what()));
@@ -39,9 +39,11 @@ class SharedLaunch {
       if (!first_error_) first_error_ = error;
     }
     group_.Leave(replica);
+    if (remote_) remote_->Fail(error.what());
   }
 
  private:
+  const std::shared_ptr<RemoteLaunch> remote_;
   ipu_model::ReplicaGroup group_;
   std::mutex mutex_;
   std::optional<Error> first_error_;
@@ -49,23 +51,25 @@ class SharedLaunch {
 
 }  // namespace
 
-std::vector<DeviceRuntime::Results> Launcher::Launch(std::vector<ReplicaCall> calls) {
+std::vector<DeviceRuntime::Results> Launcher::Launch(std::vector<ReplicaCall> calls,
+                                                     std::shared_ptr<RemoteLaunch> remote) {
   std::vector<DeviceRuntime::Results> results;
-  if (calls.size() == 1 || !calls[0].program->executable()->exchanges()) {
+  const auto replicas = remote ? remote->num_replicas() : static_cast<unsigned>(calls.size());
+  if (calls.empty() || replicas == 1 || !calls[0].program->executable()->exchanges()) {
     for (std::size_t r = 0; r < calls.size(); ++r) {
       results.push_back(calls[r].device->Execute(calls[r].program, std::move(calls[r].arguments)));
     }
     return results;
   }
 
-  auto shared = std::make_shared<SharedLaunch>(static_cast<unsigned>(calls.size()));
+  auto shared = std::make_shared<SharedLaunch>(replicas, std::move(remote));
   std::vector<DeviceRuntime::Work> work;
   for (std::size_t r = 0; r < calls.size(); ++r) {
     ReplicaCall& call = calls[r];
     results.emplace_back();
     DeviceRuntime::Work run =
         call.device->MakeWork(call.program, std::move(call.arguments), shared->group(), &results.back());
-    run.run = [shared, replica = static_cast<unsigned>(r), alone = std::move(run.run)] {
+    run.run = [shared, replica = call.program->replica(), alone = std::move(run.run)] {
       shared->RunReplica(replica, alone);
     };
     work.push_back(std::move(run));
@@ -78,7 +82,7 @@ std::vector<DeviceRuntime::Results> Launcher::Launch(std::vector<ReplicaCall> ca
       try {
         if (calls[r].device->TryEnqueue(work[r])) continue;
       } catch (const Error& error) {  // others may be waiting already
-        shared->Abandon(static_cast<unsigned>(r), error);
+        shared->Abandon(calls[r].program->replica(), error);
         work[r].done->Fail(error);
         continue;
       }

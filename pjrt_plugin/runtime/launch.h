@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "pjrt_plugin/runtime/device_runtime.h"
+#include "pjrt_plugin/runtime/process_exchange.h"
 
 namespace jax_ipu {
 
@@ -20,9 +21,12 @@ struct ReplicaCall {
 // overlapping devices then never wait for each other.
 class Launcher {
  public:
-  // Call r runs as replica r. Results as of DeviceRuntime::Execute, by call. When a replica fails, the others
-  // that need it fail with the same error. Throws, before anything has run, when output memory cannot be had.
-  std::vector<DeviceRuntime::Results> Launch(std::vector<ReplicaCall> calls);
+  // The calls are the replicas of one program that run in this process. Results as of DeviceRuntime::Execute,
+  // by call. When a replica fails, the others that need it fail with the same error. Throws, before anything
+  // has run, when output memory cannot be had. `remote`: where the other replicas are; null when there are
+  // none.
+  std::vector<DeviceRuntime::Results> Launch(std::vector<ReplicaCall> calls,
+                                             std::shared_ptr<RemoteLaunch> remote = nullptr);
 
  private:
   std::mutex order_;

@@ -163,7 +163,10 @@ TEST(ReplicaThatNeverComes) {
     ipu_model::HostTensor tensor;
     tensor.data = &value;
     try {
-      group.Meet(0, {0, 1}, 0, tensor, [](const ipu_model::ReplicaGroup::Tensors&) {});
+      group.Meet(
+          0, {0, 1}, 0, tensor,
+          [](const ipu_model::HostTensor& whole, std::size_t, std::size_t) { return whole; },
+          [](const ipu_model::ReplicaGroup::Parts&) {});
     } catch (const ipu_model::ReplicaMissing&) {
       missed = true;
     }

@@ -60,6 +60,14 @@ class ProcessRegistry : public Registry {
     const std::lock_guard<std::mutex> lock(mutex_);
     return factory_ ? factory_ : ProgramFactory(CreatePoplarProgram);
   }
+  void SetExchange(ProcessExchange exchange) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    exchange_ = std::move(exchange);
+  }
+  ProcessExchange GetExchange() const {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return exchange_;
+  }
   void SetDevice(int id, std::weak_ptr<DeviceRuntime> device) {
     const std::lock_guard<std::mutex> lock(mutex_);
     devices_[id] = std::move(device);
@@ -82,6 +90,7 @@ class ProcessRegistry : public Registry {
   std::function<void()> loader_;
   DeviceConfig config_;
   ProgramFactory factory_;
+  ProcessExchange exchange_;
   std::map<int, std::weak_ptr<DeviceRuntime>> devices_;
 };
 
@@ -91,6 +100,10 @@ Registry& Registry::Get() { return ProcessRegistry::Instance(); }
 
 void SetProgramFactory(ProgramFactory factory) { ProcessRegistry::Instance().SetFactory(std::move(factory)); }
 ProgramFactory GetProgramFactory() { return ProcessRegistry::Instance().GetFactory(); }
+void SetProcessExchange(ProcessExchange exchange) {
+  ProcessRegistry::Instance().SetExchange(std::move(exchange));
+}
+ProcessExchange GetProcessExchange() { return ProcessRegistry::Instance().GetExchange(); }
 void RegisterDevice(int device_id, std::weak_ptr<DeviceRuntime> device) {
   ProcessRegistry::Instance().SetDevice(device_id, std::move(device));
 }

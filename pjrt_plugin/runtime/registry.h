@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "pjrt_plugin/runtime/device_runtime.h"
+#include "pjrt_plugin/runtime/process_exchange.h"
 #include "pjrt_plugin/runtime/program.h"
 
 namespace jax_ipu {
@@ -12,6 +13,11 @@ namespace jax_ipu {
 // The factory for clients created from now on; CreatePoplarProgram when none was set. Tests set their own.
 void SetProgramFactory(ProgramFactory factory);
 ProgramFactory GetProgramFactory();
+
+// Set by the binding layer, before the client of several processes is created. Without one its functions are
+// empty.
+void SetProcessExchange(ProcessExchange exchange);
+ProcessExchange GetProcessExchange();
 
 // Never returns on a thread other than PrepareExit's once that was called. A daemon thread that asks for the
 // GIL while the interpreter ends is unwound through C++ frames that cannot be, which aborts the process; so

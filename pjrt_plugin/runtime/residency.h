@@ -23,6 +23,7 @@ class LoadedProgram {
   // that this process does not have.
   explicit LoadedProgram(std::shared_ptr<const Executable> executable, unsigned replica = 0);
   const std::shared_ptr<const Executable>& executable() const { return executable_; }
+  unsigned replica() const { return replica_; }
 
  private:
   friend class Residency;

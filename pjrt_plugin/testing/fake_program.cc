@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstring>
 #include <map>
+#include <optional>
 #include <sstream>
 #include <thread>
 #include <utility>
@@ -250,15 +251,17 @@ class FakeProgram : public Program {
     tensor.strides[0] = 1;
     std::vector<unsigned> members(replica_.group->size());
     for (std::size_t m = 0; m < members.size(); ++m) members[m] = static_cast<unsigned>(m);
-    replica_.group->Meet(static_cast<std::uint32_t>(output), members, replica_.index, tensor,
-                         [&](const ipu_model::ReplicaGroup::Tensors& tensors) {
-                           for (std::size_t k = 0; k < result.size(); k += sizeof(float)) {
-                             float sum = 0;
-                             for (const ipu_model::HostTensor& t : tensors)
-                               sum += t.as<float>()[k / sizeof(float)];
-                             std::memcpy(result.data() + k, &sum, sizeof(float));
-                           }
-                         });
+    replica_.group->Meet(
+        static_cast<std::uint32_t>(output), members, replica_.index, tensor,
+        [](const ipu_model::HostTensor& whole, std::size_t, std::size_t) { return whole; },
+        [&](const ipu_model::ReplicaGroup::Parts& parts) {
+          for (std::size_t k = 0; k < result.size(); k += sizeof(float)) {
+            float sum = 0;
+            for (const std::optional<ipu_model::HostTensor>& t : parts)
+              sum += t.value().as<float>()[k / sizeof(float)];
+            std::memcpy(result.data() + k, &sum, sizeof(float));
+          }
+        });
   }
   void RunMain() {
     if (parsed_.sleep_milliseconds > 0) {

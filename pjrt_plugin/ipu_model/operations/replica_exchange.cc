@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
-#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -82,37 +82,37 @@ void ReplicaExchange::Exchange(HostContext& context, const Replica& replica,
     const unsigned char zero[16] = {};
     return Fill(context, zero, out[0]);
   }
-  const auto take = [&](const ReplicaGroup::Tensors& tensors) {
-    switch (pattern_) {
-      case ExchangePattern::kGather:
-        for (std::size_t p = 0; p < tensors.size(); ++p)
-          CopyTensor(context, tensors[p], Piece(out[0], static_cast<std::int64_t>(p)));
-        return;
-      case ExchangePattern::kTranspose:
-      case ExchangePattern::kReduce:
-        for (std::size_t p = 0; p < tensors.size(); ++p)
-          CopyTensor(context, Piece(tensors[p], static_cast<std::int64_t>(position)),
-                     Piece(out[0], static_cast<std::int64_t>(p)));
-        return;
-      case ExchangePattern::kPermute:
-      case ExchangePattern::kCount:
-        break;
+  const auto part = [&](const HostTensor& tensor, std::size_t giver,
+                        std::size_t taker) -> std::optional<HostTensor> {
+    if (pattern_ == ExchangePattern::kGather) return tensor;
+    if (pattern_ != ExchangePattern::kPermute) return Piece(tensor, static_cast<std::int64_t>(taker));
+    const unsigned to = (*members)[taker];
+    const int source = to < sources_.size() ? sources_[to] : -1;
+    if (source != static_cast<int>((*members)[giver])) return std::nullopt;
+    return tensor;
+  };
+  const auto take = [&](const ReplicaGroup::Parts& parts) {
+    if (pattern_ != ExchangePattern::kPermute) {
+      for (std::size_t p = 0; p < parts.size(); ++p) {
+        if (parts[p]) CopyTensor(context, *parts[p], Piece(out[0], static_cast<std::int64_t>(p)));
+      }
+      return;
     }
-    const int source = replica.index < sources_.size() ? sources_[replica.index] : -1;
-    const auto from = std::find(members->begin(), members->end(), static_cast<unsigned>(source));
-    if (source < 0 || from == members->end()) {
+    const auto from =
+        std::find_if(parts.begin(), parts.end(), [](const auto& given) { return given.has_value(); });
+    if (from == parts.end()) {
       const unsigned char zero[16] = {};
       return Fill(context, zero, out[0]);
     }
-    CopyTensor(context, tensors[static_cast<std::size_t>(from - members->begin())], out[0]);
+    CopyTensor(context, **from, out[0]);
   };
-  if (members->size() == 1) return take({in[0]});
+  if (members->size() == 1) return take({part(in[0], 0, 0)});
   if (replica.group == nullptr) {
     throw poplar::poplar_error("'" + name + "' needs " + std::to_string(members->size()) +
                                " replicas, but the program runs alone");
   }
   // The result's variable is the same in all replicas and of no other exchange.
-  replica.group->Meet(outputs[0].variable, *members, position, in[0], std::ref(take));
+  replica.group->Meet(outputs[0].variable, *members, position, in[0], part, take);
 }
 
 LinkUse ReplicaExchange::Links(const TargetModel& target) const {

@@ -1,0 +1,66 @@
+// Python: the engine that carries tensors between processes.
+#include "pjrt_plugin/runtime/process_exchange.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "pjrt_plugin/bindings/bindings.h"
+#include "pjrt_plugin/runtime/executable.h"
+#include "pjrt_plugin/runtime/registry.h"
+
+namespace jax_ipu::bindings {
+namespace {
+
+// Calls a Python function on a thread of a device, which holds the GIL for the call only.
+template <typename MakeArgument>
+void CallEngine(PyObject* function, MakeArgument make_argument) {
+  if (InterpreterIsEnding()) {
+    throw Error(Code::kCancelled,
+                "A program exchanges data with another process, but the interpreter is ending");
+  }
+  const nb::gil_scoped_acquire gil;
+  try {
+    nb::borrow(function)(make_argument());
+  } catch (const nb::python_error& error) {
+    const nb::handle value = error.value();
+    if (nb::hasattr(value, "code") && nb::isinstance<nb::int_>(value.attr("code")))
+      throw Error(static_cast<Code>(nb::cast<int>(value.attr("code"))),
+                  nb::cast<std::string>(nb::str(value)));
+    throw Error(Code::kInternal, std::string("The exchange between processes failed: ") + error.what());
+  }
+}
+
+// (process, send tag, address and bytes to send, receive tag, address and bytes to fill) of each message.
+nb::list MessageList(const std::vector<ProcessMessage>& messages) {
+  nb::list list;
+  for (const ProcessMessage& message : messages) {
+    list.append(nb::make_tuple(
+        message.process, message.send_tag, reinterpret_cast<std::uintptr_t>(message.out), message.out_bytes,
+        message.receive_tag, reinterpret_cast<std::uintptr_t>(message.in), message.in_bytes));
+  }
+  return list;
+}
+
+void Set(const nb::callable& exchange, const nb::callable& fail) {
+  // Never released: devices may use them until the process ends, after the interpreter.
+  PyObject* const exchange_function = exchange.ptr();
+  PyObject* const fail_function = fail.ptr();
+  Py_INCREF(exchange_function);
+  Py_INCREF(fail_function);
+  SetProcessExchange({[exchange_function](const std::vector<ProcessMessage>& messages) {
+                        CallEngine(exchange_function, [&] { return MessageList(messages); });
+                      },
+                      [fail_function](const std::string& reason) {
+                        if (InterpreterIsEnding()) return;
+                        CallEngine(fail_function, [&] { return nb::str(reason.c_str()); });
+                      }});
+}
+
+}  // namespace
+
+void BindProcessExchange(nb::module_& module) {
+  module.def("set_process_exchange", &Set, nb::arg("exchange"), nb::arg("fail"));
+}
+
+}  // namespace jax_ipu::bindings

@@ -1,0 +1,107 @@
+#include "pjrt_plugin/runtime/process_exchange.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <string_view>
+#include <utility>
+
+#include "pjrt_plugin/runtime/executable.h"
+
+namespace jax_ipu {
+namespace {
+
+// What a message starts with: enough to see that both processes are in the same meeting.
+struct Header {
+  std::array<char, 8> magic = {'j', 'a', 'x', '_', 'i', 'p', 'u', '1'};
+  std::uint64_t bytes = 0;
+  std::uint32_t channel = 0;
+  std::array<char, 44> program = {};  // the start of its name, ends with a zero
+};
+static_assert(sizeof(Header) == 64, "a message of the wire");
+
+// The first message has this size whatever it carries, so that a receiver never gets more than it expects.
+// Small tensors are inside; the rest of larger ones follows.
+constexpr std::size_t kFirstBytes = 1024, kInlineBytes = kFirstBytes - sizeof(Header);
+using First = std::array<unsigned char, kFirstBytes>;
+
+Header MakeHeader(const std::string& program, std::uint32_t channel, std::size_t bytes) {
+  Header header;
+  header.bytes = bytes;
+  header.channel = channel;
+  program.copy(header.program.data(), header.program.size() - 1);
+  return header;
+}
+
+void Check(const Header& header, const Header& expected, int process) {
+  if (std::memcmp(&header, &expected, sizeof(Header)) == 0) return;
+  const auto describe = [](const Header& h) {
+    return "'" + std::string(h.program.data()) + "' (exchange " + std::to_string(h.channel) + ", " +
+           std::to_string(h.bytes) + " bytes)";
+  };
+  std::string theirs = "sent bytes that are no message of this package version";
+  if (header.magic == expected.magic) {
+    Header readable = header;
+    readable.program.back() = '\0';
+    theirs = "is in " + describe(readable);
+  }
+  throw Error(Code::kFailedPrecondition,
+              "This process exchanges data in program " + describe(expected) + ", but process " +
+                  std::to_string(process) + " " + theirs +
+                  ". All processes must run the same programs over shared IPUs in the same order, with the "
+                  "same arguments' shapes");
+}
+
+}  // namespace
+
+RemoteLaunch::RemoteLaunch(std::string program, std::vector<Place> places, int own_process,
+                           ProcessExchange exchange)
+    : program_(std::move(program)),
+      places_(std::move(places)),
+      own_process_(own_process),
+      exchange_(std::move(exchange)) {}
+
+void RemoteLaunch::Exchange(std::uint32_t channel, std::vector<Transfer>& transfers) {
+  struct Firsts {
+    First out = {}, in = {};
+  };
+  std::vector<Firsts> firsts(transfers.size());
+  std::vector<ProcessMessage> messages, rest;
+  for (std::size_t i = 0; i < transfers.size(); ++i) {
+    Transfer& transfer = transfers[i];
+    ProcessMessage message;
+    message.process = ProcessOf(transfer.there);
+    // Of the devices that meet here and there: their meetings have one order.
+    const unsigned here = places_[transfer.here].device, there = places_[transfer.there].device;
+    message.send_tag = here << 12 | there;
+    message.receive_tag = there << 12 | here;
+    const Header header = MakeHeader(program_, channel, transfer.out.size());
+    std::memcpy(firsts[i].out.data(), &header, sizeof(header));
+    const std::size_t out = std::min(kInlineBytes, transfer.out.size());
+    const std::size_t in = std::min(kInlineBytes, transfer.in.size());
+    std::memcpy(firsts[i].out.data() + sizeof(header), transfer.out.data(), out);
+    message.out = firsts[i].out.data();
+    message.in = firsts[i].in.data();
+    message.out_bytes = message.in_bytes = kFirstBytes;
+    messages.push_back(message);
+    message.out = transfer.out.data() + out;
+    message.in = transfer.in.data() + in;
+    message.out_bytes = transfer.out.size() - out;
+    message.in_bytes = transfer.in.size() - in;
+    if (message.out_bytes + message.in_bytes > 0) rest.push_back(message);
+  }
+  exchange_.exchange(messages);
+  for (std::size_t i = 0; i < transfers.size(); ++i) {
+    Transfer& transfer = transfers[i];
+    Header header;
+    std::memcpy(&header, firsts[i].in.data(), sizeof(header));
+    Check(header, MakeHeader(program_, channel, transfer.in.size()), messages[i].process);
+    std::memcpy(transfer.in.data(), firsts[i].in.data() + sizeof(header),
+                std::min(kInlineBytes, transfer.in.size()));
+  }
+  if (!rest.empty()) exchange_.exchange(rest);
+}
+
+void RemoteLaunch::Fail(const std::string& reason) { exchange_.fail("in '" + program_ + "': " + reason); }
+
+}  // namespace jax_ipu

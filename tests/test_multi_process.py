@@ -1,0 +1,275 @@
+"""jax.distributed with two processes of two IPUs each: topology, arrays, programs, failures.
+
+Every pair of processes is bounded in time.
+"""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import textwrap
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+
+from support.process_programs import PROGRAMS, shards
+
+TESTS = Path(__file__).parent
+SECONDS = 120
+START = """
+import json, os, sys, time
+import jax, jax.numpy as jnp, numpy as np, jax_ipu
+from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+sys.path.insert(0, sys.argv[3])
+process = int(sys.argv[1])
+jax.distributed.initialize("localhost:" + sys.argv[2], num_processes=2, process_id=process)
+def tell(**found):
+    print("FOUND " + json.dumps(found), flush=True)
+def everywhere(shape=(4,)):
+    sharding = NamedSharding(Mesh(np.array(jax.devices("ipu")), ("i",)), P("i"))
+    return jax.make_array_from_callback(shape, sharding, lambda index: np.ones(shape, np.float32)[index])
+def error_of(function):
+    try:
+        jax.block_until_ready(function())
+    except Exception as error:
+        return str(error)
+"""
+# The end of a process whose partner may have gone: JAX's own end waits for all.
+LEAVE = "os._exit(0)"
+LEAVE_LATER = "time.sleep(1); os._exit(0)"
+
+
+def run_pair(code, leave="jax.distributed.shutdown()", each=({}, {}), **environment):
+    """Runs the code as both processes. What each told, exit code and standard error."""
+    with socket.socket() as probe:
+        probe.bind(("localhost", 0))
+        port = str(probe.getsockname()[1])
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(("JAX_", "XLA_"))}
+    common = {
+        "JAX_PLATFORMS": "ipu,cpu",
+        "JAX_IPU_DEVICE_COUNT": "2",
+        "JAX_IPU_MODEL_NUM_TILES": "16",
+        "JAX_IPU_PROCESS_TIMEOUT": "60",
+    }
+    whole = "\n".join([START, textwrap.dedent(code), leave])
+
+    def run(number):
+        return subprocess.run(
+            [sys.executable, "-P", "-W", "ignore::DeprecationWarning", "-c", whole, str(number), port, str(TESTS)],
+            env={**clean, **common, **environment, **each[number]},
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
+        )
+
+    with ThreadPoolExecutor(2) as pool:
+        ended = list(pool.map(run, range(2)))
+    results = []
+    for process in ended:
+        told = {}
+        for line in process.stdout.splitlines():
+            if line.startswith("FOUND "):
+                told.update(json.loads(line.removeprefix("FOUND ")))
+        results.append((told, process.returncode, process.stderr[-3000:]))
+    return results
+
+
+GOOD = """
+from jax.experimental import multihost_utils
+from support.process_programs import PROGRAMS, place, shards
+
+devices = jax.devices()
+tell(
+    devices=[[d.platform, d.id, d.process_index, d.local_hardware_id] for d in devices],
+    local=[d.id for d in jax.local_devices()],
+    counts=[jax.process_index(), jax.process_count(), jax.device_count(), jax.local_device_count()],
+)
+tell(programs={name: shards(program(devices)) for name, program in PROGRAMS.items()})
+
+mesh = Mesh(np.array(devices), ("i",))
+split = NamedSharding(mesh, P("i"))
+own = np.arange(6, dtype=np.float32).reshape(2, 3) + 10 * process
+whole = jax.make_array_from_process_local_data(split, own)
+parts = [jax.device_put(own[i : i + 1], device) for i, device in enumerate(jax.local_devices())]
+tell(
+    from_process=[np.asarray(s.data).tolist() for s in whole.addressable_shards],
+    sum_of_whole=float(whole.sum()),
+    sum_of_parts=float(jax.make_array_from_single_device_arrays((4, 3), split, parts).sum()),
+    gathered=multihost_utils.process_allgather(np.arange(3) + process).tolist(),
+    gathered_global=multihost_utils.process_allgather(whole, tiled=True).tolist(),
+    from_first=multihost_utils.broadcast_one_to_all(np.arange(3) + process).tolist(),
+    only_here=float(jax.jit(lambda v: v.sum())(jax.device_put(own, jax.local_devices()[1]))),
+    elsewhere=error_of(lambda: jax.device_put(own, devices[2 - 2 * process])),
+)
+multihost_utils.sync_global_devices("sums")
+
+# State stays in SRAM: per step, the rows of this process go to its devices and the loss comes back.
+step = jax.jit(lambda w, x: (w + x.mean(0), (x @ w).mean()), donate_argnums=0)
+w = place(np.ones(3, np.float32), mesh)
+w, loss = step(w, whole)
+before = [jax_ipu.counters(d) for d in jax.local_devices()]
+w, loss = step(w, whole)
+jax.block_until_ready((w, loss))
+after = [jax_ipu.counters(d) for d in jax.local_devices()]
+tell(traffic=[[a.h2d_bytes - b.h2d_bytes, a.d2h_bytes - b.d2h_bytes] for a, b in zip(after, before)])
+"""
+
+
+@pytest.fixture(scope="module")
+def pair():
+    results = run_pair(GOOD)
+    assert [code for _, code, _ in results] == [0, 0], results
+    return [told for told, _, _ in results]
+
+
+def test_devices_of_all_processes(pair):
+    for number, told in enumerate(pair):
+        hardware = [[0, 1] if p == number else [None, None] for p in range(2)]
+        assert told["devices"] == [["ipu", d, d // 2, hardware[d // 2][d % 2]] for d in range(4)]
+        assert told["local"] == [2 * number, 2 * number + 1]
+        assert told["counts"] == [number, 2, 4, 2]
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_values_are_those_of_one_process(pair, name):
+    expected = shards(PROGRAMS[name](jax.devices("cpu")[:4]))
+    actual = {**pair[0]["programs"][name], **pair[1]["programs"][name]}
+    assert sorted(actual) == sorted(expected)
+    for place, value in expected.items():
+        np.testing.assert_allclose(actual[place], value, rtol=2e-3 if "float16" in name else 1e-5, atol=1e-5)
+
+
+def test_shards_are_where_their_process_is(pair):
+    for number, told in enumerate(pair):
+        assert sorted(told["programs"]["psum"]) == [f"0, {2 * number}", f"0, {2 * number + 1}"]
+
+
+def test_arrays_of_local_data(pair):
+    rows = [[[0, 1, 2], [3, 4, 5]], [[10, 11, 12], [13, 14, 15]]]
+    for number, told in enumerate(pair):
+        assert told["from_process"] == [[row] for row in rows[number]]
+        assert told["sum_of_whole"] == told["sum_of_parts"] == 90
+        assert told["only_here"] == 15 + 60 * number
+        assert told["elsewhere"] is not None
+
+
+def test_multihost_utils(pair):
+    for told in pair:
+        assert told["gathered"] == [[0, 1, 2], [1, 2, 3]]
+        assert told["gathered_global"] == [[0, 1, 2], [3, 4, 5], [10, 11, 12], [13, 14, 15]]
+        assert told["from_first"] == [0, 1, 2]
+
+
+def test_donated_state_stays_in_sram(pair):
+    for told in pair:
+        assert told["traffic"] == [[12, 4], [12, 4]]
+
+
+def test_the_other_process_dies():
+    results = run_pair(
+        """
+        total = jax.jit(lambda v: v.sum())
+        first = float(total(everywhere()))
+        if process == 1:
+            os._exit(3)
+        told = error_of(lambda: total(everywhere()))
+        tell(first=first, error=told, again=error_of(lambda: total(everywhere())), local=float(jnp.ones(3).sum()))
+        """,
+        LEAVE,
+    )
+    told, code, _ = results[0]
+    assert (code, results[1][1]) == (0, 3), results
+    assert told["first"] == 4 and told["local"] == 3
+    assert "UNAVAILABLE: process 1 has closed the connection: it has ended or crashed" in told["error"]
+    assert "since one of them failed: process 1 has closed the connection" in told["again"]
+
+
+def test_the_other_process_fails():
+    """On the tile engine. A callback raises in process 1; process 0 learns why."""
+    results = run_pair(
+        """
+        def check(value):
+            if process == 1 and value.sum() > 1:
+                raise ValueError("no good")
+            return value
+
+        def body(v):
+            return jax.lax.psum(jax.pure_callback(check, jax.ShapeDtypeStruct(v.shape, v.dtype), v), "i")
+
+        mesh = Mesh(np.array(jax.devices("ipu")), ("i",))
+        program = jax.jit(jax.shard_map(body, mesh=mesh, in_specs=P("i"), out_specs=P()))
+        good = program(everywhere()).addressable_shards[0].data.tolist()
+        told = error_of(lambda: program(2 * everywhere()))
+        tell(good=good, error=told)
+        """,
+        LEAVE_LATER,
+        JAX_IPU_MODEL_EXECUTION="tile",
+    )
+    assert [code for _, code, _ in results] == [0, 0], results
+    assert [told["good"] for told, _, _ in results] == [[4], [4]]
+    assert "no good" in results[1][0]["error"]
+    assert "ABORTED: process 1 gave up" in results[0][0]["error"] and "no good" in results[0][0]["error"]
+
+
+def test_different_programs_are_noticed():
+    results = run_pair(
+        """
+        def product(v): return v.sum() * 2
+        def total(v): return v.sum()
+        tell(error=error_of(lambda: jax.jit([total, product][process])(everywhere())))
+        """,
+        LEAVE_LATER,
+    )
+    assert [code for _, code, _ in results] == [0, 0], results
+    text = " ".join(told["error"] for told, _, _ in results)
+    assert "in the same order" in text and "'jit_total'" in text and "'jit_product'" in text
+
+
+def test_a_process_that_does_not_come():
+    results = run_pair(
+        """
+        total = jax.jit(lambda v: v.sum())
+        float(total(everywhere()))
+        if process == 0:
+            tell(error=error_of(lambda: total(everywhere())))
+        else:
+            time.sleep(6)
+        """,
+        LEAVE,
+        JAX_IPU_PROCESS_TIMEOUT="2",
+    )
+    assert results[0][1] == 0, results
+    assert "DEADLINE_EXCEEDED: process 1 did not take part in an exchange within 2 s" in results[0][0]["error"]
+
+
+def test_without_the_engine():
+    """Topology, and programs that exchange nothing, work in every process; the others name the extra."""
+    results = run_pair(
+        """
+        if process == 1:
+            sys.modules["xoscar"] = None  # as if it were not installed
+        doubled = jax.jit(lambda v: v * 2)(everywhere())
+        tell(
+            devices=len(jax.devices("ipu")),
+            doubled=[s.data.tolist() for s in doubled.addressable_shards],
+            local=float(jnp.ones(3).sum()),
+            error=error_of(lambda: jax.jit(lambda v: v.sum())(everywhere())),
+        )
+        """
+    )
+    assert [code for _, code, _ in results] == [0, 0], results
+    for told, _, _ in results:
+        assert told["devices"] == 4 and told["doubled"] == [[2], [2]] and told["local"] == 3
+        assert "process 1 has no engine for that: pip install 'jax_ipu[distributed]'" in told["error"]
+
+
+def test_processes_with_different_ipus_are_refused():
+    results = run_pair(
+        'tell(error=error_of(lambda: jax.devices("ipu")))', LEAVE, each=({}, {"JAX_IPU_MODEL_NUM_TILES": "8"})
+    )
+    texts = [told["error"] for told, _, _ in results]
+    assert any("process 0 has ipu2:16" in text and "JAX_IPU_MODEL_NUM_TILES" in text for text in texts), results
