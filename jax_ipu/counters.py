@@ -22,7 +22,7 @@ def counters(device: jax.Device | int | None = None) -> Counters:
     """Returns the counters of an IPU.
 
     Args:
-        device: a device of ``jax.devices("ipu")`` or its number; the first one by default.
+        device: an IPU of this process or its number; the first one by default.
 
     Raises:
         ValueError: the device is not an IPU of this process.
@@ -32,7 +32,7 @@ def counters(device: jax.Device | int | None = None) -> Counters:
     if device is None:
         import jax
 
-        device = jax.devices("ipu")[0]
+        device = jax.local_devices(backend="ipu")[0]
     if not isinstance(device, int) and device.platform != "ipu":
         raise ValueError(f"{device} is not an IPU. Give a device of jax.devices('ipu').")
     number = device if isinstance(device, int) else device.id

@@ -135,7 +135,7 @@ class GraphCoreManager:
         """How many IPUs there are, whatever num_ipus is."""
         with self._lock:
             self._check_ready()
-            return len(config.device_ids()) if self.compile_only else len(jax.devices(_PLATFORM))
+            return len(config.device_ids()) if self.compile_only else len(jax.local_devices(backend=_PLATFORM))
 
     def get_ipu_info(self) -> list[dict[str, Any]]:
         """One dictionary for each IPU.
@@ -147,7 +147,7 @@ class GraphCoreManager:
         with self._lock:
             self._check_ready()
             target = _ipu.Target(config.model_version, config.model_num_tiles)
-            devices = [] if self.compile_only else jax.devices(_PLATFORM)
+            devices = [] if self.compile_only else jax.local_devices(backend=_PLATFORM)
             info = []
             for i, number in enumerate(config.device_ids() if self.compile_only else [d.id for d in devices]):
                 info.append(
@@ -448,7 +448,7 @@ def _devices(count: int) -> list[Any]:
     """The first `count` IPUs. Before JAX has made its client, the model can be given as many as are asked for."""
     if not config.frozen and config.visible_devices is None and config.device_count < count:
         config.device_count = count
-    devices = jax.devices(_PLATFORM)
+    devices = jax.local_devices(backend=_PLATFORM)
     if len(devices) < count:
         raise RuntimeError(
             f"num_ipus={count}, but there are {len(devices)} IPUs: set JAX_IPU_DEVICE_COUNT={count}, or "

@@ -22,6 +22,7 @@ def test_defaults(monkeypatch):
         ("visible_devices", "1, 3", (1, 3)),
         ("visible_devices", "", None),
         ("model_execution", "tile", "tile"),
+        ("process_timeout", "30", 30),
     ],
 )
 def test_environment(monkeypatch, name, text, value):

@@ -120,37 +120,6 @@ def test_blocks_of_the_documentation():
     assert result.returncode == 0, result.stderr[-3000:]
 
 
-DISTRIBUTED = """
-import jax
-jax.distributed.initialize("localhost:{port}", num_processes=2, process_id={process})
-try:
-    jax.devices("ipu")
-except RuntimeError as error:
-    print(error)
-"""
-
-
-def test_several_processes_are_refused_until_they_can_exchange_data():
-    """docs/multi_ipu.md says what is missing. JAX tells the plugin of the second process, which must not be ignored."""
-    import socket
-
-    with socket.socket() as probe:
-        probe.bind(("localhost", 0))
-        port = probe.getsockname()[1]
-    results = [None, None]
-
-    def process(index):
-        results[index] = run(DISTRIBUTED.format(port=port, process=index), JAX_PLATFORMS="ipu,cpu")
-
-    threads = [threading.Thread(target=process, args=(index,)) for index in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    for result in results:
-        assert "cannot exchange data with those of another yet" in result.stdout + result.stderr, result
-
-
 def test_collective_in_a_loop_with_a_trip_count_known_at_run_time():
     def function(x):
         return lax.while_loop(lambda v: lax.psum(v.sum(), "i") < 50, lambda v: v + 1, x)

@@ -1,6 +1,7 @@
 #include "pjrt_plugin/runtime/launch.h"
 
 #include <optional>
+#include <string>
 #include <thread>
 #include <utility>
 
@@ -34,12 +35,14 @@ class SharedLaunch {
 
   // The replica ends, or never starts, because of `error`.
   void Abandon(unsigned replica, const Error& error) {
+    std::string reason;
     {
       const std::lock_guard<std::mutex> lock(mutex_);
       if (!first_error_) first_error_ = error;
+      reason = first_error_->what();
     }
     group_.Leave(replica);
-    if (remote_) remote_->Fail(error.what());
+    if (remote_) remote_->Fail(reason);
   }
 
  private:

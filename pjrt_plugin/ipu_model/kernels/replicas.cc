@@ -9,8 +9,6 @@
 namespace ipu_model {
 namespace {
 
-constexpr std::size_t kPartAlignment = 64;
-
 HostTensor DenseAt(void* data, const HostTensor& like) {
   HostTensor dense = like;
   dense.data = data;
@@ -20,11 +18,6 @@ HostTensor DenseAt(void* data, const HostTensor& like) {
     stride *= dense.shape[d];
   }
   return dense;
-}
-
-std::size_t PaddedBytes(const HostTensor& tensor) {
-  const std::size_t bytes = static_cast<std::size_t>(tensor.num_elements()) * SizeOf(tensor.type);
-  return (bytes + kPartAlignment - 1) / kPartAlignment * kPartAlignment;
 }
 
 bool IsSameView(const HostTensor& a, const HostTensor& b) {
@@ -50,7 +43,7 @@ std::size_t VisitParts(const std::vector<std::size_t>& givers, const std::vector
       visit(giver, taker, offset, *view, is_new);
       if (!is_new) continue;
       sent.emplace_back(*view, size);
-      size += PaddedBytes(*view);
+      size += static_cast<std::size_t>(view->num_elements()) * SizeOf(view->type);
     }
   }
   return size;
