@@ -159,6 +159,8 @@ class ProcessExchange:
             with self._lock:
                 self._gloo = gloo
                 self._contexts[other] = context
+            if self._failure is not None:  # since: this connection was not there to be closed
+                context.closeConnections()
             return context
 
     def _check(self) -> None:
