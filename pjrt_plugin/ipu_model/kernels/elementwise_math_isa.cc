@@ -1,6 +1,7 @@
 // Block functions of rounding and elementary functions on f32 and f64.
 #include <algorithm>
 #include <cmath>
+#include <type_traits>
 
 #include "pjrt_plugin/ipu_model/kernels/convert.h"
 #include "pjrt_plugin/ipu_model/kernels/micro_loop.h"
@@ -10,19 +11,35 @@ namespace ipu_model::ISA_NAMESPACE {
 namespace {
 
 // A functor for each function: the f32 version is ours, the f64 version the C library's.
+#define JAX_IPU_ELEMENTARY(Name, f64)                           \
+  struct Name##Op {                                             \
+    static FloatVector Apply(FloatVector x) { return Name(x); } \
+    static double Apply(double x) { return f64; }               \
+  };
+JAX_IPU_ELEMENTARY(Exp, ::exp(x))
+JAX_IPU_ELEMENTARY(Expm1, ::expm1(x))
+JAX_IPU_ELEMENTARY(Log, ::log(x))
+JAX_IPU_ELEMENTARY(Log1p, ::log1p(x))
+JAX_IPU_ELEMENTARY(Tanh, ::tanh(x))
+JAX_IPU_ELEMENTARY(Logistic, 1.0 / (1.0 + ::exp(-x)))
+JAX_IPU_ELEMENTARY(Erf, ::erf(x))
+#undef JAX_IPU_ELEMENTARY
+
+template <typename F, typename T>
+void Elementary(const MicroArguments& m) {
+  if constexpr (std::is_same_v<T, float>) {
+    ForEachVector<F>(static_cast<const float*>(m.operand[0]), static_cast<float*>(m.result), m.n);
+  } else {
+    Unary<F, T>(m);
+  }
+}
+
 #define JAX_IPU_UNARY(Name, f32, f64)             \
   struct Name##Op {                               \
     static float Apply(float x) { return f32; }   \
     static double Apply(double x) { return f64; } \
   };
-JAX_IPU_UNARY(Exp, Exp(x), ::exp(x))
-JAX_IPU_UNARY(Expm1, Expm1(x), ::expm1(x))
-JAX_IPU_UNARY(Log, Log(x), ::log(x))
-JAX_IPU_UNARY(Log1p, Log1p(x), ::log1p(x))
-JAX_IPU_UNARY(Tanh, Tanh(x), ::tanh(x))
-JAX_IPU_UNARY(Logistic, Logistic(x), 1.0 / (1.0 + ::exp(-x)))
 JAX_IPU_UNARY(Cbrt, Cbrt(x), ::cbrt(x))
-JAX_IPU_UNARY(Erf, Erf(x), ::erf(x))
 JAX_IPU_UNARY(Sqrt, __builtin_sqrtf(x), __builtin_sqrt(x))
 JAX_IPU_UNARY(Rsqrt, 1.0f / __builtin_sqrtf(x), 1.0 / __builtin_sqrt(x))
 JAX_IPU_UNARY(Trunc, __builtin_truncf(x), __builtin_trunc(x))
@@ -179,21 +196,21 @@ template <typename T>
 MicroFunction FindCommon(ScalarOp op) {
   switch (op) {
     case ScalarOp::kExp:
-      return Unary<ExpOp, T>;
+      return Elementary<ExpOp, T>;
     case ScalarOp::kExpm1:
-      return Unary<Expm1Op, T>;
+      return Elementary<Expm1Op, T>;
     case ScalarOp::kLog:
-      return Unary<LogOp, T>;
+      return Elementary<LogOp, T>;
     case ScalarOp::kLog1p:
-      return Unary<Log1pOp, T>;
+      return Elementary<Log1pOp, T>;
     case ScalarOp::kTanh:
-      return Unary<TanhOp, T>;
+      return Elementary<TanhOp, T>;
     case ScalarOp::kLogistic:
-      return Unary<LogisticOp, T>;
+      return Elementary<LogisticOp, T>;
     case ScalarOp::kCbrt:
       return Unary<CbrtOp, T>;
     case ScalarOp::kErf:
-      return Unary<ErfOp, T>;
+      return Elementary<ErfOp, T>;
     case ScalarOp::kSqrt:
       return Unary<SqrtOp, T>;
     case ScalarOp::kRsqrt:

@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "pjrt_plugin/ipu_model/kernels/convert.h"
+#include "pjrt_plugin/ipu_model/kernels/float_vector.h"
 
 namespace ipu_model::ISA_NAMESPACE {
 
@@ -21,113 +22,104 @@ static inline float WithSign(float magnitude, float sign) {
 }
 static inline double AbsOf(double x) { return DoubleOf(BitsOf(x) & 0x7fffffffffffffffu); }
 
-// p * 2^n for p near 1 and a result in the normal range.
-static inline float Scale(float p, float n) {
-  return FloatOf(BitsOf(p) + (static_cast<std::uint32_t>(static_cast<std::int32_t>(n)) << 23));
-}
 // x = n * ln 2 + r, |r| <= ln 2 / 2; ln 2 in two parts.
-static inline float ReduceExp(float x, float* r) {
-  const float n = std::rint(x * 1.44269504f);
-  *r = std::fma(n, -1.42860677e-6f, std::fma(n, -0.693145752f, x));
+static inline FloatVector ReduceExp(FloatVector x, FloatVector* r) {
+  const FloatVector n = Nearest(x * 1.44269504f);
+  *r = Fma(n, -1.42860677e-6f, Fma(n, -0.693145752f, x));
   return n;
 }
+// e^r - 1 for |r| <= ln 2 / 2.
+static inline FloatVector ExpOfReduced(FloatVector r) {
+  FloatVector q = 0.00139506003f;
+  q = Fma(q, r, 0.00836895371f);
+  q = Fma(q, r, 0.0416662042f);
+  q = Fma(q, r, 0.166665183f);
+  q = Fma(q, r, 0.50000001f);
+  return Fma(r * r, q, r);
+}
 
-// 1 ulp.
-static inline float Exp(float x) {
-  const float inside = x < -87.33655f ? -87.33655f : x > 88.72284f ? 88.72284f : x;
-  float r;
-  const float n = ReduceExp(inside, &r);
-  float q = 0.00139506003f;
-  q = std::fma(q, r, 0.00836895371f);
-  q = std::fma(q, r, 0.0416662042f);
-  q = std::fma(q, r, 0.166665183f);
-  q = std::fma(q, r, 0.50000001f);
-  float y = Scale(std::fma(r * r, q, r) + 1.0f, n);
-  y = x < -87.33654f ? 0.0f : y;
-  y = x > 88.72283f ? kInfinity : y;
-  return x != x ? x : y;
+// 1 ulp. NaN passes through every step.
+static inline FloatVector Exp(FloatVector x) {
+  FloatVector r = 0.0f;
+  const FloatVector n = ReduceExp(Smaller(89.0f, Larger(-104.0f, x)), &r);
+  return ScaleWide(ExpOfReduced(r) + 1.0f, n);
 }
 
 // 2 ulp, also near 0.
-static inline float Expm1(float x) {
-  const float inside = x < -30.0f ? -30.0f : x > 88.72284f ? 88.72284f : x;
-  float r;
-  const float n = ReduceExp(inside, &r);
-  float q = 0.000199179725f;
-  q = std::fma(q, r, 0.00139461897f);
-  q = std::fma(q, r, 0.00833326516f);
-  q = std::fma(q, r, 0.0416662683f);
-  q = std::fma(q, r, 0.166666669f);
-  q = std::fma(q, r, 0.5f);
-  const float p = std::fma(r * r, q, r);  // e^r - 1
+static inline FloatVector Expm1(FloatVector x) {
+  FloatVector r = 0.0f;
+  const FloatVector n = ReduceExp(Smaller(88.72284f, Larger(-30.0f, x)), &r);
+  FloatVector q = 0.000199179725f;
+  q = Fma(q, r, 0.00139461897f);
+  q = Fma(q, r, 0.00833326516f);
+  q = Fma(q, r, 0.0416662683f);
+  q = Fma(q, r, 0.166666669f);
+  q = Fma(q, r, 0.5f);
+  const FloatVector p = Fma(r * r, q, r);  // e^r - 1
   // Half the scale, twice the result: 2^128 is not a float.
-  const float half = Scale(0.5f, n);
-  float y = 2.0f * std::fma(half, p, half - 0.5f);
-  y = x > 88.72283f ? kInfinity : y;
-  y = AbsOf(x) < 1e-8f ? x : y;  // keeps -0
-  return x != x ? x : y;
+  const FloatVector half = Scale(0.5f, n);
+  FloatVector y = 2.0f * Fma(half, p, half - 0.5f);
+  y = Choose(FloatVector(88.72283f) < x, kInfinity, y);
+  return Choose(Magnitude(x) < 1e-8f, x, y);  // keeps -0
 }
 
 // x = 2^e * (1 + f), 1 + f in [sqrt(1/2), sqrt(2)).
-static inline float ReduceLog(float x, float* f) {
-  const std::uint32_t bits = BitsOf(x) - 0x3f3504f3u;
-  *f = FloatOf((bits & 0x7fffffu) + 0x3f3504f3u) - 1.0f;
-  return static_cast<float>(static_cast<std::int32_t>(bits) >> 23);
+static inline FloatVector ReduceLog(FloatVector x, FloatVector* f) {
+  constexpr std::int32_t kRootOfHalf = 0x3f3504f3;
+  const FloatVector bits = AddToBits(x, -kRootOfHalf);
+  *f = AddToBits(AndBits(bits, 0x7fffff), kRootOfHalf) - 1.0f;
+  return ShiftedBits(bits, 23);
 }
-static inline float LogOfNormal(float x, float correction) {
-  float f;
-  const float e = ReduceLog(x, &f);
-  float p = 0.0674660131f;
-  p = std::fma(p, f, -0.116756413f);
-  p = std::fma(p, f, 0.118881746f);
-  p = std::fma(p, f, -0.124055914f);
-  p = std::fma(p, f, 0.142195509f);
-  p = std::fma(p, f, -0.166679957f);
-  p = std::fma(p, f, 0.200021187f);
-  p = std::fma(p, f, -0.250000096f);
-  p = std::fma(p, f, 0.333333126f);
-  const float square = f * f;
-  float y = std::fma(square * f, p, std::fma(e, -2.12194440e-4f, correction));
-  y = std::fma(square, -0.5f, y);
-  return std::fma(e, 0.693359375f, f + y);
+static inline FloatVector LogOfNormal(FloatVector x, FloatVector correction) {
+  FloatVector f = 0.0f;
+  const FloatVector e = ReduceLog(x, &f);
+  FloatVector p = 0.0674660131f;
+  p = Fma(p, f, -0.116756413f);
+  p = Fma(p, f, 0.118881746f);
+  p = Fma(p, f, -0.124055914f);
+  p = Fma(p, f, 0.142195509f);
+  p = Fma(p, f, -0.166679957f);
+  p = Fma(p, f, 0.200021187f);
+  p = Fma(p, f, -0.250000096f);
+  p = Fma(p, f, 0.333333126f);
+  const FloatVector square = f * f;
+  FloatVector y = Fma(square * f, p, Fma(e, -2.12194440e-4f, correction));
+  y = Fma(square, -0.5f, y);
+  return Fma(e, 0.693359375f, f + y);
 }
 
 // 1 ulp.
-static inline float Log(float x) {
-  float y = LogOfNormal(x, 0.0f);
-  y = x == kInfinity ? x : y;
-  y = x < 1.17549435e-38f ? -kInfinity : y;  // zero and denormals
-  return x < 0.0f || x != x ? kNan : y;
+static inline FloatVector Log(FloatVector x) {
+  FloatVector y = LogOfNormal(x, 0.0f);
+  y = Choose(x == kInfinity, x, y);
+  y = Choose(x < 1.17549435e-38f, -kInfinity, y);  // zero and denormals
+  y = Choose(x < 0.0f, kNan, y);
+  return Choose(IsNan(x), kNan, y);
 }
 
 // 2 ulp, also near 0.
-static inline float Log1p(float x) {
-  const float u = 1.0f + x;
+static inline FloatVector Log1p(FloatVector x) {
+  const FloatVector u = 1.0f + x;
   // What rounding 1 + x lost; the larger term is subtracted first so that the difference is exact.
-  const float lost = AbsOf(x) < 1.0f ? x - (u - 1.0f) : 1.0f - (u - x);
-  float y = LogOfNormal(u, lost / u);
-  y = x == kInfinity ? x : y;
-  y = AbsOf(x) < 1e-8f ? x : y;
-  y = x == -1.0f ? -kInfinity : y;
-  return x < -1.0f || x != x ? kNan : y;
+  const FloatVector lost = Choose(Magnitude(x) < 1.0f, x - (u - 1.0f), 1.0f - (u - x));
+  FloatVector y = LogOfNormal(u, lost / u);
+  y = Choose(x == kInfinity, x, y);
+  y = Choose(Magnitude(x) < 1e-8f, x, y);
+  y = Choose(x == -1.0f, -kInfinity, y);
+  y = Choose(x < -1.0f, kNan, y);
+  return Choose(IsNan(x), kNan, y);
 }
 
 // 3 ulp. With t = e^(-2 |x|) - 1, tanh |x| = -t / (t + 2); NaN passes through every step.
-static inline float Tanh(float x) {
-  const float a = AbsOf(x), limited = a > 9.1f ? 9.1f : a;
-  float r;
-  const float n = ReduceExp(-2.0f * limited, &r);
-  float q = 0.00139506003f;
-  q = std::fma(q, r, 0.00836895371f);
-  q = std::fma(q, r, 0.0416662042f);
-  q = std::fma(q, r, 0.166665183f);
-  q = std::fma(q, r, 0.50000001f);
-  const float scale = Scale(1.0f, n), t = std::fma(scale, std::fma(r * r, q, r), scale - 1.0f);
+static inline FloatVector Tanh(FloatVector x) {
+  FloatVector r = 0.0f;
+  const FloatVector n = ReduceExp(-2.0f * Smaller(9.1f, Magnitude(x)), &r);
+  const FloatVector scale = Scale(1.0f, n), t = Fma(scale, ExpOfReduced(r), scale - 1.0f);
   return WithSign(t / (t + 2.0f), x);
 }
 
 // 1 / (1 + e^-x).
-static inline float Logistic(float x) { return 1.0f / (1.0f + Exp(-x)); }
+static inline FloatVector Logistic(FloatVector x) { return 1.0f / (1.0f + Exp(0.0f - x)); }
 
 // 1 ulp.
 static inline float Cbrt(float x) {
@@ -144,26 +136,24 @@ static inline float Cbrt(float x) {
 }
 
 // 2 ulp.
-static inline float Erf(float x) {
-  const float a = AbsOf(x), limited = a > 4.0f ? 4.0f : a, u = x * x;
-  float p = 7.85385764e-05f;
-  p = std::fma(p, u, -0.00080101925f);
-  p = std::fma(p, u, 0.00518832756f);
-  p = std::fma(p, u, -0.0268538119f);
-  p = std::fma(p, u, 0.112835851f);
-  p = std::fma(p, u, -0.376126258f);
-  p = std::fma(p, u, 1.12837917f);
-  float q = -2.168685e-05f;  // log(1 - erf a)
-  q = std::fma(q, limited, 0.000441336377f);
-  q = std::fma(q, limited, -0.00420456188f);
-  q = std::fma(q, limited, 0.0252082567f);
-  q = std::fma(q, limited, -0.108418577f);
-  q = std::fma(q, limited, -0.633219893f);
-  q = std::fma(q, limited, -1.12957842f);
-  q = std::fma(q, limited, 0.000188040231f);
-  const float far = WithSign(1.0f - Exp(q), x);
-  const float y = a < 1.0f ? x * p : far;
-  return x != x ? x : y;
+static inline FloatVector Erf(FloatVector x) {
+  const FloatVector a = Magnitude(x), limited = Smaller(4.0f, a), u = x * x;
+  FloatVector p = 7.85385764e-05f;
+  p = Fma(p, u, -0.00080101925f);
+  p = Fma(p, u, 0.00518832756f);
+  p = Fma(p, u, -0.0268538119f);
+  p = Fma(p, u, 0.112835851f);
+  p = Fma(p, u, -0.376126258f);
+  p = Fma(p, u, 1.12837917f);
+  FloatVector q = -2.168685e-05f;  // log(1 - erf a)
+  q = Fma(q, limited, 0.000441336377f);
+  q = Fma(q, limited, -0.00420456188f);
+  q = Fma(q, limited, 0.0252082567f);
+  q = Fma(q, limited, -0.108418577f);
+  q = Fma(q, limited, -0.633219893f);
+  q = Fma(q, limited, -1.12957842f);
+  q = Fma(q, limited, 0.000188040231f);
+  return Choose(a < 1.0f, x * p, WithSign(1.0f - Exp(q), x));  // NaN passes through both
 }
 
 // Sine, cosine and tangent reduce and evaluate in f64: exact to the last place up to kLargestAngle.
