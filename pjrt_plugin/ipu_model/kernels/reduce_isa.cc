@@ -1,4 +1,7 @@
-// Row and lane loops of reductions. Rows use 64-byte vectors, which the compiler splits where there are none.
+// Row and lane loops of reductions. Rows are accumulated in 256 bytes of registers, whatever their width: the
+// order of a sum, and so its bits, does not depend on the instruction set.
+#include <immintrin.h>
+
 #include <cstring>
 #include <type_traits>
 
@@ -9,9 +12,16 @@
 namespace ipu_model::ISA_NAMESPACE {
 namespace {
 
+#ifdef __AVX512F__
+constexpr int kRegisterBytes = 64;
+#else
+constexpr int kRegisterBytes = 32;
+#endif
+constexpr int kRegisters = 256 / kRegisterBytes;
+
 template <typename T>
 struct Vector {
-  typedef T Type __attribute__((vector_size(64)));
+  typedef T Type __attribute__((vector_size(kRegisterBytes)));
 };
 
 struct Add {
@@ -99,37 +109,106 @@ struct Extreme {
   }
 };
 
+// sum[0 .. kRegisters - 1] combined into one value, halves with halves.
+template <typename F, typename T, typename V>
+T Combined(V (&sum)[kRegisters]) {
+  constexpr int kAll = 256 / static_cast<int>(sizeof(T)), kLine = 64 / static_cast<int>(sizeof(T));
+  alignas(64) T lane[kAll];
+  std::memcpy(lane, sum, sizeof(lane));
+  for (int i = 0; i < kLine; ++i) {
+    const T first = F::Apply(lane[i], lane[i + kLine]);
+    lane[i] = F::Apply(first, F::Apply(lane[i + 2 * kLine], lane[i + 3 * kLine]));
+  }
+  for (int half = kLine / 2; half > 0; half /= 2) {
+    for (int i = 0; i < half; ++i) lane[i] = F::Apply(lane[i], lane[i + half]);
+  }
+  return lane[0];
+}
+
 // Vectors go by reference: by value they would change the calling convention with the instruction set.
 template <typename F, typename T>
 void Row(const void* data, std::int64_t n, void* total) {
   using V = typename Vector<T>::Type;
-  constexpr std::int64_t kLanes = 64 / sizeof(T);
-  constexpr int kVectors = 4;
+  constexpr std::int64_t kLanes = kRegisterBytes / sizeof(T);
   const T* p = static_cast<const T*>(data);
   T result = p[0];
   std::int64_t i = 1;
-  if (n >= kVectors * kLanes) {
-    V sum[kVectors];
+  if (n >= kRegisters * kLanes) {
+    V sum[kRegisters];
     std::memcpy(sum, p, sizeof(sum));
-    for (i = kVectors * kLanes; i + kVectors * kLanes <= n; i += kVectors * kLanes) {
-#pragma GCC unroll 4
-      for (int v = 0; v < kVectors; ++v) {
+    for (i = kRegisters * kLanes; i + kRegisters * kLanes <= n; i += kRegisters * kLanes) {
+#pragma GCC unroll 8
+      for (int v = 0; v < kRegisters; ++v) {
         V x;
         std::memcpy(&x, p + i + v * kLanes, sizeof(x));
         F::template Into<T>(sum[v], x);
       }
     }
-    F::template Into<T>(sum[0], sum[1]);
-    F::template Into<T>(sum[2], sum[3]);
-    F::template Into<T>(sum[0], sum[2]);
-    T lane[kLanes];
-    std::memcpy(lane, &sum[0], sizeof(lane));
-    for (std::int64_t half = kLanes / 2; half > 0; half /= 2)
-      for (std::int64_t k = 0; k < half; ++k) lane[k] = F::Apply(lane[k], lane[k + half]);
-    result = lane[0];
+    result = Combined<F, T>(sum);
   }
   for (; i < n; ++i) result = F::Apply(result, p[i]);
   *static_cast<T*>(total) = result;
+}
+
+// The processor's maximum and minimum: the first operand where it is better, so the second one for NaN.
+// Unordered collects whether any of many operands was NaN.
+#ifdef __AVX512F__
+template <bool kLargest>
+__m512 Better(const __m512& a, const __m512& b) {
+  constexpr __mmask16 kAll = 0xffff;
+  return kLargest ? _mm512_maskz_max_ps(kAll, a, b) : _mm512_maskz_min_ps(kAll, a, b);
+}
+struct Unordered {
+  unsigned found = 0;
+  void Add(const __m512& a, const __m512& b) { found |= _mm512_cmp_ps_mask(a, b, _CMP_UNORD_Q); }
+  bool Any() const { return found != 0; }
+};
+#else
+template <bool kLargest>
+__m256 Better(const __m256& a, const __m256& b) {
+  return kLargest ? _mm256_max_ps(a, b) : _mm256_min_ps(a, b);
+}
+struct Unordered {
+  __m256 found = _mm256_setzero_ps();
+  void Add(const __m256& a, const __m256& b) {
+    found = _mm256_or_ps(found, _mm256_cmp_ps(a, b, _CMP_UNORD_Q));
+  }
+  bool Any() const { return _mm256_movemask_ps(found) != 0; }
+};
+#endif
+
+// An extreme that is neither NaN nor zero is what the processor's instruction finds. The others are rare: the
+// loop that knows all rules looks again.
+template <bool kLargest>
+void ExtremeRow(const void* data, std::int64_t n, void* total) {
+  typedef float V __attribute__((vector_size(kRegisterBytes)));
+  typedef float Memory __attribute__((vector_size(kRegisterBytes), aligned(4), may_alias));
+  constexpr std::int64_t kLanes = kRegisterBytes / sizeof(float), kStep = 4 * kLanes;
+  const auto* p = static_cast<const float*>(data);
+  const auto at = [](const float* from) { return *reinterpret_cast<const Memory*>(from); };
+  if (n < kStep) return Row<Extreme<kLargest>, float>(data, n, total);
+  V best[4] = {at(p), at(p + kLanes), at(p + 2 * kLanes), at(p + 3 * kLanes)};
+  Unordered nan;
+  // The last step may look at elements again.
+  for (std::int64_t i = 0; i < n; i += kStep) {
+    const float* from = p + (i + kStep <= n ? i : n - kStep);
+    const V x0 = at(from), x1 = at(from + kLanes), x2 = at(from + 2 * kLanes), x3 = at(from + 3 * kLanes);
+    nan.Add(x0, x1);
+    nan.Add(x2, x3);
+    best[0] = Better<kLargest>(x0, best[0]);
+    best[1] = Better<kLargest>(x1, best[1]);
+    best[2] = Better<kLargest>(x2, best[2]);
+    best[3] = Better<kLargest>(x3, best[3]);
+  }
+  best[0] = Better<kLargest>(Better<kLargest>(best[0], best[1]), Better<kLargest>(best[2], best[3]));
+  alignas(kRegisterBytes) float lane[kLanes];
+  std::memcpy(lane, best, sizeof(lane));
+  for (std::int64_t half = kLanes / 2; half > 0; half /= 2) {
+    for (std::int64_t k = 0; k < half; ++k)
+      lane[k] = (kLargest ? lane[k] > lane[k + half] : lane[k] < lane[k + half]) ? lane[k] : lane[k + half];
+  }
+  if (nan.Any() || lane[0] == 0.0f) return Row<Extreme<kLargest>, float>(data, n, total);
+  *static_cast<float*>(total) = lane[0];
 }
 
 template <typename F, typename T>
@@ -153,6 +232,12 @@ template <typename F, typename T>
 ReduceFunctions Both() {
   return {Row<F, T>, Lanes<F, T>};
 }
+template <typename T, bool kLargest>
+ReduceFunctions ExtremeOf() {
+  ReduceFunctions functions = Both<Extreme<kLargest>, T>();
+  if constexpr (std::is_same_v<T, float>) functions.row = ExtremeRow<kLargest>;
+  return functions;
+}
 template <typename T>
 ReduceFunctions FindFor(ReduceOp op) {
   constexpr bool kFloat = std::is_floating_point_v<T>;
@@ -164,9 +249,9 @@ ReduceFunctions FindFor(ReduceOp op) {
     case ReduceOp::kMultiply:
       return Both<Multiply, U>();
     case ReduceOp::kMaximum:
-      return Both<Extreme<true>, T>();
+      return ExtremeOf<T, true>();
     case ReduceOp::kMinimum:
-      return Both<Extreme<false>, T>();
+      return ExtremeOf<T, false>();
     default:
       break;
   }

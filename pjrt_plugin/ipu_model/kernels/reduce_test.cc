@@ -139,6 +139,52 @@ TEST(SumsAndExtremesOfAnyShape) {
   }
 }
 
+// NaN wins, +0 is larger than -0.
+float BetterOf(bool largest, float a, float b) {
+  if (a != a || b != b) return kNan;
+  if (a == b) return std::signbit(a) == largest ? b : a;
+  return (largest ? a > b : a < b) ? a : b;
+}
+TEST(ExtremesOfRowsKnowNanZerosAndInfinities) {
+  std::mt19937 random(12);
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  for (const std::int64_t length : {33, 63, 64, 65, 127, 128, 200, 1000, 4095, 9000}) {
+    for (const int kinds : {1, 2, 3, 4, 6}) {  // of values: from rows of zeros only to all of them
+      const std::int64_t rows = 20;
+      std::vector<float> values(static_cast<std::size_t>(rows * length));
+      for (float& v : values) {
+        const float number = std::ldexp(static_cast<float>(random() % 1000 + 1), -3);
+        const float choices[] = {-0.0f, number * (kinds > 3 ? 1.0f : -1.0f), -kInfinity, -number, kInfinity,
+                                 kNan};
+        const bool rare = random() % 300 == 0;
+        v = rare && random() % 2 == 0 ? 0.0f
+                                      : choices[rare        ? random() % static_cast<unsigned>(kinds)
+                                                : kinds > 1 ? 1
+                                                            : 0];
+      }
+      const HostTensor in = Tensor(values.data(), DType::kF32, {rows, length});
+      for (const bool largest : {true, false}) {
+        std::vector<float> expected(static_cast<std::size_t>(rows)), got(expected.size());
+        for (std::size_t r = 0; r < expected.size(); ++r) {
+          const float* row = values.data() + r * static_cast<std::size_t>(length);
+          expected[r] = *row;
+          for (std::int64_t i = 1; i < length; ++i) expected[r] = BetterOf(largest, expected[r], row[i]);
+        }
+        const HostTensor out = Tensor(got.data(), DType::kF32, {rows});
+        Context context;
+        const ScalarOp op = largest ? ScalarOp::kMaximum : ScalarOp::kMinimum;
+        ReduceKernel(Single(op, DType::kF32)).Run(context.host, &in, nullptr, 2, &out);
+        std::size_t wrong = 0;
+        for (std::size_t r = 0; r < expected.size(); ++r) {
+          const bool both_nan = std::isnan(got[r]) && std::isnan(expected[r]);
+          wrong += !both_nan && BitsOf(got[r]) != BitsOf(expected[r]) ? 1 : 0;
+        }
+        CHECK_EQ(wrong, std::size_t{0});
+      }
+    }
+  }
+}
+
 TEST(LongSumsStayAccurate) {
   // A chain of additions would stop near 2^24.
   const std::int64_t n = 40000000;
