@@ -221,6 +221,7 @@ std::int64_t BlockLayout::num_blocks() const {
 Block BlockLayout::At(std::int64_t index) const {
   switch (kind) {
     case Kind::kRows: {
+      if (pieces == 1) return {index, 0, 1, row_length};  // the usual case, without divisions
       const std::int64_t begin = index % pieces * piece;
       return {index / pieces, begin, 1, std::min(piece, row_length - begin)};
     }
@@ -256,15 +257,6 @@ BlockForm FormOf(const BlockLayout& layout, const Walk& walk) {
   if (dense) return BlockForm::kContiguous;
   if (!same) return BlockForm::kStrided;
   return stride == 0 ? BlockForm::kScalar : BlockForm::kPeriodic;
-}
-
-unsigned char* RowAddress(const BlockLayout& layout, const Walk& walk, std::int64_t row) {
-  unsigned char* address = walk.base;
-  for (int d = layout.rank - 2; d > 0; --d) {
-    address += row % layout.extents[d] * walk.strides[d];
-    row /= layout.extents[d];
-  }
-  return layout.rank > 1 ? address + row * walk.strides[0] : address;
 }
 
 void GatherBlock(const BlockLayout& layout, const Walk& walk, const Block& block, void* dense) {

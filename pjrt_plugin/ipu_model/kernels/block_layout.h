@@ -47,7 +47,14 @@ enum class BlockForm { kContiguous, kScalar, kPeriodic, kStrided };
 BlockForm FormOf(const BlockLayout& layout, const Walk& walk);
 
 // Address of row `row`'s first element.
-unsigned char* RowAddress(const BlockLayout& layout, const Walk& walk, std::int64_t row);
+inline unsigned char* RowAddress(const BlockLayout& layout, const Walk& walk, std::int64_t row) {
+  unsigned char* address = walk.base;
+  for (int d = layout.rank - 2; d > 0; --d) {
+    address += row % layout.extents[d] * walk.strides[d];
+    row /= layout.extents[d];
+  }
+  return layout.rank > 1 ? address + row * walk.strides[0] : address;
+}
 
 // Copies a block to or from dense memory.
 void GatherBlock(const BlockLayout& layout, const Walk& walk, const Block& block, void* dense);

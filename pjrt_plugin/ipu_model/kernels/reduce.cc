@@ -310,6 +310,11 @@ void ReduceKernel::RunBlocks(HostContext& context, const HostTensor* values, std
   const auto row_item = [&](std::int64_t item, std::int64_t segment, std::int64_t first, std::int64_t last,
                             unsigned char* buffer) {
     unsigned char* result = total(0, segment, item);
+    if (plan.units == 1 && !argument) {
+      const std::int64_t stride = inner >= 0 ? reduced.stride[0][inner] : 1;
+      single_.row(consecutive(kept.Offset(0, item), stride, plan.length, buffer), plan.length, result);
+      return;
+    }
     double sum = 0;
     for (std::int64_t unit = first; unit < last; ++unit) {
       const std::int64_t row = unit / plan.pieces, begin = unit % plan.pieces * kRowPiece;
@@ -440,9 +445,10 @@ void ReduceKernel::RunBlocks(HostContext& context, const HostTensor* values, std
   auto task = [&](int worker) {
     unsigned char* buffer = memory + 4 * kBuffer * static_cast<std::size_t>(worker);
     for (std::int64_t w = work * worker / workers; w < work * (worker + 1) / workers; ++w) {
-      const std::int64_t item = w / plan.segments, segment = w % plan.segments;
-      const std::int64_t first = plan.units * segment / plan.segments;
-      const std::int64_t last = plan.units * (segment + 1) / plan.segments;
+      const bool whole = plan.segments == 1;
+      const std::int64_t item = whole ? w : w / plan.segments, segment = whole ? 0 : w % plan.segments;
+      const std::int64_t first = whole ? 0 : plan.units * segment / plan.segments;
+      const std::int64_t last = whole ? plan.units : plan.units * (segment + 1) / plan.segments;
       if (plan.rows) {
         row_item(item, segment, first, last, buffer);
       } else if (plan.folded) {
