@@ -1,6 +1,7 @@
 #include "pjrt_plugin/ipu_model/engine/bands.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -11,18 +12,20 @@ namespace ipu_model {
 namespace {
 
 // Operands of a band should fit into a part of the second-level cache. What fits as a whole gains nothing.
-constexpr std::int64_t kBandBytes = 256 << 10, kSmallestGroup = 2 * kBandBytes;
+constexpr std::int64_t kBandBytes = 512 << 10, kSmallestGroup = 512 << 10;
 // Fewer would leave threads without work.
 constexpr std::int64_t kFewestBands = 8;
 constexpr std::size_t kLargestGroup = 32;
+constexpr std::int64_t kLocalAlignment = 64;
 
 // What one operation touches of one variable's memory, in bytes. Band r is `stride * r` after band 0.
 struct Footprint {
+  VariableId memory = 0;
   std::int64_t space = 0;  // memory that can be compared: the arena, or one stream
   std::int64_t begin = 0, end = 0;
   std::int64_t stride = 0;  // 0: every band touches all of it
   std::int64_t band_begin = 0, band_end = 0;
-  bool written = false;
+  bool written = false, whole = false;  // whole: every element of the variable
   // Dimensions that move, as (stride, extent), and which of them the bands run along.
   std::vector<std::pair<std::int64_t, std::int64_t>> dimensions;
   std::size_t band_dimension = 0;
@@ -39,12 +42,19 @@ bool MayShareBands(const Footprint& a, const Footprint& b) {
 
 class Former {
  public:
-  explicit Former(HostPlan* plan) : plan_(*plan), host_(plan->code), entered_(host_.code.size() + 1, false) {
+  Former(const CompiledProgram& program, const std::vector<VariableId>& memory_of, HostPlan* plan)
+      : program_(program),
+        memory_of_(memory_of),
+        plan_(*plan),
+        host_(plan->code),
+        entered_(host_.code.size() + 1, false),
+        uses_(memory_of.size(), 0) {
     for (const HostInstruction& in : host_.code) entered_[in.target] = true;
     for (const SwitchTable& table : host_.switches) {
       for (const std::uint32_t target : table.targets) entered_[target] = true;
     }
     for (const std::uint32_t begin : host_.begin) entered_[begin] = true;
+    CountUses();
   }
 
   void Run() {
@@ -54,6 +64,22 @@ class Former {
   }
 
  private:
+  void CountUses() {
+    const auto count = [this](const std::vector<View>& views) {
+      for (const View& v : views) ++uses_[memory_of_[v.variable]];
+    };
+    for (const HostInstruction& in : host_.code) {
+      if (in.code == OpCode::kRun) {
+        count(host_.operations[in.a]->inputs);
+        count(host_.operations[in.a]->outputs);
+      } else if (in.code == OpCode::kStreamIn || in.code == OpCode::kStreamOut) {
+        count(host_.transfers[in.a].tensor);
+      }
+    }
+    count(host_.predicates);
+    for (const ProgramNode* node : host_.prints) count(node->tensor);
+  }
+
   // Returns the last instruction of the group that begins at `first`.
   std::size_t Form(std::size_t first) {
     const Operation& leader = *host_.operations[host_.code[first].a];
@@ -73,6 +99,7 @@ class Former {
       members.push_back(i);
     }
     if (members.size() < 2 || !ChooseBands(&group)) return first;
+    PlaceLocals(&group);
     for (const std::size_t i : members) host_.code[i].code = OpCode::kUndefined;
     host_.code[first] = {OpCode::kRunBands, static_cast<std::uint32_t>(plan_.bands.size()), 0};
     plan_.bands.push_back(std::move(group));
@@ -91,7 +118,7 @@ class Former {
 
   bool Add(std::uint32_t operation, int dimension, BandGroup* group) {
     const Operation& op = *host_.operations[operation];
-    BandedOperation banded{operation, op.BandDimensions(dimension)};
+    BandedOperation banded{operation, op.BandDimensions(dimension), {}};
     if (banded.dimensions.empty()) return false;
     std::vector<Footprint> own;
     for (std::size_t k = 0; k < banded.dimensions.size(); ++k) {
@@ -119,6 +146,8 @@ class Former {
     std::int64_t low, high;
     ElementRange(view, &low, &high);
     Footprint f;
+    f.memory = memory_of_[view.variable];
+    f.whole = view.num_elements() == program_.variables[view.variable].num_elements;
     f.space = in_arena ? 0 : 1 + static_cast<std::int64_t>(location.stream);
     f.begin = base + low * size;
     f.end = base + (high + 1) * size;
@@ -157,14 +186,57 @@ class Former {
     return passed_on && bytes >= kSmallestGroup;
   }
 
+  // A variable whose every use is in the group, that the group itself writes before it reads it, and of which
+  // a band is one piece of memory.
+  bool IsLocal(VariableId memory) const {
+    const HostLocation& location = plan_.locations[memory];
+    if (location.kind != HostLocation::Kind::kArena || location.offset < plan_.state_bytes) return false;
+    const auto base = static_cast<std::int64_t>(location.offset);
+    std::int64_t uses = 0, stride = 0;
+    for (const Footprint& f : footprints_) {
+      if (f.memory != memory) continue;
+      if (uses == 0) {
+        if (!f.written || !f.whole) return false;
+        stride = f.stride;
+      }
+      ++uses;
+      if (f.stride != stride || stride <= 0 || f.begin < base || f.band_end > base + stride) return false;
+    }
+    return uses == uses_[memory];
+  }
+
+  void PlaceLocals(BandGroup* group) const {
+    std::map<VariableId, std::int64_t> places;
+    for (const Footprint& f : footprints_) {
+      if (places.count(f.memory) != 0 || !IsLocal(f.memory)) continue;
+      places[f.memory] = group->local_bytes;
+      group->local_bytes +=
+          (group->rows * f.stride + kLocalAlignment - 1) / kLocalAlignment * kLocalAlignment;
+    }
+    for (BandedOperation& banded : group->operations) {
+      const Operation& op = *host_.operations[banded.operation];
+      for (std::size_t k = 0; k < banded.dimensions.size(); ++k) {
+        const View& view = k < op.inputs.size() ? op.inputs[k] : op.outputs[k - op.inputs.size()];
+        const auto place = places.find(memory_of_[view.variable]);
+        const auto offset = view.offset * static_cast<std::int64_t>(SizeOf(view.type));
+        banded.local.push_back(place == places.end() ? -1 : place->second + offset);
+      }
+    }
+  }
+
+  const CompiledProgram& program_;
+  const std::vector<VariableId>& memory_of_;
   HostPlan& plan_;
   HostCode& host_;
   std::vector<bool> entered_;          // by instruction: something jumps there
+  std::vector<std::int64_t> uses_;     // by memory: operands and results of all code
   std::vector<Footprint> footprints_;  // of the group that is being formed
 };
 
 }  // namespace
 
-void FormBands(HostPlan* plan) { Former(plan).Run(); }
+void FormBands(const CompiledProgram& program, const std::vector<VariableId>& memory_of, HostPlan* plan) {
+  Former(program, memory_of, plan).Run();
+}
 
 }  // namespace ipu_model

@@ -24,7 +24,7 @@ std::uint32_t Mixed(std::uint32_t a, std::uint32_t b) { return a * 3 + b + 1; }
 std::vector<ipu_model::BandGroup> RunPair(
     std::size_t size, const std::function<Tensor(const Tensor&)>& of,
     const std::function<std::uint32_t(const std::vector<std::uint32_t>&, std::size_t)>& expected,
-    bool in_loop = false) {
+    bool in_loop = false, bool read_later = false) {
   poplar::Graph graph(poplar::Target::createIPUTarget(1, 4, "ipu2"));
   const Tensor x = graph.addVariable(poplar::INT, {size}, "x"),
                y = graph.addVariable(poplar::INT, {size}, "y"),
@@ -43,6 +43,7 @@ std::vector<ipu_model::BandGroup> RunPair(
     prog.add(second);
   }
   prog.add(Copy(z, out));
+  if (read_later) prog.add(Copy(y.reverse(0), graph.addDeviceToHostFIFO("later", poplar::INT, size)));
   const auto compiled = ipu_model::toy::Compile(graph, {prog});
   std::vector<std::uint32_t> values(size), results(size), middle(size);
   for (std::size_t i = 0; i < size; ++i) {
@@ -52,9 +53,12 @@ std::vector<ipu_model::BandGroup> RunPair(
   ipu_model::FastEngine engine(compiled);
   engine.ConnectStream(0, values.data());
   engine.ConnectStream(1, results.data());
+  std::vector<std::uint32_t> later(read_later ? size : 0);
+  if (read_later) engine.ConnectStream(2, later.data());
   engine.Run(0);
   std::size_t wrong = 0;
   for (std::size_t i = 0; i < size; ++i) wrong += results[i] != Mixed(middle[i], expected(middle, i));
+  for (std::size_t i = 0; i < later.size(); ++i) wrong += later[i] != middle[size - 1 - i];
   CHECK_EQ(wrong, std::size_t{0});
   return ipu_model::MakeHostPlan(*compiled).bands;
 }
@@ -67,6 +71,16 @@ TEST(SameElementsRunInBands) {
   CHECK_EQ(groups[0].operations.size(), std::size_t{2});
   CHECK_EQ(groups[0].extent, static_cast<std::int64_t>(kSize));
   CHECK(groups[0].rows * 8 <= groups[0].extent && groups[0].rows >= 1024);
+  // x and z are in the host's memory, y is in that of the worker.
+  CHECK_EQ(groups[0].local_bytes, groups[0].rows * 4);
+}
+
+TEST(WhatIsUsedLaterIsNotLocal) {
+  const auto groups = RunPair(
+      kSize, [](const Tensor& y) { return y; },
+      [](const std::vector<std::uint32_t>& y, std::size_t i) { return y[i]; }, false, true);
+  CHECK_EQ(groups.size(), std::size_t{1});
+  CHECK_EQ(groups[0].local_bytes, std::int64_t{0});
 }
 
 TEST(OtherElementsDoNot) {

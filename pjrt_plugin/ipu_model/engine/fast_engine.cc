@@ -44,6 +44,12 @@ std::ptrdiff_t ByteOffset(const View& view) {
 
 }  // namespace
 
+FastEngine::Memory FastEngine::Allocate(std::size_t alignment, std::size_t bytes) {
+  Memory memory(static_cast<unsigned char*>(std::aligned_alloc(alignment, bytes)));
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+
 FastEngine::FastEngine(std::shared_ptr<const CompiledProgram> program)
     : program_(std::move(program)),
       plan_(MakeHostPlan(*program_)),
@@ -54,8 +60,7 @@ FastEngine::FastEngine(std::shared_ptr<const CompiledProgram> program)
   // Large memory in huge pages: operands are far apart, and a page table walk costs as much as a cache miss.
   const std::size_t alignment = plan_.arena_bytes >= 2 * kHugePage ? kHugePage : kAlignment;
   const std::size_t bytes = (plan_.arena_bytes + alignment) / alignment * alignment;
-  arena_.reset(static_cast<unsigned char*>(std::aligned_alloc(alignment, bytes)));
-  if (arena_ == nullptr) throw std::bad_alloc();
+  arena_ = Allocate(alignment, bytes);
   if (alignment == kHugePage) madvise(arena_.get(), bytes, MADV_HUGEPAGE);  // a hint: failing changes nothing
 
   streams_.resize(program_->streams.size());
@@ -79,9 +84,15 @@ FastEngine::FastEngine(std::shared_ptr<const CompiledProgram> program)
   for (const BandGroup& group : plan_.bands) {
     std::vector<BandWorker>& workers = band_workers_.emplace_back(ThreadPool::Global().size());
     for (BandWorker& worker : workers) {
+      if (group.local_bytes > 0)
+        worker.local = Allocate(kAlignment, static_cast<std::size_t>(group.local_bytes));
       for (const BandedOperation& banded : group.operations) {
-        worker.in.push_back(operations_[banded.operation].in);
-        worker.out.push_back(operations_[banded.operation].out);
+        std::vector<HostTensor>& in = worker.in.emplace_back(operations_[banded.operation].in);
+        std::vector<HostTensor>& out = worker.out.emplace_back(operations_[banded.operation].out);
+        for (std::size_t k = 0; k < banded.local.size(); ++k) {
+          HostTensor& tensor = k < in.size() ? in[k] : out[k - in.size()];
+          if (banded.local[k] >= 0) tensor.data = worker.local.get() + banded.local[k];
+        }
       }
     }
   }
@@ -240,11 +251,13 @@ void FastEngine::RunBands(ThreadPool& pool, std::uint32_t index) {
           const HostTensor& from = input ? whole.in[at] : whole.out[at];
           HostTensor& to = input ? worker.in[i][at] : worker.out[i][at];
           const int d = banded.dimensions[k];
-          to.data = from.data;
+          const bool local = banded.local[k] >= 0;
+          if (!local) to.data = from.data;
           if (d < 0) continue;
+          to.shape[d] = count;
+          if (local) continue;
           to.data = from.as<unsigned char>() +
                     begin * from.strides[d] * static_cast<std::int64_t>(SizeOf(from.type));
-          to.shape[d] = count;
         }
         worker.scratch.Reset();
         whole.operation->Run(context, worker.in[i], worker.out[i]);

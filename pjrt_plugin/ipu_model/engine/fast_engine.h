@@ -51,6 +51,8 @@ class FastEngine {
   struct Free {
     void operator()(void* p) const { std::free(p); }
   };
+  using Memory = std::unique_ptr<unsigned char, Free>;
+  static Memory Allocate(std::size_t alignment, std::size_t bytes);
   struct BoundOperation {
     const Operation* operation;
     std::vector<HostTensor> in, out;
@@ -60,6 +62,7 @@ class FastEngine {
   struct BandWorker {
     Scratch scratch;
     std::vector<std::vector<HostTensor>> in, out;
+    Memory local;  // for one band
   };
   struct BoundTransfer {
     std::uint32_t stream;
@@ -95,7 +98,7 @@ class FastEngine {
 
   std::shared_ptr<const CompiledProgram> program_;
   HostPlan plan_;
-  std::unique_ptr<unsigned char, Free> arena_;
+  Memory arena_;
   std::vector<BoundOperation> operations_;
   std::vector<std::vector<BandWorker>> band_workers_;  // by group
   std::vector<BoundTransfer> transfers_;

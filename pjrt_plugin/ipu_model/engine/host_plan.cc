@@ -147,7 +147,9 @@ class Planner {
       liveness_of_.push_back(std::move(ranges_));
     }
     Allocate();
-    FormBands(&plan_);
+    std::vector<VariableId> memory_of(root_.size());
+    for (VariableId v = 0; v < memory_of.size(); ++v) memory_of[v] = Root(v);
+    FormBands(program_, memory_of, &plan_);
     Compact();
     return std::move(plan_);
   }

@@ -22,16 +22,20 @@ struct HostLocation {
   std::size_t offset = 0;
 };
 
-// One operation of a group, and for its inputs, then outputs: the dimension that the bands run along, or -1.
+// One operation of a group, and for its inputs, then outputs: the dimension that the bands run along, or -1;
+// and where each begins in the memory of the worker that runs the band, or -1 for those in their own place.
 struct BandedOperation {
   std::uint32_t operation;
   std::vector<int> dimensions;
+  std::vector<std::int64_t> local;
 };
 
-// Operations that run band by band: `rows` positions of `extent` at a time.
+// Operations that run band by band: `rows` positions of `extent` at a time. Variables that nothing else uses
+// need no more memory than one band for each worker: `local_bytes` for all of them.
 struct BandGroup {
   std::vector<BandedOperation> operations;
   std::int64_t extent = 0, rows = 0;
+  std::int64_t local_bytes = 0;
 };
 
 struct HostPlan {
