@@ -55,10 +55,12 @@ DeviceRuntime::DeviceHold DeviceRuntime::TryHold() {
   return DeviceHold(this);
 }
 
-void DeviceRuntime::Do(const Work& work, DeviceHold hold) {
+void DeviceRuntime::Do(Work work, DeviceHold hold) {
   const std::optional<Error> error = Try(work.run);
   // First let others use the device: whoever waits for this will probably want it at once.
   hold.Release();
+  // Then the arrays: memory that is given back before the next call asks for some is still in the cache.
+  work.run = nullptr;
   if (error) {
     work.done->Fail(*error);
   } else {
@@ -73,7 +75,7 @@ void DeviceRuntime::Enqueue(Work work) {
   held_ = true;
   holder_ = std::this_thread::get_id();
   lock.unlock();
-  Do(work, DeviceHold(this));
+  Do(std::move(work), DeviceHold(this));
 }
 
 bool DeviceRuntime::TryEnqueue(Work& work) {
@@ -106,14 +108,12 @@ void DeviceRuntime::WorkLoop() {
   for (;;) {
     changed_.wait(lock, [this] { return !held_ && (!queue_.empty() || stopped_); });
     if (queue_.empty()) return;
-    {
-      const Work work = std::move(queue_.front());
-      queue_.pop_front();
-      held_ = true;
-      holder_ = std::this_thread::get_id();
-      lock.unlock();
-      Do(work, DeviceHold(this));
-    }  // destroys the work's arrays without the lock
+    Work work = std::move(queue_.front());
+    queue_.pop_front();
+    held_ = true;
+    holder_ = std::this_thread::get_id();
+    lock.unlock();
+    Do(std::move(work), DeviceHold(this));
     lock.lock();
   }
 }

@@ -77,7 +77,7 @@ class DeviceRuntime {
 
   DeviceHold TryHold();
   void WorkLoop();
-  static void Do(const Work& work, DeviceHold hold);
+  static void Do(Work work, DeviceHold hold);
   ArrayList MakeOutputs(const std::shared_ptr<const Executable>& executable,
                         const std::vector<Argument>& arguments, const CompletionPtr& done) const;
 

@@ -424,6 +424,21 @@ TEST(QueuedRunsKeepTheirOrder) {
 }
 
 // A read that is asked for before the next call donates the array sees the value before that call.
+TEST(MemoryOfDroppedResultsIsFreeWhenTheirRunIsDone) {
+  Device device;
+  const auto program = Compile(kQueued + kOther);
+  const auto x = device.Put({1, 2});
+  const void* first = nullptr;
+  for (int i = 0; i < 50; ++i) {
+    DeviceRuntime::Results results = device.Execute(program, {x});
+    const void* data = results.outputs[0]->host()->data();
+    if (i == 0) first = data;
+    CHECK(data == first);
+    results.outputs.clear();
+    CHECK(Wait(results.done) == nullptr);
+  }
+}
+
 TEST(ReadBeforeDonationSeesTheOldValue) {
   Device device;
   const auto step = Compile(kQueued + "sleep 5\n" + kStep);
