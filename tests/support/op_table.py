@@ -103,7 +103,7 @@ def _clamp(a: Any, x: Any, b: Any) -> Any:
     return lax.clamp(jnp.minimum(a, b), x, jnp.maximum(a, b))
 
 
-def _rounded(x: Any) -> Any:
+def rounded(x: Any) -> Any:
     return lax.reduce_precision(x, 5, 4), lax.reduce_precision(x, 8, 3)
 
 
@@ -162,14 +162,14 @@ def _solves(a: Any, b: Any) -> Any:
     return lower(a, b), upper(a, b)
 
 
-def _compare(x: Any, y: Any) -> Any:
+def compare(x: Any, y: Any) -> Any:
     equal = (lax.eq(x, y), lax.ne(x, y))
     if jnp.issubdtype(x.dtype, jnp.complexfloating):
         return equal
     return (*equal, lax.lt(x, y), lax.le(x, y), lax.gt(x, y), lax.ge(x, y))
 
 
-def _convert(x: Any) -> Any:
+def convert(x: Any) -> Any:
     to = ("bool", *REAL) if not jnp.issubdtype(x.dtype, jnp.complexfloating) else ()
     return [lax.convert_element_type(x, t) for t in (*to, *COMPLEX)]
 
@@ -178,7 +178,7 @@ def _from_narrow(x: Any) -> Any:
     return [lax.convert_element_type(x, t) for t in ("float32", "int32", "bool")]
 
 
-def _to_narrow(x: Any) -> Any:
+def to_narrow(x: Any) -> Any:
     return [lax.convert_element_type(x, t) for t in (*NARROW_INTEGER, *STORED_FLOAT)]
 
 
@@ -262,10 +262,10 @@ ROWS: tuple[Row, ...] = (
     elementwise("cbrt", lax.cbrt, 1, FLOAT),
     elementwise("ceil", lax.ceil, 1, (*FLOAT, *NARROW_FLOAT), low=-9, high=9),
     elementwise("clamp", _clamp, 3, REAL),
-    elementwise("compare", _compare, 2, (*NUMBER, *BOOL, *NARROW_INTEGER, *NARROW_FLOAT)),
+    elementwise("compare", compare, 2, (*NUMBER, *BOOL, *NARROW_INTEGER, *NARROW_FLOAT)),
     elementwise("complex", lax.complex, 2, WIDE_FLOAT),
-    elementwise("convert", _convert, 1, (*NUMBER, *BOOL), low=-100, high=100),
-    elementwise("convert", _to_narrow, 1, ("float32", "int32"), note="to narrow types"),
+    elementwise("convert", convert, 1, (*NUMBER, *BOOL), low=-100, high=100),
+    elementwise("convert", to_narrow, 1, ("float32", "int32"), note="to narrow types"),
     elementwise("convert", _from_narrow, 1, (*NARROW_INTEGER, *STORED_FLOAT), note="from narrow types"),
     elementwise("cosine", lax.cos, 1, (*FLOAT, *COMPLEX), low=-9, high=9),
     elementwise("count_leading_zeros", lax.clz, 1, INTEGER),
@@ -287,7 +287,7 @@ ROWS: tuple[Row, ...] = (
     elementwise("popcnt", lax.population_count, 1, INTEGER),
     elementwise("power", _power, 2, FLOAT, rtol=1e-2),
     elementwise("real", lax.real, 1, COMPLEX),
-    elementwise("reduce_precision", _rounded, 1, FLOAT),
+    elementwise("reduce_precision", rounded, 1, FLOAT),
     elementwise("remainder", _positive(lax.rem), 2, REAL),
     elementwise("round_nearest_afz", _round(lax.RoundingMethod.AWAY_FROM_ZERO), 1, FLOAT, low=-9, high=9),
     elementwise("round_nearest_even", _round(lax.RoundingMethod.TO_NEAREST_EVEN), 1, FLOAT, low=-9, high=9),

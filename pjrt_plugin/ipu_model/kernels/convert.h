@@ -130,7 +130,8 @@ static inline float BF16ToF32(std::uint16_t x) { return FloatOf(static_cast<std:
 // f8e8m0fnu: a power of two, 0xff is NaN; no zero, no sign. Ties round up.
 static inline std::uint8_t F32ToE8M0(float x) {
   const std::uint32_t bits = BitsOf(x);
-  const std::uint32_t rounded = (bits + 0x400000u) >> 23;
+  // The least power, 2^-127, is a denormal f32: half of the next, so a tie is at one and a half.
+  const std::uint32_t rounded = bits < 0x600000u ? 0 : (bits + 0x400000u) >> 23;
   return static_cast<std::uint8_t>(bits == 0 || bits >= 0x7f800000u ? 0xffu : rounded);
 }
 static inline float E8M0ToF32(std::uint8_t x) {

@@ -229,8 +229,6 @@ TEST(EveryNarrowCodeSurvivesARoundTrip) {
     const auto type = static_cast<DType>(t);
     std::vector<std::uint8_t> codes(type == DType::kF4E2M1FN ? 16 : 256);
     for (std::size_t i = 0; i < codes.size(); ++i) codes[i] = static_cast<std::uint8_t>(i);
-    // 2^-127 is a denormal f32, which the kernels flush.
-    if (type == DType::kF8E8M0FNU) codes[0] = 1;
     const auto floats = Apply<float>(ScalarOp::kConvert, type, codes, DType::kF32);
     const auto back = Apply<std::uint8_t>(ScalarOp::kConvert, DType::kF32, floats, type);
     for (std::size_t i = 0; i < codes.size(); ++i)
