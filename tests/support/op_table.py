@@ -49,7 +49,8 @@ class Row(NamedTuple):
     rtol: float | None = None
     large: tuple[Argument, ...] | None = None
     note: str = ""
-    # "pointwise": the reference is computed for all cases in one; "moves": for narrow types it is that of uint8.
+    # "pointwise": the reference is computed for all cases in one; "moves": for narrow types it is that of uint8;
+    # "products": for narrow types it is the product in f64, rounded once to the type of the result.
     kind: str = ""
 
 
@@ -333,9 +334,9 @@ ROWS: tuple[Row, ...] = (
     Row("reduce_window", lambda x: (lax.cumsum(x, 0), lax.cumprod(x, 1, reverse=True)), (((5, 7),), ((1, 1),)), REAL, "hlo::reduceWindow", low=0.5, high=1.5, note="cumulative operations"),
     Row("reduce_window", lambda x: (lax.cummax(x, 0), lax.cummin(x, 1)), (((5, 7),), ((1, 1),)), REAL, "hlo::reduceWindow"),
     Row("select_and_scatter", _select_and_scatter, (((7, 6), (3, 3)),), REAL, "hlo::selectAndScatter"),
-    Row("dot_general", _dot((((1,), (0,)), ((), ())), **EXACT_PRODUCT), (((5, 33), (33, 7)), ((4, 0), (0, 3)), ((1, 1), (1, 1))), (*NUMBER, *NARROW_FLOAT[:2]), MATMUL, large=(BIG, (401, 3))),
+    Row("dot_general", _dot((((1,), (0,)), ((), ())), **EXACT_PRODUCT), (((5, 33), (33, 7)), ((4, 0), (0, 3)), ((1, 1), (1, 1))), (*NUMBER, *NARROW_FLOAT[:2]), MATMUL, large=(BIG, (401, 3)), kind="products"),
     Row("dot_general", _dot((((2,), (1,)), ((0,), (2,))), **EXACT_PRODUCT), (((3, 4, 5), (2, 5, 3)), ((0, 4, 5), (2, 5, 0))), NUMBER, MATMUL, note="batches"),
-    Row("dot_general", _dot((((0,), (0,)), ((), ())), preferred_element_type="float32"), (((17,), (17,)),), ("float16", "bfloat16", *NARROW_FLOAT[:2]), MATMUL, note="wider results"),
+    Row("dot_general", _dot((((0,), (0,)), ((), ())), preferred_element_type="float32"), (((17,), (17,)),), ("float16", "bfloat16", *NARROW_FLOAT[:2]), MATMUL, note="wider results", kind="products"),
     Row("dot_general", _dot((((0,), (0,)), ((), ())), preferred_element_type="int32"), (((17, 2), (17, 3)),), ("int8", "uint8", "int16"), MATMUL, note="wider results"),
     Row("convolution", _conv((1, 1), "SAME"), CONV_CASES, (*FLOAT, *COMPLEX), CONV),
     Row("convolution", _conv((2, 1), ((1, -1), (2, 0)), lhs_dilation=(1, 2), rhs_dilation=(2, 1)), CONV_CASES[:1], (*FLOAT, *COMPLEX), CONV, note="strides, dilations, negative padding"),
