@@ -113,7 +113,8 @@ class ProcessExchange:
         """
         # In one order everywhere, and the lower process of a pair sends first: a send waits for its receiver.
         for message in sorted(messages, key=self._pair):
-            self._check()
+            if self._failure is not None:
+                raise self._failed_before()
             try:
                 self._exchange_with(*message)
             except Exception as error:
@@ -163,16 +164,17 @@ class ProcessExchange:
                 context.closeConnections()
             return context
 
-    def _check(self) -> None:
-        if self._failure is not None:
-            raise ExchangeError(
-                "Programs over several processes cannot run any more, since one of them failed: "
-                f"{self._failure}. Start all processes again",
-                _FAILED_PRECONDITION,
-            )
+    def _failed_before(self) -> ExchangeError:
+        return ExchangeError(
+            "Programs over several processes cannot run any more, since one of them failed: "
+            f"{self._failure}. Start all processes again",
+            _FAILED_PRECONDITION,
+        )
 
     def _failed(self, other: int, error: Exception) -> ExchangeError:
         """What to raise for an error of gloo or the key-value store; ends the other exchanges too."""
+        if self._failure is not None:  # on another thread, which has closed the connections
+            return self._failed_before()
         reason = self._reason_of(other)
         if reason is not None:
             result = ExchangeError(f"process {other} gave up {reason}", _ABORTED)
@@ -183,7 +185,7 @@ class ProcessExchange:
                 f"they wait for each other ({error})",
                 _DEADLINE_EXCEEDED,
             )
-        elif "onnection" in str(error):
+        elif "onnection" in str(error) or "roken pipe" in str(error):
             result = ExchangeError(
                 f"process {other} has closed the connection: it has ended or crashed, see its output ({error})",
                 _UNAVAILABLE,

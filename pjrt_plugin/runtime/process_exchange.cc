@@ -79,7 +79,7 @@ void RemoteLaunch::Exchange(std::uint32_t channel, std::vector<Transfer>& transf
     std::memcpy(firsts[i].out.data(), &header, sizeof(header));
     const std::size_t out = std::min(kInlineBytes, transfer.out.size());
     const std::size_t in = std::min(kInlineBytes, transfer.in.size());
-    std::memcpy(firsts[i].out.data() + sizeof(header), transfer.out.data(), out);
+    std::copy_n(transfer.out.data(), out, firsts[i].out.data() + sizeof(header));
     message.out = firsts[i].out.data();
     message.in = firsts[i].in.data();
     message.out_bytes = message.in_bytes = kFirstBytes;
@@ -96,8 +96,8 @@ void RemoteLaunch::Exchange(std::uint32_t channel, std::vector<Transfer>& transf
     Header header;
     std::memcpy(&header, firsts[i].in.data(), sizeof(header));
     Check(header, MakeHeader(program_, channel, transfer.in.size()), messages[i].process);
-    std::memcpy(transfer.in.data(), firsts[i].in.data() + sizeof(header),
-                std::min(kInlineBytes, transfer.in.size()));
+    std::copy_n(firsts[i].in.data() + sizeof(header), std::min(kInlineBytes, transfer.in.size()),
+                transfer.in.data());
   }
   if (!rest.empty()) exchange_.exchange(rest);
 }
