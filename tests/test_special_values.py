@@ -125,12 +125,14 @@ def exact_and_of_zeros(index):
 @each_mode
 @each_of(DENORMAL_ROWS)
 def test_denormals_count_as_themselves_or_as_zero(index, mode):
-    """The exact result, or that of operands flushed to zero; a denormal result is itself or zero."""
+    """The exact result, or that of operands flushed to zero; a denormal result is itself or zero. f16 is exact."""
     results, (exact, of_zeros) = actual(DENORMAL_ROWS, index, mode), exact_and_of_zeros(index)
     operands, _ = of_all_types(DENORMAL_ROWS, index)
     for dtype, (result,) in results.items():
-        result, one, other = (flushed(x.astype(result.dtype)) for x in (result, *exact[dtype], *of_zeros[dtype]))
-        wrong = differs(result, one) & differs(result, other)
+        one, other = (x.astype(result.dtype) for x in (*exact[dtype], *of_zeros[dtype]))
+        wrong = differs(result, one)
+        if dtype != "float16":
+            wrong &= differs(flushed(result), flushed(one)) & differs(flushed(result), flushed(other))
         assert not wrong.any(), (dtype, [o[wrong][:5] for o in operands[dtype]], result[wrong][:5], one[wrong][:5])
 
 

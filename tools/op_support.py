@@ -39,6 +39,11 @@ Made by `tools/op_support.py` from `tests/support/op_table.py`; do not edit. Eac
 both execution modes, with scalars, odd lengths, no elements, tensors larger than a tile, and operands stored in either
 order of dimensions; `docs/stablehlo_conformance.md` has StableHLO's own programs.
 
+Signed zeros, infinities, NaN, the ends of integers, and denormals of f32, bf16 and f16 go through the elementwise ops,
+reductions, sorts, windows and cumulative ops in every combination (`tests/support/special_values.py`). Two results are
+not those of XLA:CPU: functions of complex numbers have the C standard's infinities and signs of zero, and a denormal of
+f32 or bf16 counts as itself or as zero.
+
 What the chip has units for: {native}. Other types are computed correctly and costed as software: f64 and 64-bit
 integers as sequences of 32-bit instructions, complex numbers as pairs, bf16 and fp8 by conversion to f32, 2- and 4-bit
 integers in bytes. Names of groups: {groups}.
