@@ -23,7 +23,7 @@ constexpr auto kSpinTime = std::chrono::microseconds(65);
 constexpr int kPausesPerClockRead = 32;
 constexpr int kPausesBeforeYield = 3000;
 
-enum State : std::uint32_t { kIdle, kHasJob, kSleeping };
+enum State : std::uint32_t { kIdle, kHasJob, kRunning, kSleeping };
 
 void FutexWait(std::atomic<std::uint32_t>& word, std::uint32_t expected) {
   syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&word), FUTEX_WAIT_PRIVATE, expected, nullptr, nullptr,
@@ -68,6 +68,14 @@ class FutexPool final : public ThreadPool {
       if (state.exchange(kHasJob, std::memory_order_acq_rel) == kSleeping) FutexWake(state);
     }
     task(0);
+    // What a worker has not begun by now is sooner done here: other processes may keep it from its CPU.
+    for (int w = 1; w < workers; ++w) {
+      std::uint32_t expected = kHasJob;
+      auto& state = slots_[static_cast<std::size_t>(w)].state;
+      if (!state.compare_exchange_strong(expected, kIdle, std::memory_order_acq_rel)) continue;
+      task(w);
+      remaining_.fetch_sub(1, std::memory_order_relaxed);
+    }
     // Yielding lets a worker that was woken on this CPU leave it.
     for (int pauses = 0; remaining_.load(std::memory_order_acquire) != 0; ++pauses) {
       if (pauses < kPausesBeforeYield) {
@@ -84,26 +92,33 @@ class FutexPool final : public ThreadPool {
     const FlushDenormals flush;
     auto& state = slots_[static_cast<std::size_t>(worker)].state;
     for (;;) {
-      if (WaitForJob(state)) LeaveCallersCpu();
+      WaitForJob(state);
       (*task_)(worker);
       state.store(kIdle, std::memory_order_relaxed);
       remaining_.fetch_sub(1, std::memory_order_release);
     }
   }
 
-  // True when the worker had been asleep.
-  static bool WaitForJob(std::atomic<std::uint32_t>& state) {
-    const auto end = std::chrono::steady_clock::now() + kSpinTime;
-    do {
-      for (int i = 0; i < kPausesPerClockRead; ++i) {
-        if (state.load(std::memory_order_acquire) == kHasJob) return false;
-        _mm_pause();
-      }
-    } while (std::chrono::steady_clock::now() < end);
-    std::uint32_t expected = kIdle;
-    if (!state.compare_exchange_strong(expected, kSleeping, std::memory_order_acq_rel)) return false;
-    while (state.load(std::memory_order_acquire) != kHasJob) FutexWait(state, kSleeping);
-    return true;
+  // Returns with the worker's part of a job begun. The caller may take a part back until then, also while the
+  // worker wakes up for it.
+  void WaitForJob(std::atomic<std::uint32_t>& state) const {
+    for (;;) {
+      const auto end = std::chrono::steady_clock::now() + kSpinTime;
+      do {
+        for (int i = 0; i < kPausesPerClockRead; ++i) {
+          std::uint32_t expected = kHasJob;
+          if (state.load(std::memory_order_relaxed) == kHasJob &&
+              state.compare_exchange_strong(expected, kRunning, std::memory_order_acq_rel)) {
+            return;
+          }
+          _mm_pause();
+        }
+      } while (std::chrono::steady_clock::now() < end);
+      std::uint32_t expected = kIdle;
+      if (!state.compare_exchange_strong(expected, kSleeping, std::memory_order_acq_rel)) continue;
+      while (state.load(std::memory_order_acquire) == kSleeping) FutexWait(state, kSleeping);
+      LeaveCallersCpu();
+    }
   }
 
   // After a longer sleep Linux wakes the worker on the waker's CPU, where both would take turns.

@@ -33,6 +33,20 @@ TEST(RunsAfterSleeping) {
   }
 }
 
+TEST(JobsAreDoneOnceWhileWorkersFallAsleep) {
+  // Pauses around the time that workers spin for: the caller's own part is over before they are awake.
+  ThreadPool& pool = ThreadPool::Global();
+  std::vector<std::atomic<int>> calls(static_cast<std::size_t>(pool.size()));
+  auto task = [&](int worker) { ++calls[static_cast<std::size_t>(worker)]; };
+  for (int repeat = 0; repeat < 5000; ++repeat) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::microseconds(40 + repeat % 50);
+    while (std::chrono::steady_clock::now() < end) {
+    }
+    pool.Run(pool.size(), task);
+    for (auto& c : calls) CHECK_EQ(c.load(), repeat + 1);
+  }
+}
+
 TEST(NestedAndConcurrentJobsFinish) {
   ThreadPool& pool = ThreadPool::Global();
   std::atomic<std::int64_t> sum{0};
