@@ -124,6 +124,29 @@ def test_decomposition_of_a_batch_over_ipus(name, explicit):
         np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("shardy", [True, False])
+@pytest.mark.parametrize("name", ["hessenberg", "qr", "tridiagonal"])
+def test_decompositions_gather_a_matrix_once_and_leave_batches_where_they_are(name, shardy):
+    function = getattr(lax.linalg, name)
+    mesh = Mesh(np.array(jax.devices("ipu")[:4]), ("a",))
+    rows = NamedSharding(mesh, P("a"))
+    x = array(8, 8) @ array(8, 8).T
+    batch = np.stack([x + k * np.eye(8, dtype=np.float32) for k in range(4)])
+    before = jax.config.jax_use_shardy_partitioner
+    jax.config.update("jax_use_shardy_partitioner", shardy)
+    try:
+        for value, moved in ((x, 3 * x.nbytes // 4), (batch, 0)):
+            compiled = jax.jit(function).lower(jax.ShapeDtypeStruct(value.shape, value.dtype, sharding=rows)).compile()
+            assert compiled.cost_analysis()["link bytes"] == moved
+            expected = jax.jit(function, backend="cpu")(value)
+            for a, e in zip(
+                jax.tree.leaves(compiled(jax.device_put(value, rows))), jax.tree.leaves(expected), strict=True
+            ):
+                np.testing.assert_allclose(a, e, rtol=1e-4, atol=1e-4)
+    finally:
+        jax.config.update("jax_use_shardy_partitioner", before)
+
+
 def test_shardy_and_gspmd():
     function = over_mesh(lambda x, w: jnp.tanh(x @ w).sum(0), P("a", "b"), P("b"))
     before = jax.config.jax_use_shardy_partitioner

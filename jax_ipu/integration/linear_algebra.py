@@ -36,10 +36,51 @@ def enable() -> None:
     }
     for primitive, rule in rules.items():
         lowering = mlir.lower_fun(_with_usual_promotion(rule), multiple_results=primitive.multiple_results)
-        mlir.register_lowering(primitive, _on_plain_arrays(lowering), platform=PLATFORM)
+        mlir.register_lowering(primitive, _on_whole_matrices(_on_plain_arrays(lowering)), platform=PLATFORM)
+    # The SVD takes whole matrices where it calls QR and eigh; its products, and
+    # the few large steps of LU, are worth splitting.
     for primitive in (linalg.lu_p, linalg.qr_p, linalg.svd_p):
-        generic = mlir._lowerings[primitive].rule
-        mlir.register_lowering(primitive, _on_plain_arrays(generic), platform=PLATFORM)
+        lowering = _on_plain_arrays(mlir._lowerings[primitive].rule)
+        whole = _on_whole_matrices(lowering) if primitive is linalg.qr_p else lowering
+        mlir.register_lowering(primitive, whole, platform=PLATFORM)
+
+
+def _on_whole_matrices(lowering: Callable[..., Any]) -> Callable[..., Any]:
+    """The lowering, with whole matrices on each device; how batches are split is left to XLA.
+
+    A decomposition has thousands of small dependent steps. XLA would split each of them over the devices that have
+    parts of the matrix, with an exchange in every step.
+    """
+
+    @functools.wraps(lowering)
+    def lower(ctx: Any, *args: Any, **params: Any) -> Any:
+        from jax._src.sharding_impls import ShardingContext
+
+        axes = ctx.module_context.axis_context
+        if not isinstance(axes, ShardingContext) or axes.num_devices == 1:
+            return lowering(ctx, *args, **params)
+        first = ctx.avals_in[0].ndim
+        # The result of a tridiagonal system has the batch of its diagonals, which are vectors.
+        batch = first - 1 if ctx.primitive.name == "tridiagonal_solve" else first - 2
+        whole = [_whole(ctx, x, aval, batch) for x, aval in zip(args, ctx.avals_in, strict=True)]
+        results = lowering(ctx, *whole, **params)
+        return [_whole(ctx, x, aval, batch) for x, aval in zip(results, ctx.avals_out, strict=True)]
+
+    return lower
+
+
+def _whole(ctx: Any, value: Any, aval: Any, batch: int) -> Any:
+    """The value with all dimensions after the first `batch` on every device."""
+    from jax._src import config
+    from jax._src.interpreters import mlir
+    from jax._src.named_sharding import SdyArray, SdyDim
+    from jaxlib import xla_client
+
+    if config.use_shardy_partitioner.value:
+        dims = tuple(SdyDim(axes=(), is_open=d < batch) for d in range(aval.ndim))
+        return mlir.wrap_with_sharding_op(ctx, value, aval, SdyArray(mesh_shape=None, dim_shardings=dims))
+    replicated = xla_client.HloSharding.replicate().to_proto()
+    return mlir.wrap_with_sharding_op(ctx, value, aval, replicated, unspecified_dims=set(range(batch)))
 
 
 def _on_plain_arrays(lowering: Callable[..., Any]) -> Callable[..., Any]:
