@@ -170,6 +170,17 @@ void Copy::Run(HostContext& context, const std::vector<HostTensor>& in,
   }
 }
 
+std::unique_ptr<BoundKernel> Copy::Bind(const std::vector<HostTensor>& in,
+                                        const std::vector<HostTensor>& out) const {
+  constexpr std::size_t kMostPieces = 64;
+  if (overlapping_ || in.size() > kMostPieces) return nullptr;
+  auto list = std::make_unique<CallList>();
+  for (std::size_t i = 0; i < in.size(); ++i) {
+    if (!AddCopy(list.get(), in[i], CallList::Input(i), out[i], CallList::Output(i))) return nullptr;
+  }
+  return list;
+}
+
 DevicePlan Copy::Plan(const DeviceContext& context) const {
   DevicePlan plan;
   plan.supersteps.emplace_back();

@@ -20,6 +20,8 @@ class Copy : public Operation {
   void Prepare() override;
   void Run(HostContext& context, const std::vector<HostTensor>& in,
            const std::vector<HostTensor>& out) const override;
+  std::unique_ptr<BoundKernel> Bind(const std::vector<HostTensor>& in,
+                                    const std::vector<HostTensor>& out) const override;
   DevicePlan Plan(const DeviceContext& context) const override;
 
  private:

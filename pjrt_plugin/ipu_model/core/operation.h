@@ -13,6 +13,7 @@
 
 #include "pjrt_plugin/ipu_model/core/box.h"
 #include "pjrt_plugin/ipu_model/core/mapping.h"
+#include "pjrt_plugin/ipu_model/kernels/bound_kernel.h"
 #include "pjrt_plugin/ipu_model/kernels/context.h"
 #include "pjrt_plugin/ipu_model/kernels/host_tensor.h"
 
@@ -92,6 +93,12 @@ class Operation {
   // An output view may be exactly an input view only where the operation says so (in_place()).
   virtual void Run(HostContext& context, const std::vector<HostTensor>& in,
                    const std::vector<HostTensor>& out) const = 0;
+  // What Run does with tensors of these shapes and strides, bound; null when that gains nothing. Tensors
+  // without data get theirs later.
+  virtual std::unique_ptr<BoundKernel> Bind(const std::vector<HostTensor>& /*in*/,
+                                            const std::vector<HostTensor>& /*out*/) const {
+    return nullptr;
+  }
   // Its vertices on the device.
   virtual DevicePlan Plan(const DeviceContext& context) const = 0;
 

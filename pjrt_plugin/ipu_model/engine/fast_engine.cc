@@ -79,8 +79,9 @@ FastEngine::FastEngine(std::shared_ptr<const CompiledProgram> program)
   };
   for (const Operation* operation : code.operations) {
     operations_.push_back({operation, resolve(operation->inputs), resolve(operation->outputs),
-                           dynamic_cast<const ReplicaOperation*>(operation)});
+                           dynamic_cast<const ReplicaOperation*>(operation), nullptr});
   }
+  Bind();
   for (const BandGroup& group : plan_.bands) {
     std::vector<BandWorker>& workers = band_workers_.emplace_back(ThreadPool::Global().size());
     for (BandWorker& worker : workers) {
@@ -137,6 +138,32 @@ void FastEngine::Follow(const View& view, void** address) {
   streams_[location.stream].pointers.push_back({address, ByteOffset(view)});
 }
 
+void FastEngine::Bind() {
+  std::size_t bytes = 0;
+  for (const HostInstruction& in : plan_.code.code) {
+    if (in.code != OpCode::kRun) continue;
+    BoundOperation& bound = operations_[in.a];
+    if (bound.between != nullptr || bound.bound != nullptr) continue;
+    // Where the tensors of streams will be is not known.
+    std::vector<HostTensor> tensors[2] = {bound.in, bound.out};
+    const std::vector<View>* const views[2] = {&bound.operation->inputs, &bound.operation->outputs};
+    std::vector<std::uint32_t> streams;
+    for (int side = 0; side < 2; ++side) {
+      for (std::size_t i = 0; i < views[side]->size(); ++i) {
+        const HostLocation& location = plan_.locations[(*views[side])[i].variable];
+        if (location.kind != HostLocation::Kind::kStream) continue;
+        tensors[side][i].data = nullptr;
+        streams.push_back(location.stream);
+      }
+    }
+    bound.bound = bound.operation->Bind(tensors[0], tensors[1]);
+    if (bound.bound == nullptr) continue;
+    bytes = std::max(bytes, bound.bound->scratch_bytes());
+    for (const std::uint32_t stream : streams) streams_[stream].operations.push_back(in.a);
+  }
+  bound_memory_ = bound_scratch_.Allocate<unsigned char>(bytes);
+}
+
 void FastEngine::Load() {
   std::memset(arena_.get(), 0, plan_.state_bytes);
   for (StreamState& s : streams_) {
@@ -147,6 +174,7 @@ void FastEngine::Load() {
 void FastEngine::Point(StreamState* stream, unsigned char* memory) {
   stream->cursor = memory;
   for (const StreamState::Pointer& p : stream->pointers) *p.address = memory + p.offset;
+  for (const std::uint32_t operation : stream->operations) operations_[operation].moved = true;
 }
 
 void FastEngine::ConnectStream(std::uint32_t stream, void* begin) {
@@ -291,7 +319,13 @@ void FastEngine::Execute(unsigned program) {
     const HostInstruction& in = *next++;
     switch (in.code) {
       case OpCode::kRun: {
-        const BoundOperation& bound = operations_[in.a];
+        BoundOperation& bound = operations_[in.a];
+        if (bound.bound != nullptr) {
+          if (bound.moved) bound.bound->Point(bound.in.data(), bound.out.data(), bound_memory_);
+          bound.moved = false;
+          bound.bound->Run();
+          break;
+        }
         scratch_.Reset();
         if (bound.between != nullptr) {
           bound.between->Exchange(context, replica_, bound.in, bound.out);

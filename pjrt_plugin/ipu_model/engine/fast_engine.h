@@ -16,6 +16,7 @@
 #include "pjrt_plugin/ipu_model/engine/executed_cycles.h"
 #include "pjrt_plugin/ipu_model/engine/host_functions.h"
 #include "pjrt_plugin/ipu_model/engine/host_plan.h"
+#include "pjrt_plugin/ipu_model/kernels/bound_kernel.h"
 #include "pjrt_plugin/ipu_model/kernels/context.h"
 #include "pjrt_plugin/ipu_model/kernels/host_tensor.h"
 
@@ -56,7 +57,9 @@ class FastEngine {
   struct BoundOperation {
     const Operation* operation;
     std::vector<HostTensor> in, out;
-    const ReplicaOperation* between;  // the operation, when replicas take part in it together
+    const ReplicaOperation* between;     // the operation, when replicas take part in it together
+    std::unique_ptr<BoundKernel> bound;  // runs instead of the operation, if there is one
+    bool moved = true;                   // since `bound` was pointed to the tensors
   };
   // What one worker needs to run bands: tensors of the operations, cut to the band.
   struct BandWorker {
@@ -76,12 +79,13 @@ class FastEngine {
     unsigned char *begin = nullptr, *end = nullptr, *cursor = nullptr;
     std::size_t bytes = 0;
     bool connected = false;
-    // The pointers of variables that live in the stream's memory.
+    // The pointers of variables that live in the stream's memory, and the operations that have some.
     struct Pointer {
       void** address;
       std::ptrdiff_t offset;
     };
     std::vector<Pointer> pointers;
+    std::vector<std::uint32_t> operations;
   };
 
   HostTensor Resolve(const View& view) const;
@@ -89,6 +93,7 @@ class FastEngine {
   void Follow(const View& view, void** address);
   void CheckConnected(unsigned program) const;
   void Point(StreamState* stream, unsigned char* memory);
+  void Bind();
   static void Advance(StreamState* stream);
   std::int64_t Read(std::uint32_t predicate) const;
   void Transfer(HostContext& context, BoundTransfer& transfer, bool in);
@@ -112,7 +117,8 @@ class FastEngine {
   std::vector<StreamState> streams_;
   std::uint32_t unconnected_ = 0;
   bool moving_streams_ = false;  // some stream has more memory than one transfer
-  Scratch scratch_;
+  Scratch scratch_, bound_scratch_;
+  unsigned char* bound_memory_ = nullptr;  // scratch memory of the bound kernels, which share it
   Replica replica_;
   std::ostream* print_stream_;
 };

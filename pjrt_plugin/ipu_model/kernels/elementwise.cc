@@ -7,69 +7,24 @@
 #include <cstring>
 
 #include "pjrt_plugin/ipu_model/kernels/block_layout.h"
-#include "pjrt_plugin/ipu_model/kernels/isa.h"
+#include "pjrt_plugin/ipu_model/kernels/elementwise_arrangement.h"
 #include "pjrt_plugin/ipu_model/kernels/micro_program.h"
 
 namespace ipu_model {
 namespace {
 
-// Temporaries should leave half of a 48 KiB first-level cache to the operands that stream through it.
-constexpr std::int64_t kTemporaryBytes = 24 << 10;
-constexpr std::int64_t kSmallestBlock = 512, kLargestBlock = 2048;
 // Work on one core below which a second one does not pay, with workers that are spinning.
 constexpr double kNanosecondsForThreads = 6000;
-
-MicroFunction LoadFunction(DType type) { return HasAvx512() ? avx512::FindLoad(type) : avx2::FindLoad(type); }
-MicroFunction StoreFunction(DType type) {
-  return HasAvx512() ? avx512::FindStore(type) : avx2::FindStore(type);
-}
-
-// Lowest and one past the highest byte of a tensor.
-struct Extent {
-  const unsigned char *begin, *end;
-};
-Extent ExtentOf(const HostTensor& t) {
-  const auto size = static_cast<std::int64_t>(SizeOf(t.type));
-  const auto* low = static_cast<const unsigned char*>(t.data);
-  const unsigned char* high = low + size;
-  for (int d = 0; d < t.rank; ++d) {
-    const std::int64_t reach = (t.shape[d] - 1) * t.strides[d] * size;
-    (reach < 0 ? low : high) += reach;
-  }
-  return {low, high};
-}
-bool Overlap(const HostTensor& a, const HostTensor& b) {
-  const Extent x = ExtentOf(a), y = ExtentOf(b);
-  return x.begin < y.end && y.begin < x.end;
-}
-
-struct Input {
-  BlockForm form;
-  MicroFunction load;  // null when the register has the bytes of memory
-  int slot;            // -1: read in place
-};
-struct Output {
-  BlockForm form;
-  MicroFunction store;
-  bool direct;  // the step that computes it writes to memory
-};
 
 void FillBlock(void* block, const void* value, std::size_t size, std::int64_t n) {
   auto* to = static_cast<unsigned char*>(block);
   for (std::int64_t i = 0; i < n; ++i) std::memcpy(to + static_cast<std::size_t>(i) * size, value, size);
 }
 
-// Everything about one Run that does not depend on the block.
+// An arrangement and the memory of the workers.
 struct Bound {
-  const MicroProgram* program;
-  BlockLayout layout;
-  Walk* walks;  // inputs, then outputs
-  Input* inputs;
-  Output* outputs;
-  bool* scalar;         // per register: one value for the whole block
-  int* direct_output;   // per register: the output that it is written to, or -1
-  unsigned* scalar_of;  // per step: bits of its scalar operands
-  std::int64_t slot_bytes, raw_offset, worker_bytes;
+  Arrangement arrangement;
+  std::int64_t raw_offset, worker_bytes;
   unsigned char* memory;  // worker_bytes for each worker
   const void** pointers;  // per worker and register
 };
@@ -77,12 +32,12 @@ struct Bound {
 class Worker {
  public:
   Worker(const Bound& bound, int worker)
-      : b_(bound),
-        p_(*bound.program),
+      : b_(bound.arrangement),
+        p_(*bound.arrangement.program),
         slots_(bound.memory + worker * bound.worker_bytes),
         raw_(slots_ + bound.raw_offset),
-        pointer_(bound.pointers + static_cast<std::size_t>(worker) * bound.program->registers.size()),
-        num_inputs_(bound.program->inputs.size()) {
+        pointer_(bound.pointers + static_cast<std::size_t>(worker) * p_.registers.size()),
+        num_inputs_(p_.inputs.size()) {
     for (std::size_t c = 0; c < p_.constants.size(); ++c) pointer_[num_inputs_ + c] = p_.constants[c].data();
   }
 
@@ -131,7 +86,7 @@ class Worker {
   }
 
   void Load(std::size_t i, const Block& block, bool first_block) {
-    const Input& input = b_.inputs[i];
+    const Arrangement::Input& input = b_.inputs[i];
     const Walk& walk = b_.walks[i];
     if (input.slot < 0) {
       pointer_[i] = Address(walk, block);
@@ -161,7 +116,7 @@ class Worker {
 
   void Store(std::size_t o, const Block& block) {
     const std::int64_t count = block.count();
-    const Output& output = b_.outputs[o];
+    const Arrangement::Output& output = b_.outputs[o];
     const Walk& walk = b_.walks[num_inputs_ + o];
     const std::uint16_t reg = p_.outputs[o];
     const void* value = pointer_[reg];
@@ -190,7 +145,7 @@ class Worker {
     }
   }
 
-  const Bound& b_;
+  const Arrangement& b_;
   const MicroProgram& p_;
   unsigned char *slots_, *raw_;
   const void** pointer_;
@@ -210,92 +165,28 @@ void ElementwiseKernel::Run(HostContext& context, const std::vector<HostTensor>&
 
 void ElementwiseKernel::Run(HostContext& context, const HostTensor* in, const HostTensor* out) const {
   const MicroProgram& p = *program_;
-  const std::size_t num_inputs = p.inputs.size(), num_outputs = p.outputs.size();
-  const std::size_t num_registers = p.registers.size(), num_steps = p.steps.size();
-  if (num_outputs == 0) return;
+  if (p.outputs.empty()) return;
   const std::int64_t elements = out[0].num_elements();
   if (elements == 0) return;
 
   Scratch& scratch = context.scratch;
   const Scratch::Mark mark = scratch.Save();
-  Bound b;
-  b.program = &p;
-  const auto** tensors = scratch.Allocate<const HostTensor*>(num_inputs + num_outputs);
-  for (std::size_t i = 0; i < num_inputs; ++i) tensors[i] = &in[i];
-  for (std::size_t o = 0; o < num_outputs; ++o) tensors[num_inputs + o] = &out[o];
-  b.walks = scratch.Allocate<Walk>(num_inputs + num_outputs);
-  std::size_t register_size = 1;
-  for (const RegisterType type : p.registers) register_size = std::max(register_size, SizeOf(type));
-  const auto slot_estimate = static_cast<std::int64_t>(register_size) * std::max(1, p.num_slots);
-  std::int64_t block =
-      std::clamp(kTemporaryBytes / slot_estimate, kSmallestBlock, kLargestBlock) & ~std::int64_t{63};
-  block = std::min(block, (elements + 63) & ~std::int64_t{63});
-  b.layout = MakeBlockLayout(tensors, static_cast<int>(num_inputs + num_outputs),
-                             static_cast<int>(num_inputs), std::max<std::int64_t>(block, 256), b.walks);
-  const std::int64_t block_elements = b.layout.block_elements();
-  b.slot_bytes = (block_elements * static_cast<std::int64_t>(register_size) + 63) & ~std::int64_t{63};
-
-  b.inputs = scratch.Allocate<Input>(num_inputs);
-  b.outputs = scratch.Allocate<Output>(num_outputs);
-  b.scalar = scratch.Allocate<bool>(num_registers);
-  b.direct_output = scratch.Allocate<int>(num_registers);
-  b.scalar_of = scratch.Allocate<unsigned>(num_steps);
-  int num_slots = p.num_slots;
-  double nanoseconds = p.nanoseconds;
-  const std::size_t first_result = num_registers - num_steps;
-  for (std::size_t r = 0; r < num_registers; ++r) {
-    b.scalar[r] = r < first_result;
-    b.direct_output[r] = -1;
-  }
-  for (std::size_t i = 0; i < num_inputs; ++i) {
-    Input& input = b.inputs[i];
-    input.form = FormOf(b.layout, b.walks[i]);
-    input.load = LoadFunction(p.inputs[i]);
-    b.scalar[i] = input.form == BlockForm::kScalar;
-    const bool in_place =
-        input.load == nullptr && (input.form == BlockForm::kContiguous || input.form == BlockForm::kScalar);
-    input.slot = p.last_use[i] < 0 ? -1 : in_place ? -1 : num_slots++;
-    if (p.last_use[i] < 0) input.load = nullptr;
-    nanoseconds += input.form == BlockForm::kStrided ? 0.5 : 0.05;
-  }
-  for (std::size_t s = 0; s < num_steps; ++s) {
-    const MicroStep& step = p.steps[s];
-    unsigned bits = 0;
-    for (int k = 0; k < step.num_operands; ++k) bits |= (b.scalar[step.operand[k]] ? 1u : 0u) << k;
-    b.scalar[step.result] = bits == (1u << step.num_operands) - 1;
-    b.scalar_of[s] = bits;
-  }
-  for (std::size_t o = 0; o < num_outputs; ++o) {
-    Output& output = b.outputs[o];
-    const std::uint16_t reg = p.outputs[o];
-    output.form = FormOf(b.layout, b.walks[num_inputs + o]);
-    output.store = StoreFunction(p.output_types[o]);
-    output.direct = reg >= first_result && output.store == nullptr && output.form == BlockForm::kContiguous &&
-                    (!b.scalar[reg] || elements == 1) && b.direct_output[reg] < 0;
-    if (output.direct) b.direct_output[reg] = static_cast<int>(o);
-    nanoseconds += output.form == BlockForm::kStrided ? 0.5 : 0.05;
-    // An input that is read after the memory it shares with this output was written has to be copied first.
-    const int written = output.direct ? static_cast<int>(reg - first_result) : static_cast<int>(num_steps);
-    for (std::size_t i = 0; i < num_inputs; ++i) {
-      Input& input = b.inputs[i];
-      if (input.slot >= 0 || p.last_use[i] < written || (p.last_use[i] == written && output.direct)) continue;
-      if (reg != i && Overlap(in[i], out[o])) input.slot = num_slots++;
-    }
-  }
-
-  const std::int64_t blocks = b.layout.num_blocks();
+  Bound bound;
+  bound.arrangement = Arrange(p, in, out, scratch);
+  const Arrangement& a = bound.arrangement;
+  const std::int64_t blocks = a.layout.num_blocks();
   ThreadPool& pool = context.pool;
   int workers = 1;
-  if (static_cast<double>(elements) * nanoseconds > kNanosecondsForThreads)
+  if (static_cast<double>(elements) * a.nanoseconds > kNanosecondsForThreads)
     workers = static_cast<int>(std::min<std::int64_t>(blocks, pool.size()));
-  b.raw_offset = num_slots * b.slot_bytes;
-  b.worker_bytes = (b.raw_offset + block_elements * 16 + 127) & ~std::int64_t{63};
-  b.memory = scratch.Allocate<unsigned char>(static_cast<std::size_t>(b.worker_bytes * workers));
-  b.pointers = scratch.Allocate<const void*>(num_registers * static_cast<std::size_t>(workers));
+  bound.raw_offset = a.num_slots * a.slot_bytes;
+  bound.worker_bytes = (bound.raw_offset + a.layout.block_elements() * 16 + 127) & ~std::int64_t{63};
+  bound.memory = scratch.Allocate<unsigned char>(static_cast<std::size_t>(bound.worker_bytes * workers));
+  bound.pointers = scratch.Allocate<const void*>(p.registers.size() * static_cast<std::size_t>(workers));
   if (workers == 1) {
-    Worker(b, 0).Run(0, blocks);
+    Worker(bound, 0).Run(0, blocks);
   } else {
-    auto task = [&](int w) { Worker(b, w).Run(blocks * w / workers, blocks * (w + 1) / workers); };
+    auto task = [&](int w) { Worker(bound, w).Run(blocks * w / workers, blocks * (w + 1) / workers); };
     pool.Run(workers, TaskRef(task));
   }
   scratch.Rewind(mark);

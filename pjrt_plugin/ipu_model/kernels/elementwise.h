@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "pjrt_plugin/ipu_model/kernels/bound_kernel.h"
 #include "pjrt_plugin/ipu_model/kernels/context.h"
 #include "pjrt_plugin/ipu_model/kernels/expression.h"
 #include "pjrt_plugin/ipu_model/kernels/host_tensor.h"
@@ -23,6 +24,8 @@ class ElementwiseKernel {
   void Run(HostContext& context, const std::vector<HostTensor>& in, const std::vector<HostTensor>& out) const;
   // The same on arrays, for callers that must not build vectors.
   void Run(HostContext& context, const HostTensor* in, const HostTensor* out) const;
+  // The same for tensors of one block, or null.
+  std::unique_ptr<BoundKernel> Bind(const HostTensor* in, const HostTensor* out) const;
 
  private:
   std::shared_ptr<const MicroProgram> program_;

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "pjrt_plugin/ipu_model/kernels/bound_kernel_check.h"
 #include "pjrt_plugin/ipu_model/kernels/convert.h"
 #include "pjrt_plugin/testing/check.h"
 
@@ -63,7 +64,12 @@ void Run(const Expression& e, const std::vector<HostTensor>& in, const std::vect
   Scratch scratch;
   HostContext context{ThreadPool::Global(), scratch};
   const FlushDenormals flush;
-  ElementwiseKernel(e).Run(context, in, out);
+  const ElementwiseKernel kernel(e);
+  CheckBound(
+      in, out, [&] { kernel.Run(context, in, out); },
+      [&](const auto& bound_in, const auto& bound_out) {
+        return kernel.Bind(bound_in.data(), bound_out.data());
+      });
 }
 template <typename R, typename T>
 std::vector<R> Apply(ScalarOp op, DType type, std::vector<T> a, DType result, std::uint32_t immediate = 0) {

@@ -9,21 +9,15 @@
 
 #include "pjrt_plugin/ipu_model/kernels/convert.h"
 #include "pjrt_plugin/ipu_model/kernels/isa.h"
+#include "pjrt_plugin/ipu_model/kernels/reduce_plan.h"
 #include "pjrt_plugin/ipu_model/kernels/reduce_space.h"
 #include "pjrt_plugin/ipu_model/kernels/slice.h"
 
 namespace ipu_model {
 namespace {
 
-// Elements of a row that are summed at once, results that are accumulated at once, and rows after which float
-// sums of results are put aside: all bound the length of any one chain of additions.
-constexpr std::int64_t kRowPiece = 4096, kLaneChunk = 1024, kRowsBeforeFlush = 512;
-// A reduction to few results is cut into segments of at least this many elements for the threads.
-constexpr std::int64_t kSegment = 1 << 16, kMaxSegments = 64, kEnoughItems = 16;
+// A reduction to few results gets threads from this many elements on.
 constexpr std::int64_t kElementsForThreads = 1 << 16;
-// Results below this in the unit-stride dimension are accumulated several rows at a time.
-constexpr std::int64_t kFewLanes = 64;
-constexpr std::int64_t kShortRow = 32;
 
 MicroFunction LoadFunction(DType type) { return HasAvx512() ? avx512::FindLoad(type) : avx2::FindLoad(type); }
 
@@ -45,55 +39,6 @@ void Pack(void* to, const unsigned char* from, std::int64_t stride, std::int64_t
     default:
       return PackAs<std::uint64_t>(to, from, stride, n);
   }
-}
-
-// How one reduction with inner loops of its own is cut into work items.
-struct Plan {
-  ReduceSpace kept, reduced;
-  bool rows = false;    // items are single results, each a run along the innermost reduced dimension
-  bool folded = false;  // few lanes: several rows side by side
-  int lane = 0;         // kept dimension that the lanes run along
-  std::int64_t lanes = 1, chunks = 1;  // of one lane run
-  std::int64_t items = 1, segments = 1;
-  std::int64_t length = 1, pieces = 1, units = 1;  // innermost reduced run, its pieces, all pieces or rows
-};
-
-Plan MakePlan(const HostTensor* values, int count, std::uint32_t dimensions, bool may_fold) {
-  Plan plan;
-  plan.kept = ReduceSpace(values, count, ~dimensions, /*by_stride=*/false);
-  plan.reduced = ReduceSpace(values, count, dimensions, /*by_stride=*/true);
-  const ReduceSpace &kept = plan.kept, &reduced = plan.reduced;
-  const int inner = reduced.rank - 1;
-  plan.length = inner >= 0 ? reduced.extent[inner] : 1;
-  const bool unit_row = inner >= 0 && reduced.stride[0][inner] == 1;
-  std::int64_t longest = 0;
-  for (int d = 0; d < kept.rank; ++d) {
-    const bool unit = kept.stride[0][d] == 1;
-    if (unit || (longest >= 0 && kept.extent[d] >= longest)) {
-      plan.lane = d;
-      longest = unit ? -1 : kept.extent[d];  // a unit stride is never given up
-    }
-  }
-  if (kept.rank > 0) plan.lanes = kept.extent[plan.lane];
-  plan.rows = kept.rank == 0 || (unit_row && (plan.length >= kShortRow || plan.lanes < kShortRow));
-  plan.folded = !plan.rows && may_fold && kept.rank == 1 && plan.lanes < kFewLanes &&
-                kept.stride[0][0] == 1 && inner >= 0 && reduced.stride[0][inner] == plan.lanes;
-  if (plan.rows) {
-    plan.pieces = (plan.length + kRowPiece - 1) / kRowPiece;
-    plan.units = inner >= 0 ? reduced.count / plan.length * plan.pieces : 1;
-    plan.items = kept.count;
-  } else if (plan.folded) {
-    plan.pieces = (plan.length * plan.lanes + kRowPiece - 1) / kRowPiece;
-    plan.units = reduced.count / plan.length * plan.pieces;
-  } else {
-    plan.chunks = (plan.lanes + kLaneChunk - 1) / kLaneChunk;
-    plan.units = reduced.count;
-    plan.items = kept.count / plan.lanes * plan.chunks;
-  }
-  const std::int64_t elements = kept.count * reduced.count;
-  if (plan.items < kEnoughItems && elements >= 2 * kSegment)
-    plan.segments = std::clamp<std::int64_t>(elements / kSegment, 1, std::min(kMaxSegments, plan.units));
-  return plan;
 }
 
 }  // namespace
@@ -218,7 +163,7 @@ void ReduceKernel::Finish(HostContext& context, void* const* totals, const HostT
     } else {
       // The init value comes first: copies of it take the results in.
       const std::size_t value_size = SizeOf(RegisterTypeOf(types_[0])), index_size = SizeOf(types_[1]);
-      const std::int64_t most = std::min(results, kLaneChunk);
+      const std::int64_t most = std::min(results, ReducePlan::kLaneChunk);
       auto* value =
           static_cast<unsigned char*>(context.scratch.Allocate(static_cast<std::size_t>(most) * value_size));
       auto* index =
@@ -257,7 +202,7 @@ void ReduceKernel::RunBlocks(HostContext& context, const HostTensor* values, std
                              void* const* totals) const {
   const bool argument = kind_ == Kind::kArgument;
   const int count = argument ? 2 : 1;
-  const Plan plan = MakePlan(values, count, dimensions, !argument);
+  const ReducePlan plan = MakeReducePlan(values, count, dimensions, !argument);
   const ReduceSpace &kept = plan.kept, &reduced = plan.reduced;
   const std::size_t element = SizeOf(values[0].type);
   const MicroFunction load = LoadFunction(values[0].type);
@@ -285,7 +230,7 @@ void ReduceKernel::RunBlocks(HostContext& context, const HostTensor* values, std
   ThreadPool& pool = context.pool;
   const int workers =
       elements < kElementsForThreads ? 1 : static_cast<int>(std::min<std::int64_t>(work, pool.size()));
-  constexpr std::size_t kBuffer = kRowPiece * 8;
+  constexpr std::size_t kBuffer = ReducePlan::kRowPiece * 8;
   auto* memory =
       static_cast<unsigned char*>(context.scratch.Allocate(4 * kBuffer * static_cast<std::size_t>(workers)));
 
@@ -317,8 +262,8 @@ void ReduceKernel::RunBlocks(HostContext& context, const HostTensor* values, std
     }
     double sum = 0;
     for (std::int64_t unit = first; unit < last; ++unit) {
-      const std::int64_t row = unit / plan.pieces, begin = unit % plan.pieces * kRowPiece;
-      const std::int64_t n = std::min(kRowPiece, plan.length - begin);
+      const std::int64_t row = unit / plan.pieces, begin = unit % plan.pieces * ReducePlan::kRowPiece;
+      const std::int64_t n = std::min(ReducePlan::kRowPiece, plan.length - begin);
       const std::int64_t stride = inner >= 0 ? reduced.stride[0][inner] : 1;
       const std::int64_t offset =
           kept.Offset(0, item) + reduced.Offset(0, row * plan.length) + begin * stride;
@@ -354,7 +299,8 @@ void ReduceKernel::RunBlocks(HostContext& context, const HostTensor* values, std
 
   const auto folded_item = [&](std::int64_t, std::int64_t segment, std::int64_t first, std::int64_t last,
                                unsigned char* buffer) {
-    const std::int64_t run = plan.length * plan.lanes, piece = kRowPiece / plan.lanes * plan.lanes;
+    const std::int64_t run = plan.length * plan.lanes,
+                       piece = ReducePlan::kRowPiece / plan.lanes * plan.lanes;
     const std::int64_t pieces = plan.pieces;
     unsigned char* sum = buffer + 2 * kBuffer;
     std::int64_t width = 0;
@@ -363,7 +309,7 @@ void ReduceKernel::RunBlocks(HostContext& context, const HostTensor* values, std
                          end = unit % pieces == pieces - 1 ? run : begin + piece;
       const std::int64_t offset = reduced.Offset(0, unit / pieces * plan.length);
       for (std::int64_t at = begin; at < end;) {
-        if (width == 0) width = std::min(end - at, kLaneChunk / plan.lanes * plan.lanes);
+        if (width == 0) width = std::min(end - at, ReducePlan::kLaneChunk / plan.lanes * plan.lanes);
         const std::int64_t n = std::min(width, end - at);
         const unsigned char* p = consecutive(offset + at, 1, n, buffer);
         if (unit == first && at == begin) {
@@ -385,7 +331,8 @@ void ReduceKernel::RunBlocks(HostContext& context, const HostTensor* values, std
   const auto lane_item = [&](std::int64_t item, std::int64_t segment, std::int64_t first, std::int64_t last,
                              unsigned char* buffer) {
     const std::int64_t chunk = item % plan.chunks, line = item / plan.chunks;
-    const std::int64_t begin = chunk * kLaneChunk, n = std::min(kLaneChunk, plan.lanes - begin);
+    const std::int64_t begin = chunk * ReducePlan::kLaneChunk,
+                       n = std::min(ReducePlan::kLaneChunk, plan.lanes - begin);
     // The line's first result, and the chunk's.
     const std::int64_t result =
         line / result_stride * result_stride * plan.lanes + line % result_stride + begin * result_stride;
@@ -416,7 +363,7 @@ void ReduceKernel::RunBlocks(HostContext& context, const HostTensor* values, std
         Pack(best, p, stride, n, size);
         have_best = true;
       }
-      if (float_sum && (unit - first + 1) % kRowsBeforeFlush == 0) {
+      if (float_sum && (unit - first + 1) % ReducePlan::kRowsBeforeFlush == 0) {
         if (have_sum) {
           single_.lanes(sum, best, 1, n);
         } else {

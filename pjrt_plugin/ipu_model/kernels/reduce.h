@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "pjrt_plugin/ipu_model/kernels/bound_kernel.h"
 #include "pjrt_plugin/ipu_model/kernels/context.h"
 #include "pjrt_plugin/ipu_model/kernels/elementwise.h"
 #include "pjrt_plugin/ipu_model/kernels/expression.h"
@@ -26,6 +27,10 @@ class ReduceKernel {
   // The order of combination is fixed: it depends on shapes and strides only, not on the number of threads.
   void Run(HostContext& context, const HostTensor* values, const HostTensor* inits, std::uint32_t dimensions,
            const HostTensor* out) const;
+  // As Run with inits, for few elements and operations that have inner loops of their own; else null. The
+  // tensors are: in the values, then the inits.
+  std::unique_ptr<BoundKernel> Bind(const HostTensor* in, std::uint32_t dimensions,
+                                    const HostTensor& out) const;
   // As Run, for `partials` that Run without inits made.
   void RunOnPartials(HostContext& context, const HostTensor* partials, const HostTensor* inits,
                      std::uint32_t dimensions, const HostTensor* out) const;

@@ -16,6 +16,8 @@ struct ReduceFunctions {
   void (*row)(const void* p, std::int64_t n, void* total) = nullptr;
   // total[i] = total[i] op p[i * stride], stride in elements.
   void (*lanes)(void* total, const void* p, std::int64_t stride, std::int64_t n) = nullptr;
+  // The same as block functions: result = total, operand 0 = p; the lanes' stride is `immediate`.
+  MicroFunction row_call = nullptr, lanes_call = nullptr;
 };
 
 // The order of JAX's argmax and argmin: the better value, NaN before all others; among equals the smaller

@@ -229,8 +229,17 @@ void Lanes(void* total, const void* data, std::int64_t stride, std::int64_t n) {
 }
 
 template <typename F, typename T>
+void RowCall(const MicroArguments& m) {
+  Row<F, T>(m.operand[0], m.n, m.result);
+}
+template <typename F, typename T>
+void LanesCall(const MicroArguments& m) {
+  Lanes<F, T>(m.result, m.operand[0], m.immediate, m.n);
+}
+
+template <typename F, typename T>
 ReduceFunctions Both() {
-  return {Row<F, T>, Lanes<F, T>};
+  return {Row<F, T>, Lanes<F, T>, RowCall<F, T>, LanesCall<F, T>};
 }
 template <typename T, bool kLargest>
 ReduceFunctions ExtremeOf() {

@@ -170,6 +170,84 @@ void CopyAll(ThreadPool* pool, const CopyLoop& loop, const char* src, char* dst)
   });
 }
 
+// What a bound copy needs beside the addresses.
+struct BoundCopy {
+  CopyLoop loop;
+  void (*copy)(const CopyLoop& loop, const char* src, char* dst) = nullptr;
+};
+
+template <typename T>
+void CopyOnce(const CopyLoop& loop, const char* src, char* dst) {
+  CopyDims<T>(loop, 0, src, dst);
+}
+
+// For the extents `shape`.
+BoundCopy BindCopy(const std::int64_t* shape, const HostTensor& src, const HostTensor& dst) {
+  const std::size_t size = SizeOf(src.type);
+  BoundCopy bound{Normalise(src.rank, shape, src.strides, dst.strides, static_cast<std::int64_t>(size))};
+  bound.copy = size == 1   ? CopyOnce<std::uint8_t>
+               : size == 2 ? CopyOnce<std::uint16_t>
+               : size == 4 ? CopyOnce<std::uint32_t>
+               : size == 8 ? CopyOnce<std::uint64_t>
+                           : CopyOnce<Bytes16>;
+  return bound;
+}
+
+bool SameStrides(const HostTensor& a, const HostTensor& b) {
+  for (int d = 0; d < a.rank; ++d)
+    if (a.shape[d] > 1 && a.strides[d] != b.strides[d]) return false;
+  return true;
+}
+
+// operand 0 to the result; operand 1: the BoundCopy; operand 2: bytes to add to the address of the operand
+// (kFrom) or of the result.
+enum class Shift : std::uint8_t { kNone, kFrom, kTo };
+template <Shift kShift>
+void CopyCall(const MicroArguments& m) {
+  const auto& bound = *static_cast<const BoundCopy*>(m.operand[1]);
+  const char* src = static_cast<const char*>(m.operand[0]);
+  char* dst = static_cast<char*>(m.result);
+  if constexpr (kShift == Shift::kFrom) src += *static_cast<const std::int64_t*>(m.operand[2]);
+  if constexpr (kShift == Shift::kTo) dst += *static_cast<const std::int64_t*>(m.operand[2]);
+  bound.copy(bound.loop, src, dst);
+}
+
+// The clamped start of one dimension, in bytes. `more`: it is added to what is there.
+struct BoundStart {
+  DType type;
+  bool more;
+  std::int64_t limit, bytes;
+};
+void StartCall(const MicroArguments& m) {
+  const auto& start = *static_cast<const BoundStart*>(m.operand[1]);
+  auto* offset = static_cast<std::int64_t*>(m.result);
+  const std::int64_t index = std::clamp<std::int64_t>(ReadIndex(start.type, m.operand[0]), 0, start.limit);
+  *offset = index * start.bytes + (start.more ? *offset : 0);
+}
+
+// The offset of a window of `window`'s shape in `whole`; `first`: the input that has the first start.
+CallList::Place AddStarts(CallList* list, const HostTensor& whole, const HostTensor& window,
+                          const HostTensor* starts, std::size_t first) {
+  const CallList::Place offset = list->NewScratch(sizeof(std::int64_t));
+  bool more = false;
+  for (int d = 0; d < whole.rank; ++d) {
+    const std::int64_t limit = whole.shape[d] - window.shape[d];
+    if (limit == 0 && (more || d + 1 < whole.rank)) continue;
+    const std::int64_t bytes = whole.strides[d] * static_cast<std::int64_t>(SizeOf(whole.type));
+    list->Add(StartCall, offset,
+              {CallList::Input(first + static_cast<std::size_t>(d)),
+               list->Keep(BoundStart{starts[d].type, more, limit, bytes})},
+              1);
+    more = true;
+  }
+  return offset;
+}
+
+bool IsSmall(const HostTensor& t) {
+  return t.num_elements() > 0 &&
+         t.num_elements() * static_cast<std::int64_t>(SizeOf(t.type)) < kParallelBytes;
+}
+
 void ClampedStarts(const HostTensor& operand, const HostTensor* starts, const std::int64_t* sizes,
                    std::int64_t* out) {
   for (int d = 0; d < operand.rank; ++d) {
@@ -205,11 +283,27 @@ void CopyStrided(ThreadPool* pool, int rank, const std::int64_t* shape, const vo
 }
 
 void CopyTensor(HostContext& context, const HostTensor& src, const HostTensor& dst) {
-  bool same = src.data == dst.data;
-  for (int d = 0; same && d < src.rank; ++d) same = src.shape[d] <= 1 || src.strides[d] == dst.strides[d];
-  if (same) return;
+  if (src.data == dst.data && SameStrides(src, dst)) return;
   CopyStrided(&context.pool, src.rank, src.shape, src.data, src.strides, dst.data, dst.strides,
               SizeOf(src.type));
+}
+
+bool AddCopy(CallList* list, const HostTensor& src, const CallList::Place& from, const HostTensor& dst,
+             const CallList::Place& to) {
+  const bool same_strides = SameStrides(src, dst);
+  if (src.data != nullptr && src.data == dst.data && same_strides) return true;
+  if (!IsSmall(src)) return false;
+  const BoundCopy bound = BindCopy(src.shape, src, dst);
+  const auto size = static_cast<std::int64_t>(SizeOf(src.type));
+  const CopyLoop& loop = bound.loop;
+  if (loop.rank == 0 || (loop.rank == 1 && loop.src[0] == size && loop.dst[0] == size)) {
+    list->AddMove(to, from, loop.total * size);
+    return true;
+  }
+  // Strided onto itself would be allowed, but is not known to be possible.
+  if (same_strides && (src.data == nullptr || dst.data == nullptr)) return false;
+  list->Add(CopyCall<Shift::kNone>, to, {from, list->Keep(bound)}, loop.total);
+  return true;
 }
 
 HostTensor SubTensor(const HostTensor& tensor, const std::int64_t* begin, const std::int64_t* shape) {
@@ -267,6 +361,26 @@ void DynamicUpdateSlice(HostContext& context, const HostTensor& operand, const H
   ClampedStarts(operand, starts, update.shape, begin);
   CopyTensor(context, operand, out);
   CopyTensor(context, update, SubTensor(out, begin, update.shape));
+}
+
+std::unique_ptr<BoundKernel> BindDynamicSlice(const HostTensor* in, const HostTensor& out) {
+  if (in[0].rank == 0 || !IsSmall(out)) return nullptr;
+  auto list = std::make_unique<CallList>();
+  const CallList::Place offset = AddStarts(list.get(), in[0], out, in + 1, 1);
+  list->Add(CopyCall<Shift::kFrom>, CallList::Output(0),
+            {CallList::Input(0), list->Keep(BindCopy(out.shape, in[0], out)), offset}, 1);
+  return list;
+}
+
+std::unique_ptr<BoundKernel> BindDynamicUpdateSlice(const HostTensor* in, const HostTensor& out) {
+  const HostTensor &operand = in[0], &update = in[1];
+  if (out.rank == 0 || !IsSmall(update)) return nullptr;
+  auto list = std::make_unique<CallList>();
+  if (!AddCopy(list.get(), operand, CallList::Input(0), out, CallList::Output(0))) return nullptr;
+  const CallList::Place offset = AddStarts(list.get(), out, update, in + 2, 2);
+  list->Add(CopyCall<Shift::kTo>, CallList::Output(0),
+            {CallList::Input(1), list->Keep(BindCopy(update.shape, update, out)), offset}, 1);
+  return list;
 }
 
 }  // namespace ipu_model

@@ -4,8 +4,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
+#include "pjrt_plugin/ipu_model/kernels/bound_kernel.h"
 #include "pjrt_plugin/ipu_model/kernels/context.h"
 #include "pjrt_plugin/ipu_model/kernels/host_tensor.h"
 
@@ -19,6 +21,10 @@ void CopyStrided(ThreadPool* pool, int rank, const std::int64_t* shape, const vo
 
 // dst = src, same shape and type. Does nothing when both are the same view.
 void CopyTensor(HostContext& context, const HostTensor& src, const HostTensor& dst);
+
+// Adds the same to `list`; false, and nothing is added, for a tensor that is worth several threads.
+bool AddCopy(CallList* list, const HostTensor& src, const CallList::Place& from, const HostTensor& dst,
+             const CallList::Place& to);
 
 // The part of `tensor` that starts at `begin` and has the extents `shape`, without copying.
 HostTensor SubTensor(const HostTensor& tensor, const std::int64_t* begin, const std::int64_t* shape);
@@ -34,6 +40,10 @@ void DynamicSlice(HostContext& context, const HostTensor& operand, const HostTen
 // out = operand with `update` written at the clamped start. `out` may be exactly `operand`.
 void DynamicUpdateSlice(HostContext& context, const HostTensor& operand, const HostTensor& update,
                         const HostTensor* starts, const HostTensor& out);
+
+// The same for small slices, or null. `in` is as the arguments above, in their order.
+std::unique_ptr<BoundKernel> BindDynamicSlice(const HostTensor* in, const HostTensor& out);
+std::unique_ptr<BoundKernel> BindDynamicUpdateSlice(const HostTensor* in, const HostTensor& out);
 
 }  // namespace ipu_model
 

@@ -30,6 +30,10 @@ class DynamicSliceOperation : public Operation {
            const std::vector<HostTensor>& out) const override {
     DynamicSlice(context, in[0], in.data() + 1, out[0]);
   }
+  std::unique_ptr<BoundKernel> Bind(const std::vector<HostTensor>& in,
+                                    const std::vector<HostTensor>& out) const override {
+    return BindDynamicSlice(in.data(), out[0]);
+  }
 
   DevicePlan Plan(const DeviceContext& context) const override {
     if (IsLong(context.target(), context.num_tiles()))
@@ -78,6 +82,10 @@ class DynamicUpdateOperation : public Operation {
   void Run(HostContext& context, const std::vector<HostTensor>& in,
            const std::vector<HostTensor>& out) const override {
     DynamicUpdateSlice(context, in[0], in[1], in.data() + 2, out[0]);
+  }
+  std::unique_ptr<BoundKernel> Bind(const std::vector<HostTensor>& in,
+                                    const std::vector<HostTensor>& out) const override {
+    return BindDynamicUpdateSlice(in.data(), out[0]);
   }
 
   // Every tile updates what it holds of the result; the update's sliced dimensions go to all of them.

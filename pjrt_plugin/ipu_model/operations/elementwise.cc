@@ -65,6 +65,10 @@ class MapOperation : public Operation {
            const std::vector<HostTensor>& out) const override {
     kernel_.Run(context, in, out);
   }
+  std::unique_ptr<BoundKernel> Bind(const std::vector<HostTensor>& in,
+                                    const std::vector<HostTensor>& out) const override {
+    return kernel_.Bind(in.data(), out.data());
+  }
 
   double flops() const override {
     std::size_t operations = 0;

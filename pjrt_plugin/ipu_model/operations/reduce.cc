@@ -61,6 +61,10 @@ class ReduceOperation : public Operation {
     const std::size_t n = kernel_->size();
     kernel_->Run(context, in.data(), in.data() + n, mask_, out.data());
   }
+  std::unique_ptr<BoundKernel> Bind(const std::vector<HostTensor>& in,
+                                    const std::vector<HostTensor>& out) const override {
+    return kernel_->Bind(in.data(), mask_, out[0]);
+  }
 
   double flops() const override {
     return static_cast<double>(body_.code.size()) * static_cast<double>(inputs[0].num_elements());

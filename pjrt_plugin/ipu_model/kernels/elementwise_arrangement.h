@@ -1,0 +1,46 @@
+// What the block interpreter decides about one set of tensors before it runs: blocks, which operands are read
+// and written in place, which are scalars.
+#ifndef JAX_IPU_KERNELS_ELEMENTWISE_ARRANGEMENT_H_
+#define JAX_IPU_KERNELS_ELEMENTWISE_ARRANGEMENT_H_
+
+#include <cstdint>
+
+#include "pjrt_plugin/ipu_model/kernels/block_layout.h"
+#include "pjrt_plugin/ipu_model/kernels/context.h"
+#include "pjrt_plugin/ipu_model/kernels/host_tensor.h"
+#include "pjrt_plugin/ipu_model/kernels/micro_program.h"
+
+namespace ipu_model {
+
+struct Arrangement {
+  struct Input {
+    BlockForm form;
+    MicroFunction load;  // null when the register has the bytes of memory
+    int slot;            // -1: read in place
+  };
+  struct Output {
+    BlockForm form;
+    MicroFunction store;
+    bool direct;  // the step that computes it writes to memory
+  };
+
+  const MicroProgram* program;
+  BlockLayout layout;
+  Walk* walks;  // inputs, then outputs
+  Input* inputs;
+  Output* outputs;
+  bool* scalar;         // per register: one value for the whole block
+  int* direct_output;   // per register: the output that it is written to, or -1
+  unsigned* scalar_of;  // per step: bits of its scalar operands
+  int num_slots;        // for steps and inputs
+  std::int64_t slot_bytes;
+  double nanoseconds;  // per element on one core
+};
+
+// For tensors with at least one element; the arrays are in `scratch`. A tensor without data may lie anywhere.
+Arrangement Arrange(const MicroProgram& program, const HostTensor* in, const HostTensor* out,
+                    Scratch& scratch);
+
+}  // namespace ipu_model
+
+#endif  // JAX_IPU_KERNELS_ELEMENTWISE_ARRANGEMENT_H_
