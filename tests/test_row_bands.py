@@ -26,6 +26,8 @@ def reads_other_rows(x):
     return y + y[::-1] * 3, y.T - 1, jnp.concatenate([y[1:], y[:1]]) * y
 
 
+INDICES = np.random.default_rng(3).integers(-400, 400, 200_000).astype(np.int32)
+
 CASES = {
     "softmax": (jax.nn.softmax, [array(301, 517)]),
     "log_softmax_bf16": (jax.nn.log_softmax, [array(301, 1030, dtype="bfloat16")]),
@@ -34,6 +36,13 @@ CASES = {
     "layer_norm": (layer_norm, [array(4, 101, 401), array(401, seed=1)]),
     "rows_and_columns": (update_rows_and_columns, [array(303, 511)]),
     "other_rows": (reads_other_rows, [array(400, 400)]),
+    "gather_of_elements": (lambda x, i: jnp.exp(x[i * 3 - 7]) + 1, [array(1000), INDICES]),
+    "gather_of_rows": (lambda x, i: x[jnp.abs(i) % 90] * 2, [array(90, 64), INDICES[:4000]]),
+    "gather_in_batches": (
+        lambda x, i: jnp.take_along_axis(x * 2, i % 70, 1) - 1,
+        [array(500, 70), INDICES.reshape(500, 400)],
+    ),
+    "gather_columns": (lambda x, i: jnp.take(x, i, axis=1, mode="clip") * 3, [array(600, 50), INDICES[:300]]),
     "argmax": (lambda x: (jnp.argmax(x * 2, 1), jnp.sort(x[0] + 1), (x * 2).min(1)), [array(301, 701)]),
 }
 

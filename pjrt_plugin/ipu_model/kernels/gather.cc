@@ -17,8 +17,32 @@ struct Bytes16 {
   std::uint64_t low, high;
 };
 
+// In one pass: the processor then looks up many elements at once.
+template <typename T, typename I>
+void PickElements(const WindowRows::Elements& elements, std::int64_t begin, std::int64_t end,
+                  const T* operand, T* out) {
+  const auto run = [&](WindowRows::Elements fixed) {
+    fixed.ForEach<I, true>(begin, end, [&](std::int64_t row, std::int64_t from) {
+      out[row * fixed.windows_step] = operand[from];
+    });
+  };
+  WindowRows::Elements fixed = elements;
+  if (fixed.index_stride == 1 && fixed.windows_step == 1 && fixed.operand_stride == 1) {
+    // The compiler then knows them.
+    fixed.index_stride = fixed.windows_step = fixed.operand_stride = 1;
+    run(fixed);
+  } else {
+    run(fixed);
+  }
+}
+
 template <typename T>
 void GatherElements(const WindowRows& rows, std::int64_t begin, std::int64_t end, const T* operand, T* out) {
+  WindowRows::Elements elements;
+  if (rows.AreElements(&elements)) {
+    return elements.type == DType::kS32 ? PickElements<T, std::int32_t>(elements, begin, end, operand, out)
+                                        : PickElements<T, std::int64_t>(elements, begin, end, operand, out);
+  }
   std::int64_t from[kBlockRows], to[kBlockRows];
   for (std::int64_t r = begin; r < end; r += kBlockRows) {
     const std::int64_t n = std::min(kBlockRows, end - r);

@@ -147,6 +147,37 @@ void WindowRows::Offsets(std::int64_t begin, std::int64_t n, bool clamp, std::in
   }
 }
 
+bool WindowRows::AreElements(Elements* elements) const {
+  if (placement_.clipped || (indices_.type != DType::kS32 && indices_.type != DType::kS64)) return false;
+  if (WindowLoop().elements != 1) return false;
+  int indexed = -1;
+  *elements = {indices_.type, nullptr, 0, 0, 0, 0, 0};
+  for (int d = 0; d < window_.operand_rank; ++d) {
+    elements->base += (placement_.window_begin[d] - placement_.operand_begin[d]) * operand_.strides[d];
+    if (window_.batching[d] >= 0 || (window_.component[d] >= 0 && indexed >= 0)) return false;
+    if (window_.component[d] >= 0) indexed = d;
+  }
+  if (indexed < 0) return false;
+  // All batch dimensions as one.
+  std::int64_t rows = 1;
+  for (int b = window_.batch_rank - 1; b >= 0; --b) {
+    if (batch_shape_[b] == 1) continue;
+    if (rows == 1) {
+      elements->index_stride = batch_indices_[b];
+      elements->windows_step = batch_windows_[b];
+    } else if (batch_indices_[b] != rows * elements->index_stride ||
+               batch_windows_[b] != rows * elements->windows_step) {
+      return false;
+    }
+    rows *= batch_shape_[b];
+  }
+  const auto size = static_cast<std::int64_t>(SizeOf(indices_.type));
+  elements->index = indices_.as<char>() + window_.component[indexed] * component_stride_ * size;
+  elements->limit = placement_.operand_dims[indexed] - placement_.slice_sizes[indexed];
+  elements->operand_stride = operand_.strides[indexed];
+  return true;
+}
+
 std::int64_t WindowRows::Start(int dim, const char* index, const std::int64_t* batch) const {
   if (window_.batching[dim] >= 0) {
     return placement_.batch_begin[window_.batching[dim]] + batch[window_.batching[dim]];

@@ -65,6 +65,33 @@ class WindowRows {
   void Offsets(std::int64_t begin, std::int64_t n, bool clamp, std::int64_t* operand_offset,
                std::int64_t* windows_offset) const;
 
+  // What the rows are when every window is one element, at one index component: operand element
+  // base + index * operand_stride, with the index of row r at element r * index_stride.
+  struct Elements {
+    DType type;
+    const void* index;
+    std::int64_t index_stride, limit, base, operand_stride, windows_step;
+
+    // Calls f(row, operand offset) for the rows [begin, end): with the index clamped, or only for those
+    // inside.
+    template <typename I, bool kClamp, typename F>
+    void ForEach(std::int64_t begin, std::int64_t end, F&& f) const {
+      const I* const at = static_cast<const I*>(index);
+      const auto largest = static_cast<std::uint64_t>(limit);
+      for (std::int64_t row = begin; row < end; ++row) {
+        auto v = static_cast<std::int64_t>(at[row * index_stride]);
+        if constexpr (kClamp) {
+          v = v < 0 ? 0 : v > limit ? limit : v;
+        } else if (static_cast<std::uint64_t>(v) > largest) {
+          continue;
+        }
+        f(row, base + v * operand_stride);
+      }
+    }
+  };
+  // False when they are not that, or the index type is neither s32 nor s64.
+  bool AreElements(Elements* elements) const;
+
   // One row: the part of the window that is inside this call's operand. Writes, per operand dimension, where
   // it begins in the operand and in the window, and its extent; false when nothing is inside.
   bool Clip(std::int64_t row, bool clamp, std::int64_t* operand_begin, std::int64_t* window_begin,

@@ -18,6 +18,8 @@ constexpr std::int64_t kBlockRows = 512;
 // Elements that one evaluation of a general update works on.
 constexpr std::int64_t kBlockElements = 2048;
 constexpr std::int64_t kParallelElements = 16 << 10;
+// All operand offsets of windows that are inside.
+constexpr std::int64_t kLow = WindowRows::kSkip + 1, kHigh = INT64_MAX;
 
 // 16-bit floats: combined in f32, rounded after each operation.
 struct F16 {
@@ -124,10 +126,34 @@ void CombineWindow(const WindowRows::Loop& loop, int dim, const T* update, T* ou
   }
 }
 
+// Rows [begin, end) of single elements, in one pass: the processor then combines many at once.
+template <typename T, typename Op, typename I>
+void CombineElements(const WindowRows::Elements& elements, std::int64_t begin, std::int64_t end,
+                     const T* updates, T* out) {
+  const auto run = [&](WindowRows::Elements fixed) {
+    fixed.ForEach<I, false>(begin, end, [&](std::int64_t row, std::int64_t to) {
+      out[to] = Op::Apply(out[to], updates[row * fixed.windows_step]);
+    });
+  };
+  WindowRows::Elements fixed = elements;
+  if (fixed.index_stride == 1 && fixed.windows_step == 1) {
+    fixed.index_stride = fixed.windows_step = 1;  // the compiler then knows them
+    run(fixed);
+  } else {
+    run(fixed);
+  }
+}
+
 // Rows [begin, end) whose operand offset is in [low, high).
 template <typename T, typename Op>
 void CombineRows(const WindowRows& rows, const WindowRows::Loop& loop, std::int64_t begin, std::int64_t end,
                  std::int64_t low, std::int64_t high, const T* updates, T* out) {
+  WindowRows::Elements elements;
+  if (loop.rank == 0 && low == kLow && high == kHigh && rows.AreElements(&elements)) {
+    return elements.type == DType::kS32
+               ? CombineElements<T, Op, std::int32_t>(elements, begin, end, updates, out)
+               : CombineElements<T, Op, std::int64_t>(elements, begin, end, updates, out);
+  }
   std::int64_t to[kBlockRows], from[kBlockRows];
   for (std::int64_t r = begin; r < end; r += kBlockRows) {
     const std::int64_t n = std::min(kBlockRows, end - r);
@@ -188,7 +214,6 @@ template <typename T, typename Op>
 void CombineAll(HostContext& context, const WindowRows& rows, const IndexedWindow& window,
                 const WindowPlacement& placement, bool unique, const HostTensor& update,
                 const HostTensor& out) {
-  constexpr std::int64_t kLow = WindowRows::kSkip + 1, kHigh = INT64_MAX;
   const WindowRows::Loop loop = rows.WindowLoop();
   const Share share = ChooseShare(rows, loop, window, placement, unique, out, context.pool.size());
   const std::int64_t n = rows.num_rows();

@@ -1,6 +1,7 @@
 // Gather.
 #include "pjrt_plugin/ipu_model/kernels/gather.h"
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <utility>
@@ -36,6 +37,18 @@ class GatherOperation : public Operation {
   void Run(HostContext& context, const std::vector<HostTensor>& in,
            const std::vector<HostTensor>& out) const override {
     Gather(context, problem_.window, WholePlacement(problem_.operand, slice_sizes_), in[0], in[1], out[0]);
+  }
+
+  // Along batch dimensions: bands of the indices, and of the operand where it has that dimension too.
+  std::vector<int> BandDimensions(int d) const override {
+    const IndexedWindow window = MakeProblem().window;
+    const int* const batch_end = window.batch_dim + window.batch_rank;
+    const int* const found = std::find(window.batch_dim, batch_end, d);
+    if (found == batch_end) return {};
+    const int batch = static_cast<int>(found - window.batch_dim);
+    const int* const along = std::find(window.batching, window.batching + window.operand_rank, batch);
+    const bool batched = along != window.batching + window.operand_rank;
+    return {batched ? static_cast<int>(along - window.batching) : -1, window.index_dim[batch], d};
   }
 
   DevicePlan Plan(const DeviceContext& context) const override {
