@@ -228,9 +228,9 @@ void Lanes(void* total, const void* data, std::int64_t stride, std::int64_t n) {
   }
 }
 
-template <typename F, typename T>
+template <void (*kRow)(const void*, std::int64_t, void*)>
 void RowCall(const MicroArguments& m) {
-  Row<F, T>(m.operand[0], m.n, m.result);
+  kRow(m.operand[0], m.n, m.result);
 }
 template <typename F, typename T>
 void LanesCall(const MicroArguments& m) {
@@ -239,12 +239,15 @@ void LanesCall(const MicroArguments& m) {
 
 template <typename F, typename T>
 ReduceFunctions Both() {
-  return {Row<F, T>, Lanes<F, T>, RowCall<F, T>, LanesCall<F, T>};
+  return {Row<F, T>, Lanes<F, T>, RowCall<Row<F, T>>, LanesCall<F, T>};
 }
 template <typename T, bool kLargest>
 ReduceFunctions ExtremeOf() {
   ReduceFunctions functions = Both<Extreme<kLargest>, T>();
-  if constexpr (std::is_same_v<T, float>) functions.row = ExtremeRow<kLargest>;
+  if constexpr (std::is_same_v<T, float>) {
+    functions.row = ExtremeRow<kLargest>;
+    functions.row_call = RowCall<ExtremeRow<kLargest>>;
+  }
   return functions;
 }
 template <typename T>
