@@ -70,11 +70,26 @@ def test_each_way_to_end_costs_one_test(tmp_path: Path) -> None:
         "  listed, but passes: SampleTest::test_h_known_but_passes",
     ]
     text = report.read_text()
-    assert "| sample_test | 7 | 2 | 2 | 2 | 1 | 33.3 % | cases3, ipus8 |" in text
+    assert "| sample_test | 7 | 2 | 2 | 2 | 1 | 33.3 % | cases3, ipus8 | " in text
     assert "* `sample_test`: 1 x known for a reason" in text
     assert "* `sample_test`: 3 x not yet explained" in text
     assert "* `left_out_test`: not for this platform" in text
     assert "string_at" in (next(tmp_path.glob("work/*/ipu/sample_test.json"))).read_text()
+
+
+def test_a_report_keeps_the_rows_of_files_that_were_not_run(tmp_path: Path) -> None:
+    write_sample(tmp_path)
+    report = tmp_path / "report.md"
+    run_tool(tmp_path, "sample_test", "-k", "test_a_passes", "--report", str(report))
+    (tmp_path / "tests" / "sample_test.py").rename(tmp_path / "tests" / "other_test.py")
+    (tmp_path / "work").rename(tmp_path / "earlier")
+    run_tool(tmp_path, "other_test", "-k", "test_a_passes", "--report", str(report))
+    rows = [line for line in report.read_text().splitlines() if line.startswith("| ")]
+    assert [row.split(" | ")[:3] for row in rows[1:]] == [
+        ["| other_test", "1", "1"],
+        ["| sample_test", "1", "1"],
+        ["| **all**", "2", "2"],
+    ]
 
 
 def test_known_failures_alone_are_no_error(tmp_path: Path) -> None:

@@ -27,9 +27,10 @@ HEADER = """# JAX's own tests on the IPU model
 
 Made by `tools/jax_suite.py`; do not edit. The tests of JAX at the tag `jax-v{version}`, each file in processes of its
 own. The columns count the tests that pass on the CPU under the same settings; the ratio is passed over run. Settings
-are those of the last run of the file: `JAX_NUM_GENERATED_CASES`, and the number of IPUs. The tests choose what to
-skip and which tolerances to apply by the name of the platform; the IPU is held to the rules of the CPU.
-{note}"""
+are those of the last run of the file: `JAX_NUM_GENERATED_CASES`, and the number of IPUs; revision is the commit that
+was run. The tests choose what to skip and which tolerances to apply by the name of the platform; the IPU is held to the
+rules of the CPU.
+"""
 
 
 @dataclass(frozen=True)
@@ -97,20 +98,23 @@ def print_verdict(stem: str, verdict: report.FileVerdict) -> None:
         print(f"  listed, but passes: {test}", flush=True)
 
 
-def write_report(
-    path: Path, platform: str, work: Work, known: KnownFailures, stems: Collection[str], note: str
-) -> None:
-    """The document from all results in the work folder; `stems`: the files that should have one."""
-    verdicts = {}
+def write_report(path: Path, platform: str, work: Work, known: KnownFailures, stems: Collection[str]) -> None:
+    """The document, and beside it the results that it is made from: those in the work folder replace earlier ones.
+
+    `stems`: the files that should have a result.
+    """
+    results = path.with_suffix(".json")
+    verdicts = report.read_results(results)
     for result in work.newest_results(platform):
         settings_folder = result.parent.parent
         cpu = runner.FileResult.read(settings_folder / "cpu" / result.name)
         verdict = report.judge(result.stem, cpu, runner.FileResult.read(result), known)
         verdict.settings = settings_folder.name.removeprefix(f"jax-{version('jax')}-").replace("-", ", ")
+        verdict.revision = report.revision(TOOLS)
         verdicts[result.stem] = verdict
     unmeasured = set(stems) - set(known.excluded) - set(verdicts)
-    header = HEADER.format(version=version("jax"), note=f"\n{note}\n" if note else "")
-    path.write_text(report.markdown(verdicts, known, header, unmeasured))
+    report.write_results(results, verdicts)
+    path.write_text(report.markdown(verdicts, known, HEADER.format(version=version("jax")), unmeasured))
 
 
 def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -141,8 +145,7 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--tiles", default="all", help="JAX_IPU_MODEL_NUM_TILES")
     parser.add_argument("--work", type=Path, default=TOOLS.parent / "build" / "jax_suite", help="results and output")
     parser.add_argument("--known", type=Path, default=TOOLS / "jax_suite_known_failures.toml")
-    parser.add_argument("--report", type=Path, help="write the table of all results in the work folder there")
-    parser.add_argument("--note", default="", help="for the report: which results are of an older state")
+    parser.add_argument("--report", type=Path, help="put the results of the work folder into the table there")
     parser.add_argument("--report-only", action="store_true", help="run nothing")
     return parser.parse_args(arguments)
 
@@ -177,7 +180,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 unlisted += len(verdict.unlisted)
     if options.report:
         stems = {file.stem for file in tests.glob("*_test.py")}
-        write_report(options.report, options.platform, work, known, stems, options.note)
+        write_report(options.report, options.platform, work, known, stems)
     return 1 if unlisted else 0
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
 
 from conformance import events
 from conformance.known_failures import KnownFailures
@@ -24,12 +27,32 @@ class FileVerdict:
     now_passing: list[str] = field(default_factory=list)
     by_reason: dict[str, int] = field(default_factory=dict)
     settings: str = ""
+    revision: str = ""
 
     @property
     def ratio(self) -> float | None:
         """Passed over passed and failed, of what passes on the CPU; None when nothing was run."""
         run = self.passed + self.failed + self.crashed + self.hung
         return self.passed / run if run else None
+
+
+def read_results(path: Path) -> dict[str, FileVerdict]:
+    """File stem -> its last verdict; none where there is no such file."""
+    if not path.exists():
+        return {}
+    return {stem: FileVerdict(**fields) for stem, fields in json.loads(path.read_text()).items()}
+
+
+def write_results(path: Path, verdicts: Mapping[str, FileVerdict]) -> None:
+    """One line for each file, so that a later run changes the lines of what it has run."""
+    lines = (f"{json.dumps(stem)}: {json.dumps(asdict(verdict))}" for stem, verdict in sorted(verdicts.items()))
+    path.write_text("{\n" + ",\n".join(lines) + "\n}\n")
+
+
+def revision(checkout: Path) -> str:
+    """The commit that is checked out there, and whether it was changed; empty where there is none."""
+    command = ["git", "-C", str(checkout), "describe", "--always", "--dirty"]
+    return subprocess.run(command, capture_output=True, text=True).stdout.strip()
 
 
 def judge(stem: str, cpu: FileResult, device: FileResult, known: KnownFailures) -> FileVerdict:
@@ -72,9 +95,9 @@ def markdown(
     lines = [
         header.rstrip(),
         "",
-        "| file | passed on CPU | passed on ipu | failed | crash or hang | skipped on ipu | ratio | settings |",
+        "| file | passes on CPU | passed on ipu | failed | crash or hang | skipped | ratio | settings | revision |",
     ]
-    lines.append("|---|---:|---:|---:|---:|---:|---:|---|")
+    lines.append("|---|---:|---:|---:|---:|---:|---:|---|---|")
     total = FileVerdict()
     for stem, verdict in sorted(verdicts.items()):
         if not verdict.cpu_passed and verdict.ratio is None:
@@ -97,4 +120,4 @@ def markdown(
 def _row(name: str, verdict: FileVerdict) -> str:
     ratio = "" if verdict.ratio is None else f"{100 * verdict.ratio:.1f} %"
     cells = [name, verdict.cpu_passed, verdict.passed, verdict.failed, verdict.crashed + verdict.hung, verdict.skipped]
-    return "| " + " | ".join(map(str, cells)) + f" | {ratio} | {verdict.settings} |"
+    return "| " + " | ".join(map(str, cells)) + f" | {ratio} | {verdict.settings} | {verdict.revision} |"
