@@ -156,9 +156,15 @@ def _merge(vectors: Any, values: Any, cut: Any) -> tuple[Any, Any]:
     fitted = jnp.copysign(jnp.sqrt(jnp.abs(jnp.prod(factors, 1))), take(z, order))
     rows = take(fitted, place)[:, None, :] / take(away, jnp.broadcast_to(place[:, None, :], away.shape))
     rows = rows / jnp.max(jnp.abs(rows), -1, keepdims=True)
-    inner = jnp.swapaxes(rows / jnp.sqrt(jnp.sum(rows * rows, -1, keepdims=True)), -1, -2)
+    rows = rows / jnp.sqrt(jnp.sum(rows * rows, -1, keepdims=True))
+    merged = base + x * length
+    # Blocks that are not coupled keep their solutions exactly.
+    apart = jnp.abs(cut)[:, None] <= eps / 4 * scale
+    rows = jnp.where(apart[:, :, None], place[:, None, :] == jnp.arange(n)[:, None], rows)
+    merged = jnp.where(apart, high, merged)
+    inner = jnp.swapaxes(rows, -1, -2)
     halves = _batched_dot(vectors, inner.reshape(m, 2, k, n))
-    return halves.reshape(m, n, n), (base + x * length) * scale
+    return halves.reshape(m, n, n), merged * scale
 
 
 def _batched_dot(a: Any, b: Any) -> Any:
