@@ -40,10 +40,11 @@ def denormals(dtype: Any) -> np.ndarray:
 def integers(dtype: Any) -> np.ndarray:
     """The ends of the range, values around 0, and around the width as shifts."""
     info = jnp.iinfo(dtype)
-    near = [0, 1, 2, 3, 7, info.bits - 1, info.bits, info.bits + 1, info.max - 1, info.max, info.max // 2]
-    near += [info.min, info.min + 1]
-    near += [-1, -2, -3] if info.min < 0 else []
-    return np.array(near).astype(dtype)
+    bits, least, most = int(info.bits), int(info.min), int(info.max)
+    near = [0, 1, 2, 3, 7, bits - 1, bits, bits + 1, most - 1, most, most // 2, least, least + 1]
+    near += [-1, -2, -3] if least < 0 else []
+    # Of no other type: 2**64 - 1 beside a small integer would make an array of floats.
+    return np.array(near, np.int64 if least < 0 else np.uint64).astype(dtype)
 
 
 def values(dtype: str, only_finite: bool = False) -> np.ndarray:
