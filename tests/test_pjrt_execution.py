@@ -159,7 +159,7 @@ def test_optimised_program_is_readable():
     assert "f32[2,3]" in text and "ENTRY" in text
 
 
-def test_layouts_are_row_major():
+def test_layouts_are_row_major_by_default():
     compiled = jax.jit(lambda x, s: (x.T, s), backend="ipu").lower(np.ones((2, 3), np.float32), np.int32(1)).compile()
     (x, s), _ = compiled.input_formats
     assert x.layout.major_to_minor == (0, 1) and s.layout.major_to_minor == ()

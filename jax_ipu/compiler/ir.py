@@ -143,6 +143,10 @@ class Block:
 
 # The attribute of an argument or result of main that names its memory.
 MEMORY_KIND = "mhlo.memory_kind"
+# The one that asks for a layout, and ours for the layout that it has: its dimensions from major to minor in memory;
+# without it, row-major.
+LAYOUT_MODE = "mhlo.layout_mode"
+MAJOR_TO_MINOR = "ipu.major_to_minor"
 
 
 class Function:

@@ -19,8 +19,9 @@ from jaxlib.mlir import ir as mlir
 from jax_ipu.compiler import importer
 from jax_ipu.compiler.cost import size_in_bytes
 from jax_ipu.compiler.errors import INVALID_ARGUMENT, CompileError
-from jax_ipu.compiler.ir import MEMORY_KIND, Function, Module
+from jax_ipu.compiler.ir import LAYOUT_MODE, MEMORY_KIND, Function, Module, Value
 from jax_ipu.compiler.options import proto_fields
+from jax_ipu.compiler.passes.layouts import is_automatic, requested_order
 from jax_ipu.compiler.replica_groups import channel_in, mesh_groups
 from jax_ipu.compiler.types import Shape
 
@@ -46,9 +47,9 @@ def import_local(program: mlir.Module, serialized_options: bytes) -> Module:
         module = importer.import_module(partition(program, serialized_options, num_partitions, num_replicas))
         main = module.main
         arguments, results = importer.signature_attributes(program)
-        main.result_attrs = [_memory_kind(attrs) for attrs in results]
+        main.result_attrs = [_placement(attrs) for attrs in results]
         main.arg_attrs = [
-            donated | _memory_kind(attrs) for donated, attrs in zip(donation(arguments, main), arguments, strict=True)
+            donated | _placement(attrs) for donated, attrs in zip(donation(arguments, main), arguments, strict=True)
         ]
     module.num_partitions, module.num_replicas = num_partitions, num_replicas
     return module
@@ -209,27 +210,31 @@ def _options(
     return options
 
 
-def _memory_kind(attrs: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in attrs.items() if key == MEMORY_KIND}
+def _placement(attrs: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in attrs.items() if key in (MEMORY_KIND, LAYOUT_MODE)}
 
 
 def donation(whole: list[dict[str, Any]], local: Function) -> list[dict[str, Any]]:
     """The donation attributes of a partition's arguments, from those of the whole program: the partitioner drops them.
 
     JAX leaves it to the compiler to find a result for an argument when it does not know the shardings of the results:
-    the first free one of the same local type and memory kind. As elsewhere, an argument stays when no free result has
-    its size.
+    the first free one of the same local type, memory kind and layout. As elsewhere, an argument stays when no free
+    result has its size.
     """
     kinds = [attrs.get(MEMORY_KIND) for attrs in local.result_attrs]
-    types = [(value.shape, value.dtype, kind) for value, kind in zip(local.block.results, kinds, strict=True)]
-    own = [
-        (value.shape, value.dtype, attrs.get(MEMORY_KIND)) for value, attrs in zip(local.block.args, whole, strict=True)
-    ]
+    types = _types(local.block.results, local.result_attrs, "result")
+    own = _types(local.block.args, whole, "argument")
+
+    def replaces(j: int, argument: _Type) -> bool:
+        # A result whose layout is left to the compiler takes that of the argument.
+        result = types[j]
+        return result == argument or (is_automatic(local.result_attrs[j]) and result[:-1] == argument[:-1])
+
     attributes: list[dict[str, Any]] = []
     taken: set[int] = set()
     for attrs, type_ in zip(whole, own, strict=True):
         output = attrs.get("tf.aliasing_output")
-        if output is not None and types[output] == type_ and output not in taken:
+        if output is not None and replaces(output, type_) and output not in taken:
             taken.add(output)
             attributes.append({"tf.aliasing_output": output})
         elif output is not None or attrs.get("jax.buffer_donor", False):
@@ -240,10 +245,21 @@ def donation(whole: list[dict[str, Any]], local: Function) -> list[dict[str, Any
         if "jax.buffer_donor" not in attrs:
             continue
         free = [j for j in range(len(types)) if j not in taken]
-        output = next((j for j in free if types[j] == type_), None)
+        output = next((j for j in free if replaces(j, type_)), None)
         if output is not None:
             taken.add(output)
             attrs["tf.aliasing_output"] = output
         elif all((size_in_bytes(local.block.results[j]), kinds[j]) != (size_in_bytes(value), type_[2]) for j in free):
             del attrs["jax.buffer_donor"]
     return attributes
+
+
+# Shape, element type, memory kind and layout.
+_Type = tuple[Shape, str, str | None, tuple[int, ...]]
+
+
+def _types(values: list[Value], attributes: list[dict[str, Any]], name: str) -> list[_Type]:
+    return [
+        (value.shape, value.dtype, attrs.get(MEMORY_KIND), requested_order(attrs, value, f"{name} {i}"))
+        for i, (value, attrs) in enumerate(zip(values, attributes, strict=True))
+    ]

@@ -13,6 +13,7 @@ from jax_ipu.compiler.passes import (
     expand,
     fuse,
     inline,
+    layouts,
     loops,
     matmul_roles,
     simplify,
@@ -22,6 +23,7 @@ Pass = Callable[[Module], None]
 
 PASSES: tuple[tuple[str, Pass], ...] = (
     ("inline", inline.run),
+    ("layouts", layouts.run),
     ("expand", expand.run),
     ("canonicalize", canonicalize.run),
     ("cse", cse.run),

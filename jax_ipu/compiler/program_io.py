@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from jax_ipu.compiler.ir import MEMORY_KIND, Function, Value
+from jax_ipu.compiler.ir import MAJOR_TO_MINOR, MEMORY_KIND, Function, Value
 from jax_ipu.compiler.types import Shape, num_elements
 
 # The memory kind that is not SRAM.
@@ -14,13 +14,14 @@ _HOST = "pinned_host"
 class Argument:
     """How one argument reaches the program. `aliased_output` >= 0: it stays in SRAM and becomes that result."""
 
-    __slots__ = ("aliased_output", "donated", "in_host_memory", "index", "unchanged", "used", "value")
+    __slots__ = ("aliased_output", "donated", "in_host_memory", "index", "major_to_minor", "unchanged", "used", "value")
 
     def __init__(self, index: int, value: Value) -> None:
         self.index = index
         self.value = value
         self.donated = False
         self.in_host_memory = False
+        self.major_to_minor: tuple[int, ...] = ()
         self.aliased_output = -1
         self.unchanged = False
         self.used = True
@@ -38,13 +39,14 @@ def in_host_memory(attrs: dict[str, Any]) -> bool:
 class Signature:
     """Decided before lowering, from the attributes of main and the optimised body."""
 
-    __slots__ = ("aliased_inputs", "arguments", "forwarded", "host_results", "results")
+    __slots__ = ("aliased_inputs", "arguments", "forwarded", "host_results", "result_orders", "results")
 
     def __init__(self, main: Function) -> None:
         block = main.block
         self.results = block.results
         self.arguments = [Argument(i, value) for i, value in enumerate(block.args)]
         self.host_results = [in_host_memory(attrs) for attrs in main.result_attrs]
+        self.result_orders = [attrs.get(MAJOR_TO_MINOR, ()) for attrs in main.result_attrs]
         # Result -> resident argument, result -> argument passed through on the host.
         self.aliased_inputs: dict[int, int] = {}
         self.forwarded: dict[int, int] = {}
@@ -52,6 +54,7 @@ class Signature:
             output = attrs.get("tf.aliasing_output")
             argument.donated = output is not None or bool(attrs.get("jax.buffer_donor", False))
             argument.in_host_memory = in_host_memory(attrs)
+            argument.major_to_minor = attrs.get(MAJOR_TO_MINOR, ())
             # What lives in host memory is streamed in and out by every call, donated or not.
             if output is None or argument.in_host_memory or self.host_results[output]:
                 continue
@@ -106,6 +109,7 @@ class Signature:
                 {
                     "dtype": argument.value.dtype,
                     "shape": argument.value.shape,
+                    "major_to_minor": argument.major_to_minor,
                     "donated": argument.donated,
                     "aliased_output": argument.aliased_output,
                     "unchanged": argument.unchanged,
@@ -124,6 +128,7 @@ class Signature:
             {
                 "dtype": value.dtype,
                 "shape": value.shape,
+                "major_to_minor": self.result_orders[position],
                 "aliased_input": self.aliased_inputs.get(position, -1),
                 "forwarded_input": self.forwarded.get(position, -1),
                 "in_host_memory": self.host_results[position],

@@ -137,6 +137,7 @@ TensorSpec ReadTensor(const nb::dict& fields) {
 InputSpec ReadInput(const nb::dict& fields) {
   InputSpec input;
   input.tensor = ReadTensor(fields);
+  Read(fields, "major_to_minor", &input.major_to_minor);
   Read(fields, "donated", &input.donated);
   Read(fields, "aliased_output", &input.aliased_output);
   Read(fields, "unchanged", &input.unchanged);
@@ -152,6 +153,7 @@ InputSpec ReadInput(const nb::dict& fields) {
 OutputSpec ReadOutput(const nb::dict& fields) {
   OutputSpec output;
   output.tensor = ReadTensor(fields);
+  Read(fields, "major_to_minor", &output.major_to_minor);
   Read(fields, "aliased_input", &output.aliased_input);
   Read(fields, "forwarded_input", &output.forwarded_input);
   Read(fields, "in_host_memory", &output.in_host_memory);
@@ -227,7 +229,8 @@ template <typename Specs>
 nb::list Types(const Specs& specs) {
   nb::list types;
   for (const auto& spec : specs) {
-    types.append(nb::make_tuple(NameOf(spec.tensor.type), nb::tuple(nb::cast(spec.tensor.shape))));
+    const std::vector<std::int64_t> shape = FromMemory(spec.tensor.shape, spec.major_to_minor);
+    types.append(nb::make_tuple(NameOf(spec.tensor.type), nb::tuple(nb::cast(shape))));
   }
   return types;
 }

@@ -1,7 +1,6 @@
 // PJRT_Buffer and the entry points that look at, copy and delete buffers.
 #include "pjrt_plugin/pjrt/buffer.h"
 
-#include <array>
 #include <cstring>
 #include <string>
 #include <utility>
@@ -10,6 +9,7 @@
 #include "pjrt_plugin/pjrt/element_type.h"
 #include "pjrt_plugin/pjrt/entry.h"
 #include "pjrt_plugin/pjrt/event.h"
+#include "pjrt_plugin/pjrt/layout.h"
 #include "pjrt_plugin/runtime/strided_copy.h"
 
 using jax_ipu::Array;
@@ -17,12 +17,20 @@ using jax_ipu::Code;
 using jax_ipu::Error;
 
 PJRT_Buffer::PJRT_Buffer(std::shared_ptr<PJRT_Device> on_device, jax_ipu::pjrt::MemoryKind kind,
-                         PJRT_Buffer_Type element_type, std::shared_ptr<Array> value)
+                         PJRT_Buffer_Type element_type, std::shared_ptr<Array> value,
+                         jax_ipu::DimensionOrder major_to_minor)
     : device(std::move(on_device)),
       memory(device->memory(kind)),
       type(element_type),
-      spec(value->shared_spec()),
+      order(std::move(major_to_minor)),
+      spec(jax_ipu::pjrt::SpecFromMemory(value->shared_spec(), order)),
       array_(std::move(value)) {}
+
+const std::int64_t* PJRT_Buffer::MinorToMajor() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (minor_to_major_.empty()) minor_to_major_ = jax_ipu::pjrt::MinorToMajor(order, spec->shape.size());
+  return minor_to_major_.data();
+}
 
 std::shared_ptr<Array> PJRT_Buffer::Get() const {
   const std::lock_guard<std::mutex> lock(mutex_);
@@ -94,18 +102,6 @@ void BufferDynamicDimensions(PJRT_Buffer_DynamicDimensionIndices_Args& args) {
   args.num_dynamic_dims = 0;
 }
 
-// rank-1, ..., 1, 0: the end of one constant list.
-const std::int64_t* RowMajorOrder(std::size_t rank) {
-  constexpr std::size_t kMaxRank = 64;
-  static const std::array<std::int64_t, kMaxRank> kDescending = [] {
-    std::array<std::int64_t, kMaxRank> list = {};
-    for (std::size_t i = 0; i < kMaxRank; ++i) list[i] = static_cast<std::int64_t>(kMaxRank - 1 - i);
-    return list;
-  }();
-  if (rank > kMaxRank) throw Error(Code::kUnimplemented, "Arrays have at most 64 dimensions");
-  return kDescending.data() + (kMaxRank - rank);
-}
-
 void BufferMemoryLayout(PJRT_Buffer_GetMemoryLayout_Args& args) {
   args.layout.struct_size = PjrtStructSize<PJRT_Buffer_MemoryLayout>::full;
   args.layout.extension_start = nullptr;
@@ -113,7 +109,7 @@ void BufferMemoryLayout(PJRT_Buffer_GetMemoryLayout_Args& args) {
   args.layout.tiled = {};
   args.layout.tiled.struct_size = PjrtStructSize<PJRT_Buffer_MemoryLayout_Tiled>::full;
   args.layout.tiled.minor_to_major_size = args.buffer->spec->shape.size();
-  args.layout.tiled.minor_to_major = RowMajorOrder(args.layout.tiled.minor_to_major_size);
+  args.layout.tiled.minor_to_major = args.buffer->MinorToMajor();
 }
 void BufferSize(PJRT_Buffer_OnDeviceSizeInBytes_Args& args) {
   args.on_device_size_in_bytes = args.buffer->spec->bytes();
@@ -135,10 +131,11 @@ void BufferReadyEvent(PJRT_Buffer_ReadyEvent_Args& args) {
                                                  "GetReadyFuture() called on deleted or donated buffer")));
 }
 
-// The strides that a caller wants its copy to have.
-Strides HostStrides(const PJRT_Buffer_MemoryLayout* layout, const TensorSpec& spec) {
+// The strides that a caller wants its copy to have; without a wish, the buffer's own.
+Strides HostStrides(const PJRT_Buffer_MemoryLayout* layout, const PJRT_Buffer& buffer) {
+  const TensorSpec& spec = *buffer.spec;
   const std::size_t element = ipu_model::SizeOf(spec.type), rank = spec.shape.size();
-  if (layout == nullptr) return DenseStrides(spec.shape, element);
+  if (layout == nullptr) return LayoutStrides(spec.shape, element, buffer.MinorToMajor());
   if (layout->type == PJRT_Buffer_MemoryLayout_Type_Strides) {
     if (layout->strides.num_byte_strides != rank) {
       throw Error(Code::kInvalidArgument, "The host layout has another rank than the buffer");
@@ -151,6 +148,16 @@ Strides HostStrides(const PJRT_Buffer_MemoryLayout* layout, const TensorSpec& sp
     throw Error(Code::kInvalidArgument, "The host layout has another rank than the buffer");
   }
   return LayoutStrides(spec.shape, element, tiled.minor_to_major);
+}
+
+// From a dense row-major array.
+void CopyOut(void* to, const Strides& strides, const HostBlock& from, const TensorSpec& spec) {
+  const std::size_t element = ipu_model::SizeOf(spec.type);
+  if (IsDense(spec.shape, element, strides)) {
+    std::memcpy(to, from.data(), from.bytes());
+  } else {
+    CopyStrided(to, strides, from.data(), DenseStrides(spec.shape, element), spec.shape, element);
+  }
 }
 
 // Copies once the array is ready and on the host, whichever thread that is on.
@@ -186,19 +193,14 @@ void BufferToHost(PJRT_Buffer_ToHostBuffer_Args& args) {
     throw Error(Code::kInvalidArgument, "The host buffer has " + std::to_string(args.dst_size) +
                                             " bytes, the array needs " + std::to_string(bytes));
   }
-  Strides strides = HostStrides(args.host_layout, *buffer.spec);
+  Strides strides = InMemory(HostStrides(args.host_layout, buffer), buffer.order);
   const std::shared_ptr<Array> array = buffer.Use("ToLiteral");
   // A resident array takes its place in the device's queue now, before a later call may donate it.
   const CompletionPtr ready = buffer.device->runtime->FetchToHost(array);
   CopyWhenReady(
       array, ready,
-      [to = args.dst, strides = std::move(strides), spec = buffer.spec](const HostBlock& from) {
-        const std::size_t element = ipu_model::SizeOf(spec->type);
-        if (IsDense(spec->shape, element, strides)) {
-          std::memcpy(to, from.data(), from.bytes());
-        } else {
-          CopyStrided(to, strides, from.data(), DenseStrides(spec->shape, element), spec->shape, element);
-        }
+      [to = args.dst, strides = std::move(strides), spec = array->shared_spec()](const HostBlock& from) {
+        CopyOut(to, strides, from, *spec);
       },
       args.event);
 }
@@ -228,14 +230,14 @@ PJRT_Buffer* CopyTo(const PJRT_Buffer& buffer, const PJRT_Memory* memory) {
   const std::shared_ptr<Array> array = buffer.Use("CopyToMemorySpace");
   std::shared_ptr<Array> copy;
   if (array->on_host()) {
-    copy = std::make_shared<Array>(buffer.spec, array->host(), array->ready());
+    copy = std::make_shared<Array>(array->shared_spec(), array->host(), array->ready());
   } else {
     const CompletionPtr fetched = buffer.device->runtime->FetchToHost(array);
     if (IsReady(fetched) && (!fetched || fetched->error() == nullptr)) {
-      copy = std::make_shared<Array>(buffer.spec, array->host(), fetched);
+      copy = std::make_shared<Array>(array->shared_spec(), array->host(), fetched);
     } else {
       auto ready = std::make_shared<Completion>();
-      copy = std::make_shared<Array>(buffer.spec, nullptr, ready);
+      copy = std::make_shared<Array>(array->shared_spec(), nullptr, ready);
       fetched->OnReady([array, copy, ready](const Error* error) {
         if (error != nullptr) {
           ready->Fail(*error);
@@ -246,8 +248,8 @@ PJRT_Buffer* CopyTo(const PJRT_Buffer& buffer, const PJRT_Memory* memory) {
       });
     }
   }
-  return MakeBuffer(memory->device->client->Share(memory->device), memory->kind, buffer.type,
-                    std::move(copy));
+  return MakeBuffer(memory->device->client->Share(memory->device), memory->kind, buffer.type, std::move(copy),
+                    buffer.order);
 }
 
 void BufferCopyToDevice(PJRT_Buffer_CopyToDevice_Args& args) {
@@ -273,8 +275,34 @@ void BufferRemoveReference(PJRT_Buffer_DecreaseExternalReferenceCount_Args& args
 }  // namespace
 
 PJRT_Buffer* MakeBuffer(std::shared_ptr<PJRT_Device> device, MemoryKind kind, PJRT_Buffer_Type type,
-                        std::shared_ptr<Array> array) {
-  return Release(std::make_unique<PJRT_Buffer>(std::move(device), kind, type, std::move(array)));
+                        std::shared_ptr<Array> array, DimensionOrder order) {
+  return Release(
+      std::make_unique<PJRT_Buffer>(std::move(device), kind, type, std::move(array), std::move(order)));
+}
+
+std::shared_ptr<Array> Rearranged(const PJRT_Buffer& buffer, const std::shared_ptr<Array>& array,
+                                  const DimensionOrder& order) {
+  const std::shared_ptr<const TensorSpec> spec = SpecInMemory(buffer.spec, order);
+  const std::size_t element = ipu_model::SizeOf(spec->type);
+  const Strides strides = InMemory(FromMemory(DenseStrides(spec->shape, element), order), buffer.order);
+  const CompletionPtr fetched = buffer.device->runtime->FetchToHost(array);
+  auto block = HostBlock::Allocate(buffer.device->client->pool, spec->bytes());
+  auto ready = std::make_shared<Completion>();
+  auto copy = std::make_shared<Array>(spec, block, ready);
+  const auto fill = [array, block, ready, strides](const Error* error) {
+    if (error != nullptr) {
+      ready->Fail(*error);
+    } else {
+      CopyOut(block->data(), strides, *array->host(), array->spec());
+      ready->Complete();
+    }
+  };
+  if (IsReady(fetched)) {
+    fill(fetched ? fetched->error() : nullptr);
+  } else {
+    fetched->OnReady(fill);
+  }
+  return copy;
 }
 
 void InstallBuffer(PJRT_Api& api) {

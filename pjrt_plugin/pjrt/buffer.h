@@ -14,7 +14,8 @@
 
 struct PJRT_Buffer {
   PJRT_Buffer(std::shared_ptr<PJRT_Device> on_device, jax_ipu::pjrt::MemoryKind kind,
-              PJRT_Buffer_Type element_type, std::shared_ptr<jax_ipu::Array> value);
+              PJRT_Buffer_Type element_type, std::shared_ptr<jax_ipu::Array> value,
+              jax_ipu::DimensionOrder major_to_minor);
 
   // The array, or null when it has been deleted or donated.
   std::shared_ptr<jax_ipu::Array> Get() const;
@@ -29,7 +30,13 @@ struct PJRT_Buffer {
   const std::shared_ptr<PJRT_Device> device;
   PJRT_Memory* const memory;  // of the device
   const PJRT_Buffer_Type type;
+  // How the array's dimensions lie in memory. The shape in `spec` is the caller's, that of the array is
+  // memory's.
+  const jax_ipu::DimensionOrder order;
   const std::shared_ptr<const jax_ipu::TensorSpec> spec;
+
+  // All dimensions, from minor to major; valid as long as the buffer.
+  const std::int64_t* MinorToMajor() const;
 
   // Memory that outlives deletion because someone holds a pointer to it.
   void AddExternalReference();
@@ -39,6 +46,7 @@ struct PJRT_Buffer {
 
  private:
   mutable std::mutex mutex_;
+  mutable std::vector<std::int64_t> minor_to_major_;  // made when it is asked for
   std::shared_ptr<jax_ipu::Array> array_;
   std::size_t external_references_ = 0;
   std::shared_ptr<jax_ipu::Array> pinned_;
@@ -46,15 +54,17 @@ struct PJRT_Buffer {
 
 namespace jax_ipu::pjrt {
 
+// `order`: how the dimensions of the buffer lie in `array`, whose own are those of memory.
 PJRT_Buffer* MakeBuffer(std::shared_ptr<PJRT_Device> device, MemoryKind kind, PJRT_Buffer_Type type,
-                        std::shared_ptr<Array> array);
+                        std::shared_ptr<Array> array, DimensionOrder order = {});
+// A copy on the host of `array`, which is or was the buffer's, in another order.
+std::shared_ptr<Array> Rearranged(const PJRT_Buffer& buffer, const std::shared_ptr<Array>& array,
+                                  const DimensionOrder& order);
 
 // Checks dimensions and element type. Throws Error.
 std::shared_ptr<const TensorSpec> MakeSpec(PJRT_Buffer_Type type, const std::int64_t* dims, std::size_t rank);
 // The memory that a request names, itself or by its device.
 PJRT_Memory* MemoryOf(PJRT_Device* device, PJRT_Memory* memory);
-// Throws Error(kUnimplemented) unless the layout is null or dense row-major.
-void CheckDefaultLayout(const PJRT_Buffer_MemoryLayout* layout, const TensorSpec& spec);
 
 void InstallBuffer(PJRT_Api& api);
 void InstallBufferCreation(PJRT_Api& api);

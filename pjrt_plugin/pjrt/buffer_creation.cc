@@ -8,6 +8,7 @@
 #include "pjrt_plugin/pjrt/element_type.h"
 #include "pjrt_plugin/pjrt/entry.h"
 #include "pjrt_plugin/pjrt/event.h"
+#include "pjrt_plugin/pjrt/layout.h"
 #include "pjrt_plugin/runtime/strided_copy.h"
 
 namespace jax_ipu::pjrt {
@@ -18,14 +19,16 @@ constexpr std::uintptr_t kZeroCopyAlignment = 16;
 
 PJRT_Buffer* BufferIn(const PJRT_Memory* memory, PJRT_Buffer_Type type,
                       const std::shared_ptr<const TensorSpec>& spec, std::shared_ptr<HostBlock> host,
-                      CompletionPtr ready) {
+                      CompletionPtr ready, const DimensionOrder& order) {
   return MakeBuffer(memory->device->client->Share(memory->device), memory->kind, type,
-                    std::make_shared<Array>(spec, std::move(host), std::move(ready)));
+                    std::make_shared<Array>(SpecInMemory(spec, order), std::move(host), std::move(ready)),
+                    order);
 }
 
 void FromHost(PJRT_Client_BufferFromHostBuffer_Args& args) {
-  const std::shared_ptr<const TensorSpec> spec = MakeSpec(args.type, args.dims, args.num_dims);
-  CheckDefaultLayout(args.device_layout, *spec);
+  const std::shared_ptr<const TensorSpec> array = MakeSpec(args.type, args.dims, args.num_dims);
+  const DimensionOrder order = ReadLayout(args.device_layout, *array);
+  const std::shared_ptr<const TensorSpec> spec = SpecInMemory(array, order);
   const PJRT_Memory* memory = MemoryOf(args.device, args.memory);
   const std::size_t element = ipu_model::SizeOf(spec->type), bytes = spec->bytes();
   if (args.byte_strides != nullptr && args.num_byte_strides != 0 && args.num_byte_strides != args.num_dims) {
@@ -34,9 +37,10 @@ void FromHost(PJRT_Client_BufferFromHostBuffer_Args& args) {
                                             " strides");
   }
   const bool has_strides = args.byte_strides != nullptr && args.num_byte_strides != 0;
-  const Strides strides = has_strides ? Strides(args.byte_strides, args.byte_strides + args.num_dims)
-                                      : DenseStrides(spec->shape, element);
-  const bool dense = !has_strides || IsDense(spec->shape, element, strides);
+  const Strides strides = InMemory(has_strides ? Strides(args.byte_strides, args.byte_strides + args.num_dims)
+                                               : DenseStrides(array->shape, element),
+                                   order);
+  const bool dense = IsDense(spec->shape, element, strides);
   const bool keep = args.host_buffer_semantics != PJRT_HostBufferSemantics_kImmutableOnlyDuringCall &&
                     dense && bytes > 0 &&
                     reinterpret_cast<std::uintptr_t>(args.data) % kZeroCopyAlignment == 0;
@@ -55,13 +59,13 @@ void FromHost(PJRT_Client_BufferFromHostBuffer_Args& args) {
     }
   }
   PJRT_Event* done = MakeEvent(std::move(released));
-  args.buffer = BufferIn(memory, args.type, spec, std::move(block), nullptr);
+  args.buffer = BufferIn(memory, args.type, array, std::move(block), nullptr, order);
   args.done_with_host_buffer = done;
 }
 
 void ViewOf(PJRT_Client_CreateViewOfDeviceBuffer_Args& args) {
   const std::shared_ptr<const TensorSpec> spec = MakeSpec(args.element_type, args.dims, args.num_dims);
-  CheckDefaultLayout(args.layout, *spec);
+  const DimensionOrder order = ReadLayout(args.layout, *spec);
   const PJRT_Memory* memory = MemoryOf(args.device, PJRT_HAS(args, memory) ? args.memory : nullptr);
   std::function<void()> release;
   if (args.on_delete_callback != nullptr) {
@@ -70,18 +74,18 @@ void ViewOf(PJRT_Client_CreateViewOfDeviceBuffer_Args& args) {
   }
   args.buffer =
       BufferIn(memory, args.element_type, spec,
-               HostBlock::Borrow(args.device_buffer_ptr, spec->bytes(), std::move(release)), nullptr);
+               HostBlock::Borrow(args.device_buffer_ptr, spec->bytes(), std::move(release)), nullptr, order);
 }
 
 void Uninitialised(PJRT_Client_CreateUninitializedBuffer_Args& args) {
   const std::shared_ptr<const TensorSpec> spec =
       MakeSpec(args.shape_element_type, args.shape_dims, args.shape_num_dims);
-  CheckDefaultLayout(args.shape_layout, *spec);
+  const DimensionOrder order = ReadLayout(args.shape_layout, *spec);
   const PJRT_Memory* memory = MemoryOf(args.device, args.memory);
   std::shared_ptr<HostBlock> block = HostBlock::Allocate(memory->device->client->pool, spec->bytes());
   // The pool's memory held other arrays: their contents are not the caller's to see.
   std::memset(block->data(), 0, block->bytes());
-  args.buffer = BufferIn(memory, args.shape_element_type, spec, std::move(block), nullptr);
+  args.buffer = BufferIn(memory, args.shape_element_type, spec, std::move(block), nullptr, order);
 }
 
 void WithError(PJRT_Client_CreateErrorBuffer_Args& args) {
@@ -90,7 +94,7 @@ void WithError(PJRT_Client_CreateErrorBuffer_Args& args) {
   const Error error(static_cast<Code>(args.error_code),
                     std::string(args.error_message, args.error_message_size));
   args.buffer = BufferIn(MemoryOf(nullptr, args.memory), args.shape_element_type, spec, nullptr,
-                         Completion::Failed(error));
+                         Completion::Failed(error), ReadLayout(args.shape_layout, *spec));
 }
 
 }  // namespace
@@ -111,29 +115,6 @@ PJRT_Memory* MemoryOf(PJRT_Device* device, PJRT_Memory* memory) {
   if (memory != nullptr) return memory;
   if (device != nullptr) return CheckAddressable(device)->memory(MemoryKind::kDevice);
   throw Error(Code::kInvalidArgument, "Neither a device nor a memory was given for the new buffer");
-}
-
-void CheckDefaultLayout(const PJRT_Buffer_MemoryLayout* layout, const TensorSpec& spec) {
-  if (layout == nullptr) return;
-  bool is_default = false;
-  if (layout->type == PJRT_Buffer_MemoryLayout_Type_Tiled) {
-    const PJRT_Buffer_MemoryLayout_Tiled& tiled = layout->tiled;
-    is_default = tiled.num_tiles == 0 && tiled.minor_to_major_size == spec.shape.size();
-    for (std::size_t i = 0; is_default && i < spec.shape.size(); ++i) {
-      is_default = tiled.minor_to_major[i] == static_cast<std::int64_t>(spec.shape.size() - 1 - i);
-    }
-  } else {
-    const PJRT_Buffer_MemoryLayout_Strides& given = layout->strides;
-    is_default = given.num_byte_strides == spec.shape.size() &&
-                 IsDense(spec.shape, ipu_model::SizeOf(spec.type),
-                         Strides(given.byte_strides, given.byte_strides + given.num_byte_strides));
-  }
-  if (!is_default) {
-    throw Error(
-        Code::kUnimplemented,
-        "Arrays on an IPU are row-major for JAX; the compiler chooses how they lie on tiles. Do not ask for "
-        "another device layout.");
-  }
 }
 
 void InstallBufferCreation(PJRT_Api& api) {

@@ -15,15 +15,17 @@ PJRT_Executable::PJRT_Executable(std::shared_ptr<const jax_ipu::Executable> comp
   using jax_ipu::pjrt::MemoryKind;
   for (const jax_ipu::OutputSpec& output : executable->outputs) {
     output_types.push_back(jax_ipu::pjrt::PjrtType(output.tensor.type));
-    output_dimensions.insert(output_dimensions.end(), output.tensor.shape.begin(), output.tensor.shape.end());
-    output_ranks.push_back(output.tensor.shape.size());
+    const std::vector<std::int64_t> shape = jax_ipu::FromMemory(output.tensor.shape, output.major_to_minor);
+    output_dimensions.insert(output_dimensions.end(), shape.begin(), shape.end());
+    output_ranks.push_back(shape.size());
     const std::string_view memory =
         jax_ipu::pjrt::NameOf(output.in_host_memory ? MemoryKind::kPinnedHost : MemoryKind::kDevice);
     output_memory_kinds.push_back(memory.data());
     output_memory_kind_sizes.push_back(memory.size());
-    output_layouts.Add(output.tensor.shape.size());
+    output_layouts.Add(output.major_to_minor, shape.size());
   }
-  for (const jax_ipu::InputSpec& input : executable->inputs) input_layouts.Add(input.tensor.shape.size());
+  for (const jax_ipu::InputSpec& input : executable->inputs)
+    input_layouts.Add(input.major_to_minor, input.tensor.shape.size());
   if (executable->num_replicas * executable->num_partitions > 1) {
     for (const jax_ipu::InputSpec& input : executable->inputs) input_shardings.Add(input.sharding);
     for (const jax_ipu::OutputSpec& output : executable->outputs) output_shardings.Add(output.sharding);

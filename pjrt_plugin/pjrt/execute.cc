@@ -38,7 +38,17 @@ class ArgumentTransaction {
     for (std::size_t i = 0; i < executable_.inputs.size(); ++i) TakeOne(i, device);
     if (num_donated_ > 0) CheckUsedOnce();
   }
-  std::vector<Argument> Commit() { return std::exchange(arguments_, {}); }
+  // Arguments that lie otherwise than the program reads them are rearranged: a client may not know that they
+  // do.
+  std::vector<Argument> Commit() {
+    for (std::size_t i = 0; i < arguments_.size(); ++i) {
+      const DimensionOrder& order = executable_.inputs[i].major_to_minor;
+      if (buffers_[i]->order != order)
+        rearranged_.emplace_back(i, Rearranged(*buffers_[i], arguments_[i].array, order));
+    }
+    for (auto& [i, array] : rearranged_) arguments_[i].array = std::move(array);
+    return std::exchange(arguments_, {});
+  }
 
  private:
   void TakeOne(std::size_t i, const PJRT_Device* device) {
@@ -66,6 +76,11 @@ class ArgumentTransaction {
                                               ipu_model::NameOf(input.tensor.type) +
                                               " but got buffer of type " +
                                               ipu_model::NameOf(buffer.spec->type));
+    }
+    if (buffer.order != input.major_to_minor &&
+        buffer.spec->shape != FromMemory(input.tensor.shape, input.major_to_minor)) {
+      throw Error(Code::kInvalidArgument, "Executable expected parameter " + std::to_string(i) +
+                                              " of another shape than the buffer's, in another layout");
     }
   }
 
@@ -111,6 +126,7 @@ class ArgumentTransaction {
   PJRT_Buffer* const* const buffers_;
   const PJRT_ExecuteOptions* const options_;
   std::vector<Argument> arguments_;
+  std::vector<std::pair<std::size_t, std::shared_ptr<Array>>> rearranged_;
   std::size_t num_donated_ = 0;
 };
 
@@ -143,7 +159,7 @@ std::vector<CompletionPtr> ExecuteAll(const PJRT_LoadedExecutable& loaded,
       const MemoryKind kind =
           executable.outputs[j].in_host_memory ? MemoryKind::kPinnedHost : MemoryKind::kDevice;
       outputs[i][j] = MakeBuffer(loaded.instances[i].device, kind, loaded.output_types[j],
-                                 std::move(results[i].outputs[j]));
+                                 std::move(results[i].outputs[j]), executable.outputs[j].major_to_minor);
     }
     done.push_back(std::move(results[i].done));
   }

@@ -11,27 +11,29 @@ namespace jax_ipu::pjrt {
 
 namespace {
 
-PJRT_Layouts_MemoryLayout* NewLayout(std::size_t rank) {
-  return Release(std::make_unique<PJRT_Layouts_MemoryLayout>(PJRT_Layouts_MemoryLayout{rank}));
+PJRT_Layouts_MemoryLayout* NewLayout(const DimensionOrder& order, std::size_t rank) {
+  return Release(
+      std::make_unique<PJRT_Layouts_MemoryLayout>(PJRT_Layouts_MemoryLayout{MinorToMajor(order, rank)}));
 }
 
 void LayoutDestroy(PJRT_Layouts_MemoryLayout_Destroy_Args& args) { Destroy(args.layout); }
 // XLA's text of a layout: the dimensions from minor to major.
 void LayoutSerialize(PJRT_Layouts_MemoryLayout_Serialize_Args& args) {
-  std::string text = "{";
-  for (std::size_t d = args.layout->rank; d-- > 0;) text += std::to_string(d) + (d > 0 ? "," : "");
-  SerializedBytes bytes(text + "}");
+  std::string text;
+  for (const std::int64_t d : args.layout->minor_to_major)
+    text += (text.empty() ? "{" : ",") + std::to_string(d);
+  SerializedBytes bytes(text.empty() ? "{}" : text + "}");
   bytes.Give(args.serialized_bytes, args.serialized_bytes_size, args.serialized_layout,
              args.serialized_layout_deleter);
 }
 void ClientDefaultLayout(PJRT_Layouts_PJRT_Client_GetDefaultLayout_Args& args) {
-  args.layout = NewLayout(args.num_dims);
+  args.layout = NewLayout({}, args.num_dims);
 }
 void TopologyDefaultLayout(PJRT_Layouts_PJRT_Topology_GetDefaultLayout_Args& args) {
-  args.layout = NewLayout(args.num_dims);
+  args.layout = NewLayout({}, args.num_dims);
 }
 void BufferLayout(PJRT_Layouts_PJRT_Buffer_MemoryLayout_Args& args) {
-  args.layout = NewLayout(args.buffer->spec->shape.size());
+  args.layout = NewLayout(args.buffer->order, args.buffer->spec->shape.size());
 }
 void OutputLayouts(PJRT_Layouts_PJRT_Executable_GetOutputLayouts_Args& args) {
   args.num_outputs = args.executable->output_layouts.size();

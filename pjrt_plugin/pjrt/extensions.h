@@ -4,15 +4,17 @@
 #define JAX_IPU_PJRT_EXTENSIONS_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <string>
 #include <vector>
 
 #include "pjrt_plugin/pjrt/c_api_extensions.h"
+#include "pjrt_plugin/pjrt/layout.h"
 
-// Arrays are dense and row-major, so a layout is its rank.
+// Arrays are dense, so a layout is the order of their dimensions.
 struct PJRT_Layouts_MemoryLayout {
-  std::size_t rank;
+  std::vector<std::int64_t> minor_to_major;
 };
 
 namespace jax_ipu::pjrt {
@@ -23,7 +25,9 @@ class LayoutList {
   LayoutList() = default;
   LayoutList(const LayoutList&) = delete;
   LayoutList& operator=(const LayoutList&) = delete;
-  void Add(std::size_t rank) { pointers_.push_back(&layouts_.emplace_back(PJRT_Layouts_MemoryLayout{rank})); }
+  void Add(const DimensionOrder& order, std::size_t rank) {
+    pointers_.push_back(&layouts_.emplace_back(PJRT_Layouts_MemoryLayout{MinorToMajor(order, rank)}));
+  }
   PJRT_Layouts_MemoryLayout* const* data() const { return pointers_.data(); }
   std::size_t size() const { return layouts_.size(); }
 

@@ -482,9 +482,58 @@ TEST(StridedAndOddLayouts) {
   CHECK(std::memcmp(back, data, sizeof(data)) == 0);
   read.dst_size = 4;
   CHECK(Has(CALL(Buffer_ToHostBuffer, read), "has 4 bytes, the array needs 24"));
-  args.device_layout = &layout;
-  CHECK(Has(CALL(Client_BufferFromHostBuffer, args), "12: "));
   Destroy(args.buffer);
+  // A buffer that lies column by column: its memory is the caller's, because the caller's lies the same.
+  args.device_layout = &layout;
+  CALL_OK(Client_BufferFromHostBuffer, args);
+  auto dimensions = Garbage<PJRT_Buffer_Dimensions_Args>();
+  dimensions.buffer = args.buffer;
+  CALL_OK(Buffer_Dimensions, dimensions);
+  CHECK(dimensions.num_dims == 2 && dimensions.dims[0] == 3 && dimensions.dims[1] == 2);
+  auto own = Garbage<PJRT_Buffer_GetMemoryLayout_Args>();
+  own.buffer = args.buffer;
+  CALL_OK(Buffer_GetMemoryLayout, own);
+  CHECK_EQ(own.layout.tiled.minor_to_major_size, std::size_t{2});
+  CHECK(own.layout.tiled.minor_to_major[0] == 0 && own.layout.tiled.minor_to_major[1] == 1);
+  auto pointer = Garbage<PJRT_Buffer_UnsafePointer_Args>();
+  pointer.buffer = args.buffer;
+  CALL_OK(Buffer_UnsafePointer, pointer);
+  CHECK_EQ(pointer.buffer_pointer, reinterpret_cast<std::uintptr_t>(data));
+  read.src = args.buffer;
+  read.dst_size = sizeof(back);
+  for (PJRT_Buffer_MemoryLayout* wish : {static_cast<PJRT_Buffer_MemoryLayout*>(nullptr), &layout}) {
+    read.host_layout = wish;
+    CALL_OK(Buffer_ToHostBuffer, read);
+    CHECK_EQ(Await(read.event), "");
+    CHECK(std::memcmp(back, data, sizeof(data)) == 0);
+  }
+  const std::int64_t row_major[2] = {1, 0};
+  layout.tiled.minor_to_major = row_major;
+  read.host_layout = &layout;
+  CALL_OK(Buffer_ToHostBuffer, read);
+  CHECK_EQ(Await(read.event), "");
+  CHECK(back[0] == 0 && back[1] == 3 && back[2] == 1 && back[5] == 5);
+  Destroy(args.buffer);
+  CHECK_EQ(Await(args.done_with_host_buffer), "");  // it was borrowed
+  const std::int64_t twice[2] = {1, 1};
+  layout.tiled.minor_to_major = twice;
+  CHECK(Has(CALL(Client_BufferFromHostBuffer, args), "3: The layout does not name each dimension"));
+  layout.tiled.minor_to_major_size = 1;
+  CHECK(Has(CALL(Client_BufferFromHostBuffer, args), "3: The layout has 1 dimensions, the array has 2"));
+  layout.tiled.num_tiles = 1;
+  CHECK(Has(CALL(Client_BufferFromHostBuffer, args), "12: "));
+  // By strides.
+  layout.type = PJRT_Buffer_MemoryLayout_Type_Strides;
+  layout.strides = {};
+  layout.strides.byte_strides = strides;
+  layout.strides.num_byte_strides = 2;
+  CALL_OK(Client_BufferFromHostBuffer, args);
+  CHECK_EQ(Get(args.buffer), "0 1 2 3 4 5 ");  // as it lies in memory
+  Destroy(args.buffer);
+  CHECK_EQ(Await(args.done_with_host_buffer), "");
+  const std::int64_t gaps[2] = {4, 16};
+  layout.strides.byte_strides = gaps;
+  CHECK(Has(CALL(Client_BufferFromHostBuffer, args), "12: "));
 }
 
 TEST(DeviceAttributesAndStrings) {

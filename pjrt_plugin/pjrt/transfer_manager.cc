@@ -8,6 +8,7 @@
 #include "pjrt_plugin/pjrt/buffer.h"
 #include "pjrt_plugin/pjrt/entry.h"
 #include "pjrt_plugin/pjrt/event.h"
+#include "pjrt_plugin/pjrt/layout.h"
 
 using Manager = PJRT_AsyncHostToDeviceTransferManager;
 
@@ -39,12 +40,14 @@ void ManagerCreate(PJRT_Client_CreateBuffersForAsyncHostToDevice_Args& args) {
   for (std::size_t i = 0; i < args.num_shape_specs; ++i) {
     const PJRT_ShapeSpec& shape = args.shape_specs[i];
     std::shared_ptr<const TensorSpec> spec = MakeSpec(shape.element_type, shape.dims, shape.num_dims);
+    DimensionOrder order;
     if (args.device_layouts != nullptr && i < args.num_device_layouts) {
-      CheckDefaultLayout(args.device_layouts[i], *spec);
+      order = ReadLayout(args.device_layouts[i], *spec);
     }
+    spec = SpecInMemory(std::move(spec), order);
     std::shared_ptr<HostBlock> block = HostBlock::Allocate(device->client->pool, spec->bytes());
-    manager->slots.push_back({shape.element_type, std::make_shared<Array>(std::move(spec), std::move(block),
-                                                                          std::make_shared<Completion>())});
+    auto array = std::make_shared<Array>(std::move(spec), std::move(block), std::make_shared<Completion>());
+    manager->slots.push_back({shape.element_type, std::move(array), std::move(order)});
   }
   args.transfer_manager = Release(std::move(manager));
 }
@@ -82,7 +85,7 @@ void ManagerRetrieve(PJRT_AsyncHostToDeviceTransferManager_RetrieveBuffer_Args& 
   if (std::exchange(slot.retrieved, true)) {
     throw Error(Code::kFailedPrecondition, "The buffer was retrieved already");
   }
-  args.buffer_out = MakeBuffer(manager.device, manager.kind, slot.type, slot.array);
+  args.buffer_out = MakeBuffer(manager.device, manager.kind, slot.type, slot.array, slot.order);
 }
 
 void ManagerDevice(PJRT_AsyncHostToDeviceTransferManager_Device_Args& args) {

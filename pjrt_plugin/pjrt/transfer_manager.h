@@ -14,6 +14,7 @@ struct PJRT_AsyncHostToDeviceTransferManager {
   struct Slot {
     PJRT_Buffer_Type type;
     std::shared_ptr<jax_ipu::Array> array;
+    jax_ipu::DimensionOrder order;
     std::int64_t bytes_received = 0;
     bool retrieved = false;
   };

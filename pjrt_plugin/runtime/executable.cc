@@ -10,7 +10,7 @@ namespace {
 
 constexpr char kMagic[8] = {'J', 'A', 'X', 'I', 'P', 'U', 'E', 'X'};
 // Raised when the meaning of the bytes changes; older files are then refused and compiled again.
-constexpr std::uint32_t kFormatVersion = 4;
+constexpr std::uint32_t kFormatVersion = 5;
 
 struct Header {
   char magic[8];
@@ -50,13 +50,14 @@ void Fields(Archive& archive, TensorSpec& spec) {
 }
 template <typename Archive>
 void Fields(Archive& archive, InputSpec& input) {
-  archive(input.tensor, input.donated, input.aliased_output, input.unchanged, input.used, input.write_program,
-          input.read_program, input.exchange_with, input.exchange_program, input.sharding);
+  archive(input.tensor, input.major_to_minor, input.donated, input.aliased_output, input.unchanged,
+          input.used, input.write_program, input.read_program, input.exchange_with, input.exchange_program,
+          input.sharding);
 }
 template <typename Archive>
 void Fields(Archive& archive, OutputSpec& output) {
-  archive(output.tensor, output.aliased_input, output.forwarded_input, output.in_host_memory,
-          output.sharding);
+  archive(output.tensor, output.major_to_minor, output.aliased_input, output.forwarded_input,
+          output.in_host_memory, output.sharding);
 }
 template <typename Archive>
 void Fields(Archive& archive, HostCallbackSpec& callback) {
@@ -157,11 +158,12 @@ class Reader {
   std::string_view bytes_;
 };
 
-void CheckTensor(const TensorSpec& tensor) {
+void CheckTensor(const TensorSpec& tensor, const DimensionOrder& order) {
   if (tensor.type >= DType::kCount) Refuse("it has an unknown element type");
   for (const std::int64_t d : tensor.shape) {
     if (d < 0) Refuse("it has a negative dimension");
   }
+  if (!IsOrder(order, tensor.shape.size())) Refuse("a layout is not an order of the tensor's dimensions");
 }
 
 // What the runtime relies on when it indexes inputs and outputs.
@@ -171,7 +173,7 @@ void CheckLinks(const Executable& e) {
   };
   for (std::size_t i = 0; i < e.inputs.size(); ++i) {
     const InputSpec& input = e.inputs[i];
-    CheckTensor(input.tensor);
+    CheckTensor(input.tensor, input.major_to_minor);
     if (!valid(input.aliased_output, e.outputs.size()))
       Refuse("an input aliases an output that does not exist");
     if (input.aliased_output < 0) continue;
@@ -188,7 +190,7 @@ void CheckLinks(const Executable& e) {
       Refuse("two inputs of different types are exchanged");
   }
   for (const OutputSpec& output : e.outputs) {
-    CheckTensor(output.tensor);
+    CheckTensor(output.tensor, output.major_to_minor);
     if (output.in_host_memory && output.aliased_input >= 0)
       Refuse("an output in host memory is resident with an input");
     if (!valid(output.aliased_input, e.inputs.size()) || !valid(output.forwarded_input, e.inputs.size())) {

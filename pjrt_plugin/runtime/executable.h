@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "pjrt_plugin/ipu_model/kernels/dtype.h"
+#include "pjrt_plugin/runtime/dimension_order.h"
 
 namespace jax_ipu {
 
@@ -40,9 +41,12 @@ struct TensorSpec {
 //  - forwarded output j (forwarded_input = i): argument i itself, not donated. No stream; it shares the
 //    argument's memory. Input i may still be streamed for other uses.
 //  - donated input without alias: streamed like any other, then deleted.
-// Every stream is one tensor long. Programs are indices into the executable's program list.
+// Every stream is one tensor long. `tensor` is dense and row-major: an array of another layout has its
+// dimensions in the order of memory there, and `major_to_minor` says which of the array's own dimensions they
+// are. Programs are indices into the executable's program list.
 struct InputSpec {
   TensorSpec tensor;
+  DimensionOrder major_to_minor;
   bool donated = false;     // the caller gives the buffer up (aliased or not)
   int aliased_output = -1;  // output that shares its SRAM; -1: streamed
   bool unchanged = false;   // aliased output is the argument itself
@@ -56,6 +60,7 @@ struct InputSpec {
 
 struct OutputSpec {
   TensorSpec tensor;
+  DimensionOrder major_to_minor;
   int aliased_input = -1;       // resident with that input
   int forwarded_input = -1;     // is that (non-resident) input, unchanged: 0 bytes
   bool in_host_memory = false;  // stays in host memory: never resident with an input

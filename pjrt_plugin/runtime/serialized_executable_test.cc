@@ -15,6 +15,7 @@ Executable Example() {
   e.target = "ipu2:1472";
   InputSpec state;
   state.tensor = {DType::kF32, {2, 3}};
+  state.major_to_minor = {1, 0};
   state.donated = true;
   state.aliased_output = 1;
   state.unchanged = true;
@@ -64,6 +65,8 @@ TEST(RoundTripKeepsEveryField) {
   CHECK_EQ(back.inputs.size(), 2u);
   CHECK(back.inputs[0].tensor.type == DType::kF32);
   CHECK(back.inputs[0].tensor.shape == e.inputs[0].tensor.shape);
+  CHECK(back.inputs[0].major_to_minor == e.inputs[0].major_to_minor);
+  CHECK(back.inputs[1].major_to_minor.empty());
   CHECK(back.inputs[0].donated && back.inputs[0].unchanged && back.inputs[0].used);
   CHECK_EQ(back.inputs[0].aliased_output, 1);
   CHECK_EQ(back.inputs[0].read_program, 2);
@@ -125,6 +128,11 @@ TEST(InconsistentTablesAreRefused) {
   Executable negative = Example();
   negative.inputs[1].tensor.shape = {-1};
   CHECK(Has(Reason(negative.Serialize()), "negative dimension"));
+  for (const DimensionOrder& order : {DimensionOrder{0}, DimensionOrder{0, 0}, DimensionOrder{1, 2}}) {
+    Executable layout = Example();
+    layout.outputs[1].major_to_minor = order;
+    CHECK(Has(Reason(layout.Serialize()), "not an order"));
+  }
 }
 
 }  // namespace

@@ -1,0 +1,152 @@
+"""Layouts of arguments and results that the caller chooses: main takes and gives arrays as they lie in memory.
+
+An argument or result of another layout than row-major has its dimensions in memory order, and a transpose turns it into
+the program's own order. So nothing else in the compiler or the runtime knows of layouts.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from jax_ipu.compiler.errors import INVALID_ARGUMENT, CompileError
+from jax_ipu.compiler.expression import EMITTERS
+from jax_ipu.compiler.ir import LAYOUT_MODE, MAJOR_TO_MINOR, Function, Module, Op, Value
+
+Order = tuple[int, ...]
+# JAX's words for: row-major; whatever suits the program.
+_DEFAULT, _AUTO = "default", "auto"
+_DIMENSIONS = re.compile(r"\{([\d,]*)(.*)\}")
+
+
+def run(module: Module) -> None:
+    """Sets the attribute MAJOR_TO_MINOR of every argument and result of main that is not row-major.
+
+    Arguments with the mode "auto" are row-major. Results with the mode "auto" lie like the state that they replace;
+    others in the order that saves a rearrangement, where transposes of row-major values lead to them.
+
+    Raises CompileError: a layout has tiles or other properties (UNIMPLEMENTED), or is not valid (INVALID_ARGUMENT).
+    """
+    main = module.main
+    results = main.block.results
+    arguments = [
+        requested_order(attrs, value, f"argument {i}")
+        for i, (attrs, value) in enumerate(zip(main.arg_attrs, main.block.args, strict=True))
+    ]
+    orders = [
+        requested_order(attrs, value, f"result {i}")
+        for i, (attrs, value) in enumerate(zip(main.result_attrs, results, strict=True))
+    ]
+    automatic = [is_automatic(attrs) for attrs in main.result_attrs]
+    if any(automatic):
+        natural = _natural_orders(main, arguments)
+        orders = [natural.get(v, o) if auto else o for v, o, auto in zip(results, orders, automatic, strict=True)]
+    _match_states(main, arguments, orders)
+    for attrs, value, order in zip(main.arg_attrs, main.block.args, arguments, strict=True):
+        if order != _row_major(value):
+            attrs[MAJOR_TO_MINOR] = order
+            _lay_argument(main, value, order)
+    terminator = main.block.terminator
+    operands = list(terminator.operands)
+    for i, (attrs, order) in enumerate(zip(main.result_attrs, orders, strict=True)):
+        if order != _row_major(operands[i]):
+            attrs[MAJOR_TO_MINOR] = order
+            transposed = _transpose(operands[i], order)
+            main.block.ops.insert(-1, transposed)
+            operands[i] = transposed.result
+    terminator.set_operands(operands)
+
+
+def is_automatic(attrs: dict[str, Any]) -> bool:
+    """Whether the layout of an argument or result with these attributes is left to the compiler."""
+    return attrs.get(LAYOUT_MODE) == _AUTO
+
+
+def _row_major(value: Value) -> Order:
+    return tuple(range(len(value.shape)))
+
+
+def requested_order(attrs: dict[str, Any], value: Value, name: str) -> Order:
+    """The dimensions of an argument or result from major to minor; row-major for the modes "default" and "auto".
+
+    Raises CompileError as `run` does; `name` says there what the value is.
+    """
+    mode = attrs.get(LAYOUT_MODE, _DEFAULT)
+    if mode in (_DEFAULT, _AUTO):
+        return _row_major(value)
+    parsed = _DIMENSIONS.fullmatch(mode)
+    if parsed is None:
+        raise CompileError(f"{name} has the layout {mode!r}, which is not valid", INVALID_ARGUMENT)
+    dimensions, properties = parsed.groups()
+    if properties:
+        raise CompileError(
+            f"{name} has the layout {mode}: layouts on IPU are an order of dimensions; leave out tiling and sizes of "
+            "elements"
+        )
+    order = tuple(int(d) for d in reversed(dimensions.split(",")) if d)
+    if sorted(order) != list(_row_major(value)):
+        raise CompileError(
+            f"{name} has the layout {mode}, which is not an order of its {len(value.shape)} dimensions",
+            INVALID_ARGUMENT,
+        )
+    return order
+
+
+def _match_states(main: Function, arguments: list[Order], results: list[Order]) -> None:
+    """A result replaces a state only in the same layout."""
+    for attrs, order in zip(main.arg_attrs, arguments, strict=True):
+        output = attrs.get("tf.aliasing_output")
+        if output is None:
+            continue
+        if is_automatic(main.result_attrs[output]):
+            results[output] = order
+        elif results[output] != order:
+            del attrs["tf.aliasing_output"]
+            attrs["jax.buffer_donor"] = True
+
+
+def _natural_orders(main: Function, arguments: list[Order]) -> dict[Value, Order]:
+    """The order in which the elements of a value lie without a rearrangement; values that are left out: row-major."""
+    orders = {v: order for v, order in zip(main.block.args, arguments, strict=True) if order != _row_major(v)}
+    for op in main.block.ops:
+        order = _natural_order(op, orders)
+        if order is not None:
+            orders[op.result] = order
+    return orders
+
+
+def _natural_order(op: Op, orders: dict[Value, Order]) -> Order | None:
+    if op.name == "transpose":
+        operand = op.operands[0]
+        place = {dimension: i for i, dimension in enumerate(op.attrs["permutation"])}
+        return tuple(place[d] for d in orders.get(operand, _row_major(operand)))
+    # The partitioner leaves reshapes that change nothing.
+    if op.name in EMITTERS or op.name == "reshape":
+        whole = [o for o in op.operands if o.shape == op.result.shape and not _is_filled(o)]
+        own = {orders.get(o, _row_major(o)) for o in whole}
+        if len(own) == 1:
+            return own.pop()
+    return None
+
+
+def _is_filled(value: Value) -> bool:
+    """Whether the value is a scalar in every element, which lies in any order."""
+    op = value.op
+    if op is None:
+        return False
+    return op.name == "constant" or (op.name == "broadcast_in_dim" and not op.operands[0].shape)
+
+
+def _transpose(value: Value, order: Order) -> Op:
+    shape = tuple(value.shape[d] for d in order)
+    return Op("transpose", [value], [(shape, value.dtype)], {"permutation": order})
+
+
+def _lay_argument(main: Function, argument: Value, order: Order) -> None:
+    """Gives main an argument in memory order in the place of `argument`."""
+    laid = Value(tuple(argument.shape[d] for d in order), argument.dtype, None, argument.index)
+    permutation = tuple(order.index(d) for d in range(len(order)))
+    back = _transpose(laid, permutation)
+    argument.replace_with(back.result)
+    main.block.args[argument.index] = laid
+    main.block.ops.insert(0, back)

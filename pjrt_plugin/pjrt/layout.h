@@ -1,0 +1,31 @@
+// Layouts of arrays, as the C API names them.
+#ifndef JAX_IPU_PJRT_LAYOUT_H_
+#define JAX_IPU_PJRT_LAYOUT_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "pjrt_plugin/pjrt/c_api.h"
+#include "pjrt_plugin/runtime/dimension_order.h"
+#include "pjrt_plugin/runtime/executable.h"
+
+namespace jax_ipu::pjrt {
+
+// What a caller asks for; null is row-major. Throws Error: kUnimplemented for tiles and for strides that
+// leave gaps, kInvalidArgument for another rank and for what is not a permutation.
+DimensionOrder ReadLayout(const PJRT_Buffer_MemoryLayout* layout, const TensorSpec& array);
+
+// The array as it lies in memory, dense and row-major, and back.
+std::shared_ptr<const TensorSpec> SpecInMemory(std::shared_ptr<const TensorSpec> array,
+                                               const DimensionOrder& order);
+std::shared_ptr<const TensorSpec> SpecFromMemory(std::shared_ptr<const TensorSpec> memory,
+                                                 const DimensionOrder& order);
+
+// All dimensions of an array of that rank from minor to major, as XLA lists them.
+std::vector<std::int64_t> MinorToMajor(const DimensionOrder& order, std::size_t rank);
+
+}  // namespace jax_ipu::pjrt
+
+#endif  // JAX_IPU_PJRT_LAYOUT_H_
