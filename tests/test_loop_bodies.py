@@ -63,11 +63,26 @@ def integers(x):
     return lax.scan(body, x, jnp.arange(12, dtype=jnp.int32))
 
 
+def rank_one_updates(x):
+    """A matrix loses products of its columns and rows in place, one of them where a mask says so."""
+    m, n = x.shape[-2:]
+    rows, columns = jnp.arange(m)[:, None], jnp.arange(n)[None, :]
+
+    def body(i, c):
+        column, row = lax.dynamic_index_in_dim(c, i, -1), lax.dynamic_index_in_dim(c, i, -2)
+        c = c - jnp.where((rows > i) & (columns > i), column * row, 0)
+        return c - column * 0.1 - row * 0.1 * column
+
+    return lax.fori_loop(0, 4, body, x)
+
+
 BODIES = {
     "carry_and_sum": (carry_and_sum, [array(64)]),
     "bfloat16": (carry_and_sum, [array(33, dtype="bfloat16")]),
     "several_carries": (several_carries, [array(6, 6), array(7)]),
     "in_place": (carry_updated_in_place, [array(8, 5)]),
+    "rank_one_updates": (rank_one_updates, [array(9, 70) * 0.3]),
+    "rank_one_updates of a batch": (rank_one_updates, [array(3, 9, 40) * 0.3]),
     "nested": (nested, [array(4, 3, 5)]),
     "unknown_trips": (unknown_trips, [np.abs(array(17))]),
     "strided": (strided, [array(6, 6)]),

@@ -10,8 +10,6 @@
 namespace ipu_model {
 namespace {
 
-// Rows below this length are put together in blocks: a call for each would cost more than its work.
-constexpr std::int64_t kShortRow = 256;
 // Bytes between neighbours of a row from which on each costs a cache line of its own.
 constexpr std::int64_t kFarApart = 64;
 constexpr std::int64_t kTileColumns = 64, kLeastTileRows = 8;
@@ -151,7 +149,7 @@ std::int64_t CeilDivide(std::int64_t a, std::int64_t b) { return (a + b - 1) / b
 }  // namespace
 
 BlockLayout MakeBlockLayout(const HostTensor* const* tensors, int count, int order_by,
-                            std::int64_t block_elements, Walk* walks) {
+                            std::int64_t block_elements, std::int64_t short_row, Walk* walks) {
   BlockLayout layout;
   const HostTensor& leader = *tensors[order_by];
   int order[kMaxRank];
@@ -193,7 +191,7 @@ BlockLayout MakeBlockLayout(const HostTensor* const* tensors, int count, int ord
     layout.group =
         std::min(std::max<std::int64_t>(1, block_elements / kTileColumns), layout.extents[layout.rank - 2]);
     layout.groups = CeilDivide(layout.extents[layout.rank - 2], layout.group);
-  } else if (layout.rank > 1 && layout.row_length < kShortRow) {
+  } else if (layout.rank > 1 && layout.row_length < short_row) {
     layout.kind = BlockLayout::Kind::kShortRows;
     layout.piece = layout.row_length;
     layout.group = std::clamp<std::int64_t>(block_elements / layout.row_length, 1, layout.rows);

@@ -37,9 +37,10 @@ struct BlockLayout {
 };
 
 // Fills `walks` (one per tensor) for tensors of one shape with at least one element; the order follows the
-// strides of tensors[order_by]. block_elements: the most elements of a block.
+// strides of tensors[order_by]. block_elements: the most elements of a block. Rows below `short_row` elements
+// are put together in blocks.
 BlockLayout MakeBlockLayout(const HostTensor* const* tensors, int count, int order_by,
-                            std::int64_t block_elements, Walk* walks);
+                            std::int64_t block_elements, std::int64_t short_row, Walk* walks);
 
 // What a block of a tensor is in memory.
 enum class BlockForm { kContiguous, kScalar, kPeriodic, kStrided };

@@ -1,6 +1,9 @@
 #include "pjrt_plugin/ipu_model/kernels/bound_kernel.h"
 
+#include <algorithm>
 #include <cstring>
+#include <memory>
+#include <utility>
 
 namespace ipu_model {
 namespace {
@@ -8,7 +11,7 @@ namespace {
 constexpr std::size_t kAlignment = 64;
 
 // Of n bytes; those of one number need no call to the library.
-void Move(const MicroArguments& m) {
+void CopyBytes(const MicroArguments& m) {
   if (m.result == m.operand[0]) return;
   switch (m.n) {
     case 1:
@@ -46,7 +49,7 @@ void CallList::AddStep(MicroFunction function, const Place& result, const Place*
 }
 
 void CallList::AddMove(const Place& to, const Place& from, std::int64_t bytes) {
-  Add(Move, to, {from}, bytes);
+  Add(CopyBytes, to, {from}, bytes);
 }
 
 void CallList::Refer(int operand, const Place& place) {
@@ -58,7 +61,56 @@ void CallList::Refer(int operand, const Place& place) {
   }
 }
 
+void CallList::Repeat(std::vector<std::int64_t> counts, const std::vector<std::vector<std::ptrdiff_t>>& in,
+                      const std::vector<std::vector<std::ptrdiff_t>>& out) {
+  counts_ = std::move(counts);
+  advances_.assign(counts_.size(), std::vector<Advance>(calls_.size(), Advance{}));
+  for (const Reference& r : references_) {
+    if (r.place.base == Place::Base::kScratch) continue;
+    const std::vector<std::ptrdiff_t>& steps =
+        (r.place.base == Place::Base::kInput ? in : out)[r.place.tensor];
+    std::ptrdiff_t back = 0;
+    for (std::size_t d = counts_.size(); d-- > 0;) {
+      Advance& advance = advances_[d][r.call];
+      (r.operand < 0 ? advance.result : advance.operand[r.operand]) = steps[d] - back;
+      // The innermost dimension has moved once more than to its last index.
+      back += steps[d] * (d + 1 == counts_.size() ? counts_[d] : counts_[d] - 1);
+    }
+  }
+  const Place moving = NewScratch(calls_.size() * sizeof(Call) + counts_.size() * sizeof(std::int64_t));
+  moving_offset_ = static_cast<std::size_t>(moving.offset);
+}
+
+inline void CallList::Move(Call* call, const Advance& advance) {
+  MicroArguments& m = call->arguments;
+  m.result = static_cast<unsigned char*>(m.result) + advance.result;
+  for (int k = 0; k < 4; ++k)
+    m.operand[k] = static_cast<const unsigned char*>(m.operand[k]) + advance.operand[k];
+}
+
+void CallList::RunRepeated() const {
+  const std::size_t num_calls = calls_.size(), inner = counts_.size() - 1;
+  auto* const calls = reinterpret_cast<Call*>(moving_);
+  auto* const index = reinterpret_cast<std::int64_t*>(moving_ + num_calls * sizeof(Call));
+  std::uninitialized_copy(calls_.begin(), calls_.end(), calls);
+  std::uninitialized_fill_n(index, counts_.size(), 0);
+  const Advance* const step = advances_[inner].data();
+  for (;;) {
+    for (std::int64_t i = 0; i < counts_[inner]; ++i) {
+      for (std::size_t c = 0; c < num_calls; ++c) {
+        calls[c].function(calls[c].arguments);
+        Move(&calls[c], step[c]);
+      }
+    }
+    std::size_t d = inner;
+    while (d > 0 && ++index[d - 1] == counts_[d - 1]) index[--d] = 0;
+    if (d == 0) return;
+    for (std::size_t c = 0; c < num_calls; ++c) Move(&calls[c], advances_[d - 1][c]);
+  }
+}
+
 void CallList::Point(const HostTensor* in, const HostTensor* out, unsigned char* scratch) {
+  moving_ = scratch + moving_offset_;
   for (const Reference& r : references_) {
     unsigned char* base = scratch;
     if (r.place.base == Place::Base::kInput) base = in[r.place.tensor].as<unsigned char>();

@@ -64,11 +64,17 @@ class CallList : public BoundKernel {
                std::int64_t n, std::uint32_t immediate, unsigned scalar);
   // `bytes` from one place to another; nothing when they turn out to be the same.
   void AddMove(const Place& to, const Place& from, std::int64_t bytes);
+  // The calls are made over and over, with tensors that move on: for every index of a box, the last dimension
+  // fastest. `in[i][d]` and `out[i][d]` are the bytes from one index of dimension d to the next. Last, after
+  // the calls were added.
+  void Repeat(std::vector<std::int64_t> counts, const std::vector<std::vector<std::ptrdiff_t>>& in,
+              const std::vector<std::vector<std::ptrdiff_t>>& out);
   std::size_t size() const { return calls_.size(); }
 
   std::size_t scratch_bytes() const override { return scratch_bytes_; }
   void Point(const HostTensor* in, const HostTensor* out, unsigned char* scratch) override;
   void Run() const override {
+    if (!counts_.empty()) return RunRepeated();
     for (const Call& call : calls_) call.function(call.arguments);
   }
 
@@ -82,12 +88,23 @@ class CallList : public BoundKernel {
     std::int32_t operand;  // -1: the result
     Place place;
   };
+  // Bytes by which the result and the operands of a call move.
+  struct Advance {
+    std::ptrdiff_t result, operand[4];
+  };
   void Refer(int operand, const Place& place);
+  void RunRepeated() const;
+  static void Move(Call* call, const Advance& advance);
 
   std::vector<Call> calls_;
   std::vector<Reference> references_;
   std::vector<std::shared_ptr<const void>> kept_;
   std::size_t scratch_bytes_ = 0;
+  // Of repeated calls: by dimension, from the last index of the dimensions after it to their first one.
+  std::vector<std::int64_t> counts_;
+  std::vector<std::vector<Advance>> advances_;
+  std::size_t moving_offset_ = 0;  // scratch memory for the calls while they move, then their indices
+  unsigned char* moving_ = nullptr;
 };
 
 }  // namespace ipu_model

@@ -1,13 +1,15 @@
-// Bound slices, copies and reductions against the kernels they stand for. Elementwise kernels are compared in
-// elementwise_test.
+// Bound slices, copies, reductions and rows of scalar programs against the kernels they stand for. Other
+// elementwise kernels are compared in elementwise_test.
 #include "pjrt_plugin/ipu_model/kernels/bound_kernel.h"
 
 #include <algorithm>
 #include <cstdint>
+#include <initializer_list>
 #include <random>
 #include <vector>
 
 #include "pjrt_plugin/ipu_model/kernels/bound_kernel_check.h"
+#include "pjrt_plugin/ipu_model/kernels/elementwise.h"
 #include "pjrt_plugin/ipu_model/kernels/reduce.h"
 #include "pjrt_plugin/ipu_model/kernels/slice.h"
 #include "pjrt_plugin/testing/check.h"
@@ -143,6 +145,78 @@ TEST(ReductionsCombineInTheSameOrder) {
     }
   }
   CHECK(bound > 500);
+}
+
+// a row scalar & a row of the mask ? a - row scalar * row : a
+Expression MaskedUpdate(DType type) {
+  Expression e;
+  e.inputs = {DType::kPred, DType::kPred, type, type, type};
+  const auto add = [&e](ScalarOp op, DType operand, std::initializer_list<std::uint16_t> operands) {
+    Instruction instruction;
+    instruction.op = op;
+    instruction.operand_type = instruction.result_type = operand;
+    std::copy(operands.begin(), operands.end(), instruction.operand);
+    e.code.push_back(instruction);
+  };
+  add(ScalarOp::kAnd, DType::kPred, {0, 1});
+  add(ScalarOp::kMultiply, type, {2, 3});
+  add(ScalarOp::kSubtract, type, {4, 6});
+  add(ScalarOp::kSelect, type, {5, 7, 4});
+  e.outputs = {8, 2};
+  return e;
+}
+
+TEST(RowsOneAfterTheOther) {
+  const std::vector<Shape> shapes = {{5, 64}, {7, 33}, {3, 4, 40}, {2, 1, 3, 35}, {2, 3, 2, 70}, {2, 500}};
+  int bound = 0;
+  for (const Shape& shape : shapes) {
+    const auto rank = static_cast<int>(shape.size());
+    for (const DType type : {DType::kF32, DType::kBF16, DType::kF64, DType::kS8, DType::kU32, DType::kC64}) {
+      const ElementwiseKernel kernel(MaskedUpdate(type));
+      for (int form = 0; form < 8; ++form) {
+        // Row scalars have no stride along the last dimension, rows none along one of the others or all.
+        const auto row_scalar = [&](HostTensor t) {
+          t.strides[rank - 1] = 0;
+          return t;
+        };
+        const auto row = [&](HostTensor t) {
+          std::fill_n(t.strides, form % 2 == 0 ? rank - 1 : 1, 0);
+          return t;
+        };
+        std::vector<int> reversed;
+        for (int d = rank; d-- > 0;) reversed.push_back(d);
+        Context context;
+        Random rows(DType::kPred, shape), columns(DType::kPred, shape), left(type, shape),
+            right(type, shape, form & 2 ? reversed : std::vector<int>()), matrix(type, shape),
+            copy(type, shape);
+        for (Random* mask : {&rows, &columns})
+          for (unsigned char& b : mask->bytes) b &= 1;
+        const HostTensor& result = form & 4 ? matrix.tensor : copy.tensor;
+        Random second(type, shape);
+        bound += CheckBound(
+            {row_scalar(rows.tensor), row(columns.tensor), row_scalar(left.tensor), row(right.tensor),
+             matrix.tensor},
+            {result, second.tensor},
+            [&] {
+              const HostTensor in[] = {row_scalar(rows.tensor), row(columns.tensor), row_scalar(left.tensor),
+                                       row(right.tensor), matrix.tensor};
+              const HostTensor out[] = {result, second.tensor};
+              kernel.Run(context.host, in, out);
+            },
+            [&](const auto& i, const auto& o) { return kernel.Bind(i.data(), o.data()); });
+      }
+    }
+  }
+  CHECK(bound > 500);
+}
+
+TEST(LongRowsAreNotBound) {
+  Random matrix(DType::kF32, {64, 8192});
+  const ElementwiseKernel kernel(Body(ScalarOp::kAdd, DType::kF32));
+  HostTensor row = matrix.tensor;
+  row.strides[0] = 0;
+  const HostTensor in[] = {matrix.tensor, row};
+  CHECK(kernel.Bind(in, &matrix.tensor) == nullptr);
 }
 
 TEST(CopiesOfAnyStrides) {

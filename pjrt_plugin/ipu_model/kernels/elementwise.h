@@ -24,7 +24,7 @@ class ElementwiseKernel {
   void Run(HostContext& context, const std::vector<HostTensor>& in, const std::vector<HostTensor>& out) const;
   // The same on arrays, for callers that must not build vectors.
   void Run(HostContext& context, const HostTensor* in, const HostTensor* out) const;
-  // The same for tensors of one block, or null.
+  // The same for tensors of one block, or of few rows with a block each; or null.
   std::unique_ptr<BoundKernel> Bind(const HostTensor* in, const HostTensor* out) const;
 
  private:

@@ -237,7 +237,7 @@ void SelectCompareLoop(const MicroArguments& m) {
   const Operand<R, (kForm & 8) != 0> d(m.operand[3]);
   R* r = static_cast<R*>(m.result);
 #pragma GCC ivdep
-  for (std::int64_t i = 0; i < m.n; ++i) {
+  for (std::int64_t i = 0, n = m.n; i < n; ++i) {
     // Both are read before the choice, else the loop needs masked loads.
     const R x = c(i), y = d(i);
     r[i] = C::Apply(a(i), b(i)) ? x : y;
@@ -270,7 +270,7 @@ void SelectCompareForms(const MicroArguments& m) {
       const R* c = static_cast<const R*>(m.operand[2]);
       const R* d = static_cast<const R*>(m.operand[3]);
       R* r = static_cast<R*>(m.result);
-      for (std::int64_t i = 0; i < m.n; ++i)
+      for (std::int64_t i = 0, n = m.n; i < n; ++i)
         r[i] = C::Apply(a[i * step[0]], b[i * step[1]]) ? c[i * step[2]] : d[i * step[3]];
     }
   }

@@ -38,7 +38,8 @@ bool MayOverlap(const HostTensor& a, const HostTensor& b) {
 
 }  // namespace
 
-Arrangement Arrange(const MicroProgram& p, const HostTensor* in, const HostTensor* out, Scratch& scratch) {
+Arrangement Arrange(const MicroProgram& p, const HostTensor* in, const HostTensor* out,
+                    std::int64_t short_row, Scratch& scratch) {
   const std::size_t num_inputs = p.inputs.size(), num_outputs = p.outputs.size();
   const std::size_t num_registers = p.registers.size(), num_steps = p.steps.size();
   const std::int64_t elements = out[0].num_elements();
@@ -54,8 +55,9 @@ Arrangement Arrange(const MicroProgram& p, const HostTensor* in, const HostTenso
   std::int64_t block =
       std::clamp(kTemporaryBytes / slot_estimate, kSmallestBlock, kLargestBlock) & ~std::int64_t{63};
   block = std::min(block, (elements + 63) & ~std::int64_t{63});
-  b.layout = MakeBlockLayout(tensors, static_cast<int>(num_inputs + num_outputs),
-                             static_cast<int>(num_inputs), std::max<std::int64_t>(block, 256), b.walks);
+  b.layout =
+      MakeBlockLayout(tensors, static_cast<int>(num_inputs + num_outputs), static_cast<int>(num_inputs),
+                      std::max<std::int64_t>(block, 256), short_row, b.walks);
   const std::int64_t block_elements = b.layout.block_elements();
   b.slot_bytes = (block_elements * static_cast<std::int64_t>(register_size) + 63) & ~std::int64_t{63};
 

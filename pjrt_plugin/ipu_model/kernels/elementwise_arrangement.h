@@ -38,8 +38,9 @@ struct Arrangement {
 };
 
 // For tensors with at least one element; the arrays are in `scratch`. A tensor without data may lie anywhere.
+// Rows below `short_row` elements are put together in blocks.
 Arrangement Arrange(const MicroProgram& program, const HostTensor* in, const HostTensor* out,
-                    Scratch& scratch);
+                    std::int64_t short_row, Scratch& scratch);
 
 }  // namespace ipu_model
 

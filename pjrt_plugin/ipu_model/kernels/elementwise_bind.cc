@@ -1,4 +1,4 @@
-// Scalar programs over tensors that fit into one block, as a list of calls.
+// Scalar programs over tensors that fit into one block, or of rows that do, as a list of calls.
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -15,6 +15,10 @@ using Place = CallList::Place;
 constexpr std::size_t kLargestElement = 16;
 // A list is kept for every operation of a program; on longer programs choosing takes little of the time.
 constexpr std::size_t kMostSteps = 256;
+// Calls for one row after the other cost little, but not nothing.
+constexpr std::int64_t kShortRow = 32;
+// Work above which several workers pay.
+constexpr double kMostNanoseconds = 16000;
 
 // A block that is not dense in memory.
 struct StridedBlock {
@@ -70,10 +74,21 @@ class Binder {
     for (std::size_t s = 0; s < p_.steps.size(); ++s) Step(s);
     for (std::size_t o = 0; o < p_.outputs.size(); ++o)
       if (!a_.outputs[o].direct) Store(o);
+    if (a_.layout.num_blocks() > 1) RepeatForRows();
     return std::move(list_);
   }
 
  private:
+  void RepeatForRows() {
+    const int outer = a_.layout.rank - 1;
+    std::vector<std::vector<std::ptrdiff_t>> steps;
+    for (std::size_t t = 0; t < p_.inputs.size() + p_.outputs.size(); ++t)
+      steps.emplace_back(a_.walks[t].strides, a_.walks[t].strides + outer);
+    const auto first_output = steps.begin() + static_cast<std::ptrdiff_t>(p_.inputs.size());
+    list_->Repeat({a_.layout.extents, a_.layout.extents + outer}, {steps.begin(), first_output},
+                  {first_output, steps.end()});
+  }
+
   Place Strided(const Walk& walk) { return list_->Keep(StridedBlock{a_.layout, walk, block_}); }
 
   void Load(std::size_t i) {
@@ -166,8 +181,11 @@ std::unique_ptr<BoundKernel> ElementwiseKernel::Bind(const HostTensor* in, const
   const MicroProgram& p = *program_;
   if (p.outputs.empty() || p.steps.size() > kMostSteps || out[0].num_elements() == 0) return nullptr;
   Scratch scratch;
-  const Arrangement arrangement = Arrange(p, in, out, scratch);
-  if (arrangement.layout.num_blocks() != 1) return nullptr;
+  const Arrangement arrangement = Arrange(p, in, out, kShortRow, scratch);
+  const BlockLayout& layout = arrangement.layout;
+  const bool rows = layout.kind == BlockLayout::Kind::kRows && layout.pieces == 1 &&
+                    static_cast<double>(out[0].num_elements()) * arrangement.nanoseconds <= kMostNanoseconds;
+  if (layout.num_blocks() != 1 && !rows) return nullptr;
   return Binder(program_, arrangement, in, out).Run();
 }
 

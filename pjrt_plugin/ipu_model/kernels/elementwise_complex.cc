@@ -77,7 +77,7 @@ template <typename T, Z (*F)(Z)>
 void Unary(const MicroArguments& m) {
   const auto* a = static_cast<const std::complex<T>*>(m.operand[0]);
   auto* r = static_cast<std::complex<T>*>(m.result);
-  for (std::int64_t i = 0; i < m.n; ++i) r[i] = Narrow<T>(F(Widen(a[i])));
+  for (std::int64_t i = 0, n = m.n; i < n; ++i) r[i] = Narrow<T>(F(Widen(a[i])));
 }
 template <typename T, Z (*F)(Z, Z)>
 void Binary(const MicroArguments& m) {
@@ -85,7 +85,8 @@ void Binary(const MicroArguments& m) {
   const auto* b = static_cast<const std::complex<T>*>(m.operand[1]);
   auto* r = static_cast<std::complex<T>*>(m.result);
   const std::int64_t a_step = (m.scalar & 1) == 0, b_step = (m.scalar & 2) == 0;
-  for (std::int64_t i = 0; i < m.n; ++i) r[i] = Narrow<T>(F(Widen(a[i * a_step]), Widen(b[i * b_step])));
+  for (std::int64_t i = 0, n = m.n; i < n; ++i)
+    r[i] = Narrow<T>(F(Widen(a[i * a_step]), Widen(b[i * b_step])));
 }
 // In the type's own precision, as XLA: products of c64 may overflow.
 template <typename T>
@@ -94,7 +95,7 @@ void Multiply(const MicroArguments& m) {
   const T* b = static_cast<const T*>(m.operand[1]);
   T* r = static_cast<T*>(m.result);
   const std::int64_t a_step = (m.scalar & 1) == 0 ? 2 : 0, b_step = (m.scalar & 2) == 0 ? 2 : 0;
-  for (std::int64_t i = 0; i < m.n; ++i) {
+  for (std::int64_t i = 0, n = m.n; i < n; ++i) {
     const T x = a[i * a_step], y = a[i * a_step + 1], u = b[i * b_step], v = b[i * b_step + 1];
     r[2 * i] = x * u - y * v;
     r[2 * i + 1] = x * v + y * u;
@@ -106,19 +107,19 @@ void Compare(const MicroArguments& m) {
   const auto* b = static_cast<const std::complex<T>*>(m.operand[1]);
   auto* r = static_cast<std::uint8_t*>(m.result);
   const std::int64_t a_step = (m.scalar & 1) == 0, b_step = (m.scalar & 2) == 0;
-  for (std::int64_t i = 0; i < m.n; ++i) r[i] = (a[i * a_step] == b[i * b_step]) == kEqual;
+  for (std::int64_t i = 0, n = m.n; i < n; ++i) r[i] = (a[i * a_step] == b[i * b_step]) == kEqual;
 }
 template <typename T>
 void Abs(const MicroArguments& m) {
   const auto* a = static_cast<const std::complex<T>*>(m.operand[0]);
   T* r = static_cast<T*>(m.result);
-  for (std::int64_t i = 0; i < m.n; ++i) r[i] = std::hypot(a[i].real(), a[i].imag());
+  for (std::int64_t i = 0, n = m.n; i < n; ++i) r[i] = std::hypot(a[i].real(), a[i].imag());
 }
 template <typename T, int kPart>
 void Part(const MicroArguments& m) {
   const T* a = static_cast<const T*>(m.operand[0]);
   T* r = static_cast<T*>(m.result);
-  for (std::int64_t i = 0; i < m.n; ++i) r[i] = a[2 * i + kPart];
+  for (std::int64_t i = 0, n = m.n; i < n; ++i) r[i] = a[2 * i + kPart];
 }
 template <typename T>
 void MakeComplex(const MicroArguments& m) {
@@ -126,7 +127,7 @@ void MakeComplex(const MicroArguments& m) {
   const T* b = static_cast<const T*>(m.operand[1]);
   T* r = static_cast<T*>(m.result);
   const std::int64_t a_step = (m.scalar & 1) == 0, b_step = (m.scalar & 2) == 0;
-  for (std::int64_t i = 0; i < m.n; ++i) {
+  for (std::int64_t i = 0, n = m.n; i < n; ++i) {
     const T real = a[i * a_step], imag = b[i * b_step];
     r[2 * i] = real;
     r[2 * i + 1] = imag;
@@ -136,7 +137,7 @@ template <typename T>
 void IsFinite(const MicroArguments& m) {
   const T* a = static_cast<const T*>(m.operand[0]);
   auto* r = static_cast<std::uint8_t*>(m.result);
-  for (std::int64_t i = 0; i < m.n; ++i) r[i] = std::isfinite(a[2 * i]) && std::isfinite(a[2 * i + 1]);
+  for (std::int64_t i = 0, n = m.n; i < n; ++i) r[i] = std::isfinite(a[2 * i]) && std::isfinite(a[2 * i + 1]);
 }
 
 template <typename T>
@@ -221,7 +222,7 @@ void NextAfterLoop(const MicroArguments& m, Encoder&& next) {
   const T* b = static_cast<const T*>(m.operand[1]);
   T* r = static_cast<T*>(m.result);
   const std::int64_t a_step = (m.scalar & 1) == 0, b_step = (m.scalar & 2) == 0;
-  for (std::int64_t i = 0; i < m.n; ++i) {
+  for (std::int64_t i = 0, n = m.n; i < n; ++i) {
     const T x = a[i * a_step], y = b[i * b_step];
     // Integer comparisons of codes would see denormals that the float comparison flushes.
     r[i] = std::isnan(x) || std::isnan(y) ? x + y : next(x, y);
@@ -269,7 +270,7 @@ void ReducePrecisionF16(const MicroArguments& m) {
   const unsigned reduced = (1u << (exponent - 1)) - 1;
   const auto* a = static_cast<const float*>(m.operand[0]);
   auto* r = static_cast<float*>(m.result);
-  for (std::int64_t i = 0; i < m.n; ++i) {
+  for (std::int64_t i = 0, n = m.n; i < n; ++i) {
     if (std::isnan(a[i])) {
       r[i] = mantissa > 0 ? a[i] : std::numeric_limits<float>::infinity();
       continue;

@@ -62,14 +62,14 @@ void ConvertBlock(const MicroArguments& m) {
   const From* a = static_cast<const From*>(m.operand[0]);
   To* r = static_cast<To*>(m.result);
 #pragma GCC ivdep
-  for (std::int64_t i = 0; i < m.n; ++i) r[i] = Convert::One<From, To>(a[i]);
+  for (std::int64_t i = 0, n = m.n; i < n; ++i) r[i] = Convert::One<From, To>(a[i]);
 }
 template <typename T>
 void ToPred(const MicroArguments& m) {
   const T* a = static_cast<const T*>(m.operand[0]);
   std::uint8_t* r = static_cast<std::uint8_t*>(m.result);
 #pragma GCC ivdep
-  for (std::int64_t i = 0; i < m.n; ++i) {
+  for (std::int64_t i = 0, n = m.n; i < n; ++i) {
     if constexpr (kIsPair<T>) {
       r[i] = a[i].real != 0 || a[i].imag != 0;
     } else {
@@ -174,14 +174,14 @@ void LoadNarrow(const MicroArguments& m) {
   const auto* a = static_cast<const typename N::Storage*>(m.operand[0]);
   auto* r = static_cast<float*>(m.result);
 #pragma GCC ivdep
-  for (std::int64_t i = 0; i < m.n; ++i) r[i] = N::From(a[i]);
+  for (std::int64_t i = 0, n = m.n; i < n; ++i) r[i] = N::From(a[i]);
 }
 template <typename N>
 void StoreNarrow(const MicroArguments& m) {
   const auto* a = static_cast<const float*>(m.operand[0]);
   auto* r = static_cast<typename N::Storage*>(m.result);
 #pragma GCC ivdep
-  for (std::int64_t i = 0; i < m.n; ++i) r[i] = N::To(a[i]);
+  for (std::int64_t i = 0, n = m.n; i < n; ++i) r[i] = N::To(a[i]);
 }
 template <typename N>
 void RoundNarrow(const float* a, float* r, std::int64_t n) {
@@ -204,14 +204,14 @@ void WrapSigned(const MicroArguments& m) {
   auto* r = static_cast<std::int8_t*>(m.result);
   const int bits = static_cast<int>(m.immediate);
 #pragma GCC ivdep
-  for (std::int64_t i = 0; i < m.n; ++i) r[i] = SignExtend(a[i], bits);
+  for (std::int64_t i = 0, n = m.n; i < n; ++i) r[i] = SignExtend(a[i], bits);
 }
 void WrapUnsigned(const MicroArguments& m) {
   const auto* a = static_cast<const std::uint8_t*>(m.operand[0]);
   auto* r = static_cast<std::uint8_t*>(m.result);
   const auto mask = static_cast<std::uint8_t>((1u << m.immediate) - 1);
 #pragma GCC ivdep
-  for (std::int64_t i = 0; i < m.n; ++i) r[i] = a[i] & mask;
+  for (std::int64_t i = 0, n = m.n; i < n; ++i) r[i] = a[i] & mask;
 }
 void SaturateSigned(const MicroArguments& m) {
   const auto* a = static_cast<const std::int8_t*>(m.operand[0]);
@@ -219,14 +219,14 @@ void SaturateSigned(const MicroArguments& m) {
   const auto high = static_cast<std::int8_t>((1 << (m.immediate - 1)) - 1);
   const auto low = static_cast<std::int8_t>(-high - 1);
 #pragma GCC ivdep
-  for (std::int64_t i = 0; i < m.n; ++i) r[i] = a[i] > high ? high : a[i] < low ? low : a[i];
+  for (std::int64_t i = 0, n = m.n; i < n; ++i) r[i] = a[i] > high ? high : a[i] < low ? low : a[i];
 }
 void SaturateUnsigned(const MicroArguments& m) {
   const auto* a = static_cast<const std::uint8_t*>(m.operand[0]);
   auto* r = static_cast<std::uint8_t*>(m.result);
   const auto high = static_cast<std::uint8_t>((1u << m.immediate) - 1);
 #pragma GCC ivdep
-  for (std::int64_t i = 0; i < m.n; ++i) r[i] = a[i] > high ? high : a[i];
+  for (std::int64_t i = 0, n = m.n; i < n; ++i) r[i] = a[i] > high ? high : a[i];
 }
 // Sub-byte elements as other programs may leave them: only the low bits count.
 template <int kBits>
@@ -245,7 +245,7 @@ void ToOddF32(const MicroArguments& m) {
   const auto* a = static_cast<const double*>(m.operand[0]);
   auto* r = static_cast<float*>(m.result);
 #pragma GCC ivdep
-  for (std::int64_t i = 0; i < m.n; ++i) r[i] = F64ToF32Odd(a[i]);
+  for (std::int64_t i = 0, n = m.n; i < n; ++i) r[i] = F64ToF32Odd(a[i]);
 }
 void FromBits(const MicroArguments& m) { FindLoad(static_cast<DType>(m.immediate))(m); }
 void ToBits(const MicroArguments& m) { FindStore(static_cast<DType>(m.immediate))(m); }

@@ -163,7 +163,7 @@ void WidthLoop(const MicroArguments& m) {
   T* r = static_cast<T*>(m.result);
   const std::uint32_t width = sizeof(T) == 1 ? m.immediate : static_cast<std::uint32_t>(sizeof(T) * 8);
 #pragma GCC ivdep
-  for (std::int64_t i = 0; i < m.n; ++i) r[i] = F::Apply(a(i), b(i), width);
+  for (std::int64_t i = 0, n = m.n; i < n; ++i) r[i] = F::Apply(a(i), b(i), width);
 }
 template <typename F, typename T>
 void Widths(const MicroArguments& m) {
@@ -222,7 +222,7 @@ void RotateLeft(const MicroArguments& m) {
   T* r = static_cast<T*>(m.result);
   const unsigned left = m.immediate, right = static_cast<unsigned>(sizeof(T) * 8) - left;
 #pragma GCC ivdep
-  for (std::int64_t i = 0; i < m.n; ++i) r[i] = static_cast<T>(a[i] << left | a[i] >> right);
+  for (std::int64_t i = 0, n = m.n; i < n; ++i) r[i] = static_cast<T>(a[i] << left | a[i] >> right);
 }
 template <typename T, int kForm>
 void RotateXorLoop(const MicroArguments& m) {
@@ -231,7 +231,7 @@ void RotateXorLoop(const MicroArguments& m) {
   T* r = static_cast<T*>(m.result);
   const unsigned left = m.immediate, right = static_cast<unsigned>(sizeof(T) * 8) - left;
 #pragma GCC ivdep
-  for (std::int64_t i = 0; i < m.n; ++i) r[i] = static_cast<T>(a(i) << left | a(i) >> right) ^ b(i);
+  for (std::int64_t i = 0, n = m.n; i < n; ++i) r[i] = static_cast<T>(a(i) << left | a(i) >> right) ^ b(i);
 }
 template <typename T>
 void RotateXor(const MicroArguments& m) {

@@ -148,7 +148,7 @@ template <double (*F)(double)>
 void Library(const MicroArguments& m) {
   const auto* a = static_cast<const double*>(m.operand[0]);
   auto* r = static_cast<double*>(m.result);
-  for (std::int64_t i = 0; i < m.n; ++i) r[i] = F(a[i]);
+  for (std::int64_t i = 0, n = m.n; i < n; ++i) r[i] = F(a[i]);
 }
 template <double (*F)(double, double)>
 void Library2(const MicroArguments& m) {
@@ -156,7 +156,7 @@ void Library2(const MicroArguments& m) {
   const auto* b = static_cast<const double*>(m.operand[1]);
   auto* r = static_cast<double*>(m.result);
   const std::int64_t a_step = (m.scalar & 1) != 0 ? 0 : 1, b_step = (m.scalar & 2) != 0 ? 0 : 1;
-  for (std::int64_t i = 0; i < m.n; ++i) r[i] = F(a[i * a_step], b[i * b_step]);
+  for (std::int64_t i = 0, n = m.n; i < n; ++i) r[i] = F(a[i * a_step], b[i * b_step]);
 }
 
 // immediate: exponent bits << 8 | mantissa bits.
@@ -174,7 +174,7 @@ void ReducePrecision(const MicroArguments& m) {
   const bool narrow = exponent < kExponent;
   constexpr T kInfinityOf = std::numeric_limits<T>::infinity();
 #pragma GCC ivdep
-  for (std::int64_t i = 0; i < m.n; ++i) {
+  for (std::int64_t i = 0, n = m.n; i < n; ++i) {
     const T x = a[i];
     const U bits = BitsOf(x), sign = bits & ~(~U{0} >> 1);
     U rounded = (bits + base + ((bits & odd) != 0 ? kOne : U{0})) & ~(last - 1);

@@ -1,5 +1,6 @@
 // Loops over blocks for the interpreter's inner functions: one template per number of operands. A scalar
-// operand is read once, so each form is a loop of its own that vectorises.
+// operand is read once, so each form is a loop of its own that vectorises. The count is read once as well:
+// bytes that are written could be it.
 #ifndef JAX_IPU_KERNELS_MICRO_LOOP_H_
 #define JAX_IPU_KERNELS_MICRO_LOOP_H_
 
@@ -29,7 +30,7 @@ void Unary(const MicroArguments& m) {
   const A* a = static_cast<const A*>(m.operand[0]);
   R* r = static_cast<R*>(m.result);
 #pragma GCC ivdep
-  for (std::int64_t i = 0; i < m.n; ++i) r[i] = F::Apply(a[i]);
+  for (std::int64_t i = 0, n = m.n; i < n; ++i) r[i] = F::Apply(a[i]);
 }
 
 template <typename F, typename A, typename R, int kForm>
@@ -38,7 +39,7 @@ void BinaryLoop(const MicroArguments& m) {
   const Operand<A, (kForm & 2) != 0> b(m.operand[1]);
   R* r = static_cast<R*>(m.result);
 #pragma GCC ivdep
-  for (std::int64_t i = 0; i < m.n; ++i) r[i] = F::Apply(a(i), b(i));
+  for (std::int64_t i = 0, n = m.n; i < n; ++i) r[i] = F::Apply(a(i), b(i));
 }
 
 // F: static R Apply(A, A).
@@ -61,7 +62,7 @@ void TernaryLoop(const MicroArguments& m) {
   const Operand<B, (kForm & 4) != 0> c(m.operand[2]);
   R* r = static_cast<R*>(m.result);
 #pragma GCC ivdep
-  for (std::int64_t i = 0; i < m.n; ++i) r[i] = F::Apply(a(i), b(i), c(i));
+  for (std::int64_t i = 0, n = m.n; i < n; ++i) r[i] = F::Apply(a(i), b(i), c(i));
 }
 
 // F: static R Apply(A, B, B).
