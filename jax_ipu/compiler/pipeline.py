@@ -17,6 +17,7 @@ from jax_ipu.compiler.passes import (
     loops,
     matmul_roles,
     simplify,
+    wrap_indices,
 )
 
 Pass = Callable[[Module], None]
@@ -29,6 +30,7 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("cse", cse.run),
     ("simplify", simplify.run),
     ("loops", loops.run),
+    ("wrap indices", wrap_indices.run),
     ("cse again", cse.run),
     ("dce", dce.run),
     ("combine collectives", combine_collectives.run),

@@ -3,11 +3,14 @@
 //   dynamic_slice(graph, operand, starts: list[Tensor], sizes: list[int], seq, name="") -> Tensor
 //   dynamic_update_slice(graph, operand, update, starts: list[Tensor], seq, name="", in_place=False) ->
 //   Tensor gather(graph, operand, indices, offset_dims, collapsed_slice_dims, operand_batching_dims,
-//          indices_batching_dims, start_index_map, index_vector_dim, slice_sizes, seq, name="") -> Tensor
+//          indices_batching_dims, start_index_map, index_vector_dim, wraps, slice_sizes, seq, name="") ->
+//          Tensor
 //   scatter(graph, operands: list[Tensor], indices, updates: list[Tensor], update_window_dims,
 //           inserted_window_dims, operand_batching_dims, indices_batching_dims, scatter_dims_to_operand_dims,
-//           index_vector_dim, unique_indices, expression, seq, name="", in_place=False) -> list[Tensor]
+//           index_vector_dim, wraps, unique_indices, expression, seq, name="", in_place=False) ->
+//           list[Tensor]
 //     expression: inputs operand_0.., update_0.., one output per operand
+//     wraps: what is added to negative indices, per component of the index vectors; empty for nothing
 //   sort(graph, operands: list[Tensor], dim, comparator, stable, seq, name="") -> list[Tensor]
 //     comparator: inputs a_0, b_0, a_1, b_1, ..; the sort is stable also when not asked to be
 //   top_k(graph, operand, k, seq, name="", largest=True) -> (values, indices)
@@ -56,9 +59,14 @@ Tensor DynamicUpdateSlice(Graph& graph, const Tensor& operand, const Tensor& upd
 Tensor Gather(Graph& graph, const Tensor& operand, const Tensor& indices, const Dims& offset_dims,
               const Dims& collapsed_slice_dims, const Dims& operand_batching_dims,
               const Dims& indices_batching_dims, const Dims& start_index_map, std::int64_t index_vector_dim,
-              const Sizes& slice_sizes, Sequence& sequence, const std::string& name) {
-  const WindowDims dims{offset_dims,           collapsed_slice_dims, operand_batching_dims,
-                        indices_batching_dims, start_index_map,      index_vector_dim};
+              const Dims& wraps, const Sizes& slice_sizes, Sequence& sequence, const std::string& name) {
+  const WindowDims dims{offset_dims,
+                        collapsed_slice_dims,
+                        operand_batching_dims,
+                        indices_batching_dims,
+                        start_index_map,
+                        index_vector_dim,
+                        wraps};
   return hlo::gather(graph, operand, indices, dims, slice_sizes, sequence, name);
 }
 
@@ -66,10 +74,16 @@ std::vector<Tensor> Scatter(Graph& graph, const std::vector<Tensor>& operands, c
                             const std::vector<Tensor>& updates, const Dims& update_window_dims,
                             const Dims& inserted_window_dims, const Dims& operand_batching_dims,
                             const Dims& indices_batching_dims, const Dims& scatter_dims_to_operand_dims,
-                            std::int64_t index_vector_dim, bool unique_indices, const Expression& expression,
-                            Sequence& sequence, const std::string& name, bool in_place) {
-  const WindowDims dims{update_window_dims,    inserted_window_dims,         operand_batching_dims,
-                        indices_batching_dims, scatter_dims_to_operand_dims, index_vector_dim};
+                            std::int64_t index_vector_dim, const Dims& wraps, bool unique_indices,
+                            const Expression& expression, Sequence& sequence, const std::string& name,
+                            bool in_place) {
+  const WindowDims dims{update_window_dims,
+                        inserted_window_dims,
+                        operand_batching_dims,
+                        indices_batching_dims,
+                        scatter_dims_to_operand_dims,
+                        index_vector_dim,
+                        wraps};
   return hlo::scatter(graph, operands, indices, updates, dims, unique_indices, expression, sequence, in_place,
                       name);
 }
@@ -141,12 +155,13 @@ void BindData(nb::module_& module) {
   module.def("gather", Gather, nb::arg("graph"), nb::arg("operand"), nb::arg("indices"),
              nb::arg("offset_dims"), nb::arg("collapsed_slice_dims"), nb::arg("operand_batching_dims"),
              nb::arg("indices_batching_dims"), nb::arg("start_index_map"), nb::arg("index_vector_dim"),
-             nb::arg("slice_sizes"), nb::arg("seq"), nb::arg("name") = "");
+             nb::arg("wraps"), nb::arg("slice_sizes"), nb::arg("seq"), nb::arg("name") = "");
   module.def("scatter", Scatter, nb::arg("graph"), nb::arg("operands"), nb::arg("indices"),
              nb::arg("updates"), nb::arg("update_window_dims"), nb::arg("inserted_window_dims"),
              nb::arg("operand_batching_dims"), nb::arg("indices_batching_dims"),
-             nb::arg("scatter_dims_to_operand_dims"), nb::arg("index_vector_dim"), nb::arg("unique_indices"),
-             nb::arg("expression"), nb::arg("seq"), nb::arg("name") = "", nb::arg("in_place") = false);
+             nb::arg("scatter_dims_to_operand_dims"), nb::arg("index_vector_dim"), nb::arg("wraps"),
+             nb::arg("unique_indices"), nb::arg("expression"), nb::arg("seq"), nb::arg("name") = "",
+             nb::arg("in_place") = false);
   module.def("sort", Sort, nb::arg("graph"), nb::arg("operands"), nb::arg("dim"), nb::arg("comparator"),
              nb::arg("stable"), nb::arg("seq"), nb::arg("name") = "");
   module.def("top_k", TopK, nb::arg("graph"), nb::arg("operand"), nb::arg("k"), nb::arg("seq"),

@@ -15,7 +15,7 @@ namespace ipu_model {
 namespace {
 
 constexpr std::string_view kMagic = "IPUMODEL";
-constexpr int kVersion = 3;
+constexpr int kVersion = 4;
 
 // FNV-1a over 8-byte words: finds damage, not malice.
 std::uint64_t Checksum(std::string_view data) {

@@ -34,6 +34,9 @@ IndexedWindow IndexedWindow::Resolve(const WindowDims& dims, int operand_rank, i
   CheckDims(dims.operand_batching_dims, operand_rank, "operand_batching_dims");
   CheckDims(dims.indices_batching_dims, indices_rank, "start_indices_batching_dims");
   CheckDims(dims.start_index_map, operand_rank, "start_index_map");
+  if (!dims.wraps.empty() && dims.wraps.size() != dims.start_index_map.size()) {
+    throw std::invalid_argument("gather/scatter: wraps and start_index_map differ in number");
+  }
   IndexedWindow w;
   w.operand_rank = operand_rank;
   w.indices_rank = indices_rank;
@@ -61,7 +64,11 @@ IndexedWindow IndexedWindow::Resolve(const WindowDims& dims, int operand_rank, i
   for (int d = 0; d < operand_rank; ++d) {
     w.component[d] = w.batching[d] = w.window_dim[d] = -1;
     for (std::size_t k = 0; k < dims.start_index_map.size(); ++k) {
-      if (dims.start_index_map[k] == d) w.component[d] = static_cast<int>(k);
+      if (dims.start_index_map[k] != d) continue;
+      w.component[d] = static_cast<int>(k);
+      w.wrap[d] = dims.wraps.empty() ? 0 : dims.wraps[k];
+      if (w.wrap[d] < 0) throw std::invalid_argument("gather/scatter: a wrap is negative");
+      w.num_wraps += w.wrap[d] != 0 ? 1 : 0;
     }
     for (std::size_t k = 0; k < dims.operand_batching_dims.size(); ++k) {
       if (dims.operand_batching_dims[k] != d) continue;
@@ -134,8 +141,8 @@ void WindowRows::Offsets(std::int64_t begin, std::int64_t n, bool clamp, std::in
       if (window_.component[d] < 0) continue;
       const char* index =
           indices_.as<char>() + (index_base + window_.component[d] * component_stride_) * index_size;
-      add(indices_.type, index, index_step, m, clamp, placement_.operand_dims[d] - placement_.slice_sizes[d],
-          operand_.strides[d], operand_offset + done);
+      add(indices_.type, index, index_step, m, clamp, window_.wrap[d],
+          placement_.operand_dims[d] - placement_.slice_sizes[d], operand_.strides[d], operand_offset + done);
     }
     done += m;
     if (inner < 0) break;
@@ -151,7 +158,7 @@ bool WindowRows::AreElements(Elements* elements) const {
   if (placement_.clipped || (indices_.type != DType::kS32 && indices_.type != DType::kS64)) return false;
   if (WindowLoop().elements != 1) return false;
   int indexed = -1;
-  *elements = {indices_.type, nullptr, 0, 0, 0, 0, 0};
+  *elements = {indices_.type, nullptr, 0, 0, 0, 0, 0, 0};
   for (int d = 0; d < window_.operand_rank; ++d) {
     elements->base += (placement_.window_begin[d] - placement_.operand_begin[d]) * operand_.strides[d];
     if (window_.batching[d] >= 0 || (window_.component[d] >= 0 && indexed >= 0)) return false;
@@ -173,6 +180,7 @@ bool WindowRows::AreElements(Elements* elements) const {
   }
   const auto size = static_cast<std::int64_t>(SizeOf(indices_.type));
   elements->index = indices_.as<char>() + window_.component[indexed] * component_stride_ * size;
+  elements->wrap = window_.wrap[indexed];
   elements->limit = placement_.operand_dims[indexed] - placement_.slice_sizes[indexed];
   elements->operand_stride = operand_.strides[indexed];
   return true;
@@ -184,7 +192,8 @@ std::int64_t WindowRows::Start(int dim, const char* index, const std::int64_t* b
   }
   if (window_.component[dim] < 0) return 0;
   const std::int64_t size = static_cast<std::int64_t>(SizeOf(indices_.type));
-  return ReadIndex(indices_.type, index + window_.component[dim] * component_stride_ * size);
+  const std::int64_t v = ReadIndex(indices_.type, index + window_.component[dim] * component_stride_ * size);
+  return v < 0 ? v + window_.wrap[dim] : v;
 }
 
 bool WindowRows::Clip(std::int64_t row, bool clamp, std::int64_t* operand_begin, std::int64_t* window_begin,

@@ -18,6 +18,8 @@ struct WindowDims {
   std::vector<std::int64_t> indices_batching_dims;
   std::vector<std::int64_t> start_index_map;
   std::int64_t index_vector_dim = 0;
+  // Per index component, or empty for all zero: what is added to a negative index before anything else.
+  std::vector<std::int64_t> wraps;
 };
 
 // Dimension numbers resolved per operand dimension. "Windows" is the gather's result or the scatter's
@@ -27,11 +29,13 @@ struct IndexedWindow {
   int batch_rank = 0;
   int index_vector_dim = 0;  // == indices_rank: the index vectors are scalars
   int num_components = 0;
-  int batch_dim[kMaxRank] = {};   // of windows, per batch dimension
-  int index_dim[kMaxRank] = {};   // of indices, per batch dimension
-  int component[kMaxRank] = {};   // per operand dimension: which index component starts it, or -1
-  int batching[kMaxRank] = {};    // per operand dimension: which batch dimension walks it, or -1
-  int window_dim[kMaxRank] = {};  // per operand dimension: which dimension of windows, or -1
+  int batch_dim[kMaxRank] = {};      // of windows, per batch dimension
+  int index_dim[kMaxRank] = {};      // of indices, per batch dimension
+  int component[kMaxRank] = {};      // per operand dimension: which index component starts it, or -1
+  int batching[kMaxRank] = {};       // per operand dimension: which batch dimension walks it, or -1
+  int window_dim[kMaxRank] = {};     // per operand dimension: which dimension of windows, or -1
+  std::int64_t wrap[kMaxRank] = {};  // per operand dimension: what is added to a negative index
+  int num_wraps = 0;                 // those that are not zero
 
   // Throws std::invalid_argument when the numbers contradict each other or the ranks.
   static IndexedWindow Resolve(const WindowDims& dims, int operand_rank, int indices_rank, int windows_rank);
@@ -66,11 +70,12 @@ class WindowRows {
                std::int64_t* windows_offset) const;
 
   // What the rows are when every window is one element, at one index component: operand element
-  // base + index * operand_stride, with the index of row r at element r * index_stride.
+  // base + index * operand_stride, with the index of row r at element r * index_stride; `wrap` is added to
+  // a negative one.
   struct Elements {
     DType type;
     const void* index;
-    std::int64_t index_stride, limit, base, operand_stride, windows_step;
+    std::int64_t index_stride, wrap, limit, base, operand_stride, windows_step;
 
     // Calls f(row, operand offset) for the rows [begin, end): with the index clamped, or only for those
     // inside.
@@ -80,6 +85,7 @@ class WindowRows {
       const auto largest = static_cast<std::uint64_t>(limit);
       for (std::int64_t row = begin; row < end; ++row) {
         auto v = static_cast<std::int64_t>(at[row * index_stride]);
+        v += v < 0 ? wrap : 0;
         if constexpr (kClamp) {
           v = v < 0 ? 0 : v > limit ? limit : v;
         } else if (static_cast<std::uint64_t>(v) > largest) {

@@ -23,20 +23,23 @@ std::int64_t Load(const char* p) {
 }
 
 template <typename T>
-void Add(const char* index, std::int64_t stride, std::int64_t n, bool clamp, std::int64_t limit,
-         std::int64_t operand_stride, std::int64_t* offset) {
+void Add(const char* index, std::int64_t stride, std::int64_t n, bool clamp, std::int64_t wrap,
+         std::int64_t limit, std::int64_t operand_stride, std::int64_t* offset) {
   const auto run = [&](auto step) {
     constexpr std::int64_t kSize = sizeof(T);
     if (clamp) {
       for (std::int64_t i = 0; i < n; ++i) {
         std::int64_t v = Load<T>(index + i * step * kSize);
+        v += v < 0 ? wrap : 0;
         v = v > limit ? limit : v;
         offset[i] += (v < 0 ? 0 : v) * operand_stride;
       }
       return;
     }
     for (std::int64_t i = 0; i < n; ++i) {
-      const std::int64_t v = Load<T>(index + i * step * kSize), sum = offset[i] + v * operand_stride;
+      std::int64_t v = Load<T>(index + i * step * kSize);
+      v += v < 0 ? wrap : 0;
+      const std::int64_t sum = offset[i] + v * operand_stride;
       const bool skip = (v < 0) | (v > limit) | (offset[i] == WindowRows::kSkip);
       offset[i] = skip ? WindowRows::kSkip : sum;
     }
@@ -52,9 +55,9 @@ void Add(const char* index, std::int64_t stride, std::int64_t n, bool clamp, std
 }  // namespace
 
 void AddComponent(DType type, const char* index, std::int64_t stride, std::int64_t n, bool clamp,
-                  std::int64_t limit, std::int64_t operand_stride, std::int64_t* offset) {
+                  std::int64_t wrap, std::int64_t limit, std::int64_t operand_stride, std::int64_t* offset) {
   const auto add = [&](auto zero) {
-    Add<decltype(zero)>(index, stride, n, clamp, limit, operand_stride, offset);
+    Add<decltype(zero)>(index, stride, n, clamp, wrap, limit, operand_stride, offset);
   };
   switch (type) {
     case DType::kS2:

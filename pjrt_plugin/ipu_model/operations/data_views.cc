@@ -15,6 +15,7 @@ void WriteWindowDims(Writer& writer, const WindowDims& dims) {
   writer.Write(dims.indices_batching_dims);
   writer.Write(dims.start_index_map);
   writer.Write(dims.index_vector_dim);
+  writer.Write(dims.wraps);
 }
 
 WindowDims ReadWindowDims(Reader& reader) {
@@ -25,6 +26,7 @@ WindowDims ReadWindowDims(Reader& reader) {
   dims.indices_batching_dims = reader.Read<Shape>();
   dims.start_index_map = reader.Read<Shape>();
   dims.index_vector_dim = reader.Read<std::int64_t>();
+  dims.wraps = reader.Read<Shape>();
   return dims;
 }
 

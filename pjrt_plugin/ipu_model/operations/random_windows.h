@@ -45,6 +45,9 @@ struct RandomWindows {
     std::iota(order.begin(), order.end(), 0);
     std::shuffle(order.begin(), order.end(), random);
     const int components = static_cast<int>(dims.start_index_map.size());
+    if (below(2)) {
+      for (int k = 0; k < components; ++k) dims.wraps.push_back(below(8));
+    }
     const bool scalar = components == 1 && below(2);
     dims.index_vector_dim =
         scalar ? static_cast<int>(batch.size()) : below(static_cast<int>(batch.size()) + 1);
@@ -111,6 +114,7 @@ struct RandomWindows {
           std::int64_t flat = 0;
           for (std::size_t e = 0; e < indices.size(); ++e) flat = flat * indices[e] + in_indices[e];
           place[d] = index[static_cast<std::size_t>(flat)];
+          if (!dims.wraps.empty() && place[d] < 0) place[d] += dims.wraps[k];
         }
         const std::int64_t limit = operand[d] - slice_sizes[d];
         if (clamp) place[d] = std::min(std::max<std::int64_t>(place[d], 0), limit);

@@ -224,7 +224,7 @@ class ScatterOperation : public Operation {
                      reads.data() + count + 1, writes.data());
     };
     // facts: 8 cycles to reject a window, 19 + per vector to apply one; every worker sees all of them and
-    // applies its own. Windows are taken to fall evenly.
+    // applies its own. Windows are taken to fall evenly. Counted from the instructions: 3 to wrap an index.
     group.cycles = [p, updates_region](const TargetModel& target, const Box& box) {
       const Box updates = updates_region(box);
       double rows = 1, inside = 1, window = 1;
@@ -240,7 +240,8 @@ class ScatterOperation : public Operation {
       if (rows > 0) window = static_cast<double>(updates.num_elements()) / rows;
       const double vectors = window / target.VectorWidth(p->type) + 1;
       const double workers = target.worker_contexts;
-      const double worker = 30 + 8 * rows + rows * inside / workers * (19 + 3 * vectors);
+      const double worker =
+          30 + (8 + 3 * p->window.num_wraps) * rows + rows * inside / workers * (19 + 3 * vectors);
       return static_cast<std::uint64_t>(workers * worker) + target.supervisor_overhead;
     };
     return group;
