@@ -25,8 +25,37 @@ constexpr std::int64_t kRowBlock = 672 / static_cast<std::int64_t>(sizeof(T));
 // anyway.
 constexpr std::int64_t kUnpackedRows = 3 * kTileRows;
 constexpr std::int64_t kSmallBytes = 32 << 10;
+// k between prefetching some lines of the next strip: few at a time, as misses in flight are few.
+constexpr std::int64_t kAheadStep = 32;
 // Multiply-adds from which a second worker pays: 48^3.
 constexpr double kParallelWork = 48.0 * 48.0 * 48.0;
+
+// Prefetches a block of rows into the L2 cache, some lines at a time: rows that lie pages apart defeat the
+// hardware prefetcher.
+class ReadAhead {
+ public:
+  ReadAhead() = default;
+  // `rows` rows of `bytes` bytes, `stride` bytes apart.
+  ReadAhead(const unsigned char* data, std::int64_t rows, std::int64_t stride, std::int64_t bytes)
+      : row_(data), stride_(stride), bytes_(bytes), rows_(rows) {}
+  std::int64_t Lines() const { return rows_ * ((bytes_ + kLine - 1) / kLine); }
+  void Next(std::int64_t lines) {
+    for (; lines > 0 && rows_ > 0; --lines) {
+      __builtin_prefetch(row_ + at_, 0, 2);
+      at_ += kLine;
+      if (at_ >= bytes_) {
+        at_ = 0;
+        row_ += stride_;
+        --rows_;
+      }
+    }
+  }
+
+ private:
+  static constexpr std::int64_t kLine = 64;
+  const unsigned char* row_ = nullptr;
+  std::int64_t stride_ = 0, bytes_ = 0, rows_ = 0, at_ = 0;
+};
 
 template <typename T>
 struct TileCall {
@@ -40,16 +69,36 @@ struct TileCall {
   int columns;
   bool add;
   std::int64_t half_step;
+  ReadAhead* ahead;          // of the next strip
+  std::int64_t ahead_lines;  // read every kAheadStep k
 };
 
 template <typename T, int kRows, int kVectors, bool kPacked>
 void RunTile(const TileCall<T>& call) {
   RegisterTile<T, kRows, kVectors> tile;
   tile.Zero();
-  if constexpr (kPacked) {
-    tile.Accumulate(call.k, call.a, 1, kRows, call.b, call.b_step);
+  // C's rows may lie pages apart, where hardware does not prefetch: its lines come while the sums are made.
+#pragma GCC unroll 16
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 2
+    for (int v = 0; v < kVectors; ++v) __builtin_prefetch(call.c + r * call.c_row + v * kLanes<T>, 1);
+  }
+  const auto accumulate = [&](std::int64_t k, std::int64_t length) __attribute__((always_inline)) {
+    const T* const a = call.a + k * (kPacked ? kRows : 1);
+    const T* const b = call.b + k * call.b_step;
+    if constexpr (kPacked) {
+      tile.Accumulate(length, a, 1, kRows, b, call.b_step);
+    } else {
+      tile.Accumulate(length, a, call.a_row, 1, b, call.b_step);
+    }
+  };
+  if (call.ahead_lines == 0) {
+    accumulate(0, call.k);
   } else {
-    tile.Accumulate(call.k, call.a, call.a_row, 1, call.b, call.b_step);
+    for (std::int64_t k = 0; k < call.k; k += kAheadStep) {
+      call.ahead->Next(call.ahead_lines);
+      accumulate(k, std::min(kAheadStep, call.k - k));
+    }
   }
   if (call.add) tile.AddFrom(call.c, call.c_row, call.columns);
   tile.Store(call.c, call.c_row, call.columns);
@@ -162,6 +211,8 @@ class BlockedProduct {
     // By strips every worker packs all of A, and its strips just before their use; by rows B is packed
     // jointly.
     by_strips_ = p_.m <= kRowBlock<T> && (workers == 1 || Imbalance(strips) <= Imbalance(tiles));
+    // A smaller B stays in the L2 cache.
+    reads_ahead_ = by_strips_ && p_.k * p_.n * static_cast<std::int64_t>(SizeOf(p_.b.type)) >= kStreamedBytes;
   }
 
   // Elements of T this needs for all workers together.
@@ -177,23 +228,26 @@ class BlockedProduct {
     for (std::int64_t column = 0; column < p_.n; column += kColumnBlock) {
       const std::int64_t columns = std::min(kColumnBlock, p_.n - column);
       const std::int64_t strips = (columns + strip_ - 1) / strip_;
+      const auto panel_at = [&](std::int64_t k) {
+        return Panel{column, columns, k, std::min(kPanel, p_.k - k)};
+      };
+      if (by_strips_) {
+        Phase(pool, [&](int w) {
+          for (std::int64_t k = 0; k < p_.k; k += kPanel)
+            Compute(panel_at(k), w, 0, p_.m, strips * w / workers_, strips * (w + 1) / workers_);
+        });
+        continue;
+      }
       for (std::int64_t k = 0; k < p_.k; k += kPanel) {
-        const std::int64_t length = std::min(kPanel, p_.k - k);
-        const Panel panel{column, columns, k, length};
-        if (by_strips_) {
+        const Panel panel = panel_at(k);
+        if (!direct_b_) {
           Phase(pool, [&](int w) {
-            Compute(panel, w, 0, p_.m, strips * w / workers_, strips * (w + 1) / workers_);
+            for (std::int64_t s = strips * w / workers_; s < strips * (w + 1) / workers_; ++s)
+              PackStrip(panel, s, Shared() + s * strip_ * panel.length);
           });
-        } else {
-          if (!direct_b_) {
-            Phase(pool, [&](int w) {
-              for (std::int64_t s = strips * w / workers_; s < strips * (w + 1) / workers_; ++s)
-                PackStrip(panel, s, Shared() + s * strip_ * length);
-            });
-          }
-          Phase(pool,
-                [&](int w) { Compute(panel, w, p_.m * w / workers_, p_.m * (w + 1) / workers_, 0, strips); });
         }
+        Phase(pool,
+              [&](int w) { Compute(panel, w, p_.m * w / workers_, p_.m * (w + 1) / workers_, 0, strips); });
       }
     }
   }
@@ -249,6 +303,25 @@ class BlockedProduct {
     }
   }
 
+  // What a worker reads after a strip: the next one, or its first of the next panel.
+  ReadAhead Ahead(const Panel& panel, std::int64_t strip, std::int64_t strip_begin,
+                  std::int64_t strip_end) const {
+    std::int64_t k = panel.k, length = panel.length;
+    if (++strip == strip_end) {
+      strip = strip_begin;
+      k += length;
+      length = std::min(kPanel, p_.k - k);
+      if (length == 0) return {};
+    }
+    const auto size = static_cast<std::int64_t>(SizeOf(p_.b.type));
+    const std::int64_t column = panel.column + strip * strip_;
+    const std::int64_t columns = std::min<std::int64_t>(strip_, p_.n - column);
+    const unsigned char* const from = b_ + (k * p_.b.row + column * p_.b.column) * size;
+    if (p_.b.column == 1) return {from, length, p_.b.row * size, columns * size};
+    if (p_.b.row == 1) return {from, columns, p_.b.column * size, length * size};
+    return {};
+  }
+
   void PackStrip(const Panel& panel, std::int64_t strip, T* to) const {
     const std::int64_t column = panel.column + strip * strip_;
     pack_b_(b_ + (panel.k * p_.b.row + column * p_.b.column) * static_cast<std::int64_t>(SizeOf(p_.b.type)),
@@ -295,6 +368,11 @@ class BlockedProduct {
             call.b = Shared() + s * strip_ * panel.length;
           }
         }
+        ReadAhead ahead;
+        if (reads_ahead_) ahead = Ahead(panel, s, strip_begin, strip_end);
+        call.ahead = &ahead;
+        const std::int64_t steps = tiles * ((panel.length + kAheadStep - 1) / kAheadStep);
+        call.ahead_lines = (ahead.Lines() + steps - 1) / steps;
         const auto& functions = Tiles()[direct_a_ ? 0 : 1][vectors - 1];
         for (std::int64_t t = 0; t < tiles; ++t) {
           const std::int64_t r = rows * t / tiles, height = rows * (t + 1) / tiles - r;
@@ -347,7 +425,7 @@ class BlockedProduct {
   PackFunction<T> pack_a_, pack_b_;
   StoreFunction<T> store_;
   std::int64_t strip_ = 0;
-  bool direct_a_ = false, direct_b_ = false, direct_c_ = false, by_strips_ = false;
+  bool direct_a_ = false, direct_b_ = false, direct_c_ = false, by_strips_ = false, reads_ahead_ = false;
   T* scratch_ = nullptr;
   const unsigned char *a_ = nullptr, *b_ = nullptr;
   unsigned char* c_ = nullptr;
