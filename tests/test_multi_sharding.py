@@ -87,9 +87,31 @@ def test_callback_is_called_once_with_the_whole_array(name):
     assert result is None or float(result) == 3
 
 
-def test_callback_with_shards_is_refused():
-    program = over_mesh(lambda x: jax.debug.callback(print, x, partitioned=True), P("a"))
-    with pytest.raises(NotImplementedError, match=r"jax\.shard_map"):
+def test_callback_with_shards():
+    """Every device calls it with its own part of each operand; replicated ones are whole."""
+    seen = []
+
+    def record(*shards):
+        seen.append(shards)
+
+    def program(x, scale, key):
+        jax.debug.callback(record, x * scale, x.sum(1), scale, x[:0], key, partitioned=True)
+
+    x, key = array(16, 12), jax.random.key(3)
+    over_mesh(program, P("a", "b"), P(), P())(jax.devices("ipu")[:4])(x, np.float32(2), key)
+    jax.effects_barrier()
+    expected = {(i, j): 2 * x[i * 8 : (i + 1) * 8, j * 6 : (j + 1) * 6] for i in range(2) for j in range(2)}
+    for product, total, scale, empty, shard_key in seen:
+        at = next(k for k, v in expected.items() if np.array_equal(product, v))
+        del expected[at]
+        np.testing.assert_allclose(total, x.sum(1)[at[0] * 8 : at[0] * 8 + 8], rtol=1e-5, atol=1e-5)
+        assert scale == 2 and empty.shape[0] == 0 and np.array_equal(np.asarray(shard_key).ravel(), [0, 3])
+    assert not expected
+
+
+def test_ordered_callback_with_shards_is_refused():
+    program = over_mesh(lambda x: jax.debug.callback(print, x, partitioned=True, ordered=True), P("a"))
+    with pytest.raises((NotImplementedError, ValueError), match=r"jax\.shard_map|[Oo]rdered"):
         program(jax.devices("ipu")[:4])(array(16, 12))
 
 

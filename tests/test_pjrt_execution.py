@@ -159,6 +159,18 @@ def test_optimised_program_is_readable():
     assert "f32[2,3]" in text and "ENTRY" in text
 
 
+def test_arrays_never_share_the_memory_that_they_show():
+    x = jax.device_put(np.arange(6, dtype=np.float32), ipu)
+    y, z = jax.jit(lambda x: (x, x))(x)
+    everywhere = [x, y, z, jnp.copy(x), jax.device_put(x, jax.devices("ipu")[1])]
+    pointers = [a.unsafe_buffer_pointer() for a in everywhere]
+    assert len(set(pointers)) == len(pointers)
+    assert pointers == [a.unsafe_buffer_pointer() for a in everywhere]
+    x.delete()
+    for a in everywhere[1:]:
+        np.testing.assert_array_equal(a, np.arange(6))
+
+
 def test_layouts_are_row_major_by_default():
     compiled = jax.jit(lambda x, s: (x.T, s), backend="ipu").lower(np.ones((2, 3), np.float32), np.int32(1)).compile()
     (x, s), _ = compiled.input_formats

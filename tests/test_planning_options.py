@@ -87,13 +87,16 @@ def test_options_are_read_and_checked():
     assert compile_options(overrides("ipu_available_memory_proportion", 0.25)).available_memory_proportion == 0.25
     assert compile_options(overrides("ipu_available_memory_proportion", "0.25")).available_memory_proportion == 0.25
     assert compile_options(overrides("ipu_partials_type", "half")).partials_type == "half"
-    assert compile_options(overrides("xla_something", "half")) == compile_options(b"")
+    for name, value in (("xla_something", "half"), ("xla_embed_ir_in_executable", "True"), ("xla_dump_to", "x")):
+        assert compile_options(overrides(name, value)) == compile_options(b"")
     for name, value, message in (
         ("ipu_available_memory_proportion", 0.0, "above 0"),
         ("ipu_available_memory_proportion", "much", "above 0"),
         ("ipu_partials_type", "quarter", "float, half"),
         ("no_such_option", "x", "No such compile option: 'no_such_option'"),
         ("ipu_no_such_option", "x", "There are ipu_mapping"),
+        ("xla_embed_ir_in_executable", "x", "'x' is not a valid bool value"),
+        ("xla_gpu_autotune_level", "x", "'x' is not a valid int32 value"),
     ):
         with pytest.raises(CompileError, match=message):
             compile_options(overrides(name, value))

@@ -6,6 +6,7 @@ import struct
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from jax_ipu.compiler import xla_options
 from jax_ipu.compiler.errors import INVALID_ARGUMENT, CompileError
 
 MAPPINGS = ("demand", "linear")
@@ -41,9 +42,9 @@ class Options(NamedTuple):
 
 
 def compile_options(serialized: bytes) -> Options:
-    """Reads the options from a serialised xla.CompileOptionsProto; those of XLA's own compiler are ignored.
+    """Reads the options from a serialised xla.CompileOptionsProto; those of XLA's own compiler have no effect.
 
-    Raises CompileError(INVALID_ARGUMENT) for an option that does not exist, or an unknown value of one of ours.
+    Raises CompileError(INVALID_ARGUMENT) for an option that does not exist, or a value that is not valid.
     """
     values: dict[str, str] = {}
     for field, value in proto_fields(serialized):
@@ -53,7 +54,9 @@ def compile_options(serialized: bytes) -> Options:
         key, override = entry.get(1, b""), entry.get(2, b"")
         if isinstance(key, bytes) and isinstance(override, bytes):
             name = key.decode(errors="replace")
-            if not name.startswith(_XLA_PREFIX) and name not in _XLA_OPTIONS:
+            if name.startswith(_XLA_PREFIX):
+                xla_options.check(name, _value(override))
+            elif name not in _XLA_OPTIONS:
                 _check_name(name)
                 values[name.removeprefix(_PREFIX)] = _text(override)
     defaults = Options()
@@ -120,16 +123,23 @@ def _proportion(text: str) -> float:
     return value
 
 
-def _text(override: bytes) -> str:
-    """The value of an OptionOverrideProto as text."""
+def _value(override: bytes) -> str | bool | int | float:
+    """The value of an OptionOverrideProto."""
     for field, value in proto_fields(override):
         if field == _STRING_FIELD and isinstance(value, bytes):
             return value.decode(errors="replace")
         if field == _DOUBLE_FIELD and isinstance(value, bytes) and len(value) == 8:
-            return repr(struct.unpack("<d", value)[0])
-        if field in (_BOOL_FIELD, _INT_FIELD):
-            return str(value)
+            return float(struct.unpack("<d", value)[0])
+        if field == _BOOL_FIELD:
+            return bool(value)
+        if field == _INT_FIELD and isinstance(value, int):
+            return value - (value >> 63 << 64)
     return ""
+
+
+def _text(override: bytes) -> str:
+    """The same as text."""
+    return str(_value(override))
 
 
 def proto_fields(data: bytes) -> list[tuple[int, int | bytes]]:

@@ -34,8 +34,12 @@ _BUILD_OPTIONS_FIELD, _NUM_REPLICAS_FIELD, _NUM_PARTITIONS_FIELD = 3, 4, 5
 _SHARDY_DIALECT = "sdy."
 _PLACEMENT = "annotate_device_placement"
 _SHARDINGS = ("sdy.sharding", "mhlo.sharding")
-# Shardy keeps the device of a callback for targets that it knows.
-_CALLBACK, _KNOWN_CALLBACK = "ipu_python_callback", "xla_ffi_python_cpu_callback"
+# Callbacks of one device, whose number Shardy keeps for targets that it knows, and those of every shard.
+_KNOWN_CALLBACKS = {
+    "ipu_python_callback": "xla_ffi_python_cpu_callback",
+    "ipu_partitioned_python_callback": "xla_ffi_partitioned_python_cpu_callback",
+}
+_OWN_CALLBACKS = {known: own for own, known in _KNOWN_CALLBACKS.items()}
 
 
 def import_local(program: mlir.Module, serialized_options: bytes) -> Module:
@@ -88,7 +92,9 @@ def partition(program: mlir.Module, serialized_options: bytes, num_partitions: i
         CompileError(INVALID_ARGUMENT): XLA refuses to partition the program.
     """
     _drop_placements(program)
-    text = str(program.operation.get_asm(enable_debug_info=True)).replace(f"@{_CALLBACK}(", f"@{_KNOWN_CALLBACK}(")
+    text = str(program.operation.get_asm(enable_debug_info=True))
+    for own, known in _KNOWN_CALLBACKS.items():
+        text = text.replace(f"@{own}(", f"@{known}(")
     client = _client(num_partitions * num_replicas)
     with tempfile.TemporaryDirectory(prefix="jax_ipu_partition_") as folder:
         options = _options(program, serialized_options, text, num_partitions, num_replicas, folder)
@@ -139,12 +145,12 @@ def _to_stablehlo(hlo: bytes) -> mlir.Module:
             operation.erase()
         elif operation.name == "stablehlo.custom_call":
             target: Any = operation.attributes["call_target_name"]
-            if target.value == _KNOWN_CALLBACK:
-                operation.attributes["call_target_name"] = mlir.StringAttr.get(_CALLBACK)
+            own = _OWN_CALLBACKS.get(target.value, target.value)
+            operation.attributes["call_target_name"] = mlir.StringAttr.get(own)
         elif "replica_groups" in operation.attributes:
-            own = groups.get(channel_in(operation.attributes["channel_handle"]))
-            if own is not None:
-                operation.attributes["replica_groups"] = _dense(own)
+            devices = groups.get(channel_in(operation.attributes["channel_handle"]))
+            if devices is not None:
+                operation.attributes["replica_groups"] = _dense(devices)
         return mlir.WalkResult.ADVANCE
 
     with module.context:

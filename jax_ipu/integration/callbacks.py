@@ -16,6 +16,8 @@ import numpy as np
 
 PLATFORM = "ipu"
 CALL_TARGET = "ipu_python_callback"
+# Of one that XLA partitions: it is called with the shards of each device.
+PARTITIONED_CALL_TARGET = "ipu_partitioned_python_callback"
 
 HostFunction = Callable[..., Sequence[Any]]
 
@@ -81,13 +83,14 @@ def _emit(
     del returns_token
     if partitioned and result_avals:
         raise ValueError("Partitioned callback not supported with return values.")
-    if partitioned and _is_automatic(ctx.module_context.axis_context):
+    by_shard = partitioned and _is_automatic(ctx.module_context.axis_context)
+    if by_shard and token is not None:
         raise NotImplementedError(
-            "A callback with partitioned=True, which is called with the shards of each device, is not supported on ipu "
-            "where XLA partitions the program. Call it inside jax.shard_map, or leave partitioned=True out: it is then "
-            "called once, with the whole array."
+            "An ordered callback with partitioned=True, which is called with the shards of each device, is not "
+            "supported on ipu where XLA partitions the program. Call it inside jax.shard_map, or leave "
+            "partitioned=True out: it is then called once, with the whole array."
         )
-    handle = _ipu.HostCallback(_ByteFunction(function, operand_avals, result_avals))
+    handle = _ipu.HostCallback(_ByteFunction(function, operand_avals, result_avals, by_shard))
     # Keeps the registration until the executable, which has its own, exists.
     ctx.module_context.add_keepalive(handle)
     ctx.module_context.add_host_callback(handle)
@@ -95,11 +98,14 @@ def _emit(
     result_types: list[Any] = [stablehlo.TokenType.get() for _ in tokens]
     result_types += [mlir.aval_to_ir_type(ctx.module_context, aval) for aval in result_avals]
     call = mlir.custom_call(
-        CALL_TARGET,
+        PARTITIONED_CALL_TARGET if by_shard else CALL_TARGET,
         result_types=result_types,
         operands=[*tokens, *operands],
         backend_config=str(handle.id),
         has_side_effect=has_side_effect,
+        # XLA partitions only calls with layouts.
+        operand_layouts=[tuple(reversed(range(len(_array_type(a)[0])))) for a in operand_avals] if by_shard else None,
+        result_layouts=[] if by_shard else None,
     )
     if sharding is not None and _num_devices(ctx.module_context.axis_context) > 1:
         mlir.set_sharding(ctx.module_context, call, _with_token(sharding) if tokens and result_avals else sharding)
@@ -130,19 +136,29 @@ def _with_token(sharding: Any) -> Any:
 
 
 class _ByteFunction:
-    """A callback on the bytes of its operands. Operands and results without elements have none and are left out."""
+    """A callback on the bytes of its operands. Operands and results without elements have none and are left out.
 
-    def __init__(self, function: HostFunction, operand_avals: Sequence[Any], result_avals: Sequence[Any]) -> None:
+    `by_shard`: the operands are shards, and before them come their shapes, as int64.
+    """
+
+    def __init__(
+        self, function: HostFunction, operand_avals: Sequence[Any], result_avals: Sequence[Any], by_shard: bool = False
+    ) -> None:
         self._function = function
+        self._by_shard = by_shard
         self._operands = [_array_type(aval) for aval in operand_avals]
         self._results = [_array_type(aval) for aval in result_avals]
 
     def __call__(self, inputs: Sequence[memoryview], outputs: Sequence[memoryview]) -> None:
         views = iter(inputs)
+        operands = self._operands
+        if self._by_shard:
+            shapes = [tuple(np.frombuffer(next(views), np.int64).tolist()) if shape else () for shape, _ in operands]
+            operands = [(shape, dtype) for shape, (_, dtype) in zip(shapes, operands, strict=True)]
         # Copies: the caller may keep the arrays, the memory is used again.
         arrays = [
             np.frombuffer(next(views), dtype).reshape(shape).copy() if math.prod(shape) else np.zeros(shape, dtype)
-            for shape, dtype in self._operands
+            for shape, dtype in operands
         ]
         values = self._function(*arrays)
         destinations = iter(outputs)

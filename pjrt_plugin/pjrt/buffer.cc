@@ -10,6 +10,7 @@
 #include "pjrt_plugin/pjrt/entry.h"
 #include "pjrt_plugin/pjrt/event.h"
 #include "pjrt_plugin/pjrt/layout.h"
+#include "pjrt_plugin/runtime/host_callbacks.h"
 #include "pjrt_plugin/runtime/strided_copy.h"
 
 using jax_ipu::Array;
@@ -44,6 +45,7 @@ std::shared_ptr<Array> PJRT_Buffer::Use(const char* what) const {
 
 std::shared_ptr<Array> PJRT_Buffer::Take() {
   const std::lock_guard<std::mutex> lock(mutex_);
+  if (external_references_ == 0) exposed_.reset();
   return std::move(array_);
 }
 
@@ -65,7 +67,9 @@ void PJRT_Buffer::RemoveExternalReference() {
   if (external_references_ == 0) {
     throw Error(Code::kFailedPrecondition, "The buffer has no external reference to remove");
   }
-  if (--external_references_ == 0) released = std::move(pinned_);
+  if (--external_references_ > 0) return;
+  released = std::move(pinned_);
+  if (!array_) exposed_.reset();
 }
 
 void* PJRT_Buffer::HostPointer() {
@@ -75,10 +79,19 @@ void* PJRT_Buffer::HostPointer() {
     array = pinned_ ? pinned_ : array_;
   }
   if (!array) throw Error(Code::kInvalidArgument, "Buffer has been deleted or donated.");
-  if (!array->on_host()) {
-    if (const Error* error = Wait(device->runtime->FetchToHost(array))) throw Error(*error);
+  const jax_ipu::CompletionPtr fetched = device->runtime->FetchToHost(array);
+  if (!IsReady(fetched)) jax_ipu::HostCallbacks::Get().Wait([&fetched] { fetched->Wait(); });
+  if (const Error* error = Wait(fetched)) throw Error(*error);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (!exposed_) {
+    // Results that are arguments share their memory, which must not show.
+    exposed_ = array->host();
+    if (array->host().use_count() > 2) {
+      exposed_ = jax_ipu::HostBlock::Allocate(device->client->pool, exposed_->bytes());
+      std::memcpy(exposed_->data(), array->host()->data(), exposed_->bytes());
+    }
   }
-  return array->host()->data();
+  return exposed_->data();
 }
 
 namespace jax_ipu::pjrt {

@@ -41,7 +41,8 @@ struct PJRT_Buffer {
   // Memory that outlives deletion because someone holds a pointer to it.
   void AddExternalReference();
   void RemoveExternalReference();
-  // Blocks until the array is on the host. Pinned for as long as there are external references.
+  // The array's memory on the host, for which it blocks; always the same, and no other buffer's. Pinned for
+  // as long as there are external references.
   void* HostPointer();
 
  private:
@@ -50,6 +51,7 @@ struct PJRT_Buffer {
   std::shared_ptr<jax_ipu::Array> array_;
   std::size_t external_references_ = 0;
   std::shared_ptr<jax_ipu::Array> pinned_;
+  std::shared_ptr<jax_ipu::HostBlock> exposed_;  // what HostPointer gave away
 };
 
 namespace jax_ipu::pjrt {

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from jax_ipu.compiler.errors import CompileError
 from jax_ipu.compiler.expression import splat_of
 from jax_ipu.compiler.ir import Module, Op, Value
 from jax_ipu.compiler.location import source_line
 from jax_ipu.compiler.passes.rewriter import Rewriter, Rule, rewrite
-from jax_ipu.compiler.types import INTEGER, num_elements
+from jax_ipu.compiler.types import INTEGER, Literal, num_elements
 
 # Custom calls that only carry annotations for a partitioner.
 _PASS_THROUGH = frozenset(
@@ -97,6 +99,11 @@ def _custom_call(op: Op, rewriter: Rewriter) -> Sequence[Value] | None:
         return []
     if target in _PASS_THROUGH:
         return op.operands[: len(op.results)]
+    if target == "ipu_partitioned_python_callback":
+        # The function does not know the shapes of the shards: they are its first operands.
+        shapes = [rewriter.constant(Literal.from_numpy("s64", np.array(o.shape))) for o in op.operands]
+        op.set_operands([*shapes, *op.operands])
+        op.name = "ipu.callback"
     op.name = _OWN_NAMES.get(str(target), op.name)
     return None
 

@@ -1,0 +1,38 @@
+"""Options of XLA's own compiler: they have no effect on IPU, but a value must be valid, as elsewhere.
+
+XLA says so when its compiler for CPUs is given them. It is given one more that does not exist, so that it ends there.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from typing import Any
+
+from jaxlib import _jax
+
+from jax_ipu.compiler.errors import INVALID_ARGUMENT, CompileError
+
+_EMPTY = "module { func.func @main() { return } }"
+_LAST = "end of options"
+# An option of another of XLA's compilers, which programs that also run elsewhere may carry.
+_UNKNOWN = "No such compile option"
+_STATUS = re.compile(r"^[A-Z_]+: ")
+
+
+@functools.cache
+def check(name: str, value: str | bool | int | float) -> None:
+    """Raises CompileError(INVALID_ARGUMENT) when XLA knows the option and refuses the value."""
+    options = _jax.CompileOptions()
+    options.env_option_overrides = [(name, value), (_LAST, True)]
+    client = _client()
+    try:
+        client.compile_and_load(_EMPTY, client.devices(), options)
+    except Exception as error:
+        if not (message := _STATUS.sub("", str(error))).startswith(_UNKNOWN):
+            raise CompileError(message, INVALID_ARGUMENT) from error
+
+
+@functools.cache
+def _client() -> Any:
+    return _jax.get_tfrt_cpu_client(num_devices=1)
