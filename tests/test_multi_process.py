@@ -57,16 +57,16 @@ def free_port():
         return probe.getsockname()[1]
 
 
-def run_pair(code, leave="jax.distributed.shutdown()", each=({}, {}), **environment):
-    """Runs the code as both processes. Of each: what it told, its exit code and the end of its standard error."""
+def run_pair(code, leave="jax.distributed.shutdown()", each=({}, {}), start="", **environment):
+    """Runs `start` and the code as both processes. Of each: what it told, its exit code and the end of its errors."""
     port = free_port()
 
-    def start(process):
+    def run_one(process):
         known = f"process, port, tests = {process}, {port}, {str(TESTS)!r}"
-        return run("\n".join([known, START, dedent(code), leave]), **{**COMMON, **environment, **each[process]})
+        return run("\n".join([known, start, START, dedent(code), leave]), **{**COMMON, **environment, **each[process]})
 
     with ThreadPoolExecutor(2) as pool:
-        ended = list(pool.map(start, range(2)))
+        ended = list(pool.map(run_one, range(2)))
     results = []
     for process in ended:
         lines = process.stdout.splitlines()
@@ -162,6 +162,64 @@ def test_multihost_utils(pair):
 def test_donated_state_stays_in_sram(pair):
     for told in pair:
         assert told["traffic"] == [[12, 4], [12, 4]]
+
+
+# Before the clients are made.
+ADDRESSES = """
+import os, jax
+jax.config.update("jax_cross_host_transfer_socket_address", f"127.0.0.1:{os.environ['TRANSFER_PORT']}")
+jax.config.update("jax_cross_host_transport_addresses", "127.0.0.1:0,127.0.0.1:0")
+"""
+
+
+def test_copies_between_processes():
+    """As on CPU, JAX's own transfer server carries them, where its addresses are set."""
+    results = run_pair(
+        """
+        values = np.arange(24, dtype=np.float32).reshape(4, 6)
+        meshes = [Mesh(np.array(jax.local_devices(process_index=p, backend="ipu")), ("i",)) for p in range(2)]
+        whole = [m.devices[1] for m in meshes]
+        def there(spec):
+            return [NamedSharding(m, spec) for m in meshes]
+        def copies(places):
+            # To the second process and back.
+            first = jax.device_put(jax.make_array_from_callback(
+                (4, 6), places[0], lambda i: values[i], dtype=np.float32), places[1])
+            return [[np.asarray(s.data).tolist() for s in a.addressable_shards]
+                    for a in (first, jax.device_put(first, places[0]))]
+        tell(split=copies(there(P("i"))), replicated=copies(there(P())))
+        tell(one=copies([jax.sharding.SingleDeviceSharding(d) for d in whole]))
+        # Of a state that is in SRAM, and to a program.
+        states = there(P("i"))
+        state = jax.make_array_from_callback((4, 6), states[0], lambda i: values[i], dtype=np.float32)
+        if process == 0:
+            state = jax.jit(lambda w: w * 2, donate_argnums=0)(state)
+        moved = jax.device_put(state, states[1])
+        tell(state=float(jax.jit(jnp.sum)(moved)) if process == 1 else None)
+        tell(unlike=error_of(lambda: jax.device_put(moved, NamedSharding(meshes[0], P(None, "i")))))
+        """,
+        each=tuple({"TRANSFER_PORT": str(free_port())} for _ in range(2)),
+        start=ADDRESSES,
+    )
+    assert [code for _, code, _ in results] == [0, 0], results
+    values = np.arange(24).reshape(4, 6)
+    halves, all_of_it = [values[:2].tolist(), values[2:].tolist()], values.tolist()
+    for name, shards_there in (("split", halves), ("replicated", [all_of_it] * 2), ("one", [all_of_it])):
+        assert [told[name] for told, _, _ in results] == [[[], shards_there], [shards_there, []]], name
+    assert [told["state"] for told, _, _ in results] == [None, 2 * values.sum()]
+    assert all("addressable" in told["unlike"] for told, _, _ in results), results
+
+
+def test_copies_between_processes_without_addresses():
+    results = run_pair(
+        """
+        here, there = (jax.local_devices(process_index=p, backend="ipu")[0] for p in (process, 1 - process))
+        tell(error=error_of(lambda: jax.device_put(jax.device_put(np.ones(3), here), there)))
+        """
+    )
+    assert [code for _, code, _ in results] == [0, 0], results
+    for told, _, _ in results:
+        assert "jax_cross_host_transfer_socket_address" in told["error"]
 
 
 def test_the_other_process_dies():
