@@ -68,6 +68,7 @@ struct TileCall {
   std::int64_t c_row;
   int columns;
   bool add;
+  bool large_c;  // more than the L2 cache should hold
   std::int64_t half_step;
   ReadAhead* ahead;          // of the next strip
   std::int64_t ahead_lines;  // read every kAheadStep k
@@ -78,10 +79,12 @@ void RunTile(const TileCall<T>& call) {
   RegisterTile<T, kRows, kVectors> tile;
   tile.Zero();
   // C's rows may lie pages apart, where hardware does not prefetch: its lines come while the sums are made.
+  if (call.large_c) {
 #pragma GCC unroll 16
-  for (int r = 0; r < kRows; ++r) {
+    for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 2
-    for (int v = 0; v < kVectors; ++v) __builtin_prefetch(call.c + r * call.c_row + v * kLanes<T>, 1);
+      for (int v = 0; v < kVectors; ++v) __builtin_prefetch(call.c + r * call.c_row + v * kLanes<T>, 1);
+    }
   }
   const auto accumulate = [&](std::int64_t k, std::int64_t length) __attribute__((always_inline)) {
     const T* const a = call.a + k * (kPacked ? kRows : 1);
@@ -203,8 +206,11 @@ class BlockedProduct {
     strip_ = p_.n <= kLanes<T> ? kLanes<T> : kTileColumns<T>;
     const std::int64_t strips = (p_.n + strip_ - 1) / strip_, tiles = (p_.m + kTileRows - 1) / kTileRows;
     const bool same_a = SizeOf(p_.a.type) == sizeof(T), same_b = SizeOf(p_.b.type) == sizeof(T);
+    // Rows of A whose distance is a multiple of 1 KiB fall into the same few sets of the L1 cache.
+    const bool spread_rows = p_.a.row * Bytes() % 1024 != 0;
     direct_a_ = same_a && p_.a.column == 1 &&
-                (strips == 1 || (p_.a.row >= 0 && p_.m * p_.a.row * Bytes() <= kSmallBytes));
+                (strips == 1 || (strips == 2 && spread_rows) ||
+                 (p_.a.row >= 0 && p_.m * p_.a.row * Bytes() <= kSmallBytes));
     direct_b_ = same_b && p_.b.column == 1 &&
                 (p_.m <= kUnpackedRows || (p_.b.row >= 0 && p_.k * p_.b.row * Bytes() <= kSmallBytes));
     direct_c_ = SizeOf(p_.c.type) == sizeof(T) && p_.c.column == 1;
@@ -353,6 +359,7 @@ class BlockedProduct {
         call.k = panel.length;
         call.columns = static_cast<int>(std::min<std::int64_t>(strip_, p_.n - column));
         call.add = panel.k > 0;
+        call.large_c = p_.m * p_.n * Bytes() >= kStreamedBytes;
         call.half_step = p_.half_step;
         call.a_row = p_.a.row;
         const int vectors = call.columns <= kLanes<T> ? 1 : 2;
