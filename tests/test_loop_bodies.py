@@ -63,6 +63,18 @@ def integers(x):
     return lax.scan(body, x, jnp.arange(12, dtype=jnp.int32))
 
 
+def products(x, w):
+    """Vectors and a few rows times matrices that lie both ways, a dot product, and products of a batch."""
+
+    def body(h, _):
+        a = jnp.tanh(w @ h[0])
+        few = jnp.tanh(h @ w.T)
+        batch = jnp.einsum("gij,gj->gi", jnp.stack([w, w.T]), h[:2])
+        return few.at[1].set(a @ w).at[2].set(batch[1]), (a @ a, (w @ few.T)[:, 1], batch.sum())
+
+    return lax.scan(body, x, None, length=4)
+
+
 def rank_one_updates(x):
     """A matrix loses products of its columns and rows in place, one of them where a mask says so."""
     m, n = x.shape[-2:]
@@ -81,6 +93,8 @@ BODIES = {
     "bfloat16": (carry_and_sum, [array(33, dtype="bfloat16")]),
     "several_carries": (several_carries, [array(6, 6), array(7)]),
     "in_place": (carry_updated_in_place, [array(8, 5)]),
+    "products": (products, [array(3, 40), array(40, 40) * 0.2]),
+    "products in bfloat16": (products, [array(3, 33, dtype="bfloat16"), array(33, 33, dtype="bfloat16")]),
     "rank_one_updates": (rank_one_updates, [array(9, 70) * 0.3]),
     "rank_one_updates of a batch": (rank_one_updates, [array(3, 9, 40) * 0.3]),
     "nested": (nested, [array(4, 3, 5)]),

@@ -2,8 +2,8 @@
 // unit stride along k by dot products. Compiled once per instruction set.
 #include <algorithm>
 
-#include "pjrt_plugin/ipu_model/kernels/gemm_pack.h"
 #include "pjrt_plugin/ipu_model/kernels/gemv.h"
+#include "pjrt_plugin/ipu_model/kernels/gemv_operands.h"
 
 namespace ipu_model {
 namespace ISA_NAMESPACE {
@@ -131,33 +131,6 @@ struct FewRows {
     for (; j < end; ++j) Dots<1>(j, k_begin, k_end, to + j, to_row);
   }
 };
-
-template <typename T>
-void StoreSums(const GemmMatrix& c, const T* from, std::int64_t from_row, int m, int n, void* to) {
-  if constexpr (std::is_same_v<T, float>) {
-    if (c.type == DType::kF16) return StoreBlock<T, Half>(from, from_row, m, n, to, c.row, c.column);
-    if (c.type == DType::kBF16) return StoreBlock<T, BrainFloat>(from, from_row, m, n, to, c.row, c.column);
-  }
-  StoreBlock<T, T>(from, from_row, m, n, to, c.row, c.column);
-}
-
-// x[r * x_row + i] = a[r, i].
-template <typename T, typename From>
-void CopyRows(const GemmMatrix& a, std::int64_t group, std::int64_t m, std::int64_t k, T* x,
-              std::int64_t x_row) {
-  const From* from = static_cast<const From*>(a.data) + group * a.group;
-  for (std::int64_t r = 0; r < m; ++r)
-    PackPanel<T, From>(from + r * a.row, a.column, 0, static_cast<int>(k), 1, static_cast<int>(k),
-                       x + r * x_row);
-}
-template <typename T>
-void CopyA(const GemmProblem& p, std::int64_t group, T* x, std::int64_t x_row) {
-  if constexpr (std::is_same_v<T, float>) {
-    if (p.a.type == DType::kF16) return CopyRows<T, Half>(p.a, group, p.m, p.k, x, x_row);
-    if (p.a.type == DType::kBF16) return CopyRows<T, BrainFloat>(p.a, group, p.m, p.k, x, x_row);
-  }
-  CopyRows<T, T>(p.a, group, p.m, p.k, x, x_row);
-}
 
 template <typename F>
 void Split(ThreadPool& pool, bool parallel, std::int64_t n, std::int64_t grain, F&& f) {

@@ -11,6 +11,7 @@
 #include "pjrt_plugin/ipu_model/core/serialise.h"
 #include "pjrt_plugin/ipu_model/core/strides.h"
 #include "pjrt_plugin/ipu_model/kernels/gemm.h"
+#include "pjrt_plugin/ipu_model/kernels/small_product.h"
 #include "pjrt_plugin/ipu_model/operations/half_partials.h"
 #include "pjrt_plugin/ipu_model/operations/matmul_cost.h"
 #include "pjrt_plugin/ipu_model/operations/readers.h"
@@ -134,6 +135,12 @@ class MatMulOperation : public Operation {
            const std::vector<HostTensor>& out) const override {
     if (plan_.half_step > 0) return HalfProduct(context, plan_, in[0], in[1], out[0]);
     Gemm(context, in[0], in[1], out[0]);
+  }
+
+  std::unique_ptr<BoundKernel> Bind(const std::vector<HostTensor>& in,
+                                    const std::vector<HostTensor>& out) const override {
+    if (plan_.half_step > 0) return nullptr;
+    return BindSmallProduct(in[0], in[1], out[0]);
   }
 
   double flops() const override {
