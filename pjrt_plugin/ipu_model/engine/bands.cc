@@ -16,6 +16,9 @@ constexpr std::int64_t kBandBytes = 512 << 10, kSmallestGroup = 512 << 10;
 // Fewer would leave threads without work.
 constexpr std::int64_t kFewestBands = 8;
 constexpr std::size_t kLargestGroup = 32;
+// Bytes that a group touches for each that one of its operations passes on to another: what a vector passes
+// on to an operation on a matrix is not worth bands along the matrix's columns.
+constexpr std::int64_t kMostPerPassed = 8;
 constexpr std::int64_t kLocalAlignment = 64;
 
 // What one operation touches of one variable's memory, in bytes. Band r is `stride * r` after band 0.
@@ -25,6 +28,7 @@ struct Footprint {
   std::int64_t begin = 0, end = 0;
   std::int64_t stride = 0;  // 0: every band touches all of it
   std::int64_t band_begin = 0, band_end = 0;
+  std::size_t operation = 0;            // of the group
   bool written = false, whole = false;  // whole: every element of the variable
   // Dimensions that move, as (stride, extent), and which of them the bands run along.
   std::vector<std::pair<std::int64_t, std::int64_t>> dimensions;
@@ -127,6 +131,7 @@ class Former {
       if (view.num_elements() == 0) return false;
       if (plan_.locations[view.variable].kind == HostLocation::Kind::kConstant) continue;
       own.push_back(FootprintOf(view, banded.dimensions[k], written));
+      own.back().operation = group->operations.size();
     }
     for (const Footprint& a : own) {
       for (const Footprint& b : footprints_) {
@@ -168,22 +173,22 @@ class Former {
 
   // False when bands do not pay.
   bool ChooseBands(BandGroup* group) const {
-    std::int64_t bytes = 0;
-    bool passed_on = false;
+    std::int64_t bytes = 0, passed_on = 0;
     for (std::size_t i = 0; i < footprints_.size(); ++i) {
       const Footprint& f = footprints_[i];
-      const auto same = std::find_if(
-          footprints_.begin(), footprints_.begin() + static_cast<std::ptrdiff_t>(i),
-          [&](const Footprint& other) { return other.space == f.space && other.begin == f.begin; });
-      if (same != footprints_.begin() + static_cast<std::ptrdiff_t>(i)) {
-        passed_on = true;
-      } else if (f.stride != 0) {
-        bytes += f.end - f.begin;
+      bool touched = false, by_another = false;
+      for (std::size_t j = 0; j < i; ++j) {
+        const Footprint& other = footprints_[j];
+        if (other.space != f.space || other.begin != f.begin) continue;
+        touched = true;
+        by_another = by_another || other.operation != f.operation;
       }
+      if (by_another) passed_on += f.end - f.begin;
+      if (!touched && f.stride != 0) bytes += f.end - f.begin;
     }
     const std::int64_t of_row = std::max<std::int64_t>(1, bytes / group->extent);
     group->rows = std::clamp<std::int64_t>(kBandBytes / of_row, 1, group->extent / kFewestBands);
-    return passed_on && bytes >= kSmallestGroup;
+    return passed_on >= bytes / kMostPerPassed && bytes >= kSmallestGroup;
   }
 
   // A variable whose every use is in the group, that the group itself writes before it reads it, and of which

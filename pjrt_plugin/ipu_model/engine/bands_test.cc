@@ -94,6 +94,22 @@ TEST(OtherElementsDoNot) {
   CHECK(repeated.empty());
 }
 
+// A row that is made for an operation on a matrix, which writes over what it reads.
+TEST(AVectorDoesNotCutAMatrixIntoColumns) {
+  constexpr std::size_t kSide = 512;
+  poplar::Graph graph(poplar::Target::createIPUTarget(1, 4, "ipu2"));
+  const Tensor row = graph.addVariable(poplar::INT, {kSide}, "row"),
+               made = graph.addVariable(poplar::INT, {kSide}, "made"),
+               matrix = graph.addVariable(poplar::INT, {kSide, kSide}, "matrix");
+  const auto in = graph.addHostToDeviceFIFO("in", poplar::INT, kSide);
+  const auto out = graph.addDeviceToHostFIFO("out", poplar::INT, kSide * kSide);
+  Sequence prog({Copy(in, row)});
+  AddMix(&prog, row, row, made, false);
+  AddMix(&prog, matrix, made.expand({0}).broadcast(kSide, 0), matrix, true);
+  prog.add(Copy(matrix, out));
+  CHECK(ipu_model::MakeHostPlan(*ipu_model::toy::Compile(graph, {prog})).bands.empty());
+}
+
 TEST(SmallOnesAndEntriesOfLoopsDoNot) {
   const auto same = [](const Tensor& y) { return y; };
   const auto own = [](const std::vector<std::uint32_t>& y, std::size_t i) { return y[i]; };
