@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 from jax._src.lax import linalg as lax_linalg
 
+from support.modes import check, each_mode
+
 DTYPES = ("float32", "complex64", "float64", "complex128")
 ipu, cpu = jax.devices("ipu")[0], jax.devices("cpu")[0]
 
@@ -54,6 +56,31 @@ def test_packed_qr_and_product_of_reflectors(shape, dtype):
     check_as_on_cpu(lax_linalg.geqrf, a)
     if shape[-2] >= shape[-1]:
         check_as_on_cpu(lambda a: lax_linalg.householder_product(*lax_linalg.geqrf(a)), a)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(97, 70), (70, 97), (2, 96, 96)])
+def test_qr_in_panels(shape, dtype):
+    """More columns than one panel, with panels that are not whole, and one column that is zero where it is reached."""
+    a = matrix(shape, dtype)
+    a[..., 40] = a[..., 3]
+    packed, taus = run(lax_linalg.geqrf, a)
+    m, count = shape[-2], min(shape[-2:])
+    np.testing.assert_array_less(np.abs(packed[..., 40, 40]), 1e-3 if tolerance(dtype) > 1e-6 else 1e-10)
+    reflectors = np.tril(packed[..., :count], -1) + np.eye(m, count, dtype=dtype)
+    q = np.broadcast_to(np.eye(m, dtype=dtype), (*shape[:-2], m, m))
+    for j in range(count):
+        v = reflectors[..., j, None]
+        q = q - q @ v * taus[..., j, None, None] @ np.swapaxes(v.conj(), -1, -2)
+    np.testing.assert_allclose(q @ np.triu(packed), a, atol=50 * tolerance(dtype))
+    if shape[-2] >= shape[-1]:
+        got = run(lax_linalg.householder_product, packed, taus)
+        np.testing.assert_allclose(got, q[..., :count], atol=50 * tolerance(dtype))
+
+
+@each_mode
+def test_qr_in_panels_in_each_mode(mode):
+    check(lambda a: lax_linalg.householder_product(*lax_linalg.geqrf(a)), matrix((66, 65)), mode=mode, rtol=1e-3)
 
 
 @pytest.mark.parametrize("mode", ["reduced", "complete", "r"])

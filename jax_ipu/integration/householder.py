@@ -52,7 +52,7 @@ def _reflector(column: Any, pivot: Any) -> tuple[Any, Any, Any]:
     return v, tau, beta
 
 
-def _reduce_columns(a: Any, count: int, below: int, update: Callable[..., Any]) -> tuple[Any, Any]:
+def _reduce_columns(a: Any, count: int, below: Any, update: Callable[..., Any]) -> tuple[Any, Any]:
     """Reflects column after column onto its entry `below` places under the diagonal: packed (m, n), taus (count,).
 
     `update(a, v, tau, j)` applies the reflector of column j to the columns after it.
@@ -83,9 +83,36 @@ def _reflect_from_left(a: Any, v: Any, tau: Any, j: Any) -> Any:
     return a - v[:, None] * row[None, :]
 
 
+# Columns of reflectors that are applied at once.
+_BLOCK = 32
+
+
 def geqrf(a: Any) -> tuple[Any, Any]:
-    """(m, n) -> R above reflectors (m, n), taus (min(m, n),)."""
-    return _reduce_columns(a, min(a.shape), 0, _reflect_from_left)
+    """(m, n) -> R above reflectors (m, n), taus (min(m, n),).
+
+    Large matrices in panels of columns, whose reflectors are applied to the columns after the panel at once.
+    """
+    import jax.numpy as jnp
+    from jax import lax
+
+    n = a.shape[1]
+    count = min(a.shape)
+    if count <= 2 * _BLOCK:
+        return _reduce_columns(a, count, 0, _reflect_from_left)
+
+    def reduce_panel(begin: Any, width: int, state: tuple[Any, Any]) -> tuple[Any, Any]:
+        a, taus = state
+        panel = lax.dynamic_slice_in_dim(a, begin, width, 1)
+        packed, tau = _reduce_columns(panel, width, begin, _reflect_from_left)
+        y, t = _compact(packed, tau, begin)
+        rows = jnp.where(jnp.arange(n) >= begin + width, dot(t.conj().T, dot(y.conj().T, a)), 0)
+        a = lax.dynamic_update_slice_in_dim(a - dot(y, rows), packed, begin, 1)
+        return a, lax.dynamic_update_slice_in_dim(taus, tau, begin, 0)
+
+    whole, rest = divmod(count, _BLOCK)
+    state = a, jnp.zeros((count,), a.dtype)
+    state = lax.fori_loop(0, whole, lambda i, state: reduce_panel(i * _BLOCK, _BLOCK, state), state)
+    return reduce_panel(whole * _BLOCK, rest, state) if rest else state
 
 
 def geqp3(a: Any, pivots: Any) -> tuple[Any, Any, Any]:
@@ -125,19 +152,8 @@ def geqp3(a: Any, pivots: Any) -> tuple[Any, Any, Any]:
 def householder_product(a: Any, taus: Any) -> Any:
     """The first n columns of H_0 H_1 ... from packed reflectors (m, n) and taus."""
     import jax.numpy as jnp
-    from jax import lax
 
-    m, n = a.shape
-    count = taus.shape[0]
-    rows = jnp.arange(m)
-
-    def step(i: Any, q: Any) -> Any:
-        j = count - 1 - i
-        column = lax.dynamic_index_in_dim(a, j, 1, keepdims=False)
-        v = jnp.where(rows == j, jnp.ones((), a.dtype), jnp.where(rows > j, column, 0))
-        return q - v[:, None] * (taus[j] * dot(v.conj(), q))[None, :]
-
-    return lax.fori_loop(0, count, step, jnp.eye(m, n, dtype=a.dtype))
+    return apply_reflectors(a, taus, jnp.eye(a.shape[0], a.shape[1], dtype=a.dtype), below=0)
 
 
 def hessenberg(a: Any) -> tuple[Any, Any]:
@@ -192,33 +208,37 @@ def from_triangle(a: Any, lower: bool) -> Any:
     return strict + jnp.swapaxes(strict.conj(), -1, -2) + diagonal
 
 
-# Columns of reflectors that are applied at once.
-_BLOCK = 32
+def _compact(packed: Any, tau: Any, first: Any) -> tuple[Any, Any]:
+    """H_0 H_1 ... as 1 - Y T Y^H: Y (m, k) and T (k, k), of packed columns (m, k) with pivots from row `first` on.
 
-
-def apply_reflectors(packed: Any, taus: Any, x: Any) -> Any:
-    """Q x (n, k), with Q = H_0 H_1 ... of `hessenberg` or `tridiagonal`, whose reflectors start below the diagonal.
-
-    In blocks, each as 1 - Y T Y^H (Schreiber and Van Loan, A storage-efficient WY representation, 1989):
-    T^-1 is 1 / taus on the diagonal and the upper triangle of Y^H Y above it.
+    Schreiber and Van Loan, A storage-efficient WY representation, 1989: T^-1 is 1 / tau on the diagonal and the upper
+    triangle of Y^H Y above it.
     """
     import jax.numpy as jnp
     from jax import lax
 
-    n, count = packed.shape[0], taus.shape[0]
+    m, k = packed.shape
+    rows, pivots = jnp.arange(m)[:, None], first + jnp.arange(k)[None, :]
+    y = jnp.where(rows > pivots, packed, (rows == pivots).astype(packed.dtype))
+    inverse = jnp.eye(k, dtype=y.dtype) + tau[:, None] * jnp.triu(dot(y.conj().T, y), 1)
+    t = lax.linalg.triangular_solve(inverse, jnp.diag(tau), left_side=True, lower=False, unit_diagonal=True)
+    return y, t
+
+
+def apply_reflectors(packed: Any, taus: Any, x: Any, below: int = 1) -> Any:
+    """Q x (m, k), with Q = H_0 H_1 ... of packed reflectors that start `below` places under the diagonal."""
+    import jax.numpy as jnp
+    from jax import lax
+
+    count = taus.shape[0]
     blocks = -(-count // _BLOCK)
-    packed = jnp.pad(packed, ((0, 0), (0, max(blocks * _BLOCK - n, 0))))
+    packed = jnp.pad(packed[:, :count], ((0, 0), (0, blocks * _BLOCK - count)))
     taus = jnp.pad(taus, (0, blocks * _BLOCK - count))
-    rows = jnp.arange(n)[:, None]
 
     def step(i: Any, x: Any) -> Any:
         begin = (blocks - 1 - i) * _BLOCK
-        pivot = begin + jnp.arange(_BLOCK)[None, :] + 1
-        y = lax.dynamic_slice_in_dim(packed, begin, _BLOCK, 1)
-        y = jnp.where(rows > pivot, y, (rows == pivot).astype(y.dtype))
-        tau = lax.dynamic_slice_in_dim(taus, begin, _BLOCK)
-        inverse = jnp.eye(_BLOCK, dtype=y.dtype) + tau[:, None] * jnp.triu(dot(y.conj().T, y), 1)
-        t = lax.linalg.triangular_solve(inverse, jnp.diag(tau), left_side=True, lower=False, unit_diagonal=True)
+        columns = lax.dynamic_slice_in_dim(packed, begin, _BLOCK, 1)
+        y, t = _compact(columns, lax.dynamic_slice_in_dim(taus, begin, _BLOCK), begin + below)
         return x - dot(y, dot(t, dot(y.conj().T, x)))
 
     return lax.fori_loop(0, blocks, step, x) if count else x
