@@ -13,11 +13,6 @@
 namespace ipu_model {
 namespace {
 
-// Work on one core below which a second one does not pay, with workers that are spinning.
-constexpr double kNanosecondsForThreads = 6000;
-// Rows below this length are put together in blocks: a block for each would cost more than its work.
-constexpr std::int64_t kShortRow = 256;
-
 void FillBlock(void* block, const void* value, std::size_t size, std::int64_t n) {
   auto* to = static_cast<unsigned char*>(block);
   for (std::int64_t i = 0; i < n; ++i) std::memcpy(to + static_cast<std::size_t>(i) * size, value, size);
@@ -174,7 +169,7 @@ void ElementwiseKernel::Run(HostContext& context, const HostTensor* in, const Ho
   Scratch& scratch = context.scratch;
   const Scratch::Mark mark = scratch.Save();
   Bound bound;
-  bound.arrangement = Arrange(p, in, out, kShortRow, scratch);
+  bound.arrangement = Arrange(p, in, out, kShortRows, scratch);
   const Arrangement& a = bound.arrangement;
   const std::int64_t blocks = a.layout.num_blocks();
   ThreadPool& pool = context.pool;

@@ -12,6 +12,12 @@
 
 namespace ipu_model {
 
+// Work on one core below which a second one does not pay, with workers that are spinning.
+constexpr double kNanosecondsForThreads = 6000;
+// Rows below this length are put together in blocks: where each block is arranged for itself, one for each
+// row would cost more than its work.
+constexpr std::int64_t kShortRows = 256;
+
 struct Arrangement {
   struct Input {
     BlockForm form;

@@ -16,9 +16,9 @@ constexpr std::size_t kLargestElement = 16;
 // A list is kept for every operation of a program; on longer programs choosing takes little of the time.
 constexpr std::size_t kMostSteps = 256;
 // Calls for one row after the other cost little, but not nothing.
-constexpr std::int64_t kShortRow = 32;
-// Work above which several workers pay.
-constexpr double kMostNanoseconds = 16000;
+constexpr std::int64_t kShortBoundRows = 32;
+// Several workers pay later where they would fill blocks with the scalars of short rows.
+constexpr double kNanosecondsForFilledBlocks = 32000;
 
 // A block that is not dense in memory.
 struct StridedBlock {
@@ -47,6 +47,16 @@ void Fill(const MicroArguments& m) {
   auto* to = static_cast<unsigned char*>(m.result);
   for (std::int64_t i = 0; i < m.n; ++i)
     std::memcpy(to + static_cast<std::size_t>(i) * m.immediate, element, m.immediate);
+}
+
+bool HasScalarsOfShortRows(const Arrangement& a) {
+  bool scalars = false;
+  for (std::size_t i = 0; i < a.program->inputs.size(); ++i) {
+    const std::int64_t* const strides = a.walks[i].strides;
+    scalars = scalars || (a.inputs[i].form == BlockForm::kScalar &&
+                          std::any_of(strides, strides + a.layout.rank, [](auto s) { return s != 0; }));
+  }
+  return scalars && a.layout.row_length < kShortRows;
 }
 
 class Binder {
@@ -181,10 +191,12 @@ std::unique_ptr<BoundKernel> ElementwiseKernel::Bind(const HostTensor* in, const
   const MicroProgram& p = *program_;
   if (p.outputs.empty() || p.steps.size() > kMostSteps || out[0].num_elements() == 0) return nullptr;
   Scratch scratch;
-  const Arrangement arrangement = Arrange(p, in, out, kShortRow, scratch);
+  const Arrangement arrangement = Arrange(p, in, out, kShortBoundRows, scratch);
   const BlockLayout& layout = arrangement.layout;
+  const double most =
+      HasScalarsOfShortRows(arrangement) ? kNanosecondsForFilledBlocks : kNanosecondsForThreads;
   const bool rows = layout.kind == BlockLayout::Kind::kRows && layout.pieces == 1 &&
-                    static_cast<double>(out[0].num_elements()) * arrangement.nanoseconds <= kMostNanoseconds;
+                    static_cast<double>(out[0].num_elements()) * arrangement.nanoseconds <= most;
   if (layout.num_blocks() != 1 && !rows) return nullptr;
   return Binder(program_, arrangement, in, out).Run();
 }
