@@ -362,6 +362,27 @@ def test_update_slice_in_place(results: str, types: str, read_only: tuple[int, .
     assert bool(block.ops[0].attrs.get("in_place")) == in_place
 
 
+@pytest.mark.parametrize(
+    ("then", "written_over"),
+    [
+        (("%0",), True),
+        (("%0", "%m"), False),  # the map's result is needed beside the updated one
+        (("%0", "%a"), False),  # the argument is
+    ],
+)
+def test_what_is_updated_into_a_result_is_written_over_its_argument(then: tuple[str, ...], written_over: bool) -> None:
+    types = ", ".join(F for _ in then)
+    block = placed(
+        f"""%m = stablehlo.add %a, %b : {F}
+            {UPDATE.replace("%a", "%m")}
+            return {", ".join(then)} : {types}""",
+        f"(%a: {F}, %b: {F}, %u: tensor<2xf32>, %i: tensor<i32>) -> ({types})",
+        {0: 0},
+    )
+    assert block.ops[0].attrs.get("write_over") == ({0: block.args[0]} if written_over else None)
+    assert bool(block.ops[1].attrs.get("in_place")) == ("%m" not in then)
+
+
 def test_constants_are_never_updated_in_place() -> None:
     block = placed(
         f"""%a = stablehlo.constant dense<[1.0, 2.0, 3.0, 4.0]> : {F}

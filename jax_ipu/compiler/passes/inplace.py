@@ -66,10 +66,7 @@ class _Analysis:
             for value in _uses(op):
                 for root in self.roots_of(value):
                     self.last_use[root] = index
-        outputs: dict[Value, int] = {}
-        for position, value in enumerate(block.results):
-            if position in self.destinations:
-                outputs.setdefault(value, position)
+        outputs = self._outputs()
         for index, op in enumerate(block.ops):
             if op.name in _UPDATES:
                 self._update(op, index)
@@ -84,6 +81,20 @@ class _Analysis:
                 for region in op.regions:
                     _Analysis(region, {}, set()).run()
         self._terminate()
+
+    def _outputs(self) -> dict[Value, int]:
+        """Values that end in a destination -> its position: results, and what they are updates of."""
+        outputs: dict[Value, int] = {}
+        for position, value in enumerate(self.block.results):
+            if position in self.destinations:
+                outputs.setdefault(value, position)
+        for index, op in reversed(list(enumerate(self.block.ops))):
+            if op.name not in _UPDATES and op.name not in _LOOPS:
+                continue
+            for operand, result in zip(op.operands, op.results, strict=False):
+                if result in outputs and self.last_use.get(operand) == index and op.operands.count(operand) == 1:
+                    outputs.setdefault(operand, outputs[result])
+        return outputs
 
     def _dead_after(self, value: Value, index: int) -> bool:
         """Whether the storage of `value` may be written by op `index`."""
