@@ -8,6 +8,7 @@
 
 #include "pjrt_plugin/ipu_model/kernels/fft_loops.h"
 #include "pjrt_plugin/ipu_model/kernels/isa.h"
+#include "pjrt_plugin/ipu_model/kernels/transpose.h"
 
 namespace ipu_model {
 namespace {
@@ -132,6 +133,64 @@ class Transform {
   std::vector<T> chirp_re_, chirp_im_, filter_re_, filter_im_;
 };
 
+// Lines of a tensor beside the arrays [n][count] of their real and imaginary parts, through squares in vector
+// registers: one cache line of each line at a time, because lines are often a power of two apart.
+template <typename T>
+class LineMover {
+ public:
+  // `parts`: numbers of an element, 2 when it is complex. `step`: numbers from one element of a line to the
+  // next.
+  LineMover(std::int64_t parts, std::int64_t step, std::int64_t count, T* re, T* im)
+      : parts_(parts), step_(step), count_(count), array_{re, im} {}
+
+  // Elements [0, n) of line l, which begins at lines[l].
+  void Load(const T* const* lines, std::int64_t n) const {
+    Move(
+        lines, n, [](const T* outside, T* inside) { *inside = *outside; },
+        [](auto line, auto row) { TransposeRows<Bits>(line, row); });
+    if (parts_ == 1) std::fill(array_[1], array_[1] + n * count_, T{0});
+  }
+  void Store(T* const* lines, std::int64_t n) const {
+    Move(
+        lines, n, [](T* outside, const T* inside) { *outside = *inside; },
+        [](auto line, auto row) { TransposeRows<Bits>(row, line); });
+  }
+
+ private:
+  using Bits = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
+  static constexpr std::int64_t kSide = kTransposeSide<Bits>,
+                                kLine = 64 / static_cast<std::int64_t>(sizeof(T));
+
+  // Number f of a line: the arrays' row of element f / parts.
+  T* Row(std::int64_t f) const {
+    return array_[parts_ == 2 ? f & 1 : 0] + (parts_ == 2 ? f >> 1 : f) * count_;
+  }
+
+  template <typename P, typename One, typename Square>
+  void Move(P const* lines, std::int64_t n, One one, Square square) const {
+    const std::int64_t lines_in_squares = step_ == parts_ ? count_ / kSide * kSide : 0;
+    const std::int64_t numbers = n * parts_, in_squares = numbers / kLine * kLine;
+    for (std::int64_t f = 0; lines_in_squares > 0 && f < in_squares; f += kLine) {
+      for (std::int64_t l = 0; l < lines_in_squares; l += kSide) {
+        for (std::int64_t g = f; g < f + kLine; g += kSide)
+          square([=](int k) { return lines[l + k] + g; }, [=](int i) { return Row(g + i) + l; });
+      }
+    }
+    const auto rest = [&](std::int64_t first, std::int64_t from_line) {
+      for (std::int64_t f = first; f < numbers; ++f) {
+        const std::int64_t outside = f / parts_ * step_ + f % parts_;
+        T* const row = Row(f);
+        for (std::int64_t l = from_line; l < count_; ++l) one(lines[l] + outside, row + l);
+      }
+    };
+    if (lines_in_squares > 0) rest(in_squares, 0);
+    if (lines_in_squares < count_) rest(0, lines_in_squares);
+  }
+
+  std::int64_t parts_, step_, count_;
+  T* array_[2];
+};
+
 // Element offsets of line `line` of a tensor: all dimensions but `dim`, row-major.
 std::int64_t LineOffset(const HostTensor& t, int dim, std::int64_t line) {
   std::int64_t offset = 0;
@@ -160,16 +219,19 @@ void RunLines(HostContext& context, const Transform<T>& transform, std::int64_t 
       T* re = memory + 4 * size * w;
       T *im = re + size, *other_re = im + size, *other_im = other_re + size;
       const std::int64_t first = g * group, count = std::min(group, lines - first);
+      const T* from[kMaxLines];
+      T* to[kMaxLines];
       for (std::int64_t l = 0; l < count; ++l) {
-        const T* from = in.as<T>() + LineOffset(in, dim, first + l) * in_parts;
-        const std::int64_t step = in.strides[dim] * in_parts, given = std::min(n, in.shape[dim]);
-        for (std::int64_t k = 0; k < given; ++k) {
-          re[k * count + l] = from[k * step];
-          im[k * count + l] = in_parts == 2 ? from[k * step + 1] : T{0};
-        }
-        for (std::int64_t k = given; k < n; ++k) {  // the conjugate half
-          re[k * count + l] = from[(n - k) * step];
-          im[k * count + l] = -from[(n - k) * step + 1];
+        from[l] = in.as<T>() + LineOffset(in, dim, first + l) * in_parts;
+        to[l] = out.as<T>() + LineOffset(out, dim, first + l) * out_parts;
+      }
+      const std::int64_t given = std::min(n, in.shape[dim]);
+      LineMover<T>(in_parts, in.strides[dim] * in_parts, count, re, im).Load(from, given);
+      for (std::int64_t k = given; k < n; ++k) {  // the conjugate half
+        const T *mirror_re = re + (n - k) * count, *mirror_im = im + (n - k) * count;
+        for (std::int64_t l = 0; l < count; ++l) {
+          re[k * count + l] = mirror_re[l];
+          im[k * count + l] = -mirror_im[l];
         }
       }
       if (inverse) {
@@ -177,14 +239,11 @@ void RunLines(HostContext& context, const Transform<T>& transform, std::int64_t 
       } else {
         transform.Run(count, &re, &im, &other_re, &other_im);
       }
-      for (std::int64_t l = 0; l < count; ++l) {
-        T* to = out.as<T>() + LineOffset(out, dim, first + l) * out_parts;
-        const std::int64_t step = out.strides[dim] * out_parts;
-        for (std::int64_t k = 0; k < out.shape[dim]; ++k) {
-          to[k * step] = re[k * count + l] * scale;
-          if (out_parts == 2) to[k * step + 1] = im[k * count + l] * scale;
-        }
+      if (inverse) {
+        for (T* part : {re, im})
+          for (std::int64_t i = 0; i < n * count; ++i) part[i] *= scale;
       }
+      LineMover<T>(out_parts, out.strides[dim] * out_parts, count, re, im).Store(to, out.shape[dim]);
     }
   };
   if (workers > 1) {

@@ -16,11 +16,10 @@ struct TransposeLanes {
   typedef T Memory __attribute__((vector_size(16), aligned(1), may_alias));
 };
 
-// to[i][k] = from[k][i] for a square of one vector's lanes; strides in bytes. Each round interleaves the
-// upper half of the rows with the lower one.
-template <typename T>
-void TransposeSquare(const unsigned char* from, std::int64_t from_stride, unsigned char* to,
-                     std::int64_t to_stride) {
+// to(i)[k] = from(k)[i] for a square of one vector's lanes; `from` and `to` give the address of a row. Each
+// round interleaves the upper half of the rows with the lower one.
+template <typename T, typename From, typename To>
+void TransposeRows(From from, To to) {
   constexpr int kCount = kTransposeSide<T>;
   using Vector = typename TransposeLanes<T>::Vector;
   using Memory = typename TransposeLanes<T>::Memory;
@@ -31,7 +30,7 @@ void TransposeSquare(const unsigned char* from, std::int64_t from_stride, unsign
   }
   Vector rows[kCount];
 #pragma GCC unroll 16
-  for (int i = 0; i < kCount; ++i) rows[i] = *reinterpret_cast<const Memory*>(from + i * from_stride);
+  for (int i = 0; i < kCount; ++i) rows[i] = *reinterpret_cast<const Memory*>(from(i));
 #pragma GCC unroll 4
   for (int round = 1; round < kCount; round *= 2) {
     Vector next[kCount];
@@ -44,7 +43,14 @@ void TransposeSquare(const unsigned char* from, std::int64_t from_stride, unsign
     for (int i = 0; i < kCount; ++i) rows[i] = next[i];
   }
 #pragma GCC unroll 16
-  for (int i = 0; i < kCount; ++i) *reinterpret_cast<Memory*>(to + i * to_stride) = rows[i];
+  for (int i = 0; i < kCount; ++i) *reinterpret_cast<Memory*>(to(i)) = rows[i];
+}
+
+// The same for rows at equal distances, in bytes.
+template <typename T>
+void TransposeSquare(const unsigned char* from, std::int64_t from_stride, unsigned char* to,
+                     std::int64_t to_stride) {
+  TransposeRows<T>([=](int k) { return from + k * from_stride; }, [=](int i) { return to + i * to_stride; });
 }
 
 }  // namespace ipu_model

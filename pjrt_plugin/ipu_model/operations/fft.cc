@@ -94,6 +94,12 @@ class FftOperation : public Operation {
     }
   }
 
+  // Along the dimensions that are not transformed.
+  std::vector<int> BandDimensions(int d) const override {
+    if (d + static_cast<int>(lengths_.size()) >= static_cast<int>(outputs[0].shape.size())) return {};
+    return {d, d};
+  }
+
   DevicePlan Plan(const DeviceContext& context) const override {
     DevicePlan plan;
     if (outputs[0].num_elements() == 0) return plan;
