@@ -43,6 +43,18 @@ CASES = {
         [array(500, 70), INDICES.reshape(500, 400)],
     ),
     "gather_columns": (lambda x, i: jnp.take(x, i, axis=1, mode="clip") * 3, [array(600, 50), INDICES[:300]]),
+    "fft": (lambda x: jnp.abs(jnp.fft.fft(x * 2)), [array(301, 250)]),
+    "fft_of_batches": (lambda x: jnp.fft.irfft2(jnp.fft.rfft2(x) * 3) - 1, [array(40, 30, 62)]),
+    "transposed_results": (
+        lambda x: (x.T + 0, jnp.exp(x.T)[:, 1:], x.T * x[:, :1].T, (x.T > 0, x.T - 1)),
+        [array(301, 517)],
+    ),
+    "transposed_in_three_dimensions": (
+        lambda x, y: (x.transpose(2, 0, 1) * 2, x.transpose(1, 2, 0) + y.transpose(1, 2, 0), x.transpose(0, 2, 1)),
+        [array(33, 70, 65), array(33, 70, 65, seed=1)],
+    ),
+    "transposed_bf16": (lambda x: (x.T * 2, x.T[::-1] + 1), [array(130, 257, dtype="bfloat16")]),
+    "transposed_int8": (lambda x: (x.T * 2, x.T), [array(130, 257, dtype="int8")]),
     "argmax": (lambda x: (jnp.argmax(x * 2, 1), jnp.sort(x[0] + 1), (x * 2).min(1)), [array(301, 701)]),
 }
 

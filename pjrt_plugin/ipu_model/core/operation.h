@@ -106,6 +106,8 @@ class Operation {
   // True when output i may be stored exactly over input j without changing the result.
   virtual bool CanAlias(unsigned /*output*/, unsigned /*input*/) const { return false; }
 
+  // Whether the whole operation does as well with outputs whose elements lie in another order in memory.
+  virtual bool AnyOutputOrder() const { return false; }
   // Whether the operation can run on bands of the first output along its dimension `d`: for inputs, then
   // outputs, the dimension whose positions go with those of the band, -1 for an operand that every band reads
   // whole. Empty: it cannot.

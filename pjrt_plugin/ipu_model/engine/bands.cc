@@ -19,6 +19,8 @@ constexpr std::size_t kLargestGroup = 32;
 // Bytes that a group touches for each that one of its operations passes on to another: what a vector passes
 // on to an operation on a matrix is not worth bands along the matrix's columns.
 constexpr std::int64_t kMostPerPassed = 8;
+// Some operations work on this many rows at once, one in each lane of a vector.
+constexpr std::int64_t kVectorRows = 16;
 constexpr std::int64_t kLocalAlignment = 64;
 
 // What one operation touches of one variable's memory, in bytes. Band r is `stride * r` after band 0.
@@ -143,8 +145,9 @@ class Former {
     return true;
   }
 
-  Footprint FootprintOf(const View& view, int dimension, bool written) const {
-    const HostLocation& location = plan_.locations[view.variable];
+  Footprint FootprintOf(const View& of, int dimension, bool written) const {
+    const HostLocation& location = plan_.locations[of.variable];
+    const View view = location.Placed(of);
     const auto size = static_cast<std::int64_t>(SizeOf(view.type));
     const bool in_arena = location.kind == HostLocation::Kind::kArena;
     const std::int64_t base = in_arena ? static_cast<std::int64_t>(location.offset) : 0;
@@ -188,6 +191,7 @@ class Former {
     }
     const std::int64_t of_row = std::max<std::int64_t>(1, bytes / group->extent);
     group->rows = std::clamp<std::int64_t>(kBandBytes / of_row, 1, group->extent / kFewestBands);
+    if (group->rows > kVectorRows) group->rows -= group->rows % kVectorRows;
     return passed_on >= bytes / kMostPerPassed && bytes >= kSmallestGroup;
   }
 

@@ -116,8 +116,9 @@ FastEngine::FastEngine(std::shared_ptr<const CompiledProgram> program)
 }
 
 HostTensor FastEngine::Resolve(const View& view) const {
-  HostTensor t = Shaped(view);
   const HostLocation& location = plan_.locations[view.variable];
+  const View placed = location.Placed(view);
+  HostTensor t = Shaped(placed);
   unsigned char* base = arena_.get();
   if (location.kind == HostLocation::Kind::kArena) {
     base += location.offset;
@@ -128,14 +129,14 @@ HostTensor FastEngine::Resolve(const View& view) const {
                                                  : static_cast<const void*>(variable.constant->data());
     base = static_cast<unsigned char*>(const_cast<void*>(data));
   }
-  t.data = base + ByteOffset(view);
+  t.data = base + ByteOffset(placed);
   return t;
 }
 
 void FastEngine::Follow(const View& view, void** address) {
   const HostLocation& location = plan_.locations[view.variable];
   if (location.kind != HostLocation::Kind::kStream) return;
-  streams_[location.stream].pointers.push_back({address, ByteOffset(view)});
+  streams_[location.stream].pointers.push_back({address, ByteOffset(location.Placed(view))});
 }
 
 void FastEngine::Bind() {

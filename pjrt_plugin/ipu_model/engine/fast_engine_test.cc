@@ -319,6 +319,51 @@ TEST(WholeStreamsAreNotCopied) {
   CHECK(z == std::vector<std::int32_t>(n, 12));
 }
 
+TEST(ResultsAreWrittenInTheOrderOfTheirStreams) {
+  for (const bool read_again : {false, true}) {
+    poplar::Graph graph = NewGraph();
+    const std::size_t n = 35;
+    const Tensor a = graph.addVariable(poplar::INT, {n}, "a"), b = graph.addVariable(poplar::INT, {n}, "b"),
+                 c = graph.addVariable(poplar::INT, {n}, "c").reverse(0),
+                 d = graph.addVariable(poplar::INT, {n}, "d");
+    const auto in0 = graph.addHostToDeviceFIFO("in0", poplar::INT, n);
+    const auto in1 = graph.addHostToDeviceFIFO("in1", poplar::INT, n);
+    const auto out0 = graph.addDeviceToHostFIFO("out0", poplar::INT, n);
+    const auto out1 = graph.addDeviceToHostFIFO("out1", poplar::INT, n);
+    Sequence prog;
+    prog.add(Copy(in0, a));
+    prog.add(Copy(in1, b));
+    AddMix(&prog, a, b, c, false);
+    if (read_again) {
+      AddMix(&prog, c, b, d, false);
+      prog.add(Copy(d, out1));
+    }
+    prog.add(Copy(c, out0));
+    const auto compiled = Compile(graph, {prog});
+    const ipu_model::HostPlan plan = ipu_model::MakeHostPlan(*compiled);
+    // What something else reads stays in its own order, and is copied to the stream.
+    CHECK_EQ(plan.arena_bytes > 0, read_again);
+    CHECK_EQ(plan.code.code.size(), read_again ? 4u : 2u);
+    FastEngine engine(compiled);
+    std::vector<std::int32_t> x(n), y(n), z(n, 0), again(n, 0);
+    for (std::size_t i = 0; i < n; ++i) {
+      x[i] = static_cast<std::int32_t>(i * i);
+      y[i] = static_cast<std::int32_t>(3 * i + 1);
+    }
+    engine.ConnectStream(0, x.data());
+    engine.ConnectStream(1, y.data());
+    engine.ConnectStream(2, z.data());
+    if (read_again) engine.ConnectStream(3, again.data());
+    Interpreter interpreter(*compiled);
+    interpreter.streams[0] = x;
+    interpreter.streams[1] = y;
+    interpreter.Run(0);
+    engine.Run(0);
+    CHECK(z == interpreter.streams[2]);
+    if (read_again) CHECK(again == interpreter.streams[3]);
+  }
+}
+
 TEST(StateIsUpdatedInPlace) {
   // new = state * 3 + gradient + 1; state = new: the copy and the second memory go away.
   poplar::Graph graph = NewGraph();

@@ -310,7 +310,7 @@ class Planner {
       HostInstruction& in = plan_.code.code[i];
       if (in.code != OpCode::kStreamIn && in.code != OpCode::kStreamOut) continue;
       const Transfer& transfer = plan_.code.transfers[in.a];
-      if (!transfer.once || uses[transfer.stream] != 1 || !IsWhole(transfer.tensor)) continue;
+      if (!transfer.once || uses[transfer.stream] != 1 || transfer.tensor.size() != 1) continue;
       const VariableId v = Root(transfer.tensor[0].variable);
       HostLocation& location = plan_.locations[v];
       if (Bytes(v) == 0 || state_[v] || location.kind != HostLocation::Kind::kArena) continue;
@@ -321,12 +321,35 @@ class Planner {
               ? written.size() == 1
               : std::all_of(written.begin(), written.end(), [i](std::uint32_t w) { return w < i; });
       if (!possible) continue;
+      if (!IsWhole(transfer.tensor)) {
+        if (!IsWrittenInOrderOf(i, v)) continue;
+        location.in_view_order = true;
+      }
       location.kind = HostLocation::Kind::kStream;
       location.stream = transfer.stream;
       bound[transfer.stream] = true;
       in.code = OpCode::kUndefined;
     }
     for (const auto& [stream, is_bound] : bound) plan_.streams[current_].push_back({stream, is_bound});
+  }
+
+  // An output stream in another order than that of its variable v, which is only the result of one operation
+  // that can as well write it in the stream's order.
+  bool IsWrittenInOrderOf(std::uint32_t i, VariableId v) {
+    if (plan_.code.code[i].code != OpCode::kStreamOut) return false;
+    std::uint32_t writer = kNone;
+    for (const std::uint32_t user : users_[v]) {
+      if (user == i || plan_.code.code[user].code == OpCode::kUndefined) continue;
+      if (writer != kNone) return false;
+      writer = user;
+    }
+    if (writer == kNone || plan_.code.code[writer].code != OpCode::kRun) return false;
+    const Operation& operation = *plan_.code.operations[plan_.code.code[writer].a];
+    if (!operation.AnyOutputOrder()) return false;
+    const View& streamed = plan_.code.transfers[plan_.code.code[i].a].tensor[0];
+    return std::any_of(operation.outputs.begin(), operation.outputs.end(), [&](const View& out) {
+      return Root(out.variable) == v && out.num_elements() == Elements(v) && SameElements(out, streamed);
+    });
   }
 
   void Allocate() {
@@ -404,6 +427,15 @@ class Planner {
 };
 
 }  // namespace
+
+View HostLocation::Placed(const View& view) const {
+  View placed = view;
+  if (in_view_order) {
+    placed.offset = 0;
+    placed.strides = RowMajorStrides(view.shape);
+  }
+  return placed;
+}
 
 HostPlan MakeHostPlan(const CompiledProgram& program) { return Planner(program).Plan(); }
 

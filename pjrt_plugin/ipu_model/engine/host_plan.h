@@ -20,6 +20,11 @@ struct HostLocation {
   Kind kind = Kind::kArena;
   std::uint32_t stream = 0;
   std::size_t offset = 0;
+  // The variable has one view, and lies in the row-major order of that view instead of its own.
+  bool in_view_order = false;
+
+  // Where the elements of a view of the variable lie in the location's memory.
+  View Placed(const View& view) const;
 };
 
 // One operation of a group, and for its inputs, then outputs: the dimension that the bands run along, or -1;

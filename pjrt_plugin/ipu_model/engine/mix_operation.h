@@ -35,6 +35,7 @@ class Mix : public Operation {
           static_cast<std::uint32_t>(in[1].as<std::int32_t>()[i * in[1].strides[0]]) + 1u);
     }
   }
+  bool AnyOutputOrder() const override { return true; }
   std::vector<int> BandDimensions(int d) const override { return {d, d, d}; }
   DevicePlan Plan(const DeviceContext&) const override { return {}; }
   bool CanAlias(unsigned, unsigned) const override { return in_place_; }

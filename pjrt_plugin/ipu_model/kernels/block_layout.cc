@@ -53,6 +53,12 @@ void CopyColumns(unsigned char* memory, std::int64_t row_stride, std::int64_t co
     }
     const auto dense_stride = block.length * static_cast<std::int64_t>(sizeof(T));
     for (std::int64_t c = 0; c < squares_c; c += kSide) {
+      // Columns far apart: no processor foresees where the next block's rows are.
+      for (std::int64_t k = c; kGather && k < c + kSide; ++k) {
+        const unsigned char* next = memory + block.rows * row_stride + k * column_stride;
+        for (std::int64_t b = 0; b < squares_r * row_stride; b += kFarApart)
+          __builtin_prefetch(next + b, 0, 2);
+      }
       for (std::int64_t r = 0; r < squares_r; r += kSide) {
         unsigned char* outside = memory + r * row_stride + c * column_stride;
         auto* inside = reinterpret_cast<unsigned char*>(dense + r * block.length + c);

@@ -100,28 +100,34 @@ void TransposeLines(const char* src, std::int64_t src_column, char* dst, std::in
     std::memcpy(dst + r * dst_row, buffer + r * kLineBytes, kLineBytes);
 }
 
-// A plane whose source runs along the outer dimension: blocks that stay in cache on both sides.
+// A plane whose source runs along the outer dimension: blocks that stay in cache on both sides, several at a
+// time along the source's lines. Lines far apart are requested ahead: no processor foresees them.
 template <typename T>
 void CopyPlane(std::int64_t rows, std::int64_t columns, const char* src, std::int64_t src_row,
                std::int64_t src_column, char* dst, std::int64_t dst_row, std::int64_t dst_column) {
   constexpr auto kSize = static_cast<std::int64_t>(sizeof(T));
-  constexpr std::int64_t kBlock = std::max<std::int64_t>(kLineBytes / kSize, 8);
+  constexpr std::int64_t kBlock = std::max<std::int64_t>(kLineBytes / kSize, 8), kGroup = 4 * kBlock;
+  constexpr std::int64_t kAhead = 2 * kBlock;
   const bool contiguous = src_row == kSize && dst_column == kSize;
-  for (std::int64_t r = 0; r < rows; r += kBlock) {
-    const std::int64_t nr = std::min(kBlock, rows - r);
+  const auto copy_block = [&](std::int64_t r, std::int64_t c) {
+    const std::int64_t nr = std::min(kBlock, rows - r), nc = std::min(kBlock, columns - c);
+    const char* from = src + r * src_row + c * src_column;
+    char* to = dst + r * dst_row + c * dst_column;
+    if constexpr (kSize <= 8) {
+      if (contiguous && nr == kBlock && nc == kBlock) return TransposeLines<T>(from, src_column, to, dst_row);
+    }
+    for (std::int64_t i = 0; i < nr; ++i) {
+      CopyLine<T>(nc, from + i * src_row, src_column, to + i * dst_row, dst_column);
+    }
+  };
+  for (std::int64_t first = 0; first < rows; first += kGroup) {
+    const std::int64_t end = std::min(first + kGroup, rows);
     for (std::int64_t c = 0; c < columns; c += kBlock) {
-      const std::int64_t nc = std::min(kBlock, columns - c);
-      const char* from = src + r * src_row + c * src_column;
-      char* to = dst + r * dst_row + c * dst_column;
-      if constexpr (kSize <= 8) {
-        if (contiguous && nr == kBlock && nc == kBlock) {
-          TransposeLines<T>(from, src_column, to, dst_row);
-          continue;
-        }
+      for (std::int64_t k = c + kAhead; contiguous && k < std::min(c + kAhead + kBlock, columns); ++k) {
+        for (std::int64_t r = first; r < end; r += kBlock)
+          __builtin_prefetch(src + r * kSize + k * src_column, 0, 2);
       }
-      for (std::int64_t i = 0; i < nr; ++i) {
-        CopyLine<T>(nc, from + i * src_row, src_column, to + i * dst_row, dst_column);
-      }
+      for (std::int64_t r = first; r < end; r += kBlock) copy_block(r, c);
     }
   }
 }

@@ -86,6 +86,7 @@ class MapOperation : public Operation {
            HasDistinctElements(in);
   }
 
+  bool AnyOutputOrder() const override { return true; }
   std::vector<int> BandDimensions(int d) const override {
     return std::vector<int>(inputs.size() + outputs.size(), d);
   }
