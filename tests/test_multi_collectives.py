@@ -5,10 +5,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
+from jax._src.lax import parallel
 from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 
-from jax_ipu import compiler
+from jax_ipu import _ipu, compiler
 from jax_ipu.compiler import replica_groups
 from support import replicas
 from support.devices import compare
@@ -44,6 +45,68 @@ COLLECTIVES = {
 @pytest.mark.parametrize("name", COLLECTIVES)
 def test_collective(name):
     compare(pmap(COLLECTIVES[name]), array(4, 8, 5))
+
+
+ASYNCHRONOUS = {
+    "psum": lambda x: parallel.psum_start(x, "i"),
+    "all_gather": lambda x: parallel.all_gather_start(x, "i", tiled=True),
+    "psum_scatter": lambda x: parallel.psum_scatter_start(x, "i", scatter_dimension=0, tiled=True),
+    "all_to_all": lambda x: parallel.all_to_all_start(x, "i", split_axis=0, concat_axis=0, tiled=True),
+    "ppermute": lambda x: parallel.ppermute_start(x, "i", [(0, 1), (1, 0)]),
+}
+
+
+@pytest.mark.parametrize("name", ASYNCHRONOUS)
+def test_asynchronous_collective(name):
+    """Two at once, with other work between their starts and ends."""
+
+    def both(x):
+        first, second = ASYNCHRONOUS[name](x), ASYNCHRONOUS[name](x * 2)
+        other = jnp.sin(x)
+        return second.done(), first.done(), other
+
+    def build(devices):
+        mesh = Mesh(np.array(devices), ("i",))
+        return jax.jit(jax.shard_map(both, mesh=mesh, in_specs=P("i"), out_specs=P("i")))
+
+    compare(build, array(8, 6), count=2)
+
+
+ASYNCHRONOUS_PROGRAM = """
+func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %begun = "stablehlo.async_start"(%x) ({
+  ^bb0(%part: tensor<4xf32>):
+    %sum = "stablehlo.all_reduce"(%part) <{replica_groups = dense<[[0]]> : tensor<1x1xi64>}> ({
+    ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+      %c = stablehlo.add %a, %b : tensor<f32>
+      stablehlo.return %c : tensor<f32>
+    }) : (tensor<4xf32>) -> tensor<4xf32>
+    stablehlo.return %sum : tensor<4xf32>
+  }) : (tensor<4xf32>) -> !stablehlo.future<tensor<4xf32>>
+  %sine = stablehlo.sine %x : tensor<4xf32>
+  %total = "stablehlo.async_done"(%begun) : (!stablehlo.future<tensor<4xf32>>) -> tensor<4xf32>
+  %result = stablehlo.add %total, %sine : tensor<4xf32>
+  return %result : tensor<4xf32>
+}
+"""
+
+
+def test_asynchronous_collective_on_one_ipu():
+    x = array(4)
+    executable = compiler.compile(ASYNCHRONOUS_PROGRAM.encode(), "mlir", b"", "ipu2:8")
+    (result,) = _ipu.run(executable, [x.tobytes()], "fast")
+    np.testing.assert_allclose(np.frombuffer(result, np.float32), x + np.sin(x), rtol=1e-5)
+
+
+def test_control_dependencies_change_no_values():
+    def program(x):
+        first, second = jnp.sin(x @ x), jnp.cos(x @ x)
+        jax.ffi.ffi_call("control_dep", (), has_side_effect=True)(second, first)
+        return first + second
+
+    x = array(6, 6)
+    actual = jax.jit(program, backend="ipu")(x)
+    np.testing.assert_allclose(actual, np.sin(x @ x) + np.cos(x @ x), rtol=1e-4, atol=1e-5)
 
 
 # Small tensors are gathered and reduced by everybody, large ones in parts; 3737 elements make uneven parts.

@@ -1,4 +1,7 @@
-"""Brings a module to what the importer reads, by jaxlib's own passes: CHLO, dynamic shapes and quantised types."""
+"""Brings a module to what the importer reads, by jaxlib's own passes: CHLO, dynamic shapes and quantised types.
+
+Asynchronous operations become synchronous.
+"""
 
 from __future__ import annotations
 
@@ -35,6 +38,8 @@ def run(module: mlir.Module) -> None:
     if _short(names) & _QUANTIZED:
         _run(module, "func.func(stablehlo-legalize-quantized-op-to-qdq,stablehlo-legalize-quant-to-math)")
         names.add("chlo.")  # what the pass writes
+    if "stablehlo.async_start" in names:
+        _make_synchronous(module)
     if any(name.startswith("chlo.") for name in names):
         if "chlo.scan" in names:
             _make_scans_forward(module)
@@ -63,6 +68,27 @@ def _make_scans_forward(module: mlir.Module) -> None:
                     forward = stablehlo.reverse(scan.results[i], dims)
                 scan.results[i].replace_all_uses_except(forward, forward.owner.operation)
             attributes["is_reverse"] = mlir.BoolAttr.get(False)
+
+
+def _make_synchronous(module: mlir.Module) -> None:
+    """What an async_start begins is done there: the order of a program's steps is the compiler's choice anyway."""
+    starts = [op.operation for op in _nested_ops(module.operation) if op.operation.name == "stablehlo.async_start"]
+    for start in starts:
+        dones = [use.owner.operation for use in start.results[0].uses]
+        if any(done.name != "stablehlo.async_done" for done in dones):
+            continue  # the importer says that it is not supported
+        block = start.regions[0].blocks[0]
+        for argument, operand in zip(block.arguments, start.operands, strict=True):
+            argument.replace_all_uses_with(operand)
+        *body, terminator = [op.operation for op in block.operations]
+        results = list(terminator.operands)
+        for op in body:
+            op.move_before(start)
+        for done in dones:
+            for result, value in zip(done.results, results, strict=True):
+                result.replace_all_uses_with(value)
+            done.erase()
+        start.erase()
 
 
 def _short(names: set[str]) -> set[str]:

@@ -21,7 +21,7 @@ void PluginAttributes(PJRT_Plugin_Attributes_Args& args) {
   static const NamedValues& attributes = *[] {
     static NamedValues values;
     values.Add("jax_ipu_version", std::string(kPackageVersion));
-    values.Add("stablehlo_current_version", std::vector<std::int64_t>{1, 13, 0});
+    values.Add("stablehlo_current_version", std::vector<std::int64_t>{1, 17, 0});
     values.Add("stablehlo_minimum_version", std::vector<std::int64_t>{1, 0, 0});
     return &values;
   }();

@@ -95,7 +95,8 @@ _OWN_NAMES = {"ipu_python_callback": "ipu.callback"}
 
 def _custom_call(op: Op, rewriter: Rewriter) -> Sequence[Value] | None:
     target = op.attrs.get("call_target_name")
-    if target == "dce_sink":  # keeps its operand alive up to here, does nothing
+    # Keeps its operand alive up to here; says which of two values to make first, which is the compiler's choice here.
+    if target in ("dce_sink", "control_dep"):
         return []
     if target in _PASS_THROUGH:
         return op.operands[: len(op.results)]
