@@ -12,7 +12,15 @@ import types
 from typing import Any
 
 from jax_ipu.config import config
-from jax_ipu.integration import approximate_top_k, callbacks, dlpack, linear_algebra, memories, processes
+from jax_ipu.integration import (
+    approximate_top_k,
+    buffer_callback,
+    callbacks,
+    dlpack,
+    linear_algebra,
+    memories,
+    processes,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -33,6 +41,7 @@ def initialize() -> None:
     _enable_donation()
     _enable_compilation_cache()
     approximate_top_k.enable()
+    buffer_callback.enable()
     callbacks.enable()
     dlpack.enable()
     linear_algebra.enable()

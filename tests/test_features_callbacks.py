@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.experimental import checkify, io_callback, serialize_executable
+from jax.experimental.buffer_callback import ExecutionStage, buffer_callback
 
 import jax_ipu
 from support.processes import output
@@ -187,6 +188,64 @@ class TestEffects:
         # The argument, and the callback's result; the callback's argument, and the result.
         assert after.h2d_bytes - before.h2d_bytes == 400 + 4
         assert after.d2h_bytes - before.d2h_bytes == 400 + 4
+
+
+class TestBufferCallback:
+    def test_results_are_written_in_place_by_an_operation_on_the_operands(self):
+        seen = []
+
+        def callback(context, out, x, *, offset):
+            seen.append((context.stage, x.shape, x.dtype, x.ndim, x.writeable, out["sum"].writeable))
+            np.asarray(out["sum"])[...] = np.asarray(x) + np.from_dlpack(offset)
+            np.asarray(out["count"])[...] = np.asarray(x).size
+
+        shapes = {"sum": jax.ShapeDtypeStruct((2, 3), jnp.int32), "count": jax.ShapeDtypeStruct((), jnp.int8)}
+        f = buffer_callback(callback, shapes)
+        x = np.arange(6, dtype=np.int32).reshape(2, 3)
+        out = jax.jit(lambda x: f(2 * x, offset=x[0]))(ipu(x))
+        np.testing.assert_array_equal(out["sum"], 2 * x + x[0])
+        assert out["count"] == 6
+        assert seen == [(ExecutionStage.EXECUTE, (2, 3), np.dtype(np.int32), 2, False, True)]
+
+    def test_an_aliased_result_starts_as_its_operand(self):
+        def callback(context, out, x, y):
+            assert np.asarray(out).ctypes.data == np.asarray(y).ctypes.data
+            np.asarray(out)[0] += np.asarray(x)
+
+        f = buffer_callback(callback, F32_3, input_output_aliases={1: 0})
+        y = np.arange(3, dtype=np.float32)
+        np.testing.assert_array_equal(jax.jit(f)(ipu(np.float32(5)), y), [5, 1, 2])
+
+    def test_no_operands_and_no_elements(self):
+        called = []
+        f = buffer_callback(lambda *_: called.append(1), jax.ShapeDtypeStruct((0, 2), jnp.float32))
+        g = buffer_callback(lambda *_: called.append(2), (), has_side_effect=True)
+        with jax.default_device(jax.devices("ipu")[0]):
+            jax.jit(g)()
+            assert f().block_until_ready().shape == (0, 2)
+        assert called == [2, 1]
+
+    @pytest.mark.parametrize("method", ["sequential", "expand_dims", "broadcast_all"])
+    def test_vmap(self, method):
+        def callback(context, out, x):
+            np.asarray(out)[...] = np.cos(np.asarray(x))
+
+        f = buffer_callback(callback, F32_3, vmap_method=method)
+        x = np.arange(12, dtype=np.float32).reshape(4, 3)
+        np.testing.assert_allclose(jax.jit(jax.vmap(f))(ipu(x)), np.cos(x), rtol=1e-6)
+
+    @pytest.mark.parametrize(
+        ("callback", "message"),
+        [
+            (lambda context, out, x: context.stream, "an IPU has no stream"),
+            (lambda context, out, x: np.asarray(x).fill(1), "read-only"),
+            (lambda context, out, x: 1, "must not return any values"),
+        ],
+    )
+    def test_errors_reach_the_user(self, callback, message):
+        f = jax.jit(buffer_callback(callback, F32_3))
+        with pytest.raises(jax.errors.JaxRuntimeError, match=message):
+            jax.block_until_ready(f(ipu(np.ones(3, np.float32))))
 
 
 class TestFailure:

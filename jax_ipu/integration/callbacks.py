@@ -20,6 +20,9 @@ CALL_TARGET = "ipu_python_callback"
 PARTITIONED_CALL_TARGET = "ipu_partitioned_python_callback"
 
 HostFunction = Callable[..., Sequence[Any]]
+# On the bytes of operands and results; those without elements have none and are left out.
+ByteFunction = Callable[[Sequence[memoryview], Sequence[memoryview]], None]
+ArrayType = tuple[tuple[int, ...], np.dtype[Any]]
 
 
 def enable() -> None:
@@ -78,8 +81,6 @@ def _emit(
     from jax._src.interpreters import mlir
     from jaxlib.mlir.dialects import stablehlo
 
-    from jax_ipu import _ipu
-
     del returns_token
     if partitioned and result_avals:
         raise ValueError("Partitioned callback not supported with return values.")
@@ -90,27 +91,56 @@ def _emit(
             "supported on ipu where XLA partitions the program. Call it inside jax.shard_map, or leave "
             "partitioned=True out: it is then called once, with the whole array."
         )
-    handle = _ipu.HostCallback(_ByteFunction(function, operand_avals, result_avals, by_shard))
-    # Keeps the registration until the executable, which has its own, exists.
-    ctx.module_context.add_keepalive(handle)
-    ctx.module_context.add_host_callback(handle)
     tokens = [] if token is None else [token]
     result_types: list[Any] = [stablehlo.TokenType.get() for _ in tokens]
     result_types += [mlir.aval_to_ir_type(ctx.module_context, aval) for aval in result_avals]
-    call = mlir.custom_call(
-        PARTITIONED_CALL_TARGET if by_shard else CALL_TARGET,
-        result_types=result_types,
-        operands=[*tokens, *operands],
-        backend_config=str(handle.id),
-        has_side_effect=has_side_effect,
+    options: dict[str, Any] = {}
+    if by_shard:
         # XLA partitions only calls with layouts.
-        operand_layouts=[tuple(reversed(range(len(_array_type(a)[0])))) for a in operand_avals] if by_shard else None,
-        result_layouts=[] if by_shard else None,
+        layouts = [tuple(reversed(range(len(array_type(aval)[0])))) for aval in operand_avals]
+        options = {"target": PARTITIONED_CALL_TARGET, "operand_layouts": layouts, "result_layouts": []}
+    call, handle = call_host(
+        ctx,
+        _ByteFunction(function, operand_avals, result_avals, by_shard),
+        [*tokens, *operands],
+        result_types,
+        has_side_effect=has_side_effect,
+        **options,
     )
     if sharding is not None and _num_devices(ctx.module_context.axis_context) > 1:
         mlir.set_sharding(ctx.module_context, call, _with_token(sharding) if tokens and result_avals else sharding)
     results = list(call.results)
     return results[len(tokens) :], results[0] if tokens else None, handle
+
+
+def call_host(
+    ctx: Any,
+    function: ByteFunction,
+    operands: Sequence[Any],
+    result_types: Sequence[Any],
+    *,
+    has_side_effect: bool,
+    target: str = CALL_TARGET,
+    **options: Any,
+) -> tuple[Any, Any]:
+    """The custom call of a function on bytes, and the function's registration. `options` are those of `custom_call`."""
+    from jax._src.interpreters import mlir
+
+    from jax_ipu import _ipu
+
+    handle = _ipu.HostCallback(function)
+    # Keeps the registration until the executable, which has its own, exists.
+    ctx.module_context.add_keepalive(handle)
+    ctx.module_context.add_host_callback(handle)
+    call = mlir.custom_call(
+        target,
+        result_types=result_types,
+        operands=operands,
+        backend_config=str(handle.id),
+        has_side_effect=has_side_effect,
+        **options,
+    )
+    return call, handle
 
 
 def _num_devices(axis_context: Any) -> int:
@@ -136,7 +166,7 @@ def _with_token(sharding: Any) -> Any:
 
 
 class _ByteFunction:
-    """A callback on the bytes of its operands. Operands and results without elements have none and are left out.
+    """A callback on the bytes of its operands and results.
 
     `by_shard`: the operands are shards, and before them come their shapes, as int64.
     """
@@ -146,26 +176,17 @@ class _ByteFunction:
     ) -> None:
         self._function = function
         self._by_shard = by_shard
-        self._operands = [_array_type(aval) for aval in operand_avals]
-        self._results = [_array_type(aval) for aval in result_avals]
+        self._operands = [array_type(aval) for aval in operand_avals]
+        self._results = [array_type(aval) for aval in result_avals]
 
     def __call__(self, inputs: Sequence[memoryview], outputs: Sequence[memoryview]) -> None:
-        views = iter(inputs)
         operands = self._operands
         if self._by_shard:
+            views = iter(inputs)
             shapes = [tuple(np.frombuffer(next(views), np.int64).tolist()) if shape else () for shape, _ in operands]
             operands = [(shape, dtype) for shape, (_, dtype) in zip(shapes, operands, strict=True)]
-        # Copies: the caller may keep the arrays, the memory is used again.
-        arrays = [
-            np.frombuffer(next(views), dtype).reshape(shape).copy() if math.prod(shape) else np.zeros(shape, dtype)
-            for shape, dtype in operands
-        ]
-        values = self._function(*arrays)
-        destinations = iter(outputs)
-        for value in self._checked(values):
-            if value.size:
-                destination = np.frombuffer(next(destinations), np.uint8)
-                destination[:] = np.ascontiguousarray(value).reshape(-1).view(np.uint8)
+            inputs = list(views)
+        write_results(self._checked(self._function(*read_operands(inputs, operands))), outputs)
 
     def _checked(self, values: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
         from jax._src import dtypes
@@ -187,7 +208,26 @@ class _ByteFunction:
         return arrays
 
 
-def _array_type(aval: Any) -> tuple[tuple[int, ...], np.dtype[Any]]:
+def read_operands(inputs: Sequence[memoryview], types: Sequence[ArrayType]) -> list[np.ndarray[Any, Any]]:
+    """The arrays in `inputs`: copies, because the callback may keep them and the memory is used again."""
+    views = iter(inputs)
+    return [
+        np.frombuffer(next(views), dtype).reshape(shape).copy() if math.prod(shape) else np.zeros(shape, dtype)
+        for shape, dtype in types
+    ]
+
+
+def write_results(values: Sequence[np.ndarray[Any, Any]], outputs: Sequence[memoryview]) -> None:
+    """Writes the arrays into `outputs`."""
+    destinations = iter(outputs)
+    for value in values:
+        if value.size:
+            destination = np.frombuffer(next(destinations), np.uint8)
+            destination[:] = np.ascontiguousarray(value).reshape(-1).view(np.uint8)
+
+
+def array_type(aval: Any) -> ArrayType:
+    """Shape and dtype in memory of an abstract value."""
     from jax._src import core, dtypes
 
     physical = core.physical_aval(aval)
