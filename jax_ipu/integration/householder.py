@@ -211,18 +211,23 @@ def from_triangle(a: Any, lower: bool) -> Any:
 def _compact(packed: Any, tau: Any, first: Any) -> tuple[Any, Any]:
     """H_0 H_1 ... as 1 - Y T Y^H: Y (m, k) and T (k, k), of packed columns (m, k) with pivots from row `first` on.
 
-    Schreiber and Van Loan, A storage-efficient WY representation, 1989: T^-1 is 1 / tau on the diagonal and the upper
-    triangle of Y^H Y above it.
+    Schreiber and Van Loan, A storage-efficient WY representation, 1989; T column by column as in LAPACK's larft.
     """
     import jax.numpy as jnp
     from jax import lax
 
     m, k = packed.shape
-    rows, pivots = jnp.arange(m)[:, None], first + jnp.arange(k)[None, :]
+    rows, columns = jnp.arange(m)[:, None], jnp.arange(k)
+    pivots = first + columns[None, :]
     y = jnp.where(rows > pivots, packed, (rows == pivots).astype(packed.dtype))
-    inverse = jnp.eye(k, dtype=y.dtype) + tau[:, None] * jnp.triu(dot(y.conj().T, y), 1)
-    t = lax.linalg.triangular_solve(inverse, jnp.diag(tau), left_side=True, lower=False, unit_diagonal=True)
-    return y, t
+    products = dot(y.conj().T, y)
+
+    def step(j: Any, t: Any) -> Any:
+        earlier = jnp.where(columns < j, lax.dynamic_index_in_dim(products, j, 1, keepdims=False), 0)
+        column = tau[j] * jnp.where(columns == j, jnp.ones((), t.dtype), -dot(t, earlier))
+        return lax.dynamic_update_index_in_dim(t, column, j, 1)
+
+    return y, lax.fori_loop(0, k, step, jnp.zeros((k, k), y.dtype))
 
 
 def apply_reflectors(packed: Any, taus: Any, x: Any, below: int = 1) -> Any:
@@ -231,14 +236,17 @@ def apply_reflectors(packed: Any, taus: Any, x: Any, below: int = 1) -> Any:
     from jax import lax
 
     count = taus.shape[0]
-    blocks = -(-count // _BLOCK)
-    packed = jnp.pad(packed[:, :count], ((0, 0), (0, blocks * _BLOCK - count)))
-    taus = jnp.pad(taus, (0, blocks * _BLOCK - count))
+    if not count:
+        return x
+    width = min(_BLOCK, count)
+    blocks = -(-count // width)
+    packed = jnp.pad(packed[:, :count], ((0, 0), (0, blocks * width - count)))
+    taus = jnp.pad(taus, (0, blocks * width - count))
 
     def step(i: Any, x: Any) -> Any:
-        begin = (blocks - 1 - i) * _BLOCK
-        columns = lax.dynamic_slice_in_dim(packed, begin, _BLOCK, 1)
-        y, t = _compact(columns, lax.dynamic_slice_in_dim(taus, begin, _BLOCK), begin + below)
+        begin = (blocks - 1 - i) * width
+        columns = lax.dynamic_slice_in_dim(packed, begin, width, 1)
+        y, t = _compact(columns, lax.dynamic_slice_in_dim(taus, begin, width), begin + below)
         return x - dot(y, dot(t, dot(y.conj().T, x)))
 
-    return lax.fori_loop(0, blocks, step, x) if count else x
+    return lax.fori_loop(0, blocks, step, x)
