@@ -91,7 +91,7 @@ def test_qr_of_odd_matrices(mode):
         check_as_on_cpu(lambda a: jnp.linalg.qr(a, mode=mode), a)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "complex64"])
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_hessenberg_and_tridiagonal(dtype):
     a = matrix((2, 5, 5), dtype)
     check_as_on_cpu(lax_linalg.hessenberg, a)
@@ -265,9 +265,3 @@ def test_under_strict_promotion():
         check_as_on_cpu(lambda a: jnp.linalg.qr(a), a)
         check_as_on_cpu(lambda a: jnp.linalg.svd(a)[1], a)
         check_as_on_cpu(lambda a: lax_linalg.tridiagonal(a)[1], hermitian(a))
-
-
-@pytest.mark.parametrize("function", [jnp.linalg.eig, jsl.schur])
-def test_what_accelerators_lack_is_refused(function):
-    with pytest.raises(NotImplementedError, match="not found for platform ipu"):
-        run(function, matrix((3, 3)))

@@ -128,6 +128,7 @@ DECOMPOSITIONS = {
     "qr": jnp.linalg.qr,
     "svd": lambda x: jnp.linalg.svd(x, compute_uv=False),
     "eigh": lambda x: jnp.linalg.eigh(x + x.mT)[0],
+    "eigvals": jnp.linalg.eigvals,
 }
 
 

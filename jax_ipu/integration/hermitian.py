@@ -8,7 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from jax_ipu.integration.householder import apply_reflectors, from_triangle, over_batches, tridiagonal_of_whole
+from jax_ipu.integration.householder import (
+    apply_reflectors,
+    batched_dot,
+    from_triangle,
+    over_batches,
+    tridiagonal_of_whole,
+)
 
 # Up to this size all pairs are rotated by Jacobi's method; it is also that of the blocks where dividing ends.
 _JACOBI_SIZE, _LEAF_SIZE = 12, 4
@@ -163,15 +169,8 @@ def _merge(vectors: Any, values: Any, cut: Any) -> tuple[Any, Any]:
     rows = jnp.where(apart[:, :, None], place[:, None, :] == jnp.arange(n)[:, None], rows)
     merged = jnp.where(apart, high, merged)
     inner = jnp.swapaxes(rows, -1, -2)
-    halves = _batched_dot(vectors, inner.reshape(m, 2, k, n))
+    halves = batched_dot(vectors, inner.reshape(m, 2, k, n))
     return halves.reshape(m, n, n), merged * scale
-
-
-def _batched_dot(a: Any, b: Any) -> Any:
-    import jax.numpy as jnp
-    from jax import lax
-
-    return jnp.matmul(a, b, precision=lax.Precision.HIGHEST)
 
 
 def _differences(high: Any, low: Any, base_high: Any, base_low: Any) -> Any:

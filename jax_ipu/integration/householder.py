@@ -30,6 +30,29 @@ def dot(a: Any, b: Any) -> Any:
     return jnp.dot(a, b, precision=lax.Precision.HIGHEST)
 
 
+def batched_dot(a: Any, b: Any) -> Any:
+    """The products of matrices over leading dimensions, of full accuracy as well."""
+    import jax.numpy as jnp
+    from jax import lax
+
+    return jnp.matmul(a, b, precision=lax.Precision.HIGHEST)
+
+
+def diagonal(a: Any, offset: int = 0) -> Any:
+    """The entries (..., n - |offset|) of a (..., n, m), m >= n, on the diagonal, `offset` above it or below.
+
+    A strided slice: a gather, as of jnp.diagonal, would put the matrix on few tiles, where it can be indexed.
+    """
+    from jax import lax
+
+    n, m = a.shape[-2:]
+    count = n - abs(offset)
+    begin = offset if offset >= 0 else -offset * m
+    flat = a.reshape(*a.shape[:-2], n * m)
+    end = begin + (count - 1) * (m + 1) + 1
+    return lax.slice_in_dim(flat, begin, end, m + 1, axis=-1) if count else flat[..., :0]
+
+
 def _reflector(column: Any, pivot: Any) -> tuple[Any, Any, Any]:
     """Of H = 1 - tau v v^H, with H^H column = beta at `pivot` and 0 below: v (1 at the pivot, 0 above), tau, beta.
 
@@ -196,7 +219,7 @@ def tridiagonal_of_whole(a: Any) -> tuple[Any, Any, Any, Any]:
         return a - w[:, None] * v.conj()[None, :] - v[:, None] * w.conj()[None, :]
 
     packed, taus = _reduce_columns(a, max(n - 1, 0), 1, update)
-    return packed, jnp.diagonal(packed).real, jnp.diagonal(packed, -1).real, taus
+    return packed, diagonal(packed).real, diagonal(packed, -1).real, taus
 
 
 def from_triangle(a: Any, lower: bool) -> Any:

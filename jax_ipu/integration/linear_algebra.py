@@ -1,8 +1,7 @@
-"""What JAX has no generic form of: QR, Hessenberg, tridiagonal, the Hermitian eigenproblem, tridiagonal systems.
+"""What JAX has no generic form of: QR, Hessenberg, tridiagonal, Schur, eigenproblems, tridiagonal systems.
 
 Written in JAX and lowered for ``ipu`` in place of LAPACK, with LAPACK's results. JAX's generic SVD and polar
-decomposition build on them. `eig` and `schur` have no rule, as on other accelerators: JAX says so. Tested with jax
-0.10.2 and 0.12.0.
+decomposition build on them. Tested with jax 0.10.2 and 0.12.0.
 """
 
 from __future__ import annotations
@@ -12,8 +11,10 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
+from jax_ipu.integration.eig import eig
 from jax_ipu.integration.hermitian import eigh
 from jax_ipu.integration.householder import geqp3, geqrf, hessenberg, householder_product, over_batches, tridiagonal
+from jax_ipu.integration.schur import schur
 from jax_ipu.integration.tridiagonal_solve import tridiagonal_solve
 
 PLATFORM = "ipu"
@@ -32,6 +33,8 @@ def enable() -> None:
         linalg.hessenberg_p: over_batches(hessenberg),
         linalg.tridiagonal_p: tridiagonal,
         linalg.eigh_p: eigh,
+        linalg.schur_p: schur,
+        linalg.eig_p: eig,
         linalg.tridiagonal_solve_p: tridiagonal_solve,
     }
     for primitive, rule in rules.items():
