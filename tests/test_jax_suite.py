@@ -92,6 +92,16 @@ def test_a_report_keeps_the_rows_of_files_that_were_not_run(tmp_path: Path) -> N
     ]
 
 
+def test_results_without_the_cpu_are_not_reported(tmp_path: Path) -> None:
+    write_sample(tmp_path)
+    report = tmp_path / "report.md"
+    run_tool(tmp_path, "sample_test", "-k", "test_a or test_f")
+    (next(tmp_path.glob("work/*/cpu/sample_test.json"))).unlink()
+    result = run_tool(tmp_path, "--report-only", "--report", str(report))
+    assert result.stdout == "sample_test: not reported; tests without a result on the CPU: 1. Run it again\n"
+    assert "| sample_test " not in report.read_text()
+
+
 def test_known_failures_alone_are_no_error(tmp_path: Path) -> None:
     write_sample(tmp_path)
     result = run_tool(tmp_path, "sample_test", "-k", "test_a or test_f or test_h")

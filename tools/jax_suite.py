@@ -67,6 +67,7 @@ def run(file: Path, platform: str, work: Work, known: KnownFailures, baseline: s
     device = runner.run_file(file, platform, work.settings, work.scratch(platform))
     stored = runner.FileResult.read(work.result(platform, file.stem))
     stored.tests.update(device.tests)
+    stored.revision = report.revision(TOOLS)
     stored.write(work.result(platform, file.stem))
 
     cpu = runner.FileResult.read(work.result("cpu", file.stem))
@@ -101,16 +102,19 @@ def print_verdict(stem: str, verdict: report.FileVerdict) -> None:
 def write_report(path: Path, platform: str, work: Work, known: KnownFailures, stems: Collection[str]) -> None:
     """The document, and beside it the results that it is made from: those in the work folder replace earlier ones.
 
-    `stems`: the files that should have a result.
+    A run that was ended before the CPU's turn changes nothing. `stems`: the files that should have a result.
     """
     results = path.with_suffix(".json")
     verdicts = report.read_results(results)
     for result in work.newest_results(platform):
         settings_folder = result.parent.parent
         cpu = runner.FileResult.read(settings_folder / "cpu" / result.name)
-        verdict = report.judge(result.stem, cpu, runner.FileResult.read(result), known)
+        device = runner.FileResult.read(result)
+        if unknown := report.without_baseline(cpu, device):
+            print(f"{result.stem}: not reported; tests without a result on the CPU: {len(unknown)}. Run it again")
+            continue
+        verdict = report.judge(result.stem, cpu, device, known)
         verdict.settings = settings_folder.name.removeprefix(f"jax-{version('jax')}-").replace("-", ", ")
-        verdict.revision = report.revision(TOOLS)
         verdicts[result.stem] = verdict
     unmeasured = set(stems) - set(known.excluded) - set(verdicts)
     report.write_results(results, verdicts)

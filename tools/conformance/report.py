@@ -55,9 +55,18 @@ def revision(checkout: Path) -> str:
     return subprocess.run(command, capture_output=True, text=True).stdout.strip()
 
 
+def without_baseline(cpu: FileResult, device: FileResult) -> list[str]:
+    """Failed tests of which nobody knows whether they pass on the CPU: the run was ended before."""
+    return [
+        test
+        for test, result in device.tests.items()
+        if result.outcome in FAILURES and test not in cpu.tests and test not in events.PSEUDO_TESTS
+    ]
+
+
 def judge(stem: str, cpu: FileResult, device: FileResult, known: KnownFailures) -> FileVerdict:
     """Compares one file. A test that does not pass on the CPU either is left out, but for a new crash or hang."""
-    verdict = FileVerdict()
+    verdict = FileVerdict(revision=device.revision)
     for test, result in device.tests.items():
         baseline = cpu.tests[test].outcome if test in cpu.tests else _unknown(result.outcome)
         reason = known.reason(stem, test)

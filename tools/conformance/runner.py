@@ -66,9 +66,10 @@ class Outcome:
 
 @dataclass
 class FileResult:
-    """Outcomes of one file by test name."""
+    """Outcomes of one file by test name, and the commit that was run."""
 
     tests: dict[str, Outcome] = field(default_factory=dict)
+    revision: str = ""
 
     def count(self, *outcomes: str) -> int:
         return sum(test.outcome in outcomes for test in self.tests.values())
@@ -78,11 +79,12 @@ class FileResult:
         """Empty when there is no such file."""
         if not path.exists():
             return cls()
-        return cls({name: Outcome(**fields) for name, fields in json.loads(path.read_text()).items()})
+        stored = json.loads(path.read_text())
+        return cls({name: Outcome(**fields) for name, fields in stored["tests"].items()}, stored["revision"])
 
     def write(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps({name: asdict(test) for name, test in self.tests.items()}, indent=1))
+        path.write_text(json.dumps(asdict(self), indent=1))
 
 
 def run_file(
