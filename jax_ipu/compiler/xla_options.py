@@ -28,7 +28,7 @@ def check(name: str, value: str | bool | int | float) -> None:
     client = _client()
     try:
         client.compile_and_load(_EMPTY, client.devices(), options)
-    except Exception as error:
+    except _jax.JaxRuntimeError as error:
         if not (message := _STATUS.sub("", str(error))).startswith(_UNKNOWN):
             raise CompileError(message, INVALID_ARGUMENT) from error
 

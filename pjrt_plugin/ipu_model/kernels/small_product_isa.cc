@@ -17,20 +17,11 @@ constexpr int kSums = kVectorBytes == 64 ? 16 : 8;
 template <typename T>
 [[gnu::always_inline]] inline typename VectorTypes<T>::Register SumsOfLanes(
     typename VectorTypes<T>::Register (&v)[kLanes<T>]) {
-  using Index = std::conditional_t<sizeof(T) == 4, std::int32_t, std::int64_t>;
-  typedef Index IndexVector __attribute__((vector_size(kVectorBytes)));
-  constexpr int kN = kLanes<T>;
-  IndexVector low, high;
-#pragma GCC unroll 16
-  for (int i = 0; i < kN; ++i) {
-    low[i] = static_cast<Index>(i / 2 + (i % 2) * kN);
-    high[i] = static_cast<Index>(kN / 2 + i / 2 + (i % 2) * kN);
-  }
 #pragma GCC unroll 4
-  for (int half = kN / 2; half > 0; half /= 2) {
+  for (int half = kLanes<T> / 2; half > 0; half /= 2) {
 #pragma GCC unroll 8
     for (int i = 0; i < half; ++i)
-      v[i] = __builtin_shuffle(v[i], v[i + half], low) + __builtin_shuffle(v[i], v[i + half], high);
+      v[i] = Interleave<T>::Low(v[i], v[i + half]) + Interleave<T>::High(v[i], v[i + half]);
   }
   return v[0];
 }
