@@ -11,6 +11,7 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
+from jax_ipu.integration import symbolic_sizes
 from jax_ipu.integration.eig import eig
 from jax_ipu.integration.hermitian import eigh
 from jax_ipu.integration.householder import geqp3, geqrf, hessenberg, householder_product, over_batches, tridiagonal
@@ -39,13 +40,16 @@ def enable() -> None:
     }
     for primitive, rule in rules.items():
         lowering = mlir.lower_fun(_with_usual_promotion(rule), multiple_results=primitive.multiple_results)
-        mlir.register_lowering(primitive, _on_whole_matrices(_on_plain_arrays(lowering)), platform=PLATFORM)
+        whole = _on_whole_matrices(_on_plain_arrays(lowering))
+        mlir.register_lowering(primitive, symbolic_sizes.when_known(primitive, whole), platform=PLATFORM)
     # The SVD takes whole matrices where it calls QR and eigh; its products, and
     # the few large steps of LU, are worth splitting.
-    for primitive in (linalg.lu_p, linalg.qr_p, linalg.svd_p):
+    generic = (linalg.lu_p, linalg.qr_p, linalg.svd_p)
+    for primitive in generic:
         lowering = _on_plain_arrays(mlir._lowerings[primitive].rule)
         whole = _on_whole_matrices(lowering) if primitive is linalg.qr_p else lowering
-        mlir.register_lowering(primitive, whole, platform=PLATFORM)
+        mlir.register_lowering(primitive, symbolic_sizes.when_known(primitive, whole), platform=PLATFORM)
+    symbolic_sizes.enable({primitive.name: primitive for primitive in (*rules, *generic)})
 
 
 def _on_whole_matrices(lowering: Callable[..., Any]) -> Callable[..., Any]:
