@@ -29,7 +29,8 @@ Made by `tools/jax_suite.py`; do not edit. The tests of JAX at the tag `jax-v{ve
 own. The columns count the tests that pass on the CPU under the same settings; the ratio is passed over run. Settings
 are those of the last run of the file: `JAX_NUM_GENERATED_CASES`, and the number of IPUs; revision is the commit that
 was run. The tests choose what to skip and which tolerances to apply by the name of the platform; the IPU is held to the
-rules of the CPU.
+rules of the CPU. Where only the failed tests were run on the CPU as well (`--baseline failed`), the others count as
+passing there.
 """
 
 
