@@ -130,7 +130,7 @@ class Executable:
         outputs: Seq[dict[str, object]],
         poplar_executable: bytes,
         main_program: int,
-        mlir: str,
+        mlir: bytes,
         cost: dict[str, float],
         memory: dict[str, int],
         host_callbacks: Seq[dict[str, object]] = (),
@@ -142,7 +142,7 @@ class Executable:
     @property
     def fingerprint(self) -> str: ...
     @property
-    def mlir(self) -> str: ...
+    def mlir(self) -> bytes: ...
     @property
     def cycles(self) -> int: ...
     @property

@@ -7,6 +7,7 @@ import pytest
 from jax_ipu import _ipu
 from jax_ipu.compiler import api, importer, ir
 from jax_ipu.compiler.passes import combine_collectives
+from jax_ipu.compiler.shown_program import shown_program
 
 F = "tensor<4xf32>"
 
@@ -41,7 +42,10 @@ def combined(body: str, signature: str) -> list[int]:
     for op in module.main.block.ops:  # nothing is used before it is made
         assert seen.issuperset(op.operands)
         seen.update(op.results)
-    return [len(op.operands) for op in module.main.block.ops if op.name == "all_reduce"]
+    counts = [len(op.operands) for op in module.main.block.ops if op.name == "all_reduce"]
+    shown = importer.import_module(importer.parse(shown_program(module), "mlir"))
+    assert counts == [len(op.operands) for op in shown.main.block.ops if op.name == "all_reduce"]
+    return counts
 
 
 BIG, HUGE = "262144x", "4194304x"

@@ -4,7 +4,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from jax_ipu.compiler import CompileError, importer, ir
+from jax_ipu.compiler import CompileError, importer, inline_calls, ir
 from jax_ipu.compiler.location import source_line
 
 
@@ -150,3 +150,44 @@ def test_refused(text: str, code: int, words: str) -> None:
 def test_unknown_format() -> None:
     with pytest.raises(CompileError, match='use "mlir"'):
         importer.parse(b"", "hlo")
+
+
+def test_calls_in_the_module_are_inlined() -> None:
+    module = importer.parse(
+        b"""
+        func.func private @double(%x: tensor<f32>) -> tensor<f32> {
+          %y = stablehlo.add %x, %x : tensor<f32>
+          return %y : tensor<f32>
+        }
+        func.func private @both(%x: tensor<f32>, %p: tensor<i1>) -> (tensor<f32>, tensor<f32>) {
+          %y = func.call @double(%x) : (tensor<f32>) -> tensor<f32>
+          %z = "stablehlo.if"(%p) ({
+            %0 = stablehlo.multiply %x, %y : tensor<f32>
+            stablehlo.return %0 : tensor<f32>
+          }, {
+            %0 = func.call @double(%y) : (tensor<f32>) -> tensor<f32>
+            stablehlo.return %0 : tensor<f32>
+          }) : (tensor<i1>) -> tensor<f32>
+          return %y, %z : tensor<f32>, tensor<f32>
+        }
+        func.func private @kept(%x: tensor<f32>) -> tensor<f32> { return %x : tensor<f32> }
+        func.func @main(%x: tensor<f32>, %p: tensor<i1>) -> tensor<f32> {
+          %y:2 = func.call @both(%x, %p) : (tensor<f32>, tensor<i1>) -> (tensor<f32>, tensor<f32>)
+          %z:2 = func.call @both(%y#1, %p) : (tensor<f32>, tensor<i1>) -> (tensor<f32>, tensor<f32>)
+          %k = func.call @kept(%z#0) : (tensor<f32>) -> tensor<f32>
+          %c = stablehlo.composite "own.kept" %k {decomposition = @kept} : (tensor<f32>) -> tensor<f32>
+          return %c : tensor<f32>
+        }
+        """,
+        "mlir",
+    )
+    inline_calls.run(module)
+    module.operation.verify()
+    imported = importer.import_module(module)
+    assert sorted(imported.functions) == ["kept", "main"]
+    expected = ["add", "multiply", "return", "add", "return", "if"] * 2 + ["composite", "return"]
+    names = [op.name for op in imported.main.block.walk()]
+    assert sorted(names) == sorted(expected) and [op.name for op in imported.main.block.ops] == [
+        *("add", "if") * 2,
+        *("composite", "return"),
+    ]

@@ -1,6 +1,8 @@
 """Asynchronous execution, serialised executables, caches, and what JAX asks a device and an executable."""
 
+import re
 import threading
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -154,9 +156,15 @@ def test_export_and_call():
 
 
 def test_optimised_program_is_readable():
-    compiled = jax.jit(lambda x: jnp.tanh(x) + 1, backend="ipu").lower(np.ones((2, 3), np.float32)).compile()
-    text = compiled.as_text()
+    @jax.jit(backend="ipu")
+    def f(x):
+        with jax.named_scope("outer"):
+            return jnp.tanh(x) + 1
+
+    text = f.lower(np.ones((2, 3), np.float32)).compile().as_text()
     assert "f32[2,3]" in text and "ENTRY" in text
+    assert re.search(r'tanh.*op_name="jit\(f\)/outer/tanh"', text)
+    assert Path(__file__).name in text
 
 
 def test_arrays_never_share_the_memory_that_they_show():

@@ -14,7 +14,7 @@ from jax_ipu.compiler.ir import Module, Value
 from jax_ipu.compiler.options import Options, compile_options
 from jax_ipu.compiler.passes import inplace, outline, schedule
 from jax_ipu.compiler.program_io import Signature
-from jax_ipu.compiler.program_text import program_text
+from jax_ipu.compiler.shown_program import shown_program
 from jax_ipu.compiler.types import Shape
 
 # Changes whenever the same program may compile to something else.
@@ -57,7 +57,7 @@ def compile(program: bytes, format: str, options: bytes, target: str) -> _ipu.Ex
         [{**fields, **own} for fields, own in zip(signature.outputs(), outputs, strict=True)],
         compiled.serialize(),
         0,
-        program_text(module.source, module.num_partitions),
+        shown_program(module),
         _cost_fields(module, compiled),
         _memory_fields(signature, compiled),
         built.host_callbacks,

@@ -312,6 +312,7 @@ class _Importer:
         self._types = _Types()
         self._values: dict[Any, Value] = {}
         self._tuples: dict[Any, list[Any]] = {}
+        self.origins: dict[Op, Any] = {}
 
     def block(self, mlir_block: Any) -> Block:
         values, tuples = self._values, self._tuples
@@ -348,6 +349,8 @@ class _Importer:
             else:
                 operands = [values[o] for o in operation.operands]
             op = Op(name, operands, result_types, attrs, regions, operation.location)
+            if name == "all_reduce":
+                self.origins[op] = operation
             made = iter(op.results)
             for mlir_result, leaves in zip(results, leaves_of, strict=True):
                 self._bind(mlir_result, [next(made) for _ in leaves])
@@ -433,4 +436,6 @@ def import_module(module: mlir.Module) -> Module:
     name = attrs.get("sym_name", "main")
     if "main" not in functions:
         raise CompileError('the program has no function "main"', INVALID_ARGUMENT)
-    return Module(str(name), functions, attrs, module)
+    imported = Module(str(name), functions, attrs, module)
+    imported.origins = importer.origins
+    return imported

@@ -170,13 +170,16 @@ class Function:
 class Module:
     """Functions by name, one of them `main`; each of `num_replicas` x `num_partitions` IPUs runs the program."""
 
-    __slots__ = ("attrs", "functions", "name", "num_partitions", "num_replicas", "source")
+    __slots__ = ("attrs", "combined", "functions", "name", "num_partitions", "num_replicas", "origins", "source")
 
     def __init__(self, name: str, functions: dict[str, Function], attrs: dict[str, Any], source: Any = None) -> None:
         self.name = name
         self.functions = functions
         self.attrs = attrs
         self.source = source  # the MLIR module
+        # The operation in `source` that an all_reduce was imported from, and lists of them that are one by now.
+        self.origins: dict[Op, Any] = {}
+        self.combined: list[list[Any]] = []
         self.num_partitions = int(attrs.get("mhlo.num_partitions", 1))
         self.num_replicas = int(attrs.get("mhlo.num_replicas", 1))
 
@@ -188,6 +191,7 @@ class Module:
         """Ends the use of the module."""
         for function in self.functions.values():
             function.block.release()
+        self.origins, self.combined = {}, []
 
 
 def clone_ops(block: Block, mapping: dict[Value, Value]) -> list[Op]:

@@ -200,7 +200,7 @@ MemoryReport ReadMemory(const nb::dict& fields) {
 ExecutableHandle MakeExecutable(const std::string& name, const std::string& fingerprint,
                                 const std::string& target, const std::vector<nb::dict>& inputs,
                                 const std::vector<nb::dict>& outputs, const nb::bytes& poplar_executable,
-                                int main_program, const std::string& mlir, const nb::dict& cost,
+                                int main_program, const nb::bytes& mlir, const nb::dict& cost,
                                 const nb::dict& memory, const std::vector<nb::dict>& host_callbacks,
                                 int num_replicas, int num_partitions) {
   auto executable = std::make_shared<Executable>();
@@ -211,7 +211,7 @@ ExecutableHandle MakeExecutable(const std::string& name, const std::string& fing
   for (const nb::dict& output : outputs) executable->outputs.push_back(ReadOutput(output));
   executable->poplar_executable.assign(poplar_executable.c_str(), poplar_executable.size());
   executable->main_program = main_program;
-  executable->mlir = mlir;
+  executable->mlir.assign(mlir.c_str(), mlir.size());
   executable->cost = ReadCost(cost);
   executable->memory = ReadMemory(memory);
   for (const nb::dict& callback : host_callbacks) {
@@ -372,7 +372,7 @@ void BindCompile(nb::module_& module) {
           [](ExecutableHandle* self, const std::string& name, const std::string& fingerprint,
              const std::string& target, const std::vector<nb::dict>& inputs,
              const std::vector<nb::dict>& outputs, const nb::bytes& poplar_executable, int main_program,
-             const std::string& mlir, const nb::dict& cost, const nb::dict& memory,
+             const nb::bytes& mlir, const nb::dict& cost, const nb::dict& memory,
              const std::vector<nb::dict>& host_callbacks, int num_replicas, int num_partitions) {
             new (self) ExecutableHandle(MakeExecutable(name, fingerprint, target, inputs, outputs,
                                                        poplar_executable, main_program, mlir, cost, memory,
@@ -384,7 +384,11 @@ void BindCompile(nb::module_& module) {
           nb::arg("num_partitions") = 1)
       .def_prop_ro("name", [](const ExecutableHandle& self) { return self.executable->name; })
       .def_prop_ro("fingerprint", [](const ExecutableHandle& self) { return self.executable->fingerprint; })
-      .def_prop_ro("mlir", [](const ExecutableHandle& self) { return self.executable->mlir; })
+      .def_prop_ro("mlir",
+                   [](const ExecutableHandle& self) {
+                     const std::string& mlir = self.executable->mlir;
+                     return nb::bytes(mlir.data(), mlir.size());
+                   })
       .def_prop_ro("cycles", [](const ExecutableHandle& self) { return self.executable->cost.cycles; })
       .def_prop_ro("fullest_tile_bytes",
                    [](const ExecutableHandle& self) { return self.executable->memory.max_tile_bytes; })

@@ -104,8 +104,7 @@ struct Executable {
   std::string poplar_executable;  // poplar::Executable::serialize
   std::vector<HostCallbackSpec> host_callbacks;
   int main_program = 0;
-  std::string
-      mlir;  // optimised program as StableHLO text (PJRT "mlir" format), with output sharding attributes
+  std::string mlir;  // optimised program, MLIR bytecode or text, with output sharding attributes
   CostReport cost;
   MemoryReport memory;
 

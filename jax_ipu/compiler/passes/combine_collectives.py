@@ -34,6 +34,8 @@ def _run_block(block: Block, module: Module) -> None:
                 _run_block(region, module)
     done: set[Op] = set()
     while (together := _next(block, done, module)) is not None:
+        if all(op in module.origins for op in together):
+            module.combined.append([module.origins[op] for op in together])
         done.add(_combine(block, together))
 
 
