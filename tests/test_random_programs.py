@@ -9,10 +9,15 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from jax_ipu import _ipu, compiler
-from support import program_computation, program_data, program_elementwise
+from support import program_computation, program_control, program_data, program_elementwise
 from support.programs import Program, Value, assert_close, programs
 
-OPERATIONS = program_elementwise.OPERATIONS + program_data.OPERATIONS + program_computation.OPERATIONS
+OPERATIONS = (
+    program_elementwise.OPERATIONS
+    + program_data.OPERATIONS
+    + program_computation.OPERATIONS
+    + program_control.OPERATIONS
+)
 TILES = st.sampled_from([8, 3, 64])
 # The reference need not be fast: half of the time is its compilation. XLA's algebraic simplifier joins two bit casts to
 # narrower types into one of another shape, which its verifier refuses, and changes values: those of a reduction of

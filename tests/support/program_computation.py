@@ -1,8 +1,9 @@
-"""Reductions, products, windows, transforms and control flow of random programs."""
+"""Reductions, products, windows, transforms, solvers and random bits of random programs."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from support.programs import COMPLEX, FLOATS, INTS, ORDERED, REAL, Drawer, Step, Unsuitable, copy
 
@@ -20,7 +21,7 @@ def reduce_sum(d: Drawer) -> Step:
 def reduce_order(d: Drawer) -> Step:
     v = d.value(ORDERED, min_rank=1)
     dims = d.dims(v)
-    if v.dtype == "bool":
+    if v.dtype == "bool" or (v.dtype in INTS and d.flag()):
         return Step(f"lax.{d.pick(('reduce_and', 'reduce_or', 'reduce_xor'))}({v.name}, {dims})")
     if 0 in v.shape:
         raise Unsuitable
@@ -29,17 +30,23 @@ def reduce_order(d: Drawer) -> Step:
     return copy(v, f"lax.{d.pick(('reduce_max', 'reduce_min'))}({v.name}, {dims})")
 
 
+# Equal values take the smaller index, so that the order of the reduction does not matter.
+LARGER = (
+    "lambda a, b: ((lambda first: (lax.select(first, a[0], b[0]), lax.select(first, a[1], b[1])))"
+    "((a[0] > b[0]) | ((a[0] == b[0]) & (a[1] < b[1]))))"
+)
+
+
+def _least(dtype: str) -> str:
+    """Text of the smallest value."""
+    return f"jnp.asarray({'-jnp.inf' if dtype in FLOATS else f'jnp.iinfo({dtype!r}).min'}, '{dtype}')"
+
+
 def reduce_pair(d: Drawer) -> Step:
     """A reduction with two operands and a body that is no single operation."""
     v = d.value(REAL, exact=True, finite=True, min_rank=1)
-    # Equal values take the smaller index, so that the order of the reduction does not matter.
-    body = (
-        "lambda a, b: ((lambda first: (lax.select(first, a[0], b[0]), lax.select(first, a[1], b[1])))"
-        "((a[0] > b[0]) | ((a[0] == b[0]) & (a[1] < b[1]))))"
-    )
-    least = f"jnp.asarray(-jnp.inf if '{v.dtype}' in {FLOATS} else jnp.iinfo('{v.dtype}').min, '{v.dtype}')"
     operands = f"({v.name}, lax.broadcasted_iota('int32', {v.shape}, {d.integer(0, v.rank - 1)}))"
-    text = f"lax.reduce({operands}, ({least}, jnp.int32(99)), {body}, {d.dims(v)})"
+    text = f"lax.reduce({operands}, ({_least(v.dtype)}, jnp.int32(99)), {LARGER}, {d.dims(v)})"
     return Step(text, v.bound, 0, special=True)
 
 
@@ -62,8 +69,12 @@ def dot_general(d: Drawer) -> Step:
     contract, batch = ([i for i in shared if kinds[i] == k] for k in "cb")
     numbers = ((contract, [position(i) for i in contract]), (batch, [position(i) for i in batch]))
     terms = max(1, math.prod(v.shape[i] for i in contract)) * (2 if v.dtype in COMPLEX else 1)
+    wider = {"float16": "float32", "bfloat16": "float32", "float32": "float64", "int8": "int32", "int16": "int64"}
+    how = f"precision='{d.pick(('default', 'high', 'highest'))}'"
+    if v.dtype in wider and d.flag():
+        how += f", preferred_element_type='{wider[v.dtype]}'"
     return Step(
-        f"lax.dot_general({v.name}, fit({w.name}, {shape}), {numbers})",
+        f"lax.dot_general({v.name}, fit({w.name}, {shape}), {numbers}, {how})",
         terms * v.bound * w.bound,
         terms * (v.error * w.bound + w.error * v.bound),
         terms,
@@ -71,19 +82,25 @@ def dot_general(d: Drawer) -> Step:
 
 
 def convolution(d: Drawer) -> Step:
-    v = d.value(("float32", "float16", "bfloat16", "float64"), finite=True)
+    v = d.value((*FLOATS, *COMPLEX, *INTS), finite=True)
     w = d.value((v.dtype,), finite=True)
-    rank, groups, channels, features = d.integer(1, 2), d.integer(1, 2), d.integer(1, 3), d.integer(1, 3)
-    space = [d.integer(1, 6) for _ in range(rank)]
-    window = [d.integer(1, 3) for _ in range(rank)]
-    lhs, rhs = (d.integer(1, 2), groups * channels, *space), (groups * features, channels, *window)
+    rank, channels, features = d.integer(0, 3), d.integer(1, 3), d.integer(1, 3)
+    groups, batch_groups = d.pick(((1, 1), (2, 1), (1, 2)))
+    space = [d.integer(1, 6 if rank < 3 else 4) for _ in range(rank)]
+    window = [d.integer(1, 3 if rank < 3 else 2) for _ in range(rank)]
+    lhs = (batch_groups * d.integer(1, 2), groups * channels, *space)
+    rhs = (groups * batch_groups * features, channels, *window)
+    # Where each of batch or features, channels and the spatial dimensions is.
+    places = [d.order(rank + 2) if d.flag() else tuple(range(rank + 2)) for _ in range(3)]
+    lhs, rhs = (tuple(s[p.index(i)] for i in range(rank + 2)) for s, p in zip((lhs, rhs), places[:2], strict=True))
     stride, base, dilation = ([d.integer(1, 2) for _ in range(rank)] for _ in range(3))
-    padding = [(d.integer(0, 3), d.integer(0, 3)) for _ in range(rank)]
+    padding = [(d.integer(-1, 3), d.integer(0, 3)) for _ in range(rank)]
     text = (
         f"lax.conv_general_dilated(fit({v.name}, {lhs}), fit({w.name}, {rhs}), {stride}, {padding}, "
-        f"{base}, {dilation}, feature_group_count={groups})"
+        f"{base}, {dilation}, lax.ConvDimensionNumbers(*{places}), feature_group_count={groups}, "
+        f"batch_group_count={batch_groups})"
     )
-    terms = channels * math.prod(window)
+    terms = channels * math.prod(window) * (2 if v.dtype in COMPLEX else 1)
     return Step(text, terms * v.bound * w.bound, terms * (v.error * w.bound + w.error * v.bound), terms)
 
 
@@ -91,6 +108,11 @@ def cumulative(d: Drawer) -> Step:
     v = d.value(REAL, min_rank=1)
     axis = d.integer(0, v.rank - 1)
     count = max(1, v.shape[axis])
+    if v.dtype in INTS and d.flag():
+        return Step(f"lax.cumprod({v.name}, {axis}, {d.flag()})")
+    if v.dtype in FLOATS and not v.special and d.integer(0, 3) == 0:
+        text = f"lax.cumlogsumexp({v.name}, {axis}, {d.flag()})"
+        return Step(text, v.bound + math.log(count) + 1, v.error, 4 * count, inexact=True)
     if d.flag():
         return copy(v, f"lax.{d.pick(('cummax', 'cummin'))}({v.name}, {axis}, {d.flag()})")
     return Step(f"lax.cumsum({v.name}, {axis}, {d.flag()})", v.bound * count, v.error * count, count)
@@ -118,80 +140,102 @@ def window_gradient(d: Drawer) -> Step:
         raise Unsuitable
     window = tuple(d.integer(1, min(3, n)) for n in v.shape)
     stride = tuple(d.integer(1, 2) for _ in v.shape)
-    pool = f"lambda x: lax.reduce_window(x, -np.inf, lax.max, {window}, {stride}, 'valid')"
+    end, choice = d.pick((("-np.inf", "max"), ("np.inf", "min")))
+    pool = f"lambda x: lax.reduce_window(x, {end}, lax.{choice}, {window}, {stride}, '{d.pick(('valid', 'same'))}')"
     text = f"(lambda pool: jax.vjp(pool, {v.name})[1](pool({v.name}))[0])({pool})"
     count = math.prod(window)
     return Step(text, v.bound * count, 0, count)
 
 
+def window_pair(d: Drawer) -> Step:
+    """The largest element of each window and its place."""
+    v = d.value(REAL, exact=True, finite=True, min_rank=1)
+    window, stride = (tuple(d.integer(1, high) for _ in v.shape) for high in (3, 2))
+    padding = [(d.integer(0, 1), d.integer(0, 2)) for _ in v.shape]
+    operands = f"({v.name}, lax.broadcasted_iota('int32', {v.shape}, {d.integer(0, v.rank - 1)}))"
+    text = f"lax.reduce_window({operands}, ({_least(v.dtype)}, jnp.int32(99)), {LARGER}, {window}, {stride}, {padding})"
+    return Step(text, v.bound, 0, special=True)
+
+
 def fft(d: Drawer) -> Step:
-    v = d.value(COMPLEX, finite=True, min_rank=1)
+    v = d.value(("float32", "float64", *COMPLEX), finite=True, min_rank=1)
     if 0 in v.shape:
         raise Unsuitable
-    n = v.shape[-1]
-    kind = d.pick(("FFT", "IFFT"))
-    return Step(f"lax.fft({v.name}, '{kind}', ({n},))", v.bound * n, v.error * n, 8, inexact=True)
+    lengths = list(v.shape[-d.integer(1, min(3, v.rank)) :])
+    kind = d.pick(("FFT", "IFFT", "IRFFT")) if v.dtype in COMPLEX else "RFFT"
+    if kind == "IRFFT":
+        lengths[-1] = max(1, 2 * lengths[-1] - d.integer(1, 2))
+    n = 2 * math.prod(lengths)
+    return Step(f"lax.fft({v.name}, '{kind}', {tuple(lengths)})", v.bound * n, v.error * n, 8, inexact=True)
 
 
-def loop(d: Drawer) -> Step:
-    v = d.value((*INTS, "float32"), exact=True)
-    other, w = d.partner(v, exact=True)
-    count = d.integer(0, 4)
-    body = d.pick((f"x + {other}", f"lax.max(x, {other}) - x", f"lax.rev({other}, {tuple(range(v.rank))}) - x"))
-    start, result = f"({v.name}, jnp.int32(0))", v.bound + count * (v.bound + w.bound)
+def solve(d: Drawer) -> Step:
+    """Factors of well-conditioned matrices, and solutions of such triangular systems."""
+    v = d.value(("float32", "float64", *COMPLEX), finite=True, min_rank=1)
+    n = d.integer(1, 6)
+    batch = d.pick(((), (), (2,)))
+    small = f"(lambda x: x / (1 + lax.abs(x)) / {n})(fit({v.name}, {(*batch, n, n)}))"
     if d.flag():
-        return Step(f"lax.fori_loop(0, {count}, lambda i, x: {body}, {v.name})", result * 2**count, rounds=1)
-    condition = f"lambda c: c[1] < {d.index()}"
-    text = f"lax.while_loop({condition}, lambda c: ((lambda x: {body})(c[0]), c[1] + 1), {start})"
-    return Step(text, (v.bound + 9 * (v.bound + w.bound)) * 2**9, rounds=1)
-
-
-# Next values of the carried a, b and c, which change places, are read after they are written, and are viewed.
-CARRIES = (
-    ("b", "a", "c + a"),
-    ("b + c", "a", "b"),
-    ("c", "lax.rev(a, tuple(range(a.ndim)))", "b"),
-    ("lax.max(a, b)", "lax.max(a, b) - c", "c"),
-    ("fit(c.reshape(-1)[1:], a.shape)", "a", "lax.select(a > b, a, c)"),
-    ("a.at[:1].set(b[1:2])", "b", "a"),
-    ("lax.dynamic_update_slice(a, b[1:], (i,) + (0,) * (a.ndim - 1))", "a", "c - b"),
-    ("jnp.roll(a, 1, 0)", "jnp.roll(b, i, 0)", "b"),
-    ("lax.cond(i % 2 == 0, lambda x: x, lambda x: x - b, a)", "lax.cond(i == 1, lambda x: c, lambda x: x, b)", "a"),
-    ("lax.fori_loop(0, i, lambda j, x: b - x, a)", "c", "a + c"),
-    ("a.at[jnp.array([0, 0, i])].add(b[:3] if len(b) > 2 else b[0])", "lax.sort(b, dimension=0)", "a"),
-)
-
-
-def carry(d: Drawer) -> Step:
-    """A loop whose state changes places."""
-    v = d.value((*INTS, "float32"), exact=True, finite=True, min_rank=1)
-    if v.shape[0] < 2:
-        raise Unsuitable
-    (b, w), (c, x) = (d.partner(v, exact=True, finite=True) for _ in range(2))
-    body, count = d.pick(CARRIES), d.integer(0, 4)
-    text = f"lax.fori_loop(0, {count}, lambda i, s: (lambda a, b, c: ({', '.join(body)}))(*s), ({v.name}, {b}, {c}))"
-    return Step(text, max(1, v.bound, w.bound, x.bound) * 6.0 ** (count + 1), rounds=1)
-
-
-def scan(d: Drawer) -> Step:
-    v = d.value((*INTS, "float32", "float16"), min_rank=1)
-    count = v.shape[0]
+        text = f"lax.linalg.cholesky((lambda a: a + jnp.swapaxes(a.conj(), -1, -2) + 4 * jnp.eye({n}))({small}).astype"
+        return Step(f"{text}('{v.dtype}'), symmetrize_input=False)", 3, 4 * n * v.error, 8 * n, inexact=True)
+    w = d.value((v.dtype,), finite=True)
+    left, lower, transposed, conjugated, unit = (d.flag() for _ in range(5))
+    shape = (*batch, n, d.integer(1, 3)) if left else (*batch, d.integer(1, 3), n)
     text = (
-        f"lax.scan(lambda c, x: (c + x, lax.max(c, x)), jnp.zeros({v.shape[1:]}, '{v.dtype}'), {v.name}, "
-        f"reverse={d.flag()})"
+        f"lax.linalg.triangular_solve(({small} + 2 * jnp.eye({n})).astype('{v.dtype}'), fit({w.name}, {shape}), "
+        f"left_side={left}, lower={lower}, transpose_a={transposed}, conjugate_a={conjugated}, unit_diagonal={unit})"
     )
-    return Step(text, v.bound * max(1, count), v.error * max(1, count), max(1, count))
+    grown = 2.0**n
+    return Step(text, grown * w.bound, grown * w.error + grown**2 * 2 * v.error * w.bound, 8 * n, inexact=True)
 
 
-def branch(d: Drawer) -> Step:
-    v = d.value(REAL)
-    other, w = d.partner(v)
-    branches = f"[lambda x, y: x + y, lambda x, y: lax.max(x, y), lambda x, y: y - x][:{d.integer(1, 3)}]"
-    text = f"lax.switch({d.index()}, {branches}, {v.name}, {other})"
-    return Step(text, v.bound + w.bound, v.error + w.error, 1)
+def generator(d: Drawer) -> Step:
+    """The state of a generator after it made some bits, and those."""
+    v = d.value(INTS)
+    key = f"lax.convert_element_type(fit({v.name}, (4,)), 'uint32')"
+    dtype = d.pick(("uint8", "uint16", "uint32", "uint64"))
+    return Step(f"lax.rng_bit_generator({key}, {d.shape(3)}, '{dtype}', {d.integer(0, 2)})")
+
+
+# Function of x whose gradient is taken, and the largest sum of the magnitudes of the factors in a column of its
+# derivative, where no dimension of x is longer than n.
+LINEAR: dict[str, Callable[[int], float]] = {
+    "lax.cumsum(x, 0)": lambda n: n,
+    "lax.pad(x, jnp.zeros((), x.dtype), [(2, -1, 1)] * x.ndim)": lambda n: 1,
+    "lax.dynamic_slice_in_dim(x, jnp.int32(2), 1, 0)": lambda n: 1,
+    "lax.dynamic_update_slice_in_dim(x, x[:1], 1, 0)": lambda n: 2,
+    "x[::-2]": lambda n: 1,
+    "jnp.concatenate([x, x[1:]])": lambda n: 2,
+    "jnp.broadcast_to(x, (3, *x.shape))": lambda n: 3,
+    "x[np.array([0, -1, 0, 5])]": lambda n: 3,
+    "x.at[np.array([0, -1, 0])].add(x[:1])": lambda n: 4,
+    "lax.scan(lambda c, y: (c + y, c - y), x[0], x)": lambda n: 2 * n + 2,
+    "lax.fori_loop(0, 3, lambda i, y: y + lax.rev(y, (0,)), x)": lambda n: 8,
+    "lax.cond(x.size > 3, lambda y: y + y, lambda y: -y, x)": lambda n: 2,
+    "lax.switch(jnp.argmax(x.reshape(-1)) % 3, [lambda y: y + y, lambda y: -y, lambda y: y[::-1]], x)": lambda n: 2,
+    "lax.dot_general(x, lax.full((x.shape[0], 2), 1, x.dtype), (((0,), (0,)), ((), ())))": lambda n: 2,
+    "lax.conv_general_dilated(x.reshape(1, 1, -1), jnp.ones((2, 1, 3), x.dtype), (2,), [(1, 2)], (2,))": lambda n: 6,
+    "lax.reduce_window(x, 0.0, lax.add, (2,) * x.ndim, (1,) * x.ndim, 'SAME')": lambda n: 16,
+    "jax.checkpoint(lambda y: y + y[::-1])(x)": lambda n: 2,
+    "lax.sort(x, dimension=0)": lambda n: 1,
+    "lax.select(x > 1, x, -x)": lambda n: 1,
+    "lax.reduce_max(x, (0,))": lambda n: 1,
+}
+
+
+def gradient(d: Drawer) -> Step:
+    v = d.value(("float32", "float64", "float16"), exact=True, finite=True, min_rank=1)
+    w = d.value((v.dtype,))
+    if 0 in v.shape or v.rank > 4:
+        raise Unsuitable
+    function = d.pick(tuple(LINEAR))
+    terms = LINEAR[function](max(v.shape))
+    back = f"(lambda y, vjp: vjp(jax.tree.map(lambda z: fit({w.name}, z.shape), y))[0])"
+    text = f"{back}(*jax.vjp(lambda x: {function}, {v.name}))"
+    return Step(text, w.bound * terms, w.error * terms, int(terms) + 1, inexact="max" in function)
 
 
 OPERATIONS = (
-    branch, carry, convolution, cumulative, dot_general, fft, loop, reduce_order, reduce_pair, reduce_sum,
-    reduce_window, scan, window_gradient,
+    convolution, cumulative, dot_general, fft, generator, gradient, reduce_order, reduce_pair, reduce_sum,
+    reduce_window, solve, window_gradient, window_pair,
 )  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from support.programs import EPSILON, ORDERED, REAL, Drawer, Step, Unsuitable, Value, copy
+from support.programs import COMPLEX, EPSILON, INTS, ORDERED, REAL, Drawer, Step, Unsuitable, Value, copy
 
 
 def constant(d: Drawer, v: Value) -> str:
@@ -88,7 +88,8 @@ def dynamic_slice(d: Drawer) -> Step:
 def _indices(d: Drawer, count: int, depth: int) -> str:
     found = [v for v in d.values if v.dtype == "int32" and v.size]
     if not found or d.flag():
-        return f"np.asarray({[[d.integer(-2, 8) for _ in range(depth)] for _ in range(count)]}, np.int32)"
+        numbers = [[d.integer(-2, 8) for _ in range(depth)] for _ in range(count)]
+        return f"np.asarray({numbers}).astype('{d.pick(('int32', *INTS))}')"
     return f"(fit({d.pick(found).name}, {(count, depth)}) & 7)"
 
 
@@ -113,7 +114,7 @@ def gather(d: Drawer) -> Step:
 
 
 def scatter(d: Drawer) -> Step:
-    v = d.value(REAL, min_rank=1)
+    v = d.value((*REAL, *COMPLEX), min_rank=1)
     if 0 in v.shape:
         raise Unsuitable
     indexed = d.dims(v)
@@ -124,7 +125,8 @@ def scatter(d: Drawer) -> Step:
     w = d.value((v.dtype,))
     updates = (*sizes[:batch], count, *sizes[batch:])
     window = tuple(i for i in range(len(updates)) if i != batch)
-    name = d.pick(("scatter_add", "scatter_sub", "scatter_min", "scatter_max"))
+    names = ("scatter_add", "scatter_sub", "scatter_min", "scatter_max")
+    name = d.pick(names[:2] if v.dtype in COMPLEX else names)
     text = (
         f"lax.{name}({v.name}, {_indices(d, count, len(indexed))}, fit({w.name}, {updates}), "
         f"lax.ScatterDimensionNumbers({window}, {inserted}, {indexed}), mode='{d.pick(('clip', 'drop'))}')"
@@ -132,11 +134,38 @@ def scatter(d: Drawer) -> Step:
     return Step(text, v.bound + count * w.bound, v.error + count * w.error, count)
 
 
-def sort(d: Drawer) -> Step:
-    v = d.value(ORDERED, exact=True, min_rank=1)
+def scatter_distinct(d: Drawer) -> Step:
+    """Updates that each have an element of their own, or none, so that their order does not matter."""
+    v = d.value(min_rank=1)
     axis = d.integer(0, v.rank - 1)
-    if d.flag():
+    indices = d.order(v.shape[axis] + 2)[: d.integer(0, 5)] if v.shape[axis] < 20 else (7, 3, 99)
+    w = d.value((v.dtype,))
+    updates = (*v.shape[:axis], len(indices), *v.shape[axis + 1 :])
+    method = d.pick(("set", "multiply")) if v.dtype in REAL else "set"
+    bound, error = max(v.bound, w.bound), max(v.error, w.error)
+    if method == "multiply":
+        bound, error = v.bound * max(1, w.bound), v.error + v.error * w.bound + w.error * v.bound
+    text = (
+        f"{v.name}.at[{':, ' * axis}np.array({list(indices)}, np.int32)].{method}(fit({w.name}, {updates}), "
+        f"mode='drop', unique_indices={d.flag()})"
+    )
+    return Step(text, bound, error, 1)
+
+
+def sort(d: Drawer) -> Step:
+    v = d.value((*ORDERED, *COMPLEX), exact=True, min_rank=1)
+    axis = d.integer(0, v.rank - 1)
+    kind = d.integer(0, 3)
+    if kind == 0:
         return copy(v, f"lax.sort({v.name}, dimension={axis})")
+    if kind == 1:
+        return Step(f"jnp.argsort({v.name}, {axis}, stable=True, descending={d.flag()})")
+    if kind == 2:
+        second, third = d.value(ORDERED, exact=True), d.value()
+        fitted = [f"fit({w.name}, {v.shape})" for w in (second, third)]
+        text = f"lax.sort(({v.name}, {', '.join(fitted)}), dimension={axis}, num_keys=2, is_stable=True)"
+        floats = [w for w in (v, second, third) if w.dtype in EPSILON]
+        return Step(text, max([w.bound for w in floats], default=0), max([w.error for w in floats], default=0))
     other = d.value()
     text = f"lax.sort(({v.name}, fit({other.name}, {v.shape})), dimension={axis}, num_keys=1, is_stable=True)"
     return Step(text, max(v.bound, other.bound) if other.dtype in EPSILON else v.bound, other.error)
@@ -160,6 +189,11 @@ def batched(d: Drawer) -> Step:
             "lambda x, i: x.at[i].max(x[-1], mode='drop')",
             "lambda x, i: lax.dynamic_slice_in_dim(x, i, 1)",
             "lambda x, i: lax.dynamic_update_slice_in_dim(x, x[:1], i, 0)",
+            "lambda x, i: lax.cond(i > 1, lambda x: x[::-1], lambda x: x, x)",
+            "lambda x, i: lax.fori_loop(0, i, lambda j, y: lax.max(y, x[::-1]), x)",
+            "lambda x, i: x[x.shape[0] - 1 - (jnp.arange(3) * i) % x.shape[0]]",
+            "lambda x, i: jnp.roll(x, i, 0)",
+            "lambda x, i: lax.cummax(x, 0, reverse=True)",
         )
     )
     return Step(f"jax.vmap({body})({v.name}, {starts})", 2 * v.bound, 2 * v.error, 1, special=True)
@@ -171,6 +205,6 @@ def barrier(d: Drawer) -> Step:
 
 
 OPERATIONS = (
-    barrier, batched, broadcast, concatenate, dynamic_slice, gather, iota, pad, reshape, scatter, sort, strided_slice,
-    top_k, transpose,
+    barrier, batched, broadcast, concatenate, dynamic_slice, gather, iota, pad, reshape, scatter, scatter_distinct,
+    sort, strided_slice, top_k, transpose,
 )  # fmt: skip

@@ -7,6 +7,11 @@ from collections.abc import Callable
 
 from support.programs import COMPLEX, EPSILON, EVERY, FLOATS, INTS, REAL, Drawer, Step, Unsuitable, copy
 
+
+def _power(b: float) -> float:
+    return 1.5 * (1 + b) ** 1.5
+
+
 # Function -> (text, bound of the result over operands within a bound, bound of the derivative there, largest operand).
 SMOOTH: dict[str, tuple[str, Callable[[float], float], Callable[[float], float], float]] = {
     "tanh": ("lax.tanh({})", lambda b: 1, lambda b: 1, 1e30),
@@ -21,12 +26,54 @@ SMOOTH: dict[str, tuple[str, Callable[[float], float], Callable[[float], float],
     "log1p": ("lax.log1p(lax.abs({}))", lambda b: 1 + b, lambda b: 1, 1e30),
     "rsqrt": ("lax.rsqrt(lax.abs({0}) + lax.full_like({0}, 1))", lambda b: 1, lambda b: 1, 1e30),
     "reciprocal": ("(1 / (lax.abs({0}) + lax.full_like({0}, 1)))", lambda b: 1, lambda b: 1, 1e30),
+    "log": ("lax.log(lax.abs({0}) + lax.full_like({0}, 1))", lambda b: 1 + b, lambda b: 1, 1e30),
+    "tan": ("lax.tan(lax.tanh({}))", lambda b: 1.6, lambda b: 3.5, 1e30),
+    "sinh": ("lax.sinh({})", math.cosh, math.cosh, 8),
+    "cosh": ("lax.cosh({})", math.cosh, math.cosh, 8),
+    "exp2": ("lax.exp2({})", lambda b: 2**b, lambda b: 2**b, 12),
+    "acos": ("lax.acos(lax.sin({0}) * lax.full_like({0}, 0.5))", lambda b: 3.2, lambda b: 0.6, 1e4),
+    "asin": ("lax.asin(lax.sin({0}) * lax.full_like({0}, 0.5))", lambda b: 1.6, lambda b: 0.6, 1e4),
+    "acosh": ("lax.acosh(lax.abs({0}) + lax.full_like({0}, 2))", lambda b: 2 + b, lambda b: 1, 1e4),
+    "atanh": ("lax.atanh(lax.sin({0}) * lax.full_like({0}, 0.5))", lambda b: 1, lambda b: 0.7, 1e4),
+    "erfc": ("lax.erfc({})", lambda b: 2, lambda b: 1.2, 1e30),
+    "erf_inv": ("lax.erf_inv(lax.sin({0}) * lax.full_like({0}, 0.5))", lambda b: 1, lambda b: 0.6, 1e4),
+    "lgamma": ("lax.lgamma(lax.abs({0}) + lax.full_like({0}, 2))", lambda b: (2 + b) ** 1.5, lambda b: 2 + b, 1e4),
+    "digamma": ("lax.digamma(lax.abs({0}) + lax.full_like({0}, 1))", lambda b: 1 + b, lambda b: 1.7, 1e4),
+    "bessel_i1e": ("lax.bessel_i1e({})", lambda b: 0.3, lambda b: 0.5, 1e4),
+    "pow": ("lax.pow(lax.abs({0}) + lax.full_like({0}, 1), lax.full_like({0}, 1.5))", _power, _power, 1e4),
+    "integer_pow": ("lax.integer_pow({}, 3)", lambda b: b**3, lambda b: 3 * b * b, 1e4),
 }
+# The same of complex numbers within a bound, away from poles and branch cuts.
+RIGHT_HALF = "lax.complex(lax.abs(lax.real({0})) + 1, lax.imag({0}))"
+SMOOTH_COMPLEX: dict[str, tuple[str, Callable[[float], float], Callable[[float], float], float]] = {
+    "abs": ("lax.abs({})", lambda b: b, lambda b: 1, 1e8),
+    "exp": ("lax.exp({})", math.exp, math.exp, 8),
+    "expm1": ("lax.expm1({})", lambda b: 1 + math.exp(b), math.exp, 8),
+    "sin": ("lax.sin({})", math.exp, math.exp, 8),
+    "cos": ("lax.cos({})", math.exp, math.exp, 8),
+    "log": (f"lax.log({RIGHT_HALF})", lambda b: 3 + b, lambda b: 1, 1e8),
+    "log1p": (f"lax.log1p({RIGHT_HALF})", lambda b: 4 + b, lambda b: 1, 1e8),
+    "sqrt": (f"lax.sqrt({RIGHT_HALF})", lambda b: 1 + b, lambda b: 1, 1e8),
+    "rsqrt": (f"lax.rsqrt({RIGHT_HALF})", lambda b: 1, lambda b: 1, 1e8),
+    "reciprocal": (f"lax.div(lax.full_like({{0}}, 1), {RIGHT_HALF})", lambda b: 1, lambda b: 1, 1e8),
+    "quotient": (f"lax.div({{0}}, {RIGHT_HALF})", lambda b: 1, lambda b: 2, 1e8),
+}
+# Types of one byte or less and the largest integers that are used in them: XLA:CPU reads the 6 of f4E2M1FN as infinity.
+NARROW = {"int2": 1, "uint2": 3, "int4": 7, "uint4": 15}
+NARROW |= {"float8_e4m3fn": 448, "float8_e5m2": 57344, "float8_e4m3fnuz": 240, "float8_e5m2fnuz": 57344}
+NARROW |= {"float8_e4m3b11fnuz": 30, "float8_e3m4": 15, "float8_e4m3": 240, "float4_e2m1fn": 4}
+# What is done with such a value; "{0}" is the narrow one.
+NARROW_MOVES = (
+    *("{0}", "lax.reshape({0}, ({0}.size,))", "lax.transpose({0}, tuple(range({0}.ndim))[::-1])", "lax.rev({0}, (0,))"),
+    *("{0}[1:]", "{0}[..., ::2]", "lax.concatenate([{0}, {0}], 0)", "lax.broadcast({0}, (2,))"),
+    *("lax.select({0} == lax.rev({0}, (0,)), {0}, lax.full_like({0}, 1))", "lax.max({0}, lax.full_like({0}, 1))"),
+)
 
 
 def smooth(d: Drawer) -> Step:
-    v = d.value(FLOATS)
-    text, bound, slope, largest = SMOOTH[d.pick(sorted(SMOOTH))]
+    v = d.value((*FLOATS, *COMPLEX))
+    functions = SMOOTH_COMPLEX if v.dtype in COMPLEX else SMOOTH
+    text, bound, slope, largest = functions[d.pick(sorted(functions))]
     if v.bound > largest:
         raise Unsuitable
     return Step(text.format(v.name), bound(v.bound), v.error * slope(v.bound), 8, inexact=True)
@@ -38,17 +85,21 @@ def square_root(d: Drawer) -> Step:
 
 
 def unary(d: Drawer) -> Step:
-    v = d.value((*REAL, *COMPLEX))
+    v = d.value()
+    if v.dtype == "bool":
+        return Step(f"lax.bitwise_not({v.name})")
     if v.dtype in INTS and d.flag():
         return Step(f"lax.{d.pick(('bitwise_not', 'population_count', 'clz'))}({v.name})")
     if v.dtype in COMPLEX:
         return copy(v, f"lax.{d.pick(('neg', 'conj', 'real', 'imag'))}({v.name})")
     names = ["neg", "abs", "square"] if v.dtype[0] != "u" else ["square", "neg"]
     if v.error == 0:
-        names += ["sign"] + (["floor", "ceil", "round", "is_finite"] if v.dtype in FLOATS else [])
+        names += ["sign"] + (["floor", "ceil", "round", "round_even", "is_finite"] if v.dtype in FLOATS else [])
     name = d.pick(names)
     if name == "square":
         return Step(f"lax.square({v.name})", v.bound**2, 2 * v.error * v.bound, 1)
+    if name == "round_even":
+        return copy(v, f"lax.round({v.name}, lax.RoundingMethod.TO_NEAREST_EVEN)")
     return copy(v, f"lax.{name}({v.name})")
 
 
@@ -56,7 +107,7 @@ def binary(d: Drawer) -> Step:
     v = d.value()
     other, w = d.partner(v)
     if v.dtype == "bool":
-        return Step(f"lax.{d.pick(('bitwise_and', 'bitwise_or', 'bitwise_xor'))}({v.name}, {other})")
+        return Step(f"lax.{d.pick(('bitwise_and', 'bitwise_or', 'bitwise_xor', 'max', 'min'))}({v.name}, {other})")
     if v.dtype in INTS and d.flag():
         names = ("bitwise_and", "bitwise_or", "bitwise_xor", "div", "rem", "shift_left", "shift_right_logical")
         return Step(f"lax.{d.pick((*names, 'shift_right_arithmetic'))}({v.name}, {other})")
@@ -98,8 +149,20 @@ def select(d: Drawer) -> Step:
     return Step(text, max(v.bound, w.bound), max(v.error, w.error))
 
 
+def select_one(d: Drawer) -> Step:
+    """select_n by an integer."""
+    v, which = d.value(), d.value(("int32",))
+    (second, w), (third, x) = d.partner(v), d.partner(v)
+    text = f"lax.select_n(fit({which.name}, {v.shape}) & 3, {v.name}, {second}, {third}, {v.name})"
+    return Step(text, max(v.bound, w.bound, x.bound), max(v.error, w.error, x.error))
+
+
 def clamp(d: Drawer) -> Step:
     v = d.value(REAL)
+    if d.flag():
+        (a, w), (b, x) = d.partner(v), d.partner(v)
+        text = f"lax.clamp(lax.min({a}, {b}), {v.name}, lax.max({a}, {b}))"
+        return Step(text, max(v.bound, w.bound, x.bound), max(v.error, w.error, x.error))
     low = d.integer(0, 4)
     bounds = [f"jnp.asarray({x}, '{v.dtype}')" for x in (low, low + d.integer(0, 5))]
     return copy(v, f"lax.clamp({bounds[0]}, {v.name}, {bounds[1]})")
@@ -120,6 +183,20 @@ def convert(d: Drawer) -> Step:
 def reduced_precision(d: Drawer) -> Step:
     v = d.value(("float32", "float64"), exact=True)
     return Step(f"lax.reduce_precision({v.name}, {d.integer(5, 8)}, {d.integer(3, 12)})", v.bound * 1.2, 0)
+
+
+def narrow(d: Drawer) -> Step:
+    """Integers and floats of less than two bytes, whose values are integers here, and back."""
+    v = d.value((*FLOATS, *INTS), exact=True, finite=True, min_rank=1)
+    target = d.pick(sorted(NARROW))
+    moved = d.pick(NARROW_MOVES).format("x")
+    source = v.name
+    # What is beyond becomes infinity or NaN in a float, and wraps in an integer only if it comes from an integer.
+    if target == "float4_e2m1fn" or (v.dtype in FLOATS) != ("float" in target):
+        largest = min(127, NARROW[target])
+        source = f"lax.clamp(jnp.asarray(0, '{v.dtype}'), {v.name}, jnp.asarray({largest}, '{v.dtype}'))"
+    text = f"(lambda x: lax.convert_element_type({moved}, '{v.dtype}'))(lax.convert_element_type({source}, '{target}'))"
+    return Step(text, min(v.bound, NARROW[target]) * 2, 0, special="float8" in target)
 
 
 def bit_pattern(d: Drawer) -> Step:
@@ -154,6 +231,6 @@ def shifted_bits(d: Drawer) -> Step:
 
 
 OPERATIONS = (
-    binary, bit_pattern, clamp, compare, convert, divide, make_complex, reduced_precision, select, shifted_bits, smooth,
-    square_root, unary,
+    binary, bit_pattern, clamp, compare, convert, divide, make_complex, narrow, reduced_precision, select, select_one,
+    shifted_bits, smooth, square_root, unary,
 )  # fmt: skip
