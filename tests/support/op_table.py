@@ -343,6 +343,7 @@ ROWS: tuple[Row, ...] = (
     Row("convolution", _conv((1, 1), "VALID", feature_group_count=3), (((2, 6, 5, 5), (9, 2, 3, 3)),), FLOAT, CONV, note="feature groups"),
     Row("convolution", _conv((1, 1), "VALID", batch_group_count=2), (((4, 3, 5, 5), (8, 3, 3, 3)),), FLOAT, CONV, note="batch groups"),
     Row("convolution", _conv((1,), "SAME", dimension_numbers=("NWC", "WIO", "NWC")), (((2, 9, 3), (3, 3, 4)),), (*FLOAT, "int32", "int8"), CONV, note="layouts"),
+    Row("convolution", _conv((2,), "SAME", preferred_element_type="float32"), (((2, 3, 9), (4, 3, 3)),), ("int8", "uint8", "int32"), CONV, note="of integers into floats"),
     Row("fft", lambda x: (_fft("FFT", 8)(x), _fft("IFFT", 8)(x)), (((3, 8),), ((0, 8),)), COMPLEX, "hlo::fft"),
     Row("fft", lambda x: (_fft("FFT", 4, 7)(x), _fft("IRFFT", 4, 12)(x)), (((4, 7),),), COMPLEX, "hlo::fft", note="any lengths"),
     Row("fft", _fft("RFFT", 5, 9), (((2, 5, 9),),), WIDE_FLOAT, "hlo::fft"),

@@ -42,6 +42,15 @@ def _dot(op: Op, rewriter: Rewriter) -> Value:
     return rewriter.emit("dot_general", (lhs, rhs), op.result.shape, op.result.dtype, attrs)
 
 
+def _convolution(op: Op, rewriter: Rewriter) -> Value | None:
+    """Integers into another kind of number are converted first: PopLibs' convolutions are of one kind."""
+    result = op.result
+    if result.dtype in INTEGER or not all(o.dtype in INTEGER for o in op.operands):
+        return None
+    operands = [rewriter.emit("convert", (o,), o.shape, result.dtype) for o in op.operands]
+    return rewriter.emit(op.name, operands, result.shape, result.dtype, op.attrs)
+
+
 def _broadcast(op: Op, rewriter: Rewriter) -> Value:
     value, shape = op.operands[0], op.result.shape
     added = len(shape) - len(value.shape)
@@ -162,6 +171,7 @@ def _sort_scalars(op: Op, rewriter: Rewriter) -> list[Value] | None:
 
 RULES: dict[str, Rule] = {
     "dot": _dot,
+    "convolution": _convolution,
     "broadcast": _broadcast,
     "clamp": _clamp,
     "select": _clamp,
