@@ -20,6 +20,7 @@ from jax_ipu.integration import (
     linear_algebra,
     memories,
     processes,
+    transfer_guard,
 )
 
 logger = logging.getLogger(__name__)
@@ -46,6 +47,7 @@ def initialize() -> None:
     dlpack.enable()
     linear_algebra.enable()
     memories.enable()
+    transfer_guard.enable()
 
 
 def _create_options() -> dict[str, Any]:

@@ -129,6 +129,35 @@ def test_transfer_guard():
             f(x, VECTOR)
 
 
+READS = {"asarray": np.asarray, "str": str, "asynchronous": lambda x: x.copy_to_host_async()}
+
+
+@pytest.mark.parametrize("name", READS)
+def test_reads_of_results_are_transfers_to_guard(name):
+    f = jax.jit(lambda x: x + 1)
+    x = jax.device_put(VECTOR, ipu)
+    y, z = f(x), f(x)
+    with jax.transfer_guard_device_to_host("disallow"):
+        with pytest.raises(jax.errors.JaxRuntimeError, match="Disallowed device-to-host transfer"):
+            READS[name](y)
+        np.testing.assert_array_equal(jax.device_get(y), VECTOR + 1)  # explicit transfers are allowed
+        with jax.transfer_guard_device_to_host("allow"):
+            READS[name](z)
+        READS[name](z)  # a second read is no transfer
+
+
+def test_guard_of_reads_for_the_process():
+    y = jax.jit(lambda x: x + 1)(jax.device_put(VECTOR, ipu))
+    jax.config.update("jax_transfer_guard_device_to_host", "disallow")
+    try:
+        with pytest.raises(jax.errors.JaxRuntimeError, match="Disallowed device-to-host transfer"):
+            np.asarray(y)
+        with jax.transfer_guard_device_to_host("allow"):
+            np.testing.assert_array_equal(y, VECTOR + 1)
+    finally:
+        jax.config.update("jax_transfer_guard_device_to_host", "allow")
+
+
 def test_profiler_trace(tmp_path):
     x = jax.device_put(VECTOR, ipu)
     f = jax.jit(lambda x: jnp.cumsum(x) * 2)

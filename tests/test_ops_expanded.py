@@ -301,3 +301,34 @@ def test_rng_in_a_loop_moves_on():
     )
     rows = np.frombuffer(run_ipu(text, "fast")[0], np.float32).reshape(3, 9)
     assert len(np.unique(rows)) == 27
+
+
+def draw_on(device: jax.Device) -> np.ndarray:
+    return np.asarray(jax.jit(lambda x: jax.lax.rng_uniform(x, x + 1, (9,)))(jax.device_put(np.float32(0), device)))
+
+
+def test_rng_draws_new_numbers_in_every_run_and_on_every_device():
+    drawn = [draw_on(device) for device in jax.devices("ipu")[:2] for _ in range(2)]
+    assert len(np.unique(drawn)) == 36
+
+
+def test_rng_draws_other_numbers_on_the_ipus_of_one_program():
+    devices = jax.devices("ipu")[:2]
+    draw = jax.pmap(lambda x: jax.lax.rng_uniform(x, x + 1, (9,)), devices=devices)
+    assert len(np.unique(draw(np.zeros(2, np.float32)))) == 18
+
+
+@pytest.mark.parametrize("kind", ["UNIFORM", "NORMAL"])
+def test_rng_is_the_same_in_both_modes(kind):
+    text = main(
+        f"""
+  %a = stablehlo.constant dense<0.0> : tensor<f32>
+  %b = stablehlo.constant dense<1.0> : tensor<f32>
+  %s = stablehlo.constant dense<[3, 9]> : tensor<2xi64>
+  %u = stablehlo.rng %a, %b, %s, distribution = {kind}
+    : (tensor<f32>, tensor<f32>, tensor<2xi64>) -> tensor<3x9xf32>""",
+        ("%u", "tensor<3x9xf32>"),
+    )
+    fast, tile = ([np.frombuffer(r, np.float32) for r in run_ipu(text, mode)] for mode in MODES)
+    close(fast[0], tile[0])
+    assert len(np.unique(fast)) == 27

@@ -226,6 +226,25 @@ print(np.asarray(z).sum(), jax_ipu.counters().runs)
     assert output(code).split() == ["6.0", "1"]
 
 
+def test_callback_of_a_client_that_was_replaced_ends_before_the_process():
+    code = """
+import threading, time
+import jax, jax.extend, numpy as np
+started = threading.Event()
+def callback(x):
+    started.set()
+    time.sleep(1)
+    return x
+shape = jax.ShapeDtypeStruct((3,), np.float32)
+f = jax.jit(lambda x: jax.experimental.io_callback(callback, shape, x), backend="ipu")
+threading.Thread(target=lambda: f(np.ones(3, np.float32)).block_until_ready(), daemon=True).start()
+started.wait()
+jax.extend.backend.clear_backends()
+print(jax.jit(lambda x: x + 1, backend="ipu")(np.ones(3, np.float32)).sum())
+"""
+    assert output(code).split() == ["6.0"]
+
+
 def test_counters_of_an_unknown_device():
     with pytest.raises(ValueError, match="no IPU device with id 99"):
         jax_ipu.counters(99)

@@ -1,5 +1,7 @@
 // Python: compile_graph, Executable, the device configuration and counters, and the compiler callback that
 // PJRT calls.
+#include <nanobind/stl/optional.h>
+
 #include <memory>
 #include <sstream>
 #include <string>
@@ -425,6 +427,8 @@ void BindCompile(nb::module_& module) {
   module.def("set_device_config", &SetDeviceConfig, nb::arg("version") = "ipu2", nb::arg("num_tiles") = 0,
              nb::arg("device_ids") = std::vector<int>{0}, nb::arg("execution") = "fast",
              nb::arg("use_model") = true);
+  module.def("guard_reads", &GuardReads, nb::arg("guarded"));
+  module.def("guard_reads_of_thread", &GuardReadsOfThread, nb::arg("guarded").none());
   module.def("finish_work", &FinishWork, nb::call_guard<nb::gil_scoped_release>());
   module.def("prepare_exit", &PrepareExit, nb::call_guard<nb::gil_scoped_release>());
   module.def("read_counters", &ReadCounters, nb::arg("device_id"), nb::call_guard<nb::gil_scoped_release>());

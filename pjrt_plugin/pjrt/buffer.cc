@@ -54,6 +54,16 @@ void PJRT_Buffer::PutBack(std::shared_ptr<Array> array) {
   array_ = std::move(array);
 }
 
+bool PJRT_Buffer::IsReadOnHost() {
+  // XLA packs sub-byte elements on a CPU, we do not.
+  if (jax_ipu::pjrt::IsSubByte(type)) return false;
+  const bool guarded = jax_ipu::AreReadsGuarded();
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const bool readable = array_ && array_->on_host() && (shown_ || !guarded);
+  shown_ = shown_ || readable;
+  return readable;
+}
+
 void PJRT_Buffer::AddExternalReference() {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (!pinned_) pinned_ = array_;
@@ -130,11 +140,7 @@ void BufferSize(PJRT_Buffer_OnDeviceSizeInBytes_Args& args) {
 void BufferDevice(PJRT_Buffer_Device_Args& args) { args.device = args.buffer->device.get(); }
 void BufferMemory(PJRT_Buffer_Memory_Args& args) { args.memory = args.buffer->memory; }
 
-void BufferIsOnCpu(PJRT_Buffer_IsOnCpu_Args& args) {
-  // True lets the caller read host memory without a copy. XLA packs sub-byte elements on a CPU, we do not.
-  const std::shared_ptr<Array> array = args.buffer->Get();
-  args.is_on_cpu = array && array->on_host() && !IsSubByte(args.buffer->type);
-}
+void BufferIsOnCpu(PJRT_Buffer_IsOnCpu_Args& args) { args.is_on_cpu = args.buffer->IsReadOnHost(); }
 
 void BufferReadyEvent(PJRT_Buffer_ReadyEvent_Args& args) {
   const std::shared_ptr<Array> array = args.buffer->Get();

@@ -41,6 +41,10 @@ struct PJRT_Buffer {
   // Memory that outlives deletion because someone holds a pointer to it.
   void AddExternalReference();
   void RemoveExternalReference();
+  // Whether the caller may read host memory without asking for a copy. While reads are guarded it may not,
+  // unless it has been allowed to before.
+  bool IsReadOnHost();
+
   // The array's memory on the host, for which it blocks; always the same, and no other buffer's. Pinned for
   // as long as there are external references.
   void* HostPointer();
@@ -49,6 +53,7 @@ struct PJRT_Buffer {
   mutable std::mutex mutex_;
   mutable std::vector<std::int64_t> minor_to_major_;  // made when it is asked for
   std::shared_ptr<jax_ipu::Array> array_;
+  bool shown_ = false;  // as host memory that may be read
   std::size_t external_references_ = 0;
   std::shared_ptr<jax_ipu::Array> pinned_;
   std::shared_ptr<jax_ipu::HostBlock> exposed_;  // what HostPointer gave away

@@ -113,7 +113,7 @@ ClientState::ClientState(const DeviceConfig& config, Processes known)
     const bool here = description->process == processes.own;
     std::shared_ptr<DeviceRuntime> runtime;
     if (here) {
-      runtime = std::make_shared<DeviceRuntime>(topology.config, GetProgramFactory(), pool);
+      runtime = std::make_shared<DeviceRuntime>(topology.config, GetProgramFactory(), pool, description->id);
       RegisterDevice(description->id, runtime);
     }
     devices.push_back(std::make_unique<PJRT_Device>(this, description.get(), static_cast<int>(devices.size()),

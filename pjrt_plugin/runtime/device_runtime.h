@@ -21,8 +21,9 @@ namespace jax_ipu {
 // idle, which saves two thread switches; the result is then ready when the call returns.
 class DeviceRuntime {
  public:
-  DeviceRuntime(const DeviceConfig& config, ProgramFactory factory, std::shared_ptr<HostPool> pool)
-      : pool_(pool), residency_(config, std::move(factory), std::move(pool)) {}
+  DeviceRuntime(const DeviceConfig& config, ProgramFactory factory, std::shared_ptr<HostPool> pool,
+                int device_id = 0)
+      : pool_(pool), residency_(config, std::move(factory), std::move(pool), device_id) {}
   ~DeviceRuntime() { Shutdown(); }
   DeviceRuntime(const DeviceRuntime&) = delete;
   DeviceRuntime& operator=(const DeviceRuntime&) = delete;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -181,6 +182,12 @@ struct Counters {
 // Waits for the work that the device has queued, so call it without the GIL. Throws Error(kNotFound) when no
 // client has been created or it has no such device.
 Counters ReadCounters(int device_id);
+
+// Whether the framework wants to know of reads of arrays, results that are on the host already included: it
+// may log or forbid them. For the process, and for this thread, whose setting goes first where it has one.
+void GuardReads(bool guarded);
+void GuardReadsOfThread(std::optional<bool> guarded);
+bool AreReadsGuarded();
 
 // Waits for the work that all devices have queued. Called without the GIL.
 void FinishWork();

@@ -2,6 +2,7 @@
 #ifndef JAX_IPU_RUNTIME_PROGRAM_H_
 #define JAX_IPU_RUNTIME_PROGRAM_H_
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -16,6 +17,13 @@ namespace jax_ipu {
 struct HostCallTraffic {
   std::uint64_t h2d_bytes = 0, d2h_bytes = 0;
 };
+
+// What a program that draws random numbers streams in first, by the name kSeedStream: the key and the counter
+// of a generator.
+using Seed = std::array<std::uint64_t, 2>;
+inline constexpr char kSeedStream[] = "seed";
+// Runs count the key up, so that neither two runs nor two devices draw the same numbers.
+constexpr Seed FirstSeed(unsigned device_id) { return {std::uint64_t{device_id} << 48, 0}; }
 
 // Not thread safe: the device runtime calls it from one thread at a time.
 class Program {

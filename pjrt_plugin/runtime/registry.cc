@@ -1,10 +1,12 @@
 // The process's one registry.
 #include "pjrt_plugin/runtime/registry.h"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -17,6 +19,14 @@ class ProcessRegistry : public Registry {
  public:
   std::atomic<bool> exiting{false};
   std::thread::id exiting_thread;  // written before `exiting`
+
+  std::atomic<bool> reads_guarded{false};
+
+  // A thread's own setting goes before the process's.
+  static std::optional<bool>& ReadsGuardedHere() {
+    thread_local std::optional<bool> guarded;
+    return guarded;
+  }
 
   static ProcessRegistry& Instance() {
     // Never destroyed: the compiler may hold a Python object, and the interpreter ends before static objects
@@ -70,12 +80,16 @@ class ProcessRegistry : public Registry {
   }
   void SetDevice(int id, std::weak_ptr<DeviceRuntime> device) {
     const std::lock_guard<std::mutex> lock(mutex_);
+    alive_.erase(std::remove_if(alive_.begin(), alive_.end(), [](const auto& d) { return d.expired(); }),
+                 alive_.end());
+    alive_.push_back(device);
     devices_[id] = std::move(device);
   }
+  // Those of clients that have been replaced, too, as long as someone uses them.
   std::vector<std::shared_ptr<DeviceRuntime>> Devices() const {
     const std::lock_guard<std::mutex> lock(mutex_);
     std::vector<std::shared_ptr<DeviceRuntime>> devices;
-    for (const auto& [id, device] : devices_) devices.push_back(device.lock());
+    for (const std::weak_ptr<DeviceRuntime>& device : alive_) devices.push_back(device.lock());
     return devices;
   }
   std::shared_ptr<DeviceRuntime> FindDevice(int id) const {
@@ -91,7 +105,8 @@ class ProcessRegistry : public Registry {
   DeviceConfig config_;
   ProgramFactory factory_;
   ProcessExchange exchange_;
-  std::map<int, std::weak_ptr<DeviceRuntime>> devices_;
+  std::map<int, std::weak_ptr<DeviceRuntime>> devices_;  // the newest of every id
+  std::vector<std::weak_ptr<DeviceRuntime>> alive_;
 };
 
 }  // namespace
@@ -114,6 +129,13 @@ Counters ReadCounters(int device_id) {
   }
   throw Error(Code::kNotFound, "There is no IPU device with id " + std::to_string(device_id) +
                                    ". Call jax.devices('ipu') to create the devices and see their ids.");
+}
+
+void GuardReads(bool guarded) { ProcessRegistry::Instance().reads_guarded.store(guarded); }
+void GuardReadsOfThread(std::optional<bool> guarded) { ProcessRegistry::ReadsGuardedHere() = guarded; }
+bool AreReadsGuarded() {
+  return ProcessRegistry::ReadsGuardedHere().value_or(
+      ProcessRegistry::Instance().reads_guarded.load(std::memory_order_relaxed));
 }
 
 void ParkIfExiting() {

@@ -44,6 +44,9 @@ void Residency::Connect(LoadedProgram& program) {
     if (spec.aliased_input >= 0 || spec.forwarded_input >= 0) continue;
     program.output_streams_[j] = index(spec.tensor, "out" + std::to_string(j));
   }
+  if (program.program_->HasStream(kSeedStream)) {
+    program.seed_stream_ = program.program_->StreamIndex(kSeedStream);
+  }
 }
 
 void Residency::Load(const std::shared_ptr<LoadedProgram>& program) {
@@ -199,6 +202,11 @@ void Residency::ConnectStreams(LoadedProgram& program, const std::vector<Argumen
       Fetch(array);
       outputs[j]->PublishHost(array.host());
     }
+  }
+  if (program.seed_stream_ >= 0) {
+    ++seed_[0];
+    program.program_->ConnectStream(program.seed_stream_, seed_.data());
+    h2d += sizeof(Seed);
   }
   Add(h2d_bytes_, h2d);
   Add(d2h_bytes_, d2h);

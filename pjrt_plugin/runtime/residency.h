@@ -38,6 +38,7 @@ class LoadedProgram {
   std::unique_ptr<Program> program_;
   std::vector<Input> inputs_;
   std::vector<int> output_streams_;
+  int seed_stream_ = -1;  // of programs that draw random numbers
 };
 
 struct Argument {
@@ -50,8 +51,11 @@ using ArrayList = std::vector<std::shared_ptr<Array>>;
 // memory use, which any thread may read.
 class Residency {
  public:
-  Residency(DeviceConfig config, ProgramFactory factory, std::shared_ptr<HostPool> pool)
-      : config_(std::move(config)), factory_(std::move(factory)), pool_(std::move(pool)) {}
+  Residency(DeviceConfig config, ProgramFactory factory, std::shared_ptr<HostPool> pool, int device_id)
+      : config_(std::move(config)),
+        factory_(std::move(factory)),
+        pool_(std::move(pool)),
+        seed_(FirstSeed(static_cast<unsigned>(device_id))) {}
 
   // Runs main once. Arguments that are resident in their variable are used in place, others are written
   // first; results that alias an argument stay resident. Throws Error; no output is valid then. `group`: the
@@ -94,6 +98,7 @@ class Residency {
   const ProgramFactory factory_;
   const std::shared_ptr<HostPool> pool_;
   std::shared_ptr<LoadedProgram> loaded_;
+  Seed seed_;  // of the next run that draws random numbers
 
   std::atomic<std::uint64_t> h2d_bytes_{0}, d2h_bytes_{0}, engine_loads_{0}, runs_{0}, cycles_{0};
   std::atomic<std::uint64_t> bytes_in_use_{0}, peak_bytes_in_use_{0};

@@ -49,6 +49,10 @@ std::vector<std::string> Run(const Executable& executable, std::vector<std::stri
     else if (output.aliased_input < 0)
       Connect(*program, "out" + std::to_string(j), results[j]);
   }
+  Seed seed = FirstSeed(replica.index);
+  if (program->HasStream(kSeedStream)) {
+    program->ConnectStream(program->StreamIndex(kSeedStream), seed.data());
+  }
   program->SetReplica(replica);
   program->Run(executable.main_program);
   for (std::size_t j = 0; j < executable.outputs.size(); ++j) {

@@ -384,7 +384,10 @@ ELSEWHERE: dict[str, tuple[str, str]] = {
     "get_dimension_size": ("test_ops_expanded", "a constant"),
     "get_tuple_element": ("test_ops_expanded", "nothing"),
     "tuple": ("test_ops_expanded", "nothing"),
-    "rng": ("test_ops_expanded", "threefry bits; every run of a program gives the same numbers"),
+    "rng": (
+        "test_ops_expanded",
+        "threefry bits; every run on every IPU draws other numbers, each process the same ones",
+    ),
     "uniform_quantize": ("test_ops_expanded", "other ops; arithmetic is that of the dequantised values"),
     "uniform_dequantize": ("test_ops_expanded", "other ops"),
 }

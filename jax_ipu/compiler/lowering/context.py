@@ -131,9 +131,9 @@ class Context:
         return tensor if tensor.is_strided else self.copy(tensor, name)
 
     def start_random_state(self) -> None:
-        """A key and a counter, set at the beginning of the program."""
-        seed = self.constant(Literal.full("u64", (2,), 0))
-        self.random_state = self.copy(seed, "random state")
+        """A key and a counter, which the runtime gives every run; its stream has a name that the runtime knows."""
+        self.random_state = self.variable("u64", (2,), "random state")
+        self.sequence.stream_in(self.graph.add_host_to_device_fifo("seed", "u64", 2), self.random_state, "seed")
 
     # Programs -----------------------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""rng: uniform and normal numbers from the bits of a generator whose state lives as long as one run of the program."""
+"""rng: uniform and normal numbers from the bits of a generator that every run starts with a key of its own."""
 
 from __future__ import annotations
 
