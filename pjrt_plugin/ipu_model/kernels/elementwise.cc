@@ -18,12 +18,12 @@ void FillBlock(void* block, const void* value, std::size_t size, std::int64_t n)
   for (std::int64_t i = 0; i < n; ++i) std::memcpy(to + static_cast<std::size_t>(i) * size, value, size);
 }
 
-// An arrangement and the memory of the workers.
+// An arrangement and the memory of the workers. No two of them write to one cache line: in every block each
+// sets the pointers of its registers.
 struct Bound {
   Arrangement arrangement;
-  std::int64_t raw_offset, worker_bytes;
+  std::int64_t raw_offset, pointers_offset, worker_bytes;
   unsigned char* memory;  // worker_bytes for each worker
-  const void** pointers;  // per worker and register
 };
 
 class Worker {
@@ -33,7 +33,7 @@ class Worker {
         p_(*bound.arrangement.program),
         slots_(bound.memory + worker * bound.worker_bytes),
         raw_(slots_ + bound.raw_offset),
-        pointer_(bound.pointers + static_cast<std::size_t>(worker) * p_.registers.size()),
+        pointer_(reinterpret_cast<const void**>(slots_ + bound.pointers_offset)),
         num_inputs_(p_.inputs.size()) {
     for (std::size_t c = 0; c < p_.constants.size(); ++c) pointer_[num_inputs_ + c] = p_.constants[c].data();
   }
@@ -177,9 +177,10 @@ void ElementwiseKernel::Run(HostContext& context, const HostTensor* in, const Ho
   if (static_cast<double>(elements) * a.nanoseconds > kNanosecondsForThreads)
     workers = static_cast<int>(std::min<std::int64_t>(blocks, pool.size()));
   bound.raw_offset = a.num_slots * a.slot_bytes;
-  bound.worker_bytes = (bound.raw_offset + a.layout.block_elements() * 16 + 127) & ~std::int64_t{63};
+  bound.pointers_offset = (bound.raw_offset + a.layout.block_elements() * 16 + 127) & ~std::int64_t{63};
+  const auto pointer_bytes = static_cast<std::int64_t>(p.registers.size() * sizeof(const void*));
+  bound.worker_bytes = (bound.pointers_offset + pointer_bytes + 63) & ~std::int64_t{63};
   bound.memory = scratch.Allocate<unsigned char>(static_cast<std::size_t>(bound.worker_bytes * workers));
-  bound.pointers = scratch.Allocate<const void*>(p.registers.size() * static_cast<std::size_t>(workers));
   if (workers == 1) {
     Worker(bound, 0).Run(0, blocks);
   } else {
