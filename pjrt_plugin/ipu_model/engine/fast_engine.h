@@ -61,7 +61,8 @@ class FastEngine {
     std::unique_ptr<BoundKernel> bound;  // runs instead of the operation, if there is one
     bool moved = true;                   // since `bound` was pointed to the tensors
   };
-  // What one worker needs to run bands, on cache lines of its own: tensors of the operations, cut to the band.
+  // What one worker needs to run bands, on cache lines of its own: tensors of the operations, cut to the
+  // band.
   struct alignas(64) BandWorker {
     Scratch scratch;
     std::vector<std::vector<HostTensor>> in, out;

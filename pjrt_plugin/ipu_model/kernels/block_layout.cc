@@ -46,25 +46,37 @@ void CopyColumns(unsigned char* memory, std::int64_t row_stride, std::int64_t co
                  const Block& block, T* dense) {
   std::int64_t squares_r = 0, squares_c = 0;  // rows and columns that are copied in squares
   if constexpr (sizeof(T) <= 8) {
-    constexpr std::int64_t kSide = kTransposeSide<T>;
+    constexpr std::int64_t kSide = kTransposeSide<T>, kLine = kLineElements<T>;
+    std::int64_t lines_r = 0, lines_c = 0;  // those in squares of cache lines
     if (row_stride == static_cast<std::int64_t>(sizeof(T))) {
       squares_r = block.rows / kSide * kSide;
       squares_c = block.length / kSide * kSide;
+      lines_r = block.rows / kLine * kLine;
+      lines_c = block.length / kLine * kLine;
     }
     const auto dense_stride = block.length * static_cast<std::int64_t>(sizeof(T));
+    const auto copy = [&](auto transpose, std::int64_t r, std::int64_t c) {
+      unsigned char* outside = memory + r * row_stride + c * column_stride;
+      auto* inside = reinterpret_cast<unsigned char*>(dense + r * block.length + c);
+      kGather ? transpose(outside, column_stride, inside, dense_stride)
+              : transpose(inside, dense_stride, outside, column_stride);
+    };
+    const TransposeFunction transpose_lines = FindTransposeLines(sizeof(T));
+    const auto transpose_square = [](const unsigned char* from, std::int64_t from_stride, unsigned char* to,
+                                     std::int64_t to_stride) {
+      TransposeSquare<T>(from, from_stride, to, to_stride);
+    };
     for (std::int64_t c = 0; c < squares_c; c += kSide) {
       // Columns far apart: no processor foresees where the next block's rows are.
       for (std::int64_t k = c; kGather && k < c + kSide; ++k) {
-        const unsigned char* next = memory + block.rows * row_stride + k * column_stride;
+        const unsigned char* next = memory + (block.length + k) * column_stride;
         for (std::int64_t b = 0; b < squares_r * row_stride; b += kFarApart)
           __builtin_prefetch(next + b, 0, 2);
       }
-      for (std::int64_t r = 0; r < squares_r; r += kSide) {
-        unsigned char* outside = memory + r * row_stride + c * column_stride;
-        auto* inside = reinterpret_cast<unsigned char*>(dense + r * block.length + c);
-        kGather ? TransposeSquare<T>(outside, column_stride, inside, dense_stride)
-                : TransposeSquare<T>(inside, dense_stride, outside, column_stride);
-      }
+      const bool in_lines = c < lines_c;
+      for (std::int64_t r = 0; in_lines && c % kLine == 0 && r < lines_r; r += kLine)
+        copy(transpose_lines, r, c);
+      for (std::int64_t r = in_lines ? lines_r : 0; r < squares_r; r += kSide) copy(transpose_square, r, c);
     }
   }
   for (std::int64_t c = 0; c < block.length; ++c) {
@@ -233,7 +245,7 @@ Block BlockLayout::At(std::int64_t index) const {
       return {index * group, 0, std::min(group, rows - index * group), row_length};
     case Kind::kTiles: {
       const std::int64_t height = extents[rank - 2];
-      const std::int64_t first = index % groups * group, begin = index / groups % pieces * piece;
+      const std::int64_t begin = index % pieces * piece, first = index / pieces % groups * group;
       const std::int64_t outer = index / groups / pieces;
       return {outer * height + first, begin, std::min(group, height - first),
               std::min(piece, row_length - begin)};

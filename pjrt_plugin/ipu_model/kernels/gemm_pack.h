@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "pjrt_plugin/ipu_model/kernels/gemm_tile.h"
+#include "pjrt_plugin/ipu_model/kernels/register_transpose.h"
 
 namespace ipu_model {
 namespace ISA_NAMESPACE {
@@ -83,43 +84,6 @@ template <typename T, typename Source>
     return static_cast<T>(p->value);
   } else {
     return static_cast<T>(*p);
-  }
-}
-
-// Elements of two vectors by turns, of their lower or their upper halves.
-template <typename T>
-struct Interleave {
-  using Vector = typename VectorTypes<T>::Register;
-  [[gnu::always_inline]] static Vector Low(Vector a, Vector b) { return __builtin_shuffle(a, b, Order(0)); }
-  [[gnu::always_inline]] static Vector High(Vector a, Vector b) {
-    return __builtin_shuffle(a, b, Order(kLanes<T> / 2));
-  }
-
- private:
-  using Index = std::conditional_t<sizeof(T) == 4, std::int32_t, std::int64_t>;
-  typedef Index IndexVector __attribute__((vector_size(kVectorBytes)));
-  [[gnu::always_inline]] static IndexVector Order(int first) {
-    IndexVector order;
-#pragma GCC unroll 16
-    for (int i = 0; i < kLanes<T>; ++i) order[i] = static_cast<Index>(first + i / 2 + (i % 2) * kLanes<T>);
-    return order;
-  }
-};
-
-// rows[i][j] <-> rows[j][i]: log2(lanes) rounds of interleaving row i with row i + lanes / 2.
-template <typename T>
-[[gnu::always_inline]] inline void Transpose(typename VectorTypes<T>::Register (&rows)[kLanes<T>]) {
-  constexpr int kN = kLanes<T>;
-#pragma GCC unroll 4
-  for (int round = 1; round < kN; round *= 2) {
-    typename VectorTypes<T>::Register next[kN];
-#pragma GCC unroll 8
-    for (int i = 0; i < kN / 2; ++i) {
-      next[2 * i] = Interleave<T>::Low(rows[i], rows[i + kN / 2]);
-      next[2 * i + 1] = Interleave<T>::High(rows[i], rows[i + kN / 2]);
-    }
-#pragma GCC unroll 16
-    for (int i = 0; i < kN; ++i) rows[i] = next[i];
   }
 }
 

@@ -13,7 +13,6 @@ namespace {
 
 // Below this many bytes waking a worker costs more than the copy (facts: 16k elements with hot workers).
 constexpr std::int64_t kParallelBytes = 128 << 10;
-constexpr std::int64_t kLineBytes = 64;  // of a cache
 
 // A copy with unit dimensions dropped, dimensions ordered by destination stride and neighbours merged.
 // Strides in bytes.
@@ -84,22 +83,6 @@ void CopyLine(std::int64_t n, const char* src, std::int64_t src_stride, char* ds
   }
 }
 
-// A square of cache lines, source along rows, destination along columns. It goes through a buffer: lines that
-// are a power of two apart share cache sets, so each must be touched once only.
-template <typename T>
-void TransposeLines(const char* src, std::int64_t src_column, char* dst, std::int64_t dst_row) {
-  constexpr std::int64_t kSize = sizeof(T), kSide = kLineBytes / kSize, kSquare = kTransposeSide<T>;
-  alignas(kLineBytes) unsigned char buffer[kSide * kLineBytes];
-  for (std::int64_t c = 0; c < kSide; c += kSquare) {
-    for (std::int64_t r = 0; r < kSide; r += kSquare) {
-      TransposeSquare<T>(reinterpret_cast<const unsigned char*>(src + r * kSize + c * src_column), src_column,
-                         buffer + r * kLineBytes + c * kSize, kLineBytes);
-    }
-  }
-  for (std::int64_t r = 0; r < kSide; ++r)
-    std::memcpy(dst + r * dst_row, buffer + r * kLineBytes, kLineBytes);
-}
-
 // A plane whose source runs along the outer dimension: blocks that stay in cache on both sides, several at a
 // time along the source's lines. Lines far apart are requested ahead: no processor foresees them.
 template <typename T>
@@ -109,12 +92,15 @@ void CopyPlane(std::int64_t rows, std::int64_t columns, const char* src, std::in
   constexpr std::int64_t kBlock = std::max<std::int64_t>(kLineBytes / kSize, 8), kGroup = 4 * kBlock;
   constexpr std::int64_t kAhead = 2 * kBlock;
   const bool contiguous = src_row == kSize && dst_column == kSize;
+  TransposeFunction transpose = nullptr;
+  if constexpr (kSize <= 8) transpose = contiguous ? FindTransposeLines(sizeof(T)) : nullptr;
   const auto copy_block = [&](std::int64_t r, std::int64_t c) {
     const std::int64_t nr = std::min(kBlock, rows - r), nc = std::min(kBlock, columns - c);
     const char* from = src + r * src_row + c * src_column;
     char* to = dst + r * dst_row + c * dst_column;
-    if constexpr (kSize <= 8) {
-      if (contiguous && nr == kBlock && nc == kBlock) return TransposeLines<T>(from, src_column, to, dst_row);
+    if (transpose != nullptr && nr == kBlock && nc == kBlock) {
+      return transpose(reinterpret_cast<const unsigned char*>(from), src_column,
+                       reinterpret_cast<unsigned char*>(to), dst_row);
     }
     for (std::int64_t i = 0; i < nr; ++i) {
       CopyLine<T>(nc, from + i * src_row, src_column, to + i * dst_row, dst_column);

@@ -1,8 +1,11 @@
-// Transposition of small squares in vector registers, for copies between memory orders.
+// Transposition of squares in vector registers, for copies between memory orders.
 #ifndef JAX_IPU_KERNELS_TRANSPOSE_H_
 #define JAX_IPU_KERNELS_TRANSPOSE_H_
 
+#include <cstddef>
 #include <cstdint>
+
+#include "pjrt_plugin/ipu_model/kernels/isa.h"
 
 namespace ipu_model {
 
@@ -17,9 +20,10 @@ struct TransposeLanes {
 };
 
 // to(i)[k] = from(k)[i] for a square of one vector's lanes; `from` and `to` give the address of a row. Each
-// round interleaves the upper half of the rows with the lower one.
+// round interleaves the upper half of the rows with the lower one. Always inlined: files of every instruction
+// set use it.
 template <typename T, typename From, typename To>
-void TransposeRows(From from, To to) {
+[[gnu::always_inline]] inline void TransposeRows(From from, To to) {
   constexpr int kCount = kTransposeSide<T>;
   using Vector = typename TransposeLanes<T>::Vector;
   using Memory = typename TransposeLanes<T>::Memory;
@@ -48,9 +52,27 @@ void TransposeRows(From from, To to) {
 
 // The same for rows at equal distances, in bytes.
 template <typename T>
-void TransposeSquare(const unsigned char* from, std::int64_t from_stride, unsigned char* to,
-                     std::int64_t to_stride) {
+[[gnu::always_inline]] inline void TransposeSquare(const unsigned char* from, std::int64_t from_stride,
+                                                   unsigned char* to, std::int64_t to_stride) {
   TransposeRows<T>([=](int k) { return from + k * from_stride; }, [=](int i) { return to + i * to_stride; });
+}
+
+// Of a cache.
+constexpr std::int64_t kLineBytes = 64;
+template <typename T>
+constexpr int kLineElements = kLineBytes / sizeof(T);
+
+// The same for a square whose rows are as long as a cache line; each line is touched once.
+using TransposeFunction = void (*)(const unsigned char* from, std::int64_t from_stride, unsigned char* to,
+                                   std::int64_t to_stride);
+namespace avx2 {
+TransposeFunction FindTransposeLines(std::size_t size);  // 1, 2, 4 or 8 bytes of an element
+}
+namespace avx512 {
+TransposeFunction FindTransposeLines(std::size_t size);
+}
+inline TransposeFunction FindTransposeLines(std::size_t size) {
+  return HasAvx512() ? avx512::FindTransposeLines(size) : avx2::FindTransposeLines(size);
 }
 
 }  // namespace ipu_model
