@@ -4,6 +4,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parent.parent / "tools"))
+
+from conformance.runner import FileResult, Outcome
+
 TOOL = Path(__file__).parent.parent / "tools" / "jax_suite.py"
 
 SAMPLE = """
@@ -90,6 +94,19 @@ def test_a_report_keeps_the_rows_of_files_that_were_not_run(tmp_path: Path) -> N
         ["| sample_test", "1", "1"],
         ["| **all**", "2", "2"],
     ]
+
+
+def test_a_result_names_the_commits_of_its_outcomes() -> None:
+    passed = Outcome("passed")
+    result = FileResult()
+    result.update({"a": passed, "b": passed}, "first")
+    assert result.revision == "first"
+    for _ in range(2):
+        result.update({"b": Outcome("failed")}, "second")
+        assert result.revision == "first, second"
+    assert result.tests == {"a": passed, "b": Outcome("failed")}
+    result.update({"a": passed, "b": passed}, "third")
+    assert result.revision == "third"
 
 
 def test_results_without_the_cpu_are_not_reported(tmp_path: Path) -> None:

@@ -28,9 +28,9 @@ HEADER = """# JAX's own tests on the IPU model
 Made by `tools/jax_suite.py`; do not edit. The tests of JAX at the tag `jax-v{version}`, each file in processes of its
 own. The columns count the tests that pass on the CPU under the same settings; the ratio is passed over run. Settings
 are those of the last run of the file: `JAX_NUM_GENERATED_CASES`, and the number of IPUs; revision is the commit that
-was run. The tests choose what to skip and which tolerances to apply by the name of the platform; the IPU is held to the
-rules of the CPU. Where only the failed tests were run on the CPU as well (`--baseline failed`), the others count as
-passing there.
+was run, or the commits, where later ones have run a part of the file. The tests choose what to skip and which
+tolerances to apply by the name of the platform; the IPU is held to the rules of the CPU. Where only the failed tests
+were run on the CPU as well (`--baseline failed`), the others count as passing there.
 """
 
 
@@ -67,8 +67,7 @@ def run(file: Path, platform: str, work: Work, known: KnownFailures, baseline: s
     """
     device = runner.run_file(file, platform, work.settings, work.scratch(platform))
     stored = runner.FileResult.read(work.result(platform, file.stem))
-    stored.tests.update(device.tests)
-    stored.revision = report.revision(TOOLS)
+    stored.update(device.tests, report.revision(TOOLS))
     stored.write(work.result(platform, file.stem))
 
     cpu = runner.FileResult.read(work.result("cpu", file.stem))

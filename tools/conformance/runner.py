@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -66,13 +66,19 @@ class Outcome:
 
 @dataclass
 class FileResult:
-    """Outcomes of one file by test name, and the commit that was run."""
+    """Outcomes of one file by test name, and the commits that were run, the latest last."""
 
     tests: dict[str, Outcome] = field(default_factory=dict)
     revision: str = ""
 
     def count(self, *outcomes: str) -> int:
         return sum(test.outcome in outcomes for test in self.tests.values())
+
+    def update(self, tests: Mapping[str, Outcome], revision: str) -> None:
+        """Takes the outcomes at `revision`; earlier commits stay named as long as outcomes of theirs stay."""
+        earlier = self.revision.split(", ") if self.tests.keys() - tests.keys() else []
+        self.tests.update(tests)
+        self.revision = ", ".join(filter(None, dict.fromkeys([*earlier, revision])))
 
     @classmethod
     def read(cls, path: Path) -> FileResult:
