@@ -147,7 +147,8 @@ void BufferReadyEvent(PJRT_Buffer_ReadyEvent_Args& args) {
   args.event =
       MakeEvent(array ? array->ready()
                       : Completion::Failed(Error(Code::kInvalidArgument,
-                                                 "GetReadyFuture() called on deleted or donated buffer")));
+                                                 "GetReadyFuture() called on deleted or donated buffer")),
+                /*of_array=*/true);
 }
 
 // The strides that a caller wants its copy to have; without a wish, the buffer's own.

@@ -23,9 +23,18 @@ void EventError(PJRT_Event_Error_Args& args) {
   if (completion && completion->IsReady()) ThrowIf(completion->error());
 }
 
-void EventAwait(PJRT_Event_Await_Args& args) { ThrowIf(Wait(args.event->completion)); }
+void NoteWaiter(const PJRT_Event& event) {
+  if (event.of_array && event.completion) event.completion->NoteWaiter();
+}
 
+void EventAwait(PJRT_Event_Await_Args& args) {
+  NoteWaiter(*args.event);
+  ThrowIf(Wait(args.event->completion));
+}
+
+// JAX waits for arrays in this way as well, and asks for no callback where it goes on with something else.
 void EventOnReady(PJRT_Event_OnReady_Args& args) {
+  NoteWaiter(*args.event);
   OnReady(args.event->completion, [callback = args.callback, user_arg = args.user_arg](const Error* error) {
     callback(MakeError(error), user_arg);
   });
@@ -46,8 +55,8 @@ void EventSet(PJRT_Event_Set_Args& args) {
 
 }  // namespace
 
-PJRT_Event* MakeEvent(CompletionPtr completion) {
-  return Release(std::make_unique<PJRT_Event>(PJRT_Event{std::move(completion)}));
+PJRT_Event* MakeEvent(CompletionPtr completion, bool of_array) {
+  return Release(std::make_unique<PJRT_Event>(PJRT_Event{std::move(completion), of_array}));
 }
 
 void InstallEvent(PJRT_Api& api) {

@@ -7,11 +7,12 @@
 
 struct PJRT_Event {
   jax_ipu::CompletionPtr completion;  // null: ready
+  bool of_array = false;              // of a buffer: who waits for it wants the value and nothing else
 };
 
 namespace jax_ipu::pjrt {
 
-PJRT_Event* MakeEvent(CompletionPtr completion);
+PJRT_Event* MakeEvent(CompletionPtr completion, bool of_array = false);
 
 void InstallEvent(PJRT_Api& api);
 

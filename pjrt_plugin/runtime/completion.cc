@@ -30,6 +30,18 @@ void Completion::OnReady(Callback callback) {
   callback(error());
 }
 
+void Completion::NoteWaiter() {
+  std::chrono::steady_clock::rep none = 0;
+  if (IsReady() || first_waiter_.load(std::memory_order_relaxed) != none) return;
+  first_waiter_.compare_exchange_strong(none, std::chrono::steady_clock::now().time_since_epoch().count(),
+                                        std::memory_order_relaxed);
+}
+
+bool Completion::HadWaiterBefore(std::chrono::steady_clock::time_point time) const {
+  const std::chrono::steady_clock::rep first = first_waiter_.load(std::memory_order_relaxed);
+  return first != 0 && first < time.time_since_epoch().count();
+}
+
 void Completion::Fail(const Error& error) {
   error_ = error;
   Finish();

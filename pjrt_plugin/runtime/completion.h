@@ -4,6 +4,7 @@
 #define JAX_IPU_RUNTIME_COMPLETION_H_
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <functional>
 #include <memory>
@@ -29,6 +30,11 @@ class Completion {
   // Calls back at once when ready, else on the thread that completes.
   void OnReady(Callback callback);
 
+  // A caller waits for it and does nothing else; the first time counts.
+  void NoteWaiter();
+  // Whether one waited before `time`.
+  bool HadWaiterBefore(std::chrono::steady_clock::time_point time) const;
+
   // Each Completion is completed exactly once, by someone who shares its ownership until the call returns.
   void Complete() { Finish(); }
   void Fail(const Error& error);
@@ -37,6 +43,7 @@ class Completion {
   void Finish();
 
   std::atomic<bool> ready_{false};
+  std::atomic<std::chrono::steady_clock::rep> first_waiter_{0};  // 0: none
   std::optional<Error> error_;
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <signal.h>
 
+#include <chrono>
 #include <exception>
 #include <optional>
 #include <string>
@@ -14,6 +15,10 @@ namespace {
 
 // Waking a thread and being woken costs about as much as these.
 constexpr double kInlineRunNanoseconds = 50e3;
+// The longest run that a caller who waits at once does itself: others that use the device wait as long.
+constexpr double kAwaitedRunNanoseconds = 5e6;
+// A caller that waits by then has done nothing worth a thread of its own.
+constexpr auto kAtOnce = std::chrono::microseconds(100);
 constexpr std::size_t kInlineCopyBytes = std::size_t{256} << 10;
 
 // The error that `run` ended with, if any. Only this file sees foreign exceptions of a run.
@@ -45,6 +50,11 @@ void DeviceRuntime::DeviceHold::Release() {
   }
   runtime_->changed_.notify_all();
   runtime_ = nullptr;
+}
+
+bool DeviceRuntime::IsIdle() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return !held_ && queue_.empty();
 }
 
 DeviceRuntime::DeviceHold DeviceRuntime::TryHold() {
@@ -172,13 +182,16 @@ DeviceRuntime::Results DeviceRuntime::Execute(const std::shared_ptr<LoadedProgra
                                               std::vector<Argument> arguments) {
   const std::shared_ptr<const Executable>& executable = program->executable();
   // A callback may wait for what its caller does next.
-  bool ready =
-      executable->host_callbacks.empty() && executable->cost.host_nanoseconds < kInlineRunNanoseconds;
+  const double cost = executable->cost.host_nanoseconds;
+  const bool small = cost < kInlineRunNanoseconds;
+  const bool may_run_here = executable->host_callbacks.empty() && cost < kAwaitedRunNanoseconds;
+  bool ready = may_run_here && (small || program->wait_habit().expected());
   for (const Argument& argument : arguments) ready = ready && IsReady(argument.array->ready());
 
   Results results;
   if (ready) {
     if (DeviceHold hold = TryHold(); hold && residency_.IsCheapToSwitchTo(*program)) {
+      if (!small) program->wait_habit().Trust();
       results.outputs = MakeOutputs(executable, arguments, nullptr);
       const std::optional<Error> error = Try([&] { residency_.Run(program, arguments, results.outputs); });
       if (error) {
@@ -188,7 +201,15 @@ DeviceRuntime::Results DeviceRuntime::Execute(const std::shared_ptr<LoadedProgra
       return results;
     }
   }
-  Enqueue(MakeWork(program, std::move(arguments), nullptr, &results));
+  Work work = MakeWork(program, std::move(arguments), nullptr, &results);
+  if (may_run_here && !small) {
+    work.run = [run = std::move(work.run), program, done = results.done, idle = IsIdle(),
+                begin = std::chrono::steady_clock::now()] {
+      run();
+      program->wait_habit().Observe(idle && done->HadWaiterBefore(begin + kAtOnce));
+    };
+  }
+  Enqueue(std::move(work));
   return results;
 }
 

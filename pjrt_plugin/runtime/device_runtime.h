@@ -17,8 +17,9 @@
 
 namespace jax_ipu {
 
-// Thread safe. Work runs in the order of the calls. Small work runs on the calling thread when the device is
-// idle, which saves two thread switches; the result is then ready when the call returns.
+// Thread safe. Work runs in the order of the calls. When the device is idle, small work runs on the calling
+// thread, and longer work of a program whose callers wait at once (WaitHabit): that saves two thread
+// switches; the result is then ready when the call returns.
 class DeviceRuntime {
  public:
   DeviceRuntime(const DeviceConfig& config, ProgramFactory factory, std::shared_ptr<HostPool> pool,
@@ -76,6 +77,7 @@ class DeviceRuntime {
     DeviceRuntime* runtime_;
   };
 
+  bool IsIdle();
   DeviceHold TryHold();
   void WorkLoop();
   static void Do(Work work, DeviceHold hold);

@@ -479,6 +479,45 @@ TEST(ErrorsReachEveryDependentResult) {
   }
 }
 
+TEST(CallersThatWaitAtOnceRunTheProgramThemselves) {
+  Device device;
+  const auto x = device.Put({1, 2});
+  // Runs on the calling thread among `calls`; `wait`: between them the caller waits for the result.
+  const auto runs_here = [&](const std::string& cost, int calls, bool wait) {
+    const auto program = Compile(cost + kOther);
+    int here = 0;
+    for (int i = 0; i < calls; ++i) {
+      const DeviceRuntime::Results results = device.Execute(program, {x});
+      here += results.done ? 0 : 1;
+      if (wait && results.done) results.done->NoteWaiter();
+      CHECK(Wait(results.done) == nullptr);
+      CHECK(Equal(device.Get(results.outputs[0]), {2, 3}));
+    }
+    return here;
+  };
+  const std::string medium = "cost 1e6\n";
+  // Now and then a run is queued, to see whether its caller still waits.
+  const int here = runs_here(medium, 2000, true);
+  CHECK(here > 0 && here <= 2000 * 31 / 32);
+  CHECK_EQ(runs_here(medium, 200, false), 0);
+  CHECK_EQ(runs_here(kQueued, 200, true), 0);
+}
+
+TEST(WaitHabits) {
+  WaitHabit habit;
+  habit.Observe(true);
+  CHECK(!habit.expected());
+  habit.Observe(true);
+  CHECK(habit.expected());
+  int trusted = 0;
+  for (; habit.expected(); ++trusted) habit.Trust();
+  CHECK_EQ(trusted, 31);
+  habit.Observe(true);
+  CHECK(habit.expected());
+  habit.Observe(false);
+  CHECK(!habit.expected());
+}
+
 TEST(ProgramsThatCannotBeCreatedFailAsynchronously) {
   auto pool = std::make_shared<HostPool>();
   DeviceRuntime runtime(

@@ -13,6 +13,7 @@
 #include "pjrt_plugin/runtime/executable.h"
 #include "pjrt_plugin/runtime/host_callbacks.h"
 #include "pjrt_plugin/runtime/program.h"
+#include "pjrt_plugin/runtime/wait_habit.h"
 
 namespace jax_ipu {
 
@@ -24,6 +25,7 @@ class LoadedProgram {
   explicit LoadedProgram(std::shared_ptr<const Executable> executable, unsigned replica = 0);
   const std::shared_ptr<const Executable>& executable() const { return executable_; }
   unsigned replica() const { return replica_; }
+  WaitHabit& wait_habit() { return wait_habit_; }
 
  private:
   friend class Residency;
@@ -34,6 +36,7 @@ class LoadedProgram {
   const std::shared_ptr<const Executable> executable_;
   const unsigned replica_;
   const HostCallbackReferences callbacks_;
+  WaitHabit wait_habit_;
   std::size_t resident_bytes_ = 0;
   std::unique_ptr<Program> program_;
   std::vector<Input> inputs_;
