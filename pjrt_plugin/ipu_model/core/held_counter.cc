@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "pjrt_plugin/ipu_model/core/strided_set.h"
+#include "pjrt_plugin/ipu_model/kernels/integer_division.h"
 
 namespace ipu_model {
 

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "pjrt_plugin/ipu_model/core/strided_set.h"
+#include "pjrt_plugin/ipu_model/kernels/integer_division.h"
 
 namespace ipu_model {
 

@@ -9,15 +9,9 @@
 
 #include "pjrt_plugin/ipu_model/core/mapping.h"
 #include "pjrt_plugin/ipu_model/kernels/host_tensor.h"
+#include "pjrt_plugin/ipu_model/kernels/integer_division.h"
 
 namespace ipu_model::internal {
-
-inline std::int64_t CeilDivide(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-
-// Floor division for a possibly negative numerator.
-inline std::int64_t FloorDivide(std::int64_t a, std::int64_t b) {
-  return a >= 0 ? a / b : -((-a + b - 1) / b);
-}
 
 // The elements of a region of a view as base + sum(i_d * stride_d) with positive strides, largest first.
 // Extents of 1 and broadcast dimensions are left out; the latter count in `repeats`.

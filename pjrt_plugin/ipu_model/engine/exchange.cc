@@ -5,6 +5,7 @@
 
 #include "pjrt_plugin/ipu_model/core/held_counter.h"
 #include "pjrt_plugin/ipu_model/core/replica_operation.h"
+#include "pjrt_plugin/ipu_model/kernels/integer_division.h"
 #include "poplar/exceptions.hpp"
 
 namespace ipu_model {

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "pjrt_plugin/ipu_model/kernels/integer_division.h"
 #include "pjrt_plugin/ipu_model/kernels/transpose.h"
 
 namespace ipu_model {
@@ -161,8 +162,6 @@ void MoveNextToInnermost(BlockLayout* layout, Walk* walks, int count, int d) {
     for (int t = 0; t < count; ++t) std::swap(walks[t].strides[d], walks[t].strides[d + 1]);
   }
 }
-
-std::int64_t CeilDivide(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 }  // namespace
 

@@ -7,6 +7,7 @@
 #include "pjrt_plugin/ipu_model/kernels/convolution_direct.h"
 #include "pjrt_plugin/ipu_model/kernels/convolution_layout.h"
 #include "pjrt_plugin/ipu_model/kernels/convolution_overlap.h"
+#include "pjrt_plugin/ipu_model/kernels/integer_division.h"
 
 namespace ipu_model {
 namespace {
@@ -50,11 +51,11 @@ void RunPhases(HostContext& context, const ConvolutionGeometry& g, const DirectC
     dim.padding = 0;
     for (std::int64_t k = 0; k < std::min(kernel_phases, whole.kernel); ++k) {
       const std::int64_t position = q * whole.stride + k * whole.dilation - whole.padding;
-      if (FloorDiv(position, dilation) * dilation != position) continue;
+      if (FloorDivide(position, dilation) * dilation != position) continue;
       part.rhs = p.rhs + k * whole.rhs;
       dim.rhs = whole.rhs * kernel_phases;
       dim.kernel = (whole.kernel - k + kernel_phases - 1) / kernel_phases;
-      dim.padding = -FloorDiv(position, dilation);
+      dim.padding = -FloorDivide(position, dilation);
       break;
     }
     RunPhases(context, g, part, d + 1);

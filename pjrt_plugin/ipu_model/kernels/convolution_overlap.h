@@ -6,13 +6,9 @@
 #include <cstdint>
 
 #include "pjrt_plugin/ipu_model/kernels/context.h"
+#include "pjrt_plugin/ipu_model/kernels/integer_division.h"
 
 namespace ipu_model {
-
-inline std::int64_t FloorDiv(std::int64_t a, std::int64_t b) {
-  return a / b - (a % b != 0 && (a < 0) != (b < 0) ? 1 : 0);
-}
-inline std::int64_t CeilDiv(std::int64_t a, std::int64_t b) { return -FloorDiv(-a, b); }
 
 // Positions [begin, end) of one side, all of which meet exactly [other_begin, other_end) of the other side.
 // Borders cost no multiplication with zeros this way, and no padded copy.
@@ -34,16 +30,16 @@ inline OverlapClasses FindOverlap(Scratch& scratch, std::int64_t n, std::int64_t
     int count = 0;
     OverlapClass last{0, 0, -1, -1};
     for (std::int64_t i = 0; i < n;) {
-      std::int64_t begin = std::clamp<std::int64_t>(CeilDiv(padding - i * step, other_step), 0, m);
+      std::int64_t begin = std::clamp<std::int64_t>(CeilDivide(padding - i * step, other_step), 0, m);
       std::int64_t end =
-          std::clamp<std::int64_t>(FloorDiv(input - 1 + padding - i * step, other_step) + 1, 0, m);
+          std::clamp<std::int64_t>(FloorDivide(input - 1 + padding - i * step, other_step) + 1, 0, m);
       std::int64_t next = i + 1;
       if (begin >= end) {
         begin = end = 0;
       } else if (begin == 0 && end == m && step > 0) {
         // Everything meets until the last of the other side leaves the input.
         const std::int64_t room = input - 1 + padding - (m - 1) * other_step;
-        next = std::clamp<std::int64_t>(FloorDiv(room, step) + 1, i + 1, n);
+        next = std::clamp<std::int64_t>(FloorDivide(room, step) + 1, i + 1, n);
       }
       if (begin == last.other_begin && end == last.other_end) {
         last.end = next;

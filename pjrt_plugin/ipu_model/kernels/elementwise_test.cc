@@ -13,6 +13,7 @@
 
 #include "pjrt_plugin/ipu_model/kernels/bound_kernel_check.h"
 #include "pjrt_plugin/ipu_model/kernels/convert.h"
+#include "pjrt_plugin/ipu_model/kernels/test_instructions.h"
 #include "pjrt_plugin/testing/check.h"
 
 namespace ipu_model {
@@ -21,18 +22,6 @@ namespace {
 constexpr float kInf = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
-Instruction Op(ScalarOp op, DType type, DType result, std::uint16_t a, std::uint16_t b = 0,
-               std::uint16_t c = 0, std::uint32_t immediate = 0) {
-  Instruction i;
-  i.op = op;
-  i.operand_type = type;
-  i.result_type = result;
-  i.operand[0] = a;
-  i.operand[1] = b;
-  i.operand[2] = c;
-  i.immediate = immediate;
-  return i;
-}
 template <typename T>
 ScalarConstant Constant(DType type, T value) {
   ScalarConstant c;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "pjrt_plugin/ipu_model/kernels/convert.h"
+#include "pjrt_plugin/ipu_model/kernels/test_instructions.h"
 #include "pjrt_plugin/testing/check.h"
 
 namespace ipu_model {
@@ -17,16 +18,6 @@ namespace {
 
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
-Instruction Op(ScalarOp op, DType type, DType result, std::uint16_t a, std::uint16_t b, std::uint16_t c = 0) {
-  Instruction i;
-  i.op = op;
-  i.operand_type = type;
-  i.result_type = result;
-  i.operand[0] = a;
-  i.operand[1] = b;
-  i.operand[2] = c;
-  return i;
-}
 Expression Single(ScalarOp op, DType type) {
   Expression e;
   e.inputs = {type, type};

@@ -6,6 +6,7 @@
 
 #include "pjrt_plugin/ipu_model/kernels/convolution_overlap.h"
 #include "pjrt_plugin/ipu_model/kernels/fill.h"
+#include "pjrt_plugin/ipu_model/kernels/integer_division.h"
 #include "pjrt_plugin/ipu_model/kernels/isa.h"
 #include "pjrt_plugin/ipu_model/kernels/window_strip.h"
 #include "pjrt_plugin/ipu_model/kernels/window_walk.h"
@@ -170,9 +171,9 @@ void RunPhases(HostContext& context, const WindowGeometry& g, const WindowFuncti
     part.padding = 0;
     for (std::int64_t k = 0; k < std::min(window_phases, whole.window); ++k) {
       const std::int64_t position = q * whole.stride + k * whole.dilation - whole.padding;
-      if (FloorDiv(position, dilation) * dilation != position) continue;
+      if (FloorDivide(position, dilation) * dilation != position) continue;
       part.window = (whole.window - k + window_phases - 1) / window_phases;
-      part.padding = -FloorDiv(position, dilation);
+      part.padding = -FloorDivide(position, dilation);
       break;
     }
     RunPhases(context, g, functions, in, out + q * whole.out, init, dim, d + 1);

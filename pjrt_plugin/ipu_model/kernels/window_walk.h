@@ -7,6 +7,7 @@
 
 #include "pjrt_plugin/ipu_model/kernels/convolution_overlap.h"
 #include "pjrt_plugin/ipu_model/kernels/host_tensor.h"
+#include "pjrt_plugin/ipu_model/kernels/integer_division.h"
 #include "pjrt_plugin/ipu_model/kernels/window.h"
 
 namespace ipu_model {
@@ -23,7 +24,7 @@ inline TapRange FindTap(const WindowDimension& w, std::int64_t tap, std::int64_t
   while (w.stride * range.step % w.base_dilation != 0) ++range.step;
   range.at_step = w.stride * range.step / w.base_dilation;
   const std::int64_t shift = tap * w.window_dilation - w.padding_low;
-  const std::int64_t q_begin = std::max<std::int64_t>(0, CeilDiv(-shift, w.stride));
+  const std::int64_t q_begin = std::max<std::int64_t>(0, CeilDivide(-shift, w.stride));
   for (std::int64_t q = q_begin; q < std::min(output, q_begin + range.step); ++q) {
     const std::int64_t position = q * w.stride + shift;
     if (position % w.base_dilation != 0) continue;

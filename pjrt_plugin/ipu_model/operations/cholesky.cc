@@ -15,40 +15,22 @@
 #include "pjrt_plugin/ipu_model/operations/data_views.h"
 #include "pjrt_plugin/ipu_model/operations/matrix_blocks.h"
 #include "pjrt_plugin/ipu_model/operations/readers.h"
+#include "pjrt_plugin/ipu_model/operations/vertex_groups.h"
 #include "poplar/exceptions.hpp"
 
 namespace ipu_model {
 namespace {
 
+constexpr std::uint64_t kVertexBytes = 32;  // pointers, lengths and strides (model estimate)
+
 constexpr OperandRef kInput{OperandRef::Kind::kInput, 0}, kOutput{OperandRef::Kind::kOutput, 0},
     kWork{OperandRef::Kind::kTemporary, 0};
-
-Box Same(const Box& box) { return box; }
 
 Box Mirrored(Box box) {
   const std::size_t last = box.begin.size() - 1;
   std::swap(box.begin[last - 1], box.begin[last]);
   std::swap(box.end[last - 1], box.end[last]);
   return box;
-}
-
-// Tile cycles of `products` multiply-adds in vectors, workers together: load, load, multiply-add.
-std::function<std::uint64_t(const TargetModel&, const Box&)> Cycles(DType type, double products_per_element) {
-  return [type, products_per_element](const TargetModel& target, const Box& box) {
-    const double products =
-        static_cast<double>(box.num_elements()) * products_per_element * (IsComplex(type) ? 4 : 1);
-    return static_cast<std::uint64_t>(products * 3 / target.VectorWidth(type)) + 6 * 30 +
-           target.supervisor_overhead;
-  };
-}
-
-VertexGroup GroupOf(std::string codelet, std::vector<Vertex> vertices, std::uint64_t code_bytes) {
-  VertexGroup group;
-  group.codelet = std::move(codelet);
-  group.vertices = std::move(vertices);
-  group.code_bytes = code_bytes;
-  group.vertex_bytes = 32;
-  return group;
 }
 
 bool IsNan(const HostTensor& t) {
@@ -103,16 +85,17 @@ class CholeskyOperation : public Operation {
     if (InBlocks(shape, type, context.num_tiles(), context.target().bytes_per_tile))
       return PlanBlocks(context);
     DevicePlan plan;
-    VertexGroup group = GroupOf(
+    VertexGroup group = MakeVertexGroup(
         "poplin::Cholesky",
-        MakePartition(shape, type, context.num_tiles(), context.target().bytes_per_tile).Vertices(), 800);
+        MakePartition(shape, type, context.num_tiles(), context.target().bytes_per_tile).Vertices(), 800,
+        kVertexBytes);
     group.reads.push_back({kInput, Same});
     group.writes.push_back({kOutput, Same});
     group.compute = [lower = lower_](HostContext& host, const Box&, const std::vector<HostTensor>& reads,
                                      const std::vector<HostTensor>& writes) {
       Cholesky(host, lower, reads[0], writes[0]);
     };
-    group.cycles = Cycles(type, static_cast<double>(shape.back()) / 6);
+    group.cycles = MultiplyAddCycles(type, static_cast<double>(shape.back()) / 6);
     plan.supersteps.push_back({{std::move(group)}});
     return plan;
   }
@@ -127,20 +110,21 @@ class CholeskyOperation : public Operation {
     DevicePlan plan;
     plan.temporaries.push_back({type, blocks->partition});
 
-    VertexGroup load =
-        GroupOf("poplin::CholeskyLoad", blocks->Where([](auto i, auto j) { return i >= j; }), 150);
+    VertexGroup load = MakeVertexGroup(
+        "poplin::CholeskyLoad", blocks->Where([](auto i, auto j) { return i >= j; }), 150, kVertexBytes);
     load.reads.push_back({kInput, [lower = lower_](const Box& box) { return lower ? box : Mirrored(box); }});
     load.writes.push_back({kWork, Same});
     load.compute = [lower = lower_](HostContext&, const Box&, const std::vector<HostTensor>& reads,
                                     const std::vector<HostTensor>& writes) {
       CopyMatrix(LastMatrix(reads[0]), !lower, LastMatrix(writes[0]));
     };
-    load.cycles = Cycles(type, 1);
+    load.cycles = MultiplyAddCycles(type, 1);
     plan.supersteps.push_back({{std::move(load)}});
 
     for (std::int64_t k = 0; k < count; ++k) {
-      VertexGroup factor = GroupOf("poplin::CholeskyFactor",
-                                   blocks->Where([k](auto i, auto j) { return i == k && j == k; }), 600);
+      VertexGroup factor =
+          MakeVertexGroup("poplin::CholeskyFactor",
+                          blocks->Where([k](auto i, auto j) { return i == k && j == k; }), 600, kVertexBytes);
       factor.reads.push_back({kWork, Same});
       factor.writes.push_back({kWork, Same});
       factor.compute = [](HostContext& host, const Box&, const std::vector<HostTensor>& reads,
@@ -148,12 +132,13 @@ class CholeskyOperation : public Operation {
         CopyTensor(host, reads[0], writes[0]);
         FactorBlock(LastMatrix(writes[0]));
       };
-      factor.cycles = Cycles(type, width / 6);
+      factor.cycles = MultiplyAddCycles(type, width / 6);
       plan.supersteps.push_back({{std::move(factor)}});
       if (k + 1 == count) break;
 
-      VertexGroup solve = GroupOf("poplin::CholeskySolve",
-                                  blocks->Where([k](auto i, auto j) { return i > k && j == k; }), 500);
+      VertexGroup solve =
+          MakeVertexGroup("poplin::CholeskySolve",
+                          blocks->Where([k](auto i, auto j) { return i > k && j == k; }), 500, kVertexBytes);
       solve.reads.push_back({kWork, Same});
       solve.reads.push_back({kWork, [blocks, k](const Box& box) { return blocks->WithRows(box, k); }});
       solve.writes.push_back({kWork, Same});
@@ -162,11 +147,12 @@ class CholeskyOperation : public Operation {
         CopyTensor(host, reads[0], writes[0]);
         SolveBlock(LastMatrix(reads[1]), LastMatrix(writes[0]));
       };
-      solve.cycles = Cycles(type, width / 2);
+      solve.cycles = MultiplyAddCycles(type, width / 2);
       plan.supersteps.push_back({{std::move(solve)}});
 
-      VertexGroup update = GroupOf("poplin::CholeskyUpdate",
-                                   blocks->Where([k](auto i, auto j) { return j > k && i >= j; }), 400);
+      VertexGroup update =
+          MakeVertexGroup("poplin::CholeskyUpdate",
+                          blocks->Where([k](auto i, auto j) { return j > k && i >= j; }), 400, kVertexBytes);
       update.reads.push_back({kWork, Same});
       update.reads.push_back({kWork, [blocks, k](const Box& box) { return blocks->WithColumns(box, k); }});
       update.reads.push_back({kWork, [blocks, k](const Box& box) {
@@ -179,7 +165,7 @@ class CholeskyOperation : public Operation {
         SubtractProduct(LastMatrix(reads[1]), false, TransposedMatrix(LastMatrix(reads[2])), true,
                         LastMatrix(writes[0]));
       };
-      update.cycles = Cycles(type, width);
+      update.cycles = MultiplyAddCycles(type, width);
       plan.supersteps.push_back({{std::move(update)}});
     }
     plan.supersteps.push_back({{Store(blocks, true), Store(blocks, false)}});
@@ -189,8 +175,9 @@ class CholeskyOperation : public Operation {
   // The blocks of the working copy's lower triangle (`kept`) or the zeros of the other, to the result. A
   // failure has made the last pivot NaN: then everything is.
   VertexGroup Store(const std::shared_ptr<const MatrixBlocks>& blocks, bool kept) const {
-    VertexGroup group = GroupOf("poplin::CholeskyStore",
-                                blocks->Where([kept](auto i, auto j) { return (i >= j) == kept; }), 200);
+    VertexGroup group = MakeVertexGroup("poplin::CholeskyStore",
+                                        blocks->Where([kept](auto i, auto j) { return (i >= j) == kept; }),
+                                        200, kVertexBytes);
     group.reads.push_back({kWork, [n = inputs[0].shape.back()](const Box& box) {
                              Box last = box;
                              for (std::size_t d = box.begin.size() - 2; d < box.begin.size(); ++d) {
@@ -215,7 +202,7 @@ class CholeskyOperation : public Operation {
         if (shape[1] > 0) FillReal(SubTensor(to, begin, shape), 0);
       }
     };
-    group.cycles = Cycles(inputs[0].type, 1);
+    group.cycles = MultiplyAddCycles(inputs[0].type, 1);
     return group;
   }
 

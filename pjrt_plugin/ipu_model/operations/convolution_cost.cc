@@ -5,10 +5,10 @@
 
 #include <algorithm>
 
+#include "pjrt_plugin/ipu_model/kernels/integer_division.h"
+
 namespace ipu_model {
 namespace {
-
-std::int64_t CeilDivide(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 // Worker cycles of the AMP's inner loop over `n` positions.
 std::int64_t WorkerLoop(bool half, std::int64_t n) {

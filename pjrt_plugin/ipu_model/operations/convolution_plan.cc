@@ -10,6 +10,7 @@
 #include "pjrt_plugin/ipu_model/core/target_model.h"
 #include "pjrt_plugin/ipu_model/kernels/convolution_layout.h"
 #include "pjrt_plugin/ipu_model/kernels/convolution_overlap.h"
+#include "pjrt_plugin/ipu_model/kernels/integer_division.h"
 #include "pjrt_plugin/ipu_model/operations/convolution_cost.h"
 #include "pjrt_plugin/ipu_model/operations/half_partials.h"
 
@@ -43,8 +44,8 @@ std::pair<std::int64_t, std::int64_t> InputRange(const ConvolutionProblem& p, co
   const std::int64_t low = box.begin[q] * w.stride + box.begin[k] * w.rhs_dilation - w.padding_low;
   const std::int64_t high = (box.end[q] - 1) * w.stride + (box.end[k] - 1) * w.rhs_dilation - w.padding_low;
   const std::int64_t size = p.lhs[d + 2];
-  const std::int64_t begin = std::clamp<std::int64_t>(CeilDiv(low, w.lhs_dilation), 0, size);
-  const std::int64_t end = std::clamp<std::int64_t>(FloorDiv(high, w.lhs_dilation) + 1, begin, size);
+  const std::int64_t begin = std::clamp<std::int64_t>(CeilDivide(low, w.lhs_dilation), 0, size);
+  const std::int64_t end = std::clamp<std::int64_t>(FloorDivide(high, w.lhs_dilation) + 1, begin, size);
   return {begin, end};
 }
 
@@ -306,7 +307,7 @@ Partition SpreadEvenly(const Shape& shape, const Shape& layout, std::int64_t vec
   if (!memory.empty()) placement.grain.back() = vector_width;
   std::int64_t left = num_tiles;
   for (std::size_t d = 0; d < memory.size(); ++d) {
-    placement.parts[d] = std::min(left, CeilDiv(memory[d], placement.grain[d]));
+    placement.parts[d] = std::min(left, CeilDivide(memory[d], placement.grain[d]));
     left /= placement.parts[d];
   }
   std::int64_t stride = 1;
@@ -328,7 +329,7 @@ void SpreadOver(const Partition& split, std::size_t space_dim, std::int64_t vect
   if (best == placement->shape.size()) return;
   const bool innermost = best + 1 == placement->shape.size();
   placement->grain[best] = innermost ? vector_width : 1;
-  const std::int64_t grains = CeilDiv(placement->shape[best], placement->grain[best]);
+  const std::int64_t grains = CeilDivide(placement->shape[best], placement->grain[best]);
   placement->parts[best] = std::min(copies, grains);
   placement->tile_stride[best] = split.tile_stride[space_dim];
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "pjrt_plugin/ipu_model/core/target_model.h"
+#include "pjrt_plugin/ipu_model/kernels/integer_division.h"
 #include "pjrt_plugin/ipu_model/operations/convolution_cost.h"
 #include "pjrt_plugin/ipu_model/operations/convolution_plan.h"
 
@@ -13,8 +14,6 @@ namespace ipu_model {
 namespace {
 
 constexpr int kMaxSpaceDims = 3 + 2 * kMaxSpatial;
-
-std::int64_t CeilDivide(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 class SplitSearch {
  public:

@@ -14,6 +14,7 @@
 #include "pjrt_plugin/ipu_model/kernels/slice.h"
 #include "pjrt_plugin/ipu_model/kernels/window.h"
 #include "pjrt_plugin/ipu_model/operations/elementwise_cost.h"
+#include "pjrt_plugin/ipu_model/operations/vertex_groups.h"
 
 namespace ipu_model {
 namespace {
@@ -120,8 +121,6 @@ struct Cumulative {
 };
 
 Box Scalar(const Box&) { return Box{}; }
-Box Same(const Box& box) { return box; }
-
 }  // namespace
 
 bool MayBeCut(const Expression& combiner) {

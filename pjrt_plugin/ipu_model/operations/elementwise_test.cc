@@ -9,6 +9,7 @@
 
 #include "hlo/Fill.hpp"
 #include "hlo/Reduce.hpp"
+#include "pjrt_plugin/ipu_model/kernels/test_instructions.h"
 #include "pjrt_plugin/ipu_model/operations/plan_runner.h"
 #include "pjrt_plugin/testing/check.h"
 #include "poplar/exceptions.hpp"
@@ -21,18 +22,6 @@ using poplar::Graph;
 using poplar::Target;
 using poplar::Tensor;
 using poplar::program::Sequence;
-
-Instruction Op(ScalarOp op, DType type, DType result, std::uint16_t a, std::uint16_t b = 0,
-               std::uint16_t c = 0) {
-  Instruction i;
-  i.op = op;
-  i.operand_type = type;
-  i.result_type = result;
-  i.operand[0] = a;
-  i.operand[1] = b;
-  i.operand[2] = c;
-  return i;
-}
 
 // (a - b) * c and max(a, c).
 Expression TwoResults() {

@@ -10,13 +10,12 @@
 
 #include "pjrt_plugin/ipu_model/core/target_model.h"
 #include "pjrt_plugin/ipu_model/kernels/gather.h"
+#include "pjrt_plugin/ipu_model/kernels/integer_division.h"
 #include "pjrt_plugin/ipu_model/kernels/slice.h"
 #include "pjrt_plugin/ipu_model/operations/slice_partition.h"
 
 namespace ipu_model {
 namespace {
-
-std::int64_t CeilDivide(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 // The iteration space of the first superstep: operand dimensions (a window dimension over the window, an
 // indexed dimension over the operand), then batch dimensions.

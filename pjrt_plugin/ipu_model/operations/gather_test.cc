@@ -13,14 +13,6 @@ using poplar::Graph;
 using poplar::Tensor;
 using poplar::program::Sequence;
 
-std::vector<std::size_t> Extents(const Shape& shape) { return {shape.begin(), shape.end()}; }
-
-Tensor Variable(Graph& graph, DType type, const Shape& shape) {
-  const Tensor t = graph.addVariable(poplar::Type(type), Extents(shape), "variable");
-  poputil::mapTensorLinearly(graph, t, 1, 1);
-  return t;
-}
-
 // Stores `values` as elements of an integer type.
 Bytes Encode(DType type, const std::vector<std::int64_t>& values) {
   Bytes bytes(values.size() * SizeOf(type) + 1);
@@ -48,8 +40,8 @@ TEST(GatherEqualsDefinition) {
     const RandomWindows problem(random);
     const DType type = kTypes[random() % 5], index_type = kIndexTypes[random() % 8];
     Graph graph(poplar::Target::createIPUTarget(1, 1 + random() % 9, "ipu2"));
-    const Tensor operand = Variable(graph, type, problem.operand);
-    const Tensor indices = Variable(graph, index_type, problem.indices);
+    const Tensor operand = MappedVariable(graph, type, problem.operand);
+    const Tensor indices = MappedVariable(graph, index_type, problem.indices);
     Sequence prog;
     const Tensor out =
         hlo::gather(graph, operand, indices, problem.dims, Extents(problem.slice_sizes), prog, "g");
@@ -86,8 +78,8 @@ TEST(GatherEqualsDefinition) {
 TEST(GatherLargeUsesAllThreads) {
   Graph graph(poplar::Target::createIPUTarget(1, 16, "ipu2"));
   const std::int64_t rows = 3001, columns = 37, n = 5003;
-  const Tensor table = Variable(graph, DType::kF32, {rows, columns});
-  const Tensor indices = Variable(graph, DType::kS32, {n});
+  const Tensor table = MappedVariable(graph, DType::kF32, {rows, columns});
+  const Tensor indices = MappedVariable(graph, DType::kS32, {n});
   WindowDims dims;
   dims.offset_dims = {1};
   dims.collapsed_dims = {0};
@@ -130,7 +122,7 @@ TEST(DynamicSliceAndUpdateEqualDefinition) {
       const std::int64_t size = static_cast<std::int64_t>(random() % static_cast<unsigned>(shape[d] + 1));
       sizes.push_back(random() % 2 ? shape[d] : random() % 8 ? std::max<std::int64_t>(1, size) : size);
     }
-    Tensor operand = Variable(graph, type, shape);
+    Tensor operand = MappedVariable(graph, type, shape);
     if (rank > 1 && random() % 2) {  // strided view
       operand = operand.dimShuffle([&] {
         std::vector<unsigned> order(rank);
@@ -142,7 +134,7 @@ TEST(DynamicSliceAndUpdateEqualDefinition) {
       std::rotate(sizes.begin(), sizes.begin() + 1, sizes.end());
     }
     if (rank > 0 && random() % 3 == 0) operand = operand.reverse(0);
-    const Tensor update = Variable(graph, type, sizes);
+    const Tensor update = MappedVariable(graph, type, sizes);
     std::vector<Tensor> starts;
     std::vector<std::pair<DType, std::int64_t>> start_values;
     Shape clamped;
@@ -150,7 +142,7 @@ TEST(DynamicSliceAndUpdateEqualDefinition) {
       const DType index_type = kIndexTypes[random() % 8];
       const std::int64_t value = IsSigned(index_type) ? static_cast<std::int64_t>(random() % 14) - 5
                                                       : static_cast<std::int64_t>(random() % 10);
-      starts.push_back(Variable(graph, index_type, {}));
+      starts.push_back(MappedVariable(graph, index_type, {}));
       start_values.emplace_back(index_type, value);
       clamped.push_back(std::clamp<std::int64_t>(value, 0, shape[d] - sizes[d]));
     }
@@ -194,7 +186,8 @@ TEST(DynamicSliceAndUpdateEqualDefinition) {
 
 TEST(UnsignedStartsAboveTheSignedRangeClampToTheEnd) {
   Graph graph(poplar::Target::createIPUTarget(1, 2, "ipu2"));
-  const Tensor operand = Variable(graph, DType::kS32, {5}), start = Variable(graph, DType::kU64, {});
+  const Tensor operand = MappedVariable(graph, DType::kS32, {5}),
+               start = MappedVariable(graph, DType::kU64, {});
   Sequence prog;
   const Tensor out = hlo::dynamicSlice(graph, operand, {start}, {2}, prog);
   PlanRunner runner(graph, 0);
@@ -225,7 +218,8 @@ TEST(SliceableTensorNeedsNoOtherTile) {
 
 TEST(WrongDimensionNumbersAreRefused) {
   Graph graph(poplar::Target::createIPUTarget(1, 2, "ipu2"));
-  const Tensor operand = Variable(graph, DType::kF32, {5, 3}), indices = Variable(graph, DType::kS32, {4, 1});
+  const Tensor operand = MappedVariable(graph, DType::kF32, {5, 3}),
+               indices = MappedVariable(graph, DType::kS32, {4, 1});
   Sequence prog;
   WindowDims dims;
   dims.offset_dims = {1};

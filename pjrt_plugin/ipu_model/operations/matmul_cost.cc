@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
+#include "pjrt_plugin/ipu_model/kernels/integer_division.h"
+
 namespace ipu_model {
 namespace {
-
-std::int64_t CeilDivide(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 // Instructions of one scalar multiply-add with its loads, on types that neither the AMP nor the vector unit
 // takes. f64 is emulated in software. Estimates: no measurement is known.

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "pjrt_plugin/ipu_model/kernels/gemm.h"
+#include "pjrt_plugin/ipu_model/kernels/integer_division.h"
 #include "pjrt_plugin/ipu_model/operations/matmul_cost.h"
 
 namespace ipu_model {
@@ -19,8 +20,6 @@ constexpr double kMovingPenalty = 1.25;
 // cycles of an exchange that is not shared.
 constexpr double kTrainingByteCost = 0.25;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
-std::int64_t CeilDivide(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 // How the four dimensions are cut and placed; the planner's candidate.
 struct Candidate {

@@ -20,6 +20,15 @@ namespace ipu_model {
 
 using Bytes = std::vector<unsigned char>;
 
+inline std::vector<std::size_t> Extents(const Shape& shape) { return {shape.begin(), shape.end()}; }
+
+// A variable that lies linearly over the tiles, element by element.
+inline poplar::Tensor MappedVariable(poplar::Graph& graph, DType type, const Shape& shape) {
+  const poplar::Tensor t = graph.addVariable(poplar::Type(type), Extents(shape), "variable");
+  poputil::mapTensorLinearly(graph, t, 1, 1);
+  return t;
+}
+
 class PlanRunner : public DeviceContext {
  public:
   // `bytes_per_tile` 0: the target's.

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "hlo/Data.hpp"
+#include "pjrt_plugin/ipu_model/kernels/test_instructions.h"
 #include "pjrt_plugin/ipu_model/operations/plan_runner.h"
 #include "pjrt_plugin/ipu_model/operations/random_windows.h"
 #include "popops/DynamicSlice.hpp"
@@ -16,23 +17,6 @@ using poplar::Graph;
 using poplar::Tensor;
 using poplar::program::Sequence;
 
-std::vector<std::size_t> Extents(const Shape& shape) { return {shape.begin(), shape.end()}; }
-
-Tensor Variable(Graph& graph, DType type, const Shape& shape) {
-  const Tensor t = graph.addVariable(poplar::Type(type), Extents(shape), "variable");
-  poputil::mapTensorLinearly(graph, t, 1, 1);
-  return t;
-}
-
-Instruction Code(ScalarOp op, DType type, int a, int b) {
-  Instruction i;
-  i.op = op;
-  i.operand_type = i.result_type = type;
-  i.operand[0] = static_cast<std::uint16_t>(a);
-  i.operand[1] = static_cast<std::uint16_t>(b);
-  return i;
-}
-
 // One instruction on operand_0 and update_0; kConvert stands for "replace".
 Expression Single(ScalarOp op, DType type) {
   Expression e;
@@ -40,7 +24,7 @@ Expression Single(ScalarOp op, DType type) {
   if (op == ScalarOp::kConvert) {
     e.outputs = {1};
   } else {
-    e.code.push_back(Code(op, type, 1, 0));
+    e.code.push_back(Op(op, type, type, 1, 0));
     e.outputs = {2};
   }
   return e;
@@ -77,9 +61,9 @@ TEST(ScatterEqualsDefinition) {
     const RandomWindows problem(random);
     const ScalarOp op = kOps[random() % 6];
     Graph graph(poplar::Target::createIPUTarget(1, 1 + random() % 9, "ipu2"));
-    const Tensor operand = Variable(graph, DType::kF32, problem.operand);
-    const Tensor indices = Variable(graph, DType::kS32, problem.indices);
-    const Tensor updates = Variable(graph, DType::kF32, problem.windows);
+    const Tensor operand = MappedVariable(graph, DType::kF32, problem.operand);
+    const Tensor indices = MappedVariable(graph, DType::kS32, problem.indices);
+    const Tensor updates = MappedVariable(graph, DType::kF32, problem.windows);
     Sequence prog, in_place;
     const Tensor out = hlo::scatter(graph, {operand}, indices, {updates}, problem.dims, false,
                                     Single(op, DType::kF32), prog, false, "s")[0];
@@ -121,9 +105,9 @@ TEST(LargeScattersKeepTheOrder) {
   for (const Form form : {Form{500, 1, 60000, false}, Form{300, 64, 900, false}, Form{4000, 16, 3000, true},
                           Form{5, 8, 5000, false}}) {
     Graph graph(poplar::Target::createIPUTarget(1, 4, "ipu2"));
-    const Tensor operand = Variable(graph, DType::kF32, {form.rows, form.columns});
-    const Tensor indices = Variable(graph, DType::kS32, {form.updates});
-    const Tensor updates = Variable(graph, DType::kF32, {form.updates, form.columns});
+    const Tensor operand = MappedVariable(graph, DType::kF32, {form.rows, form.columns});
+    const Tensor indices = MappedVariable(graph, DType::kS32, {form.updates});
+    const Tensor updates = MappedVariable(graph, DType::kF32, {form.updates, form.columns});
     WindowDims dims;
     dims.offset_dims = {1};
     dims.collapsed_dims = {0};
@@ -179,16 +163,17 @@ TEST(OperandsMayDependOnEachOther) {
   ten.type = DType::kS64;
   ten.bytes[0] = 10;
   e.constants = {ten};
-  Instruction narrow = Code(ScalarOp::kConvert, DType::kS64, 3, 0),
-              wide = Code(ScalarOp::kConvert, DType::kS32, 2, 0);
+  Instruction narrow = Op(ScalarOp::kConvert, DType::kS64, DType::kS64, 3, 0),
+              wide = Op(ScalarOp::kConvert, DType::kS32, DType::kS32, 2, 0);
   narrow.result_type = DType::kS32;
   wide.result_type = DType::kS64;
-  e.code = {narrow, Code(ScalarOp::kAdd, DType::kS32, 0, 5), wide,
-            Code(ScalarOp::kMultiply, DType::kS64, 1, 4), Code(ScalarOp::kAdd, DType::kS64, 8, 7)};
+  e.code = {narrow, Op(ScalarOp::kAdd, DType::kS32, DType::kS32, 0, 5), wide,
+            Op(ScalarOp::kMultiply, DType::kS64, DType::kS64, 1, 4),
+            Op(ScalarOp::kAdd, DType::kS64, DType::kS64, 8, 7)};
   e.outputs = {6, 9};
-  const Tensor a = Variable(graph, DType::kS32, {4}), b = Variable(graph, DType::kS64, {4});
-  const Tensor x = Variable(graph, DType::kS32, {6}), y = Variable(graph, DType::kS64, {6});
-  const Tensor indices = Variable(graph, DType::kU8, {6, 1});
+  const Tensor a = MappedVariable(graph, DType::kS32, {4}), b = MappedVariable(graph, DType::kS64, {4});
+  const Tensor x = MappedVariable(graph, DType::kS32, {6}), y = MappedVariable(graph, DType::kS64, {6});
+  const Tensor indices = MappedVariable(graph, DType::kU8, {6, 1});
   WindowDims dims;
   dims.collapsed_dims = {0};
   dims.start_index_map = {0};
@@ -222,8 +207,9 @@ TEST(OperandsMayDependOnEachOther) {
 TEST(ExtremaKeepNanAndTheSignOfZero) {
   Graph graph(poplar::Target::createIPUTarget(1, 1, "ipu2"));
   const float nan = std::numeric_limits<float>::quiet_NaN();
-  const Tensor operand = Variable(graph, DType::kF32, {4}), updates = Variable(graph, DType::kF32, {4});
-  const Tensor indices = Variable(graph, DType::kS32, {4, 1});
+  const Tensor operand = MappedVariable(graph, DType::kF32, {4}),
+               updates = MappedVariable(graph, DType::kF32, {4});
+  const Tensor indices = MappedVariable(graph, DType::kS32, {4, 1});
   WindowDims dims;
   dims.collapsed_dims = {0};
   dims.start_index_map = {0};
@@ -249,8 +235,9 @@ TEST(ExtremaKeepNanAndTheSignOfZero) {
 TEST(NarrowTypesRoundAfterEachUpdate) {
   // 256 + 1 is not a bf16: adding 1 three times one by one changes nothing.
   Graph graph(poplar::Target::createIPUTarget(1, 2, "ipu2"));
-  const Tensor operand = Variable(graph, DType::kBF16, {2}), updates = Variable(graph, DType::kBF16, {3});
-  const Tensor indices = Variable(graph, DType::kS32, {3, 1});
+  const Tensor operand = MappedVariable(graph, DType::kBF16, {2}),
+               updates = MappedVariable(graph, DType::kBF16, {3});
+  const Tensor indices = MappedVariable(graph, DType::kS32, {3, 1});
   WindowDims dims;
   dims.collapsed_dims = {0};
   dims.start_index_map = {0};
@@ -275,8 +262,9 @@ TEST(NarrowTypesRoundAfterEachUpdate) {
 
 TEST(MismatchedUpdatesAreRefused) {
   Graph graph(poplar::Target::createIPUTarget(1, 1, "ipu2"));
-  const Tensor operand = Variable(graph, DType::kF32, {4}), updates = Variable(graph, DType::kS32, {4});
-  const Tensor indices = Variable(graph, DType::kS32, {4, 1});
+  const Tensor operand = MappedVariable(graph, DType::kF32, {4}),
+               updates = MappedVariable(graph, DType::kS32, {4});
+  const Tensor indices = MappedVariable(graph, DType::kS32, {4, 1});
   WindowDims dims;
   dims.collapsed_dims = {0};
   dims.start_index_map = {0};

@@ -3,12 +3,10 @@
 
 #include <algorithm>
 
+#include "pjrt_plugin/ipu_model/kernels/integer_division.h"
+
 namespace ipu_model {
-namespace {
-
-std::int64_t CeilDivide(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-
-}  // namespace
+namespace {}  // namespace
 
 std::int64_t SliceBudget(std::int64_t bytes_per_tile) { return bytes_per_tile / 4; }
 

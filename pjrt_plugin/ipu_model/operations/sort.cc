@@ -12,20 +12,22 @@
 #include "pjrt_plugin/ipu_model/core/graph_impl.h"
 #include "pjrt_plugin/ipu_model/core/serialise.h"
 #include "pjrt_plugin/ipu_model/core/target_model.h"
+#include "pjrt_plugin/ipu_model/kernels/integer_division.h"
 #include "pjrt_plugin/ipu_model/kernels/slice.h"
 #include "pjrt_plugin/ipu_model/operations/data_views.h"
 #include "pjrt_plugin/ipu_model/operations/readers.h"
 #include "pjrt_plugin/ipu_model/operations/slice_partition.h"
+#include "pjrt_plugin/ipu_model/operations/vertex_groups.h"
 #include "poplar/exceptions.hpp"
 #include "popops/Sort.hpp"
 
 namespace ipu_model {
 namespace {
 
+constexpr std::uint64_t kVertexBytes = 40;  // pointers, lengths and strides (model estimate)
+
 // A chunk shorter than this is not worth an exchange; more chunks than this add more stages than they save.
 constexpr std::int64_t kMinChunk = 256, kMaxChunks = 128;
-
-std::int64_t CeilDivide(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 // Which tile sorts what: rows spread; the sort dimension in parts of equal length (the last may be shorter).
 Partition SortPartition(const Shape& shape, std::size_t dim, std::int64_t element_bytes, unsigned num_tiles,
@@ -115,17 +117,6 @@ HostTensor DenseTensor(HostContext& context, const HostTensor& like, std::size_t
   return t;
 }
 
-Box Same(const Box& box) { return box; }
-
-VertexGroup GroupOf(std::string codelet, std::vector<Vertex> vertices, std::uint64_t code_bytes) {
-  VertexGroup group;
-  group.codelet = std::move(codelet);
-  group.vertices = std::move(vertices);
-  group.code_bytes = code_bytes;
-  group.vertex_bytes = 40;
-  return group;
-}
-
 // inputs: operands; outputs: the same, sorted.
 class SortOperation : public Operation {
  public:
@@ -158,7 +149,7 @@ class SortOperation : public Operation {
 
  private:
   DevicePlan PlanWhole(const Partition& partition) const {
-    VertexGroup group = GroupOf("popops::Sort", partition.Vertices(), 900);
+    VertexGroup group = MakeVertexGroup("popops::Sort", partition.Vertices(), 900, kVertexBytes);
     for (unsigned i = 0; i < inputs.size(); ++i) {
       group.reads.push_back({{OperandRef::Kind::kInput, i}, Same});
       group.writes.push_back({{OperandRef::Kind::kOutput, i}, Same});
@@ -195,7 +186,7 @@ class SortOperation : public Operation {
       }
       if (!merging.empty()) plan.supersteps.push_back({{Merge(shared, stage, std::move(merging))}});
     }
-    VertexGroup store = GroupOf("popops::SortStore", vertices, 100);
+    VertexGroup store = MakeVertexGroup("popops::SortStore", vertices, 100, kVertexBytes);
     for (unsigned i = 0; i < n; ++i) {
       store.reads.push_back({{OperandRef::Kind::kTemporary, i}, Same});
       store.writes.push_back({{OperandRef::Kind::kOutput, i}, Same});
@@ -215,7 +206,7 @@ class SortOperation : public Operation {
 
   static VertexGroup FirstSort(const std::shared_ptr<const Chunked>& shared,
                                const std::vector<Vertex>& vertices) {
-    VertexGroup group = GroupOf("popops::SortChunk", vertices, 1000);
+    VertexGroup group = MakeVertexGroup("popops::SortChunk", vertices, 1000, kVertexBytes);
     const unsigned n = static_cast<unsigned>(shared->operands);
     for (unsigned i = 0; i < n; ++i) group.reads.push_back({{OperandRef::Kind::kInput, i}, Same});
     for (unsigned i = 0; i <= n; ++i) group.writes.push_back({{OperandRef::Kind::kTemporary, i}, Same});
@@ -243,7 +234,7 @@ class SortOperation : public Operation {
   // Both chunks of a pair arrive at both tiles; each keeps its half of the merged elements.
   static VertexGroup Merge(const std::shared_ptr<const Chunked>& shared, const Stage& stage,
                            std::vector<Vertex> vertices) {
-    VertexGroup group = GroupOf("popops::SortMerge", std::move(vertices), 700);
+    VertexGroup group = MakeVertexGroup("popops::SortMerge", std::move(vertices), 700, kVertexBytes);
     const unsigned count = static_cast<unsigned>(shared->operands) + 1;
     for (unsigned i = 0; i < count; ++i) group.reads.push_back({{OperandRef::Kind::kTemporary, i}, Same});
     for (unsigned i = 0; i < count; ++i) {

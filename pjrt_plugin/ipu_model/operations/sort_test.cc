@@ -19,14 +19,6 @@ using poplar::Graph;
 using poplar::Tensor;
 using poplar::program::Sequence;
 
-std::vector<std::size_t> Extents(const Shape& shape) { return {shape.begin(), shape.end()}; }
-
-Tensor Variable(Graph& graph, DType type, const Shape& shape) {
-  const Tensor t = graph.addVariable(poplar::Type(type), Extents(shape), "variable");
-  poputil::mapTensorLinearly(graph, t, 1, 1);
-  return t;
-}
-
 // Builds comparators as the compiler does from what JAX emits.
 class Comparator {
  public:
@@ -272,7 +264,7 @@ std::size_t CheckSorts(const std::vector<DType>& types, int keys, const Shape& s
   std::vector<Tensor> operands;
   std::vector<Bytes> values;
   for (const DType type : types) {
-    operands.push_back(Variable(graph, type, shape));
+    operands.push_back(MappedVariable(graph, type, shape));
     values.push_back(RandomElements(type, NumElements(shape), random));
   }
   Sequence prog;
@@ -375,7 +367,7 @@ TEST(LongRowsUseAllThreads) {
 
 TEST(PopLibsSorts) {
   Graph graph(poplar::Target::createIPUTarget(1, 4, "ipu2"));
-  const Tensor k = Variable(graph, DType::kS32, {2, 3}), v = Variable(graph, DType::kF32, {2, 3});
+  const Tensor k = MappedVariable(graph, DType::kS32, {2, 3}), v = MappedVariable(graph, DType::kF32, {2, 3});
   Sequence prog;
   const Tensor sorted = popops::sort(graph, k, 1, prog), moved = popops::sortKeyValue(graph, k, v, 0, prog);
   PlanRunner runner(graph, 0);
@@ -394,7 +386,7 @@ TEST(PopLibsSorts) {
 void CheckTopK(DType type, const Shape& shape, std::int64_t k, bool largest, unsigned tiles,
                unsigned bytes_per_tile, std::mt19937& random, bool vertices) {
   Graph graph(poplar::Target::createIPUTarget(1, tiles, "ipu2"));
-  const Tensor operand = Variable(graph, type, shape);
+  const Tensor operand = MappedVariable(graph, type, shape);
   Sequence prog;
   const auto [values, indices] =
       hlo::topK(graph, operand, static_cast<std::size_t>(k), prog, largest, "top_k");

@@ -10,6 +10,7 @@
 #include "pjrt_plugin/ipu_model/core/graph_impl.h"
 #include "pjrt_plugin/ipu_model/core/serialise.h"
 #include "pjrt_plugin/ipu_model/core/target_model.h"
+#include "pjrt_plugin/ipu_model/kernels/integer_division.h"
 #include "pjrt_plugin/ipu_model/operations/data_views.h"
 #include "pjrt_plugin/ipu_model/operations/readers.h"
 #include "pjrt_plugin/ipu_model/operations/slice_partition.h"
@@ -21,8 +22,6 @@ namespace {
 
 // Elements of a row below which it is not cut.
 constexpr std::int64_t kMinPart = 512;
-
-std::int64_t CeilDivide(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 // Rows spread; the last dimension in parts of at least k elements.
 Partition ScanPartition(const Shape& shape, std::int64_t k, DType type, unsigned num_tiles,

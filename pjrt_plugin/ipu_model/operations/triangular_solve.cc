@@ -12,34 +12,17 @@
 #include "pjrt_plugin/ipu_model/operations/data_views.h"
 #include "pjrt_plugin/ipu_model/operations/matrix_blocks.h"
 #include "pjrt_plugin/ipu_model/operations/readers.h"
+#include "pjrt_plugin/ipu_model/operations/vertex_groups.h"
 #include "poplar/exceptions.hpp"
 #include "poplin/TriangularSolve.hpp"
 
 namespace ipu_model {
 namespace {
 
+constexpr std::uint64_t kVertexBytes = 36;  // pointers, lengths and strides (model estimate)
+
 constexpr OperandRef kMatrix{OperandRef::Kind::kInput, 0}, kRight{OperandRef::Kind::kInput, 1},
     kOutput{OperandRef::Kind::kOutput, 0}, kWork{OperandRef::Kind::kTemporary, 0};
-
-Box Same(const Box& box) { return box; }
-
-VertexGroup GroupOf(std::string codelet, std::vector<Vertex> vertices, std::uint64_t code_bytes) {
-  VertexGroup group;
-  group.codelet = std::move(codelet);
-  group.vertices = std::move(vertices);
-  group.code_bytes = code_bytes;
-  group.vertex_bytes = 36;
-  return group;
-}
-
-std::function<std::uint64_t(const TargetModel&, const Box&)> Cycles(DType type, double products_per_element) {
-  return [type, products_per_element](const TargetModel& target, const Box& box) {
-    const double products =
-        static_cast<double>(box.num_elements()) * products_per_element * (IsComplex(type) ? 4 : 1);
-    return static_cast<std::uint64_t>(products * 3 / target.VectorWidth(type)) + 6 * 30 +
-           target.supervisor_overhead;
-  };
-}
 
 // inputs: a, b; outputs: x.
 class TriangularSolveOperation : public Operation {
@@ -109,7 +92,8 @@ class TriangularSolveOperation : public Operation {
   DevicePlan PlanWhole(const DeviceContext& context) const {
     const std::int64_t m = inputs[0].shape.back();
     VertexGroup group =
-        GroupOf("poplin::TriangularSolve", MakeBlocks(context.num_tiles(), false).partition.Vertices(), 700);
+        MakeVertexGroup("poplin::TriangularSolve",
+                        MakeBlocks(context.num_tiles(), false).partition.Vertices(), 700, kVertexBytes);
     group.reads.push_back({kMatrix, [m](const Box& box) { return MatrixRegion(box, 0, m, 0, m); }});
     group.reads.push_back({kRight, Same});
     group.writes.push_back({kOutput, Same});
@@ -117,19 +101,20 @@ class TriangularSolveOperation : public Operation {
                                          const std::vector<HostTensor>& writes) {
       TriangularSolve(host, options, reads[0], reads[1], writes[0]);
     };
-    group.cycles = Cycles(inputs[1].type, static_cast<double>(m) / 2);
+    group.cycles = MultiplyAddCycles(inputs[1].type, static_cast<double>(m) / 2);
     DevicePlan plan;
     plan.supersteps.push_back({{std::move(group)}});
     return plan;
   }
 
   VertexGroup CopyGroup(const MatrixBlocks& blocks, OperandRef from, OperandRef to) const {
-    VertexGroup group = GroupOf("poplin::TriangularCopy", blocks.partition.Vertices(), 100);
+    VertexGroup group =
+        MakeVertexGroup("poplin::TriangularCopy", blocks.partition.Vertices(), 100, kVertexBytes);
     group.reads.push_back({from, Same});
     group.writes.push_back({to, Same});
     group.compute = [](HostContext& host, const Box&, const std::vector<HostTensor>& reads,
                        const std::vector<HostTensor>& writes) { CopyTensor(host, reads[0], writes[0]); };
-    group.cycles = Cycles(inputs[1].type, 1);
+    group.cycles = MultiplyAddCycles(inputs[1].type, 1);
     return group;
   }
 
@@ -156,9 +141,10 @@ class TriangularSolveOperation : public Operation {
     for (std::int64_t step = 0; step < count; ++step) {
       const std::int64_t k = forward ? step : count - 1 - step;
       const auto [k0, k1] = bounds(k);
-      VertexGroup solve = GroupOf(
+      VertexGroup solve = MakeVertexGroup(
           "poplin::TriangularSolve",
-          blocks->Where([left, k](std::int64_t i, std::int64_t j) { return (left ? i : j) == k; }), 700);
+          blocks->Where([left, k](std::int64_t i, std::int64_t j) { return (left ? i : j) == k; }), 700,
+          kVertexBytes);
       solve.reads.push_back(
           {kMatrix, [k0 = k0, k1 = k1](const Box& box) { return MatrixRegion(box, k0, k1, k0, k1); }});
       solve.reads.push_back({kWork, Same});
@@ -168,16 +154,16 @@ class TriangularSolveOperation : public Operation {
                                            const std::vector<HostTensor>& writes) {
         TriangularSolve(host, options, reads[0], reads[1], writes[0]);
       };
-      solve.cycles = Cycles(type, static_cast<double>(k1 - k0) / 2);
+      solve.cycles = MultiplyAddCycles(type, static_cast<double>(k1 - k0) / 2);
       plan.supersteps.push_back({{std::move(solve)}});
       if (step + 1 == count) break;
 
-      VertexGroup update = GroupOf("poplin::TriangularUpdate",
-                                   blocks->Where([left, forward, k](std::int64_t i, std::int64_t j) {
-                                     const std::int64_t block = left ? i : j;
-                                     return forward ? block > k : block < k;
-                                   }),
-                                   500);
+      VertexGroup update = MakeVertexGroup("poplin::TriangularUpdate",
+                                           blocks->Where([left, forward, k](std::int64_t i, std::int64_t j) {
+                                             const std::int64_t block = left ? i : j;
+                                             return forward ? block > k : block < k;
+                                           }),
+                                           500, kVertexBytes);
       update.reads.push_back({kWork, Same});
       update.reads.push_back({kWork, [left, blocks, k](const Box& box) {
                                 return left ? blocks->WithRows(box, k) : blocks->WithColumns(box, k);
@@ -203,7 +189,7 @@ class TriangularSolveOperation : public Operation {
           SubtractProduct(solved, false, factor, conjugate, LastMatrix(writes[0]));
         }
       };
-      update.cycles = Cycles(type, static_cast<double>(k1 - k0));
+      update.cycles = MultiplyAddCycles(type, static_cast<double>(k1 - k0));
       plan.supersteps.push_back({{std::move(update)}});
     }
     plan.supersteps.push_back({{CopyGroup(*blocks, kWork, kOutput)}});

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "pjrt_plugin/ipu_model/kernels/convolution_overlap.h"
+#include "pjrt_plugin/ipu_model/kernels/integer_division.h"
 #include "poplar/exceptions.hpp"
 
 namespace ipu_model {
@@ -19,7 +20,7 @@ Partition SplitForWindows(const Shape& shape, const std::vector<std::int64_t>& h
   if (!order.empty())
     split.grain[static_cast<std::size_t>(order.back())] = std::max<std::int64_t>(1, vector_width);
   const auto grains = [&](std::size_t d) {
-    return CeilDiv(std::max<std::int64_t>(1, shape[d]), split.grain[d]);
+    return CeilDivide(std::max<std::int64_t>(1, shape[d]), split.grain[d]);
   };
   const auto use = [&](std::size_t d, std::int64_t parts) {
     split.parts[d] = std::clamp<std::int64_t>(parts, 1, std::min(left, grains(d)));
@@ -32,7 +33,7 @@ Partition SplitForWindows(const Shape& shape, const std::vector<std::int64_t>& h
   const auto part_bytes = [&] {
     std::int64_t bytes = bytes_per_element;
     for (std::size_t d = 0; d < shape.size(); ++d) {
-      bytes *= CeilDiv(grains(d), split.parts[d]) * split.grain[d] + halo[d];
+      bytes *= CeilDivide(grains(d), split.parts[d]) * split.grain[d] + halo[d];
     }
     return bytes;
   };
@@ -84,14 +85,14 @@ WindowRange OperandRange(const WindowDimension& w, std::int64_t begin, std::int6
                          std::int64_t operand_size) {
   const std::int64_t low = begin * w.stride - w.padding_low;
   const std::int64_t high = (end - 1) * w.stride + (w.size - 1) * w.window_dilation - w.padding_low;
-  const std::int64_t first = std::clamp<std::int64_t>(CeilDiv(low, w.base_dilation), 0, operand_size);
-  return {first, std::clamp<std::int64_t>(FloorDiv(high, w.base_dilation) + 1, first, operand_size)};
+  const std::int64_t first = std::clamp<std::int64_t>(CeilDivide(low, w.base_dilation), 0, operand_size);
+  return {first, std::clamp<std::int64_t>(FloorDivide(high, w.base_dilation) + 1, first, operand_size)};
 }
 
 WindowRange WindowsMeeting(const WindowDimension& w, std::int64_t begin, std::int64_t end,
                            std::int64_t windows) {
-  const std::int64_t low = CeilDiv(begin + w.padding_low - (w.size - 1) * w.window_dilation, w.stride);
-  const std::int64_t high = FloorDiv(end - 1 + w.padding_low, w.stride) + 1;
+  const std::int64_t low = CeilDivide(begin + w.padding_low - (w.size - 1) * w.window_dilation, w.stride);
+  const std::int64_t high = FloorDivide(end - 1 + w.padding_low, w.stride) + 1;
   const std::int64_t first = std::clamp<std::int64_t>(low, 0, windows);
   return {first, std::clamp<std::int64_t>(high, first, windows)};
 }
