@@ -2,8 +2,12 @@
 #include "pjrt_plugin/ipu_model/kernels/gather.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
+#include <limits>
 
+#include "pjrt_plugin/ipu_model/kernels/gather_words.h"
+#include "pjrt_plugin/ipu_model/kernels/isa.h"
 #include "pjrt_plugin/ipu_model/kernels/slice.h"
 
 namespace ipu_model {
@@ -36,10 +40,28 @@ void PickElements(const WindowRows::Elements& elements, std::int64_t begin, std:
   }
 }
 
+// Whether the rows are what PickWords takes, for elements of 4 or 8 bytes.
+bool AreWords(const WindowRows::Elements& elements, WordPicks* picks) {
+  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+  if (elements.type != DType::kS32 || elements.index_stride != 1 || elements.windows_step != 1) return false;
+  if (std::max({elements.wrap, elements.limit, std::abs(elements.operand_stride)}) > kMost ||
+      elements.limit * std::abs(elements.operand_stride) > kMost)
+    return false;
+  *picks = {static_cast<const std::int32_t*>(elements.index), static_cast<std::int32_t>(elements.wrap),
+            static_cast<std::int32_t>(elements.limit), static_cast<std::int32_t>(elements.operand_stride)};
+  return true;
+}
+
 template <typename T>
 void GatherElements(const WindowRows& rows, std::int64_t begin, std::int64_t end, const T* operand, T* out) {
   WindowRows::Elements elements;
   if (rows.AreElements(&elements)) {
+    WordPicks picks;
+    if ((sizeof(T) == 4 || sizeof(T) == 8) && AreWords(elements, &picks)) {
+      picks.index += begin;
+      return (HasAvx512() ? avx512::PickWords : avx2::PickWords)(picks, end - begin, sizeof(T),
+                                                                 operand + elements.base, out + begin);
+    }
     return elements.type == DType::kS32 ? PickElements<T, std::int32_t>(elements, begin, end, operand, out)
                                         : PickElements<T, std::int64_t>(elements, begin, end, operand, out);
   }
