@@ -29,7 +29,12 @@ import json, os, sys, time
 import jax, jax.numpy as jnp, numpy as np, jax_ipu
 from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 sys.path.insert(0, tests)
-jax.distributed.initialize(f"localhost:{port}", num_processes=2, process_id=process)
+jax.distributed.initialize(
+    f"localhost:{port}",
+    num_processes=2,
+    process_id=process,
+    heartbeat_timeout_seconds=int(os.environ.get("HEARTBEAT", 100)),
+)
 def tell(**found):
     print("FOUND " + json.dumps(found), flush=True)
 def everywhere(shape=(4,)):
@@ -239,6 +244,33 @@ def test_the_other_process_dies():
     assert told["first"] == 4 and told["local"] == 3
     assert "UNAVAILABLE: process 1 has closed the connection: it has ended or crashed" in told["error"]
     assert "since one of them failed: process 1 has closed the connection" in told["again"]
+
+
+def test_a_recoverable_process_outlives_the_other():
+    """jaxlib ends the others otherwise, once it misses the heartbeat of one."""
+    results = run_pair(
+        """
+        total = jax.jit(lambda v: v.sum())
+        first = float(total(everywhere()))
+        if process == 1:
+            os._exit(3)
+        told = error_of(lambda: total(everywhere()))
+        client = jax._src.distributed.global_state.client
+        end = time.time() + 60
+        while 1 in client.get_live_nodes([0, 1]) and time.time() < end:
+            time.sleep(0.2)
+        time.sleep(2)
+        own = NamedSharding(Mesh(np.array(jax.local_devices()), ("i",)), P("i"))
+        here = float(total(jax.device_put(np.arange(4, dtype=np.float32), own)))
+        tell(first=first, error=told, alive=list(client.get_live_nodes([0, 1])), here=here)
+        """,
+        JAX_ENABLE_RECOVERABILITY="1",
+        HEARTBEAT="4",
+    )
+    told, code, errors = results[0]
+    assert (code, results[1][1]) == (0, 3), results
+    assert (told["first"], told["alive"], told["here"]) == (4, [0], 6), errors
+    assert "UNAVAILABLE: process 1 has closed the connection" in told["error"]
 
 
 def test_the_other_process_fails():

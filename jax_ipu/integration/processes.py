@@ -66,6 +66,11 @@ def own_address(coordinator: str) -> str:
         return str(probe.getsockname()[0])
 
 
+def _without_advice(error: Exception) -> str:
+    """What gloo found, without what it guesses about workers and applications."""
+    return str(error).partition(". This is typically caused")[0]
+
+
 class _Store:
     """What gloo needs to exchange addresses, over the key-value store of ``jax.distributed``."""
 
@@ -182,12 +187,13 @@ class ProcessExchange:
             result = ExchangeError(
                 f"process {other} did not take part in an exchange within {self._timeout} s. All processes must run "
                 "the same programs over shared IPUs in the same order; JAX_IPU_PROCESS_TIMEOUT sets how many seconds "
-                f"they wait for each other ({error})",
+                f"they wait for each other ({_without_advice(error)})",
                 _DEADLINE_EXCEEDED,
             )
         elif "onnection" in str(error) or "roken pipe" in str(error):
             result = ExchangeError(
-                f"process {other} has closed the connection: it has ended or crashed, see its output ({error})",
+                f"process {other} has closed the connection: it has ended or crashed, see its output "
+                f"({_without_advice(error)})",
                 _UNAVAILABLE,
             )
         else:
