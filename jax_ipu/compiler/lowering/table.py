@@ -36,6 +36,9 @@ LOWERINGS: dict[str, Lowering] = {
 _DYNAMIC = "make every shape static (pad to a fixed size and mask)"
 _CALLBACK = "take the callback out of the jitted function and return the value instead"
 _ASYNC = "use the op that it wraps: execution is asynchronous as a whole"
+# Neither JAX nor PJRT has a host side for these any more.
+_IN = "pass the data as an argument, or fetch it while the program runs by jax.experimental.io_callback"
+_OUT = "return the data as a result, or hand it over while the program runs by jax.experimental.io_callback"
 # Op -> what the user can do.
 ALTERNATIVES: dict[str, str] = {
     "async_done": _ASYNC,
@@ -49,10 +52,10 @@ ALTERNATIVES: dict[str, str] = {
     "get_dimension_size": _DYNAMIC,
     "real_dynamic_slice": _DYNAMIC,
     "set_dimension_size": _DYNAMIC,
-    "infeed": "pass the data as an argument",
-    "outfeed": "return the data as a result",
-    "send": "return the data as a result",
-    "recv": "pass the data as an argument",
+    "infeed": _IN,
+    "outfeed": _OUT,
+    "send": _OUT,
+    "recv": _IN,
 }
 
 
