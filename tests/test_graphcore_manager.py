@@ -94,6 +94,28 @@ def test_inputs_are_checked(manager):
         manager.execute_model(apply, X)
 
 
+def test_models_without_inputs_run_on_the_ipu(manager):
+    compiled = manager.compile_model(lambda: jnp.arange(3) + 1, ())
+    np.testing.assert_array_equal(manager.execute_model(compiled, ()), [1, 2, 3])
+
+
+NOT_TRACEABLE = {"numpy": np.tanh, "branch": lambda x: x if x.sum() > 0 else -x, "float": lambda x: x * float(x[0])}
+
+
+@pytest.mark.parametrize("name", NOT_TRACEABLE)
+def test_models_that_cannot_be_traced_say_what_to_do(manager, name):
+    def model(x):
+        return NOT_TRACEABLE[name](x)  # this line
+
+    with pytest.raises(TypeError, match=r"(?s)test_graphcore_manager.py:\d+.*jax\.numpy.*jax\.lax\.cond"):
+        manager.compile_model(model, np.ones(3, np.float32))
+
+
+def test_inputs_that_are_no_numbers(manager):
+    with pytest.raises(TypeError, match="'text' is not an array of numbers"):
+        manager.compile_model(lambda x: x, "text")
+
+
 def test_unknown_kinds_list_the_known_ones(manager):
     for model in (object(), 3, "no such file", (1, 2), b"bytes"):
         with pytest.raises(TypeError, match=r"(?s)A model may be:.*PyTorch.*StableHLO"):

@@ -57,7 +57,7 @@ def adapt(model: Any, inputs: tuple[Any, ...]) -> Model:
         if adapted is not None:
             return adapted
     kinds = "".join(f"\n  - {kind}" for kind in KINDS)
-    raise TypeError(f"a {type(model).__name__} is not a model that GraphCoreManager knows. A model may be:{kinds}")
+    raise TypeError(f"{type(model).__name__} is not a model that GraphCoreManager knows. A model may be:{kinds}")
 
 
 def _loaded(name: str) -> ModuleType | None:
@@ -293,6 +293,10 @@ def arguments(inputs: Any) -> tuple[Any, ...]:
     return inputs if isinstance(inputs, tuple) else (inputs,)
 
 
+# Kinds of types of NumPy: objects, strings, bytes, records, times.
+_NO_NUMBERS = "OUSVMm"
+
+
 def to_array(leaf: Any) -> Any:
     """A tensor of a framework, or a Python number, as a NumPy array; arrays of JAX and shapes stay as they are."""
     if isinstance(leaf, (np.ndarray, jax.Array, jax.ShapeDtypeStruct)):
@@ -303,7 +307,10 @@ def to_array(leaf: Any) -> Any:
         if leaf.dtype == torch.bfloat16:  # NumPy has no such type, and no way to ask for it
             return leaf.view(torch.uint16).numpy().view(jax.numpy.bfloat16)
         return leaf.numpy()
-    return np.asarray(leaf)
+    array = np.asarray(leaf)
+    if array.dtype.kind in _NO_NUMBERS:
+        raise TypeError(f"{leaf!r} is not an array of numbers, which all inputs and weights of a model must be")
+    return array
 
 
 def like_inputs(inputs: Any) -> Callable[[np.ndarray[Any, Any]], Any]:

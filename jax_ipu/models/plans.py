@@ -64,6 +64,7 @@ class Layout(NamedTuple):
     weights: list[Any]
     inputs: list[Any]
     description: list[str]  # for each IPU
+    outputs: Any = None  # None: where it suits
 
 
 def is_out_of_memory(error: BaseException) -> bool:
@@ -76,7 +77,7 @@ def layout_of(program: Program, plan: Plan, devices: Sequence[Any]) -> Layout:
     inputs = program.signature.inputs
     if plan.num_ipus == 1:
         single = SingleDeviceSharding(devices[0])
-        return Layout([single] * len(program.weights), [single] * len(inputs), ["the whole model"])
+        return Layout([single] * len(program.weights), [single] * len(inputs), ["the whole model"], single)
     return _layout_over(program, plan, Mesh(np.array(devices[: plan.num_ipus]), (_AXIS,)))
 
 
@@ -165,7 +166,7 @@ def lower_for_target(program: Program, plan: Plan, step: Callable[..., Any]) -> 
 def _jitted(step: Callable[..., Any], layout: Layout | None) -> Any:
     shardings: dict[str, Any] = {}
     if layout is not None:
-        shardings = {"in_shardings": (layout.weights, layout.inputs), "out_shardings": (layout.weights, None)}
+        shardings = {"in_shardings": (layout.weights, layout.inputs), "out_shardings": (layout.weights, layout.outputs)}
     return jax.jit(step, donate_argnums=0, keep_unused=True, **shardings)
 
 

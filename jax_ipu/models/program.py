@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sysconfig
+import traceback
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -12,6 +15,7 @@ from jax_ipu.models.adapters import Model, to_array
 from jax_ipu.models.precision import retyped, storage_dtype
 
 Array = np.ndarray[Any, Any]
+_PACKAGES = (sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), str(Path(__file__).parents[1]))
 
 
 class Signature(NamedTuple):
@@ -111,7 +115,14 @@ def trace_flat(
     def flat(weights: list[Any], leaves: list[Any]) -> Any:
         return apply(weights, jax.tree.unflatten(in_tree, leaves))
 
-    closed, shapes = jax.make_jaxpr(flat, return_shape=True)([spec_of(weight) for weight in weights], specs)
+    try:
+        closed, shapes = jax.make_jaxpr(flat, return_shape=True)([spec_of(weight) for weight in weights], specs)
+    except (jax.errors.TracerArrayConversionError, jax.errors.ConcretizationTypeError) as error:
+        raise TypeError(
+            f"the model needs the values of its inputs while it is compiled{_where(error)}: it may call functions of "
+            "NumPy on them, for which jax.numpy has the same names, or choose by them with `if` or `while`, for which "
+            "there are jax.numpy.where, jax.lax.cond and jax.lax.while_loop"
+        ) from error
     out_leaves, out_tree = jax.tree.flatten(shapes)
     captured = len(closed.consts)
     evaluate = retyped(closed, precision)
@@ -128,6 +139,12 @@ def trace_flat(
     )
     stored = [np.asarray(weight) for weight in (*closed.consts, *weights)]
     return Program(kind, run, [w.astype(storage_dtype(w.dtype, precision), copy=False) for w in stored], signature)
+
+
+def _where(error: BaseException) -> str:
+    """The last source line that is neither a package's nor this one's."""
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(_PACKAGES)]
+    return f', at {frames[-1].filename}:{frames[-1].lineno}, "{frames[-1].line}"' if frames else ""
 
 
 def no_run(weights: Sequence[Any], inputs: Sequence[Any]) -> list[Any]:
