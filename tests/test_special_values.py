@@ -142,3 +142,12 @@ def test_the_least_power_of_two_is_rounded_to():
     for mode in FEW_TILES:
         (result,) = run_ipu(lambda x: x.astype(jnp.float8_e8m0fnu), (x,), mode)
         np.testing.assert_array_equal(result.view(np.uint8), [255, 0, 0, 0, 1, 1, 255, 255])
+
+
+@pytest.mark.parametrize("dtype", [jnp.bfloat16, jnp.float16, jnp.float32])
+def test_denormal_constants_keep_their_bits(dtype):
+    """The compiler runs on threads of jaxlib, which flush denormals."""
+    bits = {2: np.uint16, 4: np.uint32}[jnp.dtype(dtype).itemsize]
+    least = np.array(1, bits).view(dtype)[()]
+    y = jax.jit(lambda x: jnp.full_like(x, least))(jax.device_put(np.zeros(3, dtype), jax.devices("ipu")[0]))
+    np.testing.assert_array_equal(np.asarray(y).view(bits), 1)

@@ -9,6 +9,7 @@
 
 #include "pjrt_plugin/bindings/bindings.h"
 #include "pjrt_plugin/ipu_model/engine/executable.h"
+#include "pjrt_plugin/ipu_model/kernels/context.h"
 #include "pjrt_plugin/runtime/executable.h"
 #include "pjrt_plugin/runtime/run_once.h"
 #include "poplar/Engine.hpp"
@@ -254,6 +255,8 @@ std::shared_ptr<const Executable> CallPython(const CompileRequest& request, Find
         "the jax_ipu compiler is written in Python, but this process runs no Python interpreter; load a "
         "program that was compiled before");
   nb::gil_scoped_acquire gil;
+  // Threads of jaxlib flush them, and constants of the program must not depend on the thread.
+  const ipu_model::KeepDenormals keep;
   try {
     const nb::object result =
         find_function()(nb::bytes(request.program.data(), request.program.size()), request.format,
