@@ -2,6 +2,7 @@
 
 import os
 import random
+import re
 
 import jax
 import jax.numpy as jnp
@@ -104,6 +105,23 @@ def test_unknown_producer(artifact):
     damaged = bytearray(artifact)
     damaged[5:8] = b"\xff\xfe\xfd"
     assert refused(damaged)
+
+
+@pytest.mark.parametrize("value", ["0 : i32", "-1 : i32", "2000000000 : i32", "1.0 : f32", '"x"', "[1]", "unit"])
+@pytest.mark.parametrize("name", ["num_replicas", "num_partitions"])
+def test_counts_of_ipus(text, name, value):
+    damaged = re.sub(rb"mhlo.%s = \d+ : i32" % name.encode(), f"mhlo.{name} = {value}".encode(), text)
+    assert damaged != text
+    assert refused(damaged)
+
+
+@pytest.mark.parametrize("field", ["num_replicas", "num_partitions"])
+@pytest.mark.parametrize("count", [1025, 2**31 - 1])
+def test_counts_of_ipus_in_options(text, field, count):
+    options = xla_client.CompileOptions()
+    setattr(options.executable_build_options, field, count)
+    with pytest.raises(CompileError, match=f"{field} = {count}"):
+        compiler.compile(text, "mlir", options.SerializeAsString(), "ipu2:4")
 
 
 @pytest.mark.parametrize("target", ["", "ipu9", "ipu2:-1", "ipu2:x", "ipu2:100000", "ipu2:99999999999999999999"])

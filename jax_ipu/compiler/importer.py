@@ -25,6 +25,8 @@ _BYTECODE_MAGIC = b"ML\xefR"
 # Then the version of the encoding, and who wrote it.
 _VERSION_BYTES = bytes(range(32))
 _PORTABLE_PRODUCER = b"StableHLO_v"
+# The IPUs of the largest system, Bow Pod1024: each replica costs the model a thread, each partition the partitioner.
+MAX_IPUS = 1024
 # XLA's own ops that are the same as one of CHLO.
 _XLA_NAMES = {"mhlo.erf": "chlo.erf", "mhlo.topk": "chlo.top_k"}
 
@@ -418,6 +420,25 @@ def signature_attributes(module: mlir.Module) -> tuple[list[dict[str, Any]], lis
     raise CompileError('the program has no function "main"', INVALID_ARGUMENT)
 
 
+def checked_counts(num_replicas: object, num_partitions: object) -> tuple[int, int]:
+    """The numbers of replicas and partitions; raises CompileError(INVALID_ARGUMENT) if no system has as many IPUs."""
+    if type(num_replicas) is int and type(num_partitions) is int and num_replicas > 0 and num_partitions > 0:
+        if num_replicas * num_partitions <= MAX_IPUS:
+            return num_replicas, num_partitions
+    raise CompileError(
+        f"num_replicas = {num_replicas} and num_partitions = {num_partitions} are not valid: both must be positive, "
+        f"and their product at most {MAX_IPUS}",
+        INVALID_ARGUMENT,
+    )
+
+
+def counts(module: mlir.Module) -> tuple[int, int]:
+    """Replicas and partitions by the attributes of the module, one where there are none; raises as checked_counts."""
+    given: Any = module.operation.attributes
+    names = ("mhlo.num_replicas", "mhlo.num_partitions")
+    return checked_counts(*(_attribute(given[name]) if name in given else 1 for name in names))
+
+
 def import_module(module: mlir.Module) -> Module:
     """Copies a StableHLO module, which is legalised first.
 
@@ -437,5 +458,6 @@ def import_module(module: mlir.Module) -> Module:
     if "main" not in functions:
         raise CompileError('the program has no function "main"', INVALID_ARGUMENT)
     imported = Module(str(name), functions, attrs, module)
+    imported.num_replicas, imported.num_partitions = counts(module)
     imported.origins = importer.origins
     return imported

@@ -180,8 +180,7 @@ class Module:
         # The operation in `source` that an all_reduce was imported from, and lists of them that are one by now.
         self.origins: dict[Op, Any] = {}
         self.combined: list[list[Any]] = []
-        self.num_partitions = int(attrs.get("mhlo.num_partitions", 1))
-        self.num_replicas = int(attrs.get("mhlo.num_replicas", 1))
+        self.num_replicas = self.num_partitions = 1
 
     @property
     def main(self) -> Function:

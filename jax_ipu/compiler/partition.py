@@ -60,18 +60,16 @@ def import_local(program: mlir.Module, serialized_options: bytes) -> Module:
 
 
 def counts(program: mlir.Module, serialized_options: bytes) -> tuple[int, int]:
-    """Replicas and partitions, by the build options, or by the program's own attributes where there are none."""
+    """Replicas and partitions, by the build options, or by the program's own attributes where there are none.
+
+    Raises CompileError(INVALID_ARGUMENT) for numbers that no system has.
+    """
     build = _build_options(serialized_options)
     if not build:
-        attributes: Any = program.operation.attributes
-        replicas, partitions = (
-            attributes[key].value if key in attributes else 1 for key in ("mhlo.num_replicas", "mhlo.num_partitions")
-        )
-        return replicas, partitions
+        return importer.counts(program)
     fields = dict(proto_fields(build))
     # Absent fields are zero on the wire.
-    replicas, partitions = (int(fields.get(f, 0) or 1) for f in (_NUM_REPLICAS_FIELD, _NUM_PARTITIONS_FIELD))
-    return replicas, partitions
+    return importer.checked_counts(*(fields.get(f, 0) or 1 for f in (_NUM_REPLICAS_FIELD, _NUM_PARTITIONS_FIELD)))
 
 
 def _build_options(serialized_options: bytes) -> bytes:
