@@ -27,6 +27,10 @@ CASES = {
     "set_pairs": (lambda x, i: x.at[i, i // 8].max(0.25), (50, 7)),
     "general_update": (lambda x, i: x.at[i].apply(jnp.sin), (50,)),
     "large": (lambda x, i: jnp.tile(x, (100, 1))[jnp.tile(i, 300)], (5000,)),
+    "add_many_elements": (
+        lambda x, i: x.reshape(-1).at[jnp.tile(i, 1000)].add(jnp.arange(1000 * len(i)) % 7 - 3.0),
+        (350,),
+    ),
     "int16": (lambda x, i: x[jnp.clip(i, -99, 99).astype(jnp.int16)], None),
     "unsigned": (lambda x, i: x[i.astype(jnp.uint8)], None),
 }

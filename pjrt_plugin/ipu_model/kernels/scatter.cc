@@ -5,10 +5,13 @@
 #include <cmath>
 #include <complex>
 #include <cstring>
+#include <limits>
 #include <type_traits>
 
 #include "pjrt_plugin/ipu_model/kernels/convert.h"
 #include "pjrt_plugin/ipu_model/kernels/elementwise.h"
+#include "pjrt_plugin/ipu_model/kernels/isa.h"
+#include "pjrt_plugin/ipu_model/kernels/select_indices.h"
 #include "pjrt_plugin/ipu_model/kernels/slice.h"
 
 namespace ipu_model {
@@ -17,7 +20,7 @@ namespace {
 constexpr std::int64_t kBlockRows = 512;
 // Elements that one evaluation of a general update works on.
 constexpr std::int64_t kBlockElements = 2048;
-constexpr std::int64_t kParallelElements = 16 << 10;
+constexpr std::int64_t kParallelElements = 16 << 10, kSelectedRows = 32 << 10;
 // All operand offsets of windows that are inside.
 constexpr std::int64_t kLow = WindowRows::kSkip + 1, kHigh = INT64_MAX;
 
@@ -144,6 +147,25 @@ void CombineElements(const WindowRows::Elements& elements, std::int64_t begin, s
   }
 }
 
+// All n rows of single elements with an index in [first, end): other threads have the others.
+template <typename T, typename Op>
+void CombineSelected(const WindowRows::Elements& elements, std::int64_t n, std::int64_t first,
+                     std::int64_t end, const T* updates, T* out) {
+  const auto select = HasAvx512() ? avx512::SelectIndices : avx2::SelectIndices;
+  const auto* const index = static_cast<const std::int32_t*>(elements.index);
+  std::int32_t positions[kBlockRows + kSelectSlack], values[kBlockRows + kSelectSlack];
+  for (std::int64_t r = 0; r < n; r += kBlockRows) {
+    const std::int64_t count =
+        select(index + r, std::min(kBlockRows, n - r), static_cast<std::int32_t>(elements.wrap),
+               static_cast<std::int32_t>(first), static_cast<std::int32_t>(end), positions, values);
+    const T* const block = updates + r * elements.windows_step;
+    for (std::int64_t i = 0; i < count; ++i) {
+      T& to = out[elements.base + values[i] * elements.operand_stride];
+      to = Op::Apply(to, block[positions[i] * elements.windows_step]);
+    }
+  }
+}
+
 // Rows [begin, end) whose operand offset is in [low, high).
 template <typename T, typename Op>
 void CombineRows(const WindowRows& rows, const WindowRows::Loop& loop, std::int64_t begin, std::int64_t end,
@@ -175,10 +197,18 @@ void CombineRows(const WindowRows& rows, const WindowRows::Loop& loop, std::int6
 
 // How the work of one operand is shared without two threads touching one element.
 struct Share {
-  enum class By { kNothing, kRows, kDestination, kWindow } by = By::kNothing;
+  enum class By { kNothing, kRows, kDestination, kIndices, kWindow } by = By::kNothing;
   int window_loop = 0;             // for kWindow
   std::int64_t low = 0, high = 0;  // operand offsets, for kDestination
+  WindowRows::Elements elements;   // for kIndices
 };
+
+// Whether threads can pick their rows by index: fast with AVX-512 only.
+bool CanSelect(const WindowRows& rows, WindowRows::Elements* elements) {
+  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+  return HasAvx512() && rows.AreElements(elements) && elements->type == DType::kS32 &&
+         elements->index_stride == 1 && elements->wrap <= kMost && elements->limit < kMost;
+}
 
 Share ChooseShare(const WindowRows& rows, const WindowRows::Loop& loop, const IndexedWindow& window,
                   const WindowPlacement& placement, bool unique, const HostTensor& out, int workers) {
@@ -199,13 +229,15 @@ Share ChooseShare(const WindowRows& rows, const WindowRows::Loop& loop, const In
     share.by = Share::By::kWindow;
     share.window_loop = widest;
   } else if (!overlapping && loop.elements * workers >= 16) {
-    // Every thread looks at all rows; single elements are cheaper to apply than to look at.
+    // Every thread looks at all rows, which costs as much as to apply some elements.
     share.by = Share::By::kDestination;
     for (int d = 0; d < window.operand_rank; ++d) {
       const std::int64_t reach = (placement.operand_dims[d] - 1) * out.strides[d];
       (reach > 0 ? share.high : share.low) += reach;
     }
     ++share.high;
+  } else if (workers > 1 && rows.num_rows() >= kSelectedRows && CanSelect(rows, &share.elements)) {
+    share.by = Share::By::kIndices;
   }
   return share;
 }
@@ -231,6 +263,11 @@ void CombineAll(HostContext& context, const WindowRows& rows, const IndexedWindo
     case Share::By::kDestination:
       ParallelFor(context.pool, share.high - share.low, 64, [&](std::int64_t begin, std::int64_t end) {
         CombineRows<T, Op>(rows, loop, 0, n, share.low + begin, share.low + end, u, o);
+      });
+      break;
+    case Share::By::kIndices:
+      ParallelFor(context.pool, share.elements.limit + 1, 64, [&](std::int64_t begin, std::int64_t end) {
+        CombineSelected<T, Op>(share.elements, n, begin, end, u, o);
       });
       break;
     case Share::By::kWindow:
