@@ -200,7 +200,8 @@ class GraphCoreManager:
         program = trace(adapt(model, inputs), inputs, self.precision)
         pieces = {1: program}
         search = _Search(lambda plan: self._compile(pieces[plan.batch_slices], plan))
-        proportions = sorted({*plans.PROPORTIONS, self.memory_proportion})
+        # The manager's own first: another is chosen only where it saves something.
+        proportions = [self.memory_proportion, *(p for p in plans.PROPORTIONS if p != self.memory_proportion)]
         for distribution, count in self._distributions(program, alone=True):
             base = self._plan(distribution, count)
             search.try_all(base._replace(memory_proportion=p) for p in proportions)

@@ -340,6 +340,11 @@ def test_optimize_model_takes_the_cheapest_plan(manager):
     assert best.report.count("tried:") == 6
 
 
+def test_optimize_model_keeps_the_setting_that_another_does_not_beat(manager):
+    best = manager.optimize_model(lambda x: x + 1, np.ones((4, 3), np.float32))
+    assert best.plan.memory_proportion == manager.memory_proportion
+
+
 def test_optimize_model_slices_a_batch_that_does_not_fit(manager):
     """An outer product for each row: all rows together are larger than the memory of an IPU."""
     x = RNG.normal(size=(1024, 600)).astype(np.float32)
