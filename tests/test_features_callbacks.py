@@ -375,16 +375,20 @@ class TestLifetime:
 
 def test_programs_with_callbacks_stay_out_of_the_persistent_cache(tmp_path):
     """An executable knows its callbacks by numbers of this process, which stand for other functions in the next."""
-    output(
+    printed = output(
         """
+        import logging, sys
         import jax, jax.numpy as jnp, numpy as np
         x = jax.device_put(np.ones(3, np.float32), jax.devices("ipu")[0])
         f = lambda x: jax.pure_callback(np.sin, jax.ShapeDtypeStruct((3,), jnp.float32), x)
+        logging.basicConfig(stream=sys.stdout, format="%(levelname)s %(message)s", level=logging.WARNING)
         jax.block_until_ready((jax.jit(f)(x), jax.jit(jnp.cos)(x)))
         """,
+        JAX_EXPLAIN_CACHE_MISSES="1",
         JAX_COMPILATION_CACHE_DIR=str(tmp_path),
         JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS="0",
         JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES="-1",
     )
     entries = [entry.name for entry in tmp_path.iterdir() if entry.name.endswith("-cache")]
     assert [name.split("-")[0] for name in entries] == ["jit_cos"]
+    assert "WARNING Not writing persistent cache entry for 'jit__lambda' because it uses host callbacks" in printed

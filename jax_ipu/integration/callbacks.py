@@ -8,6 +8,7 @@ alive, not the Python objects, so nothing that dies with the interpreter is part
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -27,8 +28,9 @@ ArrayType = tuple[tuple[int, ...], np.dtype[Any]]
 
 def enable() -> None:
     """Teaches JAX to lower callbacks for the platform; other platforms are untouched."""
-    from jax._src import callback, checkify, compiler, debugging
+    from jax._src import callback, checkify, compilation_cache, compiler, config, debugging
     from jax._src.interpreters import mlir
+    from jaxlib.mlir import ir
 
     from jax_ipu import _ipu
 
@@ -54,6 +56,12 @@ def enable() -> None:
             return compile_or_get_cached(backend, module, devices, options, host_callbacks, executable_devices, *rest)
         # The ids are of this process, so no persistent cache and no other host may have the program: jax 0.12 caches
         # those with callbacks too. jaxlib takes its own kinds of callbacks only.
+        explain = config.explain_cache_misses.value and compilation_cache.is_persistent_cache_enabled()
+        compiler.logger.log(
+            logging.WARNING if explain else logging.DEBUG,
+            "Not writing persistent cache entry for '%s' because it uses host callbacks",
+            ir.StringAttr(module.operation.attributes["sym_name"]).value,
+        )
         mlir.dump_module_to_file(module, "compile")
         return compiler.backend_compile_and_load(backend, module, executable_devices, options, foreign)
 
