@@ -409,15 +409,23 @@ def _signature(attrs: Any, key: str, count: int) -> list[dict[str, Any]]:
     return entries if len(entries) == count else [{} for _ in range(count)]
 
 
+def main_operation(module: mlir.Module) -> mlir.Operation:
+    """The function "main"."""
+    for view in module.body.operations:
+        operation = view.operation
+        name: Any = operation.attributes["sym_name"] if operation.name == "func.func" else None
+        if name is not None and name.value == "main":
+            return operation
+    raise CompileError('the program has no function "main"', INVALID_ARGUMENT)
+
+
 def signature_attributes(module: mlir.Module) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """The attributes of the arguments and of the results of "main", without importing its body."""
-    for view in module.body.operations:
-        attrs: Any = view.operation.attributes
-        if view.operation.name == "func.func" and attrs["sym_name"].value == "main":
-            block = view.operation.regions[0].blocks[0]
-            count = len(block.operations[len(block.operations) - 1].operands)
-            return _signature(attrs, "arg_attrs", len(block.arguments)), _signature(attrs, "res_attrs", count)
-    raise CompileError('the program has no function "main"', INVALID_ARGUMENT)
+    operation = main_operation(module)
+    block = operation.regions[0].blocks[0]
+    count = len(block.operations[len(block.operations) - 1].operands)
+    attrs = operation.attributes
+    return _signature(attrs, "arg_attrs", len(block.arguments)), _signature(attrs, "res_attrs", count)
 
 
 def checked_counts(num_replicas: object, num_partitions: object) -> tuple[int, int]:

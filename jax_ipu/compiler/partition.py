@@ -1,7 +1,7 @@
 """Programs over several IPUs: XLA's own partitioner makes the program that every IPU runs.
 
 A CPU client of our own compiles the program with a dump after the pass that partitions. Only the dump is used: nothing
-is ever run on that client.
+is ever run on that client, which is stopped before it generates code.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from jaxlib import _jax, xla_client
 from jaxlib.mlir import ir as mlir
 
-from jax_ipu.compiler import importer, inline_calls
+from jax_ipu.compiler import importer, inline_calls, partition_end
 from jax_ipu.compiler.cost import size_in_bytes
 from jax_ipu.compiler.errors import INVALID_ARGUMENT, CompileError
 from jax_ipu.compiler.ir import LAYOUT_MODE, MEMORY_KIND, Function, Module, Value
@@ -90,7 +90,7 @@ def partition(program: mlir.Module, serialized_options: bytes, num_partitions: i
         CompileError(INVALID_ARGUMENT): XLA refuses to partition the program.
     """
     _drop_placements(program)
-    text = str(program.operation.get_asm(enable_debug_info=True))
+    text = partition_end.text_with_end(program)
     for own, known in _KNOWN_CALLBACKS.items():
         text = text.replace(f"@{own}(", f"@{known}(")
     client = _client(num_partitions * num_replicas)
@@ -99,7 +99,7 @@ def partition(program: mlir.Module, serialized_options: bytes, num_partitions: i
         failure: Exception | None = None
         try:
             client.compile_and_load(text, client.devices(), options)
-        except Exception as error:  # the CPU compiler may refuse later what the partitioner has taken
+        except Exception as error:  # the partitioner's own, or that there is no implementation of the end
             failure = error
         dumps = sorted(Path(folder).glob(f"*.after_{_PASS}*.hlo.pb"))
         if not dumps:
@@ -153,6 +153,7 @@ def _to_stablehlo(hlo: bytes) -> mlir.Module:
 
     with module.context:
         module.operation.walk(mend)
+    partition_end.remove(module)
     inline_calls.run(module)
     return module
 
@@ -205,6 +206,9 @@ def _options(
         build.allow_spmd_sharding_propagation_to_output = is_open or [True]
     options.env_option_overrides = []
     devices = np.arange(num_replicas * num_partitions).reshape(num_replicas, num_partitions)
+    propagates = build.allow_spmd_sharding_propagation_to_output
+    if len(propagates) > 1:  # of the end as well
+        build.allow_spmd_sharding_propagation_to_output = [*propagates, True]
     build.device_assignment = _jax.DeviceAssignment.create(devices)
     debug = build.debug_options
     debug.xla_dump_to = folder

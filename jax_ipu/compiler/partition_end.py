@@ -1,0 +1,92 @@
+"""Ends XLA's compilation for CPUs after the pass that partitions: code generation would take most of the time.
+
+The program gets one result more, of an operation that the compiler has no implementation of. It says so after its
+passes, before it generates code.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jaxlib import xla_client
+from jaxlib.mlir import ir as mlir
+
+from jax_ipu.compiler import importer
+
+_TARGET = "ipu_end_of_partitioning"
+# stablehlo.CustomCallApiVersion API_VERSION_TYPED_FFI: the only one whose targets are looked up that early.
+_TYPED_CALL = 4
+_OUTPUT_SHARDING = "mhlo.spmd_output_sharding"
+
+
+def text_with_end(program: mlir.Module) -> str:
+    """The text of the program with the further result; the program itself stays as it is.
+
+    A program whose only result is empty stays without: XLA drops the sharding of that result, but not in a tuple.
+    """
+    text = str(program.operation.get_asm(enable_debug_info=True))
+    results = _return(importer.main_operation(program)).operands
+    if len(results) == 1 and _is_empty(results[0].type):
+        return text
+    with program.context, mlir.Location.unknown():
+        module = mlir.Module.parse(text)
+        main = importer.main_operation(module)
+        attributes: dict[str, mlir.Attribute] = {
+            "call_target_name": mlir.StringAttr.get(_TARGET),
+            "api_version": mlir.IntegerAttr.get(mlir.IntegerType.get_signless(32), _TYPED_CALL),
+            "backend_config": mlir.DictAttr.get({}),
+        }
+        scalar = mlir.RankedTensorType.get((), mlir.F32Type.get())
+        last = _return(main)
+        with mlir.InsertionPoint(last):
+            end = mlir.Operation.create("stablehlo.custom_call", [scalar], [], attributes)
+        if "res_attrs" in main.attributes:
+            signature: Any = main.attributes["res_attrs"]
+            main.attributes["res_attrs"] = mlir.ArrayAttr.get([*signature, mlir.DictAttr.get({})])
+        _set_results(main, [*last.operands, end.results[0]])
+        return str(module.operation.get_asm(enable_debug_info=True))
+
+
+def remove(module: mlir.Module) -> None:
+    """Takes the further result out of the partitioned module, if it has it."""
+    with module.context, mlir.Location.unknown():
+        main = importer.main_operation(module)
+        *results, end = _return(main).operands
+        owner: Any = end.owner
+        if not _is_end(owner):
+            return
+        _set_results(main, results)
+        owner.operation.erase()
+        attributes: Any = module.operation.attributes
+        if _OUTPUT_SHARDING in attributes:
+            whole = xla_client.HloSharding.from_string(attributes[_OUTPUT_SHARDING].value)
+            texts = [str(sharding).strip() for sharding in whole.tuple_elements()[: len(results)]]
+            text = texts[0] if len(texts) == 1 else "{" + ", ".join(texts) + "}"
+            attributes[_OUTPUT_SHARDING] = mlir.StringAttr.get(text)
+
+
+def _is_empty(type_: Any) -> bool:
+    return isinstance(type_, mlir.RankedTensorType) and 0 in type_.shape
+
+
+def _is_end(owner: Any) -> bool:
+    """Whether the owner of a value, an operation or a block, is the end."""
+    if isinstance(owner, mlir.Block) or owner.operation.name != "stablehlo.custom_call":
+        return False
+    return bool(owner.operation.attributes["call_target_name"].value == _TARGET)
+
+
+def _return(main: mlir.Operation) -> mlir.Operation:
+    block = main.regions[0].blocks[0]
+    last: mlir.Operation = block.operations[len(block.operations) - 1].operation
+    return last
+
+
+def _set_results(main: mlir.Operation, results: list[Any]) -> None:
+    last = _return(main)
+    with mlir.InsertionPoint(last):
+        mlir.Operation.create("func.return", [], results, loc=last.location)
+    last.erase()
+    arguments = [argument.type for argument in main.regions[0].blocks[0].arguments]
+    type_ = mlir.FunctionType.get(arguments, [result.type for result in results])
+    main.attributes["function_type"] = mlir.TypeAttr.get(type_)
