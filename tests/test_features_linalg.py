@@ -83,6 +83,52 @@ def test_qr_in_panels_in_each_mode(mode):
     check(lambda a: lax_linalg.householder_product(*lax_linalg.geqrf(a)), matrix((66, 65)), mode=mode, rtol=1e-3)
 
 
+def check_lu(a):
+    """LAPACK's pivots; L U is `a` with its rows in the order of the permutation."""
+    packed, pivots, order = run(lax_linalg.lu, a)
+    expected = reference(lax_linalg.lu, a)
+    np.testing.assert_array_equal(pivots, expected[1])
+    np.testing.assert_array_equal(order, expected[2])
+    m, n = a.shape[-2:]
+    count = min(m, n)
+    lower = np.tril(packed[..., :count], -1) + np.eye(m, count, dtype=a.dtype)
+    moved = np.take_along_axis(a, order[..., None], -2)
+    np.testing.assert_allclose(lower @ np.triu(packed[..., :count, :]), moved, atol=20 * tolerance(a.dtype.name))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(1, 1), (2, 5, 3), (3, 5), (2, 40, 40), (70, 33), (33, 70), (150, 140)])
+def test_lu_in_panels(shape, dtype):
+    """One column, one panel, several of them, and several blocks; with panels and blocks that are not whole."""
+    check_lu(matrix(shape, dtype))
+
+
+@each_mode
+def test_lu_in_each_mode(mode):
+    check(lax_linalg.lu, matrix((35, 34)), mode=mode, rtol=1e-3)
+
+
+def test_lu_of_odd_matrices():
+    repeated = matrix((40, 40))
+    repeated[:, 35], repeated[30] = repeated[:, 3], 0
+    for a in (np.ones((3, 3)), np.zeros((40, 40)), np.eye(4)[::-1], np.indices((5, 5)).sum(0) % 3, repeated):
+        check_lu(a.astype(np.float32))
+    for shape in ((0, 3), (3, 0)):
+        check_as_on_cpu(lax_linalg.lu, np.zeros(shape, np.float32))
+    for value in (np.nan, np.inf):
+        a = matrix((40, 40))
+        a[20, 10] = value
+        packed, _, order = run(lax_linalg.lu, a)
+        assert not np.isfinite(packed).all() and sorted(order) == list(range(40))
+
+
+@pytest.mark.parametrize("n", [4, 40])
+def test_gradients_through_lu(n):
+    a = matrix((2, n, n)) + 9 * np.eye(n, dtype=np.float32)
+    for function in (jnp.linalg.inv, lambda a: jnp.linalg.slogdet(a)[1], lambda a: jnp.linalg.solve(a, a[..., :2])):
+        check_as_on_cpu(jax.grad(lambda a, function=function: jnp.sum(jnp.sin(function(a)))), a)
+
+
 @pytest.mark.parametrize("mode", ["reduced", "complete", "r"])
 def test_qr_of_odd_matrices(mode):
     zero_column = matrix((4, 3))
@@ -119,6 +165,15 @@ def test_eigh_of_odd_matrices():
         np.testing.assert_allclose(vectors.T @ vectors, np.eye(len(a)), atol=1e-5)
     values, vectors = run(jnp.linalg.eigh, np.array([[1, np.nan], [np.nan, 1]], np.float32))
     assert np.isnan(values).all() and np.isnan(vectors).all()
+
+
+def test_eigh_of_a_matrix_does_not_depend_on_the_others_of_its_batch():
+    """They converge after different numbers of sweeps."""
+    batch = np.stack([np.diag(np.arange(7.0)), hermitian(matrix((7, 7))), np.ones((7, 7))]).astype(np.float32)
+    together = run(jnp.linalg.eigh, batch)
+    for i, a in enumerate(batch):
+        for one, all_ in zip(run(jnp.linalg.eigh, a), together, strict=True):
+            np.testing.assert_allclose(one, all_[i], rtol=1e-6, atol=1e-6)
 
 
 def test_eigh_part_and_triangle():

@@ -77,18 +77,23 @@ def _jacobi(a: Any) -> tuple[Any, Any]:
     vectors = jnp.broadcast_to(jnp.eye(2 * half, dtype=a.dtype), start.shape).reshape(*batch, 2 * half, 2, half)
     tolerance = float(np.finfo(real).eps) * jnp.sqrt(jnp.sum(jnp.abs(start) ** 2, (-2, -1)))
 
-    def proceed(state: tuple[Any, Any, Any]) -> Any:
-        sweep, matrix, _ = state
-        square = matrix.reshape(start.shape)
-        off = jnp.where(jnp.eye(2 * half, dtype=bool), 0, square)
-        return (sweep < _MAX_SWEEPS) & jnp.any(jnp.sqrt(jnp.sum(jnp.abs(off) ** 2, (-2, -1))) > tolerance)
+    def is_active(matrix: Any) -> Any:
+        off = jnp.where(jnp.eye(2 * half, dtype=bool), 0, matrix.reshape(start.shape))
+        return jnp.sqrt(jnp.sum(jnp.abs(off) ** 2, (-2, -1))) > tolerance
 
-    def run_sweep(state: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
-        sweep, matrix, vectors = state
-        matrix, vectors = lax.fori_loop(0, 2 * half - 1, lambda _, s: _rotate_pairs(*s), (matrix, vectors))
-        return sweep + 1, matrix, vectors
+    def proceed(state: tuple[Any, ...]) -> Any:
+        sweep, _, _, active = state
+        return (sweep < _MAX_SWEEPS) & jnp.any(active)
 
-    _, matrix, vectors = lax.while_loop(proceed, run_sweep, (0, matrix, vectors))
+    def run_sweep(state: tuple[Any, ...]) -> tuple[Any, ...]:
+        sweep, matrix, vectors, active = state
+        turned = lax.fori_loop(0, 2 * half - 1, lambda _, s: _rotate_pairs(*s), (matrix, vectors))
+        # What has converged stays: the result of a matrix does not depend on the others of the batch.
+        stays = ~active[..., None, None, None]
+        matrix = jnp.where(stays[..., None], matrix, turned[0])
+        return sweep + 1, matrix, jnp.where(stays, vectors, turned[1]), is_active(matrix)
+
+    _, matrix, vectors, _ = lax.while_loop(proceed, run_sweep, (0, matrix, vectors, is_active(matrix)))
     values = jnp.diagonal(matrix.reshape(start.shape), axis1=-2, axis2=-1).real[..., :n]
     return vectors.reshape(start.shape)[..., :n, :n], values
 

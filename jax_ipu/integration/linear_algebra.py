@@ -1,4 +1,4 @@
-"""What JAX has no generic form of: QR, Hessenberg, tridiagonal, Schur, eigenproblems, tridiagonal systems.
+"""What JAX has no generic form of: QR, Hessenberg, tridiagonal, Schur, eigenproblems, tridiagonal systems. And LU.
 
 Written in JAX and lowered for ``ipu`` in place of LAPACK, with LAPACK's results. JAX's generic SVD and polar
 decomposition build on them. Tested with jax 0.10.2 and 0.12.0.
@@ -15,6 +15,7 @@ from jax_ipu.integration import symbolic_sizes
 from jax_ipu.integration.eig import eig
 from jax_ipu.integration.hermitian import eigh
 from jax_ipu.integration.householder import geqp3, geqrf, hessenberg, householder_product, over_batches, tridiagonal
+from jax_ipu.integration.lu import lu
 from jax_ipu.integration.schur import schur
 from jax_ipu.integration.tridiagonal_solve import tridiagonal_solve
 
@@ -33,6 +34,7 @@ def enable() -> None:
         linalg.householder_product_p: over_batches(householder_product),
         linalg.hessenberg_p: over_batches(hessenberg),
         linalg.tridiagonal_p: tridiagonal,
+        linalg.lu_p: over_batches(lu),
         linalg.eigh_p: eigh,
         linalg.schur_p: schur,
         linalg.eig_p: eig,
@@ -42,12 +44,9 @@ def enable() -> None:
         lowering = mlir.lower_fun(_with_usual_promotion(rule), multiple_results=primitive.multiple_results)
         whole = _on_whole_matrices(_on_plain_arrays(lowering))
         mlir.register_lowering(primitive, symbolic_sizes.when_known(primitive, whole), platform=PLATFORM)
-    # The SVD takes whole matrices where it calls QR and eigh; its products, and
-    # the few large steps of LU, are worth splitting.
-    generic = (linalg.lu_p, linalg.qr_p, linalg.svd_p)
+    generic = (linalg.qr_p, linalg.svd_p)
     for primitive in generic:
-        lowering = _on_plain_arrays(mlir._lowerings[primitive].rule)
-        whole = _on_whole_matrices(lowering) if primitive is linalg.qr_p else lowering
+        whole = _on_whole_matrices(_on_plain_arrays(mlir._lowerings[primitive].rule))
         mlir.register_lowering(primitive, symbolic_sizes.when_known(primitive, whole), platform=PLATFORM)
     symbolic_sizes.enable({primitive.name: primitive for primitive in (*rules, *generic)})
 
