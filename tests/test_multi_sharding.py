@@ -148,7 +148,7 @@ def test_decomposition_of_a_batch_over_ipus(name, explicit):
 
 
 @pytest.mark.parametrize("shardy", [True, False])
-@pytest.mark.parametrize("name", ["hessenberg", "qr", "tridiagonal"])
+@pytest.mark.parametrize("name", ["hessenberg", "lu", "qr", "tridiagonal"])
 def test_decompositions_gather_a_matrix_once_and_leave_batches_where_they_are(name, shardy):
     function = getattr(lax.linalg, name)
     mesh = Mesh(np.array(jax.devices("ipu")[:4]), ("a",))
@@ -168,6 +168,33 @@ def test_decompositions_gather_a_matrix_once_and_leave_batches_where_they_are(na
                 np.testing.assert_allclose(a, e, rtol=1e-4, atol=1e-4)
     finally:
         jax.config.update("jax_use_shardy_partitioner", before)
+
+
+ITERATIONS = {
+    "eig": lambda x: lax.linalg.eig(x, compute_left_eigenvectors=False),
+    "eigh": jnp.linalg.eigh,
+    "eigh in a mapped function": jax.vmap(jnp.linalg.eigh),
+    "schur": lax.linalg.schur,
+    "svd": jnp.linalg.svd,
+    "tangent of eigh": lambda x: jax.jvp(jnp.linalg.eigh, (x,), (jnp.ones_like(x),)),
+}
+
+
+@pytest.mark.parametrize("size", [6, 14])
+@pytest.mark.parametrize("name", ITERATIONS)
+def test_ipus_iterate_on_their_own_parts_of_a_batch(name, size):
+    """Nothing is exchanged, also where the parts take different numbers of steps; one IPU has the same results."""
+    half = array(4, size, size)
+    x = half + half.mT + 3 * np.diag(np.arange(size, dtype=np.float32))
+    x[1] = np.diag(np.arange(size))
+    mesh = Mesh(np.array(jax.devices("ipu")[:2]), ("a",))
+    x = jax.device_put(x, NamedSharding(mesh, P("a")))
+    compiled = jax.jit(ITERATIONS[name]).lower(x).compile()
+    assert compiled.cost_analysis()["link bytes"] == 0
+    assert "all-" not in compiled.as_text()
+    expected = jax.jit(ITERATIONS[name])(jax.device_put(x, jax.devices("ipu")[0]))
+    for got, want in zip(jax.tree.leaves(compiled(x)), jax.tree.leaves(expected), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)
 
 
 def test_shardy_and_gspmd():

@@ -16,7 +16,7 @@ import numpy as np
 from jaxlib import _jax, xla_client
 from jaxlib.mlir import ir as mlir
 
-from jax_ipu.compiler import importer, inline_calls, partition_end
+from jax_ipu.compiler import batch_loops, importer, inline_calls, partition_end
 from jax_ipu.compiler.cost import size_in_bytes
 from jax_ipu.compiler.errors import INVALID_ARGUMENT, CompileError
 from jax_ipu.compiler.ir import LAYOUT_MODE, MEMORY_KIND, Function, Module, Value
@@ -155,6 +155,7 @@ def _to_stablehlo(hlo: bytes) -> mlir.Module:
         module.operation.walk(mend)
     partition_end.remove(module)
     inline_calls.run(module)
+    batch_loops.separate(module)
     return module
 
 

@@ -6,11 +6,13 @@ decomposition build on them. Tested with jax 0.10.2 and 0.12.0.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib
 from collections.abc import Callable
 from typing import Any
 
+from jax_ipu.compiler import batch_loops
 from jax_ipu.integration import symbolic_sizes
 from jax_ipu.integration.eig import eig
 from jax_ipu.integration.hermitian import eigh
@@ -55,12 +57,14 @@ def _on_whole_matrices(lowering: Callable[..., Any]) -> Callable[..., Any]:
     """The lowering, with whole matrices on each device; how batches are split is left to XLA.
 
     A decomposition has thousands of small dependent steps. XLA would split each of them over the devices that have
-    parts of the matrix, with an exchange in every step.
+    parts of the matrix, with an exchange in every step. Loops of a batch are marked, so that devices with different
+    parts of it do not wait for each other.
     """
 
     @functools.wraps(lowering)
     def lower(ctx: Any, *args: Any, **params: Any) -> Any:
         from jax._src.sharding_impls import ShardingContext
+        from jax.experimental import xla_metadata
 
         axes = ctx.module_context.axis_context
         if not isinstance(axes, ShardingContext) or axes.num_devices == 1:
@@ -69,7 +73,9 @@ def _on_whole_matrices(lowering: Callable[..., Any]) -> Callable[..., Any]:
         # The result of a tridiagonal system has the batch of its diagonals, which are vectors.
         batch = first - 1 if ctx.primitive.name == "tridiagonal_solve" else first - 2
         whole = [_whole(ctx, x, aval, batch) for x, aval in zip(args, ctx.avals_in, strict=True)]
-        results = lowering(ctx, *whole, **params)
+        marked: Callable[..., Any] = xla_metadata.set_xla_metadata
+        with marked(**{batch_loops.MARK: True}) if batch else contextlib.nullcontext():
+            results = lowering(ctx, *whole, **params)
         return [_whole(ctx, x, aval, batch) for x, aval in zip(results, ctx.avals_out, strict=True)]
 
     return lower
