@@ -94,7 +94,6 @@ def test_pallas_in_interpret_mode():
 
 
 def test_export_to_the_ipu_and_from_it():
-    pytest.importorskip("flatbuffers")
     f = jax.jit(lambda x: jnp.tanh(x) @ x)
     exported = jax.export.export(f, platforms=["ipu", "cpu"])(jax.ShapeDtypeStruct((12,), jnp.float32))
     again = jax.export.deserialize(exported.serialize())

@@ -65,7 +65,6 @@ def test_an_exported_program_is_called_with_several_sizes():
 
 
 def test_the_call_survives_serialisation():
-    pytest.importorskip("flatbuffers")
     program = export.deserialize(exported(linalg.lu, ["m, n"], matrix(2, 2)).serialize())
     a = jax.device_put(matrix(4, 6), ipu)
     jax.tree.map(np.testing.assert_array_equal, program.call(a), jax.jit(linalg.lu)(a))
