@@ -304,6 +304,17 @@ def test_sharded_state_is_donated_without_known_output_shardings():
     np.testing.assert_array_equal(result, array(8, 4) * 2)
 
 
+DONATED = [(lambda x: x + 1, 1, "{}: (0, "), (lambda x, y: (x + 1, -y), 2, "{0}: (0, {}, may-alias), {1}: (1, ")]
+
+
+@pytest.mark.parametrize(("function", "count", "aliases"), DONATED)
+def test_text_of_a_program_names_the_results_that_replace_arguments(function, count, aliases):
+    sharding = NamedSharding(Mesh(np.array(jax.devices("ipu")[:2]), "a"), P("a"))
+    x = jax.device_put(array(8, 2), sharding)
+    step = jax.jit(function, donate_argnums=range(count), out_shardings=sharding)
+    assert f"input_output_alias={{ {aliases}" in step.lower(*[x] * count).compile().as_text()
+
+
 @pytest.mark.parametrize(("function", "kept"), [(lambda x: x @ x.T, True), (lambda x: x.reshape(-1) + 1, False)])
 def test_donation_is_undone_when_no_result_has_the_size(function, kept):
     mesh = Mesh(np.array(jax.devices("ipu")[:2]), "a")

@@ -17,6 +17,7 @@ _TARGET = "ipu_end_of_partitioning"
 # stablehlo.CustomCallApiVersion API_VERSION_TYPED_FFI: the only one whose targets are looked up that early.
 _TYPED_CALL = 4
 _OUTPUT_SHARDING = "mhlo.spmd_output_sharding"
+_ALIASES = "mhlo.input_output_alias"
 
 
 def text_with_end(program: mlir.Module) -> str:
@@ -63,6 +64,11 @@ def remove(module: mlir.Module) -> None:
             texts = [str(sharding).strip() for sharding in whole.tuple_elements()[: len(results)]]
             text = texts[0] if len(texts) == 1 else "{" + ", ".join(texts) + "}"
             attributes[_OUTPUT_SHARDING] = mlir.StringAttr.get(text)
+        if _ALIASES in attributes and len(results) == 1:
+            # A single result is no element of a tuple.
+            place = {"output_index": mlir.DenseI64ArrayAttr.get([])}
+            aliases = [{field.name: field.attr for field in alias} | place for alias in attributes[_ALIASES]]
+            attributes[_ALIASES] = mlir.ArrayAttr.get([mlir.DictAttr.get(alias) for alias in aliases])
 
 
 def _is_empty(type_: Any) -> bool:
