@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from jax import lax
 from jax.experimental import io_callback
+from jax.experimental.layout import Format, Layout
 from jax.sharding import AxisType, Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
@@ -302,6 +303,20 @@ def test_sharded_state_is_donated_without_known_output_shardings():
     result = jax.jit(lambda v: v * 2, donate_argnums=0)(x)
     assert x.is_deleted()
     np.testing.assert_array_equal(result, array(8, 4) * 2)
+
+
+def test_results_with_layouts_of_their_own():
+    sharding = NamedSharding(Mesh(np.array(jax.devices("ipu")[:2]), "a"), P("a"))
+    rows, columns = [Format(Layout(major_to_minor=order), sharding) for order in ((0, 1), (1, 0))]
+
+    @jax.jit(out_shardings=(Format(Layout.AUTO, sharding), columns))
+    def f(x):
+        return lax.with_sharding_constraint(x.T, rows), x + 1
+
+    y, z = f(jax.device_put(array(8, 4), sharding))
+    assert z.format.layout.major_to_minor == (1, 0)
+    np.testing.assert_array_equal(y, array(8, 4).T)
+    np.testing.assert_array_equal(z, array(8, 4) + 1)
 
 
 DONATED = [(lambda x: x + 1, 1, "{}: (0, "), (lambda x, y: (x + 1, -y), 2, "{0}: (0, {}, may-alias), {1}: (1, ")]

@@ -58,6 +58,9 @@ def remove(module: mlir.Module) -> None:
             return
         _set_results(main, results)
         owner.operation.erase()
+        if "res_attrs" in main.attributes:
+            of_results: Any = main.attributes["res_attrs"]
+            main.attributes["res_attrs"] = mlir.ArrayAttr.get(list(of_results)[: len(results)])
         attributes: Any = module.operation.attributes
         if _OUTPUT_SHARDING in attributes:
             whole = xla_client.HloSharding.from_string(attributes[_OUTPUT_SHARDING].value)
