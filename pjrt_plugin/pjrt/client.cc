@@ -1,6 +1,7 @@
 // Entry points of PJRT_Client that are about the client itself; compile.cc and buffer.cc have the others.
 #include "pjrt_plugin/pjrt/client.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "pjrt_plugin/pjrt/entry.h"
@@ -109,11 +110,14 @@ void ClientDefaultDeviceAssignment(PJRT_Client_DefaultDeviceAssignment_Args& arg
 
 ClientState::ClientState(const DeviceConfig& config, Processes known)
     : processes(std::move(known)), topology(config, processes), pool(std::make_shared<HostPool>()) {
+  const auto is_here = [&](const auto& description) { return description->process == processes.own; };
+  const bool only = std::count_if(topology.devices.begin(), topology.devices.end(), is_here) == 1;
   for (const std::unique_ptr<PJRT_DeviceDescription>& description : topology.devices) {
-    const bool here = description->process == processes.own;
+    const bool here = is_here(description);
     std::shared_ptr<DeviceRuntime> runtime;
     if (here) {
-      runtime = std::make_shared<DeviceRuntime>(topology.config, GetProgramFactory(), pool, description->id);
+      runtime =
+          std::make_shared<DeviceRuntime>(topology.config, GetProgramFactory(), pool, description->id, only);
       RegisterDevice(description->id, runtime);
     }
     devices.push_back(std::make_unique<PJRT_Device>(this, description.get(), static_cast<int>(devices.size()),

@@ -18,13 +18,16 @@
 namespace jax_ipu {
 
 // Thread safe. Work runs in the order of the calls. When the device is idle, small work runs on the calling
-// thread, and longer work of a program whose callers wait at once (WaitHabit): that saves two thread
-// switches; the result is then ready when the call returns.
+// thread, and, where the process has no other device that its caller could use meanwhile, longer work of a
+// program whose callers wait at once (WaitHabit): that saves two thread switches; the result is then ready
+// when the call returns.
 class DeviceRuntime {
  public:
   DeviceRuntime(const DeviceConfig& config, ProgramFactory factory, std::shared_ptr<HostPool> pool,
-                int device_id = 0)
-      : pool_(pool), residency_(config, std::move(factory), std::move(pool), device_id) {}
+                int device_id = 0, bool is_only_device = true)
+      : pool_(pool),
+        residency_(config, std::move(factory), std::move(pool), device_id),
+        is_only_device_(is_only_device) {}
   ~DeviceRuntime() { Shutdown(); }
   DeviceRuntime(const DeviceRuntime&) = delete;
   DeviceRuntime& operator=(const DeviceRuntime&) = delete;
@@ -86,6 +89,7 @@ class DeviceRuntime {
 
   const std::shared_ptr<HostPool> pool_;
   Residency residency_;
+  const bool is_only_device_;  // of this process
 
   std::mutex mutex_;
   std::condition_variable changed_;
