@@ -227,14 +227,19 @@ def test_copies_between_processes_without_addresses():
         assert "jax_cross_host_transfer_socket_address" in told["error"]
 
 
-def test_the_other_process_dies():
-    results = run_pair(
-        """
+PROCESS_1_DIES = """
         total = jax.jit(lambda v: v.sum())
         first = float(total(everywhere()))
         if process == 1:
             os._exit(3)
         told = error_of(lambda: total(everywhere()))
+"""
+
+
+def test_the_other_process_dies():
+    results = run_pair(
+        PROCESS_1_DIES
+        + """
         tell(first=first, error=told, again=error_of(lambda: total(everywhere())), local=float(jnp.ones(3).sum()))
         """,
         LEAVE,
@@ -249,12 +254,8 @@ def test_the_other_process_dies():
 def test_a_recoverable_process_outlives_the_other():
     """jaxlib ends the others otherwise, once it misses the heartbeat of one."""
     results = run_pair(
-        """
-        total = jax.jit(lambda v: v.sum())
-        first = float(total(everywhere()))
-        if process == 1:
-            os._exit(3)
-        told = error_of(lambda: total(everywhere()))
+        PROCESS_1_DIES
+        + """
         client = jax._src.distributed.global_state.client
         end = time.time() + 60
         while 1 in client.get_live_nodes([0, 1]) and time.time() < end:

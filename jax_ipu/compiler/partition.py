@@ -99,7 +99,7 @@ def partition(program: mlir.Module, serialized_options: bytes, num_partitions: i
         failure: Exception | None = None
         try:
             client.compile_and_load(text, client.devices(), options)
-        except Exception as error:  # the partitioner's own, or that there is no implementation of the end
+        except _jax.JaxRuntimeError as error:  # the partitioner's own, or that there is no implementation of the end
             failure = error
         dumps = sorted(Path(folder).glob(f"*.after_{_PASS}*.hlo.pb"))
         if not dumps:
