@@ -35,6 +35,8 @@ void FutexWake(std::atomic<std::uint32_t>& word) {
 
 struct alignas(64) Slot {
   std::atomic<std::uint32_t> state{kIdle};
+  std::atomic<int> cpu{-1};  // where the worker was seen last; when it is known, `thread` is as well
+  std::atomic<pid_t> thread{0};
 };
 
 // A fork copies no workers: the child then runs every job on its calling thread.
@@ -62,10 +64,16 @@ class FutexPool final : public ThreadPool {
     }
     task_ = &task;
     remaining_.store(workers - 1, std::memory_order_relaxed);
-    caller_cpu_.store(sched_getcpu(), std::memory_order_relaxed);
+    const int cpu = sched_getcpu();
+    caller_cpu_.store(cpu, std::memory_order_relaxed);
     for (int w = 1; w < workers; ++w) {
-      auto& state = slots_[static_cast<std::size_t>(w)].state;
-      if (state.exchange(kHasJob, std::memory_order_acq_rel) == kSleeping) FutexWake(state);
+      Slot& slot = slots_[static_cast<std::size_t>(w)];
+      // It waits there for this thread to end or sleep, and may not leave by itself.
+      if (cpu >= 0 && slot.cpu.load(std::memory_order_acquire) == cpu) {
+        slot.cpu.store(-1, std::memory_order_relaxed);
+        KeepFrom(cpu, slot.thread.load(std::memory_order_relaxed));
+      }
+      if (slot.state.exchange(kHasJob, std::memory_order_acq_rel) == kSleeping) FutexWake(slot.state);
     }
     task(0);
     // What a worker has not begun by now is sooner done here: other processes may keep it from its CPU.
@@ -90,9 +98,11 @@ class FutexPool final : public ThreadPool {
  private:
   void Work(int worker) {
     const FlushDenormals flush;
-    auto& state = slots_[static_cast<std::size_t>(worker)].state;
+    Slot& slot = slots_[static_cast<std::size_t>(worker)];
+    slot.thread.store(static_cast<pid_t>(syscall(SYS_gettid)), std::memory_order_relaxed);
+    auto& state = slot.state;
     for (;;) {
-      WaitForJob(state);
+      WaitForJob(slot);
       (*task_)(worker);
       state.store(kIdle, std::memory_order_relaxed);
       remaining_.fetch_sub(1, std::memory_order_release);
@@ -101,10 +111,12 @@ class FutexPool final : public ThreadPool {
 
   // Returns with the worker's part of a job begun. The caller may take a part back until then, also while the
   // worker wakes up for it.
-  void WaitForJob(std::atomic<std::uint32_t>& state) const {
+  void WaitForJob(Slot& slot) const {
+    auto& state = slot.state;
     for (;;) {
       const auto end = std::chrono::steady_clock::now() + kSpinTime;
       do {
+        slot.cpu.store(sched_getcpu(), std::memory_order_release);
         for (int i = 0; i < kPausesPerClockRead; ++i) {
           std::uint32_t expected = kHasJob;
           if (state.load(std::memory_order_relaxed) == kHasJob &&
@@ -124,10 +136,14 @@ class FutexPool final : public ThreadPool {
   // After a longer sleep Linux wakes the worker on the waker's CPU, where both would take turns.
   void LeaveCallersCpu() const {
     const int caller = caller_cpu_.load(std::memory_order_relaxed);
-    if (caller < 0 || sched_getcpu() != caller) return;
+    if (caller >= 0 && sched_getcpu() == caller) KeepFrom(caller, 0);
+  }
+
+  // `thread` 0: the calling one.
+  void KeepFrom(int cpu, pid_t thread) const {
     cpu_set_t others = allowed_;
-    CPU_CLR(static_cast<std::size_t>(caller), &others);
-    if (CPU_COUNT(&others) > 0) sched_setaffinity(0, sizeof(others), &others);
+    CPU_CLR(static_cast<std::size_t>(cpu), &others);
+    if (CPU_COUNT(&others) > 0) sched_setaffinity(thread, sizeof(others), &others);
   }
 
   int size_ = 1;

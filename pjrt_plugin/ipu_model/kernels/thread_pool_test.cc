@@ -1,4 +1,7 @@
 // Thread pool, scratch memory and denormal control.
+#include <sched.h>
+
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -45,6 +48,39 @@ TEST(JobsAreDoneOnceWhileWorkersFallAsleep) {
     pool.Run(pool.size(), task);
     for (auto& c : calls) CHECK_EQ(c.load(), repeat + 1);
   }
+}
+
+TEST(WorkersLeaveTheCpuThatTheCallerMovesTo) {
+  // A worker that waits there behind the caller begins milliseconds later, when the caller's time is up.
+  ThreadPool& pool = ThreadPool::Global();
+  cpu_set_t allowed;
+  CHECK_EQ(sched_getaffinity(0, sizeof(allowed), &allowed), 0);
+  std::vector<std::size_t> cpus;
+  for (std::size_t c = 0; c < CPU_SETSIZE && cpus.size() < 2; ++c)
+    if (CPU_ISSET(c, &allowed)) cpus.push_back(c);
+  if (pool.size() < 2 || cpus.size() < 2) return;
+  using Clock = std::chrono::steady_clock;
+  const auto limit = std::chrono::milliseconds(20);
+  std::vector<Clock::duration> waits;
+  for (std::size_t repeat = 0; repeat < 40; ++repeat) {
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(cpus[repeat % 2], &one);
+    CHECK_EQ(sched_setaffinity(0, sizeof(one), &one), 0);
+    std::atomic<bool> begun{false};
+    const auto begin = Clock::now();
+    auto task = [&](int worker) {
+      if (worker == 1) begun = true;
+      while (worker == 0 && !begun && Clock::now() - begin < limit) {
+      }
+      if (worker == 0) waits.push_back(Clock::now() - begin);
+    };
+    pool.Run(2, task);
+  }
+  CHECK_EQ(sched_setaffinity(0, sizeof(allowed), &allowed), 0);
+  std::sort(waits.begin(), waits.end());
+  // Other processes may have the other CPU now and then.
+  CHECK(waits[waits.size() / 4] < std::chrono::milliseconds(1));
 }
 
 TEST(NestedAndConcurrentJobsFinish) {
