@@ -129,6 +129,17 @@ PROGRAMS = {
         ("%r", "tensor<2xf32>"),
     ),
 }
+
+
+def quantized(kind: str) -> str:
+    """-1000, -3 and 1000 in both rows of a quantised type, and back."""
+    body = f"""
+  %x = stablehlo.constant dense<[[-1000.0, -3.0, 1000.0], [-1000.0, -3.0, 1000.0]]> : tensor<2x3xf32>
+  %q = stablehlo.uniform_quantize %x : (tensor<2x3xf32>) -> tensor<2x3x!quant.uniform<{kind}>>
+  %r = stablehlo.uniform_dequantize %q : (tensor<2x3x!quant.uniform<{kind}>>) -> tensor<2x3xf32>"""
+    return main(body, ("%r", "tensor<2x3xf32>"))
+
+
 # Program and expected result where XLA:CPU has no such op, or takes it from serialised programs only.
 QUANTIZED = "!quant.uniform<i8:f32, 0.5:-20>"
 OWN = {
@@ -195,6 +206,72 @@ OWN = {
             ("%r", "tensor<3xf32>"),
         ),
         np.array([1, 1, 0], np.float32),
+    ),
+    "quantized_to_unsigned": (
+        quantized("u8:f32, 2.0:5"),
+        np.array([[-10, -2, 500]] * 2, np.float32),
+    ),
+    "quantized_to_4_unsigned_bits": (quantized("u4:f32, 1.0:5"), np.array([[-5, -3, 10]] * 2, np.float32)),
+    "quantized_to_a_range": (quantized("u4<1:13>:f32, 1.0:5"), np.array([[-4, -3, 8]] * 2, np.float32)),
+    "quantized_by_row": (
+        quantized("i8:f32:0, {1.0:5, 2.0:0}"),
+        np.array([[-133, -3, 122], [-256, -4, 254]], np.float32),
+    ),
+    # Every bit of NaN in f16.
+    "bits_of_nan": (
+        main(
+            """
+  %x = stablehlo.constant dense<[-4, 2080472067, 1]> : tensor<3xi32>
+  %h = stablehlo.bitcast_convert %x : (tensor<3xi32>) -> tensor<3x2xf16>
+  %r = stablehlo.bitcast_convert %h : (tensor<3x2xf16>) -> tensor<3xi32>""",
+            ("%r", "tensor<3xi32>"),
+        ),
+        np.array([-4, 2080472067, 1], np.int32),
+    ),
+    "branch_in_map": (
+        main(
+            """
+  %x = stablehlo.iota dim = 0 : tensor<5xi32>
+  %r = "stablehlo.map"(%x) ({
+  ^bb0(%a: tensor<i32>):
+    %s = "stablehlo.case"(%a) ({
+      %n = stablehlo.negate %a : tensor<i32>
+      stablehlo.return %n : tensor<i32>
+    }, {
+      %d = stablehlo.add %a, %a : tensor<i32>
+      stablehlo.return %d : tensor<i32>
+    }, {
+      %t = stablehlo.multiply %a, %a : tensor<i32>
+      stablehlo.return %t : tensor<i32>
+    }) : (tensor<i32>) -> tensor<i32>
+    stablehlo.return %s : tensor<i32>
+  }) {dimensions = array<i64: 0>} : (tensor<5xi32>) -> tensor<5xi32>""",
+            ("%r", "tensor<5xi32>"),
+        ),
+        np.array([0, 2, 4, 9, 16], np.int32),
+    ),
+    # XLA:CPU ends the process where a reduction of several operands has a branch.
+    "branch_in_reduce": (
+        main(
+            """
+  %i = stablehlo.iota dim = 0 : tensor<9xf32>
+  %x = stablehlo.sine %i : tensor<9xf32>
+  %low = stablehlo.constant dense<0xFF800000> : tensor<f32>
+  %none = stablehlo.constant dense<-1.0> : tensor<f32>
+  %r:2 = "stablehlo.reduce"(%x, %i, %low, %none) ({
+  ^bb0(%a: tensor<f32>, %i0: tensor<f32>, %b: tensor<f32>, %i1: tensor<f32>):
+    %p = stablehlo.compare GT, %a, %b : (tensor<f32>, tensor<f32>) -> tensor<i1>
+    %s:2 = "stablehlo.if"(%p) ({
+      stablehlo.return %a, %i0 : tensor<f32>, tensor<f32>
+    }, {
+      stablehlo.return %b, %i1 : tensor<f32>, tensor<f32>
+    }) : (tensor<i1>) -> (tensor<f32>, tensor<f32>)
+    stablehlo.return %s#0, %s#1 : tensor<f32>, tensor<f32>
+  }) {dimensions = array<i64: 0>} : (tensor<9xf32>, tensor<9xf32>, tensor<f32>, tensor<f32>) ->
+    (tensor<f32>, tensor<f32>)""",
+            ("%r#1", "tensor<f32>"),
+        ),
+        np.array(8, np.float32),
     ),
     # 1 + 3 and 2 + 4 at a step of 1/2 around -20.
     "quantized_add": (

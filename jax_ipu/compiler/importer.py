@@ -448,11 +448,11 @@ def counts(module: mlir.Module) -> tuple[int, int]:
 
 
 def import_module(module: mlir.Module) -> Module:
-    """Copies a StableHLO module, which is legalised first.
+    """Copies a StableHLO module, which is legalised first, in place where that can be.
 
     Raises CompileError for types that no pass can remove (dynamic shapes, quantised types).
     """
-    legalize.run(module)
+    module = legalize.run(module)
     importer = _Importer()
     functions: dict[str, Function] = {}
     for view in module.body.operations:

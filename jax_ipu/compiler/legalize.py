@@ -5,6 +5,7 @@ Asynchronous operations become synchronous.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -28,16 +29,23 @@ def load_quantized_types(context: mlir.Context) -> None:
     _run(mlir.Module.parse("module {}", context), "vhlo-legalize-to-stablehlo")
 
 
-def run(module: mlir.Module) -> None:
-    """Rewrites `module` in place; costs one walk when there is nothing to do.
+# Unsigned storage of quantised types, and its range if that is not all of it.
+_UNSIGNED = re.compile(r"(?<=!quant\.uniform<)u(4|8|16)(<[-\d:]+>)?(?=:)")
 
-    Shapes become static where they follow from constants and argument types; what stays dynamic is refused by the
-    importer. Quantised arithmetic is, as StableHLO defines it, that of the dequantised values.
+
+def run(module: mlir.Module) -> mlir.Module:
+    """The module in the ops that the importer reads: rewritten in place where it can be.
+
+    Costs one walk when there is nothing to do. Shapes become static where they follow from constants and argument
+    types; what stays dynamic is refused by the importer. Quantised arithmetic is, as StableHLO defines it, that of the
+    dequantised values.
     """
     names = {op.operation.name for op in _nested_ops(module.operation)}
     if _short(names) & _QUANTIZED:
+        module = _with_signed_storage(module)
         _run(module, "func.func(stablehlo-legalize-quantized-op-to-qdq,stablehlo-legalize-quant-to-math)")
         names.add("chlo.")  # what the pass writes
+        _make_broadcasts_explicit(module)
     if "stablehlo.async_start" in names:
         _make_synchronous(module)
     if any(name.startswith("chlo.") for name in names):
@@ -49,6 +57,37 @@ def run(module: mlir.Module) -> None:
         # Refining shapes folds what the next pass needs as constants, and the reverse.
         for _ in range(2):
             _run(module, "stablehlo-refine-shapes,func.func(stablehlo-canonicalize-dynamism)")
+    return module
+
+
+def _with_signed_storage(module: mlir.Module) -> mlir.Module:
+    """The pass that expands quantised types stores unsigned integers in signed ones of the same width: wider ones."""
+    text = str(module.operation.get_asm(enable_debug_info=True))
+    if not _UNSIGNED.search(text):
+        return module
+    with module.context:
+        return mlir.Module.parse(_UNSIGNED.sub(_signed, text))
+
+
+def _signed(storage: re.Match[str]) -> str:
+    bits = int(storage[1])
+    return f"i{2 * bits}{storage[2] or f'<0:{2**bits - 1}>'}"
+
+
+def _make_broadcasts_explicit(module: mlir.Module) -> None:
+    """Scales along a dimension that is not the last one: the pass that expands CHLO's broadcasts takes no others."""
+    for op in [op.operation for op in _nested_ops(module.operation) if op.operation.name.startswith("chlo.broadcast_")]:
+        if "broadcast_dimensions" not in op.attributes:
+            continue
+        shape, dims = mlir.RankedTensorType(op.results[0].type).shape, op.attributes["broadcast_dimensions"]
+        for i, operand in enumerate(op.operands):
+            kind = mlir.RankedTensorType(operand.type)
+            if kind.rank and kind.rank < len(shape):
+                with module.context, op.location, mlir.InsertionPoint(op):
+                    whole = mlir.RankedTensorType.get(shape, kind.element_type)
+                    op.operands[i] = stablehlo.broadcast_in_dim(whole, operand, dims)
+        if all(mlir.RankedTensorType(o.type).rank == len(shape) for o in op.operands):
+            del op.attributes["broadcast_dimensions"]
 
 
 def _make_scans_forward(module: mlir.Module) -> None:

@@ -16,6 +16,7 @@ from jax_ipu.compiler.passes import (
     layouts,
     loops,
     matmul_roles,
+    scalar_branches,
     simplify,
     wrap_indices,
 )
@@ -24,6 +25,7 @@ Pass = Callable[[Module], None]
 
 PASSES: tuple[tuple[str, Pass], ...] = (
     ("inline", inline.run),
+    ("scalar branches", scalar_branches.run),
     ("layouts", layouts.run),
     ("expand", expand.run),
     ("canonicalize", canonicalize.run),

@@ -280,6 +280,12 @@ TEST(BitcastsKeepBits) {
                              DType::kBF16) == (std::vector<std::uint16_t>{0x3c01}));
   CHECK(Apply<std::uint8_t>(ScalarOp::kBitcast, DType::kF8E5M2, std::vector<std::uint8_t>{0x3c},
                             DType::kU8) == (std::vector<std::uint8_t>{0x3c}));
+  // Every bit of a NaN, there and back.
+  const std::vector<std::uint16_t> codes = {0x7c01, 0x7e02, 0xfffc, 0x7f81, 0xffff};
+  for (const DType narrow : {DType::kF16, DType::kBF16}) {
+    CHECK(Apply<std::uint16_t>(ScalarOp::kBitcast, DType::kU16, codes, narrow) == codes);
+    CHECK(Apply<std::uint16_t>(ScalarOp::kBitcast, narrow, codes, DType::kU16) == codes);
+  }
   CHECK_THROWS(std::invalid_argument,
                ElementwiseKernel(Single(ScalarOp::kBitcast, DType::kF32, DType::kU16, 1)));
 }

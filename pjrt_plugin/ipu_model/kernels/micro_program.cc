@@ -125,6 +125,8 @@ class Lowering {
     RemoveDead();
     Fuse();
     RemoveDead();
+    KeepBits();
+    RemoveDead();
     Emit();
     return std::move(program_);
   }
@@ -198,14 +200,23 @@ class Lowering {
     return Normalise(reg, to);
   }
 
+  // The type whose registers hold the bits of a narrow float.
+  static DType BitsOf(DType type) { return SizeOf(type) == 1 ? DType::kU8 : DType::kU16; }
+
   // Same bits, other type. Registers of equal width are only renamed.
   int LowerBitcast(int reg, DType from, DType to) {
     if (BitWidth(from) != BitWidth(to) || IsComplex(from) != IsComplex(to)) Fail(ScalarOp::kBitcast, from);
-    const auto raw = [](DType type) { return SizeOf(type) == 1 ? RegisterType::kU8 : RegisterType::kU16; };
-    if (IsNarrowFloat(from))
-      reg = AddFused(FusedOp::kToBits, RegisterType::kF32, raw(from), reg, static_cast<std::uint32_t>(from));
+    if (IsNarrowFloat(from)) {
+      // Back from a type of the same bits: those that no value has, of a NaN, would be lost.
+      const Node* made = reg >= kNodeBase ? &nodes_[Index(reg)] : nullptr;
+      reg = made != nullptr && made->code == Code(FusedOp::kFromBits)
+                ? made->operand[0]
+                : AddFused(FusedOp::kToBits, RegisterType::kF32, RegisterTypeOf(BitsOf(from)), reg,
+                           static_cast<std::uint32_t>(from));
+    }
     if (IsNarrowFloat(to))
-      return AddFused(FusedOp::kFromBits, raw(to), RegisterType::kF32, reg, static_cast<std::uint32_t>(to));
+      return AddFused(FusedOp::kFromBits, RegisterTypeOf(BitsOf(to)), RegisterType::kF32, reg,
+                      static_cast<std::uint32_t>(to));
     if (to == DType::kPred) return AddFused(FusedOp::kToPred, RegisterType::kU8, RegisterType::kU8, reg, 0);
     return Normalise(reg, to);
   }
@@ -277,6 +288,36 @@ class Lowering {
       for (int k = 0; k < node.num_operands; ++k)
         if (node.operand[k] >= kNodeBase) ++uses_[Index(node.operand[k])];
     }
+  }
+  // Narrow floats that are nothing but bits here stay that: a value in f32 has not every bit of a NaN.
+  void KeepBits() {
+    for (std::size_t i = 0; i < outputs_.size(); ++i) {
+      if (outputs_[i] < kNodeBase) continue;
+      const Node& node = nodes_[Index(outputs_[i])];
+      if (node.code != Code(FusedOp::kFromBits)) continue;
+      program_.output_types[i] = BitsOf(program_.output_types[i]);
+      outputs_[i] = node.operand[0];
+    }
+    for (std::size_t i = 0; i < program_.inputs.size(); ++i) {
+      const int input = static_cast<int>(i);
+      if (!IsNarrowFloat(program_.inputs[i]) || IsValue(input)) continue;
+      program_.inputs[i] = BitsOf(program_.inputs[i]);
+      for (std::size_t k = 0; k < nodes_.size(); ++k)
+        if (nodes_[k].code == Code(FusedOp::kToBits) && nodes_[k].operand[0] == input)
+          Replace(kNodeBase + static_cast<int>(k), input);
+    }
+  }
+  // Whether anything but the bits of an input is used.
+  bool IsValue(int input) const {
+    if (std::find(outputs_.begin(), outputs_.end(), input) != outputs_.end()) return true;
+    return std::any_of(nodes_.begin(), nodes_.end(), [&](const Node& node) {
+      const int* end = node.operand + node.num_operands;
+      return !node.dead && node.code != Code(FusedOp::kToBits) && std::find(node.operand, end, input) != end;
+    });
+  }
+  void Replace(int before, int after) {
+    std::replace(outputs_.begin(), outputs_.end(), before, after);
+    for (Node& node : nodes_) std::replace(node.operand, node.operand + node.num_operands, before, after);
   }
   static std::size_t Index(int reg) { return static_cast<std::size_t>(reg - kNodeBase); }
 
