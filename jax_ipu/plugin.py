@@ -13,6 +13,7 @@ from typing import Any
 
 from jax_ipu.config import config
 from jax_ipu.integration import (
+    ahead_of_time,
     approximate_top_k,
     buffer_callback,
     callbacks,
@@ -41,6 +42,7 @@ def initialize() -> None:
     xla_bridge.register_plugin(PLATFORM, priority=MODEL_PRIORITY, library_path=_ipu.__file__, options=_create_options)
     _enable_donation()
     _enable_compilation_cache()
+    ahead_of_time.enable()
     approximate_top_k.enable()
     buffer_callback.enable()
     callbacks.enable()
