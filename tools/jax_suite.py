@@ -49,28 +49,33 @@ class Work:
 
     def newest_results(self, platform: str) -> list[Path]:
         """The results of every file under its latest settings."""
-        by_age = sorted(self.root.glob(f"jax-{version('jax')}-*/{platform}/*.json"), key=lambda p: p.stat().st_mtime)
-        newest = {result.stem: result for result in by_age}
-        return sorted(newest.values(), key=lambda result: result.stem)
+        results = self.root.glob(f"jax-{version('jax')}-*/{platform}/**/*.json")
+        by_age = sorted(results, key=lambda result: result.stat().st_mtime)
+        newest = {self.name_of(result): result for result in by_age}
+        return [newest[name] for name in sorted(newest)]
 
-    def scratch(self, platform: str) -> Path:
-        return self.folder / platform
+    def name_of(self, result: Path) -> str:
+        """The name of the file of tests, as `source.test_files` has it, that `result` is of."""
+        return Path(*result.relative_to(self.root).parts[2:]).with_suffix("").as_posix()
 
-    def result(self, platform: str, stem: str) -> Path:
-        return self.folder / platform / f"{stem}.json"
+    def scratch(self, platform: str, name: str) -> Path:
+        return self.folder / platform / name
+
+    def result(self, platform: str, name: str) -> Path:
+        return self.folder / platform / f"{name}.json"
 
 
-def run(file: Path, platform: str, work: Work, known: KnownFailures, baseline: str) -> report.FileVerdict:
+def run(name: str, file: Path, platform: str, work: Work, known: KnownFailures, baseline: str) -> report.FileVerdict:
     """Runs a file on the platform, and on the CPU those of its tests that have no result yet.
 
     `baseline` "all" is exact; "failed" takes it that what passes on the platform passes on the CPU.
     """
-    device = runner.run_file(file, platform, work.settings, work.scratch(platform))
-    stored = runner.FileResult.read(work.result(platform, file.stem))
+    device = runner.run_file(file, platform, work.settings, work.scratch(platform, name))
+    stored = runner.FileResult.read(work.result(platform, name))
     stored.update(device.tests, report.revision(TOOLS))
-    stored.write(work.result(platform, file.stem))
+    stored.write(work.result(platform, name))
 
-    cpu = runner.FileResult.read(work.result("cpu", file.stem))
+    cpu = runner.FileResult.read(work.result("cpu", name))
     missing = [
         test
         for test, result in device.tests.items()
@@ -80,16 +85,16 @@ def run(file: Path, platform: str, work: Work, known: KnownFailures, baseline: s
     uncollected = events.COLLECTION in device.tests and not cpu.tests
     if missing or uncollected:
         selection = None if uncollected else missing
-        cpu.tests.update(runner.run_file(file, "cpu", work.settings, work.scratch("cpu"), selection).tests)
-        cpu.write(work.result("cpu", file.stem))
-    return report.judge(file.stem, cpu, device, known)
+        cpu.tests.update(runner.run_file(file, "cpu", work.settings, work.scratch("cpu", name), selection).tests)
+        cpu.write(work.result("cpu", name))
+    return report.judge(name, cpu, device, known)
 
 
-def print_verdict(stem: str, verdict: report.FileVerdict) -> None:
+def print_verdict(name: str, verdict: report.FileVerdict) -> None:
     """One line for the file, then what needs attention."""
     ratio = "-" if verdict.ratio is None else f"{100 * verdict.ratio:.1f} %"
     print(
-        f"{stem}: {verdict.passed} of {verdict.cpu_passed} passed ({ratio}), {verdict.failed} failed, "
+        f"{name}: {verdict.passed} of {verdict.cpu_passed} passed ({ratio}), {verdict.failed} failed, "
         f"{verdict.crashed} crashed, {verdict.hung} hung, {verdict.skipped} skipped",
         flush=True,
     )
@@ -99,24 +104,25 @@ def print_verdict(stem: str, verdict: report.FileVerdict) -> None:
         print(f"  listed, but passes: {test}", flush=True)
 
 
-def write_report(path: Path, platform: str, work: Work, known: KnownFailures, stems: Collection[str]) -> None:
+def write_report(path: Path, platform: str, work: Work, known: KnownFailures, names: Collection[str]) -> None:
     """The document, and beside it the results that it is made from: those in the work folder replace earlier ones.
 
-    A run that was ended before the CPU's turn changes nothing. `stems`: the files that should have a result.
+    A run that was ended before the CPU's turn changes nothing. `names`: the files that should have a result.
     """
     results = path.with_suffix(".json")
     verdicts = report.read_results(results)
     for result in work.newest_results(platform):
-        settings_folder = result.parent.parent
-        cpu = runner.FileResult.read(settings_folder / "cpu" / result.name)
+        name = work.name_of(result)
+        settings_folder = work.root / result.relative_to(work.root).parts[0]
+        cpu = runner.FileResult.read(settings_folder / "cpu" / f"{name}.json")
         device = runner.FileResult.read(result)
         if unknown := report.without_baseline(cpu, device):
-            print(f"{result.stem}: not reported; tests without a result on the CPU: {len(unknown)}. Run it again")
+            print(f"{name}: not reported; tests without a result on the CPU: {len(unknown)}. Run it again")
             continue
-        verdict = report.judge(result.stem, cpu, device, known)
+        verdict = report.judge(name, cpu, device, known)
         verdict.settings = settings_folder.name.removeprefix(f"jax-{version('jax')}-").replace("-", ", ")
-        verdicts[result.stem] = verdict
-    unmeasured = set(stems) - set(known.excluded) - set(verdicts)
+        verdicts[name] = verdict
+    unmeasured = set(names) - set(known.excluded) - set(verdicts)
     report.write_results(results, verdicts)
     path.write_text(report.markdown(verdicts, known, HEADER.format(version=version("jax")), unmeasured))
 
@@ -124,7 +130,7 @@ def write_report(path: Path, platform: str, work: Work, known: KnownFailures, st
 def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("files", nargs="*", help="file stems, e.g. api_test (default: all that are not excluded)")
+    parser.add_argument("files", nargs="*", help="e.g. api_test, pallas/ops_test (default: all that are not excluded)")
     parser.add_argument("--tests", type=Path, help="a checkout of JAX or its tests folder (default: fetched)")
     parser.add_argument("--platform", default="ipu")
     parser.add_argument("-k", dest="keyword", default="", help="pytest's keyword expression")
@@ -172,19 +178,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     known = KnownFailures.read(options.known)
     unlisted = 0
     tests = source.find_tests(options.tests) if options.tests else source.fetch_tests(work.root)
+    files = source.test_files(tests)
     if not options.report_only:
-        stems = options.files or sorted({file.stem for file in tests.glob("*_test.py")} - set(known.excluded))
-        files = [tests / f"{stem.removesuffix('.py')}.py" for stem in stems]
-        if absent := [file.name for file in files if not file.exists()]:
+        names = [name.removesuffix(".py") for name in options.files] or sorted(set(files) - set(known.excluded))
+        if absent := [f"{name}.py" for name in names if name not in files]:
             raise SystemExit(f"{tests} has no {', '.join(absent)}")
         with ThreadPoolExecutor(options.jobs) as pool:
-            verdicts = pool.map(lambda file: run(file, options.platform, work, known, options.baseline), files)
-            for file, verdict in zip(files, verdicts, strict=True):
-                print_verdict(file.stem, verdict)
+            verdicts = pool.map(
+                lambda name: run(name, files[name], options.platform, work, known, options.baseline), names
+            )
+            for name, verdict in zip(names, verdicts, strict=True):
+                print_verdict(name, verdict)
                 unlisted += len(verdict.unlisted)
     if options.report:
-        stems = {file.stem for file in tests.glob("*_test.py")}
-        write_report(options.report, options.platform, work, known, stems)
+        write_report(options.report, options.platform, work, known, files)
     return 1 if unlisted else 0
 
 

@@ -10,6 +10,7 @@ EVENTS_VARIABLE = "JAX_SUITE_EVENTS"  # file that events are appended to; tests 
 SELECTION_VARIABLE = "JAX_SUITE_SELECTION"  # file with the test ids to run, one a line; absent: all
 SHARD_VARIABLE = "JAX_SUITE_SHARD"  # "index/count"
 RULES_VARIABLE = "JAX_SUITE_RULES"  # platform whose skips and tolerances JAX's test utilities apply; absent: its own
+MODULES_VARIABLE = "JAX_SUITE_MODULES"  # files of modules that the jax package leaves out, jax/_src/x.py is jax._src.x
 MEMORY_VARIABLE = "JAX_SUITE_MEMORY_GB"  # a process that holds more stops between two tests and is started anew
 
 # Stand for what happens to a file outside of its tests.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import faulthandler
+import importlib
 import os
 import sys
 import time
@@ -95,4 +96,9 @@ def pytest_configure(config: pytest.Config) -> None:
     if rules := os.environ.get(events.RULES_VARIABLE):
         # JAX's test files take their flags from there, when they are imported.
         sys.argv.append(f"--jax_test_dut={rules}")
+    for module in filter(None, os.environ.get(events.MODULES_VARIABLE, "").split(os.pathsep)):
+        folder = Path(module).parent
+        package = "jax._src" + folder.as_posix().rpartition("jax/_src")[2].replace("/", ".")
+        # Last: what the package has comes from the package.
+        importlib.import_module(package).__path__.append(str(folder))
     config.pluginmanager.register(Stream(), "jax-suite-stream")

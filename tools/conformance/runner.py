@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from conformance import events
+from conformance import events, source
 
 TOOLS = Path(__file__).resolve().parent.parent
 POLL_SECONDS = 0.2
@@ -94,18 +94,19 @@ class FileResult:
 
 
 def run_file(
-    file: Path, platform: str, settings: Settings, scratch: Path, selection: Sequence[str] | None = None
+    file: Path, platform: str, settings: Settings, stem: Path, selection: Sequence[str] | None = None
 ) -> FileResult:
     """Runs the tests of `file` (those in `selection`, or all) and returns one outcome for each.
 
-    `scratch` is a folder for events and output, which stay there for reading.
+    `stem` with its suffixes names the files for events and output, which stay there for reading.
     """
-    scratch.mkdir(parents=True, exist_ok=True)
-    stem = scratch / file.stem
+    stem.parent.mkdir(parents=True, exist_ok=True)
     event_path, output_path = stem.with_suffix(".events"), stem.with_suffix(".out")
     for path in (event_path, output_path):
         path.unlink(missing_ok=True)
     environment = settings.environment(platform) | {events.EVENTS_VARIABLE: str(event_path)}
+    modules = (source.checkout_of(file) / module for module in source.MODULES)
+    environment[events.MODULES_VARIABLE] = os.pathsep.join(str(module) for module in modules if module.exists())
     if selection is not None:
         selection_path = stem.with_suffix(".selection")
         selection_path.write_text("\n".join(selection))
@@ -118,7 +119,7 @@ def run_file(
 
 def _command(file: Path, settings: Settings) -> list[str]:
     """The tests' own pytest configuration is kept: JAX's turns warnings into errors."""
-    root = file.parent.parent
+    root = source.checkout_of(file)
     configuration = root / "pyproject.toml"
     # -P: the packages that are tested are the installed ones, not those of the current folder.
     command = [sys.executable, "-P", "-m", "pytest", "-q", "--tb=short", "-p", "conformance.pytest_stream"]

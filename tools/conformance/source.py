@@ -7,6 +7,15 @@ from importlib.metadata import version
 from pathlib import Path
 
 REPOSITORY = "https://github.com/jax-ml/jax"
+FOLDERS = (".", "pallas")  # of the tests; what is in others needs several hosts, or other hardware
+# Modules of JAX that its tests import and that the package leaves out: they come from the checkout.
+MODULES = ("jax/_src/hypothesis_test_util.py", "jax/_src/pallas/pallas_test_util.py")
+
+
+def test_files(tests: Path) -> dict[str, Path]:
+    """Name -> file, of all test files: `api_test`, `pallas/ops_test`."""
+    files = (file for folder in FOLDERS for file in (tests / folder).glob("*_test.py"))
+    return {file.relative_to(tests).with_suffix("").as_posix(): file for file in files}
 
 
 def find_tests(folder: Path) -> Path:
@@ -19,6 +28,12 @@ def find_tests(folder: Path) -> Path:
     )
 
 
+def checkout_of(file: Path) -> Path:
+    """The folder that holds the folder of tests in which `file` is."""
+    tests = next((folder for folder in file.parents if folder.name == "tests"), file.parent)
+    return tests.parent
+
+
 def fetch_tests(work: Path) -> Path:
     """Clones the tests of the installed version of JAX into `work`, once."""
     tag = f"jax-v{version('jax')}"
@@ -26,7 +41,7 @@ def fetch_tests(work: Path) -> Path:
     if not (checkout / "tests").exists():
         clone = ["git", "clone", "--quiet", "--depth=1", "--filter=blob:none", "--sparse", "--branch", tag]
         _git([*clone, REPOSITORY, str(checkout)], tag)
-        _git(["git", "-C", str(checkout), "sparse-checkout", "set", "tests"], tag)
+        _git(["git", "-C", str(checkout), "sparse-checkout", "set", "--no-cone", "/tests/", *MODULES], tag)
     return find_tests(checkout)
 
 
