@@ -245,7 +245,7 @@ class TestBufferCallback:
     def test_errors_reach_the_user(self, callback, message):
         f = jax.jit(buffer_callback(callback, F32_3))
         with pytest.raises(jax.errors.JaxRuntimeError, match=message):
-            jax.block_until_ready(f(ipu(np.ones(3, np.float32))))
+            f(ipu(np.ones(3, np.float32)))
 
 
 class TestFailure:
@@ -253,46 +253,63 @@ class TestFailure:
         def fail(x):
             raise ValueError("the cause")
 
-        y = jax.jit(lambda x: jax.pure_callback(fail, F32_3, x))(ipu(np.ones(3, np.float32)))
+        f = jax.jit(lambda x: jax.pure_callback(fail, F32_3, x))
         with pytest.raises(jax.errors.JaxRuntimeError, match=r"(?s)host callback.*in fail.*ValueError: the cause"):
-            y.block_until_ready()
+            f(ipu(np.ones(3, np.float32)))
         # The device still works.
         assert float(jax.jit(jnp.sum)(ipu(np.ones(3, np.float32)))) == 3
 
-    def test_exception_of_an_ordered_effect(self):
-        # In an interpreter of its own: JAX keeps the token that failed.
-        printed = output(
-            """
-            import jax, numpy as np
-            from jax.experimental import io_callback
-            def fail(x):
+    @pytest.mark.parametrize(
+        "effect",
+        [
+            lambda fail, x: jax.experimental.io_callback(fail, None, x),
+            lambda fail, x: jax.experimental.io_callback(fail, None, x, ordered=True),
+            lambda fail, x: jax.debug.callback(fail, x),
+        ],
+        ids=["unordered", "ordered", "debug"],
+    )
+    def test_exception_of_an_effect_is_raised_by_the_call_and_by_nothing_later(self, effect):
+        def fail(x):
+            raise ValueError("the cause")
+
+        def f(x):
+            effect(fail, x)
+            return x + 1
+
+        with pytest.raises(jax.errors.JaxRuntimeError, match="ValueError: the cause"):
+            jax.jit(f)(ipu(np.ones(3, np.float32)))
+        jax.effects_barrier()
+
+    def test_exception_of_one_of_several_ipus(self):
+        def fail(x):
+            if x.sum() == 1:
                 raise ValueError("the cause")
-            x = jax.device_put(np.float32(1), jax.devices("ipu")[0])
-            jax.jit(lambda x: io_callback(fail, None, x, ordered=True))(x)
-            try:
-                jax.effects_barrier()
-            except jax.errors.JaxRuntimeError as error:
-                print(error)
-            """
-        )
-        assert "ValueError: the cause" in printed
+
+        def f(x):
+            jax.debug.callback(fail, x)
+            return x + 1
+
+        f = jax.pmap(f, devices=jax.devices("ipu")[:2])
+        with pytest.raises(jax.errors.JaxRuntimeError, match="ValueError: the cause"):
+            f(np.arange(2, dtype=np.float32)[:, None])
+        jax.effects_barrier()
 
     @pytest.mark.parametrize(
         ("value", "message"), [(np.zeros(4, np.float32), "output shape"), (np.zeros(3, np.int32), "output dtype")]
     )
     def test_wrong_result(self, value, message):
-        y = jax.jit(lambda x: jax.pure_callback(lambda v: value, F32_3, x))(ipu(np.ones(3, np.float32)))
+        f = jax.jit(lambda x: jax.pure_callback(lambda v: value, F32_3, x))
         with pytest.raises(jax.errors.JaxRuntimeError, match=message):
-            y.block_until_ready()
+            f(ipu(np.ones(3, np.float32)))
 
     def test_donated_state_is_gone_after_a_failure(self):
         def fail(x):
             raise ValueError("the cause")
 
         x = ipu(np.ones(3, np.float32))
-        y = jax.jit(lambda x: jax.pure_callback(fail, F32_3, x), donate_argnums=0)(x)
+        f = jax.jit(lambda x: jax.pure_callback(fail, F32_3, x), donate_argnums=0)
         with pytest.raises(jax.errors.JaxRuntimeError, match="the cause"):
-            np.asarray(y)
+            f(x)
         assert x.is_deleted()
 
     def test_programs_on_the_same_ipu_are_refused_inside(self):
@@ -301,9 +318,9 @@ class TestFailure:
         def nested(v):
             return np.asarray(jax.jit(lambda x: x + 1)(jax.device_put(np.asarray(v), device)))
 
-        y = jax.jit(lambda x: jax.pure_callback(nested, F32_3, x))(ipu(np.ones(3, np.float32)))
+        f = jax.jit(lambda x: jax.pure_callback(nested, F32_3, x))
         with pytest.raises(jax.errors.JaxRuntimeError, match="uses the IPU whose program waits for it"):
-            y.block_until_ready()
+            f(ipu(np.ones(3, np.float32)))
 
     def test_jit_on_the_cpu_works_inside(self):
         def nested(v):

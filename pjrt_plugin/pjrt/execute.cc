@@ -9,6 +9,7 @@
 #include "pjrt_plugin/pjrt/client.h"
 #include "pjrt_plugin/pjrt/entry.h"
 #include "pjrt_plugin/pjrt/loaded_executable.h"
+#include "pjrt_plugin/runtime/host_callbacks.h"
 
 namespace jax_ipu::pjrt {
 namespace {
@@ -130,6 +131,19 @@ class ArgumentTransaction {
   std::size_t num_donated_ = 0;
 };
 
+// What a callback raises belongs to the call, as on JAX's CPU: an error that came with a result or a token
+// would be missed by who reads neither, and jax.effects_barrier would repeat it for ever.
+void AwaitAll(const std::vector<DeviceRuntime::Results>& results) {
+  const Error* first = nullptr;
+  HostCallbacks::Get().Wait([&] {
+    for (const DeviceRuntime::Results& result : results) {
+      const Error* error = Wait(result.done);
+      if (first == nullptr) first = error;
+    }
+  });
+  if (first != nullptr) throw Error(*first);
+}
+
 }  // namespace
 
 std::vector<CompletionPtr> ExecuteAll(const PJRT_LoadedExecutable& loaded,
@@ -154,6 +168,7 @@ std::vector<CompletionPtr> ExecuteAll(const PJRT_LoadedExecutable& loaded,
   std::vector<CompletionPtr> done;
   std::vector<DeviceRuntime::Results> results =
       loaded.client->launcher.Launch(std::move(calls), loaded.remote);
+  if (!executable.host_callbacks.empty()) AwaitAll(results);
   for (std::size_t i = 0; i < results.size(); ++i) {
     for (std::size_t j = 0; j < results[i].outputs.size(); ++j) {
       const MemoryKind kind =
