@@ -265,11 +265,12 @@ void FastEngine::RunBands(ThreadPool& pool, std::uint32_t index) {
   std::vector<BandWorker>& band_workers = band_workers_[index];
   const std::int64_t bands = (group.extent + group.rows - 1) / group.rows;
   const int workers = static_cast<int>(std::min<std::int64_t>(bands, pool.size()));
+  WorkShares shares(bands, workers);
   auto task = [&](int w) {
     BandWorker& worker = band_workers[static_cast<std::size_t>(w)];
     CallerPool caller;
     HostContext context{caller, worker.scratch};
-    for (std::int64_t band = bands * w / workers; band < bands * (w + 1) / workers; ++band) {
+    for (std::int64_t band = shares.Next(w); band != WorkShares::kNone; band = shares.Next(w)) {
       const std::int64_t begin = band * group.rows, count = std::min(group.rows, group.extent - begin);
       for (std::size_t i = 0; i < group.operations.size(); ++i) {
         const BandedOperation& banded = group.operations[i];

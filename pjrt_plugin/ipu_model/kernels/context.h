@@ -8,6 +8,8 @@
 #include <memory>
 #include <vector>
 
+#include "pjrt_plugin/ipu_model/kernels/work_shares.h"
+
 namespace ipu_model {
 
 // A pointer to a callable, without allocation.
@@ -41,18 +43,27 @@ class CallerPool : public ThreadPool {
   void Run(int workers, TaskRef task) override;
 };
 
-// Splits [0, n) over workers in blocks that are multiples of `grain`; f(begin, end).
+// Pieces of a job for each worker: enough to even out what holds one of them up.
+constexpr std::int64_t kPiecesPerWorker = 8;
+
+// Splits [0, n) over workers in pieces that are multiples of `grain`; f(begin, end), at most
+// `pieces_per_worker` times for each worker there is: 1 where every call costs as much as a whole job.
 template <typename F>
-void ParallelFor(ThreadPool& pool, std::int64_t n, std::int64_t grain, F&& f) {
+void ParallelFor(ThreadPool& pool, std::int64_t n, std::int64_t grain, F&& f,
+                 std::int64_t pieces_per_worker = kPiecesPerWorker) {
   const std::int64_t grains = (n + grain - 1) / grain;
   const int workers = static_cast<int>(grains < pool.size() ? grains : pool.size());
   if (workers <= 1) {
     if (n > 0) f(std::int64_t{0}, n);
     return;
   }
+  const std::int64_t most = workers * pieces_per_worker, pieces = grains < most ? grains : most;
+  WorkShares shares(pieces, workers);
   auto task = [&](int w) {
-    const std::int64_t b = grains * w / workers * grain, e = grains * (w + 1) / workers * grain;
-    if (b < n) f(b, e < n ? e : n);
+    for (std::int64_t p = shares.Next(w); p != WorkShares::kNone; p = shares.Next(w)) {
+      const std::int64_t end = grains * (p + 1) / pieces * grain;
+      f(grains * p / pieces * grain, end < n ? end : n);
+    }
   };
   pool.Run(workers, TaskRef(task));
 }

@@ -184,7 +184,13 @@ void ElementwiseKernel::Run(HostContext& context, const HostTensor* in, const Ho
   if (workers == 1) {
     Worker(bound, 0).Run(0, blocks);
   } else {
-    auto task = [&](int w) { Worker(bound, w).Run(blocks * w / workers, blocks * (w + 1) / workers); };
+    const std::int64_t pieces = std::min(blocks, workers * kPiecesPerWorker);
+    WorkShares shares(pieces, workers);
+    auto task = [&](int w) {
+      Worker worker(bound, w);
+      for (std::int64_t p = shares.Next(w); p != WorkShares::kNone; p = shares.Next(w))
+        worker.Run(blocks * p / pieces, blocks * (p + 1) / pieces);
+    };
     pool.Run(workers, TaskRef(task));
   }
   scratch.Rewind(mark);

@@ -18,9 +18,16 @@ namespace {
 constexpr std::int64_t kPanel = 512;
 // Columns of B packed at once: bounds the packed panel to 4 MiB of f32.
 constexpr std::int64_t kColumnBlock = 2048;
-// Rows of A packed at once: 344 KiB of f32, a third of the L2 cache.
+// Tiles of A that are used for one strip of B after the other: with AVX-512 344 KiB, a third of the L2 cache.
 template <typename T>
-constexpr std::int64_t kRowBlock = 672 / static_cast<std::int64_t>(sizeof(T));
+constexpr std::int64_t kChunkTiles = 672 / static_cast<std::int64_t>(sizeof(T)) / kTileRows;
+// Tiles of A packed at once: bounds the packed panel to 4 MiB.
+template <typename T>
+constexpr std::int64_t kBlockTiles = 12 * kChunkTiles<T>;
+// k of A packed at once for few rows: the workers meet once for two panels.
+constexpr std::int64_t kStripPass = 2 * kPanel;
+// Fewer strips for each worker are too few to share.
+constexpr std::int64_t kFewestStrips = 4;
 // B is read where it is while that is done at most three times (measured break-even), or when it is in L1
 // anyway.
 constexpr std::int64_t kUnpackedRows = 3 * kTileRows;
@@ -193,7 +200,8 @@ StoreFunction<T> StorerOf(DType type) {
   return StoreBlock<T, T>;
 }
 
-// One product A . B on one or more workers.
+// One product A . B on one or more workers. By strips, for few rows, A is packed jointly and every worker
+// packs a strip of B just before its use; by rows, A and B are packed jointly. Then workers share the tiles.
 template <typename T>
 class BlockedProduct {
  public:
@@ -204,7 +212,8 @@ class BlockedProduct {
         pack_b_(PackerOf<T>(problem.b.type)),
         store_(StorerOf<T>(problem.c.type)) {
     strip_ = p_.n <= kLanes<T> ? kLanes<T> : kTileColumns<T>;
-    const std::int64_t strips = (p_.n + strip_ - 1) / strip_, tiles = (p_.m + kTileRows - 1) / kTileRows;
+    tiles_ = (p_.m + kTileRows - 1) / kTileRows;
+    const std::int64_t strips = (p_.n + strip_ - 1) / strip_;
     const bool same_a = SizeOf(p_.a.type) == sizeof(T), same_b = SizeOf(p_.b.type) == sizeof(T);
     // Rows of A whose distance is a multiple of 1 KiB fall into the same few sets of the L1 cache.
     const bool spread_rows = p_.a.row * Bytes() % 1024 != 0;
@@ -214,57 +223,49 @@ class BlockedProduct {
     direct_b_ = same_b && p_.b.column == 1 &&
                 (p_.m <= kUnpackedRows || (p_.b.row >= 0 && p_.k * p_.b.row * Bytes() <= kSmallBytes));
     direct_c_ = SizeOf(p_.c.type) == sizeof(T) && p_.c.column == 1;
-    // By strips every worker packs all of A, and its strips just before their use; by rows B is packed
-    // jointly.
-    by_strips_ = p_.m <= kRowBlock<T> && (workers == 1 || Imbalance(strips) <= Imbalance(tiles));
+    by_strips_ = tiles_ <= kChunkTiles<T> && (workers == 1 || strips >= kFewestStrips * workers);
     // A smaller B stays in the L2 cache.
     reads_ahead_ = by_strips_ && p_.k * p_.n * static_cast<std::int64_t>(SizeOf(p_.b.type)) >= kStreamedBytes;
+    pass_ = std::min(by_strips_ ? kStripPass : kPanel, p_.k);
+    // Of whole vectors, which the last row writes beyond its end.
+    packed_tile_ = (p_.m + tiles_ - 1) / tiles_ * std::min(kPanel, p_.k) + kLanes<T>;
   }
 
   // Elements of T this needs for all workers together.
   std::size_t ScratchElements() const {
-    return static_cast<std::size_t>(workers_) * WorkerElements() + SharedElements();
+    return static_cast<std::size_t>(workers_) * StripElements() + PackedAElements() + PackedBElements() +
+           (NeedsSums() ? static_cast<std::size_t>(p_.m * p_.n) : 0);
   }
-  void SetScratch(T* scratch) { scratch_ = scratch; }
+  void SetScratch(T* scratch) {
+    strips_of_workers_ = scratch;
+    packed_a_ = scratch + static_cast<std::size_t>(workers_) * StripElements();
+    packed_b_ = packed_a_ + PackedAElements();
+    sums_ = packed_b_ + PackedBElements();
+  }
 
   void Run(ThreadPool& pool, std::int64_t group) {
     a_ = Offset(p_.a, group * p_.a.group);
     b_ = Offset(p_.b, group * p_.b.group);
     c_ = const_cast<unsigned char*>(Offset(p_.c, group * p_.c.group));
-    for (std::int64_t column = 0; column < p_.n; column += kColumnBlock) {
-      const std::int64_t columns = std::min(kColumnBlock, p_.n - column);
-      const std::int64_t strips = (columns + strip_ - 1) / strip_;
-      const auto panel_at = [&](std::int64_t k) {
-        return Panel{column, columns, k, std::min(kPanel, p_.k - k)};
-      };
-      if (by_strips_) {
-        Phase(pool, [&](int w) {
-          for (std::int64_t k = 0; k < p_.k; k += kPanel)
-            Compute(panel_at(k), w, 0, p_.m, strips * w / workers_, strips * (w + 1) / workers_);
-        });
-        continue;
-      }
-      for (std::int64_t k = 0; k < p_.k; k += kPanel) {
-        const Panel panel = panel_at(k);
-        if (!direct_b_) {
-          Phase(pool, [&](int w) {
-            for (std::int64_t s = strips * w / workers_; s < strips * (w + 1) / workers_; ++s)
-              PackStrip(panel, s, Shared() + s * strip_ * panel.length);
-          });
-        }
-        Phase(pool,
-              [&](int w) { Compute(panel, w, p_.m * w / workers_, p_.m * (w + 1) / workers_, 0, strips); });
-      }
+    if (by_strips_) {
+      RunByStrips(pool);
+    } else {
+      for (std::int64_t column = 0; column < p_.n; column += kColumnBlock)
+        RunByRows(pool, column, std::min(kColumnBlock, p_.n - column));
     }
   }
 
  private:
+  // Some k, which start at `place` in the packed A.
   struct Panel {
-    std::int64_t column, columns, k, length;
+    std::int64_t k, length, place;
+  };
+  struct Tiles {
+    std::int64_t begin, end;
   };
 
   using TilesByRows = std::array<TileFunction<T>, kTileRows + 1>;
-  const TilesByRows (*Tiles() const)[kTileVectors] {
+  const TilesByRows (*Functions() const)[kTileVectors] {
     if constexpr (std::is_same_v<T, float>) {
       if (p_.half_step > 0) return kHalfTiles;
     }
@@ -276,124 +277,163 @@ class BlockedProduct {
     return static_cast<const unsigned char*>(matrix.data) +
            elements * static_cast<std::int64_t>(SizeOf(matrix.type));
   }
-  double Imbalance(std::int64_t pieces) const {
-    return static_cast<double>((pieces + workers_ - 1) / workers_ * workers_) / static_cast<double>(pieces);
-  }
   bool NeedsSums() const { return !direct_c_ && p_.k > kPanel; }
 
-  // Private: A tiles, one strip of B, slack of the packing. Shared: packed B (by rows), partial sums of C.
-  std::size_t WorkerElements() const {
-    const std::int64_t length = std::min(kPanel, p_.k);
-    return static_cast<std::size_t>(std::min(kRowBlock<T>, p_.m) * length + strip_ * length + 2 * kLanes<T>) /
-               16 * 16 +
-           16;
+  std::size_t StripElements() const {
+    return static_cast<std::size_t>(strip_ * std::min(kPanel, p_.k) + kLanes<T> + 15) / 16 * 16;
   }
-  std::size_t PackedElements() const {
+  std::size_t PackedAElements() const {
+    if (direct_a_) return 0;
+    const std::int64_t panels = (pass_ + kPanel - 1) / kPanel;
+    return static_cast<std::size_t>(panels * std::min(tiles_, kBlockTiles<T>) * packed_tile_ + 15) / 16 * 16;
+  }
+  std::size_t PackedBElements() const {
     if (by_strips_ || direct_b_) return 0;
     const std::int64_t strips = (std::min(kColumnBlock, p_.n) + strip_ - 1) / strip_;
     return static_cast<std::size_t>(strips * strip_ * std::min(kPanel, p_.k));
   }
-  std::size_t SharedElements() const {
-    return PackedElements() + (NeedsSums() ? static_cast<std::size_t>(p_.m * p_.n) : 0);
+  T* StripOf(int worker) const {
+    return strips_of_workers_ + static_cast<std::size_t>(worker) * StripElements();
   }
-  T* Private(int worker) { return scratch_ + static_cast<std::size_t>(worker) * WorkerElements(); }
-  T* Shared() { return Private(workers_); }
-  T* Sums() { return Shared() + PackedElements(); }
 
+  // f(worker, piece) for every piece.
   template <typename F>
-  void Phase(ThreadPool& pool, F&& f) {
+  void Share(ThreadPool& pool, std::int64_t pieces, F&& f) {
     if (workers_ == 1) {
-      f(0);
-    } else {
-      pool.Run(workers_, TaskRef(f));
+      for (std::int64_t p = 0; p < pieces; ++p) f(0, p);
+      return;
+    }
+    WorkShares shares(pieces, workers_);
+    auto task = [&](int w) {
+      for (std::int64_t p = shares.Next(w); p != WorkShares::kNone; p = shares.Next(w)) f(w, p);
+    };
+    pool.Run(workers_, TaskRef(task));
+  }
+
+  // Rows are cut into tiles of nearly equal height: 16 rows are 8 + 8, not 14 + 2.
+  std::int64_t Row(std::int64_t tile) const { return p_.m * tile / tiles_; }
+
+  void RunByStrips(ThreadPool& pool) {
+    const std::int64_t strips = (p_.n + strip_ - 1) / strip_;
+    for (std::int64_t begin = 0; begin < p_.k; begin += kStripPass) {
+      const std::int64_t length = std::min(kStripPass, p_.k - begin), panels = (length + kPanel - 1) / kPanel;
+      const auto panel_at = [&](std::int64_t i) {
+        return Panel{begin + i * kPanel, std::min(kPanel, length - i * kPanel), i * tiles_ * packed_tile_};
+      };
+      if (!direct_a_) {
+        Share(pool, panels * tiles_,
+              [&](int, std::int64_t i) { PackTile(panel_at(i / tiles_), 0, i % tiles_); });
+      }
+      Share(pool, strips, [&](int w, std::int64_t s) {
+        for (std::int64_t i = 0; i < panels; ++i) {
+          ReadAhead ahead;
+          if (reads_ahead_) {
+            ahead = i + 1 < panels ? Ahead(panel_at(i + 1), s) : Ahead(panel_at(0), s + 1);
+          }
+          Compute(panel_at(i), {0, tiles_}, 0, s * strip_, Strip(panel_at(i), s * strip_, w, nullptr), ahead);
+        }
+      });
     }
   }
 
-  // What a worker reads after a strip: the next one, or its first of the next panel.
-  ReadAhead Ahead(const Panel& panel, std::int64_t strip, std::int64_t strip_begin,
-                  std::int64_t strip_end) const {
-    std::int64_t k = panel.k, length = panel.length;
-    if (++strip == strip_end) {
-      strip = strip_begin;
-      k += length;
-      length = std::min(kPanel, p_.k - k);
-      if (length == 0) return {};
+  void RunByRows(ThreadPool& pool, std::int64_t column, std::int64_t columns) {
+    const std::int64_t strips = (columns + strip_ - 1) / strip_;
+    for (std::int64_t k = 0; k < p_.k; k += kPanel) {
+      const Panel panel{k, std::min(kPanel, p_.k - k), 0};
+      for (std::int64_t block = 0; block < tiles_; block += kBlockTiles<T>) {
+        const std::int64_t tiles = std::min(kBlockTiles<T>, tiles_ - block);
+        const std::int64_t packed_tiles = direct_a_ ? 0 : tiles,
+                           packed_strips = direct_b_ || block > 0 ? 0 : strips;
+        if (packed_tiles + packed_strips > 0) {
+          Share(pool, packed_tiles + packed_strips, [&](int, std::int64_t i) {
+            if (i < packed_tiles) {
+              PackTile(panel, block, block + i);
+            } else {
+              const std::int64_t s = i - packed_tiles;
+              PackStrip(panel, column + s * strip_, packed_b_ + s * strip_ * panel.length);
+            }
+          });
+        }
+        // Chunks of A that stay in the L2 cache, and enough pieces for all workers.
+        const std::int64_t wanted = workers_ == 1 ? 1 : (workers_ * kPiecesPerWorker + strips - 1) / strips;
+        const std::int64_t chunks =
+            std::min(tiles, std::max((tiles + kChunkTiles<T> - 1) / kChunkTiles<T>, wanted));
+        Share(pool, chunks * strips, [&](int w, std::int64_t i) {
+          const std::int64_t chunk = i / strips, s = i % strips;
+          const Tiles part{block + tiles * chunk / chunks, block + tiles * (chunk + 1) / chunks};
+          const T* const packed = direct_b_ ? nullptr : packed_b_ + s * strip_ * panel.length;
+          Compute(panel, part, block, column + s * strip_, Strip(panel, column + s * strip_, w, packed), {});
+        });
+      }
     }
+  }
+
+  // Lines to read before the strip is packed.
+  ReadAhead Ahead(const Panel& panel, std::int64_t strip) const {
+    const std::int64_t column = strip * strip_, columns = std::min<std::int64_t>(strip_, p_.n - column);
+    if (columns <= 0) return {};
     const auto size = static_cast<std::int64_t>(SizeOf(p_.b.type));
-    const std::int64_t column = panel.column + strip * strip_;
-    const std::int64_t columns = std::min<std::int64_t>(strip_, p_.n - column);
-    const unsigned char* const from = b_ + (k * p_.b.row + column * p_.b.column) * size;
-    if (p_.b.column == 1) return {from, length, p_.b.row * size, columns * size};
-    if (p_.b.row == 1) return {from, columns, p_.b.column * size, length * size};
+    const unsigned char* const from = b_ + (panel.k * p_.b.row + column * p_.b.column) * size;
+    if (p_.b.column == 1) return {from, panel.length, p_.b.row * size, columns * size};
+    if (p_.b.row == 1) return {from, columns, p_.b.column * size, panel.length * size};
     return {};
   }
 
-  void PackStrip(const Panel& panel, std::int64_t strip, T* to) const {
-    const std::int64_t column = panel.column + strip * strip_;
+  T* PackedTile(const Panel& panel, std::int64_t block, std::int64_t tile) const {
+    return packed_a_ + panel.place + (tile - block) * packed_tile_;
+  }
+  void PackTile(const Panel& panel, std::int64_t block, std::int64_t tile) const {
+    const std::int64_t row = Row(tile);
+    const int height = static_cast<int>(Row(tile + 1) - row);
+    pack_a_(a_ + (row * p_.a.row + panel.k * p_.a.column) * static_cast<std::int64_t>(SizeOf(p_.a.type)),
+            p_.a.row, p_.a.column, height, panel.length, height, PackedTile(panel, block, tile));
+  }
+  void PackStrip(const Panel& panel, std::int64_t column, T* to) const {
     pack_b_(b_ + (panel.k * p_.b.row + column * p_.b.column) * static_cast<std::int64_t>(SizeOf(p_.b.type)),
             p_.b.column, p_.b.row, static_cast<int>(std::min<std::int64_t>(strip_, p_.n - column)),
             panel.length, strip_, to);
   }
 
-  void Compute(const Panel& panel, int worker, std::int64_t row_begin, std::int64_t row_end,
-               std::int64_t strip_begin, std::int64_t strip_end) {
-    if (strip_begin == strip_end) return;
-    T* const packed_a = Private(worker);
-    T* const packed_strip = (packed_a + std::min(kRowBlock<T>, p_.m) * panel.length + kLanes<T>);
-    for (std::int64_t block = row_begin; block < row_end; block += kRowBlock<T>) {
-      const std::int64_t rows = std::min(kRowBlock<T>, row_end - block);
-      // Balanced heights: 16 rows are 8 + 8, not 14 + 2.
-      const std::int64_t tiles = (rows + kTileRows - 1) / kTileRows;
-      if (!direct_a_) {
-        for (std::int64_t t = 0; t < tiles; ++t) {
-          const std::int64_t r = rows * t / tiles, height = rows * (t + 1) / tiles - r;
-          pack_a_(a_ + ((block + r) * p_.a.row + panel.k * p_.a.column) *
-                           static_cast<std::int64_t>(SizeOf(p_.a.type)),
-                  p_.a.row, p_.a.column, static_cast<int>(height), panel.length, static_cast<int>(height),
-                  packed_a + r * panel.length);
-        }
-      }
-      for (std::int64_t s = strip_begin; s < strip_end; ++s) {
-        const std::int64_t column = panel.column + s * strip_;
-        TileCall<T> call;
-        call.k = panel.length;
-        call.columns = static_cast<int>(std::min<std::int64_t>(strip_, p_.n - column));
-        call.add = panel.k > 0;
-        call.large_c = p_.m * p_.n * Bytes() >= kStreamedBytes;
-        call.half_step = p_.half_step;
-        call.a_row = p_.a.row;
-        const int vectors = call.columns <= kLanes<T> ? 1 : 2;
-        if (direct_b_ && call.columns == vectors * kLanes<T>) {
-          call.b = reinterpret_cast<const T*>(b_) + panel.k * p_.b.row + column;
-          call.b_step = p_.b.row;
-        } else {
-          call.b_step = strip_;
-          if (by_strips_ || direct_b_) {
-            PackStrip(panel, s, packed_strip);
-            call.b = packed_strip;
-          } else {
-            call.b = Shared() + s * strip_ * panel.length;
-          }
-        }
-        ReadAhead ahead;
-        if (reads_ahead_) ahead = Ahead(panel, s, strip_begin, strip_end);
-        call.ahead = &ahead;
-        const std::int64_t steps = tiles * ((panel.length + kAheadStep - 1) / kAheadStep);
-        call.ahead_lines = (ahead.Lines() + steps - 1) / steps;
-        const auto& functions = Tiles()[direct_a_ ? 0 : 1][vectors - 1];
-        for (std::int64_t t = 0; t < tiles; ++t) {
-          const std::int64_t r = rows * t / tiles, height = rows * (t + 1) / tiles - r;
-          call.a = direct_a_ ? reinterpret_cast<const T*>(a_) + (block + r) * p_.a.row + panel.k
-                             : packed_a + r * panel.length;
-          RunOne(panel, functions[static_cast<std::size_t>(height)], call, block + r,
-                 static_cast<int>(height), column);
-        }
-      }
+  struct StripOfB {
+    const T* data;
+    std::int64_t step;
+  };
+  // Where it is, as `packed`, or packed now.
+  StripOfB Strip(const Panel& panel, std::int64_t column, int worker, const T* packed) const {
+    const std::int64_t columns = std::min<std::int64_t>(strip_, p_.n - column);
+    if (direct_b_ && columns % kLanes<T> == 0)
+      return {reinterpret_cast<const T*>(b_) + panel.k * p_.b.row + column, p_.b.row};
+    if (packed != nullptr) return {packed, strip_};
+    PackStrip(panel, column, StripOf(worker));
+    return {StripOf(worker), strip_};
+  }
+
+  void Compute(const Panel& panel, const Tiles& tiles, std::int64_t block, std::int64_t column,
+               const StripOfB& strip, ReadAhead ahead) const {
+    TileCall<T> call;
+    call.k = panel.length;
+    call.columns = static_cast<int>(std::min<std::int64_t>(strip_, p_.n - column));
+    call.add = panel.k > 0;
+    call.large_c = p_.m * p_.n * Bytes() >= kStreamedBytes;
+    call.half_step = p_.half_step;
+    call.a_row = p_.a.row;
+    call.b = strip.data;
+    call.b_step = strip.step;
+    call.ahead = &ahead;
+    const std::int64_t steps = (tiles.end - tiles.begin) * ((panel.length + kAheadStep - 1) / kAheadStep);
+    call.ahead_lines = (ahead.Lines() + steps - 1) / steps;
+    const auto& functions = Functions()[direct_a_ ? 0 : 1][call.columns <= kLanes<T> ? 0 : 1];
+    for (std::int64_t t = tiles.begin; t < tiles.end; ++t) {
+      const std::int64_t row = Row(t);
+      const int height = static_cast<int>(Row(t + 1) - row);
+      call.a =
+          direct_a_ ? reinterpret_cast<const T*>(a_) + row * p_.a.row + panel.k : PackedTile(panel, block, t);
+      RunOne(panel, functions[static_cast<std::size_t>(height)], call, row, height, column);
     }
   }
 
   [[gnu::always_inline]] void RunOne(const Panel& panel, TileFunction<T> function, TileCall<T>& call,
-                                     std::int64_t row, int height, std::int64_t column) {
+                                     std::int64_t row, int height, std::int64_t column) const {
     if (direct_c_) {
       call.c = reinterpret_cast<T*>(c_) + row * p_.c.row + column;
       call.c_row = p_.c.row;
@@ -405,9 +445,9 @@ class BlockedProduct {
 
   // Results of another type or with strided columns: sums are kept apart and converted after the last panel.
   void FinishOne(const Panel& panel, TileFunction<T> function, TileCall<T>& call, std::int64_t row,
-                 int height, std::int64_t column) {
+                 int height, std::int64_t column) const {
     if (NeedsSums()) {
-      call.c = Sums() + row * p_.n + column;
+      call.c = sums_ + row * p_.n + column;
       call.c_row = p_.n;
       function(call);
       if (panel.k + panel.length < p_.k) return;
@@ -421,7 +461,7 @@ class BlockedProduct {
     }
   }
   void Convert(const T* from, std::int64_t from_row, int rows, int columns, std::int64_t row,
-               std::int64_t column) {
+               std::int64_t column) const {
     store_(from, from_row, rows, columns,
            c_ + (row * p_.c.row + column * p_.c.column) * static_cast<std::int64_t>(SizeOf(p_.c.type)),
            p_.c.row, p_.c.column);
@@ -431,9 +471,9 @@ class BlockedProduct {
   int workers_;
   PackFunction<T> pack_a_, pack_b_;
   StoreFunction<T> store_;
-  std::int64_t strip_ = 0;
+  std::int64_t strip_ = 0, tiles_ = 0, pass_ = 0, packed_tile_ = 0;
   bool direct_a_ = false, direct_b_ = false, direct_c_ = false, by_strips_ = false, reads_ahead_ = false;
-  T* scratch_ = nullptr;
+  T *strips_of_workers_ = nullptr, *packed_a_ = nullptr, *packed_b_ = nullptr, *sums_ = nullptr;
   const unsigned char *a_ = nullptr, *b_ = nullptr;
   unsigned char* c_ = nullptr;
 };
@@ -447,11 +487,15 @@ void RunTyped(HostContext& context, const GemmProblem& p) {
     BlockedProduct<T> prototype(p, 1);
     const std::size_t elements = (prototype.ScratchElements() + 15) / 16 * 16;
     T* scratch = context.scratch.Allocate<T>(elements * static_cast<std::size_t>(workers));
+    const std::int64_t pieces = std::min(p.groups, workers * kPiecesPerWorker);
+    WorkShares shares(pieces, workers);
     auto task = [&](int w) {
       BlockedProduct<T> product(p, 1);
       product.SetScratch(scratch + static_cast<std::size_t>(w) * elements);
-      for (std::int64_t g = p.groups * w / workers; g < p.groups * (w + 1) / workers; ++g)
-        product.Run(context.pool, g);
+      for (std::int64_t i = shares.Next(w); i != WorkShares::kNone; i = shares.Next(w)) {
+        for (std::int64_t g = p.groups * i / pieces; g < p.groups * (i + 1) / pieces; ++g)
+          product.Run(context.pool, g);
+      }
     };
     context.pool.Run(workers, TaskRef(task));
     return;

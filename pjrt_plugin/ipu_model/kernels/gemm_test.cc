@@ -268,7 +268,7 @@ TEST(EveryPathF32) {
            {3, 1, 1, 40, R, R, R},      {1, 40, 1, 40, T, T, R},      {1, 2, 2000, 2, R, T, R},
            {1, 5, 600, 333, R, R, R},   {1, 8, 2000, 90, R, T, T},    {2, 3, 9000, 21, R, T, R},
            {1, 500, 400, 6, R, R, R},   {1, 128, 1030, 301, R, R, R}, {1, 128, 1030, 301, R, T, R},
-           {1, 60, 1030, 301, T, G, R}, {1, 8, 1030, 301, R, R, R}}) {
+           {1, 60, 1030, 301, T, G, R}, {1, 8, 1030, 301, R, R, R},   {1, 2100, 530, 40, T, R, R}}) {
     CheckExact(x, DType::kF32, DType::kF32, DType::kF32, -4, 4);
     CheckExact(x, DType::kF64, DType::kF64, DType::kF64, -4, 4);
     CheckExact(x, DType::kBF16, DType::kBF16, DType::kF32, -4, 4);

@@ -135,7 +135,7 @@ struct FewRows {
 template <typename F>
 void Split(ThreadPool& pool, bool parallel, std::int64_t n, std::int64_t grain, F&& f) {
   if (parallel) {
-    ParallelFor(pool, n, grain, f);
+    ParallelFor(pool, n, grain, f, /*pieces_per_worker=*/1);  // in long runs of B
   } else {
     f(std::int64_t{0}, n);
   }

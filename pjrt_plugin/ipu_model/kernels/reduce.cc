@@ -389,9 +389,8 @@ void ReduceKernel::RunBlocks(HostContext& context, const HostTensor* values, std
     }
   };
 
-  auto task = [&](int worker) {
-    unsigned char* buffer = memory + 4 * kBuffer * static_cast<std::size_t>(worker);
-    for (std::int64_t w = work * worker / workers; w < work * (worker + 1) / workers; ++w) {
+  const auto run = [&](unsigned char* buffer, std::int64_t begin, std::int64_t end) {
+    for (std::int64_t w = begin; w < end; ++w) {
       const bool whole = plan.segments == 1;
       const std::int64_t item = whole ? w : w / plan.segments, segment = whole ? 0 : w % plan.segments;
       const std::int64_t first = whole ? 0 : plan.units * segment / plan.segments;
@@ -406,8 +405,15 @@ void ReduceKernel::RunBlocks(HostContext& context, const HostTensor* values, std
     }
   };
   if (workers == 1) {
-    task(0);
+    run(memory, 0, work);
   } else {
+    const std::int64_t parts = std::min(work, workers * kPiecesPerWorker);
+    WorkShares shares(parts, workers);
+    auto task = [&](int worker) {
+      unsigned char* buffer = memory + 4 * kBuffer * static_cast<std::size_t>(worker);
+      for (std::int64_t p = shares.Next(worker); p != WorkShares::kNone; p = shares.Next(worker))
+        run(buffer, work * p / parts, work * (p + 1) / parts);
+    };
     pool.Run(workers, TaskRef(task));
   }
   for (std::int64_t s = 1; s < plan.segments; ++s) {

@@ -251,6 +251,8 @@ void CombineAll(HostContext& context, const WindowRows& rows, const IndexedWindo
   const std::int64_t n = rows.num_rows();
   const T* u = update.as<T>();
   T* o = out.as<T>();
+  // Every call reads all indices.
+  constexpr std::int64_t kOnePiece = 1;
   switch (share.by) {
     case Share::By::kNothing:
       CombineRows<T, Op>(rows, loop, 0, n, kLow, kHigh, u, o);
@@ -261,22 +263,31 @@ void CombineAll(HostContext& context, const WindowRows& rows, const IndexedWindo
       });
       break;
     case Share::By::kDestination:
-      ParallelFor(context.pool, share.high - share.low, 64, [&](std::int64_t begin, std::int64_t end) {
-        CombineRows<T, Op>(rows, loop, 0, n, share.low + begin, share.low + end, u, o);
-      });
+      ParallelFor(
+          context.pool, share.high - share.low, 64,
+          [&](std::int64_t begin, std::int64_t end) {
+            CombineRows<T, Op>(rows, loop, 0, n, share.low + begin, share.low + end, u, o);
+          },
+          kOnePiece);
       break;
     case Share::By::kIndices:
-      ParallelFor(context.pool, share.elements.limit + 1, 64, [&](std::int64_t begin, std::int64_t end) {
-        CombineSelected<T, Op>(share.elements, n, begin, end, u, o);
-      });
+      ParallelFor(
+          context.pool, share.elements.limit + 1, 64,
+          [&](std::int64_t begin, std::int64_t end) {
+            CombineSelected<T, Op>(share.elements, n, begin, end, u, o);
+          },
+          kOnePiece);
       break;
     case Share::By::kWindow:
-      ParallelFor(context.pool, loop.shape[share.window_loop], 16, [&](std::int64_t begin, std::int64_t end) {
-        WindowRows::Loop part = loop;
-        part.shape[share.window_loop] = end - begin;
-        CombineRows<T, Op>(rows, part, 0, n, kLow, kHigh, u + begin * loop.windows[share.window_loop],
-                           o + begin * loop.operand[share.window_loop]);
-      });
+      ParallelFor(
+          context.pool, loop.shape[share.window_loop], 16,
+          [&](std::int64_t begin, std::int64_t end) {
+            WindowRows::Loop part = loop;
+            part.shape[share.window_loop] = end - begin;
+            CombineRows<T, Op>(rows, part, 0, n, kLow, kHigh, u + begin * loop.windows[share.window_loop],
+                               o + begin * loop.operand[share.window_loop]);
+          },
+          kOnePiece);
       break;
   }
 }
