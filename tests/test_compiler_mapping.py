@@ -42,6 +42,18 @@ def test_linear_mode_demands_nothing() -> None:
     assert demand_of(io, plan, 1) is None
 
 
+def test_products_mode_leaves_slices_out() -> None:
+    body = f"""%0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : ({X}, {W}) -> tensor<32x64xf32>
+               %1 = stablehlo.dynamic_slice %v, %i, sizes = [1] : (tensor<99xf32>, tensor<i32>) -> tensor<1xf32>
+               return %0, %1 : tensor<32x64xf32>, tensor<1xf32>"""
+    signature = f"(%x: {X}, %w: {W}, %v: tensor<99xf32>, %i: tensor<i32>) -> (tensor<32x64xf32>, tensor<1xf32>)"
+    io, plan = planned(body, signature)
+    assert demand_of(io, plan, 2) == ("dynamic_slice", 0) and plan.has_slices
+    io, plan = planned(body, signature, "products")
+    assert demand_of(io, plan, 1) == ("dot_general", 1)
+    assert demand_of(io, plan, 2) is None and not plan.has_slices
+
+
 def test_demand_travels_back_through_views_and_elementwise_ops() -> None:
     io, plan = planned(
         f"""%t = stablehlo.transpose %w, dims = [1, 0] : (tensor<64x96xf16>) -> tensor<96x64xf16>
@@ -130,7 +142,7 @@ def option(value: bytes) -> bytes:
 def test_mapping_option() -> None:
     assert compile_options(b"").mapping == "demand"
     assert compile_options(option(b"linear")).mapping == "linear"
-    with pytest.raises(CompileError, match="one of demand, linear") as caught:
+    with pytest.raises(CompileError, match="one of demand, products, linear") as caught:
         compile_options(option(b"diagonal"))
     assert caught.value.code == INVALID_ARGUMENT
     with pytest.raises(CompileError, match="truncated"):

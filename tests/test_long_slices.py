@@ -41,3 +41,16 @@ def test_long_lines_fit():
         (lambda x, u, i: lax.dynamic_update_slice(x, u, (i,)), (x, u, i)),
     ):
         compiler.compile(lower(function, *arguments)[0], "mlir", b"", "ipu2:1472")
+
+
+@each_mode
+def test_vectors_that_fill_the_tiles_that_slice_them_are_spread(mode):
+    """Each of them would lie on one tile, where a slice needs no exchange, and all of them on the same."""
+
+    def f(vectors, x):
+        def step(i, vectors):
+            return [lax.dynamic_update_slice(v, x + lax.dynamic_slice(v, (i,), (1,)), (i + 3,)) for v in vectors]
+
+        return lax.fori_loop(0, x.astype(jnp.int32)[0], step, vectors)
+
+    check(f, [array(30_000, seed=i) for i in range(8)], np.full(1, 7, np.float32), mode=mode)

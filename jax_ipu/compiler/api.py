@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from collections.abc import Callable
 from typing import Any
 
 from jax_ipu import _ipu
@@ -118,18 +119,59 @@ def _compile_prepared(prepared: _Prepared, settings: Options, target: _ipu.Targe
 def _compile_to_fit(parsed: Any, settings: Options, options: bytes, target: _ipu.Target) -> _Compiled:
     """What saves memory costs cycles, so it is done only where the program does not fit without.
 
-    That is: repeated blocks become functions, and collectives are not combined.
+    First repeated blocks become functions, and collectives are not combined. Then tensors that are sliced or looked up
+    are spread over all tiles: the few tiles that could slice them without an exchange may be full of them.
     """
+    prepared = prepare(parsed, settings, options)
     try:
-        return _compile_prepared(prepare(parsed, settings, options), settings, target)
-    except _ipu.Error as error:
-        if error.code != RESOURCE_EXHAUSTED or settings.outline != "memory":
-            raise
-        settings = settings._replace(outline="always")
-        prepared = prepare(parsed, settings, options)
-        if not any(op.name in ("ipu.call", "all_reduce") for op in prepared[0].main.block.walk()):
-            raise  # it would be the same program
         return _compile_prepared(prepared, settings, target)
+    except _ipu.Error as error:
+        if error.code != RESOURCE_EXHAUSTED:
+            raise
+        full = error
+    for choose, differs in _MORE_FRUGAL:
+        frugal = choose(settings)
+        if frugal is None:
+            continue
+        other = prepare(parsed, frugal, options)
+        if not differs(prepared, other):
+            continue
+        prepared, settings = other, frugal
+        try:
+            return _compile_prepared(prepared, settings, target)
+        except _ipu.Error as error:
+            if error.code != RESOURCE_EXHAUSTED:
+                raise
+            full = error
+    raise full
+
+
+# Options that need less memory, None where the user has chosen otherwise.
+
+
+def _outlined(settings: Options) -> Options | None:
+    return settings._replace(outline="always") if settings.outline == "memory" else None
+
+
+def _slices_spread(settings: Options) -> Options | None:
+    return settings._replace(mapping="products") if settings.mapping == "demand" else None
+
+
+# And whether they make another program.
+
+
+def _has_functions(_: _Prepared, outlined: _Prepared) -> bool:
+    return any(op.name in ("ipu.call", "all_reduce") for op in outlined[0].main.block.walk())
+
+
+def _has_slices(before: _Prepared, _: _Prepared) -> bool:
+    return before[2].has_slices
+
+
+_MORE_FRUGAL: tuple[tuple[Callable[[Options], Options | None], Callable[[_Prepared, _Prepared], bool]], ...] = (
+    (_outlined, _has_functions),
+    (_slices_spread, _has_slices),
+)
 
 
 def prepare(parsed: Any, settings: Options, options: bytes = b"") -> _Prepared:

@@ -56,6 +56,7 @@ ROLES: dict[str, tuple[str, ...]] = {
 }
 _PRIORITY = {"dot_general": 3, "convolution": 3, "gather": 2, "scatter": 2, "dynamic_slice": 1}
 _PRIORITY["dynamic_update_slice"] = 1
+_PRODUCTS = 3  # the priority of products and convolutions
 
 Creator = Callable[["Context", Demand, str, str], "_ipu.Tensor | None"]
 
@@ -92,29 +93,37 @@ class MappingPlan:
             return None
         return tensor if wanted.dtype == value.dtype else context.graph.clone_as(value.dtype, tensor, name)
 
+    @property
+    def has_slices(self) -> bool:
+        """Whether anything lies as a slice, an update, a gather or a scatter asks."""
+        return any(demand.priority < _PRODUCTS for demand in self.demands.values())
+
     def reason(self, value: Value) -> str:
         demand = self.demands.get(value)
         return demand.reason() if demand is not None else "spread linearly"
 
 
 def plan(module: Module, mode: str, creators: dict[str, Creator]) -> MappingPlan:
-    """`mode` "linear" ignores every demand."""
+    """`mode` "linear" ignores every demand, "products" those of slices, updates, gathers and scatters."""
     demands: dict[Value, Demand] = {}
     partners: dict[Value, Value] = {}
     if mode != "linear":
-        _visit(module.main.block, demands, partners)
+        least = _PRODUCTS if mode == "products" else 0
+        _visit(module.main.block, demands, partners, least)
         if demands:
             # Again, now that earlier ops have spoken: partners of elementwise ops learn from each other.
-            _visit(module.main.block, demands, partners)
+            _visit(module.main.block, demands, partners, least)
     return MappingPlan(demands, partners, creators)
 
 
-def _visit(block: Block, demands: dict[Value, Demand], partners: dict[Value, Value]) -> None:
+def _visit(block: Block, demands: dict[Value, Demand], partners: dict[Value, Value], least: int) -> None:
     for op in reversed(block.ops):
         name = op.name
         priority = _PRIORITY.get(name)
         if priority is not None:
-            operands = 2 if priority == 3 else 1
+            if priority < least:
+                continue
+            operands = 2 if priority == _PRODUCTS else 1
             for i in range(min(operands, len(op.operands))):
                 _want(demands, op.operands[i], Demand(op, i, priority))
         elif name in _INVERTIBLE:
@@ -127,7 +136,7 @@ def _visit(block: Block, demands: dict[Value, Demand], partners: dict[Value, Val
         elif name in _LOOPS:
             body = op.regions[-1]
             for region in op.regions:
-                _visit(region, demands, partners)
+                _visit(region, demands, partners, least)
             for operand, arg, result in zip(op.operands, body.args, op.results, strict=True):
                 demand = demands.get(arg) or demands.get(result)
                 if demand is not None:
@@ -135,7 +144,7 @@ def _visit(block: Block, demands: dict[Value, Demand], partners: dict[Value, Val
                     _want(demands, operand, demand)
         elif name == "ipu.call":
             body = body_of(op)
-            _visit(body, demands, partners)
+            _visit(body, demands, partners, least)
             for operand, arg in zip(op.operands, body.args, strict=True):
                 demand = demands.get(arg)
                 if demand is not None:
@@ -143,7 +152,7 @@ def _visit(block: Block, demands: dict[Value, Demand], partners: dict[Value, Val
         else:
             for region in op.regions:
                 if name in ("if", "case"):
-                    _visit(region, demands, partners)
+                    _visit(region, demands, partners, least)
 
 
 def _want(demands: dict[Value, Demand], value: Value, demand: Demand) -> None:

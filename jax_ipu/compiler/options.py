@@ -9,7 +9,7 @@ from typing import NamedTuple
 from jax_ipu.compiler import xla_options
 from jax_ipu.compiler.errors import INVALID_ARGUMENT, CompileError
 
-MAPPINGS = ("demand", "linear")
+MAPPINGS = ("demand", "products", "linear")
 PARTIALS_TYPES = ("float", "half")
 OUTLINING = ("memory", "always", "never")
 # Field of xla.CompileOptionsProto: map<string, OptionOverrideProto> env_option_overrides.
@@ -27,7 +27,9 @@ _XLA_OPTIONS = frozenset(
 class Options(NamedTuple):
     """What a program is compiled with besides its target. Each is a compiler option with the prefix ``ipu_``."""
 
-    mapping: str = "demand"  # every tensor in the layout its consumers ask for; "linear" spreads all of them alike
+    # "demand": every tensor in the layout its consumers ask for, "products": only products and convolutions are asked,
+    # "linear": all are spread alike.
+    mapping: str = "demand"
     available_memory_proportion: float = 0.6  # of a tile's memory, for the temporaries of a product or convolution
     outline: str = "memory"  # repeated blocks become functions: where the program does not fit else, "always", "never"
     partials_type: str = "float"  # of the partial sums of f16 products and convolutions, or "half"
