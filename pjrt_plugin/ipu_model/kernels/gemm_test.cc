@@ -463,25 +463,35 @@ TEST(OrderOfTheSum) {
   }
 }
 
+// Operands in either order: those against the order of the panels are transposed in registers.
+template <typename T>
+void CheckInstructionSetsAgree(DType type) {
+  std::normal_distribution<T> normal;
+  const std::int64_t m = 45, k = 700, n = 61;
+  std::vector<T> a(static_cast<std::size_t>(m * k)), b(static_cast<std::size_t>(k * n));
+  for (T& x : a) x = normal(Random());
+  for (T& x : b) x = normal(Random());
+  for (const bool transposed : {false, true}) {
+    std::vector<T> narrow(static_cast<std::size_t>(m * n)), wide(static_cast<std::size_t>(m * n));
+    GemmProblem p;
+    p.m = m, p.n = n, p.k = k;
+    p.accumulator = type;
+    p.a = {a.data(), type, 0, transposed ? 1 : k, transposed ? m : 1};
+    p.b = {b.data(), type, 0, transposed ? 1 : n, transposed ? k : 1};
+    p.c = {narrow.data(), type, 0, n, 1};
+    Context().scratch.Reset();
+    avx2::RunGemm(Context(), p);
+    p.c.data = wide.data();
+    avx512::RunGemm(Context(), p);
+    CHECK(narrow == wide);
+  }
+}
+
 // Both instruction sets give the same bits.
 TEST(InstructionSetsAgree) {
   if (!HasAvx512()) return;
-  std::normal_distribution<float> normal;
-  const std::int64_t m = 45, k = 700, n = 61;
-  std::vector<float> a(static_cast<std::size_t>(m * k)), b(static_cast<std::size_t>(k * n));
-  std::vector<float> narrow(static_cast<std::size_t>(m * n)), wide(static_cast<std::size_t>(m * n));
-  for (float& x : a) x = normal(Random());
-  for (float& x : b) x = normal(Random());
-  GemmProblem p;
-  p.m = m, p.n = n, p.k = k;
-  p.a = {a.data(), DType::kF32, 0, k, 1};
-  p.b = {b.data(), DType::kF32, 0, n, 1};
-  p.c = {narrow.data(), DType::kF32, 0, n, 1};
-  Context().scratch.Reset();
-  avx2::RunGemm(Context(), p);
-  p.c.data = wide.data();
-  avx512::RunGemm(Context(), p);
-  CHECK(narrow == wide);
+  CheckInstructionSetsAgree<float>(DType::kF32);
+  CheckInstructionSetsAgree<double>(DType::kF64);
 }
 
 TEST(Accumulators) {
