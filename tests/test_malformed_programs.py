@@ -1,5 +1,6 @@
 """Damaged programs: an error each, never a crash and never a wrong program."""
 
+import functools
 import os
 import random
 import re
@@ -9,10 +10,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
+from jax.sharding import PartitionSpec
 from jaxlib import _jax, xla_client
 
 from jax_ipu import compiler
 from jax_ipu.compiler import CompileError
+from support import replicas
 from support.modes import lower
 
 
@@ -124,6 +127,110 @@ def test_counts_of_ipus_in_options(text, field, count):
         compiler.compile(text, "mlir", options.SerializeAsString(), "ipu2:4")
 
 
+def spread(axes, program, *specs):
+    """Text of a program over four IPUs."""
+    mesh = jax.sharding.Mesh(np.array(jax.devices("ipu")[:4]).reshape(2, 2), ("a", "b"))
+    wrapped = program if axes is None else jax.shard_map(program, mesh=mesh, in_specs=axes, out_specs=axes)
+    shardings = [jax.sharding.NamedSharding(mesh, spec) for spec in specs]
+    lowered = jax.jit(wrapped, in_shardings=shardings).lower(jax.ShapeDtypeStruct((8, 8), jnp.float32))
+    return str(lowered.compiler_ir("stablehlo")).encode()
+
+
+def with_callbacks(x):
+    doubled = jax.pure_callback(lambda v: v * 2, jax.ShapeDtypeStruct(x.shape, x.dtype), x)
+    return lax.fori_loop(0, 2, lambda i, y: y + jax.pure_callback(lambda v: v, y, y), doubled)
+
+
+def with_collectives(x):
+    moved = lax.ppermute(lax.psum(x, "a"), "b", [(0, 1), (1, 0)])
+    return moved + lax.all_gather(x, "b").sum(0) + lax.axis_index("a")
+
+
+def sharded(x):
+    return jnp.sum(x @ x.T, 0), jnp.roll(x, 1, 0)
+
+
+@functools.cache
+def several_parts(kind):
+    """(program, serialised options)"""
+    if kind == "callbacks":
+        return lower(with_callbacks, np.ones(3, np.float32))[0], b""
+    if kind == "replicas":
+        sum_body = "%c = stablehlo.add %a, %b : tensor<f32>"
+        region = f"({{ ^bb0(%a: tensor<f32>, %b: tensor<f32>): {sum_body} stablehlo.return %c : tensor<f32> }})"
+        groups = "replica_groups = dense<[[0, 1, 2], [3, -1, -1]]> : tensor<2x3xi64>"
+        body = f'%s = "stablehlo.all_reduce"(%r) <{{{groups}}}> {region} : (tensor<f32>) -> tensor<f32>'
+        return replicas.program(body, ("%s", "tensor<f32>")).encode(), b""
+    options = xla_client.CompileOptions()
+    build = options.executable_build_options
+    build.num_partitions, build.use_spmd_partitioning, build.use_shardy_partitioner = 4, True, True
+    options.device_assignment = xla_client.DeviceAssignment.create(np.arange(4, dtype=np.int32).reshape(1, 4))
+    spec = PartitionSpec("a", "b")
+    program = spread(spec, with_collectives, spec) if kind == "collectives" else spread(None, sharded, spec)
+    return program, options.SerializeAsString()
+
+
+def outcome(program_bytes, options):
+    try:
+        compiler.compile(bytes(program_bytes), "mlir", bytes(options), "ipu2:4")
+    except CompileError as error:
+        assert error.code in (3, 12), error  # INVALID_ARGUMENT or UNIMPLEMENTED
+        return "refused"
+    return "compiled"
+
+
+@pytest.mark.parametrize("kind", ["callbacks", "replicas", "collectives", "partitioned"])
+def test_damaged_programs_of_several_parts(kind):
+    program, options = several_parts(kind)
+    assert outcome(program, options) == "compiled"
+    rng = random.Random(6)
+    digits = [i for i, c in enumerate(program) if chr(c).isdigit()]
+    outcomes = set()
+    for i in range(80):
+        damaged = bytearray(program)
+        position = rng.choice(digits) if i % 2 else rng.randrange(len(damaged))
+        damaged[position] = rng.choice(b"0123456789-<>[],%")
+        outcomes.add(outcome(damaged, options))
+    assert "refused" in outcomes
+    for i in range(80 if options else 0):
+        damaged = bytearray(options[: rng.randrange(len(options))] if i % 3 == 0 else options)
+        for _ in range(rng.randint(1, 3) if damaged else 0):
+            damaged[rng.randrange(len(damaged))] = rng.randrange(256)
+        outcome(program, damaged)
+
+
+def test_damaged_device_ordinal():
+    """XLA ends the process for these."""
+    program, options = several_parts("partitioned")
+    none = b"\x08" + b"\xff" * 9 + b"\x01"  # field 1: -1
+    damaged = options.replace(none, none.replace(b"\x08\xff", b"\x08\xa7"), 1)  # of the first message that has it
+    assert damaged != options
+    with pytest.raises(CompileError, match="device_ordinal"):
+        compiler.compile(program, "mlir", damaged, "ipu2:4")
+
+
+@pytest.mark.parametrize("what", ["parameters", "output"])
+def test_another_number_of_flags_than_values(what):
+    program, serialized = several_parts("partitioned")
+    options = xla_client.CompileOptions.ParseFromString(serialized)
+    setattr(options.executable_build_options, f"allow_spmd_sharding_propagation_to_{what}", [True] * 5)
+    with pytest.raises(CompileError, match="5 flags"):
+        compiler.compile(program, "mlir", options.SerializeAsString(), "ipu2:4")
+
+
+@pytest.mark.parametrize("source_target", ["[0, 4]", "[7, 1]", "[-1, 0]"])
+def test_devices_that_a_program_does_not_have(source_target):
+    pairs = f"source_target_pairs = dense<[{source_target}]> : tensor<1x2xi64>"
+    body = f'%s = "stablehlo.collective_permute"(%r) <{{{pairs}}}> : (tensor<f32>) -> tensor<f32>'
+    assert refused(replicas.program(body, ("%s", "tensor<f32>")).encode())
+
+
+def test_a_name_that_is_no_text(artifact):
+    damaged = artifact.replace(b"mhlo.num_replicas", b"mhlo.num_replica\xff")
+    assert damaged != artifact
+    assert refused(damaged)
+
+
 @pytest.mark.parametrize("target", ["", "ipu9", "ipu2:-1", "ipu2:x", "ipu2:100000", "ipu2:99999999999999999999"])
 def test_targets_that_do_not_exist(text, target):
     with pytest.raises(CompileError, match="not valid"):
@@ -146,13 +253,17 @@ def test_damaged_options():
     assert refusals
 
 
-def test_damaged_executables():
-    ipu = jax.devices("ipu")[0]
-    compiled = jax.jit(lambda x: jnp.sort(x) @ x.T, backend="ipu").lower(np.ones((3, 4), np.float32)).compile()
-    data = ipu.client.serialize_executable(compiled.runtime_executable())
+@pytest.mark.parametrize("count", [1, 4])
+def test_damaged_executables(count):
+    """For one IPU, and for as many partitions as IPUs."""
+    ipus = tuple(jax.devices("ipu")[:count])
+    split = jax.sharding.NamedSharding(jax.sharding.Mesh(np.array(ipus), "a"), PartitionSpec("a"))
+    lowered = jax.jit(lambda x: jnp.sort(x) @ x.T, in_shardings=split).lower(jax.ShapeDtypeStruct((4, 4), jnp.float32))
+    client = ipus[0].client
+    data = client.serialize_executable(lowered.compile().runtime_executable())
 
     def load(content):
-        return ipu.client.deserialize_executable(content, _jax.DeviceList((ipu,)), xla_client.CompileOptions())
+        return client.deserialize_executable(content, _jax.DeviceList(ipus), xla_client.CompileOptions())
 
     load(data)
     start = data.index(b"JAXIPUEX")  # jaxlib's own table is before it

@@ -288,6 +288,18 @@ def test_by_definition_in_both_modes(name, mode):
             close(a, e[r].astype(np.float32))
 
 
+def test_replicas_of_a_partitioned_program():
+    """A collective without a channel is between replicas, of which each partition has one here."""
+    text = PROGRAMS["large sum"].replace("num_replicas = 4", "num_replicas = 1")
+    text = text.replace("num_partitions = 1", "num_partitions = 2").replace(
+        "[[0, 1, 2, 3]]> : tensor<1x4", "[[0]]> : tensor<1x1"
+    )
+    executable = compiler.compile(text.encode(), "mlir", b"", "ipu2:8")
+    x = np.sin(np.arange(50_001, dtype=np.float32))
+    for (result,) in _ipu.run_replicas(executable, [[], []], "fast"):
+        close(np.frombuffer(result, np.float32), x)
+
+
 def test_with_all_tiles():
     for name in ("large sum in groups of different sizes", "sum in groups of neighbours"):
         expected = replicas.run_cpu(PROGRAMS[name])

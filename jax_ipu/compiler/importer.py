@@ -461,7 +461,10 @@ def import_module(module: mlir.Module) -> Module:
             function = importer.function(operation)
             functions[function.name] = function
     operation = module.operation
-    attrs = {k: _attribute(v) for k, v in operation.attributes.items()}
+    try:
+        attrs = {k: _attribute(v) for k, v in operation.attributes.items()}
+    except RuntimeError as error:
+        raise CompileError(f"a name of the module's attributes is no text: {error}", INVALID_ARGUMENT) from error
     name = attrs.get("sym_name", "main")
     if "main" not in functions:
         raise CompileError('the program has no function "main"', INVALID_ARGUMENT)

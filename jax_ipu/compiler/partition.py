@@ -31,6 +31,14 @@ _PASS = "spmd-partitioning"
 _MODULE_FIELD = 1
 # Field of xla.CompileOptionsProto: ExecutableBuildOptionsProto executable_build_options, and two of its fields.
 _BUILD_OPTIONS_FIELD, _NUM_REPLICAS_FIELD, _NUM_PARTITIONS_FIELD = 3, 4, 5
+# Another one of those two: an int64 that is -1 where no device is meant. XLA ends the process for other negative ones.
+_DEVICE_ORDINAL_FIELD, _NO_DEVICE = 1, 2**64 - 1
+# Those of the build options that say how to partition.
+_PARTITIONING = (
+    *("use_spmd_partitioning", "use_shardy_partitioner", "use_auto_spmd_partitioning"),
+    *("auto_spmd_partitioning_mesh_ids", "auto_spmd_partitioning_mesh_shape"),
+    *("allow_spmd_sharding_propagation_to_parameters", "allow_spmd_sharding_propagation_to_output"),
+)
 _SHARDY_DIALECT = "sdy."
 _PLACEMENT = "annotate_device_placement"
 _SHARDINGS = ("sdy.sharding", "mhlo.sharding")
@@ -145,7 +153,7 @@ def _to_stablehlo(hlo: bytes) -> mlir.Module:
             target: Any = operation.attributes["call_target_name"]
             own = _OWN_CALLBACKS.get(target.value, target.value)
             operation.attributes["call_target_name"] = mlir.StringAttr.get(own)
-        elif "replica_groups" in operation.attributes:
+        elif "replica_groups" in operation.attributes and "channel_handle" in operation.attributes:
             devices = groups.get(channel_in(operation.attributes["channel_handle"]))
             if devices is not None:
                 operation.attributes["replica_groups"] = _dense(devices)
@@ -191,21 +199,54 @@ def _client(num_devices: int) -> Any:
     return _jax.get_tfrt_cpu_client(num_devices=num_devices)
 
 
+def _parsed(serialized: bytes) -> Any:
+    for field, value in proto_fields(serialized):
+        if field == _BUILD_OPTIONS_FIELD and isinstance(value, bytes):
+            _check_device_ordinal(value)
+    try:
+        return _jax.CompileOptions.ParseFromString(serialized)
+    except _jax.JaxRuntimeError as error:
+        raise CompileError(f"the compile options are damaged: {error}", INVALID_ARGUMENT) from error
+
+
+def _check_device_ordinal(build: bytes) -> None:
+    for field, value in proto_fields(build):
+        if field == _DEVICE_ORDINAL_FIELD and not (isinstance(value, int) and (value < 2**31 or value == _NO_DEVICE)):
+            raise CompileError(f"the compile options are damaged: device_ordinal = {value!r}", INVALID_ARGUMENT)
+
+
+def _check_propagation(program: mlir.Module, build: Any) -> None:
+    """XLA ends the process for another number of flags than one for all, or one for each argument or result."""
+    arguments, results = importer.signature_attributes(program)
+    flags = build.allow_spmd_sharding_propagation_to_parameters, build.allow_spmd_sharding_propagation_to_output
+    for what, given, known in zip(("arguments", "results"), flags, (arguments, results), strict=True):
+        if len(given) > 1 and len(given) != len(known):
+            raise CompileError(
+                f"the compile options let shardings of {what} be chosen by {len(given)} flags, but the program has "
+                f"{len(known)} {what}; give one flag for all or one for each",
+                INVALID_ARGUMENT,
+            )
+
+
 def _options(
     program: mlir.Module, serialized: bytes, text: str, num_partitions: int, num_replicas: int, folder: str
 ) -> Any:
-    given = bool(_build_options(serialized))
-    options = _jax.CompileOptions.ParseFromString(serialized) if given else _jax.CompileOptions()
+    options = _jax.CompileOptions()
     build = options.executable_build_options
-    if not given:
-        options.num_partitions, options.num_replicas = num_partitions, num_replicas
-        build.num_partitions, build.num_replicas = num_partitions, num_replicas
+    options.num_partitions, options.num_replicas = num_partitions, num_replicas
+    build.num_partitions, build.num_replicas = num_partitions, num_replicas
+    if _build_options(serialized):
+        given = _parsed(serialized).executable_build_options
+        _check_propagation(program, given)
+        # Nothing else: XLA ends the process for some debug options, and they have no effect on IPU.
+        for name in _PARTITIONING:
+            setattr(build, name, getattr(given, name))
+    else:
         build.use_spmd_partitioning = True
         build.use_shardy_partitioner = _SHARDY_DIALECT in text
         results = importer.signature_attributes(program)[1]
         is_open = [not any(name in attrs for name in _SHARDINGS) for attrs in results]
         build.allow_spmd_sharding_propagation_to_output = is_open or [True]
-    options.env_option_overrides = []
     devices = np.arange(num_replicas * num_partitions).reshape(num_replicas, num_partitions)
     propagates = build.allow_spmd_sharding_propagation_to_output
     if len(propagates) > 1:  # of the end as well

@@ -64,7 +64,8 @@ def groups_of(op: Op, num_partitions: int, num_replicas: int) -> Groups:
     """Groups of launch indices (replica * num_partitions + partition) for an op with replica groups.
 
     Follows the "process groups" of the StableHLO specification. Raises CompileError for groups of several sizes where
-    the specification has none: the shape of the result would differ between devices.
+    the specification has none (the shape of the result would differ between devices), and for devices that the
+    program does not have.
     """
     listed = [[int(r) for r in group if r >= 0] for group in op.attrs.get("replica_groups", ())]
     listed = [group for group in listed if group]
@@ -80,6 +81,7 @@ def groups_of(op: Op, num_partitions: int, num_replicas: int) -> Groups:
             groups = [[r * num_partitions + p for r in group for p in partitions] for group in listed]
         else:
             groups = [[r * num_partitions + p for r in group] for p in partitions for group in listed]
+    _check_members(op, groups, num_partitions * num_replicas)
     if op.name != "all_reduce" and len({len(group) for group in groups}) > 1:
         raise CompileError(
             f"{op.name} at {source_line(op.location) or 'an unknown source line'} is over groups of different sizes, "
@@ -118,10 +120,21 @@ def sources_of(op: Op, num_partitions: int, num_replicas: int) -> list[int]:
         moves = _over_partitions([list(pair) for pair in pairs], num_partitions, num_replicas)
     else:
         moves = [[r * num_partitions + p for r in pair] for p in range(num_partitions) for pair in pairs]
+    _check_members(op, moves, num_partitions * num_replicas)
     sources = [-1] * (num_partitions * num_replicas)
     for source, target in moves:
         sources[target] = source
     return sources
+
+
+def _check_members(op: Op, groups: Groups, num_devices: int) -> None:
+    for member in (m for group in groups for m in group):
+        if not 0 <= member < num_devices:
+            raise CompileError(
+                f"{op.name} at {source_line(op.location) or 'an unknown source line'} names the device {member}, but "
+                f"the program runs on {num_devices}; use numbers from 0 to {num_devices - 1}",
+                INVALID_ARGUMENT,
+            )
 
 
 def _over_partitions(groups: Groups, num_partitions: int, num_replicas: int) -> Groups:
