@@ -1,9 +1,10 @@
-"""The Hermitian eigenproblem: Jacobi's method for small matrices, divide and conquer for others."""
+"""The Hermitian eigenproblem: Jacobi's method for small matrices, divide and conquer for others; or as asked for."""
 
 from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,8 @@ from jax_ipu.integration.householder import (
     over_batches,
     tridiagonal_of_whole,
 )
+from jax_ipu.integration.native import tridiagonal_qr
+from jax_ipu.integration.spectral import qdwh
 
 # Up to this size all pairs are rotated by Jacobi's method; it is also that of the blocks where dividing ends.
 _JACOBI_SIZE, _LEAF_SIZE = 12, 4
@@ -31,11 +34,6 @@ def eigh(
     import jax.numpy as jnp
     from jax._src.lax import linalg
 
-    if algorithm not in (None, linalg.EighImplementation.JACOBI):
-        raise NotImplementedError(
-            f"eigh on ipu chooses between Jacobi's method and divide and conquer by the size of the matrix, and has no "
-            f"algorithm {algorithm.name}. Leave `implementation` (or `algorithm`) out"
-        )
     n, batch, real = a.shape[-1], a.shape[:-2], a.real.dtype
     if n == 0:
         return a, jnp.zeros((*batch, 0), real)
@@ -44,8 +42,13 @@ def eigh(
     finite = jnp.isfinite(size)
     scale = jnp.where((size == 0) | ~finite, jnp.ones_like(size), size)
     start = jnp.where(finite, a / scale.astype(a.dtype), 0)
-    method = _jacobi if algorithm is not None or n <= _JACOBI_SIZE else over_batches(_divide_and_conquer)
-    vectors, values = method(start)
+    methods: dict[Any, Callable[..., Any]] = {
+        None: _jacobi if n <= _JACOBI_SIZE else over_batches(_divide_and_conquer),
+        linalg.EighImplementation.JACOBI: _jacobi,
+        linalg.EighImplementation.QDWH: qdwh,
+        linalg.EighImplementation.QR: over_batches(_qr),
+    }
+    vectors, values = methods[algorithm](start)
     nan = jnp.array(jnp.nan, real)
     values = jnp.where(finite[..., 0], values * size[..., 0], nan)
     vectors = jnp.where(finite, vectors, nan.astype(a.dtype))
@@ -99,15 +102,33 @@ def _jacobi(a: Any) -> tuple[Any, Any]:
 
 
 def _divide_and_conquer(a: Any) -> tuple[Any, Any]:
-    """Of Hermitian (n, n) with entries of at most 1: eigenvectors (n, n) and eigenvalues (n,).
+    """Of Hermitian (n, n) with entries of at most 1: eigenvectors (n, n) and eigenvalues (n,)."""
+    packed, d, e, taus = tridiagonal_of_whole(a)
+    vectors, values = divided(d, e)
+    return apply_reflectors(packed, taus, vectors.astype(a.dtype)), values
 
-    The tridiagonal form is cut into blocks of one size, whose solutions are merged two by two (Cuppen, A divide and
-    conquer method for the symmetric tridiagonal eigenproblem, 1981).
-    """
+
+def _qr(a: Any) -> tuple[Any, Any]:
+    """The same by the implicit QR algorithm on the tridiagonal form, as LAPACK's syev."""
     import jax.numpy as jnp
 
     n = a.shape[0]
+    if n == 1:
+        return jnp.ones_like(a), a[0].real
     packed, d, e, taus = tridiagonal_of_whole(a)
+    values, rows = tridiagonal_qr(d, e, jnp.eye(n, dtype=d.dtype))
+    return apply_reflectors(packed, taus, rows.T.astype(a.dtype)), values
+
+
+def divided(d: Any, e: Any) -> tuple[Any, Any]:
+    """Of the real matrix with diagonal d (n,), n > 4, and e (n - 1,) beside it: eigenvectors (n, n), eigenvalues (n,).
+
+    The matrix is cut into blocks of one size, whose solutions are merged two by two (Cuppen, A divide and conquer
+    method for the symmetric tridiagonal eigenproblem, 1981). Entries should be of at most about 1.
+    """
+    import jax.numpy as jnp
+
+    n = d.shape[0]
     levels = math.ceil(math.log2(n / _LEAF_SIZE))
     size = -(-n // 2**levels)
     padded = size << levels
@@ -128,7 +149,7 @@ def _divide_and_conquer(a: Any) -> tuple[Any, Any]:
         pairs = (values.shape[0] // 2, 2, values.shape[1])
         vectors, values = _merge(vectors.reshape(*pairs, pairs[-1]), values.reshape(pairs), cuts[::2])
         cuts = cuts[1::2]
-    return apply_reflectors(packed, taus, vectors[0, :n, :n].astype(a.dtype)), values[0, :n]
+    return vectors[0, :n, :n], values[0, :n]
 
 
 def _merge(vectors: Any, values: Any, cut: Any) -> tuple[Any, Any]:
@@ -250,7 +271,23 @@ def _rotate_pairs(matrix: Any, vectors: Any) -> tuple[Any, Any]:
     def pairs(p: int, q: int) -> Any:
         return jnp.diagonal(matrix[..., p, :, q, :], axis1=-2, axis2=-1)
 
-    a, b, d = pairs(0, 0).real, pairs(0, 1), pairs(1, 1).real
+    c, s, phase = rotations(pairs(0, 0).real, pairs(0, 1), pairs(1, 1).real)
+
+    # Rows by J^H, then columns by J, with J = ((c, s), (-conj(phase) s, conj(phase) c)).
+    column = (..., slice(None), None, None)
+    top, bottom = _turned(matrix[..., 0, :, :, :], matrix[..., 1, :, :, :], c[column], s[column], phase[column])
+    rows = jnp.stack(_advance(top, bottom, -3), -4)
+    turn = (c[..., None, :], s[..., None, :], phase[..., None, :])
+    return turned_columns(rows, *turn), turned_columns(vectors, c, s, phase)
+
+
+def rotations(a: Any, b: Any, d: Any) -> tuple[Any, Any, Any]:
+    """c, s, phase (...) with J = ((c, s), (-conj(phase) s, conj(phase) c)) that makes ((a, b), (conj(b), d)) diagonal.
+
+    The smaller of the two angles; the identity where b is zero. a and d are real.
+    """
+    import jax.numpy as jnp
+
     size = jnp.abs(b)
     rotates = size > 0
     phase = jnp.where(rotates, b / jnp.where(rotates, size, 1).astype(b.dtype), jnp.ones_like(b))
@@ -258,22 +295,19 @@ def _rotate_pairs(matrix: Any, vectors: Any) -> tuple[Any, Any]:
     tangent = jnp.where(theta >= 0, 1.0, -1.0).astype(a.dtype) / (jnp.abs(theta) + jnp.sqrt(1 + theta * theta))
     tangent = jnp.where(rotates, tangent, 0)
     cosine = 1 / jnp.sqrt(1 + tangent * tangent)
-    c = cosine.astype(b.dtype)
-    s = (tangent * cosine).astype(b.dtype)
+    return cosine.astype(b.dtype), (tangent * cosine).astype(b.dtype), phase
 
-    def rotate(low: Any, high: Any, c: Any, s: Any, phase: Any) -> tuple[Any, Any]:
-        return c * low - phase * s * high, s * low + phase * c * high
 
-    # Rows by J^H, then columns by J, with J = ((c, s), (-conj(phase) s, conj(phase) c)).
-    column = (..., slice(None), None, None)
-    top, bottom = rotate(matrix[..., 0, :, :, :], matrix[..., 1, :, :, :], c[column], s[column], phase[column])
-    rows = jnp.stack(_advance(top, bottom, -3), -4)
-    row: Any = (..., None, None, slice(None))
-    turned = rotate(rows[..., 0, :], rows[..., 1, :], c[row], s[row], phase.conj()[row])
-    matrix = jnp.stack(_advance(*turned, -1), -2)
-    row = (..., None, slice(None))
-    turned = rotate(vectors[..., 0, :], vectors[..., 1, :], c[row], s[row], phase.conj()[row])
-    return matrix, jnp.stack(_advance(*turned, -1), -2)
+def _turned(low: Any, high: Any, c: Any, s: Any, phase: Any) -> tuple[Any, Any]:
+    return c * low - phase * s * high, s * low + phase * c * high
+
+
+def turned_columns(x: Any, c: Any, s: Any, phase: Any) -> Any:
+    """The columns of x (..., m, 2, k), k pairs, times J of each pair (..., k), in the places of the next pairs."""
+    import jax.numpy as jnp
+
+    turn = c[..., None, :], s[..., None, :], phase.conj()[..., None, :]
+    return jnp.stack(_advance(*_turned(x[..., 0, :], x[..., 1, :], *turn), -1), -2)
 
 
 def _advance(top: Any, bottom: Any, axis: int) -> tuple[Any, Any]:

@@ -193,6 +193,42 @@ def hessenberg(a: Any) -> tuple[Any, Any]:
     return _reduce_columns(a, max(n - 1, 0), 1, update)
 
 
+def bidiagonal(a: Any) -> tuple[Any, Any, Any, Any, Any, Any]:
+    """(n, n) -> the real diagonal (n,) and entries above it (n - 1,) of B, and Q and P with A = Q B P^H.
+
+    Q is in reflectors that start on the diagonal (n, n) and taus (n,), P in those that start under it (n, n), taus
+    (n - 1,). As LAPACK's gebrd.
+    """
+    import jax.numpy as jnp
+    from jax import lax
+
+    n = a.shape[0]
+    places = jnp.arange(n)
+
+    def step(j: Any, state: tuple[Any, ...]) -> tuple[Any, ...]:
+        a, right, q_taus, p_taus = state
+        column = lax.dynamic_index_in_dim(a, j, 1, keepdims=False)
+        v, tau, beta = _reflector(column, j)
+        packed = jnp.where(places < j, column, jnp.where(places == j, beta, v))
+        a = lax.dynamic_update_index_in_dim(_reflect_from_left(a, v, tau, j), packed, j, 1)
+        row = lax.dynamic_index_in_dim(a, j, 0, keepdims=False).conj()
+        w, p_tau, p_beta = _reflector(row, j + 1)
+        below = jnp.where(places > j, p_tau * dot(a, w), 0)
+        a = jnp.where((places > j)[None, :], a - below[:, None] * w.conj()[None, :], a)
+        finished = jnp.where(places <= j, row.conj(), jnp.where(places == j + 1, p_beta, 0))
+        a = lax.dynamic_update_index_in_dim(a, finished, j, 0)
+        right = lax.dynamic_update_index_in_dim(right, w, j, 0)
+        return a, right, q_taus.at[j].set(tau), p_taus.at[j].set(p_tau)
+
+    taus = jnp.zeros((n,), a.dtype)
+    # The last row has nothing to the right: its reflector would be that of an entry beyond.
+    a, right, q_taus, p_taus = lax.fori_loop(0, n - 1, step, (a, jnp.zeros_like(a), taus, taus[1:]))
+    column = a[:, n - 1]
+    _, tau, beta = _reflector(column, n - 1)
+    a = a.at[n - 1, n - 1].set(beta)
+    return diagonal(a).real, diagonal(a, 1).real, a, q_taus.at[n - 1].set(tau), right.T, p_taus
+
+
 def tridiagonal(a: Any, *, lower: bool) -> tuple[Any, Any, Any, Any]:
     """Hermitian (..., n, n) -> packed reflectors, diagonal, off-diagonal, taus, as LAPACK's sytrd and hetrd."""
     import jax.numpy as jnp

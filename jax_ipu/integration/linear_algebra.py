@@ -1,35 +1,35 @@
-"""What JAX has no generic form of: QR, Hessenberg, tridiagonal, Schur, eigenproblems, tridiagonal systems. And LU.
+"""Lowerings of JAX's decompositions: QR, LU, Hessenberg, tridiagonal, Schur, SVD, eigenproblems, tridiagonal systems.
 
-Written in JAX and lowered for ``ipu`` in place of LAPACK, with LAPACK's results. JAX's generic SVD and polar
-decomposition build on them. Tested with jax 0.10.2 and 0.12.0.
+Written in JAX and lowered for ``ipu`` in place of LAPACK, with LAPACK's results. JAX's generic polar decomposition
+builds on them. Tested with jax 0.10.2 and 0.12.0.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
-import importlib
 from collections.abc import Callable
 from typing import Any
 
 from jax_ipu.compiler import batch_loops
-from jax_ipu.integration import symbolic_sizes
+from jax_ipu.integration import native, symbolic_sizes
 from jax_ipu.integration.eig import eig
 from jax_ipu.integration.hermitian import eigh
 from jax_ipu.integration.householder import geqp3, geqrf, hessenberg, householder_product, over_batches, tridiagonal
 from jax_ipu.integration.lu import lu
 from jax_ipu.integration.schur import schur
+from jax_ipu.integration.singular_values import svd
 from jax_ipu.integration.tridiagonal_solve import tridiagonal_solve
 
 PLATFORM = "ipu"
 
 
 def enable() -> None:
-    """Registers the lowerings. Importing JAX's module of the SVD registers its generic one."""
+    """Registers the lowerings."""
     from jax._src.interpreters import mlir
     from jax._src.lax import linalg
 
-    importlib.import_module("jax._src.tpu.linalg.svd")
+    native.enable()
     rules: dict[Any, Callable[..., Any]] = {
         linalg.geqrf_p: over_batches(geqrf),
         linalg.geqp3_p: _pivoted,
@@ -39,6 +39,7 @@ def enable() -> None:
         linalg.lu_p: over_batches(lu),
         linalg.eigh_p: eigh,
         linalg.schur_p: schur,
+        linalg.svd_p: svd,
         linalg.eig_p: eig,
         linalg.tridiagonal_solve_p: tridiagonal_solve,
     }
@@ -46,7 +47,7 @@ def enable() -> None:
         lowering = mlir.lower_fun(_with_usual_promotion(rule), multiple_results=primitive.multiple_results)
         whole = _on_whole_matrices(_on_plain_arrays(lowering))
         mlir.register_lowering(primitive, symbolic_sizes.when_known(primitive, whole), platform=PLATFORM)
-    generic = (linalg.qr_p, linalg.svd_p)
+    generic = (linalg.qr_p,)
     for primitive in generic:
         whole = _on_whole_matrices(_on_plain_arrays(mlir._lowerings[primitive].rule))
         mlir.register_lowering(primitive, symbolic_sizes.when_known(primitive, whole), platform=PLATFORM)

@@ -22,12 +22,16 @@
 //   cholesky(graph, a, lower, seq, name="") -> Tensor
 //   triangular_solve(graph, a, b, left_side, lower, unit_diagonal, transpose_a, seq, name="") -> Tensor
 //     transpose_a "NO_TRANSPOSE", "TRANSPOSE" or "ADJOINT"
+//   lu_panel(graph, a, seq, name="") -> [factors, pivots, order]
+//   implicit_qr(graph, bidiagonal, operands, seq, name="") -> [values, *matrices]
+//     operands [d, e, *matrices]
 //   fft(graph, operand, type, lengths, seq, name="") -> Tensor    type "FFT", "IFFT", "RFFT" or "IRFFT"
 //
 // In place: the (first) operands are written over and returned; they must be strided views without aliases.
 #include "hlo/Data.hpp"
 
 #include "hlo/Fft.hpp"
+#include "hlo/LinearAlgebra.hpp"
 #include "hlo/Random.hpp"
 #include "pjrt_plugin/bindings/bindings.h"
 #include "poplin/Cholesky.hpp"
@@ -128,6 +132,19 @@ Tensor TriangularSolve(Graph& graph, const Tensor& a, const Tensor& b, bool left
   return hlo::triangularSolve(graph, a, b, {left_side, lower, unit_diagonal, transpose}, sequence, name);
 }
 
+std::vector<Tensor> LuPanel(Graph& graph, const Tensor& a, Sequence& sequence, const std::string& name) {
+  hlo::LuPanel result = hlo::luPanel(graph, a, sequence, name);
+  return {std::move(result.factors), std::move(result.pivots), std::move(result.order)};
+}
+
+std::vector<Tensor> ImplicitQr(Graph& graph, bool bidiagonal, const std::vector<Tensor>& operands,
+                               Sequence& sequence, const std::string& name) {
+  if (operands.size() < 2) throw std::invalid_argument("the implicit QR algorithm needs two vectors");
+  const std::vector<Tensor> matrices(operands.begin() + 2, operands.end());
+  return (bidiagonal ? hlo::bidiagonalQr : hlo::tridiagonalQr)(graph, operands[0], operands[1], matrices,
+                                                               sequence, name);
+}
+
 Tensor Fft(Graph& graph, const Tensor& operand, const std::string& type, const Sizes& lengths,
            Sequence& sequence, const std::string& name) {
   const std::map<std::string, hlo::FftType> types = {{"FFT", hlo::FftType::kFft},
@@ -172,6 +189,9 @@ void BindData(nb::module_& module) {
              nb::arg("name") = "");
   module.def("triangular_solve", TriangularSolve, nb::arg("graph"), nb::arg("a"), nb::arg("b"),
              nb::arg("left_side"), nb::arg("lower"), nb::arg("unit_diagonal"), nb::arg("transpose_a"),
+             nb::arg("seq"), nb::arg("name") = "");
+  module.def("lu_panel", LuPanel, nb::arg("graph"), nb::arg("a"), nb::arg("seq"), nb::arg("name") = "");
+  module.def("implicit_qr", ImplicitQr, nb::arg("graph"), nb::arg("bidiagonal"), nb::arg("operands"),
              nb::arg("seq"), nb::arg("name") = "");
   module.def("fft", Fft, nb::arg("graph"), nb::arg("operand"), nb::arg("type"), nb::arg("lengths"),
              nb::arg("seq"), nb::arg("name") = "");

@@ -1,4 +1,4 @@
-"""fft, cholesky, triangular_solve and random bits."""
+"""fft, random bits, cholesky, triangular_solve and the steps of other decompositions."""
 
 from __future__ import annotations
 
@@ -39,6 +39,15 @@ def lower_triangular_solve(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
     ]
 
 
+def lower_lu_panel(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
+    return _ipu.lu_panel(context.graph, context.tensor(op.operands[0]), context.sequence, context.name(op))
+
+
+def lower_implicit_qr(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
+    bidiagonal = op.name == "ipu.bidiagonal_qr"
+    return _ipu.implicit_qr(context.graph, bidiagonal, context.operands(op), context.sequence, context.name(op))
+
+
 def lower_rng_bit_generator(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
     name = context.name(op)
     bits = op.results[1]
@@ -66,7 +75,10 @@ def lower_random_bits(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
 LOWERINGS = {
     "cholesky": lower_cholesky,
     "fft": lower_fft,
+    "ipu.bidiagonal_qr": lower_implicit_qr,
+    "ipu.lu_panel": lower_lu_panel,
     "ipu.random_bits": lower_random_bits,
+    "ipu.tridiagonal_qr": lower_implicit_qr,
     "rng_bit_generator": lower_rng_bit_generator,
     "triangular_solve": lower_triangular_solve,
 }

@@ -99,7 +99,12 @@ def _spread(rewriter: Rewriter, value: Value, shape: tuple[int, ...]) -> Value:
 
 
 # Custom calls that are operations of ours.
-_OWN_NAMES = {"ipu_python_callback": "ipu.callback"}
+_OWN_NAMES = {
+    "ipu_bidiagonal_qr": "ipu.bidiagonal_qr",
+    "ipu_lu_panel": "ipu.lu_panel",
+    "ipu_python_callback": "ipu.callback",
+    "ipu_tridiagonal_qr": "ipu.tridiagonal_qr",
+}
 
 
 def _custom_call(op: Op, rewriter: Rewriter) -> Sequence[Value] | None:

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "pjrt_plugin/ipu_model/kernels/linear_algebra_loops.h"
+#include "pjrt_plugin/ipu_model/kernels/plain_complex_isa.h"
 
 namespace ipu_model {
 namespace ISA_NAMESPACE {
@@ -14,40 +15,6 @@ constexpr std::int64_t kPanel = 64;
 // Rows below which the trailing update is not shared.
 constexpr std::int64_t kSharedRows = 192;
 
-// Plain products, as XLA computes them (std::complex would test for NaN).
-template <typename R>
-struct Complex {
-  R re, im;
-};
-template <typename R>
-inline Complex<R> operator*(Complex<R> a, Complex<R> b) {
-  return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
-}
-template <typename R>
-inline Complex<R> operator-(Complex<R> a, Complex<R> b) {
-  return {a.re - b.re, a.im - b.im};
-}
-template <typename R>
-inline Complex<R> operator+(Complex<R> a, Complex<R> b) {
-  return {a.re + b.re, a.im + b.im};
-}
-template <typename R>
-inline Complex<R> operator/(Complex<R> a, Complex<R> b) {
-  // Smith's division: no overflow of the squares.
-  if (std::abs(b.re) >= std::abs(b.im)) {
-    const R ratio = b.im / b.re, scale = 1 / (b.re + b.im * ratio);
-    return {(a.re + a.im * ratio) * scale, (a.im - a.re * ratio) * scale};
-  }
-  const R ratio = b.re / b.im, scale = 1 / (b.im + b.re * ratio);
-  return {(a.re * ratio + a.im) * scale, (a.im * ratio - a.re) * scale};
-}
-
-inline float Real(float x) { return x; }
-inline double Real(double x) { return x; }
-template <typename R>
-R Real(Complex<R> x) {
-  return x.re;
-}
 inline float Conjugate(float x) { return x; }
 inline double Conjugate(double x) { return x; }
 template <typename R>
@@ -208,24 +175,10 @@ void Substitute(std::int64_t m, std::int64_t n, const T* a, bool backward, bool 
   }
 }
 
-template <typename F>
-void Visit(DType type, F&& f) {
-  switch (type) {
-    case DType::kF32:
-      return f(float{});
-    case DType::kF64:
-      return f(double{});
-    case DType::kC64:
-      return f(Complex<float>{});
-    default:
-      return f(Complex<double>{});
-  }
-}
-
 }  // namespace
 
 void CholeskyFactor(ThreadPool* pool, DType type, std::int64_t n, void* a, void* panel) {
-  Visit(type, [&](auto zero) {
+  VisitNumber(type, [&](auto zero) {
     using T = decltype(zero);
     Factor(pool, n, static_cast<T*>(a), static_cast<T*>(panel));
   });
@@ -233,7 +186,7 @@ void CholeskyFactor(ThreadPool* pool, DType type, std::int64_t n, void* a, void*
 
 void SolveLeft(DType type, std::int64_t m, std::int64_t n, const void* a, bool backward, bool unit_diagonal,
                void* x, std::int64_t x_stride) {
-  Visit(type, [&](auto zero) {
+  VisitNumber(type, [&](auto zero) {
     using T = decltype(zero);
     Substitute(m, n, static_cast<const T*>(a), backward, unit_diagonal, static_cast<T*>(x), x_stride);
   });
@@ -241,7 +194,7 @@ void SolveLeft(DType type, std::int64_t m, std::int64_t n, const void* a, bool b
 
 void SolveRightAdjoint(DType type, std::int64_t m, std::int64_t n, const void* l, std::int64_t l_stride,
                        void* b, std::int64_t b_stride) {
-  Visit(type, [&](auto zero) {
+  VisitNumber(type, [&](auto zero) {
     using T = decltype(zero);
     SolveAdjoint(m, n, static_cast<const T*>(l), l_stride, static_cast<T*>(b), b_stride);
   });
@@ -250,7 +203,7 @@ void SolveRightAdjoint(DType type, std::int64_t m, std::int64_t n, const void* l
 void MultiplySubtract(DType type, std::int64_t m, std::int64_t n, std::int64_t k, const void* a,
                       std::int64_t a_stride, const void* bt, std::int64_t bt_stride, void* c,
                       std::int64_t c_stride) {
-  Visit(type, [&](auto zero) {
+  VisitNumber(type, [&](auto zero) {
     using T = decltype(zero);
     Multiply(m, n, k, static_cast<const T*>(a), a_stride, static_cast<const T*>(bt), bt_stride,
              static_cast<T*>(c), c_stride);

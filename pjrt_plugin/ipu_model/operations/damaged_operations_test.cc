@@ -11,6 +11,7 @@
 #include "hlo/Elementwise.hpp"
 #include "hlo/Fft.hpp"
 #include "hlo/Fill.hpp"
+#include "hlo/LinearAlgebra.hpp"
 #include "hlo/Random.hpp"
 #include "hlo/Reduce.hpp"
 #include "hlo/Window.hpp"
@@ -98,6 +99,10 @@ class Corpus {
     Add([&](Graph& g, Sequence& s) { poplin::cholesky(g, F32(g, {2, 4, 4}), true, s); });
     Add([&](Graph& g, Sequence& s) {
       poplin::triangularSolve(g, F32(g, {2, 4, 4}), F32(g, {2, 4, 3}), true, true, false, s);
+    });
+    Add([&](Graph& g, Sequence& s) { hlo::luPanel(g, F32(g, {2, 40, 3}), s); });
+    Add([&](Graph& g, Sequence& s) {
+      hlo::bidiagonalQr(g, F32(g, {2, 4}), F32(g, {2, 3}), {F32(g, {2, 4, 4}), F32(g, {2, 4, 3})}, s);
     });
     Add([&](Graph& g, Sequence& s) {
       hlo::fft(g, Variable(g, poplar::Type(DType::kC64), {3, 8}), hlo::FftType::kFft, {8}, s);

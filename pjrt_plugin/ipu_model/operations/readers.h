@@ -24,6 +24,8 @@ std::unique_ptr<Operation> ReadSort(Reader& reader);
 std::unique_ptr<Operation> ReadTopK(Reader& reader);
 std::unique_ptr<Operation> ReadRandomBits(Reader& reader);
 std::unique_ptr<Operation> ReadCholesky(Reader& reader);
+std::unique_ptr<Operation> ReadImplicitQr(Reader& reader);
+std::unique_ptr<Operation> ReadLuPanel(Reader& reader);
 std::unique_ptr<Operation> ReadTriangularSolve(Reader& reader);
 std::unique_ptr<Operation> ReadFft(Reader& reader);
 

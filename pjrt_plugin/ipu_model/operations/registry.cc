@@ -29,6 +29,8 @@ const std::map<std::string, OperationReader, std::less<>>& OperationRegistry() {
       {"poplin::cholesky", ReadCholesky},
       {"poplin::triangularSolve", ReadTriangularSolve},
       {"hlo::fft", ReadFft},
+      {"hlo::implicitQr", ReadImplicitQr},
+      {"hlo::luPanel", ReadLuPanel},
       {"gcl::exchange", ReadReplicaExchange},
   };
   return registry;

@@ -1,0 +1,87 @@
+"""Steps of decompositions that the compiler has operations for, as JAX primitives that take batches.
+
+They are custom calls of names of ours, which XLA's partitioner may split between matrices. Tested with jax 0.10.2 and
+0.12.0.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+PLATFORM = "ipu"
+_LU_PANEL, _TRIDIAGONAL_QR, _BIDIAGONAL_QR = "ipu_lu_panel", "ipu_tridiagonal_qr", "ipu_bidiagonal_qr"
+
+
+def enable() -> None:
+    """Registers the lowerings."""
+    import jax
+    from jax._src.export import _export
+    from jax._src.interpreters import mlir
+
+    for name in (_LU_PANEL, _TRIDIAGONAL_QR, _BIDIAGONAL_QR):
+        mlir.register_lowering(_primitive(name), functools.partial(_lower, name), platform=PLATFORM)
+        jax.ffi.register_ffi_target_as_batch_partitionable(name)
+        # Their operands and results are those of the compiler's operations, whose meaning does not change.
+        _export._CUSTOM_CALL_TARGETS_GUARANTEED_STABLE.add(name)
+
+
+def lu_panel(a: Any) -> tuple[Any, Any, Any]:
+    """LU factorisation with partial pivots of a (m, n), m >= n > 0, f32, f64, c64 or c128.
+
+    Returns U above L without its diagonal of ones (m, n), pivots (n,) and permutation (m,), both int32: row k changed
+    places with row pivots[k], in turn; row i of L U is row permutation[i] of `a`.
+    """
+    factors, pivots, order = _primitive(_LU_PANEL).bind(a)
+    return factors, pivots, order
+
+
+def tridiagonal_qr(d: Any, e: Any, *rows: Any) -> tuple[Any, ...]:
+    """Eigenvalues (n,) of the symmetric matrix with diagonal d (n,), n > 1, and e (n - 1,) beside it, in no order.
+
+    f32 or f64. By the implicit QR algorithm; a matrix `rows` (n, k) becomes G rows for the G with G T G^T diagonal.
+    NaN where the algorithm does not converge.
+    """
+    return tuple(_primitive(_TRIDIAGONAL_QR).bind(d, e, *rows))
+
+
+def bidiagonal_qr(d: Any, e: Any, *rows: Any) -> tuple[Any, ...]:
+    """Singular values (n,) of the matrix with diagonal d (n,), n > 1, and e (n - 1,) above it, in no order.
+
+    Two matrices `rows`, (n, k) and (n, l), become L rows[0] and R rows[1] for the L, R with L B R^T diagonal. Otherwise
+    as `tridiagonal_qr`.
+    """
+    return tuple(_primitive(_BIDIAGONAL_QR).bind(d, e, *rows))
+
+
+def _lower(name: str, ctx: Any, *operands: Any) -> Any:
+    from jax._src.lax import linalg
+
+    # What the largest operands have after the batch.
+    rank = 1 if name != _LU_PANEL and len(operands) == 2 else 2
+    rule_for: Callable[..., Any] = linalg._linalg_ffi_lowering
+    return rule_for(name, column_major=False, num_non_batch_dims=rank)(ctx, *operands)
+
+
+@functools.cache
+def _primitive(name: str) -> Any:
+    from jax._src import core
+    from jax._src.interpreters import batching
+
+    primitive: Any = core.Primitive(name)
+    primitive.multiple_results = True
+
+    def types(*avals: Any) -> list[Any]:
+        first = avals[0]
+        if name != _LU_PANEL:
+            return [core.ShapedArray(a.shape, a.dtype) for a in (first, *avals[2:])]
+        *batch, m, n = first.shape
+        numbers = [core.ShapedArray((*batch, extent), np.dtype(np.int32)) for extent in (n, m)]
+        return [core.ShapedArray(first.shape, first.dtype), *numbers]
+
+    primitive.def_abstract_eval(types)
+    batching.primitive_batchers[primitive] = functools.partial(batching.expand_dims_batcher, primitive)
+    return primitive
