@@ -39,9 +39,10 @@ class Forward {
       classes_[d] = FindOverlap(context.scratch, dim_[d].output, dim_[d].stride, dim_[d].kernel,
                                 dim_[d].dilation, dim_[d].padding, dim_[d].input);
     }
-    const int workers =
-        WorkersFor(context.pool, static_cast<double>(pixels) * static_cast<double>(p.features) *
-                                     static_cast<double>(taps_ * p.channels));
+    const double products = static_cast<double>(pixels) * static_cast<double>(p.features) *
+                            static_cast<double>(taps_ * p.channels);
+    const int workers = WorkersFor(context.pool, products);
+    const std::int64_t pieces = PiecesFor(workers, products);
     const std::size_t segments_each =
         static_cast<std::size_t>(std::max<std::int64_t>(1, taps_ * (p.channelwise ? p.channels : 1)));
     const std::size_t tile_each =
@@ -49,19 +50,23 @@ class Forward {
     ReductionSegment* segments =
         context.scratch.Allocate<ReductionSegment>(segments_each * static_cast<std::size_t>(workers));
     T* tiles = context.scratch.Allocate<T>(tile_each * static_cast<std::size_t>(workers));
-    auto task = [&](int worker) {
-      const std::size_t w = static_cast<std::size_t>(worker);
+    const auto run = [&](std::size_t w, std::int64_t piece) {
       for (std::int64_t block = 0; block < blocks; ++block) {
         int at[kMaxDims] = {};
         for (;;) {
           Box box;
           for (int d = 0; d < dims_; ++d) box.part[d] = classes_[d].data[at[d]];
-          RunBox(box, block, worker, workers, segments + w * segments_each, tiles + w * tile_each);
+          RunBox(box, block, piece, pieces, segments + w * segments_each, tiles + w * tile_each);
           int d = dims_ - 1;
           while (d >= 0 && ++at[d] == classes_[d].size) at[d--] = 0;
           if (d < 0) break;
         }
       }
+    };
+    WorkShares shares(pieces, workers);
+    auto task = [&](int worker) {
+      for (std::int64_t i = shares.Next(worker); i != WorkShares::kNone; i = shares.Next(worker))
+        run(static_cast<std::size_t>(worker), i);
     };
     context.pool.Run(workers, TaskRef(task));
   }
@@ -216,9 +221,9 @@ class Forward {
     strip->b_step = b_step;
   }
 
-  // Worker's share of the outputs in `box` for one block of features.
-  void RunBox(const Box& box, std::int64_t block, int worker, int workers, ReductionSegment* segments,
-              T* tile) const {
+  // One of `pieces` parts of the outputs in `box` for one block of features.
+  void RunBox(const Box& box, std::int64_t block, std::int64_t piece, std::int64_t pieces,
+              ReductionSegment* segments, T* tile) const {
     const auto& p = problem_;
     ConvolutionStrip<T> strip;
     FindSegments(box, block, segments, &strip);
@@ -246,8 +251,9 @@ class Forward {
     strip.c_row = transposed ? columns_ : dim_[axis].out;
     const auto run = p.channelwise ? kernels_.channelwise : kernels_.matrix;
     const std::int64_t units = lines * tiles;
-    std::int64_t unit = units * worker / workers;
-    const std::int64_t last_unit = units * (worker + 1) / workers;
+    std::int64_t unit = units * piece / pieces;
+    const std::int64_t last_unit = units * (piece + 1) / pieces;
+    if (unit == last_unit) return;
     while (unit < last_unit) {
       const std::int64_t tile_begin = unit % tiles;
       const std::int64_t tile_end =
@@ -285,6 +291,14 @@ class Forward {
     // Below this a second worker's start costs more than it saves.
     constexpr double kProductsPerWorker = 50e3;
     return static_cast<int>(std::clamp(products / kProductsPerWorker, 1.0, static_cast<double>(pool.size())));
+  }
+
+  static std::int64_t PiecesFor(int workers, double products) {
+    // Smaller ones cost more to lay out than they even out.
+    constexpr double kProductsPerPiece = 1e6;
+    if (workers == 1) return 1;
+    return std::clamp(static_cast<std::int64_t>(products / kProductsPerPiece), std::int64_t{workers},
+                      workers * kPiecesPerWorker);
   }
 
   const DirectConvolution<T>& problem_;

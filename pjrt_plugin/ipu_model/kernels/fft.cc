@@ -214,8 +214,9 @@ void RunLines(HostContext& context, const Transform<T>& transform, std::int64_t 
   T* memory = context.scratch.Allocate<T>(static_cast<std::size_t>(4 * size * workers));
   const std::int64_t in_parts = IsComplex(in.type) ? 2 : 1, out_parts = IsComplex(out.type) ? 2 : 1;
   const T scale = inverse ? static_cast<T>(1.0 / static_cast<double>(n)) : T{1};
+  WorkShares shares(groups, workers);
   auto task = [&](int w) {
-    for (std::int64_t g = groups * w / workers; g < groups * (w + 1) / workers; ++g) {
+    for (std::int64_t g = shares.Next(w); g != WorkShares::kNone; g = shares.Next(w)) {
       T* re = memory + 4 * size * w;
       T *im = re + size, *other_re = im + size, *other_im = other_re + size;
       const std::int64_t first = g * group, count = std::min(group, lines - first);

@@ -276,9 +276,13 @@ void ScanOf(HostContext& context, int dimension, bool backwards, WindowCombiner 
       for (std::int64_t i = 0; i < outer.count; ++i) row(i, true);
       return;
     }
+    const std::int64_t pieces = std::min(outer.count, workers * kPiecesPerWorker);
+    WorkShares shares(pieces, workers);
     auto task = [&](int w) {
-      for (std::int64_t i = outer.count * w / workers; i < outer.count * (w + 1) / workers; ++i)
-        row(i, false);
+      for (std::int64_t p = shares.Next(w); p != WorkShares::kNone; p = shares.Next(w)) {
+        for (std::int64_t i = outer.count * p / pieces; i < outer.count * (p + 1) / pieces; ++i)
+          row(i, false);
+      }
     };
     context.pool.Run(workers, TaskRef(task));
     return;
