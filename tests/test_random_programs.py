@@ -9,23 +9,45 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from jax_ipu import _ipu, compiler
-from support import program_computation, program_control, program_data, program_elementwise
-from support.programs import Program, Value, assert_close, programs
+from support import (
+    program_collectives,
+    program_computation,
+    program_control,
+    program_data,
+    program_elementwise,
+    program_regions,
+    program_text,
+)
+from support.programs import Program, Value, assert_close, assert_same_bits, bit_patterns, programs
+from support.replicas import run_cpu
 
 OPERATIONS = (
     program_elementwise.OPERATIONS
     + program_data.OPERATIONS
     + program_computation.OPERATIONS
     + program_control.OPERATIONS
+    + program_regions.OPERATIONS
+    + program_text.OPERATIONS
 )
+MOVES = program_data.MOVES + program_text.MOVES + (program_regions.gather, program_elementwise.select)
+# Without callbacks, which the client of CPUs would have to keep.
+WITH_COLLECTIVES = (
+    program_collectives.OPERATIONS * 4
+    + program_elementwise.OPERATIONS
+    + program_data.OPERATIONS
+    + program_regions.OPERATIONS
+    + tuple(o for o in program_control.OPERATIONS if o is not program_control.callback)
+)
+REPLICAS = (2, 3, 4, 8)
 TILES = st.sampled_from([8, 3, 64])
 # The reference need not be fast: half of the time is its compilation. XLA's algebraic simplifier joins two bit casts to
 # narrower types into one of another shape, which its verifier refuses, and changes values: those of a reduction of
 # windows with two operands, over an updated array. Without it, the mover of reshapes adds transposes without end.
+# Folding a reduction of several constants ends the process.
 REFERENCE = {
     "xla_backend_optimization_level": "0",
     "xla_llvm_disable_expensive_passes": True,
-    "xla_disable_hlo_passes": "algsimp,reshape-mover",
+    "xla_disable_hlo_passes": "algsimp,reshape-mover,constant_folding",
 }
 # XLA:CPU moves transposes past the square root until its stack overflows.
 TRANSPOSES = Program(
@@ -43,11 +65,11 @@ TRANSPOSES = Program(
 common = settings(deadline=None, suppress_health_check=list(HealthCheck))
 
 
-def check(program: Program, tiles: int) -> None:
+def check(program: Program, tiles: int, arguments_of=Program.arguments, compare=assert_close) -> None:
     """The program's results on the model in both modes against those of JAX on CPU."""
     with jax.enable_x64(True), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # NumPy on NaN and overflow in constants; donated inputs without a use
-        arguments = program.arguments()
+        arguments = arguments_of(program)
         donated = tuple(range(len(arguments))) if program.donates else ()
         traced = jax.jit(program.function(), donate_argnums=donated, keep_unused=True).trace(*arguments)
         expected = [np.asarray(x) for x in traced.lower(lowering_platforms=("cpu",)).compile(REFERENCE)(*arguments)]
@@ -57,15 +79,50 @@ def check(program: Program, tiles: int) -> None:
         for mode in ("fast", "tile"):
             results = _ipu.run(executable, inputs, mode)
             for value, data, reference in zip(program.outputs, results, expected, strict=True):
-                assert_close(value, np.frombuffer(data, reference.dtype).reshape(reference.shape), reference)
+                compare(value, np.frombuffer(data, reference.dtype).reshape(reference.shape), reference)
+
+
+def check_replicas(program: Program, tiles: int) -> None:
+    """The same of a program that runs on several IPUs, each with other arguments."""
+    with jax.enable_x64(True), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        arguments = [program.arguments(replica) for replica in range(program.replicas)]
+        donated = tuple(range(len(program.inputs))) if program.donates else ()
+        traced = jax.jit(program.function(), donate_argnums=donated, keep_unused=True).trace(*arguments[0])
+        texts = {}
+        for platform in ("cpu", "ipu"):
+            text = str(traced.lower(lowering_platforms=(platform,)).compiler_ir("stablehlo"))
+            texts[platform] = text.replace("mhlo.num_replicas = 1 ", f"mhlo.num_replicas = {program.replicas} ")
+        expected = run_cpu(texts["cpu"], program.replicas, arguments)
+        executable = compiler.compile(texts["ipu"].encode(), "mlir", b"", f"ipu2:{tiles}")
+        for mode in ("fast", "tile"):
+            by_replica = _ipu.run_replicas(executable, [[a.tobytes() for a in each] for each in arguments], mode)
+            for results, references in zip(by_replica, expected, strict=True):
+                for value, data, reference in zip(program.outputs, results, references, strict=True):
+                    assert_close(value, np.frombuffer(data, reference.dtype).reshape(reference.shape), reference)
 
 
 # The same examples in every run: a failure can be repeated.
-@settings(common, max_examples=200, derandomize=True)
+in_every_run = settings(common, derandomize=True)
+
+
+@settings(in_every_run, max_examples=160)
 @example(TRANSPOSES, 64)
 @given(programs(OPERATIONS), TILES)
 def test_random_programs(program, tiles):
     check(program, tiles)
+
+
+@settings(in_every_run, max_examples=20)
+@given(programs(MOVES), TILES)
+def test_random_moves_of_any_bits(program, tiles):
+    check(program, tiles, bit_patterns, assert_same_bits)
+
+
+@settings(in_every_run, max_examples=20)
+@given(programs(WITH_COLLECTIVES, replicas=REPLICAS), TILES)
+def test_random_programs_of_several_ipus(program, tiles):
+    check_replicas(program, tiles)
 
 
 @pytest.mark.nightly
@@ -73,3 +130,17 @@ def test_random_programs(program, tiles):
 @given(programs(OPERATIONS, max_steps=14), TILES)
 def test_many_random_programs(program, tiles):
     check(program, tiles)
+
+
+@pytest.mark.nightly
+@settings(common, max_examples=1000)
+@given(programs(MOVES, max_steps=14), TILES)
+def test_many_random_moves_of_any_bits(program, tiles):
+    check(program, tiles, bit_patterns, assert_same_bits)
+
+
+@pytest.mark.nightly
+@settings(common, max_examples=1000)
+@given(programs(WITH_COLLECTIVES, max_steps=14, replicas=REPLICAS), TILES)
+def test_many_random_programs_of_several_ipus(program, tiles):
+    check_replicas(program, tiles)

@@ -98,4 +98,48 @@ def prefixes(d: Drawer) -> Step:
     return Step(f"lax.associative_scan(lax.add, {v.name}, axis={axis})", v.bound * count, v.error * count, count)
 
 
-OPERATIONS = (branch, call, carry, condition, loop, prefixes, scan)
+# Branches that have loops that have branches, of a, of a value b from outside, and of the round i.
+NESTED = (
+    "lax.switch(i % 3, [lambda x: lax.while_loop(lambda y: jnp.any(y > 3), lambda y: lax.cond(jnp.all(y > 9), "
+    "lambda z: z - z // 2 * 2, lambda z: z // 2, y), x), lambda x: x + b, lambda x: b - x], a)",
+    "lax.fori_loop(0, i, lambda j, x: lax.switch(j + i, [lambda y: y, lambda y: y + b, lambda y: b - y], x), a)",
+    "lax.cond(i == 1, lambda x: lax.scan(lambda c, y: (lax.cond(jnp.any(c > y), lambda z: z - y, lambda z: y, c), c), "
+    "x[0], b)[1], lambda x: lax.cond(i == 0, lambda y: y[::-1], lambda y: b, x), a)",
+    "lax.while_loop(lambda s: s[0] < 2, lambda s: (s[0] + 1, lax.cond(s[0] == i, lambda y: y + s[1], lambda y: b, "
+    "s[1])), (0, a))[1]",
+)
+
+
+def nested(d: Drawer) -> Step:
+    """Loops in branches in a loop."""
+    v = d.value(INTS, min_rank=1)
+    if not v.shape[0]:
+        raise Unsuitable
+    b, _ = d.partner(v)
+    body = d.pick(NESTED)
+    return Step(f"(lambda b: lax.fori_loop(0, {d.integer(0, 3)}, lambda i, a: {body}, {v.name}))({b})")
+
+
+# What a callback makes of NumPy arrays of the type and shape of its arguments.
+CALLED = (
+    "np.flip(x)",
+    "np.where(y > x, x, y)",
+    "np.sort(x, axis=None).reshape(x.shape)",
+    "x.copy()",
+    "np.ones_like(y)",
+)
+
+
+def callback(d: Drawer) -> Step:
+    """A function of the host, once or in a loop."""
+    v = d.value(INTS)
+    other, _ = d.partner(v)
+    called = f"lambda x, y: np.asarray({d.pick(CALLED)}, x.dtype)"
+    # NumPy gets and gives arrays.
+    once = f"jax.pure_callback({called}, jax.ShapeDtypeStruct({v.shape}, '{v.dtype}'), x, y, vmap_method='sequential')"
+    if d.flag():
+        return Step(f"(lambda x, y: {once})({v.name}, {other})")
+    return Step(f"(lambda y: lax.fori_loop(0, {d.integer(0, 3)}, lambda i, x: {once} + x, {v.name}))({other})")
+
+
+OPERATIONS = (branch, call, callback, carry, condition, loop, nested, prefixes, scan)

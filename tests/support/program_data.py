@@ -204,6 +204,8 @@ def barrier(d: Drawer) -> Step:
     return copy(v, f"lax.optimization_barrier({v.name})")
 
 
+# Those whose results are elements of their operands, bit by bit, and constants.
+MOVES = (barrier, broadcast, concatenate, dynamic_slice, gather, iota, pad, reshape, strided_slice, transpose)
 OPERATIONS = (
     barrier, batched, broadcast, concatenate, dynamic_slice, gather, iota, pad, reshape, scatter, scatter_distinct,
     sort, strided_slice, top_k, transpose,

@@ -67,6 +67,10 @@ NARROW_MOVES = (
     *("{0}", "lax.reshape({0}, ({0}.size,))", "lax.transpose({0}, tuple(range({0}.ndim))[::-1])", "lax.rev({0}, (0,))"),
     *("{0}[1:]", "{0}[..., ::2]", "lax.concatenate([{0}, {0}], 0)", "lax.broadcast({0}, (2,))"),
     *("lax.select({0} == lax.rev({0}, (0,)), {0}, lax.full_like({0}, 1))", "lax.max({0}, lax.full_like({0}, 1))"),
+    *("jnp.roll({0}, 1, 0)", "{0}.at[:1].set({0}[-1:])", "{0}[np.array([0, -1, 0, 9])]", "lax.sort({0}, dimension=0)"),
+    *("lax.dynamic_slice_in_dim({0}, {0}.ndim, 1)", "lax.pad({0}, {0}.dtype.type(1), [(1, -1, 1)] * {0}.ndim)"),
+    "lax.fori_loop(0, 2, lambda i, y: lax.dynamic_update_slice_in_dim(y[::-1], y[:1], i, 0), {0})",
+    "lax.switch({0}.size % 2, [lambda y: y, lambda y: y[::-1]], {0})",
 )
 
 

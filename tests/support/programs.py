@@ -18,6 +18,8 @@ import numpy as np
 from hypothesis import strategies as st
 from jax import lax
 
+from support.stablehlo_text import hlo
+
 INTS = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
 FLOATS = ("float16", "bfloat16", "float32", "float64")
 COMPLEX = ("complex64", "complex128")
@@ -84,6 +86,8 @@ class Drawer:
 
     def __init__(self, draw: Callable[[st.SearchStrategy[Any]], Any]) -> None:
         self._draw = draw
+        self.replicas = 1
+        self.channel = 0  # the last one that a collective has
         self.values: list[Value] = []
         self.used: list[Value] = []
 
@@ -105,6 +109,8 @@ class Drawer:
         return tuple(chosen or ([self.integer(0, value.rank - 1)] if value.rank else []))
 
     def shape(self, max_rank: int = 4) -> tuple[int, ...]:
+        if max_rank == 4 and self.integer(0, 15) == 15:
+            return tuple(self.pick((1, 2, 1, 2, 3, 1, 2, 0)) for _ in range(self.integer(5, 8)))
         sizes = [self.pick((1, 2, 3, 4, 5, 7, 1, 2, 3, 0, 17, 33)) for _ in range(self.integer(0, max_rank))]
         while math.prod(sizes) > MAX_ELEMENTS:
             sizes.pop()
@@ -148,7 +154,7 @@ def fit(x: jax.Array, shape: tuple[int, ...]) -> jax.Array:
     return lax.reshape(flat, shape)
 
 
-NAMES = {"jax": jax, "lax": lax, "jnp": jnp, "np": np, "fit": fit}
+NAMES = {"jax": jax, "lax": lax, "jnp": jnp, "np": np, "fit": fit, "hlo": hlo}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -160,11 +166,13 @@ class Program:
     outputs: tuple[Value, ...]
     donates: bool  # all inputs: results take their storage where shapes and types allow
     seed: int
+    replicas: int = 1
 
     def __repr__(self) -> str:
         parameters = ", ".join(f"{v.name}: {v.dtype}{list(v.shape)}" for v in self.inputs)
         results = ", ".join(v.name for v in self.outputs)
         donated = ", inputs donated" if self.donates else ""
+        donated += f", {self.replicas} replicas" if self.replicas > 1 else ""
         return "\n    ".join(
             (f"def program({parameters}):  # seed {self.seed}{donated}", *self.lines, f"return [{results}]")
         )
@@ -179,9 +187,9 @@ class Program:
 
         return program
 
-    def arguments(self) -> list[np.ndarray[Any, Any]]:
+    def arguments(self, replica: int = 0) -> list[np.ndarray[Any, Any]]:
         """Small integers of every type, the edges of the integer types, and NaN, infinities and -0 where allowed."""
-        rng = np.random.default_rng(self.seed)
+        rng = np.random.default_rng(self.seed + replica)
         arrays = []
         for value in self.inputs:
             dtype = jnp.dtype(value.dtype)
@@ -201,6 +209,37 @@ class Program:
                     array = np.where(rng.random(value.shape) < 0.2, edges, array)
             arrays.append(np.asarray(array, dtype).reshape(value.shape))
         return arrays
+
+
+def bit_patterns(program: Program) -> list[np.ndarray[Any, Any]]:
+    """Any bits: NaN, infinities, zeros of both signs and denormals are as likely as other numbers."""
+    rng = np.random.default_rng(program.seed)
+    arrays = []
+    for value in program.inputs:
+        dtype = jnp.dtype(value.dtype)
+        part = np.dtype(f"f{dtype.itemsize // 2}") if value.dtype in COMPLEX else dtype
+        count = value.size * dtype.itemsize // part.itemsize
+        array = np.frombuffer(rng.bytes(count * part.itemsize), part).copy()
+        if value.dtype == "bool":
+            array = rng.integers(0, 2, count).astype(bool)
+        elif value.dtype in EPSILON:
+            small = np.frombuffer(rng.bytes(count * part.itemsize), part) * jnp.finfo(part).tiny
+            edges = rng.choice(np.array([np.nan, np.inf, -np.inf, -0.0, 0.0]), count).astype(part)
+            array = np.choose(rng.integers(0, 3, count), [array, small.astype(part), edges]).astype(part)
+        arrays.append(array.view(dtype).reshape(value.shape))
+    return arrays
+
+
+def assert_same_bits(value: Value, actual: np.ndarray[Any, Any], expected: np.ndarray[Any, Any]) -> None:
+    """Equal to the last bit, except that NaN is NaN."""
+    assert actual.shape == expected.shape and actual.dtype == expected.dtype
+    if value.dtype in EPSILON:
+        part = np.dtype(f"f{actual.dtype.itemsize // 2}") if value.dtype in COMPLEX else actual.dtype
+        actual, expected = (x.reshape(-1).view(part) for x in (actual, expected))
+        nan = np.isnan(expected)
+        np.testing.assert_array_equal(np.isnan(actual), nan, err_msg=value.name)
+        actual, expected = (np.where(nan, 0, x).astype(part).view(f"u{part.itemsize}") for x in (actual, expected))
+    np.testing.assert_array_equal(actual, expected, err_msg=value.name)
 
 
 def natural_bound(dtype: str) -> float:
@@ -250,8 +289,11 @@ def add_step(drawer: Drawer, lines: list[str], operation: Callable[[Drawer], Ste
     drawer.values.extend(added)
 
 
-def build(drawer: Drawer, operations: Sequence[Callable[[Drawer], Step]], max_steps: int) -> Program:
+def build(
+    drawer: Drawer, operations: Sequence[Callable[[Drawer], Step]], max_steps: int, replicas: Sequence[int]
+) -> Program:
     """A program of three to `max_steps` of the operations over one to four inputs."""
+    drawer.replicas = drawer.pick(replicas)
     for i in range(drawer.integer(1, 4)):
         dtype = drawer.pick(EVERY[::-1] if i else FLOATS[::-1])
         floating = dtype in EPSILON
@@ -264,12 +306,15 @@ def build(drawer: Drawer, operations: Sequence[Callable[[Drawer], Step]], max_st
         add_step(drawer, lines, drawer.pick(operations))
     made = drawer.values[len(inputs) :]
     outputs = [v for v in made[:-1] if drawer.integer(0, 3) == 0] + (made[-1:] or [inputs[0]])
-    return Program(tuple(lines), inputs, tuple(outputs), drawer.flag(), drawer.integer(0, 2**16))
+    donates, seed = drawer.flag(), drawer.integer(0, 2**16)
+    return Program(tuple(lines), inputs, tuple(outputs), donates, seed, drawer.replicas)
 
 
-def programs(operations: Sequence[Callable[[Drawer], Step]], max_steps: int = 8) -> st.SearchStrategy[Program]:
-    """Strategy of programs."""
-    return st.composite(lambda draw: build(Drawer(draw), operations, max_steps))()
+def programs(
+    operations: Sequence[Callable[[Drawer], Step]], max_steps: int = 8, replicas: Sequence[int] = (1,)
+) -> st.SearchStrategy[Program]:
+    """Strategy of programs of one of these numbers of replicas."""
+    return st.composite(lambda draw: build(Drawer(draw), operations, max_steps, replicas))()
 
 
 def assert_close(value: Value, actual: np.ndarray[Any, Any], expected: np.ndarray[Any, Any]) -> None:

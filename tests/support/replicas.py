@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import jax
 import numpy as np
 from jax._src.lib import _jax, xla_client
@@ -40,11 +42,19 @@ def run_ipu(text: str, mode: tuple[str, int], replicas: int = 4) -> list[list[np
     ]
 
 
-def run_cpu(text: str, replicas: int = 4) -> list[list[np.ndarray]]:
+def run_cpu(text: str, replicas: int = 4, arguments: Sequence[Sequence[np.ndarray]] = ()) -> list[list[np.ndarray]]:
+    """Results by replica, of the arguments by replica."""
     devices = tuple(jax.devices("cpu")[:replicas])
     options = xla_client.CompileOptions()
     options.num_replicas = replicas
     options.device_assignment = xla_client.DeviceAssignment.create(np.array([[d.id] for d in devices], dtype=np.int32))
     loaded = devices[0].client.compile_and_load(text, _jax.DeviceList(devices), options)
-    by_result = loaded.execute_sharded([]).disassemble_into_single_device_arrays()
+    mesh = jax.sharding.Mesh(np.array(devices), "r")
+    split = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("r"))
+    operands = []
+    for parts in zip(*arguments, strict=True):
+        whole = np.stack(parts)
+        placed = [jax.device_put(part[None], device) for part, device in zip(parts, devices, strict=True)]
+        operands.append(jax.make_array_from_single_device_arrays(whole.shape, split, placed))
+    by_result = loaded.execute_sharded(operands).disassemble_into_single_device_arrays()
     return [[np.asarray(parts[r]) for parts in by_result] for r in range(replicas)]
