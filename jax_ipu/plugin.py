@@ -20,7 +20,9 @@ from jax_ipu.integration import (
     dlpack,
     linear_algebra,
     memories,
+    pallas,
     processes,
+    program_dump,
     transfer_guard,
 )
 
@@ -49,6 +51,8 @@ def initialize() -> None:
     dlpack.enable()
     linear_algebra.enable()
     memories.enable()
+    pallas.enable()
+    program_dump.enable()
     transfer_guard.enable()
 
 

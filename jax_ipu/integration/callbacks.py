@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from jax_ipu.integration import pallas
+
 PLATFORM = "ipu"
 CALL_TARGET = "ipu_python_callback"
 # Of one that XLA partitions: it is called with the shards of each device.
@@ -90,6 +92,7 @@ def _emit(
     from jaxlib.mlir.dialects import stablehlo
 
     del returns_token
+    pallas.refuse_threads()
     if partitioned and result_avals:
         raise ValueError("Partitioned callback not supported with return values.")
     by_shard = partitioned and _is_automatic(ctx.module_context.axis_context)

@@ -1,0 +1,67 @@
+"""Pallas kernels in interpret mode that run on several cores (``pallas.mpmd_map``, ``core_map``)."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from typing import Any
+
+PLATFORM = "ipu"
+_MODULE = "jax._src.pallas.mpmd"
+_THREADS = "jax._src.pallas.mosaic.interpret.thread_map"
+_PRIMITIVE = "mpmd_map"
+
+
+def enable() -> None:
+    """Lowers ``mpmd_map`` as on the CPU, where JAX refuses platforms that it does not know.
+
+    Pallas is imported by those who use it, often after the plugin: then the rule follows JAX's own.
+    """
+    from jax._src.interpreters import mlir
+
+    if _MODULE in sys.modules:
+        _register(mlir.register_lowering, sys.modules[_MODULE])
+        return
+    original = mlir.register_lowering
+
+    @functools.wraps(original)
+    def register_lowering(primitive: Any, rule: Any, *arguments: Any, **options: Any) -> Any:
+        registered: Any = original(primitive, rule, *arguments, **options)
+        if rule.__module__ == _MODULE and primitive.name == _PRIMITIVE:
+            _register(original, sys.modules[_MODULE])
+        return registered
+
+    replacement: Any = register_lowering
+    mlir.register_lowering = replacement
+
+
+def _register(register_lowering: Any, module: Any) -> None:
+    def lower(*arguments: Any, **parameters: Any) -> Any:
+        return module._mpmd_map_fallback_lowering(*arguments, **parameters)
+
+    register_lowering(module.mpmd_map_p, lower, platform=PLATFORM)
+
+
+def refuse_threads() -> None:
+    """Makes interpreted cores that run at the same time an error: called when a callback is lowered.
+
+    JAX gives each a thread, started by a callback, with programs of its own. These would wait for the IPU, whose
+    program waits for the callback.
+    """
+    threads: Any = sys.modules.get(_THREADS)
+    if threads is None or threads._run_jaxpr.__module__ == __name__:
+        return
+    run_jaxpr = threads._run_jaxpr
+
+    def run_unless_waiting(*arguments: Any) -> Any:
+        import jax
+
+        if jax.default_backend() == PLATFORM:
+            raise NotImplementedError(
+                "Pallas in interpret mode with several cores or threads runs a program for each from a callback, and "
+                "an IPU whose program waits for a callback runs no other. Interpret one core, or run it on the CPU: "
+                "jax.config.update('jax_platform_name', 'cpu')."
+            )
+        return run_jaxpr(*arguments)
+
+    threads._run_jaxpr = run_unless_waiting
