@@ -17,6 +17,8 @@ from jax_ipu.integration.native import bidiagonal_qr
 
 # Enough for any size: convergence is quadratic after the first few.
 _MAX_SWEEPS = 30
+# Above it QR with vectors is no faster on the device, and less exact.
+_LARGEST_DEFAULT_QR = 128
 # Divide and conquer needs blocks to divide.
 _SMALLEST_DIVIDED = 5
 
@@ -31,7 +33,7 @@ def svd(
 ) -> Sequence[Any]:
     """Singular values (..., k), descending, and U, V^H of a (..., m, n), k = min(m, n). NaN where `a` is not finite.
 
-    Without an algorithm: the polar decomposition, and QR where only the values are asked for.
+    Without an algorithm: QR for small matrices and where only the values are asked for, else the polar decomposition.
     """
     from jax._src.lax import linalg
     from jax._src.tpu.linalg import svd as polar
@@ -40,9 +42,8 @@ def svd(
     if 0 in a.shape[-2:]:
         empty: Callable[..., Sequence[Any]] = linalg._empty_svd
         return empty(a, full_matrices=full_matrices, compute_uv=compute_uv)
-    default = names.POLAR if compute_uv else names.QR
     if algorithm in (None, names.DEFAULT):
-        algorithm = default
+        algorithm = names.QR if min(a.shape[-2:]) <= _LARGEST_DEFAULT_QR or not compute_uv else names.POLAR
     if algorithm == names.POLAR:
         generic: Callable[..., Sequence[Any]] = polar._svd_tpu
         return generic(a, full_matrices=full_matrices, compute_uv=compute_uv, subset_by_index=subset_by_index)
