@@ -80,7 +80,7 @@ TEST(WorkersLeaveTheCpuThatTheCallerMovesTo) {
   CHECK_EQ(sched_setaffinity(0, sizeof(allowed), &allowed), 0);
   std::sort(waits.begin(), waits.end());
   // Other processes may have the other CPU now and then.
-  CHECK(waits[waits.size() / 4] < std::chrono::milliseconds(1));
+  CHECK(waits[waits.size() / 4] < std::chrono::milliseconds(3));
 }
 
 TEST(NestedAndConcurrentJobsFinish) {
