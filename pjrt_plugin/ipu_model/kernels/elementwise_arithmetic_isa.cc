@@ -228,6 +228,16 @@ struct DivideAdd {
 struct MultiplyDivide {
   static float Apply(float a, float b, float c) { return (a * b) / c; }
 };
+// Three.
+struct AddMultiplyMultiply {
+  static float Apply(float a, float b, float c, float d) { return ((a + b) * c) * d; }
+};
+struct FmaMultiply {
+  static float Apply(float a, float b, float c, float d) { return std::fma(a, b, c) * d; }
+};
+struct MultiplyFma {
+  static float Apply(float a, float b, float c, float d) { return std::fma(a * b, c, d); }
+};
 
 template <typename C, typename A, typename R, int kForm>
 void SelectCompareLoop(const MicroArguments& m) {
@@ -390,6 +400,12 @@ MicroFunction FindFused(FusedOp op, RegisterType type) {
       return f32 ? Ternary<DivideAdd, float> : nullptr;
     case FusedOp::kMultiplyDivide:
       return f32 ? Ternary<MultiplyDivide, float> : nullptr;
+    case FusedOp::kAddMultiplyMultiply:
+      return f32 ? Quaternary<AddMultiplyMultiply, float> : nullptr;
+    case FusedOp::kFmaMultiply:
+      return f32 ? Quaternary<FmaMultiply, float> : nullptr;
+    case FusedOp::kMultiplyFma:
+      return f32 ? Quaternary<MultiplyFma, float> : nullptr;
     case FusedOp::kSelectCompare:
       return f32                          ? SelectCompare<float>
              : type == RegisterType::kS32 ? SelectCompare<std::int32_t>

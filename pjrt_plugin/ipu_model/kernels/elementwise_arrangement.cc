@@ -1,5 +1,7 @@
 #include "pjrt_plugin/ipu_model/kernels/elementwise_arrangement.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 
 #include "pjrt_plugin/ipu_model/kernels/isa.h"
@@ -7,8 +9,12 @@
 namespace ipu_model {
 namespace {
 
-// Temporaries should leave half of a 48 KiB first-level cache to the operands that stream through it.
-constexpr std::int64_t kTemporaryBytes = 24 << 10;
+// Temporaries should leave half of the first-level cache to the operands that stream through it.
+std::int64_t TemporaryBytes() {
+  static const std::int64_t bytes =
+      std::clamp<std::int64_t>(sysconf(_SC_LEVEL1_DCACHE_SIZE), 32 << 10, 64 << 10) / 2;
+  return bytes;
+}
 constexpr std::int64_t kSmallestBlock = 512, kLargestBlock = 2048;
 
 MicroFunction LoadFunction(DType type) { return HasAvx512() ? avx512::FindLoad(type) : avx2::FindLoad(type); }
@@ -53,7 +59,7 @@ Arrangement Arrange(const MicroProgram& p, const HostTensor* in, const HostTenso
   for (const RegisterType type : p.registers) register_size = std::max(register_size, SizeOf(type));
   const auto slot_estimate = static_cast<std::int64_t>(register_size) * std::max(1, p.num_slots);
   std::int64_t block =
-      std::clamp(kTemporaryBytes / slot_estimate, kSmallestBlock, kLargestBlock) & ~std::int64_t{63};
+      std::clamp(TemporaryBytes() / slot_estimate, kSmallestBlock, kLargestBlock) & ~std::int64_t{63};
   block = std::min(block, (elements + 63) & ~std::int64_t{63});
   b.layout =
       MakeBlockLayout(tensors, static_cast<int>(num_inputs + num_outputs), static_cast<int>(num_inputs),

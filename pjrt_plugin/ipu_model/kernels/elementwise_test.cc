@@ -13,6 +13,8 @@
 
 #include "pjrt_plugin/ipu_model/kernels/bound_kernel_check.h"
 #include "pjrt_plugin/ipu_model/kernels/convert.h"
+#include "pjrt_plugin/ipu_model/kernels/isa.h"
+#include "pjrt_plugin/ipu_model/kernels/micro_op.h"
 #include "pjrt_plugin/ipu_model/kernels/test_instructions.h"
 #include "pjrt_plugin/testing/check.h"
 
@@ -400,6 +402,75 @@ TEST(MultiplyAddIsContracted) {
       {Vector(out, DType::kF32)});
   CHECK_EQ(out[0], std::fma(-a[0], b[0], c[0]));
   CHECK(out[0] != c[0] - a[0] * b[0] || std::fma(-a[0], b[0], c[0]) == c[0] - a[0] * b[0]);
+}
+
+// Every operation rounds for itself, whichever of the operands are scalars.
+TEST(ThreeOperationsInOnePass) {
+  struct Row {
+    FusedOp op;
+    float (*expected)(float, float, float, float);
+  };
+  const Row rows[] = {
+      {FusedOp::kAddMultiplyMultiply,
+       [](float a, float b, float c, float d) {
+         volatile float sum = a + b, product = sum * c;
+         return product * d;
+       }},
+      {FusedOp::kFmaMultiply, [](float a, float b, float c, float d) { return std::fma(a, b, c) * d; }},
+      {FusedOp::kMultiplyFma, [](float a, float b, float c, float d) {
+         volatile float product = a * b;
+         return std::fma(product, c, d);
+       }}};
+  std::mt19937 random(6);
+  std::normal_distribution<float> normal;
+  std::vector<float> in[4], out(100);
+  for (auto& values : in)
+    for (int i = 0; i < 100; ++i) values.push_back(normal(random));
+  for (const bool wide : {false, true}) {
+    if (wide && !HasAvx512()) continue;
+    for (const Row& row : rows) {
+      const MicroFunction function = (wide ? avx512::FindFused : avx2::FindFused)(row.op, RegisterType::kF32);
+      for (unsigned scalar = 0; scalar < 16; ++scalar) {
+        for (const std::int64_t n : {1, 15, 16, 37, 99}) {
+          if (scalar == 15 && n > 1) continue;
+          std::fill(out.begin(), out.end(), 0.0f);
+          function({out.data(), {in[0].data(), in[1].data(), in[2].data(), in[3].data()}, n, 0, scalar});
+          for (std::size_t i = 0; i < static_cast<std::size_t>(n); ++i) {
+            float x[4];
+            for (unsigned k = 0; k < 4; ++k) x[k] = in[k][(scalar >> k & 1) != 0 ? 0 : i];
+            CHECK_EQ(out[i], row.expected(x[0], x[1], x[2], x[3]));
+          }
+          CHECK_EQ(out[static_cast<std::size_t>(n)], 0.0f);
+        }
+      }
+    }
+  }
+}
+
+TEST(ChainsOfThreeOperations) {
+  const DType f = DType::kF32;
+  Expression e;  // (a + b) * c * a; d * (a * b + c); a * c * b + d
+  e.inputs.assign(4, f);
+  e.code = {Op(ScalarOp::kAdd, f, f, 0, 1),      Op(ScalarOp::kMultiply, f, f, 4, 2),
+            Op(ScalarOp::kMultiply, f, f, 5, 0), Op(ScalarOp::kMultiply, f, f, 0, 1),
+            Op(ScalarOp::kAdd, f, f, 7, 2),      Op(ScalarOp::kMultiply, f, f, 3, 8),
+            Op(ScalarOp::kMultiply, f, f, 0, 2), Op(ScalarOp::kMultiply, f, f, 10, 1),
+            Op(ScalarOp::kAdd, f, f, 11, 3)};
+  e.outputs = {6, 9, 12};
+  std::mt19937 random(7);
+  std::normal_distribution<float> normal;
+  std::vector<float> a(3001), b(3001), c(3001), d(3001), x(3001), y(3001), z(3001);
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    a[i] = normal(random), b[i] = normal(random), c[i] = normal(random), d[i] = normal(random);
+  }
+  Run(e, {Vector(a, f), Vector(b, f), Vector(c, f), Vector(d, f)},
+      {Vector(x, f), Vector(y, f), Vector(z, f)});
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    volatile float sum = a[i] + b[i], product = sum * c[i], other = a[i] * c[i];
+    CHECK_EQ(x[i], product * a[i]);
+    CHECK_EQ(y[i], d[i] * std::fma(a[i], b[i], c[i]));
+    CHECK_EQ(z[i], std::fma(other, b[i], d[i]));
+  }
 }
 
 TEST(RotatesAndComparisonsAreFusedRightly) {

@@ -5,6 +5,7 @@
 #define JAX_IPU_KERNELS_MICRO_LOOP_H_
 
 #include <cstdint>
+#include <utility>
 
 #include "pjrt_plugin/ipu_model/kernels/micro_op.h"
 
@@ -84,6 +85,29 @@ void Ternary(const MicroArguments& m) {
     default:
       return TernaryLoop<F, A, B, R, 0>(m);
   }
+}
+
+template <typename F, typename A, int kForm>
+void QuaternaryLoop(const MicroArguments& m) {
+  const Operand<A, (kForm & 1) != 0> a(m.operand[0]);
+  const Operand<A, (kForm & 2) != 0> b(m.operand[1]);
+  const Operand<A, (kForm & 4) != 0> c(m.operand[2]);
+  const Operand<A, (kForm & 8) != 0> d(m.operand[3]);
+  A* r = static_cast<A*>(m.result);
+#pragma GCC ivdep
+  for (std::int64_t i = 0, n = m.n; i < n; ++i) r[i] = F::Apply(a(i), b(i), c(i), d(i));
+}
+template <typename F, typename A, int... kForm>
+MicroFunction QuaternaryForm(unsigned form, std::integer_sequence<int, kForm...>) {
+  static constexpr MicroFunction kLoops[] = {QuaternaryLoop<F, A, kForm>...};
+  return kLoops[form];
+}
+
+// F: static A Apply(A, A, A, A).
+template <typename F, typename A>
+void Quaternary(const MicroArguments& m) {
+  const unsigned form = m.scalar & 15;  // all scalar: then n is 1
+  QuaternaryForm<F, A>(form == 15 ? 0 : form, std::make_integer_sequence<int, 15>())(m);
 }
 
 }  // namespace ipu_model::ISA_NAMESPACE

@@ -78,25 +78,28 @@ using MicroFunction = void (*)(const MicroArguments&);
 
 // Operations that have no ScalarOp.
 enum class FusedOp : std::uint16_t {
-  kRound,             // f32 to the values of the DType in `immediate`
-  kWrap,              // 8-bit integer to its low `immediate` bits
-  kSaturate,          // 8-bit integer clamped to `immediate` bits
-  kLogicalNot,        // on kPred
-  kToPred,            // != 0
-  kToOddF32,          // f64 to f32, rounded to odd
-  kMultiplySubtract,  // a * b - c, one rounding
-  kSubtractMultiply,  // c - a * b, one rounding
-  kRotateLeft,        // by `immediate`, below the width
-  kAddMultiply,       // (a + b) * c
-  kSubtractTimes,     // (a - b) * c
-  kMultiplyMultiply,  // (a * b) * c
-  kAddAdd,            // (a + b) + c
-  kDivideAdd,         // a / b + c
-  kMultiplyDivide,    // (a * b) / c
-  kSelectCompare,     // a <immediate: ScalarOp kEq..kGe> b ? c : d
-  kRotateXor,         // rotate_left(a, immediate) ^ b
-  kFromBits,          // bits of the DType in `immediate` (u8 or u16) to its f32 value
-  kToBits,            // and back
+  kRound,                // f32 to the values of the DType in `immediate`
+  kWrap,                 // 8-bit integer to its low `immediate` bits
+  kSaturate,             // 8-bit integer clamped to `immediate` bits
+  kLogicalNot,           // on kPred
+  kToPred,               // != 0
+  kToOddF32,             // f64 to f32, rounded to odd
+  kMultiplySubtract,     // a * b - c, one rounding
+  kSubtractMultiply,     // c - a * b, one rounding
+  kRotateLeft,           // by `immediate`, below the width
+  kAddMultiply,          // (a + b) * c
+  kSubtractTimes,        // (a - b) * c
+  kMultiplyMultiply,     // (a * b) * c
+  kAddAdd,               // (a + b) + c
+  kDivideAdd,            // a / b + c
+  kMultiplyDivide,       // (a * b) / c
+  kSelectCompare,        // a <immediate: ScalarOp kEq..kGe> b ? c : d
+  kRotateXor,            // rotate_left(a, immediate) ^ b
+  kFromBits,             // bits of the DType in `immediate` (u8 or u16) to its f32 value
+  kToBits,               // and back
+  kAddMultiplyMultiply,  // ((a + b) * c) * d
+  kFmaMultiply,          // fma(a, b, c) * d
+  kMultiplyFma,          // fma(a * b, c, d)
 };
 
 // Null when the operation does not exist for the type. The type is that of the value operands; kConvert,

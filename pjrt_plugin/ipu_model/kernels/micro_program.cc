@@ -4,6 +4,7 @@
 #include <cstring>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 #include "pjrt_plugin/ipu_model/kernels/convert.h"
 #include "pjrt_plugin/ipu_model/kernels/isa.h"
@@ -440,6 +441,7 @@ class Lowering {
       }
     }
     if (type != RegisterType::kF32) return;
+    if (FuseThird(node)) return;
     struct Pair {
       ScalarOp outer, inner;
       bool commutes;
@@ -461,6 +463,29 @@ class Lowering {
       if (Node* p = SingleUse(b, Code(pair.inner), type))
         return Become(node, pair.fused, type, {p->operand[0], p->operand[1], a}, p);
     }
+  }
+  // An operation on the result of two that are fused.
+  bool FuseThird(Node& node) {
+    for (int k = 0; k < 2; ++k) {
+      const int x = node.operand[k], other = node.operand[1 - k];
+      if (node.code == Code(ScalarOp::kMultiply)) {
+        for (const auto& [inner, fused] :
+             {std::pair(Code(FusedOp::kAddMultiply), FusedOp::kAddMultiplyMultiply),
+              std::pair(Code(ScalarOp::kFma), FusedOp::kFmaMultiply)}) {
+          Node* p = SingleUse(x, inner, RegisterType::kF32);
+          if (p == nullptr) continue;
+          Become(node, fused, RegisterType::kF32, {p->operand[0], p->operand[1], p->operand[2], other}, p);
+          return true;
+        }
+      } else if (node.code == Code(ScalarOp::kFma)) {
+        Node* p = SingleUse(x, Code(ScalarOp::kMultiply), RegisterType::kF32);
+        if (p == nullptr) continue;
+        Become(node, FusedOp::kMultiplyFma, RegisterType::kF32,
+               {p->operand[0], p->operand[1], other, node.operand[2]}, p);
+        return true;
+      }
+    }
+    return false;
   }
   void FuseSelect(Node& node) {
     for (const RegisterType type : {RegisterType::kF32, RegisterType::kS32, RegisterType::kU32}) {
