@@ -188,7 +188,8 @@ SortKernel::SortKernel(const Expression& comparator, bool tie_break)
     return;
   }
   const Expression less = tie_break ? WithTieBreak(comparator) : comparator;
-  used_.assign(less.inputs.size(), false);
+  inputs_ = less.inputs;
+  used_.assign(inputs_.size(), false);
   const auto use = [&](std::uint16_t reg) {
     if (reg < used_.size()) used_[reg] = true;
   };
@@ -353,7 +354,7 @@ void SortKernel::MergeSort(HostContext& context, const Rows& rows, std::uint32_t
     const std::size_t bytes = kLanes * rows.size[i / 2];
     void* data = context.scratch.Allocate(bytes);
     std::memset(data, 0, bytes);
-    in[i] = Vector(DType::kPred, kLanes, data);
+    in[i] = Vector(inputs_[i], kLanes, data);
   }
   std::uint8_t* goes_first = context.scratch.Allocate<std::uint8_t>(kLanes);
   out[0] = Vector(DType::kPred, kLanes, goes_first);

@@ -45,7 +45,8 @@ class SortKernel {
   std::size_t num_operands_;
   std::vector<KeyPart> parts_;  // most significant first
   bool single_key_ = false;
-  std::vector<bool> used_;                   // comparator inputs that it reads
+  std::vector<DType> inputs_;                // of the comparator
+  std::vector<bool> used_;                   // those that it reads
   std::unique_ptr<ElementwiseKernel> less_;  // when not by keys
 };
 
