@@ -67,6 +67,9 @@ def dot_general(d: Drawer) -> Step:
     if math.prod(shape) > 2000:
         raise Unsuitable
     contract, batch = ([i for i in shared if kinds[i] == k] for k in "cb")
+    # XLA:CPU without its simplifier does not write the result of a sum over nothing.
+    if not math.prod(v.shape[i] for i in contract):
+        raise Unsuitable
     numbers = ((contract, [position(i) for i in contract]), (batch, [position(i) for i in batch]))
     terms = max(1, math.prod(v.shape[i] for i in contract)) * (2 if v.dtype in COMPLEX else 1)
     wider = {"float16": "float32", "bfloat16": "float32", "float32": "float64", "int8": "int32", "int16": "int64"}
