@@ -122,28 +122,20 @@ def _compile_to_fit(parsed: Any, settings: Options, options: bytes, target: _ipu
     First repeated blocks become functions, and collectives are not combined. Then tensors that are sliced or looked up
     are spread over all tiles: the few tiles that could slice them without an exchange may be full of them.
     """
-    prepared = prepare(parsed, settings, options)
-    try:
-        return _compile_prepared(prepared, settings, target)
-    except _ipu.Error as error:
-        if error.code != RESOURCE_EXHAUSTED:
-            raise
-        full = error
-    for choose, differs in _MORE_FRUGAL:
-        frugal = choose(settings)
-        if frugal is None:
-            continue
-        other = prepare(parsed, frugal, options)
-        if not differs(prepared, other):
-            continue
-        prepared, settings = other, frugal
+    prepared, more_frugal = prepare(parsed, settings, options), iter(_MORE_FRUGAL)
+    while True:
         try:
             return _compile_prepared(prepared, settings, target)
         except _ipu.Error as error:
             if error.code != RESOURCE_EXHAUSTED:
                 raise
-            full = error
-    raise full
+            for choose, differs in more_frugal:
+                frugal = choose(settings)
+                if frugal is not None and differs(prepared, other := prepare(parsed, frugal, options)):
+                    prepared, settings = other, frugal
+                    break
+            else:
+                raise
 
 
 # Options that need less memory, None where the user has chosen otherwise.
