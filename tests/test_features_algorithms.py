@@ -7,6 +7,7 @@ import pytest
 from jax import lax
 
 from jax_ipu.integration import hermitian, singular_values, spectral
+from support.matrices import matrix
 from support.modes import each_mode, run_ipu
 
 ipu, cpu = jax.devices("ipu")[0], jax.devices("cpu")[0]
@@ -15,14 +16,6 @@ EIGH = {i.name: i for i in lax.linalg.EighImplementation}
 SVD = {i.name: i for i in lax.linalg.SvdAlgorithm}
 each_eigh = pytest.mark.parametrize("algorithm", EIGH)
 each_svd = pytest.mark.parametrize("algorithm", SVD)
-
-
-def matrix(shape, dtype="float32", seed=0):
-    generator = np.random.default_rng(seed)
-    x = generator.standard_normal(shape)
-    if dtype.startswith("complex"):
-        x = x + 1j * generator.standard_normal(shape)
-    return x.astype(dtype)
 
 
 def hermitian_matrix(shape, dtype="float32"):

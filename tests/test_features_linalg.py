@@ -7,18 +7,11 @@ import numpy as np
 import pytest
 from jax._src.lax import linalg as lax_linalg
 
+from support.matrices import matrix
 from support.modes import check, each_mode
 
 DTYPES = ("float32", "complex64", "float64", "complex128")
 ipu, cpu = jax.devices("ipu")[0], jax.devices("cpu")[0]
-
-
-def matrix(shape, dtype="float32", seed=0):
-    generator = np.random.default_rng(seed)
-    x = generator.standard_normal(shape)
-    if dtype.startswith("complex"):
-        x = x + 1j * generator.standard_normal(shape)
-    return x.astype(dtype)
 
 
 def hermitian(x):
