@@ -52,6 +52,26 @@ class TestPureCallback:
 
         np.testing.assert_allclose(jax.jit(jax.vmap(one))(ipu(x)), np.cos(x), rtol=1e-6)
 
+    @pytest.mark.parametrize("promotion", ["strict", "standard"])
+    def test_sees_the_settings_it_was_traced_under(self, promotion):
+        seen = []
+
+        def cosine(x):
+            seen.append(jax.config.jax_numpy_dtype_promotion)
+            return np.cos(x)
+
+        x = ipu(np.zeros(3, np.float32))
+        with jax.numpy_dtype_promotion(promotion):
+            program = jax.jit(lambda x: jax.pure_callback(cosine, F32_3, x)).lower(x).compile()
+        np.testing.assert_array_equal(program(x), 1)
+        assert seen == [promotion]
+
+    def test_double_precision_for_the_caller_only(self):
+        with jax.enable_x64(True):
+            y = jax.jit(lambda x: jax.pure_callback(lambda x: np.asarray(jnp.asarray(x) / 3), x, x))(ipu(np.ones(2)))
+        assert y.dtype == np.float64
+        np.testing.assert_array_equal(y, np.ones(2) / 3)
+
     def test_grad_through_custom_vjp(self):
         @jax.custom_vjp
         def sine(x):

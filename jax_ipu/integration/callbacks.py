@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from jax_ipu.integration import pallas
+from jax_ipu.integration.thread_settings import with_settings_of_this_thread
 
 PLATFORM = "ipu"
 CALL_TARGET = "ipu_python_callback"
@@ -139,7 +140,7 @@ def call_host(
 
     from jax_ipu import _ipu
 
-    handle = _ipu.HostCallback(function)
+    handle = _ipu.HostCallback(with_settings_of_this_thread(function))
     # Keeps the registration until the executable, which has its own, exists.
     ctx.module_context.add_keepalive(handle)
     ctx.module_context.add_host_callback(handle)
