@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <type_traits>
 
 #include "pjrt_plugin/ipu_model/kernels/convolution_direct.h"
 #include "pjrt_plugin/ipu_model/kernels/convolution_layout.h"
@@ -11,6 +12,9 @@
 
 namespace ipu_model {
 namespace {
+
+// Sums of so few products are bound by reading and writing tensors: rounding each costs nothing.
+constexpr std::int64_t kShortSum = 4;
 
 template <typename T>
 void RunDirect(HostContext& context, const DirectConvolution<T>& p) {
@@ -79,9 +83,11 @@ DirectConvolution<T> Describe(const ConvolutionGeometry& g, const HostTensor& lh
   p.out_batch = out.strides[0];
   p.out_feature = out.strides[1];
   p.dims = g.spatial;
+  std::int64_t products = p.channels;
   for (int d = 0; d < g.spatial; ++d) {
     const ConvolutionWindow& w = g.window[d];
     DirectDimension& dim = p.dim[d];
+    products *= rhs.shape[d + 2];
     dim = {lhs.shape[d + 2], rhs.shape[d + 2],   out.shape[d + 2],   w.stride,          w.rhs_dilation,
            w.padding_low,    lhs.strides[d + 2], rhs.strides[d + 2], out.strides[d + 2]};
     if (w.reversed) {
@@ -89,6 +95,7 @@ DirectConvolution<T> Describe(const ConvolutionGeometry& g, const HostTensor& lh
       dim.rhs = -dim.rhs;
     }
   }
+  p.rounded = std::is_floating_point_v<T> && products <= kShortSum;
   return p;
 }
 

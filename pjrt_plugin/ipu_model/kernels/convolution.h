@@ -36,7 +36,8 @@ DType ConvolutionSumType(DType lhs, DType rhs, DType out);
 
 // out[n, o, q...] = sum over c, k of lhs[n, c, ...] * rhs[o, c, k...], with lhs [N, C, *spatial], rhs
 // [O, C / feature_groups, *spatial], out [N / batch_groups, O, *spatial] in any memory layout. All of one of
-// the types f32, f64, integers, f16, bf16, c64, c128, or mixed.
+// the types f32, f64, integers, f16, bf16, c64, c128, or mixed. Sums of at most 4 products are those of
+// rounded products, as `multiply` and `add` make them; longer ones of FMAs.
 void Convolve(HostContext& context, const ConvolutionGeometry& geometry, const HostTensor& lhs,
               const HostTensor& rhs, const HostTensor& out);
 

@@ -30,6 +30,7 @@ struct DirectConvolution {
   // Feature j reads the lhs at + j (depthwise: the conv groups are the features of one problem).
   bool channelwise;
   bool weight_gradient;  // which form computes it
+  bool rounded;          // see ConvolutionStrip
   int dims;
   DirectDimension dim[kMaxSpatial];
 };

@@ -246,6 +246,7 @@ class Forward {
     strip.a_row = dim_[axis].stride * dim_[axis].lhs;
     strip.b = weights_ + block * columns_ * (packed_ ? taps_ * p.channels : p.rhs_feature);
     strip.b_padded = packed_;
+    strip.rounded = p.rounded;
     strip.columns = Width(block);
     strip.accumulate = false;
     strip.c_row = transposed ? columns_ : dim_[axis].out;

@@ -1,8 +1,10 @@
 // Strips of direct convolutions on the GEMM register tile: no im2col, the image is read where it lies.
 #include <cstdint>
+#include <type_traits>
 
 #include "pjrt_plugin/ipu_model/kernels/convolution_strip.h"
 #include "pjrt_plugin/ipu_model/kernels/gemm_tile.h"
+#include "pjrt_plugin/ipu_model/kernels/rounded_product.h"
 
 namespace ipu_model {
 namespace ISA_NAMESPACE {
@@ -43,20 +45,14 @@ void MatrixStripOf(const ConvolutionStrip<T>& s) {
   }
 }
 
-template <typename T>
-void MatrixStrip(const ConvolutionStrip<T>& s) {
-  if (s.columns <= kLanes<T>) {
-    MatrixStripOf<T, 1>(s);
-  } else {
-    MatrixStripOf<T, 2>(s);
-  }
-}
+constexpr int kVectorRows = 4;
 
-constexpr int kChannelwiseRows = 4;
+// Which products a VectorTile adds, and how.
+enum class Products { kChannelwise, kRoundedChannelwise, kRoundedMatrix };
 
-// kVectors whole vectors of channels, or (kVectors 1, columns < lanes) the first channels of one.
-template <typename T, int kRows, int kVectors, bool kWhole>
-void ChannelwiseTile(const ConvolutionStrip<T>& s, const T* a, const T* b, T* c, int columns) {
+// kVectors whole vectors of columns, or (kVectors 1, columns < lanes) the first columns of one.
+template <typename T, Products kProducts, int kRows, int kVectors, bool kWhole>
+void VectorTile(const ConvolutionStrip<T>& s, const T* a, const T* b, T* c, int columns) {
   using Vector = typename VectorTypes<T>::Register;
   using Memory = typename VectorTypes<T>::Memory;
   const LaneMask<T> mask(columns);
@@ -78,7 +74,16 @@ void ChannelwiseTile(const ConvolutionStrip<T>& s, const T* a, const T* b, T* c,
       for (int v = 0; v < kVectors; ++v) {
         const Vector factor = load(factors + v * kLanes<T>);
 #pragma GCC unroll 4
-        for (int r = 0; r < kRows; ++r) sums[r][v] += load(from + r * s.a_row + v * kLanes<T>) * factor;
+        for (int r = 0; r < kRows; ++r) {
+          const T* const at = from + r * s.a_row;
+          if constexpr (kProducts == Products::kRoundedMatrix) {
+            sums[r][v] += RoundedProduct(factor, *at);
+          } else if constexpr (kProducts == Products::kRoundedChannelwise) {
+            sums[r][v] += RoundedProduct(factor, load(at + v * kLanes<T>));
+          } else {
+            sums[r][v] += load(at + v * kLanes<T>) * factor;
+          }
+        }
       }
       from += s.a_step;
       factors += s.b_step;
@@ -98,22 +103,44 @@ void ChannelwiseTile(const ConvolutionStrip<T>& s, const T* a, const T* b, T* c,
   }
 }
 
-template <typename T>
-void ChannelwiseStrip(const ConvolutionStrip<T>& s) {
-  for (std::int64_t r = 0; r < s.rows; r += kChannelwiseRows) {
-    const std::int64_t rows = s.rows - r < kChannelwiseRows ? s.rows - r : kChannelwiseRows;
-    WithRows<kChannelwiseRows>(static_cast<int>(rows), [&](auto constant) {
+template <typename T, Products kProducts>
+void VectorStrip(const ConvolutionStrip<T>& s) {
+  for (std::int64_t r = 0; r < s.rows; r += kVectorRows) {
+    const std::int64_t rows = s.rows - r < kVectorRows ? s.rows - r : kVectorRows;
+    WithRows<kVectorRows>(static_cast<int>(rows), [&](auto constant) {
       constexpr int kRows = decltype(constant)::value;
+      // A vector of A belongs to the same columns.
+      constexpr int kAStep = kProducts == Products::kRoundedMatrix ? 0 : 1;
       const T* a = s.a + r * s.a_row;
       T* c = s.c + r * s.c_row;
       int j = 0;
       for (; j + 2 * kLanes<T> <= s.columns; j += 2 * kLanes<T>) {
-        ChannelwiseTile<T, kRows, 2, true>(s, a + j, s.b + j, c + j, 0);
+        VectorTile<T, kProducts, kRows, 2, true>(s, a + j * kAStep, s.b + j, c + j, 0);
       }
       for (; j < s.columns; j += kLanes<T>) {
-        ChannelwiseTile<T, kRows, 1, false>(s, a + j, s.b + j, c + j, s.columns - j);
+        VectorTile<T, kProducts, kRows, 1, false>(s, a + j * kAStep, s.b + j, c + j, s.columns - j);
       }
     });
+  }
+}
+
+template <typename T>
+void ChannelwiseStrip(const ConvolutionStrip<T>& s) {
+  if constexpr (std::is_floating_point_v<T>) {
+    if (s.rounded) return VectorStrip<T, Products::kRoundedChannelwise>(s);
+  }
+  VectorStrip<T, Products::kChannelwise>(s);
+}
+
+template <typename T>
+void MatrixStrip(const ConvolutionStrip<T>& s) {
+  if constexpr (std::is_floating_point_v<T>) {
+    if (s.rounded) return VectorStrip<T, Products::kRoundedMatrix>(s);
+  }
+  if (s.columns <= kLanes<T>) {
+    MatrixStripOf<T, 1>(s);
+  } else {
+    MatrixStripOf<T, 2>(s);
   }
 }
 

@@ -28,6 +28,7 @@ struct ConvolutionStrip {
   int columns;      // of a matrix strip: at most StripKernels::columns
   bool accumulate;  // add to c
   bool b_padded;    // rows of b may be read up to a multiple of `lanes`
+  bool rounded;     // every product of floats is rounded before it is added: no FMAs
 };
 
 template <typename T>

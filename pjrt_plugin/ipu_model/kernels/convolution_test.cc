@@ -67,6 +67,23 @@ void Fill(std::mt19937& random, Stored* s) {
   }
 }
 
+// A number whose products are rounded before they are added, whatever the compiler's options.
+template <typename T>
+struct Rounded {
+  T value = 0;
+  Rounded() = default;
+  explicit Rounded(T x) : value(x) {}
+  explicit operator T() const { return value; }
+  Rounded operator*(Rounded other) const {
+    volatile T product = value * other.value;
+    return Rounded(product);
+  }
+  Rounded& operator+=(Rounded other) {
+    value += other.value;
+    return *this;
+  }
+};
+
 template <typename In, typename Out, typename Sum>
 std::vector<Out> Reference(const ConvolutionGeometry& g, const HostTensor& lhs, const HostTensor& rhs,
                            const HostTensor& out) {
@@ -236,6 +253,44 @@ TEST(OtherTypes) {
     Compare<_Float16, float, double>(random, next(), DType::kF16, DType::kF32, "f16->f32 " + n);
     Compare<_Float16, _Float16, double>(random, next(), DType::kF16, DType::kF16, "f16 " + n);
   }
+}
+
+// Sums of at most 4 products have the bits of multiplications and additions, also where they nearly cancel.
+template <typename T>
+void CheckShortSums(DType type) {
+  std::mt19937 random(5);
+  std::normal_distribution<T> normal;
+  struct Shapes {
+    std::vector<std::int64_t> lhs, rhs, out;
+    std::int64_t groups, dilation;
+  };
+  for (const Shapes& x : std::vector<Shapes>{{{2, 3, 9}, {12, 1, 3}, {2, 12, 5}, 3, 2},
+                                             {{2, 40, 30}, {40, 1, 4}, {2, 40, 27}, 40, 1},
+                                             {{3, 4, 5, 6}, {37, 4, 1, 1}, {3, 37, 5, 6}, 1, 1},
+                                             {{2, 1, 9, 7}, {5, 1, 2, 2}, {2, 5, 8, 6}, 1, 1},
+                                             {{4, 2, 6}, {8, 1, 4}, {4, 8, 3}, 2, 1}}) {
+    for (int i = 0; i < 20; ++i) {
+      const auto style = [&] { return static_cast<int>(random() % 5); };
+      Stored lhs = Make(random, type, x.lhs, style()), rhs = Make(random, type, x.rhs, style());
+      Stored out = Make(random, type, x.out, style());
+      for (Stored* s : {&lhs, &rhs}) {
+        T* const data = s->view.as<T>();
+        std::generate(data, data + s->bytes.size() / sizeof(T), [&] { return normal(random); });
+      }
+      ConvolutionGeometry g;
+      g.spatial = static_cast<int>(x.lhs.size()) - 2;
+      g.feature_groups = x.groups;
+      for (int d = 0; d < g.spatial; ++d) g.window[d].rhs_dilation = x.dilation;
+      Scratch scratch;
+      HostContext context{ThreadPool::Global(), scratch};
+      Convolve(context, g, lhs.view, rhs.view, out.view);
+      CHECK((Reference<T, T, Rounded<T>>(g, lhs.view, rhs.view, out.view) == Read<T>(out.view)));
+    }
+  }
+}
+TEST(ShortSumsOfRoundedProducts) {
+  CheckShortSums<float>(DType::kF32);
+  CheckShortSums<double>(DType::kF64);
 }
 
 // 1.5 and 3 in bfloat16; the sum 257 * 1.5 * 3 = 1156.5 rounds to 1160 only once, at the end.

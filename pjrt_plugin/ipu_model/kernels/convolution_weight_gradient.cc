@@ -202,6 +202,7 @@ class WeightGradient {
         static_cast<int>(std::min<std::int64_t>(kernels_.columns, p.features - block * kernels_.columns));
     strip.accumulate = true;
     strip.b_padded = gradient_ != p.rhs;
+    strip.rounded = p.rounded;
     const int last = p.dims - 1;
     const bool last_in_rows = merged_ || (p.channelwise && last >= 0);
     const int outer_dims = last_in_rows ? p.dims - 1 : p.dims;

@@ -14,6 +14,9 @@
 namespace ipu_model {
 namespace {
 
+// Columns that fill a vector of any instruction set.
+constexpr std::int64_t kShortComplexColumns = 16;
+
 GemmMatrix MatrixOf(const HostTensor& tensor) {
   assert(tensor.rank == 3);
   return {tensor.data, tensor.type, tensor.strides[0], tensor.strides[1], tensor.strides[2]};
@@ -122,14 +125,12 @@ void RunReal(HostContext& context, GemmProblem p) {
   if (sums != nullptr) StoreMatrices(context, written, result, const_cast<void*>(result.data), groups, m, n);
 }
 
-// A complex product is the real product of A's (re, im) columns with rows [re im; -im re] of B.
+// As the real product of A's (re, im) columns with rows [re im; -im re] of B: as many FMAs as there are
+// products of parts.
 template <typename Real>
-void RunComplex(HostContext& context, GemmProblem p) {
+void RunLongComplex(HostContext& context, const GemmProblem& p) {
   using Complex = std::complex<Real>;
-  constexpr DType kComplex = sizeof(Real) == 4 ? DType::kC64 : DType::kC128;
   constexpr DType kReal = sizeof(Real) == 4 ? DType::kF32 : DType::kF64;
-  if (p.a.type != kComplex || p.a.column != 1) p.a = Converted(context, p.a, kComplex, p.groups, p.m, p.k);
-  if (p.b.type != kComplex) p.b = Converted(context, p.b, kComplex, p.groups, p.k, p.n);
   const std::int64_t groups = p.groups, m = p.m, n = p.n, k = p.k;
   Real* const b = context.scratch.Allocate<Real>(static_cast<std::size_t>(4 * groups * k * n));
   ParallelFor(context.pool, groups * k, 64, [&](std::int64_t begin, std::int64_t end) {
@@ -145,14 +146,6 @@ void RunComplex(HostContext& context, GemmProblem p) {
       }
     }
   });
-  const GemmMatrix result = p.c;
-  const bool direct = result.type == kComplex && result.column == 1;
-  GemmMatrix sums = result;
-  if (!direct) {
-    sums.type = kComplex;
-    const std::int64_t size = Dense(sums, m, n);
-    sums.data = context.scratch.Allocate(static_cast<std::size_t>(groups * size) * sizeof(Complex));
-  }
   const auto as_real = [](GemmMatrix matrix) {
     matrix.type = kReal;
     matrix.group *= 2;
@@ -167,9 +160,35 @@ void RunComplex(HostContext& context, GemmProblem p) {
   real.accumulator = kReal;
   real.a = as_real(p.a);
   real.b = {b, kReal, 4 * k * n, 2 * n, 1};
-  real.c = as_real(sums);
+  real.c = as_real(p.c);
   RunReal(context, real);
-  if (!direct) StoreMatrices(context, sums, result, const_cast<void*>(result.data), groups, m, n);
+}
+
+template <typename Real>
+void RunComplex(HostContext& context, GemmProblem p) {
+  constexpr DType kComplex = sizeof(Real) == 4 ? DType::kC64 : DType::kC128;
+  const bool short_sums = p.k <= kShortComplexSum;
+  if (p.a.type != kComplex || (p.a.column != 1 && !short_sums))
+    p.a = Converted(context, p.a, kComplex, p.groups, p.m, p.k);
+  if (p.b.type != kComplex) p.b = Converted(context, p.b, kComplex, p.groups, p.k, p.n);
+  const GemmMatrix result = p.c;
+  const bool direct = result.type == kComplex && (result.column == 1 || short_sums);
+  if (!direct) {
+    p.c.type = kComplex;
+    const std::int64_t size = Dense(p.c, p.m, p.n);
+    p.c.data =
+        context.scratch.Allocate(static_cast<std::size_t>(p.groups * size) * sizeof(std::complex<Real>));
+  }
+  const GemmMatrix written = p.c;
+  const std::int64_t groups = p.groups, m = p.m, n = p.n;
+  if (short_sums) {
+    FoldGroups(p);
+    if (p.n < p.m && p.n < kShortComplexColumns) Swap(p);  // vectors run over the columns
+    HasAvx512() ? avx512::RunShortComplex(context, p) : avx2::RunShortComplex(context, p);
+  } else {
+    RunLongComplex<Real>(context, p);
+  }
+  if (!direct) StoreMatrices(context, written, result, const_cast<void*>(result.data), groups, m, n);
 }
 
 }  // namespace

@@ -15,8 +15,9 @@ DType GemmAccumulator(DType a, DType b, DType out);
 
 // out[g, m, n] = sum over k of a[g, m, k] * b[g, k, n]; or-and when out is kPred. Any strides, also 0 and
 // negative on a and b; out must not overlap them. An empty sum is 0. Floats are summed by FMAs in the order
-// of k, restarted every 512 k, except in products with at most 4 rows or columns. The same bits for any
-// number of workers.
+// of k, restarted every 512 k, except in products with at most 4 rows or columns. Complex sums of at most 8
+// products are, as XLA:CPU's, re re - im im and re im + im re of four sums in the order of k, of which every
+// product is rounded. The same bits for any number of workers.
 void Gemm(HostContext& context, const HostTensor& a, const HostTensor& b, const HostTensor& out);
 
 // sums[g, m, n] += sum over k of a[g, m, k] * b[g, k, n] as the AMP does with half partials: the products of

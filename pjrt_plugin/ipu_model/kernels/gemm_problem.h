@@ -20,6 +20,8 @@ struct GemmMatrix {
 // runs.
 constexpr int kFewRows = 4;
 constexpr std::int64_t kStreamedBytes = 512 << 10;
+// Complex sums of so few terms are bound by reading and writing matrices, not by FMAs.
+constexpr std::int64_t kShortComplexSum = 8;
 
 struct GemmProblem {
   std::int64_t groups = 1, m = 0, n = 0, k = 0;
@@ -54,12 +56,17 @@ constexpr bool StoresDirectly(DType type, DType accumulator) {
   return PacksDirectly(type, accumulator);
 }
 
+// RunShortComplex: all matrices are of the accumulator's type, kC64 or kC128, with any strides, and k is at
+// most kShortComplexSum. Each product of real numbers is rounded, the four kinds are summed apart in the
+// order of k.
 namespace avx2 {
 void RunGemm(HostContext& context, const GemmProblem& problem);
-}
+void RunShortComplex(HostContext& context, const GemmProblem& problem);
+}  // namespace avx2
 namespace avx512 {
 void RunGemm(HostContext& context, const GemmProblem& problem);
-}
+void RunShortComplex(HostContext& context, const GemmProblem& problem);
+}  // namespace avx512
 
 }  // namespace ipu_model
 

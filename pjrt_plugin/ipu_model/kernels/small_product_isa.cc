@@ -12,6 +12,9 @@ namespace {
 // Chains of multiply-adds that hide the latency of one, and how many registers are left for them.
 constexpr int kChainsWanted = 8;
 constexpr int kSums = kVectorBytes == 64 ? 16 : 8;
+// Fewer terms are one chain, in the order of k as in larger products: a chain of its own would have a term or
+// two.
+constexpr std::int64_t kChainedTerms = 16;
 
 // Lane i of the result is the sum of the lanes of v[i].
 template <typename T>
@@ -58,7 +61,7 @@ struct Kernel {
       row += b_row;
     };
     std::int64_t i = 0;
-    for (; i + kChains <= k; i += kChains) {
+    for (; k >= kChainedTerms && i + kChains <= k; i += kChains) {
 #pragma GCC unroll 4
       for (int chain = 0; chain < kChains; ++chain) add(i + chain, chain);
     }

@@ -1,6 +1,7 @@
 // Bound products of few rows against Gemm, on whole numbers whose sums are exact in any order.
 #include "pjrt_plugin/ipu_model/kernels/small_product.h"
 
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <random>
@@ -75,6 +76,35 @@ TEST(AnyShapeAndOrientation) {
     }
   }
   CHECK_EQ(bound, 2 * cases);
+}
+
+// FMAs in the order of k, as in large products.
+TEST(FewTermsAreAddedInOrder) {
+  std::mt19937 random(3);
+  std::normal_distribution<float> normal;
+  for (const std::int64_t m : {1, 2, 3, 4}) {
+    for (const std::int64_t n : {6, 16, 70}) {
+      for (const std::int64_t k : {1, 3, 8, 15}) {
+        Matrices a(DType::kF32, 1, m, k, false), b(DType::kF32, 1, k, n, false),
+            c(DType::kF32, 1, m, n, false);
+        for (std::int64_t i = 0; i < m * k; ++i) a.tensor.as<float>()[i] = normal(random);
+        for (std::int64_t i = 0; i < k * n; ++i) b.tensor.as<float>()[i] = normal(random);
+        CHECK_EQ(CheckBound(
+                     {a.tensor, b.tensor}, {c.tensor},
+                     [&] {
+                       for (std::int64_t i = 0; i < m * n; ++i) {
+                         float sum = 0;
+                         for (std::int64_t j = 0; j < k; ++j)
+                           sum = std::fma(a.tensor.as<float>()[i / n * k + j],
+                                          b.tensor.as<float>()[j * n + i % n], sum);
+                         c.tensor.as<float>()[i] = sum;
+                       }
+                     },
+                     [](const auto& in, const auto& out) { return BindSmallProduct(in[0], in[1], out[0]); }),
+                 2);
+      }
+    }
+  }
 }
 
 TEST(TypesGroupsAndStrides) {
