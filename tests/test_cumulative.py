@@ -43,6 +43,26 @@ def test_as_on_the_cpu_in_the_same_type(dtype, mode):
     check(lambda x: lax.associative_scan(jnp.add, x), x, mode=mode, rtol=1.6e-2)
 
 
+@each_mode
+@pytest.mark.parametrize("dtype", ROUNDING)
+@pytest.mark.parametrize("shape", [(2, 40), (16, 9), (7, 16), (300, 5)], ids=str)
+def test_short_lines_round_every_step_as_on_the_cpu(shape, dtype, mode):
+    short = int(np.argmin(shape))
+
+    def function(x):
+        return lax.cumsum(x, short), lax.cumprod(x, short), lax.cummax(x, short), lax.cumlogsumexp(x, short)
+
+    x = array(*shape, dtype=dtype)
+    *same, logarithm = run_ipu(function, (x,), mode)
+    *expected, expected_logarithm = cpu_jit(function)(x)
+    for actual, value in zip(same, expected, strict=True):
+        np.testing.assert_array_equal(actual, value)
+    # The steps' exponentials and logarithms may differ in their last places before they are rounded.
+    last_place = np.spacing(np.abs(np.asarray(expected_logarithm)).astype(dtype)).astype(np.float32)
+    difference = logarithm.astype(np.float32) - np.asarray(expected_logarithm).astype(np.float32)
+    assert (np.abs(difference) <= last_place).all()
+
+
 def last_positive(a, b):
     """The last place, if any, with a positive number: associative, not commutative."""
     (x, i), (y, j) = a, b

@@ -116,9 +116,10 @@ ReduceWindowKernel::ReduceWindowKernel(const Expression& combiner)
 void ReduceWindowKernel::Run(HostContext& context, const WindowGeometry& geometry, const HostTensor* in,
                              const HostTensor* out) const {
   if (out[0].num_elements() == 0) return;
-  if (wide_ != nullptr) return RunWide(context, geometry, in, out);
   bool backwards = false;
   const int scan = FindScan(geometry, in[0].shape, out[0].shape, &backwards);
+  const bool rounds = scan >= 0 && geometry.dim[scan].size <= kLongestRoundedScan;
+  if (wide_ != nullptr && !rounds) return RunWide(context, geometry, in, out);
   if (combiner_ != WindowCombiner::kOther && PoolTakes(type_)) {
     if (scan >= 0) {
       ScanAlong(context, scan, backwards, combiner_, in[0], in[1].data, out[0]);

@@ -38,11 +38,17 @@ WindowCombiner ClassifyCombiner(const Expression& combiner);
 int FindScan(const WindowGeometry& geometry, const std::int64_t* operand, const std::int64_t* result,
              bool* backwards);
 
+// Scans of f16 and bf16 up to this window size round every operation of the combiner, as the program says.
+// Over long lines those roundings would add up: XLA cuts them into blocks of this length (base_length of its
+// ReduceWindowRewriter on CPU); here they are in f32, rounded once.
+constexpr std::int64_t kLongestRoundedScan = 16;
+
 // stablehlo.reduce_window of n operands of one shape. The combiner has inputs acc_0.., value_0.. and outputs
 // acc_0... It starts from the init values and sees the window's elements in row-major order; elements in the
 // padding do not take part, as in XLA. Single additions, multiplications, maxima and minima of 4- and 8-byte
 // numbers run in vector loops, windows that run from one side over a whole dimension as scans, whose long
-// lines are cut: combiners are associative. f16 and bf16 accumulate in f32.
+// lines are cut: combiners are associative. f16 and bf16 accumulate in f32, except in scans of windows of at
+// most kLongestRoundedScan places.
 class ReduceWindowKernel {
  public:
   explicit ReduceWindowKernel(const Expression& combiner);

@@ -63,8 +63,10 @@ struct Cumulative {
     if (steps == 0) return;
     WindowGeometry geometry;
     geometry.rank = in.rank;
-    geometry.dim[dimension].size = steps;
-    geometry.dim[dimension].padding_low = backwards ? 0 : steps - 1;
+    // The window of the whole lines: it decides whether halves are rounded at each step.
+    const std::int64_t size = split.shape[static_cast<std::size_t>(dimension)];
+    geometry.dim[dimension].size = size;
+    geometry.dim[dimension].padding_low = backwards ? 0 : size - 1;
     scan.Run(host, geometry, {in, init}, {out});
   }
 
