@@ -303,7 +303,8 @@ TEST(ElementaryFunctionsAreAccurate) {
       {ScalarOp::kExp, std::exp, -87, 88, 2},           {ScalarOp::kExpm1, std::expm1, -20, 80, 3},
       {ScalarOp::kExpm1, std::expm1, -1e-3f, 1e-3f, 3}, {ScalarOp::kLog, std::log, 1e-30f, 1e30f, 2},
       {ScalarOp::kLog, std::log, 0.5f, 2, 2},           {ScalarOp::kLog1p, std::log1p, -0.99f, 100, 3},
-      {ScalarOp::kLog1p, std::log1p, -1e-3f, 1e-3f, 3}, {ScalarOp::kTanh, std::tanh, -10, 10, 4},
+      {ScalarOp::kLog1p, std::log1p, -1e-3f, 1e-3f, 3}, {ScalarOp::kTanh, std::tanh, -10, 10, 2},
+      {ScalarOp::kTanh, std::tanh, -1, 1, 2},           {ScalarOp::kTanh, std::tanh, 0.6f, 0.8f, 2},
       {ScalarOp::kCbrt, std::cbrt, -1e30f, 1e30f, 1.5}, {ScalarOp::kErf, std::erf, -5, 5, 3},
       {ScalarOp::kSin, std::sin, -100, 100, 1.5},       {ScalarOp::kCos, std::cos, -1e5f, 1e5f, 1.5},
       {ScalarOp::kTan, std::tan, -1e5f, 1e5f, 1.5}};
@@ -325,6 +326,45 @@ TEST(ElementaryFunctionsAreAccurate) {
       if (std::abs(nearest) < 1.2e-38f) continue;
       const double unit = static_cast<double>(std::nextafter(std::abs(nearest), kInf) - std::abs(nearest));
       worst = std::max(worst, std::abs(static_cast<double>(got[i]) - exact) / unit);
+    }
+    if (worst > reference.ulp)
+      CHECK_EQ(std::to_string(static_cast<int>(reference.op)) + " off by " + std::to_string(worst), "");
+  }
+}
+
+struct WideReference {
+  ScalarOp op;
+  long double (*exact)(long double);
+  double low, high, ulp;
+};
+TEST(ElementaryFunctionsOfDoublesAreAccurate) {
+  const auto logistic = [](long double x) { return 1 / (1 + std::exp(-x)); };
+  const WideReference references[] = {
+      {ScalarOp::kExp, std::exp, -700, 700, 1},        {ScalarOp::kExpm1, std::expm1, -40, 700, 1},
+      {ScalarOp::kLog, std::log, 1e-300, 1e300, 1},    {ScalarOp::kLog, std::log, 0.5, 2, 1},
+      {ScalarOp::kLog1p, std::log1p, -0.999, 1e6, 1},  {ScalarOp::kLog1p, std::log1p, -0.5, 0.5, 1},
+      {ScalarOp::kTanh, std::tanh, -20, 20, 2.5},      {ScalarOp::kErf, std::erf, -6, 6, 1},
+      {ScalarOp::kLogistic, logistic, -700, 700, 2.5}, {ScalarOp::kCbrt, std::cbrt, -1e30, 1e30, 3},
+      {ScalarOp::kSin, std::sin, -1e4, 1e4, 1},        {ScalarOp::kCos, std::cos, -1e4, 1e4, 1},
+      {ScalarOp::kTan, std::tan, -1e4, 1e4, 1}};
+  std::mt19937_64 random(4);
+  for (const WideReference& reference : references) {
+    std::uniform_real_distribution<double> uniform(reference.low, reference.high);
+    std::vector<double> x(20000);
+    for (double& v : x) v = uniform(random);
+    for (std::size_t i = 0; i < x.size(); i += 2) {
+      const double scaled = std::ldexp(x[i], -static_cast<int>(random() % 40));
+      if (scaled >= reference.low) x[i] = scaled;
+    }
+    const auto got = Apply<double>(reference.op, DType::kF64, x, DType::kF64);
+    double worst = 0;
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      const long double exact = reference.exact(static_cast<long double>(x[i]));
+      const double nearest = std::abs(static_cast<double>(exact));
+      if (nearest < 1e-300) continue;
+      const long double error = std::abs(static_cast<long double>(got[i]) - exact);
+      const double unit = std::nextafter(nearest, static_cast<double>(kInf)) - nearest;
+      worst = std::max(worst, static_cast<double>(error) / unit);
     }
     if (worst > reference.ulp)
       CHECK_EQ(std::to_string(static_cast<int>(reference.op)) + " off by " + std::to_string(worst), "");

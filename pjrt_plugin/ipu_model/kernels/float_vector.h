@@ -54,6 +54,9 @@ static inline FloatVector Nearest(FloatVector a) {
   return _mm512_maskz_roundscale_ps(kEveryLane, a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
 static inline FloatVector Magnitude(FloatVector a) { return _mm512_abs_ps(a.v); }
+static inline FloatVector NegativeMagnitude(FloatVector a) {
+  return _mm512_or_ps(a.v, _mm512_set1_ps(-0.0f));
+}
 // |magnitude| with the sign of `sign`.
 static inline FloatVector WithSign(FloatVector magnitude, FloatVector sign) {
   const __m512i chosen =
@@ -87,12 +90,8 @@ static inline FloatVector ShiftedBits(FloatVector x, int count) {
   return _mm512_maskz_cvtepi32_ps(kEveryLane, _mm512_maskz_srai_epi32(kEveryLane, _mm512_castps_si512(x.v),
                                                                       static_cast<unsigned>(count)));
 }
-// p * 2^n for a result in the normal range; p where n is NaN.
-static inline FloatVector Scale(FloatVector p, FloatVector n) {
-  const __m512i exponent =
-      _mm512_maskz_slli_epi32(kEveryLane, _mm512_maskz_cvttps_epi32(kEveryLane, n.v), 23);
-  return _mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(p.v), exponent));
-}
+// p * 2^n for a result in the normal range; p or NaN where n is NaN.
+static inline FloatVector Scale(FloatVector p, FloatVector n) { return ScaleWide(p, n); }
 
 #else
 
@@ -127,6 +126,9 @@ static inline FloatVector Nearest(FloatVector a) {
   return _mm256_round_ps(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
 static inline FloatVector Magnitude(FloatVector a) { return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), a.v); }
+static inline FloatVector NegativeMagnitude(FloatVector a) {
+  return _mm256_or_ps(_mm256_set1_ps(-0.0f), a.v);
+}
 static inline FloatVector WithSign(FloatVector magnitude, FloatVector sign) {
   return _mm256_or_ps(Magnitude(magnitude).v, _mm256_and_ps(_mm256_set1_ps(-0.0f), sign.v));
 }
