@@ -173,6 +173,7 @@ def cases() -> dict[str, Case]:
         "first call, tiny": Case(first_call(lambda x: x * 2 + 1, tiny), 3, 0.5),
         "first call, MLP step": Case(first_call(mlp[0], *mlp[1:]), 1, 0.6),
         "matmul 1024": Case(call(jnp.dot, big, big), 4, 1.0),
+        "logits 128x768x16384": Case(call(lambda x, w: x @ w.T, array(128, 768), array(16384, 768)), 4, 1.0),
         "gelu 1M": Case(call(jax.nn.gelu, big), 10, 1.0),
         "softmax 1024x1024": Case(call(jax.nn.softmax, big), 10, 1.0),
         "log_softmax 1024x1024": Case(call(jax.nn.log_softmax, big), 10, 1.0),

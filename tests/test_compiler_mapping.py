@@ -3,7 +3,8 @@
 import pytest
 
 from jax_ipu.compiler import importer
-from jax_ipu.compiler.api import prepare
+from jax_ipu.compiler.api import parse_target, prepare
+from jax_ipu.compiler.build import build
 from jax_ipu.compiler.errors import INVALID_ARGUMENT, CompileError
 from jax_ipu.compiler.mapping import MappingPlan
 from jax_ipu.compiler.options import Options, compile_options
@@ -118,6 +119,20 @@ def test_every_element_is_on_one_tile() -> None:
         for extent in placement.shape:
             elements *= extent
         assert placement.min_elements * placement.tiles <= elements <= placement.max_elements * placement.tiles
+
+
+@pytest.mark.parametrize("donated", [False, True])
+def test_a_streamed_argument_is_in_memory_in_the_order_of_its_array(donated: bool) -> None:
+    body = f"""%t = stablehlo.transpose %w, dims = [1, 0] : (tensor<64x96xf32>) -> {W}
+               %0 = stablehlo.dot_general %x, %t, contracting_dims = [1] x [0] : ({X}, {W}) -> tensor<32x64xf32>
+               return %0, %w : tensor<32x64xf32>, tensor<64x96xf32>"""
+    alias = "{tf.aliasing_output = 1 : i32}" if donated else ""
+    signature = f"(%x: {X}, %w: tensor<64x96xf32> {alias}) -> (tensor<32x64xf32>, tensor<64x96xf32>)"
+    text = f"func.func @main{signature} {{\n{body}\n}}"
+    module, io, plan = prepare(importer.parse(text.encode(), "mlir"), Options("demand"))
+    tensors = build(module, io, plan, parse_target(TARGET), Options("demand")).tensors
+    # State that stays in SRAM has the order that its product wants.
+    assert tensors[io.arguments[1].value].is_row_major == (not donated)
 
 
 def test_tables_of_lookups_are_demanded() -> None:

@@ -19,7 +19,7 @@ from jax_ipu.compiler.shown_program import shown_program
 from jax_ipu.compiler.types import Shape
 
 # Changes whenever the same program may compile to something else.
-COMPILER_VERSION = "6"
+COMPILER_VERSION = "7"
 
 
 def compile(program: bytes, format: str, options: bytes, target: str) -> _ipu.Executable:

@@ -13,7 +13,7 @@ from jax_ipu.compiler.lowering.control_flow import write_results
 from jax_ipu.compiler.lowering.table import LOWERINGS, unsupported
 from jax_ipu.compiler.mapping import MappingPlan
 from jax_ipu.compiler.options import Options
-from jax_ipu.compiler.program_io import Signature
+from jax_ipu.compiler.program_io import Argument, Signature
 from jax_ipu.compiler.types import num_elements
 
 
@@ -65,6 +65,7 @@ def build(module: Module, signature: Signature, mapping: MappingPlan, target: _i
         context.tensors[value] = tensor
         count = num_elements(value.shape)
         if not argument.resident:
+            tensor = context.tensors[value] = _in_order_of_array(graph, tensor, argument)
             stream = graph.add_host_to_device_fifo(f"in{i}", value.dtype, count)
             context.sequence.stream_in(stream, tensor, f"argument {i}")
             continue
@@ -91,6 +92,16 @@ def build(module: Module, signature: Signature, mapping: MappingPlan, target: _i
         exchanges[i] = (first, len(programs))
         programs.append(_exchange(state, context.tensors[block.args[i]], asides[first]))
     return Built(graph, programs, state_programs, exchanges, context.tensors, callback_specs(context))
+
+
+def _in_order_of_array(graph: _ipu.Graph, tensor: _ipu.Tensor, argument: Argument) -> _ipu.Tensor:
+    """Mapped as `tensor`, and in memory in the order of the array, which then needs no copy that rearranges."""
+    order = argument.major_to_minor or range(len(tensor.shape))
+    ordered = tensor.dim_shuffle(order)
+    if ordered.is_row_major:
+        return tensor
+    clone = graph.clone_as(tensor.dtype, ordered, f"argument {argument.index}", new_order=True)
+    return clone.dim_shuffle([order.index(d) for d in range(len(order))])
 
 
 def _exchange(a: _ipu.Tensor, b: _ipu.Tensor, aside: _ipu.Tensor) -> _ipu.Sequence:

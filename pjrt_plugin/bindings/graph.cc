@@ -6,6 +6,7 @@
 
 #include "pjrt_plugin/bindings/bindings.h"
 #include "pjrt_plugin/ipu_model/core/graph_impl.h"
+#include "pjrt_plugin/ipu_model/core/strides.h"
 #include "pjrt_plugin/ipu_model/core/target_model.h"
 #include "poplar/Target.hpp"
 
@@ -100,6 +101,11 @@ void BindTensor(nb::module_& module) {
                    [](const Tensor& t) {
                      ipu_model::View view;
                      return t.asView(&view);
+                   })
+      .def_prop_ro("is_row_major",
+                   [](const Tensor& t) {
+                     ipu_model::View view;
+                     return t.asView(&view) && ipu_model::IsRowMajorContiguous(view);
                    })
       .def(
           "slice",
@@ -229,10 +235,13 @@ void BindGraph(nb::module_& module) {
           nb::arg("tensor"), nb::arg("name"))
       .def(
           "clone_as",
-          [](Graph& graph, const std::string& dtype, const Tensor& tensor, const std::string& name) {
-            return graph.clone(TypeNamed(dtype), tensor, name);
+          [](Graph& graph, const std::string& dtype, const Tensor& tensor, const std::string& name,
+             bool new_order) {
+            const auto method = new_order ? poplar::TensorCloneMethod::CREATE_NEW_ORDER
+                                          : poplar::TensorCloneMethod::PRESERVE_ORDER_UNLESS_ALIASES;
+            return graph.clone(TypeNamed(dtype), tensor, name, method);
           },
-          nb::arg("dtype"), nb::arg("tensor"), nb::arg("name"))
+          nb::arg("dtype"), nb::arg("tensor"), nb::arg("name"), nb::arg("new_order") = false)
       .def(
           "set_tile_mapping",
           [](Graph& graph, const Tensor& tensor, unsigned tile) { graph.setTileMapping(tensor, tile); },

@@ -235,13 +235,14 @@ Tensor Graph::clone(const Tensor& tensor, const DebugContext& debugContext) {
   return clone(tensor.elementType(), tensor, debugContext);
 }
 
-Tensor Graph::clone(const Type& type, const Tensor& tensor, const DebugContext& debugContext) {
+Tensor Graph::clone(const Type& type, const Tensor& tensor, const DebugContext& debugContext,
+                    TensorCloneMethod method) {
   if (!tensor.valid()) throw poplar_error("Graph::clone: the tensor is empty (default-constructed)");
   View view;
   Shape order_shape(tensor.shape().begin(), tensor.shape().end());
   std::vector<unsigned> inverse;  // from memory order to the tensor's dimensions
   Tensor ordered = tensor;
-  if (tensor.asView(&view)) {
+  if (method == TensorCloneMethod::PRESERVE_ORDER_UNLESS_ALIASES && tensor.asView(&view)) {
     // Keep the order in memory: outermost the dimension with the largest stride.
     std::vector<unsigned> permutation(view.shape.size());
     std::iota(permutation.begin(), permutation.end(), 0u);
@@ -259,9 +260,13 @@ Tensor Graph::clone(const Type& type, const Tensor& tensor, const DebugContext& 
     }
   }
   Mapping mapping;
+  ipu_model::Partition reordered;
   if (ordered.asView(&view) &&
       ipu_model::IsWholeVariable(view, impl_->variables[view.variable].num_elements)) {
     mapping = impl_->variables[view.variable].mapping;
+  } else if (ordered.asView(&view) &&
+             ipu_model::ReorderedPartition(impl_->variables[view.variable].mapping, view, &reordered)) {
+    mapping = Mapping(std::move(reordered));
   } else {
     std::vector<Run> runs;
     const TileToTensorMapping tiles = getTileMapping(ordered);

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "pjrt_plugin/ipu_model/core/strided_set.h"
+#include "pjrt_plugin/ipu_model/core/strides.h"
 #include "pjrt_plugin/ipu_model/kernels/integer_division.h"
 
 namespace ipu_model {
@@ -420,6 +421,34 @@ bool Mapping::operator==(const Mapping& other) const {
     return runs;
   };
   return same_runs(expand(*this), expand(other));
+}
+
+bool ReorderedPartition(const Mapping& mapping, const View& view, Partition* out) {
+  const Partition* const from = mapping.partition();
+  if (from == nullptr || view.offset != 0 || NumElements(from->shape) != view.num_elements()) return false;
+  const std::size_t rank = from->shape.size();
+  const Shape strides = RowMajorStrides(from->shape);
+  *out = {{}, {}, {}, {}, from->first_tile, from->num_tiles};
+  std::vector<bool> used(rank, false);
+  for (std::size_t p = 0; p < rank; ++p) {
+    // The only element of a dimension is in its last part.
+    if (from->shape[p] == 1)
+      out->first_tile += static_cast<unsigned>((from->parts[p] - 1) * from->tile_stride[p]);
+  }
+  for (std::size_t d = 0; d < view.shape.size(); ++d) {
+    std::int64_t stride = view.strides[d] * view.shape[d];  // of the next outer element
+    for (std::size_t p = 0; p < rank && stride > view.strides[d]; ++p) {
+      if (used[p] || from->shape[p] == 1 || strides[p] * from->shape[p] != stride) continue;
+      used[p] = true;
+      stride = strides[p];
+      out->shape.push_back(from->shape[p]);
+      out->parts.push_back(from->parts[p]);
+      out->grain.push_back(from->grain[p]);
+      out->tile_stride.push_back(from->tile_stride[p]);
+    }
+    if (view.shape[d] > 1 && stride != view.strides[d]) return false;
+  }
+  return NumElements(out->shape) == view.num_elements();
 }
 
 }  // namespace ipu_model

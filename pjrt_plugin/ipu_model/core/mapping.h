@@ -85,6 +85,10 @@ class Mapping {
   std::vector<Run> runs_;
 };
 
+// The partition of a variable in whose memory the elements of `view` stand in the order of its dimensions.
+// False unless `mapping` is a partition and the view permutes groups of that one's dimensions.
+bool ReorderedPartition(const Mapping& mapping, const View& view, Partition* out);
+
 }  // namespace ipu_model
 
 #endif  // JAX_IPU_CORE_MAPPING_H_

@@ -1,11 +1,13 @@
 #include "pjrt_plugin/ipu_model/core/mapping.h"
 
+#include <algorithm>
 #include <map>
 #include <numeric>
 #include <random>
 #include <stdexcept>
 
 #include "pjrt_plugin/ipu_model/core/held_counter.h"
+#include "pjrt_plugin/ipu_model/core/strides.h"
 #include "pjrt_plugin/ipu_model/core/target_model.h"
 #include "pjrt_plugin/testing/check.h"
 
@@ -243,6 +245,47 @@ TEST(AlignedViewsGiveOneVertexPerTile) {
   const Mapping linear(Partition::Linear(64 * 48, 32, 48, 1472));
   const View matrix{0, DType::kF32, 0, {64, 48}, {48, 1}};
   CHECK_EQ(linear.VerticesOver(matrix, 1472).size(), 64u);
+}
+
+TEST(ReorderedPartitionsKeepEveryElementOnItsTile) {
+  Random random(5);
+  int permuted = 0;
+  for (int round = 0; round < 500; ++round) {
+    const Partition partition = RandomPartition(random);
+    const std::size_t rank = partition.shape.size();
+    std::vector<std::size_t> order(rank);
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::shuffle(order.begin(), order.end(), random);
+    const Shape strides = RowMajorStrides(partition.shape);
+    View view{0, DType::kF32, 0, {}, {}};
+    for (const std::size_t d : order) {
+      view.shape.push_back(partition.shape[d]);
+      view.strides.push_back(strides[d]);
+    }
+    Partition reordered;
+    CHECK(ReorderedPartition(Mapping(partition), view, &reordered));
+    const auto tiles = TilesByDefinition(partition), now = TilesByDefinition(reordered);
+    std::int64_t element = 0;
+    ForEachIndex(Box::Whole(view.shape), [&](const Shape& index) {
+      CHECK_EQ(now[static_cast<std::size_t>(element++)],
+               tiles[static_cast<std::size_t>(ElementOf(view, index))]);
+    });
+    if (!std::is_sorted(order.begin(), order.end())) ++permuted;
+  }
+  CHECK(permuted > 100);
+}
+
+TEST(ReorderedPartitionsOfFactorsAndOfOtherViews) {
+  // A dimension of 12 is cut as [3, 4], and the view's outermost one is all of it.
+  const Mapping mapping(Partition::Grid({5, 3, 4}, {1, 3, 2}, 6));
+  Partition reordered;
+  CHECK(ReorderedPartition(mapping, {0, DType::kF32, 0, {12, 5}, {1, 12}}, &reordered));
+  CHECK(reordered.shape == (Shape{3, 4, 5}));
+  CHECK(reordered.tile_stride == (Shape{2, 1, 6}));
+  CHECK(!ReorderedPartition(mapping, {0, DType::kF32, 0, {6, 10}, {1, 6}}, &reordered));
+  CHECK(!ReorderedPartition(mapping, {0, DType::kF32, 0, {12, 4}, {1, 12}}, &reordered));
+  CHECK(!ReorderedPartition(mapping, {0, DType::kF32, 11, {12, 5}, {-1, 12}}, &reordered));
+  CHECK(!ReorderedPartition(Runs({{0, 60, 0}}), {0, DType::kF32, 0, {12, 5}, {1, 12}}, &reordered));
 }
 
 TEST(EqualPlacementsCompareEqual) {

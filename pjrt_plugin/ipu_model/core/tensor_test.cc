@@ -275,6 +275,12 @@ TEST(TileMappingOfViews) {
   ipu_model::View view;
   CHECK(c.asView(&view));
   CHECK(view.strides == (ipu_model::Shape{1, 6}));
+  // Or are in memory as their dimensions stand.
+  const Tensor n = graph.clone(poplar::HALF, x.transpose(), {}, poplar::TensorCloneMethod::CREATE_NEW_ORDER);
+  CHECK(graph.getTileMapping(n) == columns);
+  CHECK(n.elementType() == poplar::HALF);
+  CHECK(n.asView(&view));
+  CHECK(view.strides == (ipu_model::Shape{4, 1}));
   const Tensor b = graph.clone(x.slice(0, 1, 0).broadcast(3, 0));
   CHECK(!b.containsAliases());
   CHECK(graph.getTileMapping(b) == graph.getTileMapping(x.slice(0, 1, 0).broadcast(3, 0)));

@@ -15,6 +15,7 @@
 #include "poplar/Program.hpp"
 #include "poplar/Target.hpp"
 #include "poplar/Tensor.hpp"
+#include "poplar/TensorCloneMethod.hpp"
 #include "poplar/replication_factor.hpp"
 
 namespace ipu_model {
@@ -52,7 +53,8 @@ class Graph {
   Tensor addReplicationIndexConstant(const DebugContext& debugContext = {});
   // New variable of the same shape, with the same tile mapping.
   Tensor clone(const Tensor& tensor, const DebugContext& debugContext = {});
-  Tensor clone(const Type& type, const Tensor& tensor, const DebugContext& debugContext = {});
+  Tensor clone(const Type& type, const Tensor& tensor, const DebugContext& debugContext = {},
+               TensorCloneMethod method = TensorCloneMethod::PRESERVE_ORDER_UNLESS_ALIASES);
 
   void setTileMapping(const Tensor& tensor, unsigned tile);
   void setTileMapping(const Tensor& tensor, const TileToTensorMapping& mapping);
