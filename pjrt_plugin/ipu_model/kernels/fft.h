@@ -15,23 +15,23 @@ struct FftTables;
 // One length and precision: the factors and tables of its transform.
 class FftPlan {
  public:
-  // `type` is c64 or c128.
-  FftPlan(DType type, std::int64_t length);
+  // `type` is c64 or c128. A plan of real transforms is between n real numbers and the first n / 2 + 1
+  // numbers of their spectrum, forward from the real ones.
+  FftPlan(DType type, std::int64_t length, bool real);
   ~FftPlan();
   FftPlan(FftPlan&&) noexcept;
 
   std::int64_t length() const { return length_; }
+  bool real() const { return real_; }
 
-  // out = the transform of `in` along dimension `dim`; the inverse is scaled by 1 / length.
-  //  - in real: of real numbers. in complex but shorter than length: the first length / 2 + 1 of a spectrum
-  //    whose other half is conjugate (then out is real).
-  //  - out complex: as many of the results as it is long (length, or length / 2 + 1). out real: real parts.
-  // out may be exactly in when both are complex and of full length.
-  void Run(HostContext& context, bool inverse, int dim, const HostTensor& in, const HostTensor& out) const;
+  // out = scale * the transform of `in` along dimension `dim`, without a scale of its own. out may be exactly
+  // in when both are complex.
+  void Run(HostContext& context, bool inverse, double scale, int dim, const HostTensor& in,
+           const HostTensor& out) const;
 
  private:
-  DType type_;
   std::int64_t length_;
+  bool real_;
   std::unique_ptr<const FftTables> tables_;
 };
 

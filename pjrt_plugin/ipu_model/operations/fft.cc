@@ -29,6 +29,7 @@ DType RealOf(DType type) { return ComplexOf(type) == DType::kC128 ? DType::kF64 
 struct Pass {
   int dim;
   bool inverse;
+  double scale;
   Shape in, out;
   std::shared_ptr<const FftPlan> plan;
 };
@@ -89,7 +90,7 @@ class FftOperation : public Operation {
           to.data = context.scratch.Allocate(static_cast<std::size_t>(stride) * SizeOf(to.type));
         }
       }
-      pass.plan->Run(context, pass.inverse, pass.dim, from, to);
+      pass.plan->Run(context, pass.inverse, pass.scale, pass.dim, from, to);
       from = to;
     }
   }
@@ -128,7 +129,7 @@ class FftOperation : public Operation {
       group.writes.push_back({to, [](const Box& box) { return box; }});
       group.compute = [pass](HostContext& host, const Box&, const std::vector<HostTensor>& reads,
                              const std::vector<HostTensor>& writes) {
-        pass.plan->Run(host, pass.inverse, pass.dim, reads[0], writes[0]);
+        pass.plan->Run(host, pass.inverse, pass.scale, pass.dim, reads[0], writes[0]);
       };
       group.cycles = [complex, dim, n = pass.plan->length()](const TargetModel& target, const Box& box) {
         const std::int64_t extent = std::max<std::int64_t>(1, box.end[dim] - box.begin[dim]);
@@ -149,20 +150,24 @@ class FftOperation : public Operation {
   }
 
  private:
-  // rfft begins with the last dimension, irfft ends with it.
+  // rfft begins with the last dimension, irfft ends with it. The last pass of an inverse scales by all
+  // lengths.
   std::vector<Pass> MakePasses() const {
     const int rank = static_cast<int>(inputs[0].shape.size()), count = static_cast<int>(lengths_.size());
     const DType complex = ComplexOf(inputs[0].type);
     const bool inverse = type_ == FftType::kIfft || type_ == FftType::kIrfft;
     std::vector<Pass> passes;
+    double elements = 1;
     for (int i = 0; i < count; ++i) {
       const int dim = type_ == FftType::kIrfft ? rank - count + i : rank - 1 - i;
       const std::int64_t length = lengths_[static_cast<std::size_t>(dim - (rank - count))];
-      Pass pass{dim, inverse, {}, {}, nullptr};
+      elements *= static_cast<double>(length);
+      Pass pass{dim, inverse, inverse && i + 1 == count ? 1 / elements : 1, {}, {}, nullptr};
+      const bool real = dim == rank - 1 && (type_ == FftType::kRfft || type_ == FftType::kIrfft);
       for (const Pass& other : passes) {
-        if (other.plan->length() == length) pass.plan = other.plan;
+        if (other.plan->length() == length && other.plan->real() == real) pass.plan = other.plan;
       }
-      if (!pass.plan) pass.plan = std::make_shared<const FftPlan>(complex, length);
+      if (!pass.plan) pass.plan = std::make_shared<const FftPlan>(complex, length, real);
       pass.in = passes.empty() ? inputs[0].shape : passes.back().out;
       pass.out = pass.in;
       if (dim == rank - 1) pass.out.back() = outputs[0].shape.back();
