@@ -77,6 +77,9 @@ def reduce_scatter(d: Drawer) -> Step:
     shape = [n * size if i == dim else n for i, n in enumerate(v.shape)]
     if math.prod(shape) > 1500 or not v.shape[dim]:
         raise Unsuitable
+    # XLA:CPU divides by zero where nothing is scattered in groups of one that have a channel.
+    if not v.size and size == 1 and "channel" in groups:
+        raise Unsuitable
     tail = f"<{{scatter_dimension = {dim} : i64, {groups}}}> {body_text(reducer, v.dtype)}"
     operand = f"fit({v.name}, {tuple(shape)})"
     text = call("reduce_scatter", [(shape, v.dtype)], [operand], [], [(v.shape, v.dtype)], tail)
