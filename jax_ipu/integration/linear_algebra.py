@@ -1,4 +1,5 @@
-"""Lowerings of JAX's decompositions: QR, LU, Hessenberg, tridiagonal, Schur, SVD, eigenproblems, tridiagonal systems.
+"""Lowerings of JAX's decompositions: QR, LU, Hessenberg, tridiagonal, Schur, SVD, eigenproblems; and of its solvers of
+tridiagonal and sparse systems.
 
 Written in JAX and lowered for ``ipu`` in place of LAPACK, with LAPACK's results. JAX's generic polar decomposition
 builds on them. Tested with jax 0.10.2 and 0.12.0.
@@ -12,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from jax_ipu.compiler import batch_loops
-from jax_ipu.integration import native, symbolic_sizes
+from jax_ipu.integration import late_imports, native, sparse_solve, symbolic_sizes
 from jax_ipu.integration.eig import eig
 from jax_ipu.integration.hermitian import eigh
 from jax_ipu.integration.householder import geqp3, geqrf, hessenberg, householder_product, over_batches, tridiagonal
@@ -44,14 +45,27 @@ def enable() -> None:
         linalg.tridiagonal_solve_p: tridiagonal_solve,
     }
     for primitive, rule in rules.items():
-        lowering = mlir.lower_fun(_with_usual_promotion(rule), multiple_results=primitive.multiple_results)
-        whole = _on_whole_matrices(_on_plain_arrays(lowering))
-        mlir.register_lowering(primitive, symbolic_sizes.when_known(primitive, whole), platform=PLATFORM)
+        mlir.register_lowering(primitive, _lowering(primitive, rule), platform=PLATFORM)
     generic = (linalg.qr_p,)
     for primitive in generic:
         whole = _on_whole_matrices(_on_plain_arrays(mlir._lowerings[primitive].rule))
         mlir.register_lowering(primitive, symbolic_sizes.when_known(primitive, whole), platform=PLATFORM)
-    symbolic_sizes.enable({primitive.name: primitive for primitive in (*rules, *generic)})
+    expanded = {primitive.name: primitive for primitive in (*rules, *generic)}
+    symbolic_sizes.enable(expanded)
+
+    def register_spsolve(register_lowering: Any, module: Any) -> None:
+        primitive = module.spsolve_p
+        register_lowering(primitive, _lowering(primitive, sparse_solve.spsolve), platform=PLATFORM)
+        expanded[primitive.name] = primitive
+
+    late_imports.when_imported(sparse_solve.MODULE, sparse_solve.PRIMITIVE, register_spsolve)
+
+
+def _lowering(primitive: Any, rule: Callable[..., Any]) -> Callable[..., Any]:
+    from jax._src.interpreters import mlir
+
+    lowering = mlir.lower_fun(_with_usual_promotion(rule), multiple_results=primitive.multiple_results)
+    return symbolic_sizes.when_known(primitive, _on_whole_matrices(_on_plain_arrays(lowering)))
 
 
 def _on_whole_matrices(lowering: Callable[..., Any]) -> Callable[..., Any]:
@@ -71,8 +85,8 @@ def _on_whole_matrices(lowering: Callable[..., Any]) -> Callable[..., Any]:
         if not isinstance(axes, ShardingContext) or axes.num_devices == 1:
             return lowering(ctx, *args, **params)
         first = ctx.avals_in[0].ndim
-        # The result of a tridiagonal system has the batch of its diagonals, which are vectors.
-        batch = first - 1 if ctx.primitive.name == "tridiagonal_solve" else first - 2
+        # The results of these systems have the batch of their first operands, which are vectors.
+        batch = first - 1 if ctx.primitive.name in ("tridiagonal_solve", sparse_solve.PRIMITIVE) else first - 2
         whole = [_whole(ctx, x, aval, batch) for x, aval in zip(args, ctx.avals_in, strict=True)]
         marked: Callable[..., Any] = xla_metadata.set_xla_metadata
         with marked(**{batch_loops.MARK: True}) if batch else contextlib.nullcontext():

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import functools
 import sys
 from typing import Any
+
+from jax_ipu.integration import late_imports
 
 PLATFORM = "ipu"
 _MODULE = "jax._src.pallas.mpmd"
@@ -13,26 +14,8 @@ _PRIMITIVE = "mpmd_map"
 
 
 def enable() -> None:
-    """Lowers ``mpmd_map`` as on the CPU, where JAX refuses platforms that it does not know.
-
-    Pallas is imported by those who use it, often after the plugin: then the rule follows JAX's own.
-    """
-    from jax._src.interpreters import mlir
-
-    if _MODULE in sys.modules:
-        _register(mlir.register_lowering, sys.modules[_MODULE])
-        return
-    original = mlir.register_lowering
-
-    @functools.wraps(original)
-    def register_lowering(primitive: Any, rule: Any, *arguments: Any, **options: Any) -> Any:
-        registered: Any = original(primitive, rule, *arguments, **options)
-        if rule.__module__ == _MODULE and primitive.name == _PRIMITIVE:
-            _register(original, sys.modules[_MODULE])
-        return registered
-
-    replacement: Any = register_lowering
-    mlir.register_lowering = replacement
+    """Lowers ``mpmd_map`` as on the CPU, where JAX refuses platforms that it does not know."""
+    late_imports.when_imported(_MODULE, _PRIMITIVE, _register)
 
 
 def _register(register_lowering: Any, module: Any) -> None:

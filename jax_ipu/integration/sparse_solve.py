@@ -1,0 +1,31 @@
+"""``jax.experimental.sparse.linalg.spsolve``: sparse systems as dense ones, which have to fit in the IPU's memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+MODULE = "jax.experimental.sparse.linalg"
+PRIMITIVE = "spsolve"
+
+
+def spsolve(data: Any, indices: Any, indptr: Any, b: Any, *, tol: float, reorder: int) -> Any:
+    """x (n,) with A x = b (n,), where A (n, n) is in compressed sparse rows; NaN where A is singular.
+
+    Entries of one place are added, and entries past indptr[n] are not of A. As on the CPU, where it is SciPy that
+    solves, `tol` and `reorder` (how to keep the factors sparse) change nothing.
+    """
+    import jax.numpy as jnp
+    from jax import lax
+
+    del tol, reorder
+    n = b.size
+    if n == 0:
+        return b
+    # Rows that begin at or before an entry; of rows without entries several begin at one.
+    starts = jnp.zeros(data.size + 1, jnp.int32).at[indptr].add(1, mode="drop")
+    rows = jnp.cumsum(starts[:-1]) - 1
+    dense = jnp.zeros((n, n), data.dtype).at[rows, indices].add(data, mode="drop")
+    factors, _, order = lax.linalg.lu(dense)
+    x = lax.linalg.triangular_solve(factors, b[order][:, None], left_side=True, lower=True, unit_diagonal=True)
+    x = lax.linalg.triangular_solve(factors, x, left_side=True, lower=False)[:, 0]
+    return jnp.where((jnp.diagonal(factors) == 0).any(), jnp.nan, x)
