@@ -11,6 +11,8 @@
 #include "pjrt_plugin/ipu_model/engine/executable.h"
 #include "pjrt_plugin/ipu_model/kernels/context.h"
 #include "pjrt_plugin/runtime/executable.h"
+#include "pjrt_plugin/runtime/program.h"
+#include "pjrt_plugin/runtime/registry.h"
 #include "pjrt_plugin/runtime/run_once.h"
 #include "poplar/Engine.hpp"
 #include "poplar/exceptions.hpp"
@@ -299,7 +301,8 @@ std::shared_ptr<const Executable> ImportAndCompile(const CompileRequest& request
   return CallPython(request, [] { return nb::module_::import_("jax_ipu.compiler").attr("compile"); });
 }
 
-const bool loader_is_set = [] {
+const bool registry_is_filled = [] {
+  SetProgramFactory(CreatePoplarProgram);
   Registry::Get().SetCompilerLoader([] { Registry::Get().SetCompiler(ImportAndCompile); });
   return true;
 }();

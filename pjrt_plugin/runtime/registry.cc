@@ -68,7 +68,8 @@ class ProcessRegistry : public Registry {
   }
   ProgramFactory GetFactory() const {
     const std::lock_guard<std::mutex> lock(mutex_);
-    return factory_ ? factory_ : ProgramFactory(CreatePoplarProgram);
+    if (!factory_) throw Error(Code::kFailedPrecondition, "SetProgramFactory was not called");
+    return factory_;
   }
   void SetExchange(ProcessExchange exchange) {
     const std::lock_guard<std::mutex> lock(mutex_);

@@ -10,7 +10,8 @@
 
 namespace jax_ipu {
 
-// The factory for clients created from now on; CreatePoplarProgram when none was set. Tests set their own.
+// The factory for clients created from now on: the binding layer sets CreatePoplarProgram, tests their own.
+// Without one, GetProgramFactory throws Error.
 void SetProgramFactory(ProgramFactory factory);
 ProgramFactory GetProgramFactory();
 
