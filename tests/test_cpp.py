@@ -1,6 +1,7 @@
 """Builds and runs the C++ tests; one Python test for each C++ test program."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -51,5 +52,5 @@ def test_wide_instructions_stay_in_their_namespace(programs):
     symbols = subprocess.run(
         ["nm", "-C", "--defined-only", *objects], capture_output=True, text=True, check=True
     ).stdout
-    weak = [line.split(maxsplit=2)[2] for line in symbols.splitlines() if line[17:18] in ("W", "V", "u")]
+    weak = re.findall(r"^[0-9a-f]{16} [WVu] (.*)$", symbols, re.MULTILINE)
     assert weak and [name for name in weak if "avx512::" not in name and not name.startswith("DW.ref.")] == []
