@@ -162,6 +162,18 @@ def test_hessenberg_and_tridiagonal(dtype):
         check_as_on_cpu(lambda a, lower=lower: lax_linalg.tridiagonal(a, lower=lower), hermitian(a))
 
 
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+def test_reductions_in_several_stages(dtype):
+    n = 70
+    a = matrix((n, n), dtype)
+    check_as_on_cpu(lax_linalg.hessenberg, a)
+    check_as_on_cpu(lambda a: lax_linalg.tridiagonal(a, lower=True), hermitian(a))
+    u, s, v = run(lambda a: lax_linalg.svd(a, algorithm=lax_linalg.SvdAlgorithm.QR), a)
+    for unitary in (u, v):
+        np.testing.assert_allclose(unitary @ unitary.conj().T, np.eye(n), rtol=0, atol=1e-12)
+    np.testing.assert_allclose((u * s) @ v, a, rtol=0, atol=1e-11)
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape", [(1, 1), (2, 7, 7), (10, 10)])
 def test_eigh(shape, dtype):

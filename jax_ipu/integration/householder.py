@@ -63,11 +63,12 @@ def _reflector(column: Any, pivot: Any) -> tuple[Any, Any, Any]:
     rows = jnp.arange(column.shape[0])
     alpha = column[pivot]
     below = jnp.where(rows > pivot, column, 0)
-    scale = jnp.maximum(jnp.max(jnp.abs(below)), jnp.abs(alpha))
+    largest = jnp.max(jnp.abs(below))
+    scale = jnp.maximum(largest, jnp.abs(alpha))
     scale = jnp.where(scale == 0, jnp.ones_like(scale), scale)
     norm = scale * jnp.sqrt(jnp.sum(jnp.abs(below / scale) ** 2) + jnp.abs(alpha / scale) ** 2)
     beta = -jnp.copysign(norm, alpha.real)
-    nothing = jnp.logical_and(jnp.all(below == 0), alpha.imag == 0)
+    nothing = (largest == 0) & (alpha.imag == 0)
     beta = jnp.where(nothing, alpha.real, beta).astype(column.dtype)
     one = jnp.ones((), column.dtype)
     tau = jnp.where(nothing, 0 * one, (beta - alpha) / jnp.where(beta == 0, one, beta))
@@ -96,6 +97,24 @@ def _reduce_columns(a: Any, count: int, below: Any, update: Callable[..., Any]) 
 
     taus = jnp.zeros((count,), a.dtype)
     return lax.fori_loop(0, count, step, (a, taus)) if count else (a, taus)
+
+
+# Parts that the reduction of a matrix from both sides is cut into, and the fewest columns of each: after a part the
+# rows and columns that are done are left out.
+_STAGES, _STAGE_COLUMNS = 4, 32
+
+
+def _stage_widths(count: int) -> list[int]:
+    """The columns of each stage, `count` in all."""
+    width = max(-(-count // _STAGES), _STAGE_COLUMNS)
+    return [min(width, count - begin) for begin in range(0, count, width)]
+
+
+def _below(a: Any, n: int) -> Any:
+    """`a` (m, k) under n - m rows of zeros."""
+    import jax.numpy as jnp
+
+    return jnp.pad(a, ((n - a.shape[0], 0), (0, 0)))
 
 
 def _reflect_from_left(a: Any, v: Any, tau: Any, j: Any) -> Any:
@@ -184,13 +203,20 @@ def hessenberg(a: Any) -> tuple[Any, Any]:
     import jax.numpy as jnp
 
     n = a.shape[0]
+    packed, taus = [], [jnp.zeros((0,), a.dtype)]
+    for width in _stage_widths(max(n - 1, 0)):
+        done = n - a.shape[1]
 
-    def update(a: Any, v: Any, tau: Any, j: Any) -> Any:
-        # The reflectors of earlier columns lie to the left: only the columns after j take part.
-        active = jnp.where(jnp.arange(n) > j, a, 0)
-        return _reflect_from_left(a - (tau * dot(active, v))[:, None] * v.conj()[None, :], v, tau, j)
+        def update(a: Any, v: Any, tau: Any, j: Any, done: int = done) -> Any:
+            # The reflectors of earlier columns meet zeros of v.
+            columns = v[done:]
+            return _reflect_from_left(a - (tau * dot(a, columns))[:, None] * columns.conj()[None, :], v, tau, j)
 
-    return _reduce_columns(a, max(n - 1, 0), 1, update)
+        reduced, tau = _reduce_columns(a, width, done + 1, update)
+        packed.append(reduced[:, :width])
+        taus.append(tau)
+        a = reduced[:, width:]
+    return jnp.concatenate([*packed, a], 1), jnp.concatenate(taus)
 
 
 def bidiagonal(a: Any) -> tuple[Any, Any, Any, Any, Any, Any]:
@@ -199,6 +225,32 @@ def bidiagonal(a: Any) -> tuple[Any, Any, Any, Any, Any, Any]:
     Q is in reflectors that start on the diagonal (n, n) and taus (n,), P in those that start under it (n, n), taus
     (n - 1,). As LAPACK's gebrd.
     """
+    import jax.numpy as jnp
+
+    n = a.shape[0]
+    left, right = [], []
+    d, e, q_taus, p_taus = ([jnp.zeros((0,), dtype)] for dtype in (a.real.dtype, a.real.dtype, a.dtype, a.dtype))
+    for width in _stage_widths(n - 1):
+        a, rows, q_tau, p_tau = _bidiagonal_stage(a, width)
+        left.append(_below(a[:, :width], n))
+        right.append(_below(rows.T, n))
+        d.append(diagonal(a).real[:width])
+        e.append(diagonal(a, 1).real[:width])
+        q_taus.append(q_tau)
+        p_taus.append(p_tau)
+        a = a[width:, width:]
+    # The last row has nothing to the right: its reflector would be that of an entry beyond.
+    _, tau, beta = _reflector(a[:, 0], 0)
+    left.append(_below(beta[None, None], n))
+    right.append(jnp.zeros((n, 1), a.dtype))
+    d.append(beta.real[None])
+    q_taus.append(tau[None])
+    vectors = jnp.concatenate(left, 1), jnp.concatenate(q_taus), jnp.concatenate(right, 1), jnp.concatenate(p_taus)
+    return jnp.concatenate(d), jnp.concatenate(e), *vectors
+
+
+def _bidiagonal_stage(a: Any, count: int) -> tuple[Any, Any, Any, Any]:
+    """The first `count` columns and rows of a (n, n), less than n: with R of columns, reflectors of rows, and taus."""
     import jax.numpy as jnp
     from jax import lax
 
@@ -220,13 +272,9 @@ def bidiagonal(a: Any) -> tuple[Any, Any, Any, Any, Any, Any]:
         right = lax.dynamic_update_index_in_dim(right, w, j, 0)
         return a, right, q_taus.at[j].set(tau), p_taus.at[j].set(p_tau)
 
-    taus = jnp.zeros((n,), a.dtype)
-    # The last row has nothing to the right: its reflector would be that of an entry beyond.
-    a, right, q_taus, p_taus = lax.fori_loop(0, n - 1, step, (a, jnp.zeros_like(a), taus, taus[1:]))
-    column = a[:, n - 1]
-    _, tau, beta = _reflector(column, n - 1)
-    a = a.at[n - 1, n - 1].set(beta)
-    return diagonal(a).real, diagonal(a, 1).real, a, q_taus.at[n - 1].set(tau), right.T, p_taus
+    taus = jnp.zeros((count,), a.dtype)
+    a, right, q_taus, p_taus = lax.fori_loop(0, count, step, (a, jnp.zeros((count, n), a.dtype), taus, taus))
+    return a, right, q_taus, p_taus
 
 
 def tridiagonal(a: Any, *, lower: bool) -> tuple[Any, Any, Any, Any]:
@@ -247,15 +295,23 @@ def tridiagonal_of_whole(a: Any) -> tuple[Any, Any, Any, Any]:
     import jax.numpy as jnp
 
     n = a.shape[0]
+    packed, taus = [], [jnp.zeros((0,), a.dtype)]
+    for width in _stage_widths(max(n - 1, 0)):
+        reduced, tau = _reduce_columns(a, width, 1, _reflect_from_both_sides)
+        packed.append(_below(reduced[:, :width], n))
+        taus.append(tau)
+        a = reduced[width:, width:]
+    whole = jnp.concatenate([*packed, _below(a, n)], 1)
+    return whole, diagonal(whole).real, diagonal(whole, -1).real, jnp.concatenate(taus)
 
-    def update(a: Any, v: Any, tau: Any, j: Any) -> Any:
-        # H^H A H = A - w v^H - v w^H, as in LAPACK's sytd2: one product with the matrix.
-        p = jnp.where(jnp.arange(n) > j, tau * dot(a, v), 0)
-        w = p - (tau.conj() * dot(v.conj(), p) / 2) * v
-        return a - w[:, None] * v.conj()[None, :] - v[:, None] * w.conj()[None, :]
 
-    packed, taus = _reduce_columns(a, max(n - 1, 0), 1, update)
-    return packed, diagonal(packed).real, diagonal(packed, -1).real, taus
+def _reflect_from_both_sides(a: Any, v: Any, tau: Any, j: Any) -> Any:
+    """H^H a H for Hermitian a, in the columns after j: a - w v^H - v w^H, as in LAPACK's sytd2."""
+    import jax.numpy as jnp
+
+    p = jnp.where(jnp.arange(a.shape[0]) > j, tau * dot(a, v), 0)
+    w = p - (tau.conj() * dot(v.conj(), p) / 2) * v
+    return a - w[:, None] * v.conj()[None, :] - v[:, None] * w.conj()[None, :]
 
 
 def from_triangle(a: Any, lower: bool) -> Any:
