@@ -1,8 +1,5 @@
 """Decompositions against their definitions and against LAPACK on the CPU."""
 
-import subprocess
-import sys
-
 import jax
 import jax.numpy as jnp
 import jax.scipy.linalg as jsl
@@ -17,6 +14,7 @@ from jax_ipu import compiler
 from support import modes
 from support.matrices import matrix
 from support.modes import check, each_mode
+from support.processes import output
 
 DTYPES = ("float32", "complex64", "float64", "complex128")
 ipu, cpu = jax.devices("ipu")[0], jax.devices("cpu")[0]
@@ -416,4 +414,4 @@ def test_lowering_of_sparse_systems_follows_a_late_import():
         "a = jax.device_put((np.float32([2]), np.int32([0]), np.int32([0, 1]), np.float32([6])), ipu);"
         "assert jax.jit(spsolve)(*a)[0] == 3"
     )
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=300)
+    output(program)

@@ -198,8 +198,8 @@ def narrow(d: Drawer) -> Step:
     # XLA:CPU writes behind the end of an array of two bits that it sorts.
     if "sort" in moved and target in ("int2", "uint2"):
         raise Unsuitable
-    if "dynamic_slice_in_dim" in moved and not v.shape[0]:
-        raise Unsuitable
+    if ("dynamic_slice_in_dim" in moved or "np.array" in moved) and not v.shape[0]:
+        raise Unsuitable  # no row to take
     source = v.name
     # What is beyond becomes infinity or NaN in a float, and wraps in an integer only if it comes from an integer.
     if target == "float4_e2m1fn" or (v.dtype in FLOATS) != ("float" in target):
