@@ -114,7 +114,11 @@ def binary(d: Drawer) -> Step:
         return Step(f"lax.{d.pick(('bitwise_and', 'bitwise_or', 'bitwise_xor', 'max', 'min'))}({v.name}, {other})")
     if v.dtype in INTS and d.flag():
         names = ("bitwise_and", "bitwise_or", "bitwise_xor", "div", "rem", "shift_left", "shift_right_logical")
-        return Step(f"lax.{d.pick((*names, 'shift_right_arithmetic'))}({v.name}, {other})")
+        name = d.pick((*names, "shift_right_arithmetic"))
+        if name in ("div", "rem"):
+            # XLA:CPU ends the process when it divides a constant by a zero that is one as well.
+            other = f"lax.optimization_barrier({other})"
+        return Step(f"lax.{name}({v.name}, {other})")
     name = d.pick(("add", "sub", "mul") if v.dtype in COMPLEX else ("add", "sub", "mul", "max", "min"))
     text = f"lax.{name}({v.name}, {other})"
     if name == "mul":
