@@ -9,7 +9,7 @@ namespace ipu_model {
 // Prime lengths up to here are transformed by sums of all terms, in half of n^2 multiplications.
 constexpr std::int64_t kLargestRadix = 109;
 
-// `roots` holds exp(-2 pi i t / n) for t in [0, n), of which a stage uses every root_step-th.
+// exp(-2 pi i t / n) for t in [0, n), of which a stage uses every step-th.
 template <typename T>
 struct FftRoots {
   const T *re, *im;
