@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from jax import lax
 
-from support.modes import array, check, each_mode
+from support.modes import array, check, each_mode, run_ipu
 
 FLOATS = ("float32", "float16", "bfloat16")
 INTEGERS = ("int8", "int16", "int32", "uint8", "uint16", "uint32")
@@ -248,3 +248,12 @@ def test_double(mode):
             array(9, dtype="int64", seed=1),
             mode=mode,
         )
+
+
+@each_mode
+def test_products_of_double_are_rounded(mode):
+    with jax.enable_x64(True):
+        x, y, z = (array(4001, dtype="float64", seed=seed) for seed in range(3))
+        actual = run_ipu(lambda x, y, z: (x * y + z, x * y - z, z - x * y, x * 0.3 + 1.0), (x, y, z), mode)
+    for a, expected in zip(actual, (x * y + z, x * y - z, z - x * y, x * 0.3 + 1.0), strict=True):
+        np.testing.assert_array_equal(a, expected)

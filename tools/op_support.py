@@ -46,7 +46,8 @@ f32 or bf16 counts as itself or as zero.
 
 What the chip has units for: {native}. Other types are computed correctly and costed as software: f64 and 64-bit
 integers as sequences of 32-bit instructions, complex numbers as pairs, bf16 and fp8 by conversion to f32, 2- and 4-bit
-integers in bytes. Names of groups: {groups}.
+integers in bytes. In elementwise expressions an f32 product whose only use is a sum is rounded with it, once; an f64
+product is rounded for itself. Names of groups: {groups}.
 
 "Function" is the PopLibs or Poplar function that runs the op; `hlo::` marks those that PopLibs lacks, which the model
 declares under the same rules.

@@ -382,12 +382,12 @@ MicroFunction FindArithmetic(ScalarOp op, RegisterType type) {
 }
 
 MicroFunction FindFused(FusedOp op, RegisterType type) {
-  const bool f32 = type == RegisterType::kF32, f64 = type == RegisterType::kF64;
+  const bool f32 = type == RegisterType::kF32;
   switch (op) {
     case FusedOp::kMultiplySubtract:
-      return f32 ? Ternary<MultiplySubtract, float> : f64 ? Ternary<MultiplySubtract, double> : nullptr;
+      return f32 ? Ternary<MultiplySubtract, float> : nullptr;
     case FusedOp::kSubtractMultiply:
-      return f32 ? Ternary<SubtractMultiply, float> : f64 ? Ternary<SubtractMultiply, double> : nullptr;
+      return f32 ? Ternary<SubtractMultiply, float> : nullptr;
     case FusedOp::kAddMultiply:
       return f32 ? Ternary<AddMultiply, float> : nullptr;
     case FusedOp::kSubtractTimes:
@@ -406,6 +406,10 @@ MicroFunction FindFused(FusedOp op, RegisterType type) {
       return f32 ? Quaternary<FmaMultiply, float> : nullptr;
     case FusedOp::kMultiplyFma:
       return f32 ? Quaternary<MultiplyFma, float> : nullptr;
+    case FusedOp::kProductPlus:
+    case FusedOp::kProductMinus:
+    case FusedOp::kMinusProduct:
+      return FindProduct(op, type);
     case FusedOp::kSelectCompare:
       return f32                          ? SelectCompare<float>
              : type == RegisterType::kS32 ? SelectCompare<std::int32_t>

@@ -100,6 +100,9 @@ enum class FusedOp : std::uint16_t {
   kAddMultiplyMultiply,  // ((a + b) * c) * d
   kFmaMultiply,          // fma(a, b, c) * d
   kMultiplyFma,          // fma(a * b, c, d)
+  kProductPlus,          // (a * b) + c, f64
+  kProductMinus,         // (a * b) - c, f64
+  kMinusProduct,         // c - (a * b), f64
 };
 
 // Null when the operation does not exist for the type. The type is that of the value operands; kConvert,
@@ -109,6 +112,7 @@ enum class FusedOp : std::uint16_t {
   MicroFunction FindInteger(ScalarOp op, RegisterType type);                                           \
   MicroFunction FindMath(ScalarOp op, RegisterType type);                                              \
   MicroFunction FindFused(FusedOp op, RegisterType type);                                              \
+  MicroFunction FindProduct(FusedOp op, RegisterType type);                                            \
   MicroFunction FindConversion(FusedOp op, RegisterType type);                                         \
   MicroFunction FindIntegerFused(FusedOp op, RegisterType type);                                       \
   MicroFunction FindConvert(RegisterType from, RegisterType to);                                       \

@@ -384,10 +384,11 @@ class Lowering {
       if (!node.dead && node.plain) FusePair(node);
   }
 
-  // LLVM contracts the first operand that is a multiplication without other uses; so does XLA:CPU.
+  // LLVM contracts the first operand that is a multiplication without other uses; so does XLA:CPU. An IPU
+  // computes f64 in software, which has no multiply-add: there each operation rounds.
   void Contract(Node& node) {
     const RegisterType type = node.type;
-    if (type != RegisterType::kF32 && type != RegisterType::kF64) return;
+    if (type != RegisterType::kF32) return;
     const int a = node.operand[0], b = node.operand[1], multiply = Code(ScalarOp::kMultiply);
     if (node.code == Code(ScalarOp::kAdd)) {
       const MicroFunction fma = BestFunctions().arithmetic(ScalarOp::kFma, type);
@@ -440,6 +441,7 @@ class Lowering {
                         r->immediate);
       }
     }
+    if (type == RegisterType::kF64) return FuseProduct(node);
     if (type != RegisterType::kF32) return;
     if (FuseThird(node)) return;
     struct Pair {
@@ -462,6 +464,19 @@ class Lowering {
       if (!pair.commutes) continue;
       if (Node* p = SingleUse(b, Code(pair.inner), type))
         return Become(node, pair.fused, type, {p->operand[0], p->operand[1], a}, p);
+    }
+  }
+  // A sum with a product of f64.
+  void FuseProduct(Node& node) {
+    const bool add = node.code == Code(ScalarOp::kAdd);
+    if (!add && node.code != Code(ScalarOp::kSubtract)) return;
+    for (int k = 0; k < 2; ++k) {
+      Node* p = SingleUse(node.operand[k], Code(ScalarOp::kMultiply), RegisterType::kF64);
+      if (p == nullptr) continue;
+      const FusedOp op = add      ? FusedOp::kProductPlus
+                         : k == 0 ? FusedOp::kProductMinus
+                                  : FusedOp::kMinusProduct;
+      return Become(node, op, RegisterType::kF64, {p->operand[0], p->operand[1], node.operand[1 - k]}, p);
     }
   }
   // An operation on the result of two that are fused.
