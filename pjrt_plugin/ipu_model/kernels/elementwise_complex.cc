@@ -22,8 +22,9 @@ Z Sign(Z a) {
 }
 Z Expm1(Z a) {
   const double half = std::sin(a.imag() / 2);
-  return {std::expm1(a.real()) * std::cos(a.imag()) - 2 * half * half,
-          std::exp(a.real()) * std::sin(a.imag())};
+  // On the real axis an overflow is real: e^x sin(0) would be a NaN.
+  const double imag = a.imag() == 0 ? a.imag() : std::exp(a.real()) * std::sin(a.imag());
+  return {std::expm1(a.real()) * std::cos(a.imag()) - 2 * half * half, imag};
 }
 Z Log1p(Z a) {
   const double re = a.real(), im = a.imag();
@@ -55,7 +56,11 @@ Z Sqrt(Z a) { return std::sqrt(a); }
 Z Rsqrt(Z a) { return 1.0 / std::sqrt(a); }
 Z Sin(Z a) { return std::sin(a); }
 Z Cos(Z a) { return std::cos(a); }
-Z Tan(Z a) { return std::tan(a); }
+// At both ends of the real axis neither part has a limit.
+Z Tan(Z a) {
+  constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+  return std::isinf(a.real()) && a.imag() == 0 ? Z(kNan, kNan) : std::tan(a);
+}
 Z Tanh(Z a) { return std::tanh(a); }
 Z Negate(Z a) { return -a; }
 Z Square(Z a) { return Product(a, a); }
