@@ -1,5 +1,6 @@
 """Random programs: ipu (fast) = ipu (tile) = JAX on CPU."""
 
+import os
 import warnings
 
 import jax
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from hypothesis.errors import UnsatisfiedAssumption
 
 from jax_ipu import _ipu, compiler
 from support import (
@@ -17,6 +19,7 @@ from support import (
     program_elementwise,
     program_regions,
     program_text,
+    reference,
 )
 from support.programs import Program, Value, assert_close, assert_same_bits, bit_patterns, programs
 from support.replicas import run_cpu
@@ -40,15 +43,6 @@ WITH_COLLECTIVES = (
 )
 REPLICAS = (2, 3, 4, 8)
 TILES = st.sampled_from([8, 3, 64])
-# The reference need not be fast: half of the time is its compilation. XLA's algebraic simplifier joins two bit casts to
-# narrower types into one of another shape, which its verifier refuses, and changes values: those of a reduction of
-# windows with two operands, over an updated array. Without it, the mover of reshapes adds transposes without end.
-# Folding a reduction of several constants ends the process.
-REFERENCE = {
-    "xla_backend_optimization_level": "0",
-    "xla_llvm_disable_expensive_passes": True,
-    "xla_disable_hlo_passes": "algsimp,reshape-mover,constant_folding",
-}
 # XLA:CPU moves transposes past the square root until its stack overflows.
 TRANSPOSES = Program(
     lines=(
@@ -65,21 +59,20 @@ TRANSPOSES = Program(
 common = settings(deadline=None, suppress_health_check=list(HealthCheck))
 
 
-def check(program: Program, tiles: int, arguments_of=Program.arguments, compare=assert_close) -> None:
+def check(program: Program, tiles: int, arguments_of=Program.arguments, compare=assert_close, on_cpu=reference.on_cpu):
     """The program's results on the model in both modes against those of JAX on CPU."""
+    expected = on_cpu(program, arguments_of)
     with jax.enable_x64(True), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # NumPy on NaN and overflow in constants; donated inputs without a use
+        warnings.simplefilter("ignore")
         arguments = arguments_of(program)
-        donated = tuple(range(len(arguments))) if program.donates else ()
-        traced = jax.jit(program.function(), donate_argnums=donated, keep_unused=True).trace(*arguments)
-        expected = [np.asarray(x) for x in traced.lower(lowering_platforms=("cpu",)).compile(REFERENCE)(*arguments)]
-        text = str(traced.lower(lowering_platforms=("ipu",)).compiler_ir("stablehlo")).encode()
+        lowered = reference.traced(program, arguments).lower(lowering_platforms=("ipu",))
+        text = str(lowered.compiler_ir("stablehlo")).encode()
         executable = compiler.compile(text, "mlir", b"", f"ipu2:{tiles}")
         inputs = [a.tobytes() for a in arguments]
         for mode in ("fast", "tile"):
             results = _ipu.run(executable, inputs, mode)
-            for value, data, reference in zip(program.outputs, results, expected, strict=True):
-                compare(value, np.frombuffer(data, reference.dtype).reshape(reference.shape), reference)
+            for value, data, e in zip(program.outputs, results, expected, strict=True):
+                compare(value, np.frombuffer(data, e.dtype).reshape(e.shape), e)
 
 
 def check_replicas(program: Program, tiles: int) -> None:
@@ -98,8 +91,8 @@ def check_replicas(program: Program, tiles: int) -> None:
         for mode in ("fast", "tile"):
             by_replica = _ipu.run_replicas(executable, [[a.tobytes() for a in each] for each in arguments], mode)
             for results, references in zip(by_replica, expected, strict=True):
-                for value, data, reference in zip(program.outputs, results, references, strict=True):
-                    assert_close(value, np.frombuffer(data, reference.dtype).reshape(reference.shape), reference)
+                for value, data, e in zip(program.outputs, results, references, strict=True):
+                    assert_close(value, np.frombuffer(data, e.dtype).reshape(e.shape), e)
 
 
 # The same examples in every run: a failure can be repeated.
@@ -125,18 +118,36 @@ def test_random_programs_of_several_ipus(program, tiles):
     check_replicas(program, tiles)
 
 
+def test_reference_that_ends_its_process():
+    with reference.Isolated(os._exit) as worker, pytest.warns(UserWarning, match="ended on \\(3,\\)"):
+        with pytest.raises(UnsatisfiedAssumption):
+            worker(3)
+        worker.function = abs
+        assert worker(-3) == 3
+        worker.function = os._exit
+        with pytest.raises(AssertionError, match="2 of 3 calls"):
+            worker(3)
+
+
+@pytest.fixture(scope="module")
+def isolated():
+    """Programs that XLA:CPU does not survive: what is found every few thousand programs does not end the run."""
+    with reference.Isolated(reference.on_cpu) as worker:
+        yield worker
+
+
 @pytest.mark.nightly
 @settings(common, max_examples=5000)
-@given(programs(OPERATIONS, max_steps=14), TILES)
-def test_many_random_programs(program, tiles):
-    check(program, tiles)
+@given(program=programs(OPERATIONS, max_steps=14), tiles=TILES)
+def test_many_random_programs(program, tiles, isolated):
+    check(program, tiles, on_cpu=isolated)
 
 
 @pytest.mark.nightly
 @settings(common, max_examples=1000)
-@given(programs(MOVES, max_steps=14), TILES)
-def test_many_random_moves_of_any_bits(program, tiles):
-    check(program, tiles, bit_patterns, assert_same_bits)
+@given(program=programs(MOVES, max_steps=14), tiles=TILES)
+def test_many_random_moves_of_any_bits(program, tiles, isolated):
+    check(program, tiles, bit_patterns, assert_same_bits, isolated)
 
 
 @pytest.mark.nightly
