@@ -21,6 +21,11 @@ constexpr std::int64_t kGroup = 32 << 10;
 constexpr long double kExactPi = 3.14159265358979323846264338327950288L;
 constexpr double kPi = static_cast<double>(kExactPi);
 
+double Operations(std::int64_t n) {
+  const auto length = static_cast<double>(n);
+  return 5 * length * std::log2(std::max(length, 2.0));
+}
+
 // A 2 first, then 8s and 4s as `even` has them, then odd primes. (What is left above kLargestRadix is one
 // factor.)
 std::vector<std::int64_t> Factors(std::int64_t n, std::initializer_list<std::int64_t> even) {
@@ -183,6 +188,11 @@ class Transform {
 
   // Length of the arrays that Run works on.
   std::int64_t work_length() const { return direct_->length(); }
+  double operations() const {
+    if (chirp_re_.empty()) return Operations(n_);
+    const std::int64_t m = work_length();
+    return 2 * Operations(m) + 6 * static_cast<double>(2 * n_ + m);  // and three complex products
+  }
 
   // As Direct::Run, on arrays of work_length() of which the first n are data.
   void Run(std::int64_t lines, T** re, T** im, T** other_re, T** other_im) const {
@@ -404,6 +414,7 @@ struct FftTables {
   virtual ~FftTables() = default;
   virtual void Run(HostContext& context, bool inverse, double scale, int dim, const HostTensor& in,
                    const HostTensor& out) const = 0;
+  virtual double operations() const = 0;
 };
 
 namespace {
@@ -426,6 +437,9 @@ class TablesOf : public FftTables {
       RunLines(context, *complex_, length_, inverse, static_cast<T>(scale), dim, in, out);
     }
   }
+  double operations() const override {
+    return real_ != nullptr ? Operations(length_) / 2 : complex_->operations();
+  }
 
  private:
   std::int64_t length_;
@@ -446,6 +460,8 @@ FftPlan::FftPlan(DType type, std::int64_t length, bool real) : length_(length), 
 
 FftPlan::~FftPlan() = default;
 FftPlan::FftPlan(FftPlan&&) noexcept = default;
+
+double FftPlan::operations() const { return tables_ == nullptr ? 0 : tables_->operations(); }
 
 void FftPlan::Run(HostContext& context, bool inverse, double scale, int dim, const HostTensor& in,
                   const HostTensor& out) const {

@@ -23,6 +23,9 @@ class FftPlan {
 
   std::int64_t length() const { return length_; }
   bool real() const { return real_; }
+  // Additions and multiplications for one line: 5 n log2 n of a complex transform, the convention of FFTW's
+  // benchmarks.
+  double operations() const;
 
   // out = scale * the transform of `in` along dimension `dim`, without a scale of its own. out may be exactly
   // in when both are complex.

@@ -40,13 +40,11 @@ Partition LinePartition(const Shape& shape, std::size_t dim, DType type, unsigne
   return SlicePartition(shape, whole, type, num_tiles, INT64_MAX);
 }
 
-// 5 n log2 n operations a line, in vectors, with as many loads and stores.
-std::uint64_t LineCycles(const TargetModel& target, DType type, std::int64_t lines, std::int64_t n) {
-  std::int64_t levels = 1;
-  while ((std::int64_t{1} << levels) < n) ++levels;
-  const std::int64_t operations = lines * n * levels * 10;
-  return static_cast<std::uint64_t>(operations / target.VectorWidth(RealOf(type))) + 6 * 40 +
-         target.supervisor_overhead;
+// The operations of each line, in vectors, with as many loads and stores.
+std::uint64_t LineCycles(const TargetModel& target, DType type, std::int64_t lines, double operations) {
+  const double instructions = 2 * operations * static_cast<double>(lines);
+  return static_cast<std::uint64_t>(instructions / static_cast<double>(target.VectorWidth(RealOf(type)))) +
+         6 * 40 + target.supervisor_overhead;
 }
 
 // inputs: operand; outputs: transform.
@@ -131,9 +129,10 @@ class FftOperation : public Operation {
                              const std::vector<HostTensor>& writes) {
         pass.plan->Run(host, pass.inverse, pass.scale, pass.dim, reads[0], writes[0]);
       };
-      group.cycles = [complex, dim, n = pass.plan->length()](const TargetModel& target, const Box& box) {
+      group.cycles = [complex, dim, operations = pass.plan->operations()](const TargetModel& target,
+                                                                          const Box& box) {
         const std::int64_t extent = std::max<std::int64_t>(1, box.end[dim] - box.begin[dim]);
-        return LineCycles(target, complex, box.num_elements() / extent, n);
+        return LineCycles(target, complex, box.num_elements() / extent, operations);
       };
       plan.supersteps.push_back({{std::move(group)}});
       from = to;

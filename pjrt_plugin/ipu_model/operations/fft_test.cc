@@ -161,6 +161,25 @@ TEST(ManyLinesUseAllThreads) {
   CheckFft(FftType::kIrfft, false, {130, 150}, 2);
 }
 
+std::uint64_t Cycles(FftType type, std::size_t n) {
+  Graph graph(poplar::Target::createIPUTarget(1, 7, "ipu2"));
+  const DType in = type == FftType::kRfft ? DType::kF32 : DType::kC64;
+  Tensor signal = graph.addVariable(poplar::Type(in), {7, n}, "signal");
+  poputil::mapTensorLinearly(graph, signal);
+  Sequence prog;
+  hlo::fft(graph, signal, type, {n}, prog);
+  PlanRunner runner(graph, 0);
+  runner.RunVertices(prog);
+  return runner.cycles();
+}
+
+TEST(CyclesFollowTheWork) {
+  const double whole = static_cast<double>(Cycles(FftType::kFft, 8192));
+  CHECK_NEAR(static_cast<double>(Cycles(FftType::kRfft, 8192)) / whole, 0.5, 0.02);
+  // A prime: two transforms of the next power of two above twice the length, and what joins them.
+  CHECK_NEAR(static_cast<double>(Cycles(FftType::kFft, 4093)) / whole, 2.2, 0.1);
+}
+
 TEST(EmptyAndWrongShapes) {
   Graph graph(poplar::Target::createIPUTarget(1, 2, "ipu2"));
   const Tensor none = graph.addVariable(poplar::Type(DType::kC64), {0, 4}, "none");
