@@ -29,6 +29,22 @@ def test_no_warning_is_printed():
     assert (result.returncode, result.stderr) == (0, "")
 
 
+def test_lowerings_of_users():
+    code = """
+    import functools, jax
+    from jax.extend.core import Primitive
+    from jax.interpreters import mlir
+
+    jax.devices("ipu")
+    same = Primitive("same")
+    same.def_abstract_eval(lambda x: x)
+    mlir.register_lowering(same, functools.partial(lambda context, x: [x]))
+    print(jax.jit(same.bind, backend="ipu")(1.0))
+    mlir.register_lowering(same, None)
+    """
+    assert output(code) == "1.0\n"
+
+
 def test_options_of_the_model():
     code = """
 import jax

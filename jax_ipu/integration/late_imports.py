@@ -24,7 +24,8 @@ def when_imported(module: str, primitive: str, register: Callable[[Any, Any], No
     @functools.wraps(original)
     def register_lowering(registered: Any, rule: Any, *arguments: Any, **options: Any) -> Any:
         result: Any = original(registered, rule, *arguments, **options)
-        if rule.__module__ == module and registered.name == primitive:
+        # A rule may be anything that can be called, or None: then JAX takes the rule back.
+        if getattr(rule, "__module__", None) == module and registered.name == primitive:
             register(original, sys.modules[module])
         return result
 
