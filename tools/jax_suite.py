@@ -30,7 +30,8 @@ own. The columns count the tests that pass on the CPU under the same settings; t
 are those of the last run of the file: `JAX_NUM_GENERATED_CASES`, and the number of IPUs; revision is the commit that
 was run, or the commits, where later ones have run a part of the file. The tests choose what to skip and which
 tolerances to apply by the name of the platform; the IPU is held to the rules of the CPU. Where only the failed tests
-were run on the CPU as well (`--baseline failed`), the others count as passing there.
+were run on the CPU as well (`--baseline failed`), the others count as passing there. Of the packages without which
+tests are skipped, mpmath, cloudpickle, flatbuffers and Pillow are installed; TensorFlow and PyTorch are not.
 """
 
 
