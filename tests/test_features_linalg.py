@@ -48,6 +48,33 @@ def check_as_on_cpu(function, *args):
         np.testing.assert_allclose(got, want, rtol=20 * tolerance(dtype), atol=20 * tolerance(dtype))
 
 
+# Of a batch of square matrices.
+SQUARE = {
+    "lu": lax_linalg.lu,
+    "qr": jnp.linalg.qr,
+    "cholesky": jnp.linalg.cholesky,
+    "eigh": jnp.linalg.eigh,
+    "svd": jnp.linalg.svd,
+    "svdvals": jnp.linalg.svdvals,
+    "tridiagonal": lax_linalg.tridiagonal,
+    "hessenberg": lax_linalg.hessenberg,
+    "schur": lax_linalg.schur,
+    "eig": jnp.linalg.eig,
+    "inv": jnp.linalg.inv,
+    "det": jnp.linalg.det,
+    "pinv": jnp.linalg.pinv,
+    "expm": jsl.expm,
+    "solve": lambda a: jnp.linalg.solve(a, a),
+    "triangular_solve": lambda a: lax_linalg.triangular_solve(a, a, left_side=True),
+}
+
+
+@pytest.mark.parametrize("shape", [(0, 2, 2), (3, 0, 40, 40)])
+@pytest.mark.parametrize("name", SQUARE)
+def test_batches_of_no_matrices(name, shape):
+    check_as_on_cpu(SQUARE[name], np.zeros(shape, np.float32))
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape", [(2, 5, 3), (3, 5)])
 def test_packed_qr_and_product_of_reflectors(shape, dtype):

@@ -40,7 +40,10 @@ def lower_triangular_solve(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
 
 
 def lower_lu_panel(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
-    return _ipu.lu_panel(context.graph, context.tensor(op.operands[0]), context.sequence, context.name(op))
+    name = context.name(op)
+    if num_elements(op.results[0].shape) == 0:
+        return [context.variable(result.dtype, result.shape, name) for result in op.results]
+    return _ipu.lu_panel(context.graph, context.tensor(op.operands[0]), context.sequence, name)
 
 
 def lower_implicit_qr(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
