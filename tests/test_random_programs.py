@@ -60,19 +60,32 @@ common = settings(deadline=None, suppress_health_check=list(HealthCheck))
 
 
 def check(program: Program, tiles: int, arguments_of=Program.arguments, compare=assert_close, on_cpu=reference.on_cpu):
-    """The program's results on the model in both modes against those of JAX on CPU."""
-    expected = on_cpu(program, arguments_of)
+    """The program's results on the model in both modes against those of JAX on CPU.
+
+    One of two compilations for the CPU has to agree: XLA's passes have errors with its simplifier and without.
+    """
+    expected = on_cpu(program, arguments_of, reference.FAST)
     with jax.enable_x64(True), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         arguments = arguments_of(program)
         lowered = reference.traced(program, arguments).lower(lowering_platforms=("ipu",))
         text = str(lowered.compiler_ir("stablehlo")).encode()
-        executable = compiler.compile(text, "mlir", b"", f"ipu2:{tiles}")
-        inputs = [a.tobytes() for a in arguments]
-        for mode in ("fast", "tile"):
-            results = _ipu.run(executable, inputs, mode)
-            for value, data, e in zip(program.outputs, results, expected, strict=True):
+    executable = compiler.compile(text, "mlir", b"", f"ipu2:{tiles}")
+    inputs = [a.tobytes() for a in arguments]
+    results = [_ipu.run(executable, inputs, mode) for mode in ("fast", "tile")]
+
+    def agree(expected):
+        for of_mode in results:
+            for value, data, e in zip(program.outputs, of_mode, expected, strict=True):
                 compare(value, np.frombuffer(data, e.dtype).reshape(e.shape), e)
+
+    try:
+        agree(expected)
+    except AssertionError as disagreement:
+        try:
+            agree(on_cpu(program, arguments_of, reference.USUAL))
+        except Exception:
+            raise disagreement from None
 
 
 def check_replicas(program: Program, tiles: int) -> None:

@@ -17,11 +17,13 @@ from support.programs import Program
 # narrower types into one of another shape, which its verifier refuses, and changes values: those of a reduction of
 # windows with two operands, over an updated array. Without it, the mover of reshapes adds transposes without end.
 # Folding a reduction of several constants ends the process.
-OPTIONS = {
+FAST: dict[str, str | bool] = {
     "xla_backend_optimization_level": "0",
     "xla_llvm_disable_expensive_passes": True,
     "xla_disable_hlo_passes": "algsimp,reshape-mover,constant_folding",
 }
+# As users compile. XLA's other passes have errors without its simplifier: one loses what a dynamic_update_slice writes.
+USUAL: dict[str, str | bool] = {}
 
 
 def traced(program: Program, arguments: list[np.ndarray[Any, Any]]) -> jax.stages.Traced:
@@ -30,13 +32,15 @@ def traced(program: Program, arguments: list[np.ndarray[Any, Any]]) -> jax.stage
     return jax.jit(program.function(), donate_argnums=donated, keep_unused=True).trace(*arguments)
 
 
-def on_cpu(program: Program, arguments_of: Callable[[Program], list[np.ndarray[Any, Any]]]) -> list[np.ndarray]:
-    """The program's results."""
+def on_cpu(
+    program: Program, arguments_of: Callable[[Program], list[np.ndarray[Any, Any]]], options: dict[str, str | bool]
+) -> list[np.ndarray[Any, Any]]:
+    """The program's results, compiled with XLA's `options`."""
     with jax.enable_x64(True), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # NumPy on NaN and overflow in constants; donated inputs without a use
         arguments = arguments_of(program)
         lowered = traced(program, arguments).lower(lowering_platforms=("cpu",))
-        return [np.asarray(x) for x in lowered.compile(OPTIONS)(*arguments)]
+        return [np.asarray(x) for x in lowered.compile(options)(*arguments)]
 
 
 class Isolated:
