@@ -38,7 +38,7 @@ def test_lowerings_of_users():
     jax.devices("ipu")
     same = Primitive("same")
     same.def_abstract_eval(lambda x: x)
-    mlir.register_lowering(same, functools.partial(lambda context, x: [x]))
+    mlir.register_lowering(prim=same, rule=functools.partial(lambda context, x: [x]))
     print(jax.jit(same.bind, backend="ipu")(1.0))
     mlir.register_lowering(same, None)
     """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -21,9 +22,12 @@ def when_imported(module: str, primitive: str, register: Callable[[Any, Any], No
         register(original, sys.modules[module])
         return
 
+    signature = inspect.signature(original)
+
     @functools.wraps(original)
-    def register_lowering(registered: Any, rule: Any, *arguments: Any, **options: Any) -> Any:
-        result: Any = original(registered, rule, *arguments, **options)
+    def register_lowering(*arguments: Any, **options: Any) -> Any:
+        result: Any = original(*arguments, **options)
+        registered, rule = list(signature.bind(*arguments, **options).arguments.values())[:2]
         # A rule may be anything that can be called, or None: then JAX takes the rule back.
         if getattr(rule, "__module__", None) == module and registered.name == primitive:
             register(original, sys.modules[module])
