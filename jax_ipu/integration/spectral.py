@@ -36,10 +36,11 @@ def qdwh(a: Any) -> tuple[Any, Any]:
 
 def _ending_with_jacobi(value: Any) -> Any:
     """The jaxpr, or the parameter of an equation, where every eigenproblem inside is for Jacobi's method."""
-    from jax._src import core
     from jax._src.lax import linalg
+    from jax.extend import core
 
-    if isinstance(value, core.ClosedJaxpr):
+    # From jax 0.12 on all jaxprs are closed.
+    if isinstance(value, core.ClosedJaxpr) and value.jaxpr is not value:
         return _with(value, jaxpr=_ending_with_jacobi(value.jaxpr))
     if isinstance(value, core.Jaxpr):
         return _with(value, eqns=[_ending_with_jacobi(equation) for equation in value.eqns])

@@ -43,6 +43,7 @@ _OUT = "return the data as a result, or hand it over while the program runs by j
 ALTERNATIVES: dict[str, str] = {
     "async_done": _ASYNC,
     "async_start": _ASYNC,
+    "collective_reduce": "use all_reduce (jax.lax.psum and others), which gives every device the result",
     "dynamic_broadcast_in_dim": _DYNAMIC,
     "dynamic_conv": _DYNAMIC,
     "dynamic_gather": _DYNAMIC,
