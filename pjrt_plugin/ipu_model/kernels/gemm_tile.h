@@ -18,36 +18,23 @@
 #include <type_traits>
 #include <utility>
 
-#ifndef ISA_NAMESPACE
-#error "gemm_tile.h is for files compiled once per instruction set (ISA_NAMESPACE)"
-#endif
+#include "pjrt_plugin/ipu_model/kernels/vector_types.h"
 
 namespace ipu_model {
 namespace ISA_NAMESPACE {
 
 #ifdef __AVX512F__
-constexpr int kVectorBytes = 64;
 // 28 accumulators, 2 registers of B, broadcasts of A folded into the FMAs: all 32 registers.
 constexpr int kTileRows = 14;
 #else
-constexpr int kVectorBytes = 32;
 // 12 accumulators, 2 registers of B, 1-2 broadcasts: all 16 registers.
 constexpr int kTileRows = 6;
 #endif
 constexpr int kTileVectors = 2;
 
-template <typename T>
-constexpr int kLanes = kVectorBytes / static_cast<int>(sizeof(T));
 // Columns of the widest tile: 32 floats with AVX-512, 16 with AVX2.
 template <typename T>
 constexpr int kTileColumns = kTileVectors * kLanes<T>;
-
-template <typename T>
-struct VectorTypes {
-  typedef T Register __attribute__((vector_size(kVectorBytes)));
-  // For loads and stores at any address.
-  typedef T Memory __attribute__((vector_size(kVectorBytes), aligned(sizeof(T)), may_alias));
-};
 
 // Every lane to the nearest f16 value, ties to even.
 [[gnu::always_inline]] inline VectorTypes<float>::Register NearestHalf(VectorTypes<float>::Register x) {

@@ -5,6 +5,7 @@
 #define JAX_IPU_KERNELS_MICRO_LOOP_H_
 
 #include <cstdint>
+#include <type_traits>
 #include <utility>
 
 #include "pjrt_plugin/ipu_model/kernels/micro_op.h"
@@ -66,25 +67,31 @@ void TernaryLoop(const MicroArguments& m) {
   for (std::int64_t i = 0, n = m.n; i < n; ++i) r[i] = F::Apply(a(i), b(i), c(i));
 }
 
+// loop(form) with the form as a constant: which of three operands are scalars.
+template <typename Loop>
+void ForForm(unsigned scalar, const Loop& loop) {
+  switch (scalar & 7) {
+    case 1:
+      return loop(std::integral_constant<int, 1>{});
+    case 2:
+      return loop(std::integral_constant<int, 2>{});
+    case 3:
+      return loop(std::integral_constant<int, 3>{});
+    case 4:
+      return loop(std::integral_constant<int, 4>{});
+    case 5:
+      return loop(std::integral_constant<int, 5>{});
+    case 6:
+      return loop(std::integral_constant<int, 6>{});
+    default:  // all scalar: then n is 1
+      return loop(std::integral_constant<int, 0>{});
+  }
+}
+
 // F: static R Apply(A, B, B).
 template <typename F, typename A, typename B = A, typename R = B>
 void Ternary(const MicroArguments& m) {
-  switch (m.scalar & 7) {
-    case 1:
-      return TernaryLoop<F, A, B, R, 1>(m);
-    case 2:
-      return TernaryLoop<F, A, B, R, 2>(m);
-    case 3:
-      return TernaryLoop<F, A, B, R, 3>(m);
-    case 4:
-      return TernaryLoop<F, A, B, R, 4>(m);
-    case 5:
-      return TernaryLoop<F, A, B, R, 5>(m);
-    case 6:
-      return TernaryLoop<F, A, B, R, 6>(m);
-    default:
-      return TernaryLoop<F, A, B, R, 0>(m);
-  }
+  ForForm(m.scalar, [&m](auto form) { TernaryLoop<F, A, B, R, decltype(form)::value>(m); });
 }
 
 template <typename F, typename A, int kForm>

@@ -8,21 +8,12 @@
 #include "pjrt_plugin/ipu_model/kernels/convert.h"
 #include "pjrt_plugin/ipu_model/kernels/reduce_functions.h"
 #include "pjrt_plugin/ipu_model/kernels/register_types_isa.h"
+#include "pjrt_plugin/ipu_model/kernels/vector_types.h"
 
 namespace ipu_model::ISA_NAMESPACE {
 namespace {
 
-#ifdef __AVX512F__
-constexpr int kRegisterBytes = 64;
-#else
-constexpr int kRegisterBytes = 32;
-#endif
-constexpr int kRegisters = 256 / kRegisterBytes;
-
-template <typename T>
-struct Vector {
-  typedef T Type __attribute__((vector_size(kRegisterBytes)));
-};
+constexpr int kRegisters = 256 / kVectorBytes;
 
 struct Add {
   template <typename T>
@@ -128,19 +119,19 @@ T Combined(V (&sum)[kRegisters]) {
 // Vectors go by reference: by value they would change the calling convention with the instruction set.
 template <typename F, typename T>
 void Row(const void* data, std::int64_t n, void* total) {
-  using V = typename Vector<T>::Type;
-  constexpr std::int64_t kLanes = kRegisterBytes / sizeof(T);
+  using V = typename VectorTypes<T>::Register;
+  constexpr std::int64_t kWidth = kLanes<T>;
   const T* p = static_cast<const T*>(data);
   T result = p[0];
   std::int64_t i = 1;
-  if (n >= kRegisters * kLanes) {
+  if (n >= kRegisters * kWidth) {
     V sum[kRegisters];
     std::memcpy(sum, p, sizeof(sum));
-    for (i = kRegisters * kLanes; i + kRegisters * kLanes <= n; i += kRegisters * kLanes) {
+    for (i = kRegisters * kWidth; i + kRegisters * kWidth <= n; i += kRegisters * kWidth) {
 #pragma GCC unroll 8
       for (int v = 0; v < kRegisters; ++v) {
         V x;
-        std::memcpy(&x, p + i + v * kLanes, sizeof(x));
+        std::memcpy(&x, p + i + v * kWidth, sizeof(x));
         F::template Into<T>(sum[v], x);
       }
     }
@@ -181,18 +172,18 @@ struct Unordered {
 // loop that knows all rules looks again.
 template <bool kLargest>
 void ExtremeRow(const void* data, std::int64_t n, void* total) {
-  typedef float V __attribute__((vector_size(kRegisterBytes)));
-  typedef float Memory __attribute__((vector_size(kRegisterBytes), aligned(4), may_alias));
-  constexpr std::int64_t kLanes = kRegisterBytes / sizeof(float), kStep = 4 * kLanes;
+  using V = VectorTypes<float>::Register;
+  using Memory = VectorTypes<float>::Memory;
+  constexpr std::int64_t kWidth = kLanes<float>, kStep = 4 * kWidth;
   const auto* p = static_cast<const float*>(data);
   const auto at = [](const float* from) { return *reinterpret_cast<const Memory*>(from); };
   if (n < kStep) return Row<Extreme<kLargest>, float>(data, n, total);
-  V best[4] = {at(p), at(p + kLanes), at(p + 2 * kLanes), at(p + 3 * kLanes)};
+  V best[4] = {at(p), at(p + kWidth), at(p + 2 * kWidth), at(p + 3 * kWidth)};
   Unordered nan;
   // The last step may look at elements again.
   for (std::int64_t i = 0; i < n; i += kStep) {
     const float* from = p + (i + kStep <= n ? i : n - kStep);
-    const V x0 = at(from), x1 = at(from + kLanes), x2 = at(from + 2 * kLanes), x3 = at(from + 3 * kLanes);
+    const V x0 = at(from), x1 = at(from + kWidth), x2 = at(from + 2 * kWidth), x3 = at(from + 3 * kWidth);
     nan.Add(x0, x1);
     nan.Add(x2, x3);
     best[0] = Better<kLargest>(x0, best[0]);
@@ -201,9 +192,9 @@ void ExtremeRow(const void* data, std::int64_t n, void* total) {
     best[3] = Better<kLargest>(x3, best[3]);
   }
   best[0] = Better<kLargest>(Better<kLargest>(best[0], best[1]), Better<kLargest>(best[2], best[3]));
-  alignas(kRegisterBytes) float lane[kLanes];
+  alignas(kVectorBytes) float lane[kWidth];
   std::memcpy(lane, best, sizeof(lane));
-  for (std::int64_t half = kLanes / 2; half > 0; half /= 2) {
+  for (std::int64_t half = kWidth / 2; half > 0; half /= 2) {
     for (std::int64_t k = 0; k < half; ++k)
       lane[k] = (kLargest ? lane[k] > lane[k + half] : lane[k] < lane[k + half]) ? lane[k] : lane[k + half];
   }
