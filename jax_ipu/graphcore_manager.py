@@ -18,7 +18,8 @@ import jax
 from jax_ipu import _ipu
 from jax_ipu.config import config
 from jax_ipu.models import archive, plans, training
-from jax_ipu.models.adapters import adapt, arguments
+from jax_ipu.models.adapters import adapt
+from jax_ipu.models.arrays import arguments
 from jax_ipu.models.compiled import CompiledModel, Placed, compile_for_target, compile_on_devices, place_loaded
 from jax_ipu.models.plans import Cost, Plan
 from jax_ipu.models.precision import PRECISIONS

@@ -15,7 +15,7 @@ from jax_ipu import _ipu, compiler
 from jax_ipu.compiler.options import serialize_options
 from jax_ipu.compiler.types import numpy_dtype
 from jax_ipu.models import archive, plans
-from jax_ipu.models.adapters import arguments, like_inputs
+from jax_ipu.models.arrays import arguments, like_inputs
 from jax_ipu.models.plans import Cost, Layout, Plan
 from jax_ipu.models.program import Array, Program, Signature, no_run
 

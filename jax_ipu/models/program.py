@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from jax_ipu.models.adapters import Model, to_array
+from jax_ipu.models.arrays import to_array
+from jax_ipu.models.model import Model
 from jax_ipu.models.precision import retyped, storage_dtype
 
 Array = np.ndarray[Any, Any]

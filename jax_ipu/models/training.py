@@ -10,8 +10,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jax_ipu.models.adapters import Model, arguments, to_array
+from jax_ipu.models.arrays import arguments, to_array
 from jax_ipu.models.compiled import CompiledModel
+from jax_ipu.models.model import Model
 from jax_ipu.models.precision import retyped, storage_dtype
 from jax_ipu.models.program import Array, Program, Signature, no_run, shape_of, spec_of
 

@@ -1,0 +1,1 @@
+"""One file per framework: each recognises its models and gives them as `Model`."""
