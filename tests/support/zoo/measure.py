@@ -1,0 +1,85 @@
+"""Runs a row on both sides and compares."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from support.zoo.row import Row
+
+
+class Measurement(NamedTuple):
+    """Times in seconds; `cycles` are those of one step on the busiest IPU; `error` is relative to the largest value."""
+
+    compile_seconds: float
+    step_seconds: float
+    cpu_step_seconds: float
+    cycles: int
+    error: float
+
+
+def largest_error(actual: Any, expected: Any) -> float:
+    """Largest |actual - expected| over the largest |expected|, over all arrays of two pytrees of one structure.
+
+    Raises:
+        ValueError: the structures or shapes differ, or infinities and NaNs are not in the same places.
+    """
+    import jax
+
+    found, wanted = ([np.asarray(leaf, np.float64) for leaf in jax.tree.leaves(tree)] for tree in (actual, expected))
+    if [a.shape for a in found] != [e.shape for e in wanted] or not found:
+        raise ValueError(f"results of shapes {[a.shape for a in found]}, expected {[e.shape for e in wanted]}")
+    error = 0.0
+    for a, e in zip(found, wanted, strict=True):
+        finite = np.isfinite(e)
+        if not np.isfinite(a[finite]).all() or not np.array_equal(a[~finite], e[~finite], equal_nan=True):
+            raise ValueError("an infinite value or a NaN is on one side only")
+        if finite.any():
+            scale = max(float(np.abs(e[finite]).max()), np.finfo(np.float64).tiny)
+            error = max(error, float(np.abs(a[finite] - e[finite]).max()) / scale)
+    return error
+
+
+def measure(row: Row, steps: int = 2, seconds: float = 0.0) -> Measurement:
+    """Runs `steps` steps of the row on both sides in turn, then more until `seconds` have passed.
+
+    The first step is compared but not timed. Compile time includes the first step, as a user meets it.
+    """
+    import jax
+
+    import jax_ipu
+
+    case = row.build()
+    reference = case.cpu()
+    began = time.perf_counter()
+    step = case.ipu()
+    results = [_arrays(step())]
+    compile_seconds = time.perf_counter() - began
+    error = largest_error(results[0], _arrays(reference()))
+    ipus = jax.local_devices(backend="ipu")[: row.ipus]
+    before = [jax_ipu.counters(d).cycles for d in ipus]
+    times: list[float] = []
+    cpu_times: list[float] = []
+    end = time.perf_counter() + seconds
+    while len(times) < steps - 1 or time.perf_counter() < end:
+        began = time.perf_counter()
+        actual = _arrays(step())
+        between = time.perf_counter()
+        expected = _arrays(reference())
+        cpu_times.append(time.perf_counter() - between)
+        times.append(between - began)
+        error = max(error, largest_error(actual, expected))
+    cycles = max((jax_ipu.counters(d).cycles - b) // len(times) for d, b in zip(ipus, before, strict=True))
+    return Measurement(compile_seconds, statistics.median(times), statistics.median(cpu_times), cycles, error)
+
+
+def _arrays(results: Any) -> Any:
+    """Results as NumPy arrays, which waits for them."""
+    import jax
+
+    from jax_ipu.models.arrays import to_array
+
+    return jax.tree.map(lambda leaf: np.asarray(to_array(leaf)), results)
