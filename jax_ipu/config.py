@@ -14,6 +14,7 @@ T = TypeVar("T")
 
 MODEL_VERSIONS = ("ipu1", "ipu2", "ipu21", "bow")
 EXECUTIONS = ("fast", "tile")
+INSTRUCTION_SETS = ("avx2", "avx512")
 _TRUE = ("1", "true", "yes", "t", "on")
 _FALSE = ("0", "false", "no", "f", "off")
 
@@ -46,6 +47,14 @@ def _num_tiles(text: str) -> int:
         return 0
     if not text.isdecimal() or not 1 <= int(text) <= 1472:
         raise ValueError("a whole number from 1 to 1472, or all")
+    return int(text)
+
+
+def _threads(text: str) -> int:
+    if text.lower() in ("all", "0"):
+        return 0
+    if not text.isdecimal() or not 1 <= int(text) <= 1024:
+        raise ValueError("a whole number from 1 to 1024, or all")
     return int(text)
 
 
@@ -113,7 +122,8 @@ class Config:
     model_execution = _Option(
         "fast", _one_of(EXECUTIONS), "fast: whole-tensor kernels; tile: every vertex alone from its tile's memory."
     )
-
+    max_isa = _Option("avx512", _one_of(INSTRUCTION_SETS), "The largest instruction set of the host's kernels.")
+    host_threads = _Option(0, _threads, "Threads of the host's kernels; 0 means one for each CPU of the process.")
     process_timeout = _Option(600, _positive, "Seconds that a process of jax.distributed waits for another.")
 
     def __init__(self) -> None:

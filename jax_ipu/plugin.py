@@ -23,6 +23,7 @@ from jax_ipu.integration import (
     pallas,
     processes,
     program_dump,
+    scans,
     transfer_guard,
 )
 
@@ -53,6 +54,7 @@ def initialize() -> None:
     memories.enable()
     pallas.enable()
     program_dump.enable()
+    scans.enable()
     transfer_guard.enable()
 
 
@@ -65,6 +67,7 @@ def _create_options() -> dict[str, Any]:
             "JAX_IPU_USE_MODEL is false, but this build of jax_ipu has no Poplar SDK and so no hardware device. "
             "Unset JAX_IPU_USE_MODEL to use the IPU model."
         )
+    _ipu.limit_host(config.max_isa, config.host_threads)
     _ipu.set_device_config(
         version=config.model_version,
         num_tiles=config.model_num_tiles,

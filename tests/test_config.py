@@ -1,6 +1,10 @@
+import os
+from pathlib import Path
+
 import pytest
 
 from jax_ipu.config import Config
+from support.processes import output, run
 
 
 def test_defaults(monkeypatch):
@@ -23,6 +27,9 @@ def test_defaults(monkeypatch):
         ("visible_devices", "", None),
         ("model_execution", "tile", "tile"),
         ("process_timeout", "30", 30),
+        ("max_isa", "AVX2", "avx2"),
+        ("host_threads", "3", 3),
+        ("host_threads", "all", 0),
     ],
 )
 def test_environment(monkeypatch, name, text, value):
@@ -39,6 +46,8 @@ def test_environment(monkeypatch, name, text, value):
         ("device_count", "0", "at least 1"),
         ("visible_devices", "0,0", "distinct"),
         ("model_execution", "slow", "fast, tile"),
+        ("max_isa", "sse2", "avx2, avx512"),
+        ("host_threads", "many", "1 to 1024"),
     ],
 )
 def test_bad_values_list_the_good_ones(monkeypatch, name, text, good):
@@ -68,3 +77,45 @@ def test_setting_after_the_backend_exists_is_refused():
     c.freeze()
     with pytest.raises(RuntimeError, match="JAX_IPU_DEVICE_COUNT"):
         c.device_count = 2
+
+
+PRODUCT = """
+import jax, numpy as np
+{setting}
+x = np.arange(64 * 64, dtype=np.float32).reshape(64, 64) / 4096
+y = jax.jit(lambda x: x @ x, backend="ipu")(x)
+np.testing.assert_allclose(y, x.astype(np.float64) @ x, rtol=1e-5)
+from jax_ipu import _ipu
+print(_ipu.host_kernels())
+"""
+
+
+@pytest.mark.parametrize(
+    ("environment", "setting"),
+    [
+        ({"JAX_IPU_MAX_ISA": "avx2", "JAX_IPU_HOST_THREADS": "3"}, ""),
+        ({}, "import jax_ipu; jax_ipu.config.max_isa = 'avx2'; jax_ipu.config.host_threads = 3"),
+    ],
+)
+def test_kernels_are_held_to_an_instruction_set_and_threads(environment, setting):
+    assert output(PRODUCT.format(setting=setting), **environment) == "{'isa': 'avx2', 'threads': 3}\n"
+
+
+def test_kernels_take_what_the_machine_has():
+    flags = next(line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("flags")).split()
+    best = {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"} <= set(flags)
+    chosen = {"isa": "avx512" if best else "avx2", "threads": len(os.sched_getaffinity(0))}
+    assert output(PRODUCT.format(setting="")) == f"{chosen}\n"
+
+
+def test_limits_after_kernels_have_run_are_refused():
+    code = """
+    from jax_ipu import _ipu, config
+    config.max_isa = "avx2"
+    _ipu.host_kernels()
+    import jax
+    jax.devices("ipu")
+    """
+    done = run(code, JAX_IPU_MAX_ISA="avx512")
+    assert done.returncode != 0
+    assert "after kernels of the IPU model had run" in done.stderr

@@ -50,7 +50,7 @@ def run(module: mlir.Module) -> mlir.Module:
         _make_synchronous(module)
     if any(name.startswith("chlo.") for name in names):
         if "chlo.scan" in names:
-            _make_scans_forward(module)
+            prepare_scans(module)
         _run(module, "func.func(chlo-legalize-to-stablehlo)")
         names = {op.operation.name for op in _nested_ops(module.operation)}
     if _short(names) & _DYNAMIC or _has_dynamic_types(module):
@@ -90,11 +90,61 @@ def _make_broadcasts_explicit(module: mlir.Module) -> None:
             del op.attributes["broadcast_dimensions"]
 
 
-def _make_scans_forward(module: mlir.Module) -> None:
-    """Reverses what reverse scans read and write: the pass that expands chlo.scan takes no notice of is_reverse."""
-    scans = [op.operation for op in _nested_ops(module.operation) if op.operation.name == "chlo.scan"]
+def without_scans(module: mlir.Module) -> mlir.Module:
+    """The module with loops in place of scans of CHLO, and composites of them: XLA has a scan of its own, which does not come back."""
+    composites: list[Any] = []
+
+    def find(operation: Any) -> mlir.WalkResult:
+        if operation.name == "stablehlo.composite" and operation.attributes["name"].value == "chlo.scan":
+            composites.append(operation)
+        return mlir.WalkResult.ADVANCE
+
+    module.operation.walk(find)
+    for scan in composites:
+        with module.context, scan.location, mlir.InsertionPoint(scan):
+            types, callee = [r.type for r in scan.results], {"callee": scan.attributes["decomposition"]}
+            call = mlir.Operation.create("func.call", types, list(scan.operands), callee)
+        for result, value in zip(scan.results, call.results, strict=True):
+            result.replace_all_uses_with(value)
+        scan.erase()
+    if not prepare_scans(module) and not composites:
+        return module
+    module = run(module)
+    for op in [op.operation for op in _nested_ops(module.operation)]:
+        if op.name == "stablehlo.real_dynamic_slice":
+            _make_sizes_static(op)
+    return module
+
+
+def _make_sizes_static(slice_op: Any) -> None:
+    """The slice at a position of a scan, in its expansion: within bounds, with steps of 1."""
+    operand, starts, _, _ = slice_op.operands
+    sizes = mlir.RankedTensorType(slice_op.results[0].type).shape
+    with slice_op.context, slice_op.location, mlir.InsertionPoint(slice_op):
+        scalar = mlir.RankedTensorType.get((), mlir.RankedTensorType(starts.type).element_type)
+        first = [stablehlo.reshape(scalar, stablehlo.slice(starts, [d], [d + 1], [1])) for d in range(len(sizes))]
+        slice_op.results[0].replace_all_uses_with(stablehlo.dynamic_slice(operand, first, sizes))
+    slice_op.erase()
+
+
+def prepare_scans(module: mlir.Module) -> bool:
+    """Rewrites the scans of CHLO that the pass which expands them gets wrong: reverse ones and those of no position.
+
+    It takes no notice of is_reverse: what a reverse scan reads and writes is reversed instead. Returns whether there are scans, of either direction.
+    """
+    scans: list[Any] = []
+
+    def find(operation: Any) -> mlir.WalkResult:
+        if operation.name == "chlo.scan":
+            scans.append(operation)
+        return mlir.WalkResult.ADVANCE
+
+    module.operation.walk(find)
     for scan in scans:
         attributes = scan.attributes
+        if mlir.RankedTensorType(scan.operands[0].type).shape[attributes["dimension"].value] == 0:
+            _replace_empty_scan(scan)
+            continue
         if "is_reverse" not in attributes or not attributes["is_reverse"].value:
             continue
         dims, location = [attributes["dimension"].value], scan.location
@@ -107,6 +157,20 @@ def _make_scans_forward(module: mlir.Module) -> None:
                     forward = stablehlo.reverse(scan.results[i], dims)
                 scan.results[i].replace_all_uses_except(forward, forward.owner.operation)
             attributes["is_reverse"] = mlir.BoolAttr.get(False)
+    return bool(scans)
+
+
+def _replace_empty_scan(scan: Any) -> None:
+    """What is carried passes through, and the other results have no elements."""
+    carried = list(scan.operands)[scan.attributes["operandSegmentSizes"][0] :]
+    outputs = scan.attributes["resultSegmentSizes"][0]
+    with scan.context, scan.location, mlir.InsertionPoint(scan):
+        nothing = [
+            stablehlo.constant(mlir.Attribute.parse(f"dense<> : {r.type}")) for r in list(scan.results)[:outputs]
+        ]
+    for result, value in zip(scan.results, [*nothing, *carried], strict=True):
+        result.replace_all_uses_with(value)
+    scan.erase()
 
 
 def _make_synchronous(module: mlir.Module) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 from jaxlib import _jax, xla_client
 from jaxlib.mlir import ir as mlir
 
-from jax_ipu.compiler import batch_loops, importer, inline_calls, partition_end
+from jax_ipu.compiler import batch_loops, importer, inline_calls, legalize, partition_end
 from jax_ipu.compiler.cost import size_in_bytes
 from jax_ipu.compiler.errors import INVALID_ARGUMENT, CompileError
 from jax_ipu.compiler.ir import LAYOUT_MODE, MEMORY_KIND, Function, Module, Value
@@ -98,6 +98,7 @@ def partition(program: mlir.Module, serialized_options: bytes, num_partitions: i
         CompileError(INVALID_ARGUMENT): XLA refuses to partition the program.
     """
     _drop_placements(program)
+    program = legalize.without_scans(program)
     text = partition_end.text_with_end(program)
     for own, known in _KNOWN_CALLBACKS.items():
         text = text.replace(f"@{own}(", f"@{known}(")

@@ -8,7 +8,7 @@ from typing import Any
 import jax
 from jaxlib.mlir.dialects import stablehlo
 
-from jax_ipu.compiler import importer
+from jax_ipu.compiler import importer, legalize
 from jax_ipu.compiler.errors import INVALID_ARGUMENT, CompileError
 from jax_ipu.compiler.types import element_type, numpy_dtype
 
@@ -20,7 +20,8 @@ def exported_of(program: bytes) -> Any:
     """
     from jax import export
 
-    module = importer.parse(program, "mlir")
+    # A portable artifact has no CHLO.
+    module = legalize.run(importer.parse(program, "mlir"))
     in_avals, out_avals = _signature(module)
     one = len(out_avals) == 1
     # An export with the same trees, into which the program and its types are put.

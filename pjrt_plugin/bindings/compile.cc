@@ -4,12 +4,15 @@
 
 #include <memory>
 #include <sstream>
+#include <stdexcept>
 #include <string>
 #include <utility>
 
 #include "pjrt_plugin/bindings/bindings.h"
 #include "pjrt_plugin/ipu_model/engine/executable.h"
 #include "pjrt_plugin/ipu_model/kernels/context.h"
+#include "pjrt_plugin/ipu_model/kernels/host_limits.h"
+#include "pjrt_plugin/ipu_model/kernels/isa.h"
 #include "pjrt_plugin/runtime/executable.h"
 #include "pjrt_plugin/runtime/program.h"
 #include "pjrt_plugin/runtime/registry.h"
@@ -363,6 +366,20 @@ void SetDeviceConfig(const std::string& version, unsigned num_tiles, const std::
   Registry::Get().SetDeviceConfig(config);
 }
 
+void LimitHost(const std::string& max_isa, int threads) {
+  if (ipu_model::SetHostLimits({max_isa != "avx2", threads})) return;
+  throw std::runtime_error(
+      "jax_ipu.config.max_isa and host_threads were set after kernels of the IPU model had run. Set them "
+      "before the first use of JAX, or set the environment variables JAX_IPU_MAX_ISA and JAX_IPU_HOST_THREADS.");
+}
+
+nb::dict HostKernels() {
+  nb::dict chosen;
+  chosen["isa"] = ipu_model::HasAvx512() ? "avx512" : "avx2";
+  chosen["threads"] = ipu_model::ThreadPool::Global().size();
+  return chosen;
+}
+
 }  // namespace
 
 void BindCompile(nb::module_& module) {
@@ -433,6 +450,8 @@ void BindCompile(nb::module_& module) {
   module.def("set_device_config", &SetDeviceConfig, nb::arg("version") = "ipu2", nb::arg("num_tiles") = 0,
              nb::arg("device_ids") = std::vector<int>{0}, nb::arg("execution") = "fast",
              nb::arg("use_model") = true);
+  module.def("limit_host", &LimitHost, nb::arg("max_isa"), nb::arg("threads"));
+  module.def("host_kernels", &HostKernels);
   module.def("guard_reads", &GuardReads, nb::arg("guarded"));
   module.def("guard_reads_of_thread", &GuardReadsOfThread, nb::arg("guarded").none());
   module.def("finish_work", &FinishWork, nb::call_guard<nb::gil_scoped_release>());

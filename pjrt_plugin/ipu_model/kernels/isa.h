@@ -2,13 +2,16 @@
 #ifndef JAX_IPU_KERNELS_ISA_H_
 #define JAX_IPU_KERNELS_ISA_H_
 
+#include "pjrt_plugin/ipu_model/kernels/host_limits.h"
+
 namespace ipu_model {
 
-// AVX-512 F/BW/CD/DQ/VL (x86-64-v4). Otherwise AVX2 and FMA (x86-64-v3), which the plugin requires.
+// AVX-512 F/BW/CD/DQ/VL (x86-64-v4), unless the kernels are held to less. Otherwise AVX2 and FMA
+// (x86-64-v3), which the plugin requires.
 inline bool HasAvx512() {
-  static const bool has = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                          __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
-                          __builtin_cpu_supports("avx512vl");
+  static const bool has = FinalHostLimits().avx512 && __builtin_cpu_supports("avx512f") &&
+                          __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512cd") &&
+                          __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
   return has;
 }
 

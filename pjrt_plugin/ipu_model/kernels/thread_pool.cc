@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "pjrt_plugin/ipu_model/kernels/context.h"
+#include "pjrt_plugin/ipu_model/kernels/host_limits.h"
 
 namespace ipu_model {
 namespace {
@@ -49,6 +50,7 @@ class FutexPool final : public ThreadPool {
     size_ = sched_getaffinity(0, sizeof(allowed_), &allowed_) == 0 ? std::max(1, CPU_COUNT(&allowed_)) : 1;
     const int hardware = static_cast<int>(std::thread::hardware_concurrency());
     if (hardware > 0) size_ = std::min(size_, hardware);
+    if (const int limit = FinalHostLimits().threads; limit > 0) size_ = limit;
     slots_ = std::vector<Slot>(static_cast<std::size_t>(size_));
     pthread_atfork(nullptr, nullptr, [] { workers_exist.store(false, std::memory_order_relaxed); });
     for (int w = 1; w < size_; ++w) std::thread([this, w] { Work(w); }).detach();

@@ -1,0 +1,49 @@
+"""Scans of CHLO: jaxlib expands ``chlo.scan`` before the plugin gets the program, and reverse ones as if forward.
+
+jaxlib does so for every plugin, in ``Client.compile_and_load`` (jax 0.10.2), so that the program is rewritten before.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+PLATFORM = "ipu"
+# A compile-only client has another method.
+_METHODS = (("Client", "compile_and_load"), ("Client", "compile"), ("CompileOnlyPyClient", "compile"))
+
+
+def enable() -> None:
+    """Programs for the platform are rewritten before jaxlib serialises them; other platforms are untouched."""
+    from jaxlib import _jax
+
+    for owner, method in _METHODS:
+        if hasattr(_jax, owner) and hasattr(getattr(_jax, owner), method):
+            _wrap(getattr(_jax, owner), method)
+
+
+def _wrap(owner: Any, method: str) -> None:
+    original = getattr(owner, method)
+
+    def compile_prepared(self: Any, computation: Any, *rest: Any, **options: Any) -> Any:
+        if self.platform == PLATFORM:
+            computation = _with_prepared_scans(computation)
+        return original(self, computation, *rest, **options)
+
+    setattr(owner, method, compile_prepared)
+
+
+def _with_prepared_scans(computation: Any) -> Any:
+    """A module, rewritten in place; bytecode and text as they are unless they have scans of CHLO."""
+    from jaxlib.mlir import ir
+
+    from jax_ipu.compiler import importer, legalize
+
+    if isinstance(computation, ir.Module):
+        legalize.prepare_scans(computation)
+        return computation
+    program = computation.encode() if isinstance(computation, str) else computation
+    if b"chlo" not in program or b"scan" not in program:
+        return computation
+    module = importer.parse(program, "mlir")
+    legalize.prepare_scans(module)
+    return str(module.operation.get_asm(enable_debug_info=True))
