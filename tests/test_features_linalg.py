@@ -110,16 +110,42 @@ def test_qr_in_panels_in_each_mode(mode):
 
 
 def check_lu(a):
-    """LAPACK's pivots; L U is `a` with its rows in the order of the permutation."""
+    """L U is `a` with its rows in the order of the pivots, each the largest of its column up to rounding."""
     packed, pivots, order = run(lax_linalg.lu, a)
-    expected = reference(lax_linalg.lu, a)
-    np.testing.assert_array_equal(pivots, expected[1])
-    np.testing.assert_array_equal(order, expected[2])
-    m, n = a.shape[-2:]
-    count = min(m, n)
-    lower = np.tril(packed[..., :count], -1) + np.eye(m, count, dtype=a.dtype)
-    moved = np.take_along_axis(a, order[..., None], -2)
-    np.testing.assert_allclose(lower @ np.triu(packed[..., :count, :]), moved, atol=20 * tolerance(a.dtype.name))
+    with jax.enable_x64(True):
+        for got, kind in zip((packed, pivots, order), jax.eval_shape(lax_linalg.lu, a), strict=True):
+            assert (got.shape, got.dtype) == (kind.shape, kind.dtype)
+    for i in np.ndindex(a.shape[:-2]):
+        check_factors(a[i], packed[i], pivots[i], order[i], min(a.shape[-2:]))
+    return pivots
+
+
+def check_factors(a, packed, pivots, order, count):
+    """The first `count` steps: where they have led to, and that each took the largest of its column."""
+    np.testing.assert_array_equal(order, swapped(len(a), pivots))
+    lower = np.tril(packed[:, :count], -1) + np.eye(len(a), count, dtype=a.dtype)
+    upper = np.triu(packed[:count])
+    limit = 20 * tolerance(a.dtype.name)
+    np.testing.assert_allclose((lower @ upper)[:, :count], a[order][:, :count], atol=limit)
+    np.testing.assert_allclose((lower @ upper)[:count], a[order][:count], atol=limit)
+    if count == min(a.shape):
+        np.testing.assert_allclose(lower @ upper, a[order], atol=limit)
+    # What stood below a pivot when it was chosen, by LAPACK's norm of a complex number.
+    pivot = np.diagonal(upper)
+    assert (norm(np.tril(packed[:, :count], -1) * pivot) <= norm(pivot) * (1 + limit) + limit).all()
+
+
+def swapped(m, pivots):
+    """The order of rows after one swap for each pivot, each with a row that has none yet."""
+    order = list(range(m))
+    for i, pivot in enumerate(pivots):
+        assert i <= pivot < m
+        order[i], order[pivot] = order[pivot], order[i]
+    return order
+
+
+def norm(x):
+    return np.abs(x.real) + np.abs(x.imag)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -137,31 +163,58 @@ def test_lu_in_each_mode(mode):
 def test_lu_of_odd_matrices():
     repeated = matrix((40, 40))
     repeated[:, 35], repeated[30] = repeated[:, 3], 0
-    for a in (np.ones((3, 3)), np.zeros((40, 40)), np.eye(4)[::-1], np.indices((5, 5)).sum(0) % 3, repeated):
-        check_lu(a.astype(np.float32))
+    check_lu(repeated)
+    check_lu((np.indices((5, 5)).sum(0) % 3).astype(np.float32))
     for shape in ((0, 3), (3, 0)):
         check_as_on_cpu(lax_linalg.lu, np.zeros(shape, np.float32))
+
+
+@pytest.mark.parametrize(
+    ("a", "pivots"),
+    [
+        (np.ones((3, 3)), [0, 1, 2]),
+        (np.zeros((40, 40)), range(40)),
+        (np.eye(4)[::-1], [3, 2, 2, 3]),
+        (np.array([[1, 4, 0], [-2, 2, 1], [2, 2, -1]]), [1, 1, 2]),
+    ],
+)
+def test_lu_takes_the_first_of_equal_pivots(a, pivots):
+    """Matrices that are factored without rounding."""
+    np.testing.assert_array_equal(check_lu(a.astype(np.float32)), pivots)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "complex64"])
 @pytest.mark.parametrize("n", [4, 40, 70])
 def test_lu_of_what_is_not_finite(n, dtype):
     """An infinity is the pivot of its column; only what follows from it is not finite."""
-    for place in ((1, 0), (n - 2, n // 2), (0, n - 1), (n - 1, n - 1)):
-        a = matrix((n, n), dtype)
-        a[place] = np.inf
-        got, want = run(lax_linalg.lu, a), reference(lax_linalg.lu, a)
-        assert sorted(got[2]) == list(range(n))
-        if dtype == "float32":
-            # With several infinities in a column, OpenBLAS's factors, and its next pivots, depend on the size.
-            columns = place[1] if place == (n - 2, n // 2) else n
-            np.testing.assert_array_equal(got[1][:columns], want[1][:columns])
-            np.testing.assert_allclose(got[0][:columns, :columns], want[0][:columns, :columns], rtol=1e-3, atol=1e-3)
-        a[place] = np.nan
+    for row, column in ((1, 0), (n - 2, n // 2), (0, n - 1), (n - 1, n - 1)):
+        finite = matrix((n, n), dtype)
+        a = finite.copy()
+        a[row, column] = np.inf
+        packed, pivots, order = run(lax_linalg.lu, a)
+        check_factors(finite[:, :column], packed[:, :column], pivots, order, column)
+        at = list(order).index(row)
+        # Above the infinity, its column is as without it.
+        above = min(at, column)
+        lower = np.tril(packed[:above, :above], -1) + np.eye(above, dtype=dtype)
+        np.testing.assert_allclose(
+            lower @ packed[:above, column], finite[order][:above, column], atol=20 * tolerance(dtype)
+        )
+        assert not np.isfinite(packed[at, column])
+        if at >= column:
+            # Not taken before: it is the pivot, and the other rows have nothing of its row.
+            assert at == column
+            if dtype == "float32":  # a complex number divided by an infinite one is NaN
+                np.testing.assert_array_equal(packed[column + 1 :, column], 0)
+                lower, others = np.tril(packed, -1) + np.eye(n, dtype=dtype), np.arange(n) != column
+                np.testing.assert_allclose(
+                    lower @ np.triu(packed)[:, others], finite[order][:, others], atol=20 * tolerance(dtype)
+                )
+        a[row, column] = np.nan
         packed, _, order = run(lax_linalg.lu, a)
         assert not np.isfinite(packed).all() and sorted(order) == list(range(n))
         # Rows of U before the first column with NaN do not depend on it.
-        assert np.isfinite(packed[:, : place[1]]).all()
+        assert np.isfinite(packed[:, :column]).all()
 
 
 @pytest.mark.parametrize("n", [4, 40])

@@ -91,7 +91,7 @@ def _make_broadcasts_explicit(module: mlir.Module) -> None:
 
 
 def without_scans(module: mlir.Module) -> mlir.Module:
-    """The module with loops in place of scans of CHLO, and composites of them: XLA has a scan of its own, which does not come back."""
+    """The module with loops in place of scans of CHLO: XLA has a scan of its own, which does not come back."""
     composites: list[Any] = []
 
     def find(operation: Any) -> mlir.WalkResult:
@@ -128,9 +128,10 @@ def _make_sizes_static(slice_op: Any) -> None:
 
 
 def prepare_scans(module: mlir.Module) -> bool:
-    """Rewrites the scans of CHLO that the pass which expands them gets wrong: reverse ones and those of no position.
+    """Rewrites reverse scans of CHLO and those over no position, which the pass that expands scans gets wrong.
 
-    It takes no notice of is_reverse: what a reverse scan reads and writes is reversed instead. Returns whether there are scans, of either direction.
+    It takes no notice of is_reverse: what a reverse scan reads and writes is reversed instead. Returns whether there
+    are scans, of either direction.
     """
     scans: list[Any] = []
 
