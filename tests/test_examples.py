@@ -1,5 +1,6 @@
 """The examples as a user runs them."""
 
+import itertools
 import os
 import re
 import subprocess
@@ -61,4 +62,12 @@ def test_four_ipus_train_like_one():
 def test_ten_lines_of_the_readme():
     readme = (MNIST.parent.parent / "README.md").read_text()
     code = re.search(r"```python\n(.*?)```", readme, re.S).group(1)
-    assert "Counters(h2d_bytes=" in output(code)
+    assert len([line for line in code.splitlines() if line.strip()]) == 10
+    printed = output(code)
+    losses = [float(line) for line in printed.splitlines()[:-1]]
+    assert all(after < before for before, after in itertools.pairwise(losses)) and losses[-1] < 0.01 * losses[0]
+    on_cpu = output(code.replace('backend="ipu"', 'backend="cpu"')).splitlines()[:-1]
+    assert losses == pytest.approx([float(line) for line in on_cpu], rel=1e-3)
+    # The weights are sent once and stay; only a batch goes in with each step, and a loss comes out.
+    assert number(r"h2d_bytes=(\d+)", printed) <= 4 * 784 * (10 + 10 * 128)
+    assert number(r"d2h_bytes=(\d+)", printed) == 10 * 4
