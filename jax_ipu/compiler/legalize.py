@@ -90,13 +90,15 @@ def _make_broadcasts_explicit(module: mlir.Module) -> None:
             del op.attributes["broadcast_dimensions"]
 
 
-def without_scans(module: mlir.Module) -> mlir.Module:
-    """The module with loops in place of scans of CHLO: XLA has a scan of its own, which does not come back."""
-    composites: list[Any] = []
+def for_partitioner(module: mlir.Module) -> mlir.Module:
+    """The module without what XLA has no way back from: loops in place of scans of CHLO, floats for quantised types."""
+    composites, quantized = [], []
 
     def find(operation: Any) -> mlir.WalkResult:
         if operation.name == "stablehlo.composite" and operation.attributes["name"].value == "chlo.scan":
             composites.append(operation)
+        if operation.name.removeprefix("stablehlo.") in _QUANTIZED:
+            quantized.append(operation)
         return mlir.WalkResult.ADVANCE
 
     module.operation.walk(find)
@@ -107,7 +109,7 @@ def without_scans(module: mlir.Module) -> mlir.Module:
         for result, value in zip(scan.results, call.results, strict=True):
             result.replace_all_uses_with(value)
         scan.erase()
-    if not prepare_scans(module) and not composites:
+    if not prepare_scans(module) and not composites and not quantized:
         return module
     module = run(module)
     for op in [op.operation for op in _nested_ops(module.operation)]:

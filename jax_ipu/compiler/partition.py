@@ -23,7 +23,7 @@ from jax_ipu.compiler.ir import LAYOUT_MODE, MEMORY_KIND, Function, Module, Valu
 from jax_ipu.compiler.options import proto_fields
 from jax_ipu.compiler.passes.layouts import is_automatic, requested_order
 from jax_ipu.compiler.replica_groups import channel_in, mesh_groups
-from jax_ipu.compiler.types import Shape
+from jax_ipu.compiler.types import Shape, element_type
 
 _sharding = xla_client.HloSharding
 _PASS = "spmd-partitioning"
@@ -39,6 +39,7 @@ _PARTITIONING = (
     *("auto_spmd_partitioning_mesh_ids", "auto_spmd_partitioning_mesh_shape"),
     *("allow_spmd_sharding_propagation_to_parameters", "allow_spmd_sharding_propagation_to_output"),
 )
+_SIX_BITS = re.compile(r"tensor<(?:[?\d]+x)*(f6E\w+)")
 _SHARDY_DIALECT = "sdy."
 _PLACEMENT = "annotate_device_placement"
 _SHARDINGS = ("sdy.sharding", "mhlo.sharding")
@@ -95,11 +96,15 @@ def partition(program: mlir.Module, serialized_options: bytes, num_partitions: i
             shardings that the program leaves open.
 
     Raises:
-        CompileError(INVALID_ARGUMENT): XLA refuses to partition the program.
+        CompileError: an element type is not supported (UNIMPLEMENTED), or XLA refuses to partition the program
+            (INVALID_ARGUMENT).
     """
     _drop_placements(program)
-    program = legalize.without_scans(program)
+    program = legalize.for_partitioner(program)
     text = partition_end.text_with_end(program)
+    # XLA ends the process for these types of StableHLO.
+    for name in _SIX_BITS.findall(text):
+        element_type(name)
     for own, known in _KNOWN_CALLBACKS.items():
         text = text.replace(f"@{own}(", f"@{known}(")
     client = _client(num_partitions * num_replicas)
