@@ -21,6 +21,7 @@ from jax_ipu.models import archive, plans, training
 from jax_ipu.models.adapters import adapt
 from jax_ipu.models.arrays import arguments
 from jax_ipu.models.compiled import CompiledModel, Placed, compile_for_target, compile_on_devices, place_loaded
+from jax_ipu.models.optimizers import optimizer_of
 from jax_ipu.models.plans import Cost, Plan
 from jax_ipu.models.precision import PRECISIONS
 from jax_ipu.models.program import Program, trace
@@ -280,25 +281,30 @@ class GraphCoreManager:
     def compile_training_step(
         self,
         model: Any,
-        loss: Callable[[Any, Any], Any] | str,
+        loss: Callable[[Any, Any], Any] | str | None,
         optimizer: Any,
         example_batch: Any,
         gradient_accumulation: int = 1,
         learning_rate: float = 0.01,
         optimize: bool = False,
+        seed: int = 0,
     ) -> training.TrainingStep:
         """Compiles a training step that keeps weights and optimiser state on the IPU.
 
         Args:
             model: a model with weights.
-            loss: a function (outputs, targets) -> scalar, or "mean_squared_error" or "cross_entropy".
+            loss: a function (outputs, targets) -> scalar, or "mean_squared_error" or "cross_entropy"; or None for a
+                model that computes its loss itself: its output, or `loss` in it.
             optimizer: an optax optimiser (anything with `init` and `update`), or the name of one: "sgd", "momentum",
                 "adam", ...
-            example_batch: (inputs, targets); several inputs are a tuple.
+            example_batch: (inputs, targets), where several inputs are a tuple; or a dict with the targets under
+                "labels". With loss=None, the model's inputs.
             gradient_accumulation: into how many micro-batches the batch is cut; their gradients are averaged, then the
                 weights change once.
             learning_rate: for an optimiser given by its name.
             optimize: try recomputation and several memory proportions, and take the fastest plan that fits.
+            seed: of the noise (dropout) of a model that has some. Every step draws anew; the same seed gives the same
+                steps.
 
         Raises:
             ValueError: the model has no weights, or the batch does not divide.
@@ -307,12 +313,17 @@ class GraphCoreManager:
         self._start()
         if self.compile_only:
             raise RuntimeError("a training step needs a device for its state: use a manager without compile_only")
-        inputs = training.example_inputs(example_batch)
-        optimizer = training.optimizer_of(optimizer, learning_rate)
+        inputs, _ = training.Batches(loss is None).split(example_batch)
         trainer = training.Trainer(
-            adapt(model, inputs), loss, optimizer, example_batch, gradient_accumulation, self.precision
+            adapt(model, inputs),
+            loss,
+            optimizer_of(optimizer, learning_rate),
+            example_batch,
+            gradient_accumulation,
+            self.precision,
+            seed,
         )
-        moments = training.initial_state(optimizer, trainer.learned, self._devices[0])
+        moments = training.initial_state(trainer.optimizer, trainer.learned, self._devices[0])
         step_of = functools.cache(lambda recompute: trainer.step(moments, recompute))
         program = step_of("nothing").program
         search = _Search(lambda plan: self._compile(program, plan, step_of(plan.recompute).step))
@@ -328,6 +339,7 @@ class GraphCoreManager:
                 break
         chosen = search.best()
         step = training.TrainingStep(*self._fields(program, chosen))
+        step.batches = trainer.batches
         step.weights_of = step_of(chosen.plan.recompute).weights_of
         step.report = search.report(self._plan("none", 1)) if optimize else ""
         self._models.add(step)

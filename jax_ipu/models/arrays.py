@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import UserDict
 from collections.abc import Callable
 from typing import Any
 
@@ -15,8 +16,12 @@ _NO_NUMBERS = "OUSVMm"
 
 
 def arguments(inputs: Any) -> tuple[Any, ...]:
-    """Example inputs as positional arguments: a tuple is several of them, anything else is the only one."""
-    return inputs if isinstance(inputs, tuple) else (inputs,)
+    """Example inputs as positional arguments: a tuple is several of them, anything else is the only one.
+
+    What a tokenizer of Hugging Face gives (a UserDict) becomes a dict.
+    """
+    inputs = inputs if isinstance(inputs, tuple) else (inputs,)
+    return tuple(dict(x) if isinstance(x, UserDict) else x for x in inputs)
 
 
 def to_array(leaf: Any) -> Any:

@@ -10,13 +10,25 @@ from typing import Any, NamedTuple
 
 
 class Model(NamedTuple):
-    """`apply(trainable, frozen, *inputs)` gives the outputs; the weights are pytrees of arrays."""
+    """`apply(trainable, frozen, *inputs)` gives the outputs; the weights are pytrees of arrays or tensors.
+
+    Leaves that are the same tensor (see `sharing.identity`) are stored once. `shared` says that they are one weight in
+    training as well, as in frameworks whose layers refer to their weights; a pytree of JAX has a weight for each leaf.
+
+    `train(trainable, frozen, key, *inputs)` gives (outputs, frozen) as in training: with noise from the JAX random key,
+    and with what the model changes itself, such as running statistics. None: `apply`, which changes nothing.
+
+    `weights(trainable, frozen)` is what `TrainingStep.weights` gives, of NumPy arrays; None: `trainable`.
+    """
 
     kind: str
     apply: Callable[..., Any]
     trainable: Any = ()
     frozen: Any = ()
     fixed_types: bool = False  # a compiled program, whose element types cannot be changed any more
+    shared: bool = False
+    train: Callable[..., tuple[Any, Any]] | None = None
+    weights: Callable[[Any, Any], Any] | None = None
 
 
 def loaded(name: str) -> ModuleType | None:

@@ -14,6 +14,7 @@ import numpy as np
 from jax_ipu.models.arrays import to_array
 from jax_ipu.models.model import Model
 from jax_ipu.models.precision import retyped, storage_dtype
+from jax_ipu.models.sharing import share
 
 Array = np.ndarray[Any, Any]
 _PACKAGES = (sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), str(Path(__file__).parents[1]))
@@ -95,14 +96,14 @@ def trace(model: Model, inputs: tuple[Any, ...], precision: str) -> Program:
             f'a {model.kind} has its types already: export it in {precision}, and use precision="float32", which '
             "leaves all types as they are"
         )
-    weights, weight_tree = jax.tree.flatten((model.trainable, model.frozen))
-    weights = [to_array(weight) for weight in weights]
+    leaves, tree = jax.tree.flatten((model.trainable, model.frozen))
+    weights = share(leaves)
 
-    def apply(weights: list[Any], inputs: tuple[Any, ...]) -> Any:
-        trainable, frozen = jax.tree.unflatten(weight_tree, weights)
+    def apply(arrays: list[Any], inputs: tuple[Any, ...]) -> Any:
+        trainable, frozen = jax.tree.unflatten(tree, weights.expand(arrays))
         return model.apply(trainable, frozen, *inputs)
 
-    program = trace_flat(model.kind, apply, weights, inputs, precision)
+    program = trace_flat(model.kind, apply, weights.arrays, inputs, precision)
     return program._replace(fixed_shapes=model.fixed_types)
 
 

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.extend.core import Literal
 
-from jax_ipu.models.arrays import arguments, to_array
+from jax_ipu.models.arrays import arguments
 from jax_ipu.models.compiled import CompiledModel
 from jax_ipu.models.model import Model
+from jax_ipu.models.optimizers import BoundLater
 from jax_ipu.models.precision import retyped, storage_dtype
 from jax_ipu.models.program import Array, Program, Signature, no_run, shape_of, spec_of
+from jax_ipu.models.state import TrainingWeights
 
 # What a step may compute again in the backward pass instead of keeping it.
 RECOMPUTE = {
@@ -25,9 +27,34 @@ RECOMPUTE = {
 }
 
 
+class Batches(NamedTuple):
+    """How the batches of a training step are read."""
+
+    own_loss: bool = False  # the model computes its loss itself: a batch is its inputs
+    rates: Callable[[], Sequence[float]] = tuple  # the optimiser's learning rates at this moment
+
+    def split(self, batch: Any) -> tuple[tuple[Any, ...], Any]:
+        """(the model's arguments, the targets). Raises ValueError when it is no such batch."""
+        if self.own_loss:
+            return arguments(tuple(batch) if isinstance(batch, list) else batch), ()
+        if isinstance(batch, Mapping) and "labels" in batch:
+            return arguments({name: value for name, value in batch.items() if name != "labels"}), batch["labels"]
+        if not isinstance(batch, (tuple, list)) or len(batch) != 2:
+            raise ValueError(
+                "a batch is a pair (inputs, targets), in which several inputs are a tuple, or a dict with the targets "
+                'under "labels"; where the model computes its loss itself (loss=None) it is the model\'s inputs'
+            )
+        return arguments(batch[0]), batch[1]
+
+    def leaves(self, batch: Any) -> tuple[tuple[Any, ...], Any, list[Array]]:
+        """All that a step gets from the host."""
+        return *self.split(batch), [np.asarray(rate, np.float32) for rate in self.rates()]
+
+
 class TrainingStep(CompiledModel):
     """A compiled training step: ``loss = step(batch)``. Each call updates the weights on the IPU."""
 
+    batches: Batches
     weights_of: Callable[[list[Any]], Any]
 
     def __call__(self, *batch: Any) -> Any:
@@ -36,58 +63,36 @@ class TrainingStep(CompiledModel):
 
     def execute(self, inputs: Any) -> Any:
         """The same."""
-        batch = _parts(inputs)
-        (loss,) = self._step(self._signature.flatten(batch))
+        (loss,) = self._step(self._signature.flatten(self.batches.leaves(inputs)))
         return float(np.asarray(loss))
 
+    def fit(self, batches: Iterable[Any], epochs: int = 1) -> list[float]:
+        """Steps over all batches, `epochs` times; returns the mean loss of each epoch.
+
+        Args:
+            batches: anything that can be iterated over again, such as a DataLoader of PyTorch, of batches like the
+                example. All have its shapes: a DataLoader needs drop_last=True where the last batch is smaller.
+            epochs: how many times.
+
+        Raises:
+            ValueError: there is no batch, or one is of another structure or shape.
+        """
+        means = []
+        for _ in range(epochs):
+            losses = [self.execute(batch) for batch in batches]
+            if not losses:
+                raise ValueError("there are no batches: an iterator gives them once only, a list or DataLoader again")
+            means.append(sum(losses) / len(losses))
+        return means
+
     def weights(self) -> Any:
-        """The weights now, as NumPy arrays in the structure of the model's."""
+        """The weights now, as NumPy arrays in the structure of the model's.
+
+        Of a PyTorch model, all that is in its ``state_dict()``, under the same names.
+        """
         with self._lock:
             self._check()
             return self.weights_of([np.array(w) for w in self._weights])
-
-
-class Optimizer(NamedTuple):
-    """As an optax.GradientTransformation."""
-
-    init: Callable[[Any], Any]
-    update: Callable[..., tuple[Any, Any]]
-
-
-def optimizer_of(optimizer: Any, learning_rate: float) -> Any:
-    """A name, or an object with `init` and `update` such as an optax optimiser, which is given back.
-
-    Raises:
-        ImportError: the named optimiser needs optax, which is not installed.
-        ValueError, TypeError: there is no such optimiser.
-    """
-    if not isinstance(optimizer, str):
-        if not (hasattr(optimizer, "init") and hasattr(optimizer, "update")):
-            raise TypeError(
-                f"an optimizer is a name or has init and update, as those of optax; {type(optimizer).__name__} has not"
-            )
-        return optimizer
-    if optimizer == "sgd":
-        return Optimizer(lambda params: (), _descend(learning_rate))
-    try:
-        optax: Any = importlib.import_module("optax")
-    except ImportError as error:
-        raise ImportError(
-            f'the optimizer "{optimizer}" needs optax: pip install \'jax_ipu[training]\'; "sgd" needs nothing'
-        ) from error
-    if optimizer == "momentum":
-        return optax.sgd(learning_rate, momentum=0.9)
-    known = ("adam", "adamw", "adagrad", "rmsprop", "lamb", "lion", "nadam")
-    if optimizer not in known:
-        raise ValueError(f'there is no optimizer "{optimizer}": use sgd, momentum, {", ".join(known)}, or one of optax')
-    return getattr(optax, optimizer)(learning_rate)
-
-
-def _descend(learning_rate: float) -> Callable[..., tuple[Any, Any]]:
-    def update(gradients: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
-        return jax.tree.map(lambda g: -learning_rate * g, gradients), state
-
-    return update
 
 
 def mean_squared_error(outputs: Any, targets: Any) -> Any:
@@ -99,6 +104,17 @@ def cross_entropy(outputs: Any, targets: Any) -> Any:
     """Mean over the batch of the softmax cross entropy of logits [..., classes] with class numbers [...]."""
     log_probabilities = jax.nn.log_softmax(outputs)
     return -jnp.mean(jnp.take_along_axis(log_probabilities, targets[..., None], axis=-1))
+
+
+def own_loss(outputs: Any, targets: Any) -> Any:
+    """The loss that a model computed itself: its output, or `loss` in it."""
+    loss: Any = outputs.get("loss") if isinstance(outputs, Mapping) else getattr(outputs, "loss", outputs)
+    if not hasattr(loss, "shape") or loss.shape != ():
+        raise ValueError(
+            f'with loss=None the model\'s output is the loss or has it under "loss"; {type(outputs).__name__} has not. '
+            'Models of Hugging Face compute it when the batch has "labels"'
+        )
+    return loss
 
 
 LOSSES: dict[str, Callable[[Any, Any], Any]] = {
@@ -121,104 +137,125 @@ class Trainer:
     def __init__(
         self,
         model: Model,
-        loss: Callable[[Any, Any], Any] | str,
+        loss: Callable[[Any, Any], Any] | str | None,
         optimizer: Any,
         example_batch: Any,
         gradient_accumulation: int,
         precision: str,
+        seed: int,
     ) -> None:
         """Raises ValueError: an unknown loss, a model without weights, or a batch that cannot be cut as asked."""
         if isinstance(loss, str):
             if loss not in LOSSES:
                 raise ValueError(
-                    f'there is no loss "{loss}": use {", ".join(LOSSES)}, or a function (outputs, targets)'
+                    f'there is no loss "{loss}": use {", ".join(LOSSES)}, a function (outputs, targets), or None for a '
+                    "model that computes its loss itself"
                 )
             loss = LOSSES[loss]
-        self._model, self._loss, self._optimizer = model, loss, optimizer
-        self._precision, self._accumulation = precision, gradient_accumulation
-        leaves, self._tree = jax.tree.flatten((model.trainable, model.frozen))
-        arrays = [_canonical(to_array(leaf)) for leaf in leaves]
-        count = len(jax.tree.leaves(model.trainable))
-        self._learned = [i < count and np.issubdtype(a.dtype, np.inexact) for i, a in enumerate(arrays)]
-        if not any(self._learned):
-            raise ValueError(
-                f"a {model.kind} has no weights that can be trained: give (apply_fn, params), or a model of a framework"
-            )
-        self.learned = [a for a, learned in zip(arrays, self._learned, strict=True) if learned]
-        self._rest = [a for a, learned in zip(arrays, self._learned, strict=True) if not learned]
-        inputs, self._batch_tree = jax.tree.flatten(_parts(example_batch))
+        self._model, self._loss = model, loss or own_loss
+        self._precision, self._accumulation, self._seed = precision, gradient_accumulation, seed
+        self._weights = TrainingWeights(model)
+        self.learned = self._weights.learned
+        self.optimizer: Any = optimizer.bind(self._weights) if isinstance(optimizer, BoundLater) else optimizer
+        self._rates = getattr(self.optimizer, "rates", None)
+        self.batches = Batches(loss is None, self._rates or tuple)
+        inputs, self._batch_tree = jax.tree.flatten(self.batches.split(example_batch))
         self._specs = [spec_of(leaf) for leaf in inputs]
         self._micro = _micro_batches(self._specs, gradient_accumulation)
 
     def step(self, moments: Any, recompute: str) -> Step:
         """The step with the optimiser state `moments` to begin with."""
-        gradient = self._gradient(recompute)
-        initial, state_tree = jax.tree.flatten((self.learned, self._rest, moments))
+        gradient, used = self._gradient(recompute)
+        key = np.asarray(jax.random.key_data(jax.random.key(self._seed))) if self._model.train else None
+        initial, state_tree = jax.tree.flatten((self.learned, self._weights.kept, moments, key))
+        count = len(self._specs)
 
         def step(state: list[Any], batch: list[Any]) -> tuple[list[Any], list[Any]]:
-            learned, rest, moments = jax.tree.unflatten(state_tree, state)
-            loss, gradients = self._mean(gradient, learned, rest, batch)
-            updates, moments = self._optimizer.update(gradients, moments, learned)
+            learned, kept, moments, key = jax.tree.unflatten(state_tree, state)
+            batch, rates = batch[:count], batch[count:]
+            loss, gradients, kept, key = self._mean(gradient, learned, kept, key, batch)
+            if self._rates:
+                updates, moments = self.optimizer.update(gradients, moments, learned, rates, used)
+            else:
+                updates, moments = self.optimizer.update(gradients, moments, learned)
             learned = [(w + u).astype(w.dtype) for w, u in zip(learned, updates, strict=True)]
-            return jax.tree.leaves((learned, rest, moments)), [loss]
+            return jax.tree.leaves((learned, kept, moments, key)), [loss]
 
         def weights_of(state: list[Any]) -> Any:
-            learned, rest, _ = jax.tree.unflatten(state_tree, state)
-            return self._model_weights(learned, rest)[0]
+            learned, kept, *_ = jax.tree.unflatten(state_tree, state)
+            trainable, frozen = self._weights.unflatten(learned, kept)
+            return self._model.weights(trainable, frozen) if self._model.weights else trainable
 
-        declared = [np.dtype(spec.dtype) for spec in self._specs]
-        signature = Signature(
-            self._batch_tree, self._specs, declared, jax.tree.structure(0), [shape_of((), np.float32)]
-        )
+        rates = [shape_of((), np.float32) for _ in self.batches.rates()]
+        specs = [*self._specs, *rates]
+        in_tree = jax.tree.structure((*jax.tree.unflatten(self._batch_tree, self._specs), rates))
+        declared = [np.dtype(spec.dtype) for spec in specs]
+        signature = Signature(in_tree, specs, declared, jax.tree.structure(0), [shape_of((), np.float32)])
         weights = [np.asarray(w) for w in initial]
         return Step(Program(f"{self._model.kind} step", no_run, weights, signature), step, weights_of)
 
-    def _model_weights(self, learned: Sequence[Any], rest: Sequence[Any]) -> Any:
-        """(trainable, frozen) as the model has them."""
-        remaining = {True: iter(learned), False: iter(rest)}
-        return jax.tree.unflatten(self._tree, [next(remaining[is_learned]) for is_learned in self._learned])
+    def _gradient(self, recompute: str) -> tuple[Callable[..., Any], list[bool]]:
+        """(learned, kept, key, batch) -> (loss, gradients, kept), and which weights the loss depends on.
 
-    def _gradient(self, recompute: str) -> Callable[..., Any]:
-        """(learned, rest, batch) -> (loss, gradients), computed in the precision asked for, given in float32."""
+        Computed in the precision asked for; loss, gradients and weights are given in their own types.
+        """
         policy = RECOMPUTE[recompute]
-        apply = self._model.apply
+        apply: Callable[..., Any] = self._apply
         if policy is not None:
             apply = jax.checkpoint(apply, policy=getattr(jax.checkpoint_policies, policy))
 
-        def loss_of(learned: list[Any], rest: list[Any], batch: list[Any]) -> Any:
+        def loss_of(learned: list[Any], kept: list[Any], key: Any, batch: list[Any]) -> Any:
             inputs, targets = jax.tree.unflatten(self._batch_tree, batch)
-            return self._loss(apply(*self._model_weights(learned, rest), *inputs), targets)
+            outputs, changes = apply(learned, kept, key, inputs)
+            return self._loss(outputs, targets), changes
 
-        closed = jax.make_jaxpr(jax.value_and_grad(loss_of))(*map(_specs, (self.learned, self._rest)), self._micro)
+        key = shape_of((2,), np.uint32) if self._model.train else None
+        arguments = (*map(_specs, (self.learned, self._weights.kept)), key, self._micro)
+        function = jax.value_and_grad(loss_of, has_aux=True)
+        closed, shapes = jax.make_jaxpr(function, return_shape=True)(*arguments)
+        tree = jax.tree.structure(shapes)
         evaluate = retyped(closed, self._precision)
 
-        def gradient(learned: list[Any], rest: list[Any], batch: list[Any]) -> tuple[Any, list[Any]]:
-            loss, *gradients = evaluate(closed.consts, [*_in(self._precision, [*learned, *rest, *batch])])
+        def gradient(learned: list[Any], kept: list[Any], key: Any, batch: list[Any]) -> Any:
+            keys = [] if key is None else [key]
+            flat = evaluate(
+                closed.consts, [*_in(self._precision, [*learned, *kept]), *keys, *_in(self._precision, batch)]
+            )
+            (loss, changes), gradients = jax.tree.unflatten(tree, flat)
             same = [g.astype(w.dtype) for g, w in zip(gradients, learned, strict=True)]
-            return loss.astype(jnp.float32), same
+            new = [changes[i].astype(w.dtype) if i in changes else w for i, w in enumerate(kept)]
+            return loss.astype(jnp.float32), same, new
 
-        return gradient
+        return gradient, _depend_on_inputs(closed.jaxpr, len(self.learned))
 
-    def _mean(self, gradient: Callable[..., Any], learned: Any, rest: Any, batch: list[Any]) -> tuple[Any, list[Any]]:
-        """Loss and gradients, the means of those of the micro-batches."""
+    def _apply(self, learned: list[Any], kept: list[Any], key: Any, inputs: tuple[Any, ...]) -> tuple[Any, Any]:
+        """The outputs, and what the model changed of `kept`."""
+        trainable, frozen = self._weights.unflatten(learned, kept)
+        if self._model.train is None:
+            return self._model.apply(trainable, frozen, *inputs), {}
+        outputs, after = self._model.train(trainable, frozen, jax.random.wrap_key_data(key), *inputs)
+        return outputs, self._weights.changed(frozen, after)
+
+    def _mean(self, gradient: Callable[..., Any], learned: Any, kept: Any, key: Any, batch: list[Any]) -> Any:
+        """Loss and gradients, the means of those of the micro-batches, and what `kept` and the key are afterwards."""
         count = self._accumulation
+        keys = None
+        if key is not None:
+            key, *rest = jax.random.key_data(jax.random.split(jax.random.wrap_key_data(key), count + 1))
+            keys = jnp.stack(rest)
         if count == 1:
-            result: tuple[Any, list[Any]] = gradient(learned, rest, batch)
-            return result
+            return *gradient(learned, kept, None if keys is None else keys[0], batch), key
         parts = [x.reshape(count, *spec.shape) for x, spec in zip(batch, self._micro, strict=True)]
 
-        def add(total: tuple[Any, list[Any]], micro: list[Any]) -> tuple[tuple[Any, list[Any]], None]:
-            return jax.tree.map(jnp.add, total, gradient(learned, rest, micro)), None
+        def add(carry: Any, micro: Any) -> tuple[Any, None]:
+            total, kept = carry
+            loss, gradients, kept = gradient(learned, kept, *micro)
+            return (jax.tree.map(jnp.add, total, (loss, gradients)), kept), None
 
         zero = (jnp.zeros((), jnp.float32), [jnp.zeros_like(w) for w in learned])
-        total, _ = jax.lax.scan(add, zero, parts)
-        mean: tuple[Any, list[Any]] = jax.tree.map(lambda x: (x / count).astype(x.dtype), total)
-        return mean
-
-
-def example_inputs(batch: Any) -> tuple[Any, ...]:
-    """The model's arguments in an example batch."""
-    return _parts(batch)[0]
+        (total, kept), _ = jax.lax.scan(add, (zero, kept), (keys, parts))
+        loss, gradients = jax.tree.map(lambda x: (x / count).astype(x.dtype), total)
+        return loss, gradients, kept, key
 
 
 def initial_state(optimizer: Any, learned: Sequence[Any], device: Any) -> Any:
@@ -228,8 +265,13 @@ def initial_state(optimizer: Any, learned: Sequence[Any], device: Any) -> Any:
     return jax.tree.map(np.asarray, init(list(learned)))
 
 
-def _canonical(array: Any) -> Array:
-    return np.asarray(array, jax.dtypes.canonicalize_dtype(array.dtype))
+def _depend_on_inputs(jaxpr: Any, count: int) -> list[bool]:
+    """Which of the last `count` results are computed from any input, rather than zeros that were only made."""
+    known = set(jaxpr.invars)
+    for eqn in jaxpr.eqns:
+        if any(not isinstance(atom, Literal) and atom in known for atom in eqn.invars):
+            known.update(eqn.outvars)
+    return [not isinstance(atom, Literal) and atom in known for atom in jaxpr.outvars[-count:]]
 
 
 def _specs(arrays: Sequence[Any]) -> list[jax.ShapeDtypeStruct]:
@@ -239,12 +281,6 @@ def _specs(arrays: Sequence[Any]) -> list[jax.ShapeDtypeStruct]:
 def _in(precision: str, values: Sequence[Any]) -> list[Any]:
     """Values of the state and the batch as the model computes with them."""
     return [jnp.asarray(v, storage_dtype(np.dtype(v.dtype), precision)) for v in values]
-
-
-def _parts(batch: Any) -> tuple[tuple[Any, ...], Any]:
-    if not isinstance(batch, (tuple, list)) or len(batch) != 2:
-        raise ValueError("a batch is a pair (inputs, targets); several inputs are a tuple in its first place")
-    return arguments(batch[0]), batch[1]
 
 
 def _micro_batches(specs: Sequence[Any], count: int) -> list[jax.ShapeDtypeStruct]:

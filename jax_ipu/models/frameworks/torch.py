@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import importlib
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -11,6 +14,9 @@ import numpy as np
 
 from jax_ipu.models.arrays import to_array
 from jax_ipu.models.model import Model, loaded, required
+from jax_ipu.models.sharing import identity
+
+_CONVERTER = "'jax_ipu[torch]' (torchax 0.0.13 works with PyTorch up to 2.11)"
 
 
 def torch_model(model: Any, inputs: tuple[Any, ...]) -> Model | None:
@@ -18,35 +24,80 @@ def torch_model(model: Any, inputs: tuple[Any, ...]) -> Model | None:
     torch: Any = loaded("torch")
     if torch is None or not isinstance(model, torch.nn.Module):
         return None
-    converter = "'jax_ipu[torch]' (torchax 0.0.13 works with PyTorch up to 2.11)"
     try:
-        export = required("torchax.export", "a PyTorch model", converter)
-        required("torchax", "a PyTorch model", converter).default_env()  # its table of operations
+        required("torchax", "a PyTorch model", _CONVERTER).default_env()  # its table of operations
     except AttributeError as error:
         raise ImportError(
-            f"torchax does not import with PyTorch {torch.__version__}: pip install {converter} ({error})"
+            f"torchax does not import with PyTorch {torch.__version__}: pip install {_CONVERTER} ({error})"
         ) from error
+    graphs: Any = importlib.import_module("jax_ipu.models.frameworks.torch_graph")
     examples = jax.tree.map(lambda leaf: _torch_example(torch, leaf), inputs)
-    exported = torch.export.export(model, examples)
-    names, values, run = export.exported_program_to_jax(exported, export_raw=True)
-    learned = {name for name, value in model.named_parameters() if value.requires_grad}
-    weights = [(name, to_array(value)) for name, value in zip(_all_names(names, len(values)), values, strict=True)]
-    trainable = {name: value for name, value in weights if name in learned}
-    frozen = {name: value for name, value in weights if name not in learned}
-    order = [name for name, _ in weights]
-    out_spec = exported.call_spec.out_spec
+
+    @functools.cache
+    def graph(evaluation: bool) -> Any:
+        """Exported when it is first used: with evaluation=False as training uses it, in the module's own mode."""
+        with _evaluation_mode(model) if evaluation else contextlib.nullcontext():
+            return graphs.Graph(model, examples, {})
+
+    # Every name, also the second one of a tied tensor.
+    parameters = dict(model.named_parameters(remove_duplicate=False))
+    buffers = dict(model.named_buffers(remove_duplicate=False))
+    trainable = {name: value for name, value in parameters.items() if value.requires_grad}
+    frozen = {name: value for name, value in {**parameters, **buffers}.items() if name not in trainable}
+    state = model.state_dict(keep_vars=True)
 
     def apply(trainable: Any, frozen: Any, *inputs: Any) -> Any:
-        every = {**trainable, **frozen}
-        results = run([every[name] for name in order], inputs)
-        return importlib.import_module("torch.utils._pytree").tree_unflatten(list(results), out_spec)
+        _warn_of_mode(torch, model)
+        return graph(True).run({**trainable, **frozen}, inputs, {}, None)[0]
 
-    return Model("PyTorch", apply, trainable, frozen)
+    def train(trainable: Any, frozen: Any, key: Any, *inputs: Any) -> tuple[Any, Any]:
+        _warn_of_unregistered(torch, model)
+        outputs, changed = graph(False).run({**trainable, **frozen}, inputs, {}, key)
+        return outputs, {**frozen, **changed}
+
+    def weights(trainable: Any, frozen: Any) -> dict[str, Any]:
+        values = {**trainable, **frozen}
+        return {name: np.asarray(values[name]).astype(to_array(old).dtype) for name, old in state.items()}
+
+    return Model("PyTorch", apply, trainable, frozen, shared=True, train=train, weights=weights)
 
 
-def _all_names(names: Sequence[str], count: int) -> list[str]:
-    """The converter appends constants without a name to the named weights."""
-    return [*names, *(f"constant {i}" for i in range(count - len(names)))]
+@contextlib.contextmanager
+def _evaluation_mode(model: Any) -> Iterator[None]:
+    modes = {module: module.training for module in model.modules()}
+    model.eval()
+    try:
+        yield
+    finally:
+        for module, training in modes.items():
+            module.training = training
+
+
+def _warn_of_mode(torch: Any, model: Any) -> None:
+    other = (torch.nn.modules.dropout._DropoutNd, torch.nn.modules.batchnorm._BatchNorm)
+    if any(module.training and isinstance(module, other) for module in model.modules()):
+        warnings.warn(
+            f"{type(model).__name__} is in training mode, and is compiled as after model.eval(): without dropout, with "
+            "the running statistics",
+            stacklevel=2,
+        )
+
+
+def _warn_of_unregistered(torch: Any, model: Any) -> None:
+    """A parameter in a plain list or dict is none for PyTorch, and is not trained."""
+    known = {identity(value) for value in model.parameters()}
+    for path, module in model.named_modules():
+        for name, held in vars(module).items():
+            values = held.values() if isinstance(held, dict) else held if isinstance(held, (list, tuple)) else ()
+            for value in values if not name.startswith("_") else ():
+                is_parameter = isinstance(value, torch.nn.Parameter) and value.requires_grad
+                if is_parameter and identity(value) not in known:
+                    where = f"{path}.{name}".lstrip(".")
+                    warnings.warn(
+                        f"a parameter in {where} is not trained, as the module does not know it: use "
+                        "torch.nn.ParameterList or ParameterDict",
+                        stacklevel=2,
+                    )
 
 
 def _torch_example(torch: Any, leaf: Any) -> Any:

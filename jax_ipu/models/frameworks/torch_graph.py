@@ -1,0 +1,147 @@
+"""A PyTorch module as a JAX function: torch.export's graph, computed with torchax's table of operations.
+
+Imported only once PyTorch and torchax are there.
+"""
+
+from __future__ import annotations
+
+import operator
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import torch
+import torchax
+from torch.export.graph_signature import InputKind, OutputKind
+from torch.utils import _pytree as torch_tree
+from torchax import decompositions
+from torchax.ops import ops_registry
+
+from jax_ipu.models.arrays import to_array
+
+
+@torch.library.custom_op("jax_ipu::stop_gradient", mutates_args=())
+def _stop_gradient(x: torch.Tensor) -> torch.Tensor:
+    """Its argument, without a gradient: unlike `detach`, no decomposition takes it away."""
+    return x.clone()
+
+
+@_stop_gradient.register_fake
+def _(x: torch.Tensor) -> torch.Tensor:
+    return torch.empty_like(x)
+
+
+def _embedding(weight: Any, indices: Any, padding_idx: int = -1, *_: Any) -> Any:
+    rows = jnp.take(weight, indices, axis=0)
+    if padding_idx < 0:
+        return rows
+    # The row of the padding gets no gradient in PyTorch.
+    return jnp.where((indices == padding_idx)[..., None], jax.lax.stop_gradient(rows), rows)
+
+
+# In the place of torchax's, or besides them.
+_OPERATIONS: dict[Any, Callable[..., Any]] = {
+    torch.ops.jax_ipu.stop_gradient.default: jax.lax.stop_gradient,
+    torch.ops.aten.embedding.default: _embedding,
+}
+
+
+class Graph:
+    """An exported module."""
+
+    def __init__(self, model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Exports the module in the mode in which it is, training or evaluation."""
+        with warnings.catch_warnings():
+            # PyTorch's own use of what it deprecates, when it copies the program.
+            warnings.filterwarnings("ignore", "`isinstance", FutureWarning)
+            exported = torch.export.export(model, args, kwargs)
+            for module in exported.graph_module.modules():
+                if isinstance(module, torch.fx.GraphModule):
+                    _keep_what_stops_gradients(module)
+            # Twice as torchax does: its own table has some that the first one needs as they are.
+            self._program = exported.run_decompositions().run_decompositions(decompositions.DECOMPOSITIONS)
+        signature = self._program.graph_signature
+        self._inputs = [None if spec.kind == InputKind.USER_INPUT else spec.target for spec in signature.input_specs]
+        self._outputs = [
+            spec.target if spec.kind == OutputKind.BUFFER_MUTATION else None for spec in signature.output_specs
+        ]
+        self._is_output = [spec.kind == OutputKind.USER_OUTPUT for spec in signature.output_specs]
+        self._keywords = list(self._program.call_spec.in_spec.child(1).context or ())
+        # Tensors that are neither parameters nor buffers.
+        self._constants = {
+            spec.target: to_array(self._program.constants[spec.target])
+            for spec in signature.input_specs
+            if spec.kind == InputKind.CONSTANT_TENSOR
+        }
+        self.out_spec = self._program.call_spec.out_spec
+
+    def run(self, values: dict[str, Any], args: Any, kwargs: dict[str, Any], key: Any) -> tuple[Any, dict[str, Any]]:
+        """The outputs, and the buffers that the module changes, by name.
+
+        Args:
+            values: parameters and buffers, by name.
+            args: positional inputs of the structure of the example.
+            kwargs: inputs by keyword.
+            key: a JAX random key, for modules that draw random numbers.
+        """
+        ordered = {name: kwargs[name] for name in self._keywords}
+        values = {**self._constants, **values}
+        inputs = iter(torch_tree.tree_flatten((tuple(args), ordered))[0])
+        operands = [next(inputs) if name is None else values[name] for name in self._inputs]
+        interpreter = _Interpreter(self._program.graph_module)
+        with torchax.default_env().override_property(prng=key):
+            results = interpreter.run(*operands, enable_io_processing=False)
+        changed = {name: value for name, value in zip(self._outputs, results, strict=True) if name is not None}
+        outputs = [value for value, is_output in zip(results, self._is_output, strict=True) if is_output]
+        return torch_tree.tree_unflatten(outputs, self.out_spec), changed
+
+
+class _Interpreter(torch.fx.Interpreter):
+    """Computes the nodes of a graph with JAX."""
+
+    def call_function(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        own = _OPERATIONS.get(target)
+        if own is not None:
+            return own(*args, **kwargs)
+        if not isinstance(target, (torch._ops.OpOverloadPacket, torch._ops.OpOverload)):
+            return super().call_function(target, args, kwargs)
+        table = ops_registry.all_aten_ops
+        operation = table.get(target) or table.get(getattr(target, "overloadpacket", target))
+        if operation is None or not operation.is_jax_function:
+            raise NotImplementedError(
+                f"PyTorch's operation {target} has no counterpart in torchax {torchax.__version__}: write it in other "
+                "operations"
+            )
+        if operation.needs_env:
+            environment = torchax.default_env()
+            if environment.param.prng is None:
+                raise ValueError(
+                    f"the model draws random numbers ({target}) outside of training: there is no random key for them. "
+                    "Give it the numbers as an input"
+                )
+            kwargs = {**kwargs, "env": environment}
+        return operation.func(*args, **kwargs)
+
+
+def _keep_what_stops_gradients(module: torch.fx.GraphModule) -> None:
+    """`detach` and `torch.no_grad()` become operations that stay when the graph is decomposed."""
+    graph = module.graph
+    for node in list(graph.nodes):
+        if node.op != "call_function":
+            continue
+        if node.target in (torch.ops.aten.detach.default, torch.ops.aten.detach_.default):
+            node.target = torch.ops.jax_ipu.stop_gradient.default
+        elif node.target is torch.ops.higher_order.wrap_with_set_grad_enabled and not node.args[0]:
+            for result in list(node.users):
+                if result.target is operator.getitem:
+                    _stop_after(graph, result)
+    module.recompile()
+
+
+def _stop_after(graph: torch.fx.Graph, node: torch.fx.Node) -> None:
+    with graph.inserting_after(node):
+        stopped = graph.call_function(torch.ops.jax_ipu.stop_gradient.default, (node,))
+    stopped.meta = dict(node.meta)
+    node.replace_all_uses_with(stopped, delete_user_cb=lambda user: user is not stopped)
