@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
@@ -288,6 +288,7 @@ class GraphCoreManager:
         learning_rate: float = 0.01,
         optimize: bool = False,
         seed: int = 0,
+        optimizer_settings: Mapping[str, Any] | None = None,
     ) -> training.TrainingStep:
         """Compiles a training step that keeps weights and optimiser state on the IPU.
 
@@ -295,8 +296,9 @@ class GraphCoreManager:
             model: a model with weights.
             loss: a function (outputs, targets) -> scalar, or "mean_squared_error" or "cross_entropy"; or None for a
                 model that computes its loss itself: its output, or `loss` in it.
-            optimizer: an optax optimiser (anything with `init` and `update`), or the name of one: "sgd", "momentum",
-                "adam", ...
+            optimizer: an optax optimiser (anything with `init` and `update`); one of PyTorch (torch.optim.SGD, Adam or
+                AdamW, whose learning rates may change from step to step); or the name of one: "sgd", "momentum",
+                "adam", ... of optax, "SGD", "Adam", "AdamW" as PyTorch has them.
             example_batch: (inputs, targets), where several inputs are a tuple; or a dict with the targets under
                 "labels". With loss=None, the model's inputs.
             gradient_accumulation: into how many micro-batches the batch is cut; their gradients are averaged, then the
@@ -305,6 +307,7 @@ class GraphCoreManager:
             optimize: try recomputation and several memory proportions, and take the fastest plan that fits.
             seed: of the noise (dropout) of a model that has some. Every step draws anew; the same seed gives the same
                 steps.
+            optimizer_settings: other settings of an optimiser given by its name, e.g. {"momentum": 0.9}.
 
         Raises:
             ValueError: the model has no weights, or the batch does not divide.
@@ -317,7 +320,7 @@ class GraphCoreManager:
         trainer = training.Trainer(
             adapt(model, inputs),
             loss,
-            optimizer_of(optimizer, learning_rate),
+            optimizer_of(optimizer, learning_rate, optimizer_settings),
             example_batch,
             gradient_accumulation,
             self.precision,

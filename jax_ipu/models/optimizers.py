@@ -1,12 +1,14 @@
-"""Optimisers: those of optax, by object or by name, and plain descent without optax."""
+"""Optimisers: those of optax and PyTorch, by object or by name, and plain descent without optax."""
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import jax
+
+from jax_ipu.models.frameworks.torch_optimizers import SETTINGS, TorchOptimizer, torch_optimizer
+from jax_ipu.models.model import required
 
 
 class Optimizer(NamedTuple):
@@ -24,33 +26,43 @@ class BoundLater(Protocol):
         """As an Optimizer; `weights` are a `TrainingWeights`."""
 
 
-def optimizer_of(optimizer: Any, learning_rate: float) -> Any:
-    """A name, or an object with `init` and `update` such as an optax optimiser, which is given back.
+def optimizer_of(optimizer: Any, learning_rate: float, settings: Mapping[str, Any] | None = None) -> Any:
+    """A name with settings; an optimiser of PyTorch; or an object with `init` and `update`, as those of optax.
 
     Raises:
-        ImportError: the named optimiser needs optax, which is not installed.
-        ValueError, TypeError: there is no such optimiser.
+        ImportError: the optimiser needs optax, which is not installed.
+        ValueError, TypeError: there is no such optimiser, or no such setting.
     """
     if not isinstance(optimizer, str):
+        if settings:
+            raise ValueError("optimizer_settings are for an optimizer given by its name")
+        of_torch = torch_optimizer(optimizer)
+        if of_torch is not None:
+            return of_torch
         if not (hasattr(optimizer, "init") and hasattr(optimizer, "update")):
             raise TypeError(
-                f"an optimizer is a name or has init and update, as those of optax; {type(optimizer).__name__} has not"
+                "an optimizer is a name, one of torch.optim, or has init and update, as those of optax; "
+                f"{type(optimizer).__name__} has not"
             )
         return optimizer
-    if optimizer == "sgd":
+    settings = dict(settings or {})
+    if optimizer in SETTINGS:
+        unknown = sorted(set(settings) - set(SETTINGS[optimizer]))
+        if unknown:
+            raise ValueError(f"{optimizer} has the settings {', '.join(SETTINGS[optimizer])}, not {', '.join(unknown)}")
+        return TorchOptimizer(optimizer, [{"lr": learning_rate, **settings}])
+    if optimizer == "sgd" and not settings:
         return Optimizer(lambda params: (), _descend(learning_rate))
-    try:
-        optax: Any = importlib.import_module("optax")
-    except ImportError as error:
-        raise ImportError(
-            f'the optimizer "{optimizer}" needs optax: pip install \'jax_ipu[training]\'; "sgd" needs nothing'
-        ) from error
-    if optimizer == "momentum":
-        return optax.sgd(learning_rate, momentum=0.9)
-    known = ("adam", "adamw", "adagrad", "rmsprop", "lamb", "lion", "nadam")
+    known = ("sgd", "momentum", "adam", "adamw", "adagrad", "rmsprop", "lamb", "lion", "nadam")
     if optimizer not in known:
-        raise ValueError(f'there is no optimizer "{optimizer}": use sgd, momentum, {", ".join(known)}, or one of optax')
-    return getattr(optax, optimizer)(learning_rate)
+        raise ValueError(
+            f'there is no optimizer "{optimizer}": use {", ".join(known)}, PyTorch\'s {", ".join(SETTINGS)}, or one of '
+            "optax"
+        )
+    optax: Any = required("optax", f'the optimizer "{optimizer}"', "'jax_ipu[training]'; \"sgd\" needs nothing")
+    if optimizer == "momentum":
+        return optax.sgd(learning_rate, **{"momentum": 0.9, **settings})
+    return getattr(optax, optimizer)(learning_rate, **settings)
 
 
 def _descend(learning_rate: float) -> Callable[..., tuple[Any, Any]]:

@@ -28,7 +28,7 @@ class TrainingWeights:
         paths, self._tree = jax.tree_util.tree_flatten_with_path((model.trainable, model.frozen))
         leaves = [leaf for _, leaf in paths]
         # The first step of a path says whether it is in `trainable` or in `frozen`.
-        self.names = [jax.tree_util.keystr(path[1:]) for path, _ in paths]
+        self.names = [jax.tree_util.keystr(path[1:], simple=True, separator=".") for path, _ in paths]
         self._trainable = len(jax.tree.leaves(model.trainable))
         flagged = [i < self._trainable for i in range(len(leaves))]
         if model.shared:

@@ -34,10 +34,14 @@ def torch_model(model: Any, inputs: tuple[Any, ...]) -> Model | None:
     examples = jax.tree.map(lambda leaf: _torch_example(torch, leaf), inputs)
 
     @functools.cache
-    def graph(evaluation: bool) -> Any:
+    def graph(evaluation: bool, shapes: tuple[tuple[int, ...], ...]) -> Any:
         """Exported when it is first used: with evaluation=False as training uses it, in the module's own mode."""
+        leaves, tree = jax.tree.flatten(examples)
+        fitting = [
+            x if tuple(x.shape) == shape else x.new_zeros(shape) for x, shape in zip(leaves, shapes, strict=True)
+        ]
         with _evaluation_mode(model) if evaluation else contextlib.nullcontext():
-            return graphs.Graph(model, examples, {})
+            return graphs.Graph(model, jax.tree.unflatten(tree, fitting), {})
 
     # Every name, also the second one of a tied tensor.
     parameters = dict(model.named_parameters(remove_duplicate=False))
@@ -48,11 +52,11 @@ def torch_model(model: Any, inputs: tuple[Any, ...]) -> Model | None:
 
     def apply(trainable: Any, frozen: Any, *inputs: Any) -> Any:
         _warn_of_mode(torch, model)
-        return graph(True).run({**trainable, **frozen}, inputs, {}, None)[0]
+        return graph(True, _shapes(inputs)).run({**trainable, **frozen}, inputs, {}, None)[0]
 
     def train(trainable: Any, frozen: Any, key: Any, *inputs: Any) -> tuple[Any, Any]:
         _warn_of_unregistered(torch, model)
-        outputs, changed = graph(False).run({**trainable, **frozen}, inputs, {}, key)
+        outputs, changed = graph(False, _shapes(inputs)).run({**trainable, **frozen}, inputs, {}, key)
         return outputs, {**frozen, **changed}
 
     def weights(trainable: Any, frozen: Any) -> dict[str, Any]:
@@ -98,6 +102,10 @@ def _warn_of_unregistered(torch: Any, model: Any) -> None:
                         "torch.nn.ParameterList or ParameterDict",
                         stacklevel=2,
                     )
+
+
+def _shapes(inputs: Any) -> tuple[tuple[int, ...], ...]:
+    return tuple(np.shape(leaf) for leaf in jax.tree.leaves(inputs))
 
 
 def _torch_example(torch: Any, leaf: Any) -> Any:

@@ -1,0 +1,67 @@
+"""PyTorch as the tests need it: there or skipped, small models, training as PyTorch does it."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import numpy as np
+import pytest
+
+
+def torch_or_skip() -> Any:
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("optax")
+    try:
+        importlib.import_module("torchax")
+    except (ImportError, AttributeError) as error:
+        pytest.skip(f"torchax: {error}")
+    torch.manual_seed(0)
+    return torch
+
+
+def classifier(torch: Any) -> Any:
+    return torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.Tanh(), torch.nn.Linear(8, 4))
+
+
+def language_model(torch: Any, vocabulary: int = 50, width: int = 16, tie: Any = None) -> Any:
+    """An embedding, and a linear layer that has its weight; `tie(model)` ties them in another way."""
+
+    class LanguageModel(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.embedding = torch.nn.Embedding(vocabulary, width)
+            self.head = torch.nn.Linear(width, vocabulary, bias=False)
+            (tie or _one_parameter)(self)
+
+        def forward(self, tokens: Any) -> Any:
+            return self.head(self.embedding(tokens))
+
+    return LanguageModel()
+
+
+def _one_parameter(model: Any) -> None:
+    model.head.weight = model.embedding.weight
+
+
+def train(torch: Any, model: Any, optimizer: Any, loss: Any, batches: Any, scheduler: Any = None) -> list[float]:
+    """The losses of PyTorch's own steps, which change the model."""
+    losses = []
+    for inputs, targets in batches:
+        optimizer.zero_grad()
+        value = loss(model(inputs), targets)
+        value.backward()
+        optimizer.step()
+        if scheduler is not None:
+            scheduler.step()
+        losses.append(value.item())
+    return losses
+
+
+def assert_same_state(step: Any, model: Any, atol: float = 2e-5) -> None:
+    """What the IPU trained is PyTorch's state, complete and under all names."""
+    actual, expected = step.weights(), model.state_dict()
+    assert list(actual) == list(expected)
+    for name, value in expected.items():
+        assert actual[name].dtype == value.numpy().dtype, name
+        np.testing.assert_allclose(actual[name], value.numpy(), rtol=1e-4, atol=atol, err_msg=name)

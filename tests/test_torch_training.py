@@ -1,0 +1,382 @@
+"""PyTorch modules in training: the same losses and the same state as PyTorch, step for step."""
+
+import copy
+
+import jax
+import numpy as np
+import pytest
+
+import jax_ipu
+from jax_ipu import GraphCoreManager
+from support.torch_models import assert_same_state, classifier, language_model, torch_or_skip, train
+
+
+@pytest.fixture
+def manager():
+    with GraphCoreManager() as manager:
+        yield manager
+
+
+def token_batches(torch, steps=5, vocabulary=50):
+    batch = torch.randint(0, vocabulary, (32,)), torch.randint(0, vocabulary, (32,))
+    return [batch] * steps
+
+
+def feature_batches(torch, steps=5):
+    return [(torch.randn(12, 6), torch.randint(0, 4, (12,))) for _ in range(steps)]
+
+
+# Tied weights -----------------------------------------------------------------------------------------------------
+
+
+def through_data(model):
+    model.head.weight.data = model.embedding.weight.data
+
+
+def through_load_state_dict(model):
+    model.head.weight = model.embedding.weight
+    model.load_state_dict(model.state_dict(), assign=True)
+    assert model.head.weight is not model.embedding.weight
+
+
+@pytest.mark.parametrize("tie", [None, through_data, through_load_state_dict])
+def test_tied_weights_are_trained(manager, tie):
+    torch = torch_or_skip()
+    model = language_model(torch, tie=tie)
+    batches = token_batches(torch)
+    step = manager.compile_training_step(model, "cross_entropy", "sgd", batches[0], learning_rate=1.0)
+    before = jax_ipu.counters()
+    losses = [step(*batch) for batch in batches[:1]]
+    weight_bytes = 4 * 50 * 16
+    moved = jax_ipu.counters().h2d_bytes - before.h2d_bytes
+    assert weight_bytes <= moved < 1.5 * weight_bytes  # one copy
+    losses += [step(*batch) for batch in batches[1:]]
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+    expected = train(torch, model, optimizer, torch.nn.functional.cross_entropy, batches)
+    assert expected[-1] < 0.5 * expected[0]
+    np.testing.assert_allclose(losses, expected, rtol=1e-4)
+    assert_same_state(step, model)
+
+
+def test_weights_tied_by_transposition(manager):
+    torch = torch_or_skip()
+
+    class Autoencoder(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.encoder = torch.nn.Linear(6, 3)
+            self.decoder = torch.nn.Linear(3, 6)
+            self.decoder.weight = torch.nn.Parameter(self.encoder.weight.t())
+
+        def forward(self, x):
+            return self.decoder(torch.tanh(self.encoder(x)))
+
+    model = Autoencoder()
+    batches = [(x := torch.randn(8, 6), x) for _ in range(4)]
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.3, momentum=0.9)
+    step = manager.compile_training_step(model, "mean_squared_error", optimizer, batches[0])
+    losses = [step(*batch) for batch in batches]
+    expected = train(torch, model, optimizer, torch.nn.functional.mse_loss, batches)
+    np.testing.assert_allclose(losses, expected, rtol=1e-4)
+    assert_same_state(step, model)
+
+
+def test_tied_weights_are_stored_once_for_inference(manager):
+    torch = torch_or_skip()
+    model = language_model(torch).eval()
+    tokens = torch.arange(32)
+    compiled = manager.compile_model(model, tokens)
+    before = jax_ipu.counters()
+    actual = compiled(tokens)
+    assert jax_ipu.counters().h2d_bytes - before.h2d_bytes < 1.5 * 4 * 50 * 16
+    torch.testing.assert_close(actual, model(tokens).detach(), rtol=1e-4, atol=1e-5)
+
+
+def test_weights_with_some_memory_in_common_are_refused(manager):
+    torch = torch_or_skip()
+    model = classifier(torch)
+    model[0].bias.data = model[0].weight.data.view(-1)[:8]
+    with pytest.raises(ValueError, match=r"(?s)0.weight.*0.bias|0.bias.*0.weight"):
+        manager.compile_training_step(model, "cross_entropy", "sgd", feature_batches(torch)[0])
+
+
+def test_two_parameters_over_one_memory_need_a_linear_optimizer(manager):
+    torch = torch_or_skip()
+    model = language_model(torch, tie=through_data)
+    with pytest.raises(ValueError, match=r"two parameters over one memory.*a\.weight = b\.weight"):
+        manager.compile_training_step(
+            model, "cross_entropy", torch.optim.Adam(model.parameters()), token_batches(torch)[0]
+        )
+
+
+def test_what_is_not_trained_is_named(manager):
+    torch = torch_or_skip()
+    batch = feature_batches(torch)[0]
+    model = classifier(torch)
+    with pytest.warns(UserWarning, match=r"not trained.*optimizer does not have them: 0\.bias, 0\.weight"):
+        manager.compile_training_step(model, "cross_entropy", torch.optim.SGD(model[2].parameters(), 0.1), batch)
+
+    class Loose(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.last = torch.nn.Linear(6, 4)
+            self.scales = [torch.nn.Parameter(torch.ones(6))]
+
+        def forward(self, x):
+            return self.last(x * self.scales[0])
+
+    with pytest.warns(UserWarning, match="a parameter in scales is not trained.*ParameterList"):
+        manager.compile_training_step(Loose(), "cross_entropy", "sgd", batch)
+
+
+def test_frozen_parameters_stay_as_they_are(manager):
+    torch = torch_or_skip()
+    model = classifier(torch)
+    model[0].requires_grad_(False)
+    before = model[0].weight.clone()
+    batches = feature_batches(torch)
+    step = manager.compile_training_step(model, "cross_entropy", "sgd", batches[0], learning_rate=0.3)
+    losses = [step(*batch) for batch in batches]
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    expected = train(torch, model, torch.optim.SGD(parameters, 0.3), torch.nn.functional.cross_entropy, batches)
+    np.testing.assert_allclose(losses, expected, rtol=1e-4)
+    np.testing.assert_array_equal(step.weights()["0.weight"], before.numpy())
+    assert_same_state(step, model)
+
+
+# Gradients as PyTorch has them ------------------------------------------------------------------------------------
+
+
+def test_detach_no_grad_and_padding_stop_gradients(manager):
+    torch = torch_or_skip()
+
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.embedding = torch.nn.Embedding(50, 6, padding_idx=3)
+            self.first = torch.nn.Linear(6, 6)
+            self.second = torch.nn.Linear(6, 6)
+            self.last = torch.nn.Linear(6, 50)
+
+        def forward(self, tokens):
+            x = self.embedding(tokens)
+            with torch.no_grad():
+                target = self.first(x) + 1
+            return self.last(self.second(x).detach() * x + target * x)
+
+    model = Net()
+    batches = [(tokens % 7, targets) for tokens, targets in token_batches(torch)]
+    step = manager.compile_training_step(model, "cross_entropy", "sgd", batches[0], learning_rate=0.5)
+    losses = [step(*batch) for batch in batches]
+    before = copy.deepcopy(model.state_dict())
+    optimizer = torch.optim.SGD(model.parameters(), 0.5)
+    expected = train(torch, model, optimizer, torch.nn.functional.cross_entropy, batches)
+    np.testing.assert_allclose(losses, expected, rtol=1e-4)
+    assert_same_state(step, model)
+    for name in ("first.weight", "second.weight"):
+        np.testing.assert_array_equal(step.weights()[name], before[name].numpy())
+
+
+# Optimisers -------------------------------------------------------------------------------------------------------
+
+SETTINGS = {
+    "SGD": ("SGD", {}),
+    "SGD momentum": ("SGD", {"momentum": 0.9, "weight_decay": 0.05}),
+    "SGD nesterov": ("SGD", {"momentum": 0.8, "nesterov": True}),
+    "SGD dampening": ("SGD", {"momentum": 0.9, "dampening": 0.4, "weight_decay": 0.05}),
+    "SGD maximize": ("SGD", {"momentum": 0.5, "maximize": True, "weight_decay": 0.05}),
+    "Adam": ("Adam", {"betas": (0.8, 0.95), "eps": 1e-6, "weight_decay": 0.1}),
+    "Adam amsgrad": ("Adam", {"amsgrad": True, "betas": (0.5, 0.6)}),
+    "AdamW": ("AdamW", {}),
+    "AdamW amsgrad": ("AdamW", {"amsgrad": True, "maximize": True, "weight_decay": 0.2}),
+}
+
+
+@pytest.mark.parametrize("case", SETTINGS)
+def test_optimizers_of_torch(manager, case):
+    torch = torch_or_skip()
+    name, settings = SETTINGS[case]
+    model = classifier(torch)
+    model.unused = torch.nn.Parameter(torch.ones(3))  # no gradient: PyTorch does not let it decay
+    model.forward = lambda x: model[2](model[1](model[0](x)))
+    batches = feature_batches(torch)
+    optimizer = getattr(torch.optim, name)(model.parameters(), lr=0.05, **settings)
+    step = manager.compile_training_step(model, "cross_entropy", optimizer, batches[0])
+    losses = [step(*batch) for batch in batches]
+    expected = train(torch, model, optimizer, torch.nn.functional.cross_entropy, batches)
+    np.testing.assert_allclose(losses, expected, rtol=1e-4)
+    assert_same_state(step, model)
+
+
+def test_parameter_groups_and_schedulers(manager):
+    torch = torch_or_skip()
+    model = classifier(torch)
+    twin = copy.deepcopy(model)
+
+    def optimizer_of(model):
+        first = {"params": model[0].parameters(), "lr": 0.2, "momentum": 0.9}
+        optimizer = torch.optim.SGD([first, {"params": model[2].parameters(), "weight_decay": 0.1}], lr=0.05)
+        return optimizer, torch.optim.lr_scheduler.StepLR(optimizer, 2, 0.1)
+
+    optimizer, scheduler = optimizer_of(model)
+    batches = feature_batches(torch, 6)
+    step = manager.compile_training_step(model, "cross_entropy", optimizer, batches[0])
+    losses = []
+    for batch in batches:
+        losses.append(step(*batch))
+        scheduler.step()
+    other, schedule = optimizer_of(twin)
+    expected = train(torch, twin, other, torch.nn.functional.cross_entropy, batches, schedule)
+    np.testing.assert_allclose(losses, expected, rtol=1e-4)
+    assert_same_state(step, twin)
+    optimizer.param_groups[0]["momentum"] = 0.5
+    with pytest.raises(RuntimeError, match=r"momentum from 0\.9 to 0\.5.*compile it again"):
+        step(*batches[0])
+
+
+def test_names_with_settings_of_torch(manager):
+    """PyTorch's defaults under PyTorch's names, for a model of any framework."""
+    torch = torch_or_skip()
+    model = classifier(torch)
+    params = {name: value.detach().numpy().copy() for name, value in model.named_parameters()}
+    batches = feature_batches(torch)
+
+    def apply(params, x):
+        return jax.numpy.tanh(x @ params["0.weight"].T + params["0.bias"]) @ params["2.weight"].T + params["2.bias"]
+
+    step = manager.compile_training_step(
+        (apply, params), "cross_entropy", "AdamW", batches[0], learning_rate=0.05, optimizer_settings={"eps": 1e-6}
+    )
+    losses = [step(*batch) for batch in batches]
+    optimizer = torch.optim.AdamW(model.parameters(), 0.05, eps=1e-6)
+    expected = train(torch, model, optimizer, torch.nn.functional.cross_entropy, batches)
+    np.testing.assert_allclose(losses, expected, rtol=1e-4)
+
+
+def test_optimizers_that_are_refused(manager):
+    torch = torch_or_skip()
+    model, batches = classifier(torch), feature_batches(torch)
+
+    def compiles(optimizer, **more):
+        return manager.compile_training_step(model, "cross_entropy", optimizer, batches[0], **more)
+
+    with pytest.raises(TypeError, match="SGD, Adam, AdamW, not Rprop"):
+        compiles(torch.optim.Rprop(model.parameters()))
+    with pytest.raises(ValueError, match="none of the model's"):
+        compiles(torch.optim.SGD(classifier(torch).parameters()))
+    with pytest.raises(ValueError, match=r"SGD has the settings.*not eps"):
+        compiles("SGD", optimizer_settings={"eps": 1})
+    used = torch.optim.Adam(model.parameters())
+    train(torch, model, used, torch.nn.functional.cross_entropy, batches)
+    with pytest.raises(ValueError, match="state from earlier steps"):
+        compiles(used)
+
+
+# Training mode ----------------------------------------------------------------------------------------------------
+
+
+def test_batch_norm_statistics_are_trained(manager):
+    torch = torch_or_skip()
+    model = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.BatchNorm1d(8), torch.nn.ReLU(), torch.nn.Linear(8, 4))
+    batches = feature_batches(torch)
+    step = manager.compile_training_step(model, "cross_entropy", "sgd", batches[0], learning_rate=0.2)
+    losses = [step(*batch) for batch in batches]
+    expected = train(torch, model, torch.optim.SGD(model.parameters(), 0.2), torch.nn.functional.cross_entropy, batches)
+    np.testing.assert_allclose(losses, expected, rtol=1e-4)
+    assert_same_state(step, model)
+    assert step.weights()["1.num_batches_tracked"] == 5
+    other = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.BatchNorm1d(8), torch.nn.ReLU(), torch.nn.Linear(8, 4))
+    other.load_state_dict({name: torch.from_numpy(value) for name, value in step.weights().items()}, strict=True)
+
+
+def test_batch_norm_sees_every_micro_batch(manager):
+    torch = torch_or_skip()
+    model = torch.nn.Sequential(torch.nn.BatchNorm1d(6), torch.nn.Linear(6, 4))
+    images, labels = torch.randn(12, 6), torch.randint(0, 4, (12,))
+    step = manager.compile_training_step(
+        model, "cross_entropy", "sgd", (images, labels), gradient_accumulation=3, learning_rate=0.2
+    )
+    loss = step(images, labels)
+    optimizer = torch.optim.SGD(model.parameters(), 0.2)
+    losses = []
+    for i in range(3):
+        value = torch.nn.functional.cross_entropy(model(images[4 * i : 4 * i + 4]), labels[4 * i : 4 * i + 4]) / 3
+        value.backward()
+        losses.append(value.item())
+    optimizer.step()
+    np.testing.assert_allclose(loss, sum(losses), rtol=1e-5)
+    assert_same_state(step, model)
+
+
+def dropout_net(torch):
+    return torch.nn.Sequential(torch.nn.Dropout(0.25), torch.nn.Linear(2000, 1, bias=False))
+
+
+def test_dropout_draws_anew_in_every_step(manager):
+    torch = torch_or_skip()
+    model = dropout_net(torch)
+    torch.nn.init.ones_(model[1].weight)
+    batch = torch.ones(4, 2000) / 2000, torch.zeros(4, 1)
+
+    def losses(seed, steps=4):
+        step = manager.compile_training_step(model, "mean_squared_error", "sgd", batch, learning_rate=0.0, seed=seed)
+        return [step(*batch) for _ in range(steps)]
+
+    first = losses(7)
+    assert len(set(first)) == 4
+    assert losses(7) == first
+    assert losses(8) != first
+    # The kept three quarters are scaled up, so that the mean stays.
+    np.testing.assert_allclose(first, 1.0, atol=0.1)
+
+
+def test_dropout_learns_and_is_off_in_evaluation(manager):
+    torch = torch_or_skip()
+    model = torch.nn.Sequential(torch.nn.Linear(6, 32), torch.nn.Dropout(0.2), torch.nn.ReLU(), torch.nn.Linear(32, 4))
+    batch = feature_batches(torch, 1)[0]
+    step = manager.compile_training_step(
+        model, "cross_entropy", "sgd", batch, gradient_accumulation=2, learning_rate=0.3
+    )
+    losses = [step(*batch) for _ in range(40)]
+    assert losses[-1] < 0.7 * losses[0]
+    with pytest.warns(UserWarning, match=r"in training mode.*model\.eval\(\)"):
+        compiled = manager.compile_model(model, batch[0])
+    assert model.training and model[1].training
+    torch.testing.assert_close(compiled(batch[0]), model.eval()(batch[0]).detach(), rtol=1e-4, atol=1e-5)
+
+
+# Batches ----------------------------------------------------------------------------------------------------------
+
+
+def test_data_loaders(manager):
+    torch = torch_or_skip()
+    model = classifier(torch)
+    data = torch.utils.data.TensorDataset(torch.randn(36, 6), torch.randint(0, 4, (36,)))
+    loader = torch.utils.data.DataLoader(data, batch_size=12)
+    step = manager.compile_training_step(model, "cross_entropy", "sgd", next(iter(loader)), learning_rate=0.2)
+    means = step.fit(loader, epochs=2)
+    optimizer = torch.optim.SGD(model.parameters(), 0.2)
+    expected = [np.mean(train(torch, model, optimizer, torch.nn.functional.cross_entropy, loader)) for _ in range(2)]
+    np.testing.assert_allclose(means, expected, rtol=1e-4)
+    assert_same_state(step, model)
+    images, labels = data[:12]
+    assert np.isfinite(step({"x": images, "labels": labels}["x"], labels))
+    with pytest.raises(ValueError, match="shape"):
+        step.fit(torch.utils.data.DataLoader(data, batch_size=20))
+    with pytest.raises(ValueError, match="no batches"):
+        step.fit([])
+
+
+@pytest.mark.parametrize("precision", ["mixed", "float16"])
+def test_training_in_half_precision_keeps_the_state_in_float32(precision):
+    torch = torch_or_skip()
+    model = torch.nn.Sequential(
+        torch.nn.Linear(6, 8), torch.nn.BatchNorm1d(8), torch.nn.Dropout(0.1), torch.nn.Linear(8, 4)
+    )
+    batch = feature_batches(torch, 1)[0]
+    with GraphCoreManager(precision=precision) as manager:
+        step = manager.compile_training_step(model, "cross_entropy", "SGD", batch, learning_rate=0.2)
+        losses = [step(*batch) for _ in range(10)]
+        state = step.weights()
+    assert losses[-1] < losses[0]
+    assert state["1.running_mean"].dtype == np.float32 and state["1.num_batches_tracked"] == 10
