@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib
+import inspect
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -13,6 +14,7 @@ import jax
 import numpy as np
 
 from jax_ipu.models.arrays import to_array
+from jax_ipu.models.frameworks import huggingface
 from jax_ipu.models.model import Model, loaded, required
 from jax_ipu.models.sharing import identity
 
@@ -31,6 +33,13 @@ def torch_model(model: Any, inputs: tuple[Any, ...]) -> Model | None:
             f"torchax does not import with PyTorch {torch.__version__}: pip install {_CONVERTER} ({error})"
         ) from error
     graphs: Any = importlib.import_module("jax_ipu.models.frameworks.torch_graph")
+    huggingface.register_caches()
+    graphs.register_containers(graphs.structure(inputs))
+    by_keyword = _are_keywords(model, inputs)
+
+    def call(inputs: tuple[Any, ...]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        return ((), inputs[0]) if by_keyword else (inputs, {})
+
     examples = jax.tree.map(lambda leaf: _torch_example(torch, leaf), inputs)
 
     @functools.cache
@@ -40,8 +49,10 @@ def torch_model(model: Any, inputs: tuple[Any, ...]) -> Model | None:
         fitting = [
             x if tuple(x.shape) == shape else x.new_zeros(shape) for x, shape in zip(leaves, shapes, strict=True)
         ]
-        with _evaluation_mode(model) if evaluation else contextlib.nullcontext():
-            return graphs.Graph(model, jax.tree.unflatten(tree, fitting), {})
+        args, kwargs = call(jax.tree.unflatten(tree, fitting))
+        mode = _evaluation_mode(model) if evaluation else contextlib.nullcontext()
+        with mode, huggingface.prepared(model, kwargs):
+            return graphs.Graph(model, args, kwargs)
 
     # Every name, also the second one of a tied tensor.
     parameters = dict(model.named_parameters(remove_duplicate=False))
@@ -52,11 +63,11 @@ def torch_model(model: Any, inputs: tuple[Any, ...]) -> Model | None:
 
     def apply(trainable: Any, frozen: Any, *inputs: Any) -> Any:
         _warn_of_mode(torch, model)
-        return graph(True, _shapes(inputs)).run({**trainable, **frozen}, inputs, {}, None)[0]
+        return graph(True, _shapes(inputs)).run({**trainable, **frozen}, *call(inputs), None)[0]
 
     def train(trainable: Any, frozen: Any, key: Any, *inputs: Any) -> tuple[Any, Any]:
         _warn_of_unregistered(torch, model)
-        outputs, changed = graph(False, _shapes(inputs)).run({**trainable, **frozen}, inputs, {}, key)
+        outputs, changed = graph(False, _shapes(inputs)).run({**trainable, **frozen}, *call(inputs), key)
         return outputs, {**frozen, **changed}
 
     def weights(trainable: Any, frozen: Any) -> dict[str, Any]:
@@ -64,6 +75,24 @@ def torch_model(model: Any, inputs: tuple[Any, ...]) -> Model | None:
         return {name: np.asarray(values[name]).astype(to_array(old).dtype) for name, old in state.items()}
 
     return Model("PyTorch", apply, trainable, frozen, shared=True, train=train, weights=weights)
+
+
+def _are_keywords(model: Any, inputs: tuple[Any, ...]) -> bool:
+    """Whether the inputs are one dict of arguments by name: for models of Hugging Face, or where all names fit."""
+    if len(inputs) != 1 or not isinstance(inputs[0], dict) or not all(isinstance(name, str) for name in inputs[0]):
+        return False
+    if huggingface.is_pretrained(model):
+        settings = [name for name, value in inputs[0].items() if isinstance(value, (bool, str))]
+        if settings:
+            raise TypeError(
+                f"{', '.join(settings)} is a setting, not an array: give it in model.config, and only arrays as inputs"
+            )
+        return True
+    try:
+        inspect.signature(model.forward).bind(**inputs[0])
+    except TypeError:
+        return False
+    return True
 
 
 @contextlib.contextmanager

@@ -5,6 +5,8 @@ Imported only once PyTorch and torchax are there.
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import operator
 import warnings
 from collections.abc import Callable
@@ -48,6 +50,37 @@ _OPERATIONS: dict[Any, Callable[..., Any]] = {
 }
 
 
+def structure(value: Any) -> Any:
+    """What PyTorch knows of the structure of a pytree."""
+    return torch_tree.tree_structure(value)
+
+
+def register_containers(spec: Any) -> None:
+    """Makes the classes that PyTorch knows as pytrees, such as ModelOutput, pytrees of JAX as well."""
+    if spec.is_leaf():
+        return
+    _register(spec.type)
+    for child in spec.children():
+        register_containers(child)
+
+
+@functools.cache
+def _register(kind: type[Any]) -> None:
+    node = torch_tree.SUPPORTED_NODES[kind]
+
+    def flatten(value: Any) -> tuple[list[Any], Any]:
+        children, context = node.flatten_fn(value)
+        # JAX compares and hashes it.
+        return children, tuple(context) if isinstance(context, list) else context
+
+    def unflatten(context: Any, children: Any) -> Any:
+        return node.unflatten_fn(list(children), list(context) if isinstance(context, tuple) else context)
+
+    # A class that JAX has already is refused with ValueError, such as list and dict.
+    with contextlib.suppress(ValueError):
+        jax.tree_util.register_pytree_node(kind, flatten, unflatten)
+
+
 class Graph:
     """An exported module."""
 
@@ -57,11 +90,13 @@ class Graph:
             # PyTorch's own use of what it deprecates, when it copies the program.
             warnings.filterwarnings("ignore", "`isinstance", FutureWarning)
             exported = torch.export.export(model, args, kwargs)
-            for module in exported.graph_module.modules():
-                if isinstance(module, torch.fx.GraphModule):
-                    _keep_what_stops_gradients(module)
-            # Twice as torchax does: its own table has some that the first one needs as they are.
-            self._program = exported.run_decompositions().run_decompositions(decompositions.DECOMPOSITIONS)
+            # Twice, as torchax does: its own table has some that the first one needs as they are.
+            for table in (None, decompositions.DECOMPOSITIONS):
+                for module in exported.graph_module.modules():
+                    if isinstance(module, torch.fx.GraphModule):
+                        _prepare(module)
+                exported = exported.run_decompositions(table)
+            self._program = exported
         signature = self._program.graph_signature
         self._inputs = [None if spec.kind == InputKind.USER_INPUT else spec.target for spec in signature.input_specs]
         self._outputs = [
@@ -75,7 +110,8 @@ class Graph:
             for spec in signature.input_specs
             if spec.kind == InputKind.CONSTANT_TENSOR
         }
-        self.out_spec = self._program.call_spec.out_spec
+        self._out_spec = self._program.call_spec.out_spec
+        register_containers(self._out_spec)
 
     def run(self, values: dict[str, Any], args: Any, kwargs: dict[str, Any], key: Any) -> tuple[Any, dict[str, Any]]:
         """The outputs, and the buffers that the module changes, by name.
@@ -91,11 +127,13 @@ class Graph:
         inputs = iter(torch_tree.tree_flatten((tuple(args), ordered))[0])
         operands = [next(inputs) if name is None else values[name] for name in self._inputs]
         interpreter = _Interpreter(self._program.graph_module)
-        with torchax.default_env().override_property(prng=key):
+        with torchax.default_env().override_property(prng=key), warnings.catch_warnings():
+            # Integers of PyTorch are int64, on the IPU int32.
+            warnings.filterwarnings("ignore", "Explicitly requested dtype", UserWarning)
             results = interpreter.run(*operands, enable_io_processing=False)
         changed = {name: value for name, value in zip(self._outputs, results, strict=True) if name is not None}
         outputs = [value for value, is_output in zip(results, self._is_output, strict=True) if is_output]
-        return torch_tree.tree_unflatten(outputs, self.out_spec), changed
+        return torch_tree.tree_unflatten(outputs, self._out_spec), changed
 
 
 class _Interpreter(torch.fx.Interpreter):
@@ -125,14 +163,20 @@ class _Interpreter(torch.fx.Interpreter):
         return operation.func(*args, **kwargs)
 
 
-def _keep_what_stops_gradients(module: torch.fx.GraphModule) -> None:
-    """`detach` and `torch.no_grad()` become operations that stay when the graph is decomposed."""
+def _prepare(module: torch.fx.GraphModule) -> None:
+    """Changes what decompositions would get wrong.
+
+    `detach` and `torch.no_grad()` become operations that stay, and so stop gradients. A `view` becomes a `reshape`: the
+    strides of what it looks at depend on how its operations are decomposed.
+    """
     graph = module.graph
     for node in list(graph.nodes):
         if node.op != "call_function":
             continue
         if node.target in (torch.ops.aten.detach.default, torch.ops.aten.detach_.default):
             node.target = torch.ops.jax_ipu.stop_gradient.default
+        elif node.target is torch.ops.aten.view.default:
+            node.target = torch.ops.aten.reshape.default
         elif node.target is torch.ops.higher_order.wrap_with_set_grad_enabled and not node.args[0]:
             for result in list(node.users):
                 if result.target is operator.getitem:

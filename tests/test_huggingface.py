@@ -1,0 +1,146 @@
+"""Models of Hugging Face as they are: inputs by keyword, their outputs, their own loss, caches."""
+
+import logging
+
+import numpy as np
+import pytest
+
+from jax_ipu import GraphCoreManager
+from support.huggingface_models import batch_for, tiny
+from support.torch_models import assert_same_state, torch_or_skip
+
+NAMES = ("GPT-2", "BERT", "DistilBERT", "ViT", "T5")
+
+
+def packages():
+    return torch_or_skip(), pytest.importorskip("transformers")
+
+
+@pytest.fixture
+def manager():
+    with GraphCoreManager() as manager:
+        yield manager
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_models_as_they_are(manager, name):
+    torch, transformers = packages()
+    model = tiny(transformers, name)
+    batch = batch_for(torch, name, model)
+    outputs = manager.compile_model(model, batch)(batch)
+    model.config.use_cache = False
+    expected = model(**batch)
+    assert type(outputs) is type(expected) and list(outputs) == list(expected)
+    for key, value in expected.items():
+        assert isinstance(outputs[key], torch.Tensor)
+        torch.testing.assert_close(outputs[key], value.detach(), rtol=1e-4, atol=1e-5)
+
+    optimizer = torch.optim.AdamW(model.parameters(), 1e-3)
+    step = manager.compile_training_step(model, None, optimizer, batch)
+    losses = [step(batch) for _ in range(3)]
+    expected_losses = []
+    for _ in range(3):
+        optimizer.zero_grad()
+        loss = model(**batch).loss
+        loss.backward()
+        optimizer.step()
+        expected_losses.append(loss.item())
+    np.testing.assert_allclose(losses, expected_losses, rtol=1e-4)
+    assert losses[-1] < losses[0]
+    # Adam divides gradients that are nearly zero by their own size: their rounding decides where they go.
+    assert_same_state(step, model, atol=1e-3)
+
+
+def test_the_tied_embedding_of_gpt2_moves(manager):
+    torch, transformers = packages()
+    model = tiny(transformers, "GPT-2")
+    batch = batch_for(torch, "GPT-2", model)
+    step = manager.compile_training_step(model, None, torch.optim.SGD(model.parameters(), 1.0), batch)
+    before = model.transformer.wte.weight.detach().numpy().copy()
+    step(batch)
+    after = step.weights()
+    assert np.abs(after["transformer.wte.weight"] - before).max() > 1e-3
+    np.testing.assert_array_equal(after["transformer.wte.weight"], after["lm_head.weight"])
+
+
+def test_dropout_of_a_model_in_training_mode(manager):
+    torch, transformers = packages()
+    model = tiny(transformers, "GPT-2").train()
+    batch = batch_for(torch, "GPT-2", model)
+    step = manager.compile_training_step(model, None, "sgd", batch, learning_rate=0.0)
+    losses = [step(batch) for _ in range(3)]
+    assert len(set(losses)) == 3
+    np.testing.assert_allclose(losses, model.eval()(**batch).loss.item(), rtol=0.1)
+
+
+def test_what_a_tokenizer_gives(manager):
+    torch, transformers = packages()
+    model = tiny(transformers, "BERT")
+    batch = batch_for(torch, "BERT", model)
+    del batch["labels"]
+    encoded = transformers.BatchEncoding(batch)
+    outputs = manager.compile_model(model, encoded)(encoded)
+    torch.testing.assert_close(outputs.logits, model(**batch).logits.detach(), rtol=1e-4, atol=1e-5)
+    arrays = {name: value.numpy() for name, value in batch.items()}
+    assert isinstance(manager.compile_model(model, arrays)(arrays).logits, np.ndarray)
+
+
+def test_a_loss_of_ones_own_with_labels_in_the_batch(manager):
+    torch, transformers = packages()
+    model = tiny(transformers, "ViT")
+    batch = batch_for(torch, "ViT", model)
+
+    def half(outputs, targets):
+        from jax_ipu.models.training import cross_entropy
+
+        return cross_entropy(outputs.logits, targets) / 2
+
+    step = manager.compile_training_step(model, half, "sgd", batch)
+    np.testing.assert_allclose(step(batch), model(**batch).loss.item() / 2, rtol=1e-4)
+    del batch["labels"]
+    with pytest.raises(ValueError, match=r'loss=None.*"labels"'):
+        manager.compile_training_step(model, None, "sgd", batch)
+
+
+def test_caches(manager, caplog):
+    torch, transformers = packages()
+    from jax_ipu.models.frameworks.huggingface import _say_once
+
+    _say_once.cache_clear()
+    model = tiny(transformers, "GPT-2")
+    tokens = batch_for(torch, "GPT-2", model)["input_ids"]
+    with caplog.at_level(logging.WARNING):
+        compiled = manager.compile_model(model, {"input_ids": tokens})
+        manager.compile_model(model, {"input_ids": tokens[:, :4]})
+    said = [r.getMessage() for r in caplog.records if "use_cache=False" in r.getMessage()]
+    assert len(said) == 1 and model.config.use_cache
+    assert "past_key_values" not in compiled({"input_ids": tokens})
+
+    filled = model(tokens[:, :7]).past_key_values
+    inputs = {"input_ids": tokens[:, 7:], "past_key_values": filled}
+    outputs = manager.compile_model(model, inputs)(inputs)
+    assert filled.get_seq_length() == 7  # the caller's is left as it is
+    expected = model(tokens)
+    torch.testing.assert_close(outputs.logits, expected.logits[:, 7:].detach(), rtol=1e-4, atol=1e-5)
+    assert type(outputs.past_key_values) is type(filled)
+    layers = zip(outputs.past_key_values.layers, expected.past_key_values.layers, strict=True)
+    for layer, other in layers:
+        torch.testing.assert_close(layer.keys, other.keys.detach(), rtol=1e-4, atol=1e-5)
+
+
+def test_settings_are_not_inputs(manager):
+    torch, transformers = packages()
+    model = tiny(transformers, "BERT")
+    inputs = {"input_ids": torch.ones(2, 8, dtype=torch.long), "output_attentions": True}
+    with pytest.raises(TypeError, match=r"output_attentions is a setting.*model\.config"):
+        manager.compile_model(model, inputs)
+
+
+@pytest.mark.parametrize("precision", ["mixed", "float16"])
+def test_masks_in_half_precision(precision):
+    torch, transformers = packages()
+    model = tiny(transformers, "BERT")
+    batch = batch_for(torch, "BERT", model)
+    with GraphCoreManager(precision=precision) as manager:
+        outputs = manager.compile_model(model, batch)(batch)
+    torch.testing.assert_close(outputs.logits, model(**batch).logits.detach(), rtol=1e-2, atol=1e-2)
