@@ -18,7 +18,7 @@ import jax
 from jax_ipu import _ipu
 from jax_ipu.config import config
 from jax_ipu.models import archive, plans, training
-from jax_ipu.models.adapters import adapt
+from jax_ipu.models.adapters import adapt, adapt_loss
 from jax_ipu.models.arrays import arguments
 from jax_ipu.models.compiled import CompiledModel, Placed, compile_for_target, compile_on_devices, place_loaded
 from jax_ipu.models.optimizers import optimizer_of
@@ -294,8 +294,9 @@ class GraphCoreManager:
 
         Args:
             model: a model with weights.
-            loss: a function (outputs, targets) -> scalar, or "mean_squared_error" or "cross_entropy"; or None for a
-                model that computes its loss itself: its output, or `loss` in it.
+            loss: a function (outputs, targets) -> scalar, or "mean_squared_error" or "cross_entropy"; one of
+                PyTorch (torch.nn.CrossEntropyLoss(), torch.nn.functional.mse_loss); or None for a model that computes
+                its loss itself: its output, or `loss` in it.
             optimizer: an optax optimiser (anything with `init` and `update`); one of PyTorch (torch.optim.SGD, Adam or
                 AdamW, whose learning rates may change from step to step); or the name of one: "sgd", "momentum",
                 "adam", ... of optax, "SGD", "Adam", "AdamW" as PyTorch has them.
@@ -319,7 +320,7 @@ class GraphCoreManager:
         inputs, _ = training.Batches(loss is None).split(example_batch)
         trainer = training.Trainer(
             adapt(model, inputs),
-            loss,
+            adapt_loss(loss),
             optimizer_of(optimizer, learning_rate, optimizer_settings),
             example_batch,
             gradient_accumulation,

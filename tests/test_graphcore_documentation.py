@@ -13,10 +13,21 @@ BLOCKS = re.findall(r"```python\n(.*?)```", MANUAL.read_text(), re.S)
 
 def test_manual(tmp_path):
     """All blocks in one process, each with names of its own."""
-    assert len(BLOCKS) == 6
-    printed = output("\n".join(f"exec({block!r}, {{}})" for block in BLOCKS), tmp_path)
+    blocks = [block for block in BLOCKS if "import torch" not in block]
+    assert len(blocks) == 6
+    printed = output("\n".join(f"exec({block!r}, {{}})" for block in blocks), tmp_path)
     assert "batch size 4096: RESOURCE_EXHAUSTED" in printed
     assert "\ncompiled with batch size" in printed and "\nchosen:" in printed
+
+
+def test_manual_of_torch(tmp_path):
+    """The blocks with PyTorch and transformers."""
+    for package in ("torch", "torchax", "transformers", "optax"):
+        pytest.importorskip(package)
+    blocks = [block for block in BLOCKS if "import torch" in block]
+    assert len(blocks) == 2
+    printed = output("\n".join(f"exec({block!r}, {{}})" for block in blocks), tmp_path)
+    assert "MaskedLMOutput" in printed
 
 
 # What the API's description takes as given.

@@ -177,6 +177,46 @@ def test_detach_no_grad_and_padding_stop_gradients(manager):
         np.testing.assert_array_equal(step.weights()[name], before[name].numpy())
 
 
+def test_gradients_of_ones_own_are_refused(manager):
+    """torch.export drops them: another gradient would be silently wrong."""
+    torch = torch_or_skip()
+
+    class Straight(torch.autograd.Function):
+        @staticmethod
+        def forward(context, x):
+            return x.sign()
+
+        @staticmethod
+        def backward(context, gradient):
+            return gradient
+
+    class Net(torch.nn.Linear):
+        def forward(self, x):
+            return Straight.apply(super().forward(x))
+
+    model, batch = Net(6, 4), feature_batches(torch, 1)[0]
+    with pytest.raises(NotImplementedError, match=r"Straight is an autograd\.Function.*detach"):
+        manager.compile_training_step(model, "cross_entropy", "sgd", batch)
+    torch.testing.assert_close(manager.compile_model(model.eval(), batch[0])(batch[0]), model(batch[0]).detach())
+
+
+@pytest.mark.parametrize("name", ["module", "function"])
+def test_losses_of_torch(manager, name):
+    torch = torch_or_skip()
+    model = classifier(torch)
+    batches = feature_batches(torch)
+    weight = torch.tensor([1.0, 2.0, 0.5, 1.5])
+    loss = torch.nn.CrossEntropyLoss(weight, ignore_index=2, label_smoothing=0.1)
+    if name == "function":
+        batches = [(x, torch.nn.functional.one_hot(y, 4).float()) for x, y in batches]
+        loss = torch.nn.functional.smooth_l1_loss
+    step = manager.compile_training_step(model, loss, "sgd", batches[0], learning_rate=0.5)
+    losses = [step(*batch) for batch in batches]
+    expected = train(torch, model, torch.optim.SGD(model.parameters(), 0.5), loss, batches)
+    np.testing.assert_allclose(losses, expected, rtol=1e-4)
+    assert_same_state(step, model)
+
+
 # Optimisers -------------------------------------------------------------------------------------------------------
 
 SETTINGS = {

@@ -15,7 +15,7 @@ from jax_ipu.models.frameworks.flax import linen_model, nnx_model
 from jax_ipu.models.frameworks.functions import function_model, pair_model
 from jax_ipu.models.frameworks.keras import keras_model
 from jax_ipu.models.frameworks.onnx import onnx_model
-from jax_ipu.models.frameworks.torch import torch_model
+from jax_ipu.models.frameworks.torch import torch_loss, torch_model
 from jax_ipu.models.model import Model
 
 KINDS = (
@@ -62,3 +62,8 @@ def adapt(model: Any, inputs: tuple[Any, ...]) -> Model:
             return adapted
     kinds = "".join(f"\n  - {kind}" for kind in KINDS)
     raise TypeError(f"{type(model).__name__} is not a model that GraphCoreManager knows. A model may be:{kinds}")
+
+
+def adapt_loss(loss: Any) -> Any:
+    """A loss of PyTorch as a function of arrays; any other as it is."""
+    return torch_loss(loss) or loss

@@ -7,7 +7,7 @@ import functools
 import importlib
 import inspect
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
@@ -18,7 +18,11 @@ from jax_ipu.models.frameworks import huggingface
 from jax_ipu.models.model import Model, loaded, required
 from jax_ipu.models.sharing import identity
 
-_CONVERTER = "'jax_ipu[torch]' (torchax 0.0.13 works with PyTorch up to 2.11)"
+# PyPI's PyTorch for Linux is the one for CUDA.
+_CONVERTER = (
+    "'jax_ipu[torch]'; torchax 0.0.13 works with PyTorch up to 2.11. PyPI's torch brings gigabytes of CUDA: the one "
+    "without comes with `pip install 'torch<2.12' --index-url https://download.pytorch.org/whl/cpu`, before this"
+)
 
 
 def torch_model(model: Any, inputs: tuple[Any, ...]) -> Model | None:
@@ -26,12 +30,7 @@ def torch_model(model: Any, inputs: tuple[Any, ...]) -> Model | None:
     torch: Any = loaded("torch")
     if torch is None or not isinstance(model, torch.nn.Module):
         return None
-    try:
-        required("torchax", "a PyTorch model", _CONVERTER).default_env()  # its table of operations
-    except AttributeError as error:
-        raise ImportError(
-            f"torchax does not import with PyTorch {torch.__version__}: pip install {_CONVERTER} ({error})"
-        ) from error
+    _check_torchax(torch)
     graphs: Any = importlib.import_module("jax_ipu.models.frameworks.torch_graph")
     huggingface.register_caches()
     graphs.register_containers(graphs.structure(inputs))
@@ -52,7 +51,7 @@ def torch_model(model: Any, inputs: tuple[Any, ...]) -> Model | None:
         args, kwargs = call(jax.tree.unflatten(tree, fitting))
         mode = _evaluation_mode(model) if evaluation else contextlib.nullcontext()
         with mode, huggingface.prepared(model, kwargs):
-            return graphs.Graph(model, args, kwargs)
+            return graphs.Graph(model, args, kwargs, gradients=not evaluation)
 
     # Every name, also the second one of a tied tensor.
     parameters = dict(model.named_parameters(remove_duplicate=False))
@@ -75,6 +74,44 @@ def torch_model(model: Any, inputs: tuple[Any, ...]) -> Model | None:
         return {name: np.asarray(values[name]).astype(to_array(old).dtype) for name, old in state.items()}
 
     return Model("PyTorch", apply, trainable, frozen, shared=True, train=train, weights=weights)
+
+
+def torch_loss(loss: Any) -> Callable[[Any, Any], Any] | None:
+    """A loss of PyTorch as a JAX function of (outputs, targets), if it is a module or a function of torch.nn."""
+    torch: Any = loaded("torch")
+    if torch is None:
+        return None
+    if not isinstance(loss, torch.nn.Module):
+        if not str(getattr(loss, "__module__", "")).startswith("torch."):
+            return None
+        function = loss
+
+        class Loss(torch.nn.Module):  # type: ignore[misc]
+            def forward(self, outputs: Any, targets: Any) -> Any:
+                return function(outputs, targets)
+
+        loss = Loss()
+    _check_torchax(torch)
+
+    def of_arrays(outputs: Any, targets: Any) -> Any:
+        graphs: Any = importlib.import_module("jax_ipu.models.frameworks.torch_graph")
+        examples = [torch.from_numpy(np.zeros(x.shape, x.dtype)) for x in (outputs, targets)]
+        # Class numbers are int64 in PyTorch.
+        examples = [x.long() if x.dtype == torch.int32 else x for x in examples]
+        state = {name: to_array(value) for name, value in (*loss.named_parameters(), *loss.named_buffers())}
+        return graphs.Graph(loss, tuple(examples), {}).run(state, (outputs, targets), {}, None)[0]
+
+    return of_arrays
+
+
+def _check_torchax(torch: Any) -> None:
+    """Raises ImportError that says what to install where torchax is missing or does not fit."""
+    try:
+        required("torchax", "a PyTorch model", _CONVERTER).default_env()  # its table of operations
+    except AttributeError as error:
+        raise ImportError(
+            f"torchax does not import with PyTorch {torch.__version__}: pip install {_CONVERTER} ({error})"
+        ) from error
 
 
 def _are_keywords(model: Any, inputs: tuple[Any, ...]) -> bool:

@@ -9,7 +9,7 @@ import contextlib
 import functools
 import operator
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
@@ -84,9 +84,12 @@ def _register(kind: type[Any]) -> None:
 class Graph:
     """An exported module."""
 
-    def __init__(self, model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Exports the module in the mode in which it is, training or evaluation."""
-        with warnings.catch_warnings():
+    def __init__(self, model: Any, args: tuple[Any, ...], kwargs: dict[str, Any], gradients: bool = True) -> None:
+        """Exports the module in the mode in which it is, training or evaluation.
+
+        Raises NotImplementedError: `gradients` are wanted, and the module has gradients of its own.
+        """
+        with warnings.catch_warnings(), _no_gradients_of_its_own() if gradients else contextlib.nullcontext():
             # PyTorch's own use of what it deprecates, when it copies the program.
             warnings.filterwarnings("ignore", "`isinstance", FutureWarning)
             exported = torch.export.export(model, args, kwargs)
@@ -125,7 +128,8 @@ class Graph:
         ordered = {name: kwargs[name] for name in self._keywords}
         values = {**self._constants, **values}
         inputs = iter(torch_tree.tree_flatten((tuple(args), ordered))[0])
-        operands = [next(inputs) if name is None else values[name] for name in self._inputs]
+        # Operations of torchax index them, which NumPy's arrays refuse with a traced index.
+        operands = [jnp.asarray(next(inputs) if name is None else values[name]) for name in self._inputs]
         interpreter = _Interpreter(self._program.graph_module)
         with torchax.default_env().override_property(prng=key), warnings.catch_warnings():
             # Integers of PyTorch are int64, on the IPU int32.
@@ -161,6 +165,27 @@ class _Interpreter(torch.fx.Interpreter):
                 )
             kwargs = {**kwargs, "env": environment}
         return operation.func(*args, **kwargs)
+
+
+@contextlib.contextmanager
+def _no_gradients_of_its_own() -> Iterator[None]:
+    """Refuses an autograd.Function while a module is exported: the graph has its forward pass only."""
+    original = torch.autograd.Function.__dict__["apply"]
+
+    def apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
+        if not cls.__module__.startswith("torch."):
+            raise NotImplementedError(
+                f"{cls.__name__} is an autograd.Function: torch.export keeps its forward and loses its backward, so "
+                "training would use another gradient. Write it in operations with this gradient, for example "
+                "x + (f(x) - x).detach() for a gradient that passes f by"
+            )
+        return original.__get__(None, cls)(*args, **kwargs)
+
+    torch.autograd.Function.apply = classmethod(apply)
+    try:
+        yield
+    finally:
+        torch.autograd.Function.apply = original
 
 
 def _prepare(module: torch.fx.GraphModule) -> None:
