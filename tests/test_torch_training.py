@@ -217,6 +217,38 @@ def test_losses_of_torch(manager, name):
     assert_same_state(step, model)
 
 
+def test_weights_are_those_of_the_time_of_compilation(manager):
+    torch = torch_or_skip()
+    model, batch = classifier(torch), feature_batches(torch, 1)[0]
+    expected = model(batch[0]).detach()
+    compiled = manager.compile_model(model, batch[0])
+    step = manager.compile_training_step(model, "cross_entropy", "sgd", batch, learning_rate=0.0)
+    loss = torch.nn.functional.cross_entropy(expected, batch[1]).item()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(1.0)
+    torch.testing.assert_close(compiled(batch[0]), expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(step(*batch), loss, rtol=1e-4)
+
+
+def test_batch_norm_and_dropout_over_two_ipus():
+    """The statistics are those of the whole batch, and the noise does not depend on the number of IPUs."""
+    torch = torch_or_skip()
+    model = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.BatchNorm1d(8), torch.nn.Dropout(0.3))
+    batch = torch.randn(16, 6), torch.randn(16, 8)
+    results = []
+    for ipus in (1, 2):
+        with GraphCoreManager(num_ipus=ipus) as manager:
+            optimizer = torch.optim.SGD(model.parameters(), 0.1, momentum=0.9)
+            step = manager.compile_training_step(model, torch.nn.MSELoss(), optimizer, batch)
+            losses = [step(*batch) for _ in range(3)]
+            assert ("batch over 2 IPUs" in str(step.plan)) == (ipus == 2)
+            results.append((losses, step.weights()))
+    np.testing.assert_allclose(results[1][0], results[0][0], rtol=1e-5)
+    for name, value in results[0][1].items():
+        np.testing.assert_allclose(results[1][1][name], value, rtol=1e-4, atol=1e-6, err_msg=name)
+
+
 # Optimisers -------------------------------------------------------------------------------------------------------
 
 SETTINGS = {

@@ -140,7 +140,8 @@ def trace_flat(
         [shape_of(leaf.shape, leaf.dtype) for leaf in out_leaves],
     )
     stored = [np.asarray(weight) for weight in (*closed.consts, *weights)]
-    return Program(kind, run, [w.astype(storage_dtype(w.dtype, precision), copy=False) for w in stored], signature)
+    # Copies: they go to the IPU with the first call, and until then their owner may change what they are made of.
+    return Program(kind, run, [np.array(w, storage_dtype(w.dtype, precision)) for w in stored], signature)
 
 
 def _where(error: BaseException) -> str:

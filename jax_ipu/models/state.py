@@ -105,4 +105,5 @@ class TrainingWeights:
 
 
 def _canonical(array: Any) -> Array:
-    return np.asarray(array, jax.dtypes.canonicalize_dtype(array.dtype))
+    # A copy: it goes to the IPU with the first step, and until then its owner may change the original.
+    return np.array(array, jax.dtypes.canonicalize_dtype(array.dtype))
