@@ -166,7 +166,7 @@ def test_multihost_utils(pair):
 
 def test_donated_state_stays_in_sram(pair):
     for told in pair:
-        assert told["traffic"] == [[12, 4], [12, 4]]
+        assert told["traffic"] == [[0, 4], [0, 4]]
 
 
 # Before the clients are made.

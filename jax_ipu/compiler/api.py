@@ -19,7 +19,7 @@ from jax_ipu.compiler.shown_program import shown_program
 from jax_ipu.compiler.types import Shape
 
 # Changes whenever the same program may compile to something else.
-COMPILER_VERSION = "7"
+COMPILER_VERSION = "8"
 
 
 def compile(program: bytes, format: str, options: bytes, target: str) -> _ipu.Executable:
@@ -102,9 +102,10 @@ _Prepared = tuple[Module, Signature, mapping.MappingPlan]
 _Compiled = tuple[Module, Signature, Built, _ipu.CompiledGraph]
 
 
-def _compile_prepared(prepared: _Prepared, settings: Options, target: _ipu.Target) -> _Compiled:
+def _compile_prepared(prepared: _Prepared, settings: Options, target: _ipu.Target, keep: bool) -> _Compiled:
+    """`keep`: with the arguments in SRAM between calls that are only read."""
     module, signature, plan = prepared
-    built = build(module, signature, plan, target, settings)
+    built = build(module, signature, plan, target, settings, keep)
     try:
         compiled = _ipu.compile_graph(built.graph, built.programs, module.name)
     except _ipu.Error as error:
@@ -119,16 +120,24 @@ def _compile_prepared(prepared: _Prepared, settings: Options, target: _ipu.Targe
 def _compile_to_fit(parsed: Any, settings: Options, options: bytes, target: _ipu.Target) -> _Compiled:
     """What saves memory costs cycles, so it is done only where the program does not fit without.
 
-    First repeated blocks become functions, and collectives are not combined. Then tensors that are sliced or looked up
-    are spread over all tiles: the few tiles that could slice them without an exchange may be full of them.
+    First arguments that are only read are streamed by every call. Then repeated blocks become functions, and
+    collectives are not combined. Then tensors that are sliced or looked up are spread over all tiles: the few tiles
+    that could slice them without an exchange may be full of them. Where one of these fits, there may be room for
+    arguments after all.
     """
     prepared, more_frugal = prepare(parsed, settings, options), iter(_MORE_FRUGAL)
+    kept = _compile_kept(prepared, settings, target)
+    if kept is not None:
+        return kept
+    first = True
     while True:
         try:
-            return _compile_prepared(prepared, settings, target)
+            streamed = _compile_prepared(prepared, settings, target, keep=False)
+            return streamed if first else _compile_kept(prepared, settings, target) or streamed
         except _ipu.Error as error:
             if error.code != RESOURCE_EXHAUSTED:
                 raise
+            first = False
             for choose, differs in more_frugal:
                 frugal = choose(settings)
                 if frugal is not None and differs(prepared, other := prepare(parsed, frugal, options)):
@@ -136,6 +145,18 @@ def _compile_to_fit(parsed: Any, settings: Options, options: bytes, target: _ipu
                     break
             else:
                 raise
+
+
+def _compile_kept(prepared: _Prepared, settings: Options, target: _ipu.Target) -> _Compiled | None:
+    """With arguments kept in SRAM, or None where there are none, or they do not fit."""
+    if not any(argument.kept for argument in prepared[1].arguments):
+        return None
+    try:
+        return _compile_prepared(prepared, settings, target, keep=True)
+    except _ipu.Error as error:
+        if error.code != RESOURCE_EXHAUSTED:
+            raise
+        return None
 
 
 # Options that need less memory, None where the user has chosen otherwise.
@@ -174,7 +195,7 @@ def prepare(parsed: Any, settings: Options, options: bytes = b"") -> _Prepared:
         outline.run(module)
     signature = Signature(module.main)
     schedule.run(module, signature.aliases())
-    inplace.run(module, signature.aliases(), signature.read_only())
+    signature.keep(inplace.run(module, signature.aliases(), signature.read_only()))
     return module, signature, mapping.plan(module, settings.mapping, mapping.CREATORS)
 
 

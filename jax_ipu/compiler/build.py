@@ -1,4 +1,4 @@
-"""Lowers an optimised module to a Poplar graph with its programs: main, and one pair for each resident argument."""
+"""Lowers an optimised module to a Poplar graph with its programs: main, and those that move what stays in SRAM."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from jax_ipu.compiler.types import num_elements
 
 
 class Built(NamedTuple):
-    """`programs[0]` is main; `state_programs`: resident argument -> its write and read program; `exchanges`: resident
-    argument -> an argument of its type, and the program that makes their states change places; these come last."""
+    """`programs[0]` is main; `state_programs`: argument that stays in SRAM -> its write program, and its read program,
+    or -1 where main only reads it; `exchanges`: resident argument -> an argument of its type, and the program that
+    makes their states change places; these come last."""
 
     graph: _ipu.Graph
     programs: list[_ipu.Sequence]
@@ -44,8 +45,18 @@ def check_supported(block: Block) -> None:
                 check_supported(region)
 
 
-def build(module: Module, signature: Signature, mapping: MappingPlan, target: _ipu.Target, settings: Options) -> Built:
-    """Raises CompileError for what has no lowering."""
+def build(
+    module: Module,
+    signature: Signature,
+    mapping: MappingPlan,
+    target: _ipu.Target,
+    settings: Options,
+    keep: bool = True,
+) -> Built:
+    """`keep`: whether the arguments that the signature would keep in SRAM are kept there.
+
+    Raises CompileError for what has no lowering.
+    """
     block = module.main.block
     check_supported(block)
     capacity.check(block, target)
@@ -66,8 +77,14 @@ def build(module: Module, signature: Signature, mapping: MappingPlan, target: _i
         count = num_elements(value.shape)
         if not argument.resident:
             tensor = context.tensors[value] = _in_order_of_array(graph, tensor, argument)
-            stream = graph.add_host_to_device_fifo(f"in{i}", value.dtype, count)
-            context.sequence.stream_in(stream, tensor, f"argument {i}")
+            stays = keep and argument.kept
+            stream = graph.add_host_to_device_fifo(f"state{i}" if stays else f"in{i}", value.dtype, count)
+            sequence = context.sequence
+            if stays:
+                sequence = _ipu.Sequence(f"write argument {i}")
+                state_programs[i] = (len(programs), -1)
+                programs.append(sequence)
+            sequence.stream_in(stream, tensor, f"argument {i}")
             continue
         write, read = _ipu.Sequence(f"write argument {i}"), _ipu.Sequence(f"read argument {i}")
         write.stream_in(graph.add_host_to_device_fifo(f"state{i}", value.dtype, count), tensor, f"argument {i}")

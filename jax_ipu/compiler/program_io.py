@@ -12,9 +12,23 @@ _HOST = "pinned_host"
 
 
 class Argument:
-    """How one argument reaches the program. `aliased_output` >= 0: it stays in SRAM and becomes that result."""
+    """How one argument reaches the program.
 
-    __slots__ = ("aliased_output", "donated", "in_host_memory", "index", "major_to_minor", "unchanged", "used", "value")
+    `aliased_output` >= 0: it stays in SRAM and becomes that result. `kept`: a copy of it stays in SRAM, which the
+    program only reads. Others are streamed in by every call.
+    """
+
+    __slots__ = (
+        "aliased_output",
+        "donated",
+        "in_host_memory",
+        "index",
+        "kept",
+        "major_to_minor",
+        "unchanged",
+        "used",
+        "value",
+    )
 
     def __init__(self, index: int, value: Value) -> None:
         self.index = index
@@ -25,6 +39,7 @@ class Argument:
         self.aliased_output = -1
         self.unchanged = False
         self.used = True
+        self.kept = False
 
     @property
     def resident(self) -> bool:
@@ -78,6 +93,11 @@ class Signature:
             )
             argument.used = bool(uses or returned or argument.resident) and num_elements(argument.value.shape) > 0
 
+    def keep(self, written: frozenset[int]) -> None:
+        """Decides which arguments are kept: those that may come again, and that the program does not write over."""
+        for a in self.arguments:
+            a.kept = a.used and not (a.resident or a.donated or a.in_host_memory or a.index in written)
+
     def aliases(self) -> dict[int, int]:
         """Result -> argument, where the result is written into the argument's storage."""
         return {j: i for j, i in self.aliased_inputs.items() if not self.arguments[i].unchanged}
@@ -98,8 +118,8 @@ class Signature:
     ) -> list[dict[str, Any]]:
         """Fields of InputSpec.
 
-        `programs`: resident argument -> its write and read program; `exchanges`: resident argument -> the argument that
-        it can change places with, and the program that does it.
+        `programs`: argument that stays in SRAM -> its write program, and its read program or -1; `exchanges`: resident
+        argument -> the argument that it can change places with, and the program that does it.
         """
         fields = []
         for argument in self.arguments:

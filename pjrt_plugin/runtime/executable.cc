@@ -202,6 +202,9 @@ void CheckLinks(const Executable& e) {
       Refuse("the alias table contradicts itself");
     }
   }
+  for (const InputSpec& input : e.inputs) {
+    if (input.kept() && (input.donated || !input.used)) Refuse("a kept input is donated or not used");
+  }
 }
 
 }  // namespace

@@ -31,13 +31,17 @@ struct TensorSpec {
 };
 
 // How the runtime moves one argument or result. Whoever builds an Executable follows these rules:
-//  - streamed input i (aliased_output < 0, used): main reads stream "in<i>".
+//  - streamed input i (aliased_output < 0, write_program < 0, used): main reads stream "in<i>".
 //  - unused input i: no stream, no program, 0 bytes.
 //  - resident input i (donated and aliased_output = j): lives in SRAM between calls. Program write_program
 //  copies
 //    stream "state<i>" from host to device, program read_program copies the state to stream "state<i>.out".
 //    Main has no stream for it. outputs[j].aliased_input = i.
 //    `unchanged` says that output j is the argument itself, so a host copy of it stays valid.
+//  - kept input i (neither donated nor aliased, write_program >= 0): a copy lives in SRAM between calls,
+//  which
+//    no program but write_program writes: it copies stream "state<i>" from host to device. No read_program:
+//    the host has the value, and its memory neither moves nor changes as long as the copy is used.
 //  - streamed output j (aliased_input < 0, forwarded_input < 0): main writes stream "out<j>".
 //  - forwarded output j (forwarded_input = i): argument i itself, not donated. No stream; it shares the
 //    argument's memory. Input i may still be streamed for other uses.
@@ -56,6 +60,7 @@ struct InputSpec {
   // Of one of several resident inputs of one type: program exchange_program makes its state and that of input
   // exchange_with, the first of them, change places. -1: none.
   int exchange_with = -1, exchange_program = -1;
+  bool kept() const { return aliased_output < 0 && write_program >= 0; }
   std::string sharding;  // of a program over several devices: serialised xla.OpSharding; empty: replicated
 };
 

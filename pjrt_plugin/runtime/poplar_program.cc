@@ -55,7 +55,7 @@ poplar::Device CreateDevice(const DeviceConfig& config) {
 class PoplarProgram : public Program {
  public:
   PoplarProgram(const Executable& executable, const DeviceConfig& config)
-      : engine_(ReadExecutable(executable), {{"execution", config.execution}}),
+      : engine_(ReadExecutable(executable), {{"execution", config.execution}, {"streamMemoryStays", "true"}}),
         device_(CreateDevice(config)) {
     for (const HostCallbackSpec& callback : executable.host_callbacks) {
       CallPoplar([&] {

@@ -34,7 +34,8 @@ class Program {
   virtual bool HasStream(const std::string& name) const = 0;
   // Throws Error when the program has no such stream.
   virtual int StreamIndex(const std::string& name) const = 0;
-  // The memory must stay until the next Run has returned.
+  // The memory must stay until the next Run has returned, and that of a kept input as long as its copy is
+  // used.
   virtual void ConnectStream(int stream, void* host) = 0;
   // As which replica the next runs take part in exchanges with others.
   virtual void SetReplica(const ipu_model::Replica& replica) = 0;

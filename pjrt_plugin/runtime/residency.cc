@@ -35,6 +35,8 @@ void Residency::Connect(LoadedProgram& program) {
     if (spec.aliased_output >= 0) {
       input.write_stream = index(spec.tensor, "state" + number);
       input.read_stream = index(spec.tensor, "state" + number + ".out");
+    } else if (spec.kept()) {
+      input.write_stream = index(spec.tensor, "state" + number);
     } else if (spec.used) {
       input.stream = index(spec.tensor, "in" + number);
     }
@@ -67,6 +69,7 @@ void Residency::Load(const std::shared_ptr<LoadedProgram>& program) {
 }
 
 void Residency::Spill(LoadedProgram& program) {
+  ForgetKept(program);
   for (LoadedProgram::Input& input : program.inputs_) {
     if (const std::shared_ptr<Array> array = input.resident.lock()) {
       Fetch(*array);
@@ -183,6 +186,21 @@ void Residency::WriteState(LoadedProgram& program, const std::vector<Argument>& 
   }
 }
 
+void Residency::WriteKept(LoadedProgram& program, const std::vector<Argument>& arguments) {
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const InputSpec& spec = program.executable_->inputs[i];
+    if (!spec.kept()) continue;
+    // Host memory is never written again, so its identity is that of the value.
+    std::weak_ptr<HostBlock>& kept = program.inputs_[i].kept;
+    const std::shared_ptr<HostBlock>& block = arguments[i].array->host();
+    if (!kept.owner_before(block) && !block.owner_before(kept)) continue;
+    program.program_->ConnectStream(program.inputs_[i].write_stream, block->data());
+    program.program_->Run(spec.write_program);
+    Add(h2d_bytes_, block->bytes());
+    kept = block;
+  }
+}
+
 void Residency::ConnectStreams(LoadedProgram& program, const std::vector<Argument>& arguments,
                                const ArrayList& outputs) {
   const Executable& executable = *program.executable_;
@@ -233,6 +251,10 @@ void Residency::ReleaseState(LoadedProgram& program, const std::vector<Argument>
   }
 }
 
+void Residency::ForgetKept(LoadedProgram& program) {
+  for (LoadedProgram::Input& input : program.inputs_) input.kept.reset();
+}
+
 void Residency::Run(const std::shared_ptr<LoadedProgram>& program, const std::vector<Argument>& arguments,
                     const ArrayList& outputs, ipu_model::ReplicaGroup* group) {
   for (const Argument& argument : arguments) {
@@ -244,11 +266,13 @@ void Residency::Run(const std::shared_ptr<LoadedProgram>& program, const std::ve
   ConnectStreams(*program, arguments, outputs);
   try {
     WriteState(*program, arguments);
+    WriteKept(*program, arguments);
     program->program_->SetReplica({group, program->replica_});
     program->program_->Run(program->executable_->main_program);
   } catch (...) {
     CountHostCalls(*program);
     ReleaseState(*program, arguments);  // the variables may be half written
+    ForgetKept(*program);
     throw;
   }
   CountHostCalls(*program);

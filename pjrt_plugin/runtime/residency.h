@@ -32,6 +32,7 @@ class LoadedProgram {
   struct Input {
     int stream = -1, write_stream = -1, read_stream = -1;
     std::weak_ptr<Array> resident;  // who owns the variable's value; expired: nobody needs it
+    std::weak_ptr<HostBlock> kept;  // what the variable of a kept input is a copy of
   };
   const std::shared_ptr<const Executable> executable_;
   const unsigned replica_;
@@ -60,9 +61,9 @@ class Residency {
         pool_(std::move(pool)),
         seed_(FirstSeed(static_cast<unsigned>(device_id))) {}
 
-  // Runs main once. Arguments that are resident in their variable are used in place, others are written
-  // first; results that alias an argument stay resident. Throws Error; no output is valid then. `group`: the
-  // replicas that the program exchanges with, or null.
+  // Runs main once. Arguments that are in their variable are used in place, others are written first; results
+  // that alias an argument stay resident. Throws Error; no output is valid then. `group`: the replicas that
+  // the program exchanges with, or null.
   void Run(const std::shared_ptr<LoadedProgram>& program, const std::vector<Argument>& arguments,
            const ArrayList& outputs, ipu_model::ReplicaGroup* group = nullptr);
   // Gives the array a host copy, once. Throws the array's own error.
@@ -84,12 +85,14 @@ class Residency {
   // Before main: host copies of all that main streams or that loses its variable.
   void PrepareHostCopies(LoadedProgram& program, const std::vector<Argument>& arguments);
   void WriteState(LoadedProgram& program, const std::vector<Argument>& arguments);
+  void WriteKept(LoadedProgram& program, const std::vector<Argument>& arguments);
   void ConnectStreams(LoadedProgram& program, const std::vector<Argument>& arguments,
                       const ArrayList& outputs);
   void TransferState(LoadedProgram& program, const std::vector<Argument>& arguments,
                      const ArrayList& outputs);
   void CountHostCalls(const LoadedProgram& program);
   static void ReleaseState(LoadedProgram& program, const std::vector<Argument>& arguments);
+  static void ForgetKept(LoadedProgram& program);
   static bool IsIn(const Array& array, const LoadedProgram& program, std::size_t slot) {
     return array.program_.get() == &program && array.slot_ == slot;
   }

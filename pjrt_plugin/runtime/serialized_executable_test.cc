@@ -24,7 +24,10 @@ Executable Example() {
   InputSpec scalar;
   scalar.tensor = {DType::kBF16, {}};
   scalar.used = false;
-  e.inputs = {state, scalar};
+  InputSpec weights;
+  weights.tensor = {DType::kF16, {4}};
+  weights.write_program = 3;
+  e.inputs = {state, scalar, weights};
   OutputSpec forwarded, aliased;
   forwarded.tensor = scalar.tensor;
   forwarded.forwarded_input = 1;
@@ -62,7 +65,7 @@ TEST(RoundTripKeepsEveryField) {
   CHECK_EQ(back.poplar_executable, e.poplar_executable);
   CHECK_EQ(back.main_program, 4);
   CHECK_EQ(back.mlir, e.mlir);
-  CHECK_EQ(back.inputs.size(), 2u);
+  CHECK_EQ(back.inputs.size(), 3u);
   CHECK(back.inputs[0].tensor.type == DType::kF32);
   CHECK(back.inputs[0].tensor.shape == e.inputs[0].tensor.shape);
   CHECK(back.inputs[0].major_to_minor == e.inputs[0].major_to_minor);
@@ -71,6 +74,8 @@ TEST(RoundTripKeepsEveryField) {
   CHECK_EQ(back.inputs[0].aliased_output, 1);
   CHECK_EQ(back.inputs[0].read_program, 2);
   CHECK(!back.inputs[1].used && back.inputs[1].tensor.shape.empty());
+  CHECK(back.inputs[2].kept() && !back.inputs[0].kept() && !back.inputs[1].kept());
+  CHECK_EQ(back.inputs[2].write_program, 3);
   CHECK_EQ(back.outputs[0].forwarded_input, 1);
   CHECK_EQ(back.outputs[1].aliased_input, 0);
   CHECK_EQ(back.cost.flops, 12.5);
@@ -120,11 +125,14 @@ TEST(InconsistentTablesAreRefused) {
   other_side.inputs[0].aliased_output = -1;
   CHECK(Has(Reason(other_side.Serialize()), "contradicts"));
   Executable forwarded = Example();
-  forwarded.outputs[0].forwarded_input = 2;
+  forwarded.outputs[0].forwarded_input = 3;
   CHECK(Has(Reason(forwarded.Serialize()), "does not exist"));
   Executable no_programs = Example();
   no_programs.inputs[0].read_program = -1;
   CHECK(Has(Reason(no_programs.Serialize()), "no transfer programs"));
+  Executable kept = Example();
+  kept.inputs[2].donated = true;
+  CHECK(Has(Reason(kept.Serialize()), "kept input is donated"));
   Executable negative = Example();
   negative.inputs[1].tensor.shape = {-1};
   CHECK(Has(Reason(negative.Serialize()), "negative dimension"));

@@ -77,6 +77,7 @@ Parsed Parse(const std::string& text) {
         if (word == "donated") input.donated = true;
         if (word == "unchanged") input.unchanged = true;
         if (word == "unused") input.used = false;
+        if (word == "kept") input.write_program = 1 + 2 * static_cast<int>(parsed.inputs.size());
         if (word.rfind("alias=", 0) == 0) {
           input.donated = true;
           input.aliased_output = std::stoi(word.substr(6));
@@ -157,6 +158,8 @@ class FakeProgram : public Program {
       if (parsed_.inputs[i].aliased_output >= 0) {
         AddStream("state" + number);
         AddStream("state" + number + ".out");
+      } else if (parsed_.inputs[i].kept()) {
+        AddStream("state" + number);
       } else if (parsed_.inputs[i].used) {
         AddStream("in" + number);
       }
@@ -217,7 +220,7 @@ class FakeProgram : public Program {
     state_.at(i).swap(state_[static_cast<std::size_t>(parsed_.inputs.at(i).exchange_with)]);
   }
   const void* Value(std::size_t i) {
-    return parsed_.inputs.at(i).aliased_output >= 0 ? State(i) : Memory("in" + std::to_string(i));
+    return parsed_.inputs.at(i).write_program >= 0 ? State(i) : Memory("in" + std::to_string(i));
   }
   std::vector<std::byte> Evaluate(std::size_t j) {
     const Operation& operation = parsed_.operations[j];

@@ -12,7 +12,7 @@
 namespace jax_ipu::testing {
 
 // One statement per line:
-//   in <type> <dims> [donated] [alias=<output>] [unchanged] [unused]
+//   in <type> <dims> [donated] [alias=<output>] [unchanged] [unused] [kept]
 //   out <type> <dims> <operation> [<input>] [<input>]     operation: inc, add, copy, forward, allreduce
 //   cost <nanoseconds>                                     as Executable::cost.host_nanoseconds
 //   sleep <milliseconds>                                   main takes at least that long

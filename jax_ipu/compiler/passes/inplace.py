@@ -21,11 +21,16 @@ _LOOPS = frozenset(("while", "ipu.repeat"))
 _NOTHING: frozenset[Value] = frozenset()
 
 
-def run(module: Module, aliases: dict[int, int], read_only: frozenset[int]) -> None:
-    """`aliases`: result -> argument of main that shares its storage; `read_only`: arguments never written."""
+def run(module: Module, aliases: dict[int, int], read_only: frozenset[int]) -> frozenset[int]:
+    """Returns the arguments whose storage the program writes over before its results leave.
+
+    `aliases`: result -> argument of main that shares its storage; `read_only`: arguments never written.
+    """
     args = module.main.block.args
     writeable = {arg for i, arg in enumerate(args) if i not in read_only}
-    _Analysis(module.main.block, {j: args[i] for j, i in aliases.items()}, writeable).run()
+    analysis = _Analysis(module.main.block, {j: args[i] for j, i in aliases.items()}, writeable)
+    analysis.run()
+    return frozenset(i for i, arg in enumerate(args) if arg in analysis.written)
 
 
 class _Analysis:
@@ -40,6 +45,7 @@ class _Analysis:
         # Root -> the root whose storage it really lies in, after in-place updates.
         self.storage: dict[Value, Value] = {}
         self.repeats: set[Value] = set()  # values with elements that share storage (broadcasts)
+        self.written: set[Value] = set()  # roots that an op writes over
 
     def roots_of(self, value: Value) -> frozenset[Value]:
         known = self.roots.get(value)
@@ -111,6 +117,7 @@ class _Analysis:
         if any(self.roots_of(a) & self.roots_of(b) for a in targets for b in targets if a is not b):
             return
         op.attrs["in_place"] = True
+        self.written |= touched
         for target, result in zip(targets, op.results, strict=True):
             roots = self.roots_of(target)
             if len(roots) == 1:
@@ -137,6 +144,7 @@ class _Analysis:
             self.storage[result] = target
         if over:
             op.attrs["write_over"] = over
+            self.written |= taken
 
     def _loop(self, op: Op, index: int) -> None:
         body = op.regions[-1]
@@ -160,6 +168,7 @@ class _Analysis:
             if fits:
                 given |= roots
         op.attrs["own"] = tuple(own)
+        self.written |= given
         for operand, result, mine in zip(op.operands, op.results, own, strict=True):
             roots = self.roots_of(operand)
             if mine and len(roots) == 1:

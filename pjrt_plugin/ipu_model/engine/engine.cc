@@ -11,18 +11,22 @@
 namespace poplar {
 
 Engine::Engine(const Executable& executable, const OptionFlags& options) : executable_(executable) {
-  bool tile = false;
+  bool tile = false, stream_memory_stays = false;
   for (const auto& [name, value] : options) {
-    if (name != "execution" || (value != "fast" && value != "tile")) {
+    if (name == "execution" && (value == "fast" || value == "tile")) {
+      tile = value == "tile";
+    } else if (name == "streamMemoryStays" && (value == "true" || value == "false")) {
+      stream_memory_stays = value == "true";
+    } else {
       throw invalid_option("Engine: the option '" + name + "' = '" + value +
-                           "' is not known; possible: execution = fast, tile");
+                           "' is not known; possible: execution = fast, tile; streamMemoryStays = true, "
+                           "false");
     }
-    tile = value == "tile";
   }
   if (tile) {
     tile_ = std::make_unique<ipu_model::TileEngine>(executable_.program());
   } else {
-    fast_ = std::make_unique<ipu_model::FastEngine>(executable_.program());
+    fast_ = std::make_unique<ipu_model::FastEngine>(executable_.program(), stream_memory_stays);
   }
 }
 

@@ -50,9 +50,9 @@ FastEngine::Memory FastEngine::Allocate(std::size_t alignment, std::size_t bytes
   return memory;
 }
 
-FastEngine::FastEngine(std::shared_ptr<const CompiledProgram> program)
+FastEngine::FastEngine(std::shared_ptr<const CompiledProgram> program, bool stream_memory_stays)
     : program_(std::move(program)),
-      plan_(MakeHostPlan(*program_)),
+      plan_(MakeHostPlan(*program_, stream_memory_stays)),
       cycles_(*program_, plan_.code.loops),
       host_functions_(*program_),
       print_stream_(&std::cerr) {

@@ -25,7 +25,8 @@ namespace ipu_model {
 // Owns the memory of the variables. Run allocates nothing. Not thread safe.
 class FastEngine {
  public:
-  explicit FastEngine(std::shared_ptr<const CompiledProgram> program);
+  // `stream_memory_stays`: see MakeHostPlan.
+  explicit FastEngine(std::shared_ptr<const CompiledProgram> program, bool stream_memory_stays = false);
   FastEngine(const FastEngine&) = delete;
   FastEngine& operator=(const FastEngine&) = delete;
 

@@ -319,6 +319,48 @@ TEST(WholeStreamsAreNotCopied) {
   CHECK(z == std::vector<std::int32_t>(n, 12));
 }
 
+// Main reads a variable that a program of its own writes from a stream.
+TEST(WhatOneStreamAloneWritesLivesInItsMemory) {
+  for (const bool stays : {false, true}) {
+    for (const bool updated : {false, true}) {
+      poplar::Graph graph = NewGraph();
+      const std::size_t n = 1000;
+      const Tensor a = graph.addVariable(poplar::INT, {n}, "a"), b = graph.addVariable(poplar::INT, {n}, "b"),
+                   c = graph.addVariable(poplar::INT, {n}, "c");
+      const auto in0 = graph.addHostToDeviceFIFO("in0", poplar::INT, n);
+      const auto in1 = graph.addHostToDeviceFIFO("in1", poplar::INT, n);
+      const auto out0 = graph.addDeviceToHostFIFO("out0", poplar::INT, n);
+      Sequence write, prog;
+      write.add(Copy(in0, a));
+      prog.add(Copy(in1, b));
+      AddMix(&prog, a, b, c, false);
+      prog.add(Copy(c, out0));
+      if (updated) prog.add(Copy(b, a));
+      const auto compiled = Compile(graph, {prog, write});
+      const ipu_model::HostPlan plan = ipu_model::MakeHostPlan(*compiled, stays);
+      CHECK_EQ(plan.state_bytes > 0, updated || !stays);
+      FastEngine engine(compiled, stays);
+      std::vector<std::int32_t> x(n, 2), y(n, 5), z(n, 0), other(n, 3);
+      engine.ConnectStream(1, y.data());
+      engine.ConnectStream(2, z.data());
+      CHECK_THROWS(poplar::stream_connection_error, engine.Run(1));
+      engine.ConnectStream(0, x.data());
+      engine.Run(1);
+      engine.Run(0);
+      CHECK(z == std::vector<std::int32_t>(n, 12));
+      std::fill(y.begin(), y.end(), 1);
+      if (updated) {
+        engine.Run(0);  // a is 5 now
+        CHECK(z == std::vector<std::int32_t>(n, 17));
+      }
+      engine.ConnectStream(0, other.data());
+      engine.Run(1);
+      engine.Run(0);
+      CHECK(z == std::vector<std::int32_t>(n, 11));
+    }
+  }
+}
+
 TEST(ResultsAreWrittenInTheOrderOfTheirStreams) {
   for (const bool read_again : {false, true}) {
     poplar::Graph graph = NewGraph();

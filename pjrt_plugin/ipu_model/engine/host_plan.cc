@@ -126,7 +126,7 @@ class IntervalAllocator {
 
 class Planner {
  public:
-  explicit Planner(const CompiledProgram& program) : program_(program) {
+  Planner(const CompiledProgram& program, bool stream_memory_stays) : program_(program) {
     plan_.code = Flatten(program);
     const std::size_t n = program.variables.size();
     plan_.locations.resize(n);
@@ -135,10 +135,12 @@ class Planner {
     std::iota(root_.begin(), root_.end(), 0u);
     home_.assign(n, kNone);
     state_.assign(n, false);
+    fed_.assign(n, stream_memory_stays);
   }
 
   HostPlan Plan() {
     FindState();
+    FindFed();
     for (std::uint32_t p = 0; p < program_.programs.size(); ++p) {
       LoadProgram(p);
       RemoveCopies();
@@ -192,6 +194,28 @@ class Planner {
         state_[v] = false;
         plan_.locations[v].kind = HostLocation::Kind::kConstant;
       }
+    }
+  }
+
+  // Of the variables that keep their contents, those that one transfer of one stream alone writes.
+  void FindFed() {
+    const std::size_t n = program_.variables.size();
+    std::vector<int> writes(n, 0), uses(program_.streams.size(), 0);
+    std::vector<std::uint32_t> stream(n, kNone);
+    for (std::uint32_t p = 0; p < program_.programs.size(); ++p) {
+      for (std::uint32_t i = plan_.code.begin[p]; i < plan_.code.begin[p + 1]; ++i) {
+        const HostInstruction& in = plan_.code.code[i];
+        const bool reads_stream = in.code == OpCode::kStreamIn;
+        if (reads_stream || in.code == OpCode::kStreamOut) ++uses[plan_.code.transfers[in.a].stream];
+        for (const VariableAccess& a : accesses_of_[p][i - plan_.code.begin[p]]) {
+          if (!a.written) continue;
+          ++writes[a.variable];
+          if (reads_stream) stream[a.variable] = plan_.code.transfers[in.a].stream;
+        }
+      }
+    }
+    for (VariableId v = 0; v < n; ++v) {
+      fed_[v] = fed_[v] && state_[v] && writes[v] == 1 && stream[v] != kNone && uses[stream[v]] == 1;
     }
   }
 
@@ -261,7 +285,7 @@ class Planner {
   // May share memory: no constant, at most one of them lasts (two states are both needed by someone else).
   bool Movable(VariableId a, VariableId b) const {
     if (program_.variables[a].constant != nullptr || program_.variables[b].constant != nullptr) return false;
-    return !(state_[a] && state_[b]);
+    return !(state_[a] && state_[b]) && !fed_[a] && !fed_[b];
   }
 
   // No instruction that uses both, other than as allowed, is among `instructions`.
@@ -290,8 +314,8 @@ class Planner {
     return true;
   }
 
-  // A variable that is only ever a whole input stream, or that ends as a whole output stream, lives in the
-  // host's memory.
+  // A temporary that is only ever a whole input stream, or that ends as a whole output stream, lives in the
+  // host's memory, and so does what is fed by one stream whose memory stays.
   void BindStreams() {
     std::map<std::uint32_t, int> uses;  // transfers of each stream
     std::map<VariableId, std::vector<std::uint32_t>> writers;
@@ -313,7 +337,7 @@ class Planner {
       if (!transfer.once || uses[transfer.stream] != 1 || transfer.tensor.size() != 1) continue;
       const VariableId v = Root(transfer.tensor[0].variable);
       HostLocation& location = plan_.locations[v];
-      if (Bytes(v) == 0 || state_[v] || location.kind != HostLocation::Kind::kArena) continue;
+      if (Bytes(v) == 0 || (state_[v] && !fed_[v]) || location.kind != HostLocation::Kind::kArena) continue;
       // What runs once is in the main code. Functions come after that: they count as writing too late.
       const std::vector<std::uint32_t>& written = writers[v];
       const bool possible =
@@ -355,7 +379,7 @@ class Planner {
   void Allocate() {
     const std::size_t n = program_.variables.size();
     for (VariableId v = 0; v < n; ++v) {
-      if (!state_[v] || Root(v) != v) continue;
+      if (!state_[v] || Root(v) != v || plan_.locations[v].kind != HostLocation::Kind::kArena) continue;
       plan_.locations[v].offset = plan_.state_bytes;
       plan_.state_bytes += Aligned(Bytes(v));
     }
@@ -419,6 +443,7 @@ class Planner {
   std::vector<VariableId> root_;
   std::vector<std::uint32_t> home_;  // the last program that uses a variable
   std::vector<bool> state_;
+  std::vector<bool> fed_;  // see FindFed
   std::vector<std::vector<std::vector<VariableAccess>>> accesses_of_;
   std::vector<std::vector<std::vector<LiveRange>>> liveness_of_;
   std::vector<std::vector<LiveRange>> ranges_;     // of the current program, by root
@@ -437,6 +462,8 @@ View HostLocation::Placed(const View& view) const {
   return placed;
 }
 
-HostPlan MakeHostPlan(const CompiledProgram& program) { return Planner(program).Plan(); }
+HostPlan MakeHostPlan(const CompiledProgram& program, bool stream_memory_stays) {
+  return Planner(program, stream_memory_stays).Plan();
+}
 
 }  // namespace ipu_model

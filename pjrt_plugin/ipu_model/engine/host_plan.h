@@ -15,7 +15,7 @@ struct HostLocation {
   enum class Kind : std::uint8_t {
     kArena,     // at `offset` of the engine's memory
     kConstant,  // in the program's constant data
-    kStream     // in the host memory of stream `stream`, during the run
+    kStream     // in the host memory of stream `stream`
   };
   Kind kind = Kind::kArena;
   std::uint32_t stream = 0;
@@ -57,7 +57,9 @@ struct HostPlan {
   std::vector<std::vector<StreamUse>> streams;  // by program
 };
 
-HostPlan MakeHostPlan(const CompiledProgram& program);
+// `stream_memory_stays`: the host memory of an input stream neither moves nor changes between the program
+// that reads it and the last that uses what was read, so a variable that only this stream writes lives there.
+HostPlan MakeHostPlan(const CompiledProgram& program, bool stream_memory_stays = false);
 
 }  // namespace ipu_model
 

@@ -30,7 +30,9 @@ Executable compileGraph(const Graph& graph, const std::vector<program::Program>&
                         const DebugContext& debugContext = {});
 
 // Runs the programs of one executable. Not thread safe. Option "execution": "fast" (default: one host kernel
-// per operation) or "tile" (every vertex alone, on what the exchange delivered).
+// per operation) or "tile" (every vertex alone, on what the exchange delivered). Option "streamMemoryStays":
+// "true" promises that the memory of an input stream neither moves nor changes as long as any program uses
+// what was read from it, so that the fast engine need not copy it; default "false".
 class Engine {
  public:
   using StreamIndex = std::uint32_t;
