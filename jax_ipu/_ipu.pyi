@@ -180,6 +180,7 @@ class Counters:
     engine_loads: int
     runs: int
     cycles: int
+    link_bytes: int
 
 def set_compiler(compiler: Callable[[bytes, str, bytes, str], Executable]) -> None: ...
 def set_process_exchange(

@@ -15,7 +15,8 @@ class Counters(NamedTuple):
     d2h_bytes: int  #: bytes sent from the IPU to the host
     engine_loads: int  #: how often a program was loaded onto the IPU
     runs: int  #: programs run
-    cycles: int  #: tile clock cycles that the runs take on the modelled IPU, without host transfers
+    cycles: int  #: tile clock cycles of the runs and of copies between IPUs on the modelled IPU, without host transfers
+    link_bytes: int  #: bytes received from other IPUs, by programs and by copies from their memory
 
 
 def counters(device: jax.Device | int | None = None) -> Counters:
@@ -40,4 +41,4 @@ def counters(device: jax.Device | int | None = None) -> Counters:
         c = _ipu.read_counters(number)
     except _ipu.Error as error:
         raise ValueError(str(error)) from None
-    return Counters(c.h2d_bytes, c.d2h_bytes, c.engine_loads, c.runs, c.cycles)
+    return Counters(c.h2d_bytes, c.d2h_bytes, c.engine_loads, c.runs, c.cycles, c.link_bytes)

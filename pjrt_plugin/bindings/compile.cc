@@ -442,7 +442,8 @@ void BindCompile(nb::module_& module) {
       .def_ro("d2h_bytes", &Counters::d2h_bytes)
       .def_ro("engine_loads", &Counters::engine_loads)
       .def_ro("runs", &Counters::runs)
-      .def_ro("cycles", &Counters::cycles);
+      .def_ro("cycles", &Counters::cycles)
+      .def_ro("link_bytes", &Counters::link_bytes);
   module.def("run", &Run, nb::arg("executable"), nb::arg("arguments"), nb::arg("execution") = "fast");
   module.def("run_replicas", &RunReplicas, nb::arg("executable"), nb::arg("arguments"),
              nb::arg("execution") = "fast");

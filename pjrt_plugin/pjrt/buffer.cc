@@ -1,6 +1,7 @@
 // PJRT_Buffer and the entry points that look at, copy and delete buffers.
 #include "pjrt_plugin/pjrt/buffer.h"
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 #include <utility>
@@ -11,6 +12,7 @@
 #include "pjrt_plugin/pjrt/event.h"
 #include "pjrt_plugin/pjrt/layout.h"
 #include "pjrt_plugin/runtime/host_callbacks.h"
+#include "pjrt_plugin/runtime/link_copy.h"
 #include "pjrt_plugin/runtime/strided_copy.h"
 
 using jax_ipu::Array;
@@ -244,12 +246,23 @@ void BufferCopyRawToHost(PJRT_Buffer_CopyRawToHost_Args& args) {
       args.event);
 }
 
+LinkEnd LinkEndOf(const PJRT_Device* device) {
+  const std::vector<PJRT_Device*>& all = device->client->device_pointers;
+  return {device->runtime, static_cast<unsigned>(std::find(all.begin(), all.end(), device) - all.begin())};
+}
+
 // Arrays never change, so a copy in another memory shares the host memory until a device takes it in.
 PJRT_Buffer* CopyTo(const PJRT_Buffer& buffer, const PJRT_Memory* memory) {
   CheckAddressable(memory->device);
   const std::shared_ptr<Array> array = buffer.Use("CopyToMemorySpace");
+  const bool between_ipus = memory->device != buffer.device.get() &&
+                            memory->device->client == buffer.device->client &&
+                            memory->kind == MemoryKind::kDevice && buffer.memory->kind == MemoryKind::kDevice;
   std::shared_ptr<Array> copy;
-  if (array->on_host()) {
+  if (between_ipus) {
+    const auto ring = static_cast<unsigned>(buffer.device->client->device_pointers.size());
+    copy = CopyOverLinks(array, LinkEndOf(buffer.device.get()), LinkEndOf(memory->device), ring);
+  } else if (array->on_host()) {
     copy = std::make_shared<Array>(array->shared_spec(), array->host(), array->ready());
   } else {
     const CompletionPtr fetched = buffer.device->runtime->FetchToHost(array);

@@ -227,15 +227,24 @@ DeviceRuntime::Work DeviceRuntime::MakeWork(const std::shared_ptr<LoadedProgram>
 }
 
 CompletionPtr DeviceRuntime::FetchToHost(const std::shared_ptr<Array>& array) {
-  if (array->on_host()) return array->ready();
+  if (!array->on_host()) return Fetch(array, &Residency::Fetch);
+  residency_.CountRead(*array);
+  return array->ready();
+}
+
+CompletionPtr DeviceRuntime::FetchForLinks(const std::shared_ptr<Array>& array) {
+  return array->on_host() ? array->ready() : Fetch(array, &Residency::FetchForLinks);
+}
+
+CompletionPtr DeviceRuntime::Fetch(const std::shared_ptr<Array>& array, void (Residency::*fetch)(Array&)) {
   if (array->spec().bytes() <= kInlineCopyBytes && IsReady(array->ready())) {
     if (const DeviceHold hold = TryHold()) {
-      const std::optional<Error> error = Try([&] { residency_.Fetch(*array); });
+      const std::optional<Error> error = Try([&] { (residency_.*fetch)(*array); });
       return error ? Completion::Failed(*error) : nullptr;
     }
   }
   auto done = std::make_shared<Completion>();
-  Enqueue({[this, array] { residency_.Fetch(*array); }, done});
+  Enqueue({[this, array, fetch] { (residency_.*fetch)(*array); }, done});
   return done;
 }
 

@@ -55,12 +55,19 @@ class DeviceRuntime {
 
   // When ready without an error, array->on_host() is true.
   CompletionPtr FetchToHost(const std::shared_ptr<Array>& array);
+  // The same for a copy to another IPU, which does not cross the host link.
+  CompletionPtr FetchForLinks(const std::shared_ptr<Array>& array);
+  // This IPU's part in such a copy.
+  void CountLinkCopy(std::uint64_t received_bytes, std::uint64_t cycles) {
+    residency_.CountLinkCopy(received_bytes, cycles);
+  }
 
   // Finishes all queued work and ends the thread. Later calls still work, each on its caller's thread.
   void Shutdown();
 
   // Waits for all work that was queued before the call.
   void Finish();
+  const DeviceConfig& config() const { return residency_.config(); }
   // Of all work that was queued before the call: waits for it.
   Counters counters();
   std::uint64_t bytes_in_use() const { return residency_.bytes_in_use(); }
@@ -83,6 +90,7 @@ class DeviceRuntime {
   bool IsIdle();
   DeviceHold TryHold();
   void WorkLoop();
+  CompletionPtr Fetch(const std::shared_ptr<Array>& array, void (Residency::*fetch)(Array&));
   static void Do(Work work, DeviceHold hold);
   ArrayList MakeOutputs(const std::shared_ptr<const Executable>& executable,
                         const std::vector<Argument>& arguments, const CompletionPtr& done) const;

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "pjrt_plugin/runtime/link_copy.h"
 #include "pjrt_plugin/testing/check.h"
 #include "pjrt_plugin/testing/fake_program.h"
 
@@ -31,7 +32,8 @@ class Device {
  public:
   explicit Device(bool is_only_device = true)
       : pool_(std::make_shared<HostPool>()),
-        runtime_(DeviceConfig(), testing::CreateFakeProgram, pool_, 0, is_only_device) {}
+        runtime_(std::make_shared<DeviceRuntime>(DeviceConfig(), testing::CreateFakeProgram, pool_, 0,
+                                                 is_only_device)) {}
 
   std::shared_ptr<Array> Put(std::vector<float> values) {
     auto spec = std::make_shared<TensorSpec>();
@@ -49,10 +51,10 @@ class Device {
     for (std::size_t i = 0; i < arrays.size(); ++i) {
       arguments.push_back({std::move(arrays[i]), program->executable()->inputs[i].donated});
     }
-    return runtime_.Execute(program, std::move(arguments));
+    return runtime_->Execute(program, std::move(arguments));
   }
   std::vector<float> Get(const std::shared_ptr<Array>& array) {
-    const CompletionPtr ready = runtime_.FetchToHost(array);
+    const CompletionPtr ready = runtime_->FetchToHost(array);
     if (const Error* error = Wait(ready)) throw Error(*error);
     std::vector<float> values(array->spec().bytes() / sizeof(float));
     if (!values.empty()) std::memcpy(values.data(), array->host()->data(), array->spec().bytes());
@@ -60,7 +62,7 @@ class Device {
   }
   // What moved since the last call: "h2d d2h loads runs".
   std::string Moved() {
-    const Counters now = runtime_.counters();
+    const Counters now = runtime_->counters();
     const std::string text = std::to_string(now.h2d_bytes - last_.h2d_bytes) + " " +
                              std::to_string(now.d2h_bytes - last_.d2h_bytes) + " " +
                              std::to_string(now.engine_loads - last_.engine_loads) + " " +
@@ -68,11 +70,20 @@ class Device {
     last_ = now;
     return text;
   }
-  DeviceRuntime& runtime() { return runtime_; }
+  // Bytes received over the links, and cycles, since the last call.
+  std::pair<std::uint64_t, std::uint64_t> MovedOverLinks() {
+    const Counters now = runtime_->counters();
+    const Counters last = std::exchange(last_links_, now);
+    return {now.link_bytes - last.link_bytes, now.cycles - last.cycles};
+  }
+  DeviceRuntime& runtime() { return *runtime_; }
+  // As one of two IPUs.
+  LinkEnd Place(unsigned place) const { return {runtime_, place}; }
 
  private:
   const std::shared_ptr<HostPool> pool_;
-  DeviceRuntime runtime_;
+  const std::shared_ptr<DeviceRuntime> runtime_;
+  Counters last_links_;
   Counters last_;
 };
 
@@ -502,6 +513,52 @@ TEST(FailedRunsForgetKeptArguments) {
     CHECK_EQ(device.Moved(), call == 0 ? "16 8 1 0" : "16 8 0 0");
   }
   CHECK(Equal(device.Get(device.Run(good, {weights, x})[0]), {4, 6}));
+}
+
+TEST(CopiesBetweenIpusCrossNoHostLink) {
+  for (const std::string& cost : {std::string(), kQueued}) {
+    Device a, b;
+    const auto step = Compile(cost + kStep), read = Compile("in f32 4 kept\nout f32 4 inc 0\n");
+    const auto value = a.Put({1, 1, 1, 1});
+    std::shared_ptr<Array> state = a.Run(step, {a.Put({0, 0, 0, 0}), value})[0];
+    a.Moved();
+    a.MovedOverLinks();
+    const std::shared_ptr<Array> copy = CopyOverLinks(state, a.Place(0), b.Place(1), 2);
+    CHECK_EQ(a.Moved(), "0 0 0 0");
+    CHECK_EQ(b.Moved(), "0 0 0 0");
+    const auto sent = a.MovedOverLinks(), received = b.MovedOverLinks();
+    CHECK_EQ(sent.first, 0u);
+    CHECK_EQ(received.first, 16u);
+    CHECK(sent.second > 0 && sent.second == received.second);
+
+    CHECK(Equal(b.Get(b.Run(read, {copy})[0]), {2, 2, 2, 2}));
+    CHECK_EQ(b.Moved(), "0 16 1 1");  // only the result
+    b.Run(Compile(kOther), {b.Put({1, 2})});
+    b.Moved();
+    b.Run(read, {copy});
+    CHECK_EQ(b.Moved(),
+             "16 32 1 1");  // it lost its place, and comes from the host, which had to read it first
+
+    // The first IPU still has the state, and its host reads it once.
+    state = a.Run(step, {std::move(state), value})[0];
+    CHECK_EQ(a.Moved(), "16 16 0 1");
+    const std::shared_ptr<Array> second = CopyOverLinks(state, a.Place(0), b.Place(1), 2);
+    CHECK(Equal(a.Get(state), {2, 2, 2, 2}));
+    CHECK_EQ(a.Moved(), "0 16 0 0");
+    a.Get(state);
+    CHECK_EQ(a.Moved(), "0 0 0 0");
+    CHECK(Equal(b.Get(second), {2, 2, 2, 2}));
+  }
+}
+
+TEST(CopiesOfArraysWithErrorsFailWithThem) {
+  Device a, b;
+  const auto bad = Compile(kQueued + "fail boom\n" + kStep);
+  const auto failed = a.Run(bad, {a.Put({0, 0, 0, 0}), a.Put({1, 1, 1, 1})})[0];
+  const std::shared_ptr<Array> copy = CopyOverLinks(failed, a.Place(0), b.Place(1), 2);
+  const Error* error = Wait(copy->ready());
+  CHECK(error != nullptr && std::string(error->what()) == "boom");
+  CHECK_EQ(b.MovedOverLinks().first, 0u);
 }
 
 TEST(ThreadsShareTheWeightsOfTwoPrograms) {

@@ -180,9 +180,12 @@ class Registry {
 
 // Totals since the client was created; read by jax_ipu.counters(device). Bytes count what crosses between
 // host memory and tile memory; cycles are those of the cost
-// report, with the trips that loops really made (If and Switch: their dearest branch).
+// report, with the trips that loops really made (If and Switch: their dearest branch), and of copies between
+// IPUs.
 struct Counters {
   std::uint64_t h2d_bytes = 0, d2h_bytes = 0, engine_loads = 0, runs = 0, cycles = 0;
+  std::uint64_t link_bytes =
+      0;  // received from other IPUs: by copies, and by programs as their cost reports say
 };
 // Waits for the work that the device has queued, so call it without the GIL. Throws Error(kNotFound) when no
 // client has been created or it has no such device.

@@ -81,7 +81,35 @@ void Residency::Spill(LoadedProgram& program) {
 
 void Residency::Fetch(Array& array) {
   if (const Error* error = Wait(array.ready())) throw Error(*error);
+  if (array.on_host()) {
+    if (!array.received_) CountRead(array);
+    return;
+  }
+  array.PublishHost(Read(array));
+  Add(d2h_bytes_, array.spec().bytes());
+}
+
+void Residency::FetchForLinks(Array& array) {
+  if (const Error* error = Wait(array.ready())) throw Error(*error);
   if (array.on_host()) return;
+  array.only_on_ipus_.store(true, std::memory_order_relaxed);
+  array.PublishHost(Read(array));
+}
+
+void Residency::CountRead(Array& array) {
+  if (array.only_on_ipus() && array.only_on_ipus_.exchange(false)) Add(d2h_bytes_, array.spec().bytes());
+}
+
+void Residency::CountLinkCopy(std::uint64_t received_bytes, std::uint64_t cycles) {
+  Add(link_bytes_, received_bytes);
+  Add(cycles_, cycles);
+}
+
+std::uint64_t Residency::BytesToSend(Array& array) {
+  return std::exchange(array.received_, false) ? 0 : array.spec().bytes();
+}
+
+std::shared_ptr<HostBlock> Residency::Read(const Array& array) {
   // Keeps the program alive: publishing does not, and the array may be its last owner.
   const std::shared_ptr<LoadedProgram> program = array.program_;
   if (!program || program != loaded_) {
@@ -92,9 +120,8 @@ void Residency::Fetch(Array& array) {
   if (bytes > 0) {
     program->program_->ConnectStream(program->inputs_[array.slot_].read_stream, block->data());
     program->program_->Run(program->executable_->inputs[array.slot_].read_program);
-    Add(d2h_bytes_, bytes);
   }
-  array.PublishHost(std::move(block));
+  return block;
 }
 
 bool Residency::IsCheapToSwitchTo(const LoadedProgram& program) const {
@@ -182,7 +209,7 @@ void Residency::WriteState(LoadedProgram& program, const std::vector<Argument>& 
     if (spec.aliased_output < 0 || bytes == 0 || IsIn(array, program, i)) continue;
     program.program_->ConnectStream(program.inputs_[i].write_stream, array.host()->data());
     program.program_->Run(spec.write_program);
-    Add(h2d_bytes_, bytes);
+    Add(h2d_bytes_, BytesToSend(array));
   }
 }
 
@@ -196,7 +223,7 @@ void Residency::WriteKept(LoadedProgram& program, const std::vector<Argument>& a
     if (!kept.owner_before(block) && !block.owner_before(kept)) continue;
     program.program_->ConnectStream(program.inputs_[i].write_stream, block->data());
     program.program_->Run(spec.write_program);
-    Add(h2d_bytes_, block->bytes());
+    Add(h2d_bytes_, BytesToSend(*arguments[i].array));
     kept = block;
   }
 }
@@ -208,7 +235,7 @@ void Residency::ConnectStreams(LoadedProgram& program, const std::vector<Argumen
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     if (program.inputs_[i].stream < 0) continue;
     program.program_->ConnectStream(program.inputs_[i].stream, arguments[i].array->host()->data());
-    h2d += arguments[i].array->host()->bytes();
+    h2d += BytesToSend(*arguments[i].array);
   }
   for (std::size_t j = 0; j < outputs.size(); ++j) {
     if (program.output_streams_[j] >= 0) {
@@ -279,6 +306,7 @@ void Residency::Run(const std::shared_ptr<LoadedProgram>& program, const std::ve
   ReleaseState(*program, arguments);
   TransferState(*program, arguments, outputs);
   Add(runs_, 1);
+  Add(link_bytes_, program->executable_->cost.link_bytes);
   Add(cycles_, program->program_->LastRunCycles());
 }
 
@@ -295,6 +323,7 @@ Counters Residency::counters() const {
   counters.engine_loads = engine_loads_.load(std::memory_order_relaxed);
   counters.runs = runs_.load(std::memory_order_relaxed);
   counters.cycles = cycles_.load(std::memory_order_relaxed);
+  counters.link_bytes = link_bytes_.load(std::memory_order_relaxed);
   return counters;
 }
 

@@ -51,8 +51,8 @@ struct Argument {
 };
 using ArrayList = std::vector<std::shared_ptr<Array>>;
 
-// Every method is called by one thread at a time (DeviceRuntime sees to it), except counters() and
-// memory use, which any thread may read.
+// Every method is called by one thread at a time (DeviceRuntime sees to it), except counters(), the
+// counting of reads and copies, and memory use, which any thread may call.
 class Residency {
  public:
   Residency(DeviceConfig config, ProgramFactory factory, std::shared_ptr<HostPool> pool, int device_id)
@@ -68,15 +68,25 @@ class Residency {
            const ArrayList& outputs, ipu_model::ReplicaGroup* group = nullptr);
   // Gives the array a host copy, once. Throws the array's own error.
   void Fetch(Array& array);
+  // The same for another IPU, which gets the value over the links.
+  void FetchForLinks(Array& array);
+  // The host reads an array whose host memory is there. Any thread.
+  void CountRead(Array& array);
+  // This IPU's part in a copy between IPUs. Any thread.
+  void CountLinkCopy(std::uint64_t received_bytes, std::uint64_t cycles);
   // Whether running `program` next takes no longer than its main: no loading, no large spill.
   bool IsCheapToSwitchTo(const LoadedProgram& program) const;
 
   Counters counters() const;
+  const DeviceConfig& config() const { return config_; }
   std::uint64_t bytes_in_use() const { return bytes_in_use_.load(std::memory_order_relaxed); }
   std::uint64_t peak_bytes_in_use() const { return peak_bytes_in_use_.load(std::memory_order_relaxed); }
 
  private:
   void Load(const std::shared_ptr<LoadedProgram>& program);
+  std::shared_ptr<HostBlock> Read(const Array& array);
+  // What sending the array to a variable moves over the host link.
+  static std::uint64_t BytesToSend(Array& array);
   void Connect(LoadedProgram& program);
   void Spill(LoadedProgram& program);
   // Brings states that the last run left in the variables of other arguments to their own, on the device.
@@ -106,7 +116,8 @@ class Residency {
   std::shared_ptr<LoadedProgram> loaded_;
   Seed seed_;  // of the next run that draws random numbers
 
-  std::atomic<std::uint64_t> h2d_bytes_{0}, d2h_bytes_{0}, engine_loads_{0}, runs_{0}, cycles_{0};
+  std::atomic<std::uint64_t> h2d_bytes_{0}, d2h_bytes_{0}, engine_loads_{0}, runs_{0}, cycles_{0},
+      link_bytes_{0};
   std::atomic<std::uint64_t> bytes_in_use_{0}, peak_bytes_in_use_{0};
 };
 

@@ -6,8 +6,8 @@
 #include <memory>
 #include <vector>
 
+#include "pjrt_plugin/ipu_model/core/link_schedule.h"
 #include "pjrt_plugin/ipu_model/core/replica_operation.h"
-#include "pjrt_plugin/ipu_model/operations/link_schedule.h"
 
 namespace ipu_model {
 

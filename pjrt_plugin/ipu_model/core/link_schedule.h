@@ -1,6 +1,6 @@
 // What exchanges between IPUs cost on the links that join them in a ring.
-#ifndef JAX_IPU_OPERATIONS_LINK_SCHEDULE_H_
-#define JAX_IPU_OPERATIONS_LINK_SCHEDULE_H_
+#ifndef JAX_IPU_CORE_LINK_SCHEDULE_H_
+#define JAX_IPU_CORE_LINK_SCHEDULE_H_
 
 #include <cstdint>
 #include <utility>
@@ -44,4 +44,4 @@ std::uint64_t TotalCycles(const LinkUse& use, const TargetModel& target);
 
 }  // namespace ipu_model
 
-#endif  // JAX_IPU_OPERATIONS_LINK_SCHEDULE_H_
+#endif  // JAX_IPU_CORE_LINK_SCHEDULE_H_

@@ -1,4 +1,4 @@
-#include "pjrt_plugin/ipu_model/operations/link_schedule.h"
+#include "pjrt_plugin/ipu_model/core/link_schedule.h"
 
 #include <algorithm>
 #include <cmath>

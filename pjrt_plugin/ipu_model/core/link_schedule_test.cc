@@ -1,5 +1,5 @@
 // What exchanges over IPU-Links cost: cycles versus bytes, number of IPUs and method.
-#include "pjrt_plugin/ipu_model/operations/link_schedule.h"
+#include "pjrt_plugin/ipu_model/core/link_schedule.h"
 
 #include <cmath>
 #include <numeric>
