@@ -15,7 +15,7 @@ from jax_ipu.compiler import legalize
 from jax_ipu.compiler.errors import INVALID_ARGUMENT, CompileError
 from jax_ipu.compiler.ir import Block, Function, Module, Op, Value
 from jax_ipu.compiler.location import source_line
-from jax_ipu.compiler.types import SIZE, Literal, Shape, element_type, num_elements, numpy_dtype
+from jax_ipu.compiler.types import COMPLEX, FLOAT, SIZE, Literal, Shape, element_type, num_elements, numpy_dtype
 
 # Its import registers the classes of its operations.
 importlib.import_module("jaxlib.mlir.dialects.func")
@@ -353,6 +353,8 @@ class _Importer:
             op = Op(name, operands, result_types, attrs, regions, operation.location)
             if name == "all_reduce":
                 self.origins[op] = operation
+            elif name == "compare":
+                _check_compare_type(op)
             made = iter(op.results)
             for mlir_result, leaves in zip(results, leaves_of, strict=True):
                 self._bind(mlir_result, [next(made) for _ in leaves])
@@ -399,6 +401,21 @@ class _Importer:
         arg_attrs = _signature(attrs, "arg_attrs", len(block.args))
         result_attrs = _signature(attrs, "res_attrs", len(block.results))
         return Function(attrs["sym_name"].value, block, arg_attrs, result_attrs)
+
+
+def _check_compare_type(op: Op) -> None:
+    """Raises CompileError(INVALID_ARGUMENT) for one that is not that of the operands, as XLA does."""
+    dtype, given = op.operands[0].dtype, op.attrs.get("compare_type", "NOTYPE")
+    if dtype in FLOAT or dtype in COMPLEX:
+        good = ("FLOAT", "TOTALORDER") if dtype in FLOAT else ("FLOAT",)
+    else:
+        good = ("SIGNED",) if dtype.startswith("s") else ("UNSIGNED",)
+    if given not in ("NOTYPE", *good):
+        where = source_line(op.location) or "unknown"
+        raise CompileError(
+            f"compare of {dtype} has the comparison type {given}; it must be {' or '.join(good)} (at {where})",
+            INVALID_ARGUMENT,
+        )
 
 
 def _signature(attrs: Any, key: str, count: int) -> list[dict[str, Any]]:
