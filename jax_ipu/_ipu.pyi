@@ -136,6 +136,7 @@ class Executable:
         cost: dict[str, float],
         memory: dict[str, int],
         host_callbacks: Seq[dict[str, object]] = (),
+        ffi_calls: Seq[dict[str, object]] = (),
         num_replicas: int = 1,
         num_partitions: int = 1,
     ) -> None: ...
@@ -166,6 +167,12 @@ class Executable:
     def serialize(self) -> bytes: ...
     @staticmethod
     def deserialize(data: bytes) -> Executable: ...
+
+def register_ffi_target(name: str, stages: dict[str, object]) -> None:
+    """Registers the handlers of a foreign function: capsules with their addresses, by stage."""
+
+def register_ffi_type(name: str, type_id: object, type_info: object | None) -> None:
+    """Registers the type of a handler's state: capsules with the addresses of its id and of its type info."""
 
 class HostCallback:
     """Registers a function of this process, which gets the bytes of operands and of results to fill."""

@@ -18,6 +18,7 @@ from jax_ipu.integration import (
     buffer_callback,
     callbacks,
     dlpack,
+    ffi,
     linear_algebra,
     memories,
     pallas,
@@ -50,6 +51,7 @@ def initialize() -> None:
     buffer_callback.enable()
     callbacks.enable()
     dlpack.enable()
+    ffi.enable()
     linear_algebra.enable()
     memories.enable()
     pallas.enable()

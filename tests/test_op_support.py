@@ -12,7 +12,7 @@ from jax_ipu.compiler.lowering.table import ALTERNATIVES
 from support.op_table import COLLECTIVES, ELSEWHERE, ROWS
 
 # Parts of other ops.
-PARTS = {"return", "custom_call"}
+PARTS = {"return"}
 
 
 def test_document_is_current():

@@ -62,6 +62,7 @@ def compile(program: bytes, format: str, options: bytes, target: str) -> _ipu.Ex
         _cost_fields(module, compiled),
         _memory_fields(signature, compiled),
         built.host_callbacks,
+        built.ffi_calls,
         module.num_replicas,
         module.num_partitions,
     )

@@ -28,6 +28,7 @@ class Built(NamedTuple):
     exchanges: dict[int, tuple[int, int]]
     tensors: dict[Value, _ipu.Tensor]
     host_callbacks: list[dict[str, object]]
+    ffi_calls: list[dict[str, object]]
 
     def without_exchanges(self) -> Built:
         """The same without the programs of `exchanges`."""
@@ -108,7 +109,9 @@ def build(
             asides[first] = graph.clone(state, "state aside")
         exchanges[i] = (first, len(programs))
         programs.append(_exchange(state, context.tensors[block.args[i]], asides[first]))
-    return Built(graph, programs, state_programs, exchanges, context.tensors, callback_specs(context))
+    return Built(
+        graph, programs, state_programs, exchanges, context.tensors, callback_specs(context), context.ffi_calls
+    )
 
 
 def _in_order_of_array(graph: _ipu.Graph, tensor: _ipu.Tensor, argument: Argument) -> _ipu.Tensor:

@@ -11,7 +11,7 @@ from jaxlib.mlir import ir as mlir
 from jaxlib.mlir._mlir_libs import _jax_mlir_ext
 from jaxlib.mlir.dialects import sdy, stablehlo
 
-from jax_ipu.compiler import legalize
+from jax_ipu.compiler import ffi_calls, legalize
 from jax_ipu.compiler.errors import INVALID_ARGUMENT, CompileError
 from jax_ipu.compiler.ir import Block, Function, Module, Op, Value
 from jax_ipu.compiler.location import source_line
@@ -216,7 +216,7 @@ _BY_TYPE: dict[type, Callable[[Any], Any]] = {
     mlir.DenseFPElementsAttr: _dense,
     mlir.UnitAttr: lambda a: True,
     mlir.TypeAttr: lambda a: str(a.value),
-    mlir.DictAttr: lambda a: {n.name: _attribute(n.attr) for n in a},
+    mlir.DictAttr: lambda a: {n.name: _attribute(a[n.name]) for n in a},
 }
 
 
@@ -389,8 +389,13 @@ class _Importer:
                 text = assembly[assembly.index("dense<") :].rstrip()
                 data = _dense_bytes_from_text(text, dtype)
                 return {"value": Literal(dtype, shape, data, len(data) == SIZE[dtype])}
-        attrs = {}
+        attrs: dict[str, Any] = {}
+        call = ffi_calls.read(operation) if name == "custom_call" else None
+        if call is not None:
+            attrs[ffi_calls.ATTRIBUTE] = call
         for key, attr in mlir_attrs.items():
+            if call is not None and key in ffi_calls.CONFIGURATIONS:
+                continue
             convert = _BY_NAME.get(key) or _BY_TYPE.get(type(attr)) or _attribute
             attrs[key] = convert(attr)
         return attrs

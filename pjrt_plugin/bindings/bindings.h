@@ -38,6 +38,7 @@ void BindGraph(nb::module_& module);
 void BindExpression(nb::module_& module);
 void BindCompile(nb::module_& module);
 void BindHostCallbacks(nb::module_& module);
+void BindFfiHandlers(nb::module_& module);
 void BindProcessExchange(nb::module_& module);
 void BindElementwise(nb::module_& module);
 void BindMatMul(nb::module_& module);

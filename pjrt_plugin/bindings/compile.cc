@@ -205,12 +205,48 @@ MemoryReport ReadMemory(const nb::dict& fields) {
   return memory;
 }
 
+FfiAttribute ReadAttribute(const nb::dict& fields) {
+  FfiAttribute attribute;
+  attribute.name = nb::cast<std::string>(fields["name"]);
+  const std::string kind = nb::cast<std::string>(fields["kind"]);
+  attribute.kind = kind == "scalar"   ? FfiAttribute::Kind::kScalar
+                   : kind == "array"  ? FfiAttribute::Kind::kArray
+                   : kind == "string" ? FfiAttribute::Kind::kString
+                                      : FfiAttribute::Kind::kDictionary;
+  if (fields.contains("dtype")) attribute.type = TypeNamed(nb::cast<std::string>(fields["dtype"])).id();
+  Read(fields, "data", &attribute.data);
+  if (fields.contains("members")) {
+    for (const nb::handle member : fields["members"])
+      attribute.members.push_back(ReadAttribute(nb::cast<nb::dict>(member)));
+  }
+  return attribute;
+}
+
+std::vector<FfiBuffer> ReadBuffers(const nb::handle& list) {
+  std::vector<FfiBuffer> buffers;
+  for (const nb::handle item : list) {
+    const nb::dict fields = nb::cast<nb::dict>(item);
+    buffers.push_back({ReadTensor(fields), nb::cast<bool>(fields["is_token"])});
+  }
+  return buffers;
+}
+
+FfiCallSpec ReadFfiCall(const nb::dict& fields) {
+  return {nb::cast<std::string>(fields["target"]),
+          nb::cast<std::string>(fields["location"]),
+          ReadBuffers(fields["operands"]),
+          ReadBuffers(fields["results"]),
+          nb::cast<std::vector<int>>(fields["aliased_operands"]),
+          ReadAttribute(nb::cast<nb::dict>(fields["attributes"]))};
+}
+
 ExecutableHandle MakeExecutable(const std::string& name, const std::string& fingerprint,
                                 const std::string& target, const std::vector<nb::dict>& inputs,
                                 const std::vector<nb::dict>& outputs, const nb::bytes& poplar_executable,
                                 int main_program, const nb::bytes& mlir, const nb::dict& cost,
                                 const nb::dict& memory, const std::vector<nb::dict>& host_callbacks,
-                                int num_replicas, int num_partitions) {
+                                const std::vector<nb::dict>& ffi_calls, int num_replicas,
+                                int num_partitions) {
   auto executable = std::make_shared<Executable>();
   executable->name = name;
   executable->fingerprint = fingerprint;
@@ -227,6 +263,7 @@ ExecutableHandle MakeExecutable(const std::string& name, const std::string& fing
                                           nb::cast<std::vector<std::uint64_t>>(callback["input_bytes"]),
                                           nb::cast<std::vector<std::uint64_t>>(callback["output_bytes"])});
   }
+  for (const nb::dict& call : ffi_calls) executable->ffi_calls.push_back(ReadFfiCall(call));
   executable->num_replicas = num_replicas;
   executable->num_partitions = num_partitions;
   return {std::move(executable)};
@@ -398,14 +435,16 @@ void BindCompile(nb::module_& module) {
              const std::string& target, const std::vector<nb::dict>& inputs,
              const std::vector<nb::dict>& outputs, const nb::bytes& poplar_executable, int main_program,
              const nb::bytes& mlir, const nb::dict& cost, const nb::dict& memory,
-             const std::vector<nb::dict>& host_callbacks, int num_replicas, int num_partitions) {
-            new (self) ExecutableHandle(MakeExecutable(name, fingerprint, target, inputs, outputs,
-                                                       poplar_executable, main_program, mlir, cost, memory,
-                                                       host_callbacks, num_replicas, num_partitions));
+             const std::vector<nb::dict>& host_callbacks, const std::vector<nb::dict>& ffi_calls,
+             int num_replicas, int num_partitions) {
+            new (self) ExecutableHandle(
+                MakeExecutable(name, fingerprint, target, inputs, outputs, poplar_executable, main_program,
+                               mlir, cost, memory, host_callbacks, ffi_calls, num_replicas, num_partitions));
           },
           nb::arg("name"), nb::arg("fingerprint"), nb::arg("target"), nb::arg("inputs"), nb::arg("outputs"),
           nb::arg("poplar_executable"), nb::arg("main_program"), nb::arg("mlir"), nb::arg("cost"),
-          nb::arg("memory"), nb::arg("host_callbacks") = std::vector<nb::dict>{}, nb::arg("num_replicas") = 1,
+          nb::arg("memory"), nb::arg("host_callbacks") = std::vector<nb::dict>{},
+          nb::arg("ffi_calls") = std::vector<nb::dict>{}, nb::arg("num_replicas") = 1,
           nb::arg("num_partitions") = 1)
       .def_prop_ro("name", [](const ExecutableHandle& self) { return self.executable->name; })
       .def_prop_ro("fingerprint", [](const ExecutableHandle& self) { return self.executable->fingerprint; })

@@ -43,6 +43,7 @@ NB_MODULE(_ipu, module) {
   jax_ipu::bindings::BindExpression(module);
   jax_ipu::bindings::BindCompile(module);
   jax_ipu::bindings::BindHostCallbacks(module);
+  jax_ipu::bindings::BindFfiHandlers(module);
   jax_ipu::bindings::BindProcessExchange(module);
   jax_ipu::bindings::BindElementwise(module);
   jax_ipu::bindings::BindMatMul(module);

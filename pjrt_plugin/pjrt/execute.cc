@@ -168,7 +168,7 @@ std::vector<CompletionPtr> ExecuteAll(const PJRT_LoadedExecutable& loaded,
   std::vector<CompletionPtr> done;
   std::vector<DeviceRuntime::Results> results =
       loaded.client->launcher.Launch(std::move(calls), loaded.remote);
-  if (!executable.host_callbacks.empty()) AwaitAll(results);
+  if (executable.calls_host()) AwaitAll(results);
   for (std::size_t i = 0; i < results.size(); ++i) {
     for (std::size_t j = 0; j < results[i].outputs.size(); ++j) {
       const MemoryKind kind =

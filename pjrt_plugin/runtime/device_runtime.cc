@@ -185,7 +185,7 @@ DeviceRuntime::Results DeviceRuntime::Execute(const std::shared_ptr<LoadedProgra
   const double cost = executable->cost.host_nanoseconds;
   const bool small = cost < kInlineRunNanoseconds;
   const double most = is_only_device_ ? kAwaitedRunNanoseconds : kInlineRunNanoseconds;
-  const bool may_run_here = executable->host_callbacks.empty() && cost < most;
+  const bool may_run_here = !executable->calls_host() && cost < most;
   bool ready = may_run_here && (small || program->wait_habit().expected());
   for (const Argument& argument : arguments) ready = ready && IsReady(argument.array->ready());
 

@@ -10,7 +10,7 @@ namespace {
 
 constexpr char kMagic[8] = {'J', 'A', 'X', 'I', 'P', 'U', 'E', 'X'};
 // Raised when the meaning of the bytes changes; older files are then refused and compiled again.
-constexpr std::uint32_t kFormatVersion = 5;
+constexpr std::uint32_t kFormatVersion = 6;
 
 struct Header {
   char magic[8];
@@ -64,6 +64,18 @@ void Fields(Archive& archive, HostCallbackSpec& callback) {
   archive(callback.id, callback.input_bytes, callback.output_bytes);
 }
 template <typename Archive>
+void Fields(Archive& archive, FfiAttribute& attribute) {
+  archive(attribute.name, attribute.kind, attribute.type, attribute.data, attribute.members);
+}
+template <typename Archive>
+void Fields(Archive& archive, FfiBuffer& buffer) {
+  archive(buffer.tensor, buffer.is_token);
+}
+template <typename Archive>
+void Fields(Archive& archive, FfiCallSpec& call) {
+  archive(call.target, call.location, call.operands, call.results, call.aliased_operands, call.attributes);
+}
+template <typename Archive>
 void Fields(Archive& archive, CostReport& cost) {
   archive(cost.flops, cost.bytes_accessed, cost.transcendentals, cost.cycles, cost.compute_cycles,
           cost.exchange_cycles, cost.sync_cycles, cost.exchange_bytes, cost.link_bytes, cost.clock_hz,
@@ -80,8 +92,8 @@ template <typename Archive>
 void Fields(Archive& archive, Executable& executable) {
   archive(executable.name, executable.fingerprint, executable.target, executable.num_replicas,
           executable.num_partitions, executable.inputs, executable.outputs, executable.poplar_executable,
-          executable.host_callbacks, executable.main_program, executable.mlir, executable.cost,
-          executable.memory);
+          executable.host_callbacks, executable.ffi_calls, executable.main_program, executable.mlir,
+          executable.cost, executable.memory);
 }
 
 class Writer {
@@ -166,6 +178,32 @@ void CheckTensor(const TensorSpec& tensor, const DimensionOrder& order) {
   if (!IsOrder(order, tensor.shape.size())) Refuse("a layout is not an order of the tensor's dimensions");
 }
 
+// What the runtime relies on when it makes call frames.
+void CheckAttribute(const FfiAttribute& attribute) {
+  if (attribute.kind > FfiAttribute::Kind::kDictionary || attribute.type >= DType::kCount)
+    Refuse("an attribute of a foreign function has an unknown type");
+  const std::size_t element = ipu_model::SizeOf(attribute.type), bytes = attribute.data.size();
+  const bool is_scalar = attribute.kind == FfiAttribute::Kind::kScalar;
+  if (is_scalar ? bytes != element : attribute.kind == FfiAttribute::Kind::kArray && bytes % element != 0)
+    Refuse("an attribute of a foreign function has not the size of its type");
+  for (const FfiAttribute& member : attribute.members) CheckAttribute(member);
+}
+void CheckFfiCall(const FfiCallSpec& call) {
+  for (const auto* buffers : {&call.operands, &call.results}) {
+    for (const FfiBuffer& buffer : *buffers) CheckTensor(buffer.tensor, {});
+  }
+  if (call.aliased_operands.size() != call.results.size())
+    Refuse("a foreign function has not one alias for each result");
+  for (std::size_t i = 0; i < call.results.size(); ++i) {
+    const int operand = call.aliased_operands[i];
+    if (operand < 0) continue;
+    if (static_cast<std::size_t>(operand) >= call.operands.size() ||
+        call.operands[static_cast<std::size_t>(operand)].tensor.bytes() != call.results[i].tensor.bytes())
+      Refuse("a result of a foreign function has not the size of the operand that it aliases");
+  }
+  CheckAttribute(call.attributes);
+}
+
 // What the runtime relies on when it indexes inputs and outputs.
 void CheckLinks(const Executable& e) {
   const auto valid = [](int index, std::size_t size) {
@@ -243,6 +281,7 @@ Executable Executable::Deserialize(std::string_view bytes) {
   Fields(reader, executable);
   if (!reader.AtEnd()) Refuse("it has unread content");
   CheckLinks(executable);
+  for (const FfiCallSpec& call : executable.ffi_calls) CheckFfiCall(call);
   return executable;
 }
 

@@ -80,6 +80,35 @@ struct HostCallbackSpec {
   std::vector<std::uint64_t> input_bytes, output_bytes;
 };
 
+// A typed attribute of a foreign function call: a scalar, an array or a string in `data`, or a dictionary of
+// `members`, which are sorted by name.
+struct FfiAttribute {
+  enum class Kind : std::uint8_t { kScalar, kArray, kString, kDictionary };
+  std::string name;
+  Kind kind = Kind::kDictionary;
+  DType type = DType::kU8;  // of scalars and arrays
+  std::string data;
+  std::vector<FfiAttribute> members;
+};
+
+// An operand or result of a foreign function: its dimensions in the array's own order; the memory is dense,
+// in the order of the layout that the call asks for.
+struct FfiBuffer {
+  TensorSpec tensor;
+  bool is_token = false;
+};
+
+// A call of a foreign function that this process has registered for ipu (runtime/ffi_handlers.h). The program
+// calls the i-th as the host function "ffi<i>", whose operands and results are the buffers that have
+// elements.
+struct FfiCallSpec {
+  std::string target;
+  std::string location;  // the user's source line
+  std::vector<FfiBuffer> operands, results;
+  std::vector<int> aliased_operands;  // for each result: the operand whose memory it is, or -1
+  FfiAttribute attributes;
+};
+
 struct CostReport {
   double flops = 0, bytes_accessed = 0, transcendentals = 0;
   std::uint64_t cycles = 0;  // per call of main; a loop with an unknown trip count counts as one trip
@@ -109,6 +138,7 @@ struct Executable {
   std::vector<OutputSpec> outputs;
   std::string poplar_executable;  // poplar::Executable::serialize
   std::vector<HostCallbackSpec> host_callbacks;
+  std::vector<FfiCallSpec> ffi_calls;
   int main_program = 0;
   std::string mlir;  // optimised program, MLIR bytecode or text, with output sharding attributes
   CostReport cost;
@@ -116,6 +146,8 @@ struct Executable {
 
   // Whether its replicas exchange data, and so must run at the same time.
   bool exchanges() const { return cost.link_bytes > 0; }
+  // Whether it calls functions of this process, which may wait for what their caller does next.
+  bool calls_host() const { return !host_callbacks.empty() || !ffi_calls.empty(); }
 
   std::string Serialize() const;  // versioned header with a checksum, then the fields
   // Throws Error(kInvalidArgument) that says what is wrong with the bytes.

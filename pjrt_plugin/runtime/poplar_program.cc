@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "pjrt_plugin/runtime/ffi_calls.h"
 #include "pjrt_plugin/runtime/host_callbacks.h"
 #include "pjrt_plugin/runtime/program.h"
 #include "poplar/Device.hpp"
@@ -81,9 +82,23 @@ class PoplarProgram : public Program {
   void ConnectStream(int stream, void* host) override {
     engine_.connectStream(static_cast<poplar::Engine::StreamIndex>(stream), host);
   }
+  void ConnectFfiCalls(FfiCalls& calls, int device_ordinal) override {
+    for (std::size_t i = 0; i < calls.size(); ++i) {
+      CallPoplar([&] {
+        engine_.connectHostFunction(
+            "ffi" + std::to_string(i), 0,
+            [this, &call = calls[i], device_ordinal](const auto& in, const auto& out) {
+              host_calls_.d2h_bytes += call.input_bytes();
+              host_calls_.h2d_bytes += call.output_bytes();
+              call.Call(in, out, device_ordinal, num_runs_);
+            });
+      });
+    }
+  }
   void SetReplica(const ipu_model::Replica& replica) override { engine_.setReplica(replica); }
   void Run(int program) override {
     host_calls_ = {};
+    ++num_runs_;
     CallPoplar([this, program] { engine_.run(static_cast<unsigned>(program)); });
   }
   std::uint64_t LastRunCycles() const override { return engine_.lastRunCycles(); }
@@ -108,6 +123,7 @@ class PoplarProgram : public Program {
 
   poplar::Engine engine_;
   HostCallTraffic host_calls_;
+  std::int64_t num_runs_ = 0;
   const poplar::Device device_;
 };
 

@@ -13,6 +13,8 @@
 
 namespace jax_ipu {
 
+class FfiCalls;
+
 // Bytes that calls of host functions moved over the host link.
 struct HostCallTraffic {
   std::uint64_t h2d_bytes = 0, d2h_bytes = 0;
@@ -37,6 +39,8 @@ class Program {
   // The memory must stay until the next Run has returned, and that of a kept input as long as its copy is
   // used.
   virtual void ConnectStream(int stream, void* host) = 0;
+  // Connects the host functions that call foreign functions, which must stay as long as the program.
+  virtual void ConnectFfiCalls(FfiCalls& calls, int device_ordinal) = 0;
   // As which replica the next runs take part in exchanges with others.
   virtual void SetReplica(const ipu_model::Replica& replica) = 0;
   virtual void Run(int program) = 0;

@@ -14,6 +14,7 @@ LoadedProgram::LoadedProgram(std::shared_ptr<const Executable> executable, unsig
     : executable_(std::move(executable)),
       replica_(replica),
       callbacks_(executable_->host_callbacks),
+      ffi_calls_(executable_->ffi_calls),
       inputs_(executable_->inputs.size()),
       output_streams_(executable_->outputs.size(), -1) {
   for (const InputSpec& input : executable_->inputs) {
@@ -57,6 +58,7 @@ void Residency::Load(const std::shared_ptr<LoadedProgram>& program) {
   loaded_.reset();
   if (!program->program_) {
     std::unique_ptr<Program> created = factory_(*program->executable_, config_);
+    created->ConnectFfiCalls(program->ffi_calls_, device_id_);
     program->program_ = std::move(created);
     Connect(*program);
   }

@@ -11,6 +11,7 @@
 
 #include "pjrt_plugin/runtime/array.h"
 #include "pjrt_plugin/runtime/executable.h"
+#include "pjrt_plugin/runtime/ffi_calls.h"
 #include "pjrt_plugin/runtime/host_callbacks.h"
 #include "pjrt_plugin/runtime/program.h"
 #include "pjrt_plugin/runtime/wait_habit.h"
@@ -37,6 +38,7 @@ class LoadedProgram {
   const std::shared_ptr<const Executable> executable_;
   const unsigned replica_;
   const HostCallbackReferences callbacks_;
+  FfiCalls ffi_calls_;
   WaitHabit wait_habit_;
   std::size_t resident_bytes_ = 0;
   std::unique_ptr<Program> program_;
@@ -59,6 +61,7 @@ class Residency {
       : config_(std::move(config)),
         factory_(std::move(factory)),
         pool_(std::move(pool)),
+        device_id_(device_id),
         seed_(FirstSeed(static_cast<unsigned>(device_id))) {}
 
   // Runs main once. Arguments that are in their variable are used in place, others are written first; results
@@ -114,6 +117,7 @@ class Residency {
   const ProgramFactory factory_;
   const std::shared_ptr<HostPool> pool_;
   std::shared_ptr<LoadedProgram> loaded_;
+  const int device_id_;
   Seed seed_;  // of the next run that draws random numbers
 
   std::atomic<std::uint64_t> h2d_bytes_{0}, d2h_bytes_{0}, engine_loads_{0}, runs_{0}, cycles_{0},

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "pjrt_plugin/ipu_model/kernels/replicas.h"
+#include "pjrt_plugin/runtime/ffi_calls.h"
 #include "pjrt_plugin/runtime/program.h"
 
 namespace jax_ipu {
@@ -29,7 +30,9 @@ std::vector<std::string> Run(const Executable& executable, std::vector<std::stri
                                               " has " + std::to_string(inputs[i].tensor.bytes()) +
                                               " bytes, not " + std::to_string(arguments[i].size()));
 
+  FfiCalls ffi_calls(executable.ffi_calls);
   const std::unique_ptr<Program> program = CreatePoplarProgram(executable, config);
+  program->ConnectFfiCalls(ffi_calls, static_cast<int>(replica.index));
   program->Load();
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     if (inputs[i].write_program >= 0) {

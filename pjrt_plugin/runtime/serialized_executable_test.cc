@@ -35,6 +35,21 @@ Executable Example() {
   aliased.aliased_input = 0;
   e.outputs = {forwarded, aliased};
   e.poplar_executable = std::string("\0\1\2", 3);
+  FfiCallSpec call;
+  call.target = "foreign";
+  call.location = "model.py:3";
+  call.operands = {{{DType::kF32, {2}}, false}, {{DType::kPred, {0}}, true}};
+  call.results = {{{DType::kF32, {2}}, false}};
+  call.aliased_operands = {0};
+  FfiAttribute scale, options;
+  scale.name = "scale";
+  scale.kind = FfiAttribute::Kind::kScalar;
+  scale.type = DType::kU16;
+  scale.data = "ab";
+  options.name = "options";
+  options.members = {scale};
+  call.attributes.members = {options};
+  e.ffi_calls = {call};
   e.main_program = 4;
   e.mlir = "module {}";
   e.cost.flops = 12.5;
@@ -81,6 +96,10 @@ TEST(RoundTripKeepsEveryField) {
   CHECK_EQ(back.cost.flops, 12.5);
   CHECK_EQ(back.cost.cycles, e.cost.cycles);
   CHECK_EQ(back.memory.total_bytes, 77u);
+  const FfiCallSpec& call = back.ffi_calls.at(0);
+  CHECK(call.operands.at(1).is_token && !call.results.at(0).is_token);
+  CHECK_EQ(call.aliased_operands.at(0), 0);
+  CHECK_EQ(call.attributes.members.at(0).members.at(0).data, "ab");
   CHECK_EQ(back.Serialize(), bytes);
 }
 
@@ -136,6 +155,14 @@ TEST(InconsistentTablesAreRefused) {
   Executable negative = Example();
   negative.inputs[1].tensor.shape = {-1};
   CHECK(Has(Reason(negative.Serialize()), "negative dimension"));
+  Executable alias = Example();
+  alias.ffi_calls[0].aliased_operands = {2};
+  CHECK(Has(Reason(alias.Serialize()), "the operand that it aliases"));
+  alias.ffi_calls[0].aliased_operands = {};
+  CHECK(Has(Reason(alias.Serialize()), "one alias for each result"));
+  Executable attribute = Example();
+  attribute.ffi_calls[0].attributes.members[0].members[0].data = "abc";
+  CHECK(Has(Reason(attribute.Serialize()), "not the size of its type"));
   for (const DimensionOrder& order : {DimensionOrder{0}, DimensionOrder{0, 0}, DimensionOrder{1, 2}}) {
     Executable layout = Example();
     layout.outputs[1].major_to_minor = order;

@@ -183,6 +183,7 @@ class FakeProgram : public Program {
   void ConnectStream(int stream, void* host) override {
     streams_.at(static_cast<std::size_t>(stream)) = host;
   }
+  void ConnectFfiCalls(FfiCalls&, int) override {}  // no statement calls one
   void SetReplica(const ipu_model::Replica& replica) override { replica_ = replica; }
   std::uint64_t LastRunCycles() const override { return kCycles; }
   void Run(int program) override {

@@ -370,6 +370,7 @@ ELSEWHERE: dict[str, tuple[str, str]] = {
     "create_token": ("test_ops_expanded", "nothing: the order of ops is that of the program"),
     "after_all": ("test_ops_expanded", "nothing: the order of ops is that of the program"),
     "cross-replica-sum": ("test_ops_expanded", "as all_reduce"),
+    "custom_call": ("test_features_ffi", "foreign functions with typed handlers on the host; JAX's own targets"),
     "dot": ("test_ops_expanded", "as dot_general"),
     "einsum": ("test_ops_expanded", "as dot_general"),
     "unary_einsum": ("test_ops_expanded", "reduce and transpose"),

@@ -1,10 +1,11 @@
-"""Calls of Python functions: each is a host function of the graph, whose name holds the id of the callback."""
+"""Calls of functions of the host: Python's, whose names hold the id of the callback, and foreign ones."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from jax_ipu import _ipu
+from jax_ipu.compiler import ffi_calls
 from jax_ipu.compiler.errors import INVALID_ARGUMENT, CompileError
 from jax_ipu.compiler.ir import Op, Value
 from jax_ipu.compiler.lowering.context import Context
@@ -54,4 +55,21 @@ def _bytes(types: Sequence[tuple[str, int]]) -> list[int]:
     return [SIZE[dtype] * count for dtype, count in types]
 
 
-LOWERINGS = {"ipu.callback": lower_callback}
+def lower_ffi_call(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
+    """Each place that calls has a function of its own: its handlers may keep a state."""
+    name = context.name(op)
+    call = op.attrs[ffi_calls.ATTRIBUTE]
+    number = len(context.ffi_calls)
+    types = ([o.dtype for o in op.operands], [r.dtype for r in op.results])
+    context.ffi_calls.append(ffi_calls.fields(call, op.location, types))
+    results = [context.allocate(r, name) for r in op.results]
+    inputs = [o for o in op.operands if num_elements(o.shape)]
+    outputs = [r for r in op.results if num_elements(r.shape)]
+    sizes = ([(v.dtype, num_elements(v.shape)) for v in values] for values in (inputs, outputs))
+    function = context.graph.add_host_function(f"ffi{number}", *sizes)
+    tensors = [context.tensor(o) for o in inputs]
+    context.sequence.call_host(function, tensors, [t for t in results if t.num_elements], name)
+    return results
+
+
+LOWERINGS = {"ipu.callback": lower_callback, "ipu.ffi_call": lower_ffi_call}

@@ -26,6 +26,7 @@ class Context:
         "_constants",
         "_lowerings",
         "_replica_index",
+        "ffi_calls",
         "functions",
         "graph",
         "host_functions",
@@ -62,6 +63,8 @@ class Context:
         self._lowerings = lowerings
         self._constants: dict[tuple[str, bytes], _ipu.Tensor] = {}
         self._replica_index: _ipu.Tensor | None = None
+        # The calls of foreign functions, as the executable takes them.
+        self.ffi_calls: list[dict[str, object]] = []
         # Id of a callback -> its host function, and the types of its operands and results.
         self.host_functions: dict[int, tuple[_ipu.HostFunction, tuple[tuple[tuple[str, int], ...], ...]]] = {}
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from jax_ipu.compiler import ffi_calls
 from jax_ipu.compiler.errors import CompileError
 from jax_ipu.compiler.expression import splat_of
 from jax_ipu.compiler.ir import Module, Op, Value
@@ -120,7 +121,27 @@ def _custom_call(op: Op, rewriter: Rewriter) -> Sequence[Value] | None:
         op.set_operands([*shapes, *op.operands])
         op.name = "ipu.callback"
     op.name = _OWN_NAMES.get(str(target), op.name)
-    return None
+    call = op.attrs.get(ffi_calls.ATTRIBUTE)
+    return _ffi_call(op, call, rewriter) if call is not None and op.name == "custom_call" else None
+
+
+def _ffi_call(op: Op, call: ffi_calls.FfiCall, rewriter: Rewriter) -> Sequence[Value]:
+    """With operands and results in the order of memory that the handler wants."""
+    operands = [
+        o if b.is_token else rewriter.transpose(o, b.major_to_minor)
+        for o, b in zip(op.operands, call.operands, strict=True)
+    ]
+    types = [
+        (r.shape if b.is_token else tuple(b.shape[d] for d in b.major_to_minor), r.dtype)
+        for r, b in zip(op.results, call.results, strict=True)
+    ]
+    attrs = {ffi_calls.ATTRIBUTE: call, "has_side_effect": op.attrs.get("has_side_effect", False)}
+    made = Op("ipu.ffi_call", operands, types, attrs, (), rewriter.location)
+    rewriter.ops.append(made)
+    return [
+        r if b.is_token else rewriter.transpose(r, tuple(map(b.major_to_minor.index, range(len(b.shape)))))
+        for r, b in zip(made.results, call.results, strict=True)
+    ]
 
 
 def _sharding_constraint(op: Op, rewriter: Rewriter) -> Value:

@@ -1,5 +1,6 @@
 #include "pjrt_plugin/ipu_model/engine/host_functions.h"
 
+#include <cstring>
 #include <utility>
 
 #include "pjrt_plugin/ipu_model/kernels/context.h"
@@ -14,7 +15,9 @@ HostFunctions::HostFunctions(const CompiledProgram& program) {
     const auto add = [&](std::uint32_t index) -> void* {
       const Stream& stream = program.streams[index];
       const std::size_t bytes = static_cast<std::size_t>(stream.num_elements) * SizeOf(stream.type);
-      function.operands.push_back({index, bytes, std::make_unique<unsigned char[]>(bytes)});
+      auto* const memory = static_cast<unsigned char*>(::operator new[](bytes, kAlignment));
+      function.operands.push_back({index, bytes, std::unique_ptr<unsigned char[], FreeAligned>(memory)});
+      std::memset(memory, 0, bytes);
       return function.operands.back().memory.get();
     };
     for (const std::uint32_t stream : described.inputs) function.inputs.push_back(add(stream));

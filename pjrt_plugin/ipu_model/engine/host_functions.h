@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -35,10 +36,15 @@ class HostFunctions {
   void Call(std::uint32_t function) const;
 
  private:
+  // As XLA aligns the buffers of foreign functions, which may rest on it.
+  static constexpr std::align_val_t kAlignment{64};
+  struct FreeAligned {
+    void operator()(unsigned char* memory) const { ::operator delete[](memory, kAlignment); }
+  };
   struct Operand {
     std::uint32_t stream;
     std::size_t bytes;
-    std::unique_ptr<unsigned char[]> memory;
+    std::unique_ptr<unsigned char[], FreeAligned> memory;
   };
   struct Function {
     std::string name;

@@ -1,0 +1,44 @@
+"""jax.ffi: handlers that are registered for ``ipu`` run on the host, on which the device waits, as callbacks do.
+
+``jax.ffi.register_ffi_target`` hands what is registered for a platform to the handler that the platform's plugin sets
+with jaxlib. Tested with jax 0.10.2 and 0.12.0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+PLATFORM = "ipu"
+# The typed interface: 0 is the one before it, without types and errors.
+_TYPED = 1
+
+
+def enable() -> None:
+    """Takes the registrations for the platform, those from before as well."""
+    from jaxlib import xla_client
+
+    xla_client.register_custom_call_handler(PLATFORM, _register_target)
+    xla_client.register_custom_type_handler(PLATFORM, _register_type)
+
+
+def _register_target(name: str, function: Any, platform: str, api_version: int = 0, traits: Any = None) -> None:
+    """`function`: a capsule with the address of a handler, or such capsules by stage."""
+    from jax_ipu import _ipu
+
+    del platform, traits  # They say what GPUs may do with a handler.
+    if api_version != _TYPED:
+        raise NotImplementedError(
+            f"The foreign function {name!r} has api_version={api_version}, but ipu calls typed handlers only: compile "
+            "it with the headers in jax.ffi.include_dir() and register it with api_version=1."
+        )
+    _ipu.register_ffi_target(name, dict(function) if isinstance(function, Mapping) else {"execute": function})
+
+
+def _register_type(name: str, registration: Any) -> None:
+    """`registration`: capsules with the addresses of the type's id and, under type_info, of how to destroy it."""
+    from jax_ipu import _ipu
+
+    if not isinstance(registration, Mapping):
+        registration = {"type_id": registration}
+    _ipu.register_ffi_type(name, registration["type_id"], registration.get("type_info"))
