@@ -41,6 +41,7 @@ def test_memory_stats():
     state = jax.jit(lambda s: s + 1, backend="ipu", donate_argnums=0)(np.ones(5000, np.float32))
     state.block_until_ready()
     stats = ipu.memory_stats()
+    assert stats["bytes_reservable_limit"] == stats["bytes_limit"]
     assert stats["bytes_limit"] == ipu.num_tiles * ipu.bytes_per_tile
     assert 20000 <= stats["bytes_in_use"] <= stats["peak_bytes_in_use"] <= stats["bytes_limit"]
     assert state[0] == 2

@@ -21,13 +21,17 @@ CONFIGURATIONS = ("mhlo.backend_config", "backend_config")
 
 @dataclass(frozen=True)
 class Attribute:
-    """Of a call: `kind` is scalar, array, string or dictionary; `dtype` is that of the first two."""
+    """Of a call: `kind` is scalar, array, string or dictionary; `dtype` is that of the first two.
+
+    `shape` is that of arrays, which handlers are not told.
+    """
 
     name: str
     kind: str
     dtype: str = "u8"
     data: bytes = b""
     members: tuple[Attribute, ...] = ()
+    shape: Shape = ()
 
     def fields(self) -> dict[str, object]:
         """As `_ipu.Executable` takes it."""
@@ -127,7 +131,7 @@ def _attribute(name: str, attr: Any) -> Attribute:
             elements = np.asarray(attr)
         except (TypeError, BufferError):  # an element type that Python's buffers do not have
             raise _unsupported(name, f"an array of {tensor.element_type}") from None
-        return Attribute(name, "array", dtype, elements.astype(numpy_dtype(dtype)).tobytes())
+        return Attribute(name, "array", dtype, elements.astype(numpy_dtype(dtype)).tobytes(), shape=elements.shape)
     raise _unsupported(name, str(attr))
 
 

@@ -56,12 +56,14 @@ void DeviceMemoryStats(PJRT_Device_MemoryStats_Args& args) {
   args.peak_bytes_in_use = static_cast<std::int64_t>(args.device->runtime->peak_bytes_in_use());
   args.peak_bytes_in_use_is_set = true;
   args.bytes_limit = static_cast<std::int64_t>(DeviceMemoryBytes(args.device->client->topology.config));
-  args.bytes_limit_is_set = true;
+  // A program may have all of it: nothing is set aside.
+  args.bytes_reservable_limit = args.bytes_limit;
+  args.bytes_limit_is_set = args.bytes_reservable_limit_is_set = true;
   args.num_allocs = args.largest_alloc_size = args.bytes_reserved = args.peak_bytes_reserved = 0;
   args.num_allocs_is_set = args.largest_alloc_size_is_set = false;
   args.bytes_reserved_is_set = args.peak_bytes_reserved_is_set = false;
-  args.bytes_reservable_limit = args.largest_free_block_bytes = args.pool_bytes = args.peak_pool_bytes = 0;
-  args.bytes_reservable_limit_is_set = args.largest_free_block_bytes_is_set = false;
+  args.largest_free_block_bytes = args.pool_bytes = args.peak_pool_bytes = 0;
+  args.largest_free_block_bytes_is_set = false;
   args.pool_bytes_is_set = args.peak_pool_bytes_is_set = false;
   if (PJRT_HAS(args, peak_allocated_bytes_is_set)) {
     args.peak_allocated_bytes = 0;

@@ -223,7 +223,9 @@ TEST(NothingIsWrittenBehindTheCallersStruct) {
   CALL_OK(Device_MemoryStats, args);
   CHECK_EQ(args.peak_allocated_bytes, behind);
   CHECK_EQ(args.bytes_limit, std::int64_t{1472} * 638976);
-  CHECK(args.bytes_limit_is_set && args.peak_bytes_in_use_is_set && !args.num_allocs_is_set);
+  CHECK_EQ(args.bytes_reservable_limit, args.bytes_limit);
+  CHECK(args.bytes_limit_is_set && args.bytes_reservable_limit_is_set && args.peak_bytes_in_use_is_set &&
+        !args.num_allocs_is_set);
   args.struct_size = PjrtStructSize<PJRT_Device_MemoryStats_Args>::full;
   CALL_OK(Device_MemoryStats, args);
   CHECK(!args.peak_allocated_bytes_is_set);

@@ -7,39 +7,36 @@ namespace {
 
 // XLA's numbers of element types (PrimitiveType in its xla_data.proto), which the interface has as well.
 XLA_FFI_DataType FfiType(DType type) {
+  // clang-format off
   constexpr int kNumbers[] = {
-      /*pred*/ 1,
-      26,
-      21,
-      2,
-      3,
-      4,
-      5,  // s2, s4, s8, s16, s32, s64
-      /*u2*/ 27,
-      22,
-      6,
-      7,
-      8,
-      9,  // u4, u8, u16, u32, u64
-      /*f4e2m1fn*/ 32,
-      29,
-      28,
-      20,
-      25,
-      23,
-      19,
-      24,
-      33,  // f8e3m4, e4m3, e4m3fn, fnuz, b11fnuz, e5m2, fnuz, e8m0
-      /*f16*/ 10,
-      16,
-      11,
-      12,
-      15,
-      18,  // bf16, f32, f64, c64, c128
+      1,                                   // pred
+      26, 21, 2, 3, 4, 5,                  // s2, s4, s8, s16, s32, s64
+      27, 22, 6, 7, 8, 9,                  // u2, u4, u8, u16, u32, u64
+      32,                                  // f4e2m1fn
+      29, 28, 20, 25, 23, 19, 24, 33,      // f8e3m4, e4m3, e4m3fn, e4m3fnuz, e4m3b11fnuz, e5m2, e5m2fnuz, e8m0fnu
+      10, 16, 11, 12, 15, 18,              // f16, bf16, f32, f64, c64, c128
   };
+  // clang-format on
   static_assert(sizeof(kNumbers) / sizeof(int) == static_cast<std::size_t>(DType::kCount),
                 "one for each type");
   return static_cast<XLA_FFI_DataType>(kNumbers[static_cast<std::size_t>(type)]);
+}
+
+std::string Describe(const std::vector<FfiBuffer>& buffers) {
+  std::string text;
+  for (const FfiBuffer& buffer : buffers) {
+    text += (text.empty() ? "" : ", ") +
+            std::string(buffer.is_token ? "token" : ipu_model::NameOf(buffer.tensor.type));
+    std::string dims;
+    for (const std::int64_t d : buffer.tensor.shape) dims += (dims.empty() ? "" : ",") + std::to_string(d);
+    if (!buffer.is_token) text += "[" + dims + "]";
+  }
+  return "(" + text + ")";
+}
+// "(f32[4]) -> (f32[2]) at model.py:3"
+std::string Describe(const FfiCallSpec& spec) {
+  const std::string where = spec.location.empty() ? "" : " at " + spec.location;
+  return Describe(spec.operands) + " -> " + Describe(spec.results) + where;
 }
 
 // Operands or results of one call, as handlers read them.
@@ -113,7 +110,7 @@ void FfiAttributes::Add(const FfiAttribute& attribute) {
 
 FfiCall::FfiCall(const FfiCallSpec& spec)
     : spec_(spec),
-      handlers_(FfiHandlers::Get().Find(spec.target, spec.location)),
+      handlers_(FfiHandlers::Get().Find(spec.target, Describe(spec))),
       attributes_(spec.attributes) {
   XLA_FFI_CallFrame frame = FfiCallFrame(XLA_FFI_ExecutionStage_INSTANTIATE, &context_);
   frame.attrs = attributes_.attrs();

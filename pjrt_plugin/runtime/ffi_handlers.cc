@@ -49,13 +49,12 @@ void FfiHandlers::Register(const std::string& name, const FfiHandlerBundle& bund
   }
 }
 
-FfiHandlerBundle FfiHandlers::Find(const std::string& name, const std::string& location) const {
+FfiHandlerBundle FfiHandlers::Find(const std::string& name, const std::string& call) const {
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto found = bundles_.find(name);
   if (found == bundles_.end()) {
-    throw Error(Code::kNotFound,
-                "The program calls the foreign function '" + name + "'" +
-                    (location.empty() ? "" : " at " + location) +
+    throw Error(Code::kUnimplemented,
+                "The program calls the foreign function '" + name + "', " + call +
                     ", for which no handler is registered on ipu. Register one that runs on the host: "
                     "jax.ffi.register_ffi_target('" +
                     name + "', jax.ffi.pycapsule(library.function), platform='ipu').");

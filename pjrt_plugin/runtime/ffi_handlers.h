@@ -32,8 +32,8 @@ class FfiHandlers {
   // Throws Error(kInvalidArgument) for a bundle without `execute`, or compiled for another version of the
   // interface; Error(kAlreadyExists) when the name has other handlers.
   void Register(const std::string& name, const FfiHandlerBundle& bundle);
-  // Throws Error(kNotFound), which says how to register, and where the program calls it.
-  FfiHandlerBundle Find(const std::string& name, const std::string& location) const;
+  // Throws Error(kUnimplemented), as XLA does, which says how to register; `call` describes the call.
+  FfiHandlerBundle Find(const std::string& name, const std::string& call) const;
 
   // An unknown `type_id` (0) is given a number. Throws Error(kAlreadyExists) when the name or the number is
   // that of another type.

@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 from jax_ipu.compiler.ir import Module, Op, Value
-from jax_ipu.compiler.passes import batch_norm, bitcast, legacy_ops, long_fft, random_numbers, single_member
+from jax_ipu.compiler.passes import (
+    batch_norm,
+    bitcast,
+    legacy_ops,
+    long_fft,
+    ragged_all_to_all,
+    random_numbers,
+    single_member,
+)
 from jax_ipu.compiler.passes.rewriter import Rewriter, Rule, rewrite
 from jax_ipu.compiler.types import COMPLEX
 
 
 def run(module: Module) -> None:
-    alone = module.num_replicas * module.num_partitions == 1
-    rewrite(module.main.block, {**RULES, **single_member.RULES} if alone else RULES)
+    rules = RULES
+    if module.num_replicas * module.num_partitions == 1:
+        rules = RULES | single_member.RULES
+    elif module.num_replicas > 1 and module.num_partitions > 1:
+        rules = RULES | ragged_all_to_all.RULES_OF_REPLICATED_PARTITIONS
+    rewrite(module.main.block, rules)
 
 
 def _get_dimension_size(op: Op, rewriter: Rewriter) -> Value:
@@ -53,6 +65,7 @@ RULES: dict[str, Rule] = {
     **bitcast.RULES,
     **legacy_ops.RULES,
     **long_fft.RULES,
+    **ragged_all_to_all.RULES,
     **random_numbers.RULES,
     "cholesky": _in_f32,
     "convert": _convert,

@@ -80,8 +80,8 @@ def requested_order(attrs: dict[str, Any], value: Value, name: str) -> Order:
     dimensions, properties = parsed.groups()
     if properties:
         raise CompileError(
-            f"{name} has the layout {mode}: layouts on IPU are an order of dimensions; leave out tiling and sizes of "
-            "elements"
+            f"{name} has the layout {mode}: layouts on IPU are an order of dimensions, Layout(major_to_minor=...); "
+            "leave out tiling and sub_byte_element_size_in_bits"
         )
     order = tuple(int(d) for d in reversed(dimensions.split(",")) if d)
     if sorted(order) != list(_row_major(value)):

@@ -75,14 +75,18 @@ class Rewriter:
 
     def sum(self, value: Value, dims: Sequence[int]) -> Value:
         """The sum over `dims`, which the result does not have."""
+        return self.reduce("add", value, dims, 0)
+
+    def reduce(self, name: str, value: Value, dims: Sequence[int], initial: int) -> Value:
+        """`value` reduced over `dims` by the operation `name`, with `initial` as its neutral element."""
         if not dims:
             return value
         args = [Value((), value.dtype, None, i) for i in range(2)]
-        add = Op("add", args, [((), value.dtype)], None, (), self.location)
-        body = Block(args, [add, Op("return", add.results, [], None, (), self.location)])
+        combine = Op(name, args, [((), value.dtype)], None, (), self.location)
+        body = Block(args, [combine, Op("return", combine.results, [], None, (), self.location)])
         shape = tuple(n for d, n in enumerate(value.shape) if d not in dims)
-        zero = self.full((), value.dtype, 0)
-        return self.emit("reduce", (value, zero), shape, value.dtype, {"dimensions": tuple(sorted(dims))}, (body,))
+        first = self.full((), value.dtype, initial)
+        return self.emit("reduce", (value, first), shape, value.dtype, {"dimensions": tuple(sorted(dims))}, (body,))
 
 
 # Returns the values that replace the op's results, or None to keep it.
