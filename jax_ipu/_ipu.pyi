@@ -12,6 +12,18 @@ class Error(RuntimeError):
 
     code: int
 
+class OutOfMemory(Error):
+    """A program that is too large for the tiles; the attributes are of the fullest tile at its worst moment."""
+
+    tile: dict[str, int]
+    """Bytes: variables, temporaries, exchange_buffers, constants, vertex_state, code."""
+    variables_only: bool
+    """Nothing but variables was counted, as they alone do not fit."""
+    peak_variable_bytes: int
+    """The most that variables have on all tiles together at one moment."""
+    tensors: list[dict[str, Any]]
+    """All that are on the tile, largest first: name, dtype, shape, bytes, bytes_on_tile, role, lasting."""
+
 class Target:
     """One IPU: "ipu1", "ipu2", "ipu21" or "bow"; num_tiles 0 means all tiles of the architecture."""
 
@@ -118,9 +130,26 @@ class CompiledGraph:
         """Those whose trip count is known at run time only; they are counted as one trip: name, condition_cycles,
         body_cycles."""
     def largest_tensors(self) -> list[dict[str, Any]]:
-        """On the fullest tile at its fullest moment, at most 10: name, dtype, shape, bytes, bytes_on_tile, role."""
+        """On the fullest tile at its fullest moment, at most 10: name, dtype, shape, bytes, bytes_on_tile, role,
+        lasting (keeps its contents between calls)."""
 
-def compile_graph(graph: Graph, programs: Seq[Sequence], name: str) -> CompiledGraph: ...
+class PlanCache:
+    """Plans of operations, shared by programs for the same target that are compiled one after the other."""
+
+    def __init__(self) -> None: ...
+    def __len__(self) -> int: ...
+
+def compile_graph(
+    graph: Graph,
+    programs: Seq[Sequence],
+    name: str,
+    plans: PlanCache | None = None,
+    poll: Callable[[int, int], None] | None = None,
+) -> CompiledGraph:
+    """`poll` is called between operations, with how many are planned and how many there are.
+
+    Raises OutOfMemory, and KeyboardInterrupt for Ctrl-C while operations are planned.
+    """
 
 class Executable:
     def __init__(

@@ -19,6 +19,7 @@ from jax_ipu.integration import (
     callbacks,
     dlpack,
     ffi,
+    interrupt,
     linear_algebra,
     memories,
     pallas,
@@ -52,6 +53,7 @@ def initialize() -> None:
     callbacks.enable()
     dlpack.enable()
     ffi.enable()
+    interrupt.enable()
     linear_algebra.enable()
     memories.enable()
     pallas.enable()
@@ -86,12 +88,14 @@ def _create_options() -> dict[str, Any]:
 
 
 def _prepare_exit() -> None:
-    """Ends what still needs the interpreter: callbacks of running programs, and daemon threads.
+    """Ends what still needs the interpreter: compilations, callbacks of running programs, and daemon threads.
 
     A daemon thread that returns from a call into jaxlib while the interpreter ends would abort the process.
     """
     from jax_ipu import _ipu
+    from jax_ipu.compiler import progress
 
+    progress.cancel_all()
     _ipu.finish_work()
     if threading.active_count() > 1:
         _ipu.prepare_exit()

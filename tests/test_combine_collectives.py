@@ -7,6 +7,7 @@ import pytest
 from jax_ipu import _ipu
 from jax_ipu.compiler import api, importer, ir
 from jax_ipu.compiler.passes import combine_collectives
+from jax_ipu.compiler.progress import Progress
 from jax_ipu.compiler.shown_program import shown_program
 
 F = "tensor<4xf32>"
@@ -112,5 +113,6 @@ module @m attributes {{mhlo.num_replicas = 4 : i32, mhlo.num_partitions = 1 : i3
     target = api.parse_target("ipu2:8")
     settings = api.compile_options(b"")
     with pytest.raises(_ipu.Error, match="memory"):
-        api._compile_prepared(api.prepare(importer.parse(text, "mlir"), settings), settings, target)
+        prepared = api.prepare(importer.parse(text, "mlir"), settings)
+        api._compile_prepared(prepared, settings, target, (_ipu.PlanCache(), Progress("m")))
     assert api.compile(text, "mlir", b"", "ipu2:8").fullest_tile_bytes < target.bytes_per_tile

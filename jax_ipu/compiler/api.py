@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from jax_ipu import _ipu
-from jax_ipu.compiler import cost, importer, mapping, partition, pipeline
+from jax_ipu.compiler import capacity, cost, importer, mapping, out_of_memory, partition, pipeline
 from jax_ipu.compiler.build import Built, build
 from jax_ipu.compiler.errors import INVALID_ARGUMENT, RESOURCE_EXHAUSTED, CompileError
 from jax_ipu.compiler.ir import Module, Value
 from jax_ipu.compiler.options import Options, compile_options
 from jax_ipu.compiler.passes import inplace, outline, schedule
 from jax_ipu.compiler.program_io import Signature
+from jax_ipu.compiler.progress import Progress
 from jax_ipu.compiler.shown_program import shown_program
 from jax_ipu.compiler.types import Shape
 
@@ -33,14 +34,17 @@ def compile(program: bytes, format: str, options: bytes, target: str) -> _ipu.Ex
 
     Raises:
         CompileError: the program is not valid (INVALID_ARGUMENT) or uses what is not supported (UNIMPLEMENTED).
-        _ipu.Error: it does not fit into the memory of the tiles (RESOURCE_EXHAUSTED).
+        _ipu.OutOfMemory, or CompileError for what is seen early: it does not fit into the memory of the tiles
+            (RESOURCE_EXHAUSTED).
+        KeyboardInterrupt: Ctrl-C.
     """
     settings = compile_options(options)
     parsed = importer.parse(program, format)
     ipu = parse_target(target)
     if settings.executable:
         return _loaded(settings.executable, parsed, options, f"{ipu.version}:{ipu.num_tiles}")
-    module, signature, built, compiled = _compile_to_fit(parsed, settings, options, ipu)
+    with Progress(importer.name(parsed)) as progress:
+        module, signature, built, compiled = _compile_to_fit(parsed, settings, options, ipu, progress)
     digest = hashlib.sha256(COMPILER_VERSION.encode())
     replication = f"{module.num_replicas}x{module.num_partitions}"
     for part in (program, repr(settings).encode(), target.encode(), replication.encode()):
@@ -101,62 +105,102 @@ def _local_types(values: list[Value], shardings: list[bytes]) -> list[tuple[str,
 
 _Prepared = tuple[Module, Signature, mapping.MappingPlan]
 _Compiled = tuple[Module, Signature, Built, _ipu.CompiledGraph]
+# What attempts have in common.
+_Shared = tuple[_ipu.PlanCache, Progress]
+# What it is called, the options, and whether they make another program.
+_Frugal = tuple[str, Callable[[Options], Options | None], Callable[[_Prepared, _Prepared], bool]]
 
 
-def _compile_prepared(prepared: _Prepared, settings: Options, target: _ipu.Target, keep: bool) -> _Compiled:
+def _compile_prepared(
+    prepared: _Prepared, settings: Options, target: _ipu.Target, shared: _Shared, keep: bool = False
+) -> _Compiled:
     """`keep`: with the arguments in SRAM between calls that are only read."""
     module, signature, plan = prepared
+    plans, progress = shared
+    progress.stage("mapping tensors to tiles")
     built = build(module, signature, plan, target, settings, keep)
+    progress.stage("planning operations")
     try:
-        compiled = _ipu.compile_graph(built.graph, built.programs, module.name)
-    except _ipu.Error as error:
-        if error.code != RESOURCE_EXHAUSTED or not built.exchanges:
+        compiled = _ipu.compile_graph(built.graph, built.programs, module.name, plans, progress.step)
+    except _ipu.OutOfMemory:
+        if not built.exchanges:
             raise
         # Exchange programs are code in SRAM, too: without them states that change places cross the host link.
         built = built.without_exchanges()
-        compiled = _ipu.compile_graph(built.graph, built.programs, module.name)
+        compiled = _ipu.compile_graph(built.graph, built.programs, module.name, plans, progress.step)
     return module, signature, built, compiled
 
 
-def _compile_to_fit(parsed: Any, settings: Options, options: bytes, target: _ipu.Target) -> _Compiled:
+def _compile_to_fit(
+    parsed: Any, settings: Options, options: bytes, target: _ipu.Target, progress: Progress
+) -> _Compiled:
     """What saves memory costs cycles, so it is done only where the program does not fit without.
 
     First arguments that are only read are streamed by every call. Then repeated blocks become functions, and
     collectives are not combined. Then tensors that are sliced or looked up are spread over all tiles: the few tiles
     that could slice them without an exchange may be full of them. Where one of these fits, there may be room for
-    arguments after all.
+    arguments after all. Attempts share plans, so that one costs little where it differs little, and end where none can
+    help.
     """
-    prepared, more_frugal = prepare(parsed, settings, options), iter(_MORE_FRUGAL)
-    kept = _compile_kept(prepared, settings, target)
+    progress.stage("importing the program")
+    program, shared = partition.LocalProgram(parsed, options), (_ipu.PlanCache(), progress)
+    progress.stage("simplifying the program")
+    prepared, more_frugal = prepare_local(program, settings), iter(_MORE_FRUGAL)
+    kept = _compile_kept(prepared, settings, target, shared)
     if kept is not None:
         return kept
-    first = True
+    failures: list[tuple[out_of_memory.Need, _ipu.OutOfMemory, _Prepared]] = []
     while True:
         try:
-            streamed = _compile_prepared(prepared, settings, target, keep=False)
-            return streamed if first else _compile_kept(prepared, settings, target) or streamed
-        except _ipu.Error as error:
-            if error.code != RESOURCE_EXHAUSTED:
-                raise
-            first = False
-            for choose, differs in more_frugal:
-                frugal = choose(settings)
-                if frugal is not None and differs(prepared, other := prepare(parsed, frugal, options)):
-                    prepared, settings = other, frugal
-                    break
-            else:
-                raise
+            streamed = _compile_prepared(prepared, settings, target, shared)
+            kept = _compile_kept(prepared, settings, target, shared) if failures else None
+            return kept or streamed
+        except capacity.TooLarge as error:
+            module, signature, _ = prepared
+            lasting = frozenset(signature.results[j] for j in signature.aliased_inputs)
+            need = out_of_memory.Need.of_values(error.values, lasting, target)
+            text = f"{error}{out_of_memory.advice(module, signature, target, need)}"
+            raise CompileError(text, RESOURCE_EXHAUSTED) from None
+        except _ipu.OutOfMemory as error:
+            failures.append((out_of_memory.Need.of(error, target), error, prepared))
+            following = None
+            if not _is_hopeless(error, prepared[0], target):
+                following = _next_attempt(program, prepared, settings, more_frugal)
+        if following is None:
+            # The one that is nearest to fitting says best what is too large.
+            need, nearest, (module, signature, _) = min(failures, key=lambda failure: failure[0].total)
+            nearest.args = (f"{nearest}{out_of_memory.advice(module, signature, target, need)}",)
+            raise nearest
+        what, settings, prepared = following
+        progress.attempt(len(failures) + 1, what)
 
 
-def _compile_kept(prepared: _Prepared, settings: Options, target: _ipu.Target) -> _Compiled | None:
+def _next_attempt(
+    program: partition.LocalProgram, prepared: _Prepared, settings: Options, more_frugal: Iterator[_Frugal]
+) -> tuple[str, Options, _Prepared] | None:
+    """The next way to compile that makes another program."""
+    for what, choose, differs in more_frugal:
+        frugal = choose(settings)
+        if frugal is not None and differs(prepared, other := prepare_local(program, frugal)):
+            return what, frugal, other
+    return None
+
+
+def _is_hopeless(error: _ipu.OutOfMemory, module: Module, target: _ipu.Target) -> bool:
+    """Whether the live tensors are larger than the memory: attempts change where they lie and how much code there is.
+
+    Only collectives that are not combined need fewer tensors.
+    """
+    return not module.combined and error.peak_variable_bytes > target.num_tiles * target.bytes_per_tile
+
+
+def _compile_kept(prepared: _Prepared, settings: Options, target: _ipu.Target, shared: _Shared) -> _Compiled | None:
     """With arguments kept in SRAM, or None where there are none, or they do not fit."""
     if not any(argument.kept for argument in prepared[1].arguments):
         return None
     try:
-        return _compile_prepared(prepared, settings, target, keep=True)
-    except _ipu.Error as error:
-        if error.code != RESOURCE_EXHAUSTED:
-            raise
+        return _compile_prepared(prepared, settings, target, shared, keep=True)
+    except (_ipu.OutOfMemory, capacity.TooLarge):
         return None
 
 
@@ -182,15 +226,20 @@ def _has_slices(before: _Prepared, _: _Prepared) -> bool:
     return before[2].has_slices
 
 
-_MORE_FRUGAL: tuple[tuple[Callable[[Options], Options | None], Callable[[_Prepared, _Prepared], bool]], ...] = (
-    (_outlined, _has_functions),
-    (_slices_spread, _has_slices),
+_MORE_FRUGAL: tuple[_Frugal, ...] = (
+    ("repeated blocks as functions", _outlined, _has_functions),
+    ("sliced tensors on all tiles", _slices_spread, _has_slices),
 )
 
 
 def prepare(parsed: Any, settings: Options, options: bytes = b"") -> _Prepared:
     """Everything before the graph: partitioning, import, passes, signature and tile mapping of an MLIR module."""
-    module = partition.import_local(parsed, options)
+    return prepare_local(partition.LocalProgram(parsed, options), settings)
+
+
+def prepare_local(program: partition.LocalProgram, settings: Options) -> _Prepared:
+    """The same of a program that is partitioned."""
+    module = program.import_module()
     pipeline.optimize(module, memory_first=settings.outline == "always")
     if settings.outline == "always":
         outline.run(module)

@@ -60,7 +60,7 @@ def build(
     """
     block = module.main.block
     check_supported(block)
-    capacity.check(block, target)
+    capacity.check(block, signature, target)
     graph = _ipu.Graph(target, module.num_replicas * module.num_partitions)
     context = Context(graph, LOWERINGS, mapping, settings.planning(), module.num_partitions, module.num_replicas)
     if any(op.name == "ipu.random_bits" for op in block.walk()):
@@ -71,9 +71,9 @@ def build(
         value, i = argument.value, argument.index
         if not argument.used:
             if num_elements(value.shape) == 0:
-                context.tensors[value] = context.variable(value.dtype, value.shape, f"argument {i}")
+                context.tensors[value] = context.variable(value.dtype, value.shape, argument.name)
             continue
-        tensor = context.allocate(value, f"argument {i}")
+        tensor = context.allocate(value, argument.name)
         context.tensors[value] = tensor
         count = num_elements(value.shape)
         if not argument.resident:
@@ -82,14 +82,14 @@ def build(
             stream = graph.add_host_to_device_fifo(f"state{i}" if stays else f"in{i}", value.dtype, count)
             sequence = context.sequence
             if stays:
-                sequence = _ipu.Sequence(f"write argument {i}")
+                sequence = _ipu.Sequence(f"write {argument.name}")
                 state_programs[i] = (len(programs), -1)
                 programs.append(sequence)
-            sequence.stream_in(stream, tensor, f"argument {i}")
+            sequence.stream_in(stream, tensor, argument.name)
             continue
-        write, read = _ipu.Sequence(f"write argument {i}"), _ipu.Sequence(f"read argument {i}")
-        write.stream_in(graph.add_host_to_device_fifo(f"state{i}", value.dtype, count), tensor, f"argument {i}")
-        read.stream_out(tensor, graph.add_device_to_host_fifo(f"state{i}.out", value.dtype, count), f"argument {i}")
+        write, read = _ipu.Sequence(f"write {argument.name}"), _ipu.Sequence(f"read {argument.name}")
+        write.stream_in(graph.add_host_to_device_fifo(f"state{i}", value.dtype, count), tensor, argument.name)
+        read.stream_out(tensor, graph.add_device_to_host_fifo(f"state{i}.out", value.dtype, count), argument.name)
         state_programs[i] = (len(programs), len(programs) + 1)
         programs += [write, read]
     context.lower_block(block)
@@ -120,7 +120,7 @@ def _in_order_of_array(graph: _ipu.Graph, tensor: _ipu.Tensor, argument: Argumen
     ordered = tensor.dim_shuffle(order)
     if ordered.is_row_major:
         return tensor
-    clone = graph.clone_as(tensor.dtype, ordered, f"argument {argument.index}", new_order=True)
+    clone = graph.clone_as(tensor.dtype, ordered, argument.name, new_order=True)
     return clone.dim_shuffle([order.index(d) for d in range(len(order))])
 
 

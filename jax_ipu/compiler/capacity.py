@@ -5,21 +5,40 @@ from __future__ import annotations
 from jax_ipu import _ipu
 from jax_ipu.compiler.cost import size_in_bytes
 from jax_ipu.compiler.errors import RESOURCE_EXHAUSTED, CompileError
-from jax_ipu.compiler.ir import Block, Value
+from jax_ipu.compiler.ir import Block, Op, Value
 from jax_ipu.compiler.location import source_line
 from jax_ipu.compiler.passes.inplace import VIEWS
+from jax_ipu.compiler.program_io import Signature
 from jax_ipu.compiler.types import type_text
 
 _CONTROL_FLOW = frozenset(("while", "ipu.repeat", "if", "case", "ipu.call"))
+_SHOWN = 3
 
 
-def check(block: Block, target: _ipu.Target) -> None:
-    """Raises CompileError(RESOURCE_EXHAUSTED). What passes may still not fit: the graph compiler knows exactly."""
+class TooLarge(CompileError):
+    """`values` are needed at the same time, and larger than the memory. No way to compile the program can help."""
+
+    def __init__(self, message: str, values: list[Value]) -> None:
+        super().__init__(message, RESOURCE_EXHAUSTED)
+        self.values = values
+
+
+def check(block: Block, signature: Signature, target: _ipu.Target) -> None:
+    """Raises TooLarge. What passes may still not fit: the graph compiler knows exactly."""
     capacity = target.num_tiles * target.bytes_per_tile
-    _check_block(block, target, capacity, {})
+    names = {a.value: a.name for a in signature.arguments}
+    for position, argument in signature.aliased_inputs.items():
+        names.setdefault(signature.results[position], signature.arguments[argument].name)
+    _check_block(block, target, capacity, {}, names)
 
 
-def _check_block(block: Block, target: _ipu.Target, capacity: int, roots: dict[Value, Value | None]) -> None:
+def _check_block(
+    block: Block,
+    target: _ipu.Target,
+    capacity: int,
+    roots: dict[Value, Value | None],
+    names: dict[Value, str],
+) -> None:
     for op in block.ops:
         if op.name == "constant":
             roots[op.result] = None if op.attrs["value"].splat else op.result
@@ -27,26 +46,35 @@ def _check_block(block: Block, target: _ipu.Target, capacity: int, roots: dict[V
         if op.name in VIEWS:
             for operand, result in zip(op.operands, op.results, strict=True):
                 roots[result] = roots.get(operand, operand)
+                if operand in names and roots[result] is not None:
+                    names.setdefault(result, names[operand])
             continue
         if op.name in _CONTROL_FLOW:
             for region in op.regions:
-                _check_block(region, target, capacity, roots)
+                _check_block(region, target, capacity, roots, names)
             continue
         stored = {roots.get(o, o) for o in op.operands}
         stored.discard(None)
         if op.name != "return" and not op.attrs.get("write_over") and not op.attrs.get("in_place"):
             stored.update(op.results)
         tensors = sorted((v for v in stored if v is not None), key=size_in_bytes, reverse=True)
-        needed = sum(map(size_in_bytes, tensors))
-        if needed > capacity:
-            where = source_line(op.location) or "an unknown source line"
-            largest = ", ".join(
-                f"{type_text(v.shape, v.dtype)} ({size_in_bytes(v) / 2**20:.1f} MiB)" for v in tensors[:3]
-            )
-            raise CompileError(
-                f"out of IPU memory: {op.name.removeprefix('ipu.')} at {where} needs {needed / 2**20:.1f} MiB for"
-                f" {largest}, but {target.num_tiles} tiles of {target.bytes_per_tile} bytes hold"
-                f" {capacity / 2**20:.1f} MiB. What helps: smaller arrays or a smaller batch, half precision, or"
-                " computing in parts (jax.lax.map, jax.lax.scan).",
-                RESOURCE_EXHAUSTED,
-            )
+        if sum(map(size_in_bytes, tensors)) > capacity:
+            raise TooLarge(_message(op, tensors, target, capacity, names), tensors)
+
+
+def _message(op: Op, tensors: list[Value], target: _ipu.Target, capacity: int, names: dict[Value, str]) -> str:
+    needed = sum(map(size_in_bytes, tensors))
+    if op.name == "return":
+        what = f"the state and the results need {needed / 2**20:.1f} MiB at the end"
+    else:
+        where = source_line(op.location) or "an unknown source line"
+        what = f"{op.name.removeprefix('ipu.')} at {where} needs {needed / 2**20:.1f} MiB"
+    largest = ", ".join(
+        f"{names[v] + ' ' if v in names else ''}{type_text(v.shape, v.dtype)} ({size_in_bytes(v) / 2**20:.1f} MiB)"
+        for v in tensors[:_SHOWN]
+    )
+    rest = f" and {len(tensors) - _SHOWN} more" if len(tensors) > _SHOWN else ""
+    return (
+        f"out of IPU memory: {what} for {largest}{rest}, but {target.num_tiles} tiles of {target.bytes_per_tile} bytes"
+        f" hold {capacity / 2**20:.1f} MiB."
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+CANCELLED = 1
 INVALID_ARGUMENT = 3
 RESOURCE_EXHAUSTED = 8
 UNIMPLEMENTED = 12

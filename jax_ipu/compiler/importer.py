@@ -13,8 +13,8 @@ from jaxlib.mlir.dialects import sdy, stablehlo
 
 from jax_ipu.compiler import ffi_calls, legalize
 from jax_ipu.compiler.errors import INVALID_ARGUMENT, CompileError
-from jax_ipu.compiler.ir import Block, Function, Module, Op, Value
-from jax_ipu.compiler.location import source_line
+from jax_ipu.compiler.ir import ARGUMENT_NAME, Block, Function, Module, Op, Value
+from jax_ipu.compiler.location import argument_name, source_line
 from jax_ipu.compiler.types import COMPLEX, FLOAT, SIZE, Literal, Shape, element_type, num_elements, numpy_dtype
 
 # Its import registers the classes of its operations.
@@ -403,7 +403,7 @@ class _Importer:
     def function(self, operation: Any) -> Function:
         attrs = operation.attributes
         block = self.block(operation.regions[0].blocks[0])
-        arg_attrs = _signature(attrs, "arg_attrs", len(block.args))
+        arg_attrs = _argument_attributes(operation, len(block.args))
         result_attrs = _signature(attrs, "res_attrs", len(block.results))
         return Function(attrs["sym_name"].value, block, arg_attrs, result_attrs)
 
@@ -431,6 +431,25 @@ def _signature(attrs: Any, key: str, count: int) -> list[dict[str, Any]]:
     return entries if len(entries) == count else [{} for _ in range(count)]
 
 
+def _argument_attributes(operation: Any, count: int) -> list[dict[str, Any]]:
+    entries = _signature(operation.attributes, "arg_attrs", count)
+    arguments = operation.regions[0].blocks[0].arguments
+    if len(arguments) == count:
+        for entry, argument in zip(entries, arguments, strict=True):
+            if name := argument_name(argument.location):
+                entry[ARGUMENT_NAME] = name
+    return entries
+
+
+def name(module: mlir.Module) -> str:
+    """What the program is called, for messages."""
+    given: Any = module.operation.attributes
+    try:
+        return str(given["sym_name"].value) if "sym_name" in given else "main"
+    except (RuntimeError, UnicodeDecodeError):  # a damaged name
+        return "main"
+
+
 def main_operation(module: mlir.Module) -> mlir.Operation:
     """The function "main"."""
     for view in module.body.operations:
@@ -446,8 +465,8 @@ def signature_attributes(module: mlir.Module) -> tuple[list[dict[str, Any]], lis
     operation = main_operation(module)
     block = operation.regions[0].blocks[0]
     count = len(block.operations[len(block.operations) - 1].operands)
-    attrs = operation.attributes
-    return _signature(attrs, "arg_attrs", len(block.arguments)), _signature(attrs, "res_attrs", count)
+    arguments = _argument_attributes(operation, len(block.arguments))
+    return arguments, _signature(operation.attributes, "res_attrs", count)
 
 
 def checked_counts(num_replicas: object, num_partitions: object) -> tuple[int, int]:

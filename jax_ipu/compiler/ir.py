@@ -147,6 +147,8 @@ MEMORY_KIND = "mhlo.memory_kind"
 # without it, row-major.
 LAYOUT_MODE = "mhlo.layout_mode"
 MAJOR_TO_MINOR = "ipu.major_to_minor"
+# Ours for what JAX calls an argument: its path in the pytree.
+ARGUMENT_NAME = "ipu.argument_name"
 
 
 class Function:

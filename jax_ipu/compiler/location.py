@@ -2,39 +2,76 @@
 
 from __future__ import annotations
 
+import functools
 import os
-from typing import Any
+import re
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 from jaxlib.mlir import ir as mlir
 
+# Folders of installed packages and of the standard library, on any system: a program may come from another one.
+_INSTALLED = re.compile(r".*[/\\](?:(?:site|dist)-packages|lib(?:64)?[/\\]python\d[.\d]*t?)[/\\]", re.IGNORECASE)
+_OWN_FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
-def _first_file(location: Any, function: str) -> tuple[str, int, str] | None:
+
+class _Frame(NamedTuple):
+    path: str
+    line: int
+    function: str
+
+    def text(self, path: str) -> str:
+        return f"{path}:{self.line}"
+
+
+def _frames(location: Any, function: str = "") -> Iterator[_Frame]:
+    """The call stack of a location, the innermost frame first."""
     if isinstance(location, tuple):  # an inlined op's own location and that of the call
-        return _first_file(location[0], function) or _first_file(location[1], function)
-    if isinstance(location, mlir.FileLineColLoc):
-        return location.filename, location.start_line, function
-    if isinstance(location, mlir.NameLoc):
-        return _first_file(location.child_loc, location.name_str)
-    if isinstance(location, mlir.CallSiteLoc):
-        return _first_file(location.callee, function) or _first_file(location.caller, function)
-    if isinstance(location, mlir.FusedLoc):
+        for part in location:
+            yield from _frames(part, function)
+    elif isinstance(location, mlir.FileLineColLoc):
+        yield _Frame(location.filename, location.start_line, function)
+    elif isinstance(location, mlir.NameLoc):
+        yield from _frames(location.child_loc, location.name_str)
+    elif isinstance(location, mlir.CallSiteLoc):
+        yield from _frames(location.callee, function)
+        yield from _frames(location.caller, function)
+    elif isinstance(location, mlir.FusedLoc):
         for child in location.locations:
-            found = _first_file(child, function)
-            if found is not None:
-                return found
-    return None
+            yield from _frames(child, function)
+
+
+@functools.lru_cache(maxsize=4096)
+def _in_library(path: str) -> str:
+    """A library's path as Python's import sees it, e.g. "optax/_src/update.py"; "" for a file of the user's own."""
+    if path.startswith("<frozen "):
+        return path
+    installed = _INSTALLED.match(path)
+    if installed is not None:
+        return path[installed.end() :]
+    return "jax_ipu/" + path[len(_OWN_FOLDER) :] if path.startswith(_OWN_FOLDER) else ""
 
 
 def source_line(location: Any) -> str:
-    """ "model.py:12 (loss)", or "" when the program carries no location."""
-    if location is None:
+    """ "model.py:12 (loss)", or "" when the program carries no location.
+
+    It is the innermost line outside the standard library and installed packages. One of a library that it called comes
+    second: "train.py:31 (step, through optax/_src/update.py:44)".
+    """
+    library: _Frame | None = None
+    for frame in _frames(location):
+        if _in_library(frame.path):
+            library = library or frame
+            continue
+        details = [frame.function] if frame.function else []
+        if library is not None:
+            details.append("through " + library.text(_in_library(library.path)))
+        where = frame.text(os.path.basename(frame.path))
+        return f"{where} ({', '.join(details)})" if details else where
+    if library is None:
         return ""
-    found = _first_file(location, "")
-    if found is None:
-        return ""
-    path, line, function = found
-    where = f"{os.path.basename(path)}:{line}"
-    return f"{where} ({function})" if function else where
+    where = library.text(_in_library(library.path))
+    return f"{where} ({library.function})" if library.function else where
 
 
 def operation_path(location: Any) -> str:
@@ -44,3 +81,11 @@ def operation_path(location: Any) -> str:
     if isinstance(location, mlir.NameLoc) and "/" in location.name_str:
         return str(location.name_str)
     return ""
+
+
+def argument_name(location: Any) -> str:
+    """JAX's name of an argument, its path in the pytree, e.g. "params['h_3']['kernel']"; or ""."""
+    try:
+        return str(location.name_str) if isinstance(location, mlir.NameLoc) else ""
+    except (RuntimeError, UnicodeDecodeError):  # a damaged name
+        return ""

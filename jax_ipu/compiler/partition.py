@@ -19,7 +19,7 @@ from jaxlib.mlir import ir as mlir
 from jax_ipu.compiler import batch_loops, importer, inline_calls, legalize, partition_end
 from jax_ipu.compiler.cost import size_in_bytes
 from jax_ipu.compiler.errors import INVALID_ARGUMENT, CompileError
-from jax_ipu.compiler.ir import LAYOUT_MODE, MEMORY_KIND, Function, Module, Value
+from jax_ipu.compiler.ir import ARGUMENT_NAME, LAYOUT_MODE, MEMORY_KIND, Function, Module, Value
 from jax_ipu.compiler.options import proto_fields
 from jax_ipu.compiler.passes.layouts import is_automatic, requested_order
 from jax_ipu.compiler.replica_groups import channel_in, mesh_groups
@@ -51,21 +51,34 @@ _KNOWN_CALLBACKS = {
 _OWN_CALLBACKS = {known: own for own, known in _KNOWN_CALLBACKS.items()}
 
 
+class LocalProgram:
+    """The program that each IPU runs: partitioned once, imported for every attempt to compile it."""
+
+    def __init__(self, program: mlir.Module, serialized_options: bytes) -> None:
+        """Raises CompileError as `partition`."""
+        self._whole = program
+        self._num_replicas, self._num_partitions = counts(program, serialized_options)
+        self._local = program
+        if self._num_partitions > 1:
+            self._local = partition(program, serialized_options, self._num_partitions, self._num_replicas)
+
+    def import_module(self) -> Module:
+        """The program imported; the whole program when it is for one IPU."""
+        module = importer.import_module(self._local)
+        if self._num_partitions > 1:
+            main = module.main
+            arguments, results = importer.signature_attributes(self._whole)
+            main.result_attrs = [_placement(attrs) for attrs in results]
+            main.arg_attrs = [
+                donated | _placement(attrs) for donated, attrs in zip(donation(arguments, main), arguments, strict=True)
+            ]
+        module.num_partitions, module.num_replicas = self._num_partitions, self._num_replicas
+        return module
+
+
 def import_local(program: mlir.Module, serialized_options: bytes) -> Module:
     """The program that each IPU runs, imported; the whole program when it is for one."""
-    num_replicas, num_partitions = counts(program, serialized_options)
-    if num_partitions == 1:
-        module = importer.import_module(program)
-    else:
-        module = importer.import_module(partition(program, serialized_options, num_partitions, num_replicas))
-        main = module.main
-        arguments, results = importer.signature_attributes(program)
-        main.result_attrs = [_placement(attrs) for attrs in results]
-        main.arg_attrs = [
-            donated | _placement(attrs) for donated, attrs in zip(donation(arguments, main), arguments, strict=True)
-        ]
-    module.num_partitions, module.num_replicas = num_partitions, num_replicas
-    return module
+    return LocalProgram(program, serialized_options).import_module()
 
 
 def counts(program: mlir.Module, serialized_options: bytes) -> tuple[int, int]:
@@ -268,7 +281,7 @@ def _options(
 
 
 def _placement(attrs: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in attrs.items() if key in (MEMORY_KIND, LAYOUT_MODE)}
+    return {key: value for key, value in attrs.items() if key in (MEMORY_KIND, LAYOUT_MODE, ARGUMENT_NAME)}
 
 
 def donation(whole: list[dict[str, Any]], local: Function) -> list[dict[str, Any]]:

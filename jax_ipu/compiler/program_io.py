@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from jax_ipu.compiler.ir import MAJOR_TO_MINOR, MEMORY_KIND, Function, Value
+from jax_ipu.compiler.ir import ARGUMENT_NAME, MAJOR_TO_MINOR, MEMORY_KIND, Function, Value
 from jax_ipu.compiler.types import Shape, num_elements
 
 # The memory kind that is not SRAM.
@@ -25,13 +25,15 @@ class Argument:
         "index",
         "kept",
         "major_to_minor",
+        "name",
         "unchanged",
         "used",
         "value",
     )
 
-    def __init__(self, index: int, value: Value) -> None:
+    def __init__(self, index: int, value: Value, name: str = "") -> None:
         self.index = index
+        self.name = name or f"argument {index}"  # for messages
         self.value = value
         self.donated = False
         self.in_host_memory = False
@@ -59,7 +61,10 @@ class Signature:
     def __init__(self, main: Function) -> None:
         block = main.block
         self.results = block.results
-        self.arguments = [Argument(i, value) for i, value in enumerate(block.args)]
+        self.arguments = [
+            Argument(i, value, attrs.get(ARGUMENT_NAME, ""))
+            for i, (value, attrs) in enumerate(zip(block.args, main.arg_attrs, strict=True))
+        ]
         self.host_results = [in_host_memory(attrs) for attrs in main.result_attrs]
         self.result_orders = [attrs.get(MAJOR_TO_MINOR, ()) for attrs in main.result_attrs]
         # Result -> resident argument, result -> argument passed through on the host.

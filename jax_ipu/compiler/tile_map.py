@@ -40,7 +40,7 @@ def tile_map(program: bytes, format: str, options: bytes, target: str, temporari
     for argument in signature.arguments:
         tensor = built.tensors.get(argument.value)
         if tensor is not None:
-            name = f"argument {argument.index}" + (" (resident)" if argument.resident else "")
+            name = argument.name + (" (resident)" if argument.resident else "")
             placements.append(_placement(built.graph, name, argument.value, tensor, plan.reason(argument.value)))
     made = [(op, r) for op in _own_storage(module.main.block) for r in op.results if r in built.tensors]
     made.sort(key=lambda pair: -num_elements(pair[1].shape) * SIZE.get(pair[1].dtype, 1))

@@ -2,7 +2,9 @@
 // PJRT calls.
 #include <nanobind/stl/optional.h>
 
+#include <condition_variable>
 #include <memory>
+#include <mutex>
 #include <sstream>
 #include <stdexcept>
 #include <string>
@@ -27,6 +29,22 @@ namespace {
 struct ExecutableHandle {
   std::shared_ptr<const Executable> executable;
 };
+
+std::vector<nb::dict> Tensors(const std::vector<ipu_model::TensorUse>& tensors) {
+  std::vector<nb::dict> rows;
+  for (const ipu_model::TensorUse& tensor : tensors) {
+    nb::dict row;
+    row["name"] = tensor.name;
+    row["dtype"] = tensor.type;
+    row["shape"] = tensor.shape;
+    row["bytes"] = tensor.bytes;
+    row["bytes_on_tile"] = tensor.bytes_on_tile;
+    row["role"] = tensor.role;
+    row["lasting"] = tensor.lasting;
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
 
 struct CompiledGraph {
   poplar::Executable executable;
@@ -99,29 +117,45 @@ struct CompiledGraph {
     return rows;
   }
 
-  std::vector<nb::dict> LargestTensors() const {
-    std::vector<nb::dict> rows;
-    for (const ipu_model::TensorUse& tensor : executable.report().largest_tensors) {
-      nb::dict row;
-      row["name"] = tensor.name;
-      row["dtype"] = tensor.type;
-      row["shape"] = tensor.shape;
-      row["bytes"] = tensor.bytes;
-      row["bytes_on_tile"] = tensor.bytes_on_tile;
-      row["role"] = tensor.role;
-      rows.push_back(std::move(row));
-    }
-    return rows;
-  }
+  std::vector<nb::dict> LargestTensors() const { return Tensors(executable.report().largest_tensors); }
 };
 
+// _ipu.OutOfMemory(message) with the report as attributes.
+[[noreturn]] void RaiseOutOfMemory(const ipu_model::OutOfMemory& error) {
+  const ipu_model::Report& report = error.report;
+  const ipu_model::TilePeak& peak = report.peak;
+  const nb::object type = nb::module_::import_("jax_ipu._ipu").attr("OutOfMemory");
+  nb::object exception = type(nb::str(error.what()));
+  exception.attr("code") = static_cast<int>(Code::kResourceExhausted);
+  nb::dict tile;
+  tile["variables"] = peak.variables;
+  tile["temporaries"] = peak.temporaries;
+  tile["exchange_buffers"] = peak.exchange_buffers;
+  tile["constants"] = peak.constants;
+  tile["vertex_state"] = peak.vertex_state;
+  tile["code"] = peak.code;
+  exception.attr("tile") = tile;
+  exception.attr("variables_only") = peak.variables_only;
+  exception.attr("peak_variable_bytes") = report.peak_variable_bytes;
+  exception.attr("tensors") = Tensors(peak.tensors);
+  PyErr_SetObject(type.ptr(), exception.ptr());
+  throw nb::python_error();
+}
+
 CompiledGraph CompileGraph(const poplar::Graph& graph,
-                           const std::vector<poplar::program::Sequence>& sequences, const std::string& name) {
+                           const std::vector<poplar::program::Sequence>& sequences, const std::string& name,
+                           ipu_model::PlanCache* plans, const nb::object& poll) {
   const std::vector<poplar::program::Program> programs(sequences.begin(), sequences.end());
+  ipu_model::PlanCache own;
+  if (plans == nullptr) plans = &own;
+  plans->poll = [&poll](std::size_t done, std::size_t total) {
+    if (PyErr_CheckSignals() != 0) throw nb::python_error();  // Ctrl-C
+    if (!poll.is_none()) poll(done, total);
+  };
   try {
-    return {poplar::compileGraph(graph, programs, name)};
-  } catch (const poplar::graph_memory_allocation_error& error) {
-    throw Error(Code::kResourceExhausted, error.what());
+    return {poplar::Executable(ipu_model::CompileGraph(graph, programs, name, plans))};
+  } catch (const ipu_model::OutOfMemory& error) {
+    RaiseOutOfMemory(error);
   }
 }
 
@@ -288,6 +322,33 @@ nb::list Shardings(const Specs& specs) {
   return shardings;
 }
 
+// Compilations on threads of jaxlib outlive a caller that is interrupted, but must not outlive the
+// interpreter.
+struct RunningCompilations {
+  std::mutex mutex;
+  std::condition_variable changed;
+  int count = 0;
+
+  static RunningCompilations& Instance() {
+    static RunningCompilations instance;
+    return instance;
+  }
+  void Add(int difference) {
+    const std::lock_guard<std::mutex> lock(mutex);
+    count += difference;
+    changed.notify_all();
+  }
+  void Wait() {
+    std::unique_lock<std::mutex> lock(mutex);
+    changed.wait(lock, [this] { return count == 0; });
+  }
+};
+
+struct RunningCompilation {
+  RunningCompilation() { RunningCompilations::Instance().Add(1); }
+  ~RunningCompilation() { RunningCompilations::Instance().Add(-1); }
+};
+
 // Calls `function`, found while the GIL is held, and takes the plain data out of its result.
 template <typename FindFunction>
 std::shared_ptr<const Executable> CallPython(const CompileRequest& request, FindFunction find_function) {
@@ -296,6 +357,7 @@ std::shared_ptr<const Executable> CallPython(const CompileRequest& request, Find
         Code::kFailedPrecondition,
         "the jax_ipu compiler is written in Python, but this process runs no Python interpreter; load a "
         "program that was compiled before");
+  const RunningCompilation running;
   nb::gil_scoped_acquire gil;
   // Threads of jaxlib flush them, and constants of the program must not depend on the thread.
   const ipu_model::KeepDenormals keep;
@@ -305,6 +367,12 @@ std::shared_ptr<const Executable> CallPython(const CompileRequest& request, Find
                         nb::bytes(request.options.data(), request.options.size()), request.target);
     return nb::cast<const ExecutableHandle&>(result).executable;
   } catch (nb::python_error& error) {
+    // Ctrl-C must end the caller, not become an error that it may handle: it is given again to Python's own
+    // code.
+    if (error.matches(PyExc_KeyboardInterrupt)) {
+      PyErr_SetInterrupt();
+      throw Error(Code::kCancelled, "the compilation was interrupted");
+    }
     const nb::handle value = error.value();
     if (nb::hasattr(value, "code") && nb::isinstance<nb::int_>(value.attr("code")))
       throw Error(static_cast<Code>(nb::cast<int>(value.attr("code"))),
@@ -427,7 +495,11 @@ void BindCompile(nb::module_& module) {
       .def("operations", &CompiledGraph::Operations)
       .def("loops", &CompiledGraph::Loops)
       .def("largest_tensors", &CompiledGraph::LargestTensors);
-  module.def("compile_graph", &CompileGraph, nb::arg("graph"), nb::arg("programs"), nb::arg("name"));
+  nb::class_<ipu_model::PlanCache>(module, "PlanCache")
+      .def(nb::init<>())
+      .def("__len__", [](const ipu_model::PlanCache& self) { return self.plans.size(); });
+  module.def("compile_graph", &CompileGraph, nb::arg("graph"), nb::arg("programs"), nb::arg("name"),
+             nb::arg("plans").none() = nb::none(), nb::arg("poll").none() = nb::none());
   nb::class_<ExecutableHandle>(module, "Executable")
       .def(
           "__init__",
@@ -494,7 +566,13 @@ void BindCompile(nb::module_& module) {
   module.def("host_kernels", &HostKernels);
   module.def("guard_reads", &GuardReads, nb::arg("guarded"));
   module.def("guard_reads_of_thread", &GuardReadsOfThread, nb::arg("guarded").none());
-  module.def("finish_work", &FinishWork, nb::call_guard<nb::gil_scoped_release>());
+  module.def(
+      "finish_work",
+      [] {
+        RunningCompilations::Instance().Wait();
+        FinishWork();
+      },
+      nb::call_guard<nb::gil_scoped_release>());
   module.def("prepare_exit", &PrepareExit, nb::call_guard<nb::gil_scoped_release>());
   module.def("read_counters", &ReadCounters, nb::arg("device_id"), nb::call_guard<nb::gil_scoped_release>());
 }

@@ -21,6 +21,9 @@ void BindError(nb::module_& module) {
   PyObject* type = PyErr_NewExceptionWithDoc(
       "jax_ipu._ipu.Error", "An error with the PJRT status code `code`.", PyExc_RuntimeError, nullptr);
   module.attr("Error") = nb::steal(type);
+  PyObject* out_of_memory = PyErr_NewExceptionWithDoc(
+      "jax_ipu._ipu.OutOfMemory", "A program that is too large for the tiles.", type, nullptr);
+  module.attr("OutOfMemory") = nb::steal(out_of_memory);
   nb::register_exception_translator(
       [](const std::exception_ptr& pointer, void* payload) {
         try {

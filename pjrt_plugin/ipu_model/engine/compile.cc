@@ -93,35 +93,42 @@ void CheckConstantsNotWritten(const CompiledProgram& program, const std::vector<
 
 }  // namespace
 
+std::shared_ptr<const CompiledProgram> CompileGraph(const poplar::Graph& graph,
+                                                    const std::vector<poplar::program::Program>& programs,
+                                                    const std::string& name, PlanCache* cache) {
+  const GraphImpl& impl = graph.impl();
+  auto compiled = std::make_shared<CompiledProgram>(impl.target);
+  compiled->replication_factor = impl.replication_factor;
+  compiled->variables = impl.variables;
+  compiled->streams = impl.streams;
+  compiled->host_functions = impl.host_functions;
+  for (const poplar::program::Program& p : programs) compiled->programs.push_back(p.node());
+  for (const poplar::program::Program& f : impl.functions) compiled->functions.push_back(f.node());
+  if (programs.empty()) throw poplar::control_program_error("compileGraph: there is no program");
+
+  std::vector<std::shared_ptr<const ProgramNode>> roots = compiled->programs;
+  roots.insert(roots.end(), compiled->functions.begin(), compiled->functions.end());
+  const std::vector<const ProgramNode*> nodes = NodesOf(roots);
+  DropUnused(compiled.get(), nodes);
+  CheckConstantsNotWritten(*compiled, nodes);
+  CheckProgram(*compiled);
+  compiled->report = Analyse(*compiled, cache);
+  if (!compiled->report.out_of_memory.empty()) {
+    const std::string message = (name.empty() ? "" : name + ": ") + compiled->report.out_of_memory;
+    throw OutOfMemory(message, std::move(compiled->report));
+  }
+  compiled->host_nanoseconds = HostNanoseconds(*compiled);
+  return compiled;
+}
+
 }  // namespace ipu_model
 
 namespace poplar {
 
 Executable compileGraph(const Graph& graph, const std::vector<program::Program>& programs,
                         const DebugContext& debugContext) {
-  const ipu_model::GraphImpl& impl = graph.impl();
-  auto compiled = std::make_shared<ipu_model::CompiledProgram>(impl.target);
-  compiled->replication_factor = impl.replication_factor;
-  compiled->variables = impl.variables;
-  compiled->streams = impl.streams;
-  compiled->host_functions = impl.host_functions;
-  for (const program::Program& p : programs) compiled->programs.push_back(p.node());
-  for (const program::Program& f : impl.functions) compiled->functions.push_back(f.node());
-  if (programs.empty()) throw control_program_error("compileGraph: there is no program");
-
-  std::vector<std::shared_ptr<const ipu_model::ProgramNode>> roots = compiled->programs;
-  roots.insert(roots.end(), compiled->functions.begin(), compiled->functions.end());
-  const std::vector<const ipu_model::ProgramNode*> nodes = ipu_model::NodesOf(roots);
-  ipu_model::DropUnused(compiled.get(), nodes);
-  ipu_model::CheckConstantsNotWritten(*compiled, nodes);
-  ipu_model::CheckProgram(*compiled);
-  compiled->report = ipu_model::Analyse(*compiled);
-  if (!compiled->report.out_of_memory.empty()) {
-    const std::string& name = debugContext.getPathName();
-    throw graph_memory_allocation_error((name.empty() ? "" : name + ": ") + compiled->report.out_of_memory);
-  }
-  compiled->host_nanoseconds = ipu_model::HostNanoseconds(*compiled);
-  return Executable(std::move(compiled));
+  ipu_model::PlanCache cache;
+  return Executable(ipu_model::CompileGraph(graph, programs, debugContext.getPathName(), &cache));
 }
 
 void Executable::serialize(std::ostream& out) const {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <exception>
+#include <thread>
 #include <unordered_map>
 #include <utility>
 
@@ -149,7 +150,7 @@ class CycleWalk {
 // variables they are. Equal mappings have equal numbers.
 class PlanKeys {
  public:
-  explicit PlanKeys(const CompiledProgram& program) : program_(program) {}
+  PlanKeys(const CompiledProgram& program, PlanCache* cache) : program_(program), cache_(*cache) {}
 
   std::string Of(const Operation& operation) {
     Writer writer;
@@ -184,53 +185,60 @@ class PlanKeys {
       Writer writer;
       writer.Write(v.num_elements);
       writer.Write(v.mapping, v.num_elements);
-      entry->second = mappings_.try_emplace(writer.Take(), mappings_.size()).first->second;
+      entry->second = cache_.mappings.try_emplace(writer.Take(), cache_.mappings.size()).first->second;
     }
     return entry->second;
   }
 
   const CompiledProgram& program_;
+  PlanCache& cache_;
   std::unordered_map<VariableId, std::size_t> numbers_;
-  std::unordered_map<std::string, std::size_t> mappings_;
 };
 
 // Every distinct plan once, on all workers.
-OperationUses AnalyseOperations(const CompiledProgram& program) {
+OperationUses AnalyseOperations(const CompiledProgram& program, PlanCache* cache) {
   std::vector<std::shared_ptr<const ProgramNode>> roots = program.programs;
   roots.insert(roots.end(), program.functions.begin(), program.functions.end());
   OperationUses uses;
-  PlanKeys keys(program);
-  std::unordered_map<std::string, std::size_t> known;
-  std::vector<const Operation*> distinct;
-  std::vector<std::pair<const Operation*, std::size_t>> operations;
+  PlanKeys keys(program, cache);
+  // Entries of the cache; what has no plan yet is planned here.
+  using Plan = std::pair<const std::string, std::shared_ptr<const OperationUse>>;
+  std::vector<std::pair<const Operation*, Plan*>> operations, missing;
   for (const ProgramNode* node : NodesOf(roots)) {
     if (node->kind != ProgramKind::kOperation) continue;
     const Operation* operation = node->operation.get();
-    const auto [entry, is_new] = known.try_emplace(keys.Of(*operation), distinct.size());
-    if (is_new) distinct.push_back(operation);
-    operations.emplace_back(operation, entry->second);
+    const auto [entry, is_new] = cache->plans.try_emplace(keys.Of(*operation), nullptr);
+    operations.emplace_back(operation, &*entry);
+    if (is_new) missing.emplace_back(operation, &*entry);
   }
 
-  std::vector<std::shared_ptr<const OperationUse>> results(distinct.size());
-  std::vector<std::exception_ptr> errors(distinct.size());
+  std::vector<std::exception_ptr> errors(missing.size());
   std::atomic<std::size_t> next{0};
+  const std::thread::id caller = std::this_thread::get_id();
   auto work = [&](int) {
     ExchangeAnalyser analyser(program);
-    for (std::size_t i = next++; i < distinct.size(); i = next++) {
+    const bool polls = cache->poll && std::this_thread::get_id() == caller;
+    for (std::size_t i = next++; i < missing.size(); i = next++) {
       try {
-        results[i] = std::make_shared<const OperationUse>(analyser.Analyse(*distinct[i]));
+        if (polls) cache->poll(i, missing.size());
+        missing[i].second->second = std::make_shared<const OperationUse>(analyser.Analyse(*missing[i].first));
       } catch (...) {
         errors[i] = std::current_exception();
+        next = missing.size();
       }
     }
   };
   ThreadPool& pool = ThreadPool::Global();
   // Below a few operations a wake-up costs more than it saves.
-  pool.Run(distinct.size() < 4 ? 1 : pool.size(), TaskRef(work));
-  for (const std::exception_ptr& error : errors) {
-    if (error) std::rethrow_exception(error);
+  pool.Run(missing.size() < 4 ? 1 : pool.size(), TaskRef(work));
+  const auto failed = std::find_if(errors.begin(), errors.end(), [](const auto& e) { return e != nullptr; });
+  if (failed != errors.end()) {
+    for (const auto& [operation, plan] : missing) {
+      if (plan->second == nullptr) cache->plans.erase(plan->first);
+    }
+    std::rethrow_exception(*failed);
   }
-  for (const auto& [operation, i] : operations) uses.emplace(operation, results[i]);
+  for (const auto& [operation, plan] : operations) uses.emplace(operation, plan->second);
   return uses;
 }
 
@@ -250,11 +258,14 @@ Cycles ReadCycles(Reader& reader) {
 
 }  // namespace
 
-Report Analyse(const CompiledProgram& program) {
+Report Analyse(const CompiledProgram& program, PlanCache* cache) {
   Report report;
-  const OperationUses uses = AnalyseOperations(program);
+  MemoryAnalysis memory(program);
+  if (!memory.VariablesFit(&report)) return report;
+  PlanCache own;
+  const OperationUses uses = AnalyseOperations(program, cache != nullptr ? cache : &own);
   CycleWalk(program, uses, &report).Run();
-  AnalyseMemory(program, uses, &report);
+  memory.Fill(uses, &report);
   return report;
 }
 

@@ -4,7 +4,10 @@
 #define JAX_IPU_ENGINE_DEVICE_REPORT_H_
 
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "pjrt_plugin/ipu_model/core/serialise.h"
@@ -12,6 +15,7 @@
 namespace ipu_model {
 
 struct CompiledProgram;  // engine/executable.h
+struct OperationUse;     // engine/exchange.h
 
 // Of one execution, unless said otherwise.
 struct Cycles {
@@ -55,6 +59,17 @@ struct TensorUse {
   std::uint64_t bytes = 0;          // over all tiles
   std::uint64_t bytes_on_tile = 0;  // on the fullest tile
   std::string role;                 // "variable", "constant", "temporary", "exchange buffer"
+  bool lasting = false;             // keeps its contents between runs
+};
+
+// What is on one tile at its worst moment, in bytes.
+struct TilePeak {
+  std::uint64_t variables = 0, temporaries = 0, exchange_buffers = 0, constants = 0, vertex_state = 0,
+                code = 0;
+  // Nothing else was planned: the variables alone are too large.
+  bool variables_only = false;
+  std::string operation;           // that runs at the moment, "" for none
+  std::vector<TensorUse> tensors;  // all that are there, largest first
 };
 
 struct Report {
@@ -81,10 +96,26 @@ struct Report {
   std::vector<TileUse> fullest_tiles;      // largest first, at most 8
   std::vector<TensorUse> largest_tensors;  // live at the peak of max_tile, largest there first, at most 10
   std::string out_of_memory;               // empty when everything fits, else the message for the user
+  // Of max_tile when not everything fits; not serialised, as such a program never is.
+  TilePeak peak;
+  // The most bytes that variables have on all tiles together at one moment.
+  std::uint64_t peak_variable_bytes = 0;
 };
 
-// Plans every operation of every program. Does not throw for lack of memory: see Report::out_of_memory.
-Report Analyse(const CompiledProgram& program);
+// Plans of operations that several programs for one target share, such as those that are tried until one
+// fits: an operation is planned once as long as its operands lie alike. Not for several threads at a time.
+struct PlanCache {
+  // Serialised mapping -> its number; kind, attributes and mappings of operands -> the plan.
+  std::unordered_map<std::string, std::size_t> mappings;
+  std::unordered_map<std::string, std::shared_ptr<const OperationUse>> plans;
+  // Called by the thread that compiles, between operations, with how many of them are planned and how many
+  // there are; what it throws ends the compilation.
+  std::function<void(std::size_t, std::size_t)> poll;
+};
+
+// Plans every operation of every program, unless the variables alone do not fit: nothing else is known then.
+// Does not throw for lack of memory: see Report::out_of_memory.
+Report Analyse(const CompiledProgram& program, PlanCache* cache = nullptr);
 
 void WriteReport(Writer& writer, const Report& report);
 Report ReadReport(Reader& reader);

@@ -7,12 +7,16 @@
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "pjrt_plugin/ipu_model/core/graph_impl.h"
 #include "pjrt_plugin/ipu_model/core/program_node.h"
 #include "pjrt_plugin/ipu_model/engine/device_report.h"
+#include "poplar/Graph.hpp"
+#include "poplar/Program.hpp"
 #include "poplar/Target.hpp"
+#include "poplar/exceptions.hpp"
 
 namespace ipu_model {
 
@@ -40,6 +44,18 @@ struct CompiledProgram {
  private:
   mutable std::once_flag prepared_;
 };
+
+// A program that is too large for the tiles.
+struct OutOfMemory : poplar::graph_memory_allocation_error {
+  OutOfMemory(const std::string& message, Report r)
+      : poplar::graph_memory_allocation_error(message), report(std::move(r)) {}
+  Report report;
+};
+
+// poplar::compileGraph, with plans of other programs for the same target. Throws OutOfMemory.
+std::shared_ptr<const CompiledProgram> CompileGraph(const poplar::Graph& graph,
+                                                    const std::vector<poplar::program::Program>& programs,
+                                                    const std::string& name, PlanCache* cache);
 
 // The nodes reachable from `roots`, every node once, children before parents. Throws control_program_error
 // when a program contains itself.

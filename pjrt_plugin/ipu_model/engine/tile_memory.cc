@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <map>
+#include <numeric>
 #include <utility>
 
 #include "pjrt_plugin/ipu_model/engine/host_code.h"
@@ -37,11 +38,12 @@ struct Peak {
   std::uint32_t program = 0, instruction = 0, step = 0;
 };
 
-class MemoryWalk {
+}  // namespace
+
+class MemoryAnalysis::Walk {
  public:
-  MemoryWalk(const CompiledProgram& program, const OperationUses& uses)
+  explicit Walk(const CompiledProgram& program)
       : program_(program),
-        uses_(uses),
         num_tiles_(program.target.getNumTiles()),
         host_(Flatten(program)),
         shares_(program.variables.size()),
@@ -56,16 +58,24 @@ class MemoryWalk {
     for (std::size_t v = 0; v < program.variables.size(); ++v) {
       if (program.variables[v].num_elements > 0) shares_[v] = SharesOf(program.variables[v], num_tiles_);
     }
-  }
-
-  void Run() {
-    AddStatic();
     AnalysePrograms();
     for (VariableId v = 0; v < lasting_.size(); ++v) {
       if (lasting_[v]) Add(v, 1, &lasting_bytes_);
     }
-    for (std::uint32_t p = 0; p < liveness_.size(); ++p) Walk(p);
+  }
+
+  // Without `uses` only variables count.
+  void Run(const OperationUses* uses) {
+    uses_ = uses;
+    if (uses_ != nullptr) AddStatic();
+    std::fill(peaks_.begin(), peaks_.end(), Peak());
+    for (std::uint32_t p = 0; p < liveness_.size(); ++p) WalkProgram(p);
     for (unsigned tile = 0; tile < num_tiles_; ++tile) Consider(tile, 0, 0, 0, 0, 0);
+  }
+
+  bool Fits() const {
+    const auto limit = static_cast<std::int64_t>(program_.target.getBytesPerTile());
+    return std::all_of(peaks_.begin(), peaks_.end(), [&](const Peak& peak) { return peak.total <= limit; });
   }
 
   void Fill(Report* report) const {
@@ -96,8 +106,13 @@ class MemoryWalk {
     if (tiles.empty()) return;
     report->max_tile = tiles[0].tile;
     report->max_tile_bytes = tiles[0].bytes;
-    report->largest_tensors = LargestOn(report->max_tile);
-    if (over > 0) report->out_of_memory = Message(*report, static_cast<std::uint64_t>(over));
+    report->peak_variable_bytes = static_cast<std::uint64_t>(peak_variables_);
+    report->largest_tensors = TensorsOn(report->max_tile);
+    if (over > 0) {
+      report->peak = PeakOf(*report);
+      report->out_of_memory = Message(*report, static_cast<std::uint64_t>(over));
+    }
+    if (report->largest_tensors.size() > 10) report->largest_tensors.resize(10);
   }
 
  private:
@@ -115,7 +130,7 @@ class MemoryWalk {
     std::uint64_t supersteps = 0;
     for (const Operation* operation : host_.operations) {
       if (!counted_.insert({operation, true}).second) continue;
-      const OperationUse& use = *uses_.at(operation);
+      const OperationUse& use = *uses_->at(operation);
       supersteps += use.steps.size();
       for (const CodeletUse& c : use.codelets) {
         Codelet& known = codelets[c.codelet];
@@ -179,7 +194,7 @@ class MemoryWalk {
     if (total > peak.total) peak = {total, live_[tile], temporaries, buffers, program, instruction, step};
   }
 
-  void Walk(std::uint32_t p) {
+  void WalkProgram(std::uint32_t p) {
     const std::uint32_t begin = host_.begin[p], end = host_.begin[p + 1];
     std::vector<std::pair<std::uint32_t, VariableId>> births, deaths;
     live_ = lasting_bytes_;
@@ -205,8 +220,12 @@ class MemoryWalk {
         Add(births[born].second, 1, &live_);
         grown = true;
       }
-      if (host_.code[i].code == OpCode::kRun) {
-        WalkOperation(*uses_.at(host_.operations[host_.code[i].a]), p, i);
+      if (grown) {
+        peak_variables_ =
+            std::max(peak_variables_, std::accumulate(live_.begin(), live_.end(), std::int64_t{0}));
+      }
+      if (uses_ != nullptr && host_.code[i].code == OpCode::kRun) {
+        WalkOperation(*uses_->at(host_.operations[host_.code[i].a]), p, i);
         grown = false;
       } else if (grown) {
         for (unsigned tile = 0; tile < num_tiles_; ++tile) Consider(tile, 0, 0, p, i, 0);
@@ -236,7 +255,23 @@ class MemoryWalk {
     }
   }
 
-  std::vector<TensorUse> LargestOn(unsigned tile) const {
+  TilePeak PeakOf(const Report& report) const {
+    const Peak& peak = peaks_[report.max_tile];
+    TilePeak result;
+    result.variables = static_cast<std::uint64_t>(peak.variables);
+    result.temporaries = static_cast<std::uint64_t>(peak.temporaries);
+    result.exchange_buffers = static_cast<std::uint64_t>(peak.buffers);
+    result.constants = static_cast<std::uint64_t>(constants_[report.max_tile]);
+    result.vertex_state = static_cast<std::uint64_t>(state_[report.max_tile]);
+    result.code = static_cast<std::uint64_t>(code_[report.max_tile]);
+    result.variables_only = uses_ == nullptr;
+    if (const Operation* operation = OperationAt(peak)) result.operation = operation->name;
+    result.tensors = report.largest_tensors;
+    return result;
+  }
+
+  // Largest first.
+  std::vector<TensorUse> TensorsOn(unsigned tile) const {
     std::vector<TensorUse> tensors;
     const Peak& peak = peaks_[tile];
     const auto add_variable = [&](VariableId v, const char* role) {
@@ -251,6 +286,7 @@ class MemoryWalk {
       use.type = NameOf(variable.type);
       use.shape = variable.shape;
       use.role = role;
+      use.lasting = lasting_[v];
       tensors.push_back(std::move(use));
     };
     const bool in_program = peak.program < liveness_.size();
@@ -268,8 +304,8 @@ class MemoryWalk {
         }
       }
     }
-    if (const Operation* operation = OperationAt(peak)) {
-      const OperationUse& use = *uses_.at(operation);
+    if (const Operation* operation = uses_ != nullptr ? OperationAt(peak) : nullptr) {
+      const OperationUse& use = *uses_->at(operation);
       const auto add = [&](const TileBytes& bytes, const char* role) {
         if (bytes.empty() || bytes[tile] == 0) return;
         TensorUse t;
@@ -287,7 +323,6 @@ class MemoryWalk {
     std::stable_sort(tensors.begin(), tensors.end(), [](const TensorUse& a, const TensorUse& b) {
       return a.bytes_on_tile > b.bytes_on_tile;
     });
-    if (tensors.size() > 10) tensors.resize(10);
     return tensors;
   }
 
@@ -310,18 +345,20 @@ class MemoryWalk {
   }
 
   std::string Message(const Report& report, std::uint64_t over) const {
-    const Peak& peak = peaks_[report.max_tile];
+    const TilePeak& peak = report.peak;
     std::string text = "out of IPU memory: " + std::to_string(over) + " of " + std::to_string(num_tiles_) +
                        " tiles need more than their " + Size(report.limit_tile_bytes) +
-                       ".\nThe worst is tile " + std::to_string(report.max_tile) + ": " +
-                       Size(report.max_tile_bytes) + " = variables " +
-                       Size(static_cast<std::uint64_t>(peak.variables)) + " + temporaries " +
-                       Size(static_cast<std::uint64_t>(peak.temporaries)) + " + exchange buffers " +
-                       Size(static_cast<std::uint64_t>(peak.buffers)) + " + constants " +
-                       Size(static_cast<std::uint64_t>(constants_[report.max_tile])) + " + vertex state " +
-                       Size(static_cast<std::uint64_t>(state_[report.max_tile])) + " + code " +
-                       Size(static_cast<std::uint64_t>(code_[report.max_tile]));
-    if (const Operation* operation = OperationAt(peak)) {
+                       (peak.variables_only ? " for variables alone" : "") + ".\nThe worst is tile " +
+                       std::to_string(report.max_tile) + ": ";
+    if (peak.variables_only) {
+      text += Size(report.max_tile_bytes) + " of variables";
+    } else {
+      text += Size(report.max_tile_bytes) + " = variables " + Size(peak.variables) + " + temporaries " +
+              Size(peak.temporaries) + " + exchange buffers " + Size(peak.exchange_buffers) +
+              " + constants " + Size(peak.constants) + " + vertex state " + Size(peak.vertex_state) +
+              " + code " + Size(peak.code);
+    }
+    if (const Operation* operation = OperationAt(peaks_[report.max_tile])) {
       text += ", during '" + operation->name + "' (" + std::string(operation->kind()) + ")";
     }
     text += ".\nFullest tiles:";
@@ -330,7 +367,8 @@ class MemoryWalk {
     }
     text.back() = '.';
     text += "\nLargest tensors on tile " + std::to_string(report.max_tile) + " at that moment:";
-    for (const TensorUse& t : report.largest_tensors) {
+    for (std::size_t i = 0; i < std::min<std::size_t>(10, report.largest_tensors.size()); ++i) {
+      const TensorUse& t = report.largest_tensors[i];
       text += "\n  " + Size(t.bytes_on_tile) + " here, " + Size(t.bytes) + " in all: " + t.role + " '" +
               t.name + "'";
       if (t.type.empty()) continue;
@@ -340,17 +378,11 @@ class MemoryWalk {
       }
       text += "]";
     }
-    text +=
-        "\nWhat helps: a smaller batch; donating arguments that are updated (donate_argnums), so that old "
-        "and new "
-        "values share memory; half precision (float16 or bfloat16); recomputing activations in the backward "
-        "pass "
-        "(jax.checkpoint); more tiles, or more IPUs.";
     return text;
   }
 
   const CompiledProgram& program_;
-  const OperationUses& uses_;
+  const OperationUses* uses_ = nullptr;
   const unsigned num_tiles_;
   const HostCode host_;
   std::vector<std::vector<Share>> shares_;
@@ -359,17 +391,25 @@ class MemoryWalk {
   std::vector<bool> lasting_;
   TileBytes lasting_bytes_;
   TileBytes live_, temporaries_;
+  std::int64_t peak_variables_ = 0;
   std::vector<Peak> peaks_;
   std::vector<ProgramLiveness> liveness_;
   std::unordered_map<const Operation*, bool> counted_;
 };
 
-}  // namespace
+MemoryAnalysis::MemoryAnalysis(const CompiledProgram& program) : walk_(std::make_unique<Walk>(program)) {}
+MemoryAnalysis::~MemoryAnalysis() = default;
 
-void AnalyseMemory(const CompiledProgram& program, const OperationUses& uses, Report* report) {
-  MemoryWalk walk(program, uses);
-  walk.Run();
-  walk.Fill(report);
+bool MemoryAnalysis::VariablesFit(Report* report) {
+  walk_->Run(nullptr);
+  if (walk_->Fits()) return true;
+  walk_->Fill(report);
+  return false;
+}
+
+void MemoryAnalysis::Fill(const OperationUses& uses, Report* report) {
+  walk_->Run(&uses);
+  walk_->Fill(report);
 }
 
 }  // namespace ipu_model

@@ -13,9 +13,21 @@ namespace ipu_model {
 // Operations that lie alike share one entry.
 using OperationUses = std::unordered_map<const Operation*, std::shared_ptr<const OperationUse>>;
 
-// Fills the memory part of the report. Variables that are never live at the same time share memory, without
+// The memory part of the report. Variables that are never live at the same time share memory, without
 // fragmentation; contents that a later run or another program needs stay.
-void AnalyseMemory(const CompiledProgram& program, const OperationUses& uses, Report* report);
+class MemoryAnalysis {
+ public:
+  explicit MemoryAnalysis(const CompiledProgram& program);
+  ~MemoryAnalysis();
+
+  // Whether the variables alone fit; fills the report when not. Needs no plans.
+  bool VariablesFit(Report* report);
+  void Fill(const OperationUses& uses, Report* report);
+
+ private:
+  class Walk;
+  std::unique_ptr<Walk> walk_;
+};
 
 }  // namespace ipu_model
 

@@ -1,0 +1,295 @@
+"""What helps a program that does not fit: only what is true for this program, in the caller's names.
+
+All numbers are estimates from what the fullest tile needs at its worst moment: state and code stay, values that have
+the batch in their shape shrink with it, and what is cut over n IPUs is 1/n on each.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from jax_ipu import _ipu
+from jax_ipu.compiler.cost import size_in_bytes
+from jax_ipu.compiler.ir import Module, Value
+from jax_ipu.compiler.location import operation_path
+from jax_ipu.compiler.passes.inplace import VIEWS
+from jax_ipu.compiler.program_io import Argument, Signature
+from jax_ipu.compiler.types import Shape, num_elements, type_text
+
+# How much of a tile an estimate may take: where lies what is uneven, and code and buffers are not known before.
+_SAFE, _SAFE_UNPLANNED = 0.85, 0.7
+_SAFE_SEVERAL_IPUS = 0.7
+_MOST_IPUS = 64
+# What is smaller is not worth cutting.
+_SMALL_BYTES = 64 * 1024
+_WORTH = 0.1  # of what the tile needs
+_WIDE = frozenset(("f32", "f64", "c64", "c128"))
+_ROOT = re.compile(r"[A-Za-z_]\w*")
+_NAMES_SHOWN = 4
+
+
+class Tensor(NamedTuple):
+    """A tensor of which the fullest tile has a part."""
+
+    shape: Shape
+    dtype: str
+    bytes_on_tile: float
+    lasting: bool  # keeps its contents between calls
+
+
+class Need(NamedTuple):
+    """What the fullest tile needs, in bytes. `planned`: as far as known everything, else tensors only."""
+
+    limit: int
+    tensors: list[Tensor]
+    working: float  # temporaries of the operation that runs, and what it receives
+    fixed: float  # constants, vertices, code
+    planned: bool
+
+    @property
+    def total(self) -> float:
+        return sum(t.bytes_on_tile for t in self.tensors) + self.working + self.fixed
+
+    @staticmethod
+    def of(error: _ipu.OutOfMemory, target: _ipu.Target) -> Need:
+        tile = error.tile
+        tensors = [
+            Tensor(tuple(t["shape"]), t["dtype"], t["bytes_on_tile"], t["lasting"])
+            for t in error.tensors
+            if t["role"] == "variable"
+        ]
+        fixed = tile["constants"] + tile["vertex_state"] + tile["code"]
+        working = tile["temporaries"] + tile["exchange_buffers"]
+        return Need(target.bytes_per_tile, tensors, working, fixed, not error.variables_only)
+
+    @staticmethod
+    def of_values(values: Iterable[Value], lasting: frozenset[Value], target: _ipu.Target) -> Need:
+        """Of values that are there together, spread evenly."""
+        tiles = target.num_tiles
+        tensors = [Tensor(v.shape, v.dtype, size_in_bytes(v) / tiles, v in lasting) for v in values]
+        return Need(target.bytes_per_tile, tensors, 0, 0, False)
+
+
+def advice(module: Module, signature: Signature, target: _ipu.Target, need: Need) -> str:
+    """The last part of the message: a line for each thing that helps."""
+    program = _Program(module, signature)
+    lines = [
+        *_smaller_batch(program, need),
+        *_several_ipus(program, need),
+        *_half_precision(need),
+        *_donation(program),
+        *_recomputing(program, need),
+        *_more_tiles(target, need),
+    ]
+    if not lines:
+        lines = ["smaller arrays, or computing in parts (jax.lax.map, jax.lax.scan)"]
+    return "\nWhat helps:" + ";".join(f"\n  * {line}" for line in lines) + "."
+
+
+class _Program:
+    """What advice needs to know of a program."""
+
+    def __init__(self, module: Module, signature: Signature) -> None:
+        self.module = module
+        self.num_ipus = module.num_replicas * module.num_partitions
+        self.arguments = [a for a in signature.arguments if a.used and not a.in_host_memory]
+        self.signature = signature
+        results = [(r.shape, r.dtype) for r in signature.results]
+        # State, donated or not: what is replaced by a result, with all that has the same root in the pytree.
+        replaced = {_root(a) for a in self.arguments if a.resident or a.donated}
+        if not replaced:
+            by_root: dict[str, list[Argument]] = {}
+            for a in self.arguments:
+                by_root.setdefault(_root(a), []).append(a)
+            replaced = {
+                root
+                for root, leaves in by_root.items()
+                if all((a.value.shape, a.value.dtype) in results for a in leaves)
+                and sum(size_in_bytes(a.value) for a in leaves) >= _SMALL_BYTES
+            }
+        self.state = [a for a in self.arguments if _root(a) in replaced]
+        self.others = [a for a in self.arguments if _root(a) not in replaced]
+        self.state_shapes = {_canonical(a.value.shape) for a in self.state}
+        self.batch, self.batched = self._batch()
+
+    def _batch(self) -> tuple[int, list[Argument]]:
+        """The size of the batch and the arguments that have it, (0, []) when that is not clear."""
+        roots: dict[str, list[Argument]] = {}
+        for a in self.others:
+            if num_elements(a.value.shape) > 1:
+                roots.setdefault(_root(a), []).append(a)
+        sizes = {r: {a.value.shape[0] if a.value.shape else 1 for a in leaves} for r, leaves in roots.items()}
+        leading = {r: next(iter(found)) for r, found in sizes.items() if len(found) == 1}
+        counts = set(leading.values()) - {1}
+        if not self.state:
+            # Weights that are only read also have a leading dimension; the results of a batch have its.
+            counts &= {r.shape[0] for r in self.signature.results if r.shape}
+        if len(counts) != 1:
+            return 0, []
+        batch = counts.pop()
+        batched = [a for r, n in leading.items() if n == batch for a in roots[r]]
+        # Steps of a loop are no batch.
+        return (0, []) if any(_steers_loops(a.value) for a in batched) else (batch, batched)
+
+    def scales(self, tensor: Tensor) -> bool:
+        """Whether a tensor grows with the batch."""
+        shape = _canonical(tensor.shape)
+        return not tensor.lasting and shape not in self.state_shapes and any(d % self.batch == 0 for d in shape)
+
+
+def _root(argument: Argument) -> str:
+    found = _ROOT.match(argument.name)
+    return found.group() if found and not argument.name.startswith("argument ") else argument.name
+
+
+def _canonical(shape: Shape) -> Shape:
+    """The same for an array and its transposes, with or without dimensions of one element."""
+    return tuple(sorted(d for d in shape if d != 1))
+
+
+def _steers_loops(value: Value) -> bool:
+    for user in value.users:
+        if user.regions or user.name in ("while", "ipu.repeat", "if", "case", "ipu.call"):
+            return user.name in ("while", "ipu.repeat")
+        if user.name in VIEWS and any(_steers_loops(result) for result in user.results):
+            return True
+    return False
+
+
+def _smaller_batch(program: _Program, need: Need) -> Iterator[str]:
+    if program.batch < 2:
+        return
+    scaling = sum(t.bytes_on_tile for t in need.tensors if program.scales(t)) + need.working
+    room = need.limit * (_SAFE if need.planned else _SAFE_UNPLANNED) - (need.total - scaling)
+    if scaling <= 0 or room <= 0:
+        return
+    fits = int(program.batch * room / scaling)
+    if fits < 1 or fits >= program.batch:
+        return
+    fits = 1 << fits.bit_length() - 1
+    each = " on each IPU" if program.num_ipus > 1 else ""
+    yield f"a batch of about {fits} instead of {program.batch}{each} ({_names(program.batched)})"
+
+
+def _several_ipus(program: _Program, need: Need) -> Iterator[str]:
+    if program.num_ipus > 1:
+        # How the arrays are cut is the caller's choice already.
+        yield f"more than the {program.num_ipus} IPUs that it is for"
+        return
+    parts = 2
+    while parts <= _MOST_IPUS and not _fits_on(program, need, parts):
+        parts *= 2
+    if parts > _MOST_IPUS:
+        return
+    cut = [a for a in program.state or program.others if _axis(a.value, parts) >= 0 and a not in program.batched]
+    text = f"{parts} IPUs (a jax.sharding.Mesh of {parts}, one axis)"
+    if cut:
+        shown = ", ".join(_groups(cut, parts))
+        text += f", with the large arguments cut over them: {shown}"
+    if program.batch and program.batch % parts == 0:
+        text += f"{'; and' if cut else ', with'} the batch ({_names(program.batched)}) cut along axis 0"
+    yield text
+
+
+def _fits_on(program: _Program, need: Need, parts: int) -> bool:
+    batch_is_cut = program.batch and program.batch % parts == 0
+
+    def share(t: Tensor) -> float:
+        is_state = t.lasting or _canonical(t.shape) in program.state_shapes
+        divides = any(d % parts == 0 for d in t.shape)
+        return t.bytes_on_tile / parts if divides and (is_state or batch_is_cut) else t.bytes_on_tile
+
+    working = need.working / parts if batch_is_cut else need.working
+    needed = need.fixed + working + sum(map(share, need.tensors))
+    return needed <= _SAFE_SEVERAL_IPUS * need.limit
+
+
+def _axis(value: Value, parts: int) -> int:
+    """The last of the longest dimensions that divide, as columns of a matrix need no sums; -1 for what stays whole."""
+    shape = value.shape
+    if size_in_bytes(value) < _SMALL_BYTES:
+        return -1
+    return max((d for d in range(len(shape)) if shape[d] % parts == 0), key=lambda d: (shape[d], d), default=-1)
+
+
+def _groups(arguments: list[Argument], parts: int) -> list[str]:
+    """The largest first, equal ones of several layers together: "params['h_*']['kernel'] along axis 1"."""
+    groups: dict[tuple[str, int], list[Argument]] = {}
+    for a in sorted(arguments, key=lambda a: -size_in_bytes(a.value)):
+        groups.setdefault((re.sub(r"\d+", "*", a.name), _axis(a.value, parts)), []).append(a)
+    texts = []
+    for (_, axis), members in groups.items():
+        first = members[0]
+        name = _common_name([a.name for a in members])
+        texts.append(f"{name} ({type_text(first.value.shape, first.value.dtype)}) along axis {axis}")
+    more = len(texts) - _NAMES_SHOWN
+    return texts if more <= 0 else [*texts[:_NAMES_SHOWN], f"and {more} more, each along its longest axis"]
+
+
+def _common_name(names: list[str]) -> str:
+    """With "*" for the numbers in which the names differ."""
+    parts = [re.split(r"(\d+)", name) for name in names]
+    return "".join(same[0] if len(set(same)) == 1 else "*" for same in zip(*parts, strict=True))
+
+
+def _half_precision(need: Need) -> Iterator[str]:
+    wide = sum(t.bytes_on_tile for t in need.tensors if t.dtype in _WIDE)
+    if wide < 2 * _WORTH * need.total:
+        return
+    halved = need.total - wide / 2
+    enough = halved <= need.limit * (_SAFE if need.planned else _SAFE_UNPLANNED)
+    yield (
+        f"half precision (float16 or bfloat16): {wide / need.total:.0%} of the tile's need is of wider types"
+        f"{'' if enough else '; alone it is not enough'}"
+    )
+
+
+def _donation(program: _Program) -> Iterator[str]:
+    """Results that could replace an argument of their type and do not."""
+    signature = program.signature
+    taken = signature.aliased_inputs.keys() | signature.forwarded.keys()
+    free = [(r.shape, r.dtype) for j, r in enumerate(signature.results) if j not in taken]
+    found: list[Argument] = []
+    saved = 0
+    for a in program.state:
+        kind = (a.value.shape, a.value.dtype)
+        if not a.donated and kind in free:
+            free.remove(kind)
+            found.append(a)
+            saved += size_in_bytes(a.value)
+    if saved < _SMALL_BYTES:
+        return
+    roots = list(dict.fromkeys(map(_root, found)))
+    how = f"donate_argnames={tuple(roots)!r}" if all(_ROOT.fullmatch(r) for r in roots) else "donate_argnums"
+    yield (
+        f"donating what is replaced by a result ({how} of jax.jit), so that both share memory:"
+        f" {saved / 2**20:.1f} MiB less in all"
+    )
+
+
+def _recomputing(program: _Program, need: Need) -> Iterator[str]:
+    shapes = program.state_shapes
+    kept = sum(t.bytes_on_tile for t in need.tensors if not t.lasting and _canonical(t.shape) not in shapes)
+    if kept < _WORTH * need.total:
+        return
+    paths = [operation_path(op.location) for op in program.module.main.block.walk()]
+    is_gradient = any("transpose(" in path for path in paths)
+    if is_gradient and not any("checkpoint" in path or "rematted" in path for path in paths):
+        yield "computing activations again in the backward pass (jax.checkpoint around each layer)"
+
+
+def _more_tiles(target: _ipu.Target, need: Need) -> Iterator[str]:
+    whole = _ipu.Target(target.version).num_tiles
+    if whole <= target.num_tiles:
+        return
+    spread = (need.total - need.fixed) * target.num_tiles / whole + need.fixed
+    enough = spread <= need.limit * (_SAFE if need.planned else _SAFE_UNPLANNED)
+    yield f"all {whole} tiles of the IPU instead of {target.num_tiles}{'' if enough else ', though alone not enough'}"
+
+
+def _names(arguments: list[Argument]) -> str:
+    names = [a.name for a in itertools.islice(arguments, _NAMES_SHOWN)]
+    return ", ".join(names) + (", ..." if len(arguments) > len(names) else "")
