@@ -1,9 +1,12 @@
 """StableHLO to IR: types, literals, attributes, locations, and what is refused."""
 
+from pathlib import Path
+
 import ml_dtypes
 import numpy as np
 import pytest
 
+from jax_ipu import compiler
 from jax_ipu.compiler import CompileError, importer, inline_calls, ir
 from jax_ipu.compiler.location import source_line
 
@@ -118,14 +121,47 @@ def test_tuples_are_resolved() -> None:
     assert module.main.block.results == [module.main.block.args[1]]
 
 
-def test_source_line() -> None:
+_USER = '"step"("/home/me/train.py":31:8)'
+_OPTAX = '"apply"("/usr/lib/python3.12/site-packages/optax/_src/update.py":44:2)'
+_STDLIB = '"reduce"("/usr/lib/python3.12/functools.py":9:2)'
+_DEBIAN = '"f"("/usr/lib/python3/dist-packages/flax/core/lift.py":7:2)'
+_OWN = f'"g"("{Path(compiler.__file__).parents[1] / "models" / "plans.py"}":5:2)'
+
+
+@pytest.mark.parametrize(
+    ("stack", "line"),
+    [
+        (['"loss"("/home/me/model.py":12:4)', _USER], "model.py:12 (loss)"),
+        ([_OPTAX, _USER], "train.py:31 (step, through optax/_src/update.py:44)"),
+        # The innermost line of the user's, and of the libraries that it called.
+        (
+            [_STDLIB, _OPTAX, _USER, _OPTAX, '"main"("/home/me/main.py":1:1)'],
+            "train.py:31 (step, through functools.py:9)",
+        ),
+        ([_DEBIAN, _USER], "train.py:31 (step, through flax/core/lift.py:7)"),
+        ([_OWN, _USER], "train.py:31 (step, through jax_ipu/models/plans.py:5)"),
+        ([_OPTAX], "optax/_src/update.py:44 (apply)"),
+        (['"<module>"("<stdin>":1:0)'], "<stdin>:1 (<module>)"),
+    ],
+)
+def test_source_line(stack: list[str], line: str) -> None:
+    location = stack[-1]
+    for frame in reversed(stack[:-1]):
+        location = f"callsite({frame} at {location})"
     module = function(
-        """%0 = stablehlo.negate %a : tensor<2xf32> loc("jit(f)/neg"(callsite("loss"("/home/me/model.py":12:4) at
-             "<module>"("/home/me/train.py":3:1))))
+        f"""%0 = stablehlo.negate %a : tensor<2xf32> loc("jit(f)/neg"({location}))
            return %0 : tensor<2xf32>""",
         "(%a: tensor<2xf32>) -> tensor<2xf32>",
     )
-    assert source_line(module.main.block.ops[0].location) == "model.py:12 (loss)"
+    assert source_line(module.main.block.ops[0].location) == line
+
+
+def test_arguments_have_jaxs_names() -> None:
+    text = """func.func @main(%a: tensor<2xf32> {jax.buffer_donor = true} loc("params['h_3']['kernel']"), %b: tensor<f32>)
+        -> tensor<2xf32> { return %a : tensor<2xf32> }"""
+    given, unnamed = import_text(text).main.arg_attrs
+    assert given[ir.ARGUMENT_NAME] == "params['h_3']['kernel']" and given["jax.buffer_donor"]
+    assert ir.ARGUMENT_NAME not in unnamed
 
 
 @pytest.mark.parametrize(

@@ -20,11 +20,12 @@ from jax_ipu.compiler.program_io import Argument, Signature
 from jax_ipu.compiler.types import Shape, num_elements, type_text
 
 # How much of a tile an estimate may take: where lies what is uneven, and code and buffers are not known before.
-_SAFE, _SAFE_UNPLANNED = 0.85, 0.7
+_SAFE, _SAFE_UNPLANNED = 0.85, 0.5
 _SAFE_SEVERAL_IPUS = 0.7
 _MOST_IPUS = 64
 # What is smaller is not worth cutting.
 _SMALL_BYTES = 64 * 1024
+_LONG = 32  # rows on each IPU
 _WORTH = 0.1  # of what the tile needs
 _WIDE = frozenset(("f32", "f64", "c64", "c128"))
 _ROOT = re.compile(r"[A-Za-z_]\w*")
@@ -80,7 +81,6 @@ def advice(module: Module, signature: Signature, target: _ipu.Target, need: Need
         *_smaller_batch(program, need),
         *_several_ipus(program, need),
         *_half_precision(need),
-        *_donation(program),
         *_recomputing(program, need),
         *_more_tiles(target, need),
     ]
@@ -93,51 +93,71 @@ class _Program:
     """What advice needs to know of a program."""
 
     def __init__(self, module: Module, signature: Signature) -> None:
-        self.module = module
         self.num_ipus = module.num_replicas * module.num_partitions
         self.arguments = [a for a in signature.arguments if a.used and not a.in_host_memory]
-        self.signature = signature
-        results = [(r.shape, r.dtype) for r in signature.results]
-        # State, donated or not: what is replaced by a result, with all that has the same root in the pytree.
-        replaced = {_root(a) for a in self.arguments if a.resident or a.donated}
-        if not replaced:
-            by_root: dict[str, list[Argument]] = {}
-            for a in self.arguments:
-                by_root.setdefault(_root(a), []).append(a)
-            replaced = {
-                root
-                for root, leaves in by_root.items()
-                if all((a.value.shape, a.value.dtype) in results for a in leaves)
-                and sum(size_in_bytes(a.value) for a in leaves) >= _SMALL_BYTES
-            }
-        self.state = [a for a in self.arguments if _root(a) in replaced]
-        self.others = [a for a in self.arguments if _root(a) not in replaced]
+        paths = [operation_path(op.location) for op in module.main.block.walk()]
+        self.is_gradient = any("transpose(" in path for path in paths)
+        self.recomputes = any("checkpoint" in path or "rematted" in path for path in paths)
+        by_root: dict[str, list[Argument]] = {}
+        for a in self.arguments:
+            by_root.setdefault(_root(a), []).append(a)
+        # State is what a result replaces, donated or not, with all that has the same root in the pytree.
+        results = {(r.shape, r.dtype) for r in signature.results if r.shape} if self.is_gradient else set()
+        state = {
+            root
+            for root, leaves in by_root.items()
+            if any(a.resident or a.donated for a in leaves)
+            or all((a.value.shape, a.value.dtype) in results for a in leaves)
+        }
+        self.state = [a for a in self.arguments if _root(a) in state]
         self.state_shapes = {_canonical(a.value.shape) for a in self.state}
-        self.batch, self.batched = self._batch()
-
-    def _batch(self) -> tuple[int, list[Argument]]:
-        """The size of the batch and the arguments that have it, (0, []) when that is not clear."""
-        roots: dict[str, list[Argument]] = {}
-        for a in self.others:
-            if num_elements(a.value.shape) > 1:
-                roots.setdefault(_root(a), []).append(a)
-        sizes = {r: {a.value.shape[0] if a.value.shape else 1 for a in leaves} for r, leaves in roots.items()}
-        leading = {r: next(iter(found)) for r, found in sizes.items() if len(found) == 1}
-        counts = set(leading.values()) - {1}
-        if not self.state:
-            # Weights that are only read also have a leading dimension; the results of a batch have its.
-            counts &= {r.shape[0] for r in self.signature.results if r.shape}
-        if len(counts) != 1:
-            return 0, []
-        batch = counts.pop()
-        batched = [a for r, n in leading.items() if n == batch for a in roots[r]]
-        # Steps of a loop are no batch.
-        return (0, []) if any(_steers_loops(a.value) for a in batched) else (batch, batched)
+        others = {root: leaves for root, leaves in by_root.items() if root not in state}
+        self.batch, self.batched = _batch(others, signature, self.is_gradient)
 
     def scales(self, tensor: Tensor) -> bool:
         """Whether a tensor grows with the batch."""
         shape = _canonical(tensor.shape)
         return not tensor.lasting and shape not in self.state_shapes and any(d % self.batch == 0 for d in shape)
+
+
+def _batch(roots: dict[str, list[Argument]], signature: Signature, is_gradient: bool) -> tuple[int, list[Argument]]:
+    """The size of the batch and the arguments that have it, by the common leading dimension of what is no state.
+
+    (0, []) when that is not clear.
+    """
+    candidates: dict[int, list[Argument]] = {}
+    for leaves in roots.values():
+        arrays = [a for a in leaves if num_elements(a.value.shape) > 1]
+        sizes = {a.value.shape[0] for a in arrays}
+        # Weights that are only read are no batch: products sum over their first dimension.
+        if len(sizes) == 1 and (is_gradient or not any(_is_summed(a.value) for a in arrays)):
+            candidates.setdefault(sizes.pop(), []).extend(arrays)
+    candidates.pop(1, None)
+    if not is_gradient:
+        rows = {r.shape[0] for r in signature.results if r.shape}
+        candidates = {size: arrays for size, arrays in candidates.items() if size in rows}
+    if len(candidates) != 1:
+        return 0, []
+    [(size, arrays)] = candidates.items()
+    # Steps of a loop are no batch.
+    return (0, []) if any(_steers_loops(a.value) for a in arrays) else (size, arrays)
+
+
+def _is_summed(value: Value, dimension: int = 0) -> bool:
+    """Whether a product sums over a dimension of `value`, or of its transposes, or it is looked up in."""
+    for user in value.users:
+        if user.name == "transpose" and _is_summed(user.result, user.attrs["permutation"].index(dimension)):
+            return True
+        if user.name == "gather" and user.operands[0] is value:
+            return True
+        if user.name == "dot_general":
+            numbers = user.attrs["dot_dimension_numbers"]
+            for operand, side in zip(user.operands, ("lhs", "rhs"), strict=False):
+                if operand is value and dimension in numbers[f"{side}_contracting_dimensions"]:
+                    return True
+        if user.name == "convolution" and user.operands[1] is value:
+            return True
+    return False
 
 
 def _root(argument: Argument) -> str:
@@ -184,7 +204,7 @@ def _several_ipus(program: _Program, need: Need) -> Iterator[str]:
         parts *= 2
     if parts > _MOST_IPUS:
         return
-    cut = [a for a in program.state or program.others if _axis(a.value, parts) >= 0 and a not in program.batched]
+    cut = [a for a in program.state or program.arguments if _axis(a.value, parts) >= 0 and a not in program.batched]
     text = f"{parts} IPUs (a jax.sharding.Mesh of {parts}, one axis)"
     if cut:
         shown = ", ".join(_groups(cut, parts))
@@ -208,11 +228,17 @@ def _fits_on(program: _Program, need: Need, parts: int) -> bool:
 
 
 def _axis(value: Value, parts: int) -> int:
-    """The last of the longest dimensions that divide, as columns of a matrix need no sums; -1 for what stays whole."""
+    """Along which axis to cut, -1 for what stays whole.
+
+    The first long one that divides: rows that all IPUs gather lie one after the other, while columns must be rearranged
+    by code on every tile. Short ones are layers, heads and the like, which loops and views take one of.
+    """
     shape = value.shape
     if size_in_bytes(value) < _SMALL_BYTES:
         return -1
-    return max((d for d in range(len(shape)) if shape[d] % parts == 0), key=lambda d: (shape[d], d), default=-1)
+    divides = [d for d in range(len(shape)) if shape[d] and shape[d] % parts == 0]
+    long = [d for d in divides if shape[d] >= _LONG * parts]
+    return long[0] if long else max(divides, key=shape.__getitem__, default=-1)
 
 
 def _groups(arguments: list[Argument], parts: int) -> list[str]:
@@ -226,7 +252,7 @@ def _groups(arguments: list[Argument], parts: int) -> list[str]:
         name = _common_name([a.name for a in members])
         texts.append(f"{name} ({type_text(first.value.shape, first.value.dtype)}) along axis {axis}")
     more = len(texts) - _NAMES_SHOWN
-    return texts if more <= 0 else [*texts[:_NAMES_SHOWN], f"and {more} more, each along its longest axis"]
+    return texts if more <= 0 else [*texts[:_NAMES_SHOWN], f"and {more} more, each along its first long axis"]
 
 
 def _common_name(names: list[str]) -> str:
@@ -247,37 +273,12 @@ def _half_precision(need: Need) -> Iterator[str]:
     )
 
 
-def _donation(program: _Program) -> Iterator[str]:
-    """Results that could replace an argument of their type and do not."""
-    signature = program.signature
-    taken = signature.aliased_inputs.keys() | signature.forwarded.keys()
-    free = [(r.shape, r.dtype) for j, r in enumerate(signature.results) if j not in taken]
-    found: list[Argument] = []
-    saved = 0
-    for a in program.state:
-        kind = (a.value.shape, a.value.dtype)
-        if not a.donated and kind in free:
-            free.remove(kind)
-            found.append(a)
-            saved += size_in_bytes(a.value)
-    if saved < _SMALL_BYTES:
-        return
-    roots = list(dict.fromkeys(map(_root, found)))
-    how = f"donate_argnames={tuple(roots)!r}" if all(_ROOT.fullmatch(r) for r in roots) else "donate_argnums"
-    yield (
-        f"donating what is replaced by a result ({how} of jax.jit), so that both share memory:"
-        f" {saved / 2**20:.1f} MiB less in all"
-    )
-
-
 def _recomputing(program: _Program, need: Need) -> Iterator[str]:
     shapes = program.state_shapes
     kept = sum(t.bytes_on_tile for t in need.tensors if not t.lasting and _canonical(t.shape) not in shapes)
     if kept < _WORTH * need.total:
         return
-    paths = [operation_path(op.location) for op in program.module.main.block.walk()]
-    is_gradient = any("transpose(" in path for path in paths)
-    if is_gradient and not any("checkpoint" in path or "rematted" in path for path in paths):
+    if program.is_gradient and not program.recomputes:
         yield "computing activations again in the backward pass (jax.checkpoint around each layer)"
 
 

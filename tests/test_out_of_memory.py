@@ -1,0 +1,270 @@
+"""Programs that do not fit: what the error says, that its advice helps, and how little is done until it comes."""
+
+import io
+import os
+import re
+import subprocess
+import sys
+import textwrap
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from jax_ipu import _ipu, compiler
+from jax_ipu.compiler import api, progress
+from jax_ipu.compiler.errors import CANCELLED
+
+devices = jax.devices("ipu")
+
+
+def spec(*shape, dtype=jnp.float32, sharding=None):
+    return jax.ShapeDtypeStruct(shape, dtype, sharding=sharding)
+
+
+def network(layers, width, dtype=jnp.float32):
+    return {
+        f"h_{i}": {"kernel": spec(width, width, dtype=dtype), "bias": spec(width, dtype=dtype)} for i in range(layers)
+    }
+
+
+def loss(params, x, y):
+    for layer in params.values():
+        x = jnp.tanh(x @ layer["kernel"] + layer["bias"])
+    return ((x - y) ** 2).mean()
+
+
+def momentum(params, trace, x, y):
+    gradient = jax.grad(loss)(params, x, y)
+    trace = jax.tree.map(lambda t, g: 0.9 * t + g, trace, gradient)
+    return jax.tree.map(lambda p, t: p - 0.1 * t, params, trace), trace
+
+
+def train(layers, width, batch, dtype=jnp.float32, **options):
+    params = network(layers, width, dtype)
+    rows = spec(batch, width, dtype=dtype)
+    # The shardings say where a program is for several IPUs.
+    options = options or {"backend": "ipu"}
+    return jax.jit(momentum, donate_argnums=(0, 1), **options).lower(params, params, rows, rows)
+
+
+def error_of(lowered):
+    with pytest.raises(jax.errors.JaxRuntimeError, match="RESOURCE_EXHAUSTED") as error:
+        lowered.compile()
+    return str(error.value)
+
+
+def advised(text, pattern):
+    """The groups of a line of advice."""
+    _, _, advice = text.partition("What helps:")
+    found = re.search(pattern, advice)
+    assert found, text
+    return found.groups()
+
+
+# What the message says -----------------------------------------------------------------------------------------------
+
+
+def test_arguments_have_their_names():
+    text = error_of(train(24, 1536, 512))
+    assert re.search(r"variable '(params|trace)\['h_\d+'\]\['kernel'\]' f32\[", text)
+    assert "argument " not in text
+    assert "test_out_of_memory.py" in text and "(loss)" in text
+
+
+def test_state_that_is_too_large_is_said_before_anything_is_planned(monkeypatch):
+    monkeypatch.setattr(_ipu, "compile_graph", None)
+    text = error_of(train(8, 4096, 16))
+    assert "the state and the results need 1024.2 MiB" in text
+    assert re.search(r"(params|trace)\['h_\d'\]\['kernel'\] f32\[4096,4096\] \(64.0 MiB\)", text)
+
+
+def test_the_users_line_comes_before_the_librarys():
+    def step(params, x):
+        return optax.apply_updates(params, {"w": jnp.outer(x, x)})
+
+    lowered = jax.jit(step, backend="ipu").lower({"w": spec(16384, 16384)}, spec(16384))
+    assert re.search(r"test_out_of_memory.py:\d+ \(.*step, through optax/_src/update.py:\d+\)", error_of(lowered))
+
+
+# Its advice ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_advised_batch_fits():
+    text = error_of(train(8, 1024, 8192))
+    (batch, names) = advised(text, r"a batch of about (\d+) instead of 8192 \((.*)\)")
+    assert names == "x, y" and int(batch) >= 512
+    train(8, 1024, int(batch)).compile()
+
+
+def test_the_advised_ipus_and_axes_fit():
+    text = error_of(train(24, 1536, 512))
+    count, axis = advised(text, r"(\d) IPUs .*params\['h_\*'\]\['kernel'\] \(f32\[1536,1536\]\) along axis (\d)")
+    advised(text, rf"trace\['h_\*'\]\['kernel'\] .* along axis {axis}; and the batch \(x, y\) cut along axis 0")
+    mesh = Mesh(np.array(devices[: int(count)]), "i")
+    axes = [None, None]
+    axes[int(axis)] = "i"
+    cut, rows, whole = (NamedSharding(mesh, PartitionSpec(*s)) for s in (axes, ("i",), ()))
+    params = jax.tree.map(lambda p: cut if len(p.shape) == 2 else whole, network(24, 1536))
+    train(24, 1536, 512, in_shardings=(params, params, rows, rows), out_shardings=(params, params)).compile()
+
+
+def test_half_precision_is_advised_to_wide_types_only():
+    assert "half precision" in error_of(train(24, 1536, 512))
+    assert "half precision" not in error_of(train(48, 1536, 512, jnp.bfloat16))
+
+
+def test_recomputing_is_advised_to_gradients_that_keep_activations():
+    assert "jax.checkpoint" in error_of(train(8, 1024, 8192))
+    product = jax.jit(lambda x: (x @ x) @ x, backend="ipu").lower(spec(8192, 8192))
+    assert "jax.checkpoint" not in error_of(product)
+
+
+def test_an_inference_names_its_batch():
+    apply = jax.jit(lambda params, x: x @ params["w"], backend="ipu")
+    text = error_of(apply.lower({"w": spec(512, 512)}, spec(524288, 512)))
+    (batch,) = advised(text, r"a batch of about (\d+) instead of 524288 \(x\)")
+    apply.lower({"w": spec(512, 512)}, spec(int(batch), 512)).compile()
+
+
+def test_more_tiles_are_advised_to_few():
+    text = str(jax.jit(lambda x: x @ x, backend="ipu").lower(spec(2048, 2048)).compiler_ir("stablehlo")).encode()
+    with pytest.raises(compiler.CompileError, match="all 1472 tiles of the IPU instead of 16"):
+        compiler.compile(text, "mlir", b"", "ipu2:16")
+    compiler.compile(text, "mlir", b"", "ipu2")
+
+
+# What is done until it comes -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def work(monkeypatch):
+    """What compilations do: attempts, and operations that are planned."""
+    done = {"attempts": 0, "plans": 0}
+
+    def build(*args, original=api.build):
+        done["attempts"] += 1
+        return original(*args)
+
+    def compile_graph(graph, programs, name, plans, poll, original=_ipu.compile_graph):
+        before = len(plans)
+        try:
+            return original(graph, programs, name, plans, poll)
+        finally:
+            done["plans"] += len(plans) - before
+
+    monkeypatch.setattr(api, "build", build)
+    monkeypatch.setattr(_ipu, "compile_graph", compile_graph)
+    return done
+
+
+def test_live_tensors_above_the_memory_end_it_at_once(work):
+    error_of(train(24, 1536, 4096))
+    assert work == {"attempts": 1, "plans": 0}
+
+
+def test_attempts_share_what_is_planned(work):
+    train(12, 1536, 256).compile()
+    fits = dict(work)
+    assert fits["attempts"] == 1
+    error_of(train(22, 1536, 256))
+    assert 1 <= work["attempts"] - fits["attempts"] <= 3
+    assert work["plans"] - fits["plans"] <= 2 * fits["plans"]
+
+
+# While it compiles ---------------------------------------------------------------------------------------------------
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_a_terminal_shows_the_stage(monkeypatch):
+    times = iter([0.0, 1.0, 3.0, 3.1, 4.0, 5.0])
+    monkeypatch.setattr(progress.time, "monotonic", lambda: next(times))
+    terminal, pipe = Terminal(), io.StringIO()
+    with progress.Progress("jit_step", terminal) as line:
+        line.stage("mapping tensors to tiles")
+        assert terminal.getvalue() == ""
+        line.stage("planning operations")
+        line.step(1, 9)  # too early after the last
+        line.attempt(2, "repeated blocks as functions")
+        line.step(7, 9)
+    cleared = "\r\x1b[K"
+    assert terminal.getvalue() == (
+        f"{cleared}compiling jit_step for ipu: planning operations"
+        f"{cleared}compiling jit_step for ipu: planning operations 7 of 9 (attempt 2: repeated blocks as functions)"
+        f"{cleared}"
+    )
+    monkeypatch.setattr(progress.time, "monotonic", lambda: 0.0)
+    with progress.Progress("jit_step", pipe) as line:
+        monkeypatch.setattr(progress.time, "monotonic", lambda: 9.0)
+        line.stage("planning operations")
+    assert pipe.getvalue() == ""
+
+
+def test_compilations_can_be_ended(monkeypatch):
+    def compile_graph(*args, original=_ipu.compile_graph):
+        progress.cancel_all()
+        return original(*args)
+
+    text = str(jax.jit(lambda x: x @ x, backend="ipu").lower(spec(8, 8)).compiler_ir("stablehlo")).encode()
+    monkeypatch.setattr(_ipu, "compile_graph", compile_graph)
+    with pytest.raises(compiler.CompileError, match="interrupted") as error:
+        compiler.compile(text, "mlir", b"", "ipu2:4")
+    assert error.value.code == CANCELLED
+    monkeypatch.undo()
+    compiler.compile(text, "mlir", b"", "ipu2:4")
+
+
+INTERRUPTED = """
+    import os, signal, threading
+    import jax, jax.numpy as jnp
+    from jax_ipu import _ipu
+    from jax_ipu.compiler import api
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # background jobs of a shell ignore it
+    original, begun, ended = api.build, threading.Event(), threading.Event()
+    def build(*args):
+        begun.set()
+        try:
+            while True:  # until the interrupt has reached this compilation
+                progress = api.progress_of_test
+                progress.stage("building")
+        except Exception as error:
+            ended.reason = str(error)
+            ended.set()
+            raise
+    compile_prepared = api._compile_prepared
+    def with_progress(prepared, settings, target, plans, progress):
+        api.progress_of_test = progress
+        return compile_prepared(prepared, settings, target, plans, progress)
+    api._compile_prepared, api.build = with_progress, build
+    threading.Thread(target=lambda: (begun.wait(), os.kill(os.getpid(), signal.SIGINT))).start()
+    step = jax.jit(lambda x: x + 1, backend="ipu")
+    try:
+        step(1)
+    except KeyboardInterrupt:
+        print("interrupted")
+    assert ended.wait(20)
+    print(ended.reason)
+    api._compile_prepared, api.build = compile_prepared, original
+    print(step(1))
+"""
+
+
+def test_ctrl_c_ends_a_compilation_and_nothing_else():
+    result = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", textwrap.dedent(INTERRUPTED)],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"JAX_PLATFORMS": "ipu,cpu"},
+        timeout=120,
+        check=False,
+    )
+    lines = result.stdout.split("\n")
+    assert lines[0] == "interrupted" and "was interrupted" in lines[1] and lines[2] == "2", result.stderr
+    assert result.returncode == 0, result.stderr
