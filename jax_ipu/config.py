@@ -143,6 +143,11 @@ class Config:
         visible = self.visible_devices
         return list(visible) if visible is not None else list(range(self.device_count))
 
+    @classmethod
+    def variables(cls) -> list[str]:
+        """The environment variables that have an effect, and only those, of all with the prefix JAX_IPU_."""
+        return [option.variable for option in vars(cls).values() if isinstance(option, _Option)]
+
     @property
     def frozen(self) -> bool:
         """Whether the backend exists, so that options cannot be changed any more."""

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import atexit
 import logging
+import os
 import threading
 import types
 from typing import Any
 
+from jax_ipu import environment
 from jax_ipu.config import config
 from jax_ipu.integration import (
     ahead_of_time,
@@ -71,6 +73,8 @@ def _create_options() -> dict[str, Any]:
             "JAX_IPU_USE_MODEL is false, but this build of jax_ipu has no Poplar SDK and so no hardware device. "
             "Unset JAX_IPU_USE_MODEL to use the IPU model."
         )
+    if lines := environment.without_effect(os.environ, config.variables()):
+        logger.warning("These environment variables have no effect on ipu.\n  %s", "\n  ".join(lines))
     _ipu.limit_host(config.max_isa, config.host_threads)
     _ipu.set_device_config(
         version=config.model_version,

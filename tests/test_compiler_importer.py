@@ -157,8 +157,9 @@ def test_source_line(stack: list[str], line: str) -> None:
 
 
 def test_arguments_have_jaxs_names() -> None:
-    text = """func.func @main(%a: tensor<2xf32> {jax.buffer_donor = true} loc("params['h_3']['kernel']"), %b: tensor<f32>)
-        -> tensor<2xf32> { return %a : tensor<2xf32> }"""
+    text = """func.func @main(
+        %a: tensor<2xf32> {jax.buffer_donor = true} loc("params['h_3']['kernel']"), %b: tensor<f32>
+        ) -> tensor<2xf32> { return %a : tensor<2xf32> }"""
     given, unnamed = import_text(text).main.arg_attrs
     assert given[ir.ARGUMENT_NAME] == "params['h_3']['kernel']" and given["jax.buffer_donor"]
     assert ir.ARGUMENT_NAME not in unnamed

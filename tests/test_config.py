@@ -1,8 +1,10 @@
 import os
+import re
 from pathlib import Path
 
 import pytest
 
+from jax_ipu import environment
 from jax_ipu.config import Config
 from support.processes import output, run
 
@@ -119,3 +121,72 @@ def test_limits_after_kernels_have_run_are_refused():
     done = run(code, JAX_IPU_MAX_ISA="avx512")
     assert done.returncode != 0
     assert "after kernels of the IPU model had run" in done.stderr
+
+
+# Variables without effect -------------------------------------------------------------------------------------------
+
+DOCUMENT = Path(__file__).parents[1] / "docs" / "environment.md"
+
+
+def test_variables_are_those_of_the_document():
+    text = DOCUMENT.read_text()
+    options, _, without_effect = text.partition("## Variables without effect")
+    assert set(re.findall(r"^\| `(JAX_IPU_\w+)`", options, re.M)) == set(Config.variables())
+    for pattern, _ in environment.INSTEAD:
+        # Names without wildcards are in the document, others by their prefix.
+        name = re.match(r"[A-Z_]+", pattern).group()
+        assert name in without_effect, pattern
+    for pattern, _ in environment.INSTEAD_OF_FLAGS[:-1]:
+        assert f"TF_POPLAR_FLAGS=--{re.match('[a-z_]+', pattern).group()}" in without_effect, pattern
+
+
+@pytest.mark.parametrize(
+    ("variables", "lines"),
+    [
+        ({"JAX_IPU_DEVICE_COUNT": "2", "JAX_PLATFORMS": "ipu", "PATH": "/bin"}, []),
+        ({"JAX_IPU_DEVICES_COUNT": "2"}, ["JAX_IPU_DEVICES_COUNT: did you mean JAX_IPU_DEVICE_COUNT?"]),
+        ({"JAX_IPU_NUM_TILES": "4"}, ["JAX_IPU_NUM_TILES: use JAX_IPU_MODEL_NUM_TILES"]),
+        (
+            {"TF_POPLAR_FLAGS": "--use_ipu_model --executable_cache_path=/tmp/cache --max_infeed_threads=2"},
+            [
+                "TF_POPLAR_FLAGS (--use_ipu_model): nothing is needed: programs run on the IPU model unless"
+                " JAX_IPU_USE_MODEL=0",
+                "TF_POPLAR_FLAGS (--executable_cache_path): use JAX_COMPILATION_CACHE_DIR",
+                "TF_POPLAR_FLAGS (--max_infeed_threads): nothing replaces it",
+            ],
+        ),
+        ({"POPLAR_POPOPS_LOG_LEVEL": ""}, []),
+        ({"POPLAR_SDK_ENABLED": "/opt/poplar"}, []),
+    ],
+)
+def test_variables_without_effect(variables, lines):
+    assert environment.without_effect(variables, Config.variables()) == lines
+
+
+@pytest.mark.parametrize(
+    ("name", "instead"),
+    [
+        ("JAX_IPU_QWERTZ", "there are JAX_IPU_DEVICE_COUNT, "),
+        ("POPLAR_ENGINE_OPTIONS", "jax_ipu.debug.profile"),
+        ("POPLAR_TARGET_OPTIONS", "JAX_IPU_MODEL_VERSION"),
+        ("POPLAR_RUNTIME_OPTIONS", "nothing replaces it"),
+        ("POPLAR_LOG_LEVEL", "jax_ipu.debug"),
+        ("POPLIBS_POPOPS_LOG_LEVEL", "jax_ipu.debug"),
+        ("POPTORCH_CACHE_DIR", "JAX_COMPILATION_CACHE_DIR"),
+        ("POPTORCH_ANYTHING", "GraphCoreManager"),
+        ("POPART_CACHE_DIR", "JAX_COMPILATION_CACHE_DIR"),
+        ("XLA_IPU_PLATFORM_PREFETCH_DATA_STREAMS", "nothing replaces it"),
+    ],
+)
+def test_what_to_use_instead(name, instead):
+    (line,) = environment.without_effect({name: "1"}, Config.variables())
+    assert line.startswith(f"{name}: ") and instead in line
+
+
+def test_the_warning_comes_once_when_the_platform_is_made():
+    code = "import jax; jax.devices('ipu'); jax.jit(lambda x: x + 1, backend='ipu')(1)"
+    result = run(code, POPLAR_LOG_LEVEL="INFO", JAX_IPU_DEVICE_CONT="2")
+    assert result.returncode == 0
+    for name in ("POPLAR_LOG_LEVEL", "JAX_IPU_DEVICE_CONT"):
+        assert result.stderr.count(f"  {name}: ") == 1
+    assert "did you mean JAX_IPU_DEVICE_COUNT?" in result.stderr
