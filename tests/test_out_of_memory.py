@@ -112,6 +112,19 @@ def test_the_advised_ipus_and_axes_fit():
     train(24, 1536, 512, in_shardings=(params, params, rows, rows), out_shardings=(params, params)).compile()
 
 
+def test_what_every_ipu_holds_whole_is_to_be_cut():
+    mesh = Mesh(np.array(devices[:2]), "i")
+    rows, whole, cut = (NamedSharding(mesh, PartitionSpec(*s)) for s in (("i",), (), ("i", None)))
+
+    def program(state):
+        params = jax.tree.map(lambda p: state if len(p.shape) == 2 else whole, network(36, 1536))
+        return train(36, 1536, 512, in_shardings=(params, params, rows, rows), out_shardings=(params, params))
+
+    text = error_of(program(whole))
+    advised(text, r"cutting over the 2 IPUs .*: params\['h_\*'\]\['kernel'\] \(f32\[1536,1536\]\) along axis 0, trace")
+    program(cut).compile()
+
+
 def test_half_precision_is_advised_to_wide_types_only():
     assert "half precision" in error_of(train(24, 1536, 512))
     assert "half precision" not in error_of(train(48, 1536, 512, jnp.bfloat16))

@@ -15,6 +15,7 @@ from jax_ipu import _ipu
 from jax_ipu.compiler.cost import size_in_bytes
 from jax_ipu.compiler.ir import Module, Value
 from jax_ipu.compiler.location import operation_path
+from jax_ipu.compiler.partition import replicated_arguments
 from jax_ipu.compiler.passes.inplace import VIEWS
 from jax_ipu.compiler.program_io import Argument, Signature
 from jax_ipu.compiler.types import Shape, num_elements, type_text
@@ -94,6 +95,8 @@ class _Program:
 
     def __init__(self, module: Module, signature: Signature) -> None:
         self.num_ipus = module.num_replicas * module.num_partitions
+        whole = replicated_arguments(module)
+        self.replicated = [a for a in signature.arguments if a.used and whole[a.index]]
         self.arguments = [a for a in signature.arguments if a.used and not a.in_host_memory]
         paths = [operation_path(op.location) for op in module.main.block.walk()]
         self.is_gradient = any("transpose(" in path for path in paths)
@@ -196,8 +199,14 @@ def _smaller_batch(program: _Program, need: Need) -> Iterator[str]:
 
 def _several_ipus(program: _Program, need: Need) -> Iterator[str]:
     if program.num_ipus > 1:
-        # How the arrays are cut is the caller's choice already.
-        yield f"more than the {program.num_ipus} IPUs that it is for"
+        whole = [a for a in program.replicated if _axis(a.value, program.num_ipus) >= 0]
+        if whole:
+            yield (
+                f"cutting over the {program.num_ipus} IPUs what each of them holds whole:"
+                f" {', '.join(_groups(whole, program.num_ipus))}"
+            )
+        else:
+            yield f"more than the {program.num_ipus} IPUs that it is for"
         return
     parts = 2
     while parts <= _MOST_IPUS and not _fits_on(program, need, parts):

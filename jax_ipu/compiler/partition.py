@@ -201,6 +201,13 @@ def sharding_fields(module: Module) -> tuple[list[dict[str, bytes]], list[dict[s
     return as_inputs, as_outputs
 
 
+def replicated_arguments(module: Module) -> list[bool]:
+    """Of a partitioned module: which arguments every IPU holds whole."""
+    shardings = [_sharding.from_string(text) for text in module.attrs.get("mhlo.spmd_parameters_shardings", ())]
+    count = len(module.main.block.args)
+    return [sharding.is_replicated() for sharding in shardings] if len(shardings) == count else [False] * count
+
+
 def local_shape(shape: Shape, sharding: bytes) -> Shape:
     """What one device holds of an array; `sharding`: a serialised xla.OpSharding, or b"" for all of it."""
     if not sharding:
