@@ -475,7 +475,8 @@ void LimitHost(const std::string& max_isa, int threads) {
   if (ipu_model::SetHostLimits({max_isa != "avx2", threads})) return;
   throw std::runtime_error(
       "jax_ipu.config.max_isa and host_threads were set after kernels of the IPU model had run. Set them "
-      "before the first use of JAX, or set the environment variables JAX_IPU_MAX_ISA and JAX_IPU_HOST_THREADS.");
+      "before the first use of JAX, or set the environment variables JAX_IPU_MAX_ISA and "
+      "JAX_IPU_HOST_THREADS.");
 }
 
 nb::dict HostKernels() {
