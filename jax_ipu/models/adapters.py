@@ -1,7 +1,8 @@
 """Which framework a model is of.
 
 Frameworks are imported only when a model of theirs is met. The internals they are told apart by were tried with
-flax 0.12, equinox 0.13, Keras 3.15, PyTorch 2.11 with torchax 0.0.13, onnx 1.23 with jaxonnxruntime 0.3.
+flax 0.12, equinox 0.13, Keras 3.15, PyTorch 2.11 with torchax 0.0.13, transformers 5.23, onnx 1.23 with jaxonnxruntime
+0.3.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ KINDS = (
     "a flax model: a bound linen module, a pair (module, variables), or an nnx module",
     "an equinox module",
     "a Keras 3 model (JAX backend)",
-    "a PyTorch nn.Module",
+    "a PyTorch nn.Module, also of Hugging Face",
     "an ONNX file (its path, or an onnx.ModelProto)",
     "StableHLO text or bytes",
     "a jax.export.Exported",
