@@ -57,10 +57,7 @@ class DeviceRuntime {
   CompletionPtr FetchToHost(const std::shared_ptr<Array>& array);
   // The same for a copy to another IPU, which does not cross the host link.
   CompletionPtr FetchForLinks(const std::shared_ptr<Array>& array);
-  // This IPU's part in such a copy.
-  void CountLinkCopy(std::uint64_t received_bytes, std::uint64_t cycles) {
-    residency_.CountLinkCopy(received_bytes, cycles);
-  }
+  const std::shared_ptr<LinkTraffic>& link_traffic() const { return residency_.link_traffic(); }
 
   // Finishes all queued work and ends the thread. Later calls still work, each on its caller's thread.
   void Shutdown();

@@ -19,10 +19,13 @@ std::shared_ptr<Array> CopyOverLinks(const std::shared_ptr<Array>& array, const 
     sources[to.place] = static_cast<int>(from.place);
     cycles = TotalCycles(PermutationUse(sources, ring, static_cast<double>(bytes), target), target);
   }
-  const auto count = [sender = from.device, receiver = to.device, bytes, cycles](const Error* error) {
+  // Called by the sender's thread, which must not be left with the last reference to a device.
+  const auto count = [sender = from.device->link_traffic(), receiver = to.device->link_traffic(), bytes,
+                      cycles](const Error* error) {
     if (error != nullptr) return;
-    sender->CountLinkCopy(0, cycles);
-    receiver->CountLinkCopy(bytes, cycles);
+    sender->cycles += cycles;
+    receiver->cycles += cycles;
+    receiver->received_bytes += bytes;
   };
   const CompletionPtr fetched = from.device->FetchForLinks(array);
   if (array->on_host()) {  // at least where it will be

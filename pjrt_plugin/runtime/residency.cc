@@ -102,11 +102,6 @@ void Residency::CountRead(Array& array) {
   if (array.only_on_ipus() && array.only_on_ipus_.exchange(false)) Add(d2h_bytes_, array.spec().bytes());
 }
 
-void Residency::CountLinkCopy(std::uint64_t received_bytes, std::uint64_t cycles) {
-  Add(link_bytes_, received_bytes);
-  Add(cycles_, cycles);
-}
-
 std::uint64_t Residency::BytesToSend(Array& array) {
   return std::exchange(array.received_, false) ? 0 : array.spec().bytes();
 }
@@ -324,8 +319,8 @@ Counters Residency::counters() const {
   counters.d2h_bytes = d2h_bytes_.load(std::memory_order_relaxed);
   counters.engine_loads = engine_loads_.load(std::memory_order_relaxed);
   counters.runs = runs_.load(std::memory_order_relaxed);
-  counters.cycles = cycles_.load(std::memory_order_relaxed);
-  counters.link_bytes = link_bytes_.load(std::memory_order_relaxed);
+  counters.cycles = cycles_.load(std::memory_order_relaxed) + link_traffic_->cycles.load();
+  counters.link_bytes = link_bytes_.load(std::memory_order_relaxed) + link_traffic_->received_bytes.load();
   return counters;
 }
 

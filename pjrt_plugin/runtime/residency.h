@@ -53,8 +53,13 @@ struct Argument {
 };
 using ArrayList = std::vector<std::shared_ptr<Array>>;
 
-// Every method is called by one thread at a time (DeviceRuntime sees to it), except counters(), the
-// counting of reads and copies, and memory use, which any thread may call.
+// What copies between IPUs, not programs, have moved over an IPU's links.
+struct LinkTraffic {
+  std::atomic<std::uint64_t> received_bytes{0}, cycles{0};
+};
+
+// Every method is called by one thread at a time (DeviceRuntime sees to it), except counters(),
+// CountRead() and memory use, which any thread may call.
 class Residency {
  public:
   Residency(DeviceConfig config, ProgramFactory factory, std::shared_ptr<HostPool> pool, int device_id)
@@ -75,8 +80,8 @@ class Residency {
   void FetchForLinks(Array& array);
   // The host reads an array whose host memory is there. Any thread.
   void CountRead(Array& array);
-  // This IPU's part in a copy between IPUs. Any thread.
-  void CountLinkCopy(std::uint64_t received_bytes, std::uint64_t cycles);
+  // For copies between IPUs, which may end after the device.
+  const std::shared_ptr<LinkTraffic>& link_traffic() const { return link_traffic_; }
   // Whether running `program` next takes no longer than its main: no loading, no large spill.
   bool IsCheapToSwitchTo(const LoadedProgram& program) const;
 
@@ -118,6 +123,7 @@ class Residency {
   const std::shared_ptr<HostPool> pool_;
   std::shared_ptr<LoadedProgram> loaded_;
   const int device_id_;
+  const std::shared_ptr<LinkTraffic> link_traffic_ = std::make_shared<LinkTraffic>();
   Seed seed_;  // of the next run that draws random numbers
 
   std::atomic<std::uint64_t> h2d_bytes_{0}, d2h_bytes_{0}, engine_loads_{0}, runs_{0}, cycles_{0},
