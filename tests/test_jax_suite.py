@@ -154,3 +154,25 @@ def test_missing_files_are_named(tmp_path: Path) -> None:
     result = run_tool(tmp_path, "nothing_test")
     assert result.returncode != 0
     assert "nothing_test.py" in result.stderr
+
+
+def test_columns_have_results_and_reasons_of_their_own(tmp_path: Path) -> None:
+    write_sample(tmp_path)
+    source = SAMPLE.replace('if PLATFORM != "cpu": self.skipTest', 'if PLATFORM == "cpu": self.skipTest')
+    (tmp_path / "tests" / "sample_test.py").write_text(source)
+    known = KNOWN.replace(
+        "[[sample", '[[sample_test]]\nreason = "own"\ncolumns = ["own"]\ntests = ["*_c_*"]\n\n[[sample', 1
+    )
+    (tmp_path / "known.toml").write_text(known)
+    report = tmp_path / "report.md"
+    chosen = ("-k", "a_passes or c_fails or f_known or g_skipped", "--report", str(report))
+    assert "not listed: SampleTest::test_c_fails" in run_tool(tmp_path, *chosen).stdout
+    own = run_tool(tmp_path, *chosen, "--column", "own")
+    # What only the CPU skips counts.
+    assert own.stdout.startswith("sample_test: 2 of 4 passed (50.0 %)") and own.returncode == 0
+    run_tool(tmp_path, *chosen, "--column", "x64", "--shard", "0/4")
+    row = next(line for line in report.read_text().splitlines() if line.startswith("| sample_test "))
+    assert row.startswith("| sample_test | 3 | 1 | 2 | 0 | 0 | 33.3 % | ")
+    assert row.endswith("| 2 of 4 (50.0 %) | 1 of 1 (100.0 %), shard0of4 | not run |")
+    again = run_tool(tmp_path, *chosen, "--column", "own", "--resume")
+    assert again.stdout == ""

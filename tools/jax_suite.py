@@ -4,6 +4,8 @@
     python tools/jax_suite.py --tests ~/jax api_test array_test -k jit
     python tools/jax_suite.py --report docs/jax_conformance.md --report-only
 
+    python tools/jax_suite.py --column own --resume           # under the platform's own name, what has no result yet
+
 Every file runs in processes of its own. A test that crashes or hangs its process is recorded as such, and a new process
 goes on after it. What passes on the CPU is run once and kept in the work folder. The exit code is 1 when a test that
 passes on the CPU fails here and is not listed, with its reason, in tools/jax_suite_known_failures.toml.
@@ -25,13 +27,18 @@ from conformance.known_failures import KnownFailures
 TOOLS = Path(__file__).resolve().parent
 HEADER = """# JAX's own tests on the IPU model
 
-Made by `tools/jax_suite.py`; do not edit. The tests of JAX at the tag `jax-v{version}`, each file in processes of its
+Made by `tools/jax_suite.py`; do not edit. The tests of JAX at the tag `jax-v0.10.2`, each file in processes of its
 own. The columns count the tests that pass on the CPU under the same settings; the ratio is passed over run. Settings
 are those of the last run of the file: `JAX_NUM_GENERATED_CASES`, and the number of IPUs; revision is the commit that
 was run, or the commits, where later ones have run a part of the file. The tests choose what to skip and which
 tolerances to apply by the name of the platform; the IPU is held to the rules of the CPU. Where only the failed tests
 were run on the CPU as well (`--baseline failed`), the others count as passing there. Of the packages without which
 tests are skipped, mpmath, cloudpickle, flatbuffers and Pillow are installed; TensorFlow and PyTorch are not.
+
+The last three columns say what passed of what was run: under the platform's own name (`--column own`), where tests are
+not held to what the CPU skips, so those that only the CPU skips count as well; with `JAX_ENABLE_X64=1` (`x64`); and
+with JAX 0.12.0.1 on Python 3.12 (`newest`), whose tests are those of JAX's main branch at cec06d1. "shard" is the part
+of a file's tests that was run: every n-th.
 """
 
 
@@ -46,11 +53,21 @@ class Work:
     def folder(self) -> Path:
         settings = self.settings
         x64 = "-x64" if settings.x64 else ""
-        return self.root / f"jax-{version('jax')}-cases{settings.generated_cases}-ipus{settings.devices}{x64}"
+        shard = "" if settings.shard == "0/1" else f"-shard{settings.shard.replace('/', 'of')}"
+        return self.root / f"jax-{version('jax')}-cases{settings.generated_cases}-ipus{settings.devices}{x64}{shard}"
+
+    def platform_folder(self, platform: str) -> str:
+        """The CPU's results serve all columns of equal settings."""
+        own = platform != "cpu" and self.settings.column == report.OWN
+        return f"{platform}-{report.OWN}" if own else platform
 
     def newest_results(self, platform: str) -> list[Path]:
-        """The results of every file under its latest settings."""
-        results = self.root.glob(f"jax-{version('jax')}-*/{platform}/**/*.json")
+        """The results of every file under its latest settings in this column."""
+        results = [
+            result
+            for result in self.root.glob(f"jax-{version('jax')}-*/{self.platform_folder(platform)}/**/*.json")
+            if ("-x64" in result.relative_to(self.root).parts[0]) == self.settings.x64
+        ]
         by_age = sorted(results, key=lambda result: result.stat().st_mtime)
         newest = {self.name_of(result): result for result in by_age}
         return [newest[name] for name in sorted(newest)]
@@ -60,10 +77,10 @@ class Work:
         return Path(*result.relative_to(self.root).parts[2:]).with_suffix("").as_posix()
 
     def scratch(self, platform: str, name: str) -> Path:
-        return self.folder / platform / name
+        return self.folder / self.platform_folder(platform) / name
 
     def result(self, platform: str, name: str) -> Path:
-        return self.folder / platform / f"{name}.json"
+        return self.folder / self.platform_folder(platform) / f"{name}.json"
 
 
 def run(name: str, file: Path, platform: str, work: Work, known: KnownFailures, baseline: str) -> report.FileVerdict:
@@ -88,7 +105,7 @@ def run(name: str, file: Path, platform: str, work: Work, known: KnownFailures, 
         selection = None if uncollected else missing
         cpu.tests.update(runner.run_file(file, "cpu", work.settings, work.scratch("cpu", name), selection).tests)
         cpu.write(work.result("cpu", name))
-    return report.judge(name, cpu, device, known)
+    return report.judge(name, cpu, device, known, work.settings.column)
 
 
 def print_verdict(name: str, verdict: report.FileVerdict) -> None:
@@ -120,12 +137,12 @@ def write_report(path: Path, platform: str, work: Work, known: KnownFailures, na
         if unknown := report.without_baseline(cpu, device):
             print(f"{name}: not reported; tests without a result on the CPU: {len(unknown)}. Run it again")
             continue
-        verdict = report.judge(name, cpu, device, known)
+        verdict = report.judge(name, cpu, device, known, work.settings.column)
         verdict.settings = settings_folder.name.removeprefix(f"jax-{version('jax')}-").replace("-", ", ")
-        verdicts[name] = verdict
+        verdicts[report.key(name, work.settings.column)] = verdict
     unmeasured = set(names) - set(known.excluded) - set(verdicts)
     report.write_results(results, verdicts)
-    path.write_text(report.markdown(verdicts, known, HEADER.format(version=version("jax")), unmeasured))
+    path.write_text(report.markdown(verdicts, known, HEADER, unmeasured))
 
 
 def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -146,11 +163,17 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--timeout", type=float, default=180.0, help="seconds for one test")
     parser.add_argument("--memory", type=float, default=5.0, help="GB after which a process is replaced")
     parser.add_argument("--cases", type=int, default=3, help="JAX_NUM_GENERATED_CASES")
-    parser.add_argument("--x64", action="store_true", help="JAX_ENABLE_X64=1")
+    parser.add_argument(
+        "--column",
+        choices=("cpu", *report.COLUMNS),
+        default="cpu",
+        help="of the report: held to the rules of the CPU, under the platform's own name, with JAX_ENABLE_X64=1, or "
+        "with a newer JAX, in whose Python the tool must run",
+    )
+    parser.add_argument("--resume", action="store_true", help="leave out files that have a result")
     parser.add_argument(
         "--rules",
-        default="cpu",
-        help="platform whose skips and tolerances the tests apply; '' for those of a new platform",
+        help="platform whose skips and tolerances the tests apply; '' for those of a new platform (default: by column)",
     )
     parser.add_argument("--devices", type=int, default=8)
     parser.add_argument("--tiles", default="all", help="JAX_IPU_MODEL_NUM_TILES")
@@ -164,16 +187,18 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Exit code: 0, or 1 for an unlisted failure."""
     options = parse_arguments(arguments)
+    rules = ("" if options.column == report.OWN else "cpu") if options.rules is None else options.rules
     settings = runner.Settings(
         devices=options.devices,
         generated_cases=options.cases,
-        x64=options.x64,
-        rules=options.rules,
+        x64=options.column == report.X64,
+        rules=rules,
         tiles=options.tiles,
         timeout=options.timeout,
         memory_gigabytes=options.memory,
         shard=options.shard,
         keyword=options.keyword,
+        column=options.column,
     )
     work = Work(options.work.resolve(), settings)
     known = KnownFailures.read(options.known)
@@ -182,6 +207,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     files = source.test_files(tests)
     if not options.report_only:
         names = [name.removesuffix(".py") for name in options.files] or sorted(set(files) - set(known.excluded))
+        if options.resume:
+            names = [name for name in names if not work.result(options.platform, name).exists()]
         if absent := [f"{name}.py" for name in names if name not in files]:
             raise SystemExit(f"{tests} has no {', '.join(absent)}")
         with ThreadPoolExecutor(options.jobs) as pool:

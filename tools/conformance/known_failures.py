@@ -14,9 +14,11 @@ class KnownFailure:
 
     reason: str
     tests: tuple[str, ...]
+    columns: tuple[str, ...] = ()
 
-    def matches(self, test: str) -> bool:
-        return any(fnmatchcase(test, pattern) for pattern in self.tests)
+    def matches(self, test: str, column: str) -> bool:
+        """`columns`: of the report, those in which they fail; all when there are none."""
+        return column in (self.columns or (column,)) and any(fnmatchcase(test, pattern) for pattern in self.tests)
 
 
 class KnownFailures:
@@ -36,9 +38,10 @@ class KnownFailures:
             for entry in entries:
                 if not entry.get("reason") or not entry.get("tests"):
                     raise ValueError(f"{path}: an entry of {stem} has no reason or no tests")
-                files.setdefault(stem, []).append(KnownFailure(entry["reason"], tuple(entry["tests"])))
+                columns = tuple(entry.get("columns", ()))
+                files.setdefault(stem, []).append(KnownFailure(entry["reason"], tuple(entry["tests"]), columns))
         return cls(files, excluded)
 
-    def reason(self, stem: str, test: str) -> str | None:
-        """Why this test is known to fail; None when it is not."""
-        return next((known.reason for known in self.files.get(stem, []) if known.matches(test)), None)
+    def reason(self, stem: str, test: str, column: str) -> str | None:
+        """Why this test is known to fail in a column of the report; None when it is not."""
+        return next((known.reason for known in self.files.get(stem, []) if known.matches(test, column)), None)

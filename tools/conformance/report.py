@@ -12,6 +12,10 @@ from conformance import events
 from conformance.known_failures import KnownFailures
 from conformance.runner import FAILURES, FileResult
 
+# The columns of the report beside the first, which is held to the rules of the CPU: their names, and what they are.
+OWN, X64, NEWEST = "own", "x64", "newest"
+COLUMNS = {OWN: "own name", X64: "64 bits", NEWEST: "newest JAX"}
+
 
 @dataclass
 class FileVerdict:
@@ -36,8 +40,13 @@ class FileVerdict:
         return self.passed / run if run else None
 
 
+def key(stem: str, column: str) -> str:
+    """The name of a file's verdict in a column: the file's own in the first."""
+    return f"{stem} [{column}]" if column in COLUMNS else stem
+
+
 def read_results(path: Path) -> dict[str, FileVerdict]:
-    """File stem -> its last verdict; none where there is no such file."""
+    """Name as `key` gives it -> its last verdict; none where there is no such file."""
     if not path.exists():
         return {}
     return {stem: FileVerdict(**fields) for stem, fields in json.loads(path.read_text()).items()}
@@ -64,12 +73,17 @@ def without_baseline(cpu: FileResult, device: FileResult) -> list[str]:
     ]
 
 
-def judge(stem: str, cpu: FileResult, device: FileResult, known: KnownFailures) -> FileVerdict:
-    """Compares one file. A test that does not pass on the CPU either is left out, but for a new crash or hang."""
+def judge(stem: str, cpu: FileResult, device: FileResult, known: KnownFailures, column: str = "cpu") -> FileVerdict:
+    """Compares one file. A test that does not pass on the CPU either is left out, but for a new crash or hang.
+
+    Under the platform's own name, tests that are skipped on the CPU count as well.
+    """
     verdict = FileVerdict(revision=device.revision)
     for test, result in device.tests.items():
         baseline = cpu.tests[test].outcome if test in cpu.tests else _unknown(result.outcome)
-        reason = known.reason(stem, test)
+        reason = known.reason(stem, test, column)
+        if column == OWN and baseline == "skipped" and result.outcome != "skipped":
+            baseline = "passed"
         if reason is not None and result.outcome == "passed":
             verdict.now_passing.append(test)
         if not _counts(test, baseline, result.outcome):
@@ -100,21 +114,24 @@ def _counts(test: str, baseline: str, outcome: str) -> bool:
 def markdown(
     verdicts: Mapping[str, FileVerdict], known: KnownFailures, header: str, unmeasured: Collection[str]
 ) -> str:
-    """The document: totals, a row for each file, the reasons of known failures, and files without a result."""
-    lines = [
-        header.rstrip(),
-        "",
-        "| file | passes on CPU | passed on ipu | failed | crash or hang | skipped | ratio | settings | revision |",
-    ]
-    lines.append("|---|---:|---:|---:|---:|---:|---:|---|---|")
-    total = FileVerdict()
-    for stem, verdict in sorted(verdicts.items()):
-        if not verdict.cpu_passed and verdict.ratio is None:
+    """The document: totals, a row for each file, the reasons of known failures, and files without a result.
+
+    Rows begin with the first column's counts; the others say what passed of what was run.
+    """
+    head = "| file | passes on CPU | passed on ipu | failed | crash or hang | skipped | ratio | settings | revision |"
+    lines = [header.rstrip(), "", head + "".join(f" {title} |" for title in COLUMNS.values())]
+    lines.append("|---|---:|---:|---:|---:|---:|---:|---|---|" + "---:|" * len(COLUMNS))
+    totals = {column: FileVerdict() for column in ("cpu", *COLUMNS)}
+    stems = sorted({name.partition(" [")[0] for name in verdicts})
+    for stem in stems:
+        of_file = {column: verdicts.get(key(stem, column)) for column in totals}
+        if all(v is None or (not v.cpu_passed and v.ratio is None) for v in of_file.values()):
             continue  # nothing in it runs on the CPU either
-        lines.append(_row(stem, verdict))
-        for name in ("cpu_passed", "passed", "failed", "crashed", "hung", "skipped"):
-            setattr(total, name, getattr(total, name) + getattr(verdict, name))
-    lines += [_row("**all**", total), "", "## Known failures", ""]
+        lines.append(_row(stem, of_file))
+        for column, verdict in of_file.items():
+            for name in ("cpu_passed", "passed", "failed", "crashed", "hung", "skipped"):
+                setattr(totals[column], name, getattr(totals[column], name) + getattr(verdict, name, 0))
+    lines += [_row("**all**", dict(totals)), "", "## Known failures", ""]
     for stem, verdict in sorted(verdicts.items()):
         lines += [f"* `{stem}`: {count} x {reason}" for reason, count in verdict.by_reason.items()]
         if verdict.unlisted:
@@ -126,7 +143,20 @@ def markdown(
     return "\n".join(lines) + "\n"
 
 
-def _row(name: str, verdict: FileVerdict) -> str:
-    ratio = "" if verdict.ratio is None else f"{100 * verdict.ratio:.1f} %"
-    cells = [name, verdict.cpu_passed, verdict.passed, verdict.failed, verdict.crashed + verdict.hung, verdict.skipped]
-    return "| " + " | ".join(map(str, cells)) + f" | {ratio} | {verdict.settings} | {verdict.revision} |"
+def _row(name: str, of_file: Mapping[str, FileVerdict | None]) -> str:
+    v = of_file["cpu"] or FileVerdict(settings="not run")
+    ratio = "" if v.ratio is None else f"{100 * v.ratio:.1f} %"
+    counts = (v.cpu_passed, v.passed, v.failed, v.crashed + v.hung, v.skipped)
+    cells = [name, *counts, ratio, v.settings, v.revision, *(_share(of_file[column]) for column in COLUMNS)]
+    return "| " + " | ".join(map(str, cells)) + " |"
+
+
+def _share(verdict: FileVerdict | None) -> str:
+    """What passed of what was run, in percent; the settings, too, where a part of the file was run."""
+    if verdict is None:
+        return "not run"
+    if verdict.ratio is None:
+        return "-"
+    part = [word for word in verdict.settings.split(", ") if word.startswith("shard")]
+    run = verdict.passed + verdict.failed + verdict.crashed + verdict.hung
+    return ", ".join([f"{verdict.passed} of {run} ({100 * verdict.ratio:.1f} %)", *part])

@@ -35,6 +35,7 @@ class Settings:
     memory_gigabytes: float = 5.0
     shard: str = "0/1"
     keyword: str = ""
+    column: str = "cpu"
 
     def environment(self, platform: str) -> dict[str, str]:
         """Variables of a test process on `platform`, "cpu" or "ipu"."""
