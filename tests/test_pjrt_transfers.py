@@ -89,6 +89,17 @@ def test_copies_are_not_views_of_what_python_changes():
     assert_same_bits(b, np.zeros(1000, np.float32))
 
 
+def test_small_arguments_may_change_while_the_program_runs():
+    """SciPy changes pivots for a moment while it solves, for one."""
+    large = jax.device_put(np.ones((500, 500), np.float32), ipu)
+    function = jax.jit(lambda large, small: (large @ large @ large).sum() * 0 + small)
+    for _ in range(3):
+        small = np.zeros(100, np.float32)
+        result = function(large, small)
+        small += 1
+        np.testing.assert_array_equal(result, np.zeros(100))
+
+
 def test_host_array_lives_as_long_as_its_device_array():
     b = [jax.device_put(np.full(5000, i, np.float32), ipu) for i in range(20)]
     for i, array in enumerate(b):

@@ -16,6 +16,9 @@ namespace {
 
 // What numpy guarantees; less would slow the kernels down.
 constexpr std::uintptr_t kZeroCopyAlignment = 16;
+// Up to this size a copy costs no more than keeping the caller's array, which callers like SciPy change for a
+// moment while they use it: programs run while the caller goes on.
+constexpr std::size_t kCopiedBytes = std::size_t{4} << 10;
 
 PJRT_Buffer* BufferIn(const PJRT_Memory* memory, PJRT_Buffer_Type type,
                       const std::shared_ptr<const TensorSpec>& spec, std::shared_ptr<HostBlock> host,
@@ -42,7 +45,7 @@ void FromHost(PJRT_Client_BufferFromHostBuffer_Args& args) {
                                    order);
   const bool dense = IsDense(spec->shape, element, strides);
   const bool keep = args.host_buffer_semantics != PJRT_HostBufferSemantics_kImmutableOnlyDuringCall &&
-                    dense && bytes > 0 &&
+                    dense && bytes > kCopiedBytes &&
                     reinterpret_cast<std::uintptr_t>(args.data) % kZeroCopyAlignment == 0;
   std::shared_ptr<HostBlock> block;
   CompletionPtr released;

@@ -447,6 +447,40 @@ TEST(CompilerErrorsKeepTheirCode) {
   CHECK_EQ(error, "3: fake program: unknown statement nonsense");
 }
 
+// Small arrays are copied at once, so that their caller may change them; others stay the caller's memory
+// where it lies as the buffer does, here column by column.
+TEST(LargeHostArraysAreNotCopied) {
+  Client client;
+  for (const std::int64_t rows : {std::int64_t{32}, std::int64_t{1024}}) {
+    std::vector<double> data(static_cast<std::size_t>(rows) * 2);
+    const std::int64_t dims[2] = {rows, 2}, strides[2] = {8, 8 * rows}, column_major[2] = {0, 1};
+    auto layout = Garbage<PJRT_Buffer_MemoryLayout>();
+    layout.type = PJRT_Buffer_MemoryLayout_Type_Tiled;
+    layout.tiled = {};
+    layout.tiled.minor_to_major = column_major;
+    layout.tiled.minor_to_major_size = 2;
+    auto args = Garbage<PJRT_Client_BufferFromHostBuffer_Args>();
+    args.client = client.get();
+    args.data = data.data();
+    args.type = PJRT_Buffer_Type_F64;
+    args.dims = dims;
+    args.num_dims = 2;
+    args.byte_strides = strides;
+    args.num_byte_strides = 2;
+    args.host_buffer_semantics = PJRT_HostBufferSemantics_kImmutableZeroCopy;
+    args.device = client.Devices()[0];
+    args.memory = nullptr;
+    args.device_layout = &layout;
+    CALL_OK(Client_BufferFromHostBuffer, args);
+    auto pointer = Garbage<PJRT_Buffer_UnsafePointer_Args>();
+    pointer.buffer = args.buffer;
+    CALL_OK(Buffer_UnsafePointer, pointer);
+    CHECK_EQ(pointer.buffer_pointer == reinterpret_cast<std::uintptr_t>(data.data()), rows == 1024);
+    Destroy(args.buffer);
+    CHECK_EQ(Await(args.done_with_host_buffer), "");
+  }
+}
+
 TEST(StridedAndOddLayouts) {
   Client client;
   const float data[6] = {0, 1, 2, 3, 4, 5};
@@ -485,7 +519,7 @@ TEST(StridedAndOddLayouts) {
   read.dst_size = 4;
   CHECK(Has(CALL(Buffer_ToHostBuffer, read), "has 4 bytes, the array needs 24"));
   Destroy(args.buffer);
-  // A buffer that lies column by column: its memory is the caller's, because the caller's lies the same.
+  // A buffer that lies column by column, as the caller's memory does.
   args.device_layout = &layout;
   CALL_OK(Client_BufferFromHostBuffer, args);
   auto dimensions = Garbage<PJRT_Buffer_Dimensions_Args>();
@@ -500,7 +534,7 @@ TEST(StridedAndOddLayouts) {
   auto pointer = Garbage<PJRT_Buffer_UnsafePointer_Args>();
   pointer.buffer = args.buffer;
   CALL_OK(Buffer_UnsafePointer, pointer);
-  CHECK_EQ(pointer.buffer_pointer, reinterpret_cast<std::uintptr_t>(data));
+  CHECK(std::memcmp(reinterpret_cast<const void*>(pointer.buffer_pointer), data, sizeof(data)) == 0);
   read.src = args.buffer;
   read.dst_size = sizeof(back);
   for (PJRT_Buffer_MemoryLayout* wish : {static_cast<PJRT_Buffer_MemoryLayout*>(nullptr), &layout}) {
