@@ -160,6 +160,17 @@ def test_lu_in_each_mode(mode):
     check(lax_linalg.lu, matrix((35, 34)), mode=mode, rtol=1e-3)
 
 
+@pytest.mark.parametrize("dtype", [jnp.float16, jnp.bfloat16])
+def test_lu_of_narrow_floats(dtype):
+    """That of float32, rounded once: on the CPU, JAX has none."""
+    a = matrix((40, 35)).astype(dtype)
+    got, want = run(lax_linalg.lu, a), run(lax_linalg.lu, a.astype(np.float32))
+    assert got[0].dtype == dtype
+    np.testing.assert_array_equal(got[0], want[0].astype(dtype))
+    np.testing.assert_array_equal(got[1], want[1])
+    np.testing.assert_array_equal(got[2], want[2])
+
+
 def test_lu_of_odd_matrices():
     repeated = matrix((40, 40))
     repeated[:, 35], repeated[30] = repeated[:, 3], 0

@@ -36,6 +36,7 @@ def check(function, dimensions, *args):
 
 CASES = {
     "lu": (linalg.lu, ["b, n, n"], matrix(2, 5, 5)),
+    "lu of bfloat16": (linalg.lu, ["b, n, n"], matrix(2, 5, 5).astype(jnp.bfloat16)),
     "lu of another shape": (linalg.lu, ["m, n"], matrix(4, 6)),
     "qr": (lambda a: linalg.qr(a, full_matrices=False), ["m, n"], matrix(6, 4)),
     "svd": (lambda a: linalg.svd(a, algorithm=linalg.SvdAlgorithm.POLAR), ["m, n"], matrix(4, 6)),

@@ -14,10 +14,14 @@ _PANEL = 32
 def lu(a: Any) -> tuple[Any, Any, Any]:
     """(m, n) -> U above L without its diagonal of ones (m, n), pivots (min(m, n),), permutation (m,).
 
-    Row k changed places with row pivots[k], in turn; row i of L U is row permutation[i] of `a`.
+    Row k changed places with row pivots[k], in turn; row i of L U is row permutation[i] of `a`. Of float16 and bfloat16
+    it is the factorisation of float32, rounded once.
     """
     import jax.numpy as jnp
 
+    if a.dtype in (jnp.float16, jnp.bfloat16):
+        factors, pivots, order = lu(a.astype(jnp.float32))
+        return factors.astype(a.dtype), pivots, order
     m, n = a.shape
     count = min(m, n)
     if not count:
