@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "pjrt_plugin/ipu_model/core/graph_impl.h"
 #include "pjrt_plugin/ipu_model/core/serialise.h"
 #include "pjrt_plugin/ipu_model/core/strides.h"
 #include "pjrt_plugin/ipu_model/core/target_model.h"
@@ -31,8 +32,22 @@ View Part(const Block& block, Box box) {
   return Restrict(block.view, box);
 }
 
-// Drops and merges dimensions where both views allow it; puts the destination's largest strides outermost.
-void Simplify(View* src, View* dst) {
+// Whether a dimension of `partition` that is cut has its elements between the strides `low` and `high`. Runs
+// of a merged dimension would then be many for one box.
+bool CutBetween(const Partition* partition, std::int64_t low, std::int64_t high) {
+  if (partition == nullptr) return false;
+  std::int64_t stride = 1;
+  for (std::size_t d = partition->shape.size(); d-- > 0;) {
+    const std::int64_t next = stride * partition->shape[d];
+    if (partition->parts[d] > 1 && stride >= low && next <= high) return true;
+    stride = next;
+  }
+  return false;
+}
+
+// Drops and merges dimensions where both views, and the place of the destination, allow it; puts the
+// destination's largest strides outermost.
+void Simplify(const Partition* partition, View* src, View* dst) {
   std::vector<std::size_t> order;
   for (std::size_t d = 0; d < dst->shape.size(); ++d) {
     if (dst->shape[d] != 1) order.push_back(d);
@@ -43,7 +58,8 @@ void Simplify(View* src, View* dst) {
   Shape shape, from, to;
   for (std::size_t d : order) {
     const std::int64_t n = dst->shape[d];
-    if (!shape.empty() && to.back() == dst->strides[d] * n && from.back() == src->strides[d] * n) {
+    if (!shape.empty() && to.back() == dst->strides[d] * n && from.back() == src->strides[d] * n &&
+        !CutBetween(partition, dst->strides[d], to.back())) {
       shape.back() *= n;
       to.back() = dst->strides[d];
       from.back() = src->strides[d];
@@ -59,8 +75,9 @@ void Simplify(View* src, View* dst) {
 }
 
 void AddPairs(const poplar::Tensor& src, const poplar::Tensor& dst, Operation* copy) {
-  const auto add = [copy](View from, View to) {
-    Simplify(&from, &to);
+  const auto* const graph = static_cast<const GraphImpl*>(dst.graph());
+  const auto add = [copy, graph](View from, View to) {
+    Simplify(graph == nullptr ? nullptr : graph->variables[to.variable].mapping.partition(), &from, &to);
     const bool same = from.variable == to.variable && from.offset == to.offset && from.strides == to.strides;
     if (same) return;
     copy->inputs.push_back(std::move(from));
