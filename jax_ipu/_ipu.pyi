@@ -397,6 +397,20 @@ def gather(
     seq: Sequence,
     name: str,
 ) -> Tensor: ...
+def create_gather_input(
+    graph: Graph,
+    dtype: str,
+    shape: Seq[int],
+    indices_shape: Seq[int],
+    offset_dims: Seq[int],
+    collapsed_slice_dims: Seq[int],
+    operand_batching_dims: Seq[int],
+    indices_batching_dims: Seq[int],
+    start_index_map: Seq[int],
+    index_vector_dim: int,
+    slice_sizes: Seq[int],
+    name: str,
+) -> Tensor: ...
 def scatter(
     graph: Graph,
     operands: Seq[Tensor],

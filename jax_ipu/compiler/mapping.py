@@ -7,7 +7,7 @@ weights, their momentum and their updates live alike. What nobody asks for is sp
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from jax_ipu.compiler.ir import Block, Module, Op, Value
@@ -245,17 +245,43 @@ def _for_slices(context: Context, demand: Demand, dtype: str, name: str) -> _ipu
 
 def _slice_sizes(op: Op, operand: Value) -> dict[int, int]:
     """Dim -> size of a slice, for the dims of `operand` in which the op's slices move."""
-    if op.name == "scatter":
-        numbers = op.attrs["scatter_dimension_numbers"]
-        single = set(numbers["inserted_window_dims"])
-        return {d: 1 for d in numbers["scattered_dims_to_operand_dims"] if d in single and operand.shape[d] > 1}
-    sizes: Sequence[int]
-    dims: Sequence[int] = range(len(operand.shape))
+    sizes = op.operands[1].shape if op.name == "dynamic_update_slice" else op.result.shape
+    return {d: size for d, size in enumerate(sizes) if size != operand.shape[d]}
+
+
+def _for_windows(context: Context, demand: Demand, dtype: str, name: str) -> _ipu.Tensor | None:
+    """Gathers and scatters: the plan of the lookup says how much of the tensor a tile should hold."""
+    from jax_ipu import _ipu
+
+    op = demand.op
+    operand, indices = op.operands[0], op.operands[len(op.results) if op.name == "scatter" else 1]
     if op.name == "gather":
-        sizes, dims = op.attrs["slice_sizes"], op.attrs["dimension_numbers"]["start_index_map"]
+        d = op.attrs["dimension_numbers"]
+        numbers = (
+            d["offset_dims"],
+            d["collapsed_slice_dims"],
+            d["operand_batching_dims"],
+            d["start_indices_batching_dims"],
+            d["start_index_map"],
+        )
+        sizes = op.attrs["slice_sizes"]
     else:
-        sizes = op.operands[1].shape if op.name == "dynamic_update_slice" else op.result.shape
-    return {d: sizes[d] for d in dims if sizes[d] != operand.shape[d]}
+        d = op.attrs["scatter_dimension_numbers"]
+        numbers = (
+            d["update_window_dims"],
+            d["inserted_window_dims"],
+            d["input_batching_dims"],
+            d["scatter_indices_batching_dims"],
+            d["scattered_dims_to_operand_dims"],
+        )
+        windows = iter(d["update_window_dims"])
+        update, single = op.operands[-1].shape, (*d["inserted_window_dims"], *d["input_batching_dims"])
+        sizes = tuple(1 if i in single else update[next(windows)] for i in range(len(operand.shape)))
+    if num_elements(indices.shape) == 0:
+        return None
+    return _ipu.create_gather_input(
+        context.graph, dtype, operand.shape, indices.shape, *numbers, d["index_vector_dim"], sizes, name
+    )
 
 
 CREATORS: dict[str, Creator] = {
@@ -263,6 +289,6 @@ CREATORS: dict[str, Creator] = {
     "convolution": _for_convolution,
     "dynamic_slice": _for_slices,
     "dynamic_update_slice": _for_slices,
-    "gather": _for_slices,
-    "scatter": _for_slices,
+    "gather": _for_windows,
+    "scatter": _for_windows,
 }

@@ -5,6 +5,9 @@
 //   Tensor gather(graph, operand, indices, offset_dims, collapsed_slice_dims, operand_batching_dims,
 //          indices_batching_dims, start_index_map, index_vector_dim, wraps, slice_sizes, seq, name="") ->
 //          Tensor
+//   create_gather_input(graph, dtype, shape, indices_shape, offset_dims, collapsed_slice_dims,
+//                       operand_batching_dims, indices_batching_dims, start_index_map, index_vector_dim,
+//                       slice_sizes, name="") -> Tensor
 //   scatter(graph, operands: list[Tensor], indices, updates: list[Tensor], update_window_dims,
 //           inserted_window_dims, operand_batching_dims, indices_batching_dims, scatter_dims_to_operand_dims,
 //           index_vector_dim, wraps, unique_indices, expression, seq, name="", in_place=False) ->
@@ -72,6 +75,21 @@ Tensor Gather(Graph& graph, const Tensor& operand, const Tensor& indices, const 
                         index_vector_dim,
                         wraps};
   return hlo::gather(graph, operand, indices, dims, slice_sizes, sequence, name);
+}
+
+Tensor CreateGatherInput(Graph& graph, const std::string& dtype, const Sizes& shape,
+                         const Sizes& indices_shape, const Dims& offset_dims,
+                         const Dims& collapsed_slice_dims, const Dims& operand_batching_dims,
+                         const Dims& indices_batching_dims, const Dims& start_index_map,
+                         std::int64_t index_vector_dim, const Sizes& slice_sizes, const std::string& name) {
+  const WindowDims dims{offset_dims,
+                        collapsed_slice_dims,
+                        operand_batching_dims,
+                        indices_batching_dims,
+                        start_index_map,
+                        index_vector_dim,
+                        {}};
+  return hlo::createGatherInput(graph, TypeNamed(dtype), shape, indices_shape, dims, slice_sizes, name);
 }
 
 std::vector<Tensor> Scatter(Graph& graph, const std::vector<Tensor>& operands, const Tensor& indices,
@@ -173,6 +191,10 @@ void BindData(nb::module_& module) {
              nb::arg("offset_dims"), nb::arg("collapsed_slice_dims"), nb::arg("operand_batching_dims"),
              nb::arg("indices_batching_dims"), nb::arg("start_index_map"), nb::arg("index_vector_dim"),
              nb::arg("wraps"), nb::arg("slice_sizes"), nb::arg("seq"), nb::arg("name") = "");
+  module.def("create_gather_input", CreateGatherInput, nb::arg("graph"), nb::arg("dtype"), nb::arg("shape"),
+             nb::arg("indices_shape"), nb::arg("offset_dims"), nb::arg("collapsed_slice_dims"),
+             nb::arg("operand_batching_dims"), nb::arg("indices_batching_dims"), nb::arg("start_index_map"),
+             nb::arg("index_vector_dim"), nb::arg("slice_sizes"), nb::arg("name") = "");
   module.def("scatter", Scatter, nb::arg("graph"), nb::arg("operands"), nb::arg("indices"),
              nb::arg("updates"), nb::arg("update_window_dims"), nb::arg("inserted_window_dims"),
              nb::arg("operand_batching_dims"), nb::arg("indices_batching_dims"),

@@ -38,12 +38,13 @@ class DynamicSliceOperation : public Operation {
   DevicePlan Plan(const DeviceContext& context) const override {
     if (IsLong(context.target(), context.num_tiles()))
       return PlanLongSlice(inputs[0].shape, outputs[0].shape, inputs[0].type, context.num_tiles());
-    return PlanGather(MakeProblem(), context.target(), context.num_tiles());
+    return PlanGather(MakeProblem(&context.mapping(inputs[0].variable)), context.target(),
+                      context.num_tiles());
   }
 
-  Partition OutputPartition(const TargetModel& target, unsigned num_tiles) const {
+  Partition OutputPartition(const TargetModel& target, unsigned num_tiles, const Mapping& mapping) const {
     if (IsLong(target, num_tiles)) return SpreadPartition(outputs[0].shape, inputs[0].type, num_tiles);
-    return GatherOutputPartition(MakeProblem(), target, num_tiles);
+    return GatherOutputPartition(MakeProblem(&mapping), target, num_tiles);
   }
 
  private:
@@ -52,7 +53,7 @@ class DynamicSliceOperation : public Operation {
   }
 
   // A gather of one window whose start vector comes as scalars.
-  GatherProblem MakeProblem() const {
+  GatherProblem MakeProblem(const Mapping* mapping) const {
     GatherProblem problem;
     const std::int64_t rank = static_cast<std::int64_t>(inputs[0].shape.size());
     WindowDims dims;
@@ -68,6 +69,8 @@ class DynamicSliceOperation : public Operation {
     problem.out = problem.slice_sizes = outputs[0].shape;
     problem.scalar_starts = true;
     problem.codelet = "popops::DynamicSlice";
+    problem.view = inputs[0];
+    problem.mapping = mapping;
     return problem;
   }
 };
@@ -195,7 +198,8 @@ poplar::Tensor dynamicSlice(poplar::Graph& graph, const poplar::Tensor& operand,
   View& view = operation->outputs.emplace_back();
   view.shape.assign(sizes.begin(), sizes.end());
   const poplar::Target& target = graph.getTarget();
-  const Partition partition = operation->OutputPartition(target.model(), target.getNumTiles());
+  const Partition partition = operation->OutputPartition(
+      target.model(), target.getNumTiles(), graph.impl().variables[operation->inputs[0].variable].mapping);
   const poplar::Tensor result =
       NewTensor(graph, operand.elementType().id(), partition.shape, Mapping(partition), operation->name);
   result.asView(&view);

@@ -11,6 +11,7 @@
 #include "pjrt_plugin/ipu_model/core/serialise.h"
 #include "pjrt_plugin/ipu_model/core/target_model.h"
 #include "pjrt_plugin/ipu_model/operations/data_views.h"
+#include "pjrt_plugin/ipu_model/operations/gather_layout.h"
 #include "pjrt_plugin/ipu_model/operations/gather_plan.h"
 #include "pjrt_plugin/ipu_model/operations/readers.h"
 #include "poplar/exceptions.hpp"
@@ -52,7 +53,9 @@ class GatherOperation : public Operation {
   }
 
   DevicePlan Plan(const DeviceContext& context) const override {
-    return PlanGather(MakeProblem(), context.target(), context.num_tiles());
+    GatherProblem problem = MakeProblem();
+    problem.mapping = &context.mapping(inputs[0].variable);
+    return PlanGather(problem, context.target(), context.num_tiles());
   }
 
   GatherProblem MakeProblem() const {
@@ -67,6 +70,7 @@ class GatherOperation : public Operation {
     problem.out = outputs[0].shape;
     problem.slice_sizes = slice_sizes_;
     problem.codelet = "popops::MultiSlice";
+    problem.view = inputs[0];
     return problem;
   }
 
@@ -142,12 +146,35 @@ poplar::Tensor gather(poplar::Graph& graph, const poplar::Tensor& operand, const
   View& view = operation->outputs.emplace_back();
   view.shape = out;
   const poplar::Target& target = graph.getTarget();
-  const Partition partition =
-      GatherOutputPartition(operation->MakeProblem(), target.model(), target.getNumTiles());
+  GatherProblem problem = operation->MakeProblem();
+  problem.mapping = &graph.impl().variables[problem.view.variable].mapping;
+  const Partition partition = GatherOutputPartition(problem, target.model(), target.getNumTiles());
   const poplar::Tensor result = NewTensor(graph, operand.elementType().id(), out, Mapping(partition), name);
   result.asView(&view);
   AddOperation(prog, std::move(operation));
   return result;
+}
+
+poplar::Tensor createGatherInput(poplar::Graph& graph, const poplar::Type& type,
+                                 const std::vector<std::size_t>& shape,
+                                 const std::vector<std::size_t>& indicesShape,
+                                 const ipu_model::WindowDims& dims,
+                                 const std::vector<std::size_t>& sliceSizes,
+                                 const poplar::DebugContext& debugContext) {
+  using namespace ipu_model;
+  const std::string& name = debugContext.getPathName();
+  GatherProblem problem;
+  problem.type = type.id();
+  problem.operand.assign(shape.begin(), shape.end());
+  problem.indices.assign(indicesShape.begin(), indicesShape.end());
+  problem.slice_sizes.assign(sliceSizes.begin(), sliceSizes.end());
+  problem.out = ResultShape(problem.operand, problem.indices, dims, problem.slice_sizes, name);
+  problem.window =
+      IndexedWindow::Resolve(dims, static_cast<int>(problem.operand.size()),
+                             static_cast<int>(problem.indices.size()), static_cast<int>(problem.out.size()));
+  const poplar::Target& target = graph.getTarget();
+  const Partition partition = GatherInputPartition(problem, target.model(), target.getNumTiles());
+  return NewTensor(graph, problem.type, problem.operand, Mapping(partition), name);
 }
 
 }  // namespace hlo

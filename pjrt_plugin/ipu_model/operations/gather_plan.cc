@@ -1,129 +1,101 @@
-// Vertices of gathers. Layout as in PopLibs's embedding plan: window dimensions spread, indexed dimensions
-// whole; when one tile cannot hold an indexed dimension it is cut, every part produces what it holds, and a
-// second superstep picks for each window the part it lies in.
+// Vertices of gathers, as PopLibs plans a multiSlice: every tile looks up all windows of its columns in what
+// it holds of the operand. Where an indexed dimension is cut, that is one partial result for each cut, and in
+// a second superstep the one that a window lies in is picked. The windows take as many such steps as the
+// memory for partial results asks for.
 #include "pjrt_plugin/ipu_model/operations/gather_plan.h"
 
 #include <algorithm>
 #include <cstring>
-#include <limits>
 #include <memory>
+#include <utility>
 
 #include "pjrt_plugin/ipu_model/core/target_model.h"
 #include "pjrt_plugin/ipu_model/kernels/gather.h"
 #include "pjrt_plugin/ipu_model/kernels/integer_division.h"
 #include "pjrt_plugin/ipu_model/kernels/slice.h"
+#include "pjrt_plugin/ipu_model/operations/gather_layout.h"
 #include "pjrt_plugin/ipu_model/operations/slice_partition.h"
+#include "pjrt_plugin/ipu_model/operations/vertex_groups.h"
 
 namespace ipu_model {
 namespace {
 
-// The iteration space of the first superstep: operand dimensions (a window dimension over the window, an
-// indexed dimension over the operand), then batch dimensions.
-struct Layout {
-  Partition space;
-  int split = -1;  // operand dimension that is cut, or -1
-  std::int64_t split_parts() const { return split < 0 ? 1 : space.parts[static_cast<std::size_t>(split)]; }
+std::size_t Dim(int d) { return static_cast<std::size_t>(d); }
+
+// One step of a gather: what its vertices share.
+struct Step {
+  GatherProblem problem;
+  GatherLayout layout;
+  Shape begin, end;       // batch positions
+  std::vector<Cut> cuts;  // of the result's dimensions, in a step
+
+  std::size_t rank() const { return problem.operand.size(); }
+  // Where the step begins along a dimension of the result.
+  std::int64_t Offset(std::size_t out_dim) const {
+    for (int b = 0; b < problem.window.batch_rank; ++b) {
+      if (Dim(problem.window.batch_dim[b]) == out_dim) return begin[Dim(b)];
+    }
+    return 0;
+  }
 };
 
-bool Indexed(const GatherProblem& p, std::size_t d) {
-  return p.window.component[d] >= 0 && p.slice_sizes[d] < p.operand[d];
-}
-
-Shape SpaceShape(const GatherProblem& p) {
-  Shape shape;
+// The cut of the dimension of the iteration space that each dimension of the result comes from.
+std::vector<Cut> CutsOfResult(const GatherProblem& p, const GatherLayout& layout, const Shape& chunk) {
+  std::vector<Cut> cuts(p.out.size());
+  for (std::size_t j = 0; j < cuts.size(); ++j) cuts[j].extent = p.out[j];
+  const std::vector<int> walked = WalkedDims(p);
+  for (int b = 0; b < p.window.batch_rank; ++b) {
+    const std::size_t from = walked[Dim(b)] >= 0 ? Dim(walked[Dim(b)]) : p.operand.size() + Dim(b);
+    Cut& cut = cuts[Dim(p.window.batch_dim[b])];
+    if (layout.dims[from].num_parts() > 1) {
+      cut = layout.dims[from];
+    } else {
+      cut.extent = chunk[Dim(b)];
+    }
+  }
   for (std::size_t d = 0; d < p.operand.size(); ++d) {
-    const bool batching = p.window.batching[d] >= 0;
-    shape.push_back(batching ? 1 : Indexed(p, d) ? p.operand[d] : p.slice_sizes[d]);
+    if (p.window.window_dim[d] >= 0 && !Indexed(p, d)) cuts[Dim(p.window.window_dim[d])] = layout.dims[d];
   }
-  for (int b = 0; b < p.window.batch_rank; ++b) shape.push_back(p.out[p.window.batch_dim[b]]);
-  return shape;
+  return cuts;
 }
 
-// facts: multiSlice worker = 30 + sum(19 + 2 x vectors) per window; six workers share the windows. Counted
-// from the instructions: 3 to wrap an index.
-std::uint64_t SliceCycles(const TargetModel& target, DType type, std::int64_t rows, std::int64_t elements,
-                          int wraps) {
-  const std::int64_t vectors = CeilDivide(elements, target.VectorWidth(type));
-  const std::int64_t per_worker = CeilDivide(rows, target.worker_contexts);
-  const std::int64_t worker = 30 + per_worker * (19 + 3 * wraps + 2 * vectors);
-  return static_cast<std::uint64_t>(worker) * target.worker_contexts + target.supervisor_overhead;
+Partition PartitionOfCuts(const std::vector<Cut>& cuts, const GatherLayout& layout) {
+  Partition partition;
+  partition.first_tile = layout.first_tile;
+  partition.num_tiles = layout.num_tiles;
+  for (const Cut& cut : cuts) cut.AppendTo(&partition);
+  return partition;
 }
 
-Layout MakeLayout(const GatherProblem& p, const TargetModel& target, unsigned num_tiles,
-                  std::int64_t batch_parts) {
-  const std::size_t rank = p.operand.size();
-  const Shape shape = SpaceShape(p);
-  const Shape operand_space(shape.begin(), shape.begin() + static_cast<std::ptrdiff_t>(rank));
-  std::vector<bool> indexed(rank);
-  for (std::size_t d = 0; d < rank; ++d) indexed[d] = Indexed(p, d);
-  const unsigned tiles = static_cast<unsigned>(std::max<std::int64_t>(1, num_tiles / batch_parts));
-  const Partition operand =
-      SlicePartition(operand_space, indexed, p.type, tiles, SliceBudget(target.bytes_per_tile));
-  Layout layout;
-  layout.space = operand;
-  layout.space.shape = shape;
-  layout.space.num_tiles = num_tiles;
-  for (std::size_t d = 0; d < rank; ++d) {
-    if (indexed[d] && operand.parts[d] > 1) layout.split = static_cast<int>(d);
+void Append(Box* box, std::int64_t begin, std::int64_t end) {
+  box->begin.push_back(begin);
+  box->end.push_back(end);
+}
+
+// A region of the result, within one block of each cut, in the shape of the cuts, which has two dimensions
+// for one with blocks; and back.
+void AppendFine(const Step& s, const Box& region, Box* fine) {
+  for (std::size_t j = 0; j < s.cuts.size(); ++j) {
+    const std::int64_t inner = s.cuts[j].inner(), begin = region.begin[j] - s.Offset(j);
+    const std::int64_t block = s.cuts[j].outer > 1 ? begin / inner : 0;
+    if (s.cuts[j].outer > 1) Append(fine, block, block + 1);
+    Append(fine, begin - block * inner, region.end[j] - s.Offset(j) - block * inner);
   }
-  std::int64_t left = batch_parts;
-  for (std::size_t d = rank; d < shape.size(); ++d) {
-    const std::int64_t parts = std::clamp<std::int64_t>(shape[d], 1, left);
-    layout.space.parts.push_back(parts);
-    layout.space.grain.push_back(1);
-    left /= parts;
-  }
-  layout.space.tile_stride = TileStrides(layout.space.parts);
-  return layout;
 }
-
-std::int64_t LargestBox(const Partition& partition, std::size_t begin, std::size_t end) {
-  std::int64_t n = 1;
-  for (std::size_t d = begin; d < end; ++d) n *= partition.LargestPart(static_cast<int>(d));
-  return n;
-}
-
-// Few tiles per index row with the operand where it lives, or many with the operand replicated: the cheaper.
-Layout ChooseLayout(const GatherProblem& p, const TargetModel& target, unsigned num_tiles) {
-  const std::size_t rank = p.operand.size();
-  std::int64_t rows = 1;
-  for (int b = 0; b < p.window.batch_rank; ++b) rows *= p.out[p.window.batch_dim[b]];
-  Layout best;
-  double best_cycles = std::numeric_limits<double>::max();
-  for (std::int64_t parts = 1;; parts = std::min<std::int64_t>(2 * parts, num_tiles)) {
-    const Layout layout = MakeLayout(p, target, num_tiles, parts);
-    const std::int64_t tile_rows = LargestBox(layout.space, rank, layout.space.shape.size());
-    std::int64_t window = 1;
-    for (std::size_t d = 0; d < rank; ++d) {
-      window *= Indexed(p, d) ? p.slice_sizes[d] : layout.space.LargestPart(static_cast<int>(d));
-    }
-    const std::int64_t operand_bytes =
-        LargestBox(layout.space, 0, rank) * static_cast<std::int64_t>(SizeOf(p.type));
-    double bytes =
-        static_cast<double>(tile_rows * p.window.num_components) * static_cast<double>(SizeOf(p.index_type));
-    if (parts > 1) bytes += static_cast<double>(operand_bytes);
-    if (layout.split >= 0) bytes += static_cast<double>(tile_rows * window * layout.split_parts());
-    // What wraps cost is not weighed: it is small, and not what the layouts differ in.
-    const double cycles = static_cast<double>(SliceCycles(target, p.type, tile_rows, window, 0)) +
-                          bytes / target.exchange_bytes_per_cycle;
-    if (cycles < best_cycles) {
-      best_cycles = cycles;
-      best = layout;
-    }
-    if (parts >= std::min<std::int64_t>(num_tiles, std::max<std::int64_t>(rows, 1))) break;
-  }
-  return best;
-}
-
-Box OperandRegion(const GatherProblem& p, const Box& box) {
+Box ResultOfFine(const Step& s, const Box& fine) {
   Box region;
-  for (std::size_t d = 0; d < p.operand.size(); ++d) {
-    const int batching = p.window.batching[d];
-    const std::size_t from = batching < 0 ? d : p.operand.size() + static_cast<std::size_t>(batching);
-    region.begin.push_back(box.begin[from]);
-    region.end.push_back(box.end[from]);
+  for (std::size_t j = 0, f = 0; j < s.cuts.size(); ++j, ++f) {
+    std::int64_t base = s.Offset(j);
+    if (s.cuts[j].outer > 1) base += fine.begin[f++] * s.cuts[j].inner();
+    Append(&region, base + fine.begin[f], base + fine.end[f]);
   }
   return region;
+}
+
+// `box` is of the iteration space: the operand's dimensions, then the batch dimensions.
+Box OperandRegion(const GatherProblem& p, const Box& box) {
+  const auto rank = static_cast<std::ptrdiff_t>(p.operand.size());
+  return {Shape(box.begin.begin(), box.begin.begin() + rank), Shape(box.end.begin(), box.end.begin() + rank)};
 }
 
 Box OutRegion(const GatherProblem& p, const Box& box) {
@@ -187,97 +159,249 @@ HostTensor LocalIndices(const GatherProblem& p, const std::vector<HostTensor>& r
 WindowPlacement LocalPlacement(const GatherProblem& p, const Box& box) {
   WindowPlacement placement = WholePlacement(p.operand, p.slice_sizes);
   const std::size_t rank = p.operand.size();
-  for (int b = 0; b < p.window.batch_rank; ++b) {
-    placement.batch_begin[b] = box.begin[rank + static_cast<std::size_t>(b)];
-  }
+  for (int b = 0; b < p.window.batch_rank; ++b) placement.batch_begin[b] = box.begin[rank + Dim(b)];
   for (std::size_t d = 0; d < rank; ++d) {
-    const int batching = p.window.batching[d];
-    placement.operand_begin[d] = batching < 0 ? box.begin[d] : placement.batch_begin[batching];
-    placement.window_begin[d] = batching < 0 && !Indexed(p, d) ? box.begin[d] : 0;
+    placement.operand_begin[d] = box.begin[d];
+    placement.window_begin[d] = p.window.batching[d] < 0 && !Indexed(p, d) ? box.begin[d] : 0;
   }
   return placement;
 }
 
-// Second superstep: `box` is a region of the result, reads are the partial results and the starts.
-void PickParts(const GatherProblem& p, const Layout& layout, const Box& box,
-               const std::vector<HostTensor>& reads, const HostTensor& out) {
-  std::int64_t storage[kMaxRank];
-  const HostTensor indices = LocalIndices(p, reads, 1, storage);
-  const HostTensor& partial = reads[0];
-  // Only the start along the cut dimension matters; the rows come from Clip on an operand of that extent.
-  const int split = layout.split, window_dim = p.window.window_dim[split];
-  const std::size_t size = SizeOf(p.type);
-  std::int64_t shape[kMaxRank];
-  WindowPlacement placement = WholePlacement(p.operand, p.slice_sizes);
-  HostTensor operand;
-  operand.type = p.type;
-  operand.rank = static_cast<int>(p.operand.size());
-  for (int d = 0; d < operand.rank; ++d) {
-    operand.shape[d] = p.operand[static_cast<std::size_t>(d)];
-    if (p.window.window_dim[d] >= 0) {
-      placement.window_begin[d] = box.begin[static_cast<std::size_t>(p.window.window_dim[d])];
+// The vertices of a step's first superstep: the parts of the space that have windows of this step.
+std::vector<Vertex> SliceVertices(const Step& s) {
+  const std::vector<int> walked = WalkedDims(s.problem);
+  const std::size_t rank = s.rank(), n = s.layout.dims.size();
+  std::vector<Vertex> vertices;
+  Shape part(n, 0);
+  while (true) {
+    Vertex vertex{0, {Shape(n), Shape(n)}};
+    std::int64_t tile = s.layout.first_tile;
+    bool empty = false;
+    for (std::size_t d = 0; d < n; ++d) {
+      const Cut& cut = s.layout.dims[d];
+      tile += cut.TileOffset(part[d]);
+      const bool walks = d >= rank && walked[d - rank] >= 0;
+      std::int64_t begin = walks ? vertex.box.begin[Dim(walked[d - rank])] : cut.Begin(part[d]);
+      std::int64_t end = walks ? vertex.box.end[Dim(walked[d - rank])] : cut.Begin(part[d] + 1);
+      if (d >= rank) {
+        begin = std::max(begin, s.begin[d - rank]);
+        end = std::min(end, s.end[d - rank]);
+        if (walks) {
+          vertex.box.begin[Dim(walked[d - rank])] = begin;
+          vertex.box.end[Dim(walked[d - rank])] = end;
+        }
+      }
+      vertex.box.begin[d] = begin;
+      vertex.box.end[d] = end;
+      empty = empty || begin >= end;
     }
-  }
-  for (int b = 0; b < p.window.batch_rank; ++b) {
-    placement.batch_begin[b] = box.begin[static_cast<std::size_t>(p.window.batch_dim[b])];
-  }
-  const WindowRows rows(p.window, placement, operand, indices, out);
-  for (int d = 0; d < out.rank; ++d) shape[d] = out.shape[d];
-  for (int b = 0; b < p.window.batch_rank; ++b) shape[p.window.batch_dim[b]] = 1;
-  const std::int64_t length = window_dim < 0 ? 1 : out.shape[window_dim];
-  if (window_dim >= 0) shape[window_dim] = 1;
-  for (std::int64_t row = 0; row < rows.num_rows(); ++row) {
-    std::int64_t begin[kMaxRank], window_begin[kMaxRank], extent[kMaxRank], to;
-    rows.Clip(row, true, begin, window_begin, extent, &to);
-    for (std::int64_t w = 0; w < length; ++w) {
-      const std::int64_t part = layout.space.PartOf(split, begin[split] + w);
-      const std::int64_t offset = to + (window_dim < 0 ? 0 : w * out.strides[window_dim]);
-      // The partial result has the result's strides behind its leading part dimension.
-      CopyStrided(nullptr, out.rank, shape,
-                  partial.as<char>() + (part * partial.strides[0] + offset) * static_cast<std::int64_t>(size),
-                  partial.strides + 1, out.as<char>() + offset * static_cast<std::int64_t>(size), out.strides,
-                  size);
-    }
+    vertex.tile = static_cast<unsigned>(tile % s.layout.num_tiles);
+    if (!empty) vertices.push_back(std::move(vertex));
+    std::size_t d = n;
+    while (d > 0 && ++part[d - 1] == s.layout.dims[d - 1].num_parts()) part[--d] = 0;
+    if (d == 0) return vertices;
   }
 }
 
-// The result as the first superstep produces it: each dimension has the parts of the space dimension it comes
-// from.
-Partition ProducedPartition(const GatherProblem& p, const Layout& layout) {
-  Partition partition;
-  partition.shape = p.out;
-  partition.num_tiles = layout.space.num_tiles;
-  partition.parts.assign(p.out.size(), 1);
-  partition.grain.assign(p.out.size(), 1);
-  partition.tile_stride.assign(p.out.size(), 1);
-  const auto take = [&](int dim, std::size_t from) {
-    const std::size_t d = static_cast<std::size_t>(dim);
-    partition.parts[d] = layout.space.parts[from];
-    partition.grain[d] = layout.space.grain[from];
-    partition.tile_stride[d] = layout.space.tile_stride[from];
-  };
-  const std::size_t rank = p.operand.size();
-  for (int b = 0; b < p.window.batch_rank; ++b) {
-    take(p.window.batch_dim[b], rank + static_cast<std::size_t>(b));
+// The partial results: for each dimension that is split its parts, then the result of a step.
+Temporary PartialResults(const Step& s) {
+  Temporary partial;
+  partial.type = s.problem.type;
+  std::vector<Cut> cuts;
+  for (const int d : s.layout.split) {
+    const Cut& cut = s.layout.dims[Dim(d)];
+    cuts.push_back({cut.num_parts(), cut.outer, cut.outer_stride, cut.parts, cut.stride, 1});
   }
-  for (std::size_t d = 0; d < rank; ++d) {
-    if (p.window.window_dim[d] >= 0 && !Indexed(p, d)) take(p.window.window_dim[d], d);
+  cuts.insert(cuts.end(), s.cuts.begin(), s.cuts.end());
+  partial.placement = PartitionOfCuts(cuts, s.layout);
+  return partial;
+}
+
+// Of the partial results, those for the fine region of the result: all of them, or that of one vertex.
+Box PartialRegion(const Step& s, const Box* vertex, const Box& fine) {
+  Box region;
+  for (const int d : s.layout.split) {
+    const Cut& cut = s.layout.dims[Dim(d)];
+    const std::int64_t part = vertex == nullptr ? 0 : cut.PartOf(vertex->begin[Dim(d)]);
+    if (cut.outer > 1) {
+      const std::int64_t block = part / cut.parts;
+      Append(&region, block, vertex == nullptr ? cut.outer : block + 1);
+    }
+    Append(&region, part % cut.parts, vertex == nullptr ? cut.parts : part % cut.parts + 1);
   }
+  region.begin.insert(region.begin.end(), fine.begin.begin(), fine.begin.end());
+  region.end.insert(region.end.end(), fine.end.begin(), fine.end.end());
+  return region;
+}
+
+// The result of a step, in the shape of its cuts, over all tiles; no part is in two blocks.
+Partition PickPartition(const Step& s, unsigned num_tiles) {
+  Partition partition = PartitionOfCuts(s.cuts, s.layout);
+  const std::size_t rank = partition.shape.size();
+  std::vector<bool> block(rank, false);
+  std::int64_t tiles = num_tiles;
+  for (std::size_t j = 0, f = 0; j < s.cuts.size(); ++j, ++f) {
+    if (s.cuts[j].outer <= 1) continue;
+    block[f++] = true;
+    tiles = std::max<std::int64_t>(1, tiles / s.cuts[j].outer);
+  }
+  const auto size = static_cast<std::int64_t>(SizeOf(s.problem.type));
+  for (std::size_t f = 0; f < rank; ++f) {
+    partition.grain[f] = f + 1 == rank && !block[f] ? std::max<std::int64_t>(1, 8 / size) : 1;
+    if (block[f]) continue;
+    partition.parts[f] =
+        std::clamp<std::int64_t>(CeilDivide(partition.shape[f], partition.grain[f]), 1, tiles);
+    tiles /= partition.parts[f];
+  }
+  partition.first_tile = 0;
+  partition.num_tiles = num_tiles;
+  partition.tile_stride = TileStrides(partition.parts);
   return partition;
 }
 
-// One vertex for each part of the cut dimension and of the result: a leading dimension for the former.
-Temporary PartialResults(const GatherProblem& p, const Layout& layout) {
-  Temporary partial;
-  partial.type = p.type;
-  partial.placement = ProducedPartition(p, layout);
-  Partition& placement = partial.placement;
-  placement.shape.insert(placement.shape.begin(), layout.split_parts());
-  placement.parts.insert(placement.parts.begin(), layout.split_parts());
-  placement.grain.insert(placement.grain.begin(), 1);
-  placement.tile_stride.insert(placement.tile_stride.begin(),
-                               layout.space.tile_stride[static_cast<std::size_t>(layout.split)]);
-  return partial;
+// Second superstep: `box` is a region of the result, reads are the partial results and the starts.
+class PartPicker {
+ public:
+  PartPicker(const Step& s, const Box& box, const std::vector<HostTensor>& reads, const HostTensor& out)
+      : s_(s), partial_(reads[0]), out_(out) {
+    const GatherProblem& p = s.problem;
+    int next = 0;
+    for (const int d : s.layout.split) {
+      next += s.layout.dims[Dim(d)].outer > 1 ? 2 : 1;
+      part_stride_.push_back(partial_.strides[next - 1]);
+    }
+    std::int64_t storage[kMaxRank];
+    const HostTensor indices = LocalIndices(p, reads, 1, storage);
+    WindowPlacement placement = WholePlacement(p.operand, p.slice_sizes);
+    HostTensor operand;
+    operand.type = p.type;
+    operand.rank = static_cast<int>(p.operand.size());
+    for (int d = 0; d < operand.rank; ++d) {
+      operand.shape[d] = p.operand[Dim(d)];
+      if (p.window.window_dim[d] >= 0) placement.window_begin[d] = box.begin[Dim(p.window.window_dim[d])];
+    }
+    for (int b = 0; b < p.window.batch_rank; ++b)
+      placement.batch_begin[b] = box.begin[Dim(p.window.batch_dim[b])];
+    const WindowRows rows(p.window, placement, operand, indices, out);
+    std::copy(out.shape, out.shape + out.rank, shape_);
+    for (int b = 0; b < p.window.batch_rank; ++b) shape_[p.window.batch_dim[b]] = 1;
+    for (const int d : s.layout.split) {
+      if (p.window.window_dim[d] >= 0) shape_[p.window.window_dim[d]] = 1;
+    }
+    for (std::int64_t row = 0; row < rows.num_rows(); ++row) {
+      std::int64_t window_begin[kMaxRank], extent[kMaxRank], to;
+      if (rows.Clip(row, true, begin_, window_begin, extent, &to)) Pick(0, to, to);
+    }
+  }
+
+ private:
+  // From the split dimension number `k` on. A window may lie in several parts of it.
+  void Pick(std::size_t k, std::int64_t from, std::int64_t to) {
+    const auto size = static_cast<std::int64_t>(SizeOf(s_.problem.type));
+    if (k == s_.layout.split.size()) {
+      // Behind its leading part dimensions, the partial result has the result's strides.
+      CopyStrided(nullptr, out_.rank, shape_, partial_.as<char>() + from * size, out_.strides,
+                  out_.as<char>() + to * size, out_.strides, static_cast<std::size_t>(size));
+      return;
+    }
+    const int d = s_.layout.split[k], window_dim = s_.problem.window.window_dim[d];
+    const std::int64_t length = window_dim < 0 ? 1 : out_.shape[window_dim];
+    for (std::int64_t w = 0; w < length; ++w) {
+      const std::int64_t part = s_.layout.dims[Dim(d)].PartOf(begin_[d] + w);
+      const std::int64_t along = window_dim < 0 ? 0 : w * out_.strides[window_dim];
+      Pick(k + 1, from + part * part_stride_[k] + along, to + along);
+    }
+  }
+
+  const Step& s_;
+  const HostTensor &partial_, &out_;
+  std::vector<std::int64_t> part_stride_;
+  std::int64_t shape_[kMaxRank], begin_[kMaxRank];
+};
+
+// Cycles of a vertex that looks up, or picks, the part `out` of the result.
+std::uint64_t CyclesOfRows(const GatherProblem& p, const TargetModel& target, const Box& out) {
+  std::int64_t rows = 1;
+  for (int b = 0; b < p.window.batch_rank; ++b) {
+    const std::size_t d = Dim(p.window.batch_dim[b]);
+    rows *= out.end[d] - out.begin[d];
+  }
+  return SliceCycles(target, p.type, rows, rows > 0 ? out.num_elements() / rows : 0, p.window.num_wraps);
+}
+
+VertexGroup SliceGroup(const std::shared_ptr<const Step>& s, const std::shared_ptr<const GatherProblem>& p) {
+  const bool split = !s->layout.split.empty();
+  VertexGroup group = MakeVertexGroup(p->codelet, SliceVertices(*s), 400, 32);
+  group.reads.push_back(
+      {{OperandRef::Kind::kInput, 0}, [p](const Box& box) { return OperandRegion(*p, box); }});
+  AddIndexReads(p, &group, [p](const Box& box) { return OutRegion(*p, box); });
+  group.cycles = [p](const TargetModel& target, const Box& box) {
+    return CyclesOfRows(*p, target, OutRegion(*p, box));
+  };
+  if (split) {
+    group.writes.push_back({{OperandRef::Kind::kTemporary, 0}, [s](const Box& box) {
+                              Box fine;
+                              AppendFine(*s, OutRegion(s->problem, box), &fine);
+                              return PartialRegion(*s, &box, fine);
+                            }});
+  } else {
+    group.writes.push_back(
+        {{OperandRef::Kind::kOutput, 0}, [p](const Box& box) { return OutRegion(*p, box); }});
+  }
+  group.compute = [p, split](HostContext& context, const Box& box, const std::vector<HostTensor>& reads,
+                             const std::vector<HostTensor>& writes) {
+    std::int64_t storage[kMaxRank];
+    HostTensor out = writes[0];
+    WindowPlacement placement = LocalPlacement(*p, box);
+    if (split) {
+      placement.clipped = true;
+      std::memset(out.data, 0, static_cast<std::size_t>(out.num_elements()) * SizeOf(out.type));
+      // Dense, and but for dimensions of 1 of the result's shape.
+      const Shape extents = OutRegion(*p, box).extents();
+      out.rank = static_cast<int>(extents.size());
+      std::int64_t stride = 1;
+      for (std::size_t d = extents.size(); d-- > 0;) {
+        out.shape[d] = extents[d];
+        out.strides[d] = stride;
+        stride *= extents[d];
+      }
+    }
+    Gather(context, p->window, placement, reads[0], LocalIndices(*p, reads, 1, storage), out);
+  };
+  return group;
+}
+
+VertexGroup PickGroup(const std::shared_ptr<const Step>& s, const std::shared_ptr<const GatherProblem>& p,
+                      unsigned num_tiles) {
+  const auto region = [s](const Box& fine) { return ResultOfFine(*s, fine); };
+  VertexGroup group =
+      MakeVertexGroup(p->codelet + "PickPart", PickPartition(*s, num_tiles).Vertices(), 200, 24);
+  // The last step may have fewer windows.
+  for (Vertex& vertex : group.vertices) {
+    for (std::size_t j = 0, f = 0; j < s->cuts.size(); ++j, ++f) {
+      if (s->cuts[j].outer > 1) ++f;
+      std::int64_t most = p->out[j];
+      for (int b = 0; b < p->window.batch_rank; ++b) {
+        if (Dim(p->window.batch_dim[b]) == j) most = s->end[Dim(b)] - s->begin[Dim(b)];
+      }
+      if (s->cuts[j].outer <= 1) vertex.box.end[f] = std::min(vertex.box.end[f], most);
+    }
+  }
+  group.vertices.erase(std::remove_if(group.vertices.begin(), group.vertices.end(),
+                                      [](const Vertex& v) { return v.box.num_elements() == 0; }),
+                       group.vertices.end());
+  group.reads.push_back(
+      {{OperandRef::Kind::kTemporary, 0}, [s](const Box& fine) { return PartialRegion(*s, nullptr, fine); }});
+  AddIndexReads(p, &group, region);
+  group.writes.push_back({{OperandRef::Kind::kOutput, 0}, region});
+  group.compute = [s, region](HostContext&, const Box& box, const std::vector<HostTensor>& reads,
+                              const std::vector<HostTensor>& writes) {
+    PartPicker(*s, region(box), reads, writes[0]);
+  };
+  group.cycles = [p, region](const TargetModel& target, const Box& box) {
+    return CyclesOfRows(*p, target, region(box));
+  };
+  return group;
 }
 
 }  // namespace
@@ -290,98 +414,36 @@ WindowPlacement WholePlacement(const Shape& operand, const Shape& slice_sizes) {
 }
 
 Partition GatherOutputPartition(const GatherProblem& problem, const TargetModel& target, unsigned num_tiles) {
-  const Layout layout = ChooseLayout(problem, target, num_tiles);
-  if (layout.split >= 0) return SpreadPartition(problem.out, problem.type, num_tiles);
-  return ProducedPartition(problem, layout);
+  const GatherLayout layout = ChooseGatherLayout(problem, target, num_tiles);
+  if (!layout.split.empty()) return SpreadPartition(problem.out, problem.type, num_tiles);
+  return PartitionOfCuts(CutsOfResult(problem, layout, layout.chunk), layout);
 }
 
 DevicePlan PlanGather(const GatherProblem& problem, const TargetModel& target, unsigned num_tiles) {
-  const auto p = std::make_shared<const GatherProblem>(problem);
-  const auto layout = std::make_shared<const Layout>(ChooseLayout(problem, target, num_tiles));
-  const std::int64_t parts = layout->split_parts();
-  const bool split = layout->split >= 0;
-  const std::size_t split_dim = static_cast<std::size_t>(std::max(0, layout->split));
   DevicePlan plan;
   if (NumElements(problem.out) == 0) return plan;
-
-  VertexGroup group;
-  group.codelet = p->codelet;
-  group.vertices = layout->space.Vertices();
-  group.code_bytes = 400;
-  group.vertex_bytes = 32;
-  group.reads.push_back(
-      {{OperandRef::Kind::kInput, 0}, [p](const Box& box) { return OperandRegion(*p, box); }});
-  AddIndexReads(p, &group, [p](const Box& box) { return OutRegion(*p, box); });
-  group.cycles = [p, type = p->type](const TargetModel& t, const Box& box) {
-    const Box out = OutRegion(*p, box);
-    std::int64_t rows = 1;
-    for (int b = 0; b < p->window.batch_rank; ++b) {
-      const std::size_t d = static_cast<std::size_t>(p->window.batch_dim[b]);
-      rows *= out.end[d] - out.begin[d];
+  const auto p = std::make_shared<const GatherProblem>(problem);
+  Step step{problem, ChooseGatherLayout(problem, target, num_tiles), {}, {}, {}};
+  const Shape& chunk = step.layout.chunk;
+  step.cuts = CutsOfResult(problem, step.layout, chunk);
+  if (!step.layout.split.empty()) plan.temporaries.push_back(PartialResults(step));
+  const std::size_t batches = chunk.size();
+  step.begin.assign(batches, 0);
+  while (true) {
+    step.end = step.begin;
+    for (std::size_t b = 0; b < batches; ++b)
+      step.end[b] = std::min(step.begin[b] + chunk[b], p->out[Dim(p->window.batch_dim[b])]);
+    const auto s = std::make_shared<const Step>(step);
+    plan.supersteps.push_back({{SliceGroup(s, p)}});
+    if (!s->layout.split.empty()) plan.supersteps.push_back({{PickGroup(s, p, num_tiles)}});
+    std::size_t b = batches;
+    for (; b > 0; --b) {
+      step.begin[b - 1] += chunk[b - 1];
+      if (step.begin[b - 1] < p->out[Dim(p->window.batch_dim[b - 1])]) break;
+      step.begin[b - 1] = 0;
     }
-    return SliceCycles(t, type, rows, rows > 0 ? out.num_elements() / rows : 0, p->window.num_wraps);
-  };
-  group.compute = [p, split](HostContext& context, const Box& box, const std::vector<HostTensor>& reads,
-                             const std::vector<HostTensor>& writes) {
-    std::int64_t storage[kMaxRank];
-    HostTensor out = writes[0];
-    WindowPlacement placement = LocalPlacement(*p, box);
-    if (split) {
-      placement.clipped = true;
-      std::memset(out.data, 0, static_cast<std::size_t>(out.num_elements()) * SizeOf(out.type));
-      for (int d = 1; d < out.rank; ++d) {
-        out.shape[d - 1] = out.shape[d];
-        out.strides[d - 1] = out.strides[d];
-      }
-      --out.rank;
-    }
-    Gather(context, p->window, placement, reads[0], LocalIndices(*p, reads, 1, storage), out);
-  };
-  if (!split) {
-    group.writes.push_back(
-        {{OperandRef::Kind::kOutput, 0}, [p](const Box& box) { return OutRegion(*p, box); }});
-    plan.supersteps.push_back({{std::move(group)}});
-    return plan;
+    if (b == 0) return plan;
   }
-
-  plan.temporaries.push_back(PartialResults(*p, *layout));
-  group.writes.push_back({{OperandRef::Kind::kTemporary, 0}, [p, layout, split_dim](const Box& box) {
-                            Box region = OutRegion(*p, box);
-                            const std::int64_t part =
-                                layout->space.PartOf(static_cast<int>(split_dim), box.begin[split_dim]);
-                            region.begin.insert(region.begin.begin(), part);
-                            region.end.insert(region.end.begin(), part + 1);
-                            return region;
-                          }});
-  plan.supersteps.push_back({{std::move(group)}});
-
-  VertexGroup pick;
-  pick.codelet = p->codelet + "PickPart";
-  pick.vertices = SpreadPartition(p->out, p->type, num_tiles).Vertices();
-  pick.code_bytes = 200;
-  pick.vertex_bytes = 24;
-  pick.reads.push_back({{OperandRef::Kind::kTemporary, 0}, [parts](const Box& box) {
-                          Box region = box;
-                          region.begin.insert(region.begin.begin(), 0);
-                          region.end.insert(region.end.begin(), parts);
-                          return region;
-                        }});
-  AddIndexReads(p, &pick, [](const Box& box) { return box; });
-  pick.writes.push_back({{OperandRef::Kind::kOutput, 0}, [](const Box& box) { return box; }});
-  pick.compute = [p, layout](HostContext&, const Box& box, const std::vector<HostTensor>& reads,
-                             const std::vector<HostTensor>& writes) {
-    PickParts(*p, *layout, box, reads, writes[0]);
-  };
-  pick.cycles = [p](const TargetModel& t, const Box& box) {
-    std::int64_t rows = 1;
-    for (int b = 0; b < p->window.batch_rank; ++b) {
-      const std::size_t d = static_cast<std::size_t>(p->window.batch_dim[b]);
-      rows *= box.end[d] - box.begin[d];
-    }
-    return SliceCycles(t, p->type, rows, rows > 0 ? box.num_elements() / rows : 0, p->window.num_wraps);
-  };
-  plan.supersteps.push_back({{std::move(pick)}});
-  return plan;
 }
 
 }  // namespace ipu_model

@@ -17,6 +17,9 @@ struct GatherProblem {
   Shape slice_sizes;
   bool scalar_starts = false;  // inputs are operand, start_0, start_1, ...; otherwise operand, indices
   std::string codelet;
+  // The operand's view, and where its variable lies; null: not known.
+  View view;
+  const Mapping* mapping = nullptr;
 };
 
 // Placement of the whole tensors.

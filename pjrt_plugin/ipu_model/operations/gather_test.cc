@@ -2,6 +2,7 @@
 #include "popops/Gather.hpp"
 
 #include "hlo/Data.hpp"
+#include "pjrt_plugin/ipu_model/core/graph_impl.h"
 #include "pjrt_plugin/ipu_model/operations/plan_runner.h"
 #include "pjrt_plugin/ipu_model/operations/random_windows.h"
 #include "popops/DynamicSlice.hpp"
@@ -36,11 +37,12 @@ constexpr DType kIndexTypes[] = {DType::kS32, DType::kS64, DType::kS8,  DType::k
 TEST(GatherEqualsDefinition) {
   std::mt19937 random(1);
   std::size_t steps = 0;
-  for (int round = 0; round < 400; ++round) {
+  for (int round = 0; round < 600; ++round) {
     const RandomWindows problem(random);
     const DType type = kTypes[random() % 5], index_type = kIndexTypes[random() % 8];
     Graph graph(poplar::Target::createIPUTarget(1, 1 + random() % 9, "ipu2"));
-    const Tensor operand = MappedVariable(graph, type, problem.operand);
+    const Tensor operand = round % 2 == 0 ? MappedVariable(graph, type, problem.operand)
+                                          : RandomlyCut(graph, type, problem.operand, random);
     const Tensor indices = MappedVariable(graph, index_type, problem.indices);
     Sequence prog;
     const Tensor out =
@@ -72,7 +74,158 @@ TEST(GatherEqualsDefinition) {
     whole.RunWhole(prog);
     CHECK(whole.Load(out) == expected);
   }
-  CHECK_EQ(steps, std::size_t{2});  // the small memory cut indexed dimensions
+  CHECK(steps > 2);  // the small memory cut indexed dimensions and the windows
+}
+
+constexpr DType kTableTypes[] = {DType::kF16, DType::kBF16, DType::kF32, DType::kS32, DType::kS8};
+
+// Rows of a table that lies as a matrix product wants it: transposed, cut in both dimensions.
+struct TableLookup {
+  static constexpr unsigned kTiles = 48;
+  std::int64_t rows, columns, windows;
+  DType type;
+  Graph graph{poplar::Target::createIPUTarget(1, kTiles, "ipu2")};
+  Tensor table, indices, out;
+  Sequence prog;
+
+  // Plain blocks, or blocks of columns, or of rows, that are cut once more between other tiles.
+  Partition PartitionOf(int kind) const {
+    if (kind == 0) return {{columns, rows}, {4, 12}, {1, 1}, {12, 1}, 0, kTiles};
+    if (kind == 1) return {{2, columns / 2, rows}, {2, 2, 12}, {1, 1, 1}, {12, 24, 1}, 3, kTiles};
+    return {{columns, 4, rows / 4}, {4, 4, 3}, {1, 1, 1}, {1, 4, 16}, 1, kTiles};
+  }
+  TableLookup(std::int64_t r, std::int64_t c, std::int64_t n, DType t, int kind)
+      : rows(r), columns(c), windows(n), type(t) {
+    const Partition partition = PartitionOf(kind);
+    table = NewTensor(graph, type, {columns, rows}, Mapping(partition), "table").dimShuffle({1, 0});
+    indices = MappedVariable(graph, DType::kS32, {windows});
+    WindowDims dims;
+    dims.offset_dims = {1};
+    dims.collapsed_dims = {0};
+    dims.start_index_map = {0};
+    dims.index_vector_dim = 1;
+    out = hlo::gather(graph, table, indices, dims, {1, static_cast<std::size_t>(columns)}, prog, "g");
+  }
+  const Operation& operation() const { return *prog.node()->children.at(0)->operation; }
+};
+
+TEST(TablesAreLookedUpWhereTheyLie) {
+  for (int round = 0; round < 15; ++round) {
+    const DType type = kTableTypes[round % 5];
+    TableLookup lookup(5000, 64, 96, type, round / 5);
+    for (const unsigned bytes_per_tile : {0u, 64u * 1024, 16u * 1024}) {
+      PlanRunner runner(lookup.graph, bytes_per_tile);
+      const Operation& operation = lookup.operation();
+      const View& table = operation.inputs[0];
+      const Mapping& mapping = runner.mapping(table.variable);
+      const DevicePlan plan = operation.Plan(runner);
+      CHECK_EQ(plan.supersteps.size() % 2, std::size_t{0});
+      // Every vertex of a slicing superstep holds what it reads of the table.
+      for (std::size_t s = 0; s < plan.supersteps.size(); s += 2) {
+        const VertexGroup& group = plan.supersteps[s].groups.at(0);
+        CHECK_EQ(group.vertices.size(), std::size_t{TableLookup::kTiles});
+        for (const Vertex& vertex : group.vertices) {
+          const Box region = group.reads[0].region(vertex.box);
+          CHECK_EQ(mapping.Held(vertex.tile, table, region), region.num_elements());
+        }
+      }
+      // What a step needs: a partial result of its windows on every tile, and as much to pick from.
+      const std::int64_t steps = static_cast<std::int64_t>(plan.supersteps.size()) / 2;
+      const std::int64_t per_tile = (lookup.windows + steps - 1) / steps * lookup.columns / 4;
+      CHECK(2 * per_tile * static_cast<std::int64_t>(SizeOf(type)) <= runner.target().bytes_per_tile / 16);
+      CHECK_EQ(NumElements(plan.temporaries.at(0).placement.shape), per_tile * TableLookup::kTiles);
+
+      const Bytes values = Pattern(type, {lookup.rows, lookup.columns}, 5);
+      std::vector<std::int64_t> index;
+      for (std::int64_t i = 0; i < lookup.windows; ++i) index.push_back(i * 7919 % 5300 - 150);
+      runner.Store(lookup.table, values.data());
+      runner.Store(lookup.indices, Encode(DType::kS32, index).data());
+      runner.RunVertices(lookup.prog);
+      const Bytes got = runner.Load(lookup.out);
+      const std::size_t row = static_cast<std::size_t>(lookup.columns) * SizeOf(type);
+      for (std::size_t i = 0; i < index.size(); ++i) {
+        const auto from = static_cast<std::size_t>(std::clamp<std::int64_t>(index[i], 0, lookup.rows - 1));
+        CHECK(std::memcmp(got.data() + i * row, values.data() + from * row, row) == 0);
+      }
+    }
+  }
+}
+
+TEST(ElementsOfRowsAreReadWhereTheRowsLie) {
+  // One element of each row; rows cut over several tiles, as a product makes them.
+  Graph graph(poplar::Target::createIPUTarget(1, 60, "ipu2"));
+  const std::int64_t rows = 20, columns = 4000;
+  const Partition partition = {{rows, columns}, {5, 12}, {1, 1}, {12, 1}, 0, 60};
+  const Tensor logits = NewTensor(graph, DType::kF32, {rows, columns}, Mapping(partition), "logits");
+  const Tensor labels = MappedVariable(graph, DType::kS32, {rows, 1, 1});
+  WindowDims dims;
+  dims.collapsed_dims = {1};
+  dims.operand_batching_dims = {0};
+  dims.indices_batching_dims = {0};
+  dims.start_index_map = {1};
+  dims.index_vector_dim = 2;
+  Sequence prog;
+  const Tensor out = hlo::gather(graph, logits, labels, dims, {1, 1}, prog, "g");
+  PlanRunner runner(graph, 0);
+  const Operation& operation = *prog.node()->children.at(0)->operation;
+  const DevicePlan plan = operation.Plan(runner);
+  CHECK_EQ(plan.supersteps.size(), std::size_t{2});
+  for (const Vertex& vertex : plan.supersteps[0].groups.at(0).vertices) {
+    const Box region = plan.supersteps[0].groups[0].reads[0].region(vertex.box);
+    CHECK_EQ(runner.mapping(operation.inputs[0].variable).Held(vertex.tile, operation.inputs[0], region),
+             region.num_elements());
+  }
+  CHECK_EQ(NumElements(plan.temporaries.at(0).placement.shape), 12 * rows);
+  std::vector<float> values(static_cast<std::size_t>(rows * columns));
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
+  std::vector<std::int64_t> index;
+  for (std::int64_t i = 0; i < rows; ++i) index.push_back(i * 1237 % 4400 - 100);
+  runner.Store(logits, values.data());
+  runner.Store(labels, Encode(DType::kS32, index).data());
+  runner.RunVertices(prog);
+  const Bytes bytes = runner.Load(out);
+  for (std::int64_t i = 0; i < rows; ++i) {
+    float got = 0;
+    std::memcpy(&got, bytes.data() + i * 4, 4);
+    const std::int64_t column = std::clamp<std::int64_t>(index[static_cast<std::size_t>(i)], 0, columns - 1);
+    CHECK_EQ(got, static_cast<float>(i * columns + column));
+  }
+}
+
+TEST(TablesThatAreSpreadLinearlyStayWhereTheyAre) {
+  Graph graph(poplar::Target::createIPUTarget(1, 48, "ipu2"));
+  const std::int64_t rows = 5000, columns = 64, windows = 12;
+  const Tensor table = MappedVariable(graph, DType::kF32, {rows, columns});
+  const Tensor indices = MappedVariable(graph, DType::kS32, {windows});
+  WindowDims dims;
+  dims.offset_dims = {1};
+  dims.collapsed_dims = {0};
+  dims.start_index_map = {0};
+  dims.index_vector_dim = 1;
+  Sequence prog;
+  const Tensor out = hlo::gather(graph, table, indices, dims, {1, 64}, prog, "g");
+  PlanRunner runner(graph, 0);
+  const Operation& operation = *prog.node()->children.at(0)->operation;
+  const DevicePlan plan = operation.Plan(runner);
+  for (const Vertex& vertex : plan.supersteps.at(0).groups.at(0).vertices) {
+    const Box region = plan.supersteps[0].groups[0].reads[0].region(vertex.box);
+    const std::int64_t held =
+        runner.mapping(operation.inputs[0].variable).Held(vertex.tile, operation.inputs[0], region);
+    CHECK(region.num_elements() - held <= 2 * columns);
+  }
+  std::vector<float> values(static_cast<std::size_t>(rows * columns));
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
+  std::vector<std::int64_t> index;
+  for (std::int64_t i = 0; i < windows; ++i) index.push_back(i * 433);
+  runner.Store(table, values.data());
+  runner.Store(indices, Encode(DType::kS32, index).data());
+  runner.RunVertices(prog);
+  const Bytes bytes = runner.Load(out);
+  for (std::int64_t i = 0; i < windows * columns; ++i) {
+    float got = 0;
+    std::memcpy(&got, bytes.data() + i * 4, 4);
+    CHECK_EQ(got, static_cast<float>(index[static_cast<std::size_t>(i / columns)] * columns + i % columns));
+  }
 }
 
 TEST(GatherLargeUsesAllThreads) {

@@ -9,7 +9,9 @@
 #include <vector>
 
 #include "pjrt_plugin/ipu_model/core/box.h"
+#include "pjrt_plugin/ipu_model/core/graph_impl.h"
 #include "pjrt_plugin/ipu_model/kernels/indexed_window.h"
+#include "poplar/Graph.hpp"
 
 namespace ipu_model {
 
@@ -136,6 +138,53 @@ struct RandomWindows {
     }
   }
 };
+
+// A tensor of `shape` whose dimensions stand in any order in memory and are cut at random, some of them in
+// two levels as those of a matrix product's operands.
+inline poplar::Tensor RandomlyCut(poplar::Graph& graph, DType type, const Shape& shape,
+                                  std::mt19937& random) {
+  const auto below = [&](std::int64_t n) {
+    return static_cast<std::int64_t>(random() % static_cast<unsigned>(n));
+  };
+  const auto tiles = static_cast<std::int64_t>(graph.getTarget().getNumTiles());
+  std::vector<unsigned> order(shape.size());
+  std::iota(order.begin(), order.end(), 0u);
+  std::shuffle(order.begin(), order.end(), random);
+  Partition partition;
+  const auto add = [&](std::int64_t extent, std::int64_t parts, std::int64_t grain) {
+    partition.shape.push_back(extent);
+    partition.parts.push_back(parts);
+    partition.grain.push_back(grain);
+  };
+  std::vector<std::size_t> stored;
+  for (const unsigned d : order) {
+    const std::int64_t extent = shape[d];
+    stored.push_back(static_cast<std::size_t>(extent));
+    const std::int64_t blocks = 1 + below(3);
+    if (blocks > 1 && extent > 0 && extent % blocks == 0) {
+      add(blocks, blocks, 1);
+      add(extent / blocks, 1 + below(std::max<std::int64_t>(1, extent / blocks)), 1);
+    } else {
+      add(extent, 1 + below(std::max<std::int64_t>(1, extent)), 1 + below(2));
+    }
+  }
+  std::vector<std::size_t> by_stride(partition.parts.size());
+  std::iota(by_stride.begin(), by_stride.end(), std::size_t{0});
+  std::shuffle(by_stride.begin(), by_stride.end(), random);
+  partition.tile_stride.assign(partition.parts.size(), 1);
+  std::int64_t stride = 1;
+  for (const std::size_t d : by_stride) {
+    partition.tile_stride[d] = stride;
+    stride *= partition.parts[d];
+  }
+  partition.first_tile = static_cast<unsigned>(below(tiles));
+  partition.num_tiles = static_cast<unsigned>(tiles);
+  const Shape memory(stored.begin(), stored.end());
+  const poplar::Tensor t = NewTensor(graph, type, memory, Mapping(partition), "cut");
+  std::vector<unsigned> back(shape.size());
+  for (unsigned d = 0; d < order.size(); ++d) back[order[d]] = d;
+  return shape.empty() ? t : t.dimShuffle(back);
+}
 
 }  // namespace ipu_model
 

@@ -72,22 +72,36 @@ Box IndicesRegion(const ScatterProblem& p, const Box& updates) {
   return region;
 }
 
+// Whether a batch dimension walks a dimension of the operand: what is updated at one of its positions is not
+// at another.
+bool Walks(const ScatterProblem& p, int b) {
+  return std::find(p.window.batching, p.window.batching + p.window.operand_rank, b) !=
+         p.window.batching + p.window.operand_rank;
+}
+
 // Consecutive blocks of batch positions, in row-major order, of at most `max_rows` rows (at least one).
+// Dimensions that walk the operand are whole in each of them and do not count.
 std::vector<Box> BatchBlocks(const ScatterProblem& p, std::int64_t max_rows) {
-  Shape shape;
-  for (int b = 0; b < p.window.batch_rank; ++b) shape.push_back(p.updates[p.window.batch_dim[b]]);
+  Shape whole, shape;
+  for (int b = 0; b < p.window.batch_rank; ++b) {
+    whole.push_back(p.updates[p.window.batch_dim[b]]);
+    shape.push_back(Walks(p, b) ? 1 : whole.back());
+  }
   std::size_t cut = 0;
   std::int64_t inner = NumElements(shape);
-  if (inner == 0) return {Box::Whole(shape)};
+  if (inner == 0) return {Box::Whole(whole)};
   for (; cut < shape.size(); ++cut) {
     inner /= shape[cut];
-    if (inner <= max_rows) break;
+    if (inner <= max_rows && shape[cut] > 1) break;
   }
-  if (cut >= shape.size()) return {Box::Whole(shape)};
+  if (cut >= shape.size()) return {Box::Whole(whole)};
   const std::int64_t step = std::max<std::int64_t>(1, max_rows / std::max<std::int64_t>(1, inner));
   std::vector<Box> blocks;
-  Box block = Box::Whole(shape);
-  for (std::size_t d = 0; d < cut; ++d) block.end[d] = 1;
+  Box block = Box::Whole(whole);
+  const auto walks = [&p](std::size_t d) { return Walks(p, static_cast<int>(d)); };
+  for (std::size_t d = 0; d < cut; ++d) {
+    if (!walks(d)) block.end[d] = 1;
+  }
   for (bool more = true; more;) {
     for (std::int64_t i = 0; i < shape[cut]; i += step) {
       block.begin[cut] = i;
@@ -96,12 +110,35 @@ std::vector<Box> BatchBlocks(const ScatterProblem& p, std::int64_t max_rows) {
     }
     more = false;
     for (std::size_t d = cut; d-- > 0 && !more;) {
+      if (walks(d)) continue;
       more = block.end[d] < shape[d];
       block.begin[d] = more ? block.begin[d] + 1 : 0;
       block.end[d] = block.begin[d] + 1;
     }
   }
   return blocks;
+}
+
+// Bytes of indices and updates that the fullest tile needs for each position along the batch dimensions that
+// do not walk the operand.
+std::int64_t BytesPerRow(const ScatterProblem& p, const std::vector<Vertex>& vertices, DType index_type,
+                         unsigned num_tiles) {
+  std::vector<std::int64_t> bytes(num_tiles, 0);
+  const auto index_bytes = p.window.num_components * static_cast<std::int64_t>(SizeOf(index_type));
+  const auto update_bytes = static_cast<std::int64_t>(p.num_operands * SizeOf(p.type));
+  for (const Vertex& vertex : vertices) {
+    std::int64_t rows = 1, window = 1;
+    for (std::size_t d = 0; d < p.operand.size(); ++d) {
+      const std::int64_t extent = vertex.box.end[d] - vertex.box.begin[d];
+      if (p.window.batching[d] >= 0) {
+        rows *= extent;
+      } else {
+        window *= p.Indexed(d) ? p.slice_sizes[d] : std::min(extent, p.slice_sizes[d]);
+      }
+    }
+    bytes[vertex.tile] += rows * (index_bytes + window * update_bytes);
+  }
+  return std::max<std::int64_t>(1, *std::max_element(bytes.begin(), bytes.end()));
 }
 
 // inputs: operands, indices, updates; outputs: results.
@@ -142,23 +179,17 @@ class ScatterOperation : public Operation {
     const std::size_t n = p->num_operands;
     const std::vector<Vertex> vertices =
         context.mapping(outputs[0].variable).VerticesOver(outputs[0], context.num_tiles());
-    std::int64_t window = 0;
-    for (const Vertex& vertex : vertices) {
-      std::int64_t elements = 1;
-      for (std::size_t d = 0; d < p->operand.size(); ++d) {
-        const std::int64_t extent = vertex.box.end[d] - vertex.box.begin[d];
-        elements *= p->Indexed(d) ? p->slice_sizes[d] : std::min(extent, p->slice_sizes[d]);
-      }
-      window = std::max(window, elements);
-    }
-    std::int64_t row_bytes = p->window.num_components * static_cast<std::int64_t>(SizeOf(inputs[n].type));
-    for (std::size_t i = 0; i < n; ++i)
-      row_bytes += window * static_cast<std::int64_t>(SizeOf(inputs[i].type));
-    const std::int64_t budget = SliceBudget(context.target().bytes_per_tile);
     DevicePlan plan;
     bool first = true;
-    for (const Box& batch :
-         BatchBlocks(*p, std::max<std::int64_t>(1, budget / std::max<std::int64_t>(1, row_bytes)))) {
+    const std::int64_t row_bytes = BytesPerRow(*p, vertices, inputs[n].type, context.num_tiles());
+    // Little memory first: a sync is little against the time to fill it. More where that makes many steps.
+    const std::int64_t most = SliceBudget(context.target().bytes_per_tile);
+    std::vector<Box> blocks;
+    for (std::int64_t budget = StepBudget(context.target().bytes_per_tile);; budget *= 2) {
+      blocks = BatchBlocks(*p, std::max<std::int64_t>(1, budget / row_bytes));
+      if (blocks.size() < kMostIndexingSteps || budget >= most) break;
+    }
+    for (const Box& batch : blocks) {
       plan.supersteps.push_back({{MakeGroup(p, vertices, batch, first)}});
       first = false;
     }

@@ -61,7 +61,8 @@ TEST(ScatterEqualsDefinition) {
     const RandomWindows problem(random);
     const ScalarOp op = kOps[random() % 6];
     Graph graph(poplar::Target::createIPUTarget(1, 1 + random() % 9, "ipu2"));
-    const Tensor operand = MappedVariable(graph, DType::kF32, problem.operand);
+    const Tensor operand = round % 2 == 0 ? MappedVariable(graph, DType::kF32, problem.operand)
+                                          : RandomlyCut(graph, DType::kF32, problem.operand, random);
     const Tensor indices = MappedVariable(graph, DType::kS32, problem.indices);
     const Tensor updates = MappedVariable(graph, DType::kF32, problem.windows);
     Sequence prog, in_place;

@@ -6,9 +6,10 @@
 #include "pjrt_plugin/ipu_model/kernels/integer_division.h"
 
 namespace ipu_model {
-namespace {}  // namespace
 
 std::int64_t SliceBudget(std::int64_t bytes_per_tile) { return bytes_per_tile / 4; }
+
+std::int64_t StepBudget(std::int64_t bytes_per_tile) { return bytes_per_tile / 16; }
 
 Shape TileStrides(const Shape& parts) {
   Shape strides(parts.size());

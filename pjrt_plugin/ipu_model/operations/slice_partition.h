@@ -23,6 +23,11 @@ Partition SpreadPartition(const Shape& shape, DType type, unsigned num_tiles);
 // The largest share of a tile's memory that one operand of an indexing vertex may take.
 std::int64_t SliceBudget(std::int64_t bytes_per_tile);
 
+// What the buffers of one step of several may take of a tile: a sync is little against the time to fill them.
+// More than kMostIndexingSteps are not worth the memory that they save.
+std::int64_t StepBudget(std::int64_t bytes_per_tile);
+inline constexpr std::size_t kMostIndexingSteps = 64;
+
 // Row-major strides of the tile numbers of a partition's parts.
 Shape TileStrides(const Shape& parts);
 

@@ -31,6 +31,15 @@ poplar::Tensor gather(poplar::Graph& graph, const poplar::Tensor& operand, const
                       const ipu_model::WindowDims& dims, const std::vector<std::size_t>& sliceSizes,
                       poplar::program::Sequence& prog, const poplar::DebugContext& debugContext = {});
 
+// A tensor of `shape` that lies where a gather with these indices and sizes, or a scatter with such windows,
+// costs least, passes over the whole of it counted as well.
+poplar::Tensor createGatherInput(poplar::Graph& graph, const poplar::Type& type,
+                                 const std::vector<std::size_t>& shape,
+                                 const std::vector<std::size_t>& indicesShape,
+                                 const ipu_model::WindowDims& dims,
+                                 const std::vector<std::size_t>& sliceSizes,
+                                 const poplar::DebugContext& debugContext = {});
+
 // StableHLO scatter over several operands of one shape. `update` has the inputs operand_0.., update_0.. and
 // as many outputs as operands. Updates whose window is not wholly inside are skipped; updates of one element
 // are applied in index order. In place: as dynamicUpdateSlice.

@@ -1,0 +1,184 @@
+"""Rows of large tables, and one element of each row: looked up and updated where they lie."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
+
+from jax_ipu import _ipu, compiler
+from support.devices import compare
+from support.modes import array, check, each_mode, lower
+
+TILES = 1472
+TARGET = f"ipu2:{TILES}"
+BYTES_PER_TILE = 624 * 1024
+EXCHANGE_BYTES_PER_CYCLE = 4
+
+
+def compiled(function, *args) -> _ipu.Executable:
+    return compiler.compile(lower(function, *args)[0], "mlir", b"", TARGET)
+
+
+def spec(*shape, dtype="float32"):
+    return jax.ShapeDtypeStruct(shape, dtype)
+
+
+def cross_entropy(logits, labels):
+    """As optax.softmax_cross_entropy_with_integer_labels."""
+    label_logits = jnp.take_along_axis(logits, labels[..., None], axis=-1)[..., 0]
+    return jnp.mean(jax.nn.logsumexp(logits, axis=-1) - label_logits)
+
+
+def tied(table, tokens, x):
+    return (table[tokens] + x) @ table.T
+
+
+# Values ---------------------------------------------------------------------------------------------------------------
+
+TABLE = array(301, 24)
+TOKENS = np.random.default_rng(3).integers(-301, 301, 70).astype(np.int32)  # with duplicates
+
+FORMS = {
+    "rows": lambda t, i: t[i],
+    "rows_of_rows": lambda t, i: t[i.reshape(7, 10)],
+    "columns": lambda t, i: t.T[:, i],
+    "clamped": lambda t, i: t.at[2 * i].get(mode="clip"),
+    "filled": lambda t, i: jnp.take(t, 2 * i, axis=0, fill_value=7),
+    "scaled": lambda t, i: t[i] * 2 + t[i[::-1]],
+    "tied": lambda t, i: tied(t, i, jnp.ones((70, 24), t.dtype)),
+    "one_of_each_row": lambda t, i: jnp.take_along_axis(t[:70], i[:, None] % 24, axis=1),
+    "some_of_each_row": lambda t, i: jnp.take_along_axis(t[:14], i.reshape(14, 5) % 24, axis=1),
+    "one_of_each_column": lambda t, i: jnp.take_along_axis(t, i[None, :24], axis=0),
+    "batches": lambda t, i: jax.vmap(lambda a, b: a[b])(t[:300].reshape(5, 60, 24), i.reshape(5, 14) % 60),
+    "cross_entropy": lambda t, i: cross_entropy(t[:70], i % 24),
+}
+
+
+@each_mode
+@pytest.mark.parametrize("form", FORMS)
+def test_values_and_gradients(form, mode):
+    check(FORMS[form], TABLE, TOKENS, mode=mode, rtol=1e-4, atol=1e-4, grad=True)
+
+
+@each_mode
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "int32", "int8"])
+def test_types(dtype, mode):
+    table, tokens = array(301, 24, dtype=dtype), TOKENS % 301
+    check(lambda t, i: t[i], table, tokens, mode=mode)
+    check(lambda t, i: t.at[i].set(jnp.ones((), t.dtype)), table, tokens, mode=mode)
+    # Each row once: the order of sums does not matter.
+    check(lambda t, i: t.at[i].add(t[:60]), table, np.arange(300, 0, -5, dtype=np.int32), mode=mode)
+    check(
+        lambda t, i: jnp.take_along_axis(t, i[:, None] % 24, axis=1),
+        table,
+        np.arange(301, dtype=np.int32) * 7,
+        mode=mode,
+    )
+
+
+@each_mode
+def test_updates_outside_are_dropped_and_repeated_ones_add_up(mode):
+    index = np.array([0, 300, 301, -302, 5, 5, 5, 2**31 - 1, -(2**31)], np.int32)
+    check(lambda t, i: t.at[i].add(jnp.ones((9, 24), t.dtype)), TABLE, index, mode=mode)
+    check(lambda t, i: t.at[i].add(jnp.ones((9, 24), t.dtype), mode="drop"), TABLE, index, mode=mode)
+
+
+@each_mode
+@pytest.mark.parametrize(("rows", "columns", "windows"), [(5, 3, 0), (0, 4, 0), (5, 0, 4), (1, 1, 1), (1, 40, 9)])
+def test_small_and_empty(rows, columns, windows, mode):
+    index = np.zeros(windows, np.int32)
+    check(lambda t, i: 2 * t[i], array(rows, columns), index, mode=mode)
+    check(lambda t, i: t.at[i].add(jnp.ones((windows, columns), t.dtype)), array(rows, columns), index, mode=mode)
+
+
+def test_a_tied_table_trains_over_several_ipus():
+    def build(devices):
+        mesh = Mesh(np.array(devices), ("batch",))
+        everywhere, split = NamedSharding(mesh, P()), NamedSharding(mesh, P("batch"))
+
+        def loss(table, tokens):
+            return jnp.mean(jax.vmap(lambda i: cross_entropy(tied(table, i, 1.0), i))(tokens))
+
+        return jax.jit(jax.value_and_grad(loss), in_shardings=(everywhere, split), out_shardings=everywhere)
+
+    compare(build, TABLE, TOKENS[:64].reshape(4, 16) % 301, rtol=1e-4, atol=1e-4)
+
+
+# Cost -----------------------------------------------------------------------------------------------------------------
+
+
+def vector_width(dtype) -> int:
+    return 8 // jnp.dtype(dtype).itemsize
+
+
+@pytest.mark.parametrize("rows", [8000, 30522, 128_000])
+def test_labels_pick_their_logits_where_these_lie(rows):
+    """Beside the logits and what elementwise steps make of them, a tile needs next to nothing."""
+    logits, labels = spec(127, rows), spec(127, dtype="int32")
+    held = math.ceil(127 * rows * 4 / TILES)
+    forward = compiled(cross_entropy, logits, labels)
+    backward = compiled(jax.value_and_grad(cross_entropy), logits, labels)
+    # The logits, the exponentials, and one more; the code and small tensors.
+    for executable in (forward, backward):
+        assert executable.fullest_tile_bytes < 4 * held * 1.2 + 40_000
+    # A few dozen passes over the logits, and no more.
+    passes = 40 * math.ceil(127 * rows / TILES)
+    assert backward.cycles < 2 * passes + 20_000
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+@pytest.mark.parametrize("rows", [30522, 50257])
+def test_a_lookup_and_its_gradient_fit_in_little_memory(rows, dtype):
+    table, tokens = spec(rows, 768, dtype=dtype), spec(128, dtype="int32")
+    size = jnp.dtype(dtype).itemsize
+    held = math.ceil(rows * 768 * size / TILES)
+    lookup = compiled(lambda t, i: t[i], table, tokens)
+    gradient = compiled(jax.grad(lambda t, i: (t[i] ** 2).sum().astype("float32")), table, tokens)
+    # The rows that are looked up are 128 of these.
+    windows = 128 * 768 * size
+    assert lookup.fullest_tile_bytes < 1.5 * held + BYTES_PER_TILE // 16 + 40_000
+    assert gradient.fullest_tile_bytes < 2.5 * held + BYTES_PER_TILE // 8 + 60_000
+    # No more than if every tile read all the windows.
+    assert lookup.cycles < windows / EXCHANGE_BYTES_PER_CYCLE
+    # And a pass over the table for the zeros.
+    assert gradient.cycles < 2 * windows / EXCHANGE_BYTES_PER_CYCLE + held
+
+
+@pytest.mark.parametrize(("rows", "dtype"), [(50257, "float16"), (50257, "float32"), (128_000, "float16")])
+def test_a_table_that_a_product_shares_is_neither_moved_nor_copied(rows, dtype):
+    table, tokens, x = spec(rows, 768, dtype=dtype), spec(128, dtype="int32"), spec(128, 768, dtype=dtype)
+    product = compiled(lambda t, x: x @ t.T, table, x)
+    both = compiled(tied, table, tokens, x)
+    extra = both.cycles - product.cycles
+    windows = 128 * 768 * jnp.dtype(dtype).itemsize
+    # Every tile looks up its share of each row: two or more tiles share one.
+    assert extra < windows / EXCHANGE_BYTES_PER_CYCLE * 1.5
+    assert both.fullest_tile_bytes < product.fullest_tile_bytes + BYTES_PER_TILE // 8
+
+
+def test_a_training_step_updates_the_gradient_of_the_product():
+    """The gradient of the lookup is added to that of the product, without a second tensor of the table's size."""
+    table, tokens, x = spec(50257, 768, dtype="float16"), spec(128, dtype="int32"), spec(128, 768, dtype="float16")
+
+    def loss(table, tokens, x):
+        return cross_entropy(tied(table, tokens, x).astype(jnp.float32), tokens)
+
+    def without_lookup(table, tokens, x):
+        return cross_entropy((x @ table.T).astype(jnp.float32), tokens)
+
+    def step(loss):
+        def update(t, i, x):
+            of_table, of_x = jax.grad(loss, argnums=(0, 2))(t, i, x)
+            return t - jnp.float16(0.01) * of_table, of_x
+
+        return update
+
+    full = compiled(step(loss), table, tokens, x)
+    product = compiled(step(without_lookup), table, tokens, x)
+    windows = 128 * 768 * 2
+    assert full.cycles < 1.1 * product.cycles + 2 * windows / EXCHANGE_BYTES_PER_CYCLE
+    assert full.fullest_tile_bytes < product.fullest_tile_bytes + BYTES_PER_TILE // 8
