@@ -6,7 +6,7 @@ import pytest
 
 from jax_ipu import _ipu
 from jax_ipu.compiler import api, importer, ir
-from jax_ipu.compiler.passes import combine_collectives
+from jax_ipu.compiler.passes import combine_collectives, dce, sum_collectives
 from jax_ipu.compiler.progress import Progress
 from jax_ipu.compiler.shown_program import shown_program
 
@@ -116,3 +116,26 @@ module @m attributes {{mhlo.num_replicas = 4 : i32, mhlo.num_partitions = 1 : i3
         prepared = api.prepare(importer.parse(text, "mlir"), settings)
         api._compile_prepared(prepared, settings, target, (_ipu.PlanCache(), Progress("m")))
     assert api.compile(text, "mlir", b"", "ipu2:8").fullest_tile_bytes < target.bytes_per_tile
+
+
+ADD = f"%s = stablehlo.add %0, %1 : {F}\n"
+SUMMED = {
+    "two sums": (all_reduce("0", "a") + all_reduce("1", "b") + ADD, 1),
+    "other groups": (all_reduce("0", "a") + all_reduce("1", "b", groups="[0, 1], [2, 3]") + ADD, 2),
+    "another reduction": (all_reduce("0", "a") + all_reduce("1", "b", "maximum") + ADD, 2),
+    "a second use": (all_reduce("0", "a") + all_reduce("1", "b") + ADD + f"%t = stablehlo.multiply %s, %0 : {F}\n", 2),
+    "twice the same": (all_reduce("0", "a") + f"%s = stablehlo.add %0, %0 : {F}\n", 1),
+}
+
+
+@pytest.mark.parametrize("name", SUMMED)
+def test_a_sum_of_two_is_all_reduced_once(name: str) -> None:
+    body, count = SUMMED[name]
+    last = "%t" if "%t" in body else "%s"
+    module = replicated(body + f"return {last} : {F}", f"(%a: {F}, %b: {F}) -> {F}")
+    sum_collectives.run(module)
+    dce.run(module)
+    ops = [op.name for op in module.main.block.ops]
+    assert ops.count("all_reduce") == count
+    if name == "two sums":
+        assert ops == ["add", "all_reduce", "return"]

@@ -19,6 +19,7 @@ from jax_ipu.compiler.passes import (
     matmul_roles,
     scalar_branches,
     simplify,
+    sum_collectives,
     wrap_indices,
 )
 
@@ -34,6 +35,8 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("simplify", simplify.run),
     ("loops", loops.run),
     ("wrap indices", wrap_indices.run),
+    ("sum collectives", sum_collectives.run),
+    ("dce before scatters", dce.run),
     ("known indices", known_indices.run),
     ("cse again", cse.run),
     ("dce", dce.run),

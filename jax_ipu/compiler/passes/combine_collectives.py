@@ -50,7 +50,7 @@ def _next(block: Block, done: set[Op], module: Module) -> list[Op] | None:
                 return together
         if op.name != "all_reduce" or op in done or not _may_join(op, module):
             continue
-        key = _key(op)
+        key = combination_key(op)
         waiting = open_lists.setdefault(key, _Open())
         if waiting.depends(values) or waiting.bytes + _bytes(op) > MAX_BYTES:
             if len(together := _worth_it(waiting.ops)) > 1:
@@ -137,7 +137,7 @@ def _bytes(op: Op) -> int:
     return sum(num_elements(o.shape) * SIZE[o.dtype] for o in op.operands)
 
 
-def _key(op: Op) -> Any:
+def combination_key(op: Op) -> Any:
     """Equal for all-reduces of one type with the same groups and body."""
     name, (operands, _), attrs, regions = structure_key(op)
     kept = tuple((k, v) for k, v in attrs if k != "channel_handle")

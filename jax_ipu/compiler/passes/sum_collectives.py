@@ -1,0 +1,38 @@
+"""The sum of two all-reduced tensors is all-reduced once.
+
+Partitioning a program for several IPUs makes one all-reduce of each gradient of a tensor that is used twice, as an
+embedding table that is the weight of the last layer, too.
+"""
+
+from __future__ import annotations
+
+from jax_ipu.compiler.expression import single_op
+from jax_ipu.compiler.ir import Module, Op, Value
+from jax_ipu.compiler.passes.combine_collectives import combination_key
+from jax_ipu.compiler.passes.rewriter import Rewriter, Rule, rewrite
+
+
+def run(module: Module) -> None:
+    if module.num_replicas * module.num_partitions > 1:
+        rewrite(module.main.block, RULES)
+
+
+def _is_sum_of_one(op: Op | None) -> bool:
+    if op is None or op.name != "all_reduce" or len(op.results) != 1 or len(op.result.users) != 1:
+        return False
+    return bool(op.regions) and single_op(op.regions[0]) == "add"
+
+
+def _add(op: Op, rewriter: Rewriter) -> Value | None:
+    first, second = (operand.op for operand in op.operands)
+    if first is second or not _is_sum_of_one(first) or not _is_sum_of_one(second):
+        return None
+    assert first is not None and second is not None
+    if combination_key(first) != combination_key(second):
+        return None
+    summed = rewriter.elementwise("add", first.operands[0], second.operands[0])
+    region = second.regions.pop()
+    return rewriter.emit("all_reduce", (summed,), op.result.shape, op.result.dtype, dict(second.attrs), (region,))
+
+
+RULES: dict[str, Rule] = {"add": _add}
