@@ -332,7 +332,25 @@ def test_reading_another_view_prevents_writing_over() -> None:
         f"(%a: {F}) -> {F}",
         {0: 0},
     )
-    assert all("write_over" not in op.attrs for op in block.ops)
+    assert names(block) == ["reverse", "ipu.map", "ipu.store", "return"]
+    assert "write_over" not in block.ops[1].attrs
+
+
+def test_results_made_elsewhere_are_stored_when_the_argument_is_dead() -> None:
+    body = """%zero = stablehlo.constant dense<0.0> : tensor<f32>
+      %0 = stablehlo.dot_general %a, %x, contracting_dims = [1] x [0]
+        : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+      %1 = stablehlo.dot_general %b, %x, contracting_dims = [1] x [0]
+        : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+      %2 = stablehlo.reduce(%1 init: %zero) applies stablehlo.add across dimensions = [0, 1]
+        : (tensor<8x8xf32>, tensor<f32>) -> tensor<f32>
+      return %0, %1, %2 : tensor<8x8xf32>, tensor<8x8xf32>, tensor<f32>"""
+    signature = "(%a: tensor<8x8xf32>, %b: tensor<8x8xf32>, %x: tensor<8x8xf32>)"
+    block = placed(body, f"{signature} -> (tensor<8x8xf32>, tensor<8x8xf32>, tensor<f32>)", {0: 0, 1: 1})
+    expected = ["constant", "dot_general", "ipu.store", "dot_general", "ipu.store", "reduce", "return"]
+    assert names(block) == expected
+    assert block.ops[2].attrs["write_over"] == {0: block.args[0]}
+    assert "through_copy" not in block.terminator.attrs
 
 
 def test_swapped_donated_arguments_go_through_copies() -> None:
@@ -409,6 +427,42 @@ def test_schedule_runs_updates_after_their_gradients() -> None:
     assert names(module.main.block) == ["dot_general", "dot_general", "ipu.map", "ipu.map", "return"]
     schedule.run(module, {0: 0, 1: 1})
     assert names(module.main.block) == ["dot_general", "ipu.map", "dot_general", "ipu.map", "return"]
+
+
+def test_schedule_runs_an_update_when_the_old_parameter_has_been_read() -> None:
+    """The gradient of the weights exists before the product that gives the gradient of the layer's input."""
+    square = "tensor<8x8xf32>"
+    module = module_of(
+        f"""%0 = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : ({square}, {square}) -> {square}
+           %1 = stablehlo.dot_general %x, %a, contracting_dims = [1] x [1] : ({square}, {square}) -> {square}
+           %2 = stablehlo.dot_general %1, %x, contracting_dims = [1] x [1] : ({square}, {square}) -> {square}
+           %3 = stablehlo.subtract %a, %0 : {square}
+           return %3, %2 : {square}, {square}""",
+        f"(%a: {square}, %x: {square}) -> ({square}, {square})",
+    )
+    pipeline.optimize(module)
+    schedule.run(module, {0: 0})
+    assert names(module.main.block) == ["dot_general", "dot_general", "ipu.map", "dot_general", "return"]
+
+
+def test_schedule_makes_a_large_part_of_a_gradient_when_the_rest_exists() -> None:
+    """Tied weights: one part of their gradient is there at the beginning of the backward pass, one at its end."""
+    table, narrow, small = "tensor<4096x128xf32>", "tensor<4096x8xf32>", "tensor<8x128xf32>"
+    square = "tensor<128x128xf32>"
+    module = module_of(
+        f"""%0 = stablehlo.dot_general %s, %h, contracting_dims = [1] x [0] : ({narrow}, {small}) -> {table}
+           %1 = stablehlo.dot_general %h, %w, contracting_dims = [1] x [1] : ({small}, {square}) -> {small}
+           %2 = stablehlo.dot_general %1, %w, contracting_dims = [1] x [1] : ({small}, {square}) -> {small}
+           %3 = stablehlo.dot_general %s, %2, contracting_dims = [1] x [0] : ({narrow}, {small}) -> {table}
+           %4 = stablehlo.add %0, %3 : {table}
+           %5 = stablehlo.subtract %a, %4 : {table}
+           return %5 : {table}""",
+        f"(%a: {table}, %s: {narrow}, %h: {small}, %w: {square}) -> {table}",
+    )
+    pipeline.optimize(module)
+    schedule.run(module, {0: 0})
+    products = [op.result.shape for op in module.main.block.ops if op.name == "dot_general"]
+    assert products == [(8, 128), (8, 128), (4096, 128), (4096, 128)]
 
 
 def test_a_compilation_leaves_nothing_to_the_collector() -> None:

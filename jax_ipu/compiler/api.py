@@ -138,9 +138,9 @@ def _compile_to_fit(
 
     First arguments that are only read are streamed by every call. Then repeated blocks become functions, and
     collectives are not combined. Then tensors that are sliced or looked up are spread over all tiles: the few tiles
-    that could slice them without an exchange may be full of them. Where one of these fits, there may be room for
-    arguments after all. Attempts share plans, so that one costs little where it differs little, and end where none can
-    help.
+    that could slice them without an exchange may be full of them. At last products and convolutions get less memory for
+    their temporaries. Where one of these fits, there may be room for arguments after all. Attempts share plans, so that
+    one costs little where it differs little, and end where none can help.
     """
     progress.stage("importing the program")
     program, shared = partition.LocalProgram(parsed, options), (_ipu.PlanCache(), progress)
@@ -215,6 +215,16 @@ def _slices_spread(settings: Options) -> Options | None:
     return settings._replace(mapping="products") if settings.mapping == "demand" else None
 
 
+# Bytes of temporaries fall in proportion, cycles rise by up to a fifth; below, vertices cost more than that saves.
+_LEAST_PROPORTION = 0.1
+
+
+def _products_in_less(settings: Options) -> Options | None:
+    if settings.available_memory_proportion != Options().available_memory_proportion:
+        return None
+    return settings._replace(available_memory_proportion=_LEAST_PROPORTION)
+
+
 # And whether they make another program.
 
 
@@ -226,9 +236,14 @@ def _has_slices(before: _Prepared, _: _Prepared) -> bool:
     return before[2].has_slices
 
 
+def _has_products(_: _Prepared, other: _Prepared) -> bool:
+    return any(op.name in ("dot_general", "convolution") for op in other[0].main.block.walk())
+
+
 _MORE_FRUGAL: tuple[_Frugal, ...] = (
     ("repeated blocks as functions", _outlined, _has_functions),
     ("sliced tensors on all tiles", _slices_spread, _has_slices),
+    ("less memory for products", _products_in_less, _has_products),
 )
 
 

@@ -119,7 +119,16 @@ def lower_call(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
     return results
 
 
+def lower_store(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
+    """Moves a value to the variable of loop state or of a resident argument, which must hold it at the end."""
+    (target,) = op.attrs["write_over"].values()
+    destination = context.tensor(target)
+    context.sequence.copy(context.tensor(op.operands[0]), destination, context.name(op))
+    return [destination]
+
+
 LOWERINGS = {
+    "ipu.store": lower_store,
     "while": lower_while,
     "ipu.repeat": lower_repeat,
     "if": lower_if,

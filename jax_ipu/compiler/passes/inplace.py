@@ -3,11 +3,15 @@
 Sets on ops:  `in_place` (dynamic_update_slice, scatter: operand storage becomes the result), `write_over` (ipu.map:
 result index -> block argument whose storage takes that result), `own` (loops: which initial values give their storage
 to the loop), and on terminators `through_copy` (results that must be copied aside before any state is written).
+
+Adds ops "ipu.store": a result that cannot be made in its place is moved there as soon as the old contents are dead, and
+not at the end, with all others of its kind alive until then.
 """
 
 from __future__ import annotations
 
 from jax_ipu.compiler.ir import Block, Module, Op, Value
+from jax_ipu.compiler.types import num_elements
 
 # Their results may share storage with any operand.
 VIEWS = frozenset(
@@ -86,6 +90,7 @@ class _Analysis:
             elif op.regions and op.name in ("if", "case"):
                 for region in op.regions:
                     _Analysis(region, {}, set()).run()
+        self._store()
         self._terminate()
 
     def _outputs(self) -> dict[Value, int]:
@@ -174,6 +179,30 @@ class _Analysis:
             if mine and len(roots) == 1:
                 (root,) = roots
                 self.storage[result] = self.storage.get(root, root)
+
+    def _store(self) -> None:
+        block, terminator = self.block, self.block.terminator
+        end = len(block.ops) - 1
+        made_at = {op: index for index, op in enumerate(block.ops)}
+        stores: dict[int, list[Op]] = {}
+        for position, target in self.destinations.items():
+            value = terminator.operands[position]
+            (root, *others) = self.roots_of(value)
+            if others or root.op is None or root.op not in made_at or root in self.storage or root not in self.writeable:
+                continue
+            if target in self.storage.values() or target not in self.writeable or not num_elements(value.shape):
+                continue
+            last_read = self.last_use.get(target, -1)
+            if value.op is None or value.op not in made_at or last_read >= end:
+                continue
+            type_ = (value.shape, value.dtype)
+            store = Op("ipu.store", [value], [type_], {"write_over": {0: target}}, (), value.op.location)
+            self.storage[store.result] = target
+            self.roots[store.result] = frozenset((store.result,))
+            stores.setdefault(max(last_read, made_at[value.op]), []).append(store)
+            terminator.set_operands([*terminator.operands[:position], store.result, *terminator.operands[position + 1 :]])
+        if stores:
+            block.ops = [new for index, op in enumerate(block.ops) for new in (op, *stores.get(index, ()))]
 
     def _terminate(self) -> None:
         terminator = self.block.terminator

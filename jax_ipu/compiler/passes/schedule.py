@@ -1,6 +1,8 @@
 """Order of execution: an op that frees more memory than it takes runs as soon as its operands exist.
 
-JAX puts all parameter updates at the end, with every gradient alive until then. Here an update follows its gradient.
+JAX puts all parameter updates at the end, with every gradient alive until then. Here an update follows its gradient and
+the last reader of the old parameter. A large result that is made of less waits for its first reader: the gradient of
+tied weights, of which one part exists from the beginning of the backward pass and the other at its end only.
 """
 
 from __future__ import annotations
@@ -8,6 +10,13 @@ from __future__ import annotations
 from jax_ipu.compiler.ir import Block, Module, Op, Value
 from jax_ipu.compiler.passes.inplace import VIEWS
 from jax_ipu.compiler.types import SIZE, num_elements
+
+# A value with more uses to come is not about to be freed: ops that wait for that are not looked at again.
+_FEW_USES = 2
+# Bytes of a result from which on it may wait for its reader.
+_LARGE = 1 << 20
+_MAY_WAIT = frozenset(("dot_general", "convolution", "ipu.map"))
+_WRITERS = frozenset(("dynamic_update_slice", "scatter", "while", "ipu.repeat"))
 
 
 def run(module: Module, aliases: dict[int, int]) -> None:
@@ -37,6 +46,12 @@ class _Schedule:
         self.root: dict[Value, Value] = {}
         self.free = set(block.args)  # arguments: their storage exists anyway
         self.target = {block.results[j]: arg for j, arg in destinations.items()}
+        # Root -> ops with all operands that gain once fewer others use it.
+        self.delayed: dict[Value, list[Op]] = {}
+        # Ops that wait for a reader of their results.
+        self.postponed: set[Op] = set()
+        # Roots that an op may write over: a reader of the old contents must not be put off.
+        self.overwritten: set[Value] = set(self.target.values())
         self._count()
 
     def _count(self) -> None:
@@ -61,31 +76,80 @@ class _Schedule:
                 root = self.root.get(value, value)
                 self.uses_left[root] = self.uses_left.get(root, 0) + 1
             self.waits[op] = waits
+            if op.name in _WRITERS:
+                self.overwritten.update(self.root.get(value, value) for value in used)
 
     def order(self) -> list[Op]:
         done: set[Op] = set()
         order: list[Op] = []
         terminator = self.block.terminator
         for op in self.block.ops:
-            pending = [op] if op not in done else []
+            if op not in done and self._may_wait(op):
+                self.postponed.add(op)
+                continue
+            pending = [op]
             while pending:
-                current = pending.pop()
+                current = pending[-1]
+                missing = [v.op for v in self._used(current) if v.op in self.postponed]
+                if current not in done and missing:
+                    pending += missing
+                    continue
+                pending.pop()
                 if current in done:
                     continue
                 done.add(current)
+                self.postponed.discard(current)
                 order.append(current)
-                self._use_operands(current)
+                ready = self._use_operands(current)
                 for result in current.results:
                     for user in self.users[result]:
                         self.waits[user] -= 1
-                        if self.waits[user] == 0 and user is not terminator and self._gain(user) > 0:
-                            pending.append(user)
+                        if self.waits[user] == 0 and user is not terminator:
+                            ready.append(user)
+                for user in ready:
+                    if user not in done and self._gain(user) > 0:
+                        pending.append(user)
+                    elif user not in done:
+                        self._delay(user)
         return order
 
-    def _use_operands(self, op: Op) -> None:
+    def _may_wait(self, op: Op) -> bool:
+        if op.name in VIEWS:
+            return any(operand.op in self.postponed for operand in op.operands)
+        if op.name not in _MAY_WAIT or not op.results or max(map(_bytes, op.results)) < _LARGE or self._gain(op) >= 0:
+            return False
+        if any(self.root.get(value, value) in self.overwritten for value in op.operands):
+            return False
+        return bool(self.users[op.results[0]]) and not self._completes_update(op)
+
+    def _completes_update(self, op: Op) -> bool:
+        """Whether the update of an argument has all its operands after `op`."""
+        pending = [user for result in op.results for user in self.users[result]]
+        while pending:
+            user = pending.pop()
+            if self.waits[user] == 1:
+                if any(result in self.target for result in user.results):
+                    return True
+                if user.name in VIEWS:
+                    pending += [after for result in user.results for after in self.users[result]]
+        return False
+
+    def _use_operands(self, op: Op) -> list[Op]:
+        """Counts the uses; returns the delayed ops that may gain now."""
+        ready: list[Op] = []
         for value in self._used(op):
             root = self.root.get(value, value)
             self.uses_left[root] -= 1
+            if self.uses_left[root] <= _FEW_USES:
+                ready += self.delayed.pop(root, ())
+        return ready
+
+    def _delay(self, op: Op) -> None:
+        roots = {self.root.get(value, value) for value in self._used(op)}
+        roots.update(self.target[result] for result in op.results if result in self.target)
+        for root in roots:
+            if self.uses_left.get(root, 0) > 1:
+                self.delayed.setdefault(root, []).append(op)
 
     def _used(self, op: Op) -> dict[Value, None]:
         used = dict.fromkeys(op.operands)
