@@ -1,0 +1,137 @@
+"""GPT-2 as plain functions over a pytree of parameters: initialisation, training loss, decoding with a cache."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+Params = dict[str, Any]
+
+
+class Config(NamedTuple):
+    """Sizes of a network; the defaults are those of GPT-2 small, which has 124 million parameters."""
+
+    vocabulary: int = 50257
+    positions: int = 1024
+    width: int = 768
+    layers: int = 12
+    heads: int = 12
+
+
+class Cache(NamedTuple):
+    """Keys and values of the tokens so far: [layers, batch, heads, positions, width of a head]."""
+
+    keys: Array
+    values: Array
+
+
+def init(seed: int, config: Config, dtype: Any = np.float32) -> Params:
+    """Random parameters as NumPy arrays, distributed as in GPT-2. The table of tokens is also the last layer."""
+    rng = np.random.default_rng(seed)
+    width = config.width
+
+    def normal(*shape: int, scale: float = 0.02) -> np.ndarray:
+        return (scale * rng.standard_normal(shape, np.float32)).astype(dtype)
+
+    def norm() -> Params:
+        return {"scale": np.ones(width, dtype), "bias": np.zeros(width, dtype)}
+
+    def dense(n_in: int, n_out: int, scale: float = 0.02) -> Params:
+        return {"kernel": normal(n_in, n_out, scale=scale), "bias": np.zeros(n_out, dtype)}
+
+    # Two sums into the residual stream in every layer: their weights are smaller, so that it does not grow.
+    residual = 0.02 / math.sqrt(2 * config.layers)
+    return {
+        "tokens": normal(config.vocabulary, width),
+        "positions": normal(config.positions, width, scale=0.01),
+        "layers": [
+            {
+                "norm_1": norm(),
+                "attention": {"qkv": dense(width, 3 * width), "out": dense(width, width, residual)},
+                "norm_2": norm(),
+                "mlp": {"up": dense(width, 4 * width), "down": dense(4 * width, width, residual)},
+            }
+            for _ in range(config.layers)
+        ],
+        "norm": norm(),
+    }
+
+
+def logits(params: Params, tokens: Array, config: Config) -> Array:
+    """Scores of the next token after each of `tokens`, int[batch, length], as float32 [batch, length, vocabulary]."""
+    length = tokens.shape[1]
+    x = params["tokens"][tokens] + params["positions"][:length]
+    mask = np.tril(np.ones((length, length), bool))
+    for layer in params["layers"]:
+        q, k, v = _queries_keys_values(layer, x, config.heads)
+        x = _rest_of_layer(layer, x, _attention(q, k, v, mask))
+    return _scores(params, x)
+
+
+def loss(params: Params, tokens: Array, config: Config) -> Array:
+    """Mean cross entropy of each token of int[batch, length + 1] after those before it, in nats; a float32 scalar."""
+    scores = logits(params, tokens[:, :-1], config)
+    chosen = jnp.take_along_axis(scores, tokens[:, 1:, None], axis=-1)[..., 0]
+    return jnp.mean(jax.nn.logsumexp(scores, axis=-1) - chosen)
+
+
+def empty_cache(batch: int, config: Config, dtype: Any = np.float32) -> Cache:
+    """A cache without tokens, with room for `config.positions`."""
+    shape = (config.layers, batch, config.heads, config.positions, config.width // config.heads)
+    return Cache(jnp.zeros(shape, dtype), jnp.zeros(shape, dtype))
+
+
+def decode(params: Params, cache: Cache, token: Array, position: Array, config: Config) -> tuple[Array, Cache]:
+    """One token of every sequence: takes int[batch] at `position`, gives scores float32 [batch, vocabulary]."""
+    x = params["tokens"][token][:, None] + jax.lax.dynamic_slice_in_dim(params["positions"], position, 1)
+    mask = jnp.arange(config.positions) <= position
+    keys, values = cache
+    for i, layer in enumerate(params["layers"]):
+        q, k, v = _queries_keys_values(layer, x, config.heads)
+        keys = jax.lax.dynamic_update_slice(keys, k[None], (i, 0, 0, position, 0))
+        values = jax.lax.dynamic_update_slice(values, v[None], (i, 0, 0, position, 0))
+        x = _rest_of_layer(layer, x, _attention(q, keys[i], values[i], mask))
+    return _scores(params, x)[:, 0], Cache(keys, values)
+
+
+def _queries_keys_values(layer: Params, x: Array, heads: int) -> tuple[Array, Array, Array]:
+    """Each [batch, heads, length, width of a head]."""
+    batch, length, width = x.shape
+    qkv = _dense(layer["attention"]["qkv"], _norm(layer["norm_1"], x))
+    q, k, v = qkv.reshape(batch, length, 3, heads, width // heads).transpose(2, 0, 3, 1, 4)
+    return q, k, v
+
+
+def _attention(q: Array, k: Array, v: Array, mask: Any) -> Array:
+    """Softmax(q k) v in all heads, joined: [batch, length, width]."""
+    scores = (q @ k.swapaxes(-1, -2)).astype(jnp.float32) / math.sqrt(q.shape[-1])
+    weights = jax.nn.softmax(jnp.where(mask, scores, -jnp.inf), axis=-1).astype(q.dtype)
+    batch, heads, length, width = q.shape
+    return (weights @ v).transpose(0, 2, 1, 3).reshape(batch, length, heads * width)
+
+
+def _rest_of_layer(layer: Params, x: Array, attended: Array) -> Array:
+    x = x + _dense(layer["attention"]["out"], attended)
+    hidden = jax.nn.gelu(_dense(layer["mlp"]["up"], _norm(layer["norm_2"], x)))
+    return x + _dense(layer["mlp"]["down"], hidden)
+
+
+def _scores(params: Params, x: Array) -> Array:
+    return jnp.einsum("blw,vw->blv", _norm(params["norm"], x), params["tokens"]).astype(jnp.float32)
+
+
+def _dense(params: Params, x: Array) -> Array:
+    return x @ params["kernel"] + params["bias"]
+
+
+def _norm(params: Params, x: Array) -> Array:
+    """Layer norm over the last dimension, in float32."""
+    wide = x.astype(jnp.float32)
+    centred = wide - wide.mean(-1, keepdims=True)
+    normal = centred * jax.lax.rsqrt(jnp.mean(centred**2, -1, keepdims=True) + 1e-5)
+    return normal.astype(x.dtype) * params["scale"] + params["bias"]
