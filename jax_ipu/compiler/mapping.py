@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 # Views that a layout can be carried through, against the data flow.
 _INVERTIBLE = frozenset(("transpose", "reshape", "optimization_barrier"))
 _LOOPS = frozenset(("while", "ipu.repeat"))
+_UPDATES = frozenset(("dynamic_update_slice", "scatter"))
 
 
 class Demand:
@@ -126,6 +127,8 @@ def _visit(block: Block, demands: dict[Value, Demand], partners: dict[Value, Val
             operands = 2 if priority == _PRODUCTS else 1
             for i in range(min(operands, len(op.operands))):
                 _want(demands, op.operands[i], Demand(op, i, priority))
+            if name in _UPDATES:
+                _keep_place(op, demands, partners)
         elif name in _INVERTIBLE:
             for operand, result in zip(op.operands, op.results, strict=True):
                 demand = demands.get(result)
@@ -153,6 +156,16 @@ def _visit(block: Block, demands: dict[Value, Demand], partners: dict[Value, Val
             for region in op.regions:
                 if name in ("if", "case"):
                     _visit(region, demands, partners, least)
+
+
+def _keep_place(op: Op, demands: dict[Value, Demand], partners: dict[Value, Value]) -> None:
+    """An update in place lies where its result is wanted, when that matters more than the update itself."""
+    for operand, result in zip(op.operands, op.results, strict=False):
+        demand = demands.get(result)
+        if demand is not None and demand.priority > _PRIORITY[op.name]:
+            _want(demands, operand, demand)
+            if result in partners:
+                partners.setdefault(operand, partners[result])
 
 
 def _want(demands: dict[Value, Demand], value: Value, demand: Demand) -> None:

@@ -2,7 +2,8 @@
 
 Weights are an argument or loop state. Their first product in program order is the forward one; another product that
 reads them along their other dimension gives the gradient of its input; a product whose result flows elementwise into
-what updates them is their own gradient. The planner then lays the weights out for all three.
+what updates them is their own gradient, also when that of a lookup is scattered into it. The planner then lays the
+weights out for all three.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from jax_ipu.compiler.ir import Block, Module, Op, Value
 
 FORWARD, BACKWARD, UPDATE = "TRAINING_FWD", "TRAINING_BWD", "TRAINING_WU"
 _VIEWS = frozenset(("reshape", "transpose", "optimization_barrier"))
+_UPDATES = frozenset(("scatter", "dynamic_update_slice"))
 
 
 def run(module: Module) -> None:
@@ -87,5 +89,7 @@ def _gradient_products(weights: Value, block: Block) -> list[Op]:
             found.append(op)
         elif op.name in _VIEWS or op.name == "ipu.map":
             pending += op.operands
+        elif op.name in _UPDATES:
+            pending.append(op.operands[value.index])
     inside = set(block.ops)
     return [op for op in found if op in inside]
