@@ -162,3 +162,43 @@ def test_mapping_option() -> None:
     assert caught.value.code == INVALID_ARGUMENT
     with pytest.raises(CompileError, match="truncated"):
         compile_options(b"\x3a")
+
+
+def test_small_states_follow_each_other_over_the_tiles() -> None:
+    """Those of one update begin on the same tile."""
+    vector = "tensor<96xf32>"
+    arguments = ", ".join(f"%{name}: {vector} {{tf.aliasing_output = {i} : i32}}" for i, name in enumerate("abcd"))
+    updates = "\n".join(f"%{name}1 = stablehlo.add %{name}, %g : {vector}" for name in "acd")
+    io, plan = planned(
+        f"""{updates}
+            %b1 = stablehlo.multiply %a1, %b : {vector}
+            return %a1, %b1, %c1, %d1 : {vector}, {vector}, {vector}, {vector}""",
+        f"({arguments}, %g: {vector}) -> ({vector}, {vector}, {vector}, {vector})",
+    )
+    a, b, c, d, g = (plan.first_tiles.get(argument.value) for argument in io.arguments)
+    assert a == b and g is None
+    assert sorted({a, c, d}) == [0, 3, 6]  # 384 bytes, 128 on a tile
+
+
+def test_a_tied_gradient_lies_where_the_table_does() -> None:
+    """The gradient of a lookup is added to that of a product with the same table, which is then updated."""
+    table, rows, columns = "tensor<640x64xf32>", "tensor<32x64xf32>", "tensor<32x640xf32>"
+    io, plan = planned(
+        f"""%logits = stablehlo.dot_general %x, %t, contracting_dims = [1] x [1] : ({rows}, {table}) -> {columns}
+            %1 = stablehlo.dot_general %logits, %x, contracting_dims = [0] x [0] : ({columns}, {rows}) -> {table}
+            %2 = "stablehlo.scatter"(%1, %i, %x) ({{
+            ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+              %sum = stablehlo.add %a, %b : tensor<f32>
+              stablehlo.return %sum : tensor<f32>
+            }}) {{scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1], inserted_window_dims = [0],
+                  scatter_dims_to_operand_dims = [0], index_vector_dim = 1>}}
+              : ({table}, tensor<32x1xi32>, {rows}) -> {table}
+            %3 = stablehlo.subtract %t, %2 : {table}
+            return %3 : {table}""",
+        f"(%t: {table} {{tf.aliasing_output = 0 : i32}}, %x: {rows}, %i: tensor<32x1xi32>) -> {table}",
+    )
+    argument = io.arguments[0].value
+    products = {v.op.attrs.get("pass"): v for v in plan.demands if v.op is not None and v.op.name == "dot_general"}
+    gradient = products["TRAINING_WU"]
+    assert demand_of(io, plan, 0) == ("dot_general", 1)
+    assert plan.partners[gradient] is argument and gradient.users[0].name == "scatter"

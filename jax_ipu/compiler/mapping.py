@@ -2,7 +2,8 @@
 
 Products, convolutions and indexed accesses ask for the layout of their operands. The demand travels back through views,
 elementwise ops and loops to the value that is allocated; partners of elementwise ops take over each other's demand, so
-weights, their momentum and their updates live alike. What nobody asks for is spread linearly.
+weights, their momentum and their updates live alike. What nobody asks for is spread linearly, small states one behind
+the other: the biases of many layers would fill the first tiles.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from jax_ipu.compiler.cost import size_in_bytes
 from jax_ipu.compiler.ir import Block, Module, Op, Value
 from jax_ipu.compiler.location import source_line
 from jax_ipu.compiler.passes.outline import body_of
@@ -22,6 +24,9 @@ if TYPE_CHECKING:
 # Views that a layout can be carried through, against the data flow.
 _INVERTIBLE = frozenset(("transpose", "reshape", "optimization_barrier"))
 _LOOPS = frozenset(("while", "ipu.repeat"))
+# Bytes of an argument that is spread over few tiles, and what the linear mapping puts on each of them at least.
+_SMALL = 32 * 1024
+_BYTES_ON_TILE = 128
 _UPDATES = frozenset(("dynamic_update_slice", "scatter"))
 
 
@@ -65,12 +70,18 @@ Creator = Callable[["Context", Demand, str, str], "_ipu.Tensor | None"]
 class MappingPlan:
     """Value -> the demand that decides where it lives; values without an entry are mapped linearly."""
 
-    __slots__ = ("_creators", "demands", "partners")
+    __slots__ = ("_creators", "demands", "first_tiles", "partners")
 
     def __init__(
-        self, demands: dict[Value, Demand], partners: dict[Value, Value], creators: dict[str, Creator]
+        self,
+        demands: dict[Value, Demand],
+        partners: dict[Value, Value],
+        first_tiles: dict[Value, int],
+        creators: dict[str, Creator],
     ) -> None:
         self.demands = demands
+        # Of states that are spread linearly; others begin on tile 0.
+        self.first_tiles = first_tiles
         # Result of a product -> the argument that it updates, which lies where the result should.
         self.partners = partners
         self._creators = creators
@@ -114,7 +125,27 @@ def plan(module: Module, mode: str, creators: dict[str, Creator]) -> MappingPlan
         if demands:
             # Again, now that earlier ops have spoken: partners of elementwise ops learn from each other.
             _visit(module.main.block, demands, partners, least)
-    return MappingPlan(demands, partners, creators)
+    return MappingPlan(demands, partners, _first_tiles(module.main.block, demands), creators)
+
+
+def _first_tiles(block: Block, demands: dict[Value, Demand]) -> dict[Value, int]:
+    """Of small arguments without a demand that are written over: each begins where the last one ends."""
+    first: dict[Value, int] = {}
+    end = 0
+    updates = [op for op in block.ops if op.attrs.get("write_over")]
+    written = {target for op in updates for target in op.attrs["write_over"].values()}
+    for op in updates:
+        shape = op.results[0].shape
+        read = (o for o in op.operands if o in written and o.shape == shape)
+        states = dict.fromkeys((*op.attrs["write_over"].values(), *read))
+        small = [v for v in states if v not in demands and 1 < num_elements(v.shape) and size_in_bytes(v) <= _SMALL]
+        if not small:
+            continue
+        known = [first[v] for v in small if v in first]
+        first.update(dict.fromkeys(small, known[0] if known else end))
+        if not known:
+            end += -(-max(map(size_in_bytes, small)) // _BYTES_ON_TILE)
+    return first
 
 
 def _visit(block: Block, demands: dict[Value, Demand], partners: dict[Value, Value], least: int) -> None:

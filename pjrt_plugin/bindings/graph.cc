@@ -43,9 +43,10 @@ Tensor AddConstant(Graph& graph, const std::string& dtype, const Shape& shape, c
   return graph.addConstant(type, shape, static_cast<const void*>(data.c_str()), name);
 }
 
-void MapLinearly(Graph& graph, const Tensor& tensor) {
-  const ipu_model::Mapping mapping = ipu_model::LinearMapping(
-      graph.getTarget(), tensor.elementType().id(), static_cast<std::int64_t>(tensor.numElements()));
+void MapLinearly(Graph& graph, const Tensor& tensor, unsigned first_tile) {
+  const ipu_model::Mapping mapping =
+      ipu_model::LinearMapping(graph.getTarget(), tensor.elementType().id(),
+                               static_cast<std::int64_t>(tensor.numElements()), first_tile);
   const auto& pieces = tensor.pieces();
   auto& variables = graph.impl().variables;
   // A whole variable keeps the mapping in closed form; anything else is written out.
@@ -247,7 +248,7 @@ void BindGraph(nb::module_& module) {
           [](Graph& graph, const Tensor& tensor, unsigned tile) { graph.setTileMapping(tensor, tile); },
           nb::arg("tensor"), nb::arg("tile"))
       .def("get_tile_mapping", &GetTileMapping, nb::arg("tensor"))
-      .def("map_linearly", &MapLinearly, nb::arg("tensor"))
+      .def("map_linearly", &MapLinearly, nb::arg("tensor"), nb::arg("first_tile") = 0)
       .def(
           "add_host_to_device_fifo",
           [](Graph& graph, const std::string& name, const std::string& dtype, std::size_t n) {

@@ -112,16 +112,18 @@ class Context:
         self.graph.map_linearly(tensor)
         return tensor
 
-    def variable(self, dtype: str, shape: Shape, name: str) -> _ipu.Tensor:
-        """A new variable, mapped linearly."""
+    def variable(self, dtype: str, shape: Shape, name: str, first_tile: int = 0) -> _ipu.Tensor:
+        """A new variable, mapped linearly; behind the last tile comes tile 0."""
         tensor = self.graph.add_variable(dtype, shape, name)
-        self.graph.map_linearly(tensor)
+        self.graph.map_linearly(tensor, first_tile)
         return tensor
 
     def allocate(self, value: Value, name: str) -> _ipu.Tensor:
         """A new variable for `value`, where the mapping plan wants it."""
         tensor = self.mapping.allocate(self, value, name)
-        return tensor if tensor is not None else self.variable(value.dtype, value.shape, name)
+        if tensor is not None:
+            return tensor
+        return self.variable(value.dtype, value.shape, name, self.mapping.first_tiles.get(value, 0))
 
     def copy(self, tensor: _ipu.Tensor, name: str) -> _ipu.Tensor:
         """The same elements in a new variable of their own."""

@@ -171,11 +171,12 @@ poplar::Tensor NewTensor(poplar::Graph& graph, DType type, const Shape& shape, M
   return impl.TensorOf(impl.AddVariable(type, shape, name, std::move(mapping)));
 }
 
-Mapping LinearMapping(const poplar::Target& target, DType type, std::int64_t num_elements) {
+Mapping LinearMapping(const poplar::Target& target, DType type, std::int64_t num_elements,
+                      unsigned first_tile) {
   if (num_elements == 0) return {};
   const auto size = static_cast<std::int64_t>(SizeOf(type));
   return Mapping(Partition::Linear(num_elements, (128 + size - 1) / size, target.model().VectorWidth(type),
-                                   target.getNumTiles()));
+                                   target.getNumTiles(), first_tile % target.getNumTiles()));
 }
 
 }  // namespace ipu_model

@@ -66,8 +66,10 @@ void AddOperation(poplar::program::Sequence& prog, std::unique_ptr<Operation> op
 // A new variable with a ready mapping, as a tensor.
 poplar::Tensor NewTensor(poplar::Graph& graph, DType type, const Shape& shape, Mapping mapping,
                          const std::string& name);
-// Linear mapping by poputil::mapTensorLinearly's rule for this many elements.
-Mapping LinearMapping(const poplar::Target& target, DType type, std::int64_t num_elements);
+// Linear mapping by poputil::mapTensorLinearly's rule for this many elements; behind the last tile comes tile
+// 0.
+Mapping LinearMapping(const poplar::Target& target, DType type, std::int64_t num_elements,
+                      unsigned first_tile = 0);
 
 }  // namespace ipu_model
 
