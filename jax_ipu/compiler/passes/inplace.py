@@ -198,6 +198,7 @@ class _Analysis:
             type_ = (value.shape, value.dtype)
             store = Op("ipu.store", [value], [type_], {"write_over": {0: target}}, (), value.op.location)
             self.storage[store.result] = target
+            self.written.add(target)
             self.roots[store.result] = frozenset((store.result,))
             stores.setdefault(max(last_read, made_at[value.op]), []).append(store)
             terminator.set_operands([*terminator.operands[:position], store.result, *terminator.operands[position + 1 :]])
