@@ -44,7 +44,7 @@ def compile(program: bytes, format: str, options: bytes, target: str) -> _ipu.Ex
     if settings.executable:
         return _loaded(settings.executable, parsed, options, f"{ipu.version}:{ipu.num_tiles}")
     with Progress(importer.name(parsed)) as progress:
-        module, signature, built, compiled = _compile_to_fit(parsed, settings, options, ipu, progress)
+        module, signature, built, compiled = compile_to_fit(parsed, settings, options, ipu, progress)
     digest = hashlib.sha256(COMPILER_VERSION.encode())
     replication = f"{module.num_replicas}x{module.num_partitions}"
     for part in (program, repr(settings).encode(), target.encode(), replication.encode()):
@@ -131,7 +131,7 @@ def _compile_prepared(
     return module, signature, built, compiled
 
 
-def _compile_to_fit(
+def compile_to_fit(
     parsed: Any, settings: Options, options: bytes, target: _ipu.Target, progress: Progress
 ) -> _Compiled:
     """What saves memory costs cycles, so it is done only where the program does not fit without.

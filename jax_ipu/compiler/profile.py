@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from jax_ipu import _ipu
 from jax_ipu.compiler import importer
-from jax_ipu.compiler.api import parse_target, prepare
-from jax_ipu.compiler.build import build
+from jax_ipu.compiler.api import compile_to_fit, parse_target
 from jax_ipu.compiler.options import compile_options
+from jax_ipu.compiler.progress import Progress
 
 
 class OperationCost(NamedTuple):
@@ -40,10 +39,10 @@ class Profile(NamedTuple):
 
 def profile(program: bytes, format: str, options: bytes, target: str) -> Profile:
     """Compiles the program as `compile` does, with its errors, and returns the report of every operation."""
-    settings = compile_options(options)
-    module, signature, plan = prepare(importer.parse(program, format), settings)
-    built = build(module, signature, plan, parse_target(target), settings)
-    compiled = _ipu.compile_graph(built.graph, built.programs, module.name)
+    parsed = importer.parse(program, format)
+    settings, ipu = compile_options(options), parse_target(target)
+    with Progress(importer.name(parsed)) as progress:
+        *_, compiled = compile_to_fit(parsed, settings, options, ipu, progress)
     rows = []
     for row in compiled.operations():
         operation, _, source_line = row.pop("name").partition(" ")

@@ -73,9 +73,7 @@ def loss(params: Params, tokens: Any, segments: Any, labels: Any, config: Config
     layer = jax.checkpoint(_layer, static_argnums=2)
     for weights in params["layers"]:
         x = layer(weights, x, config.heads)
-    head = params["head"]
-    x = _norm(head["norm"], jax.nn.gelu(_dense(head["dense"], x), approximate=False))
-    scores = (jnp.einsum("blw,vw->blv", x, table["tokens"]) + head["bias"]).astype(jnp.float32)
+    scores = _scores(params["head"], table["tokens"], x)
     masked = labels != IGNORED
     chosen = jnp.take_along_axis(scores, jnp.where(masked, labels, 0)[..., None], axis=-1)[..., 0]
     losses = jax.nn.logsumexp(scores, axis=-1) - chosen
@@ -90,6 +88,11 @@ def batch(seed: int, size: int, length: int, config: Config) -> tuple[np.ndarray
     masked = rng.random((size, length)) < 0.15
     masked[:, 0] = True
     return np.where(masked, 4, tokens), segments, np.where(masked, tokens, IGNORED)
+
+
+def _scores(params: Params, tokens: Any, x: Any) -> Any:
+    x = _norm(params["norm"], jax.nn.gelu(_dense(params["dense"], x), approximate=False))
+    return (jnp.einsum("blw,vw->blv", x, tokens) + params["bias"]).astype(jnp.float32)
 
 
 def _layer(params: Params, x: Any, heads: int) -> Any:

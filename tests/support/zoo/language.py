@@ -1,7 +1,7 @@
 """Language models in plain JAX: training steps of GPT-2 and BERT, as a user writes them, on one IPU and on several.
 
 On one IPU the weights are float16 and learn by gradient descent, with the loss scaled so that small gradients do not
-vanish. On several they and the moments of AdamW are float32, and every leaf is split along its longest axis that can be.
+vanish. On several they and the moments of AdamW are float32, and every leaf is split along the longest axis that can be.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def _row(name: str, build: Callable[[], Training], dtype: str, ipus: int, tolera
     return Row(name, "JAX", "training", dtype, ipus, tolerance, case, ("optax",), small)
 
 
-_GPT_TINY, _BERT_TINY = (97, 64, 32, 2, 4), (101, 64, 32, 2, 4)
+GPT_TINY, BERT_TINY = (partial(f, (97, 64, 32, 2, 4), length=16, batch=2) for f in (gpt, bert))
 
 # Full size: name, what builds it, precision, IPUs, tolerance.
 FULL: tuple[tuple[str, Callable[[], Training], str, int, float], ...] = (
@@ -138,9 +138,9 @@ FULL: tuple[tuple[str, Callable[[], Training], str, int, float], ...] = (
 )
 
 ROWS = [
-    _row("tiny GPT b2 s16", partial(gpt, _GPT_TINY, np.float16, 16, 2), "float16", 1, 1e-2, small=True),
-    _row("tiny GPT b2 s16", partial(gpt, _GPT_TINY, np.float32, 16, 2), "float32", 4, 1e-4, small=True),
-    _row("tiny BERT b2 s16", partial(bert, _BERT_TINY, np.float16, 16, 2), "float16", 1, 1e-2, small=True),
-    _row("tiny BERT b2 s16", partial(bert, _BERT_TINY, np.float32, 16, 2), "float32", 4, 1e-4, small=True),
+    _row("tiny GPT b2 s16", partial(GPT_TINY, dtype=np.float16), "float16", 1, 1e-2, small=True),
+    _row("tiny GPT b2 s16", partial(GPT_TINY, dtype=np.float32), "float32", 4, 1e-4, small=True),
+    _row("tiny BERT b2 s16", partial(BERT_TINY, dtype=np.float16), "float16", 1, 1e-2, small=True),
+    _row("tiny BERT b2 s16", partial(BERT_TINY, dtype=np.float32), "float32", 4, 1e-4, small=True),
     *[_row(*row) for row in FULL],
 ]

@@ -1,0 +1,45 @@
+"""Training steps of GPT-2 and BERT in full size fit, and spend little on their tables; values are in support/zoo."""
+
+import jax
+import numpy as np
+import pytest
+from jax._src.lib import xla_client
+
+from jax_ipu.compiler.profile import OperationCost, profile
+from support.zoo import language
+
+# Lookups, their gradients and the loss together: at most this share of the cycles of a step.
+MOST = 0.1
+
+
+def is_of_tables(operation: OperationCost) -> bool:
+    return operation.operation in ("gather", "scatter") or operation.source_line.endswith("(loss)")
+
+
+def profiled(training: language.Training, ipus: int) -> list[OperationCost]:
+    step, _ = language.jitted(training, jax.devices("ipu")[:ipus])
+    lowered = step.trace(training.state, *training.batch).lower(lowering_platforms=("ipu",))
+    text = lowered.compiler_ir("stablehlo").operation.get_asm(enable_debug_info=True)
+    options = xla_client.CompileOptions()
+    options.num_partitions = ipus
+    options.device_assignment = xla_client.DeviceAssignment.create(np.arange(ipus).reshape(1, ipus))
+    build = options.executable_build_options
+    build.num_partitions, build.use_spmd_partitioning, build.use_shardy_partitioner = ipus, True, True
+    return profile(text.encode(), "mlir", options.SerializeAsString(), "ipu2").operations
+
+
+def test_tiny_models_are_made_of_these_operations() -> None:
+    """What the nightly test counts is there."""
+    for build in (language.GPT_TINY, language.BERT_TINY):
+        operations = profiled(build(dtype=np.float16), 1)
+        names = {o.operation for o in operations if is_of_tables(o)}
+        assert {"gather", "scatter", "map", "reduce"} <= names and "dot_general" not in names
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(("name", "build", "precision", "ipus", "tolerance"), language.FULL)
+def test_full_size_fits_and_spends_little_on_tables(name, build, precision, ipus, tolerance) -> None:
+    operations = profiled(build(), ipus)
+    total = sum(o.cycles for o in operations)
+    tables = sum(o.cycles for o in operations if is_of_tables(o))
+    assert 0 < tables <= MOST * total
