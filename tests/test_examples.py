@@ -11,11 +11,12 @@ import pytest
 
 from support.processes import output
 
-MNIST = Path(__file__).parent.parent / "examples" / "mnist"
+EXAMPLES = Path(__file__).parent.parent / "examples"
+MNIST = EXAMPLES / "mnist"
 
 
-def run(script, *arguments, **environment):
-    command = [sys.executable, MNIST / script, *arguments]
+def run(script, *arguments, folder=MNIST, **environment):
+    command = [sys.executable, folder / script, *arguments]
     variables = {**os.environ, **environment}
     result = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=900)
     assert result.returncode == 0, result.stdout[-3000:] + result.stderr[-3000:]
@@ -57,6 +58,22 @@ def test_four_ipus_train_like_one():
     weights = 784 * 1024 + 1024 * 1024 + 1024 * 10
     assert number(r"from other IPUs: ([\d,]+) bytes", four) > 2 * 3 / 4 * 4 * weights
     assert number(r"from other IPUs: ([\d,]+) bytes", one) == 0
+
+
+def test_gpt_learns_on_four_ipus_and_writes_with_a_cache():
+    sizes = ("--steps", "60", "--width", "64", "--layers", "2", "--positions", "32", "--letters", "20")
+    platforms = {"JAX_PLATFORMS": "ipu,cpu", "JAX_IPU_DEVICE_COUNT": "4"}
+    output = run("train_gpt.py", *sizes, "--prompt", "The ", folder=EXAMPLES / "gpt", **platforms)
+    first, last = (number(rf"{which} ([\d.]+)", output) for which in ("First loss", "last"))
+    assert first > 4 and last < 0.75 * first
+    assert number(r"not seen: ([\d.]+)", output) < 0.75 * first
+    # A quarter of 32 windows of 33 letters goes to each IPU, and one loss comes back.
+    per_step = re.findall(r"ipu:\d per step: ([\d,]+) bytes in, ([\d,]+) out", output)
+    assert per_step == [(f"{8 * 33 * 4:,}", "4")] * 4
+    # One letter comes back; the cache does not.
+    assert number(r"per letter: [\d,]+ bytes in, ([\d,]+) out", output) == 4
+    written = output[output.index("\n", output.index("per letter")) + 1 :].removesuffix("\n")
+    assert len(written) == 20 and written.startswith("The ")
 
 
 def test_ten_lines_of_the_readme():

@@ -2,10 +2,10 @@
 
     JAX_IPU_DEVICE_COUNT=4 python examples/gpt/train_gpt.py [--ipus N] [--steps N] [--letters N]
 
-The text is Python's own help on its language, which is part of the standard library. Weights and the moments of AdamW are
-replicated and stay in the SRAM of every IPU; the batch is split, and XLA adds the sum of the gradients over the IPUs.
-Afterwards one IPU writes: every call takes one letter and gives the next; keys and values of all letters before
-it are in a cache that stays in SRAM.
+The text is Python's own help on its language, which is part of the standard library. Weights and the moments of AdamW
+are replicated and stay in the SRAM of every IPU; the batch is split, and XLA adds the sum of the gradients over the
+IPUs. Afterwards one IPU writes: every call takes one letter and gives the next; the keys and values of all letters
+before it are in a cache that stays in SRAM.
 """
 
 from __future__ import annotations
@@ -83,6 +83,8 @@ def train(arguments: argparse.Namespace, text: Text, config: model.Config, devic
             before = _counters(devices)
         state, loss = update(state, tokens)
         losses.append(loss)
+        if step % 10 == 0:
+            progress.set_postfix(loss=f"{float(loss):.3f}", refresh=False)
         if (step + 1) % 100 == 0 or step == arguments.steps - 1:
             mean = float(np.mean([float(x) for x in losses[-100:]]))
             progress.write(f"step {step + 1:5d}  loss {mean:.4f}  {time.perf_counter() - start:.1f} s")
@@ -134,7 +136,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Train a small GPT on several IPUs, and let it write")
     parser.add_argument("--ipus", type=int, default=None, help="how many IPUs; all that there are by default")
     parser.add_argument("--backend", default="ipu", help="platform: ipu or cpu")
-    parser.add_argument("--steps", type=int, default=1000)
+    parser.add_argument("--steps", type=int, default=800)
     parser.add_argument("--batch-size", type=int, default=32)
     parser.add_argument("--positions", type=int, default=96, help="letters that it sees")
     parser.add_argument("--width", type=int, default=128)
@@ -151,7 +153,8 @@ def main() -> None:
     text = Text("\n".join(pydoc_data.topics.topics.values()))
     config = model.Config(len(text.letters), arguments.positions, arguments.width, arguments.layers, heads=4)
     size = len(text.train) + len(text.test)
-    print(f"Text: {size:,} letters, {len(text.letters)} different; {len(devices)} devices: {', '.join(map(str, devices))}")
+    print(f"Text: {size:,} letters, {len(text.letters)} different")
+    print(f"{len(devices)} devices: {', '.join(map(str, devices))}")
     params = train(arguments, text, config, devices)
     print(write(arguments, text, config, params, devices[0]))
 

@@ -183,12 +183,12 @@ class _Analysis:
     def _store(self) -> None:
         block, terminator = self.block, self.block.terminator
         end = len(block.ops) - 1
-        made_at = {op: index for index, op in enumerate(block.ops)}
+        made_at: dict[Op | None, int] = {op: index for index, op in enumerate(block.ops)}
         stores: dict[int, list[Op]] = {}
         for position, target in self.destinations.items():
             value = terminator.operands[position]
             (root, *others) = self.roots_of(value)
-            if others or root.op is None or root.op not in made_at or root in self.storage or root not in self.writeable:
+            if others or root.op not in made_at or root in self.storage or root not in self.writeable:
                 continue
             if target in self.storage.values() or target not in self.writeable or not num_elements(value.shape):
                 continue
@@ -201,7 +201,9 @@ class _Analysis:
             self.written.add(target)
             self.roots[store.result] = frozenset((store.result,))
             stores.setdefault(max(last_read, made_at[value.op]), []).append(store)
-            terminator.set_operands([*terminator.operands[:position], store.result, *terminator.operands[position + 1 :]])
+            results = [*terminator.operands]
+            results[position] = store.result
+            terminator.set_operands(results)
         if stores:
             block.ops = [new for index, op in enumerate(block.ops) for new in (op, *stores.get(index, ()))]
 
