@@ -224,7 +224,6 @@ def test_torch_training(manager):
 
 def test_onnx(manager, tmp_path):
     onnx = pytest.importorskip("onnx")
-    pytest.importorskip("jaxonnxruntime")
     helper, weights = onnx.helper, onnx.numpy_helper.from_array
     float_type = onnx.TensorProto.FLOAT
     graph = helper.make_graph(

@@ -1,8 +1,7 @@
 """Which framework a model is of.
 
 Frameworks are imported only when a model of theirs is met. The internals they are told apart by were tried with
-flax 0.12, equinox 0.13, Keras 3.15, PyTorch 2.11 with torchax 0.0.13, transformers 5.23, onnx 1.23 with jaxonnxruntime
-0.3.
+flax 0.12, equinox 0.13, Keras 3.15, PyTorch 2.11 with torchax 0.0.13, transformers 5.23, onnx 1.23.
 """
 
 from __future__ import annotations

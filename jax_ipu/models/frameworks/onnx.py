@@ -1,14 +1,21 @@
-"""ONNX files."""
+"""ONNX files: which of their initialisers are weights, and the graph as a JAX function of them."""
 
 from __future__ import annotations
 
-import importlib
+import hashlib
 import os
+import warnings
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
+from jax_ipu.models.frameworks.onnx_graph import Graph
 from jax_ipu.models.model import Model, loaded, required
+
+_KIND = "pkg.torch.export.graph_signature.InputSpec.kind"  # how torch.onnx.export says what an initialiser was
+_MASK = float(np.finfo(np.float16).max) / 2  # no weight is larger
+_STATISTICS = {"BatchNormalization": (3, 4)}
 
 
 def onnx_model(model: Any, inputs: tuple[Any, ...]) -> Model | None:
@@ -17,30 +24,110 @@ def onnx_model(model: Any, inputs: tuple[Any, ...]) -> Model | None:
     onnx: Any = loaded("onnx")
     if not (is_path and str(model).endswith(".onnx")) and (onnx is None or not isinstance(model, onnx.ModelProto)):
         return None
-    converter = required("jaxonnxruntime.call_onnx", "an ONNX model", "'jax_ipu[onnx]'")
     onnx = required("onnx", "an ONNX model", "'jax_ipu[onnx]'")
     proto = onnx.load(os.fspath(model)) if is_path else model
-    names = [i.name for i in proto.graph.input if i.name not in {w.name for w in proto.graph.initializer}]
-    outputs = [o.name for o in proto.graph.output]
+    graph = proto.graph
+    arrays = {w.name: np.asarray(onnx.numpy_helper.to_array(w)) for w in graph.initializer}
+    names = [i.name for i in graph.input if i.name not in arrays]
+    outputs = [o.name for o in graph.output]
+    steps, statistics = _with_statistics_apart(graph.node, arrays)
+    nodes = Graph(
+        steps,
+        {o.domain: o.version for o in proto.opset_import},
+        {(f.domain, f.name): f for f in proto.functions},
+    )
+    trainable, frozen = _weights(proto, arrays, statistics)
+    constants = {name: a for name, a in arrays.items() if name not in trainable and name not in frozen}
 
     def named(inputs: tuple[Any, ...]) -> dict[str, Any]:
         if len(inputs) == 1 and isinstance(inputs[0], dict):
+            if set(inputs[0]) != set(names):
+                raise ValueError(f"the ONNX model has the inputs {', '.join(names)}, not {', '.join(inputs[0])}")
             return dict(inputs[0])
         if len(inputs) != len(names):
             raise ValueError(f"the ONNX model has {len(names)} inputs ({', '.join(names)}), {len(inputs)} were given")
         return dict(zip(names, inputs, strict=True))
 
-    examples = {k: np.zeros(np.shape(v), getattr(v, "dtype", np.float32)) for k, v in named(inputs).items()}
-    # Shapes and axes are initializers as well: they must be known when the model is traced.
-    importlib.import_module("jaxonnxruntime.config_class").config.update(
-        "jaxort_only_allow_initializers_as_static_args", True
-    )
-    run, params = converter.call_onnx_model(proto, examples)
-    weights = {k: np.asarray(v) for k, v in params.items() if np.issubdtype(np.asarray(v).dtype, np.inexact)}
-    static = {k: v for k, v in params.items() if k not in weights}
+    def apply(trainable: Any, frozen: Any, *inputs: Any) -> Any:
+        values = {**constants, **frozen, **trainable, **named(inputs)}
+        # ONNX's indices are int64, which JAX has only when it is asked to.
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Explicitly requested dtype")
+            nodes.evaluate(values)
+        results = tuple(values[name] for name in outputs)
+        return results[0] if len(results) == 1 else results
 
-    def apply(weights: Any, frozen: Any, *inputs: Any) -> Any:
-        results = run({**static, **weights}, named(inputs))
-        return results[0] if len(outputs) == 1 else tuple(results)
+    named(inputs)
+    weights = _tied({name: arrays[name] for name in trainable})
+    return Model("ONNX", apply, weights, {name: arrays[name] for name in frozen}, shared=True)
 
-    return Model("ONNX", apply, weights)
+
+def _with_statistics_apart(nodes: Iterable[Any], arrays: dict[str, Any]) -> tuple[list[Any], set[str]]:
+    """The nodes with names of their own for running statistics, which are added to `arrays`; and these names.
+
+    Exporters write initialisers of equal values once: the statistics of a network that was not trained yet and the
+    scale and bias of its layers, which are trained.
+    """
+    found: list[Any] = []
+    statistics = set()
+    for node in nodes:
+        copy = node
+        for i in _STATISTICS.get(node.op_type, ()):
+            if i < len(node.input) and node.input[i] in arrays:
+                if copy is node:
+                    copy = type(node).FromString(node.SerializeToString())
+                copy.input[i] = f"{node.input[i]} (running statistics)"
+                arrays[copy.input[i]] = arrays[node.input[i]].copy()
+                statistics.add(copy.input[i])
+        found.append(copy)
+    return found, statistics
+
+
+def _weights(proto: Any, arrays: Mapping[str, Any], statistics: set[str]) -> tuple[list[str], list[str]]:
+    """Names of the initialisers that are trained, and of those that the IPU holds but that stay as they are.
+
+    A file does not say which they are. Trained are those of floating point with more than one element, but for running
+    statistics, masks (with values beyond _MASK), and what PyTorch says was no parameter.
+    A parameter of one element is trained where PyTorch says that it was one.
+    """
+    kinds = {
+        value.name: entry.value
+        for value in proto.graph.value_info
+        for entry in value.metadata_props
+        if entry.key == _KIND
+    }
+    trainable, frozen = [], []
+    for name, array in arrays.items():
+        if not np.issubdtype(array.dtype, np.floating):
+            continue
+        kind = kinds.get(name, "PARAMETER" if array.size > 1 else "CONSTANT")
+        finite = bool(np.all(np.abs(array.astype(np.float64)) < _MASK))
+        if kind == "PARAMETER" and name not in statistics and finite:
+            trainable.append(name)
+        elif array.size > 1:
+            frozen.append(name)
+    return trainable, frozen
+
+
+def _tied(arrays: dict[str, Any]) -> dict[str, Any]:
+    """The weights, where matrices of equal values are the same array, or views of it.
+
+    Exporters write a matrix that two layers share once for each, for one of them transposed. Vectors are not taken for
+    shared: those of a network that was not trained yet are all zeros or ones.
+    """
+    first: dict[Any, Any] = {}
+    for name, array in arrays.items():
+        if array.ndim < 2 or np.unique(array).size <= 2:
+            continue
+        key, turned = _digest(array), _digest(array.T) if array.ndim == 2 else None
+        if key in first:
+            arrays[name] = first[key]
+        elif turned in first:
+            arrays[name] = first[turned].T
+        else:
+            first[key] = array
+    return arrays
+
+
+def _digest(array: Any) -> tuple[tuple[int, ...], str, bytes]:
+    return array.shape, str(array.dtype), hashlib.sha256(np.ascontiguousarray(array).tobytes()).digest()

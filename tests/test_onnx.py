@@ -1,0 +1,403 @@
+"""ONNX models on the IPU: operators against ONNX's own tests, exported networks, training, what is refused."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jax_ipu import GraphCoreManager
+
+onnx = pytest.importorskip("onnx")
+helper, FLOAT, INT64 = onnx.helper, onnx.TensorProto.FLOAT, onnx.TensorProto.INT64
+RNG = np.random.default_rng(0)
+
+# Inputs that are constants in files: shapes, axes and counts. Of all reductions it is the second one.
+CONSTANT_INPUTS = {
+    "CumSum": (1,),
+    "Dropout": (1, 2),
+    "Expand": (1,),
+    "OneHot": (1,),
+    "Pad": (1, 3),
+    "Reshape": (1,),
+    "Resize": (1, 2, 3),
+    "Slice": (1, 2, 3, 4),
+    "Split": (1,),
+    "Squeeze": (1,),
+    "Tile": (1,),
+    "TopK": (1,),
+    "Trilu": (1,),
+    "Unsqueeze": (1,),
+}
+# ONNX's tests of what is not implemented: values decide shapes, strings, sequences, training, random numbers.
+REFUSED = (NotImplementedError, TypeError)
+
+
+@pytest.fixture
+def manager():
+    with GraphCoreManager() as manager:
+        yield manager
+
+
+# Operators ------------------------------------------------------------------------------------------------------------
+
+
+@functools.cache
+def node_tests():
+    """ONNX's own tests of single nodes: {operator: [(name, model, inputs, outputs, tolerance)]}."""
+    cases = {}
+    for case in importorskip_node_tests()(None):
+        inputs, outputs = case.data_sets[0]
+        arrays = [np.asarray(a) if np.isscalar(a) else a for a in (*inputs, *outputs)]
+        if all(isinstance(a, np.ndarray) and a.dtype in (np.float32, np.int32, np.int64, bool) for a in arrays):
+            inputs = arrays[: len(inputs)]
+            operator = case.model.graph.node[0].op_type
+            cases.setdefault(operator, []).append((case.name, case.model, inputs, outputs, max(case.rtol, 1e-3)))
+    return cases
+
+
+def importorskip_node_tests():
+    return pytest.importorskip("onnx.backend.test.case.node").collect_testcases
+
+
+def is_constant(node, position):
+    return position == 1 if node.op_type.startswith("Reduce") else position in CONSTANT_INPUTS.get(node.op_type, ())
+
+
+def evaluate(model, inputs):
+    from jax_ipu.models.frameworks.onnx_graph import Graph
+
+    graph = model.graph
+    constant = {n.input[i] for n in graph.node for i in range(len(n.input)) if is_constant(n, i)}
+    given = dict(zip([i.name for i in graph.input], inputs, strict=True))
+    known = {name: value for name, value in given.items() if name in constant}
+    nodes = Graph(graph.node, {o.domain: o.version for o in model.opset_import}, {})
+
+    def outputs(given):
+        values = {**known, **given}
+        nodes.evaluate(values)
+        return [values[output.name] for output in graph.output]
+
+    return outputs, {name: value for name, value in given.items() if name not in constant}
+
+
+def check_node_tests(cases):
+    """Compiles the cases as one program, and compares every output; gives how many of them were refused."""
+    functions, arguments, expected, refused = [], [], [], 0
+    for name, model, inputs, outputs, tolerance in cases:
+        function, given = evaluate(model, inputs)
+        try:
+            jax.eval_shape(function, given)
+        except REFUSED:
+            refused += 1
+            continue
+        functions.append(function)
+        arguments.append(given)
+        expected.append((name, outputs, tolerance))
+    results = jax.jit(lambda arguments: [f(a) for f, a in zip(functions, arguments, strict=True)])(arguments)
+    for (name, outputs, tolerance), result in zip(expected, results, strict=True):
+        for actual, output in zip(result, outputs, strict=True):
+            np.testing.assert_allclose(actual, output, rtol=tolerance, atol=1e-5, err_msg=name)
+    return refused
+
+
+def operators(first, last):
+    from jax_ipu.models.frameworks.onnx_ops import OPERATORS
+
+    return [name for name in sorted(node_tests()) if name in OPERATORS and first <= name[0] <= last]
+
+
+@pytest.mark.parametrize("letters", ["AB", "CD", "EG", "HM", "NR", "SZ"])
+def test_operators(letters):
+    names = operators(*letters)
+    assert len(names) > 8
+    # The longest name has the most attributes.
+    assert check_node_tests([max(node_tests()[name], key=lambda case: len(case[0])) for name in names]) <= 2
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("letters", ["AB", "CD", "EG", "HM", "NR", "SZ"])
+def test_all_node_tests(letters):
+    for name in operators(*letters):
+        cases = node_tests()[name]
+        assert check_node_tests(cases) < max(len(cases), 2), name
+
+
+# Networks -------------------------------------------------------------------------------------------------------------
+
+
+def network(opset=20, batch="batch"):
+    """Layer normalisation, attention over a shape that is computed, HardSwish, GELU, and a table used twice."""
+    width, words = 8, 12
+    f = lambda *shape: RNG.normal(size=shape).astype(np.float32) / 2  # noqa: E731
+    constants = {
+        "table": f(words, width),
+        "scale": f(width),
+        "bias": f(width),
+        "w": f(width, width),
+        "tail": np.array([5, width], np.int64),
+        "zero": np.array([0], np.int64),
+        "one": np.array([1], np.int64),
+        "root": np.array(np.sqrt(width), np.float32),
+    }
+    node = helper.make_node
+    nodes = [
+        node("Gather", ["table", "ids"], ["words"], name="lookup"),
+        node("LayerNormalization", ["words", "scale", "bias"], ["normal"], axis=-1),
+        node("Shape", ["ids"], ["shape"]),
+        node("Slice", ["shape", "zero", "one"], ["batch"]),
+        node("Concat", ["batch", "tail"], ["full"], axis=0),
+        node("ConstantOfShape", ["full"], ["ones"], value=helper.make_tensor("v", FLOAT, [1], [1.0])),
+        node("Add", ["normal", "ones"], ["x"]),
+        node("MatMul", ["x", "w"], ["q"]),
+        node("Transpose", ["x"], ["k"], perm=[0, 2, 1]),
+        node("MatMul", ["q", "k"], ["scores"]),
+        node("Div", ["scores", "root"], ["scaled"]),
+        node("Softmax", ["scaled"], ["attention"]),
+        node("MatMul", ["attention", "x"], ["mixed"]),
+        node("HardSwish", ["mixed"], ["hard"]),
+        node("Gelu", ["hard"], ["h"]) if opset >= 20 else node("Tanh", ["hard"], ["h"]),
+        node("Transpose", ["table"], ["turned"], perm=[1, 0]),
+        node("MatMul", ["h", "turned"], ["logits"]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "network",
+        [helper.make_tensor_value_info("ids", INT64, [batch, 5])],
+        [helper.make_tensor_value_info("logits", FLOAT, [batch, 5, words])],
+        [onnx.numpy_helper.from_array(value, name) for name, value in constants.items()],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
+
+
+def reference(model, *inputs):
+    names = [i.name for i in model.graph.input]
+    return onnx.reference.ReferenceEvaluator(model).run(None, dict(zip(names, inputs, strict=True)))[0]
+
+
+@pytest.mark.parametrize("opset", [18, 20, 22])
+def test_network(manager, opset):
+    model = network(opset)
+    for batch in (1, 3):
+        ids = RNG.integers(0, 12, (batch, 5))
+        logits = manager.compile_model(model, ids)(ids)
+        np.testing.assert_allclose(logits, reference(model, ids), rtol=1e-4, atol=1e-5)
+
+
+def test_weights_in_a_file_of_their_own(manager, tmp_path):
+    model = network()
+    expected = reference(model, ids := RNG.integers(0, 12, (2, 5)))
+    path = tmp_path / "network.onnx"
+    onnx.save(model, path, save_as_external_data=True, location="network.data", size_threshold=0)
+    for inputs in (ids, {"ids": ids}):
+        np.testing.assert_allclose(manager.compile_model(path, inputs)(inputs), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_a_model_own_function_and_a_branch(manager):
+    node = helper.make_node
+    double = helper.make_function(
+        "own", "Scaled", ["x"], ["y"], [node("Constant", [], ["c"]), node("Mul", ["x", "c"], ["y"])],
+        [helper.make_opsetid("", 20)], ["factor"],
+    )  # fmt: skip
+    constant = double.node[0].attribute.add()
+    constant.name, constant.type, constant.ref_attr_name = "value_float", onnx.AttributeProto.FLOAT, "factor"
+
+    def branch(name, operator):
+        output = helper.make_tensor_value_info(name, FLOAT, [3])
+        return helper.make_graph([node(operator, ["s"], [name])], name, [], [output])
+
+    nodes = [
+        node("Scaled", ["x"], ["s"], domain="own", factor=3.0),
+        node("If", ["flag"], ["y"], then_branch=branch("t", "Exp"), else_branch=branch("e", "Neg")),
+    ]
+    inputs = [
+        helper.make_tensor_value_info("x", FLOAT, [3]),
+        helper.make_tensor_value_info("flag", onnx.TensorProto.BOOL, []),
+    ]
+    graph = helper.make_graph(nodes, "g", inputs, [helper.make_tensor_value_info("y", FLOAT, [3])])
+    opsets = [helper.make_opsetid("", 20), helper.make_opsetid("own", 1)]
+    model = helper.make_model(graph, opset_imports=opsets, functions=[double], ir_version=10)
+    x = np.array([0.5, -1.0, 2.0], np.float32)
+    compiled = manager.compile_model(model, (x, np.array(True)))
+    np.testing.assert_allclose(compiled(x, np.array(True)), np.exp(3 * x), rtol=1e-5)
+    np.testing.assert_allclose(compiled(x, np.array(False)), -3 * x, rtol=1e-5)
+
+
+def exported(name):
+    """A small network of PyTorch with its example inputs."""
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("onnxscript")
+    torch.manual_seed(0)
+    image = torch.randn(2, 3, 32, 32)
+    if name == "BERT":
+        transformers = pytest.importorskip("transformers")
+
+        class Bert(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.model = transformers.BertForMaskedLM(
+                    transformers.BertConfig(
+                        vocab_size=50, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32
+                    )
+                )
+
+            def forward(self, ids, mask):
+                return self.model(input_ids=ids, attention_mask=mask).logits
+
+        mask = torch.ones(2, 12, dtype=torch.long)
+        mask[1, 8:] = 0
+        return Bert().eval(), (torch.randint(0, 50, (2, 12)), mask)
+    torchvision = pytest.importorskip("torchvision")
+    if name == "ViT":
+        model = torchvision.models.VisionTransformer(32, 8, 2, 4, 32, 64, num_classes=10)
+        torch.nn.init.normal_(model.heads.head.weight)
+    elif name == "MobileNetV3":
+        model = torchvision.models.mobilenet_v3_small(num_classes=10)
+    else:
+        model = torchvision.models.resnet18(num_classes=10)
+    return model.eval(), (image,)
+
+
+@pytest.mark.parametrize("name", ["BERT", "ViT", "MobileNetV3", "ResNet"])
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_exported_by_pytorch(manager, name, dynamic, tmp_path):
+    model, inputs = exported(name)
+    import torch
+
+    shapes = tuple({0: torch.export.Dim("batch")} for _ in inputs) if dynamic else None
+    program = torch.onnx.export(model, inputs, dynamo=True, dynamic_shapes=shapes, verbose=False)
+    program.save(tmp_path / "model.onnx", external_data=dynamic)
+    if dynamic:
+        inputs = tuple(torch.cat([x, x[:1]]) for x in inputs)
+    outputs = manager.compile_model(tmp_path / "model.onnx", inputs)(*inputs)
+    torch.testing.assert_close(outputs, model(*inputs), rtol=1e-4, atol=1e-4)
+
+
+# Training -------------------------------------------------------------------------------------------------------------
+
+TABLE, SCALE = RNG.normal(size=(11, 4)).astype(np.float32), RNG.normal(size=4).astype(np.float32)
+IDS, LABELS = np.arange(11), np.roll(np.arange(11), 1).astype(np.int32)
+
+
+def tied(*, copied):
+    """Logits from a table that looks words up as well; exporters write its transpose where MatMul uses it."""
+    node = helper.make_node
+    weights = {"table": TABLE, "norm": np.ones(4, np.float32), "zeros": np.zeros(4, np.float32), "scale": SCALE}
+    last = node("MatMul", ["h", "turned"], ["y"]) if copied else node("Gemm", ["h", "table"], ["y"], transB=1)
+    weights |= {"turned": np.ascontiguousarray(TABLE.T)} if copied else {}
+    nodes = [
+        node("Gather", ["table", "ids"], ["x"]),
+        # Equal values once: scale and variance, bias and mean.
+        node("BatchNormalization", ["x", "norm", "zeros", "zeros", "norm"], ["n"], epsilon=0.0),
+        node("Mul", ["n", "scale"], ["h"]),
+        last,
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "tied",
+        [helper.make_tensor_value_info("ids", INT64, [11])],
+        [helper.make_tensor_value_info("y", FLOAT, [11, 11])],
+        [onnx.numpy_helper.from_array(value, name) for name, value in weights.items()],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+
+
+def losses_of_jax(steps, rate):
+    def loss(p):
+        logits = (p["table"] * p["norm"] + p["zeros"]) * p["scale"] @ p["table"].T
+        return -jnp.mean(jax.nn.log_softmax(logits)[IDS, LABELS])
+
+    with jax.default_device(jax.devices("cpu")[0]):
+        params = {"table": TABLE, "norm": jnp.ones(4), "zeros": jnp.zeros(4), "scale": SCALE}
+        losses = []
+        for _ in range(steps):
+            value, gradients = jax.value_and_grad(loss)(params)
+            losses.append(float(value))
+            params = jax.tree.map(lambda p, g: p - rate * g, params, gradients)
+        return losses, params
+
+
+@pytest.mark.parametrize("copied", [False, True])
+def test_a_shared_initialiser_is_trained_once(manager, copied):
+    losses, params = losses_of_jax(5, 0.3)
+    step = manager.compile_training_step(tied(copied=copied), "cross_entropy", "sgd", (IDS, LABELS), learning_rate=0.3)
+    np.testing.assert_allclose([step(IDS, LABELS) for _ in range(5)], losses, rtol=1e-4)
+    weights = step.weights()
+    expected = {**params, "turned": params["table"].T} if copied else params
+    assert weights.keys() == expected.keys()
+    for name, value in expected.items():
+        np.testing.assert_allclose(weights[name], value, rtol=1e-3, atol=1e-5, err_msg=name)
+
+
+def test_constants_are_not_trained(manager):
+    node = helper.make_node
+    mask = np.where(np.tri(4, dtype=bool), 0, np.finfo(np.float32).min).astype(np.float32)
+    constants = {"w": RNG.normal(size=(4, 4)).astype(np.float32), "mask": mask, "half": np.array(0.5, np.float32)}
+    nodes = [
+        node("MatMul", ["x", "w"], ["a"]),
+        node("Add", ["a", "mask"], ["b"]),
+        node("Softmax", ["b"], ["c"]),
+        node("Mul", ["c", "half"], ["y"]),
+    ]
+    info = [helper.make_tensor_value_info(name, FLOAT, [4, 4]) for name in "xy"]
+    initialisers = [onnx.numpy_helper.from_array(value, name) for name, value in constants.items()]
+    graph = helper.make_graph(nodes, "g", info[:1], info[1:], initialisers)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+    batch = (RNG.normal(size=(4, 4)).astype(np.float32), np.zeros((4, 4), np.float32))
+    step = manager.compile_training_step(model, "mean_squared_error", "sgd", batch, learning_rate=0.1)
+    step(*batch)
+    assert list(step.weights()) == ["w"]
+
+
+# What is refused ------------------------------------------------------------------------------------------------------
+
+
+def one_node(operator, inputs, opset=20, outputs=("y",), **attributes):
+    infos = [helper.make_tensor_value_info(name, FLOAT, shape) for name, shape in inputs.items()]
+    node = helper.make_node(operator, list(inputs), list(outputs), name="first", **attributes)
+    graph = helper.make_graph([node], "g", infos, [helper.make_tensor_value_info("y", FLOAT, None)])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
+
+
+@pytest.mark.parametrize(
+    ("model", "error", "message"),
+    [
+        (
+            lambda: one_node("LSTM", {"x": [1, 1, 2], "w": [1, 8, 2], "r": [1, 8, 2]}, hidden_size=2),
+            NotImplementedError,
+            r"node first \(LSTM, opset 20\) cannot be run: version 14 of the operator LSTM .*Recurrent layers are run",
+        ),
+        (
+            lambda: one_node("NonZero", {"x": [3]}),
+            NotImplementedError,
+            r"node first \(NonZero, opset 20\) cannot be run.*depends on values",
+        ),
+        (
+            lambda: one_node("Clip", {"x": [3]}, opset=1, min=0.0),
+            NotImplementedError,
+            r"node first \(Clip, opset 1\) cannot be run: version 1 .* only 6 and later ones.*export it again",
+        ),
+        (
+            lambda: one_node("Tile", {"x": [3], "r": [1]}),
+            TypeError,
+            r"node first \(Tile, opset 20\) cannot be run: its repeats is computed from the values.*Shapes, axes",
+        ),
+        (
+            lambda: one_node("Add", {"x": [3], "w": [2]}),
+            ValueError,
+            r"node first \(Add, opset 20\) does not accept its inputs",
+        ),
+    ],
+    ids=["operator", "dynamic shape", "old version", "value needed", "shapes"],
+)
+def test_what_is_refused(manager, model, error, message):
+    proto = model()
+    shapes = [[d.dim_value for d in i.type.tensor_type.shape.dim] for i in proto.graph.input]
+    with pytest.raises(error, match=message):
+        manager.compile_model(proto, tuple(np.ones(shape, np.float32) for shape in shapes))
+
+
+def test_inputs_are_named_when_they_do_not_fit(manager):
+    with pytest.raises(ValueError, match="has the inputs ids, not words"):
+        manager.compile_model(network(), {"words": IDS})
