@@ -22,6 +22,7 @@ from jax_ipu.integration import (
     dlpack,
     ffi,
     interrupt,
+    keras_trainer,
     linear_algebra,
     memories,
     pallas,
@@ -56,6 +57,7 @@ def initialize() -> None:
     dlpack.enable()
     ffi.enable()
     interrupt.enable()
+    keras_trainer.enable()
     linear_algebra.enable()
     memories.enable()
     pallas.enable()

@@ -1,11 +1,14 @@
-"""Lowerings of primitives in modules that users import when they need them, often after the plugin."""
+"""What is changed in modules that users import when they need them, often after the plugin."""
 
 from __future__ import annotations
 
 import functools
+import importlib.abc
+import importlib.machinery
 import inspect
 import sys
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 
@@ -37,3 +40,37 @@ def when_imported(module: str, primitive: str, register: Callable[[Any, Any], No
     replacement: Any = register_lowering
     mlir.register_lowering = replacement
     jax.interpreters.mlir.register_lowering = replacement
+
+
+def when_module_imported(module: str, change: Callable[[ModuleType], None]) -> None:
+    """Calls `change(module)` once the module of this name is imported: now, or at the end of its import."""
+    loaded = sys.modules.get(module)
+    if loaded is not None:
+        change(loaded)
+    else:
+        sys.meta_path.insert(0, _Finder(module, change))
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    """Finds one module as the other finders do, and has it changed after it is loaded."""
+
+    def __init__(self, module: str, change: Callable[[ModuleType], None]) -> None:
+        self._module, self._change = module, change
+
+    def find_spec(self, fullname: str, path: Any, target: Any = None) -> importlib.machinery.ModuleSpec | None:
+        if fullname != self._module:
+            return None
+        sys.meta_path.remove(self)
+        for finder in sys.meta_path:
+            spec = finder.find_spec(fullname, path, target)
+            if spec is not None and spec.loader is not None:
+                loader, change, execute = spec.loader, self._change, spec.loader.exec_module
+
+                def exec_module(module: ModuleType) -> None:
+                    execute(module)
+                    change(module)
+
+                # A loader belongs to one module.
+                vars(loader)["exec_module"] = exec_module
+                return spec
+        return None

@@ -1,7 +1,7 @@
 """Language models in plain JAX: training steps of GPT-2 and BERT, as a user writes them, on one IPU and on several.
 
 On one IPU the weights are float16 and learn by gradient descent, with the loss scaled so that small gradients do not
-vanish. On several they and the moments of AdamW are float32, and every leaf is split along the longest axis that can be.
+vanish. On several they and the moments of AdamW are float32, and every leaf is split along its longest even axis.
 """
 
 from __future__ import annotations
