@@ -136,11 +136,11 @@ def compile_to_fit(
 ) -> _Compiled:
     """What saves memory costs cycles, so it is done only where the program does not fit without.
 
-    First arguments that are only read are streamed by every call. Then repeated blocks become functions, and
-    collectives are not combined. Then tensors that are sliced or looked up are spread over all tiles: the few tiles
-    that could slice them without an exchange may be full of them. At last products and convolutions get less memory for
-    their temporaries. Where one of these fits, there may be room for arguments after all. Attempts share plans, so that
-    one costs little where it differs little, and end where none can help.
+    First arguments that are only read are streamed by every call. Then repeated blocks become functions, cheap values
+    are computed again rather than kept, and collectives are not combined. Then tensors that are sliced or looked up are
+    spread over all tiles: the few tiles that could slice them without an exchange may be full of them. At last products
+    and convolutions get less memory for their temporaries. Where one of these fits, there may be room for arguments
+    after all. Attempts share plans, so that one costs little where it differs little, and end where none can help.
     """
     progress.stage("importing the program")
     program, shared = partition.LocalProgram(parsed, options), (_ipu.PlanCache(), progress)
@@ -164,7 +164,7 @@ def compile_to_fit(
         except _ipu.OutOfMemory as error:
             failures.append((out_of_memory.Need.of(error, target), error, prepared))
             following = None
-            if not _is_hopeless(error, prepared[0], target):
+            if settings.outline == "memory" or not _is_hopeless(error, prepared[0], target):
                 following = _next_attempt(program, prepared, settings, more_frugal)
         if following is None:
             # The one that is nearest to fitting says best what is too large.
@@ -187,9 +187,10 @@ def _next_attempt(
 
 
 def _is_hopeless(error: _ipu.OutOfMemory, module: Module, target: _ipu.Target) -> bool:
-    """Whether the live tensors are larger than the memory: attempts change where they lie and how much code there is.
+    """Whether the live tensors are larger than the memory.
 
-    Only collectives that are not combined need fewer tensors.
+    Attempts after the one that computes values again change where tensors lie and how much code there is. Only
+    collectives that are not combined need fewer tensors.
     """
     return not module.combined and error.peak_variable_bytes > target.num_tiles * target.bytes_per_tile
 
@@ -228,8 +229,9 @@ def _products_in_less(settings: Options) -> Options | None:
 # And whether they make another program.
 
 
-def _has_functions(_: _Prepared, outlined: _Prepared) -> bool:
-    return any(op.name in ("ipu.call", "all_reduce") for op in outlined[0].main.block.walk())
+def _has_other_ops(before: _Prepared, outlined: _Prepared) -> bool:
+    one, other = ([op.name for op in module.main.block.walk()] for module, *_ in (before, outlined))
+    return one != other
 
 
 def _has_slices(before: _Prepared, _: _Prepared) -> bool:
@@ -241,7 +243,7 @@ def _has_products(_: _Prepared, other: _Prepared) -> bool:
 
 
 _MORE_FRUGAL: tuple[_Frugal, ...] = (
-    ("repeated blocks as functions", _outlined, _has_functions),
+    ("repeated blocks as functions", _outlined, _has_other_ops),
     ("sliced tensors on all tiles", _slices_spread, _has_slices),
     ("less memory for products", _products_in_less, _has_products),
 )

@@ -17,6 +17,7 @@ from jax_ipu.compiler.passes import (
     layouts,
     loops,
     matmul_roles,
+    recompute,
     scalar_branches,
     simplify,
     sum_collectives,
@@ -41,18 +42,21 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("cse again", cse.run),
     ("dce", dce.run),
     ("combine collectives", combine_collectives.run),
+    ("recompute", recompute.run),
     ("fuse", fuse.run),
     ("dce after fusion", dce.run),
     ("matmul roles", matmul_roles.run),
 )
 
 
-# Those that save cycles and cost memory.
+# Those that save cycles and cost memory, and those that save memory and cost cycles.
 _COST_MEMORY = frozenset(("combine collectives",))
+_SAVE_MEMORY = frozenset(("recompute",))
 
 
 def optimize(module: Module, memory_first: bool = False) -> None:
-    """`memory_first`: without the passes that cost memory."""
+    """`memory_first`: without the passes that cost memory, with those that save it."""
+    left_out = _COST_MEMORY if memory_first else _SAVE_MEMORY
     for name, run in PASSES:
-        if not (memory_first and name in _COST_MEMORY):
+        if name not in left_out:
             run(module)

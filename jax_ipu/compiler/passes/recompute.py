@@ -1,0 +1,137 @@
+"""Computes cheap values again after the point where most memory is in use, rather than keeping them over it.
+
+A training step keeps what its backward pass reads. Of a batch normalisation in half precision that is the operand in
+float32, and its distance from the mean: both follow, element by element, from the half-precision operand.
+"""
+
+from __future__ import annotations
+
+from jax_ipu.compiler.expression import COST, is_elementwise, splat_of
+from jax_ipu.compiler.ir import Block, Module, Op, Value
+from jax_ipu.compiler.passes.inplace import VIEWS
+from jax_ipu.compiler.types import SIZE, num_elements
+
+_MIN_BYTES = 256 * 1024  # of all tiles together: less is not worth an op
+_SMALL = 16  # an operand that is this much smaller may be kept in the value's place
+_MAX_OPS = 12  # for one value
+_MAX_COST = 4  # of an op, in instructions for an element: no functions, no divisions
+_MAX_ROUNDS = 8  # where memory is in use most changes with each
+
+
+def run(module: Module) -> None:
+    _run_block(module.main.block)
+
+
+def _run_block(block: Block) -> None:
+    for op in block.ops:
+        for region in op.regions if op.name in ("while", "if", "case", "ipu.repeat") else ():
+            _run_block(region)
+    for _ in range(_MAX_ROUNDS):
+        if not _Peak(block).relieve():
+            return
+
+
+class _Peak:
+    """The position of a block where its values take the most memory, and which values that are."""
+
+    def __init__(self, block: Block) -> None:
+        self.block = block
+        self.positions = {op: i for i, op in enumerate(block.ops)}
+        self.last: dict[Value, int] = {}  # use of a value or of a view of it
+        root: dict[Value, Value] = {}
+        for i, op in enumerate(block.ops):
+            for operand in _operands(op):
+                self.last[root.get(operand, operand)] = i
+            if op.name in VIEWS and len(op.operands) == 1:
+                root[op.result] = root.get(op.operands[0], op.operands[0])
+        changes = [0] * (len(block.ops) + 1)
+        for value, last in self.last.items():
+            first = self.positions.get(value.op) if value.op is not None else None
+            if first is not None and splat_of(value) is None:
+                changes[first] += _bytes(value)
+                changes[last] -= _bytes(value)
+        self.position, most, total = 0, 0, 0
+        for i, change in enumerate(changes):
+            total += change
+            if total > most:
+                self.position, most = i, total
+        self.kept = {v for v, last in self.last.items() if last > self.position and self._before(v)}
+
+    def _before(self, value: Value) -> bool:
+        return value.op is None or self.positions.get(value.op, -1) <= self.position
+
+    def relieve(self) -> bool:
+        """Computes values again behind the peak; whether there were any."""
+        candidates = [
+            v for v in self.kept if v.op in self.positions and _bytes(v) >= _MIN_BYTES and splat_of(v) is None
+        ]
+        candidates.sort(key=lambda v: self.positions[v.op] if v.op is not None else 0)
+        copies: dict[int, list[Op]] = {}
+        for value in candidates:
+            late = [u for u in value.users if self.positions.get(u, len(self.block.ops)) > self.position]
+            chain = self._chain(value)
+            if chain is None or any(u not in self.positions or u.name == "return" for u in late):
+                continue
+            ops, leaves = chain
+            fresh = leaves - self.kept
+            if not late or sum(map(_bytes, fresh)) * 4 > _bytes(value) * 3:
+                continue
+            self.kept |= fresh
+            self.kept.discard(value)
+            made = _copy(ops)
+            for user in set(late):
+                user.set_operands([made.get(o, o) if o is value else o for o in user.operands])
+            first = min(self.positions[u] for u in late)
+            copies.setdefault(first, []).extend(v.op for v in made.values() if v.op is not None)
+        if not copies:
+            return False
+        self.block.ops = [o for i, op in enumerate(self.block.ops) for o in (*copies.get(i, ()), op)]
+        return True
+
+    def _chain(self, value: Value) -> tuple[list[Op], set[Value]] | None:
+        """The ops that compute the value from values that are kept or small, in order, and these values."""
+        ops: dict[Op, None] = {}
+        leaves: set[Value] = set()
+        limit = _bytes(value) / _SMALL
+        pending = [value]
+        while pending:
+            current = pending.pop()
+            op = current.op
+            if current is not value and (current in self.kept or op is None or _bytes(current) <= limit):
+                if splat_of(current) is None:
+                    leaves.add(current)
+                continue
+            if op not in self.positions or splat_of(current) is not None:
+                continue
+            assert op is not None
+            if not _is_cheap(op):
+                if current is value:
+                    return None
+                leaves.add(current)
+                continue
+            ops[op] = None
+            if len(ops) > _MAX_OPS:
+                return None
+            pending.extend(op.operands)
+        return sorted(ops, key=self.positions.__getitem__), leaves
+
+
+def _is_cheap(op: Op) -> bool:
+    return op.name == "broadcast_in_dim" or (is_elementwise(op) and COST.get(op.name, 1) <= _MAX_COST)
+
+
+def _operands(op: Op) -> set[Value]:
+    return {*op.operands, *(o for region in op.regions for inner in region.walk() for o in inner.operands)}
+
+
+def _bytes(value: Value) -> int:
+    return SIZE[value.dtype] * num_elements(value.shape)
+
+
+def _copy(ops: list[Op]) -> dict[Value, Value]:
+    made: dict[Value, Value] = {}
+    for op in ops:
+        operands = [made.get(o, o) for o in op.operands]
+        types = [(r.shape, r.dtype) for r in op.results]
+        made[op.result] = Op(op.name, operands, types, dict(op.attrs), (), op.location).result
+    return made

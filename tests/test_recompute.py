@@ -1,0 +1,58 @@
+"""Values that are computed again in the backward pass rather than kept, where a program does not fit otherwise."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+LAYERS = 6
+
+
+def loss(params, x):
+    """Normalisations in float32 of products in float16, as Keras's mixed_float16 has them."""
+    for w, scale in params:
+        wide = (x @ w).astype(jnp.float32)
+        centred = wide - wide.mean(0)
+        normal = centred * jax.lax.rsqrt((centred * centred).mean(0) + 1e-3) * scale
+        x = jnp.maximum(normal.astype(jnp.float16), 0)
+    return x.astype(jnp.float32).mean()
+
+
+def compiled(platform, outline=None):
+    rng = np.random.default_rng(0)
+    params = [(rng.normal(size=(128, 128)).astype(np.float16) / 11, np.ones(128, np.float32)) for _ in range(LAYERS)]
+    x = rng.normal(size=(2048, 128)).astype(np.float16)
+    device = jax.devices(platform)[0]
+    arguments = jax.device_put((params, x), device)
+    options = {"ipu_outline": outline} if outline else None
+    return jax.jit(jax.value_and_grad(loss)).lower(*arguments).compile(compiler_options=options), arguments
+
+
+def test_memory_is_saved_and_values_are_the_same():
+    (kept, arguments), (again, _) = compiled("ipu", "never"), compiled("ipu", "always")
+    one, other = (program.cost_analysis()["sram bytes"] for program in (kept, again))
+    # Two float32 values of each layer are not kept: 1 MiB each, in the place of one of float16.
+    assert one - other > 0
+    results, expected = (jax.tree.leaves(program(*arguments)) for program in (again, kept))
+    for result, value in zip(results, expected, strict=True):
+        np.testing.assert_array_equal(result, value)
+
+
+@pytest.mark.parametrize("body", ["loop", "branch"])
+def test_inside_control_flow(body):
+    def step(params, x):
+        value, gradients = jax.value_and_grad(loss)(params, x)
+        return jax.tree.map(lambda p, g: p - g.astype(p.dtype), params, gradients), value
+
+    def run(params, x):
+        if body == "loop":
+            return jax.lax.fori_loop(0, 3, lambda i, carry: step(carry[0], x), (params, jnp.float32(0)))
+        return jax.lax.cond(x[0, 0] > 1e4, lambda: (params, jnp.float32(0)), lambda: step(params, x))
+
+    (_, arguments) = compiled("ipu", "never")
+    programs = [
+        jax.jit(run).lower(*arguments).compile(compiler_options={"ipu_outline": o}) for o in ("never", "always")
+    ]
+    expected, results = (jax.tree.leaves(program(*arguments)) for program in programs)
+    for result, value in zip(results, expected, strict=True):
+        np.testing.assert_array_equal(result, value)
