@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
+
 from jax_ipu.models.model import Model, loaded
 
 
@@ -27,7 +29,15 @@ def linen_model(model: Any, inputs: tuple[Any, ...]) -> Model | None:
     def apply(params: Any, frozen: Any, *inputs: Any) -> Any:
         return module.apply({"params": params, **frozen}, *inputs)
 
-    return Model("flax.linen", apply, variables.get("params", {}), frozen)
+    def train(params: Any, frozen: Any, key: Any, *inputs: Any) -> tuple[Any, Any]:
+        # Whether it drops out, or takes statistics of the batch, the module itself says, or an argument of it.
+        outputs, changed = module.apply({"params": params, **frozen}, *inputs, rngs={"dropout": key}, mutable=[*frozen])
+        return outputs, {name: changed.get(name, values) for name, values in frozen.items()}
+
+    def weights(params: Any, frozen: Any) -> Any:
+        return {"params": params, **frozen}
+
+    return Model("flax.linen", apply, variables.get("params", {}), frozen, train=train, weights=weights)
 
 
 def nnx_model(model: Any, inputs: tuple[Any, ...]) -> Model | None:
@@ -35,9 +45,36 @@ def nnx_model(model: Any, inputs: tuple[Any, ...]) -> Model | None:
     nnx: Any = loaded("flax.nnx")
     if nnx is None or not isinstance(model, nnx.Module):
         return None
+    # A variable that two modules have is in the state once.
     graph, params, rest = nnx.split(model, nnx.Param, ...)
+    keys = jax.tree.map(_is_key, rest)
+
+    def with_keys(rest: Any) -> Any:
+        return jax.tree.map(lambda is_key, x: jax.random.wrap_key_data(x) if is_key else x, keys, rest)
+
+    def merged(params: Any, rest: Any) -> Any:
+        return nnx.merge(graph, params, with_keys(rest))
 
     def apply(params: Any, rest: Any, *inputs: Any) -> Any:
-        return nnx.merge(graph, params, rest)(*inputs)
+        return merged(params, rest)(*inputs)
 
-    return Model("flax.nnx", apply, params, rest)
+    def train(params: Any, rest: Any, key: Any, *inputs: Any) -> tuple[Any, Any]:
+        # Random numbers come from the module's own streams, whose counts are variables.
+        module = merged(params, rest)
+        outputs = module(*inputs)
+        _, _, after = nnx.split(module, nnx.Param, ...)
+        return outputs, _without_keys(after)
+
+    def weights(params: Any, rest: Any) -> Any:
+        return nnx.merge_state(params, with_keys(rest))
+
+    return Model("flax.nnx", apply, params, _without_keys(rest), train=train, weights=weights)
+
+
+def _is_key(leaf: Any) -> bool:
+    return bool(jax.numpy.issubdtype(leaf.dtype, jax.dtypes.prng_key))
+
+
+def _without_keys(state: Any) -> Any:
+    """The state with the data of its random keys, which NumPy has no type for."""
+    return jax.tree.map(lambda leaf: jax.random.key_data(leaf) if _is_key(leaf) else leaf, state)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from jax_ipu.models.model import Model, loaded
 
 
@@ -19,12 +21,29 @@ def keras_model(model: Any, inputs: tuple[Any, ...]) -> Model | None:
         )
     if not model.built:
         model(*inputs)
+    # Keras lists a variable once, however many layers have it.
+    learned, kept = list(model.trainable_variables), list(model.non_trainable_variables)
+    places = {id(variable): i for i, variable in enumerate([*learned, *kept])}
 
     def values(variables: Sequence[Any]) -> list[Any]:
         return [variable.value for variable in variables]
 
     def apply(trainable: Any, frozen: Any, *inputs: Any) -> Any:
-        outputs, _ = model.stateless_call(trainable, frozen, *inputs, training=False)
+        outputs, _ = model.stateless_call(trainable, frozen, *inputs, **_mode(model, training=False))
         return outputs
 
-    return Model("Keras", apply, values(model.trainable_variables), values(model.non_trainable_variables))
+    def train(trainable: Any, frozen: Any, key: Any, *inputs: Any) -> tuple[Any, Any]:
+        # Random numbers come from the model's own seed generators, whose states are variables.
+        outputs, frozen = model.stateless_call(trainable, frozen, *inputs, **_mode(model, training=True))
+        return outputs, list(frozen)
+
+    def weights(trainable: Any, frozen: Any) -> list[Any]:
+        every = [*trainable, *frozen]
+        return [np.asarray(every[places[id(variable)]]) for variable in model.weights]
+
+    return Model("Keras", apply, values(learned), values(kept), shared=True, train=train, weights=weights)
+
+
+def _mode(model: Any, *, training: bool) -> dict[str, bool]:
+    """The argument `training`, for a layer that has it."""
+    return {"training": training} if getattr(model, "_call_has_training_arg", True) else {}
