@@ -1,4 +1,4 @@
-"""Training steps of flax, equinox and Keras models: shared layers, running statistics, noise; as the framework on CPU."""
+"""Training steps of flax, equinox and Keras models as on the CPU: shared layers, running statistics, noise."""
 
 import os
 

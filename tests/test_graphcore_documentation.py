@@ -13,7 +13,7 @@ BLOCKS = re.findall(r"```python\n(.*?)```", MANUAL.read_text(), re.S)
 
 def test_manual(tmp_path):
     """All blocks in one process, each with names of its own."""
-    blocks = [block for block in BLOCKS if "import torch" not in block]
+    blocks = [block for block in BLOCKS if "import torch" not in block and "import keras" not in block]
     assert len(blocks) == 6
     printed = output("\n".join(f"exec({block!r}, {{}})" for block in blocks), tmp_path)
     assert "batch size 4096: RESOURCE_EXHAUSTED" in printed
@@ -28,6 +28,13 @@ def test_manual_of_torch(tmp_path):
     assert len(blocks) == 2
     printed = output("\n".join(f"exec({block!r}, {{}})" for block in blocks), tmp_path)
     assert "MaskedLMOutput" in printed
+
+
+def test_manual_of_keras(tmp_path):
+    pytest.importorskip("keras")
+    (block,) = [block for block in BLOCKS if "import keras" in block]
+    losses = [float(loss) for loss in re.findall(r"\d+\.\d+", output(block, tmp_path).splitlines()[-1])]
+    assert len(losses) == 3 and losses[2] < losses[0]
 
 
 # What the API's description takes as given.

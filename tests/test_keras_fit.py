@@ -42,7 +42,7 @@ def on(platform):
     return jax.default_device(jax.devices(platform)[0])
 
 
-def train(keras, platform, steps, samples=len(X), **options):
+def train(keras, platform, steps, samples=256, **options):
     """The losses and accuracies of three epochs, an evaluation, the predictions, and counters of each epoch."""
     epochs = []
     counters = [0] * 5

@@ -7,6 +7,7 @@ device is an IPU, both are done here. Tested with Keras 3.15.
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import itertools
 from collections.abc import Callable, Iterator
@@ -73,11 +74,11 @@ def _change_trainer(module: Any) -> None:
 
 def _on_ipu() -> bool:
     """Whether arrays without a place of their own go to one IPU; distributions of Keras over several stay Keras's."""
-    import keras
-
-    default = jax.config.jax_default_device
+    config: Any = jax.config
+    default = config.jax_default_device
     platform = getattr(default, "platform", default) or jax.default_backend()
-    return bool(platform == PLATFORM) and keras.distribution.distribution() is None
+    distribution: Any = importlib.import_module("keras.distribution")
+    return bool(platform == PLATFORM) and distribution.distribution() is None
 
 
 def _with_logs(trainer: Any, run: Callable[[Any, Iterator[Any]], tuple[Any, Any]]) -> Any:

@@ -64,13 +64,14 @@ class _Finder(importlib.abc.MetaPathFinder):
         for finder in sys.meta_path:
             spec = finder.find_spec(fullname, path, target)
             if spec is not None and spec.loader is not None:
-                loader, change, execute = spec.loader, self._change, spec.loader.exec_module
-
-                def exec_module(module: ModuleType) -> None:
-                    execute(module)
-                    change(module)
-
                 # A loader belongs to one module.
-                vars(loader)["exec_module"] = exec_module
+                vars(spec.loader)["exec_module"] = self._then_change(spec.loader.exec_module)
                 return spec
         return None
+
+    def _then_change(self, execute: Callable[[ModuleType], None]) -> Callable[[ModuleType], None]:
+        def exec_module(module: ModuleType) -> None:
+            execute(module)
+            self._change(module)
+
+        return exec_module
