@@ -280,18 +280,23 @@ TABLE, SCALE = RNG.normal(size=(11, 4)).astype(np.float32), RNG.normal(size=4).a
 IDS, LABELS = np.arange(11), np.roll(np.arange(11), 1).astype(np.int32)
 
 
-def tied(*, copied):
-    """Logits from a table that looks words up as well; exporters write its transpose where MatMul uses it."""
+def tied(form):
+    """Logits from a table that looks words up as well: used as it is, transposed by a node, or written twice."""
     node = helper.make_node
     weights = {"table": TABLE, "norm": np.ones(4, np.float32), "zeros": np.zeros(4, np.float32), "scale": SCALE}
-    last = node("MatMul", ["h", "turned"], ["y"]) if copied else node("Gemm", ["h", "table"], ["y"], transB=1)
-    weights |= {"turned": np.ascontiguousarray(TABLE.T)} if copied else {}
+    if form == "written twice":
+        weights["again"] = TABLE.copy()
+    last = {
+        "one initialiser": [node("Gemm", ["h", "table"], ["y"], transB=1)],
+        "transposed": [node("Transpose", ["table"], ["turned"], perm=[1, 0]), node("MatMul", ["h", "turned"], ["y"])],
+        "written twice": [node("Gemm", ["h", "again"], ["y"], transB=1)],
+    }[form]
     nodes = [
         node("Gather", ["table", "ids"], ["x"]),
         # Equal values once: scale and variance, bias and mean.
         node("BatchNormalization", ["x", "norm", "zeros", "zeros", "norm"], ["n"], epsilon=0.0),
         node("Mul", ["n", "scale"], ["h"]),
-        last,
+        *last,
     ]
     graph = helper.make_graph(
         nodes,
@@ -303,13 +308,15 @@ def tied(*, copied):
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
 
 
-def losses_of_jax(steps, rate):
+def losses_of_jax(steps, rate, *, independent=False):
     def loss(p):
-        logits = (p["table"] * p["norm"] + p["zeros"]) * p["scale"] @ p["table"].T
+        last = p["again" if independent else "table"]
+        logits = (p["table"] * p["norm"] + p["zeros"]) * p["scale"] @ last.T
         return -jnp.mean(jax.nn.log_softmax(logits)[IDS, LABELS])
 
     with jax.default_device(jax.devices("cpu")[0]):
         params = {"table": TABLE, "norm": jnp.ones(4), "zeros": jnp.zeros(4), "scale": SCALE}
+        params |= {"again": TABLE} if independent else {}
         losses = []
         for _ in range(steps):
             value, gradients = jax.value_and_grad(loss)(params)
@@ -318,16 +325,35 @@ def losses_of_jax(steps, rate):
         return losses, params
 
 
-@pytest.mark.parametrize("copied", [False, True])
-def test_a_shared_initialiser_is_trained_once(manager, copied):
-    losses, params = losses_of_jax(5, 0.3)
-    step = manager.compile_training_step(tied(copied=copied), "cross_entropy", "sgd", (IDS, LABELS), learning_rate=0.3)
+def check_training(manager, model, losses, params):
+    step = manager.compile_training_step(model, "cross_entropy", "sgd", (IDS, LABELS), learning_rate=0.3)
     np.testing.assert_allclose([step(IDS, LABELS) for _ in range(5)], losses, rtol=1e-4)
     weights = step.weights()
-    expected = {**params, "turned": params["table"].T} if copied else params
-    assert weights.keys() == expected.keys()
-    for name, value in expected.items():
+    assert weights.keys() == params.keys()
+    for name, value in params.items():
         np.testing.assert_allclose(weights[name], value, rtol=1e-3, atol=1e-5, err_msg=name)
+
+
+@pytest.mark.parametrize("form", ["one initialiser", "transposed"])
+def test_a_shared_initialiser_is_trained_once(manager, form):
+    check_training(manager, tied(form), *losses_of_jax(5, 0.3))
+
+
+def test_equal_initialisers_are_separate_weights(manager):
+    with pytest.warns(UserWarning, match="trained as separate weights: table and again"):
+        check_training(manager, tied("written twice"), *losses_of_jax(5, 0.3, independent=True))
+
+
+def test_one_place_in_a_file_is_one_weight(manager, tmp_path):
+    path = tmp_path / "tied.onnx"
+    onnx.save(tied("written twice"), path, save_as_external_data=True, location="data", size_threshold=0)
+    proto = onnx.load(path, load_external_data=False)
+    tensors = {tensor.name: tensor for tensor in proto.graph.initializer}
+    del tensors["again"].external_data[:]
+    tensors["again"].external_data.extend(tensors["table"].external_data)
+    onnx.save(proto, path)
+    losses, params = losses_of_jax(5, 0.3)
+    check_training(manager, path, losses, {**params, "again": params["table"]})
 
 
 def test_constants_are_not_trained(manager):

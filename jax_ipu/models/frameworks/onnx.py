@@ -25,7 +25,7 @@ def onnx_model(model: Any, inputs: tuple[Any, ...]) -> Model | None:
     if not (is_path and str(model).endswith(".onnx")) and (onnx is None or not isinstance(model, onnx.ModelProto)):
         return None
     onnx = required("onnx", "an ONNX model", "'jax_ipu[onnx]'")
-    proto = onnx.load(os.fspath(model)) if is_path else model
+    proto, places = _load(onnx, os.fspath(model)) if is_path else (model, {})
     graph = proto.graph
     arrays = {w.name: np.asarray(onnx.numpy_helper.to_array(w)) for w in graph.initializer}
     names = [i.name for i in graph.input if i.name not in arrays]
@@ -37,6 +37,12 @@ def onnx_model(model: Any, inputs: tuple[Any, ...]) -> Model | None:
         {(f.domain, f.name): f for f in proto.functions},
     )
     trainable, frozen = _weights(proto, arrays, statistics)
+    owners = {place: name for name, place in reversed(places.items())}
+
+    def first_name(name: str) -> str:
+        """The first initialiser with the same place in the same file."""
+        return owners.get(places.get(name, ()), name)
+
     constants = {name: a for name, a in arrays.items() if name not in trainable and name not in frozen}
 
     def named(inputs: tuple[Any, ...]) -> dict[str, Any]:
@@ -57,9 +63,33 @@ def onnx_model(model: Any, inputs: tuple[Any, ...]) -> Model | None:
         results = tuple(values[name] for name in outputs)
         return results[0] if len(results) == 1 else results
 
+    def train(trainable: Any, frozen: Any, key: Any, *inputs: Any) -> tuple[Any, Any]:
+        if equal:
+            pairs = ", ".join(f"{one} and {other}" for one, other in equal)
+            warnings.warn(
+                f"equal matrices are trained as separate weights: {pairs}. If they were one in the framework that "
+                "wrote the file, export it so that the file has it once (torch.onnx.export(..., optimize=False))",
+                stacklevel=2,
+            )
+        return apply(trainable, frozen, *inputs), frozen
+
     named(inputs)
-    weights = _tied({name: arrays[name] for name in trainable})
-    return Model("ONNX", apply, weights, {name: arrays[name] for name in frozen}, shared=True)
+    weights = {name: arrays[first_name(name)] for name in trainable}
+    equal = _equal_matrices(weights)
+    return Model("ONNX", apply, weights, {name: arrays[name] for name in frozen}, shared=True, train=train)
+
+
+def _load(onnx: Any, path: str) -> tuple[Any, dict[str, tuple[str, ...]]]:
+    """The model with its external data, and where in which file each initialiser of it lies."""
+    proto = onnx.load(path, load_external_data=False)
+    places: dict[str, tuple[str, ...]] = {}
+    for tensor in proto.graph.initializer:
+        entries = {entry.key: entry.value for entry in tensor.external_data}
+        if entries:
+            shape = "x".join(map(str, tensor.dims))
+            places[tensor.name] = (entries["location"], entries.get("offset", "0"), str(tensor.data_type), shape)
+    onnx.load_external_data_for_model(proto, os.path.dirname(os.path.abspath(path)))
+    return proto, places
 
 
 def _with_statistics_apart(nodes: Iterable[Any], arrays: dict[str, Any]) -> tuple[list[Any], set[str]]:
@@ -109,24 +139,24 @@ def _weights(proto: Any, arrays: Mapping[str, Any], statistics: set[str]) -> tup
     return trainable, frozen
 
 
-def _tied(arrays: dict[str, Any]) -> dict[str, Any]:
-    """The weights, where matrices of equal values are the same array, or views of it.
+def _equal_matrices(weights: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Pairs of weights that are different ones with the same values, also transposed.
 
-    Exporters write a matrix that two layers share once for each, for one of them transposed. Vectors are not taken for
-    shared: those of a network that was not trained yet are all zeros or ones.
+    Layers that were copied before training are equal and independent; a matrix that two layers share is written once
+    for each by exporters that transpose it for one of them. The file does not tell these apart.
     """
-    first: dict[Any, Any] = {}
-    for name, array in arrays.items():
-        if array.ndim < 2 or np.unique(array).size <= 2:
+    first: dict[Any, str] = {}
+    pairs = []
+    for name, array in weights.items():
+        if array.ndim != 2 or np.unique(array).size <= 2:
             continue
-        key, turned = _digest(array), _digest(array.T) if array.ndim == 2 else None
-        if key in first:
-            arrays[name] = first[key]
-        elif turned in first:
-            arrays[name] = first[turned].T
-        else:
-            first[key] = array
-    return arrays
+        key, turned = _digest(array), _digest(array.T)
+        same = first.get(key) or first.get(turned)
+        if same is None:
+            first[key] = name
+        elif weights[same] is not array:
+            pairs.append((same, name))
+    return pairs
 
 
 def _digest(array: Any) -> tuple[tuple[int, ...], str, bytes]:
