@@ -103,7 +103,7 @@ def check_node_tests(cases):
 
 
 def operators(first, last):
-    from jax_ipu.models.frameworks.onnx_ops import OPERATORS
+    from jax_ipu.models.frameworks.onnx_table import OPERATORS
 
     return [name for name in sorted(node_tests()) if name in OPERATORS and first <= name[0] <= last]
 

@@ -14,10 +14,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jax_ipu.models.frameworks.onnx_ops import OPERATORS, Call, NeedsValueError
+from jax_ipu.models.frameworks import onnx_layers, onnx_ops
+from jax_ipu.models.frameworks.onnx_table import OPERATORS, Call, NeedsValueError
 from jax_ipu.models.model import required
 
-# The newest opset whose definitions the functions of onnx_ops.py were compared with.
+__all__ = ["Graph", "onnx_layers", "onnx_ops"]  # these two fill the table
+# The newest opset whose definitions the functions of the table were compared with.
 _KNOWN_OPSET = 28
 _RANDOM = ("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
 _NOT_FOLDED = (*_RANDOM, "GatherElements")  # the reference evaluator of onnx 1.23 fails where axes differ in size
