@@ -62,15 +62,15 @@ def init(seed: int, config: Config, dtype: Any = np.float32) -> Params:
     }
 
 
-def loss(params: Params, tokens: Any, segments: Any, labels: Any, config: Config) -> Any:
+def loss(params: Params, tokens: Any, segments: Any, labels: Any, config: Config, recompute: bool = False) -> Any:
     """Mean cross entropy of the masked tokens, float32. All of int[batch, length]; labels of the others are IGNORED.
 
-    Activations of a layer are made again in the backward pass.
+    With `recompute` the activations of a layer are made again in the backward pass.
     """
     table = params["embeddings"]
     x = table["tokens"][tokens] + table["positions"][: tokens.shape[1]] + table["segments"][segments]
     x = _norm(table["norm"], x)
-    layer = jax.checkpoint(_layer, static_argnums=2)
+    layer = jax.checkpoint(_layer, static_argnums=2) if recompute else _layer
     for weights in params["layers"]:
         x = layer(weights, x, config.heads)
     scores = _scores(params["head"], table["tokens"], x)

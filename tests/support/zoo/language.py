@@ -1,7 +1,7 @@
 """Language models in plain JAX: training steps of GPT-2 and BERT, as a user writes them, on one IPU and on several.
 
 On one IPU the weights are float16 and learn by gradient descent, with the loss scaled so that small gradients do not
-vanish. On several they and the moments of AdamW are float32, and every leaf is split along its longest even axis.
+vanish. On several they and the moments of AdamW are float32, and every leaf is split along the longest axis possible.
 """
 
 from __future__ import annotations
@@ -47,7 +47,10 @@ def gpt(size: Any, dtype: Any, length: int, batch: int = 1) -> Training:
 
 
 def bert(size: Any, dtype: Any, length: int, batch: int = 1) -> Training:
-    """A training step of BERT's masked language model with the sizes `size`, a tuple like bert.Config."""
+    """A training step of BERT's masked language model with the sizes `size`, a tuple like bert.Config.
+
+    In float16, for one IPU, activations are made again in the backward pass.
+    """
     from support import bert
 
     config = bert.Config(*size)
@@ -57,7 +60,9 @@ def bert(size: Any, dtype: Any, length: int, batch: int = 1) -> Training:
         kernels = params["layers"][0]["query"]["kernel"], params["layers"][-1]["down"]["kernel"]
         return np.asarray(params["embeddings"]["tokens"])[data[0][0, :8]], *kernels, params["head"]["norm"]["bias"]
 
-    return _training(partial(bert.loss, config=config), bert.init(0, config, dtype), data, watched)
+    return _training(
+        partial(bert.loss, config=config, recompute=dtype == np.float16), bert.init(0, config, dtype), data, watched
+    )
 
 
 def _training(loss: Callable[..., Any], params: Any, batch: Any, watched: Callable[[Any], Any]) -> Training:
@@ -133,6 +138,7 @@ FULL: tuple[tuple[str, Callable[[], Training], str, int, float], ...] = (
     ("GPT-2 small b1 s128", partial(gpt, (), np.float16, 128), "float16", 1, 2e-2),
     ("GPT-2 small b1 s128", partial(gpt, (), np.float32, 128), "float32", 4, 1e-3),
     ("GPT-2 small b1 s128", partial(gpt, (), np.float32, 128), "float32", 8, 1e-3),
+    ("GPT-2 small b1 s128, vocabulary 128,000", partial(gpt, (128_000,), np.float16, 128), "float16", 1, 2e-2),
     ("BERT-base b1 s128", partial(bert, (), np.float16, 128), "float16", 1, 2e-2),
     ("BERT-base b1 s128", partial(bert, (), np.float32, 128), "float32", 4, 1e-3),
 )
