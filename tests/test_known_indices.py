@@ -16,6 +16,7 @@ BLOCK = np.arange(10) + 5
 CASES = {
     "iota": (lambda x, u: x[jnp.arange(10)], False),
     "iota_of_all": (lambda x, u: x[jnp.arange(40)], False),
+    "a_view_of_all": (lambda x, u: x[jnp.arange(40)].reshape(-1), False),
     "shifted": (lambda x, u: x[jnp.arange(10) + 7], False),
     "every_third": (lambda x, u: x[3 * jnp.arange(10) + 2], False),
     "negative": (lambda x, u: x[jnp.arange(10) - 12], False),

@@ -337,7 +337,9 @@ class Planner {
       if (!transfer.once || uses[transfer.stream] != 1 || transfer.tensor.size() != 1) continue;
       const VariableId v = Root(transfer.tensor[0].variable);
       HostLocation& location = plan_.locations[v];
-      if (Bytes(v) == 0 || (state_[v] && !fed_[v]) || location.kind != HostLocation::Kind::kArena) continue;
+      // What a stream feeds in another program is not written in this one, and must not move to a result.
+      const bool stays = state_[v] && !(fed_[v] && in.code == OpCode::kStreamIn);
+      if (Bytes(v) == 0 || stays || location.kind != HostLocation::Kind::kArena) continue;
       // What runs once is in the main code. Functions come after that: they count as writing too late.
       const std::vector<std::uint32_t>& written = writers[v];
       const bool possible =
