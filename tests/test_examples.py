@@ -58,6 +58,9 @@ def test_four_ipus_train_like_one():
     weights = 784 * 1024 + 1024 * 1024 + 1024 * 10
     assert number(r"from other IPUs: ([\d,]+) bytes", four) > 2 * 3 / 4 * 4 * weights
     assert number(r"from other IPUs: ([\d,]+) bytes", one) == 0
+    # A quarter of the batch on each of four IPUs takes longer than a quarter of the time, and the links are slow.
+    cycles = [number(r"out; ([\d,]+) cycles", output) for output in (one, four)]
+    assert cycles[0] > 50_000 and cycles[1] > cycles[0] / 4
 
 
 def test_gpt_learns_on_four_ipus_and_writes_with_a_cache():
@@ -72,6 +75,8 @@ def test_gpt_learns_on_four_ipus_and_writes_with_a_cache():
     assert per_step == [(f"{8 * 33 * 4:,}", "4")] * 4
     # One letter comes back; the cache does not.
     assert number(r"per letter: [\d,]+ bytes in, ([\d,]+) out", output) == 4
+    cycles = [number(rf"per {what}: .*; ([\d,]+) cycles", output) for what in ("step", "letter")]
+    assert cycles[0] > cycles[1] > 1_000
     written = output[output.index("\n", output.index("per letter")) + 1 :].removesuffix("\n")
     assert len(written) == 20 and written.startswith("The ")
 

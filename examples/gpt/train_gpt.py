@@ -25,6 +25,7 @@ from tqdm import tqdm
 
 import jax_ipu
 import model
+from jax_ipu import Counters
 
 
 class Text:
@@ -91,8 +92,7 @@ def train(arguments: argparse.Namespace, text: Text, config: model.Config, devic
     jax.block_until_ready(state)
     print(f"First loss {float(losses[0]):.4f}, last {float(losses[-1]):.4f} nats a letter")
     for device, old, new in zip(devices, before, _counters(devices), strict=True):
-        moved = [b - a for a, b in zip(old, new, strict=True)]
-        print(f"{device.platform}:{device.id} per step: {moved[0]:,} bytes in, {moved[1]:,} out; {moved[-1]:,} cycles")
+        print(f"{device.platform}:{device.id} per step: {_moved(old, new)}")
     tested = jax.device_put(windows(text.test, arguments.batch_size, config.positions, rng), split)
     print(f"Loss on text that it has not seen: {float(jax.jit(loss_of)(state[0], tested)):.4f}")
     return jax.tree.map(np.asarray, state[0])
@@ -122,13 +122,20 @@ def write(arguments: argparse.Namespace, text: Text, config: model.Config, param
         letter = prompt[position + 1 : position + 2] if position + 1 < len(prompt) else np.asarray(chosen)
         if position + 1 >= len(prompt):
             written.append(int(letter[0]))
-    moved = [b - a for a, b in zip(before[0], _counters([device])[0], strict=True)]
-    print(f"{device.platform}:{device.id} per letter: {moved[0]:,} bytes in, {moved[1]:,} out; {moved[-1]:,} cycles")
+    print(f"{device.platform}:{device.id} per letter: {_moved(before[0], _counters([device])[0])}")
     return text.decode(written)
 
 
-def _counters(devices: list[Any]) -> list[tuple[int, ...]]:
-    return [tuple(jax_ipu.counters(d)) if d.platform == "ipu" else (0, 0, 0) for d in devices]
+def _counters(devices: list[Any]) -> list[Counters]:
+    return [jax_ipu.counters(d) if d.platform == "ipu" else Counters(*[0] * len(Counters._fields)) for d in devices]
+
+
+def _moved(before: Counters, after: Counters) -> str:
+    difference = Counters(*(b - a for a, b in zip(before, after, strict=True)))
+    return (
+        f"{difference.h2d_bytes:,} bytes in, {difference.d2h_bytes:,} out, {difference.link_bytes:,} from other IPUs; "
+        f"{difference.cycles:,} cycles"
+    )
 
 
 def main() -> None:

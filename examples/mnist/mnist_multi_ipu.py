@@ -22,6 +22,7 @@ import datasets
 import jax_ipu
 import mnist_classifier
 import training
+from jax_ipu import Counters
 
 
 def main() -> list[float]:
@@ -64,7 +65,7 @@ def main() -> list[float]:
             losses.append(loss)
         jax.block_until_ready(state)
         pairs = zip(before, _counters(devices), strict=True)
-        per_step = [[b - a for a, b in zip(old, new, strict=True)] for old, new in pairs]
+        per_step = [Counters(*(b - a for a, b in zip(old, new, strict=True))) for old, new in pairs]
         means.append(float(np.mean([float(loss) for loss in losses])))
         print(f"epoch {epoch + 1:3d}  loss {means[-1]:.6f}  {time.perf_counter() - start:.2f} s")
 
@@ -72,14 +73,15 @@ def main() -> list[float]:
     score = training.accuracy(predict, state[0], data.test_images, data.test_labels, arguments.batch_size)
     print(f"Test accuracy: {score:.2%}")
     for device, moved in zip(devices, per_step, strict=True):
-        print(f"{device.platform}:{device.id} per step: {moved[0]:,} bytes in, {moved[1]:,} out; {moved[-1]:,} cycles")
+        in_out = f"{moved.h2d_bytes:,} bytes in, {moved.d2h_bytes:,} out"
+        print(f"{device.platform}:{device.id} per step: {in_out}; {moved.cycles:,} cycles")
     cost = update.lower(None, state, jax.device_put(batch, split)).compile().cost_analysis()
     print(f"Per step, from other IPUs: {cost.get('link bytes', 0):,.0f} bytes")
     return means
 
 
-def _counters(devices: list[Any]) -> list[tuple[int, ...]]:
-    return [tuple(jax_ipu.counters(d)) if d.platform == "ipu" else (0, 0, 0) for d in devices]
+def _counters(devices: list[Any]) -> list[Counters]:
+    return [jax_ipu.counters(d) if d.platform == "ipu" else Counters(*[0] * len(Counters._fields)) for d in devices]
 
 
 if __name__ == "__main__":
