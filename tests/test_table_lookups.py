@@ -182,3 +182,17 @@ def test_a_training_step_updates_the_gradient_of_the_product():
     windows = 128 * 768 * 2
     assert full.cycles < 1.1 * product.cycles + 2 * windows / EXCHANGE_BYTES_PER_CYCLE
     assert full.fullest_tile_bytes < product.fullest_tile_bytes + BYTES_PER_TILE // 8
+
+
+@pytest.mark.parametrize("mode", [("fast", 8), ("tile", 8)], ids=lambda mode: mode[0])
+def test_columns_of_a_product(mode):
+    # The product lies in blocks of rows of a finer shape, and so does a column of it.
+    def columns(x):
+        def copy(j, y):
+            part = jax.lax.dynamic_slice_in_dim(x, 32 * (j // 32), 32, 1)
+            column = jax.lax.dynamic_index_in_dim(part.T @ part, j, 1)
+            return jax.lax.dynamic_update_slice_in_dim(y, column, j, 1)
+
+        return jax.lax.fori_loop(0, 32, copy, jnp.zeros((32, 32)))
+
+    check(columns, array(40, 64), mode=mode)

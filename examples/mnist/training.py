@@ -90,7 +90,8 @@ def train(
             steps += 1
         if ipu:
             jax.block_until_ready(state)
-            per_step = [b - a for a, b in zip(before, jax_ipu.counters(device), strict=True)]
+            after = jax_ipu.counters(device)
+            per_step = jax_ipu.Counters(*(b - a for a, b in zip(before, after, strict=True)))
         mean_loss = float(np.mean([float(x) for x in losses]))
         seconds = time.perf_counter() - start
         score = accuracy(predict, params_of(state), data.test_images, data.test_labels, arguments.batch_size)
@@ -101,9 +102,9 @@ def train(
     return score
 
 
-def report(device: Any, per_step: list[int], update: Any, state: Any, batch: Batch) -> None:
+def report(device: Any, per_step: jax_ipu.Counters, update: Any, state: Any, batch: Batch) -> None:
     """Prints what one step moved and what it costs on the modelled IPU."""
-    sent, received, _, _, cycles = per_step
+    sent, received, cycles = per_step.h2d_bytes, per_step.d2h_bytes, per_step.cycles
     totals = jax_ipu.counters(device)
     cost = update.lower(0, state, batch).compile().cost_analysis()
     clock = device.tile_clock_frequency

@@ -200,8 +200,9 @@ poplar::Tensor dynamicSlice(poplar::Graph& graph, const poplar::Tensor& operand,
   const poplar::Target& target = graph.getTarget();
   const Partition partition = operation->OutputPartition(
       target.model(), target.getNumTiles(), graph.impl().variables[operation->inputs[0].variable].mapping);
+  // The partition may cut a dimension of the result into two.
   const poplar::Tensor result =
-      NewTensor(graph, operand.elementType().id(), partition.shape, Mapping(partition), operation->name);
+      NewTensor(graph, operand.elementType().id(), view.shape, Mapping(partition), operation->name);
   result.asView(&view);
   AddOperation(prog, std::move(operation));
   return result;
