@@ -74,7 +74,7 @@ def read(operation: Any) -> FfiCall | None:
     except CompileError as error:
         where = source_line(operation.location) or "an unknown source line"
         raise CompileError(f"{error} (the foreign function {target!r} at {where})", error.code) from None
-    operands, results = list(operation.operands), list(operation.results)
+    operands, results = _types(operation.operands), _types(operation.results)
     aliases = [-1] * len(results)
     for alias in attrs["output_operand_aliases"] if "output_operand_aliases" in attrs else ():
         typed = stablehlo.OutputOperandAlias(alias)
@@ -88,12 +88,21 @@ def read(operation: Any) -> FfiCall | None:
     )
 
 
-def _buffers(values: list[Any], attrs: Any, key: str) -> tuple[Buffer, ...]:
-    layouts = list(attrs[key]) if key in attrs else [None] * len(values)
+def _types(values: Any) -> list[Any]:
+    """The types of the values; XLA's partitioner puts several results into one tuple."""
+    types: list[Any] = []
+    for value in values:
+        packed = isinstance(value.type, mlir.TupleType)
+        types += [value.type.get_type(i) for i in range(value.type.num_types)] if packed else [value.type]
+    return types
+
+
+def _buffers(types: list[Any], attrs: Any, key: str) -> tuple[Buffer, ...]:
+    layouts = list(attrs[key]) if key in attrs else [None] * len(types)
     buffers = []
-    for value, layout in zip(values, layouts, strict=True):
-        is_token = not isinstance(value.type, mlir.RankedTensorType)
-        shape = () if is_token else tuple(value.type.shape)
+    for mlir_type, layout in zip(types, layouts, strict=True):
+        is_token = not isinstance(mlir_type, mlir.RankedTensorType)
+        shape = () if is_token else tuple(mlir_type.shape)
         order = range(len(shape)) if layout is None or is_token else map(int, reversed(np.asarray(layout)))
         buffers.append(Buffer(shape, tuple(order), is_token))
     return tuple(buffers)
