@@ -163,9 +163,8 @@ def compile_to_fit(
             raise CompileError(text, RESOURCE_EXHAUSTED) from None
         except _ipu.OutOfMemory as error:
             failures.append((out_of_memory.Need.of(error, target), error, prepared))
-            following = None
-            if settings.outline == "memory" or not _is_hopeless(error, prepared[0], target):
-                following = _next_attempt(program, prepared, settings, more_frugal)
+            hopeless = _is_hopeless(error, target)
+            following = _next_attempt(program, prepared, settings, more_frugal, fewer_tensors=hopeless)
         if following is None:
             # The one that is nearest to fitting says best what is too large.
             need, nearest, (module, signature, _) = min(failures, key=lambda failure: failure[0].total)
@@ -176,23 +175,29 @@ def compile_to_fit(
 
 
 def _next_attempt(
-    program: partition.LocalProgram, prepared: _Prepared, settings: Options, more_frugal: Iterator[_Frugal]
+    program: partition.LocalProgram,
+    prepared: _Prepared,
+    settings: Options,
+    more_frugal: Iterator[_Frugal],
+    fewer_tensors: bool,
 ) -> tuple[str, Options, _Prepared] | None:
-    """The next way to compile that makes another program."""
+    """The next way to compile that makes another program. `fewer_tensors`: and may have fewer live tensors."""
     for what, choose, differs in more_frugal:
         frugal = choose(settings)
-        if frugal is not None and differs(prepared, other := prepare_local(program, frugal)):
+        if frugal is None or (fewer_tensors and frugal.outline == settings.outline):
+            continue
+        if differs(prepared, other := prepare_local(program, frugal)):
             return what, frugal, other
     return None
 
 
-def _is_hopeless(error: _ipu.OutOfMemory, module: Module, target: _ipu.Target) -> bool:
+def _is_hopeless(error: _ipu.OutOfMemory, target: _ipu.Target) -> bool:
     """Whether the live tensors are larger than the memory.
 
-    Attempts after the one that computes values again change where tensors lie and how much code there is. Only
-    collectives that are not combined need fewer tensors.
+    Only an attempt that computes values again, and does not combine collectives, has other tensors. Those after it
+    change where tensors lie, and how much code and how many temporaries there are.
     """
-    return not module.combined and error.peak_variable_bytes > target.num_tiles * target.bytes_per_tile
+    return error.peak_variable_bytes > target.num_tiles * target.bytes_per_tile
 
 
 def _compile_kept(prepared: _Prepared, settings: Options, target: _ipu.Target, shared: _Shared) -> _Compiled | None:
