@@ -233,7 +233,7 @@ def _fits_on(program: _Program, need: Need, parts: int) -> bool:
 
     working = need.working / parts if batch_is_cut else need.working
     needed = need.fixed + working + sum(map(share, need.tensors))
-    return needed <= _SAFE_SEVERAL_IPUS * need.limit
+    return needed <= (_SAFE_SEVERAL_IPUS if need.planned else _SAFE_UNPLANNED) * need.limit
 
 
 def _axis(value: Value, parts: int) -> int:
