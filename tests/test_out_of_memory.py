@@ -134,9 +134,7 @@ def test_half_precision_is_advised_to_wide_types_only():
 
 def test_recomputing_is_advised_to_gradients_that_keep_activations():
     assert "jax.checkpoint" in error_of(train(8, 1024, 16384))
-    # With the proportion given, no plan in much less memory is looked for, which takes long at this size.
-    options = {"ipu_available_memory_proportion": 0.5}
-    product = jax.jit(lambda x: (x @ x) @ x, backend="ipu", compiler_options=options).lower(spec(8192, 8192))
+    product = jax.jit(lambda x: (x @ x) @ x, backend="ipu").lower(spec(8192, 8192))
     assert "jax.checkpoint" not in error_of(product)
 
 

@@ -162,9 +162,9 @@ def compile_to_fit(
             text = f"{error}{out_of_memory.advice(module, signature, target, need)}"
             raise CompileError(text, RESOURCE_EXHAUSTED) from None
         except _ipu.OutOfMemory as error:
-            failures.append((out_of_memory.Need.of(error, target), error, prepared))
+            failures.append((need := out_of_memory.Need.of(error, target), error, prepared))
             hopeless = _is_hopeless(error, target)
-            following = _next_attempt(program, prepared, settings, more_frugal, fewer_tensors=hopeless)
+            following = _next_attempt(program, prepared, settings, more_frugal, need, fewer_tensors=hopeless)
         if following is None:
             # The one that is nearest to fitting says best what is too large.
             need, nearest, (module, signature, _) = min(failures, key=lambda failure: failure[0].total)
@@ -179,12 +179,16 @@ def _next_attempt(
     prepared: _Prepared,
     settings: Options,
     more_frugal: Iterator[_Frugal],
+    need: out_of_memory.Need,
     fewer_tensors: bool,
 ) -> tuple[str, Options, _Prepared] | None:
     """The next way to compile that makes another program. `fewer_tensors`: and may have fewer live tensors."""
     for what, choose, differs in more_frugal:
         frugal = choose(settings)
         if frugal is None or (fewer_tensors and frugal.outline == settings.outline):
+            continue
+        saved = need.working * (1 - _LEAST_PROPORTION / settings.available_memory_proportion)
+        if choose is _products_in_less and need.total - saved > need.limit:
             continue
         if differs(prepared, other := prepare_local(program, frugal)):
             return what, frugal, other
