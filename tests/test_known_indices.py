@@ -71,6 +71,14 @@ def test_the_gradient_of_a_known_lookup_is_an_update_of_a_block():
 
 
 @each_mode
+@pytest.mark.parametrize("i", [0, 1, -1, -2])
+def test_an_update_outside_of_one_row_is_left_out(i, mode):
+    x, u, at = X[:1], U[:1], np.array([i], np.int32)
+    check(lambda x, u, i: (x.at[i].add(u, mode="drop"), x.at[i].get(mode="clip")), x, u, at, mode=mode)
+    check(lambda x, u: x.at[jnp.array([i])].set(u, mode="drop"), x, u, mode=mode)
+
+
+@each_mode
 def test_a_sum_is_scattered_into(mode):
     def f(x, n, u, i):
         return n * 2 + jnp.zeros_like(x).at[i].add(u)

@@ -272,12 +272,13 @@ INTERRUPTED = """
 """
 
 
-def test_ctrl_c_ends_a_compilation_and_nothing_else():
+def test_ctrl_c_ends_a_compilation_and_nothing_else(tmp_path):
     result = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", textwrap.dedent(INTERRUPTED)],
         capture_output=True,
         text=True,
         env=os.environ | {"JAX_PLATFORMS": "ipu,cpu"},
+        cwd=tmp_path,  # the installed package, not the checkout's
         timeout=120,
         check=False,
     )

@@ -169,10 +169,10 @@ def _component(indices: Value, axis: int, number: int) -> tuple[_Linear, Shape] 
 
 
 def _windows(
-    operand: Value, indices: Value, windows: Shape, sizes: Shape, wraps: Shape, n: _Numbers
+    operand: Value, indices: Value, windows: Shape, sizes: Shape, wraps: Shape, n: _Numbers, clamps: bool
 ) -> _Windows | None:
     """None where the windows are not one block inside the operand. A dimension of the windows that nothing goes along
-    repeats the block."""
+    repeats the block. `clamps`: windows outside are moved inside, else they are left out."""
     if 0 in windows or 0 in operand.shape:
         return None
     rank = len(operand.shape)
@@ -189,7 +189,7 @@ def _windows(
             along[d] = next(offsets)
     for number, d in enumerate(n.start_map):
         room = operand.shape[d] - sizes[d]
-        if room == 0:
+        if room == 0 and clamps:
             continue
         component = _component(indices, n.vector_dim, number)
         if component is None:
@@ -227,7 +227,7 @@ def _gather(op: Op, rewriter: Rewriter) -> Value | None:
     )
     shape = op.result.shape
     wraps = tuple(op.attrs.get("index_wraps", ()))
-    block = _windows(operand, indices, shape, tuple(op.attrs["slice_sizes"]), wraps, numbers)
+    block = _windows(operand, indices, shape, tuple(op.attrs["slice_sizes"]), wraps, numbers, clamps=True)
     if block is None:
         return None
     extents = tuple(-(-(e - b) // s) for b, e, s in zip(block.begins, block.ends, block.strides, strict=True))
@@ -257,7 +257,7 @@ def _scatter(op: Op, rewriter: Rewriter) -> Value | None:
     single = (*numbers.collapsed, *numbers.batching)
     sizes = tuple(1 if i in single else update.shape[next(offsets)] for i in range(len(operand.shape)))
     wraps = tuple(op.attrs.get("index_wraps", ()))
-    block = _windows(operand, indices, update.shape, sizes, wraps, numbers)
+    block = _windows(operand, indices, update.shape, sizes, wraps, numbers, clamps=False)
     if block is None or any(s != 1 for s in block.strides):
         return None
     if any(n > 1 and d not in block.along for d, n in enumerate(update.shape)):
