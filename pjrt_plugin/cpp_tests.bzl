@@ -1,7 +1,7 @@
 """One cc_test for each *_test.cc file."""
 
 def cpp_tests(srcs, deps):
-    """Declares a test named after each source's folder and file: kernels_gemm_test.
+    """Declares a test named after each source's path: kernels_product_gemm_test.
 
     Args:
       srcs: the test sources, each with its own main().

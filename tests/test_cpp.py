@@ -11,7 +11,11 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 BUILD = ROOT / "build" / "cpp"
-NAMES = sorted(f"{path.parent.name}_{path.stem}" for path in (ROOT / "pjrt_plugin").rglob("*_test.cc"))
+NAMES = sorted(
+    "_".join(path.relative_to(package).with_suffix("").parts)
+    for package in (ROOT / "ipu_model", ROOT / "pjrt_plugin")
+    for path in package.rglob("*_test.cc")
+)
 
 
 @pytest.fixture(scope="session")

@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-#include "pjrt_plugin/ipu_model/kernels/expression.h"
+#include "kernels/elementwise/expression.h"
 #include "poplar/Graph.hpp"
 #include "poplar/Program.hpp"
 #include "poplar/Tensor.hpp"

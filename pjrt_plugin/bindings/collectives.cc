@@ -4,8 +4,8 @@
 #include <stdexcept>
 #include <unordered_map>
 
+#include "bindings/bindings.h"
 #include "hlo/Collectives.hpp"
-#include "pjrt_plugin/bindings/bindings.h"
 
 namespace jax_ipu::bindings {
 namespace {

@@ -10,17 +10,17 @@
 #include <string>
 #include <utility>
 
-#include "pjrt_plugin/bindings/bindings.h"
-#include "pjrt_plugin/ipu_model/engine/executable.h"
-#include "pjrt_plugin/ipu_model/kernels/context.h"
-#include "pjrt_plugin/ipu_model/kernels/host_limits.h"
-#include "pjrt_plugin/ipu_model/kernels/isa.h"
-#include "pjrt_plugin/runtime/executable.h"
-#include "pjrt_plugin/runtime/program.h"
-#include "pjrt_plugin/runtime/registry.h"
-#include "pjrt_plugin/runtime/run_once.h"
+#include "bindings/bindings.h"
+#include "engine/executable.h"
+#include "kernels/host/context.h"
+#include "kernels/host/host_limits.h"
+#include "kernels/host/isa.h"
 #include "poplar/Engine.hpp"
 #include "poplar/exceptions.hpp"
+#include "runtime/executable.h"
+#include "runtime/program.h"
+#include "runtime/registry.h"
+#include "runtime/run_once.h"
 
 namespace jax_ipu::bindings {
 namespace {

@@ -6,8 +6,8 @@
 #include <optional>
 #include <stdexcept>
 
+#include "bindings/bindings.h"
 #include "hlo/Window.hpp"
-#include "pjrt_plugin/bindings/bindings.h"
 
 namespace jax_ipu::bindings {
 namespace {

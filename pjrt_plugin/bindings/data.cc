@@ -33,10 +33,10 @@
 // In place: the (first) operands are written over and returned; they must be strided views without aliases.
 #include "hlo/Data.hpp"
 
+#include "bindings/bindings.h"
 #include "hlo/Fft.hpp"
 #include "hlo/LinearAlgebra.hpp"
 #include "hlo/Random.hpp"
-#include "pjrt_plugin/bindings/bindings.h"
 #include "poplin/Cholesky.hpp"
 #include "poplin/TriangularSolve.hpp"
 #include "popops/DynamicSlice.hpp"

@@ -5,9 +5,9 @@
 
 #include <optional>
 
+#include "bindings/bindings.h"
 #include "hlo/Fill.hpp"
 #include "hlo/Reduce.hpp"
-#include "pjrt_plugin/bindings/bindings.h"
 
 namespace jax_ipu::bindings {
 namespace {

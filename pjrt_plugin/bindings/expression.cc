@@ -4,7 +4,7 @@
 #include <tuple>
 #include <unordered_map>
 
-#include "pjrt_plugin/bindings/bindings.h"
+#include "bindings/bindings.h"
 
 namespace jax_ipu::bindings {
 namespace {

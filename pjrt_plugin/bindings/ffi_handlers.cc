@@ -1,10 +1,10 @@
 // Python: registration of foreign functions (jax.ffi) and their types.
-#include "pjrt_plugin/runtime/ffi_handlers.h"
+#include "runtime/ffi_handlers.h"
 
 #include <map>
 #include <string>
 
-#include "pjrt_plugin/bindings/bindings.h"
+#include "bindings/bindings.h"
 
 namespace jax_ipu::bindings {
 namespace {

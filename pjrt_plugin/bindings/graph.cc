@@ -4,10 +4,10 @@
 #include <stdexcept>
 #include <unordered_map>
 
-#include "pjrt_plugin/bindings/bindings.h"
-#include "pjrt_plugin/ipu_model/core/graph_impl.h"
-#include "pjrt_plugin/ipu_model/core/strides.h"
-#include "pjrt_plugin/ipu_model/core/target_model.h"
+#include "bindings/bindings.h"
+#include "core/graph_impl.h"
+#include "core/strides.h"
+#include "core/target_model.h"
 #include "poplar/Target.hpp"
 
 namespace jax_ipu::bindings {

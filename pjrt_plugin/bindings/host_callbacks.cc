@@ -1,5 +1,5 @@
 // Python: HostCallback, a function that programs may call back.
-#include "pjrt_plugin/runtime/host_callbacks.h"
+#include "runtime/host_callbacks.h"
 
 #include <cstddef>
 #include <functional>
@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "pjrt_plugin/bindings/bindings.h"
-#include "pjrt_plugin/runtime/executable.h"
+#include "bindings/bindings.h"
+#include "runtime/executable.h"
 
 namespace jax_ipu::bindings {
 

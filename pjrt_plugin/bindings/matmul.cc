@@ -6,8 +6,8 @@
 #include <optional>
 #include <stdexcept>
 
-#include "pjrt_plugin/bindings/bindings.h"
-#include "pjrt_plugin/ipu_model/operations/matmul.h"
+#include "bindings/bindings.h"
+#include "operations/product/matmul.h"
 
 namespace jax_ipu::bindings {
 namespace {

@@ -3,8 +3,8 @@
 #include <exception>
 #include <stdexcept>
 
-#include "pjrt_plugin/bindings/bindings.h"
-#include "pjrt_plugin/runtime/executable.h"
+#include "bindings/bindings.h"
+#include "runtime/executable.h"
 
 namespace jax_ipu::bindings {
 

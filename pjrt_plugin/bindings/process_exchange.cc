@@ -1,13 +1,13 @@
 // Python: the engine that carries tensors between processes.
-#include "pjrt_plugin/runtime/process_exchange.h"
+#include "runtime/process_exchange.h"
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
-#include "pjrt_plugin/bindings/bindings.h"
-#include "pjrt_plugin/runtime/executable.h"
-#include "pjrt_plugin/runtime/registry.h"
+#include "bindings/bindings.h"
+#include "runtime/executable.h"
+#include "runtime/registry.h"
 
 namespace jax_ipu::bindings {
 namespace {

@@ -3,19 +3,19 @@
 #include <string>
 #include <utility>
 
-#include "pjrt_plugin/pjrt/buffer.h"
-#include "pjrt_plugin/pjrt/c_api.h"
-#include "pjrt_plugin/pjrt/client.h"
-#include "pjrt_plugin/pjrt/device.h"
-#include "pjrt_plugin/pjrt/error.h"
-#include "pjrt_plugin/pjrt/event.h"
-#include "pjrt_plugin/pjrt/executable.h"
-#include "pjrt_plugin/pjrt/extensions.h"
-#include "pjrt_plugin/pjrt/loaded_executable.h"
-#include "pjrt_plugin/pjrt/memory.h"
-#include "pjrt_plugin/pjrt/plugin.h"
-#include "pjrt_plugin/pjrt/topology.h"
-#include "pjrt_plugin/pjrt/transfer_manager.h"
+#include "pjrt/buffer.h"
+#include "pjrt/c_api.h"
+#include "pjrt/client.h"
+#include "pjrt/device.h"
+#include "pjrt/error.h"
+#include "pjrt/event.h"
+#include "pjrt/executable.h"
+#include "pjrt/extensions.h"
+#include "pjrt/loaded_executable.h"
+#include "pjrt/memory.h"
+#include "pjrt/plugin.h"
+#include "pjrt/topology.h"
+#include "pjrt/transfer_manager.h"
 
 namespace jax_ipu::pjrt {
 namespace {

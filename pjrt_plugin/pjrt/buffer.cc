@@ -1,19 +1,19 @@
 // PJRT_Buffer and the entry points that look at, copy and delete buffers.
-#include "pjrt_plugin/pjrt/buffer.h"
+#include "pjrt/buffer.h"
 
 #include <algorithm>
 #include <cstring>
 #include <string>
 #include <utility>
 
-#include "pjrt_plugin/pjrt/client.h"
-#include "pjrt_plugin/pjrt/element_type.h"
-#include "pjrt_plugin/pjrt/entry.h"
-#include "pjrt_plugin/pjrt/event.h"
-#include "pjrt_plugin/pjrt/layout.h"
-#include "pjrt_plugin/runtime/host_callbacks.h"
-#include "pjrt_plugin/runtime/link_copy.h"
-#include "pjrt_plugin/runtime/strided_copy.h"
+#include "pjrt/client.h"
+#include "pjrt/element_type.h"
+#include "pjrt/entry.h"
+#include "pjrt/event.h"
+#include "pjrt/layout.h"
+#include "runtime/host_callbacks.h"
+#include "runtime/link_copy.h"
+#include "runtime/strided_copy.h"
 
 using jax_ipu::Array;
 using jax_ipu::Code;

@@ -8,9 +8,9 @@
 #include <mutex>
 #include <vector>
 
-#include "pjrt_plugin/pjrt/c_api.h"
-#include "pjrt_plugin/pjrt/device.h"
-#include "pjrt_plugin/runtime/array.h"
+#include "pjrt/c_api.h"
+#include "pjrt/device.h"
+#include "runtime/array.h"
 
 struct PJRT_Buffer {
   PJRT_Buffer(std::shared_ptr<PJRT_Device> on_device, jax_ipu::pjrt::MemoryKind kind,

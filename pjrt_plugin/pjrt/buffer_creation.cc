@@ -3,13 +3,13 @@
 #include <string>
 #include <utility>
 
-#include "pjrt_plugin/pjrt/buffer.h"
-#include "pjrt_plugin/pjrt/client.h"
-#include "pjrt_plugin/pjrt/element_type.h"
-#include "pjrt_plugin/pjrt/entry.h"
-#include "pjrt_plugin/pjrt/event.h"
-#include "pjrt_plugin/pjrt/layout.h"
-#include "pjrt_plugin/runtime/strided_copy.h"
+#include "pjrt/buffer.h"
+#include "pjrt/client.h"
+#include "pjrt/element_type.h"
+#include "pjrt/entry.h"
+#include "pjrt/event.h"
+#include "pjrt/layout.h"
+#include "runtime/strided_copy.h"
 
 namespace jax_ipu::pjrt {
 namespace {

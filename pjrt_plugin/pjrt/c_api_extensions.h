@@ -3,7 +3,7 @@
 #ifndef JAX_IPU_PJRT_C_API_EXTENSIONS_H_
 #define JAX_IPU_PJRT_C_API_EXTENSIONS_H_
 
-#include "pjrt_plugin/pjrt/c_api.h"
+#include "pjrt/c_api.h"
 
 struct PJRT_Layouts_MemoryLayout;
 

@@ -1,11 +1,11 @@
 // Entry points of PJRT_Client that are about the client itself; compile.cc and buffer.cc have the others.
-#include "pjrt_plugin/pjrt/client.h"
+#include "pjrt/client.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "pjrt_plugin/pjrt/entry.h"
-#include "pjrt_plugin/runtime/registry.h"
+#include "pjrt/entry.h"
+#include "runtime/registry.h"
 
 namespace jax_ipu::pjrt {
 namespace {

@@ -7,12 +7,12 @@
 #include <string>
 #include <vector>
 
-#include "pjrt_plugin/pjrt/c_api.h"
-#include "pjrt_plugin/pjrt/device.h"
-#include "pjrt_plugin/pjrt/processes.h"
-#include "pjrt_plugin/pjrt/topology.h"
-#include "pjrt_plugin/runtime/host_memory.h"
-#include "pjrt_plugin/runtime/launch.h"
+#include "pjrt/c_api.h"
+#include "pjrt/device.h"
+#include "pjrt/processes.h"
+#include "pjrt/topology.h"
+#include "runtime/host_memory.h"
+#include "runtime/launch.h"
 
 namespace jax_ipu::pjrt {
 

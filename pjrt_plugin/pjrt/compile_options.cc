@@ -1,10 +1,10 @@
 // A reader for the protobuf wire format, and the field numbers of xla/pjrt/proto/compile_options.proto.
-#include "pjrt_plugin/pjrt/compile_options.h"
+#include "pjrt/compile_options.h"
 
 #include <algorithm>
 #include <cstddef>
 
-#include "pjrt_plugin/runtime/executable.h"
+#include "runtime/executable.h"
 
 namespace jax_ipu::pjrt {
 namespace {

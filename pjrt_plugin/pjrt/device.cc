@@ -1,11 +1,11 @@
 // Entry points of PJRT_Device.
-#include "pjrt_plugin/pjrt/device.h"
+#include "pjrt/device.h"
 
 #include <string>
 #include <utility>
 
-#include "pjrt_plugin/pjrt/client.h"
-#include "pjrt_plugin/pjrt/entry.h"
+#include "pjrt/client.h"
+#include "pjrt/entry.h"
 
 PJRT_Device::PJRT_Device(jax_ipu::pjrt::ClientState* owner, PJRT_DeviceDescription* described, int index,
                          std::shared_ptr<jax_ipu::DeviceRuntime> device_runtime)

@@ -6,10 +6,10 @@
 #include <cstddef>
 #include <memory>
 
-#include "pjrt_plugin/pjrt/c_api.h"
-#include "pjrt_plugin/pjrt/memory.h"
-#include "pjrt_plugin/pjrt/topology.h"
-#include "pjrt_plugin/runtime/device_runtime.h"
+#include "pjrt/c_api.h"
+#include "pjrt/memory.h"
+#include "pjrt/topology.h"
+#include "runtime/device_runtime.h"
 
 namespace jax_ipu::pjrt {
 struct ClientState;

@@ -1,9 +1,9 @@
 // The table of element types.
-#include "pjrt_plugin/pjrt/element_type.h"
+#include "pjrt/element_type.h"
 
 #include <string>
 
-#include "pjrt_plugin/runtime/executable.h"
+#include "runtime/executable.h"
 
 namespace jax_ipu::pjrt {
 namespace {

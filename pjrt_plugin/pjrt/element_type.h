@@ -2,8 +2,8 @@
 #ifndef JAX_IPU_PJRT_ELEMENT_TYPE_H_
 #define JAX_IPU_PJRT_ELEMENT_TYPE_H_
 
-#include "pjrt_plugin/ipu_model/kernels/dtype.h"
-#include "pjrt_plugin/pjrt/c_api.h"
+#include "kernels/host/dtype.h"
+#include "pjrt/c_api.h"
 
 namespace jax_ipu::pjrt {
 

@@ -10,8 +10,8 @@
 #include <string>
 #include <type_traits>
 
-#include "pjrt_plugin/pjrt/c_api.h"
-#include "pjrt_plugin/pjrt/error.h"
+#include "pjrt/c_api.h"
+#include "pjrt/error.h"
 
 namespace jax_ipu::pjrt {
 

@@ -1,10 +1,10 @@
 // Entry points of PJRT_Error.
-#include "pjrt_plugin/pjrt/error.h"
+#include "pjrt/error.h"
 
 #include <memory>
 #include <new>
 
-#include "pjrt_plugin/pjrt/entry.h"
+#include "pjrt/entry.h"
 
 namespace jax_ipu::pjrt {
 namespace {

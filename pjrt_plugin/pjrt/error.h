@@ -4,8 +4,8 @@
 
 #include <string>
 
-#include "pjrt_plugin/pjrt/c_api.h"
-#include "pjrt_plugin/runtime/executable.h"
+#include "pjrt/c_api.h"
+#include "runtime/executable.h"
 
 struct PJRT_Error {
   const void* function_table = nullptr;  // newer callers look here; null: use the functions of the API table

@@ -1,11 +1,11 @@
 // Entry points of PJRT_Event.
-#include "pjrt_plugin/pjrt/event.h"
+#include "pjrt/event.h"
 
 #include <memory>
 #include <string>
 #include <utility>
 
-#include "pjrt_plugin/pjrt/entry.h"
+#include "pjrt/entry.h"
 
 namespace jax_ipu::pjrt {
 namespace {

@@ -2,8 +2,8 @@
 #ifndef JAX_IPU_PJRT_EVENT_H_
 #define JAX_IPU_PJRT_EVENT_H_
 
-#include "pjrt_plugin/pjrt/c_api.h"
-#include "pjrt_plugin/runtime/completion.h"
+#include "pjrt/c_api.h"
+#include "runtime/completion.h"
 
 struct PJRT_Event {
   jax_ipu::CompletionPtr completion;  // null: ready

@@ -1,14 +1,14 @@
 // PJRT_Executable and its entry points.
-#include "pjrt_plugin/pjrt/executable.h"
+#include "pjrt/executable.h"
 
 #include <cstring>
 #include <string_view>
 #include <utility>
 
-#include "pjrt_plugin/pjrt/element_type.h"
-#include "pjrt_plugin/pjrt/entry.h"
-#include "pjrt_plugin/pjrt/memory.h"
-#include "pjrt_plugin/pjrt/serialized_bytes.h"
+#include "pjrt/element_type.h"
+#include "pjrt/entry.h"
+#include "pjrt/memory.h"
+#include "pjrt/serialized_bytes.h"
 
 PJRT_Executable::PJRT_Executable(std::shared_ptr<const jax_ipu::Executable> compiled, std::string options)
     : executable(std::move(compiled)), compile_options(std::move(options)) {

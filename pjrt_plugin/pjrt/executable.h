@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "pjrt_plugin/pjrt/c_api.h"
-#include "pjrt_plugin/pjrt/extensions.h"
-#include "pjrt_plugin/pjrt/named_values.h"
-#include "pjrt_plugin/runtime/executable.h"
+#include "pjrt/c_api.h"
+#include "pjrt/extensions.h"
+#include "pjrt/named_values.h"
+#include "runtime/executable.h"
 
 struct PJRT_Executable {
   PJRT_Executable(std::shared_ptr<const jax_ipu::Executable> compiled, std::string options);

@@ -5,11 +5,11 @@
 #include <string>
 #include <utility>
 
-#include "pjrt_plugin/pjrt/buffer.h"
-#include "pjrt_plugin/pjrt/client.h"
-#include "pjrt_plugin/pjrt/entry.h"
-#include "pjrt_plugin/pjrt/loaded_executable.h"
-#include "pjrt_plugin/runtime/host_callbacks.h"
+#include "pjrt/buffer.h"
+#include "pjrt/client.h"
+#include "pjrt/entry.h"
+#include "pjrt/loaded_executable.h"
+#include "runtime/host_callbacks.h"
 
 namespace jax_ipu::pjrt {
 namespace {

@@ -1,11 +1,11 @@
-#include "pjrt_plugin/pjrt/extensions.h"
+#include "pjrt/extensions.h"
 
 #include <memory>
 
-#include "pjrt_plugin/pjrt/buffer.h"
-#include "pjrt_plugin/pjrt/entry.h"
-#include "pjrt_plugin/pjrt/executable.h"
-#include "pjrt_plugin/pjrt/serialized_bytes.h"
+#include "pjrt/buffer.h"
+#include "pjrt/entry.h"
+#include "pjrt/executable.h"
+#include "pjrt/serialized_bytes.h"
 
 namespace jax_ipu::pjrt {
 

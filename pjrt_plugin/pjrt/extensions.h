@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "pjrt_plugin/pjrt/c_api_extensions.h"
-#include "pjrt_plugin/pjrt/layout.h"
+#include "pjrt/c_api_extensions.h"
+#include "pjrt/layout.h"
 
 // Arrays are dense, so a layout is the order of their dimensions.
 struct PJRT_Layouts_MemoryLayout {

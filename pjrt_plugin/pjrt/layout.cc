@@ -1,9 +1,9 @@
-#include "pjrt_plugin/pjrt/layout.h"
+#include "pjrt/layout.h"
 
 #include <algorithm>
 #include <string>
 
-#include "pjrt_plugin/runtime/strided_copy.h"
+#include "runtime/strided_copy.h"
 
 namespace jax_ipu::pjrt {
 namespace {

@@ -7,9 +7,9 @@
 #include <memory>
 #include <vector>
 
-#include "pjrt_plugin/pjrt/c_api.h"
-#include "pjrt_plugin/runtime/dimension_order.h"
-#include "pjrt_plugin/runtime/executable.h"
+#include "pjrt/c_api.h"
+#include "runtime/dimension_order.h"
+#include "runtime/executable.h"
 
 namespace jax_ipu::pjrt {
 

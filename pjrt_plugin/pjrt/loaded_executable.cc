@@ -1,15 +1,15 @@
 // PJRT_LoadedExecutable, its entry points, and the entry points that make one: compile and deserialise.
-#include "pjrt_plugin/pjrt/loaded_executable.h"
+#include "pjrt/loaded_executable.h"
 
 #include <string_view>
 #include <utility>
 
-#include "pjrt_plugin/pjrt/element_type.h"
-#include "pjrt_plugin/pjrt/entry.h"
-#include "pjrt_plugin/pjrt/event.h"
-#include "pjrt_plugin/pjrt/executable.h"
-#include "pjrt_plugin/pjrt/serialized_bytes.h"
-#include "pjrt_plugin/runtime/registry.h"
+#include "pjrt/element_type.h"
+#include "pjrt/entry.h"
+#include "pjrt/event.h"
+#include "pjrt/executable.h"
+#include "pjrt/serialized_bytes.h"
+#include "runtime/registry.h"
 
 namespace jax_ipu::pjrt {
 namespace {

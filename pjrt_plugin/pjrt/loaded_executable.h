@@ -9,11 +9,11 @@
 #include <string>
 #include <vector>
 
-#include "pjrt_plugin/pjrt/c_api.h"
-#include "pjrt_plugin/pjrt/client.h"
-#include "pjrt_plugin/pjrt/compile_options.h"
-#include "pjrt_plugin/runtime/process_exchange.h"
-#include "pjrt_plugin/runtime/residency.h"
+#include "pjrt/c_api.h"
+#include "pjrt/client.h"
+#include "pjrt/compile_options.h"
+#include "runtime/process_exchange.h"
+#include "runtime/residency.h"
 
 struct PJRT_LoadedExecutable {
   // One per device of this process, in the order of the caller's argument lists.

@@ -1,7 +1,7 @@
 // Entry points of PJRT_Memory.
-#include "pjrt_plugin/pjrt/memory.h"
+#include "pjrt/memory.h"
 
-#include "pjrt_plugin/pjrt/entry.h"
+#include "pjrt/entry.h"
 
 namespace jax_ipu::pjrt {
 namespace {

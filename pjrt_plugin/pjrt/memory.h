@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "pjrt_plugin/pjrt/c_api.h"
+#include "pjrt/c_api.h"
 
 namespace jax_ipu::pjrt {
 

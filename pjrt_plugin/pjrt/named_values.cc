@@ -1,10 +1,10 @@
 // NamedValues and options.
-#include "pjrt_plugin/pjrt/named_values.h"
+#include "pjrt/named_values.h"
 
 #include <string_view>
 #include <utility>
 
-#include "pjrt_plugin/runtime/executable.h"
+#include "runtime/executable.h"
 
 namespace jax_ipu::pjrt {
 namespace {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "pjrt_plugin/pjrt/c_api.h"
+#include "pjrt/c_api.h"
 
 namespace jax_ipu::pjrt {
 

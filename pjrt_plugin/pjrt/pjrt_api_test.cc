@@ -8,10 +8,10 @@
 #include <utility>
 #include <vector>
 
-#include "pjrt_plugin/pjrt/c_api.h"
-#include "pjrt_plugin/runtime/registry.h"
-#include "pjrt_plugin/testing/check.h"
-#include "pjrt_plugin/testing/fake_program.h"
+#include "check.h"
+#include "pjrt/c_api.h"
+#include "runtime/registry.h"
+#include "testing/fake_program.h"
 
 namespace jax_ipu {
 namespace {

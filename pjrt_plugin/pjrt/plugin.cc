@@ -1,12 +1,12 @@
 // Entry points about the plugin as a whole, and those that need no object.
-#include "pjrt_plugin/pjrt/plugin.h"
+#include "pjrt/plugin.h"
 
 #include <memory>
 #include <string>
 
-#include "pjrt_plugin/pjrt/entry.h"
-#include "pjrt_plugin/pjrt/named_values.h"
-#include "pjrt_plugin/pjrt/version.h"
+#include "pjrt/entry.h"
+#include "pjrt/named_values.h"
+#include "pjrt/version.h"
 
 // A per-launch context of a caller; IPU programs take nothing from it.
 struct PJRT_ExecuteContext {};

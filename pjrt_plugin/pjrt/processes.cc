@@ -1,5 +1,5 @@
 // MeetProcesses: one record of each process in the key-value store of jax.distributed.
-#include "pjrt_plugin/pjrt/processes.h"
+#include "pjrt/processes.h"
 
 #include <algorithm>
 #include <chrono>
@@ -8,9 +8,9 @@
 #include <memory>
 #include <sstream>
 
-#include "pjrt_plugin/pjrt/entry.h"
-#include "pjrt_plugin/pjrt/error.h"
-#include "pjrt_plugin/pjrt/named_values.h"
+#include "pjrt/entry.h"
+#include "pjrt/error.h"
+#include "pjrt/named_values.h"
 
 namespace jax_ipu::pjrt {
 namespace {

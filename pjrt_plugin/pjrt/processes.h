@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "pjrt_plugin/pjrt/c_api.h"
-#include "pjrt_plugin/runtime/executable.h"
+#include "pjrt/c_api.h"
+#include "runtime/executable.h"
 
 namespace jax_ipu::pjrt {
 

@@ -1,5 +1,5 @@
 // MeetProcesses with a key-value store in memory, and the client that it makes.
-#include "pjrt_plugin/pjrt/processes.h"
+#include "pjrt/processes.h"
 
 #include <chrono>
 #include <condition_variable>
@@ -12,12 +12,12 @@
 #include <utility>
 #include <vector>
 
-#include "pjrt_plugin/pjrt/client.h"
-#include "pjrt_plugin/pjrt/loaded_executable.h"
-#include "pjrt_plugin/pjrt/named_values.h"
-#include "pjrt_plugin/runtime/registry.h"
-#include "pjrt_plugin/testing/check.h"
-#include "pjrt_plugin/testing/fake_program.h"
+#include "check.h"
+#include "pjrt/client.h"
+#include "pjrt/loaded_executable.h"
+#include "pjrt/named_values.h"
+#include "runtime/registry.h"
+#include "testing/fake_program.h"
 
 namespace jax_ipu::pjrt {
 namespace {

@@ -7,8 +7,8 @@
 #include <string>
 #include <utility>
 
-#include "pjrt_plugin/pjrt/c_api.h"
-#include "pjrt_plugin/pjrt/entry.h"
+#include "pjrt/c_api.h"
+#include "pjrt/entry.h"
 
 struct PJRT_SerializedBytes {
   std::string bytes;

@@ -1,14 +1,14 @@
 // Topology and device descriptions, and their entry points.
-#include "pjrt_plugin/pjrt/topology.h"
+#include "pjrt/topology.h"
 
 #include <cstddef>
 #include <stdexcept>
 #include <utility>
 
-#include "pjrt_plugin/ipu_model/core/target_model.h"
-#include "pjrt_plugin/pjrt/entry.h"
-#include "pjrt_plugin/pjrt/serialized_bytes.h"
-#include "pjrt_plugin/pjrt/version.h"
+#include "core/target_model.h"
+#include "pjrt/entry.h"
+#include "pjrt/serialized_bytes.h"
+#include "pjrt/version.h"
 
 namespace jax_ipu::pjrt {
 namespace {

@@ -7,10 +7,10 @@
 #include <string_view>
 #include <vector>
 
-#include "pjrt_plugin/pjrt/c_api.h"
-#include "pjrt_plugin/pjrt/named_values.h"
-#include "pjrt_plugin/pjrt/processes.h"
-#include "pjrt_plugin/runtime/executable.h"
+#include "pjrt/c_api.h"
+#include "pjrt/named_values.h"
+#include "pjrt/processes.h"
+#include "runtime/executable.h"
 
 struct PJRT_DeviceDescription {
   // Throws Error(kInvalidArgument) for an unknown architecture.

@@ -1,14 +1,14 @@
 // Entry points of the transfer manager.
-#include "pjrt_plugin/pjrt/transfer_manager.h"
+#include "pjrt/transfer_manager.h"
 
 #include <cstring>
 #include <string>
 #include <utility>
 
-#include "pjrt_plugin/pjrt/buffer.h"
-#include "pjrt_plugin/pjrt/entry.h"
-#include "pjrt_plugin/pjrt/event.h"
-#include "pjrt_plugin/pjrt/layout.h"
+#include "pjrt/buffer.h"
+#include "pjrt/entry.h"
+#include "pjrt/event.h"
+#include "pjrt/layout.h"
 
 using Manager = PJRT_AsyncHostToDeviceTransferManager;
 

@@ -6,9 +6,9 @@
 #include <mutex>
 #include <vector>
 
-#include "pjrt_plugin/pjrt/c_api.h"
-#include "pjrt_plugin/pjrt/client.h"
-#include "pjrt_plugin/runtime/array.h"
+#include "pjrt/c_api.h"
+#include "pjrt/client.h"
+#include "runtime/array.h"
 
 struct PJRT_AsyncHostToDeviceTransferManager {
   struct Slot {

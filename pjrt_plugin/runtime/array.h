@@ -7,9 +7,9 @@
 #include <memory>
 #include <utility>
 
-#include "pjrt_plugin/runtime/completion.h"
-#include "pjrt_plugin/runtime/executable.h"
-#include "pjrt_plugin/runtime/host_memory.h"
+#include "runtime/completion.h"
+#include "runtime/executable.h"
+#include "runtime/host_memory.h"
 
 namespace jax_ipu {
 

@@ -1,5 +1,5 @@
 // Completion: ready flag, error and callbacks.
-#include "pjrt_plugin/runtime/completion.h"
+#include "runtime/completion.h"
 
 #include <utility>
 

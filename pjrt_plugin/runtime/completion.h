@@ -12,7 +12,7 @@
 #include <optional>
 #include <vector>
 
-#include "pjrt_plugin/runtime/executable.h"
+#include "runtime/executable.h"
 
 namespace jax_ipu {
 

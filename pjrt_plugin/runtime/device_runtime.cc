@@ -1,5 +1,5 @@
 // DeviceRuntime: the queue, its thread, and when work runs inline.
-#include "pjrt_plugin/runtime/device_runtime.h"
+#include "runtime/device_runtime.h"
 
 #include <pthread.h>
 #include <signal.h>

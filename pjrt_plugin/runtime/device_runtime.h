@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include "pjrt_plugin/runtime/residency.h"
+#include "runtime/residency.h"
 
 namespace jax_ipu {
 

@@ -1,6 +1,6 @@
 // What stays in SRAM, what moves, and in which order: donation and spilling with counted bytes, errors,
 // threads.
-#include "pjrt_plugin/runtime/device_runtime.h"
+#include "runtime/device_runtime.h"
 
 #include <algorithm>
 #include <atomic>
@@ -13,9 +13,9 @@
 #include <utility>
 #include <vector>
 
-#include "pjrt_plugin/runtime/link_copy.h"
-#include "pjrt_plugin/testing/check.h"
-#include "pjrt_plugin/testing/fake_program.h"
+#include "check.h"
+#include "runtime/link_copy.h"
+#include "testing/fake_program.h"
 
 namespace jax_ipu {
 namespace {

@@ -1,4 +1,4 @@
-#include "pjrt_plugin/runtime/dimension_order.h"
+#include "runtime/dimension_order.h"
 
 #include <algorithm>
 #include <numeric>

@@ -1,5 +1,5 @@
 // Serialised form of an Executable: magic, format version, payload length, checksum, then the fields.
-#include "pjrt_plugin/runtime/executable.h"
+#include "runtime/executable.h"
 
 #include <algorithm>
 #include <cstring>

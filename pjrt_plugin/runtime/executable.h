@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
-#include "pjrt_plugin/ipu_model/kernels/dtype.h"
-#include "pjrt_plugin/runtime/dimension_order.h"
+#include "kernels/host/dtype.h"
+#include "runtime/dimension_order.h"
 
 namespace jax_ipu {
 

@@ -1,4 +1,4 @@
-#include "pjrt_plugin/runtime/ffi_calls.h"
+#include "runtime/ffi_calls.h"
 
 #include <cstring>
 

@@ -8,9 +8,9 @@
 #include <memory>
 #include <vector>
 
-#include "pjrt_plugin/runtime/executable.h"
-#include "pjrt_plugin/runtime/ffi_context.h"
-#include "pjrt_plugin/runtime/ffi_handlers.h"
+#include "runtime/executable.h"
+#include "runtime/ffi_context.h"
+#include "runtime/ffi_handlers.h"
 
 namespace jax_ipu {
 

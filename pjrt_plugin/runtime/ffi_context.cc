@@ -1,4 +1,4 @@
-#include "pjrt_plugin/runtime/ffi_context.h"
+#include "runtime/ffi_context.h"
 
 #include <exception>
 #include <future>

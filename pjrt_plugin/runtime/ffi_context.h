@@ -10,8 +10,8 @@
 #include <new>
 #include <string>
 
-#include "pjrt_plugin/runtime/ffi_c_api.h"
-#include "pjrt_plugin/runtime/ffi_handlers.h"
+#include "runtime/ffi_c_api.h"
+#include "runtime/ffi_handlers.h"
 
 // The state of one call site, and what is true during one call of it.
 struct XLA_FFI_ExecutionContext {

@@ -1,6 +1,6 @@
-#include "pjrt_plugin/runtime/ffi_handlers.h"
+#include "runtime/ffi_handlers.h"
 
-#include "pjrt_plugin/runtime/ffi_context.h"
+#include "runtime/ffi_context.h"
 
 namespace jax_ipu {
 namespace {

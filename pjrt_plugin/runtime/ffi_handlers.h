@@ -8,8 +8,8 @@
 #include <optional>
 #include <string>
 
-#include "pjrt_plugin/runtime/executable.h"
-#include "pjrt_plugin/runtime/ffi_c_api.h"
+#include "runtime/executable.h"
+#include "runtime/ffi_c_api.h"
 
 namespace jax_ipu {
 

@@ -1,4 +1,4 @@
-#include "pjrt_plugin/runtime/host_callbacks.h"
+#include "runtime/host_callbacks.h"
 
 #include <random>
 #include <utility>

@@ -10,7 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "pjrt_plugin/runtime/executable.h"
+#include "runtime/executable.h"
 
 namespace jax_ipu {
 

@@ -1,5 +1,5 @@
 // HostPool and HostBlock.
-#include "pjrt_plugin/runtime/host_memory.h"
+#include "runtime/host_memory.h"
 
 #include <sys/mman.h>
 
@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "pjrt_plugin/runtime/executable.h"
+#include "runtime/executable.h"
 
 namespace jax_ipu {
 namespace {

@@ -1,12 +1,12 @@
 // The pool reuses memory within its limit; blocks return or release theirs.
-#include "pjrt_plugin/runtime/host_memory.h"
+#include "runtime/host_memory.h"
 
 #include <cstdint>
 #include <memory>
 #include <thread>
 #include <vector>
 
-#include "pjrt_plugin/testing/check.h"
+#include "check.h"
 
 namespace jax_ipu {
 namespace {

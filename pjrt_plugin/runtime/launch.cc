@@ -1,4 +1,4 @@
-#include "pjrt_plugin/runtime/launch.h"
+#include "runtime/launch.h"
 
 #include <optional>
 #include <string>

@@ -6,8 +6,8 @@
 #include <mutex>
 #include <vector>
 
-#include "pjrt_plugin/runtime/device_runtime.h"
-#include "pjrt_plugin/runtime/process_exchange.h"
+#include "runtime/device_runtime.h"
+#include "runtime/process_exchange.h"
 
 namespace jax_ipu {
 

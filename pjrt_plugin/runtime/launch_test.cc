@@ -1,5 +1,5 @@
 // Launches over several devices: results, order between threads, failing replicas, shutdown.
-#include "pjrt_plugin/runtime/launch.h"
+#include "runtime/launch.h"
 
 #include <cstring>
 #include <memory>
@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "pjrt_plugin/testing/check.h"
-#include "pjrt_plugin/testing/fake_program.h"
+#include "check.h"
+#include "testing/fake_program.h"
 
 namespace jax_ipu {
 namespace {

@@ -1,11 +1,11 @@
-#include "pjrt_plugin/runtime/link_copy.h"
+#include "runtime/link_copy.h"
 
 #include <cstdint>
 #include <utility>
 #include <vector>
 
-#include "pjrt_plugin/ipu_model/core/link_schedule.h"
-#include "pjrt_plugin/ipu_model/core/target_model.h"
+#include "core/link_schedule.h"
+#include "core/target_model.h"
 
 namespace jax_ipu {
 

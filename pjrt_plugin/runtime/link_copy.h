@@ -4,8 +4,8 @@
 
 #include <memory>
 
-#include "pjrt_plugin/runtime/array.h"
-#include "pjrt_plugin/runtime/device_runtime.h"
+#include "runtime/array.h"
+#include "runtime/device_runtime.h"
 
 namespace jax_ipu {
 

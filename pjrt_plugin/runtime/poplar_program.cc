@@ -6,14 +6,14 @@
 #include <utility>
 #include <vector>
 
-#include "pjrt_plugin/runtime/ffi_calls.h"
-#include "pjrt_plugin/runtime/host_callbacks.h"
-#include "pjrt_plugin/runtime/program.h"
 #include "poplar/Device.hpp"
 #include "poplar/Engine.hpp"
 #include "poplar/Executable.hpp"
 #include "poplar/IPUModel.hpp"
 #include "poplar/exceptions.hpp"
+#include "runtime/ffi_calls.h"
+#include "runtime/host_callbacks.h"
+#include "runtime/program.h"
 
 namespace jax_ipu {
 namespace {

@@ -1,4 +1,4 @@
-#include "pjrt_plugin/runtime/process_exchange.h"
+#include "runtime/process_exchange.h"
 
 #include <algorithm>
 #include <array>
@@ -6,7 +6,7 @@
 #include <string_view>
 #include <utility>
 
-#include "pjrt_plugin/runtime/executable.h"
+#include "runtime/executable.h"
 
 namespace jax_ipu {
 namespace {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "pjrt_plugin/ipu_model/kernels/replicas.h"
+#include "kernels/collectives/replicas.h"
 
 namespace jax_ipu {
 

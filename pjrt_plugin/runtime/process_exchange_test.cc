@@ -1,5 +1,5 @@
 // Launches over the devices of two processes, played by two launchers and an engine in memory.
-#include "pjrt_plugin/runtime/process_exchange.h"
+#include "runtime/process_exchange.h"
 
 #include <condition_variable>
 #include <cstring>
@@ -13,9 +13,9 @@
 #include <utility>
 #include <vector>
 
-#include "pjrt_plugin/runtime/launch.h"
-#include "pjrt_plugin/testing/check.h"
-#include "pjrt_plugin/testing/fake_program.h"
+#include "check.h"
+#include "runtime/launch.h"
+#include "testing/fake_program.h"
 
 namespace jax_ipu {
 namespace {

@@ -8,8 +8,8 @@
 #include <memory>
 #include <string>
 
-#include "pjrt_plugin/ipu_model/kernels/replicas.h"
-#include "pjrt_plugin/runtime/executable.h"
+#include "kernels/collectives/replicas.h"
+#include "runtime/executable.h"
 
 namespace jax_ipu {
 

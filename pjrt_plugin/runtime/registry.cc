@@ -1,5 +1,5 @@
 // The process's one registry.
-#include "pjrt_plugin/runtime/registry.h"
+#include "runtime/registry.h"
 
 #include <algorithm>
 #include <atomic>

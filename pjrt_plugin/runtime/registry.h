@@ -4,9 +4,9 @@
 
 #include <memory>
 
-#include "pjrt_plugin/runtime/device_runtime.h"
-#include "pjrt_plugin/runtime/process_exchange.h"
-#include "pjrt_plugin/runtime/program.h"
+#include "runtime/device_runtime.h"
+#include "runtime/process_exchange.h"
+#include "runtime/program.h"
 
 namespace jax_ipu {
 

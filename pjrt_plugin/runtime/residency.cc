@@ -1,5 +1,5 @@
 // Residency: loading, spilling, and moving state and streams around a run.
-#include "pjrt_plugin/runtime/residency.h"
+#include "runtime/residency.h"
 
 #include <algorithm>
 #include <string>

@@ -9,12 +9,12 @@
 #include <utility>
 #include <vector>
 
-#include "pjrt_plugin/runtime/array.h"
-#include "pjrt_plugin/runtime/executable.h"
-#include "pjrt_plugin/runtime/ffi_calls.h"
-#include "pjrt_plugin/runtime/host_callbacks.h"
-#include "pjrt_plugin/runtime/program.h"
-#include "pjrt_plugin/runtime/wait_habit.h"
+#include "runtime/array.h"
+#include "runtime/executable.h"
+#include "runtime/ffi_calls.h"
+#include "runtime/host_callbacks.h"
+#include "runtime/program.h"
+#include "runtime/wait_habit.h"
 
 namespace jax_ipu {
 

@@ -1,4 +1,4 @@
-#include "pjrt_plugin/runtime/run_once.h"
+#include "runtime/run_once.h"
 
 #include <exception>
 #include <memory>
@@ -6,9 +6,9 @@
 #include <thread>
 #include <utility>
 
-#include "pjrt_plugin/ipu_model/kernels/replicas.h"
-#include "pjrt_plugin/runtime/ffi_calls.h"
-#include "pjrt_plugin/runtime/program.h"
+#include "kernels/collectives/replicas.h"
+#include "runtime/ffi_calls.h"
+#include "runtime/program.h"
 
 namespace jax_ipu {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "pjrt_plugin/runtime/executable.h"
+#include "runtime/executable.h"
 
 namespace jax_ipu {
 

@@ -2,8 +2,8 @@
 #include <string>
 #include <utility>
 
-#include "pjrt_plugin/runtime/executable.h"
-#include "pjrt_plugin/testing/check.h"
+#include "check.h"
+#include "runtime/executable.h"
 
 namespace jax_ipu {
 namespace {

@@ -1,6 +1,6 @@
 // Strided copy: merges dimensions, then copies runs, or square blocks when the two sides order dimensions
 // differently.
-#include "pjrt_plugin/runtime/strided_copy.h"
+#include "runtime/strided_copy.h"
 
 #include <algorithm>
 #include <cstdlib>

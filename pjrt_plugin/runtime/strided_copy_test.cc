@@ -1,5 +1,5 @@
 // Strided copies against element-by-element copies: random shapes, transposed, negative and zero strides.
-#include "pjrt_plugin/runtime/strided_copy.h"
+#include "runtime/strided_copy.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -8,7 +8,7 @@
 #include <random>
 #include <vector>
 
-#include "pjrt_plugin/testing/check.h"
+#include "check.h"
 
 namespace jax_ipu {
 namespace {

@@ -1,5 +1,5 @@
 // The text programs: parser and interpreter.
-#include "pjrt_plugin/testing/fake_program.h"
+#include "testing/fake_program.h"
 
 #include <chrono>
 #include <cstddef>

@@ -6,8 +6,8 @@
 #include <memory>
 #include <string>
 
-#include "pjrt_plugin/runtime/executable.h"
-#include "pjrt_plugin/runtime/program.h"
+#include "runtime/executable.h"
+#include "runtime/program.h"
 
 namespace jax_ipu::testing {
 

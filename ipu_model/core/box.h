@@ -1,0 +1,47 @@
+// Half-open n-dimensional boxes and strided views: the geometry that operations, mappings and engines share.
+#ifndef IPU_MODEL_CORE_BOX_H_
+#define IPU_MODEL_CORE_BOX_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "kernels/host/dtype.h"
+
+namespace ipu_model {
+
+using Shape = std::vector<std::int64_t>;
+using VariableId = std::uint32_t;
+
+inline std::int64_t NumElements(const Shape& shape) {
+  std::int64_t n = 1;
+  for (std::int64_t d : shape) n *= d;
+  return n;
+}
+
+struct Box {
+  Shape begin, end;
+  std::int64_t num_elements() const {
+    std::int64_t n = 1;
+    for (std::size_t d = 0; d < begin.size(); ++d) n *= end[d] > begin[d] ? end[d] - begin[d] : 0;
+    return n;
+  }
+  Shape extents() const {
+    Shape e(begin.size());
+    for (std::size_t d = 0; d < e.size(); ++d) e[d] = end[d] - begin[d];
+    return e;
+  }
+  static Box Whole(const Shape& shape) { return {Shape(shape.size(), 0), shape}; }
+};
+
+// A view of one variable: element (i0, i1, ...) is variable element offset + sum(i_d * strides[d]).
+struct View {
+  VariableId variable = 0;
+  DType type = DType::kF32;
+  std::int64_t offset = 0;
+  Shape shape, strides;
+  std::int64_t num_elements() const { return NumElements(shape); }
+};
+
+}  // namespace ipu_model
+
+#endif  // IPU_MODEL_CORE_BOX_H_

@@ -1,0 +1,228 @@
+// The operation behind program::Copy between tensors.
+#include "core/copy.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <utility>
+
+#include "core/graph_impl.h"
+#include "core/serialise.h"
+#include "core/strides.h"
+#include "core/target_model.h"
+#include "kernels/copy/slice.h"
+
+namespace ipu_model {
+
+namespace {
+
+using Block = poplar::Tensor::Block;
+
+Box BoxOf(const Block& block) {
+  Box box{block.begin, block.begin};
+  for (std::size_t d = 0; d < box.end.size(); ++d) box.end[d] += block.view.shape[d];
+  return box;
+}
+
+// The part of the block inside `box` (in the tensor's coordinates).
+View Part(const Block& block, Box box) {
+  for (std::size_t d = 0; d < box.begin.size(); ++d) {
+    box.begin[d] -= block.begin[d];
+    box.end[d] -= block.begin[d];
+  }
+  return Restrict(block.view, box);
+}
+
+// Whether a dimension of `partition` that is cut has its elements between the strides `low` and `high`. Runs
+// of a merged dimension would then be many for one box.
+bool CutBetween(const Partition* partition, std::int64_t low, std::int64_t high) {
+  if (partition == nullptr) return false;
+  std::int64_t stride = 1;
+  for (std::size_t d = partition->shape.size(); d-- > 0;) {
+    const std::int64_t next = stride * partition->shape[d];
+    if (partition->parts[d] > 1 && stride >= low && next <= high) return true;
+    stride = next;
+  }
+  return false;
+}
+
+// Drops and merges dimensions where both views, and the place of the destination, allow it; puts the
+// destination's largest strides outermost.
+void Simplify(const Partition* partition, View* src, View* dst) {
+  std::vector<std::size_t> order;
+  for (std::size_t d = 0; d < dst->shape.size(); ++d) {
+    if (dst->shape[d] != 1) order.push_back(d);
+  }
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return std::abs(dst->strides[a]) > std::abs(dst->strides[b]);
+  });
+  Shape shape, from, to;
+  for (std::size_t d : order) {
+    const std::int64_t n = dst->shape[d];
+    if (!shape.empty() && to.back() == dst->strides[d] * n && from.back() == src->strides[d] * n &&
+        !CutBetween(partition, dst->strides[d], to.back())) {
+      shape.back() *= n;
+      to.back() = dst->strides[d];
+      from.back() = src->strides[d];
+    } else {
+      shape.push_back(n);
+      to.push_back(dst->strides[d]);
+      from.push_back(src->strides[d]);
+    }
+  }
+  src->shape = dst->shape = std::move(shape);
+  src->strides = std::move(from);
+  dst->strides = std::move(to);
+}
+
+void AddPairs(const poplar::Tensor& src, const poplar::Tensor& dst, Operation* copy) {
+  const auto* const graph = static_cast<const GraphImpl*>(dst.graph());
+  const auto add = [copy, graph](View from, View to) {
+    Simplify(graph == nullptr ? nullptr : graph->variables[to.variable].mapping.partition(), &from, &to);
+    const bool same = from.variable == to.variable && from.offset == to.offset && from.strides == to.strides;
+    if (same) return;
+    copy->inputs.push_back(std::move(from));
+    copy->outputs.push_back(std::move(to));
+  };
+  const std::vector<Block>&a = src.blocks(), &b = dst.blocks();
+  if (src.layout().size() == 1) {
+    // Runs in order: one pass over both.
+    std::vector<Block> x = a, y = b;
+    const auto by_begin = [](const Block& p, const Block& q) { return p.begin[0] < q.begin[0]; };
+    std::sort(x.begin(), x.end(), by_begin);
+    std::sort(y.begin(), y.end(), by_begin);
+    for (std::size_t i = 0, j = 0; i < x.size() && j < y.size();) {
+      const std::int64_t begin = std::max(x[i].begin[0], y[j].begin[0]);
+      const std::int64_t x_end = x[i].begin[0] + x[i].view.shape[0],
+                         y_end = y[j].begin[0] + y[j].view.shape[0];
+      const Box box{{begin}, {std::min(x_end, y_end)}};
+      add(Part(x[i], box), Part(y[j], box));
+      if (x_end <= y_end) ++i;
+      if (y_end <= x_end) ++j;
+    }
+    return;
+  }
+  for (const Block& p : a) {
+    const Box outer = BoxOf(p);
+    for (const Block& q : b) {
+      Box box = BoxOf(q);
+      for (std::size_t d = 0; d < box.begin.size(); ++d) {
+        box.begin[d] = std::max(box.begin[d], outer.begin[d]);
+        box.end[d] = std::min(box.end[d], outer.end[d]);
+      }
+      if (box.num_elements() > 0) add(Part(p, box), Part(q, box));
+    }
+  }
+}
+
+std::vector<std::size_t> Sizes(const Shape& shape) { return {shape.begin(), shape.end()}; }
+
+}  // namespace
+
+std::unique_ptr<Operation> MakeCopy(const poplar::Tensor& src, const poplar::Tensor& dst) {
+  auto copy = std::make_unique<Copy>();
+  if (src.numElements() == 0) return copy;
+  // One layout for both: either may be reshaped to the other's. Flat runs always work.
+  const poplar::Tensor as_dst = src.reshape(Sizes(dst.layout()));
+  const poplar::Tensor as_src = dst.reshape(Sizes(src.layout()));
+  if (as_dst.layout() == dst.layout()) {
+    AddPairs(as_dst, dst, copy.get());
+  } else if (as_src.layout() == src.layout()) {
+    AddPairs(src, as_src, copy.get());
+  } else {
+    AddPairs(src.flatten().aligned(), dst.flatten().aligned(), copy.get());
+  }
+  return copy;
+}
+
+void Copy::Prepare() {
+  overlapping_ = false;
+  struct Range {
+    VariableId variable;
+    std::int64_t min, max;
+  };
+  std::vector<Range> written;
+  for (const View& v : outputs) {
+    Range r{v.variable, 0, 0};
+    ElementRange(v, &r.min, &r.max);
+    written.push_back(r);
+  }
+  for (const View& v : inputs) {
+    std::int64_t min, max;
+    ElementRange(v, &min, &max);
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      const Range& r = written[i];
+      if (r.variable != v.variable || r.max < min || max < r.min) continue;
+      // Without repeated elements of its own, exact.
+      if (!AreDisjoint({v, outputs[i]})) overlapping_ = true;
+    }
+  }
+}
+
+void Copy::Run(HostContext& context, const std::vector<HostTensor>& in,
+               const std::vector<HostTensor>& out) const {
+  if (!overlapping_) {
+    for (std::size_t i = 0; i < in.size(); ++i) CopyTensor(context, in[i], out[i]);
+    return;
+  }
+  std::size_t bytes = 0;
+  for (const HostTensor& t : in) bytes += static_cast<std::size_t>(t.num_elements()) * SizeOf(t.type);
+  auto* snapshot = context.scratch.Allocate<unsigned char>(bytes);
+  for (int pass = 0; pass < 2; ++pass) {
+    unsigned char* next = snapshot;
+    for (std::size_t i = 0; i < in.size(); ++i) {
+      HostTensor held = in[i];
+      held.data = next;
+      std::int64_t stride = 1;
+      for (int d = held.rank; d-- > 0;) {
+        held.strides[d] = stride;
+        stride *= held.shape[d];
+      }
+      next += static_cast<std::size_t>(stride) * SizeOf(held.type);
+      if (pass == 0) {
+        CopyTensor(context, in[i], held);
+      } else {
+        CopyTensor(context, held, out[i]);
+      }
+    }
+  }
+}
+
+std::unique_ptr<BoundKernel> Copy::Bind(const std::vector<HostTensor>& in,
+                                        const std::vector<HostTensor>& out) const {
+  constexpr std::size_t kMostPieces = 64;
+  if (overlapping_ || in.size() > kMostPieces) return nullptr;
+  auto list = std::make_unique<CallList>();
+  for (std::size_t i = 0; i < in.size(); ++i) {
+    if (!AddCopy(list.get(), in[i], CallList::Input(i), out[i], CallList::Output(i))) return nullptr;
+  }
+  return list;
+}
+
+DevicePlan Copy::Plan(const DeviceContext& context) const {
+  DevicePlan plan;
+  plan.supersteps.emplace_back();
+  const auto whole = [](const Box& box) { return box; };
+  for (unsigned i = 0; i < outputs.size(); ++i) {
+    VertexGroup group;
+    group.codelet = "poplar::copy";
+    group.vertices = context.mapping(outputs[i].variable).VerticesOver(outputs[i], context.num_tiles());
+    group.reads = {{{OperandRef::Kind::kInput, i}, whole}};
+    group.writes = {{{OperandRef::Kind::kOutput, i}, whole}};
+    group.compute = [](HostContext& host, const Box&, const std::vector<HostTensor>& reads,
+                       const std::vector<HostTensor>& writes) { CopyTensor(host, reads[0], writes[0]); };
+    const auto size = static_cast<std::int64_t>(SizeOf(outputs[i].type));
+    group.cycles = [size](const TargetModel& target, const Box& box) {
+      const auto bytes = static_cast<std::uint64_t>(box.num_elements() * size);
+      return target.local_copy_call_cycles +
+             (bytes + target.memcpy_bytes_per_cycle - 1) / target.memcpy_bytes_per_cycle;
+    };
+    group.code_bytes = 64;
+    group.vertex_bytes = 8;  // source and destination address
+    plan.supersteps[0].groups.push_back(std::move(group));
+  }
+  return plan;
+}
+
+std::unique_ptr<Operation> ReadCopy(Reader&) { return std::make_unique<Copy>(); }
+
+}  // namespace ipu_model

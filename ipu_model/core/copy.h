@@ -1,0 +1,38 @@
+// The operation behind program::Copy between tensors.
+#ifndef IPU_MODEL_CORE_COPY_H_
+#define IPU_MODEL_CORE_COPY_H_
+
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "core/operation.h"
+#include "poplar/Tensor.hpp"
+
+namespace ipu_model {
+
+// outputs[i] = inputs[i], which have the same shape, for every i. All elements are read before any is
+// written.
+class Copy : public Operation {
+ public:
+  std::string_view kind() const override { return "poplar::copy"; }
+  void Write(Writer&) const override {}
+  void Prepare() override;
+  void Run(HostContext& context, const std::vector<HostTensor>& in,
+           const std::vector<HostTensor>& out) const override;
+  std::unique_ptr<BoundKernel> Bind(const std::vector<HostTensor>& in,
+                                    const std::vector<HostTensor>& out) const override;
+  DevicePlan Plan(const DeviceContext& context) const override;
+
+ private:
+  // An input and an output of different pairs, or shifted against each other, share elements.
+  bool overlapping_ = true;
+};
+
+// Both tensors have the same number of elements and one type; dst has no aliases.
+std::unique_ptr<Operation> MakeCopy(const poplar::Tensor& src, const poplar::Tensor& dst);
+std::unique_ptr<Operation> ReadCopy(Reader& reader);
+
+}  // namespace ipu_model
+
+#endif  // IPU_MODEL_CORE_COPY_H_

@@ -1,0 +1,76 @@
+// The graph behind poplar::Graph, and what PopLibs functions use to add operations to a program.
+#ifndef IPU_MODEL_CORE_GRAPH_IMPL_H_
+#define IPU_MODEL_CORE_GRAPH_IMPL_H_
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/mapping.h"
+#include "core/operation.h"
+#include "poplar/Graph.hpp"
+
+namespace ipu_model {
+
+struct Variable {
+  DType type = DType::kF32;
+  std::int64_t num_elements = 0;
+  Shape shape;  // as created, row-major
+  std::string name;
+  Mapping mapping;
+  std::shared_ptr<const std::vector<unsigned char>> constant;  // null for variables
+  bool is_replica_index = false;  // a constant in whose place the engine has the index of its replica
+};
+
+// A named FIFO between host and device; one transfer moves num_elements.
+struct Stream {
+  std::string name;
+  DType type = DType::kF32;
+  std::int64_t num_elements = 0;
+  bool host_to_device = true;
+};
+
+// A function of the host that programs call. Each operand has a stream of its own, whose host memory belongs
+// to the engine.
+struct HostFunction {
+  std::string name;
+  std::vector<std::uint32_t> inputs, outputs;  // streams, from the device and to it
+};
+
+class GraphImpl {
+ public:
+  GraphImpl(const poplar::Target& target, unsigned replication_factor)
+      : target(target), replication_factor(replication_factor) {}
+
+  VariableId AddVariable(DType type, const Shape& shape, const std::string& name, Mapping mapping = {});
+  // The whole variable as a tensor of the shape it was created with.
+  poplar::Tensor TensorOf(VariableId id) const;
+
+  poplar::Target target;
+  unsigned replication_factor;
+  std::vector<Variable> variables;
+  std::vector<poplar::program::Program> functions;
+  std::vector<Stream> streams;
+  std::vector<HostFunction> host_functions;
+};
+
+// The tensor as one strided view. When it is none (concatenation, reshape across strides), adds a Copy into a
+// new, linearly mapped variable to `prog`: a rearrangement, on the device as well.
+View StridedView(poplar::Graph& graph, const poplar::Tensor& tensor, poplar::program::Sequence& prog,
+                 const poplar::DebugContext& debug_context);
+
+// Adds `operation` (inputs and outputs set) to `prog`.
+void AddOperation(poplar::program::Sequence& prog, std::unique_ptr<Operation> operation);
+
+// A new variable with a ready mapping, as a tensor.
+poplar::Tensor NewTensor(poplar::Graph& graph, DType type, const Shape& shape, Mapping mapping,
+                         const std::string& name);
+// Linear mapping by poputil::mapTensorLinearly's rule for this many elements; behind the last tile comes tile
+// 0.
+Mapping LinearMapping(const poplar::Target& target, DType type, std::int64_t num_elements,
+                      unsigned first_tile = 0);
+
+}  // namespace ipu_model
+
+#endif  // IPU_MODEL_CORE_GRAPH_IMPL_H_

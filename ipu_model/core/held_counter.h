@@ -1,0 +1,42 @@
+// Mapping::Held for many regions of one view, without allocation.
+#ifndef IPU_MODEL_CORE_HELD_COUNTER_H_
+#define IPU_MODEL_CORE_HELD_COUNTER_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "core/mapping.h"
+
+namespace ipu_model {
+
+// Counts distinct elements: a broadcast dimension counts once. Keeps references to mapping and view.
+class HeldCounter {
+ public:
+  HeldCounter(const Mapping& mapping, const View& view);
+
+  std::int64_t Distinct(const Box& region) const;
+  std::int64_t Held(unsigned tile, const Box& region) const;
+
+ private:
+  // A view dimension, and how far one step along it moves in its partition dimension.
+  struct Dim {
+    int view_dim;
+    std::int64_t step;
+    bool reversed;
+  };
+  std::int64_t BeginOf(std::size_t dim, std::int64_t part) const;
+  std::int64_t HeldInPart(const std::int64_t* part, const Box& region) const;
+
+  const Mapping& mapping_;
+  const View& view_;
+  bool aligned_ = false;
+  bool row_major_tiles_ = false;  // tile numbers count the parts in row-major order
+  std::vector<std::int64_t> coordinate_;
+  std::vector<Dim> dims_;  // by partition dimension
+  std::vector<int> first_dim_;
+  std::vector<std::int64_t> grains_;  // of each partition dimension
+};
+
+}  // namespace ipu_model
+
+#endif  // IPU_MODEL_CORE_HELD_COUNTER_H_

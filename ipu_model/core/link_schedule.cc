@@ -1,0 +1,118 @@
+#include "core/link_schedule.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/target_model.h"
+
+namespace ipu_model {
+namespace {
+
+using Transfers = std::vector<std::pair<unsigned, unsigned>>;
+
+// Cycles of `steps` steps with this load, of `share` of a piece to each transfer.
+std::uint64_t StepCycles(const RingLoad& load, double share, unsigned steps, double piece_bytes,
+                         const TargetModel& target) {
+  const double rate =
+      target.ipu_links_to_neighbour * target.ipu_link_bytes_per_second * target.ipu_link_efficiency;
+  const double seconds = load.pieces * share * piece_bytes / rate + load.hops * target.ipu_link_hop_seconds;
+  return static_cast<std::uint64_t>(std::ceil(seconds * target.clock_hz)) * steps;
+}
+
+Transfers AllPairs(const ReplicaGroups& groups) {
+  Transfers transfers;
+  for (const std::vector<unsigned>& group : groups) {
+    for (const unsigned from : group) {
+      for (const unsigned to : group) {
+        if (from != to) transfers.emplace_back(from, to);
+      }
+    }
+  }
+  return transfers;
+}
+
+Transfers ToNext(const ReplicaGroups& groups, bool clockwise) {
+  Transfers transfers;
+  for (const std::vector<unsigned>& group : groups) {
+    for (std::size_t i = 0; i < group.size(); ++i) {
+      const unsigned a = group[i], b = group[(i + 1) % group.size()];
+      transfers.emplace_back(clockwise ? a : b, clockwise ? b : a);
+    }
+  }
+  return transfers;
+}
+
+}  // namespace
+
+RingLoad LoadOf(const Transfers& transfers, unsigned ring) {
+  std::vector<double> clockwise(ring, 0), anticlockwise(ring, 0);  // of the link from i to its neighbour
+  RingLoad load;
+  for (const auto& [from, to] : transfers) {
+    const unsigned forward = (to + ring - from) % ring, backward = (ring - forward) % ring;
+    // Two IPUs have one connection, not two ways around.
+    const bool either = forward == backward && ring > 2;
+    if (forward <= backward) {
+      for (unsigned i = 0; i < forward; ++i) clockwise[(from + i) % ring] += either ? 0.5 : 1;
+    }
+    if (backward < forward || either) {
+      for (unsigned i = 0; i < backward; ++i) anticlockwise[(from + ring - i) % ring] += either ? 0.5 : 1;
+    }
+    load.hops = std::max(load.hops, std::min(forward, backward));
+  }
+  for (unsigned i = 0; i < ring; ++i) load.pieces = std::max({load.pieces, clockwise[i], anticlockwise[i]});
+  return load;
+}
+
+std::uint64_t TotalCycles(const LinkUse& use, const TargetModel& target) {
+  return use.cycles + std::uint64_t{use.syncs} * target.global_sync_cycles;
+}
+
+LinkUse CollectiveUse(LinkMethod method, bool ring_possible, const ReplicaGroups& groups, unsigned ring,
+                      double piece_bytes, const TargetModel& target) {
+  const std::size_t members = groups.empty() ? 1 : groups[0].size();
+  if (members <= 1) return {};
+  const auto others = static_cast<unsigned>(members - 1);
+  const auto bytes = static_cast<std::uint64_t>(piece_bytes) * others;
+  const auto use = [&](const RingLoad& load, double share, unsigned steps) {
+    return LinkUse{StepCycles(load, share, steps, piece_bytes, target), bytes, steps};
+  };
+  if (!ring_possible) method = LinkMethod::kBroadcast;
+  switch (method) {
+    case LinkMethod::kBroadcast:
+      return use(LoadOf(AllPairs(groups), ring), 1, 1);
+    case LinkMethod::kClockwiseRing:
+    case LinkMethod::kAnticlockwiseRing:
+      return use(LoadOf(ToNext(groups, method == LinkMethod::kClockwiseRing), ring), 1, others);
+    case LinkMethod::kBidirectionalRingPair:
+    case LinkMethod::kMeetInMiddleRing: {
+      Transfers both = ToNext(groups, true);
+      const Transfers back = ToNext(groups, false);
+      both.insert(both.end(), back.begin(), back.end());
+      const RingLoad load = LoadOf(both, ring);
+      return method == LinkMethod::kBidirectionalRingPair ? use(load, 0.5, others)
+                                                          : use(load, 1, (others + 1) / 2);
+    }
+    case LinkMethod::kAuto:
+    case LinkMethod::kCount:
+      break;
+  }
+  LinkUse best;
+  for (const LinkMethod each : {LinkMethod::kBroadcast, LinkMethod::kClockwiseRing,
+                                LinkMethod::kBidirectionalRingPair, LinkMethod::kMeetInMiddleRing}) {
+    const LinkUse candidate = CollectiveUse(each, true, groups, ring, piece_bytes, target);
+    if (best.syncs == 0 || TotalCycles(candidate, target) < TotalCycles(best, target)) best = candidate;
+  }
+  return best;
+}
+
+LinkUse PermutationUse(const std::vector<int>& sources, unsigned ring, double piece_bytes,
+                       const TargetModel& target) {
+  Transfers transfers;
+  for (std::size_t r = 0; r < sources.size(); ++r) {
+    if (sources[r] >= 0) transfers.emplace_back(static_cast<unsigned>(sources[r]), static_cast<unsigned>(r));
+  }
+  return {StepCycles(LoadOf(transfers, ring), 1, 1, piece_bytes, target),
+          static_cast<std::uint64_t>(piece_bytes), 1};
+}
+
+}  // namespace ipu_model

@@ -1,0 +1,454 @@
+#include "core/mapping.h"
+
+#include <algorithm>
+#include <stdexcept>
+#include <string>
+
+#include "core/strided_set.h"
+#include "core/strides.h"
+#include "kernels/host/integer_division.h"
+
+namespace ipu_model {
+
+using namespace internal;
+
+namespace {
+
+// Calls f(begin, end) for the contiguous element runs of one part, in order.
+template <typename F>
+void ForEachRunOfPart(const Partition& partition, const std::int64_t* part, F&& f) {
+  const int rank = static_cast<int>(partition.shape.size());
+  std::int64_t begin[kMaxRank], end[kMaxRank], index[kMaxRank];
+  for (int d = 0; d < rank; ++d) {
+    begin[d] = index[d] = partition.Begin(d, part[d]);
+    end[d] = partition.Begin(d, part[d] + 1);
+    if (begin[d] >= end[d]) return;
+  }
+  int inner = rank;  // dimensions from here on are whole
+  std::int64_t unit = 1;
+  while (inner > 0 && begin[inner - 1] == 0 && end[inner - 1] == partition.shape[inner - 1]) {
+    unit *= partition.shape[--inner];
+  }
+  if (inner == 0) {
+    f(std::int64_t{0}, unit);
+    return;
+  }
+  const int split = inner - 1;
+  while (true) {
+    std::int64_t row = 0;
+    for (int d = 0; d < split; ++d) row = row * partition.shape[d] + index[d];
+    row *= partition.shape[split];
+    f((row + begin[split]) * unit, (row + end[split]) * unit);
+    int d = split - 1;
+    for (; d >= 0; --d) {
+      if (++index[d] < end[d]) break;
+      index[d] = begin[d];
+    }
+    if (d < 0) return;
+  }
+}
+
+unsigned TileOfPart(const Partition& partition, const std::int64_t* part) {
+  std::int64_t sum = partition.first_tile;
+  for (std::size_t d = 0; d < partition.parts.size(); ++d) sum += part[d] * partition.tile_stride[d];
+  const std::int64_t tiles = partition.num_tiles;
+  return static_cast<unsigned>(((sum % tiles) + tiles) % tiles);
+}
+
+// Calls f(part indices) for every part in row-major order.
+template <typename F>
+void ForEachPart(const Partition& partition, F&& f) {
+  const int rank = static_cast<int>(partition.parts.size());
+  std::int64_t part[kMaxRank] = {};
+  while (true) {
+    f(static_cast<const std::int64_t*>(part));
+    int d = rank - 1;
+    for (; d >= 0; --d) {
+      if (++part[d] < partition.parts[d]) break;
+      part[d] = 0;
+    }
+    if (d < 0) return;
+  }
+}
+
+// A view box from ranges of the set's dimensions; dimensions that the set left out are whole.
+Box BoxOfView(const View& view, const StridedSet& set, const std::int64_t* begin, const std::int64_t* end) {
+  Box box = Box::Whole(view.shape);
+  for (int d = 0; d < set.rank; ++d) {
+    const StridedSet::Dim& dim = set.dims[d];
+    box.begin[dim.view_dim] = dim.reversed ? dim.extent - end[d] : begin[d];
+    box.end[dim.view_dim] = dim.reversed ? dim.extent - begin[d] : end[d];
+  }
+  return box;
+}
+
+void DigitsOfSet(const StridedSet& set, Digit* digits) {
+  for (int d = 0; d < set.rank; ++d) digits[d] = {set.dims[d].extent, set.dims[d].stride, d};
+}
+
+}  // namespace
+
+std::int64_t Partition::Begin(int dim, std::int64_t part) const {
+  const std::int64_t grains = CeilDivide(shape[dim], grain[dim]);
+  return std::min(shape[dim], part * grains / parts[dim] * grain[dim]);
+}
+
+std::int64_t Partition::PartOf(int dim, std::int64_t index) const {
+  const std::int64_t grains = CeilDivide(shape[dim], grain[dim]);
+  return ((index / grain[dim] + 1) * parts[dim] - 1) / grains;
+}
+
+std::int64_t Partition::LargestPart(int dim) const {
+  const std::int64_t grains = CeilDivide(shape[dim], grain[dim]), rest = grains % parts[dim];
+  const std::int64_t last = shape[dim] - Begin(dim, parts[dim] - 1);
+  if (parts[dim] == 1) return last;
+  // The last part always has the larger number of grains, but its last grain may be short.
+  const std::int64_t others = rest == 1 ? grains / parts[dim] : CeilDivide(grains, parts[dim]);
+  return std::max(last, others * grain[dim]);
+}
+
+std::vector<Vertex> Partition::Vertices() const {
+  std::vector<Vertex> vertices;
+  vertices.reserve(static_cast<std::size_t>(num_parts()));
+  const int rank = static_cast<int>(shape.size());
+  ForEachPart(*this, [&](const std::int64_t* part) {
+    Vertex vertex{TileOfPart(*this, part), {Shape(shape.size()), Shape(shape.size())}};
+    for (int d = 0; d < rank; ++d) {
+      vertex.box.begin[d] = Begin(d, part[d]);
+      vertex.box.end[d] = Begin(d, part[d] + 1);
+      if (vertex.box.begin[d] >= vertex.box.end[d]) return;
+    }
+    vertices.push_back(std::move(vertex));
+  });
+  return vertices;
+}
+
+Partition Partition::Linear(std::int64_t elements, std::int64_t min_per_tile, std::int64_t grain,
+                            unsigned num_tiles, unsigned first_tile) {
+  grain = std::max<std::int64_t>(1, grain);
+  const std::int64_t tiles = std::max(1u, num_tiles), grains = CeilDivide(elements, grain);
+  const std::int64_t min_grains = std::max<std::int64_t>(1, CeilDivide(min_per_tile, grain));
+  const std::int64_t per_tile =
+      std::max({std::int64_t{1}, CeilDivide(grains, tiles),
+                CeilDivide(grains, std::max<std::int64_t>(1, grains / min_grains))});
+  const std::int64_t used = std::max<std::int64_t>(1, CeilDivide(grains, per_tile));
+  return {{elements}, {used}, {grain}, {1}, first_tile, static_cast<unsigned>(tiles)};
+}
+
+Partition Partition::Grid(Shape shape, Shape parts, unsigned num_tiles, unsigned first_tile) {
+  const std::size_t rank = shape.size();
+  if (parts.size() != rank) throw std::invalid_argument("a grid needs as many part counts as dimensions");
+  Shape tile_stride(rank);
+  std::int64_t stride = 1;
+  for (std::size_t d = rank; d-- > 0;) {
+    tile_stride[d] = stride;
+    stride *= parts[d];
+  }
+  return {std::move(shape),       std::move(parts), Shape(rank, 1),
+          std::move(tile_stride), first_tile,       std::max(1u, num_tiles)};
+}
+
+Mapping::Mapping(Partition partition) : partition_(std::move(partition)), has_partition_(true) {
+  const std::size_t rank = partition_.shape.size();
+  bool good = partition_.parts.size() == rank && partition_.grain.size() == rank &&
+              partition_.tile_stride.size() == rank && partition_.num_tiles > 0 && rank <= kMaxRank;
+  for (std::size_t d = 0; good && d < rank; ++d) {
+    good = partition_.shape[d] >= 0 && partition_.parts[d] >= 1 && partition_.grain[d] >= 1 &&
+           partition_.tile_stride[d] >= 0;
+  }
+  if (!good) {
+    throw std::invalid_argument(
+        "a partition needs equal ranks, at least one part, grain and tile, and no negative tile stride");
+  }
+}
+
+Mapping::Mapping(std::vector<Run> runs) {
+  for (const Run& run : runs) {
+    if (run.begin >= run.end) continue;
+    if (!runs_.empty() && run.begin < runs_.back().end) {
+      throw std::invalid_argument("element " + std::to_string(run.begin) + " is mapped to tile " +
+                                  std::to_string(runs_.back().tile) + " and to tile " +
+                                  std::to_string(run.tile));
+    }
+    if (!runs_.empty() && runs_.back().end == run.begin && runs_.back().tile == run.tile) {
+      runs_.back().end = run.end;
+    } else {
+      runs_.push_back(run);
+    }
+  }
+}
+
+bool Mapping::empty() const { return !has_partition_ && runs_.empty(); }
+
+bool Mapping::Complete(std::int64_t num_elements) const {
+  if (has_partition_) return NumElements(partition_.shape) == num_elements;
+  std::int64_t next = 0;
+  for (const Run& run : runs_) {
+    if (run.begin != next) return false;
+    next = run.end;
+  }
+  return next == num_elements;
+}
+
+const Partition* Mapping::partition() const { return has_partition_ ? &partition_ : nullptr; }
+
+unsigned Mapping::TileOf(std::int64_t element) const {
+  if (has_partition_) {
+    std::int64_t part[kMaxRank], rest = element;
+    if (element < 0 || element >= NumElements(partition_.shape)) {
+      throw std::out_of_range("element " + std::to_string(element) + " is outside the mapped variable");
+    }
+    for (int d = static_cast<int>(partition_.shape.size()) - 1; d >= 0; --d) {
+      part[d] = partition_.PartOf(d, rest % partition_.shape[d]);
+      rest /= partition_.shape[d];
+    }
+    return TileOfPart(partition_, part);
+  }
+  auto after = std::upper_bound(runs_.begin(), runs_.end(), element,
+                                [](std::int64_t e, const Run& run) { return e < run.begin; });
+  if (after == runs_.begin() || element >= (after - 1)->end) {
+    throw std::out_of_range("element " + std::to_string(element) + " is mapped to no tile");
+  }
+  return (after - 1)->tile;
+}
+
+void Mapping::Runs(std::int64_t begin, std::int64_t end, std::vector<Run>* out) const {
+  const auto add = [&](std::int64_t b, std::int64_t e, unsigned tile) {
+    b = std::max(b, begin);
+    e = std::min(e, end);
+    if (b >= e) return;
+    if (!out->empty() && out->back().end == b && out->back().tile == tile) {
+      out->back().end = e;
+    } else {
+      out->push_back({b, e, tile});
+    }
+  };
+  if (!has_partition_) {
+    auto run = std::upper_bound(runs_.begin(), runs_.end(), begin,
+                                [](std::int64_t e, const Run& r) { return e < r.end; });
+    for (; run != runs_.end() && run->begin < end; ++run) add(run->begin, run->end, run->tile);
+    return;
+  }
+  const int rank = static_cast<int>(partition_.shape.size());
+  end = std::min(end, NumElements(partition_.shape));
+  if (begin >= end) return;
+  int split = rank - 1;  // the innermost divided dimension
+  std::int64_t unit = 1;
+  while (split >= 0 && partition_.parts[split] == 1) unit *= partition_.shape[split--];
+  std::int64_t part[kMaxRank] = {};
+  if (split < 0) {
+    add(begin, end, TileOfPart(partition_, part));
+    return;
+  }
+  const std::int64_t row_elements = partition_.shape[split] * unit;
+  for (std::int64_t row = begin / row_elements; row * row_elements < end; ++row) {
+    std::int64_t rest = row;
+    for (int d = split - 1; d >= 0; --d) {
+      part[d] = partition_.PartOf(d, rest % partition_.shape[d]);
+      rest /= partition_.shape[d];
+    }
+    const std::int64_t from = std::max<std::int64_t>(0, begin - row * row_elements) / unit;
+    for (std::int64_t p = partition_.PartOf(split, from); p < partition_.parts[split]; ++p) {
+      const std::int64_t b = row * row_elements + partition_.Begin(split, p) * unit;
+      if (b >= end) break;
+      part[split] = p;
+      add(b, row * row_elements + partition_.Begin(split, p + 1) * unit, TileOfPart(partition_, part));
+    }
+  }
+}
+
+std::vector<std::int64_t> Mapping::ElementsPerTile(std::int64_t num_elements, unsigned num_tiles) const {
+  std::vector<std::int64_t> elements(num_tiles, 0);
+  if (!has_partition_) {
+    for (const Run& run : runs_) {
+      if (run.tile < num_tiles) elements[run.tile] += std::min(run.end, num_elements) - run.begin;
+    }
+    return elements;
+  }
+  const int rank = static_cast<int>(partition_.shape.size());
+  ForEachPart(partition_, [&](const std::int64_t* part) {
+    std::int64_t n = 1;
+    for (int d = 0; d < rank; ++d) n *= partition_.Begin(d, part[d] + 1) - partition_.Begin(d, part[d]);
+    const unsigned tile = TileOfPart(partition_, part);
+    if (tile < num_tiles) elements[tile] += n;
+  });
+  return elements;
+}
+
+std::int64_t Mapping::Held(unsigned tile, const View& view, const Box& region) const {
+  StridedSet set;
+  if (!Canonicalise(view, &region, &set)) return 0;
+  std::int64_t held = 0;
+  if (has_partition_) {
+    StridedSet split = set;
+    Aligned aligned;
+    if (Align(partition_, /*split=*/true, &split, &aligned)) {
+      ForEachPartOn(partition_, tile, [&](const std::int64_t* part) {
+        std::int64_t n = 1;
+        for (int k = 0; k < aligned.rank && n > 0; ++k) {
+          n *= CountWithin(aligned.digits + aligned.first_digit[k],
+                           aligned.first_digit[k + 1] - aligned.first_digit[k], aligned.coordinate[k],
+                           partition_.Begin(k, part[k]), partition_.Begin(k, part[k] + 1));
+        }
+        held += n;
+      });
+      return held * set.repeats;
+    }
+  }
+  Digit digits[2 * kMaxRank];
+  DigitsOfSet(set, digits);
+  const std::int64_t low = set.base, high = set.base + set.Span() + 1;
+  const auto count_run = [&](std::int64_t begin, std::int64_t end) {
+    if (begin < high && end > low) held += CountWithin(digits, set.rank, set.base, begin, end);
+  };
+  if (has_partition_) {
+    ForEachPartOn(partition_, tile,
+                  [&](const std::int64_t* part) { ForEachRunOfPart(partition_, part, count_run); });
+  } else {
+    auto run = std::upper_bound(runs_.begin(), runs_.end(), low,
+                                [](std::int64_t e, const Run& r) { return e < r.end; });
+    for (; run != runs_.end() && run->begin < high; ++run) {
+      if (run->tile == tile) count_run(run->begin, run->end);
+    }
+  }
+  return held * set.repeats;
+}
+
+std::vector<Vertex> Mapping::VerticesOver(const View& view, unsigned num_tiles) const {
+  std::vector<Vertex> vertices;
+  StridedSet set;
+  if (!Canonicalise(view, nullptr, &set)) return vertices;
+  const auto check_tile = [&](unsigned tile) {
+    if (tile >= num_tiles) {
+      throw std::out_of_range("a tensor is mapped to tile " + std::to_string(tile) + " of a target with " +
+                              std::to_string(num_tiles) + " tiles");
+    }
+  };
+  Aligned aligned;
+  if (has_partition_ && Align(partition_, /*split=*/false, &set, &aligned)) {
+    // Boxes per partition dimension and part, then their products. A dimension that the view does not move
+    // along has one empty box where the view is inside the part.
+    struct PartBoxes {
+      std::vector<std::int64_t> values;
+      std::vector<std::size_t> first;  // by part, in boxes
+    };
+    std::int64_t current[4 * kMaxRank];
+    std::vector<PartBoxes> boxes(static_cast<std::size_t>(aligned.rank));
+    for (int k = 0; k < aligned.rank; ++k) {
+      const int n = aligned.first_digit[k + 1] - aligned.first_digit[k];
+      std::size_t count = 0;
+      boxes[k].first.push_back(0);
+      for (std::int64_t p = 0; p < partition_.parts[k]; ++p) {
+        const std::int64_t low = partition_.Begin(k, p), high = partition_.Begin(k, p + 1);
+        if (n == 0) {
+          count += low <= aligned.coordinate[k] && aligned.coordinate[k] < high ? 1 : 0;
+        } else {
+          BoxesWithin(aligned.digits + aligned.first_digit[k], n, 0, aligned.coordinate[k], low, high,
+                      current, &boxes[k].values);
+          count = boxes[k].values.size() / (2 * static_cast<std::size_t>(n));
+        }
+        boxes[k].first.push_back(count);
+      }
+    }
+    std::int64_t begin[2 * kMaxRank], end[2 * kMaxRank];
+    std::size_t total = 1;
+    for (const PartBoxes& k : boxes) total *= k.first.back();
+    vertices.reserve(total);
+    ForEachPart(partition_, [&](const std::int64_t* part) {
+      std::size_t choice[kMaxRank];
+      for (int k = 0; k < aligned.rank; ++k) {
+        choice[k] = boxes[k].first[part[k]];
+        if (choice[k] == boxes[k].first[part[k] + 1]) return;
+      }
+      const unsigned tile = TileOfPart(partition_, part);
+      check_tile(tile);
+      while (true) {
+        for (int k = 0; k < aligned.rank; ++k) {
+          const int n = aligned.first_digit[k + 1] - aligned.first_digit[k];
+          const std::int64_t* box = boxes[k].values.data() + choice[k] * 2 * static_cast<std::size_t>(n);
+          for (int i = 0; i < n; ++i) {
+            const int source = aligned.digits[aligned.first_digit[k] + i].source;
+            begin[source] = box[i];
+            end[source] = box[n + i];
+          }
+        }
+        vertices.push_back({tile, BoxOfView(view, set, begin, end)});
+        int k = aligned.rank - 1;
+        for (; k >= 0; --k) {
+          if (++choice[k] < boxes[k].first[part[k] + 1]) break;
+          choice[k] = boxes[k].first[part[k]];
+        }
+        if (k < 0) return;
+      }
+    });
+    return vertices;
+  }
+  Digit digits[2 * kMaxRank];
+  DigitsOfSet(set, digits);
+  std::vector<std::int64_t> boxes;
+  const auto n = static_cast<std::size_t>(set.rank);
+  ForEachRun(set.base, set.base + set.Span() + 1, [&](std::int64_t begin, std::int64_t end, unsigned tile) {
+    if (n == 0) {
+      check_tile(tile);
+      vertices.push_back({tile, Box::Whole(view.shape)});
+      return;
+    }
+    boxes.clear();
+    std::int64_t current[4 * kMaxRank];
+    BoxesWithin(digits, set.rank, 0, set.base, begin, end, current, &boxes);
+    if (!boxes.empty()) check_tile(tile);
+    for (std::size_t b = 0; b < boxes.size(); b += 2 * n) {
+      vertices.push_back({tile, BoxOfView(view, set, boxes.data() + b, boxes.data() + b + n)});
+    }
+  });
+  return vertices;
+}
+
+bool Mapping::operator==(const Mapping& other) const {
+  const auto same_runs = [](const std::vector<Run>& a, const std::vector<Run>& b) {
+    return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Run& x, const Run& y) {
+      return x.begin == y.begin && x.end == y.end && x.tile == y.tile;
+    });
+  };
+  if (has_partition_ && other.has_partition_) {
+    if (partition_ == other.partition_) return true;
+    if (NumElements(partition_.shape) != NumElements(other.partition_.shape)) return false;
+  }
+  // Different descriptions can still mean the same placement.
+  const auto expand = [](const Mapping& m) {
+    std::vector<Run> runs = m.runs_;
+    if (m.has_partition_) m.Runs(0, NumElements(m.partition_.shape), &runs);
+    return runs;
+  };
+  return same_runs(expand(*this), expand(other));
+}
+
+bool ReorderedPartition(const Mapping& mapping, const View& view, Partition* out) {
+  const Partition* const from = mapping.partition();
+  if (from == nullptr || view.offset != 0 || NumElements(from->shape) != view.num_elements()) return false;
+  const std::size_t rank = from->shape.size();
+  const Shape strides = RowMajorStrides(from->shape);
+  *out = {{}, {}, {}, {}, from->first_tile, from->num_tiles};
+  std::vector<bool> used(rank, false);
+  for (std::size_t p = 0; p < rank; ++p) {
+    // The only element of a dimension is in its last part.
+    if (from->shape[p] == 1)
+      out->first_tile += static_cast<unsigned>((from->parts[p] - 1) * from->tile_stride[p]);
+  }
+  for (std::size_t d = 0; d < view.shape.size(); ++d) {
+    std::int64_t stride = view.strides[d] * view.shape[d];  // of the next outer element
+    for (std::size_t p = 0; p < rank && stride > view.strides[d]; ++p) {
+      if (used[p] || from->shape[p] == 1 || strides[p] * from->shape[p] != stride) continue;
+      used[p] = true;
+      stride = strides[p];
+      out->shape.push_back(from->shape[p]);
+      out->parts.push_back(from->parts[p]);
+      out->grain.push_back(from->grain[p]);
+      out->tile_stride.push_back(from->tile_stride[p]);
+    }
+    if (view.shape[d] > 1 && stride != view.strides[d]) return false;
+  }
+  return NumElements(out->shape) == view.num_elements();
+}
+
+}  // namespace ipu_model

@@ -1,0 +1,324 @@
+#include "core/mapping.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <random>
+#include <stdexcept>
+
+#include "core/held_counter.h"
+#include "core/strides.h"
+#include "core/target_model.h"
+#include "testing/check.h"
+
+using namespace ipu_model;
+
+namespace {
+
+Mapping Runs(const std::vector<Run>& runs) { return Mapping(runs); }
+
+using Random = std::mt19937;
+std::int64_t Uniform(Random& random, std::int64_t low, std::int64_t high) {
+  return std::uniform_int_distribution<std::int64_t>(low, high)(random);
+}
+
+// The definition, element by element.
+std::vector<unsigned> TilesByDefinition(const Partition& p) {
+  std::vector<unsigned> tiles(static_cast<std::size_t>(NumElements(p.shape)), 0);
+  for (std::int64_t e = 0; e < NumElements(p.shape); ++e) {
+    std::int64_t rest = e, sum = p.first_tile;
+    for (int d = static_cast<int>(p.shape.size()) - 1; d >= 0; --d) {
+      const std::int64_t index = rest % p.shape[d];
+      rest /= p.shape[d];
+      const std::int64_t grains = (p.shape[d] + p.grain[d] - 1) / p.grain[d], grain = index / p.grain[d];
+      for (std::int64_t part = 0; part < p.parts[d]; ++part) {
+        if (part * grains / p.parts[d] <= grain && grain < (part + 1) * grains / p.parts[d]) {
+          sum += part * p.tile_stride[d];
+        }
+      }
+    }
+    tiles[static_cast<std::size_t>(e)] = static_cast<unsigned>(sum % p.num_tiles);
+  }
+  return tiles;
+}
+
+Partition RandomPartition(Random& random) {
+  Partition p;
+  const auto rank = Uniform(random, 0, 3);
+  for (std::int64_t d = 0; d < rank; ++d) {
+    p.shape.push_back(Uniform(random, 1, 8));
+    p.parts.push_back(Uniform(random, 1, 4));
+    p.grain.push_back(Uniform(random, 1, 3));
+    p.tile_stride.push_back(Uniform(random, 0, 5));
+  }
+  p.num_tiles = static_cast<unsigned>(Uniform(random, 1, 16));
+  p.first_tile = static_cast<unsigned>(Uniform(random, 0, 20));
+  return p;
+}
+
+Mapping RandomMapping(Random& random, std::int64_t* elements, std::vector<unsigned>* tiles) {
+  if (Uniform(random, 0, 2) > 0) {
+    const Partition p = RandomPartition(random);
+    *elements = NumElements(p.shape);
+    *tiles = TilesByDefinition(p);
+    return Mapping(p);
+  }
+  *elements = Uniform(random, 1, 60);
+  tiles->clear();
+  std::vector<Run> runs;
+  for (std::int64_t begin = 0; begin < *elements;) {
+    const std::int64_t end = std::min(*elements, begin + Uniform(random, 1, 9));
+    runs.push_back({begin, end, static_cast<unsigned>(Uniform(random, 0, 15))});
+    tiles->insert(tiles->end(), static_cast<std::size_t>(end - begin), runs.back().tile);
+    begin = end;
+  }
+  return Mapping(runs);
+}
+
+// Slices, subsamples, reverses, permutes, broadcasts, or an arbitrary strided view that stays inside.
+View RandomView(Random& random, std::int64_t elements, const Mapping& mapping) {
+  View view;
+  if (mapping.partition() != nullptr && Uniform(random, 0, 1) == 0) {
+    std::int64_t stride = 1;
+    const Shape& shape = mapping.partition()->shape;
+    for (std::size_t d = shape.size(); d-- > 0; stride *= shape[d]) {
+      const std::int64_t begin = Uniform(random, 0, shape[d] - 1), step = Uniform(random, 1, 2);
+      const std::int64_t extent = Uniform(random, 1, (shape[d] - begin - 1) / step + 1);
+      const bool reversed = Uniform(random, 0, 3) == 0;
+      view.offset += (reversed ? begin + (extent - 1) * step : begin) * stride;
+      const auto at =
+          static_cast<std::ptrdiff_t>(Uniform(random, 0, static_cast<std::int64_t>(view.shape.size())));
+      view.shape.insert(view.shape.begin() + at, extent);
+      view.strides.insert(view.strides.begin() + at, (reversed ? -step : step) * stride);
+    }
+    if (Uniform(random, 0, 3) == 0) {
+      view.shape.push_back(3);
+      view.strides.push_back(0);
+    }
+    return view;
+  }
+  view.offset = Uniform(random, 0, elements - 1);
+  std::int64_t low = view.offset, high = elements - 1 - view.offset;
+  const auto rank = Uniform(random, 0, 3);
+  for (std::int64_t d = 0; d < rank; ++d) {
+    std::int64_t extent = Uniform(random, 1, 6), stride = Uniform(random, -7, 7);
+    const std::int64_t reach = (extent - 1) * std::abs(stride);
+    if ((stride < 0 && reach > low) || (stride > 0 && reach > high)) stride = 0;
+    if (stride < 0) low -= reach;
+    if (stride > 0) high -= reach;
+    view.shape.push_back(extent);
+    view.strides.push_back(stride);
+  }
+  return view;
+}
+
+template <typename F>
+void ForEachIndex(const Box& box, F&& f) {
+  if (box.num_elements() == 0) return;
+  Shape index = box.begin;
+  while (true) {
+    f(index);
+    int d = static_cast<int>(index.size()) - 1;
+    for (; d >= 0; --d) {
+      if (++index[d] < box.end[d]) break;
+      index[d] = box.begin[d];
+    }
+    if (d < 0) return;
+  }
+}
+
+std::int64_t ElementOf(const View& view, const Shape& index) {
+  std::int64_t e = view.offset;
+  for (std::size_t d = 0; d < index.size(); ++d) e += index[d] * view.strides[d];
+  return e;
+}
+
+}  // namespace
+
+TEST(LinearFollowsMapTensorLinearly) {
+  // 32 floats: at least 32 per tile, so one tile. 1472 * 32 floats: one tile each.
+  CHECK_EQ(Partition::Linear(32, 32, 2, 1472).num_parts(), 1);
+  CHECK_EQ(Partition::Linear(1472 * 32, 32, 2, 1472).num_parts(), 1472);
+  // 100 floats: 50 grains, at most 3 tiles of at least 16 grains: ceil(50 / 3) = 17 grains, 3 tiles.
+  const Partition p = Partition::Linear(100, 32, 2, 1472);
+  CHECK_EQ(p.num_parts(), 3);
+  CHECK_EQ(p.Begin(0, 1), 32);
+  CHECK_EQ(p.Begin(0, 2), 66);
+  CHECK_EQ(p.Begin(0, 3), 100);
+  CHECK_EQ(p.LargestPart(0), 34);
+  CHECK_EQ(Partition::Linear(0, 32, 2, 1472).Vertices().size(), 0u);
+  const unsigned first = Partition::Linear(5, 32, 2, 1472, 7).Vertices().at(0).tile;
+  CHECK_EQ(first, 7u);
+}
+
+TEST(GridNumbersTilesRowMajor) {
+  const std::vector<Vertex> v = Partition::Grid({4, 6}, {2, 3}, 16, 1).Vertices();
+  CHECK_EQ(v.size(), 6u);
+  CHECK_EQ(v[4].tile, 5u);
+  CHECK(v[4].box.begin == Shape({2, 2}));
+  CHECK(v[4].box.end == Shape({4, 4}));
+}
+
+TEST(ScalarPartitionHasOneVertex) {
+  const std::vector<Vertex> v = Partition::Grid({}, {}, 4, 3).Vertices();
+  CHECK_EQ(v.size(), 1u);
+  CHECK_EQ(v[0].tile, 3u);
+  CHECK_EQ(Mapping(Partition::Grid({}, {}, 4, 3)).TileOf(0), 3u);
+  CHECK_EQ(Mapping(Partition::Grid({}, {}, 4, 3)).Held(3, View{}, Box{}), 1);
+}
+
+TEST(PartitionClosedFormsMatchTheirDefinition) {
+  Random random(1);
+  for (int i = 0; i < 2000; ++i) {
+    const Partition p = RandomPartition(random);
+    for (int d = 0; d < static_cast<int>(p.shape.size()); ++d) {
+      std::int64_t largest = 0;
+      for (std::int64_t part = 0; part < p.parts[d]; ++part) {
+        largest = std::max(largest, p.Begin(d, part + 1) - p.Begin(d, part));
+        for (std::int64_t e = p.Begin(d, part); e < p.Begin(d, part + 1); ++e) CHECK_EQ(p.PartOf(d, e), part);
+      }
+      CHECK_EQ(p.LargestPart(d), largest);
+      CHECK_EQ(p.Begin(d, p.parts[d]), p.shape[d]);
+    }
+    std::int64_t covered = 0;
+    for (const Vertex& v : p.Vertices()) covered += v.box.num_elements();
+    CHECK_EQ(covered, NumElements(p.shape));
+  }
+}
+
+TEST(MappingsMatchBruteForce) {
+  Random random(2);
+  for (int i = 0; i < 4000; ++i) {
+    std::int64_t elements = 0;
+    std::vector<unsigned> tiles;
+    const Mapping mapping = RandomMapping(random, &elements, &tiles);
+    CHECK(mapping.Complete(elements));
+    CHECK(!mapping.Complete(elements + 1));
+    std::vector<std::int64_t> per_tile(16, 0);
+    for (std::int64_t e = 0; e < elements; ++e) {
+      CHECK_EQ(mapping.TileOf(e), tiles[static_cast<std::size_t>(e)]);
+      ++per_tile[tiles[static_cast<std::size_t>(e)]];
+    }
+    CHECK(mapping.ElementsPerTile(elements, 16) == per_tile);
+    const std::int64_t begin = Uniform(random, 0, elements), end = Uniform(random, begin, elements);
+    std::int64_t next = begin;
+    mapping.ForEachRun(begin, end, [&](std::int64_t b, std::int64_t e, unsigned tile) {
+      CHECK_EQ(b, next);
+      for (; next < e; ++next) CHECK_EQ(tiles[static_cast<std::size_t>(next)], tile);
+    });
+    CHECK_EQ(next, end);
+
+    const View view = RandomView(random, elements, mapping);
+    Box region = Box::Whole(view.shape);
+    for (std::size_t d = 0; d < view.shape.size(); ++d) {
+      region.begin[d] = Uniform(random, 0, view.shape[d]);
+      region.end[d] = Uniform(random, region.begin[d], view.shape[d]);
+    }
+    std::vector<std::int64_t> held(16, 0);
+    ForEachIndex(
+        region, [&](const Shape& index) { ++held[tiles[static_cast<std::size_t>(ElementOf(view, index))]]; });
+    const HeldCounter counter(mapping, view);
+    const std::int64_t repeats =
+        region.num_elements() == 0 ? 1 : region.num_elements() / counter.Distinct(region);
+    for (unsigned tile = 0; tile < 16; ++tile) {
+      CHECK_EQ(mapping.Held(tile, view, region), held[tile]);
+      CHECK_EQ(counter.Held(tile, region) * repeats, held[tile]);
+    }
+
+    std::map<Shape, unsigned> seen;
+    for (const Vertex& v : mapping.VerticesOver(view, 16)) {
+      CHECK(v.box.num_elements() > 0);
+      ForEachIndex(v.box, [&](const Shape& index) {
+        CHECK(seen.emplace(index, v.tile).second);
+        CHECK_EQ(tiles[static_cast<std::size_t>(ElementOf(view, index))], v.tile);
+      });
+    }
+    CHECK_EQ(static_cast<std::int64_t>(seen.size()), view.num_elements());
+    if (jax_ipu::testing::GetState().failures > 20) return;
+  }
+}
+
+TEST(AlignedViewsGiveOneVertexPerTile) {
+  const Mapping grid(Partition::Grid({64, 48}, {8, 4}, 1472));
+  const View transposed{0, DType::kF32, 0, {48, 64}, {1, 48}};
+  CHECK_EQ(grid.VerticesOver(transposed, 1472).size(), 32u);
+  const Mapping linear(Partition::Linear(64 * 48, 32, 48, 1472));
+  const View matrix{0, DType::kF32, 0, {64, 48}, {48, 1}};
+  CHECK_EQ(linear.VerticesOver(matrix, 1472).size(), 64u);
+}
+
+TEST(ReorderedPartitionsKeepEveryElementOnItsTile) {
+  Random random(5);
+  int permuted = 0;
+  for (int round = 0; round < 500; ++round) {
+    const Partition partition = RandomPartition(random);
+    const std::size_t rank = partition.shape.size();
+    std::vector<std::size_t> order(rank);
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::shuffle(order.begin(), order.end(), random);
+    const Shape strides = RowMajorStrides(partition.shape);
+    View view{0, DType::kF32, 0, {}, {}};
+    for (const std::size_t d : order) {
+      view.shape.push_back(partition.shape[d]);
+      view.strides.push_back(strides[d]);
+    }
+    Partition reordered;
+    CHECK(ReorderedPartition(Mapping(partition), view, &reordered));
+    const auto tiles = TilesByDefinition(partition), now = TilesByDefinition(reordered);
+    std::int64_t element = 0;
+    ForEachIndex(Box::Whole(view.shape), [&](const Shape& index) {
+      CHECK_EQ(now[static_cast<std::size_t>(element++)],
+               tiles[static_cast<std::size_t>(ElementOf(view, index))]);
+    });
+    if (!std::is_sorted(order.begin(), order.end())) ++permuted;
+  }
+  CHECK(permuted > 100);
+}
+
+TEST(ReorderedPartitionsOfFactorsAndOfOtherViews) {
+  // A dimension of 12 is cut as [3, 4], and the view's outermost one is all of it.
+  const Mapping mapping(Partition::Grid({5, 3, 4}, {1, 3, 2}, 6));
+  Partition reordered;
+  CHECK(ReorderedPartition(mapping, {0, DType::kF32, 0, {12, 5}, {1, 12}}, &reordered));
+  CHECK(reordered.shape == (Shape{3, 4, 5}));
+  CHECK(reordered.tile_stride == (Shape{2, 1, 6}));
+  CHECK(!ReorderedPartition(mapping, {0, DType::kF32, 0, {6, 10}, {1, 6}}, &reordered));
+  CHECK(!ReorderedPartition(mapping, {0, DType::kF32, 0, {12, 4}, {1, 12}}, &reordered));
+  CHECK(!ReorderedPartition(mapping, {0, DType::kF32, 11, {12, 5}, {-1, 12}}, &reordered));
+  CHECK(!ReorderedPartition(Runs({{0, 60, 0}}), {0, DType::kF32, 0, {12, 5}, {1, 12}}, &reordered));
+}
+
+TEST(EqualPlacementsCompareEqual) {
+  const Mapping partition(Partition::Linear(8, 1, 1, 2));
+  CHECK(partition == Runs({{0, 4, 0}, {4, 8, 1}}));
+  CHECK(!(partition == Runs({{0, 5, 0}, {5, 8, 1}})));
+  CHECK(Mapping(Partition::Grid({2, 4}, {2, 1}, 2)) == partition);
+}
+
+TEST(WrongMappingsAreRefused) {
+  CHECK_THROWS(std::invalid_argument, Runs({{0, 4, 0}, {3, 8, 1}}));
+  CHECK_THROWS(std::invalid_argument, Mapping(Partition{{4}, {0}, {1}, {1}, 0, 1}));
+  CHECK_THROWS(std::out_of_range, Runs({{0, 4, 0}}).TileOf(4));
+  CHECK_THROWS(std::out_of_range, Mapping(Partition::Linear(4, 1, 1, 2)).TileOf(4));
+  const View view{0, DType::kF32, 0, {4}, {1}};
+  CHECK_THROWS(std::out_of_range, Runs({{0, 4, 9}}).VerticesOver(view, 4));
+}
+
+TEST(TargetTable) {
+  CHECK_EQ(FindTargetModel("ipu2").num_tiles, 1472u);
+  CHECK_EQ(FindTargetModel("ipu1").num_tiles, 1216u);
+  CHECK_EQ(FindTargetModel("bow").clock_hz, 1.85e9);
+  CHECK_EQ(FindTargetModel("bow").AmpMacsPerCycle(DType::kF16), 64u);
+  CHECK_EQ(FindTargetModel("ipu2").AmpMacsPerCycle(DType::kS32), 0u);
+  CHECK_EQ(FindTargetModel("ipu2").VectorWidth(DType::kF16), 4u);
+  CHECK_EQ(FindTargetModel("ipu2").AmpInputGroup(DType::kF32), 8u);
+  std::string message;
+  try {
+    FindTargetModel("ipu9");
+  } catch (const std::invalid_argument& e) {
+    message = e.what();
+  }
+  for (const std::string& name : TargetModelNames()) CHECK(message.find(name) != std::string::npos);
+}
+
+int main() { return jax_ipu::testing::RunTests(); }

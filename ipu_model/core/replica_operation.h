@@ -1,0 +1,35 @@
+// Operations in which the replicas of a graph take part together, each run by an engine of its own.
+#ifndef IPU_MODEL_CORE_REPLICA_OPERATION_H_
+#define IPU_MODEL_CORE_REPLICA_OPERATION_H_
+
+#include <cstdint>
+#include <stdexcept>
+#include <vector>
+
+#include "core/operation.h"
+#include "kernels/collectives/replicas.h"
+
+namespace ipu_model {
+
+// What an operation moves over the links between IPUs, for one IPU.
+struct LinkUse {
+  std::uint64_t cycles = 0, bytes = 0;
+  unsigned syncs = 0;  // of all IPUs
+};
+
+// It has no vertices: tiles send and receive. Both engines call Exchange instead of Run.
+class ReplicaOperation : public Operation {
+ public:
+  virtual void Exchange(HostContext& context, const Replica& replica, const std::vector<HostTensor>& in,
+                        const std::vector<HostTensor>& out) const = 0;
+  virtual LinkUse Links(const TargetModel& target) const = 0;
+
+  void Run(HostContext&, const std::vector<HostTensor>&, const std::vector<HostTensor>&) const final {
+    throw std::logic_error("an exchange between replicas needs to know its replica");
+  }
+  DevicePlan Plan(const DeviceContext&) const final { return {}; }
+};
+
+}  // namespace ipu_model
+
+#endif  // IPU_MODEL_CORE_REPLICA_OPERATION_H_

@@ -1,0 +1,272 @@
+// Strided element sets seen in the coordinates of a partition: the arithmetic behind Mapping and HeldCounter.
+#ifndef IPU_MODEL_CORE_STRIDED_SET_H_
+#define IPU_MODEL_CORE_STRIDED_SET_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <stdexcept>
+#include <vector>
+
+#include "core/mapping.h"
+#include "kernels/host/host_tensor.h"
+#include "kernels/host/integer_division.h"
+
+namespace ipu_model::internal {
+
+// The elements of a region of a view as base + sum(i_d * stride_d) with positive strides, largest first.
+// Extents of 1 and broadcast dimensions are left out; the latter count in `repeats`.
+struct StridedSet {
+  struct Dim {
+    std::int64_t extent, stride;
+    int view_dim;
+    bool reversed;
+    int partition_dim;
+  };
+  int rank = 0;
+  // Splitting over a partition's dimensions can add as many dimensions as that has.
+  Dim dims[2 * kMaxRank];
+  std::int64_t base = 0, repeats = 1;
+
+  std::int64_t Span() const {
+    std::int64_t span = 0;
+    for (int d = 0; d < rank; ++d) span += (dims[d].extent - 1) * dims[d].stride;
+    return span;
+  }
+  void Sort() {
+    std::sort(dims, dims + rank, [](const Dim& a, const Dim& b) { return a.stride > b.stride; });
+  }
+};
+
+// False when the region is empty.
+inline bool Canonicalise(const View& view, const Box* region, StridedSet* set) {
+  const std::size_t rank = view.shape.size();
+  if (rank > kMaxRank) throw std::invalid_argument("a view has more than 16 dimensions");
+  set->base = view.offset;
+  for (std::size_t d = 0; d < rank; ++d) {
+    const std::int64_t begin = region ? region->begin[d] : 0;
+    const std::int64_t extent = region ? region->end[d] - begin : view.shape[d];
+    std::int64_t stride = view.strides[d];
+    if (extent <= 0) return false;
+    set->base += begin * stride;
+    if (extent == 1) continue;
+    if (stride == 0) {
+      set->repeats *= extent;
+      continue;
+    }
+    const bool reversed = stride < 0;
+    if (reversed) {
+      set->base += (extent - 1) * stride;
+      stride = -stride;
+    }
+    set->dims[set->rank++] = {extent, stride, static_cast<int>(d), reversed, -1};
+  }
+  set->Sort();
+  return true;
+}
+
+// One digit of a nested strided sum, in the coordinate of the partition dimension it belongs to.
+struct Digit {
+  std::int64_t extent, step;
+  int source;  // index into StridedSet::dims
+};
+
+// How many index tuples of digits[d...] give low <= base + sum < high.
+inline std::int64_t CountWithin(const Digit* digits, int n, std::int64_t base, std::int64_t low,
+                                std::int64_t high) {
+  std::int64_t span = 0, total = 1;
+  for (int d = 0; d < n; ++d) {
+    span += (digits[d].extent - 1) * digits[d].step;
+    total *= digits[d].extent;
+  }
+  if (base >= high || base + span < low) return 0;
+  if (base >= low && base + span < high) return total;
+  const std::int64_t extent = digits[0].extent, step = digits[0].step;
+  const std::int64_t inner_span = span - (extent - 1) * step, inner_total = total / extent;
+  const std::int64_t first = std::max<std::int64_t>(0, -FloorDivide(base + inner_span - low, step));
+  const std::int64_t last = std::min(extent - 1, FloorDivide(high - 1 - base, step));
+  const std::int64_t full_first = std::max<std::int64_t>(0, -FloorDivide(base - low, step));
+  const std::int64_t full_last = std::min(extent - 1, FloorDivide(high - 1 - base - inner_span, step));
+  const auto partial = [&](std::int64_t from, std::int64_t to) {
+    std::int64_t count = 0;
+    for (std::int64_t i = from; i <= to; ++i) {
+      count += CountWithin(digits + 1, n - 1, base + i * step, low, high);
+    }
+    return count;
+  };
+  if (full_first > full_last) return partial(first, last);
+  return (full_last - full_first + 1) * inner_total + partial(first, full_first - 1) +
+         partial(full_last + 1, last);
+}
+
+// Appends boxes of index tuples (n begins, then n ends) that together are exactly those CountWithin counts.
+// `current` has room for one box.
+inline void BoxesWithin(const Digit* digits, int n, int depth, std::int64_t base, std::int64_t low,
+                        std::int64_t high, std::int64_t* current, std::vector<std::int64_t>* out) {
+  std::int64_t span = 0;
+  for (int d = depth; d < n; ++d) span += (digits[d].extent - 1) * digits[d].step;
+  if (base >= high || base + span < low) return;
+  const auto emit_with_whole = [&](int from) {
+    for (int d = from; d < n; ++d) {
+      current[d] = 0;
+      current[n + d] = digits[d].extent;
+    }
+    out->insert(out->end(), current, current + 2 * n);
+  };
+  if (base >= low && base + span < high) {
+    emit_with_whole(depth);
+    return;
+  }
+  const std::int64_t extent = digits[depth].extent, step = digits[depth].step;
+  const std::int64_t inner_span = span - (extent - 1) * step;
+  const std::int64_t first = std::max<std::int64_t>(0, -FloorDivide(base + inner_span - low, step));
+  const std::int64_t last = std::min(extent - 1, FloorDivide(high - 1 - base, step));
+  const std::int64_t full_first = std::max<std::int64_t>(0, -FloorDivide(base - low, step));
+  const std::int64_t full_last = std::min(extent - 1, FloorDivide(high - 1 - base - inner_span, step));
+  const auto partial = [&](std::int64_t from, std::int64_t to) {
+    for (std::int64_t i = from; i <= to; ++i) {
+      current[depth] = i;
+      current[n + depth] = i + 1;
+      BoxesWithin(digits, n, depth + 1, base + i * step, low, high, current, out);
+    }
+  };
+  if (full_first > full_last) {
+    partial(first, last);
+    return;
+  }
+  partial(first, full_first - 1);
+  current[depth] = full_first;
+  current[n + depth] = full_last + 1;
+  emit_with_whole(depth + 1);
+  partial(full_last + 1, last);
+}
+
+// A strided set seen in the coordinates of a partition's shape.
+struct Aligned {
+  int rank = 0;
+  std::int64_t coordinate[kMaxRank];  // of the base element
+  Digit digits[2 * kMaxRank];         // grouped by partition dimension
+  int first_digit[kMaxRank + 1];
+};
+
+// Assigns every dimension of the set to the one dimension of the partition that it moves along. False when
+// the set crosses partition dimensions in a way that is no product. With `split`, dimensions of the set that
+// run over several whole partition dimensions are split (their identity in the view is lost).
+inline bool Align(const Partition& partition, bool split, StridedSet* set, Aligned* out) {
+  const int rank = static_cast<int>(partition.shape.size());
+  std::int64_t stride[kMaxRank];
+  std::int64_t s = 1, rest = set->base;
+  for (int k = rank - 1; k >= 0; --k) {
+    stride[k] = s;
+    s *= partition.shape[k];
+  }
+  out->rank = rank;
+  for (int k = 0; k < rank; ++k) {
+    out->coordinate[k] = rest / stride[k];
+    rest %= stride[k];
+  }
+  for (int d = 0; d < set->rank; ++d) {
+    StridedSet::Dim& dim = set->dims[d];
+    int k = rank - 1;
+    while (k >= 0 && !(partition.shape[k] > 1 && dim.stride < stride[k] * partition.shape[k])) --k;
+    if (k < 0 || dim.stride % stride[k] != 0) return false;
+    const std::int64_t step = dim.stride / stride[k], length = partition.shape[k];
+    if (out->coordinate[k] + (dim.extent - 1) * step >= length) {
+      const std::int64_t period = length / step;
+      if (!split || length % step != 0 || out->coordinate[k] >= step || dim.extent % period != 0 ||
+          set->rank == 2 * kMaxRank) {
+        return false;
+      }
+      set->dims[set->rank++] = {dim.extent / period, stride[k] * length, dim.view_dim, dim.reversed, -1};
+      set->dims[d].extent = period;
+    }
+    set->dims[d].partition_dim = k;
+  }
+  int n = 0;
+  for (int k = 0; k < rank; ++k) {
+    out->first_digit[k] = n;
+    std::int64_t reach = out->coordinate[k];
+    for (int d = 0; d < set->rank; ++d) {
+      const StridedSet::Dim& dim = set->dims[d];
+      if (dim.partition_dim != k) continue;
+      out->digits[n++] = {dim.extent, dim.stride / stride[k], d};
+      reach += (dim.extent - 1) * (dim.stride / stride[k]);
+    }
+    if (reach >= partition.shape[k]) return false;
+    std::sort(out->digits + out->first_digit[k], out->digits + n,
+              [](const Digit& a, const Digit& b) { return a.step > b.step; });
+  }
+  out->first_digit[rank] = n;
+  return true;
+}
+
+// Calls f(part indices) for every part on `tile`.
+template <typename F>
+void ForEachPartOn(const Partition& partition, unsigned tile, F&& f) {
+  if (tile >= partition.num_tiles) return;
+  const int rank = static_cast<int>(partition.parts.size());
+  int order[kMaxRank], moving = 0, still = 0, still_dims[kMaxRank];
+  std::int64_t part[kMaxRank] = {};
+  for (int d = 0; d < rank; ++d) {
+    if (partition.parts[d] == 1) continue;
+    if (partition.tile_stride[d] != 0) {
+      order[moving++] = d;
+    } else {
+      still_dims[still++] = d;
+    }
+  }
+  std::sort(order, order + moving,
+            [&](int a, int b) { return partition.tile_stride[a] > partition.tile_stride[b]; });
+  // Mixed-radix tile numbers decode greedily when each stride exceeds everything the smaller ones reach.
+  std::int64_t reach = 0;
+  bool nested = true;
+  for (int i = moving - 1; i >= 0; --i) {
+    const std::int64_t stride = partition.tile_stride[order[i]];
+    nested = nested && stride > reach;
+    reach += (partition.parts[order[i]] - 1) * stride;
+  }
+  const auto over_still = [&] {
+    while (true) {
+      f(static_cast<const std::int64_t*>(part));
+      int i = still - 1;
+      for (; i >= 0; --i) {
+        if (++part[still_dims[i]] < partition.parts[still_dims[i]]) break;
+        part[still_dims[i]] = 0;
+      }
+      if (i < 0) return;
+    }
+  };
+  const std::int64_t tiles = partition.num_tiles;
+  if (nested) {
+    std::int64_t start = (static_cast<std::int64_t>(tile) - partition.first_tile % tiles + tiles) % tiles;
+    for (; start <= reach; start += tiles) {
+      std::int64_t rest = start;
+      bool found = true;
+      for (int i = 0; i < moving && found; ++i) {
+        const int d = order[i];
+        part[d] = std::min(rest / partition.tile_stride[d], partition.parts[d] - 1);
+        rest -= part[d] * partition.tile_stride[d];
+      }
+      if (rest != 0) found = false;
+      if (found) over_still();
+    }
+    return;
+  }
+  for (int d = 0; d < rank; ++d) part[d] = 0;
+  while (true) {
+    std::int64_t sum = partition.first_tile;
+    for (int d = 0; d < rank; ++d) sum += part[d] * partition.tile_stride[d];
+    if (static_cast<unsigned>(((sum % tiles) + tiles) % tiles) == tile) {
+      f(static_cast<const std::int64_t*>(part));
+    }
+    int d = rank - 1;
+    for (; d >= 0; --d) {
+      if (++part[d] < partition.parts[d]) break;
+      part[d] = 0;
+    }
+    if (d < 0) return;
+  }
+}
+
+}  // namespace ipu_model::internal
+
+#endif  // IPU_MODEL_CORE_STRIDED_SET_H_

@@ -1,0 +1,128 @@
+// Confidence of a number: P primary source read, D derived by arithmetic from one, S secondary source, M from
+// memory (no test may depend on its exact value).
+#include "core/target_model.h"
+
+#include <stdexcept>
+
+namespace ipu_model {
+namespace {
+
+// IPU-M2000 generation (GC200).
+TargetModel Ipu2() {
+  TargetModel t{};
+  t.version = "ipu2";
+  t.num_tiles = 1472;                      // P: Hot Chips 33; GC200 data sheets
+  t.bytes_per_tile = 624 * 1024;           // P: 624 KiB (ipu-stack memory map; 1472 tiles = "900 MB")
+  t.instruction_fetch_bytes = 208 * 1024;  // P: instructions only below 0x80000, memory starts at 0x4c000
+  t.worker_contexts = 6;                   // P: 8832 threads per IPU in the data sheets
+  t.clock_hz = 1.325e9;                    // P: graphcore-research SpMM notebook ("classic is 1325MHz")
+  t.data_path_bytes = 8;                   // P: 64-bit data path (PopLibs vector widths)
+  t.wide_load_bytes = 16;                  // P: 128-bit loads from interleaved memory
+  t.amp_units_half = 16;                   // P: PopLibs convolution vertices
+  t.amp_units_float = 16;                  // P: PopLibs convolution vertices
+  t.amp_macs_half = 64;                    // D: 249.66 TFLOP/s / (1472 x 1.325 GHz x 2)
+  t.amp_macs_float = 16;                   // D: 62.4 TFLOP/s likewise
+  t.amp_macs_quarter = 0;                  // P: 8-bit floats came with ipu21
+  t.amp_pipeline_depth = 4;                // P: PopLibs planner (16 half or 8 float input channels per group)
+  t.amp_coefficient_bytes = 8;             // P: without 128-bit weight loads
+  t.amp_call_cycles = 167;                 // D: mean residual of the PopLibs inner loop against 128 Bow runs
+  t.vertex_call_cycles = 225;              // D: residual of PopLibs' loops: add of 10, scaledAdd of 64
+  t.supervisor_overhead = 11;              // P: PopLibs basicOpSupervisorOverhead
+  t.memcpy_bytes_per_cycle = 8;            // P: Target::getMemcpyBytesPerCycle
+  t.local_copy_call_cycles = 288;          // P: measured on C600 (ipu-stack)
+  t.exchange_bytes_per_cycle = 4;          // P: Target::getExchangeBytesPerCycle; 1472 x 4 x 1.325 = 7.8 TB/s
+  t.tiles_per_shared_bus = 2;              // P: Target::getTilesPerSharedExchangeBus
+  t.sync_cycles = 126;                     // P: Target::getMaxIPUSyncDelay; open code spans 48 to 600 cycles
+  t.global_sync_cycles = 600;              // P: Target::getGlobalSyncCycles
+  t.ipu_link_bytes_per_second = 16e9;      // P: PopLibs: 128 Gbit/s; C600: 4 links, 1 Tbit/s both directions
+  t.ipu_link_efficiency = 0.85;            // P: PopLibs' model of the exchange between IPUs
+  t.ipu_links_to_neighbour = 2;            // P: PopLibs: 2 up, 2 down; C600: 2 links on each cable
+  t.ipu_link_hop_seconds = 15e-9;          // D: PopLibs gives it for the sync; taken for data as well
+  t.host_link_bytes_per_second = 12.5e9;   // M: one 100 Gbit/s RoCE port per IPU-M2000
+  t.host_rendezvous_seconds = 157e-6;      // D: 36.3 s / 230,940 host-sync phases on C600, an open driver
+  t.streaming_memory_bytes_per_second = 20e9;  // M: 20 GB/s per IPU; DIMM arithmetic allows 9.6 if shared
+  t.instruction_bytes = 4;                     // P: 32-bit instructions, 64-bit bundles
+  t.control_code_bytes_per_superstep = 24;     // M: sync, exchange call and vertex launch, 6 instructions
+  t.exchange_code_bytes_per_fragment = 8;      // M: one send or receive entry, 2 instructions
+  t.runtime_bytes = 8 * 1024;                  // M: supervisor runtime, host exchange code, worker stacks
+  return t;
+}
+
+// Mk1 (GC2).
+TargetModel Ipu1() {
+  TargetModel t = Ipu2();
+  t.version = "ipu1";
+  t.num_tiles = 1216;                       // P: Louw and McIntosh-Smith 2021
+  t.bytes_per_tile = 256 * 1024;            // P: likewise (304 MiB in all)
+  t.instruction_fetch_bytes = 256 * 1024;   // M: no limit known
+  t.clock_hz = 1.6e9;                       // P: iPUG; can clock down to 1.3 GHz
+  t.amp_units_half = 8;                     // D: half of ipu2's rate
+  t.amp_units_float = 8;                    // D: likewise
+  t.amp_macs_half = 32;                     // D: 124.5 TFLOP/s / (1216 x 1.6 GHz x 2)
+  t.amp_macs_float = 8;                     // D: 31.1 TFLOP/s likewise
+  t.host_link_bytes_per_second = 31.5e9;    // D: PCIe Gen4 x16 (Louw), one direction
+  t.streaming_memory_bytes_per_second = 0;  // P: no streaming memory on C2 cards
+  return t;
+}
+
+// C600 generation.
+TargetModel Ipu21() {
+  TargetModel t = Ipu2();
+  t.version = "ipu21";
+  t.clock_hz = 1.5e9;                      // P: ipu-stack for C600
+  t.amp_macs_quarter = 128;                // M: 560 TFLOP/s 8-bit; PopLibs loads 8 elements per AMP load (P)
+  t.host_link_bytes_per_second = 15.75e9;  // P: PCIe Gen4 x8 at 16 GT/s
+  return t;
+}
+
+// ipu2 in wafer-on-wafer technology: the same architecture with a faster clock.
+TargetModel Bow() {
+  TargetModel t = Ipu2();
+  t.version = "bow";
+  t.clock_hz = 1.85e9;  // P: graphcore-research notebooks print 1850000000.0
+  return t;
+}
+
+const std::vector<TargetModel>& Table() {
+  static const std::vector<TargetModel> table = {Ipu1(), Ipu2(), Ipu21(), Bow()};
+  return table;
+}
+
+}  // namespace
+
+unsigned TargetModel::AmpMacsPerCycle(DType type) const {
+  switch (type) {
+    case DType::kF32:
+      return amp_macs_float;
+    case DType::kF16:
+    case DType::kBF16:
+      return amp_macs_half;
+    case DType::kF8E3M4:
+    case DType::kF8E4M3:
+    case DType::kF8E4M3FN:
+    case DType::kF8E4M3FNUZ:
+    case DType::kF8E4M3B11FNUZ:
+    case DType::kF8E5M2:
+    case DType::kF8E5M2FNUZ:
+      return amp_macs_quarter;
+    default:
+      return 0;
+  }
+}
+
+const TargetModel& FindTargetModel(const std::string& version) {
+  std::string known;
+  for (const TargetModel& t : Table()) {
+    if (version == t.version) return t;
+    known += (known.empty() ? "" : ", ") + std::string(t.version);
+  }
+  throw std::invalid_argument("unknown IPU architecture '" + version + "'; known are: " + known);
+}
+
+std::vector<std::string> TargetModelNames() {
+  std::vector<std::string> names;
+  for (const TargetModel& t : Table()) names.emplace_back(t.version);
+  return names;
+}
+
+}  // namespace ipu_model

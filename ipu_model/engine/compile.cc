@@ -1,0 +1,154 @@
+// poplar::compileGraph: checks, device analysis, and the executable.
+#include <algorithm>
+#include <sstream>
+#include <unordered_map>
+#include <utility>
+
+#include "core/graph_impl.h"
+#include "engine/checks.h"
+#include "engine/device_report.h"
+#include "engine/executable.h"
+#include "poplar/Engine.hpp"
+#include "poplar/exceptions.hpp"
+
+namespace ipu_model {
+
+namespace {
+
+double Bytes(const std::vector<View>& views) {
+  double bytes = 0;
+  for (const View& v : views) {
+    bytes += static_cast<double>(v.num_elements()) * static_cast<double>(SizeOf(v.type));
+  }
+  return bytes;
+}
+
+// A rough model of one core-pair host: 10 GB/s of operand traffic, 200 GFLOP/s, 200 ns per operation. Only
+// good enough to tell short programs from long ones.
+double HostNanoseconds(const CompiledProgram& program) {
+  constexpr double kNanosecondsPerByte = 0.1, kNanosecondsPerFlop = 1 / 200.0, kNanosecondsPerOperation = 200;
+  std::unordered_map<const ProgramNode*, double> cost;
+  const auto add = [&](const std::shared_ptr<const ProgramNode>& root) {
+    for (const ProgramNode* node : NodesOf({root})) {
+      if (cost.count(node) != 0) continue;
+      double own = kNanosecondsPerByte * Bytes(node->tensor);
+      if (node->operation != nullptr) {
+        const Operation& operation = *node->operation;
+        own += kNanosecondsPerOperation + kNanosecondsPerFlop * operation.flops() +
+               kNanosecondsPerByte * (Bytes(operation.inputs) + Bytes(operation.outputs));
+      }
+      double children = 0;
+      const bool alternatives = node->kind == ProgramKind::kIf || node->kind == ProgramKind::kSwitch;
+      for (const auto& child : node->children) {
+        children = alternatives ? std::max(children, cost[child.get()]) : children + cost[child.get()];
+      }
+      if (node->kind == ProgramKind::kRepeat) children *= static_cast<double>(node->count);
+      if (node->kind == ProgramKind::kCall && node->function < program.functions.size()) {
+        children += cost[program.functions[node->function].get()];
+      }
+      cost[node] = own + children;
+    }
+  };
+  for (const auto& function : program.functions) add(function);
+  if (program.programs.empty()) return 0;
+  add(program.programs[0]);
+  return cost[program.programs[0].get()];
+}
+
+// Only what the programs use: other variables need no mapping and no memory.
+void DropUnused(CompiledProgram* program, const std::vector<const ProgramNode*>& nodes) {
+  std::vector<bool> used(program->variables.size(), false);
+  const auto mark = [&used](const std::vector<View>& views) {
+    for (const View& v : views) used.at(v.variable) = true;
+  };
+  for (const ProgramNode* node : nodes) {
+    mark(node->tensor);
+    if (node->operation == nullptr) continue;
+    mark(node->operation->inputs);
+    mark(node->operation->outputs);
+  }
+  for (std::size_t v = 0; v < used.size(); ++v) {
+    if (used[v]) continue;
+    Variable unused;
+    unused.shape = {0};
+    program->variables[v] = std::move(unused);
+  }
+}
+
+void CheckConstantsNotWritten(const CompiledProgram& program, const std::vector<const ProgramNode*>& nodes) {
+  const auto check = [&](const std::vector<View>& views, const std::string& by) {
+    for (const View& v : views) {
+      const Variable& variable = program.variables[v.variable];
+      if (variable.constant != nullptr) {
+        throw poplar::control_program_error("'" + by + "' writes the constant '" + variable.name + "'");
+      }
+    }
+  };
+  for (const ProgramNode* node : nodes) {
+    if (node->kind == ProgramKind::kStreamIn || node->kind == ProgramKind::kWriteUndef)
+      check(node->tensor, node->name);
+    if (node->operation != nullptr) check(node->operation->outputs, node->operation->name);
+  }
+}
+
+}  // namespace
+
+std::shared_ptr<const CompiledProgram> CompileGraph(const poplar::Graph& graph,
+                                                    const std::vector<poplar::program::Program>& programs,
+                                                    const std::string& name, PlanCache* cache) {
+  const GraphImpl& impl = graph.impl();
+  auto compiled = std::make_shared<CompiledProgram>(impl.target);
+  compiled->replication_factor = impl.replication_factor;
+  compiled->variables = impl.variables;
+  compiled->streams = impl.streams;
+  compiled->host_functions = impl.host_functions;
+  for (const poplar::program::Program& p : programs) compiled->programs.push_back(p.node());
+  for (const poplar::program::Program& f : impl.functions) compiled->functions.push_back(f.node());
+  if (programs.empty()) throw poplar::control_program_error("compileGraph: there is no program");
+
+  std::vector<std::shared_ptr<const ProgramNode>> roots = compiled->programs;
+  roots.insert(roots.end(), compiled->functions.begin(), compiled->functions.end());
+  const std::vector<const ProgramNode*> nodes = NodesOf(roots);
+  DropUnused(compiled.get(), nodes);
+  CheckConstantsNotWritten(*compiled, nodes);
+  CheckProgram(*compiled);
+  compiled->report = Analyse(*compiled, cache);
+  if (!compiled->report.out_of_memory.empty()) {
+    const std::string message = (name.empty() ? "" : name + ": ") + compiled->report.out_of_memory;
+    throw OutOfMemory(message, std::move(compiled->report));
+  }
+  compiled->host_nanoseconds = HostNanoseconds(*compiled);
+  return compiled;
+}
+
+}  // namespace ipu_model
+
+namespace poplar {
+
+Executable compileGraph(const Graph& graph, const std::vector<program::Program>& programs,
+                        const DebugContext& debugContext) {
+  ipu_model::PlanCache cache;
+  return Executable(ipu_model::CompileGraph(graph, programs, debugContext.getPathName(), &cache));
+}
+
+void Executable::serialize(std::ostream& out) const {
+  const std::string data = ipu_model::SerialiseProgram(*program_);
+  out.write(data.data(), static_cast<std::streamsize>(data.size()));
+  if (!out)
+    throw poplar_error("Executable::serialize: writing " + std::to_string(data.size()) + " bytes failed");
+}
+
+Executable Executable::deserialize(std::istream& in) {
+  std::ostringstream data;
+  data << in.rdbuf();
+  try {
+    return Executable(ipu_model::DeserialiseProgram(data.str()));
+  } catch (const ipu_model::SerialiseError& error) {
+    throw poplar_error(std::string("Executable::deserialize: ") + error.what());
+  }
+}
+
+const ipu_model::Report& Executable::report() const { return program_->report; }
+double Executable::hostNanoseconds() const { return program_->host_nanoseconds; }
+
+}  // namespace poplar

@@ -1,0 +1,376 @@
+#include "engine/device_report.h"
+
+#include <algorithm>
+#include <atomic>
+#include <exception>
+#include <thread>
+#include <unordered_map>
+#include <utility>
+
+#include "engine/exchange.h"
+#include "engine/tile_memory.h"
+
+namespace ipu_model {
+namespace {
+
+class CycleWalk {
+ public:
+  CycleWalk(const CompiledProgram& program, const OperationUses& uses, Report* report)
+      : program_(program), uses_(uses), target_(program.target.model()), report_(*report) {
+    std::vector<std::shared_ptr<const ProgramNode>> roots = program.programs;
+    roots.insert(roots.end(), program.functions.begin(), program.functions.end());
+    std::uint32_t number = 0;
+    for (const ProgramNode* node : NodesOf(roots)) numbers_[node] = number++;
+  }
+
+  void Run() {
+    report_.clock_hz = target_.clock_hz;
+    if (program_.programs.empty()) return;
+    report_.cycles = Walk(*program_.programs[0], 1);
+    report_.unknown_trip_count = !report_.loops.empty();
+  }
+
+ private:
+  Cycles CostOf(const OperationUse& use) const {
+    Cycles cycles;
+    for (const SuperstepUse& step : use.steps) {
+      cycles.compute += step.compute_cycles;
+      cycles.exchange += step.exchange_cycles;
+      cycles.sync += step.link_syncs > 0 ? step.link_syncs * target_.global_sync_cycles : target_.sync_cycles;
+    }
+    return cycles;
+  }
+
+  // A predicate reaches all tiles by a broadcast of one word and a sync.
+  Cycles Decision() const { return {0, 1, target_.sync_cycles}; }
+
+  // One execution of `node`, which runs `executions` times.
+  Cycles Walk(const ProgramNode& node, std::uint64_t executions) {
+    Cycles cycles;
+    switch (node.kind) {
+      case ProgramKind::kSequence:
+        for (const auto& child : node.children) cycles += Walk(*child, executions);
+        return cycles;
+      case ProgramKind::kOperation:
+        return Account(*node.operation, executions);
+      case ProgramKind::kStreamIn:
+      case ProgramKind::kStreamOut: {
+        const std::uint64_t bytes = BytesOf(node.tensor) * executions;
+        (node.kind == ProgramKind::kStreamIn ? report_.stream_in_bytes : report_.stream_out_bytes) += bytes;
+        report_.host_link_cycles +=
+            target_.global_sync_cycles * executions +
+            static_cast<std::uint64_t>(static_cast<double>(bytes) / target_.host_link_bytes_per_second *
+                                       target_.clock_hz);
+        return cycles;
+      }
+      case ProgramKind::kRepeat:
+        if (node.count == 0) return cycles;
+        return Walk(*node.children[0], executions * node.count) * node.count;
+      case ProgramKind::kRepeatWhileTrue:
+      case ProgramKind::kRepeatWhileFalse: {
+        LoopCost loop;
+        loop.node = numbers_.at(&node);
+        loop.name = node.name;
+        loop.condition = Walk(*node.children[0], executions);
+        loop.condition += Decision();
+        loop.body = Walk(*node.children[1], executions);
+        cycles += loop.condition;
+        cycles += loop.body;
+        report_.loops.push_back(std::move(loop));
+        return cycles;
+      }
+      case ProgramKind::kIf:
+      case ProgramKind::kSwitch: {
+        // The dearest branch.
+        for (const auto& child : node.children) {
+          const Cycles branch = Walk(*child, executions);
+          if (branch.total() > cycles.total()) cycles = branch;
+        }
+        cycles += Decision();
+        return cycles;
+      }
+      case ProgramKind::kCall:
+        return Walk(*program_.functions.at(node.function), executions);
+      case ProgramKind::kAbort:
+        return Decision();
+      case ProgramKind::kHostCall:
+        // The device waits for the host; how long the function takes there is not the device's.
+        report_.host_link_cycles += target_.global_sync_cycles * executions;
+        return cycles;
+      case ProgramKind::kWriteUndef:
+      case ProgramKind::kPrint:
+      case ProgramKind::kCount:
+        return cycles;
+    }
+    return cycles;
+  }
+
+  Cycles Account(const Operation& operation, std::uint64_t executions) {
+    const OperationUse& use = *uses_.at(&operation);
+    const Cycles cycles = CostOf(use);
+    const auto [entry, is_new] = rows_.try_emplace(&operation, report_.operations.size());
+    if (is_new) {
+      report_.operations.emplace_back();
+      report_.operations.back().kind = operation.kind();
+      report_.operations.back().name = operation.name;
+      report_.operations.back().tiles = use.computing_tiles;
+    }
+    OperationCost& row = report_.operations[entry->second];
+    std::uint64_t bytes = 0;
+    for (const SuperstepUse& step : use.steps) {
+      bytes += step.exchange_bytes;
+      report_.link_bytes += step.link_bytes * executions;
+    }
+    row.executions += executions;
+    row.cycles += cycles * executions;
+    row.exchange_bytes += bytes * executions;
+    row.flops += operation.flops() * static_cast<double>(executions);
+    report_.exchange_bytes += bytes * executions;
+    report_.flops += operation.flops() * static_cast<double>(executions);
+    return cycles;
+  }
+
+  static std::uint64_t BytesOf(const std::vector<View>& views) {
+    std::uint64_t bytes = 0;
+    for (const View& view : views) {
+      bytes += static_cast<std::uint64_t>(view.num_elements()) * SizeOf(view.type);
+    }
+    return bytes;
+  }
+
+  const CompiledProgram& program_;
+  const OperationUses& uses_;
+  const TargetModel& target_;
+  Report& report_;
+  std::unordered_map<const ProgramNode*, std::uint32_t> numbers_;
+  std::unordered_map<const Operation*, std::size_t> rows_;
+};
+
+// What the plan of an operation depends on: its kind and attributes, and where its operands are; not which
+// variables they are. Equal mappings have equal numbers.
+class PlanKeys {
+ public:
+  PlanKeys(const CompiledProgram& program, PlanCache* cache) : program_(program), cache_(*cache) {}
+
+  std::string Of(const Operation& operation) {
+    Writer writer;
+    writer.Write(operation.kind());
+    operation.Write(writer);
+    for (const std::vector<View>* views : {&operation.inputs, &operation.outputs}) {
+      writer.Write(views->size());
+      for (const View& view : *views) {
+        writer.Write(MappingNumber(view.variable));
+        // Two views of one variable may mean more than two views of variables that lie alike.
+        std::size_t first = 0;
+        while (VariableAt(operation, first) != view.variable) ++first;
+        writer.Write(first);
+        writer.Write(view.type);
+        writer.Write(view.offset);
+        writer.Write(view.shape);
+        writer.Write(view.strides);
+      }
+    }
+    return writer.Take();
+  }
+
+ private:
+  static VariableId VariableAt(const Operation& operation, std::size_t i) {
+    const std::size_t inputs = operation.inputs.size();
+    return i < inputs ? operation.inputs[i].variable : operation.outputs[i - inputs].variable;
+  }
+  std::size_t MappingNumber(VariableId variable) {
+    const auto [entry, is_new] = numbers_.try_emplace(variable, 0);
+    if (is_new) {
+      const Variable& v = program_.variables[variable];
+      Writer writer;
+      writer.Write(v.num_elements);
+      writer.Write(v.mapping, v.num_elements);
+      entry->second = cache_.mappings.try_emplace(writer.Take(), cache_.mappings.size()).first->second;
+    }
+    return entry->second;
+  }
+
+  const CompiledProgram& program_;
+  PlanCache& cache_;
+  std::unordered_map<VariableId, std::size_t> numbers_;
+};
+
+// Every distinct plan once, on all workers.
+OperationUses AnalyseOperations(const CompiledProgram& program, PlanCache* cache) {
+  std::vector<std::shared_ptr<const ProgramNode>> roots = program.programs;
+  roots.insert(roots.end(), program.functions.begin(), program.functions.end());
+  OperationUses uses;
+  PlanKeys keys(program, cache);
+  // Entries of the cache; what has no plan yet is planned here.
+  using Plan = std::pair<const std::string, std::shared_ptr<const OperationUse>>;
+  std::vector<std::pair<const Operation*, Plan*>> operations, missing;
+  for (const ProgramNode* node : NodesOf(roots)) {
+    if (node->kind != ProgramKind::kOperation) continue;
+    const Operation* operation = node->operation.get();
+    const auto [entry, is_new] = cache->plans.try_emplace(keys.Of(*operation), nullptr);
+    operations.emplace_back(operation, &*entry);
+    if (is_new) missing.emplace_back(operation, &*entry);
+  }
+
+  std::vector<std::exception_ptr> errors(missing.size());
+  std::atomic<std::size_t> next{0};
+  const std::thread::id caller = std::this_thread::get_id();
+  auto work = [&](int) {
+    ExchangeAnalyser analyser(program);
+    const bool polls = cache->poll && std::this_thread::get_id() == caller;
+    for (std::size_t i = next++; i < missing.size(); i = next++) {
+      try {
+        if (polls) cache->poll(i, missing.size());
+        missing[i].second->second = std::make_shared<const OperationUse>(analyser.Analyse(*missing[i].first));
+      } catch (...) {
+        errors[i] = std::current_exception();
+        next = missing.size();
+      }
+    }
+  };
+  ThreadPool& pool = ThreadPool::Global();
+  // Below a few operations a wake-up costs more than it saves.
+  pool.Run(missing.size() < 4 ? 1 : pool.size(), TaskRef(work));
+  const auto failed = std::find_if(errors.begin(), errors.end(), [](const auto& e) { return e != nullptr; });
+  if (failed != errors.end()) {
+    for (const auto& [operation, plan] : missing) {
+      if (plan->second == nullptr) cache->plans.erase(plan->first);
+    }
+    std::rethrow_exception(*failed);
+  }
+  for (const auto& [operation, plan] : operations) uses.emplace(operation, plan->second);
+  return uses;
+}
+
+void WriteCycles(Writer& writer, const Cycles& cycles) {
+  writer.Write(cycles.compute);
+  writer.Write(cycles.exchange);
+  writer.Write(cycles.sync);
+}
+
+Cycles ReadCycles(Reader& reader) {
+  Cycles cycles;
+  cycles.compute = reader.Read<std::uint64_t>();
+  cycles.exchange = reader.Read<std::uint64_t>();
+  cycles.sync = reader.Read<std::uint64_t>();
+  return cycles;
+}
+
+}  // namespace
+
+Report Analyse(const CompiledProgram& program, PlanCache* cache) {
+  Report report;
+  MemoryAnalysis memory(program);
+  if (!memory.VariablesFit(&report)) return report;
+  PlanCache own;
+  const OperationUses uses = AnalyseOperations(program, cache != nullptr ? cache : &own);
+  CycleWalk(program, uses, &report).Run();
+  memory.Fill(uses, &report);
+  return report;
+}
+
+void WriteReport(Writer& writer, const Report& r) {
+  WriteCycles(writer, r.cycles);
+  writer.Write(r.exchange_bytes);
+  writer.Write(r.link_bytes);
+  writer.Write(r.flops);
+  writer.Write(r.clock_hz);
+  writer.Write(r.unknown_trip_count);
+  writer.Write(r.loops.size());
+  for (const LoopCost& loop : r.loops) {
+    writer.Write(loop.node);
+    writer.Write(loop.name);
+    WriteCycles(writer, loop.condition);
+    WriteCycles(writer, loop.body);
+  }
+  writer.Write(r.operations.size());
+  for (const OperationCost& row : r.operations) {
+    writer.Write(row.kind);
+    writer.Write(row.name);
+    writer.Write(row.executions);
+    WriteCycles(writer, row.cycles);
+    writer.Write(row.exchange_bytes);
+    writer.Write(row.flops);
+    writer.Write(row.tiles);
+  }
+  for (const std::uint64_t value :
+       {r.stream_in_bytes, r.stream_out_bytes, r.host_link_cycles, r.limit_tile_bytes, r.max_tile_bytes,
+        r.total_bytes, r.variable_bytes, r.constant_bytes, r.temporary_bytes, r.exchange_buffer_bytes,
+        r.vertex_bytes, r.code_bytes}) {
+    writer.Write(value);
+  }
+  writer.Write(r.num_tiles);
+  writer.Write(r.max_tile);
+  writer.Write(r.fullest_tiles.size());
+  for (const TileUse& tile : r.fullest_tiles) {
+    writer.Write(tile.tile);
+    writer.Write(tile.bytes);
+  }
+  writer.Write(r.largest_tensors.size());
+  for (const TensorUse& tensor : r.largest_tensors) {
+    writer.Write(tensor.name);
+    writer.Write(tensor.type);
+    writer.Write(tensor.shape);
+    writer.Write(tensor.bytes);
+    writer.Write(tensor.bytes_on_tile);
+    writer.Write(tensor.role);
+  }
+  writer.Write(r.out_of_memory);
+}
+
+Report ReadReport(Reader& reader) {
+  Report r;
+  r.cycles = ReadCycles(reader);
+  r.exchange_bytes = reader.Read<std::uint64_t>();
+  r.link_bytes = reader.Read<std::uint64_t>();
+  r.flops = reader.Read<double>();
+  r.clock_hz = reader.Read<double>();
+  r.unknown_trip_count = reader.Read<bool>();
+  for (std::size_t n = reader.ReadLength(); n > 0; --n) {
+    LoopCost loop;
+    loop.node = reader.Read<std::uint32_t>();
+    loop.name = reader.Read<std::string>();
+    loop.condition = ReadCycles(reader);
+    loop.body = ReadCycles(reader);
+    r.loops.push_back(std::move(loop));
+  }
+  for (std::size_t n = reader.ReadLength(); n > 0; --n) {
+    OperationCost row;
+    row.kind = reader.Read<std::string>();
+    row.name = reader.Read<std::string>();
+    row.executions = reader.Read<std::uint64_t>();
+    row.cycles = ReadCycles(reader);
+    row.exchange_bytes = reader.Read<std::uint64_t>();
+    row.flops = reader.Read<double>();
+    row.tiles = reader.Read<unsigned>();
+    r.operations.push_back(std::move(row));
+  }
+  for (std::uint64_t* value :
+       {&r.stream_in_bytes, &r.stream_out_bytes, &r.host_link_cycles, &r.limit_tile_bytes, &r.max_tile_bytes,
+        &r.total_bytes, &r.variable_bytes, &r.constant_bytes, &r.temporary_bytes, &r.exchange_buffer_bytes,
+        &r.vertex_bytes, &r.code_bytes}) {
+    *value = reader.Read<std::uint64_t>();
+  }
+  r.num_tiles = reader.Read<unsigned>();
+  r.max_tile = reader.Read<unsigned>();
+  for (std::size_t n = reader.ReadLength(); n > 0; --n) {
+    TileUse tile;
+    tile.tile = reader.Read<unsigned>();
+    tile.bytes = reader.Read<std::uint64_t>();
+    r.fullest_tiles.push_back(tile);
+  }
+  for (std::size_t n = reader.ReadLength(); n > 0; --n) {
+    TensorUse tensor;
+    tensor.name = reader.Read<std::string>();
+    tensor.type = reader.Read<std::string>();
+    tensor.shape = reader.Read<Shape>();
+    tensor.bytes = reader.Read<std::uint64_t>();
+    tensor.bytes_on_tile = reader.Read<std::uint64_t>();
+    tensor.role = reader.Read<std::string>();
+    r.largest_tensors.push_back(std::move(tensor));
+  }
+  r.out_of_memory = reader.Read<std::string>();
+  return r;
+}
+
+}  // namespace ipu_model

@@ -1,0 +1,160 @@
+// poplar::Engine over the fast and the tile engine.
+#include "poplar/Engine.hpp"
+
+#include <utility>
+
+#include "engine/executable.h"
+#include "engine/fast_engine.h"
+#include "engine/tile_engine.h"
+#include "poplar/exceptions.hpp"
+
+namespace poplar {
+
+Engine::Engine(const Executable& executable, const OptionFlags& options) : executable_(executable) {
+  bool tile = false, stream_memory_stays = false;
+  for (const auto& [name, value] : options) {
+    if (name == "execution" && (value == "fast" || value == "tile")) {
+      tile = value == "tile";
+    } else if (name == "streamMemoryStays" && (value == "true" || value == "false")) {
+      stream_memory_stays = value == "true";
+    } else {
+      throw invalid_option("Engine: the option '" + name + "' = '" + value +
+                           "' is not known; possible: execution = fast, tile; streamMemoryStays = true, "
+                           "false");
+    }
+  }
+  if (tile) {
+    tile_ = std::make_unique<ipu_model::TileEngine>(executable_.program());
+  } else {
+    fast_ = std::make_unique<ipu_model::FastEngine>(executable_.program(), stream_memory_stays);
+  }
+}
+
+Engine::Engine(const Graph& graph, const program::Program& program, const OptionFlags& options)
+    : Engine(compileGraph(graph, {program}), options) {}
+
+Engine::Engine(const Graph& graph, const std::vector<program::Program>& programs, const OptionFlags& options)
+    : Engine(compileGraph(graph, programs), options) {}
+
+Engine::Engine(Engine&&) noexcept = default;
+Engine& Engine::operator=(Engine&&) noexcept = default;
+Engine::~Engine() = default;
+
+void Engine::load(const Device& device) {
+  if (device.getTarget() != executable_.program()->target) {
+    const Target &have = device.getTarget(), &want = executable_.program()->target;
+    throw poplar_error("Engine::load: the executable is for " + want.getTargetArchString() + " with " +
+                       std::to_string(want.getNumTiles()) + " tiles, the device is " +
+                       have.getTargetArchString() + " with " + std::to_string(have.getNumTiles()) +
+                       ": compile for this device");
+  }
+  load();
+}
+
+void Engine::load() {
+  if (fast_) {
+    fast_->Load();
+  } else {
+    tile_->Load();
+  }
+  loaded_ = true;
+}
+
+void Engine::run(unsigned program) {
+  if (!loaded_) throw poplar_error("Engine::run: the engine is not on a device: call load before run");
+  const std::size_t programs = executable_.program()->programs.size();
+  if (program >= programs) {
+    throw poplar_error("Engine::run: there is no program " + std::to_string(program) +
+                       "; the executable has " + std::to_string(programs));
+  }
+  if (fast_) {
+    fast_->Run(program);
+  } else {
+    tile_->Run(program);
+  }
+}
+
+void Engine::setReplica(const ipu_model::Replica& replica) {
+  const unsigned factor = executable_.program()->replication_factor;
+  if (replica.group != nullptr && replica.group->size() != factor) {
+    throw poplar_error("Engine::setReplica: the graph has " + std::to_string(factor) +
+                       " replicas, the launch " + std::to_string(replica.group->size()));
+  }
+  if (fast_) {
+    fast_->SetReplica(replica);
+  } else {
+    tile_->SetReplica(replica);
+  }
+}
+
+std::uint64_t Engine::lastRunCycles() const {
+  return fast_ ? fast_->last_run_cycles() : tile_->last_run_cycles();
+}
+
+void Engine::loadAndRun(const Device& device, unsigned program) {
+  load(device);
+  run(program);
+}
+
+void Engine::connectStream(const std::string& handle, void* begin) {
+  connectStream(streamIndex(handle), begin);
+}
+
+void Engine::connectStream(StreamIndex stream, void* begin) {
+  const auto& streams = executable_.program()->streams;
+  if (stream >= streams.size()) {
+    throw stream_connection_error("Engine::connectStream: there is no stream " + std::to_string(stream) +
+                                  "; the executable has " + std::to_string(streams.size()));
+  }
+  if (fast_) {
+    fast_->ConnectStream(stream, begin);
+  } else {
+    const std::size_t bytes =
+        static_cast<std::size_t>(streams[stream].num_elements) * ipu_model::SizeOf(streams[stream].type);
+    tile_->ConnectStream(stream, begin, static_cast<unsigned char*>(begin) + bytes);
+  }
+}
+
+void Engine::connectStream(const std::string& handle, void* begin, void* end) {
+  const StreamIndex stream = streamIndex(handle);
+  if (fast_) {
+    fast_->ConnectStream(stream, begin, end);
+  } else {
+    tile_->ConnectStream(stream, begin, end);
+  }
+}
+
+Engine::StreamIndex Engine::streamIndex(const std::string& handle) const {
+  StreamIndex index = 0;
+  executable_.program()->StreamNamed(handle, &index);
+  return index;
+}
+
+std::vector<std::string> Engine::listStreams() const {
+  std::vector<std::string> names;
+  for (const auto& s : executable_.program()->streams)
+    names.push_back(s.name + (s.host_to_device ? "+" : "-"));
+  return names;
+}
+
+void Engine::connectHostFunction(const std::string& handle, unsigned replica, HostFunctionCallback callback) {
+  if (replica != 0) {
+    throw stream_connection_error("Engine::connectHostFunction: there is no replica " +
+                                  std::to_string(replica));
+  }
+  if (fast_) {
+    fast_->ConnectHostFunction(handle, std::move(callback));
+  } else {
+    tile_->ConnectHostFunction(handle, std::move(callback));
+  }
+}
+
+void Engine::setPrintTensorStream(std::ostream& stream) {
+  if (fast_) {
+    fast_->SetPrintTensorStream(stream);
+  } else {
+    tile_->SetPrintTensorStream(stream);
+  }
+}
+
+}  // namespace poplar

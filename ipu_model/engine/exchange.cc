@@ -1,0 +1,263 @@
+#include "engine/exchange.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/held_counter.h"
+#include "core/replica_operation.h"
+#include "kernels/host/integer_division.h"
+#include "poplar/exceptions.hpp"
+
+namespace ipu_model {
+namespace {
+
+// Of the elements of a region: broadcast dimensions do not matter.
+std::uint64_t HashOf(const View& view, const Box& box) {
+  std::uint64_t h = 0x9e3779b97f4a7c15u;
+  const auto mix = [&h](std::int64_t x) {
+    h ^= static_cast<std::uint64_t>(x);
+    h *= 0xff51afd7ed558ccdu;
+    h ^= h >> 32;
+  };
+  for (std::size_t d = 0; d < box.begin.size(); ++d) {
+    if (view.strides[d] == 0 && box.end[d] > box.begin[d]) continue;
+    mix(box.begin[d]);
+    mix(box.end[d]);
+  }
+  return h | 1;  // 0 means no region yet
+}
+
+void Grow(TileBytes* bytes, unsigned num_tiles) {
+  if (bytes->empty()) bytes->assign(num_tiles, 0);
+}
+
+std::uint64_t CeilDivide(std::uint64_t a, std::uint64_t b) { return (a + b - 1) / b; }
+
+// The same elements of two variables of one mapping.
+bool SameElements(const View& a, const View& b) {
+  return a.offset == b.offset && a.shape == b.shape && a.strides == b.strides;
+}
+
+// May be false for placements that are the same but described differently.
+bool SamePlacement(const Mapping& a, const Mapping& b) {
+  return &a == &b ||
+         (a.partition() != nullptr && b.partition() != nullptr && *a.partition() == *b.partition());
+}
+
+bool SameExtents(const Box& a, const Box& b) {
+  for (std::size_t d = 0; d < a.begin.size(); ++d) {
+    if (a.end[d] - a.begin[d] != b.end[d] - b.begin[d]) return false;
+  }
+  return a.begin.size() == b.begin.size();
+}
+
+}  // namespace
+
+ExchangeAnalyser::ExchangeAnalyser(const CompiledProgram& program)
+    : program_(program),
+      context_(program),
+      target_(program.target.model()),
+      num_tiles_(program.target.getNumTiles()),
+      accesses_(num_tiles_),
+      compute_(num_tiles_, 0),
+      received_(num_tiles_, 0),
+      shared_(num_tiles_, 0),
+      fragments_(num_tiles_, 0) {}
+
+ExchangeAnalyser::TileAccess& ExchangeAnalyser::Touch(unsigned tile) {
+  TileAccess& access = accesses_[tile];
+  if (access.last == 0) touched_.push_back(tile);
+  return access;
+}
+
+void ExchangeAnalyser::ForgetTouched() {
+  for (const unsigned tile : touched_) accesses_[tile] = {};
+  touched_.clear();
+}
+
+void ExchangeAnalyser::Buffer(SuperstepUse* use, unsigned tile, std::int64_t bytes) {
+  Grow(&use->buffers, num_tiles_);
+  use->buffers[tile] += (bytes + 7) / 8 * 8;
+}
+
+bool ExchangeAnalyser::Read(const VertexGroup& group, const VertexGroup::Access& access, const View& view,
+                            const Mapping& mapping, SuperstepUse* use) {
+  const HeldCounter counter(mapping, view);
+  Box computed;
+  for (const Vertex& vertex : group.vertices) {
+    if (!access.identity) computed = access.region(vertex.box);
+    const Box& region = access.identity ? vertex.box : computed;
+    const std::int64_t elements = counter.Distinct(region), held = counter.Held(vertex.tile, region);
+    if (held == elements) continue;
+    const std::uint64_t hash = HashOf(view, region);
+    TileAccess& a = Touch(vertex.tile);
+    if (a.last == hash) continue;
+    a.last = hash;
+    a.key += hash;
+    a.elements += elements;
+    a.held += held;
+    ++fragments_[vertex.tile];
+  }
+  if (touched_.empty()) return true;
+  const auto size = static_cast<std::int64_t>(SizeOf(view.type));
+  for (const unsigned tile : touched_) {
+    const TileAccess& a = accesses_[tile];
+    const std::int64_t bytes = (a.elements - a.held) * size;
+    received_[tile] += bytes;
+    use->exchange_bytes += static_cast<std::uint64_t>(bytes);
+    Buffer(use, tile, bytes);
+    // Neighbours that need the same regions: an element that neither holds comes once for both.
+    if (target_.tiles_per_shared_bus != 2 || tile % 2 != 0 || tile + 1 >= num_tiles_) continue;
+    const TileAccess& b = accesses_[tile + 1];
+    if (b.key == a.key) shared_[tile] += std::max<std::int64_t>(0, a.elements - a.held - b.held) * size;
+  }
+  ForgetTouched();
+  return false;
+}
+
+bool ExchangeAnalyser::Write(const VertexGroup& group, const VertexGroup::Access& access, const View& view,
+                             const Mapping& mapping, SuperstepUse* use) {
+  const HeldCounter counter(mapping, view);
+  std::int64_t missing = 0;
+  Box computed;
+  for (const Vertex& vertex : group.vertices) {
+    if (!access.identity) computed = access.region(vertex.box);
+    const Box& region = access.identity ? vertex.box : computed;
+    const std::int64_t elements = counter.Distinct(region), held = counter.Held(vertex.tile, region);
+    TileAccess& a = Touch(vertex.tile);
+    a.last = 1;
+    a.elements += elements;
+    a.held += held;
+    missing += elements - held;
+  }
+  if (missing > 0) {
+    const auto size = static_cast<std::int64_t>(SizeOf(view.type));
+    use->exchange_bytes += static_cast<std::uint64_t>(missing * size);
+    for (const unsigned tile : touched_) {
+      const TileAccess& a = accesses_[tile];
+      if (a.elements > a.held) Buffer(use, tile, (a.elements - a.held) * size);
+    }
+    const Box whole = Box::Whole(view.shape);
+    for (unsigned tile = 0; tile < num_tiles_; ++tile) {
+      const std::int64_t owned = counter.Held(tile, whole) - accesses_[tile].held;
+      if (owned <= 0) continue;
+      received_[tile] += std::min(owned, missing) * size;
+      ++fragments_[tile];
+    }
+  }
+  ForgetTouched();
+  return missing == 0;
+}
+
+OperationUse ExchangeAnalyser::Analyse(const Operation& operation) {
+  OperationUse result;
+  if (const auto* between = dynamic_cast<const ReplicaOperation*>(&operation)) {
+    const LinkUse links = between->Links(target_);
+    SuperstepUse use;
+    use.exchange_cycles = links.cycles;
+    use.link_bytes = links.bytes;
+    use.link_syncs = links.syncs;
+    result.steps.push_back(std::move(use));
+    return result;
+  }
+  const DevicePlan plan = operation.Plan(context_);
+  std::vector<Mapping> placements;
+  for (const Temporary& temporary : plan.temporaries) {
+    placements.emplace_back(temporary.placement);
+    TemporaryUse use;
+    use.bytes = placements.back().ElementsPerTile(NumElements(temporary.placement.shape), num_tiles_);
+    for (std::int64_t& n : use.bytes) n = (n * static_cast<std::int64_t>(SizeOf(temporary.type)) + 7) / 8 * 8;
+    use.first_step = static_cast<unsigned>(plan.supersteps.size());
+    result.temporaries.push_back(std::move(use));
+  }
+  const auto mapping_of = [&](OperandRef ref, const View& view) -> const Mapping& {
+    return ref.kind == OperandRef::Kind::kTemporary ? placements.at(ref.index)
+                                                    : program_.variables.at(view.variable).mapping;
+  };
+  std::vector<bool> computing(num_tiles_, false);
+  for (unsigned s = 0; s < plan.supersteps.size(); ++s) {
+    SuperstepUse use;
+    for (const VertexGroup& group : plan.supersteps[s].groups) {
+      if (group.vertices.empty()) continue;
+      CodeletUse codelet{group.codelet, group.code_bytes, std::vector<bool>(num_tiles_, false)};
+      if (group.vertex_bytes > 0) Grow(&result.vertex_state, num_tiles_);
+      // Partitions are balanced, so there are few distinct sizes of boxes.
+      std::vector<std::pair<const Box*, std::uint64_t>> known;
+      for (const Vertex& vertex : group.vertices) {
+        if (vertex.tile >= num_tiles_) {
+          throw poplar::poplar_error("operation '" + operation.name + "' (" + std::string(operation.kind()) +
+                                     "): a vertex is on tile " + std::to_string(vertex.tile) +
+                                     " of a target with " + std::to_string(num_tiles_) + " tiles");
+        }
+        codelet.tiles[vertex.tile] = true;
+        if (group.vertex_bytes > 0) {
+          result.vertex_state[vertex.tile] += static_cast<std::int64_t>(group.vertex_bytes);
+        }
+        std::uint64_t cycles = 0;
+        auto match = std::find_if(known.begin(), known.end(),
+                                  [&](const auto& entry) { return SameExtents(*entry.first, vertex.box); });
+        if (match != known.end()) {
+          cycles = match->second;
+        } else {
+          cycles = group.cycles ? group.cycles(target_, vertex.box) : 0;
+          if (known.size() < 16) known.emplace_back(&vertex.box, cycles);
+        }
+        compute_[vertex.tile] += cycles;
+      }
+      for (unsigned tile = 0; tile < num_tiles_; ++tile) {
+        if (codelet.tiles[tile]) computing[tile] = true;
+      }
+      result.codelets.push_back(std::move(codelet));
+      const auto mention = [&](OperandRef ref) {
+        if (ref.kind != OperandRef::Kind::kTemporary) return;
+        TemporaryUse& temporary = result.temporaries.at(ref.index);
+        temporary.first_step = std::min(temporary.first_step, s);
+        temporary.last_step = std::max(temporary.last_step, s);
+      };
+      // Operands that are wholly where the vertices are; others that lie alike need no second look. Writes
+      // come first because vertices usually are where their results live.
+      std::vector<std::pair<View, const Mapping*>> local;
+      const auto analyse = [&](const VertexGroup::Access& access, bool is_read) {
+        mention(access.tensor);
+        View view = ViewOf(operation, plan, access.tensor);
+        const Mapping& mapping = mapping_of(access.tensor, view);
+        if (access.identity && std::any_of(local.begin(), local.end(), [&](const auto& known) {
+              return SameElements(known.first, view) && SamePlacement(*known.second, mapping);
+            })) {
+          return;
+        }
+        const bool all_held =
+            is_read ? Read(group, access, view, mapping, &use) : Write(group, access, view, mapping, &use);
+        if (access.identity && all_held) local.emplace_back(std::move(view), &mapping);
+      };
+      for (const auto& access : group.writes) analyse(access, false);
+      for (const auto& access : group.reads) analyse(access, true);
+    }
+    use.compute_cycles = *std::max_element(compute_.begin(), compute_.end());
+    std::fill(compute_.begin(), compute_.end(), 0);
+    if (use.exchange_bytes > 0) {
+      const std::uint64_t rate = target_.exchange_bytes_per_cycle;
+      for (unsigned tile = 0; tile < num_tiles_; ++tile) {
+        // Both tiles of a pair wait for what they share, which comes at the rate of two.
+        const std::int64_t shared = shared_[tile - tile % 2];
+        const auto alone = static_cast<std::uint64_t>(std::max<std::int64_t>(0, received_[tile] - shared));
+        use.exchange_cycles =
+            std::max(use.exchange_cycles,
+                     CeilDivide(alone, rate) + CeilDivide(static_cast<std::uint64_t>(shared), 2 * rate));
+      }
+      Grow(&result.exchange_code, num_tiles_);
+      for (unsigned tile = 0; tile < num_tiles_; ++tile) {
+        result.exchange_code[tile] +=
+            fragments_[tile] * static_cast<std::int64_t>(target_.exchange_code_bytes_per_fragment);
+      }
+      std::fill(received_.begin(), received_.end(), 0);
+      std::fill(shared_.begin(), shared_.end(), 0);
+      std::fill(fragments_.begin(), fragments_.end(), 0);
+    }
+    result.steps.push_back(std::move(use));
+  }
+  result.computing_tiles = static_cast<unsigned>(std::count(computing.begin(), computing.end(), true));
+  return result;
+}
+
+}  // namespace ipu_model

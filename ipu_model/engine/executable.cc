@@ -1,0 +1,412 @@
+// Serialised form of a compiled program.
+#include "engine/executable.h"
+
+#include <array>
+#include <unordered_map>
+#include <utility>
+
+#include "core/serialise.h"
+#include "core/strides.h"
+#include "engine/checks.h"
+#include "poplar/exceptions.hpp"
+
+namespace ipu_model {
+
+namespace {
+
+constexpr std::string_view kMagic = "IPUMODEL";
+constexpr int kVersion = 4;
+
+// FNV-1a over 8-byte words: finds damage, not malice.
+std::uint64_t Checksum(std::string_view data) {
+  std::uint64_t hash = 0xcbf29ce484222325u;
+  for (std::size_t i = 0; i < data.size(); i += 8) {
+    std::uint64_t word = 0;
+    for (std::size_t k = i; k < data.size() && k < i + 8; ++k) {
+      word |= static_cast<std::uint64_t>(static_cast<unsigned char>(data[k])) << (8 * (k - i));
+    }
+    hash = (hash ^ word) * 0x100000001b3u;
+    hash ^= hash >> 29;
+  }
+  return hash ^ data.size();
+}
+
+using NodeNumbers = std::unordered_map<const ProgramNode*, std::uint32_t>;
+
+void WriteNode(Writer* writer, const ProgramNode& node, const NodeNumbers& numbers) {
+  writer->Write(node.kind);
+  writer->Write(node.name);
+  std::vector<std::uint32_t> children;
+  for (const auto& child : node.children) children.push_back(numbers.at(child.get()));
+  writer->Write(children);
+  if (node.kind == ProgramKind::kOperation) {
+    const Operation& operation = *node.operation;
+    writer->Write(operation.kind());
+    writer->Write(operation.name);
+    writer->Write(operation.inputs);
+    writer->Write(operation.outputs);
+    operation.Write(*writer);
+  }
+  writer->Write(node.tensor);
+  writer->Write(node.shape);
+  writer->Write(node.stream);
+  writer->Write(node.function);
+  writer->Write(static_cast<std::int64_t>(node.count));
+  writer->Write(node.cases);
+  writer->Write(node.text);
+}
+
+class ProgramReader {
+ public:
+  ProgramReader(Reader* reader, CompiledProgram* program) : reader_(reader), program_(program) {}
+
+  void Variables() {
+    const std::size_t n = reader_->ReadLength();
+    for (std::size_t i = 0; i < n; ++i) {
+      Variable v;
+      v.type = reader_->Read<DType>();
+      v.shape = reader_->Read<Shape>();
+      v.num_elements = CheckedElements(v.shape);
+      v.name = reader_->Read<std::string>();
+      v.mapping = reader_->ReadMapping(v.num_elements);
+      if (reader_->Read<bool>()) {
+        const std::string_view bytes = reader_->ReadBytes();
+        if (bytes.size() != static_cast<std::size_t>(v.num_elements) * SizeOf(v.type)) {
+          reader_->Fail("the constant '" + v.name + "' has another size than its shape");
+        }
+        v.constant = std::make_shared<const std::vector<unsigned char>>(bytes.begin(), bytes.end());
+      }
+      v.is_replica_index = reader_->Read<bool>();
+      if (v.is_replica_index && (v.constant == nullptr || v.type != DType::kU32 || v.num_elements != 1)) {
+        reader_->Fail("the replica index '" + v.name + "' is no constant of one unsigned integer");
+      }
+      program_->variables.push_back(std::move(v));
+    }
+  }
+
+  void Streams() {
+    const std::size_t n = reader_->ReadLength();
+    for (std::size_t i = 0; i < n; ++i) {
+      Stream s;
+      s.name = reader_->Read<std::string>();
+      s.type = reader_->Read<DType>();
+      s.num_elements = reader_->ReadInteger(0, kMaxElements);
+      s.host_to_device = reader_->Read<bool>();
+      program_->streams.push_back(std::move(s));
+    }
+  }
+
+  void HostFunctions() {
+    const std::size_t n = reader_->ReadLength();
+    for (std::size_t i = 0; i < n; ++i) {
+      HostFunction f;
+      f.name = reader_->Read<std::string>();
+      f.inputs = StreamList(false);
+      f.outputs = StreamList(true);
+      program_->host_functions.push_back(std::move(f));
+    }
+  }
+
+  void Programs() {
+    const std::size_t n = reader_->ReadLength();
+    for (std::size_t i = 0; i < n; ++i) nodes_.push_back(Node());
+    program_->programs = Roots();
+    program_->functions = Roots();
+    for (const auto& node : nodes_) {
+      if (node->kind == ProgramKind::kCall && node->function >= program_->functions.size()) {
+        reader_->Fail("a call of a function that is not there");
+      }
+      if (node->kind == ProgramKind::kHostCall && node->function >= program_->host_functions.size()) {
+        reader_->Fail("a call of a host function that is not there");
+      }
+    }
+  }
+
+ private:
+  static constexpr std::int64_t kMaxElements = std::int64_t{1} << 48;
+
+  std::vector<std::uint32_t> StreamList(bool host_to_device) {
+    auto streams = reader_->Read<std::vector<std::uint32_t>>();
+    for (const std::uint32_t s : streams) {
+      if (s >= program_->streams.size() || program_->streams[s].host_to_device != host_to_device) {
+        reader_->Fail("a host function has a stream that is not there");
+      }
+    }
+    return streams;
+  }
+
+  std::int64_t CheckedElements(const Shape& shape) {
+    if (shape.size() > static_cast<std::size_t>(kMaxRank))
+      reader_->Fail("a variable has too many dimensions");
+    std::int64_t n = 1;
+    for (std::int64_t d : shape) {
+      if (d < 0 || (d > 0 && n > kMaxElements / d))
+        reader_->Fail("a variable has a shape that is not possible");
+      n *= d;
+    }
+    return n;
+  }
+
+  void CheckView(const View& view) {
+    if (view.variable >= program_->variables.size()) reader_->Fail("a view of a variable that is not there");
+    const Variable& variable = program_->variables[view.variable];
+    if (SizeOf(view.type) != SizeOf(variable.type)) reader_->Fail("a view has elements of another size");
+    if (CheckedElements(view.shape) == 0) return;
+    double min = static_cast<double>(view.offset), max = min;
+    for (std::size_t d = 0; d < view.shape.size(); ++d) {
+      const double span = static_cast<double>(view.shape[d] - 1) * static_cast<double>(view.strides[d]);
+      (span < 0 ? min : max) += span;
+    }
+    if (min < 0 || max >= static_cast<double>(variable.num_elements)) {
+      reader_->Fail("a view reaches outside the variable '" + variable.name + "'");
+    }
+  }
+  std::vector<View> Views() {
+    auto views = reader_->Read<std::vector<View>>();
+    for (const View& v : views) CheckView(v);
+    return views;
+  }
+
+  std::shared_ptr<ProgramNode> Node() {
+    auto node = std::make_shared<ProgramNode>();
+    node->kind = reader_->Read<ProgramKind>();
+    node->name = reader_->Read<std::string>();
+    for (std::uint32_t child : reader_->Read<std::vector<std::uint32_t>>()) {
+      // Children come first, so there are no cycles.
+      if (child >= nodes_.size()) reader_->Fail("a program contains one that is not there");
+      node->children.push_back(nodes_[child]);
+    }
+    if (node->kind == ProgramKind::kOperation) {
+      const auto kind = reader_->Read<std::string>();
+      const auto entry = OperationRegistry().find(kind);
+      if (entry == OperationRegistry().end()) reader_->Fail("there is no operation '" + kind + "'");
+      auto name = reader_->Read<std::string>();
+      std::vector<View> inputs = Views(), outputs = Views();
+      std::unique_ptr<Operation> operation = entry->second(*reader_);
+      operation->name = std::move(name);
+      operation->inputs = std::move(inputs);
+      operation->outputs = std::move(outputs);
+      node->operation = std::move(operation);
+    }
+    node->tensor = Views();
+    node->shape = reader_->Read<Shape>();
+    node->stream = reader_->Read<std::uint32_t>();
+    node->function = reader_->Read<std::uint32_t>();
+    node->count = static_cast<std::uint64_t>(reader_->Read<std::int64_t>());
+    node->cases = reader_->Read<std::vector<std::int32_t>>();
+    node->text = reader_->Read<std::string>();
+    CheckNode(*node);
+    return node;
+  }
+
+  void CheckNode(const ProgramNode& node) {
+    std::size_t children = 0;
+    bool scalar = false;
+    std::int64_t elements = 0;
+    for (const View& v : node.tensor) elements += v.num_elements();
+    switch (node.kind) {
+      case ProgramKind::kSequence:
+        return;
+      case ProgramKind::kRepeat:
+        children = 1;
+        break;
+      case ProgramKind::kRepeatWhileTrue:
+      case ProgramKind::kRepeatWhileFalse:
+      case ProgramKind::kIf:
+        children = 2;
+        scalar = true;
+        break;
+      case ProgramKind::kSwitch:
+        children = node.cases.size() + 1;
+        scalar = true;
+        break;
+      case ProgramKind::kAbort:
+        scalar = true;
+        break;
+      case ProgramKind::kPrint:
+        if (CheckedElements(node.shape) != elements) reader_->Fail("a printed tensor has another shape");
+        break;
+      case ProgramKind::kStreamIn:
+      case ProgramKind::kStreamOut: {
+        if (node.stream >= program_->streams.size()) reader_->Fail("a stream that is not there");
+        const Stream& stream = program_->streams[node.stream];
+        bool fits =
+            stream.num_elements == elements && stream.host_to_device == (node.kind == ProgramKind::kStreamIn);
+        for (const View& v : node.tensor) fits = fits && SizeOf(v.type) == SizeOf(stream.type);
+        if (!fits) reader_->Fail("the stream '" + stream.name + "' does not fit its tensor");
+        break;
+      }
+      default:
+        break;
+    }
+    if (node.children.size() != children) reader_->Fail("a program has a wrong number of parts");
+    if (scalar && elements != 1) reader_->Fail("a predicate is not one element");
+  }
+
+  std::vector<std::shared_ptr<const ProgramNode>> Roots() {
+    std::vector<std::shared_ptr<const ProgramNode>> roots;
+    for (std::uint32_t number : reader_->Read<std::vector<std::uint32_t>>()) {
+      if (number >= nodes_.size()) reader_->Fail("a program that is not there");
+      roots.push_back(nodes_[number]);
+    }
+    return roots;
+  }
+
+  Reader* reader_;
+  CompiledProgram* program_;
+  std::vector<std::shared_ptr<ProgramNode>> nodes_;
+};
+
+}  // namespace
+
+void CompiledProgram::Prepare() const {
+  std::call_once(prepared_, [this] {
+    std::vector<std::shared_ptr<const ProgramNode>> roots = programs;
+    roots.insert(roots.end(), functions.begin(), functions.end());
+    for (const ProgramNode* node : NodesOf(roots)) {
+      if (node->operation != nullptr) node->operation->Prepare();
+    }
+  });
+}
+
+const Stream& CompiledProgram::StreamNamed(std::string_view name, std::uint32_t* index) const {
+  for (std::uint32_t i = 0; i < streams.size(); ++i) {
+    if (streams[i].name != name) continue;
+    *index = i;
+    return streams[i];
+  }
+  std::string known;
+  for (const Stream& s : streams) known += (known.empty() ? "" : ", ") + s.name;
+  throw poplar::stream_connection_error("there is no stream '" + std::string(name) +
+                                        "'; the executable has: " + (known.empty() ? "none" : known));
+}
+
+std::vector<const ProgramNode*> NodesOf(const std::vector<std::shared_ptr<const ProgramNode>>& roots) {
+  std::vector<const ProgramNode*> order;
+  std::unordered_map<const ProgramNode*, bool> done;  // false: on the path from the root
+  std::vector<std::pair<const ProgramNode*, std::size_t>> path;
+  for (const auto& root : roots) {
+    if (done.emplace(root.get(), false).second) path.emplace_back(root.get(), 0);
+    while (!path.empty()) {
+      auto& [node, next] = path.back();
+      if (next == node->children.size()) {
+        done[node] = true;
+        order.push_back(node);
+        path.pop_back();
+        continue;
+      }
+      const ProgramNode* child = node->children[next++].get();
+      const auto [it, added] = done.emplace(child, false);
+      if (added) {
+        path.emplace_back(child, 0);
+      } else if (!it->second) {
+        throw poplar::control_program_error("the program '" + child->name + "' contains itself");
+      }
+    }
+  }
+  return order;
+}
+
+std::string SerialiseBody(const CompiledProgram& program) {
+  Writer body;
+  body.Write(program.target.getTargetArchString());
+  body.Write(program.target.getNumTiles());
+  body.Write(program.replication_factor);
+  body.Write(program.variables.size());
+  for (const Variable& v : program.variables) {
+    body.Write(v.type);
+    body.Write(v.shape);
+    body.Write(v.name);
+    body.Write(v.mapping, v.num_elements);
+    body.Write(v.constant != nullptr);
+    if (v.constant != nullptr) body.WriteBytes(v.constant->data(), v.constant->size());
+    body.Write(v.is_replica_index);
+  }
+  body.Write(program.streams.size());
+  for (const Stream& s : program.streams) {
+    body.Write(s.name);
+    body.Write(s.type);
+    body.Write(s.num_elements);
+    body.Write(s.host_to_device);
+  }
+  body.Write(program.host_functions.size());
+  for (const HostFunction& f : program.host_functions) {
+    body.Write(f.name);
+    body.Write(f.inputs);
+    body.Write(f.outputs);
+  }
+  std::vector<std::shared_ptr<const ProgramNode>> roots = program.programs;
+  roots.insert(roots.end(), program.functions.begin(), program.functions.end());
+  const std::vector<const ProgramNode*> nodes = NodesOf(roots);
+  NodeNumbers numbers;
+  body.Write(nodes.size());
+  for (const ProgramNode* node : nodes) {
+    WriteNode(&body, *node, numbers);
+    numbers.emplace(node, static_cast<std::uint32_t>(numbers.size()));
+  }
+  for (const auto* list : {&program.programs, &program.functions}) {
+    std::vector<std::uint32_t> indices;
+    for (const auto& root : *list) indices.push_back(numbers.at(root.get()));
+    body.Write(indices);
+  }
+  WriteReport(body, program.report);
+  body.Write(program.host_nanoseconds);
+  return body.Take();
+}
+
+std::string SerialiseProgram(const CompiledProgram& program) {
+  const std::string body = SerialiseBody(program);
+  Writer header;
+  header.Write(kVersion);
+  header.Write(static_cast<std::int64_t>(Checksum(body)));
+  header.Write(body);
+  return std::string(kMagic) + header.Take();
+}
+
+std::shared_ptr<const CompiledProgram> DeserialiseProgram(std::string_view data) {
+  if (data.substr(0, kMagic.size()) != kMagic) {
+    throw SerialiseError("this is no executable of the IPU model (" + std::to_string(data.size()) +
+                         " bytes)");
+  }
+  Reader header(data.substr(kMagic.size()));
+  const int version = header.Read<int>();
+  if (version != kVersion) {
+    throw SerialiseError("the executable has format version " + std::to_string(version) +
+                         ", this release reads " + std::to_string(kVersion) + ": compile the program again");
+  }
+  const auto checksum = static_cast<std::uint64_t>(header.Read<std::int64_t>());
+  const std::string_view body = header.ReadBytes();
+  if (header.remaining() != 0) header.Fail("there is more data than the executable");
+  if (Checksum(body) != checksum) throw SerialiseError("the executable is damaged: its checksum is wrong");
+  return DeserialiseBody(body);
+}
+
+std::shared_ptr<const CompiledProgram> DeserialiseBody(std::string_view body) {
+  Reader reader(body);
+  const auto architecture = reader.Read<std::string>();
+  const auto num_tiles = reader.Read<unsigned>();
+  const auto replication_factor = reader.Read<unsigned>();
+  if (replication_factor == 0) reader.Fail("a program of no replicas");
+  try {
+    auto program =
+        std::make_shared<CompiledProgram>(poplar::Target::createIPUTarget(1, num_tiles, architecture));
+    program->replication_factor = replication_factor;
+    ProgramReader parts(&reader, program.get());
+    parts.Variables();
+    parts.Streams();
+    parts.HostFunctions();
+    parts.Programs();
+    program->report = ReadReport(reader);
+    program->host_nanoseconds = reader.Read<double>();
+    if (reader.remaining() != 0) reader.Fail("there is more data than the executable");
+    CheckProgram(*program);
+    return program;
+  } catch (const SerialiseError&) {
+    throw;
+  } catch (const std::exception& error) {
+    // Readers of operations and the target throw their own kinds.
+    throw SerialiseError(std::string("the executable is not valid: ") + error.what());
+  }
+}
+
+}  // namespace ipu_model

@@ -1,0 +1,75 @@
+// A compiled graph as plain data: what compileGraph makes, both engines run, and serialize writes.
+#ifndef IPU_MODEL_ENGINE_EXECUTABLE_H_
+#define IPU_MODEL_ENGINE_EXECUTABLE_H_
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "core/graph_impl.h"
+#include "core/program_node.h"
+#include "engine/device_report.h"
+#include "poplar/Graph.hpp"
+#include "poplar/Program.hpp"
+#include "poplar/Target.hpp"
+#include "poplar/exceptions.hpp"
+
+namespace ipu_model {
+
+// Immutable once compiled or deserialised, and shared by all engines that run it.
+struct CompiledProgram {
+  explicit CompiledProgram(const poplar::Target& t) : target(t) {}
+
+  poplar::Target target;
+  unsigned replication_factor = 1;
+  // By VariableId. A variable that no program uses is cleared: no elements, no mapping, no constant data.
+  std::vector<Variable> variables;
+  std::vector<std::shared_ptr<const ProgramNode>> programs;
+  std::vector<std::shared_ptr<const ProgramNode>> functions;
+  std::vector<Stream> streams;
+  std::vector<HostFunction> host_functions;
+  Report report;  // of programs[0], the main program; memory over all programs
+  // Rough run time of the fast engine for programs[0]; bodies of loops with unknown trip count counted once.
+  double host_nanoseconds = 0;
+
+  // Calls Prepare of every operation, once, whichever engine comes first.
+  void Prepare() const;
+  const Stream& StreamNamed(std::string_view name,
+                            std::uint32_t* index) const;  // throws stream_connection_error
+
+ private:
+  mutable std::once_flag prepared_;
+};
+
+// A program that is too large for the tiles.
+struct OutOfMemory : poplar::graph_memory_allocation_error {
+  OutOfMemory(const std::string& message, Report r)
+      : poplar::graph_memory_allocation_error(message), report(std::move(r)) {}
+  Report report;
+};
+
+// poplar::compileGraph, with plans of other programs for the same target. Throws OutOfMemory.
+std::shared_ptr<const CompiledProgram> CompileGraph(const poplar::Graph& graph,
+                                                    const std::vector<poplar::program::Program>& programs,
+                                                    const std::string& name, PlanCache* cache);
+
+// The nodes reachable from `roots`, every node once, children before parents. Throws control_program_error
+// when a program contains itself.
+std::vector<const ProgramNode*> NodesOf(const std::vector<std::shared_ptr<const ProgramNode>>& roots);
+
+// With a header that names the format version and a checksum.
+std::string SerialiseProgram(const CompiledProgram& program);
+// Throws SerialiseError with the reason when `data` is damaged, truncated or of another version.
+std::shared_ptr<const CompiledProgram> DeserialiseProgram(std::string_view data);
+
+// What the header protects.
+std::string SerialiseBody(const CompiledProgram& program);
+std::shared_ptr<const CompiledProgram> DeserialiseBody(std::string_view body);
+
+}  // namespace ipu_model
+
+#endif  // IPU_MODEL_ENGINE_EXECUTABLE_H_

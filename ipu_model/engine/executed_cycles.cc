@@ -1,0 +1,37 @@
+#include "engine/executed_cycles.h"
+
+#include <memory>
+#include <unordered_map>
+
+namespace ipu_model {
+
+ExecutedCycles::ExecutedCycles(const CompiledProgram& program, const std::vector<const ProgramNode*>& loops)
+    : reported_(program.report.cycles.total()), loops_(loops.size()) {
+  if (program.report.loops.empty()) return;
+  std::vector<std::shared_ptr<const ProgramNode>> roots = program.programs;
+  roots.insert(roots.end(), program.functions.begin(), program.functions.end());
+  const std::vector<const ProgramNode*> nodes = NodesOf(roots);
+  std::unordered_map<const ProgramNode*, const LoopCost*> costs;
+  for (const LoopCost& cost : program.report.loops) costs[nodes.at(cost.node)] = &cost;
+  for (std::size_t i = 0; i < loops.size(); ++i) {
+    const auto cost = costs.find(loops[i]);
+    if (cost == costs.end()) continue;
+    loops_[i].condition = cost->second->condition.total();
+    loops_[i].body = cost->second->body.total();
+  }
+}
+
+void ExecutedCycles::Reset() {
+  for (Loop& loop : loops_) loop.entries = loop.trips = 0;
+}
+
+std::uint64_t ExecutedCycles::total() const {
+  std::uint64_t cycles = reported_;
+  for (const Loop& loop : loops_) {
+    // Unsigned arithmetic: an entry without a trip takes the body that the report has counted away again.
+    cycles += loop.trips * loop.condition + (loop.trips - loop.entries) * loop.body;
+  }
+  return cycles;
+}
+
+}  // namespace ipu_model

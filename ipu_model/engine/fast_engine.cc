@@ -1,0 +1,400 @@
+// The fast engine: binds the host plan to memory once, then steps through it.
+#include "engine/fast_engine.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstring>
+#include <iostream>
+#include <new>
+#include <utility>
+
+#include "core/strides.h"
+#include "engine/print_tensor.h"
+#include "kernels/copy/slice.h"
+#include "poplar/exceptions.hpp"
+
+namespace ipu_model {
+
+namespace {
+
+constexpr std::size_t kAlignment = 64, kHugePage = std::size_t{2} << 20;
+
+HostTensor Shaped(const View& view) {
+  HostTensor t;
+  t.type = view.type;
+  t.rank = static_cast<int>(view.shape.size());
+  for (int d = 0; d < t.rank; ++d) {
+    t.shape[d] = view.shape[static_cast<std::size_t>(d)];
+    t.strides[d] = view.strides[static_cast<std::size_t>(d)];
+  }
+  return t;
+}
+
+// Dense row-major memory of the same shape.
+HostTensor Packed(const View& view) {
+  View dense = view;
+  dense.strides = RowMajorStrides(view.shape);
+  return Shaped(dense);
+}
+
+std::ptrdiff_t ByteOffset(const View& view) {
+  return static_cast<std::ptrdiff_t>(view.offset) * static_cast<std::ptrdiff_t>(SizeOf(view.type));
+}
+
+}  // namespace
+
+FastEngine::Memory FastEngine::Allocate(std::size_t alignment, std::size_t bytes) {
+  Memory memory(static_cast<unsigned char*>(std::aligned_alloc(alignment, bytes)));
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+
+FastEngine::FastEngine(std::shared_ptr<const CompiledProgram> program, bool stream_memory_stays)
+    : program_(std::move(program)),
+      plan_(MakeHostPlan(*program_, stream_memory_stays)),
+      cycles_(*program_, plan_.code.loops),
+      host_functions_(*program_),
+      print_stream_(&std::cerr) {
+  program_->Prepare();
+  // Large memory in huge pages: operands are far apart, and a page table walk costs as much as a cache miss.
+  const std::size_t alignment = plan_.arena_bytes >= 2 * kHugePage ? kHugePage : kAlignment;
+  const std::size_t bytes = (plan_.arena_bytes + alignment) / alignment * alignment;
+  arena_ = Allocate(alignment, bytes);
+  if (alignment == kHugePage) madvise(arena_.get(), bytes, MADV_HUGEPAGE);  // a hint: failing changes nothing
+
+  streams_.resize(program_->streams.size());
+  for (std::size_t s = 0; s < streams_.size(); ++s) {
+    const Stream& stream = program_->streams[s];
+    streams_[s].bytes = static_cast<std::size_t>(stream.num_elements) * SizeOf(stream.type);
+  }
+  unconnected_ = static_cast<std::uint32_t>(streams_.size());
+
+  const HostCode& code = plan_.code;
+  const auto resolve = [this](const std::vector<View>& views) {
+    std::vector<HostTensor> tensors;
+    for (const View& v : views) tensors.push_back(Resolve(v));
+    for (std::size_t i = 0; i < views.size(); ++i) Follow(views[i], &tensors[i].data);
+    return tensors;
+  };
+  for (const Operation* operation : code.operations) {
+    operations_.push_back({operation, resolve(operation->inputs), resolve(operation->outputs),
+                           dynamic_cast<const ReplicaOperation*>(operation), nullptr});
+  }
+  Bind();
+  for (const BandGroup& group : plan_.bands) {
+    std::vector<BandWorker>& workers = band_workers_.emplace_back(ThreadPool::Global().size());
+    for (BandWorker& worker : workers) {
+      if (group.local_bytes > 0)
+        worker.local = Allocate(kAlignment, static_cast<std::size_t>(group.local_bytes));
+      for (const BandedOperation& banded : group.operations) {
+        std::vector<HostTensor>& in = worker.in.emplace_back(operations_[banded.operation].in);
+        std::vector<HostTensor>& out = worker.out.emplace_back(operations_[banded.operation].out);
+        for (std::size_t k = 0; k < banded.local.size(); ++k) {
+          HostTensor& tensor = k < in.size() ? in[k] : out[k - in.size()];
+          if (banded.local[k] >= 0) tensor.data = worker.local.get() + banded.local[k];
+        }
+      }
+    }
+  }
+  for (const ipu_model::Transfer& t : code.transfers) {
+    BoundTransfer bound{t.stream, {}, {}};
+    std::vector<View> pieces;
+    for (const View& v : t.tensor) pieces.push_back(Coalesced(v));
+    bound.tensor = resolve(pieces);
+    for (const View& v : pieces) bound.packed.push_back(Packed(v));
+    transfers_.push_back(std::move(bound));
+  }
+  for (const View& v : code.predicates) predicates_.push_back({Resolve(v).data, v.type});
+  for (std::size_t i = 0; i < predicates_.size(); ++i) Follow(code.predicates[i], &predicates_[i].data);
+  for (const ProgramNode* node : code.prints) prints_.push_back(resolve(node->tensor));
+  counters_.resize(code.counts.size());
+  return_slots_.resize(code.num_return_slots);
+  host_functions_.ForEachStream(
+      [this](std::uint32_t stream, void* begin, void*) { ConnectStream(stream, begin); });
+  Load();
+}
+
+HostTensor FastEngine::Resolve(const View& view) const {
+  const HostLocation& location = plan_.locations[view.variable];
+  const View placed = location.Placed(view);
+  HostTensor t = Shaped(placed);
+  unsigned char* base = arena_.get();
+  if (location.kind == HostLocation::Kind::kArena) {
+    base += location.offset;
+  } else if (location.kind == HostLocation::Kind::kConstant) {
+    // Programs that write a constant are refused when they are compiled.
+    const Variable& variable = program_->variables[view.variable];
+    const void* data = variable.is_replica_index ? static_cast<const void*>(&replica_.index)
+                                                 : static_cast<const void*>(variable.constant->data());
+    base = static_cast<unsigned char*>(const_cast<void*>(data));
+  }
+  t.data = base + ByteOffset(placed);
+  return t;
+}
+
+void FastEngine::Follow(const View& view, void** address) {
+  const HostLocation& location = plan_.locations[view.variable];
+  if (location.kind != HostLocation::Kind::kStream) return;
+  streams_[location.stream].pointers.push_back({address, ByteOffset(location.Placed(view))});
+}
+
+void FastEngine::Bind() {
+  std::size_t bytes = 0;
+  for (const HostInstruction& in : plan_.code.code) {
+    if (in.code != OpCode::kRun) continue;
+    BoundOperation& bound = operations_[in.a];
+    if (bound.between != nullptr || bound.bound != nullptr) continue;
+    // Where the tensors of streams will be is not known.
+    std::vector<HostTensor> tensors[2] = {bound.in, bound.out};
+    const std::vector<View>* const views[2] = {&bound.operation->inputs, &bound.operation->outputs};
+    std::vector<std::uint32_t> streams;
+    for (int side = 0; side < 2; ++side) {
+      for (std::size_t i = 0; i < views[side]->size(); ++i) {
+        const HostLocation& location = plan_.locations[(*views[side])[i].variable];
+        if (location.kind != HostLocation::Kind::kStream) continue;
+        tensors[side][i].data = nullptr;
+        streams.push_back(location.stream);
+      }
+    }
+    bound.bound = bound.operation->Bind(tensors[0], tensors[1]);
+    if (bound.bound == nullptr) continue;
+    bytes = std::max(bytes, bound.bound->scratch_bytes());
+    for (const std::uint32_t stream : streams) streams_[stream].operations.push_back(in.a);
+  }
+  bound_memory_ = bound_scratch_.Allocate<unsigned char>(bytes);
+}
+
+void FastEngine::Load() {
+  std::memset(arena_.get(), 0, plan_.state_bytes);
+  for (StreamState& s : streams_) {
+    if (s.connected) Point(&s, s.begin);
+  }
+}
+
+void FastEngine::Point(StreamState* stream, unsigned char* memory) {
+  stream->cursor = memory;
+  for (const StreamState::Pointer& p : stream->pointers) *p.address = memory + p.offset;
+  for (const std::uint32_t operation : stream->operations) operations_[operation].moved = true;
+}
+
+void FastEngine::ConnectStream(std::uint32_t stream, void* begin) {
+  StreamState& s = streams_[stream];
+  auto* memory = static_cast<unsigned char*>(begin);
+  s.begin = memory;
+  s.end = memory + s.bytes;
+  if (!s.connected) {
+    s.connected = true;
+    --unconnected_;
+  }
+  if (s.cursor != memory || memory == nullptr) Point(&s, memory);
+}
+
+void FastEngine::ConnectStream(std::uint32_t stream, void* begin, void* end) {
+  ConnectStream(stream, begin);
+  StreamState& s = streams_[stream];
+  s.end = static_cast<unsigned char*>(end);
+  const auto size = static_cast<std::size_t>(s.end - s.begin);
+  if (s.end < s.begin || size < s.bytes || (s.bytes > 0 && size % s.bytes != 0)) {
+    s.connected = false;
+    ++unconnected_;
+    throw poplar::stream_connection_error("stream '" + program_->streams[stream].name + "' transfers " +
+                                          std::to_string(s.bytes) + " bytes; its host memory of " +
+                                          std::to_string(s.end - s.begin) + " bytes is no multiple of that");
+  }
+  if (size > s.bytes) moving_streams_ = true;
+}
+
+void FastEngine::Advance(StreamState* stream) {
+  stream->cursor += stream->bytes;
+  if (stream->cursor >= stream->end) stream->cursor = stream->begin;
+}
+
+void FastEngine::CheckConnected(unsigned program) const {
+  for (const HostPlan::StreamUse& use : plan_.streams[program]) {
+    if (!streams_[use.stream].connected) {
+      throw poplar::stream_connection_error("program " + std::to_string(program) + " uses the stream '" +
+                                            program_->streams[use.stream].name +
+                                            "', which is not connected: call connectStream before run");
+    }
+  }
+}
+
+std::int64_t FastEngine::Read(std::uint32_t predicate) const {
+  const BoundPredicate& p = predicates_[predicate];
+  if (p.type == DType::kPred) return *static_cast<const unsigned char*>(p.data) != 0;
+  return ReadIndex(p.type, p.data);
+}
+
+void FastEngine::Transfer(HostContext& context, BoundTransfer& transfer, bool in) {
+  StreamState& stream = streams_[transfer.stream];
+  unsigned char* host = stream.cursor;
+  for (std::size_t i = 0; i < transfer.tensor.size(); ++i) {
+    HostTensor& packed = transfer.packed[i];
+    if (packed.num_elements() == 0) continue;
+    packed.data = host;
+    host += static_cast<std::size_t>(packed.num_elements()) * SizeOf(packed.type);
+    if (in) {
+      CopyTensor(context, packed, transfer.tensor[i]);
+    } else {
+      CopyTensor(context, transfer.tensor[i], packed);
+    }
+  }
+  Advance(&stream);
+}
+
+void FastEngine::Print(const ProgramNode& node) {
+  HostContext context{ThreadPool::Global(), scratch_};
+  std::vector<HostTensor>& tensors = prints_[static_cast<std::size_t>(
+      std::find(plan_.code.prints.begin(), plan_.code.prints.end(), &node) - plan_.code.prints.begin())];
+  std::vector<unsigned char> dense;
+  const DType type = tensors.empty() ? DType::kF32 : tensors[0].type;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const std::size_t bytes = static_cast<std::size_t>(tensors[i].num_elements()) * SizeOf(type);
+    if (bytes == 0) continue;
+    dense.resize(dense.size() + bytes);
+    HostTensor packed = Packed(node.tensor[i]);
+    packed.data = dense.data() + dense.size() - bytes;
+    CopyTensor(context, tensors[i], packed);
+  }
+  PrintTensor(*print_stream_, node.text, type, node.shape, dense.data());
+}
+
+void FastEngine::RunBands(ThreadPool& pool, std::uint32_t index) {
+  const BandGroup& group = plan_.bands[index];
+  std::vector<BandWorker>& band_workers = band_workers_[index];
+  const std::int64_t bands = (group.extent + group.rows - 1) / group.rows;
+  const int workers = static_cast<int>(std::min<std::int64_t>(bands, pool.size()));
+  WorkShares shares(bands, workers);
+  auto task = [&](int w) {
+    BandWorker& worker = band_workers[static_cast<std::size_t>(w)];
+    CallerPool caller;
+    HostContext context{caller, worker.scratch};
+    for (std::int64_t band = shares.Next(w); band != WorkShares::kNone; band = shares.Next(w)) {
+      const std::int64_t begin = band * group.rows, count = std::min(group.rows, group.extent - begin);
+      for (std::size_t i = 0; i < group.operations.size(); ++i) {
+        const BandedOperation& banded = group.operations[i];
+        const BoundOperation& whole = operations_[banded.operation];
+        for (std::size_t k = 0; k < banded.dimensions.size(); ++k) {
+          const bool input = k < whole.in.size();
+          const std::size_t at = input ? k : k - whole.in.size();
+          const HostTensor& from = input ? whole.in[at] : whole.out[at];
+          HostTensor& to = input ? worker.in[i][at] : worker.out[i][at];
+          const int d = banded.dimensions[k];
+          const bool local = banded.local[k] >= 0;
+          if (!local) to.data = from.data;
+          if (d < 0) continue;
+          to.shape[d] = count;
+          if (local) continue;
+          to.data = from.as<unsigned char>() +
+                    begin * from.strides[d] * static_cast<std::int64_t>(SizeOf(from.type));
+        }
+        worker.scratch.Reset();
+        whole.operation->Run(context, worker.in[i], worker.out[i]);
+      }
+    }
+  };
+  pool.Run(workers, TaskRef(task));
+}
+
+void FastEngine::Run(unsigned program) {
+  if (unconnected_ > 0) CheckConnected(program);
+  cycles_.Reset();
+  Execute(program);
+  last_run_cycles_ = program == 0 ? cycles_.total() : 0;
+  if (moving_streams_) {
+    for (const HostPlan::StreamUse& use : plan_.streams[program]) {
+      StreamState& s = streams_[use.stream];
+      if (use.bound) Advance(&s);
+      Point(&s, s.cursor);
+    }
+  }
+}
+
+void FastEngine::Execute(unsigned program) {
+  const FlushDenormals flush;
+  HostContext context{ThreadPool::Global(), scratch_};
+  const HostCode& host = plan_.code;
+  const HostInstruction* const code = host.code.data();
+  const HostInstruction* next = code + host.begin[program];
+  while (true) {
+    const HostInstruction& in = *next++;
+    switch (in.code) {
+      case OpCode::kRun: {
+        BoundOperation& bound = operations_[in.a];
+        if (bound.bound != nullptr) {
+          if (bound.moved) bound.bound->Point(bound.in.data(), bound.out.data(), bound_memory_);
+          bound.moved = false;
+          bound.bound->Run();
+          break;
+        }
+        scratch_.Reset();
+        if (bound.between != nullptr) {
+          bound.between->Exchange(context, replica_, bound.in, bound.out);
+        } else {
+          bound.operation->Run(context, bound.in, bound.out);
+        }
+        break;
+      }
+      case OpCode::kRunBands:
+        RunBands(context.pool, in.a);
+        break;
+      case OpCode::kStreamIn:
+        Transfer(context, transfers_[in.a], true);
+        break;
+      case OpCode::kStreamOut:
+        Transfer(context, transfers_[in.a], false);
+        break;
+      case OpCode::kUndefined:
+        break;
+      case OpCode::kJump:
+        next = code + in.target;
+        break;
+      case OpCode::kJumpIfZero:
+        if (Read(in.a) == 0) next = code + in.target;
+        break;
+      case OpCode::kJumpIfNotZero:
+        if (Read(in.a) != 0) next = code + in.target;
+        break;
+      case OpCode::kSetCounter:
+        counters_[in.a] = host.counts[in.a];
+        break;
+      case OpCode::kLoop:
+        if (--counters_[in.a] > 0) next = code + in.target;
+        break;
+      case OpCode::kEnterLoop:
+        cycles_.Enter(in.a);
+        break;
+      case OpCode::kTrip:
+        cycles_.Trip(in.a);
+        break;
+      case OpCode::kSwitch: {
+        const SwitchTable& table = host.switches[in.a];
+        const std::int64_t value = Read(table.predicate);
+        const auto found = std::find(table.cases.begin(), table.cases.end(), value);
+        next = code + table.targets[static_cast<std::size_t>(found - table.cases.begin())];
+        break;
+      }
+      case OpCode::kCall:
+        return_slots_[in.a] = static_cast<std::uint32_t>(next - code);
+        next = code + in.target;
+        break;
+      case OpCode::kReturn:
+        next = code + return_slots_[in.a];
+        break;
+      case OpCode::kPrint:
+        Print(*host.prints[in.a]);
+        break;
+      case OpCode::kHostCall:
+        host_functions_.Call(in.a);
+        break;
+      case OpCode::kAbortIfNotZero:
+        if (Read(in.a) != 0) throw poplar::application_runtime_error(host.messages[in.target]);
+        break;
+      case OpCode::kEnd:
+        return;
+    }
+  }
+}
+
+}  // namespace ipu_model

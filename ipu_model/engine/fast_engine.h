@@ -1,0 +1,130 @@
+// Runs a compiled program on the host: one kernel per operation over whole tensors.
+#ifndef IPU_MODEL_ENGINE_FAST_ENGINE_H_
+#define IPU_MODEL_ENGINE_FAST_ENGINE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <ostream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/replica_operation.h"
+#include "engine/executable.h"
+#include "engine/executed_cycles.h"
+#include "engine/host_functions.h"
+#include "engine/host_plan.h"
+#include "kernels/host/bound_kernel.h"
+#include "kernels/host/context.h"
+#include "kernels/host/host_tensor.h"
+
+namespace ipu_model {
+
+// Owns the memory of the variables. Run allocates nothing. Not thread safe.
+class FastEngine {
+ public:
+  // `stream_memory_stays`: see MakeHostPlan.
+  explicit FastEngine(std::shared_ptr<const CompiledProgram> program, bool stream_memory_stays = false);
+  FastEngine(const FastEngine&) = delete;
+  FastEngine& operator=(const FastEngine&) = delete;
+
+  // Zeroes the variables that keep their contents between runs, rewinds the streams.
+  void Load();
+  // Successive transfers move through [begin, end) and then start over; end == begin + one transfer repeats.
+  void ConnectStream(std::uint32_t stream, void* begin, void* end);
+  void ConnectStream(std::uint32_t stream, void* begin);
+  void ConnectHostFunction(const std::string& name, HostCallback callback) {
+    host_functions_.Connect(name, std::move(callback));
+  }
+  void SetPrintTensorStream(std::ostream& stream) { print_stream_ = &stream; }
+  // As which replica the next runs take part in exchanges.
+  void SetReplica(const Replica& replica) { replica_ = replica; }
+  // `program` is one of the compiled program's.
+  void Run(unsigned program);
+  // Of the last run of the main program; 0 after a run of another one.
+  std::uint64_t last_run_cycles() const { return last_run_cycles_; }
+
+  std::size_t arena_bytes() const { return plan_.arena_bytes; }
+  std::size_t state_bytes() const { return plan_.state_bytes; }
+
+ private:
+  struct Free {
+    void operator()(void* p) const { std::free(p); }
+  };
+  using Memory = std::unique_ptr<unsigned char, Free>;
+  static Memory Allocate(std::size_t alignment, std::size_t bytes);
+  struct BoundOperation {
+    const Operation* operation;
+    std::vector<HostTensor> in, out;
+    const ReplicaOperation* between;     // the operation, when replicas take part in it together
+    std::unique_ptr<BoundKernel> bound;  // runs instead of the operation, if there is one
+    bool moved = true;                   // since `bound` was pointed to the tensors
+  };
+  // What one worker needs to run bands, on cache lines of its own: tensors of the operations, cut to the
+  // band.
+  struct alignas(64) BandWorker {
+    Scratch scratch;
+    std::vector<std::vector<HostTensor>> in, out;
+    Memory local;  // for one band
+  };
+  struct BoundTransfer {
+    std::uint32_t stream;
+    std::vector<HostTensor> tensor, packed;  // `packed` is the host side, its data set for every transfer
+  };
+  struct BoundPredicate {
+    void* data;
+    DType type;
+  };
+  struct StreamState {
+    unsigned char *begin = nullptr, *end = nullptr, *cursor = nullptr;
+    std::size_t bytes = 0;
+    bool connected = false;
+    // The pointers of variables that live in the stream's memory, and the operations that have some.
+    struct Pointer {
+      void** address;
+      std::ptrdiff_t offset;
+    };
+    std::vector<Pointer> pointers;
+    std::vector<std::uint32_t> operations;
+  };
+
+  HostTensor Resolve(const View& view) const;
+  // Remembers that *address must follow the stream in which the view's variable lives, if it does.
+  void Follow(const View& view, void** address);
+  void CheckConnected(unsigned program) const;
+  void Point(StreamState* stream, unsigned char* memory);
+  void Bind();
+  static void Advance(StreamState* stream);
+  std::int64_t Read(std::uint32_t predicate) const;
+  void Transfer(HostContext& context, BoundTransfer& transfer, bool in);
+  void Print(const ProgramNode& node);
+  void RunBands(ThreadPool& pool, std::uint32_t group);
+  void Execute(unsigned program);
+
+  std::shared_ptr<const CompiledProgram> program_;
+  HostPlan plan_;
+  Memory arena_;
+  std::vector<BoundOperation> operations_;
+  std::vector<std::vector<BandWorker>> band_workers_;  // by group
+  std::vector<BoundTransfer> transfers_;
+  std::vector<BoundPredicate> predicates_;
+  std::vector<std::vector<HostTensor>> prints_;
+  std::vector<std::uint64_t> counters_;
+  ExecutedCycles cycles_;
+  HostFunctions host_functions_;
+  std::uint64_t last_run_cycles_ = 0;
+  std::vector<std::uint32_t> return_slots_;
+  std::vector<StreamState> streams_;
+  std::uint32_t unconnected_ = 0;
+  bool moving_streams_ = false;  // some stream has more memory than one transfer
+  Scratch scratch_, bound_scratch_;
+  unsigned char* bound_memory_ = nullptr;  // scratch memory of the bound kernels, which share it
+  Replica replica_;
+  std::ostream* print_stream_;
+};
+
+}  // namespace ipu_model
+
+#endif  // IPU_MODEL_ENGINE_FAST_ENGINE_H_

@@ -1,0 +1,74 @@
+// The program tree as a flat list of instructions: what the fast engine steps through.
+#ifndef IPU_MODEL_ENGINE_HOST_CODE_H_
+#define IPU_MODEL_ENGINE_HOST_CODE_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "engine/executable.h"
+
+namespace ipu_model {
+
+enum class OpCode : std::uint8_t {
+  kRun,         // operations[a]
+  kRunBands,    // the group bands[a] of the host plan
+  kStreamIn,    // transfers[a]
+  kStreamOut,   // transfers[a]
+  kUndefined,   // the contents of transfers[a] are not needed; takes no time
+  kJump,        // to target
+  kJumpIfZero,  // to target when predicate a is 0
+  kJumpIfNotZero,
+  kSetCounter,      // counter a = counts[a]
+  kLoop,            // if (--counter a > 0) go to target
+  kEnterLoop,       // loops[a] starts
+  kTrip,            // the body of loops[a] starts
+  kSwitch,          // switches[a]
+  kCall,            // return slot a = next; go to target
+  kReturn,          // to return slot a
+  kPrint,           // prints[a]
+  kHostCall,        // host function a
+  kAbortIfNotZero,  // predicate a; message messages[target]
+  kEnd
+};
+
+struct HostInstruction {
+  OpCode code;
+  std::uint32_t a = 0, target = 0;
+};
+
+// A host transfer, or the extent of an undefined mark.
+struct Transfer {
+  std::uint32_t stream = 0;
+  std::vector<View> tensor;
+  // Runs exactly once in every run of its program.
+  bool once = false;
+};
+
+struct SwitchTable {
+  std::uint32_t predicate = 0;
+  std::vector<std::int32_t> cases;
+  std::vector<std::uint32_t> targets;  // one more than cases: the default
+};
+
+struct HostCode {
+  std::vector<HostInstruction> code;
+  std::vector<const Operation*> operations;
+  std::vector<Transfer> transfers;
+  std::vector<View> predicates;
+  std::vector<std::uint64_t> counts;
+  std::vector<const ProgramNode*> loops;  // with an unknown trip count
+  std::vector<SwitchTable> switches;
+  std::vector<const ProgramNode*> prints;
+  std::vector<std::string> messages;
+  std::uint32_t num_return_slots = 0;
+  // Program p is code[begin[p], begin[p + 1]), with the functions it calls after its kEnd.
+  std::vector<std::uint32_t> begin;
+};
+
+// Throws control_program_error for recursive functions and for programs that are too long.
+HostCode Flatten(const CompiledProgram& program);
+
+}  // namespace ipu_model
+
+#endif  // IPU_MODEL_ENGINE_HOST_CODE_H_

@@ -1,0 +1,61 @@
+// The host functions of an engine: what is connected, and the host memory of their operands.
+#ifndef IPU_MODEL_ENGINE_HOST_FUNCTIONS_H_
+#define IPU_MODEL_ENGINE_HOST_FUNCTIONS_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "engine/executable.h"
+
+namespace ipu_model {
+
+// Operands in the order of Graph::addHostFunction, dense row-major.
+using HostCallback =
+    std::function<void(const std::vector<const void*>& inputs, const std::vector<void*>& outputs)>;
+
+class HostFunctions {
+ public:
+  explicit HostFunctions(const CompiledProgram& program);
+
+  // Throws stream_connection_error when there is no function of this name.
+  void Connect(const std::string& name, HostCallback callback);
+  // Calls `connect(stream, begin, end)` for the stream of every operand.
+  template <typename F>
+  void ForEachStream(F&& connect) const {
+    for (const Function& function : functions_) {
+      for (const Operand& operand : function.operands) {
+        connect(operand.stream, operand.memory.get(), operand.memory.get() + operand.bytes);
+      }
+    }
+  }
+  // Throws what the callback throws, stream_connection_error when none is connected.
+  void Call(std::uint32_t function) const;
+
+ private:
+  // As XLA aligns the buffers of foreign functions, which may rest on it.
+  static constexpr std::align_val_t kAlignment{64};
+  struct FreeAligned {
+    void operator()(unsigned char* memory) const { ::operator delete[](memory, kAlignment); }
+  };
+  struct Operand {
+    std::uint32_t stream;
+    std::size_t bytes;
+    std::unique_ptr<unsigned char[], FreeAligned> memory;
+  };
+  struct Function {
+    std::string name;
+    std::vector<Operand> operands;
+    std::vector<const void*> inputs;
+    std::vector<void*> outputs;
+    HostCallback callback;
+  };
+  std::vector<Function> functions_;
+};
+
+}  // namespace ipu_model
+
+#endif  // IPU_MODEL_ENGINE_HOST_FUNCTIONS_H_

@@ -1,0 +1,103 @@
+// Host functions through poplar::Engine, in both ways to run.
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "poplar/Engine.hpp"
+#include "poplar/IPUModel.hpp"
+#include "poplar/exceptions.hpp"
+#include "poputil/TileMapping.hpp"
+#include "testing/check.h"
+
+namespace {
+
+using poplar::Tensor;
+using poplar::program::Call;
+using poplar::program::Copy;
+using poplar::program::Repeat;
+using poplar::program::Sequence;
+
+// out = the last result of three calls of `step(state) -> state`, from in.
+poplar::Executable CompileLoop() {
+  poplar::Graph graph(poplar::Target::createIPUTarget(1, 4, "ipu2"));
+  const Tensor state = graph.addVariable(poplar::INT, {2, 3}, "state");
+  poputil::mapTensorLinearly(graph, state);
+  const auto in = graph.addHostToDeviceFIFO("in", poplar::INT, 6);
+  const auto out = graph.addDeviceToHostFIFO("out", poplar::INT, 6);
+  const auto step = graph.addHostFunction("step", {{poplar::INT, 6}}, {{poplar::INT, 6}});
+  // The function sees the transpose, so its operands are no whole variables.
+  const Tensor view = state.dimShuffle({1, 0});
+  const Sequence program({Copy(in, state), Repeat(3, Call(step, {view}, {view})), Copy(state, out)});
+  return poplar::compileGraph(graph, {program});
+}
+
+void AddPosition(const std::vector<const void*>& inputs, const std::vector<void*>& outputs) {
+  const auto* in = static_cast<const std::int32_t*>(inputs.at(0));
+  auto* out = static_cast<std::int32_t*>(outputs.at(0));
+  for (std::int32_t i = 0; i < 6; ++i) out[i] = in[i] + i;
+}
+
+TEST(calls_in_a_loop_move_their_operands) {
+  for (const char* execution : {"fast", "tile"}) {
+    poplar::Engine engine(CompileLoop(), {{"execution", execution}});
+    engine.connectHostFunction("step", 0, AddPosition);
+    std::vector<std::int32_t> in = {10, 20, 30, 40, 50, 60}, out(6);
+    engine.connectStream("in", in.data());
+    engine.connectStream("out", out.data());
+    engine.load();
+    engine.run();
+    // Element (r, c) is the function's element 2c + r.
+    CHECK(out == (std::vector<std::int32_t>{10, 26, 42, 43, 59, 75}));
+  }
+}
+
+TEST(what_is_not_connected_or_does_not_exist_is_an_error) {
+  for (const char* execution : {"fast", "tile"}) {
+    poplar::Engine engine(CompileLoop(), {{"execution", execution}});
+    std::vector<std::int32_t> memory(6);
+    engine.connectStream("in", memory.data());
+    engine.connectStream("out", memory.data());
+    engine.load();
+    std::string message;
+    try {
+      engine.run();
+    } catch (const poplar::stream_connection_error& error) {
+      message = error.what();
+    }
+    CHECK(message.find("host function 'step'") != std::string::npos);
+    message.clear();
+    try {
+      engine.connectHostFunction("other", 0, AddPosition);
+    } catch (const poplar::stream_connection_error& error) {
+      message = error.what();
+    }
+    CHECK(message.find("the executable has: step") != std::string::npos);
+  }
+}
+
+TEST(an_exception_ends_the_run_and_the_next_one_is_whole) {
+  poplar::Engine engine(CompileLoop());
+  int calls = 0;
+  engine.connectHostFunction("step", 0, [&calls](const auto& inputs, const auto& outputs) {
+    if (++calls == 2) throw std::runtime_error("no");
+    AddPosition(inputs, outputs);
+  });
+  std::vector<std::int32_t> in(6), out(6);
+  engine.connectStream("in", in.data());
+  engine.connectStream("out", out.data());
+  engine.load();
+  bool thrown = false;
+  try {
+    engine.run();
+  } catch (const std::runtime_error&) {
+    thrown = true;
+  }
+  CHECK(thrown);
+  engine.run();
+  CHECK_EQ(out[5], 15);
+}
+
+}  // namespace
+
+int main() { return jax_ipu::testing::RunTests(); }

@@ -1,0 +1,43 @@
+// When each variable's contents are needed while a program runs.
+#ifndef IPU_MODEL_ENGINE_LIVENESS_H_
+#define IPU_MODEL_ENGINE_LIVENESS_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "engine/host_code.h"
+
+namespace ipu_model {
+
+// Positions inside a program: instruction i reads at 2i and writes at 2i + 1. Inclusive.
+struct LiveRange {
+  std::uint32_t begin, end;
+};
+
+struct VariableAccess {
+  VariableId variable;
+  bool read = false, written = false;
+  // The earlier contents do not survive: the whole variable is written, or this is the first of several
+  // writes that together write all of it before it is read.
+  bool defines = false;
+};
+
+struct ProgramLiveness {
+  // By VariableId: sorted, neither overlapping nor touching. Empty for variables the program does not use.
+  std::vector<std::vector<LiveRange>> ranges;
+  // Read before they are written: contents from an earlier run (or another program) are needed.
+  std::vector<VariableId> live_at_entry;
+};
+
+// What every instruction of code[begin, end) accesses.
+std::vector<std::vector<VariableAccess>> Accesses(const CompiledProgram& program, const HostCode& code,
+                                                  std::uint32_t begin, std::uint32_t end);
+
+// `live_at_exit[v]`: v's contents are needed after the program.
+ProgramLiveness AnalyseLiveness(const CompiledProgram& program, const HostCode& code, std::uint32_t begin,
+                                std::uint32_t end, const std::vector<std::vector<VariableAccess>>& accesses,
+                                const std::vector<bool>& live_at_exit);
+
+}  // namespace ipu_model
+
+#endif  // IPU_MODEL_ENGINE_LIVENESS_H_

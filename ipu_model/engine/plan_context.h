@@ -1,0 +1,44 @@
+// What operations may ask about a compiled program when they lay out their vertices.
+#ifndef IPU_MODEL_ENGINE_PLAN_CONTEXT_H_
+#define IPU_MODEL_ENGINE_PLAN_CONTEXT_H_
+
+#include "engine/executable.h"
+
+namespace ipu_model {
+
+class PlanContext : public DeviceContext {
+ public:
+  explicit PlanContext(const CompiledProgram& program) : program_(program) {}
+  const TargetModel& target() const override { return program_.target.model(); }
+  unsigned num_tiles() const override { return program_.target.getNumTiles(); }
+  const Mapping& mapping(VariableId variable) const override {
+    return program_.variables.at(variable).mapping;
+  }
+
+ private:
+  const CompiledProgram& program_;
+};
+
+// The tensor that a vertex operand refers to: a view of a variable, or the whole of a temporary.
+inline View ViewOf(const Operation& operation, const DevicePlan& plan, OperandRef ref) {
+  switch (ref.kind) {
+    case OperandRef::Kind::kInput:
+      return operation.inputs.at(ref.index);
+    case OperandRef::Kind::kOutput:
+      return operation.outputs.at(ref.index);
+    case OperandRef::Kind::kTemporary:
+      break;
+  }
+  const Temporary& temporary = plan.temporaries.at(ref.index);
+  View view;
+  view.type = temporary.type;
+  view.shape = temporary.placement.shape;
+  view.strides.resize(view.shape.size());
+  std::int64_t stride = 1;
+  for (std::size_t d = view.shape.size(); d-- > 0; stride *= view.shape[d]) view.strides[d] = stride;
+  return view;
+}
+
+}  // namespace ipu_model
+
+#endif  // IPU_MODEL_ENGINE_PLAN_CONTEXT_H_

@@ -1,0 +1,19 @@
+// The text of program::PrintTensor.
+#ifndef IPU_MODEL_ENGINE_PRINT_TENSOR_H_
+#define IPU_MODEL_ENGINE_PRINT_TENSOR_H_
+
+#include <ostream>
+#include <string>
+
+#include "core/box.h"
+
+namespace ipu_model {
+
+// One line "title: [1 2 3]" for vectors, nested brackets with one row per line from two dimensions on. Floats
+// with seven decimals. `data` holds the elements in row-major order, in host representation.
+void PrintTensor(std::ostream& out, const std::string& title, DType type, const Shape& shape,
+                 const void* data);
+
+}  // namespace ipu_model
+
+#endif  // IPU_MODEL_ENGINE_PRINT_TENSOR_H_

@@ -1,0 +1,527 @@
+#include "engine/tile_engine.h"
+
+#include <algorithm>
+#include <cstring>
+#include <iostream>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "core/replica_operation.h"
+#include "engine/executable.h"
+#include "engine/executed_cycles.h"
+#include "engine/plan_context.h"
+#include "engine/print_tensor.h"
+#include "engine/tile_storage.h"
+#include "poplar/exceptions.hpp"
+
+namespace ipu_model {
+namespace {
+
+// Bytes that no codelet should ever show in a result: they catch reads of what was never written.
+constexpr unsigned char kPoison = 0xff;
+constexpr std::size_t kAlignment = 64;
+
+std::string BoxString(const Box& box) {
+  std::string s = "[";
+  for (std::size_t d = 0; d < box.begin.size(); ++d) {
+    s += (d ? ", " : "") + std::to_string(box.begin[d]) + ":" + std::to_string(box.end[d]);
+  }
+  return s + "]";
+}
+
+// One region of one operand of one vertex, with the moves that fill or store its dense copy.
+struct LocalOperand {
+  Shape shape;
+  std::size_t offset = 0;  // of the copy in the local buffers
+  std::vector<TileMove> moves;
+};
+
+struct PlannedVertex {
+  const VertexGroup* group;
+  const Vertex* vertex;
+  std::vector<LocalOperand> reads, writes;
+};
+
+struct PlannedStep {
+  std::vector<PlannedVertex> vertices;
+  std::size_t local_bytes = 0;
+};
+
+struct PlannedOperation {
+  DevicePlan plan;
+  std::vector<Placement> temporaries;
+  std::vector<PlannedStep> steps;
+};
+
+struct PlannedTensor {  // operand of control flow and host transfer
+  std::vector<std::vector<TileMove>> views;
+  std::size_t bytes = 0;
+};
+
+std::vector<const ProgramNode*> LoopsOf(const CompiledProgram& program) {
+  std::vector<std::shared_ptr<const ProgramNode>> roots = program.programs;
+  roots.insert(roots.end(), program.functions.begin(), program.functions.end());
+  std::vector<const ProgramNode*> loops;
+  for (const ProgramNode* node : NodesOf(roots)) {
+    if (node->kind == ProgramKind::kRepeatWhileTrue || node->kind == ProgramKind::kRepeatWhileFalse)
+      loops.push_back(node);
+  }
+  return loops;
+}
+
+struct StreamMemory {
+  unsigned char *begin = nullptr, *end = nullptr, *next = nullptr;
+};
+
+}  // namespace
+
+class TileEngine::Implementation {
+ public:
+  explicit Implementation(std::shared_ptr<const CompiledProgram> program)
+      : program_(std::move(program)),
+        context_(*program_),
+        storage_(program_->target.getNumTiles()),
+        streams_(program_->streams.size()),
+        loops_(LoopsOf(*program_)),
+        cycles_(*program_, loops_),
+        host_functions_(*program_) {
+    program_->Prepare();
+    host_functions_.ForEachStream(
+        [this](std::uint32_t stream, void* begin, void* end) { ConnectStream(stream, begin, end); });
+    for (std::size_t i = 0; i < loops_.size(); ++i) loop_numbers_[loops_[i]] = i;
+    for (const Variable& variable : program_->variables) {
+      placements_.push_back(
+          storage_.Allocate(variable.mapping, variable.num_elements, SizeOf(variable.type)));
+    }
+  }
+
+  void Load() {
+    for (std::size_t i = 0; i < placements_.size(); ++i) {
+      const Variable& variable = program_->variables[i];
+      storage_.Fill(placements_[i], 0);
+      if (variable.constant == nullptr || variable.num_elements == 0) continue;
+      if (!variable.is_replica_index) Write(i, variable.constant->data());
+    }
+    WriteReplicaIndices();
+    for (StreamMemory& stream : streams_) stream.next = stream.begin;
+  }
+
+  void ConnectStream(std::uint32_t stream, void* begin, void* end) {
+    auto* first = static_cast<unsigned char*>(begin);
+    streams_.at(stream) = {first, static_cast<unsigned char*>(end), first};
+  }
+
+  void ConnectHostFunction(const std::string& name, HostCallback callback) {
+    host_functions_.Connect(name, std::move(callback));
+  }
+
+  void SetPrintTensorStream(std::ostream& stream) { print_ = &stream; }
+  void SetReplica(const Replica& replica) {
+    replica_ = replica;
+    WriteReplicaIndices();
+  }
+
+  void Run(unsigned program) {
+    const FlushDenormals flush;
+    cycles_.Reset();
+    Run(*program_->programs.at(program));
+    last_run_cycles_ = program == 0 ? cycles_.total() : 0;
+  }
+  std::uint64_t last_run_cycles() const { return last_run_cycles_; }
+
+ private:
+  void Run(const ProgramNode& node) {
+    switch (node.kind) {
+      case ProgramKind::kSequence:
+        for (const auto& child : node.children) Run(*child);
+        return;
+      case ProgramKind::kOperation:
+        RunOperation(*node.operation);
+        return;
+      case ProgramKind::kStreamIn: {
+        const PlannedTensor& tensor = TensorOf(node);
+        StoreTensor(node, tensor, NextTransfer(node.stream, tensor.bytes));
+        return;
+      }
+      case ProgramKind::kStreamOut: {
+        const PlannedTensor& tensor = TensorOf(node);
+        LoadTensor(node, tensor, NextTransfer(node.stream, tensor.bytes));
+        return;
+      }
+      case ProgramKind::kRepeat:
+        for (std::uint64_t i = 0; i < node.count; ++i) Run(*node.children[0]);
+        return;
+      case ProgramKind::kRepeatWhileTrue:
+      case ProgramKind::kRepeatWhileFalse: {
+        const std::size_t loop = loop_numbers_.at(&node);
+        cycles_.Enter(loop);
+        while (true) {
+          Run(*node.children[0]);
+          if (Predicate(node) != (node.kind == ProgramKind::kRepeatWhileTrue)) return;
+          cycles_.Trip(loop);
+          Run(*node.children[1]);
+        }
+      }
+      case ProgramKind::kIf:
+        Run(*node.children[Predicate(node) ? 0 : 1]);
+        return;
+      case ProgramKind::kSwitch: {
+        std::int32_t control = 0;
+        LoadTensor(node, TensorOf(node), reinterpret_cast<unsigned char*>(&control));
+        const auto found = std::find(node.cases.begin(), node.cases.end(), control);
+        Run(*node.children[static_cast<std::size_t>(found - node.cases.begin())]);
+        return;
+      }
+      case ProgramKind::kCall:
+        Run(*program_->functions.at(node.function));
+        return;
+      case ProgramKind::kWriteUndef:
+        return;
+      case ProgramKind::kPrint: {
+        const PlannedTensor& tensor = TensorOf(node);
+        std::vector<unsigned char> bytes(tensor.bytes);
+        LoadTensor(node, tensor, bytes.data());
+        PrintTensor(*print_, node.text, node.tensor.empty() ? DType::kF32 : node.tensor[0].type, node.shape,
+                    bytes.data());
+        return;
+      }
+      case ProgramKind::kHostCall:
+        host_functions_.Call(node.function);
+        return;
+      case ProgramKind::kAbort:
+        if (Predicate(node)) throw poplar::application_runtime_error(node.text);
+        return;
+      case ProgramKind::kCount:
+        break;
+    }
+    throw poplar::control_program_error("program '" + node.name + "' is of no known kind");
+  }
+
+  bool Predicate(const ProgramNode& node) {
+    std::uint64_t value[2] = {};
+    LoadTensor(node, TensorOf(node), reinterpret_cast<unsigned char*>(value));
+    return value[0] != 0 || value[1] != 0;
+  }
+
+  unsigned char* NextTransfer(std::uint32_t stream, std::size_t bytes) {
+    StreamMemory& memory = streams_[stream];
+    if (memory.begin == nullptr && bytes > 0) {
+      throw poplar::stream_connection_error("stream '" + program_->streams[stream].name +
+                                            "' is not connected; call Engine::connectStream first");
+    }
+    unsigned char* at = memory.next;
+    memory.next += bytes;
+    if (static_cast<std::size_t>(memory.end - memory.next) < bytes) memory.next = memory.begin;
+    return at;
+  }
+
+  const PlannedTensor& TensorOf(const ProgramNode& node) {
+    auto [entry, is_new] = tensors_.try_emplace(&node);
+    PlannedTensor& tensor = entry->second;
+    if (is_new) {
+      for (const View& view : node.tensor) {
+        try {
+          tensor.views.push_back(TileMovesOf(view, Box::Whole(view.shape), placements_.at(view.variable)));
+        } catch (const UnplacedElement& e) {
+          tensors_.erase(entry);
+          throw poplar::invalid_tile_mapping("program '" + node.name + "': element " +
+                                             std::to_string(e.element) + " of variable '" +
+                                             program_->variables[view.variable].name + "' is on no tile");
+        }
+        tensor.bytes += static_cast<std::size_t>(view.num_elements()) * SizeOf(view.type);
+      }
+    }
+    return tensor;
+  }
+
+  void LoadTensor(const ProgramNode& node, const PlannedTensor& tensor, unsigned char* bytes) {
+    for (std::size_t i = 0; i < node.tensor.size(); ++i) {
+      storage_.Gather(tensor.views[i], SizeOf(node.tensor[i].type), bytes);
+      bytes += static_cast<std::size_t>(node.tensor[i].num_elements()) * SizeOf(node.tensor[i].type);
+    }
+  }
+
+  void StoreTensor(const ProgramNode& node, const PlannedTensor& tensor, const unsigned char* bytes) {
+    for (std::size_t i = 0; i < node.tensor.size(); ++i) {
+      storage_.Scatter(tensor.views[i], SizeOf(node.tensor[i].type), bytes);
+      bytes += static_cast<std::size_t>(node.tensor[i].num_elements()) * SizeOf(node.tensor[i].type);
+    }
+  }
+
+  static std::string Describe(const Operation& operation) {
+    return "operation '" + operation.name + "' (" + std::string(operation.kind()) + ")";
+  }
+
+  std::string DescribeOperand(const Operation& operation, OperandRef ref) const {
+    if (ref.kind == OperandRef::Kind::kTemporary) return "temporary " + std::to_string(ref.index);
+    const View& view =
+        (ref.kind == OperandRef::Kind::kInput ? operation.inputs : operation.outputs)[ref.index];
+    return "variable '" + program_->variables[view.variable].name + "'";
+  }
+
+  const Placement& PlacementOf(const Operation& operation, const PlannedOperation& planned,
+                               OperandRef ref) const {
+    switch (ref.kind) {
+      case OperandRef::Kind::kInput:
+        return placements_.at(operation.inputs.at(ref.index).variable);
+      case OperandRef::Kind::kOutput:
+        return placements_.at(operation.outputs.at(ref.index).variable);
+      default:
+        return planned.temporaries.at(ref.index);
+    }
+  }
+
+  LocalOperand PlanOperand(const Operation& operation, const PlannedOperation& planned,
+                           const VertexGroup::Access& access, const Vertex& vertex,
+                           std::size_t* local_bytes) {
+    const View view = ViewOf(operation, planned.plan, access.tensor);
+    const Box region = access.region(vertex.box);
+    bool inside = region.begin.size() == view.shape.size() && region.end.size() == view.shape.size();
+    for (std::size_t d = 0; inside && d < view.shape.size(); ++d) {
+      inside = region.begin[d] >= 0 && region.begin[d] <= region.end[d] && region.end[d] <= view.shape[d];
+    }
+    if (!inside) {
+      throw poplar::poplar_error(Describe(operation) + ": the vertex on tile " + std::to_string(vertex.tile) +
+                                 " for " + BoxString(vertex.box) + " reaches " + BoxString(region) + " of " +
+                                 DescribeOperand(operation, access.tensor) + ", outside its view " +
+                                 BoxString(Box::Whole(view.shape)));
+    }
+    LocalOperand operand;
+    operand.shape = region.extents();
+    operand.offset = *local_bytes;
+    const std::size_t bytes = static_cast<std::size_t>(region.num_elements()) * SizeOf(view.type);
+    *local_bytes += (bytes + kAlignment - 1) / kAlignment * kAlignment;
+    try {
+      operand.moves = TileMovesOf(view, region, PlacementOf(operation, planned, access.tensor));
+    } catch (const UnplacedElement& e) {
+      throw poplar::invalid_tile_mapping(Describe(operation) + ": element " + std::to_string(e.element) +
+                                         " of " + DescribeOperand(operation, access.tensor) +
+                                         ", which the vertex on tile " + std::to_string(vertex.tile) +
+                                         " needs, is on no tile");
+    }
+    return operand;
+  }
+
+  // Vertices of a superstep run in parallel, so no two may write one element.
+  void CheckWrites(const Operation& operation, const PlannedOperation& planned, const PlannedStep& step) {
+    struct Written {
+      std::uint32_t tile, begin, end;
+      const PlannedVertex* vertex;
+      std::size_t write;
+    };
+    std::vector<Written> written;
+    for (const PlannedVertex& v : step.vertices) {
+      for (std::size_t w = 0; w < v.writes.size(); ++w) {
+        const std::size_t size = PlacementOf(operation, planned, v.group->writes[w].tensor).element_bytes;
+        for (const TileMove& t : v.writes[w].moves) {
+          if (t.stride == 1) {
+            const auto bytes = static_cast<std::uint32_t>(t.count * size);
+            written.push_back({t.tile, t.address, t.address + bytes, &v, w});
+            continue;
+          }
+          for (std::uint32_t i = 0; i < t.count; ++i) {
+            const auto at = static_cast<std::uint32_t>(t.address + static_cast<std::int64_t>(i) * t.stride *
+                                                                       static_cast<std::int64_t>(size));
+            written.push_back({t.tile, at, at + static_cast<std::uint32_t>(size), &v, w});
+          }
+        }
+      }
+    }
+    std::sort(written.begin(), written.end(), [](const Written& a, const Written& b) {
+      return a.tile != b.tile ? a.tile < b.tile : a.begin < b.begin;
+    });
+    for (std::size_t i = 1; i < written.size(); ++i) {
+      const Written &a = written[i - 1], &b = written[i];
+      if (a.tile != b.tile || b.begin >= a.end) continue;
+      const OperandRef ref = b.vertex->group->writes[b.write].tensor;
+      std::int64_t element = -1;
+      for (const Placement::PlacedRun& run : PlacementOf(operation, planned, ref).runs) {
+        const std::size_t size = PlacementOf(operation, planned, ref).element_bytes;
+        if (run.tile == b.tile && run.address <= b.begin &&
+            b.begin < run.address + static_cast<std::size_t>(run.end - run.begin) * size) {
+          element = run.begin + static_cast<std::int64_t>((b.begin - run.address) / size);
+        }
+      }
+      throw poplar::poplar_error(
+          Describe(operation) + ": the vertices on tile " + std::to_string(a.vertex->vertex->tile) + " for " +
+          BoxString(a.vertex->vertex->box) + " and on tile " + std::to_string(b.vertex->vertex->tile) +
+          " for " + BoxString(b.vertex->vertex->box) + " both write element " + std::to_string(element) +
+          " of " + DescribeOperand(operation, ref) + " on tile " + std::to_string(b.tile));
+    }
+  }
+
+  PlannedOperation& Planned(const Operation& operation) {
+    std::unique_ptr<PlannedOperation>& entry = operations_[&operation];
+    if (entry != nullptr) return *entry;
+    auto planned = std::make_unique<PlannedOperation>();
+    planned->plan = operation.Plan(context_);
+    for (const Temporary& temporary : planned->plan.temporaries) {
+      planned->temporaries.push_back(storage_.Allocate(
+          Mapping(temporary.placement), NumElements(temporary.placement.shape), SizeOf(temporary.type)));
+    }
+    for (const Superstep& superstep : planned->plan.supersteps) {
+      PlannedStep step;
+      for (const VertexGroup& group : superstep.groups) {
+        for (const Vertex& vertex : group.vertices) {
+          if (vertex.tile >= context_.num_tiles()) {
+            throw poplar::poplar_error(Describe(operation) + ": a vertex is on tile " +
+                                       std::to_string(vertex.tile) + " of a target with " +
+                                       std::to_string(context_.num_tiles()) + " tiles");
+          }
+          PlannedVertex v{&group, &vertex, {}, {}};
+          for (const auto& access : group.reads) {
+            v.reads.push_back(PlanOperand(operation, *planned, access, vertex, &step.local_bytes));
+          }
+          for (const auto& access : group.writes) {
+            v.writes.push_back(PlanOperand(operation, *planned, access, vertex, &step.local_bytes));
+          }
+          step.vertices.push_back(std::move(v));
+        }
+      }
+      CheckWrites(operation, *planned, step);
+      planned->steps.push_back(std::move(step));
+    }
+    entry = std::move(planned);
+    return *entry;
+  }
+
+  HostTensor LocalTensor(const LocalOperand& operand, DType type) {
+    HostTensor tensor;
+    tensor.data = local_ + operand.offset;
+    tensor.type = type;
+    tensor.rank = static_cast<int>(operand.shape.size());
+    std::int64_t stride = 1;
+    for (int d = tensor.rank - 1; d >= 0; --d) {
+      tensor.shape[d] = operand.shape[static_cast<std::size_t>(d)];
+      tensor.strides[d] = stride;
+      stride *= tensor.shape[d];
+    }
+    return tensor;
+  }
+
+  static DType TypeOf(const Operation& operation, const PlannedOperation& planned, OperandRef ref) {
+    switch (ref.kind) {
+      case OperandRef::Kind::kInput:
+        return operation.inputs[ref.index].type;
+      case OperandRef::Kind::kOutput:
+        return operation.outputs[ref.index].type;
+      default:
+        return planned.plan.temporaries[ref.index].type;
+    }
+  }
+
+  // All elements of a variable.
+  void Write(std::size_t id, const void* data) {
+    const Variable& variable = program_->variables[id];
+    View whole;
+    whole.shape = {variable.num_elements};
+    whole.strides = {1};
+    storage_.Scatter(TileMovesOf(whole, Box::Whole(whole.shape), placements_[id]), SizeOf(variable.type),
+                     static_cast<const unsigned char*>(data));
+  }
+
+  void WriteReplicaIndices() {
+    for (std::size_t i = 0; i < placements_.size(); ++i) {
+      if (program_->variables[i].is_replica_index) Write(i, &replica_.index);
+    }
+  }
+
+  // Other replicas receive what this one's tiles hold, as dense tensors.
+  void RunBetweenReplicas(const ReplicaOperation& operation) {
+    local_memory_.Reset();
+    scratch_.Reset();
+    const auto dense = [this](const View& view, std::vector<TileMove>* moves) {
+      *moves = TileMovesOf(view, Box::Whole(view.shape), placements_.at(view.variable));
+      local_ = local_memory_.Allocate<unsigned char>(static_cast<std::size_t>(view.num_elements()) *
+                                                     SizeOf(view.type));
+      return LocalTensor({view.shape, 0, {}}, view.type);
+    };
+    std::vector<HostTensor> in, out;
+    std::vector<TileMove> moves;
+    for (const View& view : operation.inputs) {
+      in.push_back(dense(view, &moves));
+      storage_.Gather(moves, SizeOf(view.type), local_);
+    }
+    std::vector<std::vector<TileMove>> received(operation.outputs.size());
+    for (std::size_t i = 0; i < received.size(); ++i)
+      out.push_back(dense(operation.outputs[i], &received[i]));
+    HostContext context{ThreadPool::Global(), scratch_};
+    operation.Exchange(context, replica_, in, out);
+    for (std::size_t i = 0; i < received.size(); ++i)
+      storage_.Scatter(received[i], SizeOf(out[i].type), out[i].as<unsigned char>());
+  }
+
+  void RunOperation(const Operation& operation) {
+    if (const auto* between = dynamic_cast<const ReplicaOperation*>(&operation))
+      return RunBetweenReplicas(*between);
+    PlannedOperation& planned = Planned(operation);
+    for (const Placement& temporary : planned.temporaries) storage_.Fill(temporary, kPoison);
+    for (const PlannedStep& step : planned.steps) {
+      local_memory_.Reset();
+      local_ = local_memory_.Allocate<unsigned char>(step.local_bytes);
+      std::memset(local_, kPoison, step.local_bytes);
+      for (const PlannedVertex& v : step.vertices) {
+        for (std::size_t i = 0; i < v.reads.size(); ++i) {
+          storage_.Gather(v.reads[i].moves, SizeOf(TypeOf(operation, planned, v.group->reads[i].tensor)),
+                          local_ + v.reads[i].offset);
+        }
+      }
+      for (const PlannedVertex& v : step.vertices) {
+        reads_.clear();
+        writes_.clear();
+        for (std::size_t i = 0; i < v.reads.size(); ++i) {
+          reads_.push_back(LocalTensor(v.reads[i], TypeOf(operation, planned, v.group->reads[i].tensor)));
+        }
+        for (std::size_t i = 0; i < v.writes.size(); ++i) {
+          writes_.push_back(LocalTensor(v.writes[i], TypeOf(operation, planned, v.group->writes[i].tensor)));
+        }
+        scratch_.Reset();
+        HostContext context{ThreadPool::Global(), scratch_};
+        v.group->compute(context, v.vertex->box, reads_, writes_);
+      }
+      for (const PlannedVertex& v : step.vertices) {
+        for (std::size_t i = 0; i < v.writes.size(); ++i) {
+          storage_.Scatter(v.writes[i].moves, SizeOf(TypeOf(operation, planned, v.group->writes[i].tensor)),
+                           local_ + v.writes[i].offset);
+        }
+      }
+    }
+  }
+
+  std::shared_ptr<const CompiledProgram> program_;
+  PlanContext context_;
+  TileStorage storage_;
+  std::vector<Placement> placements_;  // by variable
+  std::vector<StreamMemory> streams_;
+  std::vector<const ProgramNode*> loops_;  // with an unknown trip count
+  std::unordered_map<const ProgramNode*, std::size_t> loop_numbers_;
+  ExecutedCycles cycles_;
+  HostFunctions host_functions_;
+  std::uint64_t last_run_cycles_ = 0;
+  std::unordered_map<const Operation*, std::unique_ptr<PlannedOperation>> operations_;
+  std::unordered_map<const ProgramNode*, PlannedTensor> tensors_;
+  unsigned char* local_ = nullptr;  // dense copies of the current superstep, in local_memory_
+  std::vector<HostTensor> reads_, writes_;
+  Scratch local_memory_, scratch_;
+  Replica replica_;
+  std::ostream* print_ = &std::cerr;
+};
+
+TileEngine::TileEngine(std::shared_ptr<const CompiledProgram> program)
+    : implementation_(std::make_unique<Implementation>(std::move(program))) {}
+TileEngine::~TileEngine() = default;
+void TileEngine::Load() { implementation_->Load(); }
+void TileEngine::ConnectStream(std::uint32_t stream, void* begin, void* end) {
+  implementation_->ConnectStream(stream, begin, end);
+}
+void TileEngine::ConnectHostFunction(const std::string& name, HostCallback callback) {
+  implementation_->ConnectHostFunction(name, std::move(callback));
+}
+void TileEngine::SetPrintTensorStream(std::ostream& stream) { implementation_->SetPrintTensorStream(stream); }
+void TileEngine::SetReplica(const Replica& replica) { implementation_->SetReplica(replica); }
+void TileEngine::Run(unsigned program) { implementation_->Run(program); }
+std::uint64_t TileEngine::last_run_cycles() const { return implementation_->last_run_cycles(); }
+
+}  // namespace ipu_model

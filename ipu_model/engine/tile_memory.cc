@@ -1,0 +1,415 @@
+#include "engine/tile_memory.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <numeric>
+#include <utility>
+
+#include "engine/host_code.h"
+#include "engine/liveness.h"
+
+namespace ipu_model {
+namespace {
+
+std::int64_t Align(std::int64_t bytes) { return (bytes + 7) / 8 * 8; }
+
+// Bytes of one variable where it is.
+struct Share {
+  unsigned tile;
+  std::int64_t bytes;
+};
+
+std::vector<Share> SharesOf(const Variable& variable, unsigned num_tiles) {
+  std::vector<Share> shares;
+  const std::vector<std::int64_t> elements =
+      variable.mapping.ElementsPerTile(variable.num_elements, num_tiles);
+  for (unsigned tile = 0; tile < num_tiles; ++tile) {
+    if (elements[tile] > 0) {
+      shares.push_back({tile, Align(elements[tile] * static_cast<std::int64_t>(SizeOf(variable.type)))});
+    }
+  }
+  return shares;
+}
+
+// The worst moment of one tile.
+struct Peak {
+  std::int64_t total = -1, variables = 0, temporaries = 0, buffers = 0;
+  std::uint32_t program = 0, instruction = 0, step = 0;
+};
+
+}  // namespace
+
+class MemoryAnalysis::Walk {
+ public:
+  explicit Walk(const CompiledProgram& program)
+      : program_(program),
+        num_tiles_(program.target.getNumTiles()),
+        host_(Flatten(program)),
+        shares_(program.variables.size()),
+        always_(num_tiles_, 0),
+        constants_(num_tiles_, 0),
+        state_(num_tiles_, 0),
+        code_(num_tiles_, 0),
+        lasting_bytes_(num_tiles_, 0),
+        live_(num_tiles_, 0),
+        temporaries_(num_tiles_, 0),
+        peaks_(num_tiles_) {
+    for (std::size_t v = 0; v < program.variables.size(); ++v) {
+      if (program.variables[v].num_elements > 0) shares_[v] = SharesOf(program.variables[v], num_tiles_);
+    }
+    AnalysePrograms();
+    for (VariableId v = 0; v < lasting_.size(); ++v) {
+      if (lasting_[v]) Add(v, 1, &lasting_bytes_);
+    }
+  }
+
+  // Without `uses` only variables count.
+  void Run(const OperationUses* uses) {
+    uses_ = uses;
+    if (uses_ != nullptr) AddStatic();
+    std::fill(peaks_.begin(), peaks_.end(), Peak());
+    for (std::uint32_t p = 0; p < liveness_.size(); ++p) WalkProgram(p);
+    for (unsigned tile = 0; tile < num_tiles_; ++tile) Consider(tile, 0, 0, 0, 0, 0);
+  }
+
+  bool Fits() const {
+    const auto limit = static_cast<std::int64_t>(program_.target.getBytesPerTile());
+    return std::all_of(peaks_.begin(), peaks_.end(), [&](const Peak& peak) { return peak.total <= limit; });
+  }
+
+  void Fill(Report* report) const {
+    report->num_tiles = num_tiles_;
+    report->limit_tile_bytes = program_.target.getBytesPerTile();
+    std::vector<TileUse> tiles;
+    for (unsigned tile = 0; tile < num_tiles_; ++tile) {
+      const Peak& peak = peaks_[tile];
+      const auto total = static_cast<std::uint64_t>(peak.total);
+      tiles.push_back({tile, total});
+      report->total_bytes += total;
+      report->variable_bytes += static_cast<std::uint64_t>(peak.variables);
+      report->temporary_bytes += static_cast<std::uint64_t>(peak.temporaries);
+      report->exchange_buffer_bytes += static_cast<std::uint64_t>(peak.buffers);
+      report->constant_bytes += static_cast<std::uint64_t>(constants_[tile]);
+      report->vertex_bytes += static_cast<std::uint64_t>(state_[tile]);
+      report->code_bytes += static_cast<std::uint64_t>(code_[tile]);
+    }
+    const std::size_t shown = std::min<std::size_t>(8, tiles.size());
+    const auto over = std::count_if(tiles.begin(), tiles.end(),
+                                    [&](const TileUse& t) { return t.bytes > report->limit_tile_bytes; });
+    std::partial_sort(tiles.begin(), tiles.begin() + static_cast<std::ptrdiff_t>(shown), tiles.end(),
+                      [](const TileUse& a, const TileUse& b) {
+                        return a.bytes != b.bytes ? a.bytes > b.bytes : a.tile < b.tile;
+                      });
+    tiles.resize(shown);
+    report->fullest_tiles = tiles;
+    if (tiles.empty()) return;
+    report->max_tile = tiles[0].tile;
+    report->max_tile_bytes = tiles[0].bytes;
+    report->peak_variable_bytes = static_cast<std::uint64_t>(peak_variables_);
+    report->largest_tensors = TensorsOn(report->max_tile);
+    if (over > 0) {
+      report->peak = PeakOf(*report);
+      report->out_of_memory = Message(*report, static_cast<std::uint64_t>(over));
+    }
+    if (report->largest_tensors.size() > 10) report->largest_tensors.resize(10);
+  }
+
+ private:
+  // What is there the whole time: constants, vertex state, code.
+  void AddStatic() {
+    for (std::size_t v = 0; v < shares_.size(); ++v) {
+      if (program_.variables[v].constant == nullptr) continue;
+      for (const Share& share : shares_[v]) constants_[share.tile] += share.bytes;
+    }
+    struct Codelet {
+      std::uint64_t bytes = 0;
+      std::vector<bool> tiles;
+    };
+    std::map<std::string, Codelet> codelets;
+    std::uint64_t supersteps = 0;
+    for (const Operation* operation : host_.operations) {
+      if (!counted_.insert({operation, true}).second) continue;
+      const OperationUse& use = *uses_->at(operation);
+      supersteps += use.steps.size();
+      for (const CodeletUse& c : use.codelets) {
+        Codelet& known = codelets[c.codelet];
+        known.bytes = std::max(known.bytes, c.bytes);
+        if (known.tiles.empty()) {
+          known.tiles = c.tiles;
+        } else {
+          for (unsigned t = 0; t < num_tiles_; ++t) known.tiles[t] = known.tiles[t] || c.tiles[t];
+        }
+      }
+      for (unsigned t = 0; t < use.vertex_state.size(); ++t) state_[t] += Align(use.vertex_state[t]);
+      for (unsigned t = 0; t < use.exchange_code.size(); ++t) code_[t] += use.exchange_code[t];
+    }
+    const TargetModel& target = program_.target.model();
+    const auto control = static_cast<std::int64_t>(target.runtime_bytes +
+                                                   supersteps * target.control_code_bytes_per_superstep);
+    for (const auto& [name, codelet] : codelets) {
+      for (unsigned t = 0; t < num_tiles_; ++t) {
+        if (codelet.tiles[t]) code_[t] += static_cast<std::int64_t>(codelet.bytes);
+      }
+    }
+    for (unsigned t = 0; t < num_tiles_; ++t) {
+      code_[t] += control;
+      always_[t] = constants_[t] + state_[t] + code_[t];
+    }
+  }
+
+  // Any program may run after any other, so what one reads before writing it is live after all of them.
+  void AnalysePrograms() {
+    std::vector<std::vector<std::vector<VariableAccess>>> accesses;
+    const std::size_t count = program_.programs.size();
+    for (std::size_t p = 0; p < count; ++p) {
+      accesses.push_back(Accesses(program_, host_, host_.begin[p], host_.begin[p + 1]));
+    }
+    lasting_.assign(program_.variables.size(), false);
+    for (bool changed = true; changed;) {
+      changed = false;
+      liveness_.clear();
+      for (std::size_t p = 0; p < count; ++p) {
+        liveness_.push_back(
+            AnalyseLiveness(program_, host_, host_.begin[p], host_.begin[p + 1], accesses[p], lasting_));
+      }
+      for (const ProgramLiveness& l : liveness_) {
+        for (const VariableId v : l.live_at_entry) {
+          changed = changed || !lasting_[v];
+          lasting_[v] = true;
+        }
+      }
+    }
+  }
+
+  void Add(VariableId v, std::int64_t sign, TileBytes* live) const {
+    if (program_.variables[v].constant != nullptr) return;
+    for (const Share& share : shares_[v]) (*live)[share.tile] += sign * share.bytes;
+  }
+
+  void Consider(unsigned tile, std::int64_t temporaries, std::int64_t buffers, std::uint32_t program,
+                std::uint32_t instruction, std::uint32_t step) {
+    const std::int64_t total = always_[tile] + live_[tile] + temporaries + buffers;
+    Peak& peak = peaks_[tile];
+    if (total > peak.total) peak = {total, live_[tile], temporaries, buffers, program, instruction, step};
+  }
+
+  void WalkProgram(std::uint32_t p) {
+    const std::uint32_t begin = host_.begin[p], end = host_.begin[p + 1];
+    std::vector<std::pair<std::uint32_t, VariableId>> births, deaths;
+    live_ = lasting_bytes_;
+    for (VariableId v = 0; v < shares_.size(); ++v) {
+      const std::vector<LiveRange>& ranges = liveness_[p].ranges[v];
+      if (lasting_[v]) {
+        // Programs that move one state leave all others alone.
+        if (ranges.size() == 1 && ranges[0].begin == 0 && ranges[0].end + 1 == 2 * (end - begin)) continue;
+        Add(v, -1, &live_);
+      }
+      for (const LiveRange& r : ranges) {
+        births.emplace_back(r.begin, v);
+        deaths.emplace_back(r.end, v);
+      }
+    }
+    std::sort(births.begin(), births.end());
+    std::sort(deaths.begin(), deaths.end());
+    std::size_t born = 0, dead = 0;
+    bool grown = true;
+    for (std::uint32_t i = begin; i < end; ++i) {
+      const std::uint32_t reads = 2 * (i - begin), writes = reads + 1;
+      for (; born < births.size() && births[born].first <= writes; ++born) {
+        Add(births[born].second, 1, &live_);
+        grown = true;
+      }
+      if (grown) {
+        peak_variables_ =
+            std::max(peak_variables_, std::accumulate(live_.begin(), live_.end(), std::int64_t{0}));
+      }
+      if (uses_ != nullptr && host_.code[i].code == OpCode::kRun) {
+        WalkOperation(*uses_->at(host_.operations[host_.code[i].a]), p, i);
+        grown = false;
+      } else if (grown) {
+        for (unsigned tile = 0; tile < num_tiles_; ++tile) Consider(tile, 0, 0, p, i, 0);
+        grown = false;
+      }
+      for (; dead < deaths.size() && deaths[dead].first <= writes; ++dead) {
+        Add(deaths[dead].second, -1, &live_);
+      }
+    }
+    std::fill(live_.begin(), live_.end(), 0);
+  }
+
+  void WalkOperation(const OperationUse& use, std::uint32_t p, std::uint32_t instruction) {
+    for (std::uint32_t s = 0; s < std::max<std::size_t>(1, use.steps.size()); ++s) {
+      bool has_temporaries = false;
+      for (const TemporaryUse& t : use.temporaries) {
+        if (s < t.first_step || s > t.last_step) continue;
+        if (!has_temporaries) std::fill(temporaries_.begin(), temporaries_.end(), 0);
+        has_temporaries = true;
+        for (unsigned tile = 0; tile < num_tiles_; ++tile) temporaries_[tile] += t.bytes[tile];
+      }
+      const bool has_buffers = s < use.steps.size() && !use.steps[s].buffers.empty();
+      for (unsigned tile = 0; tile < num_tiles_; ++tile) {
+        Consider(tile, has_temporaries ? temporaries_[tile] : 0, has_buffers ? use.steps[s].buffers[tile] : 0,
+                 p, instruction, s);
+      }
+    }
+  }
+
+  TilePeak PeakOf(const Report& report) const {
+    const Peak& peak = peaks_[report.max_tile];
+    TilePeak result;
+    result.variables = static_cast<std::uint64_t>(peak.variables);
+    result.temporaries = static_cast<std::uint64_t>(peak.temporaries);
+    result.exchange_buffers = static_cast<std::uint64_t>(peak.buffers);
+    result.constants = static_cast<std::uint64_t>(constants_[report.max_tile]);
+    result.vertex_state = static_cast<std::uint64_t>(state_[report.max_tile]);
+    result.code = static_cast<std::uint64_t>(code_[report.max_tile]);
+    result.variables_only = uses_ == nullptr;
+    if (const Operation* operation = OperationAt(peak)) result.operation = operation->name;
+    result.tensors = report.largest_tensors;
+    return result;
+  }
+
+  // Largest first.
+  std::vector<TensorUse> TensorsOn(unsigned tile) const {
+    std::vector<TensorUse> tensors;
+    const Peak& peak = peaks_[tile];
+    const auto add_variable = [&](VariableId v, const char* role) {
+      TensorUse use;
+      for (const Share& share : shares_[v]) {
+        use.bytes += static_cast<std::uint64_t>(share.bytes);
+        if (share.tile == tile) use.bytes_on_tile = static_cast<std::uint64_t>(share.bytes);
+      }
+      if (use.bytes_on_tile == 0) return;
+      const Variable& variable = program_.variables[v];
+      use.name = variable.name;
+      use.type = NameOf(variable.type);
+      use.shape = variable.shape;
+      use.role = role;
+      use.lasting = lasting_[v];
+      tensors.push_back(std::move(use));
+    };
+    const bool in_program = peak.program < liveness_.size();
+    const std::uint32_t reads = in_program ? 2 * (peak.instruction - host_.begin[peak.program]) : 0;
+    for (VariableId v = 0; v < shares_.size(); ++v) {
+      if (program_.variables[v].constant != nullptr) {
+        add_variable(v, "constant");
+        continue;
+      }
+      if (!in_program) continue;
+      for (const LiveRange& r : liveness_[peak.program].ranges[v]) {
+        if (r.begin <= reads + 1 && r.end >= reads) {
+          add_variable(v, "variable");
+          break;
+        }
+      }
+    }
+    if (const Operation* operation = uses_ != nullptr ? OperationAt(peak) : nullptr) {
+      const OperationUse& use = *uses_->at(operation);
+      const auto add = [&](const TileBytes& bytes, const char* role) {
+        if (bytes.empty() || bytes[tile] == 0) return;
+        TensorUse t;
+        for (const std::int64_t b : bytes) t.bytes += static_cast<std::uint64_t>(b);
+        t.bytes_on_tile = static_cast<std::uint64_t>(bytes[tile]);
+        t.name = operation->name;
+        t.role = role;
+        tensors.push_back(std::move(t));
+      };
+      for (const TemporaryUse& t : use.temporaries) {
+        if (peak.step >= t.first_step && peak.step <= t.last_step) add(t.bytes, "temporary");
+      }
+      if (peak.step < use.steps.size()) add(use.steps[peak.step].buffers, "exchange buffer");
+    }
+    std::stable_sort(tensors.begin(), tensors.end(), [](const TensorUse& a, const TensorUse& b) {
+      return a.bytes_on_tile > b.bytes_on_tile;
+    });
+    return tensors;
+  }
+
+  const Operation* OperationAt(const Peak& peak) const {
+    if (peak.instruction >= host_.code.size()) return nullptr;
+    const HostInstruction& instruction = host_.code[peak.instruction];
+    return instruction.code == OpCode::kRun ? host_.operations[instruction.a] : nullptr;
+  }
+
+  static std::string Size(std::uint64_t bytes) {
+    char text[64];
+    if (bytes < 10 * 1024) {
+      std::snprintf(text, sizeof(text), "%llu B", static_cast<unsigned long long>(bytes));
+    } else if (bytes < 10 * 1024 * 1024) {
+      std::snprintf(text, sizeof(text), "%.1f KiB", static_cast<double>(bytes) / 1024);
+    } else {
+      std::snprintf(text, sizeof(text), "%.1f MiB", static_cast<double>(bytes) / (1024 * 1024));
+    }
+    return text;
+  }
+
+  std::string Message(const Report& report, std::uint64_t over) const {
+    const TilePeak& peak = report.peak;
+    std::string text = "out of IPU memory: " + std::to_string(over) + " of " + std::to_string(num_tiles_) +
+                       " tiles need more than their " + Size(report.limit_tile_bytes) +
+                       (peak.variables_only ? " for variables alone" : "") + ".\nThe worst is tile " +
+                       std::to_string(report.max_tile) + ": ";
+    if (peak.variables_only) {
+      text += Size(report.max_tile_bytes) + " of variables";
+    } else {
+      text += Size(report.max_tile_bytes) + " = variables " + Size(peak.variables) + " + temporaries " +
+              Size(peak.temporaries) + " + exchange buffers " + Size(peak.exchange_buffers) +
+              " + constants " + Size(peak.constants) + " + vertex state " + Size(peak.vertex_state) +
+              " + code " + Size(peak.code);
+    }
+    if (const Operation* operation = OperationAt(peaks_[report.max_tile])) {
+      text += ", during '" + operation->name + "' (" + std::string(operation->kind()) + ")";
+    }
+    text += ".\nFullest tiles:";
+    for (const TileUse& t : report.fullest_tiles) {
+      text += " " + std::to_string(t.tile) + ": " + Size(t.bytes) + ";";
+    }
+    text.back() = '.';
+    text += "\nLargest tensors on tile " + std::to_string(report.max_tile) + " at that moment:";
+    for (std::size_t i = 0; i < std::min<std::size_t>(10, report.largest_tensors.size()); ++i) {
+      const TensorUse& t = report.largest_tensors[i];
+      text += "\n  " + Size(t.bytes_on_tile) + " here, " + Size(t.bytes) + " in all: " + t.role + " '" +
+              t.name + "'";
+      if (t.type.empty()) continue;
+      text += " " + t.type + "[";
+      for (std::size_t d = 0; d < t.shape.size(); ++d) {
+        text += (d ? "," : "") + std::to_string(t.shape[d]);
+      }
+      text += "]";
+    }
+    return text;
+  }
+
+  const CompiledProgram& program_;
+  const OperationUses* uses_ = nullptr;
+  const unsigned num_tiles_;
+  const HostCode host_;
+  std::vector<std::vector<Share>> shares_;
+  TileBytes always_, constants_, state_, code_;
+  // Variables that keep their contents between runs, and their bytes.
+  std::vector<bool> lasting_;
+  TileBytes lasting_bytes_;
+  TileBytes live_, temporaries_;
+  std::int64_t peak_variables_ = 0;
+  std::vector<Peak> peaks_;
+  std::vector<ProgramLiveness> liveness_;
+  std::unordered_map<const Operation*, bool> counted_;
+};
+
+MemoryAnalysis::MemoryAnalysis(const CompiledProgram& program) : walk_(std::make_unique<Walk>(program)) {}
+MemoryAnalysis::~MemoryAnalysis() = default;
+
+bool MemoryAnalysis::VariablesFit(Report* report) {
+  walk_->Run(nullptr);
+  if (walk_->Fits()) return true;
+  walk_->Fill(report);
+  return false;
+}
+
+void MemoryAnalysis::Fill(const OperationUses& uses, Report* report) {
+  walk_->Run(&uses);
+  walk_->Fill(report);
+}
+
+}  // namespace ipu_model

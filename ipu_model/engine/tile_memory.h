@@ -1,0 +1,34 @@
+// Memory of every tile by liveness: what is there at once at the worst moment of any program.
+#ifndef IPU_MODEL_ENGINE_TILE_MEMORY_H_
+#define IPU_MODEL_ENGINE_TILE_MEMORY_H_
+
+#include <memory>
+#include <unordered_map>
+
+#include "engine/device_report.h"
+#include "engine/exchange.h"
+
+namespace ipu_model {
+
+// Operations that lie alike share one entry.
+using OperationUses = std::unordered_map<const Operation*, std::shared_ptr<const OperationUse>>;
+
+// The memory part of the report. Variables that are never live at the same time share memory, without
+// fragmentation; contents that a later run or another program needs stay.
+class MemoryAnalysis {
+ public:
+  explicit MemoryAnalysis(const CompiledProgram& program);
+  ~MemoryAnalysis();
+
+  // Whether the variables alone fit; fills the report when not. Needs no plans.
+  bool VariablesFit(Report* report);
+  void Fill(const OperationUses& uses, Report* report);
+
+ private:
+  class Walk;
+  std::unique_ptr<Walk> walk_;
+};
+
+}  // namespace ipu_model
+
+#endif  // IPU_MODEL_ENGINE_TILE_MEMORY_H_

@@ -1,0 +1,56 @@
+// Convolution in StableHLO's general form.
+#ifndef HLO_CONVOLUTION_HPP
+#define HLO_CONVOLUTION_HPP
+
+#include <cstdint>
+#include <vector>
+
+#include "kernels/convolution/convolution.h"
+#include "poplar/Graph.hpp"
+#include "poplar/OptionFlags.hpp"
+
+namespace hlo {
+
+// stablehlo.convolution on operands viewed as lhs [N, C, *spatial] and rhs [O, C / feature groups, *spatial].
+// `geometry` holds everything but the high padding, which may be negative as the low one.
+struct ConvolutionParameters {
+  ipu_model::ConvolutionGeometry geometry;
+  std::vector<std::int64_t> paddingHigh;
+  poplar::Type outputType;
+};
+
+// The shape [N / batch groups, O, *spatial] of the result. Throws poplar_error when the operands do not fit.
+std::vector<std::size_t> convolutionOutputShape(const std::vector<std::size_t>& lhs,
+                                                const std::vector<std::size_t>& rhs,
+                                                const ConvolutionParameters& params);
+
+// Result [N / batch groups, O, *spatial]; `outputLayout` lists its dimensions from major to minor in memory.
+// Option availableMemoryProportion (default 0.6): the share of a tile's memory for one tile's operands.
+// `outputMappingLike`, if valid, has the result's shape; the result then has its memory order and its tile
+// mapping (a weight's gradient stays where the weight lives).
+poplar::Tensor convolution(poplar::Graph& graph, const poplar::Tensor& lhs, const poplar::Tensor& rhs,
+                           const ConvolutionParameters& params, const std::vector<std::int64_t>& outputLayout,
+                           poplar::program::Sequence& prog, const poplar::DebugContext& debugContext = {},
+                           const poplar::OptionFlags& options = {},
+                           const poplar::Tensor& outputMappingLike = {});
+
+// A new variable for the lhs or the rhs, with dimensions `layout` from major to minor in memory, mapped as
+// the convolution reads it. Returned in the shape that convolution() takes.
+poplar::Tensor createConvolutionInput(poplar::Graph& graph, const poplar::Type& type,
+                                      const std::vector<std::size_t>& lhs,
+                                      const std::vector<std::size_t>& rhs,
+                                      const ConvolutionParameters& params,
+                                      const std::vector<std::int64_t>& layout,
+                                      const poplar::DebugContext& debugContext = {},
+                                      const poplar::OptionFlags& options = {});
+poplar::Tensor createConvolutionWeights(poplar::Graph& graph, const poplar::Type& type,
+                                        const std::vector<std::size_t>& lhs,
+                                        const std::vector<std::size_t>& rhs,
+                                        const ConvolutionParameters& params,
+                                        const std::vector<std::int64_t>& layout,
+                                        const poplar::DebugContext& debugContext = {},
+                                        const poplar::OptionFlags& options = {});
+
+}  // namespace hlo
+
+#endif  // HLO_CONVOLUTION_HPP

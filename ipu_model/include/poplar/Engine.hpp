@@ -1,0 +1,92 @@
+// Compiles graphs and runs them.
+#ifndef POPLAR_ENGINE_HPP
+#define POPLAR_ENGINE_HPP
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "poplar/Device.hpp"
+#include "poplar/Executable.hpp"
+#include "poplar/Graph.hpp"
+#include "poplar/OptionFlags.hpp"
+#include "poplar/Program.hpp"
+
+namespace ipu_model {
+class FastEngine;  // engine/fast_engine.h
+struct Replica;    // kernels/collectives/replicas.h
+class TileEngine;  // engine/tile_engine.h
+}  // namespace ipu_model
+
+namespace poplar {
+
+// Programs are numbered as given; number 0 is the main program, which reports describe. Throws
+// invalid_tile_mapping, control_program_error, or graph_memory_allocation_error when a tile's memory does not
+// hold what the programs need. The graph's programs must not be changed afterwards.
+Executable compileGraph(const Graph& graph, const std::vector<program::Program>& programs,
+                        const DebugContext& debugContext = {});
+
+// Runs the programs of one executable. Not thread safe. Option "execution": "fast" (default: one host kernel
+// per operation) or "tile" (every vertex alone, on what the exchange delivered). Option "streamMemoryStays":
+// "true" promises that the memory of an input stream neither moves nor changes as long as any program uses
+// what was read from it, so that the fast engine need not copy it; default "false".
+class Engine {
+ public:
+  using StreamIndex = std::uint32_t;
+
+  explicit Engine(const Executable& executable, const OptionFlags& options = {});
+  Engine(const Graph& graph, const program::Program& program, const OptionFlags& options = {});
+  Engine(const Graph& graph, const std::vector<program::Program>& programs, const OptionFlags& options = {});
+  Engine(Engine&&) noexcept;
+  Engine& operator=(Engine&&) noexcept;
+  ~Engine();
+
+  // Zeroes the variables and makes the engine ready to run: no state survives a load.
+  void load(const Device& device);
+  void load();
+
+  // Throws application_runtime_error with the program's message when it aborts, stream_connection_error when
+  // a stream it uses has no host memory.
+  void run(unsigned program = 0);
+  void loadAndRun(const Device& device, unsigned program = 0);
+
+  // An addition of the model, in which every replica has an engine and a thread of its own: as which replica
+  // of which launch the next runs exchange.
+  void setReplica(const ipu_model::Replica& replica);
+
+  // An addition of the model: device cycles of the last run of program 0, by its report but with the trips
+  // that loops really made; If and Switch count their dearest branch. 0 after a run of another program.
+  std::uint64_t lastRunCycles() const;
+
+  // Every transfer reads or writes the memory at `begin`, one stream length of elements; the bytes of an
+  // input must not change and those of an output must not be read while a program runs. Memory of inputs and
+  // outputs must not overlap.
+  void connectStream(const std::string& handle, void* begin);
+  // Successive transfers, also over runs, move through [begin, end) and then start over.
+  void connectStream(const std::string& handle, void* begin, void* end);
+  void connectStream(StreamIndex stream, void* begin);
+  StreamIndex streamIndex(const std::string& handle) const;
+  // Names with a '+' (host to device) or '-' (device to host) after them.
+  std::vector<std::string> listStreams() const;
+
+  // Called on the thread that runs the program, with dense row-major operands that are valid during the call.
+  // What it throws ends the run. `replica` is 0.
+  using HostFunctionCallback =
+      std::function<void(const std::vector<const void*>& inputs, const std::vector<void*>& outputs)>;
+  void connectHostFunction(const std::string& handle, unsigned replica, HostFunctionCallback callback);
+
+  void setPrintTensorStream(std::ostream& stream);
+
+ private:
+  Executable executable_;
+  std::unique_ptr<ipu_model::FastEngine> fast_;
+  std::unique_ptr<ipu_model::TileEngine> tile_;
+  bool loaded_ = false;
+};
+
+}  // namespace poplar
+
+#endif  // POPLAR_ENGINE_HPP

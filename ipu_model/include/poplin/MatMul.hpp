@@ -1,0 +1,107 @@
+// Matrix multiplication. Names and signatures as in Graphcore's documentation.
+#ifndef POPLIN_MATMUL_HPP
+#define POPLIN_MATMUL_HPP
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "poplar/DebugContext.hpp"
+#include "poplar/Graph.hpp"
+#include "poplar/OptionFlags.hpp"
+#include "poplar/Program.hpp"
+#include "poplar/Tensor.hpp"
+
+namespace poplin {
+
+namespace matmul {
+
+// Remembers plans by shapes, types, options and operand mappings, so that equal products are planned once.
+// Copies share their contents. Not thread safe.
+class PlanningCache {
+ public:
+  PlanningCache();
+  std::size_t size() const;
+
+  struct Plans;  // operations/product/poplin_matmul.cc
+  Plans& plans() const { return *plans_; }
+
+ private:
+  std::shared_ptr<Plans> plans_;
+};
+
+}  // namespace matmul
+
+// Options (all optional; another name or value throws poplar::invalid_option):
+//   availableMemoryProportion  (0, 1] of tile memory for temporaries                            default 0.6
+//   partialsType               "half" | "float": type of partial sums of half products         default
+//   "float" use128BitConvUnitLoad      "true" | "false": weights are loaded 128 bits at a time default
+//   "false" enableMultiStageReduce     "true" | "false": partial sums may be added in two stages default
+//   "true" fullyConnectedPass         "NONE" | "INFERENCE_FWD" | "TRAINING_FWD" | "TRAINING_BWD" |
+//   "TRAINING_WU":
+//                              TRAINING_FWD plans the three products of a training step together
+//   enableFastReduce, remapOutputTensor, inputRHSIsPreArranged   "true" | "false": accepted; they choose
+//   between
+//                              codelets or copies that the model does not distinguish
+
+// [m, k] x [k, n] -> [m, n]. A vector is not a matrix: reshape it first.
+poplar::Tensor matMul(poplar::Graph& graph, const poplar::Tensor& A, const poplar::Tensor& B,
+                      poplar::program::Sequence& prog, const poplar::Type& outputType,
+                      const poplar::DebugContext& debugContext = {}, const poplar::OptionFlags& options = {},
+                      matmul::PlanningCache* cache = nullptr);
+// The result has the type of A.
+poplar::Tensor matMul(poplar::Graph& graph, const poplar::Tensor& A, const poplar::Tensor& B,
+                      poplar::program::Sequence& prog, const poplar::DebugContext& debugContext = {},
+                      const poplar::OptionFlags& options = {}, matmul::PlanningCache* cache = nullptr);
+// Into C, whose mapping the plan then follows.
+void matMulWithOutput(poplar::Graph& graph, const poplar::Tensor& A, const poplar::Tensor& B,
+                      poplar::Tensor& C, poplar::program::Sequence& prog,
+                      const poplar::DebugContext& debugContext = {}, const poplar::OptionFlags& options = {},
+                      matmul::PlanningCache* cache = nullptr);
+
+// [g, m, k] x [g, k, n] -> [g, m, n]. Operands may have any strides and different types; floats are summed in
+// f32 (f64, c64, c128 where one is involved), integers wrap, "pred" is or-and. Throws poplar::poplar_error
+// that names the shapes or types when they do not fit.
+poplar::Tensor matMulGrouped(poplar::Graph& graph, const poplar::Tensor& A, const poplar::Tensor& B,
+                             poplar::program::Sequence& prog, const poplar::Type& outputType,
+                             const poplar::DebugContext& debugContext = {},
+                             const poplar::OptionFlags& options = {}, matmul::PlanningCache* cache = nullptr);
+void matMulGroupedWithOutput(poplar::Graph& graph, const poplar::Tensor& A, const poplar::Tensor& B,
+                             poplar::Tensor& C, poplar::program::Sequence& prog,
+                             const poplar::DebugContext& debugContext = {},
+                             const poplar::OptionFlags& options = {}, matmul::PlanningCache* cache = nullptr);
+
+// Operands mapped as the plan for these shapes reads them.
+poplar::Tensor createMatMulInputLHS(poplar::Graph& graph, const poplar::Type& inputType,
+                                    const poplar::Type& outputType, const std::vector<std::size_t>& aShape,
+                                    const std::vector<std::size_t>& bShape,
+                                    const poplar::DebugContext& debugContext = {},
+                                    const poplar::OptionFlags& options = {},
+                                    matmul::PlanningCache* cache = nullptr);
+poplar::Tensor createMatMulInputRHS(poplar::Graph& graph, const poplar::Type& inputType,
+                                    const poplar::Type& outputType, const std::vector<std::size_t>& aShape,
+                                    const std::vector<std::size_t>& bShape,
+                                    const poplar::DebugContext& debugContext = {},
+                                    const poplar::OptionFlags& options = {},
+                                    matmul::PlanningCache* cache = nullptr);
+poplar::Tensor createMatMulGroupedInputLHS(poplar::Graph& graph, const poplar::Type& inputType,
+                                           const poplar::Type& outputType,
+                                           const std::vector<std::size_t>& aShape,
+                                           const std::vector<std::size_t>& bShape,
+                                           const poplar::DebugContext& debugContext = {},
+                                           const poplar::OptionFlags& options = {},
+                                           matmul::PlanningCache* cache = nullptr);
+poplar::Tensor createMatMulGroupedInputRHS(poplar::Graph& graph, const poplar::Type& inputType,
+                                           const poplar::Type& outputType,
+                                           const std::vector<std::size_t>& aShape,
+                                           const std::vector<std::size_t>& bShape,
+                                           const poplar::DebugContext& debugContext = {},
+                                           const poplar::OptionFlags& options = {},
+                                           matmul::PlanningCache* cache = nullptr);
+
+// [g, m, n] -> [g, n, m], a view.
+poplar::Tensor transposeGroupedMatrix(const poplar::Tensor& A);
+
+}  // namespace poplin
+
+#endif  // POPLIN_MATMUL_HPP

@@ -1,0 +1,378 @@
+// Strided n-dimensional copies and dynamic slices.
+#include "kernels/copy/slice.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <stdexcept>
+
+#include "kernels/copy/transpose.h"
+
+namespace ipu_model {
+namespace {
+
+// Below this many bytes waking a worker costs more than the copy (facts: 16k elements with hot workers).
+constexpr std::int64_t kParallelBytes = 128 << 10;
+
+// A copy with unit dimensions dropped, dimensions ordered by destination stride and neighbours merged.
+// Strides in bytes.
+struct CopyLoop {
+  int rank = 0;
+  std::int64_t shape[kMaxRank], src[kMaxRank], dst[kMaxRank];
+  std::int64_t total = 1;
+};
+
+CopyLoop Normalise(int rank, const std::int64_t* shape, const std::int64_t* src, const std::int64_t* dst,
+                   std::int64_t size) {
+  CopyLoop loop;
+  for (int d = 0; d < rank; ++d) {
+    loop.total *= shape[d];
+    if (shape[d] == 1) continue;
+    loop.shape[loop.rank] = shape[d];
+    loop.src[loop.rank] = src[d] * size;
+    loop.dst[loop.rank++] = dst[d] * size;
+  }
+  // Insertion sort, stable: outermost = largest destination stride, ties by source stride.
+  for (int i = 1; i < loop.rank; ++i) {
+    for (int j = i; j > 0; --j) {
+      const std::int64_t a = std::abs(loop.dst[j - 1]), b = std::abs(loop.dst[j]);
+      if (a > b || (a == b && std::abs(loop.src[j - 1]) >= std::abs(loop.src[j]))) break;
+      std::swap(loop.shape[j], loop.shape[j - 1]);
+      std::swap(loop.src[j], loop.src[j - 1]);
+      std::swap(loop.dst[j], loop.dst[j - 1]);
+    }
+  }
+  int last = 0;
+  for (int d = 1; d < loop.rank; ++d) {
+    if (loop.dst[last] == loop.dst[d] * loop.shape[d] && loop.src[last] == loop.src[d] * loop.shape[d]) {
+      loop.shape[last] *= loop.shape[d];
+      loop.src[last] = loop.src[d];
+      loop.dst[last] = loop.dst[d];
+    } else {
+      ++last;
+      loop.shape[last] = loop.shape[d];
+      loop.src[last] = loop.src[d];
+      loop.dst[last] = loop.dst[d];
+    }
+  }
+  if (loop.rank > 0) loop.rank = last + 1;
+  return loop;
+}
+
+struct Bytes16 {
+  std::uint64_t low, high;
+};
+
+template <typename T>
+void CopyLine(std::int64_t n, const char* src, std::int64_t src_stride, char* dst, std::int64_t dst_stride) {
+  constexpr std::int64_t kSize = sizeof(T);
+  const T* s = reinterpret_cast<const T*>(src);
+  T* d = reinterpret_cast<T*>(dst);
+  const std::int64_t ss = src_stride / kSize, ds = dst_stride / kSize;
+  if (ss == 0) {
+    const T value = *s;
+    if (ds == 1) {
+      std::fill(d, d + n, value);
+    } else {
+      for (std::int64_t i = 0; i < n; ++i) d[i * ds] = value;
+    }
+  } else if (ds == 1) {
+    for (std::int64_t i = 0; i < n; ++i) d[i] = s[i * ss];
+  } else {
+    for (std::int64_t i = 0; i < n; ++i) d[i * ds] = s[i * ss];
+  }
+}
+
+// A plane whose source runs along the outer dimension: blocks that stay in cache on both sides, several at a
+// time along the source's lines. Lines far apart are requested ahead: no processor foresees them.
+template <typename T>
+void CopyPlane(std::int64_t rows, std::int64_t columns, const char* src, std::int64_t src_row,
+               std::int64_t src_column, char* dst, std::int64_t dst_row, std::int64_t dst_column) {
+  constexpr auto kSize = static_cast<std::int64_t>(sizeof(T));
+  constexpr std::int64_t kBlock = std::max<std::int64_t>(kLineBytes / kSize, 8), kGroup = 4 * kBlock;
+  constexpr std::int64_t kAhead = 2 * kBlock;
+  const bool contiguous = src_row == kSize && dst_column == kSize;
+  TransposeFunction transpose = nullptr;
+  if constexpr (kSize <= 8) transpose = contiguous ? FindTransposeLines(sizeof(T)) : nullptr;
+  const auto copy_block = [&](std::int64_t r, std::int64_t c) {
+    const std::int64_t nr = std::min(kBlock, rows - r), nc = std::min(kBlock, columns - c);
+    const char* from = src + r * src_row + c * src_column;
+    char* to = dst + r * dst_row + c * dst_column;
+    if (transpose != nullptr && nr == kBlock && nc == kBlock) {
+      return transpose(reinterpret_cast<const unsigned char*>(from), src_column,
+                       reinterpret_cast<unsigned char*>(to), dst_row);
+    }
+    for (std::int64_t i = 0; i < nr; ++i) {
+      CopyLine<T>(nc, from + i * src_row, src_column, to + i * dst_row, dst_column);
+    }
+  };
+  for (std::int64_t first = 0; first < rows; first += kGroup) {
+    const std::int64_t end = std::min(first + kGroup, rows);
+    for (std::int64_t c = 0; c < columns; c += kBlock) {
+      for (std::int64_t k = c + kAhead; contiguous && k < std::min(c + kAhead + kBlock, columns); ++k) {
+        for (std::int64_t r = first; r < end; r += kBlock)
+          __builtin_prefetch(src + r * kSize + k * src_column, 0, 2);
+      }
+      for (std::int64_t r = first; r < end; r += kBlock) copy_block(r, c);
+    }
+  }
+}
+
+template <typename T>
+void CopyDims(const CopyLoop& loop, int dim, const char* src, char* dst) {
+  const int left = loop.rank - dim;
+  if (left == 0) {
+    *reinterpret_cast<T*>(dst) = *reinterpret_cast<const T*>(src);
+    return;
+  }
+  constexpr std::int64_t kSize = sizeof(T);
+  if (left == 1) {
+    if (loop.src[dim] == kSize && loop.dst[dim] == kSize) {
+      std::memcpy(dst, src, static_cast<std::size_t>(loop.shape[dim] * kSize));
+    } else {
+      CopyLine<T>(loop.shape[dim], src, loop.src[dim], dst, loop.dst[dim]);
+    }
+    return;
+  }
+  if (left == 2 && loop.src[dim + 1] != 0 && std::abs(loop.src[dim]) < std::abs(loop.src[dim + 1])) {
+    CopyPlane<T>(loop.shape[dim], loop.shape[dim + 1], src, loop.src[dim], loop.src[dim + 1], dst,
+                 loop.dst[dim], loop.dst[dim + 1]);
+    return;
+  }
+  for (std::int64_t i = 0; i < loop.shape[dim]; ++i) {
+    CopyDims<T>(loop, dim + 1, src + i * loop.src[dim], dst + i * loop.dst[dim]);
+  }
+}
+
+template <typename T>
+void CopyAll(ThreadPool* pool, const CopyLoop& loop, const char* src, char* dst) {
+  if (pool == nullptr || loop.rank == 0 ||
+      loop.total * static_cast<std::int64_t>(sizeof(T)) < kParallelBytes) {
+    CopyDims<T>(loop, 0, src, dst);
+    return;
+  }
+  // Split the outermost dimension that has enough to share.
+  int split = 0;
+  while (split < loop.rank - 1 && loop.shape[split] < pool->size()) ++split;
+  const std::int64_t grain = split == loop.rank - 1 ? 64 : 1;
+  ParallelFor(*pool, loop.shape[split], grain, [&](std::int64_t begin, std::int64_t end) {
+    CopyLoop part = loop;
+    part.shape[split] = end - begin;
+    CopyDims<T>(part, 0, src + begin * loop.src[split], dst + begin * loop.dst[split]);
+  });
+}
+
+// What a bound copy needs beside the addresses.
+struct BoundCopy {
+  CopyLoop loop;
+  void (*copy)(const CopyLoop& loop, const char* src, char* dst) = nullptr;
+};
+
+template <typename T>
+void CopyOnce(const CopyLoop& loop, const char* src, char* dst) {
+  CopyDims<T>(loop, 0, src, dst);
+}
+
+// For the extents `shape`.
+BoundCopy BindCopy(const std::int64_t* shape, const HostTensor& src, const HostTensor& dst) {
+  const std::size_t size = SizeOf(src.type);
+  BoundCopy bound{Normalise(src.rank, shape, src.strides, dst.strides, static_cast<std::int64_t>(size))};
+  bound.copy = size == 1   ? CopyOnce<std::uint8_t>
+               : size == 2 ? CopyOnce<std::uint16_t>
+               : size == 4 ? CopyOnce<std::uint32_t>
+               : size == 8 ? CopyOnce<std::uint64_t>
+                           : CopyOnce<Bytes16>;
+  return bound;
+}
+
+bool SameStrides(const HostTensor& a, const HostTensor& b) {
+  for (int d = 0; d < a.rank; ++d)
+    if (a.shape[d] > 1 && a.strides[d] != b.strides[d]) return false;
+  return true;
+}
+
+// operand 0 to the result; operand 1: the BoundCopy; operand 2: bytes to add to the address of the operand
+// (kFrom) or of the result.
+enum class Shift : std::uint8_t { kNone, kFrom, kTo };
+template <Shift kShift>
+void CopyCall(const MicroArguments& m) {
+  const auto& bound = *static_cast<const BoundCopy*>(m.operand[1]);
+  const char* src = static_cast<const char*>(m.operand[0]);
+  char* dst = static_cast<char*>(m.result);
+  if constexpr (kShift == Shift::kFrom) src += *static_cast<const std::int64_t*>(m.operand[2]);
+  if constexpr (kShift == Shift::kTo) dst += *static_cast<const std::int64_t*>(m.operand[2]);
+  bound.copy(bound.loop, src, dst);
+}
+
+// The clamped start of one dimension, in bytes. `more`: it is added to what is there.
+struct BoundStart {
+  DType type;
+  bool more;
+  std::int64_t limit, bytes;
+};
+void StartCall(const MicroArguments& m) {
+  const auto& start = *static_cast<const BoundStart*>(m.operand[1]);
+  auto* offset = static_cast<std::int64_t*>(m.result);
+  const std::int64_t index = std::clamp<std::int64_t>(ReadIndex(start.type, m.operand[0]), 0, start.limit);
+  *offset = index * start.bytes + (start.more ? *offset : 0);
+}
+
+// The offset of a window of `window`'s shape in `whole`; `first`: the input that has the first start.
+CallList::Place AddStarts(CallList* list, const HostTensor& whole, const HostTensor& window,
+                          const HostTensor* starts, std::size_t first) {
+  const CallList::Place offset = list->NewScratch(sizeof(std::int64_t));
+  bool more = false;
+  for (int d = 0; d < whole.rank; ++d) {
+    const std::int64_t limit = whole.shape[d] - window.shape[d];
+    if (limit == 0 && (more || d + 1 < whole.rank)) continue;
+    const std::int64_t bytes = whole.strides[d] * static_cast<std::int64_t>(SizeOf(whole.type));
+    list->Add(StartCall, offset,
+              {CallList::Input(first + static_cast<std::size_t>(d)),
+               list->Keep(BoundStart{starts[d].type, more, limit, bytes})},
+              1);
+    more = true;
+  }
+  return offset;
+}
+
+bool IsSmall(const HostTensor& t) {
+  return t.num_elements() > 0 &&
+         t.num_elements() * static_cast<std::int64_t>(SizeOf(t.type)) < kParallelBytes;
+}
+
+void ClampedStarts(const HostTensor& operand, const HostTensor* starts, const std::int64_t* sizes,
+                   std::int64_t* out) {
+  for (int d = 0; d < operand.rank; ++d) {
+    const std::int64_t start = ReadIndex(starts[d].type, starts[d].data);
+    out[d] = std::clamp<std::int64_t>(start, 0, operand.shape[d] - sizes[d]);
+  }
+}
+
+}  // namespace
+
+void CopyStrided(ThreadPool* pool, int rank, const std::int64_t* shape, const void* src,
+                 const std::int64_t* src_strides, void* dst, const std::int64_t* dst_strides,
+                 std::size_t element_size) {
+  const CopyLoop loop =
+      Normalise(rank, shape, src_strides, dst_strides, static_cast<std::int64_t>(element_size));
+  if (loop.total == 0) return;
+  const char* s = static_cast<const char*>(src);
+  char* d = static_cast<char*>(dst);
+  switch (element_size) {
+    case 1:
+      return CopyAll<std::uint8_t>(pool, loop, s, d);
+    case 2:
+      return CopyAll<std::uint16_t>(pool, loop, s, d);
+    case 4:
+      return CopyAll<std::uint32_t>(pool, loop, s, d);
+    case 8:
+      return CopyAll<std::uint64_t>(pool, loop, s, d);
+    case 16:
+      return CopyAll<Bytes16>(pool, loop, s, d);
+    default:
+      throw std::invalid_argument("CopyStrided: element size must be 1, 2, 4, 8 or 16 bytes");
+  }
+}
+
+void CopyTensor(HostContext& context, const HostTensor& src, const HostTensor& dst) {
+  if (src.data == dst.data && SameStrides(src, dst)) return;
+  CopyStrided(&context.pool, src.rank, src.shape, src.data, src.strides, dst.data, dst.strides,
+              SizeOf(src.type));
+}
+
+bool AddCopy(CallList* list, const HostTensor& src, const CallList::Place& from, const HostTensor& dst,
+             const CallList::Place& to) {
+  const bool same_strides = SameStrides(src, dst);
+  if (src.data != nullptr && src.data == dst.data && same_strides) return true;
+  if (!IsSmall(src)) return false;
+  const BoundCopy bound = BindCopy(src.shape, src, dst);
+  const auto size = static_cast<std::int64_t>(SizeOf(src.type));
+  const CopyLoop& loop = bound.loop;
+  if (loop.rank == 0 || (loop.rank == 1 && loop.src[0] == size && loop.dst[0] == size)) {
+    list->AddMove(to, from, loop.total * size);
+    return true;
+  }
+  // Strided onto itself would be allowed, but is not known to be possible.
+  if (same_strides && (src.data == nullptr || dst.data == nullptr)) return false;
+  list->Add(CopyCall<Shift::kNone>, to, {from, list->Keep(bound)}, loop.total);
+  return true;
+}
+
+HostTensor SubTensor(const HostTensor& tensor, const std::int64_t* begin, const std::int64_t* shape) {
+  HostTensor part = tensor;
+  std::int64_t offset = 0;
+  for (int d = 0; d < tensor.rank; ++d) {
+    offset += begin[d] * tensor.strides[d];
+    part.shape[d] = shape[d];
+  }
+  part.data = tensor.as<char>() + offset * static_cast<std::int64_t>(SizeOf(tensor.type));
+  return part;
+}
+
+std::int64_t ReadIndex(DType type, const void* data) {
+  switch (type) {
+    case DType::kS2:
+    case DType::kS4:
+    case DType::kS8:
+      return *static_cast<const std::int8_t*>(data);
+    case DType::kS16:
+      return *static_cast<const std::int16_t*>(data);
+    case DType::kS32:
+      return *static_cast<const std::int32_t*>(data);
+    case DType::kS64:
+      return *static_cast<const std::int64_t*>(data);
+    case DType::kPred:
+    case DType::kU2:
+    case DType::kU4:
+    case DType::kU8:
+      return *static_cast<const std::uint8_t*>(data);
+    case DType::kU16:
+      return *static_cast<const std::uint16_t*>(data);
+    case DType::kU32:
+      return *static_cast<const std::uint32_t*>(data);
+    case DType::kU64: {
+      const std::uint64_t value = *static_cast<const std::uint64_t*>(data);
+      constexpr std::uint64_t kMax = std::numeric_limits<std::int64_t>::max();
+      return static_cast<std::int64_t>(std::min(value, kMax));
+    }
+    default:
+      throw std::invalid_argument(std::string("an index cannot have type ") + NameOf(type));
+  }
+}
+
+void DynamicSlice(HostContext& context, const HostTensor& operand, const HostTensor* starts,
+                  const HostTensor& out) {
+  std::int64_t begin[kMaxRank];
+  ClampedStarts(operand, starts, out.shape, begin);
+  CopyTensor(context, SubTensor(operand, begin, out.shape), out);
+}
+
+void DynamicUpdateSlice(HostContext& context, const HostTensor& operand, const HostTensor& update,
+                        const HostTensor* starts, const HostTensor& out) {
+  std::int64_t begin[kMaxRank];
+  ClampedStarts(operand, starts, update.shape, begin);
+  CopyTensor(context, operand, out);
+  CopyTensor(context, update, SubTensor(out, begin, update.shape));
+}
+
+std::unique_ptr<BoundKernel> BindDynamicSlice(const HostTensor* in, const HostTensor& out) {
+  if (in[0].rank == 0 || !IsSmall(out)) return nullptr;
+  auto list = std::make_unique<CallList>();
+  const CallList::Place offset = AddStarts(list.get(), in[0], out, in + 1, 1);
+  list->Add(CopyCall<Shift::kFrom>, CallList::Output(0),
+            {CallList::Input(0), list->Keep(BindCopy(out.shape, in[0], out)), offset}, 1);
+  return list;
+}
+
+std::unique_ptr<BoundKernel> BindDynamicUpdateSlice(const HostTensor* in, const HostTensor& out) {
+  const HostTensor &operand = in[0], &update = in[1];
+  if (out.rank == 0 || !IsSmall(update)) return nullptr;
+  auto list = std::make_unique<CallList>();
+  if (!AddCopy(list.get(), operand, CallList::Input(0), out, CallList::Output(0))) return nullptr;
+  const CallList::Place offset = AddStarts(list.get(), out, update, in + 2, 2);
+  list->Add(CopyCall<Shift::kTo>, CallList::Output(0),
+            {CallList::Input(1), list->Keep(BindCopy(update.shape, update, out)), offset}, 1);
+  return list;
+}
+
+}  // namespace ipu_model

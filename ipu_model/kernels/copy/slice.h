@@ -1,0 +1,50 @@
+// Strided n-dimensional copies, and the dynamic slices that are built from them.
+#ifndef IPU_MODEL_KERNELS_COPY_SLICE_H_
+#define IPU_MODEL_KERNELS_COPY_SLICE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "kernels/host/bound_kernel.h"
+#include "kernels/host/context.h"
+#include "kernels/host/host_tensor.h"
+
+namespace ipu_model {
+
+// dst[i...] = src[i...]. Strides are in elements of `element_size` bytes; a destination stride must not be 0
+// where the extent is above 1, and source and destination must not overlap. `pool` may be null (one thread).
+void CopyStrided(ThreadPool* pool, int rank, const std::int64_t* shape, const void* src,
+                 const std::int64_t* src_strides, void* dst, const std::int64_t* dst_strides,
+                 std::size_t element_size);
+
+// dst = src, same shape and type. Does nothing when both are the same view.
+void CopyTensor(HostContext& context, const HostTensor& src, const HostTensor& dst);
+
+// Adds the same to `list`; false, and nothing is added, for a tensor that is worth several threads.
+bool AddCopy(CallList* list, const HostTensor& src, const CallList::Place& from, const HostTensor& dst,
+             const CallList::Place& to);
+
+// The part of `tensor` that starts at `begin` and has the extents `shape`, without copying.
+HostTensor SubTensor(const HostTensor& tensor, const std::int64_t* begin, const std::int64_t* shape);
+
+// The integer at `data`; unsigned 64-bit values above the signed range saturate.
+std::int64_t ReadIndex(DType type, const void* data);
+
+// out = operand[start : start + out.shape], each start clamped so that the slice is inside. `starts` are
+// scalars of any integer type, one per dimension.
+void DynamicSlice(HostContext& context, const HostTensor& operand, const HostTensor* starts,
+                  const HostTensor& out);
+
+// out = operand with `update` written at the clamped start. `out` may be exactly `operand`.
+void DynamicUpdateSlice(HostContext& context, const HostTensor& operand, const HostTensor& update,
+                        const HostTensor* starts, const HostTensor& out);
+
+// The same for small slices, or null. `in` is as the arguments above, in their order.
+std::unique_ptr<BoundKernel> BindDynamicSlice(const HostTensor* in, const HostTensor& out);
+std::unique_ptr<BoundKernel> BindDynamicUpdateSlice(const HostTensor* in, const HostTensor& out);
+
+}  // namespace ipu_model
+
+#endif  // IPU_MODEL_KERNELS_COPY_SLICE_H_

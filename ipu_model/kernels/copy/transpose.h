@@ -1,0 +1,80 @@
+// Transposition of squares in vector registers, for copies between memory orders.
+#ifndef IPU_MODEL_KERNELS_COPY_TRANSPOSE_H_
+#define IPU_MODEL_KERNELS_COPY_TRANSPOSE_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/host/isa.h"
+
+namespace ipu_model {
+
+// Elements of a side of the squares; T has at most 8 bytes.
+template <typename T>
+constexpr int kTransposeSide = 16 / sizeof(T);
+
+template <typename T>
+struct TransposeLanes {
+  typedef T Vector __attribute__((vector_size(16)));
+  typedef T Memory __attribute__((vector_size(16), aligned(1), may_alias));
+};
+
+// to(i)[k] = from(k)[i] for a square of one vector's lanes; `from` and `to` give the address of a row. Each
+// round interleaves the upper half of the rows with the lower one. Always inlined: files of every instruction
+// set use it.
+template <typename T, typename From, typename To>
+[[gnu::always_inline]] inline void TransposeRows(From from, To to) {
+  constexpr int kCount = kTransposeSide<T>;
+  using Vector = typename TransposeLanes<T>::Vector;
+  using Memory = typename TransposeLanes<T>::Memory;
+  Vector low{}, high{};  // lanes of two vectors that alternate
+  for (int i = 0; i < kCount; ++i) {
+    low[i] = static_cast<T>(i / 2 + i % 2 * kCount);
+    high[i] = static_cast<T>(i / 2 + i % 2 * kCount + kCount / 2);
+  }
+  Vector rows[kCount];
+#pragma GCC unroll 16
+  for (int i = 0; i < kCount; ++i) rows[i] = *reinterpret_cast<const Memory*>(from(i));
+#pragma GCC unroll 4
+  for (int round = 1; round < kCount; round *= 2) {
+    Vector next[kCount];
+#pragma GCC unroll 8
+    for (int i = 0; i < kCount / 2; ++i) {
+      next[2 * i] = __builtin_shuffle(rows[i], rows[i + kCount / 2], low);
+      next[2 * i + 1] = __builtin_shuffle(rows[i], rows[i + kCount / 2], high);
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < kCount; ++i) rows[i] = next[i];
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < kCount; ++i) *reinterpret_cast<Memory*>(to(i)) = rows[i];
+}
+
+// The same for rows at equal distances, in bytes.
+template <typename T>
+[[gnu::always_inline]] inline void TransposeSquare(const unsigned char* from, std::int64_t from_stride,
+                                                   unsigned char* to, std::int64_t to_stride) {
+  TransposeRows<T>([=](int k) { return from + k * from_stride; }, [=](int i) { return to + i * to_stride; });
+}
+
+// Of a cache.
+constexpr std::int64_t kLineBytes = 64;
+template <typename T>
+constexpr int kLineElements = kLineBytes / sizeof(T);
+
+// The same for a square whose rows are as long as a cache line; each line is touched once.
+using TransposeFunction = void (*)(const unsigned char* from, std::int64_t from_stride, unsigned char* to,
+                                   std::int64_t to_stride);
+namespace avx2 {
+TransposeFunction FindTransposeLines(std::size_t size);  // 1, 2, 4 or 8 bytes of an element
+}
+namespace avx512 {
+TransposeFunction FindTransposeLines(std::size_t size);
+}
+inline TransposeFunction FindTransposeLines(std::size_t size) {
+  return HasAvx512() ? avx512::FindTransposeLines(size) : avx2::FindTransposeLines(size);
+}
+
+}  // namespace ipu_model
+
+#endif  // IPU_MODEL_KERNELS_COPY_TRANSPOSE_H_

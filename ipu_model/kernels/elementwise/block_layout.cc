@@ -1,0 +1,285 @@
+#include "kernels/elementwise/block_layout.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#include "kernels/copy/transpose.h"
+#include "kernels/host/integer_division.h"
+
+namespace ipu_model {
+namespace {
+
+// Bytes between neighbours of a row from which on each costs a cache line of its own.
+constexpr std::int64_t kFarApart = 64;
+constexpr std::int64_t kTileColumns = 64, kLeastTileRows = 8;
+
+struct Word16 {
+  std::uint64_t word[2];
+};
+
+// kGather: memory to dense; else dense to memory.
+template <typename T, bool kGather>
+void CopyRow(unsigned char* memory, std::int64_t stride, std::int64_t n, T* dense) {
+  if (stride == static_cast<std::int64_t>(sizeof(T))) {
+    T* p = reinterpret_cast<T*>(memory);
+    if (n >= 64) {
+      const auto bytes = static_cast<std::size_t>(n) * sizeof(T);
+      kGather ? std::memcpy(dense, p, bytes) : std::memcpy(p, dense, bytes);
+      return;
+    }
+    for (std::int64_t i = 0; i < n; ++i) kGather ? dense[i] = p[i] : p[i] = dense[i];
+  } else if (kGather && stride == 0) {
+    const T value = *reinterpret_cast<T*>(memory);
+    for (std::int64_t i = 0; i < n; ++i) dense[i] = value;
+  } else {
+    for (std::int64_t i = 0; i < n; ++i) {
+      T* p = reinterpret_cast<T*>(memory + i * stride);
+      kGather ? dense[i] = *p : * p = dense[i];
+    }
+  }
+}
+
+// Column by column: each is contiguous in memory, or nearly so.
+template <typename T, bool kGather>
+void CopyColumns(unsigned char* memory, std::int64_t row_stride, std::int64_t column_stride,
+                 const Block& block, T* dense) {
+  std::int64_t squares_r = 0, squares_c = 0;  // rows and columns that are copied in squares
+  if constexpr (sizeof(T) <= 8) {
+    constexpr std::int64_t kSide = kTransposeSide<T>, kLine = kLineElements<T>;
+    std::int64_t lines_r = 0, lines_c = 0;  // those in squares of cache lines
+    if (row_stride == static_cast<std::int64_t>(sizeof(T))) {
+      squares_r = block.rows / kSide * kSide;
+      squares_c = block.length / kSide * kSide;
+      lines_r = block.rows / kLine * kLine;
+      lines_c = block.length / kLine * kLine;
+    }
+    const auto dense_stride = block.length * static_cast<std::int64_t>(sizeof(T));
+    const auto copy = [&](auto transpose, std::int64_t r, std::int64_t c) {
+      unsigned char* outside = memory + r * row_stride + c * column_stride;
+      auto* inside = reinterpret_cast<unsigned char*>(dense + r * block.length + c);
+      kGather ? transpose(outside, column_stride, inside, dense_stride)
+              : transpose(inside, dense_stride, outside, column_stride);
+    };
+    const TransposeFunction transpose_lines = FindTransposeLines(sizeof(T));
+    const auto transpose_square = [](const unsigned char* from, std::int64_t from_stride, unsigned char* to,
+                                     std::int64_t to_stride) {
+      TransposeSquare<T>(from, from_stride, to, to_stride);
+    };
+    for (std::int64_t c = 0; c < squares_c; c += kSide) {
+      // Columns far apart: no processor foresees where the next block's rows are.
+      for (std::int64_t k = c; kGather && k < c + kSide; ++k) {
+        const unsigned char* next = memory + (block.length + k) * column_stride;
+        for (std::int64_t b = 0; b < squares_r * row_stride; b += kFarApart)
+          __builtin_prefetch(next + b, 0, 2);
+      }
+      const bool in_lines = c < lines_c;
+      for (std::int64_t r = 0; in_lines && c % kLine == 0 && r < lines_r; r += kLine)
+        copy(transpose_lines, r, c);
+      for (std::int64_t r = in_lines ? lines_r : 0; r < squares_r; r += kSide) copy(transpose_square, r, c);
+    }
+  }
+  for (std::int64_t c = 0; c < block.length; ++c) {
+    for (std::int64_t r = c < squares_c ? squares_r : 0; r < block.rows; ++r) {
+      T* p = reinterpret_cast<T*>(memory + r * row_stride + c * column_stride);
+      T& d = dense[r * block.length + c];
+      kGather ? d = *p : * p = d;
+    }
+  }
+}
+
+template <typename T, bool kGather>
+void CopyBlock(const BlockLayout& layout, const Walk& walk, const Block& block, T* dense) {
+  const int inner = layout.rank - 1;
+  const std::int64_t stride = walk.strides[inner];
+  unsigned char* memory = RowAddress(layout, walk, block.row) + block.begin * stride;
+  if (block.rows == 1) return CopyRow<T, kGather>(memory, stride, block.length, dense);
+  if (layout.kind == BlockLayout::Kind::kTiles) {
+    const std::int64_t row_stride = walk.strides[inner - 1];
+    if (std::abs(row_stride) < std::abs(stride))
+      return CopyColumns<T, kGather>(memory, row_stride, stride, block, dense);
+    for (std::int64_t r = 0; r < block.rows; ++r)
+      CopyRow<T, kGather>(memory + r * row_stride, stride, block.length, dense + r * block.length);
+    return;
+  }
+  // Rows follow each other like the digits of a counter.
+  std::int64_t index[kMaxRank] = {};
+  std::int64_t rest = block.row;
+  for (int d = inner - 1; d >= 0; --d) {
+    index[d] = rest % layout.extents[d];
+    rest /= layout.extents[d];
+  }
+  for (std::int64_t r = 0; r < block.rows; ++r) {
+    CopyRow<T, kGather>(memory, stride, block.length, dense + r * block.length);
+    for (int d = inner - 1; d >= 0; --d) {
+      memory += walk.strides[d];
+      if (++index[d] < layout.extents[d]) break;
+      memory -= walk.strides[d] * layout.extents[d];
+      index[d] = 0;
+    }
+  }
+}
+
+template <bool kGather>
+void CopyBlockOfSize(const BlockLayout& layout, const Walk& walk, const Block& block, void* dense) {
+  switch (walk.size) {
+    case 1:
+      return CopyBlock<std::uint8_t, kGather>(layout, walk, block, static_cast<std::uint8_t*>(dense));
+    case 2:
+      return CopyBlock<std::uint16_t, kGather>(layout, walk, block, static_cast<std::uint16_t*>(dense));
+    case 4:
+      return CopyBlock<std::uint32_t, kGather>(layout, walk, block, static_cast<std::uint32_t*>(dense));
+    case 8:
+      return CopyBlock<std::uint64_t, kGather>(layout, walk, block, static_cast<std::uint64_t*>(dense));
+    default:
+      return CopyBlock<Word16, kGather>(layout, walk, block, static_cast<Word16*>(dense));
+  }
+}
+
+// The dimension, other than the innermost, along which a tensor that is far from contiguous rows moves least;
+// -1 when rows are fine for all tensors.
+int TiledDimension(const BlockLayout& layout, const Walk* walks, int count) {
+  const int inner = layout.rank - 1;
+  for (int t = 0; t < count; ++t) {
+    const Walk& walk = walks[t];
+    if (std::abs(walk.strides[inner]) < kFarApart) continue;
+    int best = -1;
+    for (int d = 0; d < inner; ++d) {
+      const std::int64_t stride = std::abs(walk.strides[d]);
+      if (stride == 0 || stride >= kFarApart || layout.extents[d] < kLeastTileRows) continue;
+      if (best < 0 || stride < std::abs(walk.strides[best])) best = d;
+    }
+    if (best >= 0) return best;
+  }
+  return -1;
+}
+
+// Moves dimension d to the place before the innermost.
+void MoveNextToInnermost(BlockLayout* layout, Walk* walks, int count, int d) {
+  for (; d < layout->rank - 2; ++d) {
+    std::swap(layout->extents[d], layout->extents[d + 1]);
+    for (int t = 0; t < count; ++t) std::swap(walks[t].strides[d], walks[t].strides[d + 1]);
+  }
+}
+
+}  // namespace
+
+BlockLayout MakeBlockLayout(const HostTensor* const* tensors, int count, int order_by,
+                            std::int64_t block_elements, std::int64_t short_row, Walk* walks) {
+  BlockLayout layout;
+  const HostTensor& leader = *tensors[order_by];
+  int order[kMaxRank];
+  int used = 0;
+  for (int d = 0; d < leader.rank; ++d) {
+    if (leader.shape[d] == 1) continue;
+    int at = used++;
+    const auto magnitude = [&](int dim) { return std::abs(leader.strides[dim]); };
+    for (; at > 0 && magnitude(order[at - 1]) < magnitude(d); --at) order[at] = order[at - 1];
+    order[at] = d;
+  }
+  for (int t = 0; t < count; ++t) {
+    walks[t].base = static_cast<unsigned char*>(tensors[t]->data);
+    walks[t].size = static_cast<std::int64_t>(SizeOf(tensors[t]->type));
+  }
+  for (int k = 0; k < used; ++k) {
+    const int d = order[k];
+    const std::int64_t extent = leader.shape[d];
+    bool merge = layout.rank > 0;
+    for (int t = 0; merge && t < count; ++t)
+      merge = walks[t].strides[layout.rank - 1] == tensors[t]->strides[d] * walks[t].size * extent;
+    if (!merge) ++layout.rank;
+    layout.extents[layout.rank - 1] = merge ? layout.extents[layout.rank - 1] * extent : extent;
+    for (int t = 0; t < count; ++t)
+      walks[t].strides[layout.rank - 1] = tensors[t]->strides[d] * walks[t].size;
+  }
+  if (layout.rank == 0) {
+    layout.rank = 1;
+    layout.extents[0] = 1;
+    for (int t = 0; t < count; ++t) walks[t].strides[0] = walks[t].size;
+  }
+  layout.row_length = layout.extents[layout.rank - 1];
+  for (int d = 0; d + 1 < layout.rank; ++d) layout.rows *= layout.extents[d];
+  const int tiled = layout.row_length >= kTileColumns ? TiledDimension(layout, walks, count) : -1;
+  if (tiled >= 0) {
+    MoveNextToInnermost(&layout, walks, count, tiled);
+    layout.kind = BlockLayout::Kind::kTiles;
+    layout.piece = kTileColumns;
+    layout.group =
+        std::min(std::max<std::int64_t>(1, block_elements / kTileColumns), layout.extents[layout.rank - 2]);
+    layout.groups = CeilDivide(layout.extents[layout.rank - 2], layout.group);
+  } else if (layout.rank > 1 && layout.row_length < short_row) {
+    layout.kind = BlockLayout::Kind::kShortRows;
+    layout.piece = layout.row_length;
+    layout.group = std::clamp<std::int64_t>(block_elements / layout.row_length, 1, layout.rows);
+    layout.groups = CeilDivide(layout.rows, layout.group);
+  } else {
+    const std::int64_t even = CeilDivide(layout.row_length, CeilDivide(layout.row_length, block_elements));
+    layout.piece = std::min(CeilDivide(even, 64) * 64, block_elements);
+  }
+  layout.pieces = CeilDivide(layout.row_length, layout.piece);
+  return layout;
+}
+
+std::int64_t BlockLayout::num_blocks() const {
+  switch (kind) {
+    case Kind::kRows:
+      return rows * pieces;
+    case Kind::kShortRows:
+      return groups;
+    case Kind::kTiles:
+      return rows / extents[rank - 2] * pieces * groups;
+  }
+  return 0;
+}
+
+Block BlockLayout::At(std::int64_t index) const {
+  switch (kind) {
+    case Kind::kRows: {
+      if (pieces == 1) return {index, 0, 1, row_length};  // the usual case, without divisions
+      const std::int64_t begin = index % pieces * piece;
+      return {index / pieces, begin, 1, std::min(piece, row_length - begin)};
+    }
+    case Kind::kShortRows:
+      return {index * group, 0, std::min(group, rows - index * group), row_length};
+    case Kind::kTiles: {
+      const std::int64_t height = extents[rank - 2];
+      const std::int64_t begin = index % pieces * piece, first = index / pieces % groups * group;
+      const std::int64_t outer = index / groups / pieces;
+      return {outer * height + first, begin, std::min(group, height - first),
+              std::min(piece, row_length - begin)};
+    }
+  }
+  return {0, 0, 0, 0};
+}
+
+BlockForm FormOf(const BlockLayout& layout, const Walk& walk) {
+  const int inner = layout.rank - 1;
+  const std::int64_t stride = walk.strides[inner];
+  if (layout.kind == BlockLayout::Kind::kRows)
+    return stride == walk.size ? BlockForm::kContiguous
+           : stride == 0       ? BlockForm::kScalar
+                               : BlockForm::kStrided;
+  if (layout.kind == BlockLayout::Kind::kTiles)
+    return stride == 0 && walk.strides[inner - 1] == 0 ? BlockForm::kScalar : BlockForm::kStrided;
+  bool dense = true, same = true;
+  std::int64_t expected = walk.size;
+  for (int d = inner; d >= 0; --d) {
+    dense = dense && walk.strides[d] == expected;
+    expected *= layout.extents[d];
+    if (d < inner) same = same && walk.strides[d] == 0;
+  }
+  if (dense) return BlockForm::kContiguous;
+  if (!same) return BlockForm::kStrided;
+  return stride == 0 ? BlockForm::kScalar : BlockForm::kPeriodic;
+}
+
+void GatherBlock(const BlockLayout& layout, const Walk& walk, const Block& block, void* dense) {
+  CopyBlockOfSize<true>(layout, walk, block, dense);
+}
+
+void ScatterBlock(const BlockLayout& layout, const Walk& walk, const Block& block, const void* dense) {
+  CopyBlockOfSize<false>(layout, walk, block, const_cast<void*>(dense));
+}
+
+}  // namespace ipu_model

@@ -1,0 +1,199 @@
+// The block interpreter: every operation of the expression runs over a block of 1,000 to 2,000 elements
+// before the next one does, so that intermediate results never leave the first-level cache.
+#include "kernels/elementwise/elementwise.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+
+#include "kernels/elementwise/block_layout.h"
+#include "kernels/elementwise/elementwise_arrangement.h"
+#include "kernels/elementwise/micro_program.h"
+
+namespace ipu_model {
+namespace {
+
+void FillBlock(void* block, const void* value, std::size_t size, std::int64_t n) {
+  auto* to = static_cast<unsigned char*>(block);
+  for (std::int64_t i = 0; i < n; ++i) std::memcpy(to + static_cast<std::size_t>(i) * size, value, size);
+}
+
+// An arrangement and the memory of the workers. No two of them write to one cache line: in every block each
+// sets the pointers of its registers.
+struct Bound {
+  Arrangement arrangement;
+  std::int64_t raw_offset, pointers_offset, worker_bytes;
+  unsigned char* memory;  // worker_bytes for each worker
+};
+
+class Worker {
+ public:
+  Worker(const Bound& bound, int worker)
+      : b_(bound.arrangement),
+        p_(*bound.arrangement.program),
+        slots_(bound.memory + worker * bound.worker_bytes),
+        raw_(slots_ + bound.raw_offset),
+        pointer_(reinterpret_cast<const void**>(slots_ + bound.pointers_offset)),
+        num_inputs_(p_.inputs.size()) {
+    for (std::size_t c = 0; c < p_.constants.size(); ++c) pointer_[num_inputs_ + c] = p_.constants[c].data();
+  }
+
+  void Run(std::int64_t begin, std::int64_t end) {
+    for (std::int64_t index = begin; index < end; ++index) {
+      const Block block = b_.layout.At(index);
+      if (block.count() > 0) RunBlock(block, index == begin);
+    }
+  }
+
+ private:
+  unsigned char* Slot(int slot) const { return slots_ + slot * b_.slot_bytes; }
+  // Of a tensor whose block is contiguous or a scalar.
+  unsigned char* Address(const Walk& walk, const Block& block) const {
+    return RowAddress(b_.layout, walk, block.row) + block.begin * walk.strides[b_.layout.rank - 1];
+  }
+
+  void RunBlock(const Block& block, bool first_block) {
+    const std::int64_t count = block.count();
+    for (std::size_t i = 0; i < num_inputs_; ++i) Load(i, block, first_block);
+    const std::size_t num_steps = p_.steps.size();
+    for (std::size_t s = 0; s < num_steps; ++s) {
+      const MicroStep& step = p_.steps[s];
+      const int direct = b_.direct_output[step.result];
+      void* result = direct >= 0 ? Address(b_.walks[num_inputs_ + static_cast<std::size_t>(direct)], block)
+                                 : Slot(p_.slot[step.result]);
+      const bool scalar = b_.scalar[step.result];
+      MicroArguments m;
+      m.result = result;
+      for (int k = 0; k < step.num_operands; ++k) m.operand[k] = pointer_[step.operand[k]];
+      m.n = scalar ? 1 : count;
+      m.immediate = step.immediate;
+      m.scalar = scalar ? 0 : b_.scalar_of[s];
+      // A scalar that dies here may lie where the result's first element goes.
+      alignas(16) unsigned char saved[16];
+      for (int k = 0; m.scalar >> k != 0; ++k) {
+        if ((m.scalar >> k & 1) == 0 || m.operand[k] != result) continue;
+        std::memcpy(saved, result, SizeOf(p_.registers[step.operand[k]]));
+        m.operand[k] = saved;
+      }
+      step.function(m);
+      pointer_[step.result] = result;
+    }
+    for (std::size_t o = 0; o < p_.outputs.size(); ++o)
+      if (!b_.outputs[o].direct) Store(o, block);
+  }
+
+  void Load(std::size_t i, const Block& block, bool first_block) {
+    const Arrangement::Input& input = b_.inputs[i];
+    const Walk& walk = b_.walks[i];
+    if (input.slot < 0) {
+      pointer_[i] = Address(walk, block);
+      return;
+    }
+    unsigned char* slot = Slot(input.slot);
+    pointer_[i] = slot;
+    if (input.form == BlockForm::kPeriodic && !first_block) return;
+    const bool in_place = input.form == BlockForm::kContiguous || input.form == BlockForm::kScalar;
+    const std::int64_t n = input.form == BlockForm::kScalar ? 1 : block.count();
+    const void* memory = in_place ? Address(walk, block) : nullptr;
+    if (input.load == nullptr) {
+      if (in_place) {
+        std::memcpy(slot, memory, static_cast<std::size_t>(n * walk.size));
+      } else {
+        GatherBlock(b_.layout, walk, block, slot);
+      }
+      return;
+    }
+    if (!in_place) {
+      GatherBlock(b_.layout, walk, block, raw_);
+      memory = raw_;
+    }
+    const MicroArguments m{slot, {memory}, n, 0, 0};
+    input.load(m);
+  }
+
+  void Store(std::size_t o, const Block& block) {
+    const std::int64_t count = block.count();
+    const Arrangement::Output& output = b_.outputs[o];
+    const Walk& walk = b_.walks[num_inputs_ + o];
+    const std::uint16_t reg = p_.outputs[o];
+    const void* value = pointer_[reg];
+    unsigned char* memory = output.form == BlockForm::kContiguous ? Address(walk, block) : nullptr;
+    const std::int64_t n = b_.scalar[reg] ? 1 : count;
+    if (output.store != nullptr) {
+      unsigned char* encoded = memory != nullptr && n == count ? memory : raw_;
+      const MicroArguments m{encoded, {value}, n, 0, 0};
+      output.store(m);
+      if (encoded == memory) return;
+      value = encoded;
+    }
+    const auto size = static_cast<std::size_t>(walk.size);
+    if (n != count) {
+      unsigned char element[16];
+      std::memcpy(element, value, size);
+      unsigned char* filled = memory != nullptr ? memory : raw_;
+      FillBlock(filled, element, size, count);
+      if (filled == memory) return;
+      value = filled;
+    }
+    if (memory != nullptr) {
+      if (memory != value) std::memcpy(memory, value, static_cast<std::size_t>(count) * size);
+    } else {
+      ScatterBlock(b_.layout, walk, block, value);
+    }
+  }
+
+  const Arrangement& b_;
+  const MicroProgram& p_;
+  unsigned char *slots_, *raw_;
+  const void** pointer_;
+  std::size_t num_inputs_;
+};
+
+}  // namespace
+
+ElementwiseKernel::ElementwiseKernel(const Expression& expression)
+    : program_(std::make_shared<const MicroProgram>(Lower(expression))) {}
+
+void ElementwiseKernel::Run(HostContext& context, const std::vector<HostTensor>& in,
+                            const std::vector<HostTensor>& out) const {
+  assert(in.size() == program_->inputs.size() && out.size() == program_->outputs.size());
+  Run(context, in.data(), out.data());
+}
+
+void ElementwiseKernel::Run(HostContext& context, const HostTensor* in, const HostTensor* out) const {
+  const MicroProgram& p = *program_;
+  if (p.outputs.empty()) return;
+  const std::int64_t elements = out[0].num_elements();
+  if (elements == 0) return;
+
+  Scratch& scratch = context.scratch;
+  const Scratch::Mark mark = scratch.Save();
+  Bound bound;
+  bound.arrangement = Arrange(p, in, out, kShortRows, scratch);
+  const Arrangement& a = bound.arrangement;
+  const std::int64_t blocks = a.layout.num_blocks();
+  ThreadPool& pool = context.pool;
+  int workers = 1;
+  if (static_cast<double>(elements) * a.nanoseconds > kNanosecondsForThreads)
+    workers = static_cast<int>(std::min<std::int64_t>(blocks, pool.size()));
+  bound.raw_offset = a.num_slots * a.slot_bytes;
+  bound.pointers_offset = (bound.raw_offset + a.layout.block_elements() * 16 + 127) & ~std::int64_t{63};
+  const auto pointer_bytes = static_cast<std::int64_t>(p.registers.size() * sizeof(const void*));
+  bound.worker_bytes = (bound.pointers_offset + pointer_bytes + 63) & ~std::int64_t{63};
+  bound.memory = scratch.Allocate<unsigned char>(static_cast<std::size_t>(bound.worker_bytes * workers));
+  if (workers == 1) {
+    Worker(bound, 0).Run(0, blocks);
+  } else {
+    const std::int64_t pieces = std::min(blocks, workers * kPiecesPerWorker);
+    WorkShares shares(pieces, workers);
+    auto task = [&](int w) {
+      Worker worker(bound, w);
+      for (std::int64_t p = shares.Next(w); p != WorkShares::kNone; p = shares.Next(w))
+        worker.Run(blocks * p / pieces, blocks * (p + 1) / pieces);
+    };
+    pool.Run(workers, TaskRef(task));
+  }
+  scratch.Rewind(mark);
+}
+
+}  // namespace ipu_model

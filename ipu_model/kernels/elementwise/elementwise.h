@@ -1,0 +1,36 @@
+// Runs a scalar expression over all elements of strided tensors.
+#ifndef IPU_MODEL_KERNELS_ELEMENTWISE_ELEMENTWISE_H_
+#define IPU_MODEL_KERNELS_ELEMENTWISE_ELEMENTWISE_H_
+
+#include <memory>
+#include <vector>
+
+#include "kernels/elementwise/expression.h"
+#include "kernels/host/bound_kernel.h"
+#include "kernels/host/context.h"
+#include "kernels/host/host_tensor.h"
+
+namespace ipu_model {
+
+struct MicroProgram;
+
+class ElementwiseKernel {
+ public:
+  // Throws std::invalid_argument when an operation is not defined for its types.
+  explicit ElementwiseKernel(const Expression& expression);
+
+  // `in` and `out` are parallel to the expression's inputs and outputs, all of one shape, with any strides;
+  // stride 0 broadcasts. An output may be exactly an input, or share no memory with any input or output.
+  void Run(HostContext& context, const std::vector<HostTensor>& in, const std::vector<HostTensor>& out) const;
+  // The same on arrays, for callers that must not build vectors.
+  void Run(HostContext& context, const HostTensor* in, const HostTensor* out) const;
+  // The same for tensors of one block, or of few rows with a block each; or null.
+  std::unique_ptr<BoundKernel> Bind(const HostTensor* in, const HostTensor* out) const;
+
+ private:
+  std::shared_ptr<const MicroProgram> program_;
+};
+
+}  // namespace ipu_model
+
+#endif  // IPU_MODEL_KERNELS_ELEMENTWISE_ELEMENTWISE_H_

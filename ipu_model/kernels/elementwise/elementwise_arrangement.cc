@@ -1,0 +1,120 @@
+#include "kernels/elementwise/elementwise_arrangement.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "kernels/host/isa.h"
+
+namespace ipu_model {
+namespace {
+
+// Temporaries should leave half of the first-level cache to the operands that stream through it.
+std::int64_t TemporaryBytes() {
+  static const std::int64_t bytes =
+      std::clamp<std::int64_t>(sysconf(_SC_LEVEL1_DCACHE_SIZE), 32 << 10, 64 << 10) / 2;
+  return bytes;
+}
+constexpr std::int64_t kSmallestBlock = 512, kLargestBlock = 2048;
+
+MicroFunction LoadFunction(DType type) { return HasAvx512() ? avx512::FindLoad(type) : avx2::FindLoad(type); }
+MicroFunction StoreFunction(DType type) {
+  return HasAvx512() ? avx512::FindStore(type) : avx2::FindStore(type);
+}
+
+// Lowest and one past the highest byte of a tensor.
+struct Extent {
+  const unsigned char *begin, *end;
+};
+Extent ExtentOf(const HostTensor& t) {
+  const auto size = static_cast<std::int64_t>(SizeOf(t.type));
+  const auto* low = static_cast<const unsigned char*>(t.data);
+  const unsigned char* high = low + size;
+  for (int d = 0; d < t.rank; ++d) {
+    const std::int64_t reach = (t.shape[d] - 1) * t.strides[d] * size;
+    (reach < 0 ? low : high) += reach;
+  }
+  return {low, high};
+}
+bool MayOverlap(const HostTensor& a, const HostTensor& b) {
+  if (a.data == nullptr || b.data == nullptr) return true;
+  const Extent x = ExtentOf(a), y = ExtentOf(b);
+  return x.begin < y.end && y.begin < x.end;
+}
+
+}  // namespace
+
+Arrangement Arrange(const MicroProgram& p, const HostTensor* in, const HostTensor* out,
+                    std::int64_t short_row, Scratch& scratch) {
+  const std::size_t num_inputs = p.inputs.size(), num_outputs = p.outputs.size();
+  const std::size_t num_registers = p.registers.size(), num_steps = p.steps.size();
+  const std::int64_t elements = out[0].num_elements();
+  Arrangement b;
+  b.program = &p;
+  const auto** tensors = scratch.Allocate<const HostTensor*>(num_inputs + num_outputs);
+  for (std::size_t i = 0; i < num_inputs; ++i) tensors[i] = &in[i];
+  for (std::size_t o = 0; o < num_outputs; ++o) tensors[num_inputs + o] = &out[o];
+  b.walks = scratch.Allocate<Walk>(num_inputs + num_outputs);
+  std::size_t register_size = 1;
+  for (const RegisterType type : p.registers) register_size = std::max(register_size, SizeOf(type));
+  const auto slot_estimate = static_cast<std::int64_t>(register_size) * std::max(1, p.num_slots);
+  std::int64_t block =
+      std::clamp(TemporaryBytes() / slot_estimate, kSmallestBlock, kLargestBlock) & ~std::int64_t{63};
+  block = std::min(block, (elements + 63) & ~std::int64_t{63});
+  b.layout =
+      MakeBlockLayout(tensors, static_cast<int>(num_inputs + num_outputs), static_cast<int>(num_inputs),
+                      std::max<std::int64_t>(block, 256), short_row, b.walks);
+  const std::int64_t block_elements = b.layout.block_elements();
+  b.slot_bytes = (block_elements * static_cast<std::int64_t>(register_size) + 63) & ~std::int64_t{63};
+
+  b.inputs = scratch.Allocate<Arrangement::Input>(num_inputs);
+  b.outputs = scratch.Allocate<Arrangement::Output>(num_outputs);
+  b.scalar = scratch.Allocate<bool>(num_registers);
+  b.direct_output = scratch.Allocate<int>(num_registers);
+  b.scalar_of = scratch.Allocate<unsigned>(num_steps);
+  b.num_slots = p.num_slots;
+  b.nanoseconds = p.nanoseconds;
+  const std::size_t first_result = num_registers - num_steps;
+  for (std::size_t r = 0; r < num_registers; ++r) {
+    b.scalar[r] = r < first_result;
+    b.direct_output[r] = -1;
+  }
+  for (std::size_t i = 0; i < num_inputs; ++i) {
+    Arrangement::Input& input = b.inputs[i];
+    input.form = FormOf(b.layout, b.walks[i]);
+    input.load = LoadFunction(p.inputs[i]);
+    b.scalar[i] = input.form == BlockForm::kScalar;
+    const bool in_place =
+        input.load == nullptr && (input.form == BlockForm::kContiguous || input.form == BlockForm::kScalar);
+    input.slot = p.last_use[i] < 0 ? -1 : in_place ? -1 : b.num_slots++;
+    if (p.last_use[i] < 0) input.load = nullptr;
+    b.nanoseconds += input.form == BlockForm::kStrided ? 0.5 : 0.05;
+  }
+  for (std::size_t s = 0; s < num_steps; ++s) {
+    const MicroStep& step = p.steps[s];
+    unsigned bits = 0;
+    for (int k = 0; k < step.num_operands; ++k) bits |= (b.scalar[step.operand[k]] ? 1u : 0u) << k;
+    b.scalar[step.result] = bits == (1u << step.num_operands) - 1;
+    b.scalar_of[s] = bits;
+  }
+  for (std::size_t o = 0; o < num_outputs; ++o) {
+    Arrangement::Output& output = b.outputs[o];
+    const std::uint16_t reg = p.outputs[o];
+    output.form = FormOf(b.layout, b.walks[num_inputs + o]);
+    output.store = StoreFunction(p.output_types[o]);
+    output.direct = reg >= first_result && output.store == nullptr && output.form == BlockForm::kContiguous &&
+                    (!b.scalar[reg] || elements == 1) && b.direct_output[reg] < 0;
+    if (output.direct) b.direct_output[reg] = static_cast<int>(o);
+    b.nanoseconds += output.form == BlockForm::kStrided ? 0.5 : 0.05;
+    // An input that is read after the memory it shares with this output was written has to be copied first.
+    const int written = output.direct ? static_cast<int>(reg - first_result) : static_cast<int>(num_steps);
+    for (std::size_t i = 0; i < num_inputs; ++i) {
+      Arrangement::Input& input = b.inputs[i];
+      if (input.slot >= 0 || p.last_use[i] < written || (p.last_use[i] == written && output.direct)) continue;
+      if (reg != i && MayOverlap(in[i], out[o])) input.slot = b.num_slots++;
+    }
+  }
+  return b;
+}
+
+}  // namespace ipu_model

@@ -1,0 +1,204 @@
+// Scalar programs over tensors that fit into one block, or of rows that do, as a list of calls.
+#include <algorithm>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "kernels/elementwise/elementwise.h"
+#include "kernels/elementwise/elementwise_arrangement.h"
+
+namespace ipu_model {
+namespace {
+
+using Place = CallList::Place;
+
+constexpr std::size_t kLargestElement = 16;
+// A list is kept for every operation of a program; on longer programs choosing takes little of the time.
+constexpr std::size_t kMostSteps = 256;
+// Calls for one row after the other cost little, but not nothing.
+constexpr std::int64_t kShortBoundRows = 32;
+// Several workers pay later where they would fill blocks with the scalars of short rows.
+constexpr double kNanosecondsForFilledBlocks = 32000;
+
+// A block that is not dense in memory.
+struct StridedBlock {
+  BlockLayout layout;
+  Walk walk;
+  Block block;
+
+  Walk At(const void* memory) const {
+    Walk moved = walk;
+    moved.base = static_cast<unsigned char*>(const_cast<void*>(memory));
+    return moved;
+  }
+};
+void Gather(const MicroArguments& m) {
+  const auto& strided = *static_cast<const StridedBlock*>(m.operand[1]);
+  GatherBlock(strided.layout, strided.At(m.operand[0]), strided.block, m.result);
+}
+void Scatter(const MicroArguments& m) {
+  const auto& strided = *static_cast<const StridedBlock*>(m.operand[1]);
+  ScatterBlock(strided.layout, strided.At(m.result), strided.block, m.operand[0]);
+}
+// n elements of `immediate` bytes.
+void Fill(const MicroArguments& m) {
+  unsigned char element[kLargestElement];
+  std::memcpy(element, m.operand[0], m.immediate);
+  auto* to = static_cast<unsigned char*>(m.result);
+  for (std::int64_t i = 0; i < m.n; ++i)
+    std::memcpy(to + static_cast<std::size_t>(i) * m.immediate, element, m.immediate);
+}
+
+bool HasScalarsOfShortRows(const Arrangement& a) {
+  bool scalars = false;
+  for (std::size_t i = 0; i < a.program->inputs.size(); ++i) {
+    const std::int64_t* const strides = a.walks[i].strides;
+    scalars = scalars || (a.inputs[i].form == BlockForm::kScalar &&
+                          std::any_of(strides, strides + a.layout.rank, [](auto s) { return s != 0; }));
+  }
+  return scalars && a.layout.row_length < kShortRows;
+}
+
+class Binder {
+ public:
+  Binder(const std::shared_ptr<const MicroProgram>& program, const Arrangement& arrangement,
+         const HostTensor* in, const HostTensor* out)
+      : a_(arrangement),
+        p_(*arrangement.program),
+        in_(in),
+        out_(out),
+        block_(arrangement.layout.At(0)),
+        list_(std::make_unique<CallList>()),
+        place_(p_.registers.size()) {
+    list_->Keep(program);  // has the constants
+    const auto bytes = static_cast<std::size_t>(a_.slot_bytes);
+    for (int slot = 0; slot < a_.num_slots; ++slot) slots_.push_back(list_->NewScratch(bytes));
+    raw_ = list_->NewScratch(static_cast<std::size_t>(a_.layout.block_elements()) * kLargestElement);
+    for (Place& saved : saved_) saved = list_->NewScratch(kLargestElement);
+  }
+
+  std::unique_ptr<BoundKernel> Run() {
+    for (std::size_t i = 0; i < p_.inputs.size(); ++i) Load(i);
+    for (std::size_t c = 0; c < p_.constants.size(); ++c)
+      place_[p_.inputs.size() + c] = CallList::Fixed(p_.constants[c].data());
+    for (std::size_t s = 0; s < p_.steps.size(); ++s) Step(s);
+    for (std::size_t o = 0; o < p_.outputs.size(); ++o)
+      if (!a_.outputs[o].direct) Store(o);
+    if (a_.layout.num_blocks() > 1) RepeatForRows();
+    return std::move(list_);
+  }
+
+ private:
+  void RepeatForRows() {
+    const int outer = a_.layout.rank - 1;
+    std::vector<std::vector<std::ptrdiff_t>> steps;
+    for (std::size_t t = 0; t < p_.inputs.size() + p_.outputs.size(); ++t)
+      steps.emplace_back(a_.walks[t].strides, a_.walks[t].strides + outer);
+    const auto first_output = steps.begin() + static_cast<std::ptrdiff_t>(p_.inputs.size());
+    list_->Repeat({a_.layout.extents, a_.layout.extents + outer}, {steps.begin(), first_output},
+                  {first_output, steps.end()});
+  }
+
+  Place Strided(const Walk& walk) { return list_->Keep(StridedBlock{a_.layout, walk, block_}); }
+
+  void Load(std::size_t i) {
+    const Arrangement::Input& input = a_.inputs[i];
+    const Walk& walk = a_.walks[i];
+    place_[i] = CallList::Input(i);
+    if (input.slot < 0) return;
+    const Place slot = slots_[static_cast<std::size_t>(input.slot)];
+    const bool dense = input.form == BlockForm::kContiguous || input.form == BlockForm::kScalar;
+    const std::int64_t n = input.form == BlockForm::kScalar ? 1 : block_.count();
+    if (!dense) {
+      const Place to = input.load == nullptr ? slot : raw_;
+      list_->Add(Gather, to, {place_[i], Strided(walk)}, n);
+      place_[i] = to;
+    } else if (input.load == nullptr) {
+      list_->AddMove(slot, place_[i], n * walk.size);
+    }
+    if (input.load != nullptr) list_->Add(input.load, slot, {place_[i]}, n);
+    place_[i] = slot;
+  }
+
+  // As far as is known before the tensors have their memory.
+  bool MayBeSame(const Place& a, const Place& b) const {
+    if (a == b) return true;
+    if (a.base != Place::Base::kInput || b.base != Place::Base::kOutput) return false;
+    const void *input = in_[a.tensor].data, *output = out_[b.tensor].data;
+    return input == nullptr || output == nullptr || input == output;
+  }
+
+  void Step(std::size_t s) {
+    const MicroStep& step = p_.steps[s];
+    const int direct = a_.direct_output[step.result];
+    const Place result =
+        direct >= 0 ? CallList::Output(static_cast<std::size_t>(direct)) : slots_[p_.slot[step.result]];
+    const bool scalar = a_.scalar[step.result];
+    const unsigned scalars = scalar ? 0 : a_.scalar_of[s];
+    Place operands[4];
+    for (int k = 0; k < step.num_operands; ++k) {
+      operands[k] = place_[step.operand[k]];
+      // A scalar that dies here may lie where the result's first element goes.
+      if ((scalars >> k & 1) == 0 || !MayBeSame(operands[k], result)) continue;
+      list_->AddMove(saved_[k], operands[k],
+                     static_cast<std::int64_t>(SizeOf(p_.registers[step.operand[k]])));
+      operands[k] = saved_[k];
+    }
+    list_->AddStep(step.function, result, operands, step.num_operands, scalar ? 1 : block_.count(),
+                   step.immediate, scalars);
+    place_[step.result] = result;
+  }
+
+  void Store(std::size_t o) {
+    const Arrangement::Output& output = a_.outputs[o];
+    const Walk& walk = a_.walks[p_.inputs.size() + o];
+    const std::uint16_t reg = p_.outputs[o];
+    const bool dense = output.form == BlockForm::kContiguous;
+    const std::int64_t count = block_.count(), n = a_.scalar[reg] ? 1 : count;
+    const Place memory = CallList::Output(o);
+    Place value = place_[reg];
+    if (output.store != nullptr) {
+      const Place encoded = dense && n == count ? memory : raw_;
+      list_->Add(output.store, encoded, {value}, n);
+      if (encoded == memory) return;
+      value = encoded;
+    }
+    if (n != count) {
+      const Place filled = dense ? memory : raw_;
+      list_->Add(Fill, filled, {value}, count, static_cast<std::uint32_t>(walk.size));
+      if (filled == memory) return;
+      value = filled;
+    }
+    if (dense) {
+      list_->AddMove(memory, value, count * walk.size);
+    } else {
+      list_->Add(Scatter, memory, {value, Strided(walk)}, count);
+    }
+  }
+
+  const Arrangement& a_;
+  const MicroProgram& p_;
+  const HostTensor *in_, *out_;
+  Block block_;
+  std::unique_ptr<CallList> list_;
+  std::vector<Place> place_, slots_;  // of registers
+  Place raw_, saved_[4];
+};
+
+}  // namespace
+
+std::unique_ptr<BoundKernel> ElementwiseKernel::Bind(const HostTensor* in, const HostTensor* out) const {
+  const MicroProgram& p = *program_;
+  if (p.outputs.empty() || p.steps.size() > kMostSteps || out[0].num_elements() == 0) return nullptr;
+  Scratch scratch;
+  const Arrangement arrangement = Arrange(p, in, out, kShortBoundRows, scratch);
+  const BlockLayout& layout = arrangement.layout;
+  const double most =
+      HasScalarsOfShortRows(arrangement) ? kNanosecondsForFilledBlocks : kNanosecondsForThreads;
+  const bool rows = layout.kind == BlockLayout::Kind::kRows && layout.pieces == 1 &&
+                    static_cast<double>(out[0].num_elements()) * arrangement.nanoseconds <= most;
+  if (layout.num_blocks() != 1 && !rows) return nullptr;
+  return Binder(program_, arrangement, in, out).Run();
+}
+
+}  // namespace ipu_model

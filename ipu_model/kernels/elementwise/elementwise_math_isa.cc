@@ -1,0 +1,281 @@
+// Block functions of rounding and elementary functions on f32 and f64.
+#include <algorithm>
+#include <cmath>
+#include <type_traits>
+
+#include "kernels/elementwise/micro_loop.h"
+#include "kernels/vector/convert.h"
+#include "kernels/vector/vector_math.h"
+
+namespace ipu_model::ISA_NAMESPACE {
+namespace {
+
+// A functor for each function: the f32 version is ours, the f64 version the C library's.
+#define JAX_IPU_ELEMENTARY(Name, f64)                           \
+  struct Name##Op {                                             \
+    static FloatVector Apply(FloatVector x) { return Name(x); } \
+    static double Apply(double x) { return f64; }               \
+  };
+JAX_IPU_ELEMENTARY(Exp, ::exp(x))
+JAX_IPU_ELEMENTARY(Expm1, ::expm1(x))
+JAX_IPU_ELEMENTARY(Log, ::log(x))
+JAX_IPU_ELEMENTARY(Log1p, ::log1p(x))
+JAX_IPU_ELEMENTARY(Tanh, ::tanh(x))
+JAX_IPU_ELEMENTARY(Logistic, 1.0 / (1.0 + ::exp(-x)))
+JAX_IPU_ELEMENTARY(Erf, ::erf(x))
+#undef JAX_IPU_ELEMENTARY
+
+template <typename F, typename T>
+void Elementary(const MicroArguments& m) {
+  if constexpr (std::is_same_v<T, float>) {
+    ForEachVector<F>(static_cast<const float*>(m.operand[0]), static_cast<float*>(m.result), m.n);
+  } else {
+    Unary<F, T>(m);
+  }
+}
+
+#define JAX_IPU_UNARY(Name, f32, f64)             \
+  struct Name##Op {                               \
+    static float Apply(float x) { return f32; }   \
+    static double Apply(double x) { return f64; } \
+  };
+JAX_IPU_UNARY(Cbrt, Cbrt(x), ::cbrt(x))
+JAX_IPU_UNARY(Sqrt, __builtin_sqrtf(x), __builtin_sqrt(x))
+JAX_IPU_UNARY(Rsqrt, 1.0f / __builtin_sqrtf(x), 1.0 / __builtin_sqrt(x))
+JAX_IPU_UNARY(Trunc, __builtin_truncf(x), __builtin_trunc(x))
+JAX_IPU_UNARY(Rint, __builtin_rintf(x), __builtin_rint(x))
+#undef JAX_IPU_UNARY
+
+// Denormals are zero to the processor, but not to StableHLO: their codes are 1 to the last one before normal
+// numbers.
+static inline bool IsPositiveDenormal(std::uint32_t bits) { return bits - 1 < 0x007fffffu; }
+static inline bool IsPositiveDenormal(std::uint64_t bits) { return bits - 1 < 0x000fffffffffffffu; }
+struct CeilOp {
+  static float Apply(float x) { return IsPositiveDenormal(BitsOf(x)) ? 1.0f : __builtin_ceilf(x); }
+  static double Apply(double x) { return IsPositiveDenormal(BitsOf(x)) ? 1.0 : __builtin_ceil(x); }
+};
+struct FloorOp {
+  static float Apply(float x) { return IsPositiveDenormal(BitsOf(-x)) ? -1.0f : __builtin_floorf(x); }
+  static double Apply(double x) { return IsPositiveDenormal(BitsOf(-x)) ? -1.0 : __builtin_floor(x); }
+};
+
+// Half away from zero. Adding 1/2 first would round 0.49999997 up.
+struct RoundAwayOp {
+  static float Apply(float x) {
+    const float t = __builtin_truncf(x);
+    return WithSign(AbsOf(t) + (AbsOf(x - t) >= 0.5f ? 1.0f : 0.0f), x);
+  }
+  static double Apply(double x) {
+    const double t = __builtin_trunc(x);
+    return __builtin_copysign(AbsOf(t) + (AbsOf(x - t) >= 0.5 ? 1.0 : 0.0), x);
+  }
+};
+struct IsFiniteOp {
+  static std::uint8_t Apply(float x) { return AbsOf(x) < kInfinity; }
+  static std::uint8_t Apply(double x) { return AbsOf(x) < static_cast<double>(kInfinity); }
+};
+
+// Most arguments take the vector path; those that `Easy` refuses are replaced for it and done by the C
+// library. Works on copies: the result may be stored over the operand.
+constexpr std::int64_t kPiece = 256;
+
+template <float (*Fast)(float), float (*Slow)(float)>
+void Trigonometric(const MicroArguments& m) {
+  const auto* a = static_cast<const float*>(m.operand[0]);
+  auto* r = static_cast<float*>(m.result);
+  float x[kPiece];
+  for (std::int64_t begin = 0; begin < m.n; begin += kPiece) {
+    const std::int64_t n = std::min(kPiece, m.n - begin);
+    int hard = 0;
+    for (std::int64_t i = 0; i < n; ++i) {
+      x[i] = a[begin + i];
+      hard |= !(AbsOf(x[i]) < kLargestAngle);
+    }
+    for (std::int64_t i = 0; i < n; ++i) r[begin + i] = Fast(AbsOf(x[i]) < kLargestAngle ? x[i] : 0.0f);
+    for (std::int64_t i = 0; hard != 0 && i < n; ++i)
+      if (!(AbsOf(x[i]) < kLargestAngle)) r[begin + i] = Slow(x[i]);
+  }
+}
+
+template <typename F>
+void BinaryWithHardCases(const MicroArguments& m) {
+  const auto* a = static_cast<const float*>(m.operand[0]);
+  const auto* b = static_cast<const float*>(m.operand[1]);
+  auto* r = static_cast<float*>(m.result);
+  const std::int64_t a_step = (m.scalar & 1) != 0 ? 0 : 1, b_step = (m.scalar & 2) != 0 ? 0 : 1;
+  float x[kPiece], y[kPiece];
+  for (std::int64_t begin = 0; begin < m.n; begin += kPiece) {
+    const std::int64_t n = std::min(kPiece, m.n - begin);
+    for (std::int64_t i = 0; i < n; ++i) x[i] = a[(begin + i) * a_step];
+    for (std::int64_t i = 0; i < n; ++i) y[i] = b[(begin + i) * b_step];
+    int hard = 0;
+    for (std::int64_t i = 0; i < n; ++i) hard |= F::Easy(x[i], y[i]) ? 0 : 1;
+    if (hard == 0) {
+      for (std::int64_t i = 0; i < n; ++i) r[begin + i] = F::Fast(x[i], y[i]);
+    } else {
+      for (std::int64_t i = 0; i < n; ++i)
+        r[begin + i] = F::Easy(x[i], y[i]) ? F::Fast(x[i], y[i]) : F::Slow(x[i], y[i]);
+    }
+  }
+}
+struct PowerOp {
+  static bool Easy(float x, float y) {
+    return static_cast<int>(x >= 1.17549435e-38f) & static_cast<int>(x < kInfinity) &
+           static_cast<int>(AbsOf(y) < kInfinity);
+  }
+  static float Fast(float x, float y) { return PowerOfPositive(x, y); }
+  static float Slow(float x, float y) { return ::powf(x, y); }
+};
+struct Atan2Op {
+  static bool Easy(float y, float x) {
+    return static_cast<int>(AbsOf(y) < kInfinity) & static_cast<int>(AbsOf(x) < kInfinity) &
+           static_cast<int>(AbsOf(x) + AbsOf(y) > 0.0f);
+  }
+  static float Fast(float y, float x) { return Atan2OfFinite(y, x); }
+  static float Slow(float y, float x) { return ::atan2f(y, x); }
+};
+struct RemainderOp {
+  static bool Easy(float x, float y) {
+    const double a = static_cast<double>(AbsOf(x)), b = static_cast<double>(AbsOf(y));
+    return static_cast<int>(a < b * kLargestQuotient) & static_cast<int>(AbsOf(x) < kInfinity) &
+           static_cast<int>(AbsOf(y) < kInfinity);
+  }
+  static float Fast(float x, float y) { return RemainderOfNear(x, y); }
+  static float Slow(float x, float y) { return ::fmodf(x, y); }
+};
+
+template <double (*F)(double)>
+void Library(const MicroArguments& m) {
+  const auto* a = static_cast<const double*>(m.operand[0]);
+  auto* r = static_cast<double*>(m.result);
+  for (std::int64_t i = 0, n = m.n; i < n; ++i) r[i] = F(a[i]);
+}
+template <double (*F)(double, double)>
+void Library2(const MicroArguments& m) {
+  const auto* a = static_cast<const double*>(m.operand[0]);
+  const auto* b = static_cast<const double*>(m.operand[1]);
+  auto* r = static_cast<double*>(m.result);
+  const std::int64_t a_step = (m.scalar & 1) != 0 ? 0 : 1, b_step = (m.scalar & 2) != 0 ? 0 : 1;
+  for (std::int64_t i = 0, n = m.n; i < n; ++i) r[i] = F(a[i * a_step], b[i * b_step]);
+}
+
+// immediate: exponent bits << 8 | mantissa bits.
+template <typename T, typename U, int kExponent, int kMantissa>
+void ReducePrecision(const MicroArguments& m) {
+  const auto* a = static_cast<const T*>(m.operand[0]);
+  auto* r = static_cast<T*>(m.result);
+  const int exponent = std::min(static_cast<int>(m.immediate >> 8), kExponent);
+  const int mantissa = std::min(static_cast<int>(m.immediate & 0xff), kMantissa);
+  constexpr U kOne = 1, kExponentMask = ((kOne << kExponent) - 1) << kMantissa;
+  const U last = kOne << (kMantissa - mantissa), base = mantissa < kMantissa ? (last >> 1) - 1 : 0;
+  const U odd = mantissa < kMantissa ? last : 0;
+  const U bias = (kOne << (kExponent - 1)) - 1, reduced = (kOne << (exponent - 1)) - 1;
+  const U largest = (bias + reduced) << kMantissa, smallest = (bias - reduced) << kMantissa;
+  const bool narrow = exponent < kExponent;
+  constexpr T kInfinityOf = std::numeric_limits<T>::infinity();
+#pragma GCC ivdep
+  for (std::int64_t i = 0, n = m.n; i < n; ++i) {
+    const T x = a[i];
+    const U bits = BitsOf(x), sign = bits & ~(~U{0} >> 1);
+    U rounded = (bits + base + ((bits & odd) != 0 ? kOne : U{0})) & ~(last - 1);
+    const U field = rounded & kExponentMask;
+    rounded = narrow && field > largest ? sign | kExponentMask : rounded;
+    rounded = narrow && field <= smallest ? sign : rounded;
+    T result;
+    if constexpr (sizeof(T) == 4) {
+      result = FloatOf(rounded);
+    } else {
+      result = DoubleOf(rounded);
+    }
+    // A format without mantissa bits has no NaN.
+    r[i] = x != x ? (mantissa > 0 ? x : kInfinityOf) : result;
+  }
+}
+
+template <typename T>
+MicroFunction FindCommon(ScalarOp op) {
+  switch (op) {
+    case ScalarOp::kExp:
+      return Elementary<ExpOp, T>;
+    case ScalarOp::kExpm1:
+      return Elementary<Expm1Op, T>;
+    case ScalarOp::kLog:
+      return Elementary<LogOp, T>;
+    case ScalarOp::kLog1p:
+      return Elementary<Log1pOp, T>;
+    case ScalarOp::kTanh:
+      return Elementary<TanhOp, T>;
+    case ScalarOp::kLogistic:
+      return Elementary<LogisticOp, T>;
+    case ScalarOp::kCbrt:
+      return Unary<CbrtOp, T>;
+    case ScalarOp::kErf:
+      return Elementary<ErfOp, T>;
+    case ScalarOp::kSqrt:
+      return Unary<SqrtOp, T>;
+    case ScalarOp::kRsqrt:
+      return Unary<RsqrtOp, T>;
+    case ScalarOp::kCeil:
+      return Unary<CeilOp, T>;
+    case ScalarOp::kFloor:
+      return Unary<FloorOp, T>;
+    case ScalarOp::kTrunc:
+      return Unary<TruncOp, T>;
+    case ScalarOp::kRoundNearestEven:
+      return Unary<RintOp, T>;
+    case ScalarOp::kRoundNearestAfz:
+      return Unary<RoundAwayOp, T>;
+    case ScalarOp::kIsFinite:
+      return Unary<IsFiniteOp, T, std::uint8_t>;
+    default:
+      return nullptr;
+  }
+}
+
+}  // namespace
+
+MicroFunction FindMath(ScalarOp op, RegisterType type) {
+  if (type == RegisterType::kF32) {
+    switch (op) {
+      case ScalarOp::kSin:
+        return Trigonometric<Sin, ::sinf>;
+      case ScalarOp::kCos:
+        return Trigonometric<Cos, ::cosf>;
+      case ScalarOp::kTan:
+        return Trigonometric<Tan, ::tanf>;
+      case ScalarOp::kPower:
+        return BinaryWithHardCases<PowerOp>;
+      case ScalarOp::kAtan2:
+        return BinaryWithHardCases<Atan2Op>;
+      case ScalarOp::kRemainder:
+        return BinaryWithHardCases<RemainderOp>;
+      case ScalarOp::kReducePrecision:
+        return ReducePrecision<float, std::uint32_t, 8, 23>;
+      default:
+        return FindCommon<float>(op);
+    }
+  }
+  if (type == RegisterType::kF64) {
+    switch (op) {
+      case ScalarOp::kSin:
+        return Library<::sin>;
+      case ScalarOp::kCos:
+        return Library<::cos>;
+      case ScalarOp::kTan:
+        return Library<::tan>;
+      case ScalarOp::kPower:
+        return Library2<::pow>;
+      case ScalarOp::kAtan2:
+        return Library2<::atan2>;
+      case ScalarOp::kRemainder:
+        return Library2<::fmod>;
+      case ScalarOp::kReducePrecision:
+        return ReducePrecision<double, std::uint64_t, 11, 52>;
+      default:
+        return FindCommon<double>(op);
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace ipu_model::ISA_NAMESPACE

@@ -1,0 +1,672 @@
+// The elementwise kernel: values and edge cases of every class of operation and type, views, aliasing,
+// threads.
+#include "kernels/elementwise/elementwise.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <random>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "kernels/elementwise/micro_op.h"
+#include "kernels/host/isa.h"
+#include "kernels/vector/convert.h"
+#include "testing/bound_kernel_check.h"
+#include "testing/check.h"
+#include "testing/test_instructions.h"
+
+namespace ipu_model {
+namespace {
+
+constexpr float kInf = std::numeric_limits<float>::infinity();
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+template <typename T>
+ScalarConstant Constant(DType type, T value) {
+  ScalarConstant c;
+  c.type = type;
+  std::memcpy(c.bytes, &value, sizeof(value));
+  return c;
+}
+// One operation on `operands` inputs of one type.
+Expression Single(ScalarOp op, DType type, DType result, int operands, std::uint32_t immediate = 0) {
+  Expression e;
+  e.inputs.assign(static_cast<std::size_t>(operands), type);
+  e.code = {Op(op, type, result, 0, 1, 2, immediate)};
+  for (int k = operands; k < 3; ++k) e.code[0].operand[k] = 0;
+  e.outputs = {static_cast<std::uint16_t>(operands)};
+  return e;
+}
+
+template <typename T>
+HostTensor Vector(std::vector<T>& values, DType type) {
+  HostTensor t;
+  t.data = values.data();
+  t.type = type;
+  t.rank = 1;
+  t.shape[0] = static_cast<std::int64_t>(values.size());
+  t.strides[0] = 1;
+  return t;
+}
+void Run(const Expression& e, const std::vector<HostTensor>& in, const std::vector<HostTensor>& out) {
+  Scratch scratch;
+  HostContext context{ThreadPool::Global(), scratch};
+  const FlushDenormals flush;
+  const ElementwiseKernel kernel(e);
+  CheckBound(
+      in, out, [&] { kernel.Run(context, in, out); },
+      [&](const auto& bound_in, const auto& bound_out) {
+        return kernel.Bind(bound_in.data(), bound_out.data());
+      });
+}
+template <typename R, typename T>
+std::vector<R> Apply(ScalarOp op, DType type, std::vector<T> a, DType result, std::uint32_t immediate = 0) {
+  std::vector<R> out(a.size());
+  Run(Single(op, type, result, 1, immediate), {Vector(a, type)}, {Vector(out, result)});
+  return out;
+}
+template <typename R, typename T>
+std::vector<R> Apply(ScalarOp op, DType type, std::vector<T> a, std::vector<T> b, DType result) {
+  std::vector<R> out(a.size());
+  Run(Single(op, type, result, 2), {Vector(a, type), Vector(b, type)}, {Vector(out, result)});
+  return out;
+}
+bool SameBits(float a, float b) { return (std::isnan(a) && std::isnan(b)) || BitsOf(a) == BitsOf(b); }
+void CheckSame(const std::vector<float>& got, const std::vector<float>& expected) {
+  CHECK_EQ(got.size(), expected.size());
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    if (!SameBits(got[i], expected[i])) CHECK_EQ(got[i], expected[i]);
+  }
+}
+
+TEST(MaximumAndMinimumPropagateNanAndOrderZeros) {
+  const std::vector<float> a = {0.0f, -0.0f, kNan, 1, -kInf}, b = {-0.0f, 0.0f, 1, kNan, 3};
+  CheckSame(Apply<float>(ScalarOp::kMaximum, DType::kF32, a, b, DType::kF32), {0.0f, 0.0f, kNan, kNan, 3});
+  CheckSame(Apply<float>(ScalarOp::kMinimum, DType::kF32, a, b, DType::kF32),
+            {-0.0f, -0.0f, kNan, kNan, -kInf});
+}
+
+TEST(SignAndRoundingKeepNegativeZero) {
+  const std::vector<float> x = {-0.0f, 0.49999997f, -0.5f, 2.5f, -2.5f, kNan, -kInf};
+  CheckSame(Apply<float>(ScalarOp::kSign, DType::kF32, x, DType::kF32), {-0.0f, 1, -1, 1, -1, kNan, -1});
+  CheckSame(Apply<float>(ScalarOp::kRoundNearestAfz, DType::kF32, x, DType::kF32),
+            {-0.0f, 0, -1, 3, -3, kNan, -kInf});
+  CheckSame(Apply<float>(ScalarOp::kRoundNearestEven, DType::kF32, x, DType::kF32),
+            {-0.0f, 0, -0.0f, 2, -2, kNan, -kInf});
+  CheckSame(Apply<float>(ScalarOp::kFloor, DType::kF32, x, DType::kF32), {-0.0f, 0, -1, 2, -3, kNan, -kInf});
+  CheckSame(Apply<float>(ScalarOp::kCeil, DType::kF32, x, DType::kF32),
+            {-0.0f, 1, -0.0f, 3, -2, kNan, -kInf});
+}
+
+TEST(DenormalsAreZero) {
+  CheckSame(Apply<float>(ScalarOp::kMultiply, DType::kF32, std::vector<float>{1e-38f, 1e-20f}, {0.5f, 1e-20f},
+                         DType::kF32),
+            {0, 0});
+}
+
+TEST(IntegerDivisionHasNoUndefinedCases) {
+  constexpr std::int32_t kMin = std::numeric_limits<std::int32_t>::min();
+  const std::vector<std::int32_t> a = {5, -5, 0, kMin, 7, -7, kMin, 2147483647},
+                                  b = {0, 0, 0, -1, 2, 2, 3, -2};
+  CHECK(Apply<std::int32_t>(ScalarOp::kDivide, DType::kS32, a, b, DType::kS32) ==
+        (std::vector<std::int32_t>{-1, -1, -1, kMin, 3, -3, -715827882, -1073741823}));
+  CHECK(Apply<std::int32_t>(ScalarOp::kRemainder, DType::kS32, a, b, DType::kS32) ==
+        (std::vector<std::int32_t>{5, -5, 0, 0, 1, -1, -2, 1}));
+  CHECK(Apply<std::uint8_t>(ScalarOp::kDivide, DType::kU8, std::vector<std::uint8_t>{9, 200}, {0, 7},
+                            DType::kU8) == (std::vector<std::uint8_t>{255, 28}));
+  const std::vector<std::int64_t> wide = {std::numeric_limits<std::int64_t>::min(), 10}, by = {-1, 0};
+  CHECK(Apply<std::int64_t>(ScalarOp::kDivide, DType::kS64, wide, by, DType::kS64) ==
+        (std::vector<std::int64_t>{wide[0], -1}));
+}
+
+TEST(IntegerDivisionIsExact) {
+  std::mt19937 random(1);
+  std::vector<std::int32_t> a(5000), b(5000);
+  std::vector<std::uint32_t> ua(5000), ub(5000);
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    ua[i] = random();
+    ub[i] = std::max<std::uint32_t>(1, random() >> (random() % 32));
+    a[i] = static_cast<std::int32_t>(ua[i]);
+    b[i] = static_cast<std::int32_t>(ub[i] >> 1 | 1) * (i % 2 == 0 ? 1 : -1);
+  }
+  const auto q = Apply<std::int32_t>(ScalarOp::kDivide, DType::kS32, a, b, DType::kS32);
+  const auto r = Apply<std::int32_t>(ScalarOp::kRemainder, DType::kS32, a, b, DType::kS32);
+  const auto uq = Apply<std::uint32_t>(ScalarOp::kDivide, DType::kU32, ua, ub, DType::kU32);
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const std::int64_t x = a[i], y = b[i];
+    CHECK_EQ(q[i], static_cast<std::int32_t>(x / y));
+    CHECK_EQ(r[i], static_cast<std::int32_t>(x % y));
+    CHECK_EQ(uq[i], ua[i] / ub[i]);
+  }
+}
+
+TEST(ShiftsByTheWidthOrMore) {
+  const std::vector<std::int32_t> a = {5, -5, 7, -7, 9}, b = {31, 32, 40, -1, 1};
+  CHECK(Apply<std::int32_t>(ScalarOp::kShiftLeft, DType::kS32, a, b, DType::kS32) ==
+        (std::vector<std::int32_t>{std::numeric_limits<std::int32_t>::min(), 0, 0, 0, 18}));
+  CHECK(Apply<std::int32_t>(ScalarOp::kShiftRightLogical, DType::kS32, a, b, DType::kS32) ==
+        (std::vector<std::int32_t>{0, 0, 0, 0, 4}));
+  CHECK(Apply<std::int32_t>(ScalarOp::kShiftRightArithmetic, DType::kS32, a, b, DType::kS32) ==
+        (std::vector<std::int32_t>{0, -1, 0, -1, 4}));
+}
+
+TEST(IntegerPowersAndBits) {
+  const std::vector<std::int32_t> a = {2, -1, 1, 0, -1, 3, 0}, b = {-2, -3, -5, -1, -2, 3, 0};
+  CHECK(Apply<std::int32_t>(ScalarOp::kPower, DType::kS32, a, b, DType::kS32) ==
+        (std::vector<std::int32_t>{0, -1, 1, 0, 1, 27, 1}));
+  CHECK(Apply<std::int8_t>(ScalarOp::kClz, DType::kS8, std::vector<std::int8_t>{0, 1, -1}, DType::kS8) ==
+        (std::vector<std::int8_t>{8, 7, 0}));
+  CHECK(Apply<std::int8_t>(ScalarOp::kPopcnt, DType::kS4, std::vector<std::int8_t>{-1, 5}, DType::kS4) ==
+        (std::vector<std::int8_t>{4, 2}));
+  CHECK(Apply<std::int8_t>(ScalarOp::kAbs, DType::kS8, std::vector<std::int8_t>{-128, 5}, DType::kS8) ==
+        (std::vector<std::int8_t>{-128, 5}));
+}
+
+TEST(SubByteIntegersWrap) {
+  CHECK(Apply<std::int8_t>(ScalarOp::kAdd, DType::kS4, std::vector<std::int8_t>{7, -8, 3}, {1, -1, 2},
+                           DType::kS4) == (std::vector<std::int8_t>{-8, 7, 5}));
+  CHECK(Apply<std::uint8_t>(ScalarOp::kSubtract, DType::kU2, std::vector<std::uint8_t>{0, 3}, {1, 1},
+                            DType::kU2) == (std::vector<std::uint8_t>{3, 2}));
+  // Only the low bits of what another program left count.
+  CHECK(Apply<std::int8_t>(ScalarOp::kNegate, DType::kS4, std::vector<std::int8_t>{0x71, 0x0f}, DType::kS4) ==
+        (std::vector<std::int8_t>{-1, 1}));
+}
+
+TEST(FloatToIntegerSaturates) {
+  const std::vector<float> x = {kNan, kInf, -kInf, 3e9f, -3e9f, -1.5f, 300.7f};
+  CHECK(Apply<std::int32_t>(ScalarOp::kConvert, DType::kF32, x, DType::kS32) ==
+        (std::vector<std::int32_t>{0, 2147483647, std::numeric_limits<std::int32_t>::min(), 2147483647,
+                                   std::numeric_limits<std::int32_t>::min(), -1, 300}));
+  CHECK(Apply<std::uint32_t>(ScalarOp::kConvert, DType::kF32, x, DType::kU32) ==
+        (std::vector<std::uint32_t>{0, 4294967295u, 0, 3000000000u, 0, 0, 300}));
+  CHECK(Apply<std::uint8_t>(ScalarOp::kConvert, DType::kF32, x, DType::kU8) ==
+        (std::vector<std::uint8_t>{0, 255, 0, 255, 0, 0, 255}));
+  CHECK(Apply<std::int8_t>(ScalarOp::kConvert, DType::kF32, x, DType::kS4) ==
+        (std::vector<std::int8_t>{0, 7, -8, 7, -8, -1, 7}));
+  CHECK(Apply<std::uint8_t>(ScalarOp::kConvert, DType::kF32, x, DType::kPred) ==
+        (std::vector<std::uint8_t>{1, 1, 1, 1, 1, 1, 1}));
+}
+
+// Codes of 1e9, 0, -0, 3.3, -5.7, 500, 0.3 and NaN in each narrow format.
+TEST(NarrowFloatsRoundToNearestEven) {
+  const std::vector<float> x = {1e9f, 0, -0.0f, 3.3f, -5.7f, 500, 0.3f, kNan};
+  struct Case {
+    DType type;
+    std::vector<std::uint8_t> codes;
+  };
+  for (const Case& c : {Case{DType::kF8E4M3FN, {127, 0, 128, 69, 203, 127, 42, 127}},
+                        Case{DType::kF8E5M2, {124, 0, 128, 67, 198, 96, 53, 126}},
+                        Case{DType::kF8E4M3FNUZ, {128, 0, 0, 77, 211, 128, 50, 128}},
+                        Case{DType::kF8E5M2FNUZ, {128, 0, 0, 71, 202, 100, 57, 128}},
+                        Case{DType::kF8E4M3B11FNUZ, {128, 0, 0, 101, 235, 128, 74, 128}},
+                        Case{DType::kF8E3M4, {112, 0, 128, 74, 215, 112, 19, 120}},
+                        Case{DType::kF8E4M3, {120, 0, 128, 69, 203, 120, 42, 124}},
+                        Case{DType::kF8E8M0FNU, {157, 255, 255, 129, 255, 136, 125, 255}},
+                        Case{DType::kF4E2M1FN, {7, 0, 8, 5, 15, 7, 1, 8}}}) {
+    CHECK(Apply<std::uint8_t>(ScalarOp::kConvert, DType::kF32, x, c.type) == c.codes);
+  }
+  // f64 rounds once, not through f32.
+  CHECK_EQ(Apply<std::uint16_t>(ScalarOp::kConvert, DType::kF64, std::vector<double>{1.00048828125000001},
+                                DType::kF16)
+                   .front() +
+               0,
+           0x3c00);
+  CHECK_EQ(Apply<std::uint16_t>(ScalarOp::kConvert, DType::kF64, std::vector<double>{1.0004882812500002},
+                                DType::kF16)
+                   .front() +
+               0,
+           0x3c01);
+}
+
+TEST(EveryNarrowCodeSurvivesARoundTrip) {
+  for (int t = static_cast<int>(DType::kF4E2M1FN); t <= static_cast<int>(DType::kF8E8M0FNU); ++t) {
+    const auto type = static_cast<DType>(t);
+    std::vector<std::uint8_t> codes(type == DType::kF4E2M1FN ? 16 : 256);
+    for (std::size_t i = 0; i < codes.size(); ++i) codes[i] = static_cast<std::uint8_t>(i);
+    const auto floats = Apply<float>(ScalarOp::kConvert, type, codes, DType::kF32);
+    const auto back = Apply<std::uint8_t>(ScalarOp::kConvert, DType::kF32, floats, type);
+    for (std::size_t i = 0; i < codes.size(); ++i)
+      if (!std::isnan(floats[i])) CHECK_EQ(static_cast<int>(back[i]), static_cast<int>(codes[i]));
+  }
+}
+
+TEST(HalfArithmeticRoundsAfterEveryOperation) {
+  // 2048 + 1 rounds to 2048 in f16, so adding 1 twice changes nothing.
+  Expression e;
+  e.inputs = {DType::kF16, DType::kF16};
+  e.code = {Op(ScalarOp::kAdd, DType::kF16, DType::kF16, 0, 1),
+            Op(ScalarOp::kAdd, DType::kF16, DType::kF16, 2, 1)};
+  e.outputs = {3};
+  std::vector<std::uint16_t> a = {F32ToF16(2048)}, b = {F32ToF16(1)}, out(1);
+  Run(e, {Vector(a, DType::kF16), Vector(b, DType::kF16)}, {Vector(out, DType::kF16)});
+  CHECK_EQ(F16ToF32(out[0]), 2048.0f);
+}
+
+TEST(TotalOrder) {
+  const std::vector<float> ordered = {-kNan, -kInf, -1, -0.0f, 0.0f, 1, kInf, kNan};
+  for (std::size_t i = 0; i < ordered.size(); ++i) {
+    std::vector<float> x(ordered.size(), ordered[i]);
+    const auto less = Apply<std::uint8_t>(ScalarOp::kTotalLt, DType::kF32, x, ordered, DType::kPred);
+    for (std::size_t j = 0; j < ordered.size(); ++j) CHECK_EQ(static_cast<int>(less[j]), i < j ? 1 : 0);
+  }
+}
+
+TEST(NextAfterStepsOneCode) {
+  CheckSame(Apply<float>(ScalarOp::kNextAfter, DType::kF32, std::vector<float>{1, 1, 0, 2, kNan},
+                         {2, 0, -1, 2, 1}, DType::kF32),
+            {FloatOf(0x3f800001u), FloatOf(0x3f7fffffu), FloatOf(0x80000001u), 2, kNan});
+  const auto half =
+      Apply<std::uint16_t>(ScalarOp::kNextAfter, DType::kF16, std::vector<std::uint16_t>{0x3c00, 0x0000},
+                           {0x4000, 0xbc00}, DType::kF16);
+  CHECK(half == (std::vector<std::uint16_t>{0x3c01, 0x8001}));
+}
+
+TEST(ReducePrecision) {
+  const std::vector<float> x = {1.0009765625f, 65519.0f, 65520.0f, 1e-8f, -kInf, kNan, 1.00048828125f};
+  CheckSame(Apply<float>(ScalarOp::kReducePrecision, DType::kF32, x, DType::kF32, 5 << 8 | 10),
+            {1.0009765625f, 65504.0f, kInf, 0, -kInf, kNan, 1});
+  // To its own precision f16 keeps everything, denormals too.
+  const std::vector<std::uint16_t> codes = {0x0001, 0x8203, 0x3c01, 0x7bff, 0x7c00};
+  CHECK(Apply<std::uint16_t>(ScalarOp::kReducePrecision, DType::kF16, codes, DType::kF16, 5 << 8 | 10) ==
+        codes);
+}
+
+TEST(BitcastsKeepBits) {
+  const std::vector<float> x = {1.0f, -0.0f, kInf};
+  CHECK(Apply<std::uint32_t>(ScalarOp::kBitcast, DType::kF32, x, DType::kU32) ==
+        (std::vector<std::uint32_t>{0x3f800000u, 0x80000000u, 0x7f800000u}));
+  CHECK(Apply<std::uint16_t>(ScalarOp::kBitcast, DType::kU16, std::vector<std::uint16_t>{0x3c01},
+                             DType::kBF16) == (std::vector<std::uint16_t>{0x3c01}));
+  CHECK(Apply<std::uint8_t>(ScalarOp::kBitcast, DType::kF8E5M2, std::vector<std::uint8_t>{0x3c},
+                            DType::kU8) == (std::vector<std::uint8_t>{0x3c}));
+  // Every bit of a NaN, there and back.
+  const std::vector<std::uint16_t> codes = {0x7c01, 0x7e02, 0xfffc, 0x7f81, 0xffff};
+  for (const DType narrow : {DType::kF16, DType::kBF16}) {
+    CHECK(Apply<std::uint16_t>(ScalarOp::kBitcast, DType::kU16, codes, narrow) == codes);
+    CHECK(Apply<std::uint16_t>(ScalarOp::kBitcast, narrow, codes, DType::kU16) == codes);
+  }
+  CHECK_THROWS(std::invalid_argument,
+               ElementwiseKernel(Single(ScalarOp::kBitcast, DType::kF32, DType::kU16, 1)));
+}
+
+struct Reference {
+  ScalarOp op;
+  double (*exact)(double);
+  float low, high;
+  double ulp;
+};
+TEST(ElementaryFunctionsAreAccurate) {
+  const Reference references[] = {
+      {ScalarOp::kExp, std::exp, -87, 88, 2},           {ScalarOp::kExpm1, std::expm1, -20, 80, 3},
+      {ScalarOp::kExpm1, std::expm1, -1e-3f, 1e-3f, 3}, {ScalarOp::kLog, std::log, 1e-30f, 1e30f, 2},
+      {ScalarOp::kLog, std::log, 0.5f, 2, 2},           {ScalarOp::kLog1p, std::log1p, -0.99f, 100, 3},
+      {ScalarOp::kLog1p, std::log1p, -1e-3f, 1e-3f, 3}, {ScalarOp::kTanh, std::tanh, -10, 10, 2},
+      {ScalarOp::kTanh, std::tanh, -1, 1, 2},           {ScalarOp::kTanh, std::tanh, 0.6f, 0.8f, 2},
+      {ScalarOp::kCbrt, std::cbrt, -1e30f, 1e30f, 1.5}, {ScalarOp::kErf, std::erf, -5, 5, 3},
+      {ScalarOp::kSin, std::sin, -100, 100, 1.5},       {ScalarOp::kCos, std::cos, -1e5f, 1e5f, 1.5},
+      {ScalarOp::kTan, std::tan, -1e5f, 1e5f, 1.5}};
+  std::mt19937 random(3);
+  for (const Reference& reference : references) {
+    std::uniform_real_distribution<float> uniform(reference.low, reference.high);
+    std::vector<float> x(20000);
+    for (float& v : x) v = uniform(random);
+    // Half of them spread over magnitudes, where the range allows.
+    for (std::size_t i = 0; i < x.size(); i += 2) {
+      const float scaled = x[i] * std::exp2(-static_cast<float>(random() % 20));
+      if (scaled >= reference.low) x[i] = scaled;
+    }
+    const auto got = Apply<float>(reference.op, DType::kF32, x, DType::kF32);
+    double worst = 0;
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      const double exact = reference.exact(static_cast<double>(x[i]));
+      const auto nearest = static_cast<float>(exact);
+      if (std::abs(nearest) < 1.2e-38f) continue;
+      const double unit = static_cast<double>(std::nextafter(std::abs(nearest), kInf) - std::abs(nearest));
+      worst = std::max(worst, std::abs(static_cast<double>(got[i]) - exact) / unit);
+    }
+    if (worst > reference.ulp)
+      CHECK_EQ(std::to_string(static_cast<int>(reference.op)) + " off by " + std::to_string(worst), "");
+  }
+}
+
+struct WideReference {
+  ScalarOp op;
+  long double (*exact)(long double);
+  double low, high, ulp;
+};
+TEST(ElementaryFunctionsOfDoublesAreAccurate) {
+  const auto logistic = [](long double x) { return 1 / (1 + std::exp(-x)); };
+  const WideReference references[] = {
+      {ScalarOp::kExp, std::exp, -700, 700, 1},        {ScalarOp::kExpm1, std::expm1, -40, 700, 1},
+      {ScalarOp::kLog, std::log, 1e-300, 1e300, 1},    {ScalarOp::kLog, std::log, 0.5, 2, 1},
+      {ScalarOp::kLog1p, std::log1p, -0.999, 1e6, 1},  {ScalarOp::kLog1p, std::log1p, -0.5, 0.5, 1},
+      {ScalarOp::kTanh, std::tanh, -20, 20, 2.5},      {ScalarOp::kErf, std::erf, -6, 6, 1},
+      {ScalarOp::kLogistic, logistic, -700, 700, 2.5}, {ScalarOp::kCbrt, std::cbrt, -1e30, 1e30, 3},
+      {ScalarOp::kSin, std::sin, -1e4, 1e4, 1},        {ScalarOp::kCos, std::cos, -1e4, 1e4, 1},
+      {ScalarOp::kTan, std::tan, -1e4, 1e4, 1}};
+  std::mt19937_64 random(4);
+  for (const WideReference& reference : references) {
+    std::uniform_real_distribution<double> uniform(reference.low, reference.high);
+    std::vector<double> x(20000);
+    for (double& v : x) v = uniform(random);
+    for (std::size_t i = 0; i < x.size(); i += 2) {
+      const double scaled = std::ldexp(x[i], -static_cast<int>(random() % 40));
+      if (scaled >= reference.low) x[i] = scaled;
+    }
+    const auto got = Apply<double>(reference.op, DType::kF64, x, DType::kF64);
+    double worst = 0;
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      const long double exact = reference.exact(static_cast<long double>(x[i]));
+      const double nearest = std::abs(static_cast<double>(exact));
+      if (nearest < 1e-300) continue;
+      const long double error = std::abs(static_cast<long double>(got[i]) - exact);
+      const double unit = std::nextafter(nearest, static_cast<double>(kInf)) - nearest;
+      worst = std::max(worst, static_cast<double>(error) / unit);
+    }
+    if (worst > reference.ulp)
+      CHECK_EQ(std::to_string(static_cast<int>(reference.op)) + " off by " + std::to_string(worst), "");
+  }
+}
+
+TEST(ElementaryFunctionsAtTheEdges) {
+  const std::vector<float> x = {-0.0f, kInf, -kInf, kNan, 89, -104, -1};
+  CheckSame(Apply<float>(ScalarOp::kExp, DType::kF32, x, DType::kF32),
+            {1, kInf, 0, kNan, kInf, 0, std::exp(-1.0f)});
+  CheckSame(Apply<float>(ScalarOp::kTanh, DType::kF32, std::vector<float>{-0.0f, kInf, -kInf, kNan, 89},
+                         DType::kF32),
+            {-0.0f, 1, -1, kNan, 1});
+  CheckSame(Apply<float>(ScalarOp::kLog, DType::kF32, std::vector<float>{-0.0f, kInf, -kInf, kNan, 1, -1},
+                         DType::kF32),
+            {-kInf, kInf, kNan, kNan, 0, kNan});
+  CheckSame(
+      Apply<float>(ScalarOp::kLog1p, DType::kF32, std::vector<float>{-0.0f, kInf, -1, -2, 0}, DType::kF32),
+      {-0.0f, kInf, -kInf, kNan, 0});
+  CheckSame(
+      Apply<float>(ScalarOp::kExpm1, DType::kF32, std::vector<float>{-0.0f, kInf, -kInf, kNan}, DType::kF32),
+      {-0.0f, kInf, -1, kNan});
+  CheckSame(Apply<float>(ScalarOp::kSqrt, DType::kF32, std::vector<float>{-0.0f, kInf, -1, 4}, DType::kF32),
+            {-0.0f, kInf, kNan, 2});
+  CheckSame(
+      Apply<float>(ScalarOp::kSin, DType::kF32, std::vector<float>{-0.0f, kInf, kNan, 3e7f}, DType::kF32),
+      {-0.0f, kNan, kNan, std::sin(3e7f)});
+  CheckSame(Apply<float>(ScalarOp::kPower, DType::kF32, std::vector<float>{0, -2, -2, 1, 4, kInf},
+                         {0, 3, 0.5f, kNan, 0.5f, -1}, DType::kF32),
+            {1, -8, kNan, 1, 2, 0});
+  const float pi = static_cast<float>(M_PI);
+  CheckSame(Apply<float>(ScalarOp::kAtan2, DType::kF32, std::vector<float>{0, -0.0f, 1, kInf, 0},
+                         {-1, -1, 0, kInf, 0}, DType::kF32),
+            {pi, -pi, pi / 2, pi / 4, 0});
+  CheckSame(
+      Apply<float>(ScalarOp::kRemainder, DType::kF32, std::vector<float>{5.5f, -5.5f, 1e30f, 1, kInf, -4},
+                   {2, 2, 3, 0, 1, 2}, DType::kF32),
+      {1.5f, -1.5f, std::fmod(1e30f, 3.0f), kNan, kNan, -0.0f});
+}
+
+TEST(ComplexArithmetic) {
+  const std::vector<float> a = {1, 2, 3, -4}, b = {0, 1, 2, 2};  // 1+2i, 3-4i; i, 2+2i
+  const auto apply = [&](ScalarOp op) {
+    std::vector<float> x = a, y = b, out(4);
+    HostTensor tx = Vector(x, DType::kC64), ty = Vector(y, DType::kC64), to = Vector(out, DType::kC64);
+    tx.shape[0] = ty.shape[0] = to.shape[0] = 2;
+    Run(Single(op, DType::kC64, DType::kC64, 2), {tx, ty}, {to});
+    return out;
+  };
+  CHECK(apply(ScalarOp::kMultiply) == (std::vector<float>{-2, 1, 14, -2}));
+  CHECK(apply(ScalarOp::kDivide) == (std::vector<float>{2, -1, -0.25f, -1.75f}));
+  std::vector<float> x = a, out(2);
+  HostTensor tx = Vector(x, DType::kC64);
+  tx.shape[0] = 2;
+  Run(Single(ScalarOp::kAbs, DType::kC64, DType::kF32, 1), {tx}, {Vector(out, DType::kF32)});
+  CHECK_NEAR(static_cast<double>(out[0]), std::sqrt(5.0), 1e-6);
+  CHECK_EQ(out[1], 5.0f);
+}
+
+TEST(UndefinedCombinationsAreRefused) {
+  CHECK_THROWS(std::invalid_argument,
+               ElementwiseKernel(Single(ScalarOp::kShiftLeft, DType::kF32, DType::kF32, 2)));
+  CHECK_THROWS(std::invalid_argument, ElementwiseKernel(Single(ScalarOp::kLt, DType::kC64, DType::kPred, 2)));
+  CHECK_THROWS(std::invalid_argument, ElementwiseKernel(Single(ScalarOp::kExp, DType::kS32, DType::kS32, 1)));
+}
+
+TEST(MultiplyAddIsContracted) {
+  Expression e;
+  e.inputs.assign(3, DType::kF32);
+  e.code = {Op(ScalarOp::kMultiply, DType::kF32, DType::kF32, 0, 1),
+            Op(ScalarOp::kSubtract, DType::kF32, DType::kF32, 2, 3)};
+  e.outputs = {4};
+  std::vector<float> a = {1.0f + 0x1p-23f}, b = a, c = {1.0f}, out(1);
+  Run(e, {Vector(a, DType::kF32), Vector(b, DType::kF32), Vector(c, DType::kF32)},
+      {Vector(out, DType::kF32)});
+  CHECK_EQ(out[0], std::fma(-a[0], b[0], c[0]));
+  CHECK(out[0] != c[0] - a[0] * b[0] || std::fma(-a[0], b[0], c[0]) == c[0] - a[0] * b[0]);
+}
+
+// An IPU has no unit for f64, and the software that computes it has no multiply-add.
+TEST(MultiplyAddOfF64IsNotContracted) {
+  const DType f = DType::kF64;
+  Expression e;  // a * b + c, c + a * b, a * b - c, c - a * b
+  e.inputs.assign(3, f);
+  const ScalarOp add = ScalarOp::kAdd, subtract = ScalarOp::kSubtract, multiply = ScalarOp::kMultiply;
+  e.code = {Op(multiply, f, f, 0, 1), Op(add, f, f, 3, 2),      Op(multiply, f, f, 0, 1),
+            Op(add, f, f, 2, 5),      Op(multiply, f, f, 0, 1), Op(subtract, f, f, 7, 2),
+            Op(multiply, f, f, 0, 1), Op(subtract, f, f, 2, 9)};
+  e.outputs = {4, 6, 8, 10};
+  std::vector<double> a = {1.0 + 0x1p-30}, b = a, c = {1.0}, out[4];
+  for (auto& values : out) values.resize(1);
+  Run(e, {Vector(a, f), Vector(b, f), Vector(c, f)},
+      {Vector(out[0], f), Vector(out[1], f), Vector(out[2], f), Vector(out[3], f)});
+  volatile double product = a[0] * b[0];
+  CHECK(product - c[0] != std::fma(a[0], b[0], -c[0]));
+  CHECK_EQ(out[0][0], product + c[0]);
+  CHECK_EQ(out[1][0], product + c[0]);
+  CHECK_EQ(out[2][0], product - c[0]);
+  CHECK_EQ(out[3][0], c[0] - product);
+}
+
+// Every operation rounds for itself, whichever of the operands are scalars.
+TEST(ThreeOperationsInOnePass) {
+  struct Row {
+    FusedOp op;
+    float (*expected)(float, float, float, float);
+  };
+  const Row rows[] = {
+      {FusedOp::kAddMultiplyMultiply,
+       [](float a, float b, float c, float d) {
+         volatile float sum = a + b, product = sum * c;
+         return product * d;
+       }},
+      {FusedOp::kFmaMultiply, [](float a, float b, float c, float d) { return std::fma(a, b, c) * d; }},
+      {FusedOp::kMultiplyFma, [](float a, float b, float c, float d) {
+         volatile float product = a * b;
+         return std::fma(product, c, d);
+       }}};
+  std::mt19937 random(6);
+  std::normal_distribution<float> normal;
+  std::vector<float> in[4], out(100);
+  for (auto& values : in)
+    for (int i = 0; i < 100; ++i) values.push_back(normal(random));
+  for (const bool wide : {false, true}) {
+    if (wide && !HasAvx512()) continue;
+    for (const Row& row : rows) {
+      const MicroFunction function = (wide ? avx512::FindFused : avx2::FindFused)(row.op, RegisterType::kF32);
+      for (unsigned scalar = 0; scalar < 16; ++scalar) {
+        for (const std::int64_t n : {1, 15, 16, 37, 99}) {
+          if (scalar == 15 && n > 1) continue;
+          std::fill(out.begin(), out.end(), 0.0f);
+          function({out.data(), {in[0].data(), in[1].data(), in[2].data(), in[3].data()}, n, 0, scalar});
+          for (std::size_t i = 0; i < static_cast<std::size_t>(n); ++i) {
+            float x[4];
+            for (unsigned k = 0; k < 4; ++k) x[k] = in[k][(scalar >> k & 1) != 0 ? 0 : i];
+            CHECK_EQ(out[i], row.expected(x[0], x[1], x[2], x[3]));
+          }
+          CHECK_EQ(out[static_cast<std::size_t>(n)], 0.0f);
+        }
+      }
+    }
+  }
+}
+
+TEST(ChainsOfThreeOperations) {
+  const DType f = DType::kF32;
+  Expression e;  // (a + b) * c * a; d * (a * b + c); a * c * b + d
+  e.inputs.assign(4, f);
+  e.code = {Op(ScalarOp::kAdd, f, f, 0, 1),      Op(ScalarOp::kMultiply, f, f, 4, 2),
+            Op(ScalarOp::kMultiply, f, f, 5, 0), Op(ScalarOp::kMultiply, f, f, 0, 1),
+            Op(ScalarOp::kAdd, f, f, 7, 2),      Op(ScalarOp::kMultiply, f, f, 3, 8),
+            Op(ScalarOp::kMultiply, f, f, 0, 2), Op(ScalarOp::kMultiply, f, f, 10, 1),
+            Op(ScalarOp::kAdd, f, f, 11, 3)};
+  e.outputs = {6, 9, 12};
+  std::mt19937 random(7);
+  std::normal_distribution<float> normal;
+  std::vector<float> a(3001), b(3001), c(3001), d(3001), x(3001), y(3001), z(3001);
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    a[i] = normal(random), b[i] = normal(random), c[i] = normal(random), d[i] = normal(random);
+  }
+  Run(e, {Vector(a, f), Vector(b, f), Vector(c, f), Vector(d, f)},
+      {Vector(x, f), Vector(y, f), Vector(z, f)});
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    volatile float sum = a[i] + b[i], product = sum * c[i], other = a[i] * c[i];
+    CHECK_EQ(x[i], product * a[i]);
+    CHECK_EQ(y[i], d[i] * std::fma(a[i], b[i], c[i]));
+    CHECK_EQ(z[i], std::fma(other, b[i], d[i]));
+  }
+}
+
+TEST(RotatesAndComparisonsAreFusedRightly) {
+  Expression e;  // rotate_left(a, 13) ^ b, and a < b ? a : 7
+  e.inputs = {DType::kU32, DType::kU32};
+  e.constants = {Constant(DType::kU32, 13u), Constant(DType::kU32, 19u), Constant(DType::kU32, 7u)};
+  const DType u = DType::kU32;
+  e.code = {Op(ScalarOp::kShiftLeft, u, u, 0, 2),
+            Op(ScalarOp::kShiftRightLogical, u, u, 0, 3),
+            Op(ScalarOp::kOr, u, u, 6, 5),
+            Op(ScalarOp::kXor, u, u, 7, 1),
+            Op(ScalarOp::kLt, u, DType::kPred, 0, 1),
+            Op(ScalarOp::kSelect, u, u, 9, 0, 4)};
+  e.outputs = {8, 10};
+  std::mt19937 random(2);
+  std::vector<std::uint32_t> a(3000), b(3000), x(3000), y(3000);
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    a[i] = random();
+    b[i] = random();
+  }
+  Run(e, {Vector(a, u), Vector(b, u)}, {Vector(x, u), Vector(y, u)});
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    CHECK_EQ(x[i], (a[i] << 13 | a[i] >> 19) ^ b[i]);
+    CHECK_EQ(y[i], a[i] < b[i] ? a[i] : 7u);
+  }
+}
+
+// Random views of small integers, exact in f32: (a - b), then that + c and (a - b) + c + 3 a.
+HostTensor RandomView(std::mt19937& random, const std::vector<std::int64_t>& shape,
+                      std::vector<float>* memory, bool may_broadcast) {
+  HostTensor t;
+  t.rank = static_cast<int>(shape.size());
+  std::vector<int> order;
+  for (int d = 0; d < t.rank; ++d) order.push_back(d);
+  std::shuffle(order.begin(), order.end(), random);
+  std::int64_t size = 1, offset = 0;
+  for (const int d : order) {
+    t.shape[d] = shape[static_cast<std::size_t>(d)];
+    const std::int64_t gap = random() % 4 == 0 ? 2 : 1;
+    t.strides[d] = size * gap;
+    if (may_broadcast && random() % 4 == 0) {
+      t.strides[d] = 0;
+      continue;
+    }
+    size *= t.shape[d] * gap;
+    if (random() % 6 == 0) {
+      offset += (t.shape[d] - 1) * t.strides[d];
+      t.strides[d] = -t.strides[d];
+    }
+  }
+  memory->assign(static_cast<std::size_t>(size) + 1, 0);
+  for (float& v : *memory) v = static_cast<float>(static_cast<int>(random() % 200) - 100);
+  t.data = memory->data() + offset;
+  return t;
+}
+float At(const HostTensor& t, std::int64_t index) {
+  const float* p = t.as<float>();
+  for (int d = t.rank - 1; d >= 0; --d) {
+    p += index % t.shape[d] * t.strides[d];
+    index /= t.shape[d];
+  }
+  return *p;
+}
+
+TEST(AnyViewsAndAliasing) {
+  const DType f = DType::kF32;
+  Expression e;
+  e.inputs.assign(3, f);
+  e.constants = {Constant(f, 3.0f)};
+  e.code = {Op(ScalarOp::kSubtract, f, f, 0, 1), Op(ScalarOp::kAdd, f, f, 4, 2),
+            Op(ScalarOp::kMultiply, f, f, 0, 3), Op(ScalarOp::kAdd, f, f, 5, 6)};
+  e.outputs = {5, 7};
+  std::mt19937 random(5);
+  const std::int64_t extents[] = {1, 2, 3, 7, 10, 33, 70, 300, 1100};
+  for (int round = 0; round < 600; ++round) {
+    std::vector<std::int64_t> shape(random() % 5);
+    for (auto& d : shape) d = extents[random() % (shape.size() < 3 ? 9 : 5)];
+    std::vector<float> memory[5];
+    HostTensor a = RandomView(random, shape, &memory[0], true);
+    const HostTensor b = RandomView(random, shape, &memory[1], true),
+                     c = RandomView(random, shape, &memory[2], true);
+    const HostTensor x = RandomView(random, shape, &memory[3], false),
+                     y = RandomView(random, shape, &memory[4], false);
+    if (random() % 3 == 0) a = x;  // in place
+    std::vector<float> expected_x, expected_y;
+    for (std::int64_t i = 0; i < x.num_elements(); ++i) {
+      expected_x.push_back(At(a, i) - At(b, i) + At(c, i));
+      expected_y.push_back(expected_x.back() + 3 * At(a, i));
+    }
+    Run(e, {a, b, c}, {x, y});
+    bool same = true;
+    for (std::int64_t i = 0; i < x.num_elements(); ++i)
+      same = same && At(x, i) == expected_x[static_cast<std::size_t>(i)] &&
+             At(y, i) == expected_y[static_cast<std::size_t>(i)];
+    CHECK(same);
+  }
+}
+
+TEST(OutputsMaySwapInputs) {
+  Expression e;
+  e.inputs = {DType::kF32, DType::kF32};
+  e.outputs = {1, 0};
+  std::vector<float> a(5000, 1), b(5000, 2);
+  const HostTensor ta = Vector(a, DType::kF32), tb = Vector(b, DType::kF32);
+  Run(e, {ta, tb}, {ta, tb});
+  CHECK(a == std::vector<float>(5000, 2) && b == std::vector<float>(5000, 1));
+}
+
+TEST(ConstantsAndEmptyTensors) {
+  Expression e;
+  e.inputs = {DType::kF32};
+  e.constants = {Constant(DType::kF32, 2.0f)};
+  e.code = {Op(ScalarOp::kSquare, DType::kF32, DType::kF32, 1)};
+  e.outputs = {2, 1};
+  std::vector<float> a(3000, 1), x(3000), y(3000), none;
+  Run(e, {Vector(a, DType::kF32)}, {Vector(x, DType::kF32), Vector(y, DType::kF32)});
+  CHECK(x == std::vector<float>(3000, 4) && y == std::vector<float>(3000, 2));
+  Run(e, {Vector(none, DType::kF32)}, {Vector(none, DType::kF32), Vector(none, DType::kF32)});
+}
+
+TEST(RunningAgainAllocatesNothing) {
+  const ElementwiseKernel kernel(Single(ScalarOp::kExp, DType::kF32, DType::kF32, 1));
+  std::vector<float> a(100000, 1), out(100000);
+  const HostTensor in = Vector(a, DType::kF32), to = Vector(out, DType::kF32);
+  Scratch scratch;
+  HostContext context{ThreadPool::Global(), scratch};
+  for (int warm_up = 0; warm_up < 5; ++warm_up) kernel.Run(context, &in, &to);
+  const Scratch::Mark before = scratch.Save();
+  for (int again = 0; again < 100; ++again) kernel.Run(context, &in, &to);
+  CHECK_EQ(scratch.Save().blocks, before.blocks);
+  CHECK_EQ(scratch.Save().used, before.used);
+}
+
+}  // namespace
+}  // namespace ipu_model
+
+int main() { return jax_ipu::testing::RunTests(); }

@@ -1,0 +1,135 @@
+// The inner loops of the block interpreter: one function applies one operation to a block of registers.
+// Narrow floats are held as f32 and sub-byte integers as bytes; rounding and wrapping are operations of their
+// own.
+#ifndef IPU_MODEL_KERNELS_ELEMENTWISE_MICRO_OP_H_
+#define IPU_MODEL_KERNELS_ELEMENTWISE_MICRO_OP_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/elementwise/expression.h"
+#include "kernels/host/dtype.h"
+
+namespace ipu_model {
+
+// What a register holds. kPred is kU8 with the values 0 and 1.
+enum class RegisterType : std::uint8_t {
+  kS8,
+  kS16,
+  kS32,
+  kS64,
+  kU8,
+  kU16,
+  kU32,
+  kU64,
+  kF32,
+  kF64,
+  kC64,
+  kC128
+};
+
+constexpr RegisterType RegisterTypeOf(DType type) {
+  switch (type) {
+    case DType::kS2:
+    case DType::kS4:
+    case DType::kS8:
+      return RegisterType::kS8;
+    case DType::kS16:
+      return RegisterType::kS16;
+    case DType::kS32:
+      return RegisterType::kS32;
+    case DType::kS64:
+      return RegisterType::kS64;
+    case DType::kPred:
+    case DType::kU2:
+    case DType::kU4:
+    case DType::kU8:
+      return RegisterType::kU8;
+    case DType::kU16:
+      return RegisterType::kU16;
+    case DType::kU32:
+      return RegisterType::kU32;
+    case DType::kU64:
+      return RegisterType::kU64;
+    case DType::kF64:
+      return RegisterType::kF64;
+    case DType::kC64:
+      return RegisterType::kC64;
+    case DType::kC128:
+      return RegisterType::kC128;
+    default:
+      return RegisterType::kF32;
+  }
+}
+constexpr std::size_t SizeOf(RegisterType type) {
+  constexpr std::size_t kSizes[] = {1, 2, 4, 8, 1, 2, 4, 8, 4, 8, 8, 16};
+  return kSizes[static_cast<int>(type)];
+}
+
+struct MicroArguments {
+  void* result;
+  const void* operand[4];
+  std::int64_t n;
+  std::uint32_t immediate;
+  unsigned scalar;  // bit i: operand i is one element for the whole block
+};
+// `result` may be exactly an operand of the same element size.
+using MicroFunction = void (*)(const MicroArguments&);
+
+// Operations that have no ScalarOp.
+enum class FusedOp : std::uint16_t {
+  kRound,                // f32 to the values of the DType in `immediate`
+  kWrap,                 // 8-bit integer to its low `immediate` bits
+  kSaturate,             // 8-bit integer clamped to `immediate` bits
+  kLogicalNot,           // on kPred
+  kToPred,               // != 0
+  kToOddF32,             // f64 to f32, rounded to odd
+  kMultiplySubtract,     // a * b - c, one rounding
+  kSubtractMultiply,     // c - a * b, one rounding
+  kRotateLeft,           // by `immediate`, below the width
+  kAddMultiply,          // (a + b) * c
+  kSubtractTimes,        // (a - b) * c
+  kMultiplyMultiply,     // (a * b) * c
+  kAddAdd,               // (a + b) + c
+  kDivideAdd,            // a / b + c
+  kMultiplyDivide,       // (a * b) / c
+  kSelectCompare,        // a <immediate: ScalarOp kEq..kGe> b ? c : d
+  kRotateXor,            // rotate_left(a, immediate) ^ b
+  kFromBits,             // bits of the DType in `immediate` (u8 or u16) to its f32 value
+  kToBits,               // and back
+  kAddMultiplyMultiply,  // ((a + b) * c) * d
+  kFmaMultiply,          // fma(a, b, c) * d
+  kMultiplyFma,          // fma(a * b, c, d)
+  kProductPlus,          // (a * b) + c, f64
+  kProductMinus,         // (a * b) - c, f64
+  kMinusProduct,         // c - (a * b), f64
+};
+
+// Null when the operation does not exist for the type. The type is that of the value operands; kConvert,
+// kBitcast, kSelect between other types, kComplex, kReal and kImag have functions of their own.
+#define JAX_IPU_MICRO_OPS                                                                              \
+  MicroFunction FindArithmetic(ScalarOp op, RegisterType type);                                        \
+  MicroFunction FindInteger(ScalarOp op, RegisterType type);                                           \
+  MicroFunction FindMath(ScalarOp op, RegisterType type);                                              \
+  MicroFunction FindFused(FusedOp op, RegisterType type);                                              \
+  MicroFunction FindProduct(FusedOp op, RegisterType type);                                            \
+  MicroFunction FindConversion(FusedOp op, RegisterType type);                                         \
+  MicroFunction FindIntegerFused(FusedOp op, RegisterType type);                                       \
+  MicroFunction FindConvert(RegisterType from, RegisterType to);                                       \
+  /* Dense host elements of a narrow type to registers and back; null when they are the same bytes. */ \
+  MicroFunction FindLoad(DType type);                                                                  \
+  MicroFunction FindStore(DType type);
+namespace avx2 {
+JAX_IPU_MICRO_OPS
+}
+namespace avx512 {
+JAX_IPU_MICRO_OPS
+}
+// Complex numbers and rare scalar functions have one version.
+MicroFunction FindComplex(ScalarOp op, RegisterType type);
+MicroFunction FindNextAfter(DType type);
+MicroFunction FindReducePrecisionF16();
+
+}  // namespace ipu_model
+
+#endif  // IPU_MODEL_KERNELS_ELEMENTWISE_MICRO_OP_H_

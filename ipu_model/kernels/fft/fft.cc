@@ -1,0 +1,471 @@
+// Fourier transforms: mixed-radix Stockham over several lines at once, of real numbers on half of the
+// spectrum; lengths with a large prime factor by Bluestein's convolution.
+#include "kernels/fft/fft.h"
+
+#include <algorithm>
+#include <cmath>
+#include <initializer_list>
+#include <utility>
+#include <vector>
+
+#include "kernels/copy/transpose.h"
+#include "kernels/fft/fft_loops.h"
+#include "kernels/host/isa.h"
+
+namespace ipu_model {
+namespace {
+
+constexpr std::int64_t kMaxLines = 16;
+// Complex numbers that a group of lines may take, so that it stays in the second-level cache.
+constexpr std::int64_t kGroup = 32 << 10;
+constexpr long double kExactPi = 3.14159265358979323846264338327950288L;
+constexpr double kPi = static_cast<double>(kExactPi);
+
+double Operations(std::int64_t n) {
+  const auto length = static_cast<double>(n);
+  return 5 * length * std::log2(std::max(length, 2.0));
+}
+
+// A 2 first, then 8s and 4s as `even` has them, then odd primes. (What is left above kLargestRadix is one
+// factor.)
+std::vector<std::int64_t> Factors(std::int64_t n, std::initializer_list<std::int64_t> even) {
+  std::vector<std::int64_t> factors;
+  for (const std::int64_t p : even) {
+    for (; n % p == 0; n /= p) factors.push_back(p);
+  }
+  if (n % 2 == 0) {
+    n /= 2;
+    factors.push_back(2);
+    std::swap(factors.front(), factors.back());
+  }
+  for (std::int64_t p = 3; n > 1 && p <= kLargestRadix; p += 2) {
+    for (; n % p == 0; n /= p) factors.push_back(p);
+  }
+  if (n > 1) factors.push_back(n);
+  return factors;
+}
+
+// exp(-2 pi i t / n) for all t: products of the numbers of two tables of about sqrt(n / 2), in f64.
+template <typename T>
+class Roots {
+ public:
+  explicit Roots(std::int64_t n) : re_(static_cast<std::size_t>(n)), im_(re_.size()) {
+    int shift = 1;
+    const std::int64_t needed = (n + 2) / 2;  // the others are conjugates
+    while ((std::int64_t{1} << (2 * shift)) < needed) ++shift;
+    const std::int64_t size = std::int64_t{1} << shift;
+    std::vector<Root> fine, coarse;
+    for (std::int64_t t = 0; t < size; ++t) fine.push_back(Exactly(t, n));
+    for (std::int64_t t = 0; t < needed; t += size) coarse.push_back(Exactly(t, n));
+    for (std::int64_t t = 0; t < n; ++t) {
+      const std::int64_t first = std::min(t, n - t);
+      const Root a = fine[static_cast<std::size_t>(first & (size - 1))],
+                 b = coarse[static_cast<std::size_t>(first >> shift)];
+      const T im = static_cast<T>(a.re * b.im + a.im * b.re);
+      re_[static_cast<std::size_t>(t)] = static_cast<T>(a.re * b.re - a.im * b.im);
+      im_[static_cast<std::size_t>(t)] = 2 * t <= n ? -im : im;
+    }
+  }
+  // Every step-th.
+  FftRoots<T> Every(std::int64_t step) const {
+    return {re_.data(), im_.data(), static_cast<std::int64_t>(re_.size()), step};
+  }
+
+ private:
+  struct Root {
+    double re, im;
+  };
+  // exp(2 pi i t / n) from an angle up to pi / 4.
+  static Root Exactly(std::int64_t t, std::int64_t n) {
+    if (t == 0) return {1, 0};
+    const double unit = static_cast<double>(kExactPi / 4 / static_cast<long double>(n));
+    const std::int64_t eighths = 8 * t, turned = eighths > 2 * n ? 4 * n - eighths : eighths;
+    Root root{std::cos(static_cast<double>(turned) * unit), std::sin(static_cast<double>(turned) * unit)};
+    if (turned > n) {
+      const double rest = static_cast<double>(2 * n - turned) * unit;
+      root = {std::sin(rest), std::cos(rest)};
+    }
+    if (eighths > 2 * n) root.re = -root.re;
+    return root;
+  }
+
+  std::vector<T> re_, im_;
+};
+
+// The transform of a length whose prime factors are small.
+template <typename T>
+class Direct {
+ public:
+  explicit Direct(std::int64_t n) : n_(n), factors_(Factors(n, {8, 4})), roots_(n) {}
+  std::int64_t length() const { return n_; }
+  std::int64_t largest_factor() const {
+    return factors_.empty() ? 1 : *std::max_element(factors_.begin(), factors_.end());
+  }
+
+  // Forward, on arrays [n][lines]; the result is in (*re, *im), which are exchanged with (*other_re,
+  // *other_im) as often as there are stages.
+  void Run(std::int64_t lines, T** re, T** im, T** other_re, T** other_im) const {
+    std::int64_t n = n_, s = lines;
+    for (const std::int64_t p : factors_) {
+      const FftStage<T> stage{p, n / p, s, roots_.Every(n_ / n), *re, *im, *other_re, *other_im};
+      HasAvx512() ? avx512::RunStage(stage) : avx2::RunStage(stage);
+      std::swap(*re, *other_re);
+      std::swap(*im, *other_im);
+      n /= p;
+      s *= p;
+    }
+  }
+
+ private:
+  std::int64_t n_;
+  std::vector<std::int64_t> factors_;
+  Roots<T> roots_;
+};
+
+// Transforms between real numbers and their spectra (RealFftStage) of a length whose prime factors are small.
+template <typename T>
+class RealTransform {
+ public:
+  explicit RealTransform(std::int64_t n) : n_(n), factors_(Factors(n, {4})), roots_(n) {}
+  static bool IsFor(std::int64_t n) {
+    const std::vector<std::int64_t> factors = Factors(n, {4});
+    return std::all_of(factors.begin(), factors.end(), [](std::int64_t p) { return p <= kLargestRadix; });
+  }
+
+  // On arrays [n][lines]; the result is in *data, which is exchanged with *other as often as there are
+  // stages.
+  void Run(bool inverse, std::int64_t lines, T** data, T** other) const {
+    std::int64_t joined = inverse ? 1 : n_;  // spectra
+    for (std::size_t i = 0; i < factors_.size(); ++i) {
+      const std::int64_t p = inverse ? factors_[i] : factors_[factors_.size() - 1 - i];
+      if (!inverse) joined /= p;
+      const RealFftStage<T> stage{p, n_ / joined / p, joined * lines, roots_.Every(joined), *data, *other};
+      if (inverse) {
+        HasAvx512() ? avx512::RunSplit(stage) : avx2::RunSplit(stage);
+        joined *= p;
+      } else {
+        HasAvx512() ? avx512::RunJoin(stage) : avx2::RunJoin(stage);
+      }
+      std::swap(*data, *other);
+    }
+  }
+
+ private:
+  std::int64_t n_;
+  std::vector<std::int64_t> factors_;
+  Roots<T> roots_;
+};
+
+// Any length: directly, or as the convolution with a chirp (Bluestein) of a power of two.
+template <typename T>
+class Transform {
+ public:
+  explicit Transform(std::int64_t n) : n_(n), direct_(std::make_unique<Direct<T>>(n)) {
+    if (direct_->largest_factor() <= kLargestRadix) return;
+    std::int64_t m = 1;
+    while (m < 2 * n - 1) m *= 2;
+    direct_ = std::make_unique<Direct<T>>(m);
+    chirp_re_.resize(static_cast<std::size_t>(n));
+    chirp_im_.resize(static_cast<std::size_t>(n));
+    std::vector<T> re(static_cast<std::size_t>(m), T{0}), im(re), other_re(re), other_im(re);
+    for (std::int64_t k = 0; k < n; ++k) {
+      // exp(-pi i k^2 / n); the angle repeats with k^2 mod 2n.
+      const std::int64_t square =
+          static_cast<std::int64_t>(static_cast<unsigned __int128>(k) * static_cast<unsigned __int128>(k) %
+                                    static_cast<unsigned __int128>(2 * n));
+      const double angle = -kPi * static_cast<double>(square) / static_cast<double>(n);
+      const std::size_t i = static_cast<std::size_t>(k);
+      chirp_re_[i] = static_cast<T>(std::cos(angle));
+      chirp_im_[i] = static_cast<T>(std::sin(angle));
+      re[i] = re[static_cast<std::size_t>((m - k) % m)] = chirp_re_[i];
+      im[i] = im[static_cast<std::size_t>((m - k) % m)] = -chirp_im_[i];
+    }
+    T *r = re.data(), *i = im.data(), *ro = other_re.data(), *io = other_im.data();
+    direct_->Run(1, &r, &i, &ro, &io);
+    filter_re_.assign(r, r + m);
+    filter_im_.assign(i, i + m);
+  }
+
+  // Length of the arrays that Run works on.
+  std::int64_t work_length() const { return direct_->length(); }
+  double operations() const {
+    if (chirp_re_.empty()) return Operations(n_);
+    const std::int64_t m = work_length();
+    return 2 * Operations(m) + 6 * static_cast<double>(2 * n_ + m);  // and three complex products
+  }
+
+  // As Direct::Run, on arrays of work_length() of which the first n are data.
+  void Run(std::int64_t lines, T** re, T** im, T** other_re, T** other_im) const {
+    if (chirp_re_.empty()) return direct_->Run(lines, re, im, other_re, other_im);
+    const std::int64_t m = work_length();
+    Multiply(lines, n_, chirp_re_.data(), chirp_im_.data(), T{1}, *re, *im);
+    std::fill(*re + n_ * lines, *re + m * lines, T{0});
+    std::fill(*im + n_ * lines, *im + m * lines, T{0});
+    direct_->Run(lines, re, im, other_re, other_im);
+    Multiply(lines, m, filter_re_.data(), filter_im_.data(), static_cast<T>(1.0 / static_cast<double>(m)),
+             *re, *im);
+    direct_->Run(lines, im, re, other_im, other_re);  // parts exchanged: the inverse
+    Multiply(lines, n_, chirp_re_.data(), chirp_im_.data(), T{1}, *re, *im);
+  }
+
+ private:
+  static void Multiply(std::int64_t lines, std::int64_t n, const T* wr, const T* wi, T scale, T* re, T* im) {
+    for (std::int64_t k = 0; k < n; ++k) {
+      const T a = wr[k] * scale, b = wi[k] * scale;
+      for (std::int64_t q = k * lines; q < (k + 1) * lines; ++q) {
+        const T x = re[q], y = im[q];
+        re[q] = x * a - y * b;
+        im[q] = x * b + y * a;
+      }
+    }
+  }
+
+  std::int64_t n_;
+  std::unique_ptr<const Direct<T>> direct_;
+  std::vector<T> chirp_re_, chirp_im_, filter_re_, filter_im_;
+};
+
+// Lines of a tensor beside the arrays [n][count] of their real and imaginary parts, through squares in vector
+// registers: one cache line of each line at a time, because lines are often a power of two apart.
+template <typename T>
+class LineMover {
+ public:
+  // `parts`: numbers of an element, 2 when it is complex. `step`: numbers from one element of a line to the
+  // next.
+  LineMover(std::int64_t parts, std::int64_t step, std::int64_t count, T* re, T* im)
+      : parts_(parts), step_(step), count_(count), array_{re, im} {}
+  // All numbers of a line in one array [parts * n][count].
+  LineMover(std::int64_t parts, std::int64_t step, std::int64_t count, T* numbers)
+      : LineMover(parts, step, count, numbers, nullptr) {}
+
+  // Elements [0, n) of line l, which begins at lines[l].
+  void Load(const T* const* lines, std::int64_t n) const {
+    Move(
+        lines, n, [](const T* outside, T* inside) { *inside = *outside; },
+        [](auto line, auto row) { TransposeRows<Bits>(line, row); });
+    if (parts_ == 1 && array_[1] != nullptr) std::fill(array_[1], array_[1] + n * count_, T{0});
+  }
+  void Store(T* const* lines, std::int64_t n) const {
+    Move(
+        lines, n, [](T* outside, const T* inside) { *outside = *inside; },
+        [](auto line, auto row) { TransposeRows<Bits>(row, line); });
+  }
+
+ private:
+  using Bits = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
+  static constexpr std::int64_t kSide = kTransposeSide<Bits>,
+                                kLine = 64 / static_cast<std::int64_t>(sizeof(T));
+
+  // Number f of a line: the arrays' row of element f / parts.
+  T* Row(std::int64_t f) const {
+    if (array_[1] == nullptr) return array_[0] + f * count_;
+    return array_[parts_ == 2 ? f & 1 : 0] + (parts_ == 2 ? f >> 1 : f) * count_;
+  }
+
+  template <typename P, typename One, typename Square>
+  void Move(P const* lines, std::int64_t n, One one, Square square) const {
+    const std::int64_t lines_in_squares = step_ == parts_ ? count_ / kSide * kSide : 0;
+    const std::int64_t numbers = n * parts_, in_squares = numbers / kLine * kLine;
+    for (std::int64_t f = 0; lines_in_squares > 0 && f < in_squares; f += kLine) {
+      for (std::int64_t l = 0; l < lines_in_squares; l += kSide) {
+        for (std::int64_t g = f; g < f + kLine; g += kSide)
+          square([=](int k) { return lines[l + k] + g; }, [=](int i) { return Row(g + i) + l; });
+      }
+    }
+    const auto rest = [&](std::int64_t first, std::int64_t from_line) {
+      std::int64_t element = first / parts_, part = first % parts_;
+      for (std::int64_t f = first; f < numbers; ++f) {
+        const std::int64_t outside = element * step_ + part;
+        T* const row = array_[1] == nullptr ? array_[0] + f * count_ : array_[part] + element * count_;
+        for (std::int64_t l = from_line; l < count_; ++l) one(lines[l] + outside, row + l);
+        if (++part == parts_) {
+          part = 0;
+          ++element;
+        }
+      }
+    };
+    if (lines_in_squares > 0) rest(in_squares, 0);
+    if (lines_in_squares < count_) rest(0, lines_in_squares);
+  }
+
+  std::int64_t parts_, step_, count_;
+  T* array_[2];
+};
+
+// Element offsets of line `line` of a tensor: all dimensions but `dim`, row-major.
+std::int64_t LineOffset(const HostTensor& t, int dim, std::int64_t line) {
+  std::int64_t offset = 0;
+  for (int d = t.rank - 1; d >= 0; --d) {
+    if (d == dim) continue;
+    offset += line % t.shape[d] * t.strides[d];
+    line /= t.shape[d];
+  }
+  return offset;
+}
+
+// Some lines of a transform, in the memory of the worker that does them.
+template <typename T>
+struct LineGroup {
+  T* memory;
+  std::int64_t count;
+  const T* from[kMaxLines];
+  T* to[kMaxLines];
+};
+
+// f(group) for groups of lines of as many numbers as `work` (the memory is of twice as many).
+template <typename T, typename F>
+void ForLineGroups(HostContext& context, std::int64_t n, std::int64_t work, int dim, const HostTensor& in,
+                   const HostTensor& out, F&& f) {
+  const std::int64_t lines = in.num_elements() / in.shape[dim];
+  const std::int64_t most = std::clamp<std::int64_t>(2 * kGroup / work, 1, kMaxLines);
+  const std::int64_t groups = (lines + most - 1) / most;
+  const int workers =
+      lines * n < (8 << 10) ? 1 : static_cast<int>(std::min<std::int64_t>(groups, context.pool.size()));
+  T* const memory = context.scratch.Allocate<T>(static_cast<std::size_t>(2 * work * most * workers));
+  const std::int64_t in_parts = IsComplex(in.type) ? 2 : 1, out_parts = IsComplex(out.type) ? 2 : 1;
+  WorkShares shares(groups, workers);
+  auto task = [&](int w) {
+    LineGroup<T> group;
+    group.memory = memory + 2 * work * most * w;
+    for (std::int64_t g = shares.Next(w); g != WorkShares::kNone; g = shares.Next(w)) {
+      const std::int64_t first = g * most;
+      group.count = std::min(most, lines - first);
+      for (std::int64_t l = 0; l < group.count; ++l) {
+        group.from[l] = in.as<T>() + LineOffset(in, dim, first + l) * in_parts;
+        group.to[l] = out.as<T>() + LineOffset(out, dim, first + l) * out_parts;
+      }
+      f(group);
+    }
+  };
+  if (workers > 1) {
+    context.pool.Run(workers, TaskRef(task));
+  } else {
+    task(0);
+  }
+}
+
+template <typename T>
+void ScaleRows(T scale, std::int64_t numbers, T* row) {
+  if (scale == T{1}) return;
+  for (std::int64_t i = 0; i < numbers; ++i) row[i] *= scale;
+}
+
+template <typename T>
+void RunLines(HostContext& context, const Transform<T>& transform, std::int64_t n, bool inverse, T scale,
+              int dim, const HostTensor& in, const HostTensor& out) {
+  const std::int64_t in_parts = IsComplex(in.type) ? 2 : 1, out_parts = IsComplex(out.type) ? 2 : 1;
+  ForLineGroups<T>(context, n, 2 * transform.work_length(), dim, in, out, [&](const LineGroup<T>& group) {
+    const std::int64_t count = group.count, size = transform.work_length() * count;
+    T* re = group.memory;
+    T *im = re + size, *other_re = im + size, *other_im = other_re + size;
+    const std::int64_t given = std::min(n, in.shape[dim]);
+    LineMover<T>(in_parts, in.strides[dim] * in_parts, count, re, im).Load(group.from, given);
+    for (std::int64_t k = given; k < n; ++k) {  // the conjugate half
+      const T *mirror_re = re + (n - k) * count, *mirror_im = im + (n - k) * count;
+      for (std::int64_t l = 0; l < count; ++l) {
+        re[k * count + l] = mirror_re[l];
+        im[k * count + l] = -mirror_im[l];
+      }
+    }
+    if (inverse) {
+      transform.Run(count, &im, &re, &other_im, &other_re);
+    } else {
+      transform.Run(count, &re, &im, &other_re, &other_im);
+    }
+    if (in_parts == 1) {  // elements that are real by symmetry
+      std::fill_n(im, count, T{0});
+      if (n % 2 == 0) std::fill_n(im + n / 2 * count, count, T{0});
+    }
+    for (T* part : {re, im}) ScaleRows(scale, n * count, part);
+    LineMover<T>(out_parts, out.strides[dim] * out_parts, count, re, im).Store(group.to, out.shape[dim]);
+  });
+}
+
+// The numbers of a complex half in memory are rows from 0 on, those of a real line and of RealFftStage from 1
+// on: the imaginary part of element 0, which is 0, makes room.
+template <typename T>
+void RunRealLines(HostContext& context, const RealTransform<T>& transform, std::int64_t n, bool inverse,
+                  T scale, int dim, const HostTensor& in, const HostTensor& out) {
+  ForLineGroups<T>(context, n, n + 2, dim, in, out, [&](const LineGroup<T>& group) {
+    const std::int64_t count = group.count;
+    T *data = group.memory + count, *other = data + (n + 2) * count;
+    if (inverse) {
+      LineMover<T>(2, in.strides[dim] * 2, count, data - count).Load(group.from, n / 2 + 1);
+      std::copy_n(data - count, count, data);
+    } else {
+      LineMover<T>(1, in.strides[dim], count, data).Load(group.from, n);
+    }
+    transform.Run(inverse, count, &data, &other);
+    ScaleRows(scale, n * count, data);
+    if (inverse) {
+      LineMover<T>(1, out.strides[dim], count, data).Store(group.to, n);
+    } else {
+      std::copy_n(data, count, data - count);
+      std::fill_n(data, count, T{0});
+      if (n % 2 == 0) std::fill_n(data + n * count, count, T{0});
+      LineMover<T>(2, out.strides[dim] * 2, count, data - count).Store(group.to, n / 2 + 1);
+    }
+  });
+}
+
+}  // namespace
+
+struct FftTables {
+  virtual ~FftTables() = default;
+  virtual void Run(HostContext& context, bool inverse, double scale, int dim, const HostTensor& in,
+                   const HostTensor& out) const = 0;
+  virtual double operations() const = 0;
+};
+
+namespace {
+
+template <typename T>
+class TablesOf : public FftTables {
+ public:
+  TablesOf(std::int64_t length, bool real) : length_(length) {
+    if (real && RealTransform<T>::IsFor(length)) {
+      real_ = std::make_unique<const RealTransform<T>>(length);
+    } else {
+      complex_ = std::make_unique<const Transform<T>>(length);
+    }
+  }
+  void Run(HostContext& context, bool inverse, double scale, int dim, const HostTensor& in,
+           const HostTensor& out) const override {
+    if (real_ != nullptr) {
+      RunRealLines(context, *real_, length_, inverse, static_cast<T>(scale), dim, in, out);
+    } else {
+      RunLines(context, *complex_, length_, inverse, static_cast<T>(scale), dim, in, out);
+    }
+  }
+  double operations() const override {
+    return real_ != nullptr ? Operations(length_) / 2 : complex_->operations();
+  }
+
+ private:
+  std::int64_t length_;
+  std::unique_ptr<const RealTransform<T>> real_;
+  std::unique_ptr<const Transform<T>> complex_;
+};
+
+}  // namespace
+
+FftPlan::FftPlan(DType type, std::int64_t length, bool real) : length_(length), real_(real) {
+  if (length == 0) return;
+  if (type == DType::kC64) {
+    tables_ = std::make_unique<const TablesOf<float>>(length, real);
+  } else {
+    tables_ = std::make_unique<const TablesOf<double>>(length, real);
+  }
+}
+
+FftPlan::~FftPlan() = default;
+FftPlan::FftPlan(FftPlan&&) noexcept = default;
+
+double FftPlan::operations() const { return tables_ == nullptr ? 0 : tables_->operations(); }
+
+void FftPlan::Run(HostContext& context, bool inverse, double scale, int dim, const HostTensor& in,
+                  const HostTensor& out) const {
+  if (out.num_elements() > 0) tables_->Run(context, inverse, scale, dim, in, out);
+}
+
+}  // namespace ipu_model

@@ -1,0 +1,127 @@
+#include "kernels/host/bound_kernel.h"
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <utility>
+
+namespace ipu_model {
+namespace {
+
+constexpr std::size_t kAlignment = 64;
+
+// Of n bytes; those of one number need no call to the library.
+void CopyBytes(const MicroArguments& m) {
+  if (m.result == m.operand[0]) return;
+  switch (m.n) {
+    case 1:
+      std::memcpy(m.result, m.operand[0], 1);
+      return;
+    case 4:
+      std::memcpy(m.result, m.operand[0], 4);
+      return;
+    case 8:
+      std::memcpy(m.result, m.operand[0], 8);
+      return;
+    default:
+      std::memcpy(m.result, m.operand[0], static_cast<std::size_t>(m.n));
+  }
+}
+
+}  // namespace
+
+CallList::Place CallList::NewScratch(std::size_t bytes) {
+  const Place place{Place::Base::kScratch, 0, static_cast<std::ptrdiff_t>(scratch_bytes_), nullptr};
+  scratch_bytes_ += (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  return place;
+}
+
+void CallList::Add(MicroFunction function, const Place& result, std::initializer_list<Place> operands,
+                   std::int64_t n, std::uint32_t immediate) {
+  AddStep(function, result, operands.begin(), static_cast<int>(operands.size()), n, immediate, 0);
+}
+
+void CallList::AddStep(MicroFunction function, const Place& result, const Place* operands, int num_operands,
+                       std::int64_t n, std::uint32_t immediate, unsigned scalar) {
+  calls_.push_back({function, {nullptr, {}, n, immediate, scalar}});
+  Refer(-1, result);
+  for (int k = 0; k < num_operands; ++k) Refer(k, operands[k]);
+}
+
+void CallList::AddMove(const Place& to, const Place& from, std::int64_t bytes) {
+  Add(CopyBytes, to, {from}, bytes);
+}
+
+void CallList::Refer(int operand, const Place& place) {
+  const auto call = static_cast<std::uint32_t>(calls_.size() - 1);
+  if (place.base != Place::Base::kFixed) {
+    references_.push_back({call, operand, place});
+  } else if (operand >= 0) {
+    calls_[call].arguments.operand[operand] = place.fixed;
+  }
+}
+
+void CallList::Repeat(std::vector<std::int64_t> counts, const std::vector<std::vector<std::ptrdiff_t>>& in,
+                      const std::vector<std::vector<std::ptrdiff_t>>& out) {
+  counts_ = std::move(counts);
+  advances_.assign(counts_.size(), std::vector<Advance>(calls_.size(), Advance{}));
+  for (const Reference& r : references_) {
+    if (r.place.base == Place::Base::kScratch) continue;
+    const std::vector<std::ptrdiff_t>& steps =
+        (r.place.base == Place::Base::kInput ? in : out)[r.place.tensor];
+    std::ptrdiff_t back = 0;
+    for (std::size_t d = counts_.size(); d-- > 0;) {
+      Advance& advance = advances_[d][r.call];
+      (r.operand < 0 ? advance.result : advance.operand[r.operand]) = steps[d] - back;
+      // The innermost dimension has moved once more than to its last index.
+      back += steps[d] * (d + 1 == counts_.size() ? counts_[d] : counts_[d] - 1);
+    }
+  }
+  const Place moving = NewScratch(calls_.size() * sizeof(Call) + counts_.size() * sizeof(std::int64_t));
+  moving_offset_ = static_cast<std::size_t>(moving.offset);
+}
+
+inline void CallList::Move(Call* call, const Advance& advance) {
+  MicroArguments& m = call->arguments;
+  m.result = static_cast<unsigned char*>(m.result) + advance.result;
+  for (int k = 0; k < 4; ++k)
+    m.operand[k] = static_cast<const unsigned char*>(m.operand[k]) + advance.operand[k];
+}
+
+void CallList::RunRepeated() const {
+  const std::size_t num_calls = calls_.size(), inner = counts_.size() - 1;
+  auto* const calls = reinterpret_cast<Call*>(moving_);
+  auto* const index = reinterpret_cast<std::int64_t*>(moving_ + num_calls * sizeof(Call));
+  std::uninitialized_copy(calls_.begin(), calls_.end(), calls);
+  std::uninitialized_fill_n(index, counts_.size(), 0);
+  const Advance* const step = advances_[inner].data();
+  for (;;) {
+    for (std::int64_t i = 0; i < counts_[inner]; ++i) {
+      for (std::size_t c = 0; c < num_calls; ++c) {
+        calls[c].function(calls[c].arguments);
+        Move(&calls[c], step[c]);
+      }
+    }
+    std::size_t d = inner;
+    while (d > 0 && ++index[d - 1] == counts_[d - 1]) index[--d] = 0;
+    if (d == 0) return;
+    for (std::size_t c = 0; c < num_calls; ++c) Move(&calls[c], advances_[d - 1][c]);
+  }
+}
+
+void CallList::Point(const HostTensor* in, const HostTensor* out, unsigned char* scratch) {
+  moving_ = scratch + moving_offset_;
+  for (const Reference& r : references_) {
+    unsigned char* base = scratch;
+    if (r.place.base == Place::Base::kInput) base = in[r.place.tensor].as<unsigned char>();
+    if (r.place.base == Place::Base::kOutput) base = out[r.place.tensor].as<unsigned char>();
+    MicroArguments& arguments = calls_[r.call].arguments;
+    if (r.operand < 0) {
+      arguments.result = base + r.place.offset;
+    } else {
+      arguments.operand[r.operand] = base + r.place.offset;
+    }
+  }
+}
+
+}  // namespace ipu_model

@@ -1,0 +1,20 @@
+// Which instruction set the kernels use on this machine, decided once.
+#ifndef IPU_MODEL_KERNELS_HOST_ISA_H_
+#define IPU_MODEL_KERNELS_HOST_ISA_H_
+
+#include "kernels/host/host_limits.h"
+
+namespace ipu_model {
+
+// AVX-512 F/BW/CD/DQ/VL (x86-64-v4), unless the kernels are held to less. Otherwise AVX2 and FMA
+// (x86-64-v3), which the plugin requires.
+inline bool HasAvx512() {
+  static const bool has = FinalHostLimits().avx512 && __builtin_cpu_supports("avx512f") &&
+                          __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512cd") &&
+                          __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+  return has;
+}
+
+}  // namespace ipu_model
+
+#endif  // IPU_MODEL_KERNELS_HOST_ISA_H_

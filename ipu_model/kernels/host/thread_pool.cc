@@ -1,0 +1,173 @@
+// The process's one thread pool: workers spin for a short while after a job and then sleep on a futex.
+#include <immintrin.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "kernels/host/context.h"
+#include "kernels/host/host_limits.h"
+
+namespace ipu_model {
+namespace {
+
+// A hot worker starts in 0.1 us, a sleeping one in 20 to 100 us; longer spinning would starve other threads.
+constexpr auto kSpinTime = std::chrono::microseconds(65);
+constexpr int kPausesPerClockRead = 32;
+constexpr int kPausesBeforeYield = 3000;
+
+enum State : std::uint32_t { kIdle, kHasJob, kRunning, kSleeping };
+
+void FutexWait(std::atomic<std::uint32_t>& word, std::uint32_t expected) {
+  syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&word), FUTEX_WAIT_PRIVATE, expected, nullptr, nullptr,
+          0);
+}
+void FutexWake(std::atomic<std::uint32_t>& word) {
+  syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&word), FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
+}
+
+struct alignas(64) Slot {
+  std::atomic<std::uint32_t> state{kIdle};
+  std::atomic<int> cpu{-1};  // where the worker was seen last; when it is known, `thread` is as well
+  std::atomic<pid_t> thread{0};
+};
+
+// A fork copies no workers: the child then runs every job on its calling thread.
+std::atomic<bool> workers_exist{true};
+
+class FutexPool final : public ThreadPool {
+ public:
+  FutexPool() {
+    CPU_ZERO(&allowed_);
+    size_ = sched_getaffinity(0, sizeof(allowed_), &allowed_) == 0 ? std::max(1, CPU_COUNT(&allowed_)) : 1;
+    const int hardware = static_cast<int>(std::thread::hardware_concurrency());
+    if (hardware > 0) size_ = std::min(size_, hardware);
+    if (const int limit = FinalHostLimits().threads; limit > 0) size_ = limit;
+    slots_ = std::vector<Slot>(static_cast<std::size_t>(size_));
+    pthread_atfork(nullptr, nullptr, [] { workers_exist.store(false, std::memory_order_relaxed); });
+    for (int w = 1; w < size_; ++w) std::thread([this, w] { Work(w); }).detach();
+  }
+
+  int size() const override { return size_; }
+
+  void Run(int workers, TaskRef task) override {
+    if (workers <= 1 || !workers_exist.load(std::memory_order_relaxed) ||
+        busy_.exchange(true, std::memory_order_acquire)) {
+      for (int w = 0; w < workers; ++w) task(w);
+      return;
+    }
+    task_ = &task;
+    remaining_.store(workers - 1, std::memory_order_relaxed);
+    const int cpu = sched_getcpu();
+    caller_cpu_.store(cpu, std::memory_order_relaxed);
+    for (int w = 1; w < workers; ++w) {
+      Slot& slot = slots_[static_cast<std::size_t>(w)];
+      // It waits there for this thread to end or sleep, and may not leave by itself.
+      if (cpu >= 0 && slot.cpu.load(std::memory_order_acquire) == cpu) {
+        slot.cpu.store(-1, std::memory_order_relaxed);
+        KeepFrom(cpu, slot.thread.load(std::memory_order_relaxed));
+      }
+      if (slot.state.exchange(kHasJob, std::memory_order_acq_rel) == kSleeping) FutexWake(slot.state);
+    }
+    task(0);
+    // What a worker has not begun by now is sooner done here: other processes may keep it from its CPU.
+    for (int w = 1; w < workers; ++w) {
+      std::uint32_t expected = kHasJob;
+      auto& state = slots_[static_cast<std::size_t>(w)].state;
+      if (!state.compare_exchange_strong(expected, kIdle, std::memory_order_acq_rel)) continue;
+      task(w);
+      remaining_.fetch_sub(1, std::memory_order_relaxed);
+    }
+    // Yielding lets a worker that was woken on this CPU leave it.
+    for (int pauses = 0; remaining_.load(std::memory_order_acquire) != 0; ++pauses) {
+      if (pauses < kPausesBeforeYield) {
+        _mm_pause();
+      } else {
+        sched_yield();
+      }
+    }
+    busy_.store(false, std::memory_order_release);
+  }
+
+ private:
+  void Work(int worker) {
+    const FlushDenormals flush;
+    Slot& slot = slots_[static_cast<std::size_t>(worker)];
+    slot.thread.store(static_cast<pid_t>(syscall(SYS_gettid)), std::memory_order_relaxed);
+    auto& state = slot.state;
+    for (;;) {
+      WaitForJob(slot);
+      (*task_)(worker);
+      state.store(kIdle, std::memory_order_relaxed);
+      remaining_.fetch_sub(1, std::memory_order_release);
+    }
+  }
+
+  // Returns with the worker's part of a job begun. The caller may take a part back until then, also while the
+  // worker wakes up for it.
+  void WaitForJob(Slot& slot) const {
+    auto& state = slot.state;
+    for (;;) {
+      const auto end = std::chrono::steady_clock::now() + kSpinTime;
+      do {
+        slot.cpu.store(sched_getcpu(), std::memory_order_release);
+        for (int i = 0; i < kPausesPerClockRead; ++i) {
+          std::uint32_t expected = kHasJob;
+          if (state.load(std::memory_order_relaxed) == kHasJob &&
+              state.compare_exchange_strong(expected, kRunning, std::memory_order_acq_rel)) {
+            return;
+          }
+          _mm_pause();
+        }
+      } while (std::chrono::steady_clock::now() < end);
+      std::uint32_t expected = kIdle;
+      if (!state.compare_exchange_strong(expected, kSleeping, std::memory_order_acq_rel)) continue;
+      while (state.load(std::memory_order_acquire) == kSleeping) FutexWait(state, kSleeping);
+      LeaveCallersCpu();
+    }
+  }
+
+  // After a longer sleep Linux wakes the worker on the waker's CPU, where both would take turns.
+  void LeaveCallersCpu() const {
+    const int caller = caller_cpu_.load(std::memory_order_relaxed);
+    if (caller >= 0 && sched_getcpu() == caller) KeepFrom(caller, 0);
+  }
+
+  // `thread` 0: the calling one.
+  void KeepFrom(int cpu, pid_t thread) const {
+    cpu_set_t others = allowed_;
+    CPU_CLR(static_cast<std::size_t>(cpu), &others);
+    if (CPU_COUNT(&others) > 0) sched_setaffinity(thread, sizeof(others), &others);
+  }
+
+  int size_ = 1;
+  cpu_set_t allowed_;
+  std::vector<Slot> slots_;
+  const TaskRef* task_ = nullptr;
+  alignas(64) std::atomic<bool> busy_{false};
+  alignas(64) std::atomic<int> remaining_{0};
+  std::atomic<int> caller_cpu_{-1};
+};
+
+}  // namespace
+
+int CallerPool::size() const { return 1; }
+void CallerPool::Run(int workers, TaskRef task) {
+  for (int w = 0; w < workers; ++w) task(w);
+}
+
+ThreadPool& ThreadPool::Global() {
+  // Never destroyed: device threads may still run kernels while the process exits.
+  static ThreadPool& pool = *std::make_unique<FutexPool>().release();
+  return pool;
+}
+
+}  // namespace ipu_model

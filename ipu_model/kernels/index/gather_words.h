@@ -1,0 +1,27 @@
+// Picking single elements with the processor's gather instructions.
+#ifndef IPU_MODEL_KERNELS_INDEX_GATHER_WORDS_H_
+#define IPU_MODEL_KERNELS_INDEX_GATHER_WORDS_H_
+
+#include <cstddef>
+#include <cstdint>
+
+namespace ipu_model {
+
+// Where element i comes from: clamp(index[i] + (index[i] < 0 ? wrap : 0), 0, limit) * stride. `wrap`, `limit`
+// and limit * |stride| fit 32 bits.
+struct WordPicks {
+  const std::int32_t* index;
+  std::int32_t wrap, limit, stride;
+};
+
+// out[i] = from[place of i] for i < n; elements of `size` bytes, 4 or 8.
+namespace avx2 {
+void PickWords(const WordPicks& picks, std::int64_t n, std::size_t size, const void* from, void* out);
+}
+namespace avx512 {
+void PickWords(const WordPicks& picks, std::int64_t n, std::size_t size, const void* from, void* out);
+}
+
+}  // namespace ipu_model
+
+#endif  // IPU_MODEL_KERNELS_INDEX_GATHER_WORDS_H_

@@ -1,0 +1,77 @@
+// Gathering in vectors: many more cache misses are under way at once than in a loop over elements.
+#include <immintrin.h>
+
+#include <algorithm>
+
+#include "kernels/index/gather_words.h"
+
+namespace ipu_model {
+namespace ISA_NAMESPACE {
+namespace {
+
+#ifdef __AVX512F__
+constexpr std::int64_t kIndices = 16;
+using Indices = __m512i;
+
+Indices Places(const WordPicks& picks, const std::int32_t* index) {
+  const Indices zero = _mm512_setzero_si512();
+  Indices v = _mm512_loadu_si512(index);
+  v = _mm512_mask_add_epi32(v, _mm512_movepi32_mask(v), v, _mm512_set1_epi32(picks.wrap));
+  v = _mm512_maskz_min_epi32(0xffff, _mm512_maskz_max_epi32(0xffff, v, zero), _mm512_set1_epi32(picks.limit));
+  return _mm512_mullo_epi32(v, _mm512_set1_epi32(picks.stride));
+}
+// 4 bytes each.
+void Pick(Indices places, const std::int32_t* from, std::int32_t* out) {
+  _mm512_storeu_si512(out, _mm512_mask_i32gather_epi32(_mm512_setzero_si512(), 0xffff, places, from, 4));
+}
+void Pick(Indices places, const std::int64_t* from, std::int64_t* out) {
+  alignas(64) std::int32_t each[kIndices];
+  _mm512_store_si512(each, places);
+  for (int i = 0; i < kIndices; i += 8) {
+    const __m256i half = _mm256_load_si256(reinterpret_cast<const __m256i*>(each + i));
+    _mm512_storeu_si512(out + i, _mm512_mask_i32gather_epi64(_mm512_setzero_si512(), 0xff, half, from, 8));
+  }
+}
+#else
+constexpr std::int64_t kIndices = 8;
+using Indices = __m256i;
+
+Indices Places(const WordPicks& picks, const std::int32_t* index) {
+  Indices v = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(index));
+  v = _mm256_add_epi32(v, _mm256_and_si256(_mm256_srai_epi32(v, 31), _mm256_set1_epi32(picks.wrap)));
+  v = _mm256_min_epi32(_mm256_max_epi32(v, _mm256_setzero_si256()), _mm256_set1_epi32(picks.limit));
+  return _mm256_mullo_epi32(v, _mm256_set1_epi32(picks.stride));
+}
+void Pick(Indices places, const std::int32_t* from, std::int32_t* out) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(out), _mm256_i32gather_epi32(from, places, 4));
+}
+void Pick(Indices places, const std::int64_t* from, std::int64_t* out) {
+  const __m128i half[2] = {_mm256_castsi256_si128(places), _mm256_extracti128_si256(places, 1)};
+  for (int h = 0; h < 2; ++h)
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + 4 * h),
+                        _mm256_i32gather_epi64(reinterpret_cast<const long long*>(from), half[h], 8));
+}
+#endif
+
+template <typename T>
+void PickAll(const WordPicks& picks, std::int64_t n, const T* from, T* out) {
+  std::int64_t i = 0;
+  for (; i + kIndices <= n; i += kIndices) Pick(Places(picks, picks.index + i), from, out + i);
+  for (; i < n; ++i) {
+    const std::int32_t v = picks.index[i] + (picks.index[i] < 0 ? picks.wrap : 0);
+    out[i] = from[std::clamp(v, 0, picks.limit) * picks.stride];
+  }
+}
+
+}  // namespace
+
+void PickWords(const WordPicks& picks, std::int64_t n, std::size_t size, const void* from, void* out) {
+  if (size == 4) {
+    PickAll(picks, n, static_cast<const std::int32_t*>(from), static_cast<std::int32_t*>(out));
+  } else {
+    PickAll(picks, n, static_cast<const std::int64_t*>(from), static_cast<std::int64_t*>(out));
+  }
+}
+
+}  // namespace ISA_NAMESPACE
+}  // namespace ipu_model

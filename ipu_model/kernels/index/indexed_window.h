@@ -1,0 +1,130 @@
+// The geometry that gather and scatter share: which window of an operand each index vector names.
+#ifndef IPU_MODEL_KERNELS_INDEX_INDEXED_WINDOW_H_
+#define IPU_MODEL_KERNELS_INDEX_INDEXED_WINDOW_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "kernels/host/host_tensor.h"
+
+namespace ipu_model {
+
+// StableHLO dimension numbers. Scatter's names are update_window_dims, inserted_window_dims,
+// scatter_dims_to_operand_dims for the first, second and fifth.
+struct WindowDims {
+  std::vector<std::int64_t> offset_dims;
+  std::vector<std::int64_t> collapsed_dims;
+  std::vector<std::int64_t> operand_batching_dims;
+  std::vector<std::int64_t> indices_batching_dims;
+  std::vector<std::int64_t> start_index_map;
+  std::int64_t index_vector_dim = 0;
+  // Per index component, or empty for all zero: what is added to a negative index before anything else.
+  std::vector<std::int64_t> wraps;
+};
+
+// Dimension numbers resolved per operand dimension. "Windows" is the gather's result or the scatter's
+// updates: batch dimensions (one window each) and window dimensions.
+struct IndexedWindow {
+  int operand_rank = 0, indices_rank = 0, windows_rank = 0;
+  int batch_rank = 0;
+  int index_vector_dim = 0;  // == indices_rank: the index vectors are scalars
+  int num_components = 0;
+  int batch_dim[kMaxRank] = {};      // of windows, per batch dimension
+  int index_dim[kMaxRank] = {};      // of indices, per batch dimension
+  int component[kMaxRank] = {};      // per operand dimension: which index component starts it, or -1
+  int batching[kMaxRank] = {};       // per operand dimension: which batch dimension walks it, or -1
+  int window_dim[kMaxRank] = {};     // per operand dimension: which dimension of windows, or -1
+  std::int64_t wrap[kMaxRank] = {};  // per operand dimension: what is added to a negative index
+  int num_wraps = 0;                 // those that are not zero
+
+  // Throws std::invalid_argument when the numbers contradict each other or the ranks.
+  static IndexedWindow Resolve(const WindowDims& dims, int operand_rank, int indices_rank, int windows_rank);
+};
+
+// Where the tensors of a call sit inside the whole ones: a vertex works on boxes of them. All zero, with the
+// tensors' own extents, for a whole operation. Indexed by operand dimension, batch_begin by batch dimension.
+struct WindowPlacement {
+  std::int64_t operand_dims[kMaxRank] = {};  // extents of the whole operand
+  std::int64_t slice_sizes[kMaxRank] = {};   // extents of a whole window; 1 where it has no dimension
+  std::int64_t operand_begin[kMaxRank] = {};
+  std::int64_t window_begin[kMaxRank] = {};
+  std::int64_t batch_begin[kMaxRank] = {};
+  // The operand may hold only a part of an indexed dimension: windows are clipped to it.
+  bool clipped = false;
+};
+
+// Walks the batch positions of one call in row-major order.
+class WindowRows {
+ public:
+  static constexpr std::int64_t kSkip = INT64_MIN;
+
+  WindowRows(const IndexedWindow& window, const WindowPlacement& placement, const HostTensor& operand,
+             const HostTensor& indices, const HostTensor& windows);
+
+  std::int64_t num_rows() const { return num_rows_; }
+
+  // For rows [begin, begin + n): element offsets of the window's first element in operand and windows.
+  // Clamped starts, or (clamp == false) operand offset kSkip where the window is not inside the operand.
+  // Not for clipped placements.
+  void Offsets(std::int64_t begin, std::int64_t n, bool clamp, std::int64_t* operand_offset,
+               std::int64_t* windows_offset) const;
+
+  // What the rows are when every window is one element, at one index component: operand element
+  // base + index * operand_stride, with the index of row r at element r * index_stride; `wrap` is added to
+  // a negative one.
+  struct Elements {
+    DType type;
+    const void* index;
+    std::int64_t index_stride, wrap, limit, base, operand_stride, windows_step;
+
+    // Calls f(row, operand offset) for the rows [begin, end): with the index clamped, or only for those
+    // inside.
+    template <typename I, bool kClamp, typename F>
+    void ForEach(std::int64_t begin, std::int64_t end, F&& f) const {
+      const I* const at = static_cast<const I*>(index);
+      const auto largest = static_cast<std::uint64_t>(limit);
+      for (std::int64_t row = begin; row < end; ++row) {
+        auto v = static_cast<std::int64_t>(at[row * index_stride]);
+        v += v < 0 ? wrap : 0;
+        if constexpr (kClamp) {
+          v = v < 0 ? 0 : v > limit ? limit : v;
+        } else if (static_cast<std::uint64_t>(v) > largest) {
+          continue;
+        }
+        f(row, base + v * operand_stride);
+      }
+    }
+  };
+  // False when they are not that, or the index type is neither s32 nor s64.
+  bool AreElements(Elements* elements) const;
+
+  // One row: the part of the window that is inside this call's operand. Writes, per operand dimension, where
+  // it begins in the operand and in the window, and its extent; false when nothing is inside.
+  bool Clip(std::int64_t row, bool clamp, std::int64_t* operand_begin, std::int64_t* window_begin,
+            std::int64_t* extent, std::int64_t* windows_offset) const;
+
+  // The window's dimensions of extent above 1, neighbours merged where both tensors allow it. Strides in
+  // elements. `indexed`: the dimension's start varies, so windows may overlap along it.
+  struct Loop {
+    int rank = 0;
+    std::int64_t shape[kMaxRank], operand[kMaxRank], windows[kMaxRank];
+    bool indexed[kMaxRank];
+    std::int64_t elements = 1;
+    bool contiguous() const { return rank == 1 && operand[0] == 1 && windows[0] == 1; }
+  };
+  Loop WindowLoop() const;
+
+ private:
+  std::int64_t Start(int dim, const char* index, const std::int64_t* batch) const;
+
+  const IndexedWindow& window_;
+  const WindowPlacement& placement_;
+  const HostTensor &operand_, &indices_, &windows_;
+  std::int64_t num_rows_ = 1;
+  std::int64_t batch_shape_[kMaxRank], batch_windows_[kMaxRank], batch_indices_[kMaxRank];
+  std::int64_t component_stride_ = 0;
+};
+
+}  // namespace ipu_model
+
+#endif  // IPU_MODEL_KERNELS_INDEX_INDEXED_WINDOW_H_

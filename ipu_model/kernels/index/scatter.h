@@ -1,0 +1,57 @@
+// Scatter: windows of updates combined into an operand at the places that index vectors name.
+#ifndef IPU_MODEL_KERNELS_INDEX_SCATTER_H_
+#define IPU_MODEL_KERNELS_INDEX_SCATTER_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "kernels/elementwise/expression.h"
+#include "kernels/host/context.h"
+#include "kernels/host/host_tensor.h"
+#include "kernels/index/indexed_window.h"
+
+namespace ipu_model {
+
+class ElementwiseKernel;
+
+// StableHLO scatter with XLA's rule for bounds: an update whose window is not wholly inside the operand is
+// skipped. Updates of the same element are applied in the row-major order of the batch positions.
+class ScatterKernel {
+ public:
+  // `update` has the inputs operand_0..operand_{n-1}, update_0..update_{n-1} and n outputs.
+  explicit ScatterKernel(const Expression& update);
+  ~ScatterKernel();
+  ScatterKernel(const ScatterKernel&) = delete;
+  ScatterKernel& operator=(const ScatterKernel&) = delete;
+
+  // outs[i] may be exactly operands[i]. `unique`: no two updates touch the same element.
+  void Run(HostContext& context, const IndexedWindow& window, const WindowPlacement& placement, bool unique,
+           const HostTensor* operands, const HostTensor& indices, const HostTensor* updates,
+           const HostTensor* outs) const;
+
+ private:
+  // What one output does with its operand and update when it depends on nothing else.
+  enum class Combine : std::uint8_t { kGeneral, kSet, kAdd, kMultiply, kMinimum, kMaximum, kAnd, kOr };
+
+  Combine Recognise(std::size_t output) const;
+  void RunSimple(HostContext& context, const WindowRows& rows, const IndexedWindow& window,
+                 const WindowPlacement& placement, bool unique, Combine combine, const HostTensor& update,
+                 const HostTensor& out) const;
+  struct Buffers;  // contiguous windows of every operand and update
+  Buffers Allocate(HostContext& context, std::int64_t elements, const HostTensor* updates) const;
+  void RunBlocks(HostContext& context, const IndexedWindow& window, const WindowPlacement& placement,
+                 const HostTensor& indices, const HostTensor* updates, const HostTensor* outs) const;
+  void RunClipped(HostContext& context, const IndexedWindow& window, const WindowPlacement& placement,
+                  const HostTensor& indices, const HostTensor* updates, const HostTensor* outs) const;
+
+  Expression update_;
+  std::size_t num_operands_;
+  std::vector<Combine> combine_;
+  bool simple_ = true;
+  std::unique_ptr<ElementwiseKernel> kernel_;
+};
+
+}  // namespace ipu_model
+
+#endif  // IPU_MODEL_KERNELS_INDEX_SCATTER_H_

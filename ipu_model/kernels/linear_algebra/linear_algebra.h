@@ -1,0 +1,50 @@
+// Dense factorisation and triangular systems, batched: f32, f64, c64, c128.
+#ifndef IPU_MODEL_KERNELS_LINEAR_ALGEBRA_LINEAR_ALGEBRA_H_
+#define IPU_MODEL_KERNELS_LINEAR_ALGEBRA_LINEAR_ALGEBRA_H_
+
+#include <cstdint>
+
+#include "kernels/host/context.h"
+#include "kernels/host/host_tensor.h"
+
+namespace ipu_model {
+
+constexpr bool LinearAlgebraSupports(DType type) {
+  return type == DType::kF32 || type == DType::kF64 || IsComplex(type);
+}
+
+// Written to executables: append only.
+enum class Transpose : std::uint8_t { kNone = 0, kTranspose, kAdjoint, kCount };
+
+struct TriangularOptions {
+  bool left_side = true;
+  bool lower = true;
+  bool unit_diagonal = false;
+  Transpose transpose = Transpose::kNone;
+};
+
+// out L with L L^H = a (lower) or U with U^H U = a, for a [..., n, n] of which only that triangle is read.
+// The other triangle of the result is zero. A matrix that is not positive definite gives NaN everywhere.
+void Cholesky(HostContext& context, bool lower, const HostTensor& a, const HostTensor& out);
+
+// out X with op(a) X = b (left side) or X op(a) = b: a [..., m, m] of which only one triangle is read.
+void TriangularSolve(HostContext& context, const TriangularOptions& options, const HostTensor& a,
+                     const HostTensor& b, const HostTensor& out);
+
+// The steps of blocked algorithms, on single matrices (rank 2) that do not overlap.
+// The lower triangle of the dense a [n, n] becomes its Cholesky factor; the rest is left as it is.
+void FactorBlock(const HostTensor& a);
+// The dense b [m, n] becomes b l^-H for the factor l [n, n].
+void SolveBlock(const HostTensor& l, const HostTensor& b);
+// The dense c [m, n] -= a [m, k] * b [k, n]; each of a and b may be taken conjugate, and have any strides.
+void SubtractProduct(const HostTensor& a, bool conjugate_a, const HostTensor& b, bool conjugate_b,
+                     const HostTensor& c);
+// The matrix as it is or as its adjoint.
+void CopyMatrix(const HostTensor& from, bool adjoint, const HostTensor& to);
+// The last two dimensions of a tensor whose others have extent 1.
+HostTensor LastMatrix(const HostTensor& t);
+HostTensor TransposedMatrix(const HostTensor& m);
+
+}  // namespace ipu_model
+
+#endif  // IPU_MODEL_KERNELS_LINEAR_ALGEBRA_LINEAR_ALGEBRA_H_

@@ -1,0 +1,69 @@
+// Reduction of strided tensors over any dimensions with any associative scalar program.
+#ifndef IPU_MODEL_KERNELS_REDUCE_REDUCE_H_
+#define IPU_MODEL_KERNELS_REDUCE_REDUCE_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "kernels/elementwise/elementwise.h"
+#include "kernels/elementwise/expression.h"
+#include "kernels/host/bound_kernel.h"
+#include "kernels/host/context.h"
+#include "kernels/host/host_tensor.h"
+#include "kernels/reduce/reduce_functions.h"
+
+namespace ipu_model {
+
+class ReduceKernel {
+ public:
+  // `combiner` has the inputs accumulator_0.. accumulator_{n-1}, value_0.. value_{n-1} and n outputs, all of
+  // the value types. Throws std::invalid_argument for anything else.
+  explicit ReduceKernel(const Expression& combiner);
+
+  // Reduces `values` (n tensors of one shape) over the dimensions whose bit in `dimensions` is set into `out`
+  // (n tensors of the other dimensions). The result of no elements is the init value. `inits` (n scalars) is
+  // combined once, or null: then there must be elements to reduce, and `out` has the partial types.
+  // The order of combination is fixed: it depends on shapes and strides only, not on the number of threads.
+  void Run(HostContext& context, const HostTensor* values, const HostTensor* inits, std::uint32_t dimensions,
+           const HostTensor* out) const;
+  // As Run with inits, for few elements and operations that have inner loops of their own; else null. The
+  // tensors are: in the values, then the inits.
+  std::unique_ptr<BoundKernel> Bind(const HostTensor* in, std::uint32_t dimensions,
+                                    const HostTensor& out) const;
+  // As Run, for `partials` that Run without inits made.
+  void RunOnPartials(HostContext& context, const HostTensor* partials, const HostTensor* inits,
+                     std::uint32_t dimensions, const HostTensor* out) const;
+
+  // What partial results are kept in: sums and products of narrow floats in f32.
+  DType PartialType(unsigned i) const;
+  std::size_t size() const { return types_.size(); }
+
+ private:
+  enum class Kind { kSingle, kArgument, kGeneral };
+  void Recognise(const Expression& combiner);
+  bool IsArgument(const Expression& combiner, bool largest) const;
+  // What the paths with inner loops accumulate in: narrow floats as f32.
+  DType HeldType(std::size_t i) const;
+  // Dense accumulators, one element for each result, to the results.
+  void Finish(HostContext& context, void* const* totals, const HostTensor* inits,
+              const HostTensor* out) const;
+  void RunBlocks(HostContext& context, const HostTensor* values, std::uint32_t dimensions,
+                 void* const* totals) const;
+  void RunGeneral(HostContext& context, const HostTensor* values, const HostTensor* inits,
+                  std::uint32_t dimensions, const HostTensor* out) const;
+
+  std::vector<DType> types_;
+  Kind kind_ = Kind::kGeneral;
+  ReduceOp op_ = ReduceOp::kAdd;
+  ReduceFunctions single_;
+  ArgumentFunctions argument_;
+  ElementwiseKernel combine_;
+  std::vector<ElementwiseKernel> to_result_;  // held type -> type
+  std::vector<ElementwiseKernel> copy_;       // type -> type
+  std::shared_ptr<const ReduceKernel> on_partials_;
+};
+
+}  // namespace ipu_model
+
+#endif  // IPU_MODEL_KERNELS_REDUCE_REDUCE_H_

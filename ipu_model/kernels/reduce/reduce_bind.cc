@@ -1,0 +1,90 @@
+// Reductions of few elements as a list of calls, in the order in which ReduceKernel::Run combines.
+#include "kernels/copy/slice.h"
+#include "kernels/host/isa.h"
+#include "kernels/reduce/reduce.h"
+#include "kernels/reduce/reduce_plan.h"
+#include "kernels/vector/convert.h"
+
+namespace ipu_model {
+namespace {
+
+constexpr std::int64_t kMostElements = ReducePlan::kRowPiece, kMostCalls = 64;
+
+bool IsDense(const HostTensor& t) {
+  std::int64_t stride = 1;
+  for (int d = t.rank - 1; d >= 0; --d) {
+    if (t.shape[d] > 1 && t.strides[d] != stride) return false;
+    stride *= t.shape[d];
+  }
+  return true;
+}
+
+// Results at `total`; false when it would take many calls, or values that are not consecutive.
+bool AddRows(const ReducePlan& plan, const ReduceFunctions& functions, std::int64_t size,
+             const CallList::Place& total, CallList* list) {
+  const int inner = plan.reduced.rank - 1;
+  if (plan.units != 1 || plan.items > kMostCalls || (inner >= 0 && plan.reduced.stride[0][inner] != 1))
+    return false;
+  for (std::int64_t item = 0; item < plan.items; ++item) {
+    CallList::Place result = total;
+    result.offset += item * size;
+    list->Add(functions.row_call, result, {CallList::Input(0, plan.kept.Offset(0, item) * size)},
+              plan.length);
+  }
+  return true;
+}
+
+bool AddLanes(const ReducePlan& plan, const ReduceFunctions& functions, std::int64_t size,
+              const CallList::Place& total, CallList* list) {
+  // The lanes are the innermost results, so that they are written where they belong.
+  if (plan.chunks != 1 || plan.items * plan.units > kMostCalls || plan.lane != plan.kept.rank - 1 ||
+      plan.kept.stride[0][plan.lane] != 1)
+    return false;
+  for (std::int64_t item = 0; item < plan.items; ++item) {
+    CallList::Place result = total;
+    result.offset += item * plan.lanes * size;
+    for (std::int64_t unit = 0; unit < plan.units; ++unit) {
+      const std::int64_t offset = plan.kept.Offset(0, item * plan.lanes) + plan.reduced.Offset(0, unit);
+      const CallList::Place values = CallList::Input(0, offset * size);
+      if (unit == 0) {
+        list->AddMove(result, values, plan.lanes * size);
+      } else {
+        list->Add(functions.lanes_call, result, {values}, plan.lanes, 1);
+      }
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+std::unique_ptr<BoundKernel> ReduceKernel::Bind(const HostTensor* in, std::uint32_t dimensions,
+                                                const HostTensor& out) const {
+  const HostTensor& values = in[0];
+  const std::int64_t elements = values.num_elements(), results = out.num_elements();
+  if (kind_ != Kind::kSingle || elements == 0 || elements > kMostElements) return nullptr;
+  const bool as_stored = HeldType(0) == types_[0] && BitWidth(types_[0]) >= 8 &&
+                         (HasAvx512() ? avx512::FindLoad(types_[0]) : avx2::FindLoad(types_[0])) == nullptr;
+  if (!as_stored) return nullptr;
+  const ReducePlan plan = MakeReducePlan(in, 1, dimensions, true);
+  const auto size = static_cast<std::int64_t>(SizeOf(types_[0]));
+  auto list = std::make_unique<CallList>();
+  const bool in_place = IsDense(out);
+  const CallList::Place total =
+      in_place ? CallList::Output(0) : list->NewScratch(static_cast<std::size_t>(results * size));
+  if (plan.folded || plan.segments != 1) return nullptr;
+  if (!(plan.rows ? AddRows : AddLanes)(plan, single_, size, total, list.get())) return nullptr;
+  list->Add(single_.lanes_call, total, {CallList::Input(1)}, results, 0);
+  if (in_place) return list;
+  HostTensor dense = out;
+  dense.data = nullptr;
+  std::int64_t stride = 1;
+  for (int d = dense.rank - 1; d >= 0; --d) {
+    dense.strides[d] = stride;
+    stride *= dense.shape[d];
+  }
+  if (!AddCopy(list.get(), dense, total, out, CallList::Output(0))) return nullptr;
+  return list;
+}
+
+}  // namespace ipu_model

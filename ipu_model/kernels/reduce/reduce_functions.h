@@ -1,0 +1,45 @@
+// Inner loops of the reductions that have their own: one associative operation, and the largest or smallest
+// value with its index.
+#ifndef IPU_MODEL_KERNELS_REDUCE_REDUCE_FUNCTIONS_H_
+#define IPU_MODEL_KERNELS_REDUCE_REDUCE_FUNCTIONS_H_
+
+#include <cstdint>
+
+#include "kernels/elementwise/micro_op.h"
+
+namespace ipu_model {
+
+enum class ReduceOp : std::uint8_t { kAdd, kMultiply, kMaximum, kMinimum, kAnd, kOr, kXor };
+
+struct ReduceFunctions {
+  // *total = the n > 0 consecutive elements of p combined. Float sums use 64 accumulators.
+  void (*row)(const void* p, std::int64_t n, void* total) = nullptr;
+  // total[i] = total[i] op p[i * stride], stride in elements.
+  void (*lanes)(void* total, const void* p, std::int64_t stride, std::int64_t n) = nullptr;
+  // The same as block functions: result = total, operand 0 = p; the lanes' stride is `immediate`.
+  MicroFunction row_call = nullptr, lanes_call = nullptr;
+};
+
+// The order of JAX's argmax and argmin: the better value, NaN before all others; among equals the smaller
+// index; among NaN the first.
+struct ArgumentFunctions {
+  // Of n > 0 consecutive values; indices have any stride.
+  void (*row)(const void* values, const void* indices, std::int64_t index_stride, std::int64_t n,
+              void* best_value, void* best_index) = nullptr;
+  // Combines (best_value[i], best_index[i]) with (values[i * stride], indices[i * index_stride]).
+  void (*lanes)(void* best_value, void* best_index, const void* values, std::int64_t stride,
+                const void* indices, std::int64_t index_stride, std::int64_t n) = nullptr;
+};
+
+namespace avx2 {
+ReduceFunctions FindReduce(ReduceOp op, RegisterType type);
+ArgumentFunctions FindArgument(bool largest, RegisterType value, RegisterType index);
+}  // namespace avx2
+namespace avx512 {
+ReduceFunctions FindReduce(ReduceOp op, RegisterType type);
+ArgumentFunctions FindArgument(bool largest, RegisterType value, RegisterType index);
+}  // namespace avx512
+
+}  // namespace ipu_model
+
+#endif  // IPU_MODEL_KERNELS_REDUCE_REDUCE_FUNCTIONS_H_

@@ -1,0 +1,362 @@
+// Row and lane loops of reductions. Rows are accumulated in 256 bytes of registers, whatever their width: the
+// order of a sum, and so its bits, does not depend on the instruction set.
+#include <immintrin.h>
+
+#include <cstring>
+#include <type_traits>
+
+#include "kernels/reduce/reduce_functions.h"
+#include "kernels/vector/convert.h"
+#include "kernels/vector/register_types_isa.h"
+#include "kernels/vector/vector_types.h"
+
+namespace ipu_model::ISA_NAMESPACE {
+namespace {
+
+constexpr int kRegisters = 256 / kVectorBytes;
+
+struct Add {
+  template <typename T>
+  static T Apply(T a, T b) {
+    return static_cast<T>(a + b);
+  }
+  template <typename T, typename V>
+  static void Into(V& a, const V& b) {
+    a = a + b;
+  }
+};
+struct Multiply {
+  template <typename T>
+  static T Apply(T a, T b) {
+    return static_cast<T>(a * b);
+  }
+  template <typename T, typename V>
+  static void Into(V& a, const V& b) {
+    a = a * b;
+  }
+};
+struct And {
+  template <typename T>
+  static T Apply(T a, T b) {
+    return static_cast<T>(a & b);
+  }
+  template <typename T, typename V>
+  static void Into(V& a, const V& b) {
+    a = a & b;
+  }
+};
+struct Or {
+  template <typename T>
+  static T Apply(T a, T b) {
+    return static_cast<T>(a | b);
+  }
+  template <typename T, typename V>
+  static void Into(V& a, const V& b) {
+    a = a | b;
+  }
+};
+struct Xor {
+  template <typename T>
+  static T Apply(T a, T b) {
+    return static_cast<T>(a ^ b);
+  }
+  template <typename T, typename V>
+  static void Into(V& a, const V& b) {
+    a = a ^ b;
+  }
+};
+// NaN wins; among zeros the larger (smaller) sign. `kLargest` false: the minimum.
+template <bool kLargest>
+struct Extreme {
+  template <typename T>
+  static T Apply(T a, T b) {
+    if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>) {
+      const T better = (kLargest ? a > b : a < b) ? a : b;
+      T same;
+      if constexpr (std::is_same_v<T, float>) {
+        same = FloatOf(kLargest ? BitsOf(a) & BitsOf(b) : BitsOf(a) | BitsOf(b));
+      } else {
+        same = DoubleOf(kLargest ? BitsOf(a) & BitsOf(b) : BitsOf(a) | BitsOf(b));
+      }
+      const T ordered = a == b ? same : better;
+      return a != a ? a : ordered;
+    } else {
+      return (kLargest ? a > b : a < b) ? a : b;
+    }
+  }
+  template <typename T, typename V>
+  static void Into(V& a, const V& b) {
+    const V better = (kLargest ? a > b : a < b) ? a : b;
+    if constexpr (std::is_floating_point_v<T>) {
+      using Bits = decltype(a > b);
+      const V same =
+          kLargest ? reinterpret_cast<V>(reinterpret_cast<const Bits&>(a) & reinterpret_cast<const Bits&>(b))
+                   : reinterpret_cast<V>(reinterpret_cast<const Bits&>(a) | reinterpret_cast<const Bits&>(b));
+      const V ordered = a == b ? same : better;
+      a = a != a ? a : ordered;
+    } else {
+      a = better;
+    }
+  }
+};
+
+// sum[0 .. kRegisters - 1] combined into one value, halves with halves.
+template <typename F, typename T, typename V>
+T Combined(V (&sum)[kRegisters]) {
+  constexpr int kAll = 256 / static_cast<int>(sizeof(T)), kLine = 64 / static_cast<int>(sizeof(T));
+  alignas(64) T lane[kAll];
+  std::memcpy(lane, sum, sizeof(lane));
+  for (int i = 0; i < kLine; ++i) {
+    const T first = F::Apply(lane[i], lane[i + kLine]);
+    lane[i] = F::Apply(first, F::Apply(lane[i + 2 * kLine], lane[i + 3 * kLine]));
+  }
+  for (int half = kLine / 2; half > 0; half /= 2) {
+    for (int i = 0; i < half; ++i) lane[i] = F::Apply(lane[i], lane[i + half]);
+  }
+  return lane[0];
+}
+
+// Vectors go by reference: by value they would change the calling convention with the instruction set.
+template <typename F, typename T>
+void Row(const void* data, std::int64_t n, void* total) {
+  using V = typename VectorTypes<T>::Register;
+  constexpr std::int64_t kWidth = kLanes<T>;
+  const T* p = static_cast<const T*>(data);
+  T result = p[0];
+  std::int64_t i = 1;
+  if (n >= kRegisters * kWidth) {
+    V sum[kRegisters];
+    std::memcpy(sum, p, sizeof(sum));
+    for (i = kRegisters * kWidth; i + kRegisters * kWidth <= n; i += kRegisters * kWidth) {
+#pragma GCC unroll 8
+      for (int v = 0; v < kRegisters; ++v) {
+        V x;
+        std::memcpy(&x, p + i + v * kWidth, sizeof(x));
+        F::template Into<T>(sum[v], x);
+      }
+    }
+    result = Combined<F, T>(sum);
+  }
+  for (; i < n; ++i) result = F::Apply(result, p[i]);
+  *static_cast<T*>(total) = result;
+}
+
+// The processor's maximum and minimum: the first operand where it is better, so the second one for NaN.
+// Unordered collects whether any of many operands was NaN.
+#ifdef __AVX512F__
+template <bool kLargest>
+__m512 Better(const __m512& a, const __m512& b) {
+  constexpr __mmask16 kAll = 0xffff;
+  return kLargest ? _mm512_maskz_max_ps(kAll, a, b) : _mm512_maskz_min_ps(kAll, a, b);
+}
+struct Unordered {
+  unsigned found = 0;
+  void Add(const __m512& a, const __m512& b) { found |= _mm512_cmp_ps_mask(a, b, _CMP_UNORD_Q); }
+  bool Any() const { return found != 0; }
+};
+#else
+template <bool kLargest>
+__m256 Better(const __m256& a, const __m256& b) {
+  return kLargest ? _mm256_max_ps(a, b) : _mm256_min_ps(a, b);
+}
+struct Unordered {
+  __m256 found = _mm256_setzero_ps();
+  void Add(const __m256& a, const __m256& b) {
+    found = _mm256_or_ps(found, _mm256_cmp_ps(a, b, _CMP_UNORD_Q));
+  }
+  bool Any() const { return _mm256_movemask_ps(found) != 0; }
+};
+#endif
+
+// An extreme that is neither NaN nor zero is what the processor's instruction finds. The others are rare: the
+// loop that knows all rules looks again.
+template <bool kLargest>
+void ExtremeRow(const void* data, std::int64_t n, void* total) {
+  using V = VectorTypes<float>::Register;
+  using Memory = VectorTypes<float>::Memory;
+  constexpr std::int64_t kWidth = kLanes<float>, kStep = 4 * kWidth;
+  const auto* p = static_cast<const float*>(data);
+  const auto at = [](const float* from) { return *reinterpret_cast<const Memory*>(from); };
+  if (n < kStep) return Row<Extreme<kLargest>, float>(data, n, total);
+  V best[4] = {at(p), at(p + kWidth), at(p + 2 * kWidth), at(p + 3 * kWidth)};
+  Unordered nan;
+  // The last step may look at elements again.
+  for (std::int64_t i = 0; i < n; i += kStep) {
+    const float* from = p + (i + kStep <= n ? i : n - kStep);
+    const V x0 = at(from), x1 = at(from + kWidth), x2 = at(from + 2 * kWidth), x3 = at(from + 3 * kWidth);
+    nan.Add(x0, x1);
+    nan.Add(x2, x3);
+    best[0] = Better<kLargest>(x0, best[0]);
+    best[1] = Better<kLargest>(x1, best[1]);
+    best[2] = Better<kLargest>(x2, best[2]);
+    best[3] = Better<kLargest>(x3, best[3]);
+  }
+  best[0] = Better<kLargest>(Better<kLargest>(best[0], best[1]), Better<kLargest>(best[2], best[3]));
+  alignas(kVectorBytes) float lane[kWidth];
+  std::memcpy(lane, best, sizeof(lane));
+  for (std::int64_t half = kWidth / 2; half > 0; half /= 2) {
+    for (std::int64_t k = 0; k < half; ++k)
+      lane[k] = (kLargest ? lane[k] > lane[k + half] : lane[k] < lane[k + half]) ? lane[k] : lane[k + half];
+  }
+  if (nan.Any() || lane[0] == 0.0f) return Row<Extreme<kLargest>, float>(data, n, total);
+  *static_cast<float*>(total) = lane[0];
+}
+
+template <typename F, typename T>
+void Lanes(void* total, const void* data, std::int64_t stride, std::int64_t n) {
+  T* t = static_cast<T*>(total);
+  const T* p = static_cast<const T*>(data);
+  if (stride == 1) {
+#pragma GCC ivdep
+    for (std::int64_t i = 0; i < n; ++i) t[i] = F::Apply(t[i], p[i]);
+  } else if (stride == 0) {
+    const T x = *p;
+#pragma GCC ivdep
+    for (std::int64_t i = 0; i < n; ++i) t[i] = F::Apply(t[i], x);
+  } else {
+#pragma GCC ivdep
+    for (std::int64_t i = 0; i < n; ++i) t[i] = F::Apply(t[i], p[i * stride]);
+  }
+}
+
+template <void (*kRow)(const void*, std::int64_t, void*)>
+void RowCall(const MicroArguments& m) {
+  kRow(m.operand[0], m.n, m.result);
+}
+template <typename F, typename T>
+void LanesCall(const MicroArguments& m) {
+  Lanes<F, T>(m.result, m.operand[0], m.immediate, m.n);
+}
+
+template <typename F, typename T>
+ReduceFunctions Both() {
+  return {Row<F, T>, Lanes<F, T>, RowCall<Row<F, T>>, LanesCall<F, T>};
+}
+template <typename T, bool kLargest>
+ReduceFunctions ExtremeOf() {
+  ReduceFunctions functions = Both<Extreme<kLargest>, T>();
+  if constexpr (std::is_same_v<T, float>) {
+    functions.row = ExtremeRow<kLargest>;
+    functions.row_call = RowCall<ExtremeRow<kLargest>>;
+  }
+  return functions;
+}
+template <typename T>
+ReduceFunctions FindFor(ReduceOp op) {
+  constexpr bool kFloat = std::is_floating_point_v<T>;
+  // Signed overflow wraps, so integers are added and multiplied as unsigned.
+  using U = typename std::conditional_t<kFloat, std::enable_if<true, T>, std::make_unsigned<T>>::type;
+  switch (op) {
+    case ReduceOp::kAdd:
+      return Both<Add, U>();
+    case ReduceOp::kMultiply:
+      return Both<Multiply, U>();
+    case ReduceOp::kMaximum:
+      return ExtremeOf<T, true>();
+    case ReduceOp::kMinimum:
+      return ExtremeOf<T, false>();
+    default:
+      break;
+  }
+  if constexpr (!kFloat) {
+    if (op == ReduceOp::kAnd) return Both<And, U>();
+    if (op == ReduceOp::kOr) return Both<Or, U>();
+    if (op == ReduceOp::kXor) return Both<Xor, U>();
+  }
+  return {};
+}
+
+template <typename T, bool kLargest>
+bool Better(T a, T b) {
+  return kLargest ? a > b : a < b;
+}
+
+template <typename T, typename I, bool kLargest>
+void ArgumentLanes(void* best_value, void* best_index, const void* values, std::int64_t stride,
+                   const void* indices, std::int64_t index_stride, std::int64_t n) {
+  T* bv = static_cast<T*>(best_value);
+  I* bi = static_cast<I*>(best_index);
+  const T* v = static_cast<const T*>(values);
+  const I* x = static_cast<const I*>(indices);
+  const auto step = [&](std::int64_t i, T value, I index) {
+    const T a = bv[i];
+    const I ai = bi[i];
+    const bool keep = static_cast<int>(Better<T, kLargest>(a, value)) | static_cast<int>(a != a);
+    const bool keep_index =
+        static_cast<int>(keep) | (static_cast<int>(a == value) & static_cast<int>(ai < index));
+    bv[i] = keep ? a : value;
+    bi[i] = keep_index ? ai : index;
+  };
+  if (stride == 1 && index_stride == 1) {
+#pragma GCC ivdep
+    for (std::int64_t i = 0; i < n; ++i) step(i, v[i], x[i]);
+  } else if (stride == 1 && index_stride == 0) {
+    const I index = *x;
+#pragma GCC ivdep
+    for (std::int64_t i = 0; i < n; ++i) step(i, v[i], index);
+  } else if (index_stride == 0) {
+    const I index = *x;
+#pragma GCC ivdep
+    for (std::int64_t i = 0; i < n; ++i) step(i, v[i * stride], index);
+  } else {
+    for (std::int64_t i = 0; i < n; ++i) step(i, v[i * stride], x[i * index_stride]);
+  }
+}
+
+// First the best value, then the smallest index among its occurrences.
+template <typename T, typename I, bool kLargest>
+void ArgumentRow(const void* values, const void* indices, std::int64_t index_stride, std::int64_t n,
+                 void* best_value, void* best_index) {
+  const T* v = static_cast<const T*>(values);
+  const I* x = static_cast<const I*>(indices);
+  T best;
+  Row<Extreme<kLargest>, T>(v, n, &best);
+  std::int64_t at = 0;
+  if (best != best) {
+    while (v[at] == v[at]) ++at;
+  } else {
+    constexpr std::int64_t kGroup = 64;
+    at = -1;
+    for (std::int64_t begin = 0; begin < n; begin += kGroup) {
+      const std::int64_t end = begin + kGroup < n ? begin + kGroup : n;
+      int found = 0;
+      for (std::int64_t i = begin; i < end; ++i) found |= v[i] == best ? 1 : 0;
+      if (found == 0) continue;
+      for (std::int64_t i = begin; i < end; ++i)
+        if (v[i] == best && (at < 0 || x[i * index_stride] < x[at * index_stride])) at = i;
+    }
+  }
+  *static_cast<T*>(best_value) = v[at];
+  *static_cast<I*>(best_index) = x[at * index_stride];
+}
+
+template <typename T, typename I>
+ArgumentFunctions Arguments(bool largest) {
+  return largest ? ArgumentFunctions{ArgumentRow<T, I, true>, ArgumentLanes<T, I, true>}
+                 : ArgumentFunctions{ArgumentRow<T, I, false>, ArgumentLanes<T, I, false>};
+}
+// JAX's indices are s32 or s64.
+template <typename T>
+ArgumentFunctions ArgumentsFor(bool largest, RegisterType index) {
+  switch (index) {
+    case RegisterType::kS32:
+      return Arguments<T, std::int32_t>(largest);
+    case RegisterType::kS64:
+      return Arguments<T, std::int64_t>(largest);
+    default:
+      return {};
+  }
+}
+
+}  // namespace
+
+ReduceFunctions FindReduce(ReduceOp op, RegisterType type) {
+  return ForNumber<ReduceFunctions>(type, [op](auto zero) { return FindFor<decltype(zero)>(op); });
+}
+
+ArgumentFunctions FindArgument(bool largest, RegisterType value, RegisterType index) {
+  return ForNumber<ArgumentFunctions>(
+      value, [largest, index](auto zero) { return ArgumentsFor<decltype(zero)>(largest, index); });
+}
+
+}  // namespace ipu_model::ISA_NAMESPACE

@@ -1,0 +1,347 @@
+// The reduction kernel: all paths against plain loops, partials, NaN and ties of argmax, any body.
+#include "kernels/reduce/reduce.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <random>
+#include <stdexcept>
+#include <vector>
+
+#include "kernels/vector/convert.h"
+#include "testing/check.h"
+#include "testing/test_instructions.h"
+
+namespace ipu_model {
+namespace {
+
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+Expression Single(ScalarOp op, DType type) {
+  Expression e;
+  e.inputs = {type, type};
+  e.code = {Op(op, type, type, 0, 1)};
+  e.outputs = {2};
+  return e;
+}
+Expression Argument(bool largest, DType type) {
+  const DType p = DType::kPred, s = DType::kS32;
+  Expression e;
+  e.inputs = {type, s, type, s};
+  e.code = {Op(largest ? ScalarOp::kGt : ScalarOp::kLt, type, p, 0, 2),
+            Op(ScalarOp::kNe, type, p, 0, 0),
+            Op(ScalarOp::kOr, p, p, 4, 5),
+            Op(ScalarOp::kEq, type, p, 0, 2),
+            Op(ScalarOp::kLt, s, p, 1, 3),
+            Op(ScalarOp::kAnd, p, p, 7, 8),
+            Op(ScalarOp::kOr, p, p, 6, 9),
+            Op(ScalarOp::kSelect, type, type, 6, 0, 2),
+            Op(ScalarOp::kSelect, s, s, 10, 1, 3)};
+  e.outputs = {11, 12};
+  return e;
+}
+
+HostTensor Tensor(void* data, DType type, const std::vector<std::int64_t>& shape,
+                  std::vector<int> order = {}) {
+  HostTensor t;
+  t.data = data;
+  t.type = type;
+  t.rank = static_cast<int>(shape.size());
+  if (order.empty())
+    for (int d = 0; d < t.rank; ++d) order.push_back(d);
+  std::int64_t stride = 1;
+  for (int k = t.rank - 1; k >= 0; --k) {
+    const int d = order[static_cast<std::size_t>(k)];
+    t.shape[d] = shape[static_cast<std::size_t>(d)];
+    t.strides[d] = stride;
+    stride *= t.shape[d];
+  }
+  return t;
+}
+std::vector<std::int64_t> Kept(const std::vector<std::int64_t>& shape, std::uint32_t mask) {
+  std::vector<std::int64_t> kept;
+  for (std::size_t d = 0; d < shape.size(); ++d)
+    if ((mask >> d & 1) == 0) kept.push_back(shape[d]);
+  return kept;
+}
+std::int64_t Count(const std::vector<std::int64_t>& shape) {
+  std::int64_t n = 1;
+  for (const std::int64_t d : shape) n *= d;
+  return n;
+}
+// Calls f(offset in the tensor, index among the results) for every element in row-major order.
+template <typename F>
+void ForEach(const HostTensor& t, std::uint32_t mask, F&& f) {
+  for (std::int64_t i = 0; i < t.num_elements(); ++i) {
+    std::int64_t rest = i, offset = 0, result = 0, scale = 1;
+    for (int d = t.rank - 1; d >= 0; --d) {
+      const std::int64_t index = rest % t.shape[d];
+      rest /= t.shape[d];
+      offset += index * t.strides[d];
+      if ((mask >> d & 1) != 0) continue;
+      result += index * scale;
+      scale *= t.shape[d];
+    }
+    f(offset, result);
+  }
+}
+
+struct Context {
+  Scratch scratch;
+  HostContext host{ThreadPool::Global(), scratch};
+};
+
+TEST(SumsAndExtremesOfAnyShape) {
+  std::mt19937 random(4);
+  const std::vector<std::vector<std::int64_t>> shapes = {
+      {1},       {7},      {300000},     {40, 1000},      {1000, 40}, {5000, 3},
+      {3, 5000}, {100, 7}, {13, 17, 19}, {2, 3, 4, 5, 6}, {70, 1, 90}};
+  const std::vector<std::int64_t>* previous = nullptr;
+  for (const auto& shape : shapes) {
+    for (int round = 0; round < 6; ++round) {
+      std::vector<int> order;
+      for (std::size_t d = 0; d < shape.size(); ++d) order.push_back(static_cast<int>(d));
+      if (previous == &shape) std::shuffle(order.begin(), order.end(), random);
+      previous = &shape;
+      const std::uint32_t mask = random() % (1u << shape.size());
+      // Integers: every order of additions gives the same sum in f32.
+      std::vector<float> values(static_cast<std::size_t>(Count(shape)));
+      for (float& v : values) v = static_cast<float>(static_cast<int>(random() % 15) - 7);
+      const HostTensor in = Tensor(values.data(), DType::kF32, shape, order);
+      const auto kept = Kept(shape, mask);
+      std::vector<float> sum(static_cast<std::size_t>(Count(kept)), 5), largest(sum.size(), -3),
+          got(sum.size());
+      ForEach(in, mask, [&](std::int64_t offset, std::int64_t result) {
+        const float v = values[static_cast<std::size_t>(offset)];
+        sum[static_cast<std::size_t>(result)] += v;
+        largest[static_cast<std::size_t>(result)] = std::max(largest[static_cast<std::size_t>(result)], v);
+      });
+      const HostTensor out = Tensor(got.data(), DType::kF32, kept);
+      Context context;
+      float start = 5;
+      HostTensor init = Tensor(&start, DType::kF32, {});
+      ReduceKernel(Single(ScalarOp::kAdd, DType::kF32)).Run(context.host, &in, &init, mask, &out);
+      CHECK(got == sum);
+      start = -3;
+      ReduceKernel(Single(ScalarOp::kMaximum, DType::kF32)).Run(context.host, &in, &init, mask, &out);
+      CHECK(got == largest);
+    }
+  }
+}
+
+// NaN wins, +0 is larger than -0.
+float BetterOf(bool largest, float a, float b) {
+  if (a != a || b != b) return kNan;
+  if (a == b) return std::signbit(a) == largest ? b : a;
+  return (largest ? a > b : a < b) ? a : b;
+}
+TEST(ExtremesOfRowsKnowNanZerosAndInfinities) {
+  std::mt19937 random(12);
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  for (const std::int64_t length : {33, 63, 64, 65, 127, 128, 200, 1000, 4095, 9000}) {
+    for (const int kinds : {1, 2, 3, 4, 6}) {  // of values: from rows of zeros only to all of them
+      const std::int64_t rows = 20;
+      std::vector<float> values(static_cast<std::size_t>(rows * length));
+      for (float& v : values) {
+        const float number = std::ldexp(static_cast<float>(random() % 1000 + 1), -3);
+        const float choices[] = {-0.0f, number * (kinds > 3 ? 1.0f : -1.0f), -kInfinity, -number, kInfinity,
+                                 kNan};
+        const bool rare = random() % 300 == 0;
+        v = rare && random() % 2 == 0 ? 0.0f
+                                      : choices[rare        ? random() % static_cast<unsigned>(kinds)
+                                                : kinds > 1 ? 1
+                                                            : 0];
+      }
+      const HostTensor in = Tensor(values.data(), DType::kF32, {rows, length});
+      for (const bool largest : {true, false}) {
+        std::vector<float> expected(static_cast<std::size_t>(rows)), got(expected.size());
+        for (std::size_t r = 0; r < expected.size(); ++r) {
+          const float* row = values.data() + r * static_cast<std::size_t>(length);
+          expected[r] = *row;
+          for (std::int64_t i = 1; i < length; ++i) expected[r] = BetterOf(largest, expected[r], row[i]);
+        }
+        const HostTensor out = Tensor(got.data(), DType::kF32, {rows});
+        Context context;
+        const ScalarOp op = largest ? ScalarOp::kMaximum : ScalarOp::kMinimum;
+        ReduceKernel(Single(op, DType::kF32)).Run(context.host, &in, nullptr, 2, &out);
+        std::size_t wrong = 0;
+        for (std::size_t r = 0; r < expected.size(); ++r) {
+          const bool both_nan = std::isnan(got[r]) && std::isnan(expected[r]);
+          wrong += !both_nan && BitsOf(got[r]) != BitsOf(expected[r]) ? 1 : 0;
+        }
+        CHECK_EQ(wrong, std::size_t{0});
+      }
+    }
+  }
+}
+
+TEST(LongSumsStayAccurate) {
+  // A chain of additions would stop near 2^24.
+  const std::int64_t n = 40000000;
+  float one = 1, zero = 0, total = 0;
+  HostTensor in = Tensor(&one, DType::kF32, {n});
+  in.strides[0] = 0;
+  const HostTensor init = Tensor(&zero, DType::kF32, {}), out = Tensor(&total, DType::kF32, {});
+  Context context;
+  ReduceKernel(Single(ScalarOp::kAdd, DType::kF32)).Run(context.host, &in, &init, 1, &out);
+  CHECK_EQ(total, 4e7f);
+}
+
+TEST(NarrowTypes) {
+  Context context;
+  std::vector<std::uint16_t> halves(5000, F32ToF16(1.0f));
+  std::uint16_t half_init = F32ToF16(0.0f), half_total = 0;
+  const HostTensor h = Tensor(halves.data(), DType::kF16, {5000}), hi = Tensor(&half_init, DType::kF16, {});
+  const HostTensor ho = Tensor(&half_total, DType::kF16, {});
+  const ReduceKernel sum(Single(ScalarOp::kAdd, DType::kF16));
+  CHECK(sum.PartialType(0) == DType::kF32);
+  sum.Run(context.host, &h, &hi, 1, &ho);
+  CHECK_EQ(F16ToF32(half_total), 5000.0f);
+
+  std::vector<std::int8_t> nibbles = {7, 7, 7, -8};  // 13 = -3 modulo 16
+  std::int8_t nibble_init = 0, nibble_total = 0;
+  const HostTensor b = Tensor(nibbles.data(), DType::kS4, {4}), bi = Tensor(&nibble_init, DType::kS4, {});
+  const HostTensor bo = Tensor(&nibble_total, DType::kS4, {});
+  ReduceKernel(Single(ScalarOp::kAdd, DType::kS4)).Run(context.host, &b, &bi, 1, &bo);
+  CHECK_EQ(static_cast<int>(nibble_total), -3);
+
+  std::vector<std::uint8_t> bits = {1, 1, 0, 1, 1, 1};
+  std::uint8_t yes = 1, result[2];
+  const HostTensor p = Tensor(bits.data(), DType::kPred, {2, 3}), pi = Tensor(&yes, DType::kPred, {});
+  const HostTensor po = Tensor(result, DType::kPred, {2});
+  ReduceKernel(Single(ScalarOp::kAnd, DType::kPred)).Run(context.host, &p, &pi, 2, &po);
+  CHECK(result[0] == 0 && result[1] == 1);
+}
+
+TEST(PartialsCombineToTheSame) {
+  Context context;
+  std::vector<std::uint16_t> values(64 * 30);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = F32ToF16(static_cast<float>(i % 13));
+  const ReduceKernel sum(Single(ScalarOp::kAdd, DType::kF16));
+  std::uint16_t start = F32ToF16(2.0f);
+  const HostTensor init = Tensor(&start, DType::kF16, {});
+  std::vector<std::uint16_t> whole(30), combined(30);
+  HostTensor in = Tensor(values.data(), DType::kF16, {64, 30}), out = Tensor(whole.data(), DType::kF16, {30});
+  sum.Run(context.host, &in, &init, 1, &out);
+  std::vector<float> partials(4 * 30);
+  for (int part = 0; part < 4; ++part) {
+    const HostTensor piece = Tensor(values.data() + part * 16 * 30, DType::kF16, {16, 30});
+    const HostTensor place = Tensor(partials.data() + part * 30, DType::kF32, {30});
+    sum.Run(context.host, &piece, nullptr, 1, &place);
+  }
+  in = Tensor(partials.data(), DType::kF32, {4, 30});
+  out = Tensor(combined.data(), DType::kF16, {30});
+  sum.RunOnPartials(context.host, &in, &init, 1, &out);
+  CHECK(whole == combined);
+}
+
+void CheckArgument(bool largest, const std::vector<std::int64_t>& shape, const std::vector<int>& order,
+                   std::uint32_t mask, std::mt19937& random) {
+  const auto n = static_cast<std::size_t>(Count(shape));
+  std::vector<float> values(n);
+  std::vector<std::int32_t> indices(n);
+  for (std::size_t i = 0; i < n; ++i) {
+    values[i] = static_cast<float>(random() % 9);
+    indices[i] = static_cast<std::int32_t>(random() % 1000);
+    if (random() % 1000 == 0) values[i] = kNan;
+  }
+  const HostTensor in[2] = {Tensor(values.data(), DType::kF32, shape, order),
+                            Tensor(indices.data(), DType::kS32, shape, order)};
+  float worst = largest ? -std::numeric_limits<float>::infinity() : std::numeric_limits<float>::infinity();
+  std::int32_t zero = 0;
+  const HostTensor inits[2] = {Tensor(&worst, DType::kF32, {}), Tensor(&zero, DType::kS32, {})};
+  const auto kept = Kept(shape, mask);
+  const auto results = static_cast<std::size_t>(Count(kept));
+  std::vector<float> best(results, worst), got_value(results);
+  std::vector<std::int32_t> best_index(results, 0), got_index(results);
+  ForEach(in[0], mask, [&](std::int64_t offset, std::int64_t result) {
+    float& x = best[static_cast<std::size_t>(result)];
+    std::int32_t& xi = best_index[static_cast<std::size_t>(result)];
+    const float y = values[static_cast<std::size_t>(offset)];
+    const std::int32_t yi = indices[static_cast<std::size_t>(offset)];
+    const bool keep = (largest ? x > y : x < y) || x != x;
+    if (!keep && !(x == y && xi < yi)) xi = yi;
+    if (!keep) x = y;
+  });
+  const HostTensor out[2] = {Tensor(got_value.data(), DType::kF32, kept),
+                             Tensor(got_index.data(), DType::kS32, kept)};
+  Context context;
+  ReduceKernel(Argument(largest, DType::kF32)).Run(context.host, in, inits, mask, out);
+  CHECK(got_index == best_index);
+  bool same = true;
+  for (std::size_t i = 0; i < results; ++i)
+    same = same && (got_value[i] == best[i] || (std::isnan(got_value[i]) && std::isnan(best[i])));
+  CHECK(same);
+}
+TEST(ArgMaxAndArgMinFollowJax) {
+  std::mt19937 random(8);
+  for (const bool largest : {true, false}) {
+    CheckArgument(largest, {200000}, {}, 1, random);
+    CheckArgument(largest, {50, 700}, {}, 2, random);
+    CheckArgument(largest, {50, 700}, {}, 1, random);
+    CheckArgument(largest, {50, 700}, {1, 0}, 1, random);
+    CheckArgument(largest, {3000, 10}, {}, 2, random);
+    CheckArgument(largest, {7, 8, 9}, {2, 0, 1}, 5, random);
+    CheckArgument(largest, {7, 8, 9}, {}, 0, random);
+  }
+}
+
+TEST(AnyBodyKeepsTheOrder) {
+  // (a, b) . (c, d) = (a c, b c + d), composition of affine maps: associative, not commutative.
+  const DType s = DType::kS32;
+  Expression e;
+  e.inputs.assign(4, s);
+  e.code = {Op(ScalarOp::kMultiply, s, s, 0, 2), Op(ScalarOp::kMultiply, s, s, 1, 2),
+            Op(ScalarOp::kAdd, s, s, 5, 3)};
+  e.outputs = {4, 6};
+  std::mt19937 random(6);
+  for (const auto& shape :
+       std::vector<std::vector<std::int64_t>>{{1000}, {37, 5}, {5, 37}, {3, 400}, {400, 301}}) {
+    for (std::uint32_t mask = 0; mask < (1u << shape.size()); ++mask) {
+      const auto n = static_cast<std::size_t>(Count(shape));
+      std::vector<std::int32_t> a(n), b(n);
+      for (std::size_t i = 0; i < n; ++i) {
+        a[i] = static_cast<std::int32_t>(random());
+        b[i] = static_cast<std::int32_t>(random());
+      }
+      const HostTensor in[2] = {Tensor(a.data(), s, shape), Tensor(b.data(), s, shape)};
+      std::int32_t one = 1, seven = 7;
+      const HostTensor inits[2] = {Tensor(&one, s, {}), Tensor(&seven, s, {})};
+      const auto kept = Kept(shape, mask);
+      const auto results = static_cast<std::size_t>(Count(kept));
+      std::vector<std::uint32_t> x(results, 1), y(results, 7), got_x(results), got_y(results);
+      ForEach(in[0], mask, [&](std::int64_t offset, std::int64_t result) {
+        const auto i = static_cast<std::size_t>(offset), r = static_cast<std::size_t>(result);
+        const auto c = static_cast<std::uint32_t>(a[i]), d = static_cast<std::uint32_t>(b[i]);
+        y[r] = y[r] * c + d;
+        x[r] *= c;
+      });
+      const HostTensor out[2] = {Tensor(got_x.data(), s, kept), Tensor(got_y.data(), s, kept)};
+      Context context;
+      ReduceKernel(e).Run(context.host, in, inits, mask, out);
+      CHECK(got_x == x);
+      CHECK(got_y == y);
+    }
+  }
+}
+
+TEST(NoElementsGiveTheInit) {
+  float init_value = 3, got[2] = {};
+  const HostTensor in = Tensor(nullptr, DType::kF32, {2, 0}), init = Tensor(&init_value, DType::kF32, {});
+  const HostTensor out = Tensor(got, DType::kF32, {2});
+  Context context;
+  ReduceKernel(Single(ScalarOp::kAdd, DType::kF32)).Run(context.host, &in, &init, 2, &out);
+  CHECK(got[0] == 3 && got[1] == 3);
+}
+
+TEST(BodiesOfOtherTypesAreRefused) {
+  Expression e = Single(ScalarOp::kLt, DType::kF32);
+  e.code[0].result_type = DType::kPred;
+  CHECK_THROWS(std::invalid_argument, ReduceKernel{e});
+}
+
+}  // namespace
+}  // namespace ipu_model
+
+int main() { return jax_ipu::testing::RunTests(); }

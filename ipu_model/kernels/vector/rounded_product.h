@@ -1,0 +1,17 @@
+// Products that are rounded before they are added. For *_isa.cc files, which are compiled to use FMAs.
+#ifndef IPU_MODEL_KERNELS_VECTOR_ROUNDED_PRODUCT_H_
+#define IPU_MODEL_KERNELS_VECTOR_ROUNDED_PRODUCT_H_
+
+namespace ipu_model::ISA_NAMESPACE {
+
+// a * b for vectors and scalars of floats; the compiler cannot make it part of an FMA.
+template <typename A, typename B>
+[[gnu::always_inline]] inline auto RoundedProduct(A a, B b) {
+  auto product = a * b;
+  asm("" : "+v"(product));
+  return product;
+}
+
+}  // namespace ipu_model::ISA_NAMESPACE
+
+#endif  // IPU_MODEL_KERNELS_VECTOR_ROUNDED_PRODUCT_H_

@@ -1,0 +1,210 @@
+// GCL's collectives: values on every replica in both engines, and what they refuse.
+#include <cstring>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "gcl/Collectives.hpp"
+#include "kernels/collectives/replicas.h"
+#include "poplar/Engine.hpp"
+#include "poplar/Executable.hpp"
+#include "poplar/exceptions.hpp"
+#include "poputil/TileMapping.hpp"
+#include "testing/check.h"
+
+namespace gcl {
+namespace {
+
+using poplar::Graph;
+using poplar::Tensor;
+using poplar::program::Copy;
+using poplar::program::Sequence;
+using Values = std::vector<float>;
+using Build = std::function<Tensor(Graph&, const Tensor&, Sequence&)>;
+
+const poplar::Target kTarget = poplar::Target::createIPUTarget(1, 4, "ipu2");
+
+// Runs build(x) on every replica, x of shape `shape` and with its inputs; the results by replica.
+std::vector<Values> Run(const std::string& execution, const std::vector<std::size_t>& shape,
+                        std::vector<Values> inputs, const Build& build) {
+  const auto replicas = static_cast<unsigned>(inputs.size());
+  Graph graph(kTarget, poplar::replication_factor(replicas));
+  const Tensor x = graph.addVariable(poplar::FLOAT, shape, "x");
+  poputil::mapTensorLinearly(graph, x);
+  Sequence main;
+  main.add(Copy(graph.addHostToDeviceFIFO("in", poplar::FLOAT, x.numElements()), x));
+  const Tensor result = build(graph, x, main);
+  main.add(Copy(result, graph.addDeviceToHostFIFO("out", result.elementType(), result.numElements())));
+  const poplar::Executable executable = poplar::compileGraph(graph, {main});
+  ipu_model::ReplicaGroup group(replicas);
+  std::vector<Values> results(replicas, Values(result.numElements()));
+  std::vector<std::thread> threads;
+  for (unsigned r = 0; r < replicas; ++r) {
+    threads.emplace_back([&, r] {
+      poplar::Engine engine(executable, {{"execution", execution}});
+      engine.load();
+      engine.connectStream("in", inputs[r].data());
+      engine.connectStream("out", results[r].data());
+      engine.setReplica({&group, r});
+      engine.run();
+      group.Leave(r);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return results;
+}
+
+template <typename F>
+std::string MessageOf(F&& f) {
+  try {
+    f();
+  } catch (const poplar::poplar_error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+// Four replicas with the elements 10 r + i.
+std::vector<Values> FourOf(std::size_t n) {
+  std::vector<Values> inputs(4);
+  for (std::size_t r = 0; r < 4; ++r) {
+    for (std::size_t i = 0; i < n; ++i) inputs[r].push_back(static_cast<float>(10 * r + i));
+  }
+  return inputs;
+}
+
+const std::vector<std::string> kModes = {"fast", "tile"};
+
+TEST(GroupsOfEveryType) {
+  struct Case {
+    CommGroup group;
+    std::vector<float> sums;  // of element 0, by replica
+  };
+  const std::vector<Case> cases = {{CommGroup(), {60, 60, 60, 60}},
+                                   {{CommGroupType::ALL, 0}, {60, 60, 60, 60}},
+                                   {{CommGroupType::CONSECUTIVE, 2}, {10, 10, 50, 50}},
+                                   {{CommGroupType::CONSECUTIVE, 2, 2}, {20, 40, 20, 40}},
+                                   {{CommGroupType::ORTHOGONAL, 2}, {20, 40, 20, 40}},
+                                   {{CommGroupType::CONSECUTIVE, 1}, {0, 10, 20, 30}},
+                                   {{CommGroupType::ORTHOGONAL, 4}, {60, 60, 60, 60}}};
+  for (const std::string& mode : kModes) {
+    for (const Case& c : cases) {
+      const auto results = Run(mode, {3}, FourOf(3), [&](Graph& g, const Tensor& x, Sequence& s) {
+        return allReduceCrossReplica(g, x, CollectiveOperator::ADD, s, c.group);
+      });
+      for (std::size_t r = 0; r < 4; ++r) CHECK_EQ(results[r][0], c.sums[r]);
+    }
+  }
+}
+
+TEST(EveryMethodAndOperator) {
+  const std::vector<std::pair<CollectiveOperator, float>> operators = {
+      {CollectiveOperator::ADD, 64},
+      {CollectiveOperator::MUL, 1 * 11 * 21 * 31},
+      {CollectiveOperator::MIN, 1},
+      {CollectiveOperator::MAX, 31}};
+  for (const std::string& mode : kModes) {
+    for (const auto& [op, expected] : operators) {
+      for (const char* method : {"auto", "broadcast", "clockwise_ring", "anticlockwise_ring",
+                                 "bidirectional_ring_pair", "meet_in_middle_ring"}) {
+        const auto results = Run(mode, {7}, FourOf(7), [&, o = op](Graph& g, const Tensor& x, Sequence& s) {
+          return allReduceCrossReplica(g, x, o, s, CommGroup(), "sum", {{"method", method}});
+        });
+        for (const Values& result : results) CHECK_EQ(result[1], expected);
+      }
+    }
+  }
+}
+
+TEST(SeveralTensorsAtOnce) {
+  for (const std::string& mode : kModes) {
+    const auto results = Run(mode, {2, 3}, FourOf(6), [](Graph& g, const Tensor& x, Sequence& s) {
+      const std::vector<Tensor> sums =
+          allReduceCrossReplica(g, {x.transpose(), x[1]}, CollectiveOperator::ADD, s, CommGroup());
+      CHECK(sums.size() == 2 && sums[0].shape() == (std::vector<std::size_t>{3, 2}));
+      return poplar::concat(sums[0].flatten(), sums[1]);
+    });
+    for (const Values& result : results) CHECK(result == (Values{60, 72, 64, 76, 68, 80, 72, 76, 80}));
+  }
+}
+
+TEST(ScatterGatherAndAllToAll) {
+  for (const std::string& mode : kModes) {
+    // Seven elements: the last of four parts is filled up.
+    const auto scattered = Run(mode, {7}, FourOf(7), [](Graph& g, const Tensor& x, Sequence& s) {
+      return reduceScatterCrossReplica(g, x, CollectiveOperator::ADD, s, CommGroup());
+    });
+    for (std::size_t r = 0; r < 4; ++r) CHECK_EQ(scattered[r].size(), 2u);
+    CHECK(scattered[0] == (Values{60, 64}) && scattered[3] == (Values{84, 0}));
+    const auto gathered = Run(mode, {2}, FourOf(2), [](Graph& g, const Tensor& x, Sequence& s) {
+      const Tensor all = allGatherCrossReplica(g, x, s, {CommGroupType::ORTHOGONAL, 2});
+      CHECK(all.shape() == (std::vector<std::size_t>{2, 2}));
+      return all;
+    });
+    CHECK(gathered[0] == (Values{0, 1, 20, 21}) && gathered[3] == (Values{10, 11, 30, 31}));
+    const auto exchanged = Run(mode, {4}, FourOf(4), [](Graph& g, const Tensor& x, Sequence& s) {
+      return allToAllCrossReplica(g, x, s, CommGroup());
+    });
+    CHECK(exchanged[1] == (Values{1, 11, 21, 31}));
+  }
+}
+
+TEST(TheReplicaIndexIsAConstant) {
+  for (const std::string& mode : kModes) {
+    const auto results = Run(mode, {1}, FourOf(1), [](Graph& g, const Tensor& x, Sequence& s) {
+      CHECK_EQ(g.getReplicationFactor(), 4u);
+      const Tensor index = g.addReplicationIndexConstant("index");
+      g.setTileMapping(index, 3);
+      CHECK(index.shape().empty() && index.elementType() == poplar::UNSIGNED_INT && index.containsConstant());
+      static_cast<void>(x);
+      static_cast<void>(s);
+      return index;
+    });
+    for (std::uint32_t r = 0; r < 4; ++r) {
+      std::uint32_t index = 99;
+      std::memcpy(&index, results[r].data(), sizeof(index));
+      CHECK_EQ(index, r);
+    }
+  }
+}
+
+TEST(WhatIsRefused) {
+  const auto reduce = [](CollectiveOperator op, const poplar::Type& type, const CommGroup& group,
+                         const poplar::OptionFlags& options = {}) {
+    Graph graph(kTarget, poplar::replication_factor(4));
+    const Tensor x = graph.addVariable(type, {8}, "x");
+    poputil::mapTensorLinearly(graph, x);
+    Sequence s;
+    return MessageOf([&] { allReduceCrossReplica(graph, x, op, s, group, "here", options); });
+  };
+  const CommGroup all;
+  CHECK(reduce(CollectiveOperator::ADD, poplar::FLOAT, all).empty());
+  CHECK(reduce(CollectiveOperator::MAX, poplar::UNSIGNED_INT, all).empty());
+  for (const std::string& message :
+       {reduce(CollectiveOperator::ADD, poplar::UNSIGNED_INT, all),
+        reduce(CollectiveOperator::ADD, poplar::BOOL, all),
+        reduce(CollectiveOperator::LOGICAL_AND, poplar::INT, all),
+        reduce(CollectiveOperator::MEAN, poplar::FLOAT, all),
+        reduce(CollectiveOperator::ADD, poplar::FLOAT, {CommGroupType::CONSECUTIVE, 3}),
+        reduce(CollectiveOperator::ADD, poplar::FLOAT, {CommGroupType::CONSECUTIVE, 2, 3}),
+        reduce(CollectiveOperator::ADD, poplar::FLOAT, {CommGroupType::ORTHOGONAL, 0})})
+    CHECK(message.find("here: ") == 0);
+  CHECK(reduce(CollectiveOperator::ADD, poplar::FLOAT, all, {{"method", "pigeon"}}).find("'pigeon'") !=
+        std::string::npos);
+  CHECK(!MessageOf([] { Graph(kTarget, poplar::replication_factor(0)); }).empty());
+  // A launch with another number of replicas than the graph has.
+  Graph graph(kTarget, poplar::replication_factor(4));
+  const Tensor x = graph.addVariable(poplar::FLOAT, {4}, "x");
+  poputil::mapTensorLinearly(graph, x);
+  Sequence s;
+  s.add(Copy(x, graph.addDeviceToHostFIFO("out", poplar::FLOAT, 4)));
+  poplar::Engine engine(graph, s);
+  ipu_model::ReplicaGroup three(3);
+  CHECK(MessageOf([&] { engine.setReplica({&three, 0}); }).find("4 replicas") != std::string::npos);
+}
+
+}  // namespace
+}  // namespace gcl
+
+int main() { return jax_ipu::testing::RunTests(); }

@@ -1,0 +1,48 @@
+// Tensors exchanged between the replicas of a graph: the one operation below all collectives.
+#ifndef IPU_MODEL_OPERATIONS_COLLECTIVES_REPLICA_EXCHANGE_H_
+#define IPU_MODEL_OPERATIONS_COLLECTIVES_REPLICA_EXCHANGE_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "core/link_schedule.h"
+#include "core/replica_operation.h"
+
+namespace ipu_model {
+
+// The first dimension of input and output counts pieces. In a group of n members:
+enum class ExchangePattern : std::uint8_t {  // written to executables: append only
+  kGather = 0,                               // 1 piece in, n out: piece p is the one of member p
+  kTranspose,                                // n in, n out: piece p is member p's piece for this one
+  kReduce,   // moves what kTranspose does, for a reduction: the links can combine on the way
+  kPermute,  // 1 in, 1 out: the piece of replica sources[r], zeros when negative
+  kCount
+};
+
+class ReplicaExchange : public ReplicaOperation {
+ public:
+  // The groups are disjoint and of one size. `replicas`: of the graph, in a ring.
+  ReplicaExchange(ExchangePattern pattern, ReplicaGroups groups, std::vector<int> sources, unsigned replicas,
+                  LinkMethod method);
+
+  std::string_view kind() const override { return "gcl::exchange"; }
+  void Write(Writer& writer) const override;
+  void Prepare() override;
+  void Exchange(HostContext& context, const Replica& replica, const std::vector<HostTensor>& in,
+                const std::vector<HostTensor>& out) const override;
+  LinkUse Links(const TargetModel& target) const override;
+
+ private:
+  ExchangePattern pattern_;
+  ReplicaGroups groups_;
+  std::vector<int> sources_;  // by replica; for kPermute
+  unsigned replicas_;
+  LinkMethod method_;
+};
+
+std::unique_ptr<Operation> ReadReplicaExchange(Reader& reader);
+
+}  // namespace ipu_model
+
+#endif  // IPU_MODEL_OPERATIONS_COLLECTIVES_REPLICA_EXCHANGE_H_

@@ -1,0 +1,334 @@
+// Convolution.
+#include "hlo/Convolution.hpp"
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "core/graph_impl.h"
+#include "core/serialise.h"
+#include "core/target_model.h"
+#include "kernels/convolution/convolution.h"
+#include "operations/convolution/convolution_plan.h"
+#include "operations/readers.h"
+#include "poplar/exceptions.hpp"
+
+namespace ipu_model {
+namespace {
+
+// Iteration space and partial sums have 3 + 2 * spatial dimensions.
+constexpr int kMaxPlannedSpatial = (kMaxRank - 3) / 2;
+
+void WriteGeometry(Writer& writer, const ConvolutionGeometry& g) {
+  writer.Write(g.spatial);
+  for (int d = 0; d < g.spatial; ++d) {
+    const ConvolutionWindow& w = g.window[d];
+    writer.Write(w.stride);
+    writer.Write(w.padding_low);
+    writer.Write(w.lhs_dilation);
+    writer.Write(w.rhs_dilation);
+    writer.Write(w.reversed);
+  }
+  writer.Write(g.feature_groups);
+  writer.Write(g.batch_groups);
+}
+
+ConvolutionGeometry ReadGeometry(Reader& reader) {
+  constexpr std::int64_t kLargest = std::int64_t{1} << 40;
+  ConvolutionGeometry g;
+  g.spatial = static_cast<int>(reader.ReadInteger(0, kMaxPlannedSpatial));
+  for (int d = 0; d < g.spatial; ++d) {
+    ConvolutionWindow& w = g.window[d];
+    w.stride = reader.ReadInteger(1, kLargest);
+    w.padding_low = reader.ReadInteger(-kLargest, kLargest);
+    w.lhs_dilation = reader.ReadInteger(1, kLargest);
+    w.rhs_dilation = reader.ReadInteger(1, kLargest);
+    w.reversed = reader.Read<bool>();
+  }
+  g.feature_groups = reader.ReadInteger(1, kLargest);
+  g.batch_groups = reader.ReadInteger(1, kLargest);
+  return g;
+}
+
+// inputs: lhs, rhs; outputs: the result.
+class ConvolutionOperation : public Operation {
+ public:
+  ConvolutionOperation(const ConvolutionGeometry& geometry, Partition split, std::int64_t half_step)
+      : geometry_(geometry), split_(std::move(split)), half_step_(half_step) {}
+
+  std::string_view kind() const override { return "poplin::convolution"; }
+
+  void Write(Writer& writer) const override {
+    WriteGeometry(writer, geometry_);
+    writer.Write(split_);
+    writer.Write(half_step_);
+  }
+
+  void Run(HostContext& context, const std::vector<HostTensor>& in,
+           const std::vector<HostTensor>& out) const override {
+    ConvolveWhole(Problem(), split_, context, in[0], in[1], out[0]);
+  }
+
+  DevicePlan Plan(const DeviceContext& context) const override {
+    return PlanConvolution(Problem(), split_, outputs[0], context);
+  }
+
+  double flops() const override {
+    return Problem().multiply_adds() * (IsComplex(outputs[0].type) ? 8.0 : 2.0);
+  }
+
+ private:
+  ConvolutionProblem Problem() const {
+    return {geometry_,      inputs[0].shape, inputs[1].shape, outputs[0].shape,
+            inputs[0].type, inputs[1].type,  outputs[0].type, half_step_};
+  }
+
+  ConvolutionGeometry geometry_;
+  Partition split_;
+  std::int64_t half_step_;  // as in ConvolutionProblem
+};
+
+std::string Text(const std::vector<std::size_t>& shape) {
+  std::string text = "[";
+  for (std::size_t d = 0; d < shape.size(); ++d) text += (d ? ", " : "") + std::to_string(shape[d]);
+  return text + "]";
+}
+
+[[noreturn]] void Refuse(const std::vector<std::size_t>& lhs, const std::vector<std::size_t>& rhs,
+                         const std::string& reason) {
+  throw poplar::poplar_error("convolution of " + Text(lhs) + " with a kernel " + Text(rhs) + ": " + reason);
+}
+
+bool SameKind(DType a, DType b) {
+  const auto kind = [](DType t) { return IsComplex(t) ? 2 : IsFloat(t) ? 1 : 0; };
+  return kind(a) == kind(b);
+}
+
+void CheckTypes(DType lhs, DType rhs, DType out) {
+  for (DType type : {lhs, rhs, out}) {
+    if (type == DType::kPred || type == DType::kF8E8M0FNU) {
+      throw poplar::type_error(std::string("convolution does not take ") + NameOf(type) + "; convert first");
+    }
+  }
+  if (!SameKind(lhs, rhs) || !SameKind(lhs, out)) {
+    throw poplar::type_error(std::string("convolution of ") + NameOf(lhs) + " with a " + NameOf(rhs) +
+                             " kernel into " + NameOf(out) +
+                             ": all must be floating point, all integer or all complex; convert first");
+  }
+}
+
+// The dimensions must be a permutation.
+void CheckLayout(const Shape& layout, std::size_t rank) {
+  Shape sorted = layout;
+  std::sort(sorted.begin(), sorted.end());
+  bool good = sorted.size() == rank;
+  for (std::size_t d = 0; good && d < rank; ++d) good = sorted[d] == static_cast<std::int64_t>(d);
+  if (!good) {
+    throw poplar::poplar_error("convolution: a memory layout must list each of the " + std::to_string(rank) +
+                               " dimensions once, from major to minor");
+  }
+}
+
+struct Options {
+  double memory_proportion = 0.6;  // PopLibs's default
+  bool half_partials = false;
+};
+
+double ParseProportion(const std::string& value) {
+  std::size_t used = 0;
+  double proportion = -1;
+  try {
+    proportion = std::stod(value, &used);
+  } catch (const std::exception&) {
+    used = 0;
+  }
+  if (used == 0 || used != value.size() || !(proportion >= 0)) {
+    throw poplar::invalid_option("convolution: availableMemoryProportion must be a number >= 0, not '" +
+                                 value + "'");
+  }
+  return proportion;
+}
+
+Options ParseOptions(const poplar::OptionFlags& flags) {
+  Options options;
+  for (const auto& [name, value] : flags) {
+    if (name == "availableMemoryProportion") {
+      options.memory_proportion = ParseProportion(value);
+    } else if (name == "partialsType") {
+      if (value != "half" && value != "float")
+        throw poplar::invalid_option("convolution: partialsType must be 'half' or 'float', not '" + value +
+                                     "'");
+      options.half_partials = value == "half";
+    } else {
+      throw poplar::invalid_option("convolution: unknown option '" + name +
+                                   "'; known are availableMemoryProportion and partialsType");
+    }
+  }
+  return options;
+}
+
+// Half partials are for operands that the AMP takes in half or quarter precision.
+std::int64_t HalfStep(const ConvolutionProblem& problem, const TargetModel& target) {
+  for (const DType type : {problem.in_type, problem.rhs_type, problem.out_type}) {
+    if (type != DType::kF16 && !(IsFloat(type) && SizeOf(type) == 1)) return 0;
+  }
+  return target.AmpMacsPerCycle(problem.in_type) > 0
+             ? static_cast<std::int64_t>(target.AmpInputGroup(problem.in_type))
+             : 0;
+}
+
+Shape ToShape(const std::vector<std::size_t>& shape) { return Shape(shape.begin(), shape.end()); }
+
+// A variable with memory order `layout`, viewed in the original order of its dimensions.
+poplar::Tensor NewWithLayout(poplar::Graph& graph, DType type, const Shape& shape, const Shape& layout,
+                             Mapping mapping, const std::string& name) {
+  Shape memory;
+  std::vector<unsigned> inverse(layout.size());
+  for (std::size_t i = 0; i < layout.size(); ++i) {
+    memory.push_back(shape[static_cast<std::size_t>(layout[i])]);
+    inverse[static_cast<std::size_t>(layout[i])] = static_cast<unsigned>(i);
+  }
+  return NewTensor(graph, type, memory, std::move(mapping), name).dimShuffle(inverse);
+}
+
+ConvolutionProblem ProblemOf(const std::vector<std::size_t>& lhs, const std::vector<std::size_t>& rhs,
+                             const hlo::ConvolutionParameters& params, DType lhs_type, DType rhs_type) {
+  return {params.geometry,
+          ToShape(lhs),
+          ToShape(rhs),
+          ToShape(hlo::convolutionOutputShape(lhs, rhs, params)),
+          lhs_type,
+          rhs_type,
+          params.outputType.id(),
+          /*half_step=*/0};
+}
+
+// Chooses the split, and sets the problem's partials.
+Partition SplitFor(const poplar::Graph& graph, ConvolutionProblem& problem,
+                   const poplar::OptionFlags& flags) {
+  const Options options = ParseOptions(flags);
+  const TargetModel& target = graph.getTarget().model();
+  if (options.half_partials) problem.half_step = HalfStep(problem, target);
+  Partition split =
+      ChooseConvolutionSplit(problem, target, graph.getTarget().getNumTiles(), options.memory_proportion);
+  if (!UsesMatrixUnit(problem, split, target)) problem.half_step = 0;
+  return split;
+}
+
+}  // namespace
+
+std::unique_ptr<Operation> ReadConvolution(Reader& reader) {
+  const ConvolutionGeometry geometry = ReadGeometry(reader);
+  auto split = reader.Read<Partition>();
+  return std::make_unique<ConvolutionOperation>(geometry, std::move(split), reader.ReadInteger(0, 512));
+}
+
+}  // namespace ipu_model
+
+namespace hlo {
+
+using namespace ipu_model;
+
+std::vector<std::size_t> convolutionOutputShape(const std::vector<std::size_t>& lhs,
+                                                const std::vector<std::size_t>& rhs,
+                                                const ConvolutionParameters& params) {
+  const ConvolutionGeometry& g = params.geometry;
+  const auto spatial = static_cast<std::size_t>(g.spatial);
+  if (g.spatial < 0 || g.spatial > kMaxPlannedSpatial) {
+    Refuse(lhs, rhs, "at most " + std::to_string(kMaxPlannedSpatial) + " spatial dimensions are supported");
+  }
+  if (lhs.size() != spatial + 2 || rhs.size() != spatial + 2 || params.paddingHigh.size() != spatial) {
+    Refuse(lhs, rhs, "the operands must have " + std::to_string(spatial) + " spatial dimensions");
+  }
+  if (g.feature_groups < 1 || g.batch_groups < 1 || (g.feature_groups > 1 && g.batch_groups > 1)) {
+    Refuse(lhs, rhs, "group counts must be positive, and only one of them above 1");
+  }
+  const auto batch_groups = static_cast<std::size_t>(g.batch_groups);
+  const auto feature_groups = static_cast<std::size_t>(g.feature_groups);
+  if (lhs[1] != rhs[1] * feature_groups) {
+    Refuse(lhs, rhs,
+           "the input's channels must be the kernel's times the " + std::to_string(feature_groups) +
+               " feature groups");
+  }
+  if (lhs[0] % batch_groups != 0 || rhs[0] % (batch_groups * feature_groups) != 0) {
+    Refuse(lhs, rhs, "batch and output features must be divisible by the group count");
+  }
+  std::vector<std::size_t> out = {lhs[0] / batch_groups, rhs[0]};
+  for (std::size_t d = 0; d < spatial; ++d) {
+    const ConvolutionWindow& w = g.window[d];
+    if (w.stride < 1 || w.lhs_dilation < 1 || w.rhs_dilation < 1) {
+      Refuse(lhs, rhs, "strides and dilations must be positive");
+    }
+    const auto dilated = [](std::size_t size, std::int64_t dilation) {
+      return size == 0 ? 0 : (static_cast<std::int64_t>(size) - 1) * dilation + 1;
+    };
+    const std::int64_t room = dilated(lhs[d + 2], w.lhs_dilation) + w.padding_low + params.paddingHigh[d];
+    const std::int64_t reach = dilated(rhs[d + 2], w.rhs_dilation);
+    out.push_back(room < reach || room <= 0 ? 0 : static_cast<std::size_t>((room - reach) / w.stride + 1));
+  }
+  return out;
+}
+
+poplar::Tensor convolution(poplar::Graph& graph, const poplar::Tensor& lhs, const poplar::Tensor& rhs,
+                           const ConvolutionParameters& params, const std::vector<std::int64_t>& outputLayout,
+                           poplar::program::Sequence& prog, const poplar::DebugContext& debugContext,
+                           const poplar::OptionFlags& options, const poplar::Tensor& outputMappingLike) {
+  const DType in_type = lhs.elementType().id(), rhs_type = rhs.elementType().id();
+  CheckTypes(in_type, rhs_type, params.outputType.id());
+  ConvolutionProblem problem = ProblemOf(lhs.shape(), rhs.shape(), params, in_type, rhs_type);
+  CheckLayout(outputLayout, problem.out.size());
+  Partition split = SplitFor(graph, problem, options);
+  const std::string& name = debugContext.getPathName();
+  const poplar::Target& target = graph.getTarget();
+  const bool like = outputMappingLike.valid();
+  if (like && ToShape(outputMappingLike.shape()) != problem.out) {
+    Refuse(lhs.shape(), rhs.shape(),
+           "the tensor that the result should be mapped like has shape " + Text(outputMappingLike.shape()));
+  }
+  Mapping mapping;
+  if (!like) {
+    mapping = ConvolutionOutputMapping(problem, split, outputLayout, target.model(), target.getNumTiles());
+  }
+  auto operation =
+      std::make_unique<ConvolutionOperation>(problem.geometry, std::move(split), problem.half_step);
+  operation->name = name;
+  operation->inputs = {StridedView(graph, lhs, prog, {debugContext, "lhs"}),
+                       StridedView(graph, rhs, prog, {debugContext, "rhs"})};
+  const poplar::Tensor result =
+      like ? graph.clone(params.outputType, outputMappingLike, debugContext)
+           : NewWithLayout(graph, problem.out_type, problem.out, outputLayout, std::move(mapping), name);
+  result.asView(&operation->outputs.emplace_back());
+  AddOperation(prog, std::move(operation));
+  return result;
+}
+
+poplar::Tensor createConvolutionInput(poplar::Graph& graph, const poplar::Type& type,
+                                      const std::vector<std::size_t>& lhs,
+                                      const std::vector<std::size_t>& rhs,
+                                      const ConvolutionParameters& params,
+                                      const std::vector<std::int64_t>& layout,
+                                      const poplar::DebugContext& debugContext,
+                                      const poplar::OptionFlags& options) {
+  ConvolutionProblem problem = ProblemOf(lhs, rhs, params, type.id(), type.id());
+  CheckLayout(layout, problem.lhs.size());
+  const Partition split = SplitFor(graph, problem, options);
+  Mapping mapping = ConvolutionInputMapping(problem, split, layout, graph.getTarget().model());
+  return NewWithLayout(graph, type.id(), problem.lhs, layout, std::move(mapping), debugContext.getPathName());
+}
+
+poplar::Tensor createConvolutionWeights(poplar::Graph& graph, const poplar::Type& type,
+                                        const std::vector<std::size_t>& lhs,
+                                        const std::vector<std::size_t>& rhs,
+                                        const ConvolutionParameters& params,
+                                        const std::vector<std::int64_t>& layout,
+                                        const poplar::DebugContext& debugContext,
+                                        const poplar::OptionFlags& options) {
+  ConvolutionProblem problem = ProblemOf(lhs, rhs, params, type.id(), type.id());
+  CheckLayout(layout, problem.rhs.size());
+  const Partition split = SplitFor(graph, problem, options);
+  Mapping mapping = ConvolutionWeightsMapping(problem, split, layout, graph.getTarget().model());
+  return NewWithLayout(graph, type.id(), problem.rhs, layout, std::move(mapping), debugContext.getPathName());
+}
+
+}  // namespace hlo

@@ -1,0 +1,273 @@
+// Convolutions on the device: vertex by vertex equals the whole, whatever the split; mappings are complete.
+#include <cmath>
+#include <cstring>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "core/graph_impl.h"
+#include "core/serialise.h"
+#include "hlo/Convolution.hpp"
+#include "operations/convolution/convolution_plan.h"
+#include "poplar/exceptions.hpp"
+#include "poplin/Convolution.hpp"
+#include "testing/check.h"
+#include "testing/plan_runner.h"
+
+namespace ipu_model {
+namespace {
+
+using poplar::Graph;
+using poplar::Target;
+using poplar::Tensor;
+using Sizes = std::vector<std::size_t>;
+
+struct Case {
+  Sizes lhs, rhs;
+  hlo::ConvolutionParameters params;
+  std::vector<std::int64_t> lhs_layout, rhs_layout, out_layout;
+};
+
+std::vector<std::int64_t> RandomLayout(std::mt19937& random, std::size_t rank) {
+  std::vector<std::int64_t> layout;
+  for (std::size_t d = 0; d < rank; ++d) layout.push_back(static_cast<std::int64_t>(d));
+  if (random() % 3 > 0) std::rotate(layout.begin() + 1, layout.begin() + 2, layout.end());
+  if (random() % 3 == 0) std::shuffle(layout.begin(), layout.end(), random);
+  return layout;
+}
+
+Case RandomCase(std::mt19937& random, std::size_t spatial) {
+  const auto up_to = [&](unsigned n) { return static_cast<std::int64_t>(random() % n); };
+  for (;;) {
+    Case c;
+    ConvolutionGeometry& g = c.params.geometry;
+    g.spatial = static_cast<int>(spatial);
+    const std::int64_t groups = up_to(3) == 0 ? 1 + up_to(6) : 1;
+    const bool by_batch = up_to(2) == 0;
+    (by_batch ? g.batch_groups : g.feature_groups) = groups;
+    const auto size = [](std::int64_t n) { return static_cast<std::size_t>(n); };
+    const std::int64_t batch = 1 + up_to(5), channels = (up_to(15) == 0 ? 0 : 1) + up_to(20);
+    const std::int64_t features = 1 + up_to(20);
+    c.lhs = {size(batch * (by_batch ? groups : 1)), size(channels * (by_batch ? 1 : groups))};
+    c.rhs = {size(groups * features), size(channels)};
+    const bool many_taps = up_to(3) == 0;
+    for (std::size_t d = 0; d < spatial; ++d) {
+      ConvolutionWindow& w = g.window[d];
+      w.stride = 1 + (up_to(3) == 0 ? up_to(3) : 0);
+      w.rhs_dilation = 1 + (up_to(3) == 0 ? up_to(3) : 0);
+      w.lhs_dilation = 1 + (up_to(4) == 0 ? up_to(3) : 0);
+      w.reversed = up_to(4) == 0;
+      w.padding_low = up_to(2) == 0 ? 0 : up_to(6) - 2;
+      c.params.paddingHigh.push_back(up_to(2) == 0 ? 0 : up_to(6) - 2);
+      const std::int64_t input = 1 + up_to(10);
+      c.lhs.push_back(size(input));
+      c.rhs.push_back(size(many_taps        ? std::max<std::int64_t>(1, input - up_to(3))
+                           : up_to(12) == 0 ? 0
+                                            : 1 + up_to(3)));
+    }
+    const Sizes out = hlo::convolutionOutputShape(c.lhs, c.rhs, c.params);
+    double work = static_cast<double>(channels + 1);
+    for (std::size_t d = 0; d < out.size(); ++d)
+      work *= static_cast<double>(out[d] * (d < 2 ? 1 : c.rhs[d] + 1));
+    c.lhs_layout = RandomLayout(random, spatial + 2);
+    c.rhs_layout = RandomLayout(random, spatial + 2);
+    c.out_layout = RandomLayout(random, spatial + 2);
+    if (work > 0 && work < 2e6) return c;
+  }
+}
+
+template <typename T>
+std::vector<T> Values(std::mt19937& random, std::size_t n) {
+  std::vector<T> values(n);
+  for (T& v : values) v = static_cast<T>(static_cast<int>(random() % 9) - 4);
+  return values;
+}
+
+// Small integers: sums are exact in every order.
+template <typename T>
+void Compare(std::mt19937& random, const Case& c, DType type, unsigned tiles, unsigned bytes_per_tile,
+             std::size_t* partial_sums) {
+  Graph graph(Target::createIPUTarget(1, tiles, "ipu2"));
+  Case typed = c;
+  typed.params.outputType = poplar::Type(type);
+  const Tensor lhs =
+      hlo::createConvolutionInput(graph, poplar::Type(type), c.lhs, c.rhs, typed.params, c.lhs_layout, "lhs");
+  const Tensor rhs = hlo::createConvolutionWeights(graph, poplar::Type(type), c.lhs, c.rhs, typed.params,
+                                                   c.rhs_layout, "rhs");
+  poplar::program::Sequence prog;
+  const Tensor out = hlo::convolution(graph, lhs, rhs, typed.params, c.out_layout, prog, "conv");
+  CHECK(out.shape() == hlo::convolutionOutputShape(c.lhs, c.rhs, typed.params));
+  for (const Variable& v : graph.impl().variables)
+    CHECK(v.num_elements == 0 || v.mapping.Complete(v.num_elements));
+  PlanRunner whole(graph, bytes_per_tile), vertices(graph, bytes_per_tile);
+  const auto x = Values<T>(random, lhs.numElements()), w = Values<T>(random, rhs.numElements());
+  for (PlanRunner* runner : {&whole, &vertices}) {
+    runner->Store(lhs, x.data());
+    runner->Store(rhs, w.data());
+  }
+  whole.RunWhole(prog);
+  vertices.RunVertices(prog);
+  CHECK(whole.Load(out) == vertices.Load(out));
+  CHECK(vertices.cycles() > 0);
+  *partial_sums += vertices.supersteps() > 1;
+}
+
+TEST(VerticesComputeTheConvolution) {
+  std::mt19937 random(5);
+  std::size_t partial_sums = 0;
+  for (int i = 0; i < 120; ++i) {
+    const unsigned tiles = i % 3 == 0 ? 3 : i % 3 == 1 ? 64 : 1472;
+    const Case c = RandomCase(random, static_cast<std::size_t>(i) % 4);
+    Compare<float>(random, c, DType::kF32, tiles, 0, &partial_sums);
+    if (i % 4 == 0) Compare<std::int32_t>(random, c, DType::kS32, tiles, 0, &partial_sums);
+    if (i % 4 == 1) Compare<_Float16>(random, c, DType::kF16, tiles, 0, &partial_sums);
+    if (i % 4 == 2) Compare<double>(random, c, DType::kF64, tiles, 0, &partial_sums);
+  }
+  CHECK(partial_sums > 10);
+}
+
+ConvolutionProblem Layer(std::int64_t image, std::int64_t in, std::int64_t out, std::int64_t pad) {
+  ConvolutionProblem p;
+  p.geometry.spatial = 2;
+  for (int d = 0; d < 2; ++d) p.geometry.window[d].padding_low = pad;
+  const std::int64_t size = image + 2 * pad - 2;
+  p.lhs = {32, in, image, image};
+  p.rhs = {out, in, 3, 3};
+  p.out = {32, out, size, size};
+  return p;
+}
+
+TEST(SplitsUseMostTiles) {
+  const TargetModel& target = FindTargetModel("ipu2");
+  ConvolutionProblem layers[] = {Layer(32, 32, 32, 0), Layer(15, 32, 64, 0), Layer(13, 64, 32, 0)};
+  for (ConvolutionProblem& p : layers) {
+    CHECK(ChooseConvolutionSplit(p, target, 1472, 0.6).num_parts() > 700);
+    // Its weight gradient has few outputs: it must split what is summed over.
+    ConvolutionProblem gradient = p;
+    gradient.lhs = {p.lhs[1], p.lhs[0], p.lhs[2], p.lhs[3]};
+    gradient.rhs = {p.out[1], p.out[0], p.out[2], p.out[3]};
+    gradient.out = {p.lhs[1], p.out[1], 3, 3};
+    const Partition split = ChooseConvolutionSplit(gradient, target, 1472, 0.6);
+    CHECK(split.num_parts() > 400);
+    CHECK(split.parts[2] * split.parts[5] * split.parts[6] > 1);
+  }
+}
+
+TEST(TightMemoryGivesSmallerParts) {
+  const ConvolutionProblem p = Layer(32, 32, 32, 0);
+  const auto largest_bytes = [&](const Partition& s) {
+    return s.LargestPart(0) * s.LargestPart(2) * s.LargestPart(3) * s.LargestPart(4) * 4;
+  };
+  const TargetModel& target = FindTargetModel("ipu2");
+  const Partition roomy = ChooseConvolutionSplit(p, target, 16, 0.6);
+  const Partition tight = ChooseConvolutionSplit(p, target, 1472, 0.01);
+  CHECK(largest_bytes(tight) < largest_bytes(roomy));
+  CHECK(largest_bytes(tight) <= target.bytes_per_tile / 100);
+}
+
+TEST(ResultMappedLikeTheWeights) {
+  Graph graph(Target::createIPUTarget(1, 64, "ipu2"));
+  const Tensor weights = graph.addVariable(poplar::FLOAT, {3, 3, 8, 16}, "weights");
+  graph.setTileMapping(weights.slice(0, 1), 5);
+  graph.setTileMapping(weights.slice(1, 3), 7);
+  const Tensor x = graph.addVariable(poplar::FLOAT, {8, 4, 10, 10}, "x");
+  const Tensor dy = graph.addVariable(poplar::FLOAT, {16, 4, 8, 8}, "dy");
+  graph.setTileMapping(x, 0);
+  graph.setTileMapping(dy, 1);
+  hlo::ConvolutionParameters params;
+  params.geometry.spatial = 2;
+  params.paddingHigh = {0, 0};
+  params.outputType = poplar::FLOAT;
+  poplar::program::Sequence prog;
+  const Tensor dw =
+      hlo::convolution(graph, x, dy, params, {2, 3, 0, 1}, prog, "dw", {}, weights.dimShuffle({2, 3, 0, 1}));
+  CHECK(graph.getTileMapping(dw.dimShuffle({2, 3, 0, 1})) == graph.getTileMapping(weights));
+  std::mt19937 random(1);
+  PlanRunner whole(graph, 0), vertices(graph, 0);
+  const auto a = Values<float>(random, x.numElements()), b = Values<float>(random, dy.numElements());
+  for (PlanRunner* runner : {&whole, &vertices}) {
+    runner->Store(x, a.data());
+    runner->Store(dy, b.data());
+  }
+  whole.RunWhole(prog);
+  vertices.RunVertices(prog);
+  CHECK(whole.Load(dw) == vertices.Load(dw));
+}
+
+TEST(Serialisation) {
+  std::mt19937 random(2);
+  Case c = RandomCase(random, 2);
+  c.params.outputType = poplar::FLOAT;
+  Graph graph(Target::createIPUTarget(1, 64, "ipu2"));
+  const Tensor lhs = hlo::createConvolutionInput(graph, poplar::FLOAT, c.lhs, c.rhs, c.params, c.lhs_layout);
+  const Tensor rhs =
+      hlo::createConvolutionWeights(graph, poplar::FLOAT, c.lhs, c.rhs, c.params, c.rhs_layout);
+  poplar::program::Sequence prog;
+  hlo::convolution(graph, lhs, rhs, c.params, c.out_layout, prog);
+  const Operation& operation = *prog.node()->children.at(0)->operation;
+  Writer writer;
+  operation.Write(writer);
+  Reader reader(writer.data());
+  const auto copy = OperationRegistry().at(std::string(operation.kind()))(reader);
+  CHECK_EQ(reader.remaining(), std::size_t{0});
+  copy->inputs = operation.inputs;
+  copy->outputs = operation.outputs;
+  Writer again;
+  copy->Write(again);
+  CHECK(again.data() == writer.data());
+  CHECK_EQ(copy->flops(), operation.flops());
+}
+
+// A transposed-and-flipped convolution is the input gradient: padding 2 around dy, stride 1.
+TEST(PoplinTransforms) {
+  Graph graph(Target::createIPUTarget(1, 16, "ipu2"));
+  poplin::ConvParams params(poplar::FLOAT, 1, {5}, {3}, 1, 1, 1);
+  params.inputTransform.paddingLower = {1};
+  params.inputTransform.truncationUpper = {1};
+  params.kernelTransform.flip = {true};
+  params.outputTransform.stride = {2};
+  params.outputTransform.paddingUpper = {1};
+  CHECK_EQ(params.getTransformedInputSize(0), std::size_t{5});
+  CHECK_EQ(params.getOutputSize(0), std::size_t{3});
+  const Tensor in = poplin::createInput(graph, params, "in");
+  const Tensor weights = poplin::createWeights(graph, params, "weights");
+  poplar::program::Sequence prog;
+  const Tensor out = poplin::convolution(graph, in, weights, params, false, prog, "conv");
+  CHECK(out.shape() == (Sizes{1, 1, 3}));
+  PlanRunner runner(graph, 0);
+  const float x[] = {1, 2, 3, 4, 5}, w[] = {1, 10, 100};
+  runner.Store(in, x);
+  runner.Store(weights, w);
+  runner.RunWhole(prog);
+  // Input 0 1 2 3 4, kernel 100 10 1, every second of 12 123 234.
+  const Bytes bytes = runner.Load(out.slice(0, 2, 2));
+  float y[2];
+  std::memcpy(y, bytes.data(), sizeof(y));
+  CHECK_EQ(y[0], 12.0f);
+  CHECK_EQ(y[1], 234.0f);
+}
+
+TEST(Refusals) {
+  Graph graph(Target::createIPUTarget(1, 4, "ipu2"));
+  poplar::program::Sequence prog;
+  const Tensor x = graph.addVariable(poplar::FLOAT, {2, 3, 5}, "x");
+  const Tensor w = graph.addVariable(poplar::FLOAT, {4, 2, 3}, "w");
+  const Tensor i = graph.addVariable(poplar::INT, {4, 3, 3}, "i");
+  hlo::ConvolutionParameters params;
+  params.geometry.spatial = 1;
+  params.paddingHigh = {0};
+  params.outputType = poplar::FLOAT;
+  CHECK_THROWS(poplar::poplar_error, hlo::convolution(graph, x, w, params, {0, 1, 2}, prog));
+  CHECK_THROWS(poplar::type_error, hlo::convolution(graph, x, i, params, {0, 1, 2}, prog));
+  const Tensor good = graph.addVariable(poplar::FLOAT, {4, 3, 3}, "good");
+  CHECK_THROWS(poplar::poplar_error, hlo::convolution(graph, x, good, params, {0, 1, 1}, prog));
+  CHECK_THROWS(poplar::invalid_option,
+               hlo::convolution(graph, x, good, params, {0, 1, 2}, prog, {}, {{"partialsTyp", "half"}}));
+  CHECK_THROWS(poplar::invalid_option, hlo::convolution(graph, x, good, params, {0, 1, 2}, prog, {},
+                                                        {{"availableMemoryProportion", "much"}}));
+}
+
+}  // namespace
+}  // namespace ipu_model
+
+int main() { return jax_ipu::testing::RunTests(); }

@@ -1,0 +1,59 @@
+// How a convolution is spread over tiles: the split of its iteration space, the tile mappings that suit it,
+// and its vertices.
+#ifndef IPU_MODEL_OPERATIONS_CONVOLUTION_CONVOLUTION_PLAN_H_
+#define IPU_MODEL_OPERATIONS_CONVOLUTION_CONVOLUTION_PLAN_H_
+
+#include <cstdint>
+
+#include "core/mapping.h"
+#include "core/operation.h"
+#include "kernels/convolution/convolution.h"
+
+namespace ipu_model {
+
+// lhs [N, C, *spatial], rhs [O, C / feature_groups, *spatial], out [N / batch_groups, O, *spatial].
+struct ConvolutionProblem {
+  ConvolutionGeometry geometry;
+  Shape lhs, rhs, out;
+  DType in_type = DType::kF32, rhs_type = DType::kF32, out_type = DType::kF32;
+  // With half partials: channels whose products the AMP adds before it rounds. 0 with any others.
+  std::int64_t half_step = 0;
+
+  std::size_t spatial() const { return static_cast<std::size_t>(geometry.spatial); }
+  std::int64_t groups() const { return geometry.feature_groups * geometry.batch_groups; }
+  std::int64_t features_per_group() const { return out[1] / groups(); }
+  double multiply_adds() const;
+  DType SumType() const {
+    return half_step > 0 ? DType::kF16 : ConvolutionSumType(in_type, rhs_type, out_type);
+  }
+};
+
+// The partition of the iteration space [batch, feature, input channel, output positions..., kernel
+// positions...]. Parts that share outputs (input channels, kernel positions) produce partial sums, which a
+// second superstep adds. Minimises estimated cycles among the splits whose operands fit in
+// `memory_proportion` of a tile's memory; when none fits, minimises memory.
+Partition ChooseConvolutionSplit(const ConvolutionProblem& problem, const TargetModel& target,
+                                 unsigned num_tiles, double memory_proportion);
+// Whether the vertices of a split use the AMP, and so can have half partials.
+bool UsesMatrixUnit(const ConvolutionProblem& problem, const Partition& split, const TargetModel& target);
+
+// The kernel behind PlanConvolution's vertices on whole tensors, with half partials: the same bits.
+void ConvolveWhole(const ConvolutionProblem& problem, const Partition& split, HostContext& context,
+                   const HostTensor& lhs, const HostTensor& rhs, const HostTensor& out);
+
+// Mappings of variables whose dimensions are those of the tensor in the order `layout` (major to minor):
+// every element lies on a tile that uses it, or anywhere, evenly spread, where that would crowd few tiles.
+Mapping ConvolutionInputMapping(const ConvolutionProblem& problem, const Partition& split,
+                                const Shape& layout, const TargetModel& target);
+Mapping ConvolutionWeightsMapping(const ConvolutionProblem& problem, const Partition& split,
+                                  const Shape& layout, const TargetModel& target);
+Mapping ConvolutionOutputMapping(const ConvolutionProblem& problem, const Partition& split,
+                                 const Shape& layout, const TargetModel& target, unsigned num_tiles);
+
+// inputs: lhs, rhs; output 0: out.
+DevicePlan PlanConvolution(const ConvolutionProblem& problem, const Partition& split, const View& out,
+                           const DeviceContext& context);
+
+}  // namespace ipu_model
+
+#endif  // IPU_MODEL_OPERATIONS_CONVOLUTION_CONVOLUTION_PLAN_H_

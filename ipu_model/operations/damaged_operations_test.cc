@@ -1,0 +1,202 @@
+// Damaged executables with every operation: an error or a program whose parts fit together, never a crash.
+// Meant to run under the address and undefined behaviour sanitizers.
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "core/serialise.h"
+#include "engine/executable.h"
+#include "engine/fast_engine.h"
+#include "hlo/Collectives.hpp"
+#include "hlo/Convolution.hpp"
+#include "hlo/Data.hpp"
+#include "hlo/Elementwise.hpp"
+#include "hlo/Fft.hpp"
+#include "hlo/Fill.hpp"
+#include "hlo/LinearAlgebra.hpp"
+#include "hlo/Random.hpp"
+#include "hlo/Reduce.hpp"
+#include "hlo/Window.hpp"
+#include "poplar/Engine.hpp"
+#include "poplin/Cholesky.hpp"
+#include "poplin/MatMul.hpp"
+#include "poplin/TriangularSolve.hpp"
+#include "popops/DynamicSlice.hpp"
+#include "poputil/TileMapping.hpp"
+#include "testing/check.h"
+
+namespace ipu_model {
+namespace {
+
+using poplar::Graph;
+using poplar::Tensor;
+using poplar::program::Sequence;
+
+// `accumulator op value`, or the comparison of two elements.
+Expression Binary(ScalarOp op, DType type, DType result) {
+  Expression e;
+  e.inputs = {type, type};
+  e.code = {{op, type, result, {0, 1, 0}, 0}};
+  e.outputs = {2};
+  return e;
+}
+
+// One executable for each kind of operation, small, so that damage hits every field often.
+class Corpus {
+ public:
+  Corpus() {
+    const Expression add = Binary(ScalarOp::kAdd, DType::kF32, DType::kF32);
+    const Expression less = Binary(ScalarOp::kLt, DType::kF32, DType::kPred);
+    const Expression greater = Binary(ScalarOp::kGe, DType::kF32, DType::kPred);
+    WindowDims rows;
+    rows.offset_dims = {1};
+    rows.collapsed_dims = {0};
+    rows.start_index_map = {0};
+    rows.index_vector_dim = 1;
+    hlo::WindowParameters window;
+    window.geometry.rank = 2;
+    window.geometry.dim[0].size = window.geometry.dim[1].size = 2;
+    window.geometry.dim[1].stride = 2;
+    window.paddingHigh = {0, 0};
+
+    Add([&](Graph& g, Sequence& s) { hlo::map(g, add, {F32(g, {4, 6}), F32(g, {4, 6})}, {Tensor()}, s); });
+    Add([&](Graph& g, Sequence& s) { hlo::reduce(g, {F32(g, {4, 6})}, {F32(g, {})}, {1}, add, s); });
+    Add([&](Graph& g, Sequence& s) { hlo::reduceWindow(g, {F32(g, {4, 6})}, {F32(g, {})}, window, add, s); });
+    Add([&](Graph& g, Sequence& s) {
+      hlo::selectAndScatter(g, F32(g, {4, 6}), F32(g, {3, 3}), F32(g, {}), window, greater, add, s);
+    });
+    Add([&](Graph& g, Sequence& s) { s.add(poplar::program::Copy(F32(g, {4, 6}), F32(g, {4, 6}))); });
+    Add([&](Graph& g, Sequence& s) {
+      hlo::ConvolutionParameters p;
+      p.geometry.spatial = 1;
+      p.geometry.window[0].padding_low = 1;
+      p.paddingHigh = {1};
+      p.outputType = poplar::FLOAT;
+      hlo::convolution(g, F32(g, {2, 3, 5}), F32(g, {4, 3, 3}), p, {0, 1, 2}, s);
+    });
+    Add([&](Graph& g, Sequence& s) {
+      hlo::dynamicSlice(g, F32(g, {4, 6}), {S32(g, {}), S32(g, {})}, {2, 6}, s);
+    });
+    Add([&](Graph& g, Sequence& s) {
+      hlo::dynamicUpdateSlice(g, F32(g, {4, 6}), F32(g, {2, 6}), {S32(g, {}), S32(g, {})}, s, true);
+    });
+    Add([&](Graph& g, Sequence& s) { hlo::fill(g, F32(g, {4, 6}), std::string(4, 'x'), s); });
+    Add([&](Graph& g, Sequence& s) { hlo::iota(g, F32(g, {4, 6}), 1, s); });
+    Add([&](Graph& g, Sequence& s) { hlo::gather(g, F32(g, {4, 6}), S32(g, {3, 1}), rows, {1, 6}, s); });
+    Add([&](Graph& g, Sequence& s) {
+      hlo::scatter(g, {F32(g, {4, 6})}, S32(g, {3, 1}), {F32(g, {3, 6})}, rows, false, add, s, true);
+    });
+    Add([&](Graph& g, Sequence& s) {
+      poplin::matMulGrouped(g, F32(g, {2, 3, 4}), F32(g, {2, 4, 5}), s, poplar::FLOAT);
+    });
+    Add([&](Graph& g, Sequence& s) { hlo::sort(g, {F32(g, {4, 6})}, 1, less, s); });
+    Add([&](Graph& g, Sequence& s) { hlo::topK(g, F32(g, {4, 6}), 2, s); });
+    Add([&](Graph& g, Sequence& s) {
+      const Tensor state = Variable(g, poplar::UNSIGNED_LONGLONG, {2});
+      hlo::rngBitGenerator(g, RandomAlgorithm::kThreeFry, state, poplar::UNSIGNED_INT, {7}, s);
+    });
+    Add([&](Graph& g, Sequence& s) { poplin::cholesky(g, F32(g, {2, 4, 4}), true, s); });
+    Add([&](Graph& g, Sequence& s) {
+      poplin::triangularSolve(g, F32(g, {2, 4, 4}), F32(g, {2, 4, 3}), true, true, false, s);
+    });
+    Add([&](Graph& g, Sequence& s) { hlo::luPanel(g, F32(g, {2, 40, 3}), s); });
+    Add([&](Graph& g, Sequence& s) {
+      hlo::bidiagonalQr(g, F32(g, {2, 4}), F32(g, {2, 3}), {F32(g, {2, 4, 4}), F32(g, {2, 4, 3})}, s);
+    });
+    Add([&](Graph& g, Sequence& s) {
+      hlo::fft(g, Variable(g, poplar::Type(DType::kC64), {3, 8}), hlo::FftType::kFft, {8}, s);
+    });
+    Add([&](Graph& g, Sequence& s) { hlo::allReduce(g, F32(g, {4, 6}), {{0, 1}}, add, s); });
+  }
+
+  std::vector<std::string> bodies;
+  std::set<std::string, std::less<>> kinds;
+
+ private:
+  template <typename F>
+  void Add(F&& build) {
+    Graph graph(poplar::Target::createIPUTarget(1, 4, "ipu2"), poplar::replication_factor(2));
+    Sequence main;
+    build(graph, main);
+    const auto program = poplar::compileGraph(graph, {main}).program();
+    for (const ProgramNode* node : NodesOf(program->programs)) {
+      if (node->operation != nullptr) kinds.insert(std::string(node->operation->kind()));
+    }
+    bodies.push_back(SerialiseBody(*program));
+  }
+  static Tensor Variable(Graph& graph, const poplar::Type& type, const std::vector<std::size_t>& shape) {
+    const Tensor t = graph.addVariable(type, shape, "v");
+    poputil::mapTensorLinearly(graph, t);
+    return t;
+  }
+  static Tensor F32(Graph& graph, const std::vector<std::size_t>& shape) {
+    return Variable(graph, poplar::FLOAT, shape);
+  }
+  static Tensor S32(Graph& graph, const std::vector<std::size_t>& shape) {
+    return Variable(graph, poplar::INT, shape);
+  }
+};
+
+TEST(TheCorpusHasEveryOperation) {
+  const Corpus corpus;
+  for (const auto& [kind, reader] : OperationRegistry()) {
+    if (corpus.kinds.count(kind) == 0) std::fprintf(stderr, "no program with %s\n", kind.c_str());
+    CHECK(corpus.kinds.count(kind) == 1);
+  }
+}
+
+// Everything up to the first run. Programs that damage makes huge are left alone.
+bool Accepted(std::string_view body) {
+  try {
+    const auto program = DeserialiseBody(body);
+    std::int64_t elements = 0;
+    for (const Variable& v : program->variables) elements += v.num_elements;
+    if (elements > (1 << 20)) return true;
+    FastEngine engine(program);
+    engine.Load();
+    return true;
+  } catch (const std::exception& error) {
+    CHECK(std::string(error.what()).size() > 10);
+    return false;
+  }
+}
+
+TEST(EveryTruncationIsRefused) {
+  for (const std::string& body : Corpus().bodies) {
+    CHECK(Accepted(body));
+    for (std::size_t n = 0; n < body.size(); ++n) CHECK(!Accepted(std::string_view(body).substr(0, n)));
+  }
+}
+
+TEST(DamageNeverCrashes) {
+  std::mt19937 random(7);
+  const Corpus corpus;
+  int refused = 0, accepted = 0;
+  for (const std::string& body : corpus.bodies) {
+    for (int round = 0; round < 1500; ++round) {
+      std::string damaged = body;
+      for (unsigned i = 0; i <= random() % 3; ++i) {
+        char& byte = damaged[random() % damaged.size()];
+        switch (random() % 3) {
+          case 0:
+            byte = static_cast<char>(byte ^ (1 << (random() % 8)));
+            break;
+          case 1:
+            byte = static_cast<char>(random() % 8);
+            break;
+          default:
+            byte = static_cast<char>(random());
+        }
+      }
+      ++(Accepted(damaged) ? accepted : refused);
+    }
+  }
+  // Most of a body are numbers that matter.
+  CHECK(refused > 1000 && accepted > 0);
+}
+
+}  // namespace
+}  // namespace ipu_model
+
+int main() { return jax_ipu::testing::RunTests(); }

@@ -1,0 +1,66 @@
+// Views, result tensors and dimension numbers of the data operations.
+#include "operations/data_views.h"
+
+#include <utility>
+
+#include "core/serialise.h"
+#include "poplar/exceptions.hpp"
+
+namespace ipu_model {
+
+void WriteWindowDims(Writer& writer, const WindowDims& dims) {
+  writer.Write(dims.offset_dims);
+  writer.Write(dims.collapsed_dims);
+  writer.Write(dims.operand_batching_dims);
+  writer.Write(dims.indices_batching_dims);
+  writer.Write(dims.start_index_map);
+  writer.Write(dims.index_vector_dim);
+  writer.Write(dims.wraps);
+}
+
+WindowDims ReadWindowDims(Reader& reader) {
+  WindowDims dims;
+  dims.offset_dims = reader.Read<Shape>();
+  dims.collapsed_dims = reader.Read<Shape>();
+  dims.operand_batching_dims = reader.Read<Shape>();
+  dims.indices_batching_dims = reader.Read<Shape>();
+  dims.start_index_map = reader.Read<Shape>();
+  dims.index_vector_dim = reader.Read<std::int64_t>();
+  dims.wraps = reader.Read<Shape>();
+  return dims;
+}
+
+bool HasDistinctElements(const View& view) {
+  for (std::size_t d = 0; d < view.shape.size(); ++d) {
+    if (view.strides[d] == 0 && view.shape[d] > 1) return false;
+  }
+  return true;
+}
+
+View InPlaceView(const poplar::Tensor& tensor, const poplar::DebugContext& debug_context) {
+  View view;
+  if (!tensor.asView(&view) || !HasDistinctElements(view)) {
+    throw poplar::poplar_error(debug_context.getPathName() + ": a tensor of shape " + tensor.shapeToString() +
+                               " cannot be updated in place: it is not one strided view of distinct "
+                               "elements; copy it first");
+  }
+  return view;
+}
+
+poplar::Tensor NewTensorLike(poplar::Graph& graph, const View& like, const Partition& otherwise,
+                             const std::string& name) {
+  const Variable& variable = graph.impl().variables[like.variable];
+  Shape dense(like.shape.size());
+  std::int64_t stride = 1;
+  for (std::size_t d = like.shape.size(); d-- > 0;) {
+    dense[d] = stride;
+    stride *= like.shape[d];
+  }
+  // The same elements in the same order: the mapping carries over as it is.
+  const bool whole = like.offset == 0 && like.strides == dense && variable.num_elements == stride;
+  return NewTensor(
+      graph, like.type, like.shape,
+      whole && !variable.constant && !variable.mapping.empty() ? variable.mapping : Mapping(otherwise), name);
+}
+
+}  // namespace ipu_model

@@ -1,0 +1,218 @@
+// popops::map as an operation: one scalar program over tensors of one shape.
+#include "hlo/Elementwise.hpp"
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include "core/graph_impl.h"
+#include "core/serialise.h"
+#include "core/target_model.h"
+#include "kernels/elementwise/elementwise.h"
+#include "operations/data_views.h"
+#include "operations/elementwise/elementwise_cost.h"
+#include "operations/elementwise/elementwise_output.h"
+#include "operations/readers.h"
+#include "poplar/exceptions.hpp"
+
+namespace ipu_model {
+
+Expression SelectOutputs(const Expression& expression, const std::vector<unsigned>& outputs,
+                         std::vector<unsigned>* used_inputs) {
+  const std::size_t num_inputs = expression.inputs.size(), num_constants = expression.constants.size();
+  const std::size_t first_result = num_inputs + num_constants;
+  std::vector<bool> used(first_result + expression.code.size(), false);
+  for (const unsigned o : outputs) used[expression.outputs[o]] = true;
+  for (std::size_t i = expression.code.size(); i-- > 0;) {
+    if (!used[first_result + i]) continue;
+    for (const std::uint16_t operand : expression.code[i].operand) used[operand] = true;
+  }
+  Expression result;
+  std::vector<std::uint16_t> number(used.size(), 0);
+  std::uint16_t next = 0;
+  for (std::size_t r = 0; r < used.size(); ++r) {
+    if (!used[r]) continue;
+    number[r] = next++;
+    if (r < num_inputs) {
+      used_inputs->push_back(static_cast<unsigned>(r));
+      result.inputs.push_back(expression.inputs[r]);
+    } else if (r < first_result) {
+      result.constants.push_back(expression.constants[r - num_inputs]);
+    } else {
+      Instruction instruction = expression.code[r - first_result];
+      for (std::uint16_t& operand : instruction.operand) operand = number[operand];
+      result.code.push_back(instruction);
+    }
+  }
+  for (const unsigned o : outputs) result.outputs.push_back(number[expression.outputs[o]]);
+  return result;
+}
+
+namespace {
+
+class MapOperation : public Operation {
+ public:
+  explicit MapOperation(Expression expression) : expression_(std::move(expression)), kernel_(expression_) {}
+
+  std::string_view kind() const override { return "popops::map"; }
+  void Write(Writer& writer) const override { writer.Write(expression_); }
+
+  void Run(HostContext& context, const std::vector<HostTensor>& in,
+           const std::vector<HostTensor>& out) const override {
+    kernel_.Run(context, in, out);
+  }
+  std::unique_ptr<BoundKernel> Bind(const std::vector<HostTensor>& in,
+                                    const std::vector<HostTensor>& out) const override {
+    return kernel_.Bind(in.data(), out.data());
+  }
+
+  double flops() const override {
+    std::size_t operations = 0;
+    for (const Instruction& i : expression_.code)
+      operations += (IsFloat(i.operand_type) || IsComplex(i.operand_type)) && i.op != ScalarOp::kSelect &&
+                            i.op != ScalarOp::kConvert && i.op != ScalarOp::kBitcast
+                        ? 1
+                        : 0;
+    return static_cast<double>(operations) * static_cast<double>(outputs[0].num_elements());
+  }
+
+  bool CanAlias(unsigned output, unsigned input) const override {
+    const View &out = outputs[output], &in = inputs[input];
+    return out.type == in.type && out.shape == in.shape && out.strides == in.strides &&
+           HasDistinctElements(in);
+  }
+
+  bool AnyOutputOrder() const override { return true; }
+  std::vector<int> BandDimensions(int d) const override {
+    return std::vector<int>(inputs.size() + outputs.size(), d);
+  }
+
+  // Every tile computes what it holds of the outputs. Outputs with different mappings have vertices of their
+  // own, which repeat what they share.
+  DevicePlan Plan(const DeviceContext& context) const override {
+    std::vector<std::vector<unsigned>> groups;
+    for (unsigned o = 0; o < outputs.size(); ++o) {
+      const auto same = std::find_if(groups.begin(), groups.end(), [&](const std::vector<unsigned>& group) {
+        const View &a = outputs[group[0]], &b = outputs[o];
+        return a.offset == b.offset && a.strides == b.strides &&
+               (a.variable == b.variable || context.mapping(a.variable) == context.mapping(b.variable));
+      });
+      if (same == groups.end()) {
+        groups.push_back({o});
+      } else {
+        same->push_back(o);
+      }
+    }
+    DevicePlan plan;
+    plan.supersteps.emplace_back();
+    for (const std::vector<unsigned>& group : groups)
+      plan.supersteps[0].groups.push_back(MakeGroup(context, group));
+    return plan;
+  }
+
+ private:
+  VertexGroup MakeGroup(const DeviceContext& context, const std::vector<unsigned>& members) const {
+    VertexGroup group;
+    std::vector<unsigned> used;
+    Expression part = SelectOutputs(expression_, members, &used);
+    const View& first = outputs[members[0]];
+    group.codelet = "popops::Map<" + std::to_string(part.code.size()) + " ops," + NameOf(first.type) + ">";
+    group.vertices = context.mapping(first.variable).VerticesOver(first, context.num_tiles());
+    const auto same = [](const Box& box) { return box; };
+    for (const unsigned i : used) group.reads.push_back({{OperandRef::Kind::kInput, i}, same, true});
+    for (const unsigned o : members) group.writes.push_back({{OperandRef::Kind::kOutput, o}, same, true});
+    const ElementwiseCost cost(part);
+    group.cycles = [cost](const TargetModel& target, const Box& box) {
+      return cost.Cycles(target, box.num_elements());
+    };
+    group.code_bytes = cost.CodeBytes(context.target());
+    group.vertex_bytes = 8 + 4 * (used.size() + members.size());
+    group.compute = [kernel = ElementwiseKernel(part)](
+                        HostContext& host, const Box&, const std::vector<HostTensor>& reads,
+                        const std::vector<HostTensor>& writes) { kernel.Run(host, reads, writes); };
+    return group;
+  }
+
+  Expression expression_;
+  ElementwiseKernel kernel_;
+};
+
+void CheckOperands(const Expression& expression, const std::vector<poplar::Tensor>& tensors,
+                   const std::vector<poplar::Tensor>& outputs, const std::string& name) {
+  if (tensors.size() != expression.inputs.size() || outputs.size() != expression.outputs.size()) {
+    throw poplar::poplar_error(name + ": an elementwise program of " +
+                               std::to_string(expression.inputs.size()) + " inputs and " +
+                               std::to_string(expression.outputs.size()) + " outputs was given " +
+                               std::to_string(tensors.size()) + " and " + std::to_string(outputs.size()));
+  }
+  const poplar::Tensor* leader = nullptr;
+  const auto check = [&](const poplar::Tensor& tensor, DType type, const char* what, std::size_t i) {
+    if (leader == nullptr) leader = &tensor;
+    if (tensor.elementType().id() != type || tensor.shape() != leader->shape()) {
+      throw poplar::poplar_error(name + ": " + what + " " + std::to_string(i) +
+                                 " of an elementwise program is " + tensor.elementType().toString() +
+                                 tensor.shapeToString() + ", expected " + NameOf(type) +
+                                 leader->shapeToString());
+    }
+  };
+  for (std::size_t i = 0; i < tensors.size(); ++i) check(tensors[i], expression.inputs[i], "input", i);
+  for (std::size_t o = 0; o < outputs.size(); ++o)
+    if (outputs[o].valid()) check(outputs[o], expression.TypeOf(expression.outputs[o]), "output", o);
+  if (leader == nullptr)
+    throw poplar::poplar_error(name + ": an elementwise program without inputs or outputs");
+}
+
+}  // namespace
+
+std::unique_ptr<Operation> ReadMap(Reader& reader) {
+  Expression expression = reader.Read<Expression>();
+  try {
+    return std::make_unique<MapOperation>(std::move(expression));
+  } catch (const std::invalid_argument& error) {
+    reader.Fail(error.what());
+  }
+}
+
+}  // namespace ipu_model
+
+namespace hlo {
+
+std::vector<poplar::Tensor> map(poplar::Graph& graph, const ipu_model::Expression& expression,
+                                const std::vector<poplar::Tensor>& tensors,
+                                const std::vector<poplar::Tensor>& outputs, poplar::program::Sequence& prog,
+                                const poplar::DebugContext& debugContext) {
+  using namespace ipu_model;
+  const std::string& name = debugContext.getPathName();
+  CheckOperands(expression, tensors, outputs, name);
+  std::vector<poplar::Tensor> results = outputs;
+  const poplar::Tensor* layout = nullptr;
+  for (const poplar::Tensor& t : outputs)
+    if (t.valid() && layout == nullptr) layout = &t;
+  for (std::size_t o = 0; o < results.size(); ++o) {
+    if (results[o].valid()) continue;
+    const DType type = expression.TypeOf(expression.outputs[o]);
+    // One layout for all results: then one vertex computes them together.
+    results[o] = layout != nullptr ? graph.clone(poplar::Type(type), *layout, debugContext)
+                                   : ElementwiseOutput(graph, type, tensors, debugContext);
+    if (layout == nullptr) layout = &results[o];
+  }
+  if (results.empty() || results[0].numElements() == 0) return results;
+  std::unique_ptr<MapOperation> operation;
+  try {
+    operation = std::make_unique<MapOperation>(expression);
+  } catch (const std::invalid_argument& error) {
+    throw poplar::poplar_error(name + ": " + error.what());
+  }
+  operation->name = name;
+  for (const poplar::Tensor& t : tensors)
+    operation->inputs.push_back(StridedView(graph, t, prog, {debugContext, "operand"}));
+  for (const poplar::Tensor& t : results) operation->outputs.push_back(InPlaceView(t, debugContext));
+  AddOperation(prog, std::move(operation));
+  return results;
+}
+
+}  // namespace hlo

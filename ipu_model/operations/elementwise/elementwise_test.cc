@@ -1,0 +1,281 @@
+// Elementwise operations, fills and reductions: whole tensors and vertex by vertex give the same.
+#include "hlo/Elementwise.hpp"
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include "hlo/Fill.hpp"
+#include "hlo/Reduce.hpp"
+#include "poplar/exceptions.hpp"
+#include "testing/check.h"
+#include "testing/plan_runner.h"
+#include "testing/test_instructions.h"
+
+namespace ipu_model {
+namespace {
+
+using poplar::FLOAT;
+using poplar::Graph;
+using poplar::Target;
+using poplar::Tensor;
+using poplar::program::Sequence;
+
+// (a - b) * c and max(a, c).
+Expression TwoResults() {
+  Expression e;
+  e.inputs = {DType::kF32, DType::kF32, DType::kF32};
+  e.code = {Op(ScalarOp::kSubtract, DType::kF32, DType::kF32, 0, 1),
+            Op(ScalarOp::kMultiply, DType::kF32, DType::kF32, 3, 2),
+            Op(ScalarOp::kMaximum, DType::kF32, DType::kF32, 0, 2)};
+  e.outputs = {4, 5};
+  return e;
+}
+Expression Combiner(ScalarOp op, DType type) {
+  Expression e;
+  e.inputs = {type, type};
+  e.code = {Op(op, type, type, 0, 1)};
+  e.outputs = {2};
+  return e;
+}
+// The body of JAX's argmax.
+Expression ArgMax(DType type) {
+  const DType p = DType::kPred, s = DType::kS32;
+  Expression e;
+  e.inputs = {type, s, type, s};
+  e.code = {Op(ScalarOp::kGt, type, p, 0, 2),     Op(ScalarOp::kNe, type, p, 0, 0),
+            Op(ScalarOp::kOr, p, p, 4, 5),        Op(ScalarOp::kEq, type, p, 0, 2),
+            Op(ScalarOp::kLt, s, p, 1, 3),        Op(ScalarOp::kAnd, p, p, 7, 8),
+            Op(ScalarOp::kOr, p, p, 6, 9),        Op(ScalarOp::kSelect, type, type, 6, 0, 2),
+            Op(ScalarOp::kSelect, s, s, 10, 1, 3)};
+  e.outputs = {11, 12};
+  return e;
+}
+
+std::vector<float> RandomFloats(std::size_t n, unsigned seed) {
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal;
+  std::vector<float> values(n);
+  for (float& v : values) v = normal(random);
+  return values;
+}
+Graph SmallGraph(unsigned tiles) { return Graph(Target::createIPUTarget(1, tiles, "ipu2")); }
+Tensor Linear(Graph& graph, poplar::Type type, const std::vector<std::size_t>& shape) {
+  const Tensor t = graph.addVariable(type, shape, "t");
+  poputil::mapTensorLinearly(graph, t, 1, 1);
+  return t;
+}
+std::vector<float> Floats(const Bytes& bytes) {
+  std::vector<float> values(bytes.size() / 4);
+  std::memcpy(values.data(), bytes.data(), bytes.size());
+  return values;
+}
+
+TEST(MapWithBroadcastsAndSeveralResults) {
+  Graph graph = SmallGraph(7);
+  const Tensor a = Linear(graph, FLOAT, {5, 13}), b = Linear(graph, FLOAT, {13}),
+               c = Linear(graph, FLOAT, {5, 1});
+  Sequence prog;
+  const auto out = hlo::map(graph, TwoResults(), {a, b.expand({0}).broadcast(5, 0), c.broadcast(13, 1)},
+                            {Tensor(), Tensor()}, prog, "map");
+  CHECK_EQ(out.size(), 2u);
+  const auto x = RandomFloats(65, 1), y = RandomFloats(13, 2), z = RandomFloats(5, 3);
+  for (const bool vertices : {false, true}) {
+    PlanRunner runner(graph, 0);
+    runner.Store(a, x.data());
+    runner.Store(b, y.data());
+    runner.Store(c, z.data());
+    vertices ? runner.RunVertices(prog) : runner.RunWhole(prog);
+    const auto first = Floats(runner.Load(out[0])), second = Floats(runner.Load(out[1]));
+    for (std::size_t i = 0; i < 5; ++i) {
+      for (std::size_t j = 0; j < 13; ++j) {
+        CHECK_EQ(first[i * 13 + j], (x[i * 13 + j] - y[j]) * z[i]);
+        CHECK_EQ(second[i * 13 + j], std::max(x[i * 13 + j], z[i]));
+      }
+    }
+    if (vertices) CHECK(runner.cycles() > 0);
+  }
+}
+
+TEST(MapInPlaceAndIntoTwoLayouts) {
+  Graph graph = SmallGraph(5);
+  const Tensor a = Linear(graph, FLOAT, {24}), b = Linear(graph, FLOAT, {24}), c = Linear(graph, FLOAT, {24});
+  const Tensor elsewhere = graph.addVariable(FLOAT, {24}, "elsewhere");
+  graph.setTileMapping(elsewhere, 4);
+  Sequence prog;
+  hlo::map(graph, TwoResults(), {a, b, c}, {a, elsewhere}, prog, "map");
+  const auto x = RandomFloats(24, 1), y = RandomFloats(24, 2), z = RandomFloats(24, 3);
+  for (const bool vertices : {false, true}) {
+    PlanRunner runner(graph, 0);
+    runner.Store(a, x.data());
+    runner.Store(b, y.data());
+    runner.Store(c, z.data());
+    vertices ? runner.RunVertices(prog) : runner.RunWhole(prog);
+    const auto first = Floats(runner.Load(a)), second = Floats(runner.Load(elsewhere));
+    for (std::size_t i = 0; i < 24; ++i) {
+      CHECK_EQ(first[i], (x[i] - y[i]) * z[i]);
+      CHECK_EQ(second[i], std::max(x[i], z[i]));
+    }
+  }
+}
+
+TEST(MapRefusesWhatDoesNotFit) {
+  Graph graph = SmallGraph(2);
+  const Tensor a = Linear(graph, FLOAT, {4}), b = Linear(graph, FLOAT, {5});
+  Sequence prog;
+  CHECK_THROWS(poplar::poplar_error,
+               hlo::map(graph, TwoResults(), {a, a, b}, {Tensor(), Tensor()}, prog, "m"));
+  CHECK_THROWS(poplar::poplar_error, hlo::map(graph, TwoResults(), {a, a}, {Tensor(), Tensor()}, prog, "m"));
+  Expression bad = Combiner(ScalarOp::kShiftLeft, DType::kF32);
+  CHECK_THROWS(poplar::poplar_error, hlo::map(graph, bad, {a, a}, {Tensor()}, prog, "m"));
+}
+
+TEST(OutputTakesTheBestSpreadLayout) {
+  Graph graph = SmallGraph(8);
+  const Tensor one_tile = graph.addVariable(FLOAT, {32}, "one");
+  graph.setTileMapping(one_tile, 3);
+  const Tensor spread = Linear(graph, FLOAT, {32});
+  Sequence prog;
+  const Tensor out =
+      hlo::map(graph, Combiner(ScalarOp::kAdd, DType::kF32), {one_tile, spread}, {Tensor()}, prog)[0];
+  CHECK(graph.getTileMapping(out) == graph.getTileMapping(spread));
+}
+
+TEST(FillAndIota) {
+  Graph graph = SmallGraph(6);
+  const Tensor a = Linear(graph, FLOAT, {3, 11}), b = Linear(graph, poplar::INT, {3, 11}),
+               c = Linear(graph, poplar::HALF, {40});
+  Sequence prog;
+  const float value = 2.5f;
+  hlo::fill(graph, a.slice(2, 9, 1), std::string(reinterpret_cast<const char*>(&value), 4), prog, "fill");
+  hlo::iota(graph, b, 0, prog, "iota");
+  hlo::iota(graph, b.slice(1, 4, 1), 1, prog, "iota");
+  hlo::iota(graph, c, 0, prog, "iota");
+  const std::vector<float> zeros(33, 0.0f);
+  for (const bool vertices : {false, true}) {
+    PlanRunner runner(graph, 0);
+    runner.Store(a, zeros.data());
+    vertices ? runner.RunVertices(prog) : runner.RunWhole(prog);
+    const auto filled = Floats(runner.Load(a));
+    const Bytes counted = runner.Load(b), halves = runner.Load(c);
+    for (std::size_t i = 0; i < 3; ++i) {
+      for (std::size_t j = 0; j < 11; ++j) {
+        CHECK_EQ(filled[i * 11 + j], j >= 2 && j < 9 ? 2.5f : 0.0f);
+        std::int32_t count;
+        std::memcpy(&count, counted.data() + 4 * (i * 11 + j), 4);
+        CHECK_EQ(count, static_cast<std::int32_t>(j >= 1 && j < 4 ? j - 1 : i));
+      }
+    }
+    std::uint16_t last;
+    std::memcpy(&last, halves.data() + 78, 2);
+    CHECK_EQ(last, 0x50e0);  // 39
+  }
+}
+
+void CheckSum(const std::vector<std::size_t>& shape, const std::vector<std::size_t>& dims, unsigned tiles) {
+  Graph graph = SmallGraph(tiles);
+  const Tensor a = Linear(graph, FLOAT, shape);
+  const float init = 1.5f;
+  const Tensor start = graph.addConstant(FLOAT, {}, &init, "init");
+  graph.setTileMapping(start, 0);
+  Sequence prog;
+  const Tensor out =
+      hlo::reduce(graph, {a}, {start}, dims, Combiner(ScalarOp::kAdd, DType::kF32), prog, "sum")[0];
+  const auto x = RandomFloats(a.numElements(), 5);
+  std::vector<double> expected(out.numElements(), 1.5);
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    std::size_t rest = i, at = 0, scale = 1;
+    for (std::size_t d = shape.size(); d-- > 0;) {
+      const std::size_t index = rest % shape[d];
+      rest /= shape[d];
+      if (std::find(dims.begin(), dims.end(), d) != dims.end()) continue;
+      at += index * scale;
+      scale *= shape[d];
+    }
+    expected[at] += static_cast<double>(x[i]);
+  }
+  for (const bool vertices : {false, true}) {
+    PlanRunner runner(graph, 0);
+    runner.Store(a, x.data());
+    vertices ? runner.RunVertices(prog) : runner.RunWhole(prog);
+    const auto got = Floats(runner.Load(out));
+    CHECK_EQ(got.size(), expected.size());
+    for (std::size_t i = 0; i < got.size(); ++i) CHECK_NEAR(static_cast<double>(got[i]), expected[i], 1e-4);
+  }
+}
+
+TEST(SumsOverAnyDimensions) {
+  for (const unsigned tiles : {1u, 4u, 37u}) {
+    CheckSum({1000}, {0}, tiles);
+    CheckSum({33, 50}, {0}, tiles);
+    CheckSum({33, 50}, {1}, tiles);
+    CheckSum({33, 50}, {0, 1}, tiles);
+    CheckSum({33, 50}, {}, tiles);
+    CheckSum({4, 5, 6, 7}, {0, 2}, tiles);
+    CheckSum({4, 5, 6, 7}, {3, 1}, tiles);
+    CheckSum({0, 3}, {0}, tiles);
+    CheckSum({5000, 3}, {0}, tiles);
+  }
+}
+
+TEST(ArgMaxFindsTheFirst) {
+  Graph graph = SmallGraph(9);
+  const Tensor values = Linear(graph, FLOAT, {6, 200}), indices = Linear(graph, poplar::INT, {6, 200});
+  const float lowest = -std::numeric_limits<float>::infinity();
+  const std::int32_t zero = 0;
+  const Tensor value_init = graph.addConstant(FLOAT, {}, &lowest, "v"),
+               index_init = graph.addConstant(poplar::INT, {}, &zero, "i");
+  graph.setTileMapping(value_init, 0);
+  graph.setTileMapping(index_init, 0);
+  Sequence prog;
+  hlo::iota(graph, indices, 1, prog, "iota");
+  const auto out = hlo::reduce(graph, {values, indices}, {value_init, index_init}, {1}, ArgMax(DType::kF32),
+                               prog, "argmax");
+  auto x = RandomFloats(1200, 7);
+  x[0 * 200 + 150] = x[0 * 200 + 20] = 50;                                    // a tie
+  x[1 * 200 + 199] = std::numeric_limits<float>::quiet_NaN();                 // NaN beats all
+  x[2 * 200 + 7] = x[2 * 200 + 3] = std::numeric_limits<float>::quiet_NaN();  // the first NaN
+  x[3 * 200 + 0] = 60;
+  for (int j = 0; j < 200; ++j) x[4 * 200 + j] = lowest;
+  x[5 * 200 + 199] = 60;
+  const std::int32_t expected[6] = {20, 199, 3, 0, 0, 199};
+  for (const bool vertices : {false, true}) {
+    PlanRunner runner(graph, 0);
+    runner.Store(values, x.data());
+    vertices ? runner.RunVertices(prog) : runner.RunWhole(prog);
+    const Bytes got = runner.Load(out[1]);
+    for (std::size_t i = 0; i < 6; ++i) {
+      std::int32_t index;
+      std::memcpy(&index, got.data() + 4 * i, 4);
+      CHECK_EQ(index, expected[i]);
+    }
+    CHECK(std::isnan(Floats(runner.Load(out[0]))[1]));
+  }
+}
+
+TEST(HalfSumsAreKeptInFloat) {
+  Graph graph = SmallGraph(4);
+  const Tensor a = Linear(graph, poplar::HALF, {4096});
+  const std::uint16_t zero = 0, one = 0x3c00;
+  const Tensor init = graph.addConstant(poplar::HALF, {}, &zero, "init");
+  graph.setTileMapping(init, 0);
+  Sequence prog;
+  const Tensor out =
+      hlo::reduce(graph, {a}, {init}, {0}, Combiner(ScalarOp::kAdd, DType::kF16), prog, "sum")[0];
+  const std::vector<std::uint16_t> ones(4096, one);  // added one by one in f16 this stops at 2048
+  for (const bool vertices : {false, true}) {
+    PlanRunner runner(graph, 0);
+    runner.Store(a, ones.data());
+    vertices ? runner.RunVertices(prog) : runner.RunWhole(prog);
+    std::uint16_t sum;
+    std::memcpy(&sum, runner.Load(out).data(), 2);
+    CHECK_EQ(sum, 0x6c00);  // 4096
+  }
+}
+
+}  // namespace
+}  // namespace ipu_model
+
+int main() { return jax_ipu::testing::RunTests(); }

@@ -1,0 +1,230 @@
+// Fourier transforms: one superstep per dimension, lines whole on a tile, spread over the others.
+#include "hlo/Fft.hpp"
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "core/graph_impl.h"
+#include "core/serialise.h"
+#include "core/target_model.h"
+#include "kernels/fft/fft.h"
+#include "operations/data_views.h"
+#include "operations/index/slice_partition.h"
+#include "operations/readers.h"
+#include "poplar/exceptions.hpp"
+
+namespace ipu_model {
+namespace {
+
+using hlo::FftType;
+
+DType ComplexOf(DType type) {
+  return type == DType::kF64 || type == DType::kC128 ? DType::kC128 : DType::kC64;
+}
+DType RealOf(DType type) { return ComplexOf(type) == DType::kC128 ? DType::kF64 : DType::kF32; }
+
+// The transform of one dimension.
+struct Pass {
+  int dim;
+  bool inverse;
+  double scale;
+  Shape in, out;
+  std::shared_ptr<const FftPlan> plan;
+};
+
+Partition LinePartition(const Shape& shape, std::size_t dim, DType type, unsigned num_tiles) {
+  std::vector<bool> whole(shape.size(), false);
+  whole[dim] = true;
+  return SlicePartition(shape, whole, type, num_tiles, INT64_MAX);
+}
+
+// The operations of each line, in vectors, with as many loads and stores.
+std::uint64_t LineCycles(const TargetModel& target, DType type, std::int64_t lines, double operations) {
+  const double instructions = 2 * operations * static_cast<double>(lines);
+  return static_cast<std::uint64_t>(instructions / static_cast<double>(target.VectorWidth(RealOf(type)))) +
+         6 * 40 + target.supervisor_overhead;
+}
+
+// inputs: operand; outputs: transform.
+class FftOperation : public Operation {
+ public:
+  FftOperation(FftType type, Shape lengths) : type_(type), lengths_(std::move(lengths)) {}
+
+  std::string_view kind() const override { return "hlo::fft"; }
+  void Write(Writer& writer) const override {
+    writer.Write(type_);
+    writer.Write(lengths_);
+  }
+  double flops() const override {
+    double levels = 1, elements = 1;
+    for (const std::int64_t n : lengths_) elements *= static_cast<double>(n);
+    while (elements > 1) {
+      elements /= 2;
+      ++levels;
+    }
+    return 5 * static_cast<double>(std::max(inputs[0].num_elements(), outputs[0].num_elements())) * levels;
+  }
+
+  void Prepare() override { passes_ = MakePasses(); }
+
+  void Run(HostContext& context, const std::vector<HostTensor>& in,
+           const std::vector<HostTensor>& out) const override {
+    HostTensor from = in[0];
+    for (std::size_t i = 0; i < passes_.size(); ++i) {
+      const Pass& pass = passes_[i];
+      HostTensor to = out[0];
+      if (type_ == FftType::kIrfft && i + 1 < passes_.size()) {
+        // The spectrum before its last pass is no output: it goes to a dense tensor, in place after the
+        // first.
+        to = from;
+        if (i == 0) {
+          std::int64_t stride = 1;
+          for (int d = to.rank - 1; d >= 0; --d) {
+            to.strides[d] = stride;
+            stride *= to.shape[d];
+          }
+          to.data = context.scratch.Allocate(static_cast<std::size_t>(stride) * SizeOf(to.type));
+        }
+      }
+      pass.plan->Run(context, pass.inverse, pass.scale, pass.dim, from, to);
+      from = to;
+    }
+  }
+
+  // Along the dimensions that are not transformed.
+  std::vector<int> BandDimensions(int d) const override {
+    if (d + static_cast<int>(lengths_.size()) >= static_cast<int>(outputs[0].shape.size())) return {};
+    return {d, d};
+  }
+
+  DevicePlan Plan(const DeviceContext& context) const override {
+    DevicePlan plan;
+    if (outputs[0].num_elements() == 0) return plan;
+    const DType complex = ComplexOf(inputs[0].type);
+    const std::vector<Pass> passes = MakePasses();
+    OperandRef from{OperandRef::Kind::kInput, 0};
+    for (std::size_t i = 0; i < passes.size(); ++i) {
+      const Pass& pass = passes[i];
+      const std::size_t dim = static_cast<std::size_t>(pass.dim);
+      const bool last = i + 1 == passes.size();
+      const Partition lines = LinePartition(pass.out, dim, complex, context.num_tiles());
+      const OperandRef to{last ? OperandRef::Kind::kOutput : OperandRef::Kind::kTemporary,
+                          last ? 0u : static_cast<unsigned>(plan.temporaries.size())};
+      if (!last) plan.temporaries.push_back({complex, lines});
+      VertexGroup group;
+      group.codelet = "hlo::Fft";
+      group.vertices = lines.Vertices();
+      group.code_bytes = 1500;
+      group.vertex_bytes = 40;
+      group.reads.push_back({from, [dim, n = pass.in[dim]](const Box& box) {
+                               Box region = box;
+                               region.begin[dim] = 0;
+                               region.end[dim] = n;
+                               return region;
+                             }});
+      group.writes.push_back({to, [](const Box& box) { return box; }});
+      group.compute = [pass](HostContext& host, const Box&, const std::vector<HostTensor>& reads,
+                             const std::vector<HostTensor>& writes) {
+        pass.plan->Run(host, pass.inverse, pass.scale, pass.dim, reads[0], writes[0]);
+      };
+      group.cycles = [complex, dim, operations = pass.plan->operations()](const TargetModel& target,
+                                                                          const Box& box) {
+        const std::int64_t extent = std::max<std::int64_t>(1, box.end[dim] - box.begin[dim]);
+        return LineCycles(target, complex, box.num_elements() / extent, operations);
+      };
+      plan.supersteps.push_back({{std::move(group)}});
+      from = to;
+    }
+    return plan;
+  }
+
+  // The layout of the result: that of the last pass.
+  static Partition ResultPartition(const Shape& out, FftType type, std::size_t rank, DType dtype,
+                                   unsigned num_tiles) {
+    const std::size_t last = out.size() - 1;
+    return LinePartition(out, type == FftType::kIrfft || rank == 1 ? last : out.size() - rank,
+                         ComplexOf(dtype), num_tiles);
+  }
+
+ private:
+  // rfft begins with the last dimension, irfft ends with it. The last pass of an inverse scales by all
+  // lengths.
+  std::vector<Pass> MakePasses() const {
+    const int rank = static_cast<int>(inputs[0].shape.size()), count = static_cast<int>(lengths_.size());
+    const DType complex = ComplexOf(inputs[0].type);
+    const bool inverse = type_ == FftType::kIfft || type_ == FftType::kIrfft;
+    std::vector<Pass> passes;
+    double elements = 1;
+    for (int i = 0; i < count; ++i) {
+      const int dim = type_ == FftType::kIrfft ? rank - count + i : rank - 1 - i;
+      const std::int64_t length = lengths_[static_cast<std::size_t>(dim - (rank - count))];
+      elements *= static_cast<double>(length);
+      Pass pass{dim, inverse, inverse && i + 1 == count ? 1 / elements : 1, {}, {}, nullptr};
+      const bool real = dim == rank - 1 && (type_ == FftType::kRfft || type_ == FftType::kIrfft);
+      for (const Pass& other : passes) {
+        if (other.plan->length() == length && other.plan->real() == real) pass.plan = other.plan;
+      }
+      if (!pass.plan) pass.plan = std::make_shared<const FftPlan>(complex, length, real);
+      pass.in = passes.empty() ? inputs[0].shape : passes.back().out;
+      pass.out = pass.in;
+      if (dim == rank - 1) pass.out.back() = outputs[0].shape.back();
+      passes.push_back(std::move(pass));
+    }
+    return passes;
+  }
+
+  FftType type_;
+  Shape lengths_;
+  std::vector<Pass> passes_;
+};
+
+}  // namespace
+
+std::unique_ptr<Operation> ReadFft(Reader& reader) {
+  const FftType type = reader.Read<FftType>();
+  return std::make_unique<FftOperation>(type, reader.Read<Shape>());
+}
+
+}  // namespace ipu_model
+
+namespace hlo {
+
+poplar::Tensor fft(poplar::Graph& graph, const poplar::Tensor& operand, FftType type,
+                   const std::vector<std::size_t>& lengths, poplar::program::Sequence& prog,
+                   const poplar::DebugContext& debugContext) {
+  using namespace ipu_model;
+  const std::string& name = debugContext.getPathName();
+  const DType dtype = operand.elementType().id();
+  const bool real = type == FftType::kRfft;
+  bool fits = (real ? dtype == DType::kF32 || dtype == DType::kF64 : IsComplex(dtype)) && !lengths.empty() &&
+              lengths.size() <= operand.rank();
+  Shape out = ShapeOf(operand);
+  for (std::size_t i = 0; fits && i < lengths.size(); ++i) {
+    const std::size_t dim = out.size() - lengths.size() + i;
+    const bool half = type == FftType::kIrfft && i + 1 == lengths.size();
+    // An empty real transform has an empty spectrum.
+    const std::size_t expected = half ? (lengths[i] == 0 ? 0 : lengths[i] / 2 + 1) : lengths[i];
+    fits = operand.dim(static_cast<unsigned>(dim)) == expected;
+  }
+  if (!fits) {
+    throw poplar::poplar_error(name + ": fft of " + NameOf(dtype) + " " + operand.shapeToString() +
+                               " does not fit its type and lengths");
+  }
+  const std::int64_t last = static_cast<std::int64_t>(lengths.back());
+  if (real) out.back() = last == 0 ? 0 : last / 2 + 1;
+  if (type == FftType::kIrfft) out.back() = last;
+  auto operation = std::make_unique<FftOperation>(type, Shape(lengths.begin(), lengths.end()));
+  operation->name = name;
+  operation->inputs.push_back(StridedView(graph, operand, prog, {debugContext, "operand"}));
+  const DType result = type == FftType::kIrfft ? RealOf(dtype) : ComplexOf(dtype);
+  const Partition partition =
+      FftOperation::ResultPartition(out, type, lengths.size(), dtype, graph.getTarget().getNumTiles());
+  const poplar::Tensor tensor = NewTensor(graph, result, out, Mapping(partition), name);
+  tensor.asView(&operation->outputs.emplace_back());
+  AddOperation(prog, std::move(operation));
+  return tensor;
+}
+
+}  // namespace hlo

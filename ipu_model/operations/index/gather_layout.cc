@@ -1,0 +1,396 @@
+// The choice of a gather's layout. The mechanism and the terms of the cost are those of PopLibs' embedding
+// plan: the operand cut by rows and columns, indices broadcast, one partial result for each cut of an indexed
+// dimension, and as many steps as the memory for partial results asks for.
+#include "operations/index/gather_layout.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "core/strides.h"
+#include "core/target_model.h"
+#include "kernels/host/integer_division.h"
+#include "operations/index/slice_partition.h"
+
+namespace ipu_model {
+namespace {
+
+// Own layouts are tried with this many times as many cuts of the longest indexed dimension.
+constexpr std::int64_t kSplitStep = 4;
+// How many times the cycles of a lookup in place may be those of one in a large copy.
+constexpr double kPriceOfCopy = 8;
+
+constexpr auto kMostSteps = static_cast<std::int64_t>(kMostIndexingSteps);
+
+Shape SpaceShape(const GatherProblem& p) {
+  Shape shape;
+  for (std::size_t d = 0; d < p.operand.size(); ++d) {
+    const int batch = p.window.batching[d];
+    shape.push_back(batch >= 0      ? p.out[static_cast<std::size_t>(p.window.batch_dim[batch])]
+                    : Indexed(p, d) ? p.operand[d]
+                                    : p.slice_sizes[d]);
+  }
+  const std::vector<int> walked = WalkedDims(p);
+  for (int b = 0; b < p.window.batch_rank; ++b) {
+    shape.push_back(walked[static_cast<std::size_t>(b)] >= 0
+                        ? 1
+                        : p.out[static_cast<std::size_t>(p.window.batch_dim[b])]);
+  }
+  return shape;
+}
+
+// Appends an inner factor of the same dimension; false where no Cut says that.
+bool AppendFactor(Cut* cut, std::int64_t extent, std::int64_t parts, std::int64_t stride,
+                  std::int64_t grain) {
+  if (cut->num_parts() == 1) {
+    if (parts > 1 && cut->extent > 1) return false;
+    *cut = {cut->extent * extent, 1, 0, parts, stride, cut->extent > 1 ? 1 : grain};
+    return true;
+  }
+  if (parts == 1) {
+    cut->extent *= extent;
+    cut->grain *= extent;
+    return true;
+  }
+  if (cut->outer > 1 || cut->grain != 1 || cut->parts != cut->extent) return false;
+  *cut = {cut->extent * extent, cut->parts, cut->stride, parts, stride, grain};
+  return true;
+}
+
+// An operand that is spread linearly lies as one whose rows are cut over the same tiles, but for a part of a
+// row at each end.
+bool RowsOfLinear(const GatherProblem& p, const Partition& linear, std::vector<Cut>* cuts) {
+  if (linear.shape.size() != 1 || p.operand.size() < 2 || p.operand[0] < linear.parts[0]) return false;
+  if (p.view.strides != RowMajorStrides(p.view.shape)) return false;
+  for (const std::int64_t extent : p.operand) {
+    cuts->emplace_back();
+    cuts->back().extent = extent;
+  }
+  cuts->front().parts = linear.parts[0];
+  cuts->front().stride = linear.tile_stride[0];
+  return true;
+}
+
+// The cuts of the operand's dimensions where its mapping is a partition that they line up with.
+bool CutsOfOperand(const GatherProblem& p, std::vector<Cut>* cuts, unsigned* first_tile) {
+  const Partition* const from = p.mapping == nullptr ? nullptr : p.mapping->partition();
+  if (from == nullptr || p.view.offset != 0 || NumElements(from->shape) != p.view.num_elements())
+    return false;
+  const std::size_t rank = from->shape.size();
+  const Shape strides = RowMajorStrides(from->shape);
+  std::vector<bool> used(rank, false);
+  *first_tile = from->first_tile;
+  if (RowsOfLinear(p, *from, cuts)) return true;
+  for (std::size_t q = 0; q < rank; ++q) {
+    // The only element of a dimension is in its last part.
+    if (from->shape[q] == 1)
+      *first_tile += static_cast<unsigned>((from->parts[q] - 1) * from->tile_stride[q]);
+  }
+  std::int64_t elements = 1;
+  for (std::size_t d = 0; d < p.view.shape.size(); ++d) {
+    Cut cut;
+    std::int64_t stride = p.view.strides[d] * p.view.shape[d];  // of the next outer element
+    for (std::size_t q = 0; q < rank && stride > p.view.strides[d]; ++q) {
+      if (used[q] || from->shape[q] == 1 || strides[q] * from->shape[q] != stride) continue;
+      used[q] = true;
+      stride = strides[q];
+      if (!AppendFactor(&cut, from->shape[q], from->parts[q], from->tile_stride[q], from->grain[q]))
+        return false;
+    }
+    if (p.view.shape[d] > 1 && stride != p.view.strides[d]) return false;
+    if (cut.extent != p.view.shape[d]) return false;
+    elements *= cut.extent;
+    cuts->push_back(cut);
+  }
+  return elements == p.view.num_elements();
+}
+
+void FindSplit(const GatherProblem& p, GatherLayout* layout) {
+  for (std::size_t d = 0; d < p.operand.size(); ++d) {
+    if (Indexed(p, d) && layout->dims[d].num_parts() > 1) layout->split.push_back(static_cast<int>(d));
+  }
+}
+
+bool LayoutInPlace(const GatherProblem& p, unsigned num_tiles, GatherLayout* layout) {
+  layout->num_tiles = num_tiles;
+  layout->in_place = true;
+  if (!CutsOfOperand(p, &layout->dims, &layout->first_tile)) return false;
+  const Shape shape = SpaceShape(p);
+  for (std::size_t d = 0; d < p.operand.size(); ++d) {
+    if (layout->dims[d].extent != shape[d]) return false;
+  }
+  for (std::size_t d = p.operand.size(); d < shape.size(); ++d) layout->dims.push_back({shape[d]});
+  FindSplit(p, layout);
+  return true;
+}
+
+// The windows in `batch_parts` shares, each with the operand over a share of the tiles, whose longest indexed
+// dimension is cut into `split_factor` times as many parts as it must be. False when there are no tiles for
+// that.
+bool LayoutOfItsOwn(const GatherProblem& p, const TargetModel& target, unsigned num_tiles,
+                    std::int64_t batch_parts, std::int64_t split_factor, GatherLayout* layout) {
+  const std::size_t rank = p.operand.size();
+  const Shape shape = SpaceShape(p);
+  const Shape operand_space(shape.begin(), shape.begin() + static_cast<std::ptrdiff_t>(rank));
+  std::vector<bool> indexed(rank);
+  std::size_t longest = rank;
+  for (std::size_t d = 0; d < rank; ++d) {
+    indexed[d] = Indexed(p, d);
+    if (indexed[d] && (longest == rank || p.operand[d] > p.operand[longest])) longest = d;
+  }
+  const auto tiles = static_cast<unsigned>(std::max<std::int64_t>(1, num_tiles / batch_parts));
+  Partition space = SlicePartition(operand_space, indexed, p.type, tiles, SliceBudget(target.bytes_per_tile));
+  if (split_factor > 1) {
+    if (longest == rank) return false;
+    const std::int64_t grains = CeilDivide(space.shape[longest], space.grain[longest]);
+    const std::int64_t before = space.parts[longest];
+    const std::int64_t most = std::min(grains, before * std::max<std::int64_t>(1, tiles / space.num_parts()));
+    if (before * split_factor / kSplitStep >= most) return false;
+    space.parts[longest] = std::min(before * split_factor, most);
+  }
+  std::int64_t left = batch_parts;
+  for (std::size_t d = rank; d < shape.size(); ++d) {
+    const std::int64_t parts = std::clamp<std::int64_t>(shape[d], 1, left);
+    space.parts.push_back(parts);
+    space.grain.push_back(1);
+    left /= parts;
+  }
+  const Shape strides = TileStrides(space.parts);
+  for (std::size_t d = 0; d < shape.size(); ++d)
+    layout->dims.push_back({shape[d], 1, 0, space.parts[d], strides[d], space.grain[d]});
+  layout->num_tiles = num_tiles;
+  FindSplit(p, layout);
+  return true;
+}
+
+// What one tile has to do with.
+struct Amounts {
+  std::int64_t rows = 1, window = 1, operand = 1;
+};
+Amounts AmountsOf(const GatherProblem& p, const GatherLayout& layout, const Shape& chunk) {
+  Amounts n;
+  const std::vector<int> walked = WalkedDims(p);
+  for (std::size_t b = 0; b < walked.size(); ++b) {
+    const Cut& cut = layout.dims[walked[b] >= 0 ? static_cast<std::size_t>(walked[b]) : p.operand.size() + b];
+    n.rows *= cut.num_parts() > 1 ? cut.Largest() : chunk[b];
+  }
+  for (std::size_t d = 0; d < p.operand.size(); ++d) {
+    const std::int64_t largest = layout.dims[d].Largest();
+    n.operand *= largest;
+    if (p.window.batching[d] < 0) n.window *= Indexed(p, d) ? p.slice_sizes[d] : largest;
+  }
+  return n;
+}
+
+std::int64_t ResultOfStep(const GatherProblem& p, const GatherLayout& layout, const Shape& chunk) {
+  std::int64_t elements = NumElements(p.out);
+  for (std::size_t b = 0; b < chunk.size(); ++b) {
+    const std::int64_t whole = p.out[static_cast<std::size_t>(p.window.batch_dim[b])];
+    elements = whole == 0 ? 0 : elements / whole * chunk[b];
+  }
+  return CeilDivide(elements, static_cast<std::int64_t>(layout.num_tiles));
+}
+
+std::int64_t NumSteps(const GatherProblem& p, const Shape& chunk) {
+  std::int64_t steps = 1;
+  for (std::size_t b = 0; b < chunk.size(); ++b) {
+    const std::int64_t whole = p.out[static_cast<std::size_t>(p.window.batch_dim[b])];
+    steps *= CeilDivide(whole, std::max<std::int64_t>(1, chunk[b]));
+  }
+  return steps;
+}
+
+// Bounds the memory of the partial results. Batch dimensions that tiles share are not cut: the tiles of one
+// share would wait for those of the other.
+void ChooseChunk(const GatherProblem& p, const TargetModel& target, GatherLayout* layout) {
+  Shape whole;
+  for (int b = 0; b < p.window.batch_rank; ++b)
+    whole.push_back(p.out[static_cast<std::size_t>(p.window.batch_dim[b])]);
+  layout->chunk = whole;
+  if (layout->split.empty()) return;
+  const std::vector<int> walked = WalkedDims(p);
+  const auto bytes = [&](const Shape& chunk) {
+    const Amounts n = AmountsOf(p, *layout, chunk);
+    return (n.rows * n.window + layout->num_partials() * ResultOfStep(p, *layout, chunk)) *
+           static_cast<std::int64_t>(SizeOf(p.type));
+  };
+  for (std::int64_t budget = StepBudget(target.bytes_per_tile);; budget *= 2) {
+    Shape chunk = whole;
+    while (bytes(chunk) > budget && NumSteps(p, chunk) < kMostSteps) {
+      std::size_t longest = chunk.size();
+      for (std::size_t b = 0; b < chunk.size(); ++b) {
+        const bool cut =
+            layout->dims[walked[b] >= 0 ? static_cast<std::size_t>(walked[b]) : p.operand.size() + b]
+                .num_parts() > 1;
+        if (!cut && chunk[b] > 1 && (longest == chunk.size() || chunk[b] > chunk[longest])) longest = b;
+      }
+      if (longest == chunk.size()) break;
+      chunk[longest] = CeilDivide(chunk[longest], std::int64_t{2});
+    }
+    layout->chunk = chunk;
+    if (NumSteps(p, chunk) < kMostSteps || budget > SliceBudget(target.bytes_per_tile)) break;
+  }
+}
+
+double CyclesOf(const GatherProblem& p, const TargetModel& target, const GatherLayout& layout) {
+  const Amounts n = AmountsOf(p, layout, layout.chunk);
+  const auto size = static_cast<double>(SizeOf(p.type));
+  const double index_bytes =
+      static_cast<double>(p.window.num_components) * static_cast<double>(SizeOf(p.index_type));
+  // What wraps cost is not weighed: it is small, and not what the layouts differ in.
+  double cycles = static_cast<double>(SliceCycles(target, p.type, n.rows, n.window, 0)) + target.sync_cycles;
+  double bytes = static_cast<double>(n.rows) * index_bytes;
+  if (!layout.in_place) bytes += static_cast<double>(n.operand) * size;
+  if (!layout.split.empty()) {
+    const std::int64_t elements = ResultOfStep(p, layout, layout.chunk);
+    const std::int64_t rows = CeilDivide(elements, std::max<std::int64_t>(1, n.window));
+    bytes += static_cast<double>(elements * layout.num_partials()) * size +
+             static_cast<double>(rows) * index_bytes;
+    cycles += static_cast<double>(SliceCycles(target, p.type, rows, std::min(elements, n.window), 0)) +
+              target.sync_cycles;
+  }
+  return static_cast<double>(NumSteps(p, layout.chunk)) * (cycles + bytes / target.exchange_bytes_per_cycle);
+}
+
+}  // namespace
+
+std::int64_t Cut::Begin(std::int64_t part) const {
+  const std::int64_t grains = CeilDivide(inner(), grain);
+  return part / parts * inner() + std::min(inner(), part % parts * grains / parts * grain);
+}
+
+std::int64_t Cut::PartOf(std::int64_t index) const {
+  const std::int64_t grains = CeilDivide(inner(), grain);
+  return index / inner() * parts + ((index % inner() / grain + 1) * parts - 1) / grains;
+}
+
+std::int64_t Cut::Largest() const {
+  return std::min(inner(), CeilDivide(CeilDivide(inner(), grain), parts) * grain);
+}
+
+void Cut::AppendTo(Partition* partition) const {
+  const auto append = [partition](std::int64_t n, std::int64_t in, std::int64_t g, std::int64_t tiles) {
+    partition->shape.push_back(n);
+    partition->parts.push_back(in);
+    partition->grain.push_back(g);
+    partition->tile_stride.push_back(tiles);
+  };
+  if (outer > 1) append(outer, outer, 1, outer_stride);
+  append(inner(), parts, grain, stride);
+}
+
+bool Indexed(const GatherProblem& p, std::size_t d) {
+  return p.window.component[d] >= 0 && p.slice_sizes[d] < p.operand[d];
+}
+
+std::vector<int> WalkedDims(const GatherProblem& p) {
+  std::vector<int> walked(static_cast<std::size_t>(p.window.batch_rank), -1);
+  for (std::size_t d = 0; d < p.operand.size(); ++d) {
+    if (p.window.batching[d] >= 0)
+      walked[static_cast<std::size_t>(p.window.batching[d])] = static_cast<int>(d);
+  }
+  return walked;
+}
+
+std::uint64_t SliceCycles(const TargetModel& target, DType type, std::int64_t rows, std::int64_t elements,
+                          int wraps) {
+  const std::int64_t vectors = CeilDivide(elements, target.VectorWidth(type));
+  const std::int64_t per_worker = CeilDivide(rows, target.worker_contexts);
+  const std::int64_t worker = 30 + per_worker * (19 + 3 * wraps + 2 * vectors);
+  return static_cast<std::uint64_t>(worker) * target.worker_contexts + target.supervisor_overhead;
+}
+
+namespace {
+
+// The cheapest of the layouts in which the operand does not lie.
+GatherLayout ChooseOwnLayout(const GatherProblem& p, const TargetModel& target, unsigned num_tiles,
+                             double* best_cycles) {
+  std::int64_t rows = 1;
+  for (int b = 0; b < p.window.batch_rank; ++b)
+    rows *= p.out[static_cast<std::size_t>(p.window.batch_dim[b])];
+  const auto size = static_cast<std::int64_t>(SizeOf(p.type));
+  GatherLayout best;
+  *best_cycles = std::numeric_limits<double>::max();
+  for (std::int64_t parts = 1;; parts = std::min<std::int64_t>(2 * parts, num_tiles)) {
+    for (std::int64_t factor = 1;; factor *= kSplitStep) {
+      GatherLayout layout;
+      if (!LayoutOfItsOwn(p, target, num_tiles, parts, factor, &layout)) break;
+      ChooseChunk(p, target, &layout);
+      const bool large =
+          AmountsOf(p, layout, layout.chunk).operand * size > StepBudget(target.bytes_per_tile);
+      const double cycles = (large ? kPriceOfCopy : 1) * CyclesOf(p, target, layout);
+      if (cycles < *best_cycles) {
+        *best_cycles = cycles;
+        best = std::move(layout);
+      }
+    }
+    if (parts >= std::min<std::int64_t>(num_tiles, std::max<std::int64_t>(rows, 1))) break;
+  }
+  return best;
+}
+
+}  // namespace
+
+GatherLayout ChooseGatherLayout(const GatherProblem& p, const TargetModel& target, unsigned num_tiles) {
+  double cycles = 0;
+  GatherLayout own = ChooseOwnLayout(p, target, num_tiles, &cycles), in_place;
+  if (!LayoutInPlace(p, num_tiles, &in_place)) return own;
+  ChooseChunk(p, target, &in_place);
+  return CyclesOf(p, target, in_place) <= cycles ? in_place : own;
+}
+
+Partition GatherInputPartition(const GatherProblem& p, const TargetModel& target, unsigned num_tiles) {
+  const std::size_t rank = p.operand.size();
+  const Shape space = SpaceShape(p);
+  std::vector<bool> indexed(rank);
+  std::size_t longest = rank;
+  for (std::size_t d = 0; d < rank; ++d) {
+    indexed[d] = Indexed(p, d);
+    if (indexed[d] && (longest == rank || p.operand[d] > p.operand[longest])) longest = d;
+  }
+  double own_cycles = 0, best_cycles = std::numeric_limits<double>::max();
+  ChooseOwnLayout(p, target, num_tiles, &own_cycles);
+  Partition best;
+  // Fewer tiles for the dimensions that are not indexed leave more for those that are.
+  for (unsigned tiles = num_tiles; tiles > 0; tiles /= 2) {
+    Partition partition =
+        SlicePartition(p.operand, indexed, p.type, tiles, SliceBudget(target.bytes_per_tile));
+    partition.num_tiles = num_tiles;
+    for (const bool all_tiles : {false, true}) {
+      if (all_tiles) {
+        if (longest == rank) break;
+        const std::int64_t free = num_tiles / std::max<std::int64_t>(1, partition.num_parts());
+        const std::int64_t grains = CeilDivide(partition.shape[longest], partition.grain[longest]);
+        partition.parts[longest] =
+            std::clamp<std::int64_t>(partition.parts[longest] * free, 1, std::max<std::int64_t>(1, grains));
+        partition.tile_stride = TileStrides(partition.parts);
+      }
+      GatherLayout layout;
+      layout.num_tiles = num_tiles;
+      layout.in_place = true;
+      std::int64_t held = 1;
+      for (std::size_t d = 0; d < space.size(); ++d) {
+        Cut cut;
+        cut.extent = space[d];
+        if (d < rank) {
+          cut.parts = partition.parts[d];
+          cut.stride = partition.tile_stride[d];
+          cut.grain = partition.grain[d];
+          held *= partition.LargestPart(static_cast<int>(d));
+        }
+        layout.dims.push_back(cut);
+      }
+      FindSplit(p, &layout);
+      ChooseChunk(p, target, &layout);
+      // A pass over an element: two loads and a store, workers together.
+      const double pass = 3.0 * static_cast<double>(held) / target.VectorWidth(p.type);
+      const double cycles = std::min(own_cycles, CyclesOf(p, target, layout)) + pass;
+      if (cycles < best_cycles) {
+        best_cycles = cycles;
+        best = partition;
+      }
+    }
+  }
+  return best;
+}
+
+}  // namespace ipu_model

@@ -1,0 +1,35 @@
+// The vertices of a gather (and of a dynamic slice, which is a gather of one window).
+#ifndef IPU_MODEL_OPERATIONS_INDEX_GATHER_PLAN_H_
+#define IPU_MODEL_OPERATIONS_INDEX_GATHER_PLAN_H_
+
+#include <string>
+
+#include "core/operation.h"
+#include "kernels/index/indexed_window.h"
+
+namespace ipu_model {
+
+struct GatherProblem {
+  IndexedWindow window;
+  DType type = DType::kF32;        // of the operand
+  DType index_type = DType::kS32;  //
+  Shape operand, indices, out;     // `indices` is {number of starts} when they come as scalars
+  Shape slice_sizes;
+  bool scalar_starts = false;  // inputs are operand, start_0, start_1, ...; otherwise operand, indices
+  std::string codelet;
+  // The operand's view, and where its variable lies; null: not known.
+  View view;
+  const Mapping* mapping = nullptr;
+};
+
+// Placement of the whole tensors.
+WindowPlacement WholePlacement(const Shape& operand, const Shape& slice_sizes);
+
+// The tiles that compute the result; its shape is that of `out`.
+Partition GatherOutputPartition(const GatherProblem& problem, const TargetModel& target, unsigned num_tiles);
+
+DevicePlan PlanGather(const GatherProblem& problem, const TargetModel& target, unsigned num_tiles);
+
+}  // namespace ipu_model
+
+#endif  // IPU_MODEL_OPERATIONS_INDEX_GATHER_PLAN_H_

@@ -1,0 +1,371 @@
+// Scatter.
+#include "kernels/index/scatter.h"
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "core/graph_impl.h"
+#include "core/serialise.h"
+#include "core/target_model.h"
+#include "hlo/Data.hpp"
+#include "operations/data_views.h"
+#include "operations/index/gather_plan.h"
+#include "operations/index/slice_partition.h"
+#include "operations/readers.h"
+#include "poplar/exceptions.hpp"
+#include "popops/Scatter.hpp"
+
+namespace ipu_model {
+namespace {
+
+// What the vertices of a scatter share.
+struct ScatterProblem {
+  IndexedWindow window;
+  Shape operand, indices, updates;
+  Shape slice_sizes;
+  DType type = DType::kF32;
+  bool unique = false;
+  std::size_t num_operands = 1;
+  std::shared_ptr<const ScatterKernel> kernel;
+
+  bool Indexed(std::size_t d) const { return window.component[d] >= 0 && slice_sizes[d] < operand[d]; }
+};
+
+Partition ScatterPartition(const ScatterProblem& p, unsigned num_tiles, std::int64_t bytes_per_tile) {
+  std::vector<bool> indexed(p.operand.size());
+  for (std::size_t d = 0; d < p.operand.size(); ++d) indexed[d] = p.Indexed(d);
+  return SlicePartition(p.operand, indexed, p.type, num_tiles, SliceBudget(bytes_per_tile));
+}
+
+// The part of the updates that a vertex on `box` of the operand needs in one superstep, whose batch positions
+// are `batch`.
+Box UpdatesRegion(const ScatterProblem& p, const Box& batch, const Box& box) {
+  Box region = Box::Whole(p.updates);
+  for (int b = 0; b < p.window.batch_rank; ++b) {
+    const std::size_t dim = static_cast<std::size_t>(p.window.batch_dim[b]), i = static_cast<std::size_t>(b);
+    region.begin[dim] = batch.begin[i];
+    region.end[dim] = batch.end[i];
+  }
+  for (std::size_t d = 0; d < p.operand.size(); ++d) {
+    int dim = p.window.window_dim[d];
+    if (p.window.batching[d] >= 0) {
+      dim = p.window.batch_dim[p.window.batching[d]];
+    } else if (dim < 0 || p.Indexed(d)) {
+      continue;
+    }
+    const std::size_t u = static_cast<std::size_t>(dim);
+    region.begin[u] = std::min(std::max(region.begin[u], box.begin[d]), region.end[u]);
+    region.end[u] = std::max(region.begin[u], std::min(region.end[u], box.end[d]));
+  }
+  return region;
+}
+
+Box IndicesRegion(const ScatterProblem& p, const Box& updates) {
+  Box region = Box::Whole(p.indices);
+  for (int b = 0; b < p.window.batch_rank; ++b) {
+    const std::size_t dim = static_cast<std::size_t>(p.window.index_dim[b]);
+    region.begin[dim] = updates.begin[static_cast<std::size_t>(p.window.batch_dim[b])];
+    region.end[dim] = updates.end[static_cast<std::size_t>(p.window.batch_dim[b])];
+  }
+  return region;
+}
+
+// Whether a batch dimension walks a dimension of the operand: what is updated at one of its positions is not
+// at another.
+bool Walks(const ScatterProblem& p, int b) {
+  return std::find(p.window.batching, p.window.batching + p.window.operand_rank, b) !=
+         p.window.batching + p.window.operand_rank;
+}
+
+// Consecutive blocks of batch positions, in row-major order, of at most `max_rows` rows (at least one).
+// Dimensions that walk the operand are whole in each of them and do not count.
+std::vector<Box> BatchBlocks(const ScatterProblem& p, std::int64_t max_rows) {
+  Shape whole, shape;
+  for (int b = 0; b < p.window.batch_rank; ++b) {
+    whole.push_back(p.updates[p.window.batch_dim[b]]);
+    shape.push_back(Walks(p, b) ? 1 : whole.back());
+  }
+  std::size_t cut = 0;
+  std::int64_t inner = NumElements(shape);
+  if (inner == 0) return {Box::Whole(whole)};
+  for (; cut < shape.size(); ++cut) {
+    inner /= shape[cut];
+    if (inner <= max_rows && shape[cut] > 1) break;
+  }
+  if (cut >= shape.size()) return {Box::Whole(whole)};
+  const std::int64_t step = std::max<std::int64_t>(1, max_rows / std::max<std::int64_t>(1, inner));
+  std::vector<Box> blocks;
+  Box block = Box::Whole(whole);
+  const auto walks = [&p](std::size_t d) { return Walks(p, static_cast<int>(d)); };
+  for (std::size_t d = 0; d < cut; ++d) {
+    if (!walks(d)) block.end[d] = 1;
+  }
+  for (bool more = true; more;) {
+    for (std::int64_t i = 0; i < shape[cut]; i += step) {
+      block.begin[cut] = i;
+      block.end[cut] = std::min(i + step, shape[cut]);
+      blocks.push_back(block);
+    }
+    more = false;
+    for (std::size_t d = cut; d-- > 0 && !more;) {
+      if (walks(d)) continue;
+      more = block.end[d] < shape[d];
+      block.begin[d] = more ? block.begin[d] + 1 : 0;
+      block.end[d] = block.begin[d] + 1;
+    }
+  }
+  return blocks;
+}
+
+// Bytes of indices and updates that the fullest tile needs for each position along the batch dimensions that
+// do not walk the operand.
+std::int64_t BytesPerRow(const ScatterProblem& p, const std::vector<Vertex>& vertices, DType index_type,
+                         unsigned num_tiles) {
+  std::vector<std::int64_t> bytes(num_tiles, 0);
+  const auto index_bytes = p.window.num_components * static_cast<std::int64_t>(SizeOf(index_type));
+  const auto update_bytes = static_cast<std::int64_t>(p.num_operands * SizeOf(p.type));
+  for (const Vertex& vertex : vertices) {
+    std::int64_t rows = 1, window = 1;
+    for (std::size_t d = 0; d < p.operand.size(); ++d) {
+      const std::int64_t extent = vertex.box.end[d] - vertex.box.begin[d];
+      if (p.window.batching[d] >= 0) {
+        rows *= extent;
+      } else {
+        window *= p.Indexed(d) ? p.slice_sizes[d] : std::min(extent, p.slice_sizes[d]);
+      }
+    }
+    bytes[vertex.tile] += rows * (index_bytes + window * update_bytes);
+  }
+  return std::max<std::int64_t>(1, *std::max_element(bytes.begin(), bytes.end()));
+}
+
+// inputs: operands, indices, updates; outputs: results.
+class ScatterOperation : public Operation {
+ public:
+  ScatterOperation(WindowDims dims, bool unique, Expression update)
+      : dims_(std::move(dims)),
+        unique_(unique),
+        update_(std::move(update)),
+        kernel_(std::make_shared<const ScatterKernel>(update_)) {}
+
+  std::string_view kind() const override { return "popops::scatter"; }
+
+  void Write(Writer& writer) const override {
+    WriteWindowDims(writer, dims_);
+    writer.Write(unique_);
+    writer.Write(update_);
+  }
+
+  bool CanAlias(unsigned output, unsigned input) const override { return output == input; }
+  double flops() const override {
+    return static_cast<double>(inputs.back().num_elements()) * static_cast<double>(update_.code.size());
+  }
+
+  void Prepare() override { problem_ = MakeProblem(); }
+
+  void Run(HostContext& context, const std::vector<HostTensor>& in,
+           const std::vector<HostTensor>& out) const override {
+    const std::size_t n = out.size();
+    kernel_->Run(context, problem_.window, WholePlacement(problem_.operand, problem_.slice_sizes), unique_,
+                 in.data(), in[n], in.data() + n + 1, out.data());
+  }
+
+  // Every tile updates what it holds of the result. Indices and updates are sent to all tiles, as many as
+  // their memory takes at a time: one superstep each, in order.
+  DevicePlan Plan(const DeviceContext& context) const override {
+    const auto p = std::make_shared<const ScatterProblem>(MakeProblem());
+    const std::size_t n = p->num_operands;
+    const std::vector<Vertex> vertices =
+        context.mapping(outputs[0].variable).VerticesOver(outputs[0], context.num_tiles());
+    DevicePlan plan;
+    bool first = true;
+    const std::int64_t row_bytes = BytesPerRow(*p, vertices, inputs[n].type, context.num_tiles());
+    // Little memory first: a sync is little against the time to fill it. More where that makes many steps.
+    const std::int64_t most = SliceBudget(context.target().bytes_per_tile);
+    std::vector<Box> blocks;
+    for (std::int64_t budget = StepBudget(context.target().bytes_per_tile);; budget *= 2) {
+      blocks = BatchBlocks(*p, std::max<std::int64_t>(1, budget / row_bytes));
+      if (blocks.size() < kMostIndexingSteps || budget >= most) break;
+    }
+    for (const Box& batch : blocks) {
+      plan.supersteps.push_back({{MakeGroup(p, vertices, batch, first)}});
+      first = false;
+    }
+    return plan;
+  }
+
+  ScatterProblem MakeProblem() const {
+    ScatterProblem p;
+    p.num_operands = outputs.size();
+    p.operand = outputs[0].shape;
+    p.indices = inputs[p.num_operands].shape;
+    p.updates = inputs[p.num_operands + 1].shape;
+    p.type = inputs[0].type;
+    p.unique = unique_;
+    p.kernel = kernel_;
+    p.window = IndexedWindow::Resolve(dims_, static_cast<int>(p.operand.size()),
+                                      static_cast<int>(p.indices.size()), static_cast<int>(p.updates.size()));
+    for (std::size_t d = 0; d < p.operand.size(); ++d) {
+      p.slice_sizes.push_back(p.window.window_dim[d] < 0 ? 1 : p.updates[p.window.window_dim[d]]);
+    }
+    return p;
+  }
+
+ private:
+  static VertexGroup MakeGroup(const std::shared_ptr<const ScatterProblem>& p,
+                               const std::vector<Vertex>& vertices, const Box& batch, bool first) {
+    const auto identity = [](const Box& box) { return box; };
+    const auto updates_region = [p, batch](const Box& box) { return UpdatesRegion(*p, batch, box); };
+    const unsigned n = static_cast<unsigned>(p->num_operands);
+    VertexGroup group;
+    group.codelet = "popops::MultiUpdateOp";
+    group.vertices = vertices;
+    group.code_bytes = 500;
+    group.vertex_bytes = 36;
+    for (unsigned i = 0; i < n; ++i) {
+      const auto kind = first ? OperandRef::Kind::kInput : OperandRef::Kind::kOutput;
+      group.reads.push_back({{kind, i}, identity});
+      group.writes.push_back({{OperandRef::Kind::kOutput, i}, identity});
+    }
+    group.reads.push_back({{OperandRef::Kind::kInput, n}, [p, updates_region](const Box& box) {
+                             return IndicesRegion(*p, updates_region(box));
+                           }});
+    for (unsigned i = 0; i < n; ++i) {
+      group.reads.push_back({{OperandRef::Kind::kInput, n + 1 + i}, updates_region});
+    }
+    group.compute = [p, updates_region](HostContext& context, const Box& box,
+                                        const std::vector<HostTensor>& reads,
+                                        const std::vector<HostTensor>& writes) {
+      const Box updates = updates_region(box);
+      WindowPlacement placement = WholePlacement(p->operand, p->slice_sizes);
+      placement.clipped = true;
+      for (int b = 0; b < p->window.batch_rank; ++b) {
+        placement.batch_begin[b] = updates.begin[static_cast<std::size_t>(p->window.batch_dim[b])];
+      }
+      for (std::size_t d = 0; d < p->operand.size(); ++d) {
+        placement.operand_begin[d] = box.begin[d];
+        if (p->window.window_dim[d] >= 0) {
+          placement.window_begin[d] = updates.begin[static_cast<std::size_t>(p->window.window_dim[d])];
+        }
+      }
+      const std::size_t count = p->num_operands;
+      p->kernel->Run(context, p->window, placement, p->unique, reads.data(), reads[count],
+                     reads.data() + count + 1, writes.data());
+    };
+    // facts: 8 cycles to reject a window, 19 + per vector to apply one; every worker sees all of them and
+    // applies its own. Windows are taken to fall evenly. Counted from the instructions: 3 to wrap an index.
+    group.cycles = [p, updates_region](const TargetModel& target, const Box& box) {
+      const Box updates = updates_region(box);
+      double rows = 1, inside = 1, window = 1;
+      for (int b = 0; b < p->window.batch_rank; ++b) {
+        const std::size_t dim = static_cast<std::size_t>(p->window.batch_dim[b]);
+        rows *= static_cast<double>(updates.end[dim] - updates.begin[dim]);
+      }
+      for (std::size_t d = 0; d < p->operand.size(); ++d) {
+        if (p->Indexed(d)) {
+          inside *= static_cast<double>(box.end[d] - box.begin[d]) / static_cast<double>(p->operand[d]);
+        }
+      }
+      if (rows > 0) window = static_cast<double>(updates.num_elements()) / rows;
+      const double vectors = window / target.VectorWidth(p->type) + 1;
+      const double workers = target.worker_contexts;
+      const double worker =
+          30 + (8 + 3 * p->window.num_wraps) * rows + rows * inside / workers * (19 + 3 * vectors);
+      return static_cast<std::uint64_t>(workers * worker) + target.supervisor_overhead;
+    };
+    return group;
+  }
+
+  WindowDims dims_;
+  bool unique_;
+  Expression update_;
+  std::shared_ptr<const ScatterKernel> kernel_;
+  ScatterProblem problem_;
+};
+
+void CheckScatter(const std::vector<poplar::Tensor>& operands, const std::vector<poplar::Tensor>& updates,
+                  const Expression& update, const std::string& name) {
+  const std::size_t n = operands.size();
+  if (n == 0 || updates.size() != n || update.outputs.size() != n || update.inputs.size() != 2 * n) {
+    throw poplar::poplar_error(name + ": scatter needs as many updates and results as operands");
+  }
+  for (std::size_t i = 0; i < n; ++i) {
+    const DType type = operands[i].elementType().id();
+    if (operands[i].shape() != operands[0].shape() || updates[i].shape() != updates[0].shape() ||
+        updates[i].elementType().id() != type || update.inputs[i] != type || update.inputs[n + i] != type ||
+        update.TypeOf(update.outputs[i]) != type) {
+      throw poplar::poplar_error(name + ": scatter operand " + std::to_string(i) +
+                                 " differs in shape or type from its updates or the update function");
+    }
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<Operation> ReadScatter(Reader& reader) {
+  WindowDims dims = ReadWindowDims(reader);
+  const bool unique = reader.Read<bool>();
+  return std::make_unique<ScatterOperation>(std::move(dims), unique, reader.Read<Expression>());
+}
+
+}  // namespace ipu_model
+
+namespace hlo {
+
+std::vector<poplar::Tensor> scatter(poplar::Graph& graph, const std::vector<poplar::Tensor>& operands,
+                                    const poplar::Tensor& indices, const std::vector<poplar::Tensor>& updates,
+                                    const ipu_model::WindowDims& dims, bool uniqueIndices,
+                                    const ipu_model::Expression& update, poplar::program::Sequence& prog,
+                                    bool inPlace, const poplar::DebugContext& debugContext) {
+  using namespace ipu_model;
+  const std::string& name = debugContext.getPathName();
+  CheckScatter(operands, updates, update, name);
+  auto operation = std::make_unique<ScatterOperation>(dims, uniqueIndices, update);
+  operation->name = name;
+  for (const poplar::Tensor& operand : operands) {
+    operation->inputs.push_back(inPlace ? InPlaceView(operand, debugContext)
+                                        : StridedView(graph, operand, prog, {debugContext, "operand"}));
+  }
+  operation->inputs.push_back(StridedView(graph, indices, prog, {debugContext, "indices"}));
+  for (const poplar::Tensor& u : updates) {
+    operation->inputs.push_back(StridedView(graph, u, prog, {debugContext, "updates"}));
+  }
+  operation->outputs.assign(operation->inputs.begin(),
+                            operation->inputs.begin() + static_cast<std::ptrdiff_t>(operands.size()));
+  std::vector<poplar::Tensor> results = operands;
+  if (!inPlace) {
+    const poplar::Target& target = graph.getTarget();
+    const Partition partition = ScatterPartition(operation->MakeProblem(), target.getNumTiles(),
+                                                 static_cast<std::int64_t>(target.getBytesPerTile()));
+    for (std::size_t i = 0; i < operands.size(); ++i) {
+      results[i] = NewTensorLike(graph, operation->inputs[i], partition, name);
+      results[i].asView(&operation->outputs[i]);
+    }
+  }
+  AddOperation(prog, std::move(operation));
+  return results;
+}
+
+}  // namespace hlo
+
+namespace popops {
+
+void scatter(poplar::Graph& graph, const poplar::Tensor& operand, const poplar::Tensor& indices,
+             const poplar::Tensor& updates, std::size_t indexVectorDim,
+             const std::vector<unsigned>& updateWindowDims, const std::vector<std::size_t>& insertWindowDims,
+             const std::vector<unsigned>& scatterDimsToOperandDims, poplar::program::Sequence& prog,
+             const poplar::DebugContext& debugContext) {
+  ipu_model::WindowDims dims;
+  dims.offset_dims.assign(updateWindowDims.begin(), updateWindowDims.end());
+  dims.collapsed_dims.assign(insertWindowDims.begin(), insertWindowDims.end());
+  dims.start_index_map.assign(scatterDimsToOperandDims.begin(), scatterDimsToOperandDims.end());
+  dims.index_vector_dim = static_cast<std::int64_t>(indexVectorDim);
+  ipu_model::Expression set;
+  set.inputs = {operand.elementType().id(), operand.elementType().id()};
+  set.outputs = {1};
+  hlo::scatter(graph, {operand}, indices, {updates}, dims, false, set, prog, true, debugContext);
+}
+
+}  // namespace popops

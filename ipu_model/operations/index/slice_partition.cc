@@ -1,0 +1,60 @@
+// Tile layouts for run-time indexing.
+#include "operations/index/slice_partition.h"
+
+#include <algorithm>
+
+#include "kernels/host/integer_division.h"
+
+namespace ipu_model {
+
+std::int64_t SliceBudget(std::int64_t bytes_per_tile) { return bytes_per_tile / 4; }
+
+std::int64_t StepBudget(std::int64_t bytes_per_tile) { return bytes_per_tile / 16; }
+
+Shape TileStrides(const Shape& parts) {
+  Shape strides(parts.size());
+  std::int64_t stride = 1;
+  for (std::size_t d = parts.size(); d-- > 0;) {
+    strides[d] = stride;
+    stride *= parts[d];
+  }
+  return strides;
+}
+
+Partition SlicePartition(const Shape& shape, const std::vector<bool>& sliced, DType type, unsigned num_tiles,
+                         std::int64_t max_bytes) {
+  const std::size_t rank = shape.size();
+  const std::int64_t size = static_cast<std::int64_t>(SizeOf(type));
+  Partition partition;
+  partition.shape = shape;
+  partition.parts.assign(rank, 1);
+  partition.grain.assign(rank, 1);
+  partition.num_tiles = num_tiles;
+  if (rank > 0) partition.grain[rank - 1] = std::max<std::int64_t>(1, 8 / size);
+  std::int64_t tiles = num_tiles, bytes = size;
+  for (std::size_t d = 0; d < rank; ++d) {
+    if (!sliced[d]) {
+      const std::int64_t grains = CeilDivide(shape[d], partition.grain[d]);
+      partition.parts[d] = std::clamp<std::int64_t>(grains, 1, tiles);
+      tiles /= partition.parts[d];
+    }
+    bytes *= std::max<std::int64_t>(1, partition.LargestPart(static_cast<int>(d)));
+  }
+  std::size_t longest = rank;
+  for (std::size_t d = 0; d < rank; ++d) {
+    if (sliced[d] && (longest == rank || shape[d] > shape[longest])) longest = d;
+  }
+  if (bytes > max_bytes && longest < rank && tiles > 1) {
+    const std::int64_t grains = CeilDivide(shape[longest], partition.grain[longest]);
+    partition.parts[longest] =
+        std::clamp<std::int64_t>(CeilDivide(bytes, max_bytes), 1, std::min(tiles, grains));
+  }
+  partition.tile_stride = TileStrides(partition.parts);
+  return partition;
+}
+
+Partition SpreadPartition(const Shape& shape, DType type, unsigned num_tiles) {
+  return SlicePartition(shape, std::vector<bool>(shape.size(), false), type, num_tiles, 0);
+}
+
+}  // namespace ipu_model

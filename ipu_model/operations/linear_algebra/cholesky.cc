@@ -1,0 +1,245 @@
+// Cholesky factorisation. Small matrices whole on one tile each; large ones in blocks, right-looking: factor
+// a diagonal block, solve the blocks below it, update the rest.
+#include "poplin/Cholesky.hpp"
+
+#include <cmath>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "core/graph_impl.h"
+#include "core/serialise.h"
+#include "core/target_model.h"
+#include "kernels/copy/slice.h"
+#include "kernels/linear_algebra/linear_algebra.h"
+#include "operations/data_views.h"
+#include "operations/linear_algebra/matrix_blocks.h"
+#include "operations/readers.h"
+#include "operations/vertex_groups.h"
+#include "poplar/exceptions.hpp"
+
+namespace ipu_model {
+namespace {
+
+constexpr std::uint64_t kVertexBytes = 32;  // pointers, lengths and strides (model estimate)
+
+constexpr OperandRef kInput{OperandRef::Kind::kInput, 0}, kOutput{OperandRef::Kind::kOutput, 0},
+    kWork{OperandRef::Kind::kTemporary, 0};
+
+Box Mirrored(Box box) {
+  const std::size_t last = box.begin.size() - 1;
+  std::swap(box.begin[last - 1], box.begin[last]);
+  std::swap(box.end[last - 1], box.end[last]);
+  return box;
+}
+
+bool IsNan(const HostTensor& t) {
+  return t.type == DType::kF32 || t.type == DType::kC64 ? std::isnan(*t.as<float>())
+                                                        : std::isnan(*t.as<double>());
+}
+
+void FillReal(const HostTensor& t, double value) {
+  const std::int64_t n = t.num_elements() * (IsComplex(t.type) ? 2 : 1);
+  if (t.type == DType::kF32 || t.type == DType::kC64) {
+    std::fill(t.as<float>(), t.as<float>() + n, static_cast<float>(value));
+  } else {
+    std::fill(t.as<double>(), t.as<double>() + n, value);
+  }
+}
+
+// inputs: a; outputs: factor.
+class CholeskyOperation : public Operation {
+ public:
+  explicit CholeskyOperation(bool lower) : lower_(lower) {}
+
+  std::string_view kind() const override { return "poplin::cholesky"; }
+  void Write(Writer& writer) const override { writer.Write(lower_); }
+  double flops() const override {
+    const double n = static_cast<double>(inputs[0].shape.back());
+    return static_cast<double>(inputs[0].num_elements()) * n / 3;
+  }
+
+  void Run(HostContext& context, const std::vector<HostTensor>& in,
+           const std::vector<HostTensor>& out) const override {
+    Cholesky(context, lower_, in[0], out[0]);
+  }
+
+  static bool InBlocks(const Shape& shape, DType type, unsigned num_tiles, std::int64_t bytes_per_tile) {
+    const std::int64_t n = shape.back(), bytes = n * n * static_cast<std::int64_t>(SizeOf(type));
+    const std::int64_t batch = n == 0 ? 0 : NumElements(shape) / (n * n);
+    return n > MatrixBlocks::kSize && (3 * bytes > bytes_per_tile / 2 || (n >= 192 && batch * 8 < num_tiles));
+  }
+
+  static Partition MakePartition(const Shape& shape, DType type, unsigned num_tiles,
+                                 std::int64_t bytes_per_tile) {
+    if (InBlocks(shape, type, num_tiles, bytes_per_tile))
+      return MatrixBlocks(shape, true, true, 1, num_tiles).partition;
+    std::vector<bool> whole(shape.size(), false);
+    whole[shape.size() - 2] = whole[shape.size() - 1] = true;
+    return SlicePartition(shape, whole, type, num_tiles, INT64_MAX);
+  }
+
+  DevicePlan Plan(const DeviceContext& context) const override {
+    const Shape& shape = inputs[0].shape;
+    const DType type = inputs[0].type;
+    if (InBlocks(shape, type, context.num_tiles(), context.target().bytes_per_tile))
+      return PlanBlocks(context);
+    DevicePlan plan;
+    VertexGroup group = MakeVertexGroup(
+        "poplin::Cholesky",
+        MakePartition(shape, type, context.num_tiles(), context.target().bytes_per_tile).Vertices(), 800,
+        kVertexBytes);
+    group.reads.push_back({kInput, Same});
+    group.writes.push_back({kOutput, Same});
+    group.compute = [lower = lower_](HostContext& host, const Box&, const std::vector<HostTensor>& reads,
+                                     const std::vector<HostTensor>& writes) {
+      Cholesky(host, lower, reads[0], writes[0]);
+    };
+    group.cycles = MultiplyAddCycles(type, static_cast<double>(shape.back()) / 6);
+    plan.supersteps.push_back({{std::move(group)}});
+    return plan;
+  }
+
+ private:
+  DevicePlan PlanBlocks(const DeviceContext& context) const {
+    const DType type = inputs[0].type;
+    const auto blocks =
+        std::make_shared<const MatrixBlocks>(inputs[0].shape, true, true, 1, context.num_tiles());
+    const std::int64_t count = blocks->partition.parts.back();
+    const double width = MatrixBlocks::kSize;
+    DevicePlan plan;
+    plan.temporaries.push_back({type, blocks->partition});
+
+    VertexGroup load = MakeVertexGroup(
+        "poplin::CholeskyLoad", blocks->Where([](auto i, auto j) { return i >= j; }), 150, kVertexBytes);
+    load.reads.push_back({kInput, [lower = lower_](const Box& box) { return lower ? box : Mirrored(box); }});
+    load.writes.push_back({kWork, Same});
+    load.compute = [lower = lower_](HostContext&, const Box&, const std::vector<HostTensor>& reads,
+                                    const std::vector<HostTensor>& writes) {
+      CopyMatrix(LastMatrix(reads[0]), !lower, LastMatrix(writes[0]));
+    };
+    load.cycles = MultiplyAddCycles(type, 1);
+    plan.supersteps.push_back({{std::move(load)}});
+
+    for (std::int64_t k = 0; k < count; ++k) {
+      VertexGroup factor =
+          MakeVertexGroup("poplin::CholeskyFactor",
+                          blocks->Where([k](auto i, auto j) { return i == k && j == k; }), 600, kVertexBytes);
+      factor.reads.push_back({kWork, Same});
+      factor.writes.push_back({kWork, Same});
+      factor.compute = [](HostContext& host, const Box&, const std::vector<HostTensor>& reads,
+                          const std::vector<HostTensor>& writes) {
+        CopyTensor(host, reads[0], writes[0]);
+        FactorBlock(LastMatrix(writes[0]));
+      };
+      factor.cycles = MultiplyAddCycles(type, width / 6);
+      plan.supersteps.push_back({{std::move(factor)}});
+      if (k + 1 == count) break;
+
+      VertexGroup solve =
+          MakeVertexGroup("poplin::CholeskySolve",
+                          blocks->Where([k](auto i, auto j) { return i > k && j == k; }), 500, kVertexBytes);
+      solve.reads.push_back({kWork, Same});
+      solve.reads.push_back({kWork, [blocks, k](const Box& box) { return blocks->WithRows(box, k); }});
+      solve.writes.push_back({kWork, Same});
+      solve.compute = [](HostContext& host, const Box&, const std::vector<HostTensor>& reads,
+                         const std::vector<HostTensor>& writes) {
+        CopyTensor(host, reads[0], writes[0]);
+        SolveBlock(LastMatrix(reads[1]), LastMatrix(writes[0]));
+      };
+      solve.cycles = MultiplyAddCycles(type, width / 2);
+      plan.supersteps.push_back({{std::move(solve)}});
+
+      VertexGroup update =
+          MakeVertexGroup("poplin::CholeskyUpdate",
+                          blocks->Where([k](auto i, auto j) { return j > k && i >= j; }), 400, kVertexBytes);
+      update.reads.push_back({kWork, Same});
+      update.reads.push_back({kWork, [blocks, k](const Box& box) { return blocks->WithColumns(box, k); }});
+      update.reads.push_back({kWork, [blocks, k](const Box& box) {
+                                return blocks->WithColumns(blocks->WithRows(box, blocks->Column(box)), k);
+                              }});
+      update.writes.push_back({kWork, Same});
+      update.compute = [](HostContext& host, const Box&, const std::vector<HostTensor>& reads,
+                          const std::vector<HostTensor>& writes) {
+        CopyTensor(host, reads[0], writes[0]);
+        SubtractProduct(LastMatrix(reads[1]), false, TransposedMatrix(LastMatrix(reads[2])), true,
+                        LastMatrix(writes[0]));
+      };
+      update.cycles = MultiplyAddCycles(type, width);
+      plan.supersteps.push_back({{std::move(update)}});
+    }
+    plan.supersteps.push_back({{Store(blocks, true), Store(blocks, false)}});
+    return plan;
+  }
+
+  // The blocks of the working copy's lower triangle (`kept`) or the zeros of the other, to the result. A
+  // failure has made the last pivot NaN: then everything is.
+  VertexGroup Store(const std::shared_ptr<const MatrixBlocks>& blocks, bool kept) const {
+    VertexGroup group = MakeVertexGroup("poplin::CholeskyStore",
+                                        blocks->Where([kept](auto i, auto j) { return (i >= j) == kept; }),
+                                        200, kVertexBytes);
+    group.reads.push_back({kWork, [n = inputs[0].shape.back()](const Box& box) {
+                             Box last = box;
+                             for (std::size_t d = box.begin.size() - 2; d < box.begin.size(); ++d) {
+                               last.begin[d] = n - 1;
+                               last.end[d] = n;
+                             }
+                             return last;
+                           }});
+    if (kept) group.reads.push_back({kWork, Same});
+    group.writes.push_back(
+        {kOutput, [lower = lower_](const Box& box) { return lower ? box : Mirrored(box); }});
+    group.compute = [blocks, kept, lower = lower_](HostContext&, const Box& box,
+                                                   const std::vector<HostTensor>& reads,
+                                                   const std::vector<HostTensor>& writes) {
+      if (IsNan(reads[0])) return FillReal(writes[0], std::nan(""));
+      if (!kept) return FillReal(writes[0], 0);
+      const HostTensor from = LastMatrix(reads[1]), to = LastMatrix(writes[0]);
+      CopyMatrix(from, !lower, to);
+      if (blocks->Row(box) != blocks->Column(box)) return;
+      for (std::int64_t i = 0; i < to.shape[0]; ++i) {
+        const std::int64_t begin[] = {i, lower ? i + 1 : 0}, shape[] = {1, lower ? to.shape[1] - i - 1 : i};
+        if (shape[1] > 0) FillReal(SubTensor(to, begin, shape), 0);
+      }
+    };
+    group.cycles = MultiplyAddCycles(inputs[0].type, 1);
+    return group;
+  }
+
+  bool lower_;
+};
+
+}  // namespace
+
+std::unique_ptr<Operation> ReadCholesky(Reader& reader) {
+  return std::make_unique<CholeskyOperation>(reader.Read<bool>());
+}
+
+}  // namespace ipu_model
+
+namespace poplin {
+
+poplar::Tensor cholesky(poplar::Graph& graph, const poplar::Tensor& a, bool lower,
+                        poplar::program::Sequence& prog, const poplar::DebugContext& debugContext) {
+  using namespace ipu_model;
+  const std::string& name = debugContext.getPathName();
+  const DType type = a.elementType().id();
+  const unsigned rank = a.rank();
+  if (rank < 2 || a.dim(rank - 1) != a.dim(rank - 2) || !LinearAlgebraSupports(type)) {
+    throw poplar::poplar_error(name + ": cholesky needs square matrices of f32, f64, c64 or c128, not " +
+                               NameOf(type) + " " + a.shapeToString());
+  }
+  auto operation = std::make_unique<CholeskyOperation>(lower);
+  operation->name = name;
+  operation->inputs.push_back(StridedView(graph, a, prog, {debugContext, "a"}));
+  const poplar::Target& target = graph.getTarget();
+  const Partition partition =
+      CholeskyOperation::MakePartition(operation->inputs[0].shape, type, target.getNumTiles(),
+                                       static_cast<std::int64_t>(target.getBytesPerTile()));
+  const poplar::Tensor out = NewTensor(graph, type, partition.shape, Mapping(partition), name);
+  out.asView(&operation->outputs.emplace_back());
+  AddOperation(prog, std::move(operation));
+  return out;
+}
+
+}  // namespace poplin

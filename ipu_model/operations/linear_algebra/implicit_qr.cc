@@ -1,0 +1,308 @@
+// The implicit QR algorithm. Its rotations depend on two vectors only, and turn every column of the matrices
+// alone: the columns are spread over tiles, each of which repeats the few scalar operations of every
+// rotation.
+#include "kernels/linear_algebra/implicit_qr.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "core/graph_impl.h"
+#include "core/serialise.h"
+#include "core/target_model.h"
+#include "hlo/LinearAlgebra.hpp"
+#include "kernels/copy/slice.h"
+#include "kernels/host/isa.h"
+#include "operations/data_views.h"
+#include "operations/index/slice_partition.h"
+#include "operations/readers.h"
+#include "operations/vertex_groups.h"
+#include "poplar/exceptions.hpp"
+
+namespace ipu_model {
+namespace {
+
+constexpr std::uint64_t kVertexBytes = 32, kCodeBytes = 1800;  // model estimates
+// Of one rotation, on one worker: two square roots, four divisions and about 30 others (model estimate).
+constexpr double kRotationCycles = 180;
+// Columns below which a matrix is not shared between threads.
+constexpr std::int64_t kSharedColumns = 64;
+
+constexpr OperandRef kDiagonal{OperandRef::Kind::kInput, 0}, kBeside{OperandRef::Kind::kInput, 1};
+
+void FillNan(const HostTensor& t) {
+  const std::int64_t n = t.num_elements();
+  if (t.type == DType::kF32) {
+    std::fill(t.as<float>(), t.as<float>() + n, std::numeric_limits<float>::quiet_NaN());
+  } else {
+    std::fill(t.as<double>(), t.as<double>() + n, std::numeric_limits<double>::quiet_NaN());
+  }
+}
+
+// The tensor as a dense one in scratch memory, with its contents.
+HostTensor Copied(HostContext& context, const HostTensor& from) {
+  HostTensor to = from;
+  std::int64_t stride = 1;
+  for (int d = to.rank - 1; d >= 0; --d) {
+    to.strides[d] = stride;
+    stride *= to.shape[d];
+  }
+  to.data = context.scratch.Allocate<char>(static_cast<std::size_t>(stride) * SizeOf(from.type));
+  CopyTensor(context, from, to);
+  return to;
+}
+
+// Dense tensors, all of one matrix of the batch: d [1..., n], rows [1..., n, k].
+void Diagonalise(bool bidiagonal, const HostTensor& d, const HostTensor& e,
+                 const std::vector<HostTensor>& matrices) {
+  const std::int64_t n = d.num_elements();
+  RotatedRows rows[2];
+  for (std::size_t i = 0; i < matrices.size(); ++i) {
+    const std::int64_t columns = matrices[i].shape[matrices[i].rank - 1];
+    rows[i] = {matrices[i].data, columns, columns};
+  }
+  bool converged = false;
+  if (bidiagonal) {
+    converged = HasAvx512() ? avx512::BidiagonalQr(d.type, n, d.data, e.data, rows[0], rows[1])
+                            : avx2::BidiagonalQr(d.type, n, d.data, e.data, rows[0], rows[1]);
+  } else {
+    converged = HasAvx512() ? avx512::TridiagonalQr(d.type, n, d.data, e.data, rows[0])
+                            : avx2::TridiagonalQr(d.type, n, d.data, e.data, rows[0]);
+  }
+  if (converged) return;
+  FillNan(d);
+  for (const HostTensor& matrix : matrices) FillNan(matrix);
+}
+
+// The part of a tensor that belongs to matrix number `index` of the batch; its last `kept` dimensions whole.
+HostTensor OfBatch(const HostTensor& t, int kept, std::int64_t index) {
+  HostTensor part = t;
+  std::int64_t offset = 0;
+  for (int d = t.rank - 1 - kept; d >= 0; --d) {
+    offset += index % t.shape[d] * t.strides[d];
+    index /= t.shape[d];
+    part.shape[d] = 1;
+  }
+  part.data = t.as<char>() + offset * static_cast<std::int64_t>(SizeOf(t.type));
+  return part;
+}
+
+HostTensor Columns(const HostTensor& t, std::int64_t begin, std::int64_t end) {
+  HostTensor part = t;
+  part.data = t.as<char>() + begin * t.strides[t.rank - 1] * static_cast<std::int64_t>(SizeOf(t.type));
+  part.shape[t.rank - 1] = end - begin;
+  return part;
+}
+
+// inputs: d, e, matrices; outputs: values, matrices.
+class ImplicitQrOperation : public Operation {
+ public:
+  explicit ImplicitQrOperation(bool bidiagonal) : bidiagonal_(bidiagonal) {}
+
+  std::string_view kind() const override { return "hlo::implicitQr"; }
+  void Write(Writer& writer) const override { writer.Write(bidiagonal_); }
+  double flops() const override {
+    double columns = 5;  // for the values themselves
+    for (std::size_t i = 2; i < inputs.size(); ++i) columns += static_cast<double>(inputs[i].shape.back());
+    return 6 * columns * Rotations() * static_cast<double>(outputs[0].num_elements()) /
+           static_cast<double>(std::max<std::int64_t>(1, inputs[0].shape.back()));
+  }
+
+  void Run(HostContext& context, const std::vector<HostTensor>& in,
+           const std::vector<HostTensor>& out) const override {
+    const std::int64_t n = in[0].shape[in[0].rank - 1];
+    if (out[0].num_elements() == 0) return;
+    const std::int64_t batch = out[0].num_elements() / n;
+    std::int64_t widest = 0;
+    for (std::size_t i = 2; i < in.size(); ++i) widest = std::max(widest, in[i].shape[in[i].rank - 1]);
+    // Where there are few matrices, their columns are shared, as on tiles.
+    const std::int64_t parts = std::clamp<std::int64_t>(context.pool.size() / batch, 1,
+                                                        std::max<std::int64_t>(1, widest / kSharedColumns));
+    const std::int64_t tasks = batch * parts;
+    const int workers = static_cast<int>(std::min<std::int64_t>(tasks, context.pool.size()));
+    std::vector<std::vector<HostTensor>> work;  // of each task, dense: d, e, matrices
+    for (std::int64_t t = 0; t < tasks; ++t) {
+      const std::int64_t index = t / parts, part = t % parts;
+      std::vector<HostTensor> mine;
+      for (std::size_t i = 0; i < in.size(); ++i) {
+        HostTensor from = OfBatch(in[i], i < 2 ? 1 : 2, index);
+        const std::int64_t columns = from.shape[from.rank - 1];
+        if (i >= 2) from = Columns(from, columns * part / parts, columns * (part + 1) / parts);
+        mine.push_back(Copied(context, from));
+      }
+      work.push_back(std::move(mine));
+    }
+    auto task = [&](int w) {
+      for (std::int64_t t = tasks * w / workers; t < tasks * (w + 1) / workers; ++t) {
+        const std::vector<HostTensor>& mine = work[static_cast<std::size_t>(t)];
+        Diagonalise(bidiagonal_, mine[0], mine[1], {mine.begin() + 2, mine.end()});
+      }
+    };
+    if (workers > 1) {
+      context.pool.Run(workers, TaskRef(task));
+    } else {
+      task(0);
+    }
+    for (std::int64_t t = 0; t < tasks; ++t) {
+      const std::int64_t index = t / parts, part = t % parts;
+      const std::vector<HostTensor>& mine = work[static_cast<std::size_t>(t)];
+      if (part == 0) CopyTensor(context, mine[0], OfBatch(out[0], 1, index));
+      for (std::size_t i = 1; i < out.size(); ++i) {
+        const HostTensor to = OfBatch(out[i], 2, index);
+        const std::int64_t columns = to.shape[to.rank - 1];
+        CopyTensor(context, mine[i + 1], Columns(to, columns * part / parts, columns * (part + 1) / parts));
+      }
+    }
+  }
+
+  // Vectors whole; matrices cut between columns.
+  static Partition MakePartition(const Shape& shape, bool vector, DType type, unsigned num_tiles) {
+    std::vector<bool> whole(shape.size(), false);
+    whole[shape.size() - (vector ? 1 : 2)] = true;
+    return SlicePartition(shape, whole, type, num_tiles, INT64_MAX);
+  }
+
+  DevicePlan Plan(const DeviceContext& context) const override {
+    Superstep step;
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      const bool vector = i == 0;
+      const Shape& shape = outputs[i].shape;
+      VertexGroup group =
+          MakeVertexGroup(vector ? "hlo::ImplicitQrValues" : "hlo::ImplicitQr",
+                          MakePartition(shape, vector, outputs[i].type, context.num_tiles()).Vertices(),
+                          kCodeBytes, kVertexBytes);
+      const std::int64_t n = inputs[0].shape.back();
+      const auto of_vector = [vector](std::int64_t extent) {
+        return [vector, extent](const Box& box) {
+          Box region = box;
+          if (!vector) {
+            region.begin.pop_back();
+            region.end.pop_back();
+          }
+          region.begin.back() = 0;
+          region.end.back() = extent;
+          return region;
+        };
+      };
+      group.reads.push_back({kDiagonal, of_vector(n)});
+      group.reads.push_back({kBeside, of_vector(n - 1)});
+      if (!vector) group.reads.push_back({{OperandRef::Kind::kInput, static_cast<unsigned>(i + 1)}, Same});
+      group.writes.push_back({{OperandRef::Kind::kOutput, static_cast<unsigned>(i)}, Same});
+      group.compute = [bidiagonal = bidiagonal_, i](HostContext& host, const Box&,
+                                                    const std::vector<HostTensor>& reads,
+                                                    const std::vector<HostTensor>& writes) {
+        const std::int64_t batch = reads[0].num_elements() / reads[0].shape[reads[0].rank - 1];
+        for (std::int64_t b = 0; b < batch; ++b) {
+          const HostTensor d = Copied(host, OfBatch(reads[0], 1, b));
+          const HostTensor e = Copied(host, OfBatch(reads[1], 1, b));
+          if (i == 0) {
+            Diagonalise(bidiagonal, d, e, {});
+            CopyTensor(host, d, OfBatch(writes[0], 1, b));
+            continue;
+          }
+          const HostTensor rows = Copied(host, OfBatch(reads[2], 2, b));
+          HostTensor none = rows;
+          none.shape[none.rank - 1] = 0;
+          Diagonalise(bidiagonal, d, e,
+                      !bidiagonal ? std::vector<HostTensor>{rows}
+                      : i == 1    ? std::vector<HostTensor>{rows, none}
+                                  : std::vector<HostTensor>{none, rows});
+          CopyTensor(host, rows, OfBatch(writes[0], 2, b));
+        }
+      };
+      group.cycles = [type = outputs[i].type, vector, n, rotations = Rotations()](const TargetModel& target,
+                                                                                  const Box& box) {
+        // A load and a store of two entries, four products: six instructions for a column in vectors.
+        const double columns = static_cast<double>(box.num_elements()) / static_cast<double>(n);
+        const double turned = vector ? 0 : columns * 6 / target.VectorWidth(type);
+        const double batch =
+            vector ? columns : columns / static_cast<double>(box.end.back() - box.begin.back());
+        return static_cast<std::uint64_t>(rotations * (batch * kRotationCycles + turned)) +
+               target.supervisor_overhead;
+      };
+      step.groups.push_back(std::move(group));
+    }
+    DevicePlan plan;
+    plan.supersteps.push_back(std::move(step));
+    return plan;
+  }
+
+ private:
+  // Rotations of one matrix: as LAPACK's usual count, 1.7 sweeps a value over half of the rows on average.
+  double Rotations() const {
+    const double n = static_cast<double>(inputs[0].shape.back());
+    return 0.85 * n * n;
+  }
+
+  bool bidiagonal_;
+};
+
+std::vector<poplar::Tensor> Build(bool bidiagonal, poplar::Graph& graph, const poplar::Tensor& d,
+                                  const poplar::Tensor& e, const std::vector<poplar::Tensor>& rows,
+                                  poplar::program::Sequence& prog,
+                                  const poplar::DebugContext& debug_context) {
+  const std::string& name = debug_context.getPathName();
+  const DType type = d.elementType().id();
+  const unsigned rank = d.rank();
+  bool fits = rank >= 1 && e.rank() == rank && d.dim(rank - 1) == e.dim(rank - 1) + 1 &&
+              (type == DType::kF32 || type == DType::kF64) && e.elementType() == d.elementType() &&
+              (bidiagonal ? rows.empty() || rows.size() == 2 : rows.size() <= 1);
+  for (unsigned i = 0; fits && i + 1 < rank; ++i) fits = d.dim(i) == e.dim(i);
+  for (const poplar::Tensor& matrix : rows) {
+    fits = fits && matrix.rank() == rank + 1 && matrix.elementType() == d.elementType();
+    for (unsigned i = 0; fits && i < rank; ++i) fits = matrix.dim(i) == d.dim(i);
+  }
+  if (!fits) {
+    throw poplar::poplar_error(name +
+                               ": the implicit QR algorithm needs vectors of n and n - 1 values, f32 or " +
+                               "f64, and matrices of n rows, not " + NameOf(type) + " " + d.shapeToString() +
+                               " and " + e.shapeToString());
+  }
+  auto operation = std::make_unique<ImplicitQrOperation>(bidiagonal);
+  operation->name = name;
+  operation->inputs.push_back(StridedView(graph, d, prog, {debug_context, "d"}));
+  operation->inputs.push_back(StridedView(graph, e, prog, {debug_context, "e"}));
+  std::vector<poplar::Tensor> results;
+  const auto add_result = [&](const Shape& shape, bool vector) {
+    const Partition partition =
+        ImplicitQrOperation::MakePartition(shape, vector, type, graph.getTarget().getNumTiles());
+    results.push_back(NewTensor(graph, type, partition.shape, Mapping(partition), name));
+    results.back().asView(&operation->outputs.emplace_back());
+  };
+  add_result(ShapeOf(d), true);
+  for (const poplar::Tensor& matrix : rows) {
+    operation->inputs.push_back(StridedView(graph, matrix, prog, {debug_context, "rows"}));
+    add_result(ShapeOf(matrix), false);
+  }
+  AddOperation(prog, std::move(operation));
+  return results;
+}
+
+}  // namespace
+
+std::unique_ptr<Operation> ReadImplicitQr(Reader& reader) {
+  return std::make_unique<ImplicitQrOperation>(reader.Read<bool>());
+}
+
+}  // namespace ipu_model
+
+namespace hlo {
+
+std::vector<poplar::Tensor> tridiagonalQr(poplar::Graph& graph, const poplar::Tensor& d,
+                                          const poplar::Tensor& e, const std::vector<poplar::Tensor>& rows,
+                                          poplar::program::Sequence& prog,
+                                          const poplar::DebugContext& debugContext) {
+  return ipu_model::Build(false, graph, d, e, rows, prog, debugContext);
+}
+
+std::vector<poplar::Tensor> bidiagonalQr(poplar::Graph& graph, const poplar::Tensor& d,
+                                         const poplar::Tensor& e, const std::vector<poplar::Tensor>& rows,
+                                         poplar::program::Sequence& prog,
+                                         const poplar::DebugContext& debugContext) {
+  return ipu_model::Build(true, graph, d, e, rows, prog, debugContext);
+}
+
+}  // namespace hlo

@@ -1,0 +1,355 @@
+// LU factorisation of a few columns with partial pivots. The rows are spread over tiles; each tile offers the
+// largest entry of its rows, with its row, and every tile chooses among the offers: one superstep a column.
+#include "kernels/linear_algebra/lu_panel.h"
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <utility>
+
+#include "core/graph_impl.h"
+#include "core/serialise.h"
+#include "core/target_model.h"
+#include "hlo/LinearAlgebra.hpp"
+#include "kernels/copy/slice.h"
+#include "kernels/host/isa.h"
+#include "kernels/linear_algebra/linear_algebra.h"
+#include "operations/data_views.h"
+#include "operations/index/slice_partition.h"
+#include "operations/readers.h"
+#include "operations/vertex_groups.h"
+#include "poplar/exceptions.hpp"
+
+namespace ipu_model {
+namespace {
+
+constexpr std::uint64_t kVertexBytes = 40;  // pointers, lengths and strides (model estimate)
+// Rows of a tile: an offer is a row as well, and every tile reads all offers.
+constexpr std::int64_t kRowsPerTile = 32;
+// An offer is the size of the entry, the number of its row (-1: none), and the row.
+constexpr std::int64_t kOfferHead = 2;
+
+constexpr OperandRef kInput{OperandRef::Kind::kInput, 0}, kFactors{OperandRef::Kind::kOutput, 0},
+    kPivots{OperandRef::Kind::kOutput, 1}, kOrder{OperandRef::Kind::kOutput, 2},
+    kOffers{OperandRef::Kind::kTemporary, 0};
+
+double RealAt(const HostTensor& t, std::int64_t element) {
+  const std::int64_t at = element * (IsComplex(t.type) ? 2 : 1);
+  return t.type == DType::kF32 || t.type == DType::kC64 ? static_cast<double>(t.as<float>()[at])
+                                                        : t.as<double>()[at];
+}
+
+void SetReal(const HostTensor& t, std::int64_t element, double value) {
+  const std::int64_t parts = IsComplex(t.type) ? 2 : 1, at = element * parts;
+  for (std::int64_t part = 0; part < parts; ++part) {
+    if (t.type == DType::kF32 || t.type == DType::kC64) {
+      t.as<float>()[at + part] = part == 0 ? static_cast<float>(value) : 0;
+    } else {
+      t.as<double>()[at + part] = part == 0 ? value : 0;
+    }
+  }
+}
+
+// The number of the offer that is taken, of dense offers [1..., tiles, kOfferHead + n]; -1: none has a size.
+std::int64_t Chosen(const HostTensor& offers) {
+  const std::int64_t width = offers.shape[offers.rank - 1], count = offers.shape[offers.rank - 2];
+  std::int64_t chosen = -1;
+  for (std::int64_t t = 0; t < count; ++t) {
+    const double size = RealAt(offers, t * width);
+    if (size >= 0 && (chosen < 0 || size > RealAt(offers, chosen * width))) chosen = t;
+  }
+  return chosen;
+}
+
+std::int64_t PivotRow(const HostTensor& offers, std::int64_t column) {
+  const std::int64_t chosen = Chosen(offers), width = offers.shape[offers.rank - 1];
+  return chosen < 0 ? column : static_cast<std::int64_t>(RealAt(offers, chosen * width + 1));
+}
+
+// What the rows from `first` on of a dense block offer for a column.
+void Offer(const HostTensor& block, std::int64_t first, std::int64_t column, const HostTensor& offer) {
+  const std::int64_t rows = block.shape[block.rank - 2], n = block.shape[block.rank - 1];
+  const std::int64_t bytes = static_cast<std::int64_t>(SizeOf(block.type));
+  const std::int64_t begin = std::max<std::int64_t>(0, column - first);
+  std::memset(offer.data, 0, static_cast<std::size_t>((kOfferHead + n) * bytes));
+  SetReal(offer, 0, -1);
+  SetReal(offer, 1, -1);
+  if (begin >= rows || column >= n) return;
+  double size = -1;
+  const std::int64_t row = HasAvx512()
+                               ? avx512::FindPivot(block.type, rows, n, begin, column, block.data, &size)
+                               : avx2::FindPivot(block.type, rows, n, begin, column, block.data, &size);
+  SetReal(offer, 0, size);
+  SetReal(offer, 1, static_cast<double>(first + row));
+  std::memcpy(offer.as<char>() + kOfferHead * bytes, block.as<char>() + row * n * bytes,
+              static_cast<std::size_t>(n * bytes));
+}
+
+// inputs: a; outputs: factors, pivots, order.
+class LuPanelOperation : public Operation {
+ public:
+  std::string_view kind() const override { return "hlo::luPanel"; }
+  void Write(Writer&) const override {}
+  double flops() const override {
+    return static_cast<double>(inputs[0].num_elements()) * static_cast<double>(inputs[0].shape.back());
+  }
+
+  void Run(HostContext& context, const std::vector<HostTensor>& in,
+           const std::vector<HostTensor>& out) const override {
+    const HostTensor& a = in[0];
+    const std::int64_t m = a.shape[a.rank - 2], n = a.shape[a.rank - 1];
+    const std::int64_t batch = a.num_elements() / (m * n), bytes = static_cast<std::int64_t>(SizeOf(a.type));
+    const int workers = static_cast<int>(std::min<std::int64_t>(batch, context.pool.size()));
+    char* memory = context.scratch.Allocate<char>(static_cast<std::size_t>(m * n * bytes * workers));
+    std::int32_t* numbers =
+        context.scratch.Allocate<std::int32_t>(static_cast<std::size_t>((m + n) * workers));
+    auto task = [&](int w) {
+      char* data = memory + w * m * n * bytes;
+      std::int32_t *pivots = numbers + w * (m + n), *order = pivots + n;
+      HostTensor panel;  // columns are contiguous
+      panel.data = data;
+      panel.type = a.type;
+      panel.rank = 2;
+      panel.shape[0] = panel.strides[1] = m;
+      panel.shape[1] = n;
+      panel.strides[0] = 1;
+      for (std::int64_t b = batch * w / workers; b < batch * (w + 1) / workers; ++b) {
+        CopyMatrix(Part(a, 2, b), false, panel);
+        HasAvx512() ? avx512::FactorPanel(a.type, m, n, data, pivots)
+                    : avx2::FactorPanel(a.type, m, n, data, pivots);
+        CopyMatrix(panel, false, Part(out[0], 2, b));
+        Permute(m, n, pivots, order);
+        StoreNumbers(pivots, Part(out[1], 1, b));
+        StoreNumbers(order, Part(out[2], 1, b));
+      }
+    };
+    if (workers > 1) {
+      context.pool.Run(workers, TaskRef(task));
+    } else {
+      task(0);
+    }
+  }
+
+  // Of the factors: whole rows.
+  static Partition MakePartition(const Shape& shape, unsigned num_tiles) {
+    const std::size_t rank = shape.size();
+    Partition partition;
+    partition.shape = shape;
+    partition.parts = shape;
+    partition.parts[rank - 1] = 1;
+    const std::int64_t batch = NumElements(Shape(shape.begin(), shape.end() - 2));
+    partition.parts[rank - 2] =
+        std::clamp<std::int64_t>(std::min((shape[rank - 2] + kRowsPerTile - 1) / kRowsPerTile,
+                                          num_tiles / std::max<std::int64_t>(1, batch)),
+                                 1, shape[rank - 2]);
+    partition.grain.assign(rank, 1);
+    partition.num_tiles = num_tiles;
+    partition.tile_stride = TileStrides(partition.parts);
+    return partition;
+  }
+  // Of a vector of each matrix, on the tile with the first rows.
+  static Partition VectorPartition(const Partition& rows, std::int64_t extent) {
+    Partition partition = rows;
+    for (Shape* shape : {&partition.shape, &partition.parts, &partition.grain, &partition.tile_stride})
+      shape->pop_back();
+    partition.shape.back() = extent;
+    partition.parts.back() = 1;
+    return partition;
+  }
+
+  DevicePlan Plan(const DeviceContext& context) const override {
+    const DType type = inputs[0].type;
+    const Shape& shape = inputs[0].shape;
+    const std::size_t rank = shape.size();
+    const std::int64_t m = shape[rank - 2], n = shape[rank - 1];
+    const Partition rows = MakePartition(shape, context.num_tiles());
+    const Partition vector = VectorPartition(rows, n);
+    const int row_dim = static_cast<int>(rank - 2);
+    Partition offers = rows;
+    offers.shape[rank - 2] = rows.parts[rank - 2];
+    offers.shape[rank - 1] = kOfferHead + n;
+    DevicePlan plan;
+    plan.temporaries.push_back({type, offers});
+
+    const std::int64_t tiles = rows.parts[rank - 2];
+    const auto own_offer = [rows, row_dim, n](const Box& box) {
+      Box region = box;
+      const auto d = static_cast<std::size_t>(row_dim);
+      region.begin[d] = rows.PartOf(row_dim, box.begin[d]);
+      region.end[d] = region.begin[d] + 1;
+      region.begin[d + 1] = 0;
+      region.end[d + 1] = kOfferHead + n;
+      return region;
+    };
+    const auto all_offers = [rank, tiles, n](const Box& box) {
+      Box region = box;
+      region.begin.resize(rank);
+      region.end.resize(rank);
+      region.begin[rank - 2] = region.begin[rank - 1] = 0;
+      region.end[rank - 2] = tiles;
+      region.end[rank - 1] = kOfferHead + n;
+      return region;
+    };
+
+    VertexGroup load = MakeVertexGroup("hlo::LuPanelLoad", rows.Vertices(), 300, kVertexBytes);
+    load.reads.push_back({kInput, Same});
+    load.writes.push_back({kFactors, Same});
+    load.writes.push_back({kOffers, own_offer});
+    load.compute = [rank](HostContext& host, const Box& box, const std::vector<HostTensor>& reads,
+                          const std::vector<HostTensor>& writes) {
+      CopyTensor(host, reads[0], writes[0]);
+      Offer(writes[0], box.begin[rank - 2], 0, writes[1]);
+    };
+    load.cycles = MultiplyAddCycles(type, 1);
+    plan.supersteps.push_back({{std::move(load)}});
+
+    for (std::int64_t j = 0; j < n; ++j) {
+      VertexGroup step = MakeVertexGroup("hlo::LuPanelStep", rows.Vertices(), 1100, kVertexBytes);
+      step.reads.push_back({kFactors, Same});
+      step.reads.push_back({kOffers, all_offers});
+      step.reads.push_back({kFactors, [rank, j](const Box& box) {
+                              Box region = box;
+                              region.begin[rank - 2] = j;
+                              region.end[rank - 2] = j + 1;
+                              return region;
+                            }});
+      step.writes.push_back({kFactors, Same});
+      step.writes.push_back({kOffers, own_offer});
+      step.compute = [rank, j](HostContext& host, const Box& box, const std::vector<HostTensor>& reads,
+                               const std::vector<HostTensor>& writes) {
+        CopyTensor(host, reads[0], writes[0]);
+        Step(j, box.begin[rank - 2], reads[1], reads[2], writes[0]);
+        Offer(writes[0], box.begin[rank - 2], j + 1, writes[1]);
+      };
+      step.cycles = [type, tiles,
+                     products = MultiplyAddCycles(type, static_cast<double>(n - j) / static_cast<double>(n))](
+                        const TargetModel& target, const Box& box) {
+        return products(target, box) + static_cast<std::uint64_t>(4 * tiles);
+      };
+      VertexGroup note = MakeVertexGroup("hlo::LuPanelPivot", vector.Vertices(), 150, kVertexBytes);
+      note.reads.push_back({kOffers, all_offers});
+      note.writes.push_back({kPivots, [rank, j](const Box& box) {
+                               Box region = box;
+                               region.begin[rank - 2] = j;
+                               region.end[rank - 2] = j + 1;
+                               return region;
+                             }});
+      note.compute = [j](HostContext&, const Box&, const std::vector<HostTensor>& reads,
+                         const std::vector<HostTensor>& writes) {
+        *writes[0].as<std::int32_t>() = static_cast<std::int32_t>(PivotRow(reads[0], j));
+      };
+      note.cycles = [tiles](const TargetModel& target, const Box&) {
+        return static_cast<std::uint64_t>(4 * tiles) + target.supervisor_overhead;
+      };
+      plan.supersteps.push_back({{std::move(step), std::move(note)}});
+    }
+
+    VertexGroup order =
+        MakeVertexGroup("hlo::LuPanelOrder", VectorPartition(rows, m).Vertices(), 150, kVertexBytes);
+    order.reads.push_back({kPivots, [rank, n](const Box& box) {
+                             Box region = box;
+                             region.end[rank - 2] = n;
+                             return region;
+                           }});
+    order.writes.push_back({kOrder, Same});
+    order.compute = [m, n](HostContext&, const Box&, const std::vector<HostTensor>& reads,
+                           const std::vector<HostTensor>& writes) {
+      Permute(m, n, reads[0].as<std::int32_t>(), writes[0].as<std::int32_t>());
+    };
+    order.cycles = [m, n](const TargetModel& target, const Box&) {
+      return static_cast<std::uint64_t>(2 * m + 10 * n) + target.supervisor_overhead;
+    };
+    plan.supersteps.push_back({{std::move(order)}});
+    return plan;
+  }
+
+ private:
+  // Matrix (vector) number `index` of a batch: the last `kept` dimensions.
+  static HostTensor Part(const HostTensor& t, int kept, std::int64_t index) {
+    std::int64_t offset = 0;
+    for (int d = t.rank - 1 - kept; d >= 0; --d) {
+      offset += index % t.shape[d] * t.strides[d];
+      index /= t.shape[d];
+    }
+    HostTensor part;
+    part.data = t.as<char>() + offset * static_cast<std::int64_t>(SizeOf(t.type));
+    part.type = t.type;
+    part.rank = kept;
+    for (int d = 0; d < kept; ++d) {
+      part.shape[d] = t.shape[t.rank - kept + d];
+      part.strides[d] = t.strides[t.rank - kept + d];
+    }
+    return part;
+  }
+
+  static void Permute(std::int64_t m, std::int64_t n, const std::int32_t* pivots, std::int32_t* order) {
+    std::iota(order, order + m, 0);
+    for (std::int64_t k = 0; k < n; ++k) std::swap(order[k], order[pivots[k]]);
+  }
+
+  static void StoreNumbers(const std::int32_t* numbers, const HostTensor& to) {
+    for (std::int64_t i = 0; i < to.shape[0]; ++i) to.as<std::int32_t>()[i * to.strides[0]] = numbers[i];
+  }
+
+  // A block of rows from `first` on: takes its part in the exchange of rows and in the elimination of column
+  // j.
+  static void Step(std::int64_t j, std::int64_t first, const HostTensor& offers, const HostTensor& row_j,
+                   const HostTensor& block) {
+    const std::int64_t rows = block.shape[block.rank - 2], n = block.shape[block.rank - 1];
+    const std::int64_t bytes = static_cast<std::int64_t>(SizeOf(block.type));
+    const std::int64_t chosen = Chosen(offers), pivot = PivotRow(offers, j);
+    const char* pivot_row =
+        chosen < 0 ? row_j.as<char>() : offers.as<char>() + (chosen * (kOfferHead + n) + kOfferHead) * bytes;
+    const auto put = [&](std::int64_t row, const char* from) {
+      if (row < first || row >= first + rows) return;
+      std::memmove(block.as<char>() + (row - first) * n * bytes, from, static_cast<std::size_t>(n * bytes));
+    };
+    put(pivot, row_j.as<char>());
+    put(j, pivot_row);
+    const std::int64_t begin = std::max<std::int64_t>(0, j + 1 - first);
+    if (begin >= rows) return;
+    HasAvx512() ? avx512::EliminateRows(block.type, rows, n, begin, j, pivot_row, block.data)
+                : avx2::EliminateRows(block.type, rows, n, begin, j, pivot_row, block.data);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Operation> ReadLuPanel(Reader&) { return std::make_unique<LuPanelOperation>(); }
+
+}  // namespace ipu_model
+
+namespace hlo {
+
+LuPanel luPanel(poplar::Graph& graph, const poplar::Tensor& a, poplar::program::Sequence& prog,
+                const poplar::DebugContext& debugContext) {
+  using namespace ipu_model;
+  const std::string& name = debugContext.getPathName();
+  const DType type = a.elementType().id();
+  const unsigned rank = a.rank();
+  if (rank < 2 || a.dim(rank - 2) < a.dim(rank - 1) || a.numElements() == 0 || !LinearAlgebraSupports(type)) {
+    throw poplar::poplar_error(name +
+                               ": luPanel needs matrices of f32, f64, c64 or c128 that are not empty and " +
+                               "no wider than high, not " + NameOf(type) + " " + a.shapeToString());
+  }
+  auto operation = std::make_unique<LuPanelOperation>();
+  operation->name = name;
+  operation->inputs.push_back(StridedView(graph, a, prog, {debugContext, "a"}));
+  const Partition rows = LuPanelOperation::MakePartition(ShapeOf(a), graph.getTarget().getNumTiles());
+  LuPanel result;
+  const auto add_result = [&](poplar::Tensor* tensor, DType result_type, const Partition& partition) {
+    *tensor = NewTensor(graph, result_type, partition.shape, Mapping(partition), name);
+    tensor->asView(&operation->outputs.emplace_back());
+  };
+  add_result(&result.factors, type, rows);
+  add_result(&result.pivots, DType::kS32,
+             LuPanelOperation::VectorPartition(rows, static_cast<std::int64_t>(a.dim(rank - 1))));
+  add_result(&result.order, DType::kS32,
+             LuPanelOperation::VectorPartition(rows, static_cast<std::int64_t>(a.dim(rank - 2))));
+  AddOperation(prog, std::move(operation));
+  return result;
+}
+
+}  // namespace hlo

@@ -1,0 +1,416 @@
+// The operation behind poplin::matMulGrouped: its kernel and its vertices.
+#include "operations/product/matmul.h"
+
+#include <algorithm>
+#include <cassert>
+#include <complex>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "core/serialise.h"
+#include "core/strides.h"
+#include "kernels/product/gemm.h"
+#include "kernels/product/small_product.h"
+#include "operations/product/half_partials.h"
+#include "operations/product/matmul_cost.h"
+#include "operations/readers.h"
+
+namespace ipu_model {
+namespace {
+
+// Estimates: the assembly of poplin's 1x1 vertex and of a popops reduction, and their work lists.
+constexpr std::uint64_t kProductCodeBytes = 1200, kProductVertexBytes = 96;
+constexpr std::uint64_t kSumCodeBytes = 400, kSumVertexBytes = 32;
+constexpr std::uint64_t kCopyCodeBytes = 200, kCopyVertexBytes = 24;
+
+using Kind = OperandRef::Kind;
+
+// A scalar one of a partial sum's type, for adding partial sums as a product with a row of ones.
+struct One {
+  alignas(16) unsigned char bytes[16] = {};
+  explicit One(DType type) {
+    if (type == DType::kF16) Put(std::uint16_t{0x3c00});
+    if (type == DType::kF32) Put(1.0f);
+    if (type == DType::kF64) Put(1.0);
+    if (type == DType::kC64) Put(std::complex<float>(1));
+    if (type == DType::kC128) Put(std::complex<double>(1));
+    if (type == DType::kU32) Put(std::uint32_t{1});
+    if (type == DType::kU64) Put(std::uint64_t{1});
+  }
+  template <typename T>
+  void Put(T value) {
+    std::memcpy(bytes, &value, sizeof(value));
+  }
+};
+
+HostTensor Matrix(const HostTensor& dense, std::int64_t groups, std::int64_t rows, std::int64_t columns) {
+  HostTensor t;
+  t.data = dense.data;
+  t.type = dense.type;
+  t.rank = 3;
+  const std::int64_t shape[3] = {groups, rows, columns}, strides[3] = {rows * columns, columns, 1};
+  std::copy(shape, shape + 3, t.shape);
+  std::copy(strides, strides + 3, t.strides);
+  return t;
+}
+
+// out[i] = sum over p of partials[p, i], both dense.
+void SumPartials(HostContext& context, const HostTensor& partials, const HostTensor& out) {
+  const std::int64_t count = partials.shape[0], elements = out.num_elements();
+  One one(partials.type);
+  HostTensor ones;
+  ones.data = one.bytes;
+  ones.type = partials.type;
+  ones.rank = 3;
+  ones.shape[0] = ones.shape[1] = 1;
+  ones.shape[2] = count;
+  Gemm(context, ones, Matrix(partials, 1, count, elements), Matrix(out, 1, 1, elements));
+}
+
+Box BoxOf(const Box& box, std::initializer_list<int> dims) {
+  Box result;
+  for (const int d : dims) {
+    result.begin.push_back(box.begin[d]);
+    result.end.push_back(box.end[d]);
+  }
+  return result;
+}
+// `box` with one more leading dimension.
+Box WithLeading(std::int64_t begin, std::int64_t end, Box box) {
+  box.begin.insert(box.begin.begin(), begin);
+  box.end.insert(box.end.begin(), end);
+  return box;
+}
+
+ProductBlock BlockOf(const Box& box) {
+  const Shape e = box.extents();
+  return {e[kGroupDim], e[kRowDim], e[kColumnDim], e[kDepthDim]};
+}
+
+// Whether the grid's blocks of the result are exactly what its mapping puts on their tiles.
+bool StaysOnGrid(const Partition& grid, const OperandLayout& out) {
+  if (grid.parts[kDepthDim] > 1 || !out.known || out.first_tile != grid.first_tile) return false;
+  for (const int d : {kGroupDim, kRowDim, kColumnDim}) {
+    const DimSplit& split = out.dims[d];
+    if (split.inner_parts > 1 || split.parts != grid.parts[d]) return false;
+    if (split.parts > 1 && split.stride != grid.tile_stride[d]) return false;
+  }
+  return true;
+}
+
+// Step `step` of `steps` of dimension `dim` of every vertex.
+std::vector<Vertex> VerticesOfStep(std::vector<Vertex> vertices, MatMulDim dim, std::int64_t step,
+                                   std::int64_t steps) {
+  if (steps == 1) return vertices;
+  for (Vertex& v : vertices) {
+    const std::int64_t begin = v.box.begin[dim], extent = v.box.end[dim] - begin;
+    v.box.begin[dim] = begin + extent * step / steps;
+    v.box.end[dim] = begin + extent * (step + 1) / steps;
+  }
+  // Parts that are smaller than there are steps sit some steps out.
+  const auto empty = [dim](const Vertex& v) { return v.box.begin[dim] == v.box.end[dim]; };
+  vertices.erase(std::remove_if(vertices.begin(), vertices.end(), empty), vertices.end());
+  return vertices;
+}
+
+class MatMulOperation : public Operation {
+ public:
+  explicit MatMulOperation(MatMulPlan plan) : plan_(std::move(plan)) {}
+
+  std::string_view kind() const override { return "poplin::matMulGrouped"; }
+
+  void Write(Writer& writer) const override {
+    writer.Write(plan_.grid);
+    writer.Write(plan_.first_stage);
+    writer.Write(plan_.column_steps);
+    writer.Write(plan_.row_steps);
+    writer.Write(plan_.depth_steps);
+    writer.Write(plan_.wide_weight_loads);
+    writer.Write(plan_.partial_type);
+    writer.Write(plan_.half_step);
+  }
+
+  void Run(HostContext& context, const std::vector<HostTensor>& in,
+           const std::vector<HostTensor>& out) const override {
+    if (plan_.half_step > 0) return HalfProduct(context, plan_, in[0], in[1], out[0]);
+    Gemm(context, in[0], in[1], out[0]);
+  }
+
+  std::unique_ptr<BoundKernel> Bind(const std::vector<HostTensor>& in,
+                                    const std::vector<HostTensor>& out) const override {
+    if (plan_.half_step > 0) return nullptr;
+    return BindSmallProduct(in[0], in[1], out[0]);
+  }
+
+  double flops() const override {
+    return 2.0 * static_cast<double>(outputs[0].num_elements()) * static_cast<double>(inputs[0].shape[2]);
+  }
+
+  DevicePlan Plan(const DeviceContext& context) const override {
+    DevicePlan plan;
+    const View& out = outputs[0];
+    if (out.num_elements() == 0) return plan;
+    const Mapping& out_mapping = context.mapping(out.variable);
+    if (inputs[0].shape[2] == 0) {
+      plan.supersteps.push_back({{ZeroGroup(out_mapping.VerticesOver(out, context.num_tiles()))}});
+      return plan;
+    }
+    const bool direct =
+        plan_.depth_steps == 1 && StaysOnGrid(plan_.grid, LayoutOf(out, out_mapping, context.num_tiles()));
+    OperandRef b{Kind::kInput, 1}, result{Kind::kOutput, 0};
+    if (plan_.row_steps > 1) b = AddTemporary(plan, inputs[1].type, KeptPlacement());
+    if (!direct) result = AddTemporary(plan, plan_.partial_type, PartialsPartition(plan_));
+    for (std::int64_t depth = 0; plan_.depth_steps > 1 && depth < plan_.depth_steps; ++depth)
+      plan.supersteps.push_back({{DepthStepGroup(depth, result)}});
+    for (std::int64_t column = 0; plan_.depth_steps == 1 && column < plan_.column_steps; ++column) {
+      const std::vector<Vertex> vertices =
+          VerticesOfStep(plan_.grid.Vertices(), kColumnDim, column, plan_.column_steps);
+      if (plan_.row_steps > 1) plan.supersteps.push_back({{KeepGroup(vertices, b)}});
+      for (std::int64_t row = 0; row < plan_.row_steps; ++row)
+        plan.supersteps.push_back(
+            {{ProductGroup(VerticesOfStep(vertices, kRowDim, row, plan_.row_steps), b, result)}});
+    }
+    if (direct) return plan;
+    // The plan's own boxes are as few as possible; over any other mapping there may be several on a tile.
+    const bool own =
+        IsRowMajorContiguous(out) && out.offset == 0 && out_mapping == Mapping(OutputPartition(plan_));
+    AddSums(plan, result, own ? OutputVertices(plan_) : out_mapping.VerticesOver(out, context.num_tiles()));
+    return plan;
+  }
+
+ private:
+  static OperandRef AddTemporary(DevicePlan& plan, DType type, Partition placement) {
+    plan.temporaries.push_back({type, std::move(placement)});
+    return {Kind::kTemporary, static_cast<unsigned>(plan.temporaries.size() - 1)};
+  }
+
+  // B's columns of one step on every tile that uses them: [parts of rows, groups, depth, parts of columns,
+  // columns of a step].
+  Partition KeptPlacement() const {
+    const Partition& grid = plan_.grid;
+    Partition placement;
+    placement.first_tile = grid.first_tile;
+    placement.num_tiles = grid.num_tiles;
+    const auto add = [&](std::int64_t extent, std::int64_t parts, std::int64_t stride) {
+      placement.shape.push_back(extent);
+      placement.parts.push_back(parts);
+      placement.tile_stride.push_back(stride);
+      placement.grain.push_back(1);
+    };
+    add(grid.parts[kRowDim], grid.parts[kRowDim], grid.tile_stride[kRowDim]);
+    for (const int d : {kGroupDim, kDepthDim}) add(grid.shape[d], grid.parts[d], grid.tile_stride[d]);
+    add(grid.parts[kColumnDim], grid.parts[kColumnDim], grid.tile_stride[kColumnDim]);
+    add((grid.LargestPart(kColumnDim) + plan_.column_steps - 1) / plan_.column_steps, 1, 0);
+    return placement;
+  }
+
+  VertexGroup KeepGroup(std::vector<Vertex> vertices, OperandRef kept) const {
+    const Partition& grid = plan_.grid;
+    VertexGroup group;
+    group.codelet = "poplar::Memcpy64";
+    group.vertices = std::move(vertices);
+    group.reads = {{{Kind::kInput, 1}, BRegion}};
+    group.writes = {{kept, [grid](const Box& box) { return KeptRegion(grid, box); }}};
+    group.compute = [](HostContext&, const Box&, const std::vector<HostTensor>& reads,
+                       const std::vector<HostTensor>& writes) {
+      const auto bytes = static_cast<std::size_t>(reads[0].num_elements()) * SizeOf(reads[0].type);
+      std::copy_n(static_cast<const unsigned char*>(reads[0].data), bytes,
+                  static_cast<unsigned char*>(writes[0].data));
+    };
+    const std::size_t size = SizeOf(inputs[1].type);
+    group.cycles = [size](const TargetModel& target, const Box& box) {
+      return target.local_copy_call_cycles +
+             static_cast<std::uint64_t>(BRegion(box).num_elements()) * size / target.memcpy_bytes_per_cycle;
+    };
+    group.code_bytes = kCopyCodeBytes;
+    group.vertex_bytes = kCopyVertexBytes;
+    return group;
+  }
+
+  static Box ARegion(const Box& box) { return BoxOf(box, {kGroupDim, kRowDim, kDepthDim}); }
+  static Box BRegion(const Box& box) { return BoxOf(box, {kGroupDim, kDepthDim, kColumnDim}); }
+  static Box CRegion(const Box& box) { return BoxOf(box, {kGroupDim, kRowDim, kColumnDim}); }
+  static Box KeptRegion(const Partition& grid, const Box& box) {
+    const std::int64_t row_part = grid.PartOf(kRowDim, box.begin[kRowDim]);
+    const std::int64_t column_part = grid.PartOf(kColumnDim, box.begin[kColumnDim]);
+    return {{row_part, box.begin[kGroupDim], box.begin[kDepthDim], column_part, 0},
+            {row_part + 1, box.end[kGroupDim], box.end[kDepthDim], column_part + 1,
+             box.end[kColumnDim] - box.begin[kColumnDim]}};
+  }
+
+  VertexGroup ProductGroup(std::vector<Vertex> vertices, OperandRef b, OperandRef result) const {
+    const Partition& grid = plan_.grid;
+    const DType a_type = inputs[0].type, b_type = inputs[1].type;
+    const DType operand = SizeOf(a_type) > SizeOf(b_type) ? a_type : b_type;
+    const bool direct = result.kind == Kind::kOutput, wide = plan_.wide_weight_loads;
+    VertexGroup group;
+    group.codelet = std::string("poplin::ConvPartial1x1Out<") + NameOf(operand) + "," +
+                    NameOf(direct ? outputs[0].type : plan_.partial_type) + ">";
+    group.vertices = std::move(vertices);
+    group.reads.push_back({{Kind::kInput, 0}, ARegion});
+    if (b.kind == Kind::kInput) {
+      group.reads.push_back({b, BRegion});
+    } else {
+      group.reads.push_back({b, [grid](const Box& box) { return KeptRegion(grid, box); }});
+    }
+    if (direct) {
+      group.writes.push_back({result, CRegion});
+    } else {
+      group.writes.push_back({result, [grid](const Box& box) {
+                                const std::int64_t part = grid.PartOf(kDepthDim, box.begin[kDepthDim]);
+                                return WithLeading(part, part + 1, CRegion(box));
+                              }});
+    }
+    group.compute = [half_step = plan_.half_step](HostContext& context, const Box& box,
+                                                  const std::vector<HostTensor>& reads,
+                                                  const std::vector<HostTensor>& writes) {
+      const ProductBlock block = BlockOf(box);
+      const HostTensor left = Matrix(reads[0], block.groups, block.rows, block.depth);
+      const HostTensor right = Matrix(reads[1], block.groups, block.depth, block.columns);
+      const HostTensor product = Matrix(writes[0], block.groups, block.rows, block.columns);
+      if (half_step > 0) return HalfProductVertex(context, half_step, left, right, nullptr, product);
+      Gemm(context, left, right, product);
+    };
+    group.cycles = [operand, wide](const TargetModel& target, const Box& box) {
+      return ProductCycles(target, operand, BlockOf(box), wide) + ArrangeCycles(target);
+    };
+    group.code_bytes = kProductCodeBytes;
+    group.vertex_bytes = kProductVertexBytes;
+    return group;
+  }
+
+  // Step `step` of the depth of every part: adds to the partial sums of the steps before.
+  VertexGroup DepthStepGroup(std::int64_t step, OperandRef partials) const {
+    VertexGroup group =
+        ProductGroup(VerticesOfStep(plan_.grid.Vertices(), kDepthDim, step, plan_.depth_steps),
+                     {Kind::kInput, 1}, partials);
+    if (step == 0) return group;
+    group.reads.push_back(group.writes[0]);
+    group.compute = [half_step = plan_.half_step](HostContext& context, const Box& box,
+                                                  const std::vector<HostTensor>& reads,
+                                                  const std::vector<HostTensor>& writes) {
+      const ProductBlock block = BlockOf(box);
+      const HostTensor left = Matrix(reads[0], block.groups, block.rows, block.depth);
+      const HostTensor right = Matrix(reads[1], block.groups, block.depth, block.columns);
+      if (half_step > 0) {
+        return HalfProductVertex(context, half_step, left, right, &reads[2],
+                                 Matrix(writes[0], block.groups, block.rows, block.columns));
+      }
+      const DType type = writes[0].type;
+      const std::size_t bytes = static_cast<std::size_t>(writes[0].num_elements()) * SizeOf(type);
+      auto* const both = static_cast<unsigned char*>(context.scratch.Allocate(2 * bytes));
+      std::memcpy(both, reads[2].data, bytes);
+      HostTensor product = writes[0];
+      product.data = both + bytes;
+      Gemm(context, left, right, Matrix(product, block.groups, block.rows, block.columns));
+      HostTensor stacked;
+      stacked.data = both;
+      stacked.type = type;
+      stacked.rank = 2;
+      stacked.shape[0] = 2;
+      stacked.shape[1] = writes[0].num_elements();
+      SumPartials(context, stacked, writes[0]);
+    };
+    return group;
+  }
+
+  // Adds `partials` [terms, g, m, n] into the result, in two stages where the plan says so.
+  void AddSums(DevicePlan& plan, OperandRef partials, std::vector<Vertex> vertices) const {
+    const Partition& grid = plan_.grid;
+    std::int64_t terms = grid.parts[kDepthDim];
+    if (plan_.first_stage > 1) {
+      const Partition stage = FirstStagePartition(plan_);
+      const OperandRef sums = AddTemporary(plan, plan_.partial_type, stage);
+      plan.supersteps.push_back({{FirstSumGroup(stage, partials, sums)}});
+      partials = sums;
+      terms /= plan_.first_stage;
+    }
+    plan.supersteps.push_back({{SumGroup(std::move(vertices), partials, {Kind::kOutput, 0}, terms)}});
+  }
+
+  VertexGroup SumGroup(std::vector<Vertex> vertices, OperandRef partials, OperandRef out,
+                       std::int64_t terms) const {
+    const DType type = plan_.partial_type;
+    VertexGroup group;
+    group.codelet = std::string("popops::ReducePartialsEqualSize<add,") + NameOf(type) + "," +
+                    NameOf(out.kind == Kind::kOutput ? outputs[0].type : type) + ">";
+    group.vertices = std::move(vertices);
+    group.reads = {{partials, [terms](const Box& box) { return WithLeading(0, terms, box); }}};
+    group.writes = {{out, [](const Box& box) { return box; }, /*identity=*/true}};
+    group.compute = [terms, half = plan_.half_step > 0](HostContext& context, const Box&,
+                                                        const std::vector<HostTensor>& reads,
+                                                        const std::vector<HostTensor>& writes) {
+      if (half) return SumHalfPartials(context, reads[0], terms, writes[0]);
+      SumPartials(context, reads[0], writes[0]);
+    };
+    group.cycles = [type, terms](const TargetModel& target, const Box& box) {
+      return PartialSumCycles(target, type, terms, box.num_elements()) + ArrangeCycles(target);
+    };
+    group.code_bytes = kSumCodeBytes;
+    group.vertex_bytes = kSumVertexBytes;
+    return group;
+  }
+
+  // Sum s of `sums` [terms / first_stage, g, m, n] is of the partials from s * first_stage on.
+  VertexGroup FirstSumGroup(const Partition& stage, OperandRef partials, OperandRef sums) const {
+    const std::int64_t terms = plan_.first_stage;
+    VertexGroup group = SumGroup(stage.Vertices(), partials, sums, terms);
+    group.reads[0].region = [terms](const Box& box) {
+      Box region = box;
+      region.begin[0] *= terms;
+      region.end[0] *= terms;
+      return region;
+    };
+    return group;
+  }
+
+  static VertexGroup ZeroGroup(std::vector<Vertex> vertices) {
+    VertexGroup group;
+    group.codelet = "popops::Fill";
+    group.vertices = std::move(vertices);
+    group.writes = {{{Kind::kOutput, 0}, [](const Box& box) { return box; }, /*identity=*/true}};
+    group.compute = [](HostContext&, const Box&, const std::vector<HostTensor>&,
+                       const std::vector<HostTensor>& writes) {
+      std::memset(writes[0].data, 0,
+                  static_cast<std::size_t>(writes[0].num_elements()) * SizeOf(writes[0].type));
+    };
+    group.cycles = [](const TargetModel& target, const Box& box) {
+      return target.supervisor_overhead + static_cast<std::uint64_t>(box.num_elements());
+    };
+    group.code_bytes = kCopyCodeBytes;
+    group.vertex_bytes = kCopyVertexBytes;
+    return group;
+  }
+
+  MatMulPlan plan_;
+};
+
+std::int64_t ReadPositive(Reader& reader) {
+  const auto value = reader.Read<std::int64_t>();
+  if (value < 1) reader.Fail("a count of a matrix product plan is not positive");
+  return value;
+}
+
+}  // namespace
+
+std::unique_ptr<Operation> MakeMatMul(MatMulPlan plan) {
+  return std::make_unique<MatMulOperation>(std::move(plan));
+}
+
+std::unique_ptr<Operation> ReadMatMul(Reader& reader) {
+  MatMulPlan plan;
+  plan.grid = reader.Read<Partition>();
+  plan.first_stage = ReadPositive(reader);
+  plan.column_steps = ReadPositive(reader);
+  plan.row_steps = ReadPositive(reader);
+  plan.depth_steps = ReadPositive(reader);
+  plan.wide_weight_loads = reader.Read<bool>();
+  plan.partial_type = reader.Read<DType>();
+  plan.half_step = reader.ReadInteger(0, 512);
+  if (plan.grid.shape.size() != 4 || plan.grid.parts[kDepthDim] % plan.first_stage != 0)
+    reader.Fail("a matrix product plan is damaged");
+  return MakeMatMul(std::move(plan));
+}
+
+}  // namespace ipu_model

@@ -1,0 +1,497 @@
+#include "operations/product/matmul_plan.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "kernels/host/integer_division.h"
+#include "kernels/product/gemm.h"
+#include "operations/product/matmul_cost.h"
+
+namespace ipu_model {
+namespace {
+
+// A plan that moves an operand with a place of its own must be this much faster than one that leaves it: the
+// code and the buffers that moving takes are not in the estimate.
+constexpr double kMovingPenalty = 1.25;
+// In training, where the estimate is of all that moves: what a received byte costs beyond its cycles, in
+// cycles of an exchange that is not shared.
+constexpr double kTrainingByteCost = 0.25;
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+// How the four dimensions are cut and placed; the planner's candidate.
+struct Candidate {
+  std::array<std::int64_t, 4> parts, stride;
+  std::int64_t first_tile = 0;
+};
+
+struct Estimate {
+  double cycles = kInfinity;  // of all products planned together
+  double forward_cycles = kInfinity;
+  double bytes = kInfinity;
+  std::int64_t column_steps = 1, row_steps = 1, depth_steps = 1, first_stage = 1;
+};
+
+// Numbers of parts worth trying: geometric, and the fewest parts for the block size they give.
+std::vector<std::int64_t> PartCounts(std::int64_t extent, std::int64_t limit, double ratio) {
+  std::vector<std::int64_t> counts;
+  limit = std::min(limit, extent);
+  for (double x = 1; static_cast<std::int64_t>(x) <= limit; x = std::max(x + 1, x * ratio)) {
+    const std::int64_t count = CeilDivide(extent, CeilDivide(extent, static_cast<std::int64_t>(x)));
+    if (counts.empty() || counts.back() != count) counts.push_back(count);
+  }
+  if (limit >= 1) {
+    const std::int64_t most = CeilDivide(extent, CeilDivide(extent, limit));
+    if (counts.back() != most) counts.push_back(most);
+  }
+  return counts;
+}
+
+class Planner {
+ public:
+  Planner(const TargetModel& target, unsigned num_tiles, const MatMulProblem& problem, DType partial_type)
+      : target_(target),
+        p_(problem),
+        tiles_(num_tiles),
+        extents_{problem.groups, problem.rows, problem.columns, problem.depth},
+        partial_type_(partial_type),
+        training_(problem.options.pass == MatMulOptions::Pass::kTrainingForward ||
+                  problem.options.pass == MatMulOptions::Pass::kTrainingBackward ||
+                  problem.options.pass == MatMulOptions::Pass::kTrainingWeightUpdate),
+        limit_(problem.options.available_memory_proportion * target.bytes_per_tile),
+        operands_fit_(OperandBytes() <= static_cast<double>(num_tiles) * target.bytes_per_tile) {}
+
+  MatMulPlan Best() {
+    AdoptLayout(p_.b, kDepthDim, kColumnDim, kRowDim);
+    AdoptLayout(p_.a, kRowDim, kDepthDim, kColumnDim);
+    AdoptLayout(p_.out, kRowDim, kColumnDim, kDepthDim);
+    // A given result mapping decides, unless partial sums on the way to it pay.
+    if (!p_.out.known || training_ || best_.cycles == kInfinity) Enumerate();
+    return Result();
+  }
+
+ private:
+  double OperandBytes() const {
+    const auto bytes = [&](std::int64_t elements, DType type) {
+      return static_cast<double>(p_.groups * elements) * static_cast<double>(SizeOf(type));
+    };
+    return bytes(p_.rows * p_.depth, p_.a_type) + bytes(p_.depth * p_.columns, p_.b_type) +
+           bytes(p_.rows * p_.columns, p_.out_type);
+  }
+
+  // The grid that leaves an operand where it is.
+  void AdoptLayout(const OperandLayout& layout, MatMulDim row, MatMulDim column, MatMulDim other) {
+    if (!layout.known) return;
+    Candidate c;
+    c.first_tile = layout.first_tile;
+    c.parts.fill(1);
+    c.stride.fill(0);
+    const MatMulDim dims[3] = {kGroupDim, row, column};
+    std::int64_t used = 1;
+    for (int i = 0; i < 3; ++i) {
+      const DimSplit& split = layout.dims[i];
+      c.parts[dims[i]] = split.parts;
+      c.stride[dims[i]] = split.stride;
+      used *= split.parts;
+      if (split.inner_parts > 1) {
+        if (c.parts[other] > 1) return;
+        c.parts[other] = split.inner_parts;
+        c.stride[other] = split.inner_stride;
+        used *= split.inner_parts;
+      }
+    }
+    if (c.parts[other] > extents_[other] || used > tiles_) return;
+    Consider(c);
+    if (c.parts[other] > 1 || row == kRowDim) return;
+    // Whole copies of the blocks on further tiles, where there are any left.
+    for (const std::int64_t copies : PartCounts(extents_[other], tiles_ / used, 1.3)) {
+      Candidate more = c;
+      more.parts[other] = copies;
+      more.stride[other] = used;
+      if (copies > 1) Consider(more);
+    }
+  }
+
+  void Enumerate() {
+    const double ratio = p_.groups > 1 ? 1.42 : 1.2;
+    for (const std::int64_t g : PartCounts(extents_[kGroupDim], tiles_, 2)) {
+      for (const std::int64_t k : PartCounts(extents_[kDepthDim], tiles_ / g, ratio)) {
+        for (const std::int64_t m : PartCounts(extents_[kRowDim], tiles_ / g / k, ratio)) {
+          const std::int64_t most = std::min(extents_[kColumnDim], tiles_ / g / k / m);
+          std::int64_t last = 0;
+          for (const double share : {1.0, 0.8, 0.5, 0.0}) {
+            const auto wanted =
+                std::max<std::int64_t>(1, static_cast<std::int64_t>(share * static_cast<double>(most)));
+            const std::int64_t n = CeilDivide(extents_[kColumnDim], CeilDivide(extents_[kColumnDim], wanted));
+            if (n == last) continue;
+            last = n;
+            ConsiderOrders({g, m, n, k});
+          }
+        }
+      }
+    }
+  }
+
+  void ConsiderOrders(const std::array<std::int64_t, 4>& parts) {
+    const auto ordered = [&](std::array<MatMulDim, 3> inner_to_outer) {
+      Candidate c;
+      c.parts = parts;
+      std::int64_t stride = 1;
+      for (const MatMulDim d : inner_to_outer) {
+        c.stride[d] = stride;
+        stride *= parts[d];
+      }
+      c.stride[kGroupDim] = stride;
+      Consider(c);
+    };
+    // Columns innermost: neighbours receive the same rows of A.
+    ordered({kColumnDim, kDepthDim, kRowDim});
+    // Rows innermost: neighbours receive the same columns of B.
+    if (parts[kRowDim] > 1 && parts[kRowDim] % 2 == 0) ordered({kRowDim, kDepthDim, kColumnDim});
+    if (!training_ || parts[kRowDim] == 1 || !(p_.b.known || p_.b_follows_plan)) return;
+    // The rows' parts next to those of a dimension of B, which they can then share whatever its extent; in
+    // the second form B is the transpose of what it is in the first.
+    ordered({kColumnDim, kRowDim, kDepthDim});
+    if (p_.b.known) ordered({kDepthDim, kRowDim, kColumnDim});
+  }
+
+  std::int64_t Block(const Candidate& c, MatMulDim d) const { return CeilDivide(extents_[d], c.parts[d]); }
+
+  static bool Shares(const Candidate& c, MatMulDim d, unsigned tiles_per_bus) {
+    return c.stride[d] == 1 && c.parts[d] % tiles_per_bus == 0;
+  }
+
+  // Whether the tiles that use a block of an operand [row, column] can hold it in parts: see RhsPartition.
+  bool CanShare(const Candidate& c, MatMulDim row, MatMulDim column, MatMulDim other) const {
+    const auto divides = [&](MatMulDim d) {
+      return c.parts[d] == 1 || c.stride[d] == c.parts[other] * c.stride[other] ||
+             extents_[d] % c.parts[d] == 0;
+    };
+    return c.parts[other] == 1 || divides(row) || divides(column);
+  }
+
+  // The part of its block of an operand [row, column] that a tile holds before the exchange.
+  double Held(const Candidate& c, const OperandLayout& layout, bool follows_plan, MatMulDim row,
+              MatMulDim column, MatMulDim other) const {
+    const double share = 1.0 / static_cast<double>(c.parts[other]);
+    if (follows_plan) return CanShare(c, row, column, other) ? share : 0;
+    if (!layout.known || layout.first_tile != c.first_tile) return 0;
+    const MatMulDim dims[3] = {kGroupDim, row, column};
+    std::int64_t inner = 1;
+    for (int i = 0; i < 3; ++i) {
+      const DimSplit& split = layout.dims[i];
+      std::int64_t parts = split.parts, stride = split.stride;
+      if (split.inner_parts > 1) {
+        inner *= split.inner_parts;
+        if (split.inner_stride != c.stride[other]) return 0;
+      }
+      if (parts != c.parts[dims[i]]) {
+        // Both cuts in one dimension of the mapping.
+        if (parts != c.parts[dims[i]] * c.parts[other] || stride != c.stride[other]) return 0;
+        inner *= c.parts[other];
+        stride *= c.parts[other];
+        parts = c.parts[dims[i]];
+      }
+      if (parts > 1 && stride != c.stride[dims[i]]) return 0;
+    }
+    if (inner == c.parts[other]) return share;
+    // Whole blocks on the first of the tiles that use them, and on these only.
+    return 0;
+  }
+
+  struct Operand {
+    double bytes;  // of one tile's block
+    double held;
+    bool shared;
+    double Received() const { return bytes * (1 - held); }
+  };
+
+  // Where a result goes that is not made where it lies.
+  struct Destination {
+    std::int64_t elements = 0;  // on one tile; 0: it is made where it lies
+  };
+
+  // One of the products: `out` rows and columns, summed over `depth`, with the parts of the candidate.
+  struct Product {
+    double cycles, temporary_bytes;
+    double received;  // bytes on one tile
+    std::int64_t column_steps = 1, row_steps = 1, depth_steps = 1, first_stage = 1;
+  };
+  Product Cost(const Candidate& c, MatMulDim row, MatMulDim column, MatMulDim depth, const Operand& a,
+               const Operand& b, const Destination& destination) const {
+    const ProductBlock block{Block(c, kGroupDim), Block(c, row), Block(c, column), Block(c, depth)};
+    const DType operand = SizeOf(p_.a_type) > SizeOf(p_.b_type) ? p_.a_type : p_.b_type;
+    const std::int64_t partials = c.parts[depth];
+    const double partial_bytes = partials > 1 ? PartialBytes(block) : 0;
+    // The operands' copies are dead when the partial sums arrive.
+    Product product{0, partial_bytes + std::max(partial_bytes, a.Received() + b.Received()),
+                    a.Received() + b.Received()};
+    double exchange =
+        ReceiveCycles(target_, a.Received(), a.shared) + ReceiveCycles(target_, b.Received(), b.shared);
+    const bool two_stages = p_.options.multi_stage_reduce && (c.parts[row] == 1 || c.parts[column] == 1);
+    double sums = 0;
+    if (partials > 1) {
+      sums = SumCost(block, partials, two_stages, &product.first_stage);
+      product.received += partial_bytes * static_cast<double>(partials - 1) / static_cast<double>(partials);
+    } else if (destination.elements > 0) {
+      sums = SumStageCycles(1, destination.elements);
+    }
+    const double moved =
+        static_cast<double>(destination.elements) * static_cast<double>(SizeOf(partial_type_));
+    exchange += ReceiveCycles(target_, moved, false);
+    product.received += moved;
+    product.cycles = StepCycles(operand, block) + exchange + sums;
+    const bool hopeless = best_bytes_ <= limit_ && product.cycles >= best_.cycles;
+    if (product.temporary_bytes <= limit_ || hopeless || !operands_fit_) return product;
+    CutDepth(block, operand, a.Received() + b.Received(), exchange, sums, partials, &product);
+    if (partials == 1) CutIntoSteps(block, operand, a, b, &product);
+    return product;
+  }
+
+  double PartialBytes(const ProductBlock& block) const {
+    return static_cast<double>(block.groups * block.rows * block.columns) *
+           static_cast<double>(SizeOf(partial_type_));
+  }
+
+  // One superstep of products.
+  double StepCycles(DType operand, const ProductBlock& block) const {
+    return static_cast<double>(ProductCycles(target_, operand, block, p_.options.wide_weight_loads) +
+                               ArrangeCycles(target_) + target_.sync_cycles);
+  }
+
+  // Steps over the depth: both operands come once, the partial sums stay.
+  void CutDepth(const ProductBlock& block, DType operand, double received, double exchange, double sums,
+                std::int64_t partials, Product* product) const {
+    const double partial_bytes = PartialBytes(block);
+    if (partial_bytes * (partials > 1 ? 2 : 1) >= limit_) return;
+    const auto steps = static_cast<std::int64_t>(std::ceil(received / (limit_ - partial_bytes)));
+    if (steps > block.depth) return;
+    ProductBlock step = block;
+    step.depth = CeilDivide(block.depth, steps);
+    // A result of another type is written from finished sums.
+    if (partials == 1) sums = SumStageCycles(1, block.groups * block.rows * block.columns);
+    product->depth_steps = steps;
+    product->cycles = static_cast<double>(steps) * StepCycles(operand, step) + exchange + sums;
+    product->temporary_bytes =
+        partial_bytes + std::max(partials > 1 ? partial_bytes : 0, received / static_cast<double>(steps));
+  }
+
+  // Steps over columns and rows: B comes once and stays for the rows of a step, A comes again for every step
+  // of columns. Replaces `product` where that is faster or does not fit.
+  void CutIntoSteps(const ProductBlock& block, DType operand, const Operand& a, const Operand& b,
+                    Product* product) const {
+    double best = product->temporary_bytes <= limit_ ? product->cycles : kInfinity;
+    for (std::int64_t columns = 1; columns < 2 * block.columns; columns *= 2) {
+      ProductBlock step = block;
+      step.columns = CeilDivide(block.columns, columns);
+      const double b_step = b.Received() / static_cast<double>(columns);
+      if (b_step >= limit_) continue;
+      const std::int64_t rows = std::clamp<std::int64_t>(
+          static_cast<std::int64_t>(std::ceil(a.Received() / (limit_ - b_step))), 1, block.rows);
+      step.rows = CeilDivide(block.rows, rows);
+      const double bytes = b_step + a.Received() / static_cast<double>(rows);
+      double cycles = static_cast<double>(columns * rows) * StepCycles(operand, step) +
+                      ReceiveCycles(target_, a.Received() * static_cast<double>(columns), a.shared) +
+                      ReceiveCycles(target_, b.Received(), b.shared);
+      if (rows > 1)
+        cycles += static_cast<double>(columns) * (target_.local_copy_call_cycles + target_.sync_cycles) +
+                  b.bytes / target_.memcpy_bytes_per_cycle;
+      if (bytes > limit_ || cycles >= best) continue;
+      best = cycles;
+      product->cycles = cycles;
+      product->temporary_bytes = bytes;
+      product->column_steps = columns;
+      product->row_steps = rows;
+      product->depth_steps = 1;
+    }
+  }
+
+  // One superstep that adds `terms` partial sums of `elements` on a tile.
+  double SumStageCycles(std::int64_t terms, std::int64_t elements) const {
+    return static_cast<double>(PartialSumCycles(target_, partial_type_, terms, elements) +
+                               ArrangeCycles(target_) + target_.sync_cycles);
+  }
+
+  // Exchange and addition of partial sums, in one or two stages.
+  double SumCost(const ProductBlock& block, std::int64_t partials, bool two_stages,
+                 std::int64_t* first_stage) const {
+    const std::int64_t elements = block.groups * block.rows * block.columns;
+    const auto stage = [&](std::int64_t terms, std::int64_t cut) {
+      const std::int64_t useful = std::min(cut, std::max(block.rows, block.columns));
+      const std::int64_t share = CeilDivide(elements, useful);
+      const double bytes =
+          static_cast<double>((terms - 1) * share) * static_cast<double>(SizeOf(partial_type_));
+      return ReceiveCycles(target_, bytes, false) + SumStageCycles(terms, share);
+    };
+    double best = stage(partials, partials);
+    *first_stage = 1;
+    if (!two_stages) return best;
+    for (std::int64_t terms = 2; terms * terms <= partials * 4; ++terms) {
+      if (partials % terms != 0 || partials == terms) continue;
+      const double cycles = stage(terms, terms) + stage(partials / terms, partials);
+      if (cycles < best) {
+        best = cycles;
+        *first_stage = terms;
+      }
+    }
+    return best;
+  }
+
+  // Bytes of a new operand on a tile above its share if it were spread evenly.
+  double Crowding(bool follows_plan, const Operand& operand, std::int64_t elements, DType type) const {
+    if (!follows_plan) return 0;
+    const double even = static_cast<double>(extents_[kGroupDim] * elements) *
+                        static_cast<double>(SizeOf(type)) / static_cast<double>(tiles_);
+    return std::max(0.0, operand.bytes * (operand.held > 0 ? operand.held : 1) - even);
+  }
+
+  // What the planner minimises in training.
+  double WithByteCost(const Product& product) const {
+    return product.cycles + kTrainingByteCost * ReceiveCycles(target_, product.received, false);
+  }
+
+  // The cost of the best plan of a product for itself, of which no operand has a place.
+  double FreeCost(std::int64_t rows, std::int64_t columns, std::int64_t depth) const {
+    MatMulProblem problem = p_;
+    problem.rows = rows;
+    problem.columns = columns;
+    problem.depth = depth;
+    problem.a = problem.b = problem.out = {};
+    problem.a_follows_plan = problem.b_follows_plan = false;
+    problem.options.pass = MatMulOptions::Pass::kTrainingBackward;
+    Planner planner(target_, static_cast<unsigned>(tiles_), problem, partial_type_);
+    planner.Enumerate();
+    return planner.best_.cycles;
+  }
+
+  // The two other products of a training step on the grid of the forward one, or by plans of their own:
+  // dA = dC . B^T and dB = A^T . dC, of which one needs the weights and one makes their gradient.
+  void AddGradients(const Candidate& c, Operand a, Operand b, double out_bytes, Estimate* e) {
+    const unsigned bus = target_.tiles_per_shared_bus;
+    const bool weights_are_b = p_.b_follows_plan;
+    (weights_are_b ? a : b).held = 0;
+    const Operand out{out_bytes, 0, Shares(c, kDepthDim, bus)};
+    const Product of_a = Cost(c, kRowDim, kDepthDim, kColumnDim, out, b, {});
+    const Product of_b = Cost(c, kDepthDim, kColumnDim, kRowDim, a, out, {});
+    if (free_of_a_ == kInfinity) {
+      const std::int64_t m = extents_[kRowDim], n = extents_[kColumnDim], k = extents_[kDepthDim];
+      free_of_a_ = FreeCost(m, k, n);
+      free_of_b_ = FreeCost(k, n, m);
+      // The gradient goes to the weights.
+      const std::int64_t share = CeilDivide(extents_[kGroupDim] * k * (weights_are_b ? n : m), tiles_);
+      (weights_are_b ? free_of_b_ : free_of_a_) +=
+          SumStageCycles(1, share) +
+          (1 + kTrainingByteCost) *
+              ReceiveCycles(target_, static_cast<double>(share * SizeOf(partial_type_)), false);
+    }
+    e->cycles += std::min(WithByteCost(of_a), free_of_a_) + std::min(WithByteCost(of_b), free_of_b_);
+    e->bytes = std::max({e->bytes, of_a.temporary_bytes, of_b.temporary_bytes});
+  }
+
+  void Consider(const Candidate& c) {
+    const auto bytes = [&](MatMulDim row, MatMulDim column, DType type) {
+      return static_cast<double>(Block(c, kGroupDim) * Block(c, row) * Block(c, column)) *
+             static_cast<double>(SizeOf(type));
+    };
+    const unsigned bus = target_.tiles_per_shared_bus;
+    const Operand a{bytes(kRowDim, kDepthDim, p_.a_type),
+                    Held(c, p_.a, p_.a_follows_plan, kRowDim, kDepthDim, kColumnDim),
+                    Shares(c, kColumnDim, bus)};
+    const Operand b{bytes(kDepthDim, kColumnDim, p_.b_type),
+                    Held(c, p_.b, p_.b_follows_plan, kDepthDim, kColumnDim, kRowDim),
+                    Shares(c, kRowDim, bus)};
+    Destination destination;
+    if (p_.out.known && Held(c, p_.out, false, kRowDim, kColumnDim, kDepthDim) == 0) {
+      std::int64_t parts = 1;
+      for (const DimSplit& split : p_.out.dims) parts *= split.parts * split.inner_parts;
+      destination.elements =
+          CeilDivide(extents_[kGroupDim] * extents_[kRowDim] * extents_[kColumnDim], parts);
+    }
+    const Product forward = Cost(c, kRowDim, kColumnDim, kDepthDim, a, b, destination);
+    Estimate e;
+    e.forward_cycles = forward.cycles;
+    e.cycles = training_ ? WithByteCost(forward) : forward.cycles;
+    e.bytes = forward.temporary_bytes;
+    e.column_steps = forward.column_steps;
+    e.row_steps = forward.row_steps;
+    e.depth_steps = forward.depth_steps;
+    e.first_stage = forward.first_stage;
+    if (p_.options.pass == MatMulOptions::Pass::kTrainingForward && (p_.a_follows_plan || p_.b_follows_plan))
+      AddGradients(c, a, b, bytes(kRowDim, kColumnDim, p_.out_type), &e);
+    // An operand that would lie on few tiles crowds them.
+    e.bytes += Crowding(p_.a_follows_plan, a, extents_[kRowDim] * extents_[kDepthDim], p_.a_type) +
+               Crowding(p_.b_follows_plan, b, extents_[kDepthDim] * extents_[kColumnDim], p_.b_type);
+    const bool moves = p_.b.known ? b.held == 0 : p_.a.known && a.held == 0 && !p_.b_follows_plan;
+    if (moves && !training_) e.cycles *= kMovingPenalty;
+    const bool fits = e.bytes <= limit_, best_fits = best_bytes_ <= limit_;
+    // Where nothing fits, the smallest is chosen; compilation then says what does not fit.
+    const bool better = fits != best_fits ? fits : fits ? e.cycles < best_.cycles : e.bytes < best_bytes_;
+    if (!better) return;
+    best_ = e;
+    best_bytes_ = e.bytes;
+    best_candidate_ = c;
+  }
+
+  MatMulPlan Result() const {
+    MatMulPlan plan;
+    plan.grid.shape.assign(extents_.begin(), extents_.end());
+    plan.grid.parts.assign(best_candidate_.parts.begin(), best_candidate_.parts.end());
+    plan.grid.grain.assign(4, 1);
+    plan.grid.tile_stride.assign(best_candidate_.stride.begin(), best_candidate_.stride.end());
+    plan.grid.first_tile = static_cast<unsigned>(best_candidate_.first_tile);
+    plan.grid.num_tiles = static_cast<unsigned>(tiles_);
+    plan.first_stage = best_.first_stage;
+    plan.column_steps = best_.column_steps;
+    plan.row_steps = best_.row_steps;
+    plan.depth_steps = best_.depth_steps;
+    plan.wide_weight_loads = p_.options.wide_weight_loads;
+    plan.partial_type = partial_type_;
+    plan.cycles = best_.forward_cycles;
+    plan.temporary_bytes = best_.bytes;
+    return plan;
+  }
+
+  const TargetModel& target_;
+  const MatMulProblem& p_;
+  std::int64_t tiles_;
+  std::array<std::int64_t, 4> extents_;
+  DType partial_type_;
+  bool training_;
+  double limit_;
+  bool operands_fit_;  // else no number of steps helps
+  Estimate best_;
+  double best_bytes_ = kInfinity;
+  // Of the gradients' own plans, once they are known.
+  double free_of_a_ = kInfinity, free_of_b_ = kInfinity;
+  Candidate best_candidate_;
+};
+
+}  // namespace
+
+MatMulPlan PlanMatMul(const TargetModel& target, unsigned num_tiles, const MatMulProblem& problem) {
+  const DType accumulator = GemmAccumulator(problem.a_type, problem.b_type, problem.out_type);
+  const DType operand = SizeOf(problem.a_type) > SizeOf(problem.b_type) ? problem.a_type : problem.b_type;
+  // Half partials are for operands that the AMP takes in half or quarter precision.
+  const auto narrow = [](DType type) { return type == DType::kF16 || (IsFloat(type) && SizeOf(type) == 1); };
+  const bool half = problem.options.half_partials && accumulator == DType::kF32 && narrow(problem.a_type) &&
+                    narrow(problem.b_type) && narrow(problem.out_type) && target.AmpMacsPerCycle(operand) > 0;
+  MatMulProblem clamped = problem;
+  // Empty dimensions are planned as one element: the plan then has no vertices to run.
+  for (std::int64_t* extent : {&clamped.groups, &clamped.rows, &clamped.columns, &clamped.depth})
+    *extent = std::max<std::int64_t>(1, *extent);
+  const DType partial_type = half ? DType::kF16 : accumulator;
+  MatMulPlan plan = Planner(target, num_tiles, clamped, partial_type).Best();
+  if (clamped.options.pass == MatMulOptions::Pass::kTrainingForward &&
+      plan.temporary_bytes > problem.options.available_memory_proportion * target.bytes_per_tile) {
+    // No layout suits all three products: each for itself.
+    clamped.options.pass = MatMulOptions::Pass::kNone;
+    plan = Planner(target, num_tiles, clamped, partial_type).Best();
+  }
+  plan.grid.shape = {problem.groups, problem.rows, problem.columns, problem.depth};
+  plan.half_step = half ? static_cast<std::int64_t>(target.AmpInputGroup(operand)) : 0;
+  return plan;
+}
+
+}  // namespace ipu_model

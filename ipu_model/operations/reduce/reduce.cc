@@ -1,0 +1,349 @@
+// Reduction as an operation: partial results on all tiles, then the final ones where the results live.
+#include "hlo/Reduce.hpp"
+
+#include <algorithm>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include "core/graph_impl.h"
+#include "core/serialise.h"
+#include "core/strides.h"
+#include "core/target_model.h"
+#include "kernels/reduce/reduce.h"
+#include "operations/data_views.h"
+#include "operations/elementwise/elementwise_cost.h"
+#include "operations/readers.h"
+#include "poplar/exceptions.hpp"
+
+namespace ipu_model {
+namespace {
+
+// Below this many elements a tile's share is not worth an exchange of its own.
+constexpr std::int64_t kSmallestShare = 64;
+
+bool IsReduced(std::uint32_t mask, std::size_t dimension) { return (mask >> dimension & 1) != 0; }
+
+// Blocks of the iteration space, kept dimensions split first: every split of a reduced one makes partial
+// results.
+Partition SpreadOverTiles(const Shape& shape, std::uint32_t mask, unsigned num_tiles) {
+  std::int64_t left =
+      std::max<std::int64_t>(1, std::min<std::int64_t>(num_tiles, NumElements(shape) / kSmallestShare));
+  Shape parts(shape.size(), 1);
+  for (const bool reduced : {false, true}) {
+    for (std::size_t d = 0; d < shape.size(); ++d) {
+      if (IsReduced(mask, d) != reduced) continue;
+      parts[d] = std::max<std::int64_t>(1, std::min(shape[d], left));
+      left /= parts[d];
+    }
+  }
+  return Partition::Grid(shape, parts, num_tiles);
+}
+
+// inputs: values, then inits; outputs: results.
+class ReduceOperation : public Operation {
+ public:
+  ReduceOperation(Expression body, std::uint32_t mask)
+      : body_(std::move(body)),
+        mask_(mask),
+        kernel_(std::make_shared<const ReduceKernel>(body_)),
+        cost_(body_) {}
+
+  std::string_view kind() const override { return "popops::reduce"; }
+  void Write(Writer& writer) const override {
+    writer.Write(body_);
+    writer.Write(mask_);
+  }
+
+  void Run(HostContext& context, const std::vector<HostTensor>& in,
+           const std::vector<HostTensor>& out) const override {
+    const std::size_t n = kernel_->size();
+    kernel_->Run(context, in.data(), in.data() + n, mask_, out.data());
+  }
+  std::unique_ptr<BoundKernel> Bind(const std::vector<HostTensor>& in,
+                                    const std::vector<HostTensor>& out) const override {
+    return kernel_->Bind(in.data(), mask_, out[0]);
+  }
+
+  double flops() const override {
+    return static_cast<double>(body_.code.size()) * static_cast<double>(inputs[0].num_elements());
+  }
+
+  std::vector<int> BandDimensions(int d) const override {
+    int kept = 0, along = 0;
+    while (IsReduced(mask_, static_cast<std::size_t>(along)) || kept++ != d) ++along;
+    std::vector<int> dimensions(3 * size(), d);
+    std::fill_n(dimensions.begin(), size(), along);
+    std::fill_n(dimensions.begin() + size(), size(), -1);  // the inits
+    return dimensions;
+  }
+
+  DevicePlan Plan(const DeviceContext& context) const override {
+    const Partition work = WorkPartition(context);
+    std::int64_t partials = 1;
+    for (std::size_t d = 0; d < work.shape.size(); ++d)
+      if (IsReduced(mask_, d)) partials *= work.parts[d];
+    return partials == 1 ? PlanAtResults(context) : PlanPartials(context, work);
+  }
+
+ private:
+  unsigned size() const { return static_cast<unsigned>(kernel_->size()); }
+
+  // Where the values live if that is a grid over their dimensions, otherwise spread evenly.
+  Partition WorkPartition(const DeviceContext& context) const {
+    const View& values = inputs[0];
+    const Partition* partition = context.mapping(values.variable).partition();
+    if (partition != nullptr && partition->shape == values.shape && values.offset == 0 &&
+        IsRowMajorContiguous(values)) {
+      return *partition;
+    }
+    return SpreadOverTiles(values.shape, mask_, context.num_tiles());
+  }
+
+  void AddInits(VertexGroup* group) const {
+    for (unsigned i = 0; i < size(); ++i)
+      group->reads.push_back({{OperandRef::Kind::kInput, size() + i}, [](const Box&) { return Box{}; }});
+  }
+  void AddResults(const DeviceContext& context, VertexGroup* group) const {
+    group->vertices = context.mapping(outputs[0].variable).VerticesOver(outputs[0], context.num_tiles());
+    for (unsigned i = 0; i < size(); ++i)
+      group->writes.push_back({{OperandRef::Kind::kOutput, i}, [](const Box& box) { return box; }});
+    group->code_bytes = cost_.CodeBytes(context.target());
+    group->vertex_bytes = 16 + 8 * size();
+  }
+
+  // One superstep: a result's tile receives all its values.
+  DevicePlan PlanAtResults(const DeviceContext& context) const {
+    VertexGroup group;
+    group.codelet = "popops::Reduce";
+    const Shape shape = inputs[0].shape;
+    const std::uint32_t mask = mask_;
+    const auto region = [shape, mask](const Box& box) {
+      Box values = Box::Whole(shape);
+      std::size_t k = 0;
+      for (std::size_t d = 0; d < shape.size(); ++d) {
+        if (IsReduced(mask, d)) continue;
+        values.begin[d] = box.begin[k];
+        values.end[d] = box.end[k++];
+      }
+      return values;
+    };
+    for (unsigned i = 0; i < size(); ++i) group.reads.push_back({{OperandRef::Kind::kInput, i}, region});
+    AddInits(&group);
+    AddResults(context, &group);
+    group.compute = [kernel = kernel_, mask](HostContext& host, const Box&,
+                                             const std::vector<HostTensor>& reads,
+                                             const std::vector<HostTensor>& writes) {
+      kernel->Run(host, reads.data(), reads.data() + kernel->size(), mask, writes.data());
+    };
+    group.cycles = [cost = cost_, region](const TargetModel& target, const Box& box) {
+      return ReduceCycles(target, cost, region(box).num_elements(), box.num_elements());
+    };
+    DevicePlan plan;
+    plan.supersteps.push_back({{std::move(group)}});
+    return plan;
+  }
+
+  // Partial results have one dimension for every reduced one (its parts), then the kept ones.
+  DevicePlan PlanPartials(const DeviceContext& context, const Partition& work) const {
+    const std::uint32_t mask = mask_;
+    Partition placement;
+    placement.first_tile = work.first_tile;
+    placement.num_tiles = work.num_tiles;
+    const auto append = [&placement](std::int64_t extent, std::int64_t parts, std::int64_t grain,
+                                     std::int64_t tile_stride) {
+      placement.shape.push_back(extent);
+      placement.parts.push_back(parts);
+      placement.grain.push_back(grain);
+      placement.tile_stride.push_back(tile_stride);
+    };
+    std::size_t num_reduced = 0;
+    for (std::size_t d = 0; d < work.shape.size(); ++d) {
+      if (!IsReduced(mask, d)) continue;
+      append(work.parts[d], work.parts[d], 1, work.tile_stride[d]);
+      ++num_reduced;
+    }
+    for (std::size_t d = 0; d < work.shape.size(); ++d)
+      if (!IsReduced(mask, d)) append(work.shape[d], work.parts[d], work.grain[d], work.tile_stride[d]);
+
+    DevicePlan plan;
+    VertexGroup partial;
+    partial.codelet = "popops::ReducePartial";
+    partial.vertices = work.Vertices();
+    const auto partial_region = [work, mask](const Box& box) {
+      Box region;
+      for (std::size_t d = 0; d < work.shape.size(); ++d) {
+        if (!IsReduced(mask, d)) continue;
+        const std::int64_t part = work.PartOf(static_cast<int>(d), box.begin[d]);
+        region.begin.push_back(part);
+        region.end.push_back(part + 1);
+      }
+      for (std::size_t d = 0; d < work.shape.size(); ++d) {
+        if (IsReduced(mask, d)) continue;
+        region.begin.push_back(box.begin[d]);
+        region.end.push_back(box.end[d]);
+      }
+      return region;
+    };
+    for (unsigned i = 0; i < size(); ++i) {
+      plan.temporaries.push_back({kernel_->PartialType(i), placement});
+      partial.reads.push_back({{OperandRef::Kind::kInput, i}, [](const Box& box) { return box; }});
+      partial.writes.push_back({{OperandRef::Kind::kTemporary, i}, partial_region});
+    }
+    partial.compute = [kernel = kernel_, mask, num_reduced](HostContext& host, const Box&,
+                                                            const std::vector<HostTensor>& reads,
+                                                            const std::vector<HostTensor>& writes) {
+      std::vector<HostTensor> out = writes;
+      for (HostTensor& t : out) {  // without the leading dimensions of one part
+        t.rank -= static_cast<int>(num_reduced);
+        std::copy(t.shape + num_reduced, t.shape + num_reduced + t.rank, t.shape);
+        std::copy(t.strides + num_reduced, t.strides + num_reduced + t.rank, t.strides);
+      }
+      kernel->Run(host, reads.data(), nullptr, mask, out.data());
+    };
+    partial.cycles = [cost = cost_, partial_region](const TargetModel& target, const Box& box) {
+      return ReduceCycles(target, cost, box.num_elements(), partial_region(box).num_elements());
+    };
+    partial.code_bytes = cost_.CodeBytes(context.target());
+    partial.vertex_bytes = 16 + 8 * size();
+
+    VertexGroup final_group;
+    final_group.codelet = "popops::ReduceFinal";
+    const Shape partial_shape = placement.shape;
+    const auto all_parts = [partial_shape, num_reduced](const Box& box) {
+      Box region = Box::Whole(partial_shape);
+      for (std::size_t d = num_reduced; d < partial_shape.size(); ++d) {
+        region.begin[d] = box.begin[d - num_reduced];
+        region.end[d] = box.end[d - num_reduced];
+      }
+      return region;
+    };
+    for (unsigned i = 0; i < size(); ++i)
+      final_group.reads.push_back({{OperandRef::Kind::kTemporary, i}, all_parts});
+    AddInits(&final_group);
+    AddResults(context, &final_group);
+    final_group.compute = [kernel = kernel_, num_reduced](HostContext& host, const Box&,
+                                                          const std::vector<HostTensor>& reads,
+                                                          const std::vector<HostTensor>& writes) {
+      kernel->RunOnPartials(host, reads.data(), reads.data() + kernel->size(), (1u << num_reduced) - 1,
+                            writes.data());
+    };
+    final_group.cycles = [cost = cost_, all_parts](const TargetModel& target, const Box& box) {
+      return ReduceCycles(target, cost, all_parts(box).num_elements(), box.num_elements());
+    };
+    plan.supersteps.push_back({{std::move(partial)}});
+    plan.supersteps.push_back({{std::move(final_group)}});
+    return plan;
+  }
+
+  Expression body_;
+  std::uint32_t mask_;
+  std::shared_ptr<const ReduceKernel> kernel_;
+  ElementwiseCost cost_;
+};
+
+std::unique_ptr<ReduceOperation> MakeReduce(const Expression& body, std::uint32_t mask,
+                                            const std::string& name) {
+  try {
+    return std::make_unique<ReduceOperation>(body, mask);
+  } catch (const std::invalid_argument& error) {
+    throw poplar::poplar_error(name + ": reduce: " + error.what());
+  }
+}
+
+// The results stay with the values when those are a grid that is not split along reduced dimensions.
+Mapping ResultMapping(const poplar::Graph& graph, const View& values, std::uint32_t mask, DType type,
+                      const Shape& shape) {
+  const Variable& variable = graph.impl().variables[values.variable];
+  const Partition* partition = variable.mapping.partition();
+  if (partition != nullptr && partition->shape == values.shape && values.offset == 0 &&
+      IsRowMajorContiguous(values)) {
+    Partition kept = *partition;
+    kept.shape.clear();
+    kept.parts.clear();
+    kept.grain.clear();
+    kept.tile_stride.clear();
+    bool split = false;
+    for (std::size_t d = 0; d < values.shape.size(); ++d) {
+      if (IsReduced(mask, d)) {
+        split = split || partition->parts[d] > 1;
+        continue;
+      }
+      kept.shape.push_back(partition->shape[d]);
+      kept.parts.push_back(partition->parts[d]);
+      kept.grain.push_back(partition->grain[d]);
+      kept.tile_stride.push_back(partition->tile_stride[d]);
+    }
+    if (!split && !kept.shape.empty()) return Mapping(kept);
+  }
+  // Not mapTensorLinearly's 128 bytes: a result stands for a whole line of values, so more tiles share the
+  // work.
+  const std::int64_t results = NumElements(shape);
+  const poplar::Target& target = graph.getTarget();
+  if (results == 0) return {};
+  return Mapping(Partition::Linear(results, 1, target.model().VectorWidth(type), target.getNumTiles()));
+}
+
+}  // namespace
+
+std::unique_ptr<Operation> ReadReduce(Reader& reader) {
+  Expression body = reader.Read<Expression>();
+  const auto mask = reader.Read<std::uint32_t>();
+  try {
+    return std::make_unique<ReduceOperation>(std::move(body), mask);
+  } catch (const std::invalid_argument& error) {
+    reader.Fail(error.what());
+  }
+}
+
+}  // namespace ipu_model
+
+namespace hlo {
+
+std::vector<poplar::Tensor> reduce(poplar::Graph& graph, const std::vector<poplar::Tensor>& tensors,
+                                   const std::vector<poplar::Tensor>& inits,
+                                   const std::vector<std::size_t>& dims, const ipu_model::Expression& body,
+                                   poplar::program::Sequence& prog,
+                                   const poplar::DebugContext& debugContext) {
+  using namespace ipu_model;
+  const std::string& name = debugContext.getPathName();
+  if (tensors.empty() || inits.size() != tensors.size() || body.outputs.size() != tensors.size())
+    throw poplar::poplar_error(name + ": reduce needs one init and one result of its body for each operand");
+  std::uint32_t mask = 0;
+  for (const std::size_t d : dims) {
+    if (d >= tensors[0].rank() || (mask >> d & 1) != 0)
+      throw poplar::poplar_error(name + ": reduce over dimension " + std::to_string(d) +
+                                 " of a tensor of shape " + tensors[0].shapeToString());
+    mask |= 1u << d;
+  }
+  auto operation = MakeReduce(body, mask, name);
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    if (tensors[i].shape() != tensors[0].shape() || inits[i].numElements() != 1 ||
+        tensors[i].elementType().id() != body.inputs[i] || inits[i].elementType().id() != body.inputs[i])
+      throw poplar::poplar_error(
+          name + ": reduce operand " + std::to_string(i) + " of type " + tensors[i].elementType().toString() +
+          " and shape " + tensors[i].shapeToString() + " does not match the body's type " +
+          NameOf(body.inputs[i]) + ", its init or the shape " + tensors[0].shapeToString());
+  }
+  Shape shape;
+  for (std::size_t d = 0; d < tensors[0].rank(); ++d)
+    if (!IsReduced(mask, d))
+      shape.push_back(static_cast<std::int64_t>(tensors[0].dim(static_cast<unsigned>(d))));
+  operation->name = name;
+  for (const poplar::Tensor& t : tensors)
+    operation->inputs.push_back(StridedView(graph, t, prog, {debugContext, "operand"}));
+  for (const poplar::Tensor& t : inits)
+    operation->inputs.push_back(StridedView(graph, t.reshape({}), prog, {debugContext, "init"}));
+  const Mapping mapping = ResultMapping(graph, operation->inputs[0], mask, body.inputs[0], shape);
+  std::vector<poplar::Tensor> results;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    results.push_back(NewTensor(graph, body.inputs[i], shape, mapping, name));
+    View& view = operation->outputs.emplace_back();
+    results.back().asView(&view);
+  }
+  if (NumElements(shape) > 0) AddOperation(prog, std::move(operation));
+  return results;
+}
+
+}  // namespace hlo

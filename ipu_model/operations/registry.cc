@@ -1,0 +1,39 @@
+// The one table from operation kind to its reader.
+#include <map>
+#include <string>
+
+#include "core/copy.h"
+#include "operations/collectives/replica_exchange.h"
+#include "operations/readers.h"
+
+namespace ipu_model {
+
+const std::map<std::string, OperationReader, std::less<>>& OperationRegistry() {
+  static const std::map<std::string, OperationReader, std::less<>> registry = {
+      {"hlo::reduceWindow", ReadReduceWindow},
+      {"hlo::selectAndScatter", ReadSelectAndScatter},
+      {"poplar::copy", ReadCopy},
+      {"poplin::convolution", ReadConvolution},
+      {"popops::dynamicSlice", ReadDynamicSlice},
+      {"popops::dynamicUpdate", ReadDynamicUpdate},
+      {"popops::fill", ReadFill},
+      {"popops::gather", ReadGather},
+      {"popops::iota", ReadIota},
+      {"popops::map", ReadMap},
+      {"popops::reduce", ReadReduce},
+      {"popops::scatter", ReadScatter},
+      {"poplin::matMulGrouped", ReadMatMul},
+      {"popops::sort", ReadSort},
+      {"popops::topK", ReadTopK},
+      {"hlo::rngBitGenerator", ReadRandomBits},
+      {"poplin::cholesky", ReadCholesky},
+      {"poplin::triangularSolve", ReadTriangularSolve},
+      {"hlo::fft", ReadFft},
+      {"hlo::implicitQr", ReadImplicitQr},
+      {"hlo::luPanel", ReadLuPanel},
+      {"gcl::exchange", ReadReplicaExchange},
+  };
+  return registry;
+}
+
+}  // namespace ipu_model

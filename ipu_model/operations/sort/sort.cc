@@ -1,0 +1,368 @@
+// Sort. Rows that fit are sorted whole on one tile each; longer ones in chunks: every chunk on its tile, then
+// Batcher's odd-even merge network over the chunks, one superstep for each of its stages.
+#include "kernels/sort/sort.h"
+
+#include <algorithm>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <utility>
+
+#include "core/graph_impl.h"
+#include "core/serialise.h"
+#include "core/target_model.h"
+#include "hlo/Data.hpp"
+#include "kernels/copy/slice.h"
+#include "kernels/host/integer_division.h"
+#include "operations/data_views.h"
+#include "operations/index/slice_partition.h"
+#include "operations/readers.h"
+#include "operations/vertex_groups.h"
+#include "poplar/exceptions.hpp"
+#include "popops/Sort.hpp"
+
+namespace ipu_model {
+namespace {
+
+constexpr std::uint64_t kVertexBytes = 40;  // pointers, lengths and strides (model estimate)
+
+// A chunk shorter than this is not worth an exchange; more chunks than this add more stages than they save.
+constexpr std::int64_t kMinChunk = 256, kMaxChunks = 128;
+
+// Which tile sorts what: rows spread; the sort dimension in parts of equal length (the last may be shorter).
+Partition SortPartition(const Shape& shape, std::size_t dim, std::int64_t element_bytes, unsigned num_tiles,
+                        std::int64_t bytes_per_tile) {
+  const std::int64_t n = shape[dim];
+  const std::int64_t rows = std::max<std::int64_t>(1, n > 0 ? NumElements(shape) / n : 1);
+  // A vertex holds its input and output.
+  const std::int64_t most = std::max<std::int64_t>(1, SliceBudget(bytes_per_tile) / (2 * element_bytes));
+  const std::int64_t spare = std::min({num_tiles / rows, n / kMinChunk, kMaxChunks});
+  const std::int64_t chunks = std::max({std::int64_t{1}, spare >= 4 ? spare : 1, CeilDivide(n, most)});
+  Partition partition;
+  partition.shape = shape;
+  partition.num_tiles = num_tiles;
+  partition.parts.assign(shape.size(), 1);
+  partition.grain.assign(shape.size(), 1);
+  partition.grain[dim] = std::max<std::int64_t>(1, CeilDivide(n, chunks));
+  partition.parts[dim] = std::max<std::int64_t>(1, CeilDivide(n, partition.grain[dim]));
+  std::int64_t tiles = std::max<std::int64_t>(1, num_tiles / partition.parts[dim]);
+  for (std::size_t d = 0; d < shape.size(); ++d) {
+    if (d == dim) continue;
+    partition.parts[d] = std::clamp<std::int64_t>(shape[d], 1, tiles);
+    tiles /= partition.parts[d];
+  }
+  partition.tile_stride = TileStrides(partition.parts);
+  return partition;
+}
+
+// One stage of the network: chunk c is compared with chunk c + distance.
+struct Stage {
+  std::int64_t block, distance, chunks;
+
+  // The chunk that `chunk` is merged with, or -1.
+  std::int64_t Partner(std::int64_t chunk) const {
+    const std::int64_t offset = distance % block, x = chunk - offset;
+    if (x >= 0 && x % (2 * distance) < distance) {
+      const std::int64_t high = chunk + distance;
+      return high < chunks && chunk / (2 * block) == high / (2 * block) ? high : -1;
+    }
+    const std::int64_t low = chunk - distance;
+    if (low - offset < 0 || (low - offset) % (2 * distance) >= distance) return -1;
+    return chunk / (2 * block) == low / (2 * block) ? low : -1;
+  }
+};
+
+std::vector<Stage> Network(std::int64_t chunks) {
+  std::vector<Stage> stages;
+  for (std::int64_t block = 1; block < chunks; block *= 2) {
+    for (std::int64_t distance = block; distance >= 1; distance /= 2)
+      stages.push_back({block, distance, chunks});
+  }
+  return stages;
+}
+
+// Worker cycles of a comparison sort of n elements shared by the workers, then merged: n log2 n steps.
+std::uint64_t SortCycles(const TargetModel& target, std::int64_t n, std::size_t operands) {
+  std::int64_t levels = 1;
+  while ((std::int64_t{1} << levels) < n) ++levels;
+  const std::int64_t step = 8 + 3 * static_cast<std::int64_t>(operands);
+  return static_cast<std::uint64_t>(n * levels * step) + target.supervisor_overhead;
+}
+
+// What the vertices share.
+struct Chunked {
+  std::size_t dim = 0, operands = 0;
+  Partition partition;
+  std::shared_ptr<const SortKernel> kernel;  // over the operands and the position
+
+  std::int64_t ChunkOf(const Box& box) const { return box.begin[dim] / partition.grain[dim]; }
+  Box PartnerBox(const Stage& stage, const Box& box) const {
+    Box partner = box;
+    const std::int64_t chunk = stage.Partner(ChunkOf(box));
+    partner.begin[dim] = chunk * partition.grain[dim];
+    partner.end[dim] = std::min(partner.begin[dim] + partition.grain[dim], partition.shape[dim]);
+    return partner;
+  }
+};
+
+HostTensor DenseTensor(HostContext& context, const HostTensor& like, std::size_t dim, std::int64_t extent) {
+  HostTensor t = like;
+  t.shape[dim] = extent;
+  std::int64_t stride = 1;
+  for (int d = t.rank - 1; d >= 0; --d) {
+    t.strides[d] = stride;
+    stride *= t.shape[d];
+  }
+  t.data = context.scratch.Allocate(static_cast<std::size_t>(stride) * SizeOf(t.type));
+  return t;
+}
+
+// inputs: operands; outputs: the same, sorted.
+class SortOperation : public Operation {
+ public:
+  SortOperation(std::size_t dim, Expression comparator)
+      : dim_(dim),
+        comparator_(std::move(comparator)),
+        kernel_(std::make_shared<const SortKernel>(comparator_)) {}
+
+  std::string_view kind() const override { return "popops::sort"; }
+  void Write(Writer& writer) const override {
+    writer.Write(dim_);
+    writer.Write(comparator_);
+  }
+
+  void Run(HostContext& context, const std::vector<HostTensor>& in,
+           const std::vector<HostTensor>& out) const override {
+    kernel_->Run(context, static_cast<int>(dim_), in, out);
+  }
+
+  Partition MakePartition(unsigned num_tiles, std::int64_t bytes_per_tile) const {
+    std::int64_t bytes = 0;
+    for (const View& view : inputs) bytes += static_cast<std::int64_t>(SizeOf(view.type));
+    return SortPartition(inputs[0].shape, dim_, bytes, num_tiles, bytes_per_tile);
+  }
+
+  DevicePlan Plan(const DeviceContext& context) const override {
+    const Partition partition = MakePartition(context.num_tiles(), context.target().bytes_per_tile);
+    return partition.parts[dim_] == 1 ? PlanWhole(partition) : PlanChunks(partition);
+  }
+
+ private:
+  DevicePlan PlanWhole(const Partition& partition) const {
+    VertexGroup group = MakeVertexGroup("popops::Sort", partition.Vertices(), 900, kVertexBytes);
+    for (unsigned i = 0; i < inputs.size(); ++i) {
+      group.reads.push_back({{OperandRef::Kind::kInput, i}, Same});
+      group.writes.push_back({{OperandRef::Kind::kOutput, i}, Same});
+    }
+    group.compute = [dim = static_cast<int>(dim_), kernel = kernel_](
+                        HostContext& host, const Box&, const std::vector<HostTensor>& reads,
+                        const std::vector<HostTensor>& writes) { kernel->Run(host, dim, reads, writes); };
+    group.cycles = [dim = dim_, operands = inputs.size()](const TargetModel& target, const Box& box) {
+      const std::int64_t n = box.end[dim] - box.begin[dim];
+      const std::int64_t rows = n > 0 ? box.num_elements() / n : 0;
+      return static_cast<std::uint64_t>(rows) * SortCycles(target, n, operands);
+    };
+    DevicePlan plan;
+    plan.supersteps.push_back({{std::move(group)}});
+    return plan;
+  }
+
+  DevicePlan PlanChunks(const Partition& partition) const {
+    auto shared = std::make_shared<Chunked>();
+    shared->dim = dim_;
+    shared->operands = inputs.size();
+    shared->partition = partition;
+    shared->kernel = std::make_shared<const SortKernel>(comparator_, true);
+    const unsigned n = static_cast<unsigned>(inputs.size());
+    DevicePlan plan;
+    for (const View& view : inputs) plan.temporaries.push_back({view.type, partition});
+    plan.temporaries.push_back({DType::kU32, partition});  // positions before the sort
+    const std::vector<Vertex> vertices = partition.Vertices();
+    plan.supersteps.push_back({{FirstSort(shared, vertices)}});
+    for (const Stage& stage : Network(partition.parts[dim_])) {
+      std::vector<Vertex> merging;
+      for (const Vertex& vertex : vertices) {
+        if (stage.Partner(shared->ChunkOf(vertex.box)) >= 0) merging.push_back(vertex);
+      }
+      if (!merging.empty()) plan.supersteps.push_back({{Merge(shared, stage, std::move(merging))}});
+    }
+    VertexGroup store = MakeVertexGroup("popops::SortStore", vertices, 100, kVertexBytes);
+    for (unsigned i = 0; i < n; ++i) {
+      store.reads.push_back({{OperandRef::Kind::kTemporary, i}, Same});
+      store.writes.push_back({{OperandRef::Kind::kOutput, i}, Same});
+    }
+    store.compute = [](HostContext& host, const Box&, const std::vector<HostTensor>& reads,
+                       const std::vector<HostTensor>& writes) {
+      for (std::size_t i = 0; i < writes.size(); ++i) CopyTensor(host, reads[i], writes[i]);
+    };
+    store.cycles = [n](const TargetModel& target, const Box& box) {
+      return static_cast<std::uint64_t>(n) *
+             (target.local_copy_call_cycles +
+              static_cast<std::uint64_t>(box.num_elements()) * 4 / target.memcpy_bytes_per_cycle);
+    };
+    plan.supersteps.push_back({{std::move(store)}});
+    return plan;
+  }
+
+  static VertexGroup FirstSort(const std::shared_ptr<const Chunked>& shared,
+                               const std::vector<Vertex>& vertices) {
+    VertexGroup group = MakeVertexGroup("popops::SortChunk", vertices, 1000, kVertexBytes);
+    const unsigned n = static_cast<unsigned>(shared->operands);
+    for (unsigned i = 0; i < n; ++i) group.reads.push_back({{OperandRef::Kind::kInput, i}, Same});
+    for (unsigned i = 0; i <= n; ++i) group.writes.push_back({{OperandRef::Kind::kTemporary, i}, Same});
+    group.compute = [shared](HostContext& host, const Box& box, const std::vector<HostTensor>& reads,
+                             const std::vector<HostTensor>& writes) {
+      std::vector<HostTensor> in = reads;
+      // A position per element of the row, repeated over the rows.
+      HostTensor position = writes.back();
+      const std::int64_t n = position.shape[shared->dim];
+      std::uint32_t* values = host.scratch.Allocate<std::uint32_t>(static_cast<std::size_t>(n));
+      std::iota(values, values + n, static_cast<std::uint32_t>(box.begin[shared->dim]));
+      position.data = values;
+      for (int d = 0; d < position.rank; ++d)
+        position.strides[d] = d == static_cast<int>(shared->dim) ? 1 : 0;
+      in.push_back(position);
+      shared->kernel->Run(host, static_cast<int>(shared->dim), in, writes);
+    };
+    group.cycles = [shared](const TargetModel& target, const Box& box) {
+      const std::int64_t n = box.end[shared->dim] - box.begin[shared->dim];
+      return static_cast<std::uint64_t>(box.num_elements() / n) * SortCycles(target, n, shared->operands + 1);
+    };
+    return group;
+  }
+
+  // Both chunks of a pair arrive at both tiles; each keeps its half of the merged elements.
+  static VertexGroup Merge(const std::shared_ptr<const Chunked>& shared, const Stage& stage,
+                           std::vector<Vertex> vertices) {
+    VertexGroup group = MakeVertexGroup("popops::SortMerge", std::move(vertices), 700, kVertexBytes);
+    const unsigned count = static_cast<unsigned>(shared->operands) + 1;
+    for (unsigned i = 0; i < count; ++i) group.reads.push_back({{OperandRef::Kind::kTemporary, i}, Same});
+    for (unsigned i = 0; i < count; ++i) {
+      group.reads.push_back({{OperandRef::Kind::kTemporary, i},
+                             [shared, stage](const Box& box) { return shared->PartnerBox(stage, box); }});
+      group.writes.push_back({{OperandRef::Kind::kTemporary, i}, Same});
+    }
+    group.compute = [shared, stage, count](HostContext& host, const Box& box,
+                                           const std::vector<HostTensor>& reads,
+                                           const std::vector<HostTensor>& writes) {
+      const std::size_t dim = shared->dim;
+      const std::int64_t own = reads[0].shape[dim], partner = reads[count].shape[dim];
+      const bool low = stage.Partner(shared->ChunkOf(box)) > shared->ChunkOf(box);
+      std::vector<HostTensor> both, merged;
+      std::int64_t zero[kMaxRank] = {}, after[kMaxRank] = {};
+      after[dim] = own;
+      for (unsigned i = 0; i < count; ++i) {
+        both.push_back(DenseTensor(host, reads[i], dim, own + partner));
+        merged.push_back(DenseTensor(host, reads[i], dim, own + partner));
+        CopyTensor(host, reads[i], SubTensor(both[i], zero, reads[i].shape));
+        CopyTensor(host, reads[count + i], SubTensor(both[i], after, reads[count + i].shape));
+      }
+      shared->kernel->Run(host, static_cast<int>(dim), both, merged);
+      after[dim] = low ? 0 : partner;
+      for (unsigned i = 0; i < count; ++i) {
+        CopyTensor(host, SubTensor(merged[i], after, writes[i].shape), writes[i]);
+      }
+    };
+    group.cycles = [shared](const TargetModel& target, const Box& box) {
+      const std::int64_t step = 8 + 3 * static_cast<std::int64_t>(shared->operands + 1);
+      return static_cast<std::uint64_t>(box.num_elements() * step) + target.supervisor_overhead;
+    };
+    return group;
+  }
+
+  std::size_t dim_;
+  Expression comparator_;
+  std::shared_ptr<const SortKernel> kernel_;
+};
+
+void CheckSort(const std::vector<poplar::Tensor>& operands, std::size_t dimension,
+               const Expression& comparator, const std::string& name) {
+  if (operands.empty() || dimension >= operands[0].rank()) {
+    throw poplar::poplar_error(name + ": sort needs operands with dimension " + std::to_string(dimension));
+  }
+  bool fits = comparator.inputs.size() == 2 * operands.size() && comparator.outputs.size() == 1 &&
+              comparator.TypeOf(comparator.outputs[0]) == DType::kPred;
+  for (std::size_t i = 0; fits && i < operands.size(); ++i) {
+    const DType type = operands[i].elementType().id();
+    fits = operands[i].shape() == operands[0].shape() && comparator.inputs[2 * i] == type &&
+           comparator.inputs[2 * i + 1] == type;
+  }
+  if (!fits) throw poplar::poplar_error(name + ": the sort comparator does not fit the operands");
+}
+
+// a_0 < b_0; the other operands follow.
+Expression Less(const std::vector<poplar::Tensor>& operands) {
+  Expression less;
+  for (const poplar::Tensor& t : operands) less.inputs.insert(less.inputs.end(), 2, t.elementType().id());
+  Instruction code;
+  code.op = ScalarOp::kLt;
+  code.operand_type = less.inputs[0];
+  code.result_type = DType::kPred;
+  code.operand[1] = 1;
+  less.code = {code};
+  less.outputs = {static_cast<std::uint16_t>(less.inputs.size())};
+  return less;
+}
+
+}  // namespace
+
+std::unique_ptr<Operation> ReadSort(Reader& reader) {
+  const std::size_t dim = reader.Read<std::size_t>();
+  return std::make_unique<SortOperation>(dim, reader.Read<Expression>());
+}
+
+}  // namespace ipu_model
+
+namespace hlo {
+
+std::vector<poplar::Tensor> sort(poplar::Graph& graph, const std::vector<poplar::Tensor>& operands,
+                                 std::size_t dimension, const ipu_model::Expression& comparator,
+                                 poplar::program::Sequence& prog, const poplar::DebugContext& debugContext) {
+  using namespace ipu_model;
+  const std::string& name = debugContext.getPathName();
+  CheckSort(operands, dimension, comparator, name);
+  auto operation = std::make_unique<SortOperation>(dimension, comparator);
+  operation->name = name;
+  for (const poplar::Tensor& operand : operands) {
+    operation->inputs.push_back(StridedView(graph, operand, prog, {debugContext, "operand"}));
+  }
+  const poplar::Target& target = graph.getTarget();
+  const Partition partition =
+      operation->MakePartition(target.getNumTiles(), static_cast<std::int64_t>(target.getBytesPerTile()));
+  std::vector<poplar::Tensor> results;
+  for (const View& view : operation->inputs) {
+    results.push_back(NewTensor(graph, view.type, view.shape, Mapping(partition), name));
+    results.back().asView(&operation->outputs.emplace_back());
+  }
+  AddOperation(prog, std::move(operation));
+  return results;
+}
+
+}  // namespace hlo
+
+namespace popops {
+
+poplar::Tensor sort(poplar::Graph& graph, const poplar::Tensor& t, unsigned dim,
+                    poplar::program::Sequence& prog, const poplar::DebugContext& debugContext) {
+  return hlo::sort(graph, {t}, dim, ipu_model::Less({t}), prog, debugContext)[0];
+}
+
+void sortInPlace(poplar::Graph& graph, const poplar::Tensor& t, unsigned dim, poplar::program::Sequence& prog,
+                 const poplar::DebugContext& debugContext) {
+  prog.add(poplar::program::Copy(sort(graph, t, dim, prog, debugContext), t, false, debugContext));
+}
+
+poplar::Tensor sortKeyValue(poplar::Graph& graph, const poplar::Tensor& k, const poplar::Tensor& v,
+                            unsigned dim, poplar::program::Sequence& prog,
+                            const poplar::DebugContext& debugContext) {
+  return hlo::sort(graph, {k, v}, dim, ipu_model::Less({k, v}), prog, debugContext)[1];
+}
+
+void sortKeyValueInPlace(poplar::Graph& graph, const poplar::Tensor& k, const poplar::Tensor& v, unsigned dim,
+                         poplar::program::Sequence& prog, const poplar::DebugContext& debugContext) {
+  const auto sorted = hlo::sort(graph, {k, v}, dim, ipu_model::Less({k, v}), prog, debugContext);
+  prog.add(poplar::program::Copy(sorted[0], k, false, debugContext));
+  prog.add(poplar::program::Copy(sorted[1], v, false, debugContext));
+}
+
+}  // namespace popops

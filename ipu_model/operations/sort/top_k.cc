@@ -1,0 +1,251 @@
+// Top-k. Long rows are cut: every part gives its k best, one vertex per row picks among them.
+#include "kernels/sort/top_k.h"
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "core/graph_impl.h"
+#include "core/serialise.h"
+#include "core/target_model.h"
+#include "hlo/Data.hpp"
+#include "kernels/host/integer_division.h"
+#include "operations/data_views.h"
+#include "operations/index/slice_partition.h"
+#include "operations/readers.h"
+#include "poplar/exceptions.hpp"
+#include "popops/TopK.hpp"
+
+namespace ipu_model {
+namespace {
+
+// Elements of a row below which it is not cut.
+constexpr std::int64_t kMinPart = 512;
+
+// Rows spread; the last dimension in parts of at least k elements.
+Partition ScanPartition(const Shape& shape, std::int64_t k, DType type, unsigned num_tiles,
+                        std::int64_t bytes_per_tile) {
+  const std::size_t last = shape.size() - 1;
+  const std::int64_t n = shape[last],
+                     rows = std::max<std::int64_t>(1, NumElements(shape) / std::max<std::int64_t>(1, n));
+  const std::int64_t most =
+      std::max<std::int64_t>(1, SliceBudget(bytes_per_tile) / static_cast<std::int64_t>(SizeOf(type)));
+  const std::int64_t parallel = std::min(num_tiles / rows, n / std::max(kMinPart, 8 * k));
+  const std::int64_t parts = std::max({std::int64_t{1}, parallel, CeilDivide(n, most)});
+  Partition partition;
+  partition.shape = shape;
+  partition.num_tiles = num_tiles;
+  partition.parts.assign(shape.size(), 1);
+  partition.grain.assign(shape.size(), 1);
+  partition.parts[last] =
+      std::clamp<std::int64_t>(parts, 1, std::max<std::int64_t>(1, n / std::max<std::int64_t>(1, k)));
+  std::int64_t tiles = std::max<std::int64_t>(1, num_tiles / partition.parts[last]);
+  for (std::size_t d = 0; d < last; ++d) {
+    partition.parts[d] = std::clamp<std::int64_t>(shape[d], 1, tiles);
+    tiles /= partition.parts[d];
+  }
+  partition.tile_stride = TileStrides(partition.parts);
+  return partition;
+}
+
+// The results: the rows of `scan`, k elements.
+Partition ResultPartition(Partition scan, std::int64_t k) {
+  scan.shape.back() = k;
+  scan.parts.back() = 1;
+  return scan;
+}
+
+// facts give no figure for the scan: one load, compare and branch per element, and k log k for the heap.
+std::uint64_t ScanCycles(const TargetModel& target, std::int64_t rows, std::int64_t n, std::int64_t k) {
+  std::int64_t levels = 1;
+  while ((std::int64_t{1} << levels) < k) ++levels;
+  return static_cast<std::uint64_t>(rows * (3 * n + 20 * k * levels)) + target.supervisor_overhead;
+}
+
+HostTensor SplitLast(const HostTensor& t, std::int64_t extent) {
+  HostTensor flat = t;  // [..., parts, k] as [..., parts * k]
+  flat.rank = t.rank - 1;
+  flat.shape[flat.rank - 1] = extent;
+  flat.strides[flat.rank - 1] = 1;
+  for (int d = flat.rank - 2; d >= 0; --d) flat.strides[d] = flat.strides[d + 1] * flat.shape[d + 1];
+  return flat;
+}
+
+// inputs: operand; outputs: values, indices.
+class TopKOperation : public Operation {
+ public:
+  explicit TopKOperation(bool largest) : largest_(largest) {}
+
+  std::string_view kind() const override { return "popops::topK"; }
+  void Write(Writer& writer) const override { writer.Write(largest_); }
+
+  void Run(HostContext& context, const std::vector<HostTensor>& in,
+           const std::vector<HostTensor>& out) const override {
+    TopK(context, largest_, in[0], out[0], out[1]);
+  }
+
+  DevicePlan Plan(const DeviceContext& context) const override {
+    DevicePlan plan;
+    const std::int64_t k = outputs[0].shape.back();
+    if (NumElements(outputs[0].shape) == 0) return plan;
+    const Partition scan = ScanPartition(inputs[0].shape, k, inputs[0].type, context.num_tiles(),
+                                         context.target().bytes_per_tile);
+    const std::int64_t parts = scan.parts.back();
+    const auto row = [k](const Box& box) {
+      Box region = box;
+      region.begin.back() = 0;
+      region.end.back() = k;
+      return region;
+    };
+    VertexGroup first;
+    first.codelet = "popops::TopK";
+    first.vertices = scan.Vertices();
+    first.code_bytes = 600;
+    first.vertex_bytes = 32;
+    first.reads.push_back({{OperandRef::Kind::kInput, 0}, [](const Box& box) { return box; }});
+    first.compute = [largest = largest_, parts](HostContext& host, const Box& box,
+                                                const std::vector<HostTensor>& reads,
+                                                const std::vector<HostTensor>& writes) {
+      HostTensor values = writes[0], indices = writes[1];
+      if (parts > 1) {
+        values = SplitLast(values, values.shape[values.rank - 1]);
+        indices = SplitLast(indices, indices.shape[indices.rank - 1]);
+      }
+      TopK(host, largest, reads[0], values, indices);
+      std::int32_t* index = indices.as<std::int32_t>();
+      for (std::int64_t i = 0, n = indices.num_elements(); i < n; ++i) {
+        index[i] += static_cast<std::int32_t>(box.begin.back());
+      }
+    };
+    first.cycles = [k](const TargetModel& target, const Box& box) {
+      const std::int64_t n = box.end.back() - box.begin.back();
+      return ScanCycles(target, box.num_elements() / n, n, k);
+    };
+    if (parts == 1) {
+      first.writes.push_back({{OperandRef::Kind::kOutput, 0}, row});
+      first.writes.push_back({{OperandRef::Kind::kOutput, 1}, row});
+      plan.supersteps.push_back({{std::move(first)}});
+      return plan;
+    }
+    // Candidates [..., part, k].
+    Partition candidates = scan;
+    candidates.shape.back() = parts;
+    candidates.shape.push_back(k);
+    candidates.parts.push_back(1);
+    candidates.grain.push_back(1);
+    candidates.tile_stride.push_back(1);
+    plan.temporaries = {{inputs[0].type, candidates}, {DType::kS32, candidates}};
+    const auto part_region = [scan, k](const Box& box) {
+      Box region = box;
+      const std::int64_t part = scan.PartOf(static_cast<int>(box.begin.size()) - 1, box.begin.back());
+      region.begin.back() = part;
+      region.end.back() = part + 1;
+      region.begin.push_back(0);
+      region.end.push_back(k);
+      return region;
+    };
+    first.writes.push_back({{OperandRef::Kind::kTemporary, 0}, part_region});
+    first.writes.push_back({{OperandRef::Kind::kTemporary, 1}, part_region});
+
+    VertexGroup pick;
+    pick.codelet = "popops::TopKMerge";
+    pick.vertices = ResultPartition(scan, k).Vertices();
+    pick.code_bytes = 600;
+    pick.vertex_bytes = 32;
+    const auto all_parts = [parts, k](const Box& box) {
+      Box region = box;
+      region.begin.back() = 0;
+      region.end.back() = parts;
+      region.begin.push_back(0);
+      region.end.push_back(k);
+      return region;
+    };
+    for (unsigned i = 0; i < 2; ++i) {
+      pick.reads.push_back({{OperandRef::Kind::kTemporary, i}, all_parts});
+      pick.writes.push_back({{OperandRef::Kind::kOutput, i}, row});
+    }
+    pick.compute = [largest = largest_, parts, k](HostContext& host, const Box&,
+                                                  const std::vector<HostTensor>& reads,
+                                                  const std::vector<HostTensor>& writes) {
+      // Candidates stand in the order of their positions among equals, so ties resolve as in the whole row.
+      TopK(host, largest, SplitLast(reads[0], parts * k), writes[0], writes[1]);
+      const std::int32_t* positions = reads[1].as<std::int32_t>();
+      std::int32_t* index = writes[1].as<std::int32_t>();
+      for (std::int64_t i = 0, n = writes[1].num_elements(); i < n; ++i) {
+        index[i] = positions[i / k * parts * k + index[i]];
+      }
+    };
+    pick.cycles = [parts, k](const TargetModel& target, const Box& box) {
+      return ScanCycles(target, box.num_elements() / k, parts * k, k);
+    };
+    plan.supersteps.push_back({{std::move(first)}});
+    plan.supersteps.push_back({{std::move(pick)}});
+    return plan;
+  }
+
+ private:
+  bool largest_;
+};
+
+}  // namespace
+
+std::unique_ptr<Operation> ReadTopK(Reader& reader) {
+  return std::make_unique<TopKOperation>(reader.Read<bool>());
+}
+
+}  // namespace ipu_model
+
+namespace hlo {
+
+std::pair<poplar::Tensor, poplar::Tensor> topK(poplar::Graph& graph, const poplar::Tensor& operand,
+                                               std::size_t k, poplar::program::Sequence& prog, bool largest,
+                                               const poplar::DebugContext& debugContext) {
+  using namespace ipu_model;
+  const std::string& name = debugContext.getPathName();
+  const DType type = operand.elementType().id();
+  if (operand.rank() == 0 || k > operand.dim(operand.rank() - 1)) {
+    throw poplar::poplar_error(name + ": top_k of " + std::to_string(k) + " elements from " +
+                               operand.shapeToString());
+  }
+  if (!TopKSupports(type)) throw poplar::poplar_error(name + ": top_k is not defined for " + NameOf(type));
+  auto operation = std::make_unique<TopKOperation>(largest);
+  operation->name = name;
+  operation->inputs.push_back(StridedView(graph, operand, prog, {debugContext, "operand"}));
+  const poplar::Target& target = graph.getTarget();
+  const std::int64_t count = static_cast<std::int64_t>(k);
+  const Partition partition =
+      ResultPartition(ScanPartition(operation->inputs[0].shape, count, type, target.getNumTiles(),
+                                    static_cast<std::int64_t>(target.getBytesPerTile())),
+                      count);
+  const poplar::Tensor values = NewTensor(graph, type, partition.shape, Mapping(partition), name);
+  const poplar::Tensor indices = NewTensor(graph, DType::kS32, partition.shape, Mapping(partition), name);
+  values.asView(&operation->outputs.emplace_back());
+  indices.asView(&operation->outputs.emplace_back());
+  AddOperation(prog, std::move(operation));
+  return {values, indices};
+}
+
+}  // namespace hlo
+
+namespace popops {
+
+std::pair<poplar::Tensor, poplar::Tensor> topKWithPermutation(poplar::Graph& graph,
+                                                              poplar::program::Sequence& prog,
+                                                              const poplar::Tensor& t,
+                                                              const TopKParams& params,
+                                                              const poplar::DebugContext& debugContext) {
+  auto result = hlo::topK(graph, t, params.k, prog, params.largest, debugContext);
+  const SortOrder produced = params.largest ? SortOrder::DESCENDING : SortOrder::ASCENDING;
+  if (params.sortOrder != SortOrder::NONE && params.sortOrder != produced) {
+    result = {result.first.reverse(t.rank() - 1), result.second.reverse(t.rank() - 1)};
+  }
+  return result;
+}
+
+poplar::Tensor topK(poplar::Graph& graph, poplar::program::Sequence& prog, const poplar::Tensor& t,
+                    const TopKParams& params, const poplar::DebugContext& debugContext) {
+  return topKWithPermutation(graph, prog, t, params, debugContext).first;
+}
+
+}  // namespace popops

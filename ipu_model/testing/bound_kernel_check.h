@@ -1,0 +1,68 @@
+// For tests: that a bound kernel leaves the bytes in memory that running the kernel does.
+#ifndef IPU_MODEL_TESTING_BOUND_KERNEL_CHECK_H_
+#define IPU_MODEL_TESTING_BOUND_KERNEL_CHECK_H_
+
+#include <cstddef>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "kernels/host/bound_kernel.h"
+#include "kernels/host/context.h"
+#include "kernels/host/host_tensor.h"
+#include "testing/check.h"
+
+namespace ipu_model {
+
+// All bytes from a tensor's first to its last element.
+class TensorBytes {
+ public:
+  explicit TensorBytes(const HostTensor& t) : begin_(t.as<unsigned char>()) {
+    std::ptrdiff_t bytes = t.num_elements() > 0 ? static_cast<std::ptrdiff_t>(SizeOf(t.type)) : 0;
+    for (int d = 0; d < t.rank && bytes > 0; ++d) {
+      const std::int64_t reach = (t.shape[d] - 1) * t.strides[d] * static_cast<std::int64_t>(SizeOf(t.type));
+      begin_ += reach < 0 ? reach : 0;
+      bytes += reach < 0 ? -reach : reach;
+    }
+    held_.assign(begin_, begin_ + bytes);
+  }
+  bool Same() const { return held_.empty() || std::memcmp(begin_, held_.data(), held_.size()) == 0; }
+  void Restore() const {
+    if (!held_.empty()) std::memcpy(begin_, held_.data(), held_.size());
+  }
+
+ private:
+  unsigned char* begin_;
+  std::vector<unsigned char> held_;
+};
+
+// Calls run(), and leaves its results in memory. bind(in, out) gives a bound kernel or null; it is given the
+// tensors with their data and without. Returns how often there was one.
+template <typename RunFunction, typename BindFunction>
+int CheckBound(const std::vector<HostTensor>& in, const std::vector<HostTensor>& out, RunFunction&& run,
+               BindFunction&& bind) {
+  std::vector<HostTensor> unknown[2] = {in, out};
+  for (std::vector<HostTensor>& tensors : unknown)
+    for (HostTensor& t : tensors) t.data = nullptr;
+  std::unique_ptr<BoundKernel> kernels[] = {bind(in, out), bind(unknown[0], unknown[1])};
+  std::vector<TensorBytes> before, after;
+  for (const std::vector<HostTensor>* tensors : {&in, &out})
+    for (const HostTensor& t : *tensors) before.emplace_back(t);
+  run();
+  for (const HostTensor& t : out) after.emplace_back(t);
+  int bound = 0;
+  for (const auto& kernel : kernels) {
+    if (kernel == nullptr) continue;
+    ++bound;
+    for (const TensorBytes& bytes : before) bytes.Restore();
+    Scratch scratch;
+    kernel->Point(in.data(), out.data(), scratch.Allocate<unsigned char>(kernel->scratch_bytes()));
+    kernel->Run();
+    for (const TensorBytes& bytes : after) CHECK(bytes.Same());
+  }
+  return bound;
+}
+
+}  // namespace ipu_model
+
+#endif  // IPU_MODEL_TESTING_BOUND_KERNEL_CHECK_H_
