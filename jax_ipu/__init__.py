@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from jax_ipu.config import Config, config
 from jax_ipu.counters import Counters, counters
+from jax_ipu.version import __version__
 
 if TYPE_CHECKING:
     from jax_ipu import debug as debug
     from jax_ipu.graphcore_manager import GraphCoreManager as GraphCoreManager
     from jax_ipu.graphcore_manager import get_graphcore_manager as get_graphcore_manager
 
-__version__ = "0.1.0"
 __all__ = [
     "Config",
     "Counters",

@@ -2,7 +2,8 @@
 
 import pytest
 
-from jax_ipu.compiler import batch_loops, importer
+from jax_ipu.compiler.frontend import batch_loops
+from jax_ipu.compiler.frontend.parse import parse_module
 
 MARKED = f'attributes {{mhlo.frontend_attributes = {{{batch_loops.MARK} = "true"}}}}'
 
@@ -48,7 +49,7 @@ module @m attributes {{mhlo.num_replicas = 1 : i32, mhlo.num_partitions = 2 : i3
     ids=["apart", "not marked", "with a permutation", "with a sum"],
 )
 def test_all_reduces_that_are_left(body, marks, expected):
-    module = importer.parse(loop(body, marks).encode(), "mlir")
+    module = parse_module(loop(body, marks).encode())
     batch_loops.separate(module)
     assert module.operation.verify()
     assert str(module).count("all_reduce") == expected

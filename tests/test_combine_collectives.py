@@ -5,17 +5,20 @@ import re
 import pytest
 
 from jax_ipu import _ipu
-from jax_ipu.compiler import api, importer, ir
+from jax_ipu.compiler import api, ir
+from jax_ipu.compiler.build import build
+from jax_ipu.compiler.frontend.shown_program import shown_program
+from jax_ipu.compiler.lowering.program import lower
 from jax_ipu.compiler.passes import combine_collectives, dce, sum_collectives
 from jax_ipu.compiler.progress import Progress
-from jax_ipu.compiler.shown_program import shown_program
+from support.stages import imported, mapped
 
 F = "tensor<4xf32>"
 
 
 def replicated(body: str, signature: str) -> ir.Module:
     text = f"func.func @main{signature} {{\n{body}\n}}"
-    module = importer.import_module(importer.parse(text.encode(), "mlir"))
+    module = imported(text)
     module.num_replicas = 4
     return module
 
@@ -44,7 +47,7 @@ def combined(body: str, signature: str) -> list[int]:
         assert seen.issuperset(op.operands)
         seen.update(op.results)
     counts = [len(op.operands) for op in module.main.block.ops if op.name == "all_reduce"]
-    shown = importer.import_module(importer.parse(shown_program(module), "mlir"))
+    shown = imported(shown_program(module))
     assert counts == [len(op.operands) for op in shown.main.block.ops if op.name == "all_reduce"]
     return counts
 
@@ -113,8 +116,8 @@ module @m attributes {{mhlo.num_replicas = 4 : i32, mhlo.num_partitions = 1 : i3
     target = api.parse_target("ipu2:8")
     settings = api.compile_options(b"")
     with pytest.raises(_ipu.Error, match="memory"):
-        prepared = api.prepare(importer.parse(text, "mlir"), settings)
-        api._compile_prepared(prepared, settings, target, (_ipu.PlanCache(), Progress("m")))
+        before = mapped(text, settings)
+        build(before, lower(before, target, settings, keep=False), _ipu.PlanCache(), Progress("m"))
     assert api.compile(text, "mlir", b"", "ipu2:8").fullest_tile_bytes < target.bytes_per_tile
 
 

@@ -7,12 +7,17 @@ import numpy as np
 import pytest
 
 from jax_ipu import compiler
-from jax_ipu.compiler import CompileError, importer, inline_calls, ir
+from jax_ipu.compiler import CompileError, ir
+from jax_ipu.compiler.frontend import inline_calls
+from jax_ipu.compiler.frontend.importer import import_program
+from jax_ipu.compiler.frontend.parse import parse, parse_module
+from jax_ipu.compiler.frontend.programs import LegalProgram
 from jax_ipu.compiler.location import source_line
+from support.stages import imported
 
 
 def import_text(text: str) -> ir.Module:
-    return importer.import_module(importer.parse(text.encode(), "mlir"))
+    return imported(text)
 
 
 def function(body: str, signature: str = "() -> ()") -> ir.Module:
@@ -186,11 +191,11 @@ def test_refused(text: str, code: int, words: str) -> None:
 
 def test_unknown_format() -> None:
     with pytest.raises(CompileError, match='use "mlir"'):
-        importer.parse(b"", "hlo")
+        parse(b"", "hlo")
 
 
 def test_calls_in_the_module_are_inlined() -> None:
-    module = importer.parse(
+    module = parse_module(
         b"""
         func.func private @double(%x: tensor<f32>) -> tensor<f32> {
           %y = stablehlo.add %x, %x : tensor<f32>
@@ -215,16 +220,15 @@ def test_calls_in_the_module_are_inlined() -> None:
           %c = stablehlo.composite "own.kept" %k {decomposition = @kept} : (tensor<f32>) -> tensor<f32>
           return %c : tensor<f32>
         }
-        """,
-        "mlir",
+        """
     )
     inline_calls.run(module)
     module.operation.verify()
-    imported = importer.import_module(module)
-    assert sorted(imported.functions) == ["kept", "main"]
+    program = import_program(LegalProgram(module, None, 1, 1))
+    assert sorted(program.functions) == ["kept", "main"]
     expected = ["add", "multiply", "return", "add", "return", "if"] * 2 + ["composite", "return"]
-    names = [op.name for op in imported.main.block.walk()]
-    assert sorted(names) == sorted(expected) and [op.name for op in imported.main.block.ops] == [
+    names = [op.name for op in program.main.block.walk()]
+    assert sorted(names) == sorted(expected) and [op.name for op in program.main.block.ops] == [
         *("add", "if") * 2,
         *("composite", "return"),
     ]

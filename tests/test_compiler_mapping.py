@@ -2,14 +2,12 @@
 
 import pytest
 
-from jax_ipu.compiler import importer
-from jax_ipu.compiler.api import parse_target, prepare
-from jax_ipu.compiler.build import build
 from jax_ipu.compiler.errors import INVALID_ARGUMENT, CompileError
 from jax_ipu.compiler.mapping import MappingPlan
 from jax_ipu.compiler.options import Options, compile_options
 from jax_ipu.compiler.program_io import Signature
 from jax_ipu.compiler.tile_map import Placement, tile_map
+from support.stages import lowered, mapped
 
 W = "tensor<96x64xf32>"
 X = "tensor<32x96xf32>"
@@ -18,8 +16,8 @@ TARGET = "ipu2:64"
 
 def planned(body: str, signature: str, mode: str = "demand") -> tuple[Signature, MappingPlan]:
     text = f"func.func @main{signature} {{\n{body}\n}}"
-    _, io, plan = prepare(importer.parse(text.encode(), "mlir"), Options(mode))
-    return io, plan
+    program = mapped(text, Options(mode))
+    return program.signature, program.mapping
 
 
 def demand_of(io: Signature, plan: MappingPlan, argument: int) -> tuple[str, int] | None:
@@ -129,8 +127,8 @@ def test_a_streamed_argument_is_in_memory_in_the_order_of_its_array(donated: boo
     alias = "{tf.aliasing_output = 1 : i32}" if donated else ""
     signature = f"(%x: {X}, %w: tensor<64x96xf32> {alias}) -> (tensor<32x64xf32>, tensor<64x96xf32>)"
     text = f"func.func @main{signature} {{\n{body}\n}}"
-    module, io, plan = prepare(importer.parse(text.encode(), "mlir"), Options("demand"))
-    tensors = build(module, io, plan, parse_target(TARGET), Options("demand")).tensors
+    program, graph = lowered(text, num_tiles=64)
+    io, tensors = program.signature, graph.tensors
     # State that stays in SRAM has the order that its product wants.
     assert tensors[io.arguments[1].value].is_row_major == (not donated)
 

@@ -5,15 +5,16 @@ from collections.abc import Sequence
 
 import pytest
 
-from jax_ipu.compiler import api, importer, ir, pipeline
+from jax_ipu.compiler import api, ir, pipeline
 from jax_ipu.compiler.passes import canonicalize, cse, dce, expand, fuse, inline, inplace, loops, schedule, simplify
+from support.stages import imported
 
 F = "tensor<4xf32>"
 
 
 def module_of(body: str, signature: str, functions: str = "") -> ir.Module:
     text = f"func.func @main{signature} {{\n{body}\n}}\n{functions}"
-    return importer.import_module(importer.parse(text.encode(), "mlir"))
+    return imported(text)
 
 
 def names(block: ir.Block) -> list[str]:
@@ -302,7 +303,7 @@ def test_fused_programs_are_bounded() -> None:
 
 def placed(body: str, signature: str, aliases: dict[int, int], read_only: frozenset[int] = frozenset()) -> ir.Block:
     module = module_of(body, signature)
-    pipeline.optimize(module)
+    pipeline.rewrite(module)
     inplace.run(module, aliases, read_only)
     return module.main.block
 
@@ -423,7 +424,7 @@ def test_schedule_runs_updates_after_their_gradients() -> None:
            return %2, %3 : tensor<8x8xf32>, tensor<8x8xf32>""",
         "(%a: tensor<8x8xf32>, %b: tensor<8x8xf32>, %x: tensor<8x8xf32>) -> (tensor<8x8xf32>, tensor<8x8xf32>)",
     )
-    pipeline.optimize(module)
+    pipeline.rewrite(module)
     assert names(module.main.block) == ["dot_general", "dot_general", "ipu.map", "ipu.map", "return"]
     schedule.run(module, {0: 0, 1: 1})
     assert names(module.main.block) == ["dot_general", "ipu.map", "dot_general", "ipu.map", "return"]
@@ -440,7 +441,7 @@ def test_schedule_runs_an_update_when_the_old_parameter_has_been_read() -> None:
            return %3, %2 : {square}, {square}""",
         f"(%a: {square}, %x: {square}) -> ({square}, {square})",
     )
-    pipeline.optimize(module)
+    pipeline.rewrite(module)
     schedule.run(module, {0: 0})
     assert names(module.main.block) == ["dot_general", "dot_general", "ipu.map", "dot_general", "return"]
 
@@ -459,7 +460,7 @@ def test_schedule_makes_a_large_part_of_a_gradient_when_the_rest_exists() -> Non
            return %5 : {table}""",
         f"(%a: {table}, %s: {narrow}, %h: {small}, %w: {square}) -> {table}",
     )
-    pipeline.optimize(module)
+    pipeline.rewrite(module)
     schedule.run(module, {0: 0})
     products = [op.result.shape for op in module.main.block.ops if op.name == "dot_general"]
     assert products == [(8, 128), (8, 128), (4096, 128), (4096, 128)]

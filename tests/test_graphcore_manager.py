@@ -417,7 +417,7 @@ def test_files_that_cannot_be_loaded(manager, tmp_path, monkeypatch):
         with pytest.raises(ValueError, match="is not a model saved by jax_ipu"):
             manager.load(path)
     with monkeypatch.context() as patch:
-        patch.setattr(jax_ipu, "__version__", "0.0.1")
+        patch.setattr("jax_ipu.version.__version__", "0.0.1")
         compiled.save(path)
     with pytest.raises(ValueError, match=r"saved by jax_ipu 0\.0\.1"):
         manager.load(path)

@@ -192,7 +192,7 @@ def test_files_for_several_ipus_that_cannot_be_loaded(tmp_path, monkeypatch):
             with pytest.raises(ValueError, match="is damaged"):
                 more.load(path)
         with monkeypatch.context() as patch:
-            patch.setattr(jax_ipu, "__version__", "0.0.1")
+            patch.setattr("jax_ipu.version.__version__", "0.0.1")
             compiled.save(path)
         with pytest.raises(ValueError, match=r"saved by jax_ipu 0\.0\.1"):
             more.load(path)

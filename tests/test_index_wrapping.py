@@ -5,8 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jax_ipu.compiler import importer, pipeline
+from jax_ipu.compiler import pipeline
 from support.modes import MODES, array, check
+from support.stages import imported
 
 # Beyond both ends as well: gathers clamp such indices, scatters leave them out.
 INDEX = np.random.default_rng(5).integers(-80, 80, 33).astype(np.int32)
@@ -38,8 +39,8 @@ CASES = {
 
 def optimized(function, *args):
     text = jax.jit(function).lower(*args).as_text()
-    module = importer.import_module(importer.parse(text.encode(), "mlir"))
-    pipeline.optimize(module)
+    module = imported(text)
+    pipeline.rewrite(module)
     return module.main.block.ops
 
 

@@ -5,8 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jax_ipu.compiler import importer, pipeline
+from jax_ipu.compiler import pipeline
 from support.modes import array, check, each_mode
+from support.stages import imported
 
 X, U, N = array(40, 6), array(10, 6, seed=1), array(40, 6, seed=2)
 AT = np.array([3, 3, 39, -1, 0, 17, 17, 5, 40, 9], np.int32)
@@ -47,8 +48,8 @@ CASES = {
 
 def names(function, *args):
     text = jax.jit(function).lower(*args).as_text()
-    module = importer.import_module(importer.parse(text.encode(), "mlir"))
-    pipeline.optimize(module)
+    module = imported(text)
+    pipeline.rewrite(module)
     return [op.name for op in module.main.block.walk()]
 
 

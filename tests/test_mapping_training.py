@@ -10,10 +10,8 @@ import numpy as np
 import pytest
 
 from jax_ipu import _ipu
-from jax_ipu.compiler import importer
-from jax_ipu.compiler.api import prepare
-from jax_ipu.compiler.build import build
 from jax_ipu.compiler.options import Options
+from support import stages
 from support.modes import check, each_mode
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "examples" / "mnist"))
@@ -36,9 +34,8 @@ def lowered(example, batch):
 
 def built(example, batch, mode):
     text = str(lowered(example, batch).compiler_ir()).encode()
-    settings = Options(mode)
-    module, signature, plan = prepare(importer.parse(text, "mlir"), settings)
-    return module, signature, build(module, signature, plan, _ipu.Target("ipu2", 1472), settings)
+    program, graph = stages.lowered(text, Options(mode))
+    return program.module, program.signature, graph
 
 
 def update_of(module, value):
@@ -65,7 +62,7 @@ def test_inference_has_no_training_roles():
         .lower(jax.ShapeDtypeStruct((64, 96), np.float32), jax.ShapeDtypeStruct((8, 64), np.float32))
         .compiler_ir()
     )
-    module, _, _ = prepare(importer.parse(text.encode(), "mlir"), Options())
+    module = stages.mapped(text).module
     dots = [op for op in module.main.block.ops if op.name == "dot_general"]
     assert len(dots) == 2
     assert not any("pass" in op.attrs for op in dots)

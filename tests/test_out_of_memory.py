@@ -15,7 +15,7 @@ import pytest
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from jax_ipu import _ipu, compiler
-from jax_ipu.compiler import api, progress
+from jax_ipu.compiler import fit, progress
 from jax_ipu.compiler.errors import CANCELLED
 
 devices = jax.devices("ipu")
@@ -160,7 +160,7 @@ def work(monkeypatch):
     """What compilations do: attempts, and operations that are planned."""
     done = {"attempts": 0, "plans": 0}
 
-    def build(*args, original=api.build):
+    def build(*args, original=fit.build):
         done["attempts"] += 1
         return original(*args)
 
@@ -171,7 +171,7 @@ def work(monkeypatch):
         finally:
             done["plans"] += len(plans) - before
 
-    monkeypatch.setattr(api, "build", build)
+    monkeypatch.setattr(fit, "build", build)
     monkeypatch.setattr(_ipu, "compile_graph", compile_graph)
     return done
 
@@ -241,24 +241,19 @@ INTERRUPTED = """
     import os, signal, threading
     import jax, jax.numpy as jnp
     from jax_ipu import _ipu
-    from jax_ipu.compiler import api
+    from jax_ipu.compiler import fit
     signal.signal(signal.SIGINT, signal.default_int_handler)  # background jobs of a shell ignore it
-    original, begun, ended = api.build, threading.Event(), threading.Event()
-    def build(*args):
+    original, begun, ended = fit.build, threading.Event(), threading.Event()
+    def build(mapped, lowered, plans, progress):
         begun.set()
         try:
             while True:  # until the interrupt has reached this compilation
-                progress = api.progress_of_test
                 progress.stage("building")
         except Exception as error:
             ended.reason = str(error)
             ended.set()
             raise
-    compile_prepared = api._compile_prepared
-    def with_progress(prepared, settings, target, shared, **options):
-        api.progress_of_test = shared[1]
-        return compile_prepared(prepared, settings, target, shared, **options)
-    api._compile_prepared, api.build = with_progress, build
+    fit.build = build
     threading.Thread(target=lambda: (begun.wait(), os.kill(os.getpid(), signal.SIGINT))).start()
     step = jax.jit(lambda x: x + 1, backend="ipu")
     try:
@@ -267,7 +262,7 @@ INTERRUPTED = """
         print("interrupted")
     assert ended.wait(20)
     print(ended.reason)
-    api._compile_prepared, api.build = compile_prepared, original
+    fit.build = original
     print(step(1))
 """
 

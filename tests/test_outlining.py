@@ -6,11 +6,9 @@ import numpy as np
 import pytest
 
 from jax_ipu import _ipu, compiler
-from jax_ipu.compiler import importer
-from jax_ipu.compiler.api import prepare
-from jax_ipu.compiler.build import build
 from jax_ipu.compiler.options import Options
 from support.modes import MODES, close
+from support.stages import lowered
 
 LAYERS, WIDTH, ROWS = 12, 48, 24
 
@@ -57,9 +55,8 @@ def options(**values):
 
 def compiled(function, *args, outline):
     settings = Options(outline=outline)
-    module, signature, plan = prepare(importer.parse(text_of(function, *args), "mlir"), settings)
-    built = build(module, signature, plan, _ipu.Target("ipu2", 1472), settings)
-    return module, _ipu.compile_graph(built.graph, built.programs, "program")
+    mapped, program = lowered(text_of(function, *args), settings)
+    return mapped.module, _ipu.compile_graph(program.graph, program.programs, "program")
 
 
 def calls_of(module):

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from jax_ipu import _ipu
-from jax_ipu.compiler.cost import size_in_bytes
 from jax_ipu.compiler.errors import RESOURCE_EXHAUSTED, CompileError
-from jax_ipu.compiler.ir import Block, Op, Value
+from jax_ipu.compiler.ir import VIEWS, Block, Op, Value, size_in_bytes
 from jax_ipu.compiler.location import source_line
-from jax_ipu.compiler.passes.inplace import VIEWS
 from jax_ipu.compiler.program_io import Signature
 from jax_ipu.compiler.types import type_text
 

@@ -9,7 +9,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from jax_ipu.compiler.types import Shape, type_text
+from jax_ipu.compiler.errors import INVALID_ARGUMENT, CompileError
+from jax_ipu.compiler.types import SIZE, Shape, num_elements, type_text
+
+# How deep regions may be nested: passes and lowering call themselves for each level, and Python limits the depth of
+# calls.
+MAX_REGION_DEPTH = 256
+
+
+def too_deep() -> CompileError:
+    """The error for a program whose regions are nested deeper than MAX_REGION_DEPTH."""
+    return CompileError(
+        f"regions (bodies of loops and branches) are nested more than {MAX_REGION_DEPTH} deep, which is the limit;"
+        " replace some of them by one loop or one `case` with more branches",
+        INVALID_ARGUMENT,
+    )
 
 
 class Value:
@@ -96,6 +110,10 @@ class Op:
         return f"{self.name}({', '.join(map(repr, self.operands))}) -> {results}"
 
 
+# Ops whose results may share storage with any of their operands.
+VIEWS = frozenset(
+    ("reshape", "transpose", "broadcast_in_dim", "slice", "reverse", "optimization_barrier", "copy", "bitcast_convert")
+)
 # Ops that act on more than their results.
 _EFFECTS = frozenset(("return", "custom_call", "send", "recv", "infeed", "outfeed"))
 
@@ -106,6 +124,17 @@ def has_effect(op: Op) -> bool:
         return True
     inner = (nested for region in op.regions for nested in region.walk() if nested.name != "return")
     return any(nested.name in _EFFECTS or nested.attrs.get("has_side_effect") for nested in inner)
+
+
+def size_in_bytes(value: Value) -> int:
+    """Bytes of all elements of `value`, in the representation of the host."""
+    return num_elements(value.shape) * SIZE[value.dtype]
+
+
+def body_of(call: Op) -> Block:
+    """The block that an op "ipu.call" runs. The first of equal calls holds it as its region."""
+    first: Op = call.attrs.get("of") or call
+    return first.regions[0]
 
 
 class Block:

@@ -1,4 +1,4 @@
-"""The tile-mapping pass: on which tiles arguments, constants and loop state are born.
+"""Stage "map": on which tiles arguments, constants and loop state are born.
 
 Products, convolutions and indexed accesses ask for the layout of their operands. The demand travels back through views,
 elementwise ops and loops to the value that is allocated; partners of elementwise ops take over each other's demand, so
@@ -8,18 +8,13 @@ the other: the biases of many layers would fill the first tiles.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
-from jax_ipu.compiler.cost import size_in_bytes
-from jax_ipu.compiler.ir import Block, Module, Op, Value
+from jax_ipu.compiler.ir import Block, Module, Op, Value, body_of, size_in_bytes
 from jax_ipu.compiler.location import source_line
-from jax_ipu.compiler.passes.outline import body_of
-from jax_ipu.compiler.types import COMPLEX, num_elements
-
-if TYPE_CHECKING:
-    from jax_ipu import _ipu
-    from jax_ipu.compiler.lowering.context import Context
+from jax_ipu.compiler.pipeline import OptimizedProgram
+from jax_ipu.compiler.program_io import Signature
+from jax_ipu.compiler.types import num_elements
 
 # Views that a layout can be carried through, against the data flow.
 _INVERTIBLE = frozenset(("transpose", "reshape", "optimization_barrier"))
@@ -64,46 +59,23 @@ _PRIORITY = {"dot_general": 3, "convolution": 3, "gather": 2, "scatter": 2, "dyn
 _PRIORITY["dynamic_update_slice"] = 1
 _PRODUCTS = 3  # the priority of products and convolutions
 
-Creator = Callable[["Context", Demand, str, str], "_ipu.Tensor | None"]
-
 
 class MappingPlan:
     """Value -> the demand that decides where it lives; values without an entry are mapped linearly."""
 
-    __slots__ = ("_creators", "demands", "first_tiles", "partners")
+    __slots__ = ("demands", "first_tiles", "partners")
 
     def __init__(
         self,
         demands: dict[Value, Demand],
         partners: dict[Value, Value],
         first_tiles: dict[Value, int],
-        creators: dict[str, Creator],
     ) -> None:
         self.demands = demands
         # Of states that are spread linearly; others begin on tile 0.
         self.first_tiles = first_tiles
         # Result of a product -> the argument that it updates, which lies where the result should.
         self.partners = partners
-        self._creators = creators
-
-    def allocate(self, context: Context, value: Value, name: str) -> _ipu.Tensor | None:
-        """A variable of the value's shape in the demanded layout, or None."""
-        demand = self.demands.get(value)
-        if demand is None or num_elements(value.shape) == 0:
-            return None
-        wanted = demand.op.operands[demand.operand]
-        tensor = self._creators[demand.op.name](context, demand, wanted.dtype, name)
-        if tensor is None:
-            return None
-        for view in reversed(demand.path):
-            if view.name == "transpose":
-                permutation = view.attrs["permutation"]
-                tensor = tensor.dim_shuffle([permutation.index(d) for d in range(len(permutation))])
-            elif view.name == "reshape":
-                tensor = tensor.reshape(view.operands[0].shape)
-        if not tensor.is_strided:
-            return None
-        return tensor if wanted.dtype == value.dtype else context.graph.clone_as(value.dtype, tensor, name)
 
     @property
     def has_slices(self) -> bool:
@@ -115,7 +87,26 @@ class MappingPlan:
         return demand.reason() if demand is not None else "spread linearly"
 
 
-def plan(module: Module, mode: str, creators: dict[str, Creator]) -> MappingPlan:
+@dataclass(frozen=True)
+class MappedProgram:
+    """The optimised program, and where its values live."""
+
+    module: Module
+    signature: Signature
+    mapping: MappingPlan
+
+
+def map_tensors(program: OptimizedProgram, mode: str) -> MappedProgram:
+    """Plans where the values of the program live.
+
+    Args:
+        program: the optimised program.
+        mode: "demand": as all ops ask; "products": without slices, updates, gathers and scatters; "linear": no op asks.
+    """
+    return MappedProgram(program.module, program.signature, plan(program.module, mode))
+
+
+def plan(module: Module, mode: str) -> MappingPlan:
     """`mode` "linear" ignores every demand, "products" those of slices, updates, gathers and scatters."""
     demands: dict[Value, Demand] = {}
     partners: dict[Value, Value] = {}
@@ -125,7 +116,7 @@ def plan(module: Module, mode: str, creators: dict[str, Creator]) -> MappingPlan
         if demands:
             # Again, now that earlier ops have spoken: partners of elementwise ops learn from each other.
             _visit(module.main.block, demands, partners, least)
-    return MappingPlan(demands, partners, _first_tiles(module.main.block, demands), creators)
+    return MappingPlan(demands, partners, _first_tiles(module.main.block, demands))
 
 
 def _first_tiles(block: Block, demands: dict[Value, Demand]) -> dict[Value, int]:
@@ -230,109 +221,3 @@ def _share(op: Op, demands: dict[Value, Demand], partners: dict[Value, Value]) -
             demands[result] = best
             if updates:
                 partners[result] = source
-
-
-# What the operands of each op ask for --------------------------------------------------------------------------------
-
-
-def _for_dot(context: Context, demand: Demand, dtype: str, name: str) -> _ipu.Tensor | None:
-    from jax_ipu import _ipu
-    from jax_ipu.compiler.lowering import dot
-
-    op = demand.op
-    shape = dot.DotShape(op)
-    if dtype in COMPLEX or 0 in shape.lhs or 0 in shape.rhs:
-        return None
-    create = _ipu.create_mat_mul_grouped_input_lhs if demand.operand == 0 else _ipu.create_mat_mul_grouped_input_rhs
-    tensor = create(context.graph, dtype, op.result.dtype, shape.lhs, shape.rhs, name, dot.options(context, op))
-    permutation = shape.lhs_permutation if demand.operand == 0 else shape.rhs_permutation
-    return dot.from_matrix(tensor, permutation, op.operands[demand.operand].shape)
-
-
-def _for_convolution(context: Context, demand: Demand, dtype: str, name: str) -> _ipu.Tensor | None:
-    from jax_ipu import _ipu
-    from jax_ipu.compiler.lowering.convolution import ConvShape
-
-    op = demand.op
-    if dtype in COMPLEX or any(num_elements(v.shape) == 0 for v in (*op.operands, op.result)):
-        return None
-    shape = ConvShape(op)
-    lhs = [op.operands[0].shape[d] for d in shape.lhs_permutation]
-    rhs = [op.operands[1].shape[d] for d in shape.rhs_permutation]
-    permutation = shape.lhs_permutation if demand.operand == 0 else shape.rhs_permutation
-    # In memory the dims stand as in the StableHLO operand.
-    layout = [permutation.index(d) for d in range(len(permutation))]
-    create = _ipu.create_conv_input if demand.operand == 0 else _ipu.create_conv_weights
-    tensor = create(
-        context.graph,
-        lhs,
-        rhs,
-        *shape.window,
-        op.result.dtype,
-        layout,
-        dtype,
-        name,
-        context.planning,
-    )
-    return tensor.dim_shuffle(layout)
-
-
-def _for_slices(context: Context, demand: Demand, dtype: str, name: str) -> _ipu.Tensor | None:
-    from jax_ipu import _ipu
-
-    operand = demand.op.operands[demand.operand]
-    sizes = _slice_sizes(demand.op, operand)
-    if not sizes:
-        return None
-    return _ipu.create_sliceable_tensor(context.graph, dtype, operand.shape, list(sizes), list(sizes.values()), name)
-
-
-def _slice_sizes(op: Op, operand: Value) -> dict[int, int]:
-    """Dim -> size of a slice, for the dims of `operand` in which the op's slices move."""
-    sizes = op.operands[1].shape if op.name == "dynamic_update_slice" else op.result.shape
-    return {d: size for d, size in enumerate(sizes) if size != operand.shape[d]}
-
-
-def _for_windows(context: Context, demand: Demand, dtype: str, name: str) -> _ipu.Tensor | None:
-    """Gathers and scatters: the plan of the lookup says how much of the tensor a tile should hold."""
-    from jax_ipu import _ipu
-
-    op = demand.op
-    operand, indices = op.operands[0], op.operands[len(op.results) if op.name == "scatter" else 1]
-    if op.name == "gather":
-        d = op.attrs["dimension_numbers"]
-        numbers = (
-            d["offset_dims"],
-            d["collapsed_slice_dims"],
-            d["operand_batching_dims"],
-            d["start_indices_batching_dims"],
-            d["start_index_map"],
-        )
-        sizes = op.attrs["slice_sizes"]
-    else:
-        d = op.attrs["scatter_dimension_numbers"]
-        numbers = (
-            d["update_window_dims"],
-            d["inserted_window_dims"],
-            d["input_batching_dims"],
-            d["scatter_indices_batching_dims"],
-            d["scattered_dims_to_operand_dims"],
-        )
-        windows = iter(d["update_window_dims"])
-        update, single = op.operands[-1].shape, (*d["inserted_window_dims"], *d["input_batching_dims"])
-        sizes = tuple(1 if i in single else update[next(windows)] for i in range(len(operand.shape)))
-    if num_elements(indices.shape) == 0:
-        return None
-    return _ipu.create_gather_input(
-        context.graph, dtype, operand.shape, indices.shape, *numbers, d["index_vector_dim"], sizes, name
-    )
-
-
-CREATORS: dict[str, Creator] = {
-    "dot_general": _for_dot,
-    "convolution": _for_convolution,
-    "dynamic_slice": _for_slices,
-    "dynamic_update_slice": _for_slices,
-    "gather": _for_windows,
-    "scatter": _for_windows,
-}

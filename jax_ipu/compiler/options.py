@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from jax_ipu.compiler import xla_options
 from jax_ipu.compiler.errors import INVALID_ARGUMENT, CompileError
+from jax_ipu.compiler.proto import message, proto_fields
 
 MAPPINGS = ("demand", "products", "linear")
 PARTIALS_TYPES = ("float", "half")
@@ -83,24 +84,15 @@ def _check_name(name: str) -> None:
 
 def serialize_options(values: Mapping[str, str | float]) -> bytes:
     """A serialised xla.CompileOptionsProto with these options, as JAX makes of `compiler_options`."""
-    return b"".join(_message(_OVERRIDES_FIELD, _override(name, value)) for name, value in values.items())
+    return b"".join(message(_OVERRIDES_FIELD, _override(name, value)) for name, value in values.items())
 
 
 def _override(name: str, value: str | float) -> bytes:
     if isinstance(value, str):
-        override = _message(_STRING_FIELD, value.encode())
+        override = message(_STRING_FIELD, value.encode())
     else:
         override = bytes([_DOUBLE_FIELD << 3 | 1]) + struct.pack("<d", value)
-    return _message(1, name.encode()) + _message(2, override)
-
-
-def _message(field: int, data: bytes) -> bytes:
-    """A field of bytes."""
-    size, length = bytearray(), len(data)
-    while length > 0x7F:
-        size.append(length & 0x7F | 0x80)
-        length >>= 7
-    return bytes([field << 3 | 2]) + bytes([*size, length]) + data
+    return message(1, name.encode()) + message(2, override)
 
 
 def _choice(name: str, value: str, known: tuple[str, ...]) -> str:
@@ -142,39 +134,3 @@ def _value(override: bytes) -> str | bool | int | float:
 def _text(override: bytes) -> str:
     """The same as text."""
     return str(_value(override))
-
-
-def proto_fields(data: bytes) -> list[tuple[int, int | bytes]]:
-    """(field number, value) of a protobuf message: ints for varints, bytes for the rest."""
-    fields: list[tuple[int, int | bytes]] = []
-    position = 0
-    try:
-        while position < len(data):
-            tag, position = _varint(data, position)
-            number, wire = tag >> 3, tag & 7
-            value: int | bytes
-            if wire == 0:
-                value, position = _varint(data, position)
-            elif wire in (1, 5):
-                size = 8 if wire == 1 else 4
-                value, position = data[position : position + size], position + size
-            elif wire == 2:
-                size, position = _varint(data, position)
-                value, position = data[position : position + size], position + size
-            else:
-                raise CompileError("the compile options are not a serialised CompileOptionsProto", INVALID_ARGUMENT)
-            fields.append((number, value))
-    except IndexError:
-        raise CompileError("the compile options are truncated", INVALID_ARGUMENT) from None
-    return fields
-
-
-def _varint(data: bytes, position: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = data[position]
-        position += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, position
-        shift += 7

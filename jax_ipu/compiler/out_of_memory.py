@@ -12,12 +12,10 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from jax_ipu import _ipu
-from jax_ipu.compiler.cost import size_in_bytes
-from jax_ipu.compiler.ir import Module, Value
+from jax_ipu.compiler.ir import VIEWS, Module, Value, size_in_bytes
 from jax_ipu.compiler.location import operation_path
-from jax_ipu.compiler.partition import replicated_arguments
-from jax_ipu.compiler.passes.inplace import VIEWS
 from jax_ipu.compiler.program_io import Argument, Signature
+from jax_ipu.compiler.shardings import replicated_arguments
 from jax_ipu.compiler.types import Shape, num_elements, type_text
 
 # How much of a tile an estimate may take: where lies what is uneven, and code and buffers are not known before.

@@ -1,9 +1,16 @@
-"""The passes, in order."""
+"""Stage "passes": all passes over the IR, in order.
+
+A pass is a file of `passes/` with a function `run`. First come those that rewrite the ops, then those that choose the
+order of execution and which storage is written over.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
+from jax_ipu.compiler.frontend.importer import import_program
+from jax_ipu.compiler.frontend.programs import LegalProgram
 from jax_ipu.compiler.ir import Module
 from jax_ipu.compiler.passes import (
     canonicalize,
@@ -13,16 +20,20 @@ from jax_ipu.compiler.passes import (
     expand,
     fuse,
     inline,
+    inplace,
     known_indices,
     layouts,
     loops,
     matmul_roles,
+    outline,
     recompute,
     scalar_branches,
+    schedule,
     simplify,
     sum_collectives,
     wrap_indices,
 )
+from jax_ipu.compiler.program_io import Signature
 
 Pass = Callable[[Module], None]
 
@@ -46,16 +57,56 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("fuse", fuse.run),
     ("dce after fusion", dce.run),
     ("matmul roles", matmul_roles.run),
+    ("outline", outline.run),
+)
+# Passes that save cycles and cost memory, and those that save memory and cost cycles.
+_COST_MEMORY = frozenset(("combine collectives",))
+_SAVE_MEMORY = frozenset(("recompute", "outline"))
+
+
+def _schedule(module: Module, signature: Signature) -> None:
+    schedule.run(module, signature.aliases())
+
+
+def _inplace(module: Module, signature: Signature) -> None:
+    signature.keep(inplace.run(module, signature.aliases(), signature.read_only()))
+
+
+# They need to know which results take the storage of which arguments.
+STORAGE_PASSES: tuple[tuple[str, Callable[[Module, Signature], None]], ...] = (
+    ("schedule", _schedule),
+    ("inplace", _inplace),
 )
 
 
-# Those that save cycles and cost memory, and those that save memory and cost cycles.
-_COST_MEMORY = frozenset(("combine collectives",))
-_SAVE_MEMORY = frozenset(("recompute",))
+@dataclass(frozen=True)
+class OptimizedProgram:
+    """The program after all passes, and how its arguments and results reach it."""
+
+    module: Module
+    signature: Signature
 
 
-def optimize(module: Module, memory_first: bool = False) -> None:
-    """`memory_first`: without the passes that cost memory, with those that save it."""
+def optimize(program: LegalProgram, memory_first: bool = False) -> OptimizedProgram:
+    """Imports the program and runs all passes over it.
+
+    Args:
+        program: stays as it is; every attempt to compile imports it again.
+        memory_first: without the passes that cost memory, with those that save it.
+
+    Raises:
+        CompileError: as `import_program`, and where a pass finds what IPU does not support (UNIMPLEMENTED).
+    """
+    module = import_program(program)
+    rewrite(module, memory_first)
+    signature = Signature(module.main)
+    for _, run in STORAGE_PASSES:
+        run(module, signature)
+    return OptimizedProgram(module, signature)
+
+
+def rewrite(module: Module, memory_first: bool = False) -> None:
+    """Runs the passes that rewrite ops, in place; `memory_first` as for `optimize`."""
     left_out = _COST_MEMORY if memory_first else _SAVE_MEMORY
     for name, run in PASSES:
         if name not in left_out:

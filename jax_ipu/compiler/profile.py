@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from jax_ipu.compiler import importer
-from jax_ipu.compiler.api import compile_to_fit, parse_target
+from jax_ipu.compiler.api import compile_parsed, parse_target
+from jax_ipu.compiler.frontend.parse import parse
 from jax_ipu.compiler.options import compile_options
-from jax_ipu.compiler.progress import Progress
 
 
 class OperationCost(NamedTuple):
@@ -39,10 +38,8 @@ class Profile(NamedTuple):
 
 def profile(program: bytes, format: str, options: bytes, target: str) -> Profile:
     """Compiles the program as `compile` does, with its errors, and returns the report of every operation."""
-    parsed = importer.parse(program, format)
-    settings, ipu = compile_options(options), parse_target(target)
-    with Progress(importer.name(parsed)) as progress:
-        *_, compiled = compile_to_fit(parsed, settings, options, ipu, progress)
+    parsed = parse(program, format, options)
+    compiled = compile_parsed(parsed, compile_options(options), parse_target(target)).compiled
     rows = []
     for row in compiled.operations():
         operation, _, source_line = row.pop("name").partition(" ")

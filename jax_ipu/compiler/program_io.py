@@ -110,7 +110,7 @@ class Signature:
     def read_only(self) -> frozenset[int]:
         return frozenset(a.index for a in self.arguments if a.unchanged)
 
-    def exchanges(self) -> dict[int, int]:
+    def swaps(self) -> dict[int, int]:
         """Resident argument -> the first one of its type, for states that callers may pass back in other places."""
         by_type: dict[tuple[str, Shape], list[int]] = {}
         for argument in self.arguments:
@@ -118,18 +118,16 @@ class Signature:
                 by_type.setdefault((argument.value.dtype, argument.value.shape), []).append(argument.index)
         return {index: group[0] for group in by_type.values() for index in group[1:]}
 
-    def inputs(
-        self, programs: dict[int, tuple[int, int]], exchanges: dict[int, tuple[int, int]]
-    ) -> list[dict[str, Any]]:
+    def inputs(self, programs: dict[int, tuple[int, int]], swaps: dict[int, tuple[int, int]]) -> list[dict[str, Any]]:
         """Fields of InputSpec.
 
-        `programs`: argument that stays in SRAM -> its write program, and its read program or -1; `exchanges`: resident
-        argument -> the argument that it can change places with, and the program that does it.
+        `programs`: argument that stays in SRAM -> its write program, and its read program or -1; `swaps`: resident
+        argument -> the argument that its state can be swapped with, and the program that does it.
         """
         fields = []
         for argument in self.arguments:
             write, read = programs.get(argument.index, (-1, -1))
-            other, exchange = exchanges.get(argument.index, (-1, -1))
+            other, swap = swaps.get(argument.index, (-1, -1))
             fields.append(
                 {
                     "dtype": argument.value.dtype,
@@ -142,7 +140,7 @@ class Signature:
                     "write_program": write,
                     "read_program": read,
                     "exchange_with": other,
-                    "exchange_program": exchange,
+                    "exchange_program": swap,
                 }
             )
         return fields

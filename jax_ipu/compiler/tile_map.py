@@ -5,13 +5,16 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from jax_ipu import _ipu
-from jax_ipu.compiler import importer
-from jax_ipu.compiler.api import parse_target, prepare
-from jax_ipu.compiler.build import build
-from jax_ipu.compiler.ir import Block, Op, Value
+from jax_ipu.compiler.api import parse_target
+from jax_ipu.compiler.fit import map_program
+from jax_ipu.compiler.frontend.legalize import legalize
+from jax_ipu.compiler.frontend.parse import parse
+from jax_ipu.compiler.frontend.partition import partition
+from jax_ipu.compiler.ir import Block, Op, Value, size_in_bytes
 from jax_ipu.compiler.location import source_line
+from jax_ipu.compiler.lowering.program import lower
 from jax_ipu.compiler.options import compile_options
-from jax_ipu.compiler.types import SIZE, num_elements
+from jax_ipu.compiler.types import num_elements
 
 
 class Placement(NamedTuple):
@@ -34,23 +37,24 @@ def tile_map(program: bytes, format: str, options: bytes, target: str, temporari
     Raises CompileError as compile does.
     """
     settings = compile_options(options)
-    module, signature, plan = prepare(importer.parse(program, format), settings)
-    built = build(module, signature, plan, parse_target(target), settings)
+    mapped = map_program(legalize(partition(parse(program, format))), settings)
+    signature, plan = mapped.signature, mapped.mapping
+    lowered = lower(mapped, parse_target(target), settings)
     placements = []
     for argument in signature.arguments:
-        tensor = built.tensors.get(argument.value)
+        tensor = lowered.tensors.get(argument.value)
         if tensor is not None:
             name = argument.name + (" (resident)" if argument.resident else "")
-            placements.append(_placement(built.graph, name, argument.value, tensor, plan.reason(argument.value)))
-    made = [(op, r) for op in _own_storage(module.main.block) for r in op.results if r in built.tensors]
-    made.sort(key=lambda pair: -num_elements(pair[1].shape) * SIZE.get(pair[1].dtype, 1))
+            placements.append(_placement(lowered.graph, name, argument.value, tensor, plan.reason(argument.value)))
+    made = [(op, r) for op in _own_storage(mapped.module.main.block) for r in op.results if r in lowered.tensors]
+    made.sort(key=lambda pair: -size_in_bytes(pair[1]))
     for op, value in made[:temporaries]:
         where = source_line(op.location)
         reason = f"made by {op.name.removeprefix('ipu.')}"
         if value in plan.partners:
             reason += ", like what it updates"
         name = f"{op.name.removeprefix('ipu.')}{f' at {where}' if where else ''}"
-        placements.append(_placement(built.graph, name, value, built.tensors[value], reason))
+        placements.append(_placement(lowered.graph, name, value, lowered.tensors[value], reason))
     return placements
 
 

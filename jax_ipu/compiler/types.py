@@ -49,6 +49,8 @@ _SIZES = {"16": 2, "32": 4, "64": 8, "128": 16}
 SIZE: dict[str, int] = {
     name: 8 if name == "c64" else _SIZES.get(name.lstrip("usfbc"), 1) for name in ELEMENT_TYPES.values()
 }
+# The memory of the largest system, Bow Pod1024: 1,024 IPUs of 900 MB, rounded up. No tensor may be larger.
+MAX_BYTES = 1 << 40
 COMPLEX = frozenset({"c64", "c128"})
 REAL_PART = {"c64": "f32", "c128": "f64"}
 SIGNED = frozenset(t for t in SIZE if t[0] == "s")

@@ -12,7 +12,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from jax_ipu.compiler import batch_loops
+from jax_ipu.compiler.frontend import batch_loops
 from jax_ipu.integration import late_imports, native, sparse_solve, symbolic_sizes
 from jax_ipu.integration.eig import eig
 from jax_ipu.integration.hermitian import eigh

@@ -36,14 +36,15 @@ def _with_prepared_scans(computation: Any) -> Any:
     """A module, rewritten in place; bytecode and text as they are unless they have scans of CHLO."""
     from jaxlib.mlir import ir
 
-    from jax_ipu.compiler import importer, legalize
+    from jax_ipu.compiler.frontend.parse import parse_module
+    from jax_ipu.compiler.frontend.scans import prepare_scans
 
     if isinstance(computation, ir.Module):
-        legalize.prepare_scans(computation)
+        prepare_scans(computation)
         return computation
     program = computation.encode() if isinstance(computation, str) else computation
     if b"chlo" not in program or b"scan" not in program:
         return computation
-    module = importer.parse(program, "mlir")
-    legalize.prepare_scans(module)
+    module = parse_module(program)
+    prepare_scans(module)
     return str(module.operation.get_asm(enable_debug_info=True))

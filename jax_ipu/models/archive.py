@@ -36,7 +36,7 @@ class Stored(NamedTuple):
 
 def write(path: Path, stored: Stored) -> None:
     """Raises ValueError when inputs or outputs are of classes that the file cannot describe."""
-    from jax_ipu import __version__
+    from jax_ipu.version import __version__
 
     signature = stored.signature
     header = {
@@ -111,7 +111,7 @@ def read(path: Path) -> Stored:
 
 
 def _check_version(path: Path, header: dict[str, Any]) -> None:
-    from jax_ipu import __version__
+    from jax_ipu.version import __version__
 
     if (header["format"], header["version"]) != (_FORMAT, __version__):
         raise ValueError(

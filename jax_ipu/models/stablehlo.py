@@ -8,8 +8,9 @@ from typing import Any
 import jax
 from jaxlib.mlir.dialects import stablehlo
 
-from jax_ipu.compiler import importer, legalize
 from jax_ipu.compiler.errors import INVALID_ARGUMENT, CompileError
+from jax_ipu.compiler.frontend.legalize import legalize_module
+from jax_ipu.compiler.frontend.parse import parse_module
 from jax_ipu.compiler.types import element_type, numpy_dtype
 
 
@@ -21,7 +22,7 @@ def exported_of(program: bytes) -> Any:
     from jax import export
 
     # A portable artifact has no CHLO.
-    module = legalize.run(importer.parse(program, "mlir"))
+    module = legalize_module(parse_module(program))
     in_avals, out_avals = _signature(module)
     one = len(out_avals) == 1
     # An export with the same trees, into which the program and its types are put.

@@ -12,7 +12,7 @@ from jax.interpreters import mlir
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import func
 
-from jax_ipu.compiler.legalize import load_quantized_types
+from jax_ipu.compiler.frontend.quantized import load_quantized_types
 
 _NAMES = {"bool": "i1", "float16": "f16", "bfloat16": "bf16", "float32": "f32", "float64": "f64"}
 _NAMES |= {"complex64": "complex<f32>", "complex128": "complex<f64>"}

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from jax_ipu import _ipu
 from jax_ipu.compiler.errors import CompileError
 from jax_ipu.compiler.expression import ScalarProgram
 from jax_ipu.compiler.ir import Block, Op, Value
 from jax_ipu.compiler.location import source_line
-from jax_ipu.compiler.types import Literal, Shape, type_text
-
-if TYPE_CHECKING:
-    from jax_ipu.compiler.mapping import MappingPlan
+from jax_ipu.compiler.mapping import Demand, MappingPlan
+from jax_ipu.compiler.types import Literal, Shape, num_elements, type_text
 
 # Returns one tensor for each result.
 Lowering = Callable[["Context", Op], Sequence["_ipu.Tensor"]]
+# (context, demand, dtype, name) -> a variable of the shape of the demanded operand, in the layout that its op plans for
+# it; None where the op plans none.
+Creator = Callable[["Context", Demand, str, str], "_ipu.Tensor | None"]
 
 
 class Context:
@@ -24,6 +24,7 @@ class Context:
 
     __slots__ = (
         "_constants",
+        "_creators",
         "_lowerings",
         "_replica_index",
         "ffi_calls",
@@ -43,6 +44,7 @@ class Context:
         self,
         graph: _ipu.Graph,
         lowerings: dict[str, Lowering],
+        creators: dict[str, Creator],
         mapping: MappingPlan,
         planning: dict[str, str],
         num_partitions: int,
@@ -60,7 +62,7 @@ class Context:
         self.random_state: _ipu.Tensor | None = None
         # Of bodies that several ops call.
         self.functions: dict[Block, _ipu.Function] = {}
-        self._lowerings = lowerings
+        self._lowerings, self._creators = lowerings, creators
         self._constants: dict[tuple[str, bytes], _ipu.Tensor] = {}
         self._replica_index: _ipu.Tensor | None = None
         # The calls of foreign functions, as the executable takes them.
@@ -120,10 +122,34 @@ class Context:
 
     def allocate(self, value: Value, name: str) -> _ipu.Tensor:
         """A new variable for `value`, where the mapping plan wants it."""
-        tensor = self.mapping.allocate(self, value, name)
+        tensor = self._as_demanded(value, name)
         if tensor is not None:
             return tensor
         return self.variable(value.dtype, value.shape, name, self.mapping.first_tiles.get(value, 0))
+
+    def _as_demanded(self, value: Value, name: str) -> _ipu.Tensor | None:
+        """A variable of the value's shape in the demanded layout; None without a demand, or where none is possible."""
+        demand = self.mapping.demands.get(value)
+        if demand is None or num_elements(value.shape) == 0:
+            return None
+        wanted = demand.op.operands[demand.operand]
+        tensor = self._creators[demand.op.name](self, demand, wanted.dtype, name)
+        if tensor is None:
+            return None
+        for view in reversed(demand.path):
+            if view.name == "transpose":
+                permutation = view.attrs["permutation"]
+                tensor = tensor.dim_shuffle([permutation.index(d) for d in range(len(permutation))])
+            elif view.name == "reshape":
+                tensor = tensor.reshape(view.operands[0].shape)
+        if not tensor.is_strided:
+            return None
+        return tensor if wanted.dtype == value.dtype else self.graph.clone_as(value.dtype, tensor, name)
+
+    def partner(self, op: Op) -> _ipu.Tensor | None:
+        """The tensor of the argument that the result of `op` updates, if it has one of the same shape."""
+        partner = self.mapping.partners.get(op.result)
+        return self.tensors.get(partner) if partner is not None and partner.shape == op.result.shape else None
 
     def copy(self, tensor: _ipu.Tensor, name: str) -> _ipu.Tensor:
         """The same elements in a new variable of their own."""

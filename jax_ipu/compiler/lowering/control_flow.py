@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from jax_ipu import _ipu
-from jax_ipu.compiler.ir import Block, Op
+from jax_ipu.compiler.ir import Block, Op, body_of
 from jax_ipu.compiler.lowering.context import Context
-from jax_ipu.compiler.passes.outline import body_of
 from jax_ipu.compiler.types import num_elements
 
 

@@ -10,14 +10,18 @@ from jax_ipu.compiler.lowering import (
     collectives,
     control_flow,
     convolution,
-    dot,
     elementwise,
-    indexing,
-    numerical,
-    reduction,
+    fft,
+    index,
+    linear_algebra,
+    product,
+    random,
+    reduce,
+    sort,
     views,
+    window,
 )
-from jax_ipu.compiler.lowering.context import Lowering
+from jax_ipu.compiler.lowering.context import Creator, Lowering
 from jax_ipu.compiler.types import type_text
 
 LOWERINGS: dict[str, Lowering] = {
@@ -25,13 +29,20 @@ LOWERINGS: dict[str, Lowering] = {
     **collectives.LOWERINGS,
     **control_flow.LOWERINGS,
     **convolution.LOWERINGS,
-    **dot.LOWERINGS,
     **elementwise.LOWERINGS,
-    **indexing.LOWERINGS,
-    **numerical.LOWERINGS,
-    **reduction.LOWERINGS,
+    **fft.LOWERINGS,
+    **index.LOWERINGS,
+    **linear_algebra.LOWERINGS,
+    **product.LOWERINGS,
+    **random.LOWERINGS,
+    **reduce.LOWERINGS,
+    **sort.LOWERINGS,
     **views.LOWERINGS,
+    **window.LOWERINGS,
 }
+
+# Op -> what makes a variable in the layout that the op wants for one of its operands.
+CREATORS: dict[str, Creator] = {**convolution.CREATORS, **index.CREATORS, **product.CREATORS}
 
 _DYNAMIC = "make every shape static (pad to a fixed size and mask)"
 _CALLBACK = "take the callback out of the jitted function and return the value instead"

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from jax_ipu.compiler.ir import Block, Module, Op, Value, has_effect
+from jax_ipu.compiler.ir import Block, Module, Op, Value, has_effect, size_in_bytes
 from jax_ipu.compiler.passes.cse import structure_key
 from jax_ipu.compiler.replica_groups import channel_of, groups_of
-from jax_ipu.compiler.types import SIZE, num_elements
 
 # Up to here tensors are small. docs/multi_ipu.md has what was measured.
 SMALL_BYTES = 64 * 1024
@@ -134,7 +133,7 @@ def _values(op: Op) -> list[Value]:
 
 
 def _bytes(op: Op) -> int:
-    return sum(num_elements(o.shape) * SIZE[o.dtype] for o in op.operands)
+    return sum(map(size_in_bytes, op.operands))
 
 
 def combination_key(op: Op) -> Any:

@@ -10,13 +10,9 @@ not at the end, with all others of its kind alive until then.
 
 from __future__ import annotations
 
-from jax_ipu.compiler.ir import Block, Module, Op, Value
+from jax_ipu.compiler.ir import VIEWS, Block, Module, Op, Value
 from jax_ipu.compiler.types import num_elements
 
-# Their results may share storage with any operand.
-VIEWS = frozenset(
-    ("reshape", "transpose", "broadcast_in_dim", "slice", "reverse", "optimization_barrier", "copy", "bitcast_convert")
-)
 # Their results lie in memory that programs do not write.
 _CONSTANTS = frozenset(("constant", "partition_id", "replica_id"))
 _UPDATES = frozenset(("dynamic_update_slice", "scatter"))

@@ -6,17 +6,9 @@ the program's own order. So nothing else in the compiler or the runtime knows of
 
 from __future__ import annotations
 
-import re
-from typing import Any
-
-from jax_ipu.compiler.errors import INVALID_ARGUMENT, CompileError
 from jax_ipu.compiler.expression import EMITTERS
-from jax_ipu.compiler.ir import LAYOUT_MODE, MAJOR_TO_MINOR, Function, Module, Op, Value
-
-Order = tuple[int, ...]
-# JAX's words for: row-major; whatever suits the program.
-_DEFAULT, _AUTO = "default", "auto"
-_DIMENSIONS = re.compile(r"\{([\d,]*)(.*)\}")
+from jax_ipu.compiler.ir import MAJOR_TO_MINOR, Function, Module, Op, Value
+from jax_ipu.compiler.layout_modes import Order, is_automatic, requested_order, row_major
 
 
 def run(module: Module) -> None:
@@ -43,53 +35,18 @@ def run(module: Module) -> None:
         orders = [natural.get(v, o) if auto else o for v, o, auto in zip(results, orders, automatic, strict=True)]
     _match_states(main, arguments, orders)
     for attrs, value, order in zip(main.arg_attrs, main.block.args, arguments, strict=True):
-        if order != _row_major(value):
+        if order != row_major(value):
             attrs[MAJOR_TO_MINOR] = order
             _lay_argument(main, value, order)
     terminator = main.block.terminator
     operands = list(terminator.operands)
     for i, (attrs, order) in enumerate(zip(main.result_attrs, orders, strict=True)):
-        if order != _row_major(operands[i]):
+        if order != row_major(operands[i]):
             attrs[MAJOR_TO_MINOR] = order
             transposed = _transpose(operands[i], order)
             main.block.ops.insert(-1, transposed)
             operands[i] = transposed.result
     terminator.set_operands(operands)
-
-
-def is_automatic(attrs: dict[str, Any]) -> bool:
-    """Whether the layout of an argument or result with these attributes is left to the compiler."""
-    return attrs.get(LAYOUT_MODE) == _AUTO
-
-
-def _row_major(value: Value) -> Order:
-    return tuple(range(len(value.shape)))
-
-
-def requested_order(attrs: dict[str, Any], value: Value, name: str) -> Order:
-    """The dimensions of an argument or result from major to minor; row-major for the modes "default" and "auto".
-
-    Raises CompileError as `run` does; `name` says there what the value is.
-    """
-    mode = attrs.get(LAYOUT_MODE, _DEFAULT)
-    if mode in (_DEFAULT, _AUTO):
-        return _row_major(value)
-    parsed = _DIMENSIONS.fullmatch(mode)
-    if parsed is None:
-        raise CompileError(f"{name} has the layout {mode!r}, which is not valid", INVALID_ARGUMENT)
-    dimensions, properties = parsed.groups()
-    if properties:
-        raise CompileError(
-            f"{name} has the layout {mode}: layouts on IPU are an order of dimensions, Layout(major_to_minor=...); "
-            "leave out tiling and sub_byte_element_size_in_bits"
-        )
-    order = tuple(int(d) for d in reversed(dimensions.split(",")) if d)
-    if sorted(order) != list(_row_major(value)):
-        raise CompileError(
-            f"{name} has the layout {mode}, which is not an order of its {len(value.shape)} dimensions",
-            INVALID_ARGUMENT,
-        )
-    return order
 
 
 def _match_states(main: Function, arguments: list[Order], results: list[Order]) -> None:
@@ -107,7 +64,7 @@ def _match_states(main: Function, arguments: list[Order], results: list[Order]) 
 
 def _natural_orders(main: Function, arguments: list[Order]) -> dict[Value, Order]:
     """The order in which the elements of a value lie without a rearrangement; values that are left out: row-major."""
-    orders = {v: order for v, order in zip(main.block.args, arguments, strict=True) if order != _row_major(v)}
+    orders = {v: order for v, order in zip(main.block.args, arguments, strict=True) if order != row_major(v)}
     for op in main.block.ops:
         order = _natural_order(op, orders)
         if order is not None:
@@ -119,11 +76,11 @@ def _natural_order(op: Op, orders: dict[Value, Order]) -> Order | None:
     if op.name == "transpose":
         operand = op.operands[0]
         place = {dimension: i for i, dimension in enumerate(op.attrs["permutation"])}
-        return tuple(place[d] for d in orders.get(operand, _row_major(operand)))
+        return tuple(place[d] for d in orders.get(operand, row_major(operand)))
     # The partitioner leaves reshapes that change nothing.
     if op.name in EMITTERS or op.name == "reshape":
         whole = [o for o in op.operands if o.shape == op.result.shape and not _is_filled(o)]
-        own = {orders.get(o, _row_major(o)) for o in whole}
+        own = {orders.get(o, row_major(o)) for o in whole}
         if len(own) == 1:
             return own.pop()
     return None

@@ -9,10 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from jax_ipu.compiler.cost import size_in_bytes
-from jax_ipu.compiler.ir import Block, Module, Op, Value, has_effect
+from jax_ipu.compiler.ir import VIEWS, Block, Module, Op, Value, has_effect, size_in_bytes
 from jax_ipu.compiler.passes.cse import structure_key
-from jax_ipu.compiler.passes.inplace import VIEWS
 
 MIN_CALLS = 3
 # A run must hold one of these: with less work in it copying costs more than calling saves.
@@ -28,12 +26,6 @@ def run(module: Module) -> None:
     block = module.main.block
     while (found := _best_run(block)) is not None:
         _outline(block, found)
-
-
-def body_of(call: Op) -> Block:
-    """What an op "ipu.call" runs. The first of equal calls holds it as its region."""
-    first: Op = call.attrs.get("of") or call
-    return first.regions[0]
 
 
 class _Run(NamedTuple):

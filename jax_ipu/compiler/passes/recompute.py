@@ -7,9 +7,7 @@ float32, and its distance from the mean: both follow, element by element, from t
 from __future__ import annotations
 
 from jax_ipu.compiler.expression import COST, is_elementwise, splat_of
-from jax_ipu.compiler.ir import Block, Module, Op, Value
-from jax_ipu.compiler.passes.inplace import VIEWS
-from jax_ipu.compiler.types import SIZE, num_elements
+from jax_ipu.compiler.ir import VIEWS, Block, Module, Op, Value, size_in_bytes
 
 _MIN_BYTES = 256 * 1024  # of all tiles together: less is not worth an op
 _SMALL = 16  # an operand that is this much smaller may be kept in the value's place
@@ -48,8 +46,8 @@ class _Peak:
         for value, last in self.last.items():
             first = self.positions.get(value.op) if value.op is not None else None
             if first is not None and splat_of(value) is None:
-                changes[first] += _bytes(value)
-                changes[last] -= _bytes(value)
+                changes[first] += size_in_bytes(value)
+                changes[last] -= size_in_bytes(value)
         self.position, most, total = 0, 0, 0
         for i, change in enumerate(changes):
             total += change
@@ -63,7 +61,7 @@ class _Peak:
     def relieve(self) -> bool:
         """Computes values again behind the peak; whether there were any."""
         candidates = [
-            v for v in self.kept if v.op in self.positions and _bytes(v) >= _MIN_BYTES and splat_of(v) is None
+            v for v in self.kept if v.op in self.positions and size_in_bytes(v) >= _MIN_BYTES and splat_of(v) is None
         ]
         candidates.sort(key=lambda v: self.positions[v.op] if v.op is not None else 0)
         copies: dict[int, list[Op]] = {}
@@ -74,7 +72,7 @@ class _Peak:
                 continue
             ops, leaves = chain
             fresh = leaves - self.kept
-            if not late or sum(map(_bytes, fresh)) * 4 > _bytes(value) * 3:
+            if not late or sum(map(size_in_bytes, fresh)) * 4 > size_in_bytes(value) * 3:
                 continue
             self.kept |= fresh
             self.kept.discard(value)
@@ -92,12 +90,12 @@ class _Peak:
         """The ops that compute the value from values that are kept or small, in order, and these values."""
         ops: dict[Op, None] = {}
         leaves: set[Value] = set()
-        limit = _bytes(value) / _SMALL
+        limit = size_in_bytes(value) / _SMALL
         pending = [value]
         while pending:
             current = pending.pop()
             op = current.op
-            if current is not value and (current in self.kept or op is None or _bytes(current) <= limit):
+            if current is not value and (current in self.kept or op is None or size_in_bytes(current) <= limit):
                 if splat_of(current) is None:
                     leaves.add(current)
                 continue
@@ -122,10 +120,6 @@ def _is_cheap(op: Op) -> bool:
 
 def _operands(op: Op) -> set[Value]:
     return {*op.operands, *(o for region in op.regions for inner in region.walk() for o in inner.operands)}
-
-
-def _bytes(value: Value) -> int:
-    return SIZE[value.dtype] * num_elements(value.shape)
 
 
 def _copy(ops: list[Op]) -> dict[Value, Value]:

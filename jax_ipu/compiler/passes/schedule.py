@@ -7,9 +7,7 @@ tied weights, of which one part exists from the beginning of the backward pass a
 
 from __future__ import annotations
 
-from jax_ipu.compiler.ir import Block, Module, Op, Value
-from jax_ipu.compiler.passes.inplace import VIEWS
-from jax_ipu.compiler.types import SIZE, num_elements
+from jax_ipu.compiler.ir import VIEWS, Block, Module, Op, Value, size_in_bytes
 
 # A value with more uses to come is not about to be freed: ops that wait for that are not looked at again.
 _FEW_USES = 2
@@ -116,7 +114,12 @@ class _Schedule:
     def _may_wait(self, op: Op) -> bool:
         if op.name in VIEWS:
             return any(operand.op in self.postponed for operand in op.operands)
-        if op.name not in _MAY_WAIT or not op.results or max(map(_bytes, op.results)) < _LARGE or self._gain(op) >= 0:
+        if (
+            op.name not in _MAY_WAIT
+            or not op.results
+            or max(map(size_in_bytes, op.results)) < _LARGE
+            or self._gain(op) >= 0
+        ):
             return False
         if any(self.root.get(value, value) in self.overwritten for value in op.operands):
             return False
@@ -170,15 +173,11 @@ class _Schedule:
             touched[root] = touched.get(root, 0) + 1
         for root, uses in touched.items():
             if self.uses_left[root] == uses and root not in self.free and root in self.root:
-                freed += _bytes(root)
+                freed += size_in_bytes(root)
         for result in op.results:
             target = self.target.get(result)
             # Written over its argument when nothing else reads that any more.
             if target is not None and self.uses_left.get(target, 0) == touched.get(target, 0):
                 continue
-            freed -= _bytes(result)
+            freed -= size_in_bytes(result)
         return freed
-
-
-def _bytes(value: Value) -> int:
-    return num_elements(value.shape) * SIZE.get(value.dtype, 0)

@@ -1,4 +1,4 @@
-"""reduce, reduce_window and select_and_scatter: their bodies become scalar programs."""
+"""reduce_window and select_and_scatter: pooling, its gradient, cumulative operations."""
 
 from __future__ import annotations
 
@@ -9,18 +9,6 @@ from jax_ipu.compiler.expression import region_program
 from jax_ipu.compiler.ir import Op
 from jax_ipu.compiler.lowering.context import Context, expression_of
 from jax_ipu.compiler.types import num_elements
-
-
-def lower_reduce(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
-    count = len(op.results)
-    tensors = context.operands(op)
-    name = context.name(op)
-    if num_elements(op.results[0].shape) == 0:
-        return [context.variable(r.dtype, r.shape, name) for r in op.results]
-    expression = expression_of(region_program(op.regions[0], op))
-    return _ipu.reduce(
-        context.graph, tensors[:count], tensors[count:], op.attrs["dimensions"], expression, context.sequence, name
-    )
 
 
 def _pairs(attr: object, rank: int) -> list[tuple[int, int]]:
@@ -82,8 +70,4 @@ def lower_select_and_scatter(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
     ]
 
 
-LOWERINGS = {
-    "reduce": lower_reduce,
-    "reduce_window": lower_reduce_window,
-    "select_and_scatter": lower_select_and_scatter,
-}
+LOWERINGS = {"reduce_window": lower_reduce_window, "select_and_scatter": lower_select_and_scatter}

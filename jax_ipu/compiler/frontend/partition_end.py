@@ -11,7 +11,7 @@ from typing import Any
 from jaxlib import xla_client
 from jaxlib.mlir import ir as mlir
 
-from jax_ipu.compiler import importer
+from jax_ipu.compiler.frontend.attributes import main_operation
 
 _TARGET = "ipu_end_of_partitioning"
 # stablehlo.CustomCallApiVersion API_VERSION_TYPED_FFI: the only one whose targets are looked up that early.
@@ -26,12 +26,12 @@ def text_with_end(program: mlir.Module) -> str:
     A program whose only result is empty stays without: XLA drops the sharding of that result, but not in a tuple.
     """
     text = str(program.operation.get_asm(enable_debug_info=True))
-    results = _return(importer.main_operation(program)).operands
+    results = _return(main_operation(program)).operands
     if len(results) == 1 and _is_empty(results[0].type):
         return text
     with program.context, mlir.Location.unknown():
         module = mlir.Module.parse(text)
-        main = importer.main_operation(module)
+        main = main_operation(module)
         attributes: dict[str, mlir.Attribute] = {
             "call_target_name": mlir.StringAttr.get(_TARGET),
             "api_version": mlir.IntegerAttr.get(mlir.IntegerType.get_signless(32), _TYPED_CALL),
@@ -51,7 +51,7 @@ def text_with_end(program: mlir.Module) -> str:
 def remove(module: mlir.Module) -> None:
     """Takes the further result out of the partitioned module, if it has it."""
     with module.context, mlir.Location.unknown():
-        main = importer.main_operation(module)
+        main = main_operation(module)
         *results, end = _return(main).operands
         owner: Any = end.owner
         if not _is_end(owner):

@@ -1,4 +1,4 @@
-"""dynamic_slice, dynamic_update_slice, gather, scatter and sort."""
+"""dynamic_slice, dynamic_update_slice, gather and scatter."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from jax_ipu import _ipu
 from jax_ipu.compiler.expression import region_program, splat_of
 from jax_ipu.compiler.ir import Op, Value
 from jax_ipu.compiler.lowering.context import Context, expression_of
+from jax_ipu.compiler.mapping import Demand
 from jax_ipu.compiler.types import num_elements
 
 
@@ -111,38 +112,63 @@ def lower_scatter(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
     )
 
 
-def lower_sort(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
-    name = context.name(op)
-    if num_elements(op.results[0].shape) == 0:
-        return [context.variable(r.dtype, r.shape, name) for r in op.results]
-    rank = len(op.results[0].shape)
-    dim = op.attrs.get("dimension", -1)
-    tensors = context.operands(op)
-    return _ipu.sort(
-        context.graph,
-        tensors,
-        dim % rank,
-        expression_of(region_program(op.regions[0], op)),
-        bool(op.attrs.get("is_stable", False)),
-        context.sequence,
-        name,
+def create_sliced(context: Context, demand: Demand, dtype: str, name: str) -> _ipu.Tensor | None:
+    operand = demand.op.operands[demand.operand]
+    sizes = _slice_sizes(demand.op, operand)
+    if not sizes:
+        return None
+    return _ipu.create_sliceable_tensor(context.graph, dtype, operand.shape, list(sizes), list(sizes.values()), name)
+
+
+def _slice_sizes(op: Op, operand: Value) -> dict[int, int]:
+    """Dim -> size of a slice, for the dims of `operand` in which the op's slices move."""
+    sizes = op.operands[1].shape if op.name == "dynamic_update_slice" else op.result.shape
+    return {d: size for d, size in enumerate(sizes) if size != operand.shape[d]}
+
+
+def create_indexed(context: Context, demand: Demand, dtype: str, name: str) -> _ipu.Tensor | None:
+    """Gathers and scatters: the plan of the lookup says how much of the tensor a tile should hold."""
+    op = demand.op
+    operand, indices = op.operands[0], op.operands[len(op.results) if op.name == "scatter" else 1]
+    if op.name == "gather":
+        d = op.attrs["dimension_numbers"]
+        numbers = (
+            d["offset_dims"],
+            d["collapsed_slice_dims"],
+            d["operand_batching_dims"],
+            d["start_indices_batching_dims"],
+            d["start_index_map"],
+        )
+        sizes = op.attrs["slice_sizes"]
+    else:
+        d = op.attrs["scatter_dimension_numbers"]
+        numbers = (
+            d["update_window_dims"],
+            d["inserted_window_dims"],
+            d["input_batching_dims"],
+            d["scatter_indices_batching_dims"],
+            d["scattered_dims_to_operand_dims"],
+        )
+        windows = iter(d["update_window_dims"])
+        update, single = op.operands[-1].shape, (*d["inserted_window_dims"], *d["input_batching_dims"])
+        sizes = tuple(1 if i in single else update[next(windows)] for i in range(len(operand.shape)))
+    if num_elements(indices.shape) == 0:
+        return None
+    return _ipu.create_gather_input(
+        context.graph, dtype, operand.shape, indices.shape, *numbers, d["index_vector_dim"], sizes, name
     )
 
 
-def lower_top_k(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
-    name = context.name(op)
-    if num_elements(op.results[0].shape) == 0:
-        return [context.variable(r.dtype, r.shape, name) for r in op.results]
-    largest = bool(op.attrs.get("largest", True))
-    tensor = context.tensor(op.operands[0])
-    return _ipu.top_k(context.graph, tensor, op.attrs["k"], context.sequence, name, largest)
-
-
 LOWERINGS = {
-    "chlo.top_k": lower_top_k,
     "dynamic_slice": lower_dynamic_slice,
     "dynamic_update_slice": lower_dynamic_update_slice,
     "gather": lower_gather,
     "scatter": lower_scatter,
-    "sort": lower_sort,
+}
+
+CREATORS = {
+    "dynamic_slice": create_sliced,
+    "dynamic_update_slice": create_sliced,
+    "gather": create_indexed,
+    "scatter": create_indexed,
 }

@@ -1,0 +1,191 @@
+"""Compiles a program so that it fits into the memory of the tiles: a loop around the stages after "legalise".
+
+What saves memory costs cycles, so it is done only where the program does not fit without.
+
+First arguments that are only read are streamed by every call. Then repeated blocks become functions, cheap values are
+computed again rather than kept, and collectives are not combined. Then tensors that are sliced or looked up are spread
+over all tiles: the few tiles that could slice them without an exchange may be full of them. At last products and
+convolutions get less memory for their temporaries. Where one of these fits, there may be room to keep arguments after
+all. Attempts share plans, so that one costs little where it differs little, and end where none can help.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from jax_ipu import _ipu
+from jax_ipu.compiler import capacity, out_of_memory, pipeline
+from jax_ipu.compiler.build import BuiltProgram, build
+from jax_ipu.compiler.errors import RESOURCE_EXHAUSTED, CompileError
+from jax_ipu.compiler.frontend.programs import LegalProgram
+from jax_ipu.compiler.lowering.program import lower
+from jax_ipu.compiler.mapping import MappedProgram, map_tensors
+from jax_ipu.compiler.options import Options
+from jax_ipu.compiler.progress import Progress
+
+
+def map_program(program: LegalProgram, settings: Options) -> MappedProgram:
+    """The stages "passes" and "map"; raises as `pipeline.optimize`."""
+    return map_tensors(pipeline.optimize(program, settings.outline == "always"), settings.mapping)
+
+
+@dataclass(frozen=True)
+class _Compiler:
+    """The stages "lower" and "build", with what all attempts share."""
+
+    target: _ipu.Target
+    progress: Progress
+    plans: _ipu.PlanCache
+
+    def streamed(self, program: MappedProgram, settings: Options, keep: bool = False) -> BuiltProgram:
+        """With every argument streamed that no result replaces; `keep`: with those kept that are only read."""
+        self.progress.stage("mapping tensors to tiles")
+        lowered = lower(program, self.target, settings, keep)
+        self.progress.stage("planning operations")
+        return build(program, lowered, self.plans, self.progress)
+
+    def kept(self, program: MappedProgram, settings: Options) -> BuiltProgram | None:
+        """With the arguments kept in SRAM that are only read; None where there are none, or they do not fit."""
+        if not any(argument.kept for argument in program.signature.arguments):
+            return None
+        try:
+            return self.streamed(program, settings, keep=True)
+        except (_ipu.OutOfMemory, capacity.TooLarge):
+            return None
+
+
+def compile_to_fit(program: LegalProgram, settings: Options, target: _ipu.Target, progress: Progress) -> BuiltProgram:
+    """The first attempt that fits.
+
+    Args:
+        program: the legal program; it stays as it is.
+        settings: the options of the compilation, which further attempts change where the user left the default.
+        target: the IPU.
+        progress: is told the stages and attempts.
+
+    Raises:
+        _ipu.OutOfMemory, or CompileError for what is seen early: no attempt fits (RESOURCE_EXHAUSTED); the message says
+            what is too large, and what helps.
+        CompileError: as the stages.
+    """
+    progress.stage("simplifying the program")
+    compiler = _Compiler(target, progress, _ipu.PlanCache())
+    mapped, more_frugal = map_program(program, settings), iter(_MORE_FRUGAL)
+    built = compiler.kept(mapped, settings)
+    if built is not None:
+        return built
+    failures: list[tuple[out_of_memory.Need, _ipu.OutOfMemory, MappedProgram]] = []
+    while True:
+        try:
+            streamed = compiler.streamed(mapped, settings)
+            built = compiler.kept(mapped, settings) if failures else None
+            return built or streamed
+        except capacity.TooLarge as error:
+            raise _too_large(error, mapped, target) from None
+        except _ipu.OutOfMemory as error:
+            failures.append((need := out_of_memory.Need.of(error, target), error, mapped))
+            hopeless = _is_hopeless(error, target)
+            following = _next_attempt(program, mapped, settings, more_frugal, need, fewer_tensors=hopeless)
+        if following is None:
+            # The attempt that is nearest to fitting says best what is too large.
+            need, nearest, mapped = min(failures, key=lambda failure: failure[0].total)
+            advice = out_of_memory.advice(mapped.module, mapped.signature, target, need)
+            nearest.args = (f"{nearest}{advice}",)
+            raise nearest
+        what, settings, mapped = following
+        progress.attempt(len(failures) + 1, what)
+
+
+def _too_large(error: capacity.TooLarge, program: MappedProgram, target: _ipu.Target) -> CompileError:
+    """The error with advice."""
+    signature = program.signature
+    lasting = frozenset(signature.results[j] for j in signature.aliased_inputs)
+    need = out_of_memory.Need.of_values(error.values, lasting, target)
+    return CompileError(f"{error}{out_of_memory.advice(program.module, signature, target, need)}", RESOURCE_EXHAUSTED)
+
+
+@dataclass(frozen=True)
+class _Frugal:
+    """A way to compile that needs less memory.
+
+    Attributes:
+        what: its name, for the status line.
+        choose: the options for it; None where the user has chosen otherwise.
+        differs: whether it makes another program, from the one before and the one that it makes.
+    """
+
+    what: str
+    choose: Callable[[Options], Options | None]
+    differs: Callable[[MappedProgram, MappedProgram], bool]
+
+
+def _next_attempt(
+    program: LegalProgram,
+    before: MappedProgram,
+    settings: Options,
+    more_frugal: Iterator[_Frugal],
+    need: out_of_memory.Need,
+    fewer_tensors: bool,
+) -> tuple[str, Options, MappedProgram] | None:
+    """The next way to compile that makes another program; `fewer_tensors`: only ways that have fewer live tensors."""
+    for way in more_frugal:
+        frugal = way.choose(settings)
+        if frugal is None or (fewer_tensors and frugal.outline == settings.outline):
+            continue
+        saved = need.working * (1 - _LEAST_PROPORTION / settings.available_memory_proportion)
+        if way.choose is _products_in_less and need.total - saved > need.limit:
+            continue
+        if way.differs(before, other := map_program(program, frugal)):
+            return way.what, frugal, other
+    return None
+
+
+def _is_hopeless(error: _ipu.OutOfMemory, target: _ipu.Target) -> bool:
+    """Whether the live tensors are larger than the memory.
+
+    Only an attempt that computes values again, and does not combine collectives, has other tensors. Those after it
+    change where tensors lie, and how much code and how many temporaries there are.
+    """
+    return error.peak_variable_bytes > target.num_tiles * target.bytes_per_tile
+
+
+# Options that need less memory, None where the user has chosen otherwise.
+
+
+def _outlined(settings: Options) -> Options | None:
+    return settings._replace(outline="always") if settings.outline == "memory" else None
+
+
+def _slices_spread(settings: Options) -> Options | None:
+    return settings._replace(mapping="products") if settings.mapping == "demand" else None
+
+
+# Bytes of temporaries fall in proportion, cycles rise by up to a fifth; below, vertices cost more than that saves.
+_LEAST_PROPORTION = 0.1
+
+
+def _products_in_less(settings: Options) -> Options | None:
+    if settings.available_memory_proportion != Options().available_memory_proportion:
+        return None
+    return settings._replace(available_memory_proportion=_LEAST_PROPORTION)
+
+
+def _has_other_ops(before: MappedProgram, outlined: MappedProgram) -> bool:
+    one, other = ([op.name for op in mapped.module.main.block.walk()] for mapped in (before, outlined))
+    return one != other
+
+
+def _has_slices(before: MappedProgram, _: MappedProgram) -> bool:
+    return before.mapping.has_slices
+
+
+def _has_products(_: MappedProgram, other: MappedProgram) -> bool:
+    return any(op.name in ("dot_general", "convolution") for op in other.module.main.block.walk())
+
+
+_MORE_FRUGAL: tuple[_Frugal, ...] = (
+    _Frugal("repeated blocks as functions", _outlined, _has_other_ops),
+    _Frugal("sliced tensors on all tiles", _slices_spread, _has_slices),
+    _Frugal("less memory for products", _products_in_less, _has_products),
+)

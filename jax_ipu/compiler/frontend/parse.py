@@ -1,0 +1,136 @@
+"""Stage "parse": the bytes of a program to an MLIR module, and for how many IPUs it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jaxlib.mlir import ir as mlir
+from jaxlib.mlir._mlir_libs import _jax_mlir_ext
+from jaxlib.mlir.dialects import sdy, stablehlo
+
+from jax_ipu.compiler.errors import INVALID_ARGUMENT, CompileError
+from jax_ipu.compiler.frontend.attributes import attribute, not_utf8
+from jax_ipu.compiler.frontend.depth import check_text_depth
+from jax_ipu.compiler.frontend.programs import ParsedProgram
+from jax_ipu.compiler.frontend.quantized import load_quantized_types
+from jax_ipu.compiler.proto import build_options, proto_fields
+
+# First bytes of MLIR bytecode.
+_BYTECODE_MAGIC = b"ML\xefR"
+# The version of the encoding and the name of the producer follow.
+_VERSION_BYTES = bytes(range(32))
+_PORTABLE_PRODUCER = b"StableHLO_v"
+# The IPUs of the largest system, Bow Pod1024: each replica costs the model a thread, each partition the partitioner.
+MAX_IPUS = 1024
+# Fields of xla.ExecutableBuildOptionsProto.
+_NUM_REPLICAS_FIELD, _NUM_PARTITIONS_FIELD = 4, 5
+
+
+def parse(program: bytes, program_format: str, options: bytes = b"") -> ParsedProgram:
+    """Parses a StableHLO portable artifact, MLIR bytecode or MLIR text.
+
+    Args:
+        program: the bytes of the program.
+        program_format: "mlir".
+        options: a serialised xla.CompileOptionsProto; its build options, where there are any, say how many replicas and
+            partitions the program has, otherwise its own attributes do.
+
+    Raises:
+        CompileError: the format is another one, the program cannot be read, or it is for more IPUs than any system has
+            (INVALID_ARGUMENT).
+    """
+    if program_format != "mlir":
+        raise CompileError(f'program format "{program_format}" is not supported; use "mlir"', INVALID_ARGUMENT)
+    module = parse_module(program)
+    replicas, partitions = _counts(module, options)
+    return ParsedProgram(module, _name(module), options, replicas, partitions)
+
+
+def parse_module(program: bytes) -> mlir.Module:
+    """The MLIR module of a program: portable artifact, bytecode or text, in which all of XLA's dialects may occur.
+
+    Raises:
+        CompileError: it is none of these (INVALID_ARGUMENT).
+    """
+    context = _new_context()
+    if not program.startswith(_BYTECODE_MAGIC):
+        try:
+            program.decode()
+        except UnicodeDecodeError as error:
+            raise CompileError(f"the program is neither MLIR bytecode nor text: {error}", INVALID_ARGUMENT) from error
+        check_text_depth(program)
+        return _parse_other(context, program)
+    if not program[len(_BYTECODE_MAGIC) :].lstrip(_VERSION_BYTES).startswith(_PORTABLE_PRODUCER):
+        # MLIR puts the text of its errors into Python strings, which damaged names must not reach: to stderr instead.
+        context.emit_error_diagnostics = True
+        return _parse_other(context, program)
+    try:
+        return stablehlo.deserialize_portable_artifact(context, program)
+    except Exception as error:
+        raise CompileError(
+            f"the StableHLO artifact cannot be read (details are on stderr): it is damaged, or newer than StableHLO"
+            f" {stablehlo.get_current_version()}, which this jaxlib reads",
+            INVALID_ARGUMENT,
+        ) from error
+
+
+def _new_context() -> mlir.Context:
+    # A context of our own: JAX's carries its configuration and its threads.
+    context = mlir.Context()
+    context.enable_multithreading(False)
+    stablehlo.register_dialect(context)
+    sdy.register_dialect(context)
+    context.allow_unregistered_dialects = True
+    return context
+
+
+def _parse_other(context: mlir.Context, program: bytes) -> mlir.Module:
+    """Text or plain bytecode: it may use dialects that portable artifacts are free of."""
+    from jaxlib.mlir.dialects import chlo, mhlo
+
+    registry = mlir.DialectRegistry()
+    _jax_mlir_ext.register_dialects(registry)
+    context.append_dialect_registry(registry)
+    chlo.register_dialect(context)
+    if b"mhlo" in program:
+        mhlo.register_mhlo_dialect(context)  # its attributes are lost otherwise
+    try:
+        if b"!quant." in program:
+            load_quantized_types(context)
+        return mlir.Module.parse(program, context)
+    except Exception as error:
+        raise CompileError(f"the program is not valid StableHLO: {error}", INVALID_ARGUMENT) from error
+
+
+def _name(module: mlir.Module) -> str:
+    """The name of the module, for messages."""
+    given: Any = module.operation.attributes
+    try:
+        return str(given["sym_name"].value) if "sym_name" in given else "main"
+    except (RuntimeError, UnicodeDecodeError):  # a damaged name
+        return "main"
+
+
+def _counts(module: mlir.Module, options: bytes) -> tuple[int, int]:
+    """Replicas and partitions, by the build options, or by the module's attributes where there are none."""
+    build = build_options(options)
+    if build:
+        fields = dict(proto_fields(build))
+        # Absent fields are zero on the wire.
+        return _checked_counts(*(fields.get(f, 0) or 1 for f in (_NUM_REPLICAS_FIELD, _NUM_PARTITIONS_FIELD)))
+    given: Any = module.operation.attributes
+    names = ("mhlo.num_replicas", "mhlo.num_partitions")
+    with not_utf8("an attribute of the module"):
+        return _checked_counts(*(attribute(given[name]) if name in given else 1 for name in names))
+
+
+def _checked_counts(num_replicas: object, num_partitions: object) -> tuple[int, int]:
+    """The numbers of replicas and partitions, checked against the largest system."""
+    if type(num_replicas) is int and type(num_partitions) is int and num_replicas > 0 and num_partitions > 0:
+        if num_replicas * num_partitions <= MAX_IPUS:
+            return num_replicas, num_partitions
+    raise CompileError(
+        f"num_replicas = {num_replicas} and num_partitions = {num_partitions} are not valid: both must be positive, "
+        f"and their product at most {MAX_IPUS}",
+        INVALID_ARGUMENT,
+    )

@@ -1,0 +1,77 @@
+"""dot_general as a grouped matrix product [G, M, K] x [G, K, N]."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from jax_ipu import _ipu
+from jax_ipu.compiler.ir import Op
+from jax_ipu.compiler.lowering.context import Context, broadcast
+from jax_ipu.compiler.mapping import Demand
+from jax_ipu.compiler.shapes import DotShape
+from jax_ipu.compiler.types import COMPLEX, Shape, num_elements, pack_scalar
+
+
+def lower_dot_general(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
+    name = context.name(op)
+    result = op.result
+    if num_elements(result.shape) == 0:
+        return [context.variable(result.dtype, result.shape, name)]
+    shape = DotShape(op)
+    if shape.k == 0:
+        return [broadcast(context.scalar_constant(result.dtype, pack_scalar(result.dtype, 0)), result.shape, ())]
+    lhs, rhs = context.operands(op)
+    a = context.strided(_as_matrix(lhs, shape.lhs_permutation, shape.lhs), name)
+    b = context.strided(_as_matrix(rhs, shape.rhs_permutation, shape.rhs), name)
+    like = _partner_layout(context, op, (shape.batch, shape.m, shape.n))
+    product = _ipu.mat_mul_grouped(
+        context.graph, a, b, result.dtype, context.sequence, name, _options(context, op), like
+    )
+    return [context.strided(product.reshape(result.shape), name)]
+
+
+def create_operand(context: Context, demand: Demand, dtype: str, name: str) -> _ipu.Tensor | None:
+    """A variable in the layout that the product plans for the demanded operand, in that operand's shape."""
+    op = demand.op
+    shape = DotShape(op)
+    if dtype in COMPLEX or 0 in shape.lhs or 0 in shape.rhs:
+        return None
+    create = _ipu.create_mat_mul_grouped_input_lhs if demand.operand == 0 else _ipu.create_mat_mul_grouped_input_rhs
+    tensor = create(context.graph, dtype, op.result.dtype, shape.lhs, shape.rhs, name, _options(context, op))
+    permutation = shape.lhs_permutation if demand.operand == 0 else shape.rhs_permutation
+    return _from_matrix(tensor, permutation, op.operands[demand.operand].shape)
+
+
+def _as_matrix(tensor: _ipu.Tensor, permutation: Shape, shape: Shape) -> _ipu.Tensor:
+    if permutation != tuple(range(len(permutation))):
+        tensor = tensor.dim_shuffle(permutation)
+    return tensor if tensor.shape == shape else tensor.reshape(shape)
+
+
+def _from_matrix(tensor: _ipu.Tensor, permutation: Shape, shape: Shape) -> _ipu.Tensor:
+    """The inverse of _as_matrix: a tensor of `shape` whose matrix form is `tensor`."""
+    tensor = tensor.reshape(tuple(shape[p] for p in permutation))
+    inverse = tuple(permutation.index(d) for d in range(len(permutation)))
+    return tensor.dim_shuffle(inverse)
+
+
+def _options(context: Context, op: Op) -> dict[str, str]:
+    result = dict(context.planning)
+    purpose = op.attrs.get("pass")
+    if purpose is not None:
+        result["fullyConnectedPass"] = purpose
+    return result
+
+
+def _partner_layout(context: Context, op: Op, shape: Shape) -> _ipu.Tensor | None:
+    """The tensor that the result updates, as `shape`, so that the result is made on the same tiles; or None."""
+    tensor = context.partner(op)
+    if tensor is None:
+        return None
+    tensor = tensor.reshape(shape)
+    return tensor if tensor.is_strided else None
+
+
+LOWERINGS = {"dot_general": lower_dot_general}
+
+CREATORS = {"dot_general": create_operand}

@@ -1,0 +1,153 @@
+"""Stage "lower": a mapped program to a Poplar graph with its programs: main, and those that move state in SRAM."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from jax_ipu import _ipu
+from jax_ipu.compiler import capacity
+from jax_ipu.compiler.ir import Block, Value
+from jax_ipu.compiler.lowering.callbacks import callback_specs
+from jax_ipu.compiler.lowering.context import Context
+from jax_ipu.compiler.lowering.control_flow import write_results
+from jax_ipu.compiler.lowering.table import CREATORS, LOWERINGS, unsupported
+from jax_ipu.compiler.mapping import MappedProgram
+from jax_ipu.compiler.options import Options
+from jax_ipu.compiler.program_io import Argument
+from jax_ipu.compiler.types import num_elements
+
+
+@dataclass(frozen=True)
+class LoweredProgram:
+    """A Poplar graph and its programs.
+
+    Attributes:
+        graph: the graph that all programs belong to.
+        programs: main, the programs that write and read state, and the programs that swap two states.
+        state_programs: argument that stays in SRAM -> its write program, and its read program, or -1 where main only
+            reads it.
+        swaps: resident argument -> an argument of the same type, and the program that swaps their states.
+        tensors: the tensor of every value.
+        host_callbacks: the fields of each Python callback, as `_ipu.Executable` takes them.
+        ffi_calls: the fields of each call of a foreign function, as `_ipu.Executable` takes them.
+    """
+
+    graph: _ipu.Graph
+    programs: list[_ipu.Sequence]
+    state_programs: dict[int, tuple[int, int]]
+    swaps: dict[int, tuple[int, int]]
+    tensors: dict[Value, _ipu.Tensor]
+    host_callbacks: list[dict[str, object]]
+    ffi_calls: list[dict[str, object]]
+
+    def without_swaps(self) -> LoweredProgram:
+        """The same without the programs that swap states."""
+        return replace(self, programs=self.programs[: len(self.programs) - len(self.swaps)], swaps={})
+
+
+def check_supported(block: Block) -> None:
+    """Raises CompileError for the first op without a lowering, before any of the program is lowered."""
+    for op in block.ops:
+        name = op.name
+        if name not in LOWERINGS and name != "constant" and name != "return":
+            raise unsupported(op)
+        if name in ("while", "ipu.repeat", "if", "case", "ipu.call"):
+            for region in op.regions:
+                check_supported(region)
+
+
+def lower(program: MappedProgram, target: _ipu.Target, settings: Options, keep: bool = True) -> LoweredProgram:
+    """Adds the operations of the program to a new graph.
+
+    Args:
+        program: the mapped program.
+        target: the IPU.
+        settings: the options of the compilation.
+        keep: whether arguments that the program only reads stay in SRAM between calls; otherwise every call streams
+            them in.
+
+    Raises:
+        CompileError: an op has no lowering (UNIMPLEMENTED).
+        capacity.TooLarge: one op alone needs more memory than there is (RESOURCE_EXHAUSTED).
+    """
+    module, signature = program.module, program.signature
+    block = module.main.block
+    check_supported(block)
+    capacity.check(block, signature, target)
+    graph = _ipu.Graph(target, module.num_replicas * module.num_partitions)
+    context = Context(
+        graph,
+        LOWERINGS,
+        CREATORS,
+        program.mapping,
+        settings.planning(),
+        module.num_partitions,
+        module.num_replicas,
+    )
+    if any(op.name == "ipu.random_bits" for op in block.walk()):
+        context.start_random_state()
+    programs = [context.sequence]
+    state_programs: dict[int, tuple[int, int]] = {}
+    for argument in signature.arguments:
+        value, i = argument.value, argument.index
+        if not argument.used:
+            if num_elements(value.shape) == 0:
+                context.tensors[value] = context.variable(value.dtype, value.shape, argument.name)
+            continue
+        tensor = context.allocate(value, argument.name)
+        context.tensors[value] = tensor
+        count = num_elements(value.shape)
+        if not argument.resident:
+            tensor = context.tensors[value] = _in_order_of_array(graph, tensor, argument)
+            stays = keep and argument.kept
+            stream = graph.add_host_to_device_fifo(f"state{i}" if stays else f"in{i}", value.dtype, count)
+            sequence = context.sequence
+            if stays:
+                sequence = _ipu.Sequence(f"write {argument.name}")
+                state_programs[i] = (len(programs), -1)
+                programs.append(sequence)
+            sequence.stream_in(stream, tensor, argument.name)
+            continue
+        write, read = _ipu.Sequence(f"write {argument.name}"), _ipu.Sequence(f"read {argument.name}")
+        write.stream_in(graph.add_host_to_device_fifo(f"state{i}", value.dtype, count), tensor, argument.name)
+        read.stream_out(tensor, graph.add_device_to_host_fifo(f"state{i}.out", value.dtype, count), argument.name)
+        state_programs[i] = (len(programs), len(programs) + 1)
+        programs += [write, read]
+    context.lower_block(block)
+    # Results leave before the resident arguments take their new values: they may be views of the old ones.
+    for position, value in enumerate(block.results):
+        if position in signature.aliased_inputs or position in signature.forwarded or not num_elements(value.shape):
+            continue
+        stream = graph.add_device_to_host_fifo(f"out{position}", value.dtype, num_elements(value.shape))
+        context.sequence.stream_out(context.tensor(value), stream, f"result {position}")
+    destinations = {j: context.tensors[block.args[i]] for j, i in signature.aliases().items()}
+    write_results(context, block, destinations, "result")
+    swaps: dict[int, tuple[int, int]] = {}
+    asides: dict[int, _ipu.Tensor] = {}
+    for i, first in signature.swaps().items():
+        state = context.tensors[block.args[first]]
+        if first not in asides:
+            asides[first] = graph.clone(state, "state aside")
+        swaps[i] = (first, len(programs))
+        programs.append(_swap(state, context.tensors[block.args[i]], asides[first]))
+    return LoweredProgram(
+        graph, programs, state_programs, swaps, context.tensors, callback_specs(context), context.ffi_calls
+    )
+
+
+def _in_order_of_array(graph: _ipu.Graph, tensor: _ipu.Tensor, argument: Argument) -> _ipu.Tensor:
+    """Mapped as `tensor`, and in memory in the order of the array, which then needs no copy that rearranges."""
+    order = argument.major_to_minor or range(len(tensor.shape))
+    ordered = tensor.dim_shuffle(order)
+    if ordered.is_row_major:
+        return tensor
+    clone = graph.clone_as(tensor.dtype, ordered, argument.name, new_order=True)
+    return clone.dim_shuffle([order.index(d) for d in range(len(order))])
+
+
+def _swap(a: _ipu.Tensor, b: _ipu.Tensor, aside: _ipu.Tensor) -> _ipu.Sequence:
+    sequence = _ipu.Sequence("swap states")
+    sequence.copy(a, aside, "state")
+    sequence.copy(b, a, "state")
+    sequence.copy(aside, b, "state")
+    return sequence

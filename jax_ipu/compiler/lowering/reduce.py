@@ -1,0 +1,26 @@
+"""reduce over dimensions; its body becomes a scalar program."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from jax_ipu import _ipu
+from jax_ipu.compiler.expression import region_program
+from jax_ipu.compiler.ir import Op
+from jax_ipu.compiler.lowering.context import Context, expression_of
+from jax_ipu.compiler.types import num_elements
+
+
+def lower_reduce(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
+    count = len(op.results)
+    tensors = context.operands(op)
+    name = context.name(op)
+    if num_elements(op.results[0].shape) == 0:
+        return [context.variable(r.dtype, r.shape, name) for r in op.results]
+    expression = expression_of(region_program(op.regions[0], op))
+    return _ipu.reduce(
+        context.graph, tensors[:count], tensors[count:], op.attrs["dimensions"], expression, context.sequence, name
+    )
+
+
+LOWERINGS = {"reduce": lower_reduce}

@@ -1,0 +1,44 @@
+"""How the arguments and results of a partitioned program are cut over the IPUs: serialised xla.OpSharding."""
+
+from __future__ import annotations
+
+from jaxlib import xla_client
+
+from jax_ipu.compiler.ir import Module
+from jax_ipu.compiler.types import Shape
+
+_sharding = xla_client.HloSharding
+
+
+def sharding_fields(module: Module) -> tuple[list[dict[str, bytes]], list[dict[str, bytes]]]:
+    """The field "sharding" of every InputSpec and OutputSpec of a partitioned module: serialised xla.OpSharding."""
+    inputs = module.attrs.get("mhlo.spmd_parameters_shardings", ())
+    outputs = module.attrs.get("mhlo.spmd_output_sharding", "")
+    if not outputs:
+        return [{} for _ in module.main.block.args], [{} for _ in module.main.block.results]
+    whole = _sharding.from_string(outputs)
+    # A program without results has one sharding: that of the empty tuple.
+    count = len(module.main.block.results)
+    results = (whole.tuple_elements() or [whole] * count)[:count]
+    parsed = [_sharding.from_string(text) for text in inputs], results
+    as_inputs, as_outputs = ([{"sharding": s.to_proto().SerializeToString()} for s in side] for side in parsed)
+    return as_inputs, as_outputs
+
+
+def replicated_arguments(module: Module) -> list[bool]:
+    """Of a partitioned module: which arguments every IPU holds whole."""
+    shardings = [_sharding.from_string(text) for text in module.attrs.get("mhlo.spmd_parameters_shardings", ())]
+    count = len(module.main.block.args)
+    return [sharding.is_replicated() for sharding in shardings] if len(shardings) == count else [False] * count
+
+
+def local_shape(shape: Shape, sharding: bytes) -> Shape:
+    """What one device holds of an array; `sharding`: a serialised xla.OpSharding, or b"" for all of it."""
+    if not sharding:
+        return shape
+    proto = xla_client.OpSharding()
+    proto.ParseFromString(sharding)
+    parsed = _sharding.from_proto(proto)
+    if parsed.is_replicated() or not parsed.is_tiled():
+        return shape
+    return tuple(-(-n // parts) for n, parts in zip(shape, parsed.tile_assignment_dimensions(), strict=False))

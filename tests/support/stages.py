@@ -1,0 +1,40 @@
+"""The stages of the compiler, each with all that come before it, for tests that look at what is in between."""
+
+from __future__ import annotations
+
+from jax_ipu import _ipu
+from jax_ipu.compiler.fit import map_program
+from jax_ipu.compiler.frontend.importer import import_program
+from jax_ipu.compiler.frontend.legalize import legalize
+from jax_ipu.compiler.frontend.parse import parse
+from jax_ipu.compiler.frontend.partition import partition
+from jax_ipu.compiler.frontend.programs import LegalProgram
+from jax_ipu.compiler.ir import Module
+from jax_ipu.compiler.lowering.program import LoweredProgram, lower
+from jax_ipu.compiler.mapping import MappedProgram
+from jax_ipu.compiler.options import Options
+
+
+def legal(program: str | bytes, options: bytes = b"") -> LegalProgram:
+    """After parse, partition and legalise."""
+    content = program.encode() if isinstance(program, str) else program
+    return legalize(partition(parse(content, "mlir", options)))
+
+
+def imported(program: str | bytes) -> Module:
+    """The IR before the first pass."""
+    return import_program(legal(program))
+
+
+def mapped(program: str | bytes, settings: Options | None = None) -> MappedProgram:
+    """After all passes and the planning of the tile mapping."""
+    return map_program(legal(program), Options() if settings is None else settings)
+
+
+def lowered(
+    program: str | bytes, settings: Options | None = None, target: str = "ipu2", num_tiles: int = 1472
+) -> tuple[MappedProgram, LoweredProgram]:
+    """The mapped program and its graph."""
+    settings = Options() if settings is None else settings
+    before = mapped(program, settings)
+    return before, lower(before, _ipu.Target(target, num_tiles), settings)
