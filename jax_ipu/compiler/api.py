@@ -30,7 +30,7 @@ from jax_ipu.compiler.shardings import local_shape, sharding_fields
 from jax_ipu.compiler.types import Shape
 
 # Changes whenever the same program may compile to something else.
-COMPILER_VERSION = "8"
+COMPILER_VERSION = "9"
 
 
 def compile(program: bytes, format: str, options: bytes, target: str) -> _ipu.Executable:
@@ -93,20 +93,26 @@ def compile_parsed(program: ParsedProgram, settings: Options, target: _ipu.Targe
         return compile_to_fit(legalize(partition(program)), settings, target, progress)
 
 
+# The message of MLIR's bindings for a string that is not UTF-8.
+_NOT_UTF8 = "str_from_cstr_and_size(): conversion error"
+
+
 @contextmanager
 def reported() -> Iterator[None]:
-    """Errors of Python that only the program can cause become errors that say so."""
+    """Errors of Python that only the program can cause become a CompileError (INVALID_ARGUMENT) that says so."""
     try:
         yield
-    except UnicodeDecodeError as error:
-        raise CompileError(
-            f"the program has a name or string that is not UTF-8: {error}; write it again with valid names",
-            INVALID_ARGUMENT,
-        ) from error
     except RecursionError as error:
         raise CompileError(
-            "the program is nested too deep for the stack of this thread; call the compiler from fewer functions, or "
-            "nest fewer loops and branches",
+            "the program is nested too deep for the stack of this thread; nest fewer loops and branches, or compile it"
+            " outside of deep recursion",
+            INVALID_ARGUMENT,
+        ) from error
+    except (RuntimeError, UnicodeDecodeError) as error:
+        if isinstance(error, RuntimeError) and _NOT_UTF8 not in str(error):
+            raise
+        raise CompileError(
+            "a string of the program is not UTF-8; only the attributes of foreign functions may hold other bytes",
             INVALID_ARGUMENT,
         ) from error
 

@@ -156,10 +156,15 @@ class Block:
 
     def walk(self) -> Iterator[Op]:
         """Every op of this block and of the regions inside."""
-        for op in self.ops:
-            yield op
-            for region in op.regions:
-                yield from region.walk()
+        open_blocks = [iter(self.ops)]
+        while open_blocks:
+            for op in open_blocks[-1]:
+                yield op
+                if op.regions:
+                    open_blocks += [iter(region.ops) for region in reversed(op.regions)]
+                    break
+            else:
+                open_blocks.pop()
 
     def release(self) -> None:
         """Ends the use of this block, so that its memory, literals above all, is free at once."""

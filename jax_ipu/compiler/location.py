@@ -24,21 +24,29 @@ class _Frame(NamedTuple):
         return f"{path}:{self.line}"
 
 
-def _frames(location: Any, function: str = "") -> Iterator[_Frame]:
+def _frames(location: Any) -> Iterator[_Frame]:
     """The call stack of a location, the innermost frame first."""
-    if isinstance(location, tuple):  # an inlined op's own location and that of the call
-        for part in location:
-            yield from _frames(part, function)
-    elif isinstance(location, mlir.FileLineColLoc):
-        yield _Frame(location.filename, location.start_line, function)
-    elif isinstance(location, mlir.NameLoc):
-        yield from _frames(location.child_loc, location.name_str)
-    elif isinstance(location, mlir.CallSiteLoc):
-        yield from _frames(location.callee, function)
-        yield from _frames(location.caller, function)
-    elif isinstance(location, mlir.FusedLoc):
-        for child in location.locations:
-            yield from _frames(child, function)
+    pending = [(location, "")]
+    while pending:
+        location, function = pending.pop()
+        if isinstance(location, tuple):  # an inlined op's own location and that of the call
+            pending += ((part, function) for part in reversed(location))
+        elif isinstance(location, mlir.FileLineColLoc):
+            yield _Frame(_text(location, "filename"), location.start_line, function)
+        elif isinstance(location, mlir.NameLoc):
+            pending.append((location.child_loc, _text(location, "name_str")))
+        elif isinstance(location, mlir.CallSiteLoc):
+            pending += ((location.caller, function), (location.callee, function))
+        elif isinstance(location, mlir.FusedLoc):
+            pending += ((child, function) for child in reversed(location.locations))
+
+
+def _text(location: Any, field: str) -> str:
+    """A string of a location; "?" where it is not UTF-8, which must not keep a program from being compiled."""
+    try:
+        return str(getattr(location, field))
+    except (RuntimeError, UnicodeDecodeError):
+        return "?"
 
 
 @functools.lru_cache(maxsize=4096)
@@ -78,14 +86,10 @@ def operation_path(location: Any) -> str:
     """JAX's name of the operation, e.g. "jit(f)/dot_general", or ""."""
     while isinstance(location, tuple):
         location = location[0]
-    if isinstance(location, mlir.NameLoc) and "/" in location.name_str:
-        return str(location.name_str)
-    return ""
+    name = _text(location, "name_str") if isinstance(location, mlir.NameLoc) else ""
+    return name if "/" in name else ""
 
 
 def argument_name(location: Any) -> str:
     """JAX's name of an argument, its path in the pytree, e.g. "params['h_3']['kernel']"; or ""."""
-    try:
-        return str(location.name_str) if isinstance(location, mlir.NameLoc) else ""
-    except (RuntimeError, UnicodeDecodeError):  # a damaged name
-        return ""
+    return _text(location, "name_str") if isinstance(location, mlir.NameLoc) else ""

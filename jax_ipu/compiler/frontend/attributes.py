@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -172,12 +171,3 @@ def signature_attributes(module: mlir.Module) -> tuple[list[dict[str, Any]], lis
     count = len(block.operations[len(block.operations) - 1].operands)
     arguments = argument_attributes(operation, len(block.arguments))
     return arguments, entries_of(operation.attributes, "res_attrs", count)
-
-
-@contextmanager
-def not_utf8(what: str) -> Iterator[None]:
-    """Within it, a string of MLIR that is not UTF-8 raises CompileError (INVALID_ARGUMENT), which names `what`."""
-    try:
-        yield
-    except UnicodeDecodeError as error:
-        raise CompileError(f"{what} has a name or string that is not UTF-8: {error}", INVALID_ARGUMENT) from error

@@ -11,16 +11,19 @@ _NAMES_FUNCTIONS = {"decomposition", "called_computations"}
 
 
 def run(module: mlir.Module) -> None:
-    """Leaves no call of a function of `module`; private functions that nothing names any more are removed."""
+    """Leaves no call of a function of `module`; functions that were only called are removed.
+
+    Calls are replaced from their callers down, one after the other: chains of calls may be thousands of functions long.
+    """
     functions = {f.operation.attributes["sym_name"].value: f.operation for f in _functions(module)}
-    called: set[str] = set()
-    for function in functions.values():
-        while calls := _calls(function):
-            for call in calls:
-                callee = call.attributes["callee"].value
-                called.add(callee)
-                _inline(call, functions[callee])
-    for name in called - _named(module):
+    calls = {name: _calls(function) for name, function in functions.items()}
+    called = {call.attributes["callee"].value for found in calls.values() for call in found} - _named(module)
+    for name in functions.keys() - called:
+        pending = calls[name]
+        while pending:
+            call = pending.pop()
+            pending += _inline(call, functions[call.attributes["callee"].value])
+    for name in called:
         functions[name].erase()
 
 
@@ -28,15 +31,16 @@ def _functions(module: mlir.Module) -> list[Any]:
     return [view for view in module.body.operations if view.operation.name == "func.func"]
 
 
-def _calls(function: Any) -> list[Any]:
+def _calls(operation: Any) -> list[Any]:
+    """The calls in `operation`, which may be one itself."""
     found: list[Any] = []
 
-    def visit(operation: mlir.Operation) -> mlir.WalkResult:
-        if operation.name == "func.call":
-            found.append(operation)
+    def visit(inner: mlir.Operation) -> mlir.WalkResult:
+        if inner.name == "func.call":
+            found.append(inner)
         return mlir.WalkResult.ADVANCE
 
-    function.walk(visit)
+    operation.walk(visit)
     return found
 
 
@@ -55,17 +59,21 @@ def _named(module: mlir.Module) -> set[str]:
     return names
 
 
-def _inline(call: Any, function: Any) -> None:
+def _inline(call: Any, function: Any) -> list[Any]:
+    """Puts a copy of the body in the place of the call; returns the calls in the copy."""
     block = function.regions[0].blocks[0]
     mapping: dict[Any, Any] = dict(zip(block.arguments, call.operands, strict=True))
     *body, terminator = [view.operation for view in block.operations]
+    calls: list[Any] = []
     for original in body:
         copy = original.clone(mlir.InsertionPoint(call))
         copy.walk(lambda inner: _replace_operands(inner, mapping))
+        calls += _calls(copy)
         mapping.update(zip(original.results, copy.results, strict=True))
     for result, value in zip(call.results, terminator.operands, strict=True):
         result.replace_all_uses_with(mapping[value])
     call.erase()
+    return calls
 
 
 def _replace_operands(operation: Any, mapping: dict[Any, Any]) -> mlir.WalkResult:

@@ -9,10 +9,11 @@ from jaxlib.mlir._mlir_libs import _jax_mlir_ext
 from jaxlib.mlir.dialects import sdy, stablehlo
 
 from jax_ipu.compiler.errors import INVALID_ARGUMENT, CompileError
-from jax_ipu.compiler.frontend.attributes import attribute, not_utf8
+from jax_ipu.compiler.frontend.attributes import attribute
 from jax_ipu.compiler.frontend.depth import check_text_depth
 from jax_ipu.compiler.frontend.programs import ParsedProgram
 from jax_ipu.compiler.frontend.quantized import load_quantized_types
+from jax_ipu.compiler.frontend.strings import check_names, may_be_bytes
 from jax_ipu.compiler.proto import build_options, proto_fields
 
 # First bytes of MLIR bytecode.
@@ -50,16 +51,26 @@ def parse_module(program: bytes) -> mlir.Module:
     """The MLIR module of a program: portable artifact, bytecode or text, in which all of XLA's dialects may occur.
 
     Raises:
-        CompileError: it is none of these (INVALID_ARGUMENT).
+        CompileError: it is none of these, or has names that are not UTF-8 (INVALID_ARGUMENT).
     """
+    is_bytecode = program.startswith(_BYTECODE_MAGIC)
+    module = _parse_bytecode(program) if is_bytecode else _parse_text(program)
+    if may_be_bytes(program, is_bytecode):
+        check_names(module)
+    return module
+
+
+def _parse_text(program: bytes) -> mlir.Module:
+    try:
+        program.decode()
+    except UnicodeDecodeError as error:
+        raise CompileError(f"the program is neither MLIR bytecode nor text: {error}", INVALID_ARGUMENT) from error
+    check_text_depth(program)
+    return _parse_other(_new_context(), program)
+
+
+def _parse_bytecode(program: bytes) -> mlir.Module:
     context = _new_context()
-    if not program.startswith(_BYTECODE_MAGIC):
-        try:
-            program.decode()
-        except UnicodeDecodeError as error:
-            raise CompileError(f"the program is neither MLIR bytecode nor text: {error}", INVALID_ARGUMENT) from error
-        check_text_depth(program)
-        return _parse_other(context, program)
     if not program[len(_BYTECODE_MAGIC) :].lstrip(_VERSION_BYTES).startswith(_PORTABLE_PRODUCER):
         # MLIR puts the text of its errors into Python strings, which damaged names must not reach: to stderr instead.
         context.emit_error_diagnostics = True
@@ -120,8 +131,7 @@ def _counts(module: mlir.Module, options: bytes) -> tuple[int, int]:
         return _checked_counts(*(fields.get(f, 0) or 1 for f in (_NUM_REPLICAS_FIELD, _NUM_PARTITIONS_FIELD)))
     given: Any = module.operation.attributes
     names = ("mhlo.num_replicas", "mhlo.num_partitions")
-    with not_utf8("an attribute of the module"):
-        return _checked_counts(*(attribute(given[name]) if name in given else 1 for name in names))
+    return _checked_counts(*(attribute(given[name]) if name in given else 1 for name in names))
 
 
 def _checked_counts(num_replicas: object, num_partitions: object) -> tuple[int, int]:

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from jax_ipu import _ipu
-from jax_ipu.compiler.errors import CompileError
+from jax_ipu.compiler.errors import RESOURCE_EXHAUSTED, CompileError
 from jax_ipu.compiler.expression import ScalarProgram
 from jax_ipu.compiler.ir import Block, Op, Value
 from jax_ipu.compiler.location import source_line
 from jax_ipu.compiler.mapping import Demand, MappingPlan
 from jax_ipu.compiler.types import Literal, Shape, num_elements, type_text
 
+# poplar::Tensor::broadcast takes an unsigned int.
+_MAX_FACTOR = 2**32 - 1
 # Returns one tensor for each result.
 Lowering = Callable[["Context", Op], Sequence["_ipu.Tensor"]]
 # (context, demand, dtype, name) -> a variable of the shape of the demanded operand, in the layout that its op plans for
@@ -177,7 +179,7 @@ class Context:
                 continue
             try:
                 results = lowerings[name](self, op)
-            except _ipu.Error:
+            except (_ipu.Error, RecursionError):
                 raise
             except (RuntimeError, ValueError) as error:
                 # The library refuses what it has no vertex for.
@@ -225,6 +227,12 @@ def broadcast(tensor: _ipu.Tensor, shape: Shape, dims: Sequence[int]) -> _ipu.Te
         tensor = tensor.reshape(placed)
     for d, (have, want) in enumerate(zip(placed, shape, strict=True)):
         if have != want:
+            if want > _MAX_FACTOR:
+                raise CompileError(
+                    f"a dimension has {want} elements; a value can be repeated at most {_MAX_FACTOR} times on IPU: use "
+                    "smaller dimensions",
+                    RESOURCE_EXHAUSTED,
+                )
             tensor = tensor.broadcast(want, d)
     return tensor
 

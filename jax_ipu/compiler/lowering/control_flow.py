@@ -70,7 +70,8 @@ def lower_repeat(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
     return state
 
 
-def _branches(context: Context, op: Op) -> tuple[list[_ipu.Sequence], list[_ipu.Tensor]]:
+def lower_branches(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
+    """if and case; an index of a case that no branch has takes the last one."""
     name = context.name(op)
     results = [context.allocate(r, name) for r in op.results]
     sequences = []
@@ -79,20 +80,11 @@ def _branches(context: Context, op: Op) -> tuple[list[_ipu.Sequence], list[_ipu.
             context.lower_block(region)
             write_results(context, region, dict(enumerate(results)), name)
         sequences.append(sequence)
-    return sequences, results
-
-
-def lower_if(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
-    (on_true, on_false), results = _branches(context, op)
-    context.sequence.if_(context.tensor(op.operands[0]), on_true, on_false)
-    return results
-
-
-def lower_case(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
-    """An index outside of the branches takes the last one."""
-    sequences, results = _branches(context, op)
-    cases = list(enumerate(sequences[:-1]))
-    context.sequence.switch(context.tensor(op.operands[0]), cases, sequences[-1])
+    chosen = context.tensor(op.operands[0])
+    if op.name == "if":
+        context.sequence.if_(chosen, *sequences)
+    else:
+        context.sequence.switch(chosen, list(enumerate(sequences[:-1])), sequences[-1])
     return results
 
 
@@ -130,7 +122,7 @@ LOWERINGS = {
     "ipu.store": lower_store,
     "while": lower_while,
     "ipu.repeat": lower_repeat,
-    "if": lower_if,
-    "case": lower_case,
+    "if": lower_branches,
+    "case": lower_branches,
     "ipu.call": lower_call,
 }

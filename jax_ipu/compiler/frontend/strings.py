@@ -1,0 +1,82 @@
+"""Strings of a program that are not UTF-8: MLIR's Python bindings end the process for some of them.
+
+A string value may hold any bytes, which handlers of foreign functions take. Names, symbols and locations may not.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from jaxlib.mlir import ir as mlir
+
+from jax_ipu.compiler.errors import INVALID_ARGUMENT, CompileError
+
+_MAGIC_BYTES = 4
+_STRING_SECTION = 0
+_ALIGNED = 0x80
+# In assembly, bytes beyond ASCII are written as two hexadecimal digits behind a backslash.
+_ESCAPED = re.compile(rb"\\[89A-Fa-f][0-9A-Fa-f]")
+# Values stand behind "= "; everything else in quotes is a name, a symbol or a location.
+_QUOTED = re.compile(rb'(?P<value>= )?"(?P<text>(?:[^"\\]|\\.)*)"')
+_ESCAPE = re.compile(rb"\\([0-9A-Fa-f]{2})")
+
+
+def may_be_bytes(program: bytes, is_bytecode: bool) -> bool:
+    """Whether a string of the program may not be UTF-8; False is certain."""
+    if not is_bytecode:
+        return _ESCAPED.search(program) is not None
+    try:
+        _string_section(program).decode()
+    except (UnicodeDecodeError, IndexError):
+        return True
+    return False
+
+
+def check_names(module: mlir.Module) -> None:
+    """Raises CompileError (INVALID_ARGUMENT) for a name, symbol or location that is not UTF-8."""
+    assembly: Any = module.operation.get_asm(binary=True, enable_debug_info=True)
+    for found in _QUOTED.finditer(assembly):
+        if found["value"]:
+            continue
+        text = _ESCAPE.sub(lambda escape: bytes([int(escape[1], 16)]), found["text"])
+        try:
+            text.decode()
+        except UnicodeDecodeError as error:
+            raise CompileError(
+                f"the program has the name {text!r}, which is not UTF-8 ({error.reason}); names of attributes, "
+                "functions and locations must be UTF-8",
+                INVALID_ARGUMENT,
+            ) from error
+
+
+def _string_section(program: bytes) -> bytes:
+    """All strings in MLIR bytecode, each ended by a zero (https://mlir.llvm.org/docs/BytecodeFormat).
+
+    Raises IndexError where there are none.
+    """
+    _, position = _varint(program, _MAGIC_BYTES)
+    position = program.find(b"\0", position) + 1
+    while position:
+        kind = program[position]
+        length, position = _varint(program, position + 1)
+        if kind & _ALIGNED:
+            alignment, position = _varint(program, position)
+            if not alignment:
+                raise IndexError
+            position = -(-position // alignment) * alignment
+        if kind & ~_ALIGNED == _STRING_SECTION:
+            count, begin = _varint(program, position)
+            for _ in range(count):
+                _, begin = _varint(program, begin)
+            return program[begin : position + length]
+        position += length
+    raise IndexError
+
+
+def _varint(program: bytes, position: int) -> tuple[int, int]:
+    """The number at `position`, whose trailing zero bits say how many bytes follow, and where it ends."""
+    first = program[position]
+    more = 8 if first == 0 else (first & -first).bit_length() - 1
+    number = int.from_bytes(program[position : position + more + 1], "little")
+    return number >> (more + 1 if first else 8), position + more + 1
