@@ -1,4 +1,4 @@
-"""StableHLO to Poplar: importer, passes, tile mapping and lowering. Knows neither JAX nor PJRT."""
+"""The compiler from StableHLO to Poplar: `compile` and its options. Knows neither JAX nor PJRT."""
 
 from jax_ipu.compiler.api import compile
 from jax_ipu.compiler.errors import CompileError

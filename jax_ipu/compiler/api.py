@@ -29,7 +29,7 @@ from jax_ipu.compiler.progress import Progress
 from jax_ipu.compiler.shardings import local_shape, sharding_fields
 from jax_ipu.compiler.types import Shape
 
-# Changes whenever the same program may compile to something else.
+# Changes whenever the same program may compile to another executable.
 COMPILER_VERSION = "9"
 
 
@@ -118,7 +118,7 @@ def reported() -> Iterator[None]:
 
 
 def _loaded(encoded: str, parsed: ParsedProgram, target: str) -> _ipu.Executable:
-    """An executable that was compiled before, in the place of a program with its signature."""
+    """Loads an executable that was compiled before, in place of a program with the same signature."""
     executable = _ipu.Executable.deserialize(base64.b64decode(encoded))
     if executable.target != target:
         raise CompileError(f"the executable was compiled for {executable.target}, this is {target}", INVALID_ARGUMENT)
@@ -144,12 +144,17 @@ def _loaded(encoded: str, parsed: ParsedProgram, target: str) -> _ipu.Executable
 
 
 def _local_types(values: list[Value], shardings: list[bytes]) -> list[tuple[str, Shape]]:
-    """Type and shape of what one IPU has of each value."""
+    """Type and shape of the part of each value that one IPU has."""
     padded = [*shardings, *[b""] * len(values)]
     return [(v.dtype, local_shape(v.shape, s)) for v, s in zip(values, padded, strict=False)]
 
 
 def parse_target(target: str) -> _ipu.Target:
+    """The target of a text like "ipu2" or "ipu2:1472" (architecture and number of tiles).
+
+    Raises:
+        CompileError: there is no such architecture, or it has not as many tiles (INVALID_ARGUMENT).
+    """
     version, _, tiles = target.partition(":")
     if tiles and not (tiles.isdecimal() and len(tiles) < 9):
         raise CompileError(f"target {target!r} is not valid; write e.g. ipu2 or ipu2:1472", INVALID_ARGUMENT)

@@ -1,4 +1,4 @@
-"""Refuses programs in which one op alone needs more than the whole memory, before anything is planned for it."""
+"""Refuses programs in which a single op needs more than the whole memory, before operations are planned."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SHOWN = 3
 
 
 class TooLarge(CompileError):
-    """`values` are needed at the same time, and larger than the memory. No way to compile the program can help."""
+    """`values` exist at the same time and are larger than the memory, however the program is compiled."""
 
     def __init__(self, message: str, values: list[Value]) -> None:
         super().__init__(message, RESOURCE_EXHAUSTED)
@@ -22,7 +22,10 @@ class TooLarge(CompileError):
 
 
 def check(block: Block, signature: Signature, target: _ipu.Target) -> None:
-    """Raises TooLarge. What passes may still not fit: the graph compiler knows exactly."""
+    """Raises TooLarge for the first op whose operands and results do not fit.
+
+    A program that passes may still not fit: the graph compiler counts temporaries, code and buffers as well.
+    """
     capacity = target.num_tiles * target.bytes_per_tile
     names = {a.value: a.name for a in signature.arguments}
     for position, argument in signature.aliased_inputs.items():

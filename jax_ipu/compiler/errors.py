@@ -1,4 +1,4 @@
-"""The error every compiler stage raises, with the PJRT status code that JAX shows."""
+"""The error that every stage of the compiler raises, with its PJRT status code (PJRT_Error_Code)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ INTERNAL = 13
 
 
 class CompileError(Exception):
-    """A program that cannot be compiled. `code` is the PJRT status, the text says what, where and what to do."""
+    """A program that cannot be compiled.
+
+    The message says what happened, where, and what to do; `code` is the PJRT status that JAX shows with it.
+    """
 
     def __init__(self, message: str, code: int = UNIMPLEMENTED) -> None:
         super().__init__(message)

@@ -1,4 +1,4 @@
-"""Elementwise ops as scalar programs: what `_ipu.Expression` is built from."""
+"""Elementwise ops as scalar programs, from which `_ipu.Expression` is built."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from jax_ipu.compiler.ir import Block, Op, Value
 from jax_ipu.compiler.location import source_line
 from jax_ipu.compiler.types import FLOAT, INTEGER, SIZE, Literal, pack_scalar, type_text
 
-# op, operand type, result type, three registers, immediate
+# Scalar op, operand type, result type, three operand registers, immediate.
 Instruction = tuple[str, str, str, int, int, int, int]
 
 
 class ScalarProgram:
-    """Registers are numbered inputs, then constants, then one per instruction."""
+    """A program on scalars. Registers are numbered: inputs first, then constants, then one per instruction."""
 
     __slots__ = ("code", "constants", "inputs", "outputs")
 
@@ -38,7 +38,7 @@ class ScalarProgram:
 
 
 class ScalarBuilder:
-    """Collects instructions. Registers of constants are negative until `finish`."""
+    """Builds a ScalarProgram. Registers of constants are negative until `finish`."""
 
     __slots__ = ("_code", "_constant_registers", "_constants", "_inputs", "registers")
 
@@ -84,8 +84,8 @@ class ScalarBuilder:
 
 Emitter = Callable[[ScalarBuilder, Op, list[int]], int]
 
-# StableHLO op -> scalar op of the same signature. The second number is a rough cost per element in arithmetic
-# instructions, for cost analysis and for the decision to compute something twice.
+# StableHLO op -> scalar op of the same signature, and a rough cost per element in arithmetic instructions. The cost
+# decides what is computed a second time (passes/recompute.py); it is no hardware number.
 _UNARY: dict[str, tuple[str, int]] = {
     "abs": ("abs", 1),
     "negate": ("negate", 1),
@@ -145,7 +145,7 @@ COST.update(compare=1, select=1, clamp=2, reduce_precision=4, bitcast_convert=1)
 
 def _direct(name: str) -> Emitter:
     def emit(builder: ScalarBuilder, op: Op, registers: list[int]) -> int:
-        # complex(real, imag) has the operands' type; everything else that of its first operand.
+        # The instruction has the type of the first operand, also complex(real, imag).
         return builder.emit(name, op.operands[0].dtype, op.result.dtype, *registers)
 
     return emit
@@ -217,7 +217,7 @@ def is_elementwise(op: Op) -> bool:
 
 
 def splat_of(value: Value) -> Literal | None:
-    """The literal when every element of `value` is the same compile-time constant."""
+    """The literal where all elements of `value` are the same compile-time constant, otherwise None."""
     op = value.op
     if op is None or op.name != "constant":
         return None
@@ -226,7 +226,7 @@ def splat_of(value: Value) -> Literal | None:
 
 
 def emit_ops(builder: ScalarBuilder, ops: Sequence[Op]) -> None:
-    """Adds elementwise ops in order; operands are inputs, splat constants or earlier ops."""
+    """Adds elementwise ops in order; their operands are inputs, splat constants or results of earlier ops."""
     registers = builder.registers
     for op in ops:
         inputs = []
@@ -241,9 +241,11 @@ def emit_ops(builder: ScalarBuilder, ops: Sequence[Op]) -> None:
 
 
 def region_program(block: Block, op: Op) -> ScalarProgram:
-    """The body of a reduce, sort, scatter, ... as a scalar program over its arguments.
+    """The body of a reduce, sort, scatter, ... as a scalar program on its arguments.
 
-    Raises CompileError for bodies that are not made of elementwise ops on scalars.
+    Raises:
+        CompileError: the body has another op than elementwise ones on scalars, or reads a value from outside that is no
+            constant (UNIMPLEMENTED).
     """
     builder = ScalarBuilder()
     for arg in block.args:
@@ -285,7 +287,7 @@ def _register(builder: ScalarBuilder, value: Value, op: Op) -> int:
 
 
 def single_op(block: Block) -> str | None:
-    """The name of the only op when `block` is `return op(arg0, arg1)` in either order of the arguments."""
+    """The name of op where `block` is `return op(arg0, arg1)`, in any order if op commutes; otherwise None."""
     if len(block.ops) != 2 or len(block.args) != 2:
         return None
     op = block.ops[0]
@@ -296,7 +298,7 @@ def single_op(block: Block) -> str | None:
 
 
 def identity_of(name: str, dtype: str) -> float | int | bool | None:
-    """The neutral element of a reduction op."""
+    """The neutral element of a reduction by the op `name`; None where it has none."""
     if name == "add":
         return 0
     if name == "multiply":

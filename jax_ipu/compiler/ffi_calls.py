@@ -1,4 +1,4 @@
-"""Calls of foreign functions (jax.ffi): custom calls whose attributes are a dictionary, as XLA's typed FFI has them."""
+"""Calls of foreign functions (jax.ffi): custom calls with a dictionary of attributes, as in XLA's typed FFI."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ from jax_ipu.compiler.errors import INVALID_ARGUMENT, CompileError
 from jax_ipu.compiler.location import source_line
 from jax_ipu.compiler.types import Shape, element_type, numpy_dtype
 
-# Of an op: what its call is, an FfiCall.
+# The attribute of an op that holds its FfiCall.
 ATTRIBUTE = "ipu.ffi"
-# The attributes of a custom call that say how it is called.
+# The attributes of a custom call that hold the attributes for the handler.
 CONFIGURATIONS = ("mhlo.backend_config", "backend_config")
 
 
 @dataclass(frozen=True)
 class Attribute:
-    """Of a call: `kind` is scalar, array, string or dictionary; `dtype` is that of the first two.
+    """An attribute of a call.
 
-    `shape` is that of arrays, which handlers are not told.
+    `kind` is "scalar", "array", "string" or "dictionary". Scalars and arrays have a `dtype`. Arrays have a `shape`,
+    which handlers do not get.
     """
 
     name: str
@@ -34,14 +35,14 @@ class Attribute:
     shape: Shape = ()
 
     def fields(self) -> dict[str, object]:
-        """As `_ipu.Executable` takes it."""
+        """The fields that `_ipu.Executable` takes."""
         members = [member.fields() for member in self.members]
         return {"name": self.name, "kind": self.kind, "dtype": self.dtype, "data": self.data, "members": members}
 
 
 @dataclass(frozen=True)
 class Buffer:
-    """An operand or result: its shape, and its dimensions from major to minor in memory."""
+    """An operand or result: its shape, and its dimensions from major to minor in the memory of the handler."""
 
     shape: Shape
     major_to_minor: tuple[int, ...]
@@ -50,7 +51,7 @@ class Buffer:
 
 @dataclass(frozen=True)
 class FfiCall:
-    """`aliases`: for each result the operand whose memory it is, or -1."""
+    """A call; `aliases` is for each result the operand whose memory it shares, or -1."""
 
     target: str
     operands: tuple[Buffer, ...]
@@ -60,9 +61,10 @@ class FfiCall:
 
 
 def read(operation: Any) -> FfiCall | None:
-    """The call that a `stablehlo.custom_call` is, or None for one whose configuration is text.
+    """The call of a foreign function that a `stablehlo.custom_call` is; None where its configuration is text.
 
-    Raises CompileError(INVALID_ARGUMENT) for attributes that handlers cannot be given.
+    Raises:
+        CompileError: it has attributes that handlers cannot take (INVALID_ARGUMENT).
     """
     attrs = operation.attributes
     configuration = next((attrs[key] for key in CONFIGURATIONS if key in attrs), None)
@@ -89,7 +91,7 @@ def read(operation: Any) -> FfiCall | None:
 
 
 def _types(values: Any) -> list[Any]:
-    """The types of the values; XLA's partitioner puts several results into one tuple."""
+    """The types of the values; those in a tuple, into which XLA's partitioner puts several results."""
     types: list[Any] = []
     for value in values:
         packed = isinstance(value.type, mlir.TupleType)
@@ -138,7 +140,7 @@ def _attribute(name: str, attr: Any) -> Attribute:
         dtype = _element_type(name, tensor.element_type)
         try:
             elements = np.asarray(attr)
-        except (TypeError, BufferError):  # an element type that Python's buffers do not have
+        except (TypeError, BufferError):  # Python's buffers have no such element type
             raise _unsupported(name, f"an array of {tensor.element_type}") from None
         return Attribute(name, "array", dtype, elements.astype(numpy_dtype(dtype)).tobytes(), shape=elements.shape)
     raise _unsupported(name, str(attr))
@@ -171,7 +173,7 @@ def _unsupported(name: str, what: str) -> CompileError:
 
 
 def fields(call: FfiCall, location: Any, types: tuple[list[str], list[str]]) -> dict[str, object]:
-    """The call as `_ipu.Executable` takes it. `types`: the dtypes of operands and of results."""
+    """The fields of the call that `_ipu.Executable` takes; `types`: the dtypes of operands and of results."""
 
     def buffers(of_call: tuple[Buffer, ...], dtypes: list[str]) -> list[dict[str, object]]:
         # A token takes no memory.

@@ -144,13 +144,13 @@ def _next_attempt(
 def _is_hopeless(error: _ipu.OutOfMemory, target: _ipu.Target) -> bool:
     """Whether the live tensors are larger than the memory.
 
-    Only an attempt that computes values again, and does not combine collectives, has other tensors. Those after it
-    change where tensors lie, and how much code and how many temporaries there are.
+    Only the attempt that computes values again and does not combine collectives has other tensors. Those after it
+    change the mapping of tensors, the code and the temporaries.
     """
     return error.peak_variable_bytes > target.num_tiles * target.bytes_per_tile
 
 
-# Options that need less memory, None where the user has chosen otherwise.
+# Options that need less memory; None where the user has chosen another value than the default.
 
 
 def _outlined(settings: Options) -> Options | None:
@@ -161,7 +161,7 @@ def _slices_spread(settings: Options) -> Options | None:
     return settings._replace(mapping="products") if settings.mapping == "demand" else None
 
 
-# Bytes of temporaries fall in proportion, cycles rise by up to a fifth; below, vertices cost more than that saves.
+# Temporaries shrink in proportion, cycles rise by up to a fifth. With less, more vertices need more than that saves.
 _LEAST_PROPORTION = 0.1
 
 

@@ -12,8 +12,7 @@ from typing import Any
 from jax_ipu.compiler.errors import INVALID_ARGUMENT, CompileError
 from jax_ipu.compiler.types import SIZE, Shape, num_elements, type_text
 
-# How deep regions may be nested: passes and lowering call themselves for each level, and Python limits the depth of
-# calls.
+# How deep regions may be nested: passes and lowering recurse into each level, and Python limits the depth of calls.
 MAX_REGION_DEPTH = 256
 
 
@@ -27,7 +26,7 @@ def too_deep() -> CompileError:
 
 
 class Value:
-    """One tensor. `op` is None for block arguments."""
+    """A tensor. `op` computes it, None for block arguments; `index` is its position among results or arguments."""
 
     __slots__ = ("dtype", "index", "op", "shape", "users")
 
@@ -55,7 +54,7 @@ class Value:
 
 
 class Op:
-    """One operation. `name` is StableHLO's without the dialect; ops of our own start with "ipu."."""
+    """An operation. `name` is that of StableHLO without the dialect; the compiler's own ops start with "ipu."."""
 
     __slots__ = ("attrs", "location", "name", "operands", "regions", "results")
 
@@ -89,7 +88,7 @@ class Op:
             operand.users.append(self)
 
     def drop(self) -> None:
-        """Gives up the uses and results of this op and of its regions; the caller removes it from its block."""
+        """Removes the uses by this op and by the ops in its regions; the caller removes it from its block."""
         for operand in self.operands:
             operand.users.remove(self)
         for region in self.regions:
@@ -98,7 +97,7 @@ class Op:
         self.release()
 
     def release(self) -> None:
-        """Lets go of everything: ops, their results and users refer to each other, which only the collector undoes."""
+        """Drops all references: ops and values refer to each other, so only the garbage collector would free them."""
         for result in self.results:
             result.users = []
         for region in self.regions:
@@ -114,12 +113,12 @@ class Op:
 VIEWS = frozenset(
     ("reshape", "transpose", "broadcast_in_dim", "slice", "reverse", "optimization_barrier", "copy", "bitcast_convert")
 )
-# Ops that act on more than their results.
+# Ops that do more than compute their results.
 _EFFECTS = frozenset(("return", "custom_call", "send", "recv", "infeed", "outfeed"))
 
 
 def has_effect(op: Op) -> bool:
-    """Whether `op` must run, in its place among others with effects, even if nobody uses its results."""
+    """Whether `op` must run, in program order with other such ops, even if its results are not used."""
     if op.name in _EFFECTS or op.attrs.get("has_side_effect"):
         return True
     inner = (nested for region in op.regions for nested in region.walk() if nested.name != "return")
@@ -155,7 +154,7 @@ class Block:
         return self.ops[-1].operands
 
     def walk(self) -> Iterator[Op]:
-        """Every op of this block and of the regions inside."""
+        """Every op of this block and of the regions inside, each before those in its own regions."""
         open_blocks = [iter(self.ops)]
         while open_blocks:
             for op in open_blocks[-1]:
@@ -167,7 +166,7 @@ class Block:
                 open_blocks.pop()
 
     def release(self) -> None:
-        """Ends the use of this block, so that its memory, literals above all, is free at once."""
+        """Drops all references, so that the memory of the block (mostly literals) is free at once."""
         for arg in self.args:
             arg.users = []
         for op in self.ops:
@@ -175,13 +174,13 @@ class Block:
         self.args, self.ops = [], []
 
 
-# The attribute of an argument or result of main that names its memory.
+# The attribute of an argument or result of main with its memory kind.
 MEMORY_KIND = "mhlo.memory_kind"
-# The one that asks for a layout, and ours for the layout that it has: its dimensions from major to minor in memory;
-# without it, row-major.
+# The attribute with the layout that the caller asks for, and the one with the layout that it has: its dimensions from
+# major to minor in memory; row-major without it.
 LAYOUT_MODE = "mhlo.layout_mode"
 MAJOR_TO_MINOR = "ipu.major_to_minor"
-# Ours for what JAX calls an argument: its path in the pytree.
+# The attribute with JAX's name of an argument: its path in the pytree.
 ARGUMENT_NAME = "ipu.argument_name"
 
 
@@ -204,7 +203,7 @@ class Function:
 
 
 class Module:
-    """Functions by name, one of them `main`; each of `num_replicas` x `num_partitions` IPUs runs the program."""
+    """A program: functions by name, one of them "main". It runs on `num_replicas * num_partitions` IPUs."""
 
     __slots__ = ("attrs", "combined", "functions", "name", "num_partitions", "num_replicas", "origins", "source")
 
@@ -213,7 +212,7 @@ class Module:
         self.functions = functions
         self.attrs = attrs
         self.source = source  # the MLIR module
-        # The operation in `source` that an all_reduce was imported from, and lists of them that are one by now.
+        # The MLIR operation of each imported all_reduce, and the lists of them that passes have combined.
         self.origins: dict[Op, Any] = {}
         self.combined: list[list[Any]] = []
         self.num_replicas = self.num_partitions = 1
@@ -223,14 +222,17 @@ class Module:
         return self.functions["main"]
 
     def release(self) -> None:
-        """Ends the use of the module."""
+        """Drops all references to ops and values."""
         for function in self.functions.values():
             function.block.release()
         self.origins, self.combined = {}, []
 
 
 def clone_ops(block: Block, mapping: dict[Value, Value]) -> list[Op]:
-    """Copies of the ops of `block`, with values replaced by `mapping`, which also learns the new values."""
+    """Copies of the ops of `block`.
+
+    `mapping` says which values replace which; the copies of results are added to it.
+    """
     result: list[Op] = []
     for op in block.ops:
         regions = []
@@ -252,7 +254,7 @@ def clone_ops(block: Block, mapping: dict[Value, Value]) -> list[Op]:
 
 
 def text(block: Block, indent: int = 0, names: dict[Value, str] | None = None) -> str:
-    """A readable listing, for tests and debugging."""
+    """A readable listing of the block, for tests and debugging."""
     names = {} if names is None else names
     pad = "  " * indent
     lines: list[str] = []

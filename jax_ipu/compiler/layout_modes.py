@@ -28,7 +28,13 @@ def row_major(value: Value) -> Order:
 def requested_order(attrs: dict[str, Any], value: Value, name: str) -> Order:
     """The dimensions of an argument or result from major to minor; row-major for the modes "default" and "auto".
 
-    Raises CompileError as `run` does; `name` says there what the value is.
+    Args:
+        attrs: the attributes of the argument or result.
+        value: its value.
+        name: what messages call it.
+
+    Raises:
+        CompileError: the layout has tiles or other properties (UNIMPLEMENTED), or is not valid (INVALID_ARGUMENT).
     """
     mode = attrs.get(LAYOUT_MODE, _DEFAULT)
     if mode in (_DEFAULT, _AUTO):

@@ -1,4 +1,4 @@
-"""The user's source line behind an op, resolved only when a message or a debug name needs it."""
+"""The source line of the user that an op comes from, resolved only where a message or debug name needs it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from jaxlib.mlir import ir as mlir
 
-# Folders of installed packages and of the standard library, on any system: a program may come from another one.
+# Folders of installed packages and of the standard library on any system: a program may come from another machine.
 _INSTALLED = re.compile(r".*[/\\](?:(?:site|dist)-packages|lib(?:64)?[/\\]python\d[.\d]*t?)[/\\]", re.IGNORECASE)
 _OWN_FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
@@ -29,7 +29,7 @@ def _frames(location: Any) -> Iterator[_Frame]:
     pending = [(location, "")]
     while pending:
         location, function = pending.pop()
-        if isinstance(location, tuple):  # an inlined op's own location and that of the call
+        if isinstance(location, tuple):  # the location of an inlined op, and that of the call
             pending += ((part, function) for part in reversed(location))
         elif isinstance(location, mlir.FileLineColLoc):
             yield _Frame(_text(location, "filename"), location.start_line, function)
@@ -42,7 +42,7 @@ def _frames(location: Any) -> Iterator[_Frame]:
 
 
 def _text(location: Any, field: str) -> str:
-    """A string of a location; "?" where it is not UTF-8, which must not keep a program from being compiled."""
+    """A string of a location; "?" where it is not UTF-8."""
     try:
         return str(getattr(location, field))
     except (RuntimeError, UnicodeDecodeError):
@@ -51,7 +51,7 @@ def _text(location: Any, field: str) -> str:
 
 @functools.lru_cache(maxsize=4096)
 def _in_library(path: str) -> str:
-    """A library's path as Python's import sees it, e.g. "optax/_src/update.py"; "" for a file of the user's own."""
+    """The path of a library file as Python imports it, e.g. "optax/_src/update.py"; "" for a file of the user."""
     if path.startswith("<frozen "):
         return path
     installed = _INSTALLED.match(path)
@@ -61,9 +61,9 @@ def _in_library(path: str) -> str:
 
 
 def source_line(location: Any) -> str:
-    """ "model.py:12 (loss)", or "" when the program carries no location.
+    """ "model.py:12 (loss)", or "" where the program has no locations.
 
-    It is the innermost line outside the standard library and installed packages. One of a library that it called comes
+    The line is the innermost one outside the standard library and installed packages. A library that it called comes
     second: "train.py:31 (step, through optax/_src/update.py:44)".
     """
     library: _Frame | None = None

@@ -1,9 +1,9 @@
-"""Stage "map": on which tiles arguments, constants and loop state are born.
+"""Stage "map": plans the tile mapping of arguments, constants and loop state.
 
-Products, convolutions and indexed accesses ask for the layout of their operands. The demand travels back through views,
-elementwise ops and loops to the value that is allocated; partners of elementwise ops take over each other's demand, so
-weights, their momentum and their updates live alike. What nobody asks for is spread linearly, small states one behind
-the other: the biases of many layers would fill the first tiles.
+Products, convolutions and indexed accesses demand a layout of their operands. A demand propagates back through views,
+elementwise ops and loops to the value that is allocated. Operands and results of an elementwise op share a demand, so
+that weights, their momentum and their updates have the same mapping. Values without a demand are mapped linearly; small
+states start where the previous one ends, because the biases of many layers would otherwise fill the first tiles.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from jax_ipu.compiler.pipeline import OptimizedProgram
 from jax_ipu.compiler.program_io import Signature
 from jax_ipu.compiler.types import num_elements
 
-# Views that a layout can be carried through, against the data flow.
+# Views through which a demand propagates from the result to the operand.
 _INVERTIBLE = frozenset(("transpose", "reshape", "optimization_barrier"))
 _LOOPS = frozenset(("while", "ipu.repeat"))
-# Bytes of an argument that is spread over few tiles, and what the linear mapping puts on each of them at least.
+# The most bytes of a small argument, and the fewest bytes that the linear mapping puts on a tile.
 _SMALL = 32 * 1024
 _BYTES_ON_TILE = 128
 _UPDATES = frozenset(("dynamic_update_slice", "scatter"))
 
 
 class Demand:
-    """Operand `operand` of `op` wants a layout; `path` are the views from the value to that operand."""
+    """The demand of `op` for the layout of operand `operand`; `path`: the views from the value to the operand."""
 
     __slots__ = ("op", "operand", "path", "priority")
 
@@ -40,7 +40,7 @@ class Demand:
         return Demand(self.op, self.operand, self.priority, (view, *self.path))
 
     def reason(self) -> str:
-        """For the tile map: which op asked."""
+        """Which op demands the layout, for the tile map."""
         where = source_line(self.op.location)
         roles = ROLES.get(self.op.name, ("operand",))
         role = roles[min(self.operand, len(roles) - 1)]
@@ -61,7 +61,7 @@ _PRODUCTS = 3  # the priority of products and convolutions
 
 
 class MappingPlan:
-    """Value -> the demand that decides where it lives; values without an entry are mapped linearly."""
+    """The demand that decides the mapping of each value; values without one are mapped linearly."""
 
     __slots__ = ("demands", "first_tiles", "partners")
 
@@ -72,14 +72,14 @@ class MappingPlan:
         first_tiles: dict[Value, int],
     ) -> None:
         self.demands = demands
-        # Of states that are spread linearly; others begin on tile 0.
+        # First tile of values that are mapped linearly; tile 0 for others.
         self.first_tiles = first_tiles
-        # Result of a product -> the argument that it updates, which lies where the result should.
+        # Result of a product -> the argument that it updates, whose mapping the result takes.
         self.partners = partners
 
     @property
     def has_slices(self) -> bool:
-        """Whether anything lies as a slice, an update, a gather or a scatter asks."""
+        """Whether a slice, update, gather or scatter decides the mapping of a value."""
         return any(demand.priority < _PRODUCTS for demand in self.demands.values())
 
     def reason(self, value: Value) -> str:
@@ -97,30 +97,30 @@ class MappedProgram:
 
 
 def map_tensors(program: OptimizedProgram, mode: str) -> MappedProgram:
-    """Plans where the values of the program live.
+    """Plans the tile mapping of the values of the program.
 
     Args:
         program: the optimised program.
-        mode: "demand": as all ops ask; "products": without slices, updates, gathers and scatters; "linear": no op asks.
+        mode: "demand": all demands count; "products": only those of products and convolutions; "linear": none.
     """
     return MappedProgram(program.module, program.signature, plan(program.module, mode))
 
 
 def plan(module: Module, mode: str) -> MappingPlan:
-    """`mode` "linear" ignores every demand, "products" those of slices, updates, gathers and scatters."""
+    """The mapping plan of a module; `mode` as for `map_tensors`."""
     demands: dict[Value, Demand] = {}
     partners: dict[Value, Value] = {}
     if mode != "linear":
         least = _PRODUCTS if mode == "products" else 0
         _visit(module.main.block, demands, partners, least)
         if demands:
-            # Again, now that earlier ops have spoken: partners of elementwise ops learn from each other.
+            # A second visit: demands of earlier ops now reach the other operands of elementwise ops.
             _visit(module.main.block, demands, partners, least)
     return MappingPlan(demands, partners, _first_tiles(module.main.block, demands))
 
 
 def _first_tiles(block: Block, demands: dict[Value, Demand]) -> dict[Value, int]:
-    """Of small arguments without a demand that are written over: each begins where the last one ends."""
+    """The first tiles of small arguments without a demand that are written over: one after the other."""
     first: dict[Value, int] = {}
     end = 0
     updates = [op for op in block.ops if op.attrs.get("write_over")]
@@ -181,7 +181,7 @@ def _visit(block: Block, demands: dict[Value, Demand], partners: dict[Value, Val
 
 
 def _keep_place(op: Op, demands: dict[Value, Demand], partners: dict[Value, Value]) -> None:
-    """An update in place lies where its result is wanted, when that matters more than the update itself."""
+    """Gives the operand of an update in place the demand of the result, where that has a higher priority."""
     for operand, result in zip(op.operands, op.results, strict=False):
         demand = demands.get(result)
         if demand is not None and demand.priority > _PRIORITY[op.name]:
@@ -192,7 +192,7 @@ def _keep_place(op: Op, demands: dict[Value, Demand], partners: dict[Value, Valu
 
 def _want(demands: dict[Value, Demand], value: Value, demand: Demand) -> None:
     known = demands.get(value)
-    # Of equal demands the first in program order wins: it is visited last.
+    # Of demands with equal priority the first in program order wins: it is visited last.
     if known is None or known.priority <= demand.priority:
         demands[value] = demand
 

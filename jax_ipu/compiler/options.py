@@ -18,7 +18,7 @@ _OVERRIDES_FIELD = 7
 # Fields of OptionOverrideProto.
 _STRING_FIELD, _BOOL_FIELD, _INT_FIELD, _DOUBLE_FIELD = 1, 2, 3, 4
 _PREFIX = "ipu_"
-# Options for XLA's own compiler, which programs that also run elsewhere may carry: they have no effect here.
+# Options of XLA's compiler have no effect, but are accepted: programs may run on other platforms, too.
 _XLA_PREFIX = "xla_"
 _XLA_OPTIONS = frozenset(
     ("exec_time_optimization_effort", "memory_fitting_effort", "memory_fitting_level", "optimization_level")
@@ -26,15 +26,15 @@ _XLA_OPTIONS = frozenset(
 
 
 class Options(NamedTuple):
-    """What a program is compiled with besides its target. Each is a compiler option with the prefix ``ipu_``."""
+    """The options of a compilation. Each field is a compiler option with the prefix ``ipu_``."""
 
-    # "demand": every tensor in the layout its consumers ask for, "products": only products and convolutions are asked,
-    # "linear": all are spread alike.
+    # Which ops decide the tile mapping: "demand": all that have a wish, "products": only products and convolutions,
+    # "linear": none, all tensors are mapped linearly.
     mapping: str = "demand"
-    available_memory_proportion: float = 0.6  # of a tile's memory, for the temporaries of a product or convolution
-    outline: str = "memory"  # repeated blocks become functions: where the program does not fit else, "always", "never"
+    available_memory_proportion: float = 0.6  # of the memory of a tile, for temporaries of a product
+    outline: str = "memory"  # outline repeated blocks: if it does not fit otherwise, "always", "never"
     partials_type: str = "float"  # of the partial sums of f16 products and convolutions, or "half"
-    executable: str = ""  # base64 of a serialised executable that is loaded, instead of compiling the program
+    executable: str = ""  # base64 of a serialised executable, loaded instead of compiling
 
     def planning(self) -> dict[str, str]:
         """The options of PopLibs's planner of matrix products and convolutions."""
@@ -45,9 +45,10 @@ class Options(NamedTuple):
 
 
 def compile_options(serialized: bytes) -> Options:
-    """Reads the options from a serialised xla.CompileOptionsProto; those of XLA's own compiler have no effect.
+    """Reads the options from a serialised xla.CompileOptionsProto; options of XLA's compiler have no effect.
 
-    Raises CompileError(INVALID_ARGUMENT) for an option that does not exist, or a value that is not valid.
+    Raises:
+        CompileError: an option does not exist, or a value is not valid (INVALID_ARGUMENT).
     """
     values: dict[str, str] = {}
     for field, value in proto_fields(serialized):
@@ -132,5 +133,5 @@ def _value(override: bytes) -> str | bool | int | float:
 
 
 def _text(override: bytes) -> str:
-    """The same as text."""
+    """The value of an OptionOverrideProto as text."""
     return str(_value(override))

@@ -1,7 +1,7 @@
-"""What helps a program that does not fit: only what is true for this program, in the caller's names.
+"""Advice for a program that does not fit: only what helps this program, in the names of the caller.
 
-All numbers are estimates from what the fullest tile needs at its worst moment: state and code stay, values that have
-the batch in their shape shrink with it, and what is cut over n IPUs is 1/n on each.
+The numbers are estimates from the memory that the fullest tile needs at its peak. State and code have a fixed size,
+values with a batch dimension shrink with the batch, and a tensor that is sharded over n IPUs needs 1/n on each.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from jax_ipu.compiler.program_io import Argument, Signature
 from jax_ipu.compiler.shardings import replicated_arguments
 from jax_ipu.compiler.types import Shape, num_elements, type_text
 
-# How much of a tile an estimate may take: where lies what is uneven, and code and buffers are not known before.
+# The part of a tile that an estimate may fill: mappings are uneven, and code and buffers may not be known yet.
 _SAFE, _SAFE_UNPLANNED = 0.85, 0.5
 _SAFE_SEVERAL_IPUS = 0.7
 _MOST_IPUS = 64
-# What is smaller is not worth cutting.
+# Smaller arguments (bytes) are not worth sharding.
 _SMALL_BYTES = 64 * 1024
-_LONG = 32  # rows on each IPU
-_WORTH = 0.1  # of what the tile needs
+_LONG = 32  # a long axis has at least as many elements on each IPU
+_WORTH = 0.1  # a change that saves a smaller part of the need is not mentioned
 _WIDE = frozenset(("f32", "f64", "c64", "c128"))
 _ROOT = re.compile(r"[A-Za-z_]\w*")
 _NAMES_SHOWN = 4
 
 
 class Tensor(NamedTuple):
-    """A tensor of which the fullest tile has a part."""
+    """A tensor with a part on the fullest tile."""
 
     shape: Shape
     dtype: str
@@ -41,12 +41,15 @@ class Tensor(NamedTuple):
 
 
 class Need(NamedTuple):
-    """What the fullest tile needs, in bytes. `planned`: as far as known everything, else tensors only."""
+    """The memory that the fullest tile needs, in bytes.
+
+    `planned`: operations were planned, so that temporaries and code are known; otherwise only tensors are.
+    """
 
     limit: int
     tensors: list[Tensor]
-    working: float  # temporaries of the operation that runs, and what it receives
-    fixed: float  # constants, vertices, code
+    working: float  # temporaries and exchange buffers of the running operation
+    fixed: float  # constants, vertex state and code
     planned: bool
 
     @property
@@ -67,14 +70,14 @@ class Need(NamedTuple):
 
     @staticmethod
     def of_values(values: Iterable[Value], lasting: frozenset[Value], target: _ipu.Target) -> Need:
-        """Of values that are there together, spread evenly."""
+        """The need of values that exist at the same time, spread evenly over the tiles."""
         tiles = target.num_tiles
         tensors = [Tensor(v.shape, v.dtype, size_in_bytes(v) / tiles, v in lasting) for v in values]
         return Need(target.bytes_per_tile, tensors, 0, 0, False)
 
 
 def advice(module: Module, signature: Signature, target: _ipu.Target, need: Need) -> str:
-    """The last part of the message: a line for each thing that helps."""
+    """The last part of the message: one line for each change that helps."""
     program = _Program(module, signature)
     lines = [
         *_smaller_batch(program, need),
@@ -89,7 +92,7 @@ def advice(module: Module, signature: Signature, target: _ipu.Target, need: Need
 
 
 class _Program:
-    """What advice needs to know of a program."""
+    """The facts about a program that the advice depends on."""
 
     def __init__(self, module: Module, signature: Signature) -> None:
         self.num_ipus = module.num_replicas * module.num_partitions
@@ -102,7 +105,7 @@ class _Program:
         by_root: dict[str, list[Argument]] = {}
         for a in self.arguments:
             by_root.setdefault(_root(a), []).append(a)
-        # State is what a result replaces, donated or not, with all that has the same root in the pytree.
+        # State: arguments that results replace, donated or not, and all others under the same root of the pytree.
         results = {(r.shape, r.dtype) for r in signature.results if r.shape} if self.is_gradient else set()
         state = {
             root
@@ -122,15 +125,15 @@ class _Program:
 
 
 def _batch(roots: dict[str, list[Argument]], signature: Signature, is_gradient: bool) -> tuple[int, list[Argument]]:
-    """The size of the batch and the arguments that have it, by the common leading dimension of what is no state.
+    """The size of the batch, and the arguments with a batch dimension.
 
-    (0, []) when that is not clear.
+    The batch is the common leading dimension of the arguments that are no state; (0, []) where that is ambiguous.
     """
     candidates: dict[int, list[Argument]] = {}
     for leaves in roots.values():
         arrays = [a for a in leaves if num_elements(a.value.shape) > 1]
         sizes = {a.value.shape[0] for a in arrays}
-        # Weights that are only read are no batch: products sum over their first dimension.
+        # Weights have no batch dimension: products sum over their first dimension.
         if len(sizes) == 1 and (is_gradient or not any(_is_summed(a.value) for a in arrays)):
             candidates.setdefault(sizes.pop(), []).extend(arrays)
     candidates.pop(1, None)
@@ -140,12 +143,12 @@ def _batch(roots: dict[str, list[Argument]], signature: Signature, is_gradient: 
     if len(candidates) != 1:
         return 0, []
     [(size, arrays)] = candidates.items()
-    # Steps of a loop are no batch.
+    # The steps of a loop are no batch.
     return (0, []) if any(_steers_loops(a.value) for a in arrays) else (size, arrays)
 
 
 def _is_summed(value: Value, dimension: int = 0) -> bool:
-    """Whether a product sums over a dimension of `value`, or of its transposes, or it is looked up in."""
+    """Whether a product sums over the dimension of `value`, also through transposes, or a gather reads `value`."""
     for user in value.users:
         if user.name == "transpose" and _is_summed(user.result, user.attrs["permutation"].index(dimension)):
             return True
@@ -167,7 +170,7 @@ def _root(argument: Argument) -> str:
 
 
 def _canonical(shape: Shape) -> Shape:
-    """The same for an array and its transposes, with or without dimensions of one element."""
+    """A shape that is equal for an array and its transposes and reshapes that add dimensions of one element."""
     return tuple(sorted(d for d in shape if d != 1))
 
 
@@ -235,10 +238,10 @@ def _fits_on(program: _Program, need: Need, parts: int) -> bool:
 
 
 def _axis(value: Value, parts: int) -> int:
-    """Along which axis to cut, -1 for what stays whole.
+    """The axis along which to shard the value over `parts` IPUs; -1 where it should not be sharded.
 
-    The first long one that divides: rows that all IPUs gather lie one after the other, while columns must be rearranged
-    by code on every tile. Short ones are layers, heads and the like, which loops and views take one of.
+    The first long axis that `parts` divides: gathered rows lie one after the other, while columns must be rearranged by
+    code on every tile. Short axes are often layers or heads, which loops and slices index.
     """
     shape = value.shape
     if size_in_bytes(value) < _SMALL_BYTES:
@@ -249,7 +252,7 @@ def _axis(value: Value, parts: int) -> int:
 
 
 def _groups(arguments: list[Argument], parts: int) -> list[str]:
-    """The largest first, equal ones of several layers together: "params['h_*']['kernel'] along axis 1"."""
+    """The largest arguments with their axis; those of several layers as one: "params['h_*']['kernel'] along axis 1"."""
     groups: dict[tuple[str, int], list[Argument]] = {}
     for a in sorted(arguments, key=lambda a: -size_in_bytes(a.value)):
         groups.setdefault((re.sub(r"\d+", "*", a.name), _axis(a.value, parts)), []).append(a)
@@ -263,7 +266,7 @@ def _groups(arguments: list[Argument], parts: int) -> list[str]:
 
 
 def _common_name(names: list[str]) -> str:
-    """With "*" for the numbers in which the names differ."""
+    """The names as one, with "*" for the numbers in which they differ."""
     parts = [re.split(r"(\d+)", name) for name in names]
     return "".join(same[0] if len(set(same)) == 1 else "*" for same in zip(*parts, strict=True))
 

@@ -1,4 +1,4 @@
-"""What each operation of a program costs by the IPU model: the data behind jax_ipu.debug.profile."""
+"""The cost of each operation of a program on the IPU model: the data of jax_ipu.debug.profile."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from jax_ipu.compiler.options import compile_options
 
 
 class OperationCost(NamedTuple):
-    """One operation of the compiled program, all its executions in one call together."""
+    """The cost of one operation, summed over all its executions in one call of the program."""
 
     operation: str  # name in the compiler, e.g. "dot_general"; "map" is a fused elementwise expression
     source_line: str  # "model.py:12 (loss)", or "" when the program carries no location
@@ -21,7 +21,7 @@ class OperationCost(NamedTuple):
     sync_cycles: int
     exchange_bytes: int
     flops: float
-    tiles: int  # that compute
+    tiles: int  # number of tiles that compute
 
     @property
     def cycles(self) -> int:
@@ -29,7 +29,13 @@ class OperationCost(NamedTuple):
 
 
 class Profile(NamedTuple):
-    """`operations` with the dearest first; `cycles` of one call; loops that count as one trip."""
+    """The report of a program.
+
+    Attributes:
+        operations: in falling order of cycles.
+        cycles: of one call of the program.
+        unknown_trip_counts: the number of loops that are counted as one trip.
+    """
 
     operations: list[OperationCost]
     cycles: int
@@ -37,7 +43,7 @@ class Profile(NamedTuple):
 
 
 def profile(program: bytes, format: str, options: bytes, target: str) -> Profile:
-    """Compiles the program as `compile` does, with its errors, and returns the report of every operation."""
+    """Compiles the program and reports the cost of every operation; arguments and errors as for `compile`."""
     parsed = parse(program, format, options)
     compiled = compile_parsed(parsed, compile_options(options), parse_target(target)).compiled
     rows = []

@@ -1,4 +1,4 @@
-"""The signature of the compiled program: what is streamed, what stays in SRAM between calls, what is forwarded."""
+"""The signature of the compiled program: which arguments are streamed, stay in SRAM, or are results unchanged."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import Any
 from jax_ipu.compiler.ir import ARGUMENT_NAME, MAJOR_TO_MINOR, MEMORY_KIND, Function, Value
 from jax_ipu.compiler.types import Shape, num_elements
 
-# The memory kind that is not SRAM.
+# The memory kind of host memory; all others are SRAM.
 _HOST = "pinned_host"
 
 
 class Argument:
     """How one argument reaches the program.
 
-    `aliased_output` >= 0: it stays in SRAM and becomes that result. `kept`: a copy of it stays in SRAM, which the
-    program only reads. Others are streamed in by every call.
+    With `aliased_output` >= 0 it stays in SRAM between calls and becomes that result (it is "resident"). With `kept` it
+    stays in SRAM and is only read. All others are streamed in by every call.
     """
 
     __slots__ = (
@@ -33,7 +33,7 @@ class Argument:
 
     def __init__(self, index: int, value: Value, name: str = "") -> None:
         self.index = index
-        self.name = name or f"argument {index}"  # for messages
+        self.name = name or f"argument {index}"  # in messages
         self.value = value
         self.donated = False
         self.in_host_memory = False
@@ -54,7 +54,7 @@ def in_host_memory(attrs: dict[str, Any]) -> bool:
 
 
 class Signature:
-    """Decided before lowering, from the attributes of main and the optimised body."""
+    """How all arguments and results reach the program, from the attributes of main and its optimised body."""
 
     __slots__ = ("aliased_inputs", "arguments", "forwarded", "host_results", "result_orders", "results")
 
@@ -67,7 +67,7 @@ class Signature:
         ]
         self.host_results = [in_host_memory(attrs) for attrs in main.result_attrs]
         self.result_orders = [attrs.get(MAJOR_TO_MINOR, ()) for attrs in main.result_attrs]
-        # Result -> resident argument, result -> argument passed through on the host.
+        # Result -> resident argument; result -> argument that is the result unchanged, without a copy on the device.
         self.aliased_inputs: dict[int, int] = {}
         self.forwarded: dict[int, int] = {}
         for argument, attrs in zip(self.arguments, main.arg_attrs, strict=True):
@@ -75,7 +75,7 @@ class Signature:
             argument.donated = output is not None or bool(attrs.get("jax.buffer_donor", False))
             argument.in_host_memory = in_host_memory(attrs)
             argument.major_to_minor = attrs.get(MAJOR_TO_MINOR, ())
-            # What lives in host memory is streamed in and out by every call, donated or not.
+            # Arguments and results in host memory are streamed by every call, donated or not.
             if output is None or argument.in_host_memory or self.host_results[output]:
                 continue
             if output not in self.aliased_inputs and num_elements(argument.value.shape):
@@ -99,19 +99,19 @@ class Signature:
             argument.used = bool(uses or returned or argument.resident) and num_elements(argument.value.shape) > 0
 
     def keep(self, written: frozenset[int]) -> None:
-        """Decides which arguments are kept: those that may come again, and that the program does not write over."""
+        """Decides which arguments are kept: those that later calls may pass again and the program does not write."""
         for a in self.arguments:
             a.kept = a.used and not (a.resident or a.donated or a.in_host_memory or a.index in written)
 
     def aliases(self) -> dict[int, int]:
-        """Result -> argument, where the result is written into the argument's storage."""
+        """Result -> the argument whose storage it is written into, both by position."""
         return {j: i for j, i in self.aliased_inputs.items() if not self.arguments[i].unchanged}
 
     def read_only(self) -> frozenset[int]:
         return frozenset(a.index for a in self.arguments if a.unchanged)
 
     def swaps(self) -> dict[int, int]:
-        """Resident argument -> the first one of its type, for states that callers may pass back in other places."""
+        """Resident argument -> the first one of its type: a later call may pass its state as another argument."""
         by_type: dict[tuple[str, Shape], list[int]] = {}
         for argument in self.arguments:
             if argument.resident:
@@ -119,10 +119,11 @@ class Signature:
         return {index: group[0] for group in by_type.values() for index in group[1:]}
 
     def inputs(self, programs: dict[int, tuple[int, int]], swaps: dict[int, tuple[int, int]]) -> list[dict[str, Any]]:
-        """Fields of InputSpec.
+        """The fields of each InputSpec, without its sharding.
 
-        `programs`: argument that stays in SRAM -> its write program, and its read program or -1; `swaps`: resident
-        argument -> the argument that its state can be swapped with, and the program that does it.
+        Args:
+            programs: argument that stays in SRAM -> its write program, and its read program or -1.
+            swaps: resident argument -> the argument that its state can be swapped with, and the program that does it.
         """
         fields = []
         for argument in self.arguments:
@@ -146,7 +147,7 @@ class Signature:
         return fields
 
     def outputs(self) -> list[dict[str, Any]]:
-        """Fields of OutputSpec."""
+        """The fields of each OutputSpec, without its sharding."""
         return [
             {
                 "dtype": value.dtype,

@@ -1,6 +1,6 @@
-"""Compilations that run: one status line on a terminal where they take long, and how they are ended early.
+"""Progress of running compilations: a status line on a terminal after a few seconds, and cancellation.
 
-Logs, pipes and notebooks get no status line.
+There is no status line where stderr is no terminal: in logs, pipes and notebooks.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TextIO
 
 from jax_ipu.compiler.errors import CANCELLED, CompileError
 
-# Shorter compilations show nothing.
+# Shorter compilations show no line.
 _PATIENCE_SECONDS = 2.0
 _INTERVAL_SECONDS = 0.2
 _CLEAR = "\r\x1b[K"
@@ -23,21 +23,21 @@ _running: set[Progress] = set()
 
 
 def cancel_all() -> None:
-    """Ends all compilations of the process, each where it next says how far it is, with an error of code CANCELLED."""
+    """Cancels all compilations of the process: each raises CompileError (CANCELLED) when it next reports progress."""
     with _lock:
         for progress in _running:
             progress.cancelled = True
 
 
 class Progress:
-    """`with Progress(name) as progress:` clears the line at the end, however the compilation ends.
+    """The status line of one compilation: `with Progress(name) as progress:` clears it at the end.
 
-    It has no thread: the line appears and changes when the compiler says where it is. Every method raises CompileError
-    (CANCELLED) after `cancel_all`.
+    It has no thread: the line changes when the compiler reports progress. Every method raises CompileError (CANCELLED)
+    after `cancel_all`.
     """
 
     def __init__(self, name: str, stream: TextIO | None = None) -> None:
-        """`name`: of the program; `stream`: stderr by default."""
+        """`name`: the name of the program; `stream`: where the line appears, by default stderr."""
         self.cancelled = False
         self._name = name
         self._stream = sys.stderr if stream is None else stream
@@ -62,15 +62,16 @@ class Progress:
             self._stream.flush()
 
     def attempt(self, number: int, what: str) -> None:
-        """A further attempt begins, with another way to compile."""
+        """Attempt `number` begins; `what` says how it compiles."""
         self._attempt = f" (attempt {number}: {what})"
 
     def stage(self, stage: str) -> None:
+        """A stage begins."""
         self._stage = stage
         self._show(stage)
 
     def step(self, done: int, total: int) -> None:
-        """Of the stage."""
+        """`done` of `total` steps of the stage are done."""
         self._show(f"{self._stage} {done} of {total}")
 
     def _show(self, text: str) -> None:

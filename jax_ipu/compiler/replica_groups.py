@@ -1,4 +1,4 @@
-"""Which replicas take part in a collective together, from the forms that StableHLO has for it."""
+"""The groups of replicas in a collective, from the forms in which StableHLO describes them."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from jax_ipu.compiler.location import source_line
 
 Groups = list[list[int]]
 
-# replica_groups=mesh['a'=2,'b'=2], device_ids=([2,2]T(1,0)) {'b'}: the order of the devices is all of them counted up,
-# reshaped and transposed, or a list. An axis may be split: 'b':(2)4 is the part of size 4 after one of size 2.
+# replica_groups=mesh['a'=2,'b'=2], device_ids=([2,2]T(1,0)) {'b'}: the devices are numbered in order, and the numbers
+# reshaped and transposed, or listed. An axis may be split: 'b':(2)4 is the part of size 4 after a part of size 2.
 _COLLECTIVE = re.compile(
     r"channel_id=(?P<channel>\d+), replica_groups=mesh\[(?P<mesh>[^\]]*)\](?:, device_ids=\("
     r"(?:\[(?P<shape>[\d,]*)\](?:T\((?P<transpose>[\d,]*)\))?|(?P<ids>[\d,]*))\))? \{(?P<axes>[^}]*)\}"
@@ -28,7 +28,7 @@ def _integers(text: str) -> list[int]:
 
 
 def mesh_groups(hlo: str) -> dict[int, list[list[int]]]:
-    """The replica groups of all collectives in HLO text that name axes of a mesh, by channel id."""
+    """Channel id -> replica groups, for the collectives in HLO text whose groups are axes of a mesh."""
     return {int(found["channel"]): _groups_in_mesh(found) for found in _COLLECTIVE.finditer(hlo)}
 
 
@@ -42,7 +42,7 @@ def _groups_in_mesh(found: re.Match[str]) -> list[list[int]]:
         if found["transpose"]:
             devices = devices.reshape(_integers(found["shape"])).transpose(_integers(found["transpose"]))
     wanted = [(name, int(before or 1), int(size or 0)) for name, before, size in _GROUP_AXIS.findall(found["axes"])]
-    # Every axis is split into the part before, the part named and the part after.
+    # Each axis is split into the parts that are named and the parts before, between and after them.
     shape: list[int] = []
     grouped: dict[int, int] = {}  # position in `wanted` -> dimension
     for name, extent in mesh:
@@ -61,11 +61,13 @@ def _groups_in_mesh(found: re.Match[str]) -> list[list[int]]:
 
 
 def groups_of(op: Op, num_partitions: int, num_replicas: int) -> Groups:
-    """Groups of launch indices (replica * num_partitions + partition) for an op with replica groups.
+    """The groups of a collective, as launch indices (replica * num_partitions + partition).
 
-    Follows the "process groups" of the StableHLO specification. Raises CompileError for groups of several sizes where
-    the specification has none (the shape of the result would differ between devices), and for devices that the
-    program does not have.
+    Follows the "process groups" of the StableHLO specification.
+
+    Raises:
+        CompileError: the groups have different sizes although the shape of the result depends on the size, or name a
+            device that the program does not have (INVALID_ARGUMENT).
     """
     listed = [[int(r) for r in group if r >= 0] for group in op.attrs.get("replica_groups", ())]
     listed = [group for group in listed if group]
@@ -92,9 +94,9 @@ def groups_of(op: Op, num_partitions: int, num_replicas: int) -> Groups:
 
 
 def regular(groups: Groups, num_devices: int) -> tuple[str, int, int] | None:
-    """The groups as type, size and stride of a communication group of GCL, or None when they are not regular.
+    """The groups as (type, size, stride) of a gcl::CommGroup; None where they are not regular.
 
-    Such groups cover all devices, with ascending members: blocks of size x stride devices have `stride` groups each.
+    Regular groups cover all devices and have ascending members; a block of size * stride devices has `stride` groups.
     """
     size = len(groups[0])
     if size == num_devices:
@@ -113,7 +115,7 @@ def regular(groups: Groups, num_devices: int) -> tuple[str, int, int] | None:
 
 
 def sources_of(op: Op, num_partitions: int, num_replicas: int) -> list[int]:
-    """For each launch index the one that a collective_permute sends it from, or -1."""
+    """For each launch index the one whose operand a collective_permute sends there; -1 where none is sent."""
     pairs = op.attrs["source_target_pairs"]
     pairs = [pairs] if len(pairs) == 2 and isinstance(pairs[0], int) else pairs
     if channel_of(op):
@@ -142,10 +144,11 @@ def _over_partitions(groups: Groups, num_partitions: int, num_replicas: int) -> 
 
 
 def channel_of(op: Op) -> int:
-    """The channel id of a collective; 0: it has none."""
+    """The channel id of a collective; 0 where it has none."""
     return channel_in(op.attrs.get("channel_handle", ""))
 
 
 def channel_in(attribute: Any) -> int:
+    """The channel id in a `#stablehlo.channel_handle`, given as text or attribute; 0 where there is none."""
     found = re.search(r"handle = (\d+)", str(attribute))
     return int(found.group(1)) if found else 0

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from jax_ipu.compiler.ir import Op
 from jax_ipu.compiler.types import Shape
 
-# As the bindings take it: strides, padding, dilation of both operands, reversal, groups of features and of the batch.
+# Strides, padding, dilation of both operands, reversal, groups of features and of the batch, as the bindings take them.
 Window = tuple[Sequence[int], Sequence[tuple[int, int]], Sequence[int], Sequence[int], Sequence[bool], int, int]
 
 
@@ -82,6 +82,6 @@ class ConvShape:
 
     @property
     def output_layout(self) -> tuple[int, ...]:
-        """Dims of [N, O, *spatial] from major to minor: the op's own order."""
+        """The dimensions of [N, O, *spatial] from major to minor, in the order of the result of the op."""
         rank = len(self.output_permutation)
         return tuple(self.output_permutation.index(d) for d in range(rank))

@@ -1,4 +1,4 @@
-"""How the arguments and results of a partitioned program are cut over the IPUs: serialised xla.OpSharding."""
+"""The shardings of the arguments and results of a partitioned program, as serialised xla.OpSharding."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ _sharding = xla_client.HloSharding
 
 
 def sharding_fields(module: Module) -> tuple[list[dict[str, bytes]], list[dict[str, bytes]]]:
-    """The field "sharding" of every InputSpec and OutputSpec of a partitioned module: serialised xla.OpSharding."""
+    """The field "sharding" of each InputSpec and OutputSpec; no field where the module is not partitioned."""
     inputs = module.attrs.get("mhlo.spmd_parameters_shardings", ())
     outputs = module.attrs.get("mhlo.spmd_output_sharding", "")
     if not outputs:
         return [{} for _ in module.main.block.args], [{} for _ in module.main.block.results]
     whole = _sharding.from_string(outputs)
-    # A program without results has one sharding: that of the empty tuple.
+    # A program without results has the sharding of an empty tuple.
     count = len(module.main.block.results)
     results = (whole.tuple_elements() or [whole] * count)[:count]
     parsed = [_sharding.from_string(text) for text in inputs], results
@@ -26,14 +26,14 @@ def sharding_fields(module: Module) -> tuple[list[dict[str, bytes]], list[dict[s
 
 
 def replicated_arguments(module: Module) -> list[bool]:
-    """Of a partitioned module: which arguments every IPU holds whole."""
+    """For each argument whether every IPU holds all of it; False where the module is not partitioned."""
     shardings = [_sharding.from_string(text) for text in module.attrs.get("mhlo.spmd_parameters_shardings", ())]
     count = len(module.main.block.args)
     return [sharding.is_replicated() for sharding in shardings] if len(shardings) == count else [False] * count
 
 
 def local_shape(shape: Shape, sharding: bytes) -> Shape:
-    """What one device holds of an array; `sharding`: a serialised xla.OpSharding, or b"" for all of it."""
+    """The shape of the part of an array on one device; `sharding`: a serialised xla.OpSharding, b"" for the whole."""
     if not sharding:
         return shape
     proto = xla_client.OpSharding()

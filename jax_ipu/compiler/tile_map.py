@@ -1,4 +1,4 @@
-"""Where arguments, results and large temporaries of a program live: the data behind jax_ipu.debug.tile_map."""
+"""The tile mapping of arguments, results and large temporaries: the data of jax_ipu.debug.tile_map."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ from jax_ipu.compiler.types import num_elements
 
 
 class Placement(NamedTuple):
-    """One tensor: its first and last tile, how many hold a part, the fewest and most elements on one of them."""
+    """The mapping of one tensor.
+
+    `tiles` is the number of tiles with a part of it; `min_elements` and `max_elements` are on one of these.
+    """
 
     name: str
     dtype: str
@@ -32,9 +35,9 @@ class Placement(NamedTuple):
 
 
 def tile_map(program: bytes, format: str, options: bytes, target: str, temporaries: int) -> list[Placement]:
-    """Placements of the arguments, then of the largest `temporaries` values of the main program.
+    """The placements of the arguments, then of the `temporaries` largest values of the main program.
 
-    Raises CompileError as compile does.
+    Other arguments and errors as for `compile`; the number of IPUs is that of the attributes of the program.
     """
     settings = compile_options(options)
     mapped = map_program(legalize(partition(parse(program, format))), settings)

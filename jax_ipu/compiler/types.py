@@ -1,4 +1,4 @@
-"""Element types, literals, and how MLIR spells them."""
+"""Element types and literals."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from jax_ipu.compiler.errors import CompileError
 
 Shape = tuple[int, ...]
 
-# MLIR spelling -> ours (that of the C++ side).
+# Name in MLIR -> name in this compiler and in C++.
 ELEMENT_TYPES: dict[str, str] = {
     "i1": "pred",
     "i2": "s2",
@@ -58,7 +58,7 @@ UNSIGNED = frozenset(t for t in SIZE if t[0] == "u")
 INTEGER = SIGNED | UNSIGNED
 FLOAT = frozenset(t for t in SIZE if t[0] in "fb")
 
-# struct codes of the types Python packs by itself.
+# Codes of the module struct, for the types that it can pack.
 _PACK = {
     "pred": "?",
     "s8": "b",
@@ -100,7 +100,7 @@ _ML_DTYPES = {
 
 
 def numpy_dtype(dtype: str) -> np.dtype[Any]:
-    """The NumPy type of the same host representation, for compile-time constants."""
+    """The NumPy type with the same representation on the host."""
     if dtype in _ML_DTYPES:
         import ml_dtypes
 
@@ -112,7 +112,7 @@ def numpy_dtype(dtype: str) -> np.dtype[Any]:
 
 
 def bit_width(dtype: str) -> int:
-    """Bits of an element by StableHLO's count: one for pred, all of a narrow type's."""
+    """The bits of an element as StableHLO counts them: 1 for pred, 4 for s4."""
     if dtype == "pred":
         return 1
     digits = _DIGITS.match(dtype)
@@ -121,11 +121,12 @@ def bit_width(dtype: str) -> int:
 
 
 def num_elements(shape: Shape) -> int:
+    """The product of the dimensions, 1 for a scalar."""
     return math.prod(shape)
 
 
 def pack_scalar(dtype: str, value: Any) -> bytes:
-    """One element in host representation; integers wrap."""
+    """One element in host representation; integers wrap around."""
     packer = _UNPACKERS.get(dtype)
     if packer is not None and dtype not in ("f16", "f32"):
         if dtype in INTEGER:
@@ -139,6 +140,7 @@ def pack_scalar(dtype: str, value: Any) -> bytes:
 
 
 def unpack_scalar(dtype: str, data: bytes) -> Any:
+    """The first element in `data`, in host representation, as a Python number."""
     packer = _UNPACKERS.get(dtype)
     if packer is not None:
         return packer.unpack(data[: packer.size])[0]
@@ -146,7 +148,7 @@ def unpack_scalar(dtype: str, data: bytes) -> Any:
 
 
 class Literal:
-    """A compile-time constant: `data` holds one element when `splat`, else all of them in row-major order."""
+    """A compile-time constant. `data` holds one element if `splat`, otherwise all elements in row-major order."""
 
     __slots__ = ("data", "dtype", "shape", "splat")
 
@@ -190,10 +192,16 @@ class Literal:
 
 
 def type_text(shape: Shape, dtype: str) -> str:
+    """The type as in messages: "f32[2,3]"."""
     return f"{dtype}[{','.join(map(str, shape))}]"
 
 
 def element_type(spelling: str) -> str:
+    """The name in this compiler of an element type of MLIR.
+
+    Raises:
+        CompileError: IPU does not support the type (UNIMPLEMENTED).
+    """
     dtype = ELEMENT_TYPES.get(spelling)
     if dtype is None:
         raise CompileError(

@@ -1,6 +1,6 @@
-"""Options of XLA's own compiler: they have no effect on IPU, but a value must be valid, as elsewhere.
+"""Checks options of XLA's compiler: they have no effect on IPU, but their values must be valid.
 
-XLA says so when its compiler for CPUs is given them. It is given one more that does not exist, so that it ends there.
+XLA's CPU compiler checks them. It gets one more option, which does not exist, so that it stops after the check.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from jax_ipu.compiler.errors import INVALID_ARGUMENT, CompileError
 
 _EMPTY = "module { func.func @main() { return } }"
 _LAST = "end of options"
-# An option of another of XLA's compilers, which programs that also run elsewhere may carry.
+# The message for an option of another compiler of XLA, which is accepted: programs may run elsewhere, too.
 _UNKNOWN = "No such compile option"
 _STATUS = re.compile(r"^[A-Z_]+: ")
 
 
 @functools.cache
 def check(name: str, value: str | bool | int | float) -> None:
-    """Raises CompileError(INVALID_ARGUMENT) when XLA knows the option and refuses the value."""
+    """Raises CompileError (INVALID_ARGUMENT) where XLA knows the option and refuses the value."""
     options = _jax.CompileOptions()
     options.env_option_overrides = [(name, value), (_LAST, True)]
     client = _client()

@@ -1,4 +1,4 @@
-"""Attributes of MLIR as plain Python values, and the attributes of the signature of a program."""
+"""Converts MLIR attributes to plain Python values; reads the attributes of the signature of a program."""
 
 from __future__ import annotations
 
@@ -135,11 +135,11 @@ def attribute(attr: Any) -> Any:
 
 
 def entries_of(attrs: Any, key: str, count: int) -> list[dict[str, Any]]:
-    """The attribute "arg_attrs" or "res_attrs" of a function with `count` values there, by position."""
+    """The entries of the attribute "arg_attrs" or "res_attrs" (`key`) for the `count` arguments or results."""
     if key not in attrs:
         return [{} for _ in range(count)]
     entries = [{n.name: attribute(n.attr) for n in entry} for entry in attrs[key]]
-    # Attributes of a tuple say nothing about its elements.
+    # The attributes of a tuple do not apply to its elements.
     return entries if len(entries) == count else [{} for _ in range(count)]
 
 

@@ -1,7 +1,8 @@
-"""Loops over a batch that is split over IPUs: each IPU goes on for as long as its own part of the batch needs.
+"""Lets each IPU leave a loop over a sharded batch as soon as its own part of the batch is finished.
 
-XLA's partitioner lets all devices agree on every condition, by an all-reduce in each step. A loop that is marked works
-on every entry of its batch alone: what it reduces over the batch only says how long to go on.
+XLA's partitioner adds an all-reduce to each step, by which all IPUs agree on the condition. In a marked loop the
+entries of the batch are independent, and a reduction over the batch only decides whether to continue: the all-reduces
+are removed.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Any
 from jaxlib.mlir import ir as mlir
 from jaxlib.mlir.passmanager import PassManager
 
-# Frontend attribute of the loops; XLA keeps it.
+# The frontend attribute that marks a loop; XLA keeps frontend attributes.
 MARK = "ipu_entries_of_batch_are_independent"
 _ATTRIBUTES = "mhlo.frontend_attributes"
 _LOOP, _ALL_REDUCE, _CALL = "stablehlo.while", "stablehlo.all_reduce", "func.call"
@@ -25,12 +26,12 @@ _COLLECTIVES = frozenset(
         "reduce_scatter",
     )
 )
-# Reductions of conditions and of bounds of loops.
+# The bodies of all-reduces of conditions and of trip counts.
 _CONDITIONS = frozenset(f"stablehlo.{name}" for name in ("and", "or", "minimum", "maximum"))
 
 
 def separate(module: mlir.Module) -> None:
-    """Takes the all-reduces out of marked loops, where these have no other collectives, in a partitioned module."""
+    """Removes the all-reduces from marked loops of a partitioned module that have no other collectives."""
     loops: list[mlir.Operation] = []
 
     def find(operation: mlir.Operation) -> mlir.WalkResult:
@@ -41,11 +42,11 @@ def separate(module: mlir.Module) -> None:
         return mlir.WalkResult.ADVANCE
 
     with module.context:
-        # Inner loops come first.
+        # The walk visits inner loops first.
         module.operation.walk(find)
         for loop in loops:
             _separate(loop)
-        # Conversion from HLO leaves a function that nobody calls for every part of a loop, with its all-reduces.
+        # The conversion from HLO leaves an unused function for each region of a loop, with the all-reduces in it.
         PassManager.parse("builtin.module(symbol-dce)").run(module.operation)
 
 
@@ -69,7 +70,7 @@ def _separate(loop: mlir.Operation) -> None:
 
 
 def _is_condition(operation: mlir.Operation) -> bool:
-    """Whether the all-reduce is of one integer or truth value."""
+    """Whether the all-reduce combines one integer or one boolean."""
     if len(operation.operands) != 1:
         return False
     type_: Any = operation.operands[0].type

@@ -1,4 +1,4 @@
-"""How deep the regions of a program may be nested: every pass and the lowering call themselves for each level."""
+"""Checks how deep the regions of a program are nested: passes and lowering recurse into each level."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from jax_ipu.compiler.ir import MAX_REGION_DEPTH, too_deep
 
-# MLIR's parser calls itself for each level as well. Text has braces around attributes too, but few in each other.
+# MLIR's parser recurses into each level as well. Braces of attributes count too, but are rarely nested.
 _MAX_BRACES = 4 * MAX_REGION_DEPTH
 _BRACE = re.compile(rb"[{}]")
 
@@ -39,7 +39,7 @@ def nested_ops(operation: Any) -> Iterator[Any]:
         yield op
         if len(op.operation.regions):
             open_blocks.append(_ops(op.operation))
-            # The module and the function are two levels that are no regions of ops.
+            # Not counted: the bodies of the module and of the function.
             if len(open_blocks) > MAX_REGION_DEPTH + 2:
                 raise too_deep()
 

@@ -1,4 +1,4 @@
-"""Which arguments of a partitioned program are donated: XLA's partitioner drops the attributes that say so."""
+"""Restores the donation attributes of a partitioned program, which XLA's partitioner drops."""
 
 from __future__ import annotations
 
@@ -24,18 +24,22 @@ def _placement(attrs: dict[str, Any]) -> dict[str, Any]:
 
 
 def donation(whole: list[dict[str, Any]], local: Function) -> list[dict[str, Any]]:
-    """The donation attributes of a partition's arguments, from those of the whole program: the partitioner drops them.
+    """The donation attributes of the arguments of one partition.
 
-    JAX leaves it to the compiler to find a result for an argument when it does not know the shardings of the results:
-    the first free one of the same local type, memory kind and layout. As elsewhere, an argument stays when no free
-    result has its size.
+    Where JAX does not know the shardings of the results, the compiler chooses the result that replaces a donated
+    argument: the first free one of the same local type, memory kind and layout. A donated argument stays valid where no
+    free result has its size, as on other platforms.
+
+    Args:
+        whole: the attributes of the arguments of the whole program, by position.
+        local: main of one partition.
     """
     kinds = [attrs.get(MEMORY_KIND) for attrs in local.result_attrs]
     types = _types(local.block.results, local.result_attrs, "result")
     own = _types(local.block.args, whole, "argument")
 
     def replaces(j: int, argument: _Type) -> bool:
-        # A result whose layout is left to the compiler takes that of the argument.
+        # A result with automatic layout takes the layout of the argument.
         result = types[j]
         return result == argument or (is_automatic(local.result_attrs[j]) and result[:-1] == argument[:-1])
 

@@ -19,15 +19,15 @@ from jax_ipu.compiler.ir import Block, Function, Module, Op, Value
 from jax_ipu.compiler.location import source_line
 from jax_ipu.compiler.types import COMPLEX, FLOAT, MAX_BYTES, SIZE, Literal, Shape, element_type
 
-# Its import registers the classes of its operations.
+# The import registers the Python classes of the dialect.
 importlib.import_module("jaxlib.mlir.dialects.func")
 
-# XLA's own ops that are the same as one of CHLO.
+# XLA's own ops with an equivalent in CHLO.
 _XLA_NAMES = {"mhlo.erf": "chlo.erf", "mhlo.topk": "chlo.top_k"}
 
 
 class _Types:
-    """MLIR type -> (shape, dtype) of each of its tensors, remembered: several only for a tuple."""
+    """Cache from MLIR type to the (shape, dtype) of its tensors: one, or those in a tuple."""
 
     def __init__(self) -> None:
         self._known: dict[Any, list[tuple[Shape, str]]] = {}
@@ -46,7 +46,7 @@ class _Types:
     def _convert(mlir_type: Any) -> tuple[Shape, str]:
         if not isinstance(mlir_type, mlir.RankedTensorType):
             if str(mlir_type) == "!stablehlo.token":
-                # Order is that of the program, so a token carries nothing: JAX passes one as an empty array as well.
+                # Ops with effects run in program order, so a token needs no value; JAX passes it as an empty array.
                 return ((0,), "pred")
             raise CompileError(f"values of type {mlir_type} are not supported on IPU; use dense tensors")
         if not mlir_type.has_static_shape:
@@ -70,7 +70,7 @@ def _members(tuple_type: Any) -> list[Any]:
 
 
 def _nested(tuple_type: Any, leaves: Iterator[Value]) -> list[Any]:
-    """The elements of a tuple: values, and lists in place of inner tuples."""
+    """The elements of a tuple; an inner tuple is a list."""
     members = _members(tuple_type)
     return [_nested(t, leaves) if isinstance(t, mlir.TupleType) else next(leaves) for t in members]
 
@@ -84,7 +84,7 @@ def _flat(element: Any) -> Iterator[Value]:
 
 
 class _Importer:
-    """Tuples do not survive: their elements take their place as operands, results and block arguments."""
+    """Copies MLIR into the IR. Tuples are flattened into operands, results and block arguments."""
 
     def __init__(self) -> None:
         self._types = _Types()
@@ -140,7 +140,7 @@ class _Importer:
         return Block(args, ops)
 
     def _value(self, mlir_value: Any) -> Any:
-        """The value, or the nested list of a tuple."""
+        """The value; for a tuple, the nested list of its values."""
         value = self._values.get(mlir_value)
         return self._tuples[mlir_value] if value is None else value
 
@@ -162,7 +162,7 @@ class _Importer:
             try:
                 return {"value": literal(mlir_attrs["value"], shape, dtype)}
             except (RuntimeError, TypeError):
-                # MLIR's bindings refuse to wrap dense attributes of complex elements: read the assembly.
+                # MLIR's bindings have no class for dense attributes of complex numbers: read the assembly.
                 assembly = operation.get_asm()
                 text = assembly[assembly.index("dense<") :].rstrip()
                 data = bytes_from_text(text, dtype)
@@ -187,7 +187,7 @@ class _Importer:
 
 
 def _check_compare_type(op: Op) -> None:
-    """Raises CompileError(INVALID_ARGUMENT) for one that is not that of the operands, as XLA does."""
+    """Raises CompileError (INVALID_ARGUMENT) for a comparison type that does not fit the operands, as XLA does."""
     dtype, given = op.operands[0].dtype, op.attrs.get("compare_type", "NOTYPE")
     if dtype in FLOAT or dtype in COMPLEX:
         good = ("FLOAT", "TOTALORDER") if dtype in FLOAT else ("FLOAT",)

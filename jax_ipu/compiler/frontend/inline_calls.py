@@ -6,14 +6,14 @@ from typing import Any
 
 from jaxlib.mlir import ir as mlir
 
-# Attributes of composites and of custom calls.
+# The attributes of composites and custom calls that name functions.
 _NAMES_FUNCTIONS = {"decomposition", "called_computations"}
 
 
 def run(module: mlir.Module) -> None:
-    """Leaves no call of a function of `module`; functions that were only called are removed.
+    """Replaces all calls of functions of `module`, and removes functions that only calls named.
 
-    Calls are replaced from their callers down, one after the other: chains of calls may be thousands of functions long.
+    The explicit list of calls allows chains of thousands of functions.
     """
     functions = {f.operation.attributes["sym_name"].value: f.operation for f in _functions(module)}
     calls = {name: _calls(function) for name, function in functions.items()}
@@ -32,7 +32,7 @@ def _functions(module: mlir.Module) -> list[Any]:
 
 
 def _calls(operation: Any) -> list[Any]:
-    """The calls in `operation`, which may be one itself."""
+    """The calls in `operation`, including itself."""
     found: list[Any] = []
 
     def visit(inner: mlir.Operation) -> mlir.WalkResult:

@@ -32,7 +32,7 @@ def legalize(program: LocalProgram) -> LegalProgram:
 def legalize_module(module: mlir.Module) -> mlir.Module:
     """The module in the ops that the importer reads: rewritten in place where it can be.
 
-    Costs one walk when there is nothing to do. Shapes become static where they follow from constants and argument
+    A module without such ops costs one walk. Shapes become static where they follow from constants and argument
     types; the importer refuses what stays dynamic.
 
     Raises:
@@ -50,7 +50,7 @@ def legalize_module(module: mlir.Module) -> mlir.Module:
         run_passes(module, "func.func(chlo-legalize-to-stablehlo)")
         names = _op_names(module)
     if names & _DYNAMIC_OPS or _has_dynamic_types(module):
-        # Refining shapes folds what the next pass needs as constants, and the reverse.
+        # Twice: each of the two passes needs constants that the other one folds.
         for _ in range(2):
             run_passes(module, "stablehlo-refine-shapes,func.func(stablehlo-canonicalize-dynamism)")
     return module
@@ -66,7 +66,7 @@ def _make_synchronous(module: mlir.Module) -> None:
     for start in starts:
         dones = [use.owner.operation for use in start.results[0].uses]
         if any(done.name != "stablehlo.async_done" for done in dones):
-            continue  # the importer says that it is not supported
+            continue  # the importer refuses it
         block = start.regions[0].blocks[0]
         for argument, operand in zip(block.arguments, start.operands, strict=True):
             argument.replace_all_uses_with(operand)

@@ -1,4 +1,4 @@
-"""Dense attributes of MLIR as literals, also of element types that have no Python buffer."""
+"""Dense attributes of MLIR as literals, including element types without a Python buffer."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from jax_ipu.compiler.types import SIZE, Literal, Shape, num_elements, numpy_dty
 
 
 def bytes_from_text(text: str, dtype: str) -> bytes:
-    """Bytes of a dense attribute whose element type has no Python buffer, from its assembly."""
+    """The elements of a dense attribute in host representation, read from its assembly."""
     body = text[text.index("<") + 1 : text.rindex(">", 0, text.rindex(" : "))]
     if body.startswith('"0x'):
         return bytes.fromhex(body[3:-1])

@@ -72,7 +72,7 @@ def _parse_text(program: bytes) -> mlir.Module:
 def _parse_bytecode(program: bytes) -> mlir.Module:
     context = _new_context()
     if not program[len(_BYTECODE_MAGIC) :].lstrip(_VERSION_BYTES).startswith(_PORTABLE_PRODUCER):
-        # MLIR puts the text of its errors into Python strings, which damaged names must not reach: to stderr instead.
+        # Diagnostics go to stderr: in a Python string, a damaged name in them would end the process.
         context.emit_error_diagnostics = True
         return _parse_other(context, program)
     try:
@@ -86,7 +86,7 @@ def _parse_bytecode(program: bytes) -> mlir.Module:
 
 
 def _new_context() -> mlir.Context:
-    # A context of our own: JAX's carries its configuration and its threads.
+    # Not JAX's context, which has JAX's configuration and threads.
     context = mlir.Context()
     context.enable_multithreading(False)
     stablehlo.register_dialect(context)
@@ -96,7 +96,7 @@ def _new_context() -> mlir.Context:
 
 
 def _parse_other(context: mlir.Context, program: bytes) -> mlir.Module:
-    """Text or plain bytecode: it may use dialects that portable artifacts are free of."""
+    """Parses text or plain bytecode, which may use dialects that portable artifacts never have."""
     from jaxlib.mlir.dialects import chlo, mhlo
 
     registry = mlir.DialectRegistry()
@@ -104,7 +104,7 @@ def _parse_other(context: mlir.Context, program: bytes) -> mlir.Module:
     context.append_dialect_registry(registry)
     chlo.register_dialect(context)
     if b"mhlo" in program:
-        mhlo.register_mhlo_dialect(context)  # its attributes are lost otherwise
+        mhlo.register_mhlo_dialect(context)  # otherwise its attributes are dropped
     try:
         if b"!quant." in program:
             load_quantized_types(context)

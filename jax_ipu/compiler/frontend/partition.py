@@ -1,7 +1,7 @@
-"""Programs over several IPUs: XLA's own partitioner makes the program that every IPU runs.
+"""Stage "partition": the program that each IPU runs, as XLA's partitioner writes it.
 
-A CPU client of our own compiles the program with a dump after the pass that partitions. Only the dump is used: nothing
-is ever run on that client, which is stopped before it generates code.
+A CPU client compiles the program, with a dump after the pass that partitions. Only the dump is used. The client stops
+before it generates code, and never runs a program.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _PASS = "spmd-partitioning"
 _MODULE_FIELD = 1
 # Field of xla.ExecutableBuildOptionsProto: an int64, -1 for no device. XLA aborts for other negative values.
 _DEVICE_ORDINAL_FIELD, _NO_DEVICE = 1, 2**64 - 1
-# Those of the build options that say how to partition.
+# The build options that say how to partition.
 _PARTITIONING = (
     *("use_spmd_partitioning", "use_shardy_partitioner", "use_auto_spmd_partitioning"),
     *("auto_spmd_partitioning_mesh_ids", "auto_spmd_partitioning_mesh_shape"),
@@ -45,7 +45,7 @@ _SIX_BITS = re.compile(r"tensor<(?:[?\d]+x)*(f6E\w+)")
 _SHARDY_DIALECT = "sdy."
 _PLACEMENT = "annotate_device_placement"
 _SHARDINGS = ("sdy.sharding", "mhlo.sharding")
-# Callbacks of one device, whose number Shardy keeps for targets that it knows, and those of every shard.
+# Shardy treats callbacks correctly only under target names that it knows: one device, and every shard.
 _KNOWN_CALLBACKS = {
     "ipu_python_callback": "xla_ffi_python_cpu_callback",
     "ipu_partitioned_python_callback": "xla_ffi_partitioned_python_cpu_callback",
@@ -85,7 +85,7 @@ def partition_module(
     _drop_placements(program)
     program = _without_one_way_ops(program)
     text = partition_end.text_with_end(program)
-    # XLA ends the process for these types of StableHLO.
+    # XLA ends the process for element types of six bits; element_type raises the error.
     for name in _SIX_BITS.findall(text):
         element_type(name)
     for own, known in _KNOWN_CALLBACKS.items():
@@ -96,7 +96,7 @@ def partition_module(
         failure: Exception | None = None
         try:
             client.compile_and_load(text, client.devices(), options)
-        except _jax.JaxRuntimeError as error:  # the partitioner's own, or that there is no implementation of the end
+        except _jax.JaxRuntimeError as error:  # of the partitioner, or the expected one for the end
             failure = error
         dumps = sorted(Path(folder).glob(f"*.after_{_PASS}*.hlo.pb"))
         if not dumps:
@@ -135,7 +135,7 @@ def _without_one_way_ops(module: mlir.Module) -> mlir.Module:
 
 
 def _make_sizes_static(slice_op: Any) -> None:
-    """The slice at a position of a scan, in its expansion: within bounds, with steps of 1."""
+    """Replaces the real_dynamic_slice of an expanded scan, which is within bounds and has steps of 1."""
     operand, starts, _, _ = slice_op.operands
     sizes = mlir.RankedTensorType(slice_op.results[0].type).shape
     with slice_op.context, slice_op.location, mlir.InsertionPoint(slice_op):
@@ -146,7 +146,7 @@ def _make_sizes_static(slice_op: Any) -> None:
 
 
 def _drop_placements(program: mlir.Module) -> None:
-    """Takes out the custom calls that place values in a memory: XLA's compiler for CPUs refuses some of them."""
+    """Removes the custom calls that place values in a memory: XLA's CPU compiler refuses some of them."""
 
     def drop(operation: mlir.Operation) -> mlir.WalkResult:
         target: Any = operation.attributes["call_target_name"] if operation.name == "stablehlo.custom_call" else None
@@ -165,10 +165,10 @@ def _dense(values: list[list[int]]) -> mlir.Attribute:
 
 
 def _to_stablehlo(hlo: bytes) -> mlir.Module:
-    """The module of a serialised HloModuleProto, with two things mended that the conversion gets wrong.
+    """The StableHLO module of a serialised HloModuleProto, with corrections.
 
-    It lets all collectives refer to one mesh, without the order of the devices; and JAX cannot read a copy back.
-    Callbacks get their own target again.
+    The conversion loses the device order of collectives over a mesh, and writes copies as an op that JAX cannot read.
+    Callbacks get their own target names again.
     """
     module = parse_module(_jax.mlir.hlo_to_stablehlo(hlo))
     groups = mesh_groups(xla_client.XlaComputation(hlo).as_hlo_text())
@@ -217,7 +217,7 @@ def _check_device_ordinal(build: bytes) -> None:
 
 
 def _check_propagation(program: mlir.Module, build: Any) -> None:
-    """XLA ends the process for another number of flags than one for all, or one for each argument or result."""
+    """Raises CompileError for a number of flags that XLA would end the process for (INVALID_ARGUMENT)."""
     arguments, results = signature_attributes(program)
     flags = build.allow_spmd_sharding_propagation_to_parameters, build.allow_spmd_sharding_propagation_to_output
     for what, given, known in zip(("arguments", "results"), flags, (arguments, results), strict=True):
@@ -239,7 +239,7 @@ def _options(
     if build_options(serialized):
         given = _parsed(serialized).executable_build_options
         _check_propagation(program, given)
-        # Nothing else: XLA ends the process for some debug options, and they have no effect on IPU.
+        # No other options: XLA ends the process for some debug options.
         for name in _PARTITIONING:
             setattr(build, name, getattr(given, name))
     else:
@@ -250,13 +250,13 @@ def _options(
         build.allow_spmd_sharding_propagation_to_output = is_open or [True]
     devices = np.arange(num_replicas * num_partitions).reshape(num_replicas, num_partitions)
     propagates = build.allow_spmd_sharding_propagation_to_output
-    if len(propagates) > 1:  # of the end as well
+    if len(propagates) > 1:  # for the result that partition_end adds
         build.allow_spmd_sharding_propagation_to_output = [*propagates, True]
     build.device_assignment = _jax.DeviceAssignment.create(devices)
     debug = build.debug_options
     debug.xla_dump_to = folder
     debug.xla_dump_hlo_pass_re = f"^{re.escape(_PASS)}$"
     debug.xla_dump_hlo_as_proto = True
-    # Of no use here, and most of the time otherwise.
+    # Optimisation would take most of the time, and its result is not used.
     debug.xla_backend_optimization_level = 0
     return options

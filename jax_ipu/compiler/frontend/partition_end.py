@@ -1,7 +1,7 @@
-"""Ends XLA's compilation for CPUs after the pass that partitions: code generation would take most of the time.
+"""Stops XLA's CPU compiler after the partitioner: code generation would take most of the time.
 
-The program gets one result more, of an operation that the compiler has no implementation of. It says so after its
-passes, before it generates code.
+The program gets an additional result, of a custom call without an implementation. The compiler reports that after its
+passes and before code generation.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from jaxlib.mlir import ir as mlir
 from jax_ipu.compiler.frontend.attributes import main_operation
 
 _TARGET = "ipu_end_of_partitioning"
-# stablehlo.CustomCallApiVersion API_VERSION_TYPED_FFI: the only one whose targets are looked up that early.
+# stablehlo.CustomCallApiVersion API_VERSION_TYPED_FFI: XLA looks up only these targets before code generation.
 _TYPED_CALL = 4
 _OUTPUT_SHARDING = "mhlo.spmd_output_sharding"
 _ALIASES = "mhlo.input_output_alias"
 
 
 def text_with_end(program: mlir.Module) -> str:
-    """The text of the program with the further result; the program itself stays as it is.
+    """The assembly of the program with the additional result; `program` itself does not change.
 
-    A program whose only result is empty stays without: XLA drops the sharding of that result, but not in a tuple.
+    A program whose only result is empty gets none: XLA keeps the sharding of such a result only outside of a tuple.
     """
     text = str(program.operation.get_asm(enable_debug_info=True))
     results = _return(main_operation(program)).operands
@@ -49,7 +49,7 @@ def text_with_end(program: mlir.Module) -> str:
 
 
 def remove(module: mlir.Module) -> None:
-    """Takes the further result out of the partitioned module, if it has it."""
+    """Removes the additional result from the partitioned module, if it has one."""
     with module.context, mlir.Location.unknown():
         main = main_operation(module)
         *results, end = _return(main).operands
@@ -68,7 +68,7 @@ def remove(module: mlir.Module) -> None:
             text = texts[0] if len(texts) == 1 else "{" + ", ".join(texts) + "}"
             attributes[_OUTPUT_SHARDING] = mlir.StringAttr.get(text)
         if _ALIASES in attributes and len(results) == 1:
-            # A single result is no element of a tuple.
+            # A single result has no index within a tuple.
             place = {"output_index": mlir.DenseI64ArrayAttr.get([])}
             aliases = [{field.name: field.attr for field in alias} | place for alias in attributes[_ALIASES]]
             attributes[_ALIASES] = mlir.ArrayAttr.get([mlir.DictAttr.get(alias) for alias in aliases])
@@ -79,7 +79,7 @@ def _is_empty(type_: Any) -> bool:
 
 
 def _is_end(owner: Any) -> bool:
-    """Whether the owner of a value, an operation or a block, is the end."""
+    """Whether the owner of a value (an operation or a block) is the custom call that was added."""
     if isinstance(owner, mlir.Block) or owner.operation.name != "stablehlo.custom_call":
         return False
     return bool(owner.operation.attributes["call_target_name"].value == _TARGET)

@@ -1,4 +1,4 @@
-"""Quantised types: their arithmetic becomes that of the dequantised values, as StableHLO defines it."""
+"""Replaces arithmetic on quantised types by arithmetic on the dequantised values, as StableHLO defines it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from jax_ipu.compiler.frontend.depth import nested_ops
 from jax_ipu.compiler.frontend.rewrite import run_passes
 
 QUANTIZED_OPS = frozenset(("stablehlo.uniform_quantize", "stablehlo.uniform_dequantize"))
-# Unsigned storage of quantised types, and its range if that is not all of it.
+# An unsigned storage type of a quantised type, and its range where that is given.
 _UNSIGNED = re.compile(r"(?<=!quant\.uniform<)u(4|8|16)(<[-\d:]+>)?(?=:)")
 
 
@@ -29,7 +29,7 @@ def dequantize(module: mlir.Module) -> mlir.Module:
 
 
 def _with_signed_storage(module: mlir.Module) -> mlir.Module:
-    """The pass that expands quantised types stores unsigned integers in signed ones of the same width: wider ones."""
+    """The module with signed storage types of twice the width: jaxlib's pass stores unsigned ones in too few bits."""
     text = str(module.operation.get_asm(enable_debug_info=True))
     if not _UNSIGNED.search(text):
         return module
@@ -43,7 +43,7 @@ def _signed(storage: re.Match[str]) -> str:
 
 
 def _make_broadcasts_explicit(module: mlir.Module) -> None:
-    """Scales along a dimension that is not the last one: the pass that expands CHLO's broadcasts takes no others."""
+    """Broadcasts operands of CHLO ops explicitly: the pass that expands them aligns only last dimensions."""
     for op in [op.operation for op in nested_ops(module.operation) if op.operation.name.startswith("chlo.broadcast_")]:
         if "broadcast_dimensions" not in op.attributes:
             continue

@@ -1,4 +1,4 @@
-"""Running the passes over MLIR modules that jaxlib brings."""
+"""Runs jaxlib's passes over MLIR modules."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def run_passes(module: mlir.Module, passes: str) -> None:
     """Runs a comma-separated list of MLIR passes over the module, in place.
 
     Raises:
-        CompileError: a pass fails, which only programs that are not valid make it do (INVALID_ARGUMENT).
+        CompileError: a pass fails: the program is not valid (INVALID_ARGUMENT).
     """
     stablehlo.register_stablehlo_passes()
     try:

@@ -1,4 +1,4 @@
-"""Scans of CHLO, before jaxlib's pass expands them: it gets reverse scans and those over no position wrong."""
+"""Rewrites scans of CHLO that jaxlib's pass expands wrongly: reverse ones, and those over no elements."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from jaxlib.mlir.dialects import stablehlo
 
 
 def prepare_scans(module: mlir.Module) -> bool:
-    """Rewrites reverse scans of CHLO and those over no position, which the pass that expands scans gets wrong.
+    """Rewrites the scans in place; returns whether the module has scans at all.
 
-    It takes no notice of is_reverse: what a reverse scan reads and writes is reversed instead. Returns whether there
-    are scans, of either direction.
+    The pass ignores is_reverse, so the operands and results of reverse scans are reversed instead.
     """
     scans: list[Any] = []
 
@@ -43,7 +42,7 @@ def prepare_scans(module: mlir.Module) -> bool:
 
 
 def _replace_empty_scan(scan: Any) -> None:
-    """What is carried passes through, and the other results have no elements."""
+    """Replaces a scan over no elements: carried values pass through, the other results are empty."""
     carried = list(scan.operands)[scan.attributes["operandSegmentSizes"][0] :]
     outputs = scan.attributes["resultSegmentSizes"][0]
     with scan.context, scan.location, mlir.InsertionPoint(scan):

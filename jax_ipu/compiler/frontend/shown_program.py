@@ -1,4 +1,4 @@
-"""The program as PJRT shows it: what the importer has read, with the all-reduces that have become one."""
+"""The optimised program that PJRT shows: the legalised module, with all-reduces combined as the passes did."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _SHARDING = "sdy.sharding"
 
 
 def shown_program(module: Module) -> bytes:
-    """MLIR bytecode, which keeps the names and source lines of the operations.
+    """MLIR bytecode, with the names and source lines of the operations. Rewrites `module.source`.
 
-    A program of a single partition loses its sharding, which says nothing there.
+    Shardings of a program with a single partition are left out.
     """
     source = module.source
     with source.context:
@@ -46,9 +46,9 @@ def _without_sharding(attributes: Any) -> Any:
 
 
 def _combine(together: list[Any]) -> None:
-    """One all-reduce in the place of the last; what needs a result of the others moves behind it.
+    """Puts one all-reduce in the place of the last; operations that need results of the others move behind it.
 
-    They stay as they are where one needs another by way of operations that the passes have removed.
+    Does nothing where one needs another through operations that the passes have removed.
     """
     *_, last = together = sorted(together, key=lambda op: _position(op))
     dependent = {result for op in together for result in op.results}
@@ -86,7 +86,7 @@ def _position(operation: Any) -> int:
 
 
 def _operands(operation: Any) -> set[Any]:
-    """What `operation` reads, in its regions too."""
+    """The values that `operation` and the operations in its regions read."""
     found: set[Any] = set()
 
     def visit(inner: mlir.Operation) -> mlir.WalkResult:

@@ -1,6 +1,6 @@
-"""Strings of a program that are not UTF-8: MLIR's Python bindings end the process for some of them.
+"""Refuses names that are not UTF-8, for some of which MLIR's Python bindings end the process.
 
-A string value may hold any bytes, which handlers of foreign functions take. Names, symbols and locations may not.
+Names of attributes, symbols and locations must be UTF-8. Values may hold any bytes, for handlers of foreign functions.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from jax_ipu.compiler.errors import INVALID_ARGUMENT, CompileError
 _MAGIC_BYTES = 4
 _STRING_SECTION = 0
 _ALIGNED = 0x80
-# In assembly, bytes beyond ASCII are written as two hexadecimal digits behind a backslash.
+# MLIR prints bytes beyond ASCII as a backslash and two hexadecimal digits.
 _ESCAPED = re.compile(rb"\\[89A-Fa-f][0-9A-Fa-f]")
-# Values stand behind "= "; everything else in quotes is a name, a symbol or a location.
+# A value follows "= "; other quoted texts are names, symbols or locations.
 _QUOTED = re.compile(rb'(?P<value>= )?"(?P<text>(?:[^"\\]|\\.)*)"')
 _ESCAPE = re.compile(rb"\\([0-9A-Fa-f]{2})")
 
 
 def may_be_bytes(program: bytes, is_bytecode: bool) -> bool:
-    """Whether a string of the program may not be UTF-8; False is certain."""
+    """Whether the program may have a string that is not UTF-8; where this is False, it has none."""
     if not is_bytecode:
         return _ESCAPED.search(program) is not None
     try:

@@ -1,1 +1,1 @@
-"""From op to Poplar calls, one file for each family of ops; table.py puts them together."""
+"""Stage "lower": from ops to Poplar calls, one file per family of ops; table.py lists them all."""

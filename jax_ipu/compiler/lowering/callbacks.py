@@ -1,4 +1,4 @@
-"""Calls of functions of the host: Python's, whose names hold the id of the callback, and foreign ones."""
+"""Host functions: Python callbacks, which the program names by id, and foreign functions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from jax_ipu.compiler.types import SIZE, num_elements
 
 
 def lower_callback(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
-    """Operands and results without elements stay on the device: the function knows their shapes."""
+    """Calls a Python callback; empty operands and results are not transferred."""
     name = context.name(op)
     inputs = [o for o in op.operands if num_elements(o.shape)]
     results = [context.allocate(r, name) for r in op.results]
@@ -29,7 +29,7 @@ def lower_callback(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
 
 
 def _host_function(context: Context, op: Op, inputs: list[Value], outputs: list[Value]) -> _ipu.HostFunction:
-    """One for each callback, however often the program calls it."""
+    """The host function of the callback; all calls of one callback share it."""
     text = str(op.attrs.get("backend_config", ""))
     if not text.isdecimal():
         raise CompileError(f"ipu_python_callback has no callback id, but {text!r}", INVALID_ARGUMENT)
@@ -44,7 +44,7 @@ def _host_function(context: Context, op: Op, inputs: list[Value], outputs: list[
 
 
 def callback_specs(context: Context) -> list[dict[str, object]]:
-    """What the executable must know of each callback."""
+    """The id of each callback, and the bytes of its operands and results, as `_ipu.Executable` takes them."""
     return [
         {"id": i, "input_bytes": _bytes(types[0]), "output_bytes": _bytes(types[1])}
         for i, (_, types) in context.host_functions.items()
@@ -56,7 +56,7 @@ def _bytes(types: Sequence[tuple[str, int]]) -> list[int]:
 
 
 def lower_ffi_call(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
-    """Each place that calls has a function of its own: its handlers may keep a state."""
+    """Calls a foreign function; each call has its own host function, because handlers may keep state."""
     name = context.name(op)
     call = op.attrs[ffi_calls.ATTRIBUTE]
     number = len(context.ffi_calls)

@@ -1,7 +1,7 @@
-"""Collectives between the replicas of the program, and which of them runs it.
+"""Collectives between replicas, and the ids of partition and replica.
 
-They are calls of GCL where it can express them: groups that lie regularly, and reductions with one of its operators.
-Everything else is an exchange over lists of replicas.
+They become calls of GCL where the groups are regular and GCL has an operator for the reduction; all others become
+collectives over lists of replicas (hlo/Collectives.hpp).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from jax_ipu.compiler.replica_groups import Groups, groups_of, regular, sources_
 from jax_ipu.compiler.types import Shape
 
 _NUMBERS = ("f32", "f16", "s32", "s64", "u64")
-# Body of a reduction -> operator of GCL, and the types that it takes.
+# Op in the body of a reduction -> operator of GCL, and the element types that it supports.
 _OPERATORS: dict[str, tuple[str, tuple[str, ...]]] = {
     "add": ("ADD", _NUMBERS),
     "and": ("LOGICAL_AND", ("pred",)),
@@ -37,7 +37,7 @@ def _comm_group(context: Context, groups: Groups) -> _ipu.CommGroup | None:
 
 
 def collective_operator(op: Op) -> str | None:
-    """GCL's operator for a reduction whose body is one operation that it has for the type."""
+    """The operator of GCL for the body of a reduction; None where GCL has none for the body or the element type."""
     body = op.regions[0]
     if len(body.ops) != 2 or body.ops[0].name not in _OPERATORS:
         return None
@@ -62,6 +62,7 @@ def _join(pieces: _ipu.Tensor, dim: int) -> _ipu.Tensor:
 
 
 def lower_all_gather(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
+    """Joins the operand of all members along `all_gather_dim`."""
     groups, dim = _groups(context, op), op.attrs["all_gather_dim"]
     graph, sequence, name = context.graph, context.sequence, context.name(op)
     group = _comm_group(context, groups)
@@ -71,9 +72,10 @@ def lower_all_gather(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
 
 
 def lower_all_reduce(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
+    """Combines the operands of all members elementwise; each gets the result."""
     groups, operator = _groups(context, op), collective_operator(op)
     graph, sequence, name = context.graph, context.sequence, context.name(op)
-    # Who is in a group counts here, not in which order.
+    # The order of the members does not matter for an all-reduce.
     group = _comm_group(context, [sorted(members) for members in groups])
     if group is not None and operator is not None:
         return _ipu.all_reduce_cross_replica(graph, context.operands(op), operator, sequence, group, name)
@@ -82,6 +84,7 @@ def lower_all_reduce(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
 
 
 def lower_reduce_scatter(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
+    """Combines the operands of all members elementwise; each gets one part along `scatter_dimension`."""
     groups, operator = _groups(context, op), collective_operator(op)
     graph, sequence, name = context.graph, context.sequence, context.name(op)
     dim, shape = op.attrs["scatter_dimension"], op.results[0].shape
@@ -96,11 +99,12 @@ def lower_reduce_scatter(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
 
 
 def lower_all_to_all(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
+    """Splits the operand along `split_dimension`, sends part p to member p, joins along `concat_dimension`."""
     groups, attrs, tensors = _groups(context, op), op.attrs, context.operands(op)
     if "split_dimension" in attrs:
         split, concat = attrs["split_dimension"], attrs["concat_dimension"]
         return [_all_to_all(context, op, t, split, concat, groups) for t in tensors]
-    # The form of tuples: operand p goes to member p.
+    # The form with several operands: operand p goes to member p.
     received = _all_to_all(context, op, _ipu.concat([t.expand([0]) for t in tensors], 0), 0, 0, groups)
     return [_element(received, p, tensors[0].shape) for p in range(len(tensors))]
 
@@ -119,6 +123,7 @@ def _element(tensor: _ipu.Tensor, position: int, shape: Shape) -> _ipu.Tensor:
 
 
 def lower_collective_permute(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
+    """Sends the operand along source-target pairs; zeros where no pair has this replica as target."""
     sources = sources_of(op, context.num_partitions, context.num_replicas)
     return [
         _ipu.collective_permute(context.graph, tensor, sources, context.sequence, context.name(op))
@@ -127,6 +132,7 @@ def lower_collective_permute(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
 
 
 def lower_collective_broadcast(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
+    """Gives all members the operand of the first one of the group."""
     groups = _groups(context, op)
     return [
         _ipu.collective_broadcast(context.graph, tensor, groups, context.sequence, context.name(op))
@@ -135,12 +141,14 @@ def lower_collective_broadcast(context: Context, op: Op) -> Sequence[_ipu.Tensor
 
 
 def lower_partition_id(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
+    """The index of the partition, u32[]."""
     if context.num_replicas == 1:
         return [context.replica_index()]
     return [_part_of_index(context, op, "remainder")]
 
 
 def lower_replica_id(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
+    """The index of the replica, u32[]."""
     if context.num_partitions == 1:
         return [context.replica_index()]
     return [_part_of_index(context, op, "divide")]

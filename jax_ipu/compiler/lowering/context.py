@@ -1,4 +1,4 @@
-"""What the lowering functions share: the graph under construction and the tensor of every value."""
+"""State of the lowering: the graph under construction, and the tensor of each value."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Creator = Callable[["Context", Demand, str, str], "_ipu.Tensor | None"]
 
 
 class Context:
-    """State of one lowering. `sequence` is the program that ops are added to; regions exchange it for their own."""
+    """State of the lowering of one program. Ops are added to `sequence`; `nested` replaces it for a region."""
 
     __slots__ = (
         "_constants",
@@ -53,29 +53,29 @@ class Context:
         num_replicas: int,
     ) -> None:
         self.graph = graph
-        # Options of the planner of matrix products and convolutions.
+        # The options of the planner of matrix products and convolutions.
         self.planning = planning
         self.num_partitions = num_partitions
         self.num_replicas = num_replicas
         self.sequence = _ipu.Sequence("main")
         self.tensors: dict[Value, _ipu.Tensor] = {}
         self.mapping = mapping
-        # Of the ops rng; every run of the program starts it anew.
+        # The state of "ipu.random_bits"; each run of the program starts with a new one.
         self.random_state: _ipu.Tensor | None = None
-        # Of bodies that several ops call.
+        # Body -> the function, for bodies that "ipu.call" runs.
         self.functions: dict[Block, _ipu.Function] = {}
         self._lowerings, self._creators = lowerings, creators
         self._constants: dict[tuple[str, bytes], _ipu.Tensor] = {}
         self._replica_index: _ipu.Tensor | None = None
-        # The calls of foreign functions, as the executable takes them.
+        # The fields of each call of a foreign function, as `_ipu.Executable` takes them.
         self.ffi_calls: list[dict[str, object]] = []
-        # Id of a callback -> its host function, and the types of its operands and results.
+        # Id of a callback -> its host function, and the (dtype, elements) of its operands and results.
         self.host_functions: dict[int, tuple[_ipu.HostFunction, tuple[tuple[tuple[str, int], ...], ...]]] = {}
 
     # Values -------------------------------------------------------------------------------------------------------
 
     def tensor(self, value: Value) -> _ipu.Tensor:
-        """The tensor that holds `value`; constants are made on first use."""
+        """The tensor of `value`; a constant is added to the graph on first use."""
         tensor = self.tensors.get(value)
         if tensor is None:
             op = value.op
@@ -87,7 +87,7 @@ class Context:
         return [self.tensor(o) for o in op.operands]
 
     def name(self, op: Op) -> str:
-        """Debug name of what `op` creates: op and source line."""
+        """The debug name of the tensors and operations of `op`: its name and source line."""
         where = source_line(op.location)
         short = op.name.removeprefix("ipu.")
         return f"{short} {where}" if where else short
@@ -103,7 +103,7 @@ class Context:
         return tensor
 
     def replica_index(self) -> _ipu.Tensor:
-        """Which replica this is: replica_id * num_partitions + partition_id."""
+        """The index of this replica, u32[]: replica_id * num_partitions + partition_id."""
         if self._replica_index is None:
             self._replica_index = self.graph.add_replication_index_constant("replica index")
             self.graph.set_tile_mapping(self._replica_index, 0)
@@ -117,13 +117,13 @@ class Context:
         return tensor
 
     def variable(self, dtype: str, shape: Shape, name: str, first_tile: int = 0) -> _ipu.Tensor:
-        """A new variable, mapped linearly; behind the last tile comes tile 0."""
+        """A new variable, mapped linearly from `first_tile` on; tile 0 follows the last tile."""
         tensor = self.graph.add_variable(dtype, shape, name)
         self.graph.map_linearly(tensor, first_tile)
         return tensor
 
     def allocate(self, value: Value, name: str) -> _ipu.Tensor:
-        """A new variable for `value`, where the mapping plan wants it."""
+        """A new variable for `value`, mapped as the mapping plan says."""
         tensor = self._as_demanded(value, name)
         if tensor is not None:
             return tensor
@@ -154,17 +154,17 @@ class Context:
         return self.tensors.get(partner) if partner is not None and partner.shape == op.result.shape else None
 
     def copy(self, tensor: _ipu.Tensor, name: str) -> _ipu.Tensor:
-        """The same elements in a new variable of their own."""
+        """A copy of the tensor in a new variable."""
         result = self.variable(tensor.dtype, tensor.shape, name)
         self.sequence.copy(tensor, result, name)
         return result
 
     def strided(self, tensor: _ipu.Tensor, name: str) -> _ipu.Tensor:
-        """`tensor` when it is one strided view, else a copy that is."""
+        """`tensor` where it is one strided view, otherwise a copy."""
         return tensor if tensor.is_strided else self.copy(tensor, name)
 
     def start_random_state(self) -> None:
-        """A key and a counter, which the runtime gives every run; its stream has a name that the runtime knows."""
+        """Adds the state of the ops "ipu.random_bits", u64[2]: key and counter, from the runtime's stream "seed"."""
         self.random_state = self.variable("u64", (2,), "random state")
         self.sequence.stream_in(self.graph.add_host_to_device_fifo("seed", "u64", 2), self.random_state, "seed")
 
@@ -182,7 +182,7 @@ class Context:
             except (_ipu.Error, RecursionError):
                 raise
             except (RuntimeError, ValueError) as error:
-                # The library refuses what it has no vertex for.
+                # Poplar has no vertex for this op and these types.
                 raise refused(op, str(error)) from error
             for result, tensor in zip(op.results, results, strict=True):
                 tensors[result] = tensor
@@ -192,7 +192,7 @@ class Context:
 
 
 class NestedSequence:
-    """`with context.nested(...) as sequence:` collects ops in a sequence of its own."""
+    """`with context.nested(name) as sequence:` adds ops to a new sequence."""
 
     def __init__(self, context: Context, name: str) -> None:
         self._context = context
@@ -208,7 +208,7 @@ class NestedSequence:
 
 
 def refused(op: Op, reason: str) -> CompileError:
-    """The error for an op that the library refuses, with the user's line."""
+    """The error for an op that Poplar refuses, with the source line of the user."""
     operands = ", ".join(type_text(o.shape, o.dtype) for o in op.operands)
     results = ", ".join(type_text(r.shape, r.dtype) for r in op.results)
     where = source_line(op.location) or "an unknown source line"
@@ -216,7 +216,11 @@ def refused(op: Op, reason: str) -> CompileError:
 
 
 def broadcast(tensor: _ipu.Tensor, shape: Shape, dims: Sequence[int]) -> _ipu.Tensor:
-    """broadcast_in_dim as a view: dimension i of `tensor` becomes dimension dims[i] of `shape`."""
+    """broadcast_in_dim as a view: dimension i of `tensor` becomes dimension `dims[i]` of `shape`.
+
+    Raises:
+        CompileError: a dimension is longer than Poplar can repeat a tensor (RESOURCE_EXHAUSTED).
+    """
     order = sorted(range(len(dims)), key=dims.__getitem__)
     if order != list(range(len(dims))):
         tensor = tensor.dim_shuffle(order)
@@ -238,4 +242,5 @@ def broadcast(tensor: _ipu.Tensor, shape: Shape, dims: Sequence[int]) -> _ipu.Te
 
 
 def expression_of(program: ScalarProgram) -> _ipu.Expression:
+    """The expression of the Poplar API for a scalar program."""
     return _ipu.Expression(program.inputs, program.constants, program.code, program.outputs)

@@ -1,4 +1,4 @@
-"""Loops and branches. Loop state lives in one variable per carried value, which the body updates."""
+"""Loops, branches and calls. Each carried value of a loop has one variable, which the body updates."""
 
 from __future__ import annotations
 
@@ -11,7 +11,14 @@ from jax_ipu.compiler.types import num_elements
 
 
 def write_results(context: Context, block: Block, destinations: dict[int, _ipu.Tensor], name: str) -> None:
-    """Moves results of a lowered block to the variables that must hold them; in-place results are there already."""
+    """Copies the results of a lowered block into their destinations.
+
+    Args:
+        context: the lowering.
+        block: the block, which is lowered.
+        destinations: position of a result -> the variable that must hold it; results written in place are there.
+        name: the debug name of the copies.
+    """
     aside = block.terminator.attrs.get("through_copy", frozenset())
     moves = []
     for position, destination in destinations.items():
@@ -27,7 +34,7 @@ def write_results(context: Context, block: Block, destinations: dict[int, _ipu.T
 
 
 def _state(context: Context, op: Op, body: Block) -> list[_ipu.Tensor]:
-    """One writeable variable for each carried value, holding its initial value."""
+    """A variable for each carried value, which holds its initial value and may be written."""
     name = context.name(op)
     variables = []
     for operand, arg, own in zip(op.operands, body.args, op.attrs["own"], strict=True):
@@ -43,6 +50,7 @@ def _state(context: Context, op: Op, body: Block) -> list[_ipu.Tensor]:
 
 
 def lower_while(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
+    """A loop that tests its condition before each trip."""
     condition, body = op.regions
     name = context.name(op)
     state = _state(context, op, body)
@@ -59,6 +67,7 @@ def lower_while(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
 
 
 def lower_repeat(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
+    """A loop with a trip count known at compile time."""
     body = op.regions[0]
     name = context.name(op)
     state = _state(context, op, body)
@@ -71,7 +80,7 @@ def lower_repeat(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
 
 
 def lower_branches(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
-    """if and case; an index of a case that no branch has takes the last one."""
+    """if and case; an index of a case without a branch takes the last one."""
     name = context.name(op)
     results = [context.allocate(r, name) for r in op.results]
     sequences = []
@@ -89,7 +98,7 @@ def lower_branches(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
 
 
 def lower_call(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
-    """The function has variables of its own; results leave them before the next call."""
+    """Calls a function; its variables are its own, so operands are copied in and results out."""
     name, body = context.name(op), body_of(op)
     function = context.functions.get(body)
     if function is None:
@@ -111,7 +120,7 @@ def lower_call(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
 
 
 def lower_store(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
-    """Moves a value to the variable of loop state or of a resident argument, which must hold it at the end."""
+    """Copies a value into the variable of the loop state or argument that must hold it at the end."""
     (target,) = op.attrs["write_over"].values()
     destination = context.tensor(target)
     context.sequence.copy(context.tensor(op.operands[0]), destination, context.name(op))

@@ -13,6 +13,7 @@ from jax_ipu.compiler.types import COMPLEX, num_elements, pack_scalar
 
 
 def lower_convolution(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
+    """One call of poplin::convolution, in the layout of the operands as they lie."""
     name = context.name(op)
     result = op.result
     if num_elements(result.shape) == 0:

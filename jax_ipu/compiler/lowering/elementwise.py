@@ -11,6 +11,7 @@ from jax_ipu.compiler.types import num_elements
 
 
 def lower_map(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
+    """A fused elementwise expression as one popops::map; writes over the storage that `write_over` names."""
     name = context.name(op)
     if num_elements(op.results[0].shape) == 0:
         return [context.variable(r.dtype, r.shape, name) for r in op.results]
@@ -25,11 +26,12 @@ def lower_map(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
         return [out]
     outs = [context.tensor(over[i]) if i in over else None for i in range(len(op.results))]
     made = _ipu.map_multiple(context.graph, expression, tensors, outs, context.sequence, name)
-    # State keeps its tensor object: that is how write_results sees that the value is in place.
+    # Return the tensor object of the state: write_results sees by it that the value is in place.
     return [m if o is None else o for m, o in zip(made, outs, strict=True)]
 
 
 def lower_iota(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
+    """Numbers that count up along one dimension."""
     tensor = context.allocate(op.result, context.name(op))
     if num_elements(op.result.shape):
         _ipu.iota(context.graph, tensor, op.attrs["iota_dimension"], context.sequence, context.name(op))

@@ -10,6 +10,7 @@ from jax_ipu.compiler.lowering.context import Context
 
 
 def lower_fft(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
+    """FFT, IFFT, RFFT or IRFFT along the last dimensions."""
     operand = context.tensor(op.operands[0])
     lengths = [int(n) for n in op.attrs["fft_length"]]
     kind = op.attrs["fft_type"]

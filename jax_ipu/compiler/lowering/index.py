@@ -13,6 +13,7 @@ from jax_ipu.compiler.types import num_elements
 
 
 def lower_dynamic_slice(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
+    """A slice at a position known at run time only, clamped into the operand."""
     name = context.name(op)
     if num_elements(op.result.shape) == 0:
         return [context.variable(op.result.dtype, op.result.shape, name)]
@@ -21,7 +22,7 @@ def lower_dynamic_slice(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
 
 
 def _writeable(context: Context, op: Op, value: Value) -> _ipu.Tensor:
-    """The operand's own storage when the op may write over it, else a copy."""
+    """The storage of the operand where the op may write over it, otherwise a copy."""
     if op.attrs.get("in_place"):
         return context.tensor(value)
     name = context.name(op)
@@ -31,6 +32,7 @@ def _writeable(context: Context, op: Op, value: Value) -> _ipu.Tensor:
 
 
 def lower_dynamic_update_slice(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
+    """Writes a slice at a position that is clamped into the operand; a copy where the position is constant."""
     operand, update, *starts = op.operands
     name = context.name(op)
     target = _writeable(context, op, operand)
@@ -58,6 +60,7 @@ def _static_starts(starts: Sequence[Value], shape: Sequence[int], sizes: Sequenc
 
 
 def lower_gather(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
+    """Slices at several positions; positions outside are clamped into the operand."""
     name = context.name(op)
     result = op.result
     if num_elements(result.shape) == 0:
@@ -84,6 +87,7 @@ def lower_gather(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
 
 
 def lower_scatter(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
+    """Combines updates with slices at several positions by the body; positions outside are left out."""
     count = len(op.results)
     operands, indices, updates = op.operands[:count], op.operands[count], op.operands[count + 1 :]
     name = context.name(op)
@@ -91,7 +95,7 @@ def lower_scatter(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
     if num_elements(updates[0].shape) == 0 or num_elements(op.results[0].shape) == 0:
         return targets
     d = op.attrs["scatter_dimension_numbers"]
-    # The body's arguments are the current elements, then the updates.
+    # The arguments of the body are the current elements, then the updates.
     return _ipu.scatter(
         context.graph,
         targets,
@@ -113,6 +117,7 @@ def lower_scatter(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
 
 
 def create_sliced(context: Context, demand: Demand, dtype: str, name: str) -> _ipu.Tensor | None:
+    """A variable that can be sliced as the op does without an exchange between tiles."""
     operand = demand.op.operands[demand.operand]
     sizes = _slice_sizes(demand.op, operand)
     if not sizes:
@@ -121,13 +126,13 @@ def create_sliced(context: Context, demand: Demand, dtype: str, name: str) -> _i
 
 
 def _slice_sizes(op: Op, operand: Value) -> dict[int, int]:
-    """Dim -> size of a slice, for the dims of `operand` in which the op's slices move."""
+    """Dimension -> size of a slice, for the dimensions of `operand` along which slices move."""
     sizes = op.operands[1].shape if op.name == "dynamic_update_slice" else op.result.shape
     return {d: size for d, size in enumerate(sizes) if size != operand.shape[d]}
 
 
 def create_indexed(context: Context, demand: Demand, dtype: str, name: str) -> _ipu.Tensor | None:
-    """Gathers and scatters: the plan of the lookup says how much of the tensor a tile should hold."""
+    """A variable with as many elements on each tile as the plan of the gather or scatter wants."""
     op = demand.op
     operand, indices = op.operands[0], op.operands[len(op.results) if op.name == "scatter" else 1]
     if op.name == "gather":

@@ -11,11 +11,13 @@ from jax_ipu.compiler.types import num_elements
 
 
 def lower_cholesky(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
+    """The Cholesky factor of each matrix of a batch."""
     lower = bool(op.attrs.get("lower", False))
     return [_ipu.cholesky(context.graph, context.tensor(op.operands[0]), lower, context.sequence, context.name(op))]
 
 
 def lower_triangular_solve(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
+    """Solves a x = b or x a = b for triangular matrices a."""
     a, b = context.operands(op)
     return [
         _ipu.triangular_solve(
@@ -33,6 +35,7 @@ def lower_triangular_solve(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
 
 
 def lower_lu_panel(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
+    """LU decomposition with partial pivoting of a panel of columns."""
     name = context.name(op)
     if num_elements(op.results[0].shape) == 0:
         return [context.variable(result.dtype, result.shape, name) for result in op.results]
@@ -40,6 +43,7 @@ def lower_lu_panel(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
 
 
 def lower_implicit_qr(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
+    """Implicit QR iterations on a tridiagonal or bidiagonal matrix."""
     bidiagonal = op.name == "ipu.bidiagonal_qr"
     return _ipu.implicit_qr(context.graph, bidiagonal, context.operands(op), context.sequence, context.name(op))
 

@@ -13,6 +13,7 @@ from jax_ipu.compiler.types import COMPLEX, Shape, num_elements, pack_scalar
 
 
 def lower_dot_general(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
+    """One poplin::matMulGrouped; operands that are no strided matrix are copied first."""
     name = context.name(op)
     result = op.result
     if num_elements(result.shape) == 0:

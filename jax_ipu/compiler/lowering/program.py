@@ -114,7 +114,7 @@ def lower(program: MappedProgram, target: _ipu.Target, settings: Options, keep: 
         state_programs[i] = (len(programs), len(programs) + 1)
         programs += [write, read]
     context.lower_block(block)
-    # Results leave before the resident arguments take their new values: they may be views of the old ones.
+    # Results are streamed out before resident arguments get new values: they may be views of the old ones.
     for position, value in enumerate(block.results):
         if position in signature.aliased_inputs or position in signature.forwarded or not num_elements(value.shape):
             continue
@@ -136,7 +136,7 @@ def lower(program: MappedProgram, target: _ipu.Target, settings: Options, keep: 
 
 
 def _in_order_of_array(graph: _ipu.Graph, tensor: _ipu.Tensor, argument: Argument) -> _ipu.Tensor:
-    """Mapped as `tensor`, and in memory in the order of the array, which then needs no copy that rearranges."""
+    """A variable mapped like `tensor`, with elements in the order of the array: the stream rearranges nothing."""
     order = argument.major_to_minor or range(len(tensor.shape))
     ordered = tensor.dim_shuffle(order)
     if ordered.is_row_major:

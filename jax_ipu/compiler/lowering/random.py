@@ -11,6 +11,7 @@ from jax_ipu.compiler.types import num_elements
 
 
 def lower_rng_bit_generator(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
+    """The next state of a generator, and random bits from the given state."""
     name = context.name(op)
     bits = op.results[1]
     state = context.tensor(op.operands[0])
@@ -21,7 +22,7 @@ def lower_rng_bit_generator(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
 
 
 def lower_random_bits(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
-    """Bits from the state of the running program, which moves on."""
+    """Random bits from the state of the run, which is advanced."""
     name = context.name(op)
     result, state = op.result, context.random_state
     if num_elements(result.shape) == 0:

@@ -1,4 +1,4 @@
-"""reduce over dimensions; its body becomes a scalar program."""
+"""Reductions over dimensions."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from jax_ipu.compiler.types import num_elements
 
 
 def lower_reduce(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
+    """Reduces one or several operands together; the body becomes a scalar program."""
     count = len(op.results)
     tensors = context.operands(op)
     name = context.name(op)

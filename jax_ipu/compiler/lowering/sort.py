@@ -12,6 +12,7 @@ from jax_ipu.compiler.types import num_elements
 
 
 def lower_sort(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
+    """Sorts one or several operands together along a dimension, by the comparison in the body."""
     name = context.name(op)
     if num_elements(op.results[0].shape) == 0:
         return [context.variable(r.dtype, r.shape, name) for r in op.results]
@@ -30,6 +31,7 @@ def lower_sort(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
 
 
 def lower_top_k(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
+    """The k largest or smallest elements along the last dimension, and their indices."""
     name = context.name(op)
     if num_elements(op.results[0].shape) == 0:
         return [context.variable(r.dtype, r.shape, name) for r in op.results]

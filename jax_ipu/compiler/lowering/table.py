@@ -1,4 +1,4 @@
-"""From op to the function that lowers it, and what to say about the ops that have none."""
+"""The table from op to the function that lowers it, and the advice for ops without one."""
 
 from __future__ import annotations
 
@@ -41,16 +41,16 @@ LOWERINGS: dict[str, Lowering] = {
     **window.LOWERINGS,
 }
 
-# Op -> what makes a variable in the layout that the op wants for one of its operands.
+# Op -> the function that makes a variable in the layout that the op plans for one of its operands.
 CREATORS: dict[str, Creator] = {**convolution.CREATORS, **index.CREATORS, **product.CREATORS}
 
 _DYNAMIC = "make every shape static (pad to a fixed size and mask)"
 _CALLBACK = "take the callback out of the jitted function and return the value instead"
 _ASYNC = "use the op that it wraps: execution is asynchronous as a whole"
-# Neither JAX nor PJRT has a host side for these any more.
+# JAX and PJRT have no host side for infeed, outfeed, send and recv any more.
 _IN = "pass the data as an argument, or fetch it while the program runs by jax.experimental.io_callback"
 _OUT = "return the data as a result, or hand it over while the program runs by jax.experimental.io_callback"
-# Op -> what the user can do.
+# Op -> what the user can do instead.
 ALTERNATIVES: dict[str, str] = {
     "async_done": _ASYNC,
     "async_start": _ASYNC,
@@ -72,7 +72,7 @@ ALTERNATIVES: dict[str, str] = {
 
 
 def unsupported(op: Op) -> CompileError:
-    """The error for an op without a lowering."""
+    """The error for an op without a lowering, with its types, source line and an alternative."""
     name = op.name
     advice = ALTERNATIVES.get(name)
     if name == "custom_call":

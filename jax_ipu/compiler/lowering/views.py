@@ -1,4 +1,4 @@
-"""Ops that move no data: they give another view of the same variables."""
+"""Ops that are views of the same variables, or copies into parts of a new one."""
 
 from __future__ import annotations
 
@@ -11,22 +11,26 @@ from jax_ipu.compiler.types import num_elements
 
 
 def lower_reshape(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
+    """A view where one strided view can express the reshape, otherwise a copy."""
     tensor = context.tensor(op.operands[0]).reshape(op.result.shape)
     return [context.strided(tensor, context.name(op))]
 
 
 def lower_transpose(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
+    """A view."""
     return [context.tensor(op.operands[0]).dim_shuffle(op.attrs["permutation"])]
 
 
 def lower_broadcast_in_dim(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
+    """A view that repeats elements."""
     return [broadcast(context.tensor(op.operands[0]), op.result.shape, op.attrs["broadcast_dimensions"])]
 
 
 def lower_slice(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
+    """A view of every `strides[d]`th element from `start_indices[d]` up to `limit_indices[d]`."""
     attrs = op.attrs
     tensor = context.tensor(op.operands[0])
-    # Sampling from the start keeps ceil(n / stride) elements, as a strided slice does.
+    # sub_sample keeps ceil(n / stride) elements from the first one on, as a strided slice does.
     tensor = tensor.slice(attrs["start_indices"], attrs["limit_indices"])
     for dim, stride in enumerate(attrs["strides"]):
         if stride > 1 and tensor.shape[dim] > 0:
@@ -35,6 +39,7 @@ def lower_slice(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
 
 
 def lower_reverse(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
+    """A view with negative strides."""
     tensor = context.tensor(op.operands[0])
     for dim in op.attrs["dimensions"]:
         if tensor.shape[dim] > 1:
@@ -43,7 +48,7 @@ def lower_reverse(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
 
 
 def lower_concatenate(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
-    """One variable; every operand is copied to its place."""
+    """A new variable, into which each operand is copied."""
     name = context.name(op)
     result = context.allocate(op.result, name)
     dim = op.attrs["dimension"]
@@ -57,7 +62,7 @@ def lower_concatenate(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
 
 
 def lower_pad(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
-    """Fills a new variable with the padding value, then copies the operand into the part that it covers."""
+    """A new variable: filled with the padding value, then the operand is copied into its part."""
     value, padding = op.operands
     name = context.name(op)
     shape = op.result.shape
@@ -71,7 +76,7 @@ def lower_pad(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
     for d, low in enumerate(op.attrs["edge_padding_low"]):
         stride = op.attrs["interior_padding"][d] + 1
         size = value.shape[d]
-        # Elements first..last of the operand land inside [0, shape[d]).
+        # Elements first to last of the operand are inside of [0, shape[d]); negative padding cuts the others off.
         first = 0 if low >= 0 else (-low + stride - 1) // stride
         room = shape[d] - 1 - low
         last = min(size - 1, room // stride) if room >= 0 else -1
@@ -95,10 +100,12 @@ def lower_pad(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
 
 
 def lower_optimization_barrier(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
+    """The operands themselves."""
     return context.operands(op)
 
 
 def lower_copy(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
+    """The operand itself: values are never written over while they are used."""
     return [context.tensor(op.operands[0])]
 
 

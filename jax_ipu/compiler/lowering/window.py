@@ -16,12 +16,13 @@ def _pairs(attr: object, rank: int) -> list[tuple[int, int]]:
         return [(0, 0)] * rank
     assert isinstance(attr, tuple)
     if attr and not isinstance(attr[0], tuple):
-        # A dense splat of one dimension arrives flat.
+        # A dense splat of one dimension is imported as a flat tuple.
         return list(zip(attr[::2], attr[1::2], strict=True))
     return list(attr)
 
 
 def lower_reduce_window(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
+    """Reduces each window of one or several operands; cumulative operations are windows as long as a dimension."""
     count = len(op.results)
     tensors = context.operands(op)
     name = context.name(op)
@@ -46,6 +47,7 @@ def lower_reduce_window(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
 
 
 def lower_select_and_scatter(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
+    """Adds each source element to the operand element that the window selects: the gradient of max pooling."""
     operand, source, init = context.operands(op)
     name = context.name(op)
     rank = len(op.result.shape)

@@ -1,16 +1,16 @@
-"""batch_norm_training, batch_norm_inference and batch_norm_grad as StableHLO defines them by other ops."""
+"""Expands batch_norm_training, batch_norm_inference and batch_norm_grad by their definitions in StableHLO."""
 
 from __future__ import annotations
 
 from jax_ipu.compiler.ir import Op, Value
 from jax_ipu.compiler.passes.rewriter import Rewriter, Rule
 
-# Sums of narrow floats are taken in f32 and rounded once.
+# Narrow floats are summed in f32, and the sum is rounded once.
 _ACCUMULATED = {"f16": "f32", "bf16": "f32"}
 
 
 class _Features:
-    """The operand's arithmetic: every other operand is one number for each feature."""
+    """Arithmetic on the operand; the other operands have one number for each feature."""
 
     def __init__(self, op: Op, rewriter: Rewriter) -> None:
         operand = op.operands[0]
@@ -26,13 +26,13 @@ class _Features:
         return self.rewriter.broadcast(value, self.shape, (self.feature,))
 
     def binary(self, name: str, a: Value, b: Value) -> Value:
-        """Of equal shapes, or of one number for each feature spread over the other."""
+        """The op `name` of two values; one with a number for each feature is broadcast to the shape of the operand."""
         if a.shape != b.shape:
             a, b = (v if v.shape == self.shape else self.spread(v) for v in (a, b))
         return self.rewriter.elementwise(name, a, b)
 
     def count(self) -> Value:
-        """How many elements a feature has, for each feature."""
+        """The number of elements of each feature."""
         number = 1
         for d in self.others:
             number *= self.shape[d]

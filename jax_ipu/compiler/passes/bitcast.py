@@ -1,4 +1,6 @@
-"""bitcast_convert between widths: shifts and ors of unsigned words, low part first, as StableHLO defines it."""
+"""Expands bitcast_convert between types of different widths into shifts and ors of unsigned words.
+
+The low part comes first, as StableHLO defines it."""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ def _bitcast_convert(op: Op, rewriter: Rewriter) -> Value | None:
 
 
 def _parts(rewriter: Rewriter, value: Value) -> Value:
-    """Complex numbers as real and imaginary parts in a new last dimension."""
+    """Real and imaginary parts of complex numbers, in a new last dimension."""
     real = REAL_PART[value.dtype]
     pieces = [rewriter.reshape(rewriter.elementwise(p, value, dtype=real), (*value.shape, 1)) for p in ("real", "imag")]
     return rewriter.emit("concatenate", pieces, (*value.shape, 2), real, {"dimension": len(value.shape)})
@@ -44,7 +46,7 @@ def _item(rewriter: Rewriter, value: Value, index: int) -> Value:
 
 
 def _cast(rewriter: Rewriter, value: Value, dtype: str) -> Value:
-    """Values of other widths: a new last dimension, or the last dimension taken away."""
+    """Reinterprets bits; a narrower type adds a last dimension, a wider one removes it."""
     have, want = bit_width(value.dtype), bit_width(dtype)
     if have == want:
         return _same_width(rewriter, value, dtype)
@@ -70,7 +72,7 @@ def _split(rewriter: Rewriter, value: Value, dtype: str) -> Value:
 
 
 def _low_bits(rewriter: Rewriter, words: Value, bits: int) -> Value:
-    """The low bits as pred or as an unsigned integer of that width."""
+    """The low `bits` bits, as pred for one bit, otherwise as an unsigned integer of that width."""
     mask = rewriter.full(words.shape, words.dtype, (1 << bits) - 1)
     low = rewriter.elementwise("and", words, mask)
     if bits == 1:

@@ -1,4 +1,4 @@
-"""Fewer forms of the same thing: dot, scalar operands of clamp and select, iota, map, slices at known places."""
+"""Rewrites ops that have several forms into one: dot, clamp, select, iota, map, slices at constant positions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from jax_ipu.compiler.location import source_line
 from jax_ipu.compiler.passes.rewriter import Rewriter, Rule, rewrite
 from jax_ipu.compiler.types import INTEGER, Literal, num_elements
 
-# Custom calls that only carry annotations for a partitioner.
+# Custom calls that only annotate a value for a partitioner.
 _PASS_THROUGH = frozenset(
     (
         "LayoutConstraint",
@@ -28,6 +28,7 @@ _PASS_THROUGH = frozenset(
 
 
 def run(module: Module) -> None:
+    """Applies RULES to all ops of main."""
     rewrite(module.main.block, RULES)
 
 
@@ -44,7 +45,7 @@ def _dot(op: Op, rewriter: Rewriter) -> Value:
 
 
 def _convolution(op: Op, rewriter: Rewriter) -> Value | None:
-    """Integers into another kind of number are converted first: PopLibs' convolutions are of one kind."""
+    """Converts integer operands first where the result is no integer: PopLibs has no mixed convolutions."""
     result = op.result
     if result.dtype in INTEGER or not all(o.dtype in INTEGER for o in op.operands):
         return None
@@ -77,7 +78,7 @@ def _iota(op: Op, rewriter: Rewriter) -> Value | None:
 
 
 def _map(op: Op, rewriter: Rewriter) -> list[Value]:
-    """The body with every scalar replaced by a tensor of the result's shape."""
+    """Replaces map by its body, with tensors of the shape of the result in place of scalars."""
     shape, body = op.result.shape, op.regions[0]
     values = dict(zip(body.args, op.operands, strict=True))
     for inner in body.ops[:-1]:
@@ -99,7 +100,7 @@ def _spread(rewriter: Rewriter, value: Value, shape: tuple[int, ...]) -> Value:
     return value if value.shape == shape else rewriter.broadcast(value, shape, ())
 
 
-# Custom calls that are operations of ours.
+# Custom calls that the lowering implements.
 _OWN_NAMES = {
     "ipu_bidiagonal_qr": "ipu.bidiagonal_qr",
     "ipu_lu_panel": "ipu.lu_panel",
@@ -110,13 +111,13 @@ _OWN_NAMES = {
 
 def _custom_call(op: Op, rewriter: Rewriter) -> Sequence[Value] | None:
     target = op.attrs.get("call_target_name")
-    # Keeps its operand alive up to here; says which of two values to make first, which is the compiler's choice here.
+    # dce_sink keeps its operand alive, control_dep orders two ops: neither computes anything.
     if target in ("dce_sink", "control_dep"):
         return []
     if target in _PASS_THROUGH:
         return op.operands[: len(op.results)]
     if target == "ipu_partitioned_python_callback":
-        # The function does not know the shapes of the shards: they are its first operands.
+        # The host function does not know the shapes of the shards, so they become its first operands.
         shapes = [rewriter.constant(Literal.from_numpy("s64", np.array(o.shape))) for o in op.operands]
         op.set_operands([*shapes, *op.operands])
         op.name = "ipu.callback"
@@ -126,7 +127,7 @@ def _custom_call(op: Op, rewriter: Rewriter) -> Sequence[Value] | None:
 
 
 def _ffi_call(op: Op, call: ffi_calls.FfiCall, rewriter: Rewriter) -> Sequence[Value]:
-    """With operands and results in the order of memory that the handler wants."""
+    """Transposes operands and results so that they lie in memory as the handler expects."""
     operands = [
         o if b.is_token else rewriter.transpose(o, b.major_to_minor)
         for o, b in zip(op.operands, call.operands, strict=True)
@@ -179,7 +180,7 @@ def _static_starts(starts: Sequence[Value], shape: tuple[int, ...], sizes: tuple
 
 
 def _reduce_nothing(op: Op, rewriter: Rewriter) -> list[Value] | None:
-    """A reduction without elements is its initial value; an own value, so that no later pass takes its storage."""
+    """A reduction of no elements gives its initial value, as a new value: later passes may write over its storage."""
     count = len(op.results)
     if num_elements(op.operands[0].shape):
         return None

@@ -1,8 +1,8 @@
-"""All-reduces that do not wait for each other become one with several operands: every exchange costs syncs of all IPUs.
+"""Combines independent all-reduces into one with several operands: each costs a sync of all IPUs.
 
-The operands of one exchange are copied together first. Small tensors go to everybody in one step, large ones around the
-ring in many, so that a large one that joins only small ones costs more for its copy than it saves.
-Everything between the all-reduces that needs one of their results moves behind the last of them.
+The operands of a combined all-reduce are copied into one buffer first. Small tensors are sent to all replicas in one
+step, large ones around a ring in many steps, so a large tensor that joins only small ones costs more for its copy than
+it saves. Ops between the all-reduces that need one of their results move behind the last of them.
 """
 
 from __future__ import annotations
@@ -13,15 +13,16 @@ from jax_ipu.compiler.ir import Block, Module, Op, Value, has_effect, size_in_by
 from jax_ipu.compiler.passes.cse import structure_key
 from jax_ipu.compiler.replica_groups import channel_of, groups_of
 
-# Up to here tensors are small. docs/multi_ipu.md has what was measured.
+# Tensors up to this size are small; docs/multi_ipu.md has the measurements.
 SMALL_BYTES = 64 * 1024
-# Two IPUs exchange tensors of any size in one step, so that less is saved.
+# Two IPUs send tensors of any size in one step, so combining saves less.
 MAX_BYTES_OF_PAIRS = 256 * 1024
-# Of the tensors of one exchange, which are in memory twice.
+# The most bytes of one combined all-reduce: its operands are in memory twice.
 MAX_BYTES = 8 * 1024 * 1024
 
 
 def run(module: Module) -> None:
+    """Combines the all-reduces of every block of main; a program for one IPU has none."""
     if module.num_replicas * module.num_partitions > 1:
         _run_block(module.main.block, module)
 
@@ -39,7 +40,7 @@ def _run_block(block: Block, module: Module) -> None:
 
 
 def _next(block: Block, done: set[Op], module: Module) -> list[Op] | None:
-    """All-reduces that can be one, in order: the first such list of two or more."""
+    """The first two or more all-reduces that can be combined, in program order; None where there are none."""
     open_lists: dict[Any, _Open] = {}
     for op in block.ops:
         values = _values(op)
@@ -72,7 +73,7 @@ def _worth_it(ops: list[Op]) -> list[Op]:
 
 
 class _Open:
-    """All-reduces so far, and what depends on them."""
+    """All-reduces that may be combined, and the values that depend on them."""
 
     def __init__(self) -> None:
         self.ops: list[Op] = []
@@ -88,7 +89,7 @@ class _Open:
         return not self._dependent.isdisjoint(values)
 
     def needs(self, values: list[Value], op: Op) -> bool:
-        """Whether `op` must stay where it is although it depends on the all-reduces, so that the list ends here."""
+        """Whether `op` depends on the all-reduces and cannot move behind a later one, so that the list ends here."""
         if not self.depends(values):
             return False
         self._dependent.update(op.results)
@@ -128,7 +129,7 @@ def _combine(block: Block, together: list[Op]) -> Op:
 
 
 def _values(op: Op) -> list[Value]:
-    """What `op` reads, in its regions too."""
+    """The values that `op` and the ops in its regions read."""
     return [*op.operands, *(v for region in op.regions for inner in region.walk() for v in inner.operands)]
 
 
@@ -137,7 +138,7 @@ def _bytes(op: Op) -> int:
 
 
 def combination_key(op: Op) -> Any:
-    """Equal for all-reduces of one type with the same groups and body."""
+    """Equal for all-reduces that can be combined: of one element type, with the same groups and body."""
     name, (operands, _), attrs, regions = structure_key(op)
     kept = tuple((k, v) for k, v in attrs if k != "channel_handle")
     return (name, frozenset(dtype for _, dtype in operands), kept, channel_of(op) > 0, regions)

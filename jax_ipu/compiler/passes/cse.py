@@ -1,4 +1,4 @@
-"""Makes equal ops one op. Constants are merged first: JAX emits one for every use."""
+"""Common subexpression elimination: merges ops that compute the same value, constants included."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from jax_ipu.compiler.ir import Block, Module, Op, Value, has_effect
 from jax_ipu.compiler.types import Literal
 
 _NEVER = frozenset(("return", "ipu.random_bits", "rng_bit_generator"))
-# Copying a big value twice costs more than keeping it; a cheap region op is compared only when it is small.
+# Ops with regions are compared only when the regions are small: the comparison visits every op in them.
 _MAX_REGION_OPS = 64
 
 
 def run(module: Module) -> None:
+    """Merges equal ops of main, also with equal ops of the blocks around them."""
     _run_block(module.main.block, [{}])
 
 
@@ -28,7 +29,7 @@ def _key(op: Op) -> Any:
 
 
 def structure_key(op: Op) -> Any:
-    """Equal for ops that differ in their operands only."""
+    """A key that is equal for ops that differ in their operands only."""
     attrs = tuple((k, _hashable(v)) for k, v in op.attrs.items())
     types = tuple(tuple((v.shape, v.dtype) for v in values) for values in (op.operands, op.results))
     return (op.name, types, attrs, _region_keys(op))

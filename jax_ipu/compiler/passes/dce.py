@@ -1,4 +1,4 @@
-"""Removes ops whose results nobody uses, and loop state that only feeds itself."""
+"""Dead code elimination: removes ops without used results, and loop state that only its own update reads."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ from jax_ipu.compiler.ir import Block, Module, Op, Value, has_effect
 
 
 def run(module: Module) -> None:
+    """Removes dead ops from main."""
     run_block(module.main.block)
 
 
 def run_block(block: Block) -> None:
+    """Removes dead ops from the block and the regions inside; ops with effects stay."""
     kept: list[Op] = []
     for op in reversed(block.ops):
         if not any(result.users for result in op.results) and not has_effect(op):
@@ -30,7 +32,7 @@ def _drop_dead_state(op: Op) -> None:
     condition, body = op.regions
     count = len(op.results)
     needed = {i for i in range(count) if op.results[i].users or condition.args[i].users}
-    # What each new carried value is computed from, as carried values.
+    # Op -> the carried values that its results depend on.
     index_of = {arg: i for i, arg in enumerate(body.args)}
     sources: dict[Op, set[int]] = {}
 
@@ -70,7 +72,7 @@ def _drop_dead_state(op: Op) -> None:
 
 
 def keep_state(op: Op, keep: list[int]) -> None:
-    """Restricts a while op to the carried values `keep`; the others must have no uses outside their own update."""
+    """Removes the carried values of a while op that are not in `keep`; only their own updates may read them."""
     condition, body = op.regions
     terminator = body.terminator
     terminator.set_operands([terminator.operands[i] for i in keep])
@@ -89,7 +91,7 @@ def keep_state(op: Op, keep: list[int]) -> None:
 
 
 def _drop_users(body: Block, dead: set[Value]) -> None:
-    """Drops the ops that use removed arguments; nothing that is kept depends on them."""
+    """Drops the ops that read removed arguments; no op that stays may depend on them."""
     kept = []
     for op in body.ops:
         uses = any(o in dead for o in op.operands) or any(

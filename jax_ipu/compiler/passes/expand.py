@@ -1,4 +1,4 @@
-"""Replaces ops that StableHLO defines by others, so that the rest of the compiler does not know them."""
+"""Replaces ops that StableHLO defines in terms of other ops, so that later passes have fewer ops to know."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from jax_ipu.compiler.types import COMPLEX
 
 
 def run(module: Module) -> None:
+    """Applies to all ops of main RULES, and rules for collectives that depend on the number of IPUs."""
     rules = RULES
     if module.num_replicas * module.num_partitions == 1:
         rules = RULES | single_member.RULES
@@ -30,7 +31,7 @@ def _get_dimension_size(op: Op, rewriter: Rewriter) -> Value:
 
 
 def _real_dynamic_slice(op: Op, rewriter: Rewriter) -> Value | None:
-    """With constant strides the size is known, and only the start is not."""
+    """A dynamic_slice followed by a strided slice; the strides must be constant."""
     operand, starts, _, strides = op.operands
     if strides.op is None or strides.op.name != "constant":
         return None
@@ -44,7 +45,7 @@ def _real_dynamic_slice(op: Op, rewriter: Rewriter) -> Value | None:
 
 
 def _convert(op: Op, rewriter: Rewriter) -> Value | None:
-    """The imaginary part does not count, also for bool."""
+    """A complex number converts to a real type, also to bool, by its real part."""
     value, dtype = op.operands[0], op.result.dtype
     if value.dtype not in COMPLEX or dtype in COMPLEX:
         return None
@@ -53,7 +54,7 @@ def _convert(op: Op, rewriter: Rewriter) -> Value | None:
 
 
 def _in_f32(op: Op, rewriter: Rewriter) -> Value | None:
-    """Factorisations of narrow floats are those of f32, rounded once."""
+    """Factorises narrow floats in f32 and rounds the result once."""
     if op.result.dtype not in ("f16", "bf16"):
         return None
     operands = [rewriter.convert(o, "f32") for o in op.operands]

@@ -1,8 +1,8 @@
 """Elementwise fusion: groups of elementwise ops of one shape become one op "ipu.map" with a scalar program.
 
-A group is emitted at one position of the block. An op joins the group of an operand when either nothing outside of
-the group has used it so far (the group moves down to the op) or all other operands exist where the group is (the op
-moves up). That keeps the order of the block valid without a search for paths.
+Each group has one position in the block. An op joins the group of one of its operands in two cases: no op outside the
+group has used the group so far, and the group moves down to the op; or all other operands exist at the position of the
+group, and the op moves up. Either way every value is still computed before it is used.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from jax_ipu.compiler.types import Shape
 MAX_INSTRUCTIONS = 64
 MAX_INPUTS = 16
 
-# Ops whose regions are programs of the block's kind, not scalar bodies.
+# Ops whose regions hold ops on tensors, not scalar bodies.
 CONTROL_FLOW = frozenset(("while", "if", "case", "ipu.repeat"))
 
 
@@ -30,14 +30,16 @@ class _Group:
 
 
 def run(module: Module) -> None:
+    """Fuses the elementwise ops of main."""
     run_block(module.main.block)
 
 
 def run_block(block: Block) -> None:
+    """Fuses the elementwise ops of the block, and of the regions of control flow inside."""
     group_of: dict[Op, _Group] = {}
     positions: dict[Op, int] = {}
     groups: list[_Group] = []
-    # Ops that stay, and groups, by position.
+    # For each position the ops that are not fused, and the groups.
     slots: list[list[Op | _Group]] = []
     for position, op in enumerate(block.ops):
         slots.append([])
@@ -63,7 +65,7 @@ def run_block(block: Block) -> None:
             groups.append(group)
         group_of[op] = group
     for group in groups:
-        if group.members:  # else merged into another one
+        if group.members:  # a group without members was merged into another one
             slots[group.position].append(group)
     ops: list[Op] = []
     for slot in slots:
@@ -81,7 +83,7 @@ def _close_used(region: Block, group_of: dict[Op, _Group]) -> None:
 
 
 def _position_of(value: Value, group_of: dict[Op, _Group], positions: dict[Op, int]) -> int:
-    """Where the value exists; -1 for arguments and values of outer blocks."""
+    """The position from which on the value exists; -1 for arguments and values of outer blocks."""
     op = value.op
     if op is None:
         return -1
@@ -99,7 +101,7 @@ def _join(op: Op, position: int, group_of: dict[Op, _Group], positions: dict[Op,
     inputs = {o for o in op.operands if splat_of(o) is None}
     moving = [g for g in candidates if not g.closed]
     if moving:
-        # Merge every open group: all of them move down here.
+        # Merge all open groups at the position of the op.
         target = moving[0]
         for group in moving[1:]:
             if _fits(target, group.inputs | inputs, len(group.members) + 1):
@@ -147,7 +149,7 @@ def _emit(group: _Group) -> Op:
             seen.add(operand)
             inputs.append(operand)
     if not inputs:
-        # Constants only: one of them stays a tensor, which gives the expression its shape.
+        # All operands are constants: one stays a tensor, because the expression needs a shape.
         inputs.append(members[0].operands[0])
     for value in inputs:
         builder.add_input(value)
@@ -177,7 +179,7 @@ def _emit(group: _Group) -> Op:
 
 
 def _in_order(members: list[Op], made: set[Value]) -> list[Op]:
-    """Members with operands before users: merged groups are interleaved."""
+    """The members, each after those that it reads: merging groups mixes their order."""
     done: set[Op] = set()
     order: list[Op] = []
 

@@ -1,11 +1,12 @@
-"""Which ops may write over storage that is dead afterwards, so that state stays where it is.
+"""Decides which ops write over storage that nothing reads afterwards, so that state is updated in place.
 
-Sets on ops:  `in_place` (dynamic_update_slice, scatter: operand storage becomes the result), `write_over` (ipu.map:
-result index -> block argument whose storage takes that result), `own` (loops: which initial values give their storage
-to the loop), and on terminators `through_copy` (results that must be copied aside before any state is written).
+Sets attributes of ops: `in_place` (dynamic_update_slice, scatter: operand storage becomes the result), `write_over`
+(ipu.map: result index -> block argument whose storage takes that result), `own` (loops: which initial values give their
+storage to the loop), and on terminators `through_copy` (results that must be copied to a temporary before any state is
+written).
 
-Adds ops "ipu.store": a result that cannot be made in its place is moved there as soon as the old contents are dead, and
-not at the end, with all others of its kind alive until then.
+Adds ops "ipu.store": a result that cannot be computed in the storage of its state is copied there as soon as the old
+contents are dead. Copies at the end of the program would keep all such results alive until then.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from __future__ import annotations
 from jax_ipu.compiler.ir import VIEWS, Block, Module, Op, Value
 from jax_ipu.compiler.types import num_elements
 
-# Their results lie in memory that programs do not write.
+# Ops whose results lie in memory that programs do not write.
 _CONSTANTS = frozenset(("constant", "partition_id", "replica_id"))
 _UPDATES = frozenset(("dynamic_update_slice", "scatter"))
 _LOOPS = frozenset(("while", "ipu.repeat"))
@@ -22,9 +23,15 @@ _NOTHING: frozenset[Value] = frozenset()
 
 
 def run(module: Module, aliases: dict[int, int], read_only: frozenset[int]) -> frozenset[int]:
-    """Returns the arguments whose storage the program writes over before its results leave.
+    """Sets the attributes of all ops of main.
 
-    `aliases`: result -> argument of main that shares its storage; `read_only`: arguments never written.
+    Args:
+        module: the program, after `schedule`.
+        aliases: result -> argument of main whose storage it takes, both by position.
+        read_only: the positions of arguments that must not be written.
+
+    Returns:
+        The positions of the arguments whose storage the program writes over before its results have left.
     """
     args = module.main.block.args
     writeable = {arg for i, arg in enumerate(args) if i not in read_only}
@@ -34,7 +41,7 @@ def run(module: Module, aliases: dict[int, int], read_only: frozenset[int]) -> f
 
 
 class _Analysis:
-    """One block. A root is a value that has storage of its own; every value refers to a set of roots."""
+    """The analysis of one block. A root is a value with storage of its own; every value lies in a set of roots."""
 
     def __init__(self, block: Block, destinations: dict[int, Value], writeable: set[Value]) -> None:
         self.block = block
@@ -42,14 +49,14 @@ class _Analysis:
         self.writeable = writeable
         self.roots: dict[Value, frozenset[Value]] = {}
         self.last_use: dict[Value, int] = {}
-        # Root -> the root whose storage it really lies in, after in-place updates.
+        # Root -> the root whose storage it takes by an update in place.
         self.storage: dict[Value, Value] = {}
         self.repeats: set[Value] = set()  # values with elements that share storage (broadcasts)
         self.written: set[Value] = set()  # roots that an op writes over
 
     def roots_of(self, value: Value) -> frozenset[Value]:
         known = self.roots.get(value)
-        # Values of outer blocks: storage that this block must not touch.
+        # Values of outer blocks are their own roots; this block must not write over them.
         return known if known is not None else frozenset((value,))
 
     def run(self) -> None:
@@ -90,7 +97,7 @@ class _Analysis:
         self._terminate()
 
     def _outputs(self) -> dict[Value, int]:
-        """Values that end in a destination -> its position: results, and what they are updates of."""
+        """Value -> the position of the result that it becomes, as the result itself or by updates in place."""
         outputs: dict[Value, int] = {}
         for position, value in enumerate(self.block.results):
             if position in self.destinations:
@@ -135,7 +142,7 @@ class _Analysis:
             target = self.destinations[position]
             if target in taken or not self._dead_after(target, index):
                 continue
-            # Reading the same elements at the same place is fine, any other view of them is not.
+            # The op may read the target itself, element by element, but no other view of it.
             if any(target in self.roots_of(o) and o is not target for o in op.operands):
                 continue
             if target in self.storage.values():

@@ -1,8 +1,8 @@
-"""Gathers and scatters whose indices are known become slices and updates at known places.
+"""Replaces gathers and scatters with indices known at compile time by slices and updates.
 
-Indices are known where they are a linear function of their place: constants, `iota`, and what arithmetic makes of them.
-`x[jnp.arange(n)]` is then a view, and its gradient an update of a block. A sum with zeros that were scattered into is
-scattered into the other summand instead, so that the zeros need no memory.
+Indices are known where they are a linear function of their position: constants, `iota`, and arithmetic on these. Then
+`x[jnp.arange(n)]` is a view, and its gradient an update of one slice. `x + scatter(zeros, ...)` becomes
+`scatter(x, ...)`, so that the zeros need no memory.
 """
 
 from __future__ import annotations
@@ -16,16 +16,17 @@ from jax_ipu.compiler.ir import Block, Module, Op, Value
 from jax_ipu.compiler.passes.rewriter import Rewriter, Rule, rewrite
 from jax_ipu.compiler.types import INTEGER, SIGNED, SIZE, Shape, num_elements
 
-# Literals of up to this many elements are looked at.
+# Larger literals are not tested for linearity.
 _SMALL = 1 << 16
 
 
 def run(module: Module) -> None:
+    """Applies RULES to all ops of main."""
     rewrite(module.main.block, RULES)
 
 
 class _Linear(NamedTuple):
-    """base + sum(steps[d] * position[d]) at every position of a tensor."""
+    """A tensor whose element at `position` is base + sum(steps[d] * position[d])."""
 
     base: int
     steps: Shape
@@ -38,7 +39,7 @@ class _Linear(NamedTuple):
 
 
 def _linear(value: Value) -> _Linear | None:
-    """None when the elements are not known, are not linear, or overflow their type on the way."""
+    """The value as a linear function of the position; None where it is not known, not linear, or may overflow."""
     if value.dtype not in INTEGER or num_elements(value.shape) == 0 or value.op is None:
         return None
     result = _linear_of(value.op)
@@ -86,7 +87,7 @@ def _linear_of(op: Op) -> _Linear | None:
         turned = [d in op.attrs["dimensions"] for d in range(len(shape))]
         base = a.base + sum(s * (n - 1) for s, n, t in zip(a.steps, shape, turned, strict=True) if t)
         return _Linear(base, tuple(-s if t else s for s, t in zip(a.steps, turned, strict=True)))
-    # A reshape that inserts or removes ones.
+    # A reshape: linear where it only adds or removes dimensions of one element.
     kept = [s for s, n in zip(a.steps, inner, strict=True) if n != 1]
     if [n for n in inner if n != 1] != [n for n in shape if n != 1]:
         return None
@@ -94,7 +95,7 @@ def _linear_of(op: Op) -> _Linear | None:
 
 
 def _linear_choice(op: Op) -> _Linear | None:
-    """select(a < b, x, y) where the same of both is chosen everywhere, as for indices that may be negative."""
+    """select(a < b, x, y) that chooses the same operand for all elements, as JAX writes for indices that may wrap."""
     compare = op.operands[0].op
     if compare is None or compare.name != "compare" or compare.attrs["comparison_direction"] != "LT":
         return None
@@ -128,7 +129,7 @@ def _linear_literal(value: Value) -> _Linear | None:
 
 
 class _Numbers(NamedTuple):
-    """The dimension numbers that gather and scatter share, by gather's names."""
+    """The dimension numbers of a gather or scatter, under the names that a gather has for them."""
 
     offset_dims: Shape
     collapsed: Shape
@@ -139,8 +140,11 @@ class _Numbers(NamedTuple):
 
 
 class _Windows(NamedTuple):
-    """Windows that together are one block of the operand: begin, end and stride of each dimension, and which dimension
-    of the windows goes along it, None for a single element."""
+    """Windows that together are one strided slice of the operand.
+
+    `begins`, `ends` and `strides` are by dimension of the operand; `along` is the dimension of the windows that
+    corresponds to it, or None where the slice has one element.
+    """
 
     begins: Shape
     ends: Shape
@@ -171,8 +175,11 @@ def _component(indices: Value, axis: int, number: int) -> tuple[_Linear, Shape] 
 def _windows(
     operand: Value, indices: Value, windows: Shape, sizes: Shape, wraps: Shape, n: _Numbers, clamps: bool
 ) -> _Windows | None:
-    """None where the windows are not one block inside the operand. A dimension of the windows that nothing goes along
-    repeats the block. `clamps`: windows outside are moved inside, else they are left out."""
+    """The windows as one slice, or None where they are not one slice inside the operand.
+
+    A dimension of the windows that no dimension of the operand corresponds to repeats the slice. `clamps`: windows that
+    are partly outside move inside, as for gathers; otherwise they are left out, as for scatters.
+    """
     if 0 in windows or 0 in operand.shape:
         return None
     rank = len(operand.shape)
@@ -261,7 +268,7 @@ def _scatter(op: Op, rewriter: Rewriter) -> Value | None:
     if block is None or any(s != 1 for s in block.strides):
         return None
     if any(n > 1 and d not in block.along for d, n in enumerate(update.shape)):
-        return None  # several updates of one element
+        return None  # several updates write one element
     order = [a for a in block.along if a is not None]
     order += [i for i in range(len(update.shape)) if i not in order]
     extents = tuple(e - b for b, e in zip(block.begins, block.ends, strict=True))
@@ -279,7 +286,7 @@ def _scatter(op: Op, rewriter: Rewriter) -> Value | None:
 
 
 def _combination(body: Block) -> str | None:
-    """The op that combines element and update, "" when the update replaces the element, None for anything else."""
+    """The name of the op that combines element and update; "" where the update replaces the element, None otherwise."""
     if len(body.ops) == 1 and body.results == body.args[1:]:
         return ""
     name = single_op(body)

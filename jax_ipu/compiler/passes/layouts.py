@@ -1,7 +1,7 @@
-"""Layouts of arguments and results that the caller chooses: main takes and gives arrays as they lie in memory.
+"""Gives arguments and results the layouts that the caller asks for.
 
-An argument or result of another layout than row-major has its dimensions in memory order, and a transpose turns it into
-the program's own order. So nothing else in the compiler or the runtime knows of layouts.
+An argument or result that is not row-major gets its dimensions in the order of memory, and a transpose that restores
+the order of the program. The rest of the compiler and the runtime know only row-major arrays.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from jax_ipu.compiler.layout_modes import Order, is_automatic, requested_order, 
 def run(module: Module) -> None:
     """Sets the attribute MAJOR_TO_MINOR of every argument and result of main that is not row-major.
 
-    Arguments with the mode "auto" are row-major. Results with the mode "auto" lie like the state that they replace;
-    others in the order that saves a rearrangement, where transposes of row-major values lead to them.
+    Arguments with the mode "auto" are row-major. Results with the mode "auto" take the layout of the state that they
+    replace; otherwise a layout that needs no rearrangement, where one follows from transposes of row-major values.
 
-    Raises CompileError: a layout has tiles or other properties (UNIMPLEMENTED), or is not valid (INVALID_ARGUMENT).
+    Raises:
+        CompileError: a layout has tiles or other properties (UNIMPLEMENTED), or is not valid (INVALID_ARGUMENT).
     """
     main = module.main
     results = main.block.results
@@ -50,7 +51,7 @@ def run(module: Module) -> None:
 
 
 def _match_states(main: Function, arguments: list[Order], results: list[Order]) -> None:
-    """A result replaces a state only in the same layout."""
+    """Gives up the donation of arguments whose result has another layout."""
     for attrs, order in zip(main.arg_attrs, arguments, strict=True):
         output = attrs.get("tf.aliasing_output")
         if output is None:
@@ -63,7 +64,7 @@ def _match_states(main: Function, arguments: list[Order], results: list[Order]) 
 
 
 def _natural_orders(main: Function, arguments: list[Order]) -> dict[Value, Order]:
-    """The order in which the elements of a value lie without a rearrangement; values that are left out: row-major."""
+    """Value -> the layout that it has without a rearrangement; values that are not in the result are row-major."""
     orders = {v: order for v, order in zip(main.block.args, arguments, strict=True) if order != row_major(v)}
     for op in main.block.ops:
         order = _natural_order(op, orders)
@@ -77,7 +78,7 @@ def _natural_order(op: Op, orders: dict[Value, Order]) -> Order | None:
         operand = op.operands[0]
         place = {dimension: i for i, dimension in enumerate(op.attrs["permutation"])}
         return tuple(place[d] for d in orders.get(operand, row_major(operand)))
-    # The partitioner leaves reshapes that change nothing.
+    # The partitioner writes reshapes between equal shapes.
     if op.name in EMITTERS or op.name == "reshape":
         whole = [o for o in op.operands if o.shape == op.result.shape and not _is_filled(o)]
         own = {orders.get(o, row_major(o)) for o in whole}
@@ -87,7 +88,7 @@ def _natural_order(op: Op, orders: dict[Value, Order]) -> Order | None:
 
 
 def _is_filled(value: Value) -> bool:
-    """Whether the value is a scalar in every element, which lies in any order."""
+    """Whether all elements are the same scalar, so that every layout is the same."""
     op = value.op
     if op is None:
         return False
@@ -100,7 +101,7 @@ def _transpose(value: Value, order: Order) -> Op:
 
 
 def _lay_argument(main: Function, argument: Value, order: Order) -> None:
-    """Gives main an argument in memory order in the place of `argument`."""
+    """Replaces `argument` of main by one with its dimensions in the order of memory, and a transpose of it."""
     laid = Value(tuple(argument.shape[d] for d in order), argument.dtype, None, argument.index)
     permutation = tuple(order.index(d) for d in range(len(order)))
     back = _transpose(laid, permutation)

@@ -1,4 +1,4 @@
-"""Ops that StableHLO keeps for old programs: einsum, unary_einsum, torch_index_select, create_token."""
+"""Expands ops that StableHLO keeps for old programs: einsum, unary_einsum, torch_index_select, create_token."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from jax_ipu.compiler.passes.rewriter import Rewriter, Rule
 
 
 def _labels(op: Op) -> tuple[list[str], str]:
-    """The labels of each operand and of the result. "..." stands for as many labels as the dimensions need."""
+    """The labels of each operand and of the result; "..." becomes one digit for each dimension that it stands for."""
     inputs, _, output = op.attrs["einsum_config"].replace(" ", "").partition("->")
-    # The dimensions of an ellipsis are aligned at the right.
+    # Dimensions under an ellipsis correspond from the last one on.
     spare = "0123456789"
     expanded = []
     for labels, operand in zip(inputs.split(","), op.operands, strict=True):
@@ -29,7 +29,7 @@ def _labels(op: Op) -> tuple[list[str], str]:
 
 
 def _without(rewriter: Rewriter, value: Value, labels: str, kept: str) -> tuple[Value, str]:
-    """`value` summed over the labels that are not in `kept`."""
+    """`value` summed over the labels that are not in `kept`, and the labels that are left."""
     dims = [d for d, label in enumerate(labels) if label not in kept]
     return rewriter.sum(value, dims), "".join(label for label in labels if label in kept)
 
@@ -79,7 +79,7 @@ def _torch_index_select(op: Op, rewriter: Rewriter) -> Value:
 
 
 def _token(op: Op, rewriter: Rewriter) -> Value:
-    # The order of ops is that of the program, so tokens carry nothing.
+    # Ops with effects run in program order, so tokens need no value.
     return rewriter.full(op.result.shape, op.result.dtype, False)
 
 

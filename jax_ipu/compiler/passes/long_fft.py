@@ -1,4 +1,7 @@
-"""fft of lines that no tile holds: two passes of shorter lines (Bailey's four-step method)."""
+"""Splits Fourier transforms of lines that do not fit on a tile into shorter ones, by the four-step method.
+
+D. H. Bailey, "FFTs in external or hierarchical memory", Journal of Supercomputing 4 (1990).
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from jax_ipu.compiler.ir import Op, Value
 from jax_ipu.compiler.passes.rewriter import Rewriter, Rule
 from jax_ipu.compiler.types import SIZE, Shape
 
-# A vertex transforms a whole line; this much is left for one on a tile of any architecture.
+# A vertex transforms a whole line, which must fit on a tile of every architecture beside code and other tensors.
 _LINE_BYTES = 256 * 1024
 _REAL = {"c64": "f32", "c128": "f64"}
 
@@ -47,12 +50,12 @@ def _lines(rewriter: Rewriter, value: Value, kind: str) -> Value:
     if math.prod(value.shape) == 0:
         return value
     few = max(d for d in range(1, math.isqrt(n) + 1) if n % d == 0) if _is_long(n, value.dtype) else 1
-    if few == 1:  # short, or a prime number, which has no shorter lines
+    if few == 1:  # it is short, or its length is a prime
         return rewriter.emit("fft", (value,), value.shape, value.dtype, {"fft_type": kind, "fft_length": (n,)})
     many = n // few
     rank = len(batch)
     swapped = (*range(rank), rank + 1, rank)
-    # x[j1 many + j2] -> X[k1 + few k2]: over j1, times exp(-2 pi i j2 k1 / n), over j2.
+    # x[j1 many + j2] -> X[k1 + few k2]: transform along j1, multiply by exp(-2 pi i j2 k1 / n), transform along j2.
     columns = rewriter.transpose(rewriter.reshape(value, (*batch, few, many)), swapped)
     columns = _lines(rewriter, columns, kind)
     twiddles = rewriter.broadcast(_twiddles(rewriter, (many, few), kind, value.dtype), columns.shape, (rank, rank + 1))
@@ -62,7 +65,7 @@ def _lines(rewriter: Rewriter, value: Value, kind: str) -> Value:
 
 
 def _twiddles(rewriter: Rewriter, shape: Shape, kind: str, dtype: str) -> Value:
-    """exp(-2 pi i j k / n) at [j, k], of the opposite sign for IFFT; n is the number of elements."""
+    """exp(-2 pi i j k / n) at [j, k], where n is the number of elements; for IFFT, exp(+2 pi i j k / n)."""
     real = _REAL[dtype]
     first, second = (rewriter.emit("iota", (), shape, "u32", {"iota_dimension": d}) for d in range(2))
     number = rewriter.convert(rewriter.elementwise("multiply", first, second), real)
@@ -77,7 +80,7 @@ def _complex(rewriter: Rewriter, real: Value, imaginary: Value | None, dtype: st
 
 
 def _whole_spectrum(rewriter: Rewriter, half: Value, length: int) -> Value:
-    """Of a real signal: the second half is the first reversed and conjugated."""
+    """All `length` frequencies of a real signal: the second half is the first half reversed and conjugated."""
     rank, real = len(half.shape), _REAL[half.dtype]
     missing = length - half.shape[-1]
     part = rewriter.slice(half, (*(0,) * (rank - 1), 1), (*half.shape[:-1], 1 + missing))

@@ -1,4 +1,4 @@
-"""Loops: state that never changes becomes a captured value, and counted loops become "ipu.repeat"."""
+"""Simplifies loops: state that never changes is captured, and loops with a known trip count become "ipu.repeat"."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from jax_ipu.compiler.types import INTEGER
 
 
 def run(module: Module) -> None:
+    """Simplifies the loops of main, inner loops first."""
     _run_block(module.main.block)
 
 
@@ -54,7 +55,7 @@ def _capture_invariant(op: Op) -> None:
 
 
 def _trip_count(op: Op) -> int | None:
-    """How often the body runs when the loop is `for (i = const; i < const; i += const)`."""
+    """The number of trips of a loop like `for (i = const; i < const; i += const)`; None for other loops."""
     condition, body = op.regions
     predicate = condition.results[0]
     test = predicate.op
@@ -88,7 +89,7 @@ def _trip_count(op: Op) -> int | None:
 
 
 def _stays_in_range(dtype: str, value: int) -> bool:
-    """False when the counter would wrap around before the test fails."""
+    """Whether a counter of this type can hold the value; otherwise it wraps around before the test fails."""
     bits = int(dtype[1:])
     low, high = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if dtype[0] == "s" else (0, (1 << bits) - 1)
     return low <= value <= high

@@ -1,9 +1,9 @@
-"""Finds the products of a training step and tells the planner which of the three each is.
+"""Finds the products of a training step and tells the planner the pass of each: forward, backward or weight update.
 
-Weights are an argument or loop state. Their first product in program order is the forward one; another product that
-reads them along their other dimension gives the gradient of its input; a product whose result flows elementwise into
-what updates them is their own gradient, also when that of a lookup is scattered into it. The planner then lays the
-weights out for all three.
+Weights are an argument or loop state. Their first product in program order is the forward pass. Another product that
+sums over their other dimension is the backward pass: it gives the gradient of the input. A product whose result goes
+through elementwise ops, views and scatters into the new weights is the weight update. The planner then chooses a layout
+of the weights that suits all three (option "fullyConnectedPass" of poplin::matMul).
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ _UPDATES = frozenset(("scatter", "dynamic_update_slice"))
 
 
 def run(module: Module) -> None:
+    """Sets the attribute "pass" of the products of main that train weights."""
     _visit(module.main.block)
 
 
@@ -40,7 +41,7 @@ def _assign(weights: Value, products: list[tuple[Op, int]], block: Block) -> Non
     updates = _gradient_products(weights, block)
     updates = [op for op in updates if op is not forward and op not in backward]
     if not updates:
-        # Nothing changes these weights: inference, or a frozen layer, whose products are planned one by one.
+        # These weights do not change (inference, or a frozen layer): their products are planned one by one.
         return
     forward.attrs.setdefault("pass", FORWARD)
     for op, i in products[1:]:
@@ -50,7 +51,7 @@ def _assign(weights: Value, products: list[tuple[Op, int]], block: Block) -> Non
 
 
 def _weights(value: Value) -> Value | None:
-    """The argument that `value` is a view or a cast of."""
+    """The argument that `value` is a view or a cast of; None where it is neither, or has less than two dimensions."""
     while value.op is not None:
         op = value.op
         cast = op.name == "ipu.map" and len(op.operands) == 1 and op.operands[0].shape == value.shape
@@ -61,7 +62,7 @@ def _weights(value: Value) -> Value | None:
 
 
 def _summed(op: Op, operand: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The dimensions of the weights that a product sums over, with transposes undone, and the shape they are of."""
+    """The dimensions that a product sums over, before transposes of the weights, and the shape before these."""
     numbers = op.attrs["dot_dimension_numbers"]
     dims = set(numbers["lhs_contracting_dimensions" if operand == 0 else "rhs_contracting_dimensions"])
     value = op.operands[operand]
@@ -74,10 +75,10 @@ def _summed(op: Op, operand: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 
 def _gradient_products(weights: Value, block: Block) -> list[Op]:
-    """Products of `block` whose results, elementwise and by views, become the value that replaces the weights."""
+    """The products of `block` whose results become the new weights by elementwise ops, views and updates."""
     found: list[Op] = []
     seen: set[Value] = set()
-    # What is made of the weights elementwise: only an update combines them with a product.
+    # Start from elementwise ops that read the weights with another operand: only an update does.
     pending = [r for op in weights.users if op.name == "ipu.map" for r in op.results if len(op.operands) > 1]
     while pending:
         value = pending.pop()

@@ -1,7 +1,7 @@
-"""Outlining of repeated blocks: equal runs of ops, such as the layers of a network, become calls of one function.
+"""Outlines repeated runs of ops, such as the layers of a network: each becomes a call of one function.
 
-A tile holds the code and the vertices of everything that it runs, all the time; a function is there once, and is
-planned once. Its operands are copied to variables of its own before each call and its results from them afterwards.
+A tile always holds the code and vertices of every op that it runs. A function is stored and planned once, however often
+it is called. Its operands are copied into variables of the function before each call, its results out of them after it.
 """
 
 from __future__ import annotations
@@ -13,24 +13,28 @@ from jax_ipu.compiler.ir import VIEWS, Block, Module, Op, Value, has_effect, siz
 from jax_ipu.compiler.passes.cse import structure_key
 
 MIN_CALLS = 3
-# A run must hold one of these: with less work in it copying costs more than calling saves.
+# A run must contain one of these: otherwise the copies cost more than the function saves.
 _HEAVY = frozenset(("dot_general", "convolution"))
 _NEVER = frozenset(("while", "if", "case", "ipu.repeat", "ipu.random_bits", "rng_bit_generator", "rng"))
-# Bytes of code and vertices that the IPU model finds for an op, over the tiles of an IPU. A copy has that much when
-# it is large, and none to speak of on few tiles.
+# Bytes of code and vertex state of an op, summed over all tiles of an IPU, as the IPU model reports them. A large copy
+# has as much; a copy on few tiles has little.
 _CODE_BYTES_OF_OP = 250_000
 _MOST_SHIFTS = 64
 
 
 def run(module: Module) -> None:
+    """Replaces repeated runs of main by calls, while that saves memory."""
     block = module.main.block
     while (found := _best_run(block)) is not None:
         _outline(block, found)
 
 
 class _Run(NamedTuple):
-    """Equal windows of ops: `operands[j][i]` says what operand i of op j of each window is, `outputs` which results are
-    used outside, as (op, result)."""
+    """Equal runs of ops, called windows.
+
+    `operands[j][i]` says what operand i of op j is in each window: ("inside", op, result), ("constant", op, operand) or
+    ("external", number, 0). `outputs` are the results that ops outside use, as (op, result).
+    """
 
     windows: list[list[Op]]
     operands: list[list[tuple[str, int, int]]]
@@ -38,7 +42,7 @@ class _Run(NamedTuple):
     outputs: list[tuple[int, int]]
 
     def saved_bytes(self) -> int:
-        """Code that is not repeated, less that of the copies around every call and what they copy to."""
+        """The bytes of code that the function saves, less the code of the copies and the variables that they write."""
         first, calls = self.windows[0], len(self.windows)
         moved = self.externals[0] + [first[j].results[i] for j, i in self.outputs]
         sizes = [size_in_bytes(value) for value in moved]
@@ -50,14 +54,14 @@ class _Run(NamedTuple):
 def _best_run(block: Block) -> _Run | None:
     ops = [op for op in block.ops if op.name not in ("constant", "return")]
     best, saved = None, 0
-    # Those first that would save most if nothing had to be copied.
+    # Try the candidates first that would save most without the copies.
     matched: set[int] = set()
     for start, slack, period, count in sorted(_candidates(ops), key=lambda c: ((1 - c[3]) * c[2], c[2])):
         if _code_bytes(period, count) <= saved:
             break
         if any(period % known == 0 for known in matched):
-            continue  # several of the same blocks at a time
-        # Where a window begins decides what crosses its border.
+            continue  # a multiple of a block that is matched already
+        # The start of the windows decides which values are copied.
         for shift in range(min(slack, _MOST_SHIFTS) + 1):
             first = start + shift
             found = _match([ops[first + k * period : first + (k + 1) * period] for k in range(count)])
@@ -73,7 +77,7 @@ def _code_bytes(period: int, count: int) -> int:
 
 
 def _keys(ops: list[Op]) -> list[int]:
-    """Equal numbers for ops that differ in their operands only."""
+    """For each op a number, equal for ops that differ in their operands only."""
     numbers: dict[Any, int] = {}
     keys = []
     for op in ops:
@@ -89,7 +93,7 @@ def _stays(op: Op) -> bool:
     for region in op.regions:
         for inner in _walk(region, known):
             if any(o not in known and (o.op is None or o.op.name != "constant") for o in inner.operands):
-                return True  # uses values from around it
+                return True  # a region reads values of the block around it
     return False
 
 
@@ -103,7 +107,7 @@ def _walk(block: Block, known: set[Value]) -> Iterator[Op]:
 
 
 def _candidates(ops: list[Op]) -> Iterator[tuple[int, int, int, int]]:
-    """(start, how far it may move, period, count) of runs of equal keys that hold something heavy."""
+    """Runs of equal keys with a product or convolution: (start, how far it can shift, period, number of windows)."""
     keys = _keys(ops)
     heavy: dict[int, list[int]] = {}
     for position, (op, key) in enumerate(zip(ops, keys, strict=True)):
@@ -123,7 +127,7 @@ def _candidates(ops: list[Op]) -> Iterator[tuple[int, int, int, int]]:
 
 
 def _match(windows: list[list[Op]]) -> _Run | None:
-    """The run, if the windows have the same data flow inside."""
+    """The windows as a run; None where the data flow inside them differs."""
     inside = [{result: (j, i) for j, op in enumerate(w) for i, result in enumerate(op.results)} for w in windows]
     slots: dict[tuple[Value, ...], int] = {}
     operands: list[list[tuple[str, int, int]]] = []

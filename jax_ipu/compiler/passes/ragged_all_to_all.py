@@ -1,8 +1,8 @@
-"""ragged_all_to_all: every member of a group sends slices of any length to every other.
+"""Expands ragged_all_to_all, in which each member of a group sends slices of any length to each other member.
 
-What an exchange moves is fixed when the program is compiled, but the lengths are not known before it runs. A member may
-send all its rows to any other, so all members gather the rows of all, and each picks those that are meant for it: no
-padded form of all_to_all moves fewer bytes.
+A collective moves a number of bytes that is fixed at compile time, but the lengths of the slices are known only at run
+time. A member may send all its rows to one other member. So each member gathers the rows of all members and picks those
+that are sent to it: a padded all_to_all would move as many bytes.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def _custom_call(op: Op, rewriter: Rewriter) -> Value | None:
     if members > 1:
         shape = (members * rows, *operand.shape[1:])
         operand = rewriter.emit("all_gather", (operand,), shape, operand.dtype, _over(groups) | {"all_gather_dim": 0})
-    # Slice s goes from row begins[s] of its sender's operand to rows destinations[s]... of the result.
+    # Slice s goes from row begins[s] of the operand of its sender to row destinations[s] of the result.
     senders = rewriter.constant(Literal.from_numpy(_INDEX, np.arange(slices) // (slices // members) * rows))
     shift = rewriter.elementwise("subtract", rewriter.elementwise("add", begins, senders), destinations)
     row, chosen = _chosen_rows(rewriter, output.shape[0], shift, destinations, sizes)
@@ -52,7 +52,7 @@ def _custom_call(op: Op, rewriter: Rewriter) -> Value | None:
 
 
 def _chosen_rows(rewriter: Rewriter, rows: int, shift: Value, begins: Value, sizes: Value) -> tuple[Value, Value]:
-    """For each row of the result where it comes from, and whether any slice covers it: the last one that does."""
+    """For each row of the result its row in the gathered operand, and whether a slice covers it; the last counts."""
     shape = (rows, *shift.shape)
     numbers = [rewriter.emit("iota", (), shape, _INDEX, {"iota_dimension": d}) for d in range(2)]
     begin = rewriter.broadcast(begins, shape, (1,))
@@ -83,7 +83,7 @@ def _gathered(rewriter: Rewriter, operand: Value, row: Value) -> Value:
 
 
 def _received(rewriter: Rewriter, values: tuple[Value, ...], groups: Groups) -> list[Value]:
-    """What the other members say of the slices that they send here, in the order of members: in one exchange."""
+    """The parts of `values` about slices that are sent to this member, in the order of senders, by one all_to_all."""
     members, count = len(groups[0]), values[0].shape[0]
     if members == 1:
         return list(values)
@@ -103,7 +103,7 @@ def _compare(rewriter: Rewriter, direction: str, a: Value, b: Value) -> Value:
 
 
 def _over(groups: Groups) -> dict[str, Any]:
-    """Where there are replicas or partitions only, which JAX's programs have, their numbers are those of devices."""
+    """The attributes of a collective over these groups of devices, for programs with only replicas or partitions."""
     groups_attr = tuple(map(tuple, groups))
     handle = "#stablehlo.channel_handle<handle = 1, type = 1>"
     return {"replica_groups": groups_attr, "use_global_device_ids": True, "channel_handle": handle}

@@ -1,4 +1,4 @@
-"""rng: uniform and normal numbers from the bits of a generator that every run starts with a key of its own."""
+"""Expands rng: uniform and normal numbers from random bits; each run of the program starts with a new key."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from jax_ipu.compiler.ir import Op, Value
 from jax_ipu.compiler.passes.rewriter import Rewriter, Rule
 from jax_ipu.compiler.types import FLOAT, SIZE, Shape
 
-# Float type -> (bits type, mantissa bits, the code of 1.0).
+# Float type -> (unsigned type of its size, mantissa bits, bit pattern of 1.0).
 _UNIT = {"f32": ("u32", 23, 0x3F800000), "f64": ("u64", 52, 0x3FF0000000000000)}
 
 
 def _unit(rewriter: Rewriter, shape: Shape, dtype: str) -> Value:
-    """Uniform in [0, 1): random mantissas below the code of 1.0 make [1, 2)."""
+    """Uniform in [0, 1): random mantissas with the exponent of 1.0 are uniform in [1, 2)."""
     word, mantissa, one = _UNIT[dtype]
     bits = rewriter.emit("ipu.random_bits", (), shape, word)
     shift = rewriter.full(shape, word, 8 * SIZE[word] - mantissa)
@@ -24,7 +24,7 @@ def _unit(rewriter: Rewriter, shape: Shape, dtype: str) -> Value:
 
 
 def _normal(rewriter: Rewriter, shape: Shape, dtype: str) -> Value:
-    """By Box and Muller, from 1 - u in (0, 1]."""
+    """Standard normal, by the method of Box and Muller with 1 - u in (0, 1]."""
     one = rewriter.full(shape, dtype, 1)
     radius = rewriter.elementwise("log", rewriter.elementwise("subtract", one, _unit(rewriter, shape, dtype)))
     radius = rewriter.elementwise("multiply", radius, rewriter.full(shape, dtype, -2))
@@ -34,7 +34,7 @@ def _normal(rewriter: Rewriter, shape: Shape, dtype: str) -> Value:
 
 
 def _rng(op: Op, rewriter: Rewriter) -> Value:
-    """uniform: in [a, b); normal: mean a, standard deviation b."""
+    """UNIFORM: in [a, b); NORMAL: with mean a and standard deviation b."""
     shape, dtype = op.result.shape, op.result.dtype
     a, b = (rewriter.broadcast(o, shape, ()) for o in op.operands[:2])
     if dtype not in FLOAT:
@@ -50,7 +50,7 @@ def _rng(op: Op, rewriter: Rewriter) -> Value:
 
 
 def _uniform_integers(rewriter: Rewriter, a: Value, b: Value) -> Value:
-    """a + bits mod (b - a); the bias is below 2**-32 for types of up to 32 bits."""
+    """a + bits mod (b - a), from 64 random bits; the bias is below 2**-32 for types of up to 32 bits."""
     shape, dtype = a.shape, a.dtype
     low, high = rewriter.convert(a, "u64"), rewriter.convert(b, "u64")
     bits = rewriter.emit("ipu.random_bits", (), shape, "u64")

@@ -1,7 +1,7 @@
-"""Computes cheap values again after the point where most memory is in use, rather than keeping them over it.
+"""Computes cheap values a second time after the memory peak, rather than keep them in memory over it.
 
-A training step keeps what its backward pass reads. Of a batch normalisation in half precision that is the operand in
-float32, and its distance from the mean: both follow, element by element, from the half-precision operand.
+A training step keeps the values that its backward pass reads. For a batch normalisation in half precision these are the
+operand in float32 and its difference from the mean; both can be computed elementwise from the half-precision operand.
 """
 
 from __future__ import annotations
@@ -9,14 +9,15 @@ from __future__ import annotations
 from jax_ipu.compiler.expression import COST, is_elementwise, splat_of
 from jax_ipu.compiler.ir import VIEWS, Block, Module, Op, Value, size_in_bytes
 
-_MIN_BYTES = 256 * 1024  # of all tiles together: less is not worth an op
-_SMALL = 16  # an operand that is this much smaller may be kept in the value's place
-_MAX_OPS = 12  # for one value
-_MAX_COST = 4  # of an op, in instructions for an element: no functions, no divisions
-_MAX_ROUNDS = 8  # where memory is in use most changes with each
+_MIN_BYTES = 256 * 1024  # over all tiles; for fewer bytes another op is not worth its code
+_SMALL = 16  # an operand that is smaller by this factor may be kept instead of the value
+_MAX_OPS = 12  # that may be computed again for one value
+_MAX_COST = 4  # of an op, in instructions per element: excludes transcendental functions and divisions
+_MAX_ROUNDS = 8  # each moves the memory peak
 
 
 def run(module: Module) -> None:
+    """Relieves the memory peak of each block of main, in several rounds."""
     _run_block(module.main.block)
 
 
@@ -30,12 +31,12 @@ def _run_block(block: Block) -> None:
 
 
 class _Peak:
-    """The position of a block where its values take the most memory, and which values that are."""
+    """The position in a block where its values take the most memory, and the values that exist there."""
 
     def __init__(self, block: Block) -> None:
         self.block = block
         self.positions = {op: i for i, op in enumerate(block.ops)}
-        self.last: dict[Value, int] = {}  # use of a value or of a view of it
+        self.last: dict[Value, int] = {}  # value -> the position of its last use, also through views
         root: dict[Value, Value] = {}
         for i, op in enumerate(block.ops):
             for operand in _operands(op):
@@ -59,7 +60,7 @@ class _Peak:
         return value.op is None or self.positions.get(value.op, -1) <= self.position
 
     def relieve(self) -> bool:
-        """Computes values again behind the peak; whether there were any."""
+        """Computes values again after the peak; returns whether there were any."""
         candidates = [
             v for v in self.kept if v.op in self.positions and size_in_bytes(v) >= _MIN_BYTES and splat_of(v) is None
         ]
@@ -87,7 +88,7 @@ class _Peak:
         return True
 
     def _chain(self, value: Value) -> tuple[list[Op], set[Value]] | None:
-        """The ops that compute the value from values that are kept or small, in order, and these values."""
+        """The ops that compute `value` from values that are kept anyway or small, in order, and those values."""
         ops: dict[Op, None] = {}
         leaves: set[Value] = set()
         limit = size_in_bytes(value) / _SMALL

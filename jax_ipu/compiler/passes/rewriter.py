@@ -1,4 +1,4 @@
-"""What rewriting passes share: emitting new ops in place of the one that is looked at."""
+"""The base of rewriting passes: rules that replace an op by new ops."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from jax_ipu.compiler.types import Literal, Shape
 
 
 class Rewriter:
-    """Builds the new op list of a block; new ops take the location of the op that they replace."""
+    """Builds the new ops of a block. A new op gets the location of the op that the current rule replaces."""
 
     __slots__ = ("location", "ops")
 
@@ -57,7 +57,7 @@ class Rewriter:
         return self.emit("reshape", (value,), shape, value.dtype)
 
     def elementwise(self, name: str, *operands: Value, dtype: str | None = None, **attrs: Any) -> Value:
-        """An op of tensors of one shape; the result has the type of the first unless `dtype` is another."""
+        """An op on tensors of one shape; `dtype` is the element type of the result, by default that of the first."""
         return self.emit(name, operands, operands[0].shape, dtype or operands[0].dtype, attrs)
 
     def convert(self, value: Value, dtype: str) -> Value:
@@ -74,11 +74,11 @@ class Rewriter:
         return self.emit("transpose", (value,), shape, value.dtype, {"permutation": permutation})
 
     def sum(self, value: Value, dims: Sequence[int]) -> Value:
-        """The sum over `dims`, which the result does not have."""
+        """The sum over the dimensions `dims`, which the result does not have."""
         return self.reduce("add", value, dims, 0)
 
     def reduce(self, name: str, value: Value, dims: Sequence[int], initial: int) -> Value:
-        """`value` reduced over `dims` by the operation `name`, with `initial` as its neutral element."""
+        """`value` reduced over `dims` by the op `name`, whose neutral element is `initial`."""
         if not dims:
             return value
         args = [Value((), value.dtype, None, i) for i in range(2)]
@@ -94,7 +94,7 @@ Rule = Callable[[Op, Rewriter], "Sequence[Value] | Value | None"]
 
 
 def rewrite(block: Block, rules: dict[str, Rule]) -> None:
-    """Applies the rule of each op's name once, operands first, in this block and the regions inside."""
+    """Applies to each op the rule for its name, once, in the regions of an op before the op itself."""
     rewriter = Rewriter()
     for op in block.ops:
         for region in op.regions:

@@ -1,4 +1,4 @@
-"""Branches in the bodies of map, reduce, sort and the like: vertices compute all of them and select."""
+"""Replaces branches in scalar bodies (of map, reduce, sort, ...): vertices compute all branches and select one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _WITH_SCALAR_BODIES = frozenset(
 
 
 def run(module: Module) -> None:
-    """Leaves no `if` and no `case` in bodies over scalars."""
+    """Leaves no `if` and no `case` in scalar bodies."""
     for op in module.main.block.walk():
         if op.name in _WITH_SCALAR_BODIES:
             for body in op.regions:
@@ -19,7 +19,7 @@ def run(module: Module) -> None:
 
 
 def _moved(branch: Block, rewriter: Rewriter) -> list[Value]:
-    """The results of a branch, whose ops move to where the branching op was."""
+    """The results of a branch, whose ops move in front of the op that branches."""
     *ops, end = branch.ops
     results = list(end.operands)
     rewriter.ops.extend(ops)
@@ -37,7 +37,7 @@ def _if(op: Op, rewriter: Rewriter) -> list[Value]:
 
 
 def _case(op: Op, rewriter: Rewriter) -> list[Value]:
-    """An index that no branch has takes the last one."""
+    """Selects by comparison with the index; an index without a branch takes the last one."""
     index = op.operands[0]
     *first, results = [_moved(branch, rewriter) for branch in op.regions]
     for i, branch in reversed(list(enumerate(first))):

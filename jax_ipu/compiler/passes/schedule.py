@@ -1,24 +1,25 @@
-"""Order of execution: an op that frees more memory than it takes runs as soon as its operands exist.
+"""Orders the ops of a block: one that frees more memory than it needs runs as soon as its operands exist.
 
-JAX puts all parameter updates at the end, with every gradient alive until then. Here an update follows its gradient and
-the last reader of the old parameter. A large result that is made of less waits for its first reader: the gradient of
-tied weights, of which one part exists from the beginning of the backward pass and the other at its end only.
+JAX puts all parameter updates at the end, which keeps every gradient alive until then. Here an update follows its
+gradient and the last reader of the old parameter. An op with a large result and small operands runs just before the
+first reader of the result. Example: of the two gradients of tied weights, one could run at the start of the backward
+pass, but is needed only at the end of it.
 """
 
 from __future__ import annotations
 
 from jax_ipu.compiler.ir import VIEWS, Block, Module, Op, Value, size_in_bytes
 
-# A value with more uses to come is not about to be freed: ops that wait for that are not looked at again.
+# Ops that wait for a value to be freed are looked at again when it has at most this many uses left.
 _FEW_USES = 2
-# Bytes of a result from which on it may wait for its reader.
+# Smaller results (bytes) do not wait for their reader.
 _LARGE = 1 << 20
 _MAY_WAIT = frozenset(("dot_general", "convolution", "ipu.map"))
 _WRITERS = frozenset(("dynamic_update_slice", "scatter", "while", "ipu.repeat"))
 
 
 def run(module: Module, aliases: dict[int, int]) -> None:
-    """`aliases`: result -> argument of main whose storage it takes."""
+    """Orders every block of main; `aliases`: result -> argument of main whose storage it takes, by position."""
     args = module.main.block.args
     _run_block(module.main.block, {j: args[i] for j, i in aliases.items()})
 
@@ -38,17 +39,17 @@ def _run_block(block: Block, destinations: dict[int, Value]) -> None:
 class _Schedule:
     def __init__(self, block: Block, destinations: dict[int, Value]) -> None:
         self.block = block
-        self.waits: dict[Op, int] = {}  # operands that do not exist yet
+        self.waits: dict[Op, int] = {}  # the number of operands that do not exist yet
         self.users: dict[Value, list[Op]] = {}
-        self.uses_left: dict[Value, int] = {}  # of values with storage, also through views
+        self.uses_left: dict[Value, int] = {}  # of each value with storage, also through views
         self.root: dict[Value, Value] = {}
-        self.free = set(block.args)  # arguments: their storage exists anyway
+        self.free = set(block.args)  # arguments, whose storage exists all the time
         self.target = {block.results[j]: arg for j, arg in destinations.items()}
-        # Root -> ops with all operands that gain once fewer others use it.
+        # Root -> ops that could run, and free memory once other ops have used the root.
         self.delayed: dict[Value, list[Op]] = {}
-        # Ops that wait for a reader of their results.
+        # Ops that wait for the first reader of their results.
         self.postponed: set[Op] = set()
-        # Roots that an op may write over: a reader of the old contents must not be put off.
+        # Roots that an op may write over: readers of the old contents must not wait.
         self.overwritten: set[Value] = set(self.target.values())
         self._count()
 
@@ -126,7 +127,7 @@ class _Schedule:
         return bool(self.users[op.results[0]]) and not self._completes_update(op)
 
     def _completes_update(self, op: Op) -> bool:
-        """Whether the update of an argument has all its operands after `op`."""
+        """Whether `op` is all that the update of an argument still waits for."""
         pending = [user for result in op.results for user in self.users[result]]
         while pending:
             user = pending.pop()
@@ -138,7 +139,7 @@ class _Schedule:
         return False
 
     def _use_operands(self, op: Op) -> list[Op]:
-        """Counts the uses; returns the delayed ops that may gain now."""
+        """Counts the uses by `op`; returns the delayed ops that may free memory now."""
         ready: list[Op] = []
         for value in self._used(op):
             root = self.root.get(value, value)
@@ -162,9 +163,9 @@ class _Schedule:
         return used
 
     def _gain(self, op: Op) -> int:
-        """Bytes that are free after `op` and were not before."""
+        """The bytes that `op` frees, less those that it needs for its results."""
         if op.name in VIEWS or op.name == "constant" or op.regions or op.attrs.get("has_side_effect"):
-            return 0  # in its place
+            return 0  # stays in program order
         freed = 0
         used = self._used(op)
         touched: dict[Value, int] = {}
@@ -176,7 +177,7 @@ class _Schedule:
                 freed += size_in_bytes(root)
         for result in op.results:
             target = self.target.get(result)
-            # Written over its argument when nothing else reads that any more.
+            # The result takes the storage of its argument, which no other op reads any more.
             if target is not None and self.uses_left.get(target, 0) == touched.get(target, 0):
                 continue
             freed -= size_in_bytes(result)

@@ -1,4 +1,4 @@
-"""Algebraic simplification and folding of small constants. Every rule keeps the exact result."""
+"""Algebraic simplification and folding of constants. Every rule keeps the result exactly."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from jax_ipu.compiler.ir import Module, Op, Value
 from jax_ipu.compiler.passes.rewriter import Rewriter, Rule, rewrite
 from jax_ipu.compiler.types import FLOAT, INTEGER, Literal, num_elements, pack_scalar
 
-# Constants of up to this many elements are moved by views at compile time instead of on the device.
+# Views of constants with up to this many elements are computed at compile time.
 _SMALL = 1024
 
 
 def run(module: Module) -> None:
+    """Applies RULES to all ops of main."""
     rewrite(module.main.block, RULES)
 
 
@@ -49,7 +50,7 @@ def _broadcast_in_dim(op: Op, rewriter: Rewriter) -> Value | None:
 
 
 def _inserted_units(small: tuple[int, ...], large: tuple[int, ...]) -> set[int] | None:
-    """Which dims of `large` are ones that are inserted into `small`; None when it is another reshape."""
+    """The dimensions of one element that turn `small` into `large`; None where that takes more."""
     added: set[int] = set()
     i = 0
     for d, extent in enumerate(large):
@@ -96,7 +97,7 @@ def _transpose(op: Op, rewriter: Rewriter) -> Value | None:
 
 
 def _transposed_dot(dot: Op, permutation: tuple[int, ...], rewriter: Rewriter) -> Value | None:
-    """transpose(dot(a, b)) = dot(b, a) when the free dimensions just change places."""
+    """transpose(dot(a, b)) = dot(b, a), where the transpose swaps the free dimensions of both operands."""
     numbers = dot.attrs["dot_dimension_numbers"]
     lhs, rhs = dot.operands
     batch = len(numbers["lhs_batching_dimensions"])
@@ -188,7 +189,7 @@ _FOLDABLE = INTEGER | {"pred", "f32", "f64"}
 
 
 def _fold(op: Op, rewriter: Rewriter) -> Value | None:
-    """An op whose operands are all splats; only where the host's arithmetic is the device's."""
+    """The constant result of an op on splats, where NumPy computes exactly what the device would."""
     literals = [splat_of(o) for o in op.operands]
     if any(literal is None for literal in literals):
         return None
@@ -217,7 +218,7 @@ def _fold(op: Op, rewriter: Rewriter) -> Value | None:
             result = _NUMPY[op.name](*values)
     number = result.item() if hasattr(result, "item") else result
     if op.result.dtype in FLOAT and number == number and number != 0 and abs(number) < 1.2e-38:
-        return None  # the device flushes denormals
+        return None  # the device flushes denormals to zero
     return rewriter.constant(Literal(op.result.dtype, op.result.shape, pack_scalar(op.result.dtype, number), True))
 
 

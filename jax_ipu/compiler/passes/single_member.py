@@ -1,4 +1,4 @@
-"""Collectives of a program for one device: each group has one member, so results are the operands."""
+"""Removes collectives from programs for one IPU: each group has one member, so the results are the operands."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def _identity(op: Op, rewriter: Rewriter) -> Sequence[Value] | None:
 
 
 def _collective_permute(op: Op, rewriter: Rewriter) -> Value:
-    """Zeros for a member that nobody sends to."""
+    """The operand where the IPU sends to itself, otherwise zeros."""
     if op.attrs["source_target_pairs"]:
         return op.operands[0]
     return rewriter.full(op.result.shape, op.result.dtype, 0)

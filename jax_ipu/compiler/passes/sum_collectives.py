@@ -1,7 +1,7 @@
-"""The sum of two all-reduced tensors is all-reduced once.
+"""Replaces the sum of two all-reduced tensors by one all-reduce of their sum.
 
-Partitioning a program for several IPUs makes one all-reduce of each gradient of a tensor that is used twice, as an
-embedding table that is the weight of the last layer, too.
+Where a program uses a tensor twice, such as an embedding table that is also the weight of the last layer, its gradient
+is a sum of two tensors, and the partitioner all-reduces each of them.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from jax_ipu.compiler.passes.rewriter import Rewriter, Rule, rewrite
 
 
 def run(module: Module) -> None:
+    """Applies RULES to all ops of main in a program for several IPUs."""
     if module.num_replicas * module.num_partitions > 1:
         rewrite(module.main.block, RULES)
 

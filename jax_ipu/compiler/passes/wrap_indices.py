@@ -1,7 +1,7 @@
-"""Gathers and scatters count negative indices from the end themselves, instead of a pass over all indices before them.
+"""Lets gathers and scatters wrap negative indices themselves, which saves an elementwise op on all indices.
 
-`select(i < 0, i + n, i)`, which JAX makes of `x[i]`, becomes the attribute `index_wraps` of the op: per component of
-its index vectors, what is added to a negative index.
+JAX writes `x[i]` as a gather at `select(i < 0, i + n, i)`. The select becomes the attribute `index_wraps` of the gather
+or scatter: for each component of its index vectors the number that is added to a negative index.
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ from jax_ipu.compiler.ir import Module, Op, Value
 from jax_ipu.compiler.passes.rewriter import Rewriter, Rule, rewrite
 from jax_ipu.compiler.types import SIGNED, Shape
 
-# Moving elements and adding to them can change places.
+# Ops that only move elements: wrapping can follow them.
 _VIEWS = frozenset(("broadcast_in_dim", "reshape", "transpose"))
 
 
 def run(module: Module) -> None:
+    """Applies RULES to all ops of main."""
     rewrite(module.main.block, RULES)
 
 
@@ -25,7 +26,7 @@ def _integer(value: Value) -> int | None:
 
 
 def _wrapped(op: Op) -> tuple[Value, int] | None:
-    """i and n when `op` is select(i < 0, i + n, i) for n >= 0, so that i + n does not overflow where it is chosen."""
+    """(i, n) where `op` is select(i < 0, i + n, i); n >= 0, so i + n does not overflow where it is selected."""
     predicate, wrapped, index = op.operands
     compare, add = predicate.op, wrapped.op
     if compare is None or compare.name != "compare" or compare.attrs["comparison_direction"] != "LT":
@@ -39,7 +40,7 @@ def _wrapped(op: Op) -> tuple[Value, int] | None:
 
 
 def _unwrapped(value: Value, rewriter: Rewriter) -> tuple[Value, int]:
-    """`value` before negative elements were wrapped, and by how much; itself and 0 when they are not."""
+    """The value before its negative elements were wrapped, and n; `value` and 0 where they were not."""
     op = value.op
     if op is None or value.dtype not in SIGNED:
         return value, 0
@@ -54,7 +55,7 @@ def _unwrapped(value: Value, rewriter: Rewriter) -> tuple[Value, int]:
 
 
 def _components(indices: Value, axis: int, rewriter: Rewriter) -> tuple[Value, Shape]:
-    """The indices without their wraps, and the wrap of each component."""
+    """The indices before they were wrapped, and the n of each component."""
     op = indices.op
     if op is None or op.name != "concatenate" or op.attrs["dimension"] != axis:
         count = indices.shape[axis] if axis < len(indices.shape) else 1
@@ -69,7 +70,7 @@ def _components(indices: Value, axis: int, rewriter: Rewriter) -> tuple[Value, S
 
 
 def _wrap(op: Op, place: int, axis: int, rewriter: Rewriter) -> None:
-    """`place`: which operand of `op` holds the indices."""
+    """Moves the wrap of the indices, operand `place` of `op`, into its attributes."""
     indices, wraps = _components(op.operands[place], axis, rewriter)
     if any(wraps):
         op.set_operands([*op.operands[:place], indices, *op.operands[place + 1 :]])
