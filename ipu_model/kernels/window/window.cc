@@ -59,7 +59,7 @@ int FindScan(const WindowGeometry& g, const std::int64_t* operand, const std::in
     const WindowDimension& w = g.dim[d];
     if (w.stride != 1 || w.base_dilation != 1 || operand[d] != result[d]) return -1;
     if (w.size == 1 && w.padding_low == 0) continue;
-    if (dimension >= 0 || w.window_dilation != 1 || w.size < operand[d]) return -1;
+    if (dimension >= 0 || w.window_dilation != 1 || !IsRunning(w, operand[d])) return -1;
     if (w.padding_low != 0 && w.padding_low != w.size - 1) return -1;
     dimension = d;
     *backwards = w.padding_low == 0;

@@ -33,6 +33,12 @@ struct WindowGeometry {
 enum class WindowCombiner { kAdd, kMultiply, kMaximum, kMinimum, kOther };
 WindowCombiner ClassifyCombiner(const Expression& combiner);
 
+// Whether the windows along a dimension of `extent` elements are running results: each combines one element
+// more than the window before it.
+inline bool IsRunning(const WindowDimension& window, std::int64_t extent) {
+  return window.stride == 1 && window.size > 1 && window.size >= extent;
+}
+
 // The dimension along which every result combines everything from one side (a cumulative operation), or -1.
 // Shapes of operand and result; backwards: from the end.
 int FindScan(const WindowGeometry& geometry, const std::int64_t* operand, const std::int64_t* result,

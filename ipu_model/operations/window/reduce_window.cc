@@ -62,10 +62,9 @@ struct Reduction {
       const double met = static_cast<double>(std::min(w.size, range.end - range.begin));
       values *= met;
       // A running result visits every element once.
-      const bool running = w.stride == 1 && w.size >= operand[d] && w.size > 1;
-      scanned *= running ? static_cast<double>(range.end - range.begin) /
-                               static_cast<double>(box.end[d] - box.begin[d])
-                         : met;
+      scanned *= IsRunning(w, operand[d]) ? static_cast<double>(range.end - range.begin) /
+                                                static_cast<double>(box.end[d] - box.begin[d])
+                                          : met;
     }
     return static_cast<std::int64_t>(std::min(values, scanned));
   }
