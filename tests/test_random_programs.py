@@ -13,32 +13,47 @@ from hypothesis.errors import UnsatisfiedAssumption
 from jax_ipu import _ipu, compiler
 from support import (
     program_collectives,
-    program_computation,
     program_control,
-    program_data,
+    program_convolution,
     program_elementwise,
-    program_regions,
+    program_fft,
+    program_gradient,
+    program_index,
+    program_linear_algebra,
+    program_product,
+    program_random,
+    program_reduce,
+    program_sort,
     program_text,
+    program_views,
+    program_window,
     reference,
 )
 from support.programs import Program, Value, assert_close, assert_same_bits, bit_patterns, programs
 from support.replicas import run_cpu
 
+DATA = program_views.OPERATIONS + program_index.OPERATIONS + program_sort.OPERATIONS
 OPERATIONS = (
     program_elementwise.OPERATIONS
-    + program_data.OPERATIONS
-    + program_computation.OPERATIONS
+    + DATA
+    + program_reduce.OPERATIONS
+    + program_window.OPERATIONS
+    + program_product.OPERATIONS
+    + program_convolution.OPERATIONS
+    + program_fft.OPERATIONS
+    + program_linear_algebra.OPERATIONS
+    + program_random.OPERATIONS
+    + program_gradient.OPERATIONS
     + program_control.OPERATIONS
-    + program_regions.OPERATIONS
     + program_text.OPERATIONS
 )
-MOVES = program_data.MOVES + program_text.MOVES + (program_regions.gather, program_elementwise.select)
+MOVES = program_views.MOVES + program_index.MOVES + program_text.MOVES + (program_elementwise.select,)
 # Without callbacks, which the client of CPUs would have to keep.
 WITH_COLLECTIVES = (
     program_collectives.OPERATIONS * 4
     + program_elementwise.OPERATIONS
-    + program_data.OPERATIONS
-    + program_regions.OPERATIONS
+    + DATA
+    + (program_reduce.reduce, program_window.window_by_body, program_window.select_and_scatter)
     + tuple(o for o in program_control.OPERATIONS if o is not program_control.callback)
 )
 REPLICAS = (2, 3, 4, 8)

@@ -256,6 +256,7 @@ CONV_CASES = (((2, 3, 7, 5), (4, 3, 3, 2)), ((0, 3, 7, 5), (4, 3, 3, 2)), ((1, 3
 
 # fmt: off
 ROWS: tuple[Row, ...] = (
+    # elementwise
     elementwise("abs", lax.abs, 1, (*FLOAT, *SIGNED, *COMPLEX, *NARROW_FLOAT)),
     elementwise("add", lax.add, 2, (*NUMBER, *NARROW_INTEGER, *NARROW_FLOAT)),
     elementwise("and", lax.bitwise_and, 2, (*INTEGER, *BOOL, *NARROW_INTEGER)),
@@ -305,6 +306,7 @@ ROWS: tuple[Row, ...] = (
     elementwise("tanh", lax.tanh, 1, (*FLOAT, *COMPLEX)),
     elementwise("xor", lax.bitwise_xor, 2, (*INTEGER, *BOOL, *NARROW_INTEGER)),
     Row("bitcast_convert", _words, (((),), ((7,),), ((3, 0),)), (*REAL, *NARROW_FLOAT), "popops::map", large=(BIG,)),
+    # views and copies
     moves("broadcast_in_dim", _broadcast, (((),), ((7,),), ((3, 0),), ((1, 5),)), "a view", large=(BIG,)),
     moves("concatenate", lambda x, y: lax.concatenate([x, y, x], 1), (((3, 4), (3, 2)), ((3, 0), (3, 5)), ((1, 33), (1, 1))), "poplar::program::Copy", large=(BIG, (400, 3))),
     Row("constant", _constants, (((2,),),), ANY, "poplar::Graph::addConstant"),
@@ -315,6 +317,7 @@ ROWS: tuple[Row, ...] = (
     moves("slice", lambda x: (x[1:, ::2], x[:-1, 1:3], x[:0]), (((4, 5),), ((1, 3),), ((3, 0),)), "a view", large=(BIG,)),
     moves("transpose", _transpose, (((4, 5),), ((2, 3, 4, 5),), ((3, 0),), ((1, 1, 2, 1, 2, 1, 3, 2),)), "a view", large=(BIG,)),
     moves("optimization_barrier", lambda x: lax.optimization_barrier(x), (((4, 5),), ((3, 0),), ((),)), "nothing"),
+    # index
     moves("dynamic_slice", _dynamic_slice, (((4, 5), np.int32(1), np.int32(9)), ((2, 3), np.int32(-3), np.int32(0))), "popops::dynamicSlice", large=(BIG, np.int32(7), np.int32(3))),
     moves("dynamic_update_slice", _dynamic_update, (((4, 5), (2, 3), np.int32(1)), ((4, 5), (0, 3), np.int32(9)), ((4, 5), (4, 1), np.int32(-1))), "popops::dynamicUpdate", large=(BIG, (2, 3), np.int32(9))),
     moves("gather", _gather, (((6, 5), i32(3, 0, -1, 9, 5)), ((6, 5), i32()), ((6, 3, 2), i32([1, 2], [0, 5]))), "popops::gather", large=(BIG, i32(9, 3, 399))),
@@ -322,39 +325,48 @@ ROWS: tuple[Row, ...] = (
     Row("scatter", _scatter("add"), (((6, 5), (4, 5), i32(3, 0, 3, 9)), ((6, 5), (0, 5), i32())), NUMBER, "popops::multiUpdateAdd", large=(BIG, (2, 401), i32(3, 9))),
     Row("scatter", _scatter("multiply"), (((6, 5), (4, 5), i32(3, 0, 3, 9)),), REAL, "popops::scatter"),
     Row("scatter", _scatter("max"), (((6, 5), (4, 5), i32(3, 0, 3, 9)),), REAL, "popops::scatter"),
+    # sort
     Row("sort", _sorted, (((5, 33),), ((1, 1),), ((3, 0),)), (*REAL, *BOOL), "popops::sort", large=(BIG,), note="always stable"),
+    # reduce
     Row("reduce", _sums, (((5, 33),), ((1, 1),), ((3, 0),)), NUMBER, "popops::reduce", large=(BIG,), note="narrow floats are summed in f32"),
     Row("reduce", _extremes, (((5, 33),), ((1, 1),), ((3, 0),)), REAL, "popops::reduce", large=(BIG,)),
     Row("reduce", _reduce(lax.mul, 1, 0), (((5, 3),), ((0, 3),)), NUMBER, "popops::reduce", low=0.5, high=1.5),
     Row("reduce", _bitwise, (((5, 33),), ((3, 0),)), (*INTEGER, *BOOL), "popops::reduce"),
     Row("reduce", lambda x: (jnp.argmax(x, 1), jnp.argmin(x, 0)), (((5, 33),), ((1, 1),)), REAL, "popops::reduce", large=(BIG,), note="several operands, any body"),
-    Row("reduce_window", _window(lax.add, 0, (1, 3, 2), (1, 2, 1), "SAME"), (((2, 8, 9),), ((1, 1, 1),), ((0, 4, 4),)), NUMBER, "popnn::pooling", large=((1, *BIG),)),
-    Row("reduce_window", _max_pool, (((2, 8, 9),),), REAL, "popnn::pooling"),
+    # window
+    Row("reduce_window", _window(lax.add, 0, (1, 3, 2), (1, 2, 1), "SAME"), (((2, 8, 9),), ((1, 1, 1),), ((0, 4, 4),)), NUMBER, "hlo::reduceWindow", large=((1, *BIG),)),
+    Row("reduce_window", _max_pool, (((2, 8, 9),),), REAL, "hlo::reduceWindow"),
     Row("reduce_window", _window(lax.add, 0, (3, 2), (1, 1), ((1, 1), (0, 2)), (2, 1), (1, 3)), (((6, 9),),), NUMBER, "hlo::reduceWindow", note="dilations"),
     Row("reduce_window", lambda x: (lax.cumsum(x, 0), lax.cumprod(x, 1, reverse=True)), (((5, 7),), ((1, 1),)), REAL, "hlo::reduceWindow", low=0.5, high=1.5, note="cumulative operations"),
     Row("reduce_window", lambda x: (lax.cummax(x, 0), lax.cummin(x, 1)), (((5, 7),), ((1, 1),)), REAL, "hlo::reduceWindow"),
     Row("select_and_scatter", _select_and_scatter, (((7, 6), (3, 3)),), REAL, "hlo::selectAndScatter"),
+    # product
     Row("dot_general", _dot((((1,), (0,)), ((), ())), **EXACT_PRODUCT), (((5, 33), (33, 7)), ((4, 0), (0, 3)), ((1, 1), (1, 1))), (*NUMBER, *NARROW_FLOAT[:2]), MATMUL, large=(BIG, (401, 3)), kind="products"),
     Row("dot_general", _dot((((2,), (1,)), ((0,), (2,))), **EXACT_PRODUCT), (((3, 4, 5), (2, 5, 3)), ((0, 4, 5), (2, 5, 0))), NUMBER, MATMUL, note="batches"),
     Row("dot_general", _dot((((0,), (0,)), ((), ())), preferred_element_type="float32"), (((17,), (17,)),), ("float16", "bfloat16", *NARROW_FLOAT[:2]), MATMUL, note="wider results", kind="products"),
     Row("dot_general", _dot((((0,), (0,)), ((), ())), preferred_element_type="int32"), (((17, 2), (17, 3)),), ("int8", "uint8", "int16"), MATMUL, note="wider results"),
+    # convolution
     Row("convolution", _conv((1, 1), "SAME"), CONV_CASES, (*FLOAT, *COMPLEX), CONV),
     Row("convolution", _conv((2, 1), ((1, -1), (2, 0)), lhs_dilation=(1, 2), rhs_dilation=(2, 1)), CONV_CASES[:1], (*FLOAT, *COMPLEX), CONV, note="strides, dilations, negative padding"),
     Row("convolution", _conv((1, 1), "VALID", feature_group_count=3), (((2, 6, 5, 5), (9, 2, 3, 3)),), FLOAT, CONV, note="feature groups"),
     Row("convolution", _conv((1, 1), "VALID", batch_group_count=2), (((4, 3, 5, 5), (8, 3, 3, 3)),), FLOAT, CONV, note="batch groups"),
     Row("convolution", _conv((1,), "SAME", dimension_numbers=("NWC", "WIO", "NWC")), (((2, 9, 3), (3, 3, 4)),), (*FLOAT, "int32", "int8"), CONV, note="layouts"),
     Row("convolution", _conv((2,), "SAME", preferred_element_type="float32"), (((2, 3, 9), (4, 3, 3)),), ("int8", "uint8", "int32"), CONV, note="of integers into floats"),
+    # fft
     Row("fft", lambda x: (_fft("FFT", 8)(x), _fft("IFFT", 8)(x)), (((3, 8),), ((0, 8),)), COMPLEX, "hlo::fft"),
     Row("fft", lambda x: (_fft("FFT", 4, 7)(x), _fft("IRFFT", 4, 12)(x)), (((4, 7),),), COMPLEX, "hlo::fft", note="any lengths"),
     Row("fft", _fft("RFFT", 5, 9), (((2, 5, 9),),), WIDE_FLOAT, "hlo::fft"),
+    # linear_algebra
     Row("cholesky", lambda x: lax.linalg.cholesky(_spd(x), symmetrize_input=False), (((5, 5),), ((3, 2, 2),), ((0, 0),)), (*WIDE_FLOAT, *COMPLEX), "poplin::experimental::cholesky", rtol=1e-4),
     Row("triangular_solve", _solves, (((5, 5), (5, 3)), ((2, 3, 3), (2, 3, 1)), ((3, 3), (3, 0))), (*WIDE_FLOAT, *COMPLEX), "poplin::triangularSolve", rtol=1e-4),
     Row("triangular_solve", _triangular(left_side=False, lower=True, unit_diagonal=True, transpose_a=True, conjugate_a=True), (((4, 4), (3, 4)),), (*WIDE_FLOAT, *COMPLEX), "poplin::triangularSolve", rtol=1e-3),
+    # control_flow
     Row("while", _loop, (((3, 4),), ((),), ((0,),)), NUMBER, "poplar::program::RepeatWhileTrue"),
     Row("case", _branches, (((3, 4), np.int32(1)), ((3, 4), np.int32(7)), ((0,), np.int32(0))), NUMBER, "poplar::program::Switch"),
     Row("if", _branch, (((3, 4), np.int32(1)), ((), np.int32(0))), NUMBER, "poplar::program::If"),
     Row("map", lambda x: jax.vmap(jax.vmap(lambda y: y * y + y))(x), (((3, 4),),), NUMBER, "popops::map"),
     Row("composite", lambda x: (lax.top_k(x, 3), jax.scipy.special.erf(x)), (((4, 9),),), WIDE_FLOAT, "popops::topK", note="erf and top_k directly, others by their decomposition"),
+    # random
     Row("rng_bit_generator", _generator("default"), ((KEY,),), ("uint32",), "hlo::rngBitGenerator", note="default, as XLA:CPU"),
     Row("rng_bit_generator", _generator("three_fry"), ((KEY,),), ("uint32",), "hlo::rngBitGenerator"),
     Row("rng_bit_generator", _generator("philox"), ((KEY,),), ("uint32",), "hlo::rngBitGenerator"),

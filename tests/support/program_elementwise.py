@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from support.program_bodies import call, others, typed
 from support.programs import COMPLEX, EPSILON, EVERY, FLOATS, INTS, REAL, Drawer, Step, Unsuitable, copy
+from support.stablehlo_text import array, region, tensor
 
 
 def _power(b: float) -> float:
@@ -244,7 +246,44 @@ def shifted_bits(d: Drawer) -> Step:
     return Step(f"jax.random.bits(jax.random.wrap_key_data({key}), {d.shape(2)}, 'uint{bits}')")
 
 
+# What makes %y of %a0, %a1 and %a2 of one type T, the types, and by which factor bound and error grow.
+MAPS: tuple[tuple[str, tuple[str, ...], int], ...] = (
+    ("%p = stablehlo.add %a0, %a1 : T %y = stablehlo.subtract %p, %a2 : T", (*REAL, *COMPLEX), 3),
+    ("%p = stablehlo.maximum %a2, %a1 : T %y = stablehlo.minimum %p, %a0 : T", REAL, 1),
+    ("%p = stablehlo.xor %a0, %a1 : T %y = stablehlo.and %p, %a2 : T", (*INTS, "bool"), 1),
+    (
+        "%p = stablehlo.compare LT, %a0, %a1 : (T, T) -> tensor<i1> %n = stablehlo.negate %a2 : T "
+        "%y = stablehlo.select %p, %a0, %n : tensor<i1>, T",
+        INTS,
+        1,
+    ),
+    (
+        "%k = stablehlo.constant dense<2> : T %p = stablehlo.multiply %a0, %k : T %y = stablehlo.add %p, %a2 : T",
+        INTS,
+        3,
+    ),
+    (
+        "%p = stablehlo.compare GE, %a0, %a1 : (T, T) -> tensor<i1> "
+        '%y = "stablehlo.if"(%p) ({ %s = stablehlo.add %a1, %a2 : T stablehlo.return %s : T }, '
+        "{ stablehlo.return %a2 : T }) : (tensor<i1>) -> T",
+        INTS,
+        2,
+    ),
+)
+
+
+def map_elements(d: Drawer) -> Step:
+    body, dtypes, grows = d.pick(MAPS)
+    v = d.value(dtypes)
+    names, bound, error = others(d, v, 2)
+    scalar = tensor((), v.dtype)
+    computed = region([(f"%a{i}", scalar) for i in range(3)], typed(body, scalar), [("%y", scalar)])
+    shapes = [(v.shape, v.dtype)] * 3
+    text = call("map", shapes, names, [], shapes[:1], f"{computed} {{dimensions = {array(range(v.rank))}}}")
+    return Step(text, grows * bound, grows * error, grows if grows > 1 else 0)
+
+
 OPERATIONS = (
-    binary, bit_pattern, clamp, compare, convert, divide, make_complex, narrow, reduced_precision, select, select_one,
-    shifted_bits, smooth, square_root, unary,
+    binary, bit_pattern, clamp, compare, convert, divide, make_complex, map_elements, narrow, reduced_precision, select,
+    select_one, shifted_bits, smooth, square_root, unary,
 )  # fmt: skip
