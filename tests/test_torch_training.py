@@ -177,27 +177,156 @@ def test_detach_no_grad_and_padding_stop_gradients(manager):
         np.testing.assert_array_equal(step.weights()[name], before[name].numpy())
 
 
-def test_gradients_of_ones_own_are_refused(manager):
-    """torch.export drops them: another gradient would be silently wrong."""
-    torch = torch_or_skip()
+# Functions with a backward pass of their own --------------------------------------------------------------------------
+
+
+def own_functions(torch):
+    """Functions by name; each is called with (x, weight) and gives a tensor of the shape of x."""
 
     class Straight(torch.autograd.Function):
+        """Another gradient than that of its forward pass."""
+
         @staticmethod
         def forward(context, x):
             return x.sign()
 
         @staticmethod
         def backward(context, gradient):
-            return gradient
+            return 0.5 * gradient
+
+    class Scaled(torch.autograd.Function):
+        """Saves tensors, has attributes and arguments that are no tensors, and asks what it needs."""
+
+        @staticmethod
+        def forward(context, x, factor, weight, mask=None):
+            context.factor, context.shape = factor, x.shape
+            context.extra = {"cosine": weight.cos()}
+            context.save_for_backward(x, weight)
+            return x * weight.sin() * factor
+
+        @staticmethod
+        @torch.autograd.function.once_differentiable
+        def backward(context, gradient):
+            x, weight = context.saved_tensors
+            assert context.needs_input_grad[0] and not context.needs_input_grad[1]
+            by_weight = 3 * gradient * x * context.extra["cosine"] * context.factor
+            return gradient.view(context.shape) * weight.sin() * context.factor, None, by_weight.sum(0), None
+
+    class Pair(torch.autograd.Function):
+        """Its context is filled apart; two outputs, one of them of integers, and one without a gradient."""
+
+        @staticmethod
+        def forward(x, weight):
+            return x.clamp(-1, 1) * weight, x.argmax(1), x.abs()
+
+        @staticmethod
+        def setup_context(context, inputs, outputs):
+            context.mark_non_differentiable(outputs[1], outputs[2])
+            context.save_for_backward(*inputs, outputs[0])
+
+        @staticmethod
+        def backward(context, gradient, of_integers, of_absolute):
+            x, weight, product = context.saved_tensors
+            return gradient * weight * (x.abs() < 1), (gradient * product).sum(0, keepdim=True)[0] + of_absolute.sum(0)
+
+    def pair(x, weight):
+        product, index, absolute = Pair.apply(x, weight)
+        return product + index[:, None] * absolute
+
+    return {
+        "another gradient": lambda x, weight: Straight.apply(x) * weight,
+        "saved tensors": lambda x, weight: Scaled.apply(x, 1.5, weight),
+        "context apart": pair,
+        "several calls": lambda x, weight: Straight.apply(Scaled.apply(x, 2.0, weight)) * Scaled.apply(x, 0.5, weight),
+    }
+
+
+@pytest.mark.parametrize("name", ["another gradient", "saved tensors", "context apart", "several calls"])
+def test_functions_with_a_backward_pass_of_their_own(manager, name):
+    torch = torch_or_skip()
+    function = own_functions(torch)[name]
+
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.last = torch.nn.Linear(6, 8), torch.nn.Linear(8, 4)
+            self.weight = torch.nn.Parameter(torch.linspace(-1, 2, 8))
+
+        def forward(self, x):
+            return self.last(function(self.first(x), self.weight))
+
+    model, batches = Net(), feature_batches(torch)
+    optimizer = torch.optim.SGD(model.parameters(), 0.5, momentum=0.9)
+    step = manager.compile_training_step(model, "cross_entropy", optimizer, batches[0])
+    losses = [step(*batch) for batch in batches]
+    before = copy.deepcopy(model.state_dict())
+    expected = train(torch, model, optimizer, torch.nn.functional.cross_entropy, batches)
+    np.testing.assert_allclose(losses, expected, rtol=1e-4)
+    assert_same_state(step, model)
+    assert all((model.state_dict()[key] != before[key]).any() for key in ("weight", "first.weight"))
+
+
+def test_what_a_backward_pass_may_not_read(manager):
+    torch = torch_or_skip()
+
+    class Hidden(torch.autograd.Function):
+        @staticmethod
+        def forward(context, x, module):
+            return x * module.weight[0]
+
+        @staticmethod
+        def backward(context, gradient):
+            return gradient, None
+
+    class Dirty(torch.autograd.Function):
+        @staticmethod
+        def forward(context, x, module):
+            context.mark_dirty(x)
+            return x.add_(1)
+
+        @staticmethod
+        def backward(context, gradient):
+            return gradient, None
 
     class Net(torch.nn.Linear):
         def forward(self, x):
-            return Straight.apply(super().forward(x))
+            return self.function.apply(super().forward(x), self)
 
-    model, batch = Net(6, 4), feature_batches(torch, 1)[0]
-    with pytest.raises(NotImplementedError, match=r"Straight is an autograd\.Function.*detach"):
-        manager.compile_training_step(model, "cross_entropy", "sgd", batch)
-    torch.testing.assert_close(manager.compile_model(model.eval(), batch[0])(batch[0]), model(batch[0]).detach())
+    batch = feature_batches(torch, 1)[0]
+    for function, message in ((Hidden, "reads a parameter or buffer"), (Dirty, "changes its inputs in place")):
+        model = Net(6, 6)
+        model.function = function
+        with pytest.raises(NotImplementedError, match=message):
+            manager.compile_training_step(model, "cross_entropy", "sgd", batch)
+
+
+@pytest.mark.nightly
+def test_a_smooth_resnet_is_as_exact_as_pytorch(manager):
+    """With ReLUs, gradients of an untrained network depend on roundings; without, float32 agrees with float64."""
+    torch = torch_or_skip()
+    model = pytest.importorskip("torchvision").models.resnet18()
+    for module in list(model.modules()):
+        for name, child in list(module.named_children()):
+            if isinstance(child, torch.nn.ReLU):
+                setattr(module, name, torch.nn.Softplus())
+    model.maxpool = torch.nn.AvgPool2d(3, 2, 1)
+    images, labels = torch.randn(4, 3, 96, 96), torch.arange(4)
+
+    def optimizer(model):
+        return torch.optim.SGD(model.parameters(), 0.01, momentum=0.9, weight_decay=1e-4)
+
+    step = manager.compile_training_step(model, "cross_entropy", optimizer(model), (images, labels))
+    step(images, labels)
+
+    def state_in(dtype):
+        own = copy.deepcopy(model).to(dtype)
+        train(torch, own, optimizer(own), torch.nn.functional.cross_entropy, [(images.to(dtype), labels)])
+        return {name: value.double().numpy() for name, value in own.state_dict().items()}
+
+    exact, single = state_in(torch.float64), state_in(torch.float32)
+    for name, value in step.weights().items():
+        error, allowed = (np.abs(found - exact[name]).max() for found in (value, single[name]))
+        assert error <= 4 * allowed + 1e-7 * np.abs(exact[name]).max(), name
 
 
 @pytest.mark.parametrize("name", ["module", "function"])

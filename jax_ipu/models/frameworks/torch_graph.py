@@ -9,7 +9,7 @@ import contextlib
 import functools
 import operator
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -22,6 +22,7 @@ from torchax import decompositions
 from torchax.ops import ops_registry
 
 from jax_ipu.models.arrays import to_array
+from jax_ipu.models.frameworks import torch_functions
 
 
 @torch.library.custom_op("jax_ipu::stop_gradient", mutates_args=())
@@ -85,11 +86,9 @@ class Graph:
     """An exported module."""
 
     def __init__(self, model: Any, args: tuple[Any, ...], kwargs: dict[str, Any], gradients: bool = True) -> None:
-        """Exports the module in the mode in which it is, training or evaluation.
-
-        Raises NotImplementedError: `gradients` are wanted, and the module has gradients of its own.
-        """
-        with warnings.catch_warnings(), _no_gradients_of_its_own() if gradients else contextlib.nullcontext():
+        """Exports the module in the mode in which it is, training or evaluation; with its `gradients`, or without."""
+        recording = torch_functions.recorded(model) if gradients else contextlib.nullcontext()
+        with warnings.catch_warnings(), recording as self._calls:
             # PyTorch's own use of what it deprecates, when it copies the program.
             warnings.filterwarnings("ignore", "`isinstance", FutureWarning)
             exported = torch.export.export(model, args, kwargs)
@@ -113,6 +112,7 @@ class Graph:
             for spec in signature.input_specs
             if spec.kind == InputKind.CONSTANT_TENSOR
         }
+        self.constant_tensors = [value for value in self._program.constants.values() if isinstance(value, torch.Tensor)]
         self._out_spec = self._program.call_spec.out_spec
         register_containers(self._out_spec)
 
@@ -144,6 +144,9 @@ class _Interpreter(torch.fx.Interpreter):
     """Computes the nodes of a graph with JAX."""
 
     def call_function(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if target is torch_functions.OPERATION:
+            tensors, number = args
+            return torch_functions.evaluate(tensors, number, Graph)
         own = _OPERATIONS.get(target)
         if own is not None:
             return own(*args, **kwargs)
@@ -165,27 +168,6 @@ class _Interpreter(torch.fx.Interpreter):
                 )
             kwargs = {**kwargs, "env": environment}
         return operation.func(*args, **kwargs)
-
-
-@contextlib.contextmanager
-def _no_gradients_of_its_own() -> Iterator[None]:
-    """Refuses an autograd.Function while a module is exported: the graph has its forward pass only."""
-    original = torch.autograd.Function.__dict__["apply"]
-
-    def apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
-        if not cls.__module__.startswith("torch."):
-            raise NotImplementedError(
-                f"{cls.__name__} is an autograd.Function: torch.export keeps its forward and loses its backward, so "
-                "training would use another gradient. Write it in operations with this gradient, for example "
-                "x + (f(x) - x).detach() for a gradient that passes f by"
-            )
-        return original.__get__(None, cls)(*args, **kwargs)
-
-    torch.autograd.Function.apply = classmethod(apply)
-    try:
-        yield
-    finally:
-        torch.autograd.Function.apply = original
 
 
 def _prepare(module: torch.fx.GraphModule) -> None:
