@@ -129,6 +129,9 @@ def _weights(proto: Any, arrays: Mapping[str, Any], statistics: set[str]) -> tup
     trainable, frozen = [], []
     for name, array in arrays.items():
         if not np.issubdtype(array.dtype, np.floating):
+            # Shapes and indices have more bits: those of 8 are quantised weights.
+            if array.dtype in (np.int8, np.uint8) and array.ndim > 1:
+                frozen.append(name)
             continue
         kind = kinds.get(name, "PARAMETER" if array.size > 1 else "CONSTANT")
         finite = bool(np.all(np.abs(array.astype(np.float64)) < _MASK))

@@ -10,15 +10,15 @@ import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
-from jax_ipu.models.frameworks import onnx_layers, onnx_ops
+from jax_ipu.models.frameworks import onnx_layers, onnx_ops, onnx_quantised, onnx_recurrent
+from jax_ipu.models.frameworks.onnx_control import CONTROL, Body
 from jax_ipu.models.frameworks.onnx_table import OPERATORS, Call, NeedsValueError
 from jax_ipu.models.model import required
 
-__all__ = ["Graph", "onnx_layers", "onnx_ops"]  # these two fill the table
+# All but the first fill the table.
+__all__ = ["Graph", "onnx_layers", "onnx_ops", "onnx_quantised", "onnx_recurrent"]
 # The newest opset whose definitions the functions of the table were compared with.
 _KNOWN_OPSET = 28
 _RANDOM = ("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
@@ -31,14 +31,10 @@ _SHAPES = (
     "Shapes, axes and counts must follow from constants and from the shapes of the inputs: export the model so that "
     "they do, or give the model that the file was exported from"
 )
-_RECURRENT = "Recurrent layers are run from PyTorch, Keras or flax: give the model that the file was exported from"
-_LOOPS = "Export the model with its loops unrolled, or give the model that the file was exported from"
 _BY_VALUES = (
     "The shape of its result depends on values, and the IPU's memory is planned by shapes: use a mask with Where"
 )
 _ADVICE = {
-    **dict.fromkeys(("LSTM", "GRU", "RNN"), _RECURRENT),
-    **dict.fromkeys(("Loop", "Scan"), _LOOPS),
     **dict.fromkeys(("NonZero", "Unique", "Compress", "NonMaxSuppression"), _BY_VALUES),
 }
 
@@ -88,8 +84,9 @@ class Graph:
             run()
 
     def _node(self, node: Any, inputs: list[Any], values: Mapping[str, Any]) -> Sequence[Any]:
-        if node.op_type == "If" and node.domain in ("", "ai.onnx"):
-            return self._if(node, inputs[0], values)
+        control = CONTROL.get(node.op_type) if node.domain in ("", "ai.onnx") else None
+        if control is not None and control[0] <= self._schema(node.op_type, self._opset(node)).since_version:
+            return control[1](self._attributes(node), inputs, functools.partial(self._graph_of, values))
         own = self._functions.get((node.domain, node.op_type))
         if own is not None:
             defaults = {a.name: a for a in own.attribute_proto}
@@ -207,27 +204,17 @@ class Graph:
         Graph(nodes, opsets, self._functions)._run(values)
         return [values.get(name) for name in body.output]
 
-    def _if(self, node: Any, condition: Any, values: Mapping[str, Any]) -> Sequence[Any]:
-        branches = self._attributes(node)
+    def _graph_of(self, values: Mapping[str, Any], graph: Any) -> Body:
+        """A graph that is an attribute of a node, among the values around that node."""
 
-        def run(branch: Any) -> Callable[[], list[Any]]:
-            def results() -> list[Any]:
-                inner = dict(values)
-                inner.update((w.name, self._onnx.numpy_helper.to_array(w)) for w in branch.initializer)
-                Graph(branch.node, self._opsets, self._functions)._run(inner)
-                return [inner[output.name] for output in branch.output]
+        def results(inputs: Sequence[Any]) -> list[Any]:
+            inner = dict(values)
+            inner.update((w.name, self._onnx.numpy_helper.to_array(w)) for w in graph.initializer)
+            inner.update((i.name, value) for i, value in zip(graph.input, inputs, strict=True))
+            Graph(graph.node, self._opsets, self._functions)._run(inner)
+            return [inner[output.name] for output in graph.output]
 
-            return results
-
-        then, otherwise = run(branches["then_branch"]), run(branches["else_branch"])
-        if isinstance(condition, np.ndarray):
-            return then() if bool(condition.reshape(())) else otherwise()
-        result: Sequence[Any] = jax.lax.cond(
-            jnp.reshape(condition, ()),
-            lambda: list(map(jnp.asarray, then())),
-            lambda: list(map(jnp.asarray, otherwise())),
-        )
-        return result
+        return results
 
 
 def _form(schema: Any) -> Any:

@@ -60,19 +60,23 @@ def _dimensions(rank: int, weights: str = "OI") -> Any:
     return ("NC" + space, weights + space, "NC" + space)
 
 
-@operator("Conv")
-def _conv(call: Call, x: Any, w: Any, bias: Any = None) -> Any:
+def convolution(call: Call, x: Any, w: Any) -> Any:
+    """The convolution that a node's attributes describe, without a bias."""
     strides, dilations, pads = _windows(call, x.shape[2:], w.shape[2:])
-    groups = call.attributes.get("group", 1)
-    result = lax.conv_general_dilated(
+    return lax.conv_general_dilated(
         x,
         w,
         strides,
         pads,
         rhs_dilation=dilations,
         dimension_numbers=_dimensions(x.ndim - 2),
-        feature_group_count=groups,
+        feature_group_count=call.attributes.get("group", 1),
     )
+
+
+@operator("Conv")
+def _conv(call: Call, x: Any, w: Any, bias: Any = None) -> Any:
+    result = convolution(call, x, w)
     return result if bias is None else result + bias.reshape(-1, *[1] * (x.ndim - 2))
 
 
