@@ -384,6 +384,21 @@ def test_thousands_of_nested_calls():
     np.testing.assert_array_equal(np.asarray(result), 2001 * x + x)
 
 
+def test_thousands_of_nested_calls_in_two_partitions():
+    program = nested_calls(2000, f"%0 = CALL\n%1 = stablehlo.add %0, %x : {F}\nreturn %1 : {F}").decode()
+    attributes = "mhlo.num_partitions = 2 : i32, mhlo.num_replicas = 1 : i32"
+    assert not refused(f"module @m attributes {{{attributes}}} {{ {program} }}".encode())
+
+
+def test_functions_that_call_themselves_are_refused():
+    program = nested_calls(300, f"%0 = CALL\nreturn %0 : {F}").replace(b"return %x", b"%0 = CALL return %0")
+    program = program.replace(b"CALL", _call(0).encode())
+    assert refused(program)
+    for partitions in (1, 2):
+        attributes = f"mhlo.num_partitions = {partitions} : i32, mhlo.num_replicas = 1 : i32"
+        assert refused(b"module @m attributes {%s} { %s }" % (attributes.encode(), program))
+
+
 def nested_branches(depth):
     begins = (f'%r{i} = "stablehlo.if"(%p) ({{' for i in range(depth))
     ends = (

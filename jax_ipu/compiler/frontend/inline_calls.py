@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import graphlib
 from typing import Any
 
 from jaxlib.mlir import ir as mlir
+
+from jax_ipu.compiler.errors import INVALID_ARGUMENT, CompileError
 
 # The attributes of composites and custom calls that name functions.
 _NAMES_FUNCTIONS = {"decomposition", "called_computations"}
@@ -25,6 +28,23 @@ def run(module: mlir.Module) -> None:
             pending += _inline(call, functions[call.attributes["callee"].value])
     for name in called:
         functions[name].erase()
+
+
+def longest_chain(module: mlir.Module) -> int:
+    """The number of functions in the longest chain of calls.
+
+    Raises:
+        CompileError: a function calls itself, directly or through others (INVALID_ARGUMENT).
+    """
+    functions = {f.operation.attributes["sym_name"].value: f.operation for f in _functions(module)}
+    callees = {name: {c.attributes["callee"].value for c in _calls(f)} for name, f in functions.items()}
+    depth: dict[str, int] = {}
+    try:
+        for name in graphlib.TopologicalSorter(callees).static_order():  # callees first
+            depth[name] = 1 + max((depth[callee] for callee in callees.get(name, ())), default=0)
+    except graphlib.CycleError as error:
+        raise CompileError(f"called function {error.args[1][0]} is recursive", INVALID_ARGUMENT) from None
+    return max(depth.values(), default=0)
 
 
 def _functions(module: mlir.Module) -> list[Any]:

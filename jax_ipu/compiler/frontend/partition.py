@@ -41,6 +41,8 @@ _PARTITIONING = (
     *("auto_spmd_partitioning_mesh_ids", "auto_spmd_partitioning_mesh_shape"),
     *("allow_spmd_sharding_propagation_to_parameters", "allow_spmd_sharding_propagation_to_output"),
 )
+# XLA's passes recurse into each call of a chain.
+_MAX_CALLS = 200
 _SIX_BITS = re.compile(r"tensor<(?:[?\d]+x)*(f6E\w+)")
 _SHARDY_DIALECT = "sdy."
 _PLACEMENT = "annotate_device_placement"
@@ -83,6 +85,9 @@ def partition_module(
             (INVALID_ARGUMENT).
     """
     _drop_placements(program)
+    if inline_calls.longest_chain(program) > _MAX_CALLS:
+        with program.context:
+            inline_calls.run(program)
     program = _without_one_way_ops(program)
     text = partition_end.text_with_end(program)
     # XLA ends the process for element types of six bits; element_type raises the error.
