@@ -33,6 +33,31 @@ from jax_ipu.compiler.types import Shape
 COMPILER_VERSION = "9"
 
 
+# The message of MLIR's bindings for a string that is not UTF-8.
+_NOT_UTF8 = "str_from_cstr_and_size(): conversion error"
+
+
+@contextmanager
+def reported() -> Iterator[None]:
+    """Errors of Python that only the program can cause become a CompileError (INVALID_ARGUMENT) that says so."""
+    try:
+        yield
+    except RecursionError as error:
+        raise CompileError(
+            "the program is nested too deep for the stack of this thread; nest fewer loops and branches, or compile it"
+            " outside of deep recursion",
+            INVALID_ARGUMENT,
+        ) from error
+    except (RuntimeError, UnicodeDecodeError) as error:
+        if isinstance(error, RuntimeError) and _NOT_UTF8 not in str(error):
+            raise
+        raise CompileError(
+            "a string of the program is not UTF-8; only the attributes of foreign functions may hold other bytes",
+            INVALID_ARGUMENT,
+        ) from error
+
+
+@reported()
 def compile(program: bytes, format: str, options: bytes, target: str) -> _ipu.Executable:
     """Compiles a StableHLO program for one IPU or several. Deterministic, and reads nothing but its arguments.
 
@@ -88,33 +113,9 @@ def compile(program: bytes, format: str, options: bytes, target: str) -> _ipu.Ex
 
 def compile_parsed(program: ParsedProgram, settings: Options, target: _ipu.Target) -> BuiltProgram:
     """All stages after "parse"; raises as `compile`."""
-    with Progress(program.name) as progress, reported():
+    with Progress(program.name) as progress:
         progress.stage("importing the program")
         return compile_to_fit(legalize(partition(program)), settings, target, progress)
-
-
-# The message of MLIR's bindings for a string that is not UTF-8.
-_NOT_UTF8 = "str_from_cstr_and_size(): conversion error"
-
-
-@contextmanager
-def reported() -> Iterator[None]:
-    """Errors of Python that only the program can cause become a CompileError (INVALID_ARGUMENT) that says so."""
-    try:
-        yield
-    except RecursionError as error:
-        raise CompileError(
-            "the program is nested too deep for the stack of this thread; nest fewer loops and branches, or compile it"
-            " outside of deep recursion",
-            INVALID_ARGUMENT,
-        ) from error
-    except (RuntimeError, UnicodeDecodeError) as error:
-        if isinstance(error, RuntimeError) and _NOT_UTF8 not in str(error):
-            raise
-        raise CompileError(
-            "a string of the program is not UTF-8; only the attributes of foreign functions may hold other bytes",
-            INVALID_ARGUMENT,
-        ) from error
 
 
 def _loaded(encoded: str, parsed: ParsedProgram, target: str) -> _ipu.Executable:
@@ -130,8 +131,7 @@ def _loaded(encoded: str, parsed: ParsedProgram, target: str) -> _ipu.Executable
         )
     # As a whole: the executable knows how its arguments and results are cut.
     whole = LocalProgram(parsed.source, None, *counts)
-    with reported():
-        main = import_program(legalize(whole)).main
+    main = import_program(legalize(whole)).main
     inputs = _local_types(main.block.args, executable.input_shardings)
     outputs = _local_types(main.block.results, executable.output_shardings)
     if inputs != executable.input_types or outputs != executable.output_types:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from jax_ipu.compiler.api import compile_parsed, parse_target
+from jax_ipu.compiler.api import compile_parsed, parse_target, reported
 from jax_ipu.compiler.frontend.parse import parse
 from jax_ipu.compiler.options import compile_options
 
@@ -42,6 +42,7 @@ class Profile(NamedTuple):
     unknown_trip_counts: int
 
 
+@reported()
 def profile(program: bytes, format: str, options: bytes, target: str) -> Profile:
     """Compiles the program and reports the cost of every operation; arguments and errors as for `compile`."""
     parsed = parse(program, format, options)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from jax_ipu import _ipu
-from jax_ipu.compiler.api import parse_target
+from jax_ipu.compiler.api import parse_target, reported
 from jax_ipu.compiler.fit import map_program
 from jax_ipu.compiler.frontend.legalize import legalize
 from jax_ipu.compiler.frontend.parse import parse
@@ -34,6 +34,7 @@ class Placement(NamedTuple):
     reason: str
 
 
+@reported()
 def tile_map(program: bytes, format: str, options: bytes, target: str, temporaries: int) -> list[Placement]:
     """The placements of the arguments, then of the `temporaries` largest values of the main program.
 
