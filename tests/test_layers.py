@@ -28,7 +28,7 @@ LAYERS = (
     ("compiler", "compiler.api", "compiler", "compiler.profile", "compiler.tile_map"),
     ("JAX", "config", "counters", "integration"),
     ("models", "models"),
-    ("package", "debug", "plugin", "graphcore_manager", ""),
+    ("package", "__main__", "compile_server", "debug", "plugin", "graphcore_manager", ""),
 )
 
 
