@@ -1,5 +1,6 @@
-"""What :class:`jax_ipu.GraphCoreManager` is made of: models of any kind as JAX functions, compiled and run on IPUs.
+"""The parts of :class:`jax_ipu.GraphCoreManager`: models of any framework as JAX functions, compiled and run on IPUs.
 
-``adapters`` brings a model of a framework to one form, ``precision`` retypes it, ``program`` traces it, ``plans``
-decides how it is laid out over IPUs and time, ``compiled`` runs it, ``archive`` stores it, ``training`` makes steps.
+``adapters`` converts a model of a framework to a `Model`, ``precision`` changes its element types, ``program`` traces
+it, ``plans`` distributes it over IPUs and slices of the batch, ``compiled`` runs it, ``archive`` stores it, and
+``training`` builds training steps.
 """

@@ -1,6 +1,6 @@
-"""Which framework a model is of.
+"""Recognises the framework of a model and converts the model to a JAX function.
 
-Frameworks are imported only when a model of theirs is met. The internals they are told apart by were tried with
+A framework is never imported to recognise a model. The framework internals used here were tested with
 flax 0.12, equinox 0.13, Keras 3.15, PyTorch 2.11 with torchax 0.0.13, transformers 5.23, onnx 1.23.
 """
 
@@ -30,7 +30,7 @@ KINDS = (
     "a jax.export.Exported",
 )
 
-# Frameworks first: their models are callable as well.
+# Frameworks come before plain functions, because their models are callable as well.
 _RECOGNISERS: tuple[Callable[[Any, tuple[Any, ...]], Model | None], ...] = (
     linen_model,
     nnx_model,
@@ -50,7 +50,7 @@ def adapt(model: Any, inputs: tuple[Any, ...]) -> Model:
 
     Args:
         model: one of KINDS.
-        inputs: positional example inputs; only PyTorch and ONNX models look at them.
+        inputs: positional example inputs; only PyTorch and ONNX models use them.
 
     Raises:
         TypeError: the model is of no known kind; the message lists them.
@@ -65,5 +65,5 @@ def adapt(model: Any, inputs: tuple[Any, ...]) -> Model:
 
 
 def adapt_loss(loss: Any) -> Any:
-    """A loss of PyTorch as a function of arrays; any other as it is."""
+    """Converts a loss of PyTorch to a function of JAX arrays; returns any other loss unchanged."""
     return torch_loss(loss) or loss

@@ -1,4 +1,4 @@
-"""The file of a compiled model: a header, the executable, the weights, and a digest of all of it."""
+"""The file format of a compiled model: a header, the executable, the weights, and a SHA-256 digest of these."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from jax_ipu.models.plans import Cost, Plan
 from jax_ipu.models.program import Array, Signature, shape_of
 
 _MAGIC = b"jax_ipu\0"
-# Changes whenever the layout of the file does.
+# Increase this number with every change of the file layout.
 _FORMAT = 2
 _DIGEST_BYTES = 32
 
 
 class Stored(NamedTuple):
-    """What a file holds."""
+    """The contents of a file."""
 
     kind: str
     precision: str
@@ -35,7 +35,10 @@ class Stored(NamedTuple):
 
 
 def write(path: Path, stored: Stored) -> None:
-    """Raises ValueError when inputs or outputs are of classes that the file cannot describe."""
+    """Writes the file.
+
+    Raises ValueError: the inputs or outputs contain objects of classes that the file cannot describe.
+    """
     from jax_ipu.version import __version__
 
     signature = stored.signature
@@ -59,7 +62,7 @@ def write(path: Path, stored: Stored) -> None:
     parts = [_MAGIC, len(text).to_bytes(8, "little"), text, stored.executable]
     parts += [np.ascontiguousarray(weight).tobytes() for weight in stored.weights]
     digest = hashlib.sha256()
-    # Beside its place first: a writer that is interrupted leaves no half of a file.
+    # Write to a temporary file first, so that an interrupted writer leaves no incomplete file.
     temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     try:
         with temporary.open("wb") as file:
@@ -73,7 +76,10 @@ def write(path: Path, stored: Stored) -> None:
 
 
 def read(path: Path) -> Stored:
-    """Raises ValueError with the reason when the file is no compiled model, is damaged, or is of another version."""
+    """Reads the file.
+
+    Raises ValueError: the file is not a compiled model, is damaged, or was written by another version.
+    """
     data = path.read_bytes()
     start = len(_MAGIC) + 8
     if len(data) < start + _DIGEST_BYTES or not data.startswith(_MAGIC):

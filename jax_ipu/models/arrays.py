@@ -1,4 +1,4 @@
-"""Inputs and outputs: tensors of any framework as arrays, and back."""
+"""Conversion of inputs and outputs between tensors of any framework and arrays."""
 
 from __future__ import annotations
 
@@ -11,27 +11,30 @@ import numpy as np
 
 from jax_ipu.models.model import loaded
 
-# NumPy type kinds that are not numbers: objects, strings, bytes, records, times.
+# NumPy kinds of types that are not numeric: objects, strings, bytes, records, times.
 _NO_NUMBERS = "OUSVMm"
 
 
 def arguments(inputs: Any) -> tuple[Any, ...]:
-    """Example inputs as positional arguments: a tuple is several of them, anything else is the only one.
+    """Returns example inputs as positional arguments: a tuple holds several, any other value is a single one.
 
-    What a tokenizer of Hugging Face gives (a UserDict) becomes a dict.
+    The output of a Hugging Face tokenizer (a UserDict) becomes a dict.
     """
     inputs = inputs if isinstance(inputs, tuple) else (inputs,)
     return tuple(dict(x) if isinstance(x, UserDict) else x for x in inputs)
 
 
 def to_array(leaf: Any) -> Any:
-    """A tensor of a framework, or a Python number, as a NumPy array; arrays of JAX and shapes stay as they are."""
+    """Converts a framework tensor or a Python number to a NumPy array; returns JAX arrays and shapes unchanged.
+
+    Raises TypeError: the value is not numeric.
+    """
     if isinstance(leaf, (np.ndarray, jax.Array, jax.ShapeDtypeStruct)):
         return leaf
     torch: Any = loaded("torch")
     if torch is not None and isinstance(leaf, torch.Tensor):
         leaf = leaf.detach().cpu().contiguous()
-        if leaf.dtype == torch.bfloat16:  # NumPy has no such type, and no way to ask for it
+        if leaf.dtype == torch.bfloat16:  # NumPy has no bfloat16: go through its bits
             return leaf.view(torch.uint16).numpy().view(jax.numpy.bfloat16)
         return leaf.numpy()
     array = np.asarray(leaf)
@@ -41,7 +44,7 @@ def to_array(leaf: Any) -> Any:
 
 
 def like_inputs(inputs: Any) -> Callable[[np.ndarray[Any, Any]], Any]:
-    """How outputs are given back: as tensors of the inputs' framework, else as NumPy arrays."""
+    """Returns the function that converts outputs: to tensors of the inputs' framework, or to NumPy arrays."""
     leaves = jax.tree.leaves(inputs)
     torch: Any = loaded("torch")
     if torch is not None and any(isinstance(leaf, torch.Tensor) for leaf in leaves):

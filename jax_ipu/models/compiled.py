@@ -1,4 +1,4 @@
-"""A compiled model: it keeps its weights on the IPUs, runs, and can be stored."""
+"""A compiled model, which keeps its weights on the IPUs and can be run and saved."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from jax_ipu.models.arrays import arguments, like_inputs
 from jax_ipu.models.plans import Cost, Layout, Plan
 from jax_ipu.models.program import Array, Program, Signature, no_run
 
-# (weights, inputs) -> (weights, outputs), all flat lists.
+# (weights, inputs) -> (weights, outputs); all are flat lists.
 Runner = Callable[[list[Any], list[Any]], tuple[Sequence[Any], Sequence[Any]]]
 
 
 class Placed(NamedTuple):
-    """An executable on its devices; `serialize` gives what another process can load."""
+    """An executable loaded on its devices; `serialize` returns bytes that another process can load."""
 
     run: Runner
     layout: Layout
@@ -32,14 +32,14 @@ class Placed(NamedTuple):
 
 
 class CompiledModel:
-    """A model compiled for given input shapes. Made by :meth:`GraphCoreManager.compile_model` and its like.
+    """A model compiled for given input shapes, as :meth:`GraphCoreManager.compile_model` returns it.
 
     Attributes:
-        kind: what the model was, e.g. "PyTorch".
+        kind: the kind of the original model, e.g. "PyTorch".
         precision: "float32", "float16" or "mixed".
-        plan: how it is laid out over IPUs and time.
-        cost: cycles of one call and bytes on the fullest tile, by the IPU model.
-        report: what ``optimize_model`` considered, and what its choice saves; else "".
+        plan: its distribution over IPUs and slices of the batch.
+        cost: cycles of one call and bytes on the fullest tile, as the IPU model computes them.
+        report: the plans that ``optimize_model`` compared and what its choice saves; "" without a search.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class CompiledModel:
         placed: Placed | None,
         data: bytes = b"",
     ) -> None:
-        """`data`: the serialised executable, where it is not `placed` on a device."""
+        """`data`: the serialised executable of a model that is not `placed` on a device."""
         self.kind = kind
         self.precision = precision
         self.plan = plan
@@ -91,7 +91,7 @@ class CompiledModel:
                     "the model was compiled without a device (compile_only=True): save it with save(path), and load it "
                     "with GraphCoreManager().load(path) where there is an IPU"
                 )
-            # The weights are donated and come back: what is run next must find the new ones.
+            # The run donates the weights and returns them: keep the returned arrays for the next run.
             weights, outputs = self._placed.run(self._weights, inputs)
             self._weights = list(weights)
             return list(outputs)
@@ -104,7 +104,7 @@ class CompiledModel:
         """Writes the executable with its weights, for :meth:`GraphCoreManager.load`, also on another machine.
 
         Raises:
-            ValueError: its inputs or outputs are of classes that a file cannot describe.
+            ValueError: the inputs or outputs contain objects of classes that a file cannot describe.
         """
         with self._lock:
             self._check()
@@ -119,11 +119,11 @@ class CompiledModel:
 
     @property
     def distribution(self) -> list[str]:
-        """What each IPU holds of the model."""
+        """A description for each IPU of the part of the model that it holds."""
         return [] if self._placed is None or self._released else self._placed.layout.description
 
     def release(self) -> None:
-        """Gives back the memory of the IPUs; the model cannot be run any more."""
+        """Frees the memory on the IPUs; the model cannot be run afterwards."""
         with self._lock:
             if self._placed is not None:
                 for weight in self._weights:
@@ -137,20 +137,23 @@ def compile_on_devices(
 ) -> tuple[Placed, Cost]:
     """Compiles step(weights, inputs) for the devices.
 
-    Raises what JAX raises: RESOURCE_EXHAUSTED when it does not fit.
+    Raises jax.errors.JaxRuntimeError: RESOURCE_EXHAUSTED when the program does not fit.
     """
     layout = plans.layout_of(program, plan, devices)
     executable = plans.lower(program, layout, step).compile(compiler_options=plan.compiler_options())
 
     def serialize() -> bytes:
-        # The runtime's own form carries more than the executable; compiling again gives the same one.
+        # The runtime's serialised form also depends on the devices. Compilation is deterministic, so compile again.
         return compile_for_target(program, plan, target, step)[0]
 
     return Placed(executable, layout, serialize), Cost.of(executable.cost_analysis())
 
 
 def compile_for_target(program: Program, plan: Plan, target: str, step: Callable[..., Any]) -> tuple[bytes, Cost]:
-    """The same without a device, for "ipu2:1472" or the like; over several IPUs, what each of them runs."""
+    """Compiles step(weights, inputs) without a device.
+
+    `target` is e.g. "ipu2:1472". Over several IPUs the executable is the program that each of them runs.
+    """
     lowered = plans.lower_for_target(program, plan, step)
     text = str(lowered.compiler_ir("stablehlo").operation.get_asm(enable_debug_info=True)).encode()
     executable: _ipu.Executable = compiler.compile(text, "mlir", serialize_options(plan.compiler_options()), target)
@@ -160,12 +163,12 @@ def compile_for_target(program: Program, plan: Plan, target: str, step: Callable
 def place_loaded(
     data: bytes, plan: Plan, signature: Signature, weights: Sequence[Array], devices: Sequence[Any]
 ) -> Placed:
-    """A serialised executable on the first of the devices, as many as its plan has."""
-    # On the IPUs; over several of them these are the shapes of parts.
+    """Loads a serialised executable on the first `plan.num_ipus` of the devices."""
+    # The types on the IPU. The shapes here are those of one IPU's part, so `signature.outputs` gives the whole ones.
     types = [numpy_dtype(name) for name, _ in _ipu.Executable.deserialize(data).output_types[len(weights) :]]
 
     def step(weights: list[Any], inputs: list[Any]) -> tuple[list[Any], list[Any]]:
-        # Only its signature counts: the executable takes its place.
+        # Stub: JAX needs a function with this signature; the loaded executable replaces its body.
         return weights, [jax.numpy.zeros(o.shape, t) for o, t in zip(signature.outputs, types, strict=True)]
 
     program = Program("loaded", no_run, list(weights), signature)

@@ -1,4 +1,4 @@
-"""A model of any framework as one form: a JAX function of weights and inputs."""
+"""The common form of a model of any framework: a JAX function of weights and inputs."""
 
 from __future__ import annotations
 
@@ -10,34 +10,45 @@ from typing import Any, NamedTuple
 
 
 class Model(NamedTuple):
-    """`apply(trainable, frozen, *inputs)` gives the outputs; the weights are pytrees of arrays or tensors.
+    """A model as a JAX function of its weights, which are pytrees of arrays or tensors, and its inputs.
 
-    Leaves that are the same tensor (see `sharing.identity`) are stored once. `shared` says that they are one weight in
-    training as well, as in frameworks whose layers refer to their weights; a pytree of JAX has a weight for each leaf.
+    Leaves that are the same tensor (see `sharing.identity`) are stored once.
 
-    `train(trainable, frozen, key, *inputs)` gives (outputs, frozen) as in training: with noise from the JAX random key,
-    and with what the model changes itself, such as running statistics. None: `apply`, which changes nothing.
-
-    `weights(trainable, frozen)` is what `TrainingStep.weights` gives, of NumPy arrays; None: `trainable`.
+    Attributes:
+        kind: the kind of the original model, e.g. "PyTorch".
+        apply: `apply(trainable, frozen, *inputs)` returns the outputs.
+        trainable: the weights that training changes.
+        frozen: all other arrays of the model.
+        fixed_types: the model is a compiled program whose element types cannot be changed.
+        shared: leaves that are the same tensor are also one weight in training, as in frameworks whose layers hold
+            references to weights. Otherwise each leaf is a weight of its own, as in a pytree of JAX.
+        train: `train(trainable, frozen, key, *inputs)` returns (outputs, frozen) in training mode: with random numbers
+            from the JAX key, and with the arrays that the model updates itself, such as running statistics. None where
+            `apply` serves for training as well.
+        weights: `weights(trainable, frozen)` returns the result of `TrainingStep.weights` from NumPy arrays; None
+            where that is `trainable`.
     """
 
     kind: str
     apply: Callable[..., Any]
     trainable: Any = ()
     frozen: Any = ()
-    fixed_types: bool = False  # a compiled program, whose element types cannot be changed any more
+    fixed_types: bool = False
     shared: bool = False
     train: Callable[..., tuple[Any, Any]] | None = None
     weights: Callable[[Any, Any], Any] | None = None
 
 
 def loaded(name: str) -> ModuleType | None:
-    """A framework's module when the process has imported it: before that, no model can be of that framework."""
+    """Returns a framework's module if the process has imported it: otherwise no model of it can exist."""
     return sys.modules.get(name)
 
 
 def required(name: str, kind: str, install: str) -> Any:
-    """The module `name`; raises ImportError that says what to install where it is missing."""
+    """Imports the module `name`.
+
+    Raises ImportError, with the command that installs it, where it is missing.
+    """
     try:
         return importlib.import_module(name)
     except ImportError as error:

@@ -1,4 +1,4 @@
-"""Optimisers: those of optax and PyTorch, by object or by name, and plain descent without optax."""
+"""Optimisers of optax and PyTorch, given as objects or by name; "sgd" also works without optax."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from jax_ipu.models.model import required
 
 
 class Optimizer(NamedTuple):
-    """As an optax.GradientTransformation."""
+    """The interface of optax.GradientTransformation."""
 
     init: Callable[[Any], Any]
     update: Callable[..., tuple[Any, Any]]
@@ -20,18 +20,18 @@ class Optimizer(NamedTuple):
 
 @runtime_checkable
 class BoundLater(Protocol):
-    """An optimiser that must know the weights before it can be used."""
+    """An optimiser that needs the weights before it can be used."""
 
     def bind(self, weights: Any) -> Any:
-        """As an Optimizer; `weights` are a `TrainingWeights`."""
+        """Returns an `Optimizer` for the `TrainingWeights`."""
 
 
 def optimizer_of(optimizer: Any, learning_rate: float, settings: Mapping[str, Any] | None = None) -> Any:
-    """A name with settings; an optimiser of PyTorch; or an object with `init` and `update`, as those of optax.
+    """Returns the optimiser for a name with settings, an optimiser of PyTorch, or an object with `init` and `update`.
 
     Raises:
         ImportError: the optimiser needs optax, which is not installed.
-        ValueError, TypeError: there is no such optimiser, or no such setting.
+        ValueError, TypeError: the optimiser or a setting does not exist.
     """
     if not isinstance(optimizer, str):
         if settings:

@@ -1,4 +1,4 @@
-"""How a program is laid out over IPUs and time, and compiled that way."""
+"""Plans: the distribution of a program over IPUs and slices of the batch, and its lowering for a plan."""
 
 from __future__ import annotations
 
@@ -12,19 +12,22 @@ from jax.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec, Singl
 from jax_ipu.models.program import Program, shape_of
 
 _AXIS = "ipus"
-# Memory proportions that a search tries, besides the manager's own.
+# Memory proportions that a search tries besides that of the manager.
 PROPORTIONS = (0.1, 0.2, 0.3, 0.6, 0.9)
-# Into how many slices of the batch a search cuts at most.
+# The largest number of batch slices that a search tries.
 MAX_SLICES = 64
 
 
 class Plan(NamedTuple):
-    """`distribution` over `num_ipus`: "none", "batch" (weights copied) or "weights" (weights cut)."""
+    """One way to compile a program.
+
+    `distribution` over `num_ipus` is "none", "batch" (every IPU has all weights) or "weights" (weights are sharded).
+    """
 
     memory_proportion: float = 0.6
     half_partials: bool = False
     batch_slices: int = 1
-    recompute: str = "nothing"  # of the activations, in a training step
+    recompute: str = "nothing"  # a key of training.RECOMPUTE
     distribution: str = "none"
     num_ipus: int = 1
 
@@ -48,7 +51,7 @@ class Plan(NamedTuple):
 
 
 class Cost(NamedTuple):
-    """By the IPU model, for one call on each IPU."""
+    """The cost of one call on each IPU, as the IPU model computes it."""
 
     cycles: int
     fullest_tile_bytes: int
@@ -59,21 +62,24 @@ class Cost(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """Where every weight and every input lies."""
+    """The shardings of all weights and inputs."""
 
     weights: list[Any]
     inputs: list[Any]
     description: list[str]  # for each IPU
-    outputs: Any = None  # None: where it suits
+    outputs: Any = None  # None: chosen by JAX
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether a compilation failed because the program does not fit."""
+    """Whether a compilation failed because the program does not fit into memory."""
     return "RESOURCE_EXHAUSTED" in str(error) or getattr(error, "code", None) == 8
 
 
 def layout_of(program: Program, plan: Plan, devices: Sequence[Any]) -> Layout:
-    """Raises ValueError when the batch does not divide over the IPUs."""
+    """Returns the shardings for a plan.
+
+    Raises ValueError: the batch is not divisible by the number of IPUs.
+    """
     inputs = program.signature.inputs
     if plan.num_ipus == 1:
         single = SingleDeviceSharding(devices[0])
@@ -99,13 +105,16 @@ def _layout_over(program: Program, plan: Plan, mesh: Mesh | AbstractMesh) -> Lay
 
 
 def _spec(*axes: str | None) -> Any:
-    """A partition. (JAX declares no types for its constructor.)"""
+    """Returns a PartitionSpec, for whose constructor JAX declares no types."""
     spec: Any = PartitionSpec
     return spec(*axes)
 
 
 def _cut(mesh: Mesh | AbstractMesh, shape: tuple[int, ...], parts: int, whole: NamedSharding) -> NamedSharding:
-    """Along the last of the longest dimensions that divide: columns of a matrix, so that products need no sums."""
+    """Shards a weight along its longest divisible dimension, and of equal ones along the last.
+
+    Sharded columns of a matrix need no sum over the IPUs after a product.
+    """
     divisible = [d for d in range(len(shape)) if shape[d] % parts == 0 and shape[d] > 0]
     if not divisible or len(shape) < 2:
         return whole
@@ -114,7 +123,7 @@ def _cut(mesh: Mesh | AbstractMesh, shape: tuple[int, ...], parts: int, whole: N
 
 
 def example_slice(program: Program, slices: int) -> tuple[Any, ...]:
-    """The inputs of one of `slices` slices of the batch, as shapes."""
+    """Returns the shapes of the inputs of one of `slices` slices of the batch."""
     each = program.batch // slices
     leaves = [
         shape_of((each, *spec.shape[1:]) if cut else spec.shape, dtype)
@@ -127,7 +136,7 @@ def example_slice(program: Program, slices: int) -> tuple[Any, ...]:
 
 
 def sliced(program: Program, piece: Program) -> Program:
-    """The program as `piece`, which is for a slice of its batch, over one slice after the other."""
+    """Returns the program as a loop of `piece`, a program for one slice, over the slices of the batch."""
     batched, each = program.batched(), piece.batch
     slices = program.batch // each
 
@@ -143,7 +152,7 @@ def sliced(program: Program, piece: Program) -> Program:
 
 
 def step_of(program: Program) -> Callable[[list[Any], list[Any]], tuple[list[Any], list[Any]]]:
-    """(weights, inputs) -> (weights, outputs): weights that are given back stay on the IPU."""
+    """Returns step(weights, inputs) -> (weights, outputs); weights that a step returns stay on the IPU."""
 
     def step(weights: list[Any], inputs: list[Any]) -> tuple[list[Any], list[Any]]:
         return weights, program.run(weights, inputs)
@@ -153,12 +162,12 @@ def step_of(program: Program) -> Callable[[list[Any], list[Any]], tuple[list[Any
 
 
 def lower(program: Program, layout: Layout, step: Callable[..., Any]) -> Any:
-    """Lowered for the devices of the layout."""
+    """Lowers the step for the devices of the layout."""
     return _jitted(step, layout).lower(*_arguments(program))
 
 
 def lower_for_target(program: Program, plan: Plan, step: Callable[..., Any]) -> Any:
-    """Lowered for as many IPUs as the plan has, none of them in particular."""
+    """Lowers the step for `plan.num_ipus` IPUs without choosing devices."""
     layout = _layout_over(program, plan, AbstractMesh((plan.num_ipus,), (_AXIS,))) if plan.num_ipus > 1 else None
     return _jitted(step, layout).trace(*_arguments(program)).lower(lowering_platforms=("ipu",))
 
@@ -175,7 +184,7 @@ def _arguments(program: Program) -> tuple[list[Any], list[Any]]:
 
 
 def distributions(program: Program, num_ipus: int) -> Iterator[tuple[str, int]]:
-    """In the order in which they are tried: a batch over the IPUs, then the weights."""
+    """Yields (distribution, IPUs) in the order in which they are tried: the batch first, then the weights."""
     if num_ipus == 1:
         yield "none", 1
         return
@@ -185,10 +194,10 @@ def distributions(program: Program, num_ipus: int) -> Iterator[tuple[str, int]]:
 
 
 def rows_are_independent(program: Program, slices: int, compile_piece: Callable[[tuple[Any, ...]], Any]) -> bool:
-    """Whether each row of the outputs depends on its own row of the inputs only.
+    """Whether each row of the outputs depends only on the same row of the inputs.
 
-    Found out by running the model on one slice of the batch: a row is replaced by other numbers and by NaN, and all
-    other rows must keep their bits.
+    The test runs the model on one slice of the batch, replaces a row by other numbers and by NaN, and requires that all
+    other rows stay the same bit for bit.
     """
     each = program.batch // slices
     random = np.random.default_rng(0)
@@ -217,7 +226,7 @@ def rows_are_independent(program: Program, slices: int, compile_piece: Callable[
 
 
 def slice_counts(program: Program) -> Iterator[int]:
-    """Numbers of slices of at least two rows that divide the batch."""
+    """Yields the powers of two that cut the batch into slices of equal size with at least two rows."""
     slices = 2
     while slices <= min(program.batch // 2, MAX_SLICES):
         if program.batch % slices == 0:

@@ -1,9 +1,9 @@
-"""Retypes a traced function: the same operations in half precision, all of them or where that is safe.
+"""Changes the float types of a traced function to half precision, everywhere or where that is safe.
 
-"float16" computes every float32 value in float16. "mixed" computes products, convolutions and what lies between them
-in float16, and sums, exponentials, divisions and roots (so normalisations, softmax and losses) in float32; a value
-that comes out of those stays float32 up to the next product. Types that the model chose itself (bfloat16, int8, ...)
-are left alone, and so are primitives that carry a program of float32 or exist in float32 only.
+"float16" computes all float32 operations in float16. "mixed" computes products, convolutions and the operations between
+them in float16, and sums, exponentials, divisions and roots (hence normalisations, softmax and losses) in float32; the
+result of a float32 operation stays float32 up to the next product. Other types that the model uses (bfloat16, int8,
+...) do not change, nor do primitives that contain a float32 program or exist only in float32.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ PRECISIONS = ("float32", "float16", "mixed")
 
 _HALF = np.dtype(np.float16)
 _WIDE = (np.dtype(np.float32), np.dtype(np.float64))
-# Always in half.
+# Operations that always compute in float16.
 _PRODUCTS = frozenset(("dot_general", "conv_general_dilated"))
-# With "mixed" always in float32: what sums many terms, or leaves the range of half easily.
+# Operations that "mixed" always computes in float32: they sum many terms or easily leave the range of float16.
 _SENSITIVE = frozenset(
     """reduce_sum reduce_prod reduce_window_sum cumsum cumprod cumlogsumexp reduce_window
     exp exp2 expm1 log log1p pow integer_pow square sqrt rsqrt cbrt div logistic lgamma digamma erfc erf_inv""".split()
 )
-# In the types they were traced with: they exist in float32 only, or look at the bits, or call the host.
+# Operations that keep the types they were traced with: they exist only in float32, use the bits, or call the host.
 _ORIGINAL = frozenset(
     """bitcast_convert_type cholesky lu eig eigh svd qr geqrf householder_product triangular_solve tridiagonal
     tridiagonal_solve schur hessenberg fft pure_callback io_callback debug_callback ffi_call custom_call call_exported
@@ -42,14 +42,14 @@ _TYPE_PARAMETERS = ("dtype", "new_dtype", "preferred_element_type", "out_dtype")
 
 
 def storage_dtype(dtype: np.dtype[Any], precision: str) -> np.dtype[Any]:
-    """The type that weights and inputs of type `dtype` have on the IPU."""
+    """Returns the type on the IPU of weights and inputs of type `dtype`."""
     if precision != "float32" and dtype in _WIDE:
         return _HALF
     return np.dtype(jax.dtypes.canonicalize_dtype(dtype))
 
 
 def retyped(closed: ClosedJaxpr, precision: str) -> Callable[..., list[Any]]:
-    """`closed` as a function of (constants, arguments), whose results have the types that come out of `precision`."""
+    """Returns `closed` as a function of (constants, arguments) that computes in the given precision."""
 
     def run(consts: Sequence[Any], args: Sequence[Any]) -> list[Any]:
         return _Retyping(precision).run(closed.jaxpr, consts, args)
@@ -66,12 +66,12 @@ def _cast(value: Any, dtype: Any) -> Any:
 
 
 class _Retyping:
-    """Evaluates a jaxpr with values of other float types than those it was traced with."""
+    """Evaluates a jaxpr with float types other than those of its trace."""
 
     def __init__(self, precision: str) -> None:
         self._unchanged = precision == "float32"
         self._mixed = precision == "mixed"
-        # What a loop carries, and the branches of a conditional return.
+        # The type of loop carries and of the results of conditional branches, which must be the same on all paths.
         self._carried = np.dtype(np.float32) if self._mixed else _HALF
 
     def run(self, jaxpr: Jaxpr, consts: Sequence[Any], args: Sequence[Any]) -> list[Any]:
@@ -122,7 +122,7 @@ class _Retyping:
         return _bind(eqn, cast, eqn.params)
 
     def _target(self, eqn: Any, operands: list[Any]) -> np.dtype[Any]:
-        """The type in which an operation computes."""
+        """Returns the type in which an operation computes."""
         name = eqn.primitive.name
         if not self._mixed or name in _PRODUCTS:
             return _HALF
@@ -136,7 +136,7 @@ class _Retyping:
         halves = bool(present) and all(dtype == _HALF for dtype in present)
         return _HALF if halves else np.dtype(np.float32)
 
-    # Operations with programs inside ----------------------------------------------------------------------------
+    # Operations with inner programs --------------------------------------------------------------------------------
 
     def _carry(self, avals: Sequence[Any], values: Sequence[Any]) -> list[Any]:
         return [
@@ -145,7 +145,7 @@ class _Retyping:
         ]
 
     def _remat(self, eqn: Any, operands: list[Any]) -> Sequence[Any]:
-        # Bound again as it is: its barrier keeps the recomputation from being merged with the first computation.
+        # Keep the primitive: its barrier prevents that the recomputation is merged with the first computation.
         inner, consts = _opened(eqn.params["jaxpr"])
         traced = jax.make_jaxpr(lambda *args: self.run(inner, consts, args))(*operands)
         if traced.consts:
@@ -199,7 +199,7 @@ class _Retyping:
         result: list[Any] = jax.lax.switch(jnp.asarray(index, jnp.int32), branches, *rest)
         return result
 
-    # Types that an operation asks for -----------------------------------------------------------------------------
+    # Conversions -----------------------------------------------------------------------------------------------------
 
     def _convert_element_type(self, eqn: Any, operands: list[Any]) -> Sequence[Any]:
         (value,) = operands
@@ -207,7 +207,7 @@ class _Retyping:
         if not _is_flexible(wanted):
             return [_cast(value, wanted)]
         if self._mixed:
-            # From a type of the model's own: as wide as asked. From one of ours: as it is.
+            # A conversion from a type that is not retyped, such as int32, gives float32; others keep the value's type.
             return [value if _is_flexible(eqn.invars[0].aval.dtype) else _cast(value, np.dtype(np.float32))]
         return [_cast(value, _HALF)]
 
@@ -223,12 +223,12 @@ _SPECIAL: dict[str, Callable[[_Retyping, Any, list[Any]], Sequence[Any]]] = {
 
 
 def _opened(program: Any) -> tuple[Jaxpr, Sequence[Any]]:
-    """A closed jaxpr, or an open one without constants."""
+    """Returns (jaxpr, constants) of a closed jaxpr, or of an open one, which has no constants."""
     return getattr(program, "jaxpr", program), getattr(program, "consts", ())
 
 
 def _inlined(eqn: Any) -> tuple[Jaxpr, Sequence[Any]] | None:
-    """The program of a call that has no meaning of its own."""
+    """Returns the inner program of a primitive that only calls it, or None."""
     if eqn.primitive.name not in ("jit", "pjit", "closed_call", "core_call", "custom_jvp_call", "custom_vjp_call"):
         return None
     for key in ("jaxpr", "call_jaxpr", "fun_jaxpr"):

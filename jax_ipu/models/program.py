@@ -1,4 +1,4 @@
-"""A model traced for one set of input shapes: flat, typed, without its framework."""
+"""A model traced for one set of input shapes: a function of flat lists of arrays, independent of its framework."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ _PACKAGES = (sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), str(P
 
 
 class Signature(NamedTuple):
-    """What a caller gives and gets: types as the caller's, trees as the model's."""
+    """The inputs and outputs of a program: their structures, shapes and types."""
 
     in_tree: Any
-    inputs: list[jax.ShapeDtypeStruct]  # as on the IPU
-    declared: list[np.dtype[Any]]  # of the inputs, as the model was traced
+    inputs: list[jax.ShapeDtypeStruct]  # with the types on the IPU
+    declared: list[np.dtype[Any]]  # types of the inputs in the traced model
     out_tree: Any
-    outputs: list[jax.ShapeDtypeStruct]  # as the model was traced
+    outputs: list[jax.ShapeDtypeStruct]  # with the types in the traced model
 
     def flatten(self, inputs: tuple[Any, ...]) -> list[Any]:
-        """The inputs as arrays of the IPU's types.
+        """Returns the inputs as flat arrays with the types on the IPU.
 
-        Raises ValueError when they do not have the structure and shapes that the model was compiled for.
+        Raises ValueError: the structure, a shape or a type differs from what the model was compiled for.
         """
         leaves, tree = jax.tree.flatten(inputs)
         if tree != self.in_tree:
@@ -51,46 +51,49 @@ class Signature(NamedTuple):
         return arrays
 
     def unflatten(self, outputs: Sequence[Any], wrap: Callable[[Array], Any]) -> Any:
-        """The outputs in the caller's types and structure."""
+        """Returns the outputs with the types and structure of the traced model; `wrap` converts each array."""
         arrays = [np.asarray(o).astype(spec.dtype, copy=False) for o, spec in zip(outputs, self.outputs, strict=True)]
         return jax.tree.unflatten(self.out_tree, [wrap(array) for array in arrays])
 
 
 class Program(NamedTuple):
-    """`run(weights, inputs)` gives the outputs, all flat lists; `weights` are on the host."""
+    """A traced model: `run(weights, inputs)` returns the outputs, all as flat lists; `weights` are on the host."""
 
     kind: str
     run: Callable[[Sequence[Any], Sequence[Any]], list[Any]]
     weights: list[Array]
     signature: Signature
-    fixed_shapes: bool = False  # it cannot be traced again for other shapes
+    fixed_shapes: bool = False  # the model cannot be traced for other shapes
 
     @property
     def batch(self) -> int:
-        """The leading dimension of the first input; 0 when it has none."""
+        """The size of the leading dimension of the first input; 0 for a scalar or without inputs."""
         shapes = [spec.shape for spec in self.signature.inputs]
         return int(shapes[0][0]) if shapes and shapes[0] else 0
 
     def batched(self) -> list[bool]:
-        """Which inputs have the batch as their leading dimension."""
+        """Whether each input has a leading dimension of the size of the batch."""
         return [len(spec.shape) > 0 and spec.shape[0] == self.batch for spec in self.signature.inputs]
 
 
 def shape_of(shape: Sequence[int], dtype: Any) -> jax.ShapeDtypeStruct:
-    """An abstract array. (JAX declares no types for its constructor.)"""
+    """Returns a ShapeDtypeStruct, for whose constructor JAX declares no types."""
     struct: Any = jax.ShapeDtypeStruct
     result: jax.ShapeDtypeStruct = struct(tuple(shape), dtype)
     return result
 
 
 def spec_of(leaf: Any) -> jax.ShapeDtypeStruct:
-    """Shape and type of an input, as JAX takes it."""
+    """Returns the shape of an input and its type in JAX."""
     array = to_array(leaf)
     return shape_of(array.shape, jax.dtypes.canonicalize_dtype(array.dtype))
 
 
 def trace(model: Model, inputs: tuple[Any, ...], precision: str) -> Program:
-    """Raises ValueError when the model's types are fixed and are not what `precision` asks for."""
+    """Traces a model for example inputs.
+
+    Raises ValueError: the model's types are fixed, and `precision` would change them.
+    """
     if model.fixed_types and precision != "float32":
         raise ValueError(
             f'a {model.kind} has its types already: export it in {precision}, and use precision="float32", which '
@@ -110,7 +113,10 @@ def trace(model: Model, inputs: tuple[Any, ...], precision: str) -> Program:
 def trace_flat(
     kind: str, apply: Callable[..., Any], weights: list[Any], inputs: tuple[Any, ...], precision: str
 ) -> Program:
-    """Traces apply(weights, inputs). What the function closes over becomes weights as well."""
+    """Traces apply(weights, inputs). Arrays that the function closes over become weights.
+
+    Raises TypeError: the model uses the values of its inputs while it is traced.
+    """
     leaves, in_tree = jax.tree.flatten(inputs)
     specs = [spec_of(leaf) for leaf in leaves]
 
@@ -140,16 +146,16 @@ def trace_flat(
         [shape_of(leaf.shape, leaf.dtype) for leaf in out_leaves],
     )
     stored = [np.asarray(weight) for weight in (*closed.consts, *weights)]
-    # Copies: they go to the IPU with the first call, and until then their owner may change what they are made of.
+    # Copy: the weights go to the IPU with the first call, and their owner may change the originals before it.
     return Program(kind, run, [np.array(w, storage_dtype(w.dtype, precision)) for w in stored], signature)
 
 
 def _where(error: BaseException) -> str:
-    """The last source line that is neither a package's nor this one's."""
+    """Returns the last source line of the traceback outside of installed packages and of this one."""
     frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(_PACKAGES)]
     return f', at {frames[-1].filename}:{frames[-1].lineno}, "{frames[-1].line}"' if frames else ""
 
 
 def no_run(weights: Sequence[Any], inputs: Sequence[Any]) -> list[Any]:
-    """In the place of Program.run where something else runs the program."""
+    """Stub for `Program.run` of a program that a step function runs."""
     raise AssertionError("this program is run by a step function of its own")

@@ -1,4 +1,4 @@
-"""The order of a recomputed backward pass: what is computed again is computed where it is needed."""
+"""Orders a recomputed backward pass so that activations are recomputed just before their use."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from jax.extend.core import Literal
 
 
 def in_order_of_use(jaxpr: Any) -> Any:
-    """The same equations, each as late as the first that needs it allows.
+    """Returns the jaxpr with each equation as late as its first use allows.
 
-    JAX lists the whole second forward pass before the backward pass, with all of its activations alive in between.
-    From the results on, the operand with the longest chain before it comes first: that is the backward pass, and what
-    it meets on its way is computed just before.
+    JAX lists the whole recomputed forward pass before the backward pass, so that all activations are live in between.
+    This is a depth-first order from the results: of an equation's operands, the one with the longest chain of producers
+    comes first. That chain is the backward pass, and each activation it uses is computed directly before its use.
     """
     producer = {v: i for i, eqn in enumerate(jaxpr.eqns) for v in eqn.outvars}
     needs = [_producers(eqn.invars, producer) for eqn in jaxpr.eqns]

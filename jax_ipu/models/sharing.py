@@ -1,7 +1,7 @@
-"""Weights with several names: one array for each storage, and for every name its view of that array.
+"""Tied weights: one array for each storage, and for every name a view of that array.
 
 Frameworks with references (PyTorch, Keras, flax nnx) tie weights by giving one tensor several names. A tied weight is
-stored once, and where the framework means one parameter (`Model.shared`) it gets one gradient, the sum over its names.
+stored once. Where the framework treats it as one parameter (`Model.shared`), its gradient is the sum over its names.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from jax_ipu.models.model import loaded
 
 
 class _Memory(NamedTuple):
-    """Where the elements of a host tensor lie; address and strides in bytes."""
+    """The memory of a host tensor; address and strides are in bytes."""
 
     device: str
     address: int
@@ -26,11 +26,11 @@ class _Memory(NamedTuple):
     itemsize: int
 
     def order(self) -> list[int]:
-        """The dimensions from the slowest to the fastest in memory."""
+        """Returns the dimensions from the largest to the smallest stride."""
         return sorted(range(len(self.shape)), key=lambda d: (self.shape[d] != 1, -self.strides[d], d))
 
     def is_dense(self) -> bool:
-        """Whether the elements fill one piece of memory, each of them once."""
+        """Whether the elements fill a contiguous range of memory without overlap."""
         expected = self.itemsize
         for d in reversed(self.order()):
             if self.shape[d] != 1 and self.strides[d] != expected:
@@ -39,42 +39,42 @@ class _Memory(NamedTuple):
         return True
 
     def span(self) -> tuple[int, int]:
-        """First byte, and the byte after the last."""
+        """Returns the addresses of the first byte and after the last byte."""
         low = sum(min(s, 0) * (n - 1) for n, s in zip(self.shape, self.strides, strict=True))
         high = sum(max(s, 0) * (n - 1) for n, s in zip(self.shape, self.strides, strict=True))
         return self.address + low, self.address + high + self.itemsize
 
 
 class View(NamedTuple):
-    """One name's view of an array: the array itself, or its elements in another order of dimensions."""
+    """The view of an array under one name: the array itself, or the array with its dimensions permuted."""
 
     slot: int
     shape: tuple[int, ...]
-    order: tuple[int, ...]  # dimensions from the slowest to the fastest in memory
+    order: tuple[int, ...]  # dimensions from the largest to the smallest stride
 
 
 class Shared(NamedTuple):
-    """Every storage once, and each leaf's view of its storage."""
+    """One array for each storage, and the view of each leaf."""
 
     arrays: list[Any]
     views: list[View]
-    owners: list[View]  # for each array, the view in whose form it is stored
+    owners: list[View]  # for each array, the view that defines its shape and order
 
     def expand(self, arrays: Sequence[Any]) -> list[Any]:
-        """The leaves, from values of `arrays`."""
+        """Returns the leaves for values of `arrays`."""
         return [_reordered(arrays[v.slot], self.owners[v.slot], v) for v in self.views]
 
     def stored(self, leaf: int, value: Any) -> Any:
-        """A value of one leaf as its array has it."""
+        """Converts a value of one leaf to the shape and order of its array."""
         view = self.views[leaf]
         return _reordered(value, view, self.owners[view.slot])
 
 
 def share(leaves: Sequence[Any], apart: Collection[int] = ()) -> Shared:
-    """The storages of the leaves, tensors or arrays of any framework.
+    """Finds the storages of the leaves, which are tensors or arrays of any framework.
 
-    Tensors on the host share when they have the same elements at the same place (also transposed), arrays of JAX when
-    they are the same object. Leaves at the positions in `apart` share with no other.
+    Host tensors share a storage when they have the same elements at the same addresses (also transposed); JAX arrays
+    share one when they are the same object. Leaves at the positions in `apart` share with no other leaf.
     """
     slots: dict[Hashable, int] = {}
     arrays: list[Any] = []
@@ -95,9 +95,9 @@ def share(leaves: Sequence[Any], apart: Collection[int] = ()) -> Shared:
 
 
 def identity(leaf: Any) -> Hashable:
-    """A key that two tensors have in common when they are the same elements at the same place.
+    """Returns a key that is equal for two tensors with the same elements at the same addresses.
 
-    It holds as long as both tensors are alive.
+    The key is valid while both tensors are alive.
     """
     memory = _memory_of(leaf)
     if memory is None or 0 in memory.shape:
@@ -108,7 +108,7 @@ def identity(leaf: Any) -> Hashable:
 
 
 def partly_shared(leaves: Sequence[Any]) -> list[tuple[int, int]]:
-    """Pairs of leaves that have some elements in common, but not all of them as `share` could say."""
+    """Returns pairs of leaves that overlap in memory without having equal identities."""
     found = [(i, memory) for i, leaf in enumerate(leaves) if (memory := _memory_of(leaf)) and 0 not in memory.shape]
     found.sort(key=lambda item: (item[1].device, item[1].span()))
     pairs = []
@@ -129,7 +129,7 @@ def _reordered(array: Any, have: View, want: View) -> Any:
 
 
 def _memory_of(leaf: Any) -> _Memory | None:
-    """None where the framework does not say."""
+    """Returns the memory of a leaf, or None where the framework does not expose it."""
     if isinstance(leaf, np.ndarray):
         return _Memory("", leaf.__array_interface__["data"][0], leaf.shape, leaf.strides, leaf.dtype.str, leaf.itemsize)
     torch: Any = loaded("torch")
@@ -142,7 +142,7 @@ def _memory_of(leaf: Any) -> _Memory | None:
 
 
 class _Raw:
-    """Memory as NumPy sees it, whatever its elements are."""
+    """Exposes a range of memory to NumPy as elements of raw bytes."""
 
     def __init__(self, memory: _Memory) -> None:
         self.__array_interface__ = {
@@ -155,10 +155,10 @@ class _Raw:
 
 
 def _overlap(one: _Memory, other: _Memory) -> bool:
-    """Whether some element is in both, of which the spans meet."""
+    """Whether two tensors with intersecting address ranges have a common element; True if that is too costly to say."""
     if one.device:
         return True
-    limit: Any = 10**6  # of candidates: an exact answer can take exponential time
+    limit: Any = 10**6  # candidates that NumPy checks: an exact answer can take exponential time
     try:
         return bool(np.shares_memory(np.asarray(_Raw(one)), np.asarray(_Raw(other)), max_work=limit))
     except np.exceptions.TooHardError:

@@ -1,4 +1,4 @@
-"""A StableHLO program as a jax.export.Exported, so that JAX can call it."""
+"""Converts a StableHLO program to a jax.export.Exported, which JAX can call."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from jax_ipu.compiler.types import element_type, numpy_dtype
 
 
 def exported_of(program: bytes) -> Any:
-    """The program's public function @main over flat arguments; its result is one array, or a tuple of them.
+    """Returns the public function @main with flat arguments; its result is one array or a tuple of arrays.
 
     Raises CompileError: the program is not valid StableHLO, or has no @main with a static signature.
     """
     from jax import export
 
-    # A portable artifact has no CHLO.
+    # Legalise first: a portable artifact cannot contain CHLO operations.
     module = legalize_module(parse_module(program))
     in_avals, out_avals = _signature(module)
     one = len(out_avals) == 1
-    # An export with the same trees, into which the program and its types are put.
+    # Export a stub with the same numbers of arguments and results; program and types are replaced below.
     template = export.export(jax.jit(lambda *args: 0.0 if one else (0.0,) * len(out_avals)), platforms=["ipu"])(
         *(0.0 for _ in in_avals)
     )
     known = {field.name for field in dataclasses.fields(template)}
-    # Fields that say where arguments and results lie: nothing is said about any of them. (JAX 0.10 and 0.12 differ.)
+    # No argument or result has a sharding. The names of these fields differ between JAX 0.10 and 0.12.
     nowhere = {
         "in_shardings_hlo": (None,) * len(in_avals),
         "out_shardings_hlo": (None,) * len(out_avals),

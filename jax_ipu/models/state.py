@@ -1,4 +1,4 @@
-"""The weights of a model in training: which arrays are learned, which are only kept, and what names they have."""
+"""The weights of a model in training: learned arrays, other arrays, and their names."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from jax_ipu.models.sharing import partly_shared, share
 
 
 class TrainingWeights:
-    """The weights as two lists of arrays, `learned` and `kept`, in which tied weights occur once.
+    """The weights as two lists of arrays, `learned` and `kept`, in which a tied weight occurs once.
 
     Attributes:
-        learned: the arrays that the optimiser changes.
+        learned: the arrays that the optimiser updates.
         kept: all others.
         tensors: for each array in `learned`, the framework's own tensors that are stored in it.
     """
 
     def __init__(self, model: Model) -> None:
-        """Raises ValueError: there is nothing to train, or two weights have only some of their elements in common."""
+        """Raises ValueError: there are no weights to train, or two weights overlap only partly in memory."""
         paths, self._tree = jax.tree_util.tree_flatten_with_path((model.trainable, model.frozen))
         leaves = [leaf for _, leaf in paths]
-        # The first step of a path says whether it is in `trainable` or in `frozen`.
+        # The first key of a path selects `trainable` or `frozen` and is no part of the name.
         self.names = [jax.tree_util.keystr(path[1:], simple=True, separator=".") for path, _ in paths]
         self._trainable = len(jax.tree.leaves(model.trainable))
         flagged = [i < self._trainable for i in range(len(leaves))]
@@ -46,7 +46,7 @@ class TrainingWeights:
             )
         self.learned = [a for a, learned in zip(arrays, self._is_learned, strict=True) if learned]
         self.kept = [a for a, learned in zip(arrays, self._is_learned, strict=True) if not learned]
-        # A frozen name of a learned array: it changes with it, and no gradient goes through it.
+        # A frozen name of a learned array has its current value, but passes no gradient.
         self._stop = [
             not flag and self._is_learned[v.slot] for flag, v in zip(flagged, self._shared.views, strict=True)
         ]
@@ -57,12 +57,12 @@ class TrainingWeights:
         self._kept_slots = [slot for slot, learned in enumerate(self._is_learned) if not learned]
 
     def learned_names(self, index: int) -> list[str]:
-        """All names of one array in `learned`."""
+        """Returns all names of one array in `learned`."""
         slot = [slot for slot, learned in enumerate(self._is_learned) if learned][index]
         return [name for name, view in zip(self.names, self._shared.views, strict=True) if view.slot == slot]
 
     def unflatten(self, learned: Sequence[Any], kept: Sequence[Any]) -> tuple[Any, Any]:
-        """(trainable, frozen) as the model has them."""
+        """Returns (trainable, frozen) in the structure of the model."""
         remaining = {True: iter(learned), False: iter(kept)}
         leaves = self._shared.expand([next(remaining[is_learned]) for is_learned in self._is_learned])
         stopped = [
@@ -73,7 +73,14 @@ class TrainingWeights:
         return trainable, frozen
 
     def changed(self, before: Any, after: Any) -> dict[int, Any]:
-        """Which of `kept` a model changed itself, with the new values: `frozen` as it got it and as it gave it back."""
+        """Returns the arrays of `kept` that the model updated itself, by index.
+
+        Args:
+            before: `frozen` as the model received it.
+            after: `frozen` as the model returned it.
+
+        Raises ValueError: the model updates an array that the optimiser updates as well.
+        """
         changes: dict[int, Any] = {}
         leaves = zip(jax.tree.leaves(before), jax.tree.leaves(after), strict=True)
         for i, (old, new) in enumerate(leaves, self._trainable):
@@ -105,5 +112,5 @@ class TrainingWeights:
 
 
 def _canonical(array: Any) -> Array:
-    # A copy: it goes to the IPU with the first step, and until then its owner may change the original.
+    # Copy: the array goes to the IPU with the first step, and its owner may change the original before it.
     return np.array(array, jax.dtypes.canonicalize_dtype(array.dtype))

@@ -1,4 +1,4 @@
-"""Training steps: weights and optimiser state stay on the IPU, per call only the batch goes there and the loss back."""
+"""Training steps: weights and optimiser state stay on the IPU; a call sends the batch and returns the loss."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from jax_ipu.models.precision import retyped, storage_dtype
 from jax_ipu.models.program import Array, Program, Signature, no_run, shape_of, spec_of
 from jax_ipu.models.state import TrainingWeights
 
-# What a step may compute again in the backward pass instead of keeping it.
+# Which activations the backward pass recomputes, with the name of the policy in jax.checkpoint_policies.
 RECOMPUTE = {
     "nothing": None,
     "all but products": "dots_saveable",
@@ -28,13 +28,16 @@ RECOMPUTE = {
 
 
 class Batches(NamedTuple):
-    """How the batches of a training step are read."""
+    """The interpretation of the batches of a training step."""
 
-    own_loss: bool = False  # the model computes its loss itself: a batch is its inputs
-    rates: Callable[[], Sequence[float]] = tuple  # the optimiser's learning rates at this moment
+    own_loss: bool = False  # the model computes its loss itself, and a batch is its inputs
+    rates: Callable[[], Sequence[float]] = tuple  # returns the optimiser's current learning rates
 
     def split(self, batch: Any) -> tuple[tuple[Any, ...], Any]:
-        """(the model's arguments, the targets). Raises ValueError when it is no such batch."""
+        """Returns (the model's arguments, the targets).
+
+        Raises ValueError: the batch has another form.
+        """
         if self.own_loss:
             return arguments(tuple(batch) if isinstance(batch, list) else batch), ()
         if isinstance(batch, Mapping) and "labels" in batch:
@@ -47,22 +50,22 @@ class Batches(NamedTuple):
         return arguments(batch[0]), batch[1]
 
     def leaves(self, batch: Any) -> tuple[tuple[Any, ...], Any, list[Array]]:
-        """All that a step gets from the host."""
+        """Returns all inputs of a step: arguments, targets and learning rates."""
         return *self.split(batch), [np.asarray(rate, np.float32) for rate in self.rates()]
 
 
 class TrainingStep(CompiledModel):
-    """A compiled training step: ``loss = step(batch)``. Each call updates the weights on the IPU."""
+    """A compiled training step: ``loss = step(batch)`` updates the weights on the IPU."""
 
     batches: Batches
     weights_of: Callable[[list[Any]], Any]
 
     def __call__(self, *batch: Any) -> Any:
-        """One step on a batch (inputs, targets) like the example; returns the loss before the step."""
+        """Runs a step on a batch (inputs, targets) with the example's shapes; returns the loss before the update."""
         return self.execute(batch[0] if len(batch) == 1 else batch)
 
     def execute(self, inputs: Any) -> Any:
-        """The same."""
+        """As calling the step with one batch."""
         (loss,) = self._step(self._signature.flatten(self.batches.leaves(inputs)))
         return float(np.asarray(loss))
 
@@ -70,12 +73,12 @@ class TrainingStep(CompiledModel):
         """Steps over all batches, `epochs` times; returns the mean loss of each epoch.
 
         Args:
-            batches: anything that can be iterated over again, such as a DataLoader of PyTorch, of batches like the
-                example. All have its shapes: a DataLoader needs drop_last=True where the last batch is smaller.
-            epochs: how many times.
+            batches: an iterable of batches with the shapes of the example, such as a list or a DataLoader of PyTorch.
+                It is iterated over once per epoch. A DataLoader needs drop_last=True where the last batch is smaller.
+            epochs: the number of epochs.
 
         Raises:
-            ValueError: there is no batch, or one is of another structure or shape.
+            ValueError: there is no batch, or the structure or shape of a batch differs from the example.
         """
         means = []
         for _ in range(epochs):
@@ -86,9 +89,9 @@ class TrainingStep(CompiledModel):
         return means
 
     def weights(self) -> Any:
-        """The weights now, as NumPy arrays in the structure of the model's.
+        """Returns the current weights as NumPy arrays in the structure of the model's weights.
 
-        Of a PyTorch model, all that is in its ``state_dict()``, under the same names.
+        For a PyTorch model, these are all entries of its ``state_dict()`` under the same names.
         """
         with self._lock:
             self._check()
@@ -96,18 +99,21 @@ class TrainingStep(CompiledModel):
 
 
 def mean_squared_error(outputs: Any, targets: Any) -> Any:
-    """Mean over all elements of (outputs - targets)^2."""
+    """Returns the mean over all elements of (outputs - targets)^2."""
     return jnp.mean((outputs - targets) ** 2)
 
 
 def cross_entropy(outputs: Any, targets: Any) -> Any:
-    """Mean over the batch of the softmax cross entropy of logits [..., classes] with class numbers [...]."""
+    """Returns the mean softmax cross entropy of logits [..., classes] with class numbers [...]."""
     log_probabilities = jax.nn.log_softmax(outputs)
     return -jnp.mean(jnp.take_along_axis(log_probabilities, targets[..., None], axis=-1))
 
 
 def own_loss(outputs: Any, targets: Any) -> Any:
-    """The loss that a model computed itself: its output, or `loss` in it."""
+    """Returns the loss that the model computed: its output, or the entry or attribute `loss` of its output.
+
+    Raises ValueError: there is no scalar loss.
+    """
     loss: Any = outputs.get("loss") if isinstance(outputs, Mapping) else getattr(outputs, "loss", outputs)
     if not hasattr(loss, "shape") or loss.shape != ():
         raise ValueError(
@@ -124,7 +130,7 @@ LOSSES: dict[str, Callable[[Any, Any], Any]] = {
 
 
 class Step(NamedTuple):
-    """A training step before it is compiled: `step(state, batch)` gives the new state and [loss]."""
+    """A training step before compilation: `step(state, batch)` returns (new state, [loss])."""
 
     program: Program
     step: Callable[[list[Any], list[Any]], tuple[list[Any], list[Any]]]
@@ -132,7 +138,7 @@ class Step(NamedTuple):
 
 
 class Trainer:
-    """A model with its loss and optimiser, traced once for steps of several plans."""
+    """A model with its loss and optimiser, from which steps for several plans are traced."""
 
     def __init__(
         self,
@@ -144,7 +150,7 @@ class Trainer:
         precision: str,
         seed: int,
     ) -> None:
-        """Raises ValueError: an unknown loss, a model without weights, or a batch that cannot be cut as asked."""
+        """Raises ValueError: unknown loss, no weights, or a batch that gradient_accumulation does not divide."""
         if isinstance(loss, str):
             if loss not in LOSSES:
                 raise ValueError(
@@ -164,7 +170,7 @@ class Trainer:
         self._micro = _micro_batches(self._specs, gradient_accumulation)
 
     def step(self, moments: Any, recompute: str) -> Step:
-        """The step with the optimiser state `moments` to begin with."""
+        """Returns the step; `moments` is the initial state of the optimiser."""
         gradient, used = self._gradient(recompute)
         key = np.asarray(jax.random.key_data(jax.random.key(self._seed))) if self._model.train else None
         initial, state_tree = jax.tree.flatten((self.learned, self._weights.kept, moments, key))
@@ -195,9 +201,9 @@ class Trainer:
         return Step(Program(f"{self._model.kind} step", no_run, weights, signature), step, weights_of)
 
     def _gradient(self, recompute: str) -> tuple[Callable[..., Any], list[bool]]:
-        """(learned, kept, key, batch) -> (loss, gradients, kept), and which weights the loss depends on.
+        """Returns (learned, kept, key, batch) -> (loss, gradients, kept), and whether the loss depends on each weight.
 
-        Computed in the precision asked for; loss, gradients and weights are given in their own types.
+        The function computes in the chosen precision; the loss is float32, gradients have the types of the weights.
         """
         policy = RECOMPUTE[recompute]
         apply: Callable[..., Any] = self._apply
@@ -229,7 +235,7 @@ class Trainer:
         return gradient, _depend_on_inputs(closed.jaxpr, len(self.learned))
 
     def _apply(self, learned: list[Any], kept: list[Any], key: Any, inputs: tuple[Any, ...]) -> tuple[Any, Any]:
-        """The outputs, and what the model changed of `kept`."""
+        """Returns the outputs and the arrays of `kept` that the model updated, by index."""
         trainable, frozen = self._weights.unflatten(learned, kept)
         if self._model.train is None:
             return self._model.apply(trainable, frozen, *inputs), {}
@@ -237,7 +243,7 @@ class Trainer:
         return outputs, self._weights.changed(frozen, after)
 
     def _mean(self, gradient: Callable[..., Any], learned: Any, kept: Any, key: Any, batch: list[Any]) -> Any:
-        """Loss and gradients, the means of those of the micro-batches, and what `kept` and the key are afterwards."""
+        """Returns (loss, gradients, kept, key): means over the micro-batches, and the updated arrays and random key."""
         count = self._accumulation
         keys = None
         if key is not None:
@@ -259,14 +265,14 @@ class Trainer:
 
 
 def initial_state(optimizer: Any, learned: Sequence[Any], device: Any) -> Any:
-    """The optimiser's state before the first step, made on the IPU."""
+    """Returns the initial state of the optimiser, which the IPU computes."""
     sharding = jax.sharding.SingleDeviceSharding(device)
     init = jax.jit(optimizer.init, in_shardings=sharding, out_shardings=sharding)
     return jax.tree.map(np.asarray, init(list(learned)))
 
 
 def _depend_on_inputs(jaxpr: Any, count: int) -> list[bool]:
-    """Which of the last `count` results are computed from any input, rather than zeros that were only made."""
+    """Whether each of the last `count` results depends on any input; a gradient that does not is a constant zero."""
     known = set(jaxpr.invars)
     for eqn in jaxpr.eqns:
         if any(not isinstance(atom, Literal) and atom in known for atom in eqn.invars):
@@ -279,7 +285,7 @@ def _specs(arrays: Sequence[Any]) -> list[jax.ShapeDtypeStruct]:
 
 
 def _in(precision: str, values: Sequence[Any]) -> list[Any]:
-    """Values of the state and the batch as the model computes with them."""
+    """Converts state and batch to the types in which the model computes."""
     return [jnp.asarray(v, storage_dtype(np.dtype(v.dtype), precision)) for v in values]
 
 

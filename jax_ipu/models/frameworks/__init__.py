@@ -1,1 +1,1 @@
-"""One file per framework: each recognises its models and gives them as `Model`."""
+"""One file per framework: each recognises its models and converts them to `Model`."""

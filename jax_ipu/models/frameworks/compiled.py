@@ -1,4 +1,4 @@
-"""Models that are compiled programs: jax.export.Exported, StableHLO text and bytes."""
+"""Models that are programs already: jax.export.Exported, StableHLO text and bytes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def exported_model(model: Any, inputs: tuple[Any, ...]) -> Model | None:
 
 
 def _call_exported(exported: Any) -> Callable[..., Any]:
-    # StableHLO is the same for every platform; what is not portable in it, the compiler refuses by name.
+    # StableHLO does not depend on the platform; the compiler refuses custom calls of other platforms by name.
     portable = dataclasses.replace(exported, platforms=("ipu",))
 
     def apply(trainable: Any, frozen: Any, *inputs: Any) -> Any:

@@ -1,4 +1,4 @@
-"""equinox modules."""
+"""Conversion of equinox modules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""flax models: linen and nnx modules."""
+"""Conversion of flax modules, linen and nnx."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def linen_model(model: Any, inputs: tuple[Any, ...]) -> Model | None:
         return module.apply({"params": params, **frozen}, *inputs)
 
     def train(params: Any, frozen: Any, key: Any, *inputs: Any) -> tuple[Any, Any]:
-        # Whether it drops out, or takes statistics of the batch, the module itself says, or an argument of it.
+        # The module, or an argument of it, decides whether dropout and batch statistics are active.
         outputs, changed = module.apply({"params": params, **frozen}, *inputs, rngs={"dropout": key}, mutable=[*frozen])
         return outputs, {name: changed.get(name, values) for name, values in frozen.items()}
 
@@ -45,7 +45,7 @@ def nnx_model(model: Any, inputs: tuple[Any, ...]) -> Model | None:
     nnx: Any = loaded("flax.nnx")
     if nnx is None or not isinstance(model, nnx.Module):
         return None
-    # A variable that two modules have is in the state once.
+    # nnx.split lists a variable once, also where two modules refer to it.
     graph, params, rest = nnx.split(model, nnx.Param, ...)
     keys = jax.tree.map(_is_key, rest)
 
@@ -59,7 +59,7 @@ def nnx_model(model: Any, inputs: tuple[Any, ...]) -> Model | None:
         return merged(params, rest)(*inputs)
 
     def train(params: Any, rest: Any, key: Any, *inputs: Any) -> tuple[Any, Any]:
-        # Random numbers come from the module's own streams, whose counts are variables.
+        # Random numbers come from the streams of the module, whose counters are variables in `rest`.
         module = merged(params, rest)
         outputs = module(*inputs)
         _, _, after = nnx.split(module, nnx.Param, ...)
@@ -76,5 +76,5 @@ def _is_key(leaf: Any) -> bool:
 
 
 def _without_keys(state: Any) -> Any:
-    """The state with the data of its random keys, which NumPy has no type for."""
+    """Returns the state with random keys replaced by their data, because NumPy has no type for keys."""
     return jax.tree.map(lambda leaf: jax.random.key_data(leaf) if _is_key(leaf) else leaf, state)

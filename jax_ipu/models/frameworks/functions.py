@@ -1,4 +1,4 @@
-"""Models that are functions of arrays."""
+"""Conversion of Python functions of arrays."""
 
 from __future__ import annotations
 

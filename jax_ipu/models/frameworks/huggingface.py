@@ -1,4 +1,4 @@
-"""Models of Hugging Face's transformers: caches as pytrees, and no cache where none is asked for."""
+"""Support for Hugging Face's transformers: caches are pytrees, and models run without a cache unless one is given."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ logger = logging.getLogger(__name__)
 
 
 def is_pretrained(model: Any) -> bool:
-    """Whether it is a PreTrainedModel of transformers."""
+    """Whether the model is a PreTrainedModel of transformers."""
     transformers: Any = loaded("transformers")
     return transformers is not None and isinstance(model, transformers.PreTrainedModel)
 
 
 @contextlib.contextmanager
 def prepared(model: Any, keywords: dict[str, Any]) -> Iterator[None]:
-    """A model of transformers as it is exported: without a cache, unless the inputs have `past_key_values`."""
+    """While a model of transformers is exported, switches its cache off, unless `past_key_values` is an input."""
     if not is_pretrained(model) or "past_key_values" in keywords:
         yield
         return
@@ -51,7 +51,7 @@ def _say_once(name: str) -> None:
 
 
 def register_caches() -> None:
-    """DynamicCache as a pytree of PyTorch and of JAX: the keys and values of its layers."""
+    """Registers DynamicCache as a pytree of PyTorch and JAX, whose leaves are the keys and values of its layers."""
     if loaded("transformers") is not None:
         _register_dynamic_cache()
 
@@ -72,7 +72,7 @@ def _register_dynamic_cache() -> None:
         return [x for layer in cache.layers if layer.is_initialized for x in (layer.keys, layer.values)], filled
 
     def unflatten(children: Any, filled: tuple[bool, ...]) -> Any:
-        # Without the constructor, which computes with what it is given: it may be anything while JAX traces.
+        # Set the attributes instead of calling update(), which computes with the values: JAX passes placeholders here.
         remaining = iter(children)
         cache = cache_type()
         cache.layers = []

@@ -1,4 +1,4 @@
-"""Keras 3 models with the JAX backend."""
+"""Conversion of Keras 3 models with the JAX backend."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from jax_ipu.models.model import Model, loaded
 
 
 def keras_model(model: Any, inputs: tuple[Any, ...]) -> Model | None:
-    """The model if it is a Keras layer or model; built on `inputs` if it was not."""
+    """Returns the model if it is a Keras layer or model; builds it on `inputs` if it is not built.
+
+    Raises TypeError: Keras runs on another backend than JAX.
+    """
     keras: Any = loaded("keras")
     if keras is None or not isinstance(model, keras.Layer):
         return None
@@ -21,7 +24,7 @@ def keras_model(model: Any, inputs: tuple[Any, ...]) -> Model | None:
         )
     if not model.built:
         model(*inputs)
-    # Keras lists a variable once, however many layers have it.
+    # Keras lists a variable once, also where several layers share it.
     learned, kept = list(model.trainable_variables), list(model.non_trainable_variables)
     places = {id(variable): i for i, variable in enumerate([*learned, *kept])}
 
@@ -33,7 +36,7 @@ def keras_model(model: Any, inputs: tuple[Any, ...]) -> Model | None:
         return outputs
 
     def train(trainable: Any, frozen: Any, key: Any, *inputs: Any) -> tuple[Any, Any]:
-        # Random numbers come from the model's own seed generators, whose states are variables.
+        # Random numbers come from the seed generators of the model, whose states are variables in `frozen`.
         outputs, frozen = model.stateless_call(trainable, frozen, *inputs, **_mode(model, training=True))
         return outputs, list(frozen)
 
@@ -45,5 +48,5 @@ def keras_model(model: Any, inputs: tuple[Any, ...]) -> Model | None:
 
 
 def _mode(model: Any, *, training: bool) -> dict[str, bool]:
-    """The argument `training`, for a layer that has it."""
+    """Returns the argument `training` for a layer that accepts it."""
     return {"training": training} if getattr(model, "_call_has_training_arg", True) else {}

@@ -1,4 +1,4 @@
-"""ONNX files: which of their initialisers are weights, and the graph as a JAX function of them."""
+"""Conversion of ONNX files: selects the initialisers that are weights, and evaluates the graph with JAX."""
 
 from __future__ import annotations
 
@@ -13,13 +13,17 @@ import numpy as np
 from jax_ipu.models.frameworks.onnx_graph import Graph
 from jax_ipu.models.model import Model, loaded, required
 
-_KIND = "pkg.torch.export.graph_signature.InputSpec.kind"  # how torch.onnx.export says what an initialiser was
-_MASK = float(np.finfo(np.float16).max) / 2  # no weight is larger
+# Metadata in which torch.onnx.export writes the kind of an initialiser.
+_KIND = "pkg.torch.export.graph_signature.InputSpec.kind"
+_MASK = float(np.finfo(np.float16).max) / 2  # an initialiser with larger values is taken for a mask
 _STATISTICS = {"BatchNormalization": (3, 4)}
 
 
 def onnx_model(model: Any, inputs: tuple[Any, ...]) -> Model | None:
-    """The model if it is an `onnx.ModelProto` or the path of an ONNX file."""
+    """Returns the model if it is an `onnx.ModelProto` or the path of an ONNX file.
+
+    Raises ImportError: the package onnx is missing.
+    """
     is_path = isinstance(model, os.PathLike) or (isinstance(model, str) and "\n" not in model)
     onnx: Any = loaded("onnx")
     if not (is_path and str(model).endswith(".onnx")) and (onnx is None or not isinstance(model, onnx.ModelProto)):
@@ -40,7 +44,7 @@ def onnx_model(model: Any, inputs: tuple[Any, ...]) -> Model | None:
     owners = {place: name for name, place in reversed(places.items())}
 
     def first_name(name: str) -> str:
-        """The first initialiser with the same place in the same file."""
+        """Returns the first initialiser with the same location in the external data."""
         return owners.get(places.get(name, ()), name)
 
     constants = {name: a for name, a in arrays.items() if name not in trainable and name not in frozen}
@@ -56,7 +60,7 @@ def onnx_model(model: Any, inputs: tuple[Any, ...]) -> Model | None:
 
     def apply(trainable: Any, frozen: Any, *inputs: Any) -> Any:
         values = {**constants, **frozen, **trainable, **named(inputs)}
-        # ONNX's indices are int64, which JAX has only when it is asked to.
+        # Indices are int64 in ONNX; JAX converts them to int32 and warns.
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Explicitly requested dtype")
             nodes.evaluate(values)
@@ -80,7 +84,7 @@ def onnx_model(model: Any, inputs: tuple[Any, ...]) -> Model | None:
 
 
 def _load(onnx: Any, path: str) -> tuple[Any, dict[str, tuple[str, ...]]]:
-    """The model with its external data, and where in which file each initialiser of it lies."""
+    """Returns the model with its external data, and the file, offset, type and shape of each external initialiser."""
     proto = onnx.load(path, load_external_data=False)
     places: dict[str, tuple[str, ...]] = {}
     for tensor in proto.graph.initializer:
@@ -93,10 +97,10 @@ def _load(onnx: Any, path: str) -> tuple[Any, dict[str, tuple[str, ...]]]:
 
 
 def _with_statistics_apart(nodes: Iterable[Any], arrays: dict[str, Any]) -> tuple[list[Any], set[str]]:
-    """The nodes with names of their own for running statistics, which are added to `arrays`; and these names.
+    """Returns the nodes with separate initialisers for running statistics, and the names of these.
 
-    Exporters write initialisers of equal values once: the statistics of a network that was not trained yet and the
-    scale and bias of its layers, which are trained.
+    Exporters write initialisers of equal values once. In an untrained network these are the running statistics, which
+    are not trained, and the scale and bias of the layers, which are. The new initialisers are added to `arrays`.
     """
     found: list[Any] = []
     statistics = set()
@@ -114,11 +118,11 @@ def _with_statistics_apart(nodes: Iterable[Any], arrays: dict[str, Any]) -> tupl
 
 
 def _weights(proto: Any, arrays: Mapping[str, Any], statistics: set[str]) -> tuple[list[str], list[str]]:
-    """Names of the initialisers that are trained, and of those that the IPU holds but that stay as they are.
+    """Returns the names of the initialisers that are trained, and of those that the IPU holds without training them.
 
-    A file does not say which they are. Trained are those of floating point with more than one element, but for running
-    statistics, masks (with values beyond _MASK), and what PyTorch says was no parameter.
-    A parameter of one element is trained where PyTorch says that it was one.
+    A file does not say which initialisers are parameters. Floating-point initialisers with more than one element are
+    trained, except running statistics, masks (values beyond _MASK), and those that PyTorch marked as other than
+    parameters. An initialiser with one element is trained only where PyTorch marked it as a parameter.
     """
     kinds = {
         value.name: entry.value
@@ -143,10 +147,10 @@ def _weights(proto: Any, arrays: Mapping[str, Any], statistics: set[str]) -> tup
 
 
 def _equal_matrices(weights: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Pairs of weights that are different ones with the same values, also transposed.
+    """Returns pairs of separate weights that have the same values, possibly transposed.
 
-    Layers that were copied before training are equal and independent; a matrix that two layers share is written once
-    for each by exporters that transpose it for one of them. The file does not tell these apart.
+    Such a pair may be two layers that were copied before training, which are independent, or one matrix that two layers
+    share, which an exporter wrote twice because it transposed it for one of them. The file does not distinguish these.
     """
     first: dict[Any, str] = {}
     pairs = []

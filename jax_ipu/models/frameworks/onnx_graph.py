@@ -1,6 +1,6 @@
 """Evaluates the nodes of an ONNX graph with JAX.
 
-What depends on shapes and constants only is computed while the model is traced, by ONNX's own reference evaluator.
+Values that depend only on shapes and constants are computed during tracing, by ONNX's reference evaluator.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from jax_ipu.models.frameworks.onnx_control import CONTROL, Body
 from jax_ipu.models.frameworks.onnx_table import OPERATORS, Call, NeedsValueError
 from jax_ipu.models.model import required
 
-# All but the first fill the table.
+# Importing these modules fills the table of operators.
 __all__ = ["Graph", "onnx_layers", "onnx_ops", "onnx_quantised", "onnx_recurrent"]
-# The newest opset whose definitions the functions of the table were compared with.
+# The newest opset with whose definitions the functions of the table were compared.
 _KNOWN_OPSET = 28
 _RANDOM = ("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
 _NOT_FOLDED = (*_RANDOM, "GatherElements")  # the reference evaluator of onnx 1.23 fails where axes differ in size
@@ -40,19 +40,19 @@ _ADVICE = {
 
 
 class Graph:
-    """Nodes in order with the operator sets and functions that they are of."""
+    """A sequence of nodes with their operator sets and the functions that the model defines."""
 
     def __init__(self, nodes: Iterable[Any], opsets: Mapping[str, int], functions: Mapping[tuple[str, str], Any]):
-        """`functions`: those defined by the model itself, by domain and name."""
+        """`functions`: the functions that the model defines, by domain and name."""
         self._onnx = required("onnx", "an ONNX model", "'jax_ipu[onnx]'")
         self._reference = required("onnx.reference", "an ONNX model", "'jax_ipu[onnx]'")
         self._nodes, self._opsets, self._functions = list(nodes), dict(opsets), functions
 
     def evaluate(self, values: dict[str, Any]) -> None:
-        """Adds the results of all nodes to `values` by name. NumPy arrays in it are constants.
+        """Adds the results of all nodes to `values`, which maps names to arrays; NumPy arrays are constants.
 
         Raises:
-            NotImplementedError: an operator, or a form of it, that is not implemented.
+            NotImplementedError: an operator, or a variant of it, is not implemented.
             NeedsValueError: a shape or an axis depends on the values of inputs.
             ValueError: an operator refuses its inputs.
         """
@@ -68,7 +68,7 @@ class Graph:
                 raise ValueError(f"{self._describe(node)} does not accept its inputs: {error}") from error
 
     def _steps(self, values: dict[str, Any]) -> Iterator[tuple[Any, Callable[[], None]]]:
-        """Each node with what evaluates it."""
+        """Yields each node with a function that evaluates it."""
         values.setdefault("", None)
         for node in self._nodes:
 
@@ -79,7 +79,7 @@ class Graph:
             yield node, run
 
     def _run(self, values: dict[str, Any]) -> None:
-        """As `evaluate`, for nodes inside another one, which is the one that errors name."""
+        """As `evaluate`, for nodes inside of another node; errors then name that outer node."""
         for _, run in self._steps(values):
             run()
 
@@ -100,7 +100,7 @@ class Graph:
         except self._onnx.defs.SchemaError as error:
             raise NotImplementedError("ONNX has no such operator in this opset") from error
         if node.op_type not in _NOT_FOLDED and all(x is None or isinstance(x, np.ndarray) for x in inputs):
-            # The reference evaluator lacks some operators: those the IPU computes like all others.
+            # The reference evaluator lacks some operators; the IPU computes these.
             with contextlib.suppress(Exception):
                 return self._constant(node, inputs)
         entry = OPERATORS.get(node.op_type)
@@ -131,7 +131,7 @@ class Graph:
         return self._onnx.defs.get_schema(name, max_inclusive_version=opset, domain="")
 
     def _unchanged(self, name: str, schema: Any) -> bool:
-        """Whether a definition newer than those we know differs from them in its types only."""
+        """Whether a definition is known, or differs from the newest known one only in its types."""
         if schema.since_version <= _KNOWN_OPSET:
             return True
         known = self._schema(name, _KNOWN_OPSET)
@@ -145,7 +145,7 @@ class Graph:
         return {attribute.name: plain(attribute) for attribute in node.attribute}
 
     def _constant(self, node: Any, inputs: list[Any]) -> Sequence[Any]:
-        """The node's value, by ONNX's reference evaluator."""
+        """Returns the results of a node with constant inputs, computed by ONNX's reference evaluator."""
         helper = self._onnx.helper
 
         def info(name: str, value: Any = None) -> Any:
@@ -165,7 +165,7 @@ class Graph:
         return [next(found) if name else None for name in node.output]
 
     def _resized(self, node: Any, matrix: Any, amount: Any, by_size: bool) -> Any:
-        """A matrix with its rows resized as the node Resize does it, by a scale or to a size."""
+        """Resizes the rows of a matrix as the given Resize node does, by a scale or to a size."""
         amounts = np.array([len(matrix), amount], np.int64) if by_size else np.array([1, amount], np.float32)
         names = ["matrix", "", "", "amounts"] if by_size else ["matrix", "", "amounts"]
         along = self._onnx.helper.make_node("Resize", names, ["resized"])
@@ -173,7 +173,7 @@ class Graph:
         return self._constant(along, [{"matrix": matrix, "amounts": amounts}.get(name) for name in names])[0]
 
     def _body(self, schema: Any, node: Any, inputs: list[Any]) -> Any:
-        """ONNX's own definition of the operator by others, or None."""
+        """Returns ONNX's definition of the operator as a function of other operators, or None."""
         if schema.has_function:
             return schema.function_body
         if not schema.has_context_dependent_function:
@@ -205,7 +205,7 @@ class Graph:
         return [values.get(name) for name in body.output]
 
     def _graph_of(self, values: Mapping[str, Any], graph: Any) -> Body:
-        """A graph that is an attribute of a node, among the values around that node."""
+        """Returns a graph attribute of a node as a function, which also sees the values outside of the node."""
 
         def results(inputs: Sequence[Any]) -> list[Any]:
             inner = dict(values)
@@ -218,13 +218,13 @@ class Graph:
 
 
 def _form(schema: Any) -> Any:
-    """What of a definition is not types."""
+    """Returns the attributes and parameters of a definition without their types."""
     attributes = {name: (a.required, a.default_value.SerializeToString()) for name, a in schema.attributes.items()}
     return attributes, [(p.name, p.option) for p in (*schema.inputs, *schema.outputs)]
 
 
 def _with_attributes(node: Any, given: Mapping[str, Any]) -> Any:
-    """A node of a function with the attributes that it refers to."""
+    """Returns a node of a function with its references to attributes of the function resolved."""
     if not any(a.ref_attr_name for a in node.attribute):
         return node
     filled = type(node)()

@@ -1,4 +1,4 @@
-"""The layers of ONNX: products, convolutions, pooling and normalisation."""
+"""ONNX operators for products, convolutions, pooling and normalisation."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _einsum(call: Call, *inputs: Any) -> Any:
 
 
 def _windows(call: Call, size: Sequence[int], kernel: Sequence[int], input_dilation: bool = False) -> Any:
-    """Strides, dilations and (before, after) padding of the spatial dimensions."""
+    """Returns strides, dilations and (before, after) padding of the spatial dimensions."""
     rank = len(size)
     strides = tuple(call.attributes.get("strides", (1,) * rank))
     dilations = tuple(call.attributes.get("dilations", (1,) * rank))
@@ -97,7 +97,7 @@ def _conv_transpose(call: Call, x: Any, w: Any, bias: Any = None) -> Any:
             total = s * (n - 1) + e + r + 1 - want
             less = total // 2
             pads.append((total - less, less) if mode != "SAME_UPPER" else (less, total - less))
-    # [in, out / groups, ...] as [out, in / groups, ...], turned round in space.
+    # Convert [in, out / groups, ...] to [out, in / groups, ...] with all spatial dimensions reversed.
     w = w.reshape(groups, w.shape[0] // groups, *w.shape[1:]).swapaxes(1, 2)
     w = jnp.flip(w.reshape(-1, *w.shape[2:]), tuple(range(2, x.ndim)))
     result = lax.conv_general_dilated(
@@ -117,7 +117,10 @@ def _conv_transpose(call: Call, x: Any, w: Any, bias: Any = None) -> Any:
 
 
 def _pooling(call: Call, x: Any) -> Any:
-    """Window, strides, dilations and padding of all dimensions; the last window of a ceil_mode lies half outside."""
+    """Returns window, strides, dilations and padding of all dimensions, and elements beyond the end.
+
+    With ceil_mode the last window may reach beyond the padded input.
+    """
     kernel = call.attributes["kernel_shape"]
     strides, dilations, pads = _windows(call, x.shape[2:], kernel)
     outside = []
@@ -127,7 +130,7 @@ def _pooling(call: Call, x: Any) -> Any:
         if call.attributes.get("ceil_mode", 0):
             span = n + before + after - (k - 1) * d - 1
             windows = -(-span // s) + 1
-            if (windows - 1) * s >= n + before:  # a window that begins in the padding does not count
+            if (windows - 1) * s >= n + before:  # a window that starts in the padding is left out
                 windows -= 1
             more = max((windows - 1) * s + (k - 1) * d + 1 - (n + before + after), 0)
         outside.append(more)

@@ -1,6 +1,6 @@
-"""The operators of ONNX on elements, reductions, shapes and indices, as https://onnx.ai/onnx/operators defines them.
+"""ONNX operators on elements, reductions, shapes and indices, as https://onnx.ai/onnx/operators defines them.
 
-Operators that ONNX itself defines by others (functions of its schemas) need no entry here.
+Operators that ONNX defines as functions of other operators need no entry here.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from jax_ipu.models.frameworks.onnx_table import OPERATORS, Call, Function, ints
 
 
 def _divide(x: Any, y: Any) -> Any:
-    # Integers round towards zero.
+    # Integer division rounds towards zero.
     return jnp.divide(x, y) if jnp.issubdtype(jnp.result_type(x), jnp.inexact) else _same_shape(lax.div, x, y)
 
 
@@ -103,7 +103,7 @@ def _folded(function: Function) -> Function:
 for _name, _function in _UNARY.items():
     OPERATORS[_name] = (1, _elementwise(_function))
 for _name, _function in _BINARY.items():
-    OPERATORS[_name] = (7, _elementwise(_function))  # before 7, broadcasting was asked for by attributes
+    OPERATORS[_name] = (7, _elementwise(_function))  # before opset 7, an attribute controlled broadcasting
 for _name, _function in _VARIADIC.items():
     OPERATORS[_name] = (6, _folded(_function))
 
@@ -265,7 +265,7 @@ def _normalised(function: Function) -> Function:
     def apply(call: Call, x: Any) -> Any:
         if call.version >= 13:
             return function(x, axis=call.attributes.get("axis", -1))
-        # All dimensions from the axis on are one.
+        # Before opset 13, all dimensions from the axis on are normalised together.
         axis = call.attributes.get("axis", 1) % x.ndim
         return function(x, axis=tuple(range(axis, x.ndim)))
 
@@ -282,7 +282,7 @@ def _top_k(call: Call, x: Any, k: Any) -> Any:
     axis = call.attributes.get("axis", -1)
     x = jnp.moveaxis(x, axis, -1)
     largest = call.attributes.get("largest", 1)
-    # The negative of the lowest integer is itself.
+    # Sort instead of negating: the lowest integer has no negative.
     order = jnp.argsort(x, axis=-1, descending=bool(largest), stable=True)[..., :count]
     return jnp.moveaxis(jnp.take_along_axis(x, order, -1), -1, axis), jnp.moveaxis(order, -1, axis)
 
@@ -357,7 +357,7 @@ def _slice(call: Call, x: Any, starts: Any = None, ends: Any = None, axes: Any =
     step = (1,) * len(begin) if steps is None else ints(steps, "steps")
     parts = [slice(None)] * x.ndim
     for axis, b, e, s in zip(range(len(begin)) if along is None else along, begin, end, step, strict=True):
-        # What lies before the first element, counted from the end, ends a step backwards after the first one.
+        # With a negative step, an end before the first element includes the first element.
         stop = None if s < 0 and e < -x.shape[axis] else e
         parts[axis] = slice(b, stop, s)
     return x[tuple(parts)]
@@ -381,7 +381,7 @@ def _gather(call: Call, x: Any, indices: Any) -> Any:
 @operator("GatherElements")
 def _gather_elements(call: Call, x: Any, indices: Any) -> Any:
     axis = call.attributes.get("axis", 0) % x.ndim
-    # The other axes of the indices may be shorter.
+    # In the other dimensions the indices may be shorter than x.
     x = x[tuple(slice(None) if i == axis else slice(size) for i, size in enumerate(indices.shape))]
     return jnp.take_along_axis(x, indices, axis)
 
@@ -428,7 +428,7 @@ def _pad(call: Call, x: Any, pads: Any = None, value: Any = None, axes: Any = No
     widths = [(0, 0)] * x.ndim
     for i, axis in enumerate(along):
         widths[axis] = (amounts[i], amounts[i + count])
-    # Negative amounts cut off.
+    # Negative amounts remove elements.
     x = x[tuple(slice(-min(a, 0), size + min(b, 0)) for (a, b), size in zip(widths, x.shape, strict=True))]
     widths = [(max(a, 0), max(b, 0)) for a, b in widths]
     mode = _PADDINGS[call.attributes.get("mode", "constant")]
@@ -481,7 +481,7 @@ def _space_to_depth(call: Call, x: Any) -> Any:
 
 @operator("Resize", 11)
 def _resize(call: Call, x: Any, roi: Any = None, scales: Any = None, sizes: Any = None) -> Any:
-    """Along one axis after the other, by the matrix that ONNX's reference evaluator gives for that axis."""
+    """Resizes along each axis in turn, with the matrix that ONNX's reference evaluator computes for that axis."""
     chosen = call.attributes.get("axes")
     axes = [axis % x.ndim for axis in chosen] if chosen else list(range(x.ndim))
     by_size = sizes is not None and np.size(sizes) > 0

@@ -1,4 +1,4 @@
-"""The table of ONNX's operators, which onnx_ops.py and onnx_layers.py fill, and what their functions have in common."""
+"""The table of ONNX operators, which other modules fill, and helpers that their functions share."""
 
 from __future__ import annotations
 
@@ -12,26 +12,27 @@ Array = np.ndarray[Any, Any]
 
 
 class Call(NamedTuple):
-    """One node as its operator's function sees it."""
+    """The description of a node that the function of its operator gets."""
 
     attributes: dict[str, Any]
-    version: int  # of the operator: the opset in which it got its present definition
+    version: int  # the opset that introduced this definition of the operator
+    # Converts a TensorProto.DataType to a NumPy dtype.
     outputs: int
-    types: Callable[[int], Any]  # a number of TensorProto.DataType as a NumPy dtype
-    resized: Callable[[Array, Any, bool], Array]  # a matrix resized along its rows by a scale, or to a size, by ONNX
+    types: Callable[[int], Any]
+    resized: Callable[[Array, Any, bool], Array]  # resizes the rows of a matrix by a scale, or to a size
 
 
 class NeedsValueError(TypeError):
-    """An operator needs the value of an input when the model is compiled, and only the IPU will know it."""
+    """An operator needs the value of an input during compilation, but it is known only on the IPU."""
 
 
 Function = Callable[..., Any]
-# Operator -> (the first version that the function is written for, function(call, *inputs) -> an output or a tuple).
+# Operator -> (first version that the function implements, function(call, *inputs) -> an output or a tuple).
 OPERATORS: dict[str, tuple[int, Function]] = {}
 
 
 def operator(name: str, version: int = 1) -> Callable[[Function], Function]:
-    """Enters a function into the table: `version` is the operator's first that it is written for."""
+    """Registers a function in the table; `version` is the first version of the operator that it implements."""
 
     def register(function: Function) -> Function:
         OPERATORS[name] = (version, function)
@@ -41,17 +42,20 @@ def operator(name: str, version: int = 1) -> Callable[[Function], Function]:
 
 
 def static(value: Any, what: str) -> Array:
-    """The value of an input that must be a constant; `what` is its name in messages."""
+    """Returns the value of an input that must be a constant; `what` names it in messages.
+
+    Raises NeedsValueError: the input is not a constant.
+    """
     if isinstance(value, np.ndarray):
         return value
     raise NeedsValueError(f"its {what} is computed from the values of the model's inputs, which only the IPU knows")
 
 
 def ints(value: Any, what: str) -> tuple[int, ...]:
-    """The same as integers."""
+    """Returns the integers of an input that must be a constant, as `static` does."""
     return tuple(int(v) for v in np.atleast_1d(static(value, what)))
 
 
 def lowest(x: Any) -> Any:
-    """The lowest value of the type of an array."""
+    """Returns the lowest value of the type of an array."""
     return False if x.dtype == bool else -np.inf if jnp.issubdtype(x.dtype, jnp.floating) else np.iinfo(x.dtype).min

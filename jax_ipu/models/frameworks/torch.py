@@ -1,4 +1,4 @@
-"""PyTorch modules, through torch.export and torchax."""
+"""Conversion of PyTorch modules by torch.export and torchax."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from jax_ipu.models.frameworks import huggingface
 from jax_ipu.models.model import Model, loaded, required
 from jax_ipu.models.sharing import identity
 
-# PyPI's PyTorch for Linux is the one for CUDA.
+# PyPI's PyTorch for Linux is the CUDA build.
 _CONVERTER = (
     "'jax_ipu[torch]'; torchax 0.0.13 works with PyTorch up to 2.11. PyPI's torch brings gigabytes of CUDA: the one "
     "without comes with `pip install 'torch<2.12' --index-url https://download.pytorch.org/whl/cpu`, before this"
@@ -26,7 +26,10 @@ _CONVERTER = (
 
 
 def torch_model(model: Any, inputs: tuple[Any, ...]) -> Model | None:
-    """The model if it is a `torch.nn.Module`; exported with `inputs` as the example."""
+    """Returns the model if it is a `torch.nn.Module`, exported with `inputs` as example.
+
+    Raises ImportError: torchax is missing or does not fit this PyTorch.
+    """
     torch: Any = loaded("torch")
     if torch is None or not isinstance(model, torch.nn.Module):
         return None
@@ -43,7 +46,7 @@ def torch_model(model: Any, inputs: tuple[Any, ...]) -> Model | None:
 
     @functools.cache
     def graph(evaluation: bool, shapes: tuple[tuple[int, ...], ...]) -> Any:
-        """Exported when it is first used: with evaluation=False as training uses it, in the module's own mode."""
+        """Exports the module at its first use; with evaluation=False in its current mode, for training."""
         leaves, tree = jax.tree.flatten(examples)
         fitting = [
             x if tuple(x.shape) == shape else x.new_zeros(shape) for x, shape in zip(leaves, shapes, strict=True)
@@ -53,7 +56,7 @@ def torch_model(model: Any, inputs: tuple[Any, ...]) -> Model | None:
         with mode, huggingface.prepared(model, kwargs):
             return graphs.Graph(model, args, kwargs, gradients=not evaluation)
 
-    # Every name, also the second one of a tied tensor.
+    # All names, including further names of a tied tensor.
     parameters = dict(model.named_parameters(remove_duplicate=False))
     buffers = dict(model.named_buffers(remove_duplicate=False))
     trainable = {name: value for name, value in parameters.items() if value.requires_grad}
@@ -77,7 +80,7 @@ def torch_model(model: Any, inputs: tuple[Any, ...]) -> Model | None:
 
 
 def torch_loss(loss: Any) -> Callable[[Any, Any], Any] | None:
-    """A loss of PyTorch as a JAX function of (outputs, targets), if it is a module or a function of torch.nn."""
+    """Returns a JAX function of (outputs, targets) if the loss is a module or function of torch.nn, else None."""
     torch: Any = loaded("torch")
     if torch is None:
         return None
@@ -105,7 +108,7 @@ def torch_loss(loss: Any) -> Callable[[Any, Any], Any] | None:
 
 
 def _check_torchax(torch: Any) -> None:
-    """Raises ImportError that says what to install where torchax is missing or does not fit."""
+    """Raises ImportError, with the command to install, where torchax is missing or does not fit this PyTorch."""
     try:
         required("torchax", "a PyTorch model", _CONVERTER).default_env()  # its table of operations
     except AttributeError as error:
@@ -115,7 +118,10 @@ def _check_torchax(torch: Any) -> None:
 
 
 def _are_keywords(model: Any, inputs: tuple[Any, ...]) -> bool:
-    """Whether the inputs are one dict of arguments by name: for models of Hugging Face, or where all names fit."""
+    """Whether the inputs are one dict of keyword arguments.
+
+    That is so for models of Hugging Face, and where all its names are parameters of `forward`.
+    """
     if len(inputs) != 1 or not isinstance(inputs[0], dict) or not all(isinstance(name, str) for name in inputs[0]):
         return False
     if huggingface.is_pretrained(model):
@@ -154,7 +160,7 @@ def _warn_of_mode(torch: Any, model: Any) -> None:
 
 
 def _warn_of_unregistered(torch: Any, model: Any) -> None:
-    """A parameter in a plain list or dict is none for PyTorch, and is not trained."""
+    """Warns of parameters in plain lists or dicts, which PyTorch does not register and which are not trained."""
     known = {identity(value) for value in model.parameters()}
     for path, module in model.named_modules():
         for name, held in vars(module).items():

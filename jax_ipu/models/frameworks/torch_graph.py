@@ -1,6 +1,6 @@
-"""A PyTorch module as a JAX function: torch.export's graph, computed with torchax's table of operations.
+"""A PyTorch module as a JAX function: the graph of torch.export, evaluated with torchax's table of operations.
 
-Imported only once PyTorch and torchax are there.
+This file imports PyTorch and torchax; `torch.py` imports it after checking that both are there.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from jax_ipu.models.frameworks import torch_functions
 
 @torch.library.custom_op("jax_ipu::stop_gradient", mutates_args=())
 def _stop_gradient(x: torch.Tensor) -> torch.Tensor:
-    """Its argument, without a gradient: unlike `detach`, no decomposition takes it away."""
+    """Returns its argument and passes no gradient; unlike `detach`, no decomposition removes it."""
     return x.clone()
 
 
@@ -40,11 +40,11 @@ def _embedding(weight: Any, indices: Any, padding_idx: int = -1, *_: Any) -> Any
     rows = jnp.take(weight, indices, axis=0)
     if padding_idx < 0:
         return rows
-    # The row of the padding gets no gradient in PyTorch.
+    # In PyTorch the row of padding_idx gets no gradient.
     return jnp.where((indices == padding_idx)[..., None], jax.lax.stop_gradient(rows), rows)
 
 
-# In the place of torchax's, or besides them.
+# Operations that replace those of torchax, or that torchax does not have.
 _OPERATIONS: dict[Any, Callable[..., Any]] = {
     torch.ops.jax_ipu.stop_gradient.default: jax.lax.stop_gradient,
     torch.ops.aten.embedding.default: _embedding,
@@ -52,12 +52,12 @@ _OPERATIONS: dict[Any, Callable[..., Any]] = {
 
 
 def structure(value: Any) -> Any:
-    """What PyTorch knows of the structure of a pytree."""
+    """Returns the TreeSpec that PyTorch has for a pytree."""
     return torch_tree.tree_structure(value)
 
 
 def register_containers(spec: Any) -> None:
-    """Makes the classes that PyTorch knows as pytrees, such as ModelOutput, pytrees of JAX as well."""
+    """Registers the containers in a TreeSpec of PyTorch, such as ModelOutput, as pytrees of JAX."""
     if spec.is_leaf():
         return
     _register(spec.type)
@@ -71,13 +71,13 @@ def _register(kind: type[Any]) -> None:
 
     def flatten(value: Any) -> tuple[list[Any], Any]:
         children, context = node.flatten_fn(value)
-        # JAX compares and hashes it.
+        # JAX needs a context that can be compared and hashed.
         return children, tuple(context) if isinstance(context, list) else context
 
     def unflatten(context: Any, children: Any) -> Any:
         return node.unflatten_fn(list(children), list(context) if isinstance(context, tuple) else context)
 
-    # A class that JAX has already is refused with ValueError, such as list and dict.
+    # JAX raises ValueError for classes that are registered already, such as list and dict.
     with contextlib.suppress(ValueError):
         jax.tree_util.register_pytree_node(kind, flatten, unflatten)
 
@@ -89,10 +89,10 @@ class Graph:
         """Exports the module in the mode in which it is, training or evaluation; with its `gradients`, or without."""
         recording = torch_functions.recorded(model) if gradients else contextlib.nullcontext()
         with warnings.catch_warnings(), recording as self._calls:
-            # PyTorch's own use of what it deprecates, when it copies the program.
+            # PyTorch itself uses a deprecated function when it copies the program.
             warnings.filterwarnings("ignore", "`isinstance", FutureWarning)
             exported = torch.export.export(model, args, kwargs)
-            # Twice, as torchax does: its own table has some that the first one needs as they are.
+            # Decompose twice, as torchax does: first with PyTorch's table, then with torchax's own.
             for table in (None, decompositions.DECOMPOSITIONS):
                 for module in exported.graph_module.modules():
                     if isinstance(module, torch.fx.GraphModule):
@@ -106,7 +106,7 @@ class Graph:
         ]
         self._is_output = [spec.kind == OutputKind.USER_OUTPUT for spec in signature.output_specs]
         self._keywords = list(self._program.call_spec.in_spec.child(1).context or ())
-        # Tensors that are neither parameters nor buffers.
+        # Constant tensors: neither parameters nor buffers.
         self._constants = {
             spec.target: to_array(self._program.constants[spec.target])
             for spec in signature.input_specs
@@ -117,7 +117,7 @@ class Graph:
         register_containers(self._out_spec)
 
     def run(self, values: dict[str, Any], args: Any, kwargs: dict[str, Any], key: Any) -> tuple[Any, dict[str, Any]]:
-        """The outputs, and the buffers that the module changes, by name.
+        """Returns the outputs, and the buffers that the module updates, by name.
 
         Args:
             values: parameters and buffers, by name.
@@ -128,11 +128,11 @@ class Graph:
         ordered = {name: kwargs[name] for name in self._keywords}
         values = {**self._constants, **values}
         inputs = iter(torch_tree.tree_flatten((tuple(args), ordered))[0])
-        # Operations of torchax index them, which NumPy's arrays refuse with a traced index.
+        # Convert to JAX arrays: operations of torchax may index operands with traced indices.
         operands = [jnp.asarray(next(inputs) if name is None else values[name]) for name in self._inputs]
         interpreter = _Interpreter(self._program.graph_module)
         with torchax.default_env().override_property(prng=key), warnings.catch_warnings():
-            # Integers of PyTorch are int64, on the IPU int32.
+            # Integers are int64 in PyTorch and int32 on the IPU.
             warnings.filterwarnings("ignore", "Explicitly requested dtype", UserWarning)
             results = interpreter.run(*operands, enable_io_processing=False)
         changed = {name: value for name, value in zip(self._outputs, results, strict=True) if name is not None}
@@ -141,7 +141,7 @@ class Graph:
 
 
 class _Interpreter(torch.fx.Interpreter):
-    """Computes the nodes of a graph with JAX."""
+    """Evaluates the nodes of a graph with JAX."""
 
     def call_function(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if target is torch_functions.OPERATION:
@@ -171,10 +171,10 @@ class _Interpreter(torch.fx.Interpreter):
 
 
 def _prepare(module: torch.fx.GraphModule) -> None:
-    """Changes what decompositions would get wrong.
+    """Replaces operations that decompositions would not preserve.
 
-    `detach` and `torch.no_grad()` become operations that stay, and so stop gradients. A `view` becomes a `reshape`: the
-    strides of what it looks at depend on how its operations are decomposed.
+    `detach` and the results of `torch.no_grad()` become `stop_gradient` operations, which decompositions keep. A `view`
+    becomes a `reshape`, because the strides of its operand depend on how other operations are decomposed.
     """
     graph = module.graph
     for node in list(graph.nodes):

@@ -1,6 +1,6 @@
-"""PyTorch's optimisers: SGD, Adam and AdamW with all of their settings, the same values step for step.
+"""PyTorch's optimisers SGD, Adam and AdamW with all settings, which compute the same values step for step.
 
-Put together from optax where its parts compute the same; formulas of the others are those of the documentation of
+They consist of transformations of optax where these compute the same; other formulas are those of the documentation of
 torch.optim.
 """
 
@@ -27,7 +27,7 @@ _ADAM = {
     "maximize": False,
     "decoupled_weight_decay": False,
 }
-# The settings that have an influence on values, with PyTorch's defaults.
+# The settings that influence the computed values, with PyTorch's defaults.
 SETTINGS: dict[str, dict[str, Any]] = {
     "SGD": _SGD,
     "Adam": _ADAM,
@@ -36,18 +36,18 @@ SETTINGS: dict[str, dict[str, Any]] = {
 
 
 class TorchOptimizer:
-    """An optimiser of PyTorch. Its learning rates are read in every step, so that schedulers work."""
+    """An optimiser of PyTorch. Each step reads its learning rates again, so that schedulers work."""
 
     def __init__(self, kind: str, groups: Sequence[dict[str, Any]], original: Any = None) -> None:
-        """`groups`: the live `param_groups` of `original`, or one without "params", which has all weights."""
+        """`groups`: the `param_groups` of `original`, or one group without "params", which stands for all weights."""
         required("optax", f"the optimizer {kind}", "'jax_ipu[training]'")
         self._kind, self._groups, self._original = kind, groups, original
         self._fixed = [self._settings(group) for group in groups]
 
     def rates(self) -> list[float]:
-        """The learning rates of the groups at this moment.
+        """Returns the current learning rates of the groups.
 
-        Raises RuntimeError when another setting was changed, which is part of the compiled step.
+        Raises RuntimeError: another setting was changed, which the compiled step has as a constant.
         """
         for group, before in zip(self._groups, self._fixed, strict=True):
             now = self._settings(group)
@@ -60,14 +60,14 @@ class TorchOptimizer:
                     "learning rates can change: compile it again"
                 )
         if self._original is not None:
-            # What schedulers look at to see that a step comes before they change the rate.
+            # Schedulers warn unless this is set, which says that a step was made before the rate changes.
             self._original._opt_called = True
         return [float(group["lr"]) for group in self._groups]
 
     def bind(self, weights: Any) -> Any:
-        """The optimiser of these weights, a `TrainingWeights`.
+        """Returns the optimiser for these weights, a `TrainingWeights`.
 
-        Raises ValueError: it has parameters of another model, or two parameters that only share their memory.
+        Raises ValueError: a parameter is not in the model, or two separate parameters share their memory.
         """
         return _Bound(self, [_rule(self._kind, settings) for settings in self._fixed], self._members(weights))
 
@@ -76,7 +76,7 @@ class TorchOptimizer:
         return {name: group.get(name, default) for name, default in names.items() if name != "lr"}
 
     def _members(self, weights: Any) -> list[list[int]]:
-        """Which of the learned arrays are in each group."""
+        """Returns for each group the indices of its learned arrays."""
         slot_of = {identity(t): slot for slot, tensors in enumerate(weights.tensors) for t in tensors}
         owners: dict[int, Any] = {}
         members: list[list[int]] = []
@@ -109,7 +109,10 @@ class TorchOptimizer:
         return members
 
     def _check_linear(self, settings: dict[str, Any], names: Sequence[str]) -> None:
-        """PyTorch changes such a weight once for each parameter: in plain SGD that is one change by the sum."""
+        """Raises ValueError unless updating a weight once per parameter equals one update by the sum of gradients.
+
+        PyTorch updates two parameters over one memory one after the other; only plain SGD is linear in the gradient.
+        """
         if self._kind != "SGD" or settings["weight_decay"]:
             raise ValueError(
                 f"{' and '.join(names)} are two parameters over one memory, which PyTorch's {self._kind} changes twice "
@@ -129,7 +132,7 @@ class _Bound(NamedTuple):
         return [rule.init([params[i] for i in slots]) for rule, slots in zip(self.rules, self.members, strict=True)]
 
     def update(self, gradients: list[Any], state: Any, params: list[Any], rates: Any, used: list[bool]) -> Any:
-        """Changes of the weights; none where the loss does not depend on a weight, as in PyTorch (`grad` is None)."""
+        """Returns (updates, state); an update is zero where the loss does not depend on a weight, as in PyTorch."""
         updates = [jnp.zeros_like(p) for p in params]
         after = []
         for rule, slots, rate, old in zip(self.rules, self.members, rates, state, strict=True):
@@ -142,11 +145,11 @@ class _Bound(NamedTuple):
 
 
 def torch_optimizer(optimizer: Any) -> TorchOptimizer | None:
-    """The optimiser if it is one of `torch.optim`.
+    """Returns the optimiser if it is one of `torch.optim`, else None.
 
     Raises:
-        TypeError: it is another one than SGD, Adam or AdamW.
-        ValueError: it was used before, so that it has a state.
+        TypeError: it is neither SGD nor Adam nor AdamW.
+        ValueError: it has a state from earlier steps.
     """
     torch: Any = loaded("torch")
     if torch is None or not isinstance(optimizer, torch.optim.Optimizer):
@@ -166,7 +169,7 @@ def torch_optimizer(optimizer: Any) -> TorchOptimizer | None:
 
 
 def _rule(kind: str, settings: dict[str, Any]) -> Any:
-    """The direction in which the weights move, before the learning rate, as an optax.GradientTransformation."""
+    """Returns the update rule without learning rate and sign, as an optax.GradientTransformation."""
     optax: Any = importlib.import_module("optax")
     parts = [optax.scale(-1.0)] if settings["maximize"] else []
     decay = optax.add_decayed_weights(settings["weight_decay"]) if settings["weight_decay"] else optax.identity()
@@ -183,7 +186,7 @@ def _rule(kind: str, settings: dict[str, Any]) -> Any:
 
 
 def _dampened(optax: Any, momentum: float, dampening: float, nesterov: bool) -> Any:
-    """b = momentum b + (1 - dampening) g; the first b is g."""
+    """Momentum with dampening: b = momentum b + (1 - dampening) g, where the first b is g."""
 
     def init(params: Any) -> Any:
         return jnp.zeros((), jnp.float32), jax.tree.map(jnp.zeros_like, params)
@@ -199,7 +202,7 @@ def _dampened(optax: Any, momentum: float, dampening: float, nesterov: bool) -> 
 
 
 def _amsgrad(optax: Any, b1: float, b2: float, eps: float) -> Any:
-    """The largest second moment so far is taken before the bias is corrected (optax takes it afterwards)."""
+    """AMSGrad as in PyTorch, which takes the maximum of second moments before the bias correction, optax after it."""
 
     def init(params: Any) -> Any:
         zeros = jax.tree.map(jnp.zeros_like, params)
