@@ -191,6 +191,24 @@ def test_attempts_share_what_is_planned(work):
     assert work["plans"] - fits["plans"] <= 2 * fits["plans"]
 
 
+def test_one_program_with_too_few_tiles_is_at_most_twice_the_work(work, monkeypatch):
+    passes = []
+
+    def optimize(*args, original=fit.pipeline.optimize, **options):
+        passes.append(args)
+        return original(*args, **options)
+
+    monkeypatch.setattr(fit.pipeline, "optimize", optimize)
+    text = str(train(8, 1024, 256).compiler_ir("stablehlo").operation.get_asm(enable_debug_info=True)).encode()
+    compiler.compile(text, "mlir", b"", "ipu2:368")
+    fits = dict(work)
+    with pytest.raises(_ipu.OutOfMemory):
+        compiler.compile(text, "mlir", b"", "ipu2:178")
+    assert work["attempts"] - fits["attempts"] == 3
+    assert work["plans"] - fits["plans"] <= 2 * fits["plans"]
+    assert len(passes) == 1 + 2  # attempts that differ only in the mapping or the memory of products share them
+
+
 # While it compiles ---------------------------------------------------------------------------------------------------
 
 

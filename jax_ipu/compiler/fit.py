@@ -12,7 +12,7 @@ all. Attempts share plans, so that one costs little where it differs little, and
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from jax_ipu import _ipu
 from jax_ipu.compiler import capacity, out_of_memory, pipeline
@@ -20,7 +20,7 @@ from jax_ipu.compiler.build import BuiltProgram, build
 from jax_ipu.compiler.errors import RESOURCE_EXHAUSTED, CompileError
 from jax_ipu.compiler.frontend.programs import LegalProgram
 from jax_ipu.compiler.lowering.program import lower
-from jax_ipu.compiler.mapping import MappedProgram, map_tensors
+from jax_ipu.compiler.mapping import MappedProgram, map_tensors, plan
 from jax_ipu.compiler.options import Options
 from jax_ipu.compiler.progress import Progress
 
@@ -136,7 +136,11 @@ def _next_attempt(
         saved = need.working * (1 - _LEAST_PROPORTION / settings.available_memory_proportion)
         if way.choose is _products_in_less and need.total - saved > need.limit:
             continue
-        if way.differs(before, other := map_program(program, frugal)):
+        if frugal.outline == settings.outline:  # the passes would give the same module
+            other = replace(before, mapping=plan(before.module, frugal.mapping))
+        else:
+            other = map_program(program, frugal)
+        if way.differs(before, other):
             return way.what, frugal, other
     return None
 
