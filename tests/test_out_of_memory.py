@@ -267,8 +267,8 @@ INTERRUPTED = """
         try:
             while True:  # until the interrupt has reached this compilation
                 progress.stage("building")
-        except Exception as error:
-            ended.reason = str(error)
+        except BaseException as error:  # on the thread of the caller, as with jaxlib 0.12: KeyboardInterrupt
+            ended.reason = str(error) or "was interrupted"
             ended.set()
             raise
     fit.build = build
