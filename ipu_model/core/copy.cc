@@ -9,6 +9,7 @@
 #include "core/serialise.h"
 #include "core/strides.h"
 #include "core/target_model.h"
+#include "core/tensor_data.h"
 #include "kernels/copy/slice.h"
 
 namespace ipu_model {

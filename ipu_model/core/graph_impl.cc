@@ -8,6 +8,7 @@
 
 #include "core/strides.h"
 #include "core/target_model.h"
+#include "core/tensor_data.h"
 #include "poplar/exceptions.hpp"
 #include "poputil/TileMapping.hpp"
 
@@ -190,8 +191,8 @@ using ipu_model::Shape;
 using ipu_model::View;
 
 bool Tensor::containsConstant() const {
-  const auto* graph = static_cast<const GraphImpl*>(graph_);
-  return std::any_of(blocks_.begin(), blocks_.end(),
+  const auto* graph = static_cast<const GraphImpl*>(this->graph());
+  return std::any_of(blocks().begin(), blocks().end(),
                      [&](const Block& b) { return graph->variables[b.view.variable].constant != nullptr; });
 }
 
@@ -393,23 +394,28 @@ namespace poputil {
 
 namespace {
 
-void MapLinearly(poplar::Graph& graph, const poplar::Tensor& tensor, std::int64_t min_per_tile,
-                 std::int64_t grain) {
-  const auto elements = static_cast<std::int64_t>(tensor.numElements());
-  if (elements == 0) return;
-  ipu_model::Mapping mapping(
-      ipu_model::Partition::Linear(elements, min_per_tile, grain, graph.getTarget().getNumTiles()));
+// Puts the flattened elements of the tensor where `mapping` says.
+void SetMapping(poplar::Graph& graph, const poplar::Tensor& tensor, ipu_model::Mapping mapping) {
   ipu_model::View view;
   if (tensor.asView(&view)) {
     ipu_model::Variable& variable = graph.impl().variables[view.variable];
     if (ipu_model::IsWholeVariable(view, variable.num_elements)) {
-      variable.mapping = std::move(mapping);
+      variable.mapping = std::move(mapping);  // in closed form
       return;
     }
   }
   std::vector<ipu_model::Run> runs;
-  mapping.Runs(0, elements, &runs);
+  mapping.Runs(0, static_cast<std::int64_t>(tensor.numElements()), &runs);
   ipu_model::MapElements(&graph.impl(), tensor, runs);
+}
+
+void MapLinearly(poplar::Graph& graph, const poplar::Tensor& tensor, std::int64_t min_per_tile,
+                 std::int64_t grain) {
+  const auto elements = static_cast<std::int64_t>(tensor.numElements());
+  if (elements == 0) return;
+  SetMapping(graph, tensor,
+             ipu_model::Mapping(ipu_model::Partition::Linear(elements, min_per_tile, grain,
+                                                             graph.getTarget().getNumTiles())));
 }
 
 std::int64_t DefaultMinimum(const poplar::Graph& graph, const poplar::Type& type) {
@@ -440,6 +446,18 @@ poplar::Graph::TileToTensorMapping calcLinearTileMapping(const poplar::Graph& gr
     tiles[tile].emplace_back(static_cast<std::size_t>(begin), static_cast<std::size_t>(end));
   });
   return tiles;
+}
+
+void mapTensorLinearlyWithOffset(poplar::Graph& graph, const poplar::Tensor& tensor, unsigned offset,
+                                 bool ascendingOrder) {
+  if (!ascendingOrder) {
+    throw poplar::poplar_error(
+        "mapTensorLinearlyWithOffset: the model maps in ascending order of the tiles only");
+  }
+  const auto elements = static_cast<std::int64_t>(tensor.numElements());
+  if (elements == 0) return;
+  SetMapping(graph, tensor,
+             ipu_model::LinearMapping(graph.getTarget(), tensor.elementType().id(), elements, offset));
 }
 
 }  // namespace poputil

@@ -6,10 +6,10 @@
 #include <random>
 #include <stdexcept>
 
+#include "check.h"
 #include "core/held_counter.h"
 #include "core/strides.h"
 #include "core/target_model.h"
-#include "testing/check.h"
 
 using namespace ipu_model;
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "testing/check.h"
+#include "check.h"
 
 namespace {
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/target_model.h"
+#include "ipu_model/Model.hpp"
 #include "poplar/exceptions.hpp"
 
 namespace poplar {
@@ -54,3 +55,9 @@ unsigned Target::getTypeSize(const Type& type) const {
 }
 
 }  // namespace poplar
+
+namespace ipu_model {
+
+unsigned LocalCopyCallCycles(const poplar::Target& target) { return target.model().local_copy_call_cycles; }
+
+}  // namespace ipu_model

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/host/dtype.h"
+#include "ipu_model/Types.hpp"
 
 namespace ipu_model {
 

@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "core/strides.h"
+#include "core/tensor_data.h"
+#include "ipu_model/Model.hpp"
 #include "poplar/exceptions.hpp"
 
 namespace poplar {
@@ -176,45 +178,63 @@ bool Join(Block* block, const Block& next, std::size_t d) {
 
 }  // namespace
 
+struct Tensor::Data {
+  Type type;
+  std::vector<std::size_t> shape;
+  Shape layout;
+  std::vector<Block> blocks;
+  const void* graph = nullptr;
+};
+
+const Tensor::Data& Tensor::data() const {
+  static const Data kNone;
+  return data_ ? *data_ : kNone;
+}
+
+const std::vector<std::size_t>& Tensor::shape() const { return data().shape; }
+Type Tensor::elementType() const { return data().type; }
+const Shape& Tensor::layout() const { return data().layout; }
+const std::vector<Block>& Tensor::blocks() const { return data().blocks; }
+const void* Tensor::graph() const { return data().graph; }
+
 void Tensor::CheckDim(const char* method, unsigned dimension) const {
-  if (!valid_) Fail(std::string("Tensor::") + method + ": the tensor is empty (default-constructed)");
+  if (!valid()) Fail(std::string("Tensor::") + method + ": the tensor is empty (default-constructed)");
   if (dimension >= rank()) {
     Fail(std::string("Tensor::") + method + ": there is no dimension " + std::to_string(dimension) +
          " in a tensor of shape " + shapeToString());
   }
 }
 
-void Tensor::SetShape(Shape shape, std::vector<Block> blocks) {
-  shape_.assign(shape.begin(), shape.end());
-  layout_ = std::move(shape);
-  if (numElements() == 0) {
+Tensor Tensor::make(Type type, const void* graph, Shape shape, std::vector<Block> blocks) {
+  auto made = std::make_shared<Data>();
+  made->type = type;
+  made->graph = graph;
+  made->shape.assign(shape.begin(), shape.end());
+  made->layout = std::move(shape);
+  if (ipu_model::NumElements(made->layout) == 0) {
     // One block says which variable it is.
     if (blocks.size() > 1) blocks.resize(1);
     for (Block& b : blocks) {
-      b.begin.assign(layout_.size(), 0);
-      b.view.shape = layout_;
-      b.view.strides.assign(layout_.size(), 0);
+      b.begin.assign(made->layout.size(), 0);
+      b.view.shape = made->layout;
+      b.view.strides.assign(made->layout.size(), 0);
       b.view.offset = 0;
     }
   }
-  blocks_ = std::move(blocks);
+  made->blocks = std::move(blocks);
+  return Tensor(std::move(made));
+}
+
+Tensor Tensor::withBlocks(Shape shape, std::vector<Block> blocks) const {
+  return make(elementType(), graph(), std::move(shape), std::move(blocks));
 }
 
 Tensor Tensor::fromView(const View& view, const void* graph) {
-  Tensor t;
-  t.valid_ = true;
-  t.type_ = Type(view.type);
-  t.graph_ = graph;
-  t.SetShape(view.shape, {{Shape(view.shape.size(), 0), view}});
-  return t;
+  return make(Type(view.type), graph, view.shape, {{Shape(view.shape.size(), 0), view}});
 }
 
 Tensor Tensor::fromPieces(Type type, std::vector<std::size_t> shape, std::vector<View> pieces,
                           const void* graph) {
-  Tensor t;
-  t.valid_ = true;
-  t.type_ = type;
-  t.graph_ = graph;
   std::int64_t first = 0, total = 0;
   for (const View& v : pieces) total += v.num_elements();
   const Shape wanted = ToShape(shape);
@@ -225,62 +245,58 @@ Tensor Tensor::fromPieces(Type type, std::vector<std::size_t> shape, std::vector
   std::vector<Block> blocks;
   for (const View& v : pieces) first = AppendFlat(v, wanted, first, &blocks);
   if (blocks.empty() && !pieces.empty()) blocks.push_back({Shape(wanted.size(), 0), pieces[0]});
-  t.SetShape(wanted, std::move(blocks));
-  return t;
+  return make(type, graph, wanted, std::move(blocks));
 }
 
 Tensor Tensor::aligned() const {
-  Tensor t = *this;
-  Shape shape = ToShape(shape_);
-  if (layout_ == shape) return t;
-  std::vector<Block> blocks;
+  Shape shape = ToShape(this->shape());
+  if (layout() == shape) return *this;
+  std::vector<Block> aligned;
   std::int64_t first = 0;
-  for (const View& v : pieces()) first = AppendFlat(v, shape, first, &blocks);
-  t.SetShape(std::move(shape), std::move(blocks));
-  return t;
+  for (const View& v : pieces()) first = AppendFlat(v, shape, first, &aligned);
+  return withBlocks(std::move(shape), std::move(aligned));
 }
 
 std::vector<View> Tensor::pieces() const {
   std::vector<View> out;
-  if (!blocks_.empty()) AppendPieces(blocks_, 0, &out);
+  if (!blocks().empty()) AppendPieces(blocks(), 0, &out);
   return out;
 }
 
 bool Tensor::asView(View* view) const {
-  if (blocks_.size() != 1 || layout_ != ToShape(shape_)) return false;
-  *view = blocks_[0].view;
+  if (blocks().size() != 1 || layout() != ToShape(this->shape())) return false;
+  *view = blocks()[0].view;
   return true;
 }
 
 std::size_t Tensor::numElements() const {
   std::size_t n = 1;
-  for (std::size_t d : shape_) n *= d;
+  for (std::size_t d : this->shape()) n *= d;
   return n;
 }
 
-std::string Tensor::shapeToString() const { return ShapeString(ToShape(shape_)); }
+std::string Tensor::shapeToString() const { return ShapeString(ToShape(this->shape())); }
 
 Tensor Tensor::slice(std::size_t begin, std::size_t end, unsigned dimension) const {
   CheckDim("slice", dimension);
-  if (begin > end || end > shape_[dimension]) {
+  if (begin > end || end > this->shape()[dimension]) {
     Fail("Tensor::slice: [" + std::to_string(begin) + ", " + std::to_string(end) + ") of dimension " +
          std::to_string(dimension) + " is not inside a tensor of shape " + shapeToString());
   }
-  if (begin == 0 && end == shape_[dimension]) return *this;
-  Tensor t = aligned();
-  Shape shape = t.layout_;
+  if (begin == 0 && end == this->shape()[dimension]) return *this;
+  const Tensor t = aligned();
+  Shape shape = t.layout();
   shape[dimension] = static_cast<std::int64_t>(end - begin);
   std::vector<Block> blocks;
   Block clipped;
-  for (const Block& b : t.blocks_) {
+  for (const Block& b : t.blocks()) {
     if (!Clip(b, dimension, static_cast<std::int64_t>(begin), static_cast<std::int64_t>(end), &clipped))
       continue;
     clipped.begin[dimension] -= static_cast<std::int64_t>(begin);
     blocks.push_back(clipped);
   }
-  if (blocks.empty()) blocks.assign(t.blocks_.begin(), t.blocks_.begin() + (t.blocks_.empty() ? 0 : 1));
-  t.SetShape(std::move(shape), std::move(blocks));
-  return t;
+  if (blocks.empty()) blocks.assign(t.blocks().begin(), t.blocks().begin() + (t.blocks().empty() ? 0 : 1));
+  return t.withBlocks(std::move(shape), std::move(blocks));
 }
 
 Tensor Tensor::slice(const Interval& region, unsigned dimension) const {
@@ -288,7 +304,7 @@ Tensor Tensor::slice(const Interval& region, unsigned dimension) const {
 }
 
 Tensor Tensor::slice(const std::vector<std::size_t>& begin, const std::vector<std::size_t>& end) const {
-  if (begin.size() != end.size() || begin.size() > shape_.size()) {
+  if (begin.size() != end.size() || begin.size() > this->shape().size()) {
     Fail("Tensor::slice: " + std::to_string(begin.size()) + " begins and " + std::to_string(end.size()) +
          " ends for a tensor of shape " + shapeToString());
   }
@@ -300,7 +316,7 @@ Tensor Tensor::slice(const std::vector<std::size_t>& begin, const std::vector<st
 Tensor Tensor::operator[](std::size_t i) const { return slice(i, i + 1, 0).squeeze({0}); }
 
 Tensor Tensor::index(const std::vector<std::size_t>& indices) const {
-  if (indices.size() > shape_.size()) {
+  if (indices.size() > this->shape().size()) {
     Fail("Tensor::index: " + std::to_string(indices.size()) + " indices for a tensor of shape " +
          shapeToString());
   }
@@ -310,33 +326,28 @@ Tensor Tensor::index(const std::vector<std::size_t>& indices) const {
 }
 
 Tensor Tensor::reshape(const std::vector<std::size_t>& shape) const {
-  if (!valid_) Fail("Tensor::reshape: the tensor is empty (default-constructed)");
+  if (!valid()) Fail("Tensor::reshape: the tensor is empty (default-constructed)");
   const Shape wanted = ToShape(shape);
   if (ipu_model::NumElements(wanted) != static_cast<std::int64_t>(numElements())) {
     Fail("Tensor::reshape: a tensor of shape " + shapeToString() + " does not have the elements of " +
          ShapeString(wanted));
   }
-  Tensor t = *this;
-  if (numElements() == 0) {
-    t.SetShape(wanted, blocks_);
-    return t;
-  }
-  std::vector<Block> blocks(blocks_.size());
+  const std::vector<Block>& before = blocks();
+  if (numElements() == 0) return withBlocks(wanted, before);
+  std::vector<Block> after(before.size());
   bool strided = true;
-  if (blocks_.size() == 1) {
-    blocks[0].begin.assign(wanted.size(), 0);
-    strided = ReshapeView(blocks_[0].view, wanted, &blocks[0].view);
+  if (before.size() == 1) {
+    after[0].begin.assign(wanted.size(), 0);
+    strided = ReshapeView(before[0].view, wanted, &after[0].view);
   } else {
-    for (std::size_t i = 0; i < blocks_.size() && strided; ++i) {
-      strided = ReshapeBlock(blocks_[i], layout_, wanted, &blocks[i]);
+    for (std::size_t i = 0; i < before.size() && strided; ++i) {
+      strided = ReshapeBlock(before[i], layout(), wanted, &after[i]);
     }
   }
-  if (strided) {
-    t.SetShape(wanted, std::move(blocks));
-  } else {
-    t.shape_ = shape;
-  }
-  return t;
+  if (strided) return withBlocks(wanted, std::move(after));
+  auto reshaped = std::make_shared<Data>(data());
+  reshaped->shape = shape;
+  return Tensor(std::move(reshaped));
 }
 
 Tensor Tensor::reshapePartial(unsigned beginIndex, unsigned endIndex,
@@ -345,16 +356,16 @@ Tensor Tensor::reshapePartial(unsigned beginIndex, unsigned endIndex,
     Fail("Tensor::reshapePartial: dimensions [" + std::to_string(beginIndex) + ", " +
          std::to_string(endIndex) + ") are not in a tensor of shape " + shapeToString());
   }
-  std::vector<std::size_t> shape(shape_.begin(), shape_.begin() + beginIndex);
+  std::vector<std::size_t> shape(this->shape().begin(), this->shape().begin() + beginIndex);
   shape.insert(shape.end(), newDims.begin(), newDims.end());
-  shape.insert(shape.end(), shape_.begin() + endIndex, shape_.end());
+  shape.insert(shape.end(), this->shape().begin() + endIndex, this->shape().end());
   return reshape(shape);
 }
 
 Tensor Tensor::dimShuffle(const std::vector<unsigned>& permutation) const {
   std::vector<unsigned> sorted = permutation;
   std::sort(sorted.begin(), sorted.end());
-  bool ok = valid_ && sorted.size() == shape_.size();
+  bool ok = valid() && sorted.size() == this->shape().size();
   for (unsigned d = 0; ok && d < sorted.size(); ++d) ok = sorted[d] == d;
   if (!ok) {
     std::string given;
@@ -362,20 +373,19 @@ Tensor Tensor::dimShuffle(const std::vector<unsigned>& permutation) const {
     Fail("Tensor::dimShuffle: {" + given + "} is not a permutation of the dimensions of shape " +
          shapeToString());
   }
-  Tensor t = aligned();
+  const Tensor t = aligned();
   const auto permute = [&](const Shape& in) {
     Shape out(in.size());
     for (std::size_t d = 0; d < in.size(); ++d) out[d] = in[permutation[d]];
     return out;
   };
-  std::vector<Block> blocks = t.blocks_;
+  std::vector<Block> blocks = t.blocks();
   for (Block& b : blocks) {
     b.begin = permute(b.begin);
     b.view.shape = permute(b.view.shape);
     b.view.strides = permute(b.view.strides);
   }
-  t.SetShape(permute(t.layout_), std::move(blocks));
-  return t;
+  return t.withBlocks(permute(t.layout()), std::move(blocks));
 }
 
 Tensor Tensor::dimRoll(unsigned dimIdx, unsigned newIdx) const {
@@ -402,7 +412,7 @@ Tensor Tensor::flatten(unsigned dimBegin, unsigned dimEnd) const {
          ") are not in a tensor of shape " + shapeToString());
   }
   std::size_t n = 1;
-  for (unsigned d = dimBegin; d < dimEnd; ++d) n *= shape_[d];
+  for (unsigned d = dimBegin; d < dimEnd; ++d) n *= this->shape()[d];
   return reshapePartial(dimBegin, dimEnd, {n});
 }
 
@@ -410,9 +420,9 @@ Tensor Tensor::expand(const std::vector<std::size_t>& indices) const {
   std::vector<std::size_t> shape, sorted = indices;
   std::sort(sorted.begin(), sorted.end());
   std::size_t next = 0;
-  for (std::size_t d = 0; d <= shape_.size(); ++d) {
+  for (std::size_t d = 0; d <= this->shape().size(); ++d) {
     for (; next < sorted.size() && sorted[next] == d; ++next) shape.push_back(1);
-    if (d < shape_.size()) shape.push_back(shape_[d]);
+    if (d < this->shape().size()) shape.push_back(this->shape()[d]);
   }
   if (next != sorted.size()) {
     Fail("Tensor::expand: no place before dimension " + std::to_string(sorted[next]) +
@@ -425,46 +435,45 @@ Tensor Tensor::squeeze(const std::vector<std::size_t>& dims) const {
   std::vector<std::size_t> shape;
   for (std::size_t d : dims) {
     CheckDim("squeeze", static_cast<unsigned>(d));
-    if (shape_[d] != 1) {
+    if (this->shape()[d] != 1) {
       Fail("Tensor::squeeze: dimension " + std::to_string(d) + " of a tensor of shape " + shapeToString() +
            " is not 1");
     }
   }
-  for (std::size_t d = 0; d < shape_.size(); ++d) {
-    if (std::find(dims.begin(), dims.end(), d) == dims.end()) shape.push_back(shape_[d]);
+  for (std::size_t d = 0; d < this->shape().size(); ++d) {
+    if (std::find(dims.begin(), dims.end(), d) == dims.end()) shape.push_back(this->shape()[d]);
   }
   return reshape(shape);
 }
 
 Tensor Tensor::broadcast(unsigned N, unsigned dimension) const {
   CheckDim("broadcast", dimension);
-  if (shape_[dimension] != 1) {
+  if (this->shape()[dimension] != 1) {
     // The whole dimension N times in a row: a new outer dimension, merged.
-    std::vector<std::size_t> shape = shape_;
+    std::vector<std::size_t> shape = this->shape();
     shape[dimension] *= N;
     return expand({dimension}).broadcast(N, dimension).reshape(shape);
   }
-  Tensor t = aligned();
-  Shape shape = t.layout_;
+  const Tensor t = aligned();
+  Shape shape = t.layout();
   shape[dimension] = N;
-  std::vector<Block> blocks = t.blocks_;
+  std::vector<Block> blocks = t.blocks();
   for (Block& b : blocks) {
     b.view.shape[dimension] = N;
     b.view.strides[dimension] = 0;
   }
-  t.SetShape(std::move(shape), std::move(blocks));
-  return t;
+  return t.withBlocks(std::move(shape), std::move(blocks));
 }
 
 Tensor Tensor::subSample(unsigned stride, unsigned dimension) const {
   CheckDim("subSample", dimension);
   if (stride == 0) Fail("Tensor::subSample: the stride is 0, for a tensor of shape " + shapeToString());
-  Tensor t = aligned();
+  const Tensor t = aligned();
   const std::int64_t step = stride;
-  Shape shape = t.layout_;
+  Shape shape = t.layout();
   shape[dimension] = (shape[dimension] + step - 1) / step;
   std::vector<Block> blocks;
-  for (const Block& b : t.blocks_) {
+  for (const Block& b : t.blocks()) {
     const std::int64_t begin = (b.begin[dimension] + step - 1) / step;
     const std::int64_t end = (b.begin[dimension] + b.view.shape[dimension] + step - 1) / step;
     if (begin >= end) continue;
@@ -475,74 +484,76 @@ Tensor Tensor::subSample(unsigned stride, unsigned dimension) const {
     sampled.view.strides[dimension] *= step;
     blocks.push_back(std::move(sampled));
   }
-  if (blocks.empty()) blocks = t.blocks_;
-  t.SetShape(std::move(shape), std::move(blocks));
-  return t;
+  if (blocks.empty()) blocks = t.blocks();
+  return t.withBlocks(std::move(shape), std::move(blocks));
 }
 
 Tensor Tensor::reverse(unsigned dimension) const {
   CheckDim("reverse", dimension);
-  Tensor t = aligned();
+  const Tensor t = aligned();
   if (t.numElements() == 0) return t;
-  for (Block& b : t.blocks_) {
-    b.begin[dimension] = t.layout_[dimension] - b.begin[dimension] - b.view.shape[dimension];
+  std::vector<Block> blocks = t.blocks();
+  for (Block& b : blocks) {
+    b.begin[dimension] = t.layout()[dimension] - b.begin[dimension] - b.view.shape[dimension];
     b.view.offset += (b.view.shape[dimension] - 1) * b.view.strides[dimension];
     b.view.strides[dimension] = -b.view.strides[dimension];
   }
-  return t;
+  return t.withBlocks(t.layout(), std::move(blocks));
 }
 
 Tensor Tensor::reinterpret(const Type& type) const {
-  if (ipu_model::SizeOf(type.id()) != ipu_model::SizeOf(type_.id())) {
-    throw type_error("Tensor::reinterpret: elements of " + type_.toString() + " and " + type.toString() +
-                     " differ in size");
+  if (!valid()) Fail("Tensor::reinterpret: the tensor is empty (default-constructed)");
+  if (ipu_model::SizeOf(type.id()) != ipu_model::SizeOf(elementType().id())) {
+    throw type_error("Tensor::reinterpret: elements of " + elementType().toString() + " and " +
+                     type.toString() + " differ in size");
   }
-  Tensor t = *this;
-  t.type_ = type;
-  for (Block& b : t.blocks_) b.view.type = type.id();
-  return t;
+  auto reinterpreted = std::make_shared<Data>(data());
+  reinterpreted->type = type;
+  for (Block& b : reinterpreted->blocks) b.view.type = type.id();
+  return Tensor(std::move(reinterpreted));
 }
 
 bool Tensor::containsAliases() const {
   std::vector<View> views;
-  for (const Block& b : blocks_) views.push_back(b.view);
+  for (const Block& b : blocks()) views.push_back(b.view);
   return !ipu_model::AreDisjoint(views);
 }
 
 bool Tensor::isParallelWriteable() const { return !containsAliases() && !containsConstant(); }
 
 bool Tensor::isContiguous() const {
-  return numElements() == 0 || (blocks_.size() == 1 && ipu_model::IsRowMajorContiguous(blocks_[0].view));
+  return numElements() == 0 || (blocks().size() == 1 && ipu_model::IsRowMajorContiguous(blocks()[0].view));
 }
 
 Tensor concat(const std::vector<Tensor>& tensors, unsigned dimension) {
   if (tensors.empty()) Fail("concat: no tensors");
   tensors[0].CheckDim("concat", dimension);
   if (tensors.size() == 1) return tensors[0];
-  Tensor t = tensors[0];
-  Shape shape = ToShape(t.shape_);
+  const Tensor& t = tensors[0];
+  Shape shape = ToShape(t.shape());
   shape[dimension] = 0;
   std::vector<Block> blocks, empty;
   for (const Tensor& part : tensors) {
-    bool same = part.valid_ && part.rank() == t.rank() && part.type_ == t.type_ && part.graph_ == t.graph_;
-    for (unsigned d = 0; same && d < t.rank(); ++d) same = d == dimension || part.shape_[d] == t.shape_[d];
+    bool same = part.valid() && part.rank() == t.rank() && part.elementType() == t.elementType() &&
+                part.graph() == t.graph();
+    for (unsigned d = 0; same && d < t.rank(); ++d) same = d == dimension || part.shape()[d] == t.shape()[d];
     if (!same) {
-      Fail("concat along dimension " + std::to_string(dimension) + ": " + t.type_.toString() +
-           t.shapeToString() + " and " + part.type_.toString() + part.shapeToString() + " do not fit");
+      Fail("concat along dimension " + std::to_string(dimension) + ": " + t.elementType().toString() +
+           t.shapeToString() + " and " + part.elementType().toString() + part.shapeToString() +
+           " do not fit");
     }
     const Tensor aligned = part.aligned();
     if (part.numElements() == 0) {
-      empty.insert(empty.end(), aligned.blocks_.begin(), aligned.blocks_.end());
+      empty.insert(empty.end(), aligned.blocks().begin(), aligned.blocks().end());
     } else {
-      for (Block b : aligned.blocks_) {
+      for (Block b : aligned.blocks()) {
         b.begin[dimension] += shape[dimension];
         if (blocks.empty() || !Join(&blocks.back(), b, dimension)) blocks.push_back(std::move(b));
       }
     }
-    shape[dimension] += static_cast<std::int64_t>(part.shape_[dimension]);
+    shape[dimension] += static_cast<std::int64_t>(part.shape()[dimension]);
   }
-  t.SetShape(std::move(shape), blocks.empty() ? std::move(empty) : std::move(blocks));
-  return t;
+  return t.withBlocks(std::move(shape), blocks.empty() ? std::move(empty) : std::move(blocks));
 }
 
 Tensor concat(const Tensor& first, const Tensor& second, unsigned dimension) {
@@ -550,3 +561,17 @@ Tensor concat(const Tensor& first, const Tensor& second, unsigned dimension) {
 }
 
 }  // namespace poplar
+
+namespace ipu_model {
+
+bool IsStrided(const poplar::Tensor& tensor) {
+  View view;
+  return tensor.asView(&view);
+}
+
+bool IsRowMajor(const poplar::Tensor& tensor) {
+  View view;
+  return tensor.asView(&view) && IsRowMajorContiguous(view);
+}
+
+}  // namespace ipu_model

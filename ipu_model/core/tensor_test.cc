@@ -6,12 +6,12 @@
 #include <utility>
 #include <vector>
 
+#include "check.h"
 #include "core/graph_impl.h"
 #include "core/strides.h"
 #include "poplar/Graph.hpp"
 #include "poplar/exceptions.hpp"
 #include "poputil/TileMapping.hpp"
-#include "testing/check.h"
 
 namespace {
 

@@ -5,8 +5,9 @@
 #include <functional>
 #include <vector>
 
+#include "check.h"
 #include "engine/fast_engine.h"
-#include "testing/check.h"
+#include "engine/make_host_plan.h"
 #include "testing/mix_operation.h"
 
 namespace {

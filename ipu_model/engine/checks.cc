@@ -3,7 +3,7 @@
 #include <string>
 
 #include "core/strides.h"
-#include "engine/executable.h"
+#include "engine/compiled_program.h"
 #include "poplar/exceptions.hpp"
 
 namespace ipu_model {

@@ -4,7 +4,7 @@
 
 namespace ipu_model {
 
-struct CompiledProgram;  // engine/executable.h
+struct CompiledProgram;  // engine/compiled_program.h
 
 // Every element of every variable that a program uses is on exactly one tile of the target, and every view
 // lies inside its variable. Throws poplar::invalid_tile_mapping or poplar::poplar_error with the variable's

@@ -6,8 +6,10 @@
 
 #include "core/graph_impl.h"
 #include "engine/checks.h"
+#include "engine/compiled_program.h"
 #include "engine/device_report.h"
-#include "engine/executable.h"
+#include "engine/serialised_program.h"
+#include "ipu_model/Model.hpp"
 #include "poplar/Engine.hpp"
 #include "poplar/exceptions.hpp"
 
@@ -25,7 +27,7 @@ double Bytes(const std::vector<View>& views) {
 
 // A rough model of one core-pair host: 10 GB/s of operand traffic, 200 GFLOP/s, 200 ns per operation. Only
 // good enough to tell short programs from long ones.
-double HostNanoseconds(const CompiledProgram& program) {
+double NanosecondsOf(const CompiledProgram& program) {
   constexpr double kNanosecondsPerByte = 0.1, kNanosecondsPerFlop = 1 / 200.0, kNanosecondsPerOperation = 200;
   std::unordered_map<const ProgramNode*, double> cost;
   const auto add = [&](const std::shared_ptr<const ProgramNode>& root) {
@@ -93,9 +95,9 @@ void CheckConstantsNotWritten(const CompiledProgram& program, const std::vector<
 
 }  // namespace
 
-std::shared_ptr<const CompiledProgram> CompileGraph(const poplar::Graph& graph,
-                                                    const std::vector<poplar::program::Program>& programs,
-                                                    const std::string& name, PlanCache* cache) {
+poplar::Executable CompileGraph(const poplar::Graph& graph,
+                                const std::vector<poplar::program::Program>& programs,
+                                const std::string& name, PlanCache* cache) {
   const GraphImpl& impl = graph.impl();
   auto compiled = std::make_shared<CompiledProgram>(impl.target);
   compiled->replication_factor = impl.replication_factor;
@@ -117,8 +119,13 @@ std::shared_ptr<const CompiledProgram> CompileGraph(const poplar::Graph& graph,
     const std::string message = (name.empty() ? "" : name + ": ") + compiled->report.out_of_memory;
     throw OutOfMemory(message, std::move(compiled->report));
   }
-  compiled->host_nanoseconds = HostNanoseconds(*compiled);
-  return compiled;
+  compiled->host_nanoseconds = NanosecondsOf(*compiled);
+  return poplar::Executable(std::move(compiled));
+}
+
+const Report& ReportOf(const poplar::Executable& executable) { return executable.program()->report; }
+double HostNanoseconds(const poplar::Executable& executable) {
+  return executable.program()->host_nanoseconds;
 }
 
 }  // namespace ipu_model
@@ -128,7 +135,7 @@ namespace poplar {
 Executable compileGraph(const Graph& graph, const std::vector<program::Program>& programs,
                         const DebugContext& debugContext) {
   ipu_model::PlanCache cache;
-  return Executable(ipu_model::CompileGraph(graph, programs, debugContext.getPathName(), &cache));
+  return ipu_model::CompileGraph(graph, programs, debugContext.getPathName(), &cache);
 }
 
 void Executable::serialize(std::ostream& out) const {
@@ -147,8 +154,5 @@ Executable Executable::deserialize(std::istream& in) {
     throw poplar_error(std::string("Executable::deserialize: ") + error.what());
   }
 }
-
-const ipu_model::Report& Executable::report() const { return program_->report; }
-double Executable::hostNanoseconds() const { return program_->host_nanoseconds; }
 
 }  // namespace poplar

@@ -150,7 +150,7 @@ class CycleWalk {
 // variables they are. Equal mappings have equal numbers.
 class PlanKeys {
  public:
-  PlanKeys(const CompiledProgram& program, PlanCache* cache) : program_(program), cache_(*cache) {}
+  PlanKeys(const CompiledProgram& program, PlanCache::Plans* cache) : program_(program), cache_(*cache) {}
 
   std::string Of(const Operation& operation) {
     Writer writer;
@@ -191,7 +191,7 @@ class PlanKeys {
   }
 
   const CompiledProgram& program_;
-  PlanCache& cache_;
+  PlanCache::Plans& cache_;
   std::unordered_map<VariableId, std::size_t> numbers_;
 };
 
@@ -200,14 +200,15 @@ OperationUses AnalyseOperations(const CompiledProgram& program, PlanCache* cache
   std::vector<std::shared_ptr<const ProgramNode>> roots = program.programs;
   roots.insert(roots.end(), program.functions.begin(), program.functions.end());
   OperationUses uses;
-  PlanKeys keys(program, cache);
+  auto& plans = cache->plans().plans;
+  PlanKeys keys(program, &cache->plans());
   // Entries of the cache; what has no plan yet is planned here.
   using Plan = std::pair<const std::string, std::shared_ptr<const OperationUse>>;
   std::vector<std::pair<const Operation*, Plan*>> operations, missing;
   for (const ProgramNode* node : NodesOf(roots)) {
     if (node->kind != ProgramKind::kOperation) continue;
     const Operation* operation = node->operation.get();
-    const auto [entry, is_new] = cache->plans.try_emplace(keys.Of(*operation), nullptr);
+    const auto [entry, is_new] = plans.try_emplace(keys.Of(*operation), nullptr);
     operations.emplace_back(operation, &*entry);
     if (is_new) missing.emplace_back(operation, &*entry);
   }
@@ -234,7 +235,7 @@ OperationUses AnalyseOperations(const CompiledProgram& program, PlanCache* cache
   const auto failed = std::find_if(errors.begin(), errors.end(), [](const auto& e) { return e != nullptr; });
   if (failed != errors.end()) {
     for (const auto& [operation, plan] : missing) {
-      if (plan->second == nullptr) cache->plans.erase(plan->first);
+      if (plan->second == nullptr) plans.erase(plan->first);
     }
     std::rethrow_exception(*failed);
   }
@@ -257,6 +258,10 @@ Cycles ReadCycles(Reader& reader) {
 }
 
 }  // namespace
+
+PlanCache::PlanCache() : plans_(std::make_unique<Plans>()) {}
+PlanCache::~PlanCache() = default;
+std::size_t PlanCache::size() const { return plans_->plans.size(); }
 
 Report Analyse(const CompiledProgram& program, PlanCache* cache) {
   Report report;

@@ -1,10 +1,10 @@
 // Expected numbers are worked out by hand in the comments.
 #include "engine/device_report.h"
 
+#include "check.h"
 #include "core/target_model.h"
 #include "engine/checks.h"
 #include "poplar/exceptions.hpp"
-#include "testing/check.h"
 #include "testing/toy_operations.h"
 
 using namespace ipu_model;
@@ -287,10 +287,10 @@ TEST(ProgramsShareWhatIsPlanned) {
   // What ends a compilation leaves no half of a plan.
   cache.poll = [](std::size_t, std::size_t) { throw std::runtime_error("stop"); };
   CHECK_THROWS(std::runtime_error, Analyse(*b.program, &cache));
-  CHECK_EQ(cache.plans.size(), 0u);
+  CHECK_EQ(cache.size(), 0u);
   cache.poll = [&](std::size_t, std::size_t) { ++polls; };
   const Report first = Analyse(*b.program, &cache), second = Analyse(*b.program, &cache);
-  CHECK_EQ(cache.plans.size(), 1u);
+  CHECK_EQ(cache.size(), 1u);
   CHECK_EQ(polls, 1u);
   CHECK_EQ(first.cycles.total(), second.cycles.total());
   CHECK_EQ(first.max_tile_bytes, second.max_tile_bytes);

@@ -3,9 +3,10 @@
 
 #include <utility>
 
-#include "engine/executable.h"
+#include "engine/compiled_program.h"
 #include "engine/fast_engine.h"
 #include "engine/tile_engine.h"
+#include "ipu_model/Model.hpp"
 #include "poplar/exceptions.hpp"
 
 namespace poplar {
@@ -72,23 +73,6 @@ void Engine::run(unsigned program) {
   } else {
     tile_->Run(program);
   }
-}
-
-void Engine::setReplica(const ipu_model::Replica& replica) {
-  const unsigned factor = executable_.program()->replication_factor;
-  if (replica.group != nullptr && replica.group->size() != factor) {
-    throw poplar_error("Engine::setReplica: the graph has " + std::to_string(factor) +
-                       " replicas, the launch " + std::to_string(replica.group->size()));
-  }
-  if (fast_) {
-    fast_->SetReplica(replica);
-  } else {
-    tile_->SetReplica(replica);
-  }
-}
-
-std::uint64_t Engine::lastRunCycles() const {
-  return fast_ ? fast_->last_run_cycles() : tile_->last_run_cycles();
 }
 
 void Engine::loadAndRun(const Device& device, unsigned program) {
@@ -158,3 +142,24 @@ void Engine::setPrintTensorStream(std::ostream& stream) {
 }
 
 }  // namespace poplar
+
+namespace ipu_model {
+
+void SetReplica(poplar::Engine& engine, const Replica& replica) {
+  const unsigned factor = engine.executable_.program()->replication_factor;
+  if (replica.group != nullptr && replica.group->size() != factor) {
+    throw poplar::poplar_error("SetReplica: the graph has " + std::to_string(factor) +
+                               " replicas, the launch " + std::to_string(replica.group->size()));
+  }
+  if (engine.fast_) {
+    engine.fast_->SetReplica(replica);
+  } else {
+    engine.tile_->SetReplica(replica);
+  }
+}
+
+std::uint64_t LastRunCycles(const poplar::Engine& engine) {
+  return engine.fast_ ? engine.fast_->last_run_cycles() : engine.tile_->last_run_cycles();
+}
+
+}  // namespace ipu_model

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "engine/executable.h"
+#include "engine/compiled_program.h"
 
 namespace ipu_model {
 

@@ -5,11 +5,13 @@
 #include <cstdint>
 #include <vector>
 
+#include "check.h"
 #include "core/target_model.h"
+#include "engine/device_report.h"
 #include "engine/tile_engine.h"
+#include "ipu_model/Model.hpp"
 #include "poplar/Engine.hpp"
 #include "popops/ElementWise.hpp"
-#include "testing/check.h"
 #include "testing/toy_operations.h"
 
 using namespace ipu_model;
@@ -98,7 +100,7 @@ TEST(BothEnginesAgree) {
   popops::subInPlace(graph, n, one, body);
   const Sequence main({Copy(in, n), RepeatWhileTrue(condition, more, body)});
   const poplar::Executable executable = poplar::compileGraph(graph, {main, Sequence({Copy(x, x)})});
-  const Report& report = executable.report();
+  const Report& report = ipu_model::ReportOf(executable);
   CHECK_EQ(report.loops.size(), 1u);
   const std::uint64_t test = report.loops[0].condition.total(), trip = report.loops[0].body.total();
   CHECK(test > 0 && trip > 2 * Sync());
@@ -111,10 +113,10 @@ TEST(BothEnginesAgree) {
       trips = count;
       engine.run(0);
       const auto t = static_cast<std::uint64_t>(count);
-      CHECK_EQ(engine.lastRunCycles(), (t + 1) * test + t * trip);
+      CHECK_EQ(ipu_model::LastRunCycles(engine), (t + 1) * test + t * trip);
     }
     engine.run(1);  // the report is that of program 0
-    CHECK_EQ(engine.lastRunCycles(), 0u);
+    CHECK_EQ(ipu_model::LastRunCycles(engine), 0u);
   }
 }
 

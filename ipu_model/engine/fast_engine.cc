@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "core/strides.h"
+#include "engine/make_host_plan.h"
 #include "engine/print_tensor.h"
 #include "kernels/copy/slice.h"
 #include "poplar/exceptions.hpp"

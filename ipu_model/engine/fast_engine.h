@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "core/replica_operation.h"
-#include "engine/executable.h"
+#include "engine/compiled_program.h"
 #include "engine/executed_cycles.h"
 #include "engine/host_functions.h"
 #include "engine/host_plan.h"

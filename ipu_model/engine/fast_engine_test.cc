@@ -11,10 +11,11 @@
 #include <utility>
 #include <vector>
 
+#include "check.h"
 #include "core/graph_impl.h"
+#include "engine/make_host_plan.h"
 #include "poplar/Graph.hpp"
 #include "poplar/exceptions.hpp"
-#include "testing/check.h"
 #include "testing/mix_operation.h"
 
 namespace {

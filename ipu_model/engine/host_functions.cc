@@ -3,7 +3,7 @@
 #include <cstring>
 #include <utility>
 
-#include "kernels/host/context.h"
+#include "ipu_model/Model.hpp"
 #include "poplar/exceptions.hpp"
 
 namespace ipu_model {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/executable.h"
+#include "engine/compiled_program.h"
 
 namespace ipu_model {
 

@@ -4,11 +4,11 @@
 #include <string>
 #include <vector>
 
+#include "check.h"
 #include "poplar/Engine.hpp"
 #include "poplar/IPUModel.hpp"
 #include "poplar/exceptions.hpp"
 #include "poputil/TileMapping.hpp"
-#include "testing/check.h"
 
 namespace {
 

@@ -57,10 +57,6 @@ struct HostPlan {
   std::vector<std::vector<StreamUse>> streams;  // by program
 };
 
-// `stream_memory_stays`: the host memory of an input stream neither moves nor changes between the program
-// that reads it and the last that uses what was read, so a variable that only this stream writes lives there.
-HostPlan MakeHostPlan(const CompiledProgram& program, bool stream_memory_stays = false);
-
 }  // namespace ipu_model
 
 #endif  // IPU_MODEL_ENGINE_HOST_PLAN_H_

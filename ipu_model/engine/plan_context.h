@@ -2,7 +2,7 @@
 #ifndef IPU_MODEL_ENGINE_PLAN_CONTEXT_H_
 #define IPU_MODEL_ENGINE_PLAN_CONTEXT_H_
 
-#include "engine/executable.h"
+#include "engine/compiled_program.h"
 
 namespace ipu_model {
 

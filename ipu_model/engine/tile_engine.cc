@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/replica_operation.h"
-#include "engine/executable.h"
+#include "engine/compiled_program.h"
 #include "engine/executed_cycles.h"
 #include "engine/plan_context.h"
 #include "engine/print_tensor.h"

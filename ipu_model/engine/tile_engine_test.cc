@@ -3,10 +3,10 @@
 #include <numeric>
 #include <sstream>
 
+#include "check.h"
 #include "engine/print_tensor.h"
 #include "engine/tile_storage.h"
 #include "poplar/exceptions.hpp"
-#include "testing/check.h"
 #include "testing/toy_operations.h"
 
 using namespace ipu_model;

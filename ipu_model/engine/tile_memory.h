@@ -5,8 +5,8 @@
 #include <memory>
 #include <unordered_map>
 
-#include "engine/device_report.h"
 #include "engine/exchange.h"
+#include "ipu_model/Model.hpp"
 
 namespace ipu_model {
 

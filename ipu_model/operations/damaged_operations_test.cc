@@ -5,18 +5,19 @@
 #include <string>
 #include <vector>
 
+#include "check.h"
 #include "core/serialise.h"
-#include "engine/executable.h"
 #include "engine/fast_engine.h"
+#include "engine/serialised_program.h"
 #include "hlo/Collectives.hpp"
 #include "hlo/Convolution.hpp"
-#include "hlo/Data.hpp"
 #include "hlo/Elementwise.hpp"
 #include "hlo/Fft.hpp"
-#include "hlo/Fill.hpp"
+#include "hlo/Index.hpp"
 #include "hlo/LinearAlgebra.hpp"
 #include "hlo/Random.hpp"
 #include "hlo/Reduce.hpp"
+#include "hlo/Sort.hpp"
 #include "hlo/Window.hpp"
 #include "poplar/Engine.hpp"
 #include "poplin/Cholesky.hpp"
@@ -24,7 +25,6 @@
 #include "poplin/TriangularSolve.hpp"
 #include "popops/DynamicSlice.hpp"
 #include "poputil/TileMapping.hpp"
-#include "testing/check.h"
 
 namespace ipu_model {
 namespace {
@@ -49,7 +49,7 @@ class Corpus {
     const Expression add = Binary(ScalarOp::kAdd, DType::kF32, DType::kF32);
     const Expression less = Binary(ScalarOp::kLt, DType::kF32, DType::kPred);
     const Expression greater = Binary(ScalarOp::kGe, DType::kF32, DType::kPred);
-    WindowDims rows;
+    hlo::WindowDims rows;
     rows.offset_dims = {1};
     rows.collapsed_dims = {0};
     rows.start_index_map = {0};
@@ -94,7 +94,7 @@ class Corpus {
     Add([&](Graph& g, Sequence& s) { hlo::topK(g, F32(g, {4, 6}), 2, s); });
     Add([&](Graph& g, Sequence& s) {
       const Tensor state = Variable(g, poplar::UNSIGNED_LONGLONG, {2});
-      hlo::rngBitGenerator(g, RandomAlgorithm::kThreeFry, state, poplar::UNSIGNED_INT, {7}, s);
+      hlo::rngBitGenerator(g, hlo::RandomAlgorithm::kThreeFry, state, poplar::UNSIGNED_INT, {7}, s);
     });
     Add([&](Graph& g, Sequence& s) { poplin::cholesky(g, F32(g, {2, 4, 4}), true, s); });
     Add([&](Graph& g, Sequence& s) {

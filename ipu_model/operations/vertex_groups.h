@@ -3,13 +3,11 @@
 #define IPU_MODEL_OPERATIONS_VERTEX_GROUPS_H_
 
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "core/operation.h"
-#include "core/target_model.h"
 
 namespace ipu_model {
 
@@ -25,17 +23,6 @@ inline VertexGroup MakeVertexGroup(std::string codelet, std::vector<Vertex> vert
   group.code_bytes = code_bytes;
   group.vertex_bytes = vertex_bytes;
   return group;
-}
-
-// Tile cycles of `products` multiply-adds for each element, in vectors, workers together: load, load,
-// multiply-add.
-inline std::function<std::uint64_t(const TargetModel&, const Box&)> MultiplyAddCycles(DType type,
-                                                                                      double products) {
-  return [type, products](const TargetModel& target, const Box& box) {
-    const double all = static_cast<double>(box.num_elements()) * products * (IsComplex(type) ? 4 : 1);
-    return static_cast<std::uint64_t>(all * 3 / target.VectorWidth(type)) + 6 * 30 +
-           target.supervisor_overhead;
-  };
 }
 
 }  // namespace ipu_model

@@ -7,10 +7,10 @@
 #include <memory>
 #include <vector>
 
+#include "check.h"
 #include "kernels/host/bound_kernel.h"
 #include "kernels/host/context.h"
 #include "kernels/host/host_tensor.h"
-#include "testing/check.h"
 
 namespace ipu_model {
 

@@ -9,10 +9,10 @@
 #include <utility>
 #include <vector>
 
+#include "check.h"
 #include "core/graph_impl.h"
-#include "engine/executable.h"
+#include "engine/compiled_program.h"
 #include "poplar/Graph.hpp"
-#include "testing/check.h"
 
 namespace ipu_model::toy {
 

@@ -8,13 +8,13 @@
 #include <string>
 #include <vector>
 
+#include "check.h"
 #include "core/graph_impl.h"
 #include "core/program_node.h"
 #include "core/target_model.h"
 #include "kernels/copy/slice.h"
 #include "poplar/Graph.hpp"
 #include "poputil/TileMapping.hpp"
-#include "testing/check.h"
 
 namespace ipu_model {
 

@@ -8,8 +8,9 @@
 #include <utility>
 #include <vector>
 
+#include "core/serialise.h"
 #include "core/strides.h"
-#include "engine/executable.h"
+#include "engine/compiled_program.h"
 
 namespace ipu_model::toy {
 

@@ -1,6 +1,7 @@
 // What every binding file of the module jax_ipu._ipu shares: type casters and the Bind functions that
 // module.cc calls. Bound classes: Target, Graph, Tensor, DataStream, Function, Sequence, Expression
-// (graph.cc), CompiledGraph, Executable, Counters (compile.cc), and the exception Error (module.cc).
+// (graph.cc, elementwise.cc), CompiledGraph, Executable, Counters (compile.cc), and the exception Error
+// (module.cc).
 #ifndef JAX_IPU_BINDINGS_BINDINGS_H_
 #define JAX_IPU_BINDINGS_BINDINGS_H_
 
@@ -17,8 +18,9 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/elementwise/expression.h"
+#include "hlo/Expression.hpp"
 #include "poplar/Graph.hpp"
+#include "poplar/OptionFlags.hpp"
 #include "poplar/Program.hpp"
 #include "poplar/Tensor.hpp"
 
@@ -27,23 +29,34 @@ namespace jax_ipu::bindings {
 namespace nb = nanobind;
 
 // Tensors, dtypes, shapes and options cross the boundary as: poplar::Tensor (bound), std::string ("f32", see
-// ipu_model::NameOf), std::vector<std::size_t> or ipu_model::Shape, std::map<std::string, std::string>.
-// Throws std::invalid_argument (ValueError in Python) for an unknown name.
+// ipu_model::NameOf), std::vector<std::size_t> or std::vector<std::int64_t>, std::map<std::string,
+// std::string>. Throws std::invalid_argument (ValueError in Python) for an unknown name.
 poplar::Type TypeNamed(const std::string& name);
 
 // Then threads must not ask for the GIL any more.
 bool InterpreterIsEnding();
 
+using Options = std::map<std::string, std::string>;
+poplar::OptionFlags FlagsOf(const Options& options);
+// Throws std::invalid_argument unless `count` is `dims`.
+void CheckCount(std::size_t count, std::size_t dims, const char* what);
+
 void BindGraph(nb::module_& module);
-void BindExpression(nb::module_& module);
 void BindCompile(nb::module_& module);
 void BindHostCallbacks(nb::module_& module);
 void BindFfiHandlers(nb::module_& module);
 void BindProcessExchange(nb::module_& module);
+// The families of operations, each in the file of its name.
 void BindElementwise(nb::module_& module);
-void BindMatMul(nb::module_& module);
+void BindReduce(nb::module_& module);
+void BindWindow(nb::module_& module);
+void BindProduct(nb::module_& module);
 void BindConvolution(nb::module_& module);
-void BindData(nb::module_& module);
+void BindIndex(nb::module_& module);
+void BindSort(nb::module_& module);
+void BindFft(nb::module_& module);
+void BindLinearAlgebra(nb::module_& module);
+void BindRandom(nb::module_& module);
 void BindCollectives(nb::module_& module);
 
 }  // namespace jax_ipu::bindings

@@ -13,7 +13,7 @@ namespace {
 using gcl::CollectiveOperator;
 using gcl::CommGroup;
 using gcl::CommGroupType;
-using ipu_model::Expression;
+using hlo::Expression;
 using poplar::Graph;
 using poplar::Tensor;
 using poplar::program::Sequence;

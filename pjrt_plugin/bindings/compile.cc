@@ -11,10 +11,7 @@
 #include <utility>
 
 #include "bindings/bindings.h"
-#include "engine/executable.h"
-#include "kernels/host/context.h"
-#include "kernels/host/host_limits.h"
-#include "kernels/host/isa.h"
+#include "ipu_model/Model.hpp"
 #include "poplar/Engine.hpp"
 #include "poplar/exceptions.hpp"
 #include "runtime/executable.h"
@@ -57,7 +54,7 @@ struct CompiledGraph {
   }
 
   nb::dict Cost() const {
-    const ipu_model::Report& report = executable.report();
+    const ipu_model::Report& report = ipu_model::ReportOf(executable);
     nb::dict cost;
     cost["flops"] = report.flops;
     cost["cycles"] = report.cycles.total();
@@ -67,12 +64,12 @@ struct CompiledGraph {
     cost["exchange_bytes"] = report.exchange_bytes;
     cost["link_bytes"] = report.link_bytes;
     cost["clock_hz"] = report.clock_hz;
-    cost["host_nanoseconds"] = executable.hostNanoseconds();
+    cost["host_nanoseconds"] = ipu_model::HostNanoseconds(executable);
     return cost;
   }
 
   nb::dict Memory() const {
-    const ipu_model::Report& report = executable.report();
+    const ipu_model::Report& report = ipu_model::ReportOf(executable);
     nb::dict memory;
     memory["total_bytes"] = report.total_bytes;
     memory["max_tile_bytes"] = report.max_tile_bytes;
@@ -89,7 +86,7 @@ struct CompiledGraph {
 
   std::vector<nb::dict> Operations() const {
     std::vector<nb::dict> rows;
-    for (const ipu_model::OperationCost& operation : executable.report().operations) {
+    for (const ipu_model::OperationCost& operation : ipu_model::ReportOf(executable).operations) {
       nb::dict row;
       row["kind"] = operation.kind;
       row["name"] = operation.name;
@@ -107,7 +104,7 @@ struct CompiledGraph {
 
   std::vector<nb::dict> Loops() const {
     std::vector<nb::dict> rows;
-    for (const ipu_model::LoopCost& loop : executable.report().loops) {
+    for (const ipu_model::LoopCost& loop : ipu_model::ReportOf(executable).loops) {
       nb::dict row;
       row["name"] = loop.name;
       row["condition_cycles"] = loop.condition.total();
@@ -117,7 +114,9 @@ struct CompiledGraph {
     return rows;
   }
 
-  std::vector<nb::dict> LargestTensors() const { return Tensors(executable.report().largest_tensors); }
+  std::vector<nb::dict> LargestTensors() const {
+    return Tensors(ipu_model::ReportOf(executable).largest_tensors);
+  }
 };
 
 // _ipu.OutOfMemory(message) with the report as attributes.
@@ -153,7 +152,7 @@ CompiledGraph CompileGraph(const poplar::Graph& graph,
     if (!poll.is_none()) poll(done, total);
   };
   try {
-    return {poplar::Executable(ipu_model::CompileGraph(graph, programs, name, plans))};
+    return {ipu_model::CompileGraph(graph, programs, name, plans)};
   } catch (const ipu_model::OutOfMemory& error) {
     RaiseOutOfMemory(error);
   }
@@ -472,7 +471,7 @@ void SetDeviceConfig(const std::string& version, unsigned num_tiles, const std::
 }
 
 void LimitHost(const std::string& max_isa, int threads) {
-  if (ipu_model::SetHostLimits({max_isa != "avx2", threads})) return;
+  if (ipu_model::LimitHostKernels(max_isa != "avx2", threads)) return;
   throw std::runtime_error(
       "jax_ipu.config.max_isa and host_threads were set after kernels of the IPU model had run. Set them "
       "before the first use of JAX, or set the environment variables JAX_IPU_MAX_ISA and "
@@ -481,8 +480,9 @@ void LimitHost(const std::string& max_isa, int threads) {
 
 nb::dict HostKernels() {
   nb::dict chosen;
-  chosen["isa"] = ipu_model::HasAvx512() ? "avx512" : "avx2";
-  chosen["threads"] = ipu_model::ThreadPool::Global().size();
+  const ipu_model::HostKernels kernels = ipu_model::KernelsOfHost();
+  chosen["isa"] = kernels.instruction_set;
+  chosen["threads"] = kernels.threads;
   return chosen;
 }
 
@@ -498,7 +498,7 @@ void BindCompile(nb::module_& module) {
       .def("largest_tensors", &CompiledGraph::LargestTensors);
   nb::class_<ipu_model::PlanCache>(module, "PlanCache")
       .def(nb::init<>())
-      .def("__len__", [](const ipu_model::PlanCache& self) { return self.plans.size(); });
+      .def("__len__", [](const ipu_model::PlanCache& self) { return self.size(); });
   module.def("compile_graph", &CompileGraph, nb::arg("graph"), nb::arg("programs"), nb::arg("name"),
              nb::arg("plans").none() = nb::none(), nb::arg("poll").none() = nb::none());
   nb::class_<ExecutableHandle>(module, "Executable")

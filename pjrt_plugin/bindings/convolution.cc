@@ -1,4 +1,4 @@
-// Convolution, reduce_window and select_and_scatter for Python.
+// Python: convolution.
 #include "hlo/Convolution.hpp"
 
 #include <nanobind/stl/optional.h>
@@ -7,7 +7,6 @@
 #include <stdexcept>
 
 #include "bindings/bindings.h"
-#include "hlo/Window.hpp"
 
 namespace jax_ipu::bindings {
 namespace {
@@ -15,20 +14,6 @@ namespace {
 using Numbers = std::vector<std::int64_t>;
 using Sizes = std::vector<std::size_t>;
 using Padding = std::vector<std::pair<std::int64_t, std::int64_t>>;
-using Options = std::map<std::string, std::string>;
-
-poplar::OptionFlags FlagsOf(const Options& options) {
-  poplar::OptionFlags flags;
-  for (const auto& [name, value] : options) flags.set(name, value);
-  return flags;
-}
-
-void CheckCount(std::size_t count, std::size_t dims, const char* what) {
-  if (count != dims) {
-    throw std::invalid_argument(std::string(what) + " has " + std::to_string(count) + " entries for " +
-                                std::to_string(dims) + " dimensions");
-  }
-}
 
 hlo::ConvolutionParameters ConvolutionParametersOf(const Numbers& strides, const Padding& padding,
                                                    const Numbers& lhs_dilation, const Numbers& rhs_dilation,
@@ -37,7 +22,7 @@ hlo::ConvolutionParameters ConvolutionParametersOf(const Numbers& strides, const
                                                    std::int64_t batch_group_count,
                                                    const std::string& out_dtype) {
   const std::size_t spatial = strides.size();
-  if (spatial > ipu_model::kMaxSpatial) throw std::invalid_argument("convolution has too many dimensions");
+  if (spatial > hlo::kMaxSpatial) throw std::invalid_argument("convolution has too many dimensions");
   CheckCount(padding.size(), spatial, "padding");
   CheckCount(lhs_dilation.size(), spatial, "lhs_dilation");
   CheckCount(rhs_dilation.size(), spatial, "rhs_dilation");
@@ -82,47 +67,6 @@ poplar::Tensor CreateOperand(poplar::Graph& graph, const Sizes& lhs_shape, const
   return create(graph, TypeNamed(dtype), lhs_shape, rhs_shape, params, layout, name, FlagsOf(options));
 }
 
-hlo::WindowParameters WindowParametersOf(const Numbers& window, const Numbers& strides,
-                                         const Numbers& base_dilation, const Numbers& window_dilation,
-                                         const Padding& padding) {
-  const std::size_t rank = window.size();
-  if (rank > ipu_model::kMaxRank) throw std::invalid_argument("a window has too many dimensions");
-  CheckCount(strides.size(), rank, "strides");
-  CheckCount(base_dilation.size(), rank, "base_dilation");
-  CheckCount(window_dilation.size(), rank, "window_dilation");
-  CheckCount(padding.size(), rank, "padding");
-  hlo::WindowParameters params;
-  params.geometry.rank = static_cast<int>(rank);
-  for (std::size_t d = 0; d < rank; ++d) {
-    params.geometry.dim[d] = {window[d], strides[d], base_dilation[d], window_dilation[d], padding[d].first};
-    params.paddingHigh.push_back(padding[d].second);
-  }
-  return params;
-}
-
-std::vector<poplar::Tensor> ReduceWindow(poplar::Graph& graph, const std::vector<poplar::Tensor>& tensors,
-                                         const std::vector<poplar::Tensor>& inits, const Numbers& window,
-                                         const Numbers& strides, const Numbers& base_dilation,
-                                         const Numbers& window_dilation, const Padding& padding,
-                                         const ipu_model::Expression& expression,
-                                         poplar::program::Sequence& sequence, const std::string& name) {
-  return hlo::reduceWindow(graph, tensors, inits,
-                           WindowParametersOf(window, strides, base_dilation, window_dilation, padding),
-                           expression, sequence, name);
-}
-
-poplar::Tensor SelectAndScatter(poplar::Graph& graph, const poplar::Tensor& operand,
-                                const poplar::Tensor& source, const poplar::Tensor& init,
-                                const Numbers& window, const Numbers& strides, const Padding& padding,
-                                const ipu_model::Expression& select_expression,
-                                const ipu_model::Expression& scatter_expression,
-                                poplar::program::Sequence& sequence, const std::string& name) {
-  const Numbers ones(window.size(), 1);
-  return hlo::selectAndScatter(graph, operand, source, init,
-                               WindowParametersOf(window, strides, ones, ones, padding), select_expression,
-                               scatter_expression, sequence, name);
-}
-
 }  // namespace
 
 void BindConvolution(nb::module_& module) {
@@ -146,15 +90,6 @@ void BindConvolution(nb::module_& module) {
          "A new variable [n, c, *spatial] with memory order `layout`, mapped as this convolution reads it.");
   create("create_conv_weights", CreateOperand<hlo::createConvolutionWeights>,
          "A new variable [o, i, *spatial] with memory order `layout`, mapped as this convolution reads it.");
-  module.def("reduce_window", ReduceWindow, nb::arg("graph"), nb::arg("tensors"), nb::arg("inits"),
-             nb::arg("window"), nb::arg("strides"), nb::arg("base_dilation"), nb::arg("window_dilation"),
-             nb::arg("padding"), nb::arg("expression"), nb::arg("seq"), nb::arg("name") = "",
-             "Reduces every window of the tensors; expression has inputs acc_0.., value_0.. and n outputs.");
-  module.def("select_and_scatter", SelectAndScatter, nb::arg("graph"), nb::arg("operand"), nb::arg("source"),
-             nb::arg("init"), nb::arg("window"), nb::arg("strides"), nb::arg("padding"),
-             nb::arg("select_expression"), nb::arg("scatter_expression"), nb::arg("seq"),
-             nb::arg("name") = "",
-             "Scatters each element of source to the element that its window of operand selects.");
 }
 
 }  // namespace jax_ipu::bindings

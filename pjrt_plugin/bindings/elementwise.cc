@@ -1,21 +1,138 @@
-// Python: elementwise programs, fills and reductions.
+// Python: _ipu.Expression, a scalar program built from tuples, elementwise programs and fills.
 #include "hlo/Elementwise.hpp"
 
 #include <nanobind/stl/optional.h>
 
 #include <optional>
+#include <stdexcept>
+#include <string_view>
+#include <tuple>
+#include <unordered_map>
 
 #include "bindings/bindings.h"
-#include "hlo/Fill.hpp"
-#include "hlo/Reduce.hpp"
 
 namespace jax_ipu::bindings {
 namespace {
 
-using ipu_model::Expression;
+using hlo::Expression;
+using hlo::ScalarOp;
 using poplar::Graph;
 using poplar::Tensor;
 using poplar::program::Sequence;
+
+constexpr const char* kOpNames[] = {"abs",
+                                    "negate",
+                                    "sign",
+                                    "not",
+                                    "popcnt",
+                                    "clz",
+                                    "ceil",
+                                    "floor",
+                                    "round_nearest_afz",
+                                    "round_nearest_even",
+                                    "trunc",
+                                    "cbrt",
+                                    "cos",
+                                    "sin",
+                                    "tan",
+                                    "tanh",
+                                    "exp",
+                                    "expm1",
+                                    "log",
+                                    "log1p",
+                                    "logistic",
+                                    "sqrt",
+                                    "rsqrt",
+                                    "erf",
+                                    "square",
+                                    "inverse",
+                                    "is_finite",
+                                    "real",
+                                    "imag",
+                                    "convert",
+                                    "bitcast",
+                                    "reduce_precision",
+                                    "add",
+                                    "subtract",
+                                    "multiply",
+                                    "divide",
+                                    "remainder",
+                                    "power",
+                                    "atan2",
+                                    "maximum",
+                                    "minimum",
+                                    "and",
+                                    "or",
+                                    "xor",
+                                    "shift_left",
+                                    "shift_right_logical",
+                                    "shift_right_arithmetic",
+                                    "eq",
+                                    "ne",
+                                    "lt",
+                                    "le",
+                                    "gt",
+                                    "ge",
+                                    "total_lt",
+                                    "complex",
+                                    "next_after",
+                                    "select",
+                                    "clamp",
+                                    "fma"};
+static_assert(sizeof(kOpNames) / sizeof(kOpNames[0]) == static_cast<std::size_t>(ScalarOp::kCount),
+              "one name per ScalarOp");
+
+ScalarOp OpNamed(const std::string& name) {
+  static const std::unordered_map<std::string_view, ScalarOp> table = [] {
+    std::unordered_map<std::string_view, ScalarOp> ops;
+    for (std::size_t i = 0; i < static_cast<std::size_t>(ScalarOp::kCount); ++i)
+      ops.emplace(kOpNames[i], static_cast<ScalarOp>(i));
+    return ops;
+  }();
+  const auto found = table.find(name);
+  if (found == table.end()) throw std::invalid_argument("unknown scalar operation '" + name + "'");
+  return found->second;
+}
+
+using Constant = std::pair<std::string, nb::bytes>;
+// op, operand type, result type, three registers, immediate.
+using Code = std::tuple<std::string, std::string, std::string, unsigned, unsigned, unsigned, std::uint32_t>;
+
+hlo::Expression MakeExpression(const std::vector<std::string>& inputs, const std::vector<Constant>& constants,
+                               const std::vector<Code>& code, const std::vector<unsigned>& outputs) {
+  hlo::Expression expression;
+  for (const std::string& type : inputs) expression.inputs.push_back(TypeNamed(type).id());
+  for (const auto& [type, bytes] : constants) {
+    hlo::ScalarConstant constant;
+    constant.type = TypeNamed(type).id();
+    const std::size_t size = ipu_model::SizeOf(constant.type);
+    if (bytes.size() != size)
+      throw std::invalid_argument("constant of type " + type + " needs " + std::to_string(size) + " bytes");
+    const char* begin = bytes.c_str();
+    for (std::size_t i = 0; i < size; ++i) constant.bytes[i] = static_cast<unsigned char>(begin[i]);
+    expression.constants.push_back(constant);
+  }
+  std::size_t registers = inputs.size() + constants.size();
+  const auto check = [&registers](unsigned reg) {
+    if (reg >= registers)
+      throw std::invalid_argument("register " + std::to_string(reg) + " is not defined yet");
+    return static_cast<std::uint16_t>(reg);
+  };
+  for (const auto& [op, operand_type, result_type, a, b, c, immediate] : code) {
+    hlo::Instruction instruction;
+    instruction.op = OpNamed(op);
+    instruction.operand_type = TypeNamed(operand_type).id();
+    instruction.result_type = TypeNamed(result_type).id();
+    instruction.operand[0] = check(a);
+    instruction.operand[1] = check(b);
+    instruction.operand[2] = check(c);
+    instruction.immediate = immediate;
+    expression.code.push_back(instruction);
+    ++registers;
+  }
+  for (unsigned output : outputs) expression.outputs.push_back(check(output));
+  return expression;
+}
 
 Tensor Map(Graph& graph, const Expression& expression, const std::vector<Tensor>& tensors, Sequence& sequence,
            const std::string& name) {
@@ -50,15 +167,18 @@ void Iota(Graph& graph, const Tensor& tensor, std::size_t dim, Sequence& sequenc
   hlo::iota(graph, tensor, dim, sequence, name);
 }
 
-std::vector<Tensor> Reduce(Graph& graph, const std::vector<Tensor>& tensors, const std::vector<Tensor>& inits,
-                           const std::vector<std::size_t>& dims, const Expression& expression,
-                           Sequence& sequence, const std::string& name) {
-  return hlo::reduce(graph, tensors, inits, dims, expression, sequence, name);
-}
-
 }  // namespace
 
 void BindElementwise(nb::module_& module) {
+  nb::class_<hlo::Expression>(module, "Expression")
+      .def(
+          "__init__",
+          [](hlo::Expression* self, const std::vector<std::string>& inputs,
+             const std::vector<Constant>& constants, const std::vector<Code>& code,
+             const std::vector<unsigned>& outputs) {
+            new (self) hlo::Expression(MakeExpression(inputs, constants, code, outputs));
+          },
+          nb::arg("inputs"), nb::arg("constants"), nb::arg("code"), nb::arg("outputs"));
   module.def("map", Map, nb::arg("graph"), nb::arg("expression"), nb::arg("tensors"), nb::arg("seq"),
              nb::arg("name") = "");
   module.def("map_with_output", MapWithOutput, nb::arg("graph"), nb::arg("expression"), nb::arg("tensors"),
@@ -69,8 +189,6 @@ void BindElementwise(nb::module_& module) {
              nb::arg("outs"), nb::arg("seq"), nb::arg("name") = "");
   module.def("fill", Fill, nb::arg("graph"), nb::arg("tensor"), nb::arg("value"), nb::arg("seq"),
              nb::arg("name") = "");
-  module.def("reduce", Reduce, nb::arg("graph"), nb::arg("tensors"), nb::arg("inits"), nb::arg("dims"),
-             nb::arg("expression"), nb::arg("seq"), nb::arg("name") = "");
   module.def("iota", Iota, nb::arg("graph"), nb::arg("tensor"), nb::arg("dim"), nb::arg("seq"),
              nb::arg("name") = "");
 }

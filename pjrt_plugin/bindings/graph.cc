@@ -5,10 +5,9 @@
 #include <unordered_map>
 
 #include "bindings/bindings.h"
-#include "core/graph_impl.h"
-#include "core/strides.h"
-#include "core/target_model.h"
+#include "ipu_model/Model.hpp"
 #include "poplar/Target.hpp"
+#include "poputil/TileMapping.hpp"
 
 namespace jax_ipu::bindings {
 
@@ -30,6 +29,19 @@ poplar::Type TypeNamed(const std::string& name) {
   return poplar::Type(found->second);
 }
 
+poplar::OptionFlags FlagsOf(const Options& options) {
+  poplar::OptionFlags flags;
+  for (const auto& [name, value] : options) flags.set(name, value);
+  return flags;
+}
+
+void CheckCount(std::size_t count, std::size_t dims, const char* what) {
+  if (count != dims) {
+    throw std::invalid_argument(std::string(what) + " has " + std::to_string(count) + " entries for " +
+                                std::to_string(dims) + " dimensions");
+  }
+}
+
 namespace {
 
 Tensor AddConstant(Graph& graph, const std::string& dtype, const Shape& shape, const nb::bytes& data,
@@ -41,27 +53,6 @@ Tensor AddConstant(Graph& graph, const std::string& dtype, const Shape& shape, c
     throw std::invalid_argument("constant '" + name + "' needs " + std::to_string(bytes) + " bytes, got " +
                                 std::to_string(data.size()));
   return graph.addConstant(type, shape, static_cast<const void*>(data.c_str()), name);
-}
-
-void MapLinearly(Graph& graph, const Tensor& tensor, unsigned first_tile) {
-  const ipu_model::Mapping mapping =
-      ipu_model::LinearMapping(graph.getTarget(), tensor.elementType().id(),
-                               static_cast<std::int64_t>(tensor.numElements()), first_tile);
-  const auto& pieces = tensor.pieces();
-  auto& variables = graph.impl().variables;
-  // A whole variable keeps the mapping in closed form; anything else is written out.
-  if (pieces.size() == 1 && tensor.isContiguous() && pieces[0].offset == 0 &&
-      variables[pieces[0].variable].num_elements == pieces[0].num_elements()) {
-    variables[pieces[0].variable].mapping = mapping;
-    return;
-  }
-  Graph::TileToTensorMapping tiles(graph.getTarget().getNumTiles());
-  mapping.ForEachRun(0, static_cast<std::int64_t>(tensor.numElements()),
-                     [&](std::int64_t begin, std::int64_t end, unsigned tile) {
-                       tiles[tile].emplace_back(static_cast<std::size_t>(begin),
-                                                static_cast<std::size_t>(end));
-                     });
-  graph.setTileMapping(tensor, tiles);
 }
 
 std::vector<std::vector<std::pair<std::size_t, std::size_t>>> GetTileMapping(Graph& graph,
@@ -88,8 +79,7 @@ void BindTarget(nb::module_& module) {
       .def_prop_ro("bytes_per_tile", &Target::getBytesPerTile)
       .def_prop_ro("num_worker_contexts", &Target::getNumWorkerContexts)
       .def_prop_ro("tile_clock_frequency", &Target::getTileClockFrequency)
-      .def_prop_ro("local_copy_call_cycles",
-                   [](const Target& target) { return target.model().local_copy_call_cycles; })
+      .def_prop_ro("local_copy_call_cycles", &ipu_model::LocalCopyCallCycles)
       .def_prop_ro("version", [](const Target& target) { return std::string(target.getTargetArchString()); });
 }
 
@@ -98,16 +88,8 @@ void BindTensor(nb::module_& module) {
       .def_prop_ro("shape", [](const Tensor& t) { return nb::tuple(nb::cast(t.shape())); })
       .def_prop_ro("dtype", [](const Tensor& t) { return t.elementType().toString(); })
       .def_prop_ro("num_elements", &Tensor::numElements)
-      .def_prop_ro("is_strided",
-                   [](const Tensor& t) {
-                     ipu_model::View view;
-                     return t.asView(&view);
-                   })
-      .def_prop_ro("is_row_major",
-                   [](const Tensor& t) {
-                     ipu_model::View view;
-                     return t.asView(&view) && ipu_model::IsRowMajorContiguous(view);
-                   })
+      .def_prop_ro("is_strided", &ipu_model::IsStrided)
+      .def_prop_ro("is_row_major", &ipu_model::IsRowMajor)
       .def(
           "slice",
           [](const Tensor& t, const Shape& begins, const Shape& ends) { return t.slice(begins, ends); },
@@ -248,7 +230,12 @@ void BindGraph(nb::module_& module) {
           [](Graph& graph, const Tensor& tensor, unsigned tile) { graph.setTileMapping(tensor, tile); },
           nb::arg("tensor"), nb::arg("tile"))
       .def("get_tile_mapping", &GetTileMapping, nb::arg("tensor"))
-      .def("map_linearly", &MapLinearly, nb::arg("tensor"), nb::arg("first_tile") = 0)
+      .def(
+          "map_linearly",
+          [](Graph& graph, const Tensor& tensor, unsigned first_tile) {
+            poputil::mapTensorLinearlyWithOffset(graph, tensor, first_tile);
+          },
+          nb::arg("tensor"), nb::arg("first_tile") = 0)
       .def(
           "add_host_to_device_fifo",
           [](Graph& graph, const std::string& name, const std::string& dtype, std::size_t n) {

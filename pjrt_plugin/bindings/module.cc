@@ -43,14 +43,19 @@ NB_MODULE(_ipu, module) {
   nanobind::set_leak_warnings(false);
   jax_ipu::bindings::BindError(module);
   jax_ipu::bindings::BindGraph(module);
-  jax_ipu::bindings::BindExpression(module);
   jax_ipu::bindings::BindCompile(module);
   jax_ipu::bindings::BindHostCallbacks(module);
   jax_ipu::bindings::BindFfiHandlers(module);
   jax_ipu::bindings::BindProcessExchange(module);
   jax_ipu::bindings::BindElementwise(module);
-  jax_ipu::bindings::BindMatMul(module);
+  jax_ipu::bindings::BindReduce(module);
+  jax_ipu::bindings::BindWindow(module);
+  jax_ipu::bindings::BindProduct(module);
   jax_ipu::bindings::BindConvolution(module);
-  jax_ipu::bindings::BindData(module);
+  jax_ipu::bindings::BindIndex(module);
+  jax_ipu::bindings::BindSort(module);
+  jax_ipu::bindings::BindFft(module);
+  jax_ipu::bindings::BindLinearAlgebra(module);
+  jax_ipu::bindings::BindRandom(module);
   jax_ipu::bindings::BindCollectives(module);
 }

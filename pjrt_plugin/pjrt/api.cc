@@ -9,7 +9,7 @@
 #include "pjrt/device.h"
 #include "pjrt/error.h"
 #include "pjrt/event.h"
-#include "pjrt/executable.h"
+#include "pjrt/executable_description.h"
 #include "pjrt/extensions.h"
 #include "pjrt/loaded_executable.h"
 #include "pjrt/memory.h"

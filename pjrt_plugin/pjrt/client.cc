@@ -1,4 +1,5 @@
-// Entry points of PJRT_Client that are about the client itself; compile.cc and buffer.cc have the others.
+// Entry points of PJRT_Client that are about the client itself. loaded_executable.cc has Client_Compile,
+// buffer_creation.cc and transfer_manager.cc have those that make buffers.
 #include "pjrt/client.h"
 
 #include <algorithm>

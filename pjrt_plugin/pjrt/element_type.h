@@ -2,7 +2,7 @@
 #ifndef JAX_IPU_PJRT_ELEMENT_TYPE_H_
 #define JAX_IPU_PJRT_ELEMENT_TYPE_H_
 
-#include "kernels/host/dtype.h"
+#include "ipu_model/Types.hpp"
 #include "pjrt/c_api.h"
 
 namespace jax_ipu::pjrt {

@@ -4,7 +4,7 @@
 
 #include "pjrt/buffer.h"
 #include "pjrt/entry.h"
-#include "pjrt/executable.h"
+#include "pjrt/executable_description.h"
 #include "pjrt/serialized_bytes.h"
 
 namespace jax_ipu::pjrt {

@@ -7,7 +7,7 @@
 #include "pjrt/element_type.h"
 #include "pjrt/entry.h"
 #include "pjrt/event.h"
-#include "pjrt/executable.h"
+#include "pjrt/executable_description.h"
 #include "pjrt/serialized_bytes.h"
 #include "runtime/registry.h"
 

@@ -5,28 +5,31 @@
 #include <stdexcept>
 #include <utility>
 
-#include "core/target_model.h"
 #include "pjrt/entry.h"
 #include "pjrt/serialized_bytes.h"
 #include "pjrt/version.h"
+#include "poplar/Target.hpp"
+#include "poplar/exceptions.hpp"
+#include "runtime/registry.h"
 
 namespace jax_ipu::pjrt {
 namespace {
 
-const ipu_model::TargetModel& TargetModelOf(const std::string& version) {
+// All tiles of one IPU of an architecture.
+poplar::Target TargetOfVersion(const std::string& version) {
   try {
-    return ipu_model::FindTargetModel(version);
-  } catch (const std::invalid_argument& error) {
+    return poplar::Target::createIPUTarget(1, version);
+  } catch (const poplar::poplar_error& error) {
     throw Error(Code::kInvalidArgument, error.what());
   }
 }
 
 DeviceConfig Complete(DeviceConfig config) {
-  const ipu_model::TargetModel& target = TargetModelOf(config.version);
-  if (config.num_tiles == 0) config.num_tiles = target.num_tiles;
-  if (config.num_tiles > target.num_tiles) {
+  const poplar::Target target = TargetOfVersion(config.version);
+  if (config.num_tiles == 0) config.num_tiles = target.getNumTiles();
+  if (config.num_tiles > target.getNumTiles()) {
     throw Error(Code::kInvalidArgument, "An IPU of architecture " + config.version + " has " +
-                                            std::to_string(target.num_tiles) + " tiles, not " +
+                                            std::to_string(target.getNumTiles()) + " tiles, not " +
                                             std::to_string(config.num_tiles));
   }
   return config;
@@ -149,7 +152,7 @@ std::string TargetOf(const DeviceConfig& config) {
 }
 
 std::uint64_t DeviceMemoryBytes(const DeviceConfig& config) {
-  return std::uint64_t{Complete(config).num_tiles} * TargetModelOf(config.version).bytes_per_tile;
+  return std::uint64_t{Complete(config).num_tiles} * TargetOfVersion(config.version).getBytesPerTile();
 }
 
 void InstallTopology(PJRT_Api& api) {
@@ -174,16 +177,16 @@ void InstallTopology(PJRT_Api& api) {
 PJRT_DeviceDescription::PJRT_DeviceDescription(const jax_ipu::DeviceConfig& config, int device_id,
                                                int process_index, int hardware_id)
     : id(device_id), process(process_index), local_hardware_id(hardware_id) {
-  const ipu_model::TargetModel& target = jax_ipu::pjrt::TargetModelOf(config.version);
+  const poplar::Target target = jax_ipu::pjrt::TargetOfVersion(config.version);
   const std::string number = std::to_string(id), tiles = std::to_string(config.num_tiles);
   kind = (config.use_model ? "IPU model " : "IPU ") + config.version;
   debug_string = "ipu:" + number;
   to_string = "IpuDevice(id=" + number + ", num_tiles=" + tiles + ", version=" + config.version + ")";
   attributes.Add("version", config.version);
   attributes.Add("num_tiles", std::int64_t{config.num_tiles});
-  attributes.Add("bytes_per_tile", std::int64_t{target.bytes_per_tile});
-  attributes.Add("num_worker_contexts", std::int64_t{target.worker_contexts});
-  attributes.Add("tile_clock_frequency", static_cast<std::int64_t>(target.clock_hz));  // Hz
+  attributes.Add("bytes_per_tile", static_cast<std::int64_t>(target.getBytesPerTile()));
+  attributes.Add("num_worker_contexts", std::int64_t{target.getNumWorkerContexts()});
+  attributes.Add("tile_clock_frequency", static_cast<std::int64_t>(target.getTileClockFrequency()));  // Hz
   // jaxlib ends the process on a device attribute that is a bool or a float.
   attributes.Add("is_ipu_model", std::int64_t{config.use_model});
 }

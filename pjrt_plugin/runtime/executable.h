@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/host/dtype.h"
+#include "ipu_model/Types.hpp"
 #include "runtime/dimension_order.h"
 
 namespace jax_ipu {
@@ -187,27 +187,13 @@ struct CompileRequest {
 // Set once by the binding layer (it calls Python); throws Error. Called without the GIL, on any thread.
 using Compiler = std::function<std::shared_ptr<const Executable>(const CompileRequest&)>;
 
-// The process's one registry: the compiler, and the device configuration that the client reads when it is
-// created.
+// What the client's devices are; read when the client is created.
 struct DeviceConfig {
   std::string version = "ipu2";  // ipu1, ipu2, ipu21, bow
   unsigned num_tiles = 0;        // 0: all tiles of the architecture
   std::vector<int> device_ids = {0};
   std::string execution = "fast";  // fast, tile
   bool use_model = true;
-};
-class Registry {
- public:
-  static Registry& Get();
-  virtual ~Registry() = default;
-  virtual void SetCompiler(Compiler compiler) = 0;
-  // The compiler, or an empty function. Runs the loader first when no compiler is set.
-  virtual Compiler GetCompiler() const = 0;
-  // Called when a compiler is needed and none is set: it may set one (the binding imports the Python
-  // compiler).
-  virtual void SetCompilerLoader(std::function<void()> loader) = 0;
-  virtual void SetDeviceConfig(DeviceConfig config) = 0;
-  virtual DeviceConfig GetDeviceConfig() const = 0;
 };
 
 // Totals since the client was created; read by jax_ipu.counters(device). Bytes count what crosses between

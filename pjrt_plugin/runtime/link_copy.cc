@@ -2,23 +2,16 @@
 
 #include <cstdint>
 #include <utility>
-#include <vector>
 
-#include "core/link_schedule.h"
-#include "core/target_model.h"
+#include "ipu_model/Model.hpp"
 
 namespace jax_ipu {
 
 std::shared_ptr<Array> CopyOverLinks(const std::shared_ptr<Array>& array, const LinkEnd& from,
                                      const LinkEnd& to, unsigned ring) {
   const std::uint64_t bytes = array->spec().bytes();
-  std::uint64_t cycles = 0;
-  if (bytes > 0) {
-    const ipu_model::TargetModel& target = ipu_model::FindTargetModel(from.device->config().version);
-    std::vector<int> sources(ring, -1);
-    sources[to.place] = static_cast<int>(from.place);
-    cycles = TotalCycles(PermutationUse(sources, ring, static_cast<double>(bytes), target), target);
-  }
+  const poplar::Target target = poplar::Target::createIPUTarget(1, from.device->config().version);
+  const std::uint64_t cycles = ipu_model::LinkCopyCycles(target, from.place, to.place, ring, bytes);
   // Called by the sender's thread, which must not be left with the last reference to a device.
   const auto count = [sender = from.device->link_traffic(), receiver = to.device->link_traffic(), bytes,
                       cycles](const Error* error) {

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "ipu_model/Model.hpp"
 #include "poplar/Device.hpp"
 #include "poplar/Engine.hpp"
 #include "poplar/Executable.hpp"
@@ -95,13 +96,13 @@ class PoplarProgram : public Program {
       });
     }
   }
-  void SetReplica(const ipu_model::Replica& replica) override { engine_.setReplica(replica); }
+  void SetReplica(const ipu_model::Replica& replica) override { ipu_model::SetReplica(engine_, replica); }
   void Run(int program) override {
     host_calls_ = {};
     ++num_runs_;
     CallPoplar([this, program] { engine_.run(static_cast<unsigned>(program)); });
   }
-  std::uint64_t LastRunCycles() const override { return engine_.lastRunCycles(); }
+  std::uint64_t LastRunCycles() const override { return ipu_model::LastRunCycles(engine_); }
 
   HostCallTraffic LastHostCalls() const override { return host_calls_; }
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/collectives/replicas.h"
+#include "ipu_model/Model.hpp"
 
 namespace jax_ipu {
 

@@ -8,7 +8,7 @@
 #include <memory>
 #include <string>
 
-#include "kernels/collectives/replicas.h"
+#include "ipu_model/Model.hpp"
 #include "runtime/executable.h"
 
 namespace jax_ipu {

@@ -1,14 +1,32 @@
-// The parts of the process's registry that only the runtime and PJRT layers use.
+// What a process has one of: the compiler, the device configuration, how programs run and reach other
+// processes.
 #ifndef JAX_IPU_RUNTIME_REGISTRY_H_
 #define JAX_IPU_RUNTIME_REGISTRY_H_
 
+#include <functional>
 #include <memory>
 
 #include "runtime/device_runtime.h"
+#include "runtime/executable.h"
 #include "runtime/process_exchange.h"
 #include "runtime/program.h"
 
 namespace jax_ipu {
+
+// The compiler and the device configuration.
+class Registry {
+ public:
+  static Registry& Get();
+  virtual ~Registry() = default;
+  virtual void SetCompiler(Compiler compiler) = 0;
+  // The compiler, or an empty function. Runs the loader first when no compiler is set.
+  virtual Compiler GetCompiler() const = 0;
+  // Called when a compiler is needed and none is set: it may set one (the binding imports the Python
+  // compiler).
+  virtual void SetCompilerLoader(std::function<void()> loader) = 0;
+  virtual void SetDeviceConfig(DeviceConfig config) = 0;
+  virtual DeviceConfig GetDeviceConfig() const = 0;
+};
 
 // The factory for clients created from now on: the binding layer sets CreatePoplarProgram, tests their own.
 // Without one, GetProgramFactory throws Error.

@@ -6,7 +6,7 @@
 #include <thread>
 #include <utility>
 
-#include "kernels/collectives/replicas.h"
+#include "ipu_model/Model.hpp"
 #include "runtime/ffi_calls.h"
 #include "runtime/program.h"
 

@@ -248,24 +248,15 @@ class FakeProgram : public Program {
   }
   // The sum over all replicas of the launch.
   void AllReduce(const void* own, std::size_t output, std::vector<std::byte>& result) {
-    ipu_model::HostTensor tensor;
-    tensor.data = const_cast<void*>(own);
-    tensor.rank = 1;
-    tensor.shape[0] = static_cast<std::int64_t>(result.size() / sizeof(float));
-    tensor.strides[0] = 1;
-    std::vector<unsigned> members(replica_.group->size());
-    for (std::size_t m = 0; m < members.size(); ++m) members[m] = static_cast<unsigned>(m);
-    replica_.group->Meet(
-        static_cast<std::uint32_t>(output), members, replica_.index, tensor,
-        [](const ipu_model::HostTensor& whole, std::size_t, std::size_t) { return whole; },
-        [&](const ipu_model::ReplicaGroup::Parts& parts) {
-          for (std::size_t k = 0; k < result.size(); k += sizeof(float)) {
-            float sum = 0;
-            for (const std::optional<ipu_model::HostTensor>& t : parts)
-              sum += t.value().as<float>()[k / sizeof(float)];
-            std::memcpy(result.data() + k, &sum, sizeof(float));
-          }
-        });
+    replica_.group->Gather(static_cast<std::uint32_t>(output), replica_.index, own, result.size(),
+                           [&](const std::vector<const void*>& parts) {
+                             for (std::size_t k = 0; k < result.size(); k += sizeof(float)) {
+                               float sum = 0;
+                               for (const void* part : parts)
+                                 sum += static_cast<const float*>(part)[k / sizeof(float)];
+                               std::memcpy(result.data() + k, &sum, sizeof(float));
+                             }
+                           });
   }
   void RunMain() {
     if (parsed_.sleep_milliseconds > 0) {

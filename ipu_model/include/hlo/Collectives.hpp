@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "kernels/elementwise/expression.h"
+#include "hlo/Expression.hpp"
 #include "poplar/Graph.hpp"
 #include "poplar/OptionFlags.hpp"
 
@@ -33,19 +33,19 @@ poplar::Tensor allToAll(poplar::Graph& graph, const poplar::Tensor& data, std::s
 // members; the same on all of them. Sums and products of narrow floats are kept in f32 until the end. The
 // groups may have different lengths.
 poplar::Tensor allReduce(poplar::Graph& graph, const poplar::Tensor& data, const ReplicaGroups& groups,
-                         const ipu_model::Expression& body, poplar::program::Sequence& prog,
+                         const Expression& body, poplar::program::Sequence& prog,
                          const poplar::DebugContext& debugContext = {},
                          const poplar::OptionFlags& options = {});
 // Several tensors of one type in one exchange.
 std::vector<poplar::Tensor> allReduce(poplar::Graph& graph, const std::vector<poplar::Tensor>& datas,
-                                      const ReplicaGroups& groups, const ipu_model::Expression& body,
+                                      const ReplicaGroups& groups, const Expression& body,
                                       poplar::program::Sequence& prog,
                                       const poplar::DebugContext& debugContext = {},
                                       const poplar::OptionFlags& options = {});
 
 // Part p along `dimension` of what allReduce gives, on member p.
 poplar::Tensor reduceScatter(poplar::Graph& graph, const poplar::Tensor& data, std::size_t dimension,
-                             const ReplicaGroups& groups, const ipu_model::Expression& body,
+                             const ReplicaGroups& groups, const Expression& body,
                              poplar::program::Sequence& prog, const poplar::DebugContext& debugContext = {},
                              const poplar::OptionFlags& options = {});
 

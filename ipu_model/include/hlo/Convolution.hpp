@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "kernels/convolution/convolution.h"
+#include "hlo/ConvolutionGeometry.hpp"
 #include "poplar/Graph.hpp"
 #include "poplar/OptionFlags.hpp"
 
@@ -14,7 +14,7 @@ namespace hlo {
 // stablehlo.convolution on operands viewed as lhs [N, C, *spatial] and rhs [O, C / feature groups, *spatial].
 // `geometry` holds everything but the high padding, which may be negative as the low one.
 struct ConvolutionParameters {
-  ipu_model::ConvolutionGeometry geometry;
+  ConvolutionGeometry geometry;
   std::vector<std::int64_t> paddingHigh;
   poplar::Type outputType;
 };

@@ -1,21 +1,27 @@
-// Steps of dense decompositions, which PopLibs has no functions for. All take batches.
+// Triangular systems in StableHLO's form, and steps of dense decompositions, which PopLibs has no functions
+// for. All take batches, and throw poplar::poplar_error when shapes or types do not fit.
 #ifndef HLO_LINEARALGEBRA_HPP
 #define HLO_LINEARALGEBRA_HPP
 
 #include <vector>
 
+#include "hlo/TriangularOptions.hpp"
 #include "poplar/Graph.hpp"
 
 namespace hlo {
+
+// poplin::triangularSolve with op(a) in place of a: the transpose or the adjoint.
+poplar::Tensor triangularSolve(poplar::Graph& graph, const poplar::Tensor& a, const poplar::Tensor& b,
+                               const TriangularOptions& options, poplar::program::Sequence& prog,
+                               const poplar::DebugContext& debugContext = {});
 
 struct LuPanel {
   poplar::Tensor factors, pivots, order;
 };
 
 // LU factorisation of a few columns with partial pivots: a [..., m, n], m >= n, f32, f64, c64 or c128.
-// factors
-// [..., m, n] is U above L without its diagonal of ones; row k changed places with row pivots[k] (s32 [...,
-// n]), in turn; row i of L U is row order[i] (s32 [..., m]) of a.
+// factors [..., m, n] is U above L without its diagonal of ones; row k changed places with row pivots[k] (s32
+// [..., n]), in turn; row i of L U is row order[i] (s32 [..., m]) of a.
 LuPanel luPanel(poplar::Graph& graph, const poplar::Tensor& a, poplar::program::Sequence& prog,
                 const poplar::DebugContext& debugContext = {});
 

@@ -6,17 +6,19 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/random/random_bits.h"
+#include "hlo/RandomAlgorithm.hpp"
 #include "poplar/Graph.hpp"
 
 namespace hlo {
 
 // The new state, and random bits of an 8 to 64 bit integer type. The state is 1-D: 16 bytes (key, counter),
 // or 24 for Philox. The bits are those of XLA:CPU.
-std::pair<poplar::Tensor, poplar::Tensor> rngBitGenerator(
-    poplar::Graph& graph, ipu_model::RandomAlgorithm algorithm, const poplar::Tensor& state,
-    const poplar::Type& type, const std::vector<std::size_t>& shape, poplar::program::Sequence& prog,
-    const poplar::DebugContext& debugContext = {});
+std::pair<poplar::Tensor, poplar::Tensor> rngBitGenerator(poplar::Graph& graph, RandomAlgorithm algorithm,
+                                                          const poplar::Tensor& state,
+                                                          const poplar::Type& type,
+                                                          const std::vector<std::size_t>& shape,
+                                                          poplar::program::Sequence& prog,
+                                                          const poplar::DebugContext& debugContext = {});
 
 }  // namespace hlo
 

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "kernels/elementwise/expression.h"
+#include "hlo/Expression.hpp"
 #include "poplar/Graph.hpp"
 
 namespace hlo {
@@ -16,7 +16,7 @@ namespace hlo {
 // not match.
 std::vector<poplar::Tensor> reduce(poplar::Graph& graph, const std::vector<poplar::Tensor>& tensors,
                                    const std::vector<poplar::Tensor>& inits,
-                                   const std::vector<std::size_t>& dims, const ipu_model::Expression& body,
+                                   const std::vector<std::size_t>& dims, const Expression& body,
                                    poplar::program::Sequence& prog,
                                    const poplar::DebugContext& debugContext = {});
 

@@ -5,15 +5,15 @@
 #include <cstdint>
 #include <vector>
 
-#include "kernels/elementwise/expression.h"
-#include "kernels/window/window.h"
+#include "hlo/Expression.hpp"
+#include "hlo/WindowGeometry.hpp"
 #include "poplar/Graph.hpp"
 
 namespace hlo {
 
 // One entry per dimension; paddings may be negative.
 struct WindowParameters {
-  ipu_model::WindowGeometry geometry;
+  WindowGeometry geometry;
   std::vector<std::int64_t> paddingHigh;
 };
 
@@ -27,8 +27,7 @@ std::vector<std::size_t> windowOutputShape(const std::vector<std::size_t>& opera
 // whole dimension) have kernels of their own.
 std::vector<poplar::Tensor> reduceWindow(poplar::Graph& graph, const std::vector<poplar::Tensor>& tensors,
                                          const std::vector<poplar::Tensor>& inits,
-                                         const WindowParameters& params,
-                                         const ipu_model::Expression& combiner,
+                                         const WindowParameters& params, const Expression& combiner,
                                          poplar::program::Sequence& prog,
                                          const poplar::DebugContext& debugContext = {});
 
@@ -37,8 +36,8 @@ std::vector<poplar::Tensor> reduceWindow(poplar::Graph& graph, const std::vector
 // by `scatter`(result, source); the result starts as the scalar `init`. No dilations.
 poplar::Tensor selectAndScatter(poplar::Graph& graph, const poplar::Tensor& operand,
                                 const poplar::Tensor& source, const poplar::Tensor& init,
-                                const WindowParameters& params, const ipu_model::Expression& select,
-                                const ipu_model::Expression& scatter, poplar::program::Sequence& prog,
+                                const WindowParameters& params, const Expression& select,
+                                const Expression& scatter, poplar::program::Sequence& prog,
                                 const poplar::DebugContext& debugContext = {});
 
 }  // namespace hlo

@@ -15,10 +15,17 @@
 #include "poplar/OptionFlags.hpp"
 #include "poplar/Program.hpp"
 
+namespace poplar {
+class Engine;
+}
+
 namespace ipu_model {
 class FastEngine;  // engine/fast_engine.h
-struct Replica;    // kernels/collectives/replicas.h
 class TileEngine;  // engine/tile_engine.h
+struct Replica;
+// ipu_model/Model.hpp
+void SetReplica(poplar::Engine& engine, const Replica& replica);
+std::uint64_t LastRunCycles(const poplar::Engine& engine);
 }  // namespace ipu_model
 
 namespace poplar {
@@ -53,14 +60,6 @@ class Engine {
   void run(unsigned program = 0);
   void loadAndRun(const Device& device, unsigned program = 0);
 
-  // An addition of the model, in which every replica has an engine and a thread of its own: as which replica
-  // of which launch the next runs exchange.
-  void setReplica(const ipu_model::Replica& replica);
-
-  // An addition of the model: device cycles of the last run of program 0, by its report but with the trips
-  // that loops really made; If and Switch count their dearest branch. 0 after a run of another program.
-  std::uint64_t lastRunCycles() const;
-
   // Every transfer reads or writes the memory at `begin`, one stream length of elements; the bytes of an
   // input must not change and those of an output must not be read while a program runs. Memory of inputs and
   // outputs must not overlap.
@@ -81,6 +80,9 @@ class Engine {
   void setPrintTensorStream(std::ostream& stream);
 
  private:
+  friend void ipu_model::SetReplica(Engine& engine, const ipu_model::Replica& replica);
+  friend std::uint64_t ipu_model::LastRunCycles(const Engine& engine);
+
   Executable executable_;
   std::unique_ptr<ipu_model::FastEngine> fast_;
   std::unique_ptr<ipu_model::TileEngine> tile_;

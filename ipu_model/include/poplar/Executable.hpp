@@ -8,8 +8,7 @@
 #include <utility>
 
 namespace ipu_model {
-struct CompiledProgram;  // engine/executable.h
-struct Report;           // engine/device_report.h
+struct CompiledProgram;  // engine/compiled_program.h
 }  // namespace ipu_model
 
 namespace poplar {
@@ -23,11 +22,7 @@ class Executable {
   // Throws poplar_error with the reason when the data is damaged, truncated or of another version.
   static Executable deserialize(std::istream& in);
 
-  // Memory and cycles of the device.
-  const ipu_model::Report& report() const;
-  // Rough run time of program 0 on the host.
-  double hostNanoseconds() const;
-
+  // Internals of the model, not part of Poplar. What a user may read is in ipu_model/Model.hpp.
   const std::shared_ptr<const ipu_model::CompiledProgram>& program() const { return program_; }
 
  private:

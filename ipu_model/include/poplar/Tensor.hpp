@@ -1,15 +1,23 @@
 // A tensor is a view: an ordered list of references to elements of variables. Copying a Tensor never copies
-// data.
+// data. Methods that take dimensions, ranges or shapes throw poplar_error that names the method and the
+// tensor's shape when these do not fit. Source: Graphcore's Poplar and PopLibs API reference, class
+// poplar::Tensor.
 #ifndef POPLAR_TENSOR_HPP
 #define POPLAR_TENSOR_HPP
 
 #include <cstddef>
+#include <cstdint>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "core/box.h"
 #include "poplar/Interval.hpp"
 #include "poplar/Type.hpp"
+
+namespace ipu_model {
+struct View;  // core/box.h
+}
 
 namespace poplar {
 
@@ -37,53 +45,55 @@ class Tensor {
   Tensor reverse(unsigned dimension) const;
   Tensor reinterpret(const Type& type) const;  // same element size
 
-  const std::vector<std::size_t>& shape() const { return shape_; }
-  std::size_t dim(unsigned i) const { return shape_.at(i); }
-  unsigned rank() const { return static_cast<unsigned>(shape_.size()); }
+  const std::vector<std::size_t>& shape() const;
+  std::size_t dim(unsigned i) const { return shape().at(i); }
+  unsigned rank() const { return static_cast<unsigned>(shape().size()); }
   std::size_t numElements() const;
-  Type elementType() const { return type_; }
-  bool valid() const { return valid_; }
+  Type elementType() const;
+  bool valid() const { return data_ != nullptr; }  // false: default-constructed
   bool containsAliases() const;
   bool containsConstant() const;
   bool isParallelWriteable() const;
   bool isContiguous() const;
   std::string shapeToString() const;
 
-  // Model internals: views that hold the elements in row-major order, those of the first view, then of the
-  // next; independent of shape(). A tensor that is one strided view over shape() is what operations take
-  // directly.
+  // Internals of the model, not part of Poplar: core/tensor_data.h declares the types.
+  //
+  // Views that hold the elements in row-major order, those of the first view, then of the next; independent
+  // of shape(). A tensor that is one strided view over shape() is what operations take directly.
   std::vector<ipu_model::View> pieces() const;
   // True, and *view filled with strides over shape(), when the tensor is one strided view.
   bool asView(ipu_model::View* view) const;
-  // `view` shifted to its place in the tensor; blocks tile the layout.
-  struct Block {
-    ipu_model::Shape begin;
-    ipu_model::View view;
-  };
-  // The tensor's elements in row-major order over layout(), which has as many elements as shape().
-  const ipu_model::Shape& layout() const { return layout_; }
-  const std::vector<Block>& blocks() const { return blocks_; }
+  struct Block;
+  // The tensor's elements in row-major order over layout(), which has as many elements as shape(). A reshape
+  // that no strides express leaves the layout as it was.
+  const std::vector<std::int64_t>& layout() const;
+  const std::vector<Block>& blocks() const;
   // The same elements with layout() equal to shape(), in as many blocks as it takes.
   Tensor aligned() const;
   static Tensor fromView(const ipu_model::View& view, const void* graph);
   static Tensor fromPieces(Type type, std::vector<std::size_t> shape, std::vector<ipu_model::View> pieces,
                            const void* graph);
-  const void* graph() const { return graph_; }
+  // The ipu_model::GraphImpl that owns the variables; the tensor does not keep it alive.
+  const void* graph() const;
 
  private:
   friend Tensor concat(const std::vector<Tensor>& tensors, unsigned dimension);
+  struct Data;
+  explicit Tensor(std::shared_ptr<const Data> data) : data_(std::move(data)) {}
+  const Data& data() const;
+  // A tensor whose layout is its shape.
+  static Tensor make(Type type, const void* graph, std::vector<std::int64_t> shape,
+                     std::vector<Block> blocks);
+  // The same of this tensor's type and graph.
+  Tensor withBlocks(std::vector<std::int64_t> shape, std::vector<Block> blocks) const;
   void CheckDim(const char* method, unsigned dimension) const;
-  void SetShape(ipu_model::Shape shape, std::vector<Block> blocks);
 
-  bool valid_ = false;
-  Type type_;
-  std::vector<std::size_t> shape_;
-  // A reshape that no strides express leaves the blocks over the earlier shape.
-  ipu_model::Shape layout_;
-  std::vector<Block> blocks_;
-  const void* graph_ = nullptr;  // the ipu_model::GraphImpl that owns the variables; not owned
+  std::shared_ptr<const Data> data_;  // never changes, so that copies share it; null: not valid()
 };
 
+// The tensors one after the other along `dimension`. Throws poplar_error when they differ in type, in graph
+// or in another dimension.
 Tensor concat(const std::vector<Tensor>& tensors, unsigned dimension = 0);
 Tensor concat(const Tensor& first, const Tensor& second, unsigned dimension = 0);
 

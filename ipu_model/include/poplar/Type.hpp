@@ -7,7 +7,7 @@
 #include <functional>
 #include <string>
 
-#include "kernels/host/dtype.h"
+#include "ipu_model/Types.hpp"
 
 namespace poplar {
 

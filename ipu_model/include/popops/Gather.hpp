@@ -10,7 +10,8 @@
 namespace popops {
 
 // XLA gather without batching dimensions. `sliceSizes` has one entry per operand dimension; starts are
-// clamped so that every window is inside the operand. See hlo/Data.hpp for the form with batching dimensions.
+// clamped so that every window is inside the operand. See hlo/Index.hpp for the form with batching
+// dimensions.
 poplar::Tensor gather(poplar::Graph& graph, const poplar::Tensor& operand, const poplar::Tensor& indices,
                       std::size_t indexVectorDim, const std::vector<std::size_t>& offsetDims,
                       const std::vector<std::size_t>& sliceSizes,

@@ -9,7 +9,7 @@
 
 namespace popops {
 
-// XLA scatter that replaces, in place. See hlo/Data.hpp for general updates, several operands and batching
+// XLA scatter that replaces, in place. See hlo/Index.hpp for general updates, several operands and batching
 // dimensions.
 void scatter(poplar::Graph& graph, const poplar::Tensor& operand, const poplar::Tensor& indices,
              const poplar::Tensor& updates, std::size_t indexVectorDim,

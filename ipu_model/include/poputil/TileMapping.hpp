@@ -1,4 +1,4 @@
-// Tile mappings for tensors without a better one.
+// Tile mappings for tensors without a better one. Source: PopLibs, include/poputil/TileMapping.hpp.
 #ifndef POPUTIL_TILEMAPPING_HPP
 #define POPUTIL_TILEMAPPING_HPP
 
@@ -11,6 +11,10 @@ namespace poputil {
 void mapTensorLinearly(poplar::Graph& graph, const poplar::Tensor& tensor);
 void mapTensorLinearly(poplar::Graph& graph, const poplar::Tensor& tensor, unsigned minElementsPerTile,
                        unsigned grainSize);
+// mapTensorLinearly, beginning on tile `offset` (modulo the number of tiles) in place of tile 0; behind the
+// last tile comes tile 0. The model has the ascending order only: throws poplar_error without it.
+void mapTensorLinearlyWithOffset(poplar::Graph& graph, const poplar::Tensor& tensor, unsigned offset = 0,
+                                 bool ascendingOrder = true);
 poplar::Graph::TileToTensorMapping calcLinearTileMapping(const poplar::Graph& graph,
                                                          const poplar::Tensor& tensor);
 

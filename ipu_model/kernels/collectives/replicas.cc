@@ -1,8 +1,9 @@
-// ReplicaGroup: meetings in rounds, and the way out of those that cannot take place.
+// Meetings in rounds, and the way out of those that cannot take place.
 #include "kernels/collectives/replicas.h"
 
 #include <algorithm>
 #include <exception>
+#include <numeric>
 
 #include "kernels/copy/slice.h"
 
@@ -29,7 +30,7 @@ bool IsSameView(const HostTensor& a, const HostTensor& b) {
 // is sent once. `like` stands for the tensor of any giver: they have one shape.
 template <typename Visit>
 std::size_t VisitParts(const std::vector<std::size_t>& givers, const std::vector<std::size_t>& takers,
-                       const HostTensor& like, const ReplicaGroup::Part& part, Visit&& visit) {
+                       const HostTensor& like, const Meetings::Part& part, Visit&& visit) {
   std::size_t size = 0;
   for (const std::size_t giver : givers) {
     std::vector<std::pair<HostTensor, std::size_t>> sent;
@@ -51,15 +52,15 @@ std::size_t VisitParts(const std::vector<std::size_t>& givers, const std::vector
 
 }  // namespace
 
-std::optional<unsigned> ReplicaGroup::FirstWhoLeft(const std::vector<unsigned>& members) const {
+std::optional<unsigned> Meetings::FirstWhoLeft(const std::vector<unsigned>& members) const {
   for (const unsigned member : members) {
     if (left_.at(member)) return member;
   }
   return std::nullopt;
 }
 
-void ReplicaGroup::ExchangeWithOthers(std::uint32_t channel, const std::vector<unsigned>& members,
-                                      const Part& part, Meeting& meeting) {
+void Meetings::ExchangeWithOthers(std::uint32_t channel, const std::vector<unsigned>& members,
+                                  const Part& part, Meeting& meeting) {
   std::vector<std::size_t> here;
   std::map<int, std::vector<std::size_t>> elsewhere;  // by process
   for (std::size_t m = 0; m < members.size(); ++m) {
@@ -106,9 +107,9 @@ void ReplicaGroup::ExchangeWithOthers(std::uint32_t channel, const std::vector<u
   }
 }
 
-void ReplicaGroup::Meet(std::uint32_t channel, const std::vector<unsigned>& members, std::size_t position,
-                        const HostTensor& tensor, const Part& part,
-                        const std::function<void(const Parts&)>& take) {
+void Meetings::Meet(std::uint32_t channel, const std::vector<unsigned>& members, std::size_t position,
+                    const HostTensor& tensor, const Part& part,
+                    const std::function<void(const Parts&)>& take) {
   const auto expected = static_cast<std::uint64_t>(
       std::count_if(members.begin(), members.end(), [this](unsigned member) { return IsHere(member); }));
   std::unique_lock<std::mutex> lock(mutex_);
@@ -159,10 +160,36 @@ void ReplicaGroup::Meet(std::uint32_t channel, const std::vector<unsigned>& memb
   if (error) std::rethrow_exception(error);
 }
 
-void ReplicaGroup::Leave(unsigned replica) {
+void Meetings::Leave(unsigned replica) {
   const std::lock_guard<std::mutex> lock(mutex_);
   left_.at(replica) = true;
   changed_.notify_all();
 }
+
+ReplicaGroup::ReplicaGroup(unsigned size, RemoteReplicas* remote)
+    : size_(size), meetings_(std::make_unique<Meetings>(size, remote)) {}
+ReplicaGroup::~ReplicaGroup() = default;
+
+void ReplicaGroup::Gather(std::uint32_t channel, unsigned replica, const void* data, std::size_t bytes,
+                          const std::function<void(const std::vector<const void*>&)>& take) {
+  std::vector<unsigned> members(size_);
+  std::iota(members.begin(), members.end(), 0u);
+  HostTensor tensor;
+  tensor.data = const_cast<void*>(data);
+  tensor.type = DType::kU8;
+  tensor.rank = 1;
+  tensor.shape[0] = static_cast<std::int64_t>(bytes);
+  tensor.strides[0] = 1;
+  meetings_->Meet(
+      channel, members, replica, tensor,
+      [](const HostTensor& whole, std::size_t, std::size_t) { return whole; },
+      [&take](const Meetings::Parts& parts) {
+        std::vector<const void*> all;
+        for (const std::optional<HostTensor>& part : parts) all.push_back(part ? part->data : nullptr);
+        take(all);
+      });
+}
+
+void ReplicaGroup::Leave(unsigned replica) { meetings_->Leave(replica); }
 
 }  // namespace ipu_model

@@ -9,49 +9,21 @@
 #include <map>
 #include <mutex>
 #include <optional>
-#include <stdexcept>
-#include <string>
 #include <utility>
 #include <vector>
 
+#include "ipu_model/Model.hpp"
 #include "kernels/host/host_tensor.h"
 
 namespace ipu_model {
 
-// A replica waits for one that will not come.
-struct ReplicaMissing : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
-
-// The replicas of a launch that other processes run.
-class RemoteReplicas {
- public:
-  virtual ~RemoteReplicas() = default;
-  virtual bool IsHere(unsigned replica) const = 0;
-  // Replicas of one process have the same number.
-  virtual int ProcessOf(unsigned replica) const = 0;
-
-  // What a meeting moves between this process and another. Either side names the first of the meeting's
-  // replicas in each process: two meetings of both of these come in the same order on both sides.
-  struct Transfer {
-    unsigned here = 0, there = 0;
-    std::vector<unsigned char> out, in;  // `in` has the size that it will be filled to
-  };
-  // Returns when everything is sent and received. Several threads call it at once, for different replicas.
-  virtual void Exchange(std::uint32_t channel, std::vector<Transfer>& transfers) = 0;
-
-  // A replica here ends because of an error: those elsewhere are not to wait for it.
-  virtual void Fail(const std::string& reason) = 0;
-};
-
-class ReplicaGroup {
+// Of one ReplicaGroup.
+class Meetings {
  public:
   // `remote`: null when all replicas are in this process.
-  explicit ReplicaGroup(unsigned size, RemoteReplicas* remote = nullptr) : remote_(remote), left_(size) {}
-  ReplicaGroup(const ReplicaGroup&) = delete;
-  ReplicaGroup& operator=(const ReplicaGroup&) = delete;
-
-  unsigned size() const { return static_cast<unsigned>(left_.size()); }
+  Meetings(unsigned replicas, RemoteReplicas* remote) : remote_(remote), left_(replicas) {}
+  Meetings(const Meetings&) = delete;
+  Meetings& operator=(const Meetings&) = delete;
 
   // What member `taker` takes of the tensor that member `giver` brings; nothing, or a view of the tensor.
   using Part = std::function<std::optional<HostTensor>(const HostTensor& tensor, std::size_t giver,
@@ -85,12 +57,6 @@ class ReplicaGroup {
   std::condition_variable changed_;
   std::map<std::pair<std::uint32_t, unsigned>, Meeting> meetings_;  // by channel and first member
   std::vector<bool> left_;
-};
-
-// Which replica of which launch a program runs as. Without a group it can meet nobody.
-struct Replica {
-  ReplicaGroup* group = nullptr;
-  unsigned index = 0;
 };
 
 }  // namespace ipu_model

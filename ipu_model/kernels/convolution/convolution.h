@@ -4,31 +4,15 @@
 
 #include <cstdint>
 
+#include "hlo/ConvolutionGeometry.hpp"
 #include "kernels/host/context.h"
 #include "kernels/host/host_tensor.h"
 
 namespace ipu_model {
 
-// N, C and O come first, so there is room for this many spatial dimensions.
-constexpr int kMaxSpatial = kMaxRank - 2;
-
-// What one spatial dimension does. Output position q and kernel position k meet at position
-// (q * stride + k * rhs_dilation - padding_low) / lhs_dilation of the input, where that is whole and inside.
-// The high padding follows from the output's size.
-struct ConvolutionWindow {
-  std::int64_t stride = 1;
-  std::int64_t padding_low = 0;
-  std::int64_t lhs_dilation = 1;
-  std::int64_t rhs_dilation = 1;
-  bool reversed = false;  // the kernel is read back to front
-};
-
-struct ConvolutionGeometry {
-  int spatial = 0;
-  ConvolutionWindow window[kMaxSpatial];
-  std::int64_t feature_groups = 1;  // of input channels
-  std::int64_t batch_groups = 1;    // of the input's batch; at most one of the two is above 1
-};
+using hlo::ConvolutionGeometry;
+using hlo::ConvolutionWindow;
+using hlo::kMaxSpatial;
 
 // The type that products are summed in: f32 for all smaller floats, f64, 32 and 64-bit integers (which wrap),
 // or their complex forms.

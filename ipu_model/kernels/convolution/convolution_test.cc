@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "testing/check.h"
+#include "check.h"
 
 namespace ipu_model {
 namespace {

@@ -7,10 +7,10 @@
 #include <utility>
 #include <vector>
 
+#include "check.h"
 #include "kernels/copy/slice.h"
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/host/context.h"
-#include "testing/check.h"
 
 namespace ipu_model {
 namespace {

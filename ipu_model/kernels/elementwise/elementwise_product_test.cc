@@ -6,9 +6,9 @@
 #include <random>
 #include <vector>
 
+#include "check.h"
 #include "kernels/elementwise/micro_op.h"
 #include "kernels/host/isa.h"
-#include "testing/check.h"
 
 namespace ipu_model {
 namespace {

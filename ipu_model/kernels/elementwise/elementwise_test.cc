@@ -11,11 +11,11 @@
 #include <string>
 #include <vector>
 
+#include "check.h"
 #include "kernels/elementwise/micro_op.h"
 #include "kernels/host/isa.h"
 #include "kernels/vector/convert.h"
 #include "testing/bound_kernel_check.h"
-#include "testing/check.h"
 #include "testing/test_instructions.h"
 
 namespace ipu_model {

@@ -8,9 +8,9 @@
 #include <random>
 #include <vector>
 
+#include "check.h"
 #include "kernels/fft/fft_loops.h"
 #include "kernels/host/isa.h"
-#include "testing/check.h"
 
 namespace ipu_model {
 namespace {

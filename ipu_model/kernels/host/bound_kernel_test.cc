@@ -8,11 +8,11 @@
 #include <random>
 #include <vector>
 
+#include "check.h"
 #include "kernels/copy/slice.h"
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/reduce/reduce.h"
 #include "testing/bound_kernel_check.h"
-#include "testing/check.h"
 
 namespace ipu_model {
 namespace {

@@ -113,18 +113,6 @@ class FlushDenormals {
   unsigned saved_;
 };
 
-// The opposite, for code of the user that a program calls.
-class KeepDenormals {
- public:
-  KeepDenormals();
-  ~KeepDenormals();
-  KeepDenormals(const KeepDenormals&) = delete;
-  KeepDenormals& operator=(const KeepDenormals&) = delete;
-
- private:
-  unsigned saved_;
-};
-
 }  // namespace ipu_model
 
 #endif  // IPU_MODEL_KERNELS_HOST_CONTEXT_H_

@@ -1,6 +1,7 @@
 // Flush-to-zero and denormals-are-zero of the calling thread.
 #include <immintrin.h>
 
+#include "ipu_model/Model.hpp"
 #include "kernels/host/context.h"
 
 namespace ipu_model {

@@ -4,11 +4,9 @@
 
 #include <cstdint>
 
-#include "kernels/host/dtype.h"
+#include "ipu_model/Types.hpp"
 
 namespace ipu_model {
-
-constexpr int kMaxRank = 16;
 
 // `strides` are in elements; 0 repeats (broadcast), negative reverses. Does not own anything.
 struct HostTensor {

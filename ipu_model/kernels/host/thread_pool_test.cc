@@ -8,8 +8,8 @@
 #include <thread>
 #include <vector>
 
+#include "check.h"
 #include "kernels/host/context.h"
-#include "testing/check.h"
 
 namespace ipu_model {
 namespace {

@@ -6,7 +6,7 @@
 #include <thread>
 #include <vector>
 
-#include "testing/check.h"
+#include "check.h"
 
 namespace ipu_model {
 namespace {

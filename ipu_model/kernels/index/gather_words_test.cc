@@ -7,8 +7,8 @@
 #include <random>
 #include <vector>
 
+#include "check.h"
 #include "kernels/host/isa.h"
-#include "testing/check.h"
 
 namespace ipu_model {
 namespace {

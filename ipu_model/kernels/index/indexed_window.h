@@ -5,22 +5,12 @@
 #include <cstdint>
 #include <vector>
 
+#include "hlo/WindowDims.hpp"
 #include "kernels/host/host_tensor.h"
 
 namespace ipu_model {
 
-// StableHLO dimension numbers. Scatter's names are update_window_dims, inserted_window_dims,
-// scatter_dims_to_operand_dims for the first, second and fifth.
-struct WindowDims {
-  std::vector<std::int64_t> offset_dims;
-  std::vector<std::int64_t> collapsed_dims;
-  std::vector<std::int64_t> operand_batching_dims;
-  std::vector<std::int64_t> indices_batching_dims;
-  std::vector<std::int64_t> start_index_map;
-  std::int64_t index_vector_dim = 0;
-  // Per index component, or empty for all zero: what is added to a negative index before anything else.
-  std::vector<std::int64_t> wraps;
-};
+using hlo::WindowDims;
 
 // Dimension numbers resolved per operand dimension. "Windows" is the gather's result or the scatter's
 // updates: batch dimensions (one window each) and window dimensions.

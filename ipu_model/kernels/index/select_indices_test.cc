@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "check.h"
 #include "kernels/host/isa.h"
-#include "testing/check.h"
 
 namespace ipu_model {
 namespace {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "hlo/TriangularOptions.hpp"
 #include "kernels/host/context.h"
 #include "kernels/host/host_tensor.h"
 
@@ -13,15 +14,8 @@ constexpr bool LinearAlgebraSupports(DType type) {
   return type == DType::kF32 || type == DType::kF64 || IsComplex(type);
 }
 
-// Written to executables: append only.
-enum class Transpose : std::uint8_t { kNone = 0, kTranspose, kAdjoint, kCount };
-
-struct TriangularOptions {
-  bool left_side = true;
-  bool lower = true;
-  bool unit_diagonal = false;
-  Transpose transpose = Transpose::kNone;
-};
+using hlo::Transpose;
+using hlo::TriangularOptions;
 
 // out L with L L^H = a (lower) or U with U^H U = a, for a [..., n, n] of which only that triangle is read.
 // The other triangle of the result is zero. A matrix that is not positive definite gives NaN everywhere.

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "kernels/host/dtype.h"
+#include "ipu_model/Types.hpp"
 
 namespace ipu_model {
 

@@ -2,8 +2,8 @@
 #ifndef IPU_MODEL_KERNELS_PRODUCT_GEMM_H_
 #define IPU_MODEL_KERNELS_PRODUCT_GEMM_H_
 
+#include "ipu_model/Types.hpp"
 #include "kernels/host/context.h"
-#include "kernels/host/dtype.h"
 #include "kernels/host/host_tensor.h"
 
 namespace ipu_model {

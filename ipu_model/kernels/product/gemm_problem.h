@@ -4,8 +4,8 @@
 
 #include <cstdint>
 
+#include "ipu_model/Types.hpp"
 #include "kernels/host/context.h"
-#include "kernels/host/dtype.h"
 
 namespace ipu_model {
 

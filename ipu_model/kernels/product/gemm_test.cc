@@ -11,10 +11,10 @@
 #include <utility>
 #include <vector>
 
+#include "check.h"
 #include "kernels/host/isa.h"
 #include "kernels/product/gemm_problem.h"
 #include "kernels/vector/convert.h"
-#include "testing/check.h"
 
 namespace ipu_model {
 namespace {

@@ -7,10 +7,10 @@
 #include <random>
 #include <vector>
 
+#include "check.h"
 #include "kernels/product/gemm.h"
 #include "kernels/vector/convert.h"
 #include "testing/bound_kernel_check.h"
-#include "testing/check.h"
 
 namespace ipu_model {
 namespace {

@@ -6,13 +6,13 @@
 #include <cstdint>
 #include <vector>
 
+#include "hlo/RandomAlgorithm.hpp"
 #include "kernels/host/context.h"
 #include "kernels/host/host_tensor.h"
 
 namespace ipu_model {
 
-// XLA:CPU takes Philox for the default algorithm. Written to executables: append only.
-enum class RandomAlgorithm : std::uint8_t { kThreeFry = 0, kPhilox, kCount };
+using hlo::RandomAlgorithm;
 
 // `state` is 16 bytes (key, counter) or, for Philox, also 24 (key, 128-bit counter), dense.
 // Writes the bits of the elements that start at `begin` in a result of extents `whole`; out is dense, of an

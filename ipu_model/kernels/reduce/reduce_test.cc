@@ -9,8 +9,8 @@
 #include <stdexcept>
 #include <vector>
 
+#include "check.h"
 #include "kernels/vector/convert.h"
-#include "testing/check.h"
 #include "testing/test_instructions.h"
 
 namespace ipu_model {

@@ -7,8 +7,8 @@
 #include <optional>
 #include <vector>
 
+#include "ipu_model/Types.hpp"
 #include "kernels/elementwise/expression.h"
-#include "kernels/host/dtype.h"
 
 namespace ipu_model {
 

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "kernels/host/dtype.h"
+#include "ipu_model/Types.hpp"
 
 namespace ipu_model {
 

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "kernels/host/dtype.h"
+#include "ipu_model/Types.hpp"
 
 // Code of one instruction set must not be shared with that of another.
 namespace ipu_model::ISA_NAMESPACE {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "hlo/WindowGeometry.hpp"
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/elementwise/expression.h"
 #include "kernels/host/context.h"
@@ -13,21 +14,8 @@
 
 namespace ipu_model {
 
-// Output position q and window position k meet at position (q * stride + k * window_dilation - padding_low) /
-// base_dilation of the operand, where that is whole and inside. The high padding follows from the output's
-// size.
-struct WindowDimension {
-  std::int64_t size = 1;
-  std::int64_t stride = 1;
-  std::int64_t base_dilation = 1;
-  std::int64_t window_dilation = 1;
-  std::int64_t padding_low = 0;
-};
-
-struct WindowGeometry {
-  int rank = 0;
-  WindowDimension dim[kMaxRank];
-};
+using hlo::WindowDimension;
+using hlo::WindowGeometry;
 
 // What a single-operation combiner does.
 enum class WindowCombiner { kAdd, kMultiply, kMaximum, kMinimum, kOther };

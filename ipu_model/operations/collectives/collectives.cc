@@ -10,8 +10,8 @@
 
 #include "core/graph_impl.h"
 #include "core/target_model.h"
-#include "hlo/Data.hpp"
 #include "hlo/Elementwise.hpp"
+#include "hlo/Index.hpp"
 #include "operations/collectives/replica_exchange.h"
 #include "poplar/exceptions.hpp"
 

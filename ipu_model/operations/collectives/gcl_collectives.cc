@@ -4,6 +4,7 @@
 
 #include "gcl/Collectives.hpp"
 #include "hlo/Collectives.hpp"
+#include "kernels/elementwise/expression.h"
 #include "poplar/exceptions.hpp"
 
 namespace gcl {

@@ -5,13 +5,13 @@
 #include <thread>
 #include <vector>
 
+#include "check.h"
 #include "gcl/Collectives.hpp"
-#include "kernels/collectives/replicas.h"
+#include "ipu_model/Model.hpp"
 #include "poplar/Engine.hpp"
 #include "poplar/Executable.hpp"
 #include "poplar/exceptions.hpp"
 #include "poputil/TileMapping.hpp"
-#include "testing/check.h"
 
 namespace gcl {
 namespace {
@@ -46,7 +46,7 @@ std::vector<Values> Run(const std::string& execution, const std::vector<std::siz
       engine.load();
       engine.connectStream("in", inputs[r].data());
       engine.connectStream("out", results[r].data());
-      engine.setReplica({&group, r});
+      ipu_model::SetReplica(engine, {&group, r});
       engine.run();
       group.Leave(r);
     });
@@ -201,7 +201,8 @@ TEST(WhatIsRefused) {
   s.add(Copy(x, graph.addDeviceToHostFIFO("out", poplar::FLOAT, 4)));
   poplar::Engine engine(graph, s);
   ipu_model::ReplicaGroup three(3);
-  CHECK(MessageOf([&] { engine.setReplica({&three, 0}); }).find("4 replicas") != std::string::npos);
+  CHECK(MessageOf([&] { ipu_model::SetReplica(engine, {&three, 0}); }).find("4 replicas") !=
+        std::string::npos);
 }
 
 }  // namespace

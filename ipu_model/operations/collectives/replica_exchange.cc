@@ -91,7 +91,7 @@ void ReplicaExchange::Exchange(HostContext& context, const Replica& replica,
     if (source != static_cast<int>((*members)[giver])) return std::nullopt;
     return tensor;
   };
-  const auto take = [&](const ReplicaGroup::Parts& parts) {
+  const auto take = [&](const Meetings::Parts& parts) {
     if (pattern_ != ExchangePattern::kPermute) {
       for (std::size_t p = 0; p < parts.size(); ++p) {
         if (parts[p]) CopyTensor(context, *parts[p], Piece(out[0], static_cast<std::int64_t>(p)));
@@ -112,7 +112,7 @@ void ReplicaExchange::Exchange(HostContext& context, const Replica& replica,
                                " replicas, but the program runs alone");
   }
   // The result's variable is the same in all replicas and of no other exchange.
-  replica.group->Meet(outputs[0].variable, *members, position, in[0], part, take);
+  replica.group->meetings().Meet(outputs[0].variable, *members, position, in[0], part, take);
 }
 
 LinkUse ReplicaExchange::Links(const TargetModel& target) const {

@@ -6,8 +6,8 @@
 #include <memory>
 #include <vector>
 
-#include "core/link_schedule.h"
 #include "core/replica_operation.h"
+#include "operations/collectives/collectives_cost.h"
 
 namespace ipu_model {
 

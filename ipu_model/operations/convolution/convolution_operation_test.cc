@@ -5,13 +5,13 @@
 #include <string>
 #include <vector>
 
+#include "check.h"
 #include "core/graph_impl.h"
 #include "core/serialise.h"
 #include "hlo/Convolution.hpp"
 #include "operations/convolution/convolution_plan.h"
 #include "poplar/exceptions.hpp"
 #include "poplin/Convolution.hpp"
-#include "testing/check.h"
 #include "testing/plan_runner.h"
 
 namespace ipu_model {

@@ -40,7 +40,7 @@ hlo::ConvolutionParameters Translate(const ConvParams& params) {
     const auto& in = params.inputTransform;
     const auto& kernel = params.kernelTransform;
     const auto& out = params.outputTransform;
-    ipu_model::ConvolutionWindow& w = result.geometry.window[d];
+    hlo::ConvolutionWindow& w = result.geometry.window[d];
     w.stride = out.stride.at(d);
     w.lhs_dilation = in.dilation.at(d);
     w.rhs_dilation = kernel.dilation.at(d);

@@ -181,19 +181,6 @@ std::uint64_t ElementwiseCost::CodeBytes(const TargetModel& target) const {
          target.instruction_bytes;
 }
 
-std::uint64_t ReduceCycles(const TargetModel& target, const ElementwiseCost& combiner, std::int64_t values,
-                           std::int64_t results) {
-  // Each result starts a loop of its own: 15 cycles of worker time (PopLibs reduction codelets).
-  constexpr std::int64_t kCyclesPerResult = 15;
-  const std::int64_t workers = target.worker_contexts;
-  const std::int64_t setup = (results + workers - 1) / workers * kCyclesPerResult * workers;
-  if (combiner.vector_type() == DType::kPred)
-    return combiner.Cycles(target, values) + static_cast<std::uint64_t>(setup);
-  const std::int64_t width = target.VectorWidth(combiner.vector_type());
-  return static_cast<std::uint64_t>((values + width - 1) / width + setup) + target.vertex_call_cycles +
-         target.supervisor_overhead;
-}
-
 std::uint64_t FillCycles(const TargetModel& target, std::int64_t bytes) {
   const std::int64_t workers = target.worker_contexts, words = bytes / target.data_path_bytes + 1;
   return static_cast<std::uint64_t>((words / workers + 1 + 15) * workers) + target.vertex_call_cycles +

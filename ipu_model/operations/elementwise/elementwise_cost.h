@@ -30,11 +30,6 @@ class ElementwiseCost {
   DType vector_type_ = DType::kPred;
 };
 
-// A vertex that combines `values` elements into `results`: one pass over the values with the combiner, at the
-// rate of PopLibs' reduction codelets where there is one (popops ReductionPlan: one vector a cycle).
-std::uint64_t ReduceCycles(const TargetModel& target, const ElementwiseCost& combiner, std::int64_t values,
-                           std::int64_t results);
-
 // A vertex that writes `bytes`.
 std::uint64_t FillCycles(const TargetModel& target, std::int64_t bytes);
 

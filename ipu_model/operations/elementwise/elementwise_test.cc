@@ -7,10 +7,10 @@
 #include <random>
 #include <vector>
 
-#include "hlo/Fill.hpp"
+#include "check.h"
 #include "hlo/Reduce.hpp"
+#include "kernels/elementwise/expression.h"
 #include "poplar/exceptions.hpp"
-#include "testing/check.h"
 #include "testing/plan_runner.h"
 #include "testing/test_instructions.h"
 

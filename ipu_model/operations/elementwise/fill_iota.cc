@@ -4,7 +4,7 @@
 
 #include "core/graph_impl.h"
 #include "core/serialise.h"
-#include "hlo/Fill.hpp"
+#include "hlo/Elementwise.hpp"
 #include "kernels/elementwise/fill.h"
 #include "operations/data_views.h"
 #include "operations/elementwise/elementwise_cost.h"

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "hlo/Elementwise.hpp"
-#include "hlo/Fill.hpp"
 #include "operations/elementwise/popops_expression.h"
 #include "poplar/exceptions.hpp"
 #include "popops/AllTrue.hpp"

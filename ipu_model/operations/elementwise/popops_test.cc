@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "check.h"
+#include "kernels/elementwise/expression.h"
 #include "operations/elementwise/popops_expression.h"
 #include "poplar/exceptions.hpp"
 #include "popops/AllTrue.hpp"
@@ -14,7 +16,6 @@
 #include "popops/Encoding.hpp"
 #include "popops/Fill.hpp"
 #include "popops/Reduce.hpp"
-#include "testing/check.h"
 #include "testing/plan_runner.h"
 
 namespace ipu_model {

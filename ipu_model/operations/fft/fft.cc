@@ -11,6 +11,7 @@
 #include "core/target_model.h"
 #include "kernels/fft/fft.h"
 #include "operations/data_views.h"
+#include "operations/fft/fft_cost.h"
 #include "operations/index/slice_partition.h"
 #include "operations/readers.h"
 #include "poplar/exceptions.hpp"
@@ -38,13 +39,6 @@ Partition LinePartition(const Shape& shape, std::size_t dim, DType type, unsigne
   std::vector<bool> whole(shape.size(), false);
   whole[dim] = true;
   return SlicePartition(shape, whole, type, num_tiles, INT64_MAX);
-}
-
-// The operations of each line, in vectors, with as many loads and stores.
-std::uint64_t LineCycles(const TargetModel& target, DType type, std::int64_t lines, double operations) {
-  const double instructions = 2 * operations * static_cast<double>(lines);
-  return static_cast<std::uint64_t>(instructions / static_cast<double>(target.VectorWidth(RealOf(type)))) +
-         6 * 40 + target.supervisor_overhead;
 }
 
 // inputs: operand; outputs: transform.
@@ -132,7 +126,7 @@ class FftOperation : public Operation {
       group.cycles = [complex, dim, operations = pass.plan->operations()](const TargetModel& target,
                                                                           const Box& box) {
         const std::int64_t extent = std::max<std::int64_t>(1, box.end[dim] - box.begin[dim]);
-        return LineCycles(target, complex, box.num_elements() / extent, operations);
+        return FftCycles(target, RealOf(complex), box.num_elements() / extent, operations);
       };
       plan.supersteps.push_back({{std::move(group)}});
       from = to;

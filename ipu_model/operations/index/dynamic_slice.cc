@@ -7,10 +7,11 @@
 #include "core/graph_impl.h"
 #include "core/serialise.h"
 #include "core/target_model.h"
-#include "hlo/Data.hpp"
+#include "hlo/Index.hpp"
 #include "kernels/copy/slice.h"
 #include "operations/data_views.h"
 #include "operations/index/gather_plan.h"
+#include "operations/index/index_cost.h"
 #include "operations/index/long_slice_plan.h"
 #include "operations/index/slice_partition.h"
 #include "operations/readers.h"
@@ -140,10 +141,7 @@ class DynamicUpdateOperation : public Operation {
       CopyTensor(host, SubTensor(reads[1], from, extent), SubTensor(writes[0], to, extent));
     };
     group.cycles = [update_region, type](const TargetModel& target, const Box& box) {
-      const std::int64_t elements = std::min(box.num_elements(), update_region(box).num_elements());
-      const std::int64_t vectors = elements / (target.VectorWidth(type) * target.worker_contexts) + 1;
-      return static_cast<std::uint64_t>(target.worker_contexts * (30 + 19 + 2 * vectors)) +
-             target.supervisor_overhead;
+      return UpdateCycles(target, type, std::min(box.num_elements(), update_region(box).num_elements()));
     };
     DevicePlan plan;
     plan.supersteps.push_back({{std::move(group)}});

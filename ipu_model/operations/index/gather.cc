@@ -9,7 +9,7 @@
 #include "core/graph_impl.h"
 #include "core/serialise.h"
 #include "core/target_model.h"
-#include "hlo/Data.hpp"
+#include "hlo/Index.hpp"
 #include "operations/data_views.h"
 #include "operations/index/gather_layout.h"
 #include "operations/index/gather_plan.h"

@@ -9,6 +9,7 @@
 #include "core/strides.h"
 #include "core/target_model.h"
 #include "kernels/host/integer_division.h"
+#include "operations/index/index_cost.h"
 #include "operations/index/slice_partition.h"
 
 namespace ipu_model {
@@ -289,14 +290,6 @@ std::vector<int> WalkedDims(const GatherProblem& p) {
       walked[static_cast<std::size_t>(p.window.batching[d])] = static_cast<int>(d);
   }
   return walked;
-}
-
-std::uint64_t SliceCycles(const TargetModel& target, DType type, std::int64_t rows, std::int64_t elements,
-                          int wraps) {
-  const std::int64_t vectors = CeilDivide(elements, target.VectorWidth(type));
-  const std::int64_t per_worker = CeilDivide(rows, target.worker_contexts);
-  const std::int64_t worker = 30 + per_worker * (19 + 3 * wraps + 2 * vectors);
-  return static_cast<std::uint64_t>(worker) * target.worker_contexts + target.supervisor_overhead;
 }
 
 namespace {

@@ -56,11 +56,6 @@ GatherLayout ChooseGatherLayout(const GatherProblem& p, const TargetModel& targe
 // Where an operand that is yet to be created should lie: for the lookup, and for passes over the whole of it.
 Partition GatherInputPartition(const GatherProblem& p, const TargetModel& target, unsigned num_tiles);
 
-// facts: multiSlice worker = 30 + sum(19 + 2 x vectors) per window; six workers share the windows. Counted
-// from the instructions: 3 to wrap an index.
-std::uint64_t SliceCycles(const TargetModel& target, DType type, std::int64_t rows, std::int64_t elements,
-                          int wraps);
-
 }  // namespace ipu_model
 
 #endif  // IPU_MODEL_OPERATIONS_INDEX_GATHER_LAYOUT_H_

@@ -14,6 +14,7 @@
 #include "kernels/host/integer_division.h"
 #include "kernels/index/gather.h"
 #include "operations/index/gather_layout.h"
+#include "operations/index/index_cost.h"
 #include "operations/index/slice_partition.h"
 #include "operations/vertex_groups.h"
 

@@ -2,7 +2,7 @@
 #include "popops/Gather.hpp"
 
 #include "core/graph_impl.h"
-#include "hlo/Data.hpp"
+#include "hlo/Index.hpp"
 #include "popops/DynamicSlice.hpp"
 #include "testing/plan_runner.h"
 #include "testing/random_windows.h"

@@ -7,6 +7,7 @@
 
 #include "core/target_model.h"
 #include "kernels/copy/slice.h"
+#include "operations/index/index_cost.h"
 #include "operations/index/slice_partition.h"
 
 namespace ipu_model {
@@ -33,11 +34,6 @@ std::vector<Digit> DigitsOfStarts(const Shape& whole, const Shape& window) {
 
 std::int64_t ClampedStart(const HostTensor& start, std::int64_t room) {
   return std::clamp<std::int64_t>(ReadIndex(start.type, start.data), 0, room);
-}
-
-std::uint64_t CopyCycles(const TargetModel& target, DType type, const Box& box) {
-  const std::int64_t vectors = box.num_elements() / (target.VectorWidth(type) * target.worker_contexts) + 1;
-  return static_cast<std::uint64_t>(target.worker_contexts * (30 + 2 * vectors)) + target.supervisor_overhead;
 }
 
 // `box`, moved by `shift` along `dim`, as far as it lies in a tensor of extents `shape`.
@@ -81,7 +77,7 @@ struct ShiftStep {
                            [](const Box&) { return Box{}; }});
     group.writes.push_back({to, [](const Box& box) { return box; }, true});
     group.cycles = [type = type](const TargetModel& target, const Box& box) {
-      return CopyCycles(target, type, box);
+      return SliceCopyCycles(target, type, box.num_elements());
     };
     group.compute = [step = *this, shape = from.shape](HostContext& host, const Box& box,
                                                        const std::vector<HostTensor>& reads,
@@ -166,7 +162,9 @@ DevicePlan PlanLongUpdate(const Shape& operand, const Shape& update, DType type,
   for (unsigned d = 0; d < operand.size(); ++d)
     place.reads.push_back({{OperandRef::Kind::kInput, 2 + d}, [](const Box&) { return Box{}; }});
   place.writes.push_back({{OperandRef::Kind::kOutput, 0}, identity, true});
-  place.cycles = [type](const TargetModel& target, const Box& box) { return CopyCycles(target, type, box); };
+  place.cycles = [type](const TargetModel& target, const Box& box) {
+    return SliceCopyCycles(target, type, box.num_elements());
+  };
   place.compute = [operand, update](HostContext& host, const Box& box, const std::vector<HostTensor>& reads,
                                     const std::vector<HostTensor>& writes) {
     CopyTensor(host, reads[0], writes[0]);

@@ -9,9 +9,10 @@
 #include "core/graph_impl.h"
 #include "core/serialise.h"
 #include "core/target_model.h"
-#include "hlo/Data.hpp"
+#include "hlo/Index.hpp"
 #include "operations/data_views.h"
 #include "operations/index/gather_plan.h"
+#include "operations/index/index_cost.h"
 #include "operations/index/slice_partition.h"
 #include "operations/readers.h"
 #include "poplar/exceptions.hpp"
@@ -254,8 +255,7 @@ class ScatterOperation : public Operation {
       p->kernel->Run(context, p->window, placement, p->unique, reads.data(), reads[count],
                      reads.data() + count + 1, writes.data());
     };
-    // facts: 8 cycles to reject a window, 19 + per vector to apply one; every worker sees all of them and
-    // applies its own. Windows are taken to fall evenly. Counted from the instructions: 3 to wrap an index.
+    // Windows are taken to fall evenly.
     group.cycles = [p, updates_region](const TargetModel& target, const Box& box) {
       const Box updates = updates_region(box);
       double rows = 1, inside = 1, window = 1;
@@ -269,11 +269,7 @@ class ScatterOperation : public Operation {
         }
       }
       if (rows > 0) window = static_cast<double>(updates.num_elements()) / rows;
-      const double vectors = window / target.VectorWidth(p->type) + 1;
-      const double workers = target.worker_contexts;
-      const double worker =
-          30 + (8 + 3 * p->window.num_wraps) * rows + rows * inside / workers * (19 + 3 * vectors);
-      return static_cast<std::uint64_t>(workers * worker) + target.supervisor_overhead;
+      return ScatterCycles(target, p->type, rows, inside, window, p->window.num_wraps);
     };
     return group;
   }

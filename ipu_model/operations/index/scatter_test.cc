@@ -4,7 +4,8 @@
 #include <cmath>
 #include <limits>
 
-#include "hlo/Data.hpp"
+#include "hlo/Index.hpp"
+#include "kernels/elementwise/expression.h"
 #include "popops/DynamicSlice.hpp"
 #include "testing/plan_runner.h"
 #include "testing/random_windows.h"

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/mapping.h"
-#include "kernels/host/dtype.h"
+#include "ipu_model/Types.hpp"
 
 namespace ipu_model {
 

@@ -13,6 +13,7 @@
 #include "kernels/copy/slice.h"
 #include "kernels/linear_algebra/linear_algebra.h"
 #include "operations/data_views.h"
+#include "operations/linear_algebra/linear_algebra_cost.h"
 #include "operations/linear_algebra/matrix_blocks.h"
 #include "operations/readers.h"
 #include "operations/vertex_groups.h"

@@ -18,6 +18,7 @@
 #include "kernels/host/isa.h"
 #include "operations/data_views.h"
 #include "operations/index/slice_partition.h"
+#include "operations/linear_algebra/linear_algebra_cost.h"
 #include "operations/readers.h"
 #include "operations/vertex_groups.h"
 #include "poplar/exceptions.hpp"
@@ -26,8 +27,6 @@ namespace ipu_model {
 namespace {
 
 constexpr std::uint64_t kVertexBytes = 32, kCodeBytes = 1800;  // model estimates
-// Of one rotation, on one worker: two square roots, four divisions and about 30 others (model estimate).
-constexpr double kRotationCycles = 180;
 // Columns below which a matrix is not shared between threads.
 constexpr std::int64_t kSharedColumns = 64;
 
@@ -215,13 +214,10 @@ class ImplicitQrOperation : public Operation {
       };
       group.cycles = [type = outputs[i].type, vector, n, rotations = Rotations()](const TargetModel& target,
                                                                                   const Box& box) {
-        // A load and a store of two entries, four products: six instructions for a column in vectors.
         const double columns = static_cast<double>(box.num_elements()) / static_cast<double>(n);
-        const double turned = vector ? 0 : columns * 6 / target.VectorWidth(type);
         const double batch =
             vector ? columns : columns / static_cast<double>(box.end.back() - box.begin.back());
-        return static_cast<std::uint64_t>(rotations * (batch * kRotationCycles + turned)) +
-               target.supervisor_overhead;
+        return RotationCycles(target, type, rotations, batch, vector ? 0 : columns);
       };
       step.groups.push_back(std::move(group));
     }

@@ -1,10 +1,13 @@
 // Cholesky factorisation and triangular systems: residuals, whole and vertex by vertex, in one piece and in
 // blocks.
+#include "kernels/linear_algebra/linear_algebra.h"
+
 #include <cmath>
 #include <complex>
 #include <limits>
 #include <random>
 
+#include "hlo/LinearAlgebra.hpp"
 #include "poplin/Cholesky.hpp"
 #include "poplin/TriangularSolve.hpp"
 #include "testing/plan_runner.h"

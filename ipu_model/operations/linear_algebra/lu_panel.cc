@@ -18,6 +18,7 @@
 #include "kernels/linear_algebra/linear_algebra.h"
 #include "operations/data_views.h"
 #include "operations/index/slice_partition.h"
+#include "operations/linear_algebra/linear_algebra_cost.h"
 #include "operations/readers.h"
 #include "operations/vertex_groups.h"
 #include "poplar/exceptions.hpp"
@@ -226,7 +227,7 @@ class LuPanelOperation : public Operation {
       step.cycles = [type, tiles,
                      products = MultiplyAddCycles(type, static_cast<double>(n - j) / static_cast<double>(n))](
                         const TargetModel& target, const Box& box) {
-        return products(target, box) + static_cast<std::uint64_t>(4 * tiles);
+        return products(target, box) + OfferCycles(tiles);
       };
       VertexGroup note = MakeVertexGroup("hlo::LuPanelPivot", vector.Vertices(), 150, kVertexBytes);
       note.reads.push_back({kOffers, all_offers});
@@ -241,7 +242,7 @@ class LuPanelOperation : public Operation {
         *writes[0].as<std::int32_t>() = static_cast<std::int32_t>(PivotRow(reads[0], j));
       };
       note.cycles = [tiles](const TargetModel& target, const Box&) {
-        return static_cast<std::uint64_t>(4 * tiles) + target.supervisor_overhead;
+        return OfferCycles(tiles) + target.supervisor_overhead;
       };
       plan.supersteps.push_back({{std::move(step), std::move(note)}});
     }
@@ -258,9 +259,7 @@ class LuPanelOperation : public Operation {
                            const std::vector<HostTensor>& writes) {
       Permute(m, n, reads[0].as<std::int32_t>(), writes[0].as<std::int32_t>());
     };
-    order.cycles = [m, n](const TargetModel& target, const Box&) {
-      return static_cast<std::uint64_t>(2 * m + 10 * n) + target.supervisor_overhead;
-    };
+    order.cycles = [m, n](const TargetModel& target, const Box&) { return RowOrderCycles(target, m, n); };
     plan.supersteps.push_back({{std::move(order)}});
     return plan;
   }

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "check.h"
 #include "core/graph_impl.h"
 #include "hlo/Convolution.hpp"
 #include "kernels/vector/convert.h"
@@ -14,7 +15,6 @@
 #include "poplar/Graph.hpp"
 #include "poplin/MatMul.hpp"
 #include "poputil/TileMapping.hpp"
-#include "testing/check.h"
 
 using namespace ipu_model;
 using poplar::Graph;

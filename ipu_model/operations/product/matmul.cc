@@ -13,7 +13,7 @@
 #include "kernels/product/gemm.h"
 #include "kernels/product/small_product.h"
 #include "operations/product/half_partials.h"
-#include "operations/product/matmul_cost.h"
+#include "operations/product/product_cost.h"
 #include "operations/readers.h"
 
 namespace ipu_model {

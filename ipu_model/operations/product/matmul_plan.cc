@@ -8,7 +8,7 @@
 
 #include "kernels/host/integer_division.h"
 #include "kernels/product/gemm.h"
-#include "operations/product/matmul_cost.h"
+#include "operations/product/product_cost.h"
 
 namespace ipu_model {
 namespace {

@@ -13,19 +13,20 @@
 #include <utility>
 #include <vector>
 
+#include "check.h"
 #include "core/graph_impl.h"
 #include "core/program_node.h"
 #include "core/serialise.h"
 #include "core/target_model.h"
 #include "engine/device_report.h"
-#include "operations/product/matmul_cost.h"
+#include "ipu_model/Model.hpp"
 #include "operations/product/matmul_plan.h"
+#include "operations/product/product_cost.h"
 #include "poplar/Engine.hpp"
 #include "poplar/Graph.hpp"
 #include "poplar/exceptions.hpp"
 #include "poplin/MatMul.hpp"
 #include "poputil/TileMapping.hpp"
-#include "testing/check.h"
 
 using namespace ipu_model;
 using poplar::Graph;
@@ -473,7 +474,7 @@ TEST(ReportAgreesWithPlanner) {
     const double planned = PlanMatMul(graph.getTarget().model(), tiles, problem).cycles;
     const poplar::Executable executable = poplar::compileGraph(graph, {sequence});
     double reported = 0;
-    for (const OperationCost& cost : executable.report().operations)
+    for (const OperationCost& cost : ipu_model::ReportOf(executable).operations)
       if (cost.kind == "poplin::matMulGrouped") reported += static_cast<double>(cost.cycles.total());
     CHECK_NEAR(reported / planned, 1.0, 0.15);
   }

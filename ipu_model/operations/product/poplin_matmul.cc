@@ -7,6 +7,7 @@
 
 #include "core/graph_impl.h"
 #include "core/serialise.h"
+#include "ipu_model/Model.hpp"
 #include "kernels/product/gemm.h"
 #include "operations/data_views.h"
 #include "operations/product/matmul.h"

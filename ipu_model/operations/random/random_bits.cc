@@ -1,4 +1,6 @@
 // rng_bit_generator: every tile generates what it holds, from the state that is sent to all.
+#include "kernels/random/random_bits.h"
+
 #include <memory>
 #include <string>
 #include <utility>
@@ -9,6 +11,7 @@
 #include "hlo/Random.hpp"
 #include "operations/data_views.h"
 #include "operations/index/slice_partition.h"
+#include "operations/random/random_cost.h"
 #include "operations/readers.h"
 #include "poplar/exceptions.hpp"
 
@@ -48,9 +51,8 @@ class RandomBitsOperation : public Operation {
                                                                       const std::vector<HostTensor>& writes) {
       RandomBits(host, algorithm, reads[0], whole, box.begin, writes[0]);
     };
-    // Counted from the rounds: 20 x 5 instructions for two words; 10 x 30 for four (no wide multiply).
-    bits.cycles = [words = Bits() == 64 ? 2u : 1u](const TargetModel& target, const Box& box) {
-      return static_cast<std::uint64_t>(box.num_elements()) * words * 60 + target.supervisor_overhead;
+    bits.cycles = [words = Bits() == 64 ? 2 : 1](const TargetModel& target, const Box& box) {
+      return RandomBitsCycles(target, words * box.num_elements());
     };
     VertexGroup advance;
     advance.codelet = "hlo::AdvanceState";
@@ -64,9 +66,7 @@ class RandomBitsOperation : public Operation {
                           const std::vector<HostTensor>& writes) {
       AdvanceState(algorithm, reads[0], whole, element_bits, writes[0]);
     };
-    advance.cycles = [](const TargetModel& target, const Box&) {
-      return std::uint64_t{40} + target.supervisor_overhead;
-    };
+    advance.cycles = [](const TargetModel& target, const Box&) { return AdvanceStateCycles(target); };
     DevicePlan plan;
     plan.supersteps.push_back({{std::move(bits), std::move(advance)}});
     return plan;

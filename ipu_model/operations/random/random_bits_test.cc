@@ -1,5 +1,7 @@
 // Random bits against values computed by XLA:CPU (jax 0.10.2, lax.rng_bit_generator), whole and vertex by
 // vertex.
+#include "kernels/random/random_bits.h"
+
 #include "hlo/Random.hpp"
 #include "testing/plan_runner.h"
 

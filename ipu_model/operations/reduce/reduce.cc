@@ -13,8 +13,8 @@
 #include "core/target_model.h"
 #include "kernels/reduce/reduce.h"
 #include "operations/data_views.h"
-#include "operations/elementwise/elementwise_cost.h"
 #include "operations/readers.h"
+#include "operations/reduce/reduce_cost.h"
 #include "poplar/exceptions.hpp"
 
 namespace ipu_model {

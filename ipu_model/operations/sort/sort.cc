@@ -11,12 +11,13 @@
 #include "core/graph_impl.h"
 #include "core/serialise.h"
 #include "core/target_model.h"
-#include "hlo/Data.hpp"
+#include "hlo/Sort.hpp"
 #include "kernels/copy/slice.h"
 #include "kernels/host/integer_division.h"
 #include "operations/data_views.h"
 #include "operations/index/slice_partition.h"
 #include "operations/readers.h"
+#include "operations/sort/sort_cost.h"
 #include "operations/vertex_groups.h"
 #include "poplar/exceptions.hpp"
 #include "popops/Sort.hpp"
@@ -79,14 +80,6 @@ std::vector<Stage> Network(std::int64_t chunks) {
       stages.push_back({block, distance, chunks});
   }
   return stages;
-}
-
-// Worker cycles of a comparison sort of n elements shared by the workers, then merged: n log2 n steps.
-std::uint64_t SortCycles(const TargetModel& target, std::int64_t n, std::size_t operands) {
-  std::int64_t levels = 1;
-  while ((std::int64_t{1} << levels) < n) ++levels;
-  const std::int64_t step = 8 + 3 * static_cast<std::int64_t>(operands);
-  return static_cast<std::uint64_t>(n * levels * step) + target.supervisor_overhead;
 }
 
 // What the vertices share.
@@ -196,9 +189,7 @@ class SortOperation : public Operation {
       for (std::size_t i = 0; i < writes.size(); ++i) CopyTensor(host, reads[i], writes[i]);
     };
     store.cycles = [n](const TargetModel& target, const Box& box) {
-      return static_cast<std::uint64_t>(n) *
-             (target.local_copy_call_cycles +
-              static_cast<std::uint64_t>(box.num_elements()) * 4 / target.memcpy_bytes_per_cycle);
+      return StoreSortedCycles(target, n, box.num_elements());
     };
     plan.supersteps.push_back({{std::move(store)}});
     return plan;
@@ -264,8 +255,7 @@ class SortOperation : public Operation {
       }
     };
     group.cycles = [shared](const TargetModel& target, const Box& box) {
-      const std::int64_t step = 8 + 3 * static_cast<std::int64_t>(shared->operands + 1);
-      return static_cast<std::uint64_t>(box.num_elements() * step) + target.supervisor_overhead;
+      return MergeCycles(target, box.num_elements(), shared->operands + 1);
     };
     return group;
   }

@@ -7,7 +7,8 @@
 #include <numeric>
 #include <random>
 
-#include "hlo/Data.hpp"
+#include "hlo/Sort.hpp"
+#include "kernels/elementwise/expression.h"
 #include "popops/Sort.hpp"
 #include "popops/TopK.hpp"
 #include "testing/plan_runner.h"

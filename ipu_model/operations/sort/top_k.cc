@@ -9,11 +9,12 @@
 #include "core/graph_impl.h"
 #include "core/serialise.h"
 #include "core/target_model.h"
-#include "hlo/Data.hpp"
+#include "hlo/Sort.hpp"
 #include "kernels/host/integer_division.h"
 #include "operations/data_views.h"
 #include "operations/index/slice_partition.h"
 #include "operations/readers.h"
+#include "operations/sort/sort_cost.h"
 #include "poplar/exceptions.hpp"
 #include "popops/TopK.hpp"
 
@@ -54,13 +55,6 @@ Partition ResultPartition(Partition scan, std::int64_t k) {
   scan.shape.back() = k;
   scan.parts.back() = 1;
   return scan;
-}
-
-// facts give no figure for the scan: one load, compare and branch per element, and k log k for the heap.
-std::uint64_t ScanCycles(const TargetModel& target, std::int64_t rows, std::int64_t n, std::int64_t k) {
-  std::int64_t levels = 1;
-  while ((std::int64_t{1} << levels) < k) ++levels;
-  return static_cast<std::uint64_t>(rows * (3 * n + 20 * k * levels)) + target.supervisor_overhead;
 }
 
 HostTensor SplitLast(const HostTensor& t, std::int64_t extent) {
@@ -120,7 +114,7 @@ class TopKOperation : public Operation {
     };
     first.cycles = [k](const TargetModel& target, const Box& box) {
       const std::int64_t n = box.end.back() - box.begin.back();
-      return ScanCycles(target, box.num_elements() / n, n, k);
+      return TopKCycles(target, box.num_elements() / n, n, k);
     };
     if (parts == 1) {
       first.writes.push_back({{OperandRef::Kind::kOutput, 0}, row});
@@ -177,7 +171,7 @@ class TopKOperation : public Operation {
       }
     };
     pick.cycles = [parts, k](const TargetModel& target, const Box& box) {
-      return ScanCycles(target, box.num_elements() / k, parts * k, k);
+      return TopKCycles(target, box.num_elements() / k, parts * k, k);
     };
     plan.supersteps.push_back({{std::move(first)}});
     plan.supersteps.push_back({{std::move(pick)}});

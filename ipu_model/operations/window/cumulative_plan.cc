@@ -13,8 +13,8 @@
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/elementwise/fill.h"
 #include "kernels/window/window.h"
-#include "operations/elementwise/elementwise_cost.h"
 #include "operations/vertex_groups.h"
+#include "operations/window/window_cost.h"
 
 namespace ipu_model {
 namespace {
@@ -115,11 +115,6 @@ struct Cumulative {
     const HostTensor in[] = {backwards ? chunk : repeated, backwards ? repeated : chunk};
     combine.Run(host, in, &out);
   }
-
-  // The workers scan shares of the elements, then combine what stands before each share with it.
-  std::uint64_t ScanCycles(const TargetModel& target, std::int64_t elements) const {
-    return 2 * cost.Cycles(target, elements);
-  }
 };
 
 Box Scalar(const Box&) { return Box{}; }
@@ -177,7 +172,7 @@ DevicePlan CumulativePlan(const TargetModel& target, const Expression& combiner,
     CopyTensor(host, Range(writes[0], shared->dimension, last, 1), writes[1]);
   };
   const auto scan_cycles = [shared](const TargetModel& model, const Box& box) {
-    return shared->ScanCycles(model, box.num_elements());
+    return ScanCycles(model, shared->cost, box.num_elements());
   };
   scan.cycles = scan_cycles;
 

@@ -9,9 +9,9 @@
 #include "core/target_model.h"
 #include "hlo/Window.hpp"
 #include "kernels/window/window.h"
-#include "operations/elementwise/elementwise_cost.h"
 #include "operations/readers.h"
 #include "operations/window/cumulative_plan.h"
+#include "operations/window/window_cost.h"
 #include "operations/window/window_plan.h"
 #include "poplar/exceptions.hpp"
 
@@ -132,7 +132,7 @@ class ReduceWindowOperation : public Operation {
       shared->kernel.Run(host, shared->Local(box), reads, writes);
     };
     group.cycles = [shared](const TargetModel& target, const Box& box) {
-      return ReduceCycles(target, shared->cost, shared->Values(box), box.num_elements());
+      return WindowCycles(target, shared->cost, shared->Values(box), box.num_elements());
     };
     group.code_bytes = shared->cost.CodeBytes(context.target());
     group.vertex_bytes = kVertexBytes;

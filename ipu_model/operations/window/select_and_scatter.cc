@@ -12,8 +12,8 @@
 #include "kernels/copy/slice.h"
 #include "kernels/elementwise/fill.h"
 #include "kernels/window/window.h"
-#include "operations/elementwise/elementwise_cost.h"
 #include "operations/readers.h"
+#include "operations/window/window_cost.h"
 #include "operations/window/window_plan.h"
 #include "poplar/exceptions.hpp"
 
@@ -91,8 +91,7 @@ struct Scattering {
     const std::int64_t windows = SourceRegion(box).num_elements();
     std::int64_t taps = 1;
     for (std::size_t d = 0; d < operand.size(); ++d) taps *= std::min(geometry.dim[d].size, operand[d]);
-    return ReduceCycles(target, select, windows * taps, windows) + scatter.Cycles(target, windows) +
-           FillCycles(target, box.num_elements() * static_cast<std::int64_t>(sizeof(float)));
+    return SelectAndScatterCycles(target, select, scatter, windows, taps, box.num_elements());
   }
 };
 

@@ -7,13 +7,14 @@
 #include <string>
 #include <vector>
 
+#include "check.h"
 #include "core/graph_impl.h"
 #include "core/serialise.h"
 #include "hlo/Window.hpp"
+#include "kernels/elementwise/expression.h"
 #include "kernels/vector/convert.h"
 #include "operations/window/window_plan.h"
 #include "poplar/exceptions.hpp"
-#include "testing/check.h"
 #include "testing/plan_runner.h"
 
 namespace ipu_model {

@@ -1,5 +1,5 @@
 // compileGraph, serialisation and poplar::Engine, with both ways to run.
-#include "engine/executable.h"
+#include "engine/serialised_program.h"
 
 #include <cstdint>
 #include <random>
@@ -7,12 +7,13 @@
 #include <string>
 #include <vector>
 
+#include "check.h"
 #include "core/serialise.h"
+#include "ipu_model/Model.hpp"
 #include "poplar/Engine.hpp"
 #include "poplar/IPUModel.hpp"
 #include "poplar/exceptions.hpp"
 #include "poputil/TileMapping.hpp"
-#include "testing/check.h"
 
 namespace {
 
@@ -84,9 +85,9 @@ void CheckRuns(const poplar::Executable& executable, unsigned times) {
 TEST(CompilesAndRunsBothWays) {
   const poplar::Executable executable = Rotation(4).Compile();
   CheckRuns(executable, 4);
-  CHECK(executable.report().cycles.exchange > 0);
-  CHECK(executable.report().max_tile_bytes > 0);
-  CHECK(executable.hostNanoseconds() > 0);
+  CHECK(ipu_model::ReportOf(executable).cycles.exchange > 0);
+  CHECK(ipu_model::ReportOf(executable).max_tile_bytes > 0);
+  CHECK(ipu_model::HostNanoseconds(executable) > 0);
 }
 
 TEST(CopiesOnTilesMoveTheSameElements) {
@@ -129,9 +130,9 @@ TEST(ComesBackFromItsSerialisedForm) {
   const std::string written = data.str();
   const poplar::Executable back = poplar::Executable::deserialize(data);
   CheckRuns(back, 2);
-  CHECK_EQ(back.report().cycles.total(), executable.report().cycles.total());
-  CHECK_EQ(back.report().max_tile_bytes, executable.report().max_tile_bytes);
-  CHECK_EQ(back.hostNanoseconds(), executable.hostNanoseconds());
+  CHECK_EQ(ipu_model::ReportOf(back).cycles.total(), ipu_model::ReportOf(executable).cycles.total());
+  CHECK_EQ(ipu_model::ReportOf(back).max_tile_bytes, ipu_model::ReportOf(executable).max_tile_bytes);
+  CHECK_EQ(ipu_model::HostNanoseconds(back), ipu_model::HostNanoseconds(executable));
   std::stringstream again;
   back.serialize(again);
   CHECK(again.str() == written);

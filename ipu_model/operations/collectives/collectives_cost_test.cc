@@ -1,12 +1,12 @@
 // What exchanges over IPU-Links cost: cycles versus bytes, number of IPUs and method.
-#include "core/link_schedule.h"
+#include "operations/collectives/collectives_cost.h"
 
 #include <cmath>
 #include <numeric>
 #include <vector>
 
+#include "check.h"
 #include "core/target_model.h"
-#include "testing/check.h"
 
 namespace ipu_model {
 namespace {

@@ -1,6 +1,6 @@
 // What exchanges between IPUs cost on the links that join them in a ring.
-#ifndef IPU_MODEL_CORE_LINK_SCHEDULE_H_
-#define IPU_MODEL_CORE_LINK_SCHEDULE_H_
+#ifndef IPU_MODEL_OPERATIONS_COLLECTIVES_COLLECTIVES_COST_H_
+#define IPU_MODEL_OPERATIONS_COLLECTIVES_COLLECTIVES_COST_H_
 
 #include <cstdint>
 #include <utility>
@@ -44,4 +44,4 @@ std::uint64_t TotalCycles(const LinkUse& use, const TargetModel& target);
 
 }  // namespace ipu_model
 
-#endif  // IPU_MODEL_CORE_LINK_SCHEDULE_H_
+#endif  // IPU_MODEL_OPERATIONS_COLLECTIVES_COLLECTIVES_COST_H_

@@ -1,11 +1,15 @@
-// Element types of tensors, with the sizes they have in host memory and on a tile.
-#ifndef IPU_MODEL_KERNELS_HOST_DTYPE_H_
-#define IPU_MODEL_KERNELS_HOST_DTYPE_H_
+// Element types and the limit on ranks. Plain declarations: kernels include this header as well.
+// Poplar's equivalents: poplar::Type and Target::getTypeSize (poplar/Type.hpp).
+#ifndef IPU_MODEL_TYPES_HPP
+#define IPU_MODEL_TYPES_HPP
 
 #include <cstddef>
 #include <cstdint>
 
 namespace ipu_model {
+
+// The most dimensions that a tensor may have.
+constexpr int kMaxRank = 16;
 
 // The numeric values are written to serialised executables: append only.
 enum class DType : std::uint8_t {
@@ -83,4 +87,4 @@ static constexpr const char* NameOf(DType type) {
 
 }  // namespace ipu_model
 
-#endif  // IPU_MODEL_KERNELS_HOST_DTYPE_H_
+#endif  // IPU_MODEL_TYPES_HPP

@@ -1,6 +1,6 @@
 // PJRT_Executable: what an executable is, without a device to run it on.
-#ifndef JAX_IPU_PJRT_EXECUTABLE_H_
-#define JAX_IPU_PJRT_EXECUTABLE_H_
+#ifndef JAX_IPU_PJRT_EXECUTABLE_DESCRIPTION_H_
+#define JAX_IPU_PJRT_EXECUTABLE_DESCRIPTION_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -37,4 +37,4 @@ void InstallExecutable(PJRT_Api& api);
 
 }  // namespace jax_ipu::pjrt
 
-#endif  // JAX_IPU_PJRT_EXECUTABLE_H_
+#endif  // JAX_IPU_PJRT_EXECUTABLE_DESCRIPTION_H_

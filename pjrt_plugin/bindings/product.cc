@@ -1,25 +1,16 @@
-// poplin::matMulGrouped and its operands for Python.
-#include "poplin/MatMul.hpp"
-
+// Python: matrix products.
 #include <nanobind/stl/optional.h>
 
 #include <optional>
-#include <stdexcept>
 
 #include "bindings/bindings.h"
-#include "operations/product/matmul.h"
+#include "ipu_model/Model.hpp"
+#include "poplin/MatMul.hpp"
 
 namespace jax_ipu::bindings {
 namespace {
 
-using Options = std::map<std::string, std::string>;
 using TensorShape = std::vector<std::size_t>;
-
-poplar::OptionFlags FlagsOf(const Options& options) {
-  poplar::OptionFlags flags;
-  for (const auto& [name, value] : options) flags.set(name, value);
-  return flags;
-}
 
 poplar::Tensor MatMulGrouped(poplar::Graph& graph, const poplar::Tensor& a, const poplar::Tensor& b,
                              const std::string& out_dtype, poplar::program::Sequence& sequence,
@@ -34,7 +25,7 @@ poplar::Tensor MatMulGrouped(poplar::Graph& graph, const poplar::Tensor& a, cons
 
 }  // namespace
 
-void BindMatMul(nb::module_& module) {
+void BindProduct(nb::module_& module) {
   module.def(
       "mat_mul_grouped", MatMulGrouped, nb::arg("graph"), nb::arg("a"), nb::arg("b"), nb::arg("out_dtype"),
       nb::arg("seq"), nb::arg("name") = "", nb::arg("options") = Options{},

@@ -1,5 +1,5 @@
 // PJRT_Executable and its entry points.
-#include "pjrt/executable.h"
+#include "pjrt/executable_description.h"
 
 #include <cstring>
 #include <string_view>

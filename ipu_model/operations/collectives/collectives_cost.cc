@@ -1,9 +1,10 @@
-#include "core/link_schedule.h"
+#include "operations/collectives/collectives_cost.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include "core/target_model.h"
+#include "ipu_model/Model.hpp"
 
 namespace ipu_model {
 namespace {
@@ -113,6 +114,15 @@ LinkUse PermutationUse(const std::vector<int>& sources, unsigned ring, double pi
   }
   return {StepCycles(LoadOf(transfers, ring), 1, 1, piece_bytes, target),
           static_cast<std::uint64_t>(piece_bytes), 1};
+}
+
+std::uint64_t LinkCopyCycles(const poplar::Target& target, unsigned from, unsigned to, unsigned ring,
+                             std::uint64_t bytes) {
+  if (bytes == 0) return 0;
+  std::vector<int> sources(ring, -1);
+  sources.at(to) = static_cast<int>(from);
+  const TargetModel& model = target.model();
+  return TotalCycles(PermutationUse(sources, ring, static_cast<double>(bytes), model), model);
 }
 
 }  // namespace ipu_model

@@ -1,11 +1,11 @@
 // Cycles of the matrix product's vertices, and of the exchange between them, in closed form.
-#ifndef IPU_MODEL_OPERATIONS_PRODUCT_MATMUL_COST_H_
-#define IPU_MODEL_OPERATIONS_PRODUCT_MATMUL_COST_H_
+#ifndef IPU_MODEL_OPERATIONS_PRODUCT_PRODUCT_COST_H_
+#define IPU_MODEL_OPERATIONS_PRODUCT_PRODUCT_COST_H_
 
 #include <cstdint>
 
 #include "core/target_model.h"
-#include "kernels/host/dtype.h"
+#include "ipu_model/Types.hpp"
 
 namespace ipu_model {
 
@@ -36,4 +36,4 @@ double ReceiveCycles(const TargetModel& target, double bytes, bool shared);
 
 }  // namespace ipu_model
 
-#endif  // IPU_MODEL_OPERATIONS_PRODUCT_MATMUL_COST_H_
+#endif  // IPU_MODEL_OPERATIONS_PRODUCT_PRODUCT_COST_H_

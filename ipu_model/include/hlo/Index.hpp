@@ -1,14 +1,16 @@
-// Slicing, indexing and ordering in StableHLO's general forms, which PopLibs has no functions for.
-#ifndef HLO_DATA_HPP
-#define HLO_DATA_HPP
+// Slices, gather and scatter at run-time positions in StableHLO's general forms. Source: the StableHLO
+// specification. What PopLibs expresses is in popops/DynamicSlice.hpp, popops/Gather.hpp and
+// popops/Scatter.hpp. All functions throw poplar::poplar_error when shapes, types or dimension numbers do not
+// fit.
+#ifndef HLO_INDEX_HPP
+#define HLO_INDEX_HPP
 
 #include <cstddef>
 #include <cstdint>
-#include <utility>
 #include <vector>
 
-#include "kernels/elementwise/expression.h"
-#include "kernels/index/indexed_window.h"
+#include "hlo/Expression.hpp"
+#include "hlo/WindowDims.hpp"
 #include "poplar/Graph.hpp"
 
 namespace hlo {
@@ -28,15 +30,14 @@ poplar::Tensor dynamicUpdateSlice(poplar::Graph& graph, const poplar::Tensor& op
 
 // StableHLO gather; starts are clamped.
 poplar::Tensor gather(poplar::Graph& graph, const poplar::Tensor& operand, const poplar::Tensor& indices,
-                      const ipu_model::WindowDims& dims, const std::vector<std::size_t>& sliceSizes,
+                      const WindowDims& dims, const std::vector<std::size_t>& sliceSizes,
                       poplar::program::Sequence& prog, const poplar::DebugContext& debugContext = {});
 
 // A tensor of `shape` that lies where a gather with these indices and sizes, or a scatter with such windows,
 // costs least, passes over the whole of it counted as well.
 poplar::Tensor createGatherInput(poplar::Graph& graph, const poplar::Type& type,
                                  const std::vector<std::size_t>& shape,
-                                 const std::vector<std::size_t>& indicesShape,
-                                 const ipu_model::WindowDims& dims,
+                                 const std::vector<std::size_t>& indicesShape, const WindowDims& dims,
                                  const std::vector<std::size_t>& sliceSizes,
                                  const poplar::DebugContext& debugContext = {});
 
@@ -45,24 +46,10 @@ poplar::Tensor createGatherInput(poplar::Graph& graph, const poplar::Type& type,
 // are applied in index order. In place: as dynamicUpdateSlice.
 std::vector<poplar::Tensor> scatter(poplar::Graph& graph, const std::vector<poplar::Tensor>& operands,
                                     const poplar::Tensor& indices, const std::vector<poplar::Tensor>& updates,
-                                    const ipu_model::WindowDims& dims, bool uniqueIndices,
-                                    const ipu_model::Expression& update, poplar::program::Sequence& prog,
-                                    bool inPlace = false, const poplar::DebugContext& debugContext = {});
-
-// Stable sort of several operands of one shape along `dimension`. `comparator` has the inputs a_0, b_0, a_1,
-// b_1, ... and one kPred output: a goes before b.
-std::vector<poplar::Tensor> sort(poplar::Graph& graph, const std::vector<poplar::Tensor>& operands,
-                                 std::size_t dimension, const ipu_model::Expression& comparator,
-                                 poplar::program::Sequence& prog,
-                                 const poplar::DebugContext& debugContext = {});
-
-// The k largest (smallest) along the last dimension in the IEEE total order, largest (smallest) first, and
-// their positions (s32); among equals the lower position comes first.
-std::pair<poplar::Tensor, poplar::Tensor> topK(poplar::Graph& graph, const poplar::Tensor& operand,
-                                               std::size_t k, poplar::program::Sequence& prog,
-                                               bool largest = true,
-                                               const poplar::DebugContext& debugContext = {});
+                                    const WindowDims& dims, bool uniqueIndices, const Expression& update,
+                                    poplar::program::Sequence& prog, bool inPlace = false,
+                                    const poplar::DebugContext& debugContext = {});
 
 }  // namespace hlo
 
-#endif  // HLO_DATA_HPP
+#endif  // HLO_INDEX_HPP

@@ -1,4 +1,4 @@
-#include "operations/product/matmul_cost.h"
+#include "operations/product/product_cost.h"
 
 #include <algorithm>
 

@@ -1,22 +1,17 @@
 // A compiled graph as plain data: what compileGraph makes, both engines run, and serialize writes.
-#ifndef IPU_MODEL_ENGINE_EXECUTABLE_H_
-#define IPU_MODEL_ENGINE_EXECUTABLE_H_
+#ifndef IPU_MODEL_ENGINE_COMPILED_PROGRAM_H_
+#define IPU_MODEL_ENGINE_COMPILED_PROGRAM_H_
 
 #include <cstdint>
 #include <memory>
 #include <mutex>
-#include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "core/graph_impl.h"
 #include "core/program_node.h"
-#include "engine/device_report.h"
-#include "poplar/Graph.hpp"
-#include "poplar/Program.hpp"
+#include "ipu_model/Model.hpp"
 #include "poplar/Target.hpp"
-#include "poplar/exceptions.hpp"
 
 namespace ipu_model {
 
@@ -45,31 +40,10 @@ struct CompiledProgram {
   mutable std::once_flag prepared_;
 };
 
-// A program that is too large for the tiles.
-struct OutOfMemory : poplar::graph_memory_allocation_error {
-  OutOfMemory(const std::string& message, Report r)
-      : poplar::graph_memory_allocation_error(message), report(std::move(r)) {}
-  Report report;
-};
-
-// poplar::compileGraph, with plans of other programs for the same target. Throws OutOfMemory.
-std::shared_ptr<const CompiledProgram> CompileGraph(const poplar::Graph& graph,
-                                                    const std::vector<poplar::program::Program>& programs,
-                                                    const std::string& name, PlanCache* cache);
-
 // The nodes reachable from `roots`, every node once, children before parents. Throws control_program_error
 // when a program contains itself.
 std::vector<const ProgramNode*> NodesOf(const std::vector<std::shared_ptr<const ProgramNode>>& roots);
 
-// With a header that names the format version and a checksum.
-std::string SerialiseProgram(const CompiledProgram& program);
-// Throws SerialiseError with the reason when `data` is damaged, truncated or of another version.
-std::shared_ptr<const CompiledProgram> DeserialiseProgram(std::string_view data);
-
-// What the header protects.
-std::string SerialiseBody(const CompiledProgram& program);
-std::shared_ptr<const CompiledProgram> DeserialiseBody(std::string_view body);
-
 }  // namespace ipu_model
 
-#endif  // IPU_MODEL_ENGINE_EXECUTABLE_H_
+#endif  // IPU_MODEL_ENGINE_COMPILED_PROGRAM_H_

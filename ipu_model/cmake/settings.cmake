@@ -1,0 +1,41 @@
+# What every C++ target of the model and of the plugin is built with.
+set(CMAKE_CXX_STANDARD 17)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_CXX_VISIBILITY_PRESET hidden)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release)
+endif()
+# Assertions stay on: a broken invariant must stop, not corrupt a result.
+string(REPLACE "-DNDEBUG" "" CMAKE_CXX_FLAGS_RELEASE "${CMAKE_CXX_FLAGS_RELEASE}")
+
+option(JAX_IPU_BUILD_TESTS "Build the C++ tests" OFF)
+set(JAX_IPU_SANITIZE "" CACHE STRING "Sanitizers for every target, e.g. address,undefined or thread")
+
+find_package(Threads REQUIRED)
+
+add_library(jax_ipu_options INTERFACE)
+target_compile_options(jax_ipu_options INTERFACE -Wall -Wextra -Werror)
+if(JAX_IPU_SANITIZE)
+  target_compile_options(jax_ipu_options INTERFACE -fsanitize=${JAX_IPU_SANITIZE} -fno-omit-frame-pointer
+                                                   -fno-sanitize-recover=all -g1)
+  target_link_options(jax_ipu_options INTERFACE -fsanitize=${JAX_IPU_SANITIZE})
+endif()
+
+if(JAX_IPU_BUILD_TESTS)
+  enable_testing()
+  # jax_ipu_test(SOURCE LIBRARY...): a test named after its path in its package, e.g. kernels_window_window_test.
+  macro(jax_ipu_test source)
+    file(RELATIVE_PATH test_name ${CMAKE_CURRENT_SOURCE_DIR} ${source})
+    string(REGEX REPLACE "\\.cc$" "" test_name ${test_name})
+    string(REPLACE "/" "_" test_name ${test_name})
+    add_executable(${test_name} ${source})
+    set_target_properties(${test_name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
+    target_link_libraries(${test_name} PRIVATE ${ARGN} ipu_check)
+    # Compiling a test takes longer than running it.
+    target_compile_options(${test_name} PRIVATE -Og)
+    add_test(NAME ${test_name} COMMAND ${test_name})
+  endmacro()
+endif()

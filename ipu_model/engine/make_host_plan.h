@@ -1,0 +1,16 @@
+// Where the fast engine keeps the variables of a program, and what it runs.
+#ifndef IPU_MODEL_ENGINE_MAKE_HOST_PLAN_H_
+#define IPU_MODEL_ENGINE_MAKE_HOST_PLAN_H_
+
+#include "engine/compiled_program.h"
+#include "engine/host_plan.h"
+
+namespace ipu_model {
+
+// `stream_memory_stays`: the host memory of an input stream neither moves nor changes between the program
+// that reads it and the last that uses what was read, so a variable that only this stream writes lives there.
+HostPlan MakeHostPlan(const CompiledProgram& program, bool stream_memory_stays = false);
+
+}  // namespace ipu_model
+
+#endif  // IPU_MODEL_ENGINE_MAKE_HOST_PLAN_H_

@@ -1,0 +1,295 @@
+// Everything that a runtime needs beyond Poplar and PopLibs: replicas in threads of one process, cycles of a
+// run, the device report, plans that several compilations share, the host's threads and instruction set. A
+// build against Graphcore's SDK replaces this file and what implements it; each declaration names Poplar's
+// own equivalent.
+#ifndef IPU_MODEL_MODEL_HPP
+#define IPU_MODEL_MODEL_HPP
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ipu_model/Types.hpp"
+#include "poplar/Executable.hpp"
+#include "poplar/Graph.hpp"
+#include "poplar/Program.hpp"
+#include "poplar/Target.hpp"
+#include "poplar/Tensor.hpp"
+#include "poplar/exceptions.hpp"
+
+namespace poplar {
+class Engine;
+}
+
+namespace ipu_model {
+
+// ---- Replicas.
+// Poplar's equivalent: one Engine runs all replicas of a graph, each on its IPU, and GCL exchanges their
+// tensors over the IPU-Links. In the model every replica has an Engine and a thread of its own, possibly in
+// another process.
+
+// Thrown by Engine::run: a replica waits in a collective for one that has ended its program.
+struct ReplicaMissing : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+// The replicas of a launch that other processes run. The runtime implements it.
+class RemoteReplicas {
+ public:
+  virtual ~RemoteReplicas() = default;
+  virtual bool IsHere(unsigned replica) const = 0;
+  // Replicas of one process have the same number.
+  virtual int ProcessOf(unsigned replica) const = 0;
+
+  // What a collective moves between this process and another. Either side names the first of the collective's
+  // replicas in each process: two collectives with the same pair come in the same order on both sides.
+  struct Transfer {
+    unsigned here = 0, there = 0;
+    std::vector<unsigned char> out, in;  // `in` has the size that it will be filled to
+  };
+  // Returns when everything is sent and received. Several threads call it at once, for different replicas.
+  // What it throws ends the run.
+  virtual void Exchange(std::uint32_t channel, std::vector<Transfer>& transfers) = 0;
+
+  // A replica here ends because of an error: those elsewhere are not to wait for it.
+  virtual void Fail(const std::string& reason) = 0;
+};
+
+class Meetings;  // kernels/collectives/replicas.h
+
+// The replicas of one launch. Thread safe.
+class ReplicaGroup {
+ public:
+  // `remote`: null when all replicas are in this process; otherwise it must outlive the group.
+  explicit ReplicaGroup(unsigned size, RemoteReplicas* remote = nullptr);
+  ReplicaGroup(const ReplicaGroup&) = delete;
+  ReplicaGroup& operator=(const ReplicaGroup&) = delete;
+  ~ReplicaGroup();
+
+  unsigned size() const { return size_; }
+
+  // For runtimes that stand in for an Engine. All replicas of a launch in one process call it, each with
+  // `bytes` bytes at `data`; `take` gets everybody's memory by replica. Returns when all have taken. Throws
+  // ReplicaMissing when a replica has left.
+  void Gather(std::uint32_t channel, unsigned replica, const void* data, std::size_t bytes,
+              const std::function<void(const std::vector<const void*>&)>& take);
+
+  // The replica has ended its program and takes part in no collective any more.
+  void Leave(unsigned replica);
+
+  Meetings& meetings() { return *meetings_; }  // internal
+
+ private:
+  const unsigned size_;
+  std::unique_ptr<Meetings> meetings_;
+};
+
+// Which replica of which launch a program runs as. Without a group it cannot take part in collectives.
+struct Replica {
+  ReplicaGroup* group = nullptr;
+  unsigned index = 0;
+};
+
+// The next runs of `engine` are those of this replica. Throws poplar::poplar_error when the group's size is
+// not the graph's replication factor. The group must outlive the runs.
+void SetReplica(poplar::Engine& engine, const Replica& replica);
+
+// ---- Cycles of a run.
+// Poplar's equivalent: poplar::cycleCount around a program, or the execution profile of PopVision.
+
+// Tile clock cycles of the last run of program 0: its report's cycles, with the trips that loops really made;
+// If and Switch count their most expensive branch. 0 after a run of another program.
+std::uint64_t LastRunCycles(const poplar::Engine& engine);
+
+// Tile clock cycles of moving `bytes` bytes from IPU `from` to IPU `to` of the `ring` IPUs that IPU-Links
+// join in a ring. Poplar's equivalent: none, copies between IPUs are programs.
+std::uint64_t LinkCopyCycles(const poplar::Target& target, unsigned from, unsigned to, unsigned ring,
+                             std::uint64_t bytes);
+
+// Fixed cycles of one local copy on a tile. Poplar's equivalent: none; see core/target_model.cc for the
+// source.
+unsigned LocalCopyCallCycles(const poplar::Target& target);
+
+// ---- The device report.
+// Poplar's equivalent: the graph profile (Engine::getProfile, the PopVision Analysis library `pva`).
+
+// Tile clock cycles of one execution, unless said otherwise.
+struct Cycles {
+  std::uint64_t compute = 0, exchange = 0, sync = 0;
+  std::uint64_t total() const { return compute + exchange + sync; }
+  Cycles& operator+=(const Cycles& other) {
+    compute += other.compute;
+    exchange += other.exchange;
+    sync += other.sync;
+    return *this;
+  }
+  Cycles operator*(std::uint64_t n) const { return {compute * n, exchange * n, sync * n}; }
+};
+
+struct OperationCost {
+  std::string kind, name;
+  std::uint64_t executions = 0;  // per call of the main program
+  Cycles cycles;                 // all executions together
+  std::uint64_t exchange_bytes = 0;
+  double flops = 0;
+  unsigned tiles = 0;  // that compute
+};
+
+// A loop whose trip count is known at run time only. Totals count its condition and its body once each; a run
+// of t trips costs (t - 1) more bodies and t more conditions.
+struct LoopCost {
+  std::uint32_t node = 0;  // its number among the nodes of the executable's programs, then functions
+  std::string name;
+  Cycles condition, body;
+};
+
+struct TileUse {
+  unsigned tile = 0;
+  std::uint64_t bytes = 0;
+};
+
+struct TensorUse {
+  std::string name;
+  std::string type;
+  std::vector<std::int64_t> shape;
+  std::uint64_t bytes = 0;          // over all tiles
+  std::uint64_t bytes_on_tile = 0;  // on the fullest tile
+  std::string role;                 // "variable", "constant", "temporary", "exchange buffer"
+  bool lasting = false;             // keeps its contents between runs
+};
+
+// What is on one tile at its worst moment, in bytes.
+struct TilePeak {
+  std::uint64_t variables = 0, temporaries = 0, exchange_buffers = 0, constants = 0, vertex_state = 0,
+                code = 0;
+  // Nothing else was planned: the variables alone are too large.
+  bool variables_only = false;
+  std::string operation;           // that runs at the moment, "" for none
+  std::vector<TensorUse> tensors;  // all that are there, largest first
+};
+
+struct Report {
+  // Cycles of program 0.
+  Cycles cycles;
+  std::uint64_t exchange_bytes = 0;  // received from other tiles
+  std::uint64_t link_bytes = 0;      // received from other IPUs
+  double flops = 0;
+  double clock_hz = 0;
+  bool unknown_trip_count = false;  // at least one entry in `loops`
+  std::vector<LoopCost> loops;
+  std::vector<OperationCost> operations;  // in program order
+  // The host link, apart from device cycles.
+  std::uint64_t stream_in_bytes = 0, stream_out_bytes = 0, host_link_cycles = 0;
+
+  // Memory over all programs.
+  unsigned num_tiles = 0;
+  std::uint64_t limit_tile_bytes = 0;
+  std::uint64_t max_tile_bytes = 0, total_bytes = 0;  // each tile at its own peak
+  unsigned max_tile = 0;
+  // Parts of total_bytes at the peak of each tile.
+  std::uint64_t variable_bytes = 0, constant_bytes = 0, temporary_bytes = 0, exchange_buffer_bytes = 0,
+                vertex_bytes = 0, code_bytes = 0;
+  std::vector<TileUse> fullest_tiles;      // largest first, at most 8
+  std::vector<TensorUse> largest_tensors;  // live at the peak of max_tile, largest there first, at most 10
+  std::string out_of_memory;               // empty when everything fits, else the message for the user
+  // Of max_tile when not everything fits; not serialised, as such a program never is.
+  TilePeak peak;
+  // The most bytes that variables have on all tiles together at one moment.
+  std::uint64_t peak_variable_bytes = 0;
+};
+
+// Valid as long as the executable or a copy of it.
+const Report& ReportOf(const poplar::Executable& executable);
+
+// Rough run time of program 0 on the host, in nanoseconds: only good enough to tell short programs from long
+// ones. Poplar's equivalent: none.
+double HostNanoseconds(const poplar::Executable& executable);
+
+// ---- Compilations that share plans.
+
+// Plans of operations that several compilations for one target share, such as those that are tried until a
+// program fits: an operation is planned once as long as its operands lie alike. Not thread safe. Poplar's
+// equivalent: poplin::matmul::PlanningCache, for products only; `poll` is compileGraph's ProgressFunc.
+class PlanCache {
+ public:
+  PlanCache();
+  PlanCache(const PlanCache&) = delete;
+  PlanCache& operator=(const PlanCache&) = delete;
+  ~PlanCache();
+
+  std::size_t size() const;  // number of plans
+  // Called by the thread that compiles, between operations, with how many of them are planned and how many
+  // there are; what it throws ends the compilation.
+  std::function<void(std::size_t done, std::size_t total)> poll;
+
+  struct Plans;  // engine/device_report.h
+  Plans& plans() { return *plans_; }
+
+ private:
+  std::unique_ptr<Plans> plans_;
+};
+
+// A program that is too large for the tiles, with its report.
+// Poplar's equivalent: graph_memory_allocation_error and its profile path.
+struct OutOfMemory : poplar::graph_memory_allocation_error {
+  OutOfMemory(const std::string& message, Report r)
+      : poplar::graph_memory_allocation_error(message), report(std::move(r)) {}
+  Report report;
+};
+
+// poplar::compileGraph with a name for messages and shared plans (`cache` is not null). Throws OutOfMemory,
+// and what compileGraph throws.
+poplar::Executable CompileGraph(const poplar::Graph& graph,
+                                const std::vector<poplar::program::Program>& programs,
+                                const std::string& name, PlanCache* cache);
+
+// ---- Tensors.
+
+// Whether the tensor is one strided view of a variable. Poplar's equivalent: Tensor::getContiguousRegions.
+bool IsStrided(const poplar::Tensor& tensor);
+// Whether it is one dense row-major view. Poplar's equivalent: Tensor::isContiguous, which is also true of
+// reshaped views.
+bool IsRowMajor(const poplar::Tensor& tensor);
+// A new variable with the shape, the tiles and the memory order of `like`, which may be a transposed view,
+// and another type. Poplar's equivalent, and what it does where `like` is no dense view of a whole variable:
+// Graph::clone.
+poplar::Tensor NewTensorMappedLike(poplar::Graph& graph, const poplar::Type& type, const poplar::Tensor& like,
+                                   const std::string& name);
+
+// ---- The host that runs the model.
+// Poplar's equivalent: none; on hardware the host only moves data.
+
+struct HostKernels {
+  std::string instruction_set;  // "avx2" or "avx512"
+  int threads = 0;              // of the pool, the caller's included
+};
+
+// What this process's kernels use. Final from this call, or the first kernel, on.
+HostKernels KernelsOfHost();
+
+// In place of the default, which is that of the environment variables JAX_IPU_MAX_ISA and
+// JAX_IPU_HOST_THREADS. `avx512` false: kernels for AVX2 also where the processor has AVX-512. `threads` 0:
+// one for each processor that the process may use. False when the choice is final and another.
+bool LimitHostKernels(bool avx512, int threads);
+
+// While it lives, the calling thread does not flush denormal numbers, which engines do: for code of the user
+// that a program calls.
+class KeepDenormals {
+ public:
+  KeepDenormals();
+  ~KeepDenormals();
+  KeepDenormals(const KeepDenormals&) = delete;
+  KeepDenormals& operator=(const KeepDenormals&) = delete;
+
+ private:
+  unsigned saved_;
+};
+
+}  // namespace ipu_model
+
+#endif  // IPU_MODEL_MODEL_HPP

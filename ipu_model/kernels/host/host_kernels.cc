@@ -1,0 +1,13 @@
+// What of this machine the kernels use, for ipu_model/Model.hpp.
+#include "ipu_model/Model.hpp"
+#include "kernels/host/context.h"
+#include "kernels/host/host_limits.h"
+#include "kernels/host/isa.h"
+
+namespace ipu_model {
+
+HostKernels KernelsOfHost() { return {HasAvx512() ? "avx512" : "avx2", ThreadPool::Global().size()}; }
+
+bool LimitHostKernels(bool avx512, int threads) { return SetHostLimits({avx512, threads}); }
+
+}  // namespace ipu_model

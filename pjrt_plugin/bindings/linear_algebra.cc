@@ -1,0 +1,66 @@
+// Python: decompositions and triangular systems.
+//
+//   cholesky(graph, a, lower, seq, name="") -> Tensor
+//   triangular_solve(graph, a, b, left_side, lower, unit_diagonal, transpose_a, seq, name="") -> Tensor
+//     transpose_a "NO_TRANSPOSE", "TRANSPOSE" or "ADJOINT"
+//   lu_panel(graph, a, seq, name="") -> [factors, pivots, order]
+//   implicit_qr(graph, bidiagonal, operands, seq, name="") -> [values, *matrices]
+//     operands [d, e, *matrices]
+#include <stdexcept>
+#include <utility>
+
+#include "bindings/bindings.h"
+#include "hlo/LinearAlgebra.hpp"
+#include "poplin/Cholesky.hpp"
+
+namespace jax_ipu::bindings {
+namespace {
+
+using poplar::Graph;
+using poplar::Tensor;
+using poplar::program::Sequence;
+
+Tensor Cholesky(Graph& graph, const Tensor& a, bool lower, Sequence& sequence, const std::string& name) {
+  return poplin::cholesky(graph, a, lower, sequence, name);
+}
+
+Tensor TriangularSolve(Graph& graph, const Tensor& a, const Tensor& b, bool left_side, bool lower,
+                       bool unit_diagonal, const std::string& transpose_a, Sequence& sequence,
+                       const std::string& name) {
+  using hlo::Transpose;
+  if (transpose_a != "NO_TRANSPOSE" && transpose_a != "TRANSPOSE" && transpose_a != "ADJOINT") {
+    throw std::invalid_argument("unknown transpose '" + transpose_a + "'");
+  }
+  const Transpose transpose = transpose_a == "ADJOINT"     ? Transpose::kAdjoint
+                              : transpose_a == "TRANSPOSE" ? Transpose::kTranspose
+                                                           : Transpose::kNone;
+  return hlo::triangularSolve(graph, a, b, {left_side, lower, unit_diagonal, transpose}, sequence, name);
+}
+
+std::vector<Tensor> LuPanel(Graph& graph, const Tensor& a, Sequence& sequence, const std::string& name) {
+  hlo::LuPanel result = hlo::luPanel(graph, a, sequence, name);
+  return {std::move(result.factors), std::move(result.pivots), std::move(result.order)};
+}
+
+std::vector<Tensor> ImplicitQr(Graph& graph, bool bidiagonal, const std::vector<Tensor>& operands,
+                               Sequence& sequence, const std::string& name) {
+  if (operands.size() < 2) throw std::invalid_argument("the implicit QR algorithm needs two vectors");
+  const std::vector<Tensor> matrices(operands.begin() + 2, operands.end());
+  return (bidiagonal ? hlo::bidiagonalQr : hlo::tridiagonalQr)(graph, operands[0], operands[1], matrices,
+                                                               sequence, name);
+}
+
+}  // namespace
+
+void BindLinearAlgebra(nb::module_& module) {
+  module.def("cholesky", Cholesky, nb::arg("graph"), nb::arg("a"), nb::arg("lower"), nb::arg("seq"),
+             nb::arg("name") = "");
+  module.def("triangular_solve", TriangularSolve, nb::arg("graph"), nb::arg("a"), nb::arg("b"),
+             nb::arg("left_side"), nb::arg("lower"), nb::arg("unit_diagonal"), nb::arg("transpose_a"),
+             nb::arg("seq"), nb::arg("name") = "");
+  module.def("lu_panel", LuPanel, nb::arg("graph"), nb::arg("a"), nb::arg("seq"), nb::arg("name") = "");
+  module.def("implicit_qr", ImplicitQr, nb::arg("graph"), nb::arg("bidiagonal"), nb::arg("operands"),
+             nb::arg("seq"), nb::arg("name") = "");
+}
+
+}  // namespace jax_ipu::bindings

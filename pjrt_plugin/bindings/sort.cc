@@ -1,0 +1,39 @@
+// Python: sorting.
+//
+//   sort(graph, operands: list[Tensor], dim, comparator, stable, seq, name="") -> list[Tensor]
+//     comparator: inputs a_0, b_0, a_1, b_1, ..; the sort is stable also when not asked to be
+//   top_k(graph, operand, k, seq, name="", largest=True) -> (values, indices)
+//     along the last dimension, indices s32; IEEE total order, the lower position first among equals
+#include "hlo/Sort.hpp"
+
+#include "bindings/bindings.h"
+
+namespace jax_ipu::bindings {
+namespace {
+
+using hlo::Expression;
+using poplar::Graph;
+using poplar::Tensor;
+using poplar::program::Sequence;
+
+std::vector<Tensor> Sort(Graph& graph, const std::vector<Tensor>& operands, std::size_t dim,
+                         const Expression& comparator, bool /*stable*/, Sequence& sequence,
+                         const std::string& name) {
+  return hlo::sort(graph, operands, dim, comparator, sequence, name);
+}
+
+std::pair<Tensor, Tensor> TopK(Graph& graph, const Tensor& operand, std::size_t k, Sequence& sequence,
+                               const std::string& name, bool largest) {
+  return hlo::topK(graph, operand, k, sequence, largest, name);
+}
+
+}  // namespace
+
+void BindSort(nb::module_& module) {
+  module.def("sort", Sort, nb::arg("graph"), nb::arg("operands"), nb::arg("dim"), nb::arg("comparator"),
+             nb::arg("stable"), nb::arg("seq"), nb::arg("name") = "");
+  module.def("top_k", TopK, nb::arg("graph"), nb::arg("operand"), nb::arg("k"), nb::arg("seq"),
+             nb::arg("name") = "", nb::arg("largest") = true);
+}
+
+}  // namespace jax_ipu::bindings
