@@ -51,7 +51,7 @@ def test_program(programs, name):
 
 def test_wide_instructions_stay_in_their_namespace(programs):
     """A shared inline function compiled for AVX-512 could be the one the linker keeps for machines without it."""
-    objects = list(programs.glob("pjrt_plugin/CMakeFiles/*_avx512.dir/**/*.o"))
+    objects = list(programs.glob("ipu_model/CMakeFiles/*_avx512.dir/**/*.o"))
     assert objects
     symbols = subprocess.run(
         ["nm", "-C", "--defined-only", *objects], capture_output=True, text=True, check=True
