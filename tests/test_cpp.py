@@ -18,10 +18,18 @@ NAMES = sorted(
 )
 
 
+ENVIRONMENT = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+
+
+def run(*command):
+    """Runs a command that must succeed; returns what it prints."""
+    result = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True)
+    assert result.returncode == 0, result.stdout[-4000:] + result.stderr[-4000:]
+    return result.stdout
+
+
 @pytest.fixture(scope="session")
 def programs():
-    scripts = Path(sys.executable).parent
-    environment = {**os.environ, "PATH": f"{scripts}:{os.environ['PATH']}"}
     configure = [
         "cmake",
         "-S",
@@ -31,13 +39,12 @@ def programs():
         "-G",
         "Ninja",
         # A folder that built the wheel names the ninja of an environment that is gone.
-        f"-DCMAKE_MAKE_PROGRAM={shutil.which('ninja', path=environment['PATH'])}",
+        f"-DCMAKE_MAKE_PROGRAM={shutil.which('ninja', path=ENVIRONMENT['PATH'])}",
         "-DJAX_IPU_BUILD_PYTHON=OFF",
         "-DJAX_IPU_BUILD_TESTS=ON",
     ]
-    for command in (configure, ["cmake", "--build", BUILD]):
-        result = subprocess.run(command, env=environment, capture_output=True, text=True)
-        assert result.returncode == 0, result.stdout[-4000:] + result.stderr[-4000:]
+    run(*configure)
+    run("cmake", "--build", BUILD)
     return BUILD
 
 
@@ -58,3 +65,28 @@ def test_wide_instructions_stay_in_their_namespace(programs):
     ).stdout
     weak = re.findall(r"^[0-9a-f]{16} [WVu] (.*)$", symbols, re.MULTILINE)
     assert weak and [name for name in weak if "avx512::" not in name and not name.startswith("DW.ref.")] == []
+
+
+def use_package(prefix, user):
+    """A project that knows nothing of this tree finds the installed model, computes a product and prints its cycles."""
+    assert {path.name for path in (prefix / "include").iterdir()} == {
+        path.name for path in (ROOT / "ipu_model/include").iterdir()
+    }
+    run("cmake", "-S", ROOT / "tests/cpp_package", "-B", user, "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={prefix}")
+    run("cmake", "--build", user)
+    assert re.fullmatch(r"[1-9]\d* cycles\n", run(user / "matmul"))
+
+
+def test_package_for_other_projects(programs, tmp_path):
+    run("cmake", "--install", programs, "--component", "ipu_model", "--prefix", tmp_path / "prefix")
+    use_package(tmp_path / "prefix", tmp_path / "user")
+
+
+@pytest.mark.nightly
+def test_model_is_a_project_of_its_own(tmp_path):
+    """The commands of ipu_model/README.md, in a folder that holds nothing else of the tree."""
+    source, build, prefix = tmp_path / "ipu_model", tmp_path / "build", tmp_path / "prefix"
+    shutil.copytree(ROOT / "ipu_model", source)
+    run("cmake", "-S", source, "-B", build, "-G", "Ninja", f"-DCMAKE_INSTALL_PREFIX={prefix}")
+    run("cmake", "--build", build, "--target", "install")
+    use_package(prefix, tmp_path / "user")

@@ -1,4 +1,5 @@
-// A program in the names of Graphcore's SDK, against an installed ipu_model: y = a b on one IPU, with its cycles.
+// A program in the names of Graphcore's SDK, against an installed ipu_model: y = a b on one IPU, with its
+// cycles.
 #include <cstdint>
 #include <cstdio>
 #include <ipu_model/Model.hpp>
@@ -14,10 +15,10 @@ int main() {
   poplar::Graph graph(device.getTarget());
   poplar::program::Sequence main;
 
-  const poplar::Tensor a =
-      poplin::createMatMulInputLHS(graph, poplar::FLOAT, poplar::FLOAT, {kRows, kInner}, {kInner, kColumns}, "a");
-  const poplar::Tensor b =
-      poplin::createMatMulInputRHS(graph, poplar::FLOAT, poplar::FLOAT, {kRows, kInner}, {kInner, kColumns}, "b");
+  const poplar::Tensor a = poplin::createMatMulInputLHS(graph, poplar::FLOAT, poplar::FLOAT, {kRows, kInner},
+                                                        {kInner, kColumns}, "a");
+  const poplar::Tensor b = poplin::createMatMulInputRHS(graph, poplar::FLOAT, poplar::FLOAT, {kRows, kInner},
+                                                        {kInner, kColumns}, "b");
   main.add(poplar::program::Copy(graph.addHostToDeviceFIFO("a", poplar::FLOAT, kRows * kInner), a));
   main.add(poplar::program::Copy(graph.addHostToDeviceFIFO("b", poplar::FLOAT, kInner * kColumns), b));
   const poplar::Tensor y = poplin::matMul(graph, a, b, main, "y");
