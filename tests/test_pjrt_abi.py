@@ -28,7 +28,7 @@ UNIONS = {"PJRT_NamedValue": "_anon5", "PJRT_Buffer_MemoryLayout": "_anon2"}
 
 def field_names(name, body):
     body = re.sub(r"  union \{.*?\};", f"  int {UNIONS.get(name)};", body, flags=re.DOTALL)
-    body = body.replace("PJRT_HEAD", "std::size_t struct_size;\n PJRT_Extension_Base* extension_start;")
+    body = body.replace("PJRT_HEAD", "size_t struct_size;\n PJRT_Extension_Base* extension_start;")
     names = []
     for declaration in body.split(";")[:-1]:
         function = re.search(r"\(\*(\w+)\)\(", declaration)
@@ -38,7 +38,7 @@ def field_names(name, body):
 
 def field_size(name, body, field):
     """Bytes of a field as the C++ type in the header has them."""
-    body = body.replace("PJRT_HEAD", "std::size_t struct_size;\n PJRT_Extension_Base* extension_start;")
+    body = body.replace("PJRT_HEAD", "size_t struct_size;\n PJRT_Extension_Base* extension_start;")
     if field == UNIONS.get(name):
         return 8 if name == "PJRT_NamedValue" else 56
     if re.search(rf"\(\*{field}\)\(", body):
@@ -46,7 +46,7 @@ def field_size(name, body, field):
     kind = re.search(rf"([\w:]+(?:[ ]const)?[*]*(?:[ ]const[*]*)*)\s+{field};", body).group(1)
     if "*" in kind:
         return 8
-    words = ("std::size_t", "std::int64_t", "std::intptr_t", "std::uintptr_t", "PjrtEntry")
+    words = (*(f"{std}{word}_t" for std in ("", "std::") for word in ("size", "int64", "intptr", "uintptr")), "PjrtEntry")
     by_type = {**dict.fromkeys(words, 8), "int": 4, "bool": 1}
     enums = ("PJRT_Error_Code", "PJRT_Buffer_Type", "PJRT_NamedValue_Type", "PJRT_HostBufferSemantics")
     if kind in (*enums, "PJRT_Buffer_MemoryLayout_Type"):
@@ -73,7 +73,7 @@ def test_struct(name):
 
 @pytest.mark.parametrize("prefix", ["PJRT_Buffer_Type_", "PJRT_NamedValue_k", "PJRT_HostBufferSemantics_k"])
 def test_enum(prefix):
-    body = re.search(rf"enum \w+ : int \{{([^}}]*{prefix}[^}}]*)\}};", HEADER).group(1)
+    body = re.search(rf"enum \w+ PJRT_ENUM \{{([^}}]*{prefix}[^}}]*)\}}", HEADER).group(1)
     ours = {name: value for value, name in enumerate(re.findall(r"(PJRT_\w+)", body))}
     theirs = {
         k: v

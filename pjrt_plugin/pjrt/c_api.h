@@ -1,42 +1,50 @@
 // The part of the PJRT C ABI that the plugin speaks, declared from its published layout: names, order and
 // sizes are facts of the interface (openxla/xla, PJRT C API 0.93). tests/test_pjrt_abi.py checks every struct
-// against an independent table of the ABI; api.cc checks the caller's struct sizes at run time.
+// against an independent table of the ABI; api.cc checks the caller's struct sizes at run time. Valid C11
+// too, for clients.
 #ifndef JAX_IPU_PJRT_C_API_H_
 #define JAX_IPU_PJRT_C_API_H_
 
-#include <cstddef>
-#include <cstdint>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+#define PJRT_ENUM : int
+#else
+#define PJRT_ENUM
+#endif
 
 // Opaque to the caller, except that the first word of an error and of a memory is a pointer to a function
 // table or null: see error.h and memory.h.
-struct PJRT_Error;
-struct PJRT_Event;
-struct PJRT_Client;
-struct PJRT_Device;
-struct PJRT_DeviceDescription;
-struct PJRT_Device_Attributes;
-struct PJRT_Memory;
-struct PJRT_Buffer;
-struct PJRT_Executable;
-struct PJRT_LoadedExecutable;
-struct PJRT_TopologyDescription;
-struct PJRT_ExecuteContext;
-struct PJRT_LoadOptions;
-struct PJRT_AsyncHostToDeviceTransferManager;
+typedef struct PJRT_Error PJRT_Error;
+typedef struct PJRT_Event PJRT_Event;
+typedef struct PJRT_Client PJRT_Client;
+typedef struct PJRT_Device PJRT_Device;
+typedef struct PJRT_DeviceDescription PJRT_DeviceDescription;
+typedef struct PJRT_Device_Attributes PJRT_Device_Attributes;
+typedef struct PJRT_Memory PJRT_Memory;
+typedef struct PJRT_Buffer PJRT_Buffer;
+typedef struct PJRT_Executable PJRT_Executable;
+typedef struct PJRT_LoadedExecutable PJRT_LoadedExecutable;
+typedef struct PJRT_TopologyDescription PJRT_TopologyDescription;
+typedef struct PJRT_ExecuteContext PJRT_ExecuteContext;
+typedef struct PJRT_LoadOptions PJRT_LoadOptions;
+typedef struct PJRT_AsyncHostToDeviceTransferManager PJRT_AsyncHostToDeviceTransferManager;
 // Memory handed to the caller together with the function that frees it.
-struct PJRT_SerializedBytes;
+typedef struct PJRT_SerializedBytes PJRT_SerializedBytes;
 
-enum PJRT_Error_Code : int {};  // values: jax_ipu::Code
+typedef int PJRT_Error_Code;  // values: jax_ipu::Code
 
-enum PJRT_NamedValue_Type : int {
+typedef enum PJRT_NamedValue_Type PJRT_ENUM {
   PJRT_NamedValue_kString = 0,
   PJRT_NamedValue_kInt64,
   PJRT_NamedValue_kInt64List,
   PJRT_NamedValue_kFloat,
   PJRT_NamedValue_kBool
-};
+} PJRT_NamedValue_Type;
 
-enum PJRT_Buffer_Type : int {
+typedef enum PJRT_Buffer_Type PJRT_ENUM {
   PJRT_Buffer_Type_INVALID = 0,
   PJRT_Buffer_Type_PRED,
   PJRT_Buffer_Type_S8,
@@ -71,48 +79,56 @@ enum PJRT_Buffer_Type : int {
   PJRT_Buffer_Type_U1,
   PJRT_Buffer_Type_F6E2M3FN,
   PJRT_Buffer_Type_F6E3M2FN
-};
+} PJRT_Buffer_Type;
 
-enum PJRT_HostBufferSemantics : int {
+typedef enum PJRT_HostBufferSemantics PJRT_ENUM {
   PJRT_HostBufferSemantics_kImmutableOnlyDuringCall = 0,
   PJRT_HostBufferSemantics_kImmutableUntilTransferCompletes,
   PJRT_HostBufferSemantics_kImmutableZeroCopy,
   PJRT_HostBufferSemantics_kMutableZeroCopy
-};
+} PJRT_HostBufferSemantics;
 
-enum PJRT_Buffer_MemoryLayout_Type : int {
+typedef enum PJRT_Buffer_MemoryLayout_Type PJRT_ENUM {
   PJRT_Buffer_MemoryLayout_Type_Tiled = 0,
   PJRT_Buffer_MemoryLayout_Type_Strides
-};
+} PJRT_Buffer_MemoryLayout_Type;
 
+#define PJRT_HEAD     \
+  size_t struct_size; \
+  struct PJRT_Extension_Base* extension_start;
+
+#ifdef __cplusplus
 // `full`: bytes of the struct at the newest version known here; `oldest`: bytes that a caller must at least
 // have.
 template <typename Struct>
 struct PjrtStructSize;
 
-#define PJRT_HEAD          \
-  std::size_t struct_size; \
-  struct PJRT_Extension_Base* extension_start;
-
 #define PJRT_SIZE(Struct, last, size)                                            \
   static_assert(offsetof(Struct, last) + sizeof(Struct::last) == size, #Struct); \
   template <>                                                                    \
   struct PjrtStructSize<Struct> {                                                \
-    static constexpr std::size_t full = size, oldest = size;                     \
+    static constexpr size_t full = size, oldest = size;                          \
   };
 // For a struct that grew: the last field that every supported caller has.
-#define PJRT_SIZE_FROM(Struct, first_last, last, size)                                               \
-  static_assert(offsetof(Struct, last) + sizeof(Struct::last) == size, #Struct);                     \
-  template <>                                                                                        \
-  struct PjrtStructSize<Struct> {                                                                    \
-    static constexpr std::size_t full = size,                                                        \
-                                 oldest = offsetof(Struct, first_last) + sizeof(Struct::first_last); \
+#define PJRT_SIZE_FROM(Struct, first_last, last, size)                                                       \
+  static_assert(offsetof(Struct, last) + sizeof(Struct::last) == size, #Struct);                             \
+  template <>                                                                                                \
+  struct PjrtStructSize<Struct> {                                                                            \
+    static constexpr size_t full = size, oldest = offsetof(Struct, first_last) + sizeof(Struct::first_last); \
   };
+#else
+// A client in C sets struct_size to <struct>_SIZE.
+#define PJRT_SIZE(Struct, last, size) \
+  typedef struct Struct Struct;       \
+  enum { Struct##_SIZE = size };      \
+  _Static_assert(offsetof(Struct, last) + sizeof(((Struct*)0)->last) == size, #Struct);
+#define PJRT_SIZE_FROM(Struct, first_last, last, size) PJRT_SIZE(Struct, last, size)
+#endif
 
 struct PJRT_Extension_Base {
-  std::size_t struct_size;
+  size_t struct_size;
   int type;
-  PJRT_Extension_Base* next;
+  struct PJRT_Extension_Base* next;
 };
 PJRT_SIZE(PJRT_Extension_Base, next, 24)
 
@@ -126,42 +142,42 @@ PJRT_SIZE(PJRT_Api_Version, minor_version, 24)
 struct PJRT_NamedValue {
   PJRT_HEAD
   const char* name;
-  std::size_t name_size;
+  size_t name_size;
   PJRT_NamedValue_Type type;
   union {
     const char* string_value;
-    std::int64_t int64_value;
-    const std::int64_t* int64_array_value;
+    int64_t int64_value;
+    const int64_t* int64_array_value;
     float float_value;
     bool bool_value;
   };
-  std::size_t value_size;
+  size_t value_size;
 };
 PJRT_SIZE(PJRT_NamedValue, value_size, 56)
 
 struct PJRT_Program {
   PJRT_HEAD
   char* code;
-  std::size_t code_size;
+  size_t code_size;
   const char* format;
-  std::size_t format_size;
+  size_t format_size;
 };
 PJRT_SIZE(PJRT_Program, format_size, 48)
 
 struct PJRT_Buffer_MemoryLayout_Tiled {
   PJRT_HEAD
-  const std::int64_t* minor_to_major;
-  std::size_t minor_to_major_size;
-  const std::int64_t* tile_dims;
-  const std::size_t* tile_dim_sizes;
-  std::size_t num_tiles;
+  const int64_t* minor_to_major;
+  size_t minor_to_major_size;
+  const int64_t* tile_dims;
+  const size_t* tile_dim_sizes;
+  size_t num_tiles;
 };
 PJRT_SIZE(PJRT_Buffer_MemoryLayout_Tiled, num_tiles, 56)
 
 struct PJRT_Buffer_MemoryLayout_Strides {
   PJRT_HEAD
-  const std::int64_t* byte_strides;
-  std::size_t num_byte_strides;
+  const int64_t* byte_strides;
+  size_t num_byte_strides;
 };
 PJRT_SIZE(PJRT_Buffer_MemoryLayout_Strides, num_byte_strides, 32)
 
@@ -177,8 +193,8 @@ PJRT_SIZE(PJRT_Buffer_MemoryLayout, type, 76)
 
 struct PJRT_ShapeSpec {
   PJRT_HEAD
-  const std::int64_t* dims;
-  std::size_t num_dims;
+  const int64_t* dims;
+  size_t num_dims;
   PJRT_Buffer_Type element_type;
 };
 PJRT_SIZE(PJRT_ShapeSpec, element_type, 36)
@@ -187,20 +203,20 @@ struct PJRT_ExecuteOptions {
   PJRT_HEAD
   void* const* send_callbacks;
   void* const* recv_callbacks;
-  std::size_t num_send_ops;
-  std::size_t num_recv_ops;
+  size_t num_send_ops;
+  size_t num_recv_ops;
   int launch_id;
-  const std::int64_t* non_donatable_input_indices;
-  std::size_t num_non_donatable_input_indices;
+  const int64_t* non_donatable_input_indices;
+  size_t num_non_donatable_input_indices;
   PJRT_ExecuteContext* context;
   const char* call_location;
-  std::size_t num_tasks;
+  size_t num_tasks;
   const int* task_ids;
-  const std::int64_t* incarnation_ids;
+  const int64_t* incarnation_ids;
   void* multi_slice_config;
   bool use_major_to_minor_data_layout_for_callbacks;
   void* const* hlo_output_callbacks;
-  std::size_t num_hlo_output_callbacks;
+  size_t num_hlo_output_callbacks;
 };
 PJRT_SIZE_FROM(PJRT_ExecuteOptions, num_non_donatable_input_indices, num_hlo_output_callbacks, 144)
 
@@ -216,7 +232,7 @@ struct PJRT_Error_Message_Args {
   PJRT_HEAD
   PJRT_Error* error;
   const char* message;
-  std::size_t message_size;
+  size_t message_size;
 };
 PJRT_SIZE(PJRT_Error_Message_Args, message_size, 40)
 
@@ -237,7 +253,7 @@ PJRT_SIZE(PJRT_Plugin_Initialize_Args, extension_start, 16)
 struct PJRT_Plugin_Attributes_Args {
   PJRT_HEAD
   const PJRT_NamedValue* attributes;
-  std::size_t num_attributes;
+  size_t num_attributes;
 };
 PJRT_SIZE(PJRT_Plugin_Attributes_Args, num_attributes, 32)
 
@@ -279,18 +295,17 @@ PJRT_SIZE(PJRT_Event_OnReady_Args, user_arg, 40)
 // Client
 
 // What jax.distributed shares between processes. Valid only when the options say that there are several.
-using PJRT_CallbackError = PJRT_Error* (*)(PJRT_Error_Code code, const char* message,
-                                           std::size_t message_size);
+typedef PJRT_Error* (*PJRT_CallbackError)(PJRT_Error_Code code, const char* message, size_t message_size);
 
 struct PJRT_KeyValueGetCallback_Args {
   PJRT_HEAD
   const char* key;
-  std::size_t key_size;
+  size_t key_size;
   int timeout_in_ms;
   PJRT_CallbackError* callback_error;
   void* user_arg;
   char* value;
-  std::size_t value_size;
+  size_t value_size;
   void (*value_deleter_callback)(char* value);
 };
 PJRT_SIZE(PJRT_KeyValueGetCallback_Args, value_deleter_callback, 80)
@@ -298,9 +313,9 @@ PJRT_SIZE(PJRT_KeyValueGetCallback_Args, value_deleter_callback, 80)
 struct PJRT_KeyValuePutCallback_Args {
   PJRT_HEAD
   const char* key;
-  std::size_t key_size;
+  size_t key_size;
   const char* value;
-  std::size_t value_size;
+  size_t value_size;
   PJRT_CallbackError* callback_error;
   void* user_arg;
 };
@@ -309,7 +324,7 @@ PJRT_SIZE(PJRT_KeyValuePutCallback_Args, user_arg, 64)
 struct PJRT_Client_Create_Args {
   PJRT_HEAD
   const PJRT_NamedValue* create_options;
-  std::size_t num_options;
+  size_t num_options;
   PJRT_Error* (*kv_get_callback)(PJRT_KeyValueGetCallback_Args* args);
   void* kv_get_user_arg;
   PJRT_Error* (*kv_put_callback)(PJRT_KeyValuePutCallback_Args* args);
@@ -330,7 +345,7 @@ struct PJRT_Client_PlatformName_Args {
   PJRT_HEAD
   PJRT_Client* client;
   const char* platform_name;
-  std::size_t platform_name_size;
+  size_t platform_name_size;
 };
 PJRT_SIZE(PJRT_Client_PlatformName_Args, platform_name_size, 40)
 
@@ -342,13 +357,13 @@ struct PJRT_Client_ProcessIndex_Args {
 PJRT_SIZE(PJRT_Client_ProcessIndex_Args, process_index, 28)
 
 struct PJRT_ProcessInfo {
-  std::size_t struct_size;
+  size_t struct_size;
   int task_id;
-  std::size_t incarnation_id;
+  size_t incarnation_id;
   int state;  // 0 unspecified, 1 uninitialised, 2 disconnected, 3 connected, 4 error
   PJRT_Error_Code error_code;
   const char* error_message;
-  std::size_t error_message_size;
+  size_t error_message_size;
 };
 PJRT_SIZE(PJRT_ProcessInfo, error_message_size, 48)
 
@@ -356,7 +371,7 @@ struct PJRT_Client_UpdateGlobalProcessInfo_Args {
   PJRT_HEAD
   PJRT_Client* client;
   const PJRT_ProcessInfo* process_infos;
-  std::size_t num_process_infos;
+  size_t num_process_infos;
 };
 PJRT_SIZE(PJRT_Client_UpdateGlobalProcessInfo_Args, num_process_infos, 40)
 
@@ -364,7 +379,7 @@ struct PJRT_Client_PlatformVersion_Args {
   PJRT_HEAD
   PJRT_Client* client;
   const char* platform_version;
-  std::size_t platform_version_size;
+  size_t platform_version_size;
 };
 PJRT_SIZE(PJRT_Client_PlatformVersion_Args, platform_version_size, 40)
 
@@ -372,7 +387,7 @@ struct PJRT_Client_Devices_Args {
   PJRT_HEAD
   PJRT_Client* client;
   PJRT_Device* const* devices;
-  std::size_t num_devices;
+  size_t num_devices;
 };
 PJRT_SIZE(PJRT_Client_Devices_Args, num_devices, 40)
 
@@ -380,7 +395,7 @@ struct PJRT_Client_AddressableDevices_Args {
   PJRT_HEAD
   PJRT_Client* client;
   PJRT_Device* const* addressable_devices;
-  std::size_t num_addressable_devices;
+  size_t num_addressable_devices;
 };
 PJRT_SIZE(PJRT_Client_AddressableDevices_Args, num_addressable_devices, 40)
 
@@ -404,7 +419,7 @@ struct PJRT_Client_AddressableMemories_Args {
   PJRT_HEAD
   PJRT_Client* client;
   PJRT_Memory* const* addressable_memories;
-  std::size_t num_addressable_memories;
+  size_t num_addressable_memories;
 };
 PJRT_SIZE(PJRT_Client_AddressableMemories_Args, num_addressable_memories, 40)
 
@@ -413,7 +428,7 @@ struct PJRT_Client_Compile_Args {
   PJRT_Client* client;
   PJRT_Program* program;
   const char* compile_options;
-  std::size_t compile_options_size;
+  size_t compile_options_size;
   PJRT_LoadedExecutable* executable;
 };
 PJRT_SIZE(PJRT_Client_Compile_Args, executable, 56)
@@ -423,7 +438,7 @@ struct PJRT_Client_DefaultDeviceAssignment_Args {
   PJRT_Client* client;
   int num_replicas;
   int num_partitions;
-  std::size_t default_assignment_size;
+  size_t default_assignment_size;
   int* default_assignment;
 };
 PJRT_SIZE(PJRT_Client_DefaultDeviceAssignment_Args, default_assignment, 48)
@@ -433,10 +448,10 @@ struct PJRT_Client_BufferFromHostBuffer_Args {
   PJRT_Client* client;
   const void* data;
   PJRT_Buffer_Type type;
-  const std::int64_t* dims;
-  std::size_t num_dims;
-  const std::int64_t* byte_strides;
-  std::size_t num_byte_strides;
+  const int64_t* dims;
+  size_t num_dims;
+  const int64_t* byte_strides;
+  size_t num_byte_strides;
   PJRT_HostBufferSemantics host_buffer_semantics;
   PJRT_Device* device;
   PJRT_Memory* memory;
@@ -465,7 +480,7 @@ PJRT_SIZE(PJRT_DeviceDescription_ProcessIndex_Args, process_index, 28)
 struct PJRT_DeviceDescription_Attributes_Args {
   PJRT_HEAD
   PJRT_DeviceDescription* device_description;
-  std::size_t num_attributes;
+  size_t num_attributes;
   const PJRT_NamedValue* attributes;
 };
 PJRT_SIZE(PJRT_DeviceDescription_Attributes_Args, attributes, 40)
@@ -474,7 +489,7 @@ struct PJRT_DeviceDescription_Kind_Args {
   PJRT_HEAD
   PJRT_DeviceDescription* device_description;
   const char* device_kind;
-  std::size_t device_kind_size;
+  size_t device_kind_size;
 };
 PJRT_SIZE(PJRT_DeviceDescription_Kind_Args, device_kind_size, 40)
 
@@ -482,7 +497,7 @@ struct PJRT_DeviceDescription_DebugString_Args {
   PJRT_HEAD
   PJRT_DeviceDescription* device_description;
   const char* debug_string;
-  std::size_t debug_string_size;
+  size_t debug_string_size;
 };
 PJRT_SIZE(PJRT_DeviceDescription_DebugString_Args, debug_string_size, 40)
 
@@ -490,7 +505,7 @@ struct PJRT_DeviceDescription_ToString_Args {
   PJRT_HEAD
   PJRT_DeviceDescription* device_description;
   const char* to_string;
-  std::size_t to_string_size;
+  size_t to_string_size;
 };
 PJRT_SIZE(PJRT_DeviceDescription_ToString_Args, to_string_size, 40)
 
@@ -521,7 +536,7 @@ struct PJRT_Device_AddressableMemories_Args {
   PJRT_HEAD
   PJRT_Device* device;
   PJRT_Memory* const* memories;
-  std::size_t num_memories;
+  size_t num_memories;
 };
 PJRT_SIZE(PJRT_Device_AddressableMemories_Args, num_memories, 40)
 
@@ -535,28 +550,28 @@ PJRT_SIZE(PJRT_Device_DefaultMemory_Args, memory, 32)
 struct PJRT_Device_MemoryStats_Args {
   PJRT_HEAD
   PJRT_Device* device;
-  std::int64_t bytes_in_use;
-  std::int64_t peak_bytes_in_use;
+  int64_t bytes_in_use;
+  int64_t peak_bytes_in_use;
   bool peak_bytes_in_use_is_set;
-  std::int64_t num_allocs;
+  int64_t num_allocs;
   bool num_allocs_is_set;
-  std::int64_t largest_alloc_size;
+  int64_t largest_alloc_size;
   bool largest_alloc_size_is_set;
-  std::int64_t bytes_limit;
+  int64_t bytes_limit;
   bool bytes_limit_is_set;
-  std::int64_t bytes_reserved;
+  int64_t bytes_reserved;
   bool bytes_reserved_is_set;
-  std::int64_t peak_bytes_reserved;
+  int64_t peak_bytes_reserved;
   bool peak_bytes_reserved_is_set;
-  std::int64_t bytes_reservable_limit;
+  int64_t bytes_reservable_limit;
   bool bytes_reservable_limit_is_set;
-  std::int64_t largest_free_block_bytes;
+  int64_t largest_free_block_bytes;
   bool largest_free_block_bytes_is_set;
-  std::int64_t pool_bytes;
+  int64_t pool_bytes;
   bool pool_bytes_is_set;
-  std::int64_t peak_pool_bytes;
+  int64_t peak_pool_bytes;
   bool peak_pool_bytes_is_set;
-  std::int64_t peak_allocated_bytes;
+  int64_t peak_allocated_bytes;
   bool peak_allocated_bytes_is_set;
 };
 PJRT_SIZE_FROM(PJRT_Device_MemoryStats_Args, peak_pool_bytes_is_set, peak_allocated_bytes_is_set, 201)
@@ -574,7 +589,7 @@ struct PJRT_Memory_Kind_Args {
   PJRT_HEAD
   PJRT_Memory* memory;
   const char* kind;
-  std::size_t kind_size;
+  size_t kind_size;
 };
 PJRT_SIZE(PJRT_Memory_Kind_Args, kind_size, 40)
 
@@ -582,7 +597,7 @@ struct PJRT_Memory_DebugString_Args {
   PJRT_HEAD
   PJRT_Memory* memory;
   const char* debug_string;
-  std::size_t debug_string_size;
+  size_t debug_string_size;
 };
 PJRT_SIZE(PJRT_Memory_DebugString_Args, debug_string_size, 40)
 
@@ -590,7 +605,7 @@ struct PJRT_Memory_ToString_Args {
   PJRT_HEAD
   PJRT_Memory* memory;
   const char* to_string;
-  std::size_t to_string_size;
+  size_t to_string_size;
 };
 PJRT_SIZE(PJRT_Memory_ToString_Args, to_string_size, 40)
 
@@ -598,7 +613,7 @@ struct PJRT_Memory_AddressableByDevices_Args {
   PJRT_HEAD
   PJRT_Memory* memory;
   PJRT_Device* const* devices;
-  std::size_t num_devices;
+  size_t num_devices;
 };
 PJRT_SIZE(PJRT_Memory_AddressableByDevices_Args, num_devices, 40)
 
@@ -614,42 +629,42 @@ struct PJRT_Executable_Name_Args {
   PJRT_HEAD
   PJRT_Executable* executable;
   const char* executable_name;
-  std::size_t executable_name_size;
+  size_t executable_name_size;
 };
 PJRT_SIZE(PJRT_Executable_Name_Args, executable_name_size, 40)
 
 struct PJRT_Executable_NumReplicas_Args {
   PJRT_HEAD
   PJRT_Executable* executable;
-  std::size_t num_replicas;
+  size_t num_replicas;
 };
 PJRT_SIZE(PJRT_Executable_NumReplicas_Args, num_replicas, 32)
 
 struct PJRT_Executable_NumPartitions_Args {
   PJRT_HEAD
   PJRT_Executable* executable;
-  std::size_t num_partitions;
+  size_t num_partitions;
 };
 PJRT_SIZE(PJRT_Executable_NumPartitions_Args, num_partitions, 32)
 
 struct PJRT_Executable_NumOutputs_Args {
   PJRT_HEAD
   PJRT_Executable* executable;
-  std::size_t num_outputs;
+  size_t num_outputs;
 };
 PJRT_SIZE(PJRT_Executable_NumOutputs_Args, num_outputs, 32)
 
 struct PJRT_Executable_SizeOfGeneratedCodeInBytes_Args {
   PJRT_HEAD
   PJRT_Executable* executable;
-  std::int64_t size_in_bytes;
+  int64_t size_in_bytes;
 };
 PJRT_SIZE(PJRT_Executable_SizeOfGeneratedCodeInBytes_Args, size_in_bytes, 32)
 
 struct PJRT_Executable_GetCostAnalysis_Args {
   PJRT_HEAD
   PJRT_Executable* executable;
-  std::size_t num_properties;
+  size_t num_properties;
   const PJRT_NamedValue* properties;
 };
 PJRT_SIZE(PJRT_Executable_GetCostAnalysis_Args, properties, 40)
@@ -657,9 +672,9 @@ PJRT_SIZE(PJRT_Executable_GetCostAnalysis_Args, properties, 40)
 struct PJRT_Executable_OutputMemoryKinds_Args {
   PJRT_HEAD
   PJRT_Executable* executable;
-  std::size_t num_outputs;
+  size_t num_outputs;
   const char* const* memory_kinds;
-  const std::size_t* memory_kind_sizes;
+  const size_t* memory_kind_sizes;
 };
 PJRT_SIZE(PJRT_Executable_OutputMemoryKinds_Args, memory_kind_sizes, 48)
 
@@ -674,7 +689,7 @@ struct PJRT_Executable_Serialize_Args {
   PJRT_HEAD
   PJRT_Executable* executable;
   const char* serialized_bytes;
-  std::size_t serialized_bytes_size;
+  size_t serialized_bytes_size;
   PJRT_SerializedBytes* serialized_executable;
   void (*serialized_executable_deleter)(PJRT_SerializedBytes*);
 };
@@ -699,7 +714,7 @@ struct PJRT_LoadedExecutable_AddressableDevices_Args {
   PJRT_HEAD
   PJRT_LoadedExecutable* executable;
   PJRT_Device* const* addressable_devices;
-  std::size_t num_addressable_devices;
+  size_t num_addressable_devices;
 };
 PJRT_SIZE(PJRT_LoadedExecutable_AddressableDevices_Args, num_addressable_devices, 40)
 
@@ -721,8 +736,8 @@ struct PJRT_LoadedExecutable_Execute_Args {
   PJRT_LoadedExecutable* executable;
   PJRT_ExecuteOptions* options;
   PJRT_Buffer* const* const* argument_lists;
-  std::size_t num_devices;
-  std::size_t num_args;
+  size_t num_devices;
+  size_t num_args;
   PJRT_Buffer** const* output_lists;
   PJRT_Event** device_complete_events;
   PJRT_Device* execute_device;
@@ -735,10 +750,10 @@ struct PJRT_Executable_DeserializeAndLoad_Args {
   PJRT_HEAD
   PJRT_Client* client;
   const char* serialized_executable;
-  std::size_t serialized_executable_size;
+  size_t serialized_executable_size;
   PJRT_LoadedExecutable* loaded_executable;
   const char* overridden_serialized_compile_options;
-  std::size_t overridden_serialized_compile_options_size;
+  size_t overridden_serialized_compile_options_size;
   PJRT_LoadOptions* load_options;
 };
 PJRT_SIZE_FROM(PJRT_Executable_DeserializeAndLoad_Args, loaded_executable, load_options, 72)
@@ -749,7 +764,7 @@ struct PJRT_LoadedExecutable_Fingerprint_Args {
   PJRT_HEAD
   PJRT_LoadedExecutable* executable;
   const char* executable_fingerprint;
-  std::size_t executable_fingerprint_size;
+  size_t executable_fingerprint_size;
 };
 PJRT_SIZE(PJRT_LoadedExecutable_Fingerprint_Args, executable_fingerprint_size, 40)
 
@@ -771,24 +786,24 @@ PJRT_SIZE(PJRT_Buffer_ElementType_Args, type, 28)
 struct PJRT_Buffer_Dimensions_Args {
   PJRT_HEAD
   PJRT_Buffer* buffer;
-  const std::int64_t* dims;
-  std::size_t num_dims;
+  const int64_t* dims;
+  size_t num_dims;
 };
 PJRT_SIZE(PJRT_Buffer_Dimensions_Args, num_dims, 40)
 
 struct PJRT_Buffer_UnpaddedDimensions_Args {
   PJRT_HEAD
   PJRT_Buffer* buffer;
-  const std::int64_t* unpadded_dims;
-  std::size_t num_dims;
+  const int64_t* unpadded_dims;
+  size_t num_dims;
 };
 PJRT_SIZE(PJRT_Buffer_UnpaddedDimensions_Args, num_dims, 40)
 
 struct PJRT_Buffer_DynamicDimensionIndices_Args {
   PJRT_HEAD
   PJRT_Buffer* buffer;
-  const std::size_t* dynamic_dim_indices;
-  std::size_t num_dynamic_dims;
+  const size_t* dynamic_dim_indices;
+  size_t num_dynamic_dims;
 };
 PJRT_SIZE(PJRT_Buffer_DynamicDimensionIndices_Args, num_dynamic_dims, 40)
 
@@ -802,7 +817,7 @@ PJRT_SIZE(PJRT_Buffer_GetMemoryLayout_Args, layout, 104)
 struct PJRT_Buffer_OnDeviceSizeInBytes_Args {
   PJRT_HEAD
   PJRT_Buffer* buffer;
-  std::size_t on_device_size_in_bytes;
+  size_t on_device_size_in_bytes;
 };
 PJRT_SIZE(PJRT_Buffer_OnDeviceSizeInBytes_Args, on_device_size_in_bytes, 32)
 
@@ -846,7 +861,7 @@ struct PJRT_Buffer_ToHostBuffer_Args {
   PJRT_Buffer* src;
   PJRT_Buffer_MemoryLayout* host_layout;
   void* dst;
-  std::size_t dst_size;
+  size_t dst_size;
   PJRT_Event* event;
 };
 PJRT_SIZE(PJRT_Buffer_ToHostBuffer_Args, event, 56)
@@ -868,7 +883,7 @@ PJRT_SIZE(PJRT_Buffer_ReadyEvent_Args, event, 32)
 struct PJRT_Buffer_UnsafePointer_Args {
   PJRT_HEAD
   PJRT_Buffer* buffer;
-  std::uintptr_t buffer_pointer;
+  uintptr_t buffer_pointer;
 };
 PJRT_SIZE(PJRT_Buffer_UnsafePointer_Args, buffer_pointer, 32)
 
@@ -896,9 +911,9 @@ PJRT_SIZE(PJRT_Buffer_OpaqueDeviceMemoryDataPointer_Args, device_memory_ptr, 32)
 struct PJRT_TopologyDescription_Create_Args {
   PJRT_HEAD
   const char* topology_name;
-  std::size_t topology_name_size;
+  size_t topology_name_size;
   const PJRT_NamedValue* create_options;
-  std::size_t num_options;
+  size_t num_options;
   PJRT_TopologyDescription* topology;
 };
 PJRT_SIZE(PJRT_TopologyDescription_Create_Args, topology, 56)
@@ -913,7 +928,7 @@ struct PJRT_TopologyDescription_PlatformName_Args {
   PJRT_HEAD
   PJRT_TopologyDescription* topology;
   const char* platform_name;
-  std::size_t platform_name_size;
+  size_t platform_name_size;
 };
 PJRT_SIZE(PJRT_TopologyDescription_PlatformName_Args, platform_name_size, 40)
 
@@ -921,7 +936,7 @@ struct PJRT_TopologyDescription_PlatformVersion_Args {
   PJRT_HEAD
   PJRT_TopologyDescription* topology;
   const char* platform_version;
-  std::size_t platform_version_size;
+  size_t platform_version_size;
 };
 PJRT_SIZE(PJRT_TopologyDescription_PlatformVersion_Args, platform_version_size, 40)
 
@@ -929,7 +944,7 @@ struct PJRT_TopologyDescription_GetDeviceDescriptions_Args {
   PJRT_HEAD
   PJRT_TopologyDescription* topology;
   PJRT_DeviceDescription* const* descriptions;
-  std::size_t num_descriptions;
+  size_t num_descriptions;
 };
 PJRT_SIZE(PJRT_TopologyDescription_GetDeviceDescriptions_Args, num_descriptions, 40)
 
@@ -937,7 +952,7 @@ struct PJRT_TopologyDescription_Serialize_Args {
   PJRT_HEAD
   PJRT_TopologyDescription* topology;
   const char* serialized_bytes;
-  std::size_t serialized_bytes_size;
+  size_t serialized_bytes_size;
   PJRT_SerializedBytes* serialized_topology;
   void (*serialized_topology_deleter)(PJRT_SerializedBytes*);
 };
@@ -947,7 +962,7 @@ struct PJRT_TopologyDescription_Attributes_Args {
   PJRT_HEAD
   PJRT_TopologyDescription* topology;
   const PJRT_NamedValue* attributes;
-  std::size_t num_attributes;
+  size_t num_attributes;
 };
 PJRT_SIZE(PJRT_TopologyDescription_Attributes_Args, num_attributes, 40)
 
@@ -958,7 +973,7 @@ struct PJRT_Compile_Args {
   PJRT_TopologyDescription* topology;
   PJRT_Program* program;
   const char* compile_options;
-  std::size_t compile_options_size;
+  size_t compile_options_size;
   PJRT_Client* client;
   PJRT_Executable* executable;
 };
@@ -970,16 +985,16 @@ struct PJRT_Executable_OutputElementTypes_Args {
   PJRT_HEAD
   PJRT_Executable* executable;
   const PJRT_Buffer_Type* output_types;
-  std::size_t num_output_types;
+  size_t num_output_types;
 };
 PJRT_SIZE(PJRT_Executable_OutputElementTypes_Args, num_output_types, 40)
 
 struct PJRT_Executable_OutputDimensions_Args {
   PJRT_HEAD
   PJRT_Executable* executable;
-  std::size_t num_outputs;
-  const std::int64_t* dims;
-  const std::size_t* dim_sizes;
+  size_t num_outputs;
+  const int64_t* dims;
+  const size_t* dim_sizes;
 };
 PJRT_SIZE(PJRT_Executable_OutputDimensions_Args, dim_sizes, 48)
 
@@ -999,14 +1014,14 @@ struct PJRT_Client_CreateViewOfDeviceBuffer_Args {
   PJRT_HEAD
   PJRT_Client* client;
   void* device_buffer_ptr;
-  const std::int64_t* dims;
-  std::size_t num_dims;
+  const int64_t* dims;
+  size_t num_dims;
   PJRT_Buffer_Type element_type;
   PJRT_Buffer_MemoryLayout* layout;
   PJRT_Device* device;
   void (*on_delete_callback)(void* device_buffer, void* user_arg);
   void* on_delete_callback_arg;
-  std::intptr_t stream;
+  intptr_t stream;
   PJRT_Buffer* buffer;
   PJRT_Memory* memory;
 };
@@ -1018,7 +1033,7 @@ struct PJRT_Executable_Fingerprint_Args {
   PJRT_HEAD
   PJRT_Executable* executable;
   const char* executable_fingerprint;
-  std::size_t executable_fingerprint_size;
+  size_t executable_fingerprint_size;
 };
 PJRT_SIZE(PJRT_Executable_Fingerprint_Args, executable_fingerprint_size, 40)
 
@@ -1036,21 +1051,21 @@ PJRT_SIZE(PJRT_Client_TopologyDescription_Args, topology, 32)
 struct PJRT_Executable_GetCompiledMemoryStats_Args {
   PJRT_HEAD
   PJRT_Executable* executable;
-  std::int64_t generated_code_size_in_bytes;
-  std::int64_t argument_size_in_bytes;
-  std::int64_t output_size_in_bytes;
-  std::int64_t alias_size_in_bytes;
-  std::int64_t temp_size_in_bytes;
-  std::int64_t host_generated_code_size_in_bytes;
-  std::int64_t host_argument_size_in_bytes;
-  std::int64_t host_output_size_in_bytes;
-  std::int64_t host_alias_size_in_bytes;
-  std::int64_t host_temp_size_in_bytes;
-  std::int64_t peak_memory_in_bytes;
-  std::int64_t total_size_in_bytes;
-  std::int64_t total_allocation_bytes;
-  std::int64_t indefinite_allocations;
-  std::int64_t peak_unpadded_heap_bytes;
+  int64_t generated_code_size_in_bytes;
+  int64_t argument_size_in_bytes;
+  int64_t output_size_in_bytes;
+  int64_t alias_size_in_bytes;
+  int64_t temp_size_in_bytes;
+  int64_t host_generated_code_size_in_bytes;
+  int64_t host_argument_size_in_bytes;
+  int64_t host_output_size_in_bytes;
+  int64_t host_alias_size_in_bytes;
+  int64_t host_temp_size_in_bytes;
+  int64_t peak_memory_in_bytes;
+  int64_t total_size_in_bytes;
+  int64_t total_allocation_bytes;
+  int64_t indefinite_allocations;
+  int64_t peak_unpadded_heap_bytes;
 };
 PJRT_SIZE_FROM(PJRT_Executable_GetCompiledMemoryStats_Args, host_temp_size_in_bytes, peak_unpadded_heap_bytes,
                144)
@@ -1084,8 +1099,8 @@ struct PJRT_Buffer_CopyRawToHost_Args {
   PJRT_HEAD
   PJRT_Buffer* buffer;
   void* dst;
-  std::int64_t offset;
-  std::int64_t transfer_size;
+  int64_t offset;
+  int64_t transfer_size;
   PJRT_Event* event;
 };
 PJRT_SIZE(PJRT_Buffer_CopyRawToHost_Args, event, 56)
@@ -1103,8 +1118,8 @@ struct PJRT_AsyncHostToDeviceTransferManager_TransferData_Args {
   PJRT_AsyncHostToDeviceTransferManager* transfer_manager;
   int buffer_index;
   const void* data;
-  std::int64_t offset;
-  std::int64_t transfer_size;
+  int64_t offset;
+  int64_t transfer_size;
   bool is_last_transfer;
   PJRT_Event* done_with_h2d_transfer;
 };
@@ -1116,9 +1131,9 @@ struct PJRT_Client_CreateBuffersForAsyncHostToDevice_Args {
   PJRT_HEAD
   PJRT_Client* client;
   const PJRT_ShapeSpec* shape_specs;
-  std::size_t num_shape_specs;
+  size_t num_shape_specs;
   PJRT_Buffer_MemoryLayout* const* device_layouts;
-  std::size_t num_device_layouts;
+  size_t num_device_layouts;
   PJRT_Memory* memory;
   PJRT_AsyncHostToDeviceTransferManager* transfer_manager;
 };
@@ -1144,7 +1159,7 @@ PJRT_SIZE(PJRT_AsyncHostToDeviceTransferManager_Device_Args, device_out, 32)
 struct PJRT_AsyncHostToDeviceTransferManager_BufferCount_Args {
   PJRT_HEAD
   PJRT_AsyncHostToDeviceTransferManager* transfer_manager;
-  std::size_t buffer_count;
+  size_t buffer_count;
 };
 PJRT_SIZE(PJRT_AsyncHostToDeviceTransferManager_BufferCount_Args, buffer_count, 32)
 
@@ -1152,7 +1167,7 @@ struct PJRT_AsyncHostToDeviceTransferManager_BufferSize_Args {
   PJRT_HEAD
   PJRT_AsyncHostToDeviceTransferManager* transfer_manager;
   int buffer_index;
-  std::size_t buffer_size;
+  size_t buffer_size;
 };
 PJRT_SIZE(PJRT_AsyncHostToDeviceTransferManager_BufferSize_Args, buffer_size, 40)
 
@@ -1162,7 +1177,7 @@ struct PJRT_AsyncHostToDeviceTransferManager_SetBufferError_Args {
   int buffer_index;
   PJRT_Error_Code error_code;
   const char* error_message;
-  std::size_t error_message_size;
+  size_t error_message_size;
 };
 PJRT_SIZE(PJRT_AsyncHostToDeviceTransferManager_SetBufferError_Args, error_message_size, 48)
 
@@ -1171,8 +1186,8 @@ PJRT_SIZE(PJRT_AsyncHostToDeviceTransferManager_SetBufferError_Args, error_messa
 struct PJRT_Client_CreateUninitializedBuffer_Args {
   PJRT_HEAD
   PJRT_Client* client;
-  const std::int64_t* shape_dims;
-  std::size_t shape_num_dims;
+  const int64_t* shape_dims;
+  size_t shape_num_dims;
   PJRT_Buffer_Type shape_element_type;
   PJRT_Buffer_MemoryLayout* shape_layout;
   PJRT_Device* device;
@@ -1186,7 +1201,7 @@ PJRT_SIZE(PJRT_Client_CreateUninitializedBuffer_Args, buffer, 80)
 struct PJRT_TopologyDescription_Deserialize_Args {
   PJRT_HEAD
   const char* serialized_topology;
-  std::size_t serialized_topology_size;
+  size_t serialized_topology_size;
   PJRT_TopologyDescription* topology;
 };
 PJRT_SIZE(PJRT_TopologyDescription_Deserialize_Args, topology, 40)
@@ -1197,7 +1212,7 @@ struct PJRT_LoadedExecutable_GetDeviceAssignment_Args {
   PJRT_HEAD
   PJRT_LoadedExecutable* executable;
   const char* serialized_bytes;
-  std::size_t serialized_bytes_size;
+  size_t serialized_bytes_size;
   PJRT_SerializedBytes* serialized_device_assignment;
   void (*serialized_device_assignment_deleter)(PJRT_SerializedBytes*);
 };
@@ -1210,15 +1225,15 @@ struct PJRT_Client_CreateErrorBuffer_Args {
   PJRT_Client* client;
   PJRT_Error_Code error_code;
   const char* error_message;
-  std::size_t error_message_size;
-  const std::int64_t* shape_dims;
-  std::size_t shape_num_dims;
+  size_t error_message_size;
+  const int64_t* shape_dims;
+  size_t shape_num_dims;
   PJRT_Buffer_Type shape_element_type;
   PJRT_Buffer_MemoryLayout* shape_layout;
   PJRT_Memory* memory;
   PJRT_Buffer* buffer;
   const PJRT_NamedValue* payload;
-  std::size_t num_payload;
+  size_t num_payload;
 };
 PJRT_SIZE_FROM(PJRT_Client_CreateErrorBuffer_Args, buffer, num_payload, 112)
 
@@ -1228,7 +1243,7 @@ struct PJRT_Executable_GetCompileOptions_Args {
   PJRT_HEAD
   PJRT_Executable* executable;
   const char* serialized_bytes;
-  std::size_t serialized_bytes_size;
+  size_t serialized_bytes_size;
   PJRT_SerializedBytes* serialized_compile_options;
   void (*serialized_compile_options_deleter)(PJRT_SerializedBytes*);
 };
@@ -1247,7 +1262,7 @@ struct PJRT_Event_Set_Args {
   PJRT_Event* event;
   PJRT_Error_Code error_code;
   const char* error_message;
-  std::size_t error_message_size;
+  size_t error_message_size;
 };
 PJRT_SIZE(PJRT_Event_Set_Args, error_message_size, 48)
 
@@ -1255,7 +1270,7 @@ struct PJRT_Device_GetAttributes_Args {
   PJRT_HEAD
   PJRT_Device* device;
   const PJRT_NamedValue* attributes;
-  std::size_t num_attributes;
+  size_t num_attributes;
   PJRT_Device_Attributes* device_attributes;
   void (*attributes_deleter)(PJRT_Device_Attributes*);
 };
@@ -1393,24 +1408,41 @@ PJRT_SIZE(PJRT_Device_GetAttributes_Args, attributes_deleter, 56)
   X(Event_Set)                                        \
   X(Device_GetAttributes)
 
+#ifdef __cplusplus
 enum class PjrtFunction : int {
 #define PJRT_ENUMERATOR(name) name,
   PJRT_FUNCTIONS(PJRT_ENUMERATOR)
 #undef PJRT_ENUMERATOR
       kCount
 };
+#else
+enum {
+#define PJRT_ENUMERATOR(name) PjrtFunction_##name,
+  PJRT_FUNCTIONS(PJRT_ENUMERATOR)
+#undef PJRT_ENUMERATOR
+      PjrtFunction_Count
+};
+#endif
 
 // Every entry takes a pointer to its _Args struct. All return an error or null, but for Error_Destroy and
 // Error_Message, whose result is ignored.
-using PjrtEntry = PJRT_Error* (*)(void* args);
+typedef PJRT_Error* (*PjrtEntry)(void* args);
 
-struct PJRT_Api {
+typedef struct PJRT_Api {
   PJRT_HEAD
   PJRT_Api_Version pjrt_api_version;
+#ifdef __cplusplus
   PjrtEntry functions[static_cast<int>(PjrtFunction::kCount)];
-};
-static_assert(sizeof(PJRT_Api) == 1072, "the table of PJRT 0.93");
+#else
+  PjrtEntry functions[PjrtFunction_Count];
+#endif
+} PJRT_Api;
 
+#ifdef __cplusplus
+static_assert(sizeof(PJRT_Api) == 1072, "the table of PJRT 0.93");
 extern "C" __attribute__((visibility("default"))) const PJRT_Api* GetPjrtApi();
+#else
+const PJRT_Api* GetPjrtApi(void);
+#endif
 
 #endif  // JAX_IPU_PJRT_C_API_H_
