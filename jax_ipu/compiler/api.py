@@ -16,6 +16,7 @@ from jax_ipu.compiler import cost
 from jax_ipu.compiler.build import BuiltProgram
 from jax_ipu.compiler.errors import INVALID_ARGUMENT, CompileError
 from jax_ipu.compiler.fit import compile_to_fit
+from jax_ipu.compiler.frontend.hlo import HLO_FORMATS, parse_hlo
 from jax_ipu.compiler.frontend.importer import import_program
 from jax_ipu.compiler.frontend.legalize import legalize
 from jax_ipu.compiler.frontend.parse import parse
@@ -62,8 +63,8 @@ def compile(program: bytes, format: str, options: bytes, target: str) -> _ipu.Ex
     """Compiles a StableHLO program for one IPU or several. Deterministic, and reads nothing but its arguments.
 
     Args:
-        program: a StableHLO portable artifact, MLIR bytecode or MLIR text.
-        format: "mlir".
+        program: a StableHLO portable artifact, MLIR bytecode or MLIR text; or a serialised HLO module.
+        format: "mlir"; or "hlo" for an xla.HloModuleProto, "hlo_with_config" for an xla.HloModuleProtoWithConfig.
         options: a serialised xla.CompileOptionsProto; b"" for the defaults.
         target: architecture and number of tiles, e.g. "ipu2:1472"; without a number, all tiles.
 
@@ -74,7 +75,7 @@ def compile(program: bytes, format: str, options: bytes, target: str) -> _ipu.Ex
         KeyboardInterrupt: Ctrl-C.
     """
     settings = compile_options(options)
-    parsed = parse(program, format, options)
+    parsed = (parse_hlo if format in HLO_FORMATS else parse)(program, format, options)
     ipu = parse_target(target)
     if settings.executable:
         return _loaded(settings.executable, parsed, f"{ipu.version}:{ipu.num_tiles}")

@@ -41,8 +41,12 @@ def parse(program: bytes, program_format: str, options: bytes = b"") -> ParsedPr
             (INVALID_ARGUMENT).
     """
     if program_format != "mlir":
-        raise CompileError(f'program format "{program_format}" is not supported; use "mlir"', INVALID_ARGUMENT)
-    module = parse_module(program)
+        raise CompileError(f'program format "{program_format}" is not supported; use "mlir" or "hlo"', INVALID_ARGUMENT)
+    return parsed_program(parse_module(program), options)
+
+
+def parsed_program(module: mlir.Module, options: bytes) -> ParsedProgram:
+    """The program of a module; raises as `parse` does for the number of IPUs."""
     replicas, partitions = _counts(module, options)
     return ParsedProgram(module, _name(module), options, replicas, partitions)
 

@@ -108,7 +108,7 @@ def partition_module(
             raise CompileError(f"XLA cannot partition the program: {failure}", INVALID_ARGUMENT) from failure
         hlo = dict(proto_fields(dumps[-1].read_bytes()))[_MODULE_FIELD]
         assert isinstance(hlo, bytes)
-    return _to_stablehlo(hlo)
+    return to_stablehlo(hlo)
 
 
 def _without_one_way_ops(module: mlir.Module) -> mlir.Module:
@@ -169,7 +169,7 @@ def _dense(values: list[list[int]]) -> mlir.Attribute:
     return mlir.DenseIntElementsAttr.get(array)
 
 
-def _to_stablehlo(hlo: bytes) -> mlir.Module:
+def to_stablehlo(hlo: bytes) -> mlir.Module:
     """The StableHLO module of a serialised HloModuleProto, with corrections.
 
     The conversion loses the device order of collectives over a mesh, and writes copies as an op that JAX cannot read.
