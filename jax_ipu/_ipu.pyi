@@ -1,4 +1,4 @@
-"""The native module: the part of the Poplar and PopLibs API that the compiler uses, and the runtime's switches.
+"""Bindings of libpjrt_ipu.so: the part of the Poplar and PopLibs API that the compiler uses, and runtime switches.
 
 Element types are strings ("f32", "pred", "s32", "bf16", ...). Functions that take `seq` add their operation to it.
 """
@@ -217,6 +217,9 @@ class Counters:
     runs: int
     cycles: int
     link_bytes: int
+
+def library_path() -> str:
+    """Path of libpjrt_ipu.so, the PJRT plugin, as this process has loaded it."""
 
 def set_compiler(compiler: Callable[[bytes, str, bytes, str], Executable]) -> None: ...
 def set_process_exchange(

@@ -49,6 +49,8 @@ INSTEAD_OF_FLAGS: tuple[tuple[str, str], ...] = (
     ("on_demand_device_.*", _ALWAYS_FREE),
     (".*", _NOTHING),
 )
+# They have an effect on other processes: docs/clients.md.
+_OF_OTHER_CLIENTS = ("JAX_IPU_PYTHON",)
 # Set by the script that activates the SDK, not by a user who expects something of them.
 _SDK = re.compile("POP(LAR|LIBS|TORCH|ART)(_SDK)?_(ENABLED|ROOT|HOME|PATH|DIR|VERSION)")
 
@@ -65,7 +67,7 @@ def without_effect(environ: Mapping[str, str], known: Iterable[str]) -> list[str
 
 
 def _lines(name: str, value: str, known: list[str]) -> Iterator[str]:
-    if name in known or _SDK.fullmatch(name):
+    if name in known or name in _OF_OTHER_CLIENTS or _SDK.fullmatch(name):
         return
     if name == TF_POPLAR_FLAGS:
         for flag in re.findall(r"--(\w+)", value) or [""]:

@@ -39,15 +39,20 @@ PLATFORM = "ipu"
 MODEL_PRIORITY = -1
 
 
+def library_path() -> str:
+    """Path of ``libpjrt_ipu.so``, the PJRT plugin, which clients in any language can load; see ``docs/clients.md``."""
+    from jax_ipu import _ipu
+
+    return _ipu.library_path()
+
+
 def initialize() -> None:
     """Called by JAX's plugin discovery (entry point ``jax_plugins``)."""
     from jax._src import xla_bridge
 
-    from jax_ipu import _ipu
-
     # Platforms outside this set are announced with a warning at every start.
     xla_bridge._nonexperimental_plugins.add(PLATFORM)
-    xla_bridge.register_plugin(PLATFORM, priority=MODEL_PRIORITY, library_path=_ipu.__file__, options=_create_options)
+    xla_bridge.register_plugin(PLATFORM, priority=MODEL_PRIORITY, library_path=library_path(), options=_create_options)
     _enable_donation()
     _enable_compilation_cache()
     ahead_of_time.enable()

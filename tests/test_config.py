@@ -157,6 +157,7 @@ def test_variables_are_those_of_the_document():
         ),
         ({"POPLAR_POPOPS_LOG_LEVEL": ""}, []),
         ({"POPLAR_SDK_ENABLED": "/opt/poplar"}, []),
+        ({"JAX_IPU_PYTHON": "python3"}, []),
     ],
 )
 def test_variables_without_effect(variables, lines):

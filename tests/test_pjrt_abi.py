@@ -1,6 +1,7 @@
 """The plugin's own declaration of the PJRT C ABI against an independent one, and a conformance run."""
 
 import ctypes
+import os
 import re
 import subprocess
 import sys
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 from pypjrt._abi import pjrt_0_114 as reference
 
-from jax_ipu import _ipu
+from jax_ipu.plugin import library_path
 
 PJRT = Path(__file__).parent.parent / "pjrt_plugin" / "pjrt"
 HEADER = "".join((PJRT / name).read_text() for name in ("c_api_extensions.h", "c_api.h"))
@@ -46,7 +47,10 @@ def field_size(name, body, field):
     kind = re.search(rf"([\w:]+(?:[ ]const)?[*]*(?:[ ]const[*]*)*)\s+{field};", body).group(1)
     if "*" in kind:
         return 8
-    words = (*(f"{std}{word}_t" for std in ("", "std::") for word in ("size", "int64", "intptr", "uintptr")), "PjrtEntry")
+    words = (
+        "PjrtEntry",
+        *(f"{std}{word}_t" for std in ("", "std::") for word in ("size", "int64", "intptr", "uintptr")),
+    )
     by_type = {**dict.fromkeys(words, 8), "int": 4, "bool": 1}
     enums = ("PJRT_Error_Code", "PJRT_Buffer_Type", "PJRT_NamedValue_Type", "PJRT_HostBufferSemantics")
     if kind in (*enums, "PJRT_Buffer_MemoryLayout_Type"):
@@ -87,7 +91,7 @@ def test_function_table():
     body = re.search(r"#define PJRT_FUNCTIONS\(X\)(.*?)\n\n", HEADER, re.DOTALL).group(1)
     names = [f"PJRT_{name}" for name in re.findall(r"X\((\w+)\)", body)]
     assert names == [name for name, slot in reference.SLOT.items() if slot < 129]
-    library = ctypes.CDLL(_ipu.__file__)
+    library = ctypes.CDLL(library_path())
     library.GetPjrtApi.restype = ctypes.POINTER(ctypes.c_size_t)
     table = library.GetPjrtApi()
     assert table[0] == reference.VTABLE_OFFSET + 8 * len(names) == 1072
@@ -95,18 +99,25 @@ def test_function_table():
 
 
 def test_conformance():
-    command = [sys.executable, "-P", "-m", "pypjrt.conform", _ipu.__file__, "-v"]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    command = [sys.executable, "-P", "-m", "pypjrt.conform", library_path(), "-v"]
+    environment = {**os.environ, "JAX_IPU_PYTHON": sys.executable}
+    result = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment)
     assert result.returncode == 0, result.stdout + result.stderr
     assert " 0 FAIL" in result.stdout
     for check in ("execute.single_device", "compile.deserialize_and_load", "topology.client_free_compile"):
         assert re.search(rf"pass +{check}", result.stdout), result.stdout
 
 
-def test_a_client_that_cannot_import_the_compiler_gets_an_error(tmp_path):
-    (tmp_path / "jax_ipu").mkdir()
-    (tmp_path / "jax_ipu" / "__init__.py").write_text("")
-    command = [sys.executable, "-m", "pypjrt.conform", _ipu.__file__, "-v"]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=tmp_path)
+def test_a_client_whose_interpreter_has_no_compiler_gets_an_error(tmp_path):
+    """With the command of a client that has not imported the package, so that it compiles in a server."""
+    (tmp_path / "jaxlib").mkdir()
+    (tmp_path / "jaxlib" / "__init__.py").write_text("raise ImportError('no jaxlib here')")
+    command = [sys.executable, "-m", "pypjrt.conform", library_path(), "-v"]
+    environment = {
+        **os.environ,
+        "JAX_IPU_PYTHON": sys.executable,
+        "PYTHONPATH": f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}",
+    }
+    result = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment)
     assert result.returncode >= 0, "the plugin crashed"
-    assert "jax_ipu.compiler cannot be imported" in result.stdout + result.stderr
+    assert "cannot start: ImportError: no jaxlib here. The IPU compiler runs in Python" in result.stdout + result.stderr

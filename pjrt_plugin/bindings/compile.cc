@@ -1,5 +1,5 @@
 // Python: compile_graph, Executable, the device configuration and counters, and the compiler callback that
-// PJRT calls.
+// PJRT calls in processes that have an interpreter.
 #include <nanobind/stl/optional.h>
 
 #include <condition_variable>
@@ -382,37 +382,10 @@ std::shared_ptr<const Executable> CallPython(const CompileRequest& request, Find
   }
 }
 
-// Plain C API: nanobind is not ready before the import has initialised this library as a Python module.
-void ImportCompiler() {
-  if (!Py_IsInitialized()) return;
-  nb::gil_scoped_acquire gil;
-  if (PyObject* module = PyImport_ImportModule("jax_ipu.compiler")) {
-    Py_DECREF(module);
-    return;
-  }
-  PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
-  PyErr_Fetch(&type, &value, &traceback);
-  PyObject* text = value != nullptr ? PyObject_Str(value) : nullptr;
-  const char* reason = text != nullptr ? PyUnicode_AsUTF8(text) : nullptr;
-  const std::string message = std::string("the compiler jax_ipu.compiler cannot be imported: ") +
-                              (reason != nullptr ? reason : "unknown reason") +
-                              ". Install jax_ipu in this Python, and run outside its source folder";
-  PyErr_Clear();
-  for (PyObject* object : {type, value, traceback, text}) Py_XDECREF(object);
-  throw Error(Code::kFailedPrecondition, message);
-}
-
-// The compiler when nobody called set_compiler: a client other than `import jax_ipu` loaded the plugin.
+// The compiler when nobody called set_compiler: a client other than JAX compiles.
 std::shared_ptr<const Executable> ImportAndCompile(const CompileRequest& request) {
-  ImportCompiler();
   return CallPython(request, [] { return nb::module_::import_("jax_ipu.compiler").attr("compile"); });
 }
-
-const bool registry_is_filled = [] {
-  SetProgramFactory(CreatePoplarProgram);
-  Registry::Get().SetCompilerLoader([] { Registry::Get().SetCompiler(ImportAndCompile); });
-  return true;
-}();
 
 void SetCompiler(const nb::callable& function) {
   // Never released: PJRT may destroy the registry's copy after the interpreter is gone (a reference that dies
@@ -489,6 +462,8 @@ nb::dict HostKernels() {
 }  // namespace
 
 void BindCompile(nb::module_& module) {
+  // From now on this process compiles itself.
+  Registry::Get().SetCompiler(ImportAndCompile);
   nb::class_<CompiledGraph>(module, "CompiledGraph")
       .def("serialize", &CompiledGraph::Serialize)
       .def("cost", &CompiledGraph::Cost)

@@ -1,10 +1,13 @@
-// The Python extension module jax_ipu._ipu. The same library is the PJRT plugin (pjrt/api.cc exports
-// GetPjrtApi).
+// The Python extension module jax_ipu._ipu: bindings of what libpjrt_ipu.so, the PJRT plugin, exports.
+#include <dlfcn.h>
+
 #include <exception>
 #include <stdexcept>
+#include <string>
 
 #include "bindings/bindings.h"
 #include "runtime/executable.h"
+#include "runtime/python_compiler.h"
 
 namespace jax_ipu::bindings {
 
@@ -35,12 +38,27 @@ void BindError(nb::module_& module) {
       type);
 }
 
+// The SDK defines the same names: where its libraries were loaded for the whole process, they come first.
+void CheckLibrary() {
+  using Concat = poplar::Tensor (*)(const poplar::Tensor&, const poplar::Tensor&, unsigned);
+  Dl_info poplar{}, own{};
+  dladdr(reinterpret_cast<const void*>(static_cast<Concat>(&poplar::concat)), &poplar);
+  dladdr(reinterpret_cast<const void*>(&LibraryPath), &own);
+  if (poplar.dli_fbase == own.dli_fbase) return;
+  throw nb::import_error(("jax_ipu cannot be used together with " + std::string(poplar.dli_fname) +
+                          ", which was loaded with RTLD_GLOBAL and defines Poplar's functions for the whole "
+                          "process. Load it without RTLD_GLOBAL.")
+                             .c_str());
+}
+
 }  // namespace
 }  // namespace jax_ipu::bindings
 
 NB_MODULE(_ipu, module) {
   // The compiler callback is released by nobody: PJRT may call it until the process ends.
   nanobind::set_leak_warnings(false);
+  jax_ipu::bindings::CheckLibrary();
+  module.def("library_path", &jax_ipu::LibraryPath);
   jax_ipu::bindings::BindError(module);
   jax_ipu::bindings::BindGraph(module);
   jax_ipu::bindings::BindCompile(module);

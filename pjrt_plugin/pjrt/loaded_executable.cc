@@ -56,10 +56,8 @@ std::shared_ptr<const Executable> CompileProgram(const PJRT_Program& program, st
   CheckStruct(program);
   const Compiler compiler = Registry::Get().GetCompiler();
   if (!compiler) {
-    throw Error(
-        Code::kFailedPrecondition,
-        "No IPU compiler is registered in this process. It is a Python module: import jax_ipu first, or load "
-        "a serialised executable.");
+    throw Error(Code::kFailedPrecondition,
+                "No IPU compiler is registered in this process; load a serialised executable");
   }
   CompileRequest request;
   request.program.assign(program.code, program.code_size);

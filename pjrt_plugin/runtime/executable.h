@@ -184,7 +184,8 @@ class Error : public std::runtime_error {
 struct CompileRequest {
   std::string program, format, options, target;
 };
-// Set once by the binding layer (it calls Python); throws Error. Called without the GIL, on any thread.
+// Set by the plugin (a compile server), and by the binding layer (it calls Python); throws Error. Called
+// without the GIL, on any thread.
 using Compiler = std::function<std::shared_ptr<const Executable>(const CompileRequest&)>;
 
 // What the client's devices are; read when the client is created.

@@ -12,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/environment.h"
+
 namespace jax_ipu {
 namespace {
 
@@ -40,19 +42,8 @@ class ProcessRegistry : public Registry {
     compiler_ = std::move(compiler);
   }
   Compiler GetCompiler() const override {
-    std::function<void()> loader;
-    {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      if (compiler_ || !loader_) return compiler_;
-      loader = loader_;
-    }
-    loader();  // without the lock: it calls SetCompiler
     const std::lock_guard<std::mutex> lock(mutex_);
     return compiler_;
-  }
-  void SetCompilerLoader(std::function<void()> loader) override {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    loader_ = std::move(loader);
   }
   void SetDeviceConfig(DeviceConfig config) override {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -60,7 +51,7 @@ class ProcessRegistry : public Registry {
   }
   DeviceConfig GetDeviceConfig() const override {
     const std::lock_guard<std::mutex> lock(mutex_);
-    return config_;
+    return config_ ? *config_ : ConfigFromEnvironment();
   }
   void SetFactory(ProgramFactory factory) {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -102,8 +93,7 @@ class ProcessRegistry : public Registry {
  private:
   mutable std::mutex mutex_;
   Compiler compiler_;
-  std::function<void()> loader_;
-  DeviceConfig config_;
+  std::optional<DeviceConfig> config_;
   ProgramFactory factory_;
   ProcessExchange exchange_;
   std::map<int, std::weak_ptr<DeviceRuntime>> devices_;  // the newest of every id

@@ -19,12 +19,11 @@ class Registry {
   static Registry& Get();
   virtual ~Registry() = default;
   virtual void SetCompiler(Compiler compiler) = 0;
-  // The compiler, or an empty function. Runs the loader first when no compiler is set.
+  // The compiler, or an empty function.
   virtual Compiler GetCompiler() const = 0;
-  // Called when a compiler is needed and none is set: it may set one (the binding imports the Python
-  // compiler).
-  virtual void SetCompilerLoader(std::function<void()> loader) = 0;
   virtual void SetDeviceConfig(DeviceConfig config) = 0;
+  // The configuration, or that of the environment variables (runtime/environment.h) if none was set, which may
+  // throw Error.
   virtual DeviceConfig GetDeviceConfig() const = 0;
 };
 

@@ -1,0 +1,73 @@
+// Compiles in a process of its own, which runs Python: the process that loads the plugin may have no
+// interpreter.
+#ifndef JAX_IPU_RUNTIME_COMPILE_SERVER_H_
+#define JAX_IPU_RUNTIME_COMPILE_SERVER_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/executable.h"
+
+namespace jax_ipu {
+
+// One server process, started at the first compilation and used until this process ends. Thread safe:
+// compilations wait for each other.
+//
+// Protocol, over a socket that the server has as file descriptor kSocket: numbers have 8 bytes,
+// little-endian; a string is its size and its bytes. The server answers its start and every request with a
+// PJRT status code (0: no error) and a string: kGreeting or a serialised executable, or the error's message.
+// A request is the four strings of a CompileRequest in order. The server ends when its end of the socket is
+// closed.
+class CompileServer {
+ public:
+  static constexpr int kSocket = 3;
+  static constexpr std::string_view kGreeting = "jax_ipu compile server 1";
+
+  // The server's command line, asked for at every start; it may throw Error.
+  using Command = std::function<std::vector<std::string>()>;
+  // `advice` ends the message when no server can be started.
+  CompileServer(Command command, std::string advice);
+  ~CompileServer();
+  CompileServer(const CompileServer&) = delete;
+  CompileServer& operator=(const CompileServer&) = delete;
+
+  // The serialised executable. Throws Error: the compiler's own; kFailedPrecondition when no server can be
+  // started; kInternal when the server ends during this compilation, after which the next one starts another
+  // server.
+  std::string Compile(const CompileRequest& request);
+
+ private:
+  struct Answer {
+    Code code{};  // 0: no error
+    std::string text;
+  };
+
+  bool IsAlive();
+  void Start();
+  void Spawn(const std::vector<std::string>& command);
+  // False: the server has closed the socket.
+  bool Send(std::string_view bytes);
+  bool Receive(void* data, std::size_t size);
+  bool Receive(Answer* answer);
+  // Ends the server, by force if it does not end with the socket, and says how it ended.
+  std::string Stop();
+  // Gives up a server without a word to it: it is another process's.
+  void Forget();
+
+  const Command command_;
+  const std::string advice_;
+  std::mutex mutex_;
+  int socket_ = -1;
+  pid_t server_ = -1;
+  pid_t owner_ = -1;  // the process that started it: a fork has a copy of everything here
+};
+
+}  // namespace jax_ipu
+
+#endif  // JAX_IPU_RUNTIME_COMPILE_SERVER_H_

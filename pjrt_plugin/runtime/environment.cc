@@ -1,0 +1,111 @@
+#include "runtime/environment.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cstdlib>
+#include <initializer_list>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace jax_ipu {
+namespace {
+
+// Nothing is set to the empty string but a list.
+bool Find(const char* variable, std::string* text) {
+  const char* value = std::getenv(variable);
+  if (value == nullptr) return false;
+  *text = value;
+  return true;
+}
+
+[[noreturn]] void Refuse(const char* variable, const std::string& text, const std::string& good) {
+  throw Error(Code::kInvalidArgument,
+              std::string(variable) + "='" + text + "' is not valid. Give " + good + ".");
+}
+
+std::string Lower(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
+  return text;
+}
+
+bool IsOneOf(const std::string& text, std::initializer_list<const char*> names) {
+  return std::any_of(names.begin(), names.end(), [&](const char* name) { return text == name; });
+}
+
+// -1: not a decimal number from `low` to `high`.
+long Number(const std::string& text, long low, long high) {
+  const bool is_number =
+      !text.empty() && text.size() < 10 &&
+      std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isdigit(c); });
+  const long value = is_number ? std::stol(text) : -1;
+  return value >= low && value <= high ? value : -1;
+}
+
+// White space around it is ignored, as in Python's numbers.
+std::string Trimmed(const std::string& text) {
+  const std::size_t begin = text.find_first_not_of(" \t"), end = text.find_last_not_of(" \t");
+  return begin == std::string::npos ? "" : text.substr(begin, end - begin + 1);
+}
+
+std::vector<int> DeviceList(const char* variable, const std::string& text) {
+  std::vector<int> ids;
+  std::istringstream parts(text);
+  for (std::string part; std::getline(parts, part, ',');) {
+    const long id = Number(Trimmed(part), 0, 1 << 20);
+    if (id < 0 || std::find(ids.begin(), ids.end(), id) != ids.end())
+      ids.push_back(-1);
+    else
+      ids.push_back(static_cast<int>(id));
+  }
+  if (text.back() == ',' || std::find(ids.begin(), ids.end(), -1) != ids.end()) {
+    Refuse(variable, text, "distinct device numbers separated by commas, e.g. 0,1");
+  }
+  return ids;
+}
+
+}  // namespace
+
+DeviceConfig ConfigFromEnvironment() {
+  DeviceConfig config;
+  std::string text;
+  if (Find("JAX_IPU_USE_MODEL", &text)) {
+    const std::string word = Lower(text);
+    config.use_model = IsOneOf(word, {"1", "true", "yes", "t", "on"});
+    if (!config.use_model && !IsOneOf(word, {"0", "false", "no", "f", "off"}))
+      Refuse("JAX_IPU_USE_MODEL", text, "one of 1, true, yes, t, on or 0, false, no, f, off");
+  }
+  if (!config.use_model) {
+    throw Error(
+        Code::kFailedPrecondition,
+        "JAX_IPU_USE_MODEL is false, but this build of jax_ipu has no Poplar SDK and so no hardware device. "
+        "Unset JAX_IPU_USE_MODEL to use the IPU model.");
+  }
+  if (Find("JAX_IPU_MODEL_VERSION", &text)) {
+    config.version = Lower(text);
+    if (!IsOneOf(config.version, {"ipu1", "ipu2", "ipu21", "bow"}))
+      Refuse("JAX_IPU_MODEL_VERSION", text, "one of ipu1, ipu2, ipu21, bow");
+  }
+  if (Find("JAX_IPU_MODEL_NUM_TILES", &text) && Lower(text) != "all" && text != "0") {
+    const long tiles = Number(text, 1, 1472);
+    if (tiles < 0) Refuse("JAX_IPU_MODEL_NUM_TILES", text, "a whole number from 1 to 1472, or all");
+    config.num_tiles = static_cast<unsigned>(tiles);
+  }
+  if (Find("JAX_IPU_MODEL_EXECUTION", &text)) {
+    config.execution = Lower(text);
+    if (!IsOneOf(config.execution, {"fast", "tile"}))
+      Refuse("JAX_IPU_MODEL_EXECUTION", text, "one of fast, tile");
+  }
+  if (Find("JAX_IPU_DEVICE_COUNT", &text)) {
+    const long count = Number(text, 1, 1 << 20);
+    if (count < 0) Refuse("JAX_IPU_DEVICE_COUNT", text, "a whole number of at least 1");
+    config.device_ids.clear();
+    for (int id = 0; id < count; ++id) config.device_ids.push_back(id);
+  }
+  if (Find("JAX_IPU_VISIBLE_DEVICES", &text) && !Trimmed(text).empty()) {
+    config.device_ids = DeviceList("JAX_IPU_VISIBLE_DEVICES", text);
+  }
+  return config;
+}
+
+}  // namespace jax_ipu

@@ -1,0 +1,16 @@
+// What libpjrt_ipu.so is on its own: it runs programs with Poplar, and compiles them in a compile server
+// until the bindings offer the compiler of this process.
+#include "runtime/python_compiler.h"
+#include "runtime/registry.h"
+
+namespace jax_ipu {
+namespace {
+
+[[maybe_unused]] const bool registry_is_filled = [] {
+  SetProgramFactory(CreatePoplarProgram);
+  Registry::Get().SetCompiler(CompileOnServer);
+  return true;
+}();
+
+}  // namespace
+}  // namespace jax_ipu
