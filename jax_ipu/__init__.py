@@ -30,7 +30,7 @@ __all__ = [
     "get_graphcore_manager",
 ]
 
-# What imports JAX: only when it is asked for.
+# These import JAX, so they are loaded on first access.
 _LAZY = {
     "debug": ("jax_ipu.debug", ""),
     "GraphCoreManager": ("jax_ipu.graphcore_manager", "GraphCoreManager"),

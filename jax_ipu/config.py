@@ -145,7 +145,7 @@ class Config:
 
     @classmethod
     def variables(cls) -> list[str]:
-        """The environment variables that have an effect, and only those, of all with the prefix JAX_IPU_."""
+        """The names of all environment variables with the prefix JAX_IPU_ that have an effect."""
         return [option.variable for option in vars(cls).values() if isinstance(option, _Option)]
 
     @property

@@ -1,4 +1,4 @@
-"""Looking into the compiler: where the tensors of a jitted function live, and what its operations cost."""
+"""Compiler reports: where the tensors of a jitted function live, and what its operations cost."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def profile(
     file: TextIO | None = None,
     **kwargs: Any,
 ) -> list[OperationCost]:
-    """Prints what the operations of ``jax.jit(fun)`` cost on the IPU by the model, the dearest first.
+    """Prints the modelled cost of the operations of ``jax.jit(fun)`` on the IPU, in descending order.
 
     Cycles are those of the slowest tile; docs/model_accuracy.md tells how good they are. A loop whose trip count is
     known at run time only counts as one trip, and every branch of a conditional is listed.

@@ -1,4 +1,4 @@
-"""Environment variables that look as if they had an effect on the ``ipu`` platform and have none.
+"""Environment variables that seem to affect the ``ipu`` platform but do not.
 
 They are those of Graphcore's SDK and of its versions of frameworks, and misspelled ones of ours. docs/environment.md
 has the same table.
@@ -19,7 +19,7 @@ _MODEL = "nothing is needed: programs run on the IPU model unless JAX_IPU_USE_MO
 _OPTIONS = "use the compiler options ipu_* of jax.jit, see docs/environment.md"
 _ALWAYS_FREE = "nothing is needed: the IPUs of the model are always free"
 
-# Pattern of the whole name -> what to use instead. The first that fits counts.
+# Pattern of the whole name -> what to use instead. The first match applies.
 INSTEAD: tuple[tuple[str, str], ...] = (
     ("JAX_IPU_NUM_TILES", "use JAX_IPU_MODEL_NUM_TILES"),
     ("JAX_IPU_USE_LEGACY_CLIENT", "nothing is needed: there is one client"),
@@ -35,7 +35,7 @@ INSTEAD: tuple[tuple[str, str], ...] = (
     ("POPTORCH_.*", "for PyTorch models use jax_ipu.GraphCoreManager, see docs/graphcore_manager.md"),
     ("POPART_.*", "for ONNX models use jax_ipu.GraphCoreManager, see docs/graphcore_manager.md"),
 )
-# The flags in TF_POPLAR_FLAGS, in the same way.
+# The same for flags in TF_POPLAR_FLAGS.
 TF_POPLAR_FLAGS = "TF_POPLAR_FLAGS"
 INSTEAD_OF_FLAGS: tuple[tuple[str, str], ...] = (
     ("use_ipu_model", _MODEL),
@@ -51,7 +51,7 @@ INSTEAD_OF_FLAGS: tuple[tuple[str, str], ...] = (
 )
 # They have an effect on other processes: docs/clients.md.
 _OF_OTHER_CLIENTS = ("JAX_IPU_PYTHON",)
-# Set by the script that activates the SDK, not by a user who expects something of them.
+# Set by the activation script of the SDK, not by the user: no warning.
 _SDK = re.compile("POP(LAR|LIBS|TORCH|ART)(_SDK)?_(ENABLED|ROOT|HOME|PATH|DIR|VERSION)")
 
 

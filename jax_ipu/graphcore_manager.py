@@ -30,7 +30,7 @@ _PLATFORM = "ipu"
 
 
 class _Compiled(NamedTuple):
-    """A plan with what came out of it; `placed` on devices, or `data` without one."""
+    """A plan and its result: `placed` on devices, or `data` when there is no device."""
 
     plan: Plan
     cost: Cost
@@ -83,10 +83,10 @@ class GraphCoreManager:
         self._devices: list[Any] = []
         self._models: weakref.WeakSet[CompiledModel] = weakref.WeakSet()
 
-    # Life ---------------------------------------------------------------------------------------------------------
+    # Lifecycle -----------------------------------------------------------------------------------------------------
 
     def initialize(self) -> None:
-        """Gets the IPUs ready; again does nothing. After finalize() it starts anew.
+        """Acquires the IPUs. A second call has no effect; a call after finalize() starts again.
 
         Raises:
             RuntimeError: there are fewer IPUs than num_ipus.
@@ -99,7 +99,7 @@ class GraphCoreManager:
             self._state = "ready"
 
     def finalize(self) -> None:
-        """Releases the models that this manager compiled, and their memory; again does nothing."""
+        """Releases the models that this manager compiled, and their memory. A second call has no effect."""
         with self._lock:
             for model in list(self._models):
                 model.release()
@@ -126,7 +126,7 @@ class GraphCoreManager:
             )
 
     def _start(self) -> None:
-        """A manager that was never initialised starts with its first model."""
+        """Initialises the manager at its first model."""
         if self._state == "new":
             self.initialize()
         self._check_ready()
@@ -134,7 +134,7 @@ class GraphCoreManager:
     # Information --------------------------------------------------------------------------------------------------
 
     def get_ipu_count(self) -> int:
-        """How many IPUs there are, whatever num_ipus is."""
+        """The number of IPUs of the platform, independent of num_ipus."""
         with self._lock:
             self._check_ready()
             return len(config.device_ids()) if self.compile_only else len(jax.local_devices(backend=_PLATFORM))
@@ -191,7 +191,7 @@ class GraphCoreManager:
         return self._adopt(program, self._first_that_fits(program))
 
     def optimize_model(self, model: Any, example_inputs: Any) -> CompiledModel:
-        """Compiles a model with the plan that takes the fewest cycles of those that fit, by the IPU model.
+        """Compiles a model with the plan that fits and takes the fewest cycles according to the IPU model.
 
         Tries several memory proportions, half partials where they are enabled, the IPUs of the manager (and one of them
         alone), and slices of the batch where the model treats its rows independently. ``.report`` of the result tells
@@ -202,7 +202,7 @@ class GraphCoreManager:
         program = trace(adapt(model, inputs), inputs, self.precision)
         pieces = {1: program}
         search = _Search(lambda plan: self._compile(pieces[plan.batch_slices], plan))
-        # The manager's own first: another is chosen only where it saves something.
+        # The manager's settings come first: another plan must be faster to be chosen.
         proportions = [self.memory_proportion, *(p for p in plans.PROPORTIONS if p != self.memory_proportion)]
         for distribution, count in self._distributions(program, alone=True):
             base = self._plan(distribution, count)
@@ -367,7 +367,7 @@ class GraphCoreManager:
         return _Compiled(plan, cost, placed)
 
     def _first_that_fits(self, program: Program) -> _Compiled:
-        """A batch over the IPUs where it divides and fits, else the weights."""
+        """Splits the batch over the IPUs if it divides evenly and fits, else the weights."""
         *others, last = self._distributions(program, alone=False)
         for distribution, count in others:
             try:
@@ -398,7 +398,7 @@ class GraphCoreManager:
         return model
 
     def _slice_counts(self, model: Any, program: Program) -> Sequence[int]:
-        """Numbers of slices of the batch, the fewest first, when the model treats its rows independently."""
+        """Candidate numbers of batch slices, ascending; more than one only if the model treats rows independently."""
         counts = list(plans.slice_counts(program))
         if self.compile_only or not counts or program.fixed_shapes:
             return ()
@@ -407,7 +407,7 @@ class GraphCoreManager:
 
 
 class _Search:
-    """Compiles candidate plans and keeps the one of the fewest cycles; those that do not fit only count."""
+    """Compiles candidate plans and keeps the one with the fewest cycles; plans that do not fit are only counted."""
 
     def __init__(self, compile_plan: Callable[[Plan], _Compiled]) -> None:
         self._compile = compile_plan
@@ -463,7 +463,7 @@ def _target() -> str:
 
 
 def _devices(count: int) -> list[Any]:
-    """The first `count` IPUs. Before JAX has made its client, the model can be given as many as are asked for."""
+    """The first `count` IPUs. Before JAX creates its client, the model is configured with that many."""
     if not config.frozen and config.visible_devices is None and config.device_count < count:
         config.device_count = count
     devices = jax.local_devices(backend=_PLATFORM)
@@ -480,7 +480,7 @@ _global_manager: GraphCoreManager | None = None
 
 
 def get_graphcore_manager() -> GraphCoreManager:
-    """The manager of the process, with the default settings and initialised; the same one in every thread."""
+    """The manager of the process, initialised with default settings and shared by all threads."""
     global _global_manager
     with _global_lock:
         if _global_manager is None:

@@ -1,4 +1,4 @@
-"""Registers the ``ipu`` platform with JAX. With :mod:`jax_ipu.integration`, the one layer that touches JAX internals.
+"""Registers the ``ipu`` platform with JAX. Only this module and :mod:`jax_ipu.integration` use JAX internals.
 
 Tested with jax 0.10.2 (Python 3.11) and 0.12.0 (Python 3.12). Each internal that is used is named where it is used.
 """
@@ -21,6 +21,7 @@ from jax_ipu.integration import (
     callbacks,
     dlpack,
     ffi,
+    fork,
     interrupt,
     keras_trainer,
     linear_algebra,
@@ -50,7 +51,7 @@ def initialize() -> None:
     """Called by JAX's plugin discovery (entry point ``jax_plugins``)."""
     from jax._src import xla_bridge
 
-    # Platforms outside this set are announced with a warning at every start.
+    # JAX warns at start about every platform that is not in this set.
     xla_bridge._nonexperimental_plugins.add(PLATFORM)
     xla_bridge.register_plugin(PLATFORM, priority=MODEL_PRIORITY, library_path=library_path(), options=_create_options)
     _enable_donation()
@@ -61,6 +62,7 @@ def initialize() -> None:
     callbacks.enable()
     dlpack.enable()
     ffi.enable()
+    fork.enable()
     interrupt.enable()
     keras_trainer.enable()
     linear_algebra.enable()
@@ -99,13 +101,15 @@ def _create_options() -> dict[str, Any]:
 
 
 def _prepare_exit() -> None:
-    """Ends what still needs the interpreter: compilations, callbacks of running programs, and daemon threads.
+    """Stops everything that needs the interpreter: compilations, callbacks of running programs, daemon threads.
 
     A daemon thread that returns from a call into jaxlib while the interpreter ends would abort the process.
     """
     from jax_ipu import _ipu
     from jax_ipu.compiler import progress
 
+    if _ipu.is_forked_child():
+        return  # the work is the parent's
     progress.cancel_all()
     _ipu.finish_work()
     if threading.active_count() > 1:
@@ -127,7 +131,7 @@ def _enable_compilation_cache() -> None:
     original = compilation_cache.is_cache_used
 
     def is_cache_used(backend: Any) -> bool:
-        # Only the name is checked: under a listed one JAX decides and counts as it does for every platform.
+        # JAX checks only the platform's name: pass a listed one, and its own rules and counters apply.
         listed = backend.platform != PLATFORM
         return bool(original(backend if listed else types.SimpleNamespace(platform="cpu")))
 

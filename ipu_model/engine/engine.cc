@@ -158,6 +158,14 @@ void SetReplica(poplar::Engine& engine, const Replica& replica) {
   }
 }
 
+void SetCancellation(poplar::Engine& engine, const std::atomic<bool>* cancelled, std::function<void()> poll) {
+  if (engine.fast_) {
+    engine.fast_->SetCancellation({cancelled, std::move(poll)});
+  } else {
+    engine.tile_->SetCancellation({cancelled, std::move(poll)});
+  }
+}
+
 std::uint64_t LastRunCycles(const poplar::Engine& engine) {
   return engine.fast_ ? engine.fast_->last_run_cycles() : engine.tile_->last_run_cycles();
 }

@@ -319,6 +319,7 @@ void FastEngine::Execute(unsigned program) {
   const HostInstruction* const code = host.code.data();
   const HostInstruction* next = code + host.begin[program];
   while (true) {
+    cancellation_.Check();
     const HostInstruction& in = *next++;
     switch (in.code) {
       case OpCode::kRun: {
@@ -361,12 +362,14 @@ void FastEngine::Execute(unsigned program) {
         counters_[in.a] = host.counts[in.a];
         break;
       case OpCode::kLoop:
+        cancellation_.CountTrip();
         if (--counters_[in.a] > 0) next = code + in.target;
         break;
       case OpCode::kEnterLoop:
         cycles_.Enter(in.a);
         break;
       case OpCode::kTrip:
+        cancellation_.CountTrip();
         cycles_.Trip(in.a);
         break;
       case OpCode::kSwitch: {

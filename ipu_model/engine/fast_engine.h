@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/replica_operation.h"
+#include "engine/cancellation.h"
 #include "engine/compiled_program.h"
 #include "engine/executed_cycles.h"
 #include "engine/host_functions.h"
@@ -41,7 +42,8 @@ class FastEngine {
   void SetPrintTensorStream(std::ostream& stream) { print_stream_ = &stream; }
   // As which replica the next runs take part in exchanges.
   void SetReplica(const Replica& replica) { replica_ = replica; }
-  // `program` is one of the compiled program's.
+  void SetCancellation(Cancellation cancellation) { cancellation_ = std::move(cancellation); }
+  // `program` is one of the compiled program's. Throws RunCancelled.
   void Run(unsigned program);
   // Of the last run of the main program; 0 after a run of another one.
   std::uint64_t last_run_cycles() const { return last_run_cycles_; }
@@ -122,6 +124,7 @@ class FastEngine {
   Scratch scratch_, bound_scratch_;
   unsigned char* bound_memory_ = nullptr;  // scratch memory of the bound kernels, which share it
   Replica replica_;
+  Cancellation cancellation_;
   std::ostream* print_stream_;
 };
 

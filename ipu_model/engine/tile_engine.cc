@@ -123,6 +123,8 @@ class TileEngine::Implementation {
     WriteReplicaIndices();
   }
 
+  void SetCancellation(Cancellation cancellation) { cancellation_ = std::move(cancellation); }
+
   void Run(unsigned program) {
     const FlushDenormals flush;
     cycles_.Reset();
@@ -133,6 +135,7 @@ class TileEngine::Implementation {
 
  private:
   void Run(const ProgramNode& node) {
+    cancellation_.Check();
     switch (node.kind) {
       case ProgramKind::kSequence:
         for (const auto& child : node.children) Run(*child);
@@ -151,7 +154,10 @@ class TileEngine::Implementation {
         return;
       }
       case ProgramKind::kRepeat:
-        for (std::uint64_t i = 0; i < node.count; ++i) Run(*node.children[0]);
+        for (std::uint64_t i = 0; i < node.count; ++i) {
+          cancellation_.CountTrip();
+          Run(*node.children[0]);
+        }
         return;
       case ProgramKind::kRepeatWhileTrue:
       case ProgramKind::kRepeatWhileFalse: {
@@ -160,6 +166,7 @@ class TileEngine::Implementation {
         while (true) {
           Run(*node.children[0]);
           if (Predicate(node) != (node.kind == ProgramKind::kRepeatWhileTrue)) return;
+          cancellation_.CountTrip();
           cycles_.Trip(loop);
           Run(*node.children[1]);
         }
@@ -459,6 +466,7 @@ class TileEngine::Implementation {
     PlannedOperation& planned = Planned(operation);
     for (const Placement& temporary : planned.temporaries) storage_.Fill(temporary, kPoison);
     for (const PlannedStep& step : planned.steps) {
+      cancellation_.Check();
       local_memory_.Reset();
       local_ = local_memory_.Allocate<unsigned char>(step.local_bytes);
       std::memset(local_, kPoison, step.local_bytes);
@@ -506,6 +514,7 @@ class TileEngine::Implementation {
   std::vector<HostTensor> reads_, writes_;
   Scratch local_memory_, scratch_;
   Replica replica_;
+  Cancellation cancellation_;
   std::ostream* print_ = &std::cerr;
 };
 
@@ -521,6 +530,9 @@ void TileEngine::ConnectHostFunction(const std::string& name, HostCallback callb
 }
 void TileEngine::SetPrintTensorStream(std::ostream& stream) { implementation_->SetPrintTensorStream(stream); }
 void TileEngine::SetReplica(const Replica& replica) { implementation_->SetReplica(replica); }
+void TileEngine::SetCancellation(Cancellation cancellation) {
+  implementation_->SetCancellation(std::move(cancellation));
+}
 void TileEngine::Run(unsigned program) { implementation_->Run(program); }
 std::uint64_t TileEngine::last_run_cycles() const { return implementation_->last_run_cycles(); }
 

@@ -8,6 +8,7 @@
 #include <ostream>
 #include <string>
 
+#include "engine/cancellation.h"
 #include "engine/host_functions.h"
 #include "kernels/collectives/replicas.h"
 
@@ -27,8 +28,10 @@ class TileEngine {
   void SetPrintTensorStream(std::ostream& stream);
   // As which replica the next runs take part in exchanges.
   void SetReplica(const Replica& replica);
-  // Throws poplar::poplar_error that names operation, tile and element when two vertices of a superstep write
-  // one element, an element has no tile, or a vertex reaches outside its tensor.
+  void SetCancellation(Cancellation cancellation);
+  // Throws RunCancelled, and poplar::poplar_error that names operation, tile and element when two
+  // vertices of a superstep write one element, an element has no tile, or a vertex reaches outside its
+  // tensor.
   void Run(unsigned program);
   // Of the last run of the main program; 0 after a run of another one.
   std::uint64_t last_run_cycles() const;

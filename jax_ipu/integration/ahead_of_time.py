@@ -8,7 +8,7 @@ PLATFORM = "ipu"
 
 
 def enable() -> None:
-    """Compiles for a topology on the client of that topology, also where IPUs are attached.
+    """Compiles for a topology with the client of that topology, even when IPUs are attached.
 
     JAX prefers the client of the attached devices (``compiler._get_cross_compile_backend``), whose compilation in
     jaxlib keeps the interpreter's lock while another thread calls the compiler, which needs the lock.

@@ -1,4 +1,4 @@
-"""Balancing before the QR algorithm, as LAPACK's gebal: a permutation that splits off eigenvalues, and scaling."""
+"""Balancing before the QR algorithm, as LAPACK's gebal: a permutation that isolates eigenvalues, then scaling."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-# LAPACK goes on while a sweep changes anything; each change makes the sum of two norms at least 5 % smaller.
+# As LAPACK: repeat sweeps until one changes nothing. A change must reduce the sum of two norms by at least 5 %.
 _MAX_SWEEPS, _WORTH = 50, 0.95
 
 

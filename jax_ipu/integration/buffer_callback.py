@@ -52,7 +52,7 @@ class Buffer:
 
 
 class ExecutionContext:
-    """What a callback learns of the run, with the interface of `jax.experimental.buffer_callback.ExecutionContext`."""
+    """The context of a run, with the interface of `jax.experimental.buffer_callback.ExecutionContext`."""
 
     @property
     def stage(self) -> Any:
@@ -105,7 +105,7 @@ def _lower(
 ) -> Sequence[Any]:
     from jax._src.interpreters import mlir
 
-    del params  # How it is batched, and a GPU's command buffers.
+    del params  # vmap method, and command buffers of GPUs
 
     def function(arguments: list[Buffer], results: list[Buffer]) -> None:
         positional, named = in_tree.unflatten(arguments)

@@ -20,11 +20,11 @@ from jax_ipu.integration.thread_settings import with_settings_of_this_thread
 
 PLATFORM = "ipu"
 CALL_TARGET = "ipu_python_callback"
-# Of one that XLA partitions: it is called with the shards of each device.
+# Target of a callback that XLA partitions: it is called with the shards of each device.
 PARTITIONED_CALL_TARGET = "ipu_partitioned_python_callback"
 
 HostFunction = Callable[..., Sequence[Any]]
-# On the bytes of operands and results; those without elements have none and are left out.
+# Reads the bytes of operands and writes those of results; operands and results without elements are left out.
 ByteFunction = Callable[[Sequence[memoryview], Sequence[memoryview]], None]
 ArrayType = tuple[tuple[int, ...], np.dtype[Any]]
 
@@ -57,8 +57,8 @@ def enable() -> None:
         foreign = [item for item in host_callbacks if not isinstance(item, _ipu.HostCallback)]
         if len(foreign) == len(host_callbacks):
             return compile_or_get_cached(backend, module, devices, options, host_callbacks, executable_devices, *rest)
-        # The ids are of this process, so no persistent cache and no other host may have the program: jax 0.12 caches
-        # those with callbacks too. jaxlib takes its own kinds of callbacks only.
+        # Ids are valid in this process only, so the program must not enter a persistent cache: jax 0.12 caches
+        # programs with callbacks too. jaxlib accepts only its own callback types.
         explain = config.explain_cache_misses.value and compilation_cache.is_persistent_cache_enabled()
         compiler.logger.log(
             logging.WARNING if explain else logging.DEBUG,
@@ -88,7 +88,7 @@ def _emit(
     partitioned: bool = False,
     sharding: Any = None,
 ) -> tuple[Sequence[Any], Any, Any]:
-    """The custom call in place of JAX's. A token, when there is one, is the first operand and the first result."""
+    """Emits our custom call in place of JAX's. A token, if any, is the first operand and the first result."""
     from jax._src.interpreters import mlir
     from jaxlib.mlir.dialects import stablehlo
 
@@ -108,7 +108,7 @@ def _emit(
     result_types += [mlir.aval_to_ir_type(ctx.module_context, aval) for aval in result_avals]
     options: dict[str, Any] = {}
     if by_shard:
-        # XLA partitions only calls with layouts.
+        # XLA partitions only custom calls that have layouts.
         layouts = [tuple(reversed(range(len(array_type(aval)[0])))) for aval in operand_avals]
         options = {"target": PARTITIONED_CALL_TARGET, "operand_layouts": layouts, "result_layouts": []}
     call, handle = call_host(
@@ -135,13 +135,13 @@ def call_host(
     target: str = CALL_TARGET,
     **options: Any,
 ) -> tuple[Any, Any]:
-    """The custom call of a function on bytes, and the function's registration. `options` are those of `custom_call`."""
+    """Returns (custom call of a function on bytes, its registration). `options` are passed to `custom_call`."""
     from jax._src.interpreters import mlir
 
     from jax_ipu import _ipu
 
     handle = _ipu.HostCallback(with_settings_of_this_thread(function))
-    # Keeps the registration until the executable, which has its own, exists.
+    # Keeps the registration alive until the executable exists and holds a reference of its own.
     ctx.module_context.add_keepalive(handle)
     ctx.module_context.add_host_callback(handle)
     call = mlir.custom_call(
@@ -161,12 +161,12 @@ def _num_devices(axis_context: Any) -> int:
 
 
 def _is_automatic(axis_context: Any) -> bool:
-    """Whether the program is one over whole arrays that are spread over several devices."""
+    """Whether the program works on global arrays, which XLA partitions over several devices."""
     return getattr(axis_context, "mesh", None) is None and _num_devices(axis_context) > 1
 
 
 def _with_token(sharding: Any) -> Any:
-    """Shardy wants one sharding for each result, and the token is one. GSPMD's are for the whole call."""
+    """Shardy needs one sharding for each result, including the token; GSPMD one for the whole call."""
     from jax._src.named_sharding import SdyArray
     from jax._src.sharding_impls import SdyArrayList
 
@@ -221,7 +221,7 @@ class _ByteFunction:
 
 
 def read_operands(inputs: Sequence[memoryview], types: Sequence[ArrayType]) -> list[np.ndarray[Any, Any]]:
-    """The arrays in `inputs`: copies, because the callback may keep them and the memory is used again."""
+    """Copies the arrays out of `inputs`: the callback may keep them, and the memory is reused."""
     views = iter(inputs)
     return [
         np.frombuffer(next(views), dtype).reshape(shape).copy() if math.prod(shape) else np.zeros(shape, dtype)
@@ -239,7 +239,7 @@ def write_results(values: Sequence[np.ndarray[Any, Any]], outputs: Sequence[memo
 
 
 def array_type(aval: Any) -> ArrayType:
-    """Shape and dtype in memory of an abstract value."""
+    """Returns (shape, dtype in memory) of an abstract value."""
     from jax._src import core, dtypes
 
     physical = core.physical_aval(aval)

@@ -87,7 +87,7 @@ def _triangular(t: Any, z: Any) -> tuple[Any, Any, Any]:
     values = d + 1j * values.astype(dtype)
     if z is None:
         return values, t, z
-    # The columns of ((cosine, i sine), (i sine, cosine)) are the vectors of ((x, b), (c, x)): no digits cancel.
+    # The columns of ((cosine, i sine), (i sine, cosine)) are the vectors of ((x, b), (c, x)), without cancellation.
     length = jnp.hypot(root_low, root_up)
     length = jnp.where(is_block, length, 1)
     cosine = jnp.where(is_block, root_up / length, 1).astype(dtype)
@@ -114,7 +114,7 @@ def _triangular_vectors(t: Any, values: Any) -> Any:
     )
 
     def step(i: Any, x: Any) -> Any:
-        """`x` holds the solution below row j and, above, what is left of the right side."""
+        """`x` holds the solution below row j and the remaining right-hand side above it."""
         j = n - 1 - i
         right = lax.dynamic_index_in_dim(x, j, -2, keepdims=False)
         column = lax.dynamic_index_in_dim(t, j, -1, keepdims=False)
@@ -133,7 +133,7 @@ def _triangular_vectors(t: Any, values: Any) -> Any:
 
 
 def _with_conjugate_pairs(v: Any, values: Any) -> Any:
-    """Vectors (..., n, n) of a real matrix: those of real eigenvalues real, those of a pair conjugate."""
+    """Eigenvectors (..., n, n) of a real matrix: real for real eigenvalues, conjugate for conjugate pairs."""
     import jax.numpy as jnp
 
     turn = values.imag[..., None, :]
@@ -155,7 +155,7 @@ def _normalised(v: Any, keeps_sign: bool) -> Any:
     phase = pivot.conj() / length.astype(v.dtype)
     if keeps_sign:
         phase = jnp.where(pivot.real < 0, -phase, phase)
-        # Vectors that are real already stay as they are.
+        # Real eigenvectors keep their sign.
         phase = jnp.where(pivot.imag == 0, 1, phase)
         length = jnp.where(pivot.real < 0, -length, length)
     at_largest = jnp.arange(v.shape[-1])[:, None] == largest

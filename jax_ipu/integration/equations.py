@@ -1,4 +1,4 @@
-"""Equations of a jaxpr, for those who evaluate one with other types. Tested with jax 0.10.2 and 0.12.0."""
+"""Helpers to evaluate the equations of a jaxpr with other types. Tested with jax 0.10.2 and 0.12.0."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def at_source_line(equation: Any) -> contextlib.AbstractContextManager[Any]:
-    """What is traced inside keeps the user's source line of `equation`, an equation of a jaxpr."""
+    """Operations traced inside get the source location of `equation`, an equation of a jaxpr."""
     from jax._src import source_info_util
 
     source = equation.source_info
@@ -16,7 +16,7 @@ def at_source_line(equation: Any) -> contextlib.AbstractContextManager[Any]:
 
 
 def scan_operands(params: dict[str, Any], operands: list[Any]) -> tuple[list[Any], list[Any], list[Any]]:
-    """Constants, first carry and scanned arrays among the operands of a `scan` equation."""
+    """Splits the operands of a `scan` equation into constants, initial carry and scanned arrays."""
     if "num_consts" in params:  # jax 0.10
         consts, carry = params["num_consts"], params["num_consts"] + params["num_carry"]
         return operands[:consts], operands[consts:carry], operands[carry:]

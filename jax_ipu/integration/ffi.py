@@ -1,4 +1,4 @@
-"""jax.ffi: handlers that are registered for ``ipu`` run on the host, on which the device waits, as callbacks do.
+"""jax.ffi: handlers registered for ``ipu`` run on the host while the device waits, like callbacks.
 
 ``jax.ffi.register_ffi_target`` hands what is registered for a platform to the handler that the platform's plugin sets
 with jaxlib. Tested with jax 0.10.2 and 0.12.0.
@@ -10,12 +10,12 @@ from collections.abc import Mapping
 from typing import Any
 
 PLATFORM = "ipu"
-# The typed interface: 0 is the one before it, without types and errors.
+# API version of typed FFI handlers; version 0 is the legacy interface without types and errors.
 _TYPED = 1
 
 
 def enable() -> None:
-    """Takes the registrations for the platform, those from before as well."""
+    """Forwards registrations for the platform to the plugin, including those made earlier."""
     from jaxlib import xla_client
 
     xla_client.register_custom_call_handler(PLATFORM, _register_target)
@@ -26,7 +26,7 @@ def _register_target(name: str, function: Any, platform: str, api_version: int =
     """`function`: a capsule with the address of a handler, or such capsules by stage."""
     from jax_ipu import _ipu
 
-    del platform, traits  # They say what GPUs may do with a handler.
+    del platform, traits  # Traits apply to GPU command buffers only.
     if api_version != _TYPED:
         raise NotImplementedError(
             f"The foreign function {name!r} has api_version={api_version}, but ipu calls typed handlers only: compile "

@@ -1,4 +1,4 @@
-"""The Hermitian eigenproblem: Jacobi's method for small matrices, divide and conquer for others; or as asked for."""
+"""The Hermitian eigenproblem: Jacobi's method for small matrices, else divide and conquer; or the given method."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _jacobi(a: Any) -> tuple[Any, Any]:
     from jax import lax
 
     n, batch, real = a.shape[-1], a.shape[:-2], a.real.dtype
-    # An odd size gets an index of its own that never rotates, and comes back to its place after whole sweeps.
+    # An odd size is padded with an index that never rotates and is back in its place after each whole sweep.
     half = (n + 1) // 2
     start = jnp.pad(a, [(0, 0)] * len(batch) + [(0, 2 * half - n)] * 2)
     matrix = start.reshape(*batch, 2, half, 2, half)
@@ -91,7 +91,7 @@ def _jacobi(a: Any) -> tuple[Any, Any]:
     def run_sweep(state: tuple[Any, ...]) -> tuple[Any, ...]:
         sweep, matrix, vectors, active = state
         turned = lax.fori_loop(0, 2 * half - 1, lambda _, s: _rotate_pairs(*s), (matrix, vectors))
-        # What has converged stays: the result of a matrix does not depend on the others of the batch.
+        # Freeze converged matrices, so that results do not depend on the rest of the batch.
         stays = ~active[..., None, None, None]
         matrix = jnp.where(stays[..., None], matrix, turned[0])
         return sweep + 1, matrix, jnp.where(stays, vectors, turned[1]), is_active(matrix)
@@ -132,7 +132,7 @@ def divided(d: Any, e: Any) -> tuple[Any, Any]:
     levels = math.ceil(math.log2(n / _LEAF_SIZE))
     size = -(-n // 2**levels)
     padded = size << levels
-    # What fills the last block has eigenvalues beyond all others.
+    # The padding of the last block has eigenvalues larger than all others.
     beyond = 4 * jnp.maximum(jnp.max(jnp.abs(d)), jnp.max(jnp.abs(e))) + 1
     d = jnp.concatenate([d, jnp.full((padded - n,), beyond)])
     e = jnp.pad(e, (0, padded - n + 1))
@@ -190,7 +190,7 @@ def _merge(vectors: Any, values: Any, cut: Any) -> tuple[Any, Any]:
     rows = rows / jnp.max(jnp.abs(rows), -1, keepdims=True)
     rows = rows / jnp.sqrt(jnp.sum(rows * rows, -1, keepdims=True))
     merged = base + x * length
-    # Blocks that are not coupled keep their solutions exactly.
+    # Uncoupled blocks keep their eigenpairs unchanged.
     apart = jnp.abs(cut)[:, None] <= eps / 4 * scale
     rows = jnp.where(apart[:, :, None], place[:, None, :] == jnp.arange(n)[:, None], rows)
     merged = jnp.where(apart, high, merged)

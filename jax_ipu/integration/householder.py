@@ -23,7 +23,7 @@ def over_batches(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def dot(a: Any, b: Any) -> Any:
-    """The product, of full accuracy whatever the user's default is."""
+    """Matrix product in full precision, whatever jax_default_matmul_precision says."""
     import jax.numpy as jnp
     from jax import lax
 
@@ -31,7 +31,7 @@ def dot(a: Any, b: Any) -> Any:
 
 
 def batched_dot(a: Any, b: Any) -> Any:
-    """The products of matrices over leading dimensions, of full accuracy as well."""
+    """Batched matrix product over leading dimensions, in full precision."""
     import jax.numpy as jnp
     from jax import lax
 
@@ -125,7 +125,7 @@ def _reflect_from_left(a: Any, v: Any, tau: Any, j: Any) -> Any:
     return a - v[:, None] * row[None, :]
 
 
-# Columns of reflectors that are applied at once.
+# Number of reflectors that are applied as one block.
 _BLOCK = 32
 
 
@@ -208,7 +208,7 @@ def hessenberg(a: Any) -> tuple[Any, Any]:
         done = n - a.shape[1]
 
         def update(a: Any, v: Any, tau: Any, j: Any, done: int = done) -> Any:
-            # The reflectors of earlier columns meet zeros of v.
+            # Reflectors of earlier columns act on zeros of v only.
             columns = v[done:]
             return _reflect_from_left(a - (tau * dot(a, columns))[:, None] * columns.conj()[None, :], v, tau, j)
 
@@ -282,7 +282,7 @@ def tridiagonal(a: Any, *, lower: bool) -> tuple[Any, Any, Any, Any]:
     import jax.numpy as jnp
 
     if not lower:
-        # From the other end: the upper form of A is the lower form of A with both orders reversed.
+        # The upper form of A is the lower form of A with rows and columns reversed.
         packed, d, e, taus = tridiagonal(jnp.flip(a, (-2, -1)), lower=True)
         upper = jnp.triu(jnp.flip(packed, (-2, -1)))
         return upper + jnp.tril(a, -1), jnp.flip(d, -1), jnp.flip(e, -1), jnp.flip(taus, -1)

@@ -1,15 +1,26 @@
-"""Ctrl-C while a program compiles: jaxlib's own thread compiles on after its caller has raised KeyboardInterrupt."""
+"""Ctrl-C: ends compilations and runs of the interrupted thread, which JAX alone would let go on.
+
+jaxlib raises KeyboardInterrupt from its wait and leaves the work to its own threads. Tested with jax 0.10.2 and 0.12.0.
+"""
 
 from __future__ import annotations
 
+import functools
 import threading
+from collections.abc import Callable
 from typing import Any
 
 PLATFORM = "ipu"
 
 
 def enable() -> None:
-    """Ends the compilation that an interrupt has left; other platforms are untouched."""
+    """Cancels compilations and runs on the platform when Ctrl-C interrupts the wait; other platforms are untouched."""
+    _cancel_compilations()
+    _cancel_runs()
+
+
+def _cancel_compilations() -> None:
+    """Cancels a compilation on ``ipu`` whose caller was interrupted."""
     from jax._src import compiler
 
     from jax_ipu.compiler import progress
@@ -29,7 +40,7 @@ def enable() -> None:
         except KeyboardInterrupt:
             with lock:
                 alone = callers == 1
-            if alone:  # which one is whose is not known
+            if alone:  # which compilation belongs to which caller is not known
                 progress.cancel_all()
             raise
         finally:
@@ -38,3 +49,32 @@ def enable() -> None:
 
     replacement: Any = compile_until_interrupted
     compiler.backend_compile_and_load = replacement
+
+
+def _cancel_runs() -> None:
+    """Wraps the functions of jaxlib that wait for arrays: block_until_ready, and the copy that np.asarray makes."""
+    from jax._src import array
+    from jax._src.lib import xla_client
+
+    names = ("block_until_ready", "_single_device_array_to_np_array_did_copy")
+    owners: list[tuple[Any, str]] = [(array.ArrayImpl, name) for name in names]
+    owners.append((xla_client, "batched_block_until_ready"))
+    for owner, name in owners:
+        setattr(owner, name, _cancelling(getattr(owner, name)))
+
+
+def _cancelling(wait: Callable[..., Any]) -> Callable[..., Any]:
+    import jax
+
+    from jax_ipu import _ipu
+
+    @functools.wraps(wait, assigned=("__name__", "__doc__"))
+    def wait_until_interrupted(*args: Any) -> Any:
+        try:
+            return wait(*args)
+        except KeyboardInterrupt:
+            if any(device.platform == PLATFORM for x in jax.tree.leaves(args) for device in x.devices()):
+                _ipu.cancel_runs()
+            raise
+
+    return wait_until_interrupted

@@ -1,4 +1,4 @@
-"""Keras training loops: ``steps_per_execution`` as one run of a program, with as few programs as an epoch needs.
+"""Keras training loops: ``steps_per_execution`` as one run of a program, with the fewest programs for an epoch.
 
 Keras itself runs its jitted step once for each of ``steps_per_execution`` batches, and computes the metrics of an epoch
 operation by operation, where each operation is a program that takes the IPU from the training step. Where the default
@@ -40,7 +40,7 @@ def _change_trainer(module: Any) -> None:
     trainer: Any = module.JAXTrainer
     make_function = getattr(trainer, "_make_function", None)
     result_or_logs = getattr(trainer, "_get_metrics_result_or_logs", None)
-    # A Keras whose trainer is built in another way stays as it is.
+    # Leave a Keras version with a different trainer unchanged.
     if make_function is None or list(inspect.signature(make_function).parameters) != _PARAMETERS:
         return
 
@@ -57,7 +57,7 @@ def _change_trainer(module: Any) -> None:
     if result_or_logs is not None:
 
         def logs_or_result(self: Any, logs: Any) -> Any:
-            # The step has computed them from the metrics' variables as they are now.
+            # The step already computed these values from the current metric variables.
             return dict(logs) if isinstance(logs, _Logs) else result_or_logs(self, logs)
 
         trainer._get_metrics_result_or_logs = logs_or_result
@@ -73,7 +73,7 @@ def _change_trainer(module: Any) -> None:
 
 
 def _on_ipu() -> bool:
-    """Whether arrays without a place of their own go to one IPU; distributions of Keras over several stay Keras's."""
+    """Whether uncommitted arrays go to one IPU. Keras distributions over several devices are left to Keras."""
     config: Any = jax.config
     default = config.jax_default_device
     platform = getattr(default, "platform", default) or jax.default_backend()
@@ -82,7 +82,7 @@ def _on_ipu() -> bool:
 
 
 def _with_logs(trainer: Any, run: Callable[[Any, Iterator[Any]], tuple[Any, Any]]) -> Any:
-    """The same function, which marks its logs when they are the results of all the trainer's metrics."""
+    """Wraps the function: its logs are marked when they are the results of all metrics of the trainer."""
     own_steps = {"train_step", "test_step", "compute_metrics"}
     base = next(c for c in type(trainer).__mro__ if c.__module__ == _MODULE)
     bases = {name: getattr(base, name) for name in own_steps}
@@ -130,7 +130,7 @@ def _loop(step: StepFunction, steps: int, concatenate: bool) -> Callable[[Any, I
         if len(batches) == 1 and not looped:
             return step(state, batches[0])
         looped = True
-        # One program for any number of batches: the rest of its input is not read.
+        # One program for any number of batches: unused input slots are not read.
         missing = steps - len(batches)
         stacked = jax.tree.map(lambda *x: np.stack([np.asarray(v) for v in (*x, *x[:1] * missing)]), *batches)
         outputs, state = compiled(state, stacked, np.int32(len(batches)))

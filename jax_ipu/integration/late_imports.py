@@ -1,4 +1,4 @@
-"""What is changed in modules that users import when they need them, often after the plugin."""
+"""Patches modules that users may import after the plugin, at the time of their import."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def when_imported(module: str, primitive: str, register: Callable[[Any, Any], No
     def register_lowering(*arguments: Any, **options: Any) -> Any:
         result: Any = original(*arguments, **options)
         registered, rule = list(signature.bind(*arguments, **options).arguments.values())[:2]
-        # A rule may be anything that can be called, or None: then JAX takes the rule back.
+        # A rule may be any callable, or None, with which JAX removes the rule.
         if getattr(rule, "__module__", None) == module and registered.name == primitive:
             register(original, sys.modules[module])
         return result
 
-    # The public module has a reference of its own.
+    # The public module has its own reference to the function.
     replacement: Any = register_lowering
     mlir.register_lowering = replacement
     jax.interpreters.mlir.register_lowering = replacement
@@ -52,7 +52,7 @@ def when_module_imported(module: str, change: Callable[[ModuleType], None]) -> N
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    """Finds one module as the other finders do, and has it changed after it is loaded."""
+    """Finder for one module: delegates to the other finders, and patches the module after it is loaded."""
 
     def __init__(self, module: str, change: Callable[[ModuleType], None]) -> None:
         self._module, self._change = module, change
@@ -64,7 +64,7 @@ class _Finder(importlib.abc.MetaPathFinder):
         for finder in sys.meta_path:
             spec = finder.find_spec(fullname, path, target)
             if spec is not None and spec.loader is not None:
-                # A loader belongs to one module.
+                # Each module has its own loader, so this one can be patched.
                 vars(spec.loader)["exec_module"] = self._then_change(spec.loader.exec_module)
                 return spec
         return None

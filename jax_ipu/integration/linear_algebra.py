@@ -97,7 +97,7 @@ def _on_whole_matrices(lowering: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _whole(ctx: Any, value: Any, aval: Any, batch: int) -> Any:
-    """The value with all dimensions after the first `batch` on every device."""
+    """Constrains the value: all dimensions after the first `batch` are replicated on every device."""
     from jax._src import config
     from jax._src.interpreters import mlir
     from jax._src.named_sharding import SdyArray, SdyDim
@@ -146,5 +146,5 @@ def _with_usual_promotion(rule: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _pivoted(a: Any, pivots: Any, *, use_magma: bool | None) -> Any:
-    del use_magma  # a choice between libraries for GPUs
+    del use_magma  # selects a GPU library
     return over_batches(geqp3)(a, pivots)

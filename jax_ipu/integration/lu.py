@@ -7,7 +7,7 @@ from typing import Any
 from jax_ipu.integration.householder import dot
 from jax_ipu.integration.native import lu_panel
 
-# Columns that are eliminated one by one.
+# Panel width: columns that are eliminated one at a time.
 _PANEL = 32
 
 

@@ -1,4 +1,4 @@
-"""Memory kinds: ``device``, the SRAM of an IPU, and ``pinned_host``, host memory that its programs stream from and to.
+"""Memory kinds: ``device`` (SRAM of the IPU) and ``pinned_host`` (host memory that programs stream from and to).
 
 Tested with jax 0.10.2 and 0.12.0.
 """

@@ -1,6 +1,6 @@
-"""Steps of decompositions that the compiler has operations for, as JAX primitives that take batches.
+"""JAX primitives, with batching, for steps of decompositions that the compiler implements as operations.
 
-They are custom calls of names of ours, which XLA's partitioner may split between matrices. Tested with jax 0.10.2 and
+They are custom calls with our own names, which XLA's partitioner may split along the batch. Tested with jax 0.10.2 and
 0.12.0.
 """
 
@@ -25,7 +25,7 @@ def enable() -> None:
     for name in (_LU_PANEL, _TRIDIAGONAL_QR, _BIDIAGONAL_QR):
         mlir.register_lowering(_primitive(name), functools.partial(_lower, name), platform=PLATFORM)
         jax.ffi.register_ffi_target_as_batch_partitionable(name)
-        # Their operands and results are those of the compiler's operations, whose meaning does not change.
+        # jax.export requires a stable interface: operands and results of these calls do not change.
         _export._CUSTOM_CALL_TARGETS_GUARANTEED_STABLE.add(name)
 
 
@@ -40,7 +40,7 @@ def lu_panel(a: Any) -> tuple[Any, Any, Any]:
 
 
 def tridiagonal_qr(d: Any, e: Any, *rows: Any) -> tuple[Any, ...]:
-    """Eigenvalues (n,) of the symmetric matrix with diagonal d (n,), n > 1, and e (n - 1,) beside it, in no order.
+    """Eigenvalues (n,) of the symmetric matrix with diagonal d (n,), n > 1, and off-diagonal e (n - 1,), unsorted.
 
     f32 or f64. By the implicit QR algorithm; a matrix `rows` (n, k) becomes G rows for the G with G T G^T diagonal.
     NaN where the algorithm does not converge.
@@ -49,7 +49,7 @@ def tridiagonal_qr(d: Any, e: Any, *rows: Any) -> tuple[Any, ...]:
 
 
 def bidiagonal_qr(d: Any, e: Any, *rows: Any) -> tuple[Any, ...]:
-    """Singular values (n,) of the matrix with diagonal d (n,), n > 1, and e (n - 1,) above it, in no order.
+    """Singular values (n,) of the matrix with diagonal d (n,), n > 1, and superdiagonal e (n - 1,), unsorted.
 
     Two matrices `rows`, (n, k) and (n, l), become L rows[0] and R rows[1] for the L, R with L B R^T diagonal. Otherwise
     as `tridiagonal_qr`.
@@ -60,7 +60,7 @@ def bidiagonal_qr(d: Any, e: Any, *rows: Any) -> tuple[Any, ...]:
 def _lower(name: str, ctx: Any, *operands: Any) -> Any:
     from jax._src.lax import linalg
 
-    # What the largest operands have after the batch.
+    # Rank without the batch dimensions of the largest operand.
     rank = 1 if name != _LU_PANEL and len(operands) == 2 else 2
     rule_for: Callable[..., Any] = linalg._linalg_ffi_lowering
     return rule_for(name, column_major=False, num_non_batch_dims=rank)(ctx, *operands)

@@ -14,7 +14,7 @@ _PRIMITIVE = "mpmd_map"
 
 
 def enable() -> None:
-    """Lowers ``mpmd_map`` as on the CPU, where JAX refuses platforms that it does not know."""
+    """Lowers ``mpmd_map`` as on the CPU; JAX refuses platforms that it does not know."""
     late_imports.when_imported(_MODULE, _PRIMITIVE, _register)
 
 

@@ -62,17 +62,17 @@ def own_address(coordinator: str) -> str:
     found = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_DGRAM)
     family, kind, protocol, _, target = min(found, key=lambda entry: entry[0] != socket.AF_INET)
     with socket.socket(family, kind, protocol) as probe:
-        probe.connect(target)  # of a datagram socket: only looks up the route
+        probe.connect(target)  # connecting a datagram socket only looks up the route
         return str(probe.getsockname()[0])
 
 
 def _without_advice(error: Exception) -> str:
-    """What gloo found, without what it guesses about workers and applications."""
+    """The message of a gloo error, without its guesses about workers and applications."""
     return str(error).partition(". This is typically caused")[0]
 
 
 class _Store:
-    """What gloo needs to exchange addresses, over the key-value store of ``jax.distributed``."""
+    """gloo's address store on top of the key-value store of ``jax.distributed``."""
 
     def __init__(self, client: Any, prefix: str, timeout_seconds: int) -> None:
         self._client, self._prefix, self._timeout_ms = client, prefix, timeout_seconds * 1000
@@ -116,7 +116,7 @@ class ProcessExchange:
             ExchangeError: a process did not answer in time (DEADLINE_EXCEEDED), has gone (UNAVAILABLE) or gave up
                 (ABORTED), or there was a failure before (FAILED_PRECONDITION).
         """
-        # In one order everywhere, and the lower process of a pair sends first: a send waits for its receiver.
+        # A send blocks until it is received: all processes use one order, and the lower process of a pair sends first.
         for message in sorted(messages, key=self._pair):
             if self._failure is not None:
                 raise self._failed_before()
@@ -165,7 +165,7 @@ class ProcessExchange:
             with self._lock:
                 self._gloo = gloo
                 self._contexts[other] = context
-            if self._failure is not None:  # since: this connection was not there to be closed
+            if self._failure is not None:  # the failure came before this connection existed, so it was not closed
                 context.closeConnections()
             return context
 
@@ -177,7 +177,7 @@ class ProcessExchange:
         )
 
     def _failed(self, other: int, error: Exception) -> ExchangeError:
-        """What to raise for an error of gloo or the key-value store; ends the other exchanges too."""
+        """Returns the exception to raise for an error of gloo or the store, and ends the other exchanges."""
         if self._failure is not None:  # on another thread, which has closed the connections
             return self._failed_before()
         reason = self._reason_of(other)
@@ -209,7 +209,7 @@ class ProcessExchange:
     def _reason_of(self, other: int) -> str | None:
         try:
             return str(self._client.key_value_try_get(self._key(other)))
-        except Exception:  # NOT_FOUND, or the service has gone as well
+        except Exception:  # NOT_FOUND, or the service has ended as well
             return None
 
     def fail(self, reason: str) -> None:

@@ -12,7 +12,7 @@ PLATFORM = "ipu"
 
 @dataclass(frozen=True)
 class DumpOptions:
-    """Where to, and as what. As in XLA, a dump is a text where no format is asked for."""
+    """Folder and formats of dumps. Without a format a dump is text, as in XLA."""
 
     folder: str
     as_text: bool
@@ -31,7 +31,7 @@ class DumpOptions:
 
 
 def enable() -> None:
-    """Writes the optimised program of each executable, compiled or from the persistent cache, where it is asked for."""
+    """Dumps the optimised program of each executable, compiled or cached, when the options ask for it."""
     from jax._src import compiler
 
     compile_or_get_cached: Any = compiler.compile_or_get_cached

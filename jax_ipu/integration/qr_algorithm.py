@@ -1,4 +1,4 @@
-"""The QR algorithm for Hessenberg matrices, with the shifts and deflation of LAPACK's lahqr; for real ones its signs.
+"""The QR algorithm for Hessenberg matrices, with the shifts and deflation of LAPACK's lahqr, real ones with its signs.
 
 All matrices of a batch go through the steps of a sweep together: a step is small products at a place that is the same
 for all, and the identity for matrices whose sweep is elsewhere.
@@ -67,7 +67,7 @@ def _diagonals(state: Any, n: int) -> tuple[Any, Any, Any]:
     """Of H: the diagonal, the entries below it, and those above it, each (..., n); the last two end with a zero."""
     import jax.numpy as jnp
 
-    # Transposed: what is below the diagonal is above it here.
+    # The matrix is transposed here: entries below the diagonal are above it.
     h = state[..., :n, :]
     margin = [(0, 0)] * (h.ndim - 2) + [(0, 1)]
     return diagonal(h), jnp.pad(diagonal(h, 1), margin), jnp.pad(diagonal(h, -1), margin)
@@ -83,7 +83,7 @@ def _later(x: Any, places: int = 1) -> Any:
 
 
 def _size(x: Any) -> Any:
-    """Of each entry, the sum of the sizes of its parts."""
+    """|Re x| + |Im x| of each entry (LAPACK's cabs1)."""
     import jax.numpy as jnp
 
     return jnp.abs(x.real) + jnp.abs(x.imag) if jnp.iscomplexobj(x) else jnp.abs(x)
@@ -155,12 +155,12 @@ def _double_shift_sweep(state: Any, n: int, begin: Any, end: Any, sweeps: Any, a
     determinant = (h11 - mean) * (h22 - mean) - h12 * h21
     root = jnp.sqrt(jnp.abs(determinant))
     upper, lower = mean + root, mean - root
-    # Of two real eigenvalues only the one nearer to the last entry.
+    # For two real eigenvalues use twice the one nearer to the last entry.
     nearer = jnp.where(jnp.abs(upper - h22) <= jnp.abs(lower - h22), upper, lower)
     shift = (jnp.where(determinant >= 0, mean, nearer) * scale)[..., None]
     turn = (jnp.where(determinant >= 0, root, 0) * scale)[..., None]
 
-    # The sweep may start where two entries below the diagonal that follow each other are small.
+    # The sweep may start where two consecutive subdiagonal entries are small.
     following, below = _later(d), _later(low)
     total = jnp.abs(d - shift) + jnp.abs(turn) + jnp.abs(low)
     total = jnp.where(total == 0, 1, total)

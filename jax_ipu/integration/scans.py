@@ -1,4 +1,4 @@
-"""Scans of CHLO: jaxlib expands ``chlo.scan`` before the plugin gets the program, and reverse ones as if forward.
+"""Scans of CHLO: jaxlib expands ``chlo.scan`` before the plugin gets the program, reverse scans as if forward.
 
 jaxlib does so for every plugin, in ``Client.compile_and_load`` (jax 0.10.2), so that the program is rewritten before.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 PLATFORM = "ipu"
-# A compile-only client has another method.
+# Compile-only clients have a different method.
 _METHODS = (("Client", "compile_and_load"), ("Client", "compile"), ("CompileOnlyPyClient", "compile"))
 
 
@@ -33,7 +33,7 @@ def _wrap(owner: Any, method: str) -> None:
 
 
 def _with_prepared_scans(computation: Any) -> Any:
-    """A module, rewritten in place; bytecode and text as they are unless they have scans of CHLO."""
+    """Rewrites a module in place; bytecode and text without CHLO scans are returned unchanged."""
     from jaxlib.mlir import ir
 
     from jax_ipu.compiler.frontend.parse import parse_module

@@ -84,7 +84,7 @@ def _standardised(t: Any, z: Any) -> tuple[Any, Any]:
     is_block = low != 0
     *block, cosine, sine = _rotation_of_block(d[..., :-1], up, low, d[..., 1:])
     t = with_turned_pairs(with_turned_pairs(t, cosine, sine, -sine, -1), cosine, sine, -sine, -2)
-    # The blocks as computed, without the rounding errors of the products.
+    # Write the standardised blocks directly: the products would add rounding errors.
     for (row, column), entry in zip(((0, 0), (0, 1), (1, 0), (1, 1)), block, strict=True):
         t = _with_block_entries(t, is_block, entry, row, column)
     if z is not None:
@@ -134,7 +134,7 @@ def shifted(x: Any, places: int, axis: int) -> Any:
 
 
 def _rotation_of_block(a: Any, b: Any, c: Any, d: Any) -> tuple[Any, ...]:
-    """What makes ((a, b), (c, d)) standard, as LAPACK's lanv2: the new (a, b, c, d), then cosine and sine (...)."""
+    """Standardises ((a, b), (c, d)) as LAPACK's lanv2. Returns the new (a, b, c, d), then cosine and sine (...)."""
     import jax.numpy as jnp
 
     one, zero = jnp.ones_like(a), jnp.zeros_like(a)
@@ -151,7 +151,7 @@ def _rotation_of_block(a: Any, b: Any, c: Any, d: Any) -> tuple[Any, ...]:
     length = jnp.hypot(c, safe)
     real = (d + root, b - c, zero, d - (larger / safe) * smaller, safe / length, c / length)
 
-    # A pair, or two that are almost equal: the diagonal is made equal.
+    # Complex or nearly equal eigenvalues: make the diagonal entries equal.
     sigma = b + c
     length = jnp.hypot(sigma, a - d)
     length = jnp.where(length == 0, 1, length)

@@ -17,7 +17,7 @@ from jax_ipu.integration.native import bidiagonal_qr
 
 # Enough for any size: convergence is quadratic after the first few.
 _MAX_SWEEPS = 30
-# Above it QR with vectors is no faster on the device, and less exact.
+# For larger matrices QR with vectors is no faster on the device, and less accurate.
 _LARGEST_DEFAULT_QR = 128
 # Divide and conquer needs blocks to divide.
 _SMALLEST_DIVIDED = 5
@@ -161,7 +161,7 @@ def _jacobi(a: Any, compute_uv: bool) -> tuple[Any, ...]:
 
     del compute_uv
     n = a.shape[0]
-    # An odd size gets a column of zeros, which never rotates, and comes back to its place after whole sweeps.
+    # An odd size is padded with a zero column, which never rotates and is back in its place after each whole sweep.
     half = (n + 1) // 2
     columns = jnp.pad(a.conj().T, ((0, 0), (0, 2 * half - n))).reshape(n, 2, half)
     turns = jnp.eye(2 * half, dtype=a.dtype).reshape(2 * half, 2, half)

@@ -1,4 +1,4 @@
-"""``jax.experimental.sparse.linalg.spsolve``: sparse systems as dense ones, which have to fit in the IPU's memory."""
+"""``jax.experimental.sparse.linalg.spsolve``: solved as dense systems, which must fit in the IPU's memory."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def spsolve(data: Any, indices: Any, indptr: Any, b: Any, *, tol: float, reorder
     n = b.size
     if n == 0:
         return b
-    # Rows that begin at or before an entry; of rows without entries several begin at one.
+    # Number of rows that begin at or before each entry; several rows begin at one entry where rows are empty.
     starts = jnp.zeros(data.size + 1, jnp.int32).at[indptr].add(1, mode="drop")
     rows = jnp.cumsum(starts[:-1]) - 1
     dense = jnp.zeros((n, n), data.dtype).at[rows, indices].add(data, mode="drop")

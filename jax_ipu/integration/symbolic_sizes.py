@@ -39,7 +39,7 @@ def enable(primitives: Mapping[str, Any]) -> None:
 
 
 def when_known(primitive: Any, lowering: Lowering) -> Lowering:
-    """The lowering where all sizes are known, and else the custom call that stands for it."""
+    """Lowers directly when all sizes are known, else emits a custom call that is expanded later."""
 
     @functools.wraps(lowering)
     def lower(ctx: Any, *args: Any, **params: Any) -> Any:
@@ -135,7 +135,7 @@ def _lowered(primitive: Any, description: Mapping[str, Any], shapes: Sequence[tu
 
     params = {name: _decode(value) for name, value in description["params"].items()}
     struct: Any = jax.ShapeDtypeStruct
-    # The types are those of the exported program, whatever the caller has enabled.
+    # Use the types of the exported program, whatever the caller's jax_enable_x64 says.
     with jax.enable_x64(any(name in ("float64", "complex128") for name in description["dtypes"])):
         operands = [struct(shape, np.dtype(name)) for shape, name in zip(shapes, description["dtypes"], strict=True)]
         function = jax.jit(lambda *xs: primitive.bind(*xs, **params), keep_unused=True)

@@ -1,4 +1,4 @@
-"""JAX's settings of one thread, as `with jax.enable_x64(True)` makes them, for callbacks.
+"""Thread-local JAX settings, such as those of `with jax.enable_x64(True)`, for callbacks.
 
 A callback runs on a thread of the runtime. Its program was traced under the settings of the thread that called, and
 JAX compiles another program when one of them differs, so they are known when the callback is lowered.
@@ -14,7 +14,7 @@ Parameters = ParamSpec("Parameters")
 
 
 def with_settings_of_this_thread(function: Callable[Parameters, None]) -> Callable[Parameters, None]:
-    """`function`, which on any thread sees the settings that a trace depends on and this thread has set for itself."""
+    """Wraps `function` so that it sees, on any thread, the trace-relevant settings of the current thread."""
     from jax._src import config
 
     unset = config.config_ext.unset

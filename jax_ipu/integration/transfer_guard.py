@@ -1,4 +1,4 @@
-"""``jax.transfer_guard_device_to_host`` for results that are on the host already.
+"""``jax.transfer_guard_device_to_host`` for results that are already on the host.
 
 Results are streamed to the host when they are made, and jaxlib reads what is there without a transfer that it could
 guard. So the plugin is told when the guard is up, and then has jaxlib ask for a copy.

@@ -7,6 +7,7 @@
 
 #include "bindings/bindings.h"
 #include "runtime/executable.h"
+#include "runtime/processor.h"
 #include "runtime/python_compiler.h"
 
 namespace jax_ipu::bindings {
@@ -55,6 +56,9 @@ void CheckLibrary() {
 }  // namespace jax_ipu::bindings
 
 NB_MODULE(_ipu, module) {
+  if (const std::string missing = jax_ipu::MissingInstructions(); !missing.empty()) {
+    throw nanobind::import_error(missing.c_str());
+  }
   // The compiler callback is released by nobody: PJRT may call it until the process ends.
   nanobind::set_leak_warnings(false);
   jax_ipu::bindings::CheckLibrary();
@@ -64,6 +68,7 @@ NB_MODULE(_ipu, module) {
   jax_ipu::bindings::BindCompile(module);
   jax_ipu::bindings::BindHostCallbacks(module);
   jax_ipu::bindings::BindFfiHandlers(module);
+  jax_ipu::bindings::BindProcess(module);
   jax_ipu::bindings::BindProcessExchange(module);
   jax_ipu::bindings::BindElementwise(module);
   jax_ipu::bindings::BindReduce(module);

@@ -1,5 +1,7 @@
 // The PJRT function table, and GetPjrtApi, through which JAX finds it.
+#include <algorithm>
 #include <cstddef>
+#include <iterator>
 #include <string>
 #include <utility>
 
@@ -16,6 +18,7 @@
 #include "pjrt/plugin.h"
 #include "pjrt/topology.h"
 #include "pjrt/transfer_manager.h"
+#include "runtime/processor.h"
 
 namespace jax_ipu::pjrt {
 namespace {
@@ -42,12 +45,22 @@ void InstallUnimplemented(PJRT_Api& api, std::index_sequence<indices...>) {
   ((api.functions[indices] = &Unimplemented<indices>), ...);
 }
 
+// Every entry of a plugin that this processor cannot run.
+PJRT_Error* Refuse(void*) noexcept {
+  return MakeError(Error(Code::kFailedPrecondition, MissingInstructions()));
+}
+
 PJRT_Api MakeApi() {
   PJRT_Api api = {};
   api.struct_size = sizeof(PJRT_Api);
   api.pjrt_api_version.struct_size = PjrtStructSize<PJRT_Api_Version>::full;
   api.pjrt_api_version.major_version = kApiMajor;
   api.pjrt_api_version.minor_version = kApiMinor;
+  if (!MissingInstructions().empty()) {
+    std::fill(std::begin(api.functions), std::end(api.functions), &Refuse);
+    InstallError(api);
+    return api;
+  }
   InstallUnimplemented(api, std::make_index_sequence<kNumFunctions>());
   InstallError(api);
   InstallPlugin(api);

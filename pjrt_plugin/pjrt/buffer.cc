@@ -57,7 +57,7 @@ void PJRT_Buffer::PutBack(std::shared_ptr<Array> array) {
 }
 
 bool PJRT_Buffer::IsReadOnHost() {
-  // XLA packs sub-byte elements on a CPU, we do not.
+  // XLA packs sub-byte elements on a CPU; here each takes a byte.
   if (jax_ipu::pjrt::IsSubByte(type)) return false;
   const bool guarded = jax_ipu::AreReadsGuarded();
   const std::lock_guard<std::mutex> lock(mutex_);
@@ -96,7 +96,7 @@ void* PJRT_Buffer::HostPointer() {
   if (const Error* error = Wait(fetched)) throw Error(*error);
   const std::lock_guard<std::mutex> lock(mutex_);
   if (!exposed_) {
-    // Results that are arguments share their memory, which must not show.
+    // A forwarded result shares its argument's memory: copy it, so that the pointer is unique.
     exposed_ = array->host();
     if (array->host().use_count() > 2) {
       exposed_ = jax_ipu::HostBlock::Allocate(device->client->pool, exposed_->bytes());
@@ -153,7 +153,7 @@ void BufferReadyEvent(PJRT_Buffer_ReadyEvent_Args& args) {
                 /*of_array=*/true);
 }
 
-// The strides that a caller wants its copy to have; without a wish, the buffer's own.
+// Byte strides of the caller's copy: from `layout`, or those of the buffer when it is null.
 Strides HostStrides(const PJRT_Buffer_MemoryLayout* layout, const PJRT_Buffer& buffer) {
   const TensorSpec& spec = *buffer.spec;
   const std::size_t element = ipu_model::SizeOf(spec.type), rank = spec.shape.size();
@@ -350,8 +350,8 @@ void InstallBuffer(PJRT_Api& api) {
   PJRT_INSTALL(api, Buffer_Memory, BufferMemory);
   PJRT_INSTALL(api, Buffer_Delete, BufferDelete);
   PJRT_INSTALL(api, Buffer_IsDeleted, BufferIsDeleted);
-  PJRT_INSTALL(api, Buffer_CopyToDevice, BufferCopyToDevice);
-  PJRT_INSTALL(api, Buffer_CopyToMemory, BufferCopyToMemory);
+  PJRT_INSTALL_ON_DEVICE(api, Buffer_CopyToDevice, BufferCopyToDevice);
+  PJRT_INSTALL_ON_DEVICE(api, Buffer_CopyToMemory, BufferCopyToMemory);
   PJRT_INSTALL(api, Buffer_ToHostBuffer, BufferToHost);
   PJRT_INSTALL(api, Buffer_CopyRawToHost, BufferCopyRawToHost);
   PJRT_INSTALL(api, Buffer_IsOnCpu, BufferIsOnCpu);

@@ -30,15 +30,15 @@ struct PJRT_Buffer {
   const std::shared_ptr<PJRT_Device> device;
   PJRT_Memory* const memory;  // of the device
   const PJRT_Buffer_Type type;
-  // How the array's dimensions lie in memory. The shape in `spec` is the caller's, that of the array is
-  // memory's.
+  // Order of the dimensions in memory. `spec` has the caller's shape, the array the shape in memory
+  // order.
   const jax_ipu::DimensionOrder order;
   const std::shared_ptr<const jax_ipu::TensorSpec> spec;
 
   // All dimensions, from minor to major; valid as long as the buffer.
   const std::int64_t* MinorToMajor() const;
 
-  // Memory that outlives deletion because someone holds a pointer to it.
+  // While there are external references, the memory outlives deletion of the buffer.
   void AddExternalReference();
   void RemoveExternalReference();
   // Whether the caller may read host memory without asking for a copy. While reads are guarded it may not,
@@ -53,15 +53,15 @@ struct PJRT_Buffer {
   mutable std::mutex mutex_;
   mutable std::vector<std::int64_t> minor_to_major_;  // made when it is asked for
   std::shared_ptr<jax_ipu::Array> array_;
-  bool shown_ = false;  // as host memory that may be read
+  bool shown_ = false;  // IsReadOnHost has returned true
   std::size_t external_references_ = 0;
   std::shared_ptr<jax_ipu::Array> pinned_;
-  std::shared_ptr<jax_ipu::HostBlock> exposed_;  // what HostPointer gave away
+  std::shared_ptr<jax_ipu::HostBlock> exposed_;  // the memory that HostPointer returned
 };
 
 namespace jax_ipu::pjrt {
 
-// `order`: how the dimensions of the buffer lie in `array`, whose own are those of memory.
+// `order`: of the buffer's dimensions in memory; `array` has its dimensions in memory order.
 PJRT_Buffer* MakeBuffer(std::shared_ptr<PJRT_Device> device, MemoryKind kind, PJRT_Buffer_Type type,
                         std::shared_ptr<Array> array, DimensionOrder order = {});
 // A copy on the host of `array`, which is or was the buffer's, in another order.

@@ -121,10 +121,10 @@ PJRT_Memory* MemoryOf(PJRT_Device* device, PJRT_Memory* memory) {
 }
 
 void InstallBufferCreation(PJRT_Api& api) {
-  PJRT_INSTALL(api, Client_BufferFromHostBuffer, FromHost);
-  PJRT_INSTALL(api, Client_CreateViewOfDeviceBuffer, ViewOf);
-  PJRT_INSTALL(api, Client_CreateUninitializedBuffer, Uninitialised);
-  PJRT_INSTALL(api, Client_CreateErrorBuffer, WithError);
+  PJRT_INSTALL_ON_DEVICE(api, Client_BufferFromHostBuffer, FromHost);
+  PJRT_INSTALL_ON_DEVICE(api, Client_CreateViewOfDeviceBuffer, ViewOf);
+  PJRT_INSTALL_ON_DEVICE(api, Client_CreateUninitializedBuffer, Uninitialised);
+  PJRT_INSTALL_ON_DEVICE(api, Client_CreateErrorBuffer, WithError);
 }
 
 }  // namespace jax_ipu::pjrt

@@ -1,5 +1,5 @@
 // The extensions of the PJRT C ABI that the plugin offers, declared from their published layout like
-// c_api.h: layouts (of arrays, programs' arguments and results) and shardings.
+// c_api.h: layouts (of arrays, programs' arguments and results), shardings, and ABI versions.
 #ifndef JAX_IPU_PJRT_C_API_EXTENSIONS_H_
 #define JAX_IPU_PJRT_C_API_EXTENSIONS_H_
 
@@ -7,7 +7,11 @@
 
 struct PJRT_Layouts_MemoryLayout;
 
-enum PJRT_Extension_Type : int { PJRT_Extension_Type_Layouts = 4, PJRT_Extension_Type_Shardings = 19 };
+enum PJRT_Extension_Type : int {
+  PJRT_Extension_Type_Layouts = 4,
+  PJRT_Extension_Type_Shardings = 19,
+  PJRT_Extension_Type_AbiVersion = 20
+};
 
 struct PJRT_Layouts_MemoryLayout_Destroy_Args {
   PJRT_HEAD
@@ -104,5 +108,116 @@ struct PJRT_Shardings_Extension {
   PjrtEntry PJRT_Shardings_PJRT_Executable_OutputShardings;
 };
 PJRT_SIZE(PJRT_Shardings_Extension, PJRT_Shardings_PJRT_Executable_OutputShardings, 40)
+
+struct PJRT_RuntimeAbiVersion;
+struct PJRT_ExecutableAbiVersion;
+
+// The structs of this extension have no list of extensions.
+struct PJRT_Client_RuntimeAbiVersion_Args {
+  std::size_t struct_size;
+  PJRT_Client* client;
+  PJRT_RuntimeAbiVersion* abi_version;
+};
+PJRT_SIZE(PJRT_Client_RuntimeAbiVersion_Args, abi_version, 24)
+
+struct PJRT_Executable_GetAbiVersion_Args {
+  std::size_t struct_size;
+  PJRT_Executable* executable;
+  PJRT_ExecutableAbiVersion* abi_version;
+};
+PJRT_SIZE(PJRT_Executable_GetAbiVersion_Args, abi_version, 24)
+
+struct PJRT_RuntimeAbiVersion_Destroy_Args {
+  std::size_t struct_size;
+  PJRT_RuntimeAbiVersion* abi_version;
+};
+PJRT_SIZE(PJRT_RuntimeAbiVersion_Destroy_Args, abi_version, 16)
+
+struct PJRT_RuntimeAbiVersion_ToProto_Args {
+  std::size_t struct_size;
+  PJRT_RuntimeAbiVersion* abi_version;
+  const char* serialized_proto;
+  std::size_t serialized_proto_size;
+  PJRT_SerializedBytes* serialized_proto_holder;
+  void (*serialized_proto_deleter)(PJRT_SerializedBytes*);
+};
+PJRT_SIZE(PJRT_RuntimeAbiVersion_ToProto_Args, serialized_proto_deleter, 48)
+
+struct PJRT_RuntimeAbiVersion_FromProto_Args {
+  std::size_t struct_size;
+  const char* serialized_proto;
+  std::size_t serialized_proto_size;
+  PJRT_RuntimeAbiVersion* abi_version;
+};
+PJRT_SIZE(PJRT_RuntimeAbiVersion_FromProto_Args, abi_version, 32)
+
+struct PJRT_RuntimeAbiVersion_PlatformId_Args {
+  std::size_t struct_size;
+  PJRT_RuntimeAbiVersion* abi_version;
+  std::uint64_t platform_id;
+};
+PJRT_SIZE(PJRT_RuntimeAbiVersion_PlatformId_Args, platform_id, 24)
+
+struct PJRT_ExecutableAbiVersion_Destroy_Args {
+  std::size_t struct_size;
+  PJRT_ExecutableAbiVersion* abi_version;
+};
+PJRT_SIZE(PJRT_ExecutableAbiVersion_Destroy_Args, abi_version, 16)
+
+struct PJRT_ExecutableAbiVersion_ToProto_Args {
+  std::size_t struct_size;
+  PJRT_ExecutableAbiVersion* abi_version;
+  const char* serialized_proto;
+  std::size_t serialized_proto_size;
+  PJRT_SerializedBytes* serialized_proto_holder;
+  void (*serialized_proto_deleter)(PJRT_SerializedBytes*);
+};
+PJRT_SIZE(PJRT_ExecutableAbiVersion_ToProto_Args, serialized_proto_deleter, 48)
+
+struct PJRT_ExecutableAbiVersion_FromProto_Args {
+  std::size_t struct_size;
+  const char* serialized_proto;
+  std::size_t serialized_proto_size;
+  PJRT_ExecutableAbiVersion* abi_version;
+};
+PJRT_SIZE(PJRT_ExecutableAbiVersion_FromProto_Args, abi_version, 32)
+
+struct PJRT_ExecutableAbiVersion_PlatformId_Args {
+  std::size_t struct_size;
+  PJRT_ExecutableAbiVersion* abi_version;
+  std::uint64_t platform_id;
+};
+PJRT_SIZE(PJRT_ExecutableAbiVersion_PlatformId_Args, platform_id, 24)
+
+struct PJRT_RuntimeAbiVersion_IsCompatibleWithRuntime_Args {
+  std::size_t struct_size;
+  PJRT_RuntimeAbiVersion* abi_version;
+  PJRT_RuntimeAbiVersion* other_abi_version;
+};
+PJRT_SIZE(PJRT_RuntimeAbiVersion_IsCompatibleWithRuntime_Args, other_abi_version, 24)
+
+struct PJRT_RuntimeAbiVersion_IsCompatibleWithExecutable_Args {
+  std::size_t struct_size;
+  PJRT_RuntimeAbiVersion* abi_version;
+  PJRT_ExecutableAbiVersion* executable_abi_version;
+};
+PJRT_SIZE(PJRT_RuntimeAbiVersion_IsCompatibleWithExecutable_Args, executable_abi_version, 24)
+
+struct PJRT_AbiVersion_Extension {
+  PJRT_Extension_Base base;
+  PjrtEntry client_runtime_abi_version;
+  PjrtEntry executable_get_abi_version;
+  PjrtEntry runtime_abi_version_destroy;
+  PjrtEntry runtime_abi_version_is_compatible_with_runtime;
+  PjrtEntry runtime_abi_version_is_compatible_with_executable;
+  PjrtEntry runtime_abi_version_to_proto;
+  PjrtEntry runtime_abi_version_platform_id;
+  PjrtEntry executable_abi_version_destroy;
+  PjrtEntry executable_abi_version_to_proto;
+  PjrtEntry executable_abi_version_platform_id;
+  PjrtEntry runtime_abi_version_from_proto;
+  PjrtEntry executable_abi_version_from_proto;
+};
+PJRT_SIZE(PJRT_AbiVersion_Extension, executable_abi_version_from_proto, 120)
 
 #endif  // JAX_IPU_PJRT_C_API_EXTENSIONS_H_

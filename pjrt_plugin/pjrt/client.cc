@@ -6,12 +6,13 @@
 #include <utility>
 
 #include "pjrt/entry.h"
+#include "runtime/fork.h"
 #include "runtime/registry.h"
 
 namespace jax_ipu::pjrt {
 namespace {
 
-// Options given to the client win over the registry's configuration; unknown ones are for other plugins.
+// Options of the client override the registry's configuration; unknown options are ignored.
 DeviceConfig ConfigFrom(const PJRT_NamedValue* options, std::size_t size) {
   DeviceConfig config = Registry::Get().GetDeviceConfig();
   config.version = StringOption(options, size, "version", config.version);
@@ -26,6 +27,7 @@ DeviceConfig ConfigFrom(const PJRT_NamedValue* options, std::size_t size) {
 }
 
 void ClientCreate(PJRT_Client_Create_Args& args) {
+  MarkForksFromNow();
   const DeviceConfig config = ConfigFrom(args.create_options, args.num_options);
   auto client = std::make_unique<PJRT_Client>();
   client->state = std::make_shared<ClientState>(config, MeetProcesses(args, config, TargetOf(config)));
@@ -33,6 +35,7 @@ void ClientCreate(PJRT_Client_Create_Args& args) {
 }
 
 void ClientDestroy(PJRT_Client_Destroy_Args& args) {
+  if (IsForkedChild()) return;  // the threads are the parent's
   // Buffers and executables may outlive the client, its threads must not.
   for (PJRT_Device* device : args.client->state->addressable_devices) device->runtime->Shutdown();
   Destroy(args.client);
@@ -45,7 +48,7 @@ void ClientPlatformName(PJRT_Client_PlatformName_Args& args) {
 void ClientProcessIndex(PJRT_Client_ProcessIndex_Args& args) {
   args.process_index = args.client->state->processes.own;
 }
-// What jax.distributed knows of the processes, whenever that changes.
+// Called when jax.distributed learns of a change in the state of a process.
 void ClientUpdateProcesses(PJRT_Client_UpdateGlobalProcessInfo_Args& args) {
   constexpr int kFailed = 4;
   const ProcessExchange exchange = GetProcessExchange();
@@ -144,7 +147,7 @@ const std::vector<PJRT_Device*>& ClientState::DefaultDevices(std::int64_t needed
 }
 
 void InstallClient(PJRT_Api& api) {
-  PJRT_INSTALL(api, Client_Create, ClientCreate);
+  PJRT_INSTALL_ON_DEVICE(api, Client_Create, ClientCreate);
   PJRT_INSTALL(api, Client_Destroy, ClientDestroy);
   PJRT_INSTALL(api, Client_PlatformName, ClientPlatformName);
   PJRT_INSTALL(api, Client_ProcessIndex, ClientProcessIndex);

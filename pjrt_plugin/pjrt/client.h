@@ -23,7 +23,7 @@ struct ClientState : std::enable_shared_from_this<ClientState> {
   // Keeps the whole client alive.
   std::shared_ptr<PJRT_Device> Share(PJRT_Device* device) { return {shared_from_this(), device}; }
   PJRT_Device* FindDevice(int id) const;  // null: none
-  // Where programs go that have no device assignment: devices of this process, if there are enough.
+  // Devices for programs without a device assignment: those of this process, if there are enough.
   const std::vector<PJRT_Device*>& DefaultDevices(std::int64_t needed) const;
 
   const Processes processes;

@@ -42,7 +42,7 @@ void DeviceDefaultMemory(PJRT_Device_DefaultMemory_Args& args) {
   args.memory = args.device->memory(MemoryKind::kDevice);
 }
 
-// They belong to the device, so there is nothing to delete.
+// The attributes belong to the device: the deleter does nothing.
 void DeviceAttributes(PJRT_Device_GetAttributes_Args& args) {
   args.attributes = args.device->description->attributes.data();
   args.num_attributes = args.device->description->attributes.size();
@@ -56,7 +56,7 @@ void DeviceMemoryStats(PJRT_Device_MemoryStats_Args& args) {
   args.peak_bytes_in_use = static_cast<std::int64_t>(args.device->runtime->peak_bytes_in_use());
   args.peak_bytes_in_use_is_set = true;
   args.bytes_limit = static_cast<std::int64_t>(DeviceMemoryBytes(args.device->client->topology.config));
-  // A program may have all of it: nothing is set aside.
+  // A program may use the whole SRAM: nothing is reserved.
   args.bytes_reservable_limit = args.bytes_limit;
   args.bytes_limit_is_set = args.bytes_reservable_limit_is_set = true;
   args.num_allocs = args.largest_alloc_size = args.bytes_reserved = args.peak_bytes_reserved = 0;

@@ -1,4 +1,4 @@
-// PJRT element types and ours.
+// Conversion between PJRT element types and DType.
 #ifndef JAX_IPU_PJRT_ELEMENT_TYPE_H_
 #define JAX_IPU_PJRT_ELEMENT_TYPE_H_
 

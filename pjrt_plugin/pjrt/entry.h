@@ -12,6 +12,7 @@
 
 #include "pjrt/c_api.h"
 #include "pjrt/error.h"
+#include "runtime/fork.h"
 
 namespace jax_ipu::pjrt {
 
@@ -35,6 +36,9 @@ Handle* Release(std::unique_ptr<Handle> handle) {
 }
 template <typename Handle>
 void Destroy(Handle* handle) {
+  // In a forked child a thread of the parent may hold a lock that freeing needs, for ever. The memory is the
+  // parent's; the child's view of it ends with the process.
+  if (IsForkedChild()) return;
   const std::unique_ptr<Handle> owner(handle);
 }
 
@@ -55,6 +59,17 @@ PJRT_Error* Entry(void* raw) noexcept {
     return MakeError(Error(Code::kInternal, "IPU plugin: unknown exception"));
   }
 }
+
+// An entry that needs the device's threads: forked children, which have none, get an error.
+template <typename Args, void (*function)(Args&)>
+void OnDevice(Args& args) {
+  RefuseInForkedChild();
+  function(args);
+}
+
+#define PJRT_INSTALL_ON_DEVICE(api, name, function)       \
+  (api).functions[static_cast<int>(PjrtFunction::name)] = \
+      &Entry<PJRT_##name##_Args, &OnDevice<PJRT_##name##_Args, &function>>
 
 #define PJRT_INSTALL(api, name, function) \
   (api).functions[static_cast<int>(PjrtFunction::name)] = &Entry<PJRT_##name##_Args, &function>

@@ -38,7 +38,7 @@ PJRT_Error* MakeError(const Error& error) noexcept {
 PJRT_Error* MakeError(const Error* error) noexcept { return error == nullptr ? nullptr : MakeError(*error); }
 
 void DestroyError(PJRT_Error* error) noexcept {
-  if (error != &OutOfMemory()) Destroy(error);
+  if (error != &OutOfMemory()) const std::unique_ptr<PJRT_Error> owner(error);
 }
 
 void InstallError(PJRT_Api& api) {

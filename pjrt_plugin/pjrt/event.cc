@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "pjrt/entry.h"
+#include "runtime/fork.h"
 
 namespace jax_ipu::pjrt {
 namespace {
@@ -27,13 +28,20 @@ void NoteWaiter(const PJRT_Event& event) {
   if (event.of_array && event.completion) event.completion->NoteWaiter();
 }
 
+// No thread of a forked child will ever complete what was pending at the fork.
+void RefuseToWaitInForkedChild(const PJRT_Event& event) {
+  if (!IsReady(event.completion)) RefuseInForkedChild();
+}
+
 void EventAwait(PJRT_Event_Await_Args& args) {
+  RefuseToWaitInForkedChild(*args.event);
   NoteWaiter(*args.event);
   ThrowIf(Wait(args.event->completion));
 }
 
 // JAX waits for arrays in this way as well, and asks for no callback where it goes on with something else.
 void EventOnReady(PJRT_Event_OnReady_Args& args) {
+  RefuseToWaitInForkedChild(*args.event);
   NoteWaiter(*args.event);
   OnReady(args.event->completion, [callback = args.callback, user_arg = args.user_arg](const Error* error) {
     callback(MakeError(error), user_arg);

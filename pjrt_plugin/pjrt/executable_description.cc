@@ -30,7 +30,7 @@ PJRT_Executable::PJRT_Executable(std::shared_ptr<const jax_ipu::Executable> comp
     for (const jax_ipu::InputSpec& input : executable->inputs) input_shardings.Add(input.sharding);
     for (const jax_ipu::OutputSpec& output : executable->outputs) output_shardings.Add(output.sharding);
   }
-  // The first three have XLA's names.
+  // The first three use XLA's property names.
   const jax_ipu::CostReport& report = executable->cost;
   cost.Add("flops", static_cast<float>(report.flops));
   cost.Add("bytes accessed", static_cast<float>(report.bytes_accessed));

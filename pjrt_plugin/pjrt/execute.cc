@@ -1,5 +1,6 @@
 // Running an executable: checks and donates the arguments, wraps the results.
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <string>
@@ -10,6 +11,7 @@
 #include "pjrt/entry.h"
 #include "pjrt/loaded_executable.h"
 #include "runtime/host_callbacks.h"
+#include "runtime/interrupt.h"
 
 namespace jax_ipu::pjrt {
 namespace {
@@ -39,8 +41,8 @@ class ArgumentTransaction {
     for (std::size_t i = 0; i < executable_.inputs.size(); ++i) TakeOne(i, device);
     if (num_donated_ > 0) CheckUsedOnce();
   }
-  // Arguments that lie otherwise than the program reads them are rearranged: a client may not know that they
-  // do.
+  // Arguments in another layout than the program's are copied to it: a client may not know the
+  // layout.
   std::vector<Argument> Commit() {
     for (std::size_t i = 0; i < arguments_.size(); ++i) {
       const DimensionOrder& order = executable_.inputs[i].major_to_minor;
@@ -108,7 +110,7 @@ class ArgumentTransaction {
                     " to replica 0: INVALID_ARGUMENT: Buffer has been deleted or donated.");
   }
 
-  // A buffer that was used first and donated later is still in both places.
+  // Detects a buffer that is passed as a plain argument and, later in the list, as a donated one.
   void CheckUsedOnce() const {
     std::vector<std::pair<const Array*, std::size_t>> uses;
     uses.reserve(arguments_.size());
@@ -131,12 +133,19 @@ class ArgumentTransaction {
   std::size_t num_donated_ = 0;
 };
 
-// What a callback raises belongs to the call, as on JAX's CPU: an error that came with a result or a token
-// would be missed by who reads neither, and jax.effects_barrier would repeat it for ever.
+// Errors of callbacks are raised by the call itself, as on JAX's CPU backend: a caller that reads no result
+// would miss the error, and jax.effects_barrier would raise it again each time.
 void AwaitAll(const std::vector<DeviceRuntime::Results>& results) {
   const Error* first = nullptr;
   HostCallbacks::Get().Wait([&] {
     for (const DeviceRuntime::Results& result : results) {
+      while (result.done && !result.done->WaitFor(std::chrono::milliseconds(50))) {
+        if (!IsInterrupted()) continue;
+        CancelRuns();
+        throw Error(Code::kCancelled,
+                    "The run was cancelled by an interrupt (Ctrl-C). It has no results, and the arrays that "
+                    "were donated to it are deleted");
+      }
       const Error* error = Wait(result.done);
       if (first == nullptr) first = error;
     }

@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include "pjrt/abi_version.h"
 #include "pjrt/buffer.h"
 #include "pjrt/entry.h"
 #include "pjrt/executable_description.h"
@@ -66,7 +67,7 @@ PJRT_Extension_Base Base(PJRT_Extension_Type type, PJRT_Extension_Base* next) {
 
 void InstallExtensions(PJRT_Api& api) {
   static PJRT_Shardings_Extension shardings = {
-      Base<PJRT_Shardings_Extension>(PJRT_Extension_Type_Shardings, nullptr),
+      Base<PJRT_Shardings_Extension>(PJRT_Extension_Type_Shardings, AbiVersionExtension(nullptr)),
       &Entry<PJRT_Shardings_PJRT_Executable_ParameterShardings_Args, &ParameterShardings>,
       &Entry<PJRT_Shardings_PJRT_Executable_OutputShardings_Args, &OutputShardings>,
   };

@@ -1,5 +1,5 @@
-// What PJRT clients can ask beyond the function table: layouts and shardings. A client that finds these does
-// not convert the optimised program to HLO to learn them, which costs more than compiling a small program.
+// Extensions of the function table: layouts and shardings. Without them a client converts the optimised
+// program to HLO to learn them, which costs more than compiling a small program.
 #ifndef JAX_IPU_PJRT_EXTENSIONS_H_
 #define JAX_IPU_PJRT_EXTENSIONS_H_
 
@@ -19,7 +19,7 @@ struct PJRT_Layouts_MemoryLayout {
 
 namespace jax_ipu::pjrt {
 
-// Layouts of several tensors, as the C API hands them out.
+// Layouts of several tensors, in the form that the C API returns.
 class LayoutList {
  public:
   LayoutList() = default;

@@ -30,7 +30,7 @@ DimensionOrder OrderOf(const PJRT_Buffer_MemoryLayout_Tiled& layout, std::size_t
   return order;
 }
 
-// By falling stride; dimensions of one element have any stride and keep their places.
+// Sorts by descending stride; dimensions of size 1, whose stride is arbitrary, keep their places.
 DimensionOrder OrderOf(const PJRT_Buffer_MemoryLayout_Strides& layout, const TensorSpec& array) {
   const std::size_t rank = array.shape.size();
   CheckRank(layout.num_byte_strides, rank);

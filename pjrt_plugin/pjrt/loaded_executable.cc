@@ -154,15 +154,15 @@ void LoadedExecute(PJRT_LoadedExecutable_Execute_Args& args) {
 }  // namespace
 
 void InstallLoadedExecutable(PJRT_Api& api) {
-  PJRT_INSTALL(api, Client_Compile, ClientCompile);
+  PJRT_INSTALL_ON_DEVICE(api, Client_Compile, ClientCompile);
   PJRT_INSTALL(api, Compile, CompileForTopology);
-  PJRT_INSTALL(api, Executable_DeserializeAndLoad, DeserializeAndLoad);
+  PJRT_INSTALL_ON_DEVICE(api, Executable_DeserializeAndLoad, DeserializeAndLoad);
   PJRT_INSTALL(api, LoadedExecutable_Destroy, LoadedDestroy);
   PJRT_INSTALL(api, LoadedExecutable_GetExecutable, LoadedGetExecutable);
   PJRT_INSTALL(api, LoadedExecutable_AddressableDevices, LoadedDevices);
   PJRT_INSTALL(api, LoadedExecutable_Delete, LoadedDelete);
   PJRT_INSTALL(api, LoadedExecutable_IsDeleted, LoadedIsDeleted);
-  PJRT_INSTALL(api, LoadedExecutable_Execute, LoadedExecute);
+  PJRT_INSTALL_ON_DEVICE(api, LoadedExecutable_Execute, LoadedExecute);
   PJRT_INSTALL(api, LoadedExecutable_Fingerprint, LoadedFingerprint);
   PJRT_INSTALL(api, LoadedExecutable_GetDeviceAssignment, LoadedDeviceAssignment);
 }

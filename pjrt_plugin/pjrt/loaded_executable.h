@@ -40,8 +40,8 @@ struct PJRT_LoadedExecutable {
 
 namespace jax_ipu::pjrt {
 
-// Runs on all devices. Lists are by device. Fills `outputs`, one handle for each output, and returns what
-// tells when each device's run is done. Donated buffers lose their arrays, unless it throws.
+// Runs on all devices; lists are by device. Fills `outputs` with one handle for each output, and returns the
+// completion of each device's run. Donated buffers lose their arrays, unless it throws.
 std::vector<CompletionPtr> ExecuteAll(const PJRT_LoadedExecutable& loaded,
                                       PJRT_Buffer* const* const* arguments, std::size_t num_arguments,
                                       const PJRT_ExecuteOptions* options, PJRT_Buffer** const* outputs);

@@ -16,7 +16,7 @@
 namespace jax_ipu {
 namespace {
 
-// An args struct whose out fields hold garbage, as those of callers do.
+// An args struct whose out fields hold garbage, as in jaxlib.
 template <typename Args>
 Args Garbage() {
   Args args;
@@ -213,7 +213,7 @@ TEST(OldCallersAreRefused) {
   CHECK(Has(CALL(Client_Create, args), "3: The caller's PJRT struct has 24 bytes"));
 }
 
-// A caller of an older version has a shorter struct: what lies behind it is not ours to write.
+// A caller of an older version has a shorter struct: the plugin must not write beyond it.
 TEST(NothingIsWrittenBehindTheCallersStruct) {
   Client client;
   auto args = Garbage<PJRT_Device_MemoryStats_Args>();
@@ -584,7 +584,7 @@ TEST(DeviceAttributesAndStrings) {
   for (std::size_t i = 0; i < attributes.num_attributes; ++i) {
     const PJRT_NamedValue& value = attributes.attributes[i];
     names.emplace(value.name, value.name_size);
-    // jaxlib ends the process on other types.
+    // jaxlib aborts on other types.
     CHECK(value.type == PJRT_NamedValue_kString || value.type == PJRT_NamedValue_kInt64);
   }
   CHECK(names == (std::set<std::string>{"num_tiles", "bytes_per_tile", "num_worker_contexts",

@@ -8,7 +8,7 @@
 #include "pjrt/named_values.h"
 #include "pjrt/version.h"
 
-// A per-launch context of a caller; IPU programs take nothing from it.
+// The caller's context of a launch; IPU programs do not use it.
 struct PJRT_ExecuteContext {};
 
 namespace jax_ipu::pjrt {

@@ -187,7 +187,7 @@ PJRT_DeviceDescription::PJRT_DeviceDescription(const jax_ipu::DeviceConfig& conf
   attributes.Add("bytes_per_tile", static_cast<std::int64_t>(target.getBytesPerTile()));
   attributes.Add("num_worker_contexts", std::int64_t{target.getNumWorkerContexts()});
   attributes.Add("tile_clock_frequency", static_cast<std::int64_t>(target.getTileClockFrequency()));  // Hz
-  // jaxlib ends the process on a device attribute that is a bool or a float.
+  // jaxlib aborts on device attributes of type bool or float.
   attributes.Add("is_ipu_model", std::int64_t{config.use_model});
 }
 

@@ -1,4 +1,4 @@
-// PJRT_TopologyDescription and PJRT_DeviceDescription: which IPUs there are, without using them.
+// PJRT_TopologyDescription and PJRT_DeviceDescription: describe IPUs without using them.
 #ifndef JAX_IPU_PJRT_TOPOLOGY_H_
 #define JAX_IPU_PJRT_TOPOLOGY_H_
 
@@ -17,7 +17,7 @@ struct PJRT_DeviceDescription {
   PJRT_DeviceDescription(const jax_ipu::DeviceConfig& config, int id, int process, int local_hardware_id);
 
   int id;
-  int process;            // that the device is addressable from
+  int process;            // whose device it is
   int local_hardware_id;  // its number there
   std::string kind, debug_string, to_string;
   jax_ipu::pjrt::NamedValues attributes;

@@ -110,9 +110,9 @@ void ManagerSetError(PJRT_AsyncHostToDeviceTransferManager_SetBufferError_Args& 
 }  // namespace
 
 void InstallTransferManager(PJRT_Api& api) {
-  PJRT_INSTALL(api, Client_CreateBuffersForAsyncHostToDevice, ManagerCreate);
+  PJRT_INSTALL_ON_DEVICE(api, Client_CreateBuffersForAsyncHostToDevice, ManagerCreate);
   PJRT_INSTALL(api, AsyncHostToDeviceTransferManager_Destroy, ManagerDestroy);
-  PJRT_INSTALL(api, AsyncHostToDeviceTransferManager_TransferData, ManagerTransfer);
+  PJRT_INSTALL_ON_DEVICE(api, AsyncHostToDeviceTransferManager_TransferData, ManagerTransfer);
   PJRT_INSTALL(api, AsyncHostToDeviceTransferManager_RetrieveBuffer, ManagerRetrieve);
   PJRT_INSTALL(api, AsyncHostToDeviceTransferManager_Device, ManagerDevice);
   PJRT_INSTALL(api, AsyncHostToDeviceTransferManager_BufferCount, ManagerBufferCount);

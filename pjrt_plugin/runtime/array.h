@@ -33,15 +33,15 @@ class Array {
   // Whether host() is known; its bytes are valid once ready() is. Never turns false again.
   bool on_host() const { return on_host_.load(std::memory_order_acquire); }
   const std::shared_ptr<HostBlock>& host() const { return host_; }
-  // It came from another IPU: it need not be sent from the host, until it has lost its place on this one.
+  // The value came from another IPU: writing it to this one the first time is no host transfer.
   // Before the array is shared.
   void set_received(bool only_on_ipus) {
     received_ = true;
     only_on_ipus_.store(only_on_ipus, std::memory_order_relaxed);
   }
-  // The host memory is how the model passes the value between IPUs: a host has not read it yet.
+  // The host memory only carries the value between IPUs in the model: the host has not read it yet.
   bool only_on_ipus() const { return only_on_ipus_.load(std::memory_order_relaxed); }
-  // At most once, by the only thread that may: the device's.
+  // Called at most once, by the device's thread.
   void PublishHost(std::shared_ptr<HostBlock> host) {
     host_ = std::move(host);
     on_host_.store(true, std::memory_order_release);
@@ -57,8 +57,8 @@ class Array {
 
   std::atomic<bool> only_on_ipus_{false};
 
-  bool received_ = false;  // from here on for the device's thread only
-  // Where it is resident: input `slot_` of `program_`, or null.
+  bool received_ = false;  // this and the members below: device's thread only
+  // The variable that holds the value: that of input `slot_` of `program_`; null: not resident.
   std::shared_ptr<LoadedProgram> program_;
   std::size_t slot_ = 0;
 };

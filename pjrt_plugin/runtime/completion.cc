@@ -19,6 +19,11 @@ const Error* Completion::Wait() {
   return error();
 }
 
+bool Completion::WaitFor(std::chrono::steady_clock::duration timeout) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  return changed_.wait_for(lock, timeout, [this] { return IsReady(); });
+}
+
 void Completion::OnReady(Callback callback) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);

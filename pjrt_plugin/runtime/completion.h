@@ -1,5 +1,5 @@
-// When a computation or copy is done, and whether it failed: shared by all buffers and events that wait for
-// it.
+// Tells when a computation or copy is done, and whether it failed. Shared by all buffers and events that wait
+// for it.
 #ifndef JAX_IPU_RUNTIME_COMPLETION_H_
 #define JAX_IPU_RUNTIME_COMPLETION_H_
 
@@ -27,12 +27,14 @@ class Completion {
   const Error* error() const { return error_ ? &*error_ : nullptr; }
   // Blocks until ready, then returns error().
   const Error* Wait();
-  // Calls back at once when ready, else on the thread that completes.
+  // Blocks until ready or for `timeout`; whether it is ready.
+  bool WaitFor(std::chrono::steady_clock::duration timeout);
+  // Calls `callback` at once when ready, else later on the thread that completes.
   void OnReady(Callback callback);
 
-  // A caller waits for it and does nothing else; the first time counts.
+  // Records that a caller blocks on this completion; only the first time is kept.
   void NoteWaiter();
-  // Whether one waited before `time`.
+  // Whether a caller blocked before `time`.
   bool HadWaiterBefore(std::chrono::steady_clock::time_point time) const;
 
   // Each Completion is completed exactly once, by someone who shares its ownership until the call returns.

@@ -10,18 +10,23 @@
 #include <string>
 #include <utility>
 
+#include "runtime/fork.h"
+#include "runtime/interrupt.h"
+
 namespace jax_ipu {
 namespace {
 
-// Waking a thread and being woken costs about as much as these.
+// About the cost of two thread switches.
 constexpr double kInlineRunNanoseconds = 50e3;
-// The longest run that a caller who waits at once does itself: others that use the device wait as long.
+// The longest run on the thread of a caller that waits at once: other users of the device wait as long.
 constexpr double kAwaitedRunNanoseconds = 5e6;
-// A caller that waits by then has done nothing worth a thread of its own.
+// A caller that waits by then has done nothing else meanwhile.
 constexpr auto kAtOnce = std::chrono::microseconds(100);
+// How often a thread that runs a program itself, or waits for one, looks for signals.
+constexpr auto kPollInterval = std::chrono::milliseconds(50);
 constexpr std::size_t kInlineCopyBytes = std::size_t{256} << 10;
 
-// The error that `run` ended with, if any. Only this file sees foreign exceptions of a run.
+// Returns the error that `run` ended with, if any. Only this file handles exceptions other than Error.
 template <typename F>
 std::optional<Error> Try(F&& run) {
   try {
@@ -43,6 +48,7 @@ void DeviceRuntime::DeviceHold::Release() {
   {
     const std::lock_guard<std::mutex> lock(runtime_->mutex_);
     runtime_->held_ = false;
+    runtime_->caller_ = {};
     if (runtime_->queue_.empty() && !runtime_->stopped_) {
       runtime_ = nullptr;
       return;
@@ -57,12 +63,39 @@ bool DeviceRuntime::IsIdle() {
   return !held_ && queue_.empty();
 }
 
-DeviceRuntime::DeviceHold DeviceRuntime::TryHold() {
+DeviceRuntime::DeviceHold DeviceRuntime::TryHold(bool run) {
+  RefuseInForkedChild();
   const std::lock_guard<std::mutex> lock(mutex_);
   if (held_ || !queue_.empty()) return DeviceHold(nullptr);
+  Work work;
+  if (run) work.caller = std::this_thread::get_id();
+  Hold(work);
+  if (run) cancellation_.poll = [this] { PollWhileInline(); };
+  return DeviceHold(this);
+}
+
+void DeviceRuntime::Hold(const Work& work) {
   held_ = true;
   holder_ = std::this_thread::get_id();
-  return DeviceHold(this);
+  caller_ = work.caller;
+  cancellation_.requested.store(work.cancelled, std::memory_order_relaxed);
+  cancellation_.poll = nullptr;
+  next_poll_ = {};
+}
+
+// The caller's own thread runs a program, so nobody else could notice its signals.
+void DeviceRuntime::PollWhileInline() {
+  const auto now = std::chrono::steady_clock::now();
+  if (now < next_poll_) return;
+  const bool first = next_poll_ == std::chrono::steady_clock::time_point();
+  next_poll_ = now + kPollInterval;
+  if (!first && IsInterrupted()) cancellation_.requested.store(true, std::memory_order_relaxed);
+}
+
+void DeviceRuntime::Cancel(std::thread::id caller) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (Work& work : queue_) work.cancelled = work.cancelled || work.caller == caller;
+  if (held_ && caller_ == caller) cancellation_.requested.store(true, std::memory_order_relaxed);
 }
 
 void DeviceRuntime::Do(Work work, DeviceHold hold) {
@@ -82,13 +115,13 @@ void DeviceRuntime::Enqueue(Work work) {
   if (TryEnqueue(work)) return;
   std::unique_lock<std::mutex> lock(mutex_);
   changed_.wait(lock, [this] { return !held_ && queue_.empty(); });
-  held_ = true;
-  holder_ = std::this_thread::get_id();
+  Hold(work);
   lock.unlock();
   Do(std::move(work), DeviceHold(this));
 }
 
 bool DeviceRuntime::TryEnqueue(Work& work) {
+  RefuseInForkedChild();
   std::unique_lock<std::mutex> lock(mutex_);
   if (held_ && holder_ == std::this_thread::get_id()) {
     throw Error(Code::kFailedPrecondition,
@@ -101,7 +134,7 @@ bool DeviceRuntime::TryEnqueue(Work& work) {
   if (stopped_) return false;
   queue_.push_back(std::move(work));
   if (!thread_.joinable()) {
-    // Signals are for the threads of the process that has handlers for them.
+    // Block all signals: the host process handles them on its own threads.
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -120,8 +153,7 @@ void DeviceRuntime::WorkLoop() {
     if (queue_.empty()) return;
     Work work = std::move(queue_.front());
     queue_.pop_front();
-    held_ = true;
-    holder_ = std::this_thread::get_id();
+    Hold(work);
     lock.unlock();
     Do(std::move(work), DeviceHold(this));
     lock.lock();
@@ -129,13 +161,16 @@ void DeviceRuntime::WorkLoop() {
 }
 
 void DeviceRuntime::Finish() {
+  RefuseInForkedChild();
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (!held_ && queue_.empty()) return;
   }
   auto done = std::make_shared<Completion>();
-  Enqueue({[] {}, done});
-  done->Wait();
+  Enqueue({[] {}, done, {}});
+  while (!done->WaitFor(kPollInterval)) {
+    if (IsInterrupted()) CancelRuns();
+  }
 }
 
 Counters DeviceRuntime::counters() {
@@ -144,6 +179,7 @@ Counters DeviceRuntime::counters() {
 }
 
 void DeviceRuntime::Shutdown() {
+  if (IsForkedChild()) return;  // the thread is the parent's
   std::thread thread;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -153,7 +189,7 @@ void DeviceRuntime::Shutdown() {
   changed_.notify_all();
   if (!thread.joinable()) return;
   if (thread.get_id() == std::this_thread::get_id()) {
-    thread.detach();  // a callback of the last run drops the last owner
+    thread.detach();  // this thread dropped the last owner, in a callback of its last run
   } else {
     HostCallbacks::Get().Wait([&thread] { thread.join(); });
   }
@@ -181,7 +217,7 @@ ArrayList DeviceRuntime::MakeOutputs(const std::shared_ptr<const Executable>& ex
 DeviceRuntime::Results DeviceRuntime::Execute(const std::shared_ptr<LoadedProgram>& program,
                                               std::vector<Argument> arguments) {
   const std::shared_ptr<const Executable>& executable = program->executable();
-  // A callback may wait for what its caller does next.
+  // Programs with callbacks are queued: a callback may wait for the caller's next action.
   const double cost = executable->cost.host_nanoseconds;
   const bool small = cost < kInlineRunNanoseconds;
   const double most = is_only_device_ ? kAwaitedRunNanoseconds : kInlineRunNanoseconds;
@@ -191,7 +227,7 @@ DeviceRuntime::Results DeviceRuntime::Execute(const std::shared_ptr<LoadedProgra
 
   Results results;
   if (ready) {
-    if (DeviceHold hold = TryHold(); hold && residency_.IsCheapToSwitchTo(*program)) {
+    if (DeviceHold hold = TryHold(/*run=*/true); hold && residency_.IsCheapToSwitchTo(*program)) {
       if (!small) program->wait_habit().Trust();
       results.outputs = MakeOutputs(executable, arguments, nullptr);
       const std::optional<Error> error = Try([&] { residency_.Run(program, arguments, results.outputs); });
@@ -223,10 +259,11 @@ DeviceRuntime::Work DeviceRuntime::MakeWork(const std::shared_ptr<LoadedProgram>
   return {[this, program, group, arguments = std::move(arguments), outputs = results->outputs] {
             residency_.Run(program, arguments, outputs, group);
           },
-          results->done};
+          results->done, std::this_thread::get_id()};
 }
 
 CompletionPtr DeviceRuntime::FetchToHost(const std::shared_ptr<Array>& array) {
+  if (!IsReady(array->ready())) RefuseInForkedChild();
   if (!array->on_host()) return Fetch(array, &Residency::Fetch);
   residency_.CountRead(*array);
   return array->ready();
@@ -238,13 +275,13 @@ CompletionPtr DeviceRuntime::FetchForLinks(const std::shared_ptr<Array>& array) 
 
 CompletionPtr DeviceRuntime::Fetch(const std::shared_ptr<Array>& array, void (Residency::*fetch)(Array&)) {
   if (array->spec().bytes() <= kInlineCopyBytes && IsReady(array->ready())) {
-    if (const DeviceHold hold = TryHold()) {
+    if (const DeviceHold hold = TryHold(/*run=*/false)) {
       const std::optional<Error> error = Try([&] { (residency_.*fetch)(*array); });
       return error ? Completion::Failed(*error) : nullptr;
     }
   }
   auto done = std::make_shared<Completion>();
-  Enqueue({[this, array, fetch] { (residency_.*fetch)(*array); }, done});
+  Enqueue({[this, array, fetch] { (residency_.*fetch)(*array); }, done, {}});
   return done;
 }
 

@@ -1,8 +1,9 @@
-// One IPU: an in-order queue of runs and copies with the thread that works it off, over the device's
+// One IPU: an in-order queue of runs and copies, and the thread that executes it, on top of the device's
 // residency.
 #ifndef JAX_IPU_RUNTIME_DEVICE_RUNTIME_H_
 #define JAX_IPU_RUNTIME_DEVICE_RUNTIME_H_
 
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -26,7 +27,7 @@ class DeviceRuntime {
   DeviceRuntime(const DeviceConfig& config, ProgramFactory factory, std::shared_ptr<HostPool> pool,
                 int device_id = 0, bool is_only_device = true)
       : pool_(pool),
-        residency_(config, std::move(factory), std::move(pool), device_id),
+        residency_(config, std::move(factory), std::move(pool), device_id, cancellation_),
         is_only_device_(is_only_device) {}
   ~DeviceRuntime() { Shutdown(); }
   DeviceRuntime(const DeviceRuntime&) = delete;
@@ -40,11 +41,13 @@ class DeviceRuntime {
   // errors of the run arrive in the outputs' ready().
   Results Execute(const std::shared_ptr<LoadedProgram>& program, std::vector<Argument> arguments);
 
-  // For runs that other devices take part in: the run as work for this device's queue. `group` stays until
-  // the work is done.
+  // For runs that other devices take part in: the run as work for this device's queue. `group` must outlive
+  // the work.
   struct Work {
     std::function<void()> run;
     CompletionPtr done;
+    std::thread::id caller{};  // who queued the run; copies, which have none, cannot be cancelled
+    bool cancelled = false;
   };
   Work MakeWork(const std::shared_ptr<LoadedProgram>& program, std::vector<Argument> arguments,
                 ipu_model::ReplicaGroup* group, Results* results);
@@ -62,8 +65,13 @@ class DeviceRuntime {
   // Finishes all queued work and ends the thread. Later calls still work, each on its caller's thread.
   void Shutdown();
 
-  // Waits for all work that was queued before the call.
+  // Waits for all work that was queued before the call. A signal handler that raises meanwhile (Ctrl-C)
+  // cancels the runs that this thread queued.
   void Finish();
+
+  // Ends the runs that `caller` has queued with Error(kCancelled): the one that is running at its next
+  // superstep, the others when their turn comes.
+  void Cancel(std::thread::id caller);
   const DeviceConfig& config() const { return residency_.config(); }
   // Of all work that was queued before the call: waits for it.
   Counters counters();
@@ -85,7 +93,11 @@ class DeviceRuntime {
   };
 
   bool IsIdle();
-  DeviceHold TryHold();
+  // Holds the device for work that this thread does itself; `run`: which may be cancelled.
+  DeviceHold TryHold(bool run);
+  // This thread holds the device from now on, for `work`. With mutex_ locked.
+  void Hold(const Work& work);
+  void PollWhileInline();
   void WorkLoop();
   CompletionPtr Fetch(const std::shared_ptr<Array>& array, void (Residency::*fetch)(Array&));
   static void Do(Work work, DeviceHold hold);
@@ -93,6 +105,7 @@ class DeviceRuntime {
                         const std::vector<Argument>& arguments, const CompletionPtr& done) const;
 
   const std::shared_ptr<HostPool> pool_;
+  Cancellation cancellation_;  // of the work that holds the device
   Residency residency_;
   const bool is_only_device_;  // of this process
 
@@ -100,7 +113,9 @@ class DeviceRuntime {
   std::condition_variable changed_;
   std::deque<Work> queue_;
   bool held_ = false;
-  std::thread::id holder_;  // of the device, while it is held
+  std::thread::id holder_;                           // of the device, while it is held
+  std::thread::id caller_;                           // who queued the run that holds the device
+  std::chrono::steady_clock::time_point next_poll_;  // of the thread that holds the device
   bool stopped_ = false;
   std::thread thread_;  // started when the first work is queued
 };

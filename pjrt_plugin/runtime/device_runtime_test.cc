@@ -222,7 +222,7 @@ TEST(PermutedStatesMoveOnTheDevice) {
       {"rotation", [](std::size_t i, std::size_t n) { return (i + 1) % n; }},
       {"long rotation", [](std::size_t i, std::size_t n) { return (i + n / 2) % n; }},
       {"reversal", [](std::size_t i, std::size_t n) { return n - 1 - i; }},
-      // Cycles of three; what is left stays.
+      // Cycles of three; remaining states keep their places.
       {"many cycles",
        [](std::size_t i, std::size_t n) { return i / 3 * 3 + 3 > n ? i : i / 3 * 3 + (i + 1) % 3; }},
       {"all but the first", [](std::size_t i, std::size_t n) { return i == 0 ? 0 : i % (n - 1) + 1; }},
@@ -437,7 +437,7 @@ TEST(AnotherArrayInTheVariableOfAKeptArgument) {
     const auto value = static_cast<float>(call);
     device.Moved();
     CHECK(Equal(device.Get(device.Run(program, {device.Put({value, value}), x})[0]), {value + 1, value + 1}));
-    CHECK_EQ(device.Moved(), "16 8 0 1");  // nothing comes back: the host has what was there
+    CHECK_EQ(device.Moved(), "16 8 0 1");  // nothing is read back: the host still has the value
   }
   CHECK(Equal(device.Get(device.Run(program, {a, x})[0]), {11, 21}));
   CHECK_EQ(device.Moved(), "16 8 0 1");
@@ -537,7 +537,7 @@ TEST(CopiesBetweenIpusCrossNoHostLink) {
     b.Moved();
     b.Run(read, {copy});
     CHECK_EQ(b.Moved(),
-             "16 32 1 1");  // it lost its place, and comes from the host, which had to read it first
+             "16 32 1 1");  // evicted: read back to the host, then written again
 
     // The first IPU still has the state, and its host reads it once.
     state = a.Run(step, {std::move(state), value})[0];
@@ -660,7 +660,7 @@ TEST(ErrorsReachEveryDependentResult) {
          {failed.outputs[0], failed.outputs[1], chained[0], chained[1], chained_again[1]}) {
       CHECK_EQ(ErrorOf(device, array), "boom");
     }
-    // The device works on.
+    // The device is still usable.
     CHECK(Equal(device.Get(device.Run(good, {device.Put({1, 1, 1, 1}), value})[0]), {2, 2, 2, 2}));
   }
 }
@@ -759,7 +759,7 @@ TEST(CallbacksMayUseTheDevice) {
   CHECK(called);
 }
 
-// Several threads with their own state on one device: every variable changes hands all the time.
+// Several threads with their own state on one device: each variable changes its owner in every call.
 TEST(ThreadsDoNotMixTheirStates) {
   Device device;
   const std::vector<std::shared_ptr<LoadedProgram>> steps = {Compile(kStep), Compile(kQueued + kStep)};

@@ -13,9 +13,9 @@ using DimensionOrder = std::vector<std::int64_t>;
 
 // 0, 1, ..., rank-1.
 DimensionOrder RowMajor(std::size_t rank);
-// Whether it is empty or names each of `rank` dimensions once.
+// Whether the order is empty or a permutation of `rank` dimensions.
 bool IsOrder(const DimensionOrder& order, std::size_t rank);
-// One value for each dimension of the array (sizes, strides), listed as the dimensions lie in memory, and
+// Permutes one value per dimension (sizes, strides) from the array's order to that of memory, and
 // back.
 std::vector<std::int64_t> InMemory(const std::vector<std::int64_t>& values, const DimensionOrder& order);
 std::vector<std::int64_t> FromMemory(const std::vector<std::int64_t>& values, const DimensionOrder& order);

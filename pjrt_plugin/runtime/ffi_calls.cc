@@ -5,7 +5,7 @@
 namespace jax_ipu {
 namespace {
 
-// XLA's numbers of element types (PrimitiveType in its xla_data.proto), which the interface has as well.
+// Element types are numbered as in XLA (PrimitiveType in xla_data.proto).
 XLA_FFI_DataType FfiType(DType type) {
   // clang-format off
   constexpr int kNumbers[] = {
@@ -136,7 +136,7 @@ void FfiCall::Call(const std::vector<const void*>& inputs, const std::vector<voi
   frame.args = {sizeof(frame.args), nullptr, operands.size(), operand_types.data(), operands.data()};
   frame.rets = {sizeof(frame.rets), nullptr, results.size(), result_types.data(), results.data()};
   frame.attrs = attributes_.attrs();
-  // What handlers leave for later stages of this call, and for nobody else.
+  // State that handlers of one stage leave for later stages of this call only.
   struct Cleanup {
     XLA_FFI_ExecutionContext& context;
     ~Cleanup() {

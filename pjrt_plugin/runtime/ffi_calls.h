@@ -14,7 +14,7 @@
 
 namespace jax_ipu {
 
-// Attributes as handlers read them, made once.
+// The attributes of a call in XLA's C structs, built once.
 class FfiAttributes {
  public:
   explicit FfiAttributes(const FfiAttribute& dictionary);
@@ -36,12 +36,12 @@ class FfiAttributes {
   XLA_FFI_Attrs attrs_ = {};
 };
 
-// One place of the program that calls a foreign function, with the state that its handlers keep. Not thread
+// A call site of a foreign function, with the state of its handlers. Not thread
 // safe: a device runs one program at a time.
 class FfiCall {
  public:
   // Calls the handler of the stage `instantiate`. Throws Error when there is no handler, or it fails. The
-  // spec must stay.
+  // spec must outlive this object.
   explicit FfiCall(const FfiCallSpec& spec);
   FfiCall(const FfiCall&) = delete;
   FfiCall& operator=(const FfiCall&) = delete;
@@ -64,7 +64,7 @@ class FfiCall {
   XLA_FFI_ExecutionContext context_;
 };
 
-// All of an executable, in its order.
+// All call sites of an executable, in its order.
 class FfiCalls {
  public:
   explicit FfiCalls(const std::vector<FfiCallSpec>& specs) {

@@ -10,8 +10,8 @@ struct XLA_FFI_Error {
   std::string message;
 };
 
-// Completed by any thread of the handler's. The promise is shared: the runtime may see it completed, and let
-// go of it, before the thread that completes it has returned.
+// Any thread of the handler may complete the promise. Ownership is shared: the runtime may see it completed
+// and drop it before the completing thread has returned.
 struct XLA_FFI_Future {
   std::shared_ptr<std::promise<std::unique_ptr<XLA_FFI_Error>>> promise =
       std::make_shared<std::promise<std::unique_ptr<XLA_FFI_Error>>>();
@@ -20,7 +20,7 @@ struct XLA_FFI_Future {
 namespace jax_ipu {
 namespace {
 
-// Handlers own errors that they are given, the runtime those that it gets.
+// An error belongs to its receiver, a handler or the runtime.
 XLA_FFI_Error* NewError(Code code, std::string message) {
   return std::make_unique<XLA_FFI_Error>(XLA_FFI_Error{code, std::move(message)}).release();
 }
@@ -111,7 +111,7 @@ void MemoryAllocate(XLA_FFI_DeviceMemory_Allocate_Args& args) {
 }
 void MemoryFree(XLA_FFI_DeviceMemory_Free_Args& args) { args.ctx->scratch.erase(args.data); }
 
-// The pool has one thread, that of the caller: handlers run while the device waits for them.
+// The pool has one thread, the caller's: handlers run while the device waits for them.
 void ThreadPoolSchedule(XLA_FFI_ThreadPool_Schedule_Args& args) { args.task(args.data); }
 void ThreadPoolNumThreads(XLA_FFI_ThreadPool_NumThreads_Args& args) { *args.num_threads = 1; }
 

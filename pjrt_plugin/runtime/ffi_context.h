@@ -1,4 +1,4 @@
-// What handlers of foreign functions can ask for and call: the context of a call, and the function table.
+// The services for handlers of foreign functions: the context of a call, and the function table.
 #ifndef JAX_IPU_RUNTIME_FFI_CONTEXT_H_
 #define JAX_IPU_RUNTIME_FFI_CONTEXT_H_
 
@@ -13,9 +13,9 @@
 #include "runtime/ffi_c_api.h"
 #include "runtime/ffi_handlers.h"
 
-// The state of one call site, and what is true during one call of it.
+// The state of one call site, and the parameters of the current call.
 struct XLA_FFI_ExecutionContext {
-  // What a handler has left for those of later stages.
+  // State that a handler has left for handlers of later stages.
   struct State {
     XLA_FFI_TypeId type{0};
     std::unique_ptr<void, void (*)(void*)> object{nullptr, nullptr};
@@ -25,7 +25,7 @@ struct XLA_FFI_ExecutionContext {
     void operator()(void* memory) const { ::operator delete(memory, alignment); }
   };
 
-  std::array<State, 3> states;  // by stage; all but the first live for one call
+  std::array<State, 3> states;  // by stage; only the first (instantiate) outlives a call
   std::map<void*, std::unique_ptr<void, Free>> scratch;
   std::int32_t device_ordinal = 0;
   std::int64_t run_id = 0;

@@ -5,7 +5,7 @@
 namespace jax_ipu {
 namespace {
 
-// The call frame has been the same since.
+// Oldest supported API version: the call frame has not changed since.
 constexpr int kOldestMinorVersion = 3;
 
 void CheckVersion(const std::string& name, XLA_FFI_Handler* handler) {

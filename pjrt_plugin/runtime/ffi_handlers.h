@@ -32,13 +32,13 @@ class FfiHandlers {
   // Throws Error(kInvalidArgument) for a bundle without `execute`, or compiled for another version of the
   // interface; Error(kAlreadyExists) when the name has other handlers.
   void Register(const std::string& name, const FfiHandlerBundle& bundle);
-  // Throws Error(kUnimplemented), as XLA does, which says how to register; `call` describes the call.
+  // Throws Error(kUnimplemented), as XLA does, that says how to register; `call` describes the call.
   FfiHandlerBundle Find(const std::string& name, const std::string& call) const;
 
   // An unknown `type_id` (0) is given a number. Throws Error(kAlreadyExists) when the name or the number is
   // that of another type.
   void RegisterType(const std::string& name, XLA_FFI_TypeId& type_id, Deleter deleter);
-  // Nothing: there is no such type.
+  // Empty: there is no such type.
   std::optional<Deleter> DeleterOf(XLA_FFI_TypeId type_id) const;
 
  private:
@@ -49,7 +49,7 @@ class FfiHandlers {
   mutable std::mutex mutex_;
   std::map<std::string, FfiHandlerBundle> bundles_;
   std::map<std::string, Type> types_;
-  // Far from XLA's own, which count from one: a type may be registered for several platforms.
+  // Starts far above XLA's own ids, which count from one: a type may be registered for several platforms.
   std::int64_t next_type_ = std::int64_t{1} << 40;
 };
 

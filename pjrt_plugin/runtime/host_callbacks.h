@@ -43,7 +43,7 @@ class HostCallbacks {
 
   void Call(std::uint64_t id, const std::vector<Input>& inputs, const std::vector<Output>& outputs);
 
-  // How to wait for work that may call back, set once by who owns the interpreter: it calls `wait` without
+  // Set once by the owner of the interpreter: calls `wait`, which blocks on work that may call back, without
   // the interpreter's lock.
   using Waiter = std::function<void(const std::function<void()>& wait)>;
   void SetWaiter(Waiter waiter);

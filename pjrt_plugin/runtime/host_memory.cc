@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "runtime/executable.h"
+#include "runtime/fork.h"
 
 namespace jax_ipu {
 namespace {
@@ -90,6 +91,7 @@ HostBlock::HostBlock(std::shared_ptr<HostPool> pool, void* data, std::size_t byt
     : pool_(std::move(pool)), data_(data), bytes_(bytes), release_(std::move(release)) {}
 
 HostBlock::~HostBlock() {
+  if (IsForkedChild()) return;  // another thread may have held the pool's lock at the fork
   if (pool_) pool_->Free(data_, bytes_);
   if (release_) release_();
 }

@@ -8,7 +8,7 @@
 namespace jax_ipu {
 namespace {
 
-// What the replicas of one launch share. Lives until the last has ended.
+// State shared by the replicas of one launch. Lives until the last replica has ended.
 class SharedLaunch {
  public:
   SharedLaunch(unsigned replicas, std::shared_ptr<RemoteLaunch> remote)
@@ -21,7 +21,7 @@ class SharedLaunch {
     try {
       run();
     } catch (const ipu_model::ReplicaMissing& missing) {
-      // The replica that left has recorded why, unless it ended well.
+      // The replica that left has recorded its error, unless it ended normally.
       Abandon(replica, Error(Code::kInternal, missing.what()));
       const std::lock_guard<std::mutex> lock(mutex_);
       throw Error(*first_error_);
@@ -77,14 +77,14 @@ std::vector<DeviceRuntime::Results> Launcher::Launch(std::vector<ReplicaCall> ca
     };
     work.push_back(std::move(run));
   }
-  // Devices that have been shut down have no thread any more: their replicas still need one each.
+  // Devices that were shut down have no thread: each of their replicas gets a temporary one.
   std::vector<std::thread> threads;
   {
     const std::lock_guard<std::mutex> lock(order_);
     for (std::size_t r = 0; r < calls.size(); ++r) {
       try {
         if (calls[r].device->TryEnqueue(work[r])) continue;
-      } catch (const Error& error) {  // others may be waiting already
+      } catch (const Error& error) {  // release replicas that are already waiting
         shared->Abandon(calls[r].program->replica(), error);
         work[r].done->Fail(error);
         continue;

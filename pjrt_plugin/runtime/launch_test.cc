@@ -99,8 +99,8 @@ TEST(StateStaysOnItsDevice) {
   }
 }
 
-// Threads launch over overlapping sets of devices, in opposite orders: a launch that got its devices one by
-// one would wait for another that waits for it.
+// Threads launch over overlapping sets of devices in opposite orders: acquiring the devices one by one would
+// deadlock.
 TEST(OverlappingLaunchesOfSeveralThreads) {
   Machine machine(4);
   const std::vector<std::vector<std::size_t>> sets = {{0, 1}, {1, 0}, {1, 2}, {2, 3}, {3, 0}, {0, 2}};

@@ -12,7 +12,7 @@ std::shared_ptr<Array> CopyOverLinks(const std::shared_ptr<Array>& array, const 
   const std::uint64_t bytes = array->spec().bytes();
   const poplar::Target target = poplar::Target::createIPUTarget(1, from.device->config().version);
   const std::uint64_t cycles = ipu_model::LinkCopyCycles(target, from.place, to.place, ring, bytes);
-  // Called by the sender's thread, which must not be left with the last reference to a device.
+  // Called on the sender's thread, which must not drop the last reference to a device.
   const auto count = [sender = from.device->link_traffic(), receiver = to.device->link_traffic(), bytes,
                       cycles](const Error* error) {
     if (error != nullptr) return;
@@ -21,7 +21,7 @@ std::shared_ptr<Array> CopyOverLinks(const std::shared_ptr<Array>& array, const 
     receiver->received_bytes += bytes;
   };
   const CompletionPtr fetched = from.device->FetchForLinks(array);
-  if (array->on_host()) {  // at least where it will be
+  if (array->on_host()) {  // the memory is known; ready() says when its bytes are valid
     auto copy = std::make_shared<Array>(array->shared_spec(), array->host(), fetched);
     copy->set_received(array->only_on_ipus());
     OnReady(fetched, count);

@@ -15,8 +15,8 @@ struct LinkEnd {
   unsigned place = 0;
 };
 
-// The copy belongs to `to`. On the model it shares the array's host memory, but neither side counts traffic
-// of the host link for it: both take the cycles of the transfer, the receiver counts the bytes.
+// Returns an array on `to`. In the model it shares the host memory of `array`, but no host link traffic is
+// counted: both IPUs are charged the cycles of the transfer, and the receiver counts the bytes.
 std::shared_ptr<Array> CopyOverLinks(const std::shared_ptr<Array>& array, const LinkEnd& from,
                                      const LinkEnd& to, unsigned ring);
 

@@ -1,5 +1,7 @@
 // Program over poplar::Engine.
+#include <atomic>
 #include <cstdint>
+#include <functional>
 #include <sstream>
 #include <stdexcept>
 #include <string>
@@ -97,6 +99,9 @@ class PoplarProgram : public Program {
     }
   }
   void SetReplica(const ipu_model::Replica& replica) override { ipu_model::SetReplica(engine_, replica); }
+  void SetCancellation(const std::atomic<bool>* cancelled, std::function<void()> poll) override {
+    ipu_model::SetCancellation(engine_, cancelled, std::move(poll));
+  }
   void Run(int program) override {
     host_calls_ = {};
     ++num_runs_;

@@ -11,7 +11,7 @@
 namespace jax_ipu {
 namespace {
 
-// What a message starts with: enough to see that both processes are in the same meeting.
+// Header of a message: identifies the meeting, so that a mismatch between processes is detected.
 struct Header {
   std::array<char, 8> magic = {'j', 'a', 'x', '_', 'i', 'p', 'u', '1'};
   std::uint64_t bytes = 0;
@@ -20,8 +20,8 @@ struct Header {
 };
 static_assert(sizeof(Header) == 64, "a message of the wire");
 
-// The first message has this size whatever it carries, so that a receiver never gets more than it expects.
-// Small tensors are inside; the rest of larger ones follows.
+// The first message has a fixed size, so that a receiver knows how much to expect before it checks the
+// header. It holds small tensors whole; the rest of larger ones follows in a second message.
 constexpr std::size_t kFirstBytes = 1024, kInlineBytes = kFirstBytes - sizeof(Header);
 using First = std::array<unsigned char, kFirstBytes>;
 
@@ -71,7 +71,7 @@ void RemoteLaunch::Exchange(std::uint32_t channel, std::vector<Transfer>& transf
     Transfer& transfer = transfers[i];
     ProcessMessage message;
     message.process = ProcessOf(transfer.there);
-    // Of the devices that meet here and there: their meetings have one order.
+    // The tag names the two devices: their meetings have the same order on both sides.
     const unsigned here = places_[transfer.here].device, there = places_[transfer.there].device;
     message.send_tag = here << 12 | there;
     message.receive_tag = there << 12 | here;

@@ -25,7 +25,7 @@ struct ProcessMessage {
 
 // Thread safe, called without the interpreter's lock.
 struct ProcessExchange {
-  // Returns when all messages are sent and received. Throws Error, and then has no later success.
+  // Returns when all messages are sent and received. Throws Error; all later calls then fail as well.
   std::function<void(const std::vector<ProcessMessage>&)> exchange;
   // Ends all exchanges of this process, now and later, with the reason; other processes get an error too.
   std::function<void(const std::string& reason)> fail;
@@ -36,7 +36,7 @@ class RemoteLaunch : public ipu_model::RemoteReplicas {
  public:
   struct Place {
     int process = 0;
-    unsigned device = 0;  // its number among the devices of its process
+    unsigned device = 0;  // index among the devices of its process
   };
   // `places` by replica. `program` names the executable: processes that run different ones get an error.
   RemoteLaunch(std::string program, std::vector<Place> places, int own_process, ProcessExchange exchange);

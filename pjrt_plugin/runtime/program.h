@@ -1,8 +1,9 @@
-// What the device runtime needs from an engine that runs one executable on one device.
+// The interface between the device runtime and an engine that runs one executable on one device.
 #ifndef JAX_IPU_RUNTIME_PROGRAM_H_
 #define JAX_IPU_RUNTIME_PROGRAM_H_
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -20,7 +21,7 @@ struct HostCallTraffic {
   std::uint64_t h2d_bytes = 0, d2h_bytes = 0;
 };
 
-// What a program that draws random numbers streams in first, by the name kSeedStream: the key and the counter
+// Seed of a program that draws random numbers, read from the stream kSeedStream: key and counter
 // of a generator.
 using Seed = std::array<std::uint64_t, 2>;
 inline constexpr char kSeedStream[] = "seed";
@@ -43,6 +44,9 @@ class Program {
   virtual void ConnectFfiCalls(FfiCalls& calls, int device_ordinal) = 0;
   // As which replica the next runs take part in exchanges with others.
   virtual void SetReplica(const ipu_model::Replica& replica) = 0;
+  // The next runs end with an exception, at the first superstep after `*cancelled` has become true. `poll`,
+  // unless empty, is called now and then on the thread that runs. Null: the next runs are not cancelled.
+  virtual void SetCancellation(const std::atomic<bool>* cancelled, std::function<void()> poll) = 0;
   virtual void Run(int program) = 0;
   // Device cycles of the last Run, which was one of `main_program`.
   virtual std::uint64_t LastRunCycles() const = 0;

@@ -13,6 +13,8 @@
 #include <vector>
 
 #include "runtime/environment.h"
+#include "runtime/fork.h"
+#include "runtime/interrupt.h"
 
 namespace jax_ipu {
 namespace {
@@ -70,6 +72,14 @@ class ProcessRegistry : public Registry {
     const std::lock_guard<std::mutex> lock(mutex_);
     return exchange_;
   }
+  void SetInterruptCheck(std::function<bool()> check) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    interrupt_check_ = std::move(check);
+  }
+  std::function<bool()> GetInterruptCheck() const {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return interrupt_check_;
+  }
   void SetDevice(int id, std::weak_ptr<DeviceRuntime> device) {
     const std::lock_guard<std::mutex> lock(mutex_);
     alive_.erase(std::remove_if(alive_.begin(), alive_.end(), [](const auto& d) { return d.expired(); }),
@@ -96,6 +106,7 @@ class ProcessRegistry : public Registry {
   std::optional<DeviceConfig> config_;
   ProgramFactory factory_;
   ProcessExchange exchange_;
+  std::function<bool()> interrupt_check_;
   std::map<int, std::weak_ptr<DeviceRuntime>> devices_;  // the newest of every id
   std::vector<std::weak_ptr<DeviceRuntime>> alive_;
 };
@@ -115,6 +126,7 @@ void RegisterDevice(int device_id, std::weak_ptr<DeviceRuntime> device) {
 }
 
 Counters ReadCounters(int device_id) {
+  RefuseInForkedChild();
   if (const std::shared_ptr<DeviceRuntime> device = ProcessRegistry::Instance().FindDevice(device_id)) {
     return device->counters();
   }
@@ -129,6 +141,19 @@ bool AreReadsGuarded() {
       ProcessRegistry::Instance().reads_guarded.load(std::memory_order_relaxed));
 }
 
+void SetInterruptCheck(std::function<bool()> check) {
+  ProcessRegistry::Instance().SetInterruptCheck(std::move(check));
+}
+bool IsInterrupted() {
+  const std::function<bool()> check = ProcessRegistry::Instance().GetInterruptCheck();
+  return check && check();
+}
+void CancelRuns() {
+  for (const std::shared_ptr<DeviceRuntime>& device : ProcessRegistry::Instance().Devices()) {
+    if (device) device->Cancel(std::this_thread::get_id());
+  }
+}
+
 void ParkIfExiting() {
   const ProcessRegistry& registry = ProcessRegistry::Instance();
   if (!registry.exiting.load(std::memory_order_acquire)) return;
@@ -137,12 +162,14 @@ void ParkIfExiting() {
 }
 
 void FinishWork() {
+  if (IsForkedChild()) return;  // the work is the parent's
   for (const std::shared_ptr<DeviceRuntime>& device : ProcessRegistry::Instance().Devices()) {
     if (device) device->Finish();
   }
 }
 
 void PrepareExit() {
+  if (IsForkedChild()) return;
   ProcessRegistry& registry = ProcessRegistry::Instance();
   registry.exiting_thread = std::this_thread::get_id();
   registry.exiting.store(true, std::memory_order_release);

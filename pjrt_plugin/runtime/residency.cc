@@ -279,8 +279,30 @@ void Residency::ForgetKept(LoadedProgram& program) {
   for (LoadedProgram::Input& input : program.inputs_) input.kept.reset();
 }
 
+void Residency::CheckCancelled(const LoadedProgram& program) const {
+  if (!cancellation_.requested.load(std::memory_order_relaxed)) return;
+  throw Error(Code::kCancelled, "The run of '" + program.executable_->name + "' on IPU " +
+                                    std::to_string(device_id_) +
+                                    " was cancelled by an interrupt (Ctrl-C). It has no results, and the "
+                                    "arrays that were donated to it are deleted. The IPU is ready for the "
+                                    "next run");
+}
+
+void Residency::RunMain(LoadedProgram& program) {
+  program.program_->SetCancellation(&cancellation_.requested, cancellation_.poll);
+  try {
+    program.program_->Run(program.executable_->main_program);
+  } catch (...) {
+    program.program_->SetCancellation(nullptr, nullptr);
+    CheckCancelled(program);
+    throw;
+  }
+  program.program_->SetCancellation(nullptr, nullptr);
+}
+
 void Residency::Run(const std::shared_ptr<LoadedProgram>& program, const std::vector<Argument>& arguments,
                     const ArrayList& outputs, ipu_model::ReplicaGroup* group) {
+  CheckCancelled(*program);
   for (const Argument& argument : arguments) {
     if (const Error* error = Wait(argument.array->ready())) throw Error(*error);
   }
@@ -292,7 +314,7 @@ void Residency::Run(const std::shared_ptr<LoadedProgram>& program, const std::ve
     WriteState(*program, arguments);
     WriteKept(*program, arguments);
     program->program_->SetReplica({group, program->replica_});
-    program->program_->Run(program->executable_->main_program);
+    RunMain(*program);
   } catch (...) {
     CountHostCalls(*program);
     ReleaseState(*program, arguments);  // the variables may be half written

@@ -1,10 +1,11 @@
-// What is in the device's SRAM: which program is loaded, and which arrays live in its resident variables.
+// The contents of the device's SRAM: the loaded program, and the arrays in its resident variables.
 #ifndef JAX_IPU_RUNTIME_RESIDENCY_H_
 #define JAX_IPU_RUNTIME_RESIDENCY_H_
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -32,8 +33,8 @@ class LoadedProgram {
   friend class Residency;
   struct Input {
     int stream = -1, write_stream = -1, read_stream = -1;
-    std::weak_ptr<Array> resident;  // who owns the variable's value; expired: nobody needs it
-    std::weak_ptr<HostBlock> kept;  // what the variable of a kept input is a copy of
+    std::weak_ptr<Array> resident;  // the array whose value the variable holds; expired: unused
+    std::weak_ptr<HostBlock> kept;  // the host memory that the variable of a kept input copies
   };
   const std::shared_ptr<const Executable> executable_;
   const unsigned replica_;
@@ -53,6 +54,12 @@ struct Argument {
 };
 using ArrayList = std::vector<std::shared_ptr<Array>>;
 
+// How the main program of a run is told to end early.
+struct Cancellation {
+  std::atomic<bool> requested{false};  // read at every superstep
+  std::function<void()> poll;          // called now and then while the program runs; may be empty
+};
+
 // What copies between IPUs, not programs, have moved over an IPU's links.
 struct LinkTraffic {
   std::atomic<std::uint64_t> received_bytes{0}, cycles{0};
@@ -62,16 +69,19 @@ struct LinkTraffic {
 // CountRead() and memory use, which any thread may call.
 class Residency {
  public:
-  Residency(DeviceConfig config, ProgramFactory factory, std::shared_ptr<HostPool> pool, int device_id)
+  Residency(DeviceConfig config, ProgramFactory factory, std::shared_ptr<HostPool> pool, int device_id,
+            const Cancellation& cancellation)
       : config_(std::move(config)),
         factory_(std::move(factory)),
         pool_(std::move(pool)),
         device_id_(device_id),
+        cancellation_(cancellation),
         seed_(FirstSeed(static_cast<unsigned>(device_id))) {}
 
   // Runs main once. Arguments that are in their variable are used in place, others are written first; results
-  // that alias an argument stay resident. Throws Error; no output is valid then. `group`: the replicas that
-  // the program exchanges with, or null.
+  // that alias an argument stay resident. Throws Error; no output is valid then, and the state that was
+  // donated is gone: a run that fails or is cancelled may have overwritten part of it. `group`: the replicas
+  // that the program exchanges with, or null.
   void Run(const std::shared_ptr<LoadedProgram>& program, const std::vector<Argument>& arguments,
            const ArrayList& outputs, ipu_model::ReplicaGroup* group = nullptr);
   // Gives the array a host copy, once. Throws the array's own error.
@@ -93,7 +103,7 @@ class Residency {
  private:
   void Load(const std::shared_ptr<LoadedProgram>& program);
   std::shared_ptr<HostBlock> Read(const Array& array);
-  // What sending the array to a variable moves over the host link.
+  // Bytes over the host link that writing the array to a variable costs.
   static std::uint64_t BytesToSend(Array& array);
   void Connect(LoadedProgram& program);
   void Spill(LoadedProgram& program);
@@ -103,6 +113,8 @@ class Residency {
   // Before main: host copies of all that main streams or that loses its variable.
   void PrepareHostCopies(LoadedProgram& program, const std::vector<Argument>& arguments);
   void WriteState(LoadedProgram& program, const std::vector<Argument>& arguments);
+  void CheckCancelled(const LoadedProgram& program) const;
+  void RunMain(LoadedProgram& program);
   void WriteKept(LoadedProgram& program, const std::vector<Argument>& arguments);
   void ConnectStreams(LoadedProgram& program, const std::vector<Argument>& arguments,
                       const ArrayList& outputs);
@@ -123,6 +135,7 @@ class Residency {
   const std::shared_ptr<HostPool> pool_;
   std::shared_ptr<LoadedProgram> loaded_;
   const int device_id_;
+  const Cancellation& cancellation_;
   const std::shared_ptr<LinkTraffic> link_traffic_ = std::make_shared<LinkTraffic>();
   Seed seed_;  // of the next run that draws random numbers
 

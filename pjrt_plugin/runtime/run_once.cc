@@ -14,7 +14,7 @@ namespace jax_ipu {
 namespace {
 
 void Connect(Program& program, const std::string& stream, std::string& bytes) {
-  if (bytes.empty()) return;  // nothing to move: the program has no such stream
+  if (bytes.empty()) return;  // tensors without elements have no stream
   program.ConnectStream(program.StreamIndex(stream), bytes.data());
 }
 
@@ -81,7 +81,7 @@ std::vector<std::vector<std::string>> RunReplicasOnce(const Executable& executab
   ipu_model::ReplicaGroup group(n);
   std::vector<std::vector<std::string>> results(n);
   std::mutex mutex;
-  std::exception_ptr error;  // of the first that failed; others only miss it
+  std::exception_ptr error;  // of the first replica that failed; the others fail because it left
   std::vector<std::thread> threads;
   for (unsigned r = 0; r < n; ++r) {
     threads.emplace_back([&, r] {

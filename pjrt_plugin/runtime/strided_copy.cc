@@ -14,8 +14,8 @@ struct Dimension {
   std::int64_t size, to, from;
 };
 
-// Innermost last, ordered by the stride of the destination; neighbours that both sides walk as one are
-// merged.
+// Dimensions sorted by descending destination stride; adjacent dimensions that are contiguous on both sides
+// are merged.
 std::vector<Dimension> Normalise(const std::vector<std::int64_t>& shape, const Strides& to,
                                  const Strides& from) {
   std::vector<Dimension> dimensions;
@@ -46,7 +46,7 @@ void CopyLine(char* to, const char* from, const Dimension& d) {
   }
 }
 
-// Two dimensions in blocks that fit the first-level cache on both sides.
+// Copies two dimensions in square blocks that fit the L1 cache on both sides.
 template <typename Element>
 void CopyPlane(char* to, const char* from, const Dimension& outer, const Dimension& inner) {
   constexpr std::int64_t kBlock = 32;

@@ -11,7 +11,7 @@ namespace jax_ipu {
 using Strides = std::vector<std::int64_t>;  // bytes, may be zero or negative
 
 Strides DenseStrides(const std::vector<std::int64_t>& shape, std::size_t element_bytes);
-// Dimensions from minor to major, each dense.
+// Strides of a dense array with this order of dimensions, from minor to major.
 Strides LayoutStrides(const std::vector<std::int64_t>& shape, std::size_t element_bytes,
                       const std::int64_t* minor_to_major);
 // Whether the strides address the elements as a dense row-major array does. Dimensions of one element have no

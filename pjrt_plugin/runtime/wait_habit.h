@@ -6,18 +6,18 @@
 
 namespace jax_ipu {
 
-// A caller that does loses nothing when the program runs on its own thread instead of the device's. Runs in
-// the device's queue show whether it does; runs on its own thread show nothing, so now and then one is
-// queued.
+// Such a caller loses nothing when the program runs on the calling thread instead of the device's. Only
+// queued runs show whether a caller waits, so a run is queued now and then even when the habit is
+// established.
 class WaitHabit {
  public:
-  // A queued run has ended; `waited`: its caller had nothing else to do. By one thread at a time.
+  // A queued run has ended; `waited`: its caller waited at once. Called by one thread at a time.
   void Observe(bool waited) {
     in_a_row_ = waited ? in_a_row_ + 1 : 0;
     trusted_runs_.store(in_a_row_ >= kConvincing ? kTrustedRuns : 0, std::memory_order_relaxed);
   }
   bool expected() const { return trusted_runs_.load(std::memory_order_relaxed) > 0; }
-  // One run relied on it.
+  // A run on the calling thread relied on the habit.
   void Trust() { trusted_runs_.fetch_sub(1, std::memory_order_relaxed); }
 
  private:

@@ -1,9 +1,11 @@
 // The text programs: parser and interpreter.
 #include "testing/fake_program.h"
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <optional>
 #include <sstream>
@@ -183,9 +185,12 @@ class FakeProgram : public Program {
   void ConnectStream(int stream, void* host) override {
     streams_.at(static_cast<std::size_t>(stream)) = host;
   }
-  void ConnectFfiCalls(FfiCalls&, int) override {}  // no statement calls one
+  void ConnectFfiCalls(FfiCalls&, int) override {}  // there is no statement for foreign calls
   void SetReplica(const ipu_model::Replica& replica) override { replica_ = replica; }
   std::uint64_t LastRunCycles() const override { return kCycles; }
+  void SetCancellation(const std::atomic<bool>* cancelled, std::function<void()>) override {
+    cancelled_ = cancelled;
+  }
   void Run(int program) override {
     if (program == 0) return RunMain();
     if (static_cast<std::size_t>(program) > 2 * parsed_.inputs.size()) return Exchange(program);
@@ -259,12 +264,14 @@ class FakeProgram : public Program {
                            });
   }
   void RunMain() {
-    if (parsed_.sleep_milliseconds > 0) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(parsed_.sleep_milliseconds));
+    for (int slept = 0; slept < parsed_.sleep_milliseconds; ++slept) {
+      if (cancelled_ != nullptr && cancelled_->load())
+        throw Error(Code::kInternal, "fake program: cancelled");
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
     const bool failing = parsed_.failing < 0 || parsed_.failing == static_cast<int>(replica_.index);
     if (!parsed_.failure.empty() && failing) throw Error(Code::kInternal, parsed_.failure);
-    // All values first: the order of outputs must not matter.
+    // Compute all values before storing any: the order of outputs must not matter.
     std::vector<std::vector<std::byte>> results;
     for (std::size_t j = 0; j < parsed_.outputs.size(); ++j) {
       results.push_back(parsed_.outputs[j].forwarded_input >= 0 ? std::vector<std::byte>() : Evaluate(j));
@@ -281,6 +288,7 @@ class FakeProgram : public Program {
 
   const Parsed parsed_;
   ipu_model::Replica replica_;
+  const std::atomic<bool>* cancelled_ = nullptr;
   std::map<std::string, int> indices_;
   std::vector<void*> streams_;
   std::vector<std::vector<std::byte>> state_;

@@ -5,6 +5,7 @@
 #ifndef IPU_MODEL_MODEL_HPP
 #define IPU_MODEL_MODEL_HPP
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -98,6 +99,20 @@ struct Replica {
 // The next runs of `engine` are those of this replica. Throws poplar::poplar_error when the group's size is
 // not the graph's replication factor. The group must outlive the runs.
 void SetReplica(poplar::Engine& engine, const Replica& replica);
+
+// ---- Ending a run early.
+// Poplar's equivalent: none; Device::reset ends what runs on a device.
+
+// Thrown by Engine::run when the run was cancelled.
+struct RunCancelled : poplar::runtime_error {
+  using poplar::runtime_error::runtime_error;
+};
+
+// The next runs of `engine` end with RunCancelled at the first superstep after `*cancelled` has become true. The
+// variables then hold an unspecified mixture of old and new values. `poll`, unless empty, is called now and
+// then on the thread that runs. Null: runs are not cancelled, as in a new engine.
+void SetCancellation(poplar::Engine& engine, const std::atomic<bool>* cancelled,
+                     std::function<void()> poll = {});
 
 // ---- Cycles of a run.
 // Poplar's equivalent: poplar::cycleCount around a program, or the execution profile of PopVision.

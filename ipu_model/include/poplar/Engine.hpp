@@ -2,6 +2,7 @@
 #ifndef POPLAR_ENGINE_HPP
 #define POPLAR_ENGINE_HPP
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -25,6 +26,7 @@ class TileEngine;  // engine/tile_engine.h
 struct Replica;
 // ipu_model/Model.hpp
 void SetReplica(poplar::Engine& engine, const Replica& replica);
+void SetCancellation(poplar::Engine& engine, const std::atomic<bool>* cancelled, std::function<void()> poll);
 std::uint64_t LastRunCycles(const poplar::Engine& engine);
 }  // namespace ipu_model
 
@@ -81,6 +83,8 @@ class Engine {
 
  private:
   friend void ipu_model::SetReplica(Engine& engine, const ipu_model::Replica& replica);
+  friend void ipu_model::SetCancellation(Engine& engine, const std::atomic<bool>* cancelled,
+                                         std::function<void()> poll);
   friend std::uint64_t ipu_model::LastRunCycles(const Engine& engine);
 
   Executable executable_;
