@@ -49,7 +49,7 @@ def field_size(name, body, field):
         return 8
     words = (
         "PjrtEntry",
-        *(f"{std}{word}_t" for std in ("", "std::") for word in ("size", "int64", "intptr", "uintptr")),
+        *(f"{std}{word}_t" for std in ("", "std::") for word in ("size", "int64", "intptr", "uintptr", "uint64")),
     )
     by_type = {**dict.fromkeys(words, 8), "int": 4, "bool": 1}
     enums = ("PJRT_Error_Code", "PJRT_Buffer_Type", "PJRT_NamedValue_Type", "PJRT_HostBufferSemantics")
@@ -104,8 +104,18 @@ def test_conformance():
     result = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment)
     assert result.returncode == 0, result.stdout + result.stderr
     assert " 0 FAIL" in result.stdout
-    for check in ("execute.single_device", "compile.deserialize_and_load", "topology.client_free_compile"):
+    passed = (
+        "execute.single_device",
+        "compile.deserialize_and_load",
+        "topology.client_free_compile",
+        "abi_version.executable_proto",
+        "abi_version.is_compatible_with_executable",
+    )
+    for check in passed:
         assert re.search(rf"pass +{check}", result.stdout), result.stdout
+    missing = set(re.findall(r"^ +(?:unsupported|skip) +([\w.]+)", result.stdout, re.MULTILINE))
+    documented = (PJRT.parent.parent / "docs" / "pjrt_api.md").read_text()
+    assert missing == set(re.findall(r"`(\w+\.\w+)`(?=[^|]*\|.*\|$)", documented, re.MULTILINE))
 
 
 def test_a_client_whose_interpreter_has_no_compiler_gets_an_error(tmp_path):

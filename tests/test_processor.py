@@ -73,9 +73,9 @@ def test_other_clients_get_an_error_from_every_entry():
 @pytest.mark.nightly
 @pytest.mark.parametrize("processor", ["Nehalem", "SandyBridge"])
 def test_on_an_emulated_processor(processor):
-    emulator = os.environ.get("QEMU_X86_64") or shutil.which("qemu-x86_64")
+    emulator = os.environ.get("QEMU_X86_64") or shutil.which("qemu-x86_64") or shutil.which("qemu-x86_64-static")
     if emulator is None:
-        pytest.skip("needs qemu-x86_64 (Debian package qemu-user)")
+        pytest.skip("needs qemu-x86_64 (Debian packages qemu-user, qemu-user-static)")
     result = run(IMPORT, emulator, "-cpu", processor)
     assert result.returncode == 0, result.stderr
     assert "needs a processor with AVX2 and FMA" in result.stdout and "lacks AVX2" in result.stdout

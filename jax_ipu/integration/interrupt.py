@@ -54,13 +54,22 @@ def _cancel_compilations() -> None:
 def _cancel_runs() -> None:
     """Wraps the functions of jaxlib that wait for arrays: block_until_ready, and the copy that np.asarray makes."""
     from jax._src import array
-    from jax._src.lib import xla_client
+    from jax._src.lib import xla_client  # type: ignore[attr-defined]
 
-    names = ("block_until_ready", "_single_device_array_to_np_array_did_copy")
-    owners: list[tuple[Any, str]] = [(array.ArrayImpl, name) for name in names]
-    owners.append((xla_client, "batched_block_until_ready"))
-    for owner, name in owners:
-        setattr(owner, name, _cancelling(getattr(owner, name)))
+    owner: Any = array.ArrayImpl
+    block_until_ready = owner.block_until_ready = _cancelling(owner.block_until_ready)
+    copy_out: Any = owner._single_device_array_to_np_array_did_copy
+    batched: Any = _cancelling(xla_client.batched_block_until_ready)
+    xla_client.batched_block_until_ready = batched
+
+    def copy_when_ready(self: Any) -> Any:
+        # jaxlib's wait for a copy ignores signals, its wait for an array does not. The copy is queued first.
+        if not self.is_ready():
+            self._copy_single_device_array_to_host_async()
+            block_until_ready(self)
+        return copy_out(self)
+
+    owner._single_device_array_to_np_array_did_copy = copy_when_ready
 
 
 def _cancelling(wait: Callable[..., Any]) -> Callable[..., Any]:
