@@ -62,7 +62,8 @@ bool PJRT_Buffer::IsReadOnHost() {
   const bool guarded = jax_ipu::AreReadsGuarded();
   const std::lock_guard<std::mutex> lock(mutex_);
   // NumPy's buffer protocol would wait for a pending array in a way that no signal interrupts.
-  const bool readable = array_ && array_->on_host() && jax_ipu::IsReady(array_->ready()) && (shown_ || !guarded);
+  const bool readable =
+      array_ && array_->on_host() && jax_ipu::IsReady(array_->ready()) && (shown_ || !guarded);
   shown_ = shown_ || readable;
   return readable;
 }
