@@ -33,7 +33,8 @@ struct Box {
   static Box Whole(const Shape& shape) { return {Shape(shape.size(), 0), shape}; }
 };
 
-// A view of one variable: element (i0, i1, ...) is variable element offset + sum(i_d * strides[d]).
+// A strided view of one variable. Element (i0, i1, ...) of the view is element offset + sum(i_d * strides[d])
+// of the variable.
 struct View {
   VariableId variable = 0;
   DType type = DType::kF32;

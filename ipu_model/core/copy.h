@@ -11,8 +11,8 @@
 
 namespace ipu_model {
 
-// outputs[i] = inputs[i], which have the same shape, for every i. All elements are read before any is
-// written.
+// Copies inputs[i] to outputs[i], which has the same shape, for every i. Reads all elements before it writes
+// any.
 class Copy : public Operation {
  public:
   std::string_view kind() const override { return "poplar::copy"; }
@@ -25,11 +25,13 @@ class Copy : public Operation {
   DevicePlan Plan(const DeviceContext& context) const override;
 
  private:
-  // An input and an output of different pairs, or shifted against each other, share elements.
+  // Whether an output shares elements with an input in a way that needs a buffer: an input of another pair,
+  // or its own input at an offset.
   bool overlapping_ = true;
 };
 
-// Both tensors have the same number of elements and one type; dst has no aliases.
+// Returns the operation that copies `src` to `dst`: the same number of elements and the same type; `dst` has
+// no aliases.
 std::unique_ptr<Operation> MakeCopy(const poplar::Tensor& src, const poplar::Tensor& dst);
 std::unique_ptr<Operation> ReadCopy(Reader& reader);
 

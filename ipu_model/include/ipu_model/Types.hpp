@@ -74,8 +74,9 @@ constexpr bool IsSigned(DType type) { return type >= DType::kS2 && type <= DType
 constexpr bool IsUnsigned(DType type) { return type >= DType::kU2 && type <= DType::kU64; }
 constexpr bool IsInteger(DType type) { return IsSigned(type) || IsUnsigned(type); }
 
-// StableHLO spelling: "f32", "bf16", "ui8" is "u8" here, "pred" for i1. Internal linkage: a copy that was
-// compiled for a wide instruction set must not serve other files.
+// Returns the name in StableHLO's spelling, except "u8" for ui8 (likewise for other widths) and "pred" for
+// i1. Internal linkage: otherwise the linker could keep a copy that is compiled for a wider instruction set
+// than the processor has.
 static constexpr const char* NameOf(DType type) {
   constexpr const char* kNames[] = {
       "pred",      "s2",     "s4",       "s8",         "s16",           "s32",    "s64",

@@ -1,4 +1,4 @@
-// The geometry that gather and scatter share: which window of an operand each index vector names.
+// Geometry of gather and scatter: the window of the operand that each index vector selects.
 #ifndef IPU_MODEL_KERNELS_INDEX_INDEXED_WINDOW_H_
 #define IPU_MODEL_KERNELS_INDEX_INDEXED_WINDOW_H_
 
@@ -12,34 +12,35 @@ namespace ipu_model {
 
 using hlo::WindowDims;
 
-// Dimension numbers resolved per operand dimension. "Windows" is the gather's result or the scatter's
-// updates: batch dimensions (one window each) and window dimensions.
+// Dimension numbers resolved per operand dimension. "Windows" means the gather's result or the scatter's
+// updates; its dimensions are batch dimensions (one window per position) and window dimensions.
 struct IndexedWindow {
   int operand_rank = 0, indices_rank = 0, windows_rank = 0;
   int batch_rank = 0;
-  int index_vector_dim = 0;  // == indices_rank: the index vectors are scalars
+  int index_vector_dim = 0;  // equal to indices_rank if the index vectors are scalars
   int num_components = 0;
-  int batch_dim[kMaxRank] = {};      // of windows, per batch dimension
-  int index_dim[kMaxRank] = {};      // of indices, per batch dimension
-  int component[kMaxRank] = {};      // per operand dimension: which index component starts it, or -1
-  int batching[kMaxRank] = {};       // per operand dimension: which batch dimension walks it, or -1
-  int window_dim[kMaxRank] = {};     // per operand dimension: which dimension of windows, or -1
-  std::int64_t wrap[kMaxRank] = {};  // per operand dimension: what is added to a negative index
-  int num_wraps = 0;                 // those that are not zero
+  int batch_dim[kMaxRank] = {};   // per batch dimension: the dimension of windows
+  int index_dim[kMaxRank] = {};   // per batch dimension: the dimension of indices
+  int component[kMaxRank] = {};   // per operand dimension: the index component that gives its start, or -1
+  int batching[kMaxRank] = {};    // per operand dimension: the batch dimension that it is paired with, or -1
+  int window_dim[kMaxRank] = {};  // per operand dimension: the dimension of windows, or -1
+  std::int64_t wrap[kMaxRank] = {};  // per operand dimension: the value added to a negative index
+  int num_wraps = 0;                 // number of non-zero wraps
 
-  // Throws std::invalid_argument when the numbers contradict each other or the ranks.
+  // Throws std::invalid_argument if the numbers contradict each other or the ranks.
   static IndexedWindow Resolve(const WindowDims& dims, int operand_rank, int indices_rank, int windows_rank);
 };
 
-// Where the tensors of a call sit inside the whole ones: a vertex works on boxes of them. All zero, with the
-// tensors' own extents, for a whole operation. Indexed by operand dimension, batch_begin by batch dimension.
+// The position of a call's tensors inside the whole tensors: a vertex works on boxes of them. For a whole
+// operation, all positions are zero and the extents are the tensors' own. Indexed by operand dimension,
+// except batch_begin, which is indexed by batch dimension.
 struct WindowPlacement {
   std::int64_t operand_dims[kMaxRank] = {};  // extents of the whole operand
-  std::int64_t slice_sizes[kMaxRank] = {};   // extents of a whole window; 1 where it has no dimension
+  std::int64_t slice_sizes[kMaxRank] = {};   // extents of a whole window; 1 in dimensions that it lacks
   std::int64_t operand_begin[kMaxRank] = {};
   std::int64_t window_begin[kMaxRank] = {};
   std::int64_t batch_begin[kMaxRank] = {};
-  // The operand may hold only a part of an indexed dimension: windows are clipped to it.
+  // True if the operand may hold only a part of an indexed dimension. Windows are then clipped to that part.
   bool clipped = false;
 };
 
@@ -53,22 +54,22 @@ class WindowRows {
 
   std::int64_t num_rows() const { return num_rows_; }
 
-  // For rows [begin, begin + n): element offsets of the window's first element in operand and windows.
-  // Clamped starts, or (clamp == false) operand offset kSkip where the window is not inside the operand.
-  // Not for clipped placements.
+  // For rows [begin, begin + n): writes the offset of the window's first element in the operand and in
+  // windows, in elements. With `clamp`, starts are clamped; without it, the operand offset is kSkip if the
+  // window is not inside the operand. Not for clipped placements.
   void Offsets(std::int64_t begin, std::int64_t n, bool clamp, std::int64_t* operand_offset,
                std::int64_t* windows_offset) const;
 
-  // What the rows are when every window is one element, at one index component: operand element
-  // base + index * operand_stride, with the index of row r at element r * index_stride; `wrap` is added to
-  // a negative one.
+  // The rows, if every window is one element selected by one index component: row r selects operand element
+  // base + index * operand_stride, where the index is element r * index_stride; `wrap` is added to a negative
+  // index.
   struct Elements {
     DType type;
     const void* index;
     std::int64_t index_stride, wrap, limit, base, operand_stride, windows_step;
 
-    // Calls f(row, operand offset) for the rows [begin, end): with the index clamped, or only for those
-    // inside.
+    // Calls f(row, operand offset) for the rows [begin, end). Clamps the indices, or leaves out those that
+    // are outside.
     template <typename I, bool kClamp, typename F>
     void ForEach(std::int64_t begin, std::int64_t end, F&& f) const {
       const I* const at = static_cast<const I*>(index);
@@ -85,16 +86,16 @@ class WindowRows {
       }
     }
   };
-  // False when they are not that, or the index type is neither s32 nor s64.
+  // Returns false if the rows have another form, or if the index type is neither s32 nor s64.
   bool AreElements(Elements* elements) const;
 
-  // One row: the part of the window that is inside this call's operand. Writes, per operand dimension, where
-  // it begins in the operand and in the window, and its extent; false when nothing is inside.
+  // The part of one row's window that is inside this call's operand. Writes, per operand dimension, its start
+  // in the operand and in the window, and its extent. Returns false if nothing is inside.
   bool Clip(std::int64_t row, bool clamp, std::int64_t* operand_begin, std::int64_t* window_begin,
             std::int64_t* extent, std::int64_t* windows_offset) const;
 
-  // The window's dimensions of extent above 1, neighbours merged where both tensors allow it. Strides in
-  // elements. `indexed`: the dimension's start varies, so windows may overlap along it.
+  // The window's dimensions of extent above 1; neighbours are merged where both tensors allow it. Strides are
+  // in elements. `indexed`: an index gives the dimension's start, so windows may overlap along it.
   struct Loop {
     int rank = 0;
     std::int64_t shape[kMaxRank], operand[kMaxRank], windows[kMaxRank];

@@ -1,4 +1,4 @@
-// Reductions over sliding windows, and their selecting inverse, on host memory.
+// Reductions over sliding windows and select-and-scatter, on host memory.
 #ifndef IPU_MODEL_KERNELS_WINDOW_WINDOW_H_
 #define IPU_MODEL_KERNELS_WINDOW_WINDOW_H_
 
@@ -17,7 +17,7 @@ namespace ipu_model {
 using hlo::WindowDimension;
 using hlo::WindowGeometry;
 
-// What a single-operation combiner does.
+// The operation of a combiner that is one operation; kOther for all other combiners.
 enum class WindowCombiner { kAdd, kMultiply, kMaximum, kMinimum, kOther };
 WindowCombiner ClassifyCombiner(const Expression& combiner);
 
@@ -27,37 +27,38 @@ inline bool IsRunning(const WindowDimension& window, std::int64_t extent) {
   return window.stride == 1 && window.size > 1 && window.size >= extent;
 }
 
-// The dimension along which every result combines everything from one side (a cumulative operation), or -1.
-// Shapes of operand and result; backwards: from the end.
+// Returns the dimension of a cumulative operation, in which every result combines all elements from one end
+// up to its own position, or -1. `operand` and `result` are the shapes; sets *backwards if the windows start
+// at the end.
 int FindScan(const WindowGeometry& geometry, const std::int64_t* operand, const std::int64_t* result,
              bool* backwards);
 
-// Scans of f16 and bf16 up to this window size round every operation of the combiner, as the program says.
-// Over long lines those roundings would add up: XLA cuts them into blocks of this length (base_length of its
-// ReduceWindowRewriter on CPU); here they are in f32, rounded once.
+// Scans of f16 and bf16 round after every operation, as the program says, up to this window size. Over long
+// lines the rounding errors would add up. XLA:CPU therefore splits them into blocks of this length
+// (base_length of its ReduceWindowRewriter); the model computes them in f32 and rounds once.
 constexpr std::int64_t kLongestRoundedScan = 16;
 
-// stablehlo.reduce_window of n operands of one shape. The combiner has inputs acc_0.., value_0.. and outputs
-// acc_0... It starts from the init values and sees the window's elements in row-major order; elements in the
-// padding do not take part, as in XLA. Single additions, multiplications, maxima and minima of 4- and 8-byte
-// numbers run in vector loops, windows that run from one side over a whole dimension as scans, whose long
-// lines are cut: combiners are associative. f16 and bf16 accumulate in f32, except in scans of windows of at
-// most kLongestRoundedScan places.
+// stablehlo.reduce_window of n operands of one shape. The combiner has the inputs acc_0.., value_0.. and the
+// outputs acc_0... It starts from the init values and visits the window's elements in row-major order.
+// Padding elements are left out, as in XLA. A single add, multiply, maximum or minimum of 4- or 8-byte
+// numbers runs in vector loops. Windows that reach from one end over a whole dimension run as scans; long
+// lines are split into blocks, which is allowed because combiners are associative. f16 and bf16 accumulate in
+// f32, except in scans whose windows have at most kLongestRoundedScan elements.
 class ReduceWindowKernel {
  public:
   explicit ReduceWindowKernel(const Expression& combiner);
 
-  // in: n operands, then n scalars (rank 0); out: n results, which share no memory with the operands.
+  // in: n operands, then n scalars (rank 0). out: n results, which share no memory with the operands.
   void Run(HostContext& context, const WindowGeometry& geometry, const std::vector<HostTensor>& in,
            const std::vector<HostTensor>& out) const {
     Run(context, geometry, in.data(), out.data());
   }
-  // The same on arrays, for callers that must not build vectors.
+  // The same on arrays, for callers that must not allocate vectors.
   void Run(HostContext& context, const WindowGeometry& geometry, const HostTensor* in,
            const HostTensor* out) const;
 
  private:
-  // With f32 copies of the f16 and bf16 tensors.
+  // The same kernel on f32 copies of the f16 and bf16 tensors.
   struct Wide;
 
   void RunWide(HostContext& context, const WindowGeometry& geometry, const HostTensor* in,
@@ -77,7 +78,7 @@ class ReduceWindowKernel {
   std::shared_ptr<const Wide> wide_;
 };
 
-// stablehlo.select_and_scatter: see hlo::selectAndScatter. Windows have no dilation.
+// stablehlo.select_and_scatter; see hlo::selectAndScatter. Windows have no dilation.
 class SelectAndScatterKernel {
  public:
   // select: (selected, candidate) -> pred; scatter: (result, source) -> result.
@@ -92,8 +93,8 @@ class SelectAndScatterKernel {
                   const HostTensor& source, const HostTensor& out) const;
 
   DType type_;
-  ScalarOp comparison_ = ScalarOp::kCount;  // when select is one comparison
-  bool adds_ = false;                       // when scatter is one addition
+  ScalarOp comparison_ = ScalarOp::kCount;  // if select is one comparison
+  bool adds_ = false;                       // if scatter is one addition
   ElementwiseKernel select_, scatter_;
 };
 
