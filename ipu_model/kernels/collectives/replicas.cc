@@ -26,8 +26,9 @@ bool IsSameView(const HostTensor& a, const HostTensor& b) {
          std::equal(a.strides, a.strides + a.rank, b.strides);
 }
 
-// The parts of one message, givers first: visit(giver, taker, offset, view, is_new). What several takers take
-// is sent once. `like` stands for the tensor of any giver: they have one shape.
+// Calls visit(giver, taker, offset, view, is_new) for the parts of one message, in the order of the givers;
+// returns the message's size in bytes. A part that several takers need is sent once. `like` stands for the
+// tensor of any giver: all have one shape.
 template <typename Visit>
 std::size_t VisitParts(const std::vector<std::size_t>& givers, const std::vector<std::size_t>& takers,
                        const HostTensor& like, const Meetings::Part& part, Visit&& visit) {
@@ -70,7 +71,7 @@ void Meetings::ExchangeWithOthers(std::uint32_t channel, const std::vector<unsig
       elsewhere[remote_->ProcessOf(members[m])].push_back(m);
     }
   }
-  // Dense, as broadcast operands may be strided in one process and not in another.
+  // Copy to dense memory: a broadcast operand may be strided in one process and dense in another.
   const HostTensor& any = meeting.tensors[here[0]];
   const HostTensor like = DenseAt(any.data, any);
   const auto ignore = [](std::size_t, std::size_t, std::size_t, const HostTensor&, bool) {};
@@ -115,12 +116,12 @@ void Meetings::Meet(std::uint32_t channel, const std::vector<unsigned>& members,
   std::unique_lock<std::mutex> lock(mutex_);
   Meeting& meeting = meetings_[{channel, members.at(0)}];
   meeting.tensors.resize(members.size());
-  // Nobody comes to the next round before all have taken in this one.
+  // A member may enter the next round only after all members have taken their parts of this one.
   const std::uint64_t round_end = (meeting.arrivals / expected + 1) * expected;
   meeting.tensors.at(position) = tensor;
   if (++meeting.arrivals == round_end) {
     if (expected < members.size()) {
-      lock.unlock();  // nobody else touches the meeting before it is opened
+      lock.unlock();  // no other thread uses the meeting before it is opened
       ExchangeWithOthers(channel, members, part, meeting);
       lock.lock();
     }
@@ -149,7 +150,7 @@ void Meetings::Meet(std::uint32_t channel, const std::vector<unsigned>& members,
     }
     take(parts);
   } catch (...) {
-    error = std::current_exception();  // others may still be reading this replica's tensor
+    error = std::current_exception();  // other members may still be reading this replica's tensor
   }
   lock.lock();
   if (++meeting.takes == round_end) {

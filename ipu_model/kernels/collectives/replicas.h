@@ -1,4 +1,4 @@
-// How the replicas of one launch, each run by a thread of its own, meet to exchange tensors.
+// Meetings in which the replicas of one launch exchange tensors. Each replica runs on its own thread.
 #ifndef IPU_MODEL_KERNELS_COLLECTIVES_REPLICAS_H_
 #define IPU_MODEL_KERNELS_COLLECTIVES_REPLICAS_H_
 
@@ -25,27 +25,27 @@ class Meetings {
   Meetings(const Meetings&) = delete;
   Meetings& operator=(const Meetings&) = delete;
 
-  // What member `taker` takes of the tensor that member `giver` brings; nothing, or a view of the tensor.
+  // Returns the part of `giver`'s tensor that `taker` takes, as a view of the tensor, or nothing.
   using Part = std::function<std::optional<HostTensor>(const HostTensor& tensor, std::size_t giver,
                                                        std::size_t taker)>;
   using Parts = std::vector<std::optional<HostTensor>>;
 
-  // All `members`, the caller at `position` of them, come to the meeting `channel` with a tensor each, of one
-  // shape and type. Calls `take` with the parts for this member, in the order of the givers; returns when all
-  // have taken, so that a tensor need not stay any longer. Throws ReplicaMissing when a member has left, and
-  // what RemoteReplicas::Exchange throws.
+  // All `members` come to the meeting `channel`, each with a tensor of the same shape and type; the caller is
+  // at `position` of them. Calls `take` with the parts for this member, in the order of the givers. Returns
+  // when all members have taken their parts, so the tensor may then be freed. Throws ReplicaMissing if a
+  // member has left, and the errors of RemoteReplicas::Exchange.
   void Meet(std::uint32_t channel, const std::vector<unsigned>& members, std::size_t position,
             const HostTensor& tensor, const Part& part, const std::function<void(const Parts&)>& take);
 
-  // The replica has ended its program and comes to no meeting any more.
+  // Marks the replica as finished: it comes to no further meeting.
   void Leave(unsigned replica);
 
  private:
   struct Meeting {
-    std::vector<HostTensor> tensors;                  // by member; of those in this process
-    std::vector<RemoteReplicas::Transfer> transfers;  // own the memory of `received`
+    std::vector<HostTensor> tensors;                  // by member; only of replicas in this process
+    std::vector<RemoteReplicas::Transfer> transfers;  // owns the memory of `received`
     std::map<std::pair<std::size_t, std::size_t>, HostTensor> received;  // by giver and taker
-    std::uint64_t arrivals = 0, opened = 0, takes = 0;  // over all rounds, of replicas in this process
+    std::uint64_t arrivals = 0, opened = 0, takes = 0;  // over all rounds, by replicas of this process
   };
   bool IsHere(unsigned replica) const { return remote_ == nullptr || remote_->IsHere(replica); }
   void ExchangeWithOthers(std::uint32_t channel, const std::vector<unsigned>& members, const Part& part,
