@@ -11,11 +11,11 @@
 namespace ipu_model {
 namespace {
 
-// Below this many bytes waking a worker costs more than the copy (facts: 16k elements with hot workers).
+// Smaller copies run on one thread: waking a worker would cost more than it saves.
 constexpr std::int64_t kParallelBytes = 128 << 10;
 
-// A copy with unit dimensions dropped, dimensions ordered by destination stride and neighbours merged.
-// Strides in bytes.
+// A copy in canonical form: unit dimensions dropped, dimensions ordered by destination stride, neighbours
+// merged. Strides are in bytes.
 struct CopyLoop {
   int rank = 0;
   std::int64_t shape[kMaxRank], src[kMaxRank], dst[kMaxRank];
@@ -32,7 +32,7 @@ CopyLoop Normalise(int rank, const std::int64_t* shape, const std::int64_t* src,
     loop.src[loop.rank] = src[d] * size;
     loop.dst[loop.rank++] = dst[d] * size;
   }
-  // Insertion sort, stable: outermost = largest destination stride, ties by source stride.
+  // Stable insertion sort: the largest destination stride outermost; ties are decided by the source stride.
   for (int i = 1; i < loop.rank; ++i) {
     for (int j = i; j > 0; --j) {
       const std::int64_t a = std::abs(loop.dst[j - 1]), b = std::abs(loop.dst[j]);
@@ -83,8 +83,9 @@ void CopyLine(std::int64_t n, const char* src, std::int64_t src_stride, char* ds
   }
 }
 
-// A plane whose source runs along the outer dimension: blocks that stay in cache on both sides, several at a
-// time along the source's lines. Lines far apart are requested ahead: no processor foresees them.
+// Copies a plane whose source is contiguous along the outer dimension. Works in blocks that stay in cache on
+// both sides, several at a time along the source's rows. Prefetches distant rows: hardware prefetchers miss
+// this stride.
 template <typename T>
 void CopyPlane(std::int64_t rows, std::int64_t columns, const char* src, std::int64_t src_row,
                std::int64_t src_column, char* dst, std::int64_t dst_row, std::int64_t dst_column) {
@@ -151,7 +152,7 @@ void CopyAll(ThreadPool* pool, const CopyLoop& loop, const char* src, char* dst)
     CopyDims<T>(loop, 0, src, dst);
     return;
   }
-  // Split the outermost dimension that has enough to share.
+  // Split the outermost dimension that has at least one row per thread.
   int split = 0;
   while (split < loop.rank - 1 && loop.shape[split] < pool->size()) ++split;
   const std::int64_t grain = split == loop.rank - 1 ? 64 : 1;
@@ -162,7 +163,7 @@ void CopyAll(ThreadPool* pool, const CopyLoop& loop, const char* src, char* dst)
   });
 }
 
-// What a bound copy needs beside the addresses.
+// The arguments of a bound copy, other than the addresses.
 struct BoundCopy {
   CopyLoop loop;
   void (*copy)(const CopyLoop& loop, const char* src, char* dst) = nullptr;
@@ -173,7 +174,7 @@ void CopyOnce(const CopyLoop& loop, const char* src, char* dst) {
   CopyDims<T>(loop, 0, src, dst);
 }
 
-// For the extents `shape`.
+// Binds a copy of the extents `shape`.
 BoundCopy BindCopy(const std::int64_t* shape, const HostTensor& src, const HostTensor& dst) {
   const std::size_t size = SizeOf(src.type);
   BoundCopy bound{Normalise(src.rank, shape, src.strides, dst.strides, static_cast<std::int64_t>(size))};
@@ -191,8 +192,8 @@ bool SameStrides(const HostTensor& a, const HostTensor& b) {
   return true;
 }
 
-// operand 0 to the result; operand 1: the BoundCopy; operand 2: bytes to add to the address of the operand
-// (kFrom) or of the result.
+// Copies operand 0 to the result. Operand 1 is the BoundCopy; operand 2 holds the bytes to add to the source
+// address (kFrom) or to the destination address (kTo).
 enum class Shift : std::uint8_t { kNone, kFrom, kTo };
 template <Shift kShift>
 void CopyCall(const MicroArguments& m) {
@@ -204,7 +205,8 @@ void CopyCall(const MicroArguments& m) {
   bound.copy(bound.loop, src, dst);
 }
 
-// The clamped start of one dimension, in bytes. `more`: it is added to what is there.
+// Computes the byte offset of one dimension's clamped start. `more`: adds it to the offset of earlier
+// dimensions.
 struct BoundStart {
   DType type;
   bool more;
@@ -217,7 +219,8 @@ void StartCall(const MicroArguments& m) {
   *offset = index * start.bytes + (start.more ? *offset : 0);
 }
 
-// The offset of a window of `window`'s shape in `whole`; `first`: the input that has the first start.
+// Returns the place that holds the byte offset of a window of `window`'s shape in `whole`. `first` is the
+// input that holds the first start.
 CallList::Place AddStarts(CallList* list, const HostTensor& whole, const HostTensor& window,
                           const HostTensor* starts, std::size_t first) {
   const CallList::Place offset = list->NewScratch(sizeof(std::int64_t));
@@ -292,7 +295,7 @@ bool AddCopy(CallList* list, const HostTensor& src, const CallList::Place& from,
     list->AddMove(to, from, loop.total * size);
     return true;
   }
-  // Strided onto itself would be allowed, but is not known to be possible.
+  // Without addresses, a strided copy of a tensor onto itself cannot be recognised.
   if (same_strides && (src.data == nullptr || dst.data == nullptr)) return false;
   list->Add(CopyCall<Shift::kNone>, to, {from, list->Keep(bound)}, loop.total);
   return true;

@@ -1,4 +1,4 @@
-// Strided n-dimensional copies, and the dynamic slices that are built from them.
+// Strided n-dimensional copies, and dynamic slices.
 #ifndef IPU_MODEL_KERNELS_COPY_SLICE_H_
 #define IPU_MODEL_KERNELS_COPY_SLICE_H_
 
@@ -13,23 +13,24 @@
 
 namespace ipu_model {
 
-// dst[i...] = src[i...]. Strides are in elements of `element_size` bytes; a destination stride must not be 0
-// where the extent is above 1, and source and destination must not overlap. `pool` may be null (one thread).
+// dst[i...] = src[i...]. Strides are in elements of `element_size` bytes. A destination stride must not be 0
+// where the extent is above 1. Source and destination must not overlap. A null `pool` means one thread.
 void CopyStrided(ThreadPool* pool, int rank, const std::int64_t* shape, const void* src,
                  const std::int64_t* src_strides, void* dst, const std::int64_t* dst_strides,
                  std::size_t element_size);
 
-// dst = src, same shape and type. Does nothing when both are the same view.
+// Copies `src` to `dst`: same shape and type. Does nothing if both are the same view.
 void CopyTensor(HostContext& context, const HostTensor& src, const HostTensor& dst);
 
-// Adds the same to `list`; false, and nothing is added, for a tensor that is worth several threads.
+// Adds the same copy to `list`. Returns false and adds nothing if the tensor is large enough for several
+// threads.
 bool AddCopy(CallList* list, const HostTensor& src, const CallList::Place& from, const HostTensor& dst,
              const CallList::Place& to);
 
-// The part of `tensor` that starts at `begin` and has the extents `shape`, without copying.
+// Returns a view of the part of `tensor` that starts at `begin` and has the extents `shape`.
 HostTensor SubTensor(const HostTensor& tensor, const std::int64_t* begin, const std::int64_t* shape);
 
-// The integer at `data`; unsigned 64-bit values above the signed range saturate.
+// Returns the integer at `data`; unsigned 64-bit values above the signed range saturate.
 std::int64_t ReadIndex(DType type, const void* data);
 
 // out = operand[start : start + out.shape], each start clamped so that the slice is inside. `starts` are
@@ -41,7 +42,8 @@ void DynamicSlice(HostContext& context, const HostTensor& operand, const HostTen
 void DynamicUpdateSlice(HostContext& context, const HostTensor& operand, const HostTensor& update,
                         const HostTensor* starts, const HostTensor& out);
 
-// The same for small slices, or null. `in` is as the arguments above, in their order.
+// Binds either of the two for small slices; returns null for large ones. `in` holds the arguments above, in
+// their order.
 std::unique_ptr<BoundKernel> BindDynamicSlice(const HostTensor* in, const HostTensor& out);
 std::unique_ptr<BoundKernel> BindDynamicUpdateSlice(const HostTensor* in, const HostTensor& out);
 

@@ -1,4 +1,4 @@
-// Transposition of squares of cache lines.
+// Transposition of square tiles of cache lines.
 #include <cstring>
 #include <type_traits>
 
@@ -9,8 +9,8 @@ namespace ipu_model {
 namespace ISA_NAMESPACE {
 namespace {
 
-// Lines that are a power of two apart share cache sets, so each must be touched once only: in one register,
-// or through a buffer.
+// Cache lines at a power-of-two stride share cache sets. Touch each of them only once: transpose in
+// registers, or through a buffer.
 template <typename T>
 void TransposeLines(const unsigned char* from, std::int64_t from_stride, unsigned char* to,
                     std::int64_t to_stride) {

@@ -1,5 +1,5 @@
-// Squares of cache lines, for every size of an element and instruction set, and copies and elementwise work
-// in another order that are made of them.
+// Transposition of square tiles for every element size and instruction set, and the copies and elementwise
+// kernels that use it.
 #include "kernels/copy/transpose.h"
 
 #include <algorithm>
@@ -21,7 +21,7 @@ std::vector<unsigned char> Numbers(std::int64_t n) {
   return bytes;
 }
 
-// Whether to[i][k] == from[k][i], elements of `size` bytes, strides in bytes.
+// Returns whether to[i][k] == from[k][i]. Elements have `size` bytes, strides are in bytes.
 bool IsTransposed(std::int64_t rows, std::int64_t columns, std::int64_t size, const unsigned char* from,
                   std::int64_t from_stride, const unsigned char* to, std::int64_t to_stride) {
   for (std::int64_t i = 0; i < rows; ++i) {
@@ -54,7 +54,7 @@ TEST(SquaresOfLines) {
 }
 
 struct Matrices {
-  HostTensor from, to;  // `from` is read along its columns
+  HostTensor from, to;  // a view of the input along its columns
 };
 Matrices Transposed(DType type, std::int64_t rows, std::int64_t columns, unsigned char* from,
                     unsigned char* to) {
@@ -102,7 +102,7 @@ TEST(MatricesOfAnySize) {
       const Matrices m = Transposed(type, rows, columns, from.data(), to.data());
       CopyTensor(context, m.from, m.to);
       CHECK(IsTransposed(rows, columns, size, from.data(), rows * size, to.data(), columns * size));
-      // The walk over blocks, from the source's order and into it.
+      // The elementwise kernel's block walk, from the source's order and back.
       std::fill(to.begin(), to.end(), 0);
       kernel.Run(context, {m.from}, {m.to});
       CHECK(IsTransposed(rows, columns, size, from.data(), rows * size, to.data(), columns * size));
