@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t kAlignment = 64;
 
-// Of n bytes; those of one number need no call to the library.
+// Copies n bytes. Sizes of one number avoid the call of the C library.
 void CopyBytes(const MicroArguments& m) {
   if (m.result == m.operand[0]) return;
   switch (m.n) {
@@ -73,7 +73,7 @@ void CallList::Repeat(std::vector<std::int64_t> counts, const std::vector<std::v
     for (std::size_t d = counts_.size(); d-- > 0;) {
       Advance& advance = advances_[d][r.call];
       (r.operand < 0 ? advance.result : advance.operand[r.operand]) = steps[d] - back;
-      // The innermost dimension has moved once more than to its last index.
+      // Undo the innermost dimension's moves: it has moved `counts` times, the others one time less.
       back += steps[d] * (d + 1 == counts_.size() ? counts_[d] : counts_[d] - 1);
     }
   }

@@ -1,5 +1,5 @@
-// Kernels for tensors of fixed shapes and strides, with all choices made: in a loop over small tensors,
-// choosing takes longer than computing.
+// Kernels bound to fixed shapes and strides, with all choices made in advance. In a loop over small tensors,
+// the choices would take longer than the computation.
 #ifndef IPU_MODEL_KERNELS_HOST_BOUND_KERNEL_H_
 #define IPU_MODEL_KERNELS_HOST_BOUND_KERNEL_H_
 
@@ -15,22 +15,23 @@
 
 namespace ipu_model {
 
-// Runs on the calling thread. Binding functions return null for what is large enough to choose each time.
-// They may be given tensors without data: those are pointed to some memory later.
+// A kernel that runs on the calling thread. Binding functions return null for tensors so large that the
+// choices cost little. Tensors may have no data when a kernel is bound; Point sets their addresses.
 class BoundKernel {
  public:
   virtual ~BoundKernel() = default;
-  // 64-byte aligned memory that Run uses; kernels that run one after the other may share it.
+  // Size of the 64-byte aligned scratch memory that Run uses. Kernels that run one after another may share
+  // it.
   virtual std::size_t scratch_bytes() const = 0;
-  // Where the tensors are from now on, and the scratch memory.
+  // Sets the addresses of the tensors and of the scratch memory for the following runs.
   virtual void Point(const HostTensor* in, const HostTensor* out, unsigned char* scratch) = 0;
   virtual void Run() const = 0;
 };
 
-// Calls of block functions, one after the other.
+// A sequence of calls of block functions.
 class CallList : public BoundKernel {
  public:
-  // Bytes after the begin of a tensor or of the scratch memory, or a fixed address.
+  // A byte offset from the start of a tensor or of the scratch memory, or a fixed address.
   struct Place {
     enum class Base : std::uint8_t { kFixed, kInput, kOutput, kScratch } base = Base::kFixed;
     unsigned tensor = 0;
@@ -49,7 +50,7 @@ class CallList : public BoundKernel {
   }
   static Place Fixed(const void* address) { return {Place::Base::kFixed, 0, 0, address}; }
   Place NewScratch(std::size_t bytes);
-  // A constant that lives as long as the list.
+  // Stores a constant that lives as long as the list.
   template <typename T>
   Place Keep(T value) {
     auto kept = std::make_shared<const T>(std::move(value));
@@ -59,14 +60,14 @@ class CallList : public BoundKernel {
 
   void Add(MicroFunction function, const Place& result, std::initializer_list<Place> operands, std::int64_t n,
            std::uint32_t immediate = 0);
-  // With the operands and attributes that a step of a scalar program has.
+  // Adds a call with the operands and attributes of a step of a scalar program.
   void AddStep(MicroFunction function, const Place& result, const Place* operands, int num_operands,
                std::int64_t n, std::uint32_t immediate, unsigned scalar);
-  // `bytes` from one place to another; nothing when they turn out to be the same.
+  // Adds a move of `bytes` from one place to another. The move does nothing if both have the same address.
   void AddMove(const Place& to, const Place& from, std::int64_t bytes);
-  // The calls are made over and over, with tensors that move on: for every index of a box, the last dimension
-  // fastest. `in[i][d]` and `out[i][d]` are the bytes from one index of dimension d to the next. Last, after
-  // the calls were added.
+  // Repeats the calls for every index of a box of extents `counts`, the last dimension fastest. `in[i][d]`
+  // and `out[i][d]` are the byte strides of tensor i along dimension d. Must be called after all calls are
+  // added.
   void Repeat(std::vector<std::int64_t> counts, const std::vector<std::vector<std::ptrdiff_t>>& in,
               const std::vector<std::vector<std::ptrdiff_t>>& out);
   std::size_t size() const { return calls_.size(); }
@@ -85,10 +86,10 @@ class CallList : public BoundKernel {
   };
   struct Reference {
     std::uint32_t call;
-    std::int32_t operand;  // -1: the result
+    std::int32_t operand;  // -1 means the result
     Place place;
   };
-  // Bytes by which the result and the operands of a call move.
+  // Byte increments of the addresses of a call's result and operands.
   struct Advance {
     std::ptrdiff_t result, operand[4];
   };
@@ -100,10 +101,12 @@ class CallList : public BoundKernel {
   std::vector<Reference> references_;
   std::vector<std::shared_ptr<const void>> kept_;
   std::size_t scratch_bytes_ = 0;
-  // Of repeated calls: by dimension, from the last index of the dimensions after it to their first one.
+  // For repeated calls: the extents of the box, and the increments of every call when the index of a
+  // dimension goes up by one and the inner indices return to zero.
   std::vector<std::int64_t> counts_;
   std::vector<std::vector<Advance>> advances_;
-  std::size_t moving_offset_ = 0;  // scratch memory for the calls while they move, then their indices
+  // scratch memory of the calls with their moving addresses, followed by the indices
+  std::size_t moving_offset_ = 0;
   unsigned char* moving_ = nullptr;
 };
 

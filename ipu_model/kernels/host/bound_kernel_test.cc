@@ -1,5 +1,5 @@
-// Bound slices, copies, reductions and rows of scalar programs against the kernels they stand for. Other
-// elementwise kernels are compared in elementwise_test.
+// Compares bound slices, copies, reductions and rows of scalar programs with the unbound kernels.
+// elementwise_test compares the other elementwise kernels.
 #include "kernels/host/bound_kernel.h"
 
 #include <algorithm>
@@ -25,12 +25,12 @@ std::int64_t Count(const Shape& shape) {
   return n;
 }
 
-// Memory with random bytes, and a tensor in it whose dimensions lie in `order`, innermost last.
+// Random bytes, and a tensor over them whose dimensions are stored in `order`, innermost last.
 struct Random {
   explicit Random(DType type, const Shape& shape, std::vector<int> order = {}, std::int64_t spread = 1)
       : bytes(static_cast<std::size_t>(Count(shape) * spread) * SizeOf(type) + 16) {
     std::mt19937 random(static_cast<unsigned>(bytes.size()));
-    // Small exponents: sums stay finite.
+    // Small exponents keep sums finite.
     for (unsigned char& b : bytes) b = static_cast<unsigned char>(random() % 64);
     tensor.data = bytes.data();
     tensor.type = type;
@@ -174,7 +174,8 @@ TEST(RowsOneAfterTheOther) {
     for (const DType type : {DType::kF32, DType::kBF16, DType::kF64, DType::kS8, DType::kU32, DType::kC64}) {
       const ElementwiseKernel kernel(MaskedUpdate(type));
       for (int form = 0; form < 8; ++form) {
-        // Row scalars have no stride along the last dimension, rows none along one of the others or all.
+        // Row scalars have stride 0 along the last dimension. Rows have stride 0 along one of the other
+        // dimensions, or all.
         const auto row_scalar = [&](HostTensor t) {
           t.strides[rank - 1] = 0;
           return t;

@@ -1,4 +1,4 @@
-// What a kernel may use while it runs: the process's one thread pool and scratch memory that is reused.
+// The resources of a running kernel: the process's one thread pool, and reusable scratch memory.
 #ifndef IPU_MODEL_KERNELS_HOST_CONTEXT_H_
 #define IPU_MODEL_KERNELS_HOST_CONTEXT_H_
 
@@ -12,7 +12,7 @@
 
 namespace ipu_model {
 
-// A pointer to a callable, without allocation.
+// A non-owning reference to a callable; never allocates.
 class TaskRef {
  public:
   template <typename F>
@@ -24,30 +24,31 @@ class TaskRef {
   void (*call_)(void*, int);
 };
 
-// One pool per process, sized to the machine. Workers spin about 65 us after a job, then sleep on a futex.
+// The process's thread pool, sized to the machine. Workers spin for about 65 us after a job, then sleep on a
+// futex.
 class ThreadPool {
  public:
   static ThreadPool& Global();
   virtual ~ThreadPool() = default;
-  // Workers including the caller.
+  // Number of workers, including the caller.
   virtual int size() const = 0;
-  // Calls task(worker) once for each worker in [0, workers), worker 0 on the caller; returns when all are
-  // done. workers <= size(). When the pool is busy with another caller's job, runs all of them on the caller.
+  // Calls task(worker) once for each worker in [0, workers), worker 0 on the caller; returns when all calls
+  // are done. workers <= size(). While the pool runs another caller's job, all calls run on the caller.
   virtual void Run(int workers, TaskRef task) = 0;
 };
 
-// For kernels that run inside a job: theirs run on the caller.
+// A pool of one worker for kernels that run inside a job: everything runs on the caller.
 class CallerPool : public ThreadPool {
  public:
   int size() const override;
   void Run(int workers, TaskRef task) override;
 };
 
-// Pieces of a job for each worker: enough to even out what holds one of them up.
+// Pieces of a job per worker: enough to balance the load when one worker is delayed.
 constexpr std::int64_t kPiecesPerWorker = 8;
 
-// Splits [0, n) over workers in pieces that are multiples of `grain`; f(begin, end), at most
-// `pieces_per_worker` times for each worker there is: 1 where every call costs as much as a whole job.
+// Splits [0, n) among the workers in pieces that are multiples of `grain`, and calls f(begin, end) for each
+// piece. There are at most `pieces_per_worker` pieces per worker; use 1 if each call has a high fixed cost.
 template <typename F>
 void ParallelFor(ThreadPool& pool, std::int64_t n, std::int64_t grain, F&& f,
                  std::int64_t pieces_per_worker = kPiecesPerWorker) {
@@ -68,11 +69,11 @@ void ParallelFor(ThreadPool& pool, std::int64_t n, std::int64_t grain, F&& f,
   pool.Run(workers, TaskRef(task));
 }
 
-// Bump allocator: grows to the largest use once, then never allocates again. One per engine; not thread safe
-// (allocate on the caller, then share the pointers with the workers).
+// A bump allocator that grows to the largest use and then never allocates again. One per engine. Not thread
+// safe: allocate on the caller, then share the pointers with the workers.
 class Scratch {
  public:
-  // 64-byte aligned, uninitialised, valid until Reset.
+  // Returns 64-byte aligned, uninitialised memory that is valid until Reset.
   void* Allocate(std::size_t bytes);
   template <typename T>
   T* Allocate(std::size_t n) {
@@ -80,7 +81,7 @@ class Scratch {
   }
   void Reset();
 
-  // Where the allocator stands. Rewind gives back what was allocated since, for kernels that call others in a
+  // A position of the allocator. Rewind frees what was allocated since, for kernels that call others in a
   // loop.
   struct Mark {
     std::size_t blocks, used, total;
@@ -101,7 +102,7 @@ struct HostContext {
   Scratch& scratch;
 };
 
-// Sets flush-to-zero and denormals-are-zero for its lifetime, as XLA:CPU runs.
+// Sets flush-to-zero and denormals-are-zero for its lifetime, as XLA:CPU does.
 class FlushDenormals {
  public:
   FlushDenormals();

@@ -1,4 +1,4 @@
-// Flush-to-zero and denormals-are-zero of the calling thread.
+// Sets flush-to-zero and denormals-are-zero of the calling thread.
 #include <immintrin.h>
 
 #include "ipu_model/Model.hpp"

@@ -1,20 +1,20 @@
-// What of this machine the kernels may use.
+// Limits on the resources of this machine that the kernels may use.
 #ifndef IPU_MODEL_KERNELS_HOST_HOST_LIMITS_H_
 #define IPU_MODEL_KERNELS_HOST_HOST_LIMITS_H_
 
 namespace ipu_model {
 
 struct HostLimits {
-  bool avx512 = true;  // false: kernels for AVX2 also where the CPU has AVX-512
-  int threads = 0;     // of the pool, the caller's included; 0: one for each CPU that the process may use
+  bool avx512 = true;  // false: use the AVX2 kernels even if the CPU has AVX-512
+  int threads = 0;     // threads of the pool, including the caller; 0: one per CPU that the process may use
 };
 
-// Final from the first call on: kernels and the thread pool keep what they have chosen. The default is that
-// of the environment variables JAX_IPU_MAX_ISA and JAX_IPU_HOST_THREADS; jax_ipu/config.py checks their
-// values.
+// Returns the limits, which are final from the first call on: kernels and the thread pool keep their choices.
+// The default comes from the environment variables JAX_IPU_MAX_ISA and JAX_IPU_HOST_THREADS;
+// jax_ipu/config.py checks their values.
 const HostLimits& FinalHostLimits();
 
-// In place of the default. False when the limits are final and others.
+// Replaces the default limits. Returns false if other limits are already final.
 bool SetHostLimits(const HostLimits& limits);
 
 }  // namespace ipu_model

@@ -1,4 +1,4 @@
-// A strided view of host memory: what every kernel works on.
+// A strided view of host memory: the operand type of every kernel.
 #ifndef IPU_MODEL_KERNELS_HOST_HOST_TENSOR_H_
 #define IPU_MODEL_KERNELS_HOST_HOST_TENSOR_H_
 

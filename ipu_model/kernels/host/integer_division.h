@@ -1,4 +1,4 @@
-// Quotients rounded down and up, of numbers of either sign.
+// Integer division that rounds down or up, for operands of either sign.
 #ifndef IPU_MODEL_KERNELS_HOST_INTEGER_DIVISION_H_
 #define IPU_MODEL_KERNELS_HOST_INTEGER_DIVISION_H_
 

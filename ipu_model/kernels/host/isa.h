@@ -1,4 +1,4 @@
-// Which instruction set the kernels use on this machine, decided once.
+// Selects the instruction set of the kernels, once per process.
 #ifndef IPU_MODEL_KERNELS_HOST_ISA_H_
 #define IPU_MODEL_KERNELS_HOST_ISA_H_
 
@@ -6,8 +6,8 @@
 
 namespace ipu_model {
 
-// AVX-512 F/BW/CD/DQ/VL (x86-64-v4), unless the kernels are held to less. Otherwise AVX2 and FMA
-// (x86-64-v3), which the plugin requires.
+// AVX-512 F/BW/CD/DQ/VL (x86-64-v4), unless the host limits exclude it. Otherwise AVX2 and FMA (x86-64-v3),
+// which the plugin requires.
 inline bool HasAvx512() {
   static const bool has = FinalHostLimits().avx512 && __builtin_cpu_supports("avx512f") &&
                           __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512cd") &&

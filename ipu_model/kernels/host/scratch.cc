@@ -1,4 +1,4 @@
-// Scratch memory of kernels: after the first pass over a program it is one block that is only reused.
+// Scratch memory of kernels. After the first pass over a program, it is one block that is reused.
 #include <algorithm>
 
 #include "kernels/host/context.h"
@@ -16,19 +16,19 @@ unsigned char* Align(unsigned char* p) {
   return p + (RoundUp(address) - address);
 }
 
-// Not make_unique: that would zero it.
+// make_unique would set the memory to zero.
 std::unique_ptr<unsigned char[]> NewBlock(std::size_t capacity) {
   return std::unique_ptr<unsigned char[]>(new unsigned char[capacity + kAlignment]);
 }
 
 }  // namespace
 
-// used_ and capacity_ are of the last block; total_ is the sum of all requests that are in
-// use, peak_ its largest value since the last Reset.
+// used_ and capacity_ belong to the last block. total_ is the sum of all live requests, peak_ its maximum
+// since the last Reset.
 void* Scratch::Allocate(std::size_t bytes) {
   bytes = RoundUp(std::max<std::size_t>(bytes, 1));
   if (blocks_.empty() || used_ + bytes > capacity_) {
-    // Twice the last one: a loop that rewinds in the middle then soon fits into one block.
+    // Doubles the capacity, so that a loop that rewinds soon fits into one block.
     capacity_ = std::max({bytes, 2 * capacity_, kSmallestBlock});
     blocks_.push_back(NewBlock(capacity_));
     used_ = 0;

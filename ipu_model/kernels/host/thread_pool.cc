@@ -1,4 +1,4 @@
-// The process's one thread pool: workers spin for a short while after a job and then sleep on a futex.
+// The process's one thread pool: workers spin for a short time after a job, then sleep on a futex.
 #include <immintrin.h>
 #include <linux/futex.h>
 #include <pthread.h>
@@ -19,7 +19,8 @@
 namespace ipu_model {
 namespace {
 
-// A hot worker starts in 0.1 us, a sleeping one in 20 to 100 us; longer spinning would starve other threads.
+// A spinning worker starts in 0.1 us, a sleeping one in 20 to 100 us. Longer spinning would starve other
+// threads.
 constexpr auto kSpinTime = std::chrono::microseconds(65);
 constexpr int kPausesPerClockRead = 32;
 constexpr int kPausesBeforeYield = 3000;
@@ -36,11 +37,11 @@ void FutexWake(std::atomic<std::uint32_t>& word) {
 
 struct alignas(64) Slot {
   std::atomic<std::uint32_t> state{kIdle};
-  std::atomic<int> cpu{-1};  // where the worker was seen last; when it is known, `thread` is as well
+  std::atomic<int> cpu{-1};  // the CPU on which the worker last ran; `thread` is set before it
   std::atomic<pid_t> thread{0};
 };
 
-// A fork copies no workers: the child then runs every job on its calling thread.
+// fork() copies no workers: the child process runs every job on its calling thread.
 std::atomic<bool> workers_exist{true};
 
 class FutexPool final : public ThreadPool {
@@ -70,7 +71,7 @@ class FutexPool final : public ThreadPool {
     caller_cpu_.store(cpu, std::memory_order_relaxed);
     for (int w = 1; w < workers; ++w) {
       Slot& slot = slots_[static_cast<std::size_t>(w)];
-      // It waits there for this thread to end or sleep, and may not leave by itself.
+      // The worker is queued on this CPU and cannot leave it until this thread sleeps. Move it away.
       if (cpu >= 0 && slot.cpu.load(std::memory_order_acquire) == cpu) {
         slot.cpu.store(-1, std::memory_order_relaxed);
         KeepFrom(cpu, slot.thread.load(std::memory_order_relaxed));
@@ -78,7 +79,7 @@ class FutexPool final : public ThreadPool {
       if (slot.state.exchange(kHasJob, std::memory_order_acq_rel) == kSleeping) FutexWake(slot.state);
     }
     task(0);
-    // What a worker has not begun by now is sooner done here: other processes may keep it from its CPU.
+    // Run the parts that no worker has started: other processes may be keeping a worker off its CPU.
     for (int w = 1; w < workers; ++w) {
       std::uint32_t expected = kHasJob;
       auto& state = slots_[static_cast<std::size_t>(w)].state;
@@ -86,7 +87,7 @@ class FutexPool final : public ThreadPool {
       task(w);
       remaining_.fetch_sub(1, std::memory_order_relaxed);
     }
-    // Yielding lets a worker that was woken on this CPU leave it.
+    // Yield, so that a worker that was woken on this CPU can leave it.
     for (int pauses = 0; remaining_.load(std::memory_order_acquire) != 0; ++pauses) {
       if (pauses < kPausesBeforeYield) {
         _mm_pause();
@@ -111,8 +112,8 @@ class FutexPool final : public ThreadPool {
     }
   }
 
-  // Returns with the worker's part of a job begun. The caller may take a part back until then, also while the
-  // worker wakes up for it.
+  // Returns when the worker has taken its part of a job. Until then, the caller may take the part back, even
+  // while the worker is waking up.
   void WaitForJob(Slot& slot) const {
     auto& state = slot.state;
     for (;;) {
@@ -135,13 +136,13 @@ class FutexPool final : public ThreadPool {
     }
   }
 
-  // After a longer sleep Linux wakes the worker on the waker's CPU, where both would take turns.
+  // After a long sleep, Linux wakes the worker on the waker's CPU, where the two would share the time.
   void LeaveCallersCpu() const {
     const int caller = caller_cpu_.load(std::memory_order_relaxed);
     if (caller >= 0 && sched_getcpu() == caller) KeepFrom(caller, 0);
   }
 
-  // `thread` 0: the calling one.
+  // Excludes `cpu` from the CPUs of `thread`; 0 means the calling thread.
   void KeepFrom(int cpu, pid_t thread) const {
     cpu_set_t others = allowed_;
     CPU_CLR(static_cast<std::size_t>(cpu), &others);
@@ -165,7 +166,7 @@ void CallerPool::Run(int workers, TaskRef task) {
 }
 
 ThreadPool& ThreadPool::Global() {
-  // Never destroyed: device threads may still run kernels while the process exits.
+  // Never destroyed, because device threads may run kernels while the process exits.
   static ThreadPool& pool = *std::make_unique<FutexPool>().release();
   return pool;
 }

@@ -1,4 +1,4 @@
-// Thread pool, scratch memory and denormal control.
+// Tests of the thread pool, scratch memory and denormal control.
 #include <sched.h>
 
 #include <algorithm>
@@ -37,7 +37,7 @@ TEST(RunsAfterSleeping) {
 }
 
 TEST(JobsAreDoneOnceWhileWorkersFallAsleep) {
-  // Pauses around the time that workers spin for: the caller's own part is over before they are awake.
+  // The pauses are close to the spin time, so the caller finishes its own part before the workers are awake.
   ThreadPool& pool = ThreadPool::Global();
   std::vector<std::atomic<int>> calls(static_cast<std::size_t>(pool.size()));
   auto task = [&](int worker) { ++calls[static_cast<std::size_t>(worker)]; };
@@ -51,7 +51,7 @@ TEST(JobsAreDoneOnceWhileWorkersFallAsleep) {
 }
 
 TEST(WorkersLeaveTheCpuThatTheCallerMovesTo) {
-  // A worker that waits there behind the caller begins milliseconds later, when the caller's time is up.
+  // A worker queued on the caller's CPU would start milliseconds later, when the caller's time slice ends.
   ThreadPool& pool = ThreadPool::Global();
   cpu_set_t allowed;
   CHECK_EQ(sched_getaffinity(0, sizeof(allowed), &allowed), 0);
@@ -79,7 +79,7 @@ TEST(WorkersLeaveTheCpuThatTheCallerMovesTo) {
   }
   CHECK_EQ(sched_setaffinity(0, sizeof(allowed), &allowed), 0);
   std::sort(waits.begin(), waits.end());
-  // Other processes may have the other CPU now and then.
+  // A quartile, because other processes may occupy the other CPU at times.
   CHECK(waits[waits.size() / 4] < std::chrono::milliseconds(3));
 }
 

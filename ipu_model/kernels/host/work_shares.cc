@@ -31,7 +31,7 @@ std::int64_t WorkShares::Next(int worker) {
       const bool first = i == 0;
       const std::uint64_t left =
           first ? Range(Begin(range) + 1, End(range)) : Range(Begin(range), End(range) - 1);
-      // What the pieces are about was written before the job began.
+      // Relaxed order suffices: the data of the pieces was written before the job started.
       if (rest.compare_exchange_weak(range, left, std::memory_order_relaxed))
         return first ? Begin(range) : End(range) - 1;
     }

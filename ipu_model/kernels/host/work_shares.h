@@ -1,5 +1,5 @@
-// A job's pieces, divided among workers while they run: one that is held up (by another process, or a busy
-// sibling of its core) holds up only the piece that it is at.
+// Divides a job's pieces among workers at run time. A worker that is delayed, by another process or a busy
+// sibling hyperthread, delays only its current piece.
 #ifndef IPU_MODEL_KERNELS_HOST_WORK_SHARES_H_
 #define IPU_MODEL_KERNELS_HOST_WORK_SHARES_H_
 
@@ -8,19 +8,19 @@
 
 namespace ipu_model {
 
-// Pieces 0 to n - 1. Each worker begins with a share of its own, the same in every job of as many pieces, so
-// that it finds in its caches what it left there; then it takes the last pieces of the others' shares.
+// Pieces 0 to n - 1. Each worker starts with its own share, which is the same in every job of n pieces, so
+// that its data is still in the worker's caches. Then it takes the last pieces of other workers' shares.
 class WorkShares {
  public:
   static constexpr std::int64_t kNone = -1;
 
   WorkShares(std::int64_t pieces, int workers);
 
-  // A piece that nobody has had, or kNone.
+  // Returns a piece that no worker has taken, or kNone.
   std::int64_t Next(int worker);
 
  private:
-  // More workers share their shares.
+  // If there are more workers, several of them use one share.
   static constexpr int kMostShares = 32;
   struct alignas(64) Share : std::atomic<std::uint64_t> {};
 

@@ -1,4 +1,4 @@
-// Sharing the pieces of a job.
+// Tests of the division of a job's pieces among workers.
 #include "kernels/host/work_shares.h"
 
 #include <atomic>
@@ -27,7 +27,7 @@ TEST(WorkersBeginWithTheirOwnShareAndTakeTheLastPiecesOfOthers) {
 
 TEST(AWorkerThatIsHeldUpLeavesItsShareToOthers) {
   WorkShares shares(10, 3);
-  CHECK_EQ(shares.Next(2), 6);  // and no other
+  CHECK_EQ(shares.Next(2), 6);  // no other piece is left
   std::vector<int> calls(10);
   for (std::int64_t p = shares.Next(0); p != WorkShares::kNone; p = shares.Next(0))
     ++calls[static_cast<std::size_t>(p)];
@@ -45,7 +45,7 @@ TEST(FewOrNoPieces) {
 }
 
 TEST(EveryPieceGoesToOneWorker) {
-  // More workers than there are shares too.
+  // Includes more workers than there are shares.
   for (const int workers : {1, 2, 3, 40}) {
     constexpr std::int64_t kPieces = 20000;
     WorkShares shares(kPieces, workers);
