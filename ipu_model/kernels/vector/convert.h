@@ -1,6 +1,7 @@
-// Conversions between f32 and the narrow float formats, one element at a time. Branch-free, so that loops
-// over them vectorise. Round to nearest even; overflow, infinities and NaN as XLA and ml_dtypes. Everything
-// is `static`: the header is compiled for several instruction sets, and the linker must not merge them.
+// Conversions between f32 and the narrow float formats, one element at a time, without branches, so that
+// loops over them vectorise. They round to nearest even; overflow, infinities and NaN are as in XLA and
+// ml_dtypes. All functions are `static`: the header is compiled for several instruction sets, and the linker
+// must not merge them.
 #ifndef IPU_MODEL_KERNELS_VECTOR_CONVERT_H_
 #define IPU_MODEL_KERNELS_VECTOR_CONVERT_H_
 
@@ -32,15 +33,15 @@ static inline double DoubleOf(std::uint64_t bits) {
   return x;
 }
 
-// What a format does with values that it cannot represent.
+// How a format represents overflow, infinity and NaN.
 enum class Special {
-  kIeee,          // infinities and NaN, as f16
+  kIeee,          // infinities and NaN as in f16
   kNanOnly,       // "fn": all ones is NaN, no infinity
-  kUnsignedZero,  // "fnuz": no -0, its pattern is the only NaN
+  kUnsignedZero,  // "fnuz": no -0; its bit pattern is the only NaN
   kFinite,        // "fn" of 4 bits: saturates
 };
 
-// Storage S: 1 sign bit, exponent, mantissa.
+// A format with storage type S: 1 sign bit, then exponent and mantissa.
 template <typename S, int kExponent, int kMantissa, int kBiasValue, Special kSpecialValue>
 struct Format {
   using Storage = S;
@@ -77,10 +78,10 @@ static inline typename F::Storage Encode(float x) {
   constexpr std::uint32_t kRebias = static_cast<std::uint32_t>(127 - F::kBias);
   const std::uint32_t bits = BitsOf(x), magnitude = bits & 0x7fffffffu;
   const std::uint32_t sign = (bits >> 31) * F::kSign;
-  // Normal: round the mantissa in place; a carry into the exponent is right.
+  // Normal numbers: round the mantissa in place. A carry into the exponent gives the correct result.
   const std::uint32_t rounded = magnitude + ((1u << (kShift - 1)) - 1) + ((magnitude >> kShift) & 1);
   const std::uint32_t normal = (rounded >> kShift) - (kRebias << F::kMantissaBits);
-  // Subnormal: adding this power of two lets the adder round at the format's last place.
+  // Subnormal numbers: adding this power of two makes the FPU round at the format's last place.
   constexpr std::uint32_t kMagic = (kRebias + 1 + static_cast<std::uint32_t>(kShift)) << 23;
   const std::uint32_t subnormal = BitsOf(FloatOf(magnitude) + FloatOf(kMagic)) - kMagic;
   std::uint32_t code = magnitude < ((kRebias + 1) << 23) ? subnormal : normal;
@@ -127,10 +128,11 @@ static inline std::uint16_t F32ToBF16(float x) {
 }
 static inline float BF16ToF32(std::uint16_t x) { return FloatOf(static_cast<std::uint32_t>(x) << 16); }
 
-// f8e8m0fnu: a power of two, 0xff is NaN; no zero, no sign. Ties round up.
+// f8e8m0fnu: powers of two without sign or zero; 0xff is NaN. Ties round up.
 static inline std::uint8_t F32ToE8M0(float x) {
   const std::uint32_t bits = BitsOf(x);
-  // The least power, 2^-127, is a denormal f32: half of the next, so a tie is at one and a half.
+  // The smallest power, 2^-127, is a denormal f32 with half the code of the next power, so the tie is at
+  // 1.5 * 2^-127.
   const std::uint32_t rounded = bits < 0x600000u ? 0 : (bits + 0x400000u) >> 23;
   return static_cast<std::uint8_t>(bits == 0 || bits >= 0x7f800000u ? 0xffu : rounded);
 }
@@ -138,7 +140,7 @@ static inline float E8M0ToF32(std::uint8_t x) {
   return FloatOf(x == 0xff ? 0x7fc00000u : x == 0 ? 0x00400000u : static_cast<std::uint32_t>(x) << 23);
 }
 
-// f64 to f32 rounded to odd: rounding the result once more to a narrower format is then exact.
+// Converts f64 to f32, rounded to odd: a second rounding to a narrower format is then exact.
 static inline float F64ToF32Odd(double x) {
   const float nearest = static_cast<float>(x);
   const std::uint32_t bits = BitsOf(nearest);
@@ -148,7 +150,8 @@ static inline float F64ToF32Odd(double x) {
   return FloatOf(inexact ? ((bits - (above ? 1u : 0u)) | 1u) : bits);
 }
 
-// Calls visit(Format{}) for a narrow float type other than bf16 and f8e8m0fnu; false for others.
+// Calls visit(Format{}) for a narrow float type, except bf16 and f8e8m0fnu. Returns false for all other
+// types.
 template <typename Visitor>
 static inline bool VisitFormat(DType type, Visitor&& visit) {
   switch (type) {
@@ -184,7 +187,7 @@ static inline bool VisitFormat(DType type, Visitor&& visit) {
   }
 }
 
-// Bits of an integer or sub-byte type; kPred counts as 8.
+// Returns the width in bits of an integer or sub-byte type; 8 for kPred.
 static constexpr int BitWidth(DType type) {
   switch (type) {
     case DType::kS2:
@@ -198,7 +201,7 @@ static constexpr int BitWidth(DType type) {
       return static_cast<int>(SizeOf(type) * 8);
   }
 }
-// Sub-byte integers take a byte each: sign- or zero-extends the low bits.
+// Sign- or zero-extends the low bits. A sub-byte integer occupies one byte.
 static inline std::int8_t SignExtend(std::int8_t x, int bits) {
   return static_cast<std::int8_t>(static_cast<std::int8_t>(static_cast<std::uint8_t>(x) << (8 - bits)) >>
                                   (8 - bits));

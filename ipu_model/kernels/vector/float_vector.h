@@ -1,5 +1,5 @@
-// One register of f32 lanes with the operations that elementary functions need. What compilers make of scalar
-// code with the same choices takes up to twice the instructions. For *_isa.cc files.
+// A register of f32 lanes with the operations of elementary functions. Intrinsics, because compilers turn the
+// equivalent scalar code into up to twice as many instructions. Only for *_isa.cc files.
 #ifndef IPU_MODEL_KERNELS_VECTOR_FLOAT_VECTOR_H_
 #define IPU_MODEL_KERNELS_VECTOR_FLOAT_VECTOR_H_
 
@@ -11,7 +11,8 @@ namespace ipu_model::ISA_NAMESPACE {
 
 #ifdef __AVX512F__
 
-// The forms without a mask start from an undefined register, which GCC 12 reports as uninitialised.
+// The intrinsics without a mask start from an undefined register, for which GCC 12 warns about uninitialised
+// use.
 constexpr __mmask16 kEveryLane = 0xffff;
 
 struct FloatVector {
@@ -26,7 +27,7 @@ struct LaneChoice {
 
 static inline FloatVector LoadLanes(const float* p) { return _mm512_loadu_ps(p); }
 static inline void StoreLanes(float* p, FloatVector x) { _mm512_storeu_ps(p, x.v); }
-// The first n < kLanes lanes; the others are 0 and not written.
+// Only the first n < kLanes lanes: the load sets the others to 0, the store leaves their memory as it is.
 static inline FloatVector LoadLanes(const float* p, int n) {
   return _mm512_maskz_loadu_ps(static_cast<__mmask16>((1u << n) - 1u), p);
 }
@@ -41,15 +42,15 @@ static inline FloatVector operator/(FloatVector a, FloatVector b) { return _mm51
 static inline FloatVector Fma(FloatVector a, FloatVector b, FloatVector c) {
   return _mm512_fmadd_ps(a.v, b.v, c.v);
 }
-// a > b ? a : b, so b where either is NaN.
+// a > b ? a : b; returns b if either is NaN.
 static inline FloatVector Larger(FloatVector a, FloatVector b) {
   return _mm512_maskz_max_ps(kEveryLane, a.v, b.v);
 }
-// a < b ? a : b, so b where either is NaN.
+// a < b ? a : b; returns b if either is NaN.
 static inline FloatVector Smaller(FloatVector a, FloatVector b) {
   return _mm512_maskz_min_ps(kEveryLane, a.v, b.v);
 }
-// To the nearest integer, ties to even.
+// Rounds to the nearest integer, ties to even.
 static inline FloatVector Nearest(FloatVector a) {
   return _mm512_maskz_roundscale_ps(kEveryLane, a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
@@ -75,7 +76,7 @@ static inline FloatVector Choose(LaneChoice which, FloatVector yes, FloatVector 
   return _mm512_mask_blend_ps(which.m, no.v, yes.v);
 }
 
-// p * 2^n for p near 1 and |n| <= 150: 0 where that is below the normal numbers, infinity beyond them.
+// p * 2^n for p near 1 and |n| <= 150. Returns 0 below the normal range and infinity above it.
 static inline FloatVector ScaleWide(FloatVector p, FloatVector n) {
   return _mm512_maskz_scalef_ps(kEveryLane, p.v, n.v);
 }
@@ -85,12 +86,12 @@ static inline FloatVector AddToBits(FloatVector x, std::int32_t bits) {
 static inline FloatVector AndBits(FloatVector x, std::int32_t bits) {
   return _mm512_castsi512_ps(_mm512_and_si512(_mm512_castps_si512(x.v), _mm512_set1_epi32(bits)));
 }
-// The bits as a signed integer, shifted right by `count`, as a number.
+// Shifts the bits, as a signed integer, right by `count`, and converts the integer to a float.
 static inline FloatVector ShiftedBits(FloatVector x, int count) {
   return _mm512_maskz_cvtepi32_ps(kEveryLane, _mm512_maskz_srai_epi32(kEveryLane, _mm512_castps_si512(x.v),
                                                                       static_cast<unsigned>(count)));
 }
-// p * 2^n for a result in the normal range; p or NaN where n is NaN.
+// p * 2^n for a result in the normal range. The result for a NaN in n is p or NaN.
 static inline FloatVector Scale(FloatVector p, FloatVector n) { return ScaleWide(p, n); }
 
 #else
@@ -156,7 +157,7 @@ static inline FloatVector Scale(FloatVector p, FloatVector n) {
   const __m256i exponent = _mm256_slli_epi32(_mm256_cvttps_epi32(n.v), 23);
   return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(p.v), exponent));
 }
-// In two normal factors; their product is rounded, and flushed, once.
+// Multiplies by two normal factors, so that the product is rounded and flushed only once.
 static inline FloatVector ScaleWide(FloatVector p, FloatVector n) {
   const __m256i whole = _mm256_cvttps_epi32(n.v), half = _mm256_srai_epi32(whole, 1);
   const __m256i first = _mm256_add_epi32(_mm256_castps_si256(p.v), _mm256_slli_epi32(half, 23));
@@ -166,7 +167,7 @@ static inline FloatVector ScaleWide(FloatVector p, FloatVector n) {
 
 #endif
 
-// F: static FloatVector Apply(FloatVector), of every lane on its own.
+// F: static FloatVector Apply(FloatVector), which treats every lane alone.
 template <typename F>
 static inline void ForEachVector(const float* a, float* r, std::int64_t n) {
   constexpr int kLanes = FloatVector::kLanes;

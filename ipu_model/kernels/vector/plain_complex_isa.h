@@ -1,4 +1,4 @@
-// Complex numbers in the loops of factorisations.
+// Complex arithmetic for the inner loops of factorisations.
 #ifndef IPU_MODEL_KERNELS_VECTOR_PLAIN_COMPLEX_ISA_H_
 #define IPU_MODEL_KERNELS_VECTOR_PLAIN_COMPLEX_ISA_H_
 
@@ -6,10 +6,10 @@
 
 #include "ipu_model/Types.hpp"
 
-// Code of one instruction set must not be shared with that of another.
+// The namespace keeps the linker from merging code of different instruction sets.
 namespace ipu_model::ISA_NAMESPACE {
 
-// Plain products, as XLA computes them (std::complex would test for NaN).
+// Products without NaN checks, as XLA computes them (std::complex would test for NaN).
 template <typename R>
 struct Complex {
   R re, im;
@@ -28,7 +28,7 @@ inline Complex<R> operator+(Complex<R> a, Complex<R> b) {
 }
 template <typename R>
 inline Complex<R> operator/(Complex<R> a, Complex<R> b) {
-  // Smith's division: no overflow of the squares.
+  // Smith's division avoids the overflow of the squares.
   if (std::abs(b.re) >= std::abs(b.im)) {
     const R ratio = b.im / b.re, scale = 1 / (b.re + b.im * ratio);
     return {(a.re + a.im * ratio) * scale, (a.im - a.re * ratio) * scale};
@@ -43,7 +43,7 @@ template <typename R>
 R Real(Complex<R> x) {
   return x.re;
 }
-// Calls f(zero of the type that holds the elements).
+// Calls f with a zero of the type that holds the elements.
 template <typename F>
 void VisitNumber(DType type, F&& f) {
   switch (type) {

@@ -1,4 +1,4 @@
-// Interleaving and transposing vector registers. For *_isa.cc files.
+// Interleaves and transposes vector registers. Only for *_isa.cc files.
 #ifndef IPU_MODEL_KERNELS_VECTOR_REGISTER_TRANSPOSE_H_
 #define IPU_MODEL_KERNELS_VECTOR_REGISTER_TRANSPOSE_H_
 
@@ -10,7 +10,7 @@
 namespace ipu_model {
 namespace ISA_NAMESPACE {
 
-// Elements of two vectors by turns, of their lower or their upper halves.
+// Interleaves the elements of the lower or the upper halves of two vectors.
 template <typename T>
 struct Interleave {
   using Vector = typename VectorTypes<T>::Register;
@@ -30,13 +30,14 @@ struct Interleave {
   }
 };
 
-// Shuffles within and of lanes of 16 bytes: processors do these in half the time of those that take any
+// Shuffles within 16-byte lanes, and of whole lanes. They take half the time of shuffles that select any
 // element of two registers.
 template <typename T>
 struct LaneShuffle {
   using Vector = typename VectorTypes<T>::Register;
   static constexpr int kLaneElements = 16 / static_cast<int>(sizeof(T));
-  // In every lane, groups of kGroup elements of a and b by turns, of the lanes' lower or upper halves.
+  // In every lane: interleaves groups of kGroup elements from the lower or upper halves of the lanes of a and
+  // b.
   template <int kGroup>
   [[gnu::always_inline]] static Vector Low(Vector a, Vector b) {
     return __builtin_shuffle(a, b, InLanes<kGroup>(0));
@@ -45,7 +46,7 @@ struct LaneShuffle {
   [[gnu::always_inline]] static Vector High(Vector a, Vector b) {
     return __builtin_shuffle(a, b, InLanes<kGroup>(kLaneElements / 2));
   }
-  // The lanes of a with an even (odd) number, then those of b.
+  // The even (odd) lanes of a, then those of b.
   [[gnu::always_inline]] static Vector Even(Vector a, Vector b) {
     return __builtin_shuffle(a, b, OfLanes(0));
   }
@@ -68,15 +69,15 @@ struct LaneShuffle {
     IndexVector order;
 #pragma GCC unroll 16
     for (int i = 0; i < kLanes<T>; ++i) {
-      const int lane = i / kLaneElements;  // of both registers, by pairs
+      const int lane = i / kLaneElements;  // lane pairs over both registers
       order[i] = static_cast<Index>((2 * lane + odd) * kLaneElements + i % kLaneElements);
     }
     return order;
   }
 };
 
-// rows[i][j] <-> rows[j][i]: first squares of one lane in groups of as many rows, then lanes among the
-// groups.
+// Transposes rows[i][j] <-> rows[j][i]: first squares within a lane, in groups of as many rows as a lane has
+// elements, then whole lanes among the groups.
 template <typename T>
 [[gnu::always_inline]] inline void Transpose(typename VectorTypes<T>::Register (&rows)[kLanes<T>]) {
   using Shuffle = LaneShuffle<T>;
@@ -102,7 +103,8 @@ template <typename T>
 #pragma GCC unroll 16
     for (int i = 0; i < kN; ++i) rows[i] = next[i];
   }
-  // Row i of every group has columns i, i + kLane, i + 2 * kLane ... of the group's rows, one in each lane.
+  // Row i of a group now holds columns i, i + kLane, i + 2 * kLane, ... of the group's rows, one in each
+  // lane.
 #pragma GCC unroll 4
   for (int i = 0; i < kLane; ++i) {
     typename VectorTypes<T>::Register even = Shuffle::Even(rows[i], rows[kLane + i]),

@@ -1,4 +1,4 @@
-// From the type of a register to the C++ type that a kernel is instantiated for.
+// Maps the type of a register to the C++ type that a kernel is instantiated for.
 #ifndef IPU_MODEL_KERNELS_VECTOR_REGISTER_TYPES_ISA_H_
 #define IPU_MODEL_KERNELS_VECTOR_REGISTER_TYPES_ISA_H_
 
@@ -6,10 +6,10 @@
 
 #include "kernels/elementwise/micro_op.h"
 
-// Code of one instruction set must not be shared with that of another.
+// The namespace keeps the linker from merging code of different instruction sets.
 namespace ipu_model::ISA_NAMESPACE {
 
-// find(zero of the integer type), or an empty Result for other types.
+// Returns find(zero of the integer type), or an empty Result for other types.
 template <typename Result, typename F>
 Result ForInteger(RegisterType type, const F& find) {
   switch (type) {
@@ -34,7 +34,7 @@ Result ForInteger(RegisterType type, const F& find) {
   }
 }
 
-// The same for integers and floats.
+// The same for integer and float types.
 template <typename Result, typename F>
 Result ForNumber(RegisterType type, const F& find) {
   switch (type) {

@@ -1,10 +1,11 @@
-// Products that are rounded before they are added. For *_isa.cc files, which are compiled to use FMAs.
+// Products that are rounded before they are added. Only for *_isa.cc files, which are compiled with FMA
+// contraction.
 #ifndef IPU_MODEL_KERNELS_VECTOR_ROUNDED_PRODUCT_H_
 #define IPU_MODEL_KERNELS_VECTOR_ROUNDED_PRODUCT_H_
 
 namespace ipu_model::ISA_NAMESPACE {
 
-// a * b for vectors and scalars of floats; the compiler cannot make it part of an FMA.
+// a * b for vectors and scalars of floats. The compiler cannot contract it into an FMA.
 template <typename A, typename B>
 [[gnu::always_inline]] inline auto RoundedProduct(A a, B b) {
   auto product = a * b;

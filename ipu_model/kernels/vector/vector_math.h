@@ -1,6 +1,6 @@
-// Elementary functions of f32 written without branches, so that loops over them vectorise. The polynomials
-// are our own least-maximum fits. Errors are the largest seen over sampled normal inputs, in units of the
-// last place. Denormal inputs and results are zero, as everywhere in the kernels.
+// Elementary functions of f32 without branches, so that loops over them vectorise. The polynomials are
+// least-maximum fits made for this file. The stated errors are the largest seen over sampled normal inputs,
+// in units of the last place (ulp). Denormal inputs and results are zero, as in all kernels.
 #ifndef IPU_MODEL_KERNELS_VECTOR_VECTOR_MATH_H_
 #define IPU_MODEL_KERNELS_VECTOR_VECTOR_MATH_H_
 
@@ -22,7 +22,7 @@ static inline float WithSign(float magnitude, float sign) {
 }
 static inline double AbsOf(double x) { return DoubleOf(BitsOf(x) & 0x7fffffffffffffffu); }
 
-// x = n * ln 2 + r, |r| <= ln 2 / 2; ln 2 in two parts.
+// x = n * ln 2 + r with |r| <= ln 2 / 2. ln 2 is split in two parts.
 static inline FloatVector ReduceExp(FloatVector x, FloatVector* r) {
   const FloatVector n = Nearest(x * 1.44269504f);
   *r = Fma(n, -1.42860677e-6f, Fma(n, -0.693145752f, x));
@@ -38,14 +38,14 @@ static inline FloatVector ExpOfReduced(FloatVector r) {
   return Fma(r * r, q, r);
 }
 
-// 1 ulp. NaN passes through every step.
+// Error 1 ulp. NaN passes through every step.
 static inline FloatVector Exp(FloatVector x) {
   FloatVector r = 0.0f;
   const FloatVector n = ReduceExp(Smaller(89.0f, Larger(-104.0f, x)), &r);
   return ScaleWide(ExpOfReduced(r) + 1.0f, n);
 }
 
-// 2 ulp, also near 0.
+// Error 2 ulp, also near 0.
 static inline FloatVector Expm1(FloatVector x) {
   FloatVector r = 0.0f;
   const FloatVector n = ReduceExp(Smaller(88.72284f, Larger(-30.0f, x)), &r);
@@ -56,7 +56,7 @@ static inline FloatVector Expm1(FloatVector x) {
   q = Fma(q, r, 0.166666669f);
   q = Fma(q, r, 0.5f);
   const FloatVector p = Fma(r * r, q, r);  // e^r - 1
-  // Half the scale, twice the result: 2^128 is not a float.
+  // Uses half the scale and doubles the result, because 2^128 is not a float.
   const FloatVector half = Scale(0.5f, n);
   FloatVector y = 2.0f * Fma(half, p, half - 0.5f);
   y = Choose(FloatVector(88.72283f) < x, kInfinity, y);
@@ -88,7 +88,7 @@ static inline FloatVector LogOfNormal(FloatVector x, FloatVector correction) {
   return Fma(e, 0.693359375f, f + y);
 }
 
-// 1 ulp.
+// Error 1 ulp.
 static inline FloatVector Log(FloatVector x) {
   FloatVector y = LogOfNormal(x, 0.0f);
   y = Choose(x == kInfinity, x, y);
@@ -97,10 +97,10 @@ static inline FloatVector Log(FloatVector x) {
   return Choose(IsNan(x), kNan, y);
 }
 
-// 2 ulp, also near 0.
+// Error 2 ulp, also near 0.
 static inline FloatVector Log1p(FloatVector x) {
   const FloatVector u = 1.0f + x;
-  // What rounding 1 + x lost; the larger term is subtracted first so that the difference is exact.
+  // The part of 1 + x lost to rounding. The larger term comes first, so that the difference is exact.
   const FloatVector lost = Choose(Magnitude(x) < 1.0f, x - (u - 1.0f), 1.0f - (u - x));
   FloatVector y = LogOfNormal(u, lost / u);
   y = Choose(x == kInfinity, x, y);
@@ -110,8 +110,8 @@ static inline FloatVector Log1p(FloatVector x) {
   return Choose(IsNan(x), kNan, y);
 }
 
-// 2 ulp, also near 0. With e = e^(-2 |x|), tanh |x| = (1 - e) / 2 over (1 + e) / 2, each rounded once; -|x| =
-// r + n ln 2 / 2. NaN passes through every step.
+// Error 2 ulp, also near 0. With e = e^(-2 |x|), tanh |x| = ((1 - e) / 2) / ((1 + e) / 2), where each factor
+// is rounded once; -|x| = r + n ln 2 / 2. NaN passes through every step.
 static inline FloatVector Tanh(FloatVector x) {
   const FloatVector limited = Larger(-9.1f, NegativeMagnitude(x)), n = Nearest(limited * 2.88539008f);
   const FloatVector r = Fma(n, -0.34657359f, limited);
@@ -128,10 +128,10 @@ static inline FloatVector Tanh(FloatVector x) {
 // 1 / (1 + e^-x).
 static inline FloatVector Logistic(FloatVector x) { return 1.0f / (1.0f + Exp(0.0f - x)); }
 
-// 1 ulp.
+// Error 1 ulp.
 static inline float Cbrt(float x) {
   const float a = AbsOf(x);
-  // In f64, where the cube of a small root is no denormal.
+  // In f64, where the cube of a small root is not a denormal.
   const double target = static_cast<double>(a);
   double y = static_cast<double>(FloatOf(BitsOf(a) / 3 + 0x2a51067fu));
   for (int i = 0; i < 2; ++i) {  // Halley's iteration, cubic: 5 -> 15 -> 45 bits
@@ -142,7 +142,7 @@ static inline float Cbrt(float x) {
   return a < 1.17549435e-38f || !(a < kInfinity) ? x : signed_root;
 }
 
-// 2 ulp.
+// Error 2 ulp.
 static inline FloatVector Erf(FloatVector x) {
   const FloatVector a = Magnitude(x), limited = Smaller(4.0f, a), u = x * x;
   FloatVector p = 7.85385764e-05f;
@@ -163,7 +163,7 @@ static inline FloatVector Erf(FloatVector x) {
   return Choose(a < 1.0f, x * p, WithSign(1.0f - Exp(q), x));  // NaN passes through both
 }
 
-// Sine, cosine and tangent reduce and evaluate in f64: exact to the last place up to kLargestAngle.
+// Sine, cosine and tangent reduce and evaluate in f64. They are exact to the last place up to kLargestAngle.
 constexpr float kLargestAngle = 1e6f;
 struct SineCosine {
   double sine, cosine;
@@ -205,7 +205,7 @@ static inline float Tan(float x) {
   return x == 0.0f ? x : result;
 }
 
-// Finite arguments, not both zero; evaluated in f64.
+// For finite arguments that are not both zero; evaluated in f64.
 static inline float Atan2OfFinite(float y, float x) {
   const double a = static_cast<double>(AbsOf(y)), b = static_cast<double>(AbsOf(x));
   const double t = (a < b ? a : b) / (a < b ? b : a), u = t * t;
@@ -228,7 +228,7 @@ static inline float Atan2OfFinite(float y, float x) {
   return WithSign(static_cast<float>(angle), y);
 }
 
-// Normal positive finite base and finite exponent; evaluated in f64.
+// For a normal positive finite base and a finite exponent; evaluated in f64.
 static inline float PowerOfPositive(float base, float exponent) {
   const double x = static_cast<double>(base);
   const std::uint64_t bits = BitsOf(x) - 0x3fe6a09e667f3bcdu;
@@ -263,7 +263,7 @@ static inline float PowerOfPositive(float base, float exponent) {
   return static_cast<float>(DoubleOf(BitsOf(q) + scale));
 }
 
-// Remainder with the sign of the dividend, exact, for quotients below 2^28.
+// The exact remainder, with the sign of the dividend, for quotients below 2^28.
 constexpr double kLargestQuotient = 268435456.0;
 static inline float RemainderOfNear(float a, float b) {
   const double x = static_cast<double>(a), y = static_cast<double>(b);

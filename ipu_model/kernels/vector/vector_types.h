@@ -1,4 +1,4 @@
-// Vectors of one register. Include it only from files compiled per instruction set (*_isa.cc).
+// Vectors of one register. Only for files that are compiled once per instruction set (*_isa.cc).
 #ifndef IPU_MODEL_KERNELS_VECTOR_VECTOR_TYPES_H_
 #define IPU_MODEL_KERNELS_VECTOR_VECTOR_TYPES_H_
 
@@ -20,7 +20,7 @@ constexpr int kLanes = kVectorBytes / static_cast<int>(sizeof(T));
 template <typename T>
 struct VectorTypes {
   typedef T Register __attribute__((vector_size(kVectorBytes)));
-  // For loads and stores at any address.
+  // For loads and stores at any alignment.
   typedef T Memory __attribute__((vector_size(kVectorBytes), aligned(sizeof(T)), may_alias));
 };
 
