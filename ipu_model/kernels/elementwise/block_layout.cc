@@ -11,7 +11,7 @@
 namespace ipu_model {
 namespace {
 
-// Bytes between neighbours of a row from which on each costs a cache line of its own.
+// From this byte stride on, every element of a row is in a cache line of its own.
 constexpr std::int64_t kFarApart = 64;
 constexpr std::int64_t kTileColumns = 64, kLeastTileRows = 8;
 
@@ -19,7 +19,7 @@ struct Word16 {
   std::uint64_t word[2];
 };
 
-// kGather: memory to dense; else dense to memory.
+// Copies n strided elements: memory to dense if kGather, else dense to memory.
 template <typename T, bool kGather>
 void CopyRow(unsigned char* memory, std::int64_t stride, std::int64_t n, T* dense) {
   if (stride == static_cast<std::int64_t>(sizeof(T))) {
@@ -41,14 +41,14 @@ void CopyRow(unsigned char* memory, std::int64_t stride, std::int64_t n, T* dens
   }
 }
 
-// Column by column: each is contiguous in memory, or nearly so.
+// Copies a block column by column. Columns are contiguous in memory, or nearly so.
 template <typename T, bool kGather>
 void CopyColumns(unsigned char* memory, std::int64_t row_stride, std::int64_t column_stride,
                  const Block& block, T* dense) {
   std::int64_t squares_r = 0, squares_c = 0;  // rows and columns that are copied in squares
   if constexpr (sizeof(T) <= 8) {
     constexpr std::int64_t kSide = kTransposeSide<T>, kLine = kLineElements<T>;
-    std::int64_t lines_r = 0, lines_c = 0;  // those in squares of cache lines
+    std::int64_t lines_r = 0, lines_c = 0;  // rows and columns that are copied in squares of cache lines
     if (row_stride == static_cast<std::int64_t>(sizeof(T))) {
       squares_r = block.rows / kSide * kSide;
       squares_c = block.length / kSide * kSide;
@@ -68,7 +68,7 @@ void CopyColumns(unsigned char* memory, std::int64_t row_stride, std::int64_t co
       TransposeSquare<T>(from, from_stride, to, to_stride);
     };
     for (std::int64_t c = 0; c < squares_c; c += kSide) {
-      // Columns far apart: no processor foresees where the next block's rows are.
+      // Prefetch the next block's columns: hardware prefetchers miss this stride.
       for (std::int64_t k = c; kGather && k < c + kSide; ++k) {
         const unsigned char* next = memory + (block.length + k) * column_stride;
         for (std::int64_t b = 0; b < squares_r * row_stride; b += kFarApart)
@@ -103,7 +103,7 @@ void CopyBlock(const BlockLayout& layout, const Walk& walk, const Block& block, 
       CopyRow<T, kGather>(memory + r * row_stride, stride, block.length, dense + r * block.length);
     return;
   }
-  // Rows follow each other like the digits of a counter.
+  // Increment the row index like a mixed-radix counter.
   std::int64_t index[kMaxRank] = {};
   std::int64_t rest = block.row;
   for (int d = inner - 1; d >= 0; --d) {
@@ -137,8 +137,8 @@ void CopyBlockOfSize(const BlockLayout& layout, const Walk& walk, const Block& b
   }
 }
 
-// The dimension, other than the innermost, along which a tensor that is far from contiguous rows moves least;
-// -1 when rows are fine for all tensors.
+// Returns the dimension for tiles: the one with the smallest stride, other than the innermost, of a tensor
+// whose rows are far from contiguous. Returns -1 if rows suit all tensors.
 int TiledDimension(const BlockLayout& layout, const Walk* walks, int count) {
   const int inner = layout.rank - 1;
   for (int t = 0; t < count; ++t) {
@@ -155,7 +155,7 @@ int TiledDimension(const BlockLayout& layout, const Walk* walks, int count) {
   return -1;
 }
 
-// Moves dimension d to the place before the innermost.
+// Moves dimension d next to the innermost one.
 void MoveNextToInnermost(BlockLayout* layout, Walk* walks, int count, int d) {
   for (; d < layout->rank - 2; ++d) {
     std::swap(layout->extents[d], layout->extents[d + 1]);
@@ -236,7 +236,7 @@ std::int64_t BlockLayout::num_blocks() const {
 Block BlockLayout::At(std::int64_t index) const {
   switch (kind) {
     case Kind::kRows: {
-      if (pieces == 1) return {index, 0, 1, row_length};  // the usual case, without divisions
+      if (pieces == 1) return {index, 0, 1, row_length};  // the usual case avoids the divisions
       const std::int64_t begin = index % pieces * piece;
       return {index / pieces, begin, 1, std::min(piece, row_length - begin)};
     }

@@ -1,5 +1,5 @@
-// The block interpreter: every operation of the expression runs over a block of 1,000 to 2,000 elements
-// before the next one does, so that intermediate results never leave the first-level cache.
+// The block interpreter: runs each operation of the expression over a block of 1,000 to 2,000 elements before
+// the next operation, so that intermediate results never leave the first-level cache.
 #include "kernels/elementwise/elementwise.h"
 
 #include <algorithm>
@@ -18,8 +18,8 @@ void FillBlock(void* block, const void* value, std::size_t size, std::int64_t n)
   for (std::int64_t i = 0; i < n; ++i) std::memcpy(to + static_cast<std::size_t>(i) * size, value, size);
 }
 
-// An arrangement and the memory of the workers. No two of them write to one cache line: in every block each
-// sets the pointers of its registers.
+// An arrangement and the workers' memory. Each worker has cache lines of its own, because it writes the
+// register pointers of every block there.
 struct Bound {
   Arrangement arrangement;
   std::int64_t raw_offset, pointers_offset, worker_bytes;
@@ -47,7 +47,7 @@ class Worker {
 
  private:
   unsigned char* Slot(int slot) const { return slots_ + slot * b_.slot_bytes; }
-  // Of a tensor whose block is contiguous or a scalar.
+  // Returns the address of a block of a tensor whose block is contiguous or a scalar.
   unsigned char* Address(const Walk& walk, const Block& block) const {
     return RowAddress(b_.layout, walk, block.row) + block.begin * walk.strides[b_.layout.rank - 1];
   }
@@ -68,7 +68,7 @@ class Worker {
       m.n = scalar ? 1 : count;
       m.immediate = step.immediate;
       m.scalar = scalar ? 0 : b_.scalar_of[s];
-      // A scalar that dies here may lie where the result's first element goes.
+      // If a scalar operand's last use is here, the result may overwrite its element.
       alignas(16) unsigned char saved[16];
       for (int k = 0; m.scalar >> k != 0; ++k) {
         if ((m.scalar >> k & 1) == 0 || m.operand[k] != result) continue;

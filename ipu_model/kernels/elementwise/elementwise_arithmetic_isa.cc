@@ -1,4 +1,4 @@
-// Block functions of arithmetic, comparisons and selection on real types.
+// Block functions: arithmetic, comparisons and selection on real types.
 #include <cmath>
 #include <type_traits>
 
@@ -9,7 +9,7 @@
 namespace ipu_model::ISA_NAMESPACE {
 namespace {
 
-// Wrapping arithmetic: signed overflow is undefined in C++, and 16-bit operands would be promoted to int.
+// Arithmetic that wraps: signed overflow is undefined in C++, and 16-bit operands would be promoted to int.
 template <typename T, typename = void>
 struct Wrapping {
   using type = T;
@@ -92,7 +92,7 @@ struct Inverse {
   }
 };
 
-// NaN if either is NaN; +0 is larger than -0.
+// Returns NaN if either is NaN; +0 is larger than -0.
 struct Maximum {
   template <typename T>
   static T Apply(T a, T b) {
@@ -131,7 +131,7 @@ struct Clamp {
     return Minimum::Apply(Maximum::Apply(x, low), high);
   }
 };
-// A select keeps every bit, so it works on unsigned integers of the element's size.
+// Select keeps every bit, so it works on unsigned integers of the element's size.
 struct Select {
   template <typename T>
   static T Apply(std::uint8_t predicate, T on_true, T on_false) {
@@ -186,7 +186,7 @@ struct TotalLt {
       return a < b;
     }
   }
-  // Negative values in reverse order: flips all bits but the sign.
+  // Orders negative values in reverse: flips all bits but the sign.
   static std::int32_t Key(std::int32_t x) { return x ^ ((x >> 31) & 0x7fffffff); }
   static std::int64_t Key(std::int64_t x) { return x ^ ((x >> 63) & 0x7fffffffffffffff); }
 };
@@ -209,7 +209,7 @@ struct SubtractMultiply {
     return std::fma(-a, b, c);
   }
 };
-// Two rounded operations in one pass over memory.
+// Two operations, each rounded, in one pass over memory.
 struct AddMultiply {
   static float Apply(float a, float b, float c) { return (a + b) * c; }
 };
@@ -228,7 +228,7 @@ struct DivideAdd {
 struct MultiplyDivide {
   static float Apply(float a, float b, float c) { return (a * b) / c; }
 };
-// Three.
+// Three operations in one pass over memory.
 struct AddMultiplyMultiply {
   static float Apply(float a, float b, float c, float d) { return ((a + b) * c) * d; }
 };
@@ -248,7 +248,7 @@ void SelectCompareLoop(const MicroArguments& m) {
   R* r = static_cast<R*>(m.result);
 #pragma GCC ivdep
   for (std::int64_t i = 0, n = m.n; i < n; ++i) {
-    // Both are read before the choice, else the loop needs masked loads.
+    // Read both before the choice; otherwise the loop needs masked loads.
     const R x = c(i), y = d(i);
     r[i] = C::Apply(a(i), b(i)) ? x : y;
   }
@@ -314,7 +314,7 @@ MicroFunction FindFor(ScalarOp op) {
       sizeof(T) == 1, std::uint8_t,
       std::conditional_t<sizeof(T) == 2, std::uint16_t,
                          std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>>>;
-  using Same = std::conditional_t<kFloat, T, U>;  // signed and unsigned share a loop
+  using Same = std::conditional_t<kFloat, T, U>;  // signed and unsigned types share a loop
   switch (op) {
     case ScalarOp::kAbs:
       return Unary<Abs, T>;

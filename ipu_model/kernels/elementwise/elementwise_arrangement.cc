@@ -9,7 +9,7 @@
 namespace ipu_model {
 namespace {
 
-// Temporaries should leave half of the first-level cache to the operands that stream through it.
+// Temporaries take at most half of the first-level cache; the other half is for the operands.
 std::int64_t TemporaryBytes() {
   static const std::int64_t bytes =
       std::clamp<std::int64_t>(sysconf(_SC_LEVEL1_DCACHE_SIZE), 32 << 10, 64 << 10) / 2;
@@ -22,7 +22,7 @@ MicroFunction StoreFunction(DType type) {
   return HasAvx512() ? avx512::FindStore(type) : avx2::FindStore(type);
 }
 
-// Lowest and one past the highest byte of a tensor.
+// The lowest byte of a tensor, and the byte after its highest one.
 struct Extent {
   const unsigned char *begin, *end;
 };
@@ -106,7 +106,7 @@ Arrangement Arrange(const MicroProgram& p, const HostTensor* in, const HostTenso
                     (!b.scalar[reg] || elements == 1) && b.direct_output[reg] < 0;
     if (output.direct) b.direct_output[reg] = static_cast<int>(o);
     b.nanoseconds += output.form == BlockForm::kStrided ? 0.5 : 0.05;
-    // An input that is read after the memory it shares with this output was written has to be copied first.
+    // Copy an input first if it is read after the memory that it shares with this output was written.
     const int written = output.direct ? static_cast<int>(reg - first_result) : static_cast<int>(num_steps);
     for (std::size_t i = 0; i < num_inputs; ++i) {
       Arrangement::Input& input = b.inputs[i];

@@ -1,5 +1,5 @@
-// What the block interpreter decides about one set of tensors before it runs: blocks, which operands are read
-// and written in place, which are scalars.
+// The block interpreter's decisions for one set of tensors, made before it runs: the blocks, the operands
+// that are read and written in place, and the scalars.
 #ifndef IPU_MODEL_KERNELS_ELEMENTWISE_ELEMENTWISE_ARRANGEMENT_H_
 #define IPU_MODEL_KERNELS_ELEMENTWISE_ELEMENTWISE_ARRANGEMENT_H_
 
@@ -12,22 +12,22 @@
 
 namespace ipu_model {
 
-// Work on one core below which a second one does not pay, with workers that are spinning.
+// Work on one core below which a second core does not pay, even if the workers are spinning.
 constexpr double kNanosecondsForThreads = 6000;
-// Rows below this length are put together in blocks: where each block is arranged for itself, one for each
+// Rows below this length share blocks. Each block is arranged at run time, and the arrangement of one short
 // row would cost more than its work.
 constexpr std::int64_t kShortRows = 256;
 
 struct Arrangement {
   struct Input {
     BlockForm form;
-    MicroFunction load;  // null when the register has the bytes of memory
+    MicroFunction load;  // null if the register has the same bytes as memory
     int slot;            // -1: read in place
   };
   struct Output {
     BlockForm form;
     MicroFunction store;
-    bool direct;  // the step that computes it writes to memory
+    bool direct;  // the step that computes it writes to its memory
   };
 
   const MicroProgram* program;
@@ -35,16 +35,16 @@ struct Arrangement {
   Walk* walks;  // inputs, then outputs
   Input* inputs;
   Output* outputs;
-  bool* scalar;         // per register: one value for the whole block
+  bool* scalar;         // per register: true for one value for the whole block
   int* direct_output;   // per register: the output that it is written to, or -1
-  unsigned* scalar_of;  // per step: bits of its scalar operands
-  int num_slots;        // for steps and inputs
+  unsigned* scalar_of;  // per step: a bit for each scalar operand
+  int num_slots;        // slots of steps and inputs
   std::int64_t slot_bytes;
   double nanoseconds;  // per element on one core
 };
 
-// For tensors with at least one element; the arrays are in `scratch`. A tensor without data may lie anywhere.
-// Rows below `short_row` elements are put together in blocks.
+// Arranges tensors with at least one element; the arrays are allocated from `scratch`. A tensor without data
+// may get any address later. Several rows shorter than `short_row` elements share a block.
 Arrangement Arrange(const MicroProgram& program, const HostTensor* in, const HostTensor* out,
                     std::int64_t short_row, Scratch& scratch);
 

@@ -1,4 +1,4 @@
-// Scalar programs over tensors that fit into one block, or of rows that do, as a list of calls.
+// Binds scalar programs to tensors of one block, or of rows of one block each, as a list of calls.
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -13,11 +13,11 @@ namespace {
 using Place = CallList::Place;
 
 constexpr std::size_t kLargestElement = 16;
-// A list is kept for every operation of a program; on longer programs choosing takes little of the time.
+// Limits the memory of the bound calls; in longer programs, the choices take a small part of the time.
 constexpr std::size_t kMostSteps = 256;
-// Calls for one row after the other cost little, but not nothing.
+// The limit for rows is lower than for blocks arranged at run time, because bound calls cost little per row.
 constexpr std::int64_t kShortBoundRows = 32;
-// Several workers pay later where they would fill blocks with the scalars of short rows.
+// Several workers pay later if they first have to fill blocks with the scalars of short rows.
 constexpr double kNanosecondsForFilledBlocks = 32000;
 
 // A block that is not dense in memory.
@@ -40,7 +40,7 @@ void Scatter(const MicroArguments& m) {
   const auto& strided = *static_cast<const StridedBlock*>(m.operand[1]);
   ScatterBlock(strided.layout, strided.At(m.result), strided.block, m.operand[0]);
 }
-// n elements of `immediate` bytes.
+// Writes n copies of an element of `immediate` bytes.
 void Fill(const MicroArguments& m) {
   unsigned char element[kLargestElement];
   std::memcpy(element, m.operand[0], m.immediate);
@@ -70,7 +70,7 @@ class Binder {
         block_(arrangement.layout.At(0)),
         list_(std::make_unique<CallList>()),
         place_(p_.registers.size()) {
-    list_->Keep(program);  // has the constants
+    list_->Keep(program);  // keeps the constants alive
     const auto bytes = static_cast<std::size_t>(a_.slot_bytes);
     for (int slot = 0; slot < a_.num_slots; ++slot) slots_.push_back(list_->NewScratch(bytes));
     raw_ = list_->NewScratch(static_cast<std::size_t>(a_.layout.block_elements()) * kLargestElement);
@@ -120,7 +120,7 @@ class Binder {
     place_[i] = slot;
   }
 
-  // As far as is known before the tensors have their memory.
+  // Whether two places may have the same address. The tensors need not have their memory yet.
   bool MayBeSame(const Place& a, const Place& b) const {
     if (a == b) return true;
     if (a.base != Place::Base::kInput || b.base != Place::Base::kOutput) return false;
@@ -138,7 +138,7 @@ class Binder {
     Place operands[4];
     for (int k = 0; k < step.num_operands; ++k) {
       operands[k] = place_[step.operand[k]];
-      // A scalar that dies here may lie where the result's first element goes.
+      // If a scalar operand's last use is here, the result may overwrite its element.
       if ((scalars >> k & 1) == 0 || !MayBeSame(operands[k], result)) continue;
       list_->AddMove(saved_[k], operands[k],
                      static_cast<std::int64_t>(SizeOf(p_.registers[step.operand[k]])));
@@ -181,7 +181,7 @@ class Binder {
   const HostTensor *in_, *out_;
   Block block_;
   std::unique_ptr<CallList> list_;
-  std::vector<Place> place_, slots_;  // of registers
+  std::vector<Place> place_, slots_;  // by register
   Place raw_, saved_[4];
 };
 

@@ -1,5 +1,5 @@
-// Block functions on complex numbers, and on codes of narrow floats. c64 is computed in f64, so only the
-// result is rounded.
+// Block functions on complex numbers and on the bit patterns of narrow floats. c64 is computed in f64, so
+// that only the result is rounded.
 #include <algorithm>
 #include <cmath>
 #include <complex>
@@ -22,13 +22,13 @@ Z Sign(Z a) {
 }
 Z Expm1(Z a) {
   const double half = std::sin(a.imag() / 2);
-  // On the real axis an overflow is real: e^x sin(0) would be a NaN.
+  // On the real axis, an overflowing e^x times sin(0) would give a NaN imaginary part.
   const double imag = a.imag() == 0 ? a.imag() : std::exp(a.real()) * std::sin(a.imag());
   return {std::expm1(a.real()) * std::cos(a.imag()) - 2 * half * half, imag};
 }
 Z Log1p(Z a) {
   const double re = a.real(), im = a.imag();
-  // |1 + a|^2 - 1 without cancellation near 0; plain for large values.
+  // |1 + a|^2 - 1 without cancellation near 0; the plain formula for large values.
   const double log_magnitude = std::abs(re) < 0.5 && std::abs(im) < 0.5
                                    ? 0.5 * std::log1p(re * (2 + re) + im * im)
                                    : std::log(std::hypot(1 + re, im));
@@ -39,11 +39,11 @@ Z Power(Z a, Z b) {
   if (a == Z(0)) return b.real() > 0 ? Z(0) : Z(std::pow(0.0, b.real()));
   return std::exp(Product(b, std::log(a)));
 }
-// The lexicographic order of StableHLO, not that of magnitudes.
+// StableHLO compares complex numbers lexicographically, not by magnitude.
 bool Greater(Z a, Z b) { return a.real() == b.real() ? a.imag() > b.imag() : a.real() > b.real(); }
 Z Maximum(Z a, Z b) { return Greater(a, b) ? a : b; }
 Z Minimum(Z a, Z b) { return Greater(b, a) ? a : b; }
-// The angle of b + i a for complex a and b.
+// Returns the angle of b + i a for complex a and b.
 Z Atan2(Z a, Z b) {
   const Z i(0, 1);
   return -i * std::log((b + i * a) / std::sqrt(b * b + a * a));
@@ -56,7 +56,7 @@ Z Sqrt(Z a) { return std::sqrt(a); }
 Z Rsqrt(Z a) { return 1.0 / std::sqrt(a); }
 Z Sin(Z a) { return std::sin(a); }
 Z Cos(Z a) { return std::cos(a); }
-// At both ends of the real axis neither part has a limit.
+// At both ends of the real axis the tangent has no limit, so both parts are NaN.
 Z Tan(Z a) {
   constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
   return std::isinf(a.real()) && a.imag() == 0 ? Z(kNan, kNan) : std::tan(a);
@@ -93,7 +93,7 @@ void Binary(const MicroArguments& m) {
   for (std::int64_t i = 0, n = m.n; i < n; ++i)
     r[i] = Narrow<T>(F(Widen(a[i * a_step]), Widen(b[i * b_step])));
 }
-// In the type's own precision, as XLA: products of c64 may overflow.
+// Computed in the type's own precision, as in XLA: products of c64 may overflow.
 template <typename T>
 void Multiply(const MicroArguments& m) {
   const T* a = static_cast<const T*>(m.operand[0]);
@@ -213,7 +213,8 @@ MicroFunction FindFor(ScalarOp op) {
   }
 }
 
-// The neighbour of `from` towards `to` on sign-magnitude codes of a format with its sign at bit kBits - 1.
+// Returns the neighbour of `from` towards `to`. Both are sign-magnitude bit patterns with the sign at bit
+// kBits - 1.
 template <typename U>
 U Step(U from, U to, U sign, bool towards_larger) {
   const U magnitude = static_cast<U>(from & (sign - 1));
@@ -229,7 +230,8 @@ void NextAfterLoop(const MicroArguments& m, Encoder&& next) {
   const std::int64_t a_step = (m.scalar & 1) == 0, b_step = (m.scalar & 2) == 0;
   for (std::int64_t i = 0, n = m.n; i < n; ++i) {
     const T x = a[i * a_step], y = b[i * b_step];
-    // Integer comparisons of codes would see denormals that the float comparison flushes.
+    // Integer comparisons of bit patterns would tell denormals apart, which the float comparison flushes to
+    // zero.
     r[i] = std::isnan(x) || std::isnan(y) ? x + y : next(x, y);
   }
 }
@@ -265,8 +267,8 @@ void NextAfterNarrow(const MicroArguments& m) {
   });
 }
 
-// On the codes: as f32 values, f16 denormals would be normal numbers. immediate: exponent bits << 8 |
-// mantissa bits.
+// Works on bit patterns, because the f32 value of an f16 denormal is a normal number. immediate: exponent
+// bits << 8 | mantissa bits.
 void ReducePrecisionF16(const MicroArguments& m) {
   constexpr unsigned kExponent = 5, kMantissa = 10, kBias = 15, kExponentMask = 0x7c00;
   const unsigned exponent = std::min(m.immediate >> 8, kExponent),

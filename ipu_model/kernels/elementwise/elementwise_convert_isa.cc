@@ -1,4 +1,4 @@
-// Block functions that convert between types, round to narrow floats and wrap to sub-byte integers.
+// Block functions that convert between types, round to narrow floats, and wrap to sub-byte integers.
 #include <immintrin.h>
 
 #include <limits>
@@ -10,7 +10,7 @@
 namespace ipu_model::ISA_NAMESPACE {
 namespace {
 
-// Real part and imaginary part, as in memory.
+// Real part and imaginary part, in the order of memory.
 template <typename T>
 struct Pair {
   using Part = T;
@@ -19,10 +19,10 @@ struct Pair {
 template <typename T>
 constexpr bool kIsPair = std::is_class_v<T>;
 
-// Out of range saturates, NaN gives 0.
+// Values out of range saturate; NaN gives 0.
 template <typename I, typename F>
 I ToInteger(F x) {
-  // The largest integer need not be representable: the first float beyond it is.
+  // The largest integer may not be representable as a float, so compare with the first float above it.
   constexpr F kLow = static_cast<F>(std::numeric_limits<I>::min());
   constexpr F kBeyond = static_cast<F>(std::numeric_limits<I>::max() / 2 + 1) * 2;
   if constexpr (sizeof(I) < 4) {
@@ -78,7 +78,7 @@ void ToPred(const MicroArguments& m) {
   }
 }
 
-// Calls f with a value of the C++ type of a register.
+// Calls f with a value of the register's C++ type.
 template <typename F>
 MicroFunction Visit(RegisterType type, F&& f) {
   switch (type) {
@@ -110,7 +110,7 @@ MicroFunction Visit(RegisterType type, F&& f) {
   return nullptr;
 }
 
-// f16 through the hardware conversions, 8 at a time; the rest goes through a padded copy.
+// f16 uses the hardware conversions, 8 elements at a time. The remainder goes through a padded copy.
 template <typename F>
 void InEights(std::int64_t n, F&& f) {
   std::int64_t i = 0;
@@ -228,7 +228,7 @@ void SaturateUnsigned(const MicroArguments& m) {
 #pragma GCC ivdep
   for (std::int64_t i = 0, n = m.n; i < n; ++i) r[i] = a[i] > high ? high : a[i];
 }
-// Sub-byte elements as other programs may leave them: only the low bits count.
+// Only the low bits of a sub-byte element count; other programs may set the high bits.
 template <int kBits>
 void LoadSigned(const MicroArguments& m) {
   MicroArguments wrap = m;

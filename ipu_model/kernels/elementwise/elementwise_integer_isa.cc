@@ -1,5 +1,5 @@
-// Block functions of integer division, powers, bits and shifts. `immediate` is the width of the type in bits,
-// which is less than the register's for the 2- and 4-bit types.
+// Block functions: integer division, powers, bits and shifts. `immediate` is the width of the type in bits;
+// for 2- and 4-bit types it is less than the register's width.
 #include <cstdint>
 #include <limits>
 #include <type_traits>
@@ -14,8 +14,8 @@ namespace {
 template <typename T>
 using UnsignedOf = std::make_unsigned_t<T>;
 
-// Quotient for b != 0. CPUs have no vector integer division: up to 32 bits the float quotient, truncated, is
-// exact.
+// Returns a / b for b != 0. CPUs have no vector integer division. Up to 32 bits, the truncated float quotient
+// is exact.
 template <typename T>
 T Quotient(T a, T b) {
   if constexpr (sizeof(T) <= 2) {
@@ -28,7 +28,7 @@ T Quotient(T a, T b) {
     return static_cast<T>(a / b);
   }
 }
-// By zero: -1 (all ones); the smallest integer by -1 wraps to itself.
+// Division by zero gives -1 (all ones). The smallest integer divided by -1 wraps to itself.
 struct Divide {
   template <typename T>
   static T Apply(T a, T b) {
@@ -43,7 +43,7 @@ struct Divide {
     }
   }
 };
-// By zero: the dividend.
+// The remainder of a division by zero is the dividend.
 struct Remainder {
   template <typename T>
   static T Apply(T a, T b) {
@@ -56,7 +56,7 @@ struct Remainder {
     return b == 0 ? a : zero ? T{0} : r;
   }
 };
-// A negative exponent gives the truncated inverse: 0 unless the base is 1 or -1.
+// A negative exponent gives the truncated inverse: 0, unless the base is 1 or -1.
 struct Power {
   template <typename T>
   static T Apply(T base, T exponent) {
@@ -127,7 +127,7 @@ struct ShiftRightLogical {
 struct ShiftRightArithmetic {
   template <typename T>
   static T Apply(T a, T b, std::uint32_t width) {
-    // On unsigned types the top bit fills as well.
+    // The shift is arithmetic on unsigned types as well.
     const auto extended = static_cast<std::make_signed_t<T>>(
         std::is_signed_v<T> ? static_cast<std::make_signed_t<T>>(a) : SignExtended(a, width));
     const auto amount = static_cast<UnsignedOf<T>>(b);

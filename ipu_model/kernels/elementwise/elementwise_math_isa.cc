@@ -1,4 +1,4 @@
-// Block functions of rounding and elementary functions on f32 and f64.
+// Block functions: rounding and elementary functions on f32 and f64.
 #include <algorithm>
 #include <cmath>
 #include <type_traits>
@@ -10,7 +10,7 @@
 namespace ipu_model::ISA_NAMESPACE {
 namespace {
 
-// A functor for each function: the f32 version is ours, the f64 version the C library's.
+// Defines a functor per function: f32 uses the code in vector_math.h, f64 the C library.
 #define JAX_IPU_ELEMENTARY(Name, f64)                           \
   struct Name##Op {                                             \
     static FloatVector Apply(FloatVector x) { return Name(x); } \
@@ -46,8 +46,8 @@ JAX_IPU_UNARY(Trunc, __builtin_truncf(x), __builtin_trunc(x))
 JAX_IPU_UNARY(Rint, __builtin_rintf(x), __builtin_rint(x))
 #undef JAX_IPU_UNARY
 
-// Denormals are zero to the processor, but not to StableHLO: their codes are 1 to the last one before normal
-// numbers.
+// StableHLO does not treat denormals as zero, but the processor is set to. Their bit patterns lie between
+// zero and the first normal number.
 static inline bool IsPositiveDenormal(std::uint32_t bits) { return bits - 1 < 0x007fffffu; }
 static inline bool IsPositiveDenormal(std::uint64_t bits) { return bits - 1 < 0x000fffffffffffffu; }
 struct CeilOp {
@@ -59,7 +59,7 @@ struct FloorOp {
   static double Apply(double x) { return IsPositiveDenormal(BitsOf(-x)) ? -1.0 : __builtin_floor(x); }
 };
 
-// Half away from zero. Adding 1/2 first would round 0.49999997 up.
+// Rounds half away from zero. Adding 1/2 first would round 0.49999997 up.
 struct RoundAwayOp {
   static float Apply(float x) {
     const float t = __builtin_truncf(x);
@@ -75,8 +75,8 @@ struct IsFiniteOp {
   static std::uint8_t Apply(double x) { return AbsOf(x) < static_cast<double>(kInfinity); }
 };
 
-// Most arguments take the vector path; those that `Easy` refuses are replaced for it and done by the C
-// library. Works on copies: the result may be stored over the operand.
+// Most arguments take the vector path. Arguments that `Easy` refuses are replaced on that path, and then
+// computed by the C library. Works on copies, because the result may overwrite the operand.
 constexpr std::int64_t kPiece = 256;
 
 template <float (*Fast)(float), float (*Slow)(float)>

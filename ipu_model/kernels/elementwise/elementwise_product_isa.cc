@@ -1,5 +1,5 @@
-// Sums with a rounded product, of f64. The vectors are explicit: loops that the compiler vectorises it
-// contracts as well.
+// f64 sums with a product that is rounded first. The vectors are explicit, because the compiler would
+// contract the products of loops that it vectorises itself.
 #include "kernels/elementwise/micro_loop.h"
 #include "kernels/vector/rounded_product.h"
 #include "kernels/vector/vector_types.h"
@@ -32,7 +32,7 @@ using DoublesInMemory = VectorTypes<double>::Memory;
 template <bool kScalar>
 Doubles Load(const Operand<double, kScalar>& x, std::int64_t i) {
   if constexpr (kScalar) {
-    return x.value - Doubles{};  // keeps the sign of a zero
+    return x.value - Doubles{};  // keeps the sign of zero
   } else {
     return *reinterpret_cast<const DoublesInMemory*>(x.p + i);
   }

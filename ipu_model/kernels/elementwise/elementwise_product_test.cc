@@ -1,4 +1,4 @@
-// Sums with a rounded product of f64: every form, with rests that fill no vector.
+// Tests f64 sums with a rounded product: every form, including lengths that are not a multiple of a vector.
 #include <algorithm>
 #include <cmath>
 #include <cstddef>

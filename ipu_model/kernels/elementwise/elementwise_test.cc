@@ -1,5 +1,5 @@
-// The elementwise kernel: values and edge cases of every class of operation and type, views, aliasing,
-// threads.
+// Tests of the elementwise kernel: values and edge cases of every class of operation and type, views,
+// aliasing and threads.
 #include "kernels/elementwise/elementwise.h"
 
 #include <algorithm>
@@ -31,7 +31,7 @@ ScalarConstant Constant(DType type, T value) {
   std::memcpy(c.bytes, &value, sizeof(value));
   return c;
 }
-// One operation on `operands` inputs of one type.
+// An expression of one operation on `operands` inputs of one type.
 Expression Single(ScalarOp op, DType type, DType result, int operands, std::uint32_t immediate = 0) {
   Expression e;
   e.inputs.assign(static_cast<std::size_t>(operands), type);
@@ -170,7 +170,7 @@ TEST(SubByteIntegersWrap) {
                            DType::kS4) == (std::vector<std::int8_t>{-8, 7, 5}));
   CHECK(Apply<std::uint8_t>(ScalarOp::kSubtract, DType::kU2, std::vector<std::uint8_t>{0, 3}, {1, 1},
                             DType::kU2) == (std::vector<std::uint8_t>{3, 2}));
-  // Only the low bits of what another program left count.
+  // Only the low bits count; other programs may set the high bits.
   CHECK(Apply<std::int8_t>(ScalarOp::kNegate, DType::kS4, std::vector<std::int8_t>{0x71, 0x0f}, DType::kS4) ==
         (std::vector<std::int8_t>{-1, 1}));
 }
@@ -190,7 +190,7 @@ TEST(FloatToIntegerSaturates) {
         (std::vector<std::uint8_t>{1, 1, 1, 1, 1, 1, 1}));
 }
 
-// Codes of 1e9, 0, -0, 3.3, -5.7, 500, 0.3 and NaN in each narrow format.
+// The bit patterns of 1e9, 0, -0, 3.3, -5.7, 500, 0.3 and NaN in each narrow format.
 TEST(NarrowFloatsRoundToNearestEven) {
   const std::vector<float> x = {1e9f, 0, -0.0f, 3.3f, -5.7f, 500, 0.3f, kNan};
   struct Case {
@@ -208,7 +208,7 @@ TEST(NarrowFloatsRoundToNearestEven) {
                         Case{DType::kF4E2M1FN, {7, 0, 8, 5, 15, 7, 1, 8}}}) {
     CHECK(Apply<std::uint8_t>(ScalarOp::kConvert, DType::kF32, x, c.type) == c.codes);
   }
-  // f64 rounds once, not through f32.
+  // f64 is rounded once, without an intermediate f32.
   CHECK_EQ(Apply<std::uint16_t>(ScalarOp::kConvert, DType::kF64, std::vector<double>{1.00048828125000001},
                                 DType::kF16)
                    .front() +
@@ -268,7 +268,7 @@ TEST(ReducePrecision) {
   const std::vector<float> x = {1.0009765625f, 65519.0f, 65520.0f, 1e-8f, -kInf, kNan, 1.00048828125f};
   CheckSame(Apply<float>(ScalarOp::kReducePrecision, DType::kF32, x, DType::kF32, 5 << 8 | 10),
             {1.0009765625f, 65504.0f, kInf, 0, -kInf, kNan, 1});
-  // To its own precision f16 keeps everything, denormals too.
+  // With the format's own exponent and mantissa widths, f16 keeps every value, including denormals.
   const std::vector<std::uint16_t> codes = {0x0001, 0x8203, 0x3c01, 0x7bff, 0x7c00};
   CHECK(Apply<std::uint16_t>(ScalarOp::kReducePrecision, DType::kF16, codes, DType::kF16, 5 << 8 | 10) ==
         codes);
@@ -282,7 +282,7 @@ TEST(BitcastsKeepBits) {
                              DType::kBF16) == (std::vector<std::uint16_t>{0x3c01}));
   CHECK(Apply<std::uint8_t>(ScalarOp::kBitcast, DType::kF8E5M2, std::vector<std::uint8_t>{0x3c},
                             DType::kU8) == (std::vector<std::uint8_t>{0x3c}));
-  // Every bit of a NaN, there and back.
+  // Every bit of a NaN survives the bitcast to an integer and back.
   const std::vector<std::uint16_t> codes = {0x7c01, 0x7e02, 0xfffc, 0x7f81, 0xffff};
   for (const DType narrow : {DType::kF16, DType::kBF16}) {
     CHECK(Apply<std::uint16_t>(ScalarOp::kBitcast, DType::kU16, codes, narrow) == codes);
@@ -313,7 +313,7 @@ TEST(ElementaryFunctionsAreAccurate) {
     std::uniform_real_distribution<float> uniform(reference.low, reference.high);
     std::vector<float> x(20000);
     for (float& v : x) v = uniform(random);
-    // Half of them spread over magnitudes, where the range allows.
+    // Half of the values spread over magnitudes, where the range allows it.
     for (std::size_t i = 0; i < x.size(); i += 2) {
       const float scaled = x[i] * std::exp2(-static_cast<float>(random() % 20));
       if (scaled >= reference.low) x[i] = scaled;
@@ -444,7 +444,7 @@ TEST(MultiplyAddIsContracted) {
   CHECK(out[0] != c[0] - a[0] * b[0] || std::fma(-a[0], b[0], c[0]) == c[0] - a[0] * b[0]);
 }
 
-// An IPU has no unit for f64, and the software that computes it has no multiply-add.
+// IPUs compute f64 in software, which has no multiply-add.
 TEST(MultiplyAddOfF64IsNotContracted) {
   const DType f = DType::kF64;
   Expression e;  // a * b + c, c + a * b, a * b - c, c - a * b
@@ -466,7 +466,7 @@ TEST(MultiplyAddOfF64IsNotContracted) {
   CHECK_EQ(out[3][0], c[0] - product);
 }
 
-// Every operation rounds for itself, whichever of the operands are scalars.
+// Every operation rounds, whichever of the operands are scalars.
 TEST(ThreeOperationsInOnePass) {
   struct Row {
     FusedOp op;
@@ -560,7 +560,7 @@ TEST(RotatesAndComparisonsAreFusedRightly) {
   }
 }
 
-// Random views of small integers, exact in f32: (a - b), then that + c and (a - b) + c + 3 a.
+// Random views of small integers, which are exact in f32. The outputs are (a - b) + c and (a - b) + c + 3 a.
 HostTensor RandomView(std::mt19937& random, const std::vector<std::int64_t>& shape,
                       std::vector<float>* memory, bool may_broadcast) {
   HostTensor t;

@@ -15,7 +15,7 @@ struct Word16 {
   std::uint64_t word[2];
 };
 
-// Writes rows of the innermost dimension: values[i * step] to element i of each.
+// Writes rows of the innermost dimension: element i of each row is values[i * step].
 template <typename T>
 void WriteRows(HostContext& context, const T* values, std::int64_t step, const HostTensor& out) {
   const int inner = out.rank - 1;
@@ -56,7 +56,7 @@ void WriteRowsOfSize(HostContext& context, const void* values, std::int64_t step
   }
 }
 
-// start, start + 1, ... as elements of `type`.
+// Writes start, start + 1, ... as elements of `type`.
 void Count(std::int64_t start, std::int64_t n, DType type, void* values, HostContext& context) {
   auto* counter = context.scratch.Allocate<std::int64_t>(static_cast<std::size_t>(n));
   for (std::int64_t i = 0; i < n; ++i) counter[i] = start + i;
@@ -64,7 +64,8 @@ void Count(std::int64_t start, std::int64_t n, DType type, void* values, HostCon
   const MicroFunction convert =
       (avx512 ? avx512::FindConvert : avx2::FindConvert)(RegisterType::kS64, RegisterTypeOf(type));
   const MicroFunction store = (avx512 ? avx512::FindStore : avx2::FindStore)(type);
-  // Without a store function the register's bytes are the element's; sub-byte integers are wrapped by a load.
+  // Without a store function, a register has the bytes of the element. Sub-byte integers are wrapped by a
+  // load.
   const MicroFunction wrap = IsInteger(type) ? (avx512 ? avx512::FindLoad : avx2::FindLoad)(type) : nullptr;
   void* registers = store == nullptr ? values : context.scratch.Allocate(static_cast<std::size_t>(n) * 16);
   convert({registers, {counter}, n, 0, 0});
@@ -72,7 +73,7 @@ void Count(std::int64_t start, std::int64_t n, DType type, void* values, HostCon
   if (wrap != nullptr) wrap({values, {values}, n, 0, 0});
 }
 
-// The same tensor with its innermost dimension split, so that a long vector is several rows for the threads.
+// Splits the innermost dimension, so that the threads can share a long vector.
 HostTensor SplitRows(const HostTensor& out) {
   HostTensor t = out;
   constexpr std::int64_t kRow = 1 << 15;
@@ -94,7 +95,7 @@ void Fill(HostContext& context, const void* value, const HostTensor& out) {
     std::memcpy(out.data, value, SizeOf(out.type));
     return;
   }
-  // Dense memory in any order of dimensions is one row.
+  // Dense memory in any order of dimensions is filled as one row.
   HostTensor t = out;
   std::int64_t expected = 1;
   int order[kMaxRank];
@@ -121,7 +122,7 @@ void Iota(HostContext& context, std::int64_t start, int dimension, const HostTen
   const std::size_t size = SizeOf(out.type);
   auto* values = static_cast<unsigned char*>(context.scratch.Allocate(static_cast<std::size_t>(n) * size));
   Count(start, n, out.type, values, context);
-  // The counted dimension goes innermost, or its slices are filled one by one.
+  // Make the counted dimension the innermost one, or fill its slices one by one.
   std::int64_t slice = out.num_elements() / n;
   if (out.strides[dimension] == 1 || slice < 64) {
     HostTensor t = out;

@@ -1,4 +1,4 @@
-// Constant and counting fills.
+// Fills tensors with a constant or with consecutive numbers.
 #ifndef IPU_MODEL_KERNELS_ELEMENTWISE_FILL_H_
 #define IPU_MODEL_KERNELS_ELEMENTWISE_FILL_H_
 
@@ -9,11 +9,11 @@
 
 namespace ipu_model {
 
-// `value`: one element of out's type.
+// Fills `out` with the element at `value`, which has out's type.
 void Fill(HostContext& context, const void* value, const HostTensor& out);
 
-// out[..., i, ...] = start + i along `dimension`, converted to out's type as StableHLO's convert does from
-// s64.
+// out[..., i, ...] = start + i along `dimension`, converted from s64 to out's type as StableHLO's convert
+// does.
 void Iota(HostContext& context, std::int64_t start, int dimension, const HostTensor& out);
 
 }  // namespace ipu_model

@@ -1,6 +1,6 @@
-// Loops over blocks for the interpreter's inner functions: one template per number of operands. A scalar
-// operand is read once, so each form is a loop of its own that vectorises. The count is read once as well:
-// bytes that are written could be it.
+// Loops over blocks for the interpreter's block functions: one template per number of operands. A scalar
+// operand is read once, so each combination of scalar operands is a loop that vectorises. The count is read
+// once too, because the compiler must assume that the written bytes alias it.
 #ifndef IPU_MODEL_KERNELS_ELEMENTWISE_MICRO_LOOP_H_
 #define IPU_MODEL_KERNELS_ELEMENTWISE_MICRO_LOOP_H_
 
@@ -52,7 +52,7 @@ void Binary(const MicroArguments& m) {
       return BinaryLoop<F, A, R, 1>(m);
     case 2:
       return BinaryLoop<F, A, R, 2>(m);
-    default:  // both scalar: then n is 1
+    default:  // both are scalars, so n is 1
       return BinaryLoop<F, A, R, 0>(m);
   }
 }
@@ -67,7 +67,7 @@ void TernaryLoop(const MicroArguments& m) {
   for (std::int64_t i = 0, n = m.n; i < n; ++i) r[i] = F::Apply(a(i), b(i), c(i));
 }
 
-// loop(form) with the form as a constant: which of three operands are scalars.
+// Calls loop(form) with the form, the set of scalar operands among three, as a compile-time constant.
 template <typename Loop>
 void ForForm(unsigned scalar, const Loop& loop) {
   switch (scalar & 7) {
@@ -83,7 +83,7 @@ void ForForm(unsigned scalar, const Loop& loop) {
       return loop(std::integral_constant<int, 5>{});
     case 6:
       return loop(std::integral_constant<int, 6>{});
-    default:  // all scalar: then n is 1
+    default:  // all are scalars, so n is 1
       return loop(std::integral_constant<int, 0>{});
   }
 }
@@ -113,7 +113,7 @@ MicroFunction QuaternaryForm(unsigned form, std::integer_sequence<int, kForm...>
 // F: static A Apply(A, A, A, A).
 template <typename F, typename A>
 void Quaternary(const MicroArguments& m) {
-  const unsigned form = m.scalar & 15;  // all scalar: then n is 1
+  const unsigned form = m.scalar & 15;  // if all are scalars, n is 1
   QuaternaryForm<F, A>(form == 15 ? 0 : form, std::make_integer_sequence<int, 15>())(m);
 }
 

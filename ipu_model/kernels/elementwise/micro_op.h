@@ -1,6 +1,5 @@
-// The inner loops of the block interpreter: one function applies one operation to a block of registers.
-// Narrow floats are held as f32 and sub-byte integers as bytes; rounding and wrapping are operations of their
-// own.
+// The block functions of the block interpreter: each applies one operation to a block of registers. Narrow
+// floats are held as f32 and sub-byte integers as bytes; rounding and wrapping are separate operations.
 #ifndef IPU_MODEL_KERNELS_ELEMENTWISE_MICRO_OP_H_
 #define IPU_MODEL_KERNELS_ELEMENTWISE_MICRO_OP_H_
 
@@ -12,7 +11,7 @@
 
 namespace ipu_model {
 
-// What a register holds. kPred is kU8 with the values 0 and 1.
+// The element type of a register. kPred is stored as kU8 with the values 0 and 1.
 enum class RegisterType : std::uint8_t {
   kS8,
   kS16,
@@ -76,17 +75,17 @@ struct MicroArguments {
 // `result` may be exactly an operand of the same element size.
 using MicroFunction = void (*)(const MicroArguments&);
 
-// Operations that have no ScalarOp.
+// Operations of the interpreter that have no ScalarOp.
 enum class FusedOp : std::uint16_t {
-  kRound,                // f32 to the values of the DType in `immediate`
-  kWrap,                 // 8-bit integer to its low `immediate` bits
-  kSaturate,             // 8-bit integer clamped to `immediate` bits
+  kRound,                // f32 rounded to a value of the DType in `immediate`
+  kWrap,                 // 8-bit integer wrapped to its low `immediate` bits
+  kSaturate,             // 8-bit integer saturated to `immediate` bits
   kLogicalNot,           // on kPred
-  kToPred,               // != 0
+  kToPred,               // x != 0
   kToOddF32,             // f64 to f32, rounded to odd
   kMultiplySubtract,     // a * b - c, one rounding
   kSubtractMultiply,     // c - a * b, one rounding
-  kRotateLeft,           // by `immediate`, below the width
+  kRotateLeft,           // by `immediate` bits, less than the width
   kAddMultiply,          // (a + b) * c
   kSubtractTimes,        // (a - b) * c
   kMultiplyMultiply,     // (a * b) * c
@@ -95,8 +94,8 @@ enum class FusedOp : std::uint16_t {
   kMultiplyDivide,       // (a * b) / c
   kSelectCompare,        // a <immediate: ScalarOp kEq..kGe> b ? c : d
   kRotateXor,            // rotate_left(a, immediate) ^ b
-  kFromBits,             // bits of the DType in `immediate` (u8 or u16) to its f32 value
-  kToBits,               // and back
+  kFromBits,             // bits of the DType in `immediate` (u8 or u16) to its value in f32
+  kToBits,               // the inverse of kFromBits
   kAddMultiplyMultiply,  // ((a + b) * c) * d
   kFmaMultiply,          // fma(a, b, c) * d
   kMultiplyFma,          // fma(a * b, c, d)
@@ -105,8 +104,8 @@ enum class FusedOp : std::uint16_t {
   kMinusProduct,         // c - (a * b), f64
 };
 
-// Null when the operation does not exist for the type. The type is that of the value operands; kConvert,
-// kBitcast, kSelect between other types, kComplex, kReal and kImag have functions of their own.
+// Return null if the operation does not exist for the type. The type is that of the value operands. kConvert,
+// kBitcast, kSelect between other types, kComplex, kReal and kImag have separate functions.
 #define JAX_IPU_MICRO_OPS                                                                              \
   MicroFunction FindArithmetic(ScalarOp op, RegisterType type);                                        \
   MicroFunction FindInteger(ScalarOp op, RegisterType type);                                           \
@@ -125,7 +124,7 @@ JAX_IPU_MICRO_OPS
 namespace avx512 {
 JAX_IPU_MICRO_OPS
 }
-// Complex numbers and rare scalar functions have one version.
+// Complex numbers and rare scalar functions are compiled for one instruction set only.
 MicroFunction FindComplex(ScalarOp op, RegisterType type);
 MicroFunction FindNextAfter(DType type);
 MicroFunction FindReducePrecisionF16();

@@ -32,7 +32,8 @@ const Functions& BestFunctions() {
 bool IsNarrowFloat(DType type) { return RegisterTypeOf(type) == RegisterType::kF32 && type != DType::kF32; }
 bool IsSubByte(DType type) { return IsInteger(type) && BitWidth(type) < 8; }
 
-// Results that are values of the operand's type already, or exact multiples of its last place.
+// Whether the result needs no rounding: it is a value of the operand's type, or an exact multiple of its last
+// place.
 bool IsExact(ScalarOp op, DType type) {
   if (type != DType::kF16 && type != DType::kBF16) return op == ScalarOp::kSelect;
   switch (op) {
@@ -90,7 +91,7 @@ double Nanoseconds(ScalarOp op, RegisterType type) {
   }
 }
 
-// One operation before register allocation; `code` is a ScalarOp, or kFusedBase + a FusedOp.
+// An operation before register allocation. `code` is a ScalarOp, or kFusedBase + a FusedOp.
 constexpr int kFusedBase = 1000;
 constexpr int Code(ScalarOp op) { return static_cast<int>(op); }
 constexpr int Code(FusedOp op) { return kFusedBase + static_cast<int>(op); }
@@ -99,7 +100,7 @@ struct Node {
   int code = 0;
   RegisterType type = RegisterType::kF32;  // of the value operands
   RegisterType result = RegisterType::kF32;
-  bool plain = true;  // the type's own arithmetic: nothing has to be rounded or wrapped afterwards
+  bool plain = true;  // the type's own arithmetic, so that no rounding or wrapping follows
   int operand[4] = {};
   int num_operands = 0;
   std::uint32_t immediate = 0;
@@ -115,7 +116,7 @@ class Lowering {
   MicroProgram Run() {
     for (const DType type : expression_.inputs) program_.inputs.push_back(type);
     for (const ScalarConstant& constant : expression_.constants) AddConstant(constant.type, constant.bytes);
-    // Conversions may need constants of their own, so results are numbered from a base that stays free.
+    // Results are numbered from kNodeBase, because conversions may add constants after the existing ones.
     value_.resize(expression_.inputs.size() + expression_.constants.size());
     for (std::size_t i = 0; i < value_.size(); ++i) value_[i] = static_cast<int>(i);
     for (const Instruction& instruction : expression_.code) value_.push_back(LowerInstruction(instruction));
@@ -133,7 +134,7 @@ class Lowering {
   }
 
  private:
-  // Results of nodes are numbered from here while nodes are added.
+  // The number of the first node's result, while nodes are added.
   static constexpr int kNodeBase = 1 << 20;
 
   [[noreturn]] static void Fail(ScalarOp op, DType type) {
@@ -169,7 +170,7 @@ class Lowering {
     node.function = BestFunctions().fused(op, type);
     return Add(node);
   }
-  // Makes a register a value of `type` again.
+  // Returns a register that holds `reg` as a valid value of `type`.
   int Normalise(int reg, DType type) {
     if (IsNarrowFloat(type))
       return AddFused(FusedOp::kRound, RegisterType::kF32, RegisterType::kF32, reg,
@@ -201,14 +202,14 @@ class Lowering {
     return Normalise(reg, to);
   }
 
-  // The type whose registers hold the bits of a narrow float.
+  // The integer type whose registers hold the bits of a narrow float.
   static DType BitsOf(DType type) { return SizeOf(type) == 1 ? DType::kU8 : DType::kU16; }
 
-  // Same bits, other type. Registers of equal width are only renamed.
+  // Changes the type and keeps the bits. Registers of equal width are only renamed.
   int LowerBitcast(int reg, DType from, DType to) {
     if (BitWidth(from) != BitWidth(to) || IsComplex(from) != IsComplex(to)) Fail(ScalarOp::kBitcast, from);
     if (IsNarrowFloat(from)) {
-      // Back from a type of the same bits: those that no value has, of a NaN, would be lost.
+      // Undo an earlier bitcast instead of converting back: the conversion would lose the bits of a NaN.
       const Node* made = reg >= kNodeBase ? &nodes_[Index(reg)] : nullptr;
       reg = made != nullptr && made->code == Code(FusedOp::kFromBits)
                 ? made->operand[0]
@@ -290,7 +291,8 @@ class Lowering {
         if (node.operand[k] >= kNodeBase) ++uses_[Index(node.operand[k])];
     }
   }
-  // Narrow floats that are nothing but bits here stay that: a value in f32 has not every bit of a NaN.
+  // Keeps narrow floats as bits if only their bits are used, because an f32 register cannot hold every bit of
+  // a NaN.
   void KeepBits() {
     for (std::size_t i = 0; i < outputs_.size(); ++i) {
       if (outputs_[i] < kNodeBase) continue;
@@ -308,7 +310,7 @@ class Lowering {
           Replace(kNodeBase + static_cast<int>(k), input);
     }
   }
-  // Whether anything but the bits of an input is used.
+  // Whether anything other than the bits of an input is used.
   bool IsValue(int input) const {
     if (std::find(outputs_.begin(), outputs_.end(), input) != outputs_.end()) return true;
     return std::any_of(nodes_.begin(), nodes_.end(), [&](const Node& node) {
@@ -322,7 +324,7 @@ class Lowering {
   }
   static std::size_t Index(int reg) { return static_cast<std::size_t>(reg - kNodeBase); }
 
-  // The node that computes `reg`, when nothing else reads it and it has this code and type.
+  // Returns the node that computes `reg` if it has this code and type and no other user; otherwise null.
   Node* SingleUse(int reg, int code, RegisterType type) {
     if (reg < kNodeBase || uses_[Index(reg)] != 1) return nullptr;
     Node& node = nodes_[Index(reg)];
@@ -335,7 +337,7 @@ class Lowering {
     return true;
   }
 
-  // Replaces `node` by a fused operation that takes over the operands of `part`.
+  // Replaces `node` by a fused operation, which takes over the operands of `part`.
   void Become(Node& node, FusedOp op, RegisterType type, std::initializer_list<int> operands, Node* part,
               std::uint32_t immediate = 0) {
     const MicroFunction function = BestFunctions().fused(op, type);
@@ -354,7 +356,7 @@ class Lowering {
     part->dead = true;
   }
 
-  // x / 2^k is x * 2^-k, exactly; LLVM, and so XLA:CPU, does the same.
+  // x / 2^k becomes x * 2^-k, which is exact. LLVM, and therefore XLA:CPU, does the same.
   void MultiplyByInverse(Node& node) {
     if (node.code != Code(ScalarOp::kDivide) || node.type != RegisterType::kF32) return;
     std::uint64_t raw = 0;
@@ -384,8 +386,8 @@ class Lowering {
       if (!node.dead && node.plain) FusePair(node);
   }
 
-  // LLVM contracts the first operand that is a multiplication without other uses; so does XLA:CPU. An IPU
-  // computes f64 in software, which has no multiply-add: there each operation rounds.
+  // Contracts the first operand that is a multiplication without other users, as LLVM, and therefore XLA:CPU,
+  // does. Not f64: IPUs compute it in software without a multiply-add, so each operation rounds.
   void Contract(Node& node) {
     const RegisterType type = node.type;
     if (type != RegisterType::kF32) return;
@@ -429,7 +431,7 @@ class Lowering {
     }
   }
 
-  // Two operations in one pass over the block.
+  // Fuses two operations into one pass over the block.
   void FusePair(Node& node) {
     const RegisterType type = node.type;
     const int a = node.operand[0], b = node.operand[1];
@@ -466,7 +468,7 @@ class Lowering {
         return Become(node, pair.fused, type, {p->operand[0], p->operand[1], a}, p);
     }
   }
-  // A sum with a product of f64.
+  // Fuses an f64 sum with a product.
   void FuseProduct(Node& node) {
     const bool add = node.code == Code(ScalarOp::kAdd);
     if (!add && node.code != Code(ScalarOp::kSubtract)) return;
@@ -479,7 +481,7 @@ class Lowering {
       return Become(node, op, RegisterType::kF64, {p->operand[0], p->operand[1], node.operand[1 - k]}, p);
     }
   }
-  // An operation on the result of two that are fused.
+  // Fuses an operation with the fused pair that computes its operand.
   bool FuseThird(Node& node) {
     for (int k = 0; k < 2; ++k) {
       const int x = node.operand[k], other = node.operand[1 - k];
@@ -540,8 +542,9 @@ class Lowering {
     AllocateSlots();
   }
 
-  // Linear scan. A result may take over the slot of an operand that dies in the same step only when their
-  // elements have the same size: otherwise the loop would overwrite what it has not read yet.
+  // Linear-scan slot allocation. A result may reuse the slot of an operand whose last use is in the same step
+  // only if their elements have the same size. Otherwise, the loop would overwrite elements before it reads
+  // them.
   void AllocateSlots() {
     const std::size_t count = program_.registers.size();
     const int num_steps = static_cast<int>(program_.steps.size());
@@ -580,7 +583,7 @@ class Lowering {
   const Expression& expression_;
   MicroProgram program_;
   std::vector<RegisterType> constant_types_;
-  std::vector<int> value_;  // register of the expression -> register or node here
+  std::vector<int> value_;  // register of the expression -> register or node of the lowering
   std::vector<int> outputs_;
   std::vector<Node> nodes_;
   std::vector<int> uses_;

@@ -19,23 +19,22 @@ struct MicroStep {
   std::uint32_t immediate = 0;
 };
 
-// Registers: inputs, constants, results of steps in order.
+// Register numbers: first the inputs, then the constants, then the results of the steps in order.
 struct MicroProgram {
   std::vector<DType> inputs;
-  std::vector<std::array<unsigned char, 16>> constants;  // as registers
+  std::vector<std::array<unsigned char, 16>> constants;  // in register representation
   std::vector<MicroStep> steps;
   std::vector<std::uint16_t> outputs;
   std::vector<DType> output_types;
   std::vector<RegisterType> registers;
   std::vector<std::uint16_t>
-      slot;  // per register; results share slots by liveness, inputs and constants: none
-  std::vector<int>
-      last_use;  // per register: the last step that reads it, -1 for none, steps.size() for outputs
+      slot;                   // per register; results share slots by liveness; inputs and constants have none
+  std::vector<int> last_use;  // per register: last step that reads it, -1 if none, steps.size() for outputs
   int num_slots = 0;
-  double nanoseconds = 0;  // per element on one core, a rough estimate that decides on threads
+  double nanoseconds = 0;  // per element on one core; a rough estimate that decides on the number of threads
 };
 
-// Throws std::invalid_argument when an operation does not exist for its types.
+// Throws std::invalid_argument if an operation does not exist for its types.
 MicroProgram Lower(const Expression& expression);
 
 }  // namespace ipu_model
