@@ -1,5 +1,5 @@
-// reduce_window: recognises pooling and cumulative operations; anything else runs as elementwise passes, one
-// for each window position (or one for each step of a scan over blocks of lines).
+// reduce_window: recognises pooling and cumulative operations. Everything else runs as elementwise passes,
+// one per window position, or one per step of a scan over blocks of lines.
 #include "kernels/window/window.h"
 
 #include <algorithm>
@@ -18,12 +18,13 @@
 namespace ipu_model {
 namespace {
 
-// From the last element of the dimension to the first.
+// The tensor with `dimension` reversed.
 HostTensor Reversed(const HostTensor& tensor, int dimension) {
   return StridedPart(tensor, dimension, tensor.shape[dimension] - 1, -1, tensor.shape[dimension]);
 }
 
-// The first blocks * length elements of the dimension with the places within a block as a last dimension.
+// The first blocks * length elements of the dimension as two dimensions: the block, and, as the last
+// dimension of the tensor, the position within the block.
 HostTensor SplitLine(const HostTensor& tensor, int dimension, std::int64_t blocks, std::int64_t length) {
   HostTensor t = tensor;
   t.shape[t.rank] = length;
@@ -33,7 +34,7 @@ HostTensor SplitLine(const HostTensor& tensor, int dimension, std::int64_t block
   return t;
 }
 
-// Memory for a tensor of another type, with the dimensions in the same order.
+// Scratch memory for a tensor of another type, with dimensions in the same order.
 HostTensor DenseLike(Scratch& scratch, const HostTensor& tensor, DType type) {
   HostTensor t = tensor;
   t.type = type;
@@ -153,7 +154,7 @@ void ReduceWindowKernel::RunGeneral(HostContext& context, const WindowGeometry& 
                                     const HostTensor* out) const {
   const auto n = static_cast<std::size_t>(operands_);
   for (std::size_t i = 0; i < n; ++i) Fill(context, in[n + i].data, out[i]);
-  // acc and value of every operand, then the results.
+  // For every operand the accumulator, then the value, then the result.
   HostTensor* parts = context.scratch.Allocate<HostTensor>(3 * n);
   const Scratch::Mark mark = context.scratch.Save();
   for (TapCounter tap(g, false); !tap.done(); tap.Next()) {
@@ -191,8 +192,8 @@ void ReduceWindowKernel::Combine(HostContext& context, const HostTensor* parts, 
   context.scratch.Rewind(mark);
 }
 
-// out[i] = out[i - 1] op in[i] along the dimension, out[-1] = before; without `before` the first place is
-// finished already.
+// out[i] = out[i - 1] op in[i] along the dimension, with out[-1] = before. If `before` is null, the first
+// position already holds its result.
 void ReduceWindowKernel::ScanLines(HostContext& context, int dimension, bool backwards,
                                    const HostTensor* before, const HostTensor* in,
                                    const HostTensor* out) const {
@@ -205,7 +206,7 @@ void ReduceWindowKernel::ScanLines(HostContext& context, int dimension, bool bac
       parts[n + i] = StridedPart(in[i], dimension, step, 1, 1);
       parts[2 * n + i] = StridedPart(out[i], dimension, step, 1, 1);
     }
-    // The window runs upwards, so from the end the new element comes first.
+    // The window runs upwards, so in a scan from the end the new element is the first operand.
     Combine(context, parts, backwards && step > 0);
   }
 }
@@ -224,14 +225,15 @@ void ReduceWindowKernel::ScanGeneral(HostContext& context, int dimension, bool b
         BroadcastLike(StridedPart(out[i], dimension, 0, 1, 1), given_in[n + i].data, given_in[n + i].type);
     one_type = one_type && in[i].type == out[i].type;
   }
-  // A step costs about as much as this many elements.
+  // The fixed cost of a step, in elements.
   constexpr std::int64_t kStep = 256;
   const std::int64_t steps = out[0].shape[dimension], lines = out[0].num_elements() / steps;
   const std::int64_t length = static_cast<std::int64_t>(std::sqrt(static_cast<double>(steps)));
   if (!one_type || steps <= kStep || lines >= kStep || out[0].rank == kMaxRank) {
     return ScanLines(context, dimension, backwards, init, in, out);
   }
-  // Blocks of lines side by side, then what stands before each block, then both together.
+  // Scan all blocks of the lines in parallel, then scan the blocks' totals, then add the preceding total to
+  // each block.
   const std::int64_t blocks = steps / length, rest = steps - blocks * length;
   HostTensor* block_in = context.scratch.Allocate<HostTensor>(n);
   HostTensor* parts = context.scratch.Allocate<HostTensor>(3 * n);
@@ -240,7 +242,7 @@ void ReduceWindowKernel::ScanGeneral(HostContext& context, int dimension, bool b
     parts[n + i] = StridedPart(in[i], dimension, 0, 1, 1);
     parts[2 * n + i] = StridedPart(out[i], dimension, 0, 1, 1);
   }
-  const int within = out[0].rank;  // the dimension of the places within a block
+  const int within = out[0].rank;  // the dimension of positions within a block
   HostTensor* block_out = context.scratch.Allocate<HostTensor>(n);
   for (std::size_t i = 0; i < n; ++i) {
     block_in[i] = SplitLine(in[i], dimension, blocks, length);
@@ -250,7 +252,8 @@ void ReduceWindowKernel::ScanGeneral(HostContext& context, int dimension, bool b
   }
   Combine(context, parts, false);
   ScanLines(context, within, backwards, nullptr, block_in, block_out);
-  // The last places of the blocks become the running results; each block then takes that of the one before.
+  // Scan the last elements of the blocks, which are their totals; then combine each block with the total
+  // before it.
   for (std::size_t i = 0; i < n; ++i) parts[i] = StridedPart(block_out[i], within, length - 1, 1, 1);
   ScanLines(context, dimension, backwards, nullptr, parts, parts);
   for (std::size_t i = 0; i < n; ++i) {

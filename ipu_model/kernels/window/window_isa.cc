@@ -14,14 +14,14 @@ template <typename T>
 using Vector = typename VectorTypes<T>::Register;
 template <typename T>
 using Memory = typename VectorTypes<T>::Memory;
-// Integers of the width of T: lane masks and shuffle indices.
+// The integer type of the width of T, for lane masks and shuffle indices.
 template <typename T>
 using Index = std::conditional_t<sizeof(T) == 4, std::int32_t, std::int64_t>;
 
 template <typename T>
 constexpr bool kFloating = std::is_floating_point_v<T>;
 
-// The unsigned elements of an integer vector: sums and products wrap.
+// Operates on the elements of an integer vector as unsigned, so that sums and products wrap.
 template <typename T, typename V>
 struct UnsignedVector {
   typedef std::make_unsigned_t<T> Type __attribute__((vector_size(sizeof(V))));
@@ -29,7 +29,7 @@ struct UnsignedVector {
 template <typename T, typename V>
 using Unsigned = typename UnsignedVector<T, V>::Type;
 
-// V: a scalar or a vector of T. NaN wins, and of two zeros +0 is the larger, as in elementwise maximum.
+// V: a scalar or a vector of T. NaN wins, and +0 is larger than -0, as in elementwise maximum.
 template <typename T>
 struct Add {
   static constexpr T kIdentity = kFloating<T> ? T(-0.0) : T{};  // +0 would turn -0 into +0
@@ -63,7 +63,7 @@ struct Multiply {
   }
 };
 
-// The bits of two equal floats combined: and clears the sign of one zero, or keeps it.
+// Combines the bits of two equal floats. With zeros of different sign, "and" gives +0 and "or" gives -0.
 template <bool kAnd, typename T, typename V>
 [[gnu::always_inline]] inline V CombineBits(V a, V b) {
   if constexpr (std::is_same_v<V, T>) {
@@ -80,7 +80,7 @@ template <bool kAnd, typename T, typename V>
   }
 }
 
-// Worse than or equal to everything, for the maximum and the minimum.
+// The identities of maximum and minimum.
 template <typename T>
 constexpr T Lowest() {
   if constexpr (kFloating<T>) {
@@ -195,7 +195,7 @@ void Scan(const ScanStrip<T>& s) {
     }
     return;
   }
-  constexpr int kVectors = 4;  // a few cache lines of every row at once
+  constexpr int kVectors = 4;  // a few cache lines of every row per pass
   std::int64_t j = 0;
   for (; j + kVectors * kLanes<T> <= s.columns; j += kVectors * kLanes<T>) {
     Vector<T> sums[kVectors];
@@ -221,7 +221,7 @@ void Scan(const ScanStrip<T>& s) {
   }
 }
 
-// Lane i of the result is lane i - kShift (backwards: i + kShift) of v, the identity where there is none.
+// Lane i of the result is lane i - kShift of v (backwards: i + kShift), or the identity if there is none.
 template <typename T, typename Op, int kShift, bool kBackwards>
 [[gnu::always_inline]] inline Vector<T> Shift(Vector<T> v) {
   Vector<Index<T>> lanes;

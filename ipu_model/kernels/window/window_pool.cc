@@ -1,4 +1,5 @@
-// Pooling: boxes of outputs whose windows lie inside the operand in the same way, strip by strip.
+// Pooling: groups outputs into boxes whose windows overlap the operand in the same way, and runs them strip
+// by strip.
 #include "kernels/window/window_pool.h"
 
 #include <algorithm>
@@ -19,7 +20,7 @@ WindowFunctions<T> FunctionsFor(WindowCombiner combiner) {
   return HasAvx512() ? avx512::GetWindowFunctions<T>(combiner) : avx2::GetWindowFunctions<T>(combiner);
 }
 
-// One dimension without base dilation; strides in elements.
+// One dimension without base dilation. Strides are in elements.
 struct PoolDimension {
   std::int64_t input, window, output;
   std::int64_t stride, dilation, padding;
@@ -62,7 +63,8 @@ class Pooling {
   }
 
  private:
-  // Columns: contiguous in operand and result. Rows: what is left with the smallest stride.
+  // Columns: the dimension that is contiguous in operand and result. Rows: of the others, the one with the
+  // smallest stride.
   void ChooseAxes() {
     for (int d = 0; d < dims_; ++d) {
       if (dim_[d].output > 1 && dim_[d].in == 1 && dim_[d].out == 1 && dim_[d].stride == 1) column_ = d;
@@ -117,7 +119,7 @@ class Pooling {
     }
   }
 
-  // Row-major over the window.
+  // Writes the offsets of the window's elements in row-major order; returns their number.
   std::int64_t FindOffsets(const OverlapClass* box, std::int64_t* offsets) const {
     std::int64_t n = 1, first = 0;
     for (int d = 0; d < dims_; ++d) {
@@ -146,7 +148,8 @@ class Pooling {
   int column_ = -1, row_ = -1;
 };
 
-// Splits by the residues of output and window positions modulo the base dilation, as convolution does.
+// Splits the problem by the residues of output and window positions modulo the base dilation, as convolution
+// does.
 template <typename T>
 void RunPhases(HostContext& context, const WindowGeometry& g, const WindowFunctions<T>& functions,
                const T* in, T* out, T init, PoolDimension* dim, int d) {
@@ -194,7 +197,7 @@ void PoolOf(HostContext& context, const WindowGeometry& g, WindowCombiner combin
   RunPhases<T>(context, g, functions, in.as<const T>(), out.as<T>(), *static_cast<const T*>(init), dim, 0);
 }
 
-// All dimensions but those of the strip.
+// All dimensions except those of the strip.
 struct Outer {
   std::int64_t count = 1;
   int dims = 0;
@@ -216,7 +219,7 @@ struct Outer {
   }
 };
 
-// One long row: every worker scans its part, then adds what came before it.
+// Scans one long row: every worker scans its part, then combines it with the total of the parts before it.
 template <typename T>
 void ScanLongRow(HostContext& context, const WindowFunctions<T>& f, const T* a, T* c, std::int64_t n, T init,
                  bool backwards, int workers) {

@@ -7,14 +7,14 @@
 
 namespace ipu_model {
 
-// Whether the vector loops take this type.
+// Whether the vector loops support this type.
 bool PoolTakes(DType type);
 
 // combiner: not kOther. init points to one element.
 void Pool(HostContext& context, const WindowGeometry& geometry, WindowCombiner combiner, const HostTensor& in,
           const void* init, const HostTensor& out);
 
-// out[i] = out[i - 1] op in[i] along `dimension`, or from the end.
+// out[i] = out[i - 1] op in[i] along `dimension`, or from the end if `backwards`.
 void ScanAlong(HostContext& context, int dimension, bool backwards, WindowCombiner combiner,
                const HostTensor& in, const void* init, const HostTensor& out);
 

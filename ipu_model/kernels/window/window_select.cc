@@ -1,5 +1,5 @@
 // select_and_scatter: a vector loop over channels for one comparison and one addition (max pooling's
-// gradient), elementwise passes per window position for everything else.
+// gradient); elementwise passes per window position for everything else.
 #include <algorithm>
 #include <cstring>
 
@@ -13,7 +13,8 @@
 namespace ipu_model {
 namespace {
 
-// `e` over two inputs, with inputs of types `more` and one s32 constant, zero, added behind its own.
+// Returns `e`, a function of two inputs, with added inputs of the types `more` and an added s32 constant,
+// zero.
 Expression Extend(const Expression& e, std::vector<DType> more) {
   Expression extended = e;
   const auto added = static_cast<std::uint16_t>(more.size());
@@ -40,11 +41,11 @@ std::uint16_t Append(Expression* e, ScalarOp op, DType operand_type, DType resul
   return static_cast<std::uint16_t>(e->inputs.size() + e->constants.size() + e->code.size() - 1);
 }
 
-// Registers of the extended expressions' added inputs.
+// Registers of the added inputs of extended expressions.
 constexpr std::uint16_t kChosen = 2, kTap = 3;
 
-// (selected, candidate, chosen, tap) -> (selected, chosen): the candidate replaces the selected element, if
-// there is one (chosen >= 0) and select does not keep it.
+// (selected, candidate, chosen, tap) -> (selected, chosen). The candidate becomes the selected element if
+// none is selected yet (chosen < 0), or if select does not keep the selected one.
 Expression SelectionStep(const Expression& select) {
   const DType type = select.inputs.at(0);
   Expression e = Extend(select, {DType::kS32, DType::kS32});
@@ -57,7 +58,7 @@ Expression SelectionStep(const Expression& select) {
   return e;
 }
 
-// (result, source, chosen, tap) -> result, changed where this tap was chosen.
+// (result, source, chosen, tap) -> result. Applies scatter only where this tap was chosen.
 Expression ScatterStep(const Expression& scatter) {
   const DType type = scatter.inputs.at(0);
   Expression e = Extend(scatter, {DType::kS32, DType::kS32});
@@ -67,7 +68,7 @@ Expression ScatterStep(const Expression& scatter) {
   return e;
 }
 
-// `select` as "selected <comparison> candidate", or kCount.
+// Returns the comparison if `select` is "selected <comparison> candidate"; otherwise kCount.
 ScalarOp ComparisonOf(const Expression& e) {
   if (e.code.size() != 1 || e.outputs[0] != 2 + e.constants.size() || e.inputs[0] != e.inputs[1]) {
     return ScalarOp::kCount;
@@ -89,8 +90,8 @@ ScalarOp ComparisonOf(const Expression& e) {
   }
 }
 
-// Dimensions without a window are independent: one is the vector's, the others are shared by the workers. The
-// windowed dimensions are walked in order, so that overlapping windows add in source order, as in XLA.
+// Dimensions without a window are independent: one of them is vectorised, the workers share the others. The
+// windowed dimensions are visited in order, so that overlapping windows add in source order, as in XLA.
 template <typename T>
 class ScatterByWindow {
  public:
@@ -154,7 +155,8 @@ class ScatterByWindow {
     }
   }
 
-  // Offsets of the taps in `ranges` (null: all) from the window's first element, inside or not.
+  // Writes the offsets of the taps in `ranges` (null: all) from the window's first element, even if outside
+  // the operand; returns their number.
   std::int64_t FindOffsets(const Range* ranges, std::int64_t* operand, std::int64_t* result) const {
     std::int64_t n = 1;
     operand[0] = result[0] = 0;
@@ -162,7 +164,7 @@ class ScatterByWindow {
       const int d = windowed_[i];
       const Range r = ranges ? ranges[i] : Range{0, g_.dim[d].size};
       const std::int64_t size = r.end - r.begin;
-      // From the back, so that the row-major list grows in place.
+      // From the end, so that the row-major list can be extended in place.
       for (std::int64_t j = n - 1; j >= 0; --j) {
         for (std::int64_t k = size - 1; k >= 0; --k) {
           operand[j * size + k] = operand[j] + (r.begin + k) * operand_.strides[d];
@@ -233,7 +235,7 @@ class ScatterByWindow {
   int windowed_[kMaxRank], plain_[kMaxRank];
   int num_windowed_ = 0, num_plain_ = 0, column_ = -1;
   std::int64_t taps_ = 1, windows_ = 1, columns_ = 1, outer_ = 1;
-  // No element is in two windows; every element is in one.
+  // disjoint_: no element is in two windows. covered_: every element is in a window.
   bool disjoint_ = true, covered_ = true;
 };
 
@@ -288,7 +290,7 @@ void SelectAndScatterKernel::RunGeneral(HostContext& context, const WindowGeomet
   std::memset(selected.data, 0, static_cast<std::size_t>(selected.num_elements()) * SizeOf(selected.type));
   const std::int32_t none = -1;
   Fill(context, &none, chosen);
-  // The part of source-shaped and of operand-shaped tensors that meets the tap.
+  // Returns the part of a tensor that corresponds to the tap, in source shape or in operand shape.
   const auto part = [&](const TapCounter& tap, HostTensor t, bool operand_shaped) {
     for (int d = 0; d < g.rank; ++d) {
       const TapRange r = FindTap(g.dim[d], tap[d], operand.shape[d], source.shape[d]);
@@ -308,7 +310,7 @@ void SelectAndScatterKernel::RunGeneral(HostContext& context, const WindowGeomet
     select_.Run(context, in, results);
     context.scratch.Rewind(mark);
   }
-  // Backwards, so that overlapping windows reach an element in source order.
+  // Backwards, so that overlapping windows add to an element in source order.
   for (TapCounter tap(g, true); !tap.done(); tap.Next()) {
     --number;
     const HostTensor to = part(tap, out, true), choice = part(tap, chosen, false);

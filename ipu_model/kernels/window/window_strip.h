@@ -1,4 +1,4 @@
-// The inner loops of window kernels, compiled per instruction set.
+// The inner loops of the window kernels, compiled per instruction set.
 #ifndef IPU_MODEL_KERNELS_WINDOW_WINDOW_STRIP_H_
 #define IPU_MODEL_KERNELS_WINDOW_WINDOW_STRIP_H_
 
@@ -10,7 +10,7 @@
 namespace ipu_model {
 
 // c[r, j] = init op a[r, offsets[0] + j] op a[r, offsets[1] + j] ..., for r < rows and j < columns. Steps are
-// in elements; loops are vectorised where both column steps are 1.
+// in elements. Loops are vectorised if both column steps are 1.
 template <typename T>
 struct WindowStrip {
   const T* a;
@@ -23,7 +23,7 @@ struct WindowStrip {
   T init;
 };
 
-// c[i, j] = c[i - 1, j] op a[i, j], c[-1, j] = init. With negative steps it runs backwards.
+// c[i, j] = c[i - 1, j] op a[i, j], with c[-1, j] = init. Negative steps scan backwards.
 template <typename T>
 struct ScanStrip {
   const T* a;
@@ -34,9 +34,9 @@ struct ScanStrip {
   T init;
 };
 
-// For each of `columns` adjacent windows: which of `taps` elements is selected, then result[tap] += source.
-// Element j of every pointer belongs to window j; offsets are those of the taps in operand and result. Where
-// no two windows share an element (disjoint), all of the window's results are written, from `init`.
+// For each of `columns` adjacent windows: selects one of `taps` elements, then result[tap] += source. Element
+// j of every pointer belongs to window j; the offsets are those of the taps in operand and result. If no two
+// windows share an element (disjoint), writes all of the window's results, starting from `init`.
 template <typename T>
 struct SelectStrip {
   const T* operand;
@@ -55,12 +55,12 @@ template <typename T>
 struct WindowFunctions {
   void (*reduce)(const WindowStrip<T>&) = nullptr;
   void (*scan)(const ScanStrip<T>&) = nullptr;
-  // a and c contiguous; returns the last value. Backwards: from the last element to the first.
+  // a and c are contiguous. Returns the last value. Backwards: from the last element to the first.
   T (*scan_row)(const T* a, T* c, std::int64_t n, T init, bool backwards) = nullptr;
   T identity{};
 };
 
-// T: float, double, std::int32_t, std::uint32_t, std::int64_t, std::uint64_t. combiner: not kOther.
+// T: float, double, std::int32_t, std::uint32_t, std::int64_t or std::uint64_t. combiner: not kOther.
 namespace avx2 {
 template <typename T>
 WindowFunctions<T> GetWindowFunctions(WindowCombiner combiner);

@@ -1,4 +1,4 @@
-// Window kernels against plain references: pooling, scans, general combiners, select and scatter.
+// Compares the window kernels with plain references: pooling, scans, general combiners, select and scatter.
 #include "kernels/window/window.h"
 
 #include <algorithm>
@@ -67,7 +67,8 @@ std::int64_t Offset(const HostTensor& t, std::int64_t flat) {
   return offset;
 }
 
-// Flat operand positions (row-major) of the window of output `flat`; -1 in the padding or between elements.
+// The flat (row-major) operand positions of the window of output `flat`; -1 in the padding or between
+// elements.
 std::vector<std::int64_t> WindowOf(const WindowGeometry& g, const HostTensor& in, const HostTensor& out,
                                    std::int64_t flat) {
   std::int64_t q[kMaxRank], taps = 1;
@@ -179,7 +180,7 @@ TEST(Pooling) {
   }
 }
 
-// 2 acc + value: neither commutative nor associative, so the order shows.
+// 2 acc + value is neither commutative nor associative, so that a wrong order changes the result.
 TEST(GeneralCombinerKeepsTheOrder) {
   std::mt19937 random(2);
   Expression e;
@@ -194,7 +195,7 @@ TEST(GeneralCombinerKeepsTheOrder) {
   }
 }
 
-// The largest value and its index, as JAX's max pooling with indices.
+// The largest value and its index, as in JAX's max pooling with indices.
 TEST(TwoOperands) {
   std::mt19937 random(3);
   Expression e;
@@ -242,7 +243,7 @@ Case ScanCase(const std::vector<std::int64_t>& shape, int dimension, bool backwa
   return c;
 }
 
-// The last value that is not zero: associative, not commutative, so the order shows.
+// The last non-zero value: associative but not commutative, so that a wrong order changes the result.
 Expression LastNotZero() {
   Expression e;
   e.inputs = {DType::kU32, DType::kU32};
@@ -282,7 +283,7 @@ TEST(Scans) {
   }
 }
 
-// A row long enough for several workers.
+// A row that is long enough for several workers.
 TEST(LongScan) {
   std::mt19937 random(5);
   const std::int64_t n = 200003;
@@ -397,7 +398,7 @@ TEST(SelectAndScatter) {
     CompareScatter<std::int32_t>(
         random, c, compare(ScalarOp::kGt, s), Binary(ScalarOp::kAdd, s, s),
         [](std::int32_t a, std::int32_t b) { return a > b; }, add, "s32 " + n);
-    // Overlapping windows: the order of source elements shows.
+    // With overlapping windows, the order of source elements affects the result.
     CompareScatter<std::int32_t>(
         random, c, compare(ScalarOp::kGe, s), affine, [](std::int32_t a, std::int32_t b) { return a >= b; },
         [](std::int32_t a, std::int32_t b) {

@@ -1,4 +1,4 @@
-// Shared by the window kernels: which outputs one window position meets, and strided parts of tensors.
+// Shared by the window kernels: the outputs that one window position affects, and strided parts of tensors.
 #ifndef IPU_MODEL_KERNELS_WINDOW_WINDOW_WALK_H_
 #define IPU_MODEL_KERNELS_WINDOW_WINDOW_WALK_H_
 
@@ -12,15 +12,15 @@
 
 namespace ipu_model {
 
-// Output positions first, first + step, ... (count of them) that meet one window position, the first at
-// operand position `at` and each next `at_step` further.
+// The `count` output positions first, first + step, ... for which one window position is inside the operand:
+// the first reads operand position `at`, each next one the position `at_step` further.
 struct TapRange {
   std::int64_t first = 0, step = 1, count = 0, at = 0, at_step = 1;
 };
 
 inline TapRange FindTap(const WindowDimension& w, std::int64_t tap, std::int64_t input, std::int64_t output) {
   TapRange range;
-  // Smallest step in q that moves by whole elements of the operand.
+  // The smallest step of the output that moves by whole elements of the operand.
   while (w.stride * range.step % w.base_dilation != 0) ++range.step;
   range.at_step = w.stride * range.step / w.base_dilation;
   const std::int64_t shift = tap * w.window_dilation - w.padding_low;
@@ -38,7 +38,7 @@ inline TapRange FindTap(const WindowDimension& w, std::int64_t tap, std::int64_t
   return range;
 }
 
-// Elements begin, begin + step, ... (count of them) of dimension `dim`.
+// The `count` elements begin, begin + step, ... of dimension `dim`.
 inline HostTensor StridedPart(HostTensor t, int dim, std::int64_t begin, std::int64_t step,
                               std::int64_t count) {
   t.data = t.as<unsigned char>() + begin * t.strides[dim] * static_cast<std::int64_t>(SizeOf(t.type));
@@ -47,7 +47,7 @@ inline HostTensor StridedPart(HostTensor t, int dim, std::int64_t begin, std::in
   return t;
 }
 
-// A scalar as a tensor of `like`'s shape.
+// A scalar, broadcast to the shape of `like`.
 inline HostTensor BroadcastLike(const HostTensor& like, void* value, DType type) {
   HostTensor t = like;
   t.data = value;
@@ -56,7 +56,7 @@ inline HostTensor BroadcastLike(const HostTensor& like, void* value, DType type)
   return t;
 }
 
-// Window positions in row-major order, or in the reverse order.
+// Visits window positions in row-major order, or in the reverse order.
 class TapCounter {
  public:
   TapCounter(const WindowGeometry& geometry, bool reverse) : geometry_(geometry), reverse_(reverse) {
@@ -85,7 +85,8 @@ class TapCounter {
   std::int64_t position_[kMaxRank] = {};
 };
 
-// Workers for this many basic steps; below it a second worker's start costs more than it saves.
+// Returns the number of workers for this many basic steps. For few steps, the start of a second worker costs
+// more than it saves.
 inline int WindowWorkers(const ThreadPool& pool, double steps) {
   constexpr double kStepsPerWorker = 32e3;
   return static_cast<int>(std::clamp(steps / kStepsPerWorker, 1.0, static_cast<double>(pool.size())));
