@@ -105,7 +105,7 @@ class CallList : public BoundKernel {
   // dimension goes up by one and the inner indices return to zero.
   std::vector<std::int64_t> counts_;
   std::vector<std::vector<Advance>> advances_;
-  // scratch memory of the calls with their moving addresses, followed by the indices
+  // Scratch memory of the calls with their moving addresses, followed by the indices.
   std::size_t moving_offset_ = 0;
   unsigned char* moving_ = nullptr;
 };
