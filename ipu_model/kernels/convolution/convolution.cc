@@ -1,4 +1,5 @@
-// From stablehlo.convolution to direct convolutions: types, layouts, reversal, conv groups, input dilation.
+// Lowers stablehlo.convolution to direct convolutions: types, layouts, reversal, convolution groups, input
+// dilation.
 #include "kernels/convolution/convolution.h"
 
 #include <algorithm>
@@ -13,7 +14,7 @@
 namespace ipu_model {
 namespace {
 
-// Sums of so few products are bound by reading and writing tensors: rounding each costs nothing.
+// Sums of so few products are bound by memory traffic, so rounding each product costs nothing.
 constexpr std::int64_t kShortSum = 4;
 
 template <typename T>
@@ -25,8 +26,8 @@ void RunDirect(HostContext& context, const DirectConvolution<T>& p) {
   }
 }
 
-// Splits dimension `d` and those after it by the residues of output and kernel positions modulo the input's
-// dilation: each output phase meets one phase of the kernel (or none), in a convolution without dilation.
+// Splits dimension `d` and the following ones by the residues of output and kernel positions modulo the input
+// dilation. Each output phase is a convolution without dilation with one phase of the kernel, or is empty.
 template <typename T>
 void RunPhases(HostContext& context, const ConvolutionGeometry& g, const DirectConvolution<T>& p, int d) {
   while (d < p.dims && g.window[d].lhs_dilation == 1) ++d;
@@ -99,7 +100,7 @@ DirectConvolution<T> Describe(const ConvolutionGeometry& g, const HostTensor& lh
   return p;
 }
 
-// All conv groups of a convolution whose operands have the type of the sums.
+// Runs all convolution groups. The operands have the type of the sums.
 template <typename T>
 void RunGroups(HostContext& context, const ConvolutionGeometry& g, HostTensor lhs, const HostTensor& rhs,
                const HostTensor& out) {
@@ -108,7 +109,8 @@ void RunGroups(HostContext& context, const ConvolutionGeometry& g, HostTensor lh
   const auto group_step = [&] {
     return g.batch_groups > 1 ? p.batch * p.lhs_batch : p.channels * p.lhs_channel;
   };
-  // One input channel (or one of the lhs batch) for each group: vectors run over the groups.
+  // Depthwise: one input channel (or one element of the lhs batch) per group, so that vectors run over the
+  // groups.
   const bool depthwise =
       groups > 1 && (g.batch_groups > 1 ? p.batch : p.channels) == 1 && (p.features <= 2 || groups >= 8);
   const bool gradient = p.weight_gradient = IsWeightGradient(p);
@@ -157,8 +159,8 @@ void RowMajor(int rank, int* order) {
   for (int d = 0; d < rank; ++d) order[d] = d;
 }
 
-// [N, C, ...] -> [N, C', 2 C, ...] is how complex numbers become real ones: twice as many channels and
-// features, with weights (re, -im; im, re).
+// Turns a complex tensor [N, C, ...] into a real tensor [N, 2 C, ...]: a complex convolution is a real one
+// with twice as many channels and features and the weights (re, -im; im, re).
 HostTensor RealChannels(HostContext& context, const HostTensor& t, DType complex_type, DType real_type,
                         bool copy) {
   int order[kMaxRank];
@@ -210,7 +212,7 @@ void RunComplex(HostContext& context, const ConvolutionGeometry& g, const HostTe
   const HostTensor real_rhs = RealWeights<T>(context, rhs, complex_type);
   HostTensor real_out = RealChannels(context, out, complex_type, StorageType<T>(), false);
   RunGroups<T>(context, g, real_lhs, real_rhs, real_out);
-  // The same memory again as complex numbers.
+  // View the same memory as complex numbers.
   for (int d = 0; d < out.rank; ++d) real_out.strides[d] /= 2;
   real_out.strides[1] = 1;
   real_out.shape[1] /= 2;
@@ -266,14 +268,14 @@ void Convolve(HostContext& context, const ConvolutionGeometry& geometry, const H
     case DType::kC128:
       return RunComplex<double>(context, geometry, lhs, rhs, out, sum);
     default: {
-      // Unsigned arithmetic wraps; signed and unsigned products are the same bits.
+      // Use unsigned arithmetic, which wraps; signed and unsigned products have the same bits.
       const auto as_signed = [&](HostTensor t) {
         if (t.type == DType::kU32) t.type = DType::kS32;
         if (t.type == DType::kU64) t.type = DType::kS64;
         return t;
       };
       if (sum == DType::kS64) {
-        // A 32-bit unsigned operand widens without its sign.
+        // Keep u32 operands unsigned, so that they are widened without a sign.
         const auto keep = [&](HostTensor t) {
           if (t.type == DType::kU64) t.type = DType::kS64;
           return t;

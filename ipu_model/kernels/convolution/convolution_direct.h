@@ -1,5 +1,5 @@
-// Direct convolution of one conv group without input dilation, in its two forms: many output positions
-// (forward, input gradient) and many kernel positions (weight gradient).
+// Direct convolution of one convolution group without input dilation, in two forms: for many output positions
+// (forward, input gradient) and for many kernel positions (weight gradient).
 #ifndef IPU_MODEL_KERNELS_CONVOLUTION_CONVOLUTION_DIRECT_H_
 #define IPU_MODEL_KERNELS_CONVOLUTION_CONVOLUTION_DIRECT_H_
 
@@ -10,8 +10,8 @@
 
 namespace ipu_model {
 
-// Sizes of input, kernel and output along one spatial dimension and their strides in elements. Output
-// position q and kernel position k meet at input position q * stride + k * dilation - padding, if inside.
+// The extents of input, kernel and output along one spatial dimension, and their strides in elements. Output
+// position q and kernel position k read input position q * stride + k * dilation - padding if it is inside.
 struct DirectDimension {
   std::int64_t input, kernel, output;
   std::int64_t stride, dilation, padding;
@@ -27,15 +27,15 @@ struct DirectConvolution {
   std::int64_t lhs_batch, lhs_channel;
   std::int64_t rhs_feature, rhs_channel;
   std::int64_t out_batch, out_feature;
-  // Feature j reads the lhs at + j (depthwise: the conv groups are the features of one problem).
+  // Feature j reads the lhs at offset j (depthwise: the convolution groups are the features of one problem).
   bool channelwise;
-  bool weight_gradient;  // which form computes it
+  bool weight_gradient;  // the form that computes it
   bool rounded;          // see ConvolutionStrip
   int dims;
   DirectDimension dim[kMaxSpatial];
 };
 
-// The form with more kernel positions than output positions.
+// The weight-gradient form is for more kernel positions than output positions.
 template <typename T>
 bool IsWeightGradient(const DirectConvolution<T>& p) {
   double kernel = 1, output = 1;
@@ -46,8 +46,8 @@ bool IsWeightGradient(const DirectConvolution<T>& p) {
   return kernel > output;
 }
 
-// Whether the form can read the lhs in this layout; otherwise it must be copied to channels last (forward) or
-// batch last (weight gradient).
+// Whether the form can read the lhs in its layout. Otherwise, the lhs must be copied to channels last
+// (forward) or batch last (weight gradient).
 template <typename T>
 bool ForwardReads(const DirectConvolution<T>& p) {
   return p.channelwise || p.lhs_channel == 1 || p.channels <= 1;
@@ -59,13 +59,13 @@ int UnitStrideTap(const DirectConvolution<T>& p) {
   }
   return -1;
 }
-// (Only without input dilation: its phases may lose that tap.)
+// Only valid without input dilation: a phase of a dilated convolution may not contain that tap.
 template <typename T>
 bool WeightGradientReads(const DirectConvolution<T>& p) {
   return p.channelwise || p.lhs_batch == 1 || p.batch <= 1 || UnitStrideTap(p) >= 0;
 }
 
-// T: float, double, std::uint32_t, std::uint64_t. Both write every output.
+// T: float, double, std::uint32_t or std::uint64_t. Both write every output.
 template <typename T>
 void ForwardConvolution(HostContext& context, const DirectConvolution<T>& problem);
 template <typename T>

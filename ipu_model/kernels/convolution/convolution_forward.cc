@@ -1,4 +1,4 @@
-// Direct convolution over many output positions: strips of output pixels by blocks of output features.
+// Direct convolution over many output positions, in strips of output pixels by blocks of output features.
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -12,9 +12,9 @@
 namespace ipu_model {
 namespace {
 
-// The batch is one more dimension of output positions.
+// The batch is treated as another dimension of output positions.
 constexpr int kMaxDims = kMaxSpatial + 1;
-// With few output positions, packing the weights costs more than reading them where they are.
+// With fewer output positions, packing the weights costs more than reading them in place.
 constexpr std::int64_t kPixelsThatRepayPacking = 64;
 
 template <typename T>
@@ -28,7 +28,7 @@ class Forward {
     std::int64_t pixels = 1;
     for (int d = 0; d < dims_; ++d) pixels *= dim_[d].output;
     if (pixels == 0 || p.features == 0) return;
-    // A depthwise pixel is one strip of all channels: they follow each other in memory.
+    // A depthwise pixel is one strip of all channels, which are contiguous in memory.
     columns_ = p.channelwise ? (p.features + kernels_.lanes - 1) / kernels_.lanes * kernels_.lanes
                              : kernels_.columns;
     const std::int64_t blocks = (p.features + columns_ - 1) / columns_;
@@ -72,7 +72,7 @@ class Forward {
   }
 
  private:
-  // A dimension of which each output reads one input, always inside.
+  // Whether every output reads exactly one input along this dimension, always inside.
   static bool IsPlain(const DirectDimension& d) {
     return d.kernel == 1 && d.padding == 0 && (d.output - 1) * d.stride < d.input;
   }
@@ -107,7 +107,7 @@ class Forward {
     return (Width(block) + kernels_.lanes - 1) / kernels_.lanes * kernels_.lanes;
   }
 
-  // Panels [feature block][kernel positions][channels][features of the block].
+  // Packs the weights into panels [feature block][kernel positions][channels][features of the block].
   void Pack(HostContext& context, std::int64_t blocks) {
     const auto& p = problem_;
     const std::int64_t rows = taps_ * p.channels;
@@ -140,7 +140,7 @@ class Forward {
       }
       return;
     }
-    constexpr std::int64_t kBlock = 16;  // both sides of the transposition stay in L1
+    constexpr std::int64_t kBlock = 16;  // small enough for both sides of the transposition to stay in L1
     for (std::int64_t c0 = 0; c0 < p.channels; c0 += kBlock) {
       const std::int64_t c1 = std::min(c0 + kBlock, p.channels);
       for (int j = 0; j < padded; ++j) {
@@ -151,11 +151,11 @@ class Forward {
     }
   }
 
-  // Share of the register tile's rows that work when `rows` are cut into tiles of equal height.
+  // The fraction of the register tile's rows that is used if `rows` are cut into tiles of equal height.
   double Utilisation(std::int64_t rows) const {
     const std::int64_t tiles = (rows + kernels_.rows - 1) / kernels_.rows;
     const std::int64_t height = (rows + tiles - 1) / tiles;
-    // Below 4 rows of 2 vectors the latency of an FMA shows.
+    // Tiles of fewer than 4 rows of 2 vectors do not hide the latency of an FMA.
     return static_cast<double>(rows) / static_cast<double>(tiles * std::max<std::int64_t>(height, 4));
   }
 
@@ -163,8 +163,8 @@ class Forward {
     OverlapClass part[kMaxDims];
   };
 
-  // The runs of products of the box's outputs; kernel positions and channels that follow each other in both
-  // operands are one run.
+  // Finds the runs of products for the box's outputs. Kernel positions and channels that are adjacent in both
+  // operands form one run.
   void FindSegments(const Box& box, std::int64_t block, ReductionSegment* segments,
                     ConvolutionStrip<T>* strip) const {
     const auto& p = problem_;
@@ -221,7 +221,7 @@ class Forward {
     strip->b_step = b_step;
   }
 
-  // One of `pieces` parts of the outputs in `box` for one block of features.
+  // Computes one of `pieces` parts of the outputs in `box`, for one block of features.
   void RunBox(const Box& box, std::int64_t block, std::int64_t piece, std::int64_t pieces,
               ReductionSegment* segments, T* tile) const {
     const auto& p = problem_;
@@ -289,13 +289,13 @@ class Forward {
   }
 
   static int WorkersFor(ThreadPool& pool, double products) {
-    // Below this a second worker's start costs more than it saves.
+    // With less work, the start of a second worker costs more than it saves.
     constexpr double kProductsPerWorker = 50e3;
     return static_cast<int>(std::clamp(products / kProductsPerWorker, 1.0, static_cast<double>(pool.size())));
   }
 
   static std::int64_t PiecesFor(int workers, double products) {
-    // Smaller ones cost more to lay out than they even out.
+    // Smaller pieces would cost more in setup than better load balance saves.
     constexpr double kProductsPerPiece = 1e6;
     if (workers == 1) return 1;
     return std::clamp(static_cast<std::int64_t>(products / kProductsPerPiece), std::int64_t{workers},
@@ -308,7 +308,7 @@ class Forward {
   DirectDimension dim_[kMaxDims];
   OverlapClasses classes_[kMaxDims];
   std::int64_t taps_ = 1;
-  std::int64_t columns_ = 0;  // output features of one block
+  std::int64_t columns_ = 0;  // output features per block
   bool packed_ = false;
   const T* weights_ = nullptr;
 };

@@ -1,4 +1,4 @@
-// Strips of direct convolutions on the GEMM register tile: no im2col, the image is read where it lies.
+// Strips of direct convolutions on the GEMM register tile. There is no im2col: the input is read in place.
 #include <cstdint>
 #include <type_traits>
 
@@ -10,7 +10,7 @@ namespace ipu_model {
 namespace ISA_NAMESPACE {
 namespace {
 
-// Integer convolutions are rare: fewer tile heights keep the library small.
+// Integer convolutions are rare, so fewer tile heights are instantiated to keep the library small.
 template <typename T>
 constexpr int kMaxRows = std::is_same_v<T, float> ? kTileRows : 4;
 
@@ -47,10 +47,11 @@ void MatrixStripOf(const ConvolutionStrip<T>& s) {
 
 constexpr int kVectorRows = 4;
 
-// Which products a VectorTile adds, and how.
+// The products that a VectorTile adds, and their rounding.
 enum class Products { kChannelwise, kRoundedChannelwise, kRoundedMatrix };
 
-// kVectors whole vectors of columns, or (kVectors 1, columns < lanes) the first columns of one.
+// Computes kVectors whole vectors of columns, or, with kVectors == 1, the first `columns` < lanes of one
+// vector.
 template <typename T, Products kProducts, int kRows, int kVectors, bool kWhole>
 void VectorTile(const ConvolutionStrip<T>& s, const T* a, const T* b, T* c, int columns) {
   using Vector = typename VectorTypes<T>::Register;
@@ -109,7 +110,7 @@ void VectorStrip(const ConvolutionStrip<T>& s) {
     const std::int64_t rows = s.rows - r < kVectorRows ? s.rows - r : kVectorRows;
     WithRows<kVectorRows>(static_cast<int>(rows), [&](auto constant) {
       constexpr int kRows = decltype(constant)::value;
-      // A vector of A belongs to the same columns.
+      // In a channelwise strip, a vector of A belongs to the same columns as the vector of C.
       constexpr int kAStep = kProducts == Products::kRoundedMatrix ? 0 : 1;
       const T* a = s.a + r * s.a_row;
       T* c = s.c + r * s.c_row;

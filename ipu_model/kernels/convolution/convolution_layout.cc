@@ -1,5 +1,5 @@
-// Layout and type changing copies: the two dimensions that are contiguous on either side are walked in
-// blocks.
+// Copies that change layout and type. They walk in blocks over the two dimensions that are contiguous in
+// source and destination.
 #include "kernels/convolution/convolution_layout.h"
 
 #include <algorithm>
@@ -34,7 +34,7 @@ struct UInt2 {
 struct Half {
   std::uint16_t bits;
 };
-// An 8- or 4-bit float.
+// An 8- or 4-bit float format.
 template <typename F>
 struct Small {
   std::uint8_t code;
@@ -92,10 +92,11 @@ To Convert(From from) {
 }
 
 struct Walk {
-  int rank = 0;  // dimensions outside the block
+  int rank = 0;  // number of dimensions outside the block
   std::int64_t shape[kMaxRank], from[kMaxRank], to[kMaxRank];
-  std::int64_t n, from_n, to_n;  // contiguous (or nearest to it) in `to`
-  std::int64_t m, from_m, to_m;  // in `from`; 1 where it is the same dimension
+  std::int64_t n, from_n, to_n;  // the dimension with the smallest stride in `to`
+  // The dimension with the smallest stride in `from`; m is 1 if it is the same dimension.
+  std::int64_t m, from_m, to_m;
 };
 
 constexpr std::int64_t kLongRow = 1024;
@@ -117,8 +118,8 @@ Walk PlanWalk(const HostTensor& from, const HostTensor& to) {
   w.m = other < 0 ? 1 : to.shape[other];
   w.from_m = other < 0 ? 0 : from.strides[other];
   w.to_m = other < 0 ? 0 : to.strides[other];
-  // Dimensions that continue the innermost one lengthen the rows, up to a length that still leaves rows to
-  // share among workers.
+  // Merge dimensions that continue the innermost one into longer rows, up to a length that leaves enough rows
+  // for the workers.
   bool merged[kMaxRank] = {};
   for (int d = from.rank - 1; d >= 0 && other < 0 && w.n < kLongRow; --d) {
     if (d == inner || from.strides[d] != w.n * w.from_n || to.strides[d] != w.n * w.to_n) continue;
@@ -241,14 +242,14 @@ void WithType(DType type, F&& f) {
     case DType::kF8E5M2FNUZ:
       return f(Small<F8E5M2FNUZFormat>{});
     default:
-      std::abort();  // refused when the operation was made
+      std::abort();  // rejected when the operation was created
   }
 }
 
 template <typename T>
 constexpr bool kIsFloat =
     std::is_floating_point_v<T> || std::is_same_v<T, Half> || std::is_same_v<T, BFloat16> || kIsSmall<T>;
-// The types that sums are computed in.
+// Calls f for the types in which sums are computed.
 template <typename T>
 constexpr bool kIsSum = std::is_same_v<T, float> || std::is_same_v<T, double> ||
                         std::is_same_v<T, std::int32_t> || std::is_same_v<T, std::int64_t>;
@@ -273,7 +274,7 @@ void CopyConvert(ThreadPool& pool, const HostTensor& from, const HostTensor& to)
       if constexpr (kIsFloat<From> == kIsFloat<To> && (kIsSum<From> || kIsSum<To>)) {
         CopyTyped<From, To>(pool, from, to);
       } else {
-        std::abort();  // refused when the operation was made
+        std::abort();  // rejected when the operation was created
       }
     });
   });

@@ -1,4 +1,4 @@
-// Which output and kernel positions of one spatial dimension meet inside the input.
+// Finds the output and kernel positions of one spatial dimension that read inside the input.
 #ifndef IPU_MODEL_KERNELS_CONVOLUTION_CONVOLUTION_OVERLAP_H_
 #define IPU_MODEL_KERNELS_CONVOLUTION_CONVOLUTION_OVERLAP_H_
 
@@ -10,8 +10,9 @@
 
 namespace ipu_model {
 
-// Positions [begin, end) of one side, all of which meet exactly [other_begin, other_end) of the other side.
-// Borders cost no multiplication with zeros this way, and no padded copy.
+// Positions [begin, end) of one side (output or kernel), which all pair with exactly the positions
+// [other_begin, other_end) of the other side. Borders then need neither multiplications by zero nor a padded
+// copy.
 struct OverlapClass {
   std::int64_t begin, end, other_begin, other_end;
 };
@@ -21,7 +22,7 @@ struct OverlapClasses {
   int size = 0;
 };
 
-// Cuts [0, n) into classes: i meets j < m where 0 <= i * step + j * other_step - padding < input.
+// Splits [0, n) into classes: i pairs with j < m if 0 <= i * step + j * other_step - padding < input.
 inline OverlapClasses FindOverlap(Scratch& scratch, std::int64_t n, std::int64_t step, std::int64_t m,
                                   std::int64_t other_step, std::int64_t padding, std::int64_t input) {
   OverlapClasses classes;
@@ -37,7 +38,7 @@ inline OverlapClasses FindOverlap(Scratch& scratch, std::int64_t n, std::int64_t
       if (begin >= end) {
         begin = end = 0;
       } else if (begin == 0 && end == m && step > 0) {
-        // Everything meets until the last of the other side leaves the input.
+        // All positions pair with the whole other side until its last position leaves the input.
         const std::int64_t room = input - 1 + padding - (m - 1) * other_step;
         next = std::clamp<std::int64_t>(FloorDivide(room, step) + 1, i + 1, n);
       }

@@ -6,14 +6,14 @@
 
 namespace ipu_model {
 
-// Where a run of products begins, in elements from the strip's a and b.
+// The start of a run of products, as offsets in elements from the strip's a and b.
 struct ReductionSegment {
   std::int64_t a, b;
 };
 
-// c[r, j] (+)= sum over segments s and i < run of a[r, s.a + i * a_step] * b[s.b + i * b_step + j]
-// for r < rows and j < columns; element r of `a` is at r * a_row. Either a_row or a_step is 1.
-// A channelwise strip multiplies by a[r, s.a + i * a_step + j] instead (depthwise convolutions).
+// c[r, j] (+)= sum over segments s and i < run of a[r, s.a + i * a_step] * b[s.b + i * b_step + j] for
+// r < rows and j < columns. Row r of `a` starts at r * a_row. Either a_row or a_step is 1. A channelwise
+// strip (depthwise convolution) multiplies by a[r, s.a + i * a_step + j] instead.
 template <typename T>
 struct ConvolutionStrip {
   const T* a;
@@ -25,10 +25,10 @@ struct ConvolutionStrip {
   T* c;
   std::int64_t c_row;
   std::int64_t rows;
-  int columns;      // of a matrix strip: at most StripKernels::columns
+  int columns;      // in a matrix strip at most StripKernels::columns
   bool accumulate;  // add to c
-  bool b_padded;    // rows of b may be read up to a multiple of `lanes`
-  bool rounded;     // every product of floats is rounded before it is added: no FMAs
+  bool b_padded;    // rows of b may be read up to the next multiple of `lanes`
+  bool rounded;     // every product of floats is rounded before it is added, without FMAs
 };
 
 template <typename T>
@@ -40,8 +40,8 @@ struct StripKernels {
   void (*channelwise)(const ConvolutionStrip<T>&);
 };
 
-// T: float, double, std::uint32_t, std::uint64_t. And f16 conversions of consecutive elements, which the
-// portable build has no instructions for.
+// T: float, double, std::uint32_t or std::uint64_t. HalfToFloat and FloatToHalf convert consecutive f16
+// elements; they are here because baseline x86-64 has no f16 instructions.
 namespace avx2 {
 template <typename T>
 StripKernels<T> GetStripKernels();

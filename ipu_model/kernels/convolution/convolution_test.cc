@@ -1,4 +1,4 @@
-// Every form of convolution against a plain reference, over random parameters, layouts and types.
+// Compares every form of convolution with a plain reference, over random parameters, layouts and types.
 #include "kernels/convolution/convolution.h"
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 namespace ipu_model {
 namespace {
 
-// A tensor in random memory: the dimensions in any order, possibly with gaps.
+// A tensor with its memory, with dimensions in any order and possibly with gaps.
 struct Stored {
   HostTensor view;
   std::vector<unsigned char> bytes;
@@ -22,10 +22,10 @@ struct Stored {
 std::vector<int> RandomOrder(std::mt19937& random, int rank, int style) {
   std::vector<int> order(static_cast<std::size_t>(rank));
   for (int d = 0; d < rank; ++d) order[static_cast<std::size_t>(d)] = d;
-  if (style == 1 && rank > 1) {  // second dimension last: NHWC, and the kernel's [O, *, I]
+  if (style == 1 && rank > 1) {  // second dimension last: NHWC, and [O, *, I] for the kernel
     order.erase(order.begin() + 1);
     order.push_back(1);
-  } else if (style == 2) {  // first dimension last, second first: how weight gradients arrive
+  } else if (style == 2) {  // first dimension last, second first: the layout of weight gradients
     std::swap(order[0], order[1]);
     std::rotate(order.begin() + 1, order.begin() + 2, order.end());
   } else if (style == 3) {  // HWIO
@@ -67,7 +67,7 @@ void Fill(std::mt19937& random, Stored* s) {
   }
 }
 
-// A number whose products are rounded before they are added, whatever the compiler's options.
+// A number type that rounds products before they are added, whatever the compiler's options.
 template <typename T>
 struct Rounded {
   T value = 0;
@@ -131,7 +131,7 @@ std::vector<Out> Reference(const ConvolutionGeometry& g, const HostTensor& lhs, 
   return result;
 }
 
-// Row-major copy.
+// Returns the elements in row-major order.
 template <typename T>
 std::vector<T> Read(const HostTensor& t) {
   std::vector<T> values;
@@ -151,7 +151,7 @@ struct Case {
   std::vector<std::int64_t> lhs, rhs, out;
 };
 
-// Small integers as values: every sum is exact, so results must be equal whatever the order.
+// Values are small integers, so every sum is exact and the results must be equal in any order.
 template <typename In, typename Out, typename Sum>
 void Compare(std::mt19937& random, const Case& c, DType in, DType out_type, const std::string& what) {
   Stored lhs = Make(random, in, c.lhs, static_cast<int>(random() % 5));
@@ -255,7 +255,8 @@ TEST(OtherTypes) {
   }
 }
 
-// Sums of at most 4 products have the bits of multiplications and additions, also where they nearly cancel.
+// Sums of at most 4 products have the same bits as separate multiplications and additions, even if they
+// nearly cancel.
 template <typename T>
 void CheckShortSums(DType type) {
   std::mt19937 random(5);
@@ -293,7 +294,7 @@ TEST(ShortSumsOfRoundedProducts) {
   CheckShortSums<double>(DType::kF64);
 }
 
-// 1.5 and 3 in bfloat16; the sum 257 * 1.5 * 3 = 1156.5 rounds to 1160 only once, at the end.
+// The values are 1.5 and 3 in bfloat16. The sum 257 * 1.5 * 3 = 1156.5 is rounded once, at the end, to 1160.
 TEST(BFloat16SumsInFloat) {
   const std::int64_t channels = 257;
   std::vector<std::uint16_t> x(static_cast<std::size_t>(channels), 0x3fc0), w(x.size(), 0x4040);

@@ -1,6 +1,6 @@
-// Direct convolution over many kernel positions: strips of (output position, lhs batch) rows that are summed
-// over the images, each worker with its own sums. A training step's weight gradient has this form, with the
-// image's channels as the lhs batch, the images as its channels and the output gradient as the kernel.
+// Direct convolution over many kernel positions. Strips of (output position, lhs batch) rows are summed over
+// the images, and each worker has its own sums. The weight gradient of a training step has this form: the lhs
+// batch holds the image's channels, the channels are the images, and the kernel is the output gradient.
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -14,11 +14,11 @@
 namespace ipu_model {
 namespace {
 
-// Images are taken in groups whose inputs and output gradients stay in a core's second-level cache ...
+// Group as many images as keep their inputs and output gradients in a core's second-level cache.
 constexpr double kBytesOfImages = 384e3;
-// ... or in larger ones where the sums are so large that reading and writing them would dominate.
+// Use larger groups if the sums are so large that reading and writing them would dominate.
 constexpr double kImagesPerSumBytes = 0.5;
-// Below this a second worker's start costs more than it saves.
+// With less work, the start of a second worker costs more than it saves.
 constexpr double kProductsPerWorker = 50e3;
 
 template <typename T>
@@ -44,14 +44,14 @@ class WeightGradient {
   }
 
  private:
-  // A product of one overlap class per dimension, and its runs of products for one group of images.
+  // A product of one overlap class per dimension, with its runs of products for one group of images.
   struct Box {
     OverlapClass part[kMaxSpatial];
     ReductionSegment* segments;
     std::int64_t segments_per_image, run, a_step, b_step;
   };
 
-  // Makes the features contiguous.
+  // Packs the output gradient so that the features are contiguous.
   void PackGradient(HostContext& context) {
     const auto& p = problem_;
     gradient_ = p.rhs;
@@ -84,8 +84,8 @@ class WeightGradient {
     for (int d = 0; d < p.dims; ++d) tap_step_[d] = to.strides[d + 1];
   }
 
-  // Which rows of the result follow each other in the lhs: the lhs batch, if possible together with the last
-  // output dimension; for channelwise sums the last output dimension.
+  // Chooses the rows of the result that are adjacent in the lhs: the lhs batch, if possible together with the
+  // last output dimension. Channelwise sums use the last output dimension.
   void ChooseRows() {
     const auto& p = problem_;
     const std::int64_t batch_step = p.batch <= 1 ? 1 : p.lhs_batch;
@@ -113,7 +113,7 @@ class WeightGradient {
                             static_cast<double>(p.channels);
     workers_ = static_cast<int>(
         std::clamp(products / kProductsPerWorker, 1.0, static_cast<double>(context.pool.size())));
-    // With few images the workers share the sums instead, each with its own feature blocks and rows.
+    // With few images, the workers share one set of sums instead: each owns some feature blocks and rows.
     by_image_ = workers_ == 1 || p.channels >= 2 * workers_;
     const std::int64_t images = by_image_ ? (p.channels + workers_ - 1) / workers_ : p.channels;
     group_ = std::clamp<std::int64_t>(
@@ -161,7 +161,7 @@ class WeightGradient {
       first_a += box->part[d].begin * a_step;
       first_b += box->part[d].begin * tap_step_[d];
       if (d == run_dim) continue;
-      // Rows that follow each other in both operands make one run (1x1 kernels).
+      // Rows that are adjacent in both operands form one run (1x1 kernels).
       if (a_step == box->run * box->a_step && tap_step_[d] == box->run * box->b_step) {
         box->run *= extent(d);
       } else {
@@ -185,8 +185,8 @@ class WeightGradient {
     }
   }
 
-  // All products of images [begin, begin + count) for one box and feature block, added to `sums`. With
-  // `share` workers this one only takes the rows whose first output position is its own.
+  // Adds all products of the images [begin, begin + count) for one box and feature block to `sums`. With
+  // `share` workers, each takes only the rows whose first output position it owns.
   void SumBox(const Box& box, std::int64_t begin, std::int64_t count, std::int64_t block, int worker,
               int share, T* sums) const {
     const auto& p = problem_;
@@ -245,8 +245,8 @@ class WeightGradient {
     copies_ = by_image_ ? workers_ : 1;
     sums_ = context.scratch.Allocate<T>(static_cast<std::size_t>(size * copies_));
     if (!by_image_) std::memset(static_cast<void*>(sums_), 0, static_cast<std::size_t>(size) * sizeof(T));
-    // Rows are shared by their first output position; without one, or with all in one strip, by feature
-    // block.
+    // Rows are divided by their first output position. Without such a dimension, or if one strip holds all
+    // rows, they are divided by feature block.
     const std::int64_t blocks = (p.features + kernels_.columns - 1) / kernels_.columns;
     auto task = [&](int worker) {
       T* sums = sums_ + (by_image_ ? worker * size : 0);
@@ -265,8 +265,8 @@ class WeightGradient {
     context.pool.Run(by_image_ ? workers_ : ShareOfRows(), TaskRef(task));
   }
 
-  // How many workers can own rows by their first output position. A merged single dimension is one strip,
-  // whose rows belong together only within a feature block.
+  // Returns the number of workers that can own rows by their first output position. A merged single dimension
+  // is one strip, which can only be divided by feature block.
   int ShareOfRows() const {
     const bool first_in_strip = problem_.dims == 1 && (merged_ || problem_.channelwise);
     if (!first_in_strip) return workers_;
@@ -307,7 +307,7 @@ class WeightGradient {
   std::int64_t image_step_ = 0, tap_step_[kMaxSpatial] = {};
   std::int64_t row_step_ = 1;
   bool merged_ = false;
-  int run_dim_ = -1;  // fixed where only one dimension is contiguous
+  int run_dim_ = -1;  // set if only one dimension is contiguous
   Box* boxes_ = nullptr;
   std::int64_t num_boxes_ = 0, group_ = 1;
   int workers_ = 1, copies_ = 1;
