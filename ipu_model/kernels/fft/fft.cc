@@ -1,5 +1,5 @@
-// Fourier transforms: mixed-radix Stockham over several lines at once, of real numbers on half of the
-// spectrum; lengths with a large prime factor by Bluestein's convolution.
+// Fourier transforms: mixed-radix Stockham over several lines at once. Real transforms compute half of the
+// spectrum. Lengths with a large prime factor use Bluestein's convolution.
 #include "kernels/fft/fft.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace ipu_model {
 namespace {
 
 constexpr std::int64_t kMaxLines = 16;
-// Complex numbers that a group of lines may take, so that it stays in the second-level cache.
+// Complex numbers in a group of lines, so that the group stays in the second-level cache.
 constexpr std::int64_t kGroup = 32 << 10;
 constexpr long double kExactPi = 3.14159265358979323846264338327950288L;
 constexpr double kPi = static_cast<double>(kExactPi);
@@ -26,8 +26,8 @@ double Operations(std::int64_t n) {
   return 5 * length * std::log2(std::max(length, 2.0));
 }
 
-// A 2 first, then 8s and 4s as `even` has them, then odd primes. (What is left above kLargestRadix is one
-// factor.)
+// Returns the factors of n: those of `even` in their order, then the odd primes. A remainder without prime
+// factors up to kLargestRadix is one factor.
 std::vector<std::int64_t> Factors(std::int64_t n, std::initializer_list<std::int64_t> even) {
   std::vector<std::int64_t> factors;
   for (const std::int64_t p : even) {
@@ -45,7 +45,8 @@ std::vector<std::int64_t> Factors(std::int64_t n, std::initializer_list<std::int
   return factors;
 }
 
-// exp(-2 pi i t / n) for all t: products of the numbers of two tables of about sqrt(n / 2), in f64.
+// exp(-2 pi i t / n) for all t, as products of the entries of two tables of about sqrt(n / 2) entries, in
+// f64.
 template <typename T>
 class Roots {
  public:
@@ -66,7 +67,7 @@ class Roots {
       im_[static_cast<std::size_t>(t)] = 2 * t <= n ? -im : im;
     }
   }
-  // Every step-th.
+  // Returns every step-th root.
   FftRoots<T> Every(std::int64_t step) const {
     return {re_.data(), im_.data(), static_cast<std::int64_t>(re_.size()), step};
   }
@@ -75,7 +76,7 @@ class Roots {
   struct Root {
     double re, im;
   };
-  // exp(2 pi i t / n) from an angle up to pi / 4.
+  // Returns exp(2 pi i t / n), computed from an angle of at most pi / 4.
   static Root Exactly(std::int64_t t, std::int64_t n) {
     if (t == 0) return {1, 0};
     const double unit = static_cast<double>(kExactPi / 4 / static_cast<long double>(n));
@@ -92,7 +93,7 @@ class Roots {
   std::vector<T> re_, im_;
 };
 
-// The transform of a length whose prime factors are small.
+// The transform of a length with small prime factors.
 template <typename T>
 class Direct {
  public:
@@ -102,8 +103,8 @@ class Direct {
     return factors_.empty() ? 1 : *std::max_element(factors_.begin(), factors_.end());
   }
 
-  // Forward, on arrays [n][lines]; the result is in (*re, *im), which are exchanged with (*other_re,
-  // *other_im) as often as there are stages.
+  // Computes the forward transform on arrays [n][lines]. Each stage swaps (*re, *im) with (*other_re,
+  // *other_im); the result is in (*re, *im).
   void Run(std::int64_t lines, T** re, T** im, T** other_re, T** other_im) const {
     std::int64_t n = n_, s = lines;
     for (const std::int64_t p : factors_) {
@@ -122,7 +123,7 @@ class Direct {
   Roots<T> roots_;
 };
 
-// Transforms between real numbers and their spectra (RealFftStage) of a length whose prime factors are small.
+// Transforms between real numbers and their spectra (see RealFftStage), for lengths with small prime factors.
 template <typename T>
 class RealTransform {
  public:
@@ -132,10 +133,9 @@ class RealTransform {
     return std::all_of(factors.begin(), factors.end(), [](std::int64_t p) { return p <= kLargestRadix; });
   }
 
-  // On arrays [n][lines]; the result is in *data, which is exchanged with *other as often as there are
-  // stages.
+  // Transforms arrays [n][lines]. Each stage swaps *data with *other; the result is in *data.
   void Run(bool inverse, std::int64_t lines, T** data, T** other) const {
-    std::int64_t joined = inverse ? 1 : n_;  // spectra
+    std::int64_t joined = inverse ? 1 : n_;  // number of spectra
     for (std::size_t i = 0; i < factors_.size(); ++i) {
       const std::int64_t p = inverse ? factors_[i] : factors_[factors_.size() - 1 - i];
       if (!inverse) joined /= p;
@@ -156,7 +156,7 @@ class RealTransform {
   Roots<T> roots_;
 };
 
-// Any length: directly, or as the convolution with a chirp (Bluestein) of a power of two.
+// The transform of any length: directly, or as a convolution with a chirp (Bluestein) of power-of-two length.
 template <typename T>
 class Transform {
  public:
@@ -169,7 +169,7 @@ class Transform {
     chirp_im_.resize(static_cast<std::size_t>(n));
     std::vector<T> re(static_cast<std::size_t>(m), T{0}), im(re), other_re(re), other_im(re);
     for (std::int64_t k = 0; k < n; ++k) {
-      // exp(-pi i k^2 / n); the angle repeats with k^2 mod 2n.
+      // exp(-pi i k^2 / n). The angle depends only on k^2 mod 2n.
       const std::int64_t square =
           static_cast<std::int64_t>(static_cast<unsigned __int128>(k) * static_cast<unsigned __int128>(k) %
                                     static_cast<unsigned __int128>(2 * n));
@@ -186,15 +186,15 @@ class Transform {
     filter_im_.assign(i, i + m);
   }
 
-  // Length of the arrays that Run works on.
+  // The length of the arrays that Run works on.
   std::int64_t work_length() const { return direct_->length(); }
   double operations() const {
     if (chirp_re_.empty()) return Operations(n_);
     const std::int64_t m = work_length();
-    return 2 * Operations(m) + 6 * static_cast<double>(2 * n_ + m);  // and three complex products
+    return 2 * Operations(m) + 6 * static_cast<double>(2 * n_ + m);  // plus three complex products
   }
 
-  // As Direct::Run, on arrays of work_length() of which the first n are data.
+  // Like Direct::Run, on arrays of work_length() elements, of which the first n are data.
   void Run(std::int64_t lines, T** re, T** im, T** other_re, T** other_im) const {
     if (chirp_re_.empty()) return direct_->Run(lines, re, im, other_re, other_im);
     const std::int64_t m = work_length();
@@ -204,7 +204,8 @@ class Transform {
     direct_->Run(lines, re, im, other_re, other_im);
     Multiply(lines, m, filter_re_.data(), filter_im_.data(), static_cast<T>(1.0 / static_cast<double>(m)),
              *re, *im);
-    direct_->Run(lines, im, re, other_im, other_re);  // parts exchanged: the inverse
+    // Swapping the real and imaginary parts gives the inverse.
+    direct_->Run(lines, im, re, other_im, other_re);
     Multiply(lines, n_, chirp_re_.data(), chirp_im_.data(), T{1}, *re, *im);
   }
 
@@ -225,20 +226,20 @@ class Transform {
   std::vector<T> chirp_re_, chirp_im_, filter_re_, filter_im_;
 };
 
-// Lines of a tensor beside the arrays [n][count] of their real and imaginary parts, through squares in vector
-// registers: one cache line of each line at a time, because lines are often a power of two apart.
+// Moves lines of a tensor to and from the arrays [n][count] of their real and imaginary parts, through
+// squares in vector registers. It takes one cache line of each line at a time, because lines are often a
+// power of two apart.
 template <typename T>
 class LineMover {
  public:
-  // `parts`: numbers of an element, 2 when it is complex. `step`: numbers from one element of a line to the
-  // next.
+  // `parts`: numbers per element, 2 for complex. `step`: numbers from one element of a line to the next.
   LineMover(std::int64_t parts, std::int64_t step, std::int64_t count, T* re, T* im)
       : parts_(parts), step_(step), count_(count), array_{re, im} {}
-  // All numbers of a line in one array [parts * n][count].
+  // Keeps all numbers of a line in one array [parts * n][count].
   LineMover(std::int64_t parts, std::int64_t step, std::int64_t count, T* numbers)
       : LineMover(parts, step, count, numbers, nullptr) {}
 
-  // Elements [0, n) of line l, which begins at lines[l].
+  // Loads elements [0, n) of every line; line l begins at lines[l].
   void Load(const T* const* lines, std::int64_t n) const {
     Move(
         lines, n, [](const T* outside, T* inside) { *inside = *outside; },
@@ -256,7 +257,7 @@ class LineMover {
   static constexpr std::int64_t kSide = kTransposeSide<Bits>,
                                 kLine = 64 / static_cast<std::int64_t>(sizeof(T));
 
-  // Number f of a line: the arrays' row of element f / parts.
+  // Returns the array row of number f of a line, which belongs to element f / parts.
   T* Row(std::int64_t f) const {
     if (array_[1] == nullptr) return array_[0] + f * count_;
     return array_[parts_ == 2 ? f & 1 : 0] + (parts_ == 2 ? f >> 1 : f) * count_;
@@ -292,7 +293,7 @@ class LineMover {
   T* array_[2];
 };
 
-// Element offsets of line `line` of a tensor: all dimensions but `dim`, row-major.
+// Returns the element offset of line `line` of a tensor: a row-major index over all dimensions except `dim`.
 std::int64_t LineOffset(const HostTensor& t, int dim, std::int64_t line) {
   std::int64_t offset = 0;
   for (int d = t.rank - 1; d >= 0; --d) {
@@ -303,7 +304,7 @@ std::int64_t LineOffset(const HostTensor& t, int dim, std::int64_t line) {
   return offset;
 }
 
-// Some lines of a transform, in the memory of the worker that does them.
+// Some lines of a transform, and the memory of the worker that transforms them.
 template <typename T>
 struct LineGroup {
   T* memory;
@@ -312,7 +313,7 @@ struct LineGroup {
   T* to[kMaxLines];
 };
 
-// f(group) for groups of lines of as many numbers as `work` (the memory is of twice as many).
+// Calls f(group) for groups of lines. Each line takes `work` complex numbers in each of two buffers.
 template <typename T, typename F>
 void ForLineGroups(HostContext& context, std::int64_t n, std::int64_t work, int dim, const HostTensor& in,
                    const HostTensor& out, F&& f) {
@@ -381,8 +382,8 @@ void RunLines(HostContext& context, const Transform<T>& transform, std::int64_t 
   });
 }
 
-// The numbers of a complex half in memory are rows from 0 on, those of a real line and of RealFftStage from 1
-// on: the imaginary part of element 0, which is 0, makes room.
+// The half spectrum in memory has an imaginary part of element 0, which is 0; RealFftStage leaves it out. The
+// rows of real lines and of RealFftStage therefore start at 1, and those of the half spectrum at 0.
 template <typename T>
 void RunRealLines(HostContext& context, const RealTransform<T>& transform, std::int64_t n, bool inverse,
                   T scale, int dim, const HostTensor& in, const HostTensor& out) {

@@ -1,8 +1,9 @@
-// Forward transforms of a few complex numbers, of vectors of lanes or of one. For *_isa.cc files.
+// Forward transforms of a few complex numbers, for single numbers or vectors of lanes. Only for *_isa.cc
+// files.
 //
-// Every product is rounded, and terms are added in the order of FFTPACK (Swarztrauber, 1982) and its
-// descendants, of which XLA:CPU's transforms are: where the factors of a length and its roots are the same,
-// so are the bits.
+// Every product is rounded, and terms are added in the order of FFTPACK (Swarztrauber, 1982), from which
+// XLA:CPU's transforms descend. Where the factors of a length and its roots are the same, the bits are the
+// same.
 #ifndef IPU_MODEL_KERNELS_FFT_FFT_BUTTERFLY_ISA_H_
 #define IPU_MODEL_KERNELS_FFT_FFT_BUTTERFLY_ISA_H_
 
@@ -15,7 +16,7 @@
 
 namespace ipu_model::ISA_NAMESPACE {
 
-// A complex number; V is a floating-point type or a vector of it.
+// A complex number. V is a floating-point type or a vector of it.
 template <typename V>
 struct C {
   V re, im;
@@ -37,7 +38,7 @@ template <typename V, typename T>
   return {RoundedProduct(a.re, w.re) - RoundedProduct(a.im, w.im),
           RoundedProduct(a.re, w.im) + RoundedProduct(a.im, w.re)};
 }
-// a * -i
+// a * -i.
 template <typename V>
 [[gnu::always_inline]] inline C<V> Turn(C<V> a) {
   return {a.im, -a.re};
@@ -65,7 +66,7 @@ template <typename V, typename T>
   }
 }
 
-// f(q, zero) for vectors from q on, then for single numbers; `zero` is a V.
+// Calls f(q, zero) for vectors from q on, then for single numbers; `zero` is a V.
 template <typename T, typename F>
 [[gnu::always_inline]] inline void ForLanes(std::int64_t count, F&& f) {
   std::int64_t q = 0;
@@ -110,7 +111,7 @@ template <typename T, int kRadix, typename V>
     Butterfly<T, 4>(even);
     const C<V> a = x[1] + x[5], b = x[1] - x[5], c = x[3] + x[7], d = Turn(x[3] - x[7]);
     const C<V> sum = b + d, difference = b - d;
-    // By exp(-pi i / 4) and exp(-3 pi i / 4).
+    // Multiplies by exp(-pi i / 4) and exp(-3 pi i / 4).
     const C<V> odd[4] = {
         a + c,
         {RoundedProduct(sum.re + sum.im, kHalfRoot), RoundedProduct(sum.im - sum.re, kHalfRoot)},
@@ -125,8 +126,9 @@ template <typename T, int kRadix, typename V>
   }
 }
 
-// Any odd radix p from 7 on: sums and differences of the terms k and p - k by cosines and sines. After the
-// first two, terms are added `group` at a time, and in halves of that when fewer are left.
+// The butterfly of any odd radix p >= 7: weights sums and differences of the terms k and p - k by cosines and
+// sines. After the first two, terms are added `group` at a time, and then in halved groups when fewer are
+// left.
 template <typename V, typename T>
 inline void GeneralButterfly(const FftRoots<T>& roots, std::int64_t p, std::int64_t group, C<V>* x) {
   const std::int64_t half = (p - 1) / 2, root = roots.n / p;

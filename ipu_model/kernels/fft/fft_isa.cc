@@ -5,7 +5,7 @@ namespace ipu_model {
 namespace ISA_NAMESPACE {
 namespace {
 
-// kTwiddled: by roots other than 1.
+// kTwiddled: multiplies by roots other than 1.
 template <typename T, int kRadix, bool kTwiddled>
 void Column(const FftStage<T>& g, std::int64_t j) {
   C<T> w[kRadix];

@@ -1,4 +1,4 @@
-// The stages of the Fourier transforms, compiled for each instruction set.
+// The stages of the Fourier transforms, compiled per instruction set.
 #ifndef IPU_MODEL_KERNELS_FFT_FFT_LOOPS_H_
 #define IPU_MODEL_KERNELS_FFT_FFT_LOOPS_H_
 
@@ -6,18 +6,17 @@
 
 namespace ipu_model {
 
-// Prime lengths up to here are transformed by sums of all terms, in half of n^2 multiplications.
+// Prime lengths up to this one are transformed by direct summation, in half of n^2 multiplications.
 constexpr std::int64_t kLargestRadix = 109;
 
-// exp(-2 pi i t / n) for t in [0, n), of which a stage uses every step-th.
+// exp(-2 pi i t / n) for t in [0, n). A stage uses every step-th root.
 template <typename T>
 struct FftRoots {
   const T *re, *im;
   std::int64_t n, step;
 };
 
-// One Stockham stage of radix p on real and imaginary parts that are apart: the arrays are [p][m][s] in and
-// [m][p][s] out.
+// One Stockham stage of radix p, with separate real and imaginary arrays: [p][m][s] in, [m][p][s] out.
 template <typename T>
 struct FftStage {
   std::int64_t p, m, s;
@@ -26,10 +25,10 @@ struct FftStage {
   T *out_re, *out_im;
 };
 
-// One stage between `p` spectra of m real numbers each and one of p m. A spectrum of m real numbers is m
-// rows: the real part of element 0, real and imaginary parts of elements 1, 2 ..., and for even m the real
-// part of element m / 2 (the others are conjugates of these). The arrays are [m][p][s] of the p spectra and
-// [p m][s] of the one.
+// One stage between p spectra of m real numbers each and one spectrum of p m real numbers. A spectrum of m
+// real numbers has m rows: the real part of element 0, real and imaginary parts of elements 1, 2, ..., and
+// for even m the real part of element m / 2. The other elements are their conjugates. The p spectra are an
+// array [m][p][s], the one spectrum is an array [p m][s].
 template <typename T>
 struct RealFftStage {
   std::int64_t p, m, s;
@@ -41,7 +40,7 @@ struct RealFftStage {
 namespace avx2 {
 void RunStage(const FftStage<float>& stage);
 void RunStage(const FftStage<double>& stage);
-// From p spectra to one, and back.
+// RunJoin: from p spectra to one. RunSplit: the inverse.
 void RunJoin(const RealFftStage<float>& stage);
 void RunJoin(const RealFftStage<double>& stage);
 void RunSplit(const RealFftStage<float>& stage);

@@ -1,14 +1,14 @@
-// Stages of transforms of real numbers: those of complex ones on the half of the elements that are not
-// conjugates of others. Radix 2, 3, 4, 5 and any other.
+// Stages of real transforms: the complex stages, restricted to the elements that are not conjugates of
+// others. Radix 2, 3, 4, 5 and any other.
 #include "kernels/fft/fft_butterfly_isa.h"
 
 namespace ipu_model {
 namespace ISA_NAMESPACE {
 namespace {
 
-// Terms that are added at a time to sums of other radices.
+// Terms that are added at a time by the butterfly of other radices.
 constexpr std::int64_t kGroup = 4;
-constexpr int kGeneral = 0;  // as a radix: any
+constexpr int kGeneral = 0;  // stands for any other radix
 
 template <typename T, int kRadix>
 struct Stage {
@@ -16,12 +16,12 @@ struct Stage {
   const RealFftStage<T>& g;
 
   std::int64_t Radix() const { return kRadix == kGeneral ? g.p : kRadix; }
-  std::int64_t Length() const { return Radix() * g.m; }  // of the one spectrum
+  std::int64_t Length() const { return Radix() * g.m; }  // of the joined spectrum
 
-  // Where row `row` of spectrum `part`, and of the one, are in their arrays.
+  // The offsets of row `row` of spectrum `part`, and of the joined spectrum, in their arrays.
   std::int64_t Part(std::int64_t row, std::int64_t part) const { return (row * Radix() + part) * g.s; }
   std::int64_t Whole(std::int64_t row) const { return row * g.s; }
-  // Element t of the one spectrum: rows Row(t) - 1 and Row(t), of its conjugate in the second half.
+  // Element t of the joined spectrum is in rows Row(t) - 1 and Row(t); in the second half, its conjugate is.
   bool IsMirrored(std::int64_t t) const { return 2 * t > Length(); }
   std::int64_t Row(std::int64_t t) const { return 2 * (IsMirrored(t) ? Length() - t : t); }
 
@@ -39,7 +39,7 @@ struct Stage {
       x[c] = Rotate(x[c], RootOf(g.roots, c * column * g.roots.step));
   }
 
-  // The real elements 0 of the parts.
+  // Joins the real elements 0 of the parts.
   void JoinFirst() const {
     ForLanes<T>(g.s, [&](std::int64_t q, auto zero) {
       using V = decltype(zero);
@@ -56,7 +56,7 @@ struct Stage {
     });
   }
   void SplitFirst() const {
-    // Parts are exchanged: the inverse.
+    // Swapping the real and imaginary parts gives the inverse.
     ForLanes<T>(g.s, [&](std::int64_t q, auto zero) {
       using V = decltype(zero);
       C<V> x[kMost];
@@ -73,7 +73,7 @@ struct Stage {
     });
   }
 
-  // The complex elements `column` of the parts.
+  // Joins the complex elements `column` of the parts.
   void JoinColumn(std::int64_t column) const {
     ForLanes<T>(g.s, [&](std::int64_t q, auto zero) {
       using V = decltype(zero);
@@ -108,7 +108,7 @@ struct Stage {
     });
   }
 
-  // The real elements m / 2 of the parts, when m is even: of radices 2 and 4, which come first in
+  // Joins the real elements m / 2 of the parts, for even m: only for radices 2 and 4, which come first in
   // factorisations.
   void JoinMiddle() const {
     const std::int64_t row = g.m;
@@ -168,7 +168,7 @@ struct Stage {
   }
 };
 
-// f(the stage) of the radix.
+// Calls f with the stage of the radix.
 template <typename T, typename F>
 void Visit(const RealFftStage<T>& stage, F&& f) {
   switch (stage.p) {

@@ -1,4 +1,4 @@
-// Fourier transforms: how near they are to exact values, and that lines and instruction sets do not matter.
+// Tests the error of Fourier transforms, and that results do not depend on lines or instruction sets.
 #include "kernels/fft/fft.h"
 
 #include <cmath>
@@ -40,7 +40,7 @@ HostTensor Lines(void* data, DType type, std::int64_t lines, std::int64_t length
   return t;
 }
 
-// The transform of `lines` lines, whose numbers are real or pairs.
+// Transforms `lines` lines of real numbers or of (re, im) pairs.
 template <typename T>
 std::vector<T> Transformed(const std::vector<T>& in, std::int64_t lines, std::int64_t n, bool real,
                            bool inverse, double scale = 1) {
@@ -59,7 +59,7 @@ const std::vector<std::int64_t> kLengths = {
     1,  2,  3,  4,  5,  6,   7,   8,   9,   11,  12,  13,  15,  16,  17,  18,  20,  24,  25,   29,   32,  33,
     36, 49, 64, 77, 97, 100, 109, 113, 121, 128, 210, 226, 243, 256, 289, 360, 510, 512, 1000, 1009, 1024};
 
-// The root of the mean of the squares of the errors, relative to that of the values: of rounding errors that
+// Checks the root mean square error relative to that of the values. The bound assumes rounding errors that
 // add up at random in log2(n) steps.
 template <typename T>
 void CheckErrors() {
@@ -81,7 +81,8 @@ void CheckErrors() {
         error += std::norm(std::complex<long double>(got[2 * i], got[2 * i + 1]) - exact);
         size += std::norm(exact);
       }
-      const bool convolved = n == 113 || n == 226 || n == 1009;  // Bluestein's, of several transforms
+      // Bluestein's convolution uses several transforms.
+      const bool convolved = n == 113 || n == 226 || n == 1009;
       const long double bound = static_cast<long double>(std::numeric_limits<T>::epsilon()) *
                                 (2 + std::log2(static_cast<long double>(n))) / (convolved ? 2 : 4);
       CHECK(std::sqrt(error / size) <= bound);
@@ -93,7 +94,7 @@ TEST(ErrorsGrowWithTheSteps) {
   CheckErrors<double>();
 }
 
-// What is real by symmetry has no imaginary part, and is taken for real by the inverse.
+// Elements that are real by symmetry have no imaginary part, and the inverse treats them as real.
 TEST(RealElementsOfSpectra) {
   for (const std::int64_t n : kLengths) {
     const std::vector<float> in = Normal<float>(3 * n, 1);
@@ -116,7 +117,7 @@ TEST(RealElementsOfSpectra) {
   }
 }
 
-// A line alone has the bits that it has among others, in vectors.
+// A line on its own has the same bits as among other lines, in vectors.
 TEST(LinesAreIndependent) {
   for (const std::int64_t n : kLengths) {
     for (const bool real : {false, true}) {
