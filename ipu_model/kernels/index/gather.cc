@@ -1,4 +1,4 @@
-// Gather with fast paths for single elements and contiguous rows.
+// Gather, with fast paths for single elements and contiguous rows.
 #include "kernels/index/gather.h"
 
 #include <algorithm>
@@ -14,14 +14,14 @@ namespace ipu_model {
 namespace {
 
 constexpr std::int64_t kBlockRows = 1024;
-// Bytes below which one thread is faster.
+// Below this many bytes, one thread is faster.
 constexpr std::int64_t kParallelBytes = 64 << 10;
 
 struct Bytes16 {
   std::uint64_t low, high;
 };
 
-// In one pass: the processor then looks up many elements at once.
+// Picks elements in one pass, so that the processor can overlap many lookups.
 template <typename T, typename I>
 void PickElements(const WindowRows::Elements& elements, std::int64_t begin, std::int64_t end,
                   const T* operand, T* out) {
@@ -32,7 +32,7 @@ void PickElements(const WindowRows::Elements& elements, std::int64_t begin, std:
   };
   WindowRows::Elements fixed = elements;
   if (fixed.index_stride == 1 && fixed.windows_step == 1 && fixed.operand_stride == 1) {
-    // The compiler then knows them.
+    // Constants, so that the compiler can use them.
     fixed.index_stride = fixed.windows_step = fixed.operand_stride = 1;
     run(fixed);
   } else {
@@ -40,7 +40,7 @@ void PickElements(const WindowRows::Elements& elements, std::int64_t begin, std:
   }
 }
 
-// Whether the rows are what PickWords takes, for elements of 4 or 8 bytes.
+// Whether PickWords supports the rows, for elements of 4 or 8 bytes.
 bool AreWords(const WindowRows::Elements& elements, WordPicks* picks) {
   constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
   if (elements.type != DType::kS32 || elements.index_stride != 1 || elements.windows_step != 1) return false;
@@ -79,7 +79,7 @@ void GatherWindows(const WindowRows& rows, const WindowRows::Loop& loop, std::in
   const std::int64_t bytes = static_cast<std::int64_t>(size);
   const bool contiguous = loop.contiguous();
   const std::size_t row_bytes = static_cast<std::size_t>(loop.elements) * size;
-  // How far ahead the source row is requested: rows of a large table are cache misses.
+  // Prefetch distance in rows: rows of a large table are cache misses.
   constexpr std::int64_t kAhead = 8;
   for (std::int64_t r = begin; r < end; r += kBlockRows) {
     const std::int64_t n = std::min(kBlockRows, end - r);
@@ -146,7 +146,7 @@ void Gather(HostContext& context, const IndexedWindow& window, const WindowPlace
   if (elements * static_cast<std::int64_t>(size) < kParallelBytes) {
     run(0, rows.num_rows(), nullptr);
   } else if (rows.num_rows() < 4 * context.pool.size()) {
-    run(0, rows.num_rows(), &context.pool);  // few large windows: share each of them
+    run(0, rows.num_rows(), &context.pool);  // few large windows: the threads share each of them
   } else {
     ParallelFor(context.pool, rows.num_rows(), 16,
                 [&](std::int64_t begin, std::int64_t end) { run(begin, end, nullptr); });

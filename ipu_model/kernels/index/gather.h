@@ -1,4 +1,4 @@
-// Gather: windows of an operand at the places that index vectors name.
+// Gather: copies the windows of an operand that index vectors select.
 #ifndef IPU_MODEL_KERNELS_INDEX_GATHER_H_
 #define IPU_MODEL_KERNELS_INDEX_GATHER_H_
 
@@ -8,8 +8,8 @@
 
 namespace ipu_model {
 
-// StableHLO gather, starts clamped; any element type and strides. For a clipped placement, elements whose
-// source is outside this call's part of the operand are left as they are.
+// StableHLO gather with clamped starts, for any element type and strides. With a clipped placement, elements
+// whose source is outside this call's part of the operand are left unchanged.
 void Gather(HostContext& context, const IndexedWindow& window, const WindowPlacement& placement,
             const HostTensor& operand, const HostTensor& indices, const HostTensor& out);
 

@@ -1,4 +1,4 @@
-// Picking single elements with the processor's gather instructions.
+// Picks single elements with the processor's gather instructions.
 #ifndef IPU_MODEL_KERNELS_INDEX_GATHER_WORDS_H_
 #define IPU_MODEL_KERNELS_INDEX_GATHER_WORDS_H_
 
@@ -7,14 +7,14 @@
 
 namespace ipu_model {
 
-// Where element i comes from: clamp(index[i] + (index[i] < 0 ? wrap : 0), 0, limit) * stride. `wrap`, `limit`
-// and limit * |stride| fit 32 bits.
+// The source of element i is clamp(index[i] + (index[i] < 0 ? wrap : 0), 0, limit) * stride. `wrap`, `limit`
+// and limit * |stride| fit into 32 bits.
 struct WordPicks {
   const std::int32_t* index;
   std::int32_t wrap, limit, stride;
 };
 
-// out[i] = from[place of i] for i < n; elements of `size` bytes, 4 or 8.
+// out[i] = from[source of i] for i < n, for elements of `size` bytes, 4 or 8.
 namespace avx2 {
 void PickWords(const WordPicks& picks, std::int64_t n, std::size_t size, const void* from, void* out);
 }

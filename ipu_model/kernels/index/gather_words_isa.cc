@@ -1,4 +1,4 @@
-// Gathering in vectors: many more cache misses are under way at once than in a loop over elements.
+// Gathers in vectors, which overlaps more cache misses than a loop over elements.
 #include <immintrin.h>
 
 #include <algorithm>
@@ -20,7 +20,7 @@ Indices Places(const WordPicks& picks, const std::int32_t* index) {
   v = _mm512_maskz_min_epi32(0xffff, _mm512_maskz_max_epi32(0xffff, v, zero), _mm512_set1_epi32(picks.limit));
   return _mm512_mullo_epi32(v, _mm512_set1_epi32(picks.stride));
 }
-// 4 bytes each.
+// For elements of 4 bytes.
 void Pick(Indices places, const std::int32_t* from, std::int32_t* out) {
   _mm512_storeu_si512(out, _mm512_mask_i32gather_epi32(_mm512_setzero_si512(), 0xffff, places, from, 4));
 }

@@ -1,4 +1,5 @@
-// Picking elements with gather instructions: indices out of range, wraps, strides, rests of vectors.
+// Tests the gather instructions: indices out of range, wraps, strides, lengths that are not a multiple of a
+// vector.
 #include "kernels/index/gather_words.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Resolution of gather and scatter dimension numbers, and the offsets of their windows.
+// Resolves the dimension numbers of gather and scatter, and computes the offsets of their windows.
 #include "kernels/index/indexed_window.h"
 
 #include <algorithm>
@@ -165,7 +165,7 @@ bool WindowRows::AreElements(Elements* elements) const {
     if (window_.component[d] >= 0) indexed = d;
   }
   if (indexed < 0) return false;
-  // All batch dimensions as one.
+  // Merge all batch dimensions into one.
   std::int64_t rows = 1;
   for (int b = window_.batch_rank - 1; b >= 0; --b) {
     if (batch_shape_[b] == 1) continue;
@@ -214,7 +214,7 @@ bool WindowRows::Clip(std::int64_t row, bool clamp, std::int64_t* operand_begin,
     if (clamp) start = std::clamp<std::int64_t>(start, 0, limit);
     if (start < 0 || start > limit) return false;
     const std::int64_t length = window_.window_dim[d] < 0 ? 1 : windows_.shape[window_.window_dim[d]];
-    // In coordinates of the whole operand: the window's part and the operand's part.
+    // Both in coordinates of the whole operand: the window's extent and the operand's part.
     const std::int64_t first = start + placement_.window_begin[d];
     const std::int64_t low = std::max(first, placement_.operand_begin[d]);
     const std::int64_t high = std::min(first + length, placement_.operand_begin[d] + operand_.shape[d]);

@@ -1,4 +1,4 @@
-// Scatter: typed loops for one-operation updates, blocks of vectorised evaluation for general ones.
+// Scatter: typed loops for one-operation updates, vectorised evaluation in blocks for general ones.
 #include "kernels/index/scatter.h"
 
 #include <algorithm>
@@ -18,13 +18,13 @@ namespace ipu_model {
 namespace {
 
 constexpr std::int64_t kBlockRows = 512;
-// Elements that one evaluation of a general update works on.
+// The number of elements in one evaluation of a general update.
 constexpr std::int64_t kBlockElements = 2048;
 constexpr std::int64_t kParallelElements = 16 << 10, kSelectedRows = 32 << 10;
-// All operand offsets of windows that are inside.
+// The range of all operand offsets of windows that are inside.
 constexpr std::int64_t kLow = WindowRows::kSkip + 1, kHigh = INT64_MAX;
 
-// 16-bit floats: combined in f32, rounded after each operation.
+// Combines 16-bit floats in f32 and rounds after each operation.
 struct F16 {
   std::uint16_t bits;
   float value() const { return F16ToF32(bits); }
@@ -70,7 +70,7 @@ struct Multiply {
     }
   }
 };
-// NaN in either operand gives NaN; -0 is below +0.
+// Returns NaN if either operand is NaN; -0 is below +0.
 struct Minimum {
   template <typename T>
   static T Apply(T a, T b) {
@@ -129,7 +129,7 @@ void CombineWindow(const WindowRows::Loop& loop, int dim, const T* update, T* ou
   }
 }
 
-// Rows [begin, end) of single elements, in one pass: the processor then combines many at once.
+// Combines rows [begin, end) of single elements in one pass, so that the processor can overlap many of them.
 template <typename T, typename Op, typename I>
 void CombineElements(const WindowRows::Elements& elements, std::int64_t begin, std::int64_t end,
                      const T* updates, T* out) {
@@ -140,14 +140,15 @@ void CombineElements(const WindowRows::Elements& elements, std::int64_t begin, s
   };
   WindowRows::Elements fixed = elements;
   if (fixed.index_stride == 1 && fixed.windows_step == 1) {
-    fixed.index_stride = fixed.windows_step = 1;  // the compiler then knows them
+    fixed.index_stride = fixed.windows_step = 1;  // constants, so that the compiler can use them
     run(fixed);
   } else {
     run(fixed);
   }
 }
 
-// All n rows of single elements with an index in [first, end): other threads have the others.
+// Combines, of n rows of single elements, those with an index in [first, end). Other threads combine the
+// others.
 template <typename T, typename Op>
 void CombineSelected(const WindowRows::Elements& elements, std::int64_t n, std::int64_t first,
                      std::int64_t end, const T* updates, T* out) {
@@ -166,7 +167,7 @@ void CombineSelected(const WindowRows::Elements& elements, std::int64_t n, std::
   }
 }
 
-// Rows [begin, end) whose operand offset is in [low, high).
+// Combines those of the rows [begin, end) whose operand offset is in [low, high).
 template <typename T, typename Op>
 void CombineRows(const WindowRows& rows, const WindowRows::Loop& loop, std::int64_t begin, std::int64_t end,
                  std::int64_t low, std::int64_t high, const T* updates, T* out) {
@@ -195,7 +196,7 @@ void CombineRows(const WindowRows& rows, const WindowRows::Loop& loop, std::int6
   }
 }
 
-// How the work of one operand is shared without two threads touching one element.
+// The division of one operand's work among threads, so that no two threads write the same element.
 struct Share {
   enum class By { kNothing, kRows, kDestination, kIndices, kWindow } by = By::kNothing;
   int window_loop = 0;             // for kWindow
@@ -203,7 +204,7 @@ struct Share {
   WindowRows::Elements elements;   // for kIndices
 };
 
-// Whether threads can pick their rows by index: fast with AVX-512 only.
+// Whether threads can select their rows by index. This is fast only with AVX-512.
 bool CanSelect(const WindowRows& rows, WindowRows::Elements* elements) {
   constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
   return HasAvx512() && rows.AreElements(elements) && elements->type == DType::kS32 &&
@@ -229,7 +230,7 @@ Share ChooseShare(const WindowRows& rows, const WindowRows::Loop& loop, const In
     share.by = Share::By::kWindow;
     share.window_loop = widest;
   } else if (!overlapping && loop.elements * workers >= 16) {
-    // Every thread looks at all rows, which costs as much as to apply some elements.
+    // Every thread checks all rows, which costs as much as applying some elements.
     share.by = Share::By::kDestination;
     for (int d = 0; d < window.operand_rank; ++d) {
       const std::int64_t reach = (placement.operand_dims[d] - 1) * out.strides[d];
@@ -251,7 +252,7 @@ void CombineAll(HostContext& context, const WindowRows& rows, const IndexedWindo
   const std::int64_t n = rows.num_rows();
   const T* u = update.as<T>();
   T* o = out.as<T>();
-  // Every call reads all indices.
+  // One piece per worker, because every call reads all indices.
   constexpr std::int64_t kOnePiece = 1;
   switch (share.by) {
     case Share::By::kNothing:
@@ -292,11 +293,11 @@ void CombineAll(HostContext& context, const WindowRows& rows, const IndexedWindo
   }
 }
 
-// Which destinations a block already holds: a small open-addressing set that empties by changing its stamp.
+// The destinations in the current block: a small open-addressing set that is emptied by changing its stamp.
 class OffsetSet {
  public:
   void Clear() { ++stamp_; }
-  // False when it was already there.
+  // Returns false if the offset was already in the set.
   bool Insert(std::int64_t offset) {
     std::size_t slot = static_cast<std::uint64_t>(offset) * 0x9e3779b97f4a7c15u >> (64 - kBits);
     while (stamps_[slot] == stamp_) {
@@ -443,7 +444,7 @@ void ScatterKernel::RunSimple(HostContext& context, const WindowRows& rows, cons
   }
 }
 
-// For the operands, the updates and the results: where n elements of each go.
+// Memory for n elements of every operand, update and result.
 struct ScatterKernel::Buffers {
   std::vector<HostTensor> in, out;
 };
@@ -513,7 +514,7 @@ void ScatterKernel::RunBlocks(HostContext& context, const IndexedWindow& window,
     for (std::size_t k = 0; k < operands; ++k) {
       rows[k].Offsets(begin, n, false, to + k * kBlockRows, from + k * kBlockRows);
     }
-    // A second update of the same window must see the first one's result: it starts a new evaluation.
+    // A second update of the same window must see the result of the first, so it starts a new evaluation.
     for (std::int64_t i = 0; i < n;) {
       std::int64_t count = 0;
       for (seen.Clear(); i < n; ++i) {

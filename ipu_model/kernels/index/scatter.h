@@ -1,4 +1,4 @@
-// Scatter: windows of updates combined into an operand at the places that index vectors name.
+// Scatter: combines windows of updates into the windows of an operand that index vectors select.
 #ifndef IPU_MODEL_KERNELS_INDEX_SCATTER_H_
 #define IPU_MODEL_KERNELS_INDEX_SCATTER_H_
 
@@ -15,8 +15,8 @@ namespace ipu_model {
 
 class ElementwiseKernel;
 
-// StableHLO scatter with XLA's rule for bounds: an update whose window is not wholly inside the operand is
-// skipped. Updates of the same element are applied in the row-major order of the batch positions.
+// StableHLO scatter with XLA's bounds rule: an update is skipped if its window is not completely inside the
+// operand. Updates of the same element are applied in row-major order of the batch positions.
 class ScatterKernel {
  public:
   // `update` has the inputs operand_0..operand_{n-1}, update_0..update_{n-1} and n outputs.
@@ -25,13 +25,14 @@ class ScatterKernel {
   ScatterKernel(const ScatterKernel&) = delete;
   ScatterKernel& operator=(const ScatterKernel&) = delete;
 
-  // outs[i] may be exactly operands[i]. `unique`: no two updates touch the same element.
+  // outs[i] may be exactly operands[i]. `unique` promises that no two updates write the same element.
   void Run(HostContext& context, const IndexedWindow& window, const WindowPlacement& placement, bool unique,
            const HostTensor* operands, const HostTensor& indices, const HostTensor* updates,
            const HostTensor* outs) const;
 
  private:
-  // What one output does with its operand and update when it depends on nothing else.
+  // The operation of an output that depends only on its own operand and update; kGeneral for all other
+  // outputs.
   enum class Combine : std::uint8_t { kGeneral, kSet, kAdd, kMultiply, kMinimum, kMaximum, kAnd, kOr };
 
   Combine Recognise(std::size_t output) const;

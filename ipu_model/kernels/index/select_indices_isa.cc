@@ -15,7 +15,7 @@ std::int64_t SelectIndices(const std::int32_t* index, std::int64_t n, std::int32
     __m512i v = _mm512_loadu_si512(index + i);
     v = _mm512_mask_add_epi32(v, _mm512_movepi32_mask(v), v, _mm512_set1_epi32(wrap));
     const __mmask16 inside = _mm512_mask_cmplt_epi32_mask(_mm512_cmpge_epi32_mask(v, lowest), v, above);
-    // Into registers first: compressing into memory is microcode on some processors.
+    // Compress into registers first: compressing into memory is microcoded on some processors.
     _mm512_storeu_si512(positions + count, _mm512_maskz_compress_epi32(inside, position));
     _mm512_storeu_si512(values + count, _mm512_maskz_compress_epi32(inside, v));
     count += __builtin_popcount(inside);

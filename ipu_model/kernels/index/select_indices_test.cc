@@ -1,4 +1,5 @@
-// Which indices are in a range: both instruction sets, wraps, extremes, rests of vectors.
+// Tests the selection of indices in a range: both instruction sets, wraps, extremes, lengths that are not a
+// multiple of a vector.
 #include "kernels/index/select_indices.h"
 
 #include <limits>

@@ -1,4 +1,4 @@
-// The inner loop of indexing, compiled for each instruction set.
+// The inner loop of index arithmetic, compiled per instruction set.
 #ifndef IPU_MODEL_KERNELS_INDEX_WINDOW_OFFSETS_H_
 #define IPU_MODEL_KERNELS_INDEX_WINDOW_OFFSETS_H_
 
@@ -8,10 +8,11 @@
 
 namespace ipu_model {
 
-// offset[i] += operand_stride * the index at `index` + i * stride (elements), for i in [0, n). `wrap` is
-// added to a negative index; then it is clamped to [0, limit]; or (clamp == false) offset[i] becomes
-// WindowRows::kSkip when it is outside, and stays kSkip when it was. Throws std::invalid_argument for types
-// that are no indices. And offset[i] = base + i * step.
+// AddComponent: offset[i] += operand_stride * v for i in
+// [0, n), where v is the index at `index` + i * stride (in elements), plus `wrap` if negative. With `clamp`,
+// v is clamped to [0, limit]. Without it, offset[i] becomes WindowRows::kSkip if v is outside, and stays
+// kSkip once set. Throws std::invalid_argument for types that cannot be indices. FillProgression: offset[i] =
+// base + i * step.
 #define JAX_IPU_DECLARE_WINDOW_OFFSETS                                                              \
   void AddComponent(DType type, const char* index, std::int64_t stride, std::int64_t n, bool clamp, \
                     std::int64_t wrap, std::int64_t limit, std::int64_t operand_stride,             \

@@ -1,4 +1,4 @@
-// Index arithmetic of gathers and scatters.
+// Index arithmetic of gather and scatter.
 #include <limits>
 #include <stdexcept>
 #include <string>
@@ -44,7 +44,7 @@ void Add(const char* index, std::int64_t stride, std::int64_t n, bool clamp, std
       offset[i] = skip ? WindowRows::kSkip : sum;
     }
   };
-  // A step known at compile time lets the loads be vectors.
+  // A stride known at compile time allows vector loads.
   if (stride == 1) {
     run(std::integral_constant<std::int64_t, 1>{});
   } else {
