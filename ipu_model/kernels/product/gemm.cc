@@ -1,4 +1,4 @@
-// Chooses types, orientation and instruction set for a matrix product.
+// Chooses types, orientation and instruction set of a matrix product.
 #include "kernels/product/gemm.h"
 
 #include <algorithm>
@@ -29,7 +29,7 @@ std::int64_t Dense(GemmMatrix& matrix, std::int64_t rows, std::int64_t columns) 
   return rows * columns;
 }
 
-// A dense copy of a [groups, rows, columns] stack as elements of `type`.
+// Returns a dense copy of a [groups, rows, columns] stack with elements of `type`.
 GemmMatrix Converted(HostContext& context, const GemmMatrix& from, DType type, std::int64_t groups,
                      std::int64_t rows, std::int64_t columns) {
   GemmMatrix to;
@@ -41,7 +41,7 @@ GemmMatrix Converted(HostContext& context, const GemmMatrix& from, DType type, s
   return to;
 }
 
-// (A B)^T = B^T A^T.
+// Transposes the problem: (A B)^T = B^T A^T.
 void Swap(GemmProblem& p) {
   std::swap(p.a, p.b);
   std::swap(p.m, p.n);
@@ -50,23 +50,23 @@ void Swap(GemmProblem& p) {
   std::swap(p.c.row, p.c.column);
 }
 
-// Products that the kernel does with less packing when transposed.
+// Whether the transposed product needs less packing.
 bool BetterSwapped(const GemmProblem& p) {
   if (p.m == 1) return false;
   if (p.n == 1) return true;
   if (p.c.column != 1) return p.c.row == 1;
-  // Few rows and B stored transposed: B's rows are read where they are, A becomes one packed strip.
+  // Few rows, and B stored transposed: B's rows are read in place, A becomes one packed strip.
   constexpr std::int64_t kStrip = 32, kTile = 14;
   if (p.m <= kStrip && p.n > 2 * kStrip && p.b.row == 1 && p.b.column != 1) return true;
-  // Few columns and a large row-major A: that is read once, in long runs.
+  // Few columns, and a large row-major A: A is read once, in long runs.
   if (p.n <= kFewRows && p.m > p.n && p.a.column == 1 &&
       p.m * p.k * static_cast<std::int64_t>(SizeOf(p.a.type)) >= kStreamedBytes)
     return true;
-  // Few columns and A stored transposed: A is read where it is.
+  // Few columns, and A stored transposed: A is read in place.
   return p.n <= kTile && p.m > 2 * kStrip && p.a.row == 1 && p.a.column != 1;
 }
 
-// One tall product instead of many when all groups share B.
+// If all groups share B, computes one tall product instead of many.
 void FoldGroups(GemmProblem& p) {
   if (p.groups > 1 && p.b.group == 0 && p.a.group == p.m * p.a.row && p.c.group == p.m * p.c.row) {
     p.m *= p.groups;
@@ -74,7 +74,7 @@ void FoldGroups(GemmProblem& p) {
   }
 }
 
-// Operands of types that the packing does not take, as the accumulator.
+// Converts operands whose type the packing does not support to the accumulator's type.
 void ConvertOperands(HostContext& context, GemmProblem& p) {
   if (!PacksDirectly(p.a.type, p.accumulator))
     p.a = Converted(context, p.a, p.accumulator, p.groups, p.m, p.k);
@@ -83,7 +83,7 @@ void ConvertOperands(HostContext& context, GemmProblem& p) {
 }
 
 void RunBlocked(HostContext& context, GemmProblem p) {
-  // A unit stride along a dimension of extent 1 may be missing; it makes no difference to what is read.
+  // A dimension of extent 1 may have any stride, so set it to the stride that the kernel expects.
   if (p.k == 1) {
     if (p.a.row != 1) p.a.column = 1;
     if (p.b.column != 1) p.b.row = 1;
@@ -125,8 +125,8 @@ void RunReal(HostContext& context, GemmProblem p) {
   if (sums != nullptr) StoreMatrices(context, written, result, const_cast<void*>(result.data), groups, m, n);
 }
 
-// As the real product of A's (re, im) columns with rows [re im; -im re] of B: as many FMAs as there are
-// products of parts.
+// Computes the real product of A's (re, im) columns and the rows [re im; -im re] of B: one FMA per product of
+// parts.
 template <typename Real>
 void RunLongComplex(HostContext& context, const GemmProblem& p) {
   using Complex = std::complex<Real>;
@@ -203,7 +203,7 @@ DType GemmAccumulator(DType a, DType b, DType out) {
     if (!IsFloat(out)) return DType::kCount;
     return any(DType::kF64) ? DType::kF64 : DType::kF32;
   }
-  // Wrapping sums: the low bits do not depend on the high ones.
+  // Sums wrap, so their low bits do not depend on the high bits of the operands.
   return SizeOf(out) == 8 ? DType::kU64 : DType::kU32;
 }
 
@@ -211,7 +211,7 @@ void Gemm(HostContext& context, const HostTensor& a, const HostTensor& b, const 
   const GemmProblem p = ProblemOf(a, b, out);
   if (p.groups == 0 || p.m == 0 || p.n == 0) return;
   if (p.k == 0) {
-    // Zero has the same bytes in every type but kF8E8M0FNU, which cannot hold it.
+    // Zero has all bytes zero in every type except kF8E8M0FNU, which has no zero.
     ZeroMatrices(p.c, const_cast<void*>(p.c.data), p.groups, p.m, p.n);
     return;
   }

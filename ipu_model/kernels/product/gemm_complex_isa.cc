@@ -1,4 +1,4 @@
-// Complex matrix products with few terms in each sum. Compiled once per instruction set.
+// Complex matrix products with few terms per sum. Compiled per instruction set.
 #include <algorithm>
 #include <cstdint>
 
@@ -10,7 +10,7 @@ namespace ipu_model {
 namespace ISA_NAMESPACE {
 namespace {
 
-// Multiply-adds of complex numbers from which a second worker pays, about 48^3 of real ones.
+// Complex multiply-adds from which a second worker pays, equivalent to about 48^3 real ones.
 constexpr std::int64_t kParallelWork = 16 << 10;
 
 template <typename T>
@@ -18,7 +18,7 @@ struct Plane {
   const T *re, *im;
 };
 
-// A's numbers of one row by B's planes, rows [padded] of real and of imaginary parts for every k.
+// Multiplies a row of A by B's planes: for every k, a padded row of real parts and one of imaginary parts.
 template <typename T>
 class ShortSums {
  public:
@@ -83,7 +83,7 @@ class ShortSums {
     }
   }
 
-  // The first `count` of the lanes.
+  // Stores the first `count` lanes.
   void Store(const Vector& re, const Vector& im, T* to, std::int64_t count) const {
     alignas(kVectorBytes) T parts[2][kLanes<T>];
     *reinterpret_cast<Memory*>(parts[0]) = re;

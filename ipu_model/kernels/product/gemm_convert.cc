@@ -15,7 +15,7 @@ struct IsComplexNumber : std::false_type {};
 template <typename T>
 struct IsComplexNumber<std::complex<T>> : std::true_type {};
 
-// Between the values of codecs; real to complex has no imaginary part.
+// Converts between the value types of codecs; a real number becomes a complex one with imaginary part 0.
 template <typename To, typename From>
 To Cast(From x) {
   if constexpr (IsComplexNumber<To>::value && IsComplexNumber<From>::value) {
@@ -30,7 +30,7 @@ To Cast(From x) {
   }
 }
 
-// Codecs: how the elements of a type are read and written.
+// Codecs read and write the elements of a type.
 template <typename T>
 struct Plain {
   using Storage = T;

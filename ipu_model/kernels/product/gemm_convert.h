@@ -1,5 +1,5 @@
-// Conversion of strided stacks of matrices between element types, for the operands and results that the GEMM
-// kernels do not convert themselves. Private to the GEMM files.
+// Converts strided stacks of matrices between element types, for operands and results that the GEMM kernels
+// do not convert themselves. Private to the GEMM files.
 #ifndef IPU_MODEL_KERNELS_PRODUCT_GEMM_CONVERT_H_
 #define IPU_MODEL_KERNELS_PRODUCT_GEMM_CONVERT_H_
 
@@ -10,14 +10,14 @@
 
 namespace ipu_model {
 
-// to_data[g, r, c] = from[g, r, c] for matrices of [rows, columns], where `to` is of an accumulator type.
+// to_data[g, r, c] = from[g, r, c] for matrices of [rows, columns]. The type of `to` is an accumulator type.
 void LoadMatrices(HostContext& context, const GemmMatrix& from, const GemmMatrix& to, void* to_data,
                   std::int64_t groups, std::int64_t rows, std::int64_t columns);
-// The same where `from` is of an accumulator type.
+// The same in the other direction: the type of `from` is an accumulator type.
 void StoreMatrices(HostContext& context, const GemmMatrix& from, const GemmMatrix& to, void* to_data,
                    std::int64_t groups, std::int64_t rows, std::int64_t columns);
 
-// Zero bytes in every element.
+// Sets all bytes of every element to zero.
 void ZeroMatrices(const GemmMatrix& to, void* to_data, std::int64_t groups, std::int64_t rows,
                   std::int64_t columns);
 

@@ -1,5 +1,5 @@
-// The blocked matrix product: panels of 512 k, A in tiles of up to 14 rows, B in strips of 32 columns (f32,
-// AVX-512; other types and AVX2 accordingly). Compiled once per instruction set.
+// The blocked matrix product: panels of 512 k, A in tiles of up to 14 rows, B in strips of 32 columns (for
+// f32 with AVX-512; other types and AVX2 accordingly). Compiled per instruction set.
 #include <array>
 #include <cassert>
 #include <type_traits>
@@ -14,31 +14,31 @@ namespace ipu_model {
 namespace ISA_NAMESPACE {
 namespace {
 
-// Sums restart every kPanel k and are added to C: 512 gives XLA:CPU's bits, and B strips fit the L2 cache.
+// Sums restart every kPanel k and are then added to C. With 512, the bits equal XLA:CPU's, and strips of B
+// fit into L2.
 constexpr std::int64_t kPanel = 512;
-// Columns of B packed at once: bounds the packed panel to 4 MiB of f32.
+// Columns of B that are packed at once; limits the packed panel to 4 MiB of f32.
 constexpr std::int64_t kColumnBlock = 2048;
-// Tiles of A that are used for one strip of B after the other: with AVX-512 344 KiB, a third of the L2 cache.
+// Tiles of A that are used for all strips of B in turn: 344 KiB with AVX-512, a third of the L2 cache.
 template <typename T>
 constexpr std::int64_t kChunkTiles = 672 / static_cast<std::int64_t>(sizeof(T)) / kTileRows;
-// Tiles of A packed at once: bounds the packed panel to 4 MiB.
+// Tiles of A that are packed at once; limits the packed panel to 4 MiB.
 template <typename T>
 constexpr std::int64_t kBlockTiles = 12 * kChunkTiles<T>;
-// k of A packed at once for few rows: the workers meet once for two panels.
+// k of A that are packed at once for few rows, so that the workers synchronise once per two panels.
 constexpr std::int64_t kStripPass = 2 * kPanel;
-// Fewer strips for each worker are too few to share.
+// With fewer strips per worker, the load is not balanced.
 constexpr std::int64_t kFewestStrips = 4;
-// B is read where it is while that is done at most three times (measured break-even), or when it is in L1
-// anyway.
+// B is read in place if each element is read at most three times (measured break-even), or if B fits into L1.
 constexpr std::int64_t kUnpackedRows = 3 * kTileRows;
 constexpr std::int64_t kSmallBytes = 32 << 10;
-// k between prefetching some lines of the next strip: few at a time, as misses in flight are few.
+// Interval in k between prefetches of the next strip: few at a time, because few misses can be in flight.
 constexpr std::int64_t kAheadStep = 32;
-// Multiply-adds from which a second worker pays: 48^3.
+// Multiply-adds from which a second worker pays.
 constexpr double kParallelWork = 48.0 * 48.0 * 48.0;
 
-// Prefetches a block of rows into the L2 cache, some lines at a time: rows that lie pages apart defeat the
-// hardware prefetcher.
+// Prefetches a block of rows into the L2 cache, a few lines at a time, because the hardware prefetcher misses
+// rows that are pages apart.
 class ReadAhead {
  public:
   ReadAhead() = default;
@@ -68,24 +68,25 @@ template <typename T>
 struct TileCall {
   std::int64_t k;
   const T* a;
-  std::int64_t a_row;  // used when A is not packed
+  std::int64_t a_row;  // only used if A is not packed
   const T* b;
   std::int64_t b_step;
   T* c;
   std::int64_t c_row;
   int columns;
   bool add;
-  bool large_c;  // more than the L2 cache should hold
+  bool large_c;  // larger than the L2 cache should hold
   std::int64_t half_step;
-  ReadAhead* ahead;          // of the next strip
-  std::int64_t ahead_lines;  // read every kAheadStep k
+  ReadAhead* ahead;          // prefetches the next strip
+  std::int64_t ahead_lines;  // lines that are prefetched every kAheadStep k
 };
 
 template <typename T, int kRows, int kVectors, bool kPacked>
 void RunTile(const TileCall<T>& call) {
   RegisterTile<T, kRows, kVectors> tile;
   tile.Zero();
-  // C's rows may lie pages apart, where hardware does not prefetch: its lines come while the sums are made.
+  // C's rows may be pages apart, which the hardware prefetcher misses. Prefetch them while the sums are
+  // computed.
   if (call.large_c) {
 #pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r) {
@@ -114,7 +115,7 @@ void RunTile(const TileCall<T>& call) {
   tile.Store(call.c, call.c_row, call.columns);
 }
 
-// Adds to C, which is rounded to f16 after every half_step k.
+// Adds to C, and rounds C to f16, after every half_step k.
 template <typename T, int kRows, int kVectors, bool kPacked>
 void RunHalfTile(const TileCall<T>& call) {
   for (std::int64_t k = 0; k < call.k; k += call.half_step) {
@@ -153,7 +154,7 @@ template <typename T, int kVectors, bool kPacked, int... kIndices>
 constexpr std::array<TileFunction<T>, kTileRows + 1> MakeTiles(std::integer_sequence<int, kIndices...>) {
   return {nullptr, RunTile<T, kIndices + 1, kVectors, kPacked>...};
 }
-// By packed, vectors - 1, rows.
+// Indexed by packed, vectors - 1, rows.
 template <typename T>
 constexpr std::array<TileFunction<T>, kTileRows + 1> kTiles[2][kTileVectors] = {
     {MakeTiles<T, 1, false>(std::make_integer_sequence<int, kTileRows>()),
@@ -200,8 +201,8 @@ StoreFunction<T> StorerOf(DType type) {
   return StoreBlock<T, T>;
 }
 
-// One product A . B on one or more workers. By strips, for few rows, A is packed jointly and every worker
-// packs a strip of B just before its use; by rows, A and B are packed jointly. Then workers share the tiles.
+// One product A . B on one or more workers. By strips (few rows): A is packed jointly, and each worker packs
+// a strip of B just before its use. By rows: A and B are packed jointly. Then the workers share the tiles.
 template <typename T>
 class BlockedProduct {
  public:
@@ -215,7 +216,7 @@ class BlockedProduct {
     tiles_ = (p_.m + kTileRows - 1) / kTileRows;
     const std::int64_t strips = (p_.n + strip_ - 1) / strip_;
     const bool same_a = SizeOf(p_.a.type) == sizeof(T), same_b = SizeOf(p_.b.type) == sizeof(T);
-    // Rows of A whose distance is a multiple of 1 KiB fall into the same few sets of the L1 cache.
+    // Rows of A at a distance that is a multiple of 1 KiB compete for the same few sets of the L1 cache.
     const bool spread_rows = p_.a.row * Bytes() % 1024 != 0;
     direct_a_ = same_a && p_.a.column == 1 &&
                 (strips == 1 || (strips == 2 && spread_rows) ||
@@ -227,11 +228,11 @@ class BlockedProduct {
     // A smaller B stays in the L2 cache.
     reads_ahead_ = by_strips_ && p_.k * p_.n * static_cast<std::int64_t>(SizeOf(p_.b.type)) >= kStreamedBytes;
     pass_ = std::min(by_strips_ ? kStripPass : kPanel, p_.k);
-    // Of whole vectors, which the last row writes beyond its end.
+    // Includes a vector of slack, because the last row is written as whole vectors.
     packed_tile_ = (p_.m + tiles_ - 1) / tiles_ * std::min(kPanel, p_.k) + kLanes<T>;
   }
 
-  // Elements of T this needs for all workers together.
+  // The scratch memory of all workers together, in elements of T.
   std::size_t ScratchElements() const {
     return static_cast<std::size_t>(workers_) * StripElements() + PackedAElements() + PackedBElements() +
            (NeedsSums() ? static_cast<std::size_t>(p_.m * p_.n) : 0);
@@ -256,7 +257,7 @@ class BlockedProduct {
   }
 
  private:
-  // Some k, which start at `place` in the packed A.
+  // A range of k, which starts at `place` in the packed A.
   struct Panel {
     std::int64_t k, length, place;
   };
@@ -296,7 +297,7 @@ class BlockedProduct {
     return strips_of_workers_ + static_cast<std::size_t>(worker) * StripElements();
   }
 
-  // f(worker, piece) for every piece.
+  // Calls f(worker, piece) for every piece.
   template <typename F>
   void Share(ThreadPool& pool, std::int64_t pieces, F&& f) {
     if (workers_ == 1) {
@@ -310,7 +311,7 @@ class BlockedProduct {
     pool.Run(workers_, TaskRef(task));
   }
 
-  // Rows are cut into tiles of nearly equal height: 16 rows are 8 + 8, not 14 + 2.
+  // Tiles have nearly equal heights: 16 rows are cut into 8 + 8, not 14 + 2.
   std::int64_t Row(std::int64_t tile) const { return p_.m * tile / tiles_; }
 
   void RunByStrips(ThreadPool& pool) {
@@ -368,7 +369,7 @@ class BlockedProduct {
     }
   }
 
-  // Lines to read before the strip is packed.
+  // The lines to prefetch before the strip is packed.
   ReadAhead Ahead(const Panel& panel, std::int64_t strip) const {
     const std::int64_t column = strip * strip_, columns = std::min<std::int64_t>(strip_, p_.n - column);
     if (columns <= 0) return {};
@@ -398,7 +399,7 @@ class BlockedProduct {
     const T* data;
     std::int64_t step;
   };
-  // Where it is, as `packed`, or packed now.
+  // Returns the strip in place, or its packed copy `packed`, or packs it now.
   StripOfB Strip(const Panel& panel, std::int64_t column, int worker, const T* packed) const {
     const std::int64_t columns = std::min<std::int64_t>(strip_, p_.n - column);
     if (direct_b_ && columns % kLanes<T> == 0)
@@ -443,7 +444,8 @@ class BlockedProduct {
     }
   }
 
-  // Results of another type or with strided columns: sums are kept apart and converted after the last panel.
+  // For results of another type or with strided columns: keeps the sums apart and converts them after the
+  // last panel.
   void FinishOne(const Panel& panel, TileFunction<T> function, TileCall<T>& call, std::int64_t row,
                  int height, std::int64_t column) const {
     if (NeedsSums()) {
@@ -482,7 +484,7 @@ template <typename T>
 void RunTyped(HostContext& context, const GemmProblem& p) {
   const double work = static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k);
   const int workers = work * static_cast<double>(p.groups) < kParallelWork ? 1 : context.pool.size();
-  // Whole products per worker where they are many or small: no joint phases.
+  // If the products are many or small, each worker computes whole products, without joint phases.
   if (workers > 1 && p.groups >= workers && (work < 64 * kParallelWork || p.groups >= 4 * workers)) {
     BlockedProduct<T> prototype(p, 1);
     const std::size_t elements = (prototype.ScratchElements() + 15) / 16 * 16;

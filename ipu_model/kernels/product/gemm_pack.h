@@ -1,4 +1,4 @@
-// Loading, converting and packing of matrix panels, and writing of tiles in other types. For *_isa.cc files.
+// Loads, converts and packs matrix panels, and writes tiles in other types. Only for *_isa.cc files.
 #ifndef IPU_MODEL_KERNELS_PRODUCT_GEMM_PACK_H_
 #define IPU_MODEL_KERNELS_PRODUCT_GEMM_PACK_H_
 
@@ -13,7 +13,8 @@ namespace ipu_model {
 namespace ISA_NAMESPACE {
 
 #ifdef __AVX512F__
-// The forms without a mask start from an undefined register, which GCC 12 reports as uninitialised.
+// The intrinsics without a mask start from an undefined register, for which GCC 12 warns about uninitialised
+// use.
 constexpr __mmask16 kAllLanes = 0xffff;
 #endif
 
@@ -23,12 +24,12 @@ struct Half {
 struct BrainFloat {
   std::uint16_t bits;
 };
-// Logical: stored as 0 or 1, written as "not zero".
+// A logical value: stored as 0 or 1, written as "not zero".
 struct Logical {
   std::uint8_t value;
 };
 
-// kLanes<T> elements from p, converted.
+// Loads kLanes<T> elements from p and converts them.
 template <typename T, typename Source>
 [[gnu::always_inline]] inline typename VectorTypes<T>::Register LoadConverted(const Source* p) {
   using Vector = typename VectorTypes<T>::Register;
@@ -59,7 +60,7 @@ template <typename T, typename Source>
   }
 }
 
-// The first lanes only; the others are 0.
+// Loads only the first lanes; the others are 0.
 template <typename T, typename Source>
 [[gnu::always_inline]] inline typename VectorTypes<T>::Register LoadPart(const Source* p, int lanes) {
   if constexpr (std::is_same_v<Source, T>) {
@@ -87,9 +88,9 @@ template <typename T, typename Source>
   }
 }
 
-// panel[i * width + w] = from[w * across + i * along] for i < length, w < valid; lanes valid <= w < width are
-// unspecified (their sums are never stored). Rows are written in order as whole vectors, so the panel needs
-// kLanes<T> elements of slack behind its end unless width is a multiple of that.
+// panel[i * width + w] = from[w * across + i * along] for i < length and w < valid. Lanes valid <= w < width
+// are unspecified (their sums are never stored). Rows are written in order as whole vectors, so the panel
+// needs kLanes<T> elements of slack behind its end unless width is a multiple of kLanes<T>.
 template <typename T, typename Source>
 void PackPanel(const Source* from, std::int64_t across, std::int64_t along, int valid, std::int64_t length,
                int width, T* panel) {
@@ -106,7 +107,7 @@ void PackPanel(const Source* from, std::int64_t across, std::int64_t along, int 
       if (w < valid) *reinterpret_cast<Memory*>(to + w) = LoadPart<T>(row + w, valid - w);
     }
   } else if (along == 1) {
-    // Rows a page apart defeat the hardware prefetcher: reading ahead is worth 1.4x on large strides.
+    // Prefetch: rows a page apart defeat the hardware prefetcher. Measured 1.4x faster on large strides.
     constexpr int kAhead = 256 / static_cast<int>(sizeof(Source));
     for (std::int64_t i = 0; i < length; i += kN) {
       const int count = static_cast<int>(std::min<std::int64_t>(kN, length - i));
@@ -127,7 +128,7 @@ void PackPanel(const Source* from, std::int64_t across, std::int64_t along, int 
         Transpose<T>(rows);
         T* to = panel + i * width + w;
         if (w > 0 && w + kN > width) {
-          // The next row of the panel begins inside this vector and is written already.
+          // The panel's next row begins inside this vector and is already written, so the store is masked.
           const LaneMask<T> mask(width - w);
           for (int r = 0; r < count; ++r) mask.Store(to + r * width, rows[r]);
           continue;
@@ -146,7 +147,7 @@ void PackPanel(const Source* from, std::int64_t across, std::int64_t along, int 
   }
 }
 
-// One value, converted as StableHLO's convert does (round to nearest even, wrapping).
+// Converts one value as StableHLO's convert does (rounds to nearest even, wraps).
 template <typename Target, typename T>
 [[gnu::always_inline]] inline Target StoreOne(T value) {
   if constexpr (std::is_same_v<Target, Half>) {

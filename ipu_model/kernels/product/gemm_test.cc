@@ -1,4 +1,5 @@
-// Gemm against the sum written out, over shapes that hit every path, strides, and all type combinations.
+// Compares Gemm with the sum written out, over shapes that reach every path, strides, and all type
+// combinations.
 #include "kernels/product/gemm.h"
 
 #include <cmath>
@@ -19,7 +20,7 @@
 namespace ipu_model {
 namespace {
 
-// How the matrices of a stack lie in memory.
+// The memory layouts of a stack's matrices.
 enum class Layout { kRowMajor, kTransposed, kPadded, kGeneral, kReversed, kGroupsInside };
 
 struct Stack {
@@ -81,7 +82,7 @@ void RunGemm(const HostTensor& a, const HostTensor& b, const HostTensor& c) {
   Gemm(Context(), a, b, c);
 }
 
-// The value of an element of any type but complex; exact for all types tested here.
+// Returns the value of an element of any type except complex ones; exact for all types tested here.
 double Get(const HostTensor& t, std::int64_t g, std::int64_t r, std::int64_t c) {
   switch (t.type) {
     case DType::kF64:
@@ -159,7 +160,7 @@ std::mt19937& Random() {
   return random;
 }
 
-// Small whole numbers: every sum is exact in every type, whatever the order.
+// Fills with small whole numbers, so that every sum is exact in every type and order.
 void FillWhole(const HostTensor& t, int low, int high) {
   std::uniform_int_distribution<int> pick(low, high);
   for (std::int64_t g = 0; g < t.shape[0]; ++g) {
@@ -169,7 +170,7 @@ void FillWhole(const HostTensor& t, int low, int high) {
   }
 }
 
-// All elements, row-major.
+// Returns all elements in row-major order.
 std::vector<double> Values(const HostTensor& t) {
   std::vector<double> values;
   values.reserve(static_cast<std::size_t>(t.num_elements()));
@@ -207,7 +208,7 @@ std::string Describe(const Case& x) {
          std::to_string(static_cast<int>(x.b)) + std::to_string(static_cast<int>(x.c));
 }
 
-// Whole-number operands; the result must be exact, and nothing outside it may be written.
+// Checks a product of whole numbers: the result must be exact, and no byte outside it may change.
 void CheckExact(const Case& x, DType a_type, DType b_type, DType c_type, int low, int high) {
   Stack a = MakeStack(a_type, x.g, x.m, x.k, x.a), b = MakeStack(b_type, x.g, x.k, x.n, x.b);
   Stack c = MakeStack(c_type, x.g, x.m, x.n, x.c);
@@ -223,7 +224,7 @@ void CheckExact(const Case& x, DType a_type, DType b_type, DType c_type, int low
       for (std::int64_t n = 0; n < x.n; ++n) Set(c.tensor, g, m, n, 0);
     }
   }
-  // With the result zeroed, all that is left are the marks between its elements.
+  // After the result is set to zero, only the fill bytes between its elements are left to compare.
   const Stack untouched = [&] {
     Stack clean = MakeStack(c_type, x.g, x.m, x.n, x.c);
     std::memset(clean.bytes.data(), 0x5a, clean.bytes.size());
@@ -280,7 +281,7 @@ TEST(EveryPathF32) {
 }
 
 TEST(BroadcastGroups) {
-  // All groups share B (folded into one product), or share A (not foldable).
+  // All groups share B (folded into one product) or share A (which cannot be folded).
   for (const bool share_b : {true, false}) {
     Stack a = MakeStack(DType::kF32, share_b ? 6 : 1, 30, 20, Layout::kRowMajor);
     Stack b = MakeStack(DType::kF32, share_b ? 1 : 6, 20, 40, Layout::kRowMajor);
@@ -334,7 +335,8 @@ TEST(TypeCombinations) {
 }
 
 TEST(IntegersWrap) {
-  // 100 * 100 * 3 = 30000 is 48 modulo 256; s4: 7 * 7 * 3 = 147 is 3 modulo 16; u2: 3 * 3 * 3 = 27 is 3.
+  // u8: 100 * 100 * 3 = 30000 is 48 modulo 256; s4: 7 * 7 * 3 = 147 is 3 modulo 16; u2: 3 * 3 * 3 = 27 is 3
+  // modulo 4.
   const auto constant = [](DType type, int value, int expected) {
     Stack a = MakeStack(type, 1, 5, 3, Layout::kRowMajor), b = MakeStack(type, 1, 3, 4, Layout::kRowMajor);
     Stack c = MakeStack(type, 1, 5, 4, Layout::kRowMajor);
@@ -357,7 +359,8 @@ TEST(PredIsOrOfAnds) {
   Stack b = MakeStack(DType::kPred, 1, 300, 11, Layout::kTransposed);
   Stack c = MakeStack(DType::kPred, 1, 9, 11, Layout::kRowMajor);
   FillWhole(b.tensor, 1, 1);
-  for (std::int64_t k = 0; k < 300; ++k) Set(a.tensor, 0, 3, k, 1);  // 300 true terms are true, not 300
+  // A sum of 300 true terms is true, not 300.
+  for (std::int64_t k = 0; k < 300; ++k) Set(a.tensor, 0, 3, k, 1);
   Set(a.tensor, 0, 5, 299, 1);
   RunGemm(a.tensor, b.tensor, c.tensor);
   for (std::int64_t m = 0; m < 9; ++m) CHECK_EQ(Get(c.tensor, 0, m, 10), m == 3 || m == 5 ? 1 : 0);
@@ -398,8 +401,8 @@ TEST(Complex) {
   }
 }
 
-// Few terms that nearly cancel: re re - im im and re im + im re of sums of rounded products, the same bits
-// with either instruction set and in a transposed product, and so near to the exact value.
+// Few terms that nearly cancel: re re - im im and re im + im re of sums of rounded products. Both instruction
+// sets and the transposed product give the same bits, which are close to the exact value.
 template <typename Real>
 void CheckCancellingComplex(DType type) {
   using Complex = std::complex<Real>;
@@ -413,7 +416,7 @@ void CheckCancellingComplex(DType type) {
       *x = {normal(Random()), normal(Random())};
     for (Complex* x = b.tensor.as<Complex>(); x != b.tensor.as<Complex>() + k * n; ++x)
       *x = {normal(Random()), normal(Random())};
-    // The last term cancels the sum of the others in the first column.
+    // In the first column, the last term cancels the sum of the others.
     for (std::int64_t row = 0; row < m; ++row) {
       Complex sum = 0;
       for (std::int64_t i = 0; i + 1 < k; ++i)
@@ -438,7 +441,7 @@ void CheckCancellingComplex(DType type) {
     };
     RunGemm(transpose(b.tensor), transpose(a.tensor), flipped.tensor);
     for (std::int64_t i = 0; i < m * n; ++i) {
-      volatile Real sums[4] = {};  // of rounded products, whatever the compiler's options
+      volatile Real sums[4] = {};  // volatile, so that products are rounded whatever the compiler's options
       long double exact[2] = {}, size[2] = {};
       for (std::int64_t j = 0; j < k; ++j) {
         const Complex x = At<Complex>(a.tensor, 0, i / n, j), y = At<Complex>(b.tensor, 0, j, i % n);
@@ -455,7 +458,7 @@ void CheckCancellingComplex(DType type) {
       const Complex got = At<Complex>(wide.tensor, 0, i / n, i % n);
       CHECK(got == Complex(sums[0] - sums[3], sums[1] + sums[2]));
       CHECK(got == At<Complex>(flipped.tensor, 0, i % n, i / n));
-      // k + 1 roundings on the way of every product.
+      // Every product passes through k + 1 roundings.
       const long double bound = static_cast<long double>(k + 1) * std::numeric_limits<Real>::epsilon() / 2;
       CHECK(std::abs(got.real() - exact[0]) <= bound * size[0]);
       CHECK(std::abs(got.imag() - exact[1]) <= bound * size[1]);
@@ -510,7 +513,7 @@ TEST(NanAndInfinityStayInTheirRowsAndColumns) {
   }
 }
 
-// The documented order: FMAs over k, restarted every 512.
+// The documented order: FMAs over k, restarted every 512 k.
 TEST(OrderOfTheSum) {
   std::normal_distribution<float> normal;
   for (const Case& x :
@@ -539,7 +542,7 @@ TEST(OrderOfTheSum) {
   }
 }
 
-// Operands in either order: those against the order of the panels are transposed in registers.
+// Operands in either order. Those against the panels' order are transposed in registers.
 template <typename T>
 void CheckInstructionSetsAgree(DType type) {
   std::normal_distribution<T> normal;

@@ -1,14 +1,13 @@
-// The register tile of matrix products: kRows x (kVectors vectors) accumulators that stay in registers.
-// Include it only from files compiled per instruction set (*_isa.cc); GEMM and the direct convolutions are
-// built on it.
+// The register tile of matrix products: kRows x (kVectors vectors) accumulators that stay in registers. Only
+// for files compiled per instruction set (*_isa.cc). GEMM and the direct convolutions are built on it.
 //
 //   RegisterTile<float, 14, 2> tile;
 //   tile.Zero();
-//   tile.Accumulate(k, a, /*a_row=*/lda, /*a_step=*/1, b, /*b_step=*/ldb);   // as often as there are k runs
+//   tile.Accumulate(k, a, /*a_row=*/lda, /*a_step=*/1, b, /*b_step=*/ldb);   // once per run of k
 //   tile.Store(c, ldc, columns);
 //
-// Every accumulator is a plain chain of FMAs over k in order, so that the result does not depend on how the
-// rows and columns are cut into tiles.
+// Every accumulator is a chain of FMAs in the order of k, so that the result does not depend on how the rows
+// and columns are cut into tiles.
 #ifndef IPU_MODEL_KERNELS_PRODUCT_GEMM_TILE_H_
 #define IPU_MODEL_KERNELS_PRODUCT_GEMM_TILE_H_
 
@@ -24,19 +23,19 @@ namespace ipu_model {
 namespace ISA_NAMESPACE {
 
 #ifdef __AVX512F__
-// 28 accumulators, 2 registers of B, broadcasts of A folded into the FMAs: all 32 registers.
+// 28 accumulators, 2 registers of B, and broadcasts of A folded into the FMAs: all 32 registers.
 constexpr int kTileRows = 14;
 #else
-// 12 accumulators, 2 registers of B, 1-2 broadcasts: all 16 registers.
+// 12 accumulators, 2 registers of B, and 1-2 broadcasts: all 16 registers.
 constexpr int kTileRows = 6;
 #endif
 constexpr int kTileVectors = 2;
 
-// Columns of the widest tile: 32 floats with AVX-512, 16 with AVX2.
+// The columns of the widest tile: 32 floats with AVX-512, 16 with AVX2.
 template <typename T>
 constexpr int kTileColumns = kTileVectors * kLanes<T>;
 
-// Every lane to the nearest f16 value, ties to even.
+// Rounds every lane to the nearest f16 value, ties to even.
 [[gnu::always_inline]] inline VectorTypes<float>::Register NearestHalf(VectorTypes<float>::Register x) {
 #ifdef __AVX512F__
   constexpr __mmask16 kAll = 0xffff;
@@ -46,7 +45,7 @@ constexpr int kTileColumns = kTileVectors * kLanes<T>;
 #endif
 }
 
-// Loads and stores of the first lanes of a vector; never touches memory behind them.
+// Loads and stores the first lanes of a vector; never accesses memory behind them.
 template <typename T>
 class LaneMask {
   static_assert(sizeof(T) == 4 || sizeof(T) == 8, "accumulators are 4 or 8 bytes wide");
@@ -55,7 +54,7 @@ class LaneMask {
   using Vector = typename VectorTypes<T>::Register;
 
 #ifdef __AVX512F__
-  // lanes <= 0 is none, lanes >= the vector's is all.
+  // lanes <= 0 selects none, lanes >= the vector's lanes selects all.
   [[gnu::always_inline]] explicit LaneMask(int lanes)
       : mask_(lanes >= kLanes<T> ? 0xffffu
               : lanes <= 0       ? 0u
@@ -105,7 +104,7 @@ class LaneMask {
 #endif
 };
 
-// T: float, double, 4- or 8-byte integers.
+// T: float, double, or 4- or 8-byte integers.
 template <typename T, int kRows, int kVectors>
 class RegisterTile {
  public:
@@ -121,9 +120,9 @@ class RegisterTile {
     }
   }
 
-  // sums[r][:] += sum over i < k of a[r * a_row + i * a_step] * b[i * b_step ...]. Packed panels have a_row =
-  // 1, a_step = rows; a row-major matrix has a_row = its leading dimension, a_step = 1. Pass constants where
-  // they are: addressing with a constant row stride needs no registers.
+  // sums[r][:] += sum over i < k of a[r * a_row + i * a_step] * b[i * b_step ...]. Packed panels have
+  // a_row = 1 and a_step = rows; a row-major matrix has a_row = its leading dimension and a_step = 1. Pass
+  // compile-time constants where possible: addressing with a constant row stride needs no registers.
   [[gnu::always_inline]] void Accumulate(std::int64_t k, const T* a, std::int64_t a_row, std::int64_t a_step,
                                          const T* b, std::int64_t b_step) {
     for (std::int64_t i = 0; i < k; ++i) {
@@ -136,7 +135,7 @@ class RegisterTile {
     }
   }
 
-  // The same where only the first `columns` of each row of b may be read; the other sums stay as they are.
+  // The same if only the first `columns` of each row of b may be read; the other sums do not change.
   [[gnu::always_inline]] void AccumulatePart(std::int64_t k, const T* a, std::int64_t a_row,
                                              std::int64_t a_step, const T* b, std::int64_t b_step,
                                              int columns_of_b) {
@@ -151,7 +150,7 @@ class RegisterTile {
     }
   }
 
-  // sums += c, the first `columns` of each row.
+  // Adds the first `columns` of each row of c to the sums.
   [[gnu::always_inline]] void AddFrom(const T* c, std::int64_t c_row, int columns = kColumns) {
 #pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v) {
@@ -161,7 +160,7 @@ class RegisterTile {
     }
   }
 
-  // Every sum to the nearest f16 value.
+  // Rounds every sum to the nearest f16 value.
   [[gnu::always_inline]] void RoundToHalf() {
     static_assert(std::is_same_v<T, float>, "sums in f16 are kept as f32");
 #pragma GCC unroll 16
@@ -204,7 +203,7 @@ class RegisterTile {
 };
 
 // Calls f(std::integral_constant<int, rows>) for 1 <= rows <= kMaxRows, so that the tile height is a
-// constant.
+// compile-time constant.
 template <int kMaxRows, typename F>
 [[gnu::always_inline]] inline void WithRows(int rows, F&& f) {
   if constexpr (kMaxRows == 1) {
@@ -216,7 +215,8 @@ template <int kMaxRows, typename F>
   }
 }
 
-// Height for cutting m rows into tiles of nearly equal height <= max_rows: 16 rows are 8 + 8, not 14 + 2.
+// Returns the height of tiles of nearly equal height <= max_rows that cover m rows: 16 rows are 8 + 8, not
+// 14 + 2.
 inline std::int64_t BalancedRows(std::int64_t m, std::int64_t max_rows) {
   if (m <= 0) return 1;
   const std::int64_t tiles = (m + max_rows - 1) / max_rows;

@@ -1,4 +1,4 @@
-// Few rows times a matrix, the memory-bound case of the matrix product. Private to the GEMM files.
+// A few rows times a matrix, the memory-bound case of the matrix product. Private to the GEMM files.
 #ifndef IPU_MODEL_KERNELS_PRODUCT_GEMV_H_
 #define IPU_MODEL_KERNELS_PRODUCT_GEMV_H_
 
@@ -8,8 +8,8 @@
 namespace ipu_model {
 namespace ISA_NAMESPACE {
 
-// Computes a problem with m == 1, or m <= kFewRows and a B of kStreamedBytes, if there is a kernel for its
-// types and strides (unit stride along k or n).
+// Computes a problem with m == 1, or with m <= kFewRows and a B of at least kStreamedBytes. Returns false if
+// no kernel supports its types and strides (unit stride of B along k or n).
 bool RunFewRows(HostContext& context, const GemmProblem& problem);
 
 }  // namespace ISA_NAMESPACE

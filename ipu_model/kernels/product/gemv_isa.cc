@@ -1,5 +1,5 @@
-// Few rows times a matrix. B with unit stride along n is read row by row into sums that stay in L1; B with
-// unit stride along k by dot products. Compiled once per instruction set.
+// A few rows times a matrix. A B with unit stride along n is read row by row into sums that stay in L1; a B
+// with unit stride along k is multiplied by dot products. Compiled per instruction set.
 #include <algorithm>
 
 #include "kernels/product/gemv.h"
@@ -11,22 +11,24 @@ namespace {
 
 // Bytes of B from which a second worker pays.
 constexpr std::int64_t kParallelBytes = 64 << 10;
-// Bytes of sums a worker keeps in L1.
+// Bytes of the sums that a worker keeps in L1.
 constexpr std::int64_t kSumBytes = 8 << 10;
-// Long dot products are summed in pieces of this many k, so that the result does not depend on the workers.
+// Long dot products are summed in pieces of this many k, so that the result does not depend on the number of
+// workers.
 constexpr std::int64_t kPiece = 8192;
-// Rows of B read together: as many streams as the hardware prefetcher follows.
+// Rows of B that are read together: as many streams as the hardware prefetcher follows.
 constexpr int kRowsAtOnce = 8;
 
 template <typename T, typename Source, int kM>
 struct FewRows {
   using Vector = typename VectorTypes<T>::Register;
   using Memory = typename VectorTypes<T>::Memory;
-  // Dot products at a time, and partial sums of each: enough chains to hide the latency of the FMAs.
+  // Dot products that are computed together, and partial sums of each: enough chains to hide the latency of
+  // the FMAs.
   static constexpr int kColumns = 4;
   static constexpr int kChains = kM == 1 ? 2 : 1;
 
-  // The operands: x [kM, k] dense with rows x_row apart, sums y [kM, n] with rows y_row apart.
+  // Operands: x [kM, k] dense with rows x_row apart; sums y [kM, n] with rows y_row apart.
   const T* x;
   std::int64_t x_row;
   const Source* b;
@@ -135,7 +137,7 @@ struct FewRows {
 template <typename F>
 void Split(ThreadPool& pool, bool parallel, std::int64_t n, std::int64_t grain, F&& f) {
   if (parallel) {
-    ParallelFor(pool, n, grain, f, /*pieces_per_worker=*/1);  // in long runs of B
+    ParallelFor(pool, n, grain, f, /*pieces_per_worker=*/1);  // one piece gives long runs of B
   } else {
     f(std::int64_t{0}, n);
   }

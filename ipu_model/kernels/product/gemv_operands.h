@@ -1,4 +1,5 @@
-// The few rows of a product and their results, from and to any strides and types. For *_isa.cc files.
+// Converts the few rows of a product and their results, from and to any strides and types. Only for *_isa.cc
+// files.
 #ifndef IPU_MODEL_KERNELS_PRODUCT_GEMV_OPERANDS_H_
 #define IPU_MODEL_KERNELS_PRODUCT_GEMV_OPERANDS_H_
 

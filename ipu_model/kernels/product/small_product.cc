@@ -11,9 +11,9 @@
 namespace ipu_model {
 namespace {
 
-// Bytes of all matrices, and multiply-adds, up to which a second worker does not pay.
+// Up to this many bytes of all matrices and this many multiply-adds, a second worker does not pay.
 constexpr std::int64_t kMostBytes = 256 << 10, kMostWork = 48 * 48 * 48;
-// The longest vector, of a multiple of the lanes of any instruction set.
+// The longest vector in elements, a multiple of the lanes of any instruction set.
 constexpr std::int64_t kRowUnit = 16;
 
 GemmMatrix MatrixOf(const HostTensor& tensor) {
@@ -35,14 +35,14 @@ std::unique_ptr<BoundKernel> BindSmallProduct(const HostTensor& a, const HostTen
   p.b = MatrixOf(b);
   p.c = MatrixOf(out);
   p.accumulator = GemmAccumulator(a.type, b.type, out.type);
-  // (A B)^T = B^T A^T.
+  // Transposes the problem: (A B)^T = B^T A^T.
   const bool swapped = p.n < p.m;
   if (swapped) {
     std::swap(p.a, p.b);
     std::swap(p.m, p.n);
     for (GemmMatrix* matrix : {&p.a, &p.b, &p.c}) std::swap(matrix->row, matrix->column);
   }
-  // A unit stride along a dimension of extent 1 may be missing.
+  // A dimension of extent 1 may have any stride.
   if (p.k == 1) p.b.row = 1;
   if (p.n == 1 && p.b.row != 1) p.b.column = 1;
   const std::int64_t elements = p.groups * p.k * p.n;

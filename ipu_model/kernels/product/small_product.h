@@ -1,4 +1,4 @@
-// Few rows times a matrix that stays in a core's cache, bound to memory: the products in loops over vectors.
+// A few rows times a matrix that fits into a core's cache, bound to memory, for loops over small tensors.
 #ifndef IPU_MODEL_KERNELS_PRODUCT_SMALL_PRODUCT_H_
 #define IPU_MODEL_KERNELS_PRODUCT_SMALL_PRODUCT_H_
 
@@ -10,20 +10,20 @@
 
 namespace ipu_model {
 
-// out[g, m, n] = sum over k of a[g, m, k] * b[g, k, n], as Gemm; one of a's rows and b's columns are few.
-// Null for other products.
+// out[g, m, n] = sum over k of a[g, m, k] * b[g, k, n], as in Gemm, for few rows of a or few columns of b.
+// Returns null for other products.
 std::unique_ptr<BoundKernel> BindSmallProduct(const HostTensor& a, const HostTensor& b,
                                               const HostTensor& out);
 
-// What a call of a block function is given as operands 2 and 3, beside a and b; the result is c.
+// The description that a block function gets, in addition to the operands a and b and the result c.
 struct SmallProduct {
-  GemmProblem problem;  // its data is not used
-  // Elements from one row to the next of the scratch memory, in which rows of a and then those of c lie.
+  GemmProblem problem;  // its data pointers are not used
+  // The row stride of the scratch memory, in elements. It holds the rows of a, then those of c.
   std::int64_t row = 0;
 };
 
 namespace avx2 {
-// Null when there is none for the types.
+// Returns null if the types are not supported.
 MicroFunction FindSmallProduct(const GemmProblem& problem);
 }  // namespace avx2
 namespace avx512 {

@@ -1,4 +1,4 @@
-// Few rows times a matrix in the cache: all sums stay in registers. Compiled once per instruction set.
+// A few rows times a matrix in the cache: all sums stay in registers. Compiled per instruction set.
 #include <algorithm>
 #include <type_traits>
 
@@ -9,11 +9,11 @@ namespace ipu_model {
 namespace ISA_NAMESPACE {
 namespace {
 
-// Chains of multiply-adds that hide the latency of one, and how many registers are left for them.
+// The number of multiply-add chains that hides the latency of one, and the registers that hold sums.
 constexpr int kChainsWanted = 8;
 constexpr int kSums = kVectorBytes == 64 ? 16 : 8;
-// Fewer terms are one chain, in the order of k as in larger products: a chain of its own would have a term or
-// two.
+// Sums of fewer terms use one chain, in the order of k as in larger products: several chains would have only
+// a term or two each.
 constexpr std::int64_t kChainedTerms = 16;
 
 // Lane i of the result is the sum of the lanes of v[i].
@@ -34,7 +34,7 @@ struct Kernel {
   using Vector = typename VectorTypes<T>::Register;
   using Memory = typename VectorTypes<T>::Memory;
 
-  // x [kM, k], rows x_row apart; sums y [kM, n], rows y_row apart.
+  // x [kM, k] with rows x_row apart; sums y [kM, n] with rows y_row apart.
   std::int64_t k, n;
   const T* x;
   std::int64_t x_row;
@@ -43,8 +43,8 @@ struct Kernel {
   T* y;
   std::int64_t y_row;
 
-  // B has unit stride along n: kVectors vectors of columns from j on; of the last one, `lanes` of the last
-  // vector.
+  // For B with unit stride along n: computes kVectors vectors of columns from j on, and only `lanes` lanes of
+  // the last vector.
   template <int kVectors, bool kPart>
   void Columns(std::int64_t j, int lanes) const {
     constexpr int kChains = std::max(1, std::min(4, kChainsWanted / (kM * kVectors)));
@@ -100,8 +100,8 @@ struct Kernel {
     if (j < n) Columns<1, true>(j, static_cast<int>(n - j));
   }
 
-  // B has unit stride along k: totals[r * kRow + c] += the vectors of the dot product of row r and column j +
-  // c.
+  // For B with unit stride along k: adds the vectors of the dot product of row r and column j + c to
+  // totals[r * kRow + c].
   template <int kN, int kRow>
   [[gnu::always_inline]] void AddDots(std::int64_t j, Vector* totals) const {
     constexpr int kChains = std::max(1, std::min(4, kChainsWanted / (kM * kN)));
@@ -145,7 +145,7 @@ struct Kernel {
     }
   }
 
-  // kN columns from j on, a few at a time: each is a stream from memory.
+  // Computes kN columns from j on, a few at a time, because each column is a stream from memory.
   template <int kN>
   void Dots(std::int64_t j) const {
     constexpr int kStreams = std::min(kN, 4);
@@ -170,7 +170,7 @@ struct Kernel {
     }
     std::int64_t j = 0;
     for (; j + kN <= n; j += kN) Dots<kN>(j);
-    if (j < n) Dots<kN>(n - kN);  // some of them a second time
+    if (j < n) Dots<kN>(n - kN);  // overlaps columns that are already computed
   }
 };
 
@@ -205,7 +205,7 @@ void Run(const MicroArguments& m) {
     T* const sums = scratch + kM * product.row;
     kernel.y = direct_y ? reinterpret_cast<T*>(c) : sums;
     kernel.b = static_cast<const Source*>(m.operand[1]) + g * p.b.group;
-    // Dot products of many columns are added up together; those of one are a vector each.
+    // Dot products add up many columns together; a single column is one dot product per row.
     if (p.b.row == 1 && (p.b.column != 1 || p.n == 1)) {
       kernel.ByDots();
     } else {

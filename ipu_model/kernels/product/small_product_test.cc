@@ -1,4 +1,4 @@
-// Bound products of few rows against Gemm, on whole numbers whose sums are exact in any order.
+// Compares bound products of few rows with Gemm, on whole numbers whose sums are exact in any order.
 #include "kernels/product/small_product.h"
 
 #include <cmath>
@@ -31,7 +31,7 @@ void Put(DType type, float value, unsigned char* to) {
   }
 }
 
-// A stack of matrices, each row by row or column by column, elements `spread` apart.
+// A stack of matrices in row-major or column-major order, with elements `spread` apart.
 struct Matrices {
   Matrices(DType type, std::int64_t groups, std::int64_t rows, std::int64_t columns, bool transposed,
            std::int64_t spread = 1)
@@ -78,7 +78,7 @@ TEST(AnyShapeAndOrientation) {
   CHECK_EQ(bound, 2 * cases);
 }
 
-// FMAs in the order of k, as in large products.
+// Short sums use FMAs in the order of k, as in large products.
 TEST(FewTermsAreAddedInOrder) {
   std::mt19937 random(3);
   std::normal_distribution<float> normal;
