@@ -1,4 +1,4 @@
-// Sweeps of plane rotations with shifts, deflating where entries beside the diagonal are negligible.
+// Sweeps of shifted plane rotations; deflates where off-diagonal entries are negligible.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -9,10 +9,10 @@ namespace ipu_model {
 namespace ISA_NAMESPACE {
 namespace {
 
-// As in LAPACK: per row of the matrix, in all; a few are usual.
+// The limit of LAPACK, per row of the matrix, over all sweeps; a few are usual.
 constexpr std::int64_t kMaxSweepsPerRow = 30;
 
-// (c, s; -s, c) (f, g) = (r, 0).
+// Finds (c, s) with (c, s; -s, c) (f, g) = (r, 0).
 template <typename T>
 struct Rotation {
   T c, s, r;
@@ -22,7 +22,7 @@ template <typename T>
 Rotation<T> MakeRotation(T f, T g) {
   if (g == 0) return {1, 0, f};
   if (f == 0) return {0, 1, g};
-  // Squares that are neither too large nor too small.
+  // Range in which squares neither overflow nor underflow.
   constexpr T kLow = sizeof(T) == 4 ? T(1e-16) : T(1e-140), kHigh = sizeof(T) == 4 ? T(1e16) : T(1e140);
   const T largest = std::max(std::abs(f), std::abs(g));
   const T scale = largest > kLow && largest < kHigh ? T{1} : largest;
@@ -42,7 +42,7 @@ void Turn(const RotatedRows& rows, std::int64_t first, std::int64_t second, T c,
   }
 }
 
-// The entries of a block [begin, end] of a matrix, from its beginning or from its end.
+// The entries of the block [begin, end] of a matrix, counted from its start or from its end.
 template <typename T>
 struct BlockView {
   T *diagonal, *beside;
@@ -96,13 +96,13 @@ bool DiagonaliseTridiagonal(std::int64_t n, T* d, T* e, const RotatedRows& rows)
       continue;
     }
     if (++sweeps > kMaxSweepsPerRow * n) return false;
-    // Chased to the end with the smaller entries.
+    // Chase the bulge towards the end with the smaller entries.
     SweepTridiagonal<T>({d, e, begin, end, std::abs(d[end]) > std::abs(d[begin])}, rows);
   }
   return true;
 }
 
-// The smaller singular value of ((f, g), (0, h)), to full relative accuracy.
+// Returns the smaller singular value of ((f, g), (0, h)), to full relative accuracy.
 template <typename T>
 T SmallerSingularValue(T f, T g, T h) {
   f = std::abs(f);
@@ -121,8 +121,8 @@ T SmallerSingularValue(T f, T g, T h) {
   return 2 * (low * c) * au;
 }
 
-// One sweep (Demmel and Kahan, Accurate singular values of bidiagonal matrices, 1990). From the end the
-// matrix is its transpose: left and right have changed places.
+// One sweep (Demmel and Kahan, Accurate singular values of bidiagonal matrices, 1990). Seen from the end, the
+// matrix is its transpose, so left and right are swapped.
 template <typename T>
 void SweepBidiagonal(const BlockView<T>& block, T shift, const RotatedRows& left, const RotatedRows& right) {
   const std::int64_t last = block.last();
@@ -168,8 +168,8 @@ void SweepBidiagonal(const BlockView<T>& block, T shift, const RotatedRows& left
   block.e(last - 1) = f;
 }
 
-// Zeroes what is negligible in the block, seen from its beginning; true when that was something. `least`
-// becomes a bound of its smallest singular value.
+// Sets negligible entries of the block to zero, as seen from its start; returns true if there was one. Sets
+// `least` to a bound of the block's smallest singular value.
 template <typename T>
 bool Deflate(const BlockView<T>& block, T tolerance, T* least) {
   const std::int64_t last = block.last();
@@ -216,7 +216,7 @@ bool DiagonaliseBidiagonal(std::int64_t n, T* d, T* e, const RotatedRows& left, 
       continue;
     }
     if (++sweeps > kMaxSweepsPerRow * n) return false;
-    // In a new block, chased to the end with the smaller entries.
+    // In a new block, chase the bulge towards the end with the smaller entries.
     if (begin > old_end || end < old_begin) reversed = std::abs(d[begin]) < std::abs(d[end]);
     old_begin = begin;
     old_end = end;

@@ -1,4 +1,4 @@
-// Batches of factorisations and triangular systems: each matrix is brought into one dense form.
+// Batches of factorisations and triangular systems. Each matrix is first brought into one dense form.
 #include "kernels/linear_algebra/linear_algebra.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ constexpr std::int64_t kPanel = 64;
 
 #define JAX_IPU_FOR_ISA(call) (HasAvx512() ? avx512::call : avx2::call)
 
-// Matrix number `index` of a batch, as a rank-2 tensor.
+// Returns matrix number `index` of a batch as a rank-2 tensor.
 HostTensor Matrix(const HostTensor& t, std::int64_t index) {
   std::int64_t offset = 0;
   for (int d = t.rank - 3; d >= 0; --d) {
@@ -67,7 +67,8 @@ void Conjugate(const HostTensor& m) {
   }
 }
 
-// Zeros above the diagonal; or NaN everywhere when the last pivot is NaN, which every failure leads to.
+// Sets the part above the diagonal to zero. Every failure makes the last pivot NaN; then sets everything to
+// NaN.
 template <typename R>
 void FinishAs(std::int64_t n, std::int64_t parts, R* a) {
   if (std::isnan(a[(n * n - 1) * parts])) {
@@ -122,11 +123,11 @@ void TriangularSolve(HostContext& context, const TriangularOptions& options, con
   if (out.num_elements() == 0) return;
   const std::int64_t m = a.shape[a.rank - 1], batch = a.num_elements() / (m * m);
   const std::int64_t bytes = static_cast<std::int64_t>(SizeOf(a.type));
-  // X op(a) = b is op(a)^T X^T = b^T: the matrix is exchanged once for the side and once for the transpose.
+  // X op(a) = b is op(a)^T X^T = b^T: the matrix is transposed once for the side and once for op.
   const bool exchange = options.left_side == (options.transpose != Transpose::kNone);
   const bool backward = options.lower == exchange;
-  const std::int64_t n = out.num_elements() / (batch * m);  // right-hand sides
-  // Work is shared over matrices and, in each, over right-hand sides.
+  const std::int64_t n = out.num_elements() / (batch * m);  // number of right-hand sides
+  // The workers share the matrices and, within each, the right-hand sides.
   const std::int64_t cuts =
       std::clamp<std::int64_t>(context.pool.size() / batch, 1, std::max<std::int64_t>(1, n / 16));
   const std::int64_t tasks = batch * cuts, widest = (n + cuts - 1) / cuts;

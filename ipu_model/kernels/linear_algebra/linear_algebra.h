@@ -1,4 +1,4 @@
-// Dense factorisation and triangular systems, batched: f32, f64, c64, c128.
+// Dense factorisations and triangular systems, batched, in f32, f64, c64 and c128.
 #ifndef IPU_MODEL_KERNELS_LINEAR_ALGEBRA_LINEAR_ALGEBRA_H_
 #define IPU_MODEL_KERNELS_LINEAR_ALGEBRA_LINEAR_ALGEBRA_H_
 
@@ -17,25 +17,27 @@ constexpr bool LinearAlgebraSupports(DType type) {
 using hlo::Transpose;
 using hlo::TriangularOptions;
 
-// out L with L L^H = a (lower) or U with U^H U = a, for a [..., n, n] of which only that triangle is read.
-// The other triangle of the result is zero. A matrix that is not positive definite gives NaN everywhere.
+// `out` = L with L L^H = a (lower), or U with U^H U = a, for a [..., n, n], of which only that triangle is
+// read. The other triangle of the result is zero. A matrix that is not positive definite gives NaN
+// everywhere.
 void Cholesky(HostContext& context, bool lower, const HostTensor& a, const HostTensor& out);
 
-// out X with op(a) X = b (left side) or X op(a) = b: a [..., m, m] of which only one triangle is read.
+// `out` = X with op(a) X = b (left side) or X op(a) = b, for a [..., m, m], of which only one triangle is
+// read.
 void TriangularSolve(HostContext& context, const TriangularOptions& options, const HostTensor& a,
                      const HostTensor& b, const HostTensor& out);
 
-// The steps of blocked algorithms, on single matrices (rank 2) that do not overlap.
-// The lower triangle of the dense a [n, n] becomes its Cholesky factor; the rest is left as it is.
+// The steps of blocked algorithms, on single matrices (rank 2) that do not overlap. FactorBlock replaces the
+// lower triangle of the dense a [n, n] by its Cholesky factor; the rest does not change.
 void FactorBlock(const HostTensor& a);
-// The dense b [m, n] becomes b l^-H for the factor l [n, n].
+// Replaces the dense b [m, n] by b l^-H for the factor l [n, n].
 void SolveBlock(const HostTensor& l, const HostTensor& b);
-// The dense c [m, n] -= a [m, k] * b [k, n]; each of a and b may be taken conjugate, and have any strides.
+// Dense c [m, n] -= a [m, k] * b [k, n]. a and b may be conjugated and have any strides.
 void SubtractProduct(const HostTensor& a, bool conjugate_a, const HostTensor& b, bool conjugate_b,
                      const HostTensor& c);
-// The matrix as it is or as its adjoint.
+// Copies the matrix or its adjoint.
 void CopyMatrix(const HostTensor& from, bool adjoint, const HostTensor& to);
-// The last two dimensions of a tensor whose others have extent 1.
+// Returns the matrix in the last two dimensions of a tensor whose other dimensions have extent 1.
 HostTensor LastMatrix(const HostTensor& t);
 HostTensor TransposedMatrix(const HostTensor& m);
 

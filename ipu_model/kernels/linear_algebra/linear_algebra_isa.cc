@@ -1,4 +1,4 @@
-// Loops of Cholesky factorisation and triangular solution. All inner loops run along contiguous rows and add
+// Loops of Cholesky factorisation and triangular solves. All inner loops run along contiguous rows and add
 // several rows at once, so that they vectorise without reordering a sum.
 #include <algorithm>
 #include <cmath>
@@ -12,7 +12,7 @@ namespace ISA_NAMESPACE {
 namespace {
 
 constexpr std::int64_t kPanel = 64;
-// Rows below which the trailing update is not shared.
+// With fewer rows, the trailing update runs on one worker.
 constexpr std::int64_t kSharedRows = 192;
 
 inline float Conjugate(float x) { return x; }
@@ -45,7 +45,7 @@ void SubtractRows(std::int64_t n, std::int64_t k, const T* __restrict a, const T
   }
 }
 
-// Four rows of c together: each row of b is loaded once for all of them.
+// Four rows of c together, so that each row of b is loaded once for all of them.
 template <typename T>
 void Multiply4(std::int64_t n, std::int64_t k, const T* a, std::int64_t a_stride, const T* __restrict b,
                std::int64_t b_stride, T* c, std::int64_t c_stride) {
@@ -88,7 +88,7 @@ void Transposed(std::int64_t m, std::int64_t n, const T* from, std::int64_t stri
   }
 }
 
-// Unblocked, right-looking: n is at most kPanel.
+// Unblocked and right-looking, for n up to kPanel.
 template <typename T>
 void FactorDiagonal(std::int64_t n, T* a, std::int64_t stride) {
   using R = decltype(Real(T{}));
@@ -111,7 +111,7 @@ void FactorDiagonal(std::int64_t n, T* a, std::int64_t stride) {
   }
 }
 
-// b l^-H: forward along the columns of b, rows independent.
+// b l^-H: forward along the columns of b; rows are independent.
 template <typename T>
 void SolveAdjoint(std::int64_t m, std::int64_t n, const T* l, std::int64_t l_stride, T* b,
                   std::int64_t b_stride) {
@@ -138,7 +138,7 @@ void Factor(ThreadPool* pool, std::int64_t n, T* a, T* panel) {
       SolveAdjoint(to - from, width, diagonal, n, below + from * n, n);
     };
     const auto update = [&](std::int64_t from, std::int64_t to) {
-      // Only the lower triangle: blocks of rows, each up to its last column.
+      // Only the lower triangle: updates blocks of rows, each up to its last column.
       for (std::int64_t i = from; i < to; i += 16) {
         const std::int64_t height = std::min<std::int64_t>(16, to - i);
         Multiply(height, i + height, width, below + i * n, n, panel, rows, a + (after + i) * n + after, n);
@@ -147,7 +147,7 @@ void Factor(ThreadPool* pool, std::int64_t n, T* a, T* panel) {
     if (pool != nullptr && rows >= kSharedRows) {
       ParallelFor(*pool, rows, 16, solve);
       Transposed(rows, width, below, n, true, panel, rows);
-      // Row i costs i: pairs of blocks from both ends have equal work.
+      // Row i costs i steps, so pairs of blocks from both ends have equal work.
       const std::int64_t half = (rows + 1) / 2;
       ParallelFor(*pool, half, 16, [&](std::int64_t from, std::int64_t to) {
         update(from, to);

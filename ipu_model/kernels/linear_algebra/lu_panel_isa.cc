@@ -15,7 +15,7 @@ template <typename R>
 R Size(Complex<R> x) {
   return std::abs(x.re) + std::abs(x.im);
 }
-// The first of the largest; -1 where all are NaN.
+// Returns the first of the largest elements, or -1 if all are NaN.
 template <typename T>
 std::int64_t FirstLargest(std::int64_t n, const T* x) {
   using R = decltype(Size(T{}));
@@ -38,7 +38,7 @@ std::int64_t FirstLargest(std::int64_t n, const T* x) {
   return i;
 }
 
-// x[0:n] divided by the pivot; as it is where that is zero.
+// Divides x[0:n] by the pivot; leaves it unchanged if the pivot is zero.
 template <typename T>
 void Divide(std::int64_t n, T pivot, T* x) {
   if (Size(pivot) == 0) return;
@@ -59,7 +59,7 @@ void Factor(std::int64_t m, std::int64_t n, T* a, std::int32_t* pivots) {
     T* __restrict factors = column + j + 1;
     Divide(rows, column[j], factors);
     std::int64_t c = j + 1;
-    for (; c + 4 <= n; c += 4) {  // each factor is loaded once for four columns
+    for (; c + 4 <= n; c += 4) {  // four columns at a time load each factor once
       T* x0 = a + c * m + j;
       T *x1 = x0 + m, *x2 = x1 + m, *x3 = x2 + m;
       const T u0 = *x0++, u1 = *x1++, u2 = *x2++, u3 = *x3++;
