@@ -25,13 +25,13 @@ State Load(RandomAlgorithm algorithm, const HostTensor& state) {
   std::uint64_t words[3] = {};
   std::memcpy(words, state.data, static_cast<std::size_t>(bytes));
   State s{words[0], words[1], words[2]};
-  // XLA: a state without the upper half of the counter takes the key for it.
+  // As in XLA: a state without the upper half of the counter uses the key for it.
   if (bytes == 16) s.high = words[0];
   return s;
 }
 
-// XLA draws two 32-bit words per ThreeFry block and lays the second behind the first along one dimension: the
-// first even one, else the longest.
+// XLA draws two 32-bit words per ThreeFry block, and concatenates the second words to the first ones along
+// one dimension: the first even one, or else the longest.
 std::size_t SplitDim(const std::vector<std::int64_t>& whole) {
   std::size_t longest = 0;
   for (std::size_t d = 0; d < whole.size(); ++d) {
@@ -41,7 +41,7 @@ std::size_t SplitDim(const std::vector<std::int64_t>& whole) {
   return longest;
 }
 
-// Where the elements of a run of the innermost dimension come from: block number and word, of each.
+// The sources of a run of elements along the innermost dimension: block number and word of each element.
 class Places {
  public:
   Places(RandomAlgorithm algorithm, std::size_t bytes, const std::vector<std::int64_t>& whole)
@@ -49,7 +49,7 @@ class Places {
     if (algorithm == RandomAlgorithm::kThreeFry && bytes < 8) split_ = static_cast<int>(SplitDim(whole));
   }
 
-  // `at` is the position in the whole result of the first of n elements along the last dimension.
+  // `at` is the position, in the whole result, of the first of n elements along the last dimension.
   void Run(const std::vector<std::int64_t>& at, std::int64_t n, std::uint64_t* block,
            std::uint8_t* word) const {
     const int rank = static_cast<int>(whole_.size());
@@ -98,9 +98,9 @@ class Generator {
   Generator(RandomAlgorithm algorithm, const State& state, std::size_t bytes)
       : algorithm_(algorithm), state_(state), bytes_(bytes) {}
 
-  // out[e] for elements e in [0, n), n <= kBlock, whose blocks do not decrease.
+  // Writes out[e] for the elements e in [0, n), n <= kBlock, whose block numbers do not decrease.
   void Generate(const std::uint64_t* block, const std::uint8_t* word, std::int64_t n, char* out) const {
-    // Elements of one block follow each other: generate it once.
+    // Elements of one block are adjacent, so generate each block once.
     std::uint64_t low[kBlock], high[kBlock];
     std::int16_t slot[kBlock];
     std::int64_t blocks = 0;

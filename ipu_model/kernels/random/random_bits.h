@@ -14,14 +14,14 @@ namespace ipu_model {
 
 using hlo::RandomAlgorithm;
 
-// `state` is 16 bytes (key, counter) or, for Philox, also 24 (key, 128-bit counter), dense.
-// Writes the bits of the elements that start at `begin` in a result of extents `whole`; out is dense, of an
-// unsigned or signed integer type of 8 to 64 bits.
+// `state` is dense and has 16 bytes (key, counter); for Philox, 24 bytes (key, 128-bit counter) are also
+// valid. Writes the elements that start at `begin` of a result with extents `whole`. `out` is dense and of a
+// signed or unsigned integer type of 8 to 64 bits.
 void RandomBits(HostContext& context, RandomAlgorithm algorithm, const HostTensor& state,
                 const std::vector<std::int64_t>& whole, const std::vector<std::int64_t>& begin,
                 const HostTensor& out);
 
-// The state after `whole` has been drawn: `size` bits per element.
+// Writes the state after all elements of `whole`, with `size` bits each, have been drawn.
 void AdvanceState(RandomAlgorithm algorithm, const HostTensor& state, const std::vector<std::int64_t>& whole,
                   int element_bits, const HostTensor& new_state);
 
