@@ -1,5 +1,5 @@
-// Choice of the reduction path, and the paths with inner loops of their own. Results are accumulated densely
-// in register types; init values and narrow types come in at the end.
+// Chooses the path of a reduction, and runs the paths with specialised inner loops. Results are accumulated
+// densely in register types; init values and narrow types are applied at the end.
 #include "kernels/reduce/reduce.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 namespace ipu_model {
 namespace {
 
-// A reduction to few results gets threads from this many elements on.
+// A reduction to few results uses several threads from this many elements on.
 constexpr std::int64_t kElementsForThreads = 1 << 16;
 
 MicroFunction LoadFunction(DType type) { return HasAvx512() ? avx512::FindLoad(type) : avx2::FindLoad(type); }
@@ -27,7 +27,7 @@ void PackAs(void* to, const unsigned char* from, std::int64_t stride, std::int64
   T* target = static_cast<T*>(to);
   for (std::int64_t i = 0; i < n; ++i) target[i] = source[i * stride];
 }
-// Elements with a stride to consecutive ones.
+// Copies strided elements to consecutive ones.
 void Pack(void* to, const unsigned char* from, std::int64_t stride, std::int64_t n, std::size_t size) {
   switch (size) {
     case 1:
@@ -117,7 +117,8 @@ void ReduceKernel::Recognise(const Expression& combiner) {
 void ReduceKernel::RunOnPartials(HostContext& context, const HostTensor* partials, const HostTensor* inits,
                                  std::uint32_t dimensions, const HostTensor* out) const {
   if (on_partials_ == nullptr) return Run(context, partials, inits, dimensions, out);
-  // Types differ for single operations only: combine in the partial type, then init and rounding as ever.
+  // The types differ only for single operations: combine in the partial type, then apply init and rounding as
+  // usual.
   const std::int64_t results = out[0].num_elements();
   if (results == 0) return;
   void* total = context.scratch.Allocate(static_cast<std::size_t>(results) * SizeOf(PartialType(0)));
@@ -161,7 +162,7 @@ void ReduceKernel::Finish(HostContext& context, void* const* totals, const HostT
     if (kind_ == Kind::kSingle) {
       single_.lanes(totals[0], init[0], 0, results);
     } else {
-      // The init value comes first: copies of it take the results in.
+      // The init value must be the first operand, so combine the results into copies of it.
       const std::size_t value_size = SizeOf(RegisterTypeOf(types_[0])), index_size = SizeOf(types_[1]);
       const std::int64_t most = std::min(results, ReducePlan::kLaneChunk);
       auto* value =
@@ -189,7 +190,7 @@ void ReduceKernel::Finish(HostContext& context, void* const* totals, const HostT
       stride *= dense.shape[d];
     }
     dense.type = HeldType(i);
-    // Sub-byte integers were not wrapped while they were added: loading them does it.
+    // Sub-byte integers were added without wrapping; the conversion wraps them.
     if (out[i].type == dense.type && BitWidth(dense.type) >= 8) {
       CopyTensor(context, dense, out[i]);
     } else {
@@ -213,7 +214,7 @@ void ReduceKernel::RunBlocks(HostContext& context, const HostTensor* values, std
   const int inner = reduced.rank - 1;
   const std::int64_t results = kept.count;
 
-  // Totals of the segments after the first.
+  // The totals of all segments after the first.
   unsigned char* more[2] = {};
   for (int i = 0; i < count; ++i)
     more[i] = static_cast<unsigned char*>(context.scratch.Allocate(
@@ -238,7 +239,7 @@ void ReduceKernel::RunBlocks(HostContext& context, const HostTensor* values, std
     return static_cast<const unsigned char*>(values[i].data) +
            offset * static_cast<std::int64_t>(i == 0 ? element : index_size);
   };
-  // n values from `offset` on as consecutive registers: where they are, or in the buffers.
+  // Returns n values from `offset` on as consecutive registers: in place, or copied to the buffer.
   const auto consecutive = [&](std::int64_t offset, std::int64_t stride, std::int64_t n,
                                unsigned char* buffer) {
     const unsigned char* p = base(0, offset);
@@ -326,22 +327,22 @@ void ReduceKernel::RunBlocks(HostContext& context, const HostTensor* values, std
   };
 
   const std::int64_t lane_stride = kept.rank > 0 ? kept.stride[0][plan.lane] : 0;
-  std::int64_t result_stride = 1;  // of the lanes among the dense results
+  std::int64_t result_stride = 1;  // stride between lanes in the dense results
   for (int d = plan.lane + 1; d < kept.rank; ++d) result_stride *= kept.extent[d];
   const auto lane_item = [&](std::int64_t item, std::int64_t segment, std::int64_t first, std::int64_t last,
                              unsigned char* buffer) {
     const std::int64_t chunk = item % plan.chunks, line = item / plan.chunks;
     const std::int64_t begin = chunk * ReducePlan::kLaneChunk,
                        n = std::min(ReducePlan::kLaneChunk, plan.lanes - begin);
-    // The line's first result, and the chunk's.
+    // The line's first result, plus the chunk's offset.
     const std::int64_t result =
         line / result_stride * result_stride * plan.lanes + line % result_stride + begin * result_stride;
     unsigned char *best = buffer + 2 * kBuffer, *index = best + kBuffer;
-    unsigned char* sum = index;  // of sums put aside
+    unsigned char* sum = index;  // holds the float sums that are put aside
     bool have_best = false, have_sum = false;
     for (std::int64_t unit = first; unit < last; ++unit) {
       const std::int64_t offset = kept.Offset(0, result) + reduced.Offset(0, unit);
-      // The loop over values with indices only vectorises on consecutive values.
+      // The loop over values with indices vectorises only on consecutive values.
       const bool direct = load == nullptr && (!argument || lane_stride == 1);
       const unsigned char* p = direct ? base(0, offset) : consecutive(offset, lane_stride, n, buffer);
       const std::int64_t stride = direct ? lane_stride : 1;

@@ -1,4 +1,4 @@
-// Reduction of strided tensors over any dimensions with any associative scalar program.
+// Reduction of strided tensors over any dimensions, by any associative scalar program.
 #ifndef IPU_MODEL_KERNELS_REDUCE_REDUCE_H_
 #define IPU_MODEL_KERNELS_REDUCE_REDUCE_H_
 
@@ -18,24 +18,24 @@ namespace ipu_model {
 class ReduceKernel {
  public:
   // `combiner` has the inputs accumulator_0.. accumulator_{n-1}, value_0.. value_{n-1} and n outputs, all of
-  // the value types. Throws std::invalid_argument for anything else.
+  // the types of the values. Throws std::invalid_argument for any other signature.
   explicit ReduceKernel(const Expression& combiner);
 
-  // Reduces `values` (n tensors of one shape) over the dimensions whose bit in `dimensions` is set into `out`
-  // (n tensors of the other dimensions). The result of no elements is the init value. `inits` (n scalars) is
-  // combined once, or null: then there must be elements to reduce, and `out` has the partial types.
-  // The order of combination is fixed: it depends on shapes and strides only, not on the number of threads.
+  // Reduces `values` (n tensors of one shape) over the dimensions whose bit in `dimensions` is set, into
+  // `out` (n tensors of the other dimensions). The result of a reduction of no elements is the init value.
+  // `inits` (n scalars) is combined once. If it is null, there must be elements to reduce, and `out` has the
+  // partial types. The order of combination depends only on shapes and strides, not on the number of threads.
   void Run(HostContext& context, const HostTensor* values, const HostTensor* inits, std::uint32_t dimensions,
            const HostTensor* out) const;
-  // As Run with inits, for few elements and operations that have inner loops of their own; else null. The
-  // tensors are: in the values, then the inits.
+  // Binds Run with inits, for few elements and operations with specialised inner loops; returns null
+  // otherwise. `in` holds the values, then the inits.
   std::unique_ptr<BoundKernel> Bind(const HostTensor* in, std::uint32_t dimensions,
                                     const HostTensor& out) const;
-  // As Run, for `partials` that Run without inits made.
+  // Like Run, for `partials` that were computed by Run without inits.
   void RunOnPartials(HostContext& context, const HostTensor* partials, const HostTensor* inits,
                      std::uint32_t dimensions, const HostTensor* out) const;
 
-  // What partial results are kept in: sums and products of narrow floats in f32.
+  // Returns the type of partial results: f32 for sums and products of narrow floats.
   DType PartialType(unsigned i) const;
   std::size_t size() const { return types_.size(); }
 
@@ -43,9 +43,9 @@ class ReduceKernel {
   enum class Kind { kSingle, kArgument, kGeneral };
   void Recognise(const Expression& combiner);
   bool IsArgument(const Expression& combiner, bool largest) const;
-  // What the paths with inner loops accumulate in: narrow floats as f32.
+  // Returns the type in which specialised loops accumulate: f32 for narrow floats.
   DType HeldType(std::size_t i) const;
-  // Dense accumulators, one element for each result, to the results.
+  // Converts dense accumulators, one element per result, into the results.
   void Finish(HostContext& context, void* const* totals, const HostTensor* inits,
               const HostTensor* out) const;
   void RunBlocks(HostContext& context, const HostTensor* values, std::uint32_t dimensions,

@@ -1,4 +1,4 @@
-// Reductions of few elements as a list of calls, in the order in which ReduceKernel::Run combines.
+// Binds reductions of few elements as a list of calls, in the order in which ReduceKernel::Run combines.
 #include "kernels/copy/slice.h"
 #include "kernels/host/isa.h"
 #include "kernels/reduce/reduce.h"
@@ -19,7 +19,8 @@ bool IsDense(const HostTensor& t) {
   return true;
 }
 
-// Results at `total`; false when it would take many calls, or values that are not consecutive.
+// Adds calls that write results at `total`. Returns false if there would be many calls, or if values are not
+// consecutive.
 bool AddRows(const ReducePlan& plan, const ReduceFunctions& functions, std::int64_t size,
              const CallList::Place& total, CallList* list) {
   const int inner = plan.reduced.rank - 1;
@@ -36,7 +37,7 @@ bool AddRows(const ReducePlan& plan, const ReduceFunctions& functions, std::int6
 
 bool AddLanes(const ReducePlan& plan, const ReduceFunctions& functions, std::int64_t size,
               const CallList::Place& total, CallList* list) {
-  // The lanes are the innermost results, so that they are written where they belong.
+  // The lanes must be the innermost results, so that they are written in place.
   if (plan.chunks != 1 || plan.items * plan.units > kMostCalls || plan.lane != plan.kept.rank - 1 ||
       plan.kept.stride[0][plan.lane] != 1)
     return false;

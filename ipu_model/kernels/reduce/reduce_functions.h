@@ -1,5 +1,5 @@
-// Inner loops of the reductions that have their own: one associative operation, and the largest or smallest
-// value with its index.
+// Specialised inner loops of reductions: one associative operation, and the largest or smallest value with
+// its index.
 #ifndef IPU_MODEL_KERNELS_REDUCE_REDUCE_FUNCTIONS_H_
 #define IPU_MODEL_KERNELS_REDUCE_REDUCE_FUNCTIONS_H_
 
@@ -12,18 +12,19 @@ namespace ipu_model {
 enum class ReduceOp : std::uint8_t { kAdd, kMultiply, kMaximum, kMinimum, kAnd, kOr, kXor };
 
 struct ReduceFunctions {
-  // *total = the n > 0 consecutive elements of p combined. Float sums use 64 accumulators.
+  // Combines the n > 0 consecutive elements of p into *total. Float sums use 64 accumulators.
   void (*row)(const void* p, std::int64_t n, void* total) = nullptr;
-  // total[i] = total[i] op p[i * stride], stride in elements.
+  // total[i] = total[i] op p[i * stride], with the stride in elements.
   void (*lanes)(void* total, const void* p, std::int64_t stride, std::int64_t n) = nullptr;
-  // The same as block functions: result = total, operand 0 = p; the lanes' stride is `immediate`.
+  // The same as block functions: the result is total, operand 0 is p, and `immediate` is the stride of the
+  // lanes.
   MicroFunction row_call = nullptr, lanes_call = nullptr;
 };
 
-// The order of JAX's argmax and argmin: the better value, NaN before all others; among equals the smaller
-// index; among NaN the first.
+// The order of JAX's argmax and argmin: the better value wins, and NaN wins over all other values. Among
+// equal values the smaller index wins; among NaN the first.
 struct ArgumentFunctions {
-  // Of n > 0 consecutive values; indices have any stride.
+  // Over n > 0 consecutive values; indices have any stride.
   void (*row)(const void* values, const void* indices, std::int64_t index_stride, std::int64_t n,
               void* best_value, void* best_index) = nullptr;
   // Combines (best_value[i], best_index[i]) with (values[i * stride], indices[i * index_stride]).

@@ -1,4 +1,4 @@
-// Reductions with any body, through the block interpreter, and the proof that a body is argmax or argmin.
+// Reductions with any body, on the block interpreter, and the proof that a body is argmax or argmin.
 #include <algorithm>
 #include <limits>
 #include <utility>
@@ -11,7 +11,7 @@
 namespace ipu_model {
 namespace {
 
-// Results from which on a pass over all of them for each reduced element is efficient.
+// From this many results on, one pass over all results per reduced element is efficient.
 constexpr std::int64_t kManyResults = 256, kFewElements = 8;
 
 HostTensor Dense(const HostTensor& like, void* data) {
@@ -25,7 +25,7 @@ HostTensor Dense(const HostTensor& like, void* data) {
   return t;
 }
 
-// The dimensions of `t` whose bit in `mask` equals `value`.
+// Returns a view with only the dimensions of `t` whose bit in `mask` equals `value`.
 HostTensor Dimensions(const HostTensor& t, std::uint32_t mask, bool value) {
   HostTensor result = t;
   result.rank = 0;
@@ -41,7 +41,7 @@ void* Advance(const HostTensor& t, std::int64_t elements) {
   return static_cast<unsigned char*>(t.data) + elements * static_cast<std::int64_t>(SizeOf(t.type));
 }
 
-// Element `index`, row-major, of a tensor.
+// Returns the offset of element `index`, in row-major order, of a tensor.
 std::int64_t OffsetOf(const HostTensor& t, std::int64_t index) {
   std::int64_t offset = 0;
   for (int d = t.rank - 1; d >= 0; --d) {
@@ -60,7 +60,7 @@ void ReduceKernel::RunGeneral(HostContext& context, const HostTensor* values, co
   auto* operands = context.scratch.Allocate<HostTensor>(2 * n);
   auto* totals = context.scratch.Allocate<HostTensor>(n);
   if (results >= kManyResults || count <= kFewElements) {
-    // Accumulates over whole slices, one reduced index after the other.
+    // Accumulate whole slices, one reduced index after another.
     auto* slices = context.scratch.Allocate<HostTensor>(2 * n);
     for (std::size_t i = 0; i < n; ++i) {
       totals[i] =
@@ -78,7 +78,7 @@ void ReduceKernel::RunGeneral(HostContext& context, const HostTensor* values, co
       combine_.Run(context, operands, totals);
     }
   } else {
-    // Combines neighbours, halving the number of values in every pass: keeps their order.
+    // Combine neighbours, which halves the number of values per pass and keeps their order.
     auto* to = context.scratch.Allocate<HostTensor>(n);
     auto* from = context.scratch.Allocate<HostTensor>(n);
     for (std::size_t i = 0; i < n; ++i) {
@@ -139,9 +139,9 @@ void ReduceKernel::RunGeneral(HostContext& context, const HostTensor* values, co
   combine_.Run(context, operands, out);
 }
 
-// A body made of comparisons and selections only is decided by how its values and its indices compare.
-// Running it on every combination of less, equal, greater and NaN is therefore a proof, whatever its exact
-// form.
+// The result of a body made only of comparisons and selections depends only on how its values and its indices
+// compare. Running it on every combination of less, equal, greater and NaN is therefore a proof, whatever its
+// exact form.
 bool ReduceKernel::IsArgument(const Expression& combiner, bool largest) const {
   if (types_.size() != 2 || !combiner.constants.empty()) return false;
   const DType type = types_[0], index_type = types_[1];

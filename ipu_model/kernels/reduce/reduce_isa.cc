@@ -1,5 +1,5 @@
-// Row and lane loops of reductions. Rows are accumulated in 256 bytes of registers, whatever their width: the
-// order of a sum, and so its bits, does not depend on the instruction set.
+// Row and lane loops of reductions. Rows are accumulated in 256 bytes of registers, whatever the register
+// width, so that the order of a sum, and therefore its bits, does not depend on the instruction set.
 #include <immintrin.h>
 
 #include <cstring>
@@ -65,7 +65,7 @@ struct Xor {
     a = a ^ b;
   }
 };
-// NaN wins; among zeros the larger (smaller) sign. `kLargest` false: the minimum.
+// NaN wins. Of two zeros, +0 wins in the maximum and -0 in the minimum (`kLargest` false).
 template <bool kLargest>
 struct Extreme {
   template <typename T>
@@ -100,7 +100,7 @@ struct Extreme {
   }
 };
 
-// sum[0 .. kRegisters - 1] combined into one value, halves with halves.
+// Combines sum[0 .. kRegisters - 1] into one value, half with half.
 template <typename F, typename T, typename V>
 T Combined(V (&sum)[kRegisters]) {
   constexpr int kAll = 256 / static_cast<int>(sizeof(T)), kLine = 64 / static_cast<int>(sizeof(T));
@@ -116,7 +116,7 @@ T Combined(V (&sum)[kRegisters]) {
   return lane[0];
 }
 
-// Vectors go by reference: by value they would change the calling convention with the instruction set.
+// Vectors are passed by reference: by value, their calling convention would depend on the instruction set.
 template <typename F, typename T>
 void Row(const void* data, std::int64_t n, void* total) {
   using V = typename VectorTypes<T>::Register;
@@ -141,8 +141,8 @@ void Row(const void* data, std::int64_t n, void* total) {
   *static_cast<T*>(total) = result;
 }
 
-// The processor's maximum and minimum: the first operand where it is better, so the second one for NaN.
-// Unordered collects whether any of many operands was NaN.
+// The processor's maximum and minimum return the first operand if it is better, and the second one otherwise,
+// also for NaN. Unordered records whether any of many operands was NaN.
 #ifdef __AVX512F__
 template <bool kLargest>
 __m512 Better(const __m512& a, const __m512& b) {
@@ -168,8 +168,8 @@ struct Unordered {
 };
 #endif
 
-// An extreme that is neither NaN nor zero is what the processor's instruction finds. The others are rare: the
-// loop that knows all rules looks again.
+// The processor's instruction finds every extreme that is neither NaN nor zero. The other cases are rare and
+// run the loop with all rules again.
 template <bool kLargest>
 void ExtremeRow(const void* data, std::int64_t n, void* total) {
   using V = VectorTypes<float>::Register;
@@ -180,7 +180,7 @@ void ExtremeRow(const void* data, std::int64_t n, void* total) {
   if (n < kStep) return Row<Extreme<kLargest>, float>(data, n, total);
   V best[4] = {at(p), at(p + kWidth), at(p + 2 * kWidth), at(p + 3 * kWidth)};
   Unordered nan;
-  // The last step may look at elements again.
+  // The last step may read elements a second time.
   for (std::int64_t i = 0; i < n; i += kStep) {
     const float* from = p + (i + kStep <= n ? i : n - kStep);
     const V x0 = at(from), x1 = at(from + kWidth), x2 = at(from + 2 * kWidth), x3 = at(from + 3 * kWidth);
@@ -244,7 +244,7 @@ ReduceFunctions ExtremeOf() {
 template <typename T>
 ReduceFunctions FindFor(ReduceOp op) {
   constexpr bool kFloat = std::is_floating_point_v<T>;
-  // Signed overflow wraps, so integers are added and multiplied as unsigned.
+  // Integers are added and multiplied as unsigned, because signed overflow is undefined.
   using U = typename std::conditional_t<kFloat, std::enable_if<true, T>, std::make_unsigned<T>>::type;
   switch (op) {
     case ReduceOp::kAdd:
@@ -303,7 +303,7 @@ void ArgumentLanes(void* best_value, void* best_index, const void* values, std::
   }
 }
 
-// First the best value, then the smallest index among its occurrences.
+// Finds the best value first, then the smallest index among its occurrences.
 template <typename T, typename I, bool kLargest>
 void ArgumentRow(const void* values, const void* indices, std::int64_t index_stride, std::int64_t n,
                  void* best_value, void* best_index) {

@@ -5,9 +5,9 @@
 namespace ipu_model {
 namespace {
 
-// A reduction to few results is cut into segments of at least this many elements for the threads.
+// A reduction to few results is cut into segments of at least kSegment elements for the threads.
 constexpr std::int64_t kSegment = 1 << 16, kMaxSegments = 64, kEnoughItems = 16;
-// Results below this in the unit-stride dimension are accumulated several rows at a time.
+// With fewer results in the unit-stride dimension, several rows are accumulated at a time.
 constexpr std::int64_t kFewLanes = 64;
 constexpr std::int64_t kShortRow = 32;
 
@@ -26,7 +26,7 @@ ReducePlan MakeReducePlan(const HostTensor* values, int count, std::uint32_t dim
     const bool unit = kept.stride[0][d] == 1;
     if (unit || (longest >= 0 && kept.extent[d] >= longest)) {
       plan.lane = d;
-      longest = unit ? -1 : kept.extent[d];  // a unit stride is never given up
+      longest = unit ? -1 : kept.extent[d];  // a unit stride wins over any length
     }
   }
   if (kept.rank > 0) plan.lanes = kept.extent[plan.lane];

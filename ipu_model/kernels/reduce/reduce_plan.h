@@ -1,4 +1,4 @@
-// How a reduction that has inner loops of its own is cut into work items.
+// Divides a reduction with specialised inner loops into work items.
 #ifndef IPU_MODEL_KERNELS_REDUCE_REDUCE_PLAN_H_
 #define IPU_MODEL_KERNELS_REDUCE_REDUCE_PLAN_H_
 
@@ -11,20 +11,20 @@ namespace ipu_model {
 
 struct ReducePlan {
   // Elements of a row that are summed at once, results that are accumulated at once, and rows after which
-  // float sums of results are put aside: all bound the length of any one chain of additions.
+  // float sums are put aside. All three limit the length of a chain of additions.
   static constexpr std::int64_t kRowPiece = 4096, kLaneChunk = 1024, kRowsBeforeFlush = 512;
 
   ReduceSpace kept, reduced;
-  bool rows = false;    // items are single results, each a run along the innermost reduced dimension
-  bool folded = false;  // few lanes: several rows side by side
-  int lane = 0;         // kept dimension that the lanes run along
-  std::int64_t lanes = 1, chunks = 1;  // of one lane run
+  bool rows = false;    // each item is one result, reduced along runs of the innermost reduced dimension
+  bool folded = false;  // few lanes: several rows are accumulated side by side
+  int lane = 0;         // the kept dimension along which the lanes run
+  std::int64_t lanes = 1, chunks = 1;  // lanes of one run, and the chunks it is cut into
   std::int64_t items = 1, segments = 1;
   std::int64_t length = 1, pieces = 1, units = 1;  // innermost reduced run, its pieces, all pieces or rows
 };
 
-// Over the dimensions with a bit in `dimensions`, for `count` tensors of one shape. `may_fold`: the operation
-// may combine several rows side by side first.
+// Returns the plan for `count` tensors of one shape and the reduced dimensions with a bit in `dimensions`.
+// `may_fold`: whether the operation may first combine several rows side by side.
 ReducePlan MakeReducePlan(const HostTensor* values, int count, std::uint32_t dimensions, bool may_fold);
 
 }  // namespace ipu_model

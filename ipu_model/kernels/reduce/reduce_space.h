@@ -1,4 +1,4 @@
-// Helpers of the reduction kernel: kept and reduced dimensions as index spaces.
+// Index spaces of the kept and the reduced dimensions.
 #ifndef IPU_MODEL_KERNELS_REDUCE_REDUCE_SPACE_H_
 #define IPU_MODEL_KERNELS_REDUCE_REDUCE_SPACE_H_
 
@@ -9,15 +9,16 @@
 
 namespace ipu_model {
 
-// Some dimensions of one or two tensors of one shape, row-major, merged where that keeps the order.
+// Some dimensions of one or two tensors of one shape, in row-major order, merged where that keeps the order.
 struct ReduceSpace {
   int rank = 0;
   std::int64_t count = 1;
   std::int64_t extent[kMaxRank];
-  std::int64_t stride[2][kMaxRank];  // elements
+  std::int64_t stride[2][kMaxRank];  // in elements
 
   ReduceSpace() = default;
-  // The dimensions with a bit in `mask`. `by_stride`: the largest stride outermost, else as they come.
+  // Uses the dimensions with a bit in `mask`. `by_stride`: sorted with the largest stride outermost;
+  // otherwise in their given order.
   ReduceSpace(const HostTensor* tensors, int num_tensors, std::uint32_t mask, bool by_stride);
 
   std::int64_t Offset(int tensor, std::int64_t index) const {
@@ -30,10 +31,10 @@ struct ReduceSpace {
   }
 };
 
-// The scalar `value` with the shape of `like` and strides of 0.
+// Returns the scalar `value` in the shape of `like`, with strides of 0.
 HostTensor BroadcastScalar(const HostTensor& value, const HostTensor& like);
 
-// One input, converted.
+// Returns the expression that converts its one input.
 Expression Conversion(DType from, DType to);
 
 }  // namespace ipu_model

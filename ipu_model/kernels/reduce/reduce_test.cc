@@ -1,4 +1,5 @@
-// The reduction kernel: all paths against plain loops, partials, NaN and ties of argmax, any body.
+// Tests the reduction kernel: compares all paths with plain loops; partials, NaN and ties of argmax, any
+// body.
 #include "kernels/reduce/reduce.h"
 
 #include <algorithm>
@@ -70,7 +71,7 @@ std::int64_t Count(const std::vector<std::int64_t>& shape) {
   for (const std::int64_t d : shape) n *= d;
   return n;
 }
-// Calls f(offset in the tensor, index among the results) for every element in row-major order.
+// Calls f(offset in the tensor, index of the result) for every element in row-major order.
 template <typename F>
 void ForEach(const HostTensor& t, std::uint32_t mask, F&& f) {
   for (std::int64_t i = 0; i < t.num_elements(); ++i) {
@@ -105,7 +106,7 @@ TEST(SumsAndExtremesOfAnyShape) {
       if (previous == &shape) std::shuffle(order.begin(), order.end(), random);
       previous = &shape;
       const std::uint32_t mask = random() % (1u << shape.size());
-      // Integers: every order of additions gives the same sum in f32.
+      // Integers, so that every order of additions gives the same sum in f32.
       std::vector<float> values(static_cast<std::size_t>(Count(shape)));
       for (float& v : values) v = static_cast<float>(static_cast<int>(random() % 15) - 7);
       const HostTensor in = Tensor(values.data(), DType::kF32, shape, order);
@@ -130,7 +131,7 @@ TEST(SumsAndExtremesOfAnyShape) {
   }
 }
 
-// NaN wins, +0 is larger than -0.
+// NaN wins; +0 is larger than -0.
 float BetterOf(bool largest, float a, float b) {
   if (a != a || b != b) return kNan;
   if (a == b) return std::signbit(a) == largest ? b : a;
@@ -140,7 +141,7 @@ TEST(ExtremesOfRowsKnowNanZerosAndInfinities) {
   std::mt19937 random(12);
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   for (const std::int64_t length : {33, 63, 64, 65, 127, 128, 200, 1000, 4095, 9000}) {
-    for (const int kinds : {1, 2, 3, 4, 6}) {  // of values: from rows of zeros only to all of them
+    for (const int kinds : {1, 2, 3, 4, 6}) {  // kinds of values: rows of only zeros up to all kinds
       const std::int64_t rows = 20;
       std::vector<float> values(static_cast<std::size_t>(rows * length));
       for (float& v : values) {
@@ -177,7 +178,7 @@ TEST(ExtremesOfRowsKnowNanZerosAndInfinities) {
 }
 
 TEST(LongSumsStayAccurate) {
-  // A chain of additions would stop near 2^24.
+  // A single chain of f32 additions would stop growing near 2^24.
   const std::int64_t n = 40000000;
   float one = 1, zero = 0, total = 0;
   HostTensor in = Tensor(&one, DType::kF32, {n});
@@ -199,7 +200,7 @@ TEST(NarrowTypes) {
   sum.Run(context.host, &h, &hi, 1, &ho);
   CHECK_EQ(F16ToF32(half_total), 5000.0f);
 
-  std::vector<std::int8_t> nibbles = {7, 7, 7, -8};  // 13 = -3 modulo 16
+  std::vector<std::int8_t> nibbles = {7, 7, 7, -8};  // 13 is -3 modulo 16
   std::int8_t nibble_init = 0, nibble_total = 0;
   const HostTensor b = Tensor(nibbles.data(), DType::kS4, {4}), bi = Tensor(&nibble_init, DType::kS4, {});
   const HostTensor bo = Tensor(&nibble_total, DType::kS4, {});
@@ -288,7 +289,7 @@ TEST(ArgMaxAndArgMinFollowJax) {
 }
 
 TEST(AnyBodyKeepsTheOrder) {
-  // (a, b) . (c, d) = (a c, b c + d), composition of affine maps: associative, not commutative.
+  // (a, b) . (c, d) = (a c, b c + d), the composition of affine maps: associative but not commutative.
   const DType s = DType::kS32;
   Expression e;
   e.inputs.assign(4, s);
