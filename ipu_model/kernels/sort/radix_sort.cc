@@ -1,4 +1,4 @@
-// The radix sort for this machine's instruction set.
+// Dispatches the radix sort to this machine's instruction set.
 #include "kernels/sort/radix_sort.h"
 
 #include "kernels/host/isa.h"

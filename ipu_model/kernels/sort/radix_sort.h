@@ -8,8 +8,8 @@
 
 namespace ipu_model {
 
-// Sorts by the bits [low, high); bits above `high` must be 0. Both arrays are overwritten; returns the one
-// that holds the result. `pool` may be null (one thread). R is uint32_t or uint64_t.
+// Sorts by the bits [low, high); the bits from `high` on must be 0. Overwrites both arrays and returns the
+// one that holds the result. `pool` may be null (one thread). R is uint32_t or uint64_t.
 template <typename R>
 R* RadixSort(ThreadPool* pool, R* records, R* buffer, std::int64_t n, int low, int high);
 

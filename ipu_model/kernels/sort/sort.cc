@@ -1,4 +1,4 @@
-// Sort by recognised keys (radix) or by a general comparator (merge sort whose comparisons run in batches).
+// Sorts by recognised keys (radix sort) or by a general comparator (merge sort that compares in batches).
 #include "kernels/sort/sort.h"
 
 #include <algorithm>
@@ -11,9 +11,9 @@
 namespace ipu_model {
 namespace {
 
-// Elements above which one row is sorted by all threads together, when there are few rows.
+// If there are few rows, rows longer than this are sorted by all threads together.
 constexpr std::int64_t kSharedRow = 48 << 10;
-// Comparisons that the general comparator evaluates at once.
+// Comparisons per evaluation of the general comparator.
 constexpr std::int64_t kLanes = 1024;
 
 struct Bytes16 {
@@ -63,7 +63,7 @@ void UnpackPayload(std::int64_t n, const std::uint64_t* records, void* payload) 
   for (std::int64_t i = 0; i < n; ++i) p[i] = static_cast<S>(records[i]);
 }
 
-// The tensor with dimension `dim` last and contiguous: rows of the sort.
+// Returns the tensor with dimension `dim` last, as contiguous rows to sort.
 HostTensor DimLast(const HostTensor& t, int dim) {
   HostTensor moved = t;
   for (int d = dim; d + 1 < t.rank; ++d) {
@@ -114,7 +114,7 @@ Expression WithTieBreak(const Expression& comparator) {
   e.constants = comparator.constants;
   const std::size_t inputs = comparator.inputs.size(), constants = comparator.constants.size();
   const std::size_t first = e.inputs.size() + constants;
-  // Adds the comparator's code, with a and b exchanged or not; returns the register of its result.
+  // Appends the comparator's code, with a and b swapped if `exchanged`; returns the register of its result.
   const auto append = [&](bool exchanged) {
     const std::size_t base = first + e.code.size();
     const auto place = [&](std::uint16_t reg) {
@@ -148,7 +148,7 @@ Expression WithTieBreak(const Expression& comparator) {
 
 }  // namespace
 
-// Dense rows of every operand.
+// The dense rows of every operand.
 struct SortKernel::Rows {
   std::int64_t count = 0, length = 0;
   std::vector<const char*> in;
@@ -209,7 +209,7 @@ void SortKernel::Run(HostContext& context, int dim, const std::vector<HostTensor
   rows.count = elements / rows.length;
   if (rows.length > std::int64_t{0xffffffff})
     throw std::invalid_argument("sort: more than 2^32 - 1 elements");
-  // Operands whose rows are not contiguous are copied to and from dense ones.
+  // Operands whose rows are not contiguous are copied to and from dense rows.
   for (std::size_t i = 0; i < in.size(); ++i) {
     const std::size_t size = SizeOf(in[i].type), bytes = static_cast<std::size_t>(elements) * size;
     rows.size.push_back(size);
@@ -228,7 +228,7 @@ void SortKernel::Run(HostContext& context, int dim, const std::vector<HostTensor
     const std::int64_t grain = shared ? rows.count : std::max<std::int64_t>(1, 2048 / rows.length);
     const std::int64_t grains = (rows.count + grain - 1) / grain;
     const int workers = static_cast<int>(std::min<std::int64_t>(grains, context.pool.size()));
-    // Records and buffer, and the keys of one part where there are several; per worker.
+    // Per worker: records, a buffer, and, if there are several parts, the keys of one part.
     const std::size_t n = static_cast<std::size_t>(rows.length);
     const std::size_t per_worker = (parts_.size() > 1 ? 3 : 2) * n + 16;
     std::uint64_t* memory =
@@ -257,7 +257,8 @@ void SortKernel::Run(HostContext& context, int dim, const std::vector<HostTensor
   }
 }
 
-// One operand whose elements are determined by their keys: no positions are carried. False when they are not.
+// Sorts one operand whose elements are determined by their keys, without positions. Returns false if they are
+// not.
 bool SortKernel::SortPlainKeys(ThreadPool* pool, const Rows& rows, std::int64_t row,
                                const Workspace& work) const {
   const SortKey& key = parts_[0].key;
@@ -289,7 +290,7 @@ void SortKernel::SortRow(ThreadPool* pool, const Rows& rows, std::int64_t row, c
     if (p + 1 == parts_.size()) {
       const bool lossy = EncodeKeys(part.key, data, 1, n, records);
       decodable = single && !lossy && first.part == SortKey::Part::kWhole;
-      // One small payload rides in the record instead of the position.
+      // One small payload is stored in the record instead of the position.
       carried = decodable && rows.in.size() == 2 && rows.size[1 - key_operand] <= 4;
       if (carried) {
         const char* payload = rows.In(1 - key_operand, row);
@@ -343,9 +344,9 @@ void SortKernel::SortRow(ThreadPool* pool, const Rows& rows, std::int64_t row, c
   }
 }
 
-// Bottom-up merge sort of all rows at once. In each round many merges advance in step, one element each, and
-// their comparisons are evaluated together; when few runs are left, each merge is cut into segments whose
-// borders are found by binary search on the diagonal (merge path).
+// Bottom-up merge sort of all rows at once. In each round, many merges advance in lockstep, one element each,
+// and their comparisons are evaluated together. When few runs are left, each merge is cut into segments whose
+// boundaries are found by binary search on the diagonal (merge path).
 void SortKernel::MergeSort(HostContext& context, const Rows& rows, std::uint32_t* order,
                            std::uint32_t* other) const {
   const std::int64_t n = rows.length, total = rows.count * n;
@@ -359,7 +360,7 @@ void SortKernel::MergeSort(HostContext& context, const Rows& rows, std::uint32_t
   std::uint8_t* goes_first = context.scratch.Allocate<std::uint8_t>(kLanes);
   out[0] = Vector(DType::kPred, kLanes, goes_first);
 
-  // goes_first[k] = element x[k] goes before element y[k]; elements are numbered over all rows.
+  // goes_first[k]: whether element x[k] goes before element y[k]. Elements are numbered over all rows.
   std::int64_t x[kLanes], y[kLanes];
   const auto compare = [&](std::int64_t count) {
     for (std::size_t i = 0; i < in.size(); ++i) {
@@ -373,10 +374,10 @@ void SortKernel::MergeSort(HostContext& context, const Rows& rows, std::uint32_t
     less_->Run(context, in, out);
   };
 
-  // One segment of a merge: of the left run [left, middle) and the right run [middle, end) of a row.
+  // One segment of a merge of the left run [left, middle) and the right run [middle, end) of a row.
   struct Lane {
     std::int64_t row, left, middle, end;
-    std::int64_t low, high;  // of the binary search: elements taken from the left run
+    std::int64_t low, high;  // bounds of the binary search for the number of elements from the left run
     std::int64_t i, j, to, stop;
   };
   std::vector<Lane> lanes;
@@ -390,7 +391,7 @@ void SortKernel::MergeSort(HostContext& context, const Rows& rows, std::uint32_t
       return lane.row * n + order[lane.row * n + at];
     };
     const auto flush = [&] {
-      // Where each segment begins: the diagonal `to` of its merge.
+      // Find the start of each segment on the diagonal `to` of its merge.
       for (bool searching = true; searching;) {
         asking.clear();
         for (std::size_t l = 0; l < lanes.size(); ++l) {

@@ -16,25 +16,25 @@ namespace ipu_model {
 
 class SortKernel {
  public:
-  // `comparator` has the inputs a_0, b_0, a_1, b_1, ... With `tie_break`, the operands have one more at the
-  // end, of type u32, which orders what the comparator leaves equal: then the order of the input does not
-  // matter.
+  // `comparator` has the inputs a_0, b_0, a_1, b_1, ... With `tie_break`, there is another operand at the
+  // end, of type u32, which orders elements that the comparator treats as equal. The result then does not
+  // depend on the order of the input.
   explicit SortKernel(const Expression& comparator, bool tie_break = false);
 
-  // Sorts along dimension `dim`; out[i] shares no memory with any in[j]. Rows of up to 2^32 - 1 elements.
+  // Sorts along dimension `dim`. out[i] shares no memory with any in[j]. A row has at most 2^32 - 1 elements.
   void Run(HostContext& context, int dim, const std::vector<HostTensor>& in,
            const std::vector<HostTensor>& out) const;
 
-  // Whether the comparator was recognised as keys: then it runs as a radix sort.
+  // Whether the comparator was recognised as an order by keys, which runs as a radix sort.
   bool by_keys() const { return !parts_.empty(); }
 
  private:
   struct Rows;
   struct Workspace;
-  // At most 32 bits of a key.
+  // A part of at most 32 bits of a key.
   struct KeyPart {
     SortKey key;
-    int shift;  // of the encoded key
+    int shift;  // position in the encoded key
     int bits;
   };
 
@@ -46,8 +46,8 @@ class SortKernel {
   std::vector<KeyPart> parts_;  // most significant first
   bool single_key_ = false;
   std::vector<DType> inputs_;                // of the comparator
-  std::vector<bool> used_;                   // those that it reads
-  std::unique_ptr<ElementwiseKernel> less_;  // when not by keys
+  std::vector<bool> used_;                   // inputs that the comparator reads
+  std::unique_ptr<ElementwiseKernel> less_;  // null if the sort is by keys
 };
 
 }  // namespace ipu_model

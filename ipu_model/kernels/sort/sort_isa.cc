@@ -9,12 +9,12 @@ namespace ipu_model {
 namespace ISA_NAMESPACE {
 namespace {
 
-constexpr std::int64_t kRanked = 64;  // up to here comparing all pairs is faster than counting digits
-constexpr std::int64_t kWideDigits = 12 << 10;  // from here on 11-bit digits
+constexpr std::int64_t kRanked = 64;  // up to this length, comparing all pairs is faster than counting digits
+constexpr std::int64_t kWideDigits = 12 << 10;  // from this length on, digits have 11 bits
 constexpr std::int64_t kParallel = 48 << 10;
 constexpr int kMaxWorkers = 16;
 
-// S is the unsigned storage of the element.
+// S is the unsigned storage type of the element.
 template <typename S, typename K>
 bool EncodeAs(const KeyCode& code, const void* data, std::int64_t stride, std::int64_t n, K* keys) {
   const S* values = static_cast<const S*>(data);
@@ -33,7 +33,7 @@ bool EncodeAs(const KeyCode& code, const void* data, std::int64_t stride, std::i
     S x = magnitude < smallest ? S{0} : v;
     x = magnitude > largest ? nan : x;
     changed = static_cast<S>(changed | (x ^ v));
-    // Negative: all bits flipped; others: above them.
+    // Flip all bits of negative values; set the top bit of the others, which puts them above.
     const S mask = (x & kTop) != 0 ? static_cast<S>(~S{0}) : kTop;
     return static_cast<S>(x ^ mask ^ flip);
   };
@@ -91,14 +91,14 @@ void DecodeAny(const KeyCode& code, const K* keys, std::int64_t n, void* data) {
   if constexpr (sizeof(K) == 8) DecodeAs<std::uint64_t>(code, keys, n, data);
 }
 
-// Every element's place is the number of elements before it: n * n comparisons, all in vectors. The bits from
-// `low` on fit in 32.
+// The position of an element is the number of elements before it: n * n comparisons, all in vectors. The bits
+// from `low` on fit into 32 bits.
 template <typename R>
 void RankSort(const R* from, R* to, std::int64_t n, int low) {
   alignas(64) std::uint32_t keys[kRanked];
   const std::int64_t padded = (n + 15) & ~std::int64_t{15};
   for (std::int64_t i = 0; i < n; ++i) keys[i] = static_cast<std::uint32_t>(from[i] >> low);
-  for (std::int64_t i = n; i < padded; ++i) keys[i] = ~0u;  // after every element
+  for (std::int64_t i = n; i < padded; ++i) keys[i] = ~0u;  // padding sorts after every element
   for (std::int64_t i = 0; i < n; ++i) {
     const std::uint32_t key = keys[i], position = static_cast<std::uint32_t>(i);
     std::uint32_t rank = 0;
@@ -122,7 +122,7 @@ R* SortDigits(R* from, R* to, std::int64_t n, int low, int high) {
   for (int d = 0; d < digits; ++d) {
     const int shift = low + d * kBits;
     std::uint32_t* count = counts[d];
-    if (count[(from[0] >> shift) & (kBuckets - 1)] == n) continue;  // all the same digit
+    if (count[(from[0] >> shift) & (kBuckets - 1)] == n) continue;  // all elements have the same digit
     std::uint32_t sum = 0;
     for (std::size_t b = 0; b < kBuckets; ++b) sum += std::exchange(count[b], sum);
     for (std::int64_t i = 0; i < n; ++i) to[count[(from[i] >> shift) & (kBuckets - 1)]++] = from[i];
@@ -131,7 +131,8 @@ R* SortDigits(R* from, R* to, std::int64_t n, int low, int high) {
   return from;
 }
 
-// Every worker counts and moves one block; the counts are summed so that blocks keep their order.
+// Every worker counts and moves one block. The offsets are prefix sums in the order of the blocks, so the
+// sort is stable.
 template <typename R>
 R* SortParallel(ThreadPool& pool, R* from, R* to, std::int64_t n, int low, int high) {
   constexpr int kBits = 11;

@@ -1,4 +1,4 @@
-// Recognition of sort keys; the choice of their encoding.
+// Recognises sort keys and chooses their encoding.
 #include "kernels/sort/sort_key.h"
 
 #include <algorithm>
@@ -11,17 +11,17 @@
 namespace ipu_model {
 namespace {
 
-// Layout of the float types whose bits order like sign and magnitude.
+// The layout of float types that order by sign and magnitude of their bits.
 struct FloatBits {
   std::uint64_t sign, infinity;
-  std::uint64_t smallest;  // least magnitude that is not flushed to zero in comparisons
+  std::uint64_t smallest;  // smallest magnitude that comparisons do not flush to zero
 };
 
-// Types with sign, magnitude and IEEE infinities. Others (8-bit formats without infinity) are left to the
-// general comparator.
+// Supports types with sign, magnitude and IEEE infinities. Other types (8-bit formats without infinity) use
+// the general comparator.
 std::optional<FloatBits> BitsOfFloat(DType type) {
   switch (type) {
-    // f16 compares in f32, where its subnormals are normal numbers.
+    // f16 is compared in f32, where its subnormals are normal numbers.
     case DType::kF16:
       return FloatBits{0x8000, 0x7c00, 1};
     case DType::kBF16:
@@ -38,7 +38,7 @@ std::optional<FloatBits> BitsOfFloat(DType type) {
 // An operand of a comparison.
 struct Term {
   int operand = 0;
-  bool second = false;  // b rather than a
+  bool second = false;  // belongs to b rather than a
   SortKey::Part part = SortKey::Part::kWhole;
   DType type = DType::kF32;
   bool zeros = false, nans = false;
@@ -46,7 +46,7 @@ struct Term {
   bool SameSource(const Term& o) const {
     return operand == o.operand && second == o.second && part == o.part;
   }
-  // The same expression of the other element.
+  // Whether `o` is the same expression of the other element.
   bool Mirrors(const Term& o) const {
     return operand == o.operand && second != o.second && part == o.part && zeros == o.zeros && nans == o.nans;
   }
@@ -56,7 +56,7 @@ class Recogniser {
  public:
   explicit Recogniser(const Expression& e) : e_(e) {}
 
-  // less(k), or less(k) or (equal(k) and rest).
+  // Matches less(k), or less(k) or (equal(k) and rest).
   bool Lexicographic(std::uint16_t reg, std::vector<SortKey>* keys) const {
     if (const std::optional<SortKey> key = Less(reg)) {
       keys->push_back(*key);
@@ -124,7 +124,8 @@ class Recogniser {
       return term;
     }
     if (code->op != ScalarOp::kSelect) return std::nullopt;
-    // select(x == 0, +0, x) and select(x != x, NaN, x or the former), where x is the plain element.
+    // Matches select(x == 0, +0, x) and select(x != x, NaN, y), where x is the plain element and y is x or
+    // the first form.
     const Instruction* condition = Code(code->operand[0]);
     const std::optional<std::uint64_t> chosen = Constant(code->operand[1]);
     const std::optional<Term> other = TermOf(code->operand[2]);
@@ -149,7 +150,7 @@ class Recogniser {
     return std::nullopt;
   }
 
-  // a goes before b by this key.
+  // Matches "a goes before b by one key".
   std::optional<SortKey> Less(std::uint16_t reg) const {
     const Instruction* code = Code(reg);
     if (code == nullptr) return std::nullopt;
@@ -163,12 +164,12 @@ class Recogniser {
     } else if (key.type != DType::kPred && (total || !IsInteger(key.type))) {
       return std::nullopt;
     }
-    // "x < y" with x = b orders from the largest down, as "a > b" does.
+    // "x < y" with x from b sorts in descending order, like "a > b".
     key.descending = (code->op == ScalarOp::kGt) != x->second;
     return key;
   }
 
-  // The key of a is that of b.
+  // Matches "the keys of a and b are equal".
   bool IsEqual(std::uint16_t reg, const SortKey& key) const {
     const auto matches = [&](std::uint16_t x_reg, std::uint16_t y_reg, bool plain) {
       const std::optional<Term> x = TermOf(x_reg), y = TermOf(y_reg);
@@ -181,7 +182,7 @@ class Recogniser {
     if (const Instruction* equal = Code(reg, ScalarOp::kEq)) {
       return matches(equal->operand[0], equal->operand[1], true);
     }
-    // In the total order: neither is below the other.
+    // In the total order, keys are equal if neither is below the other.
     const Instruction* negated = Code(reg, ScalarOp::kNot);
     const Instruction* different = negated ? Code(negated->operand[0], ScalarOp::kOr) : nullptr;
     if (different == nullptr) return false;
@@ -216,7 +217,7 @@ std::optional<std::vector<SortKey>> RecogniseKeys(const Expression& comparator) 
   if (comparator.outputs.size() != 1) return std::nullopt;
   std::vector<SortKey> keys;
   if (!Recogniser(comparator).Lexicographic(comparator.outputs[0], &keys)) return std::nullopt;
-  // The bits above those of a sub-byte integer are free: only the comparator itself ignores them.
+  // The high bits of a sub-byte integer's byte are undefined, and only the comparator itself ignores them.
   const auto sub_byte = [](const SortKey& key) { return IsInteger(key.type) && BitWidth(key.type) < 8; };
   if (std::any_of(keys.begin(), keys.end(), sub_byte)) return std::nullopt;
   return keys;

@@ -1,4 +1,4 @@
-// The inner loops of sorting, compiled for each instruction set.
+// The inner loops of sorting, compiled per instruction set.
 #ifndef IPU_MODEL_KERNELS_SORT_SORT_LOOPS_H_
 #define IPU_MODEL_KERNELS_SORT_SORT_LOOPS_H_
 
@@ -8,12 +8,12 @@
 
 namespace ipu_model {
 
-// How the bits of an element become an unsigned key of the same order.
+// How the bits of an element are encoded as an unsigned key of the same order.
 struct KeyCode {
   int bytes = 4;
   bool is_float = false;
   std::uint64_t flip = 0;  // all ones for descending order
-  std::uint64_t sign = 0;  // of signed integers
+  std::uint64_t sign = 0;  // the sign bit of signed integers
   // Floats: magnitudes below `smallest` become +0, above `largest` become `nan`.
   std::uint64_t smallest = 0, largest = 0, nan = 0;
 };

@@ -1,5 +1,5 @@
-// Top-k by a threshold scan: once k candidates are known, most elements are rejected by one comparison with
-// the smallest of them, 256 at a time.
+// Top-k by a threshold scan: once k candidates are known, most blocks of 256 elements are rejected by one
+// comparison with the smallest candidate.
 #include "kernels/sort/top_k.h"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace {
 constexpr std::int64_t kBlock = 256;
 constexpr std::int64_t kSharedRow = 64 << 10;
 
-// Greater is better: the larger key, then the lower position.
+// The greater candidate is better: it has the larger key, or the same key and the lower position.
 struct Candidate32 {
   using Key = std::uint32_t;
   std::uint64_t value;
@@ -47,8 +47,8 @@ bool Better(const C& a, const C& b) {
 
 std::int64_t Capacity(std::int64_t k) { return 2 * k + 2 * kBlock; }
 
-// The k best of the elements [begin, end) of a row, unordered, into `best`, which has Capacity(k) places.
-// Returns how many there are.
+// Writes the k best of the elements [begin, end) of a row, unordered, to `best`, which has room for
+// Capacity(k) candidates. Returns their number.
 template <typename C>
 std::int64_t Scan(const SortKey& key, const char* row, std::int64_t stride, std::int64_t begin,
                   std::int64_t end, std::int64_t k, C* best) {
@@ -69,7 +69,7 @@ std::int64_t Scan(const SortKey& key, const char* row, std::int64_t stride, std:
     const std::int64_t n = std::min(kBlock, end - i);
     EncodeKeys(key, row + i * bytes, stride, n, keys);
     if (full) {
-      // Equal keys further on lose to the ones already there.
+      // A later element with an equal key is worse, because its position is higher.
       const Key largest = HasAvx512() ? avx512::LargestKey(keys, n) : avx2::LargestKey(keys, n);
       if (largest <= threshold) continue;
     }
@@ -89,13 +89,13 @@ void TopKAs(HostContext& context, const SortKey& key, const HostTensor& operand,
   const std::int64_t n = operand.shape[last], k = values.shape[last];
   const std::int64_t rows = values.num_elements() / k;
   const std::int64_t size = static_cast<std::int64_t>(SizeOf(operand.type));
-  // Few long rows are cut into parts; their candidates are joined afterwards.
+  // Few long rows are cut into parts, whose candidates are merged afterwards.
   const std::int64_t workers = context.pool.size();
   const std::int64_t parts = rows < workers && n >= kSharedRow && n >= 8 * k * workers ? workers : 1;
   const std::int64_t capacity = Capacity(k);
   const std::int64_t tasks = rows * parts;
   const bool serial = operand.num_elements() < (16 << 10) || tasks == 1;
-  // With one part a worker needs only its own places; with several, every part keeps its candidates.
+  // With one part, each worker needs one candidate buffer; with several, every part needs its own.
   const std::int64_t runs = serial ? 1 : std::min<std::int64_t>(workers, tasks);
   const std::int64_t slots = parts > 1 ? tasks : runs;
   C* memory = context.scratch.Allocate<C>(static_cast<std::size_t>(slots * capacity));
