@@ -1,4 +1,4 @@
-// Collectives as exchanges between replicas and reductions on each of them.
+// Collectives, made of exchanges of pieces between replicas and of reductions on each replica.
 #include "hlo/Collectives.hpp"
 
 #include <algorithm>
@@ -31,7 +31,7 @@ using poplar::OptionFlags;
 using poplar::Tensor;
 using poplar::program::Sequence;
 
-// Operands of one pass of a reduction.
+// Number of operands of one reduction pass.
 constexpr std::size_t kOperandsPerPass = 8;
 
 std::size_t GroupSize(const ReplicaGroups& groups, const DebugContext& debug) {
@@ -73,7 +73,7 @@ void CheckDimension(const Tensor& data, std::size_t dimension, std::size_t parts
   }
 }
 
-// Pieces lie alike on the tiles, so that what is reduced is already together.
+// Maps all pieces to the tiles in the same way, so that the elements to be reduced are on the same tile.
 ipu_model::Mapping PiecesMapping(const Graph& graph, DType type, std::int64_t pieces, std::int64_t elements) {
   const poplar::Target& target = graph.getTarget();
   Partition mapping =
@@ -86,7 +86,7 @@ ipu_model::Mapping PiecesMapping(const Graph& graph, DType type, std::int64_t pi
   return ipu_model::Mapping(mapping);
 }
 
-// `pieces` is [pieces, elements]; so is the result.
+// Exchanges `pieces` [pieces, elements] between replicas; the result has the same form.
 Tensor Exchange(Graph& graph, ExchangePattern pattern, const Tensor& pieces, const ReplicaGroups& groups,
                 std::vector<int> sources, LinkMethod method, Sequence& prog, const DebugContext& debug) {
   const std::size_t n = pattern == ExchangePattern::kPermute ? 1 : GroupSize(groups, debug);
@@ -100,14 +100,14 @@ Tensor Exchange(Graph& graph, ExchangePattern pattern, const Tensor& pieces, con
   operation->name = debug.getPathName();
   operation->inputs.push_back(ipu_model::StridedView(graph, pieces, prog, {debug, "operand"}));
   result.asView(&operation->outputs.emplace_back());
-  operation->Prepare();  // refuses groups that cannot be
+  operation->Prepare();  // throws for invalid groups
   ipu_model::AddOperation(prog, std::move(operation));
   return result;
 }
 
 Tensor AsOnePiece(const Tensor& data) { return data.reshape({1, data.numElements()}); }
 
-// [n, ...] with the parts of `dimension` first.
+// Returns [n, ...], the n parts of `dimension` as the first dimension.
 Tensor PartsFirst(const Tensor& data, std::size_t dimension, std::size_t n) {
   std::vector<std::size_t> shape = data.shape();
   shape[dimension] /= n;
@@ -115,7 +115,7 @@ Tensor PartsFirst(const Tensor& data, std::size_t dimension, std::size_t n) {
   return data.reshape(shape).dimRoll(static_cast<unsigned>(dimension), 0);
 }
 
-// The pieces [n, elements], each of the shape `piece`, one after the other along `dimension`.
+// Joins the pieces [n, elements], each of the shape `piece`, along `dimension`.
 Tensor JoinPieces(const Tensor& pieces, std::vector<std::size_t> piece, std::size_t dimension) {
   std::vector<std::size_t> shape = piece;
   shape.insert(shape.begin(), pieces.dim(0));
@@ -123,7 +123,7 @@ Tensor JoinPieces(const Tensor& pieces, std::vector<std::size_t> piece, std::siz
   return pieces.reshape(shape).dimRoll(0, static_cast<unsigned>(dimension)).reshape(piece);
 }
 
-// A single sum or product of narrow floats is computed in f32.
+// Whether a body is one sum or product of narrow floats, which is computed in f32.
 bool InFloat(const Expression& body) {
   const DType type = body.inputs.at(0);
   return (type == DType::kF16 || type == DType::kBF16) && body.code.size() == 1 &&
@@ -141,7 +141,7 @@ std::uint16_t AddConvert(Expression* expression, std::uint16_t operand, DType fr
                                     expression->code.size() - 1);
 }
 
-// body(...body(body(x0, x1), x2)..., xn). The first operand of a later pass is already in `wide`.
+// Returns body(...body(body(x0, x1), x2)..., xn). In later passes, the first operand already has type `wide`.
 Expression Fold(const Expression& body, std::size_t operands, DType first_type, DType wide,
                 DType result_type) {
   const DType type = body.inputs.at(0);
@@ -174,7 +174,7 @@ Expression Fold(const Expression& body, std::size_t operands, DType first_type, 
   return fold;
 }
 
-// [n, elements] -> [elements], in the order of the pieces.
+// Reduces [n, elements] to [elements], in the order of the pieces.
 Tensor ReducePieces(Graph& graph, const Tensor& pieces, const Expression& body, Sequence& prog,
                     const DebugContext& debug) {
   const std::size_t n = pieces.dim(0);
@@ -199,8 +199,8 @@ void CheckBody(const Tensor& data, const Expression& body, const DebugContext& d
   }
 }
 
-// Whether it is better that everybody receives everything and reduces it alone than that everybody reduces a
-// part and then receives the others' results.
+// Whether an all-gather followed by a full reduction on every replica is cheaper than a reduce-scatter
+// followed by an all-gather.
 bool GatherToReduce(const Graph& graph, std::size_t elements, DType type, const ReplicaGroups& groups,
                     LinkMethod method) {
   const std::size_t n = groups[0].size();
@@ -211,7 +211,7 @@ bool GatherToReduce(const Graph& graph, std::size_t elements, DType type, const 
   const auto cycles = [&](LinkMethod how, double piece_bytes) {
     const auto links =
         CollectiveUse(how, true, groups, graph.getReplicationFactor(), piece_bytes, target.model());
-    // n pieces are read and one is written, at one word of the data path a cycle on each tile.
+    // n pieces are read and one is written, one word of the data path per cycle on each tile.
     const double reduction = static_cast<double>(n + 1) * piece_bytes / target.getNumTiles();
     return std::pair(static_cast<double>(TotalCycles(links, target.model())),
                      reduction / target.model().data_path_bytes);
@@ -252,7 +252,7 @@ Expression SelectByNumber(std::size_t choices, DType type) {
   return select;
 }
 
-// The groups of each size reduce alone; a replica then takes the result for the size of its own.
+// Reduces the groups of each size separately; each replica then selects the result of its own group's size.
 Tensor AllReduceOfSizes(Graph& graph, const Tensor& data, const std::map<std::size_t, ReplicaGroups>& by_size,
                         const Expression& body, Sequence& prog, const DebugContext& debug,
                         const OptionFlags& options) {
@@ -334,7 +334,7 @@ Tensor allReduce(Graph& graph, const Tensor& data, const ReplicaGroups& groups, 
         Exchange(graph, ExchangePattern::kGather, AsOnePiece(data), groups, {}, method, prog, debugContext);
     return ReducePieces(graph, pieces, body, prog, debugContext).reshape(data.shape());
   }
-  // Everybody reduces one part. What fills up the last part is reduced as well and thrown away.
+  // Every replica reduces one part. The padding of the last part is reduced as well and then dropped.
   const std::size_t filling = (n - elements % n) % n;
   Tensor flat = data.flatten();
   if (filling > 0) flat = poplar::concat(flat, flat.slice(0, filling));

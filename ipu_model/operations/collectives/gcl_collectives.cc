@@ -1,4 +1,4 @@
-// Graphcore's collectives over the general ones.
+// Graphcore's collective functions (gcl), in terms of the general ones.
 #include <map>
 #include <string>
 
@@ -19,7 +19,7 @@ using poplar::OptionFlags;
 using poplar::Tensor;
 using poplar::program::Sequence;
 
-// The members of a group in ascending order.
+// Returns the groups with their members in ascending order.
 hlo::ReplicaGroups GroupsOf(const Graph& graph, const CommGroup& group, const DebugContext& debug) {
   const unsigned replicas = graph.getReplicationFactor();
   unsigned size = replicas, stride = 1;

@@ -1,4 +1,4 @@
-// GCL's collectives: values on every replica in both engines, and what they refuse.
+// Tests GCL's collectives: values on every replica in both engines, and rejected arguments.
 #include <cstring>
 #include <functional>
 #include <string>
@@ -25,7 +25,8 @@ using Build = std::function<Tensor(Graph&, const Tensor&, Sequence&)>;
 
 const poplar::Target kTarget = poplar::Target::createIPUTarget(1, 4, "ipu2");
 
-// Runs build(x) on every replica, x of shape `shape` and with its inputs; the results by replica.
+// Runs build(x) on every replica, where x has shape `shape` and the replica's input. Returns the results by
+// replica.
 std::vector<Values> Run(const std::string& execution, const std::vector<std::size_t>& shape,
                         std::vector<Values> inputs, const Build& build) {
   const auto replicas = static_cast<unsigned>(inputs.size());
@@ -65,7 +66,7 @@ std::string MessageOf(F&& f) {
   return "";
 }
 
-// Four replicas with the elements 10 r + i.
+// Inputs of four replicas: replica r has the elements 10 r + i.
 std::vector<Values> FourOf(std::size_t n) {
   std::vector<Values> inputs(4);
   for (std::size_t r = 0; r < 4; ++r) {
@@ -131,7 +132,7 @@ TEST(SeveralTensorsAtOnce) {
 
 TEST(ScatterGatherAndAllToAll) {
   for (const std::string& mode : kModes) {
-    // Seven elements: the last of four parts is filled up.
+    // Seven elements, so the last of four parts is padded.
     const auto scattered = Run(mode, {7}, FourOf(7), [](Graph& g, const Tensor& x, Sequence& s) {
       return reduceScatterCrossReplica(g, x, CollectiveOperator::ADD, s, CommGroup());
     });
@@ -193,7 +194,7 @@ TEST(WhatIsRefused) {
   CHECK(reduce(CollectiveOperator::ADD, poplar::FLOAT, all, {{"method", "pigeon"}}).find("'pigeon'") !=
         std::string::npos);
   CHECK(!MessageOf([] { Graph(kTarget, poplar::replication_factor(0)); }).empty());
-  // A launch with another number of replicas than the graph has.
+  // A launch with a number of replicas other than the graph's.
   Graph graph(kTarget, poplar::replication_factor(4));
   const Tensor x = graph.addVariable(poplar::FLOAT, {4}, "x");
   poputil::mapTensorLinearly(graph, x);

@@ -1,4 +1,4 @@
-// Tensors exchanged between the replicas of a graph: the one operation below all collectives.
+// Moves tensors between the replicas of a graph: the one operation below all collectives.
 #ifndef IPU_MODEL_OPERATIONS_COLLECTIVES_REPLICA_EXCHANGE_H_
 #define IPU_MODEL_OPERATIONS_COLLECTIVES_REPLICA_EXCHANGE_H_
 
@@ -11,18 +11,18 @@
 
 namespace ipu_model {
 
-// The first dimension of input and output counts pieces. In a group of n members:
+// How pieces move between the n members of a group. The first dimension of input and output counts pieces.
 enum class ExchangePattern : std::uint8_t {  // written to executables: append only
-  kGather = 0,                               // 1 piece in, n out: piece p is the one of member p
-  kTranspose,                                // n in, n out: piece p is member p's piece for this one
-  kReduce,   // moves what kTranspose does, for a reduction: the links can combine on the way
-  kPermute,  // 1 in, 1 out: the piece of replica sources[r], zeros when negative
+  kGather = 0,                               // 1 piece in, n out: piece p comes from member p
+  kTranspose,  // n pieces in, n out: piece p is the one that member p has for this member
+  kReduce,     // like kTranspose, for a reduction: the links may combine pieces on the way
+  kPermute,    // 1 piece in, 1 out: the piece of replica sources[r], zeros if negative
   kCount
 };
 
 class ReplicaExchange : public ReplicaOperation {
  public:
-  // The groups are disjoint and of one size. `replicas`: of the graph, in a ring.
+  // The groups are disjoint and have the same size. `replicas`: number of replicas of the graph, in a ring.
   ReplicaExchange(ExchangePattern pattern, ReplicaGroups groups, std::vector<int> sources, unsigned replicas,
                   LinkMethod method);
 
@@ -36,7 +36,7 @@ class ReplicaExchange : public ReplicaOperation {
  private:
   ExchangePattern pattern_;
   ReplicaGroups groups_;
-  std::vector<int> sources_;  // by replica; for kPermute
+  std::vector<int> sources_;  // by replica; only for kPermute
   unsigned replicas_;
   LinkMethod method_;
 };
