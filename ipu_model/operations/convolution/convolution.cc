@@ -1,4 +1,4 @@
-// Convolution.
+// The convolution operation, its options and checks.
 #include "hlo/Convolution.hpp"
 
 #include <algorithm>
@@ -17,7 +17,7 @@
 namespace ipu_model {
 namespace {
 
-// Iteration space and partial sums have 3 + 2 * spatial dimensions.
+// The iteration space and the partial sums have 3 + 2 * spatial dimensions.
 constexpr int kMaxPlannedSpatial = (kMaxRank - 3) / 2;
 
 void WriteGeometry(Writer& writer, const ConvolutionGeometry& g) {
@@ -118,7 +118,7 @@ void CheckTypes(DType lhs, DType rhs, DType out) {
   }
 }
 
-// The dimensions must be a permutation.
+// Throws if the layout is not a permutation of the dimensions.
 void CheckLayout(const Shape& layout, std::size_t rank) {
   Shape sorted = layout;
   std::sort(sorted.begin(), sorted.end());
@@ -131,7 +131,7 @@ void CheckLayout(const Shape& layout, std::size_t rank) {
 }
 
 struct Options {
-  double memory_proportion = 0.6;  // PopLibs's default
+  double memory_proportion = 0.6;  // PopLibs' default
   bool half_partials = false;
 };
 
@@ -168,7 +168,7 @@ Options ParseOptions(const poplar::OptionFlags& flags) {
   return options;
 }
 
-// Half partials are for operands that the AMP takes in half or quarter precision.
+// Returns the half step, or 0: half partials need operands that the AMP takes in half or quarter precision.
 std::int64_t HalfStep(const ConvolutionProblem& problem, const TargetModel& target) {
   for (const DType type : {problem.in_type, problem.rhs_type, problem.out_type}) {
     if (type != DType::kF16 && !(IsFloat(type) && SizeOf(type) == 1)) return 0;
@@ -180,7 +180,7 @@ std::int64_t HalfStep(const ConvolutionProblem& problem, const TargetModel& targ
 
 Shape ToShape(const std::vector<std::size_t>& shape) { return Shape(shape.begin(), shape.end()); }
 
-// A variable with memory order `layout`, viewed in the original order of its dimensions.
+// Returns a variable with the memory order `layout`, viewed with its dimensions in their original order.
 poplar::Tensor NewWithLayout(poplar::Graph& graph, DType type, const Shape& shape, const Shape& layout,
                              Mapping mapping, const std::string& name) {
   Shape memory;
@@ -204,7 +204,7 @@ ConvolutionProblem ProblemOf(const std::vector<std::size_t>& lhs, const std::vec
           /*half_step=*/0};
 }
 
-// Chooses the split, and sets the problem's partials.
+// Chooses the split, and sets the problem's half step.
 Partition SplitFor(const poplar::Graph& graph, ConvolutionProblem& problem,
                    const poplar::OptionFlags& flags) {
   const Options options = ParseOptions(flags);

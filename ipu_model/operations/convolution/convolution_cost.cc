@@ -1,6 +1,8 @@
-// Cycle formulas of convolution vertices. AMP worker loops: PopLibs lib/poplin/PerformanceEstimation.hpp as
-// recorded in the project's facts (31 and 40 cycles for one and two positions, then 4 per position for half
-// and 8 for float); the call overhead beyond them was measured on Bow.
+// Cycle formulas of convolution vertices. The AMP's worker loops are those of PopLibs
+// lib/poplin/PerformanceEstimation.hpp (ConvPartial1x1): 31 and 40 cycles for one and two positions of half
+// inputs, from three on 37 + 4 per further position, and 46 + 8 for float. PopLibs lists 47 and 46 cycles for
+// one and two float positions; the model uses half's 31 and 40. The call overhead beyond the loops was
+// measured on Bow (see core/target_model.cc).
 #include "operations/convolution/convolution_cost.h"
 
 #include <algorithm>
@@ -10,7 +12,7 @@
 namespace ipu_model {
 namespace {
 
-// Worker cycles of the AMP's inner loop over `n` positions.
+// Returns the worker cycles of the AMP's inner loop over `n` positions.
 std::int64_t WorkerLoop(bool half, std::int64_t n) {
   if (n <= 0) return 0;
   if (n == 1) return 31;
@@ -29,8 +31,9 @@ std::uint64_t MatrixUnitCycles(const TargetModel& target, DType type, const Conv
   return static_cast<std::uint64_t>(target.amp_call_cycles + passes * pass);
 }
 
-// Cycles of one multiply-add on `width` lanes: load and fused operation for floats; the table's multiply and
-// add for 32-bit integers; what the processor lacks is software.
+// Returns the cycles of one multiply-add on `width` lanes. Floats: a load and a fused operation. 32-bit
+// integers: the multiply and add of the elementwise cost table. Types that the processor lacks are computed
+// in software.
 std::int64_t VectorStepCycles(DType type) {
   switch (type) {
     case DType::kF32:
@@ -51,7 +54,7 @@ std::int64_t VectorStepCycles(DType type) {
 std::uint64_t VectorCycles(const TargetModel& target, DType type, const ConvolutionWork& work) {
   const bool vector = type == DType::kF32 || type == DType::kF16 || type == DType::kBF16;
   const std::int64_t width = vector ? target.VectorWidth(type) : 1;
-  // Lanes run over the channels, or over the groups of a depthwise convolution.
+  // Lanes run over the channels or, in a depthwise convolution, over the groups.
   const std::int64_t outputs = work.features * work.positions;
   const std::int64_t steps = work.channels > 1 ? work.groups * outputs * CeilDivide(work.channels, width)
                                                : outputs * CeilDivide(work.groups, width);

@@ -1,4 +1,4 @@
-// Cycles and memory of one tile's share of a convolution.
+// Cycles and memory of one tile's part of a convolution.
 #ifndef IPU_MODEL_OPERATIONS_CONVOLUTION_CONVOLUTION_COST_H_
 #define IPU_MODEL_OPERATIONS_CONVOLUTION_CONVOLUTION_COST_H_
 
@@ -8,7 +8,7 @@
 
 namespace ipu_model {
 
-// The products of one vertex: `groups` conv groups with `features` outputs and `channels` inputs each.
+// The products of one vertex: `groups` convolution groups with `features` outputs and `channels` inputs each.
 struct ConvolutionWork {
   std::int64_t groups, features, channels;
   std::int64_t positions;  // batch x output positions
@@ -17,11 +17,12 @@ struct ConvolutionWork {
 
 enum class ConvolutionCodelet { kMatrixUnit, kVector };
 
-// The cheaper of the AMP (one pass per kernel position and group of channels) and vector multiply-adds.
+// Returns the cheaper codelet: the AMP (one pass per kernel position and group of channels), or vector
+// multiply-adds.
 ConvolutionCodelet ChooseCodelet(const TargetModel& target, DType type, const ConvolutionWork& work);
-// Tile cycles, all six workers together.
+// Tile cycles for all six workers together.
 std::uint64_t ConvolutionCycles(const TargetModel& target, DType type, const ConvolutionWork& work);
-// Adds `parts` partial sums of `elements` values each.
+// Tile cycles of a vertex that adds `parts` partial sums of `elements` values each.
 std::uint64_t ReducePartialsCycles(const TargetModel& target, DType type, std::int64_t parts,
                                    std::int64_t elements);
 

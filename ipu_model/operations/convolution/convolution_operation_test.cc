@@ -1,4 +1,5 @@
-// Convolutions on the device: vertex by vertex equals the whole, whatever the split; mappings are complete.
+// Tests convolutions on the device: the vertices give the result of the whole operation for every split, and
+// mappings are complete.
 #include <cmath>
 #include <cstring>
 #include <random>
@@ -83,7 +84,7 @@ std::vector<T> Values(std::mt19937& random, std::size_t n) {
   return values;
 }
 
-// Small integers: sums are exact in every order.
+// Small integers, so that sums are exact in every order.
 template <typename T>
 void Compare(std::mt19937& random, const Case& c, DType type, unsigned tiles, unsigned bytes_per_tile,
              std::size_t* partial_sums) {
@@ -142,7 +143,7 @@ TEST(SplitsUseMostTiles) {
   ConvolutionProblem layers[] = {Layer(32, 32, 32, 0), Layer(15, 32, 64, 0), Layer(13, 64, 32, 0)};
   for (ConvolutionProblem& p : layers) {
     CHECK(ChooseConvolutionSplit(p, target, 1472, 0.6).num_parts() > 700);
-    // Its weight gradient has few outputs: it must split what is summed over.
+    // The weight gradient has few outputs, so a contracted dimension must be split.
     ConvolutionProblem gradient = p;
     gradient.lhs = {p.lhs[1], p.lhs[0], p.lhs[2], p.lhs[3]};
     gradient.rhs = {p.out[1], p.out[0], p.out[2], p.out[3]};
@@ -218,7 +219,7 @@ TEST(Serialisation) {
   CHECK_EQ(copy->flops(), operation.flops());
 }
 
-// A transposed-and-flipped convolution is the input gradient: padding 2 around dy, stride 1.
+// A convolution with transposed, flipped weights is the input gradient: padding 2 around dy, stride 1.
 TEST(PoplinTransforms) {
   Graph graph(Target::createIPUTarget(1, 16, "ipu2"));
   poplin::ConvParams params(poplar::FLOAT, 1, {5}, {3}, 1, 1, 1);
@@ -239,7 +240,7 @@ TEST(PoplinTransforms) {
   runner.Store(in, x);
   runner.Store(weights, w);
   runner.RunWhole(prog);
-  // Input 0 1 2 3 4, kernel 100 10 1, every second of 12 123 234.
+  // Input 0 1 2 3 4, kernel 100 10 1; every second result of 12 123 234.
   const Bytes bytes = runner.Load(out.slice(0, 2, 2));
   float y[2];
   std::memcpy(y, bytes.data(), sizeof(y));

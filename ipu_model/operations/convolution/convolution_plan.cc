@@ -1,4 +1,4 @@
-// Vertices of convolutions, and the mappings that go with a split.
+// Vertices of convolutions, and the mappings that fit a split.
 #include "operations/convolution/convolution_plan.h"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ namespace {
 // Dimensions of the iteration space.
 constexpr std::size_t kBatch = 0, kFeature = 1, kChannel = 2, kPositions = 3;
 
-// Model estimates (low confidence): supervisor and worker code of one codelet, state of one vertex.
+// Model estimates (low confidence): supervisor and worker code of one codelet, and the state of one vertex.
 constexpr std::uint64_t kMatrixUnitCodeBytes = 2048, kVectorCodeBytes = 1024, kReduceCodeBytes = 512;
 constexpr std::uint64_t kVertexBytes = 40;
 constexpr std::uint64_t kBytesPerWorklist = 8;
@@ -29,7 +29,7 @@ using ProblemRef = std::shared_ptr<const ConvolutionProblem>;
 
 std::size_t KernelDim(const ConvolutionProblem& p, std::size_t d) { return kPositions + p.spatial() + d; }
 
-// Conv groups that the features of a box belong to.
+// Returns the first convolution group of the features of a box.
 std::int64_t FirstGroup(const ConvolutionProblem& p, const Box& box) {
   return box.begin[kFeature] / p.features_per_group();
 }
@@ -37,7 +37,7 @@ std::int64_t EndGroup(const ConvolutionProblem& p, const Box& box) {
   return (box.end[kFeature] - 1) / p.features_per_group() + 1;
 }
 
-// Input positions along spatial dimension d that the box reads: a halo around its outputs.
+// Returns the input positions along spatial dimension d that the box reads: its outputs plus a halo.
 std::pair<std::int64_t, std::int64_t> InputRange(const ConvolutionProblem& p, const Box& box, std::size_t d) {
   const ConvolutionWindow& w = p.geometry.window[d];
   const std::size_t q = kPositions + d, k = KernelDim(p, d);
@@ -74,7 +74,7 @@ Box LhsRegion(const ConvolutionProblem& p, const Box& box) {
 }
 
 Box RhsRegion(const ConvolutionProblem& p, const Box& box) {
-  // (A contraction over nothing has one part, which reads nothing and writes zeros.)
+  // A contraction over no elements has one part, which reads nothing and writes zeros.
   Box region = Box::Whole(p.rhs);
   region.begin[0] = box.begin[kFeature];
   region.end[0] = box.end[kFeature];
@@ -103,15 +103,15 @@ Box OutRegion(const ConvolutionProblem& p, const Box& box) {
   return region;
 }
 
-// The dimensions of the iteration space that outputs are summed over.
+// Returns the contracted dimensions of the iteration space.
 std::vector<std::size_t> ContractedDims(const ConvolutionProblem& p) {
   std::vector<std::size_t> dims = {kChannel};
   for (std::size_t d = 0; d < p.spatial(); ++d) dims.push_back(KernelDim(p, d));
   return dims;
 }
 
-// Partial sums: the part numbers of the contracted dimensions, then the output. Each lies on the tile that
-// computes it.
+// Returns the placement of partial sums [parts of the contracted dimensions..., output dimensions...], each
+// on the tile that computes it.
 Partition PartialsPlacement(const ConvolutionProblem& p, const Partition& split) {
   Partition placement;
   placement.first_tile = split.first_tile;
@@ -158,7 +158,7 @@ HostTensor Region(HostTensor t, const Box& box) {
 
 void ComputeInHalf(const ConvolutionProblem& p, HostContext& context, const ConvolutionGeometry& geometry,
                    const HostTensor& lhs, const HostTensor& rhs, const HostTensor& out) {
-  // In memory: [n, positions..., features].
+  // Memory order of the sums: [n, positions..., features].
   HostTensor sums = out;
   sums.type = DType::kF32;
   sums.strides[1] = 1;
@@ -174,7 +174,7 @@ void ComputeInHalf(const ConvolutionProblem& p, HostContext& context, const Conv
   CopyConvert(context.pool, sums, out);
 }
 
-// One vertex. `out` may have leading dimensions of size one (the part numbers of partial sums).
+// Computes one vertex. `out` may have leading dimensions of size one (the part numbers of partial sums).
 void ComputeVertex(const ConvolutionProblem& p, HostContext& context, const Box& box,
                    const std::vector<HostTensor>& reads, HostTensor out) {
   const int rank = static_cast<int>(p.out.size()), lead = out.rank - rank;
@@ -222,7 +222,7 @@ ConvolutionWork WorkOf(const ConvolutionProblem& p, const Box& box) {
   return work;
 }
 
-// Sums the parts of a vertex's region, in part order.
+// Adds the partial sums of a vertex's region, in the order of their parts.
 template <typename T>
 void SumParts(const HostTensor& partials, std::int64_t parts, std::int64_t elements, T* sums) {
   const T* from = partials.as<const T>();
@@ -237,7 +237,7 @@ void ReduceVertex(HostContext& context, const HostTensor& partials, const HostTe
   if (elements == 0) return;
   const std::int64_t parts = partials.num_elements() / elements;
   if (partials.type == DType::kF16) return SumHalfPartials(context, partials, parts, out);
-  HostTensor sums = out;  // dense, as every local tensor
+  HostTensor sums = out;  // dense, like every local tensor
   sums.type = partials.type;
   sums.data = context.scratch.Allocate(static_cast<std::size_t>(elements) * SizeOf(partials.type));
   switch (partials.type) {
@@ -259,7 +259,8 @@ void ReduceVertex(HostContext& context, const HostTensor& partials, const HostTe
     default:
       SumParts(partials, parts, elements, sums.as<std::uint64_t>());
   }
-  if (out.type == DType::kU32 || out.type == DType::kU64) sums.type = out.type;  // the same bits
+  // signed and unsigned sums have the same bits
+  if (out.type == DType::kU32 || out.type == DType::kU64) sums.type = out.type;
   CopyConvert(context.pool, sums, out);
 }
 
@@ -271,7 +272,7 @@ std::string CodeletName(const ConvolutionProblem& p, ConvolutionCodelet codelet,
   return std::string(name) + "<" + NameOf(p.in_type) + "," + NameOf(sum) + ">";
 }
 
-// The largest box of a split: where the parts are largest.
+// Returns the box with the largest extents of any part of a split.
 Box LargestBox(const Partition& split) {
   Box box;
   for (std::size_t d = 0; d < split.shape.size(); ++d) {
@@ -281,7 +282,8 @@ Box LargestBox(const Partition& split) {
   return box;
 }
 
-// Memory dimensions in the order `layout` with the parts of iteration dimensions `space_dim` (-1: whole).
+// Maps memory dimensions in the order `layout` to the parts of iteration dimensions `space_dim` (-1: not
+// split).
 Partition Placement(const Partition& split, const Shape& shape, const std::vector<int>& space_dim,
                     const Shape& layout) {
   Partition placement;
@@ -298,7 +300,7 @@ Partition Placement(const Partition& split, const Shape& shape, const std::vecto
   return placement;
 }
 
-// One box for each tile, dimensions split from major to minor in memory, in whole vectors.
+// Returns one box per tile: dimensions are split from major to minor in memory order, in whole vectors.
 Partition SpreadEvenly(const Shape& shape, const Shape& layout, std::int64_t vector_width,
                        unsigned num_tiles) {
   Shape memory;
@@ -316,7 +318,7 @@ Partition SpreadEvenly(const Shape& shape, const Shape& layout, std::int64_t vec
   return placement;
 }
 
-// Tiles that would hold copies: spreads whole dimensions over the parts of `space_dim` instead.
+// Splits a dimension that is not yet split over the parts of `space_dim`, which would otherwise hold copies.
 void SpreadOver(const Partition& split, std::size_t space_dim, std::int64_t vector_width,
                 Partition* placement) {
   std::int64_t copies = split.parts[space_dim];
@@ -403,8 +405,8 @@ Mapping ConvolutionWeightsMapping(const ConvolutionProblem& p, const Partition& 
     SpreadOver(split, kPositions + d, width, &placement);
   }
   SpreadOver(split, kBatch, width, &placement);
-  // Weights that many tiles use are sent anyway; on few tiles they would crowd them, and so would their
-  // update.
+  // Weights that several tiles use are exchanged in any case. If the placement would put them on few tiles,
+  // where they and their update would take much memory, spread them evenly.
   Partition even = SpreadEvenly(p.rhs, layout, width, split.num_tiles);
   if (users > 1 && LargestBox(placement).num_elements() > LargestBox(even).num_elements())
     return Mapping(std::move(even));

@@ -1,5 +1,5 @@
-// How a convolution is spread over tiles: the split of its iteration space, the tile mappings that suit it,
-// and its vertices.
+// How a convolution is divided among tiles: the split of its iteration space, fitting tile mappings, and its
+// vertices.
 #ifndef IPU_MODEL_OPERATIONS_CONVOLUTION_CONVOLUTION_PLAN_H_
 #define IPU_MODEL_OPERATIONS_CONVOLUTION_CONVOLUTION_PLAN_H_
 
@@ -16,7 +16,7 @@ struct ConvolutionProblem {
   ConvolutionGeometry geometry;
   Shape lhs, rhs, out;
   DType in_type = DType::kF32, rhs_type = DType::kF32, out_type = DType::kF32;
-  // With half partials: channels whose products the AMP adds before it rounds. 0 with any others.
+  // With half partials: the number of channels whose products the AMP adds before it rounds; otherwise 0.
   std::int64_t half_step = 0;
 
   std::size_t spatial() const { return static_cast<std::size_t>(geometry.spatial); }
@@ -28,21 +28,24 @@ struct ConvolutionProblem {
   }
 };
 
-// The partition of the iteration space [batch, feature, input channel, output positions..., kernel
-// positions...]. Parts that share outputs (input channels, kernel positions) produce partial sums, which a
-// second superstep adds. Minimises estimated cycles among the splits whose operands fit in
-// `memory_proportion` of a tile's memory; when none fits, minimises memory.
+// Returns the partition of the iteration space
+// [batch, feature, input channel, output positions..., kernel positions...]. Parts that share outputs (input
+// channels, kernel positions) produce partial sums, which a second superstep adds. Minimises estimated cycles
+// among the splits whose operands fit into `memory_proportion` of a tile's memory; if none fits, minimises
+// memory.
 Partition ChooseConvolutionSplit(const ConvolutionProblem& problem, const TargetModel& target,
                                  unsigned num_tiles, double memory_proportion);
-// Whether the vertices of a split use the AMP, and so can have half partials.
+// Whether the vertices of a split use the AMP and can therefore have half partials.
 bool UsesMatrixUnit(const ConvolutionProblem& problem, const Partition& split, const TargetModel& target);
 
-// The kernel behind PlanConvolution's vertices on whole tensors, with half partials: the same bits.
+// Computes a convolution with half partials on whole tensors, with the same bits as PlanConvolution's
+// vertices.
 void ConvolveWhole(const ConvolutionProblem& problem, const Partition& split, HostContext& context,
                    const HostTensor& lhs, const HostTensor& rhs, const HostTensor& out);
 
-// Mappings of variables whose dimensions are those of the tensor in the order `layout` (major to minor):
-// every element lies on a tile that uses it, or anywhere, evenly spread, where that would crowd few tiles.
+// Return mappings of variables whose dimensions are the tensor's in the order `layout` (major to minor).
+// Every element is on a tile that uses it. If that would put a tensor on few tiles, it is spread evenly
+// instead.
 Mapping ConvolutionInputMapping(const ConvolutionProblem& problem, const Partition& split,
                                 const Shape& layout, const TargetModel& target);
 Mapping ConvolutionWeightsMapping(const ConvolutionProblem& problem, const Partition& split,

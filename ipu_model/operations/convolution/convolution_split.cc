@@ -40,7 +40,7 @@ class SplitSearch {
     const DType sum_type = sum_type_;
     Parts best;
     double best_cost = std::numeric_limits<double>::infinity();
-    // The search also goes where less memory or wider sums would lead it: more freedom is never a worse plan.
+    // Also search with less memory and with wider sums: the greedy search may then find a better plan.
     for (const double share : {1.0, 0.125}) {
       for (const DType searched : {sum_type, DType::kF32}) {
         if (searched != sum_type && sum_type != DType::kF16) continue;
@@ -66,7 +66,8 @@ class SplitSearch {
     Parts() { std::fill(n, n + kMaxSpaceDims, 1); }
   };
 
-  // One part of everything, and starts from which a dimension that pays only when split far is found.
+  // The starting points: one part of everything, and one dimension split far, for dimensions that pay only
+  // then.
   std::vector<Parts> Starts() const {
     std::vector<Parts> starts(1);
     for (int d : {0, 1, 2, 3}) {
@@ -88,7 +89,8 @@ class SplitSearch {
     return std::min(size_[d], CeilDivide(grains_[d], parts.n[d]) * grain_[d]);
   }
 
-  // Tile cycles of the slowest tile over both supersteps; far above any real value when memory is short.
+  // Tile cycles of the slowest tile over both supersteps; far above any real value if memory does not
+  // suffice.
   double Cost(const Parts& parts) const {
     const int spatial = p_.geometry.spatial;
     const std::int64_t features_per_group = p_.features_per_group();
@@ -131,7 +133,7 @@ class SplitSearch {
     return cycles;
   }
 
-  // Raises one part count at a time, the one that saves most, as long as that saves anything.
+  // Repeatedly raises the part count with the best saving, as long as there is one.
   Parts Improve(Parts parts) const {
     double cost = Cost(parts);
     std::int64_t used = 1;
@@ -147,7 +149,7 @@ class SplitSearch {
              count = Next(d, count)) {
           Parts trial = parts;
           trial.n[d] = count;
-          // Saving per tile spent, so that cheap splits come first.
+          // Savings are weighted by the tiles they use, so that cheap splits come first.
           const double growth = static_cast<double>(count) / static_cast<double>(parts.n[d]);
           const double rate = (cost - Cost(trial)) / (growth - 0.9);
           if (rate > best_rate) {
@@ -164,7 +166,7 @@ class SplitSearch {
     }
   }
 
-  // The next part count that makes the largest part smaller (steps grow with the count), or 0.
+  // Returns the next part count that makes the largest part smaller, or 0. Steps grow with the count.
   std::int64_t Next(int d, std::int64_t count) const {
     const std::int64_t largest = CeilDivide(grains_[d], count);
     if (largest == 1) return 0;
@@ -172,7 +174,7 @@ class SplitSearch {
     return CeilDivide(grains_[d], smaller);
   }
 
-  // Features innermost in tile order: neighbours then receive the same input and share a bus.
+  // Features are innermost in tile order, so that neighbours receive the same input and share a bus.
   Partition Make(const Parts& parts) const {
     Partition split;
     split.num_tiles = static_cast<unsigned>(tiles_);
