@@ -91,8 +91,8 @@ class MapOperation : public Operation {
     return std::vector<int>(inputs.size() + outputs.size(), d);
   }
 
-  // Every tile computes what it holds of the outputs. Outputs with different mappings have vertices of their
-  // own, which repeat what they share.
+  // Every tile computes the outputs that it holds. Outputs with different mappings have separate vertices,
+  // which repeat their common computations.
   DevicePlan Plan(const DeviceContext& context) const override {
     std::vector<std::vector<unsigned>> groups;
     for (unsigned o = 0; o < outputs.size(); ++o) {
@@ -195,7 +195,7 @@ std::vector<poplar::Tensor> map(poplar::Graph& graph, const ipu_model::Expressio
   for (std::size_t o = 0; o < results.size(); ++o) {
     if (results[o].valid()) continue;
     const DType type = expression.TypeOf(expression.outputs[o]);
-    // One layout for all results: then one vertex computes them together.
+    // All results get the same layout, so that one vertex computes them together.
     results[o] = layout != nullptr ? graph.clone(poplar::Type(type), *layout, debugContext)
                                    : ElementwiseOutput(graph, type, tensors, debugContext);
     if (layout == nullptr) layout = &results[o];

@@ -8,7 +8,7 @@
 namespace ipu_model {
 namespace {
 
-// Worker cycles of one loop iteration and the elements it handles.
+// Worker cycles of one loop iteration, and the number of elements it handles.
 struct LoopCost {
   double cycles;
   int elements;
@@ -18,9 +18,9 @@ struct OperationCost {
   LoopCost f32, f16;
 };
 
-// facts: PopLibs lib/popops/popopsCycleEstimators.cpp; a "natural" loop of c cycles a vector is listed as
-// c + 2, the overhead of the assembly codelets. Rows marked (m) are the model's own: PopLibs has no such
-// operation, the nearest one is used.
+// From PopLibs lib/popops/popopsCycleEstimators.cpp. A "natural" loop of c cycles per vector is listed as
+// c + 2; the 2 cycles are the overhead of the assembly codelets. Rows marked (m) are the model's own
+// estimates: PopLibs has no such operation, so the nearest one is used.
 constexpr OperationCost kFloatCosts[] = {
     {ScalarOp::kAbs, {2, 2}, {2, 4}},
     {ScalarOp::kNegate, {2, 2}, {2, 4}},
@@ -69,9 +69,9 @@ constexpr LoopCost kIntegerRemainder = {292, 1};
 constexpr LoopCost kIntegerPower = {224, 1};  // (m) 32 squarings
 constexpr LoopCost kPredicate = {7, 4};
 
-// Types that an IPU computes in software, as multiples of f32 or s32 (the model's own assumptions): two words
-// for 64-bit integers, emulated arithmetic for f64, several real operations for complex, and conversions
-// before and after for bf16 and the 8-bit floats.
+// Returns the cost of types that IPUs compute in software, as a multiple of f32 or s32. These are the model's
+// own assumptions: two words for 64-bit integers, emulated arithmetic for f64, several real operations for
+// complex types, and conversions before and after for bf16 and the 8-bit floats.
 double SoftwareMultiple(DType type) {
   switch (type) {
     case DType::kF64:
@@ -107,8 +107,8 @@ LoopCost CostOf(ScalarOp op, DType type) {
   return cost;
 }
 
-// The instruction that makes the product of a multiply-add, a * b + c or c - a * b, whose sum is `sum`; -1:
-// none. The codelet keeps such a product in a register, so it costs no load or store of its own.
+// Returns the instruction that computes the product of the multiply-add whose sum is `sum` (a * b + c or
+// c - a * b), or -1. The codelet keeps such a product in a register, so it needs no load or store.
 int FusedProduct(const Expression& expression, const std::vector<int>& uses, const Instruction& sum) {
   if (sum.op != ScalarOp::kAdd && sum.op != ScalarOp::kSubtract) return -1;
   if (sum.operand_type != DType::kF32 && sum.operand_type != DType::kF16) return -1;
@@ -129,7 +129,7 @@ LoopCost MultiplyAddCost(const Expression& expression, const Instruction& produc
   return CostOf(ScalarOp::kFma, product.operand_type);
 }
 
-// 1-D unary vertices divide their work among the workers themselves.
+// In 1-D unary vertices, the workers divide the work themselves.
 constexpr std::uint64_t kWorkDivisionCycles = 9;
 
 }  // namespace
@@ -154,7 +154,7 @@ ElementwiseCost::ElementwiseCost(const Expression& expression) {
     cycles_[static_cast<std::size_t>(group)] += cost.cycles;
     ++operations_;
   }
-  if (expression.code.empty()) cycles_[1] += 2;  // moves
+  if (expression.code.empty()) cycles_[1] += 2;  // a copy
   if (expression.code.size() == 1) {
     const Instruction& only = expression.code[0];
     const bool codelet = only.op == ScalarOp::kAdd || only.op == ScalarOp::kMultiply ||

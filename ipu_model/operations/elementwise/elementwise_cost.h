@@ -10,21 +10,22 @@
 
 namespace ipu_model {
 
-// A fused expression costs the sum of its operations; a product that only feeds a sum is one operation with
-// it.
+// The cost of an elementwise program is the sum of its operations. A product that is used by one sum only
+// counts as one operation with that sum.
 class ElementwiseCost {
  public:
   explicit ElementwiseCost(const Expression& expression);
-  // One vertex on `elements` elements, six workers together.
+  // Cycles of one vertex on `elements` elements, all six workers together.
   std::uint64_t Cycles(const TargetModel& target, std::int64_t elements) const;
-  // Of the generated codelet: its loop body, plus entry and exit.
+  // Bytes of the generated codelet: its loop body, plus entry and exit.
   std::uint64_t CodeBytes(const TargetModel& target) const;
-  // The type of the operand when the expression is one addition, multiplication, maximum or minimum of floats
-  // that the data path has: PopLibs' reduction codelets take one vector of those a cycle. Else kPred.
+  // Returns the operand type if the expression is one addition, multiplication, maximum or minimum of floats
+  // that the data path supports; otherwise kPred. PopLibs' reduction codelets process one vector of such
+  // floats per cycle.
   DType vector_type() const { return vector_type_; }
 
  private:
-  // Worker cycles for every 1, 2, 4, 8 elements.
+  // Worker cycles for 1, 2, 4 and 8 elements.
   std::array<double, 4> cycles_{};
   std::int64_t operations_ = 0;
   DType vector_type_ = DType::kPred;

@@ -11,7 +11,7 @@
 namespace ipu_model {
 namespace {
 
-// Smaller is better: elements on the fullest tile, minus tiles, regions.
+// Elements on the fullest tile, minus the number of tiles, number of regions. Smaller is better.
 using Spread = std::tuple<std::int64_t, std::int64_t, std::int64_t>;
 
 Spread SpreadOf(const Mapping& mapping, const View& view, std::int64_t variable_elements,

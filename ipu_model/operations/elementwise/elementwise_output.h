@@ -1,4 +1,4 @@
-// Where the results of elementwise operations live, and how their expressions are cut.
+// The mapping of the results of elementwise operations, and the extraction of parts of their expressions.
 #ifndef IPU_MODEL_OPERATIONS_ELEMENTWISE_ELEMENTWISE_OUTPUT_H_
 #define IPU_MODEL_OPERATIONS_ELEMENTWISE_ELEMENTWISE_OUTPUT_H_
 
@@ -9,14 +9,14 @@
 
 namespace ipu_model {
 
-// A new tensor of the operands' shape: a clone of the operand without aliases that has the fewest elements on
-// its fullest tile, then the most tiles, then the fewest regions (PopLibs ElementWiseUtil.cpp); spread
-// linearly when there is none.
+// Returns a new tensor of the operands' shape. It is a clone of the operand without aliases that has the
+// fewest elements on its fullest tile, then the most tiles, then the fewest regions (PopLibs
+// lib/popops/ElementWiseUtil.cpp). If there is none, it is spread linearly.
 poplar::Tensor ElementwiseOutput(poplar::Graph& graph, DType type,
                                  const std::vector<poplar::Tensor>& operands,
                                  const poplar::DebugContext& debug_context);
 
-// The part of an expression that computes `outputs`, on the inputs that it needs.
+// Returns the part of an expression that computes `outputs`, with only the inputs that it needs.
 Expression SelectOutputs(const Expression& expression, const std::vector<unsigned>& outputs,
                          std::vector<unsigned>* used_inputs);
 

@@ -1,4 +1,4 @@
-// Elementwise operations, fills and reductions: whole tensors and vertex by vertex give the same.
+// Elementwise operations, fills and reductions: whole tensors and single vertices give the same results.
 #include "hlo/Elementwise.hpp"
 
 #include <cmath>
@@ -235,7 +235,7 @@ TEST(ArgMaxFindsTheFirst) {
                                prog, "argmax");
   auto x = RandomFloats(1200, 7);
   x[0 * 200 + 150] = x[0 * 200 + 20] = 50;                                    // a tie
-  x[1 * 200 + 199] = std::numeric_limits<float>::quiet_NaN();                 // NaN beats all
+  x[1 * 200 + 199] = std::numeric_limits<float>::quiet_NaN();                 // NaN wins over all values
   x[2 * 200 + 7] = x[2 * 200 + 3] = std::numeric_limits<float>::quiet_NaN();  // the first NaN
   x[3 * 200 + 0] = 60;
   for (int j = 0; j < 200; ++j) x[4 * 200 + j] = lowest;
@@ -264,7 +264,7 @@ TEST(HalfSumsAreKeptInFloat) {
   Sequence prog;
   const Tensor out =
       hlo::reduce(graph, {a}, {init}, {0}, Combiner(ScalarOp::kAdd, DType::kF16), prog, "sum")[0];
-  const std::vector<std::uint16_t> ones(4096, one);  // added one by one in f16 this stops at 2048
+  const std::vector<std::uint16_t> ones(4096, one);  // a sum of these in f16, one by one, stops at 2048
   for (const bool vertices : {false, true}) {
     PlanRunner runner(graph, 0);
     runner.Store(a, ones.data());

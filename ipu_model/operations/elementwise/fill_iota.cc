@@ -1,4 +1,4 @@
-// Fill and iota: results that need no inputs.
+// Fill and iota: results without inputs.
 #include <memory>
 #include <utility>
 
@@ -14,7 +14,7 @@
 namespace ipu_model {
 namespace {
 
-// Every tile writes what it holds of the output.
+// Every tile writes the part of the output that it holds.
 DevicePlan PlanOwnElements(const DeviceContext& context, const View& out, const char* codelet,
                            double cost_factor, decltype(VertexGroup::compute) compute) {
   VertexGroup group;
@@ -70,7 +70,7 @@ class IotaOperation : public Operation {
            const std::vector<HostTensor>& out) const override {
     Iota(context, 0, static_cast<int>(dimension_), out[0]);
   }
-  // Counting takes an add for every element: twice the work of a fill.
+  // Counting needs an add per element: twice the work of a fill.
   DevicePlan Plan(const DeviceContext& context) const override {
     return PlanOwnElements(
         context, outputs[0], "popops::Iota", 2,

@@ -1,4 +1,4 @@
-// The functions of popops that are one elementwise operation, fill or count.
+// The functions of popops that are a single elementwise operation, fill or iota.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -18,7 +18,7 @@ namespace {
 
 using poplar::Tensor;
 
-// All tensors with the shape that they broadcast to, as views.
+// Returns views of all tensors in the shape that they broadcast to.
 std::vector<Tensor> Broadcast(const std::vector<Tensor>& tensors, const std::string& name) {
   std::vector<std::size_t> shape;
   for (const Tensor& t : tensors) {

@@ -54,7 +54,8 @@ class Flattener {
   }
 
  private:
-  // While constants are still found, registers are inputs, then constants from here, then results.
+  // Register numbers while constants are still being added: inputs, then constants from kFirstConstant, then
+  // results.
   static constexpr int kFirstConstant = 1 << 12, kFirstResult = 1 << 13;
 
   std::uint16_t Number(std::uint16_t reg) const {
@@ -105,7 +106,7 @@ class Flattener {
     return visited_[node.get()] = Compute(*node);
   }
 
-  // A constant beside an operand of another type of its class takes that type.
+  // A constant takes the type of the other operand if both types are of the same class.
   int VisitLike(const std::shared_ptr<const Node>& node, DType type) {
     if (node->kind == Node::Kind::kConstant) {
       const DType own = node->type.id();
@@ -114,7 +115,7 @@ class Flattener {
     }
     return Visit(node);
   }
-  // Operands of one type; constants follow the others.
+  // Visits operands of one type; constants take the type of the other operands.
   std::array<int, 3> VisitAll(const Node& node, std::size_t first, std::size_t count) {
     std::array<int, 3> regs{};
     std::size_t leader = first;

@@ -1,4 +1,4 @@
-// From the expression trees of popops to flat scalar programs.
+// Converts the expression trees of popops to flat scalar programs.
 #ifndef IPU_MODEL_OPERATIONS_ELEMENTWISE_POPOPS_EXPRESSION_H_
 #define IPU_MODEL_OPERATIONS_ELEMENTWISE_POPOPS_EXPRESSION_H_
 
@@ -9,11 +9,11 @@
 
 namespace ipu_model {
 
-// Equal sub-expressions are computed once. Throws poplar_error for placeholders beyond `inputs` and operands
-// of different types.
+// Equal sub-expressions are computed once. Throws poplar_error for placeholders beyond `inputs` and for
+// operands of different types.
 Expression Flatten(const popops::expr::Expr& expr, const std::vector<DType>& inputs);
 
-// `value` as an element of `type`.
+// Returns `value` as an element of `type`.
 ScalarConstant ConstantOf(double value, DType type);
 
 }  // namespace ipu_model

@@ -43,7 +43,7 @@ struct Fixture {
     poputil::mapTensorLinearly(graph, t, 1, 1);
     return t;
   }
-  // Whole and vertex by vertex; both must agree.
+  // Runs the whole operation and its vertices; both must agree.
   template <typename T>
   std::vector<T> Run(const Tensor& out) {
     PlanRunner whole(graph, 0), vertices(graph, 0);
