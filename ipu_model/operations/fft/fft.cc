@@ -1,4 +1,5 @@
-// Fourier transforms: one superstep per dimension, lines whole on a tile, spread over the others.
+// Fourier transforms: one superstep per dimension; a line is whole on one tile, and the lines are spread over
+// the tiles.
 #include "hlo/Fft.hpp"
 
 #include <algorithm>
@@ -26,7 +27,7 @@ DType ComplexOf(DType type) {
 }
 DType RealOf(DType type) { return ComplexOf(type) == DType::kC128 ? DType::kF64 : DType::kF32; }
 
-// The transform of one dimension.
+// The transform along one dimension.
 struct Pass {
   int dim;
   bool inverse;
@@ -70,8 +71,8 @@ class FftOperation : public Operation {
       const Pass& pass = passes_[i];
       HostTensor to = out[0];
       if (type_ == FftType::kIrfft && i + 1 < passes_.size()) {
-        // The spectrum before its last pass is no output: it goes to a dense tensor, in place after the
-        // first.
+        // The spectrum before the last pass is not an output. It is stored in a dense tensor: newly allocated
+        // by the first pass, and then transformed in place.
         to = from;
         if (i == 0) {
           std::int64_t stride = 1;
@@ -87,7 +88,7 @@ class FftOperation : public Operation {
     }
   }
 
-  // Along the dimensions that are not transformed.
+  // Bands run along the dimensions that are not transformed.
   std::vector<int> BandDimensions(int d) const override {
     if (d + static_cast<int>(lengths_.size()) >= static_cast<int>(outputs[0].shape.size())) return {};
     return {d, d};
@@ -134,7 +135,7 @@ class FftOperation : public Operation {
     return plan;
   }
 
-  // The layout of the result: that of the last pass.
+  // Returns the layout of the result, which is that of the last pass.
   static Partition ResultPartition(const Shape& out, FftType type, std::size_t rank, DType dtype,
                                    unsigned num_tiles) {
     const std::size_t last = out.size() - 1;
@@ -143,8 +144,8 @@ class FftOperation : public Operation {
   }
 
  private:
-  // rfft begins with the last dimension, irfft ends with it. The last pass of an inverse scales by all
-  // lengths.
+  // rfft starts with the last dimension, irfft ends with it. The last pass of an inverse transform scales by
+  // all lengths.
   std::vector<Pass> MakePasses() const {
     const int rank = static_cast<int>(inputs[0].shape.size()), count = static_cast<int>(lengths_.size());
     const DType complex = ComplexOf(inputs[0].type);

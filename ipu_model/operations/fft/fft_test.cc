@@ -1,4 +1,4 @@
-// Fourier transforms against the definition, whole and vertex by vertex.
+// Compares Fourier transforms with the definition, whole and vertex by vertex.
 #include "hlo/Fft.hpp"
 
 #include <cmath>
@@ -45,7 +45,7 @@ std::vector<Z> Unpack(DType type, const Bytes& bytes) {
   return values;
 }
 
-// The unscaled transform of dimension `dim`, by its definition.
+// Returns the unscaled transform along dimension `dim`, by its definition.
 std::vector<Z> Definition(const std::vector<Z>& in, const std::vector<std::size_t>& shape, std::size_t dim,
                           bool inverse) {
   const std::size_t n = shape[dim];
@@ -73,7 +73,7 @@ std::vector<Z> Head(const std::vector<Z>& in, std::size_t length, std::size_t co
   return out;
 }
 
-// `shape` is that of the signal (before rfft, after irfft).
+// `shape` is the shape of the signal (before rfft, after irfft).
 void CheckFft(FftType type, bool single, const std::vector<std::size_t>& shape, std::size_t rank,
               bool transposed = false) {
   std::mt19937 random(static_cast<unsigned>(Product(shape)));
@@ -176,7 +176,8 @@ std::uint64_t Cycles(FftType type, std::size_t n) {
 TEST(CyclesFollowTheWork) {
   const double whole = static_cast<double>(Cycles(FftType::kFft, 8192));
   CHECK_NEAR(static_cast<double>(Cycles(FftType::kRfft, 8192)) / whole, 0.5, 0.02);
-  // A prime: two transforms of the next power of two above twice the length, and what joins them.
+  // A prime length: two transforms of the smallest power of two above twice the length, plus the chirp
+  // products.
   CHECK_NEAR(static_cast<double>(Cycles(FftType::kFft, 4093)) / whole, 2.2, 0.1);
 }
 
