@@ -53,7 +53,7 @@ class DynamicSliceOperation : public Operation {
     return IsLongSlice(inputs[0].shape, outputs[0].shape, inputs[0].type, target.bytes_per_tile, num_tiles);
   }
 
-  // A gather of one window whose start vector comes as scalars.
+  // Describes the slice as a gather of one window, whose start vector consists of scalars.
   GatherProblem MakeProblem(const Mapping* mapping) const {
     GatherProblem problem;
     const std::int64_t rank = static_cast<std::int64_t>(inputs[0].shape.size());
@@ -92,7 +92,8 @@ class DynamicUpdateOperation : public Operation {
     return BindDynamicUpdateSlice(in.data(), out[0]);
   }
 
-  // Every tile updates what it holds of the result; the update's sliced dimensions go to all of them.
+  // Every tile updates the part of the result that it holds; the update's sliced dimensions are sent to all
+  // tiles.
   DevicePlan Plan(const DeviceContext& context) const override {
     const Shape operand = outputs[0].shape, update = inputs[1].shape;
     const DType type = outputs[0].type;
@@ -130,7 +131,8 @@ class DynamicUpdateOperation : public Operation {
         const bool sliced = update[d] < operand[d];
         const std::int64_t start = std::clamp<std::int64_t>(ReadIndex(reads[2 + d].type, reads[2 + d].data),
                                                             0, operand[d] - update[d]);
-        const std::int64_t first = sliced ? start : box.begin[d];  // of the local update, in the operand
+        // position of the local update in the operand
+        const std::int64_t first = sliced ? start : box.begin[d];
         const std::int64_t low = std::max(first, box.begin[d]);
         const std::int64_t high = std::min(first + reads[1].shape[d], box.end[d]);
         if (high <= low) return;
@@ -198,7 +200,7 @@ poplar::Tensor dynamicSlice(poplar::Graph& graph, const poplar::Tensor& operand,
   const poplar::Target& target = graph.getTarget();
   const Partition partition = operation->OutputPartition(
       target.model(), target.getNumTiles(), graph.impl().variables[operation->inputs[0].variable].mapping);
-  // The partition may cut a dimension of the result into two.
+  // Allocate the variable in the result's shape: the partition may cut one of its dimensions into two.
   const poplar::Tensor result =
       NewTensor(graph, operand.elementType().id(), view.shape, Mapping(partition), operation->name);
   result.asView(&view);
@@ -244,7 +246,7 @@ poplar::Tensor dynamicUpdateSlice(poplar::Graph& graph, const poplar::Tensor& op
 namespace popops {
 namespace {
 
-// PopLibs gives a start for some dimensions only; the others are taken whole from 0.
+// PopLibs gives starts for some dimensions only. The other dimensions are whole and start at 0.
 void ExpandStarts(poplar::Graph& graph, const poplar::Tensor& t, const poplar::Tensor& offset,
                   const std::vector<std::size_t>& dims, const std::vector<std::size_t>& sizes,
                   std::vector<poplar::Tensor>* starts, std::vector<std::size_t>* all_sizes) {

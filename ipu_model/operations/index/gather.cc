@@ -1,4 +1,4 @@
-// Gather.
+// The gather operation.
 #include "kernels/index/gather.h"
 
 #include <algorithm>
@@ -40,7 +40,8 @@ class GatherOperation : public Operation {
     Gather(context, problem_.window, WholePlacement(problem_.operand, slice_sizes_), in[0], in[1], out[0]);
   }
 
-  // Along batch dimensions: bands of the indices, and of the operand where it has that dimension too.
+  // Bands run along batch dimensions: over the indices, and over the operand if it has that batch dimension
+  // too.
   std::vector<int> BandDimensions(int d) const override {
     const IndexedWindow window = MakeProblem().window;
     const int* const batch_end = window.batch_dim + window.batch_rank;
@@ -80,7 +81,7 @@ class GatherOperation : public Operation {
   GatherProblem problem_;
 };
 
-// Shape of the result; throws poplar_error when the numbers do not fit the operands.
+// Returns the shape of the result. Throws poplar_error if the dimension numbers do not fit the operands.
 Shape ResultShape(const Shape& operand, const Shape& indices, const WindowDims& dims, const Shape& sizes,
                   const std::string& name) {
   if (sizes.size() != operand.size()) {

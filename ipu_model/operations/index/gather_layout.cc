@@ -1,6 +1,6 @@
-// The choice of a gather's layout. The mechanism and the terms of the cost are those of PopLibs' embedding
-// plan: the operand cut by rows and columns, indices broadcast, one partial result for each cut of an indexed
-// dimension, and as many steps as the memory for partial results asks for.
+// Chooses a gather's layout. The mechanism and the cost terms are those of PopLibs' embedding plan: the
+// operand is cut by rows and columns, indices are broadcast, and each cut of an indexed dimension gives a
+// partial result. The number of steps follows from the memory for partial results.
 #include "operations/index/gather_layout.h"
 
 #include <algorithm>
@@ -15,9 +15,9 @@
 namespace ipu_model {
 namespace {
 
-// Own layouts are tried with this many times as many cuts of the longest indexed dimension.
+// Factor between successive cuts of the longest indexed dimension that are tried for separate layouts.
 constexpr std::int64_t kSplitStep = 4;
-// How many times the cycles of a lookup in place may be those of one in a large copy.
+// A lookup in place may take this many times the cycles of a lookup in a large copy.
 constexpr double kPriceOfCopy = 8;
 
 constexpr auto kMostSteps = static_cast<std::int64_t>(kMostIndexingSteps);
@@ -39,7 +39,7 @@ Shape SpaceShape(const GatherProblem& p) {
   return shape;
 }
 
-// Appends an inner factor of the same dimension; false where no Cut says that.
+// Appends an inner factor of the same dimension. Returns false if no Cut can express the result.
 bool AppendFactor(Cut* cut, std::int64_t extent, std::int64_t parts, std::int64_t stride,
                   std::int64_t grain) {
   if (cut->num_parts() == 1) {
@@ -57,8 +57,8 @@ bool AppendFactor(Cut* cut, std::int64_t extent, std::int64_t parts, std::int64_
   return true;
 }
 
-// An operand that is spread linearly lies as one whose rows are cut over the same tiles, but for a part of a
-// row at each end.
+// Treats a linearly spread operand as one whose rows are cut over the same tiles. The two differ only by a
+// part of a row at each end.
 bool RowsOfLinear(const GatherProblem& p, const Partition& linear, std::vector<Cut>* cuts) {
   if (linear.shape.size() != 1 || p.operand.size() < 2 || p.operand[0] < linear.parts[0]) return false;
   if (p.view.strides != RowMajorStrides(p.view.shape)) return false;
@@ -71,7 +71,8 @@ bool RowsOfLinear(const GatherProblem& p, const Partition& linear, std::vector<C
   return true;
 }
 
-// The cuts of the operand's dimensions where its mapping is a partition that they line up with.
+// Finds the cuts of the operand's dimensions. Returns false unless its mapping is a partition that is aligned
+// with them.
 bool CutsOfOperand(const GatherProblem& p, std::vector<Cut>* cuts, unsigned* first_tile) {
   const Partition* const from = p.mapping == nullptr ? nullptr : p.mapping->partition();
   if (from == nullptr || p.view.offset != 0 || NumElements(from->shape) != p.view.num_elements())
@@ -89,7 +90,7 @@ bool CutsOfOperand(const GatherProblem& p, std::vector<Cut>* cuts, unsigned* fir
   std::int64_t elements = 1;
   for (std::size_t d = 0; d < p.view.shape.size(); ++d) {
     Cut cut;
-    std::int64_t stride = p.view.strides[d] * p.view.shape[d];  // of the next outer element
+    std::int64_t stride = p.view.strides[d] * p.view.shape[d];  // stride of the next outer element
     for (std::size_t q = 0; q < rank && stride > p.view.strides[d]; ++q) {
       if (used[q] || from->shape[q] == 1 || strides[q] * from->shape[q] != stride) continue;
       used[q] = true;
@@ -124,9 +125,9 @@ bool LayoutInPlace(const GatherProblem& p, unsigned num_tiles, GatherLayout* lay
   return true;
 }
 
-// The windows in `batch_parts` shares, each with the operand over a share of the tiles, whose longest indexed
-// dimension is cut into `split_factor` times as many parts as it must be. False when there are no tiles for
-// that.
+// Makes a layout in which the windows are cut into `batch_parts` parts. The operand is spread over a share of
+// the tiles for each part; its longest indexed dimension is cut into `split_factor` times the necessary
+// number of parts. Returns false if there are not enough tiles.
 bool LayoutOfItsOwn(const GatherProblem& p, const TargetModel& target, unsigned num_tiles,
                     std::int64_t batch_parts, std::int64_t split_factor, GatherLayout* layout) {
   const std::size_t rank = p.operand.size();
@@ -163,7 +164,7 @@ bool LayoutOfItsOwn(const GatherProblem& p, const TargetModel& target, unsigned 
   return true;
 }
 
-// What one tile has to do with.
+// The amount of data of one tile, in rows and elements.
 struct Amounts {
   std::int64_t rows = 1, window = 1, operand = 1;
 };
@@ -200,8 +201,8 @@ std::int64_t NumSteps(const GatherProblem& p, const Shape& chunk) {
   return steps;
 }
 
-// Bounds the memory of the partial results. Batch dimensions that tiles share are not cut: the tiles of one
-// share would wait for those of the other.
+// Limits the memory of partial results by cutting batch dimensions into steps. Does not cut batch dimensions
+// that are spread over tiles: some of the tiles would be idle in each step.
 void ChooseChunk(const GatherProblem& p, const TargetModel& target, GatherLayout* layout) {
   Shape whole;
   for (int b = 0; b < p.window.batch_rank; ++b)
@@ -237,7 +238,7 @@ double CyclesOf(const GatherProblem& p, const TargetModel& target, const GatherL
   const auto size = static_cast<double>(SizeOf(p.type));
   const double index_bytes =
       static_cast<double>(p.window.num_components) * static_cast<double>(SizeOf(p.index_type));
-  // What wraps cost is not weighed: it is small, and not what the layouts differ in.
+  // The cost of wraps is left out: it is small, and the same for all layouts.
   double cycles = static_cast<double>(SliceCycles(target, p.type, n.rows, n.window, 0)) + target.sync_cycles;
   double bytes = static_cast<double>(n.rows) * index_bytes;
   if (!layout.in_place) bytes += static_cast<double>(n.operand) * size;
@@ -294,7 +295,7 @@ std::vector<int> WalkedDims(const GatherProblem& p) {
 
 namespace {
 
-// The cheapest of the layouts in which the operand does not lie.
+// Returns the cheapest of the layouts that copy the operand.
 GatherLayout ChooseOwnLayout(const GatherProblem& p, const TargetModel& target, unsigned num_tiles,
                              double* best_cycles) {
   std::int64_t rows = 1;
@@ -343,7 +344,7 @@ Partition GatherInputPartition(const GatherProblem& p, const TargetModel& target
   double own_cycles = 0, best_cycles = std::numeric_limits<double>::max();
   ChooseOwnLayout(p, target, num_tiles, &own_cycles);
   Partition best;
-  // Fewer tiles for the dimensions that are not indexed leave more for those that are.
+  // Fewer tiles for the dimensions that are not indexed leave more tiles for the indexed ones.
   for (unsigned tiles = num_tiles; tiles > 0; tiles /= 2) {
     Partition partition =
         SlicePartition(p.operand, indexed, p.type, tiles, SliceBudget(target.bytes_per_tile));
@@ -374,7 +375,7 @@ Partition GatherInputPartition(const GatherProblem& p, const TargetModel& target
       }
       FindSplit(p, &layout);
       ChooseChunk(p, target, &layout);
-      // A pass over an element: two loads and a store, workers together.
+      // A pass over all elements: two loads and a store per vector, all workers together.
       const double pass = 3.0 * static_cast<double>(held) / target.VectorWidth(p.type);
       const double cycles = std::min(own_cycles, CyclesOf(p, target, layout)) + pass;
       if (cycles < best_cycles) {

@@ -1,4 +1,5 @@
-// How a gather is cut over tiles: where its operand lies, or in a layout of its own; and in how many steps.
+// How a gather is divided among tiles: with the operand in place or in a separate layout, and in how many
+// steps.
 #ifndef IPU_MODEL_OPERATIONS_INDEX_GATHER_LAYOUT_H_
 #define IPU_MODEL_OPERATIONS_INDEX_GATHER_LAYOUT_H_
 
@@ -10,7 +11,7 @@
 
 namespace ipu_model {
 
-// How one dimension is cut: into `outer` equal blocks, each a balanced partition into `parts`. Part
+// The cut of one dimension: into `outer` equal blocks, each a balanced partition into `parts`. Part
 // outer_index * parts + index is on tile outer_index * outer_stride + index * stride.
 struct Cut {
   std::int64_t extent = 1, outer = 1, outer_stride = 0, parts = 1, stride = 0, grain = 1;
@@ -23,21 +24,21 @@ struct Cut {
   std::int64_t TileOffset(std::int64_t part) const {
     return part / parts * outer_stride + part % parts * stride;
   }
-  // Adds the dimension to a partition, as two where it has outer blocks.
+  // Adds the dimension to a partition: as two dimensions if it has outer blocks.
   void AppendTo(Partition* partition) const;
 };
 
-// The iteration space of the first superstep: operand dimensions (a window dimension over the window, an
-// indexed dimension over the operand), then batch dimensions. A batch dimension that walks an operand
-// dimension is cut as that one is, and has the cut of one part itself.
+// The cuts of the iteration space of the first superstep: the operand dimensions (the window's extent for a
+// window dimension, the operand's for an indexed one), then the batch dimensions. A batch dimension that is
+// paired with an operand dimension follows its cut; its own cut has one part.
 struct GatherLayout {
   std::vector<Cut> dims;
   unsigned first_tile = 0, num_tiles = 1;
   std::vector<int> split;  // the indexed dimensions that are cut
-  bool in_place = false;   // the operand lies like this
-  Shape chunk;             // by batch dimension: how many positions one step looks up
+  bool in_place = false;   // whether this is the operand's own mapping
+  Shape chunk;             // by batch dimension: number of positions per step
 
-  // The partial results for each window, one of which is the right one.
+  // Returns the number of partial results per window, one of which is the result.
   std::int64_t num_partials() const {
     std::int64_t n = 1;
     for (const int d : split) n *= dims[static_cast<std::size_t>(d)].num_parts();
@@ -46,14 +47,15 @@ struct GatherLayout {
 };
 
 bool Indexed(const GatherProblem& p, std::size_t d);
-// Per batch dimension: the operand dimension that it walks, or -1.
+// Returns, per batch dimension, the operand dimension that it is paired with, or -1.
 std::vector<int> WalkedDims(const GatherProblem& p);
 
-// The cheapest by cycles. An operand of which a tile holds much is looked up where it lies, as long as that
-// is not many times dearer: its copy would need as much memory again.
+// Returns the layout with the fewest cycles. If a tile holds much of the operand, prefers a lookup in place
+// unless it is many times slower, because a copy would need as much memory again.
 GatherLayout ChooseGatherLayout(const GatherProblem& p, const TargetModel& target, unsigned num_tiles);
 
-// Where an operand that is yet to be created should lie: for the lookup, and for passes over the whole of it.
+// Returns the best placement of an operand that is still to be created, for the lookup and for passes over
+// all of it.
 Partition GatherInputPartition(const GatherProblem& p, const TargetModel& target, unsigned num_tiles);
 
 }  // namespace ipu_model

@@ -1,7 +1,7 @@
-// Vertices of gathers, as PopLibs plans a multiSlice: every tile looks up all windows of its columns in what
-// it holds of the operand. Where an indexed dimension is cut, that is one partial result for each cut, and in
-// a second superstep the one that a window lies in is picked. The windows take as many such steps as the
-// memory for partial results asks for.
+// The vertices of gathers, as PopLibs plans a multiSlice: every tile looks up all windows of its columns in
+// the part of the operand that it holds. If an indexed dimension is cut, each cut gives a partial result, and
+// a second superstep picks the one that contains the window. Windows are processed in as many such steps as
+// the memory for partial results requires.
 #include "operations/index/gather_plan.h"
 
 #include <algorithm>
@@ -23,15 +23,15 @@ namespace {
 
 std::size_t Dim(int d) { return static_cast<std::size_t>(d); }
 
-// One step of a gather: what its vertices share.
+// One step of a gather: the data that its vertices share.
 struct Step {
   GatherProblem problem;
   GatherLayout layout;
-  Shape begin, end;       // batch positions
-  std::vector<Cut> cuts;  // of the result's dimensions, in a step
+  Shape begin, end;       // range of batch positions
+  std::vector<Cut> cuts;  // cuts of the result's dimensions within a step
 
   std::size_t rank() const { return problem.operand.size(); }
-  // Where the step begins along a dimension of the result.
+  // Returns the start of the step along a dimension of the result.
   std::int64_t Offset(std::size_t out_dim) const {
     for (int b = 0; b < problem.window.batch_rank; ++b) {
       if (Dim(problem.window.batch_dim[b]) == out_dim) return begin[Dim(b)];
@@ -40,7 +40,7 @@ struct Step {
   }
 };
 
-// The cut of the dimension of the iteration space that each dimension of the result comes from.
+// Returns, for each dimension of the result, the cut of the iteration-space dimension that it comes from.
 std::vector<Cut> CutsOfResult(const GatherProblem& p, const GatherLayout& layout, const Shape& chunk) {
   std::vector<Cut> cuts(p.out.size());
   for (std::size_t j = 0; j < cuts.size(); ++j) cuts[j].extent = p.out[j];
@@ -73,8 +73,8 @@ void Append(Box* box, std::int64_t begin, std::int64_t end) {
   box->end.push_back(end);
 }
 
-// A region of the result, within one block of each cut, in the shape of the cuts, which has two dimensions
-// for one with blocks; and back.
+// AppendFine converts a region of the result, within one block of each cut, to the shape of the cuts, in
+// which a dimension with blocks counts twice. ResultOfFine is the inverse.
 void AppendFine(const Step& s, const Box& region, Box* fine) {
   for (std::size_t j = 0; j < s.cuts.size(); ++j) {
     const std::int64_t inner = s.cuts[j].inner(), begin = region.begin[j] - s.Offset(j);
@@ -93,7 +93,7 @@ Box ResultOfFine(const Step& s, const Box& fine) {
   return region;
 }
 
-// `box` is of the iteration space: the operand's dimensions, then the batch dimensions.
+// `box` is in the iteration space: the operand's dimensions, then the batch dimensions.
 Box OperandRegion(const GatherProblem& p, const Box& box) {
   const auto rank = static_cast<std::ptrdiff_t>(p.operand.size());
   return {Shape(box.begin.begin(), box.begin.begin() + rank), Shape(box.end.begin(), box.end.begin() + rank)};
@@ -115,7 +115,7 @@ Box OutRegion(const GatherProblem& p, const Box& box) {
   return region;
 }
 
-// The index vectors of the batch positions in `out_region`.
+// Returns the index vectors of the batch positions in `out_region`.
 Box IndicesRegion(const GatherProblem& p, const Box& out_region) {
   Box region = Box::Whole(p.indices);
   for (int b = 0; b < p.window.batch_rank; ++b) {
@@ -126,7 +126,7 @@ Box IndicesRegion(const GatherProblem& p, const Box& out_region) {
   return region;
 }
 
-// Adds the reads of the starts to a group; `out_region` maps the group's boxes to those of the result.
+// Adds the reads of the starts to a group. `out_region` maps the group's boxes to regions of the result.
 template <typename OutRegionOf>
 void AddIndexReads(const std::shared_ptr<const GatherProblem>& p, VertexGroup* group,
                    OutRegionOf out_region) {
@@ -140,7 +140,7 @@ void AddIndexReads(const std::shared_ptr<const GatherProblem>& p, VertexGroup* g
   }
 }
 
-// The starts of a vertex as one tensor; scalars are put into `storage`.
+// Returns the starts of a vertex as one tensor; scalars are copied to `storage`.
 HostTensor LocalIndices(const GatherProblem& p, const std::vector<HostTensor>& reads, std::size_t first,
                         std::int64_t* storage) {
   if (!p.scalar_starts) return reads[first];
@@ -168,7 +168,7 @@ WindowPlacement LocalPlacement(const GatherProblem& p, const Box& box) {
   return placement;
 }
 
-// The vertices of a step's first superstep: the parts of the space that have windows of this step.
+// Returns the vertices of a step's first superstep: the parts of the space that have windows of this step.
 std::vector<Vertex> SliceVertices(const Step& s) {
   const std::vector<int> walked = WalkedDims(s.problem);
   const std::size_t rank = s.rank(), n = s.layout.dims.size();
@@ -204,7 +204,7 @@ std::vector<Vertex> SliceVertices(const Step& s) {
   }
 }
 
-// The partial results: for each dimension that is split its parts, then the result of a step.
+// Returns the temporary for partial results: the parts of each split dimension, then the result of a step.
 Temporary PartialResults(const Step& s) {
   Temporary partial;
   partial.type = s.problem.type;
@@ -218,7 +218,7 @@ Temporary PartialResults(const Step& s) {
   return partial;
 }
 
-// Of the partial results, those for the fine region of the result: all of them, or that of one vertex.
+// Returns the partial results of the fine region of the result: those of all vertices, or of one vertex.
 Box PartialRegion(const Step& s, const Box* vertex, const Box& fine) {
   Box region;
   for (const int d : s.layout.split) {
@@ -235,7 +235,8 @@ Box PartialRegion(const Step& s, const Box* vertex, const Box& fine) {
   return region;
 }
 
-// The result of a step, in the shape of its cuts, over all tiles; no part is in two blocks.
+// Returns the partition of a step's result, in the shape of its cuts, over all tiles. No part is in two
+// blocks.
 Partition PickPartition(const Step& s, unsigned num_tiles) {
   Partition partition = PartitionOfCuts(s.cuts, s.layout);
   const std::size_t rank = partition.shape.size();
@@ -260,7 +261,7 @@ Partition PickPartition(const Step& s, unsigned num_tiles) {
   return partition;
 }
 
-// Second superstep: `box` is a region of the result, reads are the partial results and the starts.
+// The second superstep: `box` is a region of the result; the reads are the partial results and the starts.
 class PartPicker {
  public:
   PartPicker(const Step& s, const Box& box, const std::vector<HostTensor>& reads, const HostTensor& out)
@@ -296,11 +297,11 @@ class PartPicker {
   }
 
  private:
-  // From the split dimension number `k` on. A window may lie in several parts of it.
+  // Picks from the split dimensions from number `k` on. A window may lie in several parts of a dimension.
   void Pick(std::size_t k, std::int64_t from, std::int64_t to) {
     const auto size = static_cast<std::int64_t>(SizeOf(s_.problem.type));
     if (k == s_.layout.split.size()) {
-      // Behind its leading part dimensions, the partial result has the result's strides.
+      // After its leading part dimensions, the partial result has the result's strides.
       CopyStrided(nullptr, out_.rank, shape_, partial_.as<char>() + from * size, out_.strides,
                   out_.as<char>() + to * size, out_.strides, static_cast<std::size_t>(size));
       return;
@@ -320,7 +321,7 @@ class PartPicker {
   std::int64_t shape_[kMaxRank], begin_[kMaxRank];
 };
 
-// Cycles of a vertex that looks up, or picks, the part `out` of the result.
+// Returns the cycles of a vertex that looks up or picks the part `out` of the result.
 std::uint64_t CyclesOfRows(const GatherProblem& p, const TargetModel& target, const Box& out) {
   std::int64_t rows = 1;
   for (int b = 0; b < p.window.batch_rank; ++b) {
@@ -357,7 +358,7 @@ VertexGroup SliceGroup(const std::shared_ptr<const Step>& s, const std::shared_p
     if (split) {
       placement.clipped = true;
       std::memset(out.data, 0, static_cast<std::size_t>(out.num_elements()) * SizeOf(out.type));
-      // Dense, and but for dimensions of 1 of the result's shape.
+      // Drop the part dimensions of extent 1: the rest is dense and has the result's shape.
       const Shape extents = OutRegion(*p, box).extents();
       out.rank = static_cast<int>(extents.size());
       std::int64_t stride = 1;

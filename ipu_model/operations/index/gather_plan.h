@@ -1,4 +1,4 @@
-// The vertices of a gather (and of a dynamic slice, which is a gather of one window).
+// The vertices of a gather, and of a dynamic slice, which is a gather of one window.
 #ifndef IPU_MODEL_OPERATIONS_INDEX_GATHER_PLAN_H_
 #define IPU_MODEL_OPERATIONS_INDEX_GATHER_PLAN_H_
 
@@ -13,19 +13,19 @@ struct GatherProblem {
   IndexedWindow window;
   DType type = DType::kF32;        // of the operand
   DType index_type = DType::kS32;  //
-  Shape operand, indices, out;     // `indices` is {number of starts} when they come as scalars
+  Shape operand, indices, out;     // `indices` is {number of starts} if the starts are scalars
   Shape slice_sizes;
   bool scalar_starts = false;  // inputs are operand, start_0, start_1, ...; otherwise operand, indices
   std::string codelet;
-  // The operand's view, and where its variable lies; null: not known.
+  // The operand's view, and the mapping of its variable; null if unknown.
   View view;
   const Mapping* mapping = nullptr;
 };
 
-// Placement of the whole tensors.
+// Returns the placement of whole tensors.
 WindowPlacement WholePlacement(const Shape& operand, const Shape& slice_sizes);
 
-// The tiles that compute the result; its shape is that of `out`.
+// Returns the partition of the result over the tiles that compute it; its shape is that of `out`.
 Partition GatherOutputPartition(const GatherProblem& problem, const TargetModel& target, unsigned num_tiles);
 
 DevicePlan PlanGather(const GatherProblem& problem, const TargetModel& target, unsigned num_tiles);

@@ -1,4 +1,4 @@
-// Gather, dynamic slice and dynamic update slice against their definitions, whole and vertex by vertex.
+// Compares gather, dynamic slice and dynamic update slice with their definitions, whole and vertex by vertex.
 #include "popops/Gather.hpp"
 
 #include "core/graph_impl.h"
@@ -74,12 +74,12 @@ TEST(GatherEqualsDefinition) {
     whole.RunWhole(prog);
     CHECK(whole.Load(out) == expected);
   }
-  CHECK(steps > 2);  // the small memory cut indexed dimensions and the windows
+  CHECK(steps > 2);  // the small memory cuts indexed dimensions and the windows
 }
 
 constexpr DType kTableTypes[] = {DType::kF16, DType::kBF16, DType::kF32, DType::kS32, DType::kS8};
 
-// Rows of a table that lies as a matrix product wants it: transposed, cut in both dimensions.
+// Rows of a table with the mapping of a matrix product's operand: transposed, cut in both dimensions.
 struct TableLookup {
   static constexpr unsigned kTiles = 48;
   std::int64_t rows, columns, windows;
@@ -88,7 +88,7 @@ struct TableLookup {
   Tensor table, indices, out;
   Sequence prog;
 
-  // Plain blocks, or blocks of columns, or of rows, that are cut once more between other tiles.
+  // Blocks; or blocks of columns, or of rows, that are cut once more over other tiles.
   Partition PartitionOf(int kind) const {
     if (kind == 0) return {{columns, rows}, {4, 12}, {1, 1}, {12, 1}, 0, kTiles};
     if (kind == 1) return {{2, columns / 2, rows}, {2, 2, 12}, {1, 1, 1}, {12, 24, 1}, 3, kTiles};
@@ -120,7 +120,7 @@ TEST(TablesAreLookedUpWhereTheyLie) {
       const Mapping& mapping = runner.mapping(table.variable);
       const DevicePlan plan = operation.Plan(runner);
       CHECK_EQ(plan.supersteps.size() % 2, std::size_t{0});
-      // Every vertex of a slicing superstep holds what it reads of the table.
+      // Every vertex of a slicing superstep holds the part of the table that it reads.
       for (std::size_t s = 0; s < plan.supersteps.size(); s += 2) {
         const VertexGroup& group = plan.supersteps[s].groups.at(0);
         CHECK_EQ(group.vertices.size(), std::size_t{TableLookup::kTiles});
@@ -129,7 +129,8 @@ TEST(TablesAreLookedUpWhereTheyLie) {
           CHECK_EQ(mapping.Held(vertex.tile, table, region), region.num_elements());
         }
       }
-      // What a step needs: a partial result of its windows on every tile, and as much to pick from.
+      // The memory of a step: a partial result of its windows on every tile, and as many elements to pick
+      // from.
       const std::int64_t steps = static_cast<std::int64_t>(plan.supersteps.size()) / 2;
       const std::int64_t per_tile = (lookup.windows + steps - 1) / steps * lookup.columns / 4;
       CHECK(2 * per_tile * static_cast<std::int64_t>(SizeOf(type)) <= runner.target().bytes_per_tile / 16);
@@ -152,7 +153,7 @@ TEST(TablesAreLookedUpWhereTheyLie) {
 }
 
 TEST(ElementsOfRowsAreReadWhereTheRowsLie) {
-  // One element of each row; rows cut over several tiles, as a product makes them.
+  // One element of each row, with rows cut over several tiles, as a matrix product leaves them.
   Graph graph(poplar::Target::createIPUTarget(1, 60, "ipu2"));
   const std::int64_t rows = 20, columns = 4000;
   const Partition partition = {{rows, columns}, {5, 12}, {1, 1}, {12, 1}, 0, 60};
@@ -276,7 +277,7 @@ TEST(DynamicSliceAndUpdateEqualDefinition) {
       sizes.push_back(random() % 2 ? shape[d] : random() % 8 ? std::max<std::int64_t>(1, size) : size);
     }
     Tensor operand = MappedVariable(graph, type, shape);
-    if (rank > 1 && random() % 2) {  // strided view
+    if (rank > 1 && random() % 2) {  // a strided view
       operand = operand.dimShuffle([&] {
         std::vector<unsigned> order(rank);
         std::iota(order.begin(), order.end(), 0u);

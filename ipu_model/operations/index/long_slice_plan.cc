@@ -1,4 +1,4 @@
-// Shifts by the digits of a start, one superstep each.
+// Long slices as shifts by the digits of a start, one superstep each.
 #include "operations/index/long_slice_plan.h"
 
 #include <algorithm>
@@ -13,7 +13,8 @@
 namespace ipu_model {
 namespace {
 
-// Places that a vertex reads in each superstep: more make fewer supersteps and larger exchanges.
+// Number of source positions that a vertex reads per superstep. A larger radix gives fewer supersteps and
+// larger exchanges.
 constexpr std::int64_t kRadix = 4;
 
 // A digit of the start of one dimension.
@@ -22,7 +23,7 @@ struct Digit {
   std::int64_t weight;
 };
 
-// The least significant first.
+// Returns the digits, least significant first.
 std::vector<Digit> DigitsOfStarts(const Shape& whole, const Shape& window) {
   std::vector<Digit> digits;
   for (std::size_t d = 0; d < whole.size(); ++d) {
@@ -52,7 +53,7 @@ struct Source {
   Shape shape;
 };
 
-// to[i] = from[i + direction * weight * digit]; what lies outside is zero.
+// to[i] = from[i + direction * weight * digit]; elements from outside are zero.
 struct ShiftStep {
   Digit digit;
   std::int64_t direction;
@@ -114,7 +115,7 @@ DevicePlan PlanLongSlice(const Shape& operand, const Shape& window, DType type, 
   DevicePlan plan;
   std::vector<Digit> digits = DigitsOfStarts(operand, window);
   std::reverse(digits.begin(), digits.end());
-  // After the most significant digit the window starts within its weight.
+  // After the most significant digit, the window starts within that digit's weight.
   Shape reached = operand;
   const std::size_t first = digits[0].dim;
   reached[first] = std::min(operand[first], window[first] + digits[0].weight - 1);

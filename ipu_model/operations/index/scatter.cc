@@ -1,4 +1,4 @@
-// Scatter.
+// The scatter operation.
 #include "kernels/index/scatter.h"
 
 #include <algorithm>
@@ -21,7 +21,7 @@
 namespace ipu_model {
 namespace {
 
-// What the vertices of a scatter share.
+// The data that the vertices of a scatter share.
 struct ScatterProblem {
   IndexedWindow window;
   Shape operand, indices, updates;
@@ -40,8 +40,8 @@ Partition ScatterPartition(const ScatterProblem& p, unsigned num_tiles, std::int
   return SlicePartition(p.operand, indexed, p.type, num_tiles, SliceBudget(bytes_per_tile));
 }
 
-// The part of the updates that a vertex on `box` of the operand needs in one superstep, whose batch positions
-// are `batch`.
+// Returns the part of the updates that a vertex on `box` of the operand needs in one superstep, which has the
+// batch positions `batch`.
 Box UpdatesRegion(const ScatterProblem& p, const Box& batch, const Box& box) {
   Box region = Box::Whole(p.updates);
   for (int b = 0; b < p.window.batch_rank; ++b) {
@@ -73,15 +73,15 @@ Box IndicesRegion(const ScatterProblem& p, const Box& updates) {
   return region;
 }
 
-// Whether a batch dimension walks a dimension of the operand: what is updated at one of its positions is not
-// at another.
+// Whether a batch dimension is paired with a dimension of the operand: different positions then update
+// different elements.
 bool Walks(const ScatterProblem& p, int b) {
   return std::find(p.window.batching, p.window.batching + p.window.operand_rank, b) !=
          p.window.batching + p.window.operand_rank;
 }
 
-// Consecutive blocks of batch positions, in row-major order, of at most `max_rows` rows (at least one).
-// Dimensions that walk the operand are whole in each of them and do not count.
+// Returns consecutive blocks of batch positions, in row-major order, of at most `max_rows` rows (at least
+// one). Paired batch dimensions are whole in each block and do not count as rows.
 std::vector<Box> BatchBlocks(const ScatterProblem& p, std::int64_t max_rows) {
   Shape whole, shape;
   for (int b = 0; b < p.window.batch_rank; ++b) {
@@ -120,8 +120,8 @@ std::vector<Box> BatchBlocks(const ScatterProblem& p, std::int64_t max_rows) {
   return blocks;
 }
 
-// Bytes of indices and updates that the fullest tile needs for each position along the batch dimensions that
-// do not walk the operand.
+// Returns the bytes of indices and updates that the fullest tile needs per position of the batch dimensions
+// that are not paired with an operand dimension.
 std::int64_t BytesPerRow(const ScatterProblem& p, const std::vector<Vertex>& vertices, DType index_type,
                          unsigned num_tiles) {
   std::vector<std::int64_t> bytes(num_tiles, 0);
@@ -173,8 +173,8 @@ class ScatterOperation : public Operation {
                  in.data(), in[n], in.data() + n + 1, out.data());
   }
 
-  // Every tile updates what it holds of the result. Indices and updates are sent to all tiles, as many as
-  // their memory takes at a time: one superstep each, in order.
+  // Every tile updates the part of the result that it holds. Indices and updates are sent to all tiles, as
+  // many at a time as their memory allows: one superstep per block, in order.
   DevicePlan Plan(const DeviceContext& context) const override {
     const auto p = std::make_shared<const ScatterProblem>(MakeProblem());
     const std::size_t n = p->num_operands;
@@ -183,7 +183,8 @@ class ScatterOperation : public Operation {
     DevicePlan plan;
     bool first = true;
     const std::int64_t row_bytes = BytesPerRow(*p, vertices, inputs[n].type, context.num_tiles());
-    // Little memory first: a sync is little against the time to fill it. More where that makes many steps.
+    // Start with little memory, because a sync is short compared with the exchange of a block. Use more if
+    // that gives many steps.
     const std::int64_t most = SliceBudget(context.target().bytes_per_tile);
     std::vector<Box> blocks;
     for (std::int64_t budget = StepBudget(context.target().bytes_per_tile);; budget *= 2) {

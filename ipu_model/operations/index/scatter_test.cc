@@ -1,4 +1,4 @@
-// Scatter against its definition: general and recognised updates, whole and vertex by vertex.
+// Compares scatter with its definition: general and recognised updates, whole and vertex by vertex.
 #include "popops/Scatter.hpp"
 
 #include <cmath>
@@ -42,7 +42,7 @@ float Apply(ScalarOp op, float a, float b) {
     case ScalarOp::kMinimum:
       return std::min(a, b);
     case ScalarOp::kSubtract:
-      return b - a;  // not recognised: the general way; depends on the order
+      return b - a;  // not recognised, so it takes the general path; depends on the order
     default:
       return b;
   }
@@ -98,7 +98,7 @@ TEST(ScatterEqualsDefinition) {
   }
 }
 
-// Sizes that share the work between threads in each of the ways there are.
+// The sizes reach every way of dividing the work among threads.
 TEST(LargeScattersKeepTheOrder) {
   struct Form {
     std::int64_t rows, columns, updates;
@@ -157,7 +157,7 @@ TEST(LargeScattersKeepTheOrder) {
 }
 
 TEST(OperandsMayDependOnEachOther) {
-  // (a, b), (x, y) -> (a + y, b * 10 + x), order dependent.
+  // (a, b), (x, y) -> (a + y, b * 10 + x), which depends on the order.
   Graph graph(poplar::Target::createIPUTarget(1, 3, "ipu2"));
   Expression e;
   e.inputs = {DType::kS32, DType::kS64, DType::kS32, DType::kS64};
@@ -235,7 +235,7 @@ TEST(ExtremaKeepNanAndTheSignOfZero) {
 }
 
 TEST(NarrowTypesRoundAfterEachUpdate) {
-  // 256 + 1 is not a bf16: adding 1 three times one by one changes nothing.
+  // 256 + 1 is not a bf16, so adding 1 three times, one at a time, changes nothing.
   Graph graph(poplar::Target::createIPUTarget(1, 2, "ipu2"));
   const Tensor operand = MappedVariable(graph, DType::kBF16, {2}),
                updates = MappedVariable(graph, DType::kBF16, {3});

@@ -1,4 +1,4 @@
-// Tile layouts for run-time indexing.
+// Tile mappings for indexing with run-time values.
 #include "operations/index/slice_partition.h"
 
 #include <algorithm>

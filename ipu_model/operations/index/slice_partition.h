@@ -1,5 +1,5 @@
-// How operations that index a tensor with run-time values lay it out: indexed dimensions whole on each tile,
-// the others spread.
+// Tile mappings of tensors that are indexed with run-time values: indexed dimensions are whole on each tile,
+// the others are spread.
 #ifndef IPU_MODEL_OPERATIONS_INDEX_SLICE_PARTITION_H_
 #define IPU_MODEL_OPERATIONS_INDEX_SLICE_PARTITION_H_
 
@@ -13,22 +13,23 @@ namespace ipu_model {
 
 // Spreads the dimensions that are not `sliced`, outermost first, over up to `num_tiles` tiles (the innermost
 // dimension in grains of 8 bytes). Sliced dimensions stay whole unless a tile would hold more than
-// `max_bytes`: then the longest is cut into the fewest parts that fit.
+// `max_bytes`; then the longest one is cut into the fewest parts that fit.
 Partition SlicePartition(const Shape& shape, const std::vector<bool>& sliced, DType type, unsigned num_tiles,
                          std::int64_t max_bytes);
 
 // Spreads all dimensions, outermost first.
 Partition SpreadPartition(const Shape& shape, DType type, unsigned num_tiles);
 
-// The largest share of a tile's memory that one operand of an indexing vertex may take.
+// Returns the limit, in bytes of a tile's memory, for one operand of an indexing vertex.
 std::int64_t SliceBudget(std::int64_t bytes_per_tile);
 
-// What the buffers of one step of several may take of a tile: a sync is little against the time to fill them.
-// More than kMostIndexingSteps are not worth the memory that they save.
+// Returns the limit, in bytes of a tile's memory, for the buffers of one of several steps. A sync is short
+// compared with the exchange of the buffers. More than kMostIndexingSteps steps do not save enough memory to
+// pay.
 std::int64_t StepBudget(std::int64_t bytes_per_tile);
 inline constexpr std::size_t kMostIndexingSteps = 64;
 
-// Row-major strides of the tile numbers of a partition's parts.
+// Returns the row-major strides of the tile numbers of a partition's parts.
 Shape TileStrides(const Shape& parts);
 
 }  // namespace ipu_model
