@@ -1,5 +1,5 @@
-// Cholesky factorisation. Small matrices whole on one tile each; large ones in blocks, right-looking: factor
-// a diagonal block, solve the blocks below it, update the rest.
+// Cholesky factorisation. Small matrices are whole on one tile each. Large ones are cut into blocks,
+// right-looking: factor a diagonal block, solve the blocks below it, update the rest.
 #include "poplin/Cholesky.hpp"
 
 #include <cmath>
@@ -173,8 +173,8 @@ class CholeskyOperation : public Operation {
     return plan;
   }
 
-  // The blocks of the working copy's lower triangle (`kept`) or the zeros of the other, to the result. A
-  // failure has made the last pivot NaN: then everything is.
+  // Copies the blocks of the working copy's lower triangle (`kept`), or zeros for the other triangle, to the
+  // result. A failure made the last pivot NaN; then the whole result is NaN.
   VertexGroup Store(const std::shared_ptr<const MatrixBlocks>& blocks, bool kept) const {
     VertexGroup group = MakeVertexGroup("poplin::CholeskyStore",
                                         blocks->Where([kept](auto i, auto j) { return (i >= j) == kept; }),

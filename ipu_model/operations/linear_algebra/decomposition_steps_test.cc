@@ -1,5 +1,5 @@
-// Panels of LU factorisations and the implicit QR algorithm against their definitions, whole and vertex by
-// vertex.
+// Compares panels of LU factorisations and the implicit QR algorithm with their definitions, whole and vertex
+// by vertex.
 #include <cmath>
 #include <complex>
 #include <limits>
@@ -110,7 +110,8 @@ void CheckPanel(DType type, std::size_t batch, std::size_t m, std::size_t n) {
       }
     }
     CHECK_NEAR(worst, 0, Tolerance(type));
-    // Of complex numbers, the sum of the parts is up to twice that of the quotient of equal sums.
+    // Pivots are chosen by |re| + |im|, so complex factors may be larger: for equal sums, the quotient's sum
+    // is at most 2.
     CHECK(largest_factor <= (IsComplex(type) ? 2.0001 : 1.0001));
   });
 }
@@ -131,7 +132,7 @@ TEST(PanelsOfZerosAndOfNan) {
     std::vector<std::int32_t> pivots;
   } cases[] = {
       {Numbers(80, 0.0), {0, 1}},
-      // The first of the largest, wherever it is.
+      // The pivot is the first of the largest entries, in whatever row.
       {[] {
          Numbers a(80, 1.0);
          a[70] = a[76] = -3;
@@ -165,7 +166,8 @@ Numbers Identity(std::size_t batch, std::size_t n) {
   return values;
 }
 
-// The matrix with diagonal d, and e above it, and below it too if symmetric, is G^T values H for G and H.
+// Checks that the matrix with diagonal d and e above it (also below it if symmetric) is G^T values H for G
+// and H.
 void CheckDiagonal(DType type, std::size_t n, bool symmetric, const Z* d, const Z* e, const Z* values,
                    const Z* g, const Z* h) {
   double worst = 0, apart = 0;

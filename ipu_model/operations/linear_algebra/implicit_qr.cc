@@ -1,6 +1,6 @@
-// The implicit QR algorithm. Its rotations depend on two vectors only, and turn every column of the matrices
-// alone: the columns are spread over tiles, each of which repeats the few scalar operations of every
-// rotation.
+// The implicit QR algorithm. Its rotations depend only on two vectors, and rotate every column of the
+// matrices independently. The columns are therefore spread over tiles, and each tile repeats the few scalar
+// operations of every rotation.
 #include "kernels/linear_algebra/implicit_qr.h"
 
 #include <algorithm>
@@ -41,7 +41,7 @@ void FillNan(const HostTensor& t) {
   }
 }
 
-// The tensor as a dense one in scratch memory, with its contents.
+// Returns a dense copy of the tensor in scratch memory.
 HostTensor Copied(HostContext& context, const HostTensor& from) {
   HostTensor to = from;
   std::int64_t stride = 1;
@@ -54,7 +54,7 @@ HostTensor Copied(HostContext& context, const HostTensor& from) {
   return to;
 }
 
-// Dense tensors, all of one matrix of the batch: d [1..., n], rows [1..., n, k].
+// Dense tensors of one matrix of the batch: d [1..., n], rows [1..., n, k].
 void Diagonalise(bool bidiagonal, const HostTensor& d, const HostTensor& e,
                  const std::vector<HostTensor>& matrices) {
   const std::int64_t n = d.num_elements();
@@ -76,7 +76,8 @@ void Diagonalise(bool bidiagonal, const HostTensor& d, const HostTensor& e,
   for (const HostTensor& matrix : matrices) FillNan(matrix);
 }
 
-// The part of a tensor that belongs to matrix number `index` of the batch; its last `kept` dimensions whole.
+// Returns the part of a tensor that belongs to matrix number `index` of the batch; its last `kept` dimensions
+// are whole.
 HostTensor OfBatch(const HostTensor& t, int kept, std::int64_t index) {
   HostTensor part = t;
   std::int64_t offset = 0;
@@ -117,12 +118,12 @@ class ImplicitQrOperation : public Operation {
     const std::int64_t batch = out[0].num_elements() / n;
     std::int64_t widest = 0;
     for (std::size_t i = 2; i < in.size(); ++i) widest = std::max(widest, in[i].shape[in[i].rank - 1]);
-    // Where there are few matrices, their columns are shared, as on tiles.
+    // If there are few matrices, the threads share their columns, as tiles do.
     const std::int64_t parts = std::clamp<std::int64_t>(context.pool.size() / batch, 1,
                                                         std::max<std::int64_t>(1, widest / kSharedColumns));
     const std::int64_t tasks = batch * parts;
     const int workers = static_cast<int>(std::min<std::int64_t>(tasks, context.pool.size()));
-    std::vector<std::vector<HostTensor>> work;  // of each task, dense: d, e, matrices
+    std::vector<std::vector<HostTensor>> work;  // dense operands of each task: d, e, matrices
     for (std::int64_t t = 0; t < tasks; ++t) {
       const std::int64_t index = t / parts, part = t % parts;
       std::vector<HostTensor> mine;
@@ -157,7 +158,7 @@ class ImplicitQrOperation : public Operation {
     }
   }
 
-  // Vectors whole; matrices cut between columns.
+  // Vectors are whole; matrices are cut between columns.
   static Partition MakePartition(const Shape& shape, bool vector, DType type, unsigned num_tiles) {
     std::vector<bool> whole(shape.size(), false);
     whole[shape.size() - (vector ? 1 : 2)] = true;
@@ -227,7 +228,8 @@ class ImplicitQrOperation : public Operation {
   }
 
  private:
-  // Rotations of one matrix: as LAPACK's usual count, 1.7 sweeps a value over half of the rows on average.
+  // Number of rotations per matrix: LAPACK's usual count, 1.7 sweeps per value over half of the rows on
+  // average.
   double Rotations() const {
     const double n = static_cast<double>(inputs[0].shape.back());
     return 0.85 * n * n;

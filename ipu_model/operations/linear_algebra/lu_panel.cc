@@ -1,5 +1,6 @@
-// LU factorisation of a few columns with partial pivots. The rows are spread over tiles; each tile offers the
-// largest entry of its rows, with its row, and every tile chooses among the offers: one superstep a column.
+// LU factorisation of a few columns with partial pivoting. The rows are spread over tiles. In each superstep,
+// which handles one column, each tile offers its row with the largest entry, and every tile chooses among the
+// offers.
 #include "kernels/linear_algebra/lu_panel.h"
 
 #include <algorithm>
@@ -27,9 +28,9 @@ namespace ipu_model {
 namespace {
 
 constexpr std::uint64_t kVertexBytes = 40;  // pointers, lengths and strides (model estimate)
-// Rows of a tile: an offer is a row as well, and every tile reads all offers.
+// Rows per tile. An offer contains a row, and every tile reads all offers.
 constexpr std::int64_t kRowsPerTile = 32;
-// An offer is the size of the entry, the number of its row (-1: none), and the row.
+// An offer holds the size of the entry, the number of its row (-1: none), and the row.
 constexpr std::int64_t kOfferHead = 2;
 
 constexpr OperandRef kInput{OperandRef::Kind::kInput, 0}, kFactors{OperandRef::Kind::kOutput, 0},
@@ -53,7 +54,8 @@ void SetReal(const HostTensor& t, std::int64_t element, double value) {
   }
 }
 
-// The number of the offer that is taken, of dense offers [1..., tiles, kOfferHead + n]; -1: none has a size.
+// Returns the index of the winning offer among dense offers [1..., tiles, kOfferHead + n], or -1 if no offer
+// has a size.
 std::int64_t Chosen(const HostTensor& offers) {
   const std::int64_t width = offers.shape[offers.rank - 1], count = offers.shape[offers.rank - 2];
   std::int64_t chosen = -1;
@@ -69,7 +71,7 @@ std::int64_t PivotRow(const HostTensor& offers, std::int64_t column) {
   return chosen < 0 ? column : static_cast<std::int64_t>(RealAt(offers, chosen * width + 1));
 }
 
-// What the rows from `first` on of a dense block offer for a column.
+// Writes the offer of the rows from `first` on of a dense block, for a column.
 void Offer(const HostTensor& block, std::int64_t first, std::int64_t column, const HostTensor& offer) {
   const std::int64_t rows = block.shape[block.rank - 2], n = block.shape[block.rank - 1];
   const std::int64_t bytes = static_cast<std::int64_t>(SizeOf(block.type));
@@ -133,7 +135,7 @@ class LuPanelOperation : public Operation {
     }
   }
 
-  // Of the factors: whole rows.
+  // Partition of the factors into whole rows.
   static Partition MakePartition(const Shape& shape, unsigned num_tiles) {
     const std::size_t rank = shape.size();
     Partition partition;
@@ -150,7 +152,7 @@ class LuPanelOperation : public Operation {
     partition.tile_stride = TileStrides(partition.parts);
     return partition;
   }
-  // Of a vector of each matrix, on the tile with the first rows.
+  // Partition of a vector per matrix, on the tile with the first rows.
   static Partition VectorPartition(const Partition& rows, std::int64_t extent) {
     Partition partition = rows;
     for (Shape* shape : {&partition.shape, &partition.parts, &partition.grain, &partition.tile_stride})
@@ -265,7 +267,7 @@ class LuPanelOperation : public Operation {
   }
 
  private:
-  // Matrix (vector) number `index` of a batch: the last `kept` dimensions.
+  // Returns matrix (or vector) number `index` of a batch: the last `kept` dimensions.
   static HostTensor Part(const HostTensor& t, int kept, std::int64_t index) {
     std::int64_t offset = 0;
     for (int d = t.rank - 1 - kept; d >= 0; --d) {
@@ -292,8 +294,8 @@ class LuPanelOperation : public Operation {
     for (std::int64_t i = 0; i < to.shape[0]; ++i) to.as<std::int32_t>()[i * to.strides[0]] = numbers[i];
   }
 
-  // A block of rows from `first` on: takes its part in the exchange of rows and in the elimination of column
-  // j.
+  // Applies one step to a block of rows from `first` on: its part of the row swap and of the elimination of
+  // column j.
   static void Step(std::int64_t j, std::int64_t first, const HostTensor& offers, const HostTensor& row_j,
                    const HostTensor& block) {
     const std::int64_t rows = block.shape[block.rank - 2], n = block.shape[block.rank - 1];

@@ -1,4 +1,4 @@
-// The grid of square blocks that factorisations of large matrices work on: a working copy spread over tiles.
+// The grid of square blocks for factorisations of large matrices: a working copy that is spread over tiles.
 #ifndef IPU_MODEL_OPERATIONS_LINEAR_ALGEBRA_MATRIX_BLOCKS_H_
 #define IPU_MODEL_OPERATIONS_LINEAR_ALGEBRA_MATRIX_BLOCKS_H_
 
@@ -16,7 +16,7 @@ struct MatrixBlocks {
   Partition partition;  // of [batch..., rows, columns]; one matrix per part
 
   MatrixBlocks() = default;
-  // Rows or columns that are not cut into blocks of kSize are cut into `free_parts`.
+  // Rows or columns that are not cut into blocks of kSize are cut into `free_parts` parts.
   MatrixBlocks(const Shape& shape, bool cut_rows, bool cut_columns, std::int64_t free_parts,
                unsigned num_tiles) {
     const std::size_t rank = shape.size();
@@ -41,7 +41,7 @@ struct MatrixBlocks {
   std::int64_t Column(const Box& box) const {
     return partition.PartOf(static_cast<int>(columns()), box.begin[columns()]);
   }
-  // `box` with its rows (columns) replaced by those of a block.
+  // Returns `box` with its rows (columns) replaced by those of a block.
   Box WithRows(Box box, std::int64_t block) const { return With(std::move(box), rows(), block); }
   Box WithColumns(Box box, std::int64_t block) const { return With(std::move(box), columns(), block); }
 

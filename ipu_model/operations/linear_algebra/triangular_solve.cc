@@ -1,5 +1,6 @@
-// Triangular systems. Right-hand sides are independent and spread over tiles with the matrix; a matrix that
-// does not fit goes through in blocks: solve with a diagonal block, subtract its part from the blocks left.
+// Triangular systems. Right-hand sides are independent and spread over tiles together with the matrix. A
+// matrix that does not fit is processed in blocks: solve with a diagonal block, then subtract its part from
+// the remaining blocks.
 #include <algorithm>
 #include <memory>
 #include <string>
@@ -55,7 +56,7 @@ class TriangularSolveOperation : public Operation {
            m * m * static_cast<std::int64_t>(SizeOf(inputs[0].type)) > SliceBudget(bytes_per_tile);
   }
 
-  // One matrix per part; its right-hand sides share the tiles that are left.
+  // One matrix per part; its right-hand sides share the remaining tiles.
   MatrixBlocks MakeBlocks(unsigned num_tiles, bool cut) const {
     const Shape& shape = inputs[1].shape;
     const std::int64_t m = inputs[0].shape.back(),
@@ -77,10 +78,10 @@ class TriangularSolveOperation : public Operation {
   }
 
  private:
-  // The dimension of b that a multiplies.
+  // Returns the dimension of b that a multiplies.
   std::size_t Equations() const { return inputs[1].shape.size() - (options_.left_side ? 2 : 1); }
 
-  // Rows [row.first, row.second) and columns of the matrices of a that belong to a box of b.
+  // Returns rows [r0, r1) and columns [c0, c1) of the matrices of a that belong to a box of b.
   static Box MatrixRegion(const Box& box, std::int64_t r0, std::int64_t r1, std::int64_t c0,
                           std::int64_t c1) {
     Box region = box;
@@ -128,7 +129,7 @@ class TriangularSolveOperation : public Operation {
     const std::int64_t count = blocks->partition.parts[dim];
     const bool left = options_.left_side, transposed = options_.transpose != Transpose::kNone;
     const bool conjugate = options_.transpose == Transpose::kAdjoint;
-    // op(a) is lower when exactly one of "a is upper" and "transposed" holds not.
+    // Transposing a lower triangular matrix makes it upper triangular, and vice versa.
     const bool op_lower = options_.lower != transposed;
     const bool forward = left == op_lower;
     const auto bounds = [blocks, dim](std::int64_t block) {
@@ -171,8 +172,8 @@ class TriangularSolveOperation : public Operation {
       update.reads.push_back({kWork, [left, blocks, k](const Box& box) {
                                 return left ? blocks->WithRows(box, k) : blocks->WithColumns(box, k);
                               }});
-      // op(a) at (own block, k) for the left side, (k, own block) for the right one; stored transposed or
-      // not.
+      // op(a) at (own block, k) for the left side, (k, own block) for the right side; transposed in memory if
+      // op transposes.
       update.reads.push_back(
           {kMatrix, [left, transposed, bounds, block_of, k0 = k0, k1 = k1](const Box& box) {
              const auto [j0, j1] = bounds(block_of(box));
