@@ -24,7 +24,7 @@ void Add(ThreadPool& pool, std::int64_t count, const float* from, float* to) {
   });
 }
 
-// Dense f32 values with the shape of `like`.
+// Returns dense f32 values with the shape of `like`.
 HostTensor Sums(const HostTensor& like, float* values) {
   HostTensor sums = like;
   sums.data = values;

@@ -1,4 +1,4 @@
-// Half partials: the engines agree bit by bit, and every plan rounds where the device would.
+// Half partials: the engines agree bit by bit, and every plan rounds where the device rounds.
 #include <algorithm>
 #include <cstdint>
 #include <random>
@@ -63,7 +63,8 @@ struct Program {
   int runs = 0;
 };
 
-// c[m, n] with `parts` of the depth in `steps` each: f32 within 16 k, f16 between them, parts added in f32.
+// Returns c[m, n] with the depth in `parts` parts of `steps` steps each: sums of 16 k in f32, f16 between
+// them, parts added in f32.
 Halves Reference(const Halves& a, const Halves& b, std::int64_t rows, std::int64_t depth,
                  std::int64_t columns, std::int64_t parts, std::int64_t steps, std::int64_t first_stage) {
   const auto half = [](float x) { return F16ToF32(F32ToF16(x)); };
@@ -143,7 +144,7 @@ TEST(PlannedProductsAgreeBetweenEngines) {
     const Halves av = Random(random, a.numElements()), bv = Random(random, b.numElements());
     const Halves fast = p.Run(half, av, bv, "fast");
     CHECK(fast == p.Run(half, av, bv, "tile"));
-    // Many roundings to f16 instead of one show where there are many terms.
+    // With many terms, repeated rounding to f16 must differ from a single rounding.
     CHECK(s[2] < 500 || s[1] == 1 || fast != p.Run(full, av, bv, "fast"));
   }
 }

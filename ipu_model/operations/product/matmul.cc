@@ -19,14 +19,14 @@
 namespace ipu_model {
 namespace {
 
-// Estimates: the assembly of poplin's 1x1 vertex and of a popops reduction, and their work lists.
+// Estimates: code of poplin's 1x1 vertex and of a popops reduction, and the state of their vertices.
 constexpr std::uint64_t kProductCodeBytes = 1200, kProductVertexBytes = 96;
 constexpr std::uint64_t kSumCodeBytes = 400, kSumVertexBytes = 32;
 constexpr std::uint64_t kCopyCodeBytes = 200, kCopyVertexBytes = 24;
 
 using Kind = OperandRef::Kind;
 
-// A scalar one of a partial sum's type, for adding partial sums as a product with a row of ones.
+// The value 1 in a partial sum's type, to add partial sums as a product with a row of ones.
 struct One {
   alignas(16) unsigned char bytes[16] = {};
   explicit One(DType type) {
@@ -76,7 +76,7 @@ Box BoxOf(const Box& box, std::initializer_list<int> dims) {
   }
   return result;
 }
-// `box` with one more leading dimension.
+// Returns `box` with another leading dimension.
 Box WithLeading(std::int64_t begin, std::int64_t end, Box box) {
   box.begin.insert(box.begin.begin(), begin);
   box.end.insert(box.end.begin(), end);
@@ -88,7 +88,7 @@ ProductBlock BlockOf(const Box& box) {
   return {e[kGroupDim], e[kRowDim], e[kColumnDim], e[kDepthDim]};
 }
 
-// Whether the grid's blocks of the result are exactly what its mapping puts on their tiles.
+// Whether the result's mapping puts exactly the grid's blocks on the tiles that compute them.
 bool StaysOnGrid(const Partition& grid, const OperandLayout& out) {
   if (grid.parts[kDepthDim] > 1 || !out.known || out.first_tile != grid.first_tile) return false;
   for (const int d : {kGroupDim, kRowDim, kColumnDim}) {
@@ -99,7 +99,7 @@ bool StaysOnGrid(const Partition& grid, const OperandLayout& out) {
   return true;
 }
 
-// Step `step` of `steps` of dimension `dim` of every vertex.
+// Returns the boxes of all vertices in step `step` of `steps`, which cut dimension `dim`.
 std::vector<Vertex> VerticesOfStep(std::vector<Vertex> vertices, MatMulDim dim, std::int64_t step,
                                    std::int64_t steps) {
   if (steps == 1) return vertices;
@@ -108,7 +108,7 @@ std::vector<Vertex> VerticesOfStep(std::vector<Vertex> vertices, MatMulDim dim, 
     v.box.begin[dim] = begin + extent * step / steps;
     v.box.end[dim] = begin + extent * (step + 1) / steps;
   }
-  // Parts that are smaller than there are steps sit some steps out.
+  // A part with fewer elements than steps is idle in the remaining steps.
   const auto empty = [dim](const Vertex& v) { return v.box.begin[dim] == v.box.end[dim]; };
   vertices.erase(std::remove_if(vertices.begin(), vertices.end(), empty), vertices.end());
   return vertices;
@@ -172,7 +172,7 @@ class MatMulOperation : public Operation {
             {{ProductGroup(VerticesOfStep(vertices, kRowDim, row, plan_.row_steps), b, result)}});
     }
     if (direct) return plan;
-    // The plan's own boxes are as few as possible; over any other mapping there may be several on a tile.
+    // The plan's own partition has the fewest boxes per tile; other mappings may need several.
     const bool own =
         IsRowMajorContiguous(out) && out.offset == 0 && out_mapping == Mapping(OutputPartition(plan_));
     AddSums(plan, result, own ? OutputVertices(plan_) : out_mapping.VerticesOver(out, context.num_tiles()));
@@ -185,8 +185,8 @@ class MatMulOperation : public Operation {
     return {Kind::kTemporary, static_cast<unsigned>(plan.temporaries.size() - 1)};
   }
 
-  // B's columns of one step on every tile that uses them: [parts of rows, groups, depth, parts of columns,
-  // columns of a step].
+  // Placement of B's columns of one step, on every tile that uses them:
+  // [parts of rows, groups, depth, parts of columns, columns of a step].
   Partition KeptPlacement() const {
     const Partition& grid = plan_.grid;
     Partition placement;
@@ -280,7 +280,7 @@ class MatMulOperation : public Operation {
     return group;
   }
 
-  // Step `step` of the depth of every part: adds to the partial sums of the steps before.
+  // Step `step` over the depth of every part: adds to the partial sums of the earlier steps.
   VertexGroup DepthStepGroup(std::int64_t step, OperandRef partials) const {
     VertexGroup group =
         ProductGroup(VerticesOfStep(plan_.grid.Vertices(), kDepthDim, step, plan_.depth_steps),
@@ -315,7 +315,7 @@ class MatMulOperation : public Operation {
     return group;
   }
 
-  // Adds `partials` [terms, g, m, n] into the result, in two stages where the plan says so.
+  // Adds `partials` [terms, g, m, n] and writes the result, in two stages if the plan has two.
   void AddSums(DevicePlan& plan, OperandRef partials, std::vector<Vertex> vertices) const {
     const Partition& grid = plan_.grid;
     std::int64_t terms = grid.parts[kDepthDim];
@@ -352,7 +352,7 @@ class MatMulOperation : public Operation {
     return group;
   }
 
-  // Sum s of `sums` [terms / first_stage, g, m, n] is of the partials from s * first_stage on.
+  // Sum s of `sums` [terms / first_stage, g, m, n] adds `first_stage` partials from s * first_stage on.
   VertexGroup FirstSumGroup(const Partition& stage, OperandRef partials, OperandRef sums) const {
     const std::int64_t terms = plan_.first_stage;
     VertexGroup group = SumGroup(stage.Vertices(), partials, sums, terms);

@@ -1,4 +1,4 @@
-// The grouped matrix product as an operation, from a plan.
+// The grouped matrix product as an operation, created from a plan.
 #ifndef IPU_MODEL_OPERATIONS_PRODUCT_MATMUL_H_
 #define IPU_MODEL_OPERATIONS_PRODUCT_MATMUL_H_
 
@@ -9,7 +9,7 @@
 
 namespace ipu_model {
 
-// inputs: A [g, m, k], B [g, k, n]; outputs: C [g, m, n]. The caller sets them.
+// inputs: A [g, m, k], B [g, k, n]; outputs: C [g, m, n]. The caller must set them.
 std::unique_ptr<Operation> MakeMatMul(MatMulPlan plan);
 
 }  // namespace ipu_model

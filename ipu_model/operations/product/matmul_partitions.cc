@@ -21,8 +21,8 @@ void AddDim(Partition& partition, std::int64_t extent, std::int64_t parts, std::
   partition.tile_stride.push_back(stride);
 }
 
-// Cuts every part of dimension `dim` into x more, `stride` tiles apart. False if no partition says that. May
-// split the dimension into two where `factorise` allows it.
+// Cuts every part of dimension `dim` into x more parts, `stride` tiles apart. May split the dimension into
+// two if `factorise` is set. Returns false if no partition can express the result.
 bool Refine(Partition& p, std::size_t dim, std::int64_t x, std::int64_t stride, bool factorise) {
   if (p.parts[dim] == 1) {
     p.parts[dim] = x;
@@ -45,8 +45,8 @@ bool Refine(Partition& p, std::size_t dim, std::int64_t x, std::int64_t stride, 
   return true;
 }
 
-// The blocks [group, row, column] of a matrix, each shared by the x parts of a third dimension: cut between
-// them along the dimension that gives more of them something, rows where both do.
+// Cuts the blocks [group, row, column] of a matrix, each of which is shared by the x parts of a third
+// dimension, among those parts. Uses the dimension that gives data to more of them; rows if both do.
 void ShareBlocks(Partition& p, std::size_t row, std::size_t column, std::int64_t x, std::int64_t stride,
                  bool factorise) {
   if (x == 1) return;
@@ -81,7 +81,7 @@ std::vector<Vertex> OutputVertices(const MatMulPlan& plan) {
   const Partition partition = OutputPartition(plan);
   std::vector<Vertex> vertices = partition.Vertices();
   if (partition.shape.size() == 3) return vertices;
-  // One dimension is factorised, its outer part cut into single elements.
+  // One dimension is factorised; its outer part is cut into single elements.
   const std::size_t outer = partition.shape[1] == plan.grid.shape[kRowDim] ? 2 : 1;
   const std::int64_t inner = partition.shape[outer + 1];
   for (Vertex& v : vertices) {
@@ -126,7 +126,7 @@ OperandLayout LayoutOf(const View& view, const Mapping& mapping, unsigned num_ti
   for (std::size_t d = 0; d < 3; ++d) {
     if (view.shape[d] == 1) continue;
     if (view.strides[d] <= 0) return layout;
-    // The partition's dimensions that make up this one, outermost first.
+    // Find the partition's dimensions that make up this one, outermost first.
     std::int64_t stride = NumElements(partition->shape), extent = 1;
     int pieces = 0;
     bool whole_pieces = true;
@@ -142,11 +142,11 @@ OperandLayout LayoutOf(const View& view, const Mapping& mapping, unsigned num_ti
       if (pieces++ == 0) {
         split.parts = partition->parts[p];
         split.stride = partition->tile_stride[p];
-        // A second piece is a cut of parts only where the first is cut into single elements.
+        // A second piece can only cut the parts further if the first piece is cut into single elements.
         split.inner_parts = partition->parts[p] == partition->shape[p] ? 1 : 0;
         whole_pieces = partition->shape[p] % partition->parts[p] == 0;
       } else if (partition->parts[p] == 1) {
-        // Balanced parts of the whole dimension would begin elsewhere.
+        // Balanced parts of the whole dimension would begin at other elements.
         if (!whole_pieces) return layout;
       } else {
         if (split.inner_parts == 0) return layout;

@@ -13,15 +13,15 @@
 namespace ipu_model {
 namespace {
 
-// A plan that moves an operand with a place of its own must be this much faster than one that leaves it: the
-// code and the buffers that moving takes are not in the estimate.
+// A plan that moves an operand with a given mapping must be this much faster than one that uses it in place,
+// because the estimate leaves out the code and buffers of the move.
 constexpr double kMovingPenalty = 1.25;
-// In training, where the estimate is of all that moves: what a received byte costs beyond its cycles, in
-// cycles of an exchange that is not shared.
+// In training, the estimate counts all data that moves. A received byte costs this much in addition to its
+// cycles, in cycles of an exchange that is not shared.
 constexpr double kTrainingByteCost = 0.25;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// How the four dimensions are cut and placed; the planner's candidate.
+// The planner's candidate: how the four dimensions are cut and placed.
 struct Candidate {
   std::array<std::int64_t, 4> parts, stride;
   std::int64_t first_tile = 0;
@@ -34,7 +34,8 @@ struct Estimate {
   std::int64_t column_steps = 1, row_steps = 1, depth_steps = 1, first_stage = 1;
 };
 
-// Numbers of parts worth trying: geometric, and the fewest parts for the block size they give.
+// Returns the part counts to try: a geometric series, each reduced to the fewest parts with the same block
+// size.
 std::vector<std::int64_t> PartCounts(std::int64_t extent, std::int64_t limit, double ratio) {
   std::vector<std::int64_t> counts;
   limit = std::min(limit, extent);
@@ -67,7 +68,7 @@ class Planner {
     AdoptLayout(p_.b, kDepthDim, kColumnDim, kRowDim);
     AdoptLayout(p_.a, kRowDim, kDepthDim, kColumnDim);
     AdoptLayout(p_.out, kRowDim, kColumnDim, kDepthDim);
-    // A given result mapping decides, unless partial sums on the way to it pay.
+    // A given result mapping decides the plan, unless partial sums would pay.
     if (!p_.out.known || training_ || best_.cycles == kInfinity) Enumerate();
     return Result();
   }
@@ -81,7 +82,7 @@ class Planner {
            bytes(p_.rows * p_.columns, p_.out_type);
   }
 
-  // The grid that leaves an operand where it is.
+  // Considers the grid that uses an operand in place.
   void AdoptLayout(const OperandLayout& layout, MatMulDim row, MatMulDim column, MatMulDim other) {
     if (!layout.known) return;
     Candidate c;
@@ -105,7 +106,7 @@ class Planner {
     if (c.parts[other] > extents_[other] || used > tiles_) return;
     Consider(c);
     if (c.parts[other] > 1 || row == kRowDim) return;
-    // Whole copies of the blocks on further tiles, where there are any left.
+    // Also consider whole copies of the blocks on further tiles, if there are any.
     for (const std::int64_t copies : PartCounts(extents_[other], tiles_ / used, 1.3)) {
       Candidate more = c;
       more.parts[other] = copies;
@@ -151,8 +152,8 @@ class Planner {
     // Rows innermost: neighbours receive the same columns of B.
     if (parts[kRowDim] > 1 && parts[kRowDim] % 2 == 0) ordered({kRowDim, kDepthDim, kColumnDim});
     if (!training_ || parts[kRowDim] == 1 || !(p_.b.known || p_.b_follows_plan)) return;
-    // The rows' parts next to those of a dimension of B, which they can then share whatever its extent; in
-    // the second form B is the transpose of what it is in the first.
+    // Put the parts of the rows next to those of a dimension of B, which they can then share whatever its
+    // extent. In the second order, B is the transpose of the first order's B.
     ordered({kColumnDim, kRowDim, kDepthDim});
     if (p_.b.known) ordered({kDepthDim, kRowDim, kColumnDim});
   }
@@ -163,7 +164,8 @@ class Planner {
     return c.stride[d] == 1 && c.parts[d] % tiles_per_bus == 0;
   }
 
-  // Whether the tiles that use a block of an operand [row, column] can hold it in parts: see RhsPartition.
+  // Whether the tiles that use a block of an operand [row, column] can each hold a part of it; see
+  // RhsPartition.
   bool CanShare(const Candidate& c, MatMulDim row, MatMulDim column, MatMulDim other) const {
     const auto divides = [&](MatMulDim d) {
       return c.parts[d] == 1 || c.stride[d] == c.parts[other] * c.stride[other] ||
@@ -172,7 +174,7 @@ class Planner {
     return c.parts[other] == 1 || divides(row) || divides(column);
   }
 
-  // The part of its block of an operand [row, column] that a tile holds before the exchange.
+  // Returns the fraction of its block of an operand [row, column] that a tile holds before the exchange.
   double Held(const Candidate& c, const OperandLayout& layout, bool follows_plan, MatMulDim row,
               MatMulDim column, MatMulDim other) const {
     const double share = 1.0 / static_cast<double>(c.parts[other]);
@@ -188,7 +190,7 @@ class Planner {
         if (split.inner_stride != c.stride[other]) return 0;
       }
       if (parts != c.parts[dims[i]]) {
-        // Both cuts in one dimension of the mapping.
+        // Both cuts may be in one dimension of the mapping.
         if (parts != c.parts[dims[i]] * c.parts[other] || stride != c.stride[other]) return 0;
         inner *= c.parts[other];
         stride *= c.parts[other];
@@ -197,7 +199,7 @@ class Planner {
       if (parts > 1 && stride != c.stride[dims[i]]) return 0;
     }
     if (inner == c.parts[other]) return share;
-    // Whole blocks on the first of the tiles that use them, and on these only.
+    // Whole blocks are only on the first of the tiles that use them.
     return 0;
   }
 
@@ -208,12 +210,12 @@ class Planner {
     double Received() const { return bytes * (1 - held); }
   };
 
-  // Where a result goes that is not made where it lies.
+  // The destination of a result that is not computed in place.
   struct Destination {
-    std::int64_t elements = 0;  // on one tile; 0: it is made where it lies
+    std::int64_t elements = 0;  // on one tile; 0 if it is computed in place
   };
 
-  // One of the products: `out` rows and columns, summed over `depth`, with the parts of the candidate.
+  // The cost of one product: `out` rows and columns, summed over `depth`, with the candidate's parts.
   struct Product {
     double cycles, temporary_bytes;
     double received;  // bytes on one tile
@@ -225,7 +227,7 @@ class Planner {
     const DType operand = SizeOf(p_.a_type) > SizeOf(p_.b_type) ? p_.a_type : p_.b_type;
     const std::int64_t partials = c.parts[depth];
     const double partial_bytes = partials > 1 ? PartialBytes(block) : 0;
-    // The operands' copies are dead when the partial sums arrive.
+    // The operands' copies are no longer live when the partial sums arrive.
     Product product{0, partial_bytes + std::max(partial_bytes, a.Received() + b.Received()),
                     a.Received() + b.Received()};
     double exchange =
@@ -255,13 +257,13 @@ class Planner {
            static_cast<double>(SizeOf(partial_type_));
   }
 
-  // One superstep of products.
+  // Cycles of one superstep of products.
   double StepCycles(DType operand, const ProductBlock& block) const {
     return static_cast<double>(ProductCycles(target_, operand, block, p_.options.wide_weight_loads) +
                                ArrangeCycles(target_) + target_.sync_cycles);
   }
 
-  // Steps over the depth: both operands come once, the partial sums stay.
+  // Cuts the product into steps over the depth: both operands arrive once, the partial sums stay live.
   void CutDepth(const ProductBlock& block, DType operand, double received, double exchange, double sums,
                 std::int64_t partials, Product* product) const {
     const double partial_bytes = PartialBytes(block);
@@ -270,7 +272,7 @@ class Planner {
     if (steps > block.depth) return;
     ProductBlock step = block;
     step.depth = CeilDivide(block.depth, steps);
-    // A result of another type is written from finished sums.
+    // A result of another type is written from the finished sums.
     if (partials == 1) sums = SumStageCycles(1, block.groups * block.rows * block.columns);
     product->depth_steps = steps;
     product->cycles = static_cast<double>(steps) * StepCycles(operand, step) + exchange + sums;
@@ -278,8 +280,9 @@ class Planner {
         partial_bytes + std::max(partials > 1 ? partial_bytes : 0, received / static_cast<double>(steps));
   }
 
-  // Steps over columns and rows: B comes once and stays for the rows of a step, A comes again for every step
-  // of columns. Replaces `product` where that is faster or does not fit.
+  // Cuts the product into steps over columns and rows: B arrives once and stays live for the rows of a step;
+  // A arrives again in every step of columns. Replaces `product` if that is faster, or if `product` does not
+  // fit.
   void CutIntoSteps(const ProductBlock& block, DType operand, const Operand& a, const Operand& b,
                     Product* product) const {
     double best = product->temporary_bytes <= limit_ ? product->cycles : kInfinity;
@@ -308,13 +311,13 @@ class Planner {
     }
   }
 
-  // One superstep that adds `terms` partial sums of `elements` on a tile.
+  // Cycles of one superstep that adds `terms` partial sums of `elements` elements on a tile.
   double SumStageCycles(std::int64_t terms, std::int64_t elements) const {
     return static_cast<double>(PartialSumCycles(target_, partial_type_, terms, elements) +
                                ArrangeCycles(target_) + target_.sync_cycles);
   }
 
-  // Exchange and addition of partial sums, in one or two stages.
+  // Cycles to exchange and add partial sums, in one or two stages.
   double SumCost(const ProductBlock& block, std::int64_t partials, bool two_stages,
                  std::int64_t* first_stage) const {
     const std::int64_t elements = block.groups * block.rows * block.columns;
@@ -339,7 +342,7 @@ class Planner {
     return best;
   }
 
-  // Bytes of a new operand on a tile above its share if it were spread evenly.
+  // Returns the bytes of a new operand on a tile beyond an even share.
   double Crowding(bool follows_plan, const Operand& operand, std::int64_t elements, DType type) const {
     if (!follows_plan) return 0;
     const double even = static_cast<double>(extents_[kGroupDim] * elements) *
@@ -347,12 +350,12 @@ class Planner {
     return std::max(0.0, operand.bytes * (operand.held > 0 ? operand.held : 1) - even);
   }
 
-  // What the planner minimises in training.
+  // The cost that the planner minimises in training.
   double WithByteCost(const Product& product) const {
     return product.cycles + kTrainingByteCost * ReceiveCycles(target_, product.received, false);
   }
 
-  // The cost of the best plan of a product for itself, of which no operand has a place.
+  // Returns the cost of the best plan of a product on its own, when no operand has a given mapping.
   double FreeCost(std::int64_t rows, std::int64_t columns, std::int64_t depth) const {
     MatMulProblem problem = p_;
     problem.rows = rows;
@@ -366,8 +369,9 @@ class Planner {
     return planner.best_.cycles;
   }
 
-  // The two other products of a training step on the grid of the forward one, or by plans of their own:
-  // dA = dC . B^T and dB = A^T . dC, of which one needs the weights and one makes their gradient.
+  // Adds the cost of the two other products of a training step, on the grid of the forward product or by
+  // plans of their own: dA = dC . B^T and dB = A^T . dC. One of them reads the weights, the other computes
+  // their gradient.
   void AddGradients(const Candidate& c, Operand a, Operand b, double out_bytes, Estimate* e) {
     const unsigned bus = target_.tiles_per_shared_bus;
     const bool weights_are_b = p_.b_follows_plan;
@@ -379,7 +383,7 @@ class Planner {
       const std::int64_t m = extents_[kRowDim], n = extents_[kColumnDim], k = extents_[kDepthDim];
       free_of_a_ = FreeCost(m, k, n);
       free_of_b_ = FreeCost(k, n, m);
-      // The gradient goes to the weights.
+      // The gradient moves to the tiles of the weights.
       const std::int64_t share = CeilDivide(extents_[kGroupDim] * k * (weights_are_b ? n : m), tiles_);
       (weights_are_b ? free_of_b_ : free_of_a_) +=
           SumStageCycles(1, share) +
@@ -420,13 +424,13 @@ class Planner {
     e.first_stage = forward.first_stage;
     if (p_.options.pass == MatMulOptions::Pass::kTrainingForward && (p_.a_follows_plan || p_.b_follows_plan))
       AddGradients(c, a, b, bytes(kRowDim, kColumnDim, p_.out_type), &e);
-    // An operand that would lie on few tiles crowds them.
+    // An operand on few tiles takes too much of their memory.
     e.bytes += Crowding(p_.a_follows_plan, a, extents_[kRowDim] * extents_[kDepthDim], p_.a_type) +
                Crowding(p_.b_follows_plan, b, extents_[kDepthDim] * extents_[kColumnDim], p_.b_type);
     const bool moves = p_.b.known ? b.held == 0 : p_.a.known && a.held == 0 && !p_.b_follows_plan;
     if (moves && !training_) e.cycles *= kMovingPenalty;
     const bool fits = e.bytes <= limit_, best_fits = best_bytes_ <= limit_;
-    // Where nothing fits, the smallest is chosen; compilation then says what does not fit.
+    // If nothing fits, choose the smallest plan; compilation then reports what does not fit.
     const bool better = fits != best_fits ? fits : fits ? e.cycles < best_.cycles : e.bytes < best_bytes_;
     if (!better) return;
     best_ = e;
@@ -460,10 +464,10 @@ class Planner {
   DType partial_type_;
   bool training_;
   double limit_;
-  bool operands_fit_;  // else no number of steps helps
+  bool operands_fit_;  // if false, no number of steps helps
   Estimate best_;
   double best_bytes_ = kInfinity;
-  // Of the gradients' own plans, once they are known.
+  // Costs of the gradients' own plans, once they are known.
   double free_of_a_ = kInfinity, free_of_b_ = kInfinity;
   Candidate best_candidate_;
 };
@@ -473,19 +477,19 @@ class Planner {
 MatMulPlan PlanMatMul(const TargetModel& target, unsigned num_tiles, const MatMulProblem& problem) {
   const DType accumulator = GemmAccumulator(problem.a_type, problem.b_type, problem.out_type);
   const DType operand = SizeOf(problem.a_type) > SizeOf(problem.b_type) ? problem.a_type : problem.b_type;
-  // Half partials are for operands that the AMP takes in half or quarter precision.
+  // Half partials need operands that the AMP takes in half or quarter precision.
   const auto narrow = [](DType type) { return type == DType::kF16 || (IsFloat(type) && SizeOf(type) == 1); };
   const bool half = problem.options.half_partials && accumulator == DType::kF32 && narrow(problem.a_type) &&
                     narrow(problem.b_type) && narrow(problem.out_type) && target.AmpMacsPerCycle(operand) > 0;
   MatMulProblem clamped = problem;
-  // Empty dimensions are planned as one element: the plan then has no vertices to run.
+  // Empty dimensions are planned as one element; the plan then has no vertices to run.
   for (std::int64_t* extent : {&clamped.groups, &clamped.rows, &clamped.columns, &clamped.depth})
     *extent = std::max<std::int64_t>(1, *extent);
   const DType partial_type = half ? DType::kF16 : accumulator;
   MatMulPlan plan = Planner(target, num_tiles, clamped, partial_type).Best();
   if (clamped.options.pass == MatMulOptions::Pass::kTrainingForward &&
       plan.temporary_bytes > problem.options.available_memory_proportion * target.bytes_per_tile) {
-    // No layout suits all three products: each for itself.
+    // No layout suits all three products, so plan each product on its own.
     clamped.options.pass = MatMulOptions::Pass::kNone;
     plan = Planner(target, num_tiles, clamped, partial_type).Best();
   }

@@ -1,4 +1,4 @@
-// Chooses how a grouped matrix product is cut over tiles.
+// The planner of grouped matrix products: chooses how a product is cut over tiles.
 #ifndef IPU_MODEL_OPERATIONS_PRODUCT_MATMUL_PLAN_H_
 #define IPU_MODEL_OPERATIONS_PRODUCT_MATMUL_PLAN_H_
 
@@ -15,7 +15,7 @@ namespace ipu_model {
 enum MatMulDim : int { kGroupDim = 0, kRowDim, kColumnDim, kDepthDim };
 
 struct MatMulOptions {
-  double available_memory_proportion = 0.6;  // of tile memory, for temporaries
+  double available_memory_proportion = 0.6;  // fraction of tile memory for temporaries
   bool half_partials = false;
   bool wide_weight_loads = false;
   bool multi_stage_reduce = true;
@@ -24,13 +24,13 @@ struct MatMulOptions {
   Pass pass = Pass::kNone;
 };
 
-// How one dimension of an operand is spread over tiles: part p of `parts` is on tile + p * stride; a part may
-// be cut once more into `inner_parts`, inner_stride tiles apart.
+// The split of one dimension of an operand: part p of `parts` is on tile + p * stride. Each part may be cut
+// again into `inner_parts` parts, inner_stride tiles apart.
 struct DimSplit {
   std::int64_t parts = 1, stride = 0, inner_parts = 1, inner_stride = 0;
 };
 
-// An operand's mapping in terms of its matrix dimensions [group, row, column], where it can be expressed so.
+// An operand's mapping in terms of its matrix dimensions [group, row, column], if it can be expressed so.
 struct OperandLayout {
   bool known = false;
   DimSplit dims[3];
@@ -41,11 +41,11 @@ OperandLayout LayoutOf(const View& view, const Mapping& mapping, unsigned num_ti
 struct MatMulProblem {
   std::int64_t groups = 1, rows = 1, columns = 1, depth = 1;
   DType a_type = DType::kF32, b_type = DType::kF32, out_type = DType::kF32;
-  // Where the operands are; the planner prefers plans that leave them there.
+  // Mappings of the operands; the planner prefers plans that use them in place.
   OperandLayout a, b;
-  // The mapping that the result will have, where it is given.
+  // The mapping of the result, if it is given.
   OperandLayout out;
-  // An operand that is yet to be created will be mapped as the plan likes it.
+  // True for operands that are created later, with the mapping that the plan prefers.
   bool a_follows_plan = false, b_follows_plan = false;
   MatMulOptions options;
 };
@@ -53,34 +53,38 @@ struct MatMulProblem {
 struct MatMulPlan {
   // Over [groups, rows, columns, depth]; every part is one vertex.
   Partition grid;
-  // Partial sums are added in one stage, or first `first_stage` consecutive ones (> 1), then the rest.
+  // If above 1, groups of `first_stage` consecutive partial sums are added first, then the rest; otherwise
+  // one stage.
   std::int64_t first_stage = 1;
-  // The columns of every part are done in this many steps, and in each of them the rows, to bound the memory.
+  // The columns of every part are processed in column_steps steps, and the rows in row_steps steps within
+  // each of them, to limit the memory.
   std::int64_t column_steps = 1, row_steps = 1;
-  // Or the depth of every part is done in steps that add to its partial sums.
+  // Alternatively, the depth of every part is processed in steps that add to its partial sums.
   std::int64_t depth_steps = 1;
   bool wide_weight_loads = false;
   DType partial_type = DType::kF32;
-  // With half partials: the AMP adds the products of this many k before it rounds. 0 with any others.
+  // With half partials: the number of k whose products the AMP adds before it rounds; otherwise 0.
   std::int64_t half_step = 0;
-  // Estimates of the planner, for the product alone.
+  // The planner's estimates for the product alone.
   double cycles = 0;
   double temporary_bytes = 0;
 };
 
 MatMulPlan PlanMatMul(const TargetModel& target, unsigned num_tiles, const MatMulProblem& problem);
 
-// The partial sums [parts of depth, groups, rows, columns], each on the tile that computes it.
+// Returns the partition of the partial sums [parts of depth, groups, rows, columns], each on the tile that
+// computes it.
 Partition PartialsPartition(const MatMulPlan& plan);
-// The sums of plan.first_stage partials each, cut between the tiles that computed them.
+// Returns the partition of the sums of plan.first_stage partials each, cut among the tiles that computed
+// them.
 Partition FirstStagePartition(const MatMulPlan& plan);
 
-// Where the operands and the result lie when they follow the plan: every block on the tiles that use it, cut
-// between them. Shapes are those of the tensors, possibly with one dimension factorised.
+// Return the mappings that the plan prefers for operands and result: every block is cut among the tiles that
+// use it. Shapes are those of the tensors, possibly with one dimension factorised.
 Partition LhsPartition(const MatMulPlan& plan);
 Partition RhsPartition(const MatMulPlan& plan);
 Partition OutputPartition(const MatMulPlan& plan);
-// The parts of OutputPartition as boxes over [groups, rows, columns], one for each tile.
+// Returns the parts of OutputPartition as boxes over [groups, rows, columns], one per tile.
 std::vector<Vertex> OutputVertices(const MatMulPlan& plan);
 
 }  // namespace ipu_model

@@ -1,5 +1,5 @@
-// Matrix products on the device: every plan gives exact results vertex by vertex, weights stay where they
-// are, and the planner respects memory and options.
+// Tests matrix products on the device: every plan gives exact results vertex by vertex, weights are not
+// moved, and the planner respects memory limits and options.
 #include "operations/product/matmul.h"
 
 #include <algorithm>
@@ -70,7 +70,7 @@ std::vector<float> Naive(const Shapes& s, const std::vector<float>& a, const std
   return c;
 }
 
-// A graph under construction with a program whose operands come from and go to the host.
+// A graph under construction, with a program whose operands and results are on the host.
 struct Program {
   explicit Program(unsigned tiles) : graph(Target::createIPUTarget(1, tiles, "ipu2")) {}
 
@@ -86,7 +86,7 @@ struct Program {
     sequence.add(Copy(tensor, fifo));
     outputs.emplace_back(tensor.numElements());
   }
-  // Results of the outputs.
+  // Returns the values of the outputs.
   std::vector<std::vector<float>> Run(const char* execution) {
     poplar::Engine engine(graph, sequence, {{"execution", execution}});
     for (std::size_t i = 0; i < inputs.size(); ++i)
@@ -116,7 +116,7 @@ const Mapping& MappingOf(const Graph& graph, const Tensor& tensor) {
   return graph.impl().variables[view.variable].mapping;
 }
 
-// Enough tiles that small shapes are cut in every dimension.
+// Enough tiles to cut small shapes in every dimension.
 constexpr unsigned kTiles = 48;
 
 TEST(ExactOnBothEngines) {
@@ -174,7 +174,7 @@ TEST(TransposedOperandsAreReadInPlace) {
 }
 
 TEST(TwoStageSumsAndSerialSteps) {
-  // Plans given by hand, whatever the planner would choose.
+  // Uses given plans, independent of the planner.
   enum { kTwoStages, kColumnAndRowSteps, kDepthSteps, kDepthStepsOfOnePart };
   for (const int kind : {kTwoStages, kColumnAndRowSteps, kDepthSteps, kDepthStepsOfOnePart}) {
     Program p(kTiles);
@@ -197,7 +197,7 @@ TEST(TwoStageSumsAndSerialSteps) {
     p.In(a, av);
     p.In(b, bv);
     Tensor c = NewTensor(p.graph, DType::kF32, {1, 11, 6}, Mapping(OutputPartition(plan)), "c");
-    // Also through serialisation.
+    // Also test serialisation.
     Writer writer;
     MakeMatMul(plan)->Write(writer);
     Reader reader(writer.data());
@@ -226,8 +226,8 @@ TEST(OutputIntoAnyMapping) {
   p.CheckBoth(Naive({1, 13, 40, 9}, av, bv));
 }
 
-// Types other than f32: gemm_test checks the kernel, here every vertex must give what the whole kernel gives.
-// Small whole numbers, so that the order of the sums does not matter.
+// Types other than f32. gemm_test checks the kernel; here, the vertices must give the results of the whole
+// kernel. The values are small whole numbers, so that the order of the sums does not matter.
 TEST(TypesAgreeBetweenEngines) {
   struct Types {
     DType a, b, out;
@@ -244,7 +244,7 @@ TEST(TypesAgreeBetweenEngines) {
            b = p.graph.addVariable(Type(t.b), {1, 200, 7}, "b");
     poputil::mapTensorLinearly(p.graph, a);
     poputil::mapTensorLinearly(p.graph, b);
-    // Bytes that are 0 or 1 in a pattern: whole numbers in integer types; floats get the bits of 0 or 1.
+    // Bytes that are 0 or 1 in a pattern: whole numbers in integer types. Floats get the bits of 0 or 1.
     const auto fill = [](DType type, std::size_t n) {
       std::vector<unsigned char> bytes(n * SizeOf(type), 0);
       const std::size_t width = IsComplex(type) ? SizeOf(type) / 2 : SizeOf(type);
@@ -307,15 +307,16 @@ TEST(EmptyOperands) {
   CHECK_EQ(none.numElements(), 0u);
 }
 
-// In a training step the weights, their gradient and the transposed weights of the backward pass are one
-// layout. Which products use it in place: the update makes the gradient there, the others read the weights
-// there. Without `true`, a grid of its own makes a product faster by more than what travels costs.
+// In a training step, the weights, their gradient and the transposed weights of the backward pass share one
+// layout. `true` marks the products that use it in place: the update writes the gradient there, the others
+// read the weights there. A product marked `false` is faster on another grid by more than the cost of the
+// exchange.
 TEST(WeightsStayWhereTheyAre) {
   struct Layer {
     std::size_t batch, k, n;
     bool forward, backward, update;
   };
-  // The last are the two large layers of examples/mnist/mnist_classifier.py.
+  // The last ones are the two large layers of examples/mnist/mnist_classifier.py.
   for (const Layer& layer : std::vector<Layer>{{32, 512, 512, true, true, true},
                                                {32, 784, 512, true, false, true},
                                                {32, 512, 10, false, false, false},
@@ -353,7 +354,7 @@ TEST(WeightsStayWhereTheyAre) {
      private:
       const Graph& graph_;
     } context(graph);
-    // The part of what the product vertices read of operand `index` that is on their tiles already.
+    // Returns the fraction of the product vertices' reads of operand `index` that is already on their tiles.
     const auto held = [&](const Operation& operation, unsigned index) {
       double need = 0, have = 0;
       const DevicePlan plan = operation.Plan(context);
@@ -379,7 +380,7 @@ TEST(WeightsStayWhereTheyAre) {
     CHECK_EQ(products[2]->outputs[0].variable, gradient_view.variable);
     if (layer.forward) CHECK_NEAR(held(*products[0], 1), 1.0, 0.0);
     if (layer.backward) CHECK_NEAR(held(*products[1], 1), 1.0, 0.0);
-    // On the gradient's tiles: one superstep, no partial sums.
+    // The update runs on the gradient's tiles: one superstep, no partial sums.
     if (layer.update) CHECK_EQ(products[2]->Plan(context).supersteps.size(), 1u);
   }
 }
@@ -407,7 +408,7 @@ TEST(PlansFitTheirMemory) {
 }
 
 // Published measurements on Bow: tessellate-ipu's "IPU Peak Flops" notebook, every tile [n,16] x [16,16] in
-// f16, 45 cycles of timer overhead removed.
+// f16; 45 cycles of timer overhead are subtracted.
 TEST(TileCyclesMatchMeasurements) {
   const TargetModel& target = FindTargetModel("bow");
   const std::vector<std::pair<std::int64_t, double>> measured = {{16, 402},    {32, 461.3},   {64, 584},
@@ -420,8 +421,8 @@ TEST(TileCyclesMatchMeasurements) {
 }
 
 // Whole-chip f16 products of PopSparse (arXiv 2303.16999), figure dense_ipu_gpu, digitised: square weights of
-// this size times n columns, TFLOP/s. Partial sums in f32, PopLibs's default; digitising alone is 2 to 4 %
-// off.
+// this size times n columns, in TFLOP/s. Partial sums are f32, PopLibs' default. The digitisation alone has
+// an error of 2 to 4 %.
 TEST(WholeChipCyclesMatchMeasurements) {
   struct Point {
     std::int64_t size, n;
@@ -450,7 +451,7 @@ TEST(WholeChipCyclesMatchMeasurements) {
   CHECK(errors[errors.size() / 2] < 0.1);
 }
 
-// What the compiler derives from the vertices and their exchange is what the planner estimated.
+// The cycles that the compiler derives from the vertices and their exchange equal the planner's estimates.
 TEST(ReportAgreesWithPlanner) {
   for (const Shapes& s :
        std::vector<Shapes>{{1, 64, 512, 512}, {1, 256, 1024, 1024}, {1, 4, 2048, 512}, {8, 64, 64, 64}}) {

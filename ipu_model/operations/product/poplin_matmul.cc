@@ -178,12 +178,12 @@ OperandLayout LayoutIn(const poplar::Graph& graph, const View& view) {
                              graph.getTarget().getNumTiles());
 }
 
-// The operation without its output.
+// An operation without its output.
 struct Planned {
   std::unique_ptr<ipu_model::Operation> operation;
   Partition output;
 };
-// Nothing is mapped where there is nothing.
+// Returns an empty mapping for an empty tensor.
 ipu_model::Mapping MappingOf(Partition partition) {
   return ipu_model::NumElements(partition.shape) == 0 ? ipu_model::Mapping()
                                                       : ipu_model::Mapping(std::move(partition));

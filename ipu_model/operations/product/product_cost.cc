@@ -7,8 +7,8 @@
 namespace ipu_model {
 namespace {
 
-// Instructions of one scalar multiply-add with its loads, on types that neither the AMP nor the vector unit
-// takes. f64 is emulated in software. Estimates: no measurement is known.
+// Returns the instructions of one scalar multiply-add with its loads, for types that neither the AMP nor the
+// vector unit supports. f64 is emulated in software. These are estimates; no measurement is known.
 std::int64_t ScalarCyclesPerProduct(DType type) {
   switch (type) {
     case DType::kF64:
@@ -25,7 +25,7 @@ std::int64_t ScalarCyclesPerProduct(DType type) {
   }
 }
 
-// PopLibs' inner loop over the positions of one worker.
+// Returns the cycles of PopLibs' inner loop over the positions of one worker.
 std::int64_t WorkerLoopCycles(std::int64_t positions, std::int64_t per_position) {
   const std::int64_t extra = per_position == 4 ? 0 : 9;  // f32: 46 + 8 (n - 3) against 37 + 4 (n - 3)
   switch (positions) {
@@ -57,10 +57,11 @@ std::uint64_t ProductCycles(const TargetModel& target, DType operand, const Prod
   const std::int64_t coefficient_bytes = units * inputs * static_cast<std::int64_t>(SizeOf(operand));
   const std::int64_t load_bytes = target.amp_coefficient_bytes * (wide_weight_loads ? 2 : 1);
   const std::int64_t load = CeilDivide(coefficient_bytes, load_bytes);
-  // The measured fixed cost belongs to a call with one weight load.
+  // The measured fixed cost includes one weight load.
   const std::int64_t fixed =
       target.amp_call_cycles - CeilDivide(coefficient_bytes, target.amp_coefficient_bytes);
-  // B's columns are the output channels that stay in the convolution units, A's rows stream past them.
+  // B's columns are the output channels, which stay in the convolution units; A's rows are streamed past
+  // them.
   const std::int64_t loops = CeilDivide(block.columns, units) * CeilDivide(block.depth, inputs);
   const std::int64_t loop = load + workers * WorkerLoopCycles(CeilDivide(block.rows, workers), per_position);
   return static_cast<std::uint64_t>(fixed + block.groups * loops * loop);

@@ -9,29 +9,30 @@
 
 namespace ipu_model {
 
-// One tile's part of a product: `groups` times [rows, depth] . [depth, columns].
+// The part of a product on one tile: `groups` times [rows, depth] . [depth, columns].
 struct ProductBlock {
   std::int64_t groups, rows, columns, depth;
 };
 
-// Cycles of one vertex (six workers together). `operand` is the wider of the operand types. Types that the
-// AMP takes: the 1x1 convolution loop of PopLibs (poplin PerformanceEstimation: per worker 31, 40, then 37 +
-// 4 (8 for f32) cycles a position) for every 16 columns x one input group, the weight load, and the fixed
-// cost measured in tessellate-ipu's "IPU Peak Flops" notebook. Other types: scalar multiply-adds.
-// wide_weight_loads: 128-bit weight loads (option use128BitConvUnitLoad).
+// Returns the cycles of one vertex (six workers together). `operand` is the wider of the operand types. Types
+// of the AMP: the 1x1 convolution loop of PopLibs (lib/poplin/PerformanceEstimation.hpp: per worker 31, 40,
+// then 37 + 4 (8 for f32) cycles per position) for every 16 columns x one input group, plus the weight load,
+// plus the fixed cost measured in tessellate-ipu's "IPU Peak Flops" notebook. Other types: scalar
+// multiply-adds. wide_weight_loads: uses 128-bit weight loads (option use128BitConvUnitLoad).
 std::uint64_t ProductCycles(const TargetModel& target, DType operand, const ProductBlock& block,
                             bool wide_weight_loads);
 
-// Cycles of a vertex that adds `partials` vectors of `elements` (popops reduction: one vector of every
-// partial per cycle).
+// Returns the cycles of a vertex that adds `partials` vectors of `elements` elements (popops reduction: one
+// vector of every partial per cycle).
 std::uint64_t PartialSumCycles(const TargetModel& target, DType partial, std::int64_t partials,
                                std::int64_t elements);
 
-// Fixed cost of bringing received operands into the order of the AMP, or sums into that of the result: one
-// local copy call (ipu-stack, measured on C600). The data itself moves with the exchange.
+// Returns the fixed cost of rearranging received operands for the AMP, or sums for the result: one local copy
+// call (ipu-stack, measured on C600). The data itself moves with the exchange.
 std::uint64_t ArrangeCycles(const TargetModel& target);
 
-// Cycles to receive `bytes` on one tile. `shared`: the neighbour on the bus receives the same.
+// Returns the cycles to receive `bytes` on one tile. `shared`: the neighbour on the bus receives the same
+// data.
 double ReceiveCycles(const TargetModel& target, double bytes, bool shared);
 
 }  // namespace ipu_model
