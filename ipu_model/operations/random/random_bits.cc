@@ -106,7 +106,7 @@ std::pair<poplar::Tensor, poplar::Tensor> rngBitGenerator(
   }
   auto operation = std::make_unique<RandomBitsOperation>(algorithm);
   operation->name = name;
-  // A dense copy: the kernels read the state's bytes.
+  // A dense copy, because the kernels read the state's bytes.
   View view = StridedView(graph, state, prog, {debugContext, "state"});
   if (view.strides[0] != 1) {
     const poplar::Tensor dense = graph.clone(state, {debugContext, "state"});

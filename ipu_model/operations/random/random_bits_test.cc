@@ -18,7 +18,7 @@ struct Case {
   RandomAlgorithm algorithm;
   DType type;
   std::vector<std::size_t> shape;
-  std::uint64_t counter;   // afterwards
+  std::uint64_t counter;   // after the call
   std::uint64_t checksum;  // sum of (position + 1) * value
 };
 
