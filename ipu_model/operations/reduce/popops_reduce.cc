@@ -1,4 +1,4 @@
-// popops::reduce on top of the general reduction.
+// popops::reduce in terms of the general reduction.
 #include <cmath>
 #include <limits>
 #include <string>
@@ -86,7 +86,7 @@ Tensor reduce(poplar::Graph& graph, const Tensor& A, const std::vector<std::size
 Tensor reduce(poplar::Graph& graph, const Tensor& A, const poplar::Type& outType,
               const std::vector<std::size_t>& dims, ReduceParams params, poplar::program::Sequence& prog,
               const poplar::DebugContext& debugContext, const poplar::OptionFlags& options) {
-  // A wider result is accumulated as such.
+  // Accumulate in the result's type if that is wider.
   const bool wider = ipu_model::SizeOf(outType.id()) > ipu_model::SizeOf(A.elementType().id());
   const Tensor values = wider ? cast(graph, A, outType, prog, debugContext) : A;
   const Tensor result = reduce(graph, values, dims, params, prog, debugContext, options);

@@ -1,4 +1,5 @@
-// Reduction as an operation: partial results on all tiles, then the final ones where the results live.
+// Reduction as an operation: partial results on all tiles, then the final results on the tiles that hold
+// them.
 #include "hlo/Reduce.hpp"
 
 #include <algorithm>
@@ -20,13 +21,13 @@
 namespace ipu_model {
 namespace {
 
-// Below this many elements a tile's share is not worth an exchange of its own.
+// A smaller part of the reduction per tile would not pay for an exchange.
 constexpr std::int64_t kSmallestShare = 64;
 
 bool IsReduced(std::uint32_t mask, std::size_t dimension) { return (mask >> dimension & 1) != 0; }
 
-// Blocks of the iteration space, kept dimensions split first: every split of a reduced one makes partial
-// results.
+// Splits the iteration space into blocks, kept dimensions first: every split of a reduced dimension makes
+// partial results.
 Partition SpreadOverTiles(const Shape& shape, std::uint32_t mask, unsigned num_tiles) {
   std::int64_t left =
       std::max<std::int64_t>(1, std::min<std::int64_t>(num_tiles, NumElements(shape) / kSmallestShare));
@@ -90,7 +91,7 @@ class ReduceOperation : public Operation {
  private:
   unsigned size() const { return static_cast<unsigned>(kernel_->size()); }
 
-  // Where the values live if that is a grid over their dimensions, otherwise spread evenly.
+  // Uses the mapping of the values if it is a grid over their dimensions; otherwise spreads them evenly.
   Partition WorkPartition(const DeviceContext& context) const {
     const View& values = inputs[0];
     const Partition* partition = context.mapping(values.variable).partition();
@@ -113,7 +114,7 @@ class ReduceOperation : public Operation {
     group->vertex_bytes = 16 + 8 * size();
   }
 
-  // One superstep: a result's tile receives all its values.
+  // One superstep: a result's tile receives all of its values.
   DevicePlan PlanAtResults(const DeviceContext& context) const {
     VertexGroup group;
     group.codelet = "popops::Reduce";
@@ -145,7 +146,8 @@ class ReduceOperation : public Operation {
     return plan;
   }
 
-  // Partial results have one dimension for every reduced one (its parts), then the kept ones.
+  // Partial results have a dimension for every reduced one (the number of its parts), then the kept
+  // dimensions.
   DevicePlan PlanPartials(const DeviceContext& context, const Partition& work) const {
     const std::uint32_t mask = mask_;
     Partition placement;
@@ -195,7 +197,7 @@ class ReduceOperation : public Operation {
                                                             const std::vector<HostTensor>& reads,
                                                             const std::vector<HostTensor>& writes) {
       std::vector<HostTensor> out = writes;
-      for (HostTensor& t : out) {  // without the leading dimensions of one part
+      for (HostTensor& t : out) {  // drop the leading dimensions, of one part each
         t.rank -= static_cast<int>(num_reduced);
         std::copy(t.shape + num_reduced, t.shape + num_reduced + t.rank, t.shape);
         std::copy(t.strides + num_reduced, t.strides + num_reduced + t.rank, t.strides);
@@ -252,7 +254,7 @@ std::unique_ptr<ReduceOperation> MakeReduce(const Expression& body, std::uint32_
   }
 }
 
-// The results stay with the values when those are a grid that is not split along reduced dimensions.
+// The results stay with the values if those are on a grid that is not split along reduced dimensions.
 Mapping ResultMapping(const poplar::Graph& graph, const View& values, std::uint32_t mask, DType type,
                       const Shape& shape) {
   const Variable& variable = graph.impl().variables[values.variable];
@@ -277,8 +279,8 @@ Mapping ResultMapping(const poplar::Graph& graph, const View& values, std::uint3
     }
     if (!split && !kept.shape.empty()) return Mapping(kept);
   }
-  // Not mapTensorLinearly's 128 bytes: a result stands for a whole line of values, so more tiles share the
-  // work.
+  // Fewer than mapTensorLinearly's 128 bytes per tile: each result stands for a whole line of values, so more
+  // tiles should share the work.
   const std::int64_t results = NumElements(shape);
   const poplar::Target& target = graph.getTarget();
   if (results == 0) return {};
