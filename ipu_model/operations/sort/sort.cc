@@ -1,5 +1,5 @@
-// Sort. Rows that fit are sorted whole on one tile each; longer ones in chunks: every chunk on its tile, then
-// Batcher's odd-even merge network over the chunks, one superstep for each of its stages.
+// Sort. Rows that fit are sorted whole, on one tile each. Longer rows are cut into chunks: each chunk is
+// sorted on its tile, then Batcher's odd-even merge network runs over the chunks, one superstep per stage.
 #include "kernels/sort/sort.h"
 
 #include <algorithm>
@@ -27,10 +27,11 @@ namespace {
 
 constexpr std::uint64_t kVertexBytes = 40;  // pointers, lengths and strides (model estimate)
 
-// A chunk shorter than this is not worth an exchange; more chunks than this add more stages than they save.
+// Shorter chunks do not pay for an exchange; more chunks would add more stages than they save.
 constexpr std::int64_t kMinChunk = 256, kMaxChunks = 128;
 
-// Which tile sorts what: rows spread; the sort dimension in parts of equal length (the last may be shorter).
+// Returns the partition for sorting: rows are spread, the sort dimension is cut into parts of equal length
+// (the last may be shorter).
 Partition SortPartition(const Shape& shape, std::size_t dim, std::int64_t element_bytes, unsigned num_tiles,
                         std::int64_t bytes_per_tile) {
   const std::int64_t n = shape[dim];
@@ -60,7 +61,7 @@ Partition SortPartition(const Shape& shape, std::size_t dim, std::int64_t elemen
 struct Stage {
   std::int64_t block, distance, chunks;
 
-  // The chunk that `chunk` is merged with, or -1.
+  // Returns the chunk that `chunk` is merged with, or -1.
   std::int64_t Partner(std::int64_t chunk) const {
     const std::int64_t offset = distance % block, x = chunk - offset;
     if (x >= 0 && x % (2 * distance) < distance) {
@@ -110,7 +111,7 @@ HostTensor DenseTensor(HostContext& context, const HostTensor& like, std::size_t
   return t;
 }
 
-// inputs: operands; outputs: the same, sorted.
+// inputs: operands; outputs: the sorted operands.
 class SortOperation : public Operation {
  public:
   SortOperation(std::size_t dim, Expression comparator)
@@ -204,7 +205,7 @@ class SortOperation : public Operation {
     group.compute = [shared](HostContext& host, const Box& box, const std::vector<HostTensor>& reads,
                              const std::vector<HostTensor>& writes) {
       std::vector<HostTensor> in = reads;
-      // A position per element of the row, repeated over the rows.
+      // A position per element of the row, broadcast over the rows.
       HostTensor position = writes.back();
       const std::int64_t n = position.shape[shared->dim];
       std::uint32_t* values = host.scratch.Allocate<std::uint32_t>(static_cast<std::size_t>(n));
@@ -222,7 +223,7 @@ class SortOperation : public Operation {
     return group;
   }
 
-  // Both chunks of a pair arrive at both tiles; each keeps its half of the merged elements.
+  // Both chunks of a pair are sent to both tiles; each tile keeps its half of the merged elements.
   static VertexGroup Merge(const std::shared_ptr<const Chunked>& shared, const Stage& stage,
                            std::vector<Vertex> vertices) {
     VertexGroup group = MakeVertexGroup("popops::SortMerge", std::move(vertices), 700, kVertexBytes);
@@ -280,7 +281,7 @@ void CheckSort(const std::vector<poplar::Tensor>& operands, std::size_t dimensio
   if (!fits) throw poplar::poplar_error(name + ": the sort comparator does not fit the operands");
 }
 
-// a_0 < b_0; the other operands follow.
+// a_0 < b_0; the other operands only move along.
 Expression Less(const std::vector<poplar::Tensor>& operands) {
   Expression less;
   for (const poplar::Tensor& t : operands) less.inputs.insert(less.inputs.end(), 2, t.elementType().id());

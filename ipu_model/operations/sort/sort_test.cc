@@ -1,4 +1,5 @@
-// Sorts against std::stable_sort: JAX's comparators and general ones, whole and vertex by vertex; top-k.
+// Compares sorts with std::stable_sort: JAX's comparators and general ones, whole and vertex by vertex;
+// top-k.
 #include "kernels/sort/sort.h"
 
 #include <algorithm>
@@ -20,7 +21,7 @@ using poplar::Graph;
 using poplar::Tensor;
 using poplar::program::Sequence;
 
-// Builds comparators as the compiler does from what JAX emits.
+// Builds comparators in the form that the compiler derives from JAX's output.
 class Comparator {
  public:
   explicit Comparator(const std::vector<DType>& types) {
@@ -49,7 +50,7 @@ class Comparator {
     return static_cast<int>(e_.inputs.size() + e_.constants.size() + e_.code.size()) - 1;
   }
   int Constant(int i) const { return static_cast<int>(e_.inputs.size()) + i; }
-  // JAX: select(x == 0, 0, x), then select(x != x, NaN, that).
+  // JAX's canonical form: select(x == 0, 0, x), then select(x != x, NaN, x).
   int Canonical(DType type, int x) {
     const int nan = type == DType::kF32 ? 1 : type == DType::kF16 ? 2 : type == DType::kBF16 ? 3 : 4;
     const int zero = Emit(ScalarOp::kEq, type, DType::kPred, x, Constant(0));
@@ -68,7 +69,7 @@ class Comparator {
     return Emit(ScalarOp::kNot, DType::kPred, DType::kPred,
                 Emit(ScalarOp::kOr, DType::kPred, DType::kPred, less, greater));
   }
-  // Lexicographic over pairs of registers.
+  // A lexicographic comparison over pairs of registers.
   int Lexicographic(const std::vector<std::pair<DType, std::pair<int, int>>>& keys) {
     int result = Less(keys.back().first, keys.back().second.first, keys.back().second.second);
     for (std::size_t k = keys.size() - 1; k-- > 0;) {
@@ -88,7 +89,7 @@ class Comparator {
   Expression e_;
 };
 
-// What `lax.sort` emits for operands of these types, the first `keys` of them being keys.
+// The comparator that `lax.sort` emits for operands of these types, the first `keys` of which are keys.
 Expression JaxComparator(const std::vector<DType>& types, int keys) {
   Comparator c(types);
   std::vector<std::pair<DType, std::pair<int, int>>> terms;
@@ -113,7 +114,7 @@ Expression JaxComparator(const std::vector<DType>& types, int keys) {
   return c.Finish(c.Lexicographic(terms));
 }
 
-// a & 3 < b & 3 on the first operand, s32: no key.
+// (a & 3) < (b & 3) on the first operand, s32: not an order by keys.
 Expression ModuloComparator(const std::vector<DType>& types) {
   Comparator c(types);
   const int a = c.Emit(ScalarOp::kAnd, DType::kS32, DType::kS32, 0, c.Constant(5));
@@ -121,8 +122,8 @@ Expression ModuloComparator(const std::vector<DType>& types) {
   return c.Finish(c.Emit(ScalarOp::kLt, DType::kS32, DType::kPred, a, b));
 }
 
-// The same of x + 2 x + ... + 14 x = 105 x, whose terms are all there before they are summed: more
-// temporaries than the first-level cache has for a whole round of comparisons.
+// The same comparison of x + 2 x + ... + 14 x = 105 x. All terms are computed before they are added, so that
+// a full round of comparisons needs more temporaries than the first-level cache holds.
 Expression LongComparator(const std::vector<DType>& types) {
   Comparator c(types);
   int low_bits[2];
@@ -138,7 +139,8 @@ Expression LongComparator(const std::vector<DType>& types) {
   return c.Finish(c.Emit(ScalarOp::kLt, DType::kS32, DType::kPred, low_bits[0], low_bits[1]));
 }
 
-// The value of a key element as a long double, NaN above everything; enough to order all types here.
+// Returns the value of a key element as a long double, with NaN above all other values; sufficient to order
+// all types here.
 long double KeyValue(DType type, const unsigned char* p, int part) {
   const auto order = [](long double v) {
     return std::isnan(v) ? std::numeric_limits<long double>::infinity() : v;
@@ -183,8 +185,8 @@ long double KeyValue(DType type, const unsigned char* p, int part) {
   }
 }
 
-// Random elements with many equal ones, and zeros of both signs and NaNs of several patterns; no infinities
-// (KeyValue puts NaN there) and no subnormals.
+// Random elements with many equal ones, zeros of both signs and NaNs of several patterns. There are no
+// infinities (KeyValue puts NaN there) and no subnormals.
 Bytes RandomElements(DType type, std::int64_t n, std::mt19937& random) {
   Bytes bytes(static_cast<std::size_t>(n) * SizeOf(type) + 1);
   for (std::int64_t i = 0; i < n; ++i) {
@@ -238,7 +240,8 @@ Bytes RandomElements(DType type, std::int64_t n, std::mt19937& random) {
   return bytes;
 }
 
-// Stable sort along `dim` of dense operands by the first `keys`, or (keys <= 0) by the low 2 bits.
+// Stable sort of dense operands along `dim`, by the first `keys` operands or, if keys <= 0, by the low 2
+// bits.
 std::vector<Bytes> Reference(const std::vector<DType>& types, const std::vector<Bytes>& in,
                              const Shape& shape, std::size_t dim, int keys) {
   std::vector<Bytes> out = in;
@@ -318,13 +321,13 @@ TEST(ComparatorsAreRecognised) {
   CHECK(keys(compare(ScalarOp::kGt, 0, 1)).at(0).descending);
   CHECK(!keys(compare(ScalarOp::kGt, 1, 0)).at(0).descending);
   CHECK(keys(compare(ScalarOp::kLt, 2, 3)).at(0).operand == 1);
-  CHECK(keys(compare(ScalarOp::kLt, 0, 2)).empty());  // two elements of different operands
+  CHECK(keys(compare(ScalarOp::kLt, 0, 2)).empty());  // elements of two different operands
   CHECK(keys(compare(ScalarOp::kLe, 0, 1)).empty());  // not strict
   CHECK(keys(compare(ScalarOp::kTotalLt, 0, 1)).at(0).lossy() == false);
-  // Only one side canonical.
+  // Only one side is canonical.
   Comparator c({DType::kF32});
   CHECK(keys(c.Finish(c.Less(DType::kF32, c.Canonical(DType::kF32, 0), 1))).empty());
-  // The equality of another key.
+  // The equality compares another key.
   Comparator d({DType::kS32, DType::kS32});
   const int both = d.Emit(ScalarOp::kAnd, DType::kPred, DType::kPred, d.Equal(DType::kS32, 2, 3),
                           d.Less(DType::kS32, 2, 3));
@@ -413,7 +416,7 @@ void CheckTopK(DType type, const Shape& shape, std::int64_t k, bool largest, uns
       hlo::topK(graph, operand, static_cast<std::size_t>(k), prog, largest, "top_k");
   const Bytes in = RandomElements(type, NumElements(shape), random);
   const std::int64_t n = shape.back(), rows = n == 0 ? 0 : NumElements(shape) / n;
-  // Signed integers of the total order of f32 and s32.
+  // The key: signed integers in the total order of f32 and s32.
   const auto key = [&](std::int64_t i) {
     std::int32_t bits;
     std::memcpy(&bits, in.data() + i * 4, 4);

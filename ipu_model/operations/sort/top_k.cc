@@ -1,4 +1,4 @@
-// Top-k. Long rows are cut: every part gives its k best, one vertex per row picks among them.
+// Top-k. Long rows are cut: every part gives its k best elements, then one vertex per row picks among them.
 #include "kernels/sort/top_k.h"
 
 #include <algorithm>
@@ -21,10 +21,10 @@
 namespace ipu_model {
 namespace {
 
-// Elements of a row below which it is not cut.
+// Shorter rows are not cut.
 constexpr std::int64_t kMinPart = 512;
 
-// Rows spread; the last dimension in parts of at least k elements.
+// Rows are spread; the last dimension is cut into parts of at least k elements.
 Partition ScanPartition(const Shape& shape, std::int64_t k, DType type, unsigned num_tiles,
                         std::int64_t bytes_per_tile) {
   const std::size_t last = shape.size() - 1;
@@ -50,7 +50,7 @@ Partition ScanPartition(const Shape& shape, std::int64_t k, DType type, unsigned
   return partition;
 }
 
-// The results: the rows of `scan`, k elements.
+// Returns the partition of the results: the rows of `scan`, k elements each.
 Partition ResultPartition(Partition scan, std::int64_t k) {
   scan.shape.back() = k;
   scan.parts.back() = 1;
@@ -162,7 +162,7 @@ class TopKOperation : public Operation {
     pick.compute = [largest = largest_, parts, k](HostContext& host, const Box&,
                                                   const std::vector<HostTensor>& reads,
                                                   const std::vector<HostTensor>& writes) {
-      // Candidates stand in the order of their positions among equals, so ties resolve as in the whole row.
+      // Equal candidates are in the order of their positions, so ties resolve as in the whole row.
       TopK(host, largest, SplitLast(reads[0], parts * k), writes[0], writes[1]);
       const std::int32_t* positions = reads[1].as<std::int32_t>();
       std::int32_t* index = writes[1].as<std::int32_t>();
