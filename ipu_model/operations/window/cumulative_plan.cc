@@ -1,4 +1,4 @@
-// Scans of chunks, of their totals, and the combination of both.
+// Cumulative operations: scans of chunks, a scan of the chunks' totals, and the combination of both.
 #include "operations/window/cumulative_plan.h"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ namespace ipu_model {
 namespace {
 
 constexpr std::uint64_t kVertexBytes = 32;  // pointers, lengths and strides (model estimate)
-// Below this a line is not worth two more exchanges.
+// Shorter lines do not pay for two more exchanges.
 constexpr std::int64_t kShortestCutLine = 4096;
 
 HostTensor Range(const HostTensor& tensor, int dimension, std::int64_t begin, std::int64_t count) {
@@ -31,7 +31,7 @@ HostTensor Range(const HostTensor& tensor, int dimension, std::int64_t begin, st
   return SubTensor(tensor, from, extents);
 }
 
-// What the vertices share.
+// The data that the vertices share.
 struct Cumulative {
   Partition split;
   int dimension;
@@ -48,7 +48,7 @@ struct Cumulative {
         combine(combiner),
         cost(combiner) {}
 
-  // The chunk's place among the chunks of its lines.
+  // Returns the chunk's position among the chunks of its lines.
   Box PartRegion(const Box& box) const {
     const auto d = static_cast<std::size_t>(dimension);
     Box region = box;
@@ -57,20 +57,20 @@ struct Cumulative {
     return region;
   }
 
-  // Running results of `in`, all lines starting from one scalar.
+  // Writes the running results of `in`; all lines start from one scalar.
   void Scan(HostContext& host, const HostTensor& in, const HostTensor& init, const HostTensor& out) const {
     const std::int64_t steps = in.shape[dimension];
     if (steps == 0) return;
     WindowGeometry geometry;
     geometry.rank = in.rank;
-    // The window of the whole lines: it decides whether halves are rounded at each step.
+    // Use the window of the whole line, because it decides whether halves are rounded at each step.
     const std::int64_t size = split.shape[static_cast<std::size_t>(dimension)];
     geometry.dim[dimension].size = size;
     geometry.dim[dimension].padding_low = backwards ? 0 : size - 1;
     scan.Run(host, geometry, {in, init}, {out});
   }
 
-  // Lines start from their own first elements, so that no type needs an identity.
+  // Each line starts from its own first element, so that no type needs an identity.
   void ScanChunk(HostContext& host, const HostTensor& in, const HostTensor& out) const {
     const std::int64_t steps = in.shape[dimension], rest = steps - 1;
     const std::int64_t first = backwards ? rest : 0, others = backwards ? 0 : 1;
@@ -97,7 +97,8 @@ struct Cumulative {
     }
   }
 
-  // What stands before each chunk: the init, then the running results of the totals, one place later.
+  // Writes the value before each chunk: the init, then the running results of the totals, shifted by one
+  // position.
   void ScanTotals(HostContext& host, const HostTensor& totals, const HostTensor& init,
                   const HostTensor& before) const {
     const std::int64_t parts = totals.shape[dimension], rest = parts - 1;
@@ -111,7 +112,7 @@ struct Cumulative {
     HostTensor repeated = before;
     repeated.shape[dimension] = chunk.shape[dimension];
     repeated.strides[dimension] = 0;
-    // Windows run upwards, so from the end the chunk comes first.
+    // Windows run upwards, so in a scan from the end the chunk is the first operand.
     const HostTensor in[] = {backwards ? chunk : repeated, backwards ? repeated : chunk};
     combine.Run(host, in, &out);
   }
@@ -127,8 +128,8 @@ bool MayBeCut(const Expression& combiner) {
 
 std::int64_t CumulativeHalo(std::int64_t length, std::int64_t reach) {
   if (length < kShortestCutLine) return reach;
-  // Two passes over a chunk and one over the chunks' totals: least when there are sqrt(2 * length) chunks. A
-  // dimension is cut into parts of at least two halos.
+  // The cost is two passes over a chunk and one over the chunks' totals, which is least with sqrt(2 * length)
+  // chunks. A dimension is cut into parts of at least two halos.
   const double chunks = std::sqrt(2.0 * static_cast<double>(length));
   return std::max<std::int64_t>(1, static_cast<std::int64_t>(static_cast<double>(length) / chunks / 2));
 }
@@ -152,7 +153,8 @@ DevicePlan CumulativePlan(const TargetModel& target, const Expression& combiner,
     return group;
   };
 
-  // Totals stay with their chunks; what stands before them is made where the first chunk of the line is.
+  // Totals stay on the tiles of their chunks. The values before the chunks are computed where the line's
+  // first chunk is.
   Partition chunks = split;
   chunks.shape[d] = split.parts[d];
   chunks.grain[d] = 1;

@@ -10,18 +10,18 @@
 
 namespace ipu_model {
 
-// Whether lines of this combiner may be cut over tiles: chunks have one result, of the type of their
-// elements. The order of a reduction is the implementation's, so every combiner counts as associative; XLA
-// cuts as well.
+// Whether lines with this combiner may be cut over tiles: there must be one result, of the type of the
+// elements. The order of a reduction is implementation-defined, so every combiner counts as associative; XLA
+// cuts lines as well.
 bool MayBeCut(const Expression& combiner);
 
-// What SplitForWindows has to take as the halo of a cumulative dimension of `length` elements, so that lines
-// are cut where that pays; `reach` where it does not.
+// Returns the halo to pass to SplitForWindows for a cumulative dimension of `length` elements, so that lines
+// are cut if that pays; otherwise returns `reach`.
 std::int64_t CumulativeHalo(std::int64_t length, std::int64_t reach);
 
-// The three supersteps of a cumulative operation along `dimension`: every tile scans its chunks from
-// `split`, one tile per line turns the chunks' totals into what stands before each chunk (the init included),
-// every tile combines that with its chunks. inputs: operand, init; outputs: result.
+// Returns the three supersteps of a cumulative operation along `dimension`: every tile scans its chunks of
+// `split`; one tile per line computes the value before each chunk (including the init) from the chunks'
+// totals; every tile combines these values with its chunks. inputs: operand, init; outputs: result.
 DevicePlan CumulativePlan(const TargetModel& target, const Expression& combiner, const Partition& split,
                           int dimension, bool backwards);
 

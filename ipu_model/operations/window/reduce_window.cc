@@ -1,4 +1,4 @@
-// reduce_window: pooling, cumulative operations and everything like them.
+// reduce_window: pooling, cumulative operations and all other window reductions.
 #include <algorithm>
 #include <memory>
 #include <string>
@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::uint64_t kVertexBytes = 48;  // pointers, window bounds and counts (model estimate)
 
-// What the vertices share.
+// The data that the vertices share.
 struct Reduction {
   WindowGeometry geometry;
   Expression combiner;
@@ -41,7 +41,7 @@ struct Reduction {
     return region;
   }
 
-  // The geometry of a vertex on its own copies.
+  // Returns the geometry of a vertex on its local copies.
   WindowGeometry Local(const Box& box) const {
     WindowGeometry local = geometry;
     for (std::size_t d = 0; d < operand.size(); ++d) {
@@ -52,7 +52,7 @@ struct Reduction {
     return local;
   }
 
-  // Elements that the vertex combines.
+  // Returns the number of elements that the vertex combines.
   std::int64_t Values(const Box& box) const {
     double values = static_cast<double>(box.num_elements());
     double scanned = values;

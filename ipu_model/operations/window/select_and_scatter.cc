@@ -22,8 +22,8 @@ namespace {
 
 constexpr std::uint64_t kVertexBytes = 56;  // pointers, window bounds and counts (model estimate)
 
-// What the vertices share. A vertex owns a box of the result; it needs every window that may select inside,
-// and those windows' operand elements.
+// The data that the vertices share. A vertex computes a box of the result. It needs every window that may
+// select an element inside the box, and the operand elements of those windows.
 struct Scattering {
   WindowGeometry geometry;
   SelectAndScatterKernel kernel;
@@ -50,7 +50,7 @@ struct Scattering {
   }
   Box OperandRegion(const Box& box) const {
     Box region = SourceRegion(box);
-    // No window: the result is init.
+    // There is no window: the result is init.
     if (region.num_elements() == 0) return {Shape(operand.size(), 0), Shape(operand.size(), 0)};
     for (std::size_t d = 0; d < operand.size(); ++d) {
       const WindowRange range = OperandRange(geometry.dim[d], region.begin[d], region.end[d], operand[d]);
@@ -69,7 +69,7 @@ struct Scattering {
       local.dim[d].padding_low += field.begin[d] - windows.begin[d] * geometry.dim[d].stride;
     }
     if (field.begin == box.begin && field.end == box.end) return kernel.Run(context, local, reads, out);
-    // Windows at the border also scatter outside the box; that part belongs to other vertices.
+    // Windows at the border also scatter outside the box; other vertices compute that part.
     HostTensor whole = reads[0];
     whole.data =
         context.scratch.Allocate(static_cast<std::size_t>(whole.num_elements()) * SizeOf(whole.type));

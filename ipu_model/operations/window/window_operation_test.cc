@@ -1,4 +1,4 @@
-// Window operations on the device: vertex by vertex, with halos, equals the whole.
+// Tests window operations on the device: the vertices, with halos, give the result of the whole operation.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -109,7 +109,7 @@ class Runners {
 
 unsigned Tiles(int i) { return i % 3 == 0 ? 2 : i % 3 == 1 ? 50 : 1472; }
 
-// A scalar with a value and a place.
+// A scalar variable on tile 1.
 Tensor Init(Graph& graph, poplar::Type type) {
   const Tensor t = graph.addVariable(type, {}, "init");
   graph.setTileMapping(t, 1);
@@ -194,7 +194,7 @@ hlo::WindowParameters Cumulative(const Sizes& shape, std::size_t dimension, bool
   return params;
 }
 
-// The largest number of bytes that one vertex of the operation reads and writes.
+// Returns the largest number of bytes that a vertex of the operation reads and writes.
 std::int64_t LargestVertex(const Operation& operation, const DeviceContext& device) {
   const DevicePlan plan = operation.Plan(device);
   const auto type_of = [&](const OperandRef& ref) {
@@ -220,8 +220,8 @@ std::int64_t LargestVertex(const Operation& operation, const DeviceContext& devi
   return largest;
 }
 
-// Runs one cumulative operation over a long line whole and by its vertices. `values` may differ by
-// `tolerance` times the largest result.
+// Runs a cumulative operation over a long line, whole and by its vertices. `values` may differ by `tolerance`
+// times the largest result.
 template <typename T>
 void CheckCumulative(std::mt19937& random, poplar::Type type, ScalarOp op, const Sizes& shape,
                      std::size_t dimension, bool backwards, unsigned tiles, const std::vector<T>& values,
@@ -263,7 +263,7 @@ struct LongLines {
 };
 const LongLines kLongLines[] = {{{9001}, 0}, {{3, 5000}, 1}, {{4500, 5}, 0}, {{2, 4097, 3}, 1}};
 
-// Lines that are cut: chunks, their totals, and both combined.
+// Lines that are cut into chunks: scans of chunks, of their totals, and the combination of both.
 TEST(LongCumulativeLines) {
   std::mt19937 random(6);
   for (const LongLines& lines : kLongLines) {
@@ -285,7 +285,7 @@ TEST(LongCumulativeLines) {
           CheckCumulative(random, type, op, lines.shape, lines.dimension, backwards, tiles, values, first,
                           tolerance);
         };
-        // Inits that are no identities show that they are combined exactly once.
+        // Inits that are not identities show whether they are combined exactly once.
         for (const ScalarOp op : {ScalarOp::kAdd, ScalarOp::kMultiply, ScalarOp::kMaximum, ScalarOp::kMinimum,
                                   ScalarOp::kAnd, ScalarOp::kOr}) {
           check(poplar::INT, op, integers, std::int32_t{5}, 0);
@@ -316,12 +316,14 @@ TEST(CumulativeLinesWithNanAndNegativeZero) {
   }
 }
 
-// Halves accumulate in single precision: long sums do not stop growing, and cutting lines only rounds.
+// Halves accumulate in single precision: long sums do not stop growing, and the cuts only change the
+// rounding.
 TEST(CumulativeLinesOfHalves) {
   std::mt19937 random(9);
   const Sizes shape = {5000};
   std::vector<std::uint16_t> values(5000);
-  for (std::uint16_t& v : values) v = static_cast<std::uint16_t>(0x3800 + random() % 0x800);  // 0.5 to 2
+  // values from 0.5 to 2
+  for (std::uint16_t& v : values) v = static_cast<std::uint16_t>(0x3800 + random() % 0x800);
   const std::uint16_t zero = 0;
   for (const bool backwards : {false, true}) {
     for (const bool add : {true, false}) {
@@ -391,7 +393,7 @@ TEST(SelectAndScatter) {
   }
 }
 
-// An image that fits on no tile is cut with halos.
+// An image that does not fit on a tile is cut, with halos.
 TEST(LargeImagesAreCut) {
   hlo::WindowParameters params;
   params.geometry.rank = 4;

@@ -1,4 +1,4 @@
-// Splits of window operations, regions of operand and windows, and the attributes they share.
+// Splits of window operations, regions of operand and windows, and their common attributes.
 #include "operations/window/window_plan.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// How window operations are spread over tiles: parts of the result, with halos of the operand.
+// How window operations are divided among tiles: parts of the result, with halos of the operand.
 #ifndef IPU_MODEL_OPERATIONS_WINDOW_WINDOW_PLAN_H_
 #define IPU_MODEL_OPERATIONS_WINDOW_WINDOW_PLAN_H_
 
@@ -17,28 +17,30 @@ namespace ipu_model {
 
 struct TargetModel;
 
-// Parts of `shape` for up to num_tiles tiles. Dimensions without a window are split first, outermost first;
-// windowed ones (`halo`[d] extra elements per part) only while a part is larger than its halo, or while a
-// part's operand, `bytes_per_element` for each, exceeds max_bytes. The innermost dimension of `order` is
-// split in grains of a vector.
+// Returns the partition of `shape` for up to num_tiles tiles. Dimensions without a window are split first,
+// outermost first. A windowed dimension, which needs `halo`[d] extra elements per part, is split only while a
+// part is larger than its halo, or while the operand elements of a part, `bytes_per_element` each, exceed
+// max_bytes. The innermost dimension of `order` is split in grains of a vector.
 Partition SplitForWindows(const Shape& shape, const std::vector<std::int64_t>& halo,
                           const std::vector<std::int64_t>& order, std::int64_t vector_width,
                           unsigned num_tiles, std::int64_t bytes_per_element, std::int64_t max_bytes);
 
-// Dimensions from major to minor in memory.
+// Returns the dimensions from major to minor in memory.
 std::vector<std::int64_t> MemoryOrder(const View& view);
 
-// A variable of the view's memory order on the tiles of `partition`, in the view's dimensions.
+// Returns a new variable in the view's memory order with the mapping `partition`, viewed with the view's
+// dimensions.
 poplar::Tensor NewInOrder(poplar::Graph& graph, DType type, const Partition& partition,
                           const std::vector<std::int64_t>& order, const std::string& name);
 
-// Operand positions along one dimension that the windows of outputs [begin, end) meet.
+// The operand positions along one dimension that the windows of the outputs [begin, end) contain.
 struct WindowRange {
   std::int64_t begin, end;
 };
 WindowRange OperandRange(const WindowDimension& window, std::int64_t begin, std::int64_t end,
                          std::int64_t operand_size);
-// Windows (of `windows` many) that meet the operand positions [begin, end). No base dilation.
+// Returns the windows (of `windows`) that contain any of the operand positions [begin, end). No base
+// dilation.
 WindowRange WindowsMeeting(const WindowDimension& window, std::int64_t begin, std::int64_t end,
                            std::int64_t windows);
 
