@@ -1,5 +1,5 @@
-// Damaged executables with every operation: an error or a program whose parts fit together, never a crash.
-// Meant to run under the address and undefined behaviour sanitizers.
+// Damages executables that contain every operation. Loading must throw an error or give a consistent program,
+// and never crash. Meant to run with the address and undefined behaviour sanitizers.
 #include <random>
 #include <set>
 #include <string>
@@ -42,7 +42,7 @@ Expression Binary(ScalarOp op, DType type, DType result) {
   return e;
 }
 
-// One executable for each kind of operation, small, so that damage hits every field often.
+// One executable per kind of operation. They are small, so that the damage often hits every field.
 class Corpus {
  public:
   Corpus() {
@@ -146,7 +146,7 @@ TEST(TheCorpusHasEveryOperation) {
   }
 }
 
-// Everything up to the first run. Programs that damage makes huge are left alone.
+// Runs everything up to the first run. Skips programs that the damage has made very large.
 bool Accepted(std::string_view body) {
   try {
     const auto program = DeserialiseBody(body);
@@ -192,7 +192,7 @@ TEST(DamageNeverCrashes) {
       ++(Accepted(damaged) ? accepted : refused);
     }
   }
-  // Most of a body are numbers that matter.
+  // Most bytes of a body are numbers whose change is detected.
   CHECK(refused > 1000 && accepted > 0);
 }
 

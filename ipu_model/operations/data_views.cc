@@ -56,7 +56,7 @@ poplar::Tensor NewTensorLike(poplar::Graph& graph, const View& like, const Parti
     dense[d] = stride;
     stride *= like.shape[d];
   }
-  // The same elements in the same order: the mapping carries over as it is.
+  // The view has the same elements in the same order, so the mapping carries over.
   const bool whole = like.offset == 0 && like.strides == dense && variable.num_elements == stride;
   return NewTensor(
       graph, like.type, like.shape,

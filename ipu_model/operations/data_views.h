@@ -1,4 +1,4 @@
-// Small helpers of the data operations: views, result tensors, dimension numbers.
+// Helpers of the data operations: views, result tensors, dimension numbers.
 #ifndef IPU_MODEL_OPERATIONS_DATA_VIEWS_H_
 #define IPU_MODEL_OPERATIONS_DATA_VIEWS_H_
 
@@ -16,14 +16,15 @@ inline Shape ShapeOf(const poplar::Tensor& tensor) {
   return Shape(tensor.shape().begin(), tensor.shape().end());
 }
 
-// True when no two elements of the view are the same element of its variable by broadcasting.
+// Whether no two elements of the view are the same element of its variable by broadcasting.
 bool HasDistinctElements(const View& view);
 
-// The view of a tensor that an operation writes over. Throws poplar_error when the tensor is not one strided
-// view of distinct elements: then the operation could not be done in place.
+// Returns the view of a tensor that an operation updates in place. Throws poplar_error if the tensor is not
+// one strided view of distinct elements.
 View InPlaceView(const poplar::Tensor& tensor, const poplar::DebugContext& debug_context);
 
-// A result with the layout of `like` where that is a proper tensor, otherwise with `otherwise`.
+// Returns a new tensor of the shape of `like`. It has the mapping of like's variable if `like` is the whole
+// variable in order, and otherwise the partition `otherwise`.
 poplar::Tensor NewTensorLike(poplar::Graph& graph, const View& like, const Partition& otherwise,
                              const std::string& name);
 

@@ -1,4 +1,4 @@
-// The functions that read operations back from a serialised executable; one line per kind in registry.cc.
+// The functions that read operations from a serialised executable; registry.cc has one line per kind.
 #ifndef IPU_MODEL_OPERATIONS_READERS_H_
 #define IPU_MODEL_OPERATIONS_READERS_H_
 

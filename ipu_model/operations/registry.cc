@@ -1,4 +1,4 @@
-// The one table from operation kind to its reader.
+// The table of readers by operation kind.
 #include <map>
 #include <string>
 

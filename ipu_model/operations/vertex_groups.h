@@ -1,4 +1,4 @@
-// What the vertex groups of several operations have in common.
+// Helpers that several operations use to make vertex groups.
 #ifndef IPU_MODEL_OPERATIONS_VERTEX_GROUPS_H_
 #define IPU_MODEL_OPERATIONS_VERTEX_GROUPS_H_
 
@@ -11,10 +11,10 @@
 
 namespace ipu_model {
 
-// The region of an operand of the vertex's own shape.
+// The region of an operand that has the vertex's own shape.
 inline Box Same(const Box& box) { return box; }
 
-// Bytes: of the codelet's code, and of the state of each vertex.
+// code_bytes: size of the codelet's code. vertex_bytes: size of the state of each vertex.
 inline VertexGroup MakeVertexGroup(std::string codelet, std::vector<Vertex> vertices,
                                    std::uint64_t code_bytes, std::uint64_t vertex_bytes) {
   VertexGroup group;
