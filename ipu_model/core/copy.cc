@@ -24,7 +24,7 @@ Box BoxOf(const Block& block) {
   return box;
 }
 
-// The part of the block inside `box` (in the tensor's coordinates).
+// Returns the part of the block inside `box`, which is in the tensor's coordinates.
 View Part(const Block& block, Box box) {
   for (std::size_t d = 0; d < box.begin.size(); ++d) {
     box.begin[d] -= block.begin[d];
@@ -33,8 +33,8 @@ View Part(const Block& block, Box box) {
   return Restrict(block.view, box);
 }
 
-// Whether a dimension of `partition` that is cut has its elements between the strides `low` and `high`. Runs
-// of a merged dimension would then be many for one box.
+// Whether a dimension of `partition` that is cut lies between the strides `low` and `high`. A merged
+// dimension would then have many runs per box.
 bool CutBetween(const Partition* partition, std::int64_t low, std::int64_t high) {
   if (partition == nullptr) return false;
   std::int64_t stride = 1;
@@ -46,7 +46,7 @@ bool CutBetween(const Partition* partition, std::int64_t low, std::int64_t high)
   return false;
 }
 
-// Drops and merges dimensions where both views, and the place of the destination, allow it; puts the
+// Drops and merges dimensions where both views, and the partition of the destination, allow it. Puts the
 // destination's largest strides outermost.
 void Simplify(const Partition* partition, View* src, View* dst) {
   std::vector<std::size_t> order;
@@ -86,7 +86,7 @@ void AddPairs(const poplar::Tensor& src, const poplar::Tensor& dst, Operation* c
   };
   const std::vector<Block>&a = src.blocks(), &b = dst.blocks();
   if (src.layout().size() == 1) {
-    // Runs in order: one pass over both.
+    // Runs in order: a single pass over both.
     std::vector<Block> x = a, y = b;
     const auto by_begin = [](const Block& p, const Block& q) { return p.begin[0] < q.begin[0]; };
     std::sort(x.begin(), x.end(), by_begin);
@@ -122,7 +122,7 @@ std::vector<std::size_t> Sizes(const Shape& shape) { return {shape.begin(), shap
 std::unique_ptr<Operation> MakeCopy(const poplar::Tensor& src, const poplar::Tensor& dst) {
   auto copy = std::make_unique<Copy>();
   if (src.numElements() == 0) return copy;
-  // One layout for both: either may be reshaped to the other's. Flat runs always work.
+  // Either tensor may be reshaped to the layout of the other; a flat layout always works.
   const poplar::Tensor as_dst = src.reshape(Sizes(dst.layout()));
   const poplar::Tensor as_src = dst.reshape(Sizes(src.layout()));
   if (as_dst.layout() == dst.layout()) {
@@ -153,7 +153,7 @@ void Copy::Prepare() {
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       const Range& r = written[i];
       if (r.variable != v.variable || r.max < min || max < r.min) continue;
-      // Without repeated elements of its own, exact.
+      // This check is exact: both views are known to have no repeated elements of their own.
       if (!AreDisjoint({v, outputs[i]})) overlapping_ = true;
     }
   }

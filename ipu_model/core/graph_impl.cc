@@ -18,7 +18,7 @@ namespace {
 
 Shape ToShape(const std::vector<std::size_t>& shape) { return Shape(shape.begin(), shape.end()); }
 
-// Elements of a shape; throws for ranks and sizes that nothing can hold.
+// Returns the number of elements of a shape; throws if the rank or size is not supported.
 std::int64_t CheckedElements(DType type, const Shape& shape, const std::string& name) {
   if (shape.size() > static_cast<std::size_t>(kMaxRank)) {
     throw poplar::poplar_error("variable '" + name + "' has " + std::to_string(shape.size()) +
@@ -36,8 +36,8 @@ std::int64_t CheckedElements(DType type, const Shape& shape, const std::string& 
   return n;
 }
 
-// Calls f(tensor_element, variable, variable_element, length, step) for stretches of the flattened tensor
-// whose variable elements follow each other with step 1 (or -1, as single elements otherwise).
+// Calls f(tensor_element, variable, variable_element, length) for runs of the flattened tensor whose variable
+// elements are consecutive. Where the innermost stride is not 1, runs have one element.
 template <typename F>
 void ForEachStretch(const poplar::Tensor& tensor, F&& f) {
   std::int64_t position = 0;
@@ -63,7 +63,7 @@ void ForEachStretch(const poplar::Tensor& tensor, F&& f) {
   }
 }
 
-// The runs of `mapping` outside [begin, end) are kept, the ones inside replaced by `runs`.
+// Replaces the runs of `mapping` inside [begin, end) by `runs`; keeps the runs outside.
 void Overwrite(std::vector<Run>* mapping, std::vector<Run> runs) {
   std::sort(runs.begin(), runs.end(), [](const Run& a, const Run& b) { return a.begin < b.begin; });
   std::vector<Run> kept;
@@ -88,7 +88,7 @@ void Overwrite(std::vector<Run>* mapping, std::vector<Run> runs) {
   }
 }
 
-// Puts flattened element intervals of the tensor, which are sorted and do not overlap, onto their tiles.
+// Maps flattened element intervals of the tensor, which are sorted and disjoint, to their tiles.
 void MapElements(GraphImpl* graph, const poplar::Tensor& tensor, const std::vector<Run>& runs) {
   View view;
   if (tensor.asView(&view)) {
@@ -245,7 +245,7 @@ Tensor Graph::clone(const Type& type, const Tensor& tensor, const DebugContext& 
   std::vector<unsigned> inverse;  // from memory order to the tensor's dimensions
   Tensor ordered = tensor;
   if (method == TensorCloneMethod::PRESERVE_ORDER_UNLESS_ALIASES && tensor.asView(&view)) {
-    // Keep the order in memory: outermost the dimension with the largest stride.
+    // Keep the order in memory: the dimension with the largest stride is the outermost.
     std::vector<unsigned> permutation(view.shape.size());
     std::iota(permutation.begin(), permutation.end(), 0u);
     std::stable_sort(permutation.begin(), permutation.end(), [&](unsigned a, unsigned b) {

@@ -1,4 +1,4 @@
-// The graph behind poplar::Graph, and what PopLibs functions use to add operations to a program.
+// The implementation of poplar::Graph, and what PopLibs functions use to add operations to a program.
 #ifndef IPU_MODEL_CORE_GRAPH_IMPL_H_
 #define IPU_MODEL_CORE_GRAPH_IMPL_H_
 
@@ -20,10 +20,10 @@ struct Variable {
   std::string name;
   Mapping mapping;
   std::shared_ptr<const std::vector<unsigned char>> constant;  // null for variables
-  bool is_replica_index = false;  // a constant in whose place the engine has the index of its replica
+  bool is_replica_index = false;  // a constant for which the engine substitutes the index of its replica
 };
 
-// A named FIFO between host and device; one transfer moves num_elements.
+// A named FIFO between host and device. One transfer moves num_elements elements.
 struct Stream {
   std::string name;
   DType type = DType::kF32;
@@ -31,11 +31,11 @@ struct Stream {
   bool host_to_device = true;
 };
 
-// A function of the host that programs call. Each operand has a stream of its own, whose host memory belongs
-// to the engine.
+// A host function that programs call. Each operand has its own stream, whose host memory belongs to the
+// engine.
 struct HostFunction {
   std::string name;
-  std::vector<std::uint32_t> inputs, outputs;  // streams, from the device and to it
+  std::vector<std::uint32_t> inputs, outputs;  // streams from the device, and to the device
 };
 
 class GraphImpl {
@@ -44,7 +44,7 @@ class GraphImpl {
       : target(target), replication_factor(replication_factor) {}
 
   VariableId AddVariable(DType type, const Shape& shape, const std::string& name, Mapping mapping = {});
-  // The whole variable as a tensor of the shape it was created with.
+  // Returns the whole variable as a tensor of the shape with which it was created.
   poplar::Tensor TensorOf(VariableId id) const;
 
   poplar::Target target;
@@ -55,19 +55,20 @@ class GraphImpl {
   std::vector<HostFunction> host_functions;
 };
 
-// The tensor as one strided view. When it is none (concatenation, reshape across strides), adds a Copy into a
-// new, linearly mapped variable to `prog`: a rearrangement, on the device as well.
+// Returns the tensor as one strided view. If that is not possible (a concatenation, or a reshape across
+// strides), adds a Copy into a new, linearly mapped variable to `prog`; the device rearranges the data in
+// this case, too.
 View StridedView(poplar::Graph& graph, const poplar::Tensor& tensor, poplar::program::Sequence& prog,
                  const poplar::DebugContext& debug_context);
 
-// Adds `operation` (inputs and outputs set) to `prog`.
+// Adds `operation`, whose inputs and outputs are set, to `prog`.
 void AddOperation(poplar::program::Sequence& prog, std::unique_ptr<Operation> operation);
 
-// A new variable with a ready mapping, as a tensor.
+// Returns a new variable with the given mapping, as a tensor.
 poplar::Tensor NewTensor(poplar::Graph& graph, DType type, const Shape& shape, Mapping mapping,
                          const std::string& name);
-// Linear mapping by poputil::mapTensorLinearly's rule for this many elements; behind the last tile comes tile
-// 0.
+// Returns a linear mapping by poputil::mapTensorLinearly's rule for this many elements. Tile numbers wrap
+// around after the last tile.
 Mapping LinearMapping(const poplar::Target& target, DType type, std::int64_t num_elements,
                       unsigned first_tile = 0);
 

@@ -1,4 +1,4 @@
-// Mapping::Held for many regions of one view, without allocation.
+// Mapping::Held for many regions of one view, without memory allocation.
 #ifndef IPU_MODEL_CORE_HELD_COUNTER_H_
 #define IPU_MODEL_CORE_HELD_COUNTER_H_
 
@@ -9,7 +9,7 @@
 
 namespace ipu_model {
 
-// Counts distinct elements: a broadcast dimension counts once. Keeps references to mapping and view.
+// Counts distinct elements: a broadcast dimension counts once. Keeps references to the mapping and the view.
 class HeldCounter {
  public:
   HeldCounter(const Mapping& mapping, const View& view);
@@ -18,7 +18,7 @@ class HeldCounter {
   std::int64_t Held(unsigned tile, const Box& region) const;
 
  private:
-  // A view dimension, and how far one step along it moves in its partition dimension.
+  // A view dimension, and the distance that one step along it moves in its partition dimension.
   struct Dim {
     int view_dim;
     std::int64_t step;
@@ -30,11 +30,11 @@ class HeldCounter {
   const Mapping& mapping_;
   const View& view_;
   bool aligned_ = false;
-  bool row_major_tiles_ = false;  // tile numbers count the parts in row-major order
+  bool row_major_tiles_ = false;  // whether tile numbers count the parts in row-major order
   std::vector<std::int64_t> coordinate_;
   std::vector<Dim> dims_;  // by partition dimension
   std::vector<int> first_dim_;
-  std::vector<std::int64_t> grains_;  // of each partition dimension
+  std::vector<std::int64_t> grains_;  // by partition dimension
 };
 
 }  // namespace ipu_model

@@ -14,7 +14,7 @@ using namespace internal;
 
 namespace {
 
-// Calls f(begin, end) for the contiguous element runs of one part, in order.
+// Calls f(begin, end) for the contiguous runs of elements of one part, in order.
 template <typename F>
 void ForEachRunOfPart(const Partition& partition, const std::int64_t* part, F&& f) {
   const int rank = static_cast<int>(partition.shape.size());
@@ -71,7 +71,8 @@ void ForEachPart(const Partition& partition, F&& f) {
   }
 }
 
-// A view box from ranges of the set's dimensions; dimensions that the set left out are whole.
+// Returns a box of the view from ranges of the set's dimensions. Dimensions that the set leaves out are
+// whole.
 Box BoxOfView(const View& view, const StridedSet& set, const std::int64_t* begin, const std::int64_t* end) {
   Box box = Box::Whole(view.shape);
   for (int d = 0; d < set.rank; ++d) {
@@ -326,11 +327,11 @@ std::vector<Vertex> Mapping::VerticesOver(const View& view, unsigned num_tiles) 
   };
   Aligned aligned;
   if (has_partition_ && Align(partition_, /*split=*/false, &set, &aligned)) {
-    // Boxes per partition dimension and part, then their products. A dimension that the view does not move
-    // along has one empty box where the view is inside the part.
+    // Boxes per partition dimension and part; their products are the vertices. A dimension along which the
+    // view does not move has one empty box in the part that contains the view.
     struct PartBoxes {
       std::vector<std::int64_t> values;
-      std::vector<std::size_t> first;  // by part, in boxes
+      std::vector<std::size_t> first;  // by part: index of its first box
     };
     std::int64_t current[4 * kMaxRank];
     std::vector<PartBoxes> boxes(static_cast<std::size_t>(aligned.rank));
@@ -414,7 +415,7 @@ bool Mapping::operator==(const Mapping& other) const {
     if (partition_ == other.partition_) return true;
     if (NumElements(partition_.shape) != NumElements(other.partition_.shape)) return false;
   }
-  // Different descriptions can still mean the same placement.
+  // Different descriptions can mean the same placement.
   const auto expand = [](const Mapping& m) {
     std::vector<Run> runs = m.runs_;
     if (m.has_partition_) m.Runs(0, NumElements(m.partition_.shape), &runs);
@@ -436,7 +437,7 @@ bool ReorderedPartition(const Mapping& mapping, const View& view, Partition* out
       out->first_tile += static_cast<unsigned>((from->parts[p] - 1) * from->tile_stride[p]);
   }
   for (std::size_t d = 0; d < view.shape.size(); ++d) {
-    std::int64_t stride = view.strides[d] * view.shape[d];  // of the next outer element
+    std::int64_t stride = view.strides[d] * view.shape[d];  // stride of the next outer element
     for (std::size_t p = 0; p < rank && stride > view.strides[d]; ++p) {
       if (used[p] || from->shape[p] == 1 || strides[p] * from->shape[p] != stride) continue;
       used[p] = true;

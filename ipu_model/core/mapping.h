@@ -1,4 +1,4 @@
-// Where the elements of a variable live: a block partition over tiles in closed form, or explicit runs.
+// The mapping of a variable's elements to tiles: a block partition in closed form, or explicit runs.
 #ifndef IPU_MODEL_CORE_MAPPING_H_
 #define IPU_MODEL_CORE_MAPPING_H_
 
@@ -10,15 +10,16 @@
 
 namespace ipu_model {
 
-// One vertex's share of an operation's iteration space.
+// The part of an operation's iteration space that one vertex computes.
 struct Vertex {
   unsigned tile = 0;
   Box box;
 };
 
-// Balanced block partition of `shape`: dimension d has ceil(shape[d] / grain[d]) grains, part p of parts[d]
-// takes the grains [p * G / P, (p + 1) * G / P). The part (p0, p1, ...) is on tile (first_tile + sum(p_d *
-// tile_stride[d])) % num_tiles.
+// A balanced block partition of `shape`. Dimension d has G = ceil(shape[d] / grain[d]) grains; part p of its
+// P = parts[d] parts takes the grains
+// [p * G / P, (p + 1) * G / P). Part (p0, p1, ...) is on tile (first_tile + sum(p_d * tile_stride[d])) %
+// num_tiles.
 struct Partition {
   Shape shape, parts, grain, tile_stride;
   unsigned first_tile = 0, num_tiles = 1;
@@ -27,16 +28,17 @@ struct Partition {
   std::int64_t Begin(int dim, std::int64_t part) const;
   std::int64_t PartOf(int dim, std::int64_t index) const;
   std::int64_t LargestPart(int dim) const;
-  // One vertex for every non-empty part.
+  // Returns one vertex for every non-empty part.
   std::vector<Vertex> Vertices() const;
 
-  // 1-D balanced split with poputil::mapTensorLinearly's rule (facts: grain and minimum elements per tile).
+  // A 1-D balanced split by the rule of poputil::mapTensorLinearly (PopLibs lib/poputil/TileMapping.cpp),
+  // with its grain and minimum number of elements per tile.
   static Partition Linear(std::int64_t elements, std::int64_t min_per_tile, std::int64_t grain,
                           unsigned num_tiles, unsigned first_tile = 0);
-  // parts[d] parts per dimension, tiles numbered row-major over the parts from first_tile.
+  // parts[d] parts per dimension; tiles are numbered from first_tile in row-major order of the parts.
   static Partition Grid(Shape shape, Shape parts, unsigned num_tiles, unsigned first_tile = 0);
 
-  // The same description; different ones can still mean the same placement.
+  // Whether the descriptions are equal; different descriptions can mean the same placement.
   friend bool operator==(const Partition& a, const Partition& b) {
     return a.shape == b.shape && a.parts == b.parts && a.grain == b.grain && a.tile_stride == b.tile_stride &&
            a.first_tile == b.first_tile && a.num_tiles == b.num_tiles;
@@ -51,14 +53,14 @@ struct Run {
 class Mapping {
  public:
   Mapping() = default;
-  // partition.shape must have as many elements as the variable (it may factorise it differently).
+  // partition.shape must have as many elements as the variable; its factorisation may differ.
   explicit Mapping(Partition partition);
-  // Runs sorted by begin; must not overlap. May be incomplete while a graph is built.
+  // The runs must be sorted by begin and disjoint. They may be incomplete while a graph is built.
   explicit Mapping(std::vector<Run> runs);
 
   bool empty() const;
   bool Complete(std::int64_t num_elements) const;
-  const Partition* partition() const;  // null when explicit
+  const Partition* partition() const;  // null if the mapping is explicit
   unsigned TileOf(std::int64_t element) const;
   // Calls f(begin, end, tile) for the runs that cover [begin, end), in order.
   template <typename F>
@@ -68,15 +70,15 @@ class Mapping {
     for (const Run& r : runs) f(r.begin, r.end, r.tile);
   }
   void Runs(std::int64_t begin, std::int64_t end, std::vector<Run>* out) const;
-  // Elements on each tile; size num_tiles.
+  // Returns the number of elements on each tile; the result has num_tiles entries.
   std::vector<std::int64_t> ElementsPerTile(std::int64_t num_elements, unsigned num_tiles) const;
-  // How many of the elements of `view` inside `region` (over view.shape) are on `tile`. Exact.
+  // Returns the exact number of elements of `view` inside `region` (over view.shape) that are on `tile`.
   std::int64_t Held(unsigned tile, const View& view, const Box& region) const;
-  // One or more vertices per tile, their boxes (over view.shape) covering exactly what that tile holds of the
-  // view (each element of a view without aliases once).
+  // Returns one or more vertices per tile. Their boxes (over view.shape) cover exactly the elements of the
+  // view that the tile holds, each element of a view without aliases once.
   std::vector<Vertex> VerticesOver(const View& view, unsigned num_tiles) const;
 
-  // The same placement, however described; expands both when the descriptions differ.
+  // Whether both mean the same placement. Expands both if the descriptions differ.
   bool operator==(const Mapping& other) const;
 
  private:
@@ -85,8 +87,8 @@ class Mapping {
   std::vector<Run> runs_;
 };
 
-// The partition of a variable in whose memory the elements of `view` stand in the order of its dimensions.
-// False unless `mapping` is a partition and the view permutes groups of that one's dimensions.
+// Finds the partition of a variable whose memory order is the order of `view`. Returns false unless `mapping`
+// is a partition and the view permutes groups of its dimensions.
 bool ReorderedPartition(const Mapping& mapping, const View& view, Partition* out);
 
 }  // namespace ipu_model

@@ -22,7 +22,7 @@ std::int64_t Uniform(Random& random, std::int64_t low, std::int64_t high) {
   return std::uniform_int_distribution<std::int64_t>(low, high)(random);
 }
 
-// The definition, element by element.
+// The definition of a partition, element by element.
 std::vector<unsigned> TilesByDefinition(const Partition& p) {
   std::vector<unsigned> tiles(static_cast<std::size_t>(NumElements(p.shape)), 0);
   for (std::int64_t e = 0; e < NumElements(p.shape); ++e) {
@@ -75,7 +75,7 @@ Mapping RandomMapping(Random& random, std::int64_t* elements, std::vector<unsign
   return Mapping(runs);
 }
 
-// Slices, subsamples, reverses, permutes, broadcasts, or an arbitrary strided view that stays inside.
+// A slice, subsample, reversal, permutation or broadcast, or an arbitrary strided view inside the variable.
 View RandomView(Random& random, std::int64_t elements, const Mapping& mapping) {
   View view;
   if (mapping.partition() != nullptr && Uniform(random, 0, 1) == 0) {
@@ -136,10 +136,10 @@ std::int64_t ElementOf(const View& view, const Shape& index) {
 }  // namespace
 
 TEST(LinearFollowsMapTensorLinearly) {
-  // 32 floats: at least 32 per tile, so one tile. 1472 * 32 floats: one tile each.
+  // 32 floats need at least 32 per tile, so one tile. 1472 * 32 floats need one tile each.
   CHECK_EQ(Partition::Linear(32, 32, 2, 1472).num_parts(), 1);
   CHECK_EQ(Partition::Linear(1472 * 32, 32, 2, 1472).num_parts(), 1472);
-  // 100 floats: 50 grains, at most 3 tiles of at least 16 grains: ceil(50 / 3) = 17 grains, 3 tiles.
+  // 100 floats are 50 grains, on at most 3 tiles of at least 16 grains: ceil(50 / 3) = 17 grains, 3 tiles.
   const Partition p = Partition::Linear(100, 32, 2, 1472);
   CHECK_EQ(p.num_parts(), 3);
   CHECK_EQ(p.Begin(0, 1), 32);
@@ -276,7 +276,7 @@ TEST(ReorderedPartitionsKeepEveryElementOnItsTile) {
 }
 
 TEST(ReorderedPartitionsOfFactorsAndOfOtherViews) {
-  // A dimension of 12 is cut as [3, 4], and the view's outermost one is all of it.
+  // A dimension of 12 is cut as [3, 4], and the view's outermost dimension is all of it.
   const Mapping mapping(Partition::Grid({5, 3, 4}, {1, 3, 2}, 6));
   Partition reordered;
   CHECK(ReorderedPartition(mapping, {0, DType::kF32, 0, {12, 5}, {1, 12}}, &reordered));

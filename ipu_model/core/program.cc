@@ -1,4 +1,4 @@
-// poplar::program::*: builds program nodes and checks their operands.
+// poplar::program::*: creates program nodes and checks their operands.
 #include "poplar/Program.hpp"
 
 #include <algorithm>
@@ -69,7 +69,8 @@ void CheckScalar(const Tensor& tensor, const char* what) {
 void CheckStream(const Tensor& tensor, const DataStream& stream, bool host_to_device) {
   CheckValid(tensor, "Copy");
   if (stream.hostToDevice() != host_to_device) {
-    throw control_program_error("Copy: the stream '" + stream.handle() + "' goes the other way");
+    throw control_program_error("Copy: the stream '" + stream.handle() +
+                                "' has the wrong direction for this copy");
   }
   if (stream.elementType() != tensor.elementType() || stream.numElements() != tensor.numElements()) {
     throw control_program_error("Copy: the stream '" + stream.handle() + "' of " +

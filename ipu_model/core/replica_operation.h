@@ -1,4 +1,4 @@
-// Operations in which the replicas of a graph take part together, each run by an engine of its own.
+// Operations in which all replicas of a graph take part. Each replica is run by its own engine.
 #ifndef IPU_MODEL_CORE_REPLICA_OPERATION_H_
 #define IPU_MODEL_CORE_REPLICA_OPERATION_H_
 
@@ -11,13 +11,14 @@
 
 namespace ipu_model {
 
-// What an operation moves over the links between IPUs, for one IPU.
+// The use of the links between IPUs by one operation, for one IPU.
 struct LinkUse {
   std::uint64_t cycles = 0, bytes = 0;
-  unsigned syncs = 0;  // of all IPUs
+  unsigned syncs = 0;  // syncs of all IPUs
 };
 
-// It has no vertices: tiles send and receive. Both engines call Exchange instead of Run.
+// An operation without vertices: tiles send and receive over the links. Both engines call Exchange instead of
+// Run.
 class ReplicaOperation : public Operation {
  public:
   virtual void Exchange(HostContext& context, const Replica& replica, const std::vector<HostTensor>& in,
@@ -25,7 +26,7 @@ class ReplicaOperation : public Operation {
   virtual LinkUse Links(const TargetModel& target) const = 0;
 
   void Run(HostContext&, const std::vector<HostTensor>&, const std::vector<HostTensor>&) const final {
-    throw std::logic_error("an exchange between replicas needs to know its replica");
+    throw std::logic_error("a collective operation must be run with its replica, by Exchange");
   }
   DevicePlan Plan(const DeviceContext&) const final { return {}; }
 };

@@ -8,7 +8,7 @@
 namespace ipu_model {
 
 void Writer::WriteInteger(std::int64_t value) {
-  // Zigzag: small magnitudes of either sign are short.
+  // Zigzag encoding, so that small values of either sign are short.
   auto bits = (static_cast<std::uint64_t>(value) << 1) ^ static_cast<std::uint64_t>(value >> 63);
   while (bits >= 0x80) {
     data_.push_back(static_cast<char>(bits | 0x80));
@@ -121,7 +121,7 @@ std::size_t Reader::ReadLength() {
 
 std::string_view Reader::ReadBytes() {
   const std::size_t size = ReadLength();
-  // A length is read before its bytes, so it may still be longer than what is left.
+  // The length is read before the bytes, so it may be longer than the remaining data.
   return {reinterpret_cast<const char*>(Bytes(size)), size};
 }
 
@@ -144,7 +144,7 @@ void Reader::ReadInto(View* out) {
   out->shape = Read<Shape>();
   out->strides = Read<Shape>();
   if (out->shape.size() != out->strides.size() || out->shape.size() > static_cast<std::size_t>(kMaxRank)) {
-    Fail("a view has a rank that is not possible");
+    Fail("a view has an invalid rank");
   }
 }
 
@@ -165,7 +165,7 @@ void Reader::ReadInto(Partition* out) {
     elements *= static_cast<double>(out->shape[d]);
     parts *= static_cast<double>(out->parts[d]);
   }
-  if (!ok || elements > 4e18 || parts > 4e9) Fail("a partition is not possible");
+  if (!ok || elements > 4e18 || parts > 4e9) Fail("a partition is invalid");
 }
 
 void Reader::ReadInto(Run* out) {
@@ -178,7 +178,7 @@ Mapping Reader::ReadMapping(std::int64_t num_elements) {
   if (Read<bool>()) {
     auto partition = Read<Partition>();
     if (NumElements(partition.shape) != num_elements)
-      Fail("a tile mapping is of another size than its variable");
+      Fail("a tile mapping does not have the size of its variable");
     return Mapping(std::move(partition));
   }
   auto runs = Read<std::vector<Run>>();
@@ -209,7 +209,7 @@ void Reader::ReadInto(Expression* out) {
   out->constants = Read<std::vector<ScalarConstant>>();
   out->code = Read<std::vector<Instruction>>();
   out->outputs = Read<std::vector<std::uint16_t>>();
-  // Every register is defined before it is used.
+  // Check that every register is defined before it is used.
   std::size_t defined = out->inputs.size() + out->constants.size();
   for (const Instruction& i : out->code) {
     for (std::uint16_t operand : i.operand) {

@@ -1,5 +1,5 @@
-// Binary serialisation. Reading checks every bound: truncated or damaged data throws SerialiseError, it never
-// crashes and never allocates much more than the data is long.
+// Binary serialisation. Reading checks every bound: truncated or damaged data throws SerialiseError. It never
+// crashes, and never allocates much more memory than the length of the data.
 #ifndef IPU_MODEL_CORE_SERIALISE_H_
 #define IPU_MODEL_CORE_SERIALISE_H_
 
@@ -27,7 +27,7 @@ class SerialiseError : public std::runtime_error {
 // Little-endian; integers are zigzag varints.
 class Writer {
  public:
-  // Any integer, bool or enum.
+  // Writes any integer, bool or enum.
   template <typename T, std::enable_if_t<std::is_integral_v<T> || std::is_enum_v<T>, int> = 0>
   void Write(T value) {
     WriteInteger(static_cast<std::int64_t>(value));
@@ -45,13 +45,13 @@ class Writer {
   void Write(const Expression& value);
   void Write(const Instruction& value);
   void Write(const ScalarConstant& value);
-  // Length, then the elements (so also Shape).
+  // Writes the length, then the elements; also for Shape.
   template <typename T>
   void Write(const std::vector<T>& values) {
     WriteInteger(static_cast<std::int64_t>(values.size()));
     for (const auto& v : values) Write(static_cast<const T&>(v));
   }
-  // Length, then the raw bytes.
+  // Writes the length, then the raw bytes.
   void WriteBytes(const void* data, std::size_t size);
 
   const std::string& data() const { return data_; }
@@ -67,7 +67,7 @@ class Reader {
  public:
   explicit Reader(std::string_view data) : data_(data) {}
 
-  // Integers are checked against the range of T, `bool` and enums (through kCount) against their values.
+  // Checks integers against the range of T, and bool and enums (through kCount) against their values.
   template <typename T>
   T Read() {
     if constexpr (std::is_same_v<T, bool>) {
@@ -88,7 +88,7 @@ class Reader {
     }
   }
   std::int64_t ReadInteger(std::int64_t min, std::int64_t max);
-  // How many elements follow; never more than there are bytes left.
+  // Reads the number of elements that follow; never more than the remaining bytes.
   std::size_t ReadLength();
   Mapping ReadMapping(std::int64_t num_elements);
   std::string_view ReadBytes();

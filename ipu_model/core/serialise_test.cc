@@ -1,4 +1,4 @@
-// Everything that is written comes back; damaged data is refused.
+// Tests that written data is read back unchanged, and that damaged data is rejected.
 #include "core/serialise.h"
 
 #include <cmath>

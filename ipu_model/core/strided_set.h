@@ -1,4 +1,4 @@
-// Strided element sets seen in the coordinates of a partition: the arithmetic behind Mapping and HeldCounter.
+// Strided element sets in the coordinates of a partition: the arithmetic behind Mapping and HeldCounter.
 #ifndef IPU_MODEL_CORE_STRIDED_SET_H_
 #define IPU_MODEL_CORE_STRIDED_SET_H_
 
@@ -13,8 +13,8 @@
 
 namespace ipu_model::internal {
 
-// The elements of a region of a view as base + sum(i_d * stride_d) with positive strides, largest first.
-// Extents of 1 and broadcast dimensions are left out; the latter count in `repeats`.
+// The elements of a region of a view, as base + sum(i_d * stride_d) with positive strides, largest first.
+// Dimensions of extent 1 and broadcast dimensions are left out; `repeats` counts the latter.
 struct StridedSet {
   struct Dim {
     std::int64_t extent, stride;
@@ -23,7 +23,7 @@ struct StridedSet {
     int partition_dim;
   };
   int rank = 0;
-  // Splitting over a partition's dimensions can add as many dimensions as that has.
+  // A split over a partition's dimensions can add as many dimensions as the partition has.
   Dim dims[2 * kMaxRank];
   std::int64_t base = 0, repeats = 1;
 
@@ -37,7 +37,7 @@ struct StridedSet {
   }
 };
 
-// False when the region is empty.
+// Returns false if the region is empty.
 inline bool Canonicalise(const View& view, const Box* region, StridedSet* set) {
   const std::size_t rank = view.shape.size();
   if (rank > kMaxRank) throw std::invalid_argument("a view has more than 16 dimensions");
@@ -64,13 +64,13 @@ inline bool Canonicalise(const View& view, const Box* region, StridedSet* set) {
   return true;
 }
 
-// One digit of a nested strided sum, in the coordinate of the partition dimension it belongs to.
+// One digit of a nested strided sum, in the coordinate of its partition dimension.
 struct Digit {
   std::int64_t extent, step;
   int source;  // index into StridedSet::dims
 };
 
-// How many index tuples of digits[d...] give low <= base + sum < high.
+// Returns the number of index tuples of digits[d...] with low <= base + sum < high.
 inline std::int64_t CountWithin(const Digit* digits, int n, std::int64_t base, std::int64_t low,
                                 std::int64_t high) {
   std::int64_t span = 0, total = 1;
@@ -98,8 +98,8 @@ inline std::int64_t CountWithin(const Digit* digits, int n, std::int64_t base, s
          partial(full_last + 1, last);
 }
 
-// Appends boxes of index tuples (n begins, then n ends) that together are exactly those CountWithin counts.
-// `current` has room for one box.
+// Appends boxes of index tuples (n begins, then n ends) that contain exactly the tuples that CountWithin
+// counts. `current` has room for one box.
 inline void BoxesWithin(const Digit* digits, int n, int depth, std::int64_t base, std::int64_t low,
                         std::int64_t high, std::int64_t* current, std::vector<std::int64_t>* out) {
   std::int64_t span = 0;
@@ -140,17 +140,17 @@ inline void BoxesWithin(const Digit* digits, int n, int depth, std::int64_t base
   partial(full_last + 1, last);
 }
 
-// A strided set seen in the coordinates of a partition's shape.
+// A strided set in the coordinates of a partition's shape.
 struct Aligned {
   int rank = 0;
-  std::int64_t coordinate[kMaxRank];  // of the base element
+  std::int64_t coordinate[kMaxRank];  // coordinates of the base element
   Digit digits[2 * kMaxRank];         // grouped by partition dimension
   int first_digit[kMaxRank + 1];
 };
 
-// Assigns every dimension of the set to the one dimension of the partition that it moves along. False when
-// the set crosses partition dimensions in a way that is no product. With `split`, dimensions of the set that
-// run over several whole partition dimensions are split (their identity in the view is lost).
+// Assigns every dimension of the set to the dimension of the partition along which it moves. Returns false if
+// the set crosses partition dimensions in a way that is not a product. With `split`, splits dimensions of the
+// set that run over several whole partition dimensions; they then no longer correspond to view dimensions.
 inline bool Align(const Partition& partition, bool split, StridedSet* set, Aligned* out) {
   const int rank = static_cast<int>(partition.shape.size());
   std::int64_t stride[kMaxRank];
@@ -216,7 +216,8 @@ void ForEachPartOn(const Partition& partition, unsigned tile, F&& f) {
   }
   std::sort(order, order + moving,
             [&](int a, int b) { return partition.tile_stride[a] > partition.tile_stride[b]; });
-  // Mixed-radix tile numbers decode greedily when each stride exceeds everything the smaller ones reach.
+  // Mixed-radix tile numbers can be decoded greedily if each stride exceeds the sum that the smaller ones
+  // reach.
   std::int64_t reach = 0;
   bool nested = true;
   for (int i = moving - 1; i >= 0; --i) {

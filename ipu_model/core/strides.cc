@@ -57,10 +57,10 @@ bool ReshapeView(const View& view, const Shape& shape, View* out) {
     return true;
   }
   result.strides.assign(shape.size(), 1);
-  // Every merged dimension of the source has one stride, so new dimensions must split it evenly.
+  // Every merged dimension of the source has one stride, so new dimensions must divide it evenly.
   const View merged = Coalesced(view);
   std::size_t source = merged.shape.size();
-  std::int64_t left = 1, stride = 1;  // what is left of the source dimension, from its innermost element
+  std::int64_t left = 1, stride = 1;  // remaining extent of the source dimension, from its innermost element
   for (std::size_t d = shape.size(); d-- > 0;) {
     if (shape[d] == 1) continue;
     if (left == 1) {
@@ -96,7 +96,7 @@ void ElementRange(const View& view, std::int64_t* min, std::int64_t* max) {
 
 namespace {
 
-// Sufficient, not necessary: each stride steps over everything inside it.
+// Sufficient, not necessary: each stride steps over all elements of the inner dimensions.
 bool IsNested(const View& view) {
   std::vector<std::pair<std::int64_t, std::int64_t>> dims;  // stride, extent
   for (std::size_t d = 0; d < view.shape.size(); ++d) {
@@ -148,7 +148,7 @@ bool AreDisjoint(const std::vector<View>& views) {
   std::sort(ranges.begin(), ranges.end(), [](const Range& a, const Range& b) {
     return a.variable != b.variable ? a.variable < b.variable : a.min < b.min;
   });
-  // Clusters of ranges that overlap are counted element by element, unless strides settle it.
+  // Clusters of overlapping ranges are counted element by element, unless the strides settle the question.
   for (std::size_t i = 0; i < ranges.size();) {
     std::size_t j = i + 1;
     std::int64_t max = ranges[i].max;
@@ -177,7 +177,7 @@ std::vector<Box> BoxesOfInterval(const Shape& shape, std::int64_t begin, std::in
   const std::size_t rank = shape.size();
   const Shape strides = RowMajorStrides(shape);
   while (begin < end) {
-    // The outermost dimension d whose rows of strides[d] elements begin here and of which at least one fits.
+    // Find the outermost dimension d of which a row of strides[d] elements begins here and fits.
     std::size_t d = 0;
     while (d < rank && (begin % strides[d] != 0 || begin + strides[d] > end)) ++d;
     Box box{Shape(rank), Shape(rank)};

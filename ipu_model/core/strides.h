@@ -11,24 +11,24 @@
 namespace ipu_model {
 
 Shape RowMajorStrides(const Shape& shape);
-std::string ShapeString(const Shape& shape);  // "{2,3}"
+std::string ShapeString(const Shape& shape);  // for example "{2,3}"
 
-// The strides that a view has after a row-major reshape to `shape`; false when there are none.
+// Computes the strides of a view after a row-major reshape to `shape`. Returns false if there are none.
 bool ReshapeView(const View& view, const Shape& shape, View* out);
-// The same elements in the same order with as few dimensions as possible (ones dropped, adjacent ones
-// merged); at least one dimension.
+// Returns a view of the same elements in the same order, with as few dimensions as possible: ones are
+// dropped, adjacent dimensions merged. It has at least one dimension.
 View Coalesced(const View& view);
 bool IsRowMajorContiguous(const View& view);
-// True when `view` is every element of its variable, in order.
+// Whether `view` is every element of its variable, in order.
 bool IsWholeVariable(const View& view, std::int64_t variable_elements);
-// Smallest and largest variable element that a view with elements refers to.
+// Writes the smallest and largest variable element of a view that has elements.
 void ElementRange(const View& view, std::int64_t* min, std::int64_t* max);
-// True when no variable element appears twice in `views`, which may be of several variables. Exact.
+// Whether no variable element appears twice in `views`, which may be of several variables. Exact.
 bool AreDisjoint(const std::vector<View>& views);
 
-// Elements [begin, end) of the row-major order of `shape` as boxes in order.
+// Returns the elements [begin, end) of the row-major order of `shape` as boxes, in order.
 std::vector<Box> BoxesOfInterval(const Shape& shape, std::int64_t begin, std::int64_t end);
-// The part of a view that `box` (over its shape) selects.
+// Returns the part of a view that `box` (over its shape) selects.
 View Restrict(const View& view, const Box& box);
 
 }  // namespace ipu_model

@@ -1,4 +1,4 @@
-// poplar::Target over the table of architectures.
+// poplar::Target, based on the table of architectures.
 #include "poplar/Target.hpp"
 
 #include <stdexcept>

@@ -1,5 +1,5 @@
-// Confidence of a number: P primary source read, D derived by arithmetic from one, S secondary source, M from
-// memory (no test may depend on its exact value).
+// Each number has a confidence: P (primary source was read), D (derived from a primary source by arithmetic),
+// S (secondary source) or M (from memory; no test may depend on its exact value).
 #include "core/target_model.h"
 
 #include <stdexcept>
@@ -21,8 +21,8 @@ TargetModel Ipu2() {
   t.amp_units_half = 16;                   // P: PopLibs convolution vertices
   t.amp_units_float = 16;                  // P: PopLibs convolution vertices
   t.amp_macs_half = 64;                    // D: 249.66 TFLOP/s / (1472 x 1.325 GHz x 2)
-  t.amp_macs_float = 16;                   // D: 62.4 TFLOP/s likewise
-  t.amp_macs_quarter = 0;                  // P: 8-bit floats came with ipu21
+  t.amp_macs_float = 16;                   // D: 62.4 TFLOP/s / (1472 x 1.325 GHz x 2)
+  t.amp_macs_quarter = 0;                  // P: 8-bit floats were introduced with ipu21
   t.amp_pipeline_depth = 4;                // P: PopLibs planner (16 half or 8 float input channels per group)
   t.amp_coefficient_bytes = 8;             // P: without 128-bit weight loads
   t.amp_call_cycles = 167;                 // D: mean residual of the PopLibs inner loop against 128 Bow runs
@@ -37,7 +37,7 @@ TargetModel Ipu2() {
   t.ipu_link_bytes_per_second = 16e9;      // P: PopLibs: 128 Gbit/s; C600: 4 links, 1 Tbit/s both directions
   t.ipu_link_efficiency = 0.85;            // P: PopLibs' model of the exchange between IPUs
   t.ipu_links_to_neighbour = 2;            // P: PopLibs: 2 up, 2 down; C600: 2 links on each cable
-  t.ipu_link_hop_seconds = 15e-9;          // D: PopLibs gives it for the sync; taken for data as well
+  t.ipu_link_hop_seconds = 15e-9;          // D: PopLibs gives it for the sync; also used for data
   t.host_link_bytes_per_second = 12.5e9;   // M: one 100 Gbit/s RoCE port per IPU-M2000
   t.host_rendezvous_seconds = 157e-6;      // D: 36.3 s / 230,940 host-sync phases on C600, an open driver
   t.streaming_memory_bytes_per_second = 20e9;  // M: 20 GB/s per IPU; DIMM arithmetic allows 9.6 if shared
@@ -53,13 +53,13 @@ TargetModel Ipu1() {
   TargetModel t = Ipu2();
   t.version = "ipu1";
   t.num_tiles = 1216;                       // P: Louw and McIntosh-Smith 2021
-  t.bytes_per_tile = 256 * 1024;            // P: likewise (304 MiB in all)
-  t.instruction_fetch_bytes = 256 * 1024;   // M: no limit known
+  t.bytes_per_tile = 256 * 1024;            // P: Louw and McIntosh-Smith 2021 (304 MiB in all)
+  t.instruction_fetch_bytes = 256 * 1024;   // M: no limit is known
   t.clock_hz = 1.6e9;                       // P: iPUG; can clock down to 1.3 GHz
   t.amp_units_half = 8;                     // D: half of ipu2's rate
-  t.amp_units_float = 8;                    // D: likewise
+  t.amp_units_float = 8;                    // D: half of ipu2's rate
   t.amp_macs_half = 32;                     // D: 124.5 TFLOP/s / (1216 x 1.6 GHz x 2)
-  t.amp_macs_float = 8;                     // D: 31.1 TFLOP/s likewise
+  t.amp_macs_float = 8;                     // D: 31.1 TFLOP/s / (1216 x 1.6 GHz x 2)
   t.host_link_bytes_per_second = 31.5e9;    // D: PCIe Gen4 x16 (Louw), one direction
   t.streaming_memory_bytes_per_second = 0;  // P: no streaming memory on C2 cards
   return t;

@@ -27,7 +27,7 @@ namespace {
 
 Shape ToShape(const std::vector<std::size_t>& shape) { return Shape(shape.begin(), shape.end()); }
 
-// The intersection of a block with the range [begin, end) of dimension d, in the same coordinates.
+// Writes the intersection of a block with the range [begin, end) of dimension d, in the same coordinates.
 bool Clip(const Block& block, std::size_t d, std::int64_t begin, std::int64_t end, Block* out) {
   const std::int64_t b = std::max(begin, block.begin[d]);
   const std::int64_t e = std::min(end, block.begin[d] + block.view.shape[d]);
@@ -39,7 +39,8 @@ bool Clip(const Block& block, std::size_t d, std::int64_t begin, std::int64_t en
   return true;
 }
 
-// Appends the views of `blocks`, which tile dimensions d.. (the ones before are fixed), in row-major order.
+// Appends the views of `blocks`, which tile the dimensions from d on (the earlier ones are fixed), in
+// row-major order.
 void AppendPieces(const std::vector<Block>& blocks, std::size_t d, std::vector<View>* out) {
   if (blocks.size() == 1) {
     View view = blocks[0].view;
@@ -65,7 +66,7 @@ void AppendPieces(const std::vector<Block>& blocks, std::size_t d, std::vector<V
       AppendPieces(slab, d, out);
       continue;
     }
-    // Rows of several blocks interleave.
+    // Rows of several blocks alternate.
     for (std::int64_t i = cuts[c]; i < cuts[c + 1]; ++i) {
       std::vector<Block> row;
       for (const Block& b : slab) {
@@ -76,8 +77,8 @@ void AppendPieces(const std::vector<Block>& blocks, std::size_t d, std::vector<V
   }
 }
 
-// Reshapes one block of a tensor of shape `from` to its place in shape `to`; false when it is no strided
-// block there. Dimensions are matched in groups with equal element counts.
+// Reshapes one block of a tensor of shape `from` to its position in shape `to`. Returns false if it is not
+// one strided block there. Dimensions are matched in groups with equal element counts.
 bool ReshapeBlock(const Block& block, const Shape& from, const Shape& to, Block* out) {
   out->view = block.view;
   out->view.shape.clear();
@@ -98,14 +99,14 @@ bool ReshapeBlock(const Block& block, const Shape& from, const Shape& to, Block*
         m *= to[j++];
       }
     }
-    // The block's share of this group must be one interval of the group's row-major order...
+    // The block's part of this group must be one interval of the group's row-major order, ...
     const Shape group(from.begin() + static_cast<std::ptrdiff_t>(i0),
                       from.begin() + static_cast<std::ptrdiff_t>(i));
     const Shape target(to.begin() + static_cast<std::ptrdiff_t>(j0),
                        to.begin() + static_cast<std::ptrdiff_t>(j));
     const Shape strides = RowMajorStrides(group);
     std::int64_t begin = 0, elements = 1;
-    bool inside = false;  // a dimension with more than one element has been seen
+    bool inside = false;  // a dimension with more than one element was visited
     View part;
     for (std::size_t d = i0; d < i; ++d) {
       begin += block.begin[d] * strides[d - i0];
@@ -115,7 +116,7 @@ bool ReshapeBlock(const Block& block, const Shape& from, const Shape& to, Block*
       part.shape.push_back(block.view.shape[d]);
       part.strides.push_back(block.view.strides[d]);
     }
-    // ... and one box of the new dimensions, with strides.
+    // ... and one strided box of the new dimensions.
     const std::vector<Box> boxes = BoxesOfInterval(target, begin, begin + elements);
     if (boxes.size() != 1) return false;
     View reshaped;
@@ -127,7 +128,7 @@ bool ReshapeBlock(const Block& block, const Shape& from, const Shape& to, Block*
   return true;
 }
 
-// Appends blocks over `shape` for the elements of `view`, the first of which is element `first`.
+// Appends blocks over `shape` for the elements of `view`; its first element is element `first` of the shape.
 std::int64_t AppendFlat(const View& view, const Shape& shape, std::int64_t first, std::vector<Block>* out) {
   const View merged = Coalesced(view);
   const std::int64_t run = merged.shape.back(), stride = merged.strides.back();
@@ -155,7 +156,7 @@ std::int64_t AppendFlat(const View& view, const Shape& shape, std::int64_t first
   return first;
 }
 
-// Joins `next` to `block` along dimension d when together they are one strided view.
+// Appends `next` to `block` along dimension d if together they are one strided view; otherwise returns false.
 bool Join(Block* block, const Block& next, std::size_t d) {
   View& a = block->view;
   const View& b = next.view;
@@ -165,7 +166,7 @@ bool Join(Block* block, const Block& next, std::size_t d) {
     if (block->begin[k] != next.begin[k] || a.shape[k] != b.shape[k]) return false;
     if (a.shape[k] > 1 && a.strides[k] != b.strides[k]) return false;
   }
-  // A dimension of one element has any stride.
+  // A dimension of one element may have any stride.
   std::int64_t step = a.strides[d];
   if (a.shape[d] == 1 && b.shape[d] == 1) step = b.offset - a.offset;
   if (a.shape[d] == 1 && b.shape[d] > 1) step = b.strides[d];

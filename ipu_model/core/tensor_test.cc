@@ -1,4 +1,4 @@
-// Tensor views against a list of elements.
+// Compares tensor views with a list of elements.
 #include <algorithm>
 #include <cstdint>
 #include <random>
@@ -38,12 +38,12 @@ std::vector<Element> ElementsOf(const Tensor& tensor) {
   return elements;
 }
 
-// The same methods, on all elements in row-major order.
+// The same methods, on a list of all elements in row-major order.
 struct Reference {
   Sizes shape;
   std::vector<Element> elements;
 
-  template <typename F>  // old index of every new index
+  template <typename F>  // maps every new index to its old index
   Reference Map(const Sizes& new_shape, F&& f) const {
     Reference out{new_shape, {}};
     std::size_t n = 1;
@@ -71,7 +71,7 @@ bool Same(const Tensor& tensor, const Reference& reference) {
   return tensor.containsAliases() == (unique.size() != reference.elements.size());
 }
 
-// One random method on both. `graph` gives the second part of concatenations.
+// Applies one random method to both. `graph` provides the second part of concatenations.
 void Step(std::mt19937* rng, poplar::Graph* graph, Tensor* tensor, Reference* reference) {
   const auto below = [rng](std::size_t n) { return n == 0 ? 0 : (*rng)() % n; };
   const std::size_t rank = tensor->rank();
@@ -268,14 +268,14 @@ TEST(TileMappingOfViews) {
   const auto columns = graph.getTileMapping(x.transpose());
   CHECK(columns[5] == (std::vector<poplar::Interval>{{8, 16}}));
 
-  // Clones keep mapping and memory order.
+  // Clones keep the mapping and the memory order.
   const Tensor c = graph.clone(x.transpose());
   CHECK(c.shape() == (Sizes{6, 4}));
   CHECK(graph.getTileMapping(c) == columns);
   ipu_model::View view;
   CHECK(c.asView(&view));
   CHECK(view.strides == (ipu_model::Shape{1, 6}));
-  // Or are in memory as their dimensions stand.
+  // With CREATE_NEW_ORDER, clones have the memory order of their dimensions.
   const Tensor n = graph.clone(poplar::HALF, x.transpose(), {}, poplar::TensorCloneMethod::CREATE_NEW_ORDER);
   CHECK(graph.getTileMapping(n) == columns);
   CHECK(n.elementType() == poplar::HALF);
@@ -285,7 +285,7 @@ TEST(TileMappingOfViews) {
   CHECK(!b.containsAliases());
   CHECK(graph.getTileMapping(b) == graph.getTileMapping(x.slice(0, 1, 0).broadcast(3, 0)));
 
-  // By intervals, through a view with gaps.
+  // Mapping by intervals, through a view with gaps.
   poplar::Graph::TileToTensorMapping wanted(3);
   wanted[0] = {{0, 3}, {7, 8}};
   wanted[2] = {{3, 7}};

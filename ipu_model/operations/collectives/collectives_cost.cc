@@ -11,7 +11,7 @@ namespace {
 
 using Transfers = std::vector<std::pair<unsigned, unsigned>>;
 
-// Cycles of `steps` steps with this load, of `share` of a piece to each transfer.
+// Returns the cycles of `steps` steps with this load; each transfer moves the fraction `share` of a piece.
 std::uint64_t StepCycles(const RingLoad& load, double share, unsigned steps, double piece_bytes,
                          const TargetModel& target) {
   const double rate =
@@ -46,11 +46,11 @@ Transfers ToNext(const ReplicaGroups& groups, bool clockwise) {
 }  // namespace
 
 RingLoad LoadOf(const Transfers& transfers, unsigned ring) {
-  std::vector<double> clockwise(ring, 0), anticlockwise(ring, 0);  // of the link from i to its neighbour
+  std::vector<double> clockwise(ring, 0), anticlockwise(ring, 0);  // load of the link from i to its neighbour
   RingLoad load;
   for (const auto& [from, to] : transfers) {
     const unsigned forward = (to + ring - from) % ring, backward = (ring - forward) % ring;
-    // Two IPUs have one connection, not two ways around.
+    // Two IPUs have one connection, not two directions around a ring.
     const bool either = forward == backward && ring > 2;
     if (forward <= backward) {
       for (unsigned i = 0; i < forward; ++i) clockwise[(from + i) % ring] += either ? 0.5 : 1;

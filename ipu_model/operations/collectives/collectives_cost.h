@@ -12,34 +12,37 @@ namespace ipu_model {
 
 using ReplicaGroups = std::vector<std::vector<unsigned>>;
 
-// The methods of GCL, by the names of its option.
+// The methods of GCL's collectives, named as in its `method` option.
 enum class LinkMethod : std::uint8_t {  // written to executables: append only
-  kAuto = 0,                            // the fastest
-  kBroadcast,                           // everything at once
-  kClockwiseRing,                       // a step for each other member, one piece to the next
+  kAuto = 0,                            // the fastest method
+  kBroadcast,                           // all transfers at once
+  kClockwiseRing,  // one step per other member; each step moves one piece to the next member
   kAnticlockwiseRing,
-  kBidirectionalRingPair,  // both rings, with one half each
-  kMeetInMiddleRing,       // both rings, each half way
+  kBidirectionalRingPair,  // both rings, with half of every piece each
+  kMeetInMiddleRing,       // both rings, each half of the way
   kCount
 };
 
-// Transfers (source, destination) of one piece each, all at once, each the short way around `ring` IPUs.
+// The load of simultaneous transfers (source, destination) of one piece each, which take the shorter way
+// around `ring` IPUs.
 struct RingLoad {
-  double pieces = 0;  // over the busiest link; half pieces where both ways around are as long
+  double pieces = 0;  // on the busiest link; if both ways are equally short, each carries half a piece
   unsigned hops = 0;  // of the farthest transfer
 };
 RingLoad LoadOf(const std::vector<std::pair<unsigned, unsigned>>& transfers, unsigned ring);
 
-// Every member has one piece for each other member: the same for an all-gather, others for an all-to-all and
-// a reduce-scatter. An all-to-all has no ring methods: they cost what kBroadcast does.
+// Returns the link use of a collective in which every member has one piece per other member. In an all-gather
+// these pieces are equal; in an all-to-all and a reduce-scatter they differ. An all-to-all has no ring
+// methods and always costs as much as kBroadcast.
 LinkUse CollectiveUse(LinkMethod method, bool ring_possible, const ReplicaGroups& groups, unsigned ring,
                       double piece_bytes, const TargetModel& target);
 
-// Replica r receives one piece from sources[r], if that is not negative.
+// Returns the link use of a permutation: replica r receives one piece from sources[r], unless that is
+// negative.
 LinkUse PermutationUse(const std::vector<int>& sources, unsigned ring, double piece_bytes,
                        const TargetModel& target);
 
-// Transfers and syncs together.
+// Returns the cycles of transfers and syncs together.
 std::uint64_t TotalCycles(const LinkUse& use, const TargetModel& target);
 
 }  // namespace ipu_model

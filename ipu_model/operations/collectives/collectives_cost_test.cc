@@ -19,7 +19,7 @@ ReplicaGroups All(unsigned n) {
   return groups;
 }
 
-// Cycles of one step with `pieces` of this size over the busiest link, to an IPU `hops` away.
+// Cycles of one step with `pieces` pieces of this size over the busiest link, to an IPU `hops` away.
 std::uint64_t Step(double pieces, double bytes, unsigned hops) {
   const TargetModel& t = Ipu2();
   const double rate = t.ipu_links_to_neighbour * t.ipu_link_bytes_per_second * t.ipu_link_efficiency;
@@ -32,16 +32,16 @@ std::uint64_t Total(LinkMethod method, unsigned n, double bytes) {
 }
 
 TEST(LoadsOfTheRing) {
-  // To the next: every link carries one piece.
+  // Each IPU sends to the next one: every link carries one piece.
   CHECK_EQ(LoadOf({{0, 1}, {1, 2}, {2, 3}, {3, 0}}, 4).pieces, 1.0);
   CHECK_EQ(LoadOf({{0, 1}, {1, 2}, {2, 3}, {3, 0}}, 4).hops, 1u);
-  // Three hops forward is one backward; two are half one way and half the other.
+  // Three hops forward are one backward. Two hops are half one way and half the other way.
   CHECK_EQ(LoadOf({{0, 3}}, 4).hops, 1u);
   CHECK_EQ(LoadOf({{0, 2}}, 4).pieces, 0.5);
   CHECK_EQ(LoadOf({{0, 2}}, 4).hops, 2u);
   // Two IPUs have one connection.
   CHECK_EQ(LoadOf({{0, 1}, {1, 0}}, 2).pieces, 1.0);
-  // What passes through counts: 0 -> 2 and 1 -> 3 share the link between 1 and 2.
+  // Links carry pieces that pass through: 0 -> 2 and 1 -> 3 share the link between 1 and 2.
   CHECK_EQ(LoadOf({{0, 2}, {1, 3}}, 8).pieces, 2.0);
   CHECK_EQ(LoadOf({{5, 5}}, 8).pieces, 0.0);
   CHECK_EQ(LoadOf({}, 1).pieces, 0.0);
@@ -58,14 +58,15 @@ TEST(StepsOfTheMethods) {
     CHECK_EQ(back.cycles, ring.cycles);
     const LinkUse pair = use(LinkMethod::kBidirectionalRingPair);
     CHECK_EQ(pair.syncs, n - 1);
-    // Two IPUs have one connection, in which both rings meet.
+    // Two IPUs have one connection, which both rings use.
     CHECK_EQ(pair.cycles, n == 2 ? ring.cycles : Step(0.5, bytes, 1) * (n - 1));
     const LinkUse middle = use(LinkMethod::kMeetInMiddleRing);
     CHECK_EQ(middle.syncs, n / 2);
     CHECK_EQ(use(LinkMethod::kBroadcast).syncs, 1u);
     CHECK_EQ(use(LinkMethod::kBroadcast).bytes, ring.bytes);
   }
-  // Everybody to everybody among 8: distances 1, 2, 3 each way and 4 half each way over every link.
+  // All pairs among 8 IPUs: every link carries distances 1, 2 and 3 in its direction, and half of the
+  // distance 4.
   CHECK_EQ(CollectiveUse(LinkMethod::kBroadcast, true, All(8), 8, bytes, Ipu2()).cycles, Step(8, bytes, 4));
 }
 
@@ -80,7 +81,7 @@ TEST(CyclesGrowWithBytesAndIpus) {
         CHECK(cycles > smaller);
         smaller = cycles;
       }
-      // Long transfers cost in proportion to their bytes.
+      // The cost of long transfers is proportional to their bytes.
       const double ratio =
           static_cast<double>(Total(method, n, 4e8)) / static_cast<double>(Total(method, n, 1e8));
       CHECK(ratio > 3.99 && ratio <= 4);
@@ -107,7 +108,7 @@ TEST(SmallPiecesAreBroadcastAndLargeOnesGoAround) {
 }
 
 TEST(GroupsShareTheLinks) {
-  // Groups of neighbours do not meet; groups across the ring pass through each other.
+  // Groups of neighbours do not share links; groups across the ring share links with each other.
   const double bytes = 1e6;
   const ReplicaGroups neighbours = {{0, 1}, {2, 3}, {4, 5}, {6, 7}},
                       across = {{0, 4}, {1, 5}, {2, 6}, {3, 7}};
@@ -115,7 +116,7 @@ TEST(GroupsShareTheLinks) {
   const LinkUse far = CollectiveUse(LinkMethod::kClockwiseRing, true, across, 8, bytes, Ipu2());
   CHECK_EQ(near.cycles, Step(1, bytes, 1));
   CHECK_EQ(far.cycles, Step(2, bytes, 4));
-  // A line of neighbours has no way around: its last member sends back over all of it.
+  // A line of neighbours is not a ring: its last member sends back over the whole line.
   const LinkUse line = CollectiveUse(LinkMethod::kClockwiseRing, true, {{0, 1, 2}}, 8, bytes, Ipu2());
   CHECK_EQ(line.cycles, 2 * Step(1, bytes, 2));
 }
@@ -125,7 +126,7 @@ TEST(PermutationsAndGroupsOfOne) {
   CHECK_EQ(PermutationUse({-1, 0, -1, -1}, 4, 1e6, Ipu2()).bytes, std::uint64_t{1000000});
   const LinkUse alone = CollectiveUse(LinkMethod::kAuto, true, {{0}, {1}}, 2, 1e6, Ipu2());
   CHECK(alone.cycles == 0 && alone.bytes == 0 && alone.syncs == 0);
-  // An all-to-all has no ring.
+  // An all-to-all has no ring method.
   const LinkUse each = CollectiveUse(LinkMethod::kClockwiseRing, false, All(8), 8, 1e6, Ipu2());
   CHECK_EQ(each.cycles, Step(8, 1e6, 4));
 }
