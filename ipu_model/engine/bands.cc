@@ -11,33 +11,35 @@ namespace ipu_model {
 
 namespace {
 
-// Operands of a band should fit into a part of the second-level cache. What fits as a whole gains nothing.
+// The operands of a band should fit into a part of the second-level cache. Groups that fit as a whole gain
+// nothing.
 constexpr std::int64_t kBandBytes = 512 << 10, kSmallestGroup = 512 << 10;
-// Fewer would leave threads without work.
+// With fewer bands, some threads would have no work.
 constexpr std::int64_t kFewestBands = 8;
 constexpr std::size_t kLargestGroup = 32;
-// Bytes that a group touches for each that one of its operations passes on to another: what a vector passes
-// on to an operation on a matrix is not worth bands along the matrix's columns.
+// The largest ratio of a group's bytes to the bytes that one of its operations passes to another. For
+// example, a vector passed to an operation on a matrix does not justify bands along the matrix's columns.
 constexpr std::int64_t kMostPerPassed = 8;
 // Some operations work on this many rows at once, one in each lane of a vector.
 constexpr std::int64_t kVectorRows = 16;
 constexpr std::int64_t kLocalAlignment = 64;
 
-// What one operation touches of one variable's memory, in bytes. Band r is `stride * r` after band 0.
+// The bytes of one variable's memory that one operation accesses. Band r starts `stride * r` bytes after band
+// 0.
 struct Footprint {
   VariableId memory = 0;
-  std::int64_t space = 0;  // memory that can be compared: the arena, or one stream
+  std::int64_t space = 0;  // footprints with equal `space` can be compared: the arena, or one stream
   std::int64_t begin = 0, end = 0;
-  std::int64_t stride = 0;  // 0: every band touches all of it
+  std::int64_t stride = 0;  // 0 if every band accesses all of it
   std::int64_t band_begin = 0, band_end = 0;
-  std::size_t operation = 0;            // of the group
-  bool written = false, whole = false;  // whole: every element of the variable
-  // Dimensions that move, as (stride, extent), and which of them the bands run along.
+  std::size_t operation = 0;            // index in the group
+  bool written = false, whole = false;  // whole: accesses every element of the variable
+  // The dimensions that move, as (stride, extent), and the one along which the bands run.
   std::vector<std::pair<std::int64_t, std::int64_t>> dimensions;
   std::size_t band_dimension = 0;
 };
 
-// Bands r of both touch each other in the same band only, or not at all.
+// Whether a band r of one footprint shares memory at most with band r of the other.
 bool MayShareBands(const Footprint& a, const Footprint& b) {
   if (!a.written && !b.written) return true;
   if (a.space != b.space || a.end <= b.begin || b.end <= a.begin) return true;
@@ -174,7 +176,7 @@ class Former {
     return f;
   }
 
-  // False when bands do not pay.
+  // Chooses the rows per band. Returns false if bands do not pay.
   bool ChooseBands(BandGroup* group) const {
     std::int64_t bytes = 0, passed_on = 0;
     for (std::size_t i = 0; i < footprints_.size(); ++i) {
@@ -195,8 +197,8 @@ class Former {
     return passed_on >= bytes / kMostPerPassed && bytes >= kSmallestGroup;
   }
 
-  // A variable whose every use is in the group, that the group itself writes before it reads it, and of which
-  // a band is one piece of memory.
+  // Whether all uses of a variable are in the group, the group writes it before it reads it, and a band of it
+  // is one piece of memory.
   bool IsLocal(VariableId memory) const {
     const HostLocation& location = plan_.locations[memory];
     if (location.kind != HostLocation::Kind::kArena || location.offset < plan_.state_bytes) return false;
@@ -237,8 +239,8 @@ class Former {
   const std::vector<VariableId>& memory_of_;
   HostPlan& plan_;
   HostCode& host_;
-  std::vector<bool> entered_;          // by instruction: something jumps there
-  std::vector<std::int64_t> uses_;     // by memory: operands and results of all code
+  std::vector<bool> entered_;          // by instruction: whether it is the target of a jump
+  std::vector<std::int64_t> uses_;     // by memory: number of operands and results in all code
   std::vector<Footprint> footprints_;  // of the group that is being formed
 };
 

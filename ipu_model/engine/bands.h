@@ -1,6 +1,7 @@
-// Cache blocking: operations in a row that work on the same rows run band by band, all of them on one band
-// before the next, so that what one writes the next one reads from the cache, and threads meet once for all.
-// What only they use is never in main memory: each worker has room for one band of it.
+// Cache blocking: successive operations on the same rows run band by band, all of them on one band before the
+// next band. Each operation then reads from the cache what the previous one wrote, and the threads
+// synchronise once per group. Variables that only the group uses are never in main memory: each worker has
+// memory for one band of them.
 #ifndef IPU_MODEL_ENGINE_BANDS_H_
 #define IPU_MODEL_ENGINE_BANDS_H_
 
@@ -10,8 +11,8 @@
 
 namespace ipu_model {
 
-// Replaces runs of operations in the plan's code by OpCode::kRunBands and marks what they replace as
-// undefined. Bands depend on shapes only, not on the number of threads. Variables with the same number in
+// Replaces runs of operations in the plan's code by OpCode::kRunBands, and marks the replaced instructions as
+// undefined. Bands depend only on shapes, not on the number of threads. Variables with the same number in
 // `memory_of` share their memory.
 void FormBands(const CompiledProgram& program, const std::vector<VariableId>& memory_of, HostPlan* plan);
 

@@ -1,4 +1,4 @@
-// Which operations run in bands together, and that bands do not change values.
+// Tests which operations run in bands together, and that bands do not change values.
 #include "engine/bands.h"
 
 #include <cstdint>
@@ -21,7 +21,8 @@ constexpr std::size_t kSize = 1 << 18;
 
 std::uint32_t Mixed(std::uint32_t a, std::uint32_t b) { return a * 3 + b + 1; }
 
-// y = mix(x, x), then z = mix(y, of(y)). Returns the groups of bands and compares z with `expected(y, i)`.
+// Runs y = mix(x, x), then z = mix(y, of(y)). Returns the groups of bands, and compares z with `expected(y,
+// i)`.
 std::vector<ipu_model::BandGroup> RunPair(
     std::size_t size, const std::function<Tensor(const Tensor&)>& of,
     const std::function<std::uint32_t(const std::vector<std::uint32_t>&, std::size_t)>& expected,
@@ -72,7 +73,7 @@ TEST(SameElementsRunInBands) {
   CHECK_EQ(groups[0].operations.size(), std::size_t{2});
   CHECK_EQ(groups[0].extent, static_cast<std::int64_t>(kSize));
   CHECK(groups[0].rows * 8 <= groups[0].extent && groups[0].rows >= 1024);
-  // x and z are in the host's memory, y is in that of the worker.
+  // x and z are in the host's memory, y is in the worker's memory.
   CHECK_EQ(groups[0].local_bytes, groups[0].rows * 4);
 }
 
@@ -95,7 +96,7 @@ TEST(OtherElementsDoNot) {
   CHECK(repeated.empty());
 }
 
-// A row that is made for an operation on a matrix, which writes over what it reads.
+// A row that is computed for an operation on a matrix, which runs in place.
 TEST(AVectorDoesNotCutAMatrixIntoColumns) {
   constexpr std::size_t kSide = 512;
   poplar::Graph graph(poplar::Target::createIPUTarget(1, 4, "ipu2"));

@@ -56,7 +56,7 @@ class Checker {
            "its mapping is for " + std::to_string(NumElements(partition->shape)) + " elements, not " +
                std::to_string(variable.num_elements));
     }
-    // A partition covers its elements once, on tiles below its own number of tiles.
+    // A partition covers each element once, on tiles below its own number of tiles.
     if (partition != nullptr && partition->num_tiles <= num_tiles) return;
     std::int64_t next = 0;
     mapping.ForEachRun(0, variable.num_elements, [&](std::int64_t begin, std::int64_t end, unsigned tile) {

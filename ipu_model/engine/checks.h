@@ -1,4 +1,4 @@
-// What must hold of a program before anything runs.
+// Checks of a program before it runs.
 #ifndef IPU_MODEL_ENGINE_CHECKS_H_
 #define IPU_MODEL_ENGINE_CHECKS_H_
 
@@ -6,9 +6,9 @@ namespace ipu_model {
 
 struct CompiledProgram;  // engine/compiled_program.h
 
-// Every element of every variable that a program uses is on exactly one tile of the target, and every view
-// lies inside its variable. Throws poplar::invalid_tile_mapping or poplar::poplar_error with the variable's
-// name.
+// Checks that every element of every variable that a program uses is on exactly one tile of the target, and
+// that every view is inside its variable. Throws poplar::invalid_tile_mapping or poplar::poplar_error with
+// the variable's name.
 void CheckProgram(const CompiledProgram& program);
 
 }  // namespace ipu_model

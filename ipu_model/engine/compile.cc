@@ -57,7 +57,7 @@ double NanosecondsOf(const CompiledProgram& program) {
   return cost[program.programs[0].get()];
 }
 
-// Only what the programs use: other variables need no mapping and no memory.
+// Drops variables that no program uses: they need no mapping and no memory.
 void DropUnused(CompiledProgram* program, const std::vector<const ProgramNode*>& nodes) {
   std::vector<bool> used(program->variables.size(), false);
   const auto mark = [&used](const std::vector<View>& views) {

@@ -15,23 +15,24 @@
 
 namespace ipu_model {
 
-// Immutable once compiled or deserialised, and shared by all engines that run it.
+// Immutable after compilation or deserialisation; shared by all engines that run it.
 struct CompiledProgram {
   explicit CompiledProgram(const poplar::Target& t) : target(t) {}
 
   poplar::Target target;
   unsigned replication_factor = 1;
-  // By VariableId. A variable that no program uses is cleared: no elements, no mapping, no constant data.
+  // By VariableId. Variables that no program uses are cleared: no elements, no mapping, no constant data.
   std::vector<Variable> variables;
   std::vector<std::shared_ptr<const ProgramNode>> programs;
   std::vector<std::shared_ptr<const ProgramNode>> functions;
   std::vector<Stream> streams;
   std::vector<HostFunction> host_functions;
-  Report report;  // of programs[0], the main program; memory over all programs
-  // Rough run time of the fast engine for programs[0]; bodies of loops with unknown trip count counted once.
+  Report report;  // cycles of programs[0], the main program; memory over all programs
+  // Rough run time of programs[0] on the fast engine. Bodies of loops with an unknown trip count are counted
+  // once.
   double host_nanoseconds = 0;
 
-  // Calls Prepare of every operation, once, whichever engine comes first.
+  // Calls Prepare of every operation. Only the first call, from any engine, has an effect.
   void Prepare() const;
   const Stream& StreamNamed(std::string_view name,
                             std::uint32_t* index) const;  // throws stream_connection_error

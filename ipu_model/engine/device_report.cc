@@ -41,10 +41,10 @@ class CycleWalk {
     return cycles;
   }
 
-  // A predicate reaches all tiles by a broadcast of one word and a sync.
+  // A predicate is broadcast to all tiles as one word, followed by a sync.
   Cycles Decision() const { return {0, 1, target_.sync_cycles}; }
 
-  // One execution of `node`, which runs `executions` times.
+  // Returns the cycles of one execution of `node`, which runs `executions` times.
   Cycles Walk(const ProgramNode& node, std::uint64_t executions) {
     Cycles cycles;
     switch (node.kind) {
@@ -81,7 +81,7 @@ class CycleWalk {
       }
       case ProgramKind::kIf:
       case ProgramKind::kSwitch: {
-        // The dearest branch.
+        // Count the most expensive branch.
         for (const auto& child : node.children) {
           const Cycles branch = Walk(*child, executions);
           if (branch.total() > cycles.total()) cycles = branch;
@@ -94,7 +94,7 @@ class CycleWalk {
       case ProgramKind::kAbort:
         return Decision();
       case ProgramKind::kHostCall:
-        // The device waits for the host; how long the function takes there is not the device's.
+        // The device waits for the host. The report leaves out the run time of the host function.
         report_.host_link_cycles += target_.global_sync_cycles * executions;
         return cycles;
       case ProgramKind::kWriteUndef:
@@ -146,8 +146,8 @@ class CycleWalk {
   std::unordered_map<const Operation*, std::size_t> rows_;
 };
 
-// What the plan of an operation depends on: its kind and attributes, and where its operands are; not which
-// variables they are. Equal mappings have equal numbers.
+// Makes keys for everything that determines the plan of an operation: its kind and attributes, and the
+// mappings of its operands, but not the identity of the variables. Equal mappings have equal numbers.
 class PlanKeys {
  public:
   PlanKeys(const CompiledProgram& program, PlanCache::Plans* cache) : program_(program), cache_(*cache) {}
@@ -160,7 +160,7 @@ class PlanKeys {
       writer.Write(views->size());
       for (const View& view : *views) {
         writer.Write(MappingNumber(view.variable));
-        // Two views of one variable may mean more than two views of variables that lie alike.
+        // Two views of one variable may differ in meaning from views of two variables with equal mappings.
         std::size_t first = 0;
         while (VariableAt(operation, first) != view.variable) ++first;
         writer.Write(first);
@@ -195,7 +195,7 @@ class PlanKeys {
   std::unordered_map<VariableId, std::size_t> numbers_;
 };
 
-// Every distinct plan once, on all workers.
+// Plans every distinct operation once, on all workers.
 OperationUses AnalyseOperations(const CompiledProgram& program, PlanCache* cache) {
   std::vector<std::shared_ptr<const ProgramNode>> roots = program.programs;
   roots.insert(roots.end(), program.functions.begin(), program.functions.end());
@@ -230,7 +230,7 @@ OperationUses AnalyseOperations(const CompiledProgram& program, PlanCache* cache
     }
   };
   ThreadPool& pool = ThreadPool::Global();
-  // Below a few operations a wake-up costs more than it saves.
+  // For few operations, waking the workers costs more than it saves.
   pool.Run(missing.size() < 4 ? 1 : pool.size(), TaskRef(work));
   const auto failed = std::find_if(errors.begin(), errors.end(), [](const auto& e) { return e != nullptr; });
   if (failed != errors.end()) {

@@ -1,4 +1,4 @@
-// What a compiled program costs on the device: memory on each tile by liveness, cycles by bulk-synchronous
+// The cost of a compiled program on the device: memory per tile by liveness, cycles by bulk-synchronous
 // supersteps.
 #ifndef IPU_MODEL_ENGINE_DEVICE_REPORT_H_
 #define IPU_MODEL_ENGINE_DEVICE_REPORT_H_
@@ -23,8 +23,8 @@ struct PlanCache::Plans {
   std::unordered_map<std::string, std::shared_ptr<const OperationUse>> plans;
 };
 
-// Plans every operation of every program, unless the variables alone do not fit: nothing else is known then.
-// Does not throw for lack of memory: see Report::out_of_memory.
+// Plans every operation of every program. If the variables alone do not fit, plans nothing. Does not throw if
+// memory does not suffice; see Report::out_of_memory.
 Report Analyse(const CompiledProgram& program, PlanCache* cache = nullptr);
 
 void WriteReport(Writer& writer, const Report& report);

@@ -1,4 +1,4 @@
-// Expected numbers are worked out by hand in the comments.
+// The comments derive the expected numbers by hand.
 #include "engine/device_report.h"
 
 #include "check.h"
@@ -28,7 +28,7 @@ std::string MessageOf(F&& f) {
   return "";
 }
 
-// An operation of one group: `vertices` read all of `in`; it writes `out` on tile 0.
+// An operation of one vertex group: `vertices` read all of `in`; it writes `out` on tile 0.
 std::unique_ptr<Operation> Gather(const View& in, const View& out, const std::vector<unsigned>& tiles) {
   return std::make_unique<toy::Toy>("toy::gather", std::vector<View>{in}, std::vector<View>{out},
                                     [tiles](const toy::Toy& op, const DeviceContext&) {
@@ -62,7 +62,7 @@ TEST(AlignedElementwiseNeedsNoExchange) {
 }
 
 TEST(OnlyWhatATileDoesNotHoldIsExchanged) {
-  // z: 2 elements on each of 4 tiles; y all on tile 0: tiles 1, 2, 3 receive 2 x 4 bytes, 2 cycles each.
+  // z has 2 elements on each of 4 tiles, y is on tile 0: tiles 1, 2 and 3 receive 2 x 4 bytes, 2 cycles each.
   Builder b(4);
   const View x = b.Split("x", 8, 4), y = b.Split("y", 8, 1), z = b.Split("z", 8, 4);
   b.Main({Builder::Do(toy::Add({x, y}, z))});
@@ -72,7 +72,7 @@ TEST(OnlyWhatATileDoesNotHoldIsExchanged) {
 }
 
 TEST(BroadcastElementsAreSentOnce) {
-  // Each of tiles 1, 2, 3 receives the scalar once.
+  // Each of tiles 1, 2 and 3 receives the scalar once.
   Builder b(4);
   View s = b.Split("s", 1, 1);
   const View z = b.Split("z", 64, 4);
@@ -85,7 +85,7 @@ TEST(BroadcastElementsAreSentOnce) {
 }
 
 TEST(NeighboursThatReceiveTheSameShareTheBus) {
-  // 16 elements, 64 bytes: 16 cycles at 4 bytes a cycle, 8 for a pair that receives the same.
+  // 16 elements are 64 bytes: 16 cycles at 4 bytes per cycle; 8 for a pair that receives the same data.
   for (const bool pair : {true, false}) {
     Builder b(6);
     const View y = b.Split("y", 16, 1), z = b.Split("z", 1, 1);
@@ -94,7 +94,8 @@ TEST(NeighboursThatReceiveTheSameShareTheBus) {
     CHECK_EQ(r.exchange_bytes, 128u);
     CHECK_EQ(r.cycles.exchange, pair ? 8u : 16u);
   }
-  // One of the pair holds half: 8 elements come for both, none for it alone; the other gets 8 more alone.
+  // One tile of the pair holds half: 8 elements arrive for both, none for it alone; the other one receives 8
+  // more.
   Builder b(4);
   const View y = b.Add("y", {16}, Mapping(std::vector<ipu_model::Run>{{0, 8, 2}, {8, 16, 0}}));
   b.Main({Builder::Do(Gather(y, b.Split("z", 1, 1), {2, 3}))});
@@ -111,9 +112,9 @@ TEST(VerticesOfOneTileShareWhatTheyRead) {
 }
 
 TEST(PartialSumsAndRemoteResult) {
-  // x: [0, 4) on tile 0, [4, 9) on tile 1; parts of 3 on tiles 0, 1, 2: tile 1 lacks element 3, tile 2 all of
-  // its 3: 16 bytes, 12 of them on one tile: 3 cycles. Then tile 0 lacks two of the partial sums (2 cycles)
-  // and tile 3 receives the result.
+  // x: [0, 4) on tile 0, [4, 9) on tile 1; parts of 3 on tiles 0, 1 and 2. Tile 1 lacks element 3, tile 2
+  // lacks all of its 3: 16 bytes, 12 of them on one tile: 3 cycles. Then tile 0 lacks two of the partial sums
+  // (2 cycles), and tile 3 receives the result.
   Builder b(4);
   const View x = b.Split("x", 9, 2), s = b.Add("s", {}, Mapping(std::vector<ipu_model::Run>{{0, 1, 3}}));
   b.Main({Builder::Do(toy::Sum(x, s, 3))});
@@ -173,7 +174,7 @@ TEST(HostTransfersAreReportedApart) {
 }
 
 TEST(MemoryFollowsLiveness) {
-  // On tile 0: x and y live together, then y and z: two of three variables of 4096 bytes.
+  // On tile 0, x and y are live together, then y and z: two of three variables of 4096 bytes.
   Builder b(2);
   const View x = b.Split("x", 1024, 1), y = b.Split("y", 1024, 1), z = b.Split("z", 1024, 1);
   b.Main({b.Transfer("in", x, true), Builder::Do(toy::Add({x}, y)), Builder::Do(toy::Add({y}, z)),
@@ -193,7 +194,7 @@ TEST(MemoryFollowsLiveness) {
 }
 
 TEST(StateStaysBetweenPrograms) {
-  // w is read before it is written, so it stays while the other program runs.
+  // w is read before it is written, so it stays live while the other program runs.
   Builder b(1);
   const View w = b.Split("w", 1024, 1), x = b.Split("x", 1024, 1), y = b.Split("y", 512, 1);
   b.Main({b.Transfer("in", y, true), b.Transfer("out", y, false)});
@@ -205,7 +206,7 @@ TEST(StateStaysBetweenPrograms) {
 }
 
 TEST(LoopsKeepWhatTheNextIterationReads) {
-  // x is only rewritten after the loop, so it is live while t is.
+  // x is rewritten only after the loop, so it is live while t is.
   Builder b(1);
   const View x = b.Split("x", 1024, 1), t = b.Split("t", 1024, 1), u = b.Split("u", 1024, 1);
   b.Main({b.Transfer("in", x, true),
@@ -216,8 +217,8 @@ TEST(LoopsKeepWhatTheNextIterationReads) {
 }
 
 TEST(TemporariesAndExchangeBuffersCount) {
-  // Step 2 is the largest on tile 0: its partial sum (8 bytes aligned), two received ones (8) and the result
-  // that lives on tile 3 (8). Its part of x stays: nothing writes x first.
+  // Step 2 has the peak of tile 0: its partial sum (8 bytes aligned), two received ones (8) and the result
+  // for tile 3 (8). Its part of x stays live, because nothing writes x before it is read.
   Builder b(4);
   const View x = b.Split("x", 9, 2), s = b.Add("s", {}, Mapping(std::vector<ipu_model::Run>{{0, 1, 3}}));
   b.Main({Builder::Do(toy::Sum(x, s, 3)), b.Transfer("s", s, false)});
@@ -250,7 +251,7 @@ TEST(OutOfMemoryNamesTilesAndTensors) {
   CHECK(Contains(m, "tile 2"));
   CHECK(Contains(m, "624.0 KiB"));
   CHECK(Contains(m, "'train.py:12 weights' s32[400,500]"));
-  // Nothing is planned for what the variables alone make too large.
+  // Nothing is planned if the variables alone do not fit.
   CHECK(Contains(m, "for variables alone") && r.peak.variables_only && r.operations.empty());
   CHECK_EQ(r.peak.variables, 796000u);
   CHECK_EQ(r.peak_variable_bytes, 800000u);
@@ -262,7 +263,7 @@ TEST(OutOfMemoryNamesTilesAndTensors) {
 }
 
 TEST(OutOfMemoryCountsWhatAnOperationNeeds) {
-  // Tile 3 has room for its variables, and not for the 48,000 bytes that it receives.
+  // Tile 3 has room for its variables, but not for the 48,000 bytes that it receives.
   Builder b(4);
   const auto on = [](std::int64_t elements, unsigned tile) {
     return Mapping(std::vector<ipu_model::Run>{{0, elements, tile}});
@@ -284,7 +285,7 @@ TEST(ProgramsShareWhatIsPlanned) {
   b.Main({b.Transfer("x", x, true), Builder::Do(toy::Sum(x, s, 3)), b.Transfer("s", s, false)});
   ipu_model::PlanCache cache;
   std::size_t polls = 0;
-  // What ends a compilation leaves no half of a plan.
+  // An error that ends a compilation leaves no incomplete plan in the cache.
   cache.poll = [](std::size_t, std::size_t) { throw std::runtime_error("stop"); };
   CHECK_THROWS(std::runtime_error, Analyse(*b.program, &cache));
   CHECK_EQ(cache.size(), 0u);

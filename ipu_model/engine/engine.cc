@@ -1,4 +1,4 @@
-// poplar::Engine over the fast and the tile engine.
+// poplar::Engine, on top of the fast engine and the tile engine.
 #include "poplar/Engine.hpp"
 
 #include <utility>

@@ -11,7 +11,7 @@
 namespace ipu_model {
 namespace {
 
-// Of the elements of a region: broadcast dimensions do not matter.
+// Hashes the elements of a region; broadcast dimensions are ignored.
 std::uint64_t HashOf(const View& view, const Box& box) {
   std::uint64_t h = 0x9e3779b97f4a7c15u;
   const auto mix = [&h](std::int64_t x) {
@@ -24,7 +24,7 @@ std::uint64_t HashOf(const View& view, const Box& box) {
     mix(box.begin[d]);
     mix(box.end[d]);
   }
-  return h | 1;  // 0 means no region yet
+  return h | 1;  // 0 means that there is no region yet
 }
 
 void Grow(TileBytes* bytes, unsigned num_tiles) {
@@ -33,12 +33,12 @@ void Grow(TileBytes* bytes, unsigned num_tiles) {
 
 std::uint64_t CeilDivide(std::uint64_t a, std::uint64_t b) { return (a + b - 1) / b; }
 
-// The same elements of two variables of one mapping.
+// Whether the views select the same elements of two variables with one mapping.
 bool SameElements(const View& a, const View& b) {
   return a.offset == b.offset && a.shape == b.shape && a.strides == b.strides;
 }
 
-// May be false for placements that are the same but described differently.
+// May return false for equal placements with different descriptions.
 bool SamePlacement(const Mapping& a, const Mapping& b) {
   return &a == &b ||
          (a.partition() != nullptr && b.partition() != nullptr && *a.partition() == *b.partition());
@@ -106,7 +106,7 @@ bool ExchangeAnalyser::Read(const VertexGroup& group, const VertexGroup::Access&
     received_[tile] += bytes;
     use->exchange_bytes += static_cast<std::uint64_t>(bytes);
     Buffer(use, tile, bytes);
-    // Neighbours that need the same regions: an element that neither holds comes once for both.
+    // If neighbours need the same regions, an element that neither holds is received once for both.
     if (target_.tiles_per_shared_bus != 2 || tile % 2 != 0 || tile + 1 >= num_tiles_) continue;
     const TileAccess& b = accesses_[tile + 1];
     if (b.key == a.key) shared_[tile] += std::max<std::int64_t>(0, a.elements - a.held - b.held) * size;
@@ -214,8 +214,9 @@ OperationUse ExchangeAnalyser::Analyse(const Operation& operation) {
         temporary.first_step = std::min(temporary.first_step, s);
         temporary.last_step = std::max(temporary.last_step, s);
       };
-      // Operands that are wholly where the vertices are; others that lie alike need no second look. Writes
-      // come first because vertices usually are where their results live.
+      // Collect operands that are completely on the vertices' tiles: other operands with the same placement
+      // need no further analysis. Writes come first, because vertices are usually on the tiles of their
+      // results.
       std::vector<std::pair<View, const Mapping*>> local;
       const auto analyse = [&](const VertexGroup::Access& access, bool is_read) {
         mention(access.tensor);
@@ -238,7 +239,7 @@ OperationUse ExchangeAnalyser::Analyse(const Operation& operation) {
     if (use.exchange_bytes > 0) {
       const std::uint64_t rate = target_.exchange_bytes_per_cycle;
       for (unsigned tile = 0; tile < num_tiles_; ++tile) {
-        // Both tiles of a pair wait for what they share, which comes at the rate of two.
+        // Both tiles of a pair wait for the data that they share, which arrives at twice the rate.
         const std::int64_t shared = shared_[tile - tile % 2];
         const auto alone = static_cast<std::uint64_t>(std::max<std::int64_t>(0, received_[tile] - shared));
         use.exchange_cycles =

@@ -1,4 +1,4 @@
-// What the supersteps of one operation need on every tile: cycles, bytes received, buffers, state and code.
+// The cost of an operation's supersteps on every tile: cycles, bytes received, buffers, state and code.
 #ifndef IPU_MODEL_ENGINE_EXCHANGE_H_
 #define IPU_MODEL_ENGINE_EXCHANGE_H_
 
@@ -11,15 +11,15 @@
 
 namespace ipu_model {
 
-using TileBytes = std::vector<std::int64_t>;  // by tile; empty when zero everywhere
+using TileBytes = std::vector<std::int64_t>;  // by tile; empty if zero on all tiles
 
 struct SuperstepUse {
   std::uint64_t compute_cycles = 0;   // of the busiest tile
   std::uint64_t exchange_cycles = 0;  // of the busiest pair of tiles
   std::uint64_t exchange_bytes = 0;   // received by all tiles
-  unsigned link_syncs = 0;            // of all IPUs; 0: the step is within one
+  unsigned link_syncs = 0;            // syncs of all IPUs; 0 if the superstep is within one IPU
   std::uint64_t link_bytes = 0;       // received from other IPUs
-  // What vertices use and their tile does not hold.
+  // Bytes that vertices use and that their tile does not hold.
   TileBytes buffers;
 };
 
@@ -43,23 +43,23 @@ struct OperationUse {
   unsigned computing_tiles = 0;
 };
 
-// Exact for reads: each vertex receives the distinct elements of its regions that its tile does not hold;
-// vertices of one tile that read the same region share it. Elements written on another tile than their own
-// are received by their owner; exact when a superstep writes all of a view, else an upper bound. The two
-// tiles of a shared bus receive what both need at twice the rate. What a tile sends is not a limit: senders
-// broadcast.
+// Analyses exchanges. Reads are exact: each vertex receives the distinct elements of its regions that its
+// tile does not hold; vertices of one tile that read the same region share it. Elements that are written on
+// another tile are received by the tile that holds them. Writes are exact if a superstep writes all of a
+// view, otherwise an upper bound. The two tiles of a shared bus receive common data at twice the rate.
+// Sending is not a limit, because senders broadcast.
 class ExchangeAnalyser {
  public:
   explicit ExchangeAnalyser(const CompiledProgram& program);
   OperationUse Analyse(const Operation& operation);
 
  private:
-  // One operand of one group of vertices, per tile.
+  // The accesses of one operand of one vertex group, per tile.
   struct TileAccess {
-    std::uint64_t key = 0, last = 0;  // sum of the hashes of its regions; hash of the last region
+    std::uint64_t key = 0, last = 0;  // key: sum of the hashes of its regions; last: hash of the last region
     std::int64_t elements = 0, held = 0;
   };
-  // True when every vertex's tile holds what it accesses.
+  // Return true if every vertex's tile holds the elements that it accesses.
   bool Read(const VertexGroup& group, const VertexGroup::Access& access, const View& view,
             const Mapping& mapping, SuperstepUse* use);
   bool Write(const VertexGroup& group, const VertexGroup::Access& access, const View& view,

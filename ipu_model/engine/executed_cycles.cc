@@ -28,7 +28,7 @@ void ExecutedCycles::Reset() {
 std::uint64_t ExecutedCycles::total() const {
   std::uint64_t cycles = reported_;
   for (const Loop& loop : loops_) {
-    // Unsigned arithmetic: an entry without a trip takes the body that the report has counted away again.
+    // Arithmetic modulo 2^64: an entry without trips subtracts the body that the report has counted.
     cycles += loop.trips * loop.condition + (loop.trips - loop.entries) * loop.body;
   }
   return cycles;

@@ -1,5 +1,5 @@
-// Cycles follow the trips that loops make. An Add costs 10 cycles and one for each element of a tile (toy),
-// with one sync; a decision of a loop costs one cycle of exchange and one sync.
+// Tests that cycles follow the trip counts of loops. An Add costs 10 cycles, one cycle per element of a tile
+// (toy), and one sync. A loop decision costs one cycle of exchange and one sync.
 #include "engine/executed_cycles.h"
 
 #include <cstdint>
@@ -26,7 +26,7 @@ std::uint64_t Sync() { return FindTargetModel("ipu2").sync_cycles; }
 std::uint64_t Add() { return 11 + Sync(); }  // of one element
 std::uint64_t Decision() { return 1 + Sync(); }
 
-// Cycles of program 0 on the tile engine; number i of `values` goes to stream i.
+// Returns the cycles of program 0 on the tile engine; entry i of `values` goes to stream i.
 std::uint64_t CyclesOf(Builder& b, std::vector<std::int32_t> values) {
   b.program->report = Analyse(*b.program);
   TileEngine engine(b.program);
@@ -66,7 +66,7 @@ TEST(TripsOfALoop) {
 }
 
 TEST(LoopsInLoopsAndFunctions) {
-  // m times: a function that counts k (set from `start` before) down to 0.
+  // Runs m times a function that counts k (set from `start` before) down to 0.
   for (const std::int32_t m : {0, 1, 3}) {
     Builder b(2);
     const View n = b.Split("n", 1, 1), k = b.Split("k", 1, 1), start = b.Split("start", 1, 1);
@@ -81,7 +81,7 @@ TEST(LoopsInLoopsAndFunctions) {
   }
 }
 
-// while (n > 0) { x += x; n -= 1 }, then a program of its own that changes nothing.
+// while (n > 0) { x += x; n -= 1 }, then a separate program that changes nothing.
 TEST(BothEnginesAgree) {
   poplar::Graph graph(poplar::Target::createIPUTarget(1, 4, "ipu2"));
   const poplar::Tensor n = graph.addVariable(poplar::INT, {}, "n"),

@@ -1,4 +1,4 @@
-// The fast engine: binds the host plan to memory once, then steps through it.
+// The fast engine: binds the host plan to memory once, then steps through its instructions.
 #include "engine/fast_engine.h"
 
 #include <sys/mman.h>
@@ -32,7 +32,7 @@ HostTensor Shaped(const View& view) {
   return t;
 }
 
-// Dense row-major memory of the same shape.
+// Returns a dense row-major tensor of the same shape.
 HostTensor Packed(const View& view) {
   View dense = view;
   dense.strides = RowMajorStrides(view.shape);
@@ -58,11 +58,13 @@ FastEngine::FastEngine(std::shared_ptr<const CompiledProgram> program, bool stre
       host_functions_(*program_),
       print_stream_(&std::cerr) {
   program_->Prepare();
-  // Large memory in huge pages: operands are far apart, and a page table walk costs as much as a cache miss.
+  // Large memory uses huge pages: operands are far apart, and a page table walk costs as much as a cache
+  // miss.
   const std::size_t alignment = plan_.arena_bytes >= 2 * kHugePage ? kHugePage : kAlignment;
   const std::size_t bytes = (plan_.arena_bytes + alignment) / alignment * alignment;
   arena_ = Allocate(alignment, bytes);
-  if (alignment == kHugePage) madvise(arena_.get(), bytes, MADV_HUGEPAGE);  // a hint: failing changes nothing
+  // a hint, which may fail without harm
+  if (alignment == kHugePage) madvise(arena_.get(), bytes, MADV_HUGEPAGE);
 
   streams_.resize(program_->streams.size());
   for (std::size_t s = 0; s < streams_.size(); ++s) {
@@ -124,7 +126,7 @@ HostTensor FastEngine::Resolve(const View& view) const {
   if (location.kind == HostLocation::Kind::kArena) {
     base += location.offset;
   } else if (location.kind == HostLocation::Kind::kConstant) {
-    // Programs that write a constant are refused when they are compiled.
+    // Compilation rejects programs that write a constant.
     const Variable& variable = program_->variables[view.variable];
     const void* data = variable.is_replica_index ? static_cast<const void*>(&replica_.index)
                                                  : static_cast<const void*>(variable.constant->data());
@@ -146,7 +148,7 @@ void FastEngine::Bind() {
     if (in.code != OpCode::kRun) continue;
     BoundOperation& bound = operations_[in.a];
     if (bound.between != nullptr || bound.bound != nullptr) continue;
-    // Where the tensors of streams will be is not known.
+    // The addresses of tensors in stream memory are not known yet.
     std::vector<HostTensor> tensors[2] = {bound.in, bound.out};
     const std::vector<View>* const views[2] = {&bound.operation->inputs, &bound.operation->outputs};
     std::vector<std::uint32_t> streams;

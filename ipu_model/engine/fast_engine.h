@@ -1,4 +1,4 @@
-// Runs a compiled program on the host: one kernel per operation over whole tensors.
+// Runs a compiled program on the host: one kernel per operation, over whole tensors.
 #ifndef IPU_MODEL_ENGINE_FAST_ENGINE_H_
 #define IPU_MODEL_ENGINE_FAST_ENGINE_H_
 
@@ -23,7 +23,7 @@
 
 namespace ipu_model {
 
-// Owns the memory of the variables. Run allocates nothing. Not thread safe.
+// Owns the memory of the variables. Run does not allocate. Not thread safe.
 class FastEngine {
  public:
   // `stream_memory_stays`: see MakeHostPlan.
@@ -31,21 +31,22 @@ class FastEngine {
   FastEngine(const FastEngine&) = delete;
   FastEngine& operator=(const FastEngine&) = delete;
 
-  // Zeroes the variables that keep their contents between runs, rewinds the streams.
+  // Sets the variables that keep their contents between runs to zero, and rewinds the streams.
   void Load();
-  // Successive transfers move through [begin, end) and then start over; end == begin + one transfer repeats.
+  // Successive transfers move through [begin, end) and then start over. end == begin + one transfer repeats
+  // it.
   void ConnectStream(std::uint32_t stream, void* begin, void* end);
   void ConnectStream(std::uint32_t stream, void* begin);
   void ConnectHostFunction(const std::string& name, HostCallback callback) {
     host_functions_.Connect(name, std::move(callback));
   }
   void SetPrintTensorStream(std::ostream& stream) { print_stream_ = &stream; }
-  // As which replica the next runs take part in exchanges.
+  // Sets the replica as which the next runs take part in collectives.
   void SetReplica(const Replica& replica) { replica_ = replica; }
   void SetCancellation(Cancellation cancellation) { cancellation_ = std::move(cancellation); }
   // `program` is one of the compiled program's. Throws RunCancelled.
   void Run(unsigned program);
-  // Of the last run of the main program; 0 after a run of another one.
+  // Returns the cycles of the last run if that was the main program; otherwise 0.
   std::uint64_t last_run_cycles() const { return last_run_cycles_; }
 
   std::size_t arena_bytes() const { return plan_.arena_bytes; }
@@ -60,12 +61,11 @@ class FastEngine {
   struct BoundOperation {
     const Operation* operation;
     std::vector<HostTensor> in, out;
-    const ReplicaOperation* between;     // the operation, when replicas take part in it together
+    const ReplicaOperation* between;     // the operation, if all replicas take part in it
     std::unique_ptr<BoundKernel> bound;  // runs instead of the operation, if there is one
-    bool moved = true;                   // since `bound` was pointed to the tensors
+    bool moved = true;                   // whether tensors moved after `bound` was pointed to them
   };
-  // What one worker needs to run bands, on cache lines of its own: tensors of the operations, cut to the
-  // band.
+  // The data of one worker that runs bands, on its own cache lines: the operations' tensors, cut to the band.
   struct alignas(64) BandWorker {
     Scratch scratch;
     std::vector<std::vector<HostTensor>> in, out;
@@ -73,7 +73,7 @@ class FastEngine {
   };
   struct BoundTransfer {
     std::uint32_t stream;
-    std::vector<HostTensor> tensor, packed;  // `packed` is the host side, its data set for every transfer
+    std::vector<HostTensor> tensor, packed;  // `packed` is the host side; its data is set for every transfer
   };
   struct BoundPredicate {
     void* data;
@@ -83,7 +83,7 @@ class FastEngine {
     unsigned char *begin = nullptr, *end = nullptr, *cursor = nullptr;
     std::size_t bytes = 0;
     bool connected = false;
-    // The pointers of variables that live in the stream's memory, and the operations that have some.
+    // The pointers to variables in the stream's memory, and the operations that have such variables.
     struct Pointer {
       void** address;
       std::ptrdiff_t offset;
@@ -93,7 +93,7 @@ class FastEngine {
   };
 
   HostTensor Resolve(const View& view) const;
-  // Remembers that *address must follow the stream in which the view's variable lives, if it does.
+  // If the view's variable is in the memory of a stream, *address is updated whenever that memory moves.
   void Follow(const View& view, void** address);
   void CheckConnected(unsigned program) const;
   void Point(StreamState* stream, unsigned char* memory);
@@ -120,9 +120,9 @@ class FastEngine {
   std::vector<std::uint32_t> return_slots_;
   std::vector<StreamState> streams_;
   std::uint32_t unconnected_ = 0;
-  bool moving_streams_ = false;  // some stream has more memory than one transfer
+  bool moving_streams_ = false;  // whether a stream has memory for more than one transfer
   Scratch scratch_, bound_scratch_;
-  unsigned char* bound_memory_ = nullptr;  // scratch memory of the bound kernels, which share it
+  unsigned char* bound_memory_ = nullptr;  // scratch memory that the bound kernels share
   Replica replica_;
   Cancellation cancellation_;
   std::ostream* print_stream_;

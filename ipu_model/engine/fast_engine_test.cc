@@ -1,4 +1,5 @@
-// The fast engine against a plain interpreter of the program tree in which every variable has its own memory.
+// Compares the fast engine with a plain interpreter of the program tree, in which every variable has its own
+// memory.
 #include "engine/fast_engine.h"
 
 #include <algorithm>
@@ -122,7 +123,7 @@ class Interpreter {
   std::vector<std::vector<std::int32_t>> memory_;
 };
 
-// Random programs over a few variables of a few elements; every construct, two engine programs, state between
+// Random programs over a few variables of a few elements: all constructs, two engine programs, state between
 // runs.
 class RandomProgram {
  public:
@@ -135,9 +136,9 @@ class RandomProgram {
     for (int i = 0; i < 3; ++i) {
       in_.push_back(graph_.addHostToDeviceFIFO("in" + std::to_string(i), poplar::INT, kElements));
     }
-    // Input 0 is read into its own variable once, as arguments are.
+    // Input 0 is read into its own variable once, like an argument.
     main_.add(Copy(in_[0], vars_[0]));
-    // Half of the programs begin with all variables defined, so that few are state.
+    // Half of the programs begin by defining all variables, so that few are state.
     for (std::size_t i = 1; seed % 2 == 0 && i < vars_.size(); ++i) {
       AddMix(&main_, vars_[Below(i)], vars_[0], vars_[i], true);
     }
@@ -185,14 +186,14 @@ class RandomProgram {
       case 0:
       case 1:
       case 2:
-        // Writing what is read is allowed where the operation says so, exactly over it.
+        // An output may be exactly an input, because the operation allows it.
         AddMix(prog, Any(), Any(), Target(), true);
         return;
       case 3: {
         const Tensor x = Any(), y = Any(), out = Target();
         if (ViewOf(x).variable == ViewOf(out).variable || ViewOf(y).variable == ViewOf(out).variable) return;
         AddMix(prog, x, y, out, false);
-        // A new value for an old variable: where copies go away.
+        // A new value for an old variable: a case in which copies can be removed.
         if (Below(2) == 0) prog->add(Copy(out, Below(2) == 0 ? x : y));
         return;
       }
@@ -233,7 +234,7 @@ class RandomProgram {
         if (has_function_) prog->add(poplar::program::Call(function_));
         return;
       default: {
-        // Runs its body as often as the constant counts down: 3, 0.
+        // The loop runs its body as often as the constant counts down: 3, then 0.
         const Tensor counter = graph_.addVariable(poplar::INT, {2}, "counter");
         prog->add(Copy(constant_.slice(2, 4, 0), counter));
         Fill(&a, 1, depth - 1);
@@ -268,7 +269,7 @@ TEST(RandomProgramsGiveTheValuesOfTheInterpreter) {
       for (std::uint32_t s = 0; s < host.size(); ++s) {
         for (std::int32_t& x : host[s]) x = static_cast<std::int32_t>(rng() % 5);
         if (compiled->streams[s].host_to_device) interpreter.streams[s] = host[s];
-        // New memory for every run, as results have.
+        // New memory for every run, like results.
         std::vector<std::int32_t> fresh = host[s];
         host[s].swap(fresh);
         engine.ConnectStream(s, host[s].data());
@@ -320,7 +321,7 @@ TEST(WholeStreamsAreNotCopied) {
   CHECK(z == std::vector<std::int32_t>(n, 12));
 }
 
-// Main reads a variable that a program of its own writes from a stream.
+// The main program reads a variable that another program writes from a stream.
 TEST(WhatOneStreamAloneWritesLivesInItsMemory) {
   for (const bool stays : {false, true}) {
     for (const bool updated : {false, true}) {
@@ -384,7 +385,7 @@ TEST(ResultsAreWrittenInTheOrderOfTheirStreams) {
     prog.add(Copy(c, out0));
     const auto compiled = Compile(graph, {prog});
     const ipu_model::HostPlan plan = ipu_model::MakeHostPlan(*compiled);
-    // What something else reads stays in its own order, and is copied to the stream.
+    // A result with another reader keeps its own order and is copied to the stream.
     CHECK_EQ(plan.arena_bytes > 0, read_again);
     CHECK_EQ(plan.code.code.size(), read_again ? 4u : 2u);
     FastEngine engine(compiled);
@@ -408,7 +409,7 @@ TEST(ResultsAreWrittenInTheOrderOfTheirStreams) {
 }
 
 TEST(StateIsUpdatedInPlace) {
-  // new = state * 3 + gradient + 1; state = new: the copy and the second memory go away.
+  // new = state * 3 + gradient + 1; state = new: the copy and the second buffer are removed.
   poplar::Graph graph = NewGraph();
   const std::size_t n = 64;
   const Tensor state = graph.addVariable(poplar::INT, {n}, "state"),
@@ -435,7 +436,7 @@ TEST(StateIsUpdatedInPlace) {
   engine.Run(0);
   engine.Run(2);
   CHECK(values == std::vector<std::int32_t>(n, 17));
-  engine.Load();  // wipes the device
+  engine.Load();  // clears the device
   engine.Run(2);
   CHECK(values == std::vector<std::int32_t>(n, 0));
 }
@@ -469,12 +470,12 @@ TEST(OperationsInPlaceUseOneMemory) {
   prog.add(Copy(in, x));
   for (int i = 0; i < 20; ++i) {
     const Tensor y = graph.addVariable(poplar::INT, {n}, "y");
-    // The last two read what the result of the one before must not overwrite: itself, in another order.
+    // The last two operations read the previous result also in reverse order, so they must not overwrite it.
     AddMix(&prog, x, i < 18 ? x : x.reverse(0), y, true);
     x = y;
   }
   prog.add(Copy(x, out));
-  // x stays in the stream's memory; of the results, one memory for the first 18, another one for the next.
+  // x stays in the stream's memory; the first 18 results share one buffer, the next one has another.
   const ipu_model::HostPlan plan = ipu_model::MakeHostPlan(*Compile(graph, {prog}));
   CHECK_EQ(plan.arena_bytes, 2 * n * sizeof(std::int32_t));
 }
@@ -490,7 +491,7 @@ TEST(PartsThatTogetherDefineAVariableMakeNoState) {
   prog.add(Copy(x, y.slice(0, 4, 0)));
   prog.add(Copy(y, out));
   const ipu_model::HostPlan plan = ipu_model::MakeHostPlan(*Compile(graph, {prog}));
-  CHECK_EQ(plan.arena_bytes, 0u);  // both live in the host's memory
+  CHECK_EQ(plan.arena_bytes, 0u);  // both are in the host's memory
 }
 
 TEST(PartsOnOneBranchOnlyKeepTheOldContents) {
@@ -505,7 +506,7 @@ TEST(PartsOnOneBranchOnlyKeepTheOldContents) {
   prog.add(Copy(c.slice(0, 2, 0), y.slice(0, 2, 0)));
   prog.add(poplar::program::If(x, Copy(c.slice(2, 4, 0), y.slice(2, 4, 0)), Sequence()));
   Tensor t = y;
-  for (int i = 0; i < 3; ++i) {  // other memory in between
+  for (int i = 0; i < 3; ++i) {  // other variables in between
     const Tensor u = graph.addVariable(poplar::INT, {4}, "u");
     AddMix(&prog, t, t, u, false);
     t = u;
@@ -576,7 +577,8 @@ TEST(AbortAndPrint) {
 }
 
 TEST(CopiesBetweenAnyTensors) {
-  // Every pair of shapes of the same 24 elements, also with overlap: as if all were read first.
+  // Every pair of shapes of the same 24 elements, also overlapping. The result must be as if all elements
+  // were read before any is written.
   const auto forms = [](poplar::Graph* graph, const Tensor& x) {
     std::vector<Tensor> t = {x.flatten(), x.dimShuffle({2, 0, 1}).flatten(), x.reverse(1).flatten(),
                              x.dimShuffle({1, 2, 0}).reshape({2, 12}).transpose().flatten(),

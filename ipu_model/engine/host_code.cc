@@ -1,4 +1,4 @@
-// Flattens program trees.
+// Flattens program trees to instructions.
 #include "engine/host_code.h"
 
 #include <map>
@@ -11,7 +11,7 @@ namespace ipu_model {
 namespace {
 
 constexpr std::size_t kMaxInstructions = std::size_t{1} << 26;
-constexpr int kMaxDepth = 2000;  // of nested control flow, against stack exhaustion
+constexpr int kMaxDepth = 2000;  // limit of nested control flow, which prevents stack exhaustion
 
 class Flattener {
  public:
@@ -21,7 +21,7 @@ class Flattener {
     functions_.clear();
     Node(root, true, 0);
     Emit(OpCode::kEnd);
-    // Functions that are called, also from functions emitted here.
+    // Emit the functions that are called, including calls from functions emitted here.
     for (bool more = true; more;) {
       more = false;
       for (auto& [id, function] : functions_) {
@@ -168,7 +168,7 @@ class Flattener {
       case ProgramKind::kCount:
         break;
     }
-    throw poplar::control_program_error("'" + node.name + "' is no program");
+    throw poplar::control_program_error("'" + node.name + "' is not a program");
   }
 
   const CompiledProgram& program_;
@@ -176,7 +176,7 @@ class Flattener {
   std::map<std::uint32_t, FunctionCode> functions_;  // of the current program
 };
 
-// A function must not reach itself: a call has one return slot.
+// Throws if a function calls itself, directly or not: a call has one return slot.
 void CheckNotRecursive(const CompiledProgram& program) {
   std::vector<std::vector<std::uint32_t>> calls;
   for (const auto& function : program.functions) {

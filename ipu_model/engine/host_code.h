@@ -1,4 +1,4 @@
-// The program tree as a flat list of instructions: what the fast engine steps through.
+// The program tree as a flat list of instructions for the fast engine.
 #ifndef IPU_MODEL_ENGINE_HOST_CODE_H_
 #define IPU_MODEL_ENGINE_HOST_CODE_H_
 
@@ -11,24 +11,24 @@
 namespace ipu_model {
 
 enum class OpCode : std::uint8_t {
-  kRun,         // operations[a]
-  kRunBands,    // the group bands[a] of the host plan
+  kRun,         // runs operations[a]
+  kRunBands,    // runs the group bands[a] of the host plan
   kStreamIn,    // transfers[a]
   kStreamOut,   // transfers[a]
   kUndefined,   // the contents of transfers[a] are not needed; takes no time
-  kJump,        // to target
-  kJumpIfZero,  // to target when predicate a is 0
+  kJump,        // jumps to target
+  kJumpIfZero,  // jumps to target if predicate a is 0
   kJumpIfNotZero,
   kSetCounter,      // counter a = counts[a]
-  kLoop,            // if (--counter a > 0) go to target
+  kLoop,            // if (--counter a > 0) jumps to target
   kEnterLoop,       // loops[a] starts
   kTrip,            // the body of loops[a] starts
   kSwitch,          // switches[a]
-  kCall,            // return slot a = next; go to target
-  kReturn,          // to return slot a
+  kCall,            // return slot a = next instruction; jumps to target
+  kReturn,          // jumps to return slot a
   kPrint,           // prints[a]
-  kHostCall,        // host function a
-  kAbortIfNotZero,  // predicate a; message messages[target]
+  kHostCall,        // calls host function a
+  kAbortIfNotZero,  // tests predicate a; the message is messages[target]
   kEnd
 };
 
@@ -37,18 +37,18 @@ struct HostInstruction {
   std::uint32_t a = 0, target = 0;
 };
 
-// A host transfer, or the extent of an undefined mark.
+// A host transfer, or the extent of a write-undefined mark.
 struct Transfer {
   std::uint32_t stream = 0;
   std::vector<View> tensor;
-  // Runs exactly once in every run of its program.
+  // Whether it runs exactly once in every run of its program.
   bool once = false;
 };
 
 struct SwitchTable {
   std::uint32_t predicate = 0;
   std::vector<std::int32_t> cases;
-  std::vector<std::uint32_t> targets;  // one more than cases: the default
+  std::vector<std::uint32_t> targets;  // one more than cases; the last is the default
 };
 
 struct HostCode {
@@ -62,7 +62,7 @@ struct HostCode {
   std::vector<const ProgramNode*> prints;
   std::vector<std::string> messages;
   std::uint32_t num_return_slots = 0;
-  // Program p is code[begin[p], begin[p + 1]), with the functions it calls after its kEnd.
+  // Program p is code[begin[p], begin[p + 1]); the functions that it calls follow its kEnd.
   std::vector<std::uint32_t> begin;
 };
 

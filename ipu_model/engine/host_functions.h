@@ -1,4 +1,4 @@
-// The host functions of an engine: what is connected, and the host memory of their operands.
+// The host functions of an engine: the connected callbacks, and the host memory of their operands.
 #ifndef IPU_MODEL_ENGINE_HOST_FUNCTIONS_H_
 #define IPU_MODEL_ENGINE_HOST_FUNCTIONS_H_
 
@@ -13,7 +13,7 @@
 
 namespace ipu_model {
 
-// Operands in the order of Graph::addHostFunction, dense row-major.
+// Operands are in the order of Graph::addHostFunction, dense and row-major.
 using HostCallback =
     std::function<void(const std::vector<const void*>& inputs, const std::vector<void*>& outputs)>;
 
@@ -21,7 +21,7 @@ class HostFunctions {
  public:
   explicit HostFunctions(const CompiledProgram& program);
 
-  // Throws stream_connection_error when there is no function of this name.
+  // Throws stream_connection_error if there is no function of this name.
   void Connect(const std::string& name, HostCallback callback);
   // Calls `connect(stream, begin, end)` for the stream of every operand.
   template <typename F>
@@ -32,11 +32,11 @@ class HostFunctions {
       }
     }
   }
-  // Throws what the callback throws, stream_connection_error when none is connected.
+  // Throws the callback's exceptions, and stream_connection_error if no callback is connected.
   void Call(std::uint32_t function) const;
 
  private:
-  // As XLA aligns the buffers of foreign functions, which may rest on it.
+  // XLA aligns the buffers of foreign functions to this, and the functions may rely on it.
   static constexpr std::align_val_t kAlignment{64};
   struct FreeAligned {
     void operator()(unsigned char* memory) const { ::operator delete[](memory, kAlignment); }

@@ -1,4 +1,4 @@
-// Host functions through poplar::Engine, in both ways to run.
+// Tests host functions through poplar::Engine, in both execution modes.
 #include <cstdint>
 #include <stdexcept>
 #include <string>
@@ -18,7 +18,7 @@ using poplar::program::Copy;
 using poplar::program::Repeat;
 using poplar::program::Sequence;
 
-// out = the last result of three calls of `step(state) -> state`, from in.
+// out = the last result of three calls of `step(state) -> state`, starting from in.
 poplar::Executable CompileLoop() {
   poplar::Graph graph(poplar::Target::createIPUTarget(1, 4, "ipu2"));
   const Tensor state = graph.addVariable(poplar::INT, {2, 3}, "state");
@@ -26,7 +26,7 @@ poplar::Executable CompileLoop() {
   const auto in = graph.addHostToDeviceFIFO("in", poplar::INT, 6);
   const auto out = graph.addDeviceToHostFIFO("out", poplar::INT, 6);
   const auto step = graph.addHostFunction("step", {{poplar::INT, 6}}, {{poplar::INT, 6}});
-  // The function sees the transpose, so its operands are no whole variables.
+  // The function sees the transpose, so its operands are not whole variables.
   const Tensor view = state.dimShuffle({1, 0});
   const Sequence program({Copy(in, state), Repeat(3, Call(step, {view}, {view})), Copy(state, out)});
   return poplar::compileGraph(graph, {program});

@@ -1,4 +1,4 @@
-// Where every variable lives in host memory while the fast engine runs, and the instructions that remain.
+// The location of every variable in host memory while the fast engine runs, and the instructions that remain.
 #ifndef IPU_MODEL_ENGINE_HOST_PLAN_H_
 #define IPU_MODEL_ENGINE_HOST_PLAN_H_
 
@@ -20,23 +20,24 @@ struct HostLocation {
   Kind kind = Kind::kArena;
   std::uint32_t stream = 0;
   std::size_t offset = 0;
-  // The variable has one view, and lies in the row-major order of that view instead of its own.
+  // True if the variable has one view and is stored in the row-major order of that view.
   bool in_view_order = false;
 
-  // Where the elements of a view of the variable lie in the location's memory.
+  // Returns the elements of a view of the variable as a view of the location's memory.
   View Placed(const View& view) const;
 };
 
-// One operation of a group, and for its inputs, then outputs: the dimension that the bands run along, or -1;
-// and where each begins in the memory of the worker that runs the band, or -1 for those in their own place.
+// One operation of a group. For its inputs and then its outputs: the dimension along which the bands run, or
+// -1; and the offset in the memory of the worker that runs the band, or -1 for operands in their own
+// location.
 struct BandedOperation {
   std::uint32_t operation;
   std::vector<int> dimensions;
   std::vector<std::int64_t> local;
 };
 
-// Operations that run band by band: `rows` positions of `extent` at a time. Variables that nothing else uses
-// need no more memory than one band for each worker: `local_bytes` for all of them.
+// Operations that run band by band: `rows` of `extent` positions at a time. Variables that nothing else uses
+// need memory for one band per worker; `local_bytes` is the sum over these variables.
 struct BandGroup {
   std::vector<BandedOperation> operations;
   std::int64_t extent = 0, rows = 0;
@@ -47,12 +48,12 @@ struct HostPlan {
   HostCode code;
   std::vector<BandGroup> bands;
   std::vector<HostLocation> locations;  // by VariableId
-  // The arena: variables that keep their contents between runs come first, temporaries of all programs share
+  // The arena: variables that keep their contents between runs come first; temporaries of all programs share
   // the rest.
   std::size_t state_bytes = 0, arena_bytes = 0;
   struct StreamUse {
     std::uint32_t stream = 0;
-    bool bound = false;  // a variable lives in its memory: no transfer instruction
+    bool bound = false;  // whether a variable is in its memory, without a transfer instruction
   };
   std::vector<std::vector<StreamUse>> streams;  // by program
 };

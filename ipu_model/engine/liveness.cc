@@ -11,7 +11,7 @@ namespace ipu_model {
 
 namespace {
 
-// Where control can go after each instruction that does not just fall through, and where blocks begin.
+// Blocks, and the successors of instructions that do not fall through.
 struct Block {
   std::uint32_t begin = 0, end = 0;
   std::vector<std::uint32_t> successors;
@@ -86,7 +86,7 @@ void Clear(Bits* bits, VariableId v) { (*bits)[v / 64] &= ~(std::uint64_t{1} << 
 std::vector<std::vector<VariableAccess>> Accesses(const CompiledProgram& program, const HostCode& host,
                                                   std::uint32_t begin, std::uint32_t end) {
   std::vector<std::vector<VariableAccess>> accesses(end - begin);
-  // Writes of parts since the block began or the variable was read.
+  // The partial writes since the block began or the variable was read.
   struct Partial {
     std::uint32_t block = 0, first = 0;
     std::int64_t elements = 0;
@@ -175,7 +175,7 @@ ProgramLiveness AnalyseLiveness(const CompiledProgram& program, const HostCode& 
   for (VariableId v = 0; v < num_variables; ++v) {
     if (live_at_exit[v]) Set(&exit, v);
   }
-  // Reading and defining in one instruction reads first.
+  // An instruction that reads and defines a variable reads it first.
   const auto step = [](const std::vector<VariableAccess>& here, Bits* live) {
     for (const VariableAccess& a : here) {
       if (a.defines) Clear(live, a.variable);
@@ -203,7 +203,8 @@ ProgramLiveness AnalyseLiveness(const CompiledProgram& program, const HostCode& 
 
   ProgramLiveness result;
   result.ranges.resize(num_variables);
-  std::vector<std::uint32_t> open(num_variables, 0);  // end of the range that reaches down to here
+  // end of the live range that continues upwards from here
+  std::vector<std::uint32_t> open(num_variables, 0);
   for (std::size_t b = blocks.size(); b-- > 0;) {
     Bits live = out[b];
     const auto first = 2 * (blocks[b].begin - begin), last = 2 * (blocks[b].end - begin) - 1;
@@ -214,7 +215,7 @@ ProgramLiveness AnalyseLiveness(const CompiledProgram& program, const HostCode& 
       const std::uint32_t at = 2 * (i - begin);
       for (const VariableAccess& a : accesses[i - begin]) {
         if (a.written && !Test(live, a.variable)) {
-          // Nobody needs what is written here, but it is written.
+          // The written value is not needed, but the write needs memory.
           result.ranges[a.variable].push_back({at + 1, at + 1});
         } else if (a.defines && Test(live, a.variable)) {
           result.ranges[a.variable].push_back({at + 1, open[a.variable]});

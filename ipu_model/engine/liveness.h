@@ -9,7 +9,7 @@
 
 namespace ipu_model {
 
-// Positions inside a program: instruction i reads at 2i and writes at 2i + 1. Inclusive.
+// Positions inside a program, inclusive: instruction i reads at 2i and writes at 2i + 1.
 struct LiveRange {
   std::uint32_t begin, end;
 };
@@ -17,23 +17,24 @@ struct LiveRange {
 struct VariableAccess {
   VariableId variable;
   bool read = false, written = false;
-  // The earlier contents do not survive: the whole variable is written, or this is the first of several
-  // writes that together write all of it before it is read.
+  // Whether the earlier contents do not survive: the instruction writes the whole variable, or is the first
+  // of several writes that together write all of it before it is read.
   bool defines = false;
 };
 
 struct ProgramLiveness {
-  // By VariableId: sorted, neither overlapping nor touching. Empty for variables the program does not use.
+  // By VariableId: sorted, disjoint, not adjacent. Empty for variables that the program does not use.
   std::vector<std::vector<LiveRange>> ranges;
-  // Read before they are written: contents from an earlier run (or another program) are needed.
+  // Variables that are read before they are written: they need contents from an earlier run or another
+  // program.
   std::vector<VariableId> live_at_entry;
 };
 
-// What every instruction of code[begin, end) accesses.
+// Returns the accesses of every instruction of code[begin, end).
 std::vector<std::vector<VariableAccess>> Accesses(const CompiledProgram& program, const HostCode& code,
                                                   std::uint32_t begin, std::uint32_t end);
 
-// `live_at_exit[v]`: v's contents are needed after the program.
+// `live_at_exit[v]`: whether v's contents are needed after the program.
 ProgramLiveness AnalyseLiveness(const CompiledProgram& program, const HostCode& code, std::uint32_t begin,
                                 std::uint32_t end, const std::vector<std::vector<VariableAccess>>& accesses,
                                 const std::vector<bool>& live_at_exit);

@@ -1,4 +1,4 @@
-// What operations may ask about a compiled program when they lay out their vertices.
+// The properties of a compiled program that operations may use when they plan their vertices.
 #ifndef IPU_MODEL_ENGINE_PLAN_CONTEXT_H_
 #define IPU_MODEL_ENGINE_PLAN_CONTEXT_H_
 
@@ -19,7 +19,7 @@ class PlanContext : public DeviceContext {
   const CompiledProgram& program_;
 };
 
-// The tensor that a vertex operand refers to: a view of a variable, or the whole of a temporary.
+// Returns the tensor that a vertex operand refers to: a view of a variable, or all of a temporary.
 inline View ViewOf(const Operation& operation, const DevicePlan& plan, OperandRef ref) {
   switch (ref.kind) {
     case OperandRef::Kind::kInput:

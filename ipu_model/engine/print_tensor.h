@@ -1,4 +1,4 @@
-// The text of program::PrintTensor.
+// Formats the text of program::PrintTensor.
 #ifndef IPU_MODEL_ENGINE_PRINT_TENSOR_H_
 #define IPU_MODEL_ENGINE_PRINT_TENSOR_H_
 
@@ -9,8 +9,9 @@
 
 namespace ipu_model {
 
-// One line "title: [1 2 3]" for vectors, nested brackets with one row per line from two dimensions on. Floats
-// with seven decimals. `data` holds the elements in row-major order, in host representation.
+// Prints one line "title: [1 2 3]" for a vector, and nested brackets with one row per line from two
+// dimensions on. Floats have seven decimals. `data` holds the elements in row-major order, in host
+// representation.
 void PrintTensor(std::ostream& out, const std::string& title, DType type, const Shape& shape,
                  const void* data);
 

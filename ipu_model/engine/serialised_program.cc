@@ -17,7 +17,7 @@ namespace {
 constexpr std::string_view kMagic = "IPUMODEL";
 constexpr int kVersion = 4;
 
-// FNV-1a over 8-byte words: finds damage, not malice.
+// FNV-1a over 8-byte words: detects accidental damage, not manipulation.
 std::uint64_t Checksum(std::string_view data) {
   std::uint64_t hash = 0xcbf29ce484222325u;
   for (std::size_t i = 0; i < data.size(); i += 8) {
@@ -72,13 +72,13 @@ class ProgramReader {
       if (reader_->Read<bool>()) {
         const std::string_view bytes = reader_->ReadBytes();
         if (bytes.size() != static_cast<std::size_t>(v.num_elements) * SizeOf(v.type)) {
-          reader_->Fail("the constant '" + v.name + "' has another size than its shape");
+          reader_->Fail("the constant '" + v.name + "' does not have the size of its shape");
         }
         v.constant = std::make_shared<const std::vector<unsigned char>>(bytes.begin(), bytes.end());
       }
       v.is_replica_index = reader_->Read<bool>();
       if (v.is_replica_index && (v.constant == nullptr || v.type != DType::kU32 || v.num_elements != 1)) {
-        reader_->Fail("the replica index '" + v.name + "' is no constant of one unsigned integer");
+        reader_->Fail("the replica index '" + v.name + "' is not a constant of one unsigned integer");
       }
       program_->variables.push_back(std::move(v));
     }
@@ -114,10 +114,10 @@ class ProgramReader {
     program_->functions = Roots();
     for (const auto& node : nodes_) {
       if (node->kind == ProgramKind::kCall && node->function >= program_->functions.size()) {
-        reader_->Fail("a call of a function that is not there");
+        reader_->Fail("a call of a function that does not exist");
       }
       if (node->kind == ProgramKind::kHostCall && node->function >= program_->host_functions.size()) {
-        reader_->Fail("a call of a host function that is not there");
+        reader_->Fail("a call of a host function that does not exist");
       }
     }
   }
@@ -129,7 +129,7 @@ class ProgramReader {
     auto streams = reader_->Read<std::vector<std::uint32_t>>();
     for (const std::uint32_t s : streams) {
       if (s >= program_->streams.size() || program_->streams[s].host_to_device != host_to_device) {
-        reader_->Fail("a host function has a stream that is not there");
+        reader_->Fail("a host function has a stream that does not exist");
       }
     }
     return streams;
@@ -140,17 +140,18 @@ class ProgramReader {
       reader_->Fail("a variable has too many dimensions");
     std::int64_t n = 1;
     for (std::int64_t d : shape) {
-      if (d < 0 || (d > 0 && n > kMaxElements / d))
-        reader_->Fail("a variable has a shape that is not possible");
+      if (d < 0 || (d > 0 && n > kMaxElements / d)) reader_->Fail("a variable has an invalid shape");
       n *= d;
     }
     return n;
   }
 
   void CheckView(const View& view) {
-    if (view.variable >= program_->variables.size()) reader_->Fail("a view of a variable that is not there");
+    if (view.variable >= program_->variables.size())
+      reader_->Fail("a view of a variable that does not exist");
     const Variable& variable = program_->variables[view.variable];
-    if (SizeOf(view.type) != SizeOf(variable.type)) reader_->Fail("a view has elements of another size");
+    if (SizeOf(view.type) != SizeOf(variable.type))
+      reader_->Fail("a view has elements of a different size than its variable");
     if (CheckedElements(view.shape) == 0) return;
     double min = static_cast<double>(view.offset), max = min;
     for (std::size_t d = 0; d < view.shape.size(); ++d) {
@@ -158,7 +159,7 @@ class ProgramReader {
       (span < 0 ? min : max) += span;
     }
     if (min < 0 || max >= static_cast<double>(variable.num_elements)) {
-      reader_->Fail("a view reaches outside the variable '" + variable.name + "'");
+      reader_->Fail("a view extends beyond the variable '" + variable.name + "'");
     }
   }
   std::vector<View> Views() {
@@ -172,8 +173,8 @@ class ProgramReader {
     node->kind = reader_->Read<ProgramKind>();
     node->name = reader_->Read<std::string>();
     for (std::uint32_t child : reader_->Read<std::vector<std::uint32_t>>()) {
-      // Children come first, so there are no cycles.
-      if (child >= nodes_.size()) reader_->Fail("a program contains one that is not there");
+      // Children are written first, so there are no cycles.
+      if (child >= nodes_.size()) reader_->Fail("a program contains a program that does not exist");
       node->children.push_back(nodes_[child]);
     }
     if (node->kind == ProgramKind::kOperation) {
@@ -224,11 +225,11 @@ class ProgramReader {
         scalar = true;
         break;
       case ProgramKind::kPrint:
-        if (CheckedElements(node.shape) != elements) reader_->Fail("a printed tensor has another shape");
+        if (CheckedElements(node.shape) != elements) reader_->Fail("a printed tensor has the wrong shape");
         break;
       case ProgramKind::kStreamIn:
       case ProgramKind::kStreamOut: {
-        if (node.stream >= program_->streams.size()) reader_->Fail("a stream that is not there");
+        if (node.stream >= program_->streams.size()) reader_->Fail("a stream that does not exist");
         const Stream& stream = program_->streams[node.stream];
         bool fits =
             stream.num_elements == elements && stream.host_to_device == (node.kind == ProgramKind::kStreamIn);
@@ -246,7 +247,7 @@ class ProgramReader {
   std::vector<std::shared_ptr<const ProgramNode>> Roots() {
     std::vector<std::shared_ptr<const ProgramNode>> roots;
     for (std::uint32_t number : reader_->Read<std::vector<std::uint32_t>>()) {
-      if (number >= nodes_.size()) reader_->Fail("a program that is not there");
+      if (number >= nodes_.size()) reader_->Fail("a program that does not exist");
       roots.push_back(nodes_[number]);
     }
     return roots;
@@ -317,7 +318,7 @@ std::string SerialiseProgram(const CompiledProgram& program) {
 
 std::shared_ptr<const CompiledProgram> DeserialiseProgram(std::string_view data) {
   if (data.substr(0, kMagic.size()) != kMagic) {
-    throw SerialiseError("this is no executable of the IPU model (" + std::to_string(data.size()) +
+    throw SerialiseError("this is not an executable of the IPU model (" + std::to_string(data.size()) +
                          " bytes)");
   }
   Reader header(data.substr(kMagic.size()));
@@ -328,7 +329,7 @@ std::shared_ptr<const CompiledProgram> DeserialiseProgram(std::string_view data)
   }
   const auto checksum = static_cast<std::uint64_t>(header.Read<std::int64_t>());
   const std::string_view body = header.ReadBytes();
-  if (header.remaining() != 0) header.Fail("there is more data than the executable");
+  if (header.remaining() != 0) header.Fail("there is data after the end of the executable");
   if (Checksum(body) != checksum) throw SerialiseError("the executable is damaged: its checksum is wrong");
   return DeserialiseBody(body);
 }
@@ -338,7 +339,7 @@ std::shared_ptr<const CompiledProgram> DeserialiseBody(std::string_view body) {
   const auto architecture = reader.Read<std::string>();
   const auto num_tiles = reader.Read<unsigned>();
   const auto replication_factor = reader.Read<unsigned>();
-  if (replication_factor == 0) reader.Fail("a program of no replicas");
+  if (replication_factor == 0) reader.Fail("a program without replicas");
   try {
     auto program =
         std::make_shared<CompiledProgram>(poplar::Target::createIPUTarget(1, num_tiles, architecture));
@@ -350,13 +351,13 @@ std::shared_ptr<const CompiledProgram> DeserialiseBody(std::string_view body) {
     parts.Programs();
     program->report = ReadReport(reader);
     program->host_nanoseconds = reader.Read<double>();
-    if (reader.remaining() != 0) reader.Fail("there is more data than the executable");
+    if (reader.remaining() != 0) reader.Fail("there is data after the end of the executable");
     CheckProgram(*program);
     return program;
   } catch (const SerialiseError&) {
     throw;
   } catch (const std::exception& error) {
-    // Readers of operations and the target throw their own kinds.
+    // Readers of operations and the target throw other exception types.
     throw SerialiseError(std::string("the executable is not valid: ") + error.what());
   }
 }

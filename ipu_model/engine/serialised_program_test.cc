@@ -23,8 +23,8 @@ using poplar::program::Sequence;
 
 constexpr std::size_t kRows = 6, kColumns = 10;
 
-// Rotates the rows of its input by one, `times` times, in a loop whose body is a function; a constant row in
-// front; prints and checks on the way.
+// Rotates the rows of its input by one, `times` times, in a loop whose body is a function, and puts a
+// constant row in front. Also contains prints and checks.
 struct Rotation {
   poplar::Graph graph{poplar::Target::createIPUTarget(1, 16, "ipu2")};
   Sequence main, write, read;
@@ -168,7 +168,7 @@ TEST(DamagedFilesAreRefused) {
   CHECK_THROWS(poplar::poplar_error, poplar::Executable::deserialize(empty));
 }
 
-// Damage that a checksum does not find: either refused, or a program whose parts all fit together.
+// Damage that a checksum would not detect must be rejected, or give a program whose parts are consistent.
 TEST(DamagedBodiesNeverCrash) {
   const std::string body = ipu_model::SerialiseBody(*Rotation(2).Compile().program());
   std::mt19937 rng(6);

@@ -19,7 +19,8 @@
 namespace ipu_model {
 namespace {
 
-// Bytes that no codelet should ever show in a result: they catch reads of what was never written.
+// The fill byte of uninitialised memory. A result that contains it shows a read of an element that was never
+// written.
 constexpr unsigned char kPoison = 0xff;
 constexpr std::size_t kAlignment = 64;
 
@@ -31,7 +32,7 @@ std::string BoxString(const Box& box) {
   return s + "]";
 }
 
-// One region of one operand of one vertex, with the moves that fill or store its dense copy.
+// One region of one operand of one vertex, and the moves that fill or store its dense copy.
 struct LocalOperand {
   Shape shape;
   std::size_t offset = 0;  // of the copy in the local buffers
@@ -55,7 +56,7 @@ struct PlannedOperation {
   std::vector<PlannedStep> steps;
 };
 
-struct PlannedTensor {  // operand of control flow and host transfer
+struct PlannedTensor {  // operand of control flow or of a host transfer
   std::vector<std::vector<TileMove>> views;
   std::size_t bytes = 0;
 };
@@ -203,7 +204,7 @@ class TileEngine::Implementation {
       case ProgramKind::kCount:
         break;
     }
-    throw poplar::control_program_error("program '" + node.name + "' is of no known kind");
+    throw poplar::control_program_error("program '" + node.name + "' is of an unknown kind");
   }
 
   bool Predicate(const ProgramNode& node) {
@@ -311,7 +312,7 @@ class TileEngine::Implementation {
     return operand;
   }
 
-  // Vertices of a superstep run in parallel, so no two may write one element.
+  // Vertices of a superstep run in parallel, so no two may write the same element.
   void CheckWrites(const Operation& operation, const PlannedOperation& planned, const PlannedStep& step) {
     struct Written {
       std::uint32_t tile, begin, end;
@@ -419,7 +420,7 @@ class TileEngine::Implementation {
     }
   }
 
-  // All elements of a variable.
+  // Writes all elements of a variable.
   void Write(std::size_t id, const void* data) {
     const Variable& variable = program_->variables[id];
     View whole;
@@ -435,7 +436,7 @@ class TileEngine::Implementation {
     }
   }
 
-  // Other replicas receive what this one's tiles hold, as dense tensors.
+  // The other replicas receive the contents of this replica's tiles as dense tensors.
   void RunBetweenReplicas(const ReplicaOperation& operation) {
     local_memory_.Reset();
     scratch_.Reset();

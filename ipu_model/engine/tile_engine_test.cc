@@ -22,7 +22,7 @@ Ints Iota(std::int64_t n) {
   return v;
 }
 
-// Runs program 0 with the given memory behind the streams.
+// Runs program 0 with the given memory connected to the streams.
 void RunProgram(const Builder& builder, std::vector<Ints*> streams) {
   TileEngine engine(builder.program);
   for (std::size_t i = 0; i < streams.size(); ++i) {
@@ -59,7 +59,7 @@ TEST(StorageHoldsOnlyWhatIsMapped) {
   TileStorage storage(4);
   const Placement p = storage.Allocate(Mapping(std::vector<Run>{{0, 3, 1}, {3, 5, 2}, {5, 6, 1}}), 6, 4);
   CHECK_EQ(storage.bytes_on(0), 0u);
-  CHECK_EQ(storage.bytes_on(1), 20u);  // 12, aligned to 16, 4
+  CHECK_EQ(storage.bytes_on(1), 20u);  // 12, aligned to 16, plus 4
   CHECK_EQ(storage.bytes_on(2), 8u);
   CHECK(p.Find(6) == nullptr);
   CHECK_EQ(p.Find(4)->tile, 2u);
@@ -124,7 +124,7 @@ TEST(TransposedAndBroadcastOperands) {
 }
 
 TEST(AllReadsHappenBeforeAllWrites) {
-  // Reverses a vector in place: each vertex reads what another one writes.
+  // Reverses a vector in place: each vertex reads elements that another one writes.
   Builder b(4);
   const View x = b.Split("x", 10, 4);
   View reversed = x;
@@ -155,7 +155,8 @@ TEST(ConstantsAndZeroedVariables) {
 }
 
 TEST(ControlFlow) {
-  // s doubles 3 times in a Repeat, then grows by one while n counts down, then a Switch and an If.
+  // s doubles 3 times in a Repeat, then grows by one per trip while n counts down, then by a Switch and an
+  // If.
   Builder b(4);
   const View s = b.Constant("one", {1}, 1), minus = b.Constant("minus", {-1}, 0);
   const View x = b.Split("x", 1, 1), n = b.Split("n", 1, 1), copy = b.Split("copy", 1, 1);

@@ -14,7 +14,7 @@ namespace {
 
 std::int64_t Align(std::int64_t bytes) { return (bytes + 7) / 8 * 8; }
 
-// Bytes of one variable where it is.
+// The bytes of one variable on one tile.
 struct Share {
   unsigned tile;
   std::int64_t bytes;
@@ -32,7 +32,7 @@ std::vector<Share> SharesOf(const Variable& variable, unsigned num_tiles) {
   return shares;
 }
 
-// The worst moment of one tile.
+// The peak of one tile.
 struct Peak {
   std::int64_t total = -1, variables = 0, temporaries = 0, buffers = 0;
   std::uint32_t program = 0, instruction = 0, step = 0;
@@ -64,7 +64,7 @@ class MemoryAnalysis::Walk {
     }
   }
 
-  // Without `uses` only variables count.
+  // Without `uses`, counts only variables.
   void Run(const OperationUses* uses) {
     uses_ = uses;
     if (uses_ != nullptr) AddStatic();
@@ -116,7 +116,7 @@ class MemoryAnalysis::Walk {
   }
 
  private:
-  // What is there the whole time: constants, vertex state, code.
+  // Adds the bytes that are always live: constants, vertex state, code.
   void AddStatic() {
     for (std::size_t v = 0; v < shares_.size(); ++v) {
       if (program_.variables[v].constant == nullptr) continue;
@@ -158,7 +158,8 @@ class MemoryAnalysis::Walk {
     }
   }
 
-  // Any program may run after any other, so what one reads before writing it is live after all of them.
+  // Any program may run after any other, so a variable that one program reads before writing it is live after
+  // all programs.
   void AnalysePrograms() {
     std::vector<std::vector<std::vector<VariableAccess>>> accesses;
     const std::size_t count = program_.programs.size();
@@ -201,7 +202,7 @@ class MemoryAnalysis::Walk {
     for (VariableId v = 0; v < shares_.size(); ++v) {
       const std::vector<LiveRange>& ranges = liveness_[p].ranges[v];
       if (lasting_[v]) {
-        // Programs that move one state leave all others alone.
+        // A program that transfers one state leaves all other states unchanged.
         if (ranges.size() == 1 && ranges[0].begin == 0 && ranges[0].end + 1 == 2 * (end - begin)) continue;
         Add(v, -1, &live_);
       }
@@ -270,7 +271,7 @@ class MemoryAnalysis::Walk {
     return result;
   }
 
-  // Largest first.
+  // Returns the tensors on the tile, largest first.
   std::vector<TensorUse> TensorsOn(unsigned tile) const {
     std::vector<TensorUse> tensors;
     const Peak& peak = peaks_[tile];
@@ -387,7 +388,7 @@ class MemoryAnalysis::Walk {
   const HostCode host_;
   std::vector<std::vector<Share>> shares_;
   TileBytes always_, constants_, state_, code_;
-  // Variables that keep their contents between runs, and their bytes.
+  // The variables that keep their contents between runs, and their bytes.
   std::vector<bool> lasting_;
   TileBytes lasting_bytes_;
   TileBytes live_, temporaries_;

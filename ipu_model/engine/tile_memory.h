@@ -1,4 +1,4 @@
-// Memory of every tile by liveness: what is there at once at the worst moment of any program.
+// The memory of every tile by liveness: the peak over all programs.
 #ifndef IPU_MODEL_ENGINE_TILE_MEMORY_H_
 #define IPU_MODEL_ENGINE_TILE_MEMORY_H_
 
@@ -10,17 +10,17 @@
 
 namespace ipu_model {
 
-// Operations that lie alike share one entry.
+// Operations with equal plans share one entry.
 using OperationUses = std::unordered_map<const Operation*, std::shared_ptr<const OperationUse>>;
 
-// The memory part of the report. Variables that are never live at the same time share memory, without
-// fragmentation; contents that a later run or another program needs stay.
+// Computes the memory part of the report. Variables that are never live at the same time share memory,
+// without fragmentation. Contents that a later run or another program needs stay live.
 class MemoryAnalysis {
  public:
   explicit MemoryAnalysis(const CompiledProgram& program);
   ~MemoryAnalysis();
 
-  // Whether the variables alone fit; fills the report when not. Needs no plans.
+  // Whether the variables alone fit. If not, fills the report. Needs no plans.
   bool VariablesFit(Report* report);
   void Fill(const OperationUses& uses, Report* report);
 

@@ -8,7 +8,7 @@
 namespace ipu_model {
 namespace {
 
-// Moves one transfer; kGather reads the tile, else writes it.
+// Moves one transfer: kGather reads the tile memory, otherwise writes it.
 template <bool kGather, std::size_t kBytes>
 void MoveStrided(unsigned char* tile, std::ptrdiff_t stride, unsigned char* local, std::uint32_t count) {
   for (std::uint32_t i = 0; i < count; ++i) {
@@ -99,7 +99,7 @@ void TileStorage::Scatter(const std::vector<TileMove>& moves, std::size_t elemen
 std::vector<TileMove> TileMovesOf(const View& view, const Box& region, const Placement& placement) {
   std::vector<TileMove> moves;
   if (region.num_elements() == 0) return moves;
-  // Dimensions innermost first, adjacent ones merged where one stride steps through both.
+  // Dimensions innermost first; adjacent ones are merged if one stride steps through both.
   std::int64_t extent[kMaxRank], stride[kMaxRank], element = view.offset;
   int rank = 0;
   for (std::size_t d = view.shape.size(); d-- > 0;) {

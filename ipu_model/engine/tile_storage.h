@@ -1,5 +1,5 @@
-// The memories of the tiles, and the lists of moves that the exchange makes between them and the buffers of
-// a vertex.
+// The memories of the tiles, and the lists of moves that the exchange makes between them and a vertex's
+// buffers.
 #ifndef IPU_MODEL_ENGINE_TILE_STORAGE_H_
 #define IPU_MODEL_ENGINE_TILE_STORAGE_H_
 
@@ -12,7 +12,7 @@
 
 namespace ipu_model {
 
-// Where the elements of one tensor are: runs of elements that are contiguous on one tile.
+// The placement of one tensor's elements, as runs that are contiguous on one tile.
 struct Placement {
   struct PlacedRun {
     std::int64_t begin, end;
@@ -20,12 +20,12 @@ struct Placement {
   };
   std::size_t element_bytes = 0;
   std::vector<PlacedRun> runs;  // sorted
-  // Null when no tile holds the element.
+  // Returns null if no tile holds the element.
   const PlacedRun* Find(std::int64_t element) const;
 };
 
-// `count` elements, `stride` elements apart in the memory of `tile` from `address` on, are the elements from
-// `local` on of a dense buffer.
+// One move: `count` elements, at a distance of `stride` elements in the memory of `tile` from `address` on,
+// correspond to the elements from `local` on of a dense buffer.
 struct TileMove {
   std::uint32_t tile, address, local, count;
   std::int32_t stride;
@@ -41,7 +41,7 @@ class TileStorage {
  public:
   explicit TileStorage(unsigned num_tiles) : memories_(num_tiles) {}
 
-  // Reserves room for the elements on the tiles that hold them, and nowhere else.
+  // Reserves memory for the elements on the tiles that hold them.
   Placement Allocate(const Mapping& mapping, std::int64_t num_elements, std::size_t element_bytes);
   // Sets every byte of a tensor.
   void Fill(const Placement& placement, unsigned char value);
@@ -53,7 +53,7 @@ class TileStorage {
   std::vector<std::vector<unsigned char>> memories_;
 };
 
-// The moves for a dense row-major buffer of `region`, which must lie inside the view. Throws
+// Returns the moves for a dense row-major buffer of `region`, which must be inside the view. Throws
 // UnplacedElement.
 std::vector<TileMove> TileMovesOf(const View& view, const Box& region, const Placement& placement);
 
