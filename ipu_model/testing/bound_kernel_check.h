@@ -1,4 +1,4 @@
-// For tests: that a bound kernel leaves the bytes in memory that running the kernel does.
+// For tests: checks that a bound kernel leaves the same bytes in memory as the unbound kernel.
 #ifndef IPU_MODEL_TESTING_BOUND_KERNEL_CHECK_H_
 #define IPU_MODEL_TESTING_BOUND_KERNEL_CHECK_H_
 
@@ -36,8 +36,8 @@ class TensorBytes {
   std::vector<unsigned char> held_;
 };
 
-// Calls run(), and leaves its results in memory. bind(in, out) gives a bound kernel or null; it is given the
-// tensors with their data and without. Returns how often there was one.
+// Calls run(), and leaves its results in memory. bind(in, out) returns a bound kernel or null; it is called
+// for the tensors with and without their data. Returns the number of bound kernels.
 template <typename RunFunction, typename BindFunction>
 int CheckBound(const std::vector<HostTensor>& in, const std::vector<HostTensor>& out, RunFunction&& run,
                BindFunction&& bind) {

@@ -1,4 +1,4 @@
-// An operation on s32 vectors that runs for real, and programs of it without mappings; for tests of the fast
+// An operation on s32 vectors with a real kernel, and programs of it without mappings, for tests of the fast
 // engine.
 #ifndef IPU_MODEL_TESTING_MIX_OPERATION_H_
 #define IPU_MODEL_TESTING_MIX_OPERATION_H_
@@ -16,7 +16,7 @@
 
 namespace ipu_model::toy {
 
-// out[i] = in0[i] * 3 + in1[i] + 1 on s32 vectors, element by element from the first.
+// out[i] = in0[i] * 3 + in1[i] + 1 on s32 vectors, computed in the order of i.
 class Mix : public Operation {
  public:
   explicit Mix(bool in_place) : in_place_(in_place) {}
@@ -25,7 +25,7 @@ class Mix : public Operation {
   void Run(HostContext&, const std::vector<HostTensor>& in,
            const std::vector<HostTensor>& out) const override {
     const std::int64_t n = out[0].num_elements();
-    // An operation that may not run in place: it uses its output before it has read all inputs.
+    // If the operation may not run in place, it overwrites its output before it has read all inputs.
     if (!in_place_) {
       for (std::int64_t i = 0; i < n; ++i) out[0].as<std::int32_t>()[i * out[0].strides[0]] = -1;
     }
@@ -58,7 +58,7 @@ inline void AddMix(poplar::program::Sequence* prog, const poplar::Tensor& a, con
   AddOperation(*prog, std::move(mix));
 }
 
-// Without mappings and analysis: only what the fast engine needs.
+// Compiles without mappings and analysis: the fast engine needs neither.
 inline std::shared_ptr<CompiledProgram> Compile(const poplar::Graph& graph,
                                                 const std::vector<poplar::program::Program>& programs) {
   auto compiled = std::make_shared<CompiledProgram>(graph.getTarget());

@@ -1,5 +1,6 @@
-// For tests: runs the operations of a sequence whole and vertex by vertex, on buffers of its own, and checks
-// that the vertices keep the rules (regions inside their tensors, every result element written exactly once).
+// For tests: runs the operations of a sequence, whole and vertex by vertex, on separate buffers. Checks the
+// rules for vertices: regions are inside their tensors, and every element of a result is written exactly
+// once.
 #ifndef IPU_MODEL_TESTING_PLAN_RUNNER_H_
 #define IPU_MODEL_TESTING_PLAN_RUNNER_H_
 
@@ -22,7 +23,7 @@ using Bytes = std::vector<unsigned char>;
 
 inline std::vector<std::size_t> Extents(const Shape& shape) { return {shape.begin(), shape.end()}; }
 
-// A variable that lies linearly over the tiles, element by element.
+// Returns a variable that is mapped linearly, element by element.
 inline poplar::Tensor MappedVariable(poplar::Graph& graph, DType type, const Shape& shape) {
   const poplar::Tensor t = graph.addVariable(poplar::Type(type), Extents(shape), "variable");
   poputil::mapTensorLinearly(graph, t, 1, 1);
@@ -31,7 +32,7 @@ inline poplar::Tensor MappedVariable(poplar::Graph& graph, DType type, const Sha
 
 class PlanRunner : public DeviceContext {
  public:
-  // `bytes_per_tile` 0: the target's.
+  // `bytes_per_tile`: 0 means the target's.
   PlanRunner(poplar::Graph& graph, unsigned bytes_per_tile)
       : graph_(graph), target_(graph.getTarget().model()), context_{ThreadPool::Global(), scratch_} {
     if (bytes_per_tile > 0) target_.bytes_per_tile = bytes_per_tile;
@@ -111,7 +112,7 @@ class PlanRunner : public DeviceContext {
 
   struct Local {
     Bytes bytes;
-    HostTensor tensor, whole;  // the copy, and the place it is of
+    HostTensor tensor, whole;  // the local copy, and the region that it is a copy of
     View view;
   };
 
@@ -175,7 +176,7 @@ class PlanRunner : public DeviceContext {
       for (Work& work : works) {
         for (Local& l : work.writes) CopyTensor(context_, l.tensor, l.whole);
       }
-      // A second vertex that wrote the same element would have changed it.
+      // If a second vertex had written the same element, the comparison would fail.
       for (Work& work : works) {
         for (Local& l : work.writes) {
           Bytes back(l.bytes.size(), 0xef);

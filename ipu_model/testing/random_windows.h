@@ -1,4 +1,4 @@
-// For tests: random gather and scatter problems, and the elements they name by the definition of StableHLO.
+// For tests: random gather and scatter problems, and their elements by the definition of StableHLO.
 #ifndef IPU_MODEL_TESTING_RANDOM_WINDOWS_H_
 #define IPU_MODEL_TESTING_RANDOM_WINDOWS_H_
 
@@ -42,7 +42,7 @@ struct RandomWindows {
     }
     const std::size_t batching = batch.size();
     for (int extra = below(3); extra > 0; --extra) batch.push_back(below(12) == 0 ? 0 : 1 + below(7));
-    // Where each batch dimension stands among the batch dimensions of the indices.
+    // The position of each batch dimension among the batch dimensions of the indices.
     std::vector<std::size_t> order(batch.size());
     std::iota(order.begin(), order.end(), 0);
     std::shuffle(order.begin(), order.end(), random);
@@ -80,7 +80,8 @@ struct RandomWindows {
   }
 
   // Calls f(element of windows, element of operand or -1) in row-major order of the batch positions, then of
-  // the window; `index` are the values of the indices. Clamped starts, or -1 where the window is not inside.
+  // the window. `index` holds the values of the indices. With `clamp`, starts are clamped; without it, the
+  // operand element is -1 if the window is not inside.
   void ForEach(const std::vector<std::int64_t>& index, bool clamp,
                const std::function<void(std::int64_t, std::int64_t)>& f) const {
     std::vector<std::size_t> batch_dims, window_dims;
@@ -139,8 +140,8 @@ struct RandomWindows {
   }
 };
 
-// A tensor of `shape` whose dimensions stand in any order in memory and are cut at random, some of them in
-// two levels as those of a matrix product's operands.
+// Returns a tensor of `shape` whose dimensions have any order in memory and are cut at random, some of them
+// in two levels like those of a matrix product's operands.
 inline poplar::Tensor RandomlyCut(poplar::Graph& graph, DType type, const Shape& shape,
                                   std::mt19937& random) {
   const auto below = [&](std::int64_t n) {

@@ -1,4 +1,4 @@
-// For tests: instructions of micro-programs, written in a line.
+// For tests: one-line construction of instructions of scalar programs.
 #ifndef IPU_MODEL_TESTING_TEST_INSTRUCTIONS_H_
 #define IPU_MODEL_TESTING_TEST_INSTRUCTIONS_H_
 
@@ -8,7 +8,7 @@
 
 namespace ipu_model {
 
-// `a`, `b`, `c`: the values that the operation reads, counted from the inputs of the expression.
+// `a`, `b`, `c`: register numbers of the operands, counted from the inputs of the expression.
 inline Instruction Op(ScalarOp op, DType type, DType result, std::uint16_t a, std::uint16_t b = 0,
                       std::uint16_t c = 0, std::uint32_t immediate = 0) {
   Instruction i;

@@ -1,4 +1,4 @@
-// Small operations on s32 tensors whose vertices, exchange and cycles can be counted by hand; for tests only.
+// For tests: small operations on s32 tensors whose vertices, exchange and cycles can be counted by hand.
 #ifndef IPU_MODEL_TESTING_TOY_OPERATIONS_H_
 #define IPU_MODEL_TESTING_TOY_OPERATIONS_H_
 
@@ -14,7 +14,7 @@
 
 namespace ipu_model::toy {
 
-// An operation that is nothing but a plan.
+// An operation that only has a plan.
 class Toy : public Operation {
  public:
   using Planner = std::function<DevicePlan(const Toy&, const DeviceContext&)>;
@@ -40,8 +40,8 @@ constexpr auto kInput = OperandRef::Kind::kInput;
 constexpr auto kOutput = OperandRef::Kind::kOutput;
 constexpr auto kTemporary = OperandRef::Kind::kTemporary;
 
-// out = sum of the inputs, computed where the output lives. 10 + elements cycles, 100 bytes of code, 16 of
-// state per vertex.
+// out = sum of the inputs, computed on the tiles of the output. 10 + elements cycles; 100 bytes of code; 16
+// bytes of state per vertex.
 inline VertexGroup AddGroup(const Operation& operation, std::vector<Vertex> vertices) {
   VertexGroup group;
   group.codelet = "Add";
@@ -78,7 +78,7 @@ inline std::unique_ptr<Operation> Add(std::vector<View> in, View out) {
 }
 
 // Scalar out = sum of a vector: one partial sum on each of `parts` tiles, then one vertex on tile 0. Cycles:
-// the elements that a vertex reads.
+// the number of elements that a vertex reads.
 inline std::unique_ptr<Operation> Sum(View in, View out, std::int64_t parts) {
   return std::make_unique<Toy>(
       "toy::sum", std::vector<View>{std::move(in)}, std::vector<View>{std::move(out)},
@@ -145,7 +145,7 @@ class Builder {
     view.strides = RowMajorStrides(shape);
     return view;
   }
-  // On `parts` tiles from tile 0 on.
+  // Returns a view of a new variable on `parts` tiles, from tile 0 on.
   View Split(const std::string& name, std::int64_t n, std::int64_t parts) {
     return Add(name, {n}, Mapping(Partition::Grid({n}, {parts}, program->target.getNumTiles())));
   }

@@ -1,5 +1,5 @@
-// The few lines a C++ test needs: TEST registers, CHECK* record failures, RunTests runs all and returns the
-// exit code.
+// A minimal C++ test framework: TEST registers a test, CHECK* record failures, RunTests runs all tests and
+// returns the exit code.
 #ifndef IPU_MODEL_TESTING_CHECK_H_
 #define IPU_MODEL_TESTING_CHECK_H_
 
