@@ -75,7 +75,8 @@ void CheckStream(const Tensor& tensor, const DataStream& stream, bool host_to_de
   if (stream.elementType() != tensor.elementType() || stream.numElements() != tensor.numElements()) {
     throw control_program_error("Copy: the stream '" + stream.handle() + "' of " +
                                 std::to_string(stream.numElements()) + " " + stream.elementType().toString() +
-                                " does not fit a tensor " + Describe(tensor));
+                                " does not match the number or type of elements of the tensor " +
+                                Describe(tensor));
   }
 }
 
@@ -98,7 +99,8 @@ Copy::Copy(const Tensor& src, const Tensor& dst, bool /*dontOutline*/, const Deb
   CheckValid(src, "Copy");
   CheckWriteable(dst, "Copy");
   if (src.numElements() != dst.numElements() || src.elementType() != dst.elementType()) {
-    throw control_program_error("Copy: " + Describe(src) + " does not fit " + Describe(dst));
+    throw control_program_error("Copy: " + Describe(src) +
+                                " does not match the number or type of elements of " + Describe(dst));
   }
   if (src.graph() != dst.graph()) throw control_program_error("Copy: the tensors are of different graphs");
   node_->operation = ipu_model::MakeCopy(src, dst);

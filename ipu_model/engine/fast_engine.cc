@@ -201,9 +201,9 @@ void FastEngine::ConnectStream(std::uint32_t stream, void* begin, void* end) {
   if (s.end < s.begin || size < s.bytes || (s.bytes > 0 && size % s.bytes != 0)) {
     s.connected = false;
     ++unconnected_;
-    throw poplar::stream_connection_error("stream '" + program_->streams[stream].name + "' transfers " +
-                                          std::to_string(s.bytes) + " bytes; its host memory of " +
-                                          std::to_string(s.end - s.begin) + " bytes is no multiple of that");
+    throw poplar::stream_connection_error(
+        "stream '" + program_->streams[stream].name + "' transfers " + std::to_string(s.bytes) +
+        " bytes; its host memory of " + std::to_string(s.end - s.begin) + " bytes is not a multiple of that");
   }
   if (size > s.bytes) moving_streams_ = true;
 }

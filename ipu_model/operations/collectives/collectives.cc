@@ -35,11 +35,10 @@ using poplar::program::Sequence;
 constexpr std::size_t kOperandsPerPass = 8;
 
 std::size_t GroupSize(const ReplicaGroups& groups, const DebugContext& debug) {
-  if (groups.empty())
-    throw poplar::poplar_error(debug.getPathName() + ": a collective without replica groups");
+  if (groups.empty()) throw poplar::poplar_error(debug.getPathName() + ": a collective needs replica groups");
   for (const std::vector<unsigned>& group : groups) {
     if (group.size() != groups[0].size())
-      throw poplar::poplar_error(debug.getPathName() + ": the replica groups must have one size");
+      throw poplar::poplar_error(debug.getPathName() + ": the replica groups must have the same size");
   }
   return groups[0].size();
 }
@@ -195,7 +194,7 @@ void CheckBody(const Tensor& data, const Expression& body, const DebugContext& d
   if (body.inputs != std::vector<DType>{type, type} || body.outputs.size() != 1 ||
       body.TypeOf(body.outputs[0]) != type) {
     throw poplar::poplar_error(debug.getPathName() + ": the body of the collective does not take two " +
-                               data.elementType().toString() + " and give one");
+                               data.elementType().toString() + " and return one");
   }
 }
 

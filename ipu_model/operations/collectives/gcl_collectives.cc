@@ -74,7 +74,7 @@ Expression BodyOf(CollectiveOperator op, const poplar::Type& type, const DebugCo
                                ": the model has no collective reduction with MEAN, SQUARE_ADD or LOCAL");
   }
   if (!TakesType(op, type.id())) {
-    throw poplar::poplar_error(debug.getPathName() + ": the operator of the collective does not take " +
+    throw poplar::poplar_error(debug.getPathName() + ": the operator of the collective does not support " +
                                type.toString());
   }
   ipu_model::Instruction combine;

@@ -43,7 +43,7 @@ void ReplicaExchange::Write(Writer& writer) const {
 
 void ReplicaExchange::Prepare() {
   const auto fail = [this](const char* what) {
-    throw poplar::poplar_error(name + ": exchange between replicas: " + what);
+    throw poplar::poplar_error(name + ": collective operation: " + what);
   };
   const Shape &in = inputs[0].shape, &out = outputs[0].shape;
   if (in.empty() || in.size() != out.size() || inputs[0].type != outputs[0].type ||
@@ -52,7 +52,7 @@ void ReplicaExchange::Prepare() {
   const std::size_t members = groups_.empty() ? 0 : groups_[0].size();
   std::vector<unsigned> all;
   for (const std::vector<unsigned>& group : groups_) {
-    if (group.empty() || group.size() != members) fail("the groups must have one size");
+    if (group.empty() || group.size() != members) fail("the groups must have the same size");
     all.insert(all.end(), group.begin(), group.end());
   }
   std::sort(all.begin(), all.end());
@@ -64,7 +64,7 @@ void ReplicaExchange::Prepare() {
   if (in[0] != (many_in ? n : 1) || out[0] != (many_out ? n : 1)) fail("wrong number of pieces");
   for (const int source : sources_) {
     if (source >= 0 && !std::binary_search(all.begin(), all.end(), static_cast<unsigned>(source)))
-      fail("a source is in no group");
+      fail("a source replica is in no group");
   }
 }
 
@@ -109,7 +109,7 @@ void ReplicaExchange::Exchange(HostContext& context, const Replica& replica,
   if (members->size() == 1) return take({part(in[0], 0, 0)});
   if (replica.group == nullptr) {
     throw poplar::poplar_error("'" + name + "' needs " + std::to_string(members->size()) +
-                               " replicas, but the program runs alone");
+                               " replicas, but the program runs on one");
   }
   // The result's variable is the same in all replicas and of no other exchange.
   replica.group->meetings().Meet(outputs[0].variable, *members, position, in[0], part, take);

@@ -108,7 +108,8 @@ bool SameKind(DType a, DType b) {
 void CheckTypes(DType lhs, DType rhs, DType out) {
   for (DType type : {lhs, rhs, out}) {
     if (type == DType::kPred || type == DType::kF8E8M0FNU) {
-      throw poplar::type_error(std::string("convolution does not take ") + NameOf(type) + "; convert first");
+      throw poplar::type_error(std::string("convolution does not support ") + NameOf(type) +
+                               "; convert first");
     }
   }
   if (!SameKind(lhs, rhs) || !SameKind(lhs, out)) {

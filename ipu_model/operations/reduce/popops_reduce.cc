@@ -72,7 +72,7 @@ Tensor reduce(poplar::Graph& graph, const Tensor& A, const std::vector<std::size
       (ipu_model::SizeOf(type) == 8 && type != DType::kF64 && params.op != Operation::ADD &&
        params.op != Operation::MUL))
     throw poplar::poplar_error(debugContext.getPathName() +
-                               ": popops::reduce does not have this operation for " +
+                               ": popops::reduce does not support this operation for " +
                                A.elementType().toString());
   const Tensor values = params.op == Operation::SQUARE_ADD ? square(graph, A, prog, debugContext) : A;
   const ipu_model::ScalarConstant identity = ipu_model::ConstantOf(Identity(params.op, type), type);
@@ -99,7 +99,8 @@ void reduceWithOutput(poplar::Graph& graph, const Tensor& A, const Tensor& out,
                       const poplar::OptionFlags& options) {
   const bool adds = params.op == Operation::ADD || params.op == Operation::SQUARE_ADD;
   if (params.update && !adds)
-    throw poplar::poplar_error(debugContext.getPathName() + ": popops::reduce with `update` only adds");
+    throw poplar::poplar_error(debugContext.getPathName() +
+                               ": popops::reduce with `update` supports only ADD and SQUARE_ADD");
   const Tensor result =
       reduce(graph, A, out.elementType(), dims, ReduceParams(params.op), prog, debugContext, options);
   if (params.update) {
