@@ -25,7 +25,7 @@ class Config(NamedTuple):
 
 
 def init(seed: int, config: Config, dtype: Any = np.float32) -> Params:
-    """Random parameters as NumPy arrays. The table of tokens is also the last layer."""
+    """Returns random parameters as NumPy arrays. The token embedding is also the output layer."""
     rng = np.random.default_rng(seed)
     width = config.width
 
@@ -63,9 +63,10 @@ def init(seed: int, config: Config, dtype: Any = np.float32) -> Params:
 
 
 def loss(params: Params, tokens: Any, segments: Any, labels: Any, config: Config, recompute: bool = False) -> Any:
-    """Mean cross entropy of the masked tokens, float32. All of int[batch, length]; labels of the others are IGNORED.
+    """Returns the mean cross entropy of the masked tokens, a float32 scalar.
 
-    With `recompute` the activations of a layer are made again in the backward pass.
+    All arguments are int[batch, length]; labels of tokens that are not masked are IGNORED. With `recompute`, the
+    activations of a layer are recomputed in the backward pass.
     """
     table = params["embeddings"]
     x = table["tokens"][tokens] + table["positions"][: tokens.shape[1]] + table["segments"][segments]
@@ -81,7 +82,7 @@ def loss(params: Params, tokens: Any, segments: Any, labels: Any, config: Config
 
 
 def batch(seed: int, size: int, length: int, config: Config) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Tokens, segments and labels, of which 15 % are masked."""
+    """Returns tokens, segments and labels; 15 % of the tokens are masked."""
     rng = np.random.default_rng(seed)
     tokens = rng.integers(5, config.vocabulary, (size, length)).astype(np.int32)
     segments = (np.arange(length) >= length // 2).astype(np.int32) * np.ones((size, 1), np.int32)

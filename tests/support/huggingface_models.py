@@ -6,7 +6,7 @@ from typing import Any
 
 
 def tiny(transformers: Any, name: str) -> Any:
-    """One of "GPT-2", "BERT", "DistilBERT", "ViT", "T5", in evaluation mode."""
+    """Returns one of "GPT-2", "BERT", "DistilBERT", "ViT", "T5", in evaluation mode."""
     sizes = {"vocab_size": 100}
     if name == "GPT-2":
         config = transformers.GPT2Config(
@@ -46,7 +46,7 @@ def tiny(transformers: Any, name: str) -> Any:
 
 
 def full_size(transformers: Any, name: str) -> Any:
-    """One of "GPT-2", "BERT", "DistilBERT", "ViT" in the size of the published weights, in evaluation mode."""
+    """Returns one of "GPT-2", "BERT", "DistilBERT", "ViT" in the size of the published weights, in evaluation mode."""
     if name == "GPT-2":
         return transformers.GPT2LMHeadModel(transformers.GPT2Config()).eval()
     if name == "BERT":
@@ -57,7 +57,7 @@ def full_size(transformers: Any, name: str) -> Any:
 
 
 def batch_for(torch: Any, name: str, model: Any, rows: int = 2, length: int = 8) -> dict[str, Any]:
-    """What a data loader gives, with labels; the last row of a text is padded."""
+    """Returns a batch as a data loader provides it, with labels; the last row of a text is padded."""
     generator = torch.Generator().manual_seed(1)
     if name == "ViT":
         config = model.config

@@ -4,7 +4,7 @@ import numpy as np
 
 
 def matrix(shape, dtype="float32", seed=0):
-    """Normally distributed, real and imaginary part."""
+    """Returns normally distributed values; complex types have such a real and imaginary part."""
     generator = np.random.default_rng(seed)
     x = generator.standard_normal(shape)
     if dtype.startswith("complex"):

@@ -15,18 +15,19 @@ from jax_ipu import _ipu, compiler
 MODES = [("fast", 8), ("fast", 1472), ("tile", 8), ("tile", 1472)]
 each_mode = pytest.mark.parametrize("mode", MODES, ids=lambda mode: f"{mode[0]}{mode[1]}")
 
-# Relative tolerances by result type: what differs is the order of sums and the last places of transcendental functions.
+# Relative tolerances by result type. Differences come from the order of sums and the last places of transcendental
+# functions.
 RTOL = {"float16": 2e-3, "bfloat16": 1.6e-2, "float32": 2e-5, "complex64": 2e-5, "float64": 1e-12, "complex128": 1e-12}
 
 
 def lower(function, *args):
-    """The StableHLO text that JAX makes of the function for the platform, and JAX's Lowered."""
+    """Returns the StableHLO text to which JAX lowers the function for the platform, and JAX's Lowered."""
     lowered = jax.jit(function).trace(*args).lower(lowering_platforms=("ipu",))
     return str(lowered.compiler_ir("stablehlo")).encode(), lowered
 
 
 def run_ipu(function, args, mode):
-    """The flat results of the function on the model as NumPy arrays."""
+    """Returns the flat results of the function on the model, as NumPy arrays."""
     execution, tiles = mode
     program, lowered = lower(function, *args)
     executable = compiler.compile(program, "mlir", b"", f"ipu2:{tiles}")
@@ -43,7 +44,7 @@ def cpu_jit(function):
 
 
 def close(actual: np.ndarray, expected: np.ndarray, rtol: float | None = None, atol: float | None = None) -> None:
-    """Same shape and dtype; equal for integers and booleans, within the type's tolerance otherwise."""
+    """Checks that shape and dtype are equal, and that values are equal (integers, booleans) or within the tolerance."""
     assert actual.shape == expected.shape and actual.dtype == expected.dtype, (actual.dtype, actual.shape)
     name = expected.dtype.name
     if name in RTOL:
@@ -54,7 +55,7 @@ def close(actual: np.ndarray, expected: np.ndarray, rtol: float | None = None, a
             actual.astype(wide), expected.astype(wide), rtol=tolerance, atol=tolerance * scale if atol is None else atol
         )
     else:
-        # NumPy finds no NaN in the narrow types of ml_dtypes.
+        # np.isnan does not support the narrow types of ml_dtypes.
         wide = np.float32 if name.startswith(("float8", "float4")) else expected.dtype
         np.testing.assert_array_equal(actual.astype(wide), expected.astype(wide))
 

@@ -1,6 +1,6 @@
-"""The table of ops: what each is tested with, its types, and what runs it on the IPU. A row is one line.
+"""The table of ops: the test cases of each op, its types, and its implementation on the IPU. A row is one line.
 
-docs/op_support.md is made from it by tools/op_support.py.
+tools/op_support.py makes docs/op_support.md from it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Argument = Shape | np.ndarray
 
 
 class Row(NamedTuple):
-    """One op. `cases` are the arguments of a call each; `large` is one whose tensors exceed the memory of a tile."""
+    """One op. `cases` holds the arguments of one call each; the tensors of `large` exceed the memory of a tile."""
 
     op: str
     function: Callable[..., Any]
@@ -49,8 +49,8 @@ class Row(NamedTuple):
     rtol: float | None = None
     large: tuple[Argument, ...] | None = None
     note: str = ""
-    # "pointwise": the reference is computed for all cases in one; "moves": for narrow types it is that of uint8;
-    # "products": for narrow types it is the product in f64, rounded once to the type of the result.
+    # How the reference is computed. "pointwise": for all cases in one call. "moves": for narrow types, as uint8.
+    # "products": for narrow types, as a product in f64 that is rounded once to the type of the result.
     kind: str = ""
 
 
@@ -75,12 +75,12 @@ def i32(*values: Any) -> np.ndarray:
 
 
 def _positive(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Divisors and exponents away from 0."""
+    """Divisors and exponents that are not close to 0."""
     return lambda x, y: function(x, jnp.where(y == 0, jnp.ones_like(y), y))
 
 
 def _shift(function: Callable[..., Any]) -> Callable[..., Any]:
-    """By amounts from 0 to beyond the width; negative ones are not defined."""
+    """Shifts by amounts from 0 to beyond the width; negative amounts are not defined."""
     return lambda x, y: function(x, lax.abs(y) if y.dtype.kind == "i" else y)
 
 
@@ -184,13 +184,13 @@ def to_narrow(x: Any) -> Any:
 
 
 def _words(x: Any) -> Any:
-    """Casts to every integer that is as wide or narrower."""
+    """Casts to every integer type that is at most as wide."""
     bits = jnp.dtype(x.dtype).itemsize * 8
     return [lax.bitcast_convert_type(x, f"uint{b}") for b in (8, 16, 32, 64) if b <= bits]
 
 
 def _spd(x: Any) -> Any:
-    """A positive definite matrix from any square one."""
+    """Returns a positive definite matrix, made from any square matrix."""
     return x @ jnp.swapaxes(x.conj(), -1, -2) + 4 * jnp.eye(x.shape[-1], dtype=x.dtype)
 
 
@@ -373,7 +373,7 @@ ROWS: tuple[Row, ...] = (
 )
 # fmt: on
 
-# Ops that JAX does not write: where they are tested, and what becomes of them.
+# Ops that JAX does not emit: where they are tested, and how they are implemented.
 ELSEWHERE: dict[str, tuple[str, str]] = {
     "batch_norm_grad": ("test_ops_expanded", "other ops; narrow floats in f32"),
     "batch_norm_inference": ("test_ops_expanded", "other ops; narrow floats in f32"),
@@ -404,7 +404,7 @@ ELSEWHERE: dict[str, tuple[str, str]] = {
     "uniform_quantize": ("test_ops_expanded", "other ops; arithmetic is that of the dequantised values"),
     "uniform_dequantize": ("test_ops_expanded", "other ops"),
 }
-# One member in each group here; more are programs over several devices.
+# Each group has one member here; tests with several devices have larger groups.
 COLLECTIVES = (
     *("all_gather", "all_reduce", "all_to_all", "collective_broadcast", "collective_permute", "partition_id"),
     *("reduce_scatter", "replica_id"),

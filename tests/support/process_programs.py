@@ -1,6 +1,6 @@
 """Programs over four devices that may belong to several processes, each as a function of the devices.
 
-The tests run them over the IPUs of two processes, and over four CPU devices of one process to compare with.
+The tests run them over the IPUs of two processes, and compare with four CPU devices of one process.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def flat(devices):
 
 
 def square(devices):
-    """The first axis goes across processes, the second stays inside one."""
+    """The first axis runs across processes, the second one inside a process."""
     return Mesh(np.array(devices).reshape(2, 2), ("a", "b"))
 
 
@@ -81,7 +81,7 @@ def random_numbers(devices):
 
 
 def training_losses(devices):
-    """Data-parallel steps with donated weights: each process has its rows of the batch."""
+    """Data-parallel training steps with donated weights: each process has its rows of the batch."""
     mesh = flat(devices)
     whole = NamedSharding(mesh, P())
 
@@ -104,7 +104,7 @@ def training_losses(devices):
 
 
 def threads_over_disjoint_pairs(devices):
-    """Launches of two threads at once, each over one device of either process."""
+    """Two threads launch at once, each over one device of each process."""
     results = [None, None]
 
     def work(number):
@@ -147,7 +147,7 @@ PROGRAMS = {
 
 
 def shards(result):
-    """Every shard of the arrays in this process: (place of the array, device's place in the mesh) and values."""
+    """Every shard of the arrays in this process: (index of the array, device's position in the mesh), values."""
     found = {}
     for number, array in enumerate(jax.tree.leaves(result)):
         places = {device: place for place, device in enumerate(array.sharding.mesh.devices.flat)}

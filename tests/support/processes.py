@@ -1,4 +1,4 @@
-"""Code in an interpreter of its own: failures of a plugin show when the process ends."""
+"""Runs code in a separate interpreter, because failures of a plugin can show when the process ends."""
 
 import os
 import subprocess
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def run(code: str, directory: Path | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Runs `code` with no JAX or XLA variable but those in `environment`."""
+    """Runs `code` without JAX or XLA variables, except those in `environment`."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("JAX_", "XLA_"))}
     # -P: the installed package, not a checkout in the working directory.
     return subprocess.run(
@@ -22,7 +22,7 @@ def run(code: str, directory: Path | None = None, **environment: str) -> subproc
 
 
 def output(code: str, directory: Path | None = None, **environment: str) -> str:
-    """What `code` prints; it must end with exit code 0."""
+    """Returns what `code` prints. The code must end with exit code 0."""
     done = run(code, directory, **environment)
     assert done.returncode == 0, (done.returncode, done.stdout, done.stderr)
     return done.stdout

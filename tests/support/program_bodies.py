@@ -14,9 +14,10 @@ from support.stablehlo_text import region, tensor
 
 @dataclasses.dataclass(frozen=True)
 class Reducer:
-    """A body that is associative and commutative over as many values as there are identities.
+    """An associative, commutative body over as many values as there are identities.
 
-    body makes %c0, %c1 and so on of %a0, %b0, %a1, %b1 and so on; "T" is their type. grows: with the number of terms.
+    body computes %c0, %c1, ... from %a0, %b0, %a1, %b1, ...; "T" stands for their type. grows: whether the result grows
+    with the number of terms.
     """
 
     body: str
@@ -57,7 +58,7 @@ _IF_LARGER = (
 
 
 def reducers(dtype: str) -> list[Reducer]:
-    """What values of a type can be reduced by."""
+    """Returns the reducers for values of a type."""
     if dtype == "bool":
         return [_one("and", "true"), _one("or", "false"), _one("xor", "false")]
     if dtype in COMPLEX:
@@ -89,12 +90,12 @@ def reducers(dtype: str) -> list[Reducer]:
 
 
 def typed(body: str, scalar: str) -> str:
-    """The body with a type in the place of T."""
+    """Returns the body with a type in place of T."""
     return re.sub(r"\bT\b", scalar, body)
 
 
 def body_text(reducer: Reducer, dtype: str) -> str:
-    """The region; StableHLO has first all %a, then all %b."""
+    """Returns the text of the region. StableHLO lists all %a first, then all %b."""
     scalar = tensor((), dtype)
     count = range(len(reducer.identities))
     arguments = [(f"%{side}{i}", scalar) for side in "ab" for i in count]
@@ -109,7 +110,7 @@ def call(
     results: Sequence[tuple[Sequence[int], str]],
     tail: str,
 ) -> str:
-    """Text of hlo(...) of one operation in generic form over operands and scalar constants (number, dtype)."""
+    """Returns the text of hlo(...) for one generic operation over operands and scalar constants (number, dtype)."""
     made = " ".join(f"%k{i} = stablehlo.constant dense<{x}> : {tensor((), t)}" for i, (x, t) in enumerate(constants))
     names = [f"%{i}" for i in range(len(operands))] + [f"%k{i}" for i in range(len(constants))]
     types = [tensor(s, t) for s, t in shapes] + [tensor((), t) for _, t in constants]
@@ -120,7 +121,7 @@ def call(
 
 
 def others(d: Drawer, v: Value, count: int, **kind: bool) -> tuple[list[str], float, float]:
-    """Text of `count` more values like v, and the largest bound and error of all."""
+    """Returns the text of `count` more values like v, and the largest bound and error of all."""
     names, bound, error = [v.name], v.bound, v.error
     for _ in range(count):
         name, w = d.partner(v, **kind)

@@ -1,4 +1,4 @@
-"""Collectives of random programs, over as many replicas as the program has: as StableHLO text."""
+"""Collectives of random programs as StableHLO text, over all replicas of the program."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from support.stablehlo_text import tensor
 
 
 def _groups(d: Drawer, sizes: tuple[int, ...], *, channel: bool = True) -> str:
-    """All replicas in any order, in groups of these sizes; shorter ones are filled up.
+    """Groups of these sizes over all replicas, in any order; shorter groups are padded.
 
-    channel: replicas are meant with a channel as well.
+    channel: whether the collective has a channel although its groups name replicas.
     """
     order, largest, rows = list(d.order(d.replicas)), max(sizes), []
     for size in sizes:
@@ -27,13 +27,13 @@ def _groups(d: Drawer, sizes: tuple[int, ...], *, channel: bool = True) -> str:
 
 
 def _equal(d: Drawer, *, channel: bool = True) -> tuple[int, str]:
-    """Groups of one size, and that size."""
+    """Groups of the same size, and that size."""
     size = d.pick([n for n in range(1, d.replicas + 1) if d.replicas % n == 0][::-1])
     return size, _groups(d, (size,) * (d.replicas // size), channel=channel)
 
 
 def _reducer(d: Drawer, v: Value) -> Reducer:
-    """Of one value and one operation: XLA:CPU has no other bodies, and maxima and minima that lose NaN."""
+    """A body of one value and one operation. XLA:CPU supports no other bodies, and its maximum and minimum lose NaN."""
     names = ("and", "or") if v.dtype == "bool" else ("add", "multiply", "maximum", "minimum")
     known = [r for r in reducers(v.dtype) if r.body.startswith(tuple(f"%c0 = stablehlo.{name} " for name in names))]
     return d.pick([r for r in known if r.grows] if v.special else known)
@@ -51,7 +51,7 @@ def all_reduce(d: Drawer) -> Step:
         sizes.append(d.integer(1, d.replicas - sum(sizes)))
     names, bound, error = [v.name], v.bound, v.error
     groups = _groups(d, tuple(sizes))
-    # Of several operands XLA:CPU loses the layouts where there is a channel.
+    # With several operands and a channel, XLA:CPU loses the layouts.
     if "channel" not in groups and d.flag():
         other, w = d.partner(v, finite=not v.special)
         names, bound, error = [v.name, other], max(v.bound, w.bound), max(v.error, w.error)
@@ -77,7 +77,7 @@ def reduce_scatter(d: Drawer) -> Step:
     shape = [n * size if i == dim else n for i, n in enumerate(v.shape)]
     if math.prod(shape) > 1500 or not v.shape[dim]:
         raise Unsuitable
-    # XLA:CPU divides by zero where nothing is scattered in groups of one that have a channel.
+    # XLA:CPU divides by zero for an empty reduce-scatter over groups of one with a channel.
     if not v.size and size == 1 and "channel" in groups:
         raise Unsuitable
     tail = f"<{{scatter_dimension = {dim} : i64, {groups}}}> {body_text(reducer, v.dtype)}"
@@ -108,7 +108,7 @@ def collective_permute(d: Drawer) -> Step:
 
 
 def collective_broadcast(d: Drawer) -> Step:
-    """The reference gathers, and takes the first."""
+    """The reference gathers, and takes the first element."""
     v = d.value()
     if not v.size:
         raise Unsuitable
@@ -122,7 +122,7 @@ def collective_broadcast(d: Drawer) -> Step:
 
 
 def index_of_replica(d: Drawer) -> Step:
-    """Added to integers, so that the replicas compute with other numbers."""
+    """Adds the index of the replica to integers, so that the replicas compute with different numbers."""
     v = d.value(INTS)
     name = d.pick(("replica_id", "replica_id", "partition_id"))
     kind, scalar = tensor(v.shape, v.dtype), tensor((), v.dtype)
@@ -134,7 +134,7 @@ def index_of_replica(d: Drawer) -> Step:
 
 
 def loop_of_permutes(d: Drawer) -> Step:
-    """A ring that values go round in."""
+    """Passes values around a ring in a loop."""
     v = d.value(INTS)
     pairs = [[i, (i + 1) % d.replicas] for i in range(d.replicas)]
     tail = f"<{{source_target_pairs = dense<{pairs}> : tensor<{d.replicas}x2xi64>}}>"

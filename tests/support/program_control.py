@@ -18,7 +18,7 @@ def loop(d: Drawer) -> Step:
     return Step(text, (v.bound + 9 * (v.bound + w.bound)) * 2**9, rounds=1)
 
 
-# Next values of the carried a, b and c, which change places, are read after they are written, and are viewed.
+# Next values of the carried a, b and c. They swap places, are read after they are written, and are used through views.
 CARRIES = (
     ("b", "a", "c + a"),
     ("b + c", "a", "b"),
@@ -35,7 +35,7 @@ CARRIES = (
 
 
 def carry(d: Drawer) -> Step:
-    """A loop whose state changes places."""
+    """A loop whose carried values swap places."""
     v = d.value((*INTS, "float32"), exact=True, finite=True, min_rank=1)
     if v.shape[0] < 2:
         raise Unsuitable
@@ -63,7 +63,7 @@ def branch(d: Drawer) -> Step:
     return Step(text, v.bound + w.bound, v.error + w.error, 1)
 
 
-# Functions of two values, one that calls it twice or names it, and how much its result grows.
+# A function of functions (call it twice, or name it), a function of two values, and the growth factor of its result.
 CALLS = (
     ("lambda f: lambda x, y: f(f(x, y), y)", "jax.jit(lambda x, y: x - y)", 2),
     ("lambda f: f", "lax.composite(lambda x, y: lax.max(x, y) - y, name='test.above')", 2),
@@ -81,7 +81,7 @@ def call(d: Drawer) -> Step:
 
 
 def condition(d: Drawer) -> Step:
-    """A branch by an element of the program, with a loop in it that ends by its values."""
+    """A branch on an element of the program; it contains a loop whose end depends on values."""
     v, predicate = d.value(INTS), d.value(("bool",))
     other, _ = d.partner(v)
     halve = "lambda x: lax.while_loop(lambda y: jnp.any(y > 5), lambda y: lax.div(y, lax.full_like(y, 2)), x)"
@@ -98,7 +98,7 @@ def prefixes(d: Drawer) -> Step:
     return Step(f"lax.associative_scan(lax.add, {v.name}, axis={axis})", v.bound * count, v.error * count, count)
 
 
-# Branches that have loops that have branches, of a, of a value b from outside, and of the round i.
+# Branches with loops that contain branches, over a, an outer value b, and the iteration i.
 NESTED = (
     "lax.switch(i % 3, [lambda x: lax.while_loop(lambda y: jnp.any(y > 3), lambda y: lax.cond(jnp.all(y > 9), "
     "lambda z: z - z // 2 * 2, lambda z: z // 2, y), x), lambda x: x + b, lambda x: b - x], a)",
@@ -120,7 +120,7 @@ def nested(d: Drawer) -> Step:
     return Step(f"(lambda b: lax.fori_loop(0, {d.integer(0, 3)}, lambda i, a: {body}, {v.name}))({b})")
 
 
-# What a callback makes of NumPy arrays of the type and shape of its arguments.
+# The callback's functions of NumPy arrays, which have the type and shape of its arguments.
 CALLED = (
     "np.flip(x)",
     "np.where(y > x, x, y)",
@@ -131,11 +131,11 @@ CALLED = (
 
 
 def callback(d: Drawer) -> Step:
-    """A function of the host, once or in a loop."""
+    """A host function, called once or in a loop."""
     v = d.value(INTS)
     other, _ = d.partner(v)
     called = f"lambda x, y: np.asarray({d.pick(CALLED)}, x.dtype)"
-    # NumPy gets and gives arrays.
+    # The callback takes and returns NumPy arrays.
     once = f"jax.pure_callback({called}, jax.ShapeDtypeStruct({v.shape}, '{v.dtype}'), x, y, vmap_method='sequential')"
     if d.flag():
         return Step(f"(lambda x, y: {once})({v.name}, {other})")

@@ -18,7 +18,7 @@ def convolution(d: Drawer) -> Step:
     window = [d.integer(1, 3 if rank < 3 else 2) for _ in range(rank)]
     lhs = (batch_groups * d.integer(1, 2), groups * channels, *space)
     rhs = (groups * batch_groups * features, channels, *window)
-    # Where each of batch or features, channels and the spatial dimensions is.
+    # The positions of batch or features, channels and the spatial dimensions.
     places = [d.order(rank + 2) if d.flag() else tuple(range(rank + 2)) for _ in range(3)]
     lhs, rhs = (tuple(s[p.index(i)] for i in range(rank + 2)) for s, p in zip((lhs, rhs), places[:2], strict=True))
     stride, base, dilation = ([d.integer(1, 2) for _ in range(rank)] for _ in range(3))

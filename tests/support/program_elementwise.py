@@ -1,4 +1,4 @@
-"""Elementwise operations of random programs: each draws its operands and says how far its result can be off."""
+"""Elementwise operations of random programs. Each draws its operands and returns the error bound of its result."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def _power(b: float) -> float:
     return 1.5 * (1 + b) ** 1.5
 
 
-# Function -> (text, bound of the result over operands within a bound, bound of the derivative there, largest operand).
+# Name -> (text, bound of the result for operands within a bound, bound of the derivative there, largest operand).
 SMOOTH: dict[str, tuple[str, Callable[[float], float], Callable[[float], float], float]] = {
     "tanh": ("lax.tanh({})", lambda b: 1, lambda b: 1, 1e30),
     "sin": ("lax.sin({})", lambda b: 1, lambda b: 1, 1e4),
@@ -45,7 +45,7 @@ SMOOTH: dict[str, tuple[str, Callable[[float], float], Callable[[float], float],
     "pow": ("lax.pow(lax.abs({0}) + lax.full_like({0}, 1), lax.full_like({0}, 1.5))", _power, _power, 1e4),
     "integer_pow": ("lax.integer_pow({}, 3)", lambda b: b**3, lambda b: 3 * b * b, 1e4),
 }
-# The same of complex numbers within a bound, away from poles and branch cuts.
+# The same for complex numbers within a bound, away from poles and branch cuts.
 RIGHT_HALF = "lax.complex(lax.abs(lax.real({0})) + 1, lax.imag({0}))"
 SMOOTH_COMPLEX: dict[str, tuple[str, Callable[[float], float], Callable[[float], float], float]] = {
     "abs": ("lax.abs({})", lambda b: b, lambda b: 1, 1e8),
@@ -60,11 +60,11 @@ SMOOTH_COMPLEX: dict[str, tuple[str, Callable[[float], float], Callable[[float],
     "reciprocal": (f"lax.div(lax.full_like({{0}}, 1), {RIGHT_HALF})", lambda b: 1, lambda b: 1, 1e8),
     "quotient": (f"lax.div({{0}}, {RIGHT_HALF})", lambda b: 1, lambda b: 2, 1e8),
 }
-# Types of one byte or less and the largest integers that are used in them: XLA:CPU reads the 6 of f4E2M1FN as infinity.
+# Types of at most one byte, and the largest integers used in them: XLA:CPU reads the 6 of f4E2M1FN as infinity.
 NARROW = {"int2": 1, "uint2": 3, "int4": 7, "uint4": 15}
 NARROW |= {"float8_e4m3fn": 448, "float8_e5m2": 57344, "float8_e4m3fnuz": 240, "float8_e5m2fnuz": 57344}
 NARROW |= {"float8_e4m3b11fnuz": 30, "float8_e3m4": 15, "float8_e4m3": 240, "float4_e2m1fn": 4}
-# What is done with such a value; "{0}" is the narrow one.
+# Operations on such a value; "{0}" is the narrow value.
 NARROW_MOVES = (
     *("{0}", "lax.reshape({0}, ({0}.size,))", "lax.transpose({0}, tuple(range({0}.ndim))[::-1])", "lax.rev({0}, (0,))"),
     *("{0}[1:]", "{0}[..., ::2]", "lax.concatenate([{0}, {0}], 0)", "lax.broadcast({0}, (2,))"),
@@ -118,7 +118,7 @@ def binary(d: Drawer) -> Step:
         names = ("bitwise_and", "bitwise_or", "bitwise_xor", "div", "rem", "shift_left", "shift_right_logical")
         name = d.pick((*names, "shift_right_arithmetic"))
         if name in ("div", "rem"):
-            # XLA:CPU ends the process when it divides a constant by a zero that is one as well.
+            # XLA:CPU ends the process when it divides a constant by a constant zero.
             other = f"lax.optimization_barrier({other})"
         return Step(f"lax.{name}({v.name}, {other})")
     name = d.pick(("add", "sub", "mul") if v.dtype in COMPLEX else ("add", "sub", "mul", "max", "min"))
@@ -141,7 +141,7 @@ def divide(d: Drawer) -> Step:
         return Step(f"lax.div({v.name}, lax.abs({other}))", v.bound, 0, 4, inexact=True, special=True)
     if name == "rem":
         return Step(f"lax.rem({v.name}, {other})", v.bound, 0, special=True)
-    # Of two zeros that are constants XLA:CPU makes NaN, where its algebraic simplifier does not run.
+    # For two constant zeros, XLA:CPU gives NaN if its algebraic simplifier does not run.
     return Step(f"lax.atan2({v.name}, lax.abs({other}) + lax.full_like({other}, 1))", 3.2, 0, 8, inexact=True)
 
 
@@ -161,7 +161,7 @@ def select(d: Drawer) -> Step:
 
 
 def select_one(d: Drawer) -> Step:
-    """select_n by an integer."""
+    """select_n with an integer selector."""
     v, which = d.value(), d.value(("int32",))
     (second, w), (third, x) = d.partner(v), d.partner(v)
     text = f"lax.select_n(fit({which.name}, {v.shape}) & 3, {v.name}, {second}, {third}, {v.name})"
@@ -187,7 +187,7 @@ def convert(d: Drawer) -> Step:
         return Step(text)
     if (v.bound > 6e4 and target == "float16") or (target in COMPLEX and v.special):
         raise Unsuitable
-    # A conversion of an exact value rounds the same everywhere, to an integer.
+    # The conversion of an exact value to an integer rounds in the same way everywhere.
     return Step(text, v.bound * 1.01, v.error, 1 if v.error else 0)
 
 
@@ -197,17 +197,17 @@ def reduced_precision(d: Drawer) -> Step:
 
 
 def narrow(d: Drawer) -> Step:
-    """Integers and floats of less than two bytes, whose values are integers here, and back."""
+    """Conversions to integers and floats of less than two bytes, whose values are integers here, and back."""
     v = d.value((*FLOATS, *INTS), exact=True, finite=True, min_rank=1)
     target = d.pick(sorted(NARROW))
     moved = d.pick(NARROW_MOVES).format("x")
-    # XLA:CPU writes behind the end of an array of two bits that it sorts.
+    # XLA:CPU writes beyond the end of a two-bit array when it sorts it.
     if "sort" in moved and target in ("int2", "uint2"):
         raise Unsuitable
     if ("dynamic_slice_in_dim" in moved or "np.array" in moved) and not v.shape[0]:
         raise Unsuitable  # no row to take
     source = v.name
-    # What is beyond becomes infinity or NaN in a float, and wraps in an integer only if it comes from an integer.
+    # Values out of range become infinity or NaN in a float. In an integer, they wrap only if they come from an integer.
     if target == "float4_e2m1fn" or (v.dtype in FLOATS) != ("float" in target):
         largest = min(127, NARROW[target])
         source = f"lax.clamp(jnp.asarray(0, '{v.dtype}'), {v.name}, jnp.asarray({largest}, '{v.dtype}'))"
@@ -218,7 +218,7 @@ def narrow(d: Drawer) -> Step:
 def bit_pattern(d: Drawer) -> Step:
     v = d.value((*FLOATS, *INTS), exact=True, finite=True)
     if v.dtype in FLOATS:
-        # XLA:CPU takes x + 0 for x: the sign of a zero is not compared.
+        # XLA:CPU replaces x + 0 by x, so the sign of a zero is not compared.
         bits = 8 * (2 if "16" in v.dtype else 4 if "32" in v.dtype else 8)
         return Step(f"lax.bitcast_convert_type(lax.abs({v.name}), '{d.pick(('u', ''))}int{bits}')")
     target = d.pick(INTS)
@@ -239,14 +239,14 @@ def make_complex(d: Drawer) -> Step:
 
 
 def shifted_bits(d: Drawer) -> Step:
-    """Bits of a counter-based generator from a key that the program computes."""
+    """Bits of a counter-based generator whose key is computed by the program."""
     v = d.value(INTS)
     key = f"lax.convert_element_type(fit({v.name}, (2,)), 'uint32')"
     bits = d.pick((8, 16, 32, 64))
     return Step(f"jax.random.bits(jax.random.wrap_key_data({key}), {d.shape(2)}, 'uint{bits}')")
 
 
-# What makes %y of %a0, %a1 and %a2 of one type T, the types, and by which factor bound and error grow.
+# Computes %y from %a0, %a1 and %a2 of one type T; then the types, and the factor by which bound and error grow.
 MAPS: tuple[tuple[str, tuple[str, ...], int], ...] = (
     ("%p = stablehlo.add %a0, %a1 : T %y = stablehlo.subtract %p, %a2 : T", (*REAL, *COMPLEX), 3),
     ("%p = stablehlo.maximum %a2, %a1 : T %y = stablehlo.minimum %p, %a0 : T", REAL, 1),

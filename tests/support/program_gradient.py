@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from support.programs import Drawer, Step, Unsuitable
 
-# Function of x whose gradient is taken, and the largest sum of the magnitudes of the factors in a column of its
-# derivative, where no dimension of x is longer than n.
+# Linear functions of x whose gradient is taken. The value is the largest column sum of the magnitudes of the factors in
+# the derivative, for dimensions of x of at most n.
 LINEAR: dict[str, Callable[[int], float]] = {
     "lax.cumsum(x, 0)": lambda n: n,
     "lax.pad(x, jnp.zeros((), x.dtype), [(2, -1, 1)] * x.ndim)": lambda n: 1,

@@ -71,7 +71,7 @@ def scatter(d: Drawer) -> Step:
 
 
 def scatter_distinct(d: Drawer) -> Step:
-    """Updates that each have an element of their own, or none, so that their order does not matter."""
+    """Updates of distinct elements, or out of bounds, so that their order does not matter."""
     v = d.value(min_rank=1)
     axis = d.integer(0, v.rank - 1)
     indices = d.order(v.shape[axis] + 2)[: d.integer(0, 5)] if v.shape[axis] < 20 else (7, 3, 99)
@@ -90,12 +90,12 @@ def scatter_distinct(d: Drawer) -> Step:
 
 @dataclasses.dataclass(frozen=True)
 class Places:
-    """Dimension numbers of a gather or a scatter, and shapes."""
+    """Dimension numbers and shapes of a gather or a scatter."""
 
     indices: tuple[int, ...]
-    batch: list[int]  # shape that the indices without their vectors give the result or the updates
-    numbers: dict[str, list[int]]  # by the part of the attribute's name
-    sizes: list[int]  # of a slice, in all dimensions of the operand
+    batch: list[int]  # batch shape of the result or the updates: the indices' shape without index vectors
+    numbers: dict[str, list[int]]  # by the name of the attribute's part
+    sizes: list[int]  # sizes of a slice, in all dimensions of the operand
     result: list[int]
     depth: int
 
@@ -118,7 +118,7 @@ def _places(d: Drawer, v: Value) -> Places:
     indices = shape if implicit else [*shape[:vector], len(mapped), *shape[vector:]]
 
     def place(i: int) -> int:
-        """Of a batching dimension of the operand in the indices."""
+        """Returns the position of an operand's batching dimension in the indices."""
         at = next(p for p, x in enumerate(batch) if isinstance(x, tuple) and x[0] == i)
         return at if implicit or at < vector else at + 1
 
@@ -138,7 +138,7 @@ def _places(d: Drawer, v: Value) -> Places:
 
 
 def _index_values(d: Drawer, shape: tuple[int, ...]) -> tuple[str, str]:
-    """Text of indices, some of them out of bounds, and their type."""
+    """Returns the text and the type of indices, some of them out of bounds."""
     found = [v for v in d.values if v.dtype in INTS and v.size]
     if not found or d.flag():
         dtype = d.pick(("int32", *INTS))
@@ -168,13 +168,13 @@ def gather_places(d: Drawer) -> Step:
 
 
 def scatter_by_body(d: Drawer) -> Step:
-    """Updates by any body that does not depend on their order."""
+    """Updates by any body whose result does not depend on their order."""
     v = d.value((*ORDERED, *COMPLEX), min_rank=1)
     p = _places(d, v)
     reducer = reducer_for(d, v.dtype)
     count = len(reducer.identities)
     names, bound, error = others(d, v, count - 1)
-    # Of operands that are one value XLA:CPU updates one only, and writes beyond the end of a buffer.
+    # If several operands are the same value, XLA:CPU updates only one of them, and writes beyond the end of a buffer.
     names[1:] = [f"({name} - lax.full_like({name}, 1))" for name in names[1:]]
     bound += 1
     updates = []

@@ -6,7 +6,7 @@ from support.programs import COMPLEX, Drawer, Step
 
 
 def solve(d: Drawer) -> Step:
-    """Factors of well-conditioned matrices, and solutions of such triangular systems."""
+    """Factors of well-conditioned matrices, and solutions of triangular systems with them."""
     v = d.value(("float32", "float64", *COMPLEX), finite=True, min_rank=1)
     n = d.integer(1, 6)
     batch = d.pick(((), (), (2,)))

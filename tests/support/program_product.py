@@ -24,7 +24,7 @@ def dot_general(d: Drawer) -> Step:
     if math.prod(shape) > 2000:
         raise Unsuitable
     contract, batch = ([i for i in shared if kinds[i] == k] for k in "cb")
-    # XLA:CPU without its simplifier does not write the result of a sum over nothing.
+    # Without its simplifier, XLA:CPU does not write the result of a sum over no elements.
     if not math.prod(v.shape[i] for i in contract):
         raise Unsuitable
     numbers = ((contract, [position(i) for i in contract]), (batch, [position(i) for i in batch]))

@@ -6,7 +6,7 @@ from support.programs import INTS, Drawer, Step
 
 
 def generator(d: Drawer) -> Step:
-    """The state of a generator after it made some bits, and those."""
+    """Returns (new generator state, random bits)."""
     v = d.value(INTS)
     key = f"lax.convert_element_type(fit({v.name}, (4,)), 'uint32')"
     dtype = d.pick(("uint8", "uint16", "uint32", "uint64"))

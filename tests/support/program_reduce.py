@@ -8,7 +8,7 @@ from support.program_bodies import body_text, call, grown_step, others, reducer_
 from support.programs import COMPLEX, FLOATS, INTS, ORDERED, REAL, Drawer, Step, Unsuitable, copy
 from support.stablehlo_text import array
 
-# Equal values take the smaller index, so that the order of the reduction does not matter.
+# Among equal values, the smaller index wins, so that the order of the reduction does not matter.
 LARGER = (
     "lambda a, b: ((lambda first: (lax.select(first, a[0], b[0]), lax.select(first, a[1], b[1])))"
     "((a[0] > b[0]) | ((a[0] == b[0]) & (a[1] < b[1]))))"
@@ -16,7 +16,7 @@ LARGER = (
 
 
 def least(dtype: str) -> str:
-    """Text of the smallest value."""
+    """Returns the text of the smallest value."""
     return f"jnp.asarray({'-jnp.inf' if dtype in FLOATS else f'jnp.iinfo({dtype!r}).min'}, '{dtype}')"
 
 
@@ -43,7 +43,7 @@ def reduce_order(d: Drawer) -> Step:
 
 
 def reduce_pair(d: Drawer) -> Step:
-    """A reduction with two operands and a body that is no single operation."""
+    """A reduction with two operands and a body that is not a single operation."""
     v = d.value(REAL, exact=True, finite=True, min_rank=1)
     operands = f"({v.name}, lax.broadcasted_iota('int32', {v.shape}, {d.integer(0, v.rank - 1)}))"
     text = f"lax.reduce({operands}, ({least(v.dtype)}, jnp.int32(99)), {LARGER}, {d.dims(v)})"

@@ -31,7 +31,7 @@ def top_k(d: Drawer) -> Step:
     return copy(v, f"lax.top_k({v.name}, {d.integer(0, v.shape[-1])})")
 
 
-# What makes %p of %a0, %b0, %a1, %b1, with T0 and T1 the types, and the types that the first operand may have.
+# Computes %p from %a0, %b0, %a1, %b1 of the types T0 and T1; the types are those that the first operand may have.
 _LESS = "%p = stablehlo.compare {}, %a{}, %b{} : (T{}, T{}) -> tensor<i1>"
 
 
@@ -77,7 +77,7 @@ COMPARATORS: tuple[tuple[str, tuple[str, ...]], ...] = (
 
 
 def sort_by_body(d: Drawer) -> Step:
-    """Two to four operands by any comparator."""
+    """Sorts two to four operands by any comparator."""
     comparator, dtypes = d.pick(COMPARATORS)
     v = d.value(dtypes, exact=True, finite=True, min_rank=1)
     operands = [v, d.value(ORDERED, exact=True, finite=True), *(d.value() for _ in range(d.integer(0, 2)))]

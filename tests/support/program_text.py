@@ -1,4 +1,4 @@
-"""Operations of random programs that jax.lax does not write, as StableHLO text; with a reference where XLA has none."""
+"""Operations of random programs that jax.lax cannot express, as StableHLO text, with a reference if XLA has none."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def text_call(
 
 
 def batch_norm(d: Drawer) -> Step:
-    """Training, inference and gradient over any feature dimension."""
+    """Training, inference and gradient of batch normalisation over any feature dimension."""
     v = d.value(("float32", "float64"), exact=True, finite=True, min_rank=1)
     axis = d.integer(0, v.rank - 1)
     features, count = v.shape[axis], v.size // max(1, v.shape[axis])
@@ -30,8 +30,9 @@ def batch_norm(d: Drawer) -> Step:
     whole, vector = tensor(v.shape, v.dtype), tensor((features,), v.dtype)
     attributes = f"{{epsilon = 1.0 : f32, feature_index = {axis} : i64}}"
     bound = max(v.bound, *(w.bound for w in parts), 1.0)
-    # With 1 / sqrt(variance + 1) <= 1: the variance of values within b rounds by (n + 4) (2 b)^2, and a derivative of
-    # the root of 1/2 makes that an error of the quotient, times (x - mean) and the scale.
+    # 1 / sqrt(variance + 1) <= 1. The variance of values within b has a rounding error of (n + 4) (2 b)^2. The
+    # derivative of the root, 1/2, turns it into an error of the quotient, which is multiplied by (x - mean) and the
+    # scale.
     rounds = (count + 4) * bound**2
     kind = d.integer(0, 2)
     if kind == 0:
@@ -54,14 +55,14 @@ def batch_norm(d: Drawer) -> Step:
     body += f"({whole}, {vector}, {vector}, {vector}, {whole}) -> ({whole}, {vector}, {vector})"
     results = [(v.shape, v.dtype), ((features,), v.dtype), ((features,), v.dtype)]
     operands = [v.name, vectors[0], vectors[1], f"lax.abs({vectors[3]})", f"fit({w.name}, {v.shape})"]
-    # scale / n (n g - sum g - (x - mean) sum(g (x - mean)) / (variance + 1)), and sums of n products.
+    # The gradient is scale / n (n g - sum g - (x - mean) sum(g (x - mean)) / (variance + 1)); it sums n products.
     largest = bound * (2 * bound + 4 * bound**3) * max(1, count)
     return Step(text_call(body, results, operands), largest, 0, 4 * count + 16, inexact=True)
 
 
 # Storage type: (smallest, largest).
 STORAGE = {"i8": (-128, 127), "u8": (0, 255), "i4": (-8, 7), "u4": (0, 15), "i16": (-32768, 32767)}
-# Text of operations on quantised values of one type Q, what they are on floats, and how many operands they take.
+# Text of operations on quantised values of one type Q, their meaning on floats, and their number of operands.
 ON_QUANTIZED: tuple[tuple[str, str, int], ...] = (
     ("%c = stablehlo.add %a, %b : Q", "x + y", 2),
     ("%c = stablehlo.subtract %b, %a : Q", "y - x", 2),
@@ -75,7 +76,7 @@ ON_QUANTIZED: tuple[tuple[str, str, int], ...] = (
 
 
 def quantized(d: Drawer) -> Step:
-    """Quantise, compute, dequantise; the reference is the definition of the specification, on floats."""
+    """Quantises, computes and dequantises. The reference is the definition in the specification, on floats."""
     v = d.value(("float32",), exact=True, finite=True)
     if v.bound > 1e5:
         raise Unsuitable
@@ -118,7 +119,7 @@ def quantized(d: Drawer) -> Step:
 
 
 def requantized(d: Drawer) -> Step:
-    """From one quantised type to another."""
+    """Converts from one quantised type to another."""
     v = d.value(("float32",), exact=True, finite=True)
     if v.bound > 1e5:
         raise Unsuitable
@@ -147,13 +148,13 @@ def _unknown(shape: Sequence[int], dtype: str) -> str:
 
 
 def _numbers(d: Drawer, name: str, numbers: Sequence[int]) -> tuple[str, str]:
-    """Text that makes a vector of numbers, and its type."""
+    """Returns text that makes a vector of numbers, and its type."""
     kind = tensor((len(numbers),), d.pick(("int32", "int64")))
     return f"{name} = stablehlo.constant dense<{list(numbers) or ''}> : {kind} ", kind
 
 
 def _sizes_of(d: Drawer, name: str, shape: Sequence[int], order: Sequence[int]) -> tuple[str, str]:
-    """Text that makes a vector of the sizes of %0 in another order of its dimensions, and its type."""
+    """Returns text that makes a vector of the sizes of %0, with its dimensions in another order, and its type."""
     if not order or d.flag():
         return _numbers(d, name, [shape[i] for i in order])
     text = ""
@@ -169,7 +170,7 @@ _SELF = "the type of %0"
 
 
 def _finished(d: Drawer, v: Value, body: str, shape: Sequence[int], reference: str, *others: tuple[str, str]) -> str:
-    """The text whose %d is a result of unknown shape, with that made known, and its reference over x."""
+    """Returns the text, whose result %d has an unknown shape, with that shape made known, and its reference over x."""
     unknown, known = _unknown(shape, v.dtype), tensor(shape, v.dtype)
     sizes, kind = _numbers(d, "%n", shape)
     if shape:
@@ -206,7 +207,7 @@ def dynamic_broadcast(d: Drawer) -> Step:
 
 
 def dynamic_iota(d: Drawer) -> Step:
-    """Of the sizes of a value, added to it."""
+    """A dynamic iota with the sizes of a value, added to that value."""
     v = d.value((*INTS, "float32", *COMPLEX), min_rank=1)
     axis = d.integer(0, v.rank - 1)
     made, kind = _sizes_of(d, "%s", v.shape, range(v.rank))
@@ -230,7 +231,7 @@ def dynamic_pad(d: Drawer) -> Step:
         high = d.integer(-min(2, max(0, total + low)), 3)
         config.append((low, high, interior))
         shape.append(total + low + high)
-    # The three have one type.
+    # The three operands have the same type.
     kind = tensor((v.rank,), d.pick(("int32", "int64")))
     made = "".join(
         f"{name} = stablehlo.constant dense<{[c[i] for c in config]}> : {kind} "
@@ -265,7 +266,7 @@ def real_dynamic_slice(d: Drawer) -> Step:
 
 
 def dynamic_gather(d: Drawer) -> Step:
-    """Of whole rows, or parts of them."""
+    """Gathers whole rows, or parts of them."""
     v = d.value(min_rank=1)
     if 0 in v.shape:
         raise Unsuitable
@@ -292,7 +293,7 @@ def dynamic_gather(d: Drawer) -> Step:
 _BITS = {"int2": 2, "uint2": 2, "int4": 4, "uint4": 4, "int8": 8, "uint8": 8, "int16": 16, "uint16": 16, "int32": 32}
 _BITS |= {"uint32": 32, "int64": 64, "uint64": 64, "float16": 16, "bfloat16": 16, "float32": 32, "float64": 64}
 _BITS |= {"float8_e4m3fn": 8, "float8_e5m2": 8, "float8_e3m4": 8, "float8_e4m3b11fnuz": 8}
-# What is done with the other form x of the bits, which the same undoes, or which has a result of the same shape.
+# Operations on the other form x of the bits: the operation is undone by itself, or its result has the same shape.
 _BIT_MOVES = (
     *("x", "lax.rev(lax.rev(x, (0,)), (0,))", "lax.transpose(lax.rev(x, (0,)), tuple(range(x.ndim)))"),
     *("lax.optimization_barrier(x)", "lax.concatenate([x[1:], x[:1]], 0)", "jnp.roll(x, 1, -1)"),
@@ -300,7 +301,7 @@ _BIT_MOVES = (
 
 
 def bits_and_back(d: Drawer) -> Step:
-    """A cast of bits to a type of another width and back, with moves of the other form."""
+    """Casts bits to a type of another width and back, with moves in between."""
     v = d.value(INTS, min_rank=1)
     target = d.pick(sorted(_BITS))
     narrow, wide = _BITS[target], _BITS[v.dtype]
@@ -314,7 +315,7 @@ def bits_and_back(d: Drawer) -> Step:
     kinds = tensor(v.shape, v.dtype), tensor(shape, target)
     there = text_call(f"%r = stablehlo.bitcast_convert %0 : ({kinds[0]}) -> {kinds[1]}", [(shape, target)], [v.name])
     moves = _BIT_MOVES if 0 not in shape else _BIT_MOVES[:1]
-    # XLA:CPU changes the bits of NaN where it concatenates these types, which a roll does as well.
+    # XLA:CPU changes the bits of NaN when it concatenates these types, which a roll does as well.
     if target in ("bfloat16", "float8_e3m4", "float8_e5m2"):
         moves = tuple(m for m in moves if "concatenate" not in m and "roll" not in m)
     move = d.pick(moves)
@@ -324,7 +325,7 @@ def bits_and_back(d: Drawer) -> Step:
     return Step(f"(lambda x: {back})({there})")
 
 
-# Those whose results are elements of their operands, bit by bit, and zeros.
+# Operations whose results have exactly the bits of elements of their operands, and zeros.
 MOVES: tuple[Callable[[Drawer], Step], ...] = (
     dynamic_broadcast, dynamic_gather, dynamic_pad, dynamic_reshape, real_dynamic_slice,
 )  # fmt: skip

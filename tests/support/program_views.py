@@ -75,7 +75,7 @@ def iota(d: Drawer) -> Step:
 
 
 def batched(d: Drawer) -> Step:
-    """vmap, which makes batch dimensions of gathers, scatters and slices."""
+    """Operations under vmap, which adds batch dimensions to gathers, scatters and slices."""
     v = d.value(REAL, min_rank=2)
     if 0 in v.shape:
         raise Unsuitable

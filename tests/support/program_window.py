@@ -55,7 +55,7 @@ def window_gradient(d: Drawer) -> Step:
 
 
 def window_pair(d: Drawer) -> Step:
-    """The largest element of each window and its place."""
+    """The largest element of each window and its position."""
     v = d.value(REAL, exact=True, finite=True, min_rank=1)
     window, stride = (tuple(d.integer(1, high) for _ in v.shape) for high in (3, 2))
     padding = [(d.integer(0, 1), d.integer(0, 2)) for _ in v.shape]
@@ -67,7 +67,7 @@ def window_pair(d: Drawer) -> Step:
 def _window(
     d: Drawer, shape: Sequence[int], *, dilated: bool
 ) -> tuple[list[list[int]], list[tuple[int, int]], list[int]]:
-    """Sizes, strides, base dilations, window dilations; padding; sizes of the result, which is not negative."""
+    """Draws sizes, strides, base dilations, window dilations and padding. The sizes of the result are not negative."""
     rank = len(shape)
     small = rank > 3
     window = [d.integer(1, 2 if small else 5) for _ in shape]
@@ -108,7 +108,7 @@ def window_by_body(d: Drawer) -> Step:
 
 
 def select_and_scatter(d: Drawer) -> Step:
-    """Of equal elements the first is selected: in windows of several dimensions all differ, whose order is open."""
+    """Ties select the first element. In windows of several dimensions, whose order is open, all differ."""
     v = d.value(REAL, exact=True, finite=True, min_rank=1)
     if 0 in v.shape:
         raise Unsuitable

@@ -26,7 +26,7 @@ COMPLEX = ("complex64", "complex128")
 REAL = (*INTS, *FLOATS)
 ORDERED = ("bool", *REAL)
 EVERY = ("bool", *REAL, *COMPLEX)
-# One unit in the last place, relative, and the largest finite value; of a complex type those of its parts.
+# One unit in the last place, relative, and the largest finite value; for a complex type, those of its parts.
 EPSILON = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-22, "float64": 2.0**-50}
 EPSILON |= {"complex64": EPSILON["float32"], "complex128": EPSILON["float64"]}
 LARGEST = {"float16": 6e4, "bfloat16": 1e38, "float32": 1e38, "float64": 1e300, "complex64": 1e18, "complex128": 1e150}
@@ -58,10 +58,10 @@ class Value:
 
 @dataclasses.dataclass(frozen=True)
 class Step:
-    """What an operation adds: its text, the bound of its results and the error they inherit from the operands.
+    """What an operation adds: its text, the bound of its results, and the error that they inherit from the operands.
 
-    rounds: roundings at the scale of the bound; zero for operations that copy or compare. inexact: the results are not
-    integers although the operands are.
+    rounds: number of roundings at the scale of the bound; zero for operations that copy or compare. inexact: whether
+    the results are not integers although the operands are.
     """
 
     text: str
@@ -82,12 +82,12 @@ class Unsuitable(Exception):
 
 
 class Drawer:
-    """Choices of hypothesis, over the values that the program has so far."""
+    """Hypothesis' choices, over the values that the program has so far."""
 
     def __init__(self, draw: Callable[[st.SearchStrategy[Any]], Any]) -> None:
         self._draw = draw
         self.replicas = 1
-        self.channel = 0  # the last one that a collective has
+        self.channel = 0  # the last channel that a collective has
         self.values: list[Value] = []
         self.used: list[Value] = []
 
@@ -104,7 +104,7 @@ class Drawer:
         return tuple(self._draw(st.permutations(range(n))))
 
     def dims(self, value: Value) -> tuple[int, ...]:
-        """Some dimensions of the value, at least one unless it is a scalar."""
+        """Draws some dimensions of the value, at least one unless it is a scalar."""
         chosen = [d for d in range(value.rank) if self.flag()]
         return tuple(chosen or ([self.integer(0, value.rank - 1)] if value.rank else []))
 
@@ -119,7 +119,7 @@ class Drawer:
     def value(
         self, dtypes: Sequence[str] = EVERY, *, exact: bool = False, finite: bool = False, min_rank: int = 0
     ) -> Value:
-        """A value of the program; `exact` for operations that jump, such as comparisons."""
+        """Draws a value of the program; `exact` is for operations with jumps, such as comparisons."""
         found = [
             v
             for v in self.values
@@ -133,12 +133,12 @@ class Drawer:
         return chosen
 
     def partner(self, value: Value, **kind: Any) -> tuple[str, Value]:
-        """Text of a value of the same shape and type, and the value that it is made of."""
+        """Returns the text of a value of the same shape and type, and the value that it is made of."""
         other = self.value((value.dtype,), **kind)
         return (other.name if other.shape == value.shape else f"fit({other.name}, {value.shape})"), other
 
     def index(self) -> str:
-        """Text of an int32 scalar that the program computes, or of a constant; may be out of bounds."""
+        """Returns the text of an int32 scalar that the program computes, or of a constant. It may be out of bounds."""
         found = [v for v in self.values if v.dtype == "int32" and v.size]
         if not found or self.flag():
             return f"jnp.int32({self.integer(-2, 9)})"
@@ -148,7 +148,7 @@ class Drawer:
 
 
 def fit(x: jax.Array, shape: tuple[int, ...]) -> jax.Array:
-    """The elements in row-major order in another shape, cut or followed by zeros."""
+    """Returns the elements in row-major order in another shape, truncated or padded with zeros."""
     missing = math.prod(shape) - x.size
     flat = lax.pad(lax.reshape(x, (x.size,)), jnp.zeros((), x.dtype), [(0, missing, 0)])
     return lax.reshape(flat, shape)
@@ -159,12 +159,12 @@ NAMES = {"jax": jax, "lax": lax, "jnp": jnp, "np": np, "fit": fit, "hlo": hlo}
 
 @dataclasses.dataclass(frozen=True)
 class Program:
-    """Text of a function of `inputs`, and what its results may differ by."""
+    """The text of a function of `inputs`, and the allowed differences of its results."""
 
     lines: tuple[str, ...]
     inputs: tuple[Value, ...]
     outputs: tuple[Value, ...]
-    donates: bool  # all inputs: results take their storage where shapes and types allow
+    donates: bool  # all inputs: results use their storage where shapes and types allow it
     seed: int
     replicas: int = 1
 
@@ -188,7 +188,7 @@ class Program:
         return program
 
     def arguments(self, replica: int = 0) -> list[np.ndarray[Any, Any]]:
-        """Small integers of every type, the edges of the integer types, and NaN, infinities and -0 where allowed."""
+        """Draws small integers of every type, limits of integer types, and NaN, infinities, -0 where allowed."""
         rng = np.random.default_rng(self.seed + replica)
         arrays = []
         for value in self.inputs:
@@ -212,7 +212,7 @@ class Program:
 
 
 def bit_patterns(program: Program) -> list[np.ndarray[Any, Any]]:
-    """Any bits: NaN, infinities, zeros of both signs and denormals are as likely as other numbers."""
+    """Draws any bits: NaN, infinities, zeros of both signs and denormals are as likely as other numbers."""
     rng = np.random.default_rng(program.seed)
     arrays = []
     for value in program.inputs:
@@ -231,7 +231,7 @@ def bit_patterns(program: Program) -> list[np.ndarray[Any, Any]]:
 
 
 def assert_same_bits(value: Value, actual: np.ndarray[Any, Any], expected: np.ndarray[Any, Any]) -> None:
-    """Equal to the last bit, except that NaN is NaN."""
+    """Checks that values are equal to the last bit, except that every NaN equals every other."""
     assert actual.shape == expected.shape and actual.dtype == expected.dtype
     if value.dtype in EPSILON:
         part = np.dtype(f"f{actual.dtype.itemsize // 2}") if value.dtype in COMPLEX else actual.dtype
@@ -243,12 +243,12 @@ def assert_same_bits(value: Value, actual: np.ndarray[Any, Any], expected: np.nd
 
 
 def natural_bound(dtype: str) -> float:
-    """Of integers and booleans, the largest magnitude; arithmetic on them wraps and is exact."""
+    """Returns the largest magnitude of integers and booleans, whose arithmetic wraps and is exact."""
     return 1.0 if dtype == "bool" else float(np.iinfo(dtype).max) + 1
 
 
 def limited(dtype: str, step: Step) -> tuple[float, float]:
-    """(bound, error) of a step's floating-point result; raises Unsuitable where it might overflow."""
+    """Returns (bound, error) of a step's floating-point result. Raises Unsuitable if the step might overflow."""
     if step.bound > LARGEST[dtype]:
         raise Unsuitable
     epsilon = EPSILON[dtype]
@@ -260,7 +260,7 @@ def limited(dtype: str, step: Step) -> tuple[float, float]:
 
 
 def add_step(drawer: Drawer, lines: list[str], operation: Callable[[Drawer], Step]) -> None:
-    """Adds a line with its results if the program so far has suitable operands."""
+    """Adds a line with its results, if the program has suitable operands so far."""
     drawer.used = []
     try:
         step = operation(drawer)
@@ -292,7 +292,7 @@ def add_step(drawer: Drawer, lines: list[str], operation: Callable[[Drawer], Ste
 def build(
     drawer: Drawer, operations: Sequence[Callable[[Drawer], Step]], max_steps: int, replicas: Sequence[int]
 ) -> Program:
-    """A program of three to `max_steps` of the operations over one to four inputs."""
+    """Returns a program of three to `max_steps` of the operations, over one to four inputs."""
     drawer.replicas = drawer.pick(replicas)
     for i in range(drawer.integer(1, 4)):
         dtype = drawer.pick(EVERY[::-1] if i else FLOATS[::-1])
@@ -313,12 +313,12 @@ def build(
 def programs(
     operations: Sequence[Callable[[Drawer], Step]], max_steps: int = 8, replicas: Sequence[int] = (1,)
 ) -> st.SearchStrategy[Program]:
-    """Strategy of programs of one of these numbers of replicas."""
+    """Returns a strategy for programs with one of these numbers of replicas."""
     return st.composite(lambda draw: build(Drawer(draw), operations, max_steps, replicas))()
 
 
 def assert_close(value: Value, actual: np.ndarray[Any, Any], expected: np.ndarray[Any, Any]) -> None:
-    """Equal where the value is exact, else within twice its error (both sides round)."""
+    """Checks that exact values are equal, and others within twice their error (both sides round)."""
     assert actual.shape == expected.shape and actual.dtype == expected.dtype
     if value.dtype == ml_dtypes.bfloat16 or value.dtype in FLOATS:
         actual, expected = actual.astype(np.float64), expected.astype(np.float64)

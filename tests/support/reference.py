@@ -1,4 +1,4 @@
-"""The reference of random programs: JAX on CPU, in a process of its own where XLA:CPU may end it."""
+"""The reference of random programs: JAX on CPU, in a separate process if XLA:CPU may end it."""
 
 import warnings
 from collections.abc import Callable
@@ -13,21 +13,22 @@ from hypothesis.errors import UnsatisfiedAssumption
 
 from support.programs import Program
 
-# The reference need not be fast: half of the time is its compilation. XLA's algebraic simplifier joins two bit casts to
-# narrower types into one of another shape, which its verifier refuses, and changes values: those of a reduction of
-# windows with two operands, over an updated array. Without it, the mover of reshapes adds transposes without end.
-# Folding a reduction of several constants ends the process.
+# The reference need not be fast: half of its time is compilation. XLA's algebraic simplifier is off: it joins two
+# bitcasts to narrower types into one of another shape, which the verifier rejects, and it changes the values of a
+# reduction of windows with two operands over an updated array. Without the simplifier, the reshape mover adds
+# transposes without end. Folding a reduction of several constants ends the process.
 FAST: dict[str, str | bool] = {
     "xla_backend_optimization_level": "0",
     "xla_llvm_disable_expensive_passes": True,
     "xla_disable_hlo_passes": "algsimp,reshape-mover,constant_folding",
 }
-# As users compile. XLA's other passes have errors without its simplifier: one loses what a dynamic_update_slice writes.
+# XLA's default options. Without the simplifier, other passes have errors: one loses the update of a
+# dynamic_update_slice.
 USUAL: dict[str, str | bool] = {}
 
 
 def traced(program: Program, arguments: list[np.ndarray[Any, Any]]) -> jax.stages.Traced:
-    """The program of `arguments`, under 64-bit types."""
+    """Returns the program traced for `arguments`, with 64-bit types."""
     donated = tuple(range(len(arguments))) if program.donates else ()
     return jax.jit(program.function(), donate_argnums=donated, keep_unused=True).trace(*arguments)
 
@@ -35,7 +36,7 @@ def traced(program: Program, arguments: list[np.ndarray[Any, Any]]) -> jax.stage
 def on_cpu(
     program: Program, arguments_of: Callable[[Program], list[np.ndarray[Any, Any]]], options: dict[str, str | bool]
 ) -> list[np.ndarray[Any, Any]]:
-    """The program's results, compiled with XLA's `options`."""
+    """Returns the program's results, compiled with XLA's `options`."""
     with jax.enable_x64(True), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # NumPy on NaN and overflow in constants; donated inputs without a use
         arguments = arguments_of(program)
@@ -44,9 +45,9 @@ def on_cpu(
 
 
 class Isolated:
-    """`function` in a process of its own. A call that ends the process warns and rejects the example.
+    """Runs `function` in a separate process. A call that ends the process warns and rejects the example.
 
-    Raises AssertionError when the process ended in more than one call in a hundred, the first aside.
+    Raises AssertionError if the process ended in more than one call in a hundred, not counting the first time.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:

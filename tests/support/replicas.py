@@ -16,7 +16,7 @@ _NUMPY = {"f32": np.float32, "s32": np.int32, "u32": np.uint32, "pred": np.bool_
 
 
 def program(body: str, *results: tuple[str, str], replicas: int = 4) -> str:
-    """A module whose main has no arguments; `%r` is the index of the replica as an f32 scalar."""
+    """Returns a module whose main has no arguments; `%r` is the index of the replica as an f32 scalar."""
     types = ", ".join(t for _, t in results)
     return f"""
 module @m attributes {{mhlo.num_replicas = {replicas} : i32, mhlo.num_partitions = 1 : i32}} {{
@@ -30,7 +30,7 @@ module @m attributes {{mhlo.num_replicas = {replicas} : i32, mhlo.num_partitions
 
 
 def run_ipu(text: str, mode: tuple[str, int], replicas: int = 4) -> list[list[np.ndarray]]:
-    """Results by replica."""
+    """Returns the results by replica."""
     execution, tiles = mode
     executable = compiler.compile(text.encode(), "mlir", b"", f"ipu2:{tiles}")
     types = executable.output_types
@@ -43,7 +43,7 @@ def run_ipu(text: str, mode: tuple[str, int], replicas: int = 4) -> list[list[np
 
 
 def run_cpu(text: str, replicas: int = 4, arguments: Sequence[Sequence[np.ndarray]] = ()) -> list[list[np.ndarray]]:
-    """Results by replica, of the arguments by replica."""
+    """Returns the results by replica, for the arguments by replica."""
     devices = tuple(jax.devices("cpu")[:replicas])
     options = xla_client.CompileOptions()
     options.num_replicas = replicas

@@ -1,4 +1,4 @@
-"""The values that operations treat apart, and the operations that are run on all of them. A row is one line."""
+"""The values that operations treat specially, and the operations that are tested on all of them. A row is one line."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from support import op_table
 from support.op_table import BOOL, COMPLEX, FLOAT, INTEGER, NUMBER, REAL, SIGNED
 
 _FRACTIONS = (0.25, 0.5, 0.75, 1, 1.5, 2, 2.5, 3)
-# At the ends of the ranges of integers.
+# At the limits of the integer ranges.
 _LARGE = (127, 128, 255, 256, 32767, 32768, 2.0**24 + 2, 2.0**31, 2.0**32, 2.0**63, 2.0**64)
 
 
 def floats(dtype: Any, ends: bool = True) -> np.ndarray:
-    """Signed zeros, fractions, infinities, NaN and the largest values; `ends`: ends of integers, least normal ones."""
+    """Signed zeros, fractions, infinities, NaN, largest values. `ends`: also integer limits and smallest normals."""
     info = jnp.finfo(dtype)
     sizes = [0, *_FRACTIONS, float(info.max)]
     if ends:
@@ -38,12 +38,12 @@ def denormals(dtype: Any) -> np.ndarray:
 
 
 def integers(dtype: Any) -> np.ndarray:
-    """The ends of the range, values around 0, and around the width as shifts."""
+    """The limits of the range, values around 0, and values around the width, for shifts."""
     info = jnp.iinfo(dtype)
     bits, least, most = int(info.bits), int(info.min), int(info.max)
     near = [0, 1, 2, 3, 7, bits - 1, bits, bits + 1, most - 1, most, most // 2, least, least + 1]
     near += [-1, -2, -3] if least < 0 else []
-    # Of no other type: 2**64 - 1 beside a small integer would make an array of floats.
+    # Both have the same type: 2**64 - 1 next to a small integer would give an array of floats.
     return np.array(near, np.int64 if least < 0 else np.uint64).astype(dtype)
 
 
@@ -68,7 +68,7 @@ def combinations(dtype: str, count: int, only_finite: bool = False) -> list[np.n
 
 
 def denormal_combinations(dtype: str, count: int) -> list[np.ndarray]:
-    """Of denormals, zeros, the least normal number and others."""
+    """All combinations of denormals, zeros, the smallest normal number and others."""
     usual = np.array([0, -0.0, 1, -1.5, float(jnp.finfo(dtype).tiny)]).astype(dtype)
     return _grid(np.concatenate([denormals(jnp.dtype(dtype)), usual]), count)
 
@@ -78,7 +78,7 @@ def _grid(of_one: np.ndarray, count: int) -> list[np.ndarray]:
 
 
 def flushed(x: np.ndarray) -> np.ndarray:
-    """Denormals replaced by zeros of their sign."""
+    """Returns the values with denormals replaced by zeros of their sign."""
     if not jnp.issubdtype(x.dtype, jnp.floating):
         return x
     small = np.abs(x.astype(np.float64)) < float(jnp.finfo(x.dtype).tiny)
@@ -86,9 +86,9 @@ def flushed(x: np.ndarray) -> np.ndarray:
 
 
 def lines(dtype: str, exact_sums: bool) -> np.ndarray:
-    """A matrix of special values in several orders, half of its lines without NaN.
+    """Returns a matrix of special values in several orders; half of its lines have no NaN.
 
-    With `exact_sums`: only of values whose sums and products are exact in any order, unless they are NaN.
+    With `exact_sums`, sums and products of the values are exact in any order, unless they are NaN.
     """
     of_one = values(dtype)
     if exact_sums and not np.issubdtype(of_one.dtype, np.integer):
@@ -102,7 +102,7 @@ def lines(dtype: str, exact_sums: bool) -> np.ndarray:
 
 
 class Row(NamedTuple):
-    """`reference`: of NumPy, where XLA:CPU is not to be followed; `note` says why."""
+    """`reference` is a NumPy function, if XLA:CPU is not the reference; `note` gives the reason."""
 
     name: str
     function: Callable[..., Any]
@@ -173,14 +173,14 @@ _reduced = op_table.rounded
 
 
 def _exp_minus_one(z: Any) -> Any:
-    """NumPy's, but on the real axis, where NumPy makes a NaN of an overflow, real."""
+    """NumPy's function, but with a real result for an overflow on the real axis, where NumPy gives NaN."""
     y = np.array(np.expm1(z))
     y.imag[z.imag == 0] = z.imag[z.imag == 0]
     return y
 
 
 def _tan(z: Any) -> Any:
-    """NumPy's, but NaN at both ends of the real axis, where neither part has a limit."""
+    """NumPy's function, but NaN at both ends of the real axis, where neither part has a limit."""
     return np.where(np.isinf(z.real) & (z.imag == 0), z.dtype.type(complex(np.nan, np.nan)), np.tan(z))
 
 
@@ -253,7 +253,7 @@ STRUCTURED_ROWS: tuple[StructuredRow, ...] = (
     StructuredRow("scatter", _scatters, REAL),
 )
 
-# f64 has no wider type to compute the exact result in.
+# There is no type wider than f64 for the exact result.
 _WITH_DENORMALS = ("float32", "bfloat16", "float16")
 DENORMAL_ROWS: tuple[Row, ...] = (
     Row("abs", lax.abs, 1, _WITH_DENORMALS),

@@ -1,4 +1,4 @@
-"""StableHLO text as an operation of JAX: what jax.lax does not write, in programs that it traces."""
+"""StableHLO text as an operation of JAX, for code that jax.lax cannot express in programs that JAX traces."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NAMES |= {"complex64": "complex<f32>", "complex128": "complex<f64>"}
 
 
 def element(dtype: str) -> str:
-    """MLIR's name of a type."""
+    """Returns MLIR's name of a type."""
     if dtype.startswith("float8_") or dtype.startswith("float4_"):
         width, form = dtype.removeprefix("float").split("_")
         return f"f{width}{form.upper()}"
@@ -35,7 +35,7 @@ def array(numbers: Sequence[int], dtype: str = "i64") -> str:
 
 
 def region(arguments: Sequence[tuple[str, str]], body: str, results: Sequence[tuple[str, str]]) -> str:
-    """A region in generic form, of values (name, type)."""
+    """Returns a region in generic form, over values (name, type)."""
     taken = ", ".join(f"{name}: {kind}" for name, kind in arguments)
     given = ", ".join(name for name, _ in results), ", ".join(kind for _, kind in results)
     return f"({{ ^bb0({taken}): {body} stablehlo.return {given[0]} : {given[1]} }})"
@@ -48,9 +48,9 @@ text_p.multiple_results = True
 def hlo(
     body: str, results: Sequence[tuple[Sequence[int], str]], *operands: Any, reference: Callable[..., Any] | None = None
 ) -> Any:
-    """The values %r, or %r#0, %r#1 and so on, that the text of a function body makes of %0, %1 and so on.
+    """Returns the values %r, or %r#0, %r#1, ..., that the text of a function body computes from %0, %1, ...
 
-    results: their (shape, dtype). reference: the same by JAX, for XLA:CPU, where that does not run the text.
+    results: their (shape, dtype). reference: the same computation in JAX, for XLA:CPU, if it cannot run the text.
     """
     types = tuple((tuple(shape), dtype) for shape, dtype in results)
     made = text_p.bind(*map(jnp.asarray, operands), body=body, results=types, reference=reference)

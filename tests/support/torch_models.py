@@ -1,4 +1,4 @@
-"""PyTorch as the tests need it: there or skipped, small models, training as PyTorch does it."""
+"""PyTorch for the tests: skips if it is missing; small models; training with PyTorch itself."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def classifier(torch: Any) -> Any:
 
 
 def language_model(torch: Any, vocabulary: int = 50, width: int = 16, tie: Any = None) -> Any:
-    """An embedding, and a linear layer that has its weight; `tie(model)` ties them in another way."""
+    """An embedding, and a linear layer with the same weight; `tie(model)` ties them in another way."""
 
     class LanguageModel(torch.nn.Module):
         def __init__(self) -> None:
@@ -45,7 +45,7 @@ def _one_parameter(model: Any) -> None:
 
 
 def train(torch: Any, model: Any, optimizer: Any, loss: Any, batches: Any, scheduler: Any = None) -> list[float]:
-    """The losses of PyTorch's own steps, which change the model."""
+    """Returns the losses of PyTorch's own steps, which change the model."""
     losses = []
     for inputs, targets in batches:
         optimizer.zero_grad()
@@ -59,7 +59,7 @@ def train(torch: Any, model: Any, optimizer: Any, loss: Any, batches: Any, sched
 
 
 def assert_same_state(step: Any, model: Any, atol: float = 2e-5) -> None:
-    """What the IPU trained is PyTorch's state, complete and under all names."""
+    """Checks that the state trained on the IPU is PyTorch's state, complete and under all names."""
     actual, expected = step.weights(), model.state_dict()
     assert list(actual) == list(expected)
     for name, value in expected.items():
