@@ -5,7 +5,7 @@ from pathlib import Path
 # The tests' own helpers; the package under test is the installed one.
 sys.path.insert(0, str(Path(__file__).parent))
 
-# Programs over several devices, on IPUs and on the CPU to compare with. Before anything creates a client.
+# For programs over several devices, on IPUs and on the CPU to compare with. Must be set before any client exists.
 os.environ.setdefault("JAX_IPU_DEVICE_COUNT", "8")
 os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=8"
 

@@ -1,4 +1,4 @@
-"""Programs compiled for a topology, beside attached IPUs: they end, and run where they are loaded."""
+"""Programs compiled for a topology while IPUs are attached: they compile, and run where they are loaded."""
 
 from support import processes
 

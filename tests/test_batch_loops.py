@@ -1,4 +1,4 @@
-"""Loops that are marked lose the all-reduces of their conditions, unless they have other collectives."""
+"""Marked loops lose the all-reduces of their conditions, unless they have other collectives."""
 
 import pytest
 

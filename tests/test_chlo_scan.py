@@ -1,4 +1,4 @@
-"""Scans of CHLO, forward and reverse, by each way into the compiler, against loops in NumPy."""
+"""Scans of CHLO, forward and reverse, through each entry to the compiler, against loops in NumPy."""
 
 import jax
 import jax.extend
@@ -13,15 +13,15 @@ from jaxlib.mlir.dialects import stablehlo as hlo
 from jax_ipu import _ipu, compiler
 from jax_ipu.models import stablehlo
 
-# Results of a step: values of this position, then what is carried to the next.
+# Results of a step: the values at this position, then the values carried to the next one.
 STEPS = {
     "sum": "%s = stablehlo.add %x0, %c0 : {t}\n    stablehlo.return %s, %s : {t}, {t}",
-    # Not associative, and another value than the one that is carried.
+    # Not associative, and its value differs from the carried one.
     "affine": """%two = stablehlo.constant dense<2> : {t}
     %d = stablehlo.multiply %c0, %two : {t}
     %s = stablehlo.subtract %x0, %d : {t}
     stablehlo.return %d, %s : {t}, {t}""",
-    # Two inputs and two carries, of which a step uses both.
+    # Two inputs and two carries; a step uses both.
     "pair": """%s = stablehlo.add %x0, %c1 : {t}
     %p = stablehlo.maximum %x1, %c0 : {t}
     stablehlo.return %p, %s, %s, %p : {t}, {t}, {t}, {t}""",
@@ -114,7 +114,7 @@ def test_client(step, shape, dim, reverse, form):
 
 
 def reverse_sum(x, c):
-    """A primitive with a lowering of its own, as a library may have."""
+    """A primitive with its own lowering, as a library may have."""
     primitive = jax.extend.core.Primitive("reverse_sum")
     primitive.multiple_results = True
     primitive.def_abstract_eval(lambda x, c: [x, c])

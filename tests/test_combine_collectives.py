@@ -1,4 +1,4 @@
-"""Which all-reduces become one exchange."""
+"""Which all-reduces are combined into one collective."""
 
 import re
 
@@ -39,11 +39,11 @@ def all_reduce(
 
 
 def combined(body: str, signature: str) -> list[int]:
-    """The number of operands of every all-reduce."""
+    """Returns the number of operands of every all-reduce."""
     module = replicated(body, signature)
     combine_collectives.run(module)
     seen = set(module.main.block.args)
-    for op in module.main.block.ops:  # nothing is used before it is made
+    for op in module.main.block.ops:  # every value is defined before it is used
         assert seen.issuperset(op.operands)
         seen.update(op.results)
     counts = [len(op.operands) for op in module.main.block.ops if op.name == "all_reduce"]

@@ -1,4 +1,4 @@
-"""StableHLO to IR: types, literals, attributes, locations, and what is refused."""
+"""StableHLO to IR: types, literals, attributes, locations, and rejected programs."""
 
 from pathlib import Path
 
@@ -138,7 +138,7 @@ _OWN = f'"g"("{Path(compiler.__file__).parents[1] / "models" / "plans.py"}":5:2)
     [
         (['"loss"("/home/me/model.py":12:4)', _USER], "model.py:12 (loss)"),
         ([_OPTAX, _USER], "train.py:31 (step, through optax/_src/update.py:44)"),
-        # The innermost line of the user's, and of the libraries that it called.
+        # The innermost user line, and the innermost lines of the libraries that it called.
         (
             [_STDLIB, _OPTAX, _USER, _OPTAX, '"main"("/home/me/main.py":1:1)'],
             "train.py:31 (step, through functools.py:9)",

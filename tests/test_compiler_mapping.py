@@ -1,4 +1,4 @@
-"""Where arguments and state are born: demands of products and lookups, partners, and the linear mode."""
+"""The mappings of arguments and state: demands of products and lookups, partners, and the linear mode."""
 
 import pytest
 
@@ -146,7 +146,7 @@ def test_tables_of_lookups_are_demanded() -> None:
 
 
 def option(value: bytes) -> bytes:
-    """A CompileOptionsProto with env_option_overrides {"ipu_mapping": value}, and a field of another kind before."""
+    """A CompileOptionsProto with env_option_overrides {"ipu_mapping": value}, after a field of another kind."""
     override = b"\x0a" + bytes([len(value)]) + value
     entry = b"\x0a\x0bipu_mapping\x12" + bytes([len(override)]) + override
     return b"\x20\x01" + b"\x3a" + bytes([len(entry)]) + entry
@@ -163,7 +163,7 @@ def test_mapping_option() -> None:
 
 
 def test_small_states_follow_each_other_over_the_tiles() -> None:
-    """Those of one update begin on the same tile."""
+    """States of one update start on the same tile."""
     vector = "tensor<96xf32>"
     arguments = ", ".join(f"%{name}: {vector} {{tf.aliasing_output = {i} : i32}}" for i, name in enumerate("abcd"))
     updates = "\n".join(f"%{name}1 = stablehlo.add %{name}, %g : {vector}" for name in "acd")
@@ -179,7 +179,7 @@ def test_small_states_follow_each_other_over_the_tiles() -> None:
 
 
 def test_a_tied_gradient_lies_where_the_table_does() -> None:
-    """The gradient of a lookup is added to that of a product with the same table, which is then updated."""
+    """A lookup's gradient is added to that of a product with the same table, which is then updated."""
     table, rows, columns = "tensor<640x64xf32>", "tensor<32x64xf32>", "tensor<32x640xf32>"
     io, plan = planned(
         f"""%logits = stablehlo.dot_general %x, %t, contracting_dims = [1] x [1] : ({rows}, {table}) -> {columns}

@@ -1,4 +1,4 @@
-"""The passes over the IR, one by one, on programs small enough to read."""
+"""The passes over the IR, one at a time, on programs that are small enough to read."""
 
 import gc
 from collections.abc import Sequence
@@ -279,7 +279,7 @@ def test_fusion_does_not_cross_a_user_in_between() -> None:
 
 
 def test_fusion_moves_an_op_up_to_its_group() -> None:
-    # The comparison comes after the reduction in the program but needs nothing from it.
+    # The comparison comes after the reduction in the program, but does not depend on it.
     block = fused(
         """%z = stablehlo.constant dense<0.0> : tensor<f32>
            %0 = stablehlo.sine %a : tensor<4xf32>
@@ -368,7 +368,7 @@ UPDATE = """%0 = stablehlo.dynamic_update_slice %a, %u, %i
     [
         ("%0", F, (), True),
         ("%0, %a", f"{F}, {F}", (), False),  # the old value is still needed
-        ("%0", F, (0,), False),  # the argument stays as it is
+        ("%0", F, (0,), False),  # the argument is not changed
     ],
 )
 def test_update_slice_in_place(results: str, types: str, read_only: tuple[int, ...], in_place: bool) -> None:
@@ -385,8 +385,8 @@ def test_update_slice_in_place(results: str, types: str, read_only: tuple[int, .
     ("then", "written_over"),
     [
         (("%0",), True),
-        (("%0", "%m"), False),  # the map's result is needed beside the updated one
-        (("%0", "%a"), False),  # the argument is
+        (("%0", "%m"), False),  # the map's result is needed in addition to the updated one
+        (("%0", "%a"), False),  # the argument is needed in addition to the updated one
     ],
 )
 def test_what_is_updated_into_a_result_is_written_over_its_argument(then: tuple[str, ...], written_over: bool) -> None:
@@ -431,7 +431,7 @@ def test_schedule_runs_updates_after_their_gradients() -> None:
 
 
 def test_schedule_runs_an_update_when_the_old_parameter_has_been_read() -> None:
-    """The gradient of the weights exists before the product that gives the gradient of the layer's input."""
+    """The gradient of the weights exists before the product that computes the gradient of the layer's input."""
     square = "tensor<8x8xf32>"
     module = module_of(
         f"""%0 = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : ({square}, {square}) -> {square}
@@ -447,7 +447,7 @@ def test_schedule_runs_an_update_when_the_old_parameter_has_been_read() -> None:
 
 
 def test_schedule_makes_a_large_part_of_a_gradient_when_the_rest_exists() -> None:
-    """Tied weights: one part of their gradient is there at the beginning of the backward pass, one at its end."""
+    """Tied weights: one part of their gradient is ready at the start of the backward pass, the other one at its end."""
     table, narrow, small = "tensor<4096x128xf32>", "tensor<4096x8xf32>", "tensor<8x128xf32>"
     square = "tensor<128x128xf32>"
     module = module_of(
@@ -467,7 +467,7 @@ def test_schedule_makes_a_large_part_of_a_gradient_when_the_rest_exists() -> Non
 
 
 def test_a_compilation_leaves_nothing_to_the_collector() -> None:
-    """Op and Value refer to each other; what a large program holds must not wait for a collection."""
+    """Op and Value refer to each other; the memory of a large program must not wait for a garbage collection."""
     program = """
     func.func public @main(%x: tensor<4x4xf32>) -> tensor<4xf32> {
       %zero = stablehlo.constant dense<0.0> : tensor<f32>

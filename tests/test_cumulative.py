@@ -20,7 +20,7 @@ OPERATIONS = {
     "cumlogsumexp_reverse": (lambda x: lax.cumlogsumexp(x, reverse=True), -2, 2),
     "window": (lambda x: lax.reduce_window(x, x.dtype.type(0), lax.add, (3000,), (7,), "SAME"), 0.4, 0.6),
 }
-# One rounding of the result, and two more where lines are cut.
+# One rounding of the result, and two more if lines are cut.
 ROUNDING = {"float16": 1.5e-3, "bfloat16": 1.2e-2}
 
 
@@ -46,7 +46,7 @@ def test_as_on_the_cpu_in_the_same_type(dtype, mode):
 
 
 def rounded_steps(combine, x, axis):
-    """The values of a loop in the type of `x`."""
+    """Returns the values of a loop in the type of `x`."""
     steps = []
     for value in np.moveaxis(x, axis, 0):
         steps.append(combine(steps[-1], value) if steps else value)
@@ -54,12 +54,12 @@ def rounded_steps(combine, x, axis):
 
 
 def rounded(function, *operands):
-    """Computed in f64, and rounded to the type of the operands."""
+    """Computes in f64, and rounds to the type of the operands."""
     return function(*(x.astype(np.float64) for x in operands)).astype(operands[0].dtype)
 
 
 def logaddexp(a, b):
-    """By the formula of jnp.logaddexp, each operation rounded."""
+    """The formula of jnp.logaddexp, with every operation rounded."""
     smaller = rounded(np.exp, -np.abs(rounded(np.subtract, a, b)))
     return rounded(np.add, np.maximum(a, b), rounded(np.log1p, smaller))
 
@@ -78,14 +78,14 @@ def test_short_lines_round_every_step(shape, dtype, mode):
     for actual, function in zip(same, (np.add, np.multiply, np.maximum), strict=True):
         expected = rounded_steps(functools.partial(rounded, function), x, short)
         np.testing.assert_array_equal(actual, expected)
-    # The steps' exponentials and logarithms may differ in their last places before they are rounded.
+    # The exponentials and logarithms of the steps may differ in their last places before they are rounded.
     expected = rounded_steps(logaddexp, x, short)
     last_place = np.spacing(np.abs(expected)).astype(np.float32)
     assert (np.abs(logarithm.astype(np.float32) - expected.astype(np.float32)) <= last_place).all()
 
 
 def last_positive(a, b):
-    """The last place, if any, with a positive number: associative, not commutative."""
+    """The last position, if any, with a positive number: associative but not commutative."""
     (x, i), (y, j) = a, b
     return lax.select(y > 0, y, x), lax.select(y > 0, j, i)
 

@@ -1,4 +1,4 @@
-"""The examples as a user runs them."""
+"""Runs the examples as a user does."""
 
 import itertools
 import os
@@ -52,13 +52,13 @@ def test_four_ipus_train_like_one():
     )
     losses = [[float(x) for x in re.findall(r"loss ([\d.]+)", output)] for output in (one, four)]
     assert len(losses[0]) == 2 and losses[0] == pytest.approx(losses[1], rel=1e-4)
-    # A quarter of the images and labels goes to each IPU, and one loss comes back; the rest goes over the links.
+    # Each IPU receives a quarter of the images and labels, and one loss returns; all other data goes over the links.
     per_ipu = re.findall(r"ipu:\d per step: ([\d,]+) bytes in, ([\d,]+) out", four)
     assert per_ipu == [(f"{32 * (784 + 10) * 4:,}", "4")] * 4
     weights = 784 * 1024 + 1024 * 1024 + 1024 * 10
     assert number(r"from other IPUs: ([\d,]+) bytes", four) > 2 * 3 / 4 * 4 * weights
     assert number(r"from other IPUs: ([\d,]+) bytes", one) == 0
-    # A quarter of the batch on each of four IPUs takes longer than a quarter of the time, and the links are slow.
+    # A quarter of the batch on each of four IPUs takes more than a quarter of the time, because the links are slow.
     cycles = [number(r"out; ([\d,]+) cycles", output) for output in (one, four)]
     assert cycles[0] > 50_000 and cycles[1] > cycles[0] / 4
 
@@ -70,10 +70,10 @@ def test_gpt_learns_on_four_ipus_and_writes_with_a_cache():
     first, last = (number(rf"{which} ([\d.]+)", output) for which in ("First loss", "last"))
     assert first > 4 and last < 0.75 * first
     assert number(r"not seen: ([\d.]+)", output) < 0.75 * first
-    # A quarter of 32 windows of 33 letters goes to each IPU, and one loss comes back.
+    # Each IPU receives a quarter of 32 windows of 33 letters, and one loss returns.
     per_step = re.findall(r"ipu:\d per step: ([\d,]+) bytes in, ([\d,]+) out", output)
     assert per_step == [(f"{8 * 33 * 4:,}", "4")] * 4
-    # One letter comes back; the cache does not.
+    # One letter returns; the cache does not.
     assert number(r"per letter: [\d,]+ bytes in, ([\d,]+) out", output) == 4
     cycles = [number(rf"per {what}: .*; ([\d,]+) cycles", output) for what in ("step", "letter")]
     assert cycles[0] > cycles[1] > 1_000
@@ -90,6 +90,6 @@ def test_ten_lines_of_the_readme():
     assert all(after < before for before, after in itertools.pairwise(losses)) and losses[-1] < 0.01 * losses[0]
     on_cpu = output(code.replace('backend="ipu"', 'backend="cpu"')).splitlines()[:-1]
     assert losses == pytest.approx([float(line) for line in on_cpu], rel=1e-3)
-    # The weights are sent once and stay; only a batch goes in with each step, and a loss comes out.
+    # The weights are sent once and stay. Each step receives only a batch and returns a loss.
     assert number(r"h2d_bytes=(\d+)", printed) <= 4 * 784 * (10 + 10 * 128)
     assert number(r"d2h_bytes=(\d+)", printed) == 10 * 4

@@ -1,4 +1,4 @@
-"""Each algorithm that JAX names for eigenvalues and singular values, asked for by its name."""
+"""Each algorithm that JAX names for eigenvalues and singular values, requested by its name."""
 
 import jax
 import jax.numpy as jnp
@@ -99,7 +99,7 @@ def test_spectral_divide_and_conquer_above_the_size_of_jacobi(monkeypatch):
 
 
 def test_the_algorithm_is_the_one_asked_for(monkeypatch):
-    """Without a request the choice is by size."""
+    """Without a request, the choice depends on the size."""
     called = []
     for module, names in ((hermitian, ("_jacobi", "_qr", "qdwh", "divided")), (singular_values, ("_qr", "_jacobi"))):
         for name in names:

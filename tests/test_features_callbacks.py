@@ -1,4 +1,4 @@
-"""Callbacks from programs to Python, with every way in and every way to fail."""
+"""Callbacks from programs to Python, through every API and with every kind of failure."""
 
 import gc
 import weakref
@@ -205,8 +205,9 @@ class TestEffects:
         before = jax_ipu.counters()
         f(x).block_until_ready()
         after = jax_ipu.counters()
-        # The argument, and the callback's result; the callback's argument, and the result.
-        assert after.h2d_bytes - before.h2d_bytes == 4  # of the callback: the argument is there already
+        # Expected bytes: the callback's result to the device; the callback's argument and the program's result to the
+        # host.
+        assert after.h2d_bytes - before.h2d_bytes == 4  # only the callback's result: the argument is on the device
         assert after.d2h_bytes - before.d2h_bytes == 400 + 4
 
 
@@ -390,7 +391,7 @@ class TestLifetime:
         compiled = None
         jax.clear_caches()
         gc.collect()
-        # The device holds the last program until the next one is loaded; then the next registration drops the function.
+        # The device holds the last program until the next one is loaded; the next registration then drops the function.
         for _ in range(2):
             jax.jit(lambda x: jax.pure_callback(np.sin, F32_3, x))(ipu(np.ones(3, np.float32))).block_until_ready()
         assert reference() is None
@@ -411,7 +412,7 @@ class TestLifetime:
 
 
 def test_programs_with_callbacks_stay_out_of_the_persistent_cache(tmp_path):
-    """An executable knows its callbacks by numbers of this process, which stand for other functions in the next."""
+    """An executable refers to its callbacks by numbers, which mean other functions in another process."""
     printed = output(
         """
         import logging, sys

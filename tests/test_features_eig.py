@@ -23,7 +23,7 @@ def matrix(shape, dtype="float64", seed=0):
 
 
 def run(function, *args, device=ipu):
-    """On the IPU, with 64-bit types where the arguments have them."""
+    """Runs on the IPU, with 64-bit types if the arguments have them."""
     with jax.enable_x64(any(a.dtype in (np.float64, np.complex128) for a in args)):
         return jax.tree.map(np.asarray, jax.jit(function)(*jax.device_put(args, device)))
 
@@ -33,7 +33,7 @@ def adjoint(x):
 
 
 def norms(a):
-    """The norms of matrices (..., n, n), 1 for zero, in a type that holds their squares."""
+    """Returns the norms of matrices (..., n, n), 1 for zero, in a type that can hold their squares."""
     size = np.linalg.norm(a.astype(np.complex128), axis=(-2, -1), keepdims=True)
     return np.where(size == 0, 1, size)
 
@@ -43,7 +43,7 @@ def rounding_errors(x, dtype):
 
 
 def check_eig(a, values, left, right):
-    """Residuals in rounding errors of the norm, and the normalisation of LAPACK."""
+    """Checks residuals, in rounding errors of the norm, and the normalisation of LAPACK."""
     size, wide = norms(a), a.astype(np.complex128) / norms(a)
     w = values[..., None, :] / size
     assert values.dtype == left.dtype == right.dtype == np.promote_types(a.dtype, np.complex64)
@@ -51,12 +51,12 @@ def check_eig(a, values, left, right):
     assert rounding_errors(adjoint(wide) @ left - left * w.conj(), a.dtype) < 20
     for vectors in (left, right):
         assert rounding_errors(np.linalg.norm(vectors, axis=-2) - 1, a.dtype) < 20
-        # Of several components of about the largest size, one is real.
+        # One of the components of about the largest size is real.
         lengths = np.abs(vectors)
         largest = lengths > (1 - 10 * np.finfo(a.dtype).eps) * lengths.max(-2, keepdims=True)
         assert (largest & (vectors.imag == 0) & (np.isrealobj(a) | (vectors.real > 0))).any(-2).all()
         if np.isrealobj(a):
-            # Pairs are exactly conjugate, the one with positive imaginary part first; other vectors are real.
+            # Pairs are exact conjugates, the one with the positive imaginary part first; other vectors are real.
             second = values.imag < 0
             first = np.roll(second, -1, -1)
             np.testing.assert_array_equal(values[first], values[second].conj())
@@ -66,7 +66,7 @@ def check_eig(a, values, left, right):
 
 
 def check_schur(a, t, z):
-    """T in its form, Z unitary and Z T Z^H = A, in rounding errors."""
+    """Checks the form of T, that Z is unitary, and Z T Z^H = A, in rounding errors."""
     assert t.dtype == z.dtype == a.dtype
     size, n = norms(a), a.shape[-1]
     wide = z.astype(np.complex128)
@@ -82,7 +82,7 @@ def check_schur(a, t, z):
 
 
 def distance(values, expected):
-    """The largest distance of two sets of eigenvalues (n,), with the best assignment."""
+    """Returns the largest distance between two sets of eigenvalues (n,), with the best assignment."""
     apart = np.abs(values[:, None].astype(np.complex128) - expected[None, :])
     return apart[linear_sum_assignment(apart)].max()
 
@@ -114,7 +114,7 @@ def test_empty_matrices(dtype):
 
 N = 12
 ROTATIONS = scipy.linalg.block_diag(*[[[1, k + 1], [-k - 1, 1]] for k in range(N // 2)])
-# (matrix, how many rounding errors of the norm the eigenvalues may be off; None where they are ill-conditioned).
+# (matrix, allowed error of the eigenvalues in rounding errors of the norm, or None if they are ill-conditioned).
 SPECIAL = {
     "zero": (np.zeros((N, N)), 0),
     "identity": (np.eye(N), 0),
@@ -147,7 +147,7 @@ def test_special_matrices(dtype):
         check_eig(a, values, left, right)
         check_schur(a, t, z)
         if bound is not None:
-            # In double precision: JAX's CPU loses the scale of huge and tiny float32 matrices.
+            # In double precision, because JAX's CPU backend loses the scale of huge and tiny float32 matrices.
             expected = np.linalg.eigvals(a.astype(np.promote_types(a.dtype, np.float64)))
             unit = np.finfo(dtype).eps * norms(a).item()
             assert distance(values, expected) <= bound * unit, name

@@ -1,4 +1,4 @@
-"""Foreign functions (jax.ffi), whose handlers run on the host: those of a library that is compiled here."""
+"""Foreign functions (jax.ffi), whose handlers run on the host. The library of handlers is compiled here."""
 
 import ctypes
 import shutil
@@ -47,7 +47,7 @@ def library(tmp_path_factory):
 
 
 def call(name, *args, like=None, **options):
-    """A call of test_NAME whose result has the type of `like`, of the first argument by default."""
+    """Calls test_NAME; the result has the type of `like`, by default of the first argument."""
     attributes = options.pop("attributes", {})
     like = args[0] if like is None else like
     result = jax.ShapeDtypeStruct(jnp.shape(like), jnp.result_type(like))
@@ -60,7 +60,7 @@ def on_ipu(function, *args):
 
 
 def same(function, *args):
-    """Equal to the CPU's, to the last bit: the same handler computes both."""
+    """Checks equality with the CPU to the last bit: the same handler computes both."""
     expected = jax.jit(function, backend="cpu")(*args)
     for a, e in zip(jax.tree.leaves(on_ipu(function, *args)), jax.tree.leaves(expected), strict=True):
         assert a.dtype == e.dtype and a.shape == e.shape and {d.platform for d in a.devices()} == {"ipu"}
@@ -80,7 +80,7 @@ class TestBuffers:
         "float16 bfloat16 float32 complex64".split(),
     )
     def test_dtypes(self, library, dtype):
-        """Elements of less than a byte take one each, as the interface's header counts them; XLA:CPU packs them."""
+        """Elements of less than a byte take one byte each, as in the interface's header; XLA:CPU packs them."""
         x = np.asarray(jnp.arange(1, 7).reshape(2, 3).astype(dtype))
         y = np.asarray(on_ipu(partial(call, "Reverse"), x))
         assert y.dtype == x.dtype
@@ -103,7 +103,7 @@ class TestBuffers:
 
     @pytest.mark.parametrize("layout", [(0, 1), (1, 0)])
     def test_layouts(self, library, layout):
-        """The handler sums what is contiguous, over as many elements as the last dimension has."""
+        """The handler sums contiguous runs of as many elements as the last dimension has."""
 
         def function(x):
             return call("RowSums", x, like=x[:, 0], input_layouts=[layout])
@@ -211,7 +211,7 @@ class TestExecution:
         before = jax_ipu.counters(device)
         jax.block_until_ready(function(x))
         after = jax_ipu.counters(device)
-        # The argument stays in SRAM from the call before, and the result comes out.
+        # The argument is in SRAM from the previous call, and the result is sent to the host.
         assert after.h2d_bytes - before.h2d_bytes == 400
         assert after.d2h_bytes - before.d2h_bytes == 400 + 4
 
@@ -261,7 +261,7 @@ class TestState:
         assert results == [[1000, 1100], [1001, 1101]]
         del compiled
         jax.clear_caches()
-        # The device keeps the program that it has loaded until it loads another.
+        # The device keeps the loaded program until it loads another one.
         jax.block_until_ready(on_ipu(lambda x: x + 1, x))
         assert library.NumStates() == 0
 
@@ -297,7 +297,7 @@ class TestRegistration:
             ffi.register_ffi_target("test_stages", capsules, platform="ipu")
 
     def test_stored_program(self, library):
-        """A program holds the name of its handler, so it can be stored, unlike one with a Python callback."""
+        """A program contains the name of its handler, so it can be stored, unlike one with a Python callback."""
         x = jax.device_put(array(4), jax.devices("ipu")[0])
         compiled = jax.jit(partial(call, "Attributes", attributes=ATTRIBUTES)).lower(x).compile()
         loaded = serialize_executable.deserialize_and_load(

@@ -1,4 +1,4 @@
-"""Features of JAX that need something of a platform: each works on the IPU as on the CPU."""
+"""Features of JAX that need support from a platform: each works on the IPU as on the CPU."""
 
 import functools
 import glob
@@ -142,7 +142,7 @@ def test_reads_of_results_are_transfers_to_guard(name):
         np.testing.assert_array_equal(jax.device_get(y), VECTOR + 1)  # explicit transfers are allowed
         with jax.transfer_guard_device_to_host("allow"):
             READS[name](z)
-        READS[name](z)  # a second read is no transfer
+        READS[name](z)  # a second read is not a transfer
 
 
 def test_guard_of_reads_for_the_process():

@@ -1,4 +1,4 @@
-"""Training steps of flax, optax and equinox programs, unchanged: on the IPU the same numbers as on the CPU."""
+"""Training steps of flax, optax and equinox programs, unchanged: the IPU gives the same numbers as the CPU."""
 
 import jax
 import jax.numpy as jnp
@@ -9,7 +9,7 @@ ipu, cpu = jax.devices("ipu")[0], jax.devices("cpu")[0]
 
 
 def train(device, loss, parameters, optimizer, batch, steps=3):
-    """Losses and parameters after a few steps with state donated."""
+    """Returns losses and parameters after a few steps with donated state."""
 
     def step(parameters, state, *batch):
         value, gradient = jax.value_and_grad(loss)(parameters, *batch)
@@ -19,7 +19,7 @@ def train(device, loss, parameters, optimizer, batch, steps=3):
         return optax.apply_updates(parameters, updates), state, value
 
     step = jax.jit(step, donate_argnums=(0, 1))
-    # Copies: the donated arrays of one device must not be those of the other.
+    # Copies, because the arrays donated on one device must not be those of the other device.
     parameters = jax.device_put(jax.tree.map(np.array, parameters), device)
     state = jax.device_put(jax.tree.map(np.array, optimizer.init(parameters)), device)
     batch = jax.device_put(batch, device)
@@ -87,7 +87,7 @@ def test_flax_transformer_block_with_dropout():
         return jnp.mean((block.apply(parameters, x, rngs={"dropout": jax.random.key(2)}) - x[:, ::-1]) ** 2)
 
     schedule = optax.warmup_cosine_decay_schedule(0.0, 1e-2, 2, 10)
-    # Not Adam: the gradient of the keys' bias is zero but for rounding, and Adam would scale that up.
+    # Not Adam: the gradient of the keys' bias is only a rounding error around zero, which Adam would amplify.
     optimizer = optax.chain(optax.clip_by_global_norm(1.0), optax.sgd(schedule, momentum=0.9))
     check_training(loss, parameters, optimizer, x)
 

@@ -25,7 +25,7 @@ def hermitian(x):
 
 
 def run(function, *args):
-    """On the IPU, with 64-bit types where the arguments have them."""
+    """Runs on the IPU, with 64-bit types if the arguments have them."""
     with jax.enable_x64(any(np.asarray(a).dtype.itemsize * (1 + np.isrealobj(a)) > 8 for a in args)):
         return jax.tree.map(np.asarray, jax.jit(function)(*jax.device_put(args, ipu)))
 
@@ -48,7 +48,7 @@ def check_as_on_cpu(function, *args):
         np.testing.assert_allclose(got, want, rtol=20 * tolerance(dtype), atol=20 * tolerance(dtype))
 
 
-# Of a batch of square matrices.
+# Functions of a batch of square matrices.
 SQUARE = {
     "lu": lax_linalg.lu,
     "qr": jnp.linalg.qr,
@@ -87,7 +87,7 @@ def test_packed_qr_and_product_of_reflectors(shape, dtype):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape", [(97, 70), (70, 97), (2, 96, 96)])
 def test_qr_in_panels(shape, dtype):
-    """More columns than one panel, with panels that are not whole, and one column that is zero where it is reached."""
+    """More columns than one panel, partial panels, and one column that has become zero when it is reached."""
     a = matrix(shape, dtype)
     a[..., 40] = a[..., 3]
     packed, taus = run(lax_linalg.geqrf, a)
@@ -110,7 +110,7 @@ def test_qr_in_panels_in_each_mode(mode):
 
 
 def check_lu(a):
-    """L U is `a` with its rows in the order of the pivots, each the largest of its column up to rounding."""
+    """Checks that L U is `a` with permuted rows, and that each pivot is the largest of its column up to rounding."""
     packed, pivots, order = run(lax_linalg.lu, a)
     with jax.enable_x64(True):
         for got, kind in zip((packed, pivots, order), jax.eval_shape(lax_linalg.lu, a), strict=True):
@@ -121,7 +121,7 @@ def check_lu(a):
 
 
 def check_factors(a, packed, pivots, order, count):
-    """The first `count` steps: where they have led to, and that each took the largest of its column."""
+    """Checks the first `count` steps: their result, and that each pivot was the largest of its column."""
     np.testing.assert_array_equal(order, swapped(len(a), pivots))
     lower = np.tril(packed[:, :count], -1) + np.eye(len(a), count, dtype=a.dtype)
     upper = np.triu(packed[:count])
@@ -130,13 +130,13 @@ def check_factors(a, packed, pivots, order, count):
     np.testing.assert_allclose((lower @ upper)[:count], a[order][:count], atol=limit)
     if count == min(a.shape):
         np.testing.assert_allclose(lower @ upper, a[order], atol=limit)
-    # What stood below a pivot when it was chosen, by LAPACK's norm of a complex number.
+    # The entries below a pivot when it was chosen, by LAPACK's norm of a complex number.
     pivot = np.diagonal(upper)
     assert (norm(np.tril(packed[:, :count], -1) * pivot) <= norm(pivot) * (1 + limit) + limit).all()
 
 
 def swapped(m, pivots):
-    """The order of rows after one swap for each pivot, each with a row that has none yet."""
+    """Returns the order of rows after one swap per pivot, each with a row at or after the pivot's."""
     order = list(range(m))
     for i, pivot in enumerate(pivots):
         assert i <= pivot < m
@@ -151,7 +151,7 @@ def norm(x):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape", [(1, 1), (2, 5, 3), (3, 5), (2, 40, 40), (70, 33), (33, 70), (150, 140)])
 def test_lu_in_panels(shape, dtype):
-    """One column, one panel, several of them, and several blocks; with panels and blocks that are not whole."""
+    """One column, one panel, several panels, and several blocks, including partial panels and blocks."""
     check_lu(matrix(shape, dtype))
 
 
@@ -162,7 +162,7 @@ def test_lu_in_each_mode(mode):
 
 @pytest.mark.parametrize("dtype", [jnp.float16, jnp.bfloat16])
 def test_lu_of_narrow_floats(dtype):
-    """That of float32, rounded once: on the CPU, JAX has none."""
+    """The factorisation of float32, rounded once; JAX has none for narrow floats on the CPU."""
     a = matrix((40, 35)).astype(dtype)
     got, want = run(lax_linalg.lu, a), run(lax_linalg.lu, a.astype(np.float32))
     assert got[0].dtype == dtype
@@ -197,7 +197,7 @@ def test_lu_takes_the_first_of_equal_pivots(a, pivots):
 @pytest.mark.parametrize("dtype", ["float32", "complex64"])
 @pytest.mark.parametrize("n", [4, 40, 70])
 def test_lu_of_what_is_not_finite(n, dtype):
-    """An infinity is the pivot of its column; only what follows from it is not finite."""
+    """An infinity is the pivot of its column; only results that depend on it are not finite."""
     for row, column in ((1, 0), (n - 2, n // 2), (0, n - 1), (n - 1, n - 1)):
         finite = matrix((n, n), dtype)
         a = finite.copy()
@@ -205,7 +205,7 @@ def test_lu_of_what_is_not_finite(n, dtype):
         packed, pivots, order = run(lax_linalg.lu, a)
         check_factors(finite[:, :column], packed[:, :column], pivots, order, column)
         at = list(order).index(row)
-        # Above the infinity, its column is as without it.
+        # Above the infinity, its column is the same as without it.
         above = min(at, column)
         lower = np.tril(packed[:above, :above], -1) + np.eye(above, dtype=dtype)
         np.testing.assert_allclose(
@@ -213,7 +213,7 @@ def test_lu_of_what_is_not_finite(n, dtype):
         )
         assert not np.isfinite(packed[at, column])
         if at >= column:
-            # Not taken before: it is the pivot, and the other rows have nothing of its row.
+            # If its row was not a pivot before, it is now, and the other rows get no multiple of its row.
             assert at == column
             if dtype == "float32":  # a complex number divided by an infinite one is NaN
                 np.testing.assert_array_equal(packed[column + 1 :, column], 0)
@@ -306,7 +306,8 @@ def tridiagonal_matrix(diagonal, beside):
 
 
 N = 100
-# Spectra that are hard to divide: clusters, equal values, zero couplings, many scales. Their matrices are (N, N).
+# Spectra that are difficult for divide and conquer: clusters, equal values, zero couplings, many scales. Their matrices
+# are (N, N).
 HARD = {
     "random": hermitian(matrix((N, N), "float64")),
     "identity": np.eye(N),
@@ -439,7 +440,7 @@ def test_under_strict_promotion():
 
 
 def sparse_system(n, dtype):
-    """(data, indices, indptr, b) with a row of one entry, an entry in two parts and, past the end, one that is none."""
+    """Returns (data, indices, indptr, b): a row of one entry, an entry in two parts, an invalid entry past the end."""
     random = np.random.default_rng(n)
     dense = np.where(random.uniform(size=(n, n)) < 4 / n, matrix((n, n), dtype), 0) + 3 * np.eye(n, dtype=dtype)
     dense[n // 2] = np.eye(n)[n // 2]
@@ -464,7 +465,7 @@ def test_sparse_systems(n, dtype):
 
 
 def test_gradients_of_sparse_systems():
-    # SciPy, which solves on the CPU, takes no repeated entries from JAX.
+    # SciPy, which solves on the CPU, does not accept repeated entries from JAX.
     stored = scipy.sparse.csr_array(np.triu(np.tril(matrix((20, 20), "float32"), 2), -1) + 4 * np.eye(20, dtype="f4"))
 
     def loss(data, b):

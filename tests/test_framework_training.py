@@ -1,4 +1,4 @@
-"""Training steps of flax, equinox and Keras models as on the CPU: shared layers, running statistics, noise."""
+"""Training steps of flax, equinox and Keras models, as on the CPU: shared layers, running statistics, noise."""
 
 import os
 
@@ -27,7 +27,7 @@ def cross_entropy(logits, labels):
 
 
 def descend(loss, params):
-    """The losses of plain descent on the CPU, and the weights after it."""
+    """Returns the losses of plain gradient descent on the CPU, and the weights after it."""
     with jax.default_device(jax.devices("cpu")[0]):
         losses = []
         for _ in range(STEPS):
@@ -150,7 +150,7 @@ def keras():
 
 
 def keras_losses(keras, model, inputs):
-    """The same steps by Keras's own loop, on the CPU."""
+    """The same steps by Keras' own loop, on the CPU."""
     with jax.default_device(jax.devices("cpu")[0]):
         loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
         model.compile(keras.optimizers.SGD(RATE), loss)
@@ -240,7 +240,7 @@ def test_flax_nnx_statistics_and_dropout_go_on(manager):
             nnx.update(reference, jax.tree.map(lambda p, g: p - RATE * g, state, gradients))
             losses.append(float(value))
     actual, weights = ipu_losses(manager, model, X)
-    # The noise is of the module's own streams: the same numbers.
+    # The noise comes from the module's own streams, with the same numbers.
     np.testing.assert_allclose(actual, losses, rtol=1e-4)
     nnx.update(model, weights)
     check(nnx.state(model, nnx.Param, nnx.BatchStat), nnx.state(reference, nnx.Param, nnx.BatchStat))

@@ -1,4 +1,4 @@
-"""Code blocks run as written: those of docs/graphcore_manager.md, and those of the description of the API."""
+"""Runs code blocks as written: those of docs/graphcore_manager.md and of the API description."""
 
 import re
 from pathlib import Path
@@ -12,7 +12,7 @@ BLOCKS = re.findall(r"```python\n(.*?)```", MANUAL.read_text(), re.S)
 
 
 def test_manual(tmp_path):
-    """All blocks in one process, each with names of its own."""
+    """Runs all blocks in one process, each in its own namespace."""
     blocks = [block for block in BLOCKS if "import torch" not in block and "import keras" not in block]
     assert len(blocks) == 6
     printed = output("\n".join(f"exec({block!r}, {{}})" for block in blocks), tmp_path)
@@ -37,7 +37,7 @@ def test_manual_of_keras(tmp_path):
     assert len(losses) == 3 and losses[2] < losses[0]
 
 
-# What the API's description takes as given.
+# The names that the API description presupposes.
 NAMES = """
 import numpy as np
 
@@ -186,7 +186,7 @@ assert outputs.dtype == np.float32
 
 
 def test_documented_blocks(tmp_path):
-    """In one process with four IPUs, as a user would paste them one after the other."""
+    """Runs the blocks in one process with four IPUs, one after another, as a user would paste them."""
     parts = [f"exec({NAMES + block + CHECK!r}, {{}})" for block in DOCUMENTED.values()]
     printed = output("\n".join(parts), tmp_path, JAX_IPU_DEVICE_COUNT="4")
     assert "Available IPUs: 4" in printed and "IPU information: [{'id': 0" in printed
@@ -206,7 +206,7 @@ def test_ipus_are_made_before_the_first_use(tmp_path):
 
 
 def test_compiling_needs_no_device(tmp_path):
-    """Where there is neither the model nor hardware."""
+    """On a machine with neither the model nor hardware."""
     code = "\n".join(BLOCKS[4].splitlines()[:7])
     output(code, tmp_path, JAX_IPU_USE_MODEL="0", JAX_PLATFORMS="cpu")
     assert (tmp_path / "model.ipu").stat().st_size > 64 * 10 * 4

@@ -345,7 +345,7 @@ def test_optimize_model_keeps_the_setting_that_another_does_not_beat(manager):
 
 
 def test_optimize_model_slices_a_batch_that_does_not_fit(manager):
-    """An outer product for each row: all rows together are larger than the memory of an IPU."""
+    """An outer product per row; all rows together exceed the memory of an IPU."""
     x = RNG.normal(size=(1024, 600)).astype(np.float32)
 
     def model(x):
@@ -458,7 +458,7 @@ def test_training_step(precision, accumulation):
         actual = [step(X, LABELS)]
         before = jax_ipu.counters()
         actual += [step((X, LABELS)) for _ in range(3)]
-        # The batch goes in and the loss comes out; the state stays.
+        # Each step receives the batch and returns the loss; the state stays.
         assert jax_ipu.counters().h2d_bytes - before.h2d_bytes == 3 * (X.nbytes + LABELS.nbytes)
         assert jax_ipu.counters().d2h_bytes - before.d2h_bytes == 3 * 4
         weights = step.weights()

@@ -31,7 +31,7 @@ def expected(x):
 
 
 def moved(devices, run):
-    """Bytes that each device receives while `run` runs."""
+    """Returns the bytes that each device receives while `run` runs."""
     before = [jax_ipu.counters(d).h2d_bytes for d in devices]
     run()
     return [jax_ipu.counters(d).h2d_bytes - b for d, b in zip(devices, before, strict=True)]
@@ -43,7 +43,7 @@ def test_a_batch_that_divides_is_distributed():
         compiled = manager.compile_model((apply, PARAMS), X)
         assert compiled.plan.distribution == "batch" and compiled.plan.num_ipus == 4
         np.testing.assert_allclose(manager.execute_model(compiled, X), expected(X), rtol=1e-4, atol=1e-5)
-        # Each IPU gets its rows; the weights are there.
+        # Each IPU receives its rows; the weights are already there.
         assert moved(devices, lambda: compiled(X)) == [X.nbytes // 4] * 4
         models = [info["models"] for info in manager.get_ipu_info()[:4]]
         assert models[1] == ["(apply_fn, params): replica 1: batch 8 to 15"]
@@ -72,7 +72,7 @@ def test_a_batch_that_does_not_divide_cuts_the_weights():
 
 
 def test_a_model_that_does_not_fit_one_ipu_is_cut():
-    """600 MB of weights and as much for their squares."""
+    """600 MB of weights, and as much for their squares."""
     w = np.zeros((24, 2560, 2560), np.float32)
     w[0] = np.eye(2560)
     x = RNG.normal(size=(4, 2560)).astype(np.float32)
@@ -104,7 +104,7 @@ def test_training_over_several_ipus(precision):
             step = manager.compile_training_step((apply, PARAMS), "cross_entropy", "sgd", (X, labels), 2)
             devices, run = jax.devices("ipu")[:num_ipus], functools.partial(step, X, labels)
             losses[num_ipus] = [run()]
-            # Each row of the batch goes to one of the IPUs.
+            # Each row of the batch is sent to one of the IPUs.
             assert sum(moved(devices, run)) == X.nbytes + labels.nbytes
             losses[num_ipus].append(run())
             assert step.weights()["w1"].shape == W1.shape
@@ -112,7 +112,7 @@ def test_training_over_several_ipus(precision):
 
 
 def outputs_of_two_kinds(params, x):
-    """What is cut over the IPUs, what they all have, and a whole number."""
+    """A sharded output, a replicated output, and an integer."""
     y = apply(params, x)
     return {"y": y, "mean": y.mean(0), "best": y.argmax(-1)}
 
@@ -138,7 +138,7 @@ def test_a_model_compiled_without_devices_runs_elsewhere(tmp_path, x, distributi
         assert loaded.distribution == here.distribution
         for _ in range(2):
             jax.tree.map(np.testing.assert_array_equal, manager.execute_model(loaded, x), wanted)
-        # The weights are there, and only the inputs travel.
+        # The weights are already there; only the inputs are sent.
         assert moved(devices, lambda: loaded(x)) == steady
         for model in (loaded, here):
             model.save(again)
@@ -204,7 +204,7 @@ def test_files_for_several_ipus_that_cannot_be_loaded(tmp_path, monkeypatch):
 
 
 def test_an_executable_takes_the_place_of_a_program_for_as_many_ipus_only():
-    """What PJRT checks of the compiler option that a loaded model is compiled with."""
+    """PJRT checks the compiler option with which a loaded model is compiled."""
 
     def executable(count):
         mesh = jax.sharding.AbstractMesh((count,), ("d",))

@@ -1,4 +1,4 @@
-"""Models of Hugging Face as they are: inputs by keyword, their outputs, their own loss, caches."""
+"""Unmodified Hugging Face models: inputs by keyword, their outputs, their own loss, caches."""
 
 import logging
 
@@ -47,7 +47,7 @@ def test_models_as_they_are(manager, name):
         expected_losses.append(loss.item())
     np.testing.assert_allclose(losses, expected_losses, rtol=1e-4)
     assert losses[-1] < losses[0]
-    # Adam divides gradients that are nearly zero by their own size: their rounding decides where they go.
+    # Adam divides gradients by their magnitude, so the rounding of nearly zero gradients decides the direction.
     assert_same_state(step, model, atol=1e-3)
 
 
@@ -119,7 +119,7 @@ def test_caches(manager, caplog):
     filled = model(tokens[:, :7]).past_key_values
     inputs = {"input_ids": tokens[:, 7:], "past_key_values": filled}
     outputs = manager.compile_model(model, inputs)(inputs)
-    assert filled.get_seq_length() == 7  # the caller's is left as it is
+    assert filled.get_seq_length() == 7  # the caller's cache is not changed
     expected = model(tokens)
     torch.testing.assert_close(outputs.logits, expected.logits[:, 7:].detach(), rtol=1e-4, atol=1e-5)
     assert type(outputs.past_key_values) is type(filled)

@@ -9,12 +9,12 @@ from jax_ipu.compiler import pipeline
 from support.modes import MODES, array, check
 from support.stages import imported
 
-# Beyond both ends as well: gathers clamp such indices, scatters leave them out.
+# Also beyond both ends: gathers clamp such indices, scatters skip them.
 INDEX = np.random.default_rng(5).integers(-80, 80, 33).astype(np.int32)
 EXTREMES = np.array([-(2**31), 2**31 - 1, -1, 0, -50, -51, 49, 50], np.int32)
 X = array(50, 7)
 
-# Function of x and i, and what its gather or scatter adds to negative indices.
+# Function of x and i, and the value that its gather or scatter adds to negative indices.
 CASES = {
     "rows": (lambda x, i: x[i], (50,)),
     "columns": (lambda x, i: x[:, i], (7,)),

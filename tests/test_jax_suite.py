@@ -168,7 +168,7 @@ def test_columns_have_results_and_reasons_of_their_own(tmp_path: Path) -> None:
     chosen = ("-k", "a_passes or c_fails or f_known or g_skipped", "--report", str(report))
     assert "not listed: SampleTest::test_c_fails" in run_tool(tmp_path, *chosen).stdout
     own = run_tool(tmp_path, *chosen, "--column", "own")
-    # What only the CPU skips counts.
+    # Tests that only the CPU skips count.
     assert own.stdout.startswith("sample_test: 2 of 4 passed (50.0 %)") and own.returncode == 0
     run_tool(tmp_path, *chosen, "--column", "x64", "--shard", "0/4")
     row = next(line for line in report.read_text().splitlines() if line.startswith("| sample_test "))

@@ -1,4 +1,4 @@
-"""Keras's own training loop on the IPU as the default device: values, and how often programs are loaded and run."""
+"""Keras' own training loop on the IPU as the default device: values, and how often programs are loaded and run."""
 
 import os
 
@@ -43,7 +43,7 @@ def on(platform):
 
 
 def train(keras, platform, steps, samples=256, **options):
-    """The losses and accuracies of three epochs, an evaluation, the predictions, and counters of each epoch."""
+    """Returns the losses and accuracies of three epochs, an evaluation, the predictions, and counters of each epoch."""
     epochs = []
     counters = jax_ipu.counters()
     with on(platform):
@@ -68,7 +68,7 @@ def train(keras, platform, steps, samples=256, **options):
 
 @pytest.mark.parametrize(("steps", "samples"), [(1, 256), (8, 256), (3, 250), (4, 96)])
 def test_fit_is_as_on_the_cpu(keras, steps, samples):
-    # 96 samples are fewer batches than one execution has; 250 leave a smaller last one.
+    # 96 samples are fewer batches than one execution processes; 250 samples leave a smaller last batch.
     history, evaluation, prediction, epochs = train(keras, "ipu", steps, samples)
     expected = train(keras, "cpu", 1, samples)
     for name, values in expected[0].items():
@@ -79,11 +79,11 @@ def test_fit_is_as_on_the_cpu(keras, steps, samples):
     batches = -(-samples // 32)
     rest = 1 if samples % 32 and steps > 1 else 0
     for counters in epochs:
-        # The metrics' reset is a program as well, and a smaller last batch.
+        # The reset of the metrics is another program, and so is a smaller last batch.
         assert counters.engine_loads <= 2 + rest
         executions = -(-(batches - rest) // steps) + rest
         assert counters.runs <= executions + 4
-        # No weights or metrics come back between executions: logs, and once an epoch the state.
+        # Between executions, no weights or metrics return to the host: only logs and, once per epoch, the state.
         state = 4 * 3 * (20 * 16 + 16 + 2 * 16 + 16 * 5 + 5) + 4 * 2 * 16 + 400
         assert counters.d2h_bytes <= state * (1 + rest) + 16 * executions
 

@@ -13,7 +13,7 @@ X, U, N = array(40, 6), array(10, 6, seed=1), array(40, 6, seed=2)
 AT = np.array([3, 3, 39, -1, 0, 17, 17, 5, 40, 9], np.int32)
 BLOCK = np.arange(10) + 5
 
-# Function of x and u, and whether a gather or scatter is left.
+# Function of x and u, and whether a gather or scatter remains.
 CASES = {
     "iota": (lambda x, u: x[jnp.arange(10)], False),
     "iota_of_all": (lambda x, u: x[jnp.arange(40)], False),
@@ -87,7 +87,7 @@ def test_a_sum_is_scattered_into(mode):
     check(f, X, N, U, AT, mode=mode)
     check(lambda x, n, u, i: jnp.zeros_like(x).at[i].add(u) + x, X, N, U, AT, mode=mode)
 
-    # The zeros, or what is scattered into them, have another use.
+    # The zeros, or the scattered values, have another use.
     def twice(x, n, u, i):
         scattered = jnp.zeros_like(x).at[i].add(u)
         return scattered + x, scattered * n

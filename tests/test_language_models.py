@@ -1,4 +1,4 @@
-"""Training steps of GPT-2 and BERT in full size fit, and spend little on their tables; values are in support/zoo."""
+"""Full-size GPT-2 and BERT training steps fit and spend few cycles on tables; tests/support/zoo checks the values."""
 
 import jax
 import numpy as np
@@ -8,7 +8,7 @@ from jax._src.lib import xla_client
 from jax_ipu.compiler.profile import OperationCost, profile
 from support.zoo import language
 
-# Lookups, their gradients and the loss together: at most this share of the cycles of a step.
+# Upper bound of the share of a step's cycles for lookups, their gradients and the loss together.
 MOST = 0.1
 
 
@@ -29,7 +29,7 @@ def profiled(training: language.Training, ipus: int) -> list[OperationCost]:
 
 
 def test_tiny_models_are_made_of_these_operations() -> None:
-    """What the nightly test counts is there."""
+    """The operations that the nightly test counts exist in the models."""
     for build in (language.GPT_TINY, language.BERT_TINY):
         operations = profiled(build(dtype=np.float16), 1)
         names = {o.operation for o in operations if is_of_tables(o)}

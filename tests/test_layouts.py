@@ -1,4 +1,4 @@
-"""Layouts that the caller chooses: what is reported, values, memory, donation; as on CPU."""
+"""Layouts chosen by the caller: reported layouts, values, memory, donation; as on the CPU."""
 
 import jax
 import jax.numpy as jnp
@@ -56,7 +56,7 @@ def test_memory_is_in_the_order_of_the_layout():
     np.testing.assert_array_equal(np.asarray(pointer), values.T.reshape(-1))
 
 
-# Name: the function, the layouts of its arguments, and that of its result.
+# Name: the function, the layouts of its arguments, and the layout of its result.
 PROGRAMS = {
     "elementwise": (lambda x: jnp.sin(x) + 1, [(1, 0)], (1, 0)),
     "to row-major": (lambda x: x * 2, [(1, 0)], (0, 1)),
@@ -87,7 +87,7 @@ def test_programs(name):
 
 @each_mode
 def test_programs_in_every_mode(mode):
-    """The runtime's own view: arguments and results as they lie in memory."""
+    """The runtime's view: arguments and results in their memory layouts."""
     x, y = array(4, 6), array(4, 6, seed=1)
     function = jax.jit(
         lambda x, y: (x @ y.T, x + y), in_shardings=(ordered(1, 0), None), out_shardings=(None, ordered(1, 0))
@@ -103,7 +103,7 @@ def test_programs_in_every_mode(mode):
     np.testing.assert_array_equal(total.reshape(6, 4).T, x + y)
 
 
-# Name: the function of arrays (4, 6), and the layout of its result when the compiler chooses.
+# Name: the function of arrays (4, 6), and the layout of its result if the compiler chooses.
 CHOICES = {
     "row-major": (lambda x: x * 2, (0, 1)),
     "transpose": (lambda x: x.T, (1, 0)),
@@ -145,7 +145,7 @@ def test_state_in_a_layout_stays_in_sram():
     for _ in range(3):
         w = step(w, x)
     after = jax_ipu.counters(ipu)
-    assert (after.h2d_bytes, after.d2h_bytes) == (before.h2d_bytes, before.d2h_bytes)  # nor does x move again
+    assert (after.h2d_bytes, after.d2h_bytes) == (before.h2d_bytes, before.d2h_bytes)  # x does not move again either
     assert order(w) == (1, 0)
     np.testing.assert_allclose(w, start + 4 * np.asarray(x), rtol=1e-5)
 

@@ -1,4 +1,4 @@
-"""fft of lines that no tile holds."""
+"""FFTs of lines that do not fit on a tile."""
 
 import jax
 import jax.numpy as jnp

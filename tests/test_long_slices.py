@@ -1,4 +1,4 @@
-"""Dynamic slices and updates whose window no tile holds."""
+"""Dynamic slices and updates whose window does not fit on a tile."""
 
 import jax
 import jax.numpy as jnp
@@ -45,7 +45,7 @@ def test_long_lines_fit():
 
 @each_mode
 def test_vectors_that_fill_the_tiles_that_slice_them_are_spread(mode):
-    """Each of them would lie on one tile, where a slice needs no exchange, and all of them on the same."""
+    """Each vector would be on one tile, where a slice needs no exchange, but all would be on the same tile."""
 
     def f(vectors, x):
         def step(i, vectors):

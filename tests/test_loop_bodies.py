@@ -1,4 +1,4 @@
-"""Loops over small tensors, whose steps the fast engine binds to memory once: bodies of many kinds, moving buffers."""
+"""Loops over small tensors, whose steps the fast engine binds to memory once: many kinds of bodies, moving buffers."""
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +14,7 @@ def carry_and_sum(x):
 
 
 def several_carries(x, steps):
-    """The carries change places, one is a row and one a column, and a step's input is a scalar."""
+    """The carries swap places, one is a row and one a column, and a step's input is a scalar."""
 
     def body(carry, s):
         a, b, count = carry
@@ -24,7 +24,7 @@ def several_carries(x, steps):
 
 
 def carry_updated_in_place(x):
-    """Writes one row, then one column of a matrix at a computed place, and reads another one."""
+    """Writes one row, then one column of a matrix at a computed index, and reads another one."""
 
     def body(i, c):
         row = lax.dynamic_slice(c, (7 - i, 1), (1, 3))
@@ -47,7 +47,7 @@ def unknown_trips(x):
 
 
 def strided(x):
-    """Transposed and reversed operands, broadcasts, outputs that are no whole variables."""
+    """Transposed and reversed operands, broadcasts, and outputs that are not whole variables."""
 
     def body(c, _):
         d = c.T[::-1] + c[0][:, None] * c.mean(1)
@@ -64,7 +64,7 @@ def integers(x):
 
 
 def products(x, w):
-    """Vectors and a few rows times matrices that lie both ways, a dot product, and products of a batch."""
+    """Vectors and a few rows times row-major and column-major matrices, a dot product, products of a batch."""
 
     def body(h, _):
         a = jnp.tanh(w @ h[0])
@@ -76,7 +76,7 @@ def products(x, w):
 
 
 def rank_one_updates(x):
-    """A matrix loses products of its columns and rows in place, one of them where a mask says so."""
+    """Subtracts products of its columns and rows from a matrix in place, one of them under a mask."""
     m, n = x.shape[-2:]
     rows, columns = jnp.arange(m)[:, None], jnp.arange(n)[None, :]
 
@@ -112,7 +112,7 @@ def test_values(name, mode):
 
 
 def test_buffers_that_move_between_calls():
-    """Arguments and results lie elsewhere in every call while earlier ones are alive."""
+    """Arguments and results have other addresses in every call, while earlier ones are alive."""
     run = jax.jit(lambda x, y: (x * 2 + y.sum(), (x - y)[::-1]), backend="ipu")
     rng = np.random.default_rng(0)
     arguments = [tuple(rng.normal(size=(2, 8)).astype(np.float32)) for _ in range(20)]

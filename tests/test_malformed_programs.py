@@ -1,4 +1,4 @@
-"""Damaged programs: an error each, never a crash and never a wrong program."""
+"""Damaged programs: each gives an error, never a crash and never a wrong program."""
 
 import concurrent.futures
 import functools
@@ -73,7 +73,7 @@ def test_truncated_text(text):
 
 
 def test_damaged_text(text):
-    """Text that still parses may be a program; it must then compile or be refused."""
+    """Damaged text that still parses may be a program; it must then compile or be rejected."""
     rng = random.Random(2)
     outcomes = []
     for _ in range(250):
@@ -88,7 +88,7 @@ def test_damaged_text(text):
 
 
 def test_numbers_of_text(text):
-    """Dimensions and attributes that do not fit together."""
+    """Dimensions and attributes that contradict each other."""
     rng = random.Random(3)
     digits = [i for i, c in enumerate(text) if chr(c).isdigit()]
     for _ in range(250):
@@ -132,7 +132,7 @@ def test_counts_of_ipus_in_options(text, field, count):
 
 
 def spread(axes, program, *specs):
-    """Text of a program over four IPUs."""
+    """Returns the text of a program over four IPUs."""
     mesh = jax.sharding.Mesh(np.array(jax.devices("ipu")[:4]).reshape(2, 2), ("a", "b"))
     wrapped = program if axes is None else jax.shard_map(program, mesh=mesh, in_specs=axes, out_specs=axes)
     shardings = [jax.sharding.NamedSharding(mesh, spec) for spec in specs]
@@ -204,10 +204,10 @@ def test_damaged_programs_of_several_parts(kind):
 
 
 def test_damaged_device_ordinal():
-    """XLA ends the process for these."""
+    """XLA ends the process for these values."""
     program, options = several_parts("partitioned")
     none = b"\x08" + b"\xff" * 9 + b"\x01"  # field 1: -1
-    damaged = options.replace(none, none.replace(b"\x08\xff", b"\x08\xa7"), 1)  # of the first message that has it
+    damaged = options.replace(none, none.replace(b"\x08\xff", b"\x08\xa7"), 1)  # in the first message that has it
     assert damaged != options
     with pytest.raises(CompileError, match="device_ordinal"):
         compiler.compile(program, "mlir", damaged, "ipu2:4")
@@ -270,11 +270,11 @@ def test_damaged_executables(count):
         return client.deserialize_executable(content, _jax.DeviceList(ipus), xla_client.CompileOptions())
 
     load(data)
-    start = data.index(b"JAXIPUEX")  # jaxlib's own table is before it
+    start = data.index(b"JAXIPUEX")  # preceded by jaxlib's own table
     rng = random.Random(4)
     for _ in range(200):
         damaged = bytearray(data)
-        # Behind the header's version and reserved word.
+        # After the header's version and reserved word.
         damaged[rng.randrange(start + 16, len(data))] ^= 1 << rng.randrange(8)
         for content in (bytes(damaged), data[: rng.randrange(start, len(data))]):
             with pytest.raises(jax.errors.JaxRuntimeError, match="Cannot load serialised IPU executable"):

@@ -19,7 +19,7 @@ KEY = jax.random.PRNGKey(0)
 
 
 def lowered(example, batch):
-    """The update step of an example with its state donated."""
+    """Returns the lowered update step of an example with donated state."""
     module = importlib.import_module(example)
     step = module.update_step
     init = module.init
@@ -39,7 +39,7 @@ def built(example, batch, mode):
 
 
 def update_of(module, value):
-    """The elementwise op that makes the new value of an argument."""
+    """Returns the elementwise op that computes the new value of an argument."""
     (op,) = [u for u in value.users if u.name == "ipu.map" and u.results[0].shape == value.shape]
     return op
 
@@ -86,7 +86,7 @@ def test_updates_of_the_weights_exchange_nothing_in_the_default_mapping(mode):
     _, _, graph = built("mnist_classifier", 128, mode)
     report = _ipu.compile_graph(graph.graph, graph.programs, "step").operations()
     weights = 784 * 1024 + 1024 * 1024 + 1024 * 10
-    # Of the main program: no copy as large as the smallest of the weights.
+    # In the main program, no copy is as large as the smallest of the weights.
     copies = [r for r in report if "copy" in r["kind"].lower()]
     assert all(r["exchange_bytes"] < 1024 * 10 * 4 for r in copies)
     update_maps = [r for r in report if r["kind"] == "popops::map" and r["flops"] >= 4 * 1024 * 10]
@@ -95,7 +95,7 @@ def test_updates_of_the_weights_exchange_nothing_in_the_default_mapping(mode):
     if mode == "demand":
         assert moved == 0
     else:
-        # The gradients come from where their products made them.
+        # The gradients arrive from the tiles of the products that computed them.
         assert moved > weights
 
 
@@ -119,7 +119,7 @@ def test_steps_exchange_less_and_take_less_time_than_linear(example, batch):
 
 
 def layer_costs(rows, depth, columns):
-    """What the three products of a layer exchange and take, planned jointly and each for itself."""
+    """Returns the exchanged bytes and cycles of a layer's three products, planned jointly and separately."""
     costs = []
     for joint in (True, False):
         graph, program = _ipu.Graph(_ipu.Target("ipu2")), _ipu.Sequence("layer")
@@ -136,7 +136,7 @@ def layer_costs(rows, depth, columns):
     return costs
 
 
-# Extents that no grid over the tiles divides, too.
+# Includes extents that no grid over the tiles divides.
 @pytest.mark.parametrize("shape", [(32, 784, 512), (32, 97, 61), (128, 1024, 1024), (256, 1024, 1024), (64, 1024, 10)])
 def test_the_products_of_a_layer_cost_less_planned_jointly(shape):
     joint, separate = layer_costs(*shape)

@@ -1,10 +1,10 @@
-"""Planning a large matrix product takes little host memory, also where the IPU's memory does not suffice."""
+"""Planning a large matrix product takes little host memory, even if the IPU's memory does not suffice."""
 
 import pytest
 
 from support.processes import output
 
-# In a process of its own: the peak of the resident set never falls.
+# In a separate process, because the peak of the resident set never decreases.
 PROGRAM = """
 import os, resource
 import jax, numpy as np
@@ -30,7 +30,7 @@ def test_large_products_take_little_host_memory(size, outcome):
     assert int(kibibytes) < 300 * 1024
 
 
-# Through the bindings nothing refuses the product before it is planned.
+# Through the bindings, nothing rejects the product before it is planned.
 DIRECT = """
 import os, resource
 from jax_ipu import _ipu

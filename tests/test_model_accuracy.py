@@ -26,7 +26,7 @@ def test_elementwise_within_10_percent(accuracy):
     assert len(rows) == 6 and accuracy.largest_error(rows) < 0.10, rows
 
 
-# The source tells neither, so all readings of it have to hold.
+# The source states neither, so the bound must hold for all readings.
 @pytest.mark.parametrize("partials", ["half", "float"])
 @pytest.mark.parametrize("transposed", [True, False])
 def test_dense_products_median_within_15_percent(accuracy, partials, transposed):
@@ -40,8 +40,8 @@ def test_a_multiply_add_costs_less_than_its_parts(accuracy):
 
     multiply, add = ("multiply", "f32", "f32", 1, 2, 0, 0), ("add", "f32", "f32", 0, 3, 0, 0)
     together, product = cycles([multiply, add], 4), cycles([multiply], 3)
-    assert together == product  # both move as much as an add
-    # The product is also used on its own: nothing to fuse.
+    assert together == product  # both move as many bytes as an add
+    # The product has another use, so nothing is fused.
     used_twice = cycles([multiply, add, ("maximum", "f32", "f32", 4, 3, 0, 0)], 5)
     once = cycles([multiply, add, ("maximum", "f32", "f32", 4, 0, 0, 0)], 5)
     assert used_twice - once == pytest.approx(1.5 * 6000)

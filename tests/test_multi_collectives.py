@@ -58,7 +58,7 @@ ASYNCHRONOUS = {
 
 @pytest.mark.parametrize("name", ASYNCHRONOUS)
 def test_asynchronous_collective(name):
-    """Two at once, with other work between their starts and ends."""
+    """Two collectives at once, with other work between their starts and ends."""
 
     def both(x):
         first, second = ASYNCHRONOUS[name](x), ASYNCHRONOUS[name](x * 2)
@@ -109,7 +109,7 @@ def test_control_dependencies_change_no_values():
     np.testing.assert_allclose(actual, np.sin(x @ x) + np.cos(x @ x), rtol=1e-4, atol=1e-5)
 
 
-# Small tensors are gathered and reduced by everybody, large ones in parts; 3737 elements make uneven parts.
+# Small tensors are gathered and reduced on every replica, large ones in parts; 3737 elements make uneven parts.
 @pytest.mark.parametrize("shape", [(), (1,), (0, 3), (2047,), (37, 101)], ids=str)
 @pytest.mark.parametrize("dtype", ["float32", "int32", "bool", "bfloat16", "complex64"])
 def test_reduction_of_every_size_and_type(shape, dtype):
@@ -122,7 +122,7 @@ def test_sums_of_narrow_floats_do_not_round_on_the_way():
     x = np.array([256.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0], jnp.bfloat16)
     devices = jax.devices("ipu")[:8]
     total = jax.pmap(lambda v: lax.psum(v, "i"), axis_name="i", devices=devices)(x)
-    assert float(total[0]) == 264  # each step alone would stay at 256
+    assert float(total[0]) == 264  # adding 1 at a time in bf16 would stay at 256
 
 
 def test_any_body_of_a_reduction():
@@ -165,7 +165,7 @@ def reducer(body: str, dtype: str = "f32") -> str:
 
 
 def groups(*members: tuple[int, ...]) -> str:
-    """Shorter groups are filled up with -1."""
+    """Shorter groups are padded with -1."""
     size = max(map(len, members))
     rows = [[*g, *[-1] * (size - len(g))] for g in members]
     return f"replica_groups = dense<{rows}> : tensor<{len(rows)}x{size}xi64>"
@@ -184,7 +184,7 @@ def numbered(n: int) -> str:
 
 
 def numbers(n: int) -> tuple[np.ndarray, np.ndarray]:
-    """What numbered() computes, by replica."""
+    """Returns the values that numbered() computes, by replica."""
     i, r = np.arange(n, dtype=np.float32)[None], np.arange(4, dtype=np.float32)[:, None]
     return np.sin(i + 3 * r), i - r
 
@@ -204,7 +204,7 @@ def two(op: str, dialect: str, attributes: str, region: str = "", n: int = 8) ->
 SUM = reducer("%c = stablehlo.add %a, %b : tensor<f32>")
 MAXIMUM = reducer("%c = stablehlo.maximum %b, %a : tensor<f32>")
 PROGRAMS = {
-    # The regular groups are those of GCL, the others are not.
+    # The regular groups are those of GCL; the others are not.
     "sum in groups of neighbours": one("all_reduce", groups((0, 1), (2, 3)), SUM),
     "maximum in groups with a stride": one("all_reduce", groups((0, 2), (1, 3)), MAXIMUM),
     "sum in other groups": one("all_reduce", groups((0, 3), (2, 1)), SUM),
@@ -237,7 +237,7 @@ def test_against_cpu_in_both_modes(name, mode):
 
 
 def exchange(values: np.ndarray, members: list[tuple[int, ...]]) -> np.ndarray:
-    """all_to_all of every replica's row by its definition: part p goes to member p, parts lie in members' order."""
+    """all_to_all of every replica's row by its definition: part p goes to member p; parts are in members' order."""
     out = np.empty_like(values)
     for group in members:
         parts = [np.split(values[m], len(group)) for m in group]
@@ -248,7 +248,7 @@ def exchange(values: np.ndarray, members: list[tuple[int, ...]]) -> np.ndarray:
 
 X, Y = numbers(8)
 SPLIT = "split_dimension = 0 : i64, concat_dimension = 0 : i64, split_count = 2 : i64"
-# What XLA:CPU does not run, or not as StableHLO defines it: results by replica.
+# Collectives that XLA:CPU does not run, or not as StableHLO defines them: results by replica.
 BY_DEFINITION = {
     "collective_broadcast": (one("collective_broadcast", groups((0, 1), (2, 3))), [X[[0, 0, 2, 2]]]),
     "collective_broadcast from the second": (one("collective_broadcast", groups((3, 0), (1, 2))), [X[[3, 1, 1, 3]]]),
@@ -264,7 +264,7 @@ BY_DEFINITION = {
         two("all_to_all", "stablehlo", f"{SPLIT}, {groups((3, 0), (2, 1))}"),
         [exchange(v, [(3, 0), (2, 1)]) for v in (X, Y)],
     ),
-    # x + y - x y, which is no operator of GCL.
+    # x + y - x y, which is not an operator of GCL.
     "any body": (
         one(
             "all_reduce",
@@ -289,7 +289,7 @@ def test_by_definition_in_both_modes(name, mode):
 
 
 def test_replicas_of_a_partitioned_program():
-    """A collective without a channel is between replicas, of which each partition has one here."""
+    """A collective without a channel is between replicas; each partition has one replica here."""
     text = PROGRAMS["large sum"].replace("num_replicas = 4", "num_replicas = 1")
     text = text.replace("num_partitions = 1", "num_partitions = 2").replace(
         "[[0, 1, 2, 3]]> : tensor<1x4", "[[0]]> : tensor<1x1"
@@ -357,8 +357,8 @@ def test_cycles_grow_with_bytes_and_with_ipus():
         assert row == sorted(row)
     for position in range(len(sizes)):
         assert cycles[4][position] < cycles[8][position] < cycles[16][position]
-    # Reduce-scatter and all-gather send (n - 1) / n of the tensor each, half of it each way, over two links to each
-    # side: 27.2 GB/s at 1.325 GHz. Two IPUs have one way only.
+    # Reduce-scatter and all-gather each send (n - 1) / n of the tensor, half in each direction, over two links to each
+    # neighbour: 27.2 GB/s at 1.325 GHz. Two IPUs have one connection only.
     sent = 4 * sizes[-1] / 27.2e9 * 1.325e9
     for count, row in cycles.items():
         ideal = sent * (1 if count == 2 else (count - 1) / count)

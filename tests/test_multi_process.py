@@ -46,9 +46,10 @@ def error_of(function):
     except Exception as error:
         return str(error)
 """
-# The end of a process whose partner has gone: JAX's own waits for all.
+# How a process ends after its partner is gone: JAX's own shutdown waits for all processes.
 LEAVE = "os._exit(0)"
-# Of both at once, without the seconds that JAX's takes. The first runs the service: jaxlib ends processes without one.
+# Ends both processes at once, without the seconds of JAX's shutdown. The first process runs the coordination service;
+# jaxlib ends processes that lose it, so it ends last.
 LEAVE_TOGETHER = """
 jax._src.distributed.global_state.client.wait_at_barrier("end", 60_000)
 time.sleep(1 - process)
@@ -63,7 +64,7 @@ def free_port():
 
 
 def run_pair(code, leave="jax.distributed.shutdown()", each=({}, {}), start="", **environment):
-    """Runs `start` and the code as both processes. Of each: what it told, its exit code and the end of its errors."""
+    """Runs `start` and the code as both processes. Returns what each one reported, its exit code and last errors."""
     port = free_port()
 
     def run_one(process):
@@ -169,7 +170,7 @@ def test_donated_state_stays_in_sram(pair):
         assert told["traffic"] == [[0, 4], [0, 4]]
 
 
-# Before the clients are made.
+# Before the clients are created.
 ADDRESSES = """
 import os, jax
 jax.config.update("jax_cross_host_transfer_socket_address", f"127.0.0.1:{os.environ['TRANSFER_PORT']}")
@@ -178,7 +179,7 @@ jax.config.update("jax_cross_host_transport_addresses", "127.0.0.1:0,127.0.0.1:0
 
 
 def test_copies_between_processes():
-    """As on CPU, JAX's own transfer server carries them, where its addresses are set."""
+    """As on the CPU, JAX's own transfer server carries the copies if its addresses are set."""
     results = run_pair(
         """
         values = np.arange(24, dtype=np.float32).reshape(4, 6)
@@ -252,7 +253,7 @@ def test_the_other_process_dies():
 
 
 def test_a_recoverable_process_outlives_the_other():
-    """jaxlib ends the others otherwise, once it misses the heartbeat of one."""
+    """Otherwise, jaxlib ends the others when it misses the heartbeat of one."""
     results = run_pair(
         PROCESS_1_DIES
         + """
@@ -334,7 +335,7 @@ def test_a_process_that_does_not_come():
 
 
 def test_without_the_engine():
-    """Topology, and programs that exchange nothing, work in every process; the others name the extra."""
+    """Topology and programs without collectives work in every process; other errors name the extra."""
     results = run_pair(
         """
         if process == 1:
@@ -363,7 +364,7 @@ def test_processes_with_different_ipus_are_refused():
 
 
 def test_script_of_the_documentation():
-    """With three processes, where each has two others to exchange with."""
+    """With three processes, so that each one communicates with two others."""
     text = (TESTS.parent / "docs" / "multi_ipu.md").read_text()
     (script,) = re.findall(r"```py\n(.*?)```", text, re.S)
     port = free_port()

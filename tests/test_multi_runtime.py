@@ -1,4 +1,4 @@
-"""Several IPUs: the tile engine, threads over overlapping devices, executables that travel, what is refused."""
+"""Several IPUs: the tile engine, threads over overlapping devices, serialised executables, rejected programs."""
 
 import re
 import threading
@@ -114,7 +114,7 @@ def test_random_with_sharded_keys():
 
 
 def test_blocks_of_the_documentation():
-    """Every Python block of docs/multi_ipu.md runs, in order, with four IPUs."""
+    """Runs every Python block of docs/multi_ipu.md, in order, with four IPUs."""
     text = (ROOT / "docs" / "multi_ipu.md").read_text()
     blocks = re.findall(r"```python\n(.*?)```", text, re.S)
     assert len(blocks) >= 5

@@ -89,7 +89,7 @@ def test_callback_is_called_once_with_the_whole_array(name):
 
 
 def test_callback_with_shards():
-    """Every device calls it with its own part of each operand; replicated ones are whole."""
+    """Every device calls it with its part of each operand; replicated operands are whole."""
     seen = []
 
     def record(*shards):
@@ -117,7 +117,7 @@ def test_ordered_callback_with_shards_is_refused():
 
 
 def test_cholesky_of_a_sharded_matrix():
-    """XLA partitions the CPU's own operation, but gathers the matrix for this one: only the values are the same."""
+    """XLA partitions the CPU's operation, but gathers the matrix for this one: only the values are equal."""
     spd = array(16, 16) @ array(16, 16).T + 20 * np.eye(16, dtype=np.float32)
     mesh = Mesh(np.array(jax.devices("ipu")[:4]).reshape(2, 2), ("a", "b"))
     result = jax.jit(jnp.linalg.cholesky)(jax.device_put(spd, NamedSharding(mesh, P("a", "b"))))
@@ -184,7 +184,7 @@ ITERATIONS = {
 @pytest.mark.parametrize("size", [6, 14])
 @pytest.mark.parametrize("name", ITERATIONS)
 def test_ipus_iterate_on_their_own_parts_of_a_batch(name, size):
-    """Nothing is exchanged, also where the parts take different numbers of steps; one IPU has the same results."""
+    """Nothing is sent between IPUs, even if the parts need different numbers of steps; one IPU gives equal results."""
     half = array(4, size, size)
     x = half + half.mT + 3 * np.diag(np.arange(size, dtype=np.float32))
     x[1] = np.diag(np.arange(size))
@@ -233,7 +233,7 @@ def test_constraint_and_output_shardings():
 
 
 def test_donated_state_stays_on_every_ipu():
-    """Data-parallel training: weights and momentum are resident, only the batch crosses the host link."""
+    """Data-parallel training: weights and momentum are resident; only the batch crosses the host link."""
     devices = jax.devices("ipu")[:4]
     mesh = Mesh(np.array(devices), ("batch",))
     everywhere, split = NamedSharding(mesh, P()), NamedSharding(mesh, P("batch"))
@@ -281,7 +281,7 @@ def test_sharded_states_change_places_on_every_ipu(count, known):
     other = jax.jit(lambda x: x * 2)
     states = [jax.device_put(v, p) for v, p in zip(values, places, strict=True)]
     to = np.arange(n).reshape(count, 3)[np.random.default_rng(count).permutation(count)].reshape(-1)
-    # Of each state of 128 bytes, these are on one IPU.
+    # The bytes of the states of 128 bytes on one IPU.
     resident = count * (32 + 32 + 128)
     for call in range(5):
         before = [jax_ipu.counters(d) for d in devices]
@@ -343,5 +343,5 @@ def test_cost_counts_the_links():
     x = jax.device_put(array(64, 256), NamedSharding(mesh, P(None, "d")))
     w = jax.device_put(array(256, 64), NamedSharding(mesh, P("d")))
     cost = jax.jit(lambda x, w: x @ w).lower(x, w).compile().cost_analysis()
-    # Each IPU receives three quarters of the result twice: parts to reduce, then reduced parts.
+    # Each IPU receives three quarters of the result twice: first parts to reduce, then reduced parts.
     assert cost["link bytes"] == 2 * 3 / 4 * 64 * 64 * 4

@@ -1,4 +1,4 @@
-"""Copies between IPUs: values, and what they move over which links."""
+"""Copies between IPUs: values, and the bytes that they move over each link."""
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +14,7 @@ ipus = jax.devices("ipu")[:4]
 
 
 class Moved:
-    """(bytes over IPU-Links, cycles, bytes in, bytes out) of a device since the last look."""
+    """Returns (bytes over IPU-Links, cycles, bytes in, bytes out) of a device since the last call."""
 
     def __init__(self, device):
         self.device = device
@@ -42,7 +42,7 @@ def test_copy_to_another_ipu(name):
     sent, received, *others = [m() for m in moved]
     assert sent[0] == 0 and received[0] == x.nbytes and sent[1] == received[1] > 0
     assert sent[2:] == received[2:] == (0, 0) and others == [(0, 0, 0, 0)] * 2
-    # It is on the other IPU: the first program that reads it there sends nothing.
+    # It is on the other IPU: the first program that reads it there receives nothing from the host.
     use = jax.jit(lambda v: v.sum())
     np.testing.assert_allclose(use(y), array(40, 5).sum(), rtol=1e-4)
     assert moved[1]()[2:] == (0, 4)
@@ -61,7 +61,7 @@ def test_the_host_reads_a_copied_state_once():
 
 
 def test_cycles_follow_the_links():
-    """Bytes over the rate of the links to a neighbour, and twice that where both ways around are as long."""
+    """The bytes divided by the rate of the links to a neighbour; twice that rate if both ways are equally short."""
 
     def cycles(size, to):
         x = jax.block_until_ready(jax.device_put(np.zeros(size, np.float32), jax.devices("ipu")[0]))
@@ -86,7 +86,7 @@ def test_replicating_and_permuting_shards():
     assert [m()[0] for m in moved] == [0] + [x.nbytes] * 3
     total = jax.jit(lambda v: v.sum(0))(replicated)
     np.testing.assert_allclose(total, array(8, 4).sum(0), rtol=1e-5)
-    assert [m()[2] for m in moved] == [x.nbytes, 0, 0, 0]  # the first has its shard from the host
+    assert [m()[2] for m in moved] == [x.nbytes, 0, 0, 0]  # the first one receives its shard from the host
 
     split = jax.device_put(array(8, 4), NamedSharding(mesh, P("i")))
     gathered = jax.jit(lambda v: v, out_shardings=NamedSharding(mesh, P()))

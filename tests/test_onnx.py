@@ -1,4 +1,4 @@
-"""ONNX models on the IPU: operators against ONNX's own tests, exported networks, training, what is refused."""
+"""ONNX models on the IPU: operators against ONNX's own tests, exported networks, training, rejected models."""
 
 import functools
 
@@ -13,7 +13,7 @@ onnx = pytest.importorskip("onnx")
 helper, FLOAT, INT64 = onnx.helper, onnx.TensorProto.FLOAT, onnx.TensorProto.INT64
 RNG = np.random.default_rng(0)
 
-# Inputs that are constants in files: shapes, axes and counts. Of all reductions it is the second one.
+# Inputs that are constants in files: shapes, axes and counts. For all reductions, it is the second input.
 CONSTANT_INPUTS = {
     "CumSum": (1,),
     "Dropout": (1, 2),
@@ -34,7 +34,7 @@ CONSTANT_INPUTS = {
 # Besides these types, which all operators have, the quantised ones have integers of 8 bits.
 TYPES = (np.float32, np.int32, np.int64, bool)
 QUANTISED = ("ConvInteger", "DequantizeLinear", "MatMulInteger", "QLinearConv", "QLinearMatMul", "QuantizeLinear")
-# ONNX's tests of what is not implemented: values decide shapes, strings, sequences, training, random numbers.
+# ONNX's tests of unsupported features: shapes that depend on values, strings, sequences, training, random numbers.
 REFUSED = (NotImplementedError, TypeError)
 
 
@@ -88,7 +88,7 @@ def evaluate(model, inputs):
 
 
 def check_node_tests(cases):
-    """Compiles the cases as one program, and compares every output; gives how many of them were refused."""
+    """Compiles the cases as one program and compares every output. Returns the number of rejected cases."""
     functions, arguments, expected, refused = [], [], [], 0
     for name, model, inputs, outputs, tolerance in cases:
         function, given = evaluate(model, inputs)
@@ -117,7 +117,7 @@ def operators(first, last):
 def test_operators(letters):
     names = operators(*letters)
     assert len(names) > 8
-    # The longest name has the most attributes.
+    # The case with the longest name has the most attributes.
     assert check_node_tests([max(node_tests()[name], key=lambda case: len(case[0])) for name in names]) <= 2
 
 
@@ -133,7 +133,7 @@ def test_all_node_tests(letters):
 
 
 def network(opset=20, batch="batch"):
-    """Layer normalisation, attention over a shape that is computed, HardSwish, GELU, and a table used twice."""
+    """Layer normalisation, attention over a computed shape, HardSwish, GELU, and a table that is used twice."""
     width, words = 8, 12
     f = lambda *shape: RNG.normal(size=shape).astype(np.float32) / 2  # noqa: E731
     constants = {
@@ -540,7 +540,7 @@ IDS, LABELS = np.arange(11), np.roll(np.arange(11), 1).astype(np.int32)
 
 
 def tied(form):
-    """Logits from a table that looks words up as well: used as it is, transposed by a node, or written twice."""
+    """Logits from a table that is also used for lookups: used directly, transposed by a node, or stored twice."""
     node = helper.make_node
     weights = {"table": TABLE, "norm": np.ones(4, np.float32), "zeros": np.zeros(4, np.float32), "scale": SCALE}
     if form == "written twice":
@@ -552,7 +552,7 @@ def tied(form):
     }[form]
     nodes = [
         node("Gather", ["table", "ids"], ["x"]),
-        # Equal values once: scale and variance, bias and mean.
+        # Equal values are stored once: scale and variance, bias and mean.
         node("BatchNormalization", ["x", "norm", "zeros", "zeros", "norm"], ["n"], epsilon=0.0),
         node("Mul", ["n", "scale"], ["h"]),
         *last,

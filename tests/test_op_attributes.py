@@ -1,4 +1,4 @@
-"""Every attribute of StableHLO's ops is read, or is a hint that no result depends on."""
+"""Every attribute of StableHLO's ops is read, or is a hint on which no result depends."""
 
 import re
 from pathlib import Path
@@ -10,7 +10,7 @@ from jax_ipu import compiler
 from jax_ipu.compiler import CompileError
 from jax_ipu.compiler.lowering.table import ALTERNATIVES
 
-# Why an attribute may stay unread.
+# Reasons why an attribute may stay unread.
 HINTS = {
     "algorithm": "the least precision, as on XLA:CPU: operands are not rounded, sums are at least in f32",
     "broadcast_sizes": "in the type of the result",
@@ -21,7 +21,7 @@ HINTS = {
 
 
 def attributes() -> dict[str, set[str]]:
-    """Op -> names of its attributes, by the accessors that MLIR has generated."""
+    """Returns op -> names of its attributes, by MLIR's generated accessors."""
     source = Path(_stablehlo_ops_gen.__file__).read_text()
     ops = {}
     for part in source.split("\n@_ods_cext.register_operation")[1:]:
@@ -49,7 +49,7 @@ def test_every_attribute_is_read_or_a_hint():
     ],
 )
 def test_comparison_of_another_type_is_refused(dtype, kind, good):
-    """Unsigned comparison of signed integers has other results, which no one else computes: XLA refuses as well."""
+    """Unsigned comparison of signed integers has other results and no other implementation; XLA rejects it, too."""
     tensor = f"tensor<4x{dtype}>"
     for given in (kind, *good.split(" or ")):
         text = f"""func.func @main(%a: {tensor}, %b: {tensor}) -> tensor<4xi1> {{

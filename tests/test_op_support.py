@@ -1,4 +1,4 @@
-"""docs/op_support.md says what the table of ops says, and both know every op of StableHLO."""
+"""docs/op_support.md agrees with the table of ops, and both contain every op of StableHLO."""
 
 import sys
 from pathlib import Path

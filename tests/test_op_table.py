@@ -10,7 +10,7 @@ import pytest
 from support.modes import MODES, array, close, cpu_jit, run_ipu
 from support.op_table import NARROW_INTEGER, ROWS, STORED_FLOAT, Row
 
-# A few tiles show the mapping; large tensors need them all.
+# A few tiles suffice to test the mapping; large tensors need all of them.
 FEW_TILES, ALL_TILES = MODES[::2], MODES[1::2]
 NAMES = [f"{i}-{row.op} {row.note}".strip().replace(" ", "_") for i, row in enumerate(ROWS)]
 each_row = pytest.mark.parametrize("index", range(len(ROWS)), ids=NAMES)
@@ -19,13 +19,13 @@ each_row = pytest.mark.parametrize("index", range(len(ROWS)), ids=NAMES)
 def _argument(spec, dtype: str, row: Row, seed: int):
     if not isinstance(spec, tuple):
         return np.asarray(spec)
-    # e8m0 has no sign and no zero.
+    # e8m0 has neither a sign nor zero.
     low = 1 if dtype == "float8_e8m0fnu" else row.low
     return array(*spec, dtype=dtype, seed=seed, low=low, high=row.high)
 
 
 def _calls(row: Row, dtype: str, large: bool, everything: bool):
-    """The arguments of each call. Without `everything`, types after the first have the first case only."""
+    """Returns the arguments of each call. Without `everything`, types after the first have only the first case."""
     cases = row.cases if everything or row.kind == "pointwise" or dtype == row.dtypes[0] else row.cases[:1]
     if large and row.large is not None:
         cases = (*cases, row.large)
@@ -33,7 +33,7 @@ def _calls(row: Row, dtype: str, large: bool, everything: bool):
 
 
 def _reference(row: Row, dtype: str, calls):
-    """The flat results of each call, by JAX on CPU."""
+    """Returns the flat results of each call, computed by JAX on CPU."""
     if row.kind == "pointwise":
         lines = [np.concatenate([np.ravel(a) for a in arguments]) for arguments in zip(*calls, strict=True)]
         results = jax.tree.leaves(cpu_jit(row.function)(*lines))
@@ -42,11 +42,11 @@ def _reference(row: Row, dtype: str, calls):
         pieces = [np.split(np.asarray(r), cuts) for r in results]
         return [[p[i].reshape(shape) for p in pieces] for i, shape in enumerate(shapes)]
     if row.kind == "products" and dtype in STORED_FLOAT:
-        # XLA:CPU is not always the nearest to the exact product.
+        # XLA:CPU's result is not always the nearest to the exact product.
         kinds = [jax.eval_shape(row.function, *arguments).dtype for arguments in calls]
         wide = [row.function(*[a.astype(np.float64) for a in arguments]) for arguments in calls]
         return [[np.asarray(r).astype(kind)] for r, kind in zip(wide, kinds, strict=True)]
-    # XLA:CPU cannot compile some moves of narrow types; moving their bytes is the same.
+    # XLA:CPU cannot compile some moves of narrow types; moving their bytes is equivalent.
     as_bytes = row.kind == "moves" and dtype in NARROW_INTEGER + STORED_FLOAT
 
     def run(arguments):
@@ -65,12 +65,12 @@ def _expected(index: int, dtype: str, large: bool, everything: bool):
 
 
 def _tolerance(row: Row, dtype) -> float | None:
-    """The row's is that of f32: halves and doubles keep their own."""
+    """The row's tolerance is for f32; halves and doubles keep their default."""
     return row.rtol if row.rtol is not None and dtype.name in ("float32", "complex64") else None
 
 
 def check_row(index: int, dtypes, mode, large: bool = False, everything: bool = False) -> None:
-    """All calls in one program, and once more with their operands stored in reverse order of dimensions."""
+    """Runs all calls in one program, and again with operands stored in reverse order of dimensions."""
     row = ROWS[index]
     with jax.enable_x64(True):
         known = [_expected(index, dtype, large, everything) for dtype in dtypes]

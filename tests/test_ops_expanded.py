@@ -1,4 +1,4 @@
-"""Ops that JAX does not write, as StableHLO text: against XLA:CPU, or against NumPy where it has no such op."""
+"""Ops that JAX does not emit, as StableHLO text: against XLA:CPU, or NumPy if XLA:CPU lacks the op."""
 
 import jax
 import numpy as np
@@ -140,7 +140,7 @@ def quantized(kind: str) -> str:
     return main(body, ("%r", "tensor<2x3xf32>"))
 
 
-# Program and expected result where XLA:CPU has no such op, or takes it from serialised programs only.
+# Program and expected result, for ops that XLA:CPU lacks or accepts only in serialised programs.
 QUANTIZED = "!quant.uniform<i8:f32, 0.5:-20>"
 OWN = {
     "dynamic_shapes": (
@@ -250,7 +250,7 @@ OWN = {
         ),
         np.array([0, 2, 4, 9, 16], np.int32),
     ),
-    # XLA:CPU ends the process where a reduction of several operands has a branch.
+    # XLA:CPU ends the process if a reduction of several operands contains a branch.
     "branch_in_reduce": (
         main(
             """

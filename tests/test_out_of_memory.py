@@ -1,4 +1,4 @@
-"""Programs that do not fit: what the error says, that its advice helps, and how little is done until it comes."""
+"""Programs that do not fit: the error message, whether its advice helps, and how little work precedes it."""
 
 import io
 import os
@@ -46,7 +46,7 @@ def momentum(params, trace, x, y):
 def train(layers, width, batch, dtype=jnp.float32, **options):
     params = network(layers, width, dtype)
     rows = spec(batch, width, dtype=dtype)
-    # The shardings say where a program is for several IPUs.
+    # The shardings determine where a program for several IPUs runs.
     options = options or {"backend": "ipu"}
     return jax.jit(momentum, donate_argnums=(0, 1), **options).lower(params, params, rows, rows)
 
@@ -58,7 +58,7 @@ def error_of(lowered):
 
 
 def advised(text, pattern):
-    """The groups of a line of advice."""
+    """Returns the groups of a line of advice."""
     _, _, advice = text.partition("What helps:")
     found = re.search(pattern, advice)
     assert found, text
@@ -100,7 +100,7 @@ def test_the_advised_batch_fits():
     train(8, 1024, int(batch)).compile()
 
 
-# Everything is planned of the first, of the second only tensors.
+# The first program is planned completely; of the second one, only the tensors are.
 @pytest.mark.parametrize(("layers", "batch"), [(28, 512), (24, 2048)])
 def test_the_advised_ipus_and_axes_fit(layers, batch):
     text = error_of(train(layers, 1536, batch))
@@ -157,7 +157,7 @@ def test_more_tiles_are_advised_to_few():
 
 @pytest.fixture
 def work(monkeypatch):
-    """What compilations do: attempts, and operations that are planned."""
+    """Counts the work of compilations: attempts, and planned operations."""
     done = {"attempts": 0, "plans": 0}
 
     def build(*args, original=fit.build):
@@ -178,7 +178,7 @@ def work(monkeypatch):
 
 def test_live_tensors_above_the_memory_end_it_at_once(work):
     error_of(train(24, 1536, 4096))
-    # One with the arguments that are only read in SRAM, and one without.
+    # One attempt with the read-only arguments in SRAM, and one without.
     assert work == {"attempts": 2, "plans": 0}
 
 
@@ -225,7 +225,7 @@ def test_a_terminal_shows_the_stage(monkeypatch):
         line.stage("mapping tensors to tiles")
         assert terminal.getvalue() == ""
         line.stage("planning operations")
-        line.step(1, 9)  # too early after the last
+        line.step(1, 9)  # too soon after the last line
         line.attempt(2, "repeated blocks as functions")
         line.step(7, 9)
     cleared = "\r\x1b[K"

@@ -1,4 +1,4 @@
-"""Repeated blocks as functions: the same values, less code on the tiles, programs that fit only so."""
+"""Repeated blocks as functions: the same values, less code on the tiles, programs that fit only with it."""
 
 import jax
 import jax.numpy as jnp
@@ -69,7 +69,7 @@ def test_equal_layers_become_calls_of_one_function(function, calls):
     functions = {id(op.attrs.get("of", op)) for op in calls_of(module)}
     assert len(functions) == len(calls) and len(calls_of(module)) == sum(calls)
     _, repeated = compiled(function, *arguments(), outline="never")
-    # What is on the tiles all the time, and how many operations there are to plan.
+    # The memory that is always used on the tiles, and the number of operations to plan.
     assert code_bytes(outlined) < 0.75 * code_bytes(repeated)
     products = [sum(1 for r in c.operations() if r["kind"] == "poplin::matMulGrouped") for c in (outlined, repeated)]
     assert products[0] < 0.5 * products[1]

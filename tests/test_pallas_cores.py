@@ -1,4 +1,4 @@
-"""Pallas in interpret mode with several cores: what runs, and the refusal of what would wait for itself."""
+"""Pallas in interpret mode with several cores: supported programs, and the rejection of self-deadlocks."""
 
 import jax
 import numpy as np

@@ -1,4 +1,4 @@
-"""Donation in every order: results, deletion, and the exact bytes that move."""
+"""Donation in every order: results, deletion, and the exact number of bytes transferred."""
 
 import itertools
 import os
@@ -26,7 +26,7 @@ def jit(function, donate):
 
 
 class Moved:
-    """Bytes and loads since the last look."""
+    """Returns bytes and loads since the last call."""
 
     def __init__(self):
         self.last = jax_ipu.counters(ipu)
@@ -65,7 +65,7 @@ def test_order(name):
     for call in range(4):
         given = list(arguments)
         results = step(*given)
-        # What is not donated comes again, and stays as well.
+        # Arguments that are not donated are sent again, and are resident as well.
         assert moved() == ((streamed_in + state, streamed_out, 1) if call == 0 else (0, streamed_out, 0))
         for i, argument in enumerate(given):
             assert argument.is_deleted() == (i in donated)
@@ -78,7 +78,7 @@ def test_order(name):
 
 @pytest.mark.parametrize("size", [N, 5000])
 def test_states_of_one_type_stay_on_the_device_in_any_place(size):
-    """JAX pairs arguments and results of one type in order; callers may pass the results back in any other."""
+    """JAX pairs arguments and results of one type in order; callers may pass the results back in any order."""
     arguments = [jax.device_put(np.full(size, 100 * i, np.float32), ipu) for i in range(4)]
     expected = [100.0 * i for i in range(4)]
     step = jit(lambda a, b, c, d: (d + 4, c + 3, b + 2, a + 1), (0, 1, 2, 3))
@@ -96,7 +96,7 @@ def rotate(i, n):
     return (i + 1) % n
 
 
-# Where state i of n of one type is in the next call.
+# The position of state i of n of one type in the next call.
 PERMUTATIONS = {
     "cycle": rotate,
     "reversal": lambda i, n: n - 1 - i,
@@ -109,7 +109,7 @@ PERMUTATIONS = {
 @pytest.mark.parametrize("count", [3, 9, 40])
 @pytest.mark.parametrize("name", PERMUTATIONS)
 def test_any_number_of_states_change_places(name, count):
-    """The states of two types, mixed; the results come in another order than the arguments."""
+    """The states have two types, mixed; the results are in another order than the arguments."""
     types = [np.zeros(N, np.float32), np.zeros((3, 5), np.int32)]
     place, n = PERMUTATIONS[name], count * len(types)
     start = [types[i % 2] + 10 * i for i in range(n)]
@@ -127,7 +127,7 @@ def test_any_number_of_states_change_places(name, count):
             states[to] = results[i]
         expected = [value + 1 for value in expected]
         expected = [e for _, e in sorted((2 * place(i // 2, count) + i % 2, e) for i, e in enumerate(expected))]
-        if call == 2:  # the other program takes the device: the states come back from it, wherever they are
+        if call == 2:  # the other program takes the device: the states are read back, wherever they are
             other(array(0)).block_until_ready()
             assert moved() == (BYTES, size + BYTES, 1)
     for state, value in zip(states, expected, strict=True):
@@ -136,7 +136,7 @@ def test_any_number_of_states_change_places(name, count):
 
 @pytest.mark.parametrize("count", [3, 40])
 def test_states_that_the_program_itself_permutes(count):
-    """JAX pairs each with a result that is another of them."""
+    """JAX pairs each argument with a result that is another argument."""
     values = [array(10 * i) for i in range(count)]
     order = [(i + 1) % count for i in range(count)]
     step = jit(lambda *states: [states[i] for i in order], range(count))
@@ -149,7 +149,7 @@ def test_states_that_the_program_itself_permutes(count):
 
 
 def test_states_that_lie_differently_change_places():
-    """Each is used in another way, so that each has a mapping of its own; one only passes through."""
+    """Each state has another use and therefore its own mapping; one is returned unchanged."""
 
     def step(a, b, c, kept, x):
         y = jnp.tanh(x @ a) @ b.T / 48 + jnp.tanh(x @ kept).mean(0)
@@ -165,7 +165,7 @@ def test_states_that_lie_differently_change_places():
         *values, expected = reference(*values, x)
         assert moved() == (x.nbytes + (4 * values[0].nbytes if call == 0 else 0), 4, 1 if call == 0 else 0)
         np.testing.assert_allclose(y, expected, rtol=1e-4, atol=1e-3)
-        if call == 4:  # what the host has read moves as well
+        if call == 4:  # a state that the host has read is swapped as well
             np.testing.assert_allclose(states[3], values[3], rtol=1e-4, atol=1e-5)
             moved()
         order = np.random.default_rng(call).permutation(4)
@@ -175,7 +175,7 @@ def test_states_that_lie_differently_change_places():
 
 
 def test_states_change_places_in_the_tile_engine():
-    """The tests above, where every vertex runs alone in the memory of its tile."""
+    """The tests above, on the tile engine."""
     command = [sys.executable, "-P", "-m", "pytest", "-p", "no:cacheprovider", __file__, "-k"]
     chosen = "change_places and (cycle or random or differently) or permutes or in_any_place"
     environment = {**os.environ, "JAX_IPU_MODEL_EXECUTION": "tile", "JAX_IPU_MODEL_NUM_TILES": "16"}
@@ -202,7 +202,7 @@ print(float(a.min()), float(a.max()), float(b.min()), float(b.max()))
 
 
 def test_states_that_fill_the_memory_change_places_over_the_host():
-    """Two states of 40 % of the SRAM each: no room for one of them aside."""
+    """Two states of 40 % of the SRAM each, so there is no room for a third one during a swap."""
     environment = {**os.environ, "JAX_IPU_MODEL_NUM_TILES": "8"}
     result = subprocess.run([sys.executable, "-P", "-c", FULL], env=environment, capture_output=True, text=True)
     assert result.returncode == 0, result.stderr[-3000:]
@@ -226,7 +226,7 @@ def test_a_state_that_is_kept_while_another_takes_its_place():
     a, b = step(jax.device_put(array(0), ipu), jax.device_put(array(100), ipu))
     moved = Moved()
     c, d = step(b, jax.device_put(array(7), ipu))
-    assert moved() == (BYTES, BYTES, 0)  # `a`, which the caller keeps, leaves its variable
+    assert moved() == (BYTES, BYTES, 0)  # the caller keeps `a`, which leaves its variable
     for value, expected in ((a, 1), (c, 111), (d, 17)):
         np.testing.assert_array_equal(value, array(expected))
 

@@ -1,4 +1,4 @@
-"""Asynchronous execution, serialised executables, caches, and what JAX asks a device and an executable."""
+"""Asynchronous execution, serialised executables, caches, and the properties of devices and executables."""
 
 import re
 import threading
@@ -18,7 +18,7 @@ ipu = jax.devices("ipu")[0]
 
 @pytest.fixture(scope="module")
 def long_program():
-    """A compiled program that keeps the device busy for much longer than a call takes."""
+    """Returns a compiled program that keeps the device busy for much longer than a call takes."""
     x = jax.device_put(np.eye(256, dtype=np.float32), ipu)
     loop = jax.jit(lambda x: jax.lax.fori_loop(0, 300, lambda _, y: jnp.tanh(y @ y), x), backend="ipu")
     return loop.lower(x).compile(), x

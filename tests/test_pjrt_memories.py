@@ -1,4 +1,4 @@
-"""Memory kinds: SRAM (device) and the host memory that programs stream from and to (pinned_host)."""
+"""Memory kinds: SRAM (device), and the host memory from and to which programs stream (pinned_host)."""
 
 import jax
 import jax.numpy as jnp
@@ -23,7 +23,7 @@ def assert_in(actual, sharding, values):
 
 
 def moved_by(call):
-    """The result of the call and the bytes that it moved between host and tiles: to the device, from it."""
+    """Returns the call's result and the bytes moved between host and tiles: to the device, from the device."""
     before = jax_ipu.counters(ipus[0])
     result = jax.block_until_ready(call())
     after = jax_ipu.counters(ipus[0])
@@ -134,7 +134,7 @@ def test_a_donated_state_on_the_device_is_not():
     x = step(jax.device_put(X, SRAM))
     resident, moved = moved_by(lambda: step(x))
     assert moved == (0, 0)
-    # Offloading is one copy, and leaves the state where it is.
+    # Offloading is one copy, and does not move the state.
     offloaded, moved = moved_by(lambda: jax.device_put(resident, HOST))
     assert moved == (0, X.nbytes)
     assert_in(offloaded, HOST, X + 2)
@@ -169,7 +169,7 @@ def test_host_memory_is_not_on_tiles():
 
 
 def test_a_program_that_aliases_across_memories_keeps_no_state():
-    """As other frontends may write it: what is in host memory is streamed, whatever it aliases."""
+    """Other frontends may emit this: data in host memory is streamed, whatever it aliases."""
     text = """
     func.func public @main(%x: tensor<4xf32> {tf.aliasing_output = 0 : i32, mhlo.memory_kind = "pinned_host"})
         -> (tensor<4xf32> {mhlo.memory_kind = "pinned_host"}) {

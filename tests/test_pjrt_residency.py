@@ -1,4 +1,4 @@
-"""Arguments that are not donated stay in SRAM as long as they come again: results, and the exact bytes that move."""
+"""Arguments that are not donated stay in SRAM while they are reused: results, and the exact bytes transferred."""
 
 import os
 import subprocess
@@ -19,7 +19,7 @@ ipu = jax.devices("ipu")[0]
 
 
 class Moved:
-    """Bytes in, bytes out and loads of a device since the last look."""
+    """Returns bytes in, bytes out and loads of a device since the last call."""
 
     def __init__(self, device=ipu):
         self.device = device
@@ -103,7 +103,7 @@ def test_train_and_eval_steps_in_turn(donate):
         moved = Moved()
         close(evaluate(params, x, y), reference(loss, expected, x, y))
         size = size_of(params)
-        # Donated state is only in SRAM until another program comes. Reads below find it on the host.
+        # Donated state is only in SRAM until another program is loaded. The reads below find it on the host.
         assert moved() == (size + x.nbytes + y.nbytes, 4 + (size if donate else 0), 1)
         evaluate(params, x, y)
         assert moved() == (0, 4, 0)
@@ -127,7 +127,7 @@ def test_frozen_weights_beside_donated_ones():
     close(adapter, expected)
 
 
-# What the program writes over in place: it is streamed, as copying it first would cost memory and cycles.
+# Arguments that the program overwrites in place are streamed, because a prior copy would cost memory and cycles.
 def decode(cache, weights, token, position):
     cache = jax.lax.dynamic_update_slice(cache, (token @ weights)[None], (position, 0))
     return cache, cache.sum(0)
@@ -141,7 +141,7 @@ def accumulate(table, indices, weights):
     return table.at[indices].add(weights)
 
 
-# name: (function, its arguments, which of them are kept)
+# name: (function, its arguments, the indices of those that stay)
 WRITTEN = {
     "cache": (decode, (array(9, 12), array(12, 12), array(12), np.int32(4)), (1, 2, 3)),
     "carry": (carry, (array(4, 12), array(12, 12) / 4), (1,)),
@@ -178,7 +178,7 @@ def test_an_argument_that_is_a_result():
         same, total = run(x, np.full(8, call, np.float32))
         assert moved()[0] == 32 + (32 if call == 0 else 0)
         close((same, total), (array(8), array(8) + call))
-        # The result is the argument: it lies in the same host memory, and need not move either.
+        # The result is the argument: it is in the same host memory and is not transferred either.
         run(same, np.full(8, call, np.float32))
         assert moved()[0] == 32
 
@@ -283,7 +283,7 @@ def test_what_does_not_fit_beside_the_temporaries_is_streamed(a, b, again):
 
 
 def test_in_the_tile_engine():
-    """The tests above, where every vertex runs alone in the memory of its tile."""
+    """The tests above, on the tile engine."""
     command = [sys.executable, "-P", "-m", "pytest", "-p", "no:cacheprovider", __file__, "-k"]
     chosen = "move_once or leaf_by_leaf or train_and_eval or writes_over or is_a_result"
     environment = {**os.environ, "JAX_IPU_MODEL_EXECUTION": "tile", "JAX_IPU_MODEL_NUM_TILES": "16"}

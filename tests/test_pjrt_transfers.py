@@ -90,7 +90,7 @@ def test_copies_are_not_views_of_what_python_changes():
 
 
 def test_small_arguments_may_change_while_the_program_runs():
-    """SciPy changes pivots for a moment while it solves, for one."""
+    """SciPy, for example, changes pivots temporarily while it solves."""
     large = jax.device_put(np.ones((500, 500), np.float32), ipu)
     function = jax.jit(lambda large, small: (large @ large @ large).sum() * 0 + small)
     for _ in range(3):

@@ -1,4 +1,4 @@
-"""Compiler options that reach the planner of products and convolutions: plans, cycles, memory and rounding change."""
+"""Compiler options that reach the planner of products and convolutions change plans, cycles, memory and rounding."""
 
 import struct
 
@@ -74,7 +74,7 @@ def test_half_partials_leave_other_types_alone(ipu):
 
 
 def overrides(name: str, value: float | str) -> bytes:
-    """A CompileOptionsProto with one env_option_overrides entry, as JAX writes it."""
+    """Returns a CompileOptionsProto with one env_option_overrides entry, as JAX writes it."""
     if isinstance(value, float):
         override = b"\x21" + struct.pack("<d", value)
     else:

@@ -1,4 +1,4 @@
-"""Platform selection and configuration, each in a process of its own that must end with exit code 0."""
+"""Platform selection and configuration, each in a separate process that must end with exit code 0."""
 
 import pytest
 

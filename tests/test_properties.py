@@ -16,7 +16,7 @@ dims = st.integers(0, 7)
 shapes = st.lists(dims, min_size=0, max_size=4).map(tuple)
 positive_shapes = st.lists(st.integers(1, 7), min_size=1, max_size=4).map(tuple)
 
-# The same examples in every run: a failure in CI can be repeated.
+# The same examples in every run, so that a failure in CI can be reproduced.
 common = settings(max_examples=40, deadline=None, derandomize=True)
 
 

@@ -16,7 +16,7 @@ from support.modes import each_mode
 
 
 def expected(operand, output, begins, sizes, destinations, groups):
-    """As `jax.lax.ragged_all_to_all` says it, of arrays whose first dimension is the device."""
+    """The definition of `jax.lax.ragged_all_to_all`, on arrays whose first dimension is the device."""
     result = output.copy()
     for group in groups:
         per_member = begins.shape[1] // len(group)
@@ -29,9 +29,10 @@ def expected(operand, output, begins, sizes, destinations, groups):
 
 
 def slices(devices, members, per_member, rows, seed):
-    """Disjoint slices of random lengths, some of them empty, of every device to every member of its group.
+    """Disjoint slices of random lengths, some of them empty, from every device to every member of its group.
 
-    The arguments of ragged_all_to_all after the first two, and how many rows the fullest device receives.
+    Returns the arguments of ragged_all_to_all after the first two, and the number of rows that the fullest device
+    receives.
     """
     rng = np.random.default_rng(seed)
     count = members * per_member
@@ -57,7 +58,7 @@ def mesh(devices):
 
 
 def over_ipus(devices, **options):
-    """The function of arrays whose first dimension is the device."""
+    """Returns the function of arrays whose first dimension is the device."""
 
     @partial(jax.shard_map, mesh=mesh(devices), in_specs=P("i"), out_specs=P("i"), check_vma=False)
     def function(*args):
@@ -102,7 +103,7 @@ def test_no_elements(rows, received):
 
 
 def test_gradient():
-    """Of the operand: the rows that were sent come back, weighted; of the output: the rows that were not written."""
+    """Of the operand: the sent rows return, weighted. Of the output: the rows that were not written."""
     numbers, fullest = slices(2, 2, 1, 8, seed=7)
     operand, output = np.ones((2, 8), np.float32), np.ones((2, fullest + 2), np.float32)
     weights = np.arange(1.0, 1 + output.size, dtype=np.float32).reshape(output.shape)
@@ -134,7 +135,7 @@ module @m attributes {{mhlo.num_replicas = {replicas} : i32, mhlo.num_partitions
 
 @each_mode
 def test_both_execution_modes(mode):
-    """Replicas without a channel, in another order than that of their numbers, and numbers of another type."""
+    """Replicas without a channel, in another order than their numbers, with s64 offsets and sizes."""
     execution, tiles = mode
     numbers, _ = slices(2, 2, 2, 6, seed=8)
     numbers = [n.astype(np.int64) for n in numbers]

@@ -48,7 +48,7 @@ OPERATIONS = (
     + program_text.OPERATIONS
 )
 MOVES = program_views.MOVES + program_index.MOVES + program_text.MOVES + (program_elementwise.select,)
-# Without callbacks, which the client of CPUs would have to keep.
+# Without callbacks, because the client of CPU devices would keep them alive.
 WITH_COLLECTIVES = (
     program_collectives.OPERATIONS * 4
     + program_elementwise.OPERATIONS
@@ -75,9 +75,9 @@ common = settings(deadline=None, suppress_health_check=list(HealthCheck))
 
 
 def check(program: Program, tiles: int, arguments_of=Program.arguments, compare=assert_close, on_cpu=reference.on_cpu):
-    """The program's results on the model in both modes against those of JAX on CPU.
+    """Compares the program's results on the model, in both modes, with JAX on CPU.
 
-    One of two compilations for the CPU has to agree: XLA's passes have errors with its simplifier and without.
+    One of two CPU compilations must agree, because XLA's passes have errors with its simplifier and without it.
     """
     expected = on_cpu(program, arguments_of, reference.FAST)
     with jax.enable_x64(True), warnings.catch_warnings():
@@ -99,12 +99,12 @@ def check(program: Program, tiles: int, arguments_of=Program.arguments, compare=
     except AssertionError as disagreement:
         try:
             agree(on_cpu(program, arguments_of, reference.USUAL))
-        except UnsatisfiedAssumption:  # the process ended: no reason to reject the example here
+        except UnsatisfiedAssumption:  # the process ended, which is no reason to reject the example here
             raise disagreement from None
 
 
 def check_replicas(program: Program, tiles: int) -> None:
-    """The same of a program that runs on several IPUs, each with other arguments."""
+    """The same for a program on several IPUs, each with other arguments."""
     with jax.enable_x64(True), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         arguments = [program.arguments(replica) for replica in range(program.replicas)]
@@ -123,7 +123,7 @@ def check_replicas(program: Program, tiles: int) -> None:
                     assert_close(value, np.frombuffer(data, e.dtype).reshape(e.shape), e)
 
 
-# The same examples in every run: a failure can be repeated.
+# The same examples in every run, so that a failure can be reproduced.
 in_every_run = settings(common, derandomize=True)
 
 
@@ -159,7 +159,7 @@ def test_reference_that_ends_its_process():
 
 @pytest.fixture(scope="module")
 def isolated():
-    """Programs that XLA:CPU does not survive: what is found every few thousand programs does not end the run."""
+    """Runs XLA:CPU in a separate process, because one in a few thousand programs ends it."""
     with reference.Isolated(reference.on_cpu) as worker:
         yield worker
 

@@ -1,4 +1,4 @@
-"""Values that are computed again in the backward pass rather than kept, where a program does not fit otherwise."""
+"""Values that are recomputed in the backward pass instead of kept, if a program does not fit otherwise."""
 
 import jax
 import jax.numpy as jnp
@@ -9,7 +9,7 @@ LAYERS = 6
 
 
 def loss(params, x):
-    """Normalisations in float32 of products in float16, as Keras's mixed_float16 has them."""
+    """Normalisations in float32 of products in float16, as in Keras' mixed_float16."""
     for w, scale in params:
         wide = (x @ w).astype(jnp.float32)
         centred = wide - wide.mean(0)
@@ -31,7 +31,7 @@ def compiled(platform, outline=None):
 def test_memory_is_saved_and_values_are_the_same():
     (kept, arguments), (again, _) = compiled("ipu", "never"), compiled("ipu", "always")
     one, other = (program.cost_analysis()["sram bytes"] for program in (kept, again))
-    # Two float32 values of each layer are not kept: 1 MiB each, in the place of one of float16.
+    # Two float32 values per layer are not kept: 1 MiB each, replaced by one float16 value.
     assert one - other > 0
     results, expected = (jax.tree.leaves(program(*arguments)) for program in (again, kept))
     for result, value in zip(results, expected, strict=True):

@@ -1,4 +1,4 @@
-"""What the compiler reports: cost, memory, tile mapping, and errors a user can act on."""
+"""The compiler's reports: cost, memory, tile mapping, and errors that tell a user what to do."""
 
 import jax
 import jax.numpy as jnp

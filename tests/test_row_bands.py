@@ -1,4 +1,4 @@
-"""Operations in a row on the same rows, which the fast engine runs band by band; tensors too large for one band."""
+"""Successive operations on the same rows, which the fast engine runs band by band; tensors larger than one band."""
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +15,7 @@ def layer_norm(x, scale):
 
 
 def update_rows_and_columns(x):
-    """Sums over rows are used by all rows of the next operation: bands must end there."""
+    """All rows of the next operation use sums over rows, so bands must end there."""
     y = jnp.tanh(x)
     z = y - y.sum(0, keepdims=True) / x.shape[0]
     return z * 2 + z.max(1, keepdims=True), jnp.abs(z).sum()

@@ -1,4 +1,4 @@
-"""Integers of less than a byte order by their values, whatever the unused bits of their storage hold."""
+"""Integers of less than a byte sort by value, whatever the unused bits of their storage contain."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -13,7 +13,7 @@ VALUES = {"int2": [1, -2, 0, -1, 1], "int4": [3, -8, 7, -1, 0, 2], "uint2": [3, 
 @each_mode
 @pytest.mark.parametrize("dtype", VALUES)
 def test_sort(dtype, mode):
-    # XLA:CPU does not order these types, and sorting those of 2 bits there corrupts the heap of the process.
+    # XLA:CPU does not sort these types correctly, and sorting 2-bit integers there corrupts the heap of the process.
     expected = sorted(VALUES[dtype])
     x = np.array(VALUES[dtype]).astype(jnp.dtype(dtype))
     for function in (lax.sort, lambda x: lax.sort(x + x.dtype.type(0))):

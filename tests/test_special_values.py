@@ -1,4 +1,4 @@
-"""Signed zeros, infinities, NaN, denormals and the ends of integers, in every combination of operands."""
+"""Signed zeros, infinities, NaN, denormals and integer limits, in every combination of operands."""
 
 import functools
 
@@ -29,7 +29,7 @@ def x64():
 
 
 def assert_same(actual, expected, operands=()) -> None:
-    """NaN where NaN is, infinities and zeros with their signs; other floats within the tolerance of the type."""
+    """NaN, infinities and zeros must match, with their signs; other floats within the type's tolerance."""
     assert actual.shape == expected.shape and actual.dtype == expected.dtype
     wrong = differs(actual, expected)
     if wrong.any():
@@ -42,7 +42,7 @@ def differs(actual, expected):
     if expected.dtype.kind in "biu" or expected.dtype.name.startswith(("int", "uint")):
         return actual != expected
     if expected.dtype.kind == "c":
-        # A small part is as exact as its large one is.
+        # A small component must be as exact as the large component of the same number.
         finite = np.isfinite(actual) & np.isfinite(expected) & (expected.real != 0) & (expected.imag != 0)
         error = RTOL[expected.dtype.name] * np.abs(np.where(finite, expected, 0))
         close = finite & (np.abs(np.where(finite, actual, 0) - np.where(finite, expected, 0)) <= error)
@@ -56,7 +56,7 @@ def differs(actual, expected):
 
 @functools.cache
 def of_all_types(rows, index):
-    """The row's operands by type, and the function over all types: one program for each platform."""
+    """Returns the row's operands by type, and the function over all types: one program per platform."""
     row = rows[index]
     if rows is STRUCTURED_ROWS:
         operands = {dtype: (lines(dtype, row.exact_sums),) for dtype in row.dtypes}
@@ -73,7 +73,7 @@ def of_all_types(rows, index):
 
 @functools.cache
 def expected(rows, index):
-    """The results by type: of the row's reference in NumPy, or of JAX on CPU."""
+    """Returns the results by type, of the row's NumPy reference or of JAX on CPU."""
     operands, function = of_all_types(rows, index)
     reference = getattr(rows[index], "reference", None)
     if reference is None:
@@ -113,11 +113,11 @@ def test_lines(index, mode):
 
 @functools.cache
 def exact_and_of_zeros(index):
-    """By type, from operands in f64 and from operands without denormals."""
+    """Returns the results by type, from operands in f64 and from operands without denormals."""
     operands, function = of_all_types(DENORMAL_ROWS, index)
 
     both = cpu_jit(lambda *of_operands: [function(calls) for calls in of_operands])
-    # Converted here: XLA:CPU converts bf16 by way of f32, and flushes.
+    # Converted here, because XLA:CPU converts bf16 through f32 and flushes denormals.
     wide = jax.tree.map(lambda a: a.astype(np.float64), operands)
     return jax.tree.map(np.asarray, both(wide, jax.tree.map(flushed, operands)))
 
@@ -125,11 +125,11 @@ def exact_and_of_zeros(index):
 @each_mode
 @each_of(DENORMAL_ROWS)
 def test_denormals_count_as_themselves_or_as_zero(index, mode):
-    """The exact result, or that of operands flushed to zero; a denormal result is itself or zero. f16 is exact."""
+    """The exact result, or that of operands flushed to zero. A denormal result may also be zero. f16 is exact."""
     results, (exact, of_zeros) = actual(DENORMAL_ROWS, index, mode), exact_and_of_zeros(index)
     operands, _ = of_all_types(DENORMAL_ROWS, index)
     for dtype, (result,) in results.items():
-        with np.errstate(over="ignore"):  # to infinity, as rounding to nearest does
+        with np.errstate(over="ignore"):  # overflows to infinity, as in rounding to nearest
             one, other = (x.astype(result.dtype) for x in (*exact[dtype], *of_zeros[dtype]))
         wrong = differs(result, one)
         if dtype != "float16":

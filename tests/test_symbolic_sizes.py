@@ -1,4 +1,4 @@
-"""Decompositions in programs that were exported with symbolic dimensions, against the same with known sizes."""
+"""Decompositions in programs exported with symbolic dimensions, compared with the same programs with known sizes."""
 
 import jax
 import jax.numpy as jnp

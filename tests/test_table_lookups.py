@@ -1,4 +1,4 @@
-"""Rows of large tables, and one element of each row: looked up and updated where they lie."""
+"""Rows of large tables, and one element of each row: looked up and updated in place."""
 
 import math
 
@@ -28,7 +28,7 @@ def spec(*shape, dtype="float32"):
 
 
 def cross_entropy(logits, labels):
-    """As optax.softmax_cross_entropy_with_integer_labels."""
+    """The formula of optax.softmax_cross_entropy_with_integer_labels."""
     label_logits = jnp.take_along_axis(logits, labels[..., None], axis=-1)[..., 0]
     return jnp.mean(jax.nn.logsumexp(logits, axis=-1) - label_logits)
 
@@ -70,7 +70,7 @@ def test_types(dtype, mode):
     table, tokens = array(301, 24, dtype=dtype), TOKENS % 301
     check(lambda t, i: t[i], table, tokens, mode=mode)
     check(lambda t, i: t.at[i].set(jnp.ones((), t.dtype)), table, tokens, mode=mode)
-    # Each row once: the order of sums does not matter.
+    # Each row occurs once, so the order of sums does not matter.
     check(lambda t, i: t.at[i].add(t[:60]), table, np.arange(300, 0, -5, dtype=np.int32), mode=mode)
     check(
         lambda t, i: jnp.take_along_axis(t, i[:, None] % 24, axis=1),
@@ -117,15 +117,15 @@ def vector_width(dtype) -> int:
 
 @pytest.mark.parametrize("rows", [8000, 30522, 128_000])
 def test_labels_pick_their_logits_where_these_lie(rows):
-    """Beside the logits and what elementwise steps make of them, a tile needs next to nothing."""
+    """In addition to the logits and their elementwise results, a tile needs very little memory."""
     logits, labels = spec(127, rows), spec(127, dtype="int32")
     held = math.ceil(127 * rows * 4 / TILES)
     forward = compiled(cross_entropy, logits, labels)
     backward = compiled(jax.value_and_grad(cross_entropy), logits, labels)
-    # The logits, the exponentials, and one more; the code and small tensors.
+    # The logits, the exponentials and one more tensor; plus code and small tensors.
     for executable in (forward, backward):
         assert executable.fullest_tile_bytes < 4 * held * 1.2 + 40_000
-    # A few dozen passes over the logits, and no more.
+    # At most a few dozen passes over the logits.
     passes = 40 * math.ceil(127 * rows / TILES)
     assert backward.cycles < 2 * passes + 20_000
 
@@ -138,13 +138,13 @@ def test_a_lookup_and_its_gradient_fit_in_little_memory(rows, dtype):
     held = math.ceil(rows * 768 * size / TILES)
     lookup = compiled(lambda t, i: t[i], table, tokens)
     gradient = compiled(jax.grad(lambda t, i: (t[i] ** 2).sum().astype("float32")), table, tokens)
-    # The rows that are looked up are 128 of these.
+    # The bytes of the 128 rows that are looked up.
     windows = 128 * 768 * size
     assert lookup.fullest_tile_bytes < 1.5 * held + BYTES_PER_TILE // 16 + 40_000
     assert gradient.fullest_tile_bytes < 2.5 * held + BYTES_PER_TILE // 8 + 60_000
-    # No more than if every tile read all the windows.
+    # At most the cost of a broadcast of all windows to every tile.
     assert lookup.cycles < windows / EXCHANGE_BYTES_PER_CYCLE
-    # And a pass over the table for the zeros.
+    # Plus a pass over the table for the zeros.
     assert gradient.cycles < 2 * windows / EXCHANGE_BYTES_PER_CYCLE + held
 
 
@@ -155,13 +155,13 @@ def test_a_table_that_a_product_shares_is_neither_moved_nor_copied(rows, dtype):
     both = compiled(tied, table, tokens, x)
     extra = both.cycles - product.cycles
     windows = 128 * 768 * jnp.dtype(dtype).itemsize
-    # Every tile looks up its share of each row: two or more tiles share one.
+    # Every tile looks up its part of each row; two or more tiles share a part.
     assert extra < windows / EXCHANGE_BYTES_PER_CYCLE * 1.5
     assert both.fullest_tile_bytes < product.fullest_tile_bytes + BYTES_PER_TILE // 8
 
 
 def test_a_training_step_updates_the_gradient_of_the_product():
-    """The gradient of the lookup is added to that of the product, without a second tensor of the table's size."""
+    """A lookup's gradient is added to the product's, without a second tensor of the table's size."""
     table, tokens, x = spec(50257, 768, dtype="float16"), spec(128, dtype="int32"), spec(128, 768, dtype="float16")
 
     def loss(table, tokens, x):
@@ -186,7 +186,7 @@ def test_a_training_step_updates_the_gradient_of_the_product():
 
 @pytest.mark.parametrize("mode", [("fast", 8), ("tile", 8)], ids=lambda mode: mode[0])
 def test_columns_of_a_product(mode):
-    # The product lies in blocks of rows of a finer shape, and so does a column of it.
+    # The product is mapped by blocks of rows of a finer shape, and so is a column of it.
     def columns(x):
         def copy(j, y):
             part = jax.lax.dynamic_slice_in_dim(x, 32 * (j // 32), 32, 1)

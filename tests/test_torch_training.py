@@ -398,7 +398,7 @@ def test_optimizers_of_torch(manager, case):
     torch = torch_or_skip()
     name, settings = SETTINGS[case]
     model = classifier(torch)
-    model.unused = torch.nn.Parameter(torch.ones(3))  # no gradient: PyTorch does not let it decay
+    model.unused = torch.nn.Parameter(torch.ones(3))  # no gradient, so PyTorch does not decay it
     model.forward = lambda x: model[2](model[1](model[0](x)))
     batches = feature_batches(torch)
     optimizer = getattr(torch.optim, name)(model.parameters(), lr=0.05, **settings)
@@ -527,7 +527,7 @@ def test_dropout_draws_anew_in_every_step(manager):
     assert len(set(first)) == 4
     assert losses(7) == first
     assert losses(8) != first
-    # The kept three quarters are scaled up, so that the mean stays.
+    # The kept three quarters are scaled up, so that the mean does not change.
     np.testing.assert_allclose(first, 1.0, atol=0.1)
 
 

@@ -1,4 +1,4 @@
-"""Element types that XLA does not have, in programs for one IPU and for two, which XLA partitions."""
+"""Element types that XLA lacks, in programs for one IPU and for two, which XLA partitions."""
 
 import jax
 import numpy as np
@@ -27,7 +27,7 @@ def load(text: str, count: int):
     ],
 )
 def test_six_bits_are_refused(body, name, count):
-    """XLA ends the process for constants of them."""
+    """XLA ends the process for constants of these types."""
     text = "func.func @main" + body.format(f6=f"tensor<4x{name}>", f32="tensor<4xf32>")
     with pytest.raises(jax.errors.JaxRuntimeError, match=f"element type {name} is not supported on IPU; convert to"):
         load(text, count)

@@ -1,4 +1,4 @@
-"""Models of every framework, as their users have them, fit and agree with the framework's own CPU."""
+"""Models of every framework, unmodified, fit and agree with the framework's own CPU backend."""
 
 import importlib.util
 
@@ -19,7 +19,7 @@ def test_model_agrees_with_its_framework(row: Row) -> None:
         pytest.skip(f"needs {', '.join(missing)}")
     measurement = measure(row, steps=3)
     assert measurement.agrees(row.tolerance)
-    assert measurement.cycles > 0  # the IPU ran it
+    assert measurement.cycles > 0  # it ran on the IPU
 
 
 @pytest.mark.parametrize(
