@@ -45,7 +45,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 
 def _measure_here(name: str, seconds: float) -> dict[str, Any]:
-    """One row, in this process."""
+    """Measures one row in this process."""
     from support.zoo import rows
     from support.zoo.measure import measure
 
@@ -60,7 +60,7 @@ def _measure_here(name: str, seconds: float) -> dict[str, Any]:
 
 
 def _measure_apart(name: str, seconds: float, limit: float) -> dict[str, Any]:
-    """One row, in a process of its own."""
+    """Measures one row in a separate process."""
     command = [sys.executable, __file__, "--row", name, "--seconds", str(seconds)]
     flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=8"
     environment = {"JAX_IPU_DEVICE_COUNT": "8", **os.environ, "XLA_FLAGS": flags}
@@ -96,7 +96,7 @@ def _cells(row: dict[str, Any]) -> list[str]:
 
 
 def table(stored: dict[str, dict[str, Any]]) -> str:
-    """The table as Markdown, one line for each row, sorted by framework, model and task."""
+    """Returns the table as Markdown, one line per row, sorted by framework, model and task."""
     rows = sorted(stored.values(), key=lambda r: (r["framework"], r["model"], r["task"], r["precision"], r["ipus"]))
     lines = [COLUMNS, ["---"] * 4 + ["---:"] + ["---"] + ["---:"] * 7, *map(_cells, rows)]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
@@ -116,7 +116,7 @@ def _write(stored: dict[str, dict[str, Any]]) -> None:
 
 
 def main() -> int:
-    """Exit code 1 when a row failed, does not fit, or is less exact than it must be."""
+    """Returns exit code 1 if a row failed, does not fit, or is less exact than required."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", action="append", default=[], help="glob over row names; may be repeated")
     parser.add_argument("--seconds", type=float, default=10.0, help="time for the steps of one row")

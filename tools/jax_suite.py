@@ -57,12 +57,12 @@ class Work:
         return self.root / f"jax-{version('jax')}-cases{settings.generated_cases}-ipus{settings.devices}{x64}{shard}"
 
     def platform_folder(self, platform: str) -> str:
-        """The CPU's results serve all columns of equal settings."""
+        """Returns the folder of a platform's results. All columns of equal settings share the CPU's results."""
         own = platform != "cpu" and self.settings.column == report.OWN
         return f"{platform}-{report.OWN}" if own else platform
 
     def newest_results(self, platform: str) -> list[Path]:
-        """The results of every file under its latest settings in this column."""
+        """Returns the results of every file under its latest settings in this column."""
         results = [
             result
             for result in self.root.glob(f"jax-{version('jax')}-*/{self.platform_folder(platform)}/**/*.json")
@@ -73,7 +73,7 @@ class Work:
         return [newest[name] for name in sorted(newest)]
 
     def name_of(self, result: Path) -> str:
-        """The name of the file of tests, as `source.test_files` has it, that `result` is of."""
+        """Returns the name, as in `source.test_files`, of the test file to which `result` belongs."""
         return Path(*result.relative_to(self.root).parts[2:]).with_suffix("").as_posix()
 
     def scratch(self, platform: str, name: str) -> Path:
@@ -86,7 +86,8 @@ class Work:
 def run(name: str, file: Path, platform: str, work: Work, known: KnownFailures, baseline: str) -> report.FileVerdict:
     """Runs a file on the platform, and on the CPU those of its tests that have no result yet.
 
-    `baseline` "all" is exact; "failed" takes it that what passes on the platform passes on the CPU.
+    `baseline` "all" runs all of these tests on the CPU; "failed" assumes that tests that pass on the platform pass on
+    the CPU.
     """
     device = runner.run_file(file, platform, work.settings, work.scratch(platform, name))
     stored = runner.FileResult.read(work.result(platform, name))
@@ -109,7 +110,7 @@ def run(name: str, file: Path, platform: str, work: Work, known: KnownFailures, 
 
 
 def print_verdict(name: str, verdict: report.FileVerdict) -> None:
-    """One line for the file, then what needs attention."""
+    """Prints one line for the file, then the tests that need attention."""
     ratio = "-" if verdict.ratio is None else f"{100 * verdict.ratio:.1f} %"
     print(
         f"{name}: {verdict.passed} of {verdict.cpu_passed} passed ({ratio}), {verdict.failed} failed, "
@@ -123,9 +124,9 @@ def print_verdict(name: str, verdict: report.FileVerdict) -> None:
 
 
 def write_report(path: Path, platform: str, work: Work, known: KnownFailures, names: Collection[str]) -> None:
-    """The document, and beside it the results that it is made from: those in the work folder replace earlier ones.
+    """Writes the document and its results; those in the work folder replace earlier ones.
 
-    A run that was ended before the CPU's turn changes nothing. `names`: the files that should have a result.
+    A run that ended before the CPU's turn changes nothing. `names`: the files that should have a result.
     """
     results = path.with_suffix(".json")
     verdicts = report.read_results(results)
@@ -146,7 +147,7 @@ def write_report(path: Path, platform: str, work: Work, known: KnownFailures, na
 
 
 def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """The command line."""
+    """Parses the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", nargs="*", help="e.g. api_test, pallas/ops_test (default: all that are not excluded)")
     parser.add_argument("--tests", type=Path, help="a checkout of JAX or its tests folder (default: fetched)")
@@ -185,7 +186,7 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Exit code: 0, or 1 for an unlisted failure."""
+    """Returns the exit code: 0, or 1 if there is an unlisted failure."""
     options = parse_arguments(arguments)
     rules = ("" if options.column == report.OWN else "cpu") if options.rules is None else options.rules
     settings = runner.Settings(

@@ -18,9 +18,9 @@ sys.path.insert(0, str(ROOT / "tests"))
 from jax_ipu.compiler.lowering.table import ALTERNATIVES  # noqa: E402
 from support import op_table  # noqa: E402
 
-# The chip has units for these; everything else is code that the model costs as such.
+# The chip has units for these types. All other types run as code, whose cost the model estimates.
 NATIVE = frozenset(("float32", "float16", "bool", "int8", "int16", "int32", "uint8", "uint16", "uint32"))
-# Longer names first: each stands for all of its types.
+# Longer names first; each name stands for all of its types.
 GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("all types", op_table.ANY),
     ("numbers", op_table.NUMBER),
@@ -55,7 +55,7 @@ declares under the same rules.
 
 
 def type_names(dtypes: Sequence[str]) -> str:
-    """The types with groups by name."""
+    """Returns the names of the types, with groups replaced by their name."""
     left, names = set(dtypes), []
     for name, members in GROUPS:
         if left >= set(members):
@@ -81,7 +81,7 @@ def _rows() -> Iterator[tuple[str, ...]]:
 
 
 def document() -> str:
-    """The text of the file."""
+    """Returns the text of the file."""
     native = ", ".join(sorted(NATIVE))
     groups = "; ".join(f"*{name}* {', '.join(members)}" for name, members in GROUPS[2:])
     groups = f"*all types* everything below; *numbers* real and complex; {groups}"
@@ -99,7 +99,7 @@ def document() -> str:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """The command. Returns 1 when the file is stale."""
+    """Runs the command. Returns 1 if the file is stale."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="only compare")
     if parser.parse_args(argv).check:

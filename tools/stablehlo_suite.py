@@ -27,14 +27,14 @@ KNOWN = Path(__file__).parent / "stablehlo_known_failures.txt"
 
 
 class Outcome(NamedTuple):
-    """What one program did on one backend: `state` is passed, differs, refused, failed, crashed or timed out."""
+    """The outcome of one program on one backend: passed, differs, refused, failed, crashed or timed out."""
 
     state: str
     detail: str = ""
 
 
 class Result(NamedTuple):
-    """A program on both backends; `skipped` says why it cannot be judged."""
+    """The outcomes of a program on both backends; `skipped` says why it cannot be judged."""
 
     name: str
     ipu: Outcome | None
@@ -46,7 +46,7 @@ class Result(NamedTuple):
 
 
 def run_program(root: Path, name: str, execution: str, target: str, with_cpu: bool) -> Iterator[Result]:
-    """Runs one program in this process. Each result is what stands if the process dies before the next."""
+    """Runs one program in this process. Yields the result that applies if the process dies before the next one."""
     import jax
     from conformance import stablehlo_programs
 
@@ -59,7 +59,7 @@ def run_program(root: Path, name: str, execution: str, target: str, with_cpu: bo
     except Exception as error:
         yield Result(name, None, None, f"cannot be read: {_first_line(error)}")
         return
-    # Stands if the process ends here.
+    # Applies if the process ends here.
     yield Result(name, None, None, "have expectations that crash the CPU backend")
     try:
         expected = _run_on_cpu(program.expected)
@@ -131,7 +131,7 @@ def _serve(connection: Connection, arguments: tuple[Any, ...]) -> None:
 
 
 def run_all(names: list[str], arguments: tuple[Any, ...], jobs: int, timeout: float) -> Iterator[Result]:
-    """Results in the order in which they are ready."""
+    """Yields results in the order in which they are ready."""
     pending = collections.deque(names)
     results: list[Result] = []
     ready = threading.Condition()
@@ -180,7 +180,7 @@ def _start(arguments: tuple[Any, ...]) -> tuple[Any, Any]:
 
 
 def _ask(connection: Any, name: str, timeout: float) -> tuple[Result, bool]:
-    """The result and whether the worker is still usable."""
+    """Returns the result, and whether the worker is still usable."""
     connection.send(name)
     result: Result | None = None
     problem = Outcome("timed out", f"after {timeout:g} s")
@@ -195,7 +195,7 @@ def _ask(connection: Any, name: str, timeout: float) -> tuple[Result, bool]:
         problem = Outcome("crashed")
     if result is None or (result.ipu is not None and result.ipu.state == "crashed"):
         return Result(name, problem, None), False
-    # What was still to come is the CPU backend's doing.
+    # The CPU backend caused the missing part of the result.
     return result._replace(cpu=problem), False
 
 
@@ -203,7 +203,7 @@ def _ask(connection: Any, name: str, timeout: float) -> tuple[Result, bool]:
 
 
 def known_failures(path: Path) -> dict[str, str]:
-    """Program name or pattern -> reason. A line is ``name: reason``."""
+    """Returns program name or pattern -> reason. A line is ``name: reason``."""
     if not path.exists():
         return {}
     lines = (line.strip() for line in path.read_text().splitlines())
@@ -212,7 +212,7 @@ def known_failures(path: Path) -> dict[str, str]:
 
 
 def summary(results: Iterable[Result]) -> str:
-    """A Markdown table of counts for each folder, and why programs were left out."""
+    """Returns a Markdown table of counts per folder, and why programs were left out."""
     rows: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
     skipped: collections.Counter[str] = collections.Counter()
     for result in results:
@@ -250,7 +250,7 @@ near results must be. They run on the {execution} engine of `{target}` and on JA
 
 
 def document(results: list[Result], known: dict[str, str], options: argparse.Namespace) -> str:
-    """The Markdown page of a run."""
+    """Returns the Markdown page of a run."""
     header = HEADER.format(execution=options.execution, target=options.target, version=version("jaxlib"))
     lines = [header, summary(results), "", "## Failures", "", "| program | reason | also on CPU |", "|---|---|---|"]
     for result in results:
@@ -262,7 +262,7 @@ def document(results: list[Result], known: dict[str, str], options: argparse.Nam
 
 
 def main(argv: list[str] | None = None) -> int:
-    """The command. Returns 0 when nothing unexpected happened."""
+    """Runs the command. Returns 0 if nothing unexpected happened."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("root", type=Path, help="folder with testdata and tests/interpret")
     parser.add_argument("--only", default="*", help="pattern of program names")

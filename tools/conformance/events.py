@@ -1,4 +1,4 @@
-"""The contract between a pytest process and the runner that watches it: variables and one JSON line for each event."""
+"""The protocol between a pytest process and its runner: environment variables, and one JSON line per event."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import TypedDict
 EVENTS_VARIABLE = "JAX_SUITE_EVENTS"  # file that events are appended to; tests it already names are not run again
 SELECTION_VARIABLE = "JAX_SUITE_SELECTION"  # file with the test ids to run, one a line; absent: all
 SHARD_VARIABLE = "JAX_SUITE_SHARD"  # "index/count"
-RULES_VARIABLE = "JAX_SUITE_RULES"  # platform whose skips and tolerances JAX's test utilities apply; absent: its own
-MODULES_VARIABLE = "JAX_SUITE_MODULES"  # files of modules that the jax package leaves out, jax/_src/x.py is jax._src.x
-MEMORY_VARIABLE = "JAX_SUITE_MEMORY_GB"  # a process that holds more stops between two tests and is started anew
+RULES_VARIABLE = "JAX_SUITE_RULES"  # platform whose skips and tolerances JAX's test utilities use; absent: its own
+MODULES_VARIABLE = "JAX_SUITE_MODULES"  # files of modules missing in the jax package; jax/_src/x.py is jax._src.x
+MEMORY_VARIABLE = "JAX_SUITE_MEMORY_GB"  # a process with more memory stops between two tests and is restarted
 
-# Stand for what happens to a file outside of its tests.
+# Stand for events of a file outside of its tests.
 COLLECTION = "(collection)"
 EXIT = "(exit)"
 PSEUDO_TESTS = (COLLECTION, EXIT)
@@ -30,7 +30,7 @@ class Event(TypedDict, total=False):
 
 
 def read_events(path: Path) -> list[Event]:
-    """All complete events in the file; the last line of a process that died in the middle of it is dropped."""
+    """Returns all complete events in the file, without the last line of a process that died while writing it."""
     if not path.exists():
         return []
     lines = path.read_text().split("\n")[:-1]
@@ -38,6 +38,6 @@ def read_events(path: Path) -> list[Event]:
 
 
 def append_event(path: Path, event: Event) -> None:
-    """Adds one event and flushes it, so that it outlives the process."""
+    """Adds one event and flushes it, so that it survives the process."""
     with path.open("a") as file:
         file.write(json.dumps(event) + "\n")

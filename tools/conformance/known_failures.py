@@ -17,7 +17,7 @@ class KnownFailure:
     columns: tuple[str, ...] = ()
 
     def matches(self, test: str, column: str) -> bool:
-        """`columns`: of the report, those in which they fail; all when there are none."""
+        """Whether this entry lists a test in one of the report's columns; without `columns`, in all."""
         return column in (self.columns or (column,)) and any(fnmatchcase(test, pattern) for pattern in self.tests)
 
 
@@ -30,7 +30,7 @@ class KnownFailures:
 
     @classmethod
     def read(cls, path: Path) -> KnownFailures:
-        """Raises ValueError for an entry without reason or tests."""
+        """Reads the list. Raises ValueError for an entry without reason or tests."""
         table = tomllib.loads(path.read_text())
         excluded = table.pop("excluded", {})
         files: dict[str, list[KnownFailure]] = {}
@@ -43,5 +43,5 @@ class KnownFailures:
         return cls(files, excluded)
 
     def reason(self, stem: str, test: str, column: str) -> str | None:
-        """Why this test is known to fail in a column of the report; None when it is not."""
+        """Returns why this test is known to fail in a column of the report; None if it is not."""
         return next((known.reason for known in self.files.get(stem, []) if known.matches(test, column)), None)

@@ -1,4 +1,4 @@
-"""Pytest plugin: streams what starts and ends, and leaves out what an earlier process of the same file already ran."""
+"""Pytest plugin: streams test starts and ends, and skips tests that an earlier process of the file already ran."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ import pytest
 
 from conformance import events
 
-# At import: pytest later puts a file of its own in place of stderr, and what is written there dies with the process.
+# Opened at import: pytest later replaces stderr by a file of its own, which is lost when the process dies.
 CRASH_OUTPUT = os.fdopen(os.dup(2), "w")
 faulthandler.enable(CRASH_OUTPUT)
 
 
 def resident_gigabytes() -> float:
-    """Memory that this process holds now; 0 where the system does not tell."""
+    """Returns the memory of this process; 0 if the system does not report it."""
     try:
         pages = int(Path("/proc/self/statm").read_text().split()[1])
     except OSError:
@@ -94,11 +94,11 @@ def short_name(nodeid: str) -> str:
 def pytest_configure(config: pytest.Config) -> None:
     """Called by pytest for `-p conformance.pytest_stream`."""
     if rules := os.environ.get(events.RULES_VARIABLE):
-        # JAX's test files take their flags from there, when they are imported.
+        # JAX's test files read their flags from sys.argv when they are imported.
         sys.argv.append(f"--jax_test_dut={rules}")
     for module in filter(None, os.environ.get(events.MODULES_VARIABLE, "").split(os.pathsep)):
         folder = Path(module).parent
         package = "jax._src" + folder.as_posix().rpartition("jax/_src")[2].replace("/", ".")
-        # Last: what the package has comes from the package.
+        # Appended last, so that modules of the package take precedence.
         importlib.import_module(package).__path__.append(str(folder))
     config.pluginmanager.register(Stream(), "jax-suite-stream")

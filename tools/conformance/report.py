@@ -1,4 +1,4 @@
-"""What a run means: failures against the CPU baseline and the list of known ones, and the table by file."""
+"""The verdict on a run: failures against the CPU baseline and the list of known failures; the table by file."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from conformance import events
 from conformance.known_failures import KnownFailures
 from conformance.runner import FAILURES, FileResult
 
-# The columns of the report beside the first, which is held to the rules of the CPU: their names, and what they are.
+# The other columns of the report: the platform's own name, 64-bit types, and the newest JAX. The first column uses the
+# CPU's rules.
 OWN, X64, NEWEST = "own", "x64", "newest"
 COLUMNS = {OWN: "own name", X64: "64 bits", NEWEST: "newest JAX"}
 
 
 @dataclass
 class FileVerdict:
-    """One file: how the tests that pass on the CPU fare on the platform."""
+    """The results, on the platform, of a file's tests that pass on the CPU."""
 
     cpu_passed: int = 0
     passed: int = 0
@@ -35,37 +36,37 @@ class FileVerdict:
 
     @property
     def ratio(self) -> float | None:
-        """Passed over passed and failed, of what passes on the CPU; None when nothing was run."""
+        """Returns passed / (passed + failed) among tests that pass on the CPU; None if no test ran."""
         run = self.passed + self.failed + self.crashed + self.hung
         return self.passed / run if run else None
 
 
 def key(stem: str, column: str) -> str:
-    """The name of a file's verdict in a column: the file's own in the first."""
+    """Returns the key of a file's verdict in a column; in the first column, the file's name."""
     return f"{stem} [{column}]" if column in COLUMNS else stem
 
 
 def read_results(path: Path) -> dict[str, FileVerdict]:
-    """Name as `key` gives it -> its last verdict; none where there is no such file."""
+    """Returns key -> last verdict; empty if there is no such file."""
     if not path.exists():
         return {}
     return {stem: FileVerdict(**fields) for stem, fields in json.loads(path.read_text()).items()}
 
 
 def write_results(path: Path, verdicts: Mapping[str, FileVerdict]) -> None:
-    """One line for each file, so that a later run changes the lines of what it has run."""
+    """Writes one line per file, so that a later run only changes the lines of the files that it ran."""
     lines = (f"{json.dumps(stem)}: {json.dumps(asdict(verdict))}" for stem, verdict in sorted(verdicts.items()))
     path.write_text("{\n" + ",\n".join(lines) + "\n}\n")
 
 
 def revision(checkout: Path) -> str:
-    """The commit that is checked out there, and whether it was changed; empty where there is none."""
+    """Returns the commit that is checked out, and whether it was changed; empty if there is none."""
     command = ["git", "-C", str(checkout), "describe", "--always", "--dirty"]
     return subprocess.run(command, capture_output=True, text=True).stdout.strip()
 
 
 def without_baseline(cpu: FileResult, device: FileResult) -> list[str]:
-    """Failed tests of which nobody knows whether they pass on the CPU: the run was ended before."""
+    """Returns failed tests whose result on the CPU is unknown, because the run ended before."""
     return [
         test
         for test, result in device.tests.items()
@@ -74,7 +75,7 @@ def without_baseline(cpu: FileResult, device: FileResult) -> list[str]:
 
 
 def judge(stem: str, cpu: FileResult, device: FileResult, known: KnownFailures, column: str = "cpu") -> FileVerdict:
-    """Compares one file. A test that does not pass on the CPU either is left out, but for a new crash or hang.
+    """Compares one file. A test that does not pass on the CPU is left out, unless it newly crashes or hangs.
 
     Under the platform's own name, tests that are skipped on the CPU count as well.
     """
@@ -99,7 +100,7 @@ def judge(stem: str, cpu: FileResult, device: FileResult, known: KnownFailures, 
 
 
 def _unknown(outcome: str) -> str:
-    """What is taken for a test without a result on the CPU: that it passes when it passes here."""
+    """Returns the assumed CPU outcome of a test without one: it passes if it passes here."""
     return "passed" if outcome == "passed" else "absent"
 
 
@@ -114,9 +115,9 @@ def _counts(test: str, baseline: str, outcome: str) -> bool:
 def markdown(
     verdicts: Mapping[str, FileVerdict], known: KnownFailures, header: str, unmeasured: Collection[str]
 ) -> str:
-    """The document: totals, a row for each file, the reasons of known failures, and files without a result.
+    """Returns the document: totals, a row per file, the reasons of known failures, and files without a result.
 
-    Rows begin with the first column's counts; the others say what passed of what was run.
+    Rows begin with the first column's counts; the other columns show the share that passed.
     """
     head = "| file | passes on CPU | passed on ipu | failed | crash or hang | skipped | ratio | settings | revision |"
     lines = [header.rstrip(), "", head + "".join(f" {title} |" for title in COLUMNS.values())]
@@ -126,7 +127,7 @@ def markdown(
     for stem in stems:
         of_file = {column: verdicts.get(key(stem, column)) for column in totals}
         if all(v is None or (not v.cpu_passed and v.ratio is None) for v in of_file.values()):
-            continue  # nothing in it runs on the CPU either
+            continue  # no test of it runs on the CPU
         lines.append(_row(stem, of_file))
         for column, verdict in of_file.items():
             for name in ("cpu_passed", "passed", "failed", "crashed", "hung", "skipped"):
@@ -152,7 +153,7 @@ def _row(name: str, of_file: Mapping[str, FileVerdict | None]) -> str:
 
 
 def _share(verdict: FileVerdict | None) -> str:
-    """What passed of what was run, in percent; the settings, too, where a part of the file was run."""
+    """Returns the percentage of run tests that passed, with the settings if only a part of the file ran."""
     if verdict is None:
         return "not run"
     if verdict.ratio is None:

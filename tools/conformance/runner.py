@@ -1,4 +1,4 @@
-"""Runs one test file on one platform in processes of its own and starts anew after the test that crashed or hung."""
+"""Runs a test file on a platform in separate processes, and starts anew after a test that crashed or hung."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ TOOLS = Path(__file__).resolve().parent.parent
 POLL_SECONDS = 0.2
 START_SECONDS = 600.0  # import of the file and collection
 EXIT_SECONDS = 90.0  # from the last test to the end of the process
-KILL_SECONDS = 10.0  # for the stacks to be printed
+KILL_SECONDS = 10.0  # for printing the stacks
 FAILURES = ("failed", "crash", "hang")
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What decides the result of a run; results of equal settings are comparable."""
+    """The settings that affect the result of a run; results of equal settings are comparable."""
 
     devices: int = 8
     generated_cases: int = 3
@@ -38,7 +38,7 @@ class Settings:
     column: str = "cpu"
 
     def environment(self, platform: str) -> dict[str, str]:
-        """Variables of a test process on `platform`, "cpu" or "ipu"."""
+        """Returns the variables of a test process on `platform`, "cpu" or "ipu"."""
         variables = {
             "JAX_PLATFORMS": "cpu" if platform == "cpu" else f"{platform},cpu",
             "JAX_NUM_CPU_DEVICES": str(self.devices),
@@ -58,7 +58,7 @@ class Settings:
 
 @dataclass
 class Outcome:
-    """What became of one test: passed, failed, skipped, crash or hang."""
+    """The outcome of one test: passed, failed, skipped, crash or hang."""
 
     outcome: str
     seconds: float = 0.0
@@ -67,7 +67,7 @@ class Outcome:
 
 @dataclass
 class FileResult:
-    """Outcomes of one file by test name, and the commits that were run, the latest last."""
+    """The outcomes of a file by test name, and the commits that were run, the latest last."""
 
     tests: dict[str, Outcome] = field(default_factory=dict)
     revision: str = ""
@@ -76,14 +76,14 @@ class FileResult:
         return sum(test.outcome in outcomes for test in self.tests.values())
 
     def update(self, tests: Mapping[str, Outcome], revision: str) -> None:
-        """Takes the outcomes at `revision`; earlier commits stay named as long as outcomes of theirs stay."""
+        """Adds the outcomes at `revision`. Earlier commits stay listed as long as one of their outcomes stays."""
         earlier = self.revision.split(", ") if self.tests.keys() - tests.keys() else []
         self.tests.update(tests)
         self.revision = ", ".join(filter(None, dict.fromkeys([*earlier, revision])))
 
     @classmethod
     def read(cls, path: Path) -> FileResult:
-        """Empty when there is no such file."""
+        """Reads a result; empty if there is no such file."""
         if not path.exists():
             return cls()
         stored = json.loads(path.read_text())
@@ -119,10 +119,10 @@ def run_file(
 
 
 def _command(file: Path, settings: Settings) -> list[str]:
-    """The tests' own pytest configuration is kept: JAX's turns warnings into errors."""
+    """Returns the command. It keeps the tests' own pytest configuration: JAX's turns warnings into errors."""
     root = source.checkout_of(file)
     configuration = root / "pyproject.toml"
-    # -P: the packages that are tested are the installed ones, not those of the current folder.
+    # -P: tests the installed packages, not those in the current folder.
     command = [sys.executable, "-P", "-m", "pytest", "-q", "--tb=short", "-p", "conformance.pytest_stream"]
     command += ["-p", "no:faulthandler", "-p", "no:cacheprovider", "-p", "no:timeout", "--rootdir", str(root)]
     command += ["-c", str(configuration if configuration.exists() else os.devnull), "--import-mode=importlib"]
@@ -134,7 +134,7 @@ def _command(file: Path, settings: Settings) -> list[str]:
 def _run_process(
     command: list[str], environment: dict[str, str], event_path: Path, output_path: Path, timeout: float
 ) -> bool:
-    """Runs one process to its end. True when another must go on where it stopped."""
+    """Runs one process to its end. Returns True if another one must continue where it stopped."""
     offset = output_path.stat().st_size if output_path.exists() else 0
     before = len(events.read_events(event_path))
     with output_path.open("ab") as output:
@@ -162,9 +162,9 @@ def _run_process(
 
 
 def _watch(process: subprocess.Popen[bytes], event_path: Path, before: int, timeout: float) -> bool:
-    """Waits for the process and kills it when nothing happens for too long. True when it had to be killed.
+    """Waits for the process, and kills it if nothing happens for too long. Returns True if it was killed.
 
-    `before` is the number of events that earlier processes left.
+    `before` is the number of events of earlier processes.
     """
     limits = {"start": timeout, "finish": EXIT_SECONDS, "recycle": EXIT_SECONDS}
     size, since, limit = 0, time.monotonic(), START_SECONDS
@@ -182,13 +182,13 @@ def _watch(process: subprocess.Popen[bytes], event_path: Path, before: int, time
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    """SIGABRT first: the crash handler then prints the stack of every thread."""
+    """Sends SIGABRT first: the crash handler then prints the stack of every thread."""
     process.send_signal(signal.SIGABRT)
     try:
         process.wait(KILL_SECONDS)
     except subprocess.TimeoutExpired:
         pass
-    # Also what the test itself has started.
+    # Also kills the processes that the test has started.
     try:
         os.killpg(process.pid, signal.SIGKILL)
     except ProcessLookupError:

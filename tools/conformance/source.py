@@ -1,4 +1,4 @@
-"""Where JAX's tests come from: a folder that is given, or the tag of the installed version on GitHub."""
+"""The source of JAX's tests: a given folder, or the tag of the installed version on GitHub."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from importlib.metadata import version
 from pathlib import Path
 
 REPOSITORY = "https://github.com/jax-ml/jax"
-FOLDERS = (".", "pallas")  # of the tests; what is in others needs several hosts, or other hardware
-# Modules of JAX that its tests import and that the package leaves out: they come from the checkout.
+FOLDERS = (".", "pallas")  # folders of tests; other folders need several hosts, or other hardware
+# Modules of JAX that its tests import and that the package does not contain: they come from the checkout.
 MODULES = ("jax/_src/hypothesis_test_util.py", "jax/_src/pallas/pallas_test_util.py")
 
 
 def test_files(tests: Path) -> dict[str, Path]:
-    """Name -> file, of all test files: `api_test`, `pallas/ops_test`."""
+    """Returns name -> file of all test files, for example `api_test` and `pallas/ops_test`."""
     files = (file for folder in FOLDERS for file in (tests / folder).glob("*_test.py"))
     return {file.relative_to(tests).with_suffix("").as_posix(): file for file in files}
 
 
 def find_tests(folder: Path) -> Path:
-    """The folder with the `*_test.py` files, from a checkout of JAX or from that folder itself."""
+    """Returns the folder of the `*_test.py` files, given a checkout of JAX or that folder itself."""
     for candidate in (folder / "tests", folder):
         if any(candidate.glob("*_test.py")):
             return candidate.resolve()
@@ -29,7 +29,7 @@ def find_tests(folder: Path) -> Path:
 
 
 def checkout_of(file: Path) -> Path:
-    """The folder that holds the folder of tests in which `file` is."""
+    """Returns the checkout whose test folder contains `file`."""
     tests = next((folder for folder in file.parents if folder.name == "tests"), file.parent)
     return tests.parent
 

@@ -22,19 +22,19 @@ _CHECK_OP = re.compile(
     r'(?P<quote>"?)check\.(?P<kind>expect_(?:almost_)?eq_const|expect_(?:almost_)?eq|expect_close)\b"?'
 )
 _CHECK_LINE = re.compile(r"^.*stablehlo\.custom_call @check\..*\n", re.MULTILINE)
-# What the interpreter of StableHLO allows: an absolute difference, and units in the last place.
+# The tolerances of StableHLO's interpreter: two absolute differences, and a number of units in the last place.
 _ALMOST, _ALMOST_CUSTOM_CALL, _CLOSE_ULP = 1e-4, 1e-3, 3
 
 
 class Check(NamedTuple):
-    """How a result is compared: `kind` is eq, almost_eq or close, `tolerance` absolute, of close in ULP."""
+    """The comparison of a result. `kind` is eq, almost_eq or close; `tolerance` is absolute, or in ULP for close."""
 
     kind: str
     tolerance: float
 
 
 class Program(NamedTuple):
-    """One program of a file. `actual` and `expected` are MLIR texts whose main returns the two sides of each check."""
+    """A program of a file. `actual` and `expected` are MLIR texts; main returns one side of each check."""
 
     name: str
     actual: str
@@ -47,7 +47,7 @@ class NotSelfChecking(Exception):
 
 
 def names(root: Path) -> list[str]:
-    """The programs of a checkout as ``path`` or ``path#index``, sorted."""
+    """Returns the programs of a checkout as ``path`` or ``path#index``, sorted."""
     found = []
     for folder in ("testdata", "tests/interpret"):
         for path in sorted((root / folder).rglob("*.mlir")):
@@ -74,7 +74,7 @@ def load(root: Path, name: str) -> Program:
 
 
 def _generic_checks(text: str) -> Iterator[str]:
-    """The text with each check op in generic form with two operands: constants become ops."""
+    """Returns the text with each check op in generic form with two operands: constants become ops."""
     position = count = 0
     while (match := _CHECK_OP.search(text, position)) is not None:
         if text[match.start() - 1] == "@":
@@ -125,7 +125,7 @@ def _until(text: str, position: int, stop: str) -> tuple[str, int]:
 
 
 def _end_of_type(text: str, position: int) -> int:
-    """The end of ``dense<...> : type`` or ``%value ... : type`` that starts at `position`."""
+    """Returns the end of ``dense<...> : type`` or ``%value ... : type`` that starts at `position`."""
     depth = 0
     colon = False
     for i in range(position, len(text)):
@@ -138,7 +138,7 @@ def _end_of_type(text: str, position: int) -> int:
 
 
 def _returning(text: str, side: int) -> tuple[str, list[Check]]:
-    """The program whose main returns the operands number `side` of its checks."""
+    """Returns the program whose main returns operand number `side` of each of its checks."""
     registry = mlir.DialectRegistry()
     _jax_mlir_ext.register_dialects(registry)
     context = mlir.Context()
@@ -164,7 +164,7 @@ def _returning(text: str, side: int) -> tuple[str, list[Check]]:
         checks, values = [], []
         for op in _checks(function):
             checks.append(_check(op))
-            # check.eq has the expectation first.
+            # In check.eq, the expectation is the first operand.
             values.append(op.operands[1 - side if len(op.results) else side])
         block = function.operation.regions[0].blocks[0]
         terminator = block.operations[len(block.operations) - 1].operation
@@ -177,10 +177,10 @@ def _returning(text: str, side: int) -> tuple[str, list[Check]]:
         attributes["sym_visibility"] = mlir.StringAttr.get("public")
         if "res_attrs" in attributes:
             del attributes["res_attrs"]
-        # Taking the checks out of the text is safe; erasing an op whose results Python has seen is not.
+        # Removing the checks from the text is safe. Erasing an op whose results Python has accessed is not.
         text = _CHECK_LINE.sub("", str(module))
         if side:
-            # Leaves constants, which CPU can return even when it cannot run the program.
+            # What remains are constants, which the CPU backend can return even if it cannot run the program.
             module = mlir.Module.parse(text)
             PassManager.parse("builtin.module(func.func(canonicalize))").run(module.operation)
             text = str(module)
@@ -196,7 +196,7 @@ def _checks(function: Any) -> list[Any]:
 def _check(op: Any) -> Check:
     kind = op.attributes["call_target_name"].value.removeprefix("check.").removeprefix("expect_")
     if kind == "eq" and len(op.results):
-        # check.eq compares everything but integers with a tolerance.
+        # check.eq compares all types except integers with a tolerance.
         element = str(op.operands[0].type.element_type).removeprefix("u")
         return Check("eq", 0) if element.startswith("i") else Check("almost_eq", _ALMOST)
     limit = op.attributes["backend_config"].value if "backend_config" in op.attributes else ""
@@ -208,7 +208,7 @@ def _check(op: Any) -> Check:
 
 
 def difference(check: Check, actual: Any, expected: Any) -> str:
-    """What is wrong with a result, "" when nothing."""
+    """Returns a description of the difference; "" if there is none."""
     if actual.shape != expected.shape or actual.dtype != expected.dtype:
         return f"{actual.dtype}{list(actual.shape)} instead of {expected.dtype}{list(expected.shape)}"
     if actual.dtype.kind == "c":
@@ -240,7 +240,7 @@ def _wrong(check: Check, actual: Any, expected: Any) -> Any:
 
 
 def _ulp(actual: Any, expected: Any) -> Any:
-    """Distance in representable numbers, through zero."""
+    """Returns the distance in representable numbers, counted through zero."""
 
     def ordered(x: Any) -> Any:
         bits = np.ascontiguousarray(x).view(f"i{x.dtype.itemsize}").astype(object)
