@@ -32,13 +32,13 @@ OPERATIONS: dict[str, Callable[[jax.Array], jax.Array]] = {
     "cumsum": jnp.cumsum,
     "argsort": jnp.argsort,
 }
-# Each repetition has a shape of its own, so every first use compiles.
+# Each repetition has its own shape, so that every first use compiles.
 REPETITIONS = 5
 LATER_USES = 200
 
 
 class CompileTimer:
-    """Adds up the processor time of compilations while it is in place."""
+    """Sums the processor time of compilations while it is active."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
@@ -55,7 +55,7 @@ class CompileTimer:
 
 
 def measure(device: jax.Device, timer: CompileTimer) -> dict[str, tuple[float, float]]:
-    """Operation -> (milliseconds of compilation for each program, microseconds of a later use)."""
+    """Returns operation -> (milliseconds of compilation per program, microseconds of a later use)."""
     results = {}
     for name, operation in OPERATIONS.items():
         first, later = [], []

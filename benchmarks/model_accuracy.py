@@ -13,7 +13,7 @@ from typing import NamedTuple
 from jax_ipu import _ipu
 
 BOW_CLOCK = 1.85e9
-TIMER_CYCLES = 45  # what a pair of cycle counters adds to a raw measurement (tessellate-ipu)
+TIMER_CYCLES = 45  # a pair of cycle counters adds this to a raw measurement (tessellate-ipu)
 
 # f16 [N, 16] x [16, 16] on every tile, no exchange: N -> cycles. tessellate-ipu, "IPU Peak Flops" notebook.
 AMP_CYCLES = {16: 402, 64: 584, 256: 1352, 512: 2381, 1024: 4424, 2048: 8525}
@@ -56,12 +56,12 @@ class Row(NamedTuple):
 
     @property
     def residual(self) -> float:
-        """Relative error of the model."""
+        """Returns the relative error of the model."""
         return self.modelled / self.published - 1
 
 
 def product_cost(rows: int, depth: int, columns: int, num_tiles: int, partials: str) -> dict[str, float]:
-    """Cost of one f16 product whose operands lie as its plan likes them."""
+    """Returns the cost of one f16 product whose operands have the mappings that its plan prefers."""
     graph = _ipu.Graph(_ipu.Target("bow", num_tiles))
     program = _ipu.Sequence("product")
     options = {"partialsType": partials}
@@ -73,7 +73,7 @@ def product_cost(rows: int, depth: int, columns: int, num_tiles: int, partials: 
 
 
 def elementwise_cost(elements: int, code: list[Instruction], output: int, *, scaled: bool) -> dict[str, float]:
-    """Cost of one f32 operation on one tile."""
+    """Returns the cost of one f32 operation on one tile."""
     graph = _ipu.Graph(_ipu.Target("bow", 1))
     program = _ipu.Sequence("elementwise")
     tensors = [graph.add_variable("f32", [elements], name) for name in "ab"]
@@ -89,7 +89,8 @@ def elementwise_cost(elements: int, code: list[Instruction], output: int, *, sca
 
 
 def amp_rows() -> list[Row]:
-    # The model puts a local copy that orders received operands before every product; the measured vertices have none.
+    # Before every product, the model adds a local copy that arranges received operands; the measured vertices have
+    # none.
     arrange = _ipu.Target("bow").local_copy_call_cycles
     return [
         Row(f"[{n},16]x[16,16] f16", cycles, product_cost(n, 16, 16, 1, "half")["compute_cycles"] - arrange)
@@ -111,7 +112,7 @@ def elementwise_rows() -> list[Row]:
 
 
 def dense_rows(partials: str = "half", *, transposed: bool = True) -> list[Row]:
-    """Y[m, n] = W[m, k] X[k, n], or as its transpose X' W': then the columns of W' stay in the AMP."""
+    """Returns the rows of Y[m, n] = W[m, k] X[k, n], or of its transpose X' W', with W's columns in the AMP."""
     rows = []
     for (m, n), tflops in DENSE_TFLOPS.items():
         published = 2.0 * m * m * n / (tflops * 1e12) * BOW_CLOCK

@@ -31,7 +31,7 @@ fresh = itertools.count()
 
 
 class Case(NamedTuple):
-    """make(platform) gives a function that does the timed work `repeat` times."""
+    """One case: make(platform) returns a function that does the timed work `repeat` times."""
 
     make: Callable[[str], Run]
     repeat: int
@@ -39,7 +39,7 @@ class Case(NamedTuple):
 
 
 def steady(function, state, *arguments, donate=True):
-    """Calls that thread a donated state, as training does."""
+    """Returns calls that pass a donated state on, as training does."""
 
     def make(platform: str) -> Run:
         step = jax.jit(function, backend=platform, donate_argnums=0 if donate else ())
@@ -72,12 +72,12 @@ def call(function, *arguments, on_device=True):
 
 
 def first_call(function, *arguments):
-    """The first call of a function that JAX has not seen: tracing, compiling and running."""
+    """The first call of a function that is new to JAX: tracing, compiling and running."""
 
     def make(platform: str) -> Run:
         def run() -> None:
             number = float(next(fresh))
-            # A new constant, so that no cache of either side can know the program.
+            # A new constant, so that no cache on either side contains the program.
             new = jax.jit(lambda *a: jax.tree.map(lambda y: y + number, function(*a)), backend=platform)
             jax.block_until_ready(new(*arguments))
 
@@ -140,7 +140,7 @@ def lstm(weights, recurrent, bias, inputs):
 
 
 def transformer_layer(params, x):
-    """x: [batch, length, features]; four heads, the norms before the blocks."""
+    """x: [batch, length, features]; four heads; the norms precede the blocks."""
     batch, length, features = x.shape
     y = layer_norm(x, *params["norm1"])
     q, k, v = jnp.moveaxis((y @ params["qkv"]).reshape(batch, length, 3, 4, features // 4), (2, 3), (0, 2))
@@ -221,7 +221,7 @@ def cases() -> dict[str, Case]:
 
 
 def measure(case: Case, rounds: int) -> dict[str, list[float]]:
-    """Seconds per call, one entry a round, for each platform."""
+    """Returns seconds per call, one entry per round, for each platform."""
     runs = {platform: case.make(platform) for platform in ("cpu", "ipu")}
     for run in runs.values():
         for _ in range(min(case.repeat, 20)):
@@ -230,7 +230,7 @@ def measure(case: Case, rounds: int) -> dict[str, list[float]]:
     for index in range(rounds):
         order = list(runs.items())
         for platform, run in order if index % 2 == 0 else reversed(order):
-            time.sleep(0.004)  # lets the other side's spinning workers go to sleep
+            time.sleep(0.004)  # lets the other platform's spinning workers go to sleep
             start = time.perf_counter()
             for _ in range(case.repeat):
                 run()
