@@ -24,14 +24,14 @@ class Config(NamedTuple):
 
 
 class Cache(NamedTuple):
-    """Keys and values of the tokens so far: [layers, batch, heads, positions, width of a head]."""
+    """Keys and values of the tokens so far: [layers, batch, heads, positions, head width]."""
 
     keys: Array
     values: Array
 
 
 def init(seed: int, config: Config, dtype: Any = np.float32) -> Params:
-    """Random parameters as NumPy arrays, distributed as in GPT-2. The table of tokens is also the last layer."""
+    """Returns random parameters as NumPy arrays, as in GPT-2. The token embedding is also the output layer."""
     rng = np.random.default_rng(seed)
     width = config.width
 
@@ -44,7 +44,7 @@ def init(seed: int, config: Config, dtype: Any = np.float32) -> Params:
     def dense(n_in: int, n_out: int, scale: float = 0.02) -> Params:
         return {"kernel": normal(n_in, n_out, scale=scale), "bias": np.zeros(n_out, dtype)}
 
-    # Two sums into the residual stream in every layer: their weights are smaller, so that it does not grow.
+    # Every layer adds two terms to the residual stream. Their weights are smaller, so that the stream does not grow.
     residual = 0.02 / math.sqrt(2 * config.layers)
     return {
         "tokens": normal(config.vocabulary, width),
@@ -63,7 +63,7 @@ def init(seed: int, config: Config, dtype: Any = np.float32) -> Params:
 
 
 def logits(params: Params, tokens: Array, config: Config) -> Array:
-    """Scores of the next token after each of `tokens`, int[batch, length], as float32 [batch, length, vocabulary]."""
+    """Returns the next token's scores after each of int[batch, length]: float32 [batch, length, vocabulary]."""
     length = tokens.shape[1]
     x = params["tokens"][tokens] + params["positions"][:length]
     mask = np.tril(np.ones((length, length), bool))
@@ -74,20 +74,20 @@ def logits(params: Params, tokens: Array, config: Config) -> Array:
 
 
 def loss(params: Params, tokens: Array, config: Config) -> Array:
-    """Mean cross entropy of each token of int[batch, length + 1] after those before it, in nats; a float32 scalar."""
+    """Returns the mean cross entropy of the next tokens of int[batch, length + 1], in nats; a float32 scalar."""
     scores = logits(params, tokens[:, :-1], config)
     chosen = jnp.take_along_axis(scores, tokens[:, 1:, None], axis=-1)[..., 0]
     return jnp.mean(jax.nn.logsumexp(scores, axis=-1) - chosen)
 
 
 def empty_cache(batch: int, config: Config, dtype: Any = np.float32) -> Cache:
-    """A cache without tokens, with room for `config.positions`."""
+    """Returns a cache without tokens, with room for `config.positions`."""
     shape = (config.layers, batch, config.heads, config.positions, config.width // config.heads)
     return Cache(jnp.zeros(shape, dtype), jnp.zeros(shape, dtype))
 
 
 def decode(params: Params, cache: Cache, token: Array, position: Array, config: Config) -> tuple[Array, Cache]:
-    """One token of every sequence: takes int[batch] at `position`, gives scores float32 [batch, vocabulary]."""
+    """Decodes one token per sequence: int[batch] at `position` -> scores float32 [batch, vocabulary]."""
     x = params["tokens"][token][:, None] + jax.lax.dynamic_slice_in_dim(params["positions"], position, 1)
     mask = jnp.arange(config.positions) <= position
     keys, values = cache
@@ -100,7 +100,7 @@ def decode(params: Params, cache: Cache, token: Array, position: Array, config: 
 
 
 def _queries_keys_values(layer: Params, x: Array, heads: int) -> tuple[Array, Array, Array]:
-    """Each [batch, heads, length, width of a head]."""
+    """Returns queries, keys and values, each [batch, heads, length, head width]."""
     batch, length, width = x.shape
     qkv = _dense(layer["attention"]["qkv"], _norm(layer["norm_1"], x))
     q, k, v = qkv.reshape(batch, length, 3, heads, width // heads).transpose(2, 0, 3, 1, 4)
@@ -108,7 +108,7 @@ def _queries_keys_values(layer: Params, x: Array, heads: int) -> tuple[Array, Ar
 
 
 def _attention(q: Array, k: Array, v: Array, mask: Any) -> Array:
-    """Softmax(q k) v in all heads, joined: [batch, length, width]."""
+    """Returns softmax(q k) v of all heads, joined: [batch, length, width]."""
     scores = (q @ k.swapaxes(-1, -2)).astype(jnp.float32) / math.sqrt(q.shape[-1])
     weights = jax.nn.softmax(jnp.where(mask, scores, -jnp.inf), axis=-1).astype(q.dtype)
     batch, heads, length, width = q.shape

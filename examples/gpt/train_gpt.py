@@ -29,7 +29,7 @@ from jax_ipu import Counters
 
 
 class Text:
-    """A text as numbers of its letters, the first 95 % to train on."""
+    """A text as numbers of its letters; the first 95 % are for training."""
 
     def __init__(self, text: str) -> None:
         self.letters = sorted(set(text))
@@ -39,22 +39,22 @@ class Text:
         self.train, self.test = numbers[:border], numbers[border:]
 
     def encode(self, text: str) -> np.ndarray:
-        """Numbers of letters that are in the text."""
+        """Returns the numbers of letters that occur in the text."""
         return np.array([self.letters.index(letter) for letter in text], np.int32)
 
     def decode(self, numbers: list[int]) -> str:
-        """The letters of these numbers."""
+        """Returns the letters of these numbers."""
         return "".join(self.letters[i] for i in numbers)
 
 
 def windows(numbers: np.ndarray, batch: int, length: int, rng: np.random.Generator) -> np.ndarray:
-    """Random pieces of the text: int32[batch, length + 1], as each letter is learned from those before it."""
+    """Returns random pieces of the text, int32[batch, length + 1]: each letter is predicted from those before it."""
     starts = rng.integers(0, len(numbers) - length, batch)
     return numbers[starts[:, None] + np.arange(length + 1)]
 
 
 def train(arguments: argparse.Namespace, text: Text, config: model.Config, devices: list[Any]) -> model.Params:
-    """Trains as the command line says, prints the losses, and returns the parameters as NumPy arrays."""
+    """Trains with the given options, prints the losses, and returns the parameters as NumPy arrays."""
     mesh = Mesh(np.array(devices), ("batch",))
     replicated, split = NamedSharding(mesh, P()), NamedSharding(mesh, P("batch"))
     rate = optax.warmup_cosine_decay_schedule(0.0, arguments.learning_rate, 50, max(arguments.steps, 51))
@@ -79,7 +79,7 @@ def train(arguments: argparse.Namespace, text: Text, config: model.Config, devic
     for step in progress:
         tokens = jax.device_put(windows(text.train, arguments.batch_size, config.positions, rng), split)
         if step == arguments.steps - 1:
-            # The last step is in steady state: measure it alone.
+            # The last step is in steady state, so measure it alone.
             jax.block_until_ready(state)
             before = _counters(devices)
         state, loss = update(state, tokens)
@@ -99,7 +99,7 @@ def train(arguments: argparse.Namespace, text: Text, config: model.Config, devic
 
 
 def write(arguments: argparse.Namespace, text: Text, config: model.Config, params: model.Params, device: Any) -> str:
-    """Continues the prompt letter by letter, with one call for each and the cache in SRAM."""
+    """Continues the prompt letter by letter, with one call per letter and the cache in SRAM."""
 
     @functools.partial(jax.jit, donate_argnums=(1, 3))
     def next_letter(
@@ -139,7 +139,7 @@ def _moved(before: Counters, after: Counters) -> str:
 
 
 def main() -> None:
-    """Trains and writes, as the command line says."""
+    """Trains and writes, with the options of the command line."""
     parser = argparse.ArgumentParser(description="Train a small GPT on several IPUs, and let it write")
     parser.add_argument("--ipus", type=int, default=None, help="how many IPUs; all that there are by default")
     parser.add_argument("--backend", default="ipu", help="platform: ipu or cpu")

@@ -1,4 +1,4 @@
-"""Handwritten digits: the four MNIST files, or scikit-learn's 1,797 bundled digits where there are none."""
+"""Handwritten digits: the four MNIST files, or scikit-learn's 1,797 bundled digits if the files are missing."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def read_idx(path: Path) -> np.ndarray:
 
 
 def download(directory: Path) -> None:
-    """Fetches the four MNIST files that are not there yet and checks them."""
+    """Downloads the missing MNIST files and checks them."""
     directory.mkdir(parents=True, exist_ok=True)
     for name, digest in FILES.items():
         path = directory / name
@@ -113,7 +113,7 @@ def _bundled() -> Digits:
 
 
 def load(data_dir: Path | None, fetch: bool) -> Digits:
-    """MNIST from ``data_dir`` (downloaded there first if ``fetch``), else the bundled digits."""
+    """Loads MNIST from ``data_dir`` (after a download if ``fetch``), or else the bundled digits."""
     if fetch:
         data_dir = data_dir or Path("mnist_data")
         download(data_dir)

@@ -26,7 +26,7 @@ State = tuple[Params, Params]
 
 
 def init(key: jax.Array) -> State:
-    """Parameters (He initialisation) and zero momentum."""
+    """Returns parameters (He initialisation) and zero momentum."""
     params = []
     for n_in, n_out, k in zip(SIZES[:-1], SIZES[1:], jax.random.split(key, len(SIZES) - 1), strict=True):
         params.append((jax.random.normal(k, (n_in, n_out)) * (2 / n_in) ** 0.5, jnp.zeros(n_out)))
@@ -34,7 +34,7 @@ def init(key: jax.Array) -> State:
 
 
 def log_probabilities(params: Params, images: jax.Array) -> jax.Array:
-    """Log-softmax [batch, 10] of images [batch, 28, 28, 1]."""
+    """Returns the log-softmax [batch, 10] of images [batch, 28, 28, 1]."""
     x = images.reshape(images.shape[0], -1)
     for w, b in params[:-1]:
         x = jax.nn.relu(x @ w + b)
@@ -43,13 +43,13 @@ def log_probabilities(params: Params, images: jax.Array) -> jax.Array:
 
 
 def loss(params: Params, batch: tuple[jax.Array, jax.Array]) -> jax.Array:
-    """Mean cross-entropy against one-hot labels."""
+    """Returns the mean cross-entropy against one-hot labels."""
     images, labels = batch
     return -jnp.mean(jnp.sum(log_probabilities(params, images) * labels, axis=1))
 
 
 def update_step(step: Any, state: State, batch: tuple[jax.Array, jax.Array]) -> tuple[State, jax.Array]:
-    """One step of SGD with momentum."""
+    """Applies one step of SGD with momentum."""
     del step
     params, momentum = state
     value, gradient = jax.value_and_grad(loss)(params, batch)
@@ -59,7 +59,7 @@ def update_step(step: Any, state: State, batch: tuple[jax.Array, jax.Array]) -> 
 
 
 def main() -> float:
-    """Trains as the command line says; returns the test accuracy."""
+    """Trains with the options of the command line; returns the test accuracy."""
     arguments = training.parse_arguments("Train an MLP on handwritten digits", epochs=12, batch_size=128)
     data = datasets.load(arguments.data_dir, arguments.download)
     state = jax.jit(init, backend="cpu")(jax.random.PRNGKey(arguments.seed))

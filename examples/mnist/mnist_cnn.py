@@ -26,7 +26,7 @@ Params = list[tuple[jax.Array, jax.Array]]
 
 
 def init(key: jax.Array, image_shape: tuple[int, int, int]) -> Params:
-    """Glorot-uniform kernels [3, 3, in, out] and matrices, zero biases."""
+    """Returns Glorot-uniform kernels [3, 3, in, out] and matrices, and zero biases."""
     height, width, channels = image_shape
     shapes: list[tuple[int, ...]] = []
     for index, (features, padding) in enumerate(CONVOLUTIONS):
@@ -57,7 +57,7 @@ def max_pool(x: jax.Array) -> jax.Array:
 
 
 def log_probabilities(params: Params, images: jax.Array, key: jax.Array | None = None) -> jax.Array:
-    """Log-softmax [batch, 10]; with a key, dropout is active."""
+    """Returns the log-softmax [batch, 10]; with a key, dropout is active."""
     keys = [None] * 3 if key is None else list(jax.random.split(key, 3))
     x = images
     for index, ((_, padding), (w, b)) in enumerate(zip(CONVOLUTIONS, params, strict=False)):
@@ -72,20 +72,20 @@ def log_probabilities(params: Params, images: jax.Array, key: jax.Array | None =
 
 
 def loss(params: Params, batch: tuple[jax.Array, jax.Array], key: jax.Array) -> jax.Array:
-    """Mean cross-entropy against one-hot labels, with dropout."""
+    """Returns the mean cross-entropy against one-hot labels, with dropout."""
     images, labels = batch
     return -jnp.mean(jnp.sum(log_probabilities(params, images, key) * labels, axis=1))
 
 
 def update_step(seed: int, step: Any, params: Params, batch: tuple[jax.Array, jax.Array]) -> tuple[Params, jax.Array]:
-    """One step of SGD; the dropout key follows from the seed and the step number."""
+    """Applies one step of SGD; the dropout key follows from the seed and the step number."""
     key = jax.random.fold_in(jax.random.PRNGKey(seed), step)
     value, gradient = jax.value_and_grad(loss)(params, batch, key)
     return jax.tree.map(lambda p, g: p - LEARNING_RATE * g, params, gradient), value
 
 
 def main() -> float:
-    """Trains as the command line says; returns the test accuracy."""
+    """Trains with the options of the command line; returns the test accuracy."""
     arguments = training.parse_arguments("Train a CNN on handwritten digits", epochs=20, batch_size=32)
     data = datasets.load(arguments.data_dir, arguments.download)
     image_shape = data.train_images.shape[1:]

@@ -26,7 +26,7 @@ from jax_ipu import Counters
 
 
 def main() -> list[float]:
-    """Trains as the command line says; returns the mean loss of every epoch."""
+    """Trains with the options of the command line; returns the mean loss of every epoch."""
     parser = training.argument_parser("Train an MLP on several IPUs", epochs=6, batch_size=128)
     parser.add_argument("--ipus", type=int, default=None, help="how many IPUs; all that there are by default")
     arguments = parser.parse_args()
@@ -58,7 +58,7 @@ def main() -> list[float]:
         batches = training.batches(data.train_images, data.train_labels, arguments.batch_size, rng)
         for batch in tqdm(batches, total=total, desc=f"epoch {epoch + 1}", unit="step", leave=False):
             if len(losses) == total - 1:
-                # The last step of an epoch is in steady state: measure it alone.
+                # The last step of an epoch is in steady state, so measure it alone.
                 jax.block_until_ready(state)
                 before = _counters(devices)
             state, loss = update(None, state, jax.device_put(batch, split))

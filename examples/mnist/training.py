@@ -1,4 +1,4 @@
-"""What the MNIST examples share: command line, batches, the training loop and the closing report."""
+"""Shared by the MNIST examples: command line, batches, the training loop and the closing report."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ import jax_ipu
 
 Batch = tuple[np.ndarray, np.ndarray]
 
-# JAX prefers devices to platform names in jit; for a training script the name says more.
+# JAX recommends devices instead of platform names in jit; in a training script, the name is clearer.
 warnings.filterwarnings("ignore", "backend and device argument on jit", DeprecationWarning)
 
 
 def parse_arguments(description: str, epochs: int, batch_size: int) -> argparse.Namespace:
-    """The options of all examples, from the command line."""
+    """Parses the options of all examples from the command line."""
     return argument_parser(description, epochs, batch_size).parse_args()
 
 
 def argument_parser(description: str, epochs: int, batch_size: int) -> argparse.ArgumentParser:
-    """A parser of these options, to which an example may add its own."""
+    """Returns a parser of these options, to which an example may add its own."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--data-dir", type=Path, help="folder with the four MNIST IDX files")
     parser.add_argument("--download", action="store_true", help="fetch and check the MNIST files (into --data-dir)")
@@ -40,7 +40,7 @@ def argument_parser(description: str, epochs: int, batch_size: int) -> argparse.
 
 
 def batches(images: np.ndarray, labels: np.ndarray, size: int, rng: np.random.Generator) -> Iterator[Batch]:
-    """One epoch of shuffled full batches, labels as one-hot float32 rows."""
+    """Yields one epoch of shuffled full batches, with labels as one-hot float32 rows."""
     one_hot = np.eye(10, dtype=np.float32)
     order = rng.permutation(len(images))
     for start in range(0, len(order) - size + 1, size):
@@ -49,7 +49,7 @@ def batches(images: np.ndarray, labels: np.ndarray, size: int, rng: np.random.Ge
 
 
 def accuracy(predict: Callable[..., Any], params: Any, images: np.ndarray, labels: np.ndarray, size: int) -> float:
-    """Share of right answers; the last batch is filled up so that one program serves all."""
+    """Returns the share of correct answers. The last batch is padded, so that one program serves all batches."""
     right = 0
     for start in range(0, len(images), size):
         part = images[start : start + size]
@@ -82,7 +82,7 @@ def train(
         epoch_batches = batches(data.train_images, data.train_labels, arguments.batch_size, rng)
         for batch in tqdm(epoch_batches, total=total, desc=f"epoch {epoch + 1}", unit="step", leave=False):
             if ipu and len(losses) == total - 1:
-                # The last step of an epoch is in steady state: measure it alone.
+                # The last step of an epoch is in steady state, so measure it alone.
                 jax.block_until_ready(state)
                 before = jax_ipu.counters(device)
             state, loss = update(steps, state, batch)
@@ -103,7 +103,7 @@ def train(
 
 
 def report(device: Any, per_step: jax_ipu.Counters, update: Any, state: Any, batch: Batch) -> None:
-    """Prints what one step moved and what it costs on the modelled IPU."""
+    """Prints the bytes that one step moved and its cost on the modelled IPU."""
     sent, received, cycles = per_step.h2d_bytes, per_step.d2h_bytes, per_step.cycles
     totals = jax_ipu.counters(device)
     cost = update.lower(0, state, batch).compile().cost_analysis()
