@@ -13,7 +13,7 @@
 namespace ffi = xla::ffi;
 using F32 = ffi::Buffer<ffi::F32>;
 
-// Bytes of any type: the elements in reverse order.
+// Returns the elements, of any type, in reverse order.
 static ffi::Error ReverseImpl(ffi::AnyBuffer x, ffi::Result<ffi::AnyBuffer> y) {
   const std::size_t width = ffi::ByteWidth(x.element_type()), count = x.element_count();
   if (x.element_type() != y->element_type()) return ffi::Error::InvalidArgument("types differ");
@@ -34,7 +34,8 @@ struct Pair {
 XLA_FFI_REGISTER_STRUCT_ATTR_DECODING(Pair, ffi::StructMember<double>("a"),
                                       ffi::StructMember<std::int64_t>("b"));
 
-// sign * (scale * x + offsets' sum + pair.a + pair.b), doubled when the text is "twice" and the flag is set.
+// sign * (scale * x + sum of the offsets + pair.a + pair.b); doubled if the text is "twice" and the flag is
+// set.
 static ffi::Error AttributesImpl(F32 x, ffi::Result<F32> y, float scale,
                                  ffi::Span<const std::int64_t> offsets, std::string_view text, bool flag,
                                  Pair pair, Sign sign) {
@@ -57,7 +58,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(Attributes, AttributesImpl,
                                   .Attr<Pair>("pair")
                                   .Attr<Sign>("sign"));
 
-// Prefix sums over the last dimension in memory, and the sum of everything; no vectorisation by shape.
+// Prefix sums over the last dimension in memory, and the sum of all elements; independent of the shape.
 static ffi::Error RowSumsImpl(F32 x, ffi::Result<F32> rows) {
   const auto dims = x.dimensions();
   const std::size_t n = static_cast<std::size_t>(dims.back()), m = n == 0 ? 0 : x.element_count() / n;
@@ -70,7 +71,7 @@ static ffi::Error RowSumsImpl(F32 x, ffi::Result<F32> rows) {
 }
 XLA_FFI_DEFINE_HANDLER_SYMBOL(RowSums, RowSumsImpl, ffi::Ffi::Bind().Arg<F32>().Ret<F32>());
 
-// Of an aliased operand: adds one in place.
+// Adds one in place to an aliased operand.
 static ffi::Error IncrementImpl(F32 x, ffi::Result<F32> y) {
   if (x.untyped_data() != y->untyped_data()) return ffi::Error::Internal("not in place");
   for (std::size_t i = 0; i < x.element_count(); ++i) y->typed_data()[i] += 1;
@@ -93,7 +94,7 @@ static ffi::Error FailImpl(F32 x, ffi::Result<F32>, std::int32_t code) {
 XLA_FFI_DEFINE_HANDLER_SYMBOL(Fail, FailImpl,
                               ffi::Ffi::Bind().Arg<F32>().Ret<F32>().Attr<std::int32_t>("code"));
 
-// Completes from a thread of its own.
+// Completes on another thread.
 static ffi::Future LaterImpl(F32 x, ffi::Result<F32> y, bool fail) {
   ffi::Promise promise;
   ffi::Future future(promise);
@@ -106,7 +107,7 @@ static ffi::Future LaterImpl(F32 x, ffi::Result<F32> y, bool fail) {
 }
 XLA_FFI_DEFINE_HANDLER_SYMBOL(Later, LaterImpl, ffi::Ffi::Bind().Arg<F32>().Ret<F32>().Attr<bool>("fail"));
 
-// A counter that belongs to the place of the program that calls.
+// A counter that belongs to the call site in the program.
 static std::int32_t alive = 0;
 extern "C" std::int32_t NumStates() { return alive; }
 struct Counter {
@@ -135,7 +136,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(
     Count, CountImpl,
     ffi::Ffi::Bind().Ctx<ffi::State<Counter>>().Arg<F32>().Ret<F32>().Attr<std::int32_t>("start"));
 
-// What the context of a run offers: y = [device, run, sum of x that tasks of the thread pool computed].
+// Uses what the context of a run offers: y = [device, run, sum of x, computed by tasks of the thread pool].
 static ffi::Error ContextImpl(std::int32_t device, ffi::RunId run, ffi::ScratchAllocator scratch,
                               ffi::ThreadPool pool, F32 x, ffi::Result<F32> y) {
   float* const copy = static_cast<float*>(scratch.Allocate(x.size_bytes(), 64).value_or(nullptr));
@@ -163,7 +164,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(ContextOf, ContextImpl,
                                   .Arg<F32>()
                                   .Ret<F32>());
 
-// Says that it was compiled with an interface of another version.
+// Reports an interface version that does not match.
 extern "C" XLA_FFI_Error* Old(XLA_FFI_CallFrame* frame) {
   auto* extension = reinterpret_cast<XLA_FFI_Metadata_Extension*>(frame->extension_start);
   if (extension != nullptr) extension->metadata->api_version = {sizeof(XLA_FFI_Api_Version), nullptr, 0, 1};
