@@ -35,7 +35,7 @@ TargetModel Ipu2() {
   t.sync_cycles = 126;                     // P: Target::getMaxIPUSyncDelay; open code spans 48 to 600 cycles
   t.global_sync_cycles = 600;              // P: Target::getGlobalSyncCycles
   t.ipu_link_bytes_per_second = 16e9;      // P: PopLibs: 128 Gbit/s; C600: 4 links, 1 Tbit/s both directions
-  t.ipu_link_efficiency = 0.85;            // P: PopLibs' model of the exchange between IPUs
+  t.ipu_link_efficiency = 0.85;            // P: PopLibs' model of transfers between IPUs
   t.ipu_links_to_neighbour = 2;            // P: PopLibs: 2 up, 2 down; C600: 2 links on each cable
   t.ipu_link_hop_seconds = 15e-9;          // D: PopLibs gives it for the sync; also used for data
   t.host_link_bytes_per_second = 12.5e9;   // M: one 100 Gbit/s RoCE port per IPU-M2000

@@ -1,4 +1,5 @@
-// Meetings in which the replicas of one launch exchange tensors. Each replica runs on its own thread.
+// Meetings in which the replicas of one launch pass tensors to each other. Each replica runs on its own
+// thread.
 #ifndef IPU_MODEL_KERNELS_COLLECTIVES_REPLICAS_H_
 #define IPU_MODEL_KERNELS_COLLECTIVES_REPLICAS_H_
 

@@ -26,8 +26,8 @@ double Operations(std::int64_t n) {
   return 5 * length * std::log2(std::max(length, 2.0));
 }
 
-// Returns the factors of n: those of `even` in their order, then the odd primes. A remainder without prime
-// factors up to kLargestRadix is one factor.
+// Returns the factors of n: a single 2 first, if there is one, then the factors of `even`, then the odd
+// primes. A remainder without prime factors up to kLargestRadix is one factor.
 std::vector<std::int64_t> Factors(std::int64_t n, std::initializer_list<std::int64_t> even) {
   std::vector<std::int64_t> factors;
   for (const std::int64_t p : even) {

@@ -1,4 +1,4 @@
-// Collectives, made of exchanges of pieces between replicas and of reductions on each replica.
+// Collectives, made of link transfers of pieces between replicas and of reductions on each replica.
 #include "hlo/Collectives.hpp"
 
 #include <algorithm>
@@ -85,7 +85,7 @@ ipu_model::Mapping PiecesMapping(const Graph& graph, DType type, std::int64_t pi
   return ipu_model::Mapping(mapping);
 }
 
-// Exchanges `pieces` [pieces, elements] between replicas; the result has the same form.
+// Transfers `pieces` [pieces, elements] between replicas; the result has the same form.
 Tensor Exchange(Graph& graph, ExchangePattern pattern, const Tensor& pieces, const ReplicaGroups& groups,
                 std::vector<int> sources, LinkMethod method, Sequence& prog, const DebugContext& debug) {
   const std::size_t n = pattern == ExchangePattern::kPermute ? 1 : GroupSize(groups, debug);
