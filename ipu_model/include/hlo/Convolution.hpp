@@ -1,4 +1,6 @@
-// Convolution in StableHLO's general form.
+// Convolution in StableHLO's general form. Source: the StableHLO specification, convolution. All functions
+// throw poplar::poplar_error when operands and parameters do not fit, poplar::invalid_option for other
+// options.
 #ifndef HLO_CONVOLUTION_HPP
 #define HLO_CONVOLUTION_HPP
 

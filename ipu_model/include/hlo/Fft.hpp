@@ -1,4 +1,4 @@
-// StableHLO fft, which PopLibs has no function for.
+// StableHLO fft, which PopLibs has no function for. Source: the StableHLO specification, fft.
 #ifndef HLO_FFT_HPP
 #define HLO_FFT_HPP
 
@@ -15,7 +15,7 @@ enum class FftType : std::uint8_t { kFft = 0, kIfft, kRfft, kIrfft, kCount };
 
 // Transforms over the last lengths.size() dimensions. fft and ifft: c64 or c128 of extents `lengths`; rfft:
 // f32 or f64 of extents `lengths`, the last of the result lengths.back() / 2 + 1; irfft the other way round.
-// Inverses are scaled by 1 / product of lengths.
+// Inverses are scaled by 1 / product of lengths. Throws poplar::poplar_error when shapes or types do not fit.
 poplar::Tensor fft(poplar::Graph& graph, const poplar::Tensor& operand, FftType type,
                    const std::vector<std::size_t>& lengths, poplar::program::Sequence& prog,
                    const poplar::DebugContext& debugContext = {});

@@ -1,4 +1,4 @@
-// StableHLO rng_bit_generator, which PopLibs has no function for.
+// StableHLO rng_bit_generator, which PopLibs has no function for. Source: the StableHLO specification.
 #ifndef HLO_RANDOM_HPP
 #define HLO_RANDOM_HPP
 
@@ -12,7 +12,8 @@
 namespace hlo {
 
 // The new state, and random bits of an 8 to 64 bit integer type. The state is 1-D: 16 bytes (key, counter),
-// or 24 for Philox. The bits are those of XLA:CPU.
+// or 24 for Philox. The bits are those of XLA:CPU. Throws poplar::poplar_error when shapes or types do not
+// fit.
 std::pair<poplar::Tensor, poplar::Tensor> rngBitGenerator(poplar::Graph& graph, RandomAlgorithm algorithm,
                                                           const poplar::Tensor& state,
                                                           const poplar::Type& type,

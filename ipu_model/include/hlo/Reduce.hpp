@@ -1,4 +1,5 @@
-// StableHLO reduce: any associative body, several operands.
+// StableHLO reduce: any associative body, several operands. Source: the StableHLO specification, reduce. What
+// PopLibs expresses is in popops/Reduce.hpp.
 #ifndef HLO_REDUCE_HPP
 #define HLO_REDUCE_HPP
 

@@ -1,4 +1,5 @@
-// reduce_window and select_and_scatter in StableHLO's general forms.
+// reduce_window and select_and_scatter in StableHLO's general forms. Source: the StableHLO specification. All
+// functions throw poplar::poplar_error when shapes, types or expressions do not fit.
 #ifndef HLO_WINDOW_HPP
 #define HLO_WINDOW_HPP
 

@@ -1,4 +1,4 @@
-// Compiles graphs and runs them.
+// Compiles graphs and runs them. Source: Graphcore's Poplar and PopLibs API reference, class poplar::Engine.
 #ifndef POPLAR_ENGINE_HPP
 #define POPLAR_ENGINE_HPP
 

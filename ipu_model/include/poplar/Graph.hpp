@@ -1,4 +1,5 @@
-// The graph: variables, constants, their tile mapping, and the streams that connect it to the host.
+// The graph: variables, constants, their tile mapping, and the streams that connect it to the host. Sizes are
+// in elements. Source: Graphcore's Poplar and PopLibs API reference, class poplar::Graph.
 #ifndef POPLAR_GRAPH_HPP
 #define POPLAR_GRAPH_HPP
 
@@ -38,9 +39,12 @@ class Graph {
   const Target& getTarget() const;
   unsigned getReplicationFactor() const;
 
+  // A new variable, on no tile yet: compileGraph wants every element on one. Throws poplar_error when there
+  // are more than ipu_model::kMaxRank dimensions or more elements than 64 bits count.
   Tensor addVariable(const Type& type, const std::vector<std::size_t>& shape,
                      const DebugContext& debugContext = {});
-  // `values` are the elements in row-major order, in host representation.
+  // `values` are the elements in row-major order, in host representation (ipu_model/Types.hpp); they are
+  // copied.
   Tensor addConstant(const Type& type, const std::vector<std::size_t>& shape, const void* values,
                      const DebugContext& debugContext = {});
   template <typename T>
@@ -56,20 +60,25 @@ class Graph {
   Tensor clone(const Type& type, const Tensor& tensor, const DebugContext& debugContext = {},
                TensorCloneMethod method = TensorCloneMethod::PRESERVE_ORDER_UNLESS_ALIASES);
 
+  // All elements to one tile, or for each tile intervals of the flattened tensor, which must not overlap.
+  // Throws invalid_tile_mapping for a tile that the target does not have and for intervals outside of the
+  // tensor.
   void setTileMapping(const Tensor& tensor, unsigned tile);
   void setTileMapping(const Tensor& tensor, const TileToTensorMapping& mapping);
   TileToTensorMapping getTileMapping(const Tensor& tensor) const;
 
+  // A stream of `elements` elements for each transfer. Throws poplar_error when the handle is taken.
   DataStream addHostToDeviceFIFO(const std::string& handle, const Type& type, std::size_t elements);
   DataStream addDeviceToHostFIFO(const std::string& handle, const Type& type, std::size_t elements);
 
+  // A program that Call runs; its code exists once.
   Function addFunction(const program::Program& program);
 
   using HostFunctionArgument = std::tuple<Type, std::size_t>;  // type and number of elements
   HostFunction addHostFunction(const std::string& handle, const std::vector<HostFunctionArgument>& inputs,
                                const std::vector<HostFunctionArgument>& outputs);
 
-  ipu_model::GraphImpl& impl() const { return *impl_; }
+  ipu_model::GraphImpl& impl() const { return *impl_; }  // internals of the model, not part of Poplar
 
  private:
   std::unique_ptr<ipu_model::GraphImpl> impl_;

@@ -1,4 +1,7 @@
-// Programs: control flow, copies and operations. Handles are cheap to copy and share their node.
+// Programs: control flow, copies and operations. Handles are cheap to copy and share their node. Constructors
+// throw control_program_error when operands do not fit: other sizes or types, a destination with aliases or
+// constants, a predicate that is not one element, a stream in the other direction. Source: Graphcore's Poplar
+// and PopLibs API reference, namespace poplar::program.
 #ifndef POPLAR_PROGRAM_HPP
 #define POPLAR_PROGRAM_HPP
 
@@ -49,7 +52,9 @@ namespace program {
 class Program {
  public:
   Program();  // does nothing
-  const std::shared_ptr<ipu_model::ProgramNode>& node() const { return node_; }
+  const std::shared_ptr<ipu_model::ProgramNode>& node() const {
+    return node_;
+  }  // internals, not part of Poplar
 
  protected:
   explicit Program(std::shared_ptr<ipu_model::ProgramNode> node) : node_(std::move(node)) {}
@@ -63,6 +68,7 @@ class Sequence : public Program {
   void add(const Program& program);
 };
 
+// `src` into `dst` of the same number of elements and element type; host transfers move one stream length.
 class Copy : public Program {
  public:
   Copy(const Tensor& src, const Tensor& dst, bool dontOutline = false, const DebugContext& debugContext = {});
@@ -72,11 +78,13 @@ class Copy : public Program {
        const DebugContext& debugContext = {});
 };
 
+// `body`, `count` times.
 class Repeat : public Program {
  public:
   Repeat(unsigned count, const Program& body, const DebugContext& debugContext = {});
 };
 
+// `cond` computes the predicate, a BOOL or integer scalar; while it is not 0: `body`, then `cond` again.
 class RepeatWhileTrue : public Program {
  public:
   RepeatWhileTrue(const Program& cond, const Tensor& predicate, const Program& body,
@@ -89,12 +97,14 @@ class RepeatWhileFalse : public Program {
                    const DebugContext& debugContext = {});
 };
 
+// trueBody when the predicate, a BOOL or integer scalar, is not 0; otherwise falseBody.
 class If : public Program {
  public:
   If(const Tensor& predicate, const Program& trueBody, const Program& falseBody,
      const DebugContext& debugContext = {});
 };
 
+// The case with the value of `control`, an integer scalar; without one, defaultCase.
 class Switch : public Program {
  public:
   Switch(const Tensor& control, const std::vector<std::pair<std::int32_t, Program>>& cases,
@@ -109,17 +119,20 @@ class Call : public Program {
        const DebugContext& debugContext = {});
 };
 
+// Says that the tensor's contents are not needed any more: its memory is free until the next write.
 class WriteUndef : public Program {
  public:
   explicit WriteUndef(const Tensor& tensor, const DebugContext& debugContext = {});
 };
 
+// Prints the values to Engine::setPrintTensorStream, under a title.
 class PrintTensor : public Program {
  public:
   explicit PrintTensor(const Tensor& tensor, const DebugContext& debugContext = {});
   PrintTensor(const std::string& title, const Tensor& tensor, const DebugContext& debugContext = {});
 };
 
+// Ends the run with application_runtime_error and the message when the predicate is not 0.
 class AbortOnCondition : public Program {
  public:
   AbortOnCondition(const Tensor& predicate, const std::string& message,

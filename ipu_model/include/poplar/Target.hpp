@@ -30,14 +30,16 @@ class Target {
   unsigned getNumTiles() const { return num_tiles_; }
   unsigned getNumWorkerContexts() const;
   std::size_t getBytesPerTile() const;
-  double getTileClockFrequency() const;  // Hz
-  unsigned getExchangeBytesPerCycle() const;
-  unsigned getMemcpyBytesPerCycle() const;
-  unsigned getDataPathWidth() const;  // bits
-  unsigned getVectorWidth(const Type& type) const;
-  unsigned getTypeSize(const Type& type) const;
+  double getTileClockFrequency() const;             // Hz
+  unsigned getExchangeBytesPerCycle() const;        // of one tile
+  unsigned getMemcpyBytesPerCycle() const;          // of a copy inside one tile
+  unsigned getDataPathWidth() const;                // bits
+  unsigned getVectorWidth(const Type& type) const;  // elements in one data path word, at least 1
+  unsigned getTypeSize(const Type& type) const;     // bytes of one element
 
-  const ipu_model::TargetModel& model() const { return *model_; }
+  const ipu_model::TargetModel& model() const {
+    return *model_;
+  }  // internals of the model, not part of Poplar
 
   friend bool operator==(const Target& a, const Target& b) {
     return a.model_ == b.model_ && a.num_tiles_ == b.num_tiles_;

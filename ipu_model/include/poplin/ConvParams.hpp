@@ -1,4 +1,4 @@
-// What a convolution computes, in PopLibs's terms.
+// The parameters of a convolution. Sizes are in elements. Source: PopLibs, include/poplin/ConvParams.hpp.
 #ifndef POPLIN_CONVPARAMS_HPP
 #define POPLIN_CONVPARAMS_HPP
 

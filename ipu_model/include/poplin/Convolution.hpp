@@ -1,4 +1,4 @@
-// Convolutions.
+// Convolutions. Source: PopLibs, include/poplin/Convolution.hpp.
 #ifndef POPLIN_CONVOLUTION_HPP
 #define POPLIN_CONVOLUTION_HPP
 

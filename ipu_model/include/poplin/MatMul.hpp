@@ -32,17 +32,20 @@ class PlanningCache {
 
 }  // namespace matmul
 
-// Options (all optional; another name or value throws poplar::invalid_option):
-//   availableMemoryProportion  (0, 1] of tile memory for temporaries                            default 0.6
-//   partialsType               "half" | "float": type of partial sums of half products         default
-//   "float" use128BitConvUnitLoad      "true" | "false": weights are loaded 128 bits at a time default
-//   "false" enableMultiStageReduce     "true" | "false": partial sums may be added in two stages default
-//   "true" fullyConnectedPass         "NONE" | "INFERENCE_FWD" | "TRAINING_FWD" | "TRAINING_BWD" |
-//   "TRAINING_WU":
-//                              TRAINING_FWD plans the three products of a training step together
-//   enableFastReduce, remapOutputTensor, inputRHSIsPreArranged   "true" | "false": accepted; they choose
-//   between
-//                              codelets or copies that the model does not distinguish
+// Options, all optional; another name or value throws poplar::invalid_option:
+//
+//   availableMemoryProportion   the share of tile memory for temporaries, in (0, 1]; default 0.6
+//   partialsType                type of partial sums of half products, "half" or "float"; default "float"
+//   use128BitConvUnitLoad       whether weights are loaded 128 bits at a time; default "false"
+//   enableMultiStageReduce      whether partial sums may be added in two stages; default "true"
+//   fullyConnectedPass          "NONE" (default), "INFERENCE_FWD", "TRAINING_FWD", "TRAINING_BWD" or
+//                               "TRAINING_WU"; TRAINING_FWD plans the three products of a training step
+//                               together
+//   enableFastReduce, remapOutputTensor, inputRHSIsPreArranged
+//                               accepted: they choose between codelets or copies that the model does not
+//                               distinguish
+//
+// Operands are those of the grouped form below with one group; all functions throw what it throws.
 
 // [m, k] x [k, n] -> [m, n]. A vector is not a matrix: reshape it first.
 poplar::Tensor matMul(poplar::Graph& graph, const poplar::Tensor& A, const poplar::Tensor& B,

@@ -1,4 +1,5 @@
-// The conjunction of all elements.
+// The conjunction of all elements. Source: PopLibs, include/popops/AllTrue.hpp.
+// All functions throw poplar::poplar_error when shapes or types do not fit.
 #ifndef POPOPS_ALLTRUE_HPP
 #define POPOPS_ALLTRUE_HPP
 

@@ -1,4 +1,5 @@
-// Slices and updates at run-time positions.
+// Slices and updates at run-time positions. Source: PopLibs, include/popops/DynamicSlice.hpp.
+// All functions throw poplar::poplar_error when shapes or types do not fit.
 #ifndef POPOPS_DYNAMICSLICE_HPP
 #define POPOPS_DYNAMICSLICE_HPP
 

@@ -1,4 +1,5 @@
-// Gather with run-time indices.
+// Gather with run-time indices. Source: PopLibs, include/popops/Gather.hpp.
+// All functions throw poplar::poplar_error when shapes or types do not fit.
 #ifndef POPOPS_GATHER_HPP
 #define POPOPS_GATHER_HPP
 

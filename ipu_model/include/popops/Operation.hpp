@@ -1,4 +1,4 @@
-// What popops::reduce combines with.
+// The operations of popops::reduce. Source: PopLibs, include/popops/Operation.hpp.
 #ifndef POPOPS_OPERATION_HPP
 #define POPOPS_OPERATION_HPP
 

@@ -1,4 +1,5 @@
-// Reductions over dimensions with one operation.
+// Reductions over dimensions with one operation. Source: PopLibs, include/popops/Reduce.hpp.
+// All functions throw poplar::poplar_error when shapes or types do not fit.
 #ifndef POPOPS_REDUCE_HPP
 #define POPOPS_REDUCE_HPP
 

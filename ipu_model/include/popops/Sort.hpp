@@ -1,4 +1,5 @@
-// Sorting along one dimension. Stable.
+// Sorting along one dimension. Stable. Source: PopLibs, include/popops/Sort.hpp.
+// All functions throw poplar::poplar_error when shapes or types do not fit.
 #ifndef POPOPS_SORT_HPP
 #define POPOPS_SORT_HPP
 
