@@ -9,7 +9,7 @@
 
 #include "pjrt/client.h"
 #include "pjrt/entry.h"
-#include "pjrt/executable.h"
+#include "pjrt/executable_description.h"
 #include "pjrt/serialized_bytes.h"
 #include "pjrt/topology.h"
 
