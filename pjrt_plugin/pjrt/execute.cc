@@ -156,6 +156,7 @@ void AwaitAll(const std::vector<DeviceRuntime::Results>& results) {
 }  // namespace
 
 std::vector<CompletionPtr> ExecuteAll(const PJRT_LoadedExecutable& loaded,
+                                      const std::vector<PJRT_LoadedExecutable::Instance>& instances,
                                       PJRT_Buffer* const* const* arguments, std::size_t num_arguments,
                                       const PJRT_ExecuteOptions* options, PJRT_Buffer** const* outputs) {
   const Executable& executable = *loaded.executable;
@@ -165,13 +166,13 @@ std::vector<CompletionPtr> ExecuteAll(const PJRT_LoadedExecutable& loaded,
                                             std::to_string(executable.inputs.size()) + " buffers");
   }
   std::deque<ArgumentTransaction> transactions;
-  for (std::size_t i = 0; i < loaded.instances.size(); ++i) {
+  for (std::size_t i = 0; i < instances.size(); ++i) {
     transactions.emplace_back(executable, arguments == nullptr ? nullptr : arguments[i], options);
-    transactions.back().TakeAll(loaded.instances[i].device.get());
+    transactions.back().TakeAll(instances[i].device.get());
   }
   std::vector<ReplicaCall> calls;
-  for (std::size_t i = 0; i < loaded.instances.size(); ++i) {
-    const PJRT_LoadedExecutable::Instance& on = loaded.instances[i];
+  for (std::size_t i = 0; i < instances.size(); ++i) {
+    const PJRT_LoadedExecutable::Instance& on = instances[i];
     calls.push_back({on.device->runtime, on.program, transactions[i].Commit()});
   }
   std::vector<CompletionPtr> done;
@@ -182,7 +183,7 @@ std::vector<CompletionPtr> ExecuteAll(const PJRT_LoadedExecutable& loaded,
     for (std::size_t j = 0; j < results[i].outputs.size(); ++j) {
       const MemoryKind kind =
           executable.outputs[j].in_host_memory ? MemoryKind::kPinnedHost : MemoryKind::kDevice;
-      outputs[i][j] = MakeBuffer(loaded.instances[i].device, kind, loaded.output_types[j],
+      outputs[i][j] = MakeBuffer(instances[i].device, kind, loaded.output_types[j],
                                  std::move(results[i].outputs[j]), executable.outputs[j].major_to_minor);
     }
     done.push_back(std::move(results[i].done));

@@ -124,7 +124,7 @@ void LoadedDeviceAssignment(PJRT_LoadedExecutable_GetDeviceAssignment_Args& args
 
 void LoadedExecute(PJRT_LoadedExecutable_Execute_Args& args) {
   ParkIfExiting();  // callers do not hold the GIL here
-  const PJRT_LoadedExecutable& loaded = *args.executable;
+  PJRT_LoadedExecutable& loaded = *args.executable;
   if (loaded.deleted) throw Error(Code::kInvalidArgument, "Execute() called on a deleted executable");
   if (args.num_devices != loaded.instances.size()) {
     throw Error(Code::kInvalidArgument,
@@ -137,13 +137,10 @@ void LoadedExecute(PJRT_LoadedExecutable_Execute_Args& args) {
       throw Error(Code::kUnimplemented, "IPU programs have no send and receive callbacks");
     }
   }
-  if (args.execute_device != nullptr && loaded.device_pointers != std::vector{args.execute_device}) {
-    throw Error(Code::kUnimplemented,
-                "IPU executables run on the devices that they were loaded for, not on " +
-                    args.execute_device->description->to_string + " alone");
-  }
+  const std::vector<PJRT_LoadedExecutable::Instance>& instances =
+      args.execute_device == nullptr ? loaded.instances : loaded.InstancesOn(args.execute_device);
   std::vector<CompletionPtr> done =
-      ExecuteAll(loaded, args.argument_lists, args.num_args, args.options, args.output_lists);
+      ExecuteAll(loaded, instances, args.argument_lists, args.num_args, args.options, args.output_lists);
   if (args.device_complete_events != nullptr) {
     for (std::size_t i = 0; i < done.size(); ++i)
       args.device_complete_events[i] = MakeEvent(std::move(done[i]));
@@ -213,4 +210,20 @@ PJRT_LoadedExecutable::PJRT_LoadedExecutable(jax_ipu::pjrt::ClientState& owner,
   for (const jax_ipu::OutputSpec& output : executable->outputs) {
     output_types.push_back(jax_ipu::pjrt::PjrtType(output.tensor.type));
   }
+}
+
+const std::vector<PJRT_LoadedExecutable::Instance>& PJRT_LoadedExecutable::InstancesOn(PJRT_Device* device) {
+  if (device_pointers == std::vector{device}) return instances;
+  if (executable->num_replicas * executable->num_partitions != 1 || !device->addressable()) {
+    throw jax_ipu::Error(
+        jax_ipu::Code::kUnimplemented,
+        "A program for several IPUs runs on those that it was loaded for, and any program on IPUs of "
+        "this process; not on " +
+            device->description->to_string + " alone");
+  }
+  const std::lock_guard<std::mutex> lock(elsewhere_mutex_);
+  std::vector<Instance>& own = elsewhere_[device];
+  if (own.empty())
+    own.push_back({client->Share(device), std::make_shared<jax_ipu::LoadedProgram>(executable, 0u)});
+  return own;
 }

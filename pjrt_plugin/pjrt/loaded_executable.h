@@ -5,7 +5,9 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -36,13 +38,23 @@ struct PJRT_LoadedExecutable {
   std::shared_ptr<jax_ipu::RemoteLaunch> remote;  // null: all replicas are in this process
   std::string device_assignment;                  // serialised
   std::atomic<bool> deleted{false};
+
+  // The instances for an execution whose caller names the device: `instances` when it is theirs; for a
+  // program for one device, which is portable, another one on any device of this process. Throws
+  // Error(kUnimplemented) otherwise.
+  const std::vector<Instance>& InstancesOn(PJRT_Device* device);
+
+ private:
+  std::mutex elsewhere_mutex_;
+  std::map<PJRT_Device*, std::vector<Instance>> elsewhere_;
 };
 
 namespace jax_ipu::pjrt {
 
-// Runs on all devices; lists are by device. Fills `outputs` with one handle for each output, and returns the
-// completion of each device's run. Donated buffers lose their arrays, unless it throws.
+// Runs on the devices of `instances`; lists are by device. Fills `outputs` with one handle for each output,
+// and returns the completion of each device's run. Donated buffers lose their arrays, unless it throws.
 std::vector<CompletionPtr> ExecuteAll(const PJRT_LoadedExecutable& loaded,
+                                      const std::vector<PJRT_LoadedExecutable::Instance>& instances,
                                       PJRT_Buffer* const* const* arguments, std::size_t num_arguments,
                                       const PJRT_ExecuteOptions* options, PJRT_Buffer** const* outputs);
 

@@ -131,7 +131,7 @@ static PJRT_Error* Compile(const char* code, size_t size, const char* format,
   return error;
 }
 
-static PJRT_Error* Execute(PJRT_LoadedExecutable* executable, PJRT_Buffer** arguments,
+static PJRT_Error* Execute(PJRT_LoadedExecutable* executable, PJRT_Device* device, PJRT_Buffer** arguments,
                            PJRT_Buffer** results) {
   PJRT_ExecuteOptions options = {0};
   options.struct_size = PJRT_ExecuteOptions_SIZE;
@@ -144,6 +144,8 @@ static PJRT_Error* Execute(PJRT_LoadedExecutable* executable, PJRT_Buffer** argu
   args.num_devices = 1;
   args.num_args = kArguments;
   args.output_lists = output_lists;
+  args.execute_device =
+      device; /* a program for one device is portable; NULL: the device it was compiled for */
   return CALL(LoadedExecutable_Execute, args);
 }
 
@@ -157,7 +159,7 @@ static void Train(PJRT_LoadedExecutable* executable, const char* data, PJRT_Devi
     data += elements * 4;
   }
   for (int step = 0; step < kSteps; ++step) {
-    Check(Execute(executable, arguments, results));
+    Check(Execute(executable, device, arguments, results));
     for (int i = 0; i < kParameters; ++i) {
       ARGS(Buffer_IsDeleted, deleted);
       deleted.buffer = arguments[i];
@@ -165,7 +167,7 @@ static void Train(PJRT_LoadedExecutable* executable, const char* data, PJRT_Devi
       if (!deleted.is_deleted) printf("not donated: %d\n", i);
       if (step == kSteps - 1 && i == 0) {
         PJRT_Buffer* unused[kResults];
-        Report("donated", Execute(executable, arguments, unused));
+        Report("donated", Execute(executable, device, arguments, unused));
       }
       DestroyBuffer(arguments[i]);
       arguments[i] = results[i];
@@ -272,7 +274,6 @@ int main(int argc, char** argv) {
   CopyBetweenDevices(devices.addressable_devices, devices.num_addressable_devices);
 
   PJRT_LoadedExecutable* executable = NULL;
-  PJRT_Device* const device = devices.addressable_devices[0];
   size_t size, data_size;
   char* bytes = ReadFile(argv[3], &size);
   if (strcmp(argv[2], "load") == 0) {
@@ -284,7 +285,7 @@ int main(int argc, char** argv) {
     args.serialized_executable_size = size;
     Check(CALL(Executable_DeserializeAndLoad, args));
     executable = args.loaded_executable;
-    Train(executable, data, device);
+    Train(executable, data, devices.addressable_devices[devices.num_addressable_devices - 1]);
     free(data);
   } else if (strcmp(argv[2], "crash") == 0) {
     Check(Compile(bytes, size, argv[4], &executable));
@@ -300,7 +301,7 @@ int main(int argc, char** argv) {
     Report("not a format", Compile("what?", 5, "tosa", &executable));
     Check(Compile(bytes, size, argv[4], &executable));
     char* data = ReadFile(argv[5], &data_size);
-    Train(executable, data, device);
+    Train(executable, data, devices.addressable_devices[0]);
     free(data);
     WriteExecutable(executable, argv[6]);
   }
