@@ -3,6 +3,9 @@
 #ifndef JAX_IPU_PJRT_C_API_EXTENSIONS_H_
 #define JAX_IPU_PJRT_C_API_EXTENSIONS_H_
 
+#include <cstddef>
+#include <cstdint>
+
 #include "pjrt/c_api.h"
 
 struct PJRT_Layouts_MemoryLayout;
