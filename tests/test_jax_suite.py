@@ -176,3 +176,14 @@ def test_columns_have_results_and_reasons_of_their_own(tmp_path: Path) -> None:
     assert row.endswith("| 2 of 4 (50.0 %) | 1 of 1 (100.0 %), shard0of4 | not run |")
     again = run_tool(tmp_path, *chosen, "--column", "own", "--resume")
     assert again.stdout == ""
+
+
+def test_a_test_that_the_cpu_does_not_have_counts_under_the_own_name(tmp_path: Path) -> None:
+    write_sample(tmp_path)
+    source = SAMPLE + '    if PLATFORM != "cpu":\n        def test_i_only_here(self): self.fail("not yet")\n'
+    (tmp_path / "tests" / "sample_test.py").write_text(source)
+    report = tmp_path / "report.md"
+    arguments = ("-k", "a_passes or i_only", "--column", "own", "--baseline", "failed", "--report", str(report))
+    result = run_tool(tmp_path, *arguments)
+    assert "not listed: SampleTest::test_i_only_here" in result.stdout and "not reported" not in result.stdout
+    assert "| 1 of 2 (50.0 %) |" in report.read_text()
