@@ -107,7 +107,7 @@ def elementwise_rows() -> list[Row]:
     ]
     for n, raw in SCALED_ADD_CYCLES.items():
         cost = elementwise_cost(n, scaled_add, 4, scaled=True)
-        rows.append(Row(f"scaled add f32 {n}", raw - TIMER_CYCLES, cost["compute_cycles"]))
+        rows.append(Row(f"scaled add f32 {n}", raw - TIMER_CYCLES, cost.compute_cycles))
     return rows
 
 
@@ -117,7 +117,7 @@ def dense_rows(partials: str = "half", *, transposed: bool = True) -> list[Row]:
     for (m, n), tflops in DENSE_TFLOPS.items():
         published = 2.0 * m * m * n / (tflops * 1e12) * BOW_CLOCK
         cost = product_cost(n, m, m, 1472, partials) if transposed else product_cost(m, m, n, 1472, partials)
-        rows.append(Row(f"m=k={m} n={n} f16", published, cost["cycles"]))
+        rows.append(Row(f"m=k={m} n={n} f16", published, cost.cycles))
     return rows
 
 

@@ -2,6 +2,7 @@
 
 import concurrent.futures
 import functools
+import io
 import os
 import random
 import re
@@ -12,8 +13,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
+from jax.interpreters import mlir as jax_mlir
 from jax.sharding import PartitionSpec
 from jaxlib import _jax, xla_client
+from jaxlib.mlir import ir
 
 from jax_ipu import compiler
 from jax_ipu.compiler import CompileError
@@ -233,6 +236,55 @@ def test_a_name_that_is_no_text(artifact):
     damaged = artifact.replace(b"mhlo.num_replicas", b"mhlo.num_replica\xff")
     assert damaged != artifact
     assert refused(damaged)
+
+
+# Every kind of string of a program, each once; names of entries of dictionaries end the process in MLIR's bindings.
+STRINGS = """
+module @NAMEOFMODULE attributes {NAMEOFATTRIBUTE.x = "VALUEOFATTRIBUTE"} {
+  func.func public @main(%a: tensor<4xf32> {NAMEATARGUMENT.y = "VALUEATARGUMENT"})
+      -> (tensor<4xf32> {jax.result_info = "VALUEATRESULT", NAMEATRESULT.z}) {
+    %0 = stablehlo.custom_call @NAMEOFFUNCTION(%a) {api_version = 4 : i32, mhlo.backend_config =
+      {NAMEINDICTIONARY = 1 : i32, n = {NAMEINSIDE = 1 : i32}}} : (tensor<4xf32>) -> tensor<4xf32>
+    %1 = stablehlo.add %a, %a {NAMEATOPERATION.q = "VALUEATOPERATION", mhlo.frontend_attributes = {NAMEOFUNIT}}
+      : tensor<4xf32>
+    %2 = call @NAMEOFSYMBOL(%1) : (tensor<4xf32>) -> tensor<4xf32>
+    return %2 : tensor<4xf32>
+  }
+  func.func private @NAMEOFSYMBOL(%a: tensor<4xf32>) -> tensor<4xf32> { return %a : tensor<4xf32> }
+}"""
+
+
+@functools.cache
+def bytecode():
+    context = jax_mlir.make_ir_context()
+    context.allow_unregistered_dialects = True
+    with context:
+        data = io.BytesIO()
+        ir.Module.parse(STRINGS).operation.write_bytecode(data)
+    return data.getvalue()
+
+
+@pytest.mark.parametrize("name", sorted(set(re.findall("[A-Z]{8,}", STRINGS)) - {"NAMEOFMODULE"}))
+def test_strings_that_are_not_utf8(name):
+    assert bytecode().count(name.encode()) == 1
+    with pytest.raises(CompileError, match="not UTF-8") as raised:
+        compiler.compile(bytecode().replace(name.encode(), name[:-1].encode() + b"\xff"), "mlir", b"", "ipu2:4")
+    assert raised.value.code == 3
+
+
+def test_escaped_bytes_in_text_that_are_not_utf8():
+    for escaped in ('"NAMEATOPERATION\\FF" = 1', 'NAMEATOPERATION.q = "\\FF"'):
+        damaged = re.sub(r'NAMEATOPERATION.q = "\w+"', lambda _: escaped, STRINGS)
+        assert damaged != STRINGS and refused(damaged.encode())
+
+
+def test_names_beyond_ascii():
+    """They are not taken for other bytes, in bytecode and in text."""
+    program = b"func.func public @main(%a: tensor<f32>) -> tensor<f32> { return %a : tensor<f32> }"
+    named = b'module attributes {"m.\xc3\xa9" = "\xe2\x82\xac \\C3\\A9", m.b = "\\FF"} { %s }' % program
+    with pytest.raises(CompileError, match="not UTF-8"):
+        compiler.compile(named, "mlir", b"", "ipu2:4")
+    compiler.compile(named.replace(b', m.b = "\\FF"', b""), "mlir", b"", "ipu2:4")
 
 
 @pytest.mark.parametrize("target", ["", "ipu9", "ipu2:-1", "ipu2:x", "ipu2:100000", "ipu2:99999999999999999999"])

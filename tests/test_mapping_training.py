@@ -140,8 +140,8 @@ def layer_costs(rows, depth, columns):
 @pytest.mark.parametrize("shape", [(32, 784, 512), (32, 97, 61), (128, 1024, 1024), (256, 1024, 1024), (64, 1024, 10)])
 def test_the_products_of_a_layer_cost_less_planned_jointly(shape):
     joint, separate = layer_costs(*shape)
-    assert joint["exchange_bytes"] < separate["exchange_bytes"]
-    assert joint["cycles"] < separate["cycles"]
+    assert joint.exchange_bytes < separate.exchange_bytes
+    assert joint.cycles < separate.cycles
 
 
 @each_mode

@@ -77,7 +77,7 @@ def test_equal_layers_become_calls_of_one_function(function, calls):
 
 def code_bytes(graph):
     memory = graph.memory()
-    return memory["code_bytes"] + memory["vertex_bytes"]
+    return memory.code_bytes + memory.vertex_bytes
 
 
 @pytest.mark.parametrize("function", [model, train])

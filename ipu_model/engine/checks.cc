@@ -81,13 +81,30 @@ class Checker {
   std::vector<bool> checked_;
 };
 
+void CheckConstantsNotWritten(const CompiledProgram& program, const std::vector<const ProgramNode*>& nodes) {
+  const auto check = [&](const std::vector<View>& views, const std::string& by) {
+    for (const View& v : views) {
+      const Variable& variable = program.variables[v.variable];
+      if (variable.constant != nullptr) {
+        throw poplar::control_program_error("'" + by + "' writes the constant '" + variable.name + "'");
+      }
+    }
+  };
+  for (const ProgramNode* node : nodes) {
+    if (node->kind == ProgramKind::kStreamIn || node->kind == ProgramKind::kWriteUndef)
+      check(node->tensor, node->name);
+    if (node->operation != nullptr) check(node->operation->outputs, node->operation->name);
+  }
+}
+
 }  // namespace
 
 void CheckProgram(const CompiledProgram& program) {
   Checker checker(program);
   std::vector<std::shared_ptr<const ProgramNode>> roots = program.programs;
   roots.insert(roots.end(), program.functions.begin(), program.functions.end());
-  for (const ProgramNode* node : NodesOf(roots)) {
+  const std::vector<const ProgramNode*> nodes = NodesOf(roots);
+  for (const ProgramNode* node : nodes) {
     for (const View& view : node->tensor) checker.Check(view, "program '" + node->name + "'");
     if (node->operation == nullptr) continue;
     const std::string user =
@@ -95,6 +112,7 @@ void CheckProgram(const CompiledProgram& program) {
     for (const View& view : node->operation->inputs) checker.Check(view, user);
     for (const View& view : node->operation->outputs) checker.Check(view, user);
   }
+  CheckConstantsNotWritten(program, nodes);
 }
 
 }  // namespace ipu_model

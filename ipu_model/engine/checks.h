@@ -6,9 +6,9 @@ namespace ipu_model {
 
 struct CompiledProgram;  // engine/compiled_program.h
 
-// Checks that every element of every variable that a program uses is on exactly one tile of the target, and
-// that every view is inside its variable. Throws poplar::invalid_tile_mapping or poplar::poplar_error with
-// the variable's name.
+// Every element of every variable that a program uses is on exactly one tile of the target, every view lies
+// inside its variable, and no constant is written. Throws poplar::invalid_tile_mapping,
+// poplar::control_program_error or poplar::poplar_error with the variable's name.
 void CheckProgram(const CompiledProgram& program);
 
 }  // namespace ipu_model

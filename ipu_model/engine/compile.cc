@@ -77,22 +77,6 @@ void DropUnused(CompiledProgram* program, const std::vector<const ProgramNode*>&
   }
 }
 
-void CheckConstantsNotWritten(const CompiledProgram& program, const std::vector<const ProgramNode*>& nodes) {
-  const auto check = [&](const std::vector<View>& views, const std::string& by) {
-    for (const View& v : views) {
-      const Variable& variable = program.variables[v.variable];
-      if (variable.constant != nullptr) {
-        throw poplar::control_program_error("'" + by + "' writes the constant '" + variable.name + "'");
-      }
-    }
-  };
-  for (const ProgramNode* node : nodes) {
-    if (node->kind == ProgramKind::kStreamIn || node->kind == ProgramKind::kWriteUndef)
-      check(node->tensor, node->name);
-    if (node->operation != nullptr) check(node->operation->outputs, node->operation->name);
-  }
-}
-
 }  // namespace
 
 poplar::Executable CompileGraph(const poplar::Graph& graph,
@@ -112,7 +96,6 @@ poplar::Executable CompileGraph(const poplar::Graph& graph,
   roots.insert(roots.end(), compiled->functions.begin(), compiled->functions.end());
   const std::vector<const ProgramNode*> nodes = NodesOf(roots);
   DropUnused(compiled.get(), nodes);
-  CheckConstantsNotWritten(*compiled, nodes);
   CheckProgram(*compiled);
   compiled->report = Analyse(*compiled, cache);
   if (!compiled->report.out_of_memory.empty()) {

@@ -1,6 +1,7 @@
 // Serialised form of a compiled program.
 #include "engine/serialised_program.h"
 
+#include <algorithm>
 #include <array>
 #include <unordered_map>
 #include <utility>
@@ -9,27 +10,14 @@
 #include "core/strides.h"
 #include "engine/checks.h"
 #include "engine/device_report.h"
+#include "ipu_model/Stored.hpp"
+#include "poplar/exceptions.hpp"
 
 namespace ipu_model {
 
 namespace {
 
 constexpr std::string_view kMagic = "IPUMODEL";
-constexpr int kVersion = 4;
-
-// FNV-1a over 8-byte words: detects accidental damage, not manipulation.
-std::uint64_t Checksum(std::string_view data) {
-  std::uint64_t hash = 0xcbf29ce484222325u;
-  for (std::size_t i = 0; i < data.size(); i += 8) {
-    std::uint64_t word = 0;
-    for (std::size_t k = i; k < data.size() && k < i + 8; ++k) {
-      word |= static_cast<std::uint64_t>(static_cast<unsigned char>(data[k])) << (8 * (k - i));
-    }
-    hash = (hash ^ word) * 0x100000001b3u;
-    hash ^= hash >> 29;
-  }
-  return hash ^ data.size();
-}
 
 using NodeNumbers = std::unordered_map<const ProgramNode*, std::uint32_t>;
 
@@ -124,6 +112,8 @@ class ProgramReader {
 
  private:
   static constexpr std::int64_t kMaxElements = std::int64_t{1} << 48;
+  // Nodes own their children: destroying them takes this much stack.
+  static constexpr int kMaxDepth = 4000;
 
   std::vector<std::uint32_t> StreamList(bool host_to_device) {
     auto streams = reader_->Read<std::vector<std::uint32_t>>();
@@ -172,11 +162,15 @@ class ProgramReader {
     auto node = std::make_shared<ProgramNode>();
     node->kind = reader_->Read<ProgramKind>();
     node->name = reader_->Read<std::string>();
+    int depth = 0;
     for (std::uint32_t child : reader_->Read<std::vector<std::uint32_t>>()) {
       // Children are written first, so there are no cycles.
       if (child >= nodes_.size()) reader_->Fail("a program contains a program that does not exist");
       node->children.push_back(nodes_[child]);
+      depth = std::max(depth, depths_[child] + 1);
     }
+    if (depth > kMaxDepth) reader_->Fail("programs are nested too deeply");
+    depths_.push_back(depth);
     if (node->kind == ProgramKind::kOperation) {
       const auto kind = reader_->Read<std::string>();
       const auto entry = OperationRegistry().find(kind);
@@ -256,6 +250,7 @@ class ProgramReader {
   Reader* reader_;
   CompiledProgram* program_;
   std::vector<std::shared_ptr<ProgramNode>> nodes_;
+  std::vector<int> depths_;  // of nodes_
 };
 
 }  // namespace
@@ -307,30 +302,16 @@ std::string SerialiseBody(const CompiledProgram& program) {
   return body.Take();
 }
 
-std::string SerialiseProgram(const CompiledProgram& program) {
-  const std::string body = SerialiseBody(program);
-  Writer header;
-  header.Write(kVersion);
-  header.Write(static_cast<std::int64_t>(Checksum(body)));
-  header.Write(body);
-  return std::string(kMagic) + header.Take();
-}
+std::string SerialiseProgram(const CompiledProgram& program) { return Seal(kMagic, SerialiseBody(program)); }
 
 std::shared_ptr<const CompiledProgram> DeserialiseProgram(std::string_view data) {
-  if (data.substr(0, kMagic.size()) != kMagic) {
-    throw SerialiseError("this is not an executable of the IPU model (" + std::to_string(data.size()) +
-                         " bytes)");
+  std::string_view body;
+  try {
+    body = Unseal(kMagic, data);
+  } catch (const std::runtime_error& error) {
+    throw SerialiseError(std::string("the executable cannot be read: ") + error.what() +
+                         ". Compile the program again");
   }
-  Reader header(data.substr(kMagic.size()));
-  const int version = header.Read<int>();
-  if (version != kVersion) {
-    throw SerialiseError("the executable has format version " + std::to_string(version) +
-                         ", this release reads " + std::to_string(kVersion) + ": compile the program again");
-  }
-  const auto checksum = static_cast<std::uint64_t>(header.Read<std::int64_t>());
-  const std::string_view body = header.ReadBytes();
-  if (header.remaining() != 0) header.Fail("there is data after the end of the executable");
-  if (Checksum(body) != checksum) throw SerialiseError("the executable is damaged: its checksum is wrong");
   return DeserialiseBody(body);
 }
 

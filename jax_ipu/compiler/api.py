@@ -88,25 +88,25 @@ def compile(program: bytes, format: str, options: bytes, target: str) -> _ipu.Ex
         digest.update(part)
     inputs, outputs = sharding_fields(module)
     executable = _ipu.Executable(
-        module.name,
-        digest.hexdigest(),
-        f"{ipu.version}:{ipu.num_tiles}",
-        [
-            {**fields, **own}
+        name=module.name,
+        fingerprint=digest.hexdigest(),
+        target=f"{ipu.version}:{ipu.num_tiles}",
+        inputs=[
+            _ipu.InputSpec(**fields, **own)
             for fields, own in zip(
                 signature.inputs(built.lowered.state_programs, built.lowered.swaps), inputs, strict=True
             )
         ],
-        [{**fields, **own} for fields, own in zip(signature.outputs(), outputs, strict=True)],
-        compiled.serialize(),
-        0,
-        shown_program(module),
-        _cost_fields(module, compiled),
-        _memory_fields(signature, compiled),
-        built.lowered.host_callbacks,
-        built.lowered.ffi_calls,
-        module.num_replicas,
-        module.num_partitions,
+        outputs=[_ipu.OutputSpec(**fields, **own) for fields, own in zip(signature.outputs(), outputs, strict=True)],
+        poplar_executable=compiled.serialize(),
+        main_program=0,
+        mlir=shown_program(module),
+        cost=_cost(module, compiled),
+        memory=_memory(signature, compiled),
+        host_callbacks=built.lowered.host_callbacks,
+        ffi_calls=built.lowered.ffi_calls,
+        num_replicas=module.num_replicas,
+        num_partitions=module.num_partitions,
     )
     module.release()
     return executable
@@ -165,21 +165,24 @@ def parse_target(target: str) -> _ipu.Target:
         raise CompileError(f"target {target!r} is not valid: {error}", INVALID_ARGUMENT) from error
 
 
-def _cost_fields(module: Module, compiled: _ipu.CompiledGraph) -> dict[str, float]:
-    fields = compiled.cost()
+def _cost(module: Module, compiled: _ipu.CompiledGraph) -> _ipu.CostReport:
+    report = compiled.cost()
     counted = cost.of_block(module.main.block)
-    fields["bytes_accessed"] = counted.bytes_accessed
-    fields["transcendentals"] = counted.transcendentals
-    return fields
+    report.bytes_accessed = counted.bytes_accessed
+    report.transcendentals = counted.transcendentals
+    return report
 
 
-def _memory_fields(signature: Signature, compiled: _ipu.CompiledGraph) -> dict[str, int]:
-    fields = compiled.memory()
-    arguments, results = signature.arguments, signature.results
-    for name, in_host_memory in (("argument_bytes", False), ("host_argument_bytes", True)):
-        fields[name] = sum(size_in_bytes(a.value) for a in arguments if a.in_host_memory is in_host_memory)
-    for name, in_host_memory in (("output_bytes", False), ("host_output_bytes", True)):
-        of_kind = (r for r, host in zip(results, signature.host_results, strict=True) if host is in_host_memory)
-        fields[name] = sum(map(size_in_bytes, of_kind))
-    fields["alias_bytes"] = sum(size_in_bytes(a.value) for a in arguments if a.resident)
-    return fields
+def _memory(signature: Signature, compiled: _ipu.CompiledGraph) -> _ipu.MemoryReport:
+    report = compiled.memory()
+    arguments = [(size_in_bytes(a.value), a.in_host_memory) for a in signature.arguments]
+    results = [
+        (size_in_bytes(r), in_host_memory)
+        for r, in_host_memory in zip(signature.results, signature.host_results, strict=True)
+    ]
+    report.argument_bytes = sum(size for size, in_host_memory in arguments if not in_host_memory)
+    report.host_argument_bytes = sum(size for size, in_host_memory in arguments if in_host_memory)
+    report.output_bytes = sum(size for size, in_host_memory in results if not in_host_memory)
+    report.host_output_bytes = sum(size for size, in_host_memory in results if in_host_memory)
+    report.alias_bytes = sum(size_in_bytes(a.value) for a in signature.arguments if a.resident)
+    return report

@@ -9,6 +9,7 @@ import numpy as np
 from jaxlib.mlir import ir as mlir
 from jaxlib.mlir.dialects import stablehlo
 
+from jax_ipu import _ipu
 from jax_ipu.compiler.errors import INVALID_ARGUMENT, CompileError
 from jax_ipu.compiler.location import source_line
 from jax_ipu.compiler.types import Shape, element_type, numpy_dtype
@@ -34,10 +35,10 @@ class Attribute:
     members: tuple[Attribute, ...] = ()
     shape: Shape = ()
 
-    def fields(self) -> dict[str, object]:
-        """The fields that `_ipu.Executable` takes."""
-        members = [member.fields() for member in self.members]
-        return {"name": self.name, "kind": self.kind, "dtype": self.dtype, "data": self.data, "members": members}
+    def spec(self) -> _ipu.FfiAttribute:
+        """The attribute as `_ipu.Executable` takes it."""
+        members = [member.spec() for member in self.members]
+        return _ipu.FfiAttribute(name=self.name, kind=self.kind, dtype=self.dtype, data=self.data, members=members)
 
 
 @dataclass(frozen=True)
@@ -172,21 +173,21 @@ def _unsupported(name: str, what: str) -> CompileError:
     )
 
 
-def fields(call: FfiCall, location: Any, types: tuple[list[str], list[str]]) -> dict[str, object]:
-    """The fields of the call that `_ipu.Executable` takes; `types`: the dtypes of operands and of results."""
+def spec(call: FfiCall, location: Any, types: tuple[list[str], list[str]]) -> _ipu.FfiCallSpec:
+    """The call as `_ipu.Executable` takes it; `types`: the dtypes of operands and of results."""
 
-    def buffers(of_call: tuple[Buffer, ...], dtypes: list[str]) -> list[dict[str, object]]:
+    def buffers(of_call: tuple[Buffer, ...], dtypes: list[str]) -> list[_ipu.FfiBuffer]:
         # A token takes no memory.
         return [
-            {"dtype": dtype, "shape": (0,) if buffer.is_token else buffer.shape, "is_token": buffer.is_token}
+            _ipu.FfiBuffer(dtype=dtype, shape=(0,) if buffer.is_token else buffer.shape, is_token=buffer.is_token)
             for buffer, dtype in zip(of_call, dtypes, strict=True)
         ]
 
-    return {
-        "target": call.target,
-        "location": source_line(location),
-        "operands": buffers(call.operands, types[0]),
-        "results": buffers(call.results, types[1]),
-        "aliased_operands": list(call.aliases),
-        "attributes": call.attributes.fields(),
-    }
+    return _ipu.FfiCallSpec(
+        target=call.target,
+        location=source_line(location),
+        operands=buffers(call.operands, types[0]),
+        results=buffers(call.results, types[1]),
+        aliased_operands=call.aliases,
+        attributes=call.attributes.spec(),
+    )

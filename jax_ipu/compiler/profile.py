@@ -52,4 +52,4 @@ def profile(program: bytes, format: str, options: bytes, target: str) -> Profile
         operation, _, source_line = row.pop("name").partition(" ")
         rows.append(OperationCost(operation=operation, source_line=source_line, **row))
     rows.sort(key=lambda row: -row.cycles)
-    return Profile(rows, int(compiled.cost()["cycles"]), len(compiled.loops()))
+    return Profile(rows, compiled.cost().cycles, len(compiled.loops()))

@@ -42,6 +42,7 @@ poplar::OptionFlags FlagsOf(const Options& options);
 void CheckCount(std::size_t count, std::size_t dims, const char* what);
 
 void BindGraph(nb::module_& module);
+void BindExecutable(nb::module_& module);
 void BindCompile(nb::module_& module);
 void BindHostCallbacks(nb::module_& module);
 void BindFfiHandlers(nb::module_& module);

@@ -5,13 +5,14 @@
 #include <condition_variable>
 #include <memory>
 #include <mutex>
-#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <utility>
 
 #include "bindings/bindings.h"
 #include "ipu_model/Model.hpp"
+#include "bindings/executable_handle.h"
+#include "ipu_model/Stored.hpp"
 #include "poplar/Engine.hpp"
 #include "poplar/exceptions.hpp"
 #include "runtime/executable.h"
@@ -21,11 +22,6 @@
 
 namespace jax_ipu::bindings {
 namespace {
-
-// What Python holds. The data inside outlives the Python object when PJRT keeps it.
-struct ExecutableHandle {
-  std::shared_ptr<const Executable> executable;
-};
 
 std::vector<nb::dict> Tensors(const std::vector<ipu_model::TensorUse>& tensors) {
   std::vector<nb::dict> rows;
@@ -47,40 +43,38 @@ struct CompiledGraph {
   poplar::Executable executable;
 
   nb::bytes Serialize() const {
-    std::ostringstream out;
-    executable.serialize(out);
-    const std::string data = out.str();
+    const std::string data = ipu_model::SerialiseContent(executable);
     return nb::bytes(data.data(), data.size());
   }
 
-  nb::dict Cost() const {
+  CostReport Cost() const {
     const ipu_model::Report& report = ipu_model::ReportOf(executable);
-    nb::dict cost;
-    cost["flops"] = report.flops;
-    cost["cycles"] = report.cycles.total();
-    cost["compute_cycles"] = report.cycles.compute;
-    cost["exchange_cycles"] = report.cycles.exchange;
-    cost["sync_cycles"] = report.cycles.sync;
-    cost["exchange_bytes"] = report.exchange_bytes;
-    cost["link_bytes"] = report.link_bytes;
-    cost["clock_hz"] = report.clock_hz;
-    cost["host_nanoseconds"] = ipu_model::HostNanoseconds(executable);
+    CostReport cost;
+    cost.flops = report.flops;
+    cost.cycles = report.cycles.total();
+    cost.compute_cycles = report.cycles.compute;
+    cost.exchange_cycles = report.cycles.exchange;
+    cost.sync_cycles = report.cycles.sync;
+    cost.exchange_bytes = report.exchange_bytes;
+    cost.link_bytes = report.link_bytes;
+    cost.clock_hz = report.clock_hz;
+    cost.host_nanoseconds = ipu_model::HostNanoseconds(executable);
     return cost;
   }
 
-  nb::dict Memory() const {
+  MemoryReport Memory() const {
     const ipu_model::Report& report = ipu_model::ReportOf(executable);
-    nb::dict memory;
-    memory["total_bytes"] = report.total_bytes;
-    memory["max_tile_bytes"] = report.max_tile_bytes;
-    memory["limit_tile_bytes"] = report.limit_tile_bytes;
-    memory["max_tile"] = report.max_tile;
-    memory["num_tiles"] = report.num_tiles;
-    memory["temp_bytes"] = report.temporary_bytes;
-    memory["code_bytes"] = report.code_bytes;
-    memory["constant_bytes"] = report.constant_bytes;
-    memory["exchange_buffer_bytes"] = report.exchange_buffer_bytes;
-    memory["vertex_bytes"] = report.vertex_bytes;
+    MemoryReport memory;
+    memory.total_bytes = report.total_bytes;
+    memory.max_tile_bytes = report.max_tile_bytes;
+    memory.limit_tile_bytes = report.limit_tile_bytes;
+    memory.max_tile = report.max_tile;
+    memory.num_tiles = report.num_tiles;
+    memory.temp_bytes = report.temporary_bytes;
+    memory.code_bytes = report.code_bytes;
+    memory.constant_bytes = report.constant_bytes;
+    memory.exchange_buffer_bytes = report.exchange_buffer_bytes;
+    memory.vertex_bytes = report.vertex_bytes;
     return memory;
   }
 
@@ -156,169 +150,6 @@ CompiledGraph CompileGraph(const poplar::Graph& graph,
   } catch (const ipu_model::OutOfMemory& error) {
     RaiseOutOfMemory(error);
   }
-}
-
-template <typename T>
-void Read(const nb::dict& fields, const char* name, T* value) {
-  if (fields.contains(name)) *value = nb::cast<T>(fields[name]);
-}
-
-// Bytes of a serialised message.
-void Read(const nb::dict& fields, const char* name, std::string* value) {
-  if (!fields.contains(name)) return;
-  const nb::bytes bytes = nb::cast<nb::bytes>(fields[name]);
-  value->assign(bytes.c_str(), bytes.size());
-}
-
-TensorSpec ReadTensor(const nb::dict& fields) {
-  return {TypeNamed(nb::cast<std::string>(fields["dtype"])).id(),
-          nb::cast<std::vector<std::int64_t>>(fields["shape"])};
-}
-
-InputSpec ReadInput(const nb::dict& fields) {
-  InputSpec input;
-  input.tensor = ReadTensor(fields);
-  Read(fields, "major_to_minor", &input.major_to_minor);
-  Read(fields, "donated", &input.donated);
-  Read(fields, "aliased_output", &input.aliased_output);
-  Read(fields, "unchanged", &input.unchanged);
-  Read(fields, "used", &input.used);
-  Read(fields, "write_program", &input.write_program);
-  Read(fields, "read_program", &input.read_program);
-  Read(fields, "exchange_with", &input.exchange_with);
-  Read(fields, "exchange_program", &input.exchange_program);
-  Read(fields, "sharding", &input.sharding);
-  return input;
-}
-
-OutputSpec ReadOutput(const nb::dict& fields) {
-  OutputSpec output;
-  output.tensor = ReadTensor(fields);
-  Read(fields, "major_to_minor", &output.major_to_minor);
-  Read(fields, "aliased_input", &output.aliased_input);
-  Read(fields, "forwarded_input", &output.forwarded_input);
-  Read(fields, "in_host_memory", &output.in_host_memory);
-  Read(fields, "sharding", &output.sharding);
-  return output;
-}
-
-CostReport ReadCost(const nb::dict& fields) {
-  CostReport cost;
-  Read(fields, "flops", &cost.flops);
-  Read(fields, "bytes_accessed", &cost.bytes_accessed);
-  Read(fields, "transcendentals", &cost.transcendentals);
-  Read(fields, "cycles", &cost.cycles);
-  Read(fields, "compute_cycles", &cost.compute_cycles);
-  Read(fields, "exchange_cycles", &cost.exchange_cycles);
-  Read(fields, "sync_cycles", &cost.sync_cycles);
-  Read(fields, "exchange_bytes", &cost.exchange_bytes);
-  Read(fields, "link_bytes", &cost.link_bytes);
-  Read(fields, "clock_hz", &cost.clock_hz);
-  Read(fields, "host_nanoseconds", &cost.host_nanoseconds);
-  return cost;
-}
-
-MemoryReport ReadMemory(const nb::dict& fields) {
-  MemoryReport memory;
-  Read(fields, "total_bytes", &memory.total_bytes);
-  Read(fields, "max_tile_bytes", &memory.max_tile_bytes);
-  Read(fields, "limit_tile_bytes", &memory.limit_tile_bytes);
-  Read(fields, "max_tile", &memory.max_tile);
-  Read(fields, "num_tiles", &memory.num_tiles);
-  Read(fields, "argument_bytes", &memory.argument_bytes);
-  Read(fields, "output_bytes", &memory.output_bytes);
-  Read(fields, "alias_bytes", &memory.alias_bytes);
-  Read(fields, "temp_bytes", &memory.temp_bytes);
-  Read(fields, "code_bytes", &memory.code_bytes);
-  Read(fields, "constant_bytes", &memory.constant_bytes);
-  Read(fields, "exchange_buffer_bytes", &memory.exchange_buffer_bytes);
-  Read(fields, "vertex_bytes", &memory.vertex_bytes);
-  Read(fields, "host_argument_bytes", &memory.host_argument_bytes);
-  Read(fields, "host_output_bytes", &memory.host_output_bytes);
-  return memory;
-}
-
-FfiAttribute ReadAttribute(const nb::dict& fields) {
-  FfiAttribute attribute;
-  attribute.name = nb::cast<std::string>(fields["name"]);
-  const std::string kind = nb::cast<std::string>(fields["kind"]);
-  attribute.kind = kind == "scalar"   ? FfiAttribute::Kind::kScalar
-                   : kind == "array"  ? FfiAttribute::Kind::kArray
-                   : kind == "string" ? FfiAttribute::Kind::kString
-                                      : FfiAttribute::Kind::kDictionary;
-  if (fields.contains("dtype")) attribute.type = TypeNamed(nb::cast<std::string>(fields["dtype"])).id();
-  Read(fields, "data", &attribute.data);
-  if (fields.contains("members")) {
-    for (const nb::handle member : fields["members"])
-      attribute.members.push_back(ReadAttribute(nb::cast<nb::dict>(member)));
-  }
-  return attribute;
-}
-
-std::vector<FfiBuffer> ReadBuffers(const nb::handle& list) {
-  std::vector<FfiBuffer> buffers;
-  for (const nb::handle item : list) {
-    const nb::dict fields = nb::cast<nb::dict>(item);
-    buffers.push_back({ReadTensor(fields), nb::cast<bool>(fields["is_token"])});
-  }
-  return buffers;
-}
-
-FfiCallSpec ReadFfiCall(const nb::dict& fields) {
-  return {nb::cast<std::string>(fields["target"]),
-          nb::cast<std::string>(fields["location"]),
-          ReadBuffers(fields["operands"]),
-          ReadBuffers(fields["results"]),
-          nb::cast<std::vector<int>>(fields["aliased_operands"]),
-          ReadAttribute(nb::cast<nb::dict>(fields["attributes"]))};
-}
-
-ExecutableHandle MakeExecutable(const std::string& name, const std::string& fingerprint,
-                                const std::string& target, const std::vector<nb::dict>& inputs,
-                                const std::vector<nb::dict>& outputs, const nb::bytes& poplar_executable,
-                                int main_program, const nb::bytes& mlir, const nb::dict& cost,
-                                const nb::dict& memory, const std::vector<nb::dict>& host_callbacks,
-                                const std::vector<nb::dict>& ffi_calls, int num_replicas,
-                                int num_partitions) {
-  auto executable = std::make_shared<Executable>();
-  executable->name = name;
-  executable->fingerprint = fingerprint;
-  executable->target = target;
-  for (const nb::dict& input : inputs) executable->inputs.push_back(ReadInput(input));
-  for (const nb::dict& output : outputs) executable->outputs.push_back(ReadOutput(output));
-  executable->poplar_executable.assign(poplar_executable.c_str(), poplar_executable.size());
-  executable->main_program = main_program;
-  executable->mlir.assign(mlir.c_str(), mlir.size());
-  executable->cost = ReadCost(cost);
-  executable->memory = ReadMemory(memory);
-  for (const nb::dict& callback : host_callbacks) {
-    executable->host_callbacks.push_back({nb::cast<std::uint64_t>(callback["id"]),
-                                          nb::cast<std::vector<std::uint64_t>>(callback["input_bytes"]),
-                                          nb::cast<std::vector<std::uint64_t>>(callback["output_bytes"])});
-  }
-  for (const nb::dict& call : ffi_calls) executable->ffi_calls.push_back(ReadFfiCall(call));
-  executable->num_replicas = num_replicas;
-  executable->num_partitions = num_partitions;
-  return {std::move(executable)};
-}
-
-// (element type, shape) of every argument or result.
-template <typename Specs>
-nb::list Types(const Specs& specs) {
-  nb::list types;
-  for (const auto& spec : specs) {
-    const std::vector<std::int64_t> shape = FromMemory(spec.tensor.shape, spec.major_to_minor);
-    types.append(nb::make_tuple(NameOf(spec.tensor.type), nb::tuple(nb::cast(shape))));
-  }
-  return types;
-}
-
-// The serialised xla.OpSharding of every argument or result; empty where there is none.
-template <typename Specs>
-nb::list Shardings(const Specs& specs) {
-  nb::list shardings;
-  for (const auto& spec : specs) shardings.append(nb::bytes(spec.sharding.data(), spec.sharding.size()));
-  return shardings;
 }
 
 // Compilations on threads of jaxlib outlive a caller that is interrupted, but must not outlive the
@@ -468,62 +299,30 @@ void BindCompile(nb::module_& module) {
       .def("serialize", &CompiledGraph::Serialize)
       .def("cost", &CompiledGraph::Cost)
       .def("memory", &CompiledGraph::Memory)
-      .def("operations", &CompiledGraph::Operations)
-      .def("loops", &CompiledGraph::Loops)
-      .def("largest_tensors", &CompiledGraph::LargestTensors);
-  nb::class_<ipu_model::PlanCache>(module, "PlanCache")
+      .def("operations", &CompiledGraph::Operations,
+           nb::sig("def operations(self) -> list[dict[str, typing.Any]]"),
+           "In program order, all executions in one call of the main program together: kind, name, "
+           "executions, compute_cycles, exchange_cycles, sync_cycles, exchange_bytes, flops, tiles.")
+      .def("loops", &CompiledGraph::Loops, nb::sig("def loops(self) -> list[dict[str, typing.Any]]"),
+           "Loops whose trip count is known at run time only; they count as one trip: name, "
+           "condition_cycles, body_cycles.")
+      .def("largest_tensors", &CompiledGraph::LargestTensors,
+           nb::sig("def largest_tensors(self) -> list[dict[str, typing.Any]]"),
+           "On the fullest tile at its fullest moment, at most 10: name, dtype, shape, bytes, bytes_on_tile, "
+           "role, lasting (keeps its contents between calls).");
+  nb::class_<ipu_model::PlanCache>(
+      module, "PlanCache",
+      "Plans of operations, shared by programs for one target that are compiled one after the other.")
       .def(nb::init<>())
       .def("__len__", [](const ipu_model::PlanCache& self) { return self.size(); });
-  module.def("compile_graph", &CompileGraph, nb::arg("graph"), nb::arg("programs"), nb::arg("name"),
-             nb::arg("plans").none() = nb::none(), nb::arg("poll").none() = nb::none());
-  nb::class_<ExecutableHandle>(module, "Executable")
-      .def(
-          "__init__",
-          [](ExecutableHandle* self, const std::string& name, const std::string& fingerprint,
-             const std::string& target, const std::vector<nb::dict>& inputs,
-             const std::vector<nb::dict>& outputs, const nb::bytes& poplar_executable, int main_program,
-             const nb::bytes& mlir, const nb::dict& cost, const nb::dict& memory,
-             const std::vector<nb::dict>& host_callbacks, const std::vector<nb::dict>& ffi_calls,
-             int num_replicas, int num_partitions) {
-            new (self) ExecutableHandle(
-                MakeExecutable(name, fingerprint, target, inputs, outputs, poplar_executable, main_program,
-                               mlir, cost, memory, host_callbacks, ffi_calls, num_replicas, num_partitions));
-          },
-          nb::arg("name"), nb::arg("fingerprint"), nb::arg("target"), nb::arg("inputs"), nb::arg("outputs"),
-          nb::arg("poplar_executable"), nb::arg("main_program"), nb::arg("mlir"), nb::arg("cost"),
-          nb::arg("memory"), nb::arg("host_callbacks") = std::vector<nb::dict>{},
-          nb::arg("ffi_calls") = std::vector<nb::dict>{}, nb::arg("num_replicas") = 1,
-          nb::arg("num_partitions") = 1)
-      .def_prop_ro("name", [](const ExecutableHandle& self) { return self.executable->name; })
-      .def_prop_ro("fingerprint", [](const ExecutableHandle& self) { return self.executable->fingerprint; })
-      .def_prop_ro("mlir",
-                   [](const ExecutableHandle& self) {
-                     const std::string& mlir = self.executable->mlir;
-                     return nb::bytes(mlir.data(), mlir.size());
-                   })
-      .def_prop_ro("cycles", [](const ExecutableHandle& self) { return self.executable->cost.cycles; })
-      .def_prop_ro("fullest_tile_bytes",
-                   [](const ExecutableHandle& self) { return self.executable->memory.max_tile_bytes; })
-      .def_prop_ro("target", [](const ExecutableHandle& self) { return self.executable->target; })
-      .def_prop_ro("input_types", [](const ExecutableHandle& self) { return Types(self.executable->inputs); })
-      .def_prop_ro("output_types",
-                   [](const ExecutableHandle& self) { return Types(self.executable->outputs); })
-      .def_prop_ro("input_shardings",
-                   [](const ExecutableHandle& self) { return Shardings(self.executable->inputs); })
-      .def_prop_ro("output_shardings",
-                   [](const ExecutableHandle& self) { return Shardings(self.executable->outputs); })
-      .def_prop_ro("num_replicas", [](const ExecutableHandle& self) { return self.executable->num_replicas; })
-      .def_prop_ro("num_partitions",
-                   [](const ExecutableHandle& self) { return self.executable->num_partitions; })
-      .def("serialize",
-           [](const ExecutableHandle& self) {
-             const std::string data = self.executable->Serialize();
-             return nb::bytes(data.data(), data.size());
-           })
-      .def_static("deserialize", [](const nb::bytes& data) {
-        return ExecutableHandle{
-            std::make_shared<const Executable>(Executable::Deserialize({data.c_str(), data.size()}))};
-      });
+  module.def(
+      "compile_graph", &CompileGraph, nb::arg("graph"), nb::arg("programs"), nb::arg("name"),
+      nb::arg("plans").none() = nb::none(), nb::arg("poll").none() = nb::none(),
+      nb::sig("def compile_graph(graph: Graph, programs: collections.abc.Sequence[Sequence], name: str, "
+              "plans: PlanCache | None = None, poll: collections.abc.Callable[[int, int], None] | None "
+              "= None) -> CompiledGraph"),
+      "`poll` is called between operations, with how many are planned and how many there are. Raises "
+      "OutOfMemory, and KeyboardInterrupt for Ctrl-C while operations are planned.");
   nb::class_<Counters>(module, "Counters")
       .def_ro("h2d_bytes", &Counters::h2d_bytes)
       .def_ro("d2h_bytes", &Counters::d2h_bytes)
@@ -534,12 +333,15 @@ void BindCompile(nb::module_& module) {
   module.def("run", &Run, nb::arg("executable"), nb::arg("arguments"), nb::arg("execution") = "fast");
   module.def("run_replicas", &RunReplicas, nb::arg("executable"), nb::arg("arguments"),
              nb::arg("execution") = "fast");
-  module.def("set_compiler", &SetCompiler, nb::arg("compiler"));
+  module.def(
+      "set_compiler", &SetCompiler, nb::arg("compiler"),
+      nb::sig("def set_compiler(compiler: collections.abc.Callable[[bytes, str, bytes, str], Executable]) "
+              "-> None"));
   module.def("set_device_config", &SetDeviceConfig, nb::arg("version") = "ipu2", nb::arg("num_tiles") = 0,
              nb::arg("device_ids") = std::vector<int>{0}, nb::arg("execution") = "fast",
              nb::arg("use_model") = true);
   module.def("limit_host", &LimitHost, nb::arg("max_isa"), nb::arg("threads"));
-  module.def("host_kernels", &HostKernels);
+  module.def("host_kernels", &HostKernels, nb::sig("def host_kernels() -> dict[str, typing.Any]"));
   module.def("guard_reads", &GuardReads, nb::arg("guarded"));
   module.def("guard_reads_of_thread", &GuardReadsOfThread, nb::arg("guarded").none());
   module.def(

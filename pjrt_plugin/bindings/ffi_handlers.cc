@@ -43,9 +43,14 @@ void RegisterType(const std::string& name, const nb::capsule& type_id, const nb:
 }  // namespace
 
 void BindFfiHandlers(nb::module_& module) {
-  module.def("register_ffi_target", &RegisterTarget, nb::arg("name"), nb::arg("stages"));
+  module.def("register_ffi_target", &RegisterTarget, nb::arg("name"), nb::arg("stages"),
+             nb::sig("def register_ffi_target(name: str, stages: dict[str, object]) -> None"),
+             "Registers the handlers of a foreign function: capsules with their addresses, by stage.");
   module.def("register_ffi_type", &RegisterType, nb::arg("name"), nb::arg("type_id"),
-             nb::arg("type_info").none());
+             nb::arg("type_info").none(),
+             nb::sig("def register_ffi_type(name: str, type_id: object, type_info: object | None) -> None"),
+             "Registers the type of a handler's state: capsules with the addresses of its id and of its type "
+             "info.");
 }
 
 }  // namespace jax_ipu::bindings

@@ -85,7 +85,9 @@ void BindTarget(nb::module_& module) {
 
 void BindTensor(nb::module_& module) {
   nb::class_<Tensor>(module, "Tensor")
-      .def_prop_ro("shape", [](const Tensor& t) { return nb::tuple(nb::cast(t.shape())); })
+      .def_prop_ro(
+          "shape", [](const Tensor& t) { return nb::tuple(nb::cast(t.shape())); },
+          nb::sig("def shape(self) -> tuple[int, ...]"))
       .def_prop_ro("dtype", [](const Tensor& t) { return t.elementType().toString(); })
       .def_prop_ro("num_elements", &Tensor::numElements)
       .def_prop_ro("is_strided", &ipu_model::IsStrided)
@@ -147,7 +149,7 @@ void BindSequence(nb::module_& module) {
           },
           nb::arg("cond"), nb::arg("predicate"), nb::arg("body"))
       .def(
-          "if_",
+          "branch",
           [](Sequence& self, const Tensor& predicate, const Sequence& on_true, const Sequence& on_false) {
             self.add(program::If(predicate, on_true, on_false));
           },

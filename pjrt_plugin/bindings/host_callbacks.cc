@@ -83,14 +83,22 @@ void WaitWithoutGil(const std::function<void()>& wait) {
 
 void BindHostCallbacks(nb::module_& module) {
   HostCallbacks::Get().SetWaiter(WaitWithoutGil);
-  nb::class_<HostCallback>(module, "HostCallback")
-      .def(nb::init<const nb::callable&>(), nb::arg("function"))
+  nb::class_<HostCallback>(
+      module, "HostCallback",
+      "Registers a function of this process, which gets the bytes of operands and of results to fill.")
+      .def(nb::init<const nb::callable&>(), nb::arg("function"),
+           nb::sig(
+               "def __init__(self, function: collections.abc.Callable[[collections.abc.Sequence[memoryview], "
+               "collections.abc.Sequence[memoryview]], None]) -> None"))
       .def_prop_ro("id", &HostCallback::id)
-      .def("__reduce__", [](const HostCallback&) {
-        throw nb::type_error(
-            "a program with callbacks (jax.pure_callback, io_callback, jax.debug) cannot be stored: it calls "
-            "functions of this process");
-      });
+      .def(
+          "__reduce__",
+          [](const HostCallback&) {
+            throw nb::type_error(
+                "a program with callbacks (jax.pure_callback, io_callback, jax.debug) cannot be stored: it "
+                "calls functions of this process");
+          },
+          nb::sig("def __reduce__(self) -> typing.NoReturn"));
 }
 
 }  // namespace jax_ipu::bindings

@@ -65,6 +65,7 @@ NB_MODULE(_ipu, module) {
   module.def("library_path", &jax_ipu::LibraryPath);
   jax_ipu::bindings::BindError(module);
   jax_ipu::bindings::BindGraph(module);
+  jax_ipu::bindings::BindExecutable(module);
   jax_ipu::bindings::BindCompile(module);
   jax_ipu::bindings::BindHostCallbacks(module);
   jax_ipu::bindings::BindFfiHandlers(module);

@@ -60,7 +60,12 @@ void Set(const nb::callable& exchange, const nb::callable& fail) {
 }  // namespace
 
 void BindProcessExchange(nb::module_& module) {
-  module.def("set_process_exchange", &Set, nb::arg("exchange"), nb::arg("fail"));
+  module.def(
+      "set_process_exchange", &Set, nb::arg("exchange"), nb::arg("fail"),
+      nb::sig("def set_process_exchange(exchange: collections.abc.Callable[[list[tuple[int, int, int, int, "
+              "int, int, int]]], None], fail: collections.abc.Callable[[str], None]) -> None"),
+      "Sets what moves data between processes. `exchange` gets (process, send tag, address and bytes "
+      "to send, receive tag, address and bytes to fill) of each message, and `fail` a reason.");
 }
 
 }  // namespace jax_ipu::bindings

@@ -171,7 +171,33 @@ Strides HostStrides(const PJRT_Buffer_MemoryLayout* layout, const PJRT_Buffer& b
   if (tiled.minor_to_major_size != rank) {
     throw Error(Code::kInvalidArgument, "The host layout has another rank than the buffer");
   }
+  if (!IsOrder(DimensionOrder(tiled.minor_to_major, tiled.minor_to_major + rank), rank)) {
+    throw Error(Code::kInvalidArgument, "The host layout does not name each dimension of the buffer once");
+  }
   return LayoutStrides(spec.shape, element, tiled.minor_to_major);
+}
+
+// Throws Error unless an array with these strides lies inside the caller's memory.
+void CheckFits(const TensorSpec& spec, const Strides& strides, std::size_t size) {
+  if (std::find(spec.shape.begin(), spec.shape.end(), 0) != spec.shape.end()) return;
+  std::int64_t last = 0, end = 0;  // of the last element
+  bool fits = true;
+  for (std::size_t d = 0; d < spec.shape.size(); ++d) {
+    std::int64_t span = 0;
+    if (spec.shape[d] == 1) continue;
+    if (strides[d] < 0) {
+      throw Error(Code::kInvalidArgument, "The host layout has the negative stride " +
+                                              std::to_string(strides[d]) +
+                                              ", which leads to memory before that of the host buffer");
+    }
+    fits = fits && !__builtin_mul_overflow(spec.shape[d] - 1, strides[d], &span) &&
+           !__builtin_add_overflow(last, span, &last);
+  }
+  fits = fits && !__builtin_add_overflow(last, static_cast<std::int64_t>(ipu_model::SizeOf(spec.type)), &end);
+  if (fits && size >= static_cast<std::size_t>(end)) return;
+  throw Error(Code::kInvalidArgument, "The host buffer has " + std::to_string(size) +
+                                          " bytes, the array needs " +
+                                          (fits ? std::to_string(end) : "more than 2^63"));
 }
 
 // From a dense row-major array.
@@ -213,11 +239,9 @@ void BufferToHost(PJRT_Buffer_ToHostBuffer_Args& args) {
     args.event = nullptr;
     return;
   }
-  if (args.dst_size < bytes) {
-    throw Error(Code::kInvalidArgument, "The host buffer has " + std::to_string(args.dst_size) +
-                                            " bytes, the array needs " + std::to_string(bytes));
-  }
-  Strides strides = InMemory(HostStrides(args.host_layout, buffer), buffer.order);
+  Strides strides = HostStrides(args.host_layout, buffer);
+  CheckFits(*buffer.spec, strides, args.dst_size);
+  strides = InMemory(strides, buffer.order);
   const std::shared_ptr<Array> array = buffer.Use("ToLiteral");
   // A resident array takes its place in the device's queue now, before a later call may donate it.
   const CompletionPtr ready = buffer.device->runtime->FetchToHost(array);

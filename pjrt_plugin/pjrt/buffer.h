@@ -68,7 +68,7 @@ PJRT_Buffer* MakeBuffer(std::shared_ptr<PJRT_Device> device, MemoryKind kind, PJ
 std::shared_ptr<Array> Rearranged(const PJRT_Buffer& buffer, const std::shared_ptr<Array>& array,
                                   const DimensionOrder& order);
 
-// Checks dimensions and element type. Throws Error.
+// Checks dimensions, size and element type. Throws Error.
 std::shared_ptr<const TensorSpec> MakeSpec(PJRT_Buffer_Type type, const std::int64_t* dims, std::size_t rank);
 // The memory that a request names, itself or by its device.
 PJRT_Memory* MemoryOf(PJRT_Device* device, PJRT_Memory* memory);

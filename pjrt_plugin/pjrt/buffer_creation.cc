@@ -107,10 +107,8 @@ std::shared_ptr<const TensorSpec> MakeSpec(PJRT_Buffer_Type type, const std::int
   auto spec = std::make_shared<TensorSpec>();
   spec->type = StorageType(type);
   spec->shape.assign(dims, dims + rank);
-  for (const std::int64_t d : spec->shape) {
-    if (d < 0)
-      throw Error(Code::kInvalidArgument, "An array has the negative dimension " + std::to_string(d));
-  }
+  const std::string problem = SizeProblem(*spec);
+  if (!problem.empty()) throw Error(Code::kInvalidArgument, problem);
   return spec;
 }
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 
-#include "runtime/executable.h"
+#include "runtime/executable_checks.h"
 
 namespace jax_ipu::pjrt {
 namespace {
@@ -150,8 +150,16 @@ CompileOptions ParseCompileOptions(std::string_view serialized) {
     if (message.field() == kExecutableBuildOptions) ParseBuildOptions(message.bytes(), options);
   }
   // Absent fields are zero on the wire.
-  if (options.num_replicas < 1) options.num_replicas = 1;
-  if (options.num_partitions < 1) options.num_partitions = 1;
+  if (options.num_replicas == 0) options.num_replicas = 1;
+  if (options.num_partitions == 0) options.num_partitions = 1;
+  if (options.num_replicas < 0 || options.num_partitions < 0 || options.num_replicas > kMaxReplicas ||
+      options.num_partitions > kMaxReplicas || options.num_replicas * options.num_partitions > kMaxReplicas) {
+    throw Error(Code::kInvalidArgument, "The compile options ask for " +
+                                            std::to_string(options.num_replicas) + " replicas of " +
+                                            std::to_string(options.num_partitions) +
+                                            " partitions. Both must be positive, and their product at most " +
+                                            std::to_string(kMaxReplicas));
+  }
   return options;
 }
 

@@ -182,6 +182,20 @@ PJRT_LoadedExecutable::PJRT_LoadedExecutable(jax_ipu::pjrt::ClientState& owner,
   parsed.num_replicas = executable->num_replicas;
   parsed.num_partitions = executable->num_partitions;
   const std::vector<std::vector<int>> assignment = jax_ipu::pjrt::AssignDevices(*client, parsed);
+  const int needed = executable->num_replicas * executable->num_partitions;
+  std::size_t assigned = 0;
+  bool is_complete = assignment.size() == static_cast<std::size_t>(executable->num_replicas);
+  for (const std::vector<int>& replica : assignment) {
+    assigned += replica.size();
+    is_complete = is_complete && replica.size() == static_cast<std::size_t>(executable->num_partitions);
+  }
+  if (!is_complete) {
+    throw Error(Code::kInvalidArgument, "The program needs " + std::to_string(needed) +
+                                            " IPUs, its device assignment has " + std::to_string(assigned) +
+                                            ": it must name one IPU for each of " +
+                                            std::to_string(executable->num_partitions) + " partitions of " +
+                                            std::to_string(executable->num_replicas) + " replicas");
+  }
   std::vector<jax_ipu::RemoteLaunch::Place> places;
   for (const std::vector<int>& replica : assignment) {
     for (const int id : replica) {
@@ -193,17 +207,17 @@ PJRT_LoadedExecutable::PJRT_LoadedExecutable(jax_ipu::pjrt::ClientState& owner,
       const auto number = static_cast<unsigned>(places.size());
       places.push_back(
           {device->description->process, static_cast<unsigned>(device->description->local_hardware_id)});
+      const jax_ipu::RemoteLaunch::Place& place = places.back();
+      for (std::size_t other = 0; other + 1 < places.size(); ++other) {
+        if (places[other].process != place.process || places[other].device != place.device) continue;
+        throw Error(Code::kInvalidArgument,
+                    "The device assignment names IPU " + std::to_string(id) + " more than once");
+      }
       if (!device->addressable()) continue;
       instances.push_back(
           {client->Share(device), std::make_shared<jax_ipu::LoadedProgram>(executable, number)});
       device_pointers.push_back(device);
     }
-  }
-  const int needed = executable->num_replicas * executable->num_partitions;
-  if (static_cast<int>(places.size()) != needed) {
-    throw Error(Code::kInvalidArgument, "The program needs " + std::to_string(needed) +
-                                            " IPUs, its device assignment has " +
-                                            std::to_string(places.size()));
   }
   if (instances.size() < places.size()) remote = jax_ipu::pjrt::Join(*client, *executable, std::move(places));
   device_assignment = jax_ipu::pjrt::SerializeDeviceAssignment(assignment);

@@ -2,6 +2,7 @@
 // deletion.
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <set>
 #include <string>
@@ -570,6 +571,151 @@ TEST(StridedAndOddLayouts) {
   const std::int64_t gaps[2] = {4, 16};
   layout.strides.byte_strides = gaps;
   CHECK(Has(CALL(Client_BufferFromHostBuffer, args), "12: "));
+}
+
+PJRT_Client_BufferFromHostBuffer_Args HostBuffer(const Client& client, const void* data,
+                                                 const std::vector<std::int64_t>& dims) {
+  auto args = Garbage<PJRT_Client_BufferFromHostBuffer_Args>();
+  args.client = client.get();
+  args.data = data;
+  args.type = PJRT_Buffer_Type_F32;
+  args.dims = dims.data();
+  args.num_dims = dims.size();
+  args.byte_strides = nullptr;
+  args.num_byte_strides = 0;
+  args.host_buffer_semantics = PJRT_HostBufferSemantics_kImmutableOnlyDuringCall;
+  args.device = client.Devices()[0];
+  args.memory = nullptr;
+  args.device_layout = nullptr;
+  return args;
+}
+
+// 2^64 bytes and more, which wrap round to a few, and sizes that no allocator has.
+TEST(SizesThatOverflowAreRefused) {
+  Client client;
+  const float data[4] = {1, 2, 3, 4};
+  const std::vector<std::vector<std::int64_t>> shapes = {
+      {std::int64_t{1} << 62},
+      {6148914691236517206, 3},
+      {std::int64_t{1} << 61},
+      {0, std::int64_t{1} << 62, 1 << 20},
+      {std::numeric_limits<std::int64_t>::max(), std::numeric_limits<std::int64_t>::max()}};
+  for (const std::vector<std::int64_t>& dims : shapes) {
+    auto args = HostBuffer(client, data, dims);
+    CHECK(Has(CALL(Client_BufferFromHostBuffer, args), "3: An array of type f32 and shape ["));
+    auto empty = Garbage<PJRT_Client_CreateUninitializedBuffer_Args>();
+    empty.client = client.get();
+    empty.shape_dims = dims.data();
+    empty.shape_num_dims = dims.size();
+    empty.shape_element_type = PJRT_Buffer_Type_F32;
+    empty.shape_layout = nullptr;
+    empty.device = client.Devices()[0];
+    empty.memory = nullptr;
+    CHECK(Has(CALL(Client_CreateUninitializedBuffer, empty), "3: An array of type f32"));
+    auto view = Garbage<PJRT_Client_CreateViewOfDeviceBuffer_Args>();
+    view.client = client.get();
+    view.device_buffer_ptr = const_cast<float*>(data);
+    view.dims = dims.data();
+    view.num_dims = dims.size();
+    view.element_type = PJRT_Buffer_Type_F32;
+    view.layout = nullptr;
+    view.device = client.Devices()[0];
+    view.memory = nullptr;
+    view.on_delete_callback = nullptr;
+    CHECK(Has(CALL(Client_CreateViewOfDeviceBuffer, view), "3: An array of type f32"));
+    auto memories = Garbage<PJRT_Device_AddressableMemories_Args>();
+    memories.device = client.Devices()[0];
+    CALL_OK(Device_AddressableMemories, memories);
+    auto spec = Garbage<PJRT_ShapeSpec>();
+    spec.dims = dims.data();
+    spec.num_dims = dims.size();
+    spec.element_type = PJRT_Buffer_Type_F32;
+    auto transfer = Garbage<PJRT_Client_CreateBuffersForAsyncHostToDevice_Args>();
+    transfer.client = client.get();
+    transfer.shape_specs = &spec;
+    transfer.num_shape_specs = 1;
+    transfer.device_layouts = nullptr;
+    transfer.num_device_layouts = 0;
+    transfer.memory = memories.memories[0];
+    CHECK(Has(CALL(Client_CreateBuffersForAsyncHostToDevice, transfer), "3: An array of type f32"));
+    auto error = Garbage<PJRT_Client_CreateErrorBuffer_Args>();
+    error.client = client.get();
+    error.error_code = static_cast<decltype(error.error_code)>(13);
+    error.error_message = "x";
+    error.error_message_size = 1;
+    error.shape_dims = dims.data();
+    error.shape_num_dims = dims.size();
+    error.shape_element_type = PJRT_Buffer_Type_F32;
+    error.shape_layout = nullptr;
+    error.memory = memories.memories[0];
+    CHECK(Has(CALL(Client_CreateErrorBuffer, error), "3: An array of type f32"));
+  }
+  // It could be addressed, but nobody has as much memory.
+  const std::vector<std::int64_t> large = {std::int64_t{1} << 60};
+  auto args = HostBuffer(client, data, large);
+  CHECK(Has(CALL(Client_BufferFromHostBuffer, args), "8: Out of host memory"));
+}
+
+TEST(ReadsStayInTheCallersMemory) {
+  Client client;
+  const float data[6] = {0, 1, 2, 3, 4, 5};
+  const std::vector<std::int64_t> dims = {3, 2};
+  auto args = HostBuffer(client, data, dims);
+  CALL_OK(Client_BufferFromHostBuffer, args);
+  CHECK_EQ(Await(args.done_with_host_buffer), "");
+  std::vector<float> back(9, -1);
+  auto layout = Garbage<PJRT_Buffer_MemoryLayout>();
+  layout.type = PJRT_Buffer_MemoryLayout_Type_Tiled;
+  layout.tiled = {};
+  layout.tiled.minor_to_major_size = 2;
+  auto read = Garbage<PJRT_Buffer_ToHostBuffer_Args>();
+  read.src = args.buffer;
+  read.host_layout = &layout;
+  read.dst = back.data();
+  read.dst_size = 24;
+  const std::int64_t no_orders[][2] = {{0, 0}, {0, 2}, {-1, 0}, {std::int64_t{1} << 40, 1}};
+  for (const auto& order : no_orders) {
+    layout.tiled.minor_to_major = order;
+    CHECK(Has(CALL(Buffer_ToHostBuffer, read), "3: The host layout does not name each dimension"));
+  }
+  layout.type = PJRT_Buffer_MemoryLayout_Type_Strides;
+  layout.strides = {};
+  layout.strides.num_byte_strides = 2;
+  const std::int64_t gaps[2] = {12, 4};
+  layout.strides.byte_strides = gaps;
+  CHECK(Has(CALL(Buffer_ToHostBuffer, read), "3: The host buffer has 24 bytes, the array needs 32"));
+  CHECK(back[6] == -1 && back[0] == -1);
+  const std::int64_t backwards[2] = {-8, 4}, wrapping[2] = {std::numeric_limits<std::int64_t>::max(), 8};
+  layout.strides.byte_strides = backwards;
+  CHECK(Has(CALL(Buffer_ToHostBuffer, read), "3: The host layout has the negative stride -8"));
+  layout.strides.byte_strides = wrapping;
+  CHECK(Has(CALL(Buffer_ToHostBuffer, read), "the array needs more than 2^63"));
+  layout.strides.byte_strides = gaps;
+  read.dst_size = 32;
+  CALL_OK(Buffer_ToHostBuffer, read);
+  CHECK_EQ(Await(read.event), "");
+  CHECK(back == (std::vector<float>{0, 1, -1, 2, 3, -1, 4, 5, -1}));
+  Destroy(args.buffer);
+}
+
+TEST(DamagedDeviceAssignmentsAreRefused) {
+  Client client(2);
+  // Two computations, of two and of one replica; and one IPU for both partitions.
+  const std::string ragged = std::string("\x08\x01\x10\x02\x1a\x04\x0a\x02\x00\x0a\x1a\x03\x0a\x01\x0a", 15);
+  const std::string twice = std::string("\x08\x01\x10\x02\x1a\x03\x0a\x01\x0a\x1a\x03\x0a\x01\x0a", 14);
+  const auto options = [](const std::string& assignment) {
+    const std::string build = std::string("\x4a") + static_cast<char>(assignment.size()) + assignment;
+    return std::string("\x1a") + static_cast<char>(build.size()) + build;
+  };
+  std::string error;
+  client.Compile(std::string("partitions 3\n") + kStep, options(ragged), &error);
+  CHECK(
+      Has(error, "3: The program needs 3 IPUs, its device assignment has 3: it must name one IPU for each"));
+  client.Compile(std::string("partitions 2\n") + kStep, options(twice), &error);
+  CHECK(Has(error, "3: The device assignment names IPU 10 more than once"));
+  // Build options with 2^31 - 1 replicas of as many partitions.
+  client.Compile(kStep, "\x1a\x0c\x20\xff\xff\xff\xff\x07\x28\xff\xff\xff\xff\x07", &error);
+  CHECK(Has(error, "3: The compile options ask for 2147483647 replicas"));
 }
 
 TEST(DeviceAttributesAndStrings) {

@@ -13,22 +13,15 @@
 #include <utility>
 #include <vector>
 
-#include "ipu_model/Types.hpp"
 #include "runtime/dimension_order.h"
+#include "runtime/tensor_spec.h"
 
 namespace jax_ipu {
 
-using ipu_model::DType;
-
-struct TensorSpec {
-  DType type = DType::kF32;
-  std::vector<std::int64_t> shape;
-  std::size_t bytes() const {
-    std::size_t n = ipu_model::SizeOf(type);
-    for (std::int64_t d : shape) n *= static_cast<std::size_t>(d);
-    return n;
-  }
-};
+// Plain data. Each struct has a function Fields, which visits every field with its name: it serves the
+// serialised form, the Python classes with their type stubs, and comparison. The order of the visits is that
+// of the serialised form. A visitor has `operator()(name, value)`, and `Bytes(name, value)` for strings that
+// are not text.
 
 // How the runtime moves one argument or result. Whoever builds an Executable follows these rules:
 //  - streamed input i (aliased_output < 0, write_program < 0, used): main reads stream "in<i>".
@@ -60,8 +53,23 @@ struct InputSpec {
   // Of one of several resident inputs of one type: program exchange_program makes its state and that of input
   // exchange_with, the first of them, change places. -1: none.
   int exchange_with = -1, exchange_program = -1;
-  bool kept() const { return aliased_output < 0 && write_program >= 0; }
   std::string sharding;  // of a program over several devices: serialised xla.OpSharding; empty: replicated
+  bool kept() const { return aliased_output < 0 && write_program >= 0; }
+
+  template <typename Self, typename Visitor>
+  static void Fields(Self& self, Visitor& visit) {
+    TensorSpec::Fields(self.tensor, visit);
+    visit("major_to_minor", self.major_to_minor);
+    visit("donated", self.donated);
+    visit("aliased_output", self.aliased_output);
+    visit("unchanged", self.unchanged);
+    visit("used", self.used);
+    visit("write_program", self.write_program);
+    visit("read_program", self.read_program);
+    visit("exchange_with", self.exchange_with);
+    visit("exchange_program", self.exchange_program);
+    visit.Bytes("sharding", self.sharding);
+  }
 };
 
 struct OutputSpec {
@@ -71,6 +79,16 @@ struct OutputSpec {
   int forwarded_input = -1;     // is that (non-resident) input, unchanged: 0 bytes
   bool in_host_memory = false;  // stays in host memory: never resident with an input
   std::string sharding;
+
+  template <typename Self, typename Visitor>
+  static void Fields(Self& self, Visitor& visit) {
+    TensorSpec::Fields(self.tensor, visit);
+    visit("major_to_minor", self.major_to_minor);
+    visit("aliased_input", self.aliased_input);
+    visit("forwarded_input", self.forwarded_input);
+    visit("in_host_memory", self.in_host_memory);
+    visit.Bytes("sharding", self.sharding);
+  }
 };
 
 // A function of the process that compiled the executable (runtime/host_callbacks.h), which the program calls
@@ -78,17 +96,33 @@ struct OutputSpec {
 struct HostCallbackSpec {
   std::uint64_t id = 0;
   std::vector<std::uint64_t> input_bytes, output_bytes;
+
+  template <typename Self, typename Visitor>
+  static void Fields(Self& self, Visitor& visit) {
+    visit("id", self.id);
+    visit("input_bytes", self.input_bytes);
+    visit("output_bytes", self.output_bytes);
+  }
 };
 
 // A typed attribute of a foreign function call: a scalar, an array or a string in `data`, or a dictionary of
 // `members`, which are sorted by name.
 struct FfiAttribute {
-  enum class Kind : std::uint8_t { kScalar, kArray, kString, kDictionary };
+  enum class Kind : std::uint8_t { kScalar, kArray, kString, kDictionary, kCount };
   std::string name;
   Kind kind = Kind::kDictionary;
   DType type = DType::kU8;  // of scalars and arrays
   std::string data;
   std::vector<FfiAttribute> members;
+
+  template <typename Self, typename Visitor>
+  static void Fields(Self& self, Visitor& visit) {
+    visit("name", self.name);
+    visit("kind", self.kind);
+    visit("dtype", self.type);
+    visit.Bytes("data", self.data);
+    visit("members", self.members);
+  }
 };
 
 // An operand or result of a foreign function: its dimensions in the array's own order; the memory is dense,
@@ -96,6 +130,12 @@ struct FfiAttribute {
 struct FfiBuffer {
   TensorSpec tensor;
   bool is_token = false;
+
+  template <typename Self, typename Visitor>
+  static void Fields(Self& self, Visitor& visit) {
+    TensorSpec::Fields(self.tensor, visit);
+    visit("is_token", self.is_token);
+  }
 };
 
 // A call of a foreign function that this process has registered for ipu (runtime/ffi_handlers.h). The program
@@ -107,6 +147,16 @@ struct FfiCallSpec {
   std::vector<FfiBuffer> operands, results;
   std::vector<int> aliased_operands;  // for each result: the operand whose memory it is, or -1
   FfiAttribute attributes;
+
+  template <typename Self, typename Visitor>
+  static void Fields(Self& self, Visitor& visit) {
+    visit("target", self.target);
+    visit("location", self.location);
+    visit("operands", self.operands);
+    visit("results", self.results);
+    visit("aliased_operands", self.aliased_operands);
+    visit("attributes", self.attributes);
+  }
 };
 
 struct CostReport {
@@ -116,8 +166,22 @@ struct CostReport {
   std::uint64_t exchange_bytes = 0;  // between tiles, per call
   std::uint64_t link_bytes = 0;      // received from other IPUs, per call
   double clock_hz = 0;
-  double host_nanoseconds =
-      0;  // rough estimate of the fast engine's run time, to choose inline or queued execution
+  double host_nanoseconds = 0;  // estimated run time of the fast engine: decides inline or queued execution
+
+  template <typename Self, typename Visitor>
+  static void Fields(Self& self, Visitor& visit) {
+    visit("flops", self.flops);
+    visit("bytes_accessed", self.bytes_accessed);
+    visit("transcendentals", self.transcendentals);
+    visit("cycles", self.cycles);
+    visit("compute_cycles", self.compute_cycles);
+    visit("exchange_cycles", self.exchange_cycles);
+    visit("sync_cycles", self.sync_cycles);
+    visit("exchange_bytes", self.exchange_bytes);
+    visit("link_bytes", self.link_bytes);
+    visit("clock_hz", self.clock_hz);
+    visit("host_nanoseconds", self.host_nanoseconds);
+  }
 };
 
 struct MemoryReport {
@@ -127,6 +191,25 @@ struct MemoryReport {
                 constant_bytes = 0, exchange_buffer_bytes = 0, vertex_bytes = 0;
   // Of arguments and results whose memory kind is the host's, which the three above leave out.
   std::uint64_t host_argument_bytes = 0, host_output_bytes = 0;
+
+  template <typename Self, typename Visitor>
+  static void Fields(Self& self, Visitor& visit) {
+    visit("total_bytes", self.total_bytes);
+    visit("max_tile_bytes", self.max_tile_bytes);
+    visit("limit_tile_bytes", self.limit_tile_bytes);
+    visit("max_tile", self.max_tile);
+    visit("num_tiles", self.num_tiles);
+    visit("argument_bytes", self.argument_bytes);
+    visit("output_bytes", self.output_bytes);
+    visit("alias_bytes", self.alias_bytes);
+    visit("temp_bytes", self.temp_bytes);
+    visit("code_bytes", self.code_bytes);
+    visit("constant_bytes", self.constant_bytes);
+    visit("exchange_buffer_bytes", self.exchange_buffer_bytes);
+    visit("vertex_bytes", self.vertex_bytes);
+    visit("host_argument_bytes", self.host_argument_bytes);
+    visit("host_output_bytes", self.host_output_bytes);
+  }
 };
 
 struct Executable {
@@ -136,7 +219,7 @@ struct Executable {
   int num_replicas = 1, num_partitions = 1;
   std::vector<InputSpec> inputs;
   std::vector<OutputSpec> outputs;
-  std::string poplar_executable;  // poplar::Executable::serialize
+  std::string poplar_executable;  // ipu_model::SerialiseContent
   std::vector<HostCallbackSpec> host_callbacks;
   std::vector<FfiCallSpec> ffi_calls;
   int main_program = 0;
@@ -144,13 +227,32 @@ struct Executable {
   CostReport cost;
   MemoryReport memory;
 
+  template <typename Self, typename Visitor>
+  static void Fields(Self& self, Visitor& visit) {
+    visit("name", self.name);
+    visit("fingerprint", self.fingerprint);
+    visit("target", self.target);
+    visit("num_replicas", self.num_replicas);
+    visit("num_partitions", self.num_partitions);
+    visit("inputs", self.inputs);
+    visit("outputs", self.outputs);
+    visit.Bytes("poplar_executable", self.poplar_executable);
+    visit("host_callbacks", self.host_callbacks);
+    visit("ffi_calls", self.ffi_calls);
+    visit("main_program", self.main_program);
+    visit.Bytes("mlir", self.mlir);
+    visit("cost", self.cost);
+    visit("memory", self.memory);
+  }
   // Whether its replicas exchange data, and so must run at the same time.
   bool exchanges() const { return cost.link_bytes > 0; }
   // Whether it calls functions of this process, which may wait for what their caller does next.
   bool calls_host() const { return !host_callbacks.empty() || !ffi_calls.empty(); }
 
-  std::string Serialize() const;  // versioned header with a checksum, then the fields
-  // Throws Error(kInvalidArgument) that says what is wrong with the bytes.
+  std::string Serialize() const;  // ipu_model::Seal, then the fields
+  // Safe for any bytes: what the result says has been checked against itself. What it says about the program
+  // in poplar_executable is checked when that is read (runtime/executable_checks.h). Throws
+  // Error(kInvalidArgument) that says what is wrong.
   static Executable Deserialize(std::string_view bytes);
 };
 

@@ -105,6 +105,8 @@ void FfiAttributes::Add(const FfiAttribute& attribute) {
       types_.push_back(XLA_FFI_AttrType_DICTIONARY);
       values_.push_back(&dictionaries_.emplace_back(attribute).attrs());
       break;
+    case FfiAttribute::Kind::kCount:
+      break;
   }
 }
 

@@ -32,6 +32,7 @@ void* AllocateFresh(std::size_t bytes) {
 }  // namespace
 
 int HostPool::ClassOf(std::size_t bytes) {
+  if (bytes > SizeOfClass(kClasses - 1)) return kClasses;
   int doubling = 6;  // the smallest class holds 64 bytes
   while ((std::size_t{1} << (doubling + 1)) < bytes) ++doubling;
   const std::size_t base = std::size_t{1} << doubling;

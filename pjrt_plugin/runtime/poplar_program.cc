@@ -2,18 +2,19 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
-#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "ipu_model/Model.hpp"
+#include "ipu_model/Stored.hpp"
 #include "poplar/Device.hpp"
 #include "poplar/Engine.hpp"
 #include "poplar/Executable.hpp"
 #include "poplar/IPUModel.hpp"
 #include "poplar/exceptions.hpp"
+#include "runtime/executable_checks.h"
 #include "runtime/ffi_calls.h"
 #include "runtime/host_callbacks.h"
 #include "runtime/program.h"
@@ -36,12 +37,17 @@ auto CallPoplar(F&& f) {
 }
 
 poplar::Executable ReadExecutable(const Executable& executable) {
-  std::istringstream in(executable.poplar_executable);
+  const auto refuse = [&executable](const std::string& reason) {
+    return Error(Code::kInvalidArgument, "The Poplar program of '" + executable.name +
+                                             "' cannot be used: " + reason + ". Compile the program again.");
+  };
   try {
-    return poplar::Executable::deserialize(in);
-  } catch (const std::runtime_error& error) {
-    throw Error(Code::kInvalidArgument, "The Poplar program of '" + executable.name + "' cannot be read: " +
-                                            error.what() + ". Compile the program again.");
+    poplar::Executable program = ipu_model::DeserialiseContent(executable.poplar_executable);
+    const std::string problem = FindProblem(executable, ipu_model::InterfaceOf(program));
+    if (problem.empty()) return program;
+    throw refuse(problem);
+  } catch (const poplar::poplar_error& error) {
+    throw refuse(error.what());
   }
 }
 

@@ -43,10 +43,10 @@ def _host_function(context: Context, op: Op, inputs: list[Value], outputs: list[
     return known[0]
 
 
-def callback_specs(context: Context) -> list[dict[str, object]]:
+def callback_specs(context: Context) -> list[_ipu.HostCallbackSpec]:
     """The id of each callback, and the bytes of its operands and results, as `_ipu.Executable` takes them."""
     return [
-        {"id": i, "input_bytes": _bytes(types[0]), "output_bytes": _bytes(types[1])}
+        _ipu.HostCallbackSpec(id=i, input_bytes=_bytes(types[0]), output_bytes=_bytes(types[1]))
         for i, (_, types) in context.host_functions.items()
     ]
 
@@ -61,7 +61,7 @@ def lower_ffi_call(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
     call = op.attrs[ffi_calls.ATTRIBUTE]
     number = len(context.ffi_calls)
     types = ([o.dtype for o in op.operands], [r.dtype for r in op.results])
-    context.ffi_calls.append(ffi_calls.fields(call, op.location, types))
+    context.ffi_calls.append(ffi_calls.spec(call, op.location, types))
     results = [context.allocate(r, name) for r in op.results]
     inputs = [o for o in op.operands if num_elements(o.shape)]
     outputs = [r for r in op.results if num_elements(r.shape)]

@@ -67,8 +67,8 @@ class Context:
         self._lowerings, self._creators = lowerings, creators
         self._constants: dict[tuple[str, bytes], _ipu.Tensor] = {}
         self._replica_index: _ipu.Tensor | None = None
-        # The fields of each call of a foreign function, as `_ipu.Executable` takes them.
-        self.ffi_calls: list[dict[str, object]] = []
+        # Each call of a foreign function, as `_ipu.Executable` takes it.
+        self.ffi_calls: list[_ipu.FfiCallSpec] = []
         # Id of a callback -> its host function, and the (dtype, elements) of its operands and results.
         self.host_functions: dict[int, tuple[_ipu.HostFunction, tuple[tuple[tuple[str, int], ...], ...]]] = {}
 

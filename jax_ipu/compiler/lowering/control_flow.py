@@ -91,7 +91,7 @@ def lower_branches(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
         sequences.append(sequence)
     chosen = context.tensor(op.operands[0])
     if op.name == "if":
-        context.sequence.if_(chosen, *sequences)
+        context.sequence.branch(chosen, *sequences)
     else:
         context.sequence.switch(chosen, list(enumerate(sequences[:-1])), sequences[-1])
     return results

@@ -28,8 +28,8 @@ class LoweredProgram:
             reads it.
         swaps: resident argument -> an argument of the same type, and the program that swaps their states.
         tensors: the tensor of every value.
-        host_callbacks: the fields of each Python callback, as `_ipu.Executable` takes them.
-        ffi_calls: the fields of each call of a foreign function, as `_ipu.Executable` takes them.
+        host_callbacks: each Python callback, as `_ipu.Executable` takes it.
+        ffi_calls: each call of a foreign function, as `_ipu.Executable` takes it.
     """
 
     graph: _ipu.Graph
@@ -37,8 +37,8 @@ class LoweredProgram:
     state_programs: dict[int, tuple[int, int]]
     swaps: dict[int, tuple[int, int]]
     tensors: dict[Value, _ipu.Tensor]
-    host_callbacks: list[dict[str, object]]
-    ffi_calls: list[dict[str, object]]
+    host_callbacks: list[_ipu.HostCallbackSpec]
+    ffi_calls: list[_ipu.FfiCallSpec]
 
     def without_swaps(self) -> LoweredProgram:
         """The same without the programs that swap states."""

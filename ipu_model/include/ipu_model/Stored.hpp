@@ -1,0 +1,53 @@
+// Executables as plain data: the header around stored bytes, and what a stored program asks of its caller.
+#ifndef IPU_MODEL_STORED_HPP
+#define IPU_MODEL_STORED_HPP
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "poplar/Executable.hpp"
+
+namespace ipu_model {
+
+// A header around `content`: `magic` (8 characters), format version, length and checksum. The checksum finds
+// accidental damage only: what is read must be checked as if there were none.
+std::string Seal(std::string_view magic, std::string_view content);
+// The content of what Seal returned; it points into `data`. Throws std::runtime_error with the reason for
+// another magic, another version, a wrong length or a wrong checksum.
+std::string_view Unseal(std::string_view magic, std::string_view data);
+
+// The data of poplar::Executable::serialize without its header, for files that have one of their own.
+std::string SerialiseContent(const poplar::Executable& executable);
+// Safe for any data. Throws poplar_error with the reason.
+poplar::Executable DeserialiseContent(std::string_view content);
+
+// What moves over the host link, and by which program.
+struct ProgramInterface {
+  struct Stream {
+    std::string name, type;  // type: "f32", as NameOf in kernels/host/dtype.h
+    std::uint64_t num_elements = 0, bytes = 0;
+    bool host_to_device = false;
+  };
+  struct HostFunction {
+    std::string name;
+    std::vector<std::uint64_t> input_bytes, output_bytes;
+  };
+  // One program with the functions that it calls, each list sorted.
+  struct Program {
+    std::vector<std::uint32_t> streams;    // indices; without those of host functions
+    std::vector<std::uint32_t> variables;  // numbers that only have to be compared
+  };
+  std::string architecture;
+  unsigned num_tiles = 0, replication_factor = 1;
+  std::vector<Stream> streams;
+  std::vector<HostFunction> host_functions;
+  std::vector<Program> programs;
+};
+ProgramInterface InterfaceOf(const poplar::Executable& executable);
+
+}  // namespace ipu_model
+
+#endif  // IPU_MODEL_STORED_HPP

@@ -1,0 +1,25 @@
+// What must hold of an executable before anything uses it. Executables are read from files and caches, so
+// none of it may be taken for granted.
+#ifndef JAX_IPU_RUNTIME_EXECUTABLE_CHECKS_H_
+#define JAX_IPU_RUNTIME_EXECUTABLE_CHECKS_H_
+
+#include <string>
+
+#include "ipu_model/Stored.hpp"
+#include "runtime/executable.h"
+
+namespace jax_ipu {
+
+// As many IPUs as any system has.
+inline constexpr int kMaxReplicas = 1024;
+
+// Why the parts of an executable do not fit together, or an empty string.
+std::string FindProblem(const Executable& executable);
+
+// Why the executable does not describe the program that it holds, or an empty string: the streams of its
+// inputs and outputs, what its programs move and use, its host functions and its replicas.
+std::string FindProblem(const Executable& executable, const ipu_model::ProgramInterface& program);
+
+}  // namespace jax_ipu
+
+#endif  // JAX_IPU_RUNTIME_EXECUTABLE_CHECKS_H_
