@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import math
 import os
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,6 +13,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from jax_ipu import _ipu
 from jax_ipu.models.plans import Cost, Plan
 from jax_ipu.models.program import Array, Signature, shape_of
 
@@ -87,40 +89,77 @@ def read(path: Path) -> Stored:
     body, digest = data[:-_DIGEST_BYTES], data[-_DIGEST_BYTES:]
     if hashlib.sha256(body).digest() != digest:
         raise ValueError(f"{path} is damaged: its contents do not match its checksum. Save the model again.")
+    try:
+        return _read_body(path, body)
+    except _Refused:
+        raise
+    # What JSON, NumPy and JAX raise for a header whose fields are missing, of other types or of other values.
+    except (
+        AttributeError,
+        IndexError,
+        KeyError,
+        MemoryError,
+        OverflowError,
+        RecursionError,
+        RuntimeError,
+        TypeError,
+        ValueError,
+    ) as error:
+        raise ValueError(f"{path} is damaged: its header is not valid ({error!r}). Save the model again.") from error
+
+
+class _Refused(ValueError):
+    """An error whose message is for the user as it is."""
+
+
+def _read_body(path: Path, body: bytes) -> Stored:
+    start = len(_MAGIC) + 8
     size = int.from_bytes(body[len(_MAGIC) : start], "little")
     header = json.loads(body[start : start + size])
     _check_version(path, header)
-    position = start + size + header["executable_bytes"]
+    executable_bytes = header["executable_bytes"]
+    if type(executable_bytes) is not int or not 0 <= executable_bytes <= len(body) - start - size:
+        raise ValueError(f"an executable of {executable_bytes!r} bytes")
+    position = start + size + executable_bytes
     executable = body[start + size : position]
     weights = []
     for shape, name in header["weights"]:
-        dtype, count = _dtype(name), int(np.prod(shape, dtype=np.int64))
+        dtype, count = _dtype(name), math.prod(_shape(shape))
+        if count * dtype.itemsize > len(body) - position:
+            raise ValueError(f"a weight of shape {shape} is larger than what is left of the file")
         weights.append(np.frombuffer(body, dtype, count, position).reshape(shape))
         position += count * dtype.itemsize
+    if position != len(body):
+        raise ValueError(f"{len(body) - position} bytes behind the last weight")
     signature = Signature(
         _tree(header["in_tree"]),
-        [shape_of(shape, _dtype(name)) for shape, name in header["inputs"]],
+        [shape_of(_shape(shape), _dtype(name)) for shape, name in header["inputs"]],
         [_dtype(name) for name in header["declared"]],
         _tree(header["out_tree"]),
-        [shape_of(shape, _dtype(name)) for shape, name in header["outputs"]],
+        [shape_of(_shape(shape), _dtype(name)) for shape, name in header["outputs"]],
     )
-    return Stored(
-        header["kind"],
-        header["precision"],
-        header["target"],
-        Plan(*header["plan"]),
-        Cost(*header["cost"]),
-        signature,
-        weights,
-        executable,
-    )
+    kind, precision, target = (header[name] for name in ("kind", "precision", "target"))
+    if not all(isinstance(text, str) for text in (kind, precision, target)):
+        raise ValueError("the kind, the precision or the target is not text")
+    if signature.in_tree.num_leaves != len(signature.inputs) or len(signature.declared) != len(signature.inputs):
+        raise ValueError("the numbers of inputs differ")
+    if signature.out_tree.num_leaves != len(signature.outputs):
+        raise ValueError("the numbers of outputs differ")
+    _ipu.Executable.deserialize(executable)
+    return Stored(kind, precision, target, Plan(*header["plan"]), Cost(*header["cost"]), signature, weights, executable)
+
+
+def _shape(shape: Any) -> tuple[int, ...]:
+    if not all(type(d) is int and d >= 0 for d in shape):
+        raise ValueError(f"the shape {shape}")
+    return tuple(shape)
 
 
 def _check_version(path: Path, header: dict[str, Any]) -> None:
     from jax_ipu.version import __version__
 
     if (header["format"], header["version"]) != (_FORMAT, __version__):
-        raise ValueError(
+        raise _Refused(
             f"{path} was saved by jax_ipu {header['version']} (format {header['format']}), this is {__version__} "
             f"(format {_FORMAT}): save it again with this version"
         )
