@@ -135,6 +135,14 @@ std::unique_ptr<Operation> MakeCopy(const poplar::Tensor& src, const poplar::Ten
   return copy;
 }
 
+bool Copy::OperandsFit(unsigned /*num_tiles*/) const {
+  bool fits = inputs.size() == outputs.size();
+  for (std::size_t i = 0; fits && i < inputs.size(); ++i) {
+    fits = inputs[i].shape == outputs[i].shape && SizeOf(inputs[i].type) == SizeOf(outputs[i].type);
+  }
+  return fits;
+}
+
 void Copy::Prepare() {
   overlapping_ = false;
   struct Range {

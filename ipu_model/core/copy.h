@@ -17,6 +17,7 @@ class Copy : public Operation {
  public:
   std::string_view kind() const override { return "poplar::copy"; }
   void Write(Writer&) const override {}
+  bool OperandsFit(unsigned num_tiles) const override;
   void Prepare() override;
   void Run(HostContext& context, const std::vector<HostTensor>& in,
            const std::vector<HostTensor>& out) const override;

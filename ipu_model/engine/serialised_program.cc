@@ -181,6 +181,9 @@ class ProgramReader {
       operation->name = std::move(name);
       operation->inputs = std::move(inputs);
       operation->outputs = std::move(outputs);
+      if (!operation->OperandsFit(program_->target.getNumTiles())) {
+        reader_->Fail("the operands of '" + operation->name + "' do not fit the operation " + kind);
+      }
       node->operation = std::move(operation);
     }
     node->tensor = Views();

@@ -30,6 +30,14 @@ WindowDims ReadWindowDims(Reader& reader) {
   return dims;
 }
 
+bool IndexVectorsFit(const WindowDims& dims, const Shape& indices) {
+  const auto rank = static_cast<std::int64_t>(indices.size());
+  if (dims.index_vector_dim < 0 || dims.index_vector_dim > rank) return false;
+  const std::int64_t components =
+      dims.index_vector_dim == rank ? 1 : indices[static_cast<std::size_t>(dims.index_vector_dim)];
+  return components == static_cast<std::int64_t>(dims.start_index_map.size());
+}
+
 bool HasDistinctElements(const View& view) {
   for (std::size_t d = 0; d < view.shape.size(); ++d) {
     if (view.strides[d] == 0 && view.shape[d] > 1) return false;

@@ -30,6 +30,8 @@ poplar::Tensor NewTensorLike(poplar::Graph& graph, const View& like, const Parti
 
 void WriteWindowDims(Writer& writer, const WindowDims& dims);
 WindowDims ReadWindowDims(Reader& reader);
+// Whether indices of this shape hold vectors with one component for each indexed dimension.
+bool IndexVectorsFit(const WindowDims& dims, const Shape& indices);
 
 }  // namespace ipu_model
 

@@ -22,6 +22,7 @@ class Mix : public Operation {
   explicit Mix(bool in_place) : in_place_(in_place) {}
   std::string_view kind() const override { return "test::mix"; }
   void Write(Writer&) const override {}
+  bool OperandsFit(unsigned /*num_tiles*/) const override { return true; }
   void Run(HostContext&, const std::vector<HostTensor>& in,
            const std::vector<HostTensor>& out) const override {
     const std::int64_t n = out[0].num_elements();

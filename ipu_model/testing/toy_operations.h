@@ -26,6 +26,7 @@ class Toy : public Operation {
   }
   std::string_view kind() const override { return kind_; }
   void Write(Writer& writer) const override { writer.Write(reinterpret_cast<std::intptr_t>(this)); }
+  bool OperandsFit(unsigned /*num_tiles*/) const override { return true; }
   void Run(HostContext&, const std::vector<HostTensor>&, const std::vector<HostTensor>&) const override {}
   DevicePlan Plan(const DeviceContext& context) const override { return planner_(*this, context); }
   double flops() const override { return static_cast<double>(outputs.at(0).num_elements()); }

@@ -41,6 +41,10 @@ void ReplicaExchange::Write(Writer& writer) const {
   writer.Write(method_);
 }
 
+bool ReplicaExchange::OperandsFit(unsigned /*num_tiles*/) const {
+  return inputs.size() == 1 && outputs.size() == 1 && replicas_ <= 4096;
+}
+
 void ReplicaExchange::Prepare() {
   const auto fail = [this](const char* what) {
     throw poplar::poplar_error(name + ": collective operation: " + what);

@@ -28,6 +28,7 @@ class ReplicaExchange : public ReplicaOperation {
 
   std::string_view kind() const override { return "gcl::exchange"; }
   void Write(Writer& writer) const override;
+  bool OperandsFit(unsigned num_tiles) const override;
   void Prepare() override;
   void Exchange(HostContext& context, const Replica& replica, const std::vector<HostTensor>& in,
                 const std::vector<HostTensor>& out) const override;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/graph_impl.h"
+#include "core/operand_check.h"
 #include "core/serialise.h"
 #include "core/target_model.h"
 #include "kernels/convolution/convolution.h"
@@ -51,6 +52,8 @@ ConvolutionGeometry ReadGeometry(Reader& reader) {
   return g;
 }
 
+void CheckTypes(DType lhs, DType rhs, DType out);
+
 // inputs: lhs, rhs; outputs: the result.
 class ConvolutionOperation : public Operation {
  public:
@@ -59,6 +62,28 @@ class ConvolutionOperation : public Operation {
 
   std::string_view kind() const override { return "poplin::convolution"; }
 
+  bool OperandsFit(unsigned num_tiles) const override {
+    const auto spatial = static_cast<std::size_t>(geometry_.spatial);
+    if (!HasOperands(*this, 2, 1)) return false;
+    const Shape &lhs = inputs[0].shape, &rhs = inputs[1].shape, &out = outputs[0].shape;
+    for (const Shape* shape : {&lhs, &rhs, &out}) {
+      if (shape->size() != spatial + 2) return false;
+    }
+    CheckTypes(inputs[0].type, inputs[1].type, outputs[0].type);
+    const std::int64_t batch = geometry_.batch_groups, features = geometry_.feature_groups;
+    if (batch > rhs[0] + 1 || features > rhs[0] + 1 || (batch > 1 && features > 1)) return false;
+    bool fits = lhs[1] == rhs[1] * features && lhs[0] == out[0] * batch && rhs[0] == out[1] &&
+                rhs[0] % (batch * features) == 0;
+    Shape space = {out[0], out[1], rhs[1]};
+    space.insert(space.end(), out.begin() + 2, out.end());
+    space.insert(space.end(), rhs.begin() + 2, rhs.end());
+    for (std::size_t d = 0; d < spatial; ++d) {
+      const ConvolutionWindow& w = geometry_.window[d];
+      fits = fits && IsModest({lhs[d + 2], w.lhs_dilation}) && IsModest({rhs[d + 2], w.rhs_dilation}) &&
+             IsModest({out[d + 2] + 1, w.stride});
+    }
+    return fits && IsSplitOf(split_, space, num_tiles);
+  }
   void Write(Writer& writer) const override {
     WriteGeometry(writer, geometry_);
     writer.Write(split_);

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "core/graph_impl.h"
+#include "core/operand_check.h"
 #include "core/serialise.h"
 #include "core/target_model.h"
 #include "kernels/elementwise/elementwise.h"
@@ -59,6 +60,18 @@ class MapOperation : public Operation {
   explicit MapOperation(Expression expression) : expression_(std::move(expression)), kernel_(expression_) {}
 
   std::string_view kind() const override { return "popops::map"; }
+  bool OperandsFit(unsigned /*num_tiles*/) const override {
+    if (!HasOperands(*this, expression_.inputs.size(), expression_.outputs.size()) || outputs.empty())
+      return false;
+    bool fits = SameShapes(outputs, 0, outputs.size());
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      fits = fits && inputs[i].shape == outputs[0].shape && inputs[i].type == expression_.inputs[i];
+    }
+    for (std::size_t o = 0; o < outputs.size(); ++o) {
+      fits = fits && outputs[o].type == expression_.TypeOf(expression_.outputs[o]);
+    }
+    return fits;
+  }
   void Write(Writer& writer) const override { writer.Write(expression_); }
 
   void Run(HostContext& context, const std::vector<HostTensor>& in,

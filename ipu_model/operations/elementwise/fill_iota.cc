@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "core/graph_impl.h"
+#include "core/operand_check.h"
 #include "core/serialise.h"
 #include "hlo/Elementwise.hpp"
 #include "kernels/elementwise/fill.h"
@@ -38,10 +39,10 @@ class FillOperation : public Operation {
  public:
   explicit FillOperation(std::string value) : value_(std::move(value)) {}
   std::string_view kind() const override { return "popops::fill"; }
-  void Write(Writer& writer) const override { writer.Write(value_); }
-  void Prepare() override {
-    if (value_.size() != SizeOf(outputs[0].type)) throw poplar::poplar_error(name + ": damaged fill value");
+  bool OperandsFit(unsigned /*num_tiles*/) const override {
+    return HasOperands(*this, 0, 1) && value_.size() == SizeOf(outputs[0].type);
   }
+  void Write(Writer& writer) const override { writer.Write(value_); }
   void Run(HostContext& context, const std::vector<HostTensor>&,
            const std::vector<HostTensor>& out) const override {
     Fill(context, value_.data(), out[0]);
@@ -61,11 +62,10 @@ class IotaOperation : public Operation {
  public:
   explicit IotaOperation(std::int64_t dimension) : dimension_(dimension) {}
   std::string_view kind() const override { return "popops::iota"; }
-  void Write(Writer& writer) const override { writer.Write(dimension_); }
-  void Prepare() override {
-    if (dimension_ >= static_cast<std::int64_t>(outputs[0].shape.size()))
-      throw poplar::poplar_error(name + ": damaged iota dimension");
+  bool OperandsFit(unsigned /*num_tiles*/) const override {
+    return HasOperands(*this, 0, 1) && dimension_ < static_cast<std::int64_t>(outputs[0].shape.size());
   }
+  void Write(Writer& writer) const override { writer.Write(dimension_); }
   void Run(HostContext& context, const std::vector<HostTensor>&,
            const std::vector<HostTensor>& out) const override {
     Iota(context, 0, static_cast<int>(dimension_), out[0]);

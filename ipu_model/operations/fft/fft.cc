@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/graph_impl.h"
+#include "core/operand_check.h"
 #include "core/serialise.h"
 #include "core/target_model.h"
 #include "kernels/fft/fft.h"
@@ -48,6 +49,24 @@ class FftOperation : public Operation {
   FftOperation(FftType type, Shape lengths) : type_(type), lengths_(std::move(lengths)) {}
 
   std::string_view kind() const override { return "hlo::fft"; }
+  bool OperandsFit(unsigned /*num_tiles*/) const override {
+    if (!HasOperands(*this, 1, 1)) return false;
+    const DType dtype = inputs[0].type;
+    const bool real = type_ == FftType::kRfft, inverse_real = type_ == FftType::kIrfft;
+    const Shape& in = inputs[0].shape;
+    if (lengths_.empty() || lengths_.size() > in.size() ||
+        !(real ? dtype == DType::kF32 || dtype == DType::kF64 : IsComplex(dtype)))
+      return false;
+    Shape from = in, out = in;
+    for (std::size_t i = 0; i < lengths_.size(); ++i) {
+      const std::size_t d = in.size() - lengths_.size() + i;
+      from[d] = out[d] = lengths_[i];
+    }
+    std::int64_t& halved = real ? out.back() : from.back();
+    if (real || inverse_real) halved = halved == 0 ? 0 : halved / 2 + 1;
+    return in == from && outputs[0].shape == out &&
+           outputs[0].type == (inverse_real ? RealOf(dtype) : ComplexOf(dtype));
+  }
   void Write(Writer& writer) const override {
     writer.Write(type_);
     writer.Write(lengths_);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/graph_impl.h"
+#include "core/operand_check.h"
 #include "core/serialise.h"
 #include "core/target_model.h"
 #include "hlo/Index.hpp"
@@ -21,11 +22,27 @@
 namespace ipu_model {
 namespace {
 
+// Whether `slice` can be one of the first operand, with the starts from `first` on.
+bool SliceFits(const std::vector<View>& inputs, std::size_t first, const View& slice) {
+  if (inputs.empty()) return false;
+  const std::size_t rank = inputs[0].shape.size();
+  if (inputs.size() != first + rank || slice.shape.size() != rank || slice.type != inputs[0].type)
+    return false;
+  for (std::size_t d = 0; d < rank; ++d) {
+    const View& start = inputs[first + d];
+    if (slice.shape[d] > inputs[0].shape[d] || !IsScalar(start) || !IsInteger(start.type)) return false;
+  }
+  return true;
+}
+
 // inputs: operand, one scalar start per dimension; outputs: slice.
 class DynamicSliceOperation : public Operation {
  public:
   std::string_view kind() const override { return "popops::dynamicSlice"; }
   void Write(Writer&) const override {}
+  bool OperandsFit(unsigned /*num_tiles*/) const override {
+    return outputs.size() == 1 && SliceFits(inputs, 1, outputs[0]);
+  }
 
   void Run(HostContext& context, const std::vector<HostTensor>& in,
            const std::vector<HostTensor>& out) const override {
@@ -81,6 +98,10 @@ class DynamicUpdateOperation : public Operation {
  public:
   std::string_view kind() const override { return "popops::dynamicUpdate"; }
   void Write(Writer&) const override {}
+  bool OperandsFit(unsigned /*num_tiles*/) const override {
+    return outputs.size() == 1 && inputs.size() >= 2 && SliceFits(inputs, 2, inputs[1]) &&
+           outputs[0].shape == inputs[0].shape && outputs[0].type == inputs[0].type;
+  }
   bool CanAlias(unsigned, unsigned input) const override { return input == 0; }
 
   void Run(HostContext& context, const std::vector<HostTensor>& in,

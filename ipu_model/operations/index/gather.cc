@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/graph_impl.h"
+#include "core/operand_check.h"
 #include "core/serialise.h"
 #include "core/target_model.h"
 #include "hlo/Index.hpp"
@@ -20,6 +21,9 @@
 namespace ipu_model {
 namespace {
 
+Shape ResultShape(const Shape& operand, const Shape& indices, const WindowDims& dims, const Shape& sizes,
+                  const std::string& name);
+
 // inputs: operand, indices; outputs: result.
 class GatherOperation : public Operation {
  public:
@@ -28,6 +32,12 @@ class GatherOperation : public Operation {
 
   std::string_view kind() const override { return "popops::gather"; }
 
+  bool OperandsFit(unsigned /*num_tiles*/) const override {
+    if (!HasOperands(*this, 2, 1) || inputs[0].type != outputs[0].type || !IsInteger(inputs[1].type))
+      return false;
+    return IndexVectorsFit(dims_, inputs[1].shape) &&
+           outputs[0].shape == ResultShape(inputs[0].shape, inputs[1].shape, dims_, slice_sizes_, name);
+  }
   void Write(Writer& writer) const override {
     WriteWindowDims(writer, dims_);
     writer.Write(slice_sizes_);

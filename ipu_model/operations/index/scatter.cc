@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/graph_impl.h"
+#include "core/operand_check.h"
 #include "core/serialise.h"
 #include "core/target_model.h"
 #include "hlo/Index.hpp"
@@ -153,6 +154,33 @@ class ScatterOperation : public Operation {
 
   std::string_view kind() const override { return "popops::scatter"; }
 
+  bool OperandsFit(unsigned /*num_tiles*/) const override {
+    const std::size_t n = outputs.size();
+    if (n == 0 || inputs.size() != 2 * n + 1 || update_.inputs.size() != 2 * n ||
+        update_.outputs.size() != n || !IsInteger(inputs[n].type) || !SameShapes(inputs, 0, n) ||
+        !SameShapes(inputs, n + 1, 2 * n + 1) || !IndexVectorsFit(dims_, inputs[n].shape))
+      return false;
+    for (std::size_t i = 0; i < n; ++i) {
+      const DType type = inputs[i].type;
+      if (outputs[i].shape != inputs[0].shape || outputs[i].type != type || inputs[n + 1 + i].type != type ||
+          update_.inputs[i] != type || update_.inputs[n + i] != type ||
+          update_.TypeOf(update_.outputs[i]) != type)
+        return false;
+    }
+    const ScatterProblem p = MakeProblem();  // throws where the dimensions do not fit
+    for (std::size_t d = 0; d < p.operand.size(); ++d) {
+      if (p.slice_sizes[d] > p.operand[d]) return false;
+      if (p.window.batching[d] >= 0 &&
+          p.operand[d] != p.updates[static_cast<std::size_t>(p.window.batch_dim[p.window.batching[d]])])
+        return false;
+    }
+    for (int b = 0; b < p.window.batch_rank; ++b) {
+      if (p.updates[static_cast<std::size_t>(p.window.batch_dim[b])] !=
+          p.indices[static_cast<std::size_t>(p.window.index_dim[b])])
+        return false;
+    }
+    return true;
+  }
   void Write(Writer& writer) const override {
     WriteWindowDims(writer, dims_);
     writer.Write(unique_);

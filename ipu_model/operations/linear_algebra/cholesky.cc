@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/graph_impl.h"
+#include "core/operand_check.h"
 #include "core/serialise.h"
 #include "core/target_model.h"
 #include "kernels/copy/slice.h"
@@ -54,6 +55,12 @@ class CholeskyOperation : public Operation {
   explicit CholeskyOperation(bool lower) : lower_(lower) {}
 
   std::string_view kind() const override { return "poplin::cholesky"; }
+  bool OperandsFit(unsigned /*num_tiles*/) const override {
+    if (!HasOperands(*this, 1, 1)) return false;
+    const Shape& a = inputs[0].shape;
+    return a.size() >= 2 && a[a.size() - 1] == a[a.size() - 2] && LinearAlgebraSupports(inputs[0].type) &&
+           outputs[0].shape == a && outputs[0].type == inputs[0].type;
+  }
   void Write(Writer& writer) const override { writer.Write(lower_); }
   double flops() const override {
     const double n = static_cast<double>(inputs[0].shape.back());

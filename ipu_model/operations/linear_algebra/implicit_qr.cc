@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "core/graph_impl.h"
+#include "core/operand_check.h"
 #include "core/serialise.h"
 #include "core/target_model.h"
 #include "hlo/LinearAlgebra.hpp"
@@ -103,6 +104,24 @@ class ImplicitQrOperation : public Operation {
   explicit ImplicitQrOperation(bool bidiagonal) : bidiagonal_(bidiagonal) {}
 
   std::string_view kind() const override { return "hlo::implicitQr"; }
+  bool OperandsFit(unsigned /*num_tiles*/) const override {
+    if (inputs.size() < 2 || outputs.size() + 1 != inputs.size() || inputs.size() > (bidiagonal_ ? 4 : 3) ||
+        (bidiagonal_ && inputs.size() == 3))
+      return false;
+    const Shape &d = inputs[0].shape, &e = inputs[1].shape;
+    const DType type = inputs[0].type;
+    if (d.empty() || e.size() != d.size() || d.back() != e.back() + 1 ||
+        (type != DType::kF32 && type != DType::kF64) || !std::equal(d.begin(), d.end() - 1, e.begin()) ||
+        outputs[0].shape != d || inputs[1].type != type || outputs[0].type != type)
+      return false;
+    for (std::size_t i = 2; i < inputs.size(); ++i) {
+      const View &matrix = inputs[i], &result = outputs[i - 1];
+      if (matrix.shape.size() != d.size() + 1 || !std::equal(d.begin(), d.end(), matrix.shape.begin()) ||
+          result.shape != matrix.shape || matrix.type != type || result.type != type)
+        return false;
+    }
+    return true;
+  }
   void Write(Writer& writer) const override { writer.Write(bidiagonal_); }
   double flops() const override {
     double columns = 5;  // for the values themselves

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "core/graph_impl.h"
+#include "core/operand_check.h"
 #include "core/serialise.h"
 #include "core/target_model.h"
 #include "hlo/LinearAlgebra.hpp"
@@ -94,6 +95,17 @@ void Offer(const HostTensor& block, std::int64_t first, std::int64_t column, con
 class LuPanelOperation : public Operation {
  public:
   std::string_view kind() const override { return "hlo::luPanel"; }
+  bool OperandsFit(unsigned /*num_tiles*/) const override {
+    if (!HasOperands(*this, 1, 3)) return false;
+    const Shape& a = inputs[0].shape;
+    if (a.size() < 2 || a[a.size() - 2] < a.back() || inputs[0].num_elements() == 0) return false;
+    Shape pivots(a.begin(), a.end() - 2), order = pivots;
+    pivots.push_back(a.back());
+    order.push_back(a[a.size() - 2]);
+    return LinearAlgebraSupports(inputs[0].type) && outputs[0].shape == a &&
+           outputs[0].type == inputs[0].type && outputs[1].shape == pivots && outputs[2].shape == order &&
+           outputs[1].type == DType::kS32 && outputs[2].type == DType::kS32;
+  }
   void Write(Writer&) const override {}
   double flops() const override {
     return static_cast<double>(inputs[0].num_elements()) * static_cast<double>(inputs[0].shape.back());

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/graph_impl.h"
+#include "core/operand_check.h"
 #include "core/serialise.h"
 #include "core/target_model.h"
 #include "hlo/LinearAlgebra.hpp"
@@ -34,6 +35,18 @@ class TriangularSolveOperation : public Operation {
   explicit TriangularSolveOperation(TriangularOptions options) : options_(options) {}
 
   std::string_view kind() const override { return "poplin::triangularSolve"; }
+  bool OperandsFit(unsigned /*num_tiles*/) const override {
+    if (!HasOperands(*this, 2, 1)) return false;
+    const Shape &a = inputs[0].shape, &b = inputs[1].shape;
+    const std::size_t rank = a.size();
+    if (rank < 2 || b.size() != rank || a[rank - 1] != a[rank - 2] || b[Equations()] != a[rank - 1])
+      return false;
+    for (std::size_t d = 0; d + 2 < rank; ++d) {
+      if (a[d] != b[d]) return false;
+    }
+    return LinearAlgebraSupports(inputs[0].type) && inputs[1].type == inputs[0].type &&
+           outputs[0].shape == b && outputs[0].type == inputs[0].type;
+  }
   void Write(Writer& writer) const override {
     writer.Write(options_.left_side);
     writer.Write(options_.lower);

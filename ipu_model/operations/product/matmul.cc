@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "core/operand_check.h"
 #include "core/serialise.h"
 #include "core/strides.h"
 #include "kernels/product/gemm.h"
@@ -120,6 +121,15 @@ class MatMulOperation : public Operation {
 
   std::string_view kind() const override { return "poplin::matMulGrouped"; }
 
+  bool OperandsFit(unsigned num_tiles) const override {
+    if (!HasOperands(*this, 2, 1)) return false;
+    const Shape &a = inputs[0].shape, &b = inputs[1].shape, &out = outputs[0].shape;
+    if (a.size() != 3 || b.size() != 3 || out.size() != 3) return false;
+    return a[0] == b[0] && a[2] == b[1] && out == Shape{a[0], a[1], b[2]} &&
+           GemmAccumulator(inputs[0].type, inputs[1].type, outputs[0].type) != DType::kCount &&
+           IsSplitOf(plan_.grid, {a[0], a[1], b[2], a[2]}, num_tiles) &&
+           IsModest({plan_.column_steps, plan_.row_steps, plan_.depth_steps, 1 << 20});
+  }
   void Write(Writer& writer) const override {
     writer.Write(plan_.grid);
     writer.Write(plan_.first_stage);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/graph_impl.h"
+#include "core/operand_check.h"
 #include "core/serialise.h"
 #include "core/target_model.h"
 #include "hlo/Random.hpp"
@@ -24,6 +25,15 @@ class RandomBitsOperation : public Operation {
   explicit RandomBitsOperation(RandomAlgorithm algorithm) : algorithm_(algorithm) {}
 
   std::string_view kind() const override { return "hlo::rngBitGenerator"; }
+  bool OperandsFit(unsigned /*num_tiles*/) const override {
+    if (!HasOperands(*this, 1, 2)) return false;
+    const View &state = inputs[0], &bits = outputs[1];
+    if (state.shape.size() != 1 || (state.shape[0] > 1 && state.strides[0] != 1)) return false;
+    const std::int64_t bytes = state.shape[0] * static_cast<std::int64_t>(SizeOf(state.type));
+    return (bytes == 16 || (bytes == 24 && algorithm_ == RandomAlgorithm::kPhilox)) && IsInteger(bits.type) &&
+           outputs[0].shape == state.shape && outputs[0].type == state.type &&
+           (state.shape[0] <= 1 || outputs[0].strides[0] == 1);
+  }
   void Write(Writer& writer) const override { writer.Write(algorithm_); }
   double flops() const override { return static_cast<double>(outputs[1].num_elements()) * 60; }
 

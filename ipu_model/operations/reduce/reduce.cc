@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "core/graph_impl.h"
+#include "core/operand_check.h"
 #include "core/serialise.h"
 #include "core/strides.h"
 #include "core/target_model.h"
@@ -52,6 +53,23 @@ class ReduceOperation : public Operation {
         cost_(body_) {}
 
   std::string_view kind() const override { return "popops::reduce"; }
+  bool OperandsFit(unsigned /*num_tiles*/) const override {
+    const std::size_t n = kernel_->size();
+    if (n == 0 || !HasOperands(*this, 2 * n, n) || !SameShapes(inputs, 0, n) || !SameShapes(outputs, 0, n) ||
+        (mask_ >> inputs[0].shape.size()) != 0)
+      return false;
+    Shape kept;
+    for (std::size_t d = 0; d < inputs[0].shape.size(); ++d) {
+      if (!IsReduced(mask_, d)) kept.push_back(inputs[0].shape[d]);
+    }
+    bool fits = outputs[0].shape == kept;
+    for (std::size_t i = 0; i < n; ++i) {
+      fits = fits && IsScalar(inputs[n + i]);
+      for (const View* view : {&inputs[i], &inputs[n + i], &outputs[i]})
+        fits = fits && view->type == body_.inputs[i];
+    }
+    return fits;
+  }
   void Write(Writer& writer) const override {
     writer.Write(body_);
     writer.Write(mask_);

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "core/graph_impl.h"
+#include "core/operand_check.h"
 #include "core/serialise.h"
 #include "core/target_model.h"
 #include "hlo/Sort.hpp"
@@ -120,6 +121,19 @@ class SortOperation : public Operation {
         kernel_(std::make_shared<const SortKernel>(comparator_)) {}
 
   std::string_view kind() const override { return "popops::sort"; }
+  bool OperandsFit(unsigned /*num_tiles*/) const override {
+    const std::size_t n = inputs.size();
+    if (n == 0 || outputs.size() != n || dim_ >= inputs[0].shape.size() || !SameShapes(inputs, 0, n) ||
+        comparator_.inputs.size() != 2 * n || comparator_.outputs.size() != 1 ||
+        comparator_.TypeOf(comparator_.outputs[0]) != DType::kPred)
+      return false;
+    for (std::size_t i = 0; i < n; ++i) {
+      if (outputs[i].shape != inputs[0].shape || outputs[i].type != inputs[i].type ||
+          comparator_.inputs[2 * i] != inputs[i].type || comparator_.inputs[2 * i + 1] != inputs[i].type)
+        return false;
+    }
+    return true;
+  }
   void Write(Writer& writer) const override {
     writer.Write(dim_);
     writer.Write(comparator_);

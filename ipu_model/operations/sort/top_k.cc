@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/graph_impl.h"
+#include "core/operand_check.h"
 #include "core/serialise.h"
 #include "core/target_model.h"
 #include "hlo/Sort.hpp"
@@ -72,6 +73,14 @@ class TopKOperation : public Operation {
   explicit TopKOperation(bool largest) : largest_(largest) {}
 
   std::string_view kind() const override { return "popops::topK"; }
+  bool OperandsFit(unsigned /*num_tiles*/) const override {
+    if (!HasOperands(*this, 1, 2) || inputs[0].shape.empty() || !TopKSupports(inputs[0].type)) return false;
+    Shape out = outputs[0].shape;
+    if (out.size() != inputs[0].shape.size() || out.back() > inputs[0].shape.back()) return false;
+    out.back() = inputs[0].shape.back();
+    return out == inputs[0].shape && SameShapes(outputs, 0, 2) && outputs[0].type == inputs[0].type &&
+           outputs[1].type == DType::kS32;
+  }
   void Write(Writer& writer) const override { writer.Write(largest_); }
 
   void Run(HostContext& context, const std::vector<HostTensor>& in,

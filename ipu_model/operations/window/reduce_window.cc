@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/graph_impl.h"
+#include "core/operand_check.h"
 #include "core/serialise.h"
 #include "core/target_model.h"
 #include "hlo/Window.hpp"
@@ -78,6 +79,19 @@ class ReduceWindowOperation : public Operation {
 
   std::string_view kind() const override { return "hlo::reduceWindow"; }
 
+  bool OperandsFit(unsigned num_tiles) const override {
+    const std::size_t n = combiner_.outputs.size();
+    if (!HasOperands(*this, 2 * n, n) || !SameShapes(inputs, 0, n) || !SameShapes(outputs, 0, n) ||
+        !WindowsFit(geometry_, inputs[0].shape, outputs[0].shape))
+      return false;
+    bool fits = IsSplitOf(split_, outputs[0].shape, num_tiles);
+    for (std::size_t i = 0; i < n; ++i) {
+      fits = fits && IsScalar(inputs[n + i]) && combiner_.inputs[n + i] == inputs[i].type &&
+             combiner_.inputs[i] == inputs[n + i].type && outputs[i].type == combiner_.inputs[i] &&
+             combiner_.TypeOf(combiner_.outputs[i]) == combiner_.inputs[i];
+    }
+    return fits;
+  }
   void Write(Writer& writer) const override {
     WriteWindow(writer, geometry_);
     writer.Write(combiner_);

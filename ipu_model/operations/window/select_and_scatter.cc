@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/graph_impl.h"
+#include "core/operand_check.h"
 #include "core/serialise.h"
 #include "core/target_model.h"
 #include "hlo/Window.hpp"
@@ -22,8 +23,10 @@ namespace {
 
 constexpr std::uint64_t kVertexBytes = 56;  // pointers, window bounds and counts (model estimate)
 
-// The data that the vertices share. A vertex computes a box of the result. It needs every window that may
-// select an element inside the box, and the operand elements of those windows.
+bool TakesTwo(const Expression& e, DType type, DType result);
+
+// What the vertices share. A vertex owns a box of the result; it needs every window that may select inside,
+// and those windows' operand elements.
 struct Scattering {
   WindowGeometry geometry;
   SelectAndScatterKernel kernel;
@@ -107,6 +110,19 @@ class SelectAndScatterOperation : public Operation {
 
   std::string_view kind() const override { return "hlo::selectAndScatter"; }
 
+  bool OperandsFit(unsigned num_tiles) const override {
+    if (!HasOperands(*this, 3, 1) || !WindowsFit(geometry_, inputs[0].shape, inputs[1].shape)) return false;
+    const DType type = inputs[0].type;
+    bool fits = outputs[0].shape == inputs[0].shape && IsScalar(inputs[2]) &&
+                TakesTwo(select_, type, DType::kPred) && TakesTwo(scatter_, type, type) &&
+                IsSplitOf(split_, outputs[0].shape, num_tiles);
+    for (const View* view : {&inputs[1], &inputs[2], &outputs[0]}) fits = fits && view->type == type;
+    for (int d = 0; d < geometry_.rank; ++d) {
+      const WindowDimension& w = geometry_.dim[d];
+      fits = fits && w.base_dilation == 1 && w.window_dilation == 1;
+    }
+    return fits;
+  }
   void Write(Writer& writer) const override {
     WriteWindow(writer, geometry_);
     writer.Write(select_);

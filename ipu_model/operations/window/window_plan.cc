@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "core/operand_check.h"
 #include "kernels/convolution/convolution_overlap.h"
 #include "kernels/host/integer_division.h"
 #include "poplar/exceptions.hpp"
@@ -122,6 +123,18 @@ WindowGeometry ReadWindow(Reader& reader) {
     w.padding_low = reader.ReadInteger(-kLargest, kLargest);
   }
   return geometry;
+}
+
+bool WindowsFit(const WindowGeometry& geometry, const Shape& operand, const Shape& out) {
+  const auto rank = static_cast<std::size_t>(geometry.rank);
+  if (operand.size() != rank || out.size() != rank) return false;
+  for (std::size_t d = 0; d < rank; ++d) {
+    const WindowDimension& w = geometry.dim[d];
+    if (!IsModest({w.size, w.window_dilation}) || !IsModest({operand[d], w.base_dilation}) ||
+        !IsModest({out[d] + 1, w.stride}))
+      return false;
+  }
+  return true;
 }
 
 }  // namespace ipu_model

@@ -46,6 +46,8 @@ WindowRange WindowsMeeting(const WindowDimension& window, std::int64_t begin, st
 
 void WriteWindow(Writer& writer, const WindowGeometry& geometry);
 WindowGeometry ReadWindow(Reader& reader);
+// Whether windows over an operand of one shape can give results of the other.
+bool WindowsFit(const WindowGeometry& geometry, const Shape& operand, const Shape& out);
 
 }  // namespace ipu_model
 
