@@ -14,7 +14,7 @@
 
 #include "check.h"
 #include "fuzz/run_executable.h"
-#include "hlo/Data.hpp"
+#include "hlo/Index.hpp"
 #include "ipu_model/Stored.hpp"
 #include "poplar/Engine.hpp"
 #include "poplar/Graph.hpp"
@@ -56,7 +56,7 @@ Executable Step() {
   main.add(in("in3", rows));
   main.add(in("seed", seed));
   const Tensor product = poplin::matMulGrouped(graph, a.expand({0}), kept, main, poplar::FLOAT);
-  ipu_model::WindowDims dims;
+  hlo::WindowDims dims;
   dims.offset_dims = {1};
   dims.collapsed_dims = {0};
   dims.start_index_map = {0};

@@ -5,8 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/executable.h"
-#include "engine/fast_engine.h"
+#include "engine/compiled_program.h"
 #include "ipu_model/Stored.hpp"
 #include "runtime/executable.h"
 #include "runtime/run_once.h"
