@@ -265,7 +265,7 @@ def bytecode():
 
 
 @pytest.mark.parametrize("name", sorted(set(re.findall("[A-Z]{8,}", STRINGS)) - {"NAMEOFMODULE"}))
-def test_strings_that_are_not_utf8(name):
+def test_each_string_that_is_not_utf8(name):
     assert bytecode().count(name.encode()) == 1
     with pytest.raises(CompileError, match="not UTF-8") as raised:
         compiler.compile(bytecode().replace(name.encode(), name[:-1].encode() + b"\xff"), "mlir", b"", "ipu2:4")

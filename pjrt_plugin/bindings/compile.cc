@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "bindings/bindings.h"
-#include "ipu_model/Model.hpp"
 #include "bindings/executable_handle.h"
+#include "ipu_model/Model.hpp"
 #include "ipu_model/Stored.hpp"
 #include "poplar/Engine.hpp"
 #include "poplar/exceptions.hpp"

@@ -22,8 +22,8 @@ class Registry {
   // The compiler, or an empty function.
   virtual Compiler GetCompiler() const = 0;
   virtual void SetDeviceConfig(DeviceConfig config) = 0;
-  // The configuration, or that of the environment variables (runtime/environment.h) if none was set, which may
-  // throw Error.
+  // The configuration, or that of the environment variables (runtime/environment.h) if none was set, which
+  // may throw Error.
   virtual DeviceConfig GetDeviceConfig() const = 0;
 };
 
