@@ -1,5 +1,6 @@
-// Damaged executables with every operation: an error or a program whose parts fit together, never a crash.
-// Meant to run under the address and undefined behaviour sanitizers.
+// Damages executables that contain every operation. Loading must throw an error or give a consistent program
+// that runs in both engines, and never crash. Meant to run with the address and undefined behaviour
+// sanitizers.
 #include <memory>
 #include <random>
 #include <set>
@@ -149,8 +150,8 @@ TEST(TheCorpusHasEveryOperation) {
   }
 }
 
-// Whether it is read and prepared. What is, runs in both engines, or fails to with an error. Programs that
-// damage makes huge are left alone.
+// Whether the program is read and prepared; then it also runs in both engines, with or without an error.
+// Skips programs that the damage has made very large.
 bool Accepted(std::string_view body) {
   std::shared_ptr<const CompiledProgram> program;
   try {

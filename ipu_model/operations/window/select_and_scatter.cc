@@ -25,8 +25,8 @@ constexpr std::uint64_t kVertexBytes = 56;  // pointers, window bounds and count
 
 bool TakesTwo(const Expression& e, DType type, DType result);
 
-// What the vertices share. A vertex owns a box of the result; it needs every window that may select inside,
-// and those windows' operand elements.
+// The data that the vertices share. A vertex computes a box of the result. It needs every window that may
+// select an element inside the box, and the operand elements of those windows.
 struct Scattering {
   WindowGeometry geometry;
   SelectAndScatterKernel kernel;
