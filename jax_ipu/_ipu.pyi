@@ -1,11 +1,8 @@
-"""Bindings of libpjrt_ipu.so: the part of the Poplar and PopLibs API that the compiler uses, and runtime switches.
+from collections.abc import Callable, Mapping, Sequence as _Sequence
+from typing import Any, NoReturn
 
-Element types are strings ("f32", "pred", "s32", "bf16", ...). Functions that take `seq` add their operation to it.
-"""
 
-from collections.abc import Callable
-from collections.abc import Sequence as Seq
-from typing import Any
+def library_path() -> str: ...
 
 class Error(RuntimeError):
     """An error with the PJRT status code `code`."""
@@ -25,491 +22,887 @@ class OutOfMemory(Error):
     """All that are on the tile, largest first: name, dtype, shape, bytes, bytes_on_tile, role, lasting."""
 
 class Target:
-    """One IPU: "ipu1", "ipu2", "ipu21" or "bow"; num_tiles 0 means all tiles of the architecture."""
-
     def __init__(self, version: str, num_tiles: int = 0) -> None: ...
+
     @property
     def num_tiles(self) -> int: ...
+
     @property
     def bytes_per_tile(self) -> int: ...
+
     @property
     def num_worker_contexts(self) -> int: ...
+
     @property
     def tile_clock_frequency(self) -> float: ...
+
     @property
     def local_copy_call_cycles(self) -> int: ...
+
     @property
     def version(self) -> str: ...
 
 class Tensor:
-    """A view of variables; copying it never copies data."""
-
     @property
     def shape(self) -> tuple[int, ...]: ...
+
     @property
     def dtype(self) -> str: ...
+
     @property
     def num_elements(self) -> int: ...
+
     @property
     def is_strided(self) -> bool: ...
+
     @property
     def is_row_major(self) -> bool: ...
-    def slice(self, begins: Seq[int], ends: Seq[int]) -> Tensor: ...
+
+    def slice(self, begins: _Sequence[int], ends: _Sequence[int]) -> Tensor: ...
+
     def sub_sample(self, stride: int, dim: int) -> Tensor: ...
+
     def reverse(self, dim: int) -> Tensor: ...
-    def reshape(self, shape: Seq[int]) -> Tensor: ...
-    def dim_shuffle(self, permutation: Seq[int]) -> Tensor: ...
+
+    def reshape(self, shape: _Sequence[int]) -> Tensor: ...
+
+    def dim_shuffle(self, permutation: _Sequence[int]) -> Tensor: ...
+
     def broadcast(self, n: int, dim: int) -> Tensor: ...
-    def expand(self, dims: Seq[int]) -> Tensor: ...
+
+    def expand(self, dims: _Sequence[int]) -> Tensor: ...
+
     def reinterpret(self, dtype: str) -> Tensor: ...
 
-def concat(tensors: Seq[Tensor], dim: int) -> Tensor: ...
+def concat(tensors: _Sequence[Tensor], dim: int) -> Tensor: ...
 
 class DataStream:
     @property
     def handle(self) -> str: ...
 
-class Function: ...
-class HostFunction: ...
+class Function:
+    pass
+
+class HostFunction:
+    pass
 
 class Sequence:
-    def __init__(self, name: str = "") -> None: ...
+    def __init__(self, name: str = '') -> None: ...
+
     def add(self, sequence: Sequence) -> None: ...
+
     def copy(self, src: Tensor, dst: Tensor, name: str) -> None: ...
+
     def stream_in(self, stream: DataStream, dst: Tensor, name: str) -> None: ...
+
     def stream_out(self, src: Tensor, stream: DataStream, name: str) -> None: ...
+
     def repeat(self, count: int, body: Sequence) -> None: ...
+
     def repeat_while_true(self, cond: Sequence, predicate: Tensor, body: Sequence) -> None: ...
-    def if_(self, predicate: Tensor, true_sequence: Sequence, false_sequence: Sequence) -> None: ...
-    def switch(self, control: Tensor, cases: Seq[tuple[int, Sequence]], default_case: Sequence) -> None: ...
+
+    def branch(self, predicate: Tensor, true_sequence: Sequence, false_sequence: Sequence) -> None: ...
+
+    def switch(self, control: Tensor, cases: _Sequence[tuple[int, Sequence]], default_case: Sequence) -> None: ...
+
     def call(self, function: Function) -> None: ...
-    def call_host(self, function: HostFunction, inputs: list[Tensor], outputs: list[Tensor], name: str) -> None: ...
+
+    def call_host(self, function: HostFunction, inputs: _Sequence[Tensor], outputs: _Sequence[Tensor], name: str) -> None: ...
+
     def write_undef(self, tensor: Tensor) -> None: ...
+
     def print_tensor(self, title: str, tensor: Tensor) -> None: ...
 
 class Graph:
     def __init__(self, target: Target, replication_factor: int = 1) -> None: ...
+
     @property
     def replication_factor(self) -> int: ...
+
     def add_replication_index_constant(self, name: str) -> Tensor: ...
-    def add_variable(self, dtype: str, shape: Seq[int], name: str) -> Tensor: ...
-    def add_constant(self, dtype: str, shape: Seq[int], data: bytes, name: str) -> Tensor: ...
+
+    def add_variable(self, dtype: str, shape: _Sequence[int], name: str) -> Tensor: ...
+
+    def add_constant(self, dtype: str, shape: _Sequence[int], data: bytes, name: str) -> Tensor: ...
+
     def clone(self, tensor: Tensor, name: str) -> Tensor: ...
+
     def clone_as(self, dtype: str, tensor: Tensor, name: str, new_order: bool = False) -> Tensor: ...
+
     def set_tile_mapping(self, tensor: Tensor, tile: int) -> None: ...
+
     def get_tile_mapping(self, tensor: Tensor) -> list[list[tuple[int, int]]]: ...
+
     def map_linearly(self, tensor: Tensor, first_tile: int = 0) -> None: ...
+
     def add_host_to_device_fifo(self, name: str, dtype: str, num_elements: int) -> DataStream: ...
+
     def add_device_to_host_fifo(self, name: str, dtype: str, num_elements: int) -> DataStream: ...
+
+    def add_host_function(self, name: str, inputs: _Sequence[tuple[str, int]], outputs: _Sequence[tuple[str, int]]) -> HostFunction: ...
+
     def add_function(self, sequence: Sequence) -> Function: ...
-    def add_host_function(
-        self, name: str, inputs: list[tuple[str, int]], outputs: list[tuple[str, int]]
-    ) -> HostFunction: ...
 
 class Expression:
-    """A scalar program: registers are numbered inputs, then constants, then one for each instruction."""
+    def __init__(self, inputs: _Sequence[str], constants: _Sequence[tuple[str, bytes]], code: _Sequence[tuple[str, str, str, int, int, int, int]], outputs: _Sequence[int]) -> None: ...
 
-    def __init__(
-        self,
-        inputs: Seq[str],
-        constants: Seq[tuple[str, bytes]],
-        code: Seq[tuple[str, str, str, int, int, int, int]],
-        outputs: Seq[int],
-    ) -> None: ...
-
-# Compiling and running ------------------------------------------------------------------------------------------
-
-class CompiledGraph:
-    def serialize(self) -> bytes: ...
-    def cost(self) -> dict[str, float]: ...
-    def memory(self) -> dict[str, int]: ...
-    def operations(self) -> list[dict[str, Any]]:
-        """In program order, all executions in one call of the main program together: kind, name, executions,
-        compute_cycles, exchange_cycles, sync_cycles, exchange_bytes, flops, tiles."""
-    def loops(self) -> list[dict[str, Any]]:
-        """Those whose trip count is known at run time only; they are counted as one trip: name, condition_cycles,
-        body_cycles."""
-    def largest_tensors(self) -> list[dict[str, Any]]:
-        """On the fullest tile at its fullest moment, at most 10: name, dtype, shape, bytes, bytes_on_tile, role,
-        lasting (keeps its contents between calls)."""
-
-class PlanCache:
-    """Plans of operations, shared by programs for the same target that are compiled one after the other."""
-
-    def __init__(self) -> None: ...
-    def __len__(self) -> int: ...
-
-def compile_graph(
-    graph: Graph,
-    programs: Seq[Sequence],
-    name: str,
-    plans: PlanCache | None = None,
-    poll: Callable[[int, int], None] | None = None,
-) -> CompiledGraph:
-    """`poll` is called between operations, with how many are planned and how many there are.
-
-    Raises OutOfMemory, and KeyboardInterrupt for Ctrl-C while operations are planned.
+class InputSpec:
+    """
+    How one argument reaches the program. `dtype` and `shape` are those of memory.
     """
 
-class Executable:
-    def __init__(
-        self,
-        name: str,
-        fingerprint: str,
-        target: str,
-        inputs: Seq[dict[str, object]],
-        outputs: Seq[dict[str, object]],
-        poplar_executable: bytes,
-        main_program: int,
-        mlir: bytes,
-        cost: dict[str, float],
-        memory: dict[str, int],
-        host_callbacks: Seq[dict[str, object]] = (),
-        ffi_calls: Seq[dict[str, object]] = (),
-        num_replicas: int = 1,
-        num_partitions: int = 1,
-    ) -> None: ...
-    @property
-    def name(self) -> str: ...
-    @property
-    def fingerprint(self) -> str: ...
-    @property
-    def mlir(self) -> bytes: ...
-    @property
-    def cycles(self) -> int: ...
-    @property
-    def fullest_tile_bytes(self) -> int: ...
-    @property
-    def target(self) -> str: ...
-    @property
-    def input_types(self) -> list[tuple[str, tuple[int, ...]]]: ...
-    @property
-    def output_types(self) -> list[tuple[str, tuple[int, ...]]]: ...
-    @property
-    def input_shardings(self) -> list[bytes]: ...
-    @property
-    def output_shardings(self) -> list[bytes]: ...
-    @property
-    def num_replicas(self) -> int: ...
-    @property
-    def num_partitions(self) -> int: ...
-    def serialize(self) -> bytes: ...
-    @staticmethod
-    def deserialize(data: bytes) -> Executable: ...
+    def __init__(self, *, dtype: str = 'f32', shape: _Sequence[int] = (), major_to_minor: _Sequence[int] = (), donated: bool = False, aliased_output: int = -1, unchanged: bool = False, used: bool = True, write_program: int = -1, read_program: int = -1, exchange_with: int = -1, exchange_program: int = -1, sharding: bytes = b'') -> None: ...
 
-def register_ffi_target(name: str, stages: dict[str, object]) -> None:
-    """Registers the handlers of a foreign function: capsules with their addresses, by stage."""
+    @property
+    def dtype(self) -> str: ...
 
-def register_ffi_type(name: str, type_id: object, type_info: object | None) -> None:
-    """Registers the type of a handler's state: capsules with the addresses of its id and of its type info."""
+    @dtype.setter
+    def dtype(self, value: str, /) -> None: ...
 
-class HostCallback:
-    """Registers a function of this process, which gets the bytes of operands and of results to fill."""
+    @property
+    def shape(self) -> tuple[int, ...]: ...
 
-    def __init__(self, function: Callable[[Seq[memoryview], Seq[memoryview]], None]) -> None: ...
+    @shape.setter
+    def shape(self, value: _Sequence[int], /) -> None: ...
+
+    @property
+    def major_to_minor(self) -> tuple[int, ...]: ...
+
+    @major_to_minor.setter
+    def major_to_minor(self, value: _Sequence[int], /) -> None: ...
+
+    @property
+    def donated(self) -> bool: ...
+
+    @donated.setter
+    def donated(self, value: bool, /) -> None: ...
+
+    @property
+    def aliased_output(self) -> int: ...
+
+    @aliased_output.setter
+    def aliased_output(self, value: int, /) -> None: ...
+
+    @property
+    def unchanged(self) -> bool: ...
+
+    @unchanged.setter
+    def unchanged(self, value: bool, /) -> None: ...
+
+    @property
+    def used(self) -> bool: ...
+
+    @used.setter
+    def used(self, value: bool, /) -> None: ...
+
+    @property
+    def write_program(self) -> int: ...
+
+    @write_program.setter
+    def write_program(self, value: int, /) -> None: ...
+
+    @property
+    def read_program(self) -> int: ...
+
+    @read_program.setter
+    def read_program(self, value: int, /) -> None: ...
+
+    @property
+    def exchange_with(self) -> int: ...
+
+    @exchange_with.setter
+    def exchange_with(self, value: int, /) -> None: ...
+
+    @property
+    def exchange_program(self) -> int: ...
+
+    @exchange_program.setter
+    def exchange_program(self, value: int, /) -> None: ...
+
+    @property
+    def sharding(self) -> bytes: ...
+
+    @sharding.setter
+    def sharding(self, value: bytes, /) -> None: ...
+
+    def __eq__(self, other: object, /) -> bool: ...
+
+    __hash__: None  # type: ignore[assignment]
+
+    def __repr__(self) -> str: ...
+
+class OutputSpec:
+    """How one result leaves the program."""
+
+    def __init__(self, *, dtype: str = 'f32', shape: _Sequence[int] = (), major_to_minor: _Sequence[int] = (), aliased_input: int = -1, forwarded_input: int = -1, in_host_memory: bool = False, sharding: bytes = b'') -> None: ...
+
+    @property
+    def dtype(self) -> str: ...
+
+    @dtype.setter
+    def dtype(self, value: str, /) -> None: ...
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+
+    @shape.setter
+    def shape(self, value: _Sequence[int], /) -> None: ...
+
+    @property
+    def major_to_minor(self) -> tuple[int, ...]: ...
+
+    @major_to_minor.setter
+    def major_to_minor(self, value: _Sequence[int], /) -> None: ...
+
+    @property
+    def aliased_input(self) -> int: ...
+
+    @aliased_input.setter
+    def aliased_input(self, value: int, /) -> None: ...
+
+    @property
+    def forwarded_input(self) -> int: ...
+
+    @forwarded_input.setter
+    def forwarded_input(self, value: int, /) -> None: ...
+
+    @property
+    def in_host_memory(self) -> bool: ...
+
+    @in_host_memory.setter
+    def in_host_memory(self, value: bool, /) -> None: ...
+
+    @property
+    def sharding(self) -> bytes: ...
+
+    @sharding.setter
+    def sharding(self, value: bytes, /) -> None: ...
+
+    def __eq__(self, other: object, /) -> bool: ...
+
+    __hash__: None  # type: ignore[assignment]
+
+    def __repr__(self) -> str: ...
+
+class HostCallbackSpec:
+    """A function of the process that compiled the program, which calls it."""
+
+    def __init__(self, *, id: int = 0, input_bytes: _Sequence[int] = (), output_bytes: _Sequence[int] = ()) -> None: ...
+
     @property
     def id(self) -> int: ...
 
-class Counters:
-    h2d_bytes: int
-    d2h_bytes: int
-    engine_loads: int
-    runs: int
-    cycles: int
-    link_bytes: int
+    @id.setter
+    def id(self, value: int, /) -> None: ...
 
-def library_path() -> str:
-    """Path of libpjrt_ipu.so, the PJRT plugin, as this process has loaded it."""
+    @property
+    def input_bytes(self) -> tuple[int, ...]: ...
+
+    @input_bytes.setter
+    def input_bytes(self, value: _Sequence[int], /) -> None: ...
+
+    @property
+    def output_bytes(self) -> tuple[int, ...]: ...
+
+    @output_bytes.setter
+    def output_bytes(self, value: _Sequence[int], /) -> None: ...
+
+    def __eq__(self, other: object, /) -> bool: ...
+
+    __hash__: None  # type: ignore[assignment]
+
+    def __repr__(self) -> str: ...
+
+class FfiAttribute:
+    """An attribute of a foreign function's call."""
+
+    def __init__(self, *, name: str = '', kind: str = 'dictionary', dtype: str = 'u8', data: bytes = b'', members: _Sequence[FfiAttribute] = ()) -> None: ...
+
+    @property
+    def name(self) -> str: ...
+
+    @name.setter
+    def name(self, value: str, /) -> None: ...
+
+    @property
+    def kind(self) -> str: ...
+
+    @kind.setter
+    def kind(self, value: str, /) -> None: ...
+
+    @property
+    def dtype(self) -> str: ...
+
+    @dtype.setter
+    def dtype(self, value: str, /) -> None: ...
+
+    @property
+    def data(self) -> bytes: ...
+
+    @data.setter
+    def data(self, value: bytes, /) -> None: ...
+
+    @property
+    def members(self) -> tuple[FfiAttribute, ...]: ...
+
+    @members.setter
+    def members(self, value: _Sequence[FfiAttribute], /) -> None: ...
+
+    def __eq__(self, other: object, /) -> bool: ...
+
+    __hash__: None  # type: ignore[assignment]
+
+    def __repr__(self) -> str: ...
+
+class FfiBuffer:
+    """An operand or a result of a foreign function's call."""
+
+    def __init__(self, *, dtype: str = 'f32', shape: _Sequence[int] = (), is_token: bool = False) -> None: ...
+
+    @property
+    def dtype(self) -> str: ...
+
+    @dtype.setter
+    def dtype(self, value: str, /) -> None: ...
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+
+    @shape.setter
+    def shape(self, value: _Sequence[int], /) -> None: ...
+
+    @property
+    def is_token(self) -> bool: ...
+
+    @is_token.setter
+    def is_token(self, value: bool, /) -> None: ...
+
+    def __eq__(self, other: object, /) -> bool: ...
+
+    __hash__: None  # type: ignore[assignment]
+
+    def __repr__(self) -> str: ...
+
+class FfiCallSpec:
+    """One place that calls a foreign function."""
+
+    def __init__(self, *, target: str = '', location: str = '', operands: _Sequence[FfiBuffer] = (), results: _Sequence[FfiBuffer] = (), aliased_operands: _Sequence[int] = (), attributes: FfiAttribute = ...) -> None: ...
+
+    @property
+    def target(self) -> str: ...
+
+    @target.setter
+    def target(self, value: str, /) -> None: ...
+
+    @property
+    def location(self) -> str: ...
+
+    @location.setter
+    def location(self, value: str, /) -> None: ...
+
+    @property
+    def operands(self) -> tuple[FfiBuffer, ...]: ...
+
+    @operands.setter
+    def operands(self, value: _Sequence[FfiBuffer], /) -> None: ...
+
+    @property
+    def results(self) -> tuple[FfiBuffer, ...]: ...
+
+    @results.setter
+    def results(self, value: _Sequence[FfiBuffer], /) -> None: ...
+
+    @property
+    def aliased_operands(self) -> tuple[int, ...]: ...
+
+    @aliased_operands.setter
+    def aliased_operands(self, value: _Sequence[int], /) -> None: ...
+
+    @property
+    def attributes(self) -> FfiAttribute: ...
+
+    @attributes.setter
+    def attributes(self, value: FfiAttribute, /) -> None: ...
+
+    def __eq__(self, other: object, /) -> bool: ...
+
+    __hash__: None  # type: ignore[assignment]
+
+    def __repr__(self) -> str: ...
+
+class CostReport:
+    """
+    Of one call of the main program: bytes, cycles of the device, and estimates.
+    """
+
+    def __init__(self, *, flops: float = 0.0, bytes_accessed: float = 0.0, transcendentals: float = 0.0, cycles: int = 0, compute_cycles: int = 0, exchange_cycles: int = 0, sync_cycles: int = 0, exchange_bytes: int = 0, link_bytes: int = 0, clock_hz: float = 0.0, host_nanoseconds: float = 0.0) -> None: ...
+
+    @property
+    def flops(self) -> float: ...
+
+    @flops.setter
+    def flops(self, value: float, /) -> None: ...
+
+    @property
+    def bytes_accessed(self) -> float: ...
+
+    @bytes_accessed.setter
+    def bytes_accessed(self, value: float, /) -> None: ...
+
+    @property
+    def transcendentals(self) -> float: ...
+
+    @transcendentals.setter
+    def transcendentals(self, value: float, /) -> None: ...
+
+    @property
+    def cycles(self) -> int: ...
+
+    @cycles.setter
+    def cycles(self, value: int, /) -> None: ...
+
+    @property
+    def compute_cycles(self) -> int: ...
+
+    @compute_cycles.setter
+    def compute_cycles(self, value: int, /) -> None: ...
+
+    @property
+    def exchange_cycles(self) -> int: ...
+
+    @exchange_cycles.setter
+    def exchange_cycles(self, value: int, /) -> None: ...
+
+    @property
+    def sync_cycles(self) -> int: ...
+
+    @sync_cycles.setter
+    def sync_cycles(self, value: int, /) -> None: ...
+
+    @property
+    def exchange_bytes(self) -> int: ...
+
+    @exchange_bytes.setter
+    def exchange_bytes(self, value: int, /) -> None: ...
+
+    @property
+    def link_bytes(self) -> int: ...
+
+    @link_bytes.setter
+    def link_bytes(self, value: int, /) -> None: ...
+
+    @property
+    def clock_hz(self) -> float: ...
+
+    @clock_hz.setter
+    def clock_hz(self, value: float, /) -> None: ...
+
+    @property
+    def host_nanoseconds(self) -> float: ...
+
+    @host_nanoseconds.setter
+    def host_nanoseconds(self, value: float, /) -> None: ...
+
+    def __eq__(self, other: object, /) -> bool: ...
+
+    __hash__: None  # type: ignore[assignment]
+
+    def __repr__(self) -> str: ...
+
+class MemoryReport:
+    """
+    Bytes on the tiles. `max_tile` is the fullest tile; `*_bytes` are of all tiles.
+    """
+
+    def __init__(self, *, total_bytes: int = 0, max_tile_bytes: int = 0, limit_tile_bytes: int = 0, max_tile: int = 0, num_tiles: int = 0, argument_bytes: int = 0, output_bytes: int = 0, alias_bytes: int = 0, temp_bytes: int = 0, code_bytes: int = 0, constant_bytes: int = 0, exchange_buffer_bytes: int = 0, vertex_bytes: int = 0, host_argument_bytes: int = 0, host_output_bytes: int = 0) -> None: ...
+
+    @property
+    def total_bytes(self) -> int: ...
+
+    @total_bytes.setter
+    def total_bytes(self, value: int, /) -> None: ...
+
+    @property
+    def max_tile_bytes(self) -> int: ...
+
+    @max_tile_bytes.setter
+    def max_tile_bytes(self, value: int, /) -> None: ...
+
+    @property
+    def limit_tile_bytes(self) -> int: ...
+
+    @limit_tile_bytes.setter
+    def limit_tile_bytes(self, value: int, /) -> None: ...
+
+    @property
+    def max_tile(self) -> int: ...
+
+    @max_tile.setter
+    def max_tile(self, value: int, /) -> None: ...
+
+    @property
+    def num_tiles(self) -> int: ...
+
+    @num_tiles.setter
+    def num_tiles(self, value: int, /) -> None: ...
+
+    @property
+    def argument_bytes(self) -> int: ...
+
+    @argument_bytes.setter
+    def argument_bytes(self, value: int, /) -> None: ...
+
+    @property
+    def output_bytes(self) -> int: ...
+
+    @output_bytes.setter
+    def output_bytes(self, value: int, /) -> None: ...
+
+    @property
+    def alias_bytes(self) -> int: ...
+
+    @alias_bytes.setter
+    def alias_bytes(self, value: int, /) -> None: ...
+
+    @property
+    def temp_bytes(self) -> int: ...
+
+    @temp_bytes.setter
+    def temp_bytes(self, value: int, /) -> None: ...
+
+    @property
+    def code_bytes(self) -> int: ...
+
+    @code_bytes.setter
+    def code_bytes(self, value: int, /) -> None: ...
+
+    @property
+    def constant_bytes(self) -> int: ...
+
+    @constant_bytes.setter
+    def constant_bytes(self, value: int, /) -> None: ...
+
+    @property
+    def exchange_buffer_bytes(self) -> int: ...
+
+    @exchange_buffer_bytes.setter
+    def exchange_buffer_bytes(self, value: int, /) -> None: ...
+
+    @property
+    def vertex_bytes(self) -> int: ...
+
+    @vertex_bytes.setter
+    def vertex_bytes(self, value: int, /) -> None: ...
+
+    @property
+    def host_argument_bytes(self) -> int: ...
+
+    @host_argument_bytes.setter
+    def host_argument_bytes(self, value: int, /) -> None: ...
+
+    @property
+    def host_output_bytes(self) -> int: ...
+
+    @host_output_bytes.setter
+    def host_output_bytes(self, value: int, /) -> None: ...
+
+    def __eq__(self, other: object, /) -> bool: ...
+
+    __hash__: None  # type: ignore[assignment]
+
+    def __repr__(self) -> str: ...
+
+class Executable:
+    """
+    A compiled program as plain data. Every field is a keyword argument; Error(INVALID_ARGUMENT) where they do not fit together.
+    """
+
+    def __init__(self, *, name: str = '', fingerprint: str = '', target: str = '', num_replicas: int = 1, num_partitions: int = 1, inputs: _Sequence[InputSpec] = (), outputs: _Sequence[OutputSpec] = (), poplar_executable: bytes = b'', host_callbacks: _Sequence[HostCallbackSpec] = (), ffi_calls: _Sequence[FfiCallSpec] = (), main_program: int = 0, mlir: bytes = b'', cost: CostReport = ..., memory: MemoryReport = ...) -> None: ...
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def fingerprint(self) -> str: ...
+
+    @property
+    def target(self) -> str: ...
+
+    @property
+    def num_replicas(self) -> int: ...
+
+    @property
+    def num_partitions(self) -> int: ...
+
+    @property
+    def inputs(self) -> tuple[InputSpec, ...]: ...
+
+    @property
+    def outputs(self) -> tuple[OutputSpec, ...]: ...
+
+    @property
+    def poplar_executable(self) -> bytes: ...
+
+    @property
+    def host_callbacks(self) -> tuple[HostCallbackSpec, ...]: ...
+
+    @property
+    def ffi_calls(self) -> tuple[FfiCallSpec, ...]: ...
+
+    @property
+    def main_program(self) -> int: ...
+
+    @property
+    def mlir(self) -> bytes: ...
+
+    @property
+    def cost(self) -> CostReport: ...
+
+    @property
+    def memory(self) -> MemoryReport: ...
+
+    @property
+    def cycles(self) -> int: ...
+
+    @property
+    def fullest_tile_bytes(self) -> int: ...
+
+    @property
+    def input_types(self) -> list[tuple[str, tuple[int, ...]]]:
+        """Element type and shape of every argument."""
+
+    @property
+    def output_types(self) -> list[tuple[str, tuple[int, ...]]]:
+        """Element type and shape of every result."""
+
+    @property
+    def input_shardings(self) -> list[bytes]:
+        """
+        The serialised xla.OpSharding of every argument; empty where there is none.
+        """
+
+    @property
+    def output_shardings(self) -> list[bytes]:
+        """
+        The serialised xla.OpSharding of every result; empty where there is none.
+        """
+
+    def serialize(self) -> bytes: ...
+
+    @staticmethod
+    def deserialize(data: bytes) -> Executable: ...
+
+class CompiledGraph:
+    def serialize(self) -> bytes: ...
+
+    def cost(self) -> CostReport: ...
+
+    def memory(self) -> MemoryReport: ...
+
+    def operations(self) -> list[dict[str, Any]]:
+        """
+        In program order, all executions in one call of the main program together: kind, name, executions, compute_cycles, exchange_cycles, sync_cycles, exchange_bytes, flops, tiles.
+        """
+
+    def loops(self) -> list[dict[str, Any]]:
+        """
+        Loops whose trip count is known at run time only; they count as one trip: name, condition_cycles, body_cycles.
+        """
+
+    def largest_tensors(self) -> list[dict[str, Any]]:
+        """
+        On the fullest tile at its fullest moment, at most 10: name, dtype, shape, bytes, bytes_on_tile, role, lasting (keeps its contents between calls).
+        """
+
+class PlanCache:
+    """
+    Plans of operations, shared by programs for one target that are compiled one after the other.
+    """
+
+    def __init__(self) -> None: ...
+
+    def __len__(self) -> int: ...
+
+def compile_graph(graph: Graph, programs: _Sequence[Sequence], name: str, plans: PlanCache | None = None, poll: Callable[[int, int], None] | None = None) -> CompiledGraph:
+    """
+    `poll` is called between operations, with how many are planned and how many there are. Raises OutOfMemory, and KeyboardInterrupt for Ctrl-C while operations are planned.
+    """
+
+class Counters:
+    @property
+    def h2d_bytes(self) -> int: ...
+
+    @property
+    def d2h_bytes(self) -> int: ...
+
+    @property
+    def engine_loads(self) -> int: ...
+
+    @property
+    def runs(self) -> int: ...
+
+    @property
+    def cycles(self) -> int: ...
+
+    @property
+    def link_bytes(self) -> int: ...
+
+def run(executable: Executable, arguments: _Sequence[bytes], execution: str = 'fast') -> list[bytes]: ...
+
+def run_replicas(executable: Executable, arguments: _Sequence[_Sequence[bytes]], execution: str = 'fast') -> list[list[bytes]]: ...
 
 def set_compiler(compiler: Callable[[bytes, str, bytes, str], Executable]) -> None: ...
-def set_process_exchange(
-    exchange: Callable[[list[tuple[int, int, int, int, int, int, int]]], None], fail: Callable[[str], None]
-) -> None: ...
-def set_device_config(
-    version: str = "ipu2",
-    num_tiles: int = 0,
-    device_ids: Seq[int] = (0,),
-    execution: str = "fast",
-    use_model: bool = True,
-) -> None: ...
+
+def set_device_config(version: str = 'ipu2', num_tiles: int = 0, device_ids: _Sequence[int] = [0], execution: str = 'fast', use_model: bool = True) -> None: ...
+
 def limit_host(max_isa: str, threads: int) -> None: ...
+
 def host_kernels() -> dict[str, Any]: ...
+
 def guard_reads(guarded: bool) -> None: ...
+
 def guard_reads_of_thread(guarded: bool | None) -> None: ...
-def cancel_runs() -> None: ...
-def is_forked_child() -> bool: ...
-def refuse_in_forked_child() -> None: ...
+
 def finish_work() -> None: ...
+
+def cancel_runs() -> None: ...
+
+def is_forked_child() -> bool: ...
+
+def refuse_in_forked_child() -> None: ...
+
 def prepare_exit() -> None: ...
+
 def read_counters(device_id: int) -> Counters: ...
 
-# Elementwise and reductions ---------------------------------------------------------------------------------------
+class HostCallback:
+    """
+    Registers a function of this process, which gets the bytes of operands and of results to fill.
+    """
 
-def map(graph: Graph, expression: Expression, tensors: Seq[Tensor], seq: Sequence, name: str) -> Tensor: ...
-def map_multiple(
-    graph: Graph, expression: Expression, tensors: Seq[Tensor], outs: Seq[Tensor | None], seq: Sequence, name: str
-) -> list[Tensor]: ...
-def map_with_output(
-    graph: Graph, expression: Expression, tensors: Seq[Tensor], out: Tensor, seq: Sequence, name: str
-) -> None: ...
-def map_in_place(graph: Graph, expression: Expression, tensors: Seq[Tensor], seq: Sequence, name: str) -> None: ...
-def fill(graph: Graph, tensor: Tensor, value: bytes, seq: Sequence, name: str) -> None: ...
-def iota(graph: Graph, tensor: Tensor, dim: int, seq: Sequence, name: str) -> None: ...
-def reduce(
-    graph: Graph,
-    tensors: Seq[Tensor],
-    inits: Seq[Tensor],
-    dims: Seq[int],
-    expression: Expression,
-    seq: Sequence,
-    name: str,
-) -> list[Tensor]: ...
+    def __init__(self, function: Callable[[_Sequence[memoryview], _Sequence[memoryview]], None]) -> None: ...
 
-# Products and convolutions ----------------------------------------------------------------------------------------
+    @property
+    def id(self) -> int: ...
 
-def mat_mul_grouped(
-    graph: Graph,
-    a: Tensor,
-    b: Tensor,
-    out_dtype: str,
-    seq: Sequence,
-    name: str,
-    options: dict[str, str],
-    output_mapping_like: Tensor | None = None,
-) -> Tensor: ...
-def create_mat_mul_grouped_input_lhs(
-    graph: Graph,
-    in_dtype: str,
-    out_dtype: str,
-    a_shape: Seq[int],
-    b_shape: Seq[int],
-    name: str,
-    options: dict[str, str],
-) -> Tensor: ...
-def create_mat_mul_grouped_input_rhs(
-    graph: Graph,
-    in_dtype: str,
-    out_dtype: str,
-    a_shape: Seq[int],
-    b_shape: Seq[int],
-    name: str,
-    options: dict[str, str],
-) -> Tensor: ...
-def convolution(
-    graph: Graph,
-    lhs: Tensor,
-    rhs: Tensor,
-    strides: Seq[int],
-    padding: Seq[tuple[int, int]],
-    lhs_dilation: Seq[int],
-    rhs_dilation: Seq[int],
-    rhs_reversal: Seq[bool],
-    feature_group_count: int,
-    batch_group_count: int,
-    out_dtype: str,
-    output_layout: Seq[int],
-    seq: Sequence,
-    name: str,
-    options: dict[str, str],
-    output_mapping_like: Tensor | None = None,
-) -> Tensor: ...
-def create_conv_input(
-    graph: Graph,
-    lhs_shape: Seq[int],
-    rhs_shape: Seq[int],
-    strides: Seq[int],
-    padding: Seq[tuple[int, int]],
-    lhs_dilation: Seq[int],
-    rhs_dilation: Seq[int],
-    rhs_reversal: Seq[bool],
-    feature_group_count: int,
-    batch_group_count: int,
-    out_dtype: str,
-    layout: Seq[int],
-    dtype: str,
-    name: str,
-    options: dict[str, str],
-) -> Tensor: ...
-def create_conv_weights(
-    graph: Graph,
-    lhs_shape: Seq[int],
-    rhs_shape: Seq[int],
-    strides: Seq[int],
-    padding: Seq[tuple[int, int]],
-    lhs_dilation: Seq[int],
-    rhs_dilation: Seq[int],
-    rhs_reversal: Seq[bool],
-    feature_group_count: int,
-    batch_group_count: int,
-    out_dtype: str,
-    layout: Seq[int],
-    dtype: str,
-    name: str,
-    options: dict[str, str],
-) -> Tensor: ...
-def reduce_window(
-    graph: Graph,
-    tensors: Seq[Tensor],
-    inits: Seq[Tensor],
-    window: Seq[int],
-    strides: Seq[int],
-    base_dilation: Seq[int],
-    window_dilation: Seq[int],
-    padding: Seq[tuple[int, int]],
-    expression: Expression,
-    seq: Sequence,
-    name: str,
-) -> list[Tensor]: ...
-def select_and_scatter(
-    graph: Graph,
-    operand: Tensor,
-    source: Tensor,
-    init: Tensor,
-    window: Seq[int],
-    strides: Seq[int],
-    padding: Seq[tuple[int, int]],
-    select_expression: Expression,
-    scatter_expression: Expression,
-    seq: Sequence,
-    name: str,
-) -> Tensor: ...
+    def __reduce__(self) -> NoReturn: ...
 
-# Indexed data -----------------------------------------------------------------------------------------------------
+def register_ffi_target(name: str, stages: dict[str, object]) -> None:
+    """
+    Registers the handlers of a foreign function: capsules with their addresses, by stage.
+    """
 
-def dynamic_slice(
-    graph: Graph, operand: Tensor, starts: Seq[Tensor], sizes: Seq[int], seq: Sequence, name: str
-) -> Tensor: ...
-def dynamic_update_slice(
-    graph: Graph,
-    operand: Tensor,
-    update: Tensor,
-    starts: Seq[Tensor],
-    seq: Sequence,
-    name: str,
-    in_place: bool = False,
-) -> Tensor: ...
-def gather(
-    graph: Graph,
-    operand: Tensor,
-    indices: Tensor,
-    offset_dims: Seq[int],
-    collapsed_slice_dims: Seq[int],
-    operand_batching_dims: Seq[int],
-    indices_batching_dims: Seq[int],
-    start_index_map: Seq[int],
-    index_vector_dim: int,
-    wraps: Seq[int],
-    slice_sizes: Seq[int],
-    seq: Sequence,
-    name: str,
-) -> Tensor: ...
-def create_gather_input(
-    graph: Graph,
-    dtype: str,
-    shape: Seq[int],
-    indices_shape: Seq[int],
-    offset_dims: Seq[int],
-    collapsed_slice_dims: Seq[int],
-    operand_batching_dims: Seq[int],
-    indices_batching_dims: Seq[int],
-    start_index_map: Seq[int],
-    index_vector_dim: int,
-    slice_sizes: Seq[int],
-    name: str,
-) -> Tensor: ...
-def scatter(
-    graph: Graph,
-    operands: Seq[Tensor],
-    indices: Tensor,
-    updates: Seq[Tensor],
-    update_window_dims: Seq[int],
-    inserted_window_dims: Seq[int],
-    operand_batching_dims: Seq[int],
-    indices_batching_dims: Seq[int],
-    scatter_dims_to_operand_dims: Seq[int],
-    index_vector_dim: int,
-    wraps: Seq[int],
-    unique_indices: bool,
-    expression: Expression,
-    seq: Sequence,
-    name: str,
-    in_place: bool = False,
-) -> list[Tensor]: ...
-def sort(
-    graph: Graph, operands: Seq[Tensor], dim: int, comparator: Expression, stable: bool, seq: Sequence, name: str
-) -> list[Tensor]: ...
-def top_k(
-    graph: Graph, operand: Tensor, k: int, seq: Sequence, name: str, largest: bool = True
-) -> tuple[Tensor, Tensor]: ...
-def rng_bit_generator(
-    graph: Graph, algorithm: str, state: Tensor, dtype: str, shape: Seq[int], seq: Sequence, name: str
-) -> tuple[Tensor, Tensor]: ...
-def cholesky(graph: Graph, a: Tensor, lower: bool, seq: Sequence, name: str) -> Tensor: ...
-def triangular_solve(
-    graph: Graph,
-    a: Tensor,
-    b: Tensor,
-    left_side: bool,
-    lower: bool,
-    unit_diagonal: bool,
-    transpose_a: str,
-    seq: Sequence,
-    name: str,
-) -> Tensor: ...
-def lu_panel(graph: Graph, a: Tensor, seq: Sequence, name: str) -> list[Tensor]: ...
-def implicit_qr(graph: Graph, bidiagonal: bool, operands: Seq[Tensor], seq: Sequence, name: str) -> list[Tensor]: ...
-def fft(graph: Graph, operand: Tensor, type: str, lengths: Seq[int], seq: Sequence, name: str) -> Tensor: ...
-def create_sliceable_tensor(
-    graph: Graph, dtype: str, shape: Seq[int], dims: Seq[int], sizes: Seq[int], name: str
-) -> Tensor: ...
+def register_ffi_type(name: str, type_id: object, type_info: object | None) -> None:
+    """
+    Registers the type of a handler's state: capsules with the addresses of its id and of its type info.
+    """
 
-# Collectives as in GCL.
+def set_process_exchange(exchange: Callable[[list[tuple[int, int, int, int, int, int, int]]], None], fail: Callable[[str], None]) -> None:
+    """
+    Sets what moves data between processes. `exchange` gets (process, send tag, address and bytes to send, receive tag, address and bytes to fill) of each message, and `fail` a reason.
+    """
+
+def map(graph: Graph, expression: Expression, tensors: _Sequence[Tensor], seq: Sequence, name: str = '') -> Tensor: ...
+
+def map_with_output(graph: Graph, expression: Expression, tensors: _Sequence[Tensor], out: Tensor, seq: Sequence, name: str = '') -> None: ...
+
+def map_in_place(graph: Graph, expression: Expression, tensors: _Sequence[Tensor], seq: Sequence, name: str = '') -> None: ...
+
+def map_multiple(graph: Graph, expression: Expression, tensors: _Sequence[Tensor], outs: _Sequence[Tensor | None], seq: Sequence, name: str = '') -> list[Tensor]: ...
+
+def fill(graph: Graph, tensor: Tensor, value: bytes, seq: Sequence, name: str = '') -> None: ...
+
+def reduce(graph: Graph, tensors: _Sequence[Tensor], inits: _Sequence[Tensor], dims: _Sequence[int], expression: Expression, seq: Sequence, name: str = '') -> list[Tensor]: ...
+
+def iota(graph: Graph, tensor: Tensor, dim: int, seq: Sequence, name: str = '') -> None: ...
+
+def mat_mul_grouped(graph: Graph, a: Tensor, b: Tensor, out_dtype: str, seq: Sequence, name: str = '', options: Mapping[str, str] = {}, output_mapping_like: Tensor | None = None) -> Tensor:
+    """
+    a [g, m, k] x b [g, k, n] -> [g, m, n]. The result lies on the tiles of output_mapping_like [g, m, n] (and in its memory order) where that is given.
+    """
+
+def create_mat_mul_grouped_input_lhs(graph: Graph, in_dtype: str, out_dtype: str, a_shape: _Sequence[int], b_shape: _Sequence[int], name: str = '', options: Mapping[str, str] = {}) -> Tensor:
+    """
+    A new variable of a_shape [g, m, k], mapped as mat_mul_grouped of these shapes reads it.
+    """
+
+def create_mat_mul_grouped_input_rhs(graph: Graph, in_dtype: str, out_dtype: str, a_shape: _Sequence[int], b_shape: _Sequence[int], name: str = '', options: Mapping[str, str] = {}) -> Tensor:
+    """
+    A new variable of b_shape [g, k, n], mapped as mat_mul_grouped of these shapes reads it.
+    """
+
+def convolution(graph: Graph, lhs: Tensor, rhs: Tensor, strides: _Sequence[int], padding: _Sequence[tuple[int, int]], lhs_dilation: _Sequence[int], rhs_dilation: _Sequence[int], rhs_reversal: _Sequence[bool], feature_group_count: int, batch_group_count: int, out_dtype: str, output_layout: _Sequence[int], seq: Sequence, name: str = '', options: Mapping[str, str] = {}, output_mapping_like: Tensor | None = None) -> Tensor:
+    """
+    lhs [n, c, *spatial] and rhs [o, i, *spatial] -> [n, o, *spatial], with dimensions output_layout from major to minor in memory. Where output_mapping_like (a tensor of the result's shape) is given, the result has its memory order and lies on its tiles.
+    """
+
+def create_conv_input(graph: Graph, lhs_shape: _Sequence[int], rhs_shape: _Sequence[int], strides: _Sequence[int], padding: _Sequence[tuple[int, int]], lhs_dilation: _Sequence[int], rhs_dilation: _Sequence[int], rhs_reversal: _Sequence[bool], feature_group_count: int, batch_group_count: int, out_dtype: str, layout: _Sequence[int], dtype: str, name: str = '', options: Mapping[str, str] = {}) -> Tensor:
+    """
+    A new variable [n, c, *spatial] with memory order `layout`, mapped as this convolution reads it.
+    """
+
+def create_conv_weights(graph: Graph, lhs_shape: _Sequence[int], rhs_shape: _Sequence[int], strides: _Sequence[int], padding: _Sequence[tuple[int, int]], lhs_dilation: _Sequence[int], rhs_dilation: _Sequence[int], rhs_reversal: _Sequence[bool], feature_group_count: int, batch_group_count: int, out_dtype: str, layout: _Sequence[int], dtype: str, name: str = '', options: Mapping[str, str] = {}) -> Tensor:
+    """
+    A new variable [o, i, *spatial] with memory order `layout`, mapped as this convolution reads it.
+    """
+
+def reduce_window(graph: Graph, tensors: _Sequence[Tensor], inits: _Sequence[Tensor], window: _Sequence[int], strides: _Sequence[int], base_dilation: _Sequence[int], window_dilation: _Sequence[int], padding: _Sequence[tuple[int, int]], expression: Expression, seq: Sequence, name: str = '') -> list[Tensor]:
+    """
+    Reduces every window of the tensors; expression has inputs acc_0.., value_0.. and n outputs.
+    """
+
+def select_and_scatter(graph: Graph, operand: Tensor, source: Tensor, init: Tensor, window: _Sequence[int], strides: _Sequence[int], padding: _Sequence[tuple[int, int]], select_expression: Expression, scatter_expression: Expression, seq: Sequence, name: str = '') -> Tensor:
+    """
+    Scatters each element of source to the element that its window of operand selects.
+    """
+
+def dynamic_slice(graph: Graph, operand: Tensor, starts: _Sequence[Tensor], sizes: _Sequence[int], seq: Sequence, name: str = '') -> Tensor: ...
+
+def dynamic_update_slice(graph: Graph, operand: Tensor, update: Tensor, starts: _Sequence[Tensor], seq: Sequence, name: str = '', in_place: bool = False) -> Tensor: ...
+
+def gather(graph: Graph, operand: Tensor, indices: Tensor, offset_dims: _Sequence[int], collapsed_slice_dims: _Sequence[int], operand_batching_dims: _Sequence[int], indices_batching_dims: _Sequence[int], start_index_map: _Sequence[int], index_vector_dim: int, wraps: _Sequence[int], slice_sizes: _Sequence[int], seq: Sequence, name: str = '') -> Tensor: ...
+
+def create_gather_input(graph: Graph, dtype: str, shape: _Sequence[int], indices_shape: _Sequence[int], offset_dims: _Sequence[int], collapsed_slice_dims: _Sequence[int], operand_batching_dims: _Sequence[int], indices_batching_dims: _Sequence[int], start_index_map: _Sequence[int], index_vector_dim: int, slice_sizes: _Sequence[int], name: str = '') -> Tensor: ...
+
+def scatter(graph: Graph, operands: _Sequence[Tensor], indices: Tensor, updates: _Sequence[Tensor], update_window_dims: _Sequence[int], inserted_window_dims: _Sequence[int], operand_batching_dims: _Sequence[int], indices_batching_dims: _Sequence[int], scatter_dims_to_operand_dims: _Sequence[int], index_vector_dim: int, wraps: _Sequence[int], unique_indices: bool, expression: Expression, seq: Sequence, name: str = '', in_place: bool = False) -> list[Tensor]: ...
+
+def sort(graph: Graph, operands: _Sequence[Tensor], dim: int, comparator: Expression, stable: bool, seq: Sequence, name: str = '') -> list[Tensor]: ...
+
+def top_k(graph: Graph, operand: Tensor, k: int, seq: Sequence, name: str = '', largest: bool = True) -> tuple[Tensor, Tensor]: ...
+
+def rng_bit_generator(graph: Graph, algorithm: str, state: Tensor, dtype: str, shape: _Sequence[int], seq: Sequence, name: str = '') -> tuple[Tensor, Tensor]: ...
+
+def cholesky(graph: Graph, a: Tensor, lower: bool, seq: Sequence, name: str = '') -> Tensor: ...
+
+def triangular_solve(graph: Graph, a: Tensor, b: Tensor, left_side: bool, lower: bool, unit_diagonal: bool, transpose_a: str, seq: Sequence, name: str = '') -> Tensor: ...
+
+def lu_panel(graph: Graph, a: Tensor, seq: Sequence, name: str = '') -> list[Tensor]: ...
+
+def implicit_qr(graph: Graph, bidiagonal: bool, operands: _Sequence[Tensor], seq: Sequence, name: str = '') -> list[Tensor]: ...
+
+def fft(graph: Graph, operand: Tensor, type: str, lengths: _Sequence[int], seq: Sequence, name: str = '') -> Tensor: ...
+
+def create_sliceable_tensor(graph: Graph, dtype: str, shape: _Sequence[int], dims: _Sequence[int], sizes: _Sequence[int], name: str = '') -> Tensor: ...
+
 class CommGroup:
-    """Groups of `size` replicas; type ALL, CONSECUTIVE (with a stride) or ORTHOGONAL."""
-
     def __init__(self, type: str, size: int = 0, stride: int = 1) -> None: ...
 
-def all_reduce_cross_replica(
-    graph: Graph,
-    datas: Seq[Tensor],
-    op: str,
-    seq: Sequence,
-    group: CommGroup,
-    name: str = "",
-    method: str = "auto",
-) -> list[Tensor]: ...
-def reduce_scatter_cross_replica(
-    graph: Graph, data: Tensor, op: str, seq: Sequence, group: CommGroup, name: str = ""
-) -> Tensor: ...
-def all_gather_cross_replica(graph: Graph, data: Tensor, seq: Sequence, group: CommGroup, name: str = "") -> Tensor: ...
-def all_to_all_cross_replica(graph: Graph, data: Tensor, seq: Sequence, group: CommGroup, name: str = "") -> Tensor: ...
+def all_reduce_cross_replica(graph: Graph, datas: _Sequence[Tensor], op: str, seq: Sequence, group: CommGroup, name: str = '', method: str = 'auto') -> list[Tensor]: ...
 
-# Collectives over any groups: lists of replica indices, of one length but for all_reduce.
-def all_gather(
-    graph: Graph, data: Tensor, dimension: int, groups: Seq[Seq[int]], seq: Sequence, name: str = ""
-) -> Tensor: ...
-def all_to_all(
-    graph: Graph,
-    data: Tensor,
-    split_dimension: int,
-    concat_dimension: int,
-    groups: Seq[Seq[int]],
-    seq: Sequence,
-    name: str = "",
-) -> Tensor: ...
-def all_reduce(
-    graph: Graph, datas: Seq[Tensor], groups: Seq[Seq[int]], body: Expression, seq: Sequence, name: str = ""
-) -> list[Tensor]: ...
-def reduce_scatter(
-    graph: Graph,
-    data: Tensor,
-    dimension: int,
-    groups: Seq[Seq[int]],
-    body: Expression,
-    seq: Sequence,
-    name: str = "",
-) -> Tensor: ...
-def collective_permute(graph: Graph, data: Tensor, sources: Seq[int], seq: Sequence, name: str = "") -> Tensor: ...
-def collective_broadcast(
-    graph: Graph, data: Tensor, groups: Seq[Seq[int]], seq: Sequence, name: str = ""
-) -> Tensor: ...
+def reduce_scatter_cross_replica(graph: Graph, data: Tensor, op: str, seq: Sequence, group: CommGroup, name: str = '') -> Tensor: ...
+
+def all_gather_cross_replica(graph: Graph, data: Tensor, seq: Sequence, group: CommGroup, name: str = '') -> Tensor: ...
+
+def all_to_all_cross_replica(graph: Graph, data: Tensor, seq: Sequence, group: CommGroup, name: str = '') -> Tensor: ...
+
+def all_gather(graph: Graph, data: Tensor, dimension: int, groups: _Sequence[_Sequence[int]], seq: Sequence, name: str = '') -> Tensor: ...
+
+def all_to_all(graph: Graph, data: Tensor, split_dimension: int, concat_dimension: int, groups: _Sequence[_Sequence[int]], seq: Sequence, name: str = '') -> Tensor: ...
+
+def all_reduce(graph: Graph, datas: _Sequence[Tensor], groups: _Sequence[_Sequence[int]], body: Expression, seq: Sequence, name: str = '') -> list[Tensor]: ...
+
+def reduce_scatter(graph: Graph, data: Tensor, dimension: int, groups: _Sequence[_Sequence[int]], body: Expression, seq: Sequence, name: str = '') -> Tensor: ...
+
+def collective_permute(graph: Graph, data: Tensor, sources: _Sequence[int], seq: Sequence, name: str = '') -> Tensor: ...
+
+def collective_broadcast(graph: Graph, data: Tensor, groups: _Sequence[_Sequence[int]], seq: Sequence, name: str = '') -> Tensor: ...

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from jaxlib import xla_client
 
 from jax_ipu.compiler.ir import Module
@@ -10,7 +12,7 @@ from jax_ipu.compiler.types import Shape
 _sharding = xla_client.HloSharding
 
 
-def sharding_fields(module: Module) -> tuple[list[dict[str, bytes]], list[dict[str, bytes]]]:
+def sharding_fields(module: Module) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """The field "sharding" of each InputSpec and OutputSpec; no field where the module is not partitioned."""
     inputs = module.attrs.get("mhlo.spmd_parameters_shardings", ())
     outputs = module.attrs.get("mhlo.spmd_output_sharding", "")
