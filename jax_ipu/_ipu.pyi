@@ -143,9 +143,6 @@ class Graph:
 
     def add_function(self, sequence: Sequence) -> Function: ...
 
-class Expression:
-    def __init__(self, inputs: _Sequence[str], constants: _Sequence[tuple[str, bytes]], code: _Sequence[tuple[str, str, str, int, int, int, int]], outputs: _Sequence[int]) -> None: ...
-
 class InputSpec:
     """
     How one argument reaches the program. `dtype` and `shape` are those of memory.
@@ -765,12 +762,6 @@ def guard_reads_of_thread(guarded: bool | None) -> None: ...
 
 def finish_work() -> None: ...
 
-def cancel_runs() -> None: ...
-
-def is_forked_child() -> bool: ...
-
-def refuse_in_forked_child() -> None: ...
-
 def prepare_exit() -> None: ...
 
 def read_counters(device_id: int) -> Counters: ...
@@ -797,10 +788,19 @@ def register_ffi_type(name: str, type_id: object, type_info: object | None) -> N
     Registers the type of a handler's state: capsules with the addresses of its id and of its type info.
     """
 
+def cancel_runs() -> None: ...
+
+def is_forked_child() -> bool: ...
+
+def refuse_in_forked_child() -> None: ...
+
 def set_process_exchange(exchange: Callable[[list[tuple[int, int, int, int, int, int, int]]], None], fail: Callable[[str], None]) -> None:
     """
     Sets what moves data between processes. `exchange` gets (process, send tag, address and bytes to send, receive tag, address and bytes to fill) of each message, and `fail` a reason.
     """
+
+class Expression:
+    def __init__(self, inputs: _Sequence[str], constants: _Sequence[tuple[str, bytes]], code: _Sequence[tuple[str, str, str, int, int, int, int]], outputs: _Sequence[int]) -> None: ...
 
 def map(graph: Graph, expression: Expression, tensors: _Sequence[Tensor], seq: Sequence, name: str = '') -> Tensor: ...
 
@@ -812,9 +812,19 @@ def map_multiple(graph: Graph, expression: Expression, tensors: _Sequence[Tensor
 
 def fill(graph: Graph, tensor: Tensor, value: bytes, seq: Sequence, name: str = '') -> None: ...
 
+def iota(graph: Graph, tensor: Tensor, dim: int, seq: Sequence, name: str = '') -> None: ...
+
 def reduce(graph: Graph, tensors: _Sequence[Tensor], inits: _Sequence[Tensor], dims: _Sequence[int], expression: Expression, seq: Sequence, name: str = '') -> list[Tensor]: ...
 
-def iota(graph: Graph, tensor: Tensor, dim: int, seq: Sequence, name: str = '') -> None: ...
+def reduce_window(graph: Graph, tensors: _Sequence[Tensor], inits: _Sequence[Tensor], window: _Sequence[int], strides: _Sequence[int], base_dilation: _Sequence[int], window_dilation: _Sequence[int], padding: _Sequence[tuple[int, int]], expression: Expression, seq: Sequence, name: str = '') -> list[Tensor]:
+    """
+    Reduces every window of the tensors; expression has inputs acc_0.., value_0.. and n outputs.
+    """
+
+def select_and_scatter(graph: Graph, operand: Tensor, source: Tensor, init: Tensor, window: _Sequence[int], strides: _Sequence[int], padding: _Sequence[tuple[int, int]], select_expression: Expression, scatter_expression: Expression, seq: Sequence, name: str = '') -> Tensor:
+    """
+    Scatters each element of source to the element that its window of operand selects.
+    """
 
 def mat_mul_grouped(graph: Graph, a: Tensor, b: Tensor, out_dtype: str, seq: Sequence, name: str = '', options: Mapping[str, str] = {}, output_mapping_like: Tensor | None = None) -> Tensor:
     """
@@ -846,16 +856,6 @@ def create_conv_weights(graph: Graph, lhs_shape: _Sequence[int], rhs_shape: _Seq
     A new variable [o, i, *spatial] with memory order `layout`, mapped as this convolution reads it.
     """
 
-def reduce_window(graph: Graph, tensors: _Sequence[Tensor], inits: _Sequence[Tensor], window: _Sequence[int], strides: _Sequence[int], base_dilation: _Sequence[int], window_dilation: _Sequence[int], padding: _Sequence[tuple[int, int]], expression: Expression, seq: Sequence, name: str = '') -> list[Tensor]:
-    """
-    Reduces every window of the tensors; expression has inputs acc_0.., value_0.. and n outputs.
-    """
-
-def select_and_scatter(graph: Graph, operand: Tensor, source: Tensor, init: Tensor, window: _Sequence[int], strides: _Sequence[int], padding: _Sequence[tuple[int, int]], select_expression: Expression, scatter_expression: Expression, seq: Sequence, name: str = '') -> Tensor:
-    """
-    Scatters each element of source to the element that its window of operand selects.
-    """
-
 def dynamic_slice(graph: Graph, operand: Tensor, starts: _Sequence[Tensor], sizes: _Sequence[int], seq: Sequence, name: str = '') -> Tensor: ...
 
 def dynamic_update_slice(graph: Graph, operand: Tensor, update: Tensor, starts: _Sequence[Tensor], seq: Sequence, name: str = '', in_place: bool = False) -> Tensor: ...
@@ -866,11 +866,13 @@ def create_gather_input(graph: Graph, dtype: str, shape: _Sequence[int], indices
 
 def scatter(graph: Graph, operands: _Sequence[Tensor], indices: Tensor, updates: _Sequence[Tensor], update_window_dims: _Sequence[int], inserted_window_dims: _Sequence[int], operand_batching_dims: _Sequence[int], indices_batching_dims: _Sequence[int], scatter_dims_to_operand_dims: _Sequence[int], index_vector_dim: int, wraps: _Sequence[int], unique_indices: bool, expression: Expression, seq: Sequence, name: str = '', in_place: bool = False) -> list[Tensor]: ...
 
+def create_sliceable_tensor(graph: Graph, dtype: str, shape: _Sequence[int], dims: _Sequence[int], sizes: _Sequence[int], name: str = '') -> Tensor: ...
+
 def sort(graph: Graph, operands: _Sequence[Tensor], dim: int, comparator: Expression, stable: bool, seq: Sequence, name: str = '') -> list[Tensor]: ...
 
 def top_k(graph: Graph, operand: Tensor, k: int, seq: Sequence, name: str = '', largest: bool = True) -> tuple[Tensor, Tensor]: ...
 
-def rng_bit_generator(graph: Graph, algorithm: str, state: Tensor, dtype: str, shape: _Sequence[int], seq: Sequence, name: str = '') -> tuple[Tensor, Tensor]: ...
+def fft(graph: Graph, operand: Tensor, type: str, lengths: _Sequence[int], seq: Sequence, name: str = '') -> Tensor: ...
 
 def cholesky(graph: Graph, a: Tensor, lower: bool, seq: Sequence, name: str = '') -> Tensor: ...
 
@@ -880,9 +882,7 @@ def lu_panel(graph: Graph, a: Tensor, seq: Sequence, name: str = '') -> list[Ten
 
 def implicit_qr(graph: Graph, bidiagonal: bool, operands: _Sequence[Tensor], seq: Sequence, name: str = '') -> list[Tensor]: ...
 
-def fft(graph: Graph, operand: Tensor, type: str, lengths: _Sequence[int], seq: Sequence, name: str = '') -> Tensor: ...
-
-def create_sliceable_tensor(graph: Graph, dtype: str, shape: _Sequence[int], dims: _Sequence[int], sizes: _Sequence[int], name: str = '') -> Tensor: ...
+def rng_bit_generator(graph: Graph, algorithm: str, state: Tensor, dtype: str, shape: _Sequence[int], seq: Sequence, name: str = '') -> tuple[Tensor, Tensor]: ...
 
 class CommGroup:
     def __init__(self, type: str, size: int = 0, stride: int = 1) -> None: ...

@@ -28,10 +28,14 @@ INCLUDE_PATHS = {"ipu_model": ("ipu_model", PUBLIC), "pjrt_plugin": ("pjrt_plugi
 
 
 def sources(*suffixes: str) -> Iterator[Path]:
-    """The files of the layers, relative to the root, without the tests, which may include everything."""
+    """The files of the layers, relative to the root, without tests and fuzzers, which may include everything."""
     for package in INCLUDE_PATHS:
         for path in sorted((ROOT / package).rglob("*")):
-            if path.suffix in suffixes and not path.stem.endswith("_test") and path.parent.name != "testing":
+            if (
+                path.suffix in suffixes
+                and not path.stem.endswith("_test")
+                and path.parent.name not in ("testing", "fuzz")
+            ):
                 yield path.relative_to(ROOT)
 
 

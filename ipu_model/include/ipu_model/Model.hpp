@@ -108,9 +108,9 @@ struct RunCancelled : poplar::runtime_error {
   using poplar::runtime_error::runtime_error;
 };
 
-// The next runs of `engine` end with RunCancelled at the first superstep after `*cancelled` has become true. The
-// variables then hold an unspecified mixture of old and new values. `poll`, unless empty, is called now and
-// then on the thread that runs. Null: runs are not cancelled, as in a new engine.
+// The next runs of `engine` end with RunCancelled at the first superstep after `*cancelled` has become true.
+// The variables then hold an unspecified mixture of old and new values. `poll`, unless empty, is called now
+// and then on the thread that runs. Null: runs are not cancelled, as in a new engine.
 void SetCancellation(poplar::Engine& engine, const std::atomic<bool>* cancelled,
                      std::function<void()> poll = {});
 
