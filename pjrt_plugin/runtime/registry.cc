@@ -1,12 +1,18 @@
 // The process's one registry.
 #include "runtime/registry.h"
 
+#include <sys/types.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <fstream>
+#include <iterator>
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <utility>
@@ -18,6 +24,15 @@
 
 namespace jax_ipu {
 namespace {
+
+// Whether a thread of this process has a processor or waits for one.
+bool IsRunnable(pid_t thread) {
+  std::ifstream file("/proc/self/task/" + std::to_string(thread) + "/stat");
+  const std::string stat(std::istreambuf_iterator<char>(file), {});
+  // The state follows the name, which is in parentheses.
+  const std::size_t end = stat.rfind(')');
+  return end != std::string::npos && stat.compare(end, 3, ") R") == 0;
+}
 
 class ProcessRegistry : public Registry {
  public:
@@ -37,6 +52,38 @@ class ProcessRegistry : public Registry {
     // do.
     static ProcessRegistry& registry = *std::make_unique<ProcessRegistry>().release();
     return registry;
+  }
+
+  // Marks the calling thread as one that runs programs, until it ends.
+  void MarkCaller() {
+    struct Caller {
+      Caller() { Instance().AddCaller(gettid()); }
+      ~Caller() { Instance().RemoveCaller(gettid()); }
+    };
+    thread_local const Caller caller;
+  }
+  void RemoveCaller(pid_t thread) {
+    if (IsForkedChild()) return;  // a thread of the parent may hold the lock for ever
+    const std::lock_guard<std::mutex> lock(mutex_);
+    callers_.erase(thread);
+  }
+  // Waits until every other thread that runs programs has parked, has ended, or waits for something that has
+  // nothing to do with the plugin.
+  void AwaitCallers() {
+    constexpr std::chrono::milliseconds kInterval(10);
+    constexpr int kQuietIntervals = 5, kMaxIntervals = 500;
+    RemoveCaller(gettid());
+    int quiet = 0;
+    for (int i = 0; i < kMaxIntervals && quiet < kQuietIntervals; ++i) {
+      std::set<pid_t> callers;
+      {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        callers = callers_;
+      }
+      if (callers.empty()) return;
+      quiet = std::any_of(callers.begin(), callers.end(), IsRunnable) ? 0 : quiet + 1;
+      std::this_thread::sleep_for(kInterval);
+    }
   }
 
   void SetCompiler(Compiler compiler) override {
@@ -101,7 +148,13 @@ class ProcessRegistry : public Registry {
   }
 
  private:
+  void AddCaller(pid_t thread) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    callers_.insert(thread);
+  }
+
   mutable std::mutex mutex_;
+  std::set<pid_t> callers_;  // threads that have run programs, and have neither parked nor ended
   Compiler compiler_;
   std::optional<DeviceConfig> config_;
   ProgramFactory factory_;
@@ -155,9 +208,11 @@ void CancelRuns() {
 }
 
 void ParkIfExiting() {
-  const ProcessRegistry& registry = ProcessRegistry::Instance();
+  ProcessRegistry& registry = ProcessRegistry::Instance();
+  registry.MarkCaller();
   if (!registry.exiting.load(std::memory_order_acquire)) return;
   if (std::this_thread::get_id() == registry.exiting_thread) return;
+  registry.RemoveCaller(gettid());
   for (;;) std::this_thread::sleep_for(std::chrono::hours(1));
 }
 
@@ -177,7 +232,7 @@ void PrepareExit() {
     if (device) device->Shutdown();
   }
   // Threads that wait for the GIL on their way out of the plugin get it now, and park at their next call.
-  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  registry.AwaitCallers();
 }
 
 }  // namespace jax_ipu
