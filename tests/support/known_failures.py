@@ -24,12 +24,6 @@ KNOWN_FAILURES = (
         "tests/test_symbolic_sizes.py::test_the_result_is_that_of_known_sizes[lu of bfloat16]", (0, 12), _NARROW_LU
     ),
     KnownFailure(
-        "tests/test_op_attributes.py::test_every_attribute_is_read_or_a_hint",
-        (0, 12),
-        "collective_broadcast with has_dynamic_root is not implemented, and the attribute is not read; "
-        "custom_call.result_tilings has no effect here",
-    ),
-    KnownFailure(
         "tests/test_recompute.py::test_memory_is_saved_and_values_are_the_same",
         (0, 12),
         "float16 gradients of the program that keeps values and of the one that computes them again differ in the "

@@ -133,6 +133,12 @@ class _Importer:
                 self.origins[op] = operation
             elif name == "compare":
                 _check_compare_type(op)
+            elif name == "collective_broadcast" and op.attrs.get("has_dynamic_root"):
+                where = source_line(op.location) or "unknown"
+                raise CompileError(
+                    f"collective_broadcast at {where} chooses its root at run time, which is not supported on IPU; "
+                    "name the root in replica_groups, or use all_gather and a dynamic slice"
+                )
             made = iter(op.results)
             for mlir_result, leaves in zip(results, leaves_of, strict=True):
                 self._bind(mlir_result, [next(made) for _ in leaves])
