@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+import jax
 import pytest
 from jaxlib.mlir.dialects import _stablehlo_ops_gen
 
@@ -44,11 +45,13 @@ def test_every_attribute_is_read_or_a_hint():
 
 
 def test_a_root_that_is_chosen_at_run_time_is_refused():
-    """Parsed by the StableHLO of JAX 0.12 only; older ones keep the attribute without knowing it."""
-    text = """func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {
-  %0 = "stablehlo.collective_broadcast"(%a) {replica_groups = dense<0> : tensor<1x1xi64>, has_dynamic_root = true}
-    : (tensor<4xf32>) -> tensor<4xf32>
-  return %0 : tensor<4xf32> }"""
+    """The StableHLO of JAX 0.12 has the attribute and its operand; older ones keep unknown attributes."""
+    root = jax.__version_info__ >= (0, 12)
+    operands, types = ("%a, %root", "tensor<4xf32>, tensor<1xi32>") if root else ("%a", "tensor<4xf32>")
+    text = f"""func.func @main(%a: tensor<4xf32>, %root: tensor<1xi32>) -> tensor<4xf32> {{
+  %0 = "stablehlo.collective_broadcast"({operands}) {{replica_groups = dense<0> : tensor<1x1xi64>, has_dynamic_root}}
+    : ({types}) -> tensor<4xf32>
+  return %0 : tensor<4xf32> }}"""
     with pytest.raises(CompileError, match="chooses its root at run time"):
         compiler.compile(text.encode(), "mlir", b"", "ipu2:8")
 
