@@ -24,7 +24,7 @@ from jax_ipu.models.compiled import CompiledModel, Placed, compile_for_target, c
 from jax_ipu.models.optimizers import optimizer_of
 from jax_ipu.models.plans import Cost, Plan
 from jax_ipu.models.precision import PRECISIONS
-from jax_ipu.models.program import Program, trace
+from jax_ipu.models.traced_model import TracedModel, trace
 
 _PLATFORM = "ipu"
 
@@ -187,8 +187,8 @@ class GraphCoreManager:
         """
         self._start()
         inputs = arguments(example_inputs)
-        program = trace(adapt(model, inputs), inputs, self.precision)
-        return self._adopt(program, self._first_that_fits(program))
+        traced = trace(adapt(model, inputs), inputs, self.precision)
+        return self._adopt(traced, self._first_that_fits(traced))
 
     def optimize_model(self, model: Any, example_inputs: Any) -> CompiledModel:
         """Compiles a model with the plan that fits and takes the fewest cycles according to the IPU model.
@@ -199,26 +199,26 @@ class GraphCoreManager:
         """
         self._start()
         inputs = arguments(example_inputs)
-        program = trace(adapt(model, inputs), inputs, self.precision)
-        pieces = {1: program}
+        traced = trace(adapt(model, inputs), inputs, self.precision)
+        pieces = {1: traced}
         search = _Search(lambda plan: self._compile(pieces[plan.batch_slices], plan))
         # The manager's settings come first: another plan must be faster to be chosen.
         proportions = [self.memory_proportion, *(p for p in plans.PROPORTIONS if p != self.memory_proportion)]
-        for distribution, count in self._distributions(program, alone=True):
+        for distribution, count in self._distributions(traced, alone=True):
             base = self._plan(distribution, count)
             search.try_all(base._replace(memory_proportion=p) for p in proportions)
         if search.nothing_fits:
-            for number in self._slice_counts(model, program):
-                rows = plans.example_slice(program, number)
-                pieces[number] = plans.sliced(program, trace(adapt(model, rows), rows, self.precision))
+            for number in self._slice_counts(model, traced):
+                rows = plans.example_slice(traced, number)
+                pieces[number] = plans.sliced(traced, trace(adapt(model, rows), rows, self.precision))
                 search.try_all(
                     self._plan(distribution, count)._replace(batch_slices=number)
-                    for distribution, count in self._distributions(program, alone=True)
+                    for distribution, count in self._distributions(traced, alone=True)
                     if distribution != "batch"
                 )
                 if not search.nothing_fits:
                     break
-        compiled = self._adopt(program, search.best())
+        compiled = self._adopt(traced, search.best())
         compiled.report = search.report(self._plan("none", 1))
         return compiled
 
@@ -329,9 +329,9 @@ class GraphCoreManager:
         )
         moments = training.initial_state(trainer.optimizer, trainer.learned, self._devices[0])
         step_of = functools.cache(lambda recompute: trainer.step(moments, recompute))
-        program = step_of("nothing").program
-        search = _Search(lambda plan: self._compile(program, plan, step_of(plan.recompute).step))
-        for distribution, count in self._distributions(program, alone=False):
+        traced = step_of("nothing").traced
+        search = _Search(lambda plan: self._compile(traced, plan, step_of(plan.recompute).step))
+        for distribution, count in self._distributions(traced, alone=False):
             base = self._plan(distribution, count)
             search.try_all([base])
             if optimize or search.nothing_fits:
@@ -342,7 +342,7 @@ class GraphCoreManager:
             if not search.nothing_fits:
                 break
         chosen = search.best()
-        step = training.TrainingStep(*self._fields(program, chosen))
+        step = training.TrainingStep(*self._fields(traced, chosen))
         step.batches = trainer.batches
         step.weights_of = step_of(chosen.plan.recompute).weights_of
         step.report = search.report(self._plan("none", 1)) if optimize else ""
@@ -354,55 +354,55 @@ class GraphCoreManager:
     def _plan(self, distribution: str, count: int) -> Plan:
         return Plan(self.memory_proportion, self.enable_half_partials, distribution=distribution, num_ipus=count)
 
-    def _distributions(self, program: Program, alone: bool) -> list[tuple[str, int]]:
-        found = list(plans.distributions(program, self.num_ipus))
+    def _distributions(self, traced: TracedModel, alone: bool) -> list[tuple[str, int]]:
+        found = list(plans.distributions(traced, self.num_ipus))
         return [*found, ("none", 1)] if alone and self.num_ipus > 1 else found
 
-    def _compile(self, program: Program, plan: Plan, step: Callable[..., Any] | None = None) -> _Compiled:
-        step = step or plans.step_of(program)
+    def _compile(self, traced: TracedModel, plan: Plan, step: Callable[..., Any] | None = None) -> _Compiled:
+        step = step or plans.step_of(traced)
         if self.compile_only:
-            data, cost = compile_for_target(program, plan, _target(), step)
+            data, cost = compile_for_target(traced, plan, _target(), step)
             return _Compiled(plan, cost, None, data)
-        placed, cost = compile_on_devices(program, plan, self._devices, _target(), step)
+        placed, cost = compile_on_devices(traced, plan, self._devices, _target(), step)
         return _Compiled(plan, cost, placed)
 
-    def _first_that_fits(self, program: Program) -> _Compiled:
+    def _first_that_fits(self, traced: TracedModel) -> _Compiled:
         """Splits the batch over the IPUs if it divides evenly and fits, else the weights."""
-        *others, last = self._distributions(program, alone=False)
+        *others, last = self._distributions(traced, alone=False)
         for distribution, count in others:
             try:
-                return self._compile(program, self._plan(distribution, count))
+                return self._compile(traced, self._plan(distribution, count))
             except RuntimeError as error:
                 if not plans.is_out_of_memory(error):
                     raise
-        return self._compile(program, self._plan(*last))
+        return self._compile(traced, self._plan(*last))
 
-    def _fields(self, program: Program, compiled: _Compiled) -> tuple[Any, ...]:
+    def _fields(self, traced: TracedModel, compiled: _Compiled) -> tuple[Any, ...]:
         """The arguments of CompiledModel."""
         return (
-            program.kind,
+            traced.kind,
             self.precision,
             _target(),
             compiled.plan,
             compiled.cost,
-            program.signature,
-            program.weights,
+            traced.signature,
+            traced.weights,
             compiled.placed,
             compiled.data,
         )
 
-    def _adopt(self, program: Program, compiled: _Compiled) -> CompiledModel:
-        model = CompiledModel(*self._fields(program, compiled))
+    def _adopt(self, traced: TracedModel, compiled: _Compiled) -> CompiledModel:
+        model = CompiledModel(*self._fields(traced, compiled))
         with self._lock:
             self._models.add(model)
         return model
 
-    def _slice_counts(self, model: Any, program: Program) -> Sequence[int]:
+    def _slice_counts(self, model: Any, traced: TracedModel) -> Sequence[int]:
         """Candidate numbers of batch slices, ascending; more than one only if the model treats rows independently."""
-        counts = list(plans.slice_counts(program))
-        if self.compile_only or not counts or program.fixed_shapes:
+        counts = list(plans.slice_counts(traced))
+        if self.compile_only or not counts or traced.fixed_shapes:
             return ()
-        independent = plans.rows_are_independent(program, counts[-1], lambda rows: self.compile_model(model, rows))
+        independent = plans.rows_are_independent(traced, counts[-1], lambda rows: self.compile_model(model, rows))
         return counts if independent else ()
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from jax_ipu import _ipu
 from jax_ipu.models.plans import Cost, Plan
-from jax_ipu.models.program import Array, Signature, shape_of
+from jax_ipu.models.traced_model import Array, Signature, shape_of
 
 _MAGIC = b"jax_ipu\0"
 # Increase this number with every change of the file layout.

@@ -17,7 +17,7 @@ from jax_ipu.compiler.types import numpy_dtype
 from jax_ipu.models import archive, plans
 from jax_ipu.models.arrays import arguments, like_inputs
 from jax_ipu.models.plans import Cost, Layout, Plan
-from jax_ipu.models.program import Array, Program, Signature, no_run
+from jax_ipu.models.traced_model import Array, Signature, TracedModel, no_run
 
 # (weights, inputs) -> (weights, outputs); all are flat lists.
 Runner = Callable[[list[Any], list[Any]], tuple[Sequence[Any], Sequence[Any]]]
@@ -133,28 +133,28 @@ class CompiledModel:
 
 
 def compile_on_devices(
-    program: Program, plan: Plan, devices: Sequence[Any], target: str, step: Callable[..., Any]
+    traced: TracedModel, plan: Plan, devices: Sequence[Any], target: str, step: Callable[..., Any]
 ) -> tuple[Placed, Cost]:
     """Compiles step(weights, inputs) for the devices.
 
     Raises jax.errors.JaxRuntimeError: RESOURCE_EXHAUSTED when the program does not fit.
     """
-    layout = plans.layout_of(program, plan, devices)
-    executable = plans.lower(program, layout, step).compile(compiler_options=plan.compiler_options())
+    layout = plans.layout_of(traced, plan, devices)
+    executable = plans.lower(traced, layout, step).compile(compiler_options=plan.compiler_options())
 
     def serialize() -> bytes:
         # The runtime's serialised form also depends on the devices. Compilation is deterministic, so compile again.
-        return compile_for_target(program, plan, target, step)[0]
+        return compile_for_target(traced, plan, target, step)[0]
 
     return Placed(executable, layout, serialize), Cost.of(executable.cost_analysis())
 
 
-def compile_for_target(program: Program, plan: Plan, target: str, step: Callable[..., Any]) -> tuple[bytes, Cost]:
+def compile_for_target(traced: TracedModel, plan: Plan, target: str, step: Callable[..., Any]) -> tuple[bytes, Cost]:
     """Compiles step(weights, inputs) without a device.
 
     `target` is e.g. "ipu2:1472". Over several IPUs the executable is the program that each of them runs.
     """
-    lowered = plans.lower_for_target(program, plan, step)
+    lowered = plans.lower_for_target(traced, plan, step)
     text = str(lowered.compiler_ir("stablehlo").operation.get_asm(enable_debug_info=True)).encode()
     executable: _ipu.Executable = compiler.compile(text, "mlir", serialize_options(plan.compiler_options()), target)
     return executable.serialize(), Cost(int(executable.cycles), int(executable.fullest_tile_bytes))
@@ -171,8 +171,8 @@ def place_loaded(
         # Stub: JAX needs a function with this signature; the loaded executable replaces its body.
         return weights, [jax.numpy.zeros(o.shape, t) for o, t in zip(signature.outputs, types, strict=True)]
 
-    program = Program("loaded", no_run, list(weights), signature)
-    layout = plans.layout_of(program, plan, devices)
+    traced = TracedModel("loaded", no_run, list(weights), signature)
+    layout = plans.layout_of(traced, plan, devices)
     options = {"ipu_executable": base64.b64encode(data).decode()}
-    run = plans.lower(program, layout, step).compile(compiler_options=options)
+    run = plans.lower(traced, layout, step).compile(compiler_options=options)
     return Placed(run, layout, lambda: data)

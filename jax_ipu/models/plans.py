@@ -1,4 +1,4 @@
-"""Plans: the distribution of a program over IPUs and slices of the batch, and its lowering for a plan."""
+"""Plans: the distribution of a traced model over IPUs and slices of the batch, and its lowering for a plan."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import jax
 import numpy as np
 from jax.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec, SingleDeviceSharding
 
-from jax_ipu.models.program import Program, shape_of
+from jax_ipu.models.traced_model import TracedModel, shape_of
 
 _AXIS = "ipus"
 # Memory proportions that a search tries besides that of the manager.
@@ -19,7 +19,7 @@ MAX_SLICES = 64
 
 
 class Plan(NamedTuple):
-    """One way to compile a program.
+    """One way to compile a traced model.
 
     `distribution` over `num_ipus` is "none", "batch" (every IPU has all weights) or "weights" (weights are sharded).
     """
@@ -75,31 +75,29 @@ def is_out_of_memory(error: BaseException) -> bool:
     return "RESOURCE_EXHAUSTED" in str(error) or getattr(error, "code", None) == 8
 
 
-def layout_of(program: Program, plan: Plan, devices: Sequence[Any]) -> Layout:
+def layout_of(traced: TracedModel, plan: Plan, devices: Sequence[Any]) -> Layout:
     """Returns the shardings for a plan.
 
     Raises ValueError: the batch is not divisible by the number of IPUs.
     """
-    inputs = program.signature.inputs
+    inputs = traced.signature.inputs
     if plan.num_ipus == 1:
         single = SingleDeviceSharding(devices[0])
-        return Layout([single] * len(program.weights), [single] * len(inputs), ["the whole model"], single)
-    return _layout_over(program, plan, Mesh(np.array(devices[: plan.num_ipus]), (_AXIS,)))
+        return Layout([single] * len(traced.weights), [single] * len(inputs), ["the whole model"], single)
+    return _layout_over(traced, plan, Mesh(np.array(devices[: plan.num_ipus]), (_AXIS,)))
 
 
-def _layout_over(program: Program, plan: Plan, mesh: Mesh | AbstractMesh) -> Layout:
-    inputs = program.signature.inputs
+def _layout_over(traced: TracedModel, plan: Plan, mesh: Mesh | AbstractMesh) -> Layout:
+    inputs = traced.signature.inputs
     whole = NamedSharding(mesh, _spec())
     if plan.distribution == "batch":
-        if program.batch == 0 or program.batch % plan.num_ipus:
-            raise ValueError(f"a batch of {program.batch} does not divide over {plan.num_ipus} IPUs")
+        if traced.batch == 0 or traced.batch % plan.num_ipus:
+            raise ValueError(f"a batch of {traced.batch} does not divide over {plan.num_ipus} IPUs")
         rows = NamedSharding(mesh, _spec(_AXIS))
-        each = program.batch // plan.num_ipus
+        each = traced.batch // plan.num_ipus
         description = [f"replica {i}: batch {i * each} to {(i + 1) * each - 1}" for i in range(plan.num_ipus)]
-        return Layout(
-            [whole] * len(program.weights), [rows if cut else whole for cut in program.batched()], description
-        )
-    weights = [_cut(mesh, weight.shape, plan.num_ipus, whole) for weight in program.weights]
+        return Layout([whole] * len(traced.weights), [rows if cut else whole for cut in traced.batched()], description)
+    weights = [_cut(mesh, weight.shape, plan.num_ipus, whole) for weight in traced.weights]
     description = [f"shard {i} of {plan.num_ipus} of the weights" for i in range(plan.num_ipus)]
     return Layout(weights, [whole] * len(inputs), description)
 
@@ -122,23 +120,21 @@ def _cut(mesh: Mesh | AbstractMesh, shape: tuple[int, ...], parts: int, whole: N
     return NamedSharding(mesh, _spec(*[None] * longest, _AXIS))
 
 
-def example_slice(program: Program, slices: int) -> tuple[Any, ...]:
+def example_slice(traced: TracedModel, slices: int) -> tuple[Any, ...]:
     """Returns the shapes of the inputs of one of `slices` slices of the batch."""
-    each = program.batch // slices
+    each = traced.batch // slices
     leaves = [
         shape_of((each, *spec.shape[1:]) if cut else spec.shape, dtype)
-        for spec, cut, dtype in zip(
-            program.signature.inputs, program.batched(), program.signature.declared, strict=True
-        )
+        for spec, cut, dtype in zip(traced.signature.inputs, traced.batched(), traced.signature.declared, strict=True)
     ]
-    inputs: tuple[Any, ...] = jax.tree.unflatten(program.signature.in_tree, leaves)
+    inputs: tuple[Any, ...] = jax.tree.unflatten(traced.signature.in_tree, leaves)
     return inputs
 
 
-def sliced(program: Program, piece: Program) -> Program:
-    """Returns the program as a loop of `piece`, a program for one slice, over the slices of the batch."""
-    batched, each = program.batched(), piece.batch
-    slices = program.batch // each
+def sliced(traced: TracedModel, piece: TracedModel) -> TracedModel:
+    """Returns the model as a loop of `piece`, the model of one slice, over the slices of the batch."""
+    batched, each = traced.batched(), piece.batch
+    slices = traced.batch // each
 
     def run(weights: Sequence[Any], inputs: Sequence[Any]) -> list[Any]:
         def one(rows: list[Any]) -> list[Any]:
@@ -146,30 +142,30 @@ def sliced(program: Program, piece: Program) -> Program:
             return piece.run(weights, [next(remaining) if cut else x for x, cut in zip(inputs, batched, strict=True)])
 
         cut = [x.reshape(slices, each, *x.shape[1:]) for x, is_cut in zip(inputs, batched, strict=True) if is_cut]
-        return [o.reshape(program.batch, *o.shape[2:]) for o in jax.lax.map(one, cut)]
+        return [o.reshape(traced.batch, *o.shape[2:]) for o in jax.lax.map(one, cut)]
 
-    return program._replace(run=run)
+    return traced._replace(run=run)
 
 
-def step_of(program: Program) -> Callable[[list[Any], list[Any]], tuple[list[Any], list[Any]]]:
+def step_of(traced: TracedModel) -> Callable[[list[Any], list[Any]], tuple[list[Any], list[Any]]]:
     """Returns step(weights, inputs) -> (weights, outputs); weights that a step returns stay on the IPU."""
 
     def step(weights: list[Any], inputs: list[Any]) -> tuple[list[Any], list[Any]]:
-        return weights, program.run(weights, inputs)
+        return weights, traced.run(weights, inputs)
 
-    step.__name__ = program.kind.replace(" ", "_")
+    step.__name__ = traced.kind.replace(" ", "_")
     return step
 
 
-def lower(program: Program, layout: Layout, step: Callable[..., Any]) -> Any:
+def lower(traced: TracedModel, layout: Layout, step: Callable[..., Any]) -> Any:
     """Lowers the step for the devices of the layout."""
-    return _jitted(step, layout).lower(*_arguments(program))
+    return _jitted(step, layout).lower(*_arguments(traced))
 
 
-def lower_for_target(program: Program, plan: Plan, step: Callable[..., Any]) -> Any:
+def lower_for_target(traced: TracedModel, plan: Plan, step: Callable[..., Any]) -> Any:
     """Lowers the step for `plan.num_ipus` IPUs without choosing devices."""
-    layout = _layout_over(program, plan, AbstractMesh((plan.num_ipus,), (_AXIS,))) if plan.num_ipus > 1 else None
-    return _jitted(step, layout).trace(*_arguments(program)).lower(lowering_platforms=("ipu",))
+    layout = _layout_over(traced, plan, AbstractMesh((plan.num_ipus,), (_AXIS,))) if plan.num_ipus > 1 else None
+    return _jitted(step, layout).trace(*_arguments(traced)).lower(lowering_platforms=("ipu",))
 
 
 def _jitted(step: Callable[..., Any], layout: Layout | None) -> Any:
@@ -179,34 +175,34 @@ def _jitted(step: Callable[..., Any], layout: Layout | None) -> Any:
     return jax.jit(step, donate_argnums=0, keep_unused=True, **shardings)
 
 
-def _arguments(program: Program) -> tuple[list[Any], list[Any]]:
-    return [shape_of(w.shape, w.dtype) for w in program.weights], program.signature.inputs
+def _arguments(traced: TracedModel) -> tuple[list[Any], list[Any]]:
+    return [shape_of(w.shape, w.dtype) for w in traced.weights], traced.signature.inputs
 
 
-def distributions(program: Program, num_ipus: int) -> Iterator[tuple[str, int]]:
+def distributions(traced: TracedModel, num_ipus: int) -> Iterator[tuple[str, int]]:
     """Yields (distribution, IPUs) in the order in which they are tried: the batch first, then the weights."""
     if num_ipus == 1:
         yield "none", 1
         return
-    if program.batch and program.batch % num_ipus == 0 and any(program.batched()):
+    if traced.batch and traced.batch % num_ipus == 0 and any(traced.batched()):
         yield "batch", num_ipus
     yield "weights", num_ipus
 
 
-def rows_are_independent(program: Program, slices: int, compile_piece: Callable[[tuple[Any, ...]], Any]) -> bool:
+def rows_are_independent(traced: TracedModel, slices: int, compile_piece: Callable[[tuple[Any, ...]], Any]) -> bool:
     """Whether each row of the outputs depends only on the same row of the inputs.
 
     The test runs the model on one slice of the batch, replaces a row by other numbers and by NaN, and requires that all
     other rows stay the same bit for bit.
     """
-    each = program.batch // slices
+    each = traced.batch // slices
     random = np.random.default_rng(0)
 
     def values(spec: jax.ShapeDtypeStruct) -> np.ndarray[Any, Any]:
         floating = np.issubdtype(spec.dtype, np.floating)
         return (random.normal(size=spec.shape) if floating else np.zeros(spec.shape)).astype(spec.dtype)
 
-    first, tree = jax.tree.flatten(jax.tree.map(values, example_slice(program, slices)))
+    first, tree = jax.tree.flatten(jax.tree.map(values, example_slice(traced, slices)))
     small = compile_piece(jax.tree.unflatten(tree, first))
     try:
         expected = jax.tree.leaves(small.execute(jax.tree.unflatten(tree, first)))
@@ -214,7 +210,7 @@ def rows_are_independent(program: Program, slices: int, compile_piece: Callable[
             return False
         for replacement in (7.5, np.nan):
             changed = [x.copy() for x in first]
-            for x, cut in zip(changed, program.batched(), strict=True):
+            for x, cut in zip(changed, traced.batched(), strict=True):
                 if cut:
                     x[0] = replacement if np.issubdtype(x.dtype, np.floating) else 0
             actual = jax.tree.leaves(small.execute(jax.tree.unflatten(tree, changed)))
@@ -225,10 +221,10 @@ def rows_are_independent(program: Program, slices: int, compile_piece: Callable[
         small.release()
 
 
-def slice_counts(program: Program) -> Iterator[int]:
+def slice_counts(traced: TracedModel) -> Iterator[int]:
     """Yields the powers of two that cut the batch into slices of equal size with at least two rows."""
     slices = 2
-    while slices <= min(program.batch // 2, MAX_SLICES):
-        if program.batch % slices == 0:
+    while slices <= min(traced.batch // 2, MAX_SLICES):
+        if traced.batch % slices == 0:
             yield slices
         slices *= 2

@@ -10,8 +10,8 @@ import jax
 import numpy as np
 
 from jax_ipu.models.model import Model
-from jax_ipu.models.program import Array
 from jax_ipu.models.sharing import partly_shared, share
+from jax_ipu.models.traced_model import Array
 
 
 class TrainingWeights:

@@ -15,8 +15,8 @@ from jax_ipu.models.compiled import CompiledModel
 from jax_ipu.models.model import Model
 from jax_ipu.models.optimizers import BoundLater
 from jax_ipu.models.precision import retyped, storage_dtype
-from jax_ipu.models.program import Array, Program, Signature, no_run, shape_of, spec_of
 from jax_ipu.models.state import TrainingWeights
+from jax_ipu.models.traced_model import Array, Signature, TracedModel, no_run, shape_of, spec_of
 
 # Which activations the backward pass recomputes, with the name of the policy in jax.checkpoint_policies.
 RECOMPUTE = {
@@ -132,7 +132,7 @@ LOSSES: dict[str, Callable[[Any, Any], Any]] = {
 class Step(NamedTuple):
     """A training step before compilation: `step(state, batch)` returns (new state, [loss])."""
 
-    program: Program
+    traced: TracedModel
     step: Callable[[list[Any], list[Any]], tuple[list[Any], list[Any]]]
     weights_of: Callable[[list[Any]], Any]
 
@@ -198,7 +198,7 @@ class Trainer:
         declared = [np.dtype(spec.dtype) for spec in specs]
         signature = Signature(in_tree, specs, declared, jax.tree.structure(0), [shape_of((), np.float32)])
         weights = [np.asarray(w) for w in initial]
-        return Step(Program(f"{self._model.kind} step", no_run, weights, signature), step, weights_of)
+        return Step(TracedModel(f"{self._model.kind} step", no_run, weights, signature), step, weights_of)
 
     def _gradient(self, recompute: str) -> tuple[Callable[..., Any], list[bool]]:
         """Returns (learned, kept, key, batch) -> (loss, gradients, kept), and whether the loss depends on each weight.

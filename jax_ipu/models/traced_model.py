@@ -21,7 +21,7 @@ _PACKAGES = (sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), str(P
 
 
 class Signature(NamedTuple):
-    """The inputs and outputs of a program: their structures, shapes and types."""
+    """The inputs and outputs of a traced model: their structures, shapes and types."""
 
     in_tree: Any
     inputs: list[jax.ShapeDtypeStruct]  # with the types on the IPU
@@ -56,7 +56,7 @@ class Signature(NamedTuple):
         return jax.tree.unflatten(self.out_tree, [wrap(array) for array in arrays])
 
 
-class Program(NamedTuple):
+class TracedModel(NamedTuple):
     """A traced model: `run(weights, inputs)` returns the outputs, all as flat lists; `weights` are on the host."""
 
     kind: str
@@ -89,7 +89,7 @@ def spec_of(leaf: Any) -> jax.ShapeDtypeStruct:
     return shape_of(array.shape, jax.dtypes.canonicalize_dtype(array.dtype))
 
 
-def trace(model: Model, inputs: tuple[Any, ...], precision: str) -> Program:
+def trace(model: Model, inputs: tuple[Any, ...], precision: str) -> TracedModel:
     """Traces a model for example inputs.
 
     Raises ValueError: the model's types are fixed, and `precision` would change them.
@@ -106,13 +106,13 @@ def trace(model: Model, inputs: tuple[Any, ...], precision: str) -> Program:
         trainable, frozen = jax.tree.unflatten(tree, weights.expand(arrays))
         return model.apply(trainable, frozen, *inputs)
 
-    program = trace_flat(model.kind, apply, weights.arrays, inputs, precision)
-    return program._replace(fixed_shapes=model.fixed_types)
+    traced = trace_flat(model.kind, apply, weights.arrays, inputs, precision)
+    return traced._replace(fixed_shapes=model.fixed_types)
 
 
 def trace_flat(
     kind: str, apply: Callable[..., Any], weights: list[Any], inputs: tuple[Any, ...], precision: str
-) -> Program:
+) -> TracedModel:
     """Traces apply(weights, inputs). Arrays that the function closes over become weights.
 
     Raises TypeError: the model uses the values of its inputs while it is traced.
@@ -147,7 +147,7 @@ def trace_flat(
     )
     stored = [np.asarray(weight) for weight in (*closed.consts, *weights)]
     # Copy: the weights go to the IPU with the first call, and their owner may change the originals before it.
-    return Program(kind, run, [np.array(w, storage_dtype(w.dtype, precision)) for w in stored], signature)
+    return TracedModel(kind, run, [np.array(w, storage_dtype(w.dtype, precision)) for w in stored], signature)
 
 
 def _where(error: BaseException) -> str:
@@ -157,5 +157,5 @@ def _where(error: BaseException) -> str:
 
 
 def no_run(weights: Sequence[Any], inputs: Sequence[Any]) -> list[Any]:
-    """Stub for `Program.run` of a program that a step function runs."""
-    raise AssertionError("this program is run by a step function of its own")
+    """Stub for `TracedModel.run` of a model that a step function runs."""
+    raise AssertionError("this model is run by a step function of its own")
