@@ -148,7 +148,7 @@ class InputSpec:
     How one argument reaches the program. `dtype` and `shape` are those of memory.
     """
 
-    def __init__(self, *, dtype: str = 'f32', shape: _Sequence[int] = (), major_to_minor: _Sequence[int] = (), donated: bool = False, aliased_output: int = -1, unchanged: bool = False, used: bool = True, write_program: int = -1, read_program: int = -1, exchange_with: int = -1, exchange_program: int = -1, sharding: bytes = b'') -> None: ...
+    def __init__(self, *, dtype: str = 'f32', shape: _Sequence[int] = (), major_to_minor: _Sequence[int] = (), donated: bool = False, aliased_output: int = -1, unchanged: bool = False, used: bool = True, write_program: int = -1, read_program: int = -1, swap_with: int = -1, swap_program: int = -1, sharding: bytes = b'') -> None: ...
 
     @property
     def dtype(self) -> str: ...
@@ -205,16 +205,16 @@ class InputSpec:
     def read_program(self, value: int, /) -> None: ...
 
     @property
-    def exchange_with(self) -> int: ...
+    def swap_with(self) -> int: ...
 
-    @exchange_with.setter
-    def exchange_with(self, value: int, /) -> None: ...
+    @swap_with.setter
+    def swap_with(self, value: int, /) -> None: ...
 
     @property
-    def exchange_program(self) -> int: ...
+    def swap_program(self) -> int: ...
 
-    @exchange_program.setter
-    def exchange_program(self, value: int, /) -> None: ...
+    @swap_program.setter
+    def swap_program(self, value: int, /) -> None: ...
 
     @property
     def sharding(self) -> bytes: ...
@@ -711,7 +711,7 @@ class CompiledGraph:
         On the fullest tile at its fullest moment, at most 10: name, dtype, shape, bytes, bytes_on_tile, role, lasting (keeps its contents between calls).
         """
 
-class PlanCache:
+class TilePlanCache:
     """
     Plans of operations, shared by programs for one target that are compiled one after the other.
     """
@@ -720,7 +720,7 @@ class PlanCache:
 
     def __len__(self) -> int: ...
 
-def compile_graph(graph: Graph, programs: _Sequence[Sequence], name: str, plans: PlanCache | None = None, poll: Callable[[int, int], None] | None = None) -> CompiledGraph:
+def compile_graph(graph: Graph, programs: _Sequence[Sequence], name: str, plans: TilePlanCache | None = None, poll: Callable[[int, int], None] | None = None) -> CompiledGraph:
     """
     `poll` is called between operations, with how many are planned and how many there are. Raises OutOfMemory, and KeyboardInterrupt for Ctrl-C while operations are planned.
     """
@@ -794,9 +794,9 @@ def is_forked_child() -> bool: ...
 
 def refuse_in_forked_child() -> None: ...
 
-def set_process_exchange(exchange: Callable[[list[tuple[int, int, int, int, int, int, int]]], None], fail: Callable[[str], None]) -> None:
+def set_process_transport(carry: Callable[[list[tuple[int, int, int, int, int, int, int]]], None], fail: Callable[[str], None]) -> None:
     """
-    Sets what moves data between processes. `exchange` gets (process, send tag, address and bytes to send, receive tag, address and bytes to fill) of each message, and `fail` a reason.
+    Sets what moves data between processes. `carry` gets (process, send tag, address and bytes to send, receive tag, address and bytes to fill) of each message, and `fail` a reason.
     """
 
 class Expression:

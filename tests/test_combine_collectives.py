@@ -117,7 +117,7 @@ module @m attributes {{mhlo.num_replicas = 4 : i32, mhlo.num_partitions = 1 : i3
     settings = api.compile_options(b"")
     with pytest.raises(_ipu.Error, match="memory"):
         before = mapped(text, settings)
-        build(before, lower(before, target, settings, keep=False), _ipu.PlanCache(), Progress("m"))
+        build(before, lower(before, target, settings, keep=False), _ipu.TilePlanCache(), Progress("m"))
     assert api.compile(text, "mlir", b"", "ipu2:8").fullest_tile_bytes < target.bytes_per_tile
 
 

@@ -236,7 +236,7 @@ def test_against_cpu_in_both_modes(name, mode):
             close(a, e)
 
 
-def exchange(values: np.ndarray, members: list[tuple[int, ...]]) -> np.ndarray:
+def permute(values: np.ndarray, members: list[tuple[int, ...]]) -> np.ndarray:
     """all_to_all of every replica's row by its definition: part p goes to member p; parts are in members' order."""
     out = np.empty_like(values)
     for group in members:
@@ -258,11 +258,11 @@ BY_DEFINITION = {
     ),
     "all_to_all of several": (
         two("all_to_all", "stablehlo", f"{SPLIT}, {groups((0, 1), (2, 3))}"),
-        [exchange(v, [(0, 1), (2, 3)]) for v in (X, Y)],
+        [permute(v, [(0, 1), (2, 3)]) for v in (X, Y)],
     ),
     "all_to_all of several in other groups": (
         two("all_to_all", "stablehlo", f"{SPLIT}, {groups((3, 0), (2, 1))}"),
-        [exchange(v, [(3, 0), (2, 1)]) for v in (X, Y)],
+        [permute(v, [(3, 0), (2, 1)]) for v in (X, Y)],
     ),
     # x + y - x y, which is not an operator of GCL.
     "any body": (

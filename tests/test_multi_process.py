@@ -331,10 +331,10 @@ def test_a_process_that_does_not_come():
         JAX_IPU_PROCESS_TIMEOUT="8",
     )
     assert results[0][1] == 0, results
-    assert "DEADLINE_EXCEEDED: process 1 did not take part in an exchange within 8 s" in results[0][0]["error"]
+    assert "DEADLINE_EXCEEDED: process 1 did not take part in a collective within 8 s" in results[0][0]["error"]
 
 
-def test_without_the_engine():
+def test_without_the_transport():
     """Topology and programs without collectives work in every process; other errors name the extra."""
     results = run_pair(
         """
@@ -352,7 +352,7 @@ def test_without_the_engine():
     assert [code for _, code, _ in results] == [0, 0], results
     for told, _, _ in results:
         assert told["devices"] == 4 and told["doubled"] == [[2], [2]] and told["local"] == 3
-        assert "process 1 has no engine for that: pip install 'jax_ipu[distributed]'" in told["error"]
+        assert "process 1 has no transport for that: pip install 'jax_ipu[distributed]'" in told["error"]
 
 
 def test_processes_with_different_ipus_are_refused():

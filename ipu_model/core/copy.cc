@@ -207,8 +207,8 @@ std::unique_ptr<BoundKernel> Copy::Bind(const std::vector<HostTensor>& in,
   return list;
 }
 
-DevicePlan Copy::Plan(const DeviceContext& context) const {
-  DevicePlan plan;
+TilePlan Copy::Plan(const DeviceContext& context) const {
+  TilePlan plan;
   plan.supersteps.emplace_back();
   const auto whole = [](const Box& box) { return box; };
   for (unsigned i = 0; i < outputs.size(); ++i) {

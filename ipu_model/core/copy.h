@@ -23,7 +23,7 @@ class Copy : public Operation {
            const std::vector<HostTensor>& out) const override;
   std::unique_ptr<BoundKernel> Bind(const std::vector<HostTensor>& in,
                                     const std::vector<HostTensor>& out) const override;
-  DevicePlan Plan(const DeviceContext& context) const override;
+  TilePlan Plan(const DeviceContext& context) const override;
 
  private:
   // Whether an output shares elements with an input in a way that needs a buffer: an input of another pair,

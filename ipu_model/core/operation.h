@@ -73,7 +73,7 @@ struct Superstep {
   std::vector<VertexGroup> groups;
 };
 
-struct DevicePlan {
+struct TilePlan {
   std::vector<Temporary> temporaries;
   std::vector<Superstep> supersteps;
 };
@@ -104,7 +104,7 @@ class Operation {
     return nullptr;
   }
   // Returns the operation's vertices on the device.
-  virtual DevicePlan Plan(const DeviceContext& context) const = 0;
+  virtual TilePlan Plan(const DeviceContext& context) const = 0;
 
   virtual double flops() const { return 0; }
   // Whether output i may be stored exactly over input j without changing the result.

@@ -17,18 +17,18 @@ struct LinkUse {
   unsigned syncs = 0;  // syncs of all IPUs
 };
 
-// An operation without vertices: tiles send and receive over the links. Both engines call Exchange instead of
-// Run.
+// An operation without vertices: tiles send and receive over the links. Both engines call Communicate instead
+// of Run.
 class ReplicaOperation : public Operation {
  public:
-  virtual void Exchange(HostContext& context, const Replica& replica, const std::vector<HostTensor>& in,
-                        const std::vector<HostTensor>& out) const = 0;
+  virtual void Communicate(HostContext& context, const Replica& replica, const std::vector<HostTensor>& in,
+                           const std::vector<HostTensor>& out) const = 0;
   virtual LinkUse Links(const TargetModel& target) const = 0;
 
   void Run(HostContext&, const std::vector<HostTensor>&, const std::vector<HostTensor>&) const final {
-    throw std::logic_error("a collective operation must be run with its replica, by Exchange");
+    throw std::logic_error("a collective operation must be run with its replica, by Communicate");
   }
-  DevicePlan Plan(const DeviceContext&) const final { return {}; }
+  TilePlan Plan(const DeviceContext&) const final { return {}; }
 };
 
 }  // namespace ipu_model

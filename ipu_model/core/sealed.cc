@@ -10,7 +10,7 @@ namespace {
 constexpr std::size_t kMagicBytes = 8;
 // Of everything below the header, in this library and in the plugin. Raised when the meaning of any byte
 // changes: older data is then refused and compiled again.
-constexpr std::uint32_t kFormatVersion = 10;
+constexpr std::uint32_t kFormatVersion = 11;
 
 // Little-endian, without padding.
 struct Header {

@@ -44,7 +44,7 @@ TargetModel Ipu2() {
   t.instruction_bytes = 4;                     // P: 32-bit instructions, 64-bit bundles
   t.control_code_bytes_per_superstep = 24;     // M: sync, exchange call and vertex launch, 6 instructions
   t.exchange_code_bytes_per_fragment = 8;      // M: one send or receive entry, 2 instructions
-  t.runtime_bytes = 8 * 1024;                  // M: supervisor runtime, host exchange code, worker stacks
+  t.runtime_bytes = 8 * 1024;                  // M: supervisor runtime, host link code, worker stacks
   return t;
 }
 

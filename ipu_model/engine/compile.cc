@@ -81,7 +81,7 @@ void DropUnused(CompiledProgram* program, const std::vector<const ProgramNode*>&
 
 poplar::Executable CompileGraph(const poplar::Graph& graph,
                                 const std::vector<poplar::program::Program>& programs,
-                                const std::string& name, PlanCache* cache) {
+                                const std::string& name, TilePlanCache* cache) {
   const GraphImpl& impl = graph.impl();
   auto compiled = std::make_shared<CompiledProgram>(impl.target);
   compiled->replication_factor = impl.replication_factor;
@@ -117,7 +117,7 @@ namespace poplar {
 
 Executable compileGraph(const Graph& graph, const std::vector<program::Program>& programs,
                         const DebugContext& debugContext) {
-  ipu_model::PlanCache cache;
+  ipu_model::TilePlanCache cache;
   return ipu_model::CompileGraph(graph, programs, debugContext.getPathName(), &cache);
 }
 

@@ -150,7 +150,7 @@ class CycleWalk {
 // mappings of its operands, but not the identity of the variables. Equal mappings have equal numbers.
 class PlanKeys {
  public:
-  PlanKeys(const CompiledProgram& program, PlanCache::Plans* cache) : program_(program), cache_(*cache) {}
+  PlanKeys(const CompiledProgram& program, TilePlanCache::Plans* cache) : program_(program), cache_(*cache) {}
 
   std::string Of(const Operation& operation) {
     Writer writer;
@@ -191,12 +191,12 @@ class PlanKeys {
   }
 
   const CompiledProgram& program_;
-  PlanCache::Plans& cache_;
+  TilePlanCache::Plans& cache_;
   std::unordered_map<VariableId, std::size_t> numbers_;
 };
 
 // Plans every distinct operation once, on all workers.
-OperationUses AnalyseOperations(const CompiledProgram& program, PlanCache* cache) {
+OperationUses AnalyseOperations(const CompiledProgram& program, TilePlanCache* cache) {
   std::vector<std::shared_ptr<const ProgramNode>> roots = program.programs;
   roots.insert(roots.end(), program.functions.begin(), program.functions.end());
   OperationUses uses;
@@ -259,15 +259,15 @@ Cycles ReadCycles(Reader& reader) {
 
 }  // namespace
 
-PlanCache::PlanCache() : plans_(std::make_unique<Plans>()) {}
-PlanCache::~PlanCache() = default;
-std::size_t PlanCache::size() const { return plans_->plans.size(); }
+TilePlanCache::TilePlanCache() : plans_(std::make_unique<Plans>()) {}
+TilePlanCache::~TilePlanCache() = default;
+std::size_t TilePlanCache::size() const { return plans_->plans.size(); }
 
-Report Analyse(const CompiledProgram& program, PlanCache* cache) {
+Report Analyse(const CompiledProgram& program, TilePlanCache* cache) {
   Report report;
   MemoryAnalysis memory(program);
   if (!memory.VariablesFit(&report)) return report;
-  PlanCache own;
+  TilePlanCache own;
   const OperationUses uses = AnalyseOperations(program, cache != nullptr ? cache : &own);
   CycleWalk(program, uses, &report).Run();
   memory.Fill(uses, &report);

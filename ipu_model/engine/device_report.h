@@ -17,7 +17,7 @@ struct CompiledProgram;  // engine/compiled_program.h
 struct OperationUse;     // engine/exchange.h
 
 // An operation is planned once as long as its operands lie alike.
-struct PlanCache::Plans {
+struct TilePlanCache::Plans {
   // Serialised mapping -> its number; kind, attributes and mappings of operands -> the plan.
   std::unordered_map<std::string, std::size_t> mappings;
   std::unordered_map<std::string, std::shared_ptr<const OperationUse>> plans;
@@ -25,7 +25,7 @@ struct PlanCache::Plans {
 
 // Plans every operation of every program. If the variables alone do not fit, plans nothing. Does not throw if
 // memory does not suffice; see Report::out_of_memory.
-Report Analyse(const CompiledProgram& program, PlanCache* cache = nullptr);
+Report Analyse(const CompiledProgram& program, TilePlanCache* cache = nullptr);
 
 void WriteReport(Writer& writer, const Report& report);
 Report ReadReport(Reader& reader);

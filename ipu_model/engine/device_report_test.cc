@@ -38,7 +38,7 @@ std::unique_ptr<Operation> Gather(const View& in, const View& out, const std::ve
                                         group.vertices.push_back({tile, Box::Whole(op.inputs[0].shape)});
                                       }
                                       group.reads.push_back({{toy::kInput, 0}, toy::Same});
-                                      DevicePlan plan;
+                                      TilePlan plan;
                                       plan.supersteps.push_back({{group}});
                                       return plan;
                                     });
@@ -283,7 +283,7 @@ TEST(ProgramsShareWhatIsPlanned) {
   Builder b(4);
   const View x = b.Split("x", 90, 2), s = b.Add("s", {}, Mapping(std::vector<ipu_model::Run>{{0, 1, 3}}));
   b.Main({b.Transfer("x", x, true), Builder::Do(toy::Sum(x, s, 3)), b.Transfer("s", s, false)});
-  ipu_model::PlanCache cache;
+  ipu_model::TilePlanCache cache;
   std::size_t polls = 0;
   // An error that ends a compilation leaves no incomplete plan in the cache.
   cache.poll = [](std::size_t, std::size_t) { throw std::runtime_error("stop"); };

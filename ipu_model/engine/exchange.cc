@@ -160,7 +160,7 @@ OperationUse ExchangeAnalyser::Analyse(const Operation& operation) {
     result.steps.push_back(std::move(use));
     return result;
   }
-  const DevicePlan plan = operation.Plan(context_);
+  const TilePlan plan = operation.Plan(context_);
   std::vector<Mapping> placements;
   for (const Temporary& temporary : plan.temporaries) {
     placements.emplace_back(temporary.placement);

@@ -334,7 +334,7 @@ void FastEngine::Execute(unsigned program) {
         }
         scratch_.Reset();
         if (bound.between != nullptr) {
-          bound.between->Exchange(context, replica_, bound.in, bound.out);
+          bound.between->Communicate(context, replica_, bound.in, bound.out);
         } else {
           bound.operation->Run(context, bound.in, bound.out);
         }

@@ -20,7 +20,7 @@ class PlanContext : public DeviceContext {
 };
 
 // Returns the tensor that a vertex operand refers to: a view of a variable, or all of a temporary.
-inline View ViewOf(const Operation& operation, const DevicePlan& plan, OperandRef ref) {
+inline View ViewOf(const Operation& operation, const TilePlan& plan, OperandRef ref) {
   switch (ref.kind) {
     case OperandRef::Kind::kInput:
       return operation.inputs.at(ref.index);

@@ -51,7 +51,7 @@ struct PlannedStep {
 };
 
 struct PlannedOperation {
-  DevicePlan plan;
+  TilePlan plan;
   std::vector<Placement> temporaries;
   std::vector<PlannedStep> steps;
 };
@@ -456,7 +456,7 @@ class TileEngine::Implementation {
     for (std::size_t i = 0; i < received.size(); ++i)
       out.push_back(dense(operation.outputs[i], &received[i]));
     HostContext context{ThreadPool::Global(), scratch_};
-    operation.Exchange(context, replica_, in, out);
+    operation.Communicate(context, replica_, in, out);
     for (std::size_t i = 0; i < received.size(); ++i)
       storage_.Scatter(received[i], SizeOf(out[i].type), out[i].as<unsigned char>());
   }

@@ -231,7 +231,7 @@ TEST(TwoWritersOfOneElementAreFound) {
   const View z = b.Split("z", 8, 4);
   b.Main({Builder::Do(std::make_unique<toy::Toy>(
       "toy::clash", std::vector<View>{}, std::vector<View>{z}, [](const toy::Toy& op, const DeviceContext&) {
-        DevicePlan plan;
+        TilePlan plan;
         plan.supersteps.push_back({{toy::AddGroup(op, {{0, {{0}, {5}}}, {3, {{4}, {8}}}})}});
         return plan;
       }))});
@@ -245,7 +245,7 @@ TEST(ElementsWithoutATileAreFound) {
   const View z = b.Add("z", {8}, Mapping(std::vector<Run>{{0, 4, 0}, {6, 8, 1}}));
   b.Main({Builder::Do(std::make_unique<toy::Toy>(
       "toy::hole", std::vector<View>{}, std::vector<View>{z}, [](const toy::Toy& op, const DeviceContext&) {
-        DevicePlan plan;
+        TilePlan plan;
         plan.supersteps.push_back({{toy::AddGroup(op, {{1, {{0}, {8}}}})}});
         return plan;
       }))});
@@ -261,7 +261,7 @@ TEST(RegionsOutsideTheViewAndTilesOutsideTheTargetAreFound) {
     b.Main({Builder::Do(std::make_unique<toy::Toy>(
         "toy::outside", std::vector<View>{}, std::vector<View>{z},
         [bad_tile](const toy::Toy& op, const DeviceContext&) {
-          DevicePlan plan;
+          TilePlan plan;
           plan.supersteps.push_back(
               {{toy::AddGroup(op, {bad_tile ? Vertex{4, {{0}, {8}}} : Vertex{0, {{0}, {9}}}})}});
           return plan;

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "core/copy.h"
-#include "operations/collectives/replica_exchange.h"
+#include "operations/collectives/replica_collective.h"
 #include "operations/readers.h"
 
 namespace ipu_model {
@@ -31,7 +31,7 @@ const std::map<std::string, OperationReader, std::less<>>& OperationRegistry() {
       {"hlo::fft", ReadFft},
       {"hlo::implicitQr", ReadImplicitQr},
       {"hlo::luPanel", ReadLuPanel},
-      {"gcl::exchange", ReadReplicaExchange},
+      {"gcl::collective", ReadReplicaCollective},
   };
   return registry;
 }

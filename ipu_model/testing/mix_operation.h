@@ -38,7 +38,7 @@ class Mix : public Operation {
   }
   bool AnyOutputOrder() const override { return true; }
   std::vector<int> BandDimensions(int d) const override { return {d, d, d}; }
-  DevicePlan Plan(const DeviceContext&) const override { return {}; }
+  TilePlan Plan(const DeviceContext&) const override { return {}; }
   bool CanAlias(unsigned, unsigned) const override { return in_place_; }
 
  private:

@@ -117,7 +117,7 @@ class PlanRunner : public DeviceContext {
   };
 
   void RunPlan(const Operation& op) {
-    const DevicePlan plan = op.Plan(*this);
+    const TilePlan plan = op.Plan(*this);
     std::vector<Bytes> temporaries;
     for (const Temporary& t : plan.temporaries) {
       temporaries.emplace_back(static_cast<std::size_t>(NumElements(t.placement.shape)) * SizeOf(t.type) + 1,

@@ -17,7 +17,7 @@ namespace ipu_model::toy {
 // An operation that only has a plan.
 class Toy : public Operation {
  public:
-  using Planner = std::function<DevicePlan(const Toy&, const DeviceContext&)>;
+  using Planner = std::function<TilePlan(const Toy&, const DeviceContext&)>;
   Toy(std::string_view kind, std::vector<View> in, std::vector<View> out, Planner planner)
       : kind_(kind), planner_(std::move(planner)) {
     inputs = std::move(in);
@@ -28,7 +28,7 @@ class Toy : public Operation {
   void Write(Writer& writer) const override { writer.Write(reinterpret_cast<std::intptr_t>(this)); }
   bool OperandsFit(unsigned /*num_tiles*/) const override { return true; }
   void Run(HostContext&, const std::vector<HostTensor>&, const std::vector<HostTensor>&) const override {}
-  DevicePlan Plan(const DeviceContext& context) const override { return planner_(*this, context); }
+  TilePlan Plan(const DeviceContext& context) const override { return planner_(*this, context); }
   double flops() const override { return static_cast<double>(outputs.at(0).num_elements()); }
 
  private:
@@ -70,7 +70,7 @@ inline std::unique_ptr<Operation> Add(std::vector<View> in, View out) {
       "toy::add", std::move(in), std::vector<View>{std::move(out)},
       [](const Toy& op, const DeviceContext& context) {
         const View& view = op.outputs[0];
-        DevicePlan plan;
+        TilePlan plan;
         plan.supersteps.emplace_back();
         plan.supersteps[0].groups.push_back(
             AddGroup(op, context.mapping(view.variable).VerticesOver(view, context.num_tiles())));
@@ -93,7 +93,7 @@ inline std::unique_ptr<Operation> Sum(View in, View out, std::int64_t parts) {
           for (std::int64_t i = 0; i < reads[0].num_elements(); ++i) total += reads[0].as<std::int32_t>()[i];
           writes[0].as<std::int32_t>()[0] = total;
         };
-        DevicePlan plan;
+        TilePlan plan;
         plan.temporaries.push_back({DType::kS32, partials});
         VertexGroup first;
         first.codelet = "Partial";

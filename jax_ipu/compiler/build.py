@@ -22,7 +22,9 @@ class BuiltProgram:
     compiled: _ipu.CompiledGraph
 
 
-def build(mapped: MappedProgram, lowered: LoweredProgram, plans: _ipu.PlanCache, progress: Progress) -> BuiltProgram:
+def build(
+    mapped: MappedProgram, lowered: LoweredProgram, plans: _ipu.TilePlanCache, progress: Progress
+) -> BuiltProgram:
     """Compiles the graph. Without the programs that swap states where it does not fit with them.
 
     These programs are code in SRAM, too; without them, states that change places cross the host link.
@@ -48,6 +50,6 @@ def build(mapped: MappedProgram, lowered: LoweredProgram, plans: _ipu.PlanCache,
 
 
 def _compiled(
-    mapped: MappedProgram, lowered: LoweredProgram, plans: _ipu.PlanCache, progress: Progress
+    mapped: MappedProgram, lowered: LoweredProgram, plans: _ipu.TilePlanCache, progress: Progress
 ) -> _ipu.CompiledGraph:
     return _ipu.compile_graph(lowered.graph, lowered.programs, mapped.module.name, plans, progress.step)

@@ -36,7 +36,7 @@ class _Compiler:
 
     target: _ipu.Target
     progress: Progress
-    plans: _ipu.PlanCache
+    plans: _ipu.TilePlanCache
 
     def streamed(self, program: MappedProgram, settings: Options, keep: bool = False) -> BuiltProgram:
         """With every argument streamed that no result replaces; `keep`: with those kept that are only read."""
@@ -70,7 +70,7 @@ def compile_to_fit(program: LegalProgram, settings: Options, target: _ipu.Target
         CompileError: as the stages.
     """
     progress.stage("simplifying the program")
-    compiler = _Compiler(target, progress, _ipu.PlanCache())
+    compiler = _Compiler(target, progress, _ipu.TilePlanCache())
     mapped, more_frugal = map_program(program, settings), iter(_MORE_FRUGAL)
     built = compiler.kept(mapped, settings)
     if built is not None:

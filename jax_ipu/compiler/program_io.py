@@ -140,8 +140,8 @@ class Signature:
                     "used": argument.used,
                     "write_program": write,
                     "read_program": read,
-                    "exchange_with": other,
-                    "exchange_program": swap,
+                    "swap_with": other,
+                    "swap_program": swap,
                 }
             )
         return fields

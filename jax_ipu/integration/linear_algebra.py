@@ -72,7 +72,7 @@ def _on_whole_matrices(lowering: Callable[..., Any]) -> Callable[..., Any]:
     """The lowering, with whole matrices on each device; how batches are split is left to XLA.
 
     A decomposition has thousands of small dependent steps. XLA would split each of them over the devices that have
-    parts of the matrix, with an exchange in every step. Loops of a batch are marked, so that devices with different
+    parts of the matrix, with a collective in every step. Loops of a batch are marked, so that devices with different
     parts of it do not wait for each other.
     """
 

@@ -1,7 +1,7 @@
 """Several processes of ``jax.distributed``: gloo carries tensors from one process to another.
 
-The engine is gloo's TCP transport, from the package xoscar. Processes find each other through the key-value store of
-``jax.distributed``; two processes connect when a program first exchanges data between them. Tested with jax 0.10.2 and
+The transport is gloo's over TCP, from the package xoscar. Processes find each other through the key-value store of
+``jax.distributed``; two processes connect when a program first communicates between them. Tested with jax 0.10.2 and
 0.12.0, and xoscar 0.12.2.
 """
 
@@ -26,8 +26,8 @@ _DEADLINE_EXCEEDED, _FAILED_PRECONDITION, _ABORTED, _INTERNAL, _UNAVAILABLE = 4,
 Message = tuple[int, int, int, int, int, int, int]
 
 
-class ExchangeError(RuntimeError):
-    """An exchange with another process failed. ``code`` is the PJRT status."""
+class TransportError(RuntimeError):
+    """A message to or from another process failed. ``code`` is the PJRT status."""
 
     def __init__(self, message: str, code: int) -> None:
         super().__init__(message)
@@ -35,7 +35,7 @@ class ExchangeError(RuntimeError):
 
 
 def client_options(timeout_seconds: int) -> dict[str, Any]:
-    """Options of the PJRT client of this process; with several processes also gets the exchange ready.
+    """Options of the PJRT client of this process; with several processes also gets the transport ready.
 
     Args:
         timeout_seconds: how long a process waits for another.
@@ -50,10 +50,10 @@ def client_options(timeout_seconds: int) -> dict[str, Any]:
     missing = "" if importlib.util.find_spec(PACKAGE) else HOW_TO_INSTALL
     if not missing:
         address = own_address(str(state.coordinator_address))
-        exchange = ProcessExchange(state.client, state.process_id, address, timeout_seconds)
-        _ipu.set_process_exchange(exchange.exchange, exchange.fail)
-        atexit.register(exchange.close)
-    return {"process_timeout": timeout_seconds, "missing_process_exchange": missing}
+        transport = ProcessTransport(state.client, state.process_id, address, timeout_seconds)
+        _ipu.set_process_transport(transport.carry, transport.fail)
+        atexit.register(transport.close)
+    return {"process_timeout": timeout_seconds, "missing_process_transport": missing}
 
 
 def own_address(coordinator: str) -> str:
@@ -89,16 +89,16 @@ class _Store:
             self.get_tcp(key)
 
 
-class ProcessExchange:
+class ProcessTransport:
     """The connections of this process with the others. Thread safe; every method may be called on any thread.
 
-    After a failure nothing can be exchanged any more: messages of the program that failed may still be under way.
+    After a failure nothing can be carried any more: messages of the program that failed may still be under way.
 
     Args:
         client: the client of ``jax.distributed``.
         process: the number of this process.
         address: the numeric address at which others reach this machine.
-        timeout_seconds: how long an exchange waits for the other process.
+        timeout_seconds: how long a message waits for the other process.
     """
 
     def __init__(self, client: Any, process: int, address: str, timeout_seconds: int) -> None:
@@ -109,11 +109,11 @@ class ProcessExchange:
         self._contexts: dict[int, Any] = {}
         self._failure: str | None = None
 
-    def exchange(self, messages: Sequence[Message]) -> None:
+    def carry(self, messages: Sequence[Message]) -> None:
         """Returns when all messages are sent and received.
 
         Raises:
-            ExchangeError: a process did not answer in time (DEADLINE_EXCEEDED), has gone (UNAVAILABLE) or gave up
+            TransportError: a process did not answer in time (DEADLINE_EXCEEDED), has gone (UNAVAILABLE) or gave up
                 (ABORTED), or there was a failure before (FAILED_PRECONDITION).
         """
         # A send blocks until it is received: all processes use one order, and the lower process of a pair sends first.
@@ -121,14 +121,14 @@ class ProcessExchange:
             if self._failure is not None:
                 raise self._failed_before()
             try:
-                self._exchange_with(*message)
+                self._carry(*message)
             except Exception as error:
                 raise self._failed(message[0], error) from None
 
     def _pair(self, message: Message) -> tuple[int, int]:
         return min(self._process, message[0]), max(self._process, message[0])
 
-    def _exchange_with(
+    def _carry(
         self, other: int, send_tag: int, out: int, out_bytes: int, receive_tag: int, into: int, in_bytes: int
     ) -> None:
         context = self._context(other)
@@ -169,36 +169,36 @@ class ProcessExchange:
                 context.closeConnections()
             return context
 
-    def _failed_before(self) -> ExchangeError:
-        return ExchangeError(
+    def _failed_before(self) -> TransportError:
+        return TransportError(
             "Programs over several processes cannot run any more, since one of them failed: "
             f"{self._failure}. Start all processes again",
             _FAILED_PRECONDITION,
         )
 
-    def _failed(self, other: int, error: Exception) -> ExchangeError:
-        """Returns the exception to raise for an error of gloo or the store, and ends the other exchanges."""
+    def _failed(self, other: int, error: Exception) -> TransportError:
+        """Returns the exception to raise for an error of gloo or the store, and ends the transport."""
         if self._failure is not None:  # on another thread, which has closed the connections
             return self._failed_before()
         reason = self._reason_of(other)
         if reason is not None:
-            result = ExchangeError(f"process {other} gave up {reason}", _ABORTED)
+            result = TransportError(f"process {other} gave up {reason}", _ABORTED)
         elif "imed out" in str(error) or "DEADLINE_EXCEEDED" in str(error):
-            result = ExchangeError(
-                f"process {other} did not take part in an exchange within {self._timeout} s. All processes must run "
+            result = TransportError(
+                f"process {other} did not take part in a collective within {self._timeout} s. All processes must run "
                 "the same programs over shared IPUs in the same order; JAX_IPU_PROCESS_TIMEOUT sets how many seconds "
                 f"they wait for each other ({_without_advice(error)})",
                 _DEADLINE_EXCEEDED,
             )
         elif "onnection" in str(error) or "roken pipe" in str(error):
-            result = ExchangeError(
+            result = TransportError(
                 f"process {other} has closed the connection: it has ended or crashed, see its output "
                 f"({_without_advice(error)})",
                 _UNAVAILABLE,
             )
         else:
-            result = ExchangeError(
-                f"the exchange with process {other} failed: {type(error).__name__}: {error}", _INTERNAL
+            result = TransportError(
+                f"the transport to process {other} failed: {type(error).__name__}: {error}", _INTERNAL
             )
         self.fail(str(result))
         return result
@@ -213,7 +213,7 @@ class ProcessExchange:
             return None
 
     def fail(self, reason: str) -> None:
-        """Ends the exchanges of this process, now and later; other processes that wait for it get the reason."""
+        """Ends the transport of this process, now and later; other processes that wait for it get the reason."""
         with self._lock:
             if self._failure is not None:
                 return

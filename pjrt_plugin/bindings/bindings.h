@@ -47,7 +47,7 @@ void BindCompile(nb::module_& module);
 void BindHostCallbacks(nb::module_& module);
 void BindFfiHandlers(nb::module_& module);
 void BindProcess(nb::module_& module);
-void BindProcessExchange(nb::module_& module);
+void BindProcessTransport(nb::module_& module);
 // The families of operations, each in the file of its name.
 void BindElementwise(nb::module_& module);
 void BindReduce(nb::module_& module);

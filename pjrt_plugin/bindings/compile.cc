@@ -15,8 +15,8 @@
 #include "ipu_model/Stored.hpp"
 #include "poplar/Engine.hpp"
 #include "poplar/exceptions.hpp"
+#include "runtime/device_engine.h"
 #include "runtime/executable.h"
-#include "runtime/program.h"
 #include "runtime/registry.h"
 #include "runtime/run_once.h"
 
@@ -137,9 +137,9 @@ struct CompiledGraph {
 
 CompiledGraph CompileGraph(const poplar::Graph& graph,
                            const std::vector<poplar::program::Sequence>& sequences, const std::string& name,
-                           ipu_model::PlanCache* plans, const nb::object& poll) {
+                           ipu_model::TilePlanCache* plans, const nb::object& poll) {
   const std::vector<poplar::program::Program> programs(sequences.begin(), sequences.end());
-  ipu_model::PlanCache own;
+  ipu_model::TilePlanCache own;
   if (plans == nullptr) plans = &own;
   plans->poll = [&poll](std::size_t done, std::size_t total) {
     if (PyErr_CheckSignals() != 0) throw nb::python_error();  // Ctrl-C
@@ -310,16 +310,16 @@ void BindCompile(nb::module_& module) {
            nb::sig("def largest_tensors(self) -> list[dict[str, typing.Any]]"),
            "On the fullest tile at its fullest moment, at most 10: name, dtype, shape, bytes, bytes_on_tile, "
            "role, lasting (keeps its contents between calls).");
-  nb::class_<ipu_model::PlanCache>(
-      module, "PlanCache",
+  nb::class_<ipu_model::TilePlanCache>(
+      module, "TilePlanCache",
       "Plans of operations, shared by programs for one target that are compiled one after the other.")
       .def(nb::init<>())
-      .def("__len__", [](const ipu_model::PlanCache& self) { return self.size(); });
+      .def("__len__", [](const ipu_model::TilePlanCache& self) { return self.size(); });
   module.def(
       "compile_graph", &CompileGraph, nb::arg("graph"), nb::arg("programs"), nb::arg("name"),
       nb::arg("plans").none() = nb::none(), nb::arg("poll").none() = nb::none(),
       nb::sig("def compile_graph(graph: Graph, programs: collections.abc.Sequence[Sequence], name: str, "
-              "plans: PlanCache | None = None, poll: collections.abc.Callable[[int, int], None] | None "
+              "plans: TilePlanCache | None = None, poll: collections.abc.Callable[[int, int], None] | None "
               "= None) -> CompiledGraph"),
       "`poll` is called between operations, with how many are planned and how many there are. Raises "
       "OutOfMemory, and KeyboardInterrupt for Ctrl-C while operations are planned.");

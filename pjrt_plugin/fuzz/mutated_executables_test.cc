@@ -89,8 +89,8 @@ Executable Step() {
     state.write_program = 1 + 2 * i;
     state.read_program = 2 + 2 * i;
   }
-  e.inputs[1].exchange_with = 0;
-  e.inputs[1].exchange_program = 6;
+  e.inputs[1].swap_with = 0;
+  e.inputs[1].swap_program = 6;
   e.inputs[2].tensor = {DType::kF32, {kColumns, kColumns}};
   e.inputs[2].write_program = 5;
   e.inputs[3].tensor = {DType::kS32, {2, 1}};
@@ -202,15 +202,12 @@ TEST(DescriptionsOfOtherProgramsAreRefused) {
   for (int program = 0; program < 9; ++program) {
     for (int field = 0; field < 6; ++field) {
       Executable e = Step();
-      int* const fields[] = {&e.main_program,
-                             &e.inputs[0].write_program,
-                             &e.inputs[0].read_program,
-                             &e.inputs[1].exchange_program,
-                             &e.inputs[2].write_program,
-                             &e.inputs[1].read_program};
+      int* const fields[] = {
+          &e.main_program,           &e.inputs[0].write_program, &e.inputs[0].read_program,
+          &e.inputs[1].swap_program, &e.inputs[2].write_program, &e.inputs[1].read_program};
       const bool same = *fields[field] == program;
       *fields[field] = program;
-      // Without streams of its own, the program that exchanges states is possible in any place.
+      // Without streams of its own, the program that swaps states is possible in any place.
       if (program != 6) CHECK_EQ(refused(e), !same);
     }
   }

@@ -51,14 +51,14 @@ void ClientProcessIndex(PJRT_Client_ProcessIndex_Args& args) {
 // Called when jax.distributed learns of a change in the state of a process.
 void ClientUpdateProcesses(PJRT_Client_UpdateGlobalProcessInfo_Args& args) {
   constexpr int kFailed = 4;
-  const ProcessExchange exchange = GetProcessExchange();
+  const ProcessTransport transport = GetProcessTransport();
   for (std::size_t i = 0; i < args.num_process_infos; ++i) {
     const PJRT_ProcessInfo& process = args.process_infos[i];
     CheckStruct(process);
     if (process.state != kFailed || process.task_id == args.client->state->processes.own) continue;
-    if (!exchange.fail) continue;
-    exchange.fail("jax.distributed has lost process " + std::to_string(process.task_id) + ": " +
-                  std::string(process.error_message, process.error_message_size));
+    if (!transport.fail) continue;
+    transport.fail("jax.distributed has lost process " + std::to_string(process.task_id) + ": " +
+                   std::string(process.error_message, process.error_message_size));
   }
 }
 void ClientPlatformVersion(PJRT_Client_PlatformVersion_Args& args) {
@@ -121,7 +121,7 @@ ClientState::ClientState(const DeviceConfig& config, Processes known)
     std::shared_ptr<DeviceRuntime> runtime;
     if (here) {
       runtime =
-          std::make_shared<DeviceRuntime>(topology.config, GetProgramFactory(), pool, description->id, only);
+          std::make_shared<DeviceRuntime>(topology.config, GetEngineFactory(), pool, description->id, only);
       RegisterDevice(description->id, runtime);
     }
     devices.push_back(std::make_unique<PJRT_Device>(this, description.get(), static_cast<int>(devices.size()),

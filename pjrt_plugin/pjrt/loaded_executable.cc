@@ -35,20 +35,21 @@ std::vector<std::vector<int>> AssignDevices(const ClientState& client, const Com
   return assignment;
 }
 
-// The exchange between the processes of a program. Throws when it needs one and a process lacks the engine.
+// The transport between the processes of a program. Throws when it needs one and a process lacks it.
 std::shared_ptr<RemoteLaunch> Join(const ClientState& client, const Executable& executable,
                                    std::vector<RemoteLaunch::Place> places) {
-  if (executable.exchanges()) {
+  if (executable.has_collectives()) {
     for (const RemoteLaunch::Place& place : places) {
       const Process& process = client.processes.all[static_cast<std::size_t>(place.process)];
-      if (process.missing_engine.empty()) continue;
+      if (process.missing_transport.empty()) continue;
       throw Error(Code::kFailedPrecondition,
-                  "'" + executable.name + "' exchanges data between IPUs of several processes, but process " +
-                      std::to_string(place.process) + " has no engine for that: " + process.missing_engine);
+                  "'" + executable.name + "' communicates between IPUs of several processes, but process " +
+                      std::to_string(place.process) +
+                      " has no transport for that: " + process.missing_transport);
     }
   }
   return std::make_shared<RemoteLaunch>(executable.name, std::move(places), client.processes.own,
-                                        GetProcessExchange());
+                                        GetProcessTransport());
 }
 
 std::shared_ptr<const Executable> CompileProgram(const PJRT_Program& program, std::string_view options,

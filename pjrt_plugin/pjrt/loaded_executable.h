@@ -14,7 +14,7 @@
 #include "pjrt/c_api.h"
 #include "pjrt/client.h"
 #include "pjrt/compile_options.h"
-#include "runtime/process_exchange.h"
+#include "runtime/process_transport.h"
 #include "runtime/residency.h"
 
 struct PJRT_LoadedExecutable {
@@ -25,7 +25,7 @@ struct PJRT_LoadedExecutable {
   };
 
   // Throws Error when the executable is for another target, the options ask for devices that do not exist, or
-  // its replicas exchange data between processes and one of them cannot.
+  // its replicas communicate between processes and one of them cannot.
   PJRT_LoadedExecutable(jax_ipu::pjrt::ClientState& client,
                         std::shared_ptr<const jax_ipu::Executable> compiled, std::string options);
 

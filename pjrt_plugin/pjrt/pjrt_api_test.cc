@@ -53,7 +53,7 @@ bool Has(const std::string& text, const std::string& part) { return text.find(pa
 class Client {
  public:
   explicit Client(int num_devices = 1) {
-    SetProgramFactory(testing::CreateFakeProgram);
+    SetEngineFactory(testing::CreateFakeEngine);
     Registry::Get().SetCompiler(
         [](const CompileRequest& request) { return testing::CompileFake(request.program, request.target); });
     DeviceConfig config;

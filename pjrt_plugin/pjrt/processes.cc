@@ -16,7 +16,7 @@ namespace jax_ipu::pjrt {
 namespace {
 
 constexpr std::int64_t kDefaultTimeoutSeconds = 600;
-// Device numbers are parts of message tags (runtime/process_exchange.cc).
+// Device numbers are parts of message tags (runtime/process_transport.cc).
 constexpr std::size_t kMaxDevices = 4096;
 
 class KeyValueStore {
@@ -66,16 +66,16 @@ class KeyValueStore {
   const PJRT_Client_Create_Args& args_;
 };
 
-// "jax_ipu processes 1", then a line each: target, number of devices, what is missing for exchanges.
+// "jax_ipu processes 1", then a line each: target, number of devices, what is missing for the transport.
 constexpr const char* kRecordHeader = "jax_ipu processes 1";
 
 struct Record {
-  std::string target, missing_engine;
+  std::string target, missing_transport;
   std::size_t devices = 0;
 
   std::string Text() const {
     return std::string(kRecordHeader) + "\n" + target + "\n" + std::to_string(devices) + "\n" +
-           missing_engine + "\n";
+           missing_transport + "\n";
   }
   static Record Parse(const std::string& text, int process) {
     std::istringstream in(text);
@@ -84,7 +84,7 @@ struct Record {
     std::getline(in, header);
     std::getline(in, record.target);
     std::getline(in, devices);
-    std::getline(in, record.missing_engine);
+    std::getline(in, record.missing_transport);
     std::istringstream number(devices);
     if (header != kRecordHeader || !(number >> record.devices) || record.devices > kMaxDevices) {
       throw Error(Code::kFailedPrecondition, "Process " + std::to_string(process) +
@@ -144,7 +144,7 @@ Processes MeetProcesses(const PJRT_Client_Create_Args& args, const DeviceConfig&
 
   const KeyValueStore store(args);
   const std::string missing =
-      StringOption(args.create_options, args.num_options, "missing_process_exchange", "");
+      StringOption(args.create_options, args.num_options, "missing_process_transport", "");
   Publish(store, processes.own, {target, missing, config.device_ids.size()});
   int next_id = 0;
   for (int p = 0; p < static_cast<int>(count); ++p) {
@@ -157,7 +157,7 @@ Processes MeetProcesses(const PJRT_Client_Create_Args& args, const DeviceConfig&
                                               "JAX_IPU_MODEL_NUM_TILES");
     }
     Process& process = processes.all[static_cast<std::size_t>(p)];
-    process.missing_engine = record.missing_engine;
+    process.missing_transport = record.missing_transport;
     for (std::size_t d = 0; d < record.devices; ++d) process.device_ids.push_back(next_id++);
   }
   return processes;

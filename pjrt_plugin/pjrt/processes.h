@@ -12,7 +12,8 @@ namespace jax_ipu::pjrt {
 
 struct Process {
   std::vector<int> device_ids;  // unique over all processes
-  std::string missing_engine;   // what must be installed to exchange with other processes; empty: nothing
+  // What must be installed to communicate with other processes; empty: nothing.
+  std::string missing_transport;
 };
 
 struct Processes {

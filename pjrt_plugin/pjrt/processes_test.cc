@@ -77,7 +77,7 @@ struct Options {
     values.Add("node_id", own);
     values.Add("num_nodes", count);
     values.Add("process_timeout", std::int64_t{1});
-    values.Add("missing_process_exchange", missing);
+    values.Add("missing_process_transport", missing);
   }
   NamedValues values;
 };
@@ -150,7 +150,7 @@ TEST(ProcessesThatDoNotFit) {
 
 // The client of the second process.
 std::shared_ptr<ClientState> MakeClient(const std::string& missing_in_second = "") {
-  SetProgramFactory(testing::CreateFakeProgram);
+  SetEngineFactory(testing::CreateFakeEngine);
   KeyValues store;
   return std::make_shared<ClientState>(ConfigOf({0, 1, 2}), MeetBoth(store, missing_in_second)[1]);
 }
@@ -173,7 +173,7 @@ TEST(ClientKnowsAllDevicesAndRunsOnItsOwn) {
   CHECK_EQ(loaded.instances[1].program->replica(), 3u);
 }
 
-TEST(ExchangesNeedTheEngineEverywhere) {
+TEST(CollectivesNeedTheTransportEverywhere) {
   const std::shared_ptr<ClientState> client = MakeClient("pip install it");
   const auto local = testing::CompileFake("partitions 2\nin f32 2\nout f32 2 allreduce 0\n", kTarget);
   CHECK(PJRT_LoadedExecutable(*client, local, "").remote == nullptr);
@@ -184,7 +184,7 @@ TEST(ExchangesNeedTheEngineEverywhere) {
   } catch (const Error& error) {
     message = error.what();
   }
-  CHECK(Has(message, "process 1 has no engine for that: pip install it"));
+  CHECK(Has(message, "process 1 has no transport for that: pip install it"));
 }
 
 }  // namespace

@@ -24,7 +24,7 @@ namespace jax_ipu {
 // when the call returns.
 class DeviceRuntime {
  public:
-  DeviceRuntime(const DeviceConfig& config, ProgramFactory factory, std::shared_ptr<HostPool> pool,
+  DeviceRuntime(const DeviceConfig& config, EngineFactory factory, std::shared_ptr<HostPool> pool,
                 int device_id = 0, bool is_only_device = true)
       : pool_(pool),
         residency_(config, std::move(factory), std::move(pool), device_id, cancellation_),

@@ -32,7 +32,7 @@ class Device {
  public:
   explicit Device(bool is_only_device = true)
       : pool_(std::make_shared<HostPool>()),
-        runtime_(std::make_shared<DeviceRuntime>(DeviceConfig(), testing::CreateFakeProgram, pool_, 0,
+        runtime_(std::make_shared<DeviceRuntime>(DeviceConfig(), testing::CreateFakeEngine, pool_, 0,
                                                  is_only_device)) {}
 
   std::shared_ptr<Array> Put(std::vector<float> values) {
@@ -185,7 +185,7 @@ TEST(ResidentArraysCanBeStreamedToTheirOwnProgram) {
 }
 
 // Two states of the same shape whose results come back in the other order.
-TEST(SwappedStatesAreExchanged) {
+TEST(StatesThatChangePlacesAreSwapped) {
   Device device;
   const auto program = Compile("in f32 2 alias=1\nin f32 2 alias=0\nout f32 2 inc 0\nout f32 2 inc 1\n");
   ArrayList state = {device.Put({1, 1}), device.Put({20, 20})};
@@ -210,7 +210,7 @@ std::shared_ptr<LoadedProgram> CompileStates(std::size_t count, const std::vecto
     inputs += "in " + type + " alias=" + std::to_string(alias) + "\n";
     outputs += "out " + type + " inc " + std::to_string(i) + "\n";
   }
-  return Compile("exchange\n" + inputs + outputs);
+  return Compile("swap\n" + inputs + outputs);
 }
 
 TEST(PermutedStatesMoveOnTheDevice) {
@@ -710,7 +710,7 @@ TEST(ProgramsThatCannotBeCreatedFailAsynchronously) {
   auto pool = std::make_shared<HostPool>();
   DeviceRuntime runtime(
       DeviceConfig(),
-      [](const Executable&, const DeviceConfig&) -> std::unique_ptr<Program> {
+      [](const Executable&, const DeviceConfig&) -> std::unique_ptr<DeviceEngine> {
         throw Error(Code::kResourceExhausted, "no memory");
       },
       pool);

@@ -50,9 +50,9 @@ struct InputSpec {
   bool unchanged = false;   // aliased output is the argument itself
   bool used = true;         // false: not even streamed
   int write_program = -1, read_program = -1;
-  // Of one of several resident inputs of one type: program exchange_program makes its state and that of input
-  // exchange_with, the first of them, change places. -1: none.
-  int exchange_with = -1, exchange_program = -1;
+  // Of one of several resident inputs of one type: program swap_program makes its state and that of input
+  // swap_with, the first of them, change places. -1: none.
+  int swap_with = -1, swap_program = -1;
   std::string sharding;  // of a program over several devices: serialised xla.OpSharding; empty: replicated
   bool kept() const { return aliased_output < 0 && write_program >= 0; }
 
@@ -66,8 +66,8 @@ struct InputSpec {
     visit("used", self.used);
     visit("write_program", self.write_program);
     visit("read_program", self.read_program);
-    visit("exchange_with", self.exchange_with);
-    visit("exchange_program", self.exchange_program);
+    visit("swap_with", self.swap_with);
+    visit("swap_program", self.swap_program);
     visit.Bytes("sharding", self.sharding);
   }
 };
@@ -244,8 +244,8 @@ struct Executable {
     visit("cost", self.cost);
     visit("memory", self.memory);
   }
-  // Whether its replicas exchange data, and so must run at the same time.
-  bool exchanges() const { return cost.link_bytes > 0; }
+  // Whether its replicas communicate, and so must run at the same time.
+  bool has_collectives() const { return cost.link_bytes > 0; }
   // Whether it calls functions of this process, which may wait for what their caller does next.
   bool calls_host() const { return !host_callbacks.empty() || !ffi_calls.empty(); }
 

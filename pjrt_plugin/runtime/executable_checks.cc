@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/program.h"
+#include "runtime/device_engine.h"
 #include "runtime/utf8.h"
 
 namespace jax_ipu {
@@ -75,26 +75,25 @@ void CheckInput(const Executable& e, std::size_t i) {
 }
 
 void CheckPrograms(const Executable& e, const InputSpec& input) {
-  for (const int program : {input.write_program, input.read_program, input.exchange_program}) {
+  for (const int program : {input.write_program, input.read_program, input.swap_program}) {
     Require(IsProgramOrNone(program), "an input has a program with a negative number");
   }
-  Require(IsIndexOrNone(input.exchange_with, e.inputs.size()),
-          "an input is exchanged with one that does not exist");
+  Require(IsIndexOrNone(input.swap_with, e.inputs.size()),
+          "an input is swapped with one that does not exist");
   Require(!input.kept() || (!input.donated && input.used), "a kept input is donated or not used");
   if (input.aliased_output < 0) {
-    Require(input.read_program < 0 && input.exchange_with < 0 && input.exchange_program < 0,
+    Require(input.read_program < 0 && input.swap_with < 0 && input.swap_program < 0,
             "an input that is not resident has programs of a resident one");
     return;
   }
   Require(input.write_program >= 0 && input.read_program >= 0, "a resident input has no transfer programs");
-  Require((input.exchange_with < 0) == (input.exchange_program < 0),
-          "an input is exchanged without a program for it");
-  if (input.exchange_with < 0) return;
-  const InputSpec& other = e.inputs[static_cast<std::size_t>(input.exchange_with)];
+  Require((input.swap_with < 0) == (input.swap_program < 0), "an input is swapped without a program for it");
+  if (input.swap_with < 0) return;
+  const InputSpec& other = e.inputs[static_cast<std::size_t>(input.swap_with)];
   Require(other.aliased_output >= 0 && SameType(other.tensor, input.tensor),
-          "two inputs of different types are exchanged");
+          "two inputs of different types are swapped");
   // The runtime moves states through the first of a type, which has no such program itself.
-  Require(other.exchange_with < 0 && &other != &input, "an input is exchanged with one that is no first");
+  Require(other.swap_with < 0 && &other != &input, "an input is swapped with one that is no first");
 }
 
 void CheckOutput(const Executable& e, std::size_t j) {
@@ -189,9 +188,9 @@ class InterfaceCheck {
     Program(input.read_program, "the program that reads input " + number,
             {{state + ".out", &input.tensor, false}});
     others_.push_back(input.read_program);
-    if (input.exchange_program < 0) return;
-    Program(input.exchange_program, "the program that exchanges input " + number, {});
-    others_.push_back(input.exchange_program);
+    if (input.swap_program < 0) return;
+    Program(input.swap_program, "the program that swaps input " + number, {});
+    others_.push_back(input.swap_program);
   }
 
   // The program exists, and moves these streams and no others.

@@ -58,7 +58,7 @@ std::vector<DeviceRuntime::Results> Launcher::Launch(std::vector<ReplicaCall> ca
                                                      std::shared_ptr<RemoteLaunch> remote) {
   std::vector<DeviceRuntime::Results> results;
   const auto replicas = remote ? remote->num_replicas() : static_cast<unsigned>(calls.size());
-  if (calls.empty() || replicas == 1 || !calls[0].program->executable()->exchanges()) {
+  if (calls.empty() || replicas == 1 || !calls[0].program->executable()->has_collectives()) {
     for (std::size_t r = 0; r < calls.size(); ++r) {
       results.push_back(calls[r].device->Execute(calls[r].program, std::move(calls[r].arguments)));
     }

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "runtime/device_runtime.h"
-#include "runtime/process_exchange.h"
+#include "runtime/process_transport.h"
 
 namespace jax_ipu {
 

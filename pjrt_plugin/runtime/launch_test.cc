@@ -20,7 +20,7 @@ class Machine {
  public:
   explicit Machine(std::size_t devices) : pool_(std::make_shared<HostPool>()) {
     for (std::size_t d = 0; d < devices; ++d) {
-      devices_.push_back(std::make_shared<DeviceRuntime>(DeviceConfig(), testing::CreateFakeProgram, pool_));
+      devices_.push_back(std::make_shared<DeviceRuntime>(DeviceConfig(), testing::CreateFakeEngine, pool_));
     }
   }
 
@@ -74,7 +74,7 @@ class Machine {
 const char* const kSum = "partitions 2\nin f32 2\nout f32 2 allreduce 0\n";
 const char* const kState = "partitions 2\nin f32 2 alias=0\nout f32 2 allreduce 0\n";
 
-TEST(ReplicasExchange) {
+TEST(ReplicasCommunicate) {
   Machine machine(2);
   const auto program = Machine::Load(kSum, {0, 1});
   const auto results = machine.Launch(program, {machine.Put({1, 2}), machine.Put({10, 20})});

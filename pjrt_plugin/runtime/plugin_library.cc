@@ -7,7 +7,7 @@ namespace jax_ipu {
 namespace {
 
 [[maybe_unused]] const bool registry_is_filled = [] {
-  SetProgramFactory(CreatePoplarProgram);
+  SetEngineFactory(CreatePoplarEngine);
   Registry::Get().SetCompiler(CompileOnServer);
   return true;
 }();

@@ -102,22 +102,22 @@ class ProcessRegistry : public Registry {
     const std::lock_guard<std::mutex> lock(mutex_);
     return config_ ? *config_ : ConfigFromEnvironment();
   }
-  void SetFactory(ProgramFactory factory) {
+  void SetFactory(EngineFactory factory) {
     const std::lock_guard<std::mutex> lock(mutex_);
     factory_ = std::move(factory);
   }
-  ProgramFactory GetFactory() const {
+  EngineFactory GetFactory() const {
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (!factory_) throw Error(Code::kFailedPrecondition, "SetProgramFactory was not called");
+    if (!factory_) throw Error(Code::kFailedPrecondition, "SetEngineFactory was not called");
     return factory_;
   }
-  void SetExchange(ProcessExchange exchange) {
+  void SetTransport(ProcessTransport transport) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    exchange_ = std::move(exchange);
+    transport_ = std::move(transport);
   }
-  ProcessExchange GetExchange() const {
+  ProcessTransport GetTransport() const {
     const std::lock_guard<std::mutex> lock(mutex_);
-    return exchange_;
+    return transport_;
   }
   void SetInterruptCheck(std::function<bool()> check) {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -157,8 +157,8 @@ class ProcessRegistry : public Registry {
   std::set<pid_t> callers_;  // threads that have run programs, and have neither parked nor ended
   Compiler compiler_;
   std::optional<DeviceConfig> config_;
-  ProgramFactory factory_;
-  ProcessExchange exchange_;
+  EngineFactory factory_;
+  ProcessTransport transport_;
   std::function<bool()> interrupt_check_;
   std::map<int, std::weak_ptr<DeviceRuntime>> devices_;  // the newest of every id
   std::vector<std::weak_ptr<DeviceRuntime>> alive_;
@@ -168,12 +168,12 @@ class ProcessRegistry : public Registry {
 
 Registry& Registry::Get() { return ProcessRegistry::Instance(); }
 
-void SetProgramFactory(ProgramFactory factory) { ProcessRegistry::Instance().SetFactory(std::move(factory)); }
-ProgramFactory GetProgramFactory() { return ProcessRegistry::Instance().GetFactory(); }
-void SetProcessExchange(ProcessExchange exchange) {
-  ProcessRegistry::Instance().SetExchange(std::move(exchange));
+void SetEngineFactory(EngineFactory factory) { ProcessRegistry::Instance().SetFactory(std::move(factory)); }
+EngineFactory GetEngineFactory() { return ProcessRegistry::Instance().GetFactory(); }
+void SetProcessTransport(ProcessTransport transport) {
+  ProcessRegistry::Instance().SetTransport(std::move(transport));
 }
-ProcessExchange GetProcessExchange() { return ProcessRegistry::Instance().GetExchange(); }
+ProcessTransport GetProcessTransport() { return ProcessRegistry::Instance().GetTransport(); }
 void RegisterDevice(int device_id, std::weak_ptr<DeviceRuntime> device) {
   ProcessRegistry::Instance().SetDevice(device_id, std::move(device));
 }

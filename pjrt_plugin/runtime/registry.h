@@ -6,10 +6,10 @@
 #include <functional>
 #include <memory>
 
+#include "runtime/device_engine.h"
 #include "runtime/device_runtime.h"
 #include "runtime/executable.h"
-#include "runtime/process_exchange.h"
-#include "runtime/program.h"
+#include "runtime/process_transport.h"
 
 namespace jax_ipu {
 
@@ -27,15 +27,15 @@ class Registry {
   virtual DeviceConfig GetDeviceConfig() const = 0;
 };
 
-// The factory for clients created from now on: the binding layer sets CreatePoplarProgram, tests their own.
-// Without one, GetProgramFactory throws Error.
-void SetProgramFactory(ProgramFactory factory);
-ProgramFactory GetProgramFactory();
+// The factory for clients created from now on: the binding layer sets CreatePoplarEngine, tests their own.
+// Without one, GetEngineFactory throws Error.
+void SetEngineFactory(EngineFactory factory);
+EngineFactory GetEngineFactory();
 
 // Set by the binding layer, before the client of several processes is created. Without one its functions are
 // empty.
-void SetProcessExchange(ProcessExchange exchange);
-ProcessExchange GetProcessExchange();
+void SetProcessTransport(ProcessTransport transport);
+ProcessTransport GetProcessTransport();
 
 // Never returns on a thread other than PrepareExit's once that was called. A daemon thread that asks for the
 // GIL while the interpreter ends is unwound through C++ frames that cannot be, which aborts the process; so

@@ -26,8 +26,8 @@ void Residency::Connect(LoadedProgram& program) {
   const Executable& executable = *program.executable_;
   // The compiler may leave out streams of tensors without elements.
   const auto index = [&program](const TensorSpec& tensor, const std::string& name) {
-    if (tensor.bytes() == 0 && !program.program_->HasStream(name)) return -1;
-    return program.program_->StreamIndex(name);
+    if (tensor.bytes() == 0 && !program.engine_->HasStream(name)) return -1;
+    return program.engine_->StreamIndex(name);
   };
   for (std::size_t i = 0; i < executable.inputs.size(); ++i) {
     const InputSpec& spec = executable.inputs[i];
@@ -47,8 +47,8 @@ void Residency::Connect(LoadedProgram& program) {
     if (spec.aliased_input >= 0 || spec.forwarded_input >= 0) continue;
     program.output_streams_[j] = index(spec.tensor, "out" + std::to_string(j));
   }
-  if (program.program_->HasStream(kSeedStream)) {
-    program.seed_stream_ = program.program_->StreamIndex(kSeedStream);
+  if (program.engine_->HasStream(kSeedStream)) {
+    program.seed_stream_ = program.engine_->StreamIndex(kSeedStream);
   }
 }
 
@@ -56,13 +56,13 @@ void Residency::Load(const std::shared_ptr<LoadedProgram>& program) {
   if (loaded_ == program) return;
   if (loaded_) Spill(*loaded_);
   loaded_.reset();
-  if (!program->program_) {
-    std::unique_ptr<Program> created = factory_(*program->executable_, config_);
+  if (!program->engine_) {
+    std::unique_ptr<DeviceEngine> created = factory_(*program->executable_, config_);
     created->ConnectFfiCalls(program->ffi_calls_, device_id_);
-    program->program_ = std::move(created);
+    program->engine_ = std::move(created);
     Connect(*program);
   }
-  program->program_->Load();
+  program->engine_->Load();
   loaded_ = program;
   Add(engine_loads_, 1);
   const std::uint64_t bytes = program->executable_->memory.total_bytes;
@@ -115,29 +115,29 @@ std::shared_ptr<HostBlock> Residency::Read(const Array& array) {
   const std::size_t bytes = array.spec().bytes();
   std::shared_ptr<HostBlock> block = HostBlock::Allocate(pool_, bytes);
   if (bytes > 0) {
-    program->program_->ConnectStream(program->inputs_[array.slot_].read_stream, block->data());
-    program->program_->Run(program->executable_->inputs[array.slot_].read_program);
+    program->engine_->ConnectStream(program->inputs_[array.slot_].read_stream, block->data());
+    program->engine_->Run(program->executable_->inputs[array.slot_].read_program);
   }
   return block;
 }
 
 bool Residency::IsCheapToSwitchTo(const LoadedProgram& program) const {
-  if (!program.program_) return false;
+  if (!program.engine_) return false;
   return loaded_.get() == &program || !loaded_ || loaded_->resident_bytes_ <= kCheapSpillBytes;
 }
 
 // One of the two is the first input of its type.
-void Residency::Exchange(LoadedProgram& program, std::size_t first, std::size_t other) {
-  program.program_->Run(program.executable_->inputs[other].exchange_program);
+void Residency::Swap(LoadedProgram& program, std::size_t first, std::size_t other) {
+  program.engine_->Run(program.executable_->inputs[other].swap_program);
   std::swap(program.inputs_[first].resident, program.inputs_[other].resident);
   for (const std::size_t slot : {first, other}) {
     if (const std::shared_ptr<Array> array = program.inputs_[slot].resident.lock()) array->slot_ = slot;
   }
 }
 
-// Along the cycles of the permutation, through the first variable of the type: one exchange for each state
+// Along the cycles of the permutation, through the first variable of the type: one swap for each state
 // that moves, and one more where the first is not among them.
-void Residency::ExchangeStates(LoadedProgram& program, const std::vector<Argument>& arguments) {
+void Residency::SwapStates(LoadedProgram& program, const std::vector<Argument>& arguments) {
   const std::vector<InputSpec>& inputs = program.executable_->inputs;
   const auto is_here = [&](std::size_t i) {
     return inputs[i].aliased_output >= 0 && arguments[i].array->program_.get() == &program;
@@ -149,7 +149,7 @@ void Residency::ExchangeStates(LoadedProgram& program, const std::vector<Argumen
   if (in_place) return;
 
   const auto first_of_type = [&](std::size_t slot) {
-    return inputs[slot].exchange_with < 0 ? slot : static_cast<std::size_t>(inputs[slot].exchange_with);
+    return inputs[slot].swap_with < 0 ? slot : static_cast<std::size_t>(inputs[slot].swap_with);
   };
   // Which argument the array in a variable is. One that is two arguments stays with that of its variable.
   constexpr std::size_t kNone = static_cast<std::size_t>(-1);
@@ -165,15 +165,15 @@ void Residency::ExchangeStates(LoadedProgram& program, const std::vector<Argumen
   const auto is_misplaced = [&](std::size_t slot) {
     return argument_in[slot] != kNone && argument_in[slot] != slot;
   };
-  const auto exchange = [&](std::size_t first, std::size_t other) {
-    Exchange(program, first, other);
+  const auto swap = [&](std::size_t first, std::size_t other) {
+    Swap(program, first, other);
     std::swap(argument_in[first], argument_in[other]);
   };
   for (std::size_t slot = 0; slot < inputs.size(); ++slot) {
     while (is_misplaced(slot)) {
       const std::size_t first = first_of_type(slot);
-      if (slot != first) exchange(first, slot);
-      while (is_misplaced(first)) exchange(first, argument_in[first]);
+      if (slot != first) swap(first, slot);
+      while (is_misplaced(first)) swap(first, argument_in[first]);
     }
   }
 }
@@ -204,8 +204,8 @@ void Residency::WriteState(LoadedProgram& program, const std::vector<Argument>& 
     Array& array = *arguments[i].array;
     const std::size_t bytes = spec.tensor.bytes();
     if (spec.aliased_output < 0 || bytes == 0 || IsIn(array, program, i)) continue;
-    program.program_->ConnectStream(program.inputs_[i].write_stream, array.host()->data());
-    program.program_->Run(spec.write_program);
+    program.engine_->ConnectStream(program.inputs_[i].write_stream, array.host()->data());
+    program.engine_->Run(spec.write_program);
     Add(h2d_bytes_, BytesToSend(array));
   }
 }
@@ -218,8 +218,8 @@ void Residency::WriteKept(LoadedProgram& program, const std::vector<Argument>& a
     std::weak_ptr<HostBlock>& kept = program.inputs_[i].kept;
     const std::shared_ptr<HostBlock>& block = arguments[i].array->host();
     if (!kept.owner_before(block) && !block.owner_before(kept)) continue;
-    program.program_->ConnectStream(program.inputs_[i].write_stream, block->data());
-    program.program_->Run(spec.write_program);
+    program.engine_->ConnectStream(program.inputs_[i].write_stream, block->data());
+    program.engine_->Run(spec.write_program);
     Add(h2d_bytes_, BytesToSend(*arguments[i].array));
     kept = block;
   }
@@ -231,12 +231,12 @@ void Residency::ConnectStreams(LoadedProgram& program, const std::vector<Argumen
   std::uint64_t h2d = 0, d2h = 0;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     if (program.inputs_[i].stream < 0) continue;
-    program.program_->ConnectStream(program.inputs_[i].stream, arguments[i].array->host()->data());
+    program.engine_->ConnectStream(program.inputs_[i].stream, arguments[i].array->host()->data());
     h2d += BytesToSend(*arguments[i].array);
   }
   for (std::size_t j = 0; j < outputs.size(); ++j) {
     if (program.output_streams_[j] >= 0) {
-      program.program_->ConnectStream(program.output_streams_[j], outputs[j]->host()->data());
+      program.engine_->ConnectStream(program.output_streams_[j], outputs[j]->host()->data());
       d2h += outputs[j]->host()->bytes();
     } else if (const int forwarded = executable.outputs[j].forwarded_input;
                forwarded >= 0 && !outputs[j]->on_host()) {
@@ -247,7 +247,7 @@ void Residency::ConnectStreams(LoadedProgram& program, const std::vector<Argumen
   }
   if (program.seed_stream_ >= 0) {
     ++seed_[0];
-    program.program_->ConnectStream(program.seed_stream_, seed_.data());
+    program.engine_->ConnectStream(program.seed_stream_, seed_.data());
     h2d += sizeof(Seed);
   }
   Add(h2d_bytes_, h2d);
@@ -289,15 +289,15 @@ void Residency::CheckCancelled(const LoadedProgram& program) const {
 }
 
 void Residency::RunMain(LoadedProgram& program) {
-  program.program_->SetCancellation(&cancellation_.requested, cancellation_.poll);
+  program.engine_->SetCancellation(&cancellation_.requested, cancellation_.poll);
   try {
-    program.program_->Run(program.executable_->main_program);
+    program.engine_->Run(program.executable_->main_program);
   } catch (...) {
-    program.program_->SetCancellation(nullptr, nullptr);
+    program.engine_->SetCancellation(nullptr, nullptr);
     CheckCancelled(program);
     throw;
   }
-  program.program_->SetCancellation(nullptr, nullptr);
+  program.engine_->SetCancellation(nullptr, nullptr);
 }
 
 void Residency::Run(const std::shared_ptr<LoadedProgram>& program, const std::vector<Argument>& arguments,
@@ -307,13 +307,13 @@ void Residency::Run(const std::shared_ptr<LoadedProgram>& program, const std::ve
     if (const Error* error = Wait(argument.array->ready())) throw Error(*error);
   }
   Load(program);
-  ExchangeStates(*program, arguments);
+  SwapStates(*program, arguments);
   PrepareHostCopies(*program, arguments);
   ConnectStreams(*program, arguments, outputs);
   try {
     WriteState(*program, arguments);
     WriteKept(*program, arguments);
-    program->program_->SetReplica({group, program->replica_});
+    program->engine_->SetReplica({group, program->replica_});
     RunMain(*program);
   } catch (...) {
     CountHostCalls(*program);
@@ -326,11 +326,11 @@ void Residency::Run(const std::shared_ptr<LoadedProgram>& program, const std::ve
   TransferState(*program, arguments, outputs);
   Add(runs_, 1);
   Add(link_bytes_, program->executable_->cost.link_bytes);
-  Add(cycles_, program->program_->LastRunCycles());
+  Add(cycles_, program->engine_->LastRunCycles());
 }
 
 void Residency::CountHostCalls(const LoadedProgram& program) {
-  const HostCallTraffic traffic = program.program_->LastHostCalls();
+  const HostCallTraffic traffic = program.engine_->LastHostCalls();
   Add(h2d_bytes_, traffic.h2d_bytes);
   Add(d2h_bytes_, traffic.d2h_bytes);
 }

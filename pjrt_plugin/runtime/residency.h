@@ -11,15 +11,15 @@
 #include <vector>
 
 #include "runtime/array.h"
+#include "runtime/device_engine.h"
 #include "runtime/executable.h"
 #include "runtime/ffi_calls.h"
 #include "runtime/host_callbacks.h"
-#include "runtime/program.h"
 #include "runtime/wait_habit.h"
 
 namespace jax_ipu {
 
-// One executable on one device. The program is created when it is first loaded.
+// One executable on one device. The engine is created when it is first loaded.
 class LoadedProgram {
  public:
   // The program runs as this replica of the executable. Throws Error when the program calls back functions
@@ -42,7 +42,7 @@ class LoadedProgram {
   FfiCalls ffi_calls_;
   WaitHabit wait_habit_;
   std::size_t resident_bytes_ = 0;
-  std::unique_ptr<Program> program_;
+  std::unique_ptr<DeviceEngine> engine_;
   std::vector<Input> inputs_;
   std::vector<int> output_streams_;
   int seed_stream_ = -1;  // of programs that draw random numbers
@@ -69,7 +69,7 @@ struct LinkTraffic {
 // CountRead() and memory use, which any thread may call.
 class Residency {
  public:
-  Residency(DeviceConfig config, ProgramFactory factory, std::shared_ptr<HostPool> pool, int device_id,
+  Residency(DeviceConfig config, EngineFactory factory, std::shared_ptr<HostPool> pool, int device_id,
             const Cancellation& cancellation)
       : config_(std::move(config)),
         factory_(std::move(factory)),
@@ -81,7 +81,7 @@ class Residency {
   // Runs main once. Arguments that are in their variable are used in place, others are written first; results
   // that alias an argument stay resident. Throws Error; no output is valid then, and the state that was
   // donated is gone: a run that fails or is cancelled may have overwritten part of it. `group`: the replicas
-  // that the program exchanges with, or null.
+  // that the program swaps with, or null.
   void Run(const std::shared_ptr<LoadedProgram>& program, const std::vector<Argument>& arguments,
            const ArrayList& outputs, ipu_model::ReplicaGroup* group = nullptr);
   // Gives the array a host copy, once. Throws the array's own error.
@@ -108,8 +108,8 @@ class Residency {
   void Connect(LoadedProgram& program);
   void Spill(LoadedProgram& program);
   // Brings states that the last run left in the variables of other arguments to their own, on the device.
-  void ExchangeStates(LoadedProgram& program, const std::vector<Argument>& arguments);
-  static void Exchange(LoadedProgram& program, std::size_t first, std::size_t other);
+  void SwapStates(LoadedProgram& program, const std::vector<Argument>& arguments);
+  static void Swap(LoadedProgram& program, std::size_t first, std::size_t other);
   // Before main: host copies of all that main streams or that loses its variable.
   void PrepareHostCopies(LoadedProgram& program, const std::vector<Argument>& arguments);
   void WriteState(LoadedProgram& program, const std::vector<Argument>& arguments);
@@ -131,7 +131,7 @@ class Residency {
   }
 
   const DeviceConfig config_;
-  const ProgramFactory factory_;
+  const EngineFactory factory_;
   const std::shared_ptr<HostPool> pool_;
   std::shared_ptr<LoadedProgram> loaded_;
   const int device_id_;

@@ -7,15 +7,15 @@
 #include <utility>
 
 #include "ipu_model/Model.hpp"
+#include "runtime/device_engine.h"
 #include "runtime/ffi_calls.h"
-#include "runtime/program.h"
 
 namespace jax_ipu {
 namespace {
 
-void Connect(Program& program, const std::string& stream, std::string& bytes) {
+void Connect(DeviceEngine& engine, const std::string& stream, std::string& bytes) {
   if (bytes.empty()) return;  // tensors without elements have no stream
-  program.ConnectStream(program.StreamIndex(stream), bytes.data());
+  engine.ConnectStream(engine.StreamIndex(stream), bytes.data());
 }
 
 std::vector<std::string> Run(const Executable& executable, std::vector<std::string> arguments,
@@ -31,15 +31,15 @@ std::vector<std::string> Run(const Executable& executable, std::vector<std::stri
                                               " bytes, not " + std::to_string(arguments[i].size()));
 
   FfiCalls ffi_calls(executable.ffi_calls);
-  const std::unique_ptr<Program> program = CreatePoplarProgram(executable, config);
-  program->ConnectFfiCalls(ffi_calls, static_cast<int>(replica.index));
-  program->Load();
+  const std::unique_ptr<DeviceEngine> engine = CreatePoplarEngine(executable, config);
+  engine->ConnectFfiCalls(ffi_calls, static_cast<int>(replica.index));
+  engine->Load();
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     if (inputs[i].write_program >= 0) {
-      Connect(*program, "state" + std::to_string(i), arguments[i]);
-      program->Run(inputs[i].write_program);
+      Connect(*engine, "state" + std::to_string(i), arguments[i]);
+      engine->Run(inputs[i].write_program);
     } else if (inputs[i].used) {
-      Connect(*program, "in" + std::to_string(i), arguments[i]);
+      Connect(*engine, "in" + std::to_string(i), arguments[i]);
     }
   }
   std::vector<std::string> results;
@@ -50,19 +50,19 @@ std::vector<std::string> Run(const Executable& executable, std::vector<std::stri
     if (output.forwarded_input >= 0)
       results[j] = arguments[static_cast<std::size_t>(output.forwarded_input)];
     else if (output.aliased_input < 0)
-      Connect(*program, "out" + std::to_string(j), results[j]);
+      Connect(*engine, "out" + std::to_string(j), results[j]);
   }
   Seed seed = FirstSeed(replica.index);
-  if (program->HasStream(kSeedStream)) {
-    program->ConnectStream(program->StreamIndex(kSeedStream), seed.data());
+  if (engine->HasStream(kSeedStream)) {
+    engine->ConnectStream(engine->StreamIndex(kSeedStream), seed.data());
   }
-  program->SetReplica(replica);
-  program->Run(executable.main_program);
+  engine->SetReplica(replica);
+  engine->Run(executable.main_program);
   for (std::size_t j = 0; j < executable.outputs.size(); ++j) {
     const int input = executable.outputs[j].aliased_input;
     if (input < 0) continue;
-    Connect(*program, "state" + std::to_string(input) + ".out", results[j]);
-    program->Run(inputs[static_cast<std::size_t>(input)].read_program);
+    Connect(*engine, "state" + std::to_string(input) + ".out", results[j]);
+    engine->Run(inputs[static_cast<std::size_t>(input)].read_program);
   }
   return results;
 }

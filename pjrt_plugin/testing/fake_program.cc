@@ -45,22 +45,22 @@ struct Parsed {
   double host_nanoseconds = 0;
   int sleep_milliseconds = 0;
   int partitions = 1;
-  bool exchange = false;
+  bool swap = false;
   std::string failure;  // on all replicas, or on `failing` alone
   int failing = -1;
 };
 
 // Programs after those that write and read: the state of an input and of the first of its type change places.
-void AddExchanges(std::vector<InputSpec>* inputs) {
+void AddSwaps(std::vector<InputSpec>* inputs) {
   for (std::size_t i = 0; i < inputs->size(); ++i) {
     InputSpec& input = (*inputs)[i];
-    for (std::size_t first = 0; first < i && input.aliased_output >= 0 && input.exchange_with < 0; ++first) {
+    for (std::size_t first = 0; first < i && input.aliased_output >= 0 && input.swap_with < 0; ++first) {
       const InputSpec& other = (*inputs)[first];
       if (other.aliased_output < 0 || other.tensor.type != input.tensor.type ||
           other.tensor.shape != input.tensor.shape)
         continue;
-      input.exchange_with = static_cast<int>(first);
-      input.exchange_program = static_cast<int>(1 + 2 * inputs->size() + i);
+      input.swap_with = static_cast<int>(first);
+      input.swap_program = static_cast<int>(1 + 2 * inputs->size() + i);
     }
   }
 }
@@ -106,8 +106,8 @@ Parsed Parse(const std::string& text) {
       line >> parsed.sleep_milliseconds;
     } else if (statement == "partitions") {
       line >> parsed.partitions;
-    } else if (statement == "exchange") {
-      parsed.exchange = true;
+    } else if (statement == "swap") {
+      parsed.swap = true;
     } else if (statement == "failing") {
       line >> parsed.failing;
     } else if (statement == "fail") {
@@ -120,7 +120,7 @@ Parsed Parse(const std::string& text) {
     const int output = parsed.inputs[i].aliased_output;
     if (output >= 0) parsed.outputs.at(static_cast<std::size_t>(output)).aliased_input = static_cast<int>(i);
   }
-  if (parsed.exchange) AddExchanges(&parsed.inputs);
+  if (parsed.swap) AddSwaps(&parsed.inputs);
   return parsed;
 }
 
@@ -152,9 +152,9 @@ std::string Mlir(const Parsed& parsed) {
 
 constexpr std::uint64_t kCycles = 100;  // of every run of main
 
-class FakeProgram : public Program {
+class FakeEngine : public DeviceEngine {
  public:
-  explicit FakeProgram(const std::string& text) : parsed_(Parse(text)), state_(parsed_.inputs.size()) {
+  explicit FakeEngine(const std::string& text) : parsed_(Parse(text)), state_(parsed_.inputs.size()) {
     for (std::size_t i = 0; i < parsed_.inputs.size(); ++i) {
       const std::string number = std::to_string(i);
       if (parsed_.inputs[i].aliased_output >= 0) {
@@ -193,7 +193,7 @@ class FakeProgram : public Program {
   }
   void Run(int program) override {
     if (program == 0) return RunMain();
-    if (static_cast<std::size_t>(program) > 2 * parsed_.inputs.size()) return Exchange(program);
+    if (static_cast<std::size_t>(program) > 2 * parsed_.inputs.size()) return Swap(program);
     const auto i = static_cast<std::size_t>((program - 1) / 2);
     const std::size_t bytes = parsed_.inputs.at(i).tensor.bytes();
     const std::string name = "state" + std::to_string(i);
@@ -221,9 +221,9 @@ class FakeProgram : public Program {
     }
     return state_[i].data();
   }
-  void Exchange(int program) {
+  void Swap(int program) {
     const std::size_t i = static_cast<std::size_t>(program) - 1 - 2 * parsed_.inputs.size();
-    state_.at(i).swap(state_[static_cast<std::size_t>(parsed_.inputs.at(i).exchange_with)]);
+    state_.at(i).swap(state_[static_cast<std::size_t>(parsed_.inputs.at(i).swap_with)]);
   }
   const void* Value(std::size_t i) {
     return parsed_.inputs.at(i).write_program >= 0 ? State(i) : Memory("in" + std::to_string(i));
@@ -316,8 +316,8 @@ std::shared_ptr<const Executable> CompileFake(const std::string& text, const std
   return executable;
 }
 
-std::unique_ptr<Program> CreateFakeProgram(const Executable& executable, const DeviceConfig&) {
-  return std::make_unique<FakeProgram>(executable.poplar_executable);
+std::unique_ptr<DeviceEngine> CreateFakeEngine(const Executable& executable, const DeviceConfig&) {
+  return std::make_unique<FakeEngine>(executable.poplar_executable);
 }
 
 }  // namespace jax_ipu::testing

@@ -6,8 +6,8 @@
 #include <memory>
 #include <string>
 
+#include "runtime/device_engine.h"
 #include "runtime/executable.h"
-#include "runtime/program.h"
 
 namespace jax_ipu::testing {
 
@@ -19,14 +19,14 @@ namespace jax_ipu::testing {
 //   fail <message>                                         main throws
 //   failing <replica>                                      only this replica throws
 //   partitions <n>                                         for n devices
-//   exchange                                               states of one type can change places
+//   swap                                                   states of one type can change places
 // <type> as NameOf(DType), <dims> as 2x3, or a point for a scalar. inc adds one and add sums two inputs
 // (f32), copy moves bytes, forward returns an argument itself, allreduce sums an input over the
 // devices of a launch.
 std::shared_ptr<const Executable> CompileFake(const std::string& text, const std::string& target);
 
 // Throws when a resident variable is used before it was written, or a stream before it was connected.
-std::unique_ptr<Program> CreateFakeProgram(const Executable& executable, const DeviceConfig& config);
+std::unique_ptr<DeviceEngine> CreateFakeEngine(const Executable& executable, const DeviceConfig& config);
 
 }  // namespace jax_ipu::testing
 

@@ -48,7 +48,7 @@ poplar::Tensor allReduceCrossReplica(poplar::Graph& graph, const poplar::Tensor&
                                      poplar::program::Sequence& prog,
                                      const poplar::DebugContext& debugContext = {},
                                      const poplar::OptionFlags& options = {});
-// Several tensors, of any shapes and types: one exchange for each type.
+// Several tensors, of any shapes and types: one collective for each type.
 std::vector<poplar::Tensor> allReduceCrossReplica(poplar::Graph& graph,
                                                   const std::vector<poplar::Tensor>& datas,
                                                   CollectiveOperator op, poplar::program::Sequence& prog,

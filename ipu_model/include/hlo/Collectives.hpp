@@ -36,7 +36,7 @@ poplar::Tensor allReduce(poplar::Graph& graph, const poplar::Tensor& data, const
                          const Expression& body, poplar::program::Sequence& prog,
                          const poplar::DebugContext& debugContext = {},
                          const poplar::OptionFlags& options = {});
-// Several tensors of one type in one exchange.
+// Several tensors of one type in one collective.
 std::vector<poplar::Tensor> allReduce(poplar::Graph& graph, const std::vector<poplar::Tensor>& datas,
                                       const ReplicaGroups& groups, const Expression& body,
                                       poplar::program::Sequence& prog,

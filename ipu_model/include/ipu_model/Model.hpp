@@ -30,7 +30,7 @@ class Engine;
 namespace ipu_model {
 
 // ---- Replicas.
-// Poplar's equivalent: one Engine runs all replicas of a graph, each on its IPU, and GCL exchanges their
+// Poplar's equivalent: one Engine runs all replicas of a graph, each on its IPU, and GCL moves their
 // tensors over the IPU-Links. In the model every replica has an Engine and a thread of its own, possibly in
 // another process.
 
@@ -55,7 +55,7 @@ class RemoteReplicas {
   };
   // Returns when everything is sent and received. Several threads call it at once, for different replicas.
   // What it throws ends the run.
-  virtual void Exchange(std::uint32_t channel, std::vector<Transfer>& transfers) = 0;
+  virtual void Carry(std::uint32_t channel, std::vector<Transfer>& transfers) = 0;
 
   // A replica here ends because of an error: those elsewhere are not to wait for it.
   virtual void Fail(const std::string& reason) = 0;
@@ -230,12 +230,12 @@ double HostNanoseconds(const poplar::Executable& executable);
 // Plans of operations that several compilations for one target share, such as those that are tried until a
 // program fits: an operation is planned once as long as its operands lie alike. Not thread safe. Poplar's
 // equivalent: poplin::matmul::PlanningCache, for products only; `poll` is compileGraph's ProgressFunc.
-class PlanCache {
+class TilePlanCache {
  public:
-  PlanCache();
-  PlanCache(const PlanCache&) = delete;
-  PlanCache& operator=(const PlanCache&) = delete;
-  ~PlanCache();
+  TilePlanCache();
+  TilePlanCache(const TilePlanCache&) = delete;
+  TilePlanCache& operator=(const TilePlanCache&) = delete;
+  ~TilePlanCache();
 
   std::size_t size() const;  // number of plans
   // Called by the thread that compiles, between operations, with how many of them are planned and how many
@@ -261,7 +261,7 @@ struct OutOfMemory : poplar::graph_memory_allocation_error {
 // and what compileGraph throws.
 poplar::Executable CompileGraph(const poplar::Graph& graph,
                                 const std::vector<poplar::program::Program>& programs,
-                                const std::string& name, PlanCache* cache);
+                                const std::string& name, TilePlanCache* cache);
 
 // ---- Tensors.
 

@@ -60,8 +60,8 @@ std::optional<unsigned> Meetings::FirstWhoLeft(const std::vector<unsigned>& memb
   return std::nullopt;
 }
 
-void Meetings::ExchangeWithOthers(std::uint32_t channel, const std::vector<unsigned>& members,
-                                  const Part& part, Meeting& meeting) {
+void Meetings::MeetOthers(std::uint32_t channel, const std::vector<unsigned>& members, const Part& part,
+                          Meeting& meeting) {
   std::vector<std::size_t> here;
   std::map<int, std::vector<std::size_t>> elsewhere;  // by process
   for (std::size_t m = 0; m < members.size(); ++m) {
@@ -98,7 +98,7 @@ void Meetings::ExchangeWithOthers(std::uint32_t channel, const std::vector<unsig
     others.push_back(&there);
   }
   if (meeting.transfers.empty()) return;
-  remote_->Exchange(channel, meeting.transfers);
+  remote_->Carry(channel, meeting.transfers);
   for (std::size_t i = 0; i < others.size(); ++i) {
     unsigned char* const in = meeting.transfers[i].in.data();
     VisitParts(*others[i], here, like, part,
@@ -122,7 +122,7 @@ void Meetings::Meet(std::uint32_t channel, const std::vector<unsigned>& members,
   if (++meeting.arrivals == round_end) {
     if (expected < members.size()) {
       lock.unlock();  // no other thread uses the meeting before it is opened
-      ExchangeWithOthers(channel, members, part, meeting);
+      MeetOthers(channel, members, part, meeting);
       lock.lock();
     }
     meeting.opened = round_end;

@@ -34,7 +34,7 @@ class Meetings {
   // All `members` come to the meeting `channel`, each with a tensor of the same shape and type; the caller is
   // at `position` of them. Calls `take` with the parts for this member, in the order of the givers. Returns
   // when all members have taken their parts, so the tensor may then be freed. Throws ReplicaMissing if a
-  // member has left, and the errors of RemoteReplicas::Exchange.
+  // member has left, and the errors of RemoteReplicas::Carry.
   void Meet(std::uint32_t channel, const std::vector<unsigned>& members, std::size_t position,
             const HostTensor& tensor, const Part& part, const std::function<void(const Parts&)>& take);
 
@@ -49,8 +49,8 @@ class Meetings {
     std::uint64_t arrivals = 0, opened = 0, takes = 0;  // over all rounds, by replicas of this process
   };
   bool IsHere(unsigned replica) const { return remote_ == nullptr || remote_->IsHere(replica); }
-  void ExchangeWithOthers(std::uint32_t channel, const std::vector<unsigned>& members, const Part& part,
-                          Meeting& meeting);
+  void MeetOthers(std::uint32_t channel, const std::vector<unsigned>& members, const Part& part,
+                  Meeting& meeting);
   std::optional<unsigned> FirstWhoLeft(const std::vector<unsigned>& members) const;
 
   RemoteReplicas* const remote_;

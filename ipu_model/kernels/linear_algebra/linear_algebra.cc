@@ -35,7 +35,7 @@ HostTensor Matrix(const HostTensor& t, std::int64_t index) {
   return m;
 }
 
-HostTensor Exchanged(const HostTensor& m) {
+HostTensor Transposed(const HostTensor& m) {
   HostTensor t = m;
   std::swap(t.shape[0], t.shape[1]);
   std::swap(t.strides[0], t.strides[1]);
@@ -102,13 +102,13 @@ void Cholesky(HostContext& context, bool lower, const HostTensor& a, const HostT
     const HostTensor dense = Dense(a.type, n, n, data);
     for (std::int64_t i = batch * w / workers; i < batch * (w + 1) / workers; ++i) {
       const HostTensor from = Matrix(a, i), to = Matrix(out, i);
-      Copy(lower ? from : Exchanged(from), dense);
+      Copy(lower ? from : Transposed(from), dense);
       if (!lower) Conjugate(dense);
       JAX_IPU_FOR_ISA(CholeskyFactor)(workers == 1 ? &context.pool : nullptr, a.type, n, data,
                                       data + n * n * bytes);
       FinishFactor(dense);
       if (!lower) Conjugate(dense);
-      Copy(dense, lower ? to : Exchanged(to));
+      Copy(dense, lower ? to : Transposed(to));
     }
   };
   if (workers > 1) {
@@ -124,8 +124,8 @@ void TriangularSolve(HostContext& context, const TriangularOptions& options, con
   const std::int64_t m = a.shape[a.rank - 1], batch = a.num_elements() / (m * m);
   const std::int64_t bytes = static_cast<std::int64_t>(SizeOf(a.type));
   // X op(a) = b is op(a)^T X^T = b^T: the matrix is transposed once for the side and once for op.
-  const bool exchange = options.left_side == (options.transpose != Transpose::kNone);
-  const bool backward = options.lower == exchange;
+  const bool transposed = options.left_side == (options.transpose != Transpose::kNone);
+  const bool backward = options.lower == transposed;
   const std::int64_t n = out.num_elements() / (batch * m);  // number of right-hand sides
   // The workers share the matrices and, within each, the right-hand sides.
   const std::int64_t cuts =
@@ -139,14 +139,14 @@ void TriangularSolve(HostContext& context, const TriangularOptions& options, con
     for (std::int64_t t = tasks * w / workers; t < tasks * (w + 1) / workers; ++t) {
       const HostTensor dense = Dense(a.type, m, m, data);
       const HostTensor matrix = Matrix(a, t / cuts);
-      Copy(exchange ? Exchanged(matrix) : matrix, dense);
+      Copy(transposed ? Transposed(matrix) : matrix, dense);
       if (options.transpose == Transpose::kAdjoint) Conjugate(dense);
       const std::int64_t first = n * (t % cuts) / cuts, last = n * (t % cuts + 1) / cuts;
       if (first == last) continue;
       HostTensor from = Matrix(b, t / cuts), to = Matrix(out, t / cuts);
       if (!options.left_side) {
-        from = Exchanged(from);
-        to = Exchanged(to);
+        from = Transposed(from);
+        to = Transposed(to);
       }
       const std::int64_t begin[] = {0, first}, shape[] = {m, last - first};
       const HostTensor x = Dense(a.type, m, last - first, data + m * m * bytes);
@@ -188,12 +188,12 @@ void SubtractProduct(const HostTensor& a, bool conjugate_a, const HostTensor& b,
 }
 
 void CopyMatrix(const HostTensor& from, bool adjoint, const HostTensor& to) {
-  Copy(adjoint ? Exchanged(from) : from, to);
+  Copy(adjoint ? Transposed(from) : from, to);
   if (adjoint) Conjugate(to);
 }
 
 HostTensor LastMatrix(const HostTensor& t) { return Matrix(t, 0); }
 
-HostTensor TransposedMatrix(const HostTensor& m) { return Exchanged(m); }
+HostTensor TransposedMatrix(const HostTensor& m) { return Transposed(m); }
 
 }  // namespace ipu_model

@@ -114,11 +114,11 @@ Expression WithTieBreak(const Expression& comparator) {
   e.constants = comparator.constants;
   const std::size_t inputs = comparator.inputs.size(), constants = comparator.constants.size();
   const std::size_t first = e.inputs.size() + constants;
-  // Appends the comparator's code, with a and b swapped if `exchanged`; returns the register of its result.
-  const auto append = [&](bool exchanged) {
+  // Appends the comparator's code, with a and b swapped if `swapped`; returns the register of its result.
+  const auto append = [&](bool swapped) {
     const std::size_t base = first + e.code.size();
     const auto place = [&](std::uint16_t reg) {
-      if (reg < inputs) return static_cast<std::uint16_t>(exchanged ? reg ^ 1 : reg);
+      if (reg < inputs) return static_cast<std::uint16_t>(swapped ? reg ^ 1 : reg);
       if (reg < inputs + constants) return static_cast<std::uint16_t>(reg + 2);
       return static_cast<std::uint16_t>(reg - inputs - constants + base);
     };

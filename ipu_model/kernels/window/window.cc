@@ -184,9 +184,9 @@ void ReduceWindowKernel::Combine(HostContext& context, const HostTensor* parts, 
   const Scratch::Mark mark = context.scratch.Save();
   HostTensor* in = context.scratch.Allocate<HostTensor>(2 * n);
   for (std::size_t i = 0; i < n; ++i) {
-    const bool exchange = swap && parts[i].type == parts[n + i].type;
-    in[i] = parts[exchange ? n + i : i];
-    in[n + i] = parts[exchange ? i : n + i];
+    const bool swapped = swap && parts[i].type == parts[n + i].type;
+    in[i] = parts[swapped ? n + i : i];
+    in[n + i] = parts[swapped ? i : n + i];
   }
   kernel_.Run(context, in, parts + 2 * n);
   context.scratch.Rewind(mark);

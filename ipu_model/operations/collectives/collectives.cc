@@ -12,14 +12,14 @@
 #include "core/target_model.h"
 #include "hlo/Elementwise.hpp"
 #include "hlo/Index.hpp"
-#include "operations/collectives/replica_exchange.h"
+#include "operations/collectives/replica_collective.h"
 #include "poplar/exceptions.hpp"
 
 namespace hlo {
 namespace {
 
+using ipu_model::CollectivePattern;
 using ipu_model::DType;
-using ipu_model::ExchangePattern;
 using ipu_model::Expression;
 using ipu_model::Instruction;
 using ipu_model::LinkMethod;
@@ -86,16 +86,17 @@ ipu_model::Mapping PiecesMapping(const Graph& graph, DType type, std::int64_t pi
 }
 
 // Transfers `pieces` [pieces, elements] between replicas; the result has the same form.
-Tensor Exchange(Graph& graph, ExchangePattern pattern, const Tensor& pieces, const ReplicaGroups& groups,
-                std::vector<int> sources, LinkMethod method, Sequence& prog, const DebugContext& debug) {
-  const std::size_t n = pattern == ExchangePattern::kPermute ? 1 : GroupSize(groups, debug);
+Tensor AddCollective(Graph& graph, CollectivePattern pattern, const Tensor& pieces,
+                     const ReplicaGroups& groups, std::vector<int> sources, LinkMethod method, Sequence& prog,
+                     const DebugContext& debug) {
+  const std::size_t n = pattern == CollectivePattern::kPermute ? 1 : GroupSize(groups, debug);
   const DType type = pieces.elementType().id();
   const ipu_model::Shape shape = {static_cast<std::int64_t>(n), static_cast<std::int64_t>(pieces.dim(1))};
   Tensor result =
       NewTensor(graph, type, shape, PiecesMapping(graph, type, shape[0], shape[1]), debug.getPathName());
   if (result.numElements() == 0) return result;
-  auto operation = std::make_unique<ipu_model::ReplicaExchange>(pattern, groups, std::move(sources),
-                                                                graph.getReplicationFactor(), method);
+  auto operation = std::make_unique<ipu_model::ReplicaCollective>(pattern, groups, std::move(sources),
+                                                                  graph.getReplicationFactor(), method);
   operation->name = debug.getPathName();
   operation->inputs.push_back(ipu_model::StridedView(graph, pieces, prog, {debug, "operand"}));
   result.asView(&operation->outputs.emplace_back());
@@ -285,8 +286,8 @@ Tensor AllReduceOfSizes(Graph& graph, const Tensor& data, const std::map<std::si
 Tensor allGather(Graph& graph, const Tensor& data, std::size_t dimension, const ReplicaGroups& groups,
                  Sequence& prog, const DebugContext& debugContext, const OptionFlags& options) {
   CheckDimension(data, dimension, 1, debugContext);
-  const Tensor pieces = Exchange(graph, ExchangePattern::kGather, AsOnePiece(data), groups, {},
-                                 MethodOf(options), prog, debugContext);
+  const Tensor pieces = AddCollective(graph, CollectivePattern::kGather, AsOnePiece(data), groups, {},
+                                      MethodOf(options), prog, debugContext);
   return JoinPieces(pieces, data.shape(), dimension);
 }
 
@@ -299,8 +300,8 @@ Tensor allToAll(Graph& graph, const Tensor& data, std::size_t splitDimension, st
   std::vector<std::size_t> piece = data.shape();
   piece[splitDimension] /= n;
   const Tensor parts = PartsFirst(data, splitDimension, n).reshape({n, data.numElements() / n});
-  const Tensor pieces =
-      Exchange(graph, ExchangePattern::kTranspose, parts, groups, {}, MethodOf(options), prog, debugContext);
+  const Tensor pieces = AddCollective(graph, CollectivePattern::kTranspose, parts, groups, {},
+                                      MethodOf(options), prog, debugContext);
   return JoinPieces(pieces, piece, concatDimension);
 }
 
@@ -313,8 +314,8 @@ Tensor reduceScatter(Graph& graph, const Tensor& data, std::size_t dimension, co
   std::vector<std::size_t> piece = data.shape();
   piece[dimension] /= n;
   const Tensor parts = PartsFirst(data, dimension, n).reshape({n, data.numElements() / n});
-  const Tensor pieces =
-      Exchange(graph, ExchangePattern::kReduce, parts, groups, {}, MethodOf(options), prog, debugContext);
+  const Tensor pieces = AddCollective(graph, CollectivePattern::kReduce, parts, groups, {}, MethodOf(options),
+                                      prog, debugContext);
   return ReducePieces(graph, pieces, body, prog, debugContext).reshape(piece);
 }
 
@@ -329,8 +330,8 @@ Tensor allReduce(Graph& graph, const Tensor& data, const ReplicaGroups& groups, 
   const std::size_t n = GroupSize(groups, debugContext);
   const LinkMethod method = MethodOf(options);
   if (GatherToReduce(graph, elements, data.elementType().id(), groups, method)) {
-    const Tensor pieces =
-        Exchange(graph, ExchangePattern::kGather, AsOnePiece(data), groups, {}, method, prog, debugContext);
+    const Tensor pieces = AddCollective(graph, CollectivePattern::kGather, AsOnePiece(data), groups, {},
+                                        method, prog, debugContext);
     return ReducePieces(graph, pieces, body, prog, debugContext).reshape(data.shape());
   }
   // Every replica reduces one part. The padding of the last part is reduced as well and then dropped.
@@ -368,8 +369,8 @@ Tensor permute(Graph& graph, const Tensor& data, const std::vector<int>& sources
                const DebugContext& debugContext) {
   std::vector<unsigned> all(sources.size());
   for (std::size_t r = 0; r < all.size(); ++r) all[r] = static_cast<unsigned>(r);
-  return Exchange(graph, ExchangePattern::kPermute, AsOnePiece(data), {all}, sources, LinkMethod::kAuto, prog,
-                  debugContext)
+  return AddCollective(graph, CollectivePattern::kPermute, AsOnePiece(data), {all}, sources,
+                       LinkMethod::kAuto, prog, debugContext)
       .reshape(data.shape());
 }
 
@@ -382,8 +383,8 @@ Tensor broadcast(Graph& graph, const Tensor& data, const ReplicaGroups& groups, 
       sources[member] = static_cast<int>(group[0]);
     }
   }
-  return Exchange(graph, ExchangePattern::kPermute, AsOnePiece(data), groups, sources, LinkMethod::kAuto,
-                  prog, debugContext)
+  return AddCollective(graph, CollectivePattern::kPermute, AsOnePiece(data), groups, sources,
+                       LinkMethod::kAuto, prog, debugContext)
       .reshape(data.shape());
 }
 

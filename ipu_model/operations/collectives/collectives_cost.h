@@ -1,4 +1,4 @@
-// What exchanges between IPUs cost on the links that join them in a ring.
+// What collectives cost on the links that join the IPUs in a ring.
 #ifndef IPU_MODEL_OPERATIONS_COLLECTIVES_COLLECTIVES_COST_H_
 #define IPU_MODEL_OPERATIONS_COLLECTIVES_COLLECTIVES_COST_H_
 

@@ -1,4 +1,4 @@
-// What exchanges over IPU-Links cost: cycles versus bytes, number of IPUs and method.
+// What collectives cost: cycles versus bytes, number of IPUs and method.
 #include "operations/collectives/collectives_cost.h"
 
 #include <cmath>

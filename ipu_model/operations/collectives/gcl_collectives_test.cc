@@ -144,10 +144,10 @@ TEST(ScatterGatherAndAllToAll) {
       return all;
     });
     CHECK(gathered[0] == (Values{0, 1, 20, 21}) && gathered[3] == (Values{10, 11, 30, 31}));
-    const auto exchanged = Run(mode, {4}, FourOf(4), [](Graph& g, const Tensor& x, Sequence& s) {
+    const auto permuted = Run(mode, {4}, FourOf(4), [](Graph& g, const Tensor& x, Sequence& s) {
       return allToAllCrossReplica(g, x, s, CommGroup());
     });
-    CHECK(exchanged[1] == (Values{1, 11, 21, 31}));
+    CHECK(permuted[1] == (Values{1, 11, 21, 31}));
   }
 }
 

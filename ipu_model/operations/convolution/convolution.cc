@@ -95,7 +95,7 @@ class ConvolutionOperation : public Operation {
     ConvolveWhole(Problem(), split_, context, in[0], in[1], out[0]);
   }
 
-  DevicePlan Plan(const DeviceContext& context) const override {
+  TilePlan Plan(const DeviceContext& context) const override {
     return PlanConvolution(Problem(), split_, outputs[0], context);
   }
 

@@ -428,9 +428,9 @@ Mapping ConvolutionOutputMapping(const ConvolutionProblem& p, const Partition& s
   return Mapping(Placement(split, p.out, dims, layout));
 }
 
-DevicePlan PlanConvolution(const ConvolutionProblem& problem, const Partition& split, const View& out,
-                           const DeviceContext& context) {
-  DevicePlan plan;
+TilePlan PlanConvolution(const ConvolutionProblem& problem, const Partition& split, const View& out,
+                         const DeviceContext& context) {
+  TilePlan plan;
   if (NumElements(problem.out) == 0) return plan;
   const auto p = std::make_shared<const ConvolutionProblem>(problem);
   const auto parts = std::make_shared<const Partition>(split);

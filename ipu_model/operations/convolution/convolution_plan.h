@@ -54,8 +54,8 @@ Mapping ConvolutionOutputMapping(const ConvolutionProblem& problem, const Partit
                                  const Shape& layout, const TargetModel& target, unsigned num_tiles);
 
 // inputs: lhs, rhs; output 0: out.
-DevicePlan PlanConvolution(const ConvolutionProblem& problem, const Partition& split, const View& out,
-                           const DeviceContext& context);
+TilePlan PlanConvolution(const ConvolutionProblem& problem, const Partition& split, const View& out,
+                         const DeviceContext& context);
 
 }  // namespace ipu_model
 

@@ -46,7 +46,7 @@ hlo::ConvolutionParameters Translate(const ConvParams& params) {
     w.rhs_dilation = kernel.dilation.at(d);
     w.reversed = kernel.flip.at(d);
     // Zeros around the kernel shift it; truncated outputs are input that is never reached. Flips come after
-    // the padding, so they exchange its sides.
+    // the padding, so they swap its sides.
     std::int64_t low = in.flip.at(d) ? in.paddingUpper.at(d) : in.paddingLower.at(d);
     std::int64_t high = in.flip.at(d) ? in.paddingLower.at(d) : in.paddingUpper.at(d);
     low -= kernel.flip.at(d) ? kernel.paddingUpper.at(d) : kernel.paddingLower.at(d);

@@ -106,7 +106,7 @@ class MapOperation : public Operation {
 
   // Every tile computes the outputs that it holds. Outputs with different mappings have separate vertices,
   // which repeat their common computations.
-  DevicePlan Plan(const DeviceContext& context) const override {
+  TilePlan Plan(const DeviceContext& context) const override {
     std::vector<std::vector<unsigned>> groups;
     for (unsigned o = 0; o < outputs.size(); ++o) {
       const auto same = std::find_if(groups.begin(), groups.end(), [&](const std::vector<unsigned>& group) {
@@ -120,7 +120,7 @@ class MapOperation : public Operation {
         same->push_back(o);
       }
     }
-    DevicePlan plan;
+    TilePlan plan;
     plan.supersteps.emplace_back();
     for (const std::vector<unsigned>& group : groups)
       plan.supersteps[0].groups.push_back(MakeGroup(context, group));

@@ -16,8 +16,8 @@ namespace ipu_model {
 namespace {
 
 // Every tile writes the part of the output that it holds.
-DevicePlan PlanOwnElements(const DeviceContext& context, const View& out, const char* codelet,
-                           double cost_factor, decltype(VertexGroup::compute) compute) {
+TilePlan PlanOwnElements(const DeviceContext& context, const View& out, const char* codelet,
+                         double cost_factor, decltype(VertexGroup::compute) compute) {
   VertexGroup group;
   group.codelet = codelet;
   group.vertices = context.mapping(out.variable).VerticesOver(out, context.num_tiles());
@@ -30,7 +30,7 @@ DevicePlan PlanOwnElements(const DeviceContext& context, const View& out, const 
   };
   group.code_bytes = 120;
   group.vertex_bytes = 12;
-  DevicePlan plan;
+  TilePlan plan;
   plan.supersteps.push_back({{std::move(group)}});
   return plan;
 }
@@ -47,7 +47,7 @@ class FillOperation : public Operation {
            const std::vector<HostTensor>& out) const override {
     Fill(context, value_.data(), out[0]);
   }
-  DevicePlan Plan(const DeviceContext& context) const override {
+  TilePlan Plan(const DeviceContext& context) const override {
     return PlanOwnElements(
         context, outputs[0], "popops::Fill", 1,
         [value = value_](HostContext& host, const Box&, const std::vector<HostTensor>&,
@@ -71,7 +71,7 @@ class IotaOperation : public Operation {
     Iota(context, 0, static_cast<int>(dimension_), out[0]);
   }
   // Counting needs an add per element: twice the work of a fill.
-  DevicePlan Plan(const DeviceContext& context) const override {
+  TilePlan Plan(const DeviceContext& context) const override {
     return PlanOwnElements(
         context, outputs[0], "popops::Iota", 2,
         [dimension = dimension_](HostContext& host, const Box& box, const std::vector<HostTensor>&,

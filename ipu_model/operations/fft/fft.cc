@@ -113,8 +113,8 @@ class FftOperation : public Operation {
     return {d, d};
   }
 
-  DevicePlan Plan(const DeviceContext& context) const override {
-    DevicePlan plan;
+  TilePlan Plan(const DeviceContext& context) const override {
+    TilePlan plan;
     if (outputs[0].num_elements() == 0) return plan;
     const DType complex = ComplexOf(inputs[0].type);
     const std::vector<Pass> passes = MakePasses();

@@ -53,7 +53,7 @@ class DynamicSliceOperation : public Operation {
     return BindDynamicSlice(in.data(), out[0]);
   }
 
-  DevicePlan Plan(const DeviceContext& context) const override {
+  TilePlan Plan(const DeviceContext& context) const override {
     if (IsLong(context.target(), context.num_tiles()))
       return PlanLongSlice(inputs[0].shape, outputs[0].shape, inputs[0].type, context.num_tiles());
     return PlanGather(MakeProblem(&context.mapping(inputs[0].variable)), context.target(),
@@ -115,7 +115,7 @@ class DynamicUpdateOperation : public Operation {
 
   // Every tile updates the part of the result that it holds; the update's sliced dimensions are sent to all
   // tiles.
-  DevicePlan Plan(const DeviceContext& context) const override {
+  TilePlan Plan(const DeviceContext& context) const override {
     const Shape operand = outputs[0].shape, update = inputs[1].shape;
     const DType type = outputs[0].type;
     std::vector<Vertex> vertices =
@@ -166,7 +166,7 @@ class DynamicUpdateOperation : public Operation {
     group.cycles = [update_region, type](const TargetModel& target, const Box& box) {
       return UpdateCycles(target, type, std::min(box.num_elements(), update_region(box).num_elements()));
     };
-    DevicePlan plan;
+    TilePlan plan;
     plan.supersteps.push_back({{std::move(group)}});
     return plan;
   }

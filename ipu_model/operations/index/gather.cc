@@ -63,7 +63,7 @@ class GatherOperation : public Operation {
     return {batched ? static_cast<int>(along - window.batching) : -1, window.index_dim[batch], d};
   }
 
-  DevicePlan Plan(const DeviceContext& context) const override {
+  TilePlan Plan(const DeviceContext& context) const override {
     GatherProblem problem = MakeProblem();
     problem.mapping = &context.mapping(inputs[0].variable);
     return PlanGather(problem, context.target(), context.num_tiles());

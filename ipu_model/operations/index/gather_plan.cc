@@ -421,8 +421,8 @@ Partition GatherOutputPartition(const GatherProblem& problem, const TargetModel&
   return PartitionOfCuts(CutsOfResult(problem, layout, layout.chunk), layout);
 }
 
-DevicePlan PlanGather(const GatherProblem& problem, const TargetModel& target, unsigned num_tiles) {
-  DevicePlan plan;
+TilePlan PlanGather(const GatherProblem& problem, const TargetModel& target, unsigned num_tiles) {
+  TilePlan plan;
   if (NumElements(problem.out) == 0) return plan;
   const auto p = std::make_shared<const GatherProblem>(problem);
   Step step{problem, ChooseGatherLayout(problem, target, num_tiles), {}, {}, {}};

@@ -28,7 +28,7 @@ WindowPlacement WholePlacement(const Shape& operand, const Shape& slice_sizes);
 // Returns the partition of the result over the tiles that compute it; its shape is that of `out`.
 Partition GatherOutputPartition(const GatherProblem& problem, const TargetModel& target, unsigned num_tiles);
 
-DevicePlan PlanGather(const GatherProblem& problem, const TargetModel& target, unsigned num_tiles);
+TilePlan PlanGather(const GatherProblem& problem, const TargetModel& target, unsigned num_tiles);
 
 }  // namespace ipu_model
 

@@ -118,7 +118,7 @@ TEST(TablesAreLookedUpWhereTheyLie) {
       const Operation& operation = lookup.operation();
       const View& table = operation.inputs[0];
       const Mapping& mapping = runner.mapping(table.variable);
-      const DevicePlan plan = operation.Plan(runner);
+      const TilePlan plan = operation.Plan(runner);
       CHECK_EQ(plan.supersteps.size() % 2, std::size_t{0});
       // Every vertex of a slicing superstep holds the part of the table that it reads.
       for (std::size_t s = 0; s < plan.supersteps.size(); s += 2) {
@@ -169,7 +169,7 @@ TEST(ElementsOfRowsAreReadWhereTheRowsLie) {
   const Tensor out = hlo::gather(graph, logits, labels, dims, {1, 1}, prog, "g");
   PlanRunner runner(graph, 0);
   const Operation& operation = *prog.node()->children.at(0)->operation;
-  const DevicePlan plan = operation.Plan(runner);
+  const TilePlan plan = operation.Plan(runner);
   CHECK_EQ(plan.supersteps.size(), std::size_t{2});
   for (const Vertex& vertex : plan.supersteps[0].groups.at(0).vertices) {
     const Box region = plan.supersteps[0].groups[0].reads[0].region(vertex.box);
@@ -207,7 +207,7 @@ TEST(TablesThatAreSpreadLinearlyStayWhereTheyAre) {
   const Tensor out = hlo::gather(graph, table, indices, dims, {1, 64}, prog, "g");
   PlanRunner runner(graph, 0);
   const Operation& operation = *prog.node()->children.at(0)->operation;
-  const DevicePlan plan = operation.Plan(runner);
+  const TilePlan plan = operation.Plan(runner);
   for (const Vertex& vertex : plan.supersteps.at(0).groups.at(0).vertices) {
     const Box region = plan.supersteps[0].groups[0].reads[0].region(vertex.box);
     const std::int64_t held =

@@ -111,8 +111,8 @@ bool IsLongSlice(const Shape& whole, const Shape& window, DType type, std::int64
   return per_tile * static_cast<std::int64_t>(SizeOf(type)) > SliceBudget(bytes_per_tile) / 2;
 }
 
-DevicePlan PlanLongSlice(const Shape& operand, const Shape& window, DType type, unsigned num_tiles) {
-  DevicePlan plan;
+TilePlan PlanLongSlice(const Shape& operand, const Shape& window, DType type, unsigned num_tiles) {
+  TilePlan plan;
   std::vector<Digit> digits = DigitsOfStarts(operand, window);
   std::reverse(digits.begin(), digits.end());
   // After the most significant digit, the window starts within that digit's weight.
@@ -136,9 +136,9 @@ DevicePlan PlanLongSlice(const Shape& operand, const Shape& window, DType type, 
   return plan;
 }
 
-DevicePlan PlanLongUpdate(const Shape& operand, const Shape& update, DType type, std::vector<Vertex> vertices,
-                          unsigned num_tiles) {
-  DevicePlan plan;
+TilePlan PlanLongUpdate(const Shape& operand, const Shape& update, DType type, std::vector<Vertex> vertices,
+                        unsigned num_tiles) {
+  TilePlan plan;
   const std::vector<Digit> digits = DigitsOfStarts(operand, update);
   const Partition placement = SpreadPartition(operand, type, num_tiles);
   for (std::size_t i = 0; i < std::min<std::size_t>(2, digits.size()); ++i)

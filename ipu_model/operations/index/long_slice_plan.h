@@ -16,12 +16,12 @@ bool IsLongSlice(const Shape& whole, const Shape& window, DType type, std::int64
 // Exchanges are fixed at compile time, so each superstep shifts the data by one digit of the start: each
 // vertex reads the few positions that its elements may come from, and keeps one. All data stays spread over
 // all tiles. Inputs: operand, one scalar start per dimension; output: the slice.
-DevicePlan PlanLongSlice(const Shape& operand, const Shape& window, DType type, unsigned num_tiles);
+TilePlan PlanLongSlice(const Shape& operand, const Shape& window, DType type, unsigned num_tiles);
 
 // The inverse. Inputs: operand, update, one scalar start per dimension; output: the operand with the update,
 // on `vertices`.
-DevicePlan PlanLongUpdate(const Shape& operand, const Shape& update, DType type, std::vector<Vertex> vertices,
-                          unsigned num_tiles);
+TilePlan PlanLongUpdate(const Shape& operand, const Shape& update, DType type, std::vector<Vertex> vertices,
+                        unsigned num_tiles);
 
 }  // namespace ipu_model
 

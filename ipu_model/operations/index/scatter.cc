@@ -203,12 +203,12 @@ class ScatterOperation : public Operation {
 
   // Every tile updates the part of the result that it holds. Indices and updates are sent to all tiles, as
   // many at a time as their memory allows: one superstep per block, in order.
-  DevicePlan Plan(const DeviceContext& context) const override {
+  TilePlan Plan(const DeviceContext& context) const override {
     const auto p = std::make_shared<const ScatterProblem>(MakeProblem());
     const std::size_t n = p->num_operands;
     const std::vector<Vertex> vertices =
         context.mapping(outputs[0].variable).VerticesOver(outputs[0], context.num_tiles());
-    DevicePlan plan;
+    TilePlan plan;
     bool first = true;
     const std::int64_t row_bytes = BytesPerRow(*p, vertices, inputs[n].type, context.num_tiles());
     // Start with little memory, because a sync is short compared with the exchange of a block. Use more if

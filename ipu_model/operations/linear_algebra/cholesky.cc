@@ -87,12 +87,12 @@ class CholeskyOperation : public Operation {
     return SlicePartition(shape, whole, type, num_tiles, INT64_MAX);
   }
 
-  DevicePlan Plan(const DeviceContext& context) const override {
+  TilePlan Plan(const DeviceContext& context) const override {
     const Shape& shape = inputs[0].shape;
     const DType type = inputs[0].type;
     if (InBlocks(shape, type, context.num_tiles(), context.target().bytes_per_tile))
       return PlanBlocks(context);
-    DevicePlan plan;
+    TilePlan plan;
     VertexGroup group = MakeVertexGroup(
         "poplin::Cholesky",
         MakePartition(shape, type, context.num_tiles(), context.target().bytes_per_tile).Vertices(), 800,
@@ -109,13 +109,13 @@ class CholeskyOperation : public Operation {
   }
 
  private:
-  DevicePlan PlanBlocks(const DeviceContext& context) const {
+  TilePlan PlanBlocks(const DeviceContext& context) const {
     const DType type = inputs[0].type;
     const auto blocks =
         std::make_shared<const MatrixBlocks>(inputs[0].shape, true, true, 1, context.num_tiles());
     const std::int64_t count = blocks->partition.parts.back();
     const double width = MatrixBlocks::kSize;
-    DevicePlan plan;
+    TilePlan plan;
     plan.temporaries.push_back({type, blocks->partition});
 
     VertexGroup load = MakeVertexGroup(

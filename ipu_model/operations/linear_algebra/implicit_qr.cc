@@ -184,7 +184,7 @@ class ImplicitQrOperation : public Operation {
     return SlicePartition(shape, whole, type, num_tiles, INT64_MAX);
   }
 
-  DevicePlan Plan(const DeviceContext& context) const override {
+  TilePlan Plan(const DeviceContext& context) const override {
     Superstep step;
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       const bool vector = i == 0;
@@ -241,7 +241,7 @@ class ImplicitQrOperation : public Operation {
       };
       step.groups.push_back(std::move(group));
     }
-    DevicePlan plan;
+    TilePlan plan;
     plan.supersteps.push_back(std::move(step));
     return plan;
   }

@@ -23,7 +23,7 @@ std::uint64_t RotationCycles(const TargetModel& target, DType type, double rotat
 // The choice of a pivot among the offers of `tiles` tiles.
 std::uint64_t OfferCycles(std::int64_t tiles);
 
-// The order of m rows after n exchanges.
+// The order of m rows after n swaps.
 std::uint64_t RowOrderCycles(const TargetModel& target, std::int64_t m, std::int64_t n);
 
 }  // namespace ipu_model

@@ -174,7 +174,7 @@ class LuPanelOperation : public Operation {
     return partition;
   }
 
-  DevicePlan Plan(const DeviceContext& context) const override {
+  TilePlan Plan(const DeviceContext& context) const override {
     const DType type = inputs[0].type;
     const Shape& shape = inputs[0].shape;
     const std::size_t rank = shape.size();
@@ -185,7 +185,7 @@ class LuPanelOperation : public Operation {
     Partition offers = rows;
     offers.shape[rank - 2] = rows.parts[rank - 2];
     offers.shape[rank - 1] = kOfferHead + n;
-    DevicePlan plan;
+    TilePlan plan;
     plan.temporaries.push_back({type, offers});
 
     const std::int64_t tiles = rows.parts[rank - 2];

@@ -86,7 +86,7 @@ class TriangularSolveOperation : public Operation {
     return blocks;
   }
 
-  DevicePlan Plan(const DeviceContext& context) const override {
+  TilePlan Plan(const DeviceContext& context) const override {
     return InBlocks(context.target().bytes_per_tile) ? PlanBlocks(context) : PlanWhole(context);
   }
 
@@ -106,7 +106,7 @@ class TriangularSolveOperation : public Operation {
     return region;
   }
 
-  DevicePlan PlanWhole(const DeviceContext& context) const {
+  TilePlan PlanWhole(const DeviceContext& context) const {
     const std::int64_t m = inputs[0].shape.back();
     VertexGroup group =
         MakeVertexGroup("poplin::TriangularSolve",
@@ -119,7 +119,7 @@ class TriangularSolveOperation : public Operation {
       TriangularSolve(host, options, reads[0], reads[1], writes[0]);
     };
     group.cycles = MultiplyAddCycles(inputs[1].type, static_cast<double>(m) / 2);
-    DevicePlan plan;
+    TilePlan plan;
     plan.supersteps.push_back({{std::move(group)}});
     return plan;
   }
@@ -135,7 +135,7 @@ class TriangularSolveOperation : public Operation {
     return group;
   }
 
-  DevicePlan PlanBlocks(const DeviceContext& context) const {
+  TilePlan PlanBlocks(const DeviceContext& context) const {
     const DType type = inputs[1].type;
     const auto blocks = std::make_shared<const MatrixBlocks>(MakeBlocks(context.num_tiles(), true));
     const std::size_t dim = Equations();
@@ -152,7 +152,7 @@ class TriangularSolveOperation : public Operation {
     const auto block_of = [left, blocks](const Box& box) {
       return left ? blocks->Row(box) : blocks->Column(box);
     };
-    DevicePlan plan;
+    TilePlan plan;
     plan.temporaries.push_back({type, blocks->partition});
     plan.supersteps.push_back({{CopyGroup(*blocks, kRight, kWork)}});
     for (std::int64_t step = 0; step < count; ++step) {

@@ -157,8 +157,8 @@ class MatMulOperation : public Operation {
     return 2.0 * static_cast<double>(outputs[0].num_elements()) * static_cast<double>(inputs[0].shape[2]);
   }
 
-  DevicePlan Plan(const DeviceContext& context) const override {
-    DevicePlan plan;
+  TilePlan Plan(const DeviceContext& context) const override {
+    TilePlan plan;
     const View& out = outputs[0];
     if (out.num_elements() == 0) return plan;
     const Mapping& out_mapping = context.mapping(out.variable);
@@ -190,7 +190,7 @@ class MatMulOperation : public Operation {
   }
 
  private:
-  static OperandRef AddTemporary(DevicePlan& plan, DType type, Partition placement) {
+  static OperandRef AddTemporary(TilePlan& plan, DType type, Partition placement) {
     plan.temporaries.push_back({type, std::move(placement)});
     return {Kind::kTemporary, static_cast<unsigned>(plan.temporaries.size() - 1)};
   }
@@ -326,7 +326,7 @@ class MatMulOperation : public Operation {
   }
 
   // Adds `partials` [terms, g, m, n] and writes the result, in two stages if the plan has two.
-  void AddSums(DevicePlan& plan, OperandRef partials, std::vector<Vertex> vertices) const {
+  void AddSums(TilePlan& plan, OperandRef partials, std::vector<Vertex> vertices) const {
     const Partition& grid = plan_.grid;
     std::int64_t terms = grid.parts[kDepthDim];
     if (plan_.first_stage > 1) {

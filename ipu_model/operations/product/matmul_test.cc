@@ -357,7 +357,7 @@ TEST(WeightsStayWhereTheyAre) {
     // Returns the fraction of the product vertices' reads of operand `index` that is already on their tiles.
     const auto held = [&](const Operation& operation, unsigned index) {
       double need = 0, have = 0;
-      const DevicePlan plan = operation.Plan(context);
+      const TilePlan plan = operation.Plan(context);
       const VertexGroup& group = plan.supersteps[0].groups[0];
       for (const Vertex& v : group.vertices) {
         const Box region = group.reads[index].region(v.box);

@@ -45,7 +45,7 @@ class RandomBitsOperation : public Operation {
     AdvanceState(algorithm_, in[0], outputs[1].shape, Bits(), out[0]);
   }
 
-  DevicePlan Plan(const DeviceContext& context) const override {
+  TilePlan Plan(const DeviceContext& context) const override {
     const Box state_box = Box::Whole(inputs[0].shape);
     const auto state_region = [state_box](const Box&) { return state_box; };
     const auto identity = [](const Box& box) { return box; };
@@ -77,7 +77,7 @@ class RandomBitsOperation : public Operation {
       AdvanceState(algorithm, reads[0], whole, element_bits, writes[0]);
     };
     advance.cycles = [](const TargetModel& target, const Box&) { return AdvanceStateCycles(target); };
-    DevicePlan plan;
+    TilePlan plan;
     plan.supersteps.push_back({{std::move(bits), std::move(advance)}});
     return plan;
   }

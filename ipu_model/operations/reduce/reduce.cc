@@ -98,7 +98,7 @@ class ReduceOperation : public Operation {
     return dimensions;
   }
 
-  DevicePlan Plan(const DeviceContext& context) const override {
+  TilePlan Plan(const DeviceContext& context) const override {
     const Partition work = WorkPartition(context);
     std::int64_t partials = 1;
     for (std::size_t d = 0; d < work.shape.size(); ++d)
@@ -133,7 +133,7 @@ class ReduceOperation : public Operation {
   }
 
   // One superstep: a result's tile receives all of its values.
-  DevicePlan PlanAtResults(const DeviceContext& context) const {
+  TilePlan PlanAtResults(const DeviceContext& context) const {
     VertexGroup group;
     group.codelet = "popops::Reduce";
     const Shape shape = inputs[0].shape;
@@ -159,14 +159,14 @@ class ReduceOperation : public Operation {
     group.cycles = [cost = cost_, region](const TargetModel& target, const Box& box) {
       return ReduceCycles(target, cost, region(box).num_elements(), box.num_elements());
     };
-    DevicePlan plan;
+    TilePlan plan;
     plan.supersteps.push_back({{std::move(group)}});
     return plan;
   }
 
   // Partial results have a dimension for every reduced one (the number of its parts), then the kept
   // dimensions.
-  DevicePlan PlanPartials(const DeviceContext& context, const Partition& work) const {
+  TilePlan PlanPartials(const DeviceContext& context, const Partition& work) const {
     const std::uint32_t mask = mask_;
     Partition placement;
     placement.first_tile = work.first_tile;
@@ -187,7 +187,7 @@ class ReduceOperation : public Operation {
     for (std::size_t d = 0; d < work.shape.size(); ++d)
       if (!IsReduced(mask, d)) append(work.shape[d], work.parts[d], work.grain[d], work.tile_stride[d]);
 
-    DevicePlan plan;
+    TilePlan plan;
     VertexGroup partial;
     partial.codelet = "popops::ReducePartial";
     partial.vertices = work.Vertices();

@@ -150,13 +150,13 @@ class SortOperation : public Operation {
     return SortPartition(inputs[0].shape, dim_, bytes, num_tiles, bytes_per_tile);
   }
 
-  DevicePlan Plan(const DeviceContext& context) const override {
+  TilePlan Plan(const DeviceContext& context) const override {
     const Partition partition = MakePartition(context.num_tiles(), context.target().bytes_per_tile);
     return partition.parts[dim_] == 1 ? PlanWhole(partition) : PlanChunks(partition);
   }
 
  private:
-  DevicePlan PlanWhole(const Partition& partition) const {
+  TilePlan PlanWhole(const Partition& partition) const {
     VertexGroup group = MakeVertexGroup("popops::Sort", partition.Vertices(), 900, kVertexBytes);
     for (unsigned i = 0; i < inputs.size(); ++i) {
       group.reads.push_back({{OperandRef::Kind::kInput, i}, Same});
@@ -170,19 +170,19 @@ class SortOperation : public Operation {
       const std::int64_t rows = n > 0 ? box.num_elements() / n : 0;
       return static_cast<std::uint64_t>(rows) * SortCycles(target, n, operands);
     };
-    DevicePlan plan;
+    TilePlan plan;
     plan.supersteps.push_back({{std::move(group)}});
     return plan;
   }
 
-  DevicePlan PlanChunks(const Partition& partition) const {
+  TilePlan PlanChunks(const Partition& partition) const {
     auto shared = std::make_shared<Chunked>();
     shared->dim = dim_;
     shared->operands = inputs.size();
     shared->partition = partition;
     shared->kernel = std::make_shared<const SortKernel>(comparator_, true);
     const unsigned n = static_cast<unsigned>(inputs.size());
-    DevicePlan plan;
+    TilePlan plan;
     for (const View& view : inputs) plan.temporaries.push_back({view.type, partition});
     plan.temporaries.push_back({DType::kU32, partition});  // positions before the sort
     const std::vector<Vertex> vertices = partition.Vertices();

@@ -88,8 +88,8 @@ class TopKOperation : public Operation {
     TopK(context, largest_, in[0], out[0], out[1]);
   }
 
-  DevicePlan Plan(const DeviceContext& context) const override {
-    DevicePlan plan;
+  TilePlan Plan(const DeviceContext& context) const override {
+    TilePlan plan;
     const std::int64_t k = outputs[0].shape.back();
     if (NumElements(outputs[0].shape) == 0) return plan;
     const Partition scan = ScanPartition(inputs[0].shape, k, inputs[0].type, context.num_tiles(),

@@ -134,8 +134,8 @@ std::int64_t CumulativeHalo(std::int64_t length, std::int64_t reach) {
   return std::max<std::int64_t>(1, static_cast<std::int64_t>(static_cast<double>(length) / chunks / 2));
 }
 
-DevicePlan CumulativePlan(const TargetModel& target, const Expression& combiner, const Partition& split,
-                          int dimension, bool backwards) {
+TilePlan CumulativePlan(const TargetModel& target, const Expression& combiner, const Partition& split,
+                        int dimension, bool backwards) {
   const auto shared = std::make_shared<const Cumulative>(combiner, split, dimension, backwards);
   const auto d = static_cast<std::size_t>(dimension);
   const DType type = combiner.inputs[0];
@@ -160,7 +160,7 @@ DevicePlan CumulativePlan(const TargetModel& target, const Expression& combiner,
   chunks.grain[d] = 1;
   Partition lines = chunks;
   lines.parts[d] = 1;
-  DevicePlan plan;
+  TilePlan plan;
   plan.temporaries = {{type, chunks}, {type, lines}};
 
   VertexGroup scan = group_of("hlo::ScanChunk", split.Vertices());

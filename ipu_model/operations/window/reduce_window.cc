@@ -115,8 +115,8 @@ class ReduceWindowOperation : public Operation {
     return n;
   }
 
-  DevicePlan Plan(const DeviceContext& context) const override {
-    DevicePlan plan;
+  TilePlan Plan(const DeviceContext& context) const override {
+    TilePlan plan;
     if (outputs[0].num_elements() == 0) return plan;
     bool backwards = false;
     const int scan = FindScan(geometry_, inputs[0].shape.data(), outputs[0].shape.data(), &backwards);

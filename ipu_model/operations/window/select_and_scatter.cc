@@ -143,8 +143,8 @@ class SelectAndScatterOperation : public Operation {
     return static_cast<double>(inputs[1].num_elements()) * (taps + 1);
   }
 
-  DevicePlan Plan(const DeviceContext& context) const override {
-    DevicePlan plan;
+  TilePlan Plan(const DeviceContext& context) const override {
+    TilePlan plan;
     if (outputs[0].num_elements() == 0) return plan;
     const auto shared =
         std::make_shared<const Scattering>(geometry_, select_, scatter_, inputs[0].shape, inputs[1].shape);

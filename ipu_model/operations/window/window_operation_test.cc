@@ -196,7 +196,7 @@ hlo::WindowParameters Cumulative(const Sizes& shape, std::size_t dimension, bool
 
 // Returns the largest number of bytes that a vertex of the operation reads and writes.
 std::int64_t LargestVertex(const Operation& operation, const DeviceContext& device) {
-  const DevicePlan plan = operation.Plan(device);
+  const TilePlan plan = operation.Plan(device);
   const auto type_of = [&](const OperandRef& ref) {
     return ref.kind == OperandRef::Kind::kTemporary ? plan.temporaries[ref.index].type
            : ref.kind == OperandRef::Kind::kInput   ? operation.inputs[ref.index].type

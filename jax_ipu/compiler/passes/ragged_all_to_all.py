@@ -91,9 +91,9 @@ def _received(rewriter: Rewriter, values: tuple[Value, ...], groups: Groups) -> 
     shape = (members, len(parts), count // members)
     together = rewriter.emit("concatenate", parts, shape, _INDEX, {"dimension": 1})
     attrs = {"split_dimension": 0, "concat_dimension": 0, "split_count": members}
-    exchanged = rewriter.emit("all_to_all", (together,), shape, _INDEX, _over(groups) | attrs)
+    received = rewriter.emit("all_to_all", (together,), shape, _INDEX, _over(groups) | attrs)
     return [
-        rewriter.reshape(rewriter.slice(exchanged, (0, i, 0), (members, i + 1, shape[2])), (count,))
+        rewriter.reshape(rewriter.slice(received, (0, i, 0), (members, i + 1, shape[2])), (count,))
         for i in range(len(parts))
     ]
 

@@ -1,7 +1,7 @@
 // Programs over the devices of several processes: how their tensors reach the others. The bytes are carried
-// by an engine outside this library, which the binding layer sets.
-#ifndef JAX_IPU_RUNTIME_PROCESS_EXCHANGE_H_
-#define JAX_IPU_RUNTIME_PROCESS_EXCHANGE_H_
+// by a transport outside this library, which the binding layer sets.
+#ifndef JAX_IPU_RUNTIME_PROCESS_TRANSPORT_H_
+#define JAX_IPU_RUNTIME_PROCESS_TRANSPORT_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -24,14 +24,14 @@ struct ProcessMessage {
 };
 
 // Thread safe, called without the interpreter's lock.
-struct ProcessExchange {
+struct ProcessTransport {
   // Returns when all messages are sent and received. Throws Error; all later calls then fail as well.
-  std::function<void(const std::vector<ProcessMessage>&)> exchange;
-  // Ends all exchanges of this process, now and later, with the reason; other processes get an error too.
+  std::function<void(const std::vector<ProcessMessage>&)> carry;
+  // Ends the transport of this process, now and later, with the reason; other processes get an error too.
   std::function<void(const std::string& reason)> fail;
 };
 
-// Where the replicas of an executable run, and the exchange with those elsewhere. For any number of launches.
+// Where the replicas of an executable run, and the transport to those elsewhere. For any number of launches.
 class RemoteLaunch : public ipu_model::RemoteReplicas {
  public:
   struct Place {
@@ -39,21 +39,21 @@ class RemoteLaunch : public ipu_model::RemoteReplicas {
     unsigned device = 0;  // index among the devices of its process
   };
   // `places` by replica. `program` names the executable: processes that run different ones get an error.
-  RemoteLaunch(std::string program, std::vector<Place> places, int own_process, ProcessExchange exchange);
+  RemoteLaunch(std::string program, std::vector<Place> places, int own_process, ProcessTransport transport);
 
   unsigned num_replicas() const { return static_cast<unsigned>(places_.size()); }
   bool IsHere(unsigned replica) const override { return ProcessOf(replica) == own_process_; }
   int ProcessOf(unsigned replica) const override { return places_.at(replica).process; }
-  void Exchange(std::uint32_t channel, std::vector<Transfer>& transfers) override;
+  void Carry(std::uint32_t channel, std::vector<Transfer>& transfers) override;
   void Fail(const std::string& reason) override;
 
  private:
   const std::string program_;
   const std::vector<Place> places_;
   const int own_process_;
-  const ProcessExchange exchange_;
+  const ProcessTransport transport_;
 };
 
 }  // namespace jax_ipu
 
-#endif  // JAX_IPU_RUNTIME_PROCESS_EXCHANGE_H_
+#endif  // JAX_IPU_RUNTIME_PROCESS_TRANSPORT_H_

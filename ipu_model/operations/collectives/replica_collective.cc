@@ -1,4 +1,4 @@
-#include "operations/collectives/replica_exchange.h"
+#include "operations/collectives/replica_collective.h"
 
 #include <algorithm>
 #include <cstring>
@@ -25,15 +25,15 @@ HostTensor Piece(const HostTensor& tensor, std::int64_t piece) {
 
 }  // namespace
 
-ReplicaExchange::ReplicaExchange(ExchangePattern pattern, ReplicaGroups groups, std::vector<int> sources,
-                                 unsigned replicas, LinkMethod method)
+ReplicaCollective::ReplicaCollective(CollectivePattern pattern, ReplicaGroups groups,
+                                     std::vector<int> sources, unsigned replicas, LinkMethod method)
     : pattern_(pattern),
       groups_(std::move(groups)),
       sources_(std::move(sources)),
       replicas_(replicas),
       method_(method) {}
 
-void ReplicaExchange::Write(Writer& writer) const {
+void ReplicaCollective::Write(Writer& writer) const {
   writer.Write(pattern_);
   writer.Write(groups_);
   writer.Write(sources_);
@@ -41,11 +41,11 @@ void ReplicaExchange::Write(Writer& writer) const {
   writer.Write(method_);
 }
 
-bool ReplicaExchange::OperandsFit(unsigned /*num_tiles*/) const {
+bool ReplicaCollective::OperandsFit(unsigned /*num_tiles*/) const {
   return inputs.size() == 1 && outputs.size() == 1 && replicas_ <= 4096;
 }
 
-void ReplicaExchange::Prepare() {
+void ReplicaCollective::Prepare() {
   const auto fail = [this](const char* what) {
     throw poplar::poplar_error(name + ": collective operation: " + what);
   };
@@ -63,8 +63,8 @@ void ReplicaExchange::Prepare() {
   if (std::adjacent_find(all.begin(), all.end()) != all.end()) fail("a replica is in two groups");
   if (!all.empty() && all.back() >= replicas_) fail("a group has more replicas than the graph");
   const auto n = static_cast<std::int64_t>(members);
-  const bool many_in = pattern_ == ExchangePattern::kTranspose || pattern_ == ExchangePattern::kReduce;
-  const bool many_out = pattern_ != ExchangePattern::kPermute;
+  const bool many_in = pattern_ == CollectivePattern::kTranspose || pattern_ == CollectivePattern::kReduce;
+  const bool many_out = pattern_ != CollectivePattern::kPermute;
   if (in[0] != (many_in ? n : 1) || out[0] != (many_out ? n : 1)) fail("wrong number of pieces");
   for (const int source : sources_) {
     if (source >= 0 && !std::binary_search(all.begin(), all.end(), static_cast<unsigned>(source)))
@@ -72,8 +72,9 @@ void ReplicaExchange::Prepare() {
   }
 }
 
-void ReplicaExchange::Exchange(HostContext& context, const Replica& replica,
-                               const std::vector<HostTensor>& in, const std::vector<HostTensor>& out) const {
+void ReplicaCollective::Communicate(HostContext& context, const Replica& replica,
+                                    const std::vector<HostTensor>& in,
+                                    const std::vector<HostTensor>& out) const {
   const std::vector<unsigned>* members = nullptr;
   std::size_t position = 0;
   for (const std::vector<unsigned>& group : groups_) {
@@ -88,15 +89,15 @@ void ReplicaExchange::Exchange(HostContext& context, const Replica& replica,
   }
   const auto part = [&](const HostTensor& tensor, std::size_t giver,
                         std::size_t taker) -> std::optional<HostTensor> {
-    if (pattern_ == ExchangePattern::kGather) return tensor;
-    if (pattern_ != ExchangePattern::kPermute) return Piece(tensor, static_cast<std::int64_t>(taker));
+    if (pattern_ == CollectivePattern::kGather) return tensor;
+    if (pattern_ != CollectivePattern::kPermute) return Piece(tensor, static_cast<std::int64_t>(taker));
     const unsigned to = (*members)[taker];
     const int source = to < sources_.size() ? sources_[to] : -1;
     if (source != static_cast<int>((*members)[giver])) return std::nullopt;
     return tensor;
   };
   const auto take = [&](const Meetings::Parts& parts) {
-    if (pattern_ != ExchangePattern::kPermute) {
+    if (pattern_ != CollectivePattern::kPermute) {
       for (std::size_t p = 0; p < parts.size(); ++p) {
         if (parts[p]) CopyTensor(context, *parts[p], Piece(out[0], static_cast<std::int64_t>(p)));
       }
@@ -115,28 +116,30 @@ void ReplicaExchange::Exchange(HostContext& context, const Replica& replica,
     throw poplar::poplar_error("'" + name + "' needs " + std::to_string(members->size()) +
                                " replicas, but the program runs on one");
   }
-  // The result's variable is the same in all replicas and of no other exchange.
+  // The result's variable is the same in all replicas and of no other collective.
   replica.group->meetings().Meet(outputs[0].variable, *members, position, in[0], part, take);
 }
 
-LinkUse ReplicaExchange::Links(const TargetModel& target) const {
+LinkUse ReplicaCollective::Links(const TargetModel& target) const {
   const auto pieces = static_cast<double>(std::max<std::int64_t>(1, inputs[0].shape[0]));
   const double piece =
       static_cast<double>(inputs[0].num_elements()) * static_cast<double>(SizeOf(inputs[0].type)) / pieces;
-  if (pattern_ != ExchangePattern::kPermute) {
-    return CollectiveUse(method_, pattern_ != ExchangePattern::kTranspose, groups_, replicas_, piece, target);
+  if (pattern_ != CollectivePattern::kPermute) {
+    return CollectiveUse(method_, pattern_ != CollectivePattern::kTranspose, groups_, replicas_, piece,
+                         target);
   }
   if (groups_.empty() || groups_[0].size() == 1) return {};
   return PermutationUse(sources_, replicas_, piece, target);
 }
 
-std::unique_ptr<Operation> ReadReplicaExchange(Reader& reader) {
-  const auto pattern = reader.Read<ExchangePattern>();
+std::unique_ptr<Operation> ReadReplicaCollective(Reader& reader) {
+  const auto pattern = reader.Read<CollectivePattern>();
   auto groups = reader.Read<ReplicaGroups>();
   auto sources = reader.Read<std::vector<int>>();
   const auto replicas = reader.Read<unsigned>();
   const auto method = reader.Read<LinkMethod>();
-  return std::make_unique<ReplicaExchange>(pattern, std::move(groups), std::move(sources), replicas, method);
+  return std::make_unique<ReplicaCollective>(pattern, std::move(groups), std::move(sources), replicas,
+                                             method);
 }
 
 }  // namespace ipu_model

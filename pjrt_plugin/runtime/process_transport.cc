@@ -1,4 +1,4 @@
-#include "runtime/process_exchange.h"
+#include "runtime/process_transport.h"
 
 #include <algorithm>
 #include <array>
@@ -36,7 +36,7 @@ Header MakeHeader(const std::string& program, std::uint32_t channel, std::size_t
 void Check(const Header& header, const Header& expected, int process) {
   if (std::memcmp(&header, &expected, sizeof(Header)) == 0) return;
   const auto describe = [](const Header& h) {
-    return "'" + std::string(h.program.data()) + "' (exchange " + std::to_string(h.channel) + ", " +
+    return "'" + std::string(h.program.data()) + "' (collective " + std::to_string(h.channel) + ", " +
            std::to_string(h.bytes) + " bytes)";
   };
   std::string theirs = "sent bytes that are no message of this package version";
@@ -46,7 +46,7 @@ void Check(const Header& header, const Header& expected, int process) {
     theirs = "is in " + describe(readable);
   }
   throw Error(Code::kFailedPrecondition,
-              "This process exchanges data in program " + describe(expected) + ", but process " +
+              "This process communicates in program " + describe(expected) + ", but process " +
                   std::to_string(process) + " " + theirs +
                   ". All processes must run the same programs over shared IPUs in the same order, with the "
                   "same arguments' shapes");
@@ -55,13 +55,13 @@ void Check(const Header& header, const Header& expected, int process) {
 }  // namespace
 
 RemoteLaunch::RemoteLaunch(std::string program, std::vector<Place> places, int own_process,
-                           ProcessExchange exchange)
+                           ProcessTransport transport)
     : program_(std::move(program)),
       places_(std::move(places)),
       own_process_(own_process),
-      exchange_(std::move(exchange)) {}
+      transport_(std::move(transport)) {}
 
-void RemoteLaunch::Exchange(std::uint32_t channel, std::vector<Transfer>& transfers) {
+void RemoteLaunch::Carry(std::uint32_t channel, std::vector<Transfer>& transfers) {
   struct Firsts {
     First out = {}, in = {};
   };
@@ -90,7 +90,7 @@ void RemoteLaunch::Exchange(std::uint32_t channel, std::vector<Transfer>& transf
     message.in_bytes = transfer.in.size() - in;
     if (message.out_bytes + message.in_bytes > 0) rest.push_back(message);
   }
-  exchange_.exchange(messages);
+  transport_.carry(messages);
   for (std::size_t i = 0; i < transfers.size(); ++i) {
     Transfer& transfer = transfers[i];
     Header header;
@@ -99,9 +99,9 @@ void RemoteLaunch::Exchange(std::uint32_t channel, std::vector<Transfer>& transf
     std::copy_n(firsts[i].in.data() + sizeof(header), std::min(kInlineBytes, transfer.in.size()),
                 transfer.in.data());
   }
-  if (!rest.empty()) exchange_.exchange(rest);
+  if (!rest.empty()) transport_.carry(rest);
 }
 
-void RemoteLaunch::Fail(const std::string& reason) { exchange_.fail("in '" + program_ + "': " + reason); }
+void RemoteLaunch::Fail(const std::string& reason) { transport_.fail("in '" + program_ + "': " + reason); }
 
 }  // namespace jax_ipu

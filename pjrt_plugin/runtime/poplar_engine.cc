@@ -1,4 +1,4 @@
-// Program over poplar::Engine.
+// DeviceEngine over poplar::Engine.
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -14,10 +14,10 @@
 #include "poplar/Executable.hpp"
 #include "poplar/IPUModel.hpp"
 #include "poplar/exceptions.hpp"
+#include "runtime/device_engine.h"
 #include "runtime/executable_checks.h"
 #include "runtime/ffi_calls.h"
 #include "runtime/host_callbacks.h"
-#include "runtime/program.h"
 
 namespace jax_ipu {
 namespace {
@@ -62,9 +62,9 @@ poplar::Device CreateDevice(const DeviceConfig& config) {
   return model.createDevice();
 }
 
-class PoplarProgram : public Program {
+class PoplarEngine : public DeviceEngine {
  public:
-  PoplarProgram(const Executable& executable, const DeviceConfig& config)
+  PoplarEngine(const Executable& executable, const DeviceConfig& config)
       : engine_(ReadExecutable(executable), {{"execution", config.execution}, {"streamMemoryStays", "true"}}),
         device_(CreateDevice(config)) {
     for (const HostCallbackSpec& callback : executable.host_callbacks) {
@@ -141,8 +141,8 @@ class PoplarProgram : public Program {
 
 }  // namespace
 
-std::unique_ptr<Program> CreatePoplarProgram(const Executable& executable, const DeviceConfig& config) {
-  return CallPoplar([&] { return std::make_unique<PoplarProgram>(executable, config); });
+std::unique_ptr<DeviceEngine> CreatePoplarEngine(const Executable& executable, const DeviceConfig& config) {
+  return CallPoplar([&] { return std::make_unique<PoplarEngine>(executable, config); });
 }
 
 }  // namespace jax_ipu

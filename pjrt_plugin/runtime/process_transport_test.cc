@@ -1,5 +1,5 @@
-// Launches over the devices of two processes, played by two launchers and an engine in memory.
-#include "runtime/process_exchange.h"
+// Launches over the devices of two processes, played by two launchers and a transport in memory.
+#include "runtime/process_transport.h"
 
 #include <condition_variable>
 #include <cstring>
@@ -25,8 +25,8 @@ using Values = std::vector<float>;
 // Messages wait here for their receiver. A process that fails ends all receivers.
 class Wire {
  public:
-  ProcessExchange Engine(int process) {
-    return {[this, process](const std::vector<ProcessMessage>& messages) { Exchange(process, messages); },
+  ProcessTransport Transport(int process) {
+    return {[this, process](const std::vector<ProcessMessage>& messages) { Carry(process, messages); },
             [this, process](const std::string& reason) {
               const std::lock_guard<std::mutex> lock(mutex_);
               if (failure_.empty()) failure_ = "process " + std::to_string(process) + " gave up " + reason;
@@ -35,7 +35,7 @@ class Wire {
   }
 
  private:
-  void Exchange(int own, const std::vector<ProcessMessage>& messages) {
+  void Carry(int own, const std::vector<ProcessMessage>& messages) {
     std::unique_lock<std::mutex> lock(mutex_);
     for (const ProcessMessage& message : messages) {
       const auto* bytes = static_cast<const unsigned char*>(message.out);
@@ -65,9 +65,9 @@ class Wire {
 class Process {
  public:
   Process(Wire& wire, int number)
-      : engine_(wire.Engine(number)), number_(number), pool_(std::make_shared<HostPool>()) {
+      : transport_(wire.Transport(number)), number_(number), pool_(std::make_shared<HostPool>()) {
     for (int d = 0; d < 2; ++d) {
-      devices_.push_back(std::make_shared<DeviceRuntime>(DeviceConfig(), testing::CreateFakeProgram, pool_));
+      devices_.push_back(std::make_shared<DeviceRuntime>(DeviceConfig(), testing::CreateFakeEngine, pool_));
     }
   }
 
@@ -85,7 +85,7 @@ class Process {
                        {{Put(arguments[r]), false}}});
     }
     return launcher_.Launch(std::move(calls),
-                            std::make_shared<RemoteLaunch>(executable->name, places, number_, engine_));
+                            std::make_shared<RemoteLaunch>(executable->name, places, number_, transport_));
   }
   static Values Get(const DeviceRuntime::Results& results) {
     if (const Error* error = Wait(results.done)) throw Error(*error);
@@ -108,7 +108,7 @@ class Process {
     return std::make_shared<Array>(spec, block, nullptr);
   }
 
-  const ProcessExchange engine_;
+  const ProcessTransport transport_;
   const int number_;
   const std::shared_ptr<HostPool> pool_;
   std::vector<std::shared_ptr<DeviceRuntime>> devices_;
@@ -180,7 +180,7 @@ TEST(DifferentProgramsAreNoticed) {
   CHECK(message.find("must run the same programs") != std::string::npos);
 }
 
-TEST(ProgramsWithoutExchangeNeedNoEngine) {
+TEST(ProgramsWithoutCollectivesNeedNoTransport) {
   Wire wire;
   Process first(wire, 0);
   const auto results =

@@ -1,6 +1,6 @@
 // The interface between the device runtime and an engine that runs one executable on one device.
-#ifndef JAX_IPU_RUNTIME_PROGRAM_H_
-#define JAX_IPU_RUNTIME_PROGRAM_H_
+#ifndef JAX_IPU_RUNTIME_DEVICE_ENGINE_H_
+#define JAX_IPU_RUNTIME_DEVICE_ENGINE_H_
 
 #include <array>
 #include <atomic>
@@ -29,10 +29,10 @@ inline constexpr char kSeedStream[] = "seed";
 constexpr Seed FirstSeed(unsigned device_id) { return {std::uint64_t{device_id} << 48, 0}; }
 
 // Not thread safe: the device runtime calls it from one thread at a time.
-class Program {
+class DeviceEngine {
  public:
-  virtual ~Program() = default;
-  // Makes this the program on the device. State in SRAM is lost.
+  virtual ~DeviceEngine() = default;
+  // Makes this the engine on the device. State in SRAM is lost.
   virtual void Load() = 0;
   virtual bool HasStream(const std::string& name) const = 0;
   // Throws Error when the program has no such stream.
@@ -40,9 +40,9 @@ class Program {
   // The memory must stay until the next Run has returned, and that of a kept input as long as its copy is
   // used.
   virtual void ConnectStream(int stream, void* host) = 0;
-  // Connects the host functions that call foreign functions, which must stay as long as the program.
+  // Connects the host functions that call foreign functions, which must stay as long as the engine.
   virtual void ConnectFfiCalls(FfiCalls& calls, int device_ordinal) = 0;
-  // As which replica the next runs take part in exchanges with others.
+  // As which replica the next runs take part in collectives.
   virtual void SetReplica(const ipu_model::Replica& replica) = 0;
   // The next runs end with an exception, at the first superstep after `*cancelled` has become true. `poll`,
   // unless empty, is called now and then on the thread that runs. Null: the next runs are not cancelled.
@@ -54,11 +54,11 @@ class Program {
 };
 
 // Throws Error when the executable's program cannot run on this device.
-using ProgramFactory = std::function<std::unique_ptr<Program>(const Executable&, const DeviceConfig&)>;
+using EngineFactory = std::function<std::unique_ptr<DeviceEngine>(const Executable&, const DeviceConfig&)>;
 
 // Runs the executable with poplar::Engine.
-std::unique_ptr<Program> CreatePoplarProgram(const Executable& executable, const DeviceConfig& config);
+std::unique_ptr<DeviceEngine> CreatePoplarEngine(const Executable& executable, const DeviceConfig& config);
 
 }  // namespace jax_ipu
 
-#endif  // JAX_IPU_RUNTIME_PROGRAM_H_
+#endif  // JAX_IPU_RUNTIME_DEVICE_ENGINE_H_

@@ -1,5 +1,5 @@
-// Python: the engine that carries tensors between processes.
-#include "runtime/process_exchange.h"
+// Python: the transport that carries tensors between processes.
+#include "runtime/process_transport.h"
 
 #include <cstdint>
 #include <string>
@@ -14,10 +14,10 @@ namespace {
 
 // Calls a Python function on a thread of a device, which holds the GIL for the call only.
 template <typename MakeArgument>
-void CallEngine(PyObject* function, MakeArgument make_argument) {
+void CallTransport(PyObject* function, MakeArgument make_argument) {
   if (InterpreterIsEnding()) {
     throw Error(Code::kCancelled,
-                "A program exchanges data with another process, but the interpreter is ending");
+                "A program communicates with another process, but the interpreter is ending");
   }
   const nb::gil_scoped_acquire gil;
   try {
@@ -27,7 +27,7 @@ void CallEngine(PyObject* function, MakeArgument make_argument) {
     if (nb::hasattr(value, "code") && nb::isinstance<nb::int_>(value.attr("code")))
       throw Error(static_cast<Code>(nb::cast<int>(value.attr("code"))),
                   nb::cast<std::string>(nb::str(value)));
-    throw Error(Code::kInternal, std::string("The exchange between processes failed: ") + error.what());
+    throw Error(Code::kInternal, std::string("The transport between processes failed: ") + error.what());
   }
 }
 
@@ -42,29 +42,29 @@ nb::list MessageList(const std::vector<ProcessMessage>& messages) {
   return list;
 }
 
-void Set(const nb::callable& exchange, const nb::callable& fail) {
+void Set(const nb::callable& carry, const nb::callable& fail) {
   // Never released: devices may use them until the process ends, after the interpreter.
-  PyObject* const exchange_function = exchange.ptr();
+  PyObject* const carry_function = carry.ptr();
   PyObject* const fail_function = fail.ptr();
-  Py_INCREF(exchange_function);
+  Py_INCREF(carry_function);
   Py_INCREF(fail_function);
-  SetProcessExchange({[exchange_function](const std::vector<ProcessMessage>& messages) {
-                        CallEngine(exchange_function, [&] { return MessageList(messages); });
-                      },
-                      [fail_function](const std::string& reason) {
-                        if (InterpreterIsEnding()) return;
-                        CallEngine(fail_function, [&] { return nb::str(reason.c_str()); });
-                      }});
+  SetProcessTransport({[carry_function](const std::vector<ProcessMessage>& messages) {
+                         CallTransport(carry_function, [&] { return MessageList(messages); });
+                       },
+                       [fail_function](const std::string& reason) {
+                         if (InterpreterIsEnding()) return;
+                         CallTransport(fail_function, [&] { return nb::str(reason.c_str()); });
+                       }});
 }
 
 }  // namespace
 
-void BindProcessExchange(nb::module_& module) {
+void BindProcessTransport(nb::module_& module) {
   module.def(
-      "set_process_exchange", &Set, nb::arg("exchange"), nb::arg("fail"),
-      nb::sig("def set_process_exchange(exchange: collections.abc.Callable[[list[tuple[int, int, int, int, "
+      "set_process_transport", &Set, nb::arg("carry"), nb::arg("fail"),
+      nb::sig("def set_process_transport(carry: collections.abc.Callable[[list[tuple[int, int, int, int, "
               "int, int, int]]], None], fail: collections.abc.Callable[[str], None]) -> None"),
-      "Sets what moves data between processes. `exchange` gets (process, send tag, address and bytes "
+      "Sets what moves data between processes. `carry` gets (process, send tag, address and bytes "
       "to send, receive tag, address and bytes to fill) of each message, and `fail` a reason.");
 }
 
