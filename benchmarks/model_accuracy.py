@@ -93,7 +93,7 @@ def amp_rows() -> list[Row]:
     # none.
     arrange = _ipu.Target("bow").local_copy_call_cycles
     return [
-        Row(f"[{n},16]x[16,16] f16", cycles, product_cost(n, 16, 16, 1, "half")["compute_cycles"] - arrange)
+        Row(f"[{n},16]x[16,16] f16", cycles, product_cost(n, 16, 16, 1, "half").compute_cycles - arrange)
         for n, cycles in AMP_CYCLES.items()
     ]
 
@@ -102,7 +102,7 @@ def elementwise_rows() -> list[Row]:
     add = [("add", "f32", "f32", 0, 1, 0, 0)]
     scaled_add = [("multiply", "f32", "f32", 1, 2, 0, 0), ("add", "f32", "f32", 0, 3, 0, 0)]
     rows = [
-        Row(f"add f32 {n}", raw - TIMER_CYCLES, elementwise_cost(n, add, 2, scaled=False)["compute_cycles"])
+        Row(f"add f32 {n}", raw - TIMER_CYCLES, elementwise_cost(n, add, 2, scaled=False).compute_cycles)
         for n, raw in ADD_CYCLES.items()
     ]
     for n, raw in SCALED_ADD_CYCLES.items():

@@ -297,7 +297,11 @@ def test_the_compile_server_ends_while_it_compiles(folder):
 def test_the_compile_server_says_what_is_missing(tmp_path):
     (tmp_path / "jaxlib").mkdir()
     (tmp_path / "jaxlib" / "__init__.py").write_text("raise ImportError('no jaxlib here')")
-    host = Host(PYTHONPATH=f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}")
+    host = Host(
+        PYTHONPATH=os.pathsep.join([str(tmp_path), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]).rstrip(
+            os.pathsep
+        )
+    )
     assert host.answer() == (9, b"ImportError: no jaxlib here")
     assert host.process.wait(10) == 1
 

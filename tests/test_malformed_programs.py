@@ -239,7 +239,7 @@ def test_a_name_that_is_no_text(artifact):
 
 
 # Every kind of string of a program, each once; names of entries of dictionaries end the process in MLIR's bindings.
-STRINGS = """
+EVERY_STRING = """
 module @NAMEOFMODULE attributes {NAMEOFATTRIBUTE.x = "VALUEOFATTRIBUTE"} {
   func.func public @main(%a: tensor<4xf32> {NAMEATARGUMENT.y = "VALUEATARGUMENT"})
       -> (tensor<4xf32> {jax.result_info = "VALUEATRESULT", NAMEATRESULT.z}) {
@@ -260,11 +260,11 @@ def bytecode():
     context.allow_unregistered_dialects = True
     with context:
         data = io.BytesIO()
-        ir.Module.parse(STRINGS).operation.write_bytecode(data)
+        ir.Module.parse(EVERY_STRING).operation.write_bytecode(data)
     return data.getvalue()
 
 
-@pytest.mark.parametrize("name", sorted(set(re.findall("[A-Z]{8,}", STRINGS)) - {"NAMEOFMODULE"}))
+@pytest.mark.parametrize("name", sorted(set(re.findall("[A-Z]{8,}", EVERY_STRING)) - {"NAMEOFMODULE"}))
 def test_each_string_that_is_not_utf8(name):
     assert bytecode().count(name.encode()) == 1
     with pytest.raises(CompileError, match="not UTF-8") as raised:
@@ -274,8 +274,8 @@ def test_each_string_that_is_not_utf8(name):
 
 def test_escaped_bytes_in_text_that_are_not_utf8():
     for escaped in ('"NAMEATOPERATION\\FF" = 1', 'NAMEATOPERATION.q = "\\FF"'):
-        damaged = STRINGS.replace('NAMEATOPERATION.q = "VALUEATOPERATION"', escaped)
-        assert damaged != STRINGS and refused(damaged.encode())
+        damaged = EVERY_STRING.replace('NAMEATOPERATION.q = "VALUEATOPERATION"', escaped)
+        assert damaged != EVERY_STRING and refused(damaged.encode())
 
 
 def test_names_beyond_ascii():

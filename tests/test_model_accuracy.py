@@ -36,7 +36,7 @@ def test_dense_products_median_within_15_percent(accuracy, partials, transposed)
 
 def test_a_multiply_add_costs_less_than_its_parts(accuracy):
     def cycles(code, output):
-        return accuracy.elementwise_cost(6000, code, output, scaled=True)["compute_cycles"]
+        return accuracy.elementwise_cost(6000, code, output, scaled=True).compute_cycles
 
     multiply, add = ("multiply", "f32", "f32", 1, 2, 0, 0), ("add", "f32", "f32", 0, 3, 0, 0)
     together, product = cycles([multiply, add], 4), cycles([multiply], 3)

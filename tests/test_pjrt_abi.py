@@ -126,7 +126,9 @@ def test_a_client_whose_interpreter_has_no_compiler_gets_an_error(tmp_path):
     environment = {
         **os.environ,
         "JAX_IPU_PYTHON": sys.executable,
-        "PYTHONPATH": f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}",
+        "PYTHONPATH": os.pathsep.join([str(tmp_path), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]).rstrip(
+            os.pathsep
+        ),
     }
     result = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment)
     assert result.returncode >= 0, "the plugin crashed"

@@ -26,7 +26,7 @@ IMPORT = f"""
 
 def run(script, *prefix, **environment):
     return subprocess.run(
-        [*prefix, sys.executable, "-c", textwrap.dedent(script)],
+        [*prefix, sys.executable, "-P", "-c", textwrap.dedent(script)],
         capture_output=True,
         text=True,
         timeout=300,

@@ -257,7 +257,8 @@ TEST(TheInterpreterOfTheEnvironmentIsFound) {
                                   std::to_string(getpid())}));
   const fs::path script = fs::path(library).parent_path() / "compile_server.py";
   MakeProgram(script);
-  CHECK_EQ(CompileServerCommand(library)[2], script.string());
+  const std::vector<std::string> command = CompileServerCommand(library);
+  CHECK_EQ(command[2], script.string());
 
   unsetenv("JAX_IPU_PYTHON");
   setenv("PATH", old_path.c_str(), 1);
