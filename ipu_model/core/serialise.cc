@@ -1,6 +1,7 @@
 // Binary serialisation with bounds-checked reads.
 #include "core/serialise.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "kernels/host/host_tensor.h"
@@ -158,14 +159,17 @@ void Reader::ReadInto(Partition* out) {
   const std::size_t rank = out->shape.size();
   bool ok = rank <= static_cast<std::size_t>(kMaxRank) && out->parts.size() == rank &&
             out->grain.size() == rank && out->tile_stride.size() == rank && out->num_tiles > 0;
-  double elements = 1, parts = 1;
+  // What Partition computes from these numbers stays below 2^62.
+  double elements = 1, parts = 1, tiles = static_cast<double>(out->first_tile);
   for (std::size_t d = 0; ok && d < rank; ++d) {
-    ok = out->shape[d] >= 0 && out->parts[d] > 0 && out->grain[d] > 0 && out->tile_stride[d] >= 0 &&
-         out->tile_stride[d] <= (std::int64_t{1} << 40);
-    elements *= static_cast<double>(out->shape[d]);
-    parts *= static_cast<double>(out->parts[d]);
+    ok = out->shape[d] >= 0 && out->parts[d] > 0 && out->grain[d] > 0 && out->tile_stride[d] >= 0;
+    const auto extent = static_cast<double>(out->shape[d]), count = static_cast<double>(out->parts[d]);
+    ok = ok && (extent + static_cast<double>(out->grain[d])) * count < 4e18;
+    elements *= std::max(extent, 1.0);
+    parts *= count;
+    tiles += static_cast<double>(out->tile_stride[d]) * count;
   }
-  if (!ok || elements > 4e18 || parts > 4e9) Fail("a partition is invalid");
+  if (!ok || elements > 4e18 || parts > 4e9 || tiles > 4e18) Fail("a partition is invalid");
 }
 
 void Reader::ReadInto(Run* out) {

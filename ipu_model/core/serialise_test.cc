@@ -99,6 +99,24 @@ TEST(ValuesOutOfRangeAreRefused) {
   CHECK_THROWS(SerialiseError, Reader(std::string(20, '\xff')).Read<std::int64_t>());
 }
 
+TEST(PartitionsWithoutRoomToComputeAreRefused) {
+  const auto read = [](const Partition& partition) {
+    Writer w;
+    w.Write(partition);
+    return Reader(w.data()).Read<Partition>();
+  };
+  constexpr std::int64_t kMany = std::int64_t{1} << 40;
+  const Partition good = {{kMany}, {1 << 10}, {4}, {1}, 3, 16};
+  CHECK(read(good) == good);
+  Partition parts = good, grain = good, stride = good, empty = good;
+  parts.parts = {std::int64_t{1} << 30};
+  grain.grain = {std::numeric_limits<std::int64_t>::max()};
+  stride.tile_stride = {std::int64_t{1} << 53};
+  empty.shape = {kMany, kMany, 0};
+  empty.parts = empty.grain = empty.tile_stride = {1, 1, 1};
+  for (const Partition& bad : {parts, grain, stride, empty}) CHECK_THROWS(SerialiseError, read(bad));
+}
+
 TEST(LongLengthsAllocateNothing) {
   Writer w;
   w.Write(std::int64_t{1} << 60);

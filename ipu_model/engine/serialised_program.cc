@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "core/replica_operation.h"
 #include "core/serialise.h"
 #include "core/strides.h"
 #include "engine/checks.h"
@@ -108,12 +109,26 @@ class ProgramReader {
         reader_->Fail("a call of a host function that does not exist");
       }
     }
+    CheckExchanges();
   }
 
  private:
   static constexpr std::int64_t kMaxElements = std::int64_t{1} << 48;
   // Nodes own their children: destroying them takes this much stack.
   static constexpr int kMaxDepth = 4000;
+
+  // Replicas meet in the variable of an exchange's result, whatever path each took: two exchanges with one
+  // variable would take each other's tensors.
+  void CheckExchanges() {
+    std::unordered_map<VariableId, const ProgramNode*> exchange_of;
+    for (const auto& node : nodes_) {
+      if (dynamic_cast<const ReplicaOperation*>(node->operation.get()) == nullptr) continue;
+      for (const View& view : node->operation->outputs) {
+        if (exchange_of.emplace(view.variable, node.get()).first->second != node.get())
+          reader_->Fail("two exchanges between replicas have one result");
+      }
+    }
+  }
 
   std::vector<std::uint32_t> StreamList(bool host_to_device) {
     auto streams = reader_->Read<std::vector<std::uint32_t>>();
@@ -128,21 +143,34 @@ class ProgramReader {
   std::int64_t CheckedElements(const Shape& shape) {
     if (shape.size() > static_cast<std::size_t>(kMaxRank))
       reader_->Fail("a variable has too many dimensions");
+    // Strides are computed from the other dimensions also where one is 0.
     std::int64_t n = 1;
+    bool empty = false;
     for (std::int64_t d : shape) {
       if (d < 0 || (d > 0 && n > kMaxElements / d)) reader_->Fail("a variable has an invalid shape");
-      n *= d;
+      n *= std::max<std::int64_t>(d, 1);
+      empty = empty || d == 0;
     }
-    return n;
+    return empty ? 0 : n;
   }
 
-  void CheckView(const View& view) {
+  // Returns the number of elements.
+  std::int64_t CheckView(const View& view) {
     if (view.variable >= program_->variables.size())
       reader_->Fail("a view of a variable that does not exist");
     const Variable& variable = program_->variables[view.variable];
     if (SizeOf(view.type) != SizeOf(variable.type))
       reader_->Fail("a view has elements of a different size than its variable");
-    if (CheckedElements(view.shape) == 0) return;
+    const std::int64_t elements = CheckedElements(view.shape);
+    // Offsets of elements that there are not are computed too.
+    for (std::size_t d = 0; d < view.shape.size(); ++d) {
+      const std::int64_t most =
+          elements == 0 ? kMaxElements / std::max<std::int64_t>(view.shape[d], 1) : kMaxElements;
+      if (view.strides[d] < -most || view.strides[d] > most) reader_->Fail("a view has an invalid stride");
+    }
+    if (view.offset < -kMaxElements || view.offset > kMaxElements)
+      reader_->Fail("a view has an invalid offset");
+    if (elements == 0) return 0;
     double min = static_cast<double>(view.offset), max = min;
     for (std::size_t d = 0; d < view.shape.size(); ++d) {
       const double span = static_cast<double>(view.shape[d] - 1) * static_cast<double>(view.strides[d]);
@@ -151,10 +179,17 @@ class ProgramReader {
     if (min < 0 || max >= static_cast<double>(variable.num_elements)) {
       reader_->Fail("a view extends beyond the variable '" + variable.name + "'");
     }
+    return elements;
   }
+  // Views can repeat elements, so their number has a limit of its own: sizes of all of them in bytes are
+  // added without a check.
   std::vector<View> Views() {
     auto views = reader_->Read<std::vector<View>>();
-    for (const View& v : views) CheckView(v);
+    std::int64_t elements = 0;
+    for (const View& v : views) {
+      elements += CheckView(v);
+      if (elements > kMaxElements) reader_->Fail("views have too many elements");
+    }
     return views;
   }
 

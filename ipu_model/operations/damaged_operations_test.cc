@@ -184,6 +184,69 @@ bool Accepted(std::string_view body) {
   return true;
 }
 
+// Single changes that random damage seldom makes.
+TEST(PartsThatDoNotFitEachOtherAreRefused) {
+  const auto variable = [](Graph& graph, const poplar::Type& type, const std::vector<std::size_t>& shape) {
+    const Tensor t = graph.addVariable(type, shape, "v");
+    poputil::mapTensorLinearly(graph, t);
+    return t;
+  };
+  using Nodes = std::vector<ProgramNode*>;
+  const auto check = [](Graph& graph, const Sequence& main, auto&& damage) {
+    const auto program = poplar::compileGraph(graph, {main}).program();
+    CHECK(DeserialiseBody(SerialiseBody(*program)) != nullptr);
+    Nodes nodes;
+    for (const ProgramNode* node : NodesOf(program->programs)) {
+      const bool moves = node->kind == ProgramKind::kStreamIn;
+      if (moves || node->operation != nullptr) nodes.push_back(const_cast<ProgramNode*>(node));
+    }
+    damage(nodes);
+    CHECK_THROWS(SerialiseError, DeserialiseBody(SerialiseBody(*program)));
+  };
+  const auto target = poplar::Target::createIPUTarget(1, 4, "ipu2");
+  {
+    // More rows of indices than the operand has.
+    Graph graph(target);
+    Sequence main;
+    hlo::WindowDims dims;
+    dims.collapsed_dims = {1};
+    dims.operand_batching_dims = dims.indices_batching_dims = {0};
+    dims.start_index_map = {1};
+    dims.index_vector_dim = 1;
+    const Tensor indices = variable(graph, poplar::INT, {4, 1});
+    hlo::gather(graph, variable(graph, poplar::FLOAT, {4, 6}), indices, dims, {1, 1}, main);
+    check(graph, main, [](const Nodes& nodes) { nodes.at(0)->operation->inputs[0].shape[0] = 2; });
+  }
+  {
+    // Two exchanges of different sizes in which replicas could meet.
+    Graph graph(target, poplar::replication_factor(2));
+    Sequence main;
+    for (const std::size_t size : {40, 4}) {
+      hlo::allGather(graph, variable(graph, poplar::FLOAT, {size}), 0, {{0, 1}}, main);
+    }
+    check(graph, main, [](const Nodes& nodes) {
+      std::vector<View>* first = nullptr;
+      for (ProgramNode* node : nodes) {
+        if (node->operation == nullptr || node->operation->kind() != "gcl::exchange") continue;
+        if (first != nullptr) node->operation->outputs[0].variable = first->at(0).variable;
+        first = &node->operation->outputs;
+      }
+    });
+  }
+  {
+    // Repeated elements whose number is that of the stream again, modulo 2^64.
+    Graph graph(target);
+    const Tensor x = variable(graph, poplar::FLOAT, {8});
+    const Sequence main({poplar::program::Copy(graph.addHostToDeviceFIFO("in0", poplar::FLOAT, 8), x)});
+    check(graph, main, [](const Nodes& nodes) {
+      View repeated = nodes.at(0)->tensor.at(0);
+      repeated.shape = {std::int64_t{1} << 48};
+      repeated.strides = {0};
+      nodes[0]->tensor.resize(nodes[0]->tensor.size() + (1 << 16), repeated);
+    });
+  }
+}
+
 TEST(EveryTruncationIsRefused) {
   for (const std::string& body : Corpus().bodies) {
     CHECK(Accepted(body));

@@ -424,6 +424,30 @@ TEST(ComplexArithmetic) {
   CHECK_EQ(out[1], 5.0f);
 }
 
+// What is read from a file may name any type: a block function would reach beyond its registers.
+TEST(InstructionsOfOtherTypesAreRefused) {
+  const auto refused = [](Expression e) { CHECK_THROWS(std::invalid_argument, ElementwiseKernel{e}); };
+  const auto given = [](Expression e, DType type) {
+    e.inputs[0] = type;
+    return e;
+  };
+  const Expression add = Single(ScalarOp::kAdd, DType::kF64, DType::kF64, 2);
+  refused(given(add, DType::kF32));
+  refused(Single(ScalarOp::kAdd, DType::kF64, DType::kF32, 2));
+  refused(Single(ScalarOp::kLt, DType::kF64, DType::kF64, 2));
+  refused(Single(ScalarOp::kAbs, DType::kC128, DType::kC64, 1));
+  refused(Single(ScalarOp::kComplex, DType::kF64, DType::kC64, 2));
+  refused(Single(ScalarOp::kSelect, DType::kF32, DType::kF32, 3));
+  refused(given(Single(ScalarOp::kConvert, DType::kF64, DType::kF32, 1), DType::kF32));
+  refused(given(Single(ScalarOp::kBitcast, DType::kBF16, DType::kU16, 1), DType::kF8E8M0FNU));
+  refused(given(Single(ScalarOp::kReal, DType::kF32, DType::kF32, 1), DType::kBF16));
+  // Narrow floats are computed in f32.
+  const ElementwiseKernel wide(given(Single(ScalarOp::kAdd, DType::kF32, DType::kF32, 2), DType::kF16));
+  Expression long_one = Single(ScalarOp::kNot, DType::kU8, DType::kU8, 1);
+  long_one.constants.assign(std::size_t{1} << 17, {});
+  refused(long_one);
+}
+
 TEST(UndefinedCombinationsAreRefused) {
   CHECK_THROWS(std::invalid_argument,
                ElementwiseKernel(Single(ScalarOp::kShiftLeft, DType::kF32, DType::kF32, 2)));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -114,6 +115,7 @@ class Lowering {
   explicit Lowering(const Expression& expression) : expression_(expression) {}
 
   MicroProgram Run() {
+    CheckNumber(expression_.inputs.size() + expression_.constants.size());
     for (const DType type : expression_.inputs) program_.inputs.push_back(type);
     for (const ScalarConstant& constant : expression_.constants) AddConstant(constant.type, constant.bytes);
     // Results are numbered from kNodeBase, because conversions may add constants after the existing ones.
@@ -136,6 +138,12 @@ class Lowering {
  private:
   // The number of the first node's result, while nodes are added.
   static constexpr int kNodeBase = 1 << 20;
+
+  // Steps have register numbers of 16 bits.
+  static void CheckNumber(std::size_t registers) {
+    if (registers > std::numeric_limits<std::uint16_t>::max())
+      throw std::invalid_argument("an expression needs more than 65535 registers");
+  }
 
   [[noreturn]] static void Fail(ScalarOp op, DType type) {
     throw std::invalid_argument("scalar operation " + std::to_string(static_cast<int>(op)) +
@@ -223,7 +231,52 @@ class Lowering {
     return Normalise(reg, to);
   }
 
+  // The type of the result of `op` on operands of `type`; kCount if there is none.
+  static DType ResultOf(ScalarOp op, DType type) {
+    switch (op) {
+      case ScalarOp::kIsFinite:
+      case ScalarOp::kEq:
+      case ScalarOp::kNe:
+      case ScalarOp::kLt:
+      case ScalarOp::kLe:
+      case ScalarOp::kGt:
+      case ScalarOp::kGe:
+      case ScalarOp::kTotalLt:
+        return DType::kPred;
+      case ScalarOp::kAbs:
+      case ScalarOp::kReal:
+      case ScalarOp::kImag:
+        return type == DType::kC64 ? DType::kF32 : type == DType::kC128 ? DType::kF64 : type;
+      case ScalarOp::kComplex:
+        return type == DType::kF32 ? DType::kC64 : type == DType::kF64 ? DType::kC128 : DType::kCount;
+      default:
+        return type;
+    }
+  }
+
+  // A block function reads and writes elements of the instruction's types, so its registers must hold such
+  // elements. Arithmetic may use f32 on narrow floats, whose registers are the same; what looks at the bits
+  // may not.
+  void CheckTypes(const Instruction& instruction) const {
+    const ScalarOp op = instruction.op;
+    const DType type = instruction.operand_type;
+    const bool converts = op == ScalarOp::kConvert || op == ScalarOp::kBitcast;
+    bool fits = converts || instruction.result_type == ResultOf(op, type);
+    for (int k = 0; k < NumOperands(op); ++k) {
+      value_.at(instruction.operand[k]);  // throws if it is not set yet
+      const DType given = expression_.TypeOf(instruction.operand[k]);
+      const DType wanted = op == ScalarOp::kSelect && k == 0 ? DType::kPred : type;
+      const bool exact = converts || op == ScalarOp::kReal || op == ScalarOp::kImag;
+      fits = fits && (exact ? given == wanted : RegisterTypeOf(given) == RegisterTypeOf(wanted));
+    }
+    if (!fits) {
+      throw std::invalid_argument("scalar operation " + std::to_string(static_cast<int>(op)) + " on " +
+                                  NameOf(type) + " has operands or a result of another type");
+    }
+  }
+
   int LowerInstruction(const Instruction& instruction) {
+    CheckTypes(instruction);
     ScalarOp op = instruction.op;
     const DType type = instruction.operand_type;
     const int a = value_.at(instruction.operand[0]);
@@ -518,6 +571,9 @@ class Lowering {
   void Emit() {
     const int num_inputs = static_cast<int>(program_.inputs.size());
     const int first_result = num_inputs + static_cast<int>(program_.constants.size());
+    const auto live =
+        std::count_if(nodes_.begin(), nodes_.end(), [](const Node& node) { return !node.dead; });
+    CheckNumber(static_cast<std::size_t>(first_result) + static_cast<std::size_t>(live));
     std::vector<int> number(nodes_.size(), -1);
     const auto renumber = [&](int reg) {
       return static_cast<std::uint16_t>(reg < kNodeBase ? reg : number[Index(reg)]);

@@ -34,7 +34,8 @@ struct MicroProgram {
   double nanoseconds = 0;  // per element on one core; a rough estimate that decides on the number of threads
 };
 
-// Throws std::invalid_argument if an operation does not exist for its types.
+// Throws std::invalid_argument if an operation does not exist for its types or has operands of others, and
+// std::out_of_range if one uses a register before it is set.
 MicroProgram Lower(const Expression& expression);
 
 }  // namespace ipu_model

@@ -35,8 +35,18 @@ class GatherOperation : public Operation {
   bool OperandsFit(unsigned /*num_tiles*/) const override {
     if (!HasOperands(*this, 2, 1) || inputs[0].type != outputs[0].type || !IsInteger(inputs[1].type))
       return false;
-    return IndexVectorsFit(dims_, inputs[1].shape) &&
-           outputs[0].shape == ResultShape(inputs[0].shape, inputs[1].shape, dims_, slice_sizes_, name);
+    if (!IndexVectorsFit(dims_, inputs[1].shape) ||
+        outputs[0].shape != ResultShape(inputs[0].shape, inputs[1].shape, dims_, slice_sizes_, name))
+      return false;
+    // Only indices are clamped, not positions along batching dimensions.
+    const IndexedWindow window = MakeProblem().window;
+    for (std::size_t d = 0; d < inputs[0].shape.size(); ++d) {
+      if (window.batching[d] >= 0 &&
+          outputs[0].shape[static_cast<std::size_t>(window.batch_dim[window.batching[d]])] >
+              inputs[0].shape[d])
+        return false;
+    }
+    return true;
   }
   void Write(Writer& writer) const override {
     WriteWindowDims(writer, dims_);
