@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "kernels/host/isa.h"
+#include "kernels/vector/shuffle.h"
 
 namespace ipu_model {
 
@@ -40,8 +41,8 @@ template <typename T, typename From, typename To>
     Vector next[kCount];
 #pragma GCC unroll 8
     for (int i = 0; i < kCount / 2; ++i) {
-      next[2 * i] = __builtin_shuffle(rows[i], rows[i + kCount / 2], low);
-      next[2 * i + 1] = __builtin_shuffle(rows[i], rows[i + kCount / 2], high);
+      next[2 * i] = Shuffle(rows[i], rows[i + kCount / 2], low);
+      next[2 * i + 1] = Shuffle(rows[i], rows[i + kCount / 2], high);
     }
 #pragma GCC unroll 16
     for (int i = 0; i < kCount; ++i) rows[i] = next[i];

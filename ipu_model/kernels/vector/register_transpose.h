@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "kernels/product/gemm_tile.h"
+#include "kernels/vector/shuffle.h"
 
 namespace ipu_model {
 namespace ISA_NAMESPACE {
@@ -14,9 +15,9 @@ namespace ISA_NAMESPACE {
 template <typename T>
 struct Interleave {
   using Vector = typename VectorTypes<T>::Register;
-  [[gnu::always_inline]] static Vector Low(Vector a, Vector b) { return __builtin_shuffle(a, b, Order(0)); }
+  [[gnu::always_inline]] static Vector Low(Vector a, Vector b) { return Shuffle(a, b, Order(0)); }
   [[gnu::always_inline]] static Vector High(Vector a, Vector b) {
-    return __builtin_shuffle(a, b, Order(kLanes<T> / 2));
+    return Shuffle(a, b, Order(kLanes<T> / 2));
   }
 
  private:
@@ -40,17 +41,15 @@ struct LaneShuffle {
   // b.
   template <int kGroup>
   [[gnu::always_inline]] static Vector Low(Vector a, Vector b) {
-    return __builtin_shuffle(a, b, InLanes<kGroup>(0));
+    return Shuffle(a, b, InLanes<kGroup>(0));
   }
   template <int kGroup>
   [[gnu::always_inline]] static Vector High(Vector a, Vector b) {
-    return __builtin_shuffle(a, b, InLanes<kGroup>(kLaneElements / 2));
+    return Shuffle(a, b, InLanes<kGroup>(kLaneElements / 2));
   }
   // The even (odd) lanes of a, then those of b.
-  [[gnu::always_inline]] static Vector Even(Vector a, Vector b) {
-    return __builtin_shuffle(a, b, OfLanes(0));
-  }
-  [[gnu::always_inline]] static Vector Odd(Vector a, Vector b) { return __builtin_shuffle(a, b, OfLanes(1)); }
+  [[gnu::always_inline]] static Vector Even(Vector a, Vector b) { return Shuffle(a, b, OfLanes(0)); }
+  [[gnu::always_inline]] static Vector Odd(Vector a, Vector b) { return Shuffle(a, b, OfLanes(1)); }
 
  private:
   using Index = std::conditional_t<sizeof(T) == 4, std::int32_t, std::int64_t>;

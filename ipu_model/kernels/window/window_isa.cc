@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "kernels/product/gemm_tile.h"
+#include "kernels/vector/shuffle.h"
 #include "kernels/window/window_strip.h"
 
 namespace ipu_model {
@@ -230,7 +231,7 @@ template <typename T, typename Op, int kShift, bool kBackwards>
     const int from = kBackwards ? i + kShift : i - kShift;
     lanes[i] = from < 0 || from >= kLanes<T> ? kLanes<T> + i : from;
   }
-  return __builtin_shuffle(v, Broadcast(Op::kIdentity), lanes);
+  return Shuffle(v, Broadcast(Op::kIdentity), lanes);
 }
 
 template <typename T, typename Op, bool kBackwards>
