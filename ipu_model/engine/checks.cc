@@ -1,6 +1,9 @@
 #include "engine/checks.h"
 
+#include <cstdint>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "core/strides.h"
 #include "engine/compiled_program.h"
@@ -99,7 +102,37 @@ void CheckConstantsNotWritten(const CompiledProgram& program, const std::vector<
 
 }  // namespace
 
+void CheckNotRecursive(const CompiledProgram& program) {
+  std::vector<std::vector<std::uint32_t>> calls;
+  for (const auto& function : program.functions) {
+    calls.emplace_back();
+    for (const ProgramNode* node : NodesOf({function})) {
+      if (node->kind == ProgramKind::kCall) calls.back().push_back(node->function);
+    }
+  }
+  std::vector<int> state(calls.size(), 0);  // 1: on the path, 2: done
+  for (std::uint32_t root = 0; root < calls.size(); ++root) {
+    std::vector<std::pair<std::uint32_t, std::size_t>> path;
+    if (state[root] == 0) path.emplace_back(root, 0);
+    while (!path.empty()) {
+      auto& [function, next] = path.back();
+      state[function] = 1;
+      if (next == calls[function].size()) {
+        state[function] = 2;
+        path.pop_back();
+        continue;
+      }
+      const std::uint32_t callee = calls[function][next++];
+      if (state.at(callee) == 1) {
+        throw poplar::control_program_error("function " + std::to_string(callee) + " calls itself");
+      }
+      if (state[callee] == 0) path.emplace_back(callee, 0);
+    }
+  }
+}
+
 void CheckProgram(const CompiledProgram& program) {
+  CheckNotRecursive(program);
   Checker checker(program);
   std::vector<std::shared_ptr<const ProgramNode>> roots = program.programs;
   roots.insert(roots.end(), program.functions.begin(), program.functions.end());

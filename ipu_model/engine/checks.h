@@ -11,6 +11,10 @@ struct CompiledProgram;  // engine/compiled_program.h
 // poplar::control_program_error or poplar::poplar_error with the variable's name.
 void CheckProgram(const CompiledProgram& program);
 
+// Throws if a function calls itself, directly or not: a call has one return slot, and the tile engine would
+// call itself without end. Part of CheckProgram.
+void CheckNotRecursive(const CompiledProgram& program);
+
 }  // namespace ipu_model
 
 #endif  // IPU_MODEL_ENGINE_CHECKS_H_

@@ -4,6 +4,7 @@
 #include <map>
 #include <utility>
 
+#include "engine/checks.h"
 #include "poplar/exceptions.hpp"
 
 namespace ipu_model {
@@ -175,36 +176,6 @@ class Flattener {
   HostCode* out_;
   std::map<std::uint32_t, FunctionCode> functions_;  // of the current program
 };
-
-// Throws if a function calls itself, directly or not: a call has one return slot.
-void CheckNotRecursive(const CompiledProgram& program) {
-  std::vector<std::vector<std::uint32_t>> calls;
-  for (const auto& function : program.functions) {
-    calls.emplace_back();
-    for (const ProgramNode* node : NodesOf({function})) {
-      if (node->kind == ProgramKind::kCall) calls.back().push_back(node->function);
-    }
-  }
-  std::vector<int> state(calls.size(), 0);  // 1: on the path, 2: done
-  for (std::uint32_t root = 0; root < calls.size(); ++root) {
-    std::vector<std::pair<std::uint32_t, std::size_t>> path;
-    if (state[root] == 0) path.emplace_back(root, 0);
-    while (!path.empty()) {
-      auto& [function, next] = path.back();
-      state[function] = 1;
-      if (next == calls[function].size()) {
-        state[function] = 2;
-        path.pop_back();
-        continue;
-      }
-      const std::uint32_t callee = calls[function][next++];
-      if (state.at(callee) == 1) {
-        throw poplar::control_program_error("function " + std::to_string(callee) + " calls itself");
-      }
-      if (state[callee] == 0) path.emplace_back(callee, 0);
-    }
-  }
-}
 
 }  // namespace
 

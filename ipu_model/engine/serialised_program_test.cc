@@ -2,6 +2,7 @@
 #include "engine/serialised_program.h"
 
 #include <cstdint>
+#include <memory>
 #include <random>
 #include <sstream>
 #include <string>
@@ -184,6 +185,16 @@ TEST(DamagedBodiesNeverCrash) {
     CHECK(Refused([&] { ipu_model::DeserialiseBody(std::string_view(body).substr(0, n)); }));
   }
   CHECK(refused > 1000);
+}
+
+TEST(FunctionsThatCallThemselvesAreRefused) {
+  const auto program = Rotation(2).Compile().program();
+  auto& damaged = const_cast<ipu_model::CompiledProgram&>(*program);
+  for (const ipu_model::ProgramNode* node : ipu_model::NodesOf(program->programs)) {
+    if (node->kind == ipu_model::ProgramKind::kCall)
+      damaged.functions.at(0) = std::make_shared<const ipu_model::ProgramNode>(*node);
+  }
+  CHECK(Refused([&] { ipu_model::DeserialiseBody(ipu_model::SerialiseBody(*program)); }));
 }
 
 TEST(GraphsThatCannotRunAreRefused) {
