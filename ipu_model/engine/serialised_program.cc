@@ -109,7 +109,7 @@ class ProgramReader {
         reader_->Fail("a call of a host function that does not exist");
       }
     }
-    CheckExchanges();
+    CheckCollectives();
   }
 
  private:
@@ -117,15 +117,15 @@ class ProgramReader {
   // Nodes own their children: destroying them takes this much stack.
   static constexpr int kMaxDepth = 4000;
 
-  // Replicas meet in the variable of an exchange's result, whatever path each took: two exchanges with one
+  // Replicas meet in the variable of a collective's result, whatever path each took: two collectives with one
   // variable would take each other's tensors.
-  void CheckExchanges() {
-    std::unordered_map<VariableId, const ProgramNode*> exchange_of;
+  void CheckCollectives() {
+    std::unordered_map<VariableId, const ProgramNode*> collective_of;
     for (const auto& node : nodes_) {
       if (dynamic_cast<const ReplicaOperation*>(node->operation.get()) == nullptr) continue;
       for (const View& view : node->operation->outputs) {
-        if (exchange_of.emplace(view.variable, node.get()).first->second != node.get())
-          reader_->Fail("two exchanges between replicas have one result");
+        if (collective_of.emplace(view.variable, node.get()).first->second != node.get())
+          reader_->Fail("two collective operations have one result");
       }
     }
   }

@@ -218,7 +218,7 @@ TEST(PartsThatDoNotFitEachOtherAreRefused) {
     check(graph, main, [](const Nodes& nodes) { nodes.at(0)->operation->inputs[0].shape[0] = 2; });
   }
   {
-    // Two exchanges of different sizes in which replicas could meet.
+    // Two collectives of different sizes in which replicas could meet.
     Graph graph(target, poplar::replication_factor(2));
     Sequence main;
     for (const std::size_t size : {40, 4}) {
@@ -227,7 +227,7 @@ TEST(PartsThatDoNotFitEachOtherAreRefused) {
     check(graph, main, [](const Nodes& nodes) {
       std::vector<View>* first = nullptr;
       for (ProgramNode* node : nodes) {
-        if (node->operation == nullptr || node->operation->kind() != "gcl::exchange") continue;
+        if (node->operation == nullptr || node->operation->kind() != "gcl::collective") continue;
         if (first != nullptr) node->operation->outputs[0].variable = first->at(0).variable;
         first = &node->operation->outputs;
       }
