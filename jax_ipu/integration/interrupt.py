@@ -64,7 +64,7 @@ def _cancel_runs() -> None:
 
     def copy_when_ready(self: Any) -> Any:
         # jaxlib's wait for a copy ignores signals, its wait for an array does not. The copy is queued first.
-        if not self.is_ready():
+        if not self.is_ready() and any(device.platform == PLATFORM for device in self.devices()):
             self._copy_single_device_array_to_host_async()
             block_until_ready(self)
         return copy_out(self)
