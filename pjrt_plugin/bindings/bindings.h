@@ -33,12 +33,12 @@ namespace nb = nanobind;
 // std::string>. Throws std::invalid_argument (ValueError in Python) for an unknown name.
 poplar::Type TypeNamed(const std::string& name);
 
-// Then threads must not ask for the GIL any more.
+// Whether the interpreter is shutting down: threads must then not acquire the GIL.
 bool InterpreterIsEnding();
 
 using Options = std::map<std::string, std::string>;
 poplar::OptionFlags FlagsOf(const Options& options);
-// Throws std::invalid_argument unless `count` is `dims`.
+// Throws std::invalid_argument unless `count` equals `dims`.
 void CheckCount(std::size_t count, std::size_t dims, const char* what);
 
 void BindGraph(nb::module_& module);

@@ -179,7 +179,8 @@ struct RunningCompilation {
   ~RunningCompilation() { RunningCompilations::Instance().Add(-1); }
 };
 
-// Calls `function`, found while the GIL is held, and takes the plain data out of its result.
+// With the GIL held, calls the Python function that `find_function` returns. Returns the plain data of its
+// result.
 template <typename FindFunction>
 std::shared_ptr<const Executable> CallPython(const CompileRequest& request, FindFunction find_function) {
   if (!Py_IsInitialized())
@@ -189,7 +190,7 @@ std::shared_ptr<const Executable> CallPython(const CompileRequest& request, Find
         "program that was compiled before");
   const RunningCompilation running;
   nb::gil_scoped_acquire gil;
-  // Threads of jaxlib flush them, and constants of the program must not depend on the thread.
+  // jaxlib's threads flush denormals to zero; constants of the program must not depend on the thread.
   const ipu_model::KeepDenormals keep;
   try {
     const nb::object result =
@@ -197,8 +198,8 @@ std::shared_ptr<const Executable> CallPython(const CompileRequest& request, Find
                         nb::bytes(request.options.data(), request.options.size()), request.target);
     return nb::cast<const ExecutableHandle&>(result).executable;
   } catch (nb::python_error& error) {
-    // Ctrl-C must end the caller, not become an error that it may handle: it is given again to Python's own
-    // code.
+    // Ctrl-C must end the caller, not become an error that the caller may handle: set the interrupt again, so
+    // that the interpreter raises it.
     if (error.matches(PyExc_KeyboardInterrupt)) {
       PyErr_SetInterrupt();
       throw Error(Code::kCancelled, "the compilation was interrupted");
@@ -213,7 +214,7 @@ std::shared_ptr<const Executable> CallPython(const CompileRequest& request, Find
   }
 }
 
-// The compiler when nobody called set_compiler: a client other than JAX compiles.
+// The compiler when set_compiler was not called, that is, for a client other than JAX.
 std::shared_ptr<const Executable> ImportAndCompile(const CompileRequest& request) {
   return CallPython(request, [] { return nb::module_::import_("jax_ipu.compiler").attr("compile"); });
 }
@@ -293,7 +294,7 @@ nb::dict HostKernels() {
 }  // namespace
 
 void BindCompile(nb::module_& module) {
-  // From now on this process compiles itself.
+  // From now on this process compiles in its own interpreter, not in a compile server.
   Registry::Get().SetCompiler(ImportAndCompile);
   nb::class_<CompiledGraph>(module, "CompiledGraph")
       .def("serialize", &CompiledGraph::Serialize)

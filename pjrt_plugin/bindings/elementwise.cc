@@ -95,7 +95,7 @@ ScalarOp OpNamed(const std::string& name) {
 }
 
 using Constant = std::pair<std::string, nb::bytes>;
-// op, operand type, result type, three registers, immediate.
+// One instruction: op, operand type, result type, three registers, immediate.
 using Code = std::tuple<std::string, std::string, std::string, unsigned, unsigned, unsigned, std::uint32_t>;
 
 hlo::Expression MakeExpression(const std::vector<std::string>& inputs, const std::vector<Constant>& constants,

@@ -8,7 +8,7 @@
 
 namespace jax_ipu::bindings {
 
-// The data outlives the Python object when PJRT keeps it.
+// Shared ownership: PJRT may keep the data after the Python object is gone.
 struct ExecutableHandle {
   std::shared_ptr<const Executable> executable;
 };

@@ -15,8 +15,8 @@
 
 namespace jax_ipu::bindings {
 
-// How a field of type T looks in Python: its type in signatures, and conversions. Structs have classes of
-// their own.
+// The Python form of a field of type T: its type in signatures, and its conversions. Structs have their own
+// classes.
 template <typename T, typename = void>
 struct PythonField {
   static std::string Type() { return nb::cast<std::string>(nb::type<T>().attr("__name__")); }
@@ -159,7 +159,7 @@ const char* InitSignature() {
 template <typename Python>
 const char* GetSignature(const char* name) {
   std::string type = Python::Type();
-  // What is read is a tuple.
+  // Reading the attribute returns a tuple.
   const std::string sequence = "collections.abc.Sequence[";
   if (type.compare(0, sequence.size(), sequence) == 0)
     type = "tuple[" + type.substr(sequence.size(), type.size() - sequence.size() - 1) + ", ...]";

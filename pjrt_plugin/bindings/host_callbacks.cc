@@ -49,7 +49,7 @@ void CallFunction(PyObject* function, const std::vector<HostCallbacks::Input>& i
   }
 }
 
-// Owns the function's registration, not the function: programs may need it longer than Python does.
+// Owns the function's registration, not the function: programs may call it after this object is gone.
 class HostCallback {
  public:
   explicit HostCallback(const nb::callable& function) {
@@ -68,7 +68,7 @@ class HostCallback {
   std::uint64_t id() const { return id_; }
 
  private:
-  // Here the GIL is held, which destroying a function needs.
+  // Called with the GIL held: destroying a Python function needs it.
   static void DropUnused() { HostCallbacks::Get().TakeUnused(); }
   std::uint64_t id_ = 0;
 };

@@ -1,22 +1,24 @@
 // Python: slices, gather and scatter at run-time positions.
 //
 //   dynamic_slice(graph, operand, starts: list[Tensor], sizes: list[int], seq, name="") -> Tensor
-//   dynamic_update_slice(graph, operand, update, starts: list[Tensor], seq, name="", in_place=False) ->
-//   Tensor gather(graph, operand, indices, offset_dims, collapsed_slice_dims, operand_batching_dims,
-//          indices_batching_dims, start_index_map, index_vector_dim, wraps, slice_sizes, seq, name="") ->
-//          Tensor
+//   dynamic_update_slice(graph, operand, update, starts: list[Tensor], seq, name="",
+//                        in_place=False) -> Tensor
+//   gather(graph, operand, indices, offset_dims, collapsed_slice_dims, operand_batching_dims,
+//          indices_batching_dims, start_index_map, index_vector_dim, wraps, slice_sizes, seq,
+//          name="") -> Tensor
 //   create_gather_input(graph, dtype, shape, indices_shape, offset_dims, collapsed_slice_dims,
 //                       operand_batching_dims, indices_batching_dims, start_index_map, index_vector_dim,
 //                       slice_sizes, name="") -> Tensor
 //   scatter(graph, operands: list[Tensor], indices, updates: list[Tensor], update_window_dims,
 //           inserted_window_dims, operand_batching_dims, indices_batching_dims, scatter_dims_to_operand_dims,
-//           index_vector_dim, wraps, unique_indices, expression, seq, name="", in_place=False) ->
-//           list[Tensor]
+//           index_vector_dim, wraps, unique_indices, expression, seq, name="",
+//           in_place=False) -> list[Tensor]
 //     expression: inputs operand_0.., update_0.., one output per operand
 //     wraps: for each index component, the number that is added to negative indices; empty: zeros
 //   create_sliceable_tensor(graph, dtype, shape, dims, sizes, name="") -> Tensor
 //
-// In place: the (first) operands are written over and returned; they must be strided views without aliases.
+// In place: the operands (of scatter: `operands`) are overwritten and returned; they must be strided views
+// without aliases.
 #include "hlo/Index.hpp"
 
 #include "bindings/bindings.h"

@@ -39,7 +39,7 @@ void BindError(nb::module_& module) {
       type);
 }
 
-// The SDK defines the same names: where its libraries were loaded for the whole process, they come first.
+// The Poplar SDK defines the same symbols: its libraries take precedence if they were loaded globally.
 void CheckLibrary() {
   using Concat = poplar::Tensor (*)(const poplar::Tensor&, const poplar::Tensor&, unsigned);
   Dl_info poplar{}, own{};
@@ -59,7 +59,7 @@ NB_MODULE(_ipu, module) {
   if (const std::string missing = jax_ipu::MissingInstructions(); !missing.empty()) {
     throw nanobind::import_error(missing.c_str());
   }
-  // The compiler callback is released by nobody: PJRT may call it until the process ends.
+  // The compiler callback is never released: PJRT may call it until the process ends.
   nanobind::set_leak_warnings(false);
   jax_ipu::bindings::CheckLibrary();
   module.def("library_path", &jax_ipu::LibraryPath);

@@ -43,7 +43,7 @@ nb::list MessageList(const std::vector<ProcessMessage>& messages) {
 }
 
 void Set(const nb::callable& carry, const nb::callable& fail) {
-  // Never released: devices may use them until the process ends, after the interpreter.
+  // Never released: devices may use the functions until the process ends, which is after the interpreter.
   PyObject* const carry_function = carry.ptr();
   PyObject* const fail_function = fail.ptr();
   Py_INCREF(carry_function);
