@@ -27,14 +27,14 @@ class Array {
   const TensorSpec& spec() const { return *spec_; }
   const std::shared_ptr<const TensorSpec>& shared_spec() const { return spec_; }
   const CompletionPtr& ready() const { return ready_; }
-  // Before the array is shared.
+  // Call only before the array is shared.
   void set_ready(CompletionPtr ready) { ready_ = std::move(ready); }
 
   // Whether host() is known; its bytes are valid once ready() is. Never turns false again.
   bool on_host() const { return on_host_.load(std::memory_order_acquire); }
   const std::shared_ptr<HostBlock>& host() const { return host_; }
-  // The value came from another IPU: writing it to this one the first time is no host transfer.
-  // Before the array is shared.
+  // The value came from another IPU, so its first write to this IPU does not count as a host transfer. Call
+  // only before the array is shared.
   void set_received(bool only_on_ipus) {
     received_ = true;
     only_on_ipus_.store(only_on_ipus, std::memory_order_relaxed);
@@ -57,8 +57,8 @@ class Array {
 
   std::atomic<bool> only_on_ipus_{false};
 
-  bool received_ = false;  // this and the members below: device's thread only
-  // The variable that holds the value: that of input `slot_` of `program_`; null: not resident.
+  bool received_ = false;  // this and the members below: used by the device's thread only
+  // The value is in the variable of input `slot_` of `program_`. Null: not resident.
   std::shared_ptr<LoadedProgram> program_;
   std::size_t slot_ = 0;
 };

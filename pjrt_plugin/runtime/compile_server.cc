@@ -20,7 +20,7 @@ extern char** environ;
 namespace jax_ipu {
 namespace {
 
-// For a server to end when its socket is closed.
+// How long a server may take to end after its socket is closed, and how often this is checked.
 constexpr std::chrono::milliseconds kPatience{2000}, kInterval{1};
 
 std::string ErrorText(int error) { return std::generic_category().message(error); }
@@ -46,7 +46,8 @@ class SpawnSettings {
   explicit SpawnSettings(int socket) {
     Check(posix_spawn_file_actions_init(&actions_));
     Check(posix_spawnattr_init(&attributes_));
-    // First, as the host may have closed one of the standard descriptors, whose number the socket then has.
+    // Must come first: if the host has closed a standard descriptor, the socket may have its number, which
+    // the actions below reuse.
     Check(posix_spawn_file_actions_adddup2(&actions_, socket, CompileServer::kSocket));
     Check(posix_spawn_file_actions_addopen(&actions_, STDIN_FILENO, "/dev/null", O_RDONLY, 0));
     if (fcntl(STDERR_FILENO, F_GETFD) < 0 || socket == STDERR_FILENO) {
@@ -54,11 +55,11 @@ class SpawnSettings {
     }
     Check(posix_spawn_file_actions_adddup2(&actions_, STDERR_FILENO, STDOUT_FILENO));
 #if defined(__GLIBC__) && __GLIBC_PREREQ(2, 34)
-    // Elsewhere the server closes the host's descriptors when it has started.
+    // On other systems the server itself closes the host's descriptors after its start.
     Check(posix_spawn_file_actions_addclosefrom_np(&actions_, CompileServer::kSocket + 1));
 #endif
-    // What the host does with signals is not for the server, nor is a Ctrl-C for the host's group of
-    // processes.
+    // The server does not inherit the host's signal settings, and a Ctrl-C for the host's process group does
+    // not reach it.
     sigset_t none, all;
     sigemptyset(&none);
     sigfillset(&all);
@@ -114,7 +115,7 @@ std::string CompileServer::Compile(const CompileRequest& request) {
 
 bool CompileServer::IsAlive() {
   if (socket_ < 0) return false;
-  // The server says nothing unless it is asked: what can be read is the end of the stream, when it has ended.
+  // The server only sends answers, so between requests the socket is readable only if the server has ended.
   char byte;
   const ssize_t read = recv(socket_, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
   if (read < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return true;
@@ -150,7 +151,7 @@ void CompileServer::Spawn(const std::vector<std::string>& command) {
     throw Error(Code::kInternal, "The compile server cannot be started: " + ErrorText(errno));
   }
   socket_ = sockets[0];
-  // Above all that it may be copied to: the copy of a descriptor onto itself would be closed with the others.
+  // A number above kSocket: a descriptor that is duplicated onto itself would be closed with the others.
   const int theirs = fcntl(sockets[1], F_DUPFD_CLOEXEC, kSocket + 1);
   close(sockets[1]);
   std::vector<char*> arguments;

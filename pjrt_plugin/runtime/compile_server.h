@@ -20,10 +20,10 @@ namespace jax_ipu {
 // compilations wait for each other.
 //
 // Protocol, over a socket that the server has as file descriptor kSocket: numbers have 8 bytes,
-// little-endian; a string is its size and its bytes. The server answers its start and every request with a
-// PJRT status code (0: no error) and a string: kGreeting or a serialised executable, or the error's message.
-// A request is the four strings of a CompileRequest in order. The server ends when its end of the socket is
-// closed.
+// little-endian; a string is its size and its bytes. A request is the four strings of a CompileRequest in
+// order. After its start and after every request the server sends a PJRT status code (0: no error) and a
+// string: kGreeting after its start, a serialised executable after a request, or an error message. The
+// server ends when the socket is closed.
 class CompileServer {
  public:
   static constexpr int kSocket = 3;
@@ -31,15 +31,15 @@ class CompileServer {
 
   // The server's command line, asked for at every start; it may throw Error.
   using Command = std::function<std::vector<std::string>()>;
-  // `advice` ends the message when no server can be started.
+  // `advice` is the end of the error message when no server can be started.
   CompileServer(Command command, std::string advice);
   ~CompileServer();
   CompileServer(const CompileServer&) = delete;
   CompileServer& operator=(const CompileServer&) = delete;
 
-  // The serialised executable. Throws Error: the compiler's own; kFailedPrecondition when no server can be
-  // started; kInternal when the server ends during this compilation, after which the next one starts another
-  // server.
+  // Returns the serialised executable. Throws Error: the compiler's own; kFailedPrecondition when no server
+  // can be started; kInternal when the server ends during this compilation. The next compilation then starts
+  // another server.
   std::string Compile(const CompileRequest& request);
 
  private:
@@ -51,13 +51,13 @@ class CompileServer {
   bool IsAlive();
   void Start();
   void Spawn(const std::vector<std::string>& command);
-  // False: the server has closed the socket.
+  // Returns false if the server has closed the socket.
   bool Send(std::string_view bytes);
   bool Receive(void* data, std::size_t size);
   bool Receive(Answer* answer);
   // Ends the server, by force if it does not end with the socket, and says how it ended.
   std::string Stop();
-  // Gives up a server without a word to it: it is another process's.
+  // Forgets the server without ending it: in a fork, it is the server of the parent.
   void Forget();
 
   const Command command_;

@@ -151,7 +151,7 @@ TEST(ACrashIsAnErrorOfOneCompilation) {
   CHECK(first != second);
   CHECK(Contains(ErrorOf([&] { Compile(server, "exit"); }),
                  "ended with status 3 while it compiled this program"));
-  // One that ends between compilations is replaced without an error.
+  // A server that ends between compilations is replaced without an error.
   const std::string third = Compile(server, "pid");
   kill(static_cast<pid_t>(std::stol(third)), SIGKILL);
   std::this_thread::sleep_for(std::chrono::milliseconds(100));

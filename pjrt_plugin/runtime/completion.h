@@ -23,21 +23,21 @@ class Completion {
   static std::shared_ptr<Completion> Failed(const Error& error);
 
   bool IsReady() const { return ready_.load(std::memory_order_acquire); }
-  // Null: succeeded. Only once ready.
+  // Null if the work succeeded. Call only once ready.
   const Error* error() const { return error_ ? &*error_ : nullptr; }
   // Blocks until ready, then returns error().
   const Error* Wait();
-  // Blocks until ready or for `timeout`; whether it is ready.
+  // Blocks until ready, at most for `timeout`. Returns whether it is ready.
   bool WaitFor(std::chrono::steady_clock::duration timeout);
   // Calls `callback` at once when ready, else later on the thread that completes.
   void OnReady(Callback callback);
 
-  // Records that a caller blocks on this completion; only the first time is kept.
+  // Records that a caller blocks on this completion; only the time of the first one is kept.
   void NoteWaiter();
   // Whether a caller blocked before `time`.
   bool HadWaiterBefore(std::chrono::steady_clock::time_point time) const;
 
-  // Each Completion is completed exactly once, by someone who shares its ownership until the call returns.
+  // Each Completion is completed exactly once, by an owner that keeps its reference until the call returns.
   void Complete() { Finish(); }
   void Fail(const Error& error);
 

@@ -25,7 +25,7 @@ struct HostCallTraffic {
 // of a generator.
 using Seed = std::array<std::uint64_t, 2>;
 inline constexpr char kSeedStream[] = "seed";
-// Runs count the key up, so that neither two runs nor two devices draw the same numbers.
+// Every run increments the key, so that neither two runs nor two devices draw the same numbers.
 constexpr Seed FirstSeed(unsigned device_id) { return {std::uint64_t{device_id} << 48, 0}; }
 
 // Not thread safe: the device runtime calls it from one thread at a time.
@@ -37,15 +37,15 @@ class DeviceEngine {
   virtual bool HasStream(const std::string& name) const = 0;
   // Throws Error when the program has no such stream.
   virtual int StreamIndex(const std::string& name) const = 0;
-  // The memory must stay until the next Run has returned, and that of a kept input as long as its copy is
+  // The memory must stay valid until the next Run has returned; for a kept input, as long as its copy is
   // used.
   virtual void ConnectStream(int stream, void* host) = 0;
-  // Connects the host functions that call foreign functions, which must stay as long as the engine.
+  // Connects the host functions that call foreign functions. `calls` must outlive the engine.
   virtual void ConnectFfiCalls(FfiCalls& calls, int device_ordinal) = 0;
-  // As which replica the next runs take part in collectives.
+  // Sets the replica as which the next runs take part in collectives.
   virtual void SetReplica(const ipu_model::Replica& replica) = 0;
-  // The next runs end with an exception, at the first superstep after `*cancelled` has become true. `poll`,
-  // unless empty, is called now and then on the thread that runs. Null: the next runs are not cancelled.
+  // The next runs end with an exception at the first superstep after `*cancelled` has become true. Null: they
+  // are not cancelled. `poll`, unless empty, is called repeatedly on the thread of the run.
   virtual void SetCancellation(const std::atomic<bool>* cancelled, std::function<void()> poll) = 0;
   virtual void Run(int program) = 0;
   // Device cycles of the last Run, which was one of `main_program`.

@@ -16,11 +16,11 @@
 namespace jax_ipu {
 namespace {
 
-// About the cost of two thread switches.
+// Runs of up to this time are done on the calling thread: about the cost of two thread switches.
 constexpr double kInlineRunNanoseconds = 50e3;
-// The longest run on the thread of a caller that waits at once: other users of the device wait as long.
+// The longest run on the thread of a caller that waits at once: other users of the device must wait for it.
 constexpr double kAwaitedRunNanoseconds = 5e6;
-// A caller that waits by then has done nothing else meanwhile.
+// A caller that begins to wait within this time after its call counts as one that waits at once.
 constexpr auto kAtOnce = std::chrono::microseconds(100);
 // How often a thread that runs a program itself, or waits for one, looks for signals.
 constexpr auto kPollInterval = std::chrono::milliseconds(50);
@@ -83,7 +83,7 @@ void DeviceRuntime::Hold(const Work& work) {
   next_poll_ = {};
 }
 
-// The caller's own thread runs a program, so nobody else could notice its signals.
+// While the caller's own thread runs a program, no other code checks its signals.
 void DeviceRuntime::PollWhileInline() {
   const auto now = std::chrono::steady_clock::now();
   if (now < next_poll_) return;
@@ -100,9 +100,9 @@ void DeviceRuntime::Cancel(std::thread::id caller) {
 
 void DeviceRuntime::Do(Work work, DeviceHold hold) {
   const std::optional<Error> error = Try(work.run);
-  // First let others use the device: whoever waits for this will probably want it at once.
+  // Release the device before completing: a caller that waits for this work will probably use it at once.
   hold.Release();
-  // Then the arrays: memory that is given back before the next call asks for some is still in the cache.
+  // Release the arrays before completing: the next call then gets memory that is still in the cache.
   work.run = nullptr;
   if (error) {
     work.done->Fail(*error);
@@ -255,7 +255,7 @@ DeviceRuntime::Work DeviceRuntime::MakeWork(const std::shared_ptr<LoadedProgram>
                                             Results* results) {
   results->done = std::make_shared<Completion>();
   results->outputs = MakeOutputs(program->executable(), arguments, results->done);
-  // The run fills arrays that wait for its own completion, so it is given them, not their ready().
+  // ready() of the outputs is this run's own completion, so the run is given the arrays and must not wait.
   return {[this, program, group, arguments = std::move(arguments), outputs = results->outputs] {
             residency_.Run(program, arguments, outputs, group);
           },

@@ -19,9 +19,9 @@
 namespace jax_ipu {
 
 // Thread safe. Work runs in the order of the calls. When the device is idle, small work runs on the calling
-// thread, and, where the process has no other device that its caller could use meanwhile, longer work of a
-// program whose callers wait at once (WaitHabit): that saves two thread switches; the result is then ready
-// when the call returns.
+// thread, which saves two thread switches; the result is then ready when the call returns. So does longer
+// work of a program whose callers wait at once (WaitHabit), if the process has no other device that the
+// caller could use meanwhile.
 class DeviceRuntime {
  public:
   DeviceRuntime(const DeviceConfig& config, EngineFactory factory, std::shared_ptr<HostPool> pool,
@@ -41,8 +41,8 @@ class DeviceRuntime {
   // errors of the run arrive in the outputs' ready().
   Results Execute(const std::shared_ptr<LoadedProgram>& program, std::vector<Argument> arguments);
 
-  // For runs that other devices take part in: the run as work for this device's queue. `group` must outlive
-  // the work.
+  // For runs in which other devices take part: returns the run as work for this device's queue. `group` must
+  // outlive the work.
   struct Work {
     std::function<void()> run;
     CompletionPtr done;
@@ -51,12 +51,12 @@ class DeviceRuntime {
   };
   Work MakeWork(const std::shared_ptr<LoadedProgram>& program, std::vector<Argument> arguments,
                 ipu_model::ReplicaGroup* group, Results* results);
-  // Queues the work; false, and no work taken, when the device has been shut down.
+  // Queues the work. Returns false and leaves `work` unchanged if the device has been shut down.
   bool TryEnqueue(Work& work);
   // Queues the work, or does it on this thread when the device has been shut down.
   void Enqueue(Work work);
 
-  // When ready without an error, array->on_host() is true.
+  // Returns a completion. When it is ready without an error, array->on_host() is true.
   CompletionPtr FetchToHost(const std::shared_ptr<Array>& array);
   // The same for a copy to another IPU, which does not cross the host link.
   CompletionPtr FetchForLinks(const std::shared_ptr<Array>& array);
@@ -73,7 +73,7 @@ class DeviceRuntime {
   // superstep, the others when their turn comes.
   void Cancel(std::thread::id caller);
   const DeviceConfig& config() const { return residency_.config(); }
-  // Of all work that was queued before the call: waits for it.
+  // Waits for all work that was queued before the call, and includes it.
   Counters counters();
   std::uint64_t bytes_in_use() const { return residency_.bytes_in_use(); }
   std::uint64_t peak_bytes_in_use() const { return residency_.peak_bytes_in_use(); }
@@ -93,9 +93,9 @@ class DeviceRuntime {
   };
 
   bool IsIdle();
-  // Holds the device for work that this thread does itself; `run`: which may be cancelled.
+  // Tries to hold the device for work on this thread. `run`: the work is a run, which may be cancelled.
   DeviceHold TryHold(bool run);
-  // This thread holds the device from now on, for `work`. With mutex_ locked.
+  // Makes this thread the holder of the device, for `work`. Requires that mutex_ is locked.
   void Hold(const Work& work);
   void PollWhileInline();
   void WorkLoop();

@@ -1,5 +1,5 @@
-// What stays in SRAM, what moves, and in which order: donation and spilling with counted bytes, errors,
-// threads.
+// Donation and spilling with counted bytes, errors, threads: which values stay in SRAM, which move, and in
+// which order.
 #include "runtime/device_runtime.h"
 
 #include <algorithm>
@@ -60,7 +60,7 @@ class Device {
     if (!values.empty()) std::memcpy(values.data(), array->host()->data(), array->spec().bytes());
     return values;
   }
-  // What moved since the last call: "h2d d2h loads runs".
+  // Counters since the last call: "h2d_bytes d2h_bytes loads runs".
   std::string Moved() {
     const Counters now = runtime_->counters();
     const std::string text = std::to_string(now.h2d_bytes - last_.h2d_bytes) + " " +
@@ -272,8 +272,8 @@ TEST(PermutedStatesMoveOnTheDevice) {
   }
 }
 
-// Any of the arrays that exist, in any places, beside new ones; some are kept. Only what is not on the device
-// goes there, and only what loses its variable comes back.
+// Arguments are existing arrays in any places and new ones; some are kept. Only values that are not on the
+// device are sent, and only values that lose their variable are read back.
 TEST(AnyMixOfNewResidentAndKeptStates) {
   constexpr std::size_t kStates = 7;
   std::mt19937 random(1);
@@ -609,7 +609,7 @@ TEST(QueuedRunsKeepTheirOrder) {
   }
 }
 
-// A read that is asked for before the next call donates the array sees the value before that call.
+// A read that is requested before the next call donates the array gets the value before that call.
 TEST(MemoryOfDroppedResultsIsFreeWhenTheirRunIsDone) {
   Device device;
   const auto program = Compile(kQueued + kOther);
@@ -667,7 +667,7 @@ TEST(ErrorsReachEveryDependentResult) {
 
 TEST(CallersThatWaitAtOnceRunTheProgramThemselves) {
   Device device, one_of_several(/*is_only_device=*/false);
-  // Runs on the calling thread among `calls`; `wait`: between them the caller waits for the result.
+  // How many of `calls` run on the calling thread. `wait`: the caller waits for each result.
   const auto runs_here = [](Device& device, const std::string& cost, int calls, bool wait) {
     const auto x = device.Put({1, 2});
     const auto program = Compile(cost + kOther);

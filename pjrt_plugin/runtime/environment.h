@@ -1,4 +1,4 @@
-// The configuration of devices by environment variables, for processes in which nobody has set one otherwise.
+// The device configuration from environment variables, for processes in which no code has set one.
 #ifndef JAX_IPU_RUNTIME_ENVIRONMENT_H_
 #define JAX_IPU_RUNTIME_ENVIRONMENT_H_
 
@@ -6,9 +6,9 @@
 
 namespace jax_ipu {
 
-// By JAX_IPU_USE_MODEL, JAX_IPU_MODEL_VERSION, JAX_IPU_MODEL_NUM_TILES, JAX_IPU_DEVICE_COUNT,
-// JAX_IPU_VISIBLE_DEVICES and JAX_IPU_MODEL_EXECUTION, whose values are those of jax_ipu/config.py. Throws
-// Error(kInvalidArgument) for others.
+// Reads JAX_IPU_USE_MODEL, JAX_IPU_MODEL_VERSION, JAX_IPU_MODEL_NUM_TILES, JAX_IPU_DEVICE_COUNT,
+// JAX_IPU_VISIBLE_DEVICES and JAX_IPU_MODEL_EXECUTION. jax_ipu/config.py has their values; throws
+// Error(kInvalidArgument) for other values.
 DeviceConfig ConfigFromEnvironment();
 
 }  // namespace jax_ipu

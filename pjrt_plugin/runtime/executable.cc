@@ -59,7 +59,7 @@ class Reader {
   bool AtEnd() const { return bytes_.empty(); }
 
  private:
-  // Of attributes inside attributes: reading and destroying them takes stack.
+  // Limit on the nesting of attributes: reading and destroying them is recursive.
   static constexpr int kMaxDepth = 100;
 
   template <typename T>

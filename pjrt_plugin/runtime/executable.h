@@ -26,22 +26,20 @@ namespace jax_ipu {
 // How the runtime moves one argument or result. Whoever builds an Executable follows these rules:
 //  - streamed input i (aliased_output < 0, write_program < 0, used): main reads stream "in<i>".
 //  - unused input i: no stream, no program, 0 bytes.
-//  - resident input i (donated and aliased_output = j): lives in SRAM between calls. Program write_program
-//  copies
-//    stream "state<i>" from host to device, program read_program copies the state to stream "state<i>.out".
-//    Main has no stream for it. outputs[j].aliased_input = i.
+//  - resident input i (donated and aliased_output = j): lives in SRAM between calls.
+//    Program write_program copies stream "state<i>" from host to device, program read_program copies the
+//    state to stream "state<i>.out". Main has no stream for it. outputs[j].aliased_input = i.
 //    `unchanged` says that output j is the argument itself, so a host copy of it stays valid.
-//  - kept input i (neither donated nor aliased, write_program >= 0): a copy lives in SRAM between calls,
-//  which
-//    no program but write_program writes: it copies stream "state<i>" from host to device. No read_program:
-//    the host has the value, and its memory neither moves nor changes as long as the copy is used.
+//  - kept input i (neither donated nor aliased, write_program >= 0): a copy lives in SRAM between calls.
+//    Only program write_program writes it, from stream "state<i>". There is no read_program: the host has
+//    the value, and its memory neither moves nor changes as long as the copy is used.
 //  - streamed output j (aliased_input < 0, forwarded_input < 0): main writes stream "out<j>".
 //  - forwarded output j (forwarded_input = i): argument i itself, not donated. No stream; it shares the
 //    argument's memory. Input i may still be streamed for other uses.
 //  - donated input without alias: streamed like any other, then deleted.
-// Every stream is one tensor long. `tensor` is dense and row-major: an array of another layout has its
-// dimensions in the order of memory there, and `major_to_minor` says which of the array's own dimensions they
-// are. Programs are indices into the executable's program list.
+// Every stream is one tensor long. `tensor` is dense and row-major: for an array of another layout it has the
+// dimensions in memory order, and `major_to_minor` says which of the array's own dimensions they are.
+// Programs are indices into the executable's program list.
 struct InputSpec {
   TensorSpec tensor;
   DimensionOrder major_to_minor;
@@ -50,8 +48,8 @@ struct InputSpec {
   bool unchanged = false;   // aliased output is the argument itself
   bool used = true;         // false: not even streamed
   int write_program = -1, read_program = -1;
-  // Of one of several resident inputs of one type: program swap_program makes its state and that of input
-  // swap_with, the first of them, change places. -1: none.
+  // If several resident inputs have the same type: program swap_program swaps this input's state with that of
+  // input swap_with, the first of them. -1: none.
   int swap_with = -1, swap_program = -1;
   std::string sharding;  // of a program over several devices: serialised xla.OpSharding; empty: replicated
   bool kept() const { return aliased_output < 0 && write_program >= 0; }
@@ -76,7 +74,7 @@ struct OutputSpec {
   TensorSpec tensor;
   DimensionOrder major_to_minor;
   int aliased_input = -1;       // resident with that input
-  int forwarded_input = -1;     // is that (non-resident) input, unchanged: 0 bytes
+  int forwarded_input = -1;     // the output is that (non-resident) input, unchanged: 0 bytes
   bool in_host_memory = false;  // stays in host memory: never resident with an input
   std::string sharding;
 
@@ -189,7 +187,7 @@ struct MemoryReport {
   unsigned max_tile = 0, num_tiles = 0;
   std::uint64_t argument_bytes = 0, output_bytes = 0, alias_bytes = 0, temp_bytes = 0, code_bytes = 0,
                 constant_bytes = 0, exchange_buffer_bytes = 0, vertex_bytes = 0;
-  // Of arguments and results whose memory kind is the host's, which the three above leave out.
+  // Arguments and results in host memory, which the fields above leave out.
   std::uint64_t host_argument_bytes = 0, host_output_bytes = 0;
 
   template <typename Self, typename Visitor>
@@ -246,13 +244,13 @@ struct Executable {
   }
   // Whether its replicas communicate, and so must run at the same time.
   bool has_collectives() const { return cost.link_bytes > 0; }
-  // Whether it calls functions of this process, which may wait for what their caller does next.
+  // Whether it calls functions of this process; they may wait for the next action of the program's caller.
   bool calls_host() const { return !host_callbacks.empty() || !ffi_calls.empty(); }
 
   std::string Serialize() const;  // ipu_model::Seal, then the fields
-  // Safe for any bytes: what the result says has been checked against itself. What it says about the program
-  // in poplar_executable is checked when that is read (runtime/executable_checks.h). Throws
-  // Error(kInvalidArgument) that says what is wrong.
+  // Safe for any bytes: checks that the fields agree with each other. Whether they agree with the program in
+  // poplar_executable is checked when that program is read (runtime/executable_checks.h). Throws
+  // Error(kInvalidArgument), which says what is wrong.
   static Executable Deserialize(std::string_view bytes);
 };
 
@@ -286,11 +284,11 @@ class Error : public std::runtime_error {
 struct CompileRequest {
   std::string program, format, options, target;
 };
-// Set by the plugin (a compile server), and by the binding layer (it calls Python); throws Error. Called
-// without the GIL, on any thread.
+// Set by the plugin (calls a compile server) or the binding layer (calls Python). Called without the GIL, on
+// any thread; throws Error.
 using Compiler = std::function<std::shared_ptr<const Executable>(const CompileRequest&)>;
 
-// What the client's devices are; read when the client is created.
+// The configuration of the client's devices; read when the client is created.
 struct DeviceConfig {
   std::string version = "ipu2";  // ipu1, ipu2, ipu21, bow
   unsigned num_tiles = 0;        // 0: all tiles of the architecture
@@ -300,9 +298,8 @@ struct DeviceConfig {
 };
 
 // Totals since the client was created; read by jax_ipu.counters(device). Bytes count what crosses between
-// host memory and tile memory; cycles are those of the cost
-// report, with the trips that loops really made (If and Switch: their dearest branch), and of copies between
-// IPUs.
+// host memory and tile memory; cycles are those of the cost report, with the trips that loops really made
+// (If and Switch: their most expensive branch), and of copies between IPUs.
 struct Counters {
   std::uint64_t h2d_bytes = 0, d2h_bytes = 0, engine_loads = 0, runs = 0, cycles = 0;
   std::uint64_t link_bytes =
@@ -312,8 +309,8 @@ struct Counters {
 // client has been created or it has no such device.
 Counters ReadCounters(int device_id);
 
-// Whether the framework wants to know of reads of arrays, results that are on the host already included: it
-// may log or forbid them. For the process, and for this thread, whose setting goes first where it has one.
+// Whether the framework must see every read of an array, also of results that are on the host already, so
+// that it can log or forbid it. A thread's setting takes precedence over the process's.
 void GuardReads(bool guarded);
 void GuardReadsOfThread(std::optional<bool> guarded);
 bool AreReadsGuarded();
@@ -321,9 +318,8 @@ bool AreReadsGuarded();
 // Waits for the work that all devices have queued. Called without the GIL.
 void FinishWork();
 
-// For the end of a Python process that has daemon threads: finishes the queued work of all devices, and from
-// now on keeps other threads from starting more, or returning from it. Called without the GIL, by the thread
-// that exits.
+// For the end of a Python process that has daemon threads: finishes the queued work of all devices. From then
+// on no other thread can start work or return from it. Called without the GIL, by the thread that exits.
 void PrepareExit();
 
 }  // namespace jax_ipu

@@ -92,7 +92,7 @@ void CheckPrograms(const Executable& e, const InputSpec& input) {
   const InputSpec& other = e.inputs[static_cast<std::size_t>(input.swap_with)];
   Require(other.aliased_output >= 0 && SameType(other.tensor, input.tensor),
           "two inputs of different types are swapped");
-  // The runtime moves states through the first of a type, which has no such program itself.
+  // The runtime swaps states with the first input of a type, which itself has no swap program.
   Require(other.swap_with < 0 && &other != &input, "an input is swapped with one that is no first");
 }
 
@@ -193,7 +193,7 @@ class InterfaceCheck {
     others_.push_back(input.swap_program);
   }
 
-  // The program exists, and moves these streams and no others.
+  // Requires that the program exists, and moves these streams and no others.
   void Program(int index, const std::string& what, const std::vector<Expected>& streams) {
     Require(IsIndex(index, program_.programs.size()), what + " does not exist");
     std::set<std::uint32_t> allowed;
@@ -233,9 +233,9 @@ class InterfaceCheck {
             "the host function '" + name + "' of its program has other operands than it declares");
   }
 
-  // The variable of a kept input may be the caller's memory, which stays only as long as the copy is used: no
-  // program may use it but the one that writes it, and main. So every program that runs at other times has
-  // variables of its own.
+  // The variable of a kept input may be the caller's memory, which stays valid only as long as the copy is
+  // used. So only main and the program that writes the variable may use it; the programs that run at other
+  // times must have variables of their own.
   void CheckVariables() {
     std::set<std::uint32_t> kept;
     for (const auto& [program, is_kept] : writers_) {

@@ -1,5 +1,5 @@
-// What must hold of an executable before anything uses it. Executables are read from files and caches, so
-// none of it may be taken for granted.
+// Checks of an executable before it is used: executables are read from files and caches, which may be damaged
+// or hostile.
 #ifndef JAX_IPU_RUNTIME_EXECUTABLE_CHECKS_H_
 #define JAX_IPU_RUNTIME_EXECUTABLE_CHECKS_H_
 
@@ -10,7 +10,7 @@
 
 namespace jax_ipu {
 
-// As many IPUs as any system has.
+// No system has more IPUs.
 inline constexpr int kMaxReplicas = 1024;
 
 // Why the parts of an executable do not fit together, or an empty string.

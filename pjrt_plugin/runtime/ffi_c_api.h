@@ -31,7 +31,7 @@ struct XLA_FFI_Api_Version {
 };
 
 enum XLA_FFI_Error_Code : int {};                             // values: jax_ipu::Code
-enum XLA_FFI_DataType : int { XLA_FFI_DataType_TOKEN = 17 };  // the others: ffi_call.cc
+enum XLA_FFI_DataType : int { XLA_FFI_DataType_TOKEN = 17 };  // the others: ffi_calls.cc
 
 struct XLA_FFI_ByteSpan {
   const char* ptr;
@@ -156,7 +156,7 @@ struct XLA_FFI_ExecutionContext_Get_Args {
   XLA_FFI_TypeId* type_id;
   void* data;
 };
-// Of both State_Set and State_Get.
+// Arguments of both State_Set and State_Get.
 struct XLA_FFI_State_Args {
   XLA_FFI_HEAD
   XLA_FFI_ExecutionContext* ctx;

@@ -32,13 +32,14 @@ class FfiHandlers {
   // Throws Error(kInvalidArgument) for a bundle without `execute`, or compiled for another version of the
   // interface; Error(kAlreadyExists) when the name has other handlers.
   void Register(const std::string& name, const FfiHandlerBundle& bundle);
-  // Throws Error(kUnimplemented), as XLA does, that says how to register; `call` describes the call.
+  // Throws Error(kUnimplemented), as XLA does; its message describes the call with `call`, and says how to
+  // register a handler.
   FfiHandlerBundle Find(const std::string& name, const std::string& call) const;
 
   // An unknown `type_id` (0) is given a number. Throws Error(kAlreadyExists) when the name or the number is
   // that of another type.
   void RegisterType(const std::string& name, XLA_FFI_TypeId& type_id, Deleter deleter);
-  // Empty: there is no such type.
+  // Empty if there is no such type.
   std::optional<Deleter> DeleterOf(XLA_FFI_TypeId type_id) const;
 
  private:

@@ -13,7 +13,7 @@ HostCallbacks& HostCallbacks::Get() {
 
 HostCallbacks::HostCallbacks() {
   std::random_device random;
-  // Positive as a signed number, and far from where the count could overflow.
+  // Starts at random, positive as a signed number and too small for the count to overflow.
   next_id_ = ((static_cast<std::uint64_t>(random()) << 32) | random()) >> 2;
 }
 

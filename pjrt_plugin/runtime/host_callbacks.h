@@ -31,11 +31,11 @@ class HostCallbacks {
 
   static HostCallbacks& Get();
 
-  // The function has one reference. Ids of two processes differ.
+  // Registers the function with one reference and returns its id. Ids of two processes differ.
   std::uint64_t Add(Function function);
   // Throws Error(kFailedPrecondition) when there is no such function in this process.
   void Retain(std::uint64_t id);
-  // Without its last reference a function waits in TakeUnused.
+  // A function that has lost its last reference is kept until TakeUnused returns it.
   void Release(std::uint64_t id);
   // Functions without references, for a caller that may destroy them (one that holds the interpreter's lock).
   using Unused = std::vector<std::shared_ptr<const Function>>;
@@ -43,8 +43,8 @@ class HostCallbacks {
 
   void Call(std::uint64_t id, const std::vector<Input>& inputs, const std::vector<Output>& outputs);
 
-  // Set once by the owner of the interpreter: calls `wait`, which blocks on work that may call back, without
-  // the interpreter's lock.
+  // Calls `wait`, which blocks on work that may call back, without the interpreter's lock. Set once by the
+  // owner of the interpreter.
   using Waiter = std::function<void(const std::function<void()>& wait)>;
   void SetWaiter(Waiter waiter);
   void Wait(const std::function<void()>& wait);

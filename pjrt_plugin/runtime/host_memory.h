@@ -43,7 +43,7 @@ class HostPool : public std::enable_shared_from_this<HostPool> {
 class HostBlock {
  public:
   static std::shared_ptr<HostBlock> Allocate(const std::shared_ptr<HostPool>& pool, std::size_t bytes);
-  // Memory of someone else, who is told when it is no longer needed.
+  // Wraps memory of another owner; `release` is called when it is no longer needed.
   static std::shared_ptr<HostBlock> Borrow(const void* data, std::size_t bytes,
                                            std::function<void()> release);
 

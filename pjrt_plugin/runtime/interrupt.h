@@ -6,8 +6,8 @@
 
 namespace jax_ipu {
 
-// Set by the owner of the interpreter: runs the signal handlers that wait for the calling thread, and returns
-// whether one of them raised an exception, which the interpreter will raise again once the plugin has
+// Set by the owner of the interpreter: runs the signal handlers that are pending on the calling thread, and
+// returns whether one of them raised an exception; the interpreter raises it again once the plugin has
 // returned. Called without the interpreter's lock.
 void SetInterruptCheck(std::function<bool()> check);
 // False in a process without an interpreter, and on threads that handle no signals.

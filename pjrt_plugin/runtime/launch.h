@@ -21,10 +21,10 @@ struct ReplicaCall {
 // overlapping devices then never wait for each other.
 class Launcher {
  public:
-  // The calls are the replicas of one program that run in this process. Results as of DeviceRuntime::Execute,
-  // by call. When a replica fails, the others that need it fail with the same error. Throws, before anything
-  // has run, when output memory cannot be had. `remote`: where the other replicas are; null when there are
-  // none.
+  // The calls are the replicas of one program that run in this process. Returns for each call what
+  // DeviceRuntime::Execute returns. When a replica fails, the others that need it fail with the same error.
+  // Throws, before anything has run, when output memory cannot be allocated. `remote`: where the other
+  // replicas are; null when there are none.
   std::vector<DeviceRuntime::Results> Launch(std::vector<ReplicaCall> calls,
                                              std::shared_ptr<RemoteLaunch> remote = nullptr);
 

@@ -1,5 +1,5 @@
-// What libpjrt_ipu.so is on its own: it runs programs with Poplar, and compiles them in a compile server
-// until the bindings offer the compiler of this process.
+// The defaults of libpjrt_ipu.so without the bindings: it runs programs with Poplar, and compiles them in a
+// compile server until the bindings set a compiler that runs in this process.
 #include "runtime/python_compiler.h"
 #include "runtime/registry.h"
 

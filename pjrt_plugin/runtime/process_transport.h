@@ -1,5 +1,5 @@
-// Programs over the devices of several processes: how their tensors reach the others. The bytes are carried
-// by a transport outside this library, which the binding layer sets.
+// Moves the tensors of programs over the devices of several processes. The bytes are carried by a transport
+// outside this library, which the binding layer sets.
 #ifndef JAX_IPU_RUNTIME_PROCESS_TRANSPORT_H_
 #define JAX_IPU_RUNTIME_PROCESS_TRANSPORT_H_
 
@@ -27,11 +27,12 @@ struct ProcessMessage {
 struct ProcessTransport {
   // Returns when all messages are sent and received. Throws Error; all later calls then fail as well.
   std::function<void(const std::vector<ProcessMessage>&)> carry;
-  // Ends the transport of this process, now and later, with the reason; other processes get an error too.
+  // Makes current and later transports of this process fail with `reason`; other processes get an error too.
   std::function<void(const std::string& reason)> fail;
 };
 
-// Where the replicas of an executable run, and the transport to those elsewhere. For any number of launches.
+// Where the replicas of an executable run, and the transport to those in other processes. Serves any number
+// of launches.
 class RemoteLaunch : public ipu_model::RemoteReplicas {
  public:
   struct Place {

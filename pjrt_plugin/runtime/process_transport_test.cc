@@ -1,4 +1,4 @@
-// Launches over the devices of two processes, played by two launchers and a transport in memory.
+// Launches over the devices of two processes, simulated by two launchers and a transport in memory.
 #include "runtime/process_transport.h"
 
 #include <condition_variable>

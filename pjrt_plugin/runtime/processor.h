@@ -6,8 +6,9 @@
 
 namespace jax_ipu {
 
-// What to tell the user; empty: the processor has all instructions that the plugin needs. Called before any
-// kernel runs. The environment variable JAX_IPU_MAX_ISA=sse2 makes any processor one without AVX2, for tests.
+// Returns an error message, or an empty string if the processor has all instructions that the plugin needs.
+// Called before any kernel runs. For tests, the environment variable JAX_IPU_MAX_ISA=sse2 makes any processor
+// count as one without AVX2.
 std::string MissingInstructions();
 
 }  // namespace jax_ipu

@@ -46,7 +46,7 @@ std::string FindLibrary() {
   return error ? info.dli_fname : path.string();
 }
 
-// When it is loaded: its path may be relative to a working directory that changes.
+// Read when the library is loaded: the path may be relative to a working directory that changes later.
 const std::string& library_path = LibraryPath();
 
 // Empty: there is none.
@@ -97,7 +97,7 @@ std::vector<std::string> CompileServerCommand(std::string library) {
   if (script.empty()) {
     command.insert(command.end(), {"-m", "jax_ipu.compile_server"});
   } else {
-    // The package that this library belongs to, wherever else the interpreter has one.
+    // Use the package that this library belongs to, even if the interpreter would find another one.
     command.push_back(script);
   }
   command.insert(command.end(), {std::to_string(CompileServer::kSocket), std::to_string(getpid())});

@@ -41,7 +41,7 @@ class ProcessRegistry : public Registry {
 
   std::atomic<bool> reads_guarded{false};
 
-  // A thread's own setting goes before the process's.
+  // A thread's own setting takes precedence over the process's.
   static std::optional<bool>& ReadsGuardedHere() {
     thread_local std::optional<bool> guarded;
     return guarded;
@@ -134,7 +134,7 @@ class ProcessRegistry : public Registry {
     alive_.push_back(device);
     devices_[id] = std::move(device);
   }
-  // Those of clients that have been replaced, too, as long as someone uses them.
+  // Includes the devices of replaced clients, as long as they are in use.
   std::vector<std::shared_ptr<DeviceRuntime>> Devices() const {
     const std::lock_guard<std::mutex> lock(mutex_);
     std::vector<std::shared_ptr<DeviceRuntime>> devices;

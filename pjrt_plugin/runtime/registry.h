@@ -1,5 +1,5 @@
-// What a process has one of: the compiler, the device configuration, how programs run and reach other
-// processes.
+// What exists once per process: the compiler, the device configuration, the engine factory, and the transport
+// to other processes.
 #ifndef JAX_IPU_RUNTIME_REGISTRY_H_
 #define JAX_IPU_RUNTIME_REGISTRY_H_
 
@@ -22,7 +22,7 @@ class Registry {
   // The compiler, or an empty function.
   virtual Compiler GetCompiler() const = 0;
   virtual void SetDeviceConfig(DeviceConfig config) = 0;
-  // The configuration, or that of the environment variables (runtime/environment.h) if none was set, which
+  // The configuration that was set, or else that of the environment variables (runtime/environment.h), which
   // may throw Error.
   virtual DeviceConfig GetDeviceConfig() const = 0;
 };
@@ -32,14 +32,14 @@ class Registry {
 void SetEngineFactory(EngineFactory factory);
 EngineFactory GetEngineFactory();
 
-// Set by the binding layer, before the client of several processes is created. Without one its functions are
-// empty.
+// Set by the binding layer, before the client of several processes is created. Until then the functions of
+// the transport are empty.
 void SetProcessTransport(ProcessTransport transport);
 ProcessTransport GetProcessTransport();
 
-// Never returns on a thread other than PrepareExit's once that was called. A daemon thread that asks for the
-// GIL while the interpreter ends is unwound through C++ frames that cannot be, which aborts the process; so
-// it must not come back from here.
+// Once PrepareExit was called, never returns on another thread than PrepareExit's. If it did, a daemon thread
+// could ask for the GIL while the interpreter ends; Python then unwinds the thread through C++ frames that
+// cannot be unwound, which aborts the process.
 void ParkIfExiting();
 
 // Makes a device's counters readable by ReadCounters; a newer device of the same id replaces it.

@@ -6,7 +6,7 @@
 
 namespace jax_ipu {
 namespace {
-// Spilling more than this before a run is worth a thread of its own.
+// A run that has to spill more than this first is left to the device's thread.
 constexpr std::size_t kCheapSpillBytes = std::size_t{256} << 10;
 }  // namespace
 
@@ -107,7 +107,7 @@ std::uint64_t Residency::BytesToSend(Array& array) {
 }
 
 std::shared_ptr<HostBlock> Residency::Read(const Array& array) {
-  // Keeps the program alive: publishing does not, and the array may be its last owner.
+  // Keeps the program alive: the array may be its last owner, and gives it up when it is published.
   const std::shared_ptr<LoadedProgram> program = array.program_;
   if (!program || program != loaded_) {
     throw Error(Code::kInternal, "An array is neither on the host nor on the device");
@@ -126,7 +126,7 @@ bool Residency::IsCheapToSwitchTo(const LoadedProgram& program) const {
   return loaded_.get() == &program || !loaded_ || loaded_->resident_bytes_ <= kCheapSpillBytes;
 }
 
-// One of the two is the first input of its type.
+// Requires that one of the two is the first input of its type.
 void Residency::Swap(LoadedProgram& program, std::size_t first, std::size_t other) {
   program.engine_->Run(program.executable_->inputs[other].swap_program);
   std::swap(program.inputs_[first].resident, program.inputs_[other].resident);
@@ -135,8 +135,8 @@ void Residency::Swap(LoadedProgram& program, std::size_t first, std::size_t othe
   }
 }
 
-// Along the cycles of the permutation, through the first variable of the type: one swap for each state
-// that moves, and one more where the first is not among them.
+// Follows each cycle of the permutation, through the first variable of the type: one swap for each state that
+// moves, and one more where the first is not in the cycle.
 void Residency::SwapStates(LoadedProgram& program, const std::vector<Argument>& arguments) {
   const std::vector<InputSpec>& inputs = program.executable_->inputs;
   const auto is_here = [&](std::size_t i) {
@@ -151,7 +151,8 @@ void Residency::SwapStates(LoadedProgram& program, const std::vector<Argument>& 
   const auto first_of_type = [&](std::size_t slot) {
     return inputs[slot].swap_with < 0 ? slot : static_cast<std::size_t>(inputs[slot].swap_with);
   };
-  // Which argument the array in a variable is. One that is two arguments stays with that of its variable.
+  // For each variable, the argument that is the array in it. An array that is passed as two arguments counts
+  // as the argument of its variable.
   constexpr std::size_t kNone = static_cast<std::size_t>(-1);
   std::vector<std::size_t> argument_in(inputs.size(), kNone);
   for (const bool moves : {false, true}) {
@@ -214,7 +215,7 @@ void Residency::WriteKept(LoadedProgram& program, const std::vector<Argument>& a
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const InputSpec& spec = program.executable_->inputs[i];
     if (!spec.kept()) continue;
-    // Host memory is never written again, so its identity is that of the value.
+    // Host memory is written only once, so the same block always holds the same value.
     std::weak_ptr<HostBlock>& kept = program.inputs_[i].kept;
     const std::shared_ptr<HostBlock>& block = arguments[i].array->host();
     if (!kept.owner_before(block) && !block.owner_before(kept)) continue;

@@ -50,7 +50,7 @@ class LoadedProgram {
 
 struct Argument {
   std::shared_ptr<Array> array;
-  bool donated;  // the caller has given it up: nobody else holds the array
+  bool donated;  // the caller has given the array up, and nothing else holds it
 };
 using ArrayList = std::vector<std::shared_ptr<Array>>;
 
@@ -60,7 +60,7 @@ struct Cancellation {
   std::function<void()> poll;          // called now and then while the program runs; may be empty
 };
 
-// What copies between IPUs, not programs, have moved over an IPU's links.
+// Traffic over an IPU's links from copies between IPUs; that of programs is not included.
 struct LinkTraffic {
   std::atomic<std::uint64_t> received_bytes{0}, cycles{0};
 };
@@ -81,16 +81,16 @@ class Residency {
   // Runs main once. Arguments that are in their variable are used in place, others are written first; results
   // that alias an argument stay resident. Throws Error; no output is valid then, and the state that was
   // donated is gone: a run that fails or is cancelled may have overwritten part of it. `group`: the replicas
-  // that the program swaps with, or null.
+  // that the program communicates with, or null.
   void Run(const std::shared_ptr<LoadedProgram>& program, const std::vector<Argument>& arguments,
            const ArrayList& outputs, ipu_model::ReplicaGroup* group = nullptr);
   // Gives the array a host copy, once. Throws the array's own error.
   void Fetch(Array& array);
-  // The same for another IPU, which gets the value over the links.
+  // Like Fetch, for a copy to another IPU over the links.
   void FetchForLinks(Array& array);
-  // The host reads an array whose host memory is there. Any thread.
+  // Counts a read, by the host, of an array that has host memory. Called on any thread.
   void CountRead(Array& array);
-  // For copies between IPUs, which may end after the device.
+  // Shared with copies between IPUs, which may end after the device is gone.
   const std::shared_ptr<LinkTraffic>& link_traffic() const { return link_traffic_; }
   // Whether running `program` next takes no longer than its main: no loading, no large spill.
   bool IsCheapToSwitchTo(const LoadedProgram& program) const;
@@ -107,10 +107,11 @@ class Residency {
   static std::uint64_t BytesToSend(Array& array);
   void Connect(LoadedProgram& program);
   void Spill(LoadedProgram& program);
-  // Brings states that the last run left in the variables of other arguments to their own, on the device.
+  // Moves states that the last run left in variables of other arguments to their own variables, on the
+  // device.
   void SwapStates(LoadedProgram& program, const std::vector<Argument>& arguments);
   static void Swap(LoadedProgram& program, std::size_t first, std::size_t other);
-  // Before main: host copies of all that main streams or that loses its variable.
+  // Before main: makes host copies of all values that main streams, or that lose their variable.
   void PrepareHostCopies(LoadedProgram& program, const std::vector<Argument>& arguments);
   void WriteState(LoadedProgram& program, const std::vector<Argument>& arguments);
   void CheckCancelled(const LoadedProgram& program) const;

@@ -14,8 +14,8 @@ namespace jax_ipu {
 std::vector<std::string> RunOnce(const Executable& executable, std::vector<std::string> arguments,
                                  const DeviceConfig& config);
 
-// The same for the replicas of one launch, by replica and each on a thread of its own. Throws the first error
-// of a replica.
+// The same for the replicas of one launch: arguments and results by replica, each replica on a thread of its
+// own. Throws the error of the first replica that failed.
 std::vector<std::vector<std::string>> RunReplicasOnce(const Executable& executable,
                                                       std::vector<std::vector<std::string>> arguments,
                                                       const DeviceConfig& config);

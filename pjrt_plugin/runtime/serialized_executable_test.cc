@@ -209,7 +209,7 @@ TEST(InconsistentTablesAreRefused) {
   }
 }
 
-// Fields that a reader takes for truth values and enumerations, with every other byte.
+// Boolean and enumeration fields with every byte that is not one of their values.
 TEST(BytesThatAreNoValueAreRefused) {
   Executable donated = Example(), kept = Example();
   kept.inputs[1].used = true;
@@ -263,7 +263,7 @@ std::size_t NumFields() {
 }
 
 TEST(FieldsVisitsEveryMember) {
-  // The type and the shape of a tensor are two fields of what has one.
+  // A TensorSpec member adds two fields: the type and the shape.
   CHECK_EQ(NumFields<InputSpec>(), Arity<InputSpec>(0) + 1);
   CHECK_EQ(NumFields<OutputSpec>(), Arity<OutputSpec>(0) + 1);
   CHECK_EQ(NumFields<FfiBuffer>(), Arity<FfiBuffer>(0) + 1);

@@ -16,7 +16,7 @@ using ipu_model::DType;
 struct TensorSpec {
   DType type = DType::kF32;
   std::vector<std::int64_t> shape;
-  // Whoever makes a TensorSpec from foreign data has checked it with SizeProblem, so this does not overflow.
+  // Does not overflow: a TensorSpec from foreign data is checked with SizeProblem when it is made.
   std::size_t bytes() const {
     std::size_t n = ipu_model::SizeOf(type);
     for (std::int64_t d : shape) n *= static_cast<std::size_t>(d);

@@ -1,4 +1,4 @@
-// Whether bytes are text.
+// Checks that bytes are UTF-8 text.
 #ifndef JAX_IPU_RUNTIME_UTF8_H_
 #define JAX_IPU_RUNTIME_UTF8_H_
 
