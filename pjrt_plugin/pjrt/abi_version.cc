@@ -75,7 +75,7 @@ void FitsExecutable(PJRT_RuntimeAbiVersion_IsCompatibleWithExecutable_Args& args
   Compare(args.abi_version->target, args.executable_abi_version->target, "The executable");
 }
 
-// The same for the versions of runtimes and of executables.
+// The entry for both kinds of version, of runtimes and of executables.
 template <typename Args>
 void VersionDestroy(Args& args) {
   Destroy(args.abi_version);

@@ -6,7 +6,7 @@
 
 namespace jax_ipu::pjrt {
 
-// The extension, with `next` behind it.
+// Returns the extension; `next` follows it in the list of extensions.
 PJRT_Extension_Base* AbiVersionExtension(PJRT_Extension_Base* next);
 
 }  // namespace jax_ipu::pjrt

@@ -45,7 +45,7 @@ void InstallUnimplemented(PJRT_Api& api, std::index_sequence<indices...>) {
   ((api.functions[indices] = &Unimplemented<indices>), ...);
 }
 
-// Every entry of a plugin that this processor cannot run.
+// Replaces every entry if this processor cannot run the plugin.
 PJRT_Error* Refuse(void*) noexcept {
   return MakeError(Error(Code::kFailedPrecondition, MissingInstructions()));
 }

@@ -210,7 +210,7 @@ void CopyOut(void* to, const Strides& strides, const HostBlock& from, const Tens
   }
 }
 
-// Copies once the array is ready and on the host, whichever thread that is on.
+// Copies on the thread that makes the array ready on the host; at once if it is ready already.
 void CopyWhenReady(const std::shared_ptr<Array>& array, const CompletionPtr& ready,
                    std::function<void(const HostBlock&)> copy, PJRT_Event*& event) {
   if (IsReady(ready)) {
@@ -277,7 +277,7 @@ LinkEnd LinkEndOf(const PJRT_Device* device) {
   return {device->runtime, static_cast<unsigned>(std::find(all.begin(), all.end(), device) - all.begin())};
 }
 
-// Arrays never change, so a copy in another memory shares the host memory until a device takes it in.
+// Arrays never change, so a copy in another memory shares the host memory until a device loads it.
 PJRT_Buffer* CopyTo(const PJRT_Buffer& buffer, const PJRT_Memory* memory) {
   CheckAddressable(memory->device);
   const std::shared_ptr<Array> array = buffer.Use("CopyToMemorySpace");

@@ -22,7 +22,7 @@ struct PJRT_Buffer {
   // The array; throws Error(kInvalidArgument), worded as XLA's, when it has been deleted or donated. `what`
   // is the name of the operation.
   std::shared_ptr<jax_ipu::Array> Use(const char* what) const;
-  // Takes the array away, as deletion and donation do.
+  // Takes the array out of the buffer, as deletion and donation do.
   std::shared_ptr<jax_ipu::Array> Take();
   // Undoes Take.
   void PutBack(std::shared_ptr<jax_ipu::Array> array);
@@ -41,17 +41,17 @@ struct PJRT_Buffer {
   // While there are external references, the memory outlives deletion of the buffer.
   void AddExternalReference();
   void RemoveExternalReference();
-  // Whether the caller may read host memory without asking for a copy. While reads are guarded it may not,
-  // unless it has been allowed to before.
+  // Whether the caller may read host memory without requesting a copy. While reads are guarded this is false,
+  // unless it was true before.
   bool IsReadOnHost();
 
-  // The array's memory on the host, for which it blocks; always the same, and no other buffer's. Pinned for
-  // as long as there are external references.
+  // Blocks until the array is on the host and returns its memory: always the same, and not shared with other
+  // buffers. It stays valid as long as there are external references.
   void* HostPointer();
 
  private:
   mutable std::mutex mutex_;
-  mutable std::vector<std::int64_t> minor_to_major_;  // made when it is asked for
+  mutable std::vector<std::int64_t> minor_to_major_;  // filled at the first request
   std::shared_ptr<jax_ipu::Array> array_;
   bool shown_ = false;  // IsReadOnHost has returned true
   std::size_t external_references_ = 0;
@@ -70,7 +70,7 @@ std::shared_ptr<Array> Rearranged(const PJRT_Buffer& buffer, const std::shared_p
 
 // Checks dimensions, size and element type. Throws Error.
 std::shared_ptr<const TensorSpec> MakeSpec(PJRT_Buffer_Type type, const std::int64_t* dims, std::size_t rank);
-// The memory that a request names, itself or by its device.
+// The memory that a request names, either directly or as the default memory of a device.
 PJRT_Memory* MemoryOf(PJRT_Device* device, PJRT_Memory* memory);
 
 void InstallBuffer(PJRT_Api& api);

@@ -14,10 +14,10 @@
 namespace jax_ipu::pjrt {
 namespace {
 
-// What numpy guarantees; less would slow the kernels down.
+// NumPy guarantees this alignment; a smaller one would slow the kernels down.
 constexpr std::uintptr_t kZeroCopyAlignment = 16;
-// Up to this size a copy costs no more than keeping the caller's array, which callers like SciPy change for a
-// moment while they use it: programs run while the caller goes on.
+// Up to this size a copy costs no more than a reference to the caller's array. A copy is also safer: callers
+// like SciPy change such arrays for a moment, while the program still runs.
 constexpr std::size_t kCopiedBytes = std::size_t{4} << 10;
 
 PJRT_Buffer* BufferIn(const PJRT_Memory* memory, PJRT_Buffer_Type type,
@@ -86,7 +86,7 @@ void Uninitialised(PJRT_Client_CreateUninitializedBuffer_Args& args) {
   const DimensionOrder order = ReadLayout(args.shape_layout, *spec);
   const PJRT_Memory* memory = MemoryOf(args.device, args.memory);
   std::shared_ptr<HostBlock> block = HostBlock::Allocate(memory->device->client->pool, spec->bytes());
-  // The pool's memory held other arrays: their contents are not the caller's to see.
+  // The pool's memory held other arrays, whose contents the caller must not see.
   std::memset(block->data(), 0, block->bytes());
   args.buffer = BufferIn(memory, args.shape_element_type, spec, std::move(block), nullptr, order);
 }

@@ -109,7 +109,7 @@ struct PjrtStructSize;
   struct PjrtStructSize<Struct> {                                                \
     static constexpr size_t full = size, oldest = size;                          \
   };
-// For a struct that grew: the last field that every supported caller has.
+// For a struct that has grown: `first_last` is the last field that every supported caller has.
 #define PJRT_SIZE_FROM(Struct, first_last, last, size)                                                       \
   static_assert(offsetof(Struct, last) + sizeof(Struct::last) == size, #Struct);                             \
   template <>                                                                                                \

@@ -1,5 +1,5 @@
-// Entry points of PJRT_Client that are about the client itself. loaded_executable.cc has Client_Compile,
-// buffer_creation.cc and transfer_manager.cc have those that make buffers.
+// Entry points of PJRT_Client that concern the client itself. loaded_executable.cc has Client_Compile;
+// buffer_creation.cc and transfer_manager.cc have the entry points that make buffers.
 #include "pjrt/client.h"
 
 #include <algorithm>

@@ -16,7 +16,7 @@ struct ClientState;
 }
 
 struct PJRT_Device {
-  // `index` is unique in the client. Without a runtime the device is one of another process.
+  // `index` is unique in the client. A device without a runtime belongs to another process.
   PJRT_Device(jax_ipu::pjrt::ClientState* owner, PJRT_DeviceDescription* described, int index,
               std::shared_ptr<jax_ipu::DeviceRuntime> device_runtime);
 
@@ -35,7 +35,7 @@ struct PJRT_Device {
 
 namespace jax_ipu::pjrt {
 
-// The device. Throws Error(kInvalidArgument) when it belongs to another process.
+// Returns `device`. Throws Error(kInvalidArgument) when it belongs to another process.
 PJRT_Device* CheckAddressable(PJRT_Device* device);
 
 void InstallDevice(PJRT_Api& api);

@@ -7,11 +7,11 @@
 
 namespace jax_ipu::pjrt {
 
-// The type that arrays of a PJRT type are stored as. Types that no program can compute with, but that can be
-// transferred, are stored as bytes. Throws Error(kUnimplemented) for what is not an array element.
+// The type as which arrays of a PJRT type are stored: bytes for types that can be transferred but not
+// computed with. Throws Error(kUnimplemented) for a type that is not one of array elements.
 ipu_model::DType StorageType(PJRT_Buffer_Type type);
 PJRT_Buffer_Type PjrtType(ipu_model::DType type);
-// Elements of less than a byte, which take a byte each.
+// Whether elements have less than 8 bits; each is stored in a byte of its own.
 bool IsSubByte(PJRT_Buffer_Type type);
 
 }  // namespace jax_ipu::pjrt

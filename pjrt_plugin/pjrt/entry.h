@@ -36,8 +36,8 @@ Handle* Release(std::unique_ptr<Handle> handle) {
 }
 template <typename Handle>
 void Destroy(Handle* handle) {
-  // In a forked child a thread of the parent may hold a lock that freeing needs, for ever. The memory is the
-  // parent's; the child's view of it ends with the process.
+  // In a forked child, freeing could wait for ever for a lock that a thread of the parent held at the fork.
+  // The child's copy of the memory ends with the process.
   if (IsForkedChild()) return;
   const std::unique_ptr<Handle> owner(handle);
 }

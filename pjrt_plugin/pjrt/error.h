@@ -15,9 +15,9 @@ struct PJRT_Error {
 
 namespace jax_ipu::pjrt {
 
-// Never throws: out of memory yields a preallocated error.
+// Never throws: when memory is exhausted, returns a preallocated error.
 PJRT_Error* MakeError(const Error& error) noexcept;
-// An error for OnReady callbacks: null for null.
+// For OnReady callbacks: returns null for null.
 PJRT_Error* MakeError(const Error* error) noexcept;
 
 void DestroyError(PJRT_Error* error) noexcept;

@@ -39,7 +39,8 @@ void EventAwait(PJRT_Event_Await_Args& args) {
   ThrowIf(Wait(args.event->completion));
 }
 
-// JAX waits for arrays in this way as well, and asks for no callback where it goes on with something else.
+// Counts as a waiting caller: JAX also waits for arrays with OnReady, and does not use it when it continues
+// with other work.
 void EventOnReady(PJRT_Event_OnReady_Args& args) {
   RefuseToWaitInForkedChild(*args.event);
   NoteWaiter(*args.event);
@@ -51,7 +52,7 @@ void EventOnReady(PJRT_Event_OnReady_Args& args) {
 void EventCreate(PJRT_Event_Create_Args& args) { args.event = MakeEvent(std::make_shared<Completion>()); }
 
 void EventSet(PJRT_Event_Set_Args& args) {
-  const CompletionPtr completion = args.event->completion;  // whoever waits may destroy the event
+  const CompletionPtr completion = args.event->completion;  // another waiter may destroy the event
   if (IsReady(completion)) throw Error(Code::kFailedPrecondition, "PJRT_Event_Set: the event is set already");
   if (args.error_code == 0) {
     completion->Complete();

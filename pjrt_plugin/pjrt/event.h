@@ -7,7 +7,7 @@
 
 struct PJRT_Event {
   jax_ipu::CompletionPtr completion;  // null: ready
-  bool of_array = false;              // of a buffer: who waits for it wants the value and nothing else
+  bool of_array = false;              // of a buffer: a caller that waits for it needs only the value
 };
 
 namespace jax_ipu::pjrt {

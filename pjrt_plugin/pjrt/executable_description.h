@@ -1,4 +1,4 @@
-// PJRT_Executable: what an executable is, without a device to run it on.
+// PJRT_Executable: the description of an executable, independent of the devices that run it.
 #ifndef JAX_IPU_PJRT_EXECUTABLE_DESCRIPTION_H_
 #define JAX_IPU_PJRT_EXECUTABLE_DESCRIPTION_H_
 

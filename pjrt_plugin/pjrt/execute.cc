@@ -41,8 +41,7 @@ class ArgumentTransaction {
     for (std::size_t i = 0; i < executable_.inputs.size(); ++i) TakeOne(i, device);
     if (num_donated_ > 0) CheckUsedOnce();
   }
-  // Arguments in another layout than the program's are copied to it: a client may not know the
-  // layout.
+  // Converts arguments to the program's layout by a copy: a client may not know that layout.
   std::vector<Argument> Commit() {
     for (std::size_t i = 0; i < arguments_.size(); ++i) {
       const DimensionOrder& order = executable_.inputs[i].major_to_minor;
@@ -133,8 +132,8 @@ class ArgumentTransaction {
   std::size_t num_donated_ = 0;
 };
 
-// Errors of callbacks are raised by the call itself, as on JAX's CPU backend: a caller that reads no result
-// would miss the error, and jax.effects_barrier would raise it again each time.
+// The call itself raises the errors of callbacks, as on JAX's CPU backend. Otherwise a caller that reads no
+// result would miss the error, and jax.effects_barrier would raise it again each time.
 void AwaitAll(const std::vector<DeviceRuntime::Results>& results) {
   const Error* first = nullptr;
   HostCallbacks::Get().Wait([&] {

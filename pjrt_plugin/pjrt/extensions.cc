@@ -45,7 +45,7 @@ void ParameterLayouts(PJRT_Layouts_PJRT_Executable_GetParameterLayouts_Args& arg
   args.layouts = args.executable->input_layouts.data();
 }
 
-// Null: the program has no shardings, it is for one device.
+// Gives null for a program for one device, which has no shardings.
 void Give(const ShardingList& list, std::size_t& count, const char* const*& data, const std::size_t*& sizes) {
   count = list.size();
   data = count == 0 ? nullptr : list.data();

@@ -13,8 +13,9 @@
 
 namespace jax_ipu::pjrt {
 
-// The order that a caller's layout asks for; null is row-major. Throws Error: kUnimplemented for tiles and
-// for strides that leave gaps, kInvalidArgument for another rank and for what is not a permutation.
+// The order that a caller's layout asks for; null is row-major. Throws Error: kUnimplemented for tiled
+// layouts and for strides that leave gaps, kInvalidArgument for a wrong rank and for an order that is no
+// permutation.
 DimensionOrder ReadLayout(const PJRT_Buffer_MemoryLayout* layout, const TensorSpec& array);
 
 // The array as it lies in memory, dense and row-major, and back.

@@ -35,7 +35,8 @@ std::vector<std::vector<int>> AssignDevices(const ClientState& client, const Com
   return assignment;
 }
 
-// The transport between the processes of a program. Throws when it needs one and a process lacks it.
+// Connects the replicas of this process to those elsewhere. Throws if the program communicates and a process
+// lacks the transport.
 std::shared_ptr<RemoteLaunch> Join(const ClientState& client, const Executable& executable,
                                    std::vector<RemoteLaunch::Place> places) {
   if (executable.has_collectives()) {
@@ -79,7 +80,7 @@ void ClientCompile(PJRT_Client_Compile_Args& args) {
       Release(std::make_unique<PJRT_LoadedExecutable>(client, std::move(executable), std::move(options)));
 }
 
-// Without a client: for a cache, or for another machine.
+// Compiles without a client: for a cache, or for another machine.
 void CompileForTopology(PJRT_Compile_Args& args) {
   std::string options(args.compile_options, args.compile_options_size);
   std::shared_ptr<const Executable> executable =

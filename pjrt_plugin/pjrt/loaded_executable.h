@@ -39,8 +39,8 @@ struct PJRT_LoadedExecutable {
   std::string device_assignment;                  // serialised
   std::atomic<bool> deleted{false};
 
-  // The instances for an execution whose caller names the device: `instances` when it is theirs; for a
-  // program for one device, which is portable, another one on any device of this process. Throws
+  // The instances for an execution whose caller names the device: `instances` if they are on it. A program
+  // for one device is portable and also runs on any other device of this process. Throws
   // Error(kUnimplemented) otherwise.
   const std::vector<Instance>& InstancesOn(PJRT_Device* device);
 
@@ -52,7 +52,7 @@ struct PJRT_LoadedExecutable {
 namespace jax_ipu::pjrt {
 
 // Runs on the devices of `instances`; lists are by device. Fills `outputs` with one handle for each output,
-// and returns the completion of each device's run. Donated buffers lose their arrays, unless it throws.
+// and returns the completion of each device's run. Donated buffers lose their arrays, unless the call throws.
 std::vector<CompletionPtr> ExecuteAll(const PJRT_LoadedExecutable& loaded,
                                       const std::vector<PJRT_LoadedExecutable::Instance>& instances,
                                       PJRT_Buffer* const* const* arguments, std::size_t num_arguments,

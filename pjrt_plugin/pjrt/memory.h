@@ -1,5 +1,5 @@
-// PJRT_Memory: a memory of a device. Its SRAM has kind "device"; host memory that it streams from and to has
-// kind "pinned_host".
+// PJRT_Memory: a memory of a device. Kind "device" is its SRAM, kind "pinned_host" the host memory that it
+// streams from and to.
 #ifndef JAX_IPU_PJRT_MEMORY_H_
 #define JAX_IPU_PJRT_MEMORY_H_
 
@@ -14,7 +14,7 @@ namespace jax_ipu::pjrt {
 enum class MemoryKind : int { kDevice, kPinnedHost };
 inline constexpr std::array<MemoryKind, 2> kMemoryKinds = {MemoryKind::kDevice, MemoryKind::kPinnedHost};
 
-// As JAX names it.
+// JAX's name of the kind.
 std::string_view NameOf(MemoryKind kind);
 
 }  // namespace jax_ipu::pjrt

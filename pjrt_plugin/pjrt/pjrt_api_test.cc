@@ -1,5 +1,5 @@
-// The plugin through its function table, as a PJRT client sees it: out fields, errors, donation, any order of
-// deletion.
+// Tests the plugin through its function table, as a PJRT client uses it: out fields, errors, donation, any
+// order of deletion.
 #include <cstdint>
 #include <cstring>
 #include <limits>
@@ -448,8 +448,8 @@ TEST(CompilerErrorsKeepTheirCode) {
   CHECK_EQ(error, "3: fake program: unknown statement nonsense");
 }
 
-// Small arrays are copied at once, so that their caller may change them; others stay the caller's memory
-// where it lies as the buffer does, here column by column.
+// Small arrays are copied at once, so that the caller may change them. Larger ones stay in the caller's
+// memory if its layout is that of the buffer, here column-major.
 TEST(LargeHostArraysAreNotCopied) {
   Client client;
   for (const std::int64_t rows : {std::int64_t{32}, std::int64_t{1024}}) {
@@ -501,7 +501,7 @@ TEST(StridedAndOddLayouts) {
   CALL_OK(Client_BufferFromHostBuffer, args);
   CHECK_EQ(Await(args.done_with_host_buffer), "");  // it was copied
   CHECK_EQ(Get(args.buffer), "0 3 1 4 2 5 ");
-  // Read back column by column.
+  // Read back in column-major order.
   const std::int64_t column_major[2] = {0, 1};
   auto layout = Garbage<PJRT_Buffer_MemoryLayout>();
   layout.type = PJRT_Buffer_MemoryLayout_Type_Tiled;
@@ -520,7 +520,7 @@ TEST(StridedAndOddLayouts) {
   read.dst_size = 4;
   CHECK(Has(CALL(Buffer_ToHostBuffer, read), "has 4 bytes, the array needs 24"));
   Destroy(args.buffer);
-  // A buffer that lies column by column, as the caller's memory does.
+  // A column-major buffer, like the caller's memory.
   args.device_layout = &layout;
   CALL_OK(Client_BufferFromHostBuffer, args);
   auto dimensions = Garbage<PJRT_Buffer_Dimensions_Args>();
@@ -559,7 +559,7 @@ TEST(StridedAndOddLayouts) {
   CHECK(Has(CALL(Client_BufferFromHostBuffer, args), "3: The layout has 1 dimensions, the array has 2"));
   layout.tiled.num_tiles = 1;
   CHECK(Has(CALL(Client_BufferFromHostBuffer, args), "12: "));
-  // By strides.
+  // The same layout given by strides.
   layout.type = PJRT_Buffer_MemoryLayout_Type_Strides;
   layout.strides = {};
   layout.strides.byte_strides = strides;
@@ -590,7 +590,7 @@ PJRT_Client_BufferFromHostBuffer_Args HostBuffer(const Client& client, const voi
   return args;
 }
 
-// 2^64 bytes and more, which wrap round to a few, and sizes that no allocator has.
+// Sizes from 2^64 bytes, which overflow to small ones, and sizes that no allocator can provide.
 TEST(SizesThatOverflowAreRefused) {
   Client client;
   const float data[4] = {1, 2, 3, 4};
@@ -650,7 +650,7 @@ TEST(SizesThatOverflowAreRefused) {
     error.memory = memories.memories[0];
     CHECK(Has(CALL(Client_CreateErrorBuffer, error), "3: An array of type f32"));
   }
-  // It could be addressed, but nobody has as much memory.
+  // It could be addressed, but no machine has that much memory.
   const std::vector<std::int64_t> large = {std::int64_t{1} << 60};
   auto args = HostBuffer(client, data, large);
   CHECK(Has(CALL(Client_BufferFromHostBuffer, args), "8: Out of host memory"));

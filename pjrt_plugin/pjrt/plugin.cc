@@ -17,7 +17,7 @@ namespace {
 void PluginInitialize(PJRT_Plugin_Initialize_Args&) {}
 
 void PluginAttributes(PJRT_Plugin_Attributes_Args& args) {
-  // JAX writes its programs at the current version given here, whatever newer version it knows.
+  // JAX writes its programs in the StableHLO version given here as current, even if it knows a newer one.
   static const NamedValues& attributes = *[] {
     static NamedValues values;
     values.Add("jax_ipu_version", std::string(kPackageVersion));

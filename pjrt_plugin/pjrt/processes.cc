@@ -66,7 +66,8 @@ class KeyValueStore {
   const PJRT_Client_Create_Args& args_;
 };
 
-// "jax_ipu processes 1", then a line each: target, number of devices, what is missing for the transport.
+// A record is "jax_ipu processes 1", then one line each for the target, the number of devices, and what is
+// missing for the transport.
 constexpr const char* kRecordHeader = "jax_ipu processes 1";
 
 struct Record {

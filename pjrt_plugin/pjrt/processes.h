@@ -12,7 +12,7 @@ namespace jax_ipu::pjrt {
 
 struct Process {
   std::vector<int> device_ids;  // unique over all processes
-  // What must be installed to communicate with other processes; empty: nothing.
+  // What must be installed to communicate with other processes; empty if nothing is missing.
   std::string missing_transport;
 };
 
@@ -21,11 +21,11 @@ struct Processes {
   std::vector<Process> all = {{}};
 };
 
-// Tells the other processes of the client's options (node_id, num_nodes) about this one's IPUs, over the
-// caller's key-value store, and waits until all of them have done the same. Devices are numbered from 0 on,
-// process after process; a process alone keeps the numbers of its configuration. `target` must be the same
-// everywhere. Throws Error(kInvalidArgument) when it is not, Error(kDeadlineExceeded) when a process does not
-// come within option process_timeout (seconds).
+// Publishes this process's IPUs in the caller's key-value store and waits until all processes have done so;
+// the client options node_id and num_nodes say which they are. Devices are numbered from 0 on, process after
+// process; a single process keeps the numbers of its configuration. Throws Error(kInvalidArgument) when
+// `target` is not the same in all processes, Error(kDeadlineExceeded) when a process does not appear within
+// the option process_timeout (seconds).
 Processes MeetProcesses(const PJRT_Client_Create_Args& args, const DeviceConfig& config,
                         const std::string& target);
 

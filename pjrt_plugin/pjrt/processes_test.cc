@@ -88,14 +88,14 @@ DeviceConfig ConfigOf(std::vector<int> device_ids) {
   return config;
 }
 
-// What the two processes know, each asked by a thread of its own.
+// What the two processes learn of each other; each runs on a thread of its own.
 std::vector<Processes> MeetBoth(KeyValues& store, const std::string& missing_in_second = "") {
   const Options options[] = {Options(0, 2), Options(1, 2, missing_in_second)};
   std::vector<Processes> found(2);
   std::vector<std::thread> threads;
   for (std::size_t p = 0; p < 2; ++p) {
     threads.emplace_back([&, p] {
-      // The numbers of a configuration are those of one process.
+      // A configuration numbers the devices of one process only.
       const DeviceConfig config = ConfigOf(p == 0 ? std::vector<int>{0, 7} : std::vector<int>{0, 1, 2});
       found[p] = MeetProcesses(store.Arguments(options[p].values), config, kTarget);
     });

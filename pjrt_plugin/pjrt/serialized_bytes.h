@@ -1,4 +1,4 @@
-// Bytes that the caller keeps until it calls the deleter that comes with them.
+// Bytes that stay valid until the caller calls the deleter that comes with them.
 #ifndef JAX_IPU_PJRT_SERIALIZED_BYTES_H_
 #define JAX_IPU_PJRT_SERIALIZED_BYTES_H_
 

@@ -17,8 +17,8 @@ struct PJRT_DeviceDescription {
   PJRT_DeviceDescription(const jax_ipu::DeviceConfig& config, int id, int process, int local_hardware_id);
 
   int id;
-  int process;            // whose device it is
-  int local_hardware_id;  // its number there
+  int process;            // the process that the device belongs to
+  int local_hardware_id;  // its number in that process
   std::string kind, debug_string, to_string;
   jax_ipu::pjrt::NamedValues attributes;
 };
@@ -40,7 +40,7 @@ namespace jax_ipu::pjrt {
 
 inline constexpr std::string_view kPlatformName = "ipu";
 
-// What executables are compiled for, "<version>:<tiles>".
+// The target that executables are compiled for, "<version>:<tiles>".
 std::string TargetOf(const DeviceConfig& config);
 // SRAM of one device.
 std::uint64_t DeviceMemoryBytes(const DeviceConfig& config);
