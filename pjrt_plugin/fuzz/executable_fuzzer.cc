@@ -1,4 +1,4 @@
-// libFuzzer target: the content of a serialised executable, whose checksum is always right.
+// libFuzzer target: mutates the content of a serialised executable; the checksum is always made to fit.
 #include <cstddef>
 #include <cstdint>
 #include <string_view>

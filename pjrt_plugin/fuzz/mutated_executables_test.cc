@@ -1,6 +1,6 @@
-// Executables with damaged content and a right checksum: refused, or run without a crash. Meant to run under
-// the address sanitizer. With arguments FOLDER ROUNDS SEED: the same for the files of a folder, as
-// fuzz/make_corpus.py writes them, in place of a fuzzer where there is no clang.
+// Executables with damaged content and a correct checksum must be refused, or run without a crash. Meant for
+// the address sanitizer. With arguments FOLDER ROUNDS SEED it mutates the files of a folder, as written by
+// fuzz/make_corpus.py: this replaces a fuzzer where clang is not available.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -31,8 +31,8 @@ using poplar::Tensor;
 using poplar::program::Copy;
 using poplar::program::Sequence;
 
-// Two states that may change places, a kept and a streamed argument, a forwarded and a streamed result, a
-// seed, a loop, a branch, a function, and a host function that nobody has.
+// Two states that may be swapped, a kept and a streamed argument, a forwarded and a streamed result, a seed,
+// a loop, a branch, a function, and a host function that is not registered.
 Executable Step() {
   constexpr std::size_t kRows = 3, kColumns = 4;
   poplar::Graph graph(poplar::Target::createIPUTarget(1, 4, "ipu2"));
@@ -150,7 +150,7 @@ Tally Damage(const std::string& content, int rounds, unsigned seed) {
   Tally tally;
   for (int round = 0; round < rounds; ++round) {
     const std::string damaged = Mutate(content, &random);
-    // What ends the process is still there afterwards.
+    // Written before the run: an input that ends the process can be inspected afterwards.
     if (const char* path = std::getenv("JAX_IPU_FUZZ_LAST")) {
       std::ofstream(path, std::ios::binary)
           .write(damaged.data(), static_cast<std::streamsize>(damaged.size()));
@@ -180,7 +180,7 @@ TEST(DamageNeverCrashes) {
   CHECK(tally.refused > 1000 && tally.completed > 100);
 }
 
-// Descriptions that are possible in themselves, but not of this program.
+// Descriptions that are valid in themselves, but describe another program.
 TEST(DescriptionsOfOtherProgramsAreRefused) {
   const auto refused = [](Executable e) { return fuzz::RunContent(Content(e)) == Outcome::kFailed; };
   Executable larger = Step();
@@ -198,7 +198,7 @@ TEST(DescriptionsOfOtherProgramsAreRefused) {
   Executable target = Step();
   target.target = "ipu2:8";
   CHECK(refused(target));
-  // Programs in another's place.
+  // Program numbers that are replaced by others.
   for (int program = 0; program < 9; ++program) {
     for (int field = 0; field < 6; ++field) {
       Executable e = Step();
@@ -207,7 +207,7 @@ TEST(DescriptionsOfOtherProgramsAreRefused) {
           &e.inputs[1].swap_program, &e.inputs[2].write_program, &e.inputs[1].read_program};
       const bool same = *fields[field] == program;
       *fields[field] = program;
-      // Without streams of its own, the program that swaps states is possible in any place.
+      // The program that swaps states has no streams, so it is accepted in any place.
       if (program != 6) CHECK_EQ(refused(e), !same);
     }
   }

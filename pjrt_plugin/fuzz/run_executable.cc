@@ -17,7 +17,7 @@ constexpr std::string_view kMagic = "JAXIPUEX";
 constexpr std::int64_t kMaxElements = 1 << 16;
 constexpr double kMaxSteps = 2000;
 
-// Steps of a node with its children: loops multiply, and those without a known end count as endless.
+// Steps of a node with its children: loops multiply, and a loop without a known trip count is endless.
 double Steps(const ipu_model::ProgramNode& node, const ipu_model::CompiledProgram& program, int depth) {
   using ipu_model::ProgramKind;
   if (depth > 100) return kMaxSteps;

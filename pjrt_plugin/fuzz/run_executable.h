@@ -1,4 +1,4 @@
-// Loads bytes as an executable and, where they are one, runs it with zeros, as PJRT would.
+// Loads bytes as an executable and, if they are valid, runs it on zeros, as PJRT would.
 #ifndef JAX_IPU_FUZZ_RUN_EXECUTABLE_H_
 #define JAX_IPU_FUZZ_RUN_EXECUTABLE_H_
 
@@ -9,7 +9,7 @@ namespace jax_ipu::fuzz {
 
 enum class Outcome {
   kRefused,   // when it was read
-  kTooLarge,  // left alone: it would take much memory or time, which is not what is looked for
+  kTooLarge,  // not run: it would take much memory or time, which is no defect
   kFailed,    // when it was run, with an error
   kCompleted
 };

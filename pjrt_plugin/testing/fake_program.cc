@@ -50,7 +50,8 @@ struct Parsed {
   int failing = -1;
 };
 
-// Programs after those that write and read: the state of an input and of the first of its type change places.
+// Adds, after the programs that write and read, those that swap the state of an input with that of the first
+// input of its type.
 void AddSwaps(std::vector<InputSpec>* inputs) {
   for (std::size_t i = 0; i < inputs->size(); ++i) {
     InputSpec& input = (*inputs)[i];

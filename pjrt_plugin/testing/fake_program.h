@@ -19,7 +19,7 @@ namespace jax_ipu::testing {
 //   fail <message>                                         main throws
 //   failing <replica>                                      only this replica throws
 //   partitions <n>                                         for n devices
-//   swap                                                   states of one type can change places
+//   swap                                                   states of one type can be swapped
 // <type> as NameOf(DType), <dims> as 2x3, or a point for a scalar. inc adds one and add sums two inputs
 // (f32), copy moves bytes, forward returns an argument itself, allreduce sums an input over the
 // devices of a launch.
