@@ -70,7 +70,7 @@ std::shared_ptr<Array> Rearranged(const PJRT_Buffer& buffer, const std::shared_p
 
 // Checks dimensions, size and element type. Throws Error.
 std::shared_ptr<const TensorSpec> MakeSpec(PJRT_Buffer_Type type, const std::int64_t* dims, std::size_t rank);
-// The memory that a request names, either directly or as the default memory of a device.
+// The memory that a request names, either directly or as the SRAM of a device.
 PJRT_Memory* MemoryOf(PJRT_Device* device, PJRT_Memory* memory);
 
 void InstallBuffer(PJRT_Api& api);
