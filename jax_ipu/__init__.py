@@ -1,6 +1,6 @@
 """JAX on Graphcore IPUs: a PJRT plugin, a compiler and an open IPU model.
 
-``import jax`` alone finds the ``ipu`` platform. This package adds what JAX has no place for: the configuration
+``import jax`` alone finds the ``ipu`` platform. This package adds what JAX has no interface for: the configuration
 (:data:`config`), the transfer and run counters (:func:`counters`), the compiler's view of a function
 (:mod:`jax_ipu.debug`), and :class:`GraphCoreManager` for models of other frameworks.
 """

@@ -4,8 +4,8 @@
 over a socket; ``pjrt_plugin/runtime/compile_server.h`` describes the protocol. It ends when its host ends.
 
 Args on the command line:
-    SOCKET: number of the file descriptor of its end of the socket.
-    HOST: number of the process that compiles.
+    SOCKET: file descriptor of the server's end of the socket.
+    HOST: process id of the host, the process that wants programs compiled.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from typing import Any
 GREETING = b"jax_ipu compile server 1"
 # PJRT status codes.
 _OK, _FAILED_PRECONDITION, _INTERNAL = 0, 9, 13
-# How often it looks for its host, where a fork of the host keeps the socket open.
+# How often the server checks that its host is alive: a fork of the host may keep the socket open.
 _INTERVAL_MILLISECONDS = 1000
 
 
@@ -36,7 +36,7 @@ def main(arguments: list[str]) -> int:
         return 2
     descriptor, host = (int(argument) for argument in arguments)
     _close_others(descriptor)
-    # A status line of the progress must not stop a process that is not in the terminal's foreground.
+    # Printing the progress line must not stop a process that is not in the terminal's foreground.
     signal.signal(signal.SIGTTOU, signal.SIG_IGN)
     connection = socket.socket(fileno=descriptor)
     threading.Thread(target=_end_with_host, args=(descriptor, host), daemon=True).start()
@@ -57,17 +57,17 @@ def main(arguments: list[str]) -> int:
 
 
 def _close_others(kept: int) -> None:
-    """Closes what the host had open, where the system could not do that at the start."""
+    """Closes the host's open files, on systems that could not do that when the server was started."""
     for name in os.listdir("/proc/self/fd"):
         if int(name) > 2 and int(name) != kept:
             try:
                 os.close(int(name))
-            except OSError:  # the listing's own, which is closed already
+            except OSError:  # the descriptor of the listing itself, which is closed already
                 pass
 
 
 def _end_with_host(descriptor: int, host: int) -> None:
-    """Ends this process, whatever it compiles, as soon as the host has ended or closed its end of the socket."""
+    """Ends this process, even in a compilation, as soon as the host has ended or closed its end of the socket."""
     poll = select.poll()
     poll.register(descriptor, select.POLLRDHUP)
     while not poll.poll(_INTERVAL_MILLISECONDS) and os.getppid() == host:
@@ -76,7 +76,7 @@ def _end_with_host(descriptor: int, host: int) -> None:
 
 
 def _compiler() -> Any:
-    """The compile function of this file's package, whichever other the interpreter would import."""
+    """The compile function of this file's package, even if the interpreter would import another one."""
     if not __package__:
         folder = Path(__file__).parent
         spec = importlib.util.spec_from_file_location(
@@ -92,7 +92,7 @@ def _compiler() -> Any:
 
 
 def _error(error: BaseException) -> tuple[int, bytes]:
-    """Status code and message, as a compilation in the same process gives them."""
+    """Returns the same status code and message as a compilation in the host's process."""
     code = getattr(error, "code", None)
     if isinstance(error, Exception) and isinstance(code, int):
         return code, str(error).encode(errors="replace")

@@ -1,7 +1,7 @@
 """Configuration of the ``ipu`` platform: environment variables and the same options as attributes.
 
-Every option is read when JAX creates its backends, at the first ``jax.devices()`` or ``jit`` call. An attribute wins
-over its environment variable. See ``docs/environment.md``.
+Every option is read when JAX creates its backends, at the first ``jax.devices()`` or ``jit`` call. An attribute takes
+precedence over its environment variable. See ``docs/environment.md``.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class Config:
     """Options of the ``ipu`` platform.
 
     Raises:
-        ValueError: a value that is not valid; the message lists the good ones.
+        ValueError: a value is not valid; the message lists the valid ones.
         RuntimeError: an option is set after JAX has created the ``ipu`` backend.
     """
 

@@ -1,4 +1,4 @@
-"""What each IPU has moved and run since the process started."""
+"""Counts of the bytes that each IPU has moved and the programs it has run since the process started."""
 
 from __future__ import annotations
 

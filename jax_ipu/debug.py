@@ -28,7 +28,7 @@ def tile_map(
     Args:
         fun: a function that ``jax.jit`` can trace, or a jitted one.
         args, kwargs: its arguments, or ``jax.ShapeDtypeStruct`` in their place. Nothing is run.
-        donate_argnums: as of ``jax.jit``; ignored when ``fun`` is jitted already.
+        donate_argnums: as in ``jax.jit``; ignored when ``fun`` is jitted already.
         temporaries: how many of the largest intermediate values to list.
         file: where to print; standard output by default.
 
@@ -61,18 +61,18 @@ def profile(
 ) -> list[OperationCost]:
     """Prints the modelled cost of the operations of ``jax.jit(fun)`` on the IPU, in descending order.
 
-    Cycles are those of the slowest tile; docs/model_accuracy.md tells how good they are. A loop whose trip count is
+    Cycles are those of the slowest tile; docs/model_accuracy.md says how accurate they are. A loop whose trip count is
     known at run time only counts as one trip, and every branch of a conditional is listed.
 
     Args:
         fun: a function that ``jax.jit`` can trace, or a jitted one.
         args, kwargs: its arguments, or ``jax.ShapeDtypeStruct`` in their place. Nothing is run.
-        donate_argnums: as of ``jax.jit``; ignored when ``fun`` is jitted already.
+        donate_argnums: as in ``jax.jit``; ignored when ``fun`` is jitted already.
         top: how many operations to print.
         file: where to print; standard output by default.
 
     Returns:
-        All operations, the dearest first, also those that are not printed.
+        All operations, the most expensive first, including those that are not printed.
 
     Raises:
         jax_ipu.compiler.CompileError: the function uses something that IPU does not support.

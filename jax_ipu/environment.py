@@ -1,7 +1,7 @@
 """Environment variables that seem to affect the ``ipu`` platform but do not.
 
-They are those of Graphcore's SDK and of its versions of frameworks, and misspelled ones of ours. docs/environment.md
-has the same table.
+These are the variables of Graphcore's SDK and of its versions of frameworks, and misspelled variables of this package.
+docs/environment.md has the same table.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ INSTEAD_OF_FLAGS: tuple[tuple[str, str], ...] = (
     ("on_demand_device_.*", _ALWAYS_FREE),
     (".*", _NOTHING),
 )
-# They have an effect on other processes: docs/clients.md.
+# These have an effect on other processes only: docs/clients.md.
 _OF_OTHER_CLIENTS = ("JAX_IPU_PYTHON",)
 # Set by the activation script of the SDK, not by the user: no warning.
 _SDK = re.compile("POP(LAR|LIBS|TORCH|ART)(_SDK)?_(ENABLED|ROOT|HOME|PATH|DIR|VERSION)")
 
 
 def without_effect(environ: Mapping[str, str], known: Iterable[str]) -> list[str]:
-    """A line for each variable that is set and has no effect: its name, and what to use instead.
+    """Returns a line for each variable that is set and has no effect: its name, and what to use instead.
 
     Args:
         environ: the environment.

@@ -53,7 +53,7 @@ class GraphCoreManager:
         enable_half_partials: bool = False,
         compile_only: bool = False,
     ) -> None:
-        """Checks the settings; nothing is started.
+        """Checks the settings; acquires no IPUs.
 
         Args:
             num_ipus: IPUs that each model uses. The batch is distributed over them when it divides, else the weights.
@@ -61,7 +61,7 @@ class GraphCoreManager:
                 divisions and roots, and so normalisations, softmax and losses, in float32.
             memory_proportion: part of a tile's memory for the temporaries of a matrix product or convolution; less
                 memory usually means more cycles.
-            enable_half_partials: partial sums of half products in half: less memory, fewer cycles, more rounding.
+            enable_half_partials: keep partial sums of half products in half: less memory, fewer cycles, more rounding.
             compile_only: compile without a device; models can be saved, but not run.
 
         Raises:
@@ -86,7 +86,7 @@ class GraphCoreManager:
     # Lifecycle -----------------------------------------------------------------------------------------------------
 
     def initialize(self) -> None:
-        """Acquires the IPUs. A second call has no effect; a call after finalize() starts again.
+        """Acquires the IPUs. A second call has no effect; a call after finalize() acquires them again.
 
         Raises:
             RuntimeError: there are fewer IPUs than num_ipus.
@@ -226,16 +226,16 @@ class GraphCoreManager:
         """Runs a compiled model.
 
         Args:
-            compiled_model: what compile_model, optimize_model or load gave.
+            compiled_model: a result of compile_model, optimize_model or load.
             inputs: as the example inputs: the argument, or a tuple of the arguments. Arrays of NumPy or JAX, or tensors
                 of PyTorch.
 
         Returns:
-            The outputs in the model's structure and types: tensors of PyTorch for such, arrays of JAX for such, else
-            NumPy arrays.
+            The outputs in the model's structure: tensors for a PyTorch model, JAX arrays for a JAX model, else NumPy
+            arrays.
 
         Raises:
-            ValueError: the inputs are not of the structure or shapes that the model was compiled for.
+            ValueError: the inputs do not have the structure or shapes that the model was compiled for.
             RuntimeError: the model was released, or compiled without a device.
         """
         self._check_ready()
@@ -306,8 +306,8 @@ class GraphCoreManager:
                 weights change once.
             learning_rate: for an optimiser given by its name.
             optimize: try recomputation and several memory proportions, and take the fastest plan that fits.
-            seed: of the noise (dropout) of a model that has some. Every step draws anew; the same seed gives the same
-                steps.
+            seed: seed of the random numbers of a model with dropout. Every step draws new ones; the same seed gives the
+            same steps.
             optimizer_settings: other settings of an optimiser given by its name, e.g. {"momentum": 0.9}.
 
         Raises:

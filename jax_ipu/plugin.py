@@ -95,7 +95,7 @@ def _create_options() -> dict[str, Any]:
     _ipu.set_compiler(compiler.compile)
     options = processes.client_options(config.process_timeout)
     config.freeze()
-    # Registered last, so called first: connections with other processes stay until programs have ended.
+    # Registered last, so called first: programs end before the connections with other processes are closed.
     atexit.register(_prepare_exit)
     return options
 

@@ -1,4 +1,4 @@
-"""Programs compiled for a topology (``jax.experimental.topologies``), without IPUs or beside attached ones."""
+"""Compiles programs for a topology (``jax.experimental.topologies``), whether or not IPUs are attached."""
 
 from __future__ import annotations
 

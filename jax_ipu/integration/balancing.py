@@ -19,9 +19,9 @@ def permuted(a: Any, order: Any) -> Any:
 
 
 def permuting_order(a: Any) -> tuple[Any, Any]:
-    """The order (..., n) that makes A triangular but for a block in the middle, and which places are in that (..., n).
+    """The order (..., n) that makes A triangular except for a middle block, and a mask (..., n) of the places in it.
 
-    Row by row, one without entries beside its diagonal goes last; then columns without such entries go first.
+    Repeatedly, a row without entries beside its diagonal goes last; then columns without such entries go first.
     """
     import jax.numpy as jnp
     from jax import lax

@@ -1,7 +1,7 @@
 """jax.experimental.buffer_callback: callbacks that write their results into buffers.
 
-JAX has rules for CPU and GPU only. Here the buffers are in host memory, which operands and results of a callback pass
-through in any case. Each is a copy that lives as long as Python refers to it. Tested with jax 0.10.2 and 0.12.0.
+JAX has rules for CPU and GPU only. Here the buffers are in host memory: operands and results of a callback pass through
+it in any case. Each is a copy that lives as long as Python refers to it. Tested with jax 0.10.2 and 0.12.0.
 """
 
 from __future__ import annotations

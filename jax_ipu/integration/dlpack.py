@@ -1,7 +1,7 @@
 """DLPack: an array on ``ipu`` is exported as a copy in host memory, e.g. for ``numpy.from_dlpack``.
 
-jaxlib exports the memory of CPU and GPU devices only; SRAM of an IPU has no address for others. What asks for no copy
-(``copy=False``) still gets JAX's error. Tested with jax 0.10.2 and 0.12.0.
+jaxlib exports the memory of CPU and GPU devices only; the SRAM of an IPU has no address for other devices. An export
+that forbids a copy (``copy=False``) still gets JAX's error. Tested with jax 0.10.2 and 0.12.0.
 """
 
 from __future__ import annotations

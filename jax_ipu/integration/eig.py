@@ -19,10 +19,10 @@ def eig(
     enable_eigvec_derivs: bool,
     implementation: Any,
 ) -> tuple[Any, ...]:
-    """Eigenvalues (..., n), then left and right eigenvectors (..., n, n), where asked for, of a (..., n, n).
+    """Eigenvalues (..., n), then left and right eigenvectors (..., n, n) if requested, of `a` (..., n, n).
 
-    Vectors have norm 2 of 1, and their largest component is real. For real matrices pairs of eigenvalues follow each
-    other, the one with positive imaginary part first, and their vectors are conjugate. NaN where A is not finite or the
+    Vectors have 2-norm 1, and their largest component is real. For real matrices, conjugate eigenvalues are adjacent,
+    the one with positive imaginary part first, and their vectors are conjugate. NaN where A is not finite or the
     iteration does not converge.
     """
     import jax.numpy as jnp
@@ -100,8 +100,8 @@ def _triangular(t: Any, z: Any) -> tuple[Any, Any, Any]:
 def _triangular_vectors(t: Any, values: Any) -> Any:
     """The eigenvectors (..., n, n) of upper triangular T with the diagonal `values`, each with entries of at most 1.
 
-    All are solved for at once, from the last row up. Divisors below the rounding error of the eigenvalue are lifted to
-    it, and a vector that grows is made smaller, as in LAPACK's trevc.
+    All are solved for at once, from the last row up. Divisors below the rounding error of the eigenvalue are raised to
+    it, and a vector that grows is scaled down, as in LAPACK's trevc.
     """
     import jax.numpy as jnp
     from jax import lax

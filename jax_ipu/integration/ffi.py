@@ -1,7 +1,7 @@
 """jax.ffi: handlers registered for ``ipu`` run on the host while the device waits, like callbacks.
 
-``jax.ffi.register_ffi_target`` hands what is registered for a platform to the handler that the platform's plugin sets
-with jaxlib. Tested with jax 0.10.2 and 0.12.0.
+``jax.ffi.register_ffi_target`` passes every registration for a platform to a function that the platform's plugin gives
+to jaxlib. Tested with jax 0.10.2 and 0.12.0.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def _register_target(name: str, function: Any, platform: str, api_version: int =
 
 
 def _register_type(name: str, registration: Any) -> None:
-    """`registration`: capsules with the addresses of the type's id and, under type_info, of how to destroy it."""
+    """`registration`: capsules with the addresses of the type's id and, under type_info, of its destructor."""
     from jax_ipu import _ipu
 
     if not isinstance(registration, Mapping):

@@ -19,11 +19,11 @@ from jax_ipu.integration.householder import (
 from jax_ipu.integration.native import tridiagonal_qr
 from jax_ipu.integration.spectral import qdwh
 
-# Up to this size all pairs are rotated by Jacobi's method; it is also that of the blocks where dividing ends.
+# Largest size for Jacobi's method, and the size of the blocks at which dividing ends.
 _JACOBI_SIZE, _LEAF_SIZE = 12, 4
 # Enough for any size: convergence is quadratic after the first few.
 _MAX_SWEEPS = 30
-# Bisection alone ends within the digits and the exponents of a double between two poles.
+# Enough even for bisection alone between two poles: it needs a step per digit and exponent of a double.
 _MAX_ROOT_STEPS = 150
 
 
@@ -63,11 +63,11 @@ def eigh(
 
 
 def _jacobi(a: Any) -> tuple[Any, Any]:
-    """Of Hermitian (..., n, n) with entries of at most 1: eigenvectors (..., n, n) and eigenvalues (..., n).
+    """Eigenvectors (..., n, n) and eigenvalues (..., n) of Hermitian (..., n, n) with entries of at most 1.
 
     Every step rotates n / 2 disjoint pairs of rows and columns at once; the order of pairs is that of Brent and Luk
-    (The solution of singular-value and symmetric eigenvalue problems on multiprocessor arrays, 1985): after a rotation
-    the pairs are neighbours again when tops and bottoms move on by one place.
+    (The solution of singular-value and symmetric eigenvalue problems on multiprocessor arrays, 1985): after a rotation,
+    moving tops and bottoms on by one place makes the next pairs neighbours.
     """
     import jax.numpy as jnp
     from jax import lax
@@ -102,7 +102,7 @@ def _jacobi(a: Any) -> tuple[Any, Any]:
 
 
 def _divide_and_conquer(a: Any) -> tuple[Any, Any]:
-    """Of Hermitian (n, n) with entries of at most 1: eigenvectors (n, n) and eigenvalues (n,)."""
+    """Eigenvectors (n, n) and eigenvalues (n,) of a Hermitian (n, n) with entries of at most 1."""
     packed, d, e, taus = tridiagonal_of_whole(a)
     vectors, values = divided(d, e)
     return apply_reflectors(packed, taus, vectors.astype(a.dtype)), values
@@ -121,7 +121,7 @@ def _qr(a: Any) -> tuple[Any, Any]:
 
 
 def divided(d: Any, e: Any) -> tuple[Any, Any]:
-    """Of the real matrix with diagonal d (n,), n > 4, and e (n - 1,) beside it: eigenvectors (n, n), eigenvalues (n,).
+    """Eigenvectors (n, n), eigenvalues (n,) of the real matrix with diagonal d (n,), n > 4, and e (n - 1,) beside it.
 
     The matrix is cut into blocks of one size, whose solutions are merged two by two (Cuppen, A divide and conquer
     method for the symmetric tridiagonal eigenproblem, 1981). Entries should be of at most about 1.
@@ -137,7 +137,7 @@ def divided(d: Any, e: Any) -> tuple[Any, Any]:
     d = jnp.concatenate([d, jnp.full((padded - n,), beyond)])
     e = jnp.pad(e, (0, padded - n + 1))
     cuts = jnp.abs(e[size - 1 :: size])
-    # Each cut leaves the matrix cut in two plus one of rank 1, whose corner entries are the cut's on both sides.
+    # A cut writes the matrix as two blocks plus a matrix of rank 1, whose four entries are all the cut's entry.
     d = d.reshape(-1, size).at[:, -1].add(-cuts).at[1:, 0].add(-cuts[:-1])
     inner = e.reshape(-1, size)[:, :-1]
     places = jnp.arange(size - 1)
@@ -153,13 +153,13 @@ def divided(d: Any, e: Any) -> tuple[Any, Any]:
 
 
 def _merge(vectors: Any, values: Any, cut: Any) -> tuple[Any, Any]:
-    """The solutions of the blocks' matrices, which are diagonal but for the entries `cut` between neighbours.
+    """Eigenpairs of pairs of blocks with known eigenpairs, coupled only by the entries `cut` between neighbours.
 
     vectors (m, 2, k, k), values (m, 2, k), cut (m,) -> (m, 2k, 2k), (m, 2k). In the basis of the vectors the matrix is
     D + rho z z^T. No entry is deflated: equal values are moved apart by less than the rounding error and small entries
-    of z are lifted to it, so that every eigenvalue is between its neighbours in D. z is then made to fit the computed
-    eigenvalues exactly (Gu and Eisenstat, A stable and efficient algorithm for the rank-one modification of the
-    symmetric eigenproblem, 1994), which makes the vectors orthogonal.
+    of z are raised to it, so that every eigenvalue is between its neighbours in D. z is then recomputed to fit the
+    computed eigenvalues exactly (Gu and Eisenstat, A stable and efficient algorithm for the rank-one modification of
+    the symmetric eigenproblem, 1994), which makes the vectors orthogonal.
     """
     import jax.numpy as jnp
 
@@ -176,12 +176,13 @@ def _merge(vectors: Any, values: Any, cut: Any) -> tuple[Any, Any]:
     place = jnp.argsort(order, -1)
     take = functools.partial(jnp.take_along_axis, axis=-1)
     high = take(d / scale, order)
-    # The low part, of a power of two each, is exact, and below eps / 8 in all.
+    # The low parts are multiples of a power of two, hence exact, and below eps / 8.
     low = jnp.broadcast_to(jnp.arange(n, dtype=real) * (eps / (8 << (n - 1).bit_length())), (m, n))
     base, poles, length, x = _secular_roots(high, low, rho * take(z, order) ** 2, eps)
     away = x[:, :, None] - poles  # (eigenvalue i - d_j) / length_i
 
-    # z_j^2 is the product over i of (eigenvalue i - d_j) / (d_i - d_j), each factor at most 1: beyond j, of the next d.
+    # z_j^2 is the product over i of (eigenvalue i - d_j) / (d_i - d_j); from i = j on, divide by the next d instead,
+    # so that each factor is at most 1.
     between = _differences(high, low, high, low)  # d_j - d_i
     following = jnp.concatenate([-between[:, 1:], jnp.ones((m, 1, n), real)], 1)
     factors = away * length[:, :, None] / jnp.where(jnp.tri(n, n, -1, dtype=bool).T, -between, following)
@@ -200,7 +201,7 @@ def _merge(vectors: Any, values: Any, cut: Any) -> tuple[Any, Any]:
 
 
 def _differences(high: Any, low: Any, base_high: Any, base_low: Any) -> Any:
-    """(m, i, j): the numbers high_j + low_j less base i, to full relative accuracy."""
+    """(m, i, j): high_j + low_j minus base i, to full relative accuracy."""
     return (high[:, None, :] - base_high[:, :, None]) + (low[:, None, :] - base_low[:, :, None])
 
 
@@ -211,7 +212,7 @@ def _secular_roots(high: Any, low: Any, weight: Any, eps: float) -> tuple[Any, A
     the nearer of the two poles around it, and poles[i, j] is (d_j - base_i) / length_i.
 
     Each step fits a rational function with both poles to the sums over the poles on either side (Li, Solving secular
-    equations stably and efficiently, 1993); bisection takes over where that leaves the bracket.
+    equations stably and efficiently, 1993); bisection takes over when a step leaves the bracket.
     """
     import jax.numpy as jnp
     from jax import lax
@@ -245,7 +246,7 @@ def _secular_roots(high: Any, low: Any, weight: Any, eps: float) -> tuple[Any, A
         value = 1 + before + after
         found = jnp.abs(value) <= 4 * eps * (1 - before + after)
         lower, upper = jnp.where(value < 0, x, lower), jnp.where(value < 0, upper, x)
-        # The zero, u from the base, of the function with these two poles; no digits cancel when it is next to its pole.
+        # u is the distance from the base to the zero of the fitted function; no digits cancel near the pole.
         p, q = left - x, left + 1 - x
         near, far = (
             jnp.where(from_right, q * q * slope_after, p * p * slope),
@@ -311,7 +312,7 @@ def turned_columns(x: Any, c: Any, s: Any, phase: Any) -> Any:
 
 
 def _advance(top: Any, bottom: Any, axis: int) -> tuple[Any, Any]:
-    """The next pairs: all but the first top move on by one place, in a circle through the bottoms."""
+    """The next pairs: all except the first top move on by one place, in a circle through the bottoms."""
     import jax.numpy as jnp
 
     k = top.shape[axis]

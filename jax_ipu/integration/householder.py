@@ -8,7 +8,7 @@ from typing import Any
 
 
 def over_batches(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of matrices (and of vectors, as second argument) over any leading dimensions."""
+    """Maps a function of a matrix (and a vector, as second argument) over any leading dimensions."""
 
     @functools.wraps(function)
     def batched(a: Any, *rest: Any, **params: Any) -> Any:
@@ -41,7 +41,7 @@ def batched_dot(a: Any, b: Any) -> Any:
 def diagonal(a: Any, offset: int = 0) -> Any:
     """The entries (..., n - |offset|) of a (..., n, m), m >= n, on the diagonal, `offset` above it or below.
 
-    A strided slice: a gather, as of jnp.diagonal, would put the matrix on few tiles, where it can be indexed.
+    A strided slice: the gather of jnp.diagonal would move the matrix onto few tiles to index it there.
     """
     from jax import lax
 
@@ -54,7 +54,7 @@ def diagonal(a: Any, offset: int = 0) -> Any:
 
 
 def _reflector(column: Any, pivot: Any) -> tuple[Any, Any, Any]:
-    """Of H = 1 - tau v v^H, with H^H column = beta at `pivot` and 0 below: v (1 at the pivot, 0 above), tau, beta.
+    """Returns v (1 at `pivot`, 0 above), tau, beta: H = 1 - tau v v^H, and H^H column is beta at the pivot, 0 below.
 
     The formulas of LAPACK's larfg; beta is real. The column is scaled, so that squares do not overflow.
     """
@@ -99,8 +99,8 @@ def _reduce_columns(a: Any, count: int, below: Any, update: Callable[..., Any]) 
     return lax.fori_loop(0, count, step, (a, taus)) if count else (a, taus)
 
 
-# Parts that the reduction of a matrix from both sides is cut into, and the fewest columns of each: after a part the
-# rows and columns that are done are left out.
+# Number of stages of a reduction from both sides, and the fewest columns of a stage: the finished rows and columns are
+# left out after each stage.
 _STAGES, _STAGE_COLUMNS = 4, 32
 
 
@@ -160,8 +160,8 @@ def geqrf(a: Any) -> tuple[Any, Any]:
 def geqp3(a: Any, pivots: Any) -> tuple[Any, Any, Any]:
     """QR with column pivots: R above reflectors (m, n), the columns' numbers from 1 (n,), taus (min(m, n),).
 
-    Columns with a number other than 0 in `pivots` come first, in their order; then always the column with the largest
-    norm of what is left (Golub and Businger, 1965). The norms are computed anew in every step: no cancellation.
+    Columns with a number other than 0 in `pivots` come first, in their order; each next one has the largest remaining
+    norm (Golub and Businger, 1965). The norms are recomputed in every step, which avoids cancellation.
     """
     import jax.numpy as jnp
     from jax import lax
@@ -239,7 +239,7 @@ def bidiagonal(a: Any) -> tuple[Any, Any, Any, Any, Any, Any]:
         q_taus.append(q_tau)
         p_taus.append(p_tau)
         a = a[width:, width:]
-    # The last row has nothing to the right: its reflector would be that of an entry beyond.
+    # The last row has no entries to the right of the diagonal, so it has no row reflector.
     _, tau, beta = _reflector(a[:, 0], 0)
     left.append(_below(beta[None, None], n))
     right.append(jnp.zeros((n, 1), a.dtype))
@@ -250,7 +250,7 @@ def bidiagonal(a: Any) -> tuple[Any, Any, Any, Any, Any, Any]:
 
 
 def _bidiagonal_stage(a: Any, count: int) -> tuple[Any, Any, Any, Any]:
-    """The first `count` columns and rows of a (n, n), less than n: with R of columns, reflectors of rows, and taus."""
+    """Reduces the first `count` < n columns and rows of `a` (n, n): R and column reflectors, row reflectors, taus."""
     import jax.numpy as jnp
     from jax import lax
 

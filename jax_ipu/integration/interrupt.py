@@ -1,4 +1,4 @@
-"""Ctrl-C: ends compilations and runs of the interrupted thread, which JAX alone would let go on.
+"""Ctrl-C: ends the compilations and runs of the interrupted thread; without this they would go on.
 
 jaxlib raises KeyboardInterrupt from its wait and leaves the work to its own threads. Tested with jax 0.10.2 and 0.12.0.
 """
@@ -40,7 +40,7 @@ def _cancel_compilations() -> None:
         except KeyboardInterrupt:
             with lock:
                 alone = callers == 1
-            if alone:  # which compilation belongs to which caller is not known
+            if alone:  # with several, it is not known which one belongs to this caller
                 progress.cancel_all()
             raise
         finally:

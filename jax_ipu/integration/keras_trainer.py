@@ -1,8 +1,8 @@
 """Keras training loops: ``steps_per_execution`` as one run of a program, with the fewest programs for an epoch.
 
 Keras itself runs its jitted step once for each of ``steps_per_execution`` batches, and computes the metrics of an epoch
-operation by operation, where each operation is a program that takes the IPU from the training step. Where the default
-device is an IPU, both are done here. Tested with Keras 3.15.
+operation by operation; each operation is a program that replaces the training step on the IPU. If the default device is
+an IPU, this module does both in one program. Tested with Keras 3.15.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def _with_logs(trainer: Any, run: Callable[[Any, Iterator[Any]], tuple[Any, Any]
 
 
 def _loop(step: StepFunction, steps: int, concatenate: bool) -> Callable[[Any, Iterator[Any]], tuple[Any, Any]]:
-    """What Keras calls with (state, iterator over batches): up to `steps` steps in one run.
+    """Returns the function that Keras calls with (state, iterator over batches): up to `steps` steps in one run.
 
     A last batch of another shape is a run of its own.
     """
@@ -125,7 +125,7 @@ def _loop(step: StepFunction, steps: int, concatenate: bool) -> Callable[[Any, I
     looped = False
 
     def run(state: Any, batches: list[Any]) -> tuple[Any, Any]:
-        """Batches of one shape."""
+        """Runs a step for each of `batches`, which have one shape."""
         nonlocal looped
         if len(batches) == 1 and not looped:
             return step(state, batches[0])

@@ -69,7 +69,7 @@ def _lowering(primitive: Any, rule: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _on_whole_matrices(lowering: Callable[..., Any]) -> Callable[..., Any]:
-    """The lowering, with whole matrices on each device; how batches are split is left to XLA.
+    """Wraps the lowering: every device has whole matrices; XLA decides how batches are split.
 
     A decomposition has thousands of small dependent steps. XLA would split each of them over the devices that have
     parts of the matrix, with a collective in every step. Loops of a batch are marked, so that devices with different
@@ -111,10 +111,10 @@ def _whole(ctx: Any, value: Any, aval: Any, batch: int) -> Any:
 
 
 def _on_plain_arrays(lowering: Callable[..., Any]) -> Callable[..., Any]:
-    """The lowering, without the mesh axes that the types of its operands name.
+    """Wraps the lowering: its operands have types without mesh axes.
 
-    The loops in these rules start from constants, which do not vary over the axes of a mesh as the operands may; and
-    what they gather has no place in a sharding that the user chooses. XLA partitions what is in them.
+    The loops in these rules start from constants, which do not vary over mesh axes as the operands may; and their
+    gathers have no rule for shardings that the user chose. XLA partitions the operations of the rules.
     """
 
     @functools.wraps(lowering)
@@ -133,7 +133,7 @@ def _on_plain_arrays(lowering: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _with_usual_promotion(rule: Callable[..., Any]) -> Callable[..., Any]:
-    """The rule, whatever the user asks of the promotion of types and ranks in code of their own."""
+    """Wraps the rule: it runs with JAX's default type and rank promotion, whatever the user has configured."""
 
     @functools.wraps(rule)
     def wrapped(*args: Any, **params: Any) -> Any:

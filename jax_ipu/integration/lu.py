@@ -14,8 +14,8 @@ _PANEL = 32
 def lu(a: Any) -> tuple[Any, Any, Any]:
     """(m, n) -> U above L without its diagonal of ones (m, n), pivots (min(m, n),), permutation (m,).
 
-    Row k changed places with row pivots[k], in turn; row i of L U is row permutation[i] of `a`. Of float16 and bfloat16
-    it is the factorisation of float32, rounded once.
+    Row k was swapped with row pivots[k], in order of k; row i of L U is row permutation[i] of `a`. float16 and bfloat16
+    are factorised in float32 and rounded once.
     """
     import jax.numpy as jnp
 
@@ -33,10 +33,10 @@ def lu(a: Any) -> tuple[Any, Any, Any]:
 
 
 def _factored(a: Any) -> tuple[Any, Any, Any]:
-    """Of a (m, n), n <= m: L and U (m, n), pivots (n,), permutation (m,).
+    """L and U (m, n), pivots (n,), permutation (m,) of `a` (m, n), n <= m.
 
-    The left half, what it makes of the right one, and then that (Toledo, Locality of reference in LU decomposition with
-    partial pivoting, 1997).
+    Factorises the left half, updates the right half, then factorises that (Toledo, Locality of reference in LU
+    decomposition with partial pivoting, 1997).
     """
     import jax.numpy as jnp
 

@@ -32,8 +32,8 @@ def enable() -> None:
 def lu_panel(a: Any) -> tuple[Any, Any, Any]:
     """LU factorisation with partial pivots of a (m, n), m >= n > 0, f32, f64, c64 or c128.
 
-    Returns U above L without its diagonal of ones (m, n), pivots (n,) and permutation (m,), both int32: row k changed
-    places with row pivots[k], in turn; row i of L U is row permutation[i] of `a`.
+    Returns U above L without its diagonal of ones (m, n), pivots (n,) and permutation (m,), both int32: row k was
+    swapped with row pivots[k], in order of k; row i of L U is row permutation[i] of `a`.
     """
     factors, pivots, order = _primitive(_LU_PANEL).bind(a)
     return factors, pivots, order
@@ -42,7 +42,7 @@ def lu_panel(a: Any) -> tuple[Any, Any, Any]:
 def tridiagonal_qr(d: Any, e: Any, *rows: Any) -> tuple[Any, ...]:
     """Eigenvalues (n,) of the symmetric matrix with diagonal d (n,), n > 1, and off-diagonal e (n - 1,), unsorted.
 
-    f32 or f64. By the implicit QR algorithm; a matrix `rows` (n, k) becomes G rows for the G with G T G^T diagonal.
+    f32 or f64, by the implicit QR algorithm. A matrix `rows` (n, k) becomes G rows, where G T G^T is diagonal.
     NaN where the algorithm does not converge.
     """
     return tuple(_primitive(_TRIDIAGONAL_QR).bind(d, e, *rows))
@@ -51,8 +51,8 @@ def tridiagonal_qr(d: Any, e: Any, *rows: Any) -> tuple[Any, ...]:
 def bidiagonal_qr(d: Any, e: Any, *rows: Any) -> tuple[Any, ...]:
     """Singular values (n,) of the matrix with diagonal d (n,), n > 1, and superdiagonal e (n - 1,), unsorted.
 
-    Two matrices `rows`, (n, k) and (n, l), become L rows[0] and R rows[1] for the L, R with L B R^T diagonal. Otherwise
-    as `tridiagonal_qr`.
+    Two matrices `rows`, (n, k) and (n, l), become L rows[0] and R rows[1], where L B R^T is diagonal. Otherwise as
+    `tridiagonal_qr`.
     """
     return tuple(_primitive(_BIDIAGONAL_QR).bind(d, e, *rows))
 

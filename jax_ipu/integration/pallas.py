@@ -28,8 +28,8 @@ def _register(register_lowering: Any, module: Any) -> None:
 def refuse_threads() -> None:
     """Makes interpreted cores that run at the same time an error: called when a callback is lowered.
 
-    JAX gives each a thread, started by a callback, with programs of its own. These would wait for the IPU, whose
-    program waits for the callback.
+    JAX runs each core on a thread that a callback starts, with programs of its own. These programs would wait for the
+    IPU, whose current program waits for the callback: a deadlock.
     """
     threads: Any = sys.modules.get(_THREADS)
     if threads is None or threads._run_jaxpr.__module__ == __name__:

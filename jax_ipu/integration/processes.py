@@ -22,7 +22,7 @@ HOW_TO_INSTALL = "pip install 'jax_ipu[distributed]'"
 # PJRT status codes.
 _DEADLINE_EXCEEDED, _FAILED_PRECONDITION, _ABORTED, _INTERNAL, _UNAVAILABLE = 4, 9, 10, 13, 14
 
-# Process, then tag, address and number of bytes to send, then the same to receive.
+# Process; tag, address and number of bytes to send; tag, address and number of bytes to receive.
 Message = tuple[int, int, int, int, int, int, int]
 
 
@@ -35,7 +35,7 @@ class TransportError(RuntimeError):
 
 
 def client_options(timeout_seconds: int) -> dict[str, Any]:
-    """Options of the PJRT client of this process; with several processes also gets the transport ready.
+    """Returns the options of this process's PJRT client; with several processes, also prepares the transport.
 
     Args:
         timeout_seconds: how long a process waits for another.
@@ -209,11 +209,11 @@ class ProcessTransport:
     def _reason_of(self, other: int) -> str | None:
         try:
             return str(self._client.key_value_try_get(self._key(other)))
-        except Exception:  # NOT_FOUND, or the service has ended as well
+        except Exception:  # NOT_FOUND, or the key-value service has ended as well
             return None
 
     def fail(self, reason: str) -> None:
-        """Ends the transport of this process, now and later; other processes that wait for it get the reason."""
+        """Makes current and later messages of this process fail; processes that wait for it get the reason."""
         with self._lock:
             if self._failure is not None:
                 return

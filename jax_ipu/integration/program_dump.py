@@ -20,7 +20,7 @@ class DumpOptions:
 
     @classmethod
     def read(cls, compile_options: Any) -> DumpOptions:
-        """From a ``CompileOptions`` of jaxlib: options of one program go before flags of the process."""
+        """Reads a ``CompileOptions`` of jaxlib: options of a program take precedence over the process's flags."""
         overrides = dict(compile_options.env_option_overrides)
         flags = compile_options.executable_build_options.debug_options
         folder, text, proto = (

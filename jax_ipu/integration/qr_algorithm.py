@@ -1,7 +1,7 @@
-"""The QR algorithm for Hessenberg matrices, with the shifts and deflation of LAPACK's lahqr, real ones with its signs.
+"""The QR algorithm for Hessenberg matrices, with LAPACK's lahqr's shifts and deflation, and its signs if real.
 
-All matrices of a batch go through the steps of a sweep together: a step is small products at a place that is the same
-for all, and the identity for matrices whose sweep is elsewhere.
+All matrices of a batch go through the steps of a sweep together: a step is small products at the same place in every
+matrix, and the identity for matrices whose sweep does not include that place.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _EXCEPTIONAL_DIAGONAL, _EXCEPTIONAL_ABOVE = 0.75, -0.4375
 def reduce_to_blocks(h: Any, z: Any) -> tuple[Any, Any, Any]:
     """Sweeps until the Hessenberg matrices `h` (..., n, n) are in blocks of 1 (complex) or at most 2 (real) rows.
 
-    Returns T, which is not zeroed below the blocks, Z with the transformations (None without), converged (...). Entries
-    should be of about 1.
+    Returns T, which is not zeroed below the blocks, Z with the transformations (None if `z` is), and converged (...).
+    Entries should be of about 1.
 
-    H and Z are kept side by side and transposed: the longer of the two slices of a step is contiguous then.
+    H and Z are stored side by side and transposed, so that the longer of the two slices of a step is contiguous.
     """
     import jax.numpy as jnp
     from jax import lax
@@ -64,7 +64,7 @@ def reduce_to_blocks(h: Any, z: Any) -> tuple[Any, Any, Any]:
 
 
 def _diagonals(state: Any, n: int) -> tuple[Any, Any, Any]:
-    """Of H: the diagonal, the entries below it, and those above it, each (..., n); the last two end with a zero."""
+    """The diagonal of H, the entries below it, and those above it, each (..., n); the last two end with a zero."""
     import jax.numpy as jnp
 
     # The matrix is transposed here: entries below the diagonal are above it.
@@ -246,8 +246,8 @@ def _complex_reflector(vector: Any) -> Any:
 def _chase(state: Any, vector: Any, reflector: Any, start: Any, end: Any, active: Any) -> Any:
     """A sweep of similarity transformations, each of two or three neighbouring rows, from `start` to before `end`.
 
-    `reflector(vector)` is the unitary matrix W (..., w, w), of which W^H takes vector (..., w), the entries below the
-    diagonal left of these rows, to its first entry; the first vector is given.
+    `reflector(vector)` is a unitary W (..., w, w) such that W^H vector (..., w) is zero after its first entry. Each
+    vector has the entries of the step's rows in the column to their left; the first one is given.
     """
     import jax.numpy as jnp
     from jax import lax

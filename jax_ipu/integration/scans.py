@@ -1,6 +1,6 @@
-"""Scans of CHLO: jaxlib expands ``chlo.scan`` before the plugin gets the program, reverse scans as if forward.
+"""Scans of CHLO: jaxlib expands ``chlo.scan`` before the plugin gets the program, and treats reverse scans as forward.
 
-jaxlib does so for every plugin, in ``Client.compile_and_load`` (jax 0.10.2), so that the program is rewritten before.
+jaxlib does so for every plugin, in ``Client.compile_and_load`` (jax 0.10.2), so the program is rewritten before that.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _METHODS = (("Client", "compile_and_load"), ("Client", "compile"), ("CompileOnly
 
 
 def enable() -> None:
-    """Programs for the platform are rewritten before jaxlib serialises them; other platforms are untouched."""
+    """Rewrites programs for the platform before jaxlib serialises them; other platforms are untouched."""
     from jaxlib import _jax
 
     for owner, method in _METHODS:

@@ -41,7 +41,7 @@ def schur(a: Any, *, compute_schur_vectors: bool, sort_eig_vals: bool, select_ca
 def scaled(a: Any) -> tuple[Any, Any, Any]:
     """`a` (..., n, n) with entries of about 1, the powers of two it was divided by (...), and whether it is finite.
 
-    What is not finite becomes zero.
+    Matrices that are not finite become zero.
     """
     import jax.numpy as jnp
 
@@ -71,7 +71,7 @@ def schur_form(a: Any, vectors: bool) -> tuple[Any, Any, Any]:
 
 
 def _standardised(t: Any, z: Any) -> tuple[Any, Any]:
-    """Of the real T (..., n, n) and Z: each 2 x 2 block ((x, b), (c, x)) with b c < 0, or triangular.
+    """Makes each 2 x 2 block of the real T (..., n, n) either ((x, b), (c, x)) with b c < 0 or triangular; updates Z.
 
     The blocks do not overlap, so all are rotated at once.
     """
@@ -106,8 +106,8 @@ def _with_block_entries(t: Any, is_block: Any, entry: Any, row: int, column: int
 def with_turned_pairs(x: Any, same: Any, first: Any, second: Any, axis: int) -> Any:
     """x (..., n, n) with pairs of neighbouring rows (axis -2) or columns (-1) combined; pairs do not overlap.
 
-    For k of a pair, rows k and k + 1 become same_k x_k + first_k x_{k+1} and same_k x_{k+1} + second_k x_k; the
-    coefficients are (..., n - 1), and for other k 1, 0 and 0.
+    If k and k + 1 are a pair, rows k and k + 1 become same_k x_k + first_k x_{k+1} and same_k x_{k+1} + second_k x_k.
+    The coefficients are (..., n - 1); they are 1, 0 and 0 for every other k.
     """
     import jax.numpy as jnp
 
@@ -124,7 +124,7 @@ def with_turned_pairs(x: Any, same: Any, first: Any, second: Any, axis: int) -> 
 
 
 def shifted(x: Any, places: int, axis: int) -> Any:
-    """x with its rows (axis -2) or columns (-1) moved on by `places`, and zeros behind them."""
+    """x with its rows (axis -2) or columns (-1) moved by `places` to higher indices; zeros fill the gap."""
     import jax.numpy as jnp
     from jax import lax
 

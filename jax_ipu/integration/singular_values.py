@@ -33,7 +33,7 @@ def svd(
 ) -> Sequence[Any]:
     """Singular values (..., k), descending, and U, V^H of a (..., m, n), k = min(m, n). NaN where `a` is not finite.
 
-    Without an algorithm: QR for small matrices and where only the values are asked for, else the polar decomposition.
+    Without an algorithm: QR for small matrices and for values without vectors, else the polar decomposition.
     """
     from jax._src.lax import linalg
     from jax._src.tpu.linalg import svd as polar
@@ -59,7 +59,7 @@ def svd(
 
 
 def _decomposed(a: Any, *, method: Callable[..., Any], full_matrices: bool, compute_uv: bool) -> tuple[Any, ...]:
-    """Of a (m, n): s, U, V^H by the method for square finite matrices with entries of at most 1."""
+    """s, U, V^H of `a` (m, n) by `method`, which takes square finite matrices with entries of at most 1."""
     import jax.numpy as jnp
     from jax import lax
 
@@ -85,9 +85,9 @@ def _decomposed(a: Any, *, method: Callable[..., Any], full_matrices: bool, comp
 
 
 def _unitary(x: Any) -> Any:
-    """x (n, n), columns of length 1 or 0, of which the first are orthogonal, with others where they are not.
+    """Replaces the columns of x (n, n) that are not orthogonal to the first ones. Columns have length 1 or 0.
 
-    Those belong to singular values that are no larger than the rounding error.
+    The replaced columns belong to singular values that are no larger than the rounding error.
     """
     import jax.numpy as jnp
     from jax import lax

@@ -11,8 +11,8 @@ PRIMITIVE = "spsolve"
 def spsolve(data: Any, indices: Any, indptr: Any, b: Any, *, tol: float, reorder: int) -> Any:
     """x (n,) with A x = b (n,), where A (n, n) is in compressed sparse rows; NaN where A is singular.
 
-    Entries of one place are added, and entries past indptr[n] are not of A. As on the CPU, where it is SciPy that
-    solves, `tol` and `reorder` (how to keep the factors sparse) change nothing.
+    Entries of the same place are added; entries past indptr[n] do not belong to A. As on the CPU, where SciPy solves
+    the system, `tol` and `reorder` (how to keep the factors sparse) have no effect.
     """
     import jax.numpy as jnp
     from jax import lax

@@ -10,11 +10,11 @@ _LARGEST_WHOLE = 256
 
 
 def qdwh(a: Any) -> tuple[Any, Any]:
-    """Of Hermitian (..., n, n): eigenvectors (..., n, n) and eigenvalues (..., n), ascending.
+    """Eigenvectors (..., n, n) and eigenvalues (..., n), ascending, of Hermitian (..., n, n).
 
     Nakatsukasa and Higham, Stable and efficient spectral divide and conquer algorithms for the symmetric eigenvalue
-    decomposition and the SVD, 2013. JAX ends the division with an eigenproblem of zeros around a block, and relies on
-    Jacobi's method to leave them in their places: so that has to be asked for.
+    decomposition and the SVD, 2013. JAX ends the division with an eigenproblem of a block that is padded with zeros. It
+    relies on Jacobi's method, which leaves the zeros in their places, so that method is requested explicitly.
     """
     import jax
     from jax import lax
@@ -35,7 +35,7 @@ def qdwh(a: Any) -> tuple[Any, Any]:
 
 
 def _ending_with_jacobi(value: Any) -> Any:
-    """The jaxpr, or the parameter of an equation, where every eigenproblem inside is for Jacobi's method."""
+    """The jaxpr, or the parameter of an equation, with Jacobi's method requested for every eigenproblem inside."""
     from jax._src.lax import linalg
     from jax.extend import core
 

@@ -1,8 +1,8 @@
 """Lowerings that need to know the sizes, in programs exported with symbolic dimensions.
 
 Such a program gets its sizes when it is called, just before it is compiled. Until then the primitive is a custom call
-with its parameters; when JAX has put the sizes in, the call becomes what the primitive lowers to. The CPU's calls of
-LAPACK wait for their sizes in the same way. Tested with jax 0.10.2 and 0.12.0.
+with its parameters; when JAX has inserted the sizes, the call is replaced by the primitive's lowering. The CPU's calls
+of LAPACK get their sizes in the same way. Tested with jax 0.10.2 and 0.12.0.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Lowering = Callable[..., Any]
 
 
 def enable(primitives: Mapping[str, Any]) -> None:
-    """Has JAX expand the calls of these primitives, by name, when it has refined the shapes of a program."""
+    """Makes JAX expand the calls of these primitives, by name, when it has refined the shapes of a program."""
     from jax._src.export import _export
     from jax._src.interpreters import mlir
 
@@ -34,7 +34,7 @@ def enable(primitives: Mapping[str, Any]) -> None:
         return refined
 
     mlir.refine_polymorphic_shapes = refine_and_expand
-    # The parameters of the primitives are those that JAX keeps compatible in its own calls.
+    # Stable, because JAX keeps the parameters of these primitives compatible in its own calls.
     _export._CUSTOM_CALL_TARGETS_GUARANTEED_STABLE.add(CALL_TARGET)
 
 
@@ -65,7 +65,7 @@ def when_known(primitive: Any, lowering: Lowering) -> Lowering:
 
 
 def _encode(value: Any) -> Any:
-    """A parameter as JSON. Raises: TypeError for one that has no such form, as a function."""
+    """A parameter as JSON. Raises TypeError for one that JSON cannot express, such as a function."""
     if isinstance(value, enum.Enum):
         return {type(value).__name__: value.name}
     if value is None or isinstance(value, bool | int | float | str):

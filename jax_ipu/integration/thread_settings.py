@@ -1,7 +1,7 @@
 """Thread-local JAX settings, such as those of `with jax.enable_x64(True)`, for callbacks.
 
-A callback runs on a thread of the runtime. Its program was traced under the settings of the thread that called, and
-JAX compiles another program when one of them differs, so they are known when the callback is lowered.
+A callback runs on a thread of the runtime. Its program was traced under the settings of the calling thread, and JAX
+compiles another program when one of them changes, so the settings are known when the callback is lowered.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """``jax.transfer_guard_device_to_host`` for results that are already on the host.
 
-Results are streamed to the host when they are made, and jaxlib reads what is there without a transfer that it could
-guard. So the plugin is told when the guard is up, and then has jaxlib ask for a copy.
+Results are streamed to the host when they are computed, and jaxlib reads them there without a transfer that it could
+guard. So the plugin is told when the guard is active, and then makes jaxlib request a copy.
 Tested with jax 0.10.2 and 0.12.0.
 """
 

@@ -10,8 +10,8 @@ import numpy as np
 def tridiagonal_solve(dl: Any, d: Any, du: Any, b: Any, *, perturb_singular: bool) -> Any:
     """x (..., n, k) with A x = b; the diagonals are (..., n), and dl[0] and du[n - 1] are not read.
 
-    NaN where A is singular, unless `perturb_singular`: pivots below eps * max |U| are then replaced by that, as JAX's
-    documentation of the function has it.
+    NaN where A is singular, unless `perturb_singular`: pivots below eps * max |U| are then replaced by this bound, as
+    JAX's documentation of the function says.
     """
     import jax
 
@@ -29,7 +29,7 @@ def _solve(dl: Any, d: Any, du: Any, b: Any, perturb_singular: bool) -> Any:
     du = du.at[-1].set(0)
 
     def eliminate(row: Any, following: Any) -> tuple[Any, Any]:
-        """`row` (diagonal, next, right side) is reduced; the next one has one entry more, to the left."""
+        """Eliminates the first entry of `following` with `row` (diagonal, next, right side), which is reduced."""
         diagonal, right, value = row
         low, next_diagonal, next_right, next_value = following
         swap = jnp.abs(low) > jnp.abs(diagonal)
