@@ -1,4 +1,4 @@
-"""Models of every framework as their users have them: one file per framework, each with a list `ROWS`.
+"""Models as users of each framework write them: one file per framework, each with a list `ROWS`.
 
 `tests/test_zoo.py` checks them; `tools/ecosystem.py` measures them and writes the table of docs/ecosystem.md.
 """

@@ -19,9 +19,9 @@ def _keras() -> Any:
 
 
 def _case(build: Callable[[Any], Any], shape: tuple[int, ...], classes: int, *, training: bool, policy: str) -> Case:
-    """`build(keras)` gives a classifier: for training with a softmax, else logits.
+    """`build(keras)` returns a classifier, which ends with a softmax for training and with logits otherwise.
 
-    The probabilities of a network that was not trained are all alike, and would agree whatever it computes.
+    An untrained network's probabilities are nearly equal, so a comparison of them would prove nothing.
     """
     rng = np.random.default_rng(0)
     images = rng.random(shape, np.float32)

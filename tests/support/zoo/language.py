@@ -1,7 +1,8 @@
-"""Language models in plain JAX: training steps of GPT-2 and BERT, as a user writes them, on one IPU and on several.
+"""Language models in plain JAX: training steps of GPT-2 and BERT on one IPU and on several, as a user writes them.
 
-On one IPU the weights are float16 and learn by gradient descent, with the loss scaled so that small gradients do not
-vanish. On several they and the moments of AdamW are float32, and every leaf is split along the longest axis possible.
+On one IPU the weights are float16 and learn by gradient descent; the loss is scaled so that small gradients do not
+underflow. On several IPUs the weights and the moments of AdamW are float32, and every leaf is split along its longest
+axis that divides.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _RATE = 0.05
 
 
 class Training(NamedTuple):
-    """`step(state, *batch)` gives the new state, donated, and the loss; `watched` picks some weights of a state."""
+    """`step(state, *batch)` donates the state and returns (new state, loss); `watched` selects some of its weights."""
 
     step: Callable[..., Any]
     state: Any
@@ -49,7 +50,7 @@ def gpt(size: Any, dtype: Any, length: int, batch: int = 1) -> Training:
 def bert(size: Any, dtype: Any, length: int, batch: int = 1) -> Training:
     """A training step of BERT's masked language model with the sizes `size`, a tuple like bert.Config.
 
-    In float16, for one IPU, activations are made again in the backward pass.
+    In float16, for one IPU, the backward pass recomputes the activations.
     """
     from support import bert
 
@@ -133,7 +134,7 @@ def _row(name: str, build: Callable[[], Training], dtype: str, ipus: int, tolera
 
 GPT_TINY, BERT_TINY = (partial(f, (97, 64, 32, 2, 4), length=16, batch=2) for f in (gpt, bert))
 
-# Full size: name, what builds it, precision, IPUs, tolerance.
+# Full size: name, function that builds it, precision, number of IPUs, tolerance.
 FULL: tuple[tuple[str, Callable[[], Training], str, int, float], ...] = (
     ("GPT-2 small b1 s128", partial(gpt, (), np.float16, 128), "float16", 1, 2e-2),
     ("GPT-2 small b1 s128", partial(gpt, (), np.float32, 128), "float32", 4, 1e-3),

@@ -1,4 +1,4 @@
-"""Runs a row on both sides and compares."""
+"""Runs a row on the IPU model and on its framework's own CPU, and compares the results."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import numpy as np
 
 from support.zoo.row import Row
 
-# Where the results depend on rounding, two correct implementations differ in their errors by up to this factor.
+# If the results depend on rounding, the errors of two correct implementations differ by up to this factor.
 SENSITIVITY = 4.0
 
 
 class Measurement(NamedTuple):
     """Times in seconds; `cycles` are those of one step on the busiest IPU.
 
-    `error` is that of the IPU relative to the largest value, against the framework's CPU. Where a case has an exact
-    reference, it is against that one, and `cpu_error` is the error of the framework's own CPU against it.
+    `error` is the IPU's error relative to the largest value. The reference is the framework's own CPU, or the exact
+    reference of a case that has one; `cpu_error` is then the error of the framework's CPU against it.
     """
 
     compile_seconds: float
@@ -58,8 +58,8 @@ def largest_error(actual: Any, expected: Any) -> float:
 def measure(row: Row, steps: int = 2, seconds: float = 0.0) -> Measurement:
     """Compares `steps` steps of the row on both sides, one by one, and times more until `seconds` have passed.
 
-    Compile time includes the first step, as a user meets it. Later steps are not compared: after thousands of training
-    steps in half precision the sum of all roundings would be.
+    Compile time includes the first step, as a user experiences it. The later steps are not compared: after thousands of
+    training steps in half precision only the accumulated rounding would be.
     """
     import jax
 

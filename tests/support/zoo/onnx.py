@@ -47,7 +47,7 @@ def _images(name: str, size: int, batch: int, **settings: Any) -> Callable[[], E
         torch.manual_seed(0)
         model = getattr(torchvision.models, name)(**settings)
         head = getattr(getattr(model, "heads", None), "head", None)
-        if head is not None:  # torchvision begins with zeros
+        if head is not None:  # torchvision initialises it with zeros
             torch.nn.init.normal_(head.weight, std=0.05)
         return model.eval(), (torch.randn(batch, 3, size, size),)
 

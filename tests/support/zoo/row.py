@@ -1,19 +1,19 @@
-"""What a row of the model table is."""
+"""The types of a row of the model table."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-# One call of a model, or one training step: gives its results as a pytree of arrays.
+# One call of a model, or one training step: returns its results as a pytree of arrays.
 Step = Callable[[], Any]
 
 
 class Case(NamedTuple):
     """A model with example data, on the IPU model and on its framework's own CPU.
 
-    Each function compiles and returns a step. Steps take no arguments; a training step goes on from the weights that
-    the step before left, and returns the loss. Both sides begin with the same weights and data.
+    Each function compiles and returns a step. Steps take no arguments; a training step continues with the weights of
+    the previous step and returns the loss. Both sides begin with the same weights and data.
     """
 
     ipu: Callable[[], Step]
@@ -29,7 +29,7 @@ class Row(NamedTuple):
     task: str  # "inference" or "training"
     precision: str  # "float32", "float16", "mixed", "bfloat16"
     ipus: int
-    tolerance: float  # of the largest error, relative to the largest value of the result
+    tolerance: float  # limit of the largest error, relative to the largest value of the result
     build: Callable[[], Case]
     packages: tuple[str, ...] = ()  # modules without which the row cannot be run
     small: bool = False  # part of the usual test run; others are nightly

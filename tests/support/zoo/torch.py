@@ -31,7 +31,7 @@ def compiled_case(model: Any, inputs: Any, precision: str, ipus: int = 1) -> Cas
 def training_case(
     model: Any, loss: str | None, batch: Any, precision: str, settings: Any = ("SGD", 0.1), *, exact: bool = False
 ) -> Case:
-    """One training step; with loss=None of a module that computes its loss itself.
+    """One training step. With loss=None, the module computes its loss itself.
 
     `exact`: the reference is PyTorch in float64.
     """
@@ -70,7 +70,7 @@ def training_case(
 
 
 def _result(outputs: Any) -> Any:
-    """The logits of a model of Hugging Face, or the tensor."""
+    """The logits in the output of a Hugging Face model; other outputs are returned as they are."""
     return getattr(outputs, "logits", outputs)
 
 
@@ -93,7 +93,7 @@ def _resnet(training: bool) -> Case:
     model = torchvision.models.resnet18()
     images, labels = torch.randn(4, 3, 224, 224), torch.arange(4)
     if training:
-        # Activations within a rounding of zero pass ReLUs or not: float32 differs from float64 by as much as here.
+        # Rounding decides whether activations near zero pass a ReLU: on the CPU, float32 differs from float64 as much.
         return training_case(model, "cross_entropy", (images, labels), "float32", ("SGD", 0.01), exact=True)
     return compiled_case(model.eval(), images, "float32")
 
