@@ -231,8 +231,8 @@ class GraphCoreManager:
                 of PyTorch.
 
         Returns:
-            The outputs in the model's structure: tensors for a PyTorch model, JAX arrays for a JAX model, else NumPy
-            arrays.
+            The outputs in the model's structure: PyTorch tensors if the inputs have any, else JAX arrays if the
+            inputs have any, else NumPy arrays.
 
         Raises:
             ValueError: the inputs do not have the structure or shapes that the model was compiled for.
