@@ -1,4 +1,4 @@
-// What Operation::OperandsFit is made of.
+// The checks of which Operation::OperandsFit implementations consist.
 #ifndef IPU_MODEL_CORE_OPERAND_CHECK_H_
 #define IPU_MODEL_CORE_OPERAND_CHECK_H_
 

@@ -86,8 +86,8 @@ class Operation {
   virtual std::string_view kind() const = 0;
   // Writes the attributes. The core writes operands and names.
   virtual void Write(Writer& writer) const = 0;
-  // Whether operands and attributes fit together, on a target with so many tiles, so that no method reaches
-  // outside an operand. Asked when an operation is read from a file, before anything else; may throw.
+  // Whether operands and attributes fit together on a target with this number of tiles, so that no method
+  // accesses data outside an operand. The first call after an operation is read from a file; may throw.
   virtual bool OperandsFit(unsigned num_tiles) const = 0;
 
   // Called once per engine before the first Run, to choose kernels and compile expressions. Must not read

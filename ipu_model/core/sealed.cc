@@ -8,8 +8,8 @@ namespace ipu_model {
 namespace {
 
 constexpr std::size_t kMagicBytes = 8;
-// Of everything below the header, in this library and in the plugin. Raised when the meaning of any byte
-// changes: older data is then refused and compiled again.
+// Version of all data behind the header, of this library and of the plugin. Increase it when the meaning of
+// any byte changes: older data is then refused and compiled again.
 constexpr std::uint32_t kFormatVersion = 11;
 
 // Little-endian, without padding.

@@ -1,4 +1,4 @@
-// Programs as stored data, and what they ask of their caller.
+// Programs as stored data, and their interface: streams, variables, host functions.
 #include "ipu_model/Stored.hpp"
 
 #include <set>
