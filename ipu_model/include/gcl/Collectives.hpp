@@ -1,5 +1,5 @@
-// Collectives between the replicas of a graph, as in Graphcore's communication library: groups of equal size
-// that lie regularly, and a fixed set of reductions. What it does not express is in hlo/Collectives.hpp.
+// Collectives between the replicas of a graph, as in Graphcore's communication library: regular groups of
+// equal size, and a fixed set of reductions. hlo/Collectives.hpp has the more general forms.
 #ifndef GCL_COLLECTIVES_HPP
 #define GCL_COLLECTIVES_HPP
 
@@ -38,8 +38,8 @@ struct CommGroup {
 // the type (ADD and MUL: FLOAT, HALF, INT, LONGLONG, UNSIGNED_LONGLONG; MIN and MAX: UNSIGNED_INT as well;
 // LOGICAL_AND and LOGICAL_OR: BOOL), and invalid_option. k is the size of a group.
 
-// The same on all members: their tensors combined, in the order of the replicas. Sums and products of HALF
-// are kept in FLOAT until the end.
+// Combines the members' tensors in the order of the replicas; all members get the same result. Sums and
+// products of HALF are kept in FLOAT until the end.
 poplar::Tensor allReduceCrossReplica(poplar::Graph& graph, const poplar::Tensor& data, CollectiveOperator op,
                                      poplar::program::Sequence& prog, const CommGroup& group,
                                      const poplar::DebugContext& debugContext = {},
@@ -56,15 +56,15 @@ std::vector<poplar::Tensor> allReduceCrossReplica(poplar::Graph& graph,
                                                   const poplar::DebugContext& debugContext = {},
                                                   const poplar::OptionFlags& options = {});
 
-// [n] -> [ceil(n / k)]: part p of what allReduceCrossReplica gives, on member p. When k does not divide n the
-// last part is filled up with what the reduction makes of zeros.
+// [n] -> [ceil(n / k)]: member p gets part p of the result of allReduceCrossReplica. If k does not divide n,
+// the rest of the last part is the reduction of zeros.
 poplar::Tensor reduceScatterCrossReplica(poplar::Graph& graph, const poplar::Tensor& data,
                                          CollectiveOperator op, poplar::program::Sequence& prog,
                                          const CommGroup& group,
                                          const poplar::DebugContext& debugContext = {},
                                          const poplar::OptionFlags& options = {});
 
-// [...] -> [k, ...]: the members' tensors.
+// [...] -> [k, ...]: stacks the members' tensors.
 poplar::Tensor allGatherCrossReplica(poplar::Graph& graph, const poplar::Tensor& data,
                                      poplar::program::Sequence& prog, const CommGroup& group,
                                      const poplar::DebugContext& debugContext = {},

@@ -14,7 +14,7 @@
 namespace hlo {
 
 // stablehlo.convolution on operands viewed as lhs [N, C, *spatial] and rhs [O, C / feature groups, *spatial].
-// `geometry` holds everything but the high padding, which may be negative as the low one.
+// `geometry` holds everything except the high padding, which may be negative like the low padding.
 struct ConvolutionParameters {
   ConvolutionGeometry geometry;
   std::vector<std::int64_t> paddingHigh;

@@ -9,12 +9,12 @@
 
 namespace hlo {
 
-// The most spatial dimensions: the batch and the channels take two of a tensor's dimensions.
+// The largest number of spatial dimensions: batch and channels take two of a tensor's dimensions.
 constexpr int kMaxSpatial = ipu_model::kMaxRank - 2;
 
 // One spatial dimension, in elements. Output position q and kernel position k meet at input position
-// (q * stride + k * rhs_dilation - padding_low) / lhs_dilation, where that is whole and inside the input. The
-// high padding follows from the size of the output.
+// (q * stride + k * rhs_dilation - padding_low) / lhs_dilation, if that is an integer and inside the input.
+// The high padding follows from the size of the output.
 struct ConvolutionWindow {
   std::int64_t stride = 1;
   std::int64_t padding_low = 0;  // may be negative

@@ -1,5 +1,5 @@
-// Scalar programs over whole tensors, with several results, and tensors with values that the device makes
-// itself. What PopLibs expresses is in popops/ElementWise.hpp and popops/Fill.hpp.
+// Applies scalar programs with several results to whole tensors, and fills tensors with values made on the
+// device. PopLibs' forms are in popops/ElementWise.hpp and popops/Fill.hpp.
 #ifndef HLO_ELEMENTWISE_HPP
 #define HLO_ELEMENTWISE_HPP
 
@@ -14,20 +14,20 @@ namespace hlo {
 
 // All tensors have one shape; broadcasts are views. `outputs` has one entry for each output of the
 // expression: the tensor to write, which may be exactly one of the inputs, or an invalid tensor for a new
-// one. New tensors are laid out like the best-spread input (PopLibs' ElementWiseUtil). Returns all outputs.
-// Throws poplar_error when shapes or types do not match, or when the expression has an operation that its
-// types do not have.
+// one. New tensors have the tile mapping of the input that is spread best (PopLibs' ElementWiseUtil). Returns
+// all outputs. Throws poplar_error when shapes or types do not match, or when an operation of the expression
+// is not defined for its types.
 std::vector<poplar::Tensor> map(poplar::Graph& graph, const Expression& expression,
                                 const std::vector<poplar::Tensor>& tensors,
                                 const std::vector<poplar::Tensor>& outputs, poplar::program::Sequence& prog,
                                 const poplar::DebugContext& debugContext = {});
 
-// Every element of `tensor`, of any type and shape, becomes the one whose host representation is `bytes`,
-// which has ipu_model::SizeOf(type) bytes.
+// Sets every element of `tensor`, of any type and shape, to the value whose host representation is `bytes`
+// (ipu_model::SizeOf(type) bytes).
 void fill(poplar::Graph& graph, const poplar::Tensor& tensor, const std::string& bytes,
           poplar::program::Sequence& prog, const poplar::DebugContext& debugContext = {});
 
-// Every element becomes its index along `dimension`, in the tensor's type (integers wrap, complex: real
+// Sets every element to its index along `dimension`, in the tensor's type (integers wrap; complex: the real
 // part).
 void iota(poplar::Graph& graph, const poplar::Tensor& tensor, std::size_t dimension,
           poplar::program::Sequence& prog, const poplar::DebugContext& debugContext = {});

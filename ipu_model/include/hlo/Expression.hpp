@@ -1,6 +1,6 @@
-// A scalar program in SSA form: elementwise operations, reduction bodies, sort comparators and scatter bodies
-// are given as one. Plain declarations: kernels include this header as well.
-// Poplar's equivalent: popops::expr::Expr (popops/Expr.hpp), which has one result and fewer operations.
+// A scalar program in SSA form, which describes elementwise operations, reduction bodies, sort comparators
+// and scatter bodies. Plain declarations: kernels include this header as well. Poplar's equivalent:
+// popops::expr::Expr (popops/Expr.hpp), which has one result and fewer operations.
 #ifndef HLO_EXPRESSION_HPP
 #define HLO_EXPRESSION_HPP
 

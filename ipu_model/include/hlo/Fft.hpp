@@ -13,8 +13,8 @@ namespace hlo {
 // Written to executables: append only.
 enum class FftType : std::uint8_t { kFft = 0, kIfft, kRfft, kIrfft, kCount };
 
-// Transforms over the last lengths.size() dimensions. fft and ifft: c64 or c128 of extents `lengths`; rfft:
-// f32 or f64 of extents `lengths`, the last of the result lengths.back() / 2 + 1; irfft the other way round.
+// Transforms the last lengths.size() dimensions. fft and ifft: c64 or c128 of sizes `lengths`; rfft: f32 or
+// f64 of sizes `lengths`, and the result's last size is lengths.back() / 2 + 1; irfft is the inverse of rfft.
 // Inverses are scaled by 1 / product of lengths. Throws poplar::poplar_error when shapes or types do not fit.
 poplar::Tensor fft(poplar::Graph& graph, const poplar::Tensor& operand, FftType type,
                    const std::vector<std::size_t>& lengths, poplar::program::Sequence& prog,

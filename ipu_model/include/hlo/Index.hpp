@@ -1,7 +1,6 @@
 // Slices, gather and scatter at run-time positions in StableHLO's general forms. Source: the StableHLO
-// specification. What PopLibs expresses is in popops/DynamicSlice.hpp, popops/Gather.hpp and
-// popops/Scatter.hpp. All functions throw poplar::poplar_error when shapes, types or dimension numbers do not
-// fit.
+// specification. PopLibs' forms are in popops/DynamicSlice.hpp, popops/Gather.hpp and popops/Scatter.hpp. All
+// functions throw poplar::poplar_error when shapes, types or dimension numbers do not fit.
 #ifndef HLO_INDEX_HPP
 #define HLO_INDEX_HPP
 
@@ -21,8 +20,8 @@ poplar::Tensor dynamicSlice(poplar::Graph& graph, const poplar::Tensor& operand,
                             const std::vector<poplar::Tensor>& starts, const std::vector<std::size_t>& sizes,
                             poplar::program::Sequence& prog, const poplar::DebugContext& debugContext = {});
 
-// `operand` with `update` at the clamped starts. In place: writes over `operand`, which must be one strided
-// view without aliases, and returns it; otherwise a new tensor.
+// Returns `operand` with `update` at the clamped starts. In place: overwrites `operand`, which must be one
+// strided view without aliases, and returns it; otherwise returns a new tensor.
 poplar::Tensor dynamicUpdateSlice(poplar::Graph& graph, const poplar::Tensor& operand,
                                   const poplar::Tensor& update, const std::vector<poplar::Tensor>& starts,
                                   poplar::program::Sequence& prog, bool inPlace = false,
@@ -33,8 +32,8 @@ poplar::Tensor gather(poplar::Graph& graph, const poplar::Tensor& operand, const
                       const WindowDims& dims, const std::vector<std::size_t>& sliceSizes,
                       poplar::program::Sequence& prog, const poplar::DebugContext& debugContext = {});
 
-// A tensor of `shape` that lies where a gather with these indices and sizes, or a scatter with such windows,
-// costs least, passes over the whole of it counted as well.
+// Creates a tensor of `shape` with the tile mapping for which a gather with these indices and sizes, or a
+// scatter with such windows, costs least; the cost includes operations on the whole tensor.
 poplar::Tensor createGatherInput(poplar::Graph& graph, const poplar::Type& type,
                                  const std::vector<std::size_t>& shape,
                                  const std::vector<std::size_t>& indicesShape, const WindowDims& dims,

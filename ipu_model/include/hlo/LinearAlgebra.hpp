@@ -20,21 +20,22 @@ struct LuPanel {
 };
 
 // LU factorisation of a few columns with partial pivots: a [..., m, n], m >= n, f32, f64, c64 or c128.
-// factors [..., m, n] is U above L without its diagonal of ones; row k changed places with row pivots[k] (s32
-// [..., n]), in turn; row i of L U is row order[i] (s32 [..., m]) of a.
+// factors [..., m, n] is U above L without its diagonal of ones; row k was swapped with row pivots[k] (s32
+// [..., n]), in order of k; row i of L U is row order[i] (s32 [..., m]) of a.
 LuPanel luPanel(poplar::Graph& graph, const poplar::Tensor& a, poplar::program::Sequence& prog,
                 const poplar::DebugContext& debugContext = {});
 
-// The eigenvalues [..., n], in no order, of symmetric matrices with diagonal d [..., n] and e [..., n - 1]
-// beside it, and G rows for the G with G T G^T diagonal; rows [..., n, k]. f32 or f64. NaN where it does not
-// converge. By the implicit QR algorithm.
+// The unsorted eigenvalues [..., n] of symmetric matrices T with diagonal d [..., n] and off-diagonal
+// e [..., n - 1], and the product G rows, where G T G^T is diagonal; rows [..., n, k]. f32 or f64, by the
+// implicit QR algorithm. NaN where it does not converge.
 std::vector<poplar::Tensor> tridiagonalQr(poplar::Graph& graph, const poplar::Tensor& d,
                                           const poplar::Tensor& e, const std::vector<poplar::Tensor>& rows,
                                           poplar::program::Sequence& prog,
                                           const poplar::DebugContext& debugContext = {});
 
-// The singular values [..., n], in no order, of matrices with diagonal d [..., n] and e [..., n - 1] above
-// it; for rows = {left, right}, L left and R right as well, with L B R^T diagonal. Otherwise the same.
+// The unsorted singular values [..., n] of matrices B with diagonal d [..., n] and superdiagonal
+// e [..., n - 1]; for rows = {left, right} also L left and R right, where L B R^T is diagonal. Otherwise as
+// tridiagonalQr.
 std::vector<poplar::Tensor> bidiagonalQr(poplar::Graph& graph, const poplar::Tensor& d,
                                          const poplar::Tensor& e, const std::vector<poplar::Tensor>& rows,
                                          poplar::program::Sequence& prog,

@@ -1,5 +1,5 @@
-// StableHLO reduce: any associative body, several operands. Source: the StableHLO specification, reduce. What
-// PopLibs expresses is in popops/Reduce.hpp.
+// StableHLO reduce: any associative body, several operands. Source: the StableHLO specification, reduce.
+// PopLibs' forms are in popops/Reduce.hpp.
 #ifndef HLO_REDUCE_HPP
 #define HLO_REDUCE_HPP
 
@@ -12,9 +12,9 @@
 namespace hlo {
 
 // Reduces `tensors` (one shape) over `dims`; the results have the other dimensions. `body` has the inputs
-// acc_0.., value_0.. and as many outputs as there are tensors. Each init, a scalar, is combined once. Sums
-// and products of narrow floats are kept in f32 until the end. Throws poplar_error when shapes or types do
-// not match.
+// acc_0.., value_0.. and as many outputs as there are tensors. Each init, a scalar, is combined exactly once.
+// Sums and products of narrow floats are kept in f32 until the end. Throws poplar_error when shapes or types
+// do not match.
 std::vector<poplar::Tensor> reduce(poplar::Graph& graph, const std::vector<poplar::Tensor>& tensors,
                                    const std::vector<poplar::Tensor>& inits,
                                    const std::vector<std::size_t>& dims, const Expression& body,

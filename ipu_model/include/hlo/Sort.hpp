@@ -1,5 +1,5 @@
-// Sorting in StableHLO's general form, and top_k. What PopLibs expresses is in popops/Sort.hpp and
-// popops/TopK.hpp. All functions throw poplar::poplar_error when shapes, types or the comparator do not fit.
+// Sorting in StableHLO's general form, and top_k. PopLibs' forms are in popops/Sort.hpp and popops/TopK.hpp.
+// All functions throw poplar::poplar_error when shapes, types or the comparator do not fit.
 #ifndef HLO_SORT_HPP
 #define HLO_SORT_HPP
 

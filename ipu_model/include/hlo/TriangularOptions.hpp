@@ -14,7 +14,7 @@ enum class Transpose : std::uint8_t { kNone = 0, kTranspose, kAdjoint, kCount };
 struct TriangularOptions {
   bool left_side = true;       // op(a) X = b, otherwise X op(a) = b
   bool lower = true;           // the triangle of a that is read
-  bool unit_diagonal = false;  // the diagonal of a is not read: it is ones
+  bool unit_diagonal = false;  // the diagonal of a is not read, but taken as ones
   Transpose transpose = Transpose::kNone;
 };
 

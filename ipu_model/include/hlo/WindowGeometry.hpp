@@ -10,7 +10,7 @@
 namespace hlo {
 
 // One dimension, in elements. Output position q and window position k meet at operand position
-// (q * stride + k * window_dilation - padding_low) / base_dilation, where that is whole and inside the
+// (q * stride + k * window_dilation - padding_low) / base_dilation, if that is an integer and inside the
 // operand. The high padding follows from the size of the output.
 struct WindowDimension {
   std::int64_t size = 1;

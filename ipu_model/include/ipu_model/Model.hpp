@@ -1,6 +1,6 @@
 // Everything that a runtime needs beyond Poplar and PopLibs: replicas in threads of one process, cycles of a
 // run, the device report, plans that several compilations share, the host's threads and instruction set. A
-// build against Graphcore's SDK replaces this file and what implements it; each declaration names Poplar's
+// build against Graphcore's SDK replaces this file and its implementation; each declaration names Poplar's
 // own equivalent.
 #ifndef IPU_MODEL_MODEL_HPP
 #define IPU_MODEL_MODEL_HPP
@@ -47,17 +47,18 @@ class RemoteReplicas {
   // Replicas of one process have the same number.
   virtual int ProcessOf(unsigned replica) const = 0;
 
-  // What a collective moves between this process and another. Either side names the first of the collective's
-  // replicas in each process: two collectives with the same pair come in the same order on both sides.
+  // The data that a collective moves between this process and another. Both sides name the first of the
+  // collective's replicas in each process; collectives with the same pair run in the same order on both
+  // sides.
   struct Transfer {
     unsigned here = 0, there = 0;
-    std::vector<unsigned char> out, in;  // `in` has the size that it will be filled to
+    std::vector<unsigned char> out, in;  // `in` has the size of the data to receive
   };
   // Returns when everything is sent and received. Several threads call it at once, for different replicas.
-  // What it throws ends the run.
+  // An exception that it throws ends the run.
   virtual void Carry(std::uint32_t channel, std::vector<Transfer>& transfers) = 0;
 
-  // A replica here ends because of an error: those elsewhere are not to wait for it.
+  // A replica of this process ends because of an error: replicas in other processes must not wait for it.
   virtual void Fail(const std::string& reason) = 0;
 };
 
@@ -74,9 +75,9 @@ class ReplicaGroup {
 
   unsigned size() const { return size_; }
 
-  // For runtimes that stand in for an Engine. All replicas of a launch in one process call it, each with
-  // `bytes` bytes at `data`; `take` gets everybody's memory by replica. Returns when all have taken. Throws
-  // ReplicaMissing when a replica has left.
+  // For runtimes that replace an Engine. All replicas of a launch in one process call it, each with `bytes`
+  // bytes at `data`; `take` gets the memory of every replica, in order. Returns when `take` of all replicas
+  // has returned. Throws ReplicaMissing when a replica has left.
   void Gather(std::uint32_t channel, unsigned replica, const void* data, std::size_t bytes,
               const std::function<void(const std::vector<const void*>&)>& take);
 
@@ -96,7 +97,7 @@ struct Replica {
   unsigned index = 0;
 };
 
-// The next runs of `engine` are those of this replica. Throws poplar::poplar_error when the group's size is
+// The next runs of `engine` are runs of this replica. Throws poplar::poplar_error when the group's size is
 // not the graph's replication factor. The group must outlive the runs.
 void SetReplica(poplar::Engine& engine, const Replica& replica);
 
@@ -109,8 +110,8 @@ struct RunCancelled : poplar::runtime_error {
 };
 
 // The next runs of `engine` end with RunCancelled at the first superstep after `*cancelled` has become true.
-// The variables then hold an unspecified mixture of old and new values. `poll`, unless empty, is called now
-// and then on the thread that runs. Null: runs are not cancelled, as in a new engine.
+// The variables then hold an unspecified mixture of old and new values. `poll`, unless empty, is called
+// repeatedly on the thread of the run. Null: runs are not cancelled, as in a new engine.
 void SetCancellation(poplar::Engine& engine, const std::atomic<bool>* cancelled,
                      std::function<void()> poll = {});
 
@@ -178,14 +179,14 @@ struct TensorUse {
   bool lasting = false;             // keeps its contents between runs
 };
 
-// What is on one tile at its worst moment, in bytes.
+// The contents of one tile at the moment when it holds most, in bytes.
 struct TilePeak {
   std::uint64_t variables = 0, temporaries = 0, exchange_buffers = 0, constants = 0, vertex_state = 0,
                 code = 0;
-  // Nothing else was planned: the variables alone are too large.
+  // The variables alone are too large, so nothing else was planned.
   bool variables_only = false;
-  std::string operation;           // that runs at the moment, "" for none
-  std::vector<TensorUse> tensors;  // all that are there, largest first
+  std::string operation;           // the one that runs at that moment, "" for none
+  std::vector<TensorUse> tensors;  // all tensors on the tile, largest first
 };
 
 struct Report {
@@ -214,7 +215,7 @@ struct Report {
   std::string out_of_memory;               // empty when everything fits, else the message for the user
   // Of max_tile when not everything fits; not serialised, as such a program never is.
   TilePeak peak;
-  // The most bytes that variables have on all tiles together at one moment.
+  // The largest number of bytes that variables occupy on all tiles together at any moment.
   std::uint64_t peak_variable_bytes = 0;
 };
 
@@ -227,8 +228,8 @@ double HostNanoseconds(const poplar::Executable& executable);
 
 // ---- Compilations that share plans.
 
-// Plans of operations that several compilations for one target share, such as those that are tried until a
-// program fits: an operation is planned once as long as its operands lie alike. Not thread safe. Poplar's
+// Plans of operations, shared by several compilations for one target, such as the attempts to make a program
+// fit: an operation is planned once for each tile mapping of its operands. Not thread safe. Poplar's
 // equivalent: poplin::matmul::PlanningCache, for products only; `poll` is compileGraph's ProgressFunc.
 class TilePlanCache {
  public:
@@ -238,8 +239,8 @@ class TilePlanCache {
   ~TilePlanCache();
 
   std::size_t size() const;  // number of plans
-  // Called by the thread that compiles, between operations, with how many of them are planned and how many
-  // there are; what it throws ends the compilation.
+  // Called by the compiling thread between operations, with the number of planned operations and the total
+  // number. An exception that it throws ends the compilation.
   std::function<void(std::size_t done, std::size_t total)> poll;
 
   struct Plans;  // engine/device_report.h
@@ -258,7 +259,7 @@ struct OutOfMemory : poplar::graph_memory_allocation_error {
 };
 
 // poplar::compileGraph with a name for messages and shared plans (`cache` is not null). Throws OutOfMemory,
-// and what compileGraph throws.
+// and the exceptions of compileGraph.
 poplar::Executable CompileGraph(const poplar::Graph& graph,
                                 const std::vector<poplar::program::Program>& programs,
                                 const std::string& name, TilePlanCache* cache);
@@ -271,8 +272,8 @@ bool IsStrided(const poplar::Tensor& tensor);
 // reshaped views.
 bool IsRowMajor(const poplar::Tensor& tensor);
 // A new variable with the shape, the tiles and the memory order of `like`, which may be a transposed view,
-// and another type. Poplar's equivalent, and what it does where `like` is no dense view of a whole variable:
-// Graph::clone.
+// and another type. Like Graph::clone, Poplar's equivalent, if `like` is not a dense view of a whole
+// variable.
 poplar::Tensor NewTensorMappedLike(poplar::Graph& graph, const poplar::Type& type, const poplar::Tensor& like,
                                    const std::string& name);
 
@@ -284,16 +285,17 @@ struct HostKernels {
   int threads = 0;              // of the pool, the caller's included
 };
 
-// What this process's kernels use. Final from this call, or the first kernel, on.
+// The instruction set and threads of this process's kernels. Cannot change after this call or the first
+// kernel.
 HostKernels KernelsOfHost();
 
-// In place of the default, which is that of the environment variables JAX_IPU_MAX_ISA and
-// JAX_IPU_HOST_THREADS. `avx512` false: kernels for AVX2 also where the processor has AVX-512. `threads` 0:
-// one for each processor that the process may use. False when the choice is final and another.
+// Replaces the default, which comes from the environment variables JAX_IPU_MAX_ISA and JAX_IPU_HOST_THREADS.
+// `avx512` false: use the kernels for AVX2 even if the processor has AVX-512. `threads` 0: one for each
+// processor that the process may use. Returns false if another choice is final already.
 bool LimitHostKernels(bool avx512, int threads);
 
-// While it lives, the calling thread does not flush denormal numbers, which engines do: for code of the user
-// that a program calls.
+// Keeps the calling thread from flushing denormal numbers to zero, as engines do, while the object exists:
+// for user code that a program calls.
 class KeepDenormals {
  public:
   KeepDenormals();

@@ -1,4 +1,4 @@
-// Executables as plain data: the header around stored bytes, and what a stored program asks of its caller.
+// Executables as plain data: the header around stored bytes, and the interface of a stored program.
 #ifndef IPU_MODEL_STORED_HPP
 #define IPU_MODEL_STORED_HPP
 
@@ -12,19 +12,19 @@
 
 namespace ipu_model {
 
-// A header around `content`: `magic` (8 characters), format version, length and checksum. The checksum finds
-// accidental damage only: what is read must be checked as if there were none.
+// Returns `content` behind a header: `magic` (8 characters), format version, length and checksum. The
+// checksum finds accidental damage only: a reader must check the content as if there were no checksum.
 std::string Seal(std::string_view magic, std::string_view content);
 // The content of what Seal returned; it points into `data`. Throws std::runtime_error with the reason for
 // another magic, another version, a wrong length or a wrong checksum.
 std::string_view Unseal(std::string_view magic, std::string_view data);
 
-// The data of poplar::Executable::serialize without its header, for files that have one of their own.
+// The data of poplar::Executable::serialize without its header, for files that have their own header.
 std::string SerialiseContent(const poplar::Executable& executable);
 // Safe for any data. Throws poplar_error with the reason.
 poplar::Executable DeserialiseContent(std::string_view content);
 
-// What moves over the host link, and by which program.
+// What a program moves over the host link: its streams, by engine program.
 struct ProgramInterface {
   struct Stream {
     std::string name, type;  // type: "f32", as NameOf in kernels/host/dtype.h
@@ -38,7 +38,7 @@ struct ProgramInterface {
   // One program with the functions that it calls, each list sorted.
   struct Program {
     std::vector<std::uint32_t> streams;    // indices; without those of host functions
-    std::vector<std::uint32_t> variables;  // numbers that only have to be compared
+    std::vector<std::uint32_t> variables;  // ids, which are only compared
   };
   std::string architecture;
   unsigned num_tiles = 0, replication_factor = 1;

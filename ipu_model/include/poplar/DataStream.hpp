@@ -23,7 +23,7 @@ class DataStream {
   Type elementType() const { return type_; }
   std::size_t numElements() const { return elements_; }
   bool hostToDevice() const { return host_to_device_; }
-  unsigned index() const { return index_; }  // in the order the graph's streams were added
+  unsigned index() const { return index_; }  // in the order in which the graph's streams were added
 
  private:
   std::string handle_;

@@ -1,4 +1,4 @@
-// The name that errors and reports use for what a call creates.
+// The name that errors and reports use for the objects that a call creates.
 #ifndef POPLAR_DEBUGCONTEXT_HPP
 #define POPLAR_DEBUGCONTEXT_HPP
 

@@ -1,4 +1,4 @@
-// The attached hardware: none, this build runs on the IPU model.
+// Finds attached hardware: there is none, as this build runs on the IPU model.
 #ifndef POPLAR_DEVICEMANAGER_HPP
 #define POPLAR_DEVICEMANAGER_HPP
 

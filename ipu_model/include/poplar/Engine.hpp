@@ -33,15 +33,15 @@ std::uint64_t LastRunCycles(const poplar::Engine& engine);
 namespace poplar {
 
 // Programs are numbered as given; number 0 is the main program, which reports describe. Throws
-// invalid_tile_mapping, control_program_error, or graph_memory_allocation_error when a tile's memory does not
-// hold what the programs need. The graph's programs must not be changed afterwards.
+// invalid_tile_mapping, control_program_error, or graph_memory_allocation_error when a tile's memory is too
+// small for the programs. The graph's programs must not be changed afterwards.
 Executable compileGraph(const Graph& graph, const std::vector<program::Program>& programs,
                         const DebugContext& debugContext = {});
 
 // Runs the programs of one executable. Not thread safe. Option "execution": "fast" (default: one host kernel
-// per operation) or "tile" (every vertex alone, on what the exchange delivered). Option "streamMemoryStays":
-// "true" promises that the memory of an input stream neither moves nor changes as long as any program uses
-// what was read from it, so that the fast engine need not copy it; default "false".
+// per operation) or "tile" (every vertex by itself, on the data that the exchange delivered). Option
+// "streamMemoryStays": "true" promises that the memory of an input stream neither moves nor changes as long
+// as any program uses the data read from it, so that the fast engine need not copy it; default "false".
 class Engine {
  public:
   using StreamIndex = std::uint32_t;
@@ -57,8 +57,8 @@ class Engine {
   void load(const Device& device);
   void load();
 
-  // Throws application_runtime_error with the program's message when it aborts, stream_connection_error when
-  // a stream it uses has no host memory.
+  // Throws application_runtime_error with the program's message when the program aborts,
+  // stream_connection_error when a stream that it uses has no host memory.
   void run(unsigned program = 0);
   void loadAndRun(const Device& device, unsigned program = 0);
 
@@ -70,11 +70,11 @@ class Engine {
   void connectStream(const std::string& handle, void* begin, void* end);
   void connectStream(StreamIndex stream, void* begin);
   StreamIndex streamIndex(const std::string& handle) const;
-  // Names with a '+' (host to device) or '-' (device to host) after them.
+  // The streams' names, each followed by '+' (host to device) or '-' (device to host).
   std::vector<std::string> listStreams() const;
 
   // Called on the thread that runs the program, with dense row-major operands that are valid during the call.
-  // What it throws ends the run. `replica` is 0.
+  // An exception that it throws ends the run. `replica` is 0.
   using HostFunctionCallback =
       std::function<void(const std::vector<const void*>& inputs, const std::vector<void*>& outputs)>;
   void connectHostFunction(const std::string& handle, unsigned replica, HostFunctionCallback callback);

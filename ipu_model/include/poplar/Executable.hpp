@@ -22,7 +22,7 @@ class Executable {
   // Throws poplar_error with the reason when the data is damaged, truncated or of another version.
   static Executable deserialize(std::istream& in);
 
-  // Internals of the model, not part of Poplar. What a user may read is in ipu_model/Model.hpp.
+  // Internals of the model, not part of Poplar. ipu_model/Model.hpp has the functions for users.
   const std::shared_ptr<const ipu_model::CompiledProgram>& program() const { return program_; }
 
  private:

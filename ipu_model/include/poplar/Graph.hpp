@@ -39,8 +39,8 @@ class Graph {
   const Target& getTarget() const;
   unsigned getReplicationFactor() const;
 
-  // A new variable, on no tile yet: compileGraph wants every element on one. Throws poplar_error when there
-  // are more than ipu_model::kMaxRank dimensions or more elements than 64 bits count.
+  // A new variable without a tile mapping: compileGraph requires one for every element. Throws poplar_error
+  // when there are more than ipu_model::kMaxRank dimensions or more elements than 64 bits can count.
   Tensor addVariable(const Type& type, const std::vector<std::size_t>& shape,
                      const DebugContext& debugContext = {});
   // `values` are the elements in row-major order, in host representation (ipu_model/Types.hpp); they are
@@ -52,7 +52,7 @@ class Graph {
                      const DebugContext& debugContext = {}) {
     return addConstant(type, shape, static_cast<const void*>(values), debugContext);
   }
-  // An UNSIGNED_INT scalar that holds the index of the replica: in every replica another value. Like other
+  // An UNSIGNED_INT scalar that holds the index of the replica, which differs between replicas. Like other
   // constants it needs a tile mapping.
   Tensor addReplicationIndexConstant(const DebugContext& debugContext = {});
   // New variable of the same shape, with the same tile mapping.
@@ -60,18 +60,18 @@ class Graph {
   Tensor clone(const Type& type, const Tensor& tensor, const DebugContext& debugContext = {},
                TensorCloneMethod method = TensorCloneMethod::PRESERVE_ORDER_UNLESS_ALIASES);
 
-  // All elements to one tile, or for each tile intervals of the flattened tensor, which must not overlap.
+  // Maps all elements to one tile, or to each tile intervals of the flattened tensor, which must not overlap.
   // Throws invalid_tile_mapping for a tile that the target does not have and for intervals outside of the
   // tensor.
   void setTileMapping(const Tensor& tensor, unsigned tile);
   void setTileMapping(const Tensor& tensor, const TileToTensorMapping& mapping);
   TileToTensorMapping getTileMapping(const Tensor& tensor) const;
 
-  // A stream of `elements` elements for each transfer. Throws poplar_error when the handle is taken.
+  // A stream that moves `elements` elements in each transfer. Throws poplar_error when the handle is taken.
   DataStream addHostToDeviceFIFO(const std::string& handle, const Type& type, std::size_t elements);
   DataStream addDeviceToHostFIFO(const std::string& handle, const Type& type, std::size_t elements);
 
-  // A program that Call runs; its code exists once.
+  // A program for Call, whose code is stored only once.
   Function addFunction(const program::Program& program);
 
   using HostFunctionArgument = std::tuple<Type, std::size_t>;  // type and number of elements

@@ -68,7 +68,8 @@ class Sequence : public Program {
   void add(const Program& program);
 };
 
-// `src` into `dst` of the same number of elements and element type; host transfers move one stream length.
+// Copies `src` to `dst`, of the same number of elements and element type; host transfers move one stream
+// length.
 class Copy : public Program {
  public:
   Copy(const Tensor& src, const Tensor& dst, bool dontOutline = false, const DebugContext& debugContext = {});
@@ -78,13 +79,14 @@ class Copy : public Program {
        const DebugContext& debugContext = {});
 };
 
-// `body`, `count` times.
+// Runs `body` `count` times.
 class Repeat : public Program {
  public:
   Repeat(unsigned count, const Program& body, const DebugContext& debugContext = {});
 };
 
-// `cond` computes the predicate, a BOOL or integer scalar; while it is not 0: `body`, then `cond` again.
+// Runs `cond`, which computes the predicate, a BOOL or integer scalar. While it is not 0, runs `body`, then
+// `cond` again.
 class RepeatWhileTrue : public Program {
  public:
   RepeatWhileTrue(const Program& cond, const Tensor& predicate, const Program& body,
@@ -97,14 +99,14 @@ class RepeatWhileFalse : public Program {
                    const DebugContext& debugContext = {});
 };
 
-// trueBody when the predicate, a BOOL or integer scalar, is not 0; otherwise falseBody.
+// Runs trueBody if the predicate, a BOOL or integer scalar, is not 0, otherwise falseBody.
 class If : public Program {
  public:
   If(const Tensor& predicate, const Program& trueBody, const Program& falseBody,
      const DebugContext& debugContext = {});
 };
 
-// The case with the value of `control`, an integer scalar; without one, defaultCase.
+// Runs the case for the value of `control`, an integer scalar, or defaultCase if there is none.
 class Switch : public Program {
  public:
   Switch(const Tensor& control, const std::vector<std::pair<std::int32_t, Program>>& cases,
@@ -114,12 +116,12 @@ class Switch : public Program {
 class Call : public Program {
  public:
   explicit Call(const Function& function, const DebugContext& debugContext = {});
-  // The inputs go to the host, the function runs there while the device waits, the outputs come back.
+  // Sends the inputs to the host, runs the function there while the device waits, and receives the outputs.
   Call(const HostFunction& function, const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
        const DebugContext& debugContext = {});
 };
 
-// Says that the tensor's contents are not needed any more: its memory is free until the next write.
+// Declares that the tensor's contents are not needed any more: its memory is free until the next write.
 class WriteUndef : public Program {
  public:
   explicit WriteUndef(const Tensor& tensor, const DebugContext& debugContext = {});

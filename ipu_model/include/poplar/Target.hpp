@@ -1,4 +1,4 @@
-// What a program is compiled for: an architecture and a number of tiles.
+// The target of a compilation: an architecture and a number of tiles.
 #ifndef POPLAR_TARGET_HPP
 #define POPLAR_TARGET_HPP
 

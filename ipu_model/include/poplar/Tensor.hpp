@@ -59,8 +59,8 @@ class Tensor {
 
   // Internals of the model, not part of Poplar: core/tensor_data.h declares the types.
   //
-  // Views that hold the elements in row-major order, those of the first view, then of the next; independent
-  // of shape(). A tensor that is one strided view over shape() is what operations take directly.
+  // The views whose elements, view after view, are the tensor's elements in row-major order; independent of
+  // shape(). Operations directly take a tensor that is one strided view over shape().
   std::vector<ipu_model::View> pieces() const;
   // True, and *view filled with strides over shape(), when the tensor is one strided view.
   bool asView(ipu_model::View* view) const;
@@ -69,7 +69,7 @@ class Tensor {
   // that no strides express leaves the layout as it was.
   const std::vector<std::int64_t>& layout() const;
   const std::vector<Block>& blocks() const;
-  // The same elements with layout() equal to shape(), in as many blocks as it takes.
+  // The same elements with layout() equal to shape(), in as many blocks as that needs.
   Tensor aligned() const;
   static Tensor fromView(const ipu_model::View& view, const void* graph);
   static Tensor fromPieces(Type type, std::vector<std::size_t> shape, std::vector<ipu_model::View> pieces,
@@ -85,15 +85,15 @@ class Tensor {
   // A tensor whose layout is its shape.
   static Tensor make(Type type, const void* graph, std::vector<std::int64_t> shape,
                      std::vector<Block> blocks);
-  // The same of this tensor's type and graph.
+  // The same with this tensor's type and graph.
   Tensor withBlocks(std::vector<std::int64_t> shape, std::vector<Block> blocks) const;
   void CheckDim(const char* method, unsigned dimension) const;
 
   std::shared_ptr<const Data> data_;  // never changes, so that copies share it; null: not valid()
 };
 
-// The tensors one after the other along `dimension`. Throws poplar_error when they differ in type, in graph
-// or in another dimension.
+// Concatenates the tensors along `dimension`. Throws poplar_error when they differ in type, in graph or in
+// another dimension.
 Tensor concat(const std::vector<Tensor>& tensors, unsigned dimension = 0);
 Tensor concat(const Tensor& first, const Tensor& second, unsigned dimension = 0);
 

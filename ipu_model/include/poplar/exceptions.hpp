@@ -1,4 +1,4 @@
-// What the API throws.
+// The exceptions of the API.
 #ifndef POPLAR_EXCEPTIONS_HPP
 #define POPLAR_EXCEPTIONS_HPP
 

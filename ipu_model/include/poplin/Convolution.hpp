@@ -20,14 +20,14 @@ poplar::Tensor createWeights(poplar::Graph& graph, const ConvParams& params,
 
 // in [batch, input channels, *field], weights [groups, output channels per group, input channels per group,
 // *kernel]; result [batch, output channels, *output field], channels last in memory. With
-// transposeAndFlipWeights the weights are those of the forward pass, whose input gradient this computes.
+// transposeAndFlipWeights computes the input gradient of the forward pass whose weights are given.
 // Throws poplar_error when shapes and parameters do not fit.
 poplar::Tensor convolution(poplar::Graph& graph, const poplar::Tensor& in, const poplar::Tensor& weights,
                            const ConvParams& params, bool transposeAndFlipWeights,
                            poplar::program::Sequence& prog, const poplar::DebugContext& debugContext = {},
                            const poplar::OptionFlags& options = {});
 
-// Swaps the channel dimensions of weightsIn and flips the kernel, into weightsOut.
+// Writes weightsIn, with its channel dimensions swapped and its kernel flipped, to weightsOut.
 void weightsTransposeChansFlipXY(poplar::Graph& graph, const poplar::Tensor& weightsIn,
                                  const poplar::Tensor& weightsOut, poplar::program::Sequence& prog,
                                  const poplar::DebugContext& debugContext = {});

@@ -16,7 +16,8 @@ namespace poplin {
 
 namespace matmul {
 
-// Remembers plans by shapes, types, options and operand mappings, so that equal products are planned once.
+// Keeps plans by shapes, types, options and the operands' tile mappings, so that equal products are planned
+// once.
 // Copies share their contents. Not thread safe.
 class PlanningCache {
  public:
@@ -45,7 +46,7 @@ class PlanningCache {
 //                               accepted: they choose between codelets or copies that the model does not
 //                               distinguish
 //
-// Operands are those of the grouped form below with one group; all functions throw what it throws.
+// Operands are those of the grouped form below with one group; all functions throw the same exceptions.
 
 // [m, k] x [k, n] -> [m, n]. A vector is not a matrix: reshape it first.
 poplar::Tensor matMul(poplar::Graph& graph, const poplar::Tensor& A, const poplar::Tensor& B,
@@ -56,14 +57,14 @@ poplar::Tensor matMul(poplar::Graph& graph, const poplar::Tensor& A, const popla
 poplar::Tensor matMul(poplar::Graph& graph, const poplar::Tensor& A, const poplar::Tensor& B,
                       poplar::program::Sequence& prog, const poplar::DebugContext& debugContext = {},
                       const poplar::OptionFlags& options = {}, matmul::PlanningCache* cache = nullptr);
-// Into C, whose mapping the plan then follows.
+// Writes the result to C; the plan follows C's tile mapping.
 void matMulWithOutput(poplar::Graph& graph, const poplar::Tensor& A, const poplar::Tensor& B,
                       poplar::Tensor& C, poplar::program::Sequence& prog,
                       const poplar::DebugContext& debugContext = {}, const poplar::OptionFlags& options = {},
                       matmul::PlanningCache* cache = nullptr);
 
 // [g, m, k] x [g, k, n] -> [g, m, n]. Operands may have any strides and different types; floats are summed in
-// f32 (f64, c64, c128 where one is involved), integers wrap, "pred" is or-and. Throws poplar::poplar_error
+// f32 (f64, c64 or c128 if an operand has it), integers wrap, "pred" is or-and. Throws poplar::poplar_error
 // that names the shapes or types when they do not fit.
 poplar::Tensor matMulGrouped(poplar::Graph& graph, const poplar::Tensor& A, const poplar::Tensor& B,
                              poplar::program::Sequence& prog, const poplar::Type& outputType,
@@ -74,7 +75,7 @@ void matMulGroupedWithOutput(poplar::Graph& graph, const poplar::Tensor& A, cons
                              const poplar::DebugContext& debugContext = {},
                              const poplar::OptionFlags& options = {}, matmul::PlanningCache* cache = nullptr);
 
-// Operands mapped as the plan for these shapes reads them.
+// New operands, mapped to tiles as the plan for these shapes reads them.
 poplar::Tensor createMatMulInputLHS(poplar::Graph& graph, const poplar::Type& inputType,
                                     const poplar::Type& outputType, const std::vector<std::size_t>& aShape,
                                     const std::vector<std::size_t>& bShape,

@@ -9,7 +9,7 @@ namespace popops {
 
 poplar::Tensor cast(poplar::Graph& graph, const poplar::Tensor& src, const poplar::Type& dstType,
                     poplar::program::Sequence& prog, const poplar::DebugContext& debugContext = {});
-// Into `dst`, of the same shape.
+// Writes the result to `dst`, of the same shape.
 poplar::program::Program cast(poplar::Graph& graph, const poplar::Tensor& src, const poplar::Tensor& dst,
                               const poplar::DebugContext& debugContext = {});
 

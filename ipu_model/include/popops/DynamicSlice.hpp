@@ -10,21 +10,21 @@
 
 namespace popops {
 
-// A variable that slices of `sizes` in the dimensions `dims` can be taken from without exchanging it: those
-// dimensions are whole on every tile (cut only when a tile could not hold them), the others are spread with
-// at least minGrainSize elements per tile.
+// Creates a variable whose slices of `sizes` in the dimensions `dims` need no exchange of the variable: these
+// dimensions are whole on every tile (cut only if a tile could not hold them), the others are spread with at
+// least minGrainSize elements per tile.
 poplar::Tensor createSliceableTensor(poplar::Graph& graph, const poplar::Type& type,
                                      const std::vector<std::size_t>& shape,
                                      const std::vector<std::size_t>& dims,
                                      const std::vector<std::size_t>& sizes, std::size_t minGrainSize = 0,
                                      const poplar::DebugContext& debugContext = {});
 
-// t sliced in `dims` at `offset` [dims.size()], any integer type, clamped; the other dimensions whole.
+// Slices t in `dims` at `offset` [dims.size()], of any integer type, clamped; other dimensions stay whole.
 poplar::Tensor dynamicSlice(poplar::Graph& graph, const poplar::Tensor& t, const poplar::Tensor& offset,
                             const std::vector<std::size_t>& dims, const std::vector<std::size_t>& sizes,
                             poplar::program::Sequence& prog, const poplar::DebugContext& debugContext = {});
 
-// Writes s over the slice of t, in place.
+// Overwrites the slice of t with s, in place.
 void dynamicUpdate(poplar::Graph& graph, const poplar::Tensor& t, const poplar::Tensor& s,
                    const poplar::Tensor& offset, const std::vector<std::size_t>& dims,
                    const std::vector<std::size_t>& sizes, poplar::program::Sequence& prog,

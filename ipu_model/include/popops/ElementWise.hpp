@@ -1,7 +1,7 @@
 // popops::map over expressions, and one function for every operation. Operands broadcast like NumPy's.
-// Results are laid out like the best-spread operand. `InPlace` writes over the first operand, `WithOutput`
-// into `out`. Errors: poplar::poplar_error for shapes that do not broadcast and operations that a type does
-// not have.
+// Results have the tile mapping of the operand that is spread best. `InPlace` overwrites the first operand,
+// `WithOutput` writes to `out`. Throws poplar::poplar_error for shapes that do not broadcast and operations
+// that are not defined for a type.
 #ifndef POPOPS_ELEMENTWISE_HPP
 #define POPOPS_ELEMENTWISE_HPP
 

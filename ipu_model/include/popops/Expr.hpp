@@ -14,7 +14,7 @@
 
 namespace popops::expr {
 
-// A handle of a node of the tree; the classes below only differ in how they make it.
+// A handle of a node of the tree; the classes below differ only in their constructors.
 class Expr {
  public:
   struct Node {

@@ -63,8 +63,8 @@ enum class BinaryOpType {
   POWER,
   REMAINDER,
   SHIFT_LEFT,
-  SHIFT_RIGHT,              // zeros come in
-  SHIFT_RIGHT_SIGN_EXTEND,  // copies of the sign come in
+  SHIFT_RIGHT,              // shifts in zeros
+  SHIFT_RIGHT_SIGN_EXTEND,  // shifts in copies of the sign bit
   SUBTRACT,
   VARIANCE_TO_INV_STD_DEV,  // x, epsilon: (x + epsilon)^-1/2
 };

@@ -11,7 +11,7 @@
 
 namespace popops {
 
-// Every element of `t` becomes `fillValue`, converted to the tensor's type.
+// Sets every element of `t` to `fillValue`, converted to the tensor's type.
 template <typename FillValueType>
 void fill(poplar::Graph& graph, const poplar::Tensor& t, poplar::program::Sequence& prog,
           FillValueType fillValue, const poplar::DebugContext& debugContext = {}) {

@@ -21,7 +21,8 @@ struct ReduceParams {
   bool update = false;
 };
 
-// `A` without the dimensions `dims`. No elements give the operation's identity. Half sums are kept in float.
+// Reduces `A` over the dimensions `dims`. A reduction of no elements gives the operation's identity. Half
+// sums are kept in float.
 poplar::Tensor reduce(poplar::Graph& graph, const poplar::Tensor& A, const std::vector<std::size_t>& dims,
                       ReduceParams params, poplar::program::Sequence& prog,
                       const poplar::DebugContext& debugContext = {}, const poplar::OptionFlags& options = {});

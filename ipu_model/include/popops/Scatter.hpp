@@ -9,8 +9,8 @@
 
 namespace popops {
 
-// XLA scatter that replaces, in place. See hlo/Index.hpp for general updates, several operands and batching
-// dimensions.
+// XLA scatter in place, where updates replace elements. See hlo/Index.hpp for general updates, several
+// operands and batching dimensions.
 void scatter(poplar::Graph& graph, const poplar::Tensor& operand, const poplar::Tensor& indices,
              const poplar::Tensor& updates, std::size_t indexVectorDim,
              const std::vector<unsigned>& updateWindowDims, const std::vector<std::size_t>& insertWindowDims,

@@ -13,7 +13,7 @@ poplar::Tensor sort(poplar::Graph& graph, const poplar::Tensor& t, unsigned dim,
 void sortInPlace(poplar::Graph& graph, const poplar::Tensor& t, unsigned dim, poplar::program::Sequence& prog,
                  const poplar::DebugContext& debugContext = {});
 
-// v in the order that sorts k; both have one shape.
+// Returns v in the order that sorts k; both have the same shape.
 poplar::Tensor sortKeyValue(poplar::Graph& graph, const poplar::Tensor& k, const poplar::Tensor& v,
                             unsigned dim, poplar::program::Sequence& prog,
                             const poplar::DebugContext& debugContext = {});

@@ -19,7 +19,7 @@ struct TopKParams {
 
 poplar::Tensor topK(poplar::Graph& graph, poplar::program::Sequence& prog, const poplar::Tensor& t,
                     const TopKParams& params, const poplar::DebugContext& debugContext = {});
-// Values, and their positions in t (s32).
+// Returns the values, and their positions in t (s32).
 std::pair<poplar::Tensor, poplar::Tensor> topKWithPermutation(poplar::Graph& graph,
                                                               poplar::program::Sequence& prog,
                                                               const poplar::Tensor& t,

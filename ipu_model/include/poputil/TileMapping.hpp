@@ -1,4 +1,4 @@
-// Tile mappings for tensors without a better one. Source: PopLibs, include/poputil/TileMapping.hpp.
+// Tile mappings for tensors that have no better one. Source: PopLibs, include/poputil/TileMapping.hpp.
 #ifndef POPUTIL_TILEMAPPING_HPP
 #define POPUTIL_TILEMAPPING_HPP
 
@@ -11,8 +11,8 @@ namespace poputil {
 void mapTensorLinearly(poplar::Graph& graph, const poplar::Tensor& tensor);
 void mapTensorLinearly(poplar::Graph& graph, const poplar::Tensor& tensor, unsigned minElementsPerTile,
                        unsigned grainSize);
-// mapTensorLinearly, beginning on tile `offset` (modulo the number of tiles) in place of tile 0; behind the
-// last tile comes tile 0. The model has the ascending order only: throws poplar_error without it.
+// Like mapTensorLinearly, but begins on tile `offset` (modulo the number of tiles); tile 0 follows the last
+// tile. The model supports the ascending order only: throws poplar_error for the descending one.
 void mapTensorLinearlyWithOffset(poplar::Graph& graph, const poplar::Tensor& tensor, unsigned offset = 0,
                                  bool ascendingOrder = true);
 poplar::Graph::TileToTensorMapping calcLinearTileMapping(const poplar::Graph& graph,
