@@ -14,7 +14,7 @@ namespace hlo {
 
 // All tensors have one shape; broadcasts are views. `outputs` has one entry for each output of the
 // expression: the tensor to write, which may be exactly one of the inputs, or an invalid tensor for a new
-// one. New tensors have the tile mapping of the input that is spread best (PopLibs' ElementWiseUtil). Returns
+// one. New tensors are clones of the input that is spread best (PopLibs' ElementWiseUtil). Returns
 // all outputs. Throws poplar_error when shapes or types do not match, or when an operation of the expression
 // is not defined for its types.
 std::vector<poplar::Tensor> map(poplar::Graph& graph, const Expression& expression,

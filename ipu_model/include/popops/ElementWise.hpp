@@ -1,5 +1,5 @@
 // popops::map over expressions, and one function for every operation. Operands broadcast like NumPy's.
-// Results have the tile mapping of the operand that is spread best. `InPlace` overwrites the first operand,
+// Results are clones of the operand that is spread best. `InPlace` overwrites the first operand,
 // `WithOutput` writes to `out`. Throws poplar::poplar_error for shapes that do not broadcast and operations
 // that are not defined for a type.
 #ifndef POPOPS_ELEMENTWISE_HPP
