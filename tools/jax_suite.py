@@ -7,8 +7,8 @@
     python tools/jax_suite.py --column own --resume           # under the platform's own name, what has no result yet
 
 Every file runs in processes of its own. A test that crashes or hangs its process is recorded as such, and a new process
-goes on after it. What passes on the CPU is run once and kept in the work folder. The exit code is 1 when a test that
-passes on the CPU fails here and is not listed, with its reason, in tools/jax_suite_known_failures.toml.
+continues after it. The tests are run on the CPU once; the results are kept in the work folder. The exit code is 1 when
+a test that passes on the CPU fails here and is not listed, with its reason, in tools/jax_suite_known_failures.toml.
 """
 
 from __future__ import annotations

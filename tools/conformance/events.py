@@ -13,7 +13,7 @@ RULES_VARIABLE = "JAX_SUITE_RULES"  # platform whose skips and tolerances JAX's 
 MODULES_VARIABLE = "JAX_SUITE_MODULES"  # files of modules missing in the jax package; jax/_src/x.py is jax._src.x
 MEMORY_VARIABLE = "JAX_SUITE_MEMORY_GB"  # a process with more memory stops between two tests and is restarted
 
-# Stand for events of a file outside of its tests.
+# The name for events of a file outside of its tests.
 COLLECTION = "(collection)"
 EXIT = "(exit)"
 PSEUDO_TESTS = (COLLECTION, EXIT)

@@ -1,4 +1,4 @@
-"""Runs a test file on a platform in separate processes, and starts anew after a test that crashed or hung."""
+"""Runs a test file on a platform in separate processes; starts a new one after a test that crashed or hung."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""StableHLO's self-checking programs: what is checked becomes a result, its expectation that of a second program.
+"""StableHLO's self-checking programs: one program returns the checked values, a second one the expected values.
 
 Files are those of openxla/stablehlo: ``stablehlo/testdata`` and ``stablehlo/tests/interpret``. The checks are
 either ops of the dialect ``check``, which jaxlib does not have, or custom calls with the same names.
