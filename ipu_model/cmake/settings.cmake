@@ -37,5 +37,8 @@ if(JAX_IPU_BUILD_TESTS)
     # Compiling a test takes longer than running it.
     target_compile_options(${test_name} PRIVATE -Og)
     add_test(NAME ${test_name} COMMAND ${test_name})
+    # By default, sanitizers end the process where an allocation that is too large would return null.
+    set_tests_properties(${test_name} PROPERTIES ENVIRONMENT
+                         "ASAN_OPTIONS=allocator_may_return_null=1;TSAN_OPTIONS=allocator_may_return_null=1")
   endmacro()
 endif()

@@ -129,7 +129,8 @@ void CopyDims(const CopyLoop& loop, int dim, const char* src, char* dst) {
   constexpr std::int64_t kSize = sizeof(T);
   if (left == 1) {
     if (loop.src[dim] == kSize && loop.dst[dim] == kSize) {
-      std::memcpy(dst, src, static_cast<std::size_t>(loop.shape[dim] * kSize));
+      // memmove: a damaged stored program may name operands that overlap. Their values are then unspecified.
+      std::memmove(dst, src, static_cast<std::size_t>(loop.shape[dim] * kSize));
     } else {
       CopyLine<T>(loop.shape[dim], src, loop.src[dim], dst, loop.dst[dim]);
     }
