@@ -59,6 +59,8 @@ def _cancel_runs() -> None:
     owner: Any = array.ArrayImpl
     block_until_ready = owner.block_until_ready = _cancelling(owner.block_until_ready)
     copy_out: Any = owner._single_device_array_to_np_array_did_copy
+    if hasattr(owner, "_to_np_array_did_copy"):  # jax 0.12's np.asarray; its wait raises KeyboardInterrupt itself
+        owner._to_np_array_did_copy = _cancelling(owner._to_np_array_did_copy)
     batched: Any = _cancelling(xla_client.batched_block_until_ready)
     xla_client.batched_block_until_ready = batched
 
