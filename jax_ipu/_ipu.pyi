@@ -10,16 +10,9 @@ class Error(RuntimeError):
     code: int
 
 class OutOfMemory(Error):
-    """A program that is too large for the tiles; the attributes are of the fullest tile at its worst moment."""
+    """A program that is too large for the tiles; `report.peak` is of the fullest tile at its fullest moment."""
 
-    tile: dict[str, int]
-    """Bytes: variables, temporaries, exchange_buffers, constants, vertex_state, code."""
-    variables_only: bool
-    """Nothing but variables was counted, as they alone do not fit."""
-    peak_variable_bytes: int
-    """The most that variables have on all tiles together at one moment."""
-    tensors: list[dict[str, Any]]
-    """All that are on the tile, largest first: name, dtype, shape, bytes, bytes_on_tile, role, lasting."""
+    report: DeviceReport
 
 class Target:
     def __init__(self, version: str, num_tiles: int = 0) -> None: ...
@@ -689,6 +682,472 @@ class Executable:
     @staticmethod
     def deserialize(data: bytes) -> Executable: ...
 
+class Cycles:
+    """Cycles of one execution."""
+
+    def __init__(self, *, compute: int = 0, exchange: int = 0, sync: int = 0) -> None: ...
+
+    @property
+    def compute(self) -> int: ...
+
+    @compute.setter
+    def compute(self, value: int, /) -> None: ...
+
+    @property
+    def exchange(self) -> int: ...
+
+    @exchange.setter
+    def exchange(self, value: int, /) -> None: ...
+
+    @property
+    def sync(self) -> int: ...
+
+    @sync.setter
+    def sync(self, value: int, /) -> None: ...
+
+    def __eq__(self, other: object, /) -> bool: ...
+
+    __hash__: None  # type: ignore[assignment]
+
+    def __repr__(self) -> str: ...
+
+    @property
+    def total(self) -> int: ...
+
+class OperationCost:
+    """
+    One operation, all its executions in a call of the main program together. `tiles` is the number of tiles that compute.
+    """
+
+    def __init__(self, *, kind: str = '', name: str = '', executions: int = 0, compute_cycles: int = 0, exchange_cycles: int = 0, sync_cycles: int = 0, exchange_bytes: int = 0, flops: float = 0.0, tiles: int = 0) -> None: ...
+
+    @property
+    def kind(self) -> str: ...
+
+    @kind.setter
+    def kind(self, value: str, /) -> None: ...
+
+    @property
+    def name(self) -> str: ...
+
+    @name.setter
+    def name(self, value: str, /) -> None: ...
+
+    @property
+    def executions(self) -> int: ...
+
+    @executions.setter
+    def executions(self, value: int, /) -> None: ...
+
+    @property
+    def compute_cycles(self) -> int: ...
+
+    @compute_cycles.setter
+    def compute_cycles(self, value: int, /) -> None: ...
+
+    @property
+    def exchange_cycles(self) -> int: ...
+
+    @exchange_cycles.setter
+    def exchange_cycles(self, value: int, /) -> None: ...
+
+    @property
+    def sync_cycles(self) -> int: ...
+
+    @sync_cycles.setter
+    def sync_cycles(self, value: int, /) -> None: ...
+
+    @property
+    def exchange_bytes(self) -> int: ...
+
+    @exchange_bytes.setter
+    def exchange_bytes(self, value: int, /) -> None: ...
+
+    @property
+    def flops(self) -> float: ...
+
+    @flops.setter
+    def flops(self, value: float, /) -> None: ...
+
+    @property
+    def tiles(self) -> int: ...
+
+    @tiles.setter
+    def tiles(self, value: int, /) -> None: ...
+
+    def __eq__(self, other: object, /) -> bool: ...
+
+    __hash__: None  # type: ignore[assignment]
+
+    def __repr__(self) -> str: ...
+
+    @property
+    def cycles(self) -> int:
+        """Compute, exchange and sync."""
+
+    @property
+    def operation(self) -> str:
+        """
+        Its name in the compiler, for example 'dot_general'; 'map' is a fused elementwise expression.
+        """
+
+    @property
+    def source_line(self) -> str:
+        """"model.py:12 (loss)", or "" when the program carries no location."""
+
+class LoopCost:
+    """
+    A loop whose trip count is known at run time only; it counts as one trip.
+    """
+
+    def __init__(self, *, node: int = 0, name: str = '', condition: Cycles = ..., body: Cycles = ...) -> None: ...
+
+    @property
+    def node(self) -> int: ...
+
+    @node.setter
+    def node(self, value: int, /) -> None: ...
+
+    @property
+    def name(self) -> str: ...
+
+    @name.setter
+    def name(self, value: str, /) -> None: ...
+
+    @property
+    def condition(self) -> Cycles: ...
+
+    @condition.setter
+    def condition(self, value: Cycles, /) -> None: ...
+
+    @property
+    def body(self) -> Cycles: ...
+
+    @body.setter
+    def body(self, value: Cycles, /) -> None: ...
+
+    def __eq__(self, other: object, /) -> bool: ...
+
+    __hash__: None  # type: ignore[assignment]
+
+    def __repr__(self) -> str: ...
+
+class TileUse:
+    """How many bytes a tile holds at its fullest moment."""
+
+    def __init__(self, *, tile: int = 0, bytes: int = 0) -> None: ...
+
+    @property
+    def tile(self) -> int: ...
+
+    @tile.setter
+    def tile(self, value: int, /) -> None: ...
+
+    @property
+    def bytes(self) -> int: ...
+
+    @bytes.setter
+    def bytes(self, value: int, /) -> None: ...
+
+    def __eq__(self, other: object, /) -> bool: ...
+
+    __hash__: None  # type: ignore[assignment]
+
+    def __repr__(self) -> str: ...
+
+class TensorUse:
+    """
+    A tensor on the fullest tile; `lasting`: it keeps its contents between runs.
+    """
+
+    def __init__(self, *, name: str = '', dtype: str = '', shape: _Sequence[int] = (), bytes: int = 0, bytes_on_tile: int = 0, role: str = '', lasting: bool = False) -> None: ...
+
+    @property
+    def name(self) -> str: ...
+
+    @name.setter
+    def name(self, value: str, /) -> None: ...
+
+    @property
+    def dtype(self) -> str: ...
+
+    @dtype.setter
+    def dtype(self, value: str, /) -> None: ...
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+
+    @shape.setter
+    def shape(self, value: _Sequence[int], /) -> None: ...
+
+    @property
+    def bytes(self) -> int: ...
+
+    @bytes.setter
+    def bytes(self, value: int, /) -> None: ...
+
+    @property
+    def bytes_on_tile(self) -> int: ...
+
+    @bytes_on_tile.setter
+    def bytes_on_tile(self, value: int, /) -> None: ...
+
+    @property
+    def role(self) -> str: ...
+
+    @role.setter
+    def role(self, value: str, /) -> None: ...
+
+    @property
+    def lasting(self) -> bool: ...
+
+    @lasting.setter
+    def lasting(self, value: bool, /) -> None: ...
+
+    def __eq__(self, other: object, /) -> bool: ...
+
+    __hash__: None  # type: ignore[assignment]
+
+    def __repr__(self) -> str: ...
+
+class TilePeak:
+    """Bytes of the contents of one tile at its fullest moment."""
+
+    def __init__(self, *, variables: int = 0, temporaries: int = 0, exchange_buffers: int = 0, constants: int = 0, vertex_state: int = 0, code: int = 0, variables_only: bool = False, operation: str = '', tensors: _Sequence[TensorUse] = ()) -> None: ...
+
+    @property
+    def variables(self) -> int: ...
+
+    @variables.setter
+    def variables(self, value: int, /) -> None: ...
+
+    @property
+    def temporaries(self) -> int: ...
+
+    @temporaries.setter
+    def temporaries(self, value: int, /) -> None: ...
+
+    @property
+    def exchange_buffers(self) -> int: ...
+
+    @exchange_buffers.setter
+    def exchange_buffers(self, value: int, /) -> None: ...
+
+    @property
+    def constants(self) -> int: ...
+
+    @constants.setter
+    def constants(self, value: int, /) -> None: ...
+
+    @property
+    def vertex_state(self) -> int: ...
+
+    @vertex_state.setter
+    def vertex_state(self, value: int, /) -> None: ...
+
+    @property
+    def code(self) -> int: ...
+
+    @code.setter
+    def code(self, value: int, /) -> None: ...
+
+    @property
+    def variables_only(self) -> bool: ...
+
+    @variables_only.setter
+    def variables_only(self, value: bool, /) -> None: ...
+
+    @property
+    def operation(self) -> str: ...
+
+    @operation.setter
+    def operation(self, value: str, /) -> None: ...
+
+    @property
+    def tensors(self) -> tuple[TensorUse, ...]: ...
+
+    @tensors.setter
+    def tensors(self, value: _Sequence[TensorUse], /) -> None: ...
+
+    def __eq__(self, other: object, /) -> bool: ...
+
+    __hash__: None  # type: ignore[assignment]
+
+    def __repr__(self) -> str: ...
+
+class DeviceReport:
+    """Cycles of the main program, bytes on the tiles over all programs."""
+
+    def __init__(self, *, cycles: Cycles = ..., exchange_bytes: int = 0, link_bytes: int = 0, flops: float = 0.0, clock_hz: float = 0.0, unknown_trip_count: bool = False, loops: _Sequence[LoopCost] = (), operations: _Sequence[OperationCost] = (), stream_in_bytes: int = 0, stream_out_bytes: int = 0, host_link_cycles: int = 0, num_tiles: int = 0, limit_tile_bytes: int = 0, max_tile_bytes: int = 0, total_bytes: int = 0, max_tile: int = 0, variable_bytes: int = 0, constant_bytes: int = 0, temporary_bytes: int = 0, exchange_buffer_bytes: int = 0, vertex_bytes: int = 0, code_bytes: int = 0, fullest_tiles: _Sequence[TileUse] = (), largest_tensors: _Sequence[TensorUse] = (), out_of_memory: str = '', peak: TilePeak = ..., peak_variable_bytes: int = 0) -> None: ...
+
+    @property
+    def cycles(self) -> Cycles: ...
+
+    @cycles.setter
+    def cycles(self, value: Cycles, /) -> None: ...
+
+    @property
+    def exchange_bytes(self) -> int: ...
+
+    @exchange_bytes.setter
+    def exchange_bytes(self, value: int, /) -> None: ...
+
+    @property
+    def link_bytes(self) -> int: ...
+
+    @link_bytes.setter
+    def link_bytes(self, value: int, /) -> None: ...
+
+    @property
+    def flops(self) -> float: ...
+
+    @flops.setter
+    def flops(self, value: float, /) -> None: ...
+
+    @property
+    def clock_hz(self) -> float: ...
+
+    @clock_hz.setter
+    def clock_hz(self, value: float, /) -> None: ...
+
+    @property
+    def unknown_trip_count(self) -> bool: ...
+
+    @unknown_trip_count.setter
+    def unknown_trip_count(self, value: bool, /) -> None: ...
+
+    @property
+    def loops(self) -> tuple[LoopCost, ...]: ...
+
+    @loops.setter
+    def loops(self, value: _Sequence[LoopCost], /) -> None: ...
+
+    @property
+    def operations(self) -> tuple[OperationCost, ...]: ...
+
+    @operations.setter
+    def operations(self, value: _Sequence[OperationCost], /) -> None: ...
+
+    @property
+    def stream_in_bytes(self) -> int: ...
+
+    @stream_in_bytes.setter
+    def stream_in_bytes(self, value: int, /) -> None: ...
+
+    @property
+    def stream_out_bytes(self) -> int: ...
+
+    @stream_out_bytes.setter
+    def stream_out_bytes(self, value: int, /) -> None: ...
+
+    @property
+    def host_link_cycles(self) -> int: ...
+
+    @host_link_cycles.setter
+    def host_link_cycles(self, value: int, /) -> None: ...
+
+    @property
+    def num_tiles(self) -> int: ...
+
+    @num_tiles.setter
+    def num_tiles(self, value: int, /) -> None: ...
+
+    @property
+    def limit_tile_bytes(self) -> int: ...
+
+    @limit_tile_bytes.setter
+    def limit_tile_bytes(self, value: int, /) -> None: ...
+
+    @property
+    def max_tile_bytes(self) -> int: ...
+
+    @max_tile_bytes.setter
+    def max_tile_bytes(self, value: int, /) -> None: ...
+
+    @property
+    def total_bytes(self) -> int: ...
+
+    @total_bytes.setter
+    def total_bytes(self, value: int, /) -> None: ...
+
+    @property
+    def max_tile(self) -> int: ...
+
+    @max_tile.setter
+    def max_tile(self, value: int, /) -> None: ...
+
+    @property
+    def variable_bytes(self) -> int: ...
+
+    @variable_bytes.setter
+    def variable_bytes(self, value: int, /) -> None: ...
+
+    @property
+    def constant_bytes(self) -> int: ...
+
+    @constant_bytes.setter
+    def constant_bytes(self, value: int, /) -> None: ...
+
+    @property
+    def temporary_bytes(self) -> int: ...
+
+    @temporary_bytes.setter
+    def temporary_bytes(self, value: int, /) -> None: ...
+
+    @property
+    def exchange_buffer_bytes(self) -> int: ...
+
+    @exchange_buffer_bytes.setter
+    def exchange_buffer_bytes(self, value: int, /) -> None: ...
+
+    @property
+    def vertex_bytes(self) -> int: ...
+
+    @vertex_bytes.setter
+    def vertex_bytes(self, value: int, /) -> None: ...
+
+    @property
+    def code_bytes(self) -> int: ...
+
+    @code_bytes.setter
+    def code_bytes(self, value: int, /) -> None: ...
+
+    @property
+    def fullest_tiles(self) -> tuple[TileUse, ...]: ...
+
+    @fullest_tiles.setter
+    def fullest_tiles(self, value: _Sequence[TileUse], /) -> None: ...
+
+    @property
+    def largest_tensors(self) -> tuple[TensorUse, ...]: ...
+
+    @largest_tensors.setter
+    def largest_tensors(self, value: _Sequence[TensorUse], /) -> None: ...
+
+    @property
+    def out_of_memory(self) -> str: ...
+
+    @out_of_memory.setter
+    def out_of_memory(self, value: str, /) -> None: ...
+
+    @property
+    def peak(self) -> TilePeak: ...
+
+    @peak.setter
+    def peak(self, value: TilePeak, /) -> None: ...
+
+    @property
+    def peak_variable_bytes(self) -> int: ...
+
+    @peak_variable_bytes.setter
+    def peak_variable_bytes(self, value: int, /) -> None: ...
+
+    def __eq__(self, other: object, /) -> bool: ...
+
+    __hash__: None  # type: ignore[assignment]
+
+    def __repr__(self) -> str: ...
+
 class CompiledGraph:
     def serialize(self) -> bytes: ...
 
@@ -696,19 +1155,9 @@ class CompiledGraph:
 
     def memory(self) -> MemoryReport: ...
 
-    def operations(self) -> list[dict[str, Any]]:
+    def report(self) -> DeviceReport:
         """
-        In program order, all executions in one call of the main program together: kind, name, executions, compute_cycles, exchange_cycles, sync_cycles, exchange_bytes, flops, tiles.
-        """
-
-    def loops(self) -> list[dict[str, Any]]:
-        """
-        Loops whose trip count is known at run time only; they count as one trip: name, condition_cycles, body_cycles.
-        """
-
-    def largest_tensors(self) -> list[dict[str, Any]]:
-        """
-        On the fullest tile at its fullest moment, at most 10: name, dtype, shape, bytes, bytes_on_tile, role, lasting (keeps its contents between calls).
+        What the IPU model knows of the program; its fields are explained in ipu_model/Model.hpp.
         """
 
 class TilePlanCache:

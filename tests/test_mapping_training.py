@@ -84,14 +84,14 @@ def test_weights_momentum_and_gradient_are_mapped_alike(classifier):
 @pytest.mark.parametrize("mode", ["demand", "linear"])
 def test_updates_of_the_weights_exchange_nothing_in_the_default_mapping(mode):
     _, _, graph = built("mnist_classifier", 128, mode)
-    report = _ipu.compile_graph(graph.graph, graph.programs, "step").operations()
+    report = _ipu.compile_graph(graph.graph, graph.programs, "step").report().operations
     weights = 784 * 1024 + 1024 * 1024 + 1024 * 10
     # In the main program, no copy is as large as the smallest of the weights.
-    copies = [r for r in report if "copy" in r["kind"].lower()]
-    assert all(r["exchange_bytes"] < 1024 * 10 * 4 for r in copies)
-    update_maps = [r for r in report if r["kind"] == "popops::map" and r["flops"] >= 4 * 1024 * 10]
-    large = sorted(update_maps, key=lambda r: -r["flops"])[:2]
-    moved = sum(r["exchange_bytes"] for r in large)
+    copies = [r for r in report if "copy" in r.kind.lower()]
+    assert all(r.exchange_bytes < 1024 * 10 * 4 for r in copies)
+    update_maps = [r for r in report if r.kind == "popops::map" and r.flops >= 4 * 1024 * 10]
+    large = sorted(update_maps, key=lambda r: -r.flops)[:2]
+    moved = sum(r.exchange_bytes for r in large)
     if mode == "demand":
         assert moved == 0
     else:

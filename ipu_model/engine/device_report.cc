@@ -4,6 +4,7 @@
 #include <atomic>
 #include <exception>
 #include <thread>
+#include <type_traits>
 #include <unordered_map>
 #include <utility>
 
@@ -243,19 +244,46 @@ OperationUses AnalyseOperations(const CompiledProgram& program, TilePlanCache* c
   return uses;
 }
 
-void WriteCycles(Writer& writer, const Cycles& cycles) {
-  writer.Write(cycles.compute);
-  writer.Write(cycles.exchange);
-  writer.Write(cycles.sync);
-}
+struct FieldWriter {
+  Writer& writer;
+  template <typename T>
+  void operator()(const char*, const T& value) {
+    Put(value);
+  }
+  template <typename T>
+  void Put(const T& value) {
+    if constexpr (std::is_class_v<T> && !std::is_same_v<T, std::string>) {
+      T::Fields(value, *this);
+    } else {
+      writer.Write(value);
+    }
+  }
+  template <typename T>
+  void Put(const std::vector<T>& values) {
+    writer.Write(values.size());
+    for (const T& value : values) Put(value);
+  }
+};
 
-Cycles ReadCycles(Reader& reader) {
-  Cycles cycles;
-  cycles.compute = reader.Read<std::uint64_t>();
-  cycles.exchange = reader.Read<std::uint64_t>();
-  cycles.sync = reader.Read<std::uint64_t>();
-  return cycles;
-}
+struct FieldReader {
+  Reader& reader;
+  template <typename T>
+  void operator()(const char*, T& value) {
+    Get(value);
+  }
+  template <typename T>
+  void Get(T& value) {
+    if constexpr (std::is_class_v<T> && !std::is_same_v<T, std::string>) {
+      T::Fields(value, *this);
+    } else {
+      value = reader.Read<T>();
+    }
+  }
+  template <typename T>
+  void Get(std::vector<T>& values) {
+    for (std::size_t n = reader.ReadLength(); n > 0; --n) Get(values.emplace_back());
+  }
+};
 
 }  // namespace
 
@@ -274,108 +302,12 @@ Report Analyse(const CompiledProgram& program, TilePlanCache* cache) {
   return report;
 }
 
-void WriteReport(Writer& writer, const Report& r) {
-  WriteCycles(writer, r.cycles);
-  writer.Write(r.exchange_bytes);
-  writer.Write(r.link_bytes);
-  writer.Write(r.flops);
-  writer.Write(r.clock_hz);
-  writer.Write(r.unknown_trip_count);
-  writer.Write(r.loops.size());
-  for (const LoopCost& loop : r.loops) {
-    writer.Write(loop.node);
-    writer.Write(loop.name);
-    WriteCycles(writer, loop.condition);
-    WriteCycles(writer, loop.body);
-  }
-  writer.Write(r.operations.size());
-  for (const OperationCost& row : r.operations) {
-    writer.Write(row.kind);
-    writer.Write(row.name);
-    writer.Write(row.executions);
-    WriteCycles(writer, row.cycles);
-    writer.Write(row.exchange_bytes);
-    writer.Write(row.flops);
-    writer.Write(row.tiles);
-  }
-  for (const std::uint64_t value :
-       {r.stream_in_bytes, r.stream_out_bytes, r.host_link_cycles, r.limit_tile_bytes, r.max_tile_bytes,
-        r.total_bytes, r.variable_bytes, r.constant_bytes, r.temporary_bytes, r.exchange_buffer_bytes,
-        r.vertex_bytes, r.code_bytes}) {
-    writer.Write(value);
-  }
-  writer.Write(r.num_tiles);
-  writer.Write(r.max_tile);
-  writer.Write(r.fullest_tiles.size());
-  for (const TileUse& tile : r.fullest_tiles) {
-    writer.Write(tile.tile);
-    writer.Write(tile.bytes);
-  }
-  writer.Write(r.largest_tensors.size());
-  for (const TensorUse& tensor : r.largest_tensors) {
-    writer.Write(tensor.name);
-    writer.Write(tensor.type);
-    writer.Write(tensor.shape);
-    writer.Write(tensor.bytes);
-    writer.Write(tensor.bytes_on_tile);
-    writer.Write(tensor.role);
-  }
-  writer.Write(r.out_of_memory);
-}
+void WriteReport(Writer& writer, const Report& report) { FieldWriter{writer}.Put(report); }
 
 Report ReadReport(Reader& reader) {
-  Report r;
-  r.cycles = ReadCycles(reader);
-  r.exchange_bytes = reader.Read<std::uint64_t>();
-  r.link_bytes = reader.Read<std::uint64_t>();
-  r.flops = reader.Read<double>();
-  r.clock_hz = reader.Read<double>();
-  r.unknown_trip_count = reader.Read<bool>();
-  for (std::size_t n = reader.ReadLength(); n > 0; --n) {
-    LoopCost loop;
-    loop.node = reader.Read<std::uint32_t>();
-    loop.name = reader.Read<std::string>();
-    loop.condition = ReadCycles(reader);
-    loop.body = ReadCycles(reader);
-    r.loops.push_back(std::move(loop));
-  }
-  for (std::size_t n = reader.ReadLength(); n > 0; --n) {
-    OperationCost row;
-    row.kind = reader.Read<std::string>();
-    row.name = reader.Read<std::string>();
-    row.executions = reader.Read<std::uint64_t>();
-    row.cycles = ReadCycles(reader);
-    row.exchange_bytes = reader.Read<std::uint64_t>();
-    row.flops = reader.Read<double>();
-    row.tiles = reader.Read<unsigned>();
-    r.operations.push_back(std::move(row));
-  }
-  for (std::uint64_t* value :
-       {&r.stream_in_bytes, &r.stream_out_bytes, &r.host_link_cycles, &r.limit_tile_bytes, &r.max_tile_bytes,
-        &r.total_bytes, &r.variable_bytes, &r.constant_bytes, &r.temporary_bytes, &r.exchange_buffer_bytes,
-        &r.vertex_bytes, &r.code_bytes}) {
-    *value = reader.Read<std::uint64_t>();
-  }
-  r.num_tiles = reader.Read<unsigned>();
-  r.max_tile = reader.Read<unsigned>();
-  for (std::size_t n = reader.ReadLength(); n > 0; --n) {
-    TileUse tile;
-    tile.tile = reader.Read<unsigned>();
-    tile.bytes = reader.Read<std::uint64_t>();
-    r.fullest_tiles.push_back(tile);
-  }
-  for (std::size_t n = reader.ReadLength(); n > 0; --n) {
-    TensorUse tensor;
-    tensor.name = reader.Read<std::string>();
-    tensor.type = reader.Read<std::string>();
-    tensor.shape = reader.Read<Shape>();
-    tensor.bytes = reader.Read<std::uint64_t>();
-    tensor.bytes_on_tile = reader.Read<std::uint64_t>();
-    tensor.role = reader.Read<std::string>();
-    r.largest_tensors.push_back(std::move(tensor));
-  }
-  r.out_of_memory = reader.Read<std::string>();
-  return r;
+  Report report;
+  FieldReader{reader}.Get(report);
+  return report;
 }
 
 }  // namespace ipu_model

@@ -284,7 +284,7 @@ class MemoryAnalysis::Walk {
       if (use.bytes_on_tile == 0) return;
       const Variable& variable = program_.variables[v];
       use.name = variable.name;
-      use.type = NameOf(variable.type);
+      use.dtype = NameOf(variable.type);
       use.shape = variable.shape;
       use.role = role;
       use.lasting = lasting_[v];
@@ -372,8 +372,8 @@ class MemoryAnalysis::Walk {
       const TensorUse& t = report.largest_tensors[i];
       text += "\n  " + Size(t.bytes_on_tile) + " here, " + Size(t.bytes) + " in all: " + t.role + " '" +
               t.name + "'";
-      if (t.type.empty()) continue;
-      text += " " + t.type + "[";
+      if (t.dtype.empty()) continue;
+      text += " " + t.dtype + "[";
       for (std::size_t d = 0; d < t.shape.size(); ++d) {
         text += (d ? "," : "") + std::to_string(t.shape[d]);
       }

@@ -151,7 +151,7 @@ def _is_hopeless(error: _ipu.OutOfMemory, target: _ipu.Target) -> bool:
     Only the attempt that computes values again and does not combine collectives has other tensors. Those after it
     change the mapping of tensors, the code and the temporaries.
     """
-    return error.peak_variable_bytes > target.num_tiles * target.bytes_per_tile
+    return error.report.peak_variable_bytes > target.num_tiles * target.bytes_per_tile
 
 
 # Options that need less memory; None where the user has chosen another value than the default.

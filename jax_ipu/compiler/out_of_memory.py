@@ -58,15 +58,11 @@ class Need(NamedTuple):
 
     @staticmethod
     def of(error: _ipu.OutOfMemory, target: _ipu.Target) -> Need:
-        tile = error.tile
-        tensors = [
-            Tensor(tuple(t["shape"]), t["dtype"], t["bytes_on_tile"], t["lasting"])
-            for t in error.tensors
-            if t["role"] == "variable"
-        ]
-        fixed = tile["constants"] + tile["vertex_state"] + tile["code"]
-        working = tile["temporaries"] + tile["exchange_buffers"]
-        return Need(target.bytes_per_tile, tensors, working, fixed, not error.variables_only)
+        peak = error.report.peak
+        tensors = [Tensor(t.shape, t.dtype, t.bytes_on_tile, t.lasting) for t in peak.tensors if t.role == "variable"]
+        fixed = peak.constants + peak.vertex_state + peak.code
+        working = peak.temporaries + peak.exchange_buffers
+        return Need(target.bytes_per_tile, tensors, working, fixed, not peak.variables_only)
 
     @staticmethod
     def of_values(values: Iterable[Value], lasting: frozenset[Value], target: _ipu.Target) -> Need:

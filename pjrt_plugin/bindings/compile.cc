@@ -11,6 +11,7 @@
 
 #include "bindings/bindings.h"
 #include "bindings/executable_handle.h"
+#include "bindings/fields.h"
 #include "ipu_model/Model.hpp"
 #include "ipu_model/Stored.hpp"
 #include "poplar/Engine.hpp"
@@ -22,22 +23,6 @@
 
 namespace jax_ipu::bindings {
 namespace {
-
-std::vector<nb::dict> Tensors(const std::vector<ipu_model::TensorUse>& tensors) {
-  std::vector<nb::dict> rows;
-  for (const ipu_model::TensorUse& tensor : tensors) {
-    nb::dict row;
-    row["name"] = tensor.name;
-    row["dtype"] = tensor.type;
-    row["shape"] = tensor.shape;
-    row["bytes"] = tensor.bytes;
-    row["bytes_on_tile"] = tensor.bytes_on_tile;
-    row["role"] = tensor.role;
-    row["lasting"] = tensor.lasting;
-    rows.push_back(std::move(row));
-  }
-  return rows;
-}
 
 struct CompiledGraph {
   poplar::Executable executable;
@@ -77,60 +62,14 @@ struct CompiledGraph {
     memory.vertex_bytes = report.vertex_bytes;
     return memory;
   }
-
-  std::vector<nb::dict> Operations() const {
-    std::vector<nb::dict> rows;
-    for (const ipu_model::OperationCost& operation : ipu_model::ReportOf(executable).operations) {
-      nb::dict row;
-      row["kind"] = operation.kind;
-      row["name"] = operation.name;
-      row["executions"] = operation.executions;
-      row["compute_cycles"] = operation.cycles.compute;
-      row["exchange_cycles"] = operation.cycles.exchange;
-      row["sync_cycles"] = operation.cycles.sync;
-      row["exchange_bytes"] = operation.exchange_bytes;
-      row["flops"] = operation.flops;
-      row["tiles"] = operation.tiles;
-      rows.push_back(std::move(row));
-    }
-    return rows;
-  }
-
-  std::vector<nb::dict> Loops() const {
-    std::vector<nb::dict> rows;
-    for (const ipu_model::LoopCost& loop : ipu_model::ReportOf(executable).loops) {
-      nb::dict row;
-      row["name"] = loop.name;
-      row["condition_cycles"] = loop.condition.total();
-      row["body_cycles"] = loop.body.total();
-      rows.push_back(std::move(row));
-    }
-    return rows;
-  }
-
-  std::vector<nb::dict> LargestTensors() const {
-    return Tensors(ipu_model::ReportOf(executable).largest_tensors);
-  }
 };
 
-// _ipu.OutOfMemory(message) with the report as attributes.
+// _ipu.OutOfMemory(message) with the attribute `report`.
 [[noreturn]] void RaiseOutOfMemory(const ipu_model::OutOfMemory& error) {
-  const ipu_model::Report& report = error.report;
-  const ipu_model::TilePeak& peak = report.peak;
   const nb::object type = nb::module_::import_("jax_ipu._ipu").attr("OutOfMemory");
   nb::object exception = type(nb::str(error.what()));
   exception.attr("code") = static_cast<int>(Code::kResourceExhausted);
-  nb::dict tile;
-  tile["variables"] = peak.variables;
-  tile["temporaries"] = peak.temporaries;
-  tile["exchange_buffers"] = peak.exchange_buffers;
-  tile["constants"] = peak.constants;
-  tile["vertex_state"] = peak.vertex_state;
-  tile["code"] = peak.code;
-  exception.attr("tile") = tile;
-  exception.attr("variables_only") = peak.variables_only;
-  exception.attr("peak_variable_bytes") = report.peak_variable_bytes;
-  exception.attr("tensors") = Tensors(peak.tensors);
+  exception.attr("report") = nb::cast(error.report);
   PyErr_SetObject(type.ptr(), exception.ptr());
   throw nb::python_error();
 }
@@ -264,6 +203,35 @@ std::vector<nb::bytes> Run(const ExecutableHandle& handle, const std::vector<nb:
   return RunReplicas(handle, {arguments}, execution)[0];
 }
 
+void BindReport(nb::module_& module) {
+  using namespace ipu_model;
+  BindFields<Cycles>(module, "Cycles", "Cycles of one execution.").def_prop_ro("total", &Cycles::total);
+  BindFields<OperationCost>(module, "OperationCost",
+                            "One operation, all its executions in a call of the main program together. "
+                            "`tiles` is the number of tiles that compute.")
+      .def_prop_ro(
+          "cycles", [](const OperationCost& self) { return self.cycles.total(); },
+          "Compute, exchange and sync.")
+      .def_prop_ro(
+          "operation", [](const OperationCost& self) { return self.name.substr(0, self.name.find(' ')); },
+          "Its name in the compiler, for example 'dot_general'; 'map' is a fused elementwise expression.")
+      .def_prop_ro(
+          "source_line",
+          [](const OperationCost& self) {
+            const std::size_t space = self.name.find(' ');
+            return space == std::string::npos ? std::string() : self.name.substr(space + 1);
+          },
+          "\"model.py:12 (loss)\", or \"\" when the program carries no location.");
+  BindFields<LoopCost>(module, "LoopCost",
+                       "A loop whose trip count is known at run time only; it counts as one trip.");
+  BindFields<TileUse>(module, "TileUse", "How many bytes a tile holds at its fullest moment.");
+  BindFields<TensorUse>(module, "TensorUse",
+                        "A tensor on the fullest tile; `lasting`: it keeps its contents between runs.");
+  BindFields<TilePeak>(module, "TilePeak", "Bytes of the contents of one tile at its fullest moment.");
+  BindFields<Report>(module, "DeviceReport",
+                     "Cycles of the main program, bytes on the tiles over all programs.");
+}
+
 void SetDeviceConfig(const std::string& version, unsigned num_tiles, const std::vector<int>& device_ids,
                      const std::string& execution, bool use_model) {
   DeviceConfig config;
@@ -296,21 +264,14 @@ nb::dict HostKernels() {
 void BindCompile(nb::module_& module) {
   // From now on this process compiles in its own interpreter, not in a compile server.
   Registry::Get().SetCompiler(ImportAndCompile);
+  BindReport(module);
   nb::class_<CompiledGraph>(module, "CompiledGraph")
       .def("serialize", &CompiledGraph::Serialize)
       .def("cost", &CompiledGraph::Cost)
       .def("memory", &CompiledGraph::Memory)
-      .def("operations", &CompiledGraph::Operations,
-           nb::sig("def operations(self) -> list[dict[str, typing.Any]]"),
-           "In program order, all executions in one call of the main program together: kind, name, "
-           "executions, compute_cycles, exchange_cycles, sync_cycles, exchange_bytes, flops, tiles.")
-      .def("loops", &CompiledGraph::Loops, nb::sig("def loops(self) -> list[dict[str, typing.Any]]"),
-           "Loops whose trip count is known at run time only; they count as one trip: name, "
-           "condition_cycles, body_cycles.")
-      .def("largest_tensors", &CompiledGraph::LargestTensors,
-           nb::sig("def largest_tensors(self) -> list[dict[str, typing.Any]]"),
-           "On the fullest tile at its fullest moment, at most 10: name, dtype, shape, bytes, bytes_on_tile, "
-           "role, lasting (keeps its contents between calls).");
+      .def(
+          "report", [](const CompiledGraph& self) { return ipu_model::ReportOf(self.executable); },
+          "What the IPU model knows of the program; its fields are explained in ipu_model/Model.hpp.");
   nb::class_<ipu_model::TilePlanCache>(
       module, "TilePlanCache",
       "Plans of operations, shared by programs for one target that are compiled one after the other.")

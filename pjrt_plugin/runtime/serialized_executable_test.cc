@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "check.h"
+#include "ipu_model/Model.hpp"
 #include "ipu_model/Stored.hpp"
 #include "runtime/executable.h"
 
@@ -273,6 +274,17 @@ TEST(FieldsVisitsEveryMember) {
   CHECK_EQ(NumFields<CostReport>(), Arity<CostReport>(0));
   CHECK_EQ(NumFields<MemoryReport>(), Arity<MemoryReport>(0));
   CHECK_EQ(NumFields<Executable>(), Arity<Executable>(0));
+}
+
+TEST(FieldsOfTheReportVisitsEveryMember) {
+  CHECK_EQ(NumFields<ipu_model::Cycles>(), Arity<ipu_model::Cycles>(0));
+  // The three fields of the member of type Cycles are visited one by one.
+  CHECK_EQ(NumFields<ipu_model::OperationCost>(), Arity<ipu_model::OperationCost>(0) + 2);
+  CHECK_EQ(NumFields<ipu_model::LoopCost>(), Arity<ipu_model::LoopCost>(0));
+  CHECK_EQ(NumFields<ipu_model::TileUse>(), Arity<ipu_model::TileUse>(0));
+  CHECK_EQ(NumFields<ipu_model::TensorUse>(), Arity<ipu_model::TensorUse>(0));
+  CHECK_EQ(NumFields<ipu_model::TilePeak>(), Arity<ipu_model::TilePeak>(0));
+  CHECK_EQ(NumFields<ipu_model::Report>(), Arity<ipu_model::Report>(0));
 }
 
 }  // namespace

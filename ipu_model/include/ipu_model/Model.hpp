@@ -133,6 +133,8 @@ unsigned LocalCopyCallCycles(const poplar::Target& target);
 
 // ---- The device report.
 // Poplar's equivalent: the graph profile (Engine::getProfile, the PopVision Analysis library `pva`).
+// Each struct has a function Fields, which visits every field with its name: it serves the serialised form
+// and the bindings of other languages.
 
 // Tile clock cycles of one execution, unless said otherwise.
 struct Cycles {
@@ -145,6 +147,12 @@ struct Cycles {
     return *this;
   }
   Cycles operator*(std::uint64_t n) const { return {compute * n, exchange * n, sync * n}; }
+  template <typename Self, typename Visitor>
+  static void Fields(Self& self, Visitor& visit) {
+    visit("compute", self.compute);
+    visit("exchange", self.exchange);
+    visit("sync", self.sync);
+  }
 };
 
 struct OperationCost {
@@ -154,6 +162,18 @@ struct OperationCost {
   std::uint64_t exchange_bytes = 0;
   double flops = 0;
   unsigned tiles = 0;  // that compute
+  template <typename Self, typename Visitor>
+  static void Fields(Self& self, Visitor& visit) {
+    visit("kind", self.kind);
+    visit("name", self.name);
+    visit("executions", self.executions);
+    visit("compute_cycles", self.cycles.compute);
+    visit("exchange_cycles", self.cycles.exchange);
+    visit("sync_cycles", self.cycles.sync);
+    visit("exchange_bytes", self.exchange_bytes);
+    visit("flops", self.flops);
+    visit("tiles", self.tiles);
+  }
 };
 
 // A loop whose trip count is known at run time only. Totals count its condition and its body once each; a run
@@ -162,21 +182,43 @@ struct LoopCost {
   std::uint32_t node = 0;  // its number among the nodes of the executable's programs, then functions
   std::string name;
   Cycles condition, body;
+  template <typename Self, typename Visitor>
+  static void Fields(Self& self, Visitor& visit) {
+    visit("node", self.node);
+    visit("name", self.name);
+    visit("condition", self.condition);
+    visit("body", self.body);
+  }
 };
 
 struct TileUse {
   unsigned tile = 0;
   std::uint64_t bytes = 0;
+  template <typename Self, typename Visitor>
+  static void Fields(Self& self, Visitor& visit) {
+    visit("tile", self.tile);
+    visit("bytes", self.bytes);
+  }
 };
 
 struct TensorUse {
   std::string name;
-  std::string type;
+  std::string dtype;
   std::vector<std::int64_t> shape;
   std::uint64_t bytes = 0;          // over all tiles
   std::uint64_t bytes_on_tile = 0;  // on the fullest tile
   std::string role;                 // "variable", "constant", "temporary", "exchange buffer"
   bool lasting = false;             // keeps its contents between runs
+  template <typename Self, typename Visitor>
+  static void Fields(Self& self, Visitor& visit) {
+    visit("name", self.name);
+    visit("dtype", self.dtype);
+    visit("shape", self.shape);
+    visit("bytes", self.bytes);
+    visit("bytes_on_tile", self.bytes_on_tile);
+    visit("role", self.role);
+    visit("lasting", self.lasting);
+  }
 };
 
 // The contents of one tile at the moment when it holds most, in bytes.
@@ -187,6 +229,18 @@ struct TilePeak {
   bool variables_only = false;
   std::string operation;           // the one that runs at that moment, "" for none
   std::vector<TensorUse> tensors;  // all tensors on the tile, largest first
+  template <typename Self, typename Visitor>
+  static void Fields(Self& self, Visitor& visit) {
+    visit("variables", self.variables);
+    visit("temporaries", self.temporaries);
+    visit("exchange_buffers", self.exchange_buffers);
+    visit("constants", self.constants);
+    visit("vertex_state", self.vertex_state);
+    visit("code", self.code);
+    visit("variables_only", self.variables_only);
+    visit("operation", self.operation);
+    visit("tensors", self.tensors);
+  }
 };
 
 struct Report {
@@ -213,10 +267,40 @@ struct Report {
   std::vector<TileUse> fullest_tiles;      // largest first, at most 8
   std::vector<TensorUse> largest_tensors;  // live at the peak of max_tile, largest there first, at most 10
   std::string out_of_memory;               // empty when everything fits, else the message for the user
-  // Of max_tile when not everything fits; not serialised, as such a program never is.
+  // Of max_tile when not everything fits.
   TilePeak peak;
   // The largest number of bytes that variables occupy on all tiles together at any moment.
   std::uint64_t peak_variable_bytes = 0;
+  template <typename Self, typename Visitor>
+  static void Fields(Self& self, Visitor& visit) {
+    visit("cycles", self.cycles);
+    visit("exchange_bytes", self.exchange_bytes);
+    visit("link_bytes", self.link_bytes);
+    visit("flops", self.flops);
+    visit("clock_hz", self.clock_hz);
+    visit("unknown_trip_count", self.unknown_trip_count);
+    visit("loops", self.loops);
+    visit("operations", self.operations);
+    visit("stream_in_bytes", self.stream_in_bytes);
+    visit("stream_out_bytes", self.stream_out_bytes);
+    visit("host_link_cycles", self.host_link_cycles);
+    visit("num_tiles", self.num_tiles);
+    visit("limit_tile_bytes", self.limit_tile_bytes);
+    visit("max_tile_bytes", self.max_tile_bytes);
+    visit("total_bytes", self.total_bytes);
+    visit("max_tile", self.max_tile);
+    visit("variable_bytes", self.variable_bytes);
+    visit("constant_bytes", self.constant_bytes);
+    visit("temporary_bytes", self.temporary_bytes);
+    visit("exchange_buffer_bytes", self.exchange_buffer_bytes);
+    visit("vertex_bytes", self.vertex_bytes);
+    visit("code_bytes", self.code_bytes);
+    visit("fullest_tiles", self.fullest_tiles);
+    visit("largest_tensors", self.largest_tensors);
+    visit("out_of_memory", self.out_of_memory);
+    visit("peak", self.peak);
+    visit("peak_variable_bytes", self.peak_variable_bytes);
+  }
 };
 
 // Valid as long as the executable or a copy of it.
