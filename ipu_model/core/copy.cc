@@ -33,46 +33,73 @@ View Part(const Block& block, Box box) {
   return Restrict(block.view, box);
 }
 
-// Whether a dimension of `partition` that is cut lies between the strides `low` and `high`. A merged
-// dimension would then have many runs per box.
+// A dimension of both views of a pair.
+struct PairDim {
+  std::int64_t extent, from, to;  // strides of source and destination
+};
+
+// Whether a dimension of `partition` that is cut has its largest stride in [low, high), so that a step of
+// `low` moves between its parts, and a step of `high` leaves it.
 bool CutBetween(const Partition* partition, std::int64_t low, std::int64_t high) {
   if (partition == nullptr) return false;
-  std::int64_t stride = 1;
+  std::int64_t next = 1;
   for (std::size_t d = partition->shape.size(); d-- > 0;) {
-    const std::int64_t next = stride * partition->shape[d];
-    if (partition->parts[d] > 1 && stride >= low && next <= high) return true;
-    stride = next;
+    next *= partition->shape[d];
+    if (partition->parts[d] > 1 && next > low && next <= high) return true;
   }
   return false;
 }
 
-// Drops and merges dimensions where both views, and the partition of the destination, allow it. Puts the
-// destination's largest strides outermost.
-void Simplify(const Partition* partition, View* src, View* dst) {
-  std::vector<std::size_t> order;
-  for (std::size_t d = 0; d < dst->shape.size(); ++d) {
-    if (dst->shape[d] != 1) order.push_back(d);
-  }
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-    return std::abs(dst->strides[a]) > std::abs(dst->strides[b]);
-  });
-  Shape shape, from, to;
-  for (std::size_t d : order) {
-    const std::int64_t n = dst->shape[d];
-    if (!shape.empty() && to.back() == dst->strides[d] * n && from.back() == src->strides[d] * n &&
-        !CutBetween(partition, dst->strides[d], to.back())) {
-      shape.back() *= n;
-      to.back() = dst->strides[d];
-      from.back() = src->strides[d];
-    } else {
-      shape.push_back(n);
-      to.push_back(dst->strides[d]);
-      from.push_back(src->strides[d]);
+// Splits the dimensions that run over cut dimensions of the partition and a multiple of them, so that the
+// parts are boxes. `base`: the first element of the destination in memory order.
+std::vector<PairDim> SplitAtCuts(const Partition* partition, std::int64_t base, std::vector<PairDim> dims) {
+  if (partition == nullptr) return dims;
+  std::int64_t next = 1;
+  for (std::size_t k = partition->shape.size(); k-- > 0;) {
+    next *= partition->shape[k];
+    for (std::size_t d = 0; d < dims.size() && dims.size() < kMaxRank; ++d) {
+      PairDim& dim = dims[d];
+      const std::int64_t step = std::abs(dim.to), inner = next / step;
+      if (inner < 2 || inner >= dim.extent || next % step != 0 || dim.extent % inner != 0) continue;
+      if (base % next >= step || !CutBetween(partition, step, next)) continue;
+      const PairDim outer{dim.extent / inner, dim.from * inner, dim.to * inner};
+      dim.extent = inner;
+      dims.insert(dims.begin() + static_cast<std::ptrdiff_t>(d), outer);
+      ++d;
     }
   }
-  src->shape = dst->shape = std::move(shape);
-  src->strides = std::move(from);
-  dst->strides = std::move(to);
+  return dims;
+}
+
+// Drops, splits and merges dimensions as the partition of the destination needs them, so that a part has few
+// boxes and the views few dimensions. Puts the destination's largest strides outermost.
+void Simplify(const Partition* partition, View* src, View* dst) {
+  std::vector<PairDim> dims;
+  std::int64_t base = dst->offset;
+  for (std::size_t d = 0; d < dst->shape.size(); ++d) {
+    if (dst->shape[d] == 1) continue;
+    dims.push_back({dst->shape[d], src->strides[d], dst->strides[d]});
+    if (dst->strides[d] < 0) base += (dst->shape[d] - 1) * dst->strides[d];
+  }
+  std::stable_sort(dims.begin(), dims.end(),
+                   [](const PairDim& a, const PairDim& b) { return std::abs(a.to) > std::abs(b.to); });
+  src->shape.clear();
+  src->strides.clear();
+  dst->strides.clear();
+  for (const PairDim& dim : SplitAtCuts(partition, base, std::move(dims))) {
+    if (!src->shape.empty() && dst->strides.back() == dim.to * dim.extent &&
+        src->strides.back() == dim.from * dim.extent &&
+        !CutBetween(partition, std::abs(dim.to), std::abs(dst->strides.back()))) {
+      src->shape.back() *= dim.extent;
+      src->strides.back() = dim.from;
+      dst->strides.back() = dim.to;
+    } else {
+      src->shape.push_back(dim.extent);
+      src->strides.push_back(dim.from);
+      dst->strides.push_back(dim.to);
+    }
+  }
+  dst->shape = src->shape;
 }
 
 void AddPairs(const poplar::Tensor& src, const poplar::Tensor& dst, Operation* copy) {
@@ -215,8 +242,8 @@ TilePlan Copy::Plan(const DeviceContext& context) const {
     VertexGroup group;
     group.codelet = "poplar::copy";
     group.vertices = context.mapping(outputs[i].variable).VerticesOver(outputs[i], context.num_tiles());
-    group.reads = {{{OperandRef::Kind::kInput, i}, whole}};
-    group.writes = {{{OperandRef::Kind::kOutput, i}, whole}};
+    group.reads = {{{OperandRef::Kind::kInput, i}, whole, true}};
+    group.writes = {{{OperandRef::Kind::kOutput, i}, whole, true}};
     group.compute = [](HostContext& host, const Box&, const std::vector<HostTensor>& reads,
                        const std::vector<HostTensor>& writes) { CopyTensor(host, reads[0], writes[0]); };
     const auto size = static_cast<std::int64_t>(SizeOf(outputs[i].type));

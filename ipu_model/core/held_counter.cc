@@ -13,13 +13,12 @@ HeldCounter::HeldCounter(const Mapping& mapping, const View& view) : mapping_(ma
   const Partition* partition = mapping.partition();
   StridedSet set;
   Aligned aligned;
-  if (partition == nullptr || !Canonicalise(view, nullptr, &set) ||
-      !Align(*partition, /*split=*/false, &set, &aligned)) {
-    return;
-  }
+  if (partition == nullptr || !Canonicalise(view, nullptr, &set)) return;
+  Align(*partition, set, &aligned);
   aligned_ = true;
+  first_dim_.assign(aligned.first_dim, aligned.first_dim + aligned.rank + 1);
+  first_digit_.assign(aligned.first_digit, aligned.first_digit + aligned.rank + 1);
   coordinate_.assign(aligned.coordinate, aligned.coordinate + aligned.rank);
-  first_dim_.assign(aligned.first_digit, aligned.first_digit + aligned.rank + 1);
   for (int i = 0; i < aligned.first_digit[aligned.rank]; ++i) {
     const StridedSet::Dim& dim = set.dims[aligned.digits[i].source];
     dims_.push_back({dim.view_dim, aligned.digits[i].step, dim.reversed});
@@ -55,26 +54,32 @@ std::int64_t HeldCounter::BeginOf(std::size_t dim, std::int64_t part) const {
 std::int64_t HeldCounter::HeldInPart(const std::int64_t* part, const Box& region) const {
   std::int64_t held = 1;
   for (std::size_t k = 0; k < coordinate_.size(); ++k) {
-    const int first = first_dim_[k], n = first_dim_[k + 1] - first;
-    const std::int64_t low = BeginOf(k, part[k]), high = BeginOf(k, part[k] + 1);
+    const int first = first_digit_[k], n = first_digit_[k + 1] - first;
     std::int64_t base = coordinate_[k];
-    Digit digits[2 * kMaxRank];
+    Digit digits[kMaxRank];
     for (int i = 0; i < n; ++i) {
       const Dim& dim = dims_[static_cast<std::size_t>(first + i)];
       const auto d = static_cast<std::size_t>(dim.view_dim);
       base += (dim.reversed ? view_.shape[d] - region.end[d] : region.begin[d]) * dim.step;
       digits[i] = {region.end[d] - region.begin[d], dim.step, 0};
     }
-    if (n == 0) {
-      if (base < low || base >= high) return 0;
-    } else if (n == 1 && digits[0].step == 1) {
-      const std::int64_t overlap = std::min(high, base + digits[0].extent) - std::max(low, base);
-      if (overlap <= 0) return 0;
-      held *= overlap;
+    const auto within = [&](std::int64_t low, std::int64_t high) -> std::int64_t {
+      if (n == 0) return low <= base && base < high ? 1 : 0;
+      if (n == 1 && digits[0].step == 1) {
+        return std::max<std::int64_t>(0, std::min(high, base + digits[0].extent) - std::max(low, base));
+      }
+      return CountWithin(digits, n, base, low, high);
+    };
+    if (first_dim_[k + 1] == first_dim_[k] + 1) {
+      const auto dim = static_cast<std::size_t>(first_dim_[k]);
+      held *= within(BeginOf(dim, part[dim]), BeginOf(dim, part[dim] + 1));
     } else {
-      held *= CountWithin(digits, n, base, low, high);
-      if (held == 0) return 0;
+      std::int64_t sum = 0;
+      ForEachRunOfPart(*mapping_.partition(), first_dim_[k], first_dim_[k + 1], part,
+                       [&](std::int64_t low, std::int64_t high) { sum += within(low, high); });
+      held *= sum;
     }
+    if (held == 0) return 0;
   }
   return held;
 }

@@ -18,7 +18,7 @@ class HeldCounter {
   std::int64_t Held(unsigned tile, const Box& region) const;
 
  private:
-  // A view dimension, and the distance that one step along it moves in its partition dimension.
+  // A view dimension, and the distance that one step along it moves in the coordinate of its group.
   struct Dim {
     int view_dim;
     std::int64_t step;
@@ -31,9 +31,10 @@ class HeldCounter {
   const View& view_;
   bool aligned_ = false;
   bool row_major_tiles_ = false;  // whether tile numbers count the parts in row-major order
+  // By group of partition dimensions; see Aligned in core/strided_set.h.
+  std::vector<int> first_dim_, first_digit_;
   std::vector<std::int64_t> coordinate_;
-  std::vector<Dim> dims_;  // by partition dimension
-  std::vector<int> first_dim_;
+  std::vector<Dim> dims_;
   std::vector<std::int64_t> grains_;  // by partition dimension
 };
 

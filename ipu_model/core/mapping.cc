@@ -14,40 +14,6 @@ using namespace internal;
 
 namespace {
 
-// Calls f(begin, end) for the contiguous runs of elements of one part, in order.
-template <typename F>
-void ForEachRunOfPart(const Partition& partition, const std::int64_t* part, F&& f) {
-  const int rank = static_cast<int>(partition.shape.size());
-  std::int64_t begin[kMaxRank], end[kMaxRank], index[kMaxRank];
-  for (int d = 0; d < rank; ++d) {
-    begin[d] = index[d] = partition.Begin(d, part[d]);
-    end[d] = partition.Begin(d, part[d] + 1);
-    if (begin[d] >= end[d]) return;
-  }
-  int inner = rank;  // dimensions from here on are whole
-  std::int64_t unit = 1;
-  while (inner > 0 && begin[inner - 1] == 0 && end[inner - 1] == partition.shape[inner - 1]) {
-    unit *= partition.shape[--inner];
-  }
-  if (inner == 0) {
-    f(std::int64_t{0}, unit);
-    return;
-  }
-  const int split = inner - 1;
-  while (true) {
-    std::int64_t row = 0;
-    for (int d = 0; d < split; ++d) row = row * partition.shape[d] + index[d];
-    row *= partition.shape[split];
-    f((row + begin[split]) * unit, (row + end[split]) * unit);
-    int d = split - 1;
-    for (; d >= 0; --d) {
-      if (++index[d] < end[d]) break;
-      index[d] = begin[d];
-    }
-    if (d < 0) return;
-  }
-}
-
 unsigned TileOfPart(const Partition& partition, const std::int64_t* part) {
   std::int64_t sum = partition.first_tile;
   for (std::size_t d = 0; d < partition.parts.size(); ++d) sum += part[d] * partition.tile_stride[d];
@@ -55,19 +21,18 @@ unsigned TileOfPart(const Partition& partition, const std::int64_t* part) {
   return static_cast<unsigned>(((sum % tiles) + tiles) % tiles);
 }
 
-// Calls f(part indices) for every part in row-major order.
+// Calls f(part indices) for every part of the dimensions [first, last), in row-major order.
 template <typename F>
-void ForEachPart(const Partition& partition, F&& f) {
-  const int rank = static_cast<int>(partition.parts.size());
+void ForEachPart(const Partition& partition, int first, int last, F&& f) {
   std::int64_t part[kMaxRank] = {};
   while (true) {
     f(static_cast<const std::int64_t*>(part));
-    int d = rank - 1;
-    for (; d >= 0; --d) {
+    int d = last - 1;
+    for (; d >= first; --d) {
       if (++part[d] < partition.parts[d]) break;
       part[d] = 0;
     }
-    if (d < 0) return;
+    if (d < first) return;
   }
 }
 
@@ -112,7 +77,7 @@ std::vector<Vertex> Partition::Vertices() const {
   std::vector<Vertex> vertices;
   vertices.reserve(static_cast<std::size_t>(num_parts()));
   const int rank = static_cast<int>(shape.size());
-  ForEachPart(*this, [&](const std::int64_t* part) {
+  ForEachPart(*this, 0, rank, [&](const std::int64_t* part) {
     Vertex vertex{TileOfPart(*this, part), {Shape(shape.size()), Shape(shape.size())}};
     for (int d = 0; d < rank; ++d) {
       vertex.box.begin[d] = Begin(d, part[d]);
@@ -267,7 +232,7 @@ std::vector<std::int64_t> Mapping::ElementsPerTile(std::int64_t num_elements, un
     return elements;
   }
   const int rank = static_cast<int>(partition_.shape.size());
-  ForEachPart(partition_, [&](const std::int64_t* part) {
+  ForEachPart(partition_, 0, rank, [&](const std::int64_t* part) {
     std::int64_t n = 1;
     for (int d = 0; d < rank; ++d) n *= partition_.Begin(d, part[d] + 1) - partition_.Begin(d, part[d]);
     const unsigned tile = TileOfPart(partition_, part);
@@ -281,36 +246,31 @@ std::int64_t Mapping::Held(unsigned tile, const View& view, const Box& region) c
   if (!Canonicalise(view, &region, &set)) return 0;
   std::int64_t held = 0;
   if (has_partition_) {
-    StridedSet split = set;
     Aligned aligned;
-    if (Align(partition_, /*split=*/true, &split, &aligned)) {
-      ForEachPartOn(partition_, tile, [&](const std::int64_t* part) {
-        std::int64_t n = 1;
-        for (int k = 0; k < aligned.rank && n > 0; ++k) {
-          n *= CountWithin(aligned.digits + aligned.first_digit[k],
-                           aligned.first_digit[k + 1] - aligned.first_digit[k], aligned.coordinate[k],
-                           partition_.Begin(k, part[k]), partition_.Begin(k, part[k] + 1));
-        }
-        held += n;
-      });
-      return held * set.repeats;
-    }
+    Align(partition_, set, &aligned);
+    ForEachPartOn(partition_, tile, [&](const std::int64_t* part) {
+      std::int64_t n = 1;
+      for (int k = 0; k < aligned.rank && n > 0; ++k) {
+        const Digit* digits = aligned.digits + aligned.first_digit[k];
+        const int count = aligned.first_digit[k + 1] - aligned.first_digit[k];
+        std::int64_t within = 0;
+        ForEachRunOfPart(partition_, aligned.first_dim[k], aligned.first_dim[k + 1], part,
+                         [&](std::int64_t begin, std::int64_t end) {
+                           within += CountWithin(digits, count, aligned.coordinate[k], begin, end);
+                         });
+        n *= within;
+      }
+      held += n;
+    });
+    return held * set.repeats;
   }
-  Digit digits[2 * kMaxRank];
+  Digit digits[kMaxRank];
   DigitsOfSet(set, digits);
   const std::int64_t low = set.base, high = set.base + set.Span() + 1;
-  const auto count_run = [&](std::int64_t begin, std::int64_t end) {
-    if (begin < high && end > low) held += CountWithin(digits, set.rank, set.base, begin, end);
-  };
-  if (has_partition_) {
-    ForEachPartOn(partition_, tile,
-                  [&](const std::int64_t* part) { ForEachRunOfPart(partition_, part, count_run); });
-  } else {
-    auto run = std::upper_bound(runs_.begin(), runs_.end(), low,
-                                [](std::int64_t e, const Run& r) { return e < r.end; });
-    for (; run != runs_.end() && run->begin < high; ++run) {
-      if (run->tile == tile) count_run(run->begin, run->end);
-    }
+  auto run = std::upper_bound(runs_.begin(), runs_.end(), low,
+                              [](std::int64_t e, const Run& r) { return e < r.end; });
+  for (; run != runs_.end() && run->begin < high; ++run) {
+    if (run->tile == tile) held += CountWithin(digits, set.rank, set.base, run->begin, run->end);
   }
   return held * set.repeats;
 }
@@ -325,41 +285,49 @@ std::vector<Vertex> Mapping::VerticesOver(const View& view, unsigned num_tiles) 
                               std::to_string(num_tiles) + " tiles");
     }
   };
-  Aligned aligned;
-  if (has_partition_ && Align(partition_, /*split=*/false, &set, &aligned)) {
-    // Boxes per partition dimension and part; their products are the vertices. A dimension along which the
-    // view does not move has one empty box in the part that contains the view.
+  if (has_partition_) {
+    Aligned aligned;
+    Align(partition_, set, &aligned);
+    // Boxes per group of partition dimensions and part; their products are the vertices. A group along which
+    // the view does not move has one empty box in the part that contains the view.
     struct PartBoxes {
       std::vector<std::int64_t> values;
       std::vector<std::size_t> first;  // by part: index of its first box
     };
-    std::int64_t current[4 * kMaxRank];
+    std::int64_t current[2 * kMaxRank];
     std::vector<PartBoxes> boxes(static_cast<std::size_t>(aligned.rank));
     for (int k = 0; k < aligned.rank; ++k) {
       const int n = aligned.first_digit[k + 1] - aligned.first_digit[k];
       std::size_t count = 0;
       boxes[k].first.push_back(0);
-      for (std::int64_t p = 0; p < partition_.parts[k]; ++p) {
-        const std::int64_t low = partition_.Begin(k, p), high = partition_.Begin(k, p + 1);
-        if (n == 0) {
-          count += low <= aligned.coordinate[k] && aligned.coordinate[k] < high ? 1 : 0;
-        } else {
-          BoxesWithin(aligned.digits + aligned.first_digit[k], n, 0, aligned.coordinate[k], low, high,
-                      current, &boxes[k].values);
-          count = boxes[k].values.size() / (2 * static_cast<std::size_t>(n));
-        }
+      const int first = aligned.first_dim[k], last = aligned.first_dim[k + 1];
+      ForEachPart(partition_, first, last, [&](const std::int64_t* part) {
+        ForEachRunOfPart(partition_, first, last, part, [&](std::int64_t low, std::int64_t high) {
+          if (n == 0) {
+            count += low <= aligned.coordinate[k] && aligned.coordinate[k] < high ? 1 : 0;
+          } else {
+            BoxesWithin(aligned.digits + aligned.first_digit[k], n, 0, aligned.coordinate[k], low, high,
+                        current, &boxes[k].values);
+            count = boxes[k].values.size() / (2 * static_cast<std::size_t>(n));
+          }
+        });
         boxes[k].first.push_back(count);
-      }
+      });
     }
-    std::int64_t begin[2 * kMaxRank], end[2 * kMaxRank];
+    std::int64_t begin[kMaxRank], end[kMaxRank];
     std::size_t total = 1;
     for (const PartBoxes& k : boxes) total *= k.first.back();
     vertices.reserve(total);
-    ForEachPart(partition_, [&](const std::int64_t* part) {
-      std::size_t choice[kMaxRank];
+    ForEachPart(partition_, 0, static_cast<int>(partition_.parts.size()), [&](const std::int64_t* part) {
+      std::size_t choice[kMaxRank], from[kMaxRank], to[kMaxRank];
       for (int k = 0; k < aligned.rank; ++k) {
-        choice[k] = boxes[k].first[part[k]];
-        if (choice[k] == boxes[k].first[part[k] + 1]) return;
+        std::int64_t number = 0;
+        for (int d = aligned.first_dim[k]; d < aligned.first_dim[k + 1]; ++d) {
+          number = number * partition_.parts[d] + part[d];
+        }
+        choice[k] = from[k] = boxes[k].first[number];
+        to[k] = boxes[k].first[number + 1];
+        if (from[k] == to[k]) return;
       }
       const unsigned tile = TileOfPart(partition_, part);
       check_tile(tile);
@@ -376,15 +344,15 @@ std::vector<Vertex> Mapping::VerticesOver(const View& view, unsigned num_tiles) 
         vertices.push_back({tile, BoxOfView(view, set, begin, end)});
         int k = aligned.rank - 1;
         for (; k >= 0; --k) {
-          if (++choice[k] < boxes[k].first[part[k] + 1]) break;
-          choice[k] = boxes[k].first[part[k]];
+          if (++choice[k] < to[k]) break;
+          choice[k] = from[k];
         }
         if (k < 0) return;
       }
     });
     return vertices;
   }
-  Digit digits[2 * kMaxRank];
+  Digit digits[kMaxRank];
   DigitsOfSet(set, digits);
   std::vector<std::int64_t> boxes;
   const auto n = static_cast<std::size_t>(set.rank);
@@ -395,7 +363,7 @@ std::vector<Vertex> Mapping::VerticesOver(const View& view, unsigned num_tiles) 
       return;
     }
     boxes.clear();
-    std::int64_t current[4 * kMaxRank];
+    std::int64_t current[2 * kMaxRank];
     BoxesWithin(digits, set.rank, 0, set.base, begin, end, current, &boxes);
     if (!boxes.empty()) check_tile(tile);
     for (std::size_t b = 0; b < boxes.size(); b += 2 * n) {

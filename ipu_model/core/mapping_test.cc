@@ -247,6 +247,18 @@ TEST(AlignedViewsGiveOneVertexPerTile) {
   CHECK_EQ(linear.VerticesOver(matrix, 1472).size(), 64u);
 }
 
+// Columns are cut into blocks, and within a block: as the operands of products are.
+TEST(ViewsAcrossCutDimensionsGiveOneVertexPerPart) {
+  const Mapping mapping(Partition::Grid({1, 512, 8, 16}, {1, 25, 8, 7}, 1472));
+  const std::vector<View> views = {{0, DType::kF32, 0, {512, 128}, {128, 1}},
+                                   {0, DType::kF32, 0, {128, 512}, {1, 128}},
+                                   {0, DType::kF32, 511 * 128 + 127, {512, 128}, {-128, -1}}};
+  for (const View& view : views) CHECK_EQ(mapping.VerticesOver(view, 1472).size(), 1400u);
+  // 40 columns from the middle of a block on: the end of one, two whole blocks, no more.
+  const View columns{0, DType::kF32, 8, {512, 40}, {128, 1}};
+  CHECK(mapping.VerticesOver(columns, 1472).size() <= 25u * 3 * 7);
+}
+
 TEST(ReorderedPartitionsKeepEveryElementOnItsTile) {
   Random random(5);
   int permuted = 0;

@@ -20,11 +20,9 @@ struct StridedSet {
     std::int64_t extent, stride;
     int view_dim;
     bool reversed;
-    int partition_dim;
   };
   int rank = 0;
-  // A split over a partition's dimensions can add as many dimensions as the partition has.
-  Dim dims[2 * kMaxRank];
+  Dim dims[kMaxRank];
   std::int64_t base = 0, repeats = 1;
 
   std::int64_t Span() const {
@@ -58,7 +56,7 @@ inline bool Canonicalise(const View& view, const Box* region, StridedSet* set) {
       set->base += (extent - 1) * stride;
       stride = -stride;
     }
-    set->dims[set->rank++] = {extent, stride, static_cast<int>(d), reversed, -1};
+    set->dims[set->rank++] = {extent, stride, static_cast<int>(d), reversed};
   }
   set->Sort();
   return true;
@@ -140,63 +138,105 @@ inline void BoxesWithin(const Digit* digits, int n, int depth, std::int64_t base
   partial(full_last + 1, last);
 }
 
-// A strided set in the coordinates of a partition's shape.
+// A strided set in the coordinates of a partition. Adjacent dimensions of the partition over which one
+// dimension of the set runs form one group, with one coordinate; the other groups are single dimensions. So
+// the set is a product over the groups.
 struct Aligned {
-  int rank = 0;
-  std::int64_t coordinate[kMaxRank];  // coordinates of the base element
-  Digit digits[2 * kMaxRank];         // grouped by partition dimension
+  int rank = 0;                       // number of groups
+  int first_dim[kMaxRank + 1];        // dimensions of the partition, by group
+  std::int64_t coordinate[kMaxRank];  // of the base element, by group
+  Digit digits[kMaxRank];             // by group
   int first_digit[kMaxRank + 1];
 };
 
-// Assigns every dimension of the set to the dimension of the partition along which it moves. Returns false if
-// the set crosses partition dimensions in a way that is not a product. With `split`, splits dimensions of the
-// set that run over several whole partition dimensions; they then no longer correspond to view dimensions.
-inline bool Align(const Partition& partition, bool split, StridedSet* set, Aligned* out) {
+inline void Align(const Partition& partition, const StridedSet& set, Aligned* out) {
   const int rank = static_cast<int>(partition.shape.size());
-  std::int64_t stride[kMaxRank];
-  std::int64_t s = 1, rest = set->base;
-  for (int k = rank - 1; k >= 0; --k) {
-    stride[k] = s;
-    s *= partition.shape[k];
+  std::int64_t stride[kMaxRank + 1], length[kMaxRank];  // by group
+  stride[rank] = 1;
+  for (int k = rank; k-- > 0;) {
+    out->first_dim[k] = k;
+    length[k] = partition.shape[k];
+    stride[k] = stride[k + 1];
+    if (k + 1 < rank) stride[k] *= partition.shape[k + 1];
   }
+  out->first_dim[rank] = rank;
   out->rank = rank;
-  for (int k = 0; k < rank; ++k) {
-    out->coordinate[k] = rest / stride[k];
-    rest %= stride[k];
-  }
-  for (int d = 0; d < set->rank; ++d) {
-    StridedSet::Dim& dim = set->dims[d];
-    int k = rank - 1;
-    while (k >= 0 && !(partition.shape[k] > 1 && dim.stride < stride[k] * partition.shape[k])) --k;
-    if (k < 0 || dim.stride % stride[k] != 0) return false;
-    const std::int64_t step = dim.stride / stride[k], length = partition.shape[k];
-    if (out->coordinate[k] + (dim.extent - 1) * step >= length) {
-      const std::int64_t period = length / step;
-      if (!split || length % step != 0 || out->coordinate[k] >= step || dim.extent % period != 0 ||
-          set->rank == 2 * kMaxRank) {
-        return false;
-      }
-      set->dims[set->rank++] = {dim.extent / period, stride[k] * length, dim.view_dim, dim.reversed, -1};
-      set->dims[d].extent = period;
+  const auto join_with_next = [&](int k) {
+    length[k] *= length[k + 1];
+    stride[k] = stride[k + 1];
+    --out->rank;
+    for (int i = k + 1; i < out->rank; ++i) {
+      length[i] = length[i + 1];
+      stride[i] = stride[i + 1];
     }
-    set->dims[d].partition_dim = k;
+    for (int i = k + 1; i <= out->rank; ++i) out->first_dim[i] = out->first_dim[i + 1];
+  };
+  // Joins groups until no digit has a step that is not whole and no sum of digits exceeds its group.
+  int group[kMaxRank];  // by dimension of the set
+  for (bool joined = true; joined;) {
+    joined = false;
+    for (int k = 0; k < out->rank; ++k) out->coordinate[k] = set.base / stride[k] % length[k];
+    for (int d = 0; d < set.rank && !joined; ++d) {
+      int k = out->rank - 1;
+      while (k > 0 && set.dims[d].stride >= stride[k] * length[k]) --k;
+      group[d] = k;
+      if (set.dims[d].stride % stride[k] != 0) {
+        join_with_next(k);
+        joined = true;
+      }
+    }
+    for (int k = 1; k < out->rank && !joined; ++k) {
+      std::int64_t reach = out->coordinate[k];
+      for (int d = 0; d < set.rank; ++d) {
+        if (group[d] == k) reach += (set.dims[d].extent - 1) * (set.dims[d].stride / stride[k]);
+      }
+      if (reach < length[k]) continue;
+      join_with_next(k - 1);
+      joined = true;
+    }
   }
   int n = 0;
-  for (int k = 0; k < rank; ++k) {
+  for (int k = 0; k < out->rank; ++k) {
     out->first_digit[k] = n;
-    std::int64_t reach = out->coordinate[k];
-    for (int d = 0; d < set->rank; ++d) {
-      const StridedSet::Dim& dim = set->dims[d];
-      if (dim.partition_dim != k) continue;
-      out->digits[n++] = {dim.extent, dim.stride / stride[k], d};
-      reach += (dim.extent - 1) * (dim.stride / stride[k]);
+    for (int d = 0; d < set.rank; ++d) {  // in falling order of strides
+      if (group[d] == k) out->digits[n++] = {set.dims[d].extent, set.dims[d].stride / stride[k], d};
     }
-    if (reach >= partition.shape[k]) return false;
-    std::sort(out->digits + out->first_digit[k], out->digits + n,
-              [](const Digit& a, const Digit& b) { return a.step > b.step; });
   }
-  out->first_digit[rank] = n;
-  return true;
+  out->first_digit[out->rank] = n;
+}
+
+// Calls f(begin, end) for the contiguous runs of elements of one part within the dimensions [first, last), in
+// order.
+template <typename F>
+void ForEachRunOfPart(const Partition& partition, int first, int last, const std::int64_t* part, F&& f) {
+  std::int64_t begin[kMaxRank], end[kMaxRank], index[kMaxRank];
+  for (int d = first; d < last; ++d) {
+    begin[d] = index[d] = partition.Begin(d, part[d]);
+    end[d] = partition.Begin(d, part[d] + 1);
+    if (begin[d] >= end[d]) return;
+  }
+  int inner = last;  // dimensions from here on are whole
+  std::int64_t unit = 1;
+  while (inner > first && begin[inner - 1] == 0 && end[inner - 1] == partition.shape[inner - 1]) {
+    unit *= partition.shape[--inner];
+  }
+  if (inner == first) {
+    f(std::int64_t{0}, unit);
+    return;
+  }
+  const int cut = inner - 1;
+  while (true) {
+    std::int64_t row = 0;
+    for (int d = first; d < cut; ++d) row = row * partition.shape[d] + index[d];
+    row *= partition.shape[cut];
+    f((row + begin[cut]) * unit, (row + end[cut]) * unit);
+    int d = cut - 1;
+    for (; d >= first; --d) {
+      if (++index[d] < end[d]) break;
+      index[d] = begin[d];
+    }
+    if (d < first) return;
+  }
 }
 
 // Calls f(part indices) for every part on `tile`.
