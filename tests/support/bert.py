@@ -68,17 +68,23 @@ def loss(params: Params, tokens: Any, segments: Any, labels: Any, config: Config
     All arguments are int[batch, length]; labels of tokens that are not masked are IGNORED. With `recompute`, the
     activations of a layer are recomputed in the backward pass.
     """
+    x = encode(params, tokens, segments, config, recompute)
+    scores = _scores(params["head"], params["embeddings"]["tokens"], x)
+    masked = labels != IGNORED
+    chosen = jnp.take_along_axis(scores, jnp.where(masked, labels, 0)[..., None], axis=-1)[..., 0]
+    losses = jax.nn.logsumexp(scores, axis=-1) - chosen
+    return jnp.sum(jnp.where(masked, losses, 0)) / jnp.maximum(jnp.sum(masked), 1)
+
+
+def encode(params: Params, tokens: Any, segments: Any, config: Config, recompute: bool = False) -> Any:
+    """Returns the last layer's result, [batch, length, width]; arguments as of `loss`."""
     table = params["embeddings"]
     x = table["tokens"][tokens] + table["positions"][: tokens.shape[1]] + table["segments"][segments]
     x = _norm(table["norm"], x)
     layer = jax.checkpoint(_layer, static_argnums=2) if recompute else _layer
     for weights in params["layers"]:
         x = layer(weights, x, config.heads)
-    scores = _scores(params["head"], table["tokens"], x)
-    masked = labels != IGNORED
-    chosen = jnp.take_along_axis(scores, jnp.where(masked, labels, 0)[..., None], axis=-1)[..., 0]
-    losses = jax.nn.logsumexp(scores, axis=-1) - chosen
-    return jnp.sum(jnp.where(masked, losses, 0)) / jnp.maximum(jnp.sum(masked), 1)
+    return x
 
 
 def batch(seed: int, size: int, length: int, config: Config) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -1,0 +1,1 @@
+"""Models of the benchmarks as plain functions over pytrees of parameters."""

@@ -1,0 +1,71 @@
+"""Linear algebra, statistics and loops of numerical programs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from .program import MakeProgram, array, indices, program
+
+
+def _positive_definite(size: int) -> Any:
+    x = array(size, size)
+    return x @ x.T / size + np.eye(size, dtype=np.float32)
+
+
+def _conjugate_gradient(a: Any, b: Any) -> Any:
+    """50 iterations for a x = b."""
+
+    def step(_: Any, state: Any) -> Any:
+        x, r, p, rr = state
+        ap = a @ p
+        alpha = rr / (p @ ap + 1e-20)
+        r = r - alpha * ap
+        new = r @ r
+        return x + alpha * p, r, r + new / (rr + 1e-20) * p, new
+
+    return lax.fori_loop(0, 50, step, (jnp.zeros_like(b), b, b, b @ b))[0]
+
+
+def _k_means(points: Any, centres: Any) -> Any:
+    """One iteration: the nearest centre of each point, and the means."""
+    distance = jnp.sum(points**2, 1)[:, None] - 2 * points @ centres.T + jnp.sum(centres**2, 1)
+    nearest = jnp.argmin(distance, 1)
+    sums = jax.ops.segment_sum(points, nearest, len(centres))
+    counts = jax.ops.segment_sum(jnp.ones(len(points)), nearest, len(centres))
+    return sums / jnp.maximum(counts, 1)[:, None]
+
+
+def _mandelbrot(real: Any, imaginary: Any) -> Any:
+    """How many of 30 iterations stay within the radius."""
+
+    def step(_: Any, state: Any) -> Any:
+        x, y, count = state
+        inside = x * x + y * y < 4
+        x, y = jnp.where(inside, x * x - y * y + real, x), jnp.where(inside, 2 * x * y + imaginary, y)
+        return x, y, count + inside
+
+    zeros = jnp.zeros_like(real)
+    return lax.fori_loop(0, 30, step, (zeros, zeros, zeros.astype(jnp.int32)))[2]
+
+
+def _logistic_gradient(w: Any, x: Any, y: Any) -> Any:
+    return jax.grad(lambda w: jnp.mean(jax.nn.softplus(x @ w) - y * (x @ w)))(w)
+
+
+_REAL, _IMAGINARY = np.meshgrid(np.linspace(-2, 1, 512, dtype=np.float32), np.linspace(-1, 1, 512, dtype=np.float32))
+
+PROGRAMS: dict[str, MakeProgram] = {
+    "conjugate gradient 512": program(_conjugate_gradient, _positive_definite(512), array(512), tolerance=1e-2),
+    "cholesky 256": program(jnp.linalg.cholesky, _positive_definite(256)),
+    "k-means 50000x16": program(_k_means, array(50_000, 16), array(32, 16, seed=1)),
+    "Mandelbrot 512x512": program(_mandelbrot, _REAL, _IMAGINARY),
+    "logistic regression gradient": program(
+        _logistic_gradient, array(256), array(20_000, 256), indices(20_000, 2).astype(np.float32)
+    ),
+    "histogram 1M": program(lambda x: jnp.bincount(x, length=256), indices(1 << 20, 256)),
+}

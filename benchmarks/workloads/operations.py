@@ -1,0 +1,63 @@
+"""Single operations of many elements."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from .language import layer_norm
+from .program import MakeProgram, Program, array, indices, program
+
+_BIG = array(1024, 1024)
+_LONG = _BIG.reshape(-1)
+
+
+def _products(*matrices: Any) -> Any:
+    x = matrices[0]
+    for matrix in matrices[1:]:
+        x = jnp.tanh(x @ matrix)
+    return x
+
+
+def chain(size: int, count: int) -> MakeProgram:
+    """A product of matrices with tanh between them."""
+    return lambda: Program(_products, tuple(array(size, size, seed=i) / size**0.5 for i in range(count)))
+
+
+def _segment_sum() -> Program:
+    """100,000 rows of 16 into 10,000 segments that are not sorted."""
+    ids = indices(100_000, 10_000)
+    return Program(lambda x, ids: jax.ops.segment_sum(x, ids, 10_000), (array(100_000, 16), ids))
+
+
+PROGRAMS: dict[str, MakeProgram] = {
+    "matmul 1024": program(jnp.dot, _BIG, _BIG),
+    "matmul 1024 bf16": program(jnp.dot, _BIG.astype(jnp.bfloat16), _BIG.astype(jnp.bfloat16), tolerance=2e-2),
+    "chain of 4 products 512": chain(512, 4),
+    "chain of 3 products 1024": chain(1024, 3),
+    "chain of 3 products 2048": chain(2048, 3),
+    "gelu 1M": program(jax.nn.gelu, _BIG),
+    "softmax 1024x1024": program(jax.nn.softmax, _BIG),
+    "log_softmax 1024x1024": program(jax.nn.log_softmax, _BIG),
+    "layer norm 1024x1024": program(layer_norm, _BIG, array(1024), array(1024)),
+    "sum rows 1024x1024": program(lambda x: x.sum(1), _BIG),
+    "variance of columns 4096x1024": program(lambda x: x.var(0), array(4096, 1024)),
+    "argmax rows 1024x1024": program(lambda x: x.argmax(1), _BIG),
+    "cumsum 1M": program(jnp.cumsum, _LONG),
+    "cumsum 1M bf16": program(jnp.cumsum, _LONG.astype(jnp.bfloat16), tolerance=5e-2),
+    "top-k 16 of 1M": program(lambda x: lax.top_k(x, 16), _LONG),
+    "sort 1M": program(jnp.sort, _LONG),
+    "transpose 1024x1024": program(lambda x: x.T + 0, _BIG),
+    "gather rows 8192x64": program(lambda x, i: x[i], array(8192, 64), indices(8192, 8192)),
+    "gather 1M": program(lambda x, i: x[i], _LONG, indices(1 << 20, 1 << 20)),
+    "scatter-add rows 8192x64": program(
+        lambda x, i, u: x.at[i].add(u), array(8192, 64), indices(8192, 8192), array(8192, 64)
+    ),
+    "scatter-add 1M into 100k": program(
+        lambda x, i, u: x.at[i].add(u), array(100_000), indices(1 << 20, 100_000), _LONG
+    ),
+    "segment sum 100000x16": _segment_sum,
+}
