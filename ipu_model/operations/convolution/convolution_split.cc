@@ -70,8 +70,8 @@ class SplitSearch {
   // then.
   std::vector<Parts> Starts() const {
     std::vector<Parts> starts(1);
-    for (int d : {0, 1, 2, 3}) {
-      if (d >= rank_ || !divisible_[d]) continue;
+    for (int d = 0; d < rank_; ++d) {
+      if (!divisible_[d] || grains_[d] == 1) continue;
       starts.emplace_back();
       starts.back().n[d] = std::min<std::int64_t>(grains_[d], tiles_);
     }
