@@ -253,6 +253,25 @@ void ReduceKernel::RunBlocks(HostContext& context, const HostTensor* values, std
     return static_cast<const unsigned char*>(buffer);
   };
 
+  // The same for rows of n values, one after the other.
+  const auto consecutive_rows = [&](std::int64_t offset, std::int64_t row_stride, std::int64_t rows,
+                                    std::int64_t stride, std::int64_t n, unsigned char* buffer) {
+    unsigned char* to = buffer + kBuffer;
+    for (std::int64_t r = 0; r < rows; ++r, to += static_cast<std::size_t>(n) * size) {
+      const unsigned char* p = base(0, offset + r * row_stride);
+      if (load == nullptr) {
+        Pack(to, p, stride, n, element);
+        continue;
+      }
+      if (stride != 1) {
+        Pack(buffer, p, stride, n, element);
+        p = buffer;
+      }
+      load({to, {p}, n, 0, 0});
+    }
+    return static_cast<const unsigned char*>(buffer + kBuffer);
+  };
+
   const auto row_item = [&](std::int64_t item, std::int64_t segment, std::int64_t first, std::int64_t last,
                             unsigned char* buffer) {
     unsigned char* result = total(0, segment, item);
@@ -309,15 +328,19 @@ void ReduceKernel::RunBlocks(HostContext& context, const HostTensor* values, std
       const std::int64_t begin = unit % pieces * piece,
                          end = unit % pieces == pieces - 1 ? run : begin + piece;
       const std::int64_t offset = reduced.Offset(0, unit / pieces * plan.length);
-      for (std::int64_t at = begin; at < end;) {
-        if (width == 0) width = std::min(end - at, ReducePlan::kLaneChunk / plan.lanes * plan.lanes);
-        const std::int64_t n = std::min(width, end - at);
-        const unsigned char* p = consecutive(offset + at, 1, n, buffer);
-        if (unit == first && at == begin) {
-          std::memcpy(sum, p, static_cast<std::size_t>(n) * size);
-        } else {
-          single_.lanes(sum, p, 1, n);
-        }
+      std::int64_t at = begin;
+      if (unit == first) {
+        width = std::min(end - begin, ReducePlan::kLaneChunk / plan.lanes * plan.lanes);
+        std::memcpy(sum, consecutive(offset + at, 1, width, buffer), static_cast<std::size_t>(width) * size);
+        at += width;
+      }
+      while (at < end) {
+        // As many rows of the accumulators at once as fit into the buffer, and then the rest.
+        const std::int64_t fit = load == nullptr ? (end - at) / width : ReducePlan::kRowPiece / width;
+        const std::int64_t rows = std::min((end - at) / width, fit);
+        const std::int64_t n = rows > 0 ? rows * width : end - at;
+        single_.columns(sum, consecutive(offset + at, 1, n, buffer), width, std::max<std::int64_t>(rows, 1),
+                        std::min(n, width));
         at += n;
       }
     }
@@ -340,31 +363,41 @@ void ReduceKernel::RunBlocks(HostContext& context, const HostTensor* values, std
     unsigned char *best = buffer + 2 * kBuffer, *index = best + kBuffer;
     unsigned char* sum = index;  // holds the float sums that are put aside
     bool have_best = false, have_sum = false;
-    for (std::int64_t unit = first; unit < last; ++unit) {
+    std::int64_t rows = 1;
+    for (std::int64_t unit = first; unit < last; unit += rows) {
       const std::int64_t offset = kept.Offset(0, result) + reduced.Offset(0, unit);
-      // The loop over values with indices vectorises only on consecutive values.
-      const bool direct = load == nullptr && (!argument || lane_stride == 1);
-      const unsigned char* p = direct ? base(0, offset) : consecutive(offset, lane_stride, n, buffer);
-      const std::int64_t stride = direct ? lane_stride : 1;
       if (argument) {
+        // The loop over values with indices vectorises only on consecutive values.
+        const bool direct = load == nullptr && lane_stride == 1;
+        const unsigned char* p = direct ? base(0, offset) : consecutive(offset, lane_stride, n, buffer);
         const std::int64_t index_stride = kept.stride[1][plan.lane];
         const unsigned char* x = base(1, kept.Offset(1, result) + reduced.Offset(1, unit));
         if (have_best) {
-          argument_.lanes(best, index, p, stride, x, index_stride, n);
+          argument_.lanes(best, index, p, 1, x, index_stride, n);
         } else {
-          Pack(best, p, stride, n, size);
+          Pack(best, p, 1, n, size);
           Pack(index, x, index_stride, n, index_size);
         }
         have_best = true;
         continue;
       }
-      if (have_best) {
-        single_.lanes(best, p, stride, n);
-      } else {
-        Pack(best, p, stride, n, size);
-        have_best = true;
+      // As many rows at once as have one stride and fit into the buffer.
+      const std::int64_t until_flush =
+          ReducePlan::kRowsBeforeFlush - (unit - first) % ReducePlan::kRowsBeforeFlush;
+      rows = std::min({last - unit, plan.length - unit % plan.length, until_flush});
+      std::int64_t row_stride = inner >= 0 ? reduced.stride[0][inner] : 0;
+      const unsigned char* p = base(0, offset);
+      if (load != nullptr || lane_stride != 1) {
+        rows = std::min(rows, static_cast<std::int64_t>(kBuffer / size) / n);
+        p = consecutive_rows(offset, row_stride, rows, lane_stride, n, buffer);
+        row_stride = n;
       }
-      if (float_sum && (unit - first + 1) % ReducePlan::kRowsBeforeFlush == 0) {
+      if (!have_best) std::memcpy(best, p, static_cast<std::size_t>(n) * size);
+      const std::int64_t done = have_best ? 0 : 1;
+      single_.columns(best, p + done * row_stride * static_cast<std::int64_t>(size), row_stride, rows - done,
+                      n);
+      have_best = true;
+      if (float_sum && rows == until_flush) {
         if (have_sum) {
           single_.lanes(sum, best, 1, n);
         } else {

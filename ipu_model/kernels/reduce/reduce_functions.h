@@ -16,8 +16,11 @@ struct ReduceFunctions {
   void (*row)(const void* p, std::int64_t n, void* total) = nullptr;
   // total[i] = total[i] op p[i * stride], with the stride in elements.
   void (*lanes)(void* total, const void* p, std::int64_t stride, std::int64_t n) = nullptr;
-  // The same as block functions: the result is total, operand 0 is p, and `immediate` is the stride of the
-  // lanes.
+  // Combines `rows` rows, in their order: total[i] = total[i] op p[i] op p[row_stride + i] op ...
+  void (*columns)(void* total, const void* p, std::int64_t row_stride, std::int64_t rows,
+                  std::int64_t n) = nullptr;
+  // row and lanes as block functions: the result is total, operand 0 is p, and `immediate` is the stride of
+  // the lanes.
   MicroFunction row_call = nullptr, lanes_call = nullptr;
 };
 

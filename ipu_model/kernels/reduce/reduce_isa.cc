@@ -219,6 +219,51 @@ void Lanes(void* total, const void* data, std::int64_t stride, std::int64_t n) {
   }
 }
 
+// Several rows are read at a time, so that a total is loaded and stored once for all of them. Narrow rows are
+// read to their end, which is memory in order.
+template <typename F, typename T>
+void Columns(void* total, const void* data, std::int64_t row_stride, std::int64_t rows, std::int64_t n) {
+  using V = typename VectorTypes<T>::Register;
+  constexpr std::int64_t kWidth = kLanes<T>, kStrip = 4, kNarrow = 1024 / sizeof(T), kRows = 8;
+  T* t = static_cast<T*>(total);
+  const T* p = static_cast<const T*>(data);
+  const std::int64_t most = n <= kNarrow ? rows : kRows;
+  for (std::int64_t begin = 0; begin < rows; begin += most, p += most * row_stride) {
+    const std::int64_t count = rows - begin < most ? rows - begin : most;
+    std::int64_t i = 0;
+    for (; i + kStrip * kWidth <= n; i += kStrip * kWidth) {
+      V sum[kStrip];
+      std::memcpy(sum, t + i, sizeof(sum));
+      const T* from = p + i;
+      for (std::int64_t r = 0; r < count; ++r, from += row_stride) {
+#pragma GCC unroll 4
+        for (int v = 0; v < kStrip; ++v) {
+          V x;
+          std::memcpy(&x, from + v * kWidth, sizeof(x));
+          F::template Into<T>(sum[v], x);
+        }
+      }
+      std::memcpy(t + i, sum, sizeof(sum));
+    }
+    for (; i + kWidth <= n; i += kWidth) {
+      V sum;
+      std::memcpy(&sum, t + i, sizeof(sum));
+      const T* from = p + i;
+      for (std::int64_t r = 0; r < count; ++r, from += row_stride) {
+        V x;
+        std::memcpy(&x, from, sizeof(x));
+        F::template Into<T>(sum, x);
+      }
+      std::memcpy(t + i, &sum, sizeof(sum));
+    }
+    for (; i < n; ++i) {
+      T sum = t[i];
+      for (std::int64_t r = 0; r < count; ++r) sum = F::Apply(sum, p[r * row_stride + i]);
+      t[i] = sum;
+    }
+  }
+}
+
 template <void (*kRow)(const void*, std::int64_t, void*)>
 void RowCall(const MicroArguments& m) {
   kRow(m.operand[0], m.n, m.result);
@@ -230,7 +275,7 @@ void LanesCall(const MicroArguments& m) {
 
 template <typename F, typename T>
 ReduceFunctions Both() {
-  return {Row<F, T>, Lanes<F, T>, RowCall<Row<F, T>>, LanesCall<F, T>};
+  return {Row<F, T>, Lanes<F, T>, Columns<F, T>, RowCall<Row<F, T>>, LanesCall<F, T>};
 }
 template <typename T, bool kLargest>
 ReduceFunctions ExtremeOf() {

@@ -131,6 +131,79 @@ TEST(SumsAndExtremesOfAnyShape) {
   }
 }
 
+// Rows are combined several at a time, for all widths around those of vectors and of the buffers.
+TEST(ColumnsOfAnyWidthKeepTheOrderOfRows) {
+  std::mt19937 random(21);
+  for (const DType type : {DType::kF32, DType::kF16, DType::kF64, DType::kS32, DType::kS8}) {
+    for (const std::int64_t columns :
+         {1, 3, 16, 31, 63, 64, 65, 100, 127, 128, 257, 1023, 1024, 1025, 2500}) {
+      for (const std::int64_t rows : {1, 2, 7, 8, 9, 33, 511, 513, 1100}) {
+        if (rows * columns > 600000) continue;
+        // Columns with a gap after each row, and every second column.
+        const std::int64_t step = random() % 3 == 0 ? 2 : 1, row_stride = columns * step + (random() % 2) * 5;
+        const std::size_t size = SizeOf(type);
+        std::vector<unsigned char> memory(static_cast<std::size_t>(rows * row_stride) * size);
+        std::vector<double> sum(static_cast<std::size_t>(columns), 0);
+        HostTensor in = Tensor(memory.data(), type, {rows, columns});
+        in.strides[0] = row_stride;
+        in.strides[1] = step;
+        for (std::int64_t r = 0; r < rows; ++r) {
+          for (std::int64_t c = 0; c < columns; ++c) {
+            // Small enough that no sum wraps or rounds.
+            const int value =
+                type == DType::kS8 ? (random() % 64 == 0 ? 1 : 0) : static_cast<int>(random() % 3) - 1;
+            unsigned char* at = memory.data() + static_cast<std::size_t>(r * row_stride + c * step) * size;
+            const float f = static_cast<float>(value);
+            const double d = value;
+            const std::uint16_t h = F32ToF16(f);
+            const auto s = static_cast<std::int8_t>(value);
+            const void* from = &value;
+            if (type == DType::kF32) from = &f;
+            if (type == DType::kF64) from = &d;
+            if (type == DType::kF16) from = &h;
+            if (type == DType::kS8) from = &s;
+            std::memcpy(at, from, size);
+            sum[static_cast<std::size_t>(c)] += value;
+          }
+        }
+        std::vector<unsigned char> got(static_cast<std::size_t>(columns) * size), zero(size);
+        const HostTensor out = Tensor(got.data(), type, {columns}), init = Tensor(zero.data(), type, {});
+        Context context;
+        ReduceKernel(Single(ScalarOp::kAdd, type)).Run(context.host, &in, &init, 1, &out);
+        std::size_t wrong = 0;
+        for (std::size_t c = 0; c < sum.size(); ++c) {
+          const unsigned char* at = got.data() + c * size;
+          double value = 0;
+          if (type == DType::kF32) value = *reinterpret_cast<const float*>(at);
+          if (type == DType::kF64) value = *reinterpret_cast<const double*>(at);
+          if (type == DType::kF16) value = F16ToF32(*reinterpret_cast<const std::uint16_t*>(at));
+          if (type == DType::kS32) value = *reinterpret_cast<const std::int32_t*>(at);
+          if (type == DType::kS8) value = *reinterpret_cast<const std::int8_t*>(at);
+          wrong += value != sum[c] ? 1 : 0;
+        }
+        CHECK_EQ(wrong, std::size_t{0});
+      }
+    }
+  }
+}
+
+// A float sum of columns of random values has the bits of the plain loop: 512 rows at a time.
+TEST(ColumnSumsAddRowsInOrder) {
+  std::mt19937 random(22);
+  std::normal_distribution<float> normal;
+  const std::int64_t rows = 500, columns = 96;
+  std::vector<float> values(static_cast<std::size_t>(rows * columns)), got(static_cast<std::size_t>(columns));
+  for (float& v : values) v = normal(random);
+  std::vector<float> expected(values.begin(), values.begin() + columns);
+  for (std::int64_t i = columns; i < rows * columns; ++i)
+    expected[static_cast<std::size_t>(i % columns)] += values[static_cast<std::size_t>(i)];
+  const HostTensor in = Tensor(values.data(), DType::kF32, {rows, columns});
+  const HostTensor out = Tensor(got.data(), DType::kF32, {columns});
+  Context context;
+  ReduceKernel(Single(ScalarOp::kAdd, DType::kF32)).Run(context.host, &in, nullptr, 1, &out);
+  CHECK(got == expected);
+}
+
 // NaN wins; +0 is larger than -0.
 float BetterOf(bool largest, float a, float b) {
   if (a != a || b != b) return kNan;
