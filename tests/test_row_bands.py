@@ -26,6 +26,25 @@ def reads_other_rows(x):
     return y + y[::-1] * 3, y.T - 1, jnp.concatenate([y[1:], y[:1]]) * y
 
 
+def batch_norm(x, scale):
+    mean, variance = x.mean((0, 1, 2)), x.var((0, 1, 2))
+    return (x - mean) * lax.rsqrt(variance + 1e-5) * scale
+
+
+def images_first_norm(x):
+    return (x - x.mean((0, 2, 3), keepdims=True)) / x.std((0, 2, 3), keepdims=True)
+
+
+def composed(x, y, dimensions):
+    """The composition of affine maps, which is associative but not commutative."""
+    return lax.reduce(
+        (x % 7, y),
+        (np.int32(1), np.int32(0)),
+        lambda a, b: (a[0] * b[0], a[1] * b[0] + b[1]),
+        dimensions,
+    )
+
+
 INDICES = np.random.default_rng(3).integers(-400, 400, 200_000).astype(np.int32)
 
 CASES = {
@@ -35,6 +54,24 @@ CASES = {
     "softmax_of_batches": (jax.nn.softmax, [array(3, 2, 130, 200)]),
     "layer_norm": (layer_norm, [array(4, 101, 401), array(401, seed=1)]),
     "rows_and_columns": (update_rows_and_columns, [array(303, 511)]),
+    "variance_of_columns": (lambda x: (x.var(0), (x * 2).sum(0), (x - 1).max(0)), [array(1031, 257)]),
+    "variance_of_columns_f16": (lambda x: x.var(0), [array(2050, 129, dtype="float16")]),
+    "batch_norm": (batch_norm, [array(16, 9, 11, 96), array(96)]),
+    "batch_norm_gradient": (
+        jax.grad(lambda x, s: (jnp.tanh(batch_norm(x, s)) ** 2).sum(), (0, 1)),
+        [array(9, 10, 11, 120), array(120)],
+    ),
+    "batch_norm_of_images_first": (images_first_norm, [array(6, 32, 30, 31)]),
+    "argmax_of_columns": (lambda x: jnp.argmax(x * 2, 0), [array(1001, 301)]),
+    "no_rows": (lambda x: ((x * 2).sum(0), (x + 1).sum(1)), [array(0, 300)]),
+    "ordered_columns": (
+        lambda x: composed(x * 3 + 1, x + 2, (0, 1)),
+        [np.arange(300 * 9 * 111, dtype=np.int32).reshape(300, 9, 111) % 1000],
+    ),
+    "ordered_columns_with_few_outer_rows": (
+        lambda x: composed(x * 3 + 1, x + 2, (0, 1)),
+        [np.arange(3 * 900 * 111, dtype=np.int32).reshape(3, 900, 111) % 1000],
+    ),
     "other_rows": (reads_other_rows, [array(400, 400)]),
     "gather_of_elements": (lambda x, i: jnp.exp(x[i * 3 - 7]) + 1, [array(1000), INDICES]),
     "gather_of_rows": (lambda x, i: x[jnp.abs(i) % 90] * 2, [array(90, 64), INDICES[:4000]]),

@@ -1,10 +1,12 @@
 #include "engine/bands.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <utility>
 #include <vector>
 
+#include "core/combining_operation.h"
 #include "core/strides.h"
 
 namespace ipu_model {
@@ -20,9 +22,15 @@ constexpr std::size_t kLargestGroup = 32;
 // The largest ratio of a group's bytes to the bytes that one of its operations passes to another. For
 // example, a vector passed to an operation on a matrix does not justify bands along the matrix's columns.
 constexpr std::int64_t kMostPerPassed = 8;
+// The shortest piece of memory in a band of an operand that is not cut along its outermost dimension. Shorter
+// ones cost more than they gain: the next piece is on another page.
+constexpr std::int64_t kShortestPiece = 2 << 10;
+// The smallest ratio of a part's bytes to those of its partial results.
+constexpr std::int64_t kFewestPerPartial = 8;
 // Some operations work on this many rows at once, one in each lane of a vector.
 constexpr std::int64_t kVectorRows = 16;
-constexpr std::int64_t kLocalAlignment = 64;
+
+std::int64_t Aligned(std::int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
 // The bytes of one variable's memory that one operation accesses. Band r starts `stride * r` bytes after band
 // 0.
@@ -37,6 +45,22 @@ struct Footprint {
   // The dimensions that move, as (stride, extent), and the one along which the bands run.
   std::vector<std::pair<std::int64_t, std::int64_t>> dimensions;
   std::size_t band_dimension = 0;
+
+  // Whether every band of so many rows is in pieces that are long enough.
+  bool InLongPieces(std::int64_t rows) const {
+    const std::int64_t step = std::abs(stride);
+    const bool outermost = std::none_of(dimensions.begin(), dimensions.end(), [step](const auto& dimension) {
+      return std::abs(dimension.first) > step;
+    });
+    return step == 0 || outermost || rows * step >= kShortestPiece;
+  }
+};
+
+// What a band is of an operation: some positions along a dimension of its first output or, for partial
+// results, of its first input.
+struct Cut {
+  bool partial = false;
+  int dimension = 0;
 };
 
 // Whether a band r of one footprint shares memory at most with band r of the other.
@@ -90,15 +114,10 @@ class Former {
 
   // Returns the last instruction of the group that begins at `first`.
   std::size_t Form(std::size_t first) {
-    const Operation& leader = *host_.operations[host_.code[first].a];
-    const Shape& shape = leader.outputs.empty() ? Shape{} : leader.outputs[0].shape;
-    const auto along =
-        std::find_if(shape.begin(), shape.end(), [](std::int64_t n) { return n >= kFewestBands; });
-    if (along == shape.end()) return first;
     BandGroup group;
-    group.extent = *along;
     footprints_.clear();
-    if (!Add(host_.code[first].a, static_cast<int>(along - shape.begin()), &group)) return first;
+    const Cut cut = CutOfLeader(*host_.operations[host_.code[first].a], &group.extent);
+    if (group.extent == 0 || !Add(host_.code[first].a, cut, &group)) return first;
     std::vector<std::size_t> members = {first};
     for (std::size_t i = first + 1; i < host_.code.size() && group.operations.size() < kLargestGroup; ++i) {
       if (entered_[i]) break;
@@ -106,12 +125,37 @@ class Former {
       if (host_.code[i].code != OpCode::kRun || !AddAlongAny(host_.code[i].a, &group)) break;
       members.push_back(i);
     }
-    if (members.size() < 2 || !ChooseBands(&group)) return first;
+    // The longest beginning for which bands pay.
+    while (members.size() > 1 && !ChooseBands(&group)) {
+      members.pop_back();
+      group.operations.pop_back();
+      while (footprints_.back().operation == members.size()) footprints_.pop_back();
+    }
+    if (members.size() < 2) return first;
     PlaceLocals(&group);
+    PlacePartials(&group);
     for (const std::size_t i : members) host_.code[i].code = OpCode::kUndefined;
     host_.code[first] = {OpCode::kRunBands, static_cast<std::uint32_t>(plan_.bands.size()), 0};
     plan_.bands.push_back(std::move(group));
     return members.back();
+  }
+
+  // Returns the cut along the outermost dimension that is long enough, and its extent; 0 if there is none.
+  static Cut CutOfLeader(const Operation& op, std::int64_t* extent) {
+    const auto long_enough = [extent](const Shape& shape) {
+      int d = 0;
+      while (d < static_cast<int>(shape.size()) && shape[static_cast<std::size_t>(d)] < kFewestBands) ++d;
+      if (d == static_cast<int>(shape.size())) return -1;
+      *extent = shape[static_cast<std::size_t>(d)];
+      return d;
+    };
+    if (op.outputs.empty()) return {};
+    if (const auto* combining = dynamic_cast<const CombiningOperation*>(&op)) {
+      const int d = long_enough(op.inputs[0].shape);
+      if (d >= 0 && !combining->PartDimensions(d).empty()) return {true, d};
+    }
+    *extent = 0;
+    return {false, long_enough(op.outputs[0].shape)};
   }
 
   bool AddAlongAny(std::uint32_t operation, BandGroup* group) {
@@ -119,14 +163,27 @@ class Former {
     if (op.outputs.empty()) return false;
     const Shape& shape = op.outputs[0].shape;
     for (std::size_t d = 0; d < shape.size(); ++d) {
-      if (shape[d] == group->extent && Add(operation, static_cast<int>(d), group)) return true;
+      if (shape[d] == group->extent && Add(operation, {false, static_cast<int>(d)}, group)) return true;
+    }
+    if (dynamic_cast<const CombiningOperation*>(&op) == nullptr) return false;
+    const Shape& values = op.inputs[0].shape;
+    for (std::size_t d = 0; d < values.size(); ++d) {
+      if (values[d] == group->extent && Add(operation, {true, static_cast<int>(d)}, group)) return true;
     }
     return false;
   }
 
-  bool Add(std::uint32_t operation, int dimension, BandGroup* group) {
+  bool Add(std::uint32_t operation, Cut cut, BandGroup* group) {
     const Operation& op = *host_.operations[operation];
-    BandedOperation banded{operation, op.BandDimensions(dimension), {}};
+    BandedOperation banded{operation, {}, {}, {}};
+    if (cut.partial) {
+      banded.dimensions = dynamic_cast<const CombiningOperation&>(op).PartDimensions(cut.dimension);
+      if (banded.dimensions.empty()) return false;
+      banded.dimensions.resize(op.inputs.size() + op.outputs.size(), -1);
+      banded.partials.resize(op.outputs.size());
+    } else {
+      banded.dimensions = op.BandDimensions(cut.dimension);
+    }
     if (banded.dimensions.empty()) return false;
     std::vector<Footprint> own;
     for (std::size_t k = 0; k < banded.dimensions.size(); ++k) {
@@ -136,8 +193,10 @@ class Former {
       if (plan_.locations[view.variable].kind == HostLocation::Kind::kConstant) continue;
       own.push_back(FootprintOf(view, banded.dimensions[k], written));
       own.back().operation = group->operations.size();
+      if (!own.back().InLongPieces(group->extent / kFewestBands)) return false;
     }
     for (const Footprint& a : own) {
+      if (cut.partial && a.written) continue;  // after all bands
       for (const Footprint& b : footprints_) {
         if (!MayShareBands(a, b)) return false;
       }
@@ -194,7 +253,33 @@ class Former {
     const std::int64_t of_row = std::max<std::int64_t>(1, bytes / group->extent);
     group->rows = std::clamp<std::int64_t>(kBandBytes / of_row, 1, group->extent / kFewestBands);
     if (group->rows > kVectorRows) group->rows -= group->rows % kVectorRows;
-    return passed_on >= bytes / kMostPerPassed && bytes >= kSmallestGroup;
+    if (passed_on < bytes / kMostPerPassed || bytes < kSmallestGroup) return false;
+    for (const Footprint& f : footprints_) {
+      if (!f.InLongPieces(group->rows)) return false;
+    }
+    return std::all_of(
+        group->operations.begin(), group->operations.end(), [&](const BandedOperation& banded) {
+          const Operation& op = *host_.operations[banded.operation];
+          return banded.partials.empty() ||
+                 PartialBytes(*group, banded, 0) * kFewestPerPartial <=
+                     op.inputs[0].num_elements() * static_cast<std::int64_t>(SizeOf(op.inputs[0].type));
+        });
+  }
+
+  // Returns the bytes of the partial results of all bands for one output.
+  std::int64_t PartialBytes(const BandGroup& group, const BandedOperation& banded, unsigned output) const {
+    const auto& op = dynamic_cast<const CombiningOperation&>(*host_.operations[banded.operation]);
+    return group.bands() * op.outputs[output].num_elements() *
+           static_cast<std::int64_t>(SizeOf(op.PartialType(output)));
+  }
+
+  void PlacePartials(BandGroup* group) const {
+    for (BandedOperation& banded : group->operations) {
+      for (unsigned o = 0; o < banded.partials.size(); ++o) {
+        banded.partials[o] = group->partial_bytes;
+        group->partial_bytes += Aligned(PartialBytes(*group, banded, o));
+      }
+    }
   }
 
   // Whether all uses of a variable are in the group, the group writes it before it reads it, and a band of it
@@ -221,8 +306,7 @@ class Former {
     for (const Footprint& f : footprints_) {
       if (places.count(f.memory) != 0 || !IsLocal(f.memory)) continue;
       places[f.memory] = group->local_bytes;
-      group->local_bytes +=
-          (group->rows * f.stride + kLocalAlignment - 1) / kLocalAlignment * kLocalAlignment;
+      group->local_bytes += Aligned(group->rows * f.stride);
     }
     for (BandedOperation& banded : group->operations) {
       const Operation& op = *host_.operations[banded.operation];

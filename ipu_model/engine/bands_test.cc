@@ -1,13 +1,17 @@
 // Tests which operations run in bands together, and that bands do not change values.
 #include "engine/bands.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "check.h"
 #include "engine/fast_engine.h"
 #include "engine/make_host_plan.h"
+#include "popops/ElementWise.hpp"
+#include "popops/Reduce.hpp"
 #include "testing/mix_operation.h"
 
 namespace {
@@ -117,6 +121,127 @@ TEST(SmallOnesAndEntriesOfLoopsDoNot) {
   const auto own = [](const std::vector<std::uint32_t>& y, std::size_t i) { return y[i]; };
   CHECK(RunPair(1000, same, own).empty());
   CHECK(RunPair(kSize, same, own, true).empty());
+}
+
+using Builder = std::function<std::vector<Tensor>(poplar::Graph&, const Tensor&, Sequence*)>;
+
+struct Ran {
+  std::vector<ipu_model::BandGroup> groups;
+  std::vector<std::vector<std::int32_t>> results;
+};
+
+// Runs what `build` makes of a tensor of this shape, whose element i is i % 1009.
+Ran RunOn(const std::vector<std::size_t>& shape, const Builder& build) {
+  poplar::Graph graph(poplar::Target::createIPUTarget(1, 4, "ipu2"));
+  const Tensor x = graph.addVariable(poplar::INT, shape, "x");
+  Sequence prog({Copy(graph.addHostToDeviceFIFO("in", poplar::INT, x.numElements()), x)});
+  Ran ran;
+  for (const Tensor& result : build(graph, x, &prog)) {
+    const std::size_t n = result.numElements();
+    prog.add(
+        Copy(result, graph.addDeviceToHostFIFO("out" + std::to_string(ran.results.size()), poplar::INT, n)));
+    ran.results.emplace_back(n);
+  }
+  const auto compiled = ipu_model::toy::Compile(graph, {prog});
+  std::vector<std::int32_t> values(x.numElements());
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<std::int32_t>(i % 1009);
+  ipu_model::FastEngine engine(compiled);
+  engine.ConnectStream(0, values.data());
+  for (unsigned k = 0; k < ran.results.size(); ++k) engine.ConnectStream(k + 1, ran.results[k].data());
+  engine.Run(0);
+  ran.groups = ipu_model::MakeHostPlan(*compiled).bands;
+  return ran;
+}
+
+std::int32_t Value(std::size_t i) { return static_cast<std::int32_t>(i % 1009); }
+
+Tensor Sum(poplar::Graph& graph, const Tensor& x, const std::vector<std::size_t>& dimensions, Sequence* prog,
+           popops::Operation op = popops::Operation::ADD) {
+  return popops::reduce(graph, x, dimensions, {op}, *prog);
+}
+
+TEST(ShortPiecesOfMemoryAreNoBands) {
+  const Builder build = [](poplar::Graph& graph, const Tensor& x, Sequence* prog) {
+    const Tensor y = popops::square(graph, x.dimShuffle({1, 0, 2}), *prog);
+    return std::vector<Tensor>{popops::add(graph, y, y, *prog)};
+  };
+  // A band of [4, 64, 2048] along the second dimension is four pieces of at least 8 KiB.
+  const Ran pieces = RunOn({4, 64, 2048}, build);
+  CHECK_EQ(pieces.groups.size(), std::size_t{1});
+  CHECK_EQ(pieces.groups[0].extent, std::int64_t{64});
+  const Ran columns = RunOn({1024, 512, 1}, build);
+  CHECK(columns.groups.empty());
+  for (std::size_t i = 0; i < 512; ++i) {
+    const std::int32_t v = Value(3 * 512 + i);
+    CHECK_EQ(columns.results[0][i * 1024 + 3], 2 * v * v);
+  }
+}
+
+TEST(AColumnSumEndsAGroupWithPartialResults) {
+  constexpr std::size_t kRows = 3001, kColumns = 120;
+  const Ran ran = RunOn({kRows, kColumns}, [](poplar::Graph& graph, const Tensor& x, Sequence* prog) {
+    const Tensor y = popops::square(graph, x, *prog), sum = Sum(graph, y, {0}, prog),
+                 most = Sum(graph, y, {0}, prog, popops::Operation::MAX);
+    // The whole sum is needed: this is no member.
+    return std::vector<Tensor>{sum, most, popops::add(graph, sum, most, *prog)};
+  });
+  CHECK_EQ(ran.groups.size(), std::size_t{1});
+  const ipu_model::BandGroup& group = ran.groups[0];
+  CHECK_EQ(group.extent, static_cast<std::int64_t>(kRows));
+  CHECK_EQ(group.operations.size(), std::size_t{3});
+  CHECK(group.operations[0].partials.empty());
+  CHECK_EQ(group.operations[1].partials.size(), std::size_t{1});
+  CHECK_EQ(group.operations[2].partials.size(), std::size_t{1});
+  CHECK(group.partial_bytes >= 2 * group.bands() * static_cast<std::int64_t>(kColumns) * 4);
+  // The squares are never in main memory.
+  CHECK(group.local_bytes >= group.rows * static_cast<std::int64_t>(kColumns) * 4);
+  for (std::size_t c = 0; c < kColumns; ++c) {
+    std::int32_t sum = 0, most = 0;
+    for (std::size_t r = 0; r < kRows; ++r) {
+      const std::int32_t v = Value(r * kColumns + c);
+      sum += v * v;
+      most = std::max(most, v * v);
+    }
+    CHECK_EQ(ran.results[0][c], sum);
+    CHECK_EQ(ran.results[1][c], most);
+    CHECK_EQ(ran.results[2][c], sum + most);
+  }
+}
+
+// Sums over the first and last dimensions, which are cut along the first one.
+TEST(ASumOverSeveralDimensionsIsCutAlongTheOutermost) {
+  const Ran ran = RunOn({64, 30, 200}, [](poplar::Graph& graph, const Tensor& x, Sequence* prog) {
+    return std::vector<Tensor>{Sum(graph, popops::square(graph, x, *prog), {0, 2}, prog)};
+  });
+  CHECK_EQ(ran.groups.size(), std::size_t{1});
+  CHECK_EQ(ran.groups[0].extent, std::int64_t{64});
+  for (std::size_t k = 0; k < 30; ++k) {
+    std::int32_t sum = 0;
+    for (std::size_t r = 0; r < 64; ++r) {
+      for (std::size_t i = 0; i < 200; ++i) {
+        const std::int32_t v = Value((r * 30 + k) * 200 + i);
+        sum += v * v;
+      }
+    }
+    CHECK_EQ(ran.results[0][k], sum);
+  }
+}
+
+TEST(PartialResultsAsLargeAsTheValuesDoNotPay) {
+  const Ran ran = RunOn({8, 1 << 16}, [](poplar::Graph& graph, const Tensor& x, Sequence* prog) {
+    return std::vector<Tensor>{Sum(graph, popops::square(graph, x, *prog), {0}, prog)};
+  });
+  CHECK(ran.groups.empty());
+}
+
+// The partial results of the last operation would be as large as its values; those before it are a group.
+TEST(WhatDoesNotPayIsLeftOut) {
+  const Ran ran = RunOn({8, 1 << 16}, [](poplar::Graph& graph, const Tensor& x, Sequence* prog) {
+    const Tensor y = popops::square(graph, x, *prog), z = popops::add(graph, y, y, *prog);
+    return std::vector<Tensor>{Sum(graph, z, {0}, prog)};
+  });
+  CHECK_EQ(ran.groups.size(), std::size_t{1});
+  CHECK_EQ(ran.groups[0].operations.size(), std::size_t{2});
 }
 
 }  // namespace

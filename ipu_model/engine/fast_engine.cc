@@ -82,24 +82,11 @@ FastEngine::FastEngine(std::shared_ptr<const CompiledProgram> program, bool stre
   };
   for (const Operation* operation : code.operations) {
     operations_.push_back({operation, resolve(operation->inputs), resolve(operation->outputs),
-                           dynamic_cast<const ReplicaOperation*>(operation), nullptr});
+                           dynamic_cast<const ReplicaOperation*>(operation),
+                           dynamic_cast<const CombiningOperation*>(operation), nullptr});
   }
   Bind();
-  for (const BandGroup& group : plan_.bands) {
-    std::vector<BandWorker>& workers = band_workers_.emplace_back(ThreadPool::Global().size());
-    for (BandWorker& worker : workers) {
-      if (group.local_bytes > 0)
-        worker.local = Allocate(kAlignment, static_cast<std::size_t>(group.local_bytes));
-      for (const BandedOperation& banded : group.operations) {
-        std::vector<HostTensor>& in = worker.in.emplace_back(operations_[banded.operation].in);
-        std::vector<HostTensor>& out = worker.out.emplace_back(operations_[banded.operation].out);
-        for (std::size_t k = 0; k < banded.local.size(); ++k) {
-          HostTensor& tensor = k < in.size() ? in[k] : out[k - in.size()];
-          if (banded.local[k] >= 0) tensor.data = worker.local.get() + banded.local[k];
-        }
-      }
-    }
-  }
+  for (const BandGroup& group : plan_.bands) MakeBandMemory(group);
   for (const ipu_model::Transfer& t : code.transfers) {
     BoundTransfer bound{t.stream, {}, {}};
     std::vector<View> pieces;
@@ -263,41 +250,102 @@ void FastEngine::Print(const ProgramNode& node) {
   PrintTensor(*print_stream_, node.text, type, node.shape, dense.data());
 }
 
-void FastEngine::RunBands(ThreadPool& pool, std::uint32_t index) {
+void FastEngine::MakeBandMemory(const BandGroup& group) {
+  BandMemory& memory = band_memory_.emplace_back();
+  if (group.partial_bytes > 0)
+    memory.partials = Allocate(kAlignment, static_cast<std::size_t>(group.partial_bytes));
+  memory.workers = std::vector<BandWorker>(static_cast<std::size_t>(ThreadPool::Global().size()));
+  for (BandWorker& worker : memory.workers) {
+    if (group.local_bytes > 0)
+      worker.local = Allocate(kAlignment, static_cast<std::size_t>(group.local_bytes));
+    for (const BandedOperation& banded : group.operations) {
+      const BoundOperation& whole = operations_[banded.operation];
+      std::vector<HostTensor>& in = worker.in.emplace_back(whole.in);
+      std::vector<HostTensor>& out = worker.out.emplace_back(whole.out);
+      for (std::size_t k = 0; k < banded.local.size(); ++k) {
+        HostTensor& tensor = k < in.size() ? in[k] : out[k - in.size()];
+        if (banded.local[k] >= 0) tensor.data = worker.local.get() + banded.local[k];
+      }
+      for (std::size_t o = 0; o < banded.partials.size(); ++o) out[o] = Partial(memory, banded, o);
+    }
+  }
+}
+
+HostTensor FastEngine::Partial(const BandMemory& memory, const BandedOperation& banded,
+                               std::size_t output) const {
+  const BoundOperation& whole = operations_[banded.operation];
+  View view;
+  view.type = whole.combining->PartialType(static_cast<unsigned>(output));
+  view.shape = whole.operation->outputs[output].shape;
+  HostTensor partial = Packed(view);
+  partial.data = memory.partials.get() + banded.partials[output];
+  return partial;
+}
+
+void FastEngine::RunBands(HostContext& context, std::uint32_t index) {
   const BandGroup& group = plan_.bands[index];
-  std::vector<BandWorker>& band_workers = band_workers_[index];
-  const std::int64_t bands = (group.extent + group.rows - 1) / group.rows;
-  const int workers = static_cast<int>(std::min<std::int64_t>(bands, pool.size()));
+  BandMemory& memory = band_memory_[index];
+  const std::int64_t bands = group.bands();
+  const int workers = static_cast<int>(std::min<std::int64_t>(bands, context.pool.size()));
   WorkShares shares(bands, workers);
   auto task = [&](int w) {
-    BandWorker& worker = band_workers[static_cast<std::size_t>(w)];
-    CallerPool caller;
-    HostContext context{caller, worker.scratch};
+    BandWorker& worker = memory.workers[static_cast<std::size_t>(w)];
     for (std::int64_t band = shares.Next(w); band != WorkShares::kNone; band = shares.Next(w)) {
-      const std::int64_t begin = band * group.rows, count = std::min(group.rows, group.extent - begin);
-      for (std::size_t i = 0; i < group.operations.size(); ++i) {
-        const BandedOperation& banded = group.operations[i];
-        const BoundOperation& whole = operations_[banded.operation];
-        for (std::size_t k = 0; k < banded.dimensions.size(); ++k) {
-          const bool input = k < whole.in.size();
-          const std::size_t at = input ? k : k - whole.in.size();
-          const HostTensor& from = input ? whole.in[at] : whole.out[at];
-          HostTensor& to = input ? worker.in[i][at] : worker.out[i][at];
-          const int d = banded.dimensions[k];
-          const bool local = banded.local[k] >= 0;
-          if (!local) to.data = from.data;
-          if (d < 0) continue;
-          to.shape[d] = count;
-          if (local) continue;
-          to.data = from.as<unsigned char>() +
-                    begin * from.strides[d] * static_cast<std::int64_t>(SizeOf(from.type));
-        }
-        worker.scratch.Reset();
-        whole.operation->Run(context, worker.in[i], worker.out[i]);
-      }
+      for (std::size_t i = 0; i < group.operations.size(); ++i) RunBand(group, memory, i, band, &worker);
     }
   };
-  pool.Run(workers, TaskRef(task));
+  context.pool.Run(workers, TaskRef(task));
+  for (const BandedOperation& banded : group.operations) {
+    if (banded.partials.empty()) continue;
+    const BoundOperation& whole = operations_[banded.operation];
+    std::vector<HostTensor> partials;
+    for (std::size_t o = 0; o < banded.partials.size(); ++o) {
+      HostTensor& t = partials.emplace_back(Partial(memory, banded, o));
+      const std::int64_t results = t.num_elements();
+      std::copy_backward(t.shape, t.shape + t.rank, t.shape + t.rank + 1);
+      std::copy_backward(t.strides, t.strides + t.rank, t.strides + t.rank + 1);
+      ++t.rank;
+      t.shape[0] = bands;
+      t.strides[0] = results;
+    }
+    scratch_.Reset();
+    whole.combining->Combine(context, partials, whole.in, whole.out);
+  }
+}
+
+void FastEngine::RunBand(const BandGroup& group, const BandMemory& memory, std::size_t i, std::int64_t band,
+                         BandWorker* worker) const {
+  const std::int64_t begin = band * group.rows, count = std::min(group.rows, group.extent - begin);
+  const BandedOperation& banded = group.operations[i];
+  const BoundOperation& whole = operations_[banded.operation];
+  std::vector<HostTensor>&in = worker->in[i], &out = worker->out[i];
+  for (std::size_t k = 0; k < banded.dimensions.size(); ++k) {
+    const bool input = k < whole.in.size();
+    const std::size_t at = input ? k : k - whole.in.size();
+    HostTensor& to = input ? in[at] : out[at];
+    if (!input && !banded.partials.empty()) {
+      to.data = memory.partials.get() + banded.partials[at] +
+                band * to.num_elements() * static_cast<std::int64_t>(SizeOf(to.type));
+      continue;
+    }
+    const HostTensor& from = input ? whole.in[at] : whole.out[at];
+    const int d = banded.dimensions[k];
+    const bool local = banded.local[k] >= 0;
+    if (!local) to.data = from.data;
+    if (d < 0) continue;
+    to.shape[d] = count;
+    if (local) continue;
+    to.data =
+        from.as<unsigned char>() + begin * from.strides[d] * static_cast<std::int64_t>(SizeOf(from.type));
+  }
+  CallerPool caller;
+  HostContext context{caller, worker->scratch};
+  worker->scratch.Reset();
+  if (banded.partials.empty()) {
+    whole.operation->Run(context, in, out);
+  } else {
+    whole.combining->RunPart(context, in, out);
+  }
 }
 
 void FastEngine::Run(unsigned program) {
@@ -341,7 +389,7 @@ void FastEngine::Execute(unsigned program) {
         break;
       }
       case OpCode::kRunBands:
-        RunBands(context.pool, in.a);
+        RunBands(context, in.a);
         break;
       case OpCode::kStreamIn:
         Transfer(context, transfers_[in.a], true);

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/combining_operation.h"
 #include "core/replica_operation.h"
 #include "engine/cancellation.h"
 #include "engine/compiled_program.h"
@@ -61,15 +62,20 @@ class FastEngine {
   struct BoundOperation {
     const Operation* operation;
     std::vector<HostTensor> in, out;
-    const ReplicaOperation* between;     // the operation, if all replicas take part in it
-    std::unique_ptr<BoundKernel> bound;  // runs instead of the operation, if there is one
-    bool moved = true;                   // whether tensors moved after `bound` was pointed to them
+    const ReplicaOperation* between;      // the operation, if all replicas take part in it
+    const CombiningOperation* combining;  // the operation, if parts of it can run by themselves
+    std::unique_ptr<BoundKernel> bound;   // runs instead of the operation, if there is one
+    bool moved = true;                    // whether tensors moved after `bound` was pointed to them
   };
   // The data of one worker that runs bands, on its own cache lines: the operations' tensors, cut to the band.
   struct alignas(64) BandWorker {
     Scratch scratch;
     std::vector<std::vector<HostTensor>> in, out;
     Memory local;  // for one band
+  };
+  struct BandMemory {
+    std::vector<BandWorker> workers;
+    Memory partials;  // partial results of all bands
   };
   struct BoundTransfer {
     std::uint32_t stream;
@@ -102,14 +108,19 @@ class FastEngine {
   std::int64_t Read(std::uint32_t predicate) const;
   void Transfer(HostContext& context, BoundTransfer& transfer, bool in);
   void Print(const ProgramNode& node);
-  void RunBands(ThreadPool& pool, std::uint32_t group);
+  void MakeBandMemory(const BandGroup& group);
+  // Returns the first band's partial results of one output.
+  HostTensor Partial(const BandMemory& memory, const BandedOperation& banded, std::size_t output) const;
+  void RunBands(HostContext& context, std::uint32_t group);
+  void RunBand(const BandGroup& group, const BandMemory& memory, std::size_t i, std::int64_t band,
+               BandWorker* worker) const;
   void Execute(unsigned program);
 
   std::shared_ptr<const CompiledProgram> program_;
   HostPlan plan_;
   Memory arena_;
   std::vector<BoundOperation> operations_;
-  std::vector<std::vector<BandWorker>> band_workers_;  // by group
+  std::vector<BandMemory> band_memory_;  // by group
   std::vector<BoundTransfer> transfers_;
   std::vector<BoundPredicate> predicates_;
   std::vector<std::vector<HostTensor>> prints_;

@@ -38,6 +38,8 @@ class ReduceKernel {
   // Returns the type of partial results: f32 for sums and products of narrow floats.
   DType PartialType(unsigned i) const;
   std::size_t size() const { return types_.size(); }
+  // Whether the combiner is known to be commutative.
+  bool any_order() const { return kind_ != Kind::kGeneral; }
 
  private:
   enum class Kind { kSingle, kArgument, kGeneral };

@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "core/combining_operation.h"
 #include "core/graph_impl.h"
 #include "core/operand_check.h"
 #include "core/serialise.h"
@@ -44,7 +45,7 @@ Partition SpreadOverTiles(const Shape& shape, std::uint32_t mask, unsigned num_t
 }
 
 // inputs: values, then inits; outputs: results.
-class ReduceOperation : public Operation {
+class ReduceOperation : public CombiningOperation {
  public:
   ReduceOperation(Expression body, std::uint32_t mask)
       : body_(std::move(body)),
@@ -96,6 +97,28 @@ class ReduceOperation : public Operation {
     std::fill_n(dimensions.begin(), size(), along);
     std::fill_n(dimensions.begin() + size(), size(), -1);  // the inits
     return dimensions;
+  }
+
+  // Parts along the outermost reduced dimension keep the order of the elements, which matters to some bodies.
+  std::vector<int> PartDimensions(int d) const override {
+    const Shape& shape = inputs[0].shape;
+    for (int outer = 0; outer < d; ++outer) {
+      const auto i = static_cast<std::size_t>(outer);
+      if (IsReduced(mask_, i) && shape[i] > 1 && !kernel_->any_order()) return {};
+    }
+    if (!IsReduced(mask_, static_cast<std::size_t>(d))) return {};
+    std::vector<int> dimensions(inputs.size(), -1);
+    std::fill_n(dimensions.begin(), size(), d);
+    return dimensions;
+  }
+  DType PartialType(unsigned output) const override { return kernel_->PartialType(output); }
+  void RunPart(HostContext& context, const std::vector<HostTensor>& in,
+               const std::vector<HostTensor>& partials) const override {
+    kernel_->Run(context, in.data(), nullptr, mask_, partials.data());
+  }
+  void Combine(HostContext& context, const std::vector<HostTensor>& partials,
+               const std::vector<HostTensor>& in, const std::vector<HostTensor>& out) const override {
+    kernel_->RunOnPartials(context, partials.data(), in.data() + size(), 1, out.data());
   }
 
   TilePlan Plan(const DeviceContext& context) const override {
