@@ -5,13 +5,21 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import jax_ipu.debug
 from jax_ipu.compiler import pipeline
 from support.modes import array, check, each_mode
-from support.stages import imported
+from support.stages import imported, mapped
 
 X, U, N = array(40, 6), array(10, 6, seed=1), array(40, 6, seed=2)
 AT = np.array([3, 3, 39, -1, 0, 17, 17, 5, 40, 9], np.int32)
 BLOCK = np.arange(10) + 5
+
+
+def scatter_add(x, at, u):
+    """Rows of u are added at positions that do not wrap; those outside are left out."""
+    numbers = jax.lax.ScatterDimensionNumbers((1,), (0,), (0,))
+    return jax.lax.scatter_add(x, at, u, numbers, mode=jax.lax.GatherScatterMode.FILL_OR_DROP)
+
 
 # Function of x and u, and whether a gather or scatter remains.
 CASES = {
@@ -39,10 +47,22 @@ CASES = {
     "set_all": (lambda x, u: x.at[jnp.arange(40)].multiply(2.0), False),
     "set_one": (lambda x, u: x.at[7].set(u[0]), False),
     "set_a_column": (lambda x, u: x.at[:10, 2].add(u[:, 0]), False),
-    "set_every_other": (lambda x, u: x.at[2 * jnp.arange(10)].set(u), True),
+    "set_every_other": (lambda x, u: x.at[2 * jnp.arange(10)].set(u), False),
+    "add_strided": (lambda x, u: x.at[1:40:4, ::3].multiply(u[:, :2]), False),
+    "inner_part": (lambda x, u: x.at[1:-1, 1:-1].set(x[:-2, 1:-1] + x[2:, 1:-1] + x[1:-1, :-2] + x[1:-1, 2:]), False),
+    "add_to_inner_part": (lambda x, u: x.at[1:-1, 1:-1].add(x[:-2, 1:-1] * x[1:-1, 2:]), False),
+    "divide_inner_part": (lambda x, u: x.at[1:-1, 1:-1].divide(x[:-2, 1:-1]), False),
+    "clamped": (lambda x, u: x.at[jnp.array(77)].add(u[0], mode="clip"), False),
+    "clamped_lookup": (lambda x, u: x.at[jnp.array(77)].get(mode="clip"), False),
+    "all_outside": (lambda x, u: x.at[jnp.arange(10) + 40].set(u, mode="drop"), False),
     "same_place_twice": (lambda x, u: x.at[jnp.zeros(10, jnp.int32)].add(u), True),
-    "set_beyond_the_end": (lambda x, u: x.at[jnp.arange(10) + 35].set(u, mode="drop"), True),
-    "apply": (lambda x, u: x.at[jnp.arange(10)].apply(jnp.sin), True),
+    "set_beyond_the_end": (lambda x, u: x.at[jnp.arange(10) + 35].set(u, mode="drop"), False),
+    "every_third_beyond_the_end": (lambda x, u: x.at[3 * jnp.arange(10) + 20].max(u, mode="drop"), False),
+    "before_the_start": (lambda x, u: scatter_add(x, jnp.arange(10)[:, None] - 3, u), False),
+    "every_other_before_the_start": (lambda x, u: scatter_add(x, 2 * jnp.arange(10)[:, None] - 7, u), False),
+    "windows_beyond_the_end": (lambda x, u: scatter_add(x, jnp.arange(10)[:, None] + 35, u), False),
+    "far_outside": (lambda x, u: scatter_add(x, jnp.arange(10)[:, None] - 50, u), False),
+    "apply": (lambda x, u: x.at[jnp.arange(10)].apply(jnp.sin), False),
 }
 
 
@@ -64,6 +84,78 @@ def test_what_is_left(case):
     function, left = CASES[case]
     ops = names(function, X, U)
     assert any(name in ("gather", "scatter") for name in ops) == left
+
+
+def laplacian(x):
+    return x[:-2, 1:-1] + x[2:, 1:-1] + x[1:-1, :-2] + x[1:-1, 2:] - 4 * x[1:-1, 1:-1]
+
+
+def spread_heat(x):
+    return x.at[1:-1, 1:-1].add(0.1 * laplacian(x))
+
+
+def spread_heat_by_update(x):
+    return jax.lax.dynamic_update_slice(x, x[1:-1, 1:-1] + 0.1 * laplacian(x), (1, 1))
+
+
+def spread_heat_in_padding(x):
+    return x + 0.1 * laplacian(jnp.pad(x, 1, constant_values=2.0))
+
+
+def loop(step, x):
+    return jax.lax.fori_loop(0, 5, lambda i, s: step(s), x)
+
+
+STENCILS = {
+    "set": lambda x: loop(spread_heat, x),
+    "update": lambda x: loop(spread_heat_by_update, x),
+    "padding": lambda x: loop(spread_heat_in_padding, x),
+    "padding_and_other_readers": lambda x: jax.lax.scan(
+        lambda s, i: (spread_heat_in_padding(s) * jnp.sum(s), s[3]), x, jnp.arange(3.0)
+    ),
+    "unknown_trips": lambda x: jax.lax.while_loop(
+        lambda s: jnp.max(s) > 1.5, lambda s: jnp.sin(spread_heat_in_padding(s) * 0.5), x
+    ),
+    # The wave equation: the old state becomes the one before it.
+    "two_states": lambda x: loop(
+        lambda s: (2 * s[0] - s[1] + 0.1 * laplacian(jnp.pad(s[0], 1)), s[0]), (x, jnp.sin(x))
+    ),
+    "two_paddings": lambda x: loop(
+        lambda s: laplacian(jnp.pad(s, 1)) - laplacian(jnp.pad(s, 1, constant_values=1.0)) * 0.2, x
+    ),
+    "one_sided": lambda x: loop(lambda s: s - 0.5 * jnp.pad(s, ((2, 0), (0, 3)))[:-2, 3:], x),
+    "shifted_state": lambda x: loop(lambda s: jnp.pad(s, 1)[2:, 1:-1], x),
+    "product": lambda x: loop(lambda s: jnp.tanh(s @ s.T @ spread_heat_in_padding(s)), x),
+    "nested": lambda x: loop(lambda s: loop(spread_heat_in_padding, s) + jnp.pad(s, 1)[:-2, :-2], x),
+}
+
+
+@each_mode
+@pytest.mark.parametrize("case", STENCILS)
+def test_stencils(case, mode):
+    check(STENCILS[case], X, mode=mode, rtol=1e-4)
+
+
+@pytest.mark.parametrize("mode", [("fast", 8), ("tile", 8)], ids=lambda mode: mode[0])
+@pytest.mark.parametrize("case", ["set", "update", "padding"])
+def test_gradients_of_stencils(case, mode):
+    check(STENCILS[case], X, mode=mode, grad=True, rtol=1e-4)
+
+
+@pytest.mark.parametrize("case", ["set", "update", "padding", "padding_and_other_readers", "unknown_trips"])
+def test_the_state_of_a_stencil_is_updated_in_place(case):
+    """Each trip computes the new inner part, and copies it over the old one: no border, no copy of the whole state."""
+    text = jax.jit(STENCILS[case]).lower(X).as_text()
+    (trip,) = [op.regions[-1] for op in mapped(text).module.main.block.ops if op.name in ("while", "ipu.repeat")]
+    assert not any(op.name == "pad" for op in trip.ops)
+    (update,) = [op for op in trip.ops if op.name == "ipu.update_slice" and op.operands[1].shape[0] > 30]
+    assert update.attrs["in_place"] and "through_copy" not in trip.terminator.attrs
+
+
+def test_a_state_that_is_updated_at_a_known_place_lies_on_all_tiles():
+    """An update at a position known at run time only is cheapest where each tile has whole columns; this one is not."""
+    placements = jax_ipu.debug.tile_map(spread_heat, np.ones((512, 512), np.float32))
+    assert placements[0].tiles > 1000
 
 
 def test_the_gradient_of_a_known_lookup_is_an_update_of_a_block():

@@ -22,7 +22,7 @@ _LOOPS = frozenset(("while", "ipu.repeat"))
 # The most bytes of a small argument, and the fewest bytes that the linear mapping puts on a tile.
 _SMALL = 32 * 1024
 _BYTES_ON_TILE = 128
-_UPDATES = frozenset(("dynamic_update_slice", "scatter"))
+_UPDATES = frozenset(("dynamic_update_slice", "ipu.update_slice", "scatter"))
 
 
 class Demand:
@@ -151,6 +151,8 @@ def _visit(block: Block, demands: dict[Value, Demand], partners: dict[Value, Val
                 _want(demands, op.operands[i], Demand(op, i, priority))
             if name in _UPDATES:
                 _keep_place(op, demands, partners)
+        elif name in _UPDATES:
+            _keep_place(op, demands, partners)
         elif name in _INVERTIBLE:
             for operand, result in zip(op.operands, op.results, strict=True):
                 demand = demands.get(result)
@@ -181,10 +183,10 @@ def _visit(block: Block, demands: dict[Value, Demand], partners: dict[Value, Val
 
 
 def _keep_place(op: Op, demands: dict[Value, Demand], partners: dict[Value, Value]) -> None:
-    """Gives the operand of an update in place the demand of the result, where that has a higher priority."""
+    """Gives the operand of an update in place the demand of the result, if it has a higher priority than its own."""
     for operand, result in zip(op.operands, op.results, strict=False):
         demand = demands.get(result)
-        if demand is not None and demand.priority > _PRIORITY[op.name]:
+        if demand is not None and demand.priority > _PRIORITY.get(op.name, 0):
             _want(demands, operand, demand)
             if result in partners:
                 partners.setdefault(operand, partners[result])

@@ -1,11 +1,11 @@
-"""dynamic_slice, dynamic_update_slice, gather and scatter."""
+"""dynamic_slice, dynamic_update_slice, updates at constant positions, gather and scatter."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from jax_ipu import _ipu
-from jax_ipu.compiler.expression import region_program, splat_of
+from jax_ipu.compiler.expression import region_program
 from jax_ipu.compiler.ir import Op, Value
 from jax_ipu.compiler.lowering.context import Context, expression_of
 from jax_ipu.compiler.mapping import Demand
@@ -32,31 +32,32 @@ def _writeable(context: Context, op: Op, value: Value) -> _ipu.Tensor:
 
 
 def lower_dynamic_update_slice(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
-    """Writes a slice at a position that is clamped into the operand; a copy where the position is constant."""
+    """Writes a slice at a position that is clamped into the operand."""
     operand, update, *starts = op.operands
     name = context.name(op)
     target = _writeable(context, op, operand)
     if num_elements(update.shape) == 0:
         return [target]
-    begins = _static_starts(starts, operand.shape, update.shape)
-    tensor = context.tensor(update)
-    if begins is not None:
-        ends = [b + n for b, n in zip(begins, update.shape, strict=True)]
-        context.sequence.copy(tensor, target.slice(begins, ends), name)
-        return [target]
     indices = [context.tensor(s) for s in starts]
-    _ipu.dynamic_update_slice(context.graph, target, tensor, indices, context.sequence, name, in_place=True)
+    _ipu.dynamic_update_slice(
+        context.graph, target, context.tensor(update), indices, context.sequence, name, in_place=True
+    )
     return [target]
 
 
-def _static_starts(starts: Sequence[Value], shape: Sequence[int], sizes: Sequence[int]) -> list[int] | None:
-    begins = []
-    for start, extent, size in zip(starts, shape, sizes, strict=True):
-        literal = splat_of(start)
-        if extent != size and literal is None:
-            return None
-        begins.append(0 if extent == size or literal is None else max(0, min(int(literal.scalar()), extent - size)))
-    return begins
+def lower_update_slice(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
+    """Copies the update over every `strides[d]`th element from `start_indices[d]` on."""
+    operand, update = op.operands
+    name = context.name(op)
+    result = _writeable(context, op, operand)
+    begins, strides = op.attrs["start_indices"], op.attrs["strides"]
+    ends = [b + (n - 1) * s + 1 for b, n, s in zip(begins, update.shape, strides, strict=True)]
+    target = result.slice(begins, ends)
+    for dim, stride in enumerate(strides):
+        if stride > 1 and update.shape[dim] > 1:
+            target = target.sub_sample(stride, dim)
+    context.sequence.copy(context.tensor(update), target, name)
+    return [result]
 
 
 def lower_gather(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
@@ -167,6 +168,7 @@ def create_indexed(context: Context, demand: Demand, dtype: str, name: str) -> _
 LOWERINGS = {
     "dynamic_slice": lower_dynamic_slice,
     "dynamic_update_slice": lower_dynamic_update_slice,
+    "ipu.update_slice": lower_update_slice,
     "gather": lower_gather,
     "scatter": lower_scatter,
 }

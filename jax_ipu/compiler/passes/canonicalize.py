@@ -8,9 +8,9 @@ import numpy as np
 
 from jax_ipu.compiler import ffi_calls
 from jax_ipu.compiler.errors import CompileError
-from jax_ipu.compiler.expression import splat_of
 from jax_ipu.compiler.ir import Module, Op, Value
 from jax_ipu.compiler.location import source_line
+from jax_ipu.compiler.passes import known_indices
 from jax_ipu.compiler.passes.rewriter import Rewriter, Rule, rewrite
 from jax_ipu.compiler.types import INTEGER, Literal, num_elements
 
@@ -79,25 +79,14 @@ def _iota(op: Op, rewriter: Rewriter) -> Value | None:
 
 def _map(op: Op, rewriter: Rewriter) -> list[Value]:
     """Replaces map by its body, with tensors of the shape of the result in place of scalars."""
-    shape, body = op.result.shape, op.regions[0]
-    values = dict(zip(body.args, op.operands, strict=True))
+    body = op.regions[0]
     for inner in body.ops[:-1]:
         if len(inner.results) != 1 or inner.regions or inner.result.shape != ():
             raise CompileError(
                 f"map at {source_line(op.location) or 'an unknown line'} contains {inner.name}, which is not supported"
                 " on IPU; use elementwise operations on scalars in its body"
             )
-        literal = inner.attrs.get("value") if inner.name == "constant" else None
-        if literal is not None:
-            values[inner.result] = rewriter.constant(literal.reshaped(shape))
-            continue
-        operands = [_spread(rewriter, values.get(o, o), shape) for o in inner.operands]
-        values[inner.result] = rewriter.emit(inner.name, operands, shape, inner.result.dtype, dict(inner.attrs))
-    return [_spread(rewriter, values.get(r, r), shape) for r in body.results]
-
-
-def _spread(rewriter: Rewriter, value: Value, shape: tuple[int, ...]) -> Value:
-    return value if value.shape == shape else rewriter.broadcast(value, shape, ())
+    return rewriter.apply(body, op.operands, op.result.shape)
 
 
 # Custom calls that the lowering implements.
@@ -149,47 +138,17 @@ def _sharding_constraint(op: Op, rewriter: Rewriter) -> Value:
     return op.operands[0]
 
 
-def _dynamic_slice(op: Op, rewriter: Rewriter) -> Value | None:
-    operand, *starts = op.operands
-    begins = _static_starts(starts, operand.shape, op.result.shape)
-    if begins is None:
-        return None
-    limits = tuple(b + n for b, n in zip(begins, op.result.shape, strict=True))
-    attrs = {"start_indices": begins, "limit_indices": limits, "strides": (1,) * len(begins)}
-    return rewriter.emit("slice", (operand,), op.result.shape, op.result.dtype, attrs)
-
-
-def _dynamic_update_slice(op: Op, rewriter: Rewriter) -> Value | None:
-    operand, update = op.operands[:2]
-    if update.shape == operand.shape:
-        return update
-    return operand if num_elements(update.shape) == 0 else None
-
-
-def _static_starts(starts: Sequence[Value], shape: tuple[int, ...], sizes: tuple[int, ...]) -> tuple[int, ...] | None:
-    begins = []
-    for start, extent, size in zip(starts, shape, sizes, strict=True):
-        if extent == size:
-            begins.append(0)
-            continue
-        literal = splat_of(start)
-        if literal is None or literal.dtype not in INTEGER:
-            return None
-        begins.append(max(0, min(int(literal.scalar()), extent - size)))
-    return tuple(begins)
-
-
 def _reduce_nothing(op: Op, rewriter: Rewriter) -> list[Value] | None:
     """A reduction of no elements gives its initial value, as a new value: later passes may write over its storage."""
     count = len(op.results)
     if num_elements(op.operands[0].shape):
         return None
-    return [_spread(rewriter, i, r.shape) for i, r in zip(op.operands[count : 2 * count], op.results, strict=True)]
+    return [rewriter.spread(i, r.shape) for i, r in zip(op.operands[count : 2 * count], op.results, strict=True)]
 
 
 def _scatter_nothing(op: Op, rewriter: Rewriter) -> Value | None:
     _, source, init = op.operands
-    return None if num_elements(source.shape) else _spread(rewriter, init, op.result.shape)
+    return None if num_elements(source.shape) else rewriter.spread(init, op.result.shape)
 
 
 def _sort_scalars(op: Op, rewriter: Rewriter) -> list[Value] | None:
@@ -206,8 +165,8 @@ RULES: dict[str, Rule] = {
     "map": _map,
     "custom_call": _custom_call,
     "sdy.sharding_constraint": _sharding_constraint,
-    "dynamic_slice": _dynamic_slice,
-    "dynamic_update_slice": _dynamic_update_slice,
+    "dynamic_slice": known_indices.dynamic_slice,
+    "dynamic_update_slice": known_indices.dynamic_update_slice,
     "reduce": _reduce_nothing,
     "reduce_window": _reduce_nothing,
     "select_and_scatter": _scatter_nothing,

@@ -18,7 +18,7 @@ def run_block(block: Block) -> None:
             op.drop()
             continue
         if op.regions:
-            if op.name == "while":
+            if op.name in ("while", "ipu.repeat"):
                 _drop_dead_state(op)
             for region in op.regions:
                 run_block(region)
@@ -29,9 +29,9 @@ def run_block(block: Block) -> None:
 
 def _drop_dead_state(op: Op) -> None:
     """Removes carried values whose result is unused and which no other carried value needs."""
-    condition, body = op.regions
+    *condition, body = op.regions
     count = len(op.results)
-    needed = {i for i in range(count) if op.results[i].users or condition.args[i].users}
+    needed = {i for i in range(count) if op.results[i].users or any(block.args[i].users for block in condition)}
     # Op -> the carried values that its results depend on.
     index_of = {arg: i for i, arg in enumerate(body.args)}
     sources: dict[Op, set[int]] = {}
@@ -72,8 +72,8 @@ def _drop_dead_state(op: Op) -> None:
 
 
 def keep_state(op: Op, keep: list[int]) -> None:
-    """Removes the carried values of a while op that are not in `keep`; only their own updates may read them."""
-    condition, body = op.regions
+    """Removes the carried values of a loop that are not in `keep`; only their own updates may read them."""
+    body = op.regions[-1]
     terminator = body.terminator
     terminator.set_operands([terminator.operands[i] for i in keep])
     op.set_operands([op.operands[i] for i in keep])
@@ -81,11 +81,10 @@ def keep_state(op: Op, keep: list[int]) -> None:
     dead_args = {body.args[i] for i in dropped}
     _drop_users(body, dead_args)
     op.results = [op.results[i] for i in keep]
-    condition.args = [condition.args[i] for i in keep]
-    body.args = [body.args[i] for i in keep]
     for position, value in enumerate(op.results):
         value.index = position
-    for block in (condition, body):
+    for block in op.regions:
+        block.args = [block.args[i] for i in keep]
         for position, value in enumerate(block.args):
             value.index = position
 

@@ -1,6 +1,6 @@
 """Decides which ops write over storage that nothing reads afterwards, so that state is updated in place.
 
-Sets attributes of ops: `in_place` (dynamic_update_slice, scatter: operand storage becomes the result), `write_over`
+Sets attributes of ops: `in_place` (updates of slices, scatter: operand storage becomes the result), `write_over`
 (ipu.map: result index -> block argument whose storage takes that result), `own` (loops: which initial values give their
 storage to the loop), and on terminators `through_copy` (results that must be copied to a temporary before any state is
 written).
@@ -16,7 +16,7 @@ from jax_ipu.compiler.types import num_elements
 
 # Ops whose results lie in memory that programs do not write.
 _CONSTANTS = frozenset(("constant", "partition_id", "replica_id"))
-_UPDATES = frozenset(("dynamic_update_slice", "scatter"))
+_UPDATES = frozenset(("dynamic_update_slice", "ipu.update_slice", "scatter"))
 _LOOPS = frozenset(("while", "ipu.repeat"))
 
 _NOTHING: frozenset[Value] = frozenset()

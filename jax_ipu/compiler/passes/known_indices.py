@@ -1,18 +1,19 @@
-"""Replaces gathers and scatters with indices known at compile time by slices and updates.
+"""Replaces accesses at indices known at compile time by slices, and by updates "ipu.update_slice" at fixed positions.
 
 Indices are known where they are a linear function of their position: constants, `iota`, and arithmetic on these. Then
-`x[jnp.arange(n)]` is a view, and its gradient an update of one slice. `x + scatter(zeros, ...)` becomes
-`scatter(x, ...)`, so that the zeros need no memory.
+`x[jnp.arange(n)]` is a view, and `x.at[1:-1].add(u)` an elementwise op on a slice, which is copied over that slice.
+`x + scatter(zeros, ...)` becomes `scatter(x, ...)`, so that the zeros need no memory.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from jax_ipu.compiler.expression import single_op, splat_of
-from jax_ipu.compiler.ir import Block, Module, Op, Value
+from jax_ipu.compiler.expression import is_elementwise, single_op, splat_of
+from jax_ipu.compiler.ir import Module, Op, Value
 from jax_ipu.compiler.passes.rewriter import Rewriter, Rule, rewrite
 from jax_ipu.compiler.types import INTEGER, SIGNED, SIZE, Shape, num_elements
 
@@ -58,6 +59,11 @@ def _linear_of(op: Op) -> _Linear | None:
         return _Linear(0, tuple(int(d == op.attrs["iota_dimension"]) for d in range(len(shape))))
     if op.name == "select":
         return _linear_choice(op)
+    if op.name in ("maximum", "minimum"):
+        return _linear_extreme(op.name, *op.operands)
+    if op.name == "clamp":
+        low, value, high = op.operands
+        return _linear_extreme("maximum", low, value, within=high) if low.shape == high.shape == shape else None
     if op.name not in ("add", "subtract", "multiply", "convert", "broadcast_in_dim", "reshape", "slice", "reverse"):
         return None
     parts = [_linear(operand) for operand in op.operands]
@@ -108,6 +114,28 @@ def _linear_choice(op: Op) -> _Linear | None:
     return _linear(op.operands[2]) if a.least(shape) >= b.most(shape) else None
 
 
+def _linear_extreme(name: str, a: Value, b: Value, within: Value | None = None) -> _Linear | None:
+    """maximum(a, b) or minimum(a, b) that chooses the same operand for all elements, then minimum(..., within)."""
+    x, y = (_linear(a), _linear(b)) if name == "maximum" else (_linear(b), _linear(a))
+    if x is None or y is None:
+        return None
+    shape = a.shape
+    if x.least(shape) >= y.most(shape):
+        chosen = x if name == "maximum" else y
+    elif y.least(shape) >= x.most(shape):
+        chosen = y if name == "maximum" else x
+    else:
+        return None
+    if within is None:
+        return chosen
+    limit = _linear(within)
+    if limit is None:
+        return None
+    if chosen.most(shape) <= limit.least(shape):
+        return chosen
+    return limit if chosen.least(shape) >= limit.most(shape) else None
+
+
 def _linear_literal(value: Value) -> _Linear | None:
     assert value.op is not None
     literal = value.op.attrs["value"]
@@ -128,6 +156,40 @@ def _linear_literal(value: Value) -> _Linear | None:
     return _Linear(base, tuple(steps)) if bool((array == expected).all()) else None
 
 
+def dynamic_slice(op: Op, rewriter: Rewriter) -> Value | None:
+    """A slice where all starts are known."""
+    operand, *starts = op.operands
+    begins = _known_starts(starts, operand.shape, op.result.shape)
+    if begins is None:
+        return None
+    return rewriter.slice(operand, begins, tuple(b + n for b, n in zip(begins, op.result.shape, strict=True)))
+
+
+def dynamic_update_slice(op: Op, rewriter: Rewriter) -> Value | None:
+    """An update at a known position where all starts are known."""
+    operand, update, *starts = op.operands
+    if update.shape == operand.shape:
+        return update
+    if num_elements(update.shape) == 0:
+        return operand
+    begins = _known_starts(starts, operand.shape, update.shape)
+    return None if begins is None else rewriter.update_slice(operand, update, begins)
+
+
+def _known_starts(starts: Sequence[Value], shape: Shape, sizes: Shape) -> Shape | None:
+    """The starts, clamped so that the slice is inside; None where one is not known."""
+    begins = []
+    for start, extent, size in zip(starts, shape, sizes, strict=True):
+        if extent == size:
+            begins.append(0)
+            continue
+        linear = _linear(start)
+        if linear is None:
+            return None
+        begins.append(max(0, min(linear.base, extent - size)))
+    return tuple(begins)
+
+
 class _Numbers(NamedTuple):
     """The dimension numbers of a gather or scatter, under the names that a gather has for them."""
 
@@ -143,13 +205,15 @@ class _Windows(NamedTuple):
     """Windows that together are one strided slice of the operand.
 
     `begins`, `ends` and `strides` are by dimension of the operand; `along` is the dimension of the windows that
-    corresponds to it, or None where the slice has one element.
+    corresponds to it, or None where the slice has one element. `inside`: dimension of the windows -> the first of them
+    that is inside the operand and the one after the last; dimensions without an entry are inside.
     """
 
     begins: Shape
     ends: Shape
     strides: Shape
     along: tuple[int | None, ...]
+    inside: dict[int, tuple[int, int]]
 
 
 def _component(indices: Value, axis: int, number: int) -> tuple[_Linear, Shape] | None:
@@ -175,7 +239,7 @@ def _component(indices: Value, axis: int, number: int) -> tuple[_Linear, Shape] 
 def _windows(
     operand: Value, indices: Value, windows: Shape, sizes: Shape, wraps: Shape, n: _Numbers, clamps: bool
 ) -> _Windows | None:
-    """The windows as one slice, or None where they are not one slice inside the operand.
+    """The windows as one slice, or None where they are not one slice.
 
     A dimension of the windows that no dimension of the operand corresponds to repeats the slice. `clamps`: windows that
     are partly outside move inside, as for gathers; otherwise they are left out, as for scatters.
@@ -187,6 +251,7 @@ def _windows(
     index_dims = [d for d in range(len(indices.shape)) if d != n.vector_dim]
     begins, ends, strides = [0] * rank, list(sizes), [1] * rank
     along: list[int | None] = [None] * rank
+    inside: dict[int, tuple[int, int]] = {}
     offsets = iter(n.offset_dims)
     for d in range(rank):
         if d in n.batching:
@@ -202,23 +267,32 @@ def _windows(
         if component is None:
             return None
         linear, shape = component
-        if wraps and linear.most(shape) < 0:
+        if wraps and wraps[number] and linear.least(shape) < 0:
+            if linear.most(shape) >= 0:
+                return None
             linear = linear._replace(base=linear.base + wraps[number])
-        if linear.least(shape) < 0 or linear.most(shape) > room:
-            return None
         moving = [b for b, step in enumerate(linear.steps) if step and shape[b] > 1]
         if not moving:
-            begins[d], ends[d] = linear.base, linear.base + sizes[d]
+            begin = max(0, min(linear.base, room))
+            begins[d], ends[d] = begin, begin + sizes[d]
+            if begin != linear.base and not clamps:
+                inside[-1] = (0, 0)  # all windows are outside
             continue
-        if len(moving) > 1 or sizes[d] != 1 or linear.steps[moving[0]] < 0:
+        (at, *others), step = moving, linear.steps[moving[0]]
+        if others or sizes[d] != 1 or step < 0:
             return None
-        begins[d], strides[d] = linear.base, linear.steps[moving[0]]
-        ends[d] = linear.most(shape) + 1
-        along[d] = batch_dims[moving[0]]
+        first = max(0, -(linear.base // step))
+        last = min(shape[at] - 1, (room - linear.base) // step)
+        if first > 0 or last < shape[at] - 1:
+            if clamps:
+                return None
+            inside[batch_dims[at]] = (first, max(first, last + 1))
+        begins[d], strides[d], ends[d] = linear.base + first * step, step, linear.base + last * step + 1
+        along[d] = batch_dims[at]
     used = [a for a in along if a is not None]
     if len(set(used)) != len(used):
         return None
-    return _Windows(tuple(begins), tuple(ends), tuple(strides), tuple(along))
+    return _Windows(tuple(begins), tuple(ends), tuple(strides), tuple(along), inside)
 
 
 def _gather(op: Op, rewriter: Rewriter) -> Value | None:
@@ -238,19 +312,16 @@ def _gather(op: Op, rewriter: Rewriter) -> Value | None:
     if block is None:
         return None
     extents = tuple(-(-(e - b) // s) for b, e, s in zip(block.begins, block.ends, block.strides, strict=True))
-    value = operand
-    if extents != operand.shape:
-        attrs = {"start_indices": block.begins, "limit_indices": block.ends, "strides": block.strides}
-        value = rewriter.emit("slice", (operand,), extents, operand.dtype, attrs)
+    value = rewriter.slice(operand, block.begins, block.ends, block.strides)
     kept = [(n, a) for n, a in zip(extents, block.along, strict=True) if a is not None]
     value = rewriter.reshape(value, tuple(n for n, _ in kept))
     return rewriter.broadcast(value, shape, tuple(a for _, a in kept))
 
 
-def _scatter(op: Op, rewriter: Rewriter) -> Value | None:
-    if len(op.results) != 1:
-        return None
-    operand, indices, update = op.operands
+def _scatter(op: Op, rewriter: Rewriter) -> list[Value] | None:
+    count = len(op.results)
+    operands, indices, updates = op.operands[:count], op.operands[count], op.operands[count + 1 :]
+    operand, update = operands[0], updates[0]
     d = op.attrs["scatter_dimension_numbers"]
     numbers = _Numbers(
         tuple(d["update_window_dims"]),
@@ -265,35 +336,36 @@ def _scatter(op: Op, rewriter: Rewriter) -> Value | None:
     sizes = tuple(1 if i in single else update.shape[next(offsets)] for i in range(len(operand.shape)))
     wraps = tuple(op.attrs.get("index_wraps", ()))
     block = _windows(operand, indices, update.shape, sizes, wraps, numbers, clamps=False)
-    if block is None or any(s != 1 for s in block.strides):
+    if block is None:
         return None
+    if any(begin == end for begin, end in block.inside.values()):
+        return operands
     if any(n > 1 and d not in block.along for d, n in enumerate(update.shape)):
         return None  # several updates write one element
+    body = op.regions[0]
+    replaces = len(body.ops) == 1 and body.results == body.args[count:]
+    if not replaces and not all(is_elementwise(inner) or inner.name == "constant" for inner in body.ops[:-1]):
+        return None
     order = [a for a in block.along if a is not None]
     order += [i for i in range(len(update.shape)) if i not in order]
-    extents = tuple(e - b for b, e in zip(block.begins, block.ends, strict=True))
-    new = rewriter.reshape(rewriter.transpose(update, tuple(order)), extents)
-    name = _combination(op.regions[0])
-    if name is None:
-        return None
-    if name and not _adds_to_zeros(name, operand):
-        old = operand if extents == operand.shape else rewriter.slice(operand, block.begins, block.ends)
-        new = rewriter.elementwise(name, old, new)
+    extents = tuple(-(-(e - b) // s) for b, e, s in zip(block.begins, block.ends, block.strides, strict=True))
+
+    def as_slice(windows: Value) -> Value:
+        if block.inside:
+            ranges = [block.inside.get(d, (0, n)) for d, n in enumerate(windows.shape)]
+            windows = rewriter.slice(windows, tuple(begin for begin, _ in ranges), tuple(end for _, end in ranges))
+        return rewriter.reshape(rewriter.transpose(windows, tuple(order)), extents)
+
+    new = [as_slice(u) for u in updates]
+    if not replaces and not (count == 1 and _adds_to_zeros(single_op(body), operand)):
+        old = [rewriter.slice(o, block.begins, block.ends, block.strides) for o in operands]
+        new = rewriter.apply(body, [*old, *new], extents)
     if extents == operand.shape:
         return new
-    starts = [rewriter.full((), "s32", b) for b in block.begins]
-    return rewriter.emit("dynamic_update_slice", (operand, new, *starts), operand.shape, operand.dtype)
+    return [rewriter.update_slice(o, n, block.begins, block.strides) for o, n in zip(operands, new, strict=True)]
 
 
-def _combination(body: Block) -> str | None:
-    """The name of the op that combines element and update; "" where the update replaces the element, None otherwise."""
-    if len(body.ops) == 1 and body.results == body.args[1:]:
-        return ""
-    name = single_op(body)
-    return name if name in ("add", "multiply", "maximum", "minimum", "and", "or", "xor") else None
-
-
-def _adds_to_zeros(name: str, operand: Value) -> bool:
+def _adds_to_zeros(name: str | None, operand: Value) -> bool:
     literal = splat_of(operand)
     return name == "add" and literal is not None and operand.dtype != "pred" and not any(literal.data)
 
@@ -312,4 +384,10 @@ def _add(op: Op, rewriter: Rewriter) -> Value | None:
     return None
 
 
-RULES: dict[str, Rule] = {"gather": _gather, "scatter": _scatter, "add": _add}
+RULES: dict[str, Rule] = {
+    "dynamic_slice": dynamic_slice,
+    "dynamic_update_slice": dynamic_update_slice,
+    "gather": _gather,
+    "scatter": _scatter,
+    "add": _add,
+}

@@ -12,7 +12,7 @@ from jax_ipu.compiler.ir import Block, Module, Op, Value
 
 FORWARD, BACKWARD, UPDATE = "TRAINING_FWD", "TRAINING_BWD", "TRAINING_WU"
 _VIEWS = frozenset(("reshape", "transpose", "optimization_barrier"))
-_UPDATES = frozenset(("scatter", "dynamic_update_slice"))
+_UPDATES = frozenset(("scatter", "dynamic_update_slice", "ipu.update_slice"))
 
 
 def run(module: Module) -> None:

@@ -46,6 +46,22 @@ class Rewriter:
             return value
         return self.emit("broadcast_in_dim", (value,), shape, value.dtype, {"broadcast_dimensions": dims})
 
+    def spread(self, value: Value, shape: Shape) -> Value:
+        """`value`, or the scalar `value` in every element of `shape`."""
+        return value if value.shape == shape else self.broadcast(value, shape, ())
+
+    def apply(self, body: Block, operands: Sequence[Value], shape: Shape) -> list[Value]:
+        """The results of a body of ops on scalars, applied to every element of operands of this shape."""
+        values = dict(zip(body.args, operands, strict=True))
+        for inner in body.ops[:-1]:
+            literal = inner.attrs.get("value") if inner.name == "constant" else None
+            if literal is not None:
+                values[inner.result] = self.constant(literal.reshaped(shape))
+                continue
+            given = [self.spread(values.get(o, o), shape) for o in inner.operands]
+            values[inner.result] = self.emit(inner.name, given, shape, inner.result.dtype, dict(inner.attrs))
+        return [self.spread(values.get(r, r), shape) for r in body.results]
+
     def reshape(self, value: Value, shape: Shape) -> Value:
         while value.op is not None and value.op.name == "reshape":
             value = value.op.operands[0]
@@ -63,9 +79,19 @@ class Rewriter:
     def convert(self, value: Value, dtype: str) -> Value:
         return value if value.dtype == dtype else self.elementwise("convert", value, dtype=dtype)
 
-    def slice(self, value: Value, begins: Shape, ends: Shape) -> Value:
-        attrs = {"start_indices": begins, "limit_indices": ends, "strides": (1,) * len(begins)}
-        return self.emit("slice", (value,), tuple(e - b for b, e in zip(begins, ends, strict=True)), value.dtype, attrs)
+    def slice(self, value: Value, begins: Shape, ends: Shape, strides: Shape | None = None) -> Value:
+        """Every `strides[d]`th element from `begins[d]` up to `ends[d]`; strides are 1 by default."""
+        strides = (1,) * len(begins) if strides is None else strides
+        shape = tuple(-(-(e - b) // s) for b, e, s in zip(begins, ends, strides, strict=True))
+        if shape == value.shape:
+            return value
+        attrs = {"start_indices": begins, "limit_indices": ends, "strides": strides}
+        return self.emit("slice", (value,), shape, value.dtype, attrs)
+
+    def update_slice(self, value: Value, update: Value, begins: Shape, strides: Shape | None = None) -> Value:
+        """`value` with `update` in place of every `strides[d]`th element from `begins[d]` on."""
+        attrs = {"start_indices": begins, "strides": (1,) * len(begins) if strides is None else strides}
+        return self.emit("ipu.update_slice", (value, update), value.shape, value.dtype, attrs)
 
     def transpose(self, value: Value, permutation: Shape) -> Value:
         if permutation == tuple(range(len(permutation))):
