@@ -1,18 +1,13 @@
-// Scatter: typed loops for one-operation updates, vectorised evaluation in blocks for general ones.
+// Scatter: one-operation updates are shared among threads, general ones are evaluated in blocks.
 #include "kernels/index/scatter.h"
 
 #include <algorithm>
-#include <cmath>
-#include <complex>
-#include <cstring>
 #include <limits>
-#include <type_traits>
 
 #include "kernels/copy/slice.h"
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/host/isa.h"
-#include "kernels/index/select_indices.h"
-#include "kernels/vector/convert.h"
+#include "kernels/index/partition_windows.h"
 
 namespace ipu_model {
 namespace {
@@ -21,187 +16,50 @@ constexpr std::int64_t kBlockRows = 512;
 // The number of elements in one evaluation of a general update.
 constexpr std::int64_t kBlockElements = 2048;
 constexpr std::int64_t kParallelElements = 16 << 10, kSelectedRows = 32 << 10;
-// The range of all operand offsets of windows that are inside.
-constexpr std::int64_t kLow = WindowRows::kSkip + 1, kHigh = INT64_MAX;
+// Windows of fewer elements cost less than the lists by which threads would share them.
+constexpr std::int64_t kLeastOrdered = 2;
+// From this many elements per thread on, threads share every window instead.
+constexpr std::int64_t kWideWindow = 512;
 
-// Combines 16-bit floats in f32 and rounds after each operation.
-struct F16 {
-  std::uint16_t bits;
-  float value() const { return F16ToF32(bits); }
-  static F16 Of(float x) { return {F32ToF16(x)}; }
+// The inner loops of the instruction set in use.
+struct Loops {
+  decltype(&avx2::CombineWindows) windows;
+  decltype(&avx2::CombineElements) elements;
+  decltype(&avx2::CombineSelected) selected;
 };
-struct BF16 {
-  std::uint16_t bits;
-  float value() const { return BF16ToF32(bits); }
-  static BF16 Of(float x) { return {F32ToBF16(x)}; }
-};
-template <typename T>
-inline constexpr bool kNarrow = std::is_same_v<T, F16> || std::is_same_v<T, BF16>;
-
-struct Set {
-  template <typename T>
-  static T Apply(T, T b) {
-    return b;
-  }
-};
-// Integer sums and products wrap.
-struct Add {
-  template <typename T>
-  static T Apply(T a, T b) {
-    if constexpr (std::is_integral_v<T>) {
-      using U = std::make_unsigned_t<T>;
-      return static_cast<T>(static_cast<U>(a) + static_cast<U>(b));
-    } else if constexpr (kNarrow<T>) {
-      return T::Of(a.value() + b.value());
-    } else {
-      return a + b;
-    }
-  }
-};
-struct Multiply {
-  template <typename T>
-  static T Apply(T a, T b) {
-    if constexpr (std::is_integral_v<T>) {
-      return static_cast<T>(static_cast<std::uint64_t>(a) * static_cast<std::uint64_t>(b));
-    } else if constexpr (kNarrow<T>) {
-      return T::Of(a.value() * b.value());
-    } else {
-      return a * b;
-    }
-  }
-};
-// Returns NaN if either operand is NaN; -0 is below +0.
-struct Minimum {
-  template <typename T>
-  static T Apply(T a, T b) {
-    if constexpr (kNarrow<T>) {
-      return T::Of(Apply(a.value(), b.value()));
-    } else {
-      if constexpr (std::is_floating_point_v<T>) {
-        if (a != a || b != b) return a != a ? a : b;
-        if (a == b) return std::signbit(a) ? a : b;
-      }
-      return b < a ? b : a;
-    }
-  }
-};
-struct Maximum {
-  template <typename T>
-  static T Apply(T a, T b) {
-    if constexpr (kNarrow<T>) {
-      return T::Of(Apply(a.value(), b.value()));
-    } else {
-      if constexpr (std::is_floating_point_v<T>) {
-        if (a != a || b != b) return a != a ? a : b;
-        if (a == b) return std::signbit(a) ? b : a;
-      }
-      return a < b ? b : a;
-    }
-  }
-};
-struct And {
-  template <typename T>
-  static T Apply(T a, T b) {
-    return static_cast<T>(a & b);
-  }
-};
-struct Or {
-  template <typename T>
-  static T Apply(T a, T b) {
-    return static_cast<T>(a | b);
-  }
-};
-
-template <typename T, typename Op>
-void CombineWindow(const WindowRows::Loop& loop, int dim, const T* update, T* out) {
-  if (dim == loop.rank) {
-    *out = Op::Apply(*out, *update);
-    return;
-  }
-  const std::int64_t n = loop.shape[dim], os = loop.operand[dim], us = loop.windows[dim];
-  if (dim + 1 < loop.rank) {
-    for (std::int64_t i = 0; i < n; ++i) CombineWindow<T, Op>(loop, dim + 1, update + i * us, out + i * os);
-  } else if (os == 1 && us == 1) {
-#pragma GCC ivdep
-    for (std::int64_t i = 0; i < n; ++i) out[i] = Op::Apply(out[i], update[i]);
-  } else {
-    for (std::int64_t i = 0; i < n; ++i) out[i * os] = Op::Apply(out[i * os], update[i * us]);
-  }
+Loops ChooseLoops() {
+  if (HasAvx512()) return {avx512::CombineWindows, avx512::CombineElements, avx512::CombineSelected};
+  return {avx2::CombineWindows, avx2::CombineElements, avx2::CombineSelected};
 }
 
-// Combines rows [begin, end) of single elements in one pass, so that the processor can overlap many of them.
-template <typename T, typename Op, typename I>
-void CombineElements(const WindowRows::Elements& elements, std::int64_t begin, std::int64_t end,
-                     const T* updates, T* out) {
-  const auto run = [&](WindowRows::Elements fixed) {
-    fixed.ForEach<I, false>(begin, end, [&](std::int64_t row, std::int64_t to) {
-      out[to] = Op::Apply(out[to], updates[row * fixed.windows_step]);
-    });
-  };
-  WindowRows::Elements fixed = elements;
-  if (fixed.index_stride == 1 && fixed.windows_step == 1) {
-    fixed.index_stride = fixed.windows_step = 1;  // constants, so that the compiler can use them
-    run(fixed);
-  } else {
-    run(fixed);
-  }
-}
-
-// Combines, of n rows of single elements, those with an index in [first, end). Other threads combine the
-// others.
-template <typename T, typename Op>
-void CombineSelected(const WindowRows::Elements& elements, std::int64_t n, std::int64_t first,
-                     std::int64_t end, const T* updates, T* out) {
-  const auto select = HasAvx512() ? avx512::SelectIndices : avx2::SelectIndices;
-  const auto* const index = static_cast<const std::int32_t*>(elements.index);
-  std::int32_t positions[kBlockRows + kSelectSlack], values[kBlockRows + kSelectSlack];
-  for (std::int64_t r = 0; r < n; r += kBlockRows) {
-    const std::int64_t count =
-        select(index + r, std::min(kBlockRows, n - r), static_cast<std::int32_t>(elements.wrap),
-               static_cast<std::int32_t>(first), static_cast<std::int32_t>(end), positions, values);
-    const T* const block = updates + r * elements.windows_step;
-    for (std::int64_t i = 0; i < count; ++i) {
-      T& to = out[elements.base + values[i] * elements.operand_stride];
-      to = Op::Apply(to, block[positions[i] * elements.windows_step]);
-    }
-  }
-}
-
-// Combines those of the rows [begin, end) whose operand offset is in [low, high).
-template <typename T, typename Op>
-void CombineRows(const WindowRows& rows, const WindowRows::Loop& loop, std::int64_t begin, std::int64_t end,
-                 std::int64_t low, std::int64_t high, const T* updates, T* out) {
+// Combines the rows [begin, end) on one thread.
+void CombineRows(Combine combine, const WindowRows& rows, const WindowRows::Loop& loop, std::int64_t begin,
+                 std::int64_t end, const HostTensor& update, const void* updates, void* out) {
+  const Loops loops = ChooseLoops();
   WindowRows::Elements elements;
-  if (loop.rank == 0 && low == kLow && high == kHigh && rows.AreElements(&elements)) {
-    return elements.type == DType::kS32
-               ? CombineElements<T, Op, std::int32_t>(elements, begin, end, updates, out)
-               : CombineElements<T, Op, std::int64_t>(elements, begin, end, updates, out);
+  if (loop.rank == 0 && rows.AreElements(&elements)) {
+    return loops.elements(combine, update.type, elements, begin, end, updates, out);
   }
   std::int64_t to[kBlockRows], from[kBlockRows];
   for (std::int64_t r = begin; r < end; r += kBlockRows) {
     const std::int64_t n = std::min(kBlockRows, end - r);
     rows.Offsets(r, n, false, to, from);
-    if (loop.rank == 0) {
-      for (std::int64_t i = 0; i < n; ++i) {
-        if (to[i] >= low && to[i] < high) out[to[i]] = Op::Apply(out[to[i]], updates[from[i]]);
-      }
-    } else {
-      constexpr std::int64_t kAhead = 4;
-      for (std::int64_t i = 0; i < n; ++i) {
-        if (i + kAhead < n && to[i + kAhead] != WindowRows::kSkip)
-          __builtin_prefetch(out + to[i + kAhead], 1);
-        if (to[i] >= low && to[i] < high) CombineWindow<T, Op>(loop, 0, updates + from[i], out + to[i]);
-      }
+    std::int64_t count = 0;
+    for (std::int64_t i = 0; i < n; ++i) {
+      to[count] = to[i];
+      from[count] = from[i];
+      count += to[i] != WindowRows::kSkip ? 1 : 0;
     }
+    loops.windows(combine, update.type, loop, {to, from, count}, updates, out);
   }
 }
 
 // The division of one operand's work among threads, so that no two threads write the same element.
 struct Share {
-  enum class By { kNothing, kRows, kDestination, kIndices, kWindow } by = By::kNothing;
-  int window_loop = 0;             // for kWindow
-  std::int64_t low = 0, high = 0;  // operand offsets, for kDestination
-  WindowRows::Elements elements;   // for kIndices
+  enum class By { kNothing, kRows, kRanges, kIndices, kWindow } by = By::kNothing;
+  int window_loop = 0;            // for kWindow
+  OffsetRange operand, updates;   // for kRanges
+  WindowRows::Elements elements;  // for kIndices
 };
 
 // Whether threads can select their rows by index. This is fast only with AVX-512.
@@ -211,10 +69,10 @@ bool CanSelect(const WindowRows& rows, WindowRows::Elements* elements) {
          elements->index_stride == 1 && elements->wrap <= kMost && elements->limit < kMost;
 }
 
-Share ChooseShare(const WindowRows& rows, const WindowRows::Loop& loop, const IndexedWindow& window,
-                  const WindowPlacement& placement, bool unique, const HostTensor& out, int workers) {
+Share ChooseShare(const WindowRows& rows, const WindowRows::Loop& loop, bool unique, const HostTensor& update,
+                  const HostTensor& out, int workers) {
   Share share;
-  if (rows.num_rows() * loop.elements < kParallelElements) return share;
+  if (workers == 1 || rows.num_rows() * loop.elements < kParallelElements) return share;
   int widest = -1;
   bool overlapping = false;
   for (int d = 0; d < loop.rank; ++d) {
@@ -226,58 +84,66 @@ Share ChooseShare(const WindowRows& rows, const WindowRows::Loop& loop, const In
   }
   if (unique) {
     share.by = Share::By::kRows;
-  } else if (widest >= 0 && loop.shape[widest] >= 32) {
+    return share;
+  }
+  if (loop.elements == 1 && CanSelect(rows, &share.elements)) {
+    if (rows.num_rows() >= kSelectedRows) share.by = Share::By::kIndices;
+    return share;
+  }
+  const std::int64_t width = widest < 0 ? 1 : loop.shape[widest];
+  share.operand = OffsetRange::Of(out);
+  share.updates = OffsetRange::Of(update);
+  const bool ranges = !overlapping && loop.elements >= kLeastOrdered && share.operand.FitsWord() &&
+                      share.updates.FitsWord() && rows.num_rows() >= 4 * workers;
+  if (ranges && width < kWideWindow * workers) {
+    share.by = Share::By::kRanges;
+  } else if (width >= 32) {
     share.by = Share::By::kWindow;
     share.window_loop = widest;
-  } else if (!overlapping && loop.elements * workers >= 16) {
-    // Every thread checks all rows, which costs as much as applying some elements.
-    share.by = Share::By::kDestination;
-    for (int d = 0; d < window.operand_rank; ++d) {
-      const std::int64_t reach = (placement.operand_dims[d] - 1) * out.strides[d];
-      (reach > 0 ? share.high : share.low) += reach;
-    }
-    ++share.high;
-  } else if (workers > 1 && rows.num_rows() >= kSelectedRows && CanSelect(rows, &share.elements)) {
-    share.by = Share::By::kIndices;
   }
   return share;
 }
 
-template <typename T, typename Op>
-void CombineAll(HostContext& context, const WindowRows& rows, const IndexedWindow& window,
-                const WindowPlacement& placement, bool unique, const HostTensor& update,
-                const HostTensor& out) {
+void CombineAll(HostContext& context, Combine combine, const WindowRows& rows, bool unique,
+                const HostTensor& update, const HostTensor& out) {
   const WindowRows::Loop loop = rows.WindowLoop();
-  const Share share = ChooseShare(rows, loop, window, placement, unique, out, context.pool.size());
+  const Share share = ChooseShare(rows, loop, unique, update, out, context.pool.size());
   const std::int64_t n = rows.num_rows();
-  const T* u = update.as<T>();
-  T* o = out.as<T>();
-  // One piece per worker, because every call reads all indices.
-  constexpr std::int64_t kOnePiece = 1;
   switch (share.by) {
     case Share::By::kNothing:
-      CombineRows<T, Op>(rows, loop, 0, n, kLow, kHigh, u, o);
+      CombineRows(combine, rows, loop, 0, n, update, update.data, out.data);
       break;
     case Share::By::kRows:
       ParallelFor(context.pool, n, 16, [&](std::int64_t begin, std::int64_t end) {
-        CombineRows<T, Op>(rows, loop, begin, end, kLow, kHigh, u, o);
+        CombineRows(combine, rows, loop, begin, end, update, update.data, out.data);
       });
       break;
-    case Share::By::kDestination:
-      ParallelFor(
-          context.pool, share.high - share.low, 64,
-          [&](std::int64_t begin, std::int64_t end) {
-            CombineRows<T, Op>(rows, loop, 0, n, share.low + begin, share.low + end, u, o);
-          },
-          kOnePiece);
+    case Share::By::kRanges:
+      for (std::int64_t begin = 0; begin < n; begin += PartitionedWindows::kMostRows) {
+        const Scratch::Mark mark = context.scratch.Save();
+        const PartitionedWindows parts(context, rows, begin,
+                                       std::min(n, begin + PartitionedWindows::kMostRows), share.operand,
+                                       share.updates);
+        ParallelFor(context.pool, parts.num_ranges(), 1, [&](std::int64_t first, std::int64_t last) {
+          const auto windows = ChooseLoops().windows;
+          for (std::int64_t range = first; range < last; ++range) {
+            parts.ForEach(static_cast<int>(range), [&](const WindowList& list) {
+              windows(combine, update.type, loop, list, update.data, out.data);
+            });
+          }
+        });
+        context.scratch.Rewind(mark);
+      }
       break;
     case Share::By::kIndices:
+      // One piece per worker, because every call reads all indices.
       ParallelFor(
           context.pool, share.elements.limit + 1, 64,
           [&](std::int64_t begin, std::int64_t end) {
-            CombineSelected<T, Op>(share.elements, n, begin, end, u, o);
+            ChooseLoops().selected(combine, update.type, share.elements, n, begin, end, update.data,
+                                   out.data);
           },
-          kOnePiece);
+          1);
       break;
     case Share::By::kWindow:
       ParallelFor(
@@ -285,10 +151,13 @@ void CombineAll(HostContext& context, const WindowRows& rows, const IndexedWindo
           [&](std::int64_t begin, std::int64_t end) {
             WindowRows::Loop part = loop;
             part.shape[share.window_loop] = end - begin;
-            CombineRows<T, Op>(rows, part, 0, n, kLow, kHigh, u + begin * loop.windows[share.window_loop],
-                               o + begin * loop.operand[share.window_loop]);
+            part.elements = loop.elements / loop.shape[share.window_loop] * (end - begin);
+            const auto size = static_cast<std::int64_t>(SizeOf(update.type));
+            CombineRows(combine, rows, part, 0, n, update,
+                        update.as<char>() + begin * loop.windows[share.window_loop] * size,
+                        out.as<char>() + begin * loop.operand[share.window_loop] * size);
           },
-          kOnePiece);
+          1);
       break;
   }
 }
@@ -342,7 +211,7 @@ ScatterKernel::ScatterKernel(const Expression& update)
 
 ScatterKernel::~ScatterKernel() = default;
 
-ScatterKernel::Combine ScatterKernel::Recognise(std::size_t output) const {
+Combine ScatterKernel::Recognise(std::size_t output) const {
   const std::size_t reg = update_.outputs[output];
   const std::size_t operand = output, update = num_operands_ + output;
   if (reg == update) return Combine::kSet;
@@ -372,75 +241,6 @@ ScatterKernel::Combine ScatterKernel::Recognise(std::size_t output) const {
       return integer || logical ? Combine::kOr : Combine::kGeneral;
     default:
       return Combine::kGeneral;
-  }
-}
-
-void ScatterKernel::RunSimple(HostContext& context, const WindowRows& rows, const IndexedWindow& window,
-                              const WindowPlacement& placement, bool unique, Combine combine,
-                              const HostTensor& update, const HostTensor& out) const {
-  const auto run = [&](auto op, auto zero) {
-    CombineAll<decltype(zero), decltype(op)>(context, rows, window, placement, unique, update, out);
-  };
-  const auto integers = [&](auto op) {
-    switch (out.type) {
-      case DType::kPred:
-      case DType::kU8:
-        return run(op, std::uint8_t{});
-      case DType::kU16:
-        return run(op, std::uint16_t{});
-      case DType::kU32:
-        return run(op, std::uint32_t{});
-      case DType::kU64:
-        return run(op, std::uint64_t{});
-      case DType::kS8:
-        return run(op, std::int8_t{});
-      case DType::kS16:
-        return run(op, std::int16_t{});
-      case DType::kS32:
-        return run(op, std::int32_t{});
-      case DType::kS64:
-        return run(op, std::int64_t{});
-      default:
-        return;
-    }
-  };
-  const auto reals = [&](auto op) {
-    if (out.type == DType::kF32) return run(op, float{});
-    if (out.type == DType::kF64) return run(op, double{});
-    if (out.type == DType::kF16) return run(op, F16{});
-    if (out.type == DType::kBF16) return run(op, BF16{});
-    return integers(op);
-  };
-  switch (combine) {
-    case Combine::kSet:
-      switch (SizeOf(out.type)) {
-        case 1:
-          return run(Set{}, std::uint8_t{});
-        case 2:
-          return run(Set{}, std::uint16_t{});
-        case 4:
-          return run(Set{}, std::uint32_t{});
-        case 8:
-          return run(Set{}, std::uint64_t{});
-        default:
-          return run(Set{}, std::complex<double>{});
-      }
-    case Combine::kAdd:
-      if (out.type == DType::kC64) return run(Add{}, std::complex<float>{});
-      if (out.type == DType::kC128) return run(Add{}, std::complex<double>{});
-      return reals(Add{});
-    case Combine::kMultiply:
-      return reals(Multiply{});
-    case Combine::kMinimum:
-      return reals(Minimum{});
-    case Combine::kMaximum:
-      return reals(Maximum{});
-    case Combine::kAnd:
-      return integers(And{});
-    case Combine::kOr:
-      return integers(Or{});
-    case Combine::kGeneral:
-      break;
   }
 }
 
@@ -584,7 +384,7 @@ void ScatterKernel::Run(HostContext& context, const IndexedWindow& window, const
   if (!simple_) return RunBlocks(context, window, placement, indices, updates, outs);
   for (std::size_t i = 0; i < num_operands_; ++i) {
     const WindowRows rows(window, placement, outs[i], indices, updates[i]);
-    RunSimple(context, rows, window, placement, unique, combine_[i], updates[i], outs[i]);
+    CombineAll(context, combine_[i], rows, unique, updates[i], outs[i]);
   }
 }
 

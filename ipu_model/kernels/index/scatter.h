@@ -9,6 +9,7 @@
 #include "kernels/elementwise/expression.h"
 #include "kernels/host/context.h"
 #include "kernels/host/host_tensor.h"
+#include "kernels/index/combine_windows.h"
 #include "kernels/index/indexed_window.h"
 
 namespace ipu_model {
@@ -31,14 +32,9 @@ class ScatterKernel {
            const HostTensor* outs) const;
 
  private:
-  // The operation of an output that depends only on its own operand and update; kGeneral for all other
-  // outputs.
-  enum class Combine : std::uint8_t { kGeneral, kSet, kAdd, kMultiply, kMinimum, kMaximum, kAnd, kOr };
-
+  // Returns the operation of an output that depends only on its own operand and update; kGeneral for all
+  // other outputs.
   Combine Recognise(std::size_t output) const;
-  void RunSimple(HostContext& context, const WindowRows& rows, const IndexedWindow& window,
-                 const WindowPlacement& placement, bool unique, Combine combine, const HostTensor& update,
-                 const HostTensor& out) const;
   struct Buffers;  // contiguous windows of every operand and update
   Buffers Allocate(HostContext& context, std::int64_t elements, const HostTensor* updates) const;
   void RunBlocks(HostContext& context, const IndexedWindow& window, const WindowPlacement& placement,
