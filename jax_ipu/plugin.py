@@ -30,6 +30,7 @@ from jax_ipu.integration import (
     processes,
     program_dump,
     scans,
+    threefry,
     transfer_guard,
 )
 
@@ -70,6 +71,7 @@ def initialize() -> None:
     pallas.enable()
     program_dump.enable()
     scans.enable()
+    threefry.enable()
     transfer_guard.enable()
 
 

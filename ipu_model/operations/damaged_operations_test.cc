@@ -100,6 +100,11 @@ class Corpus {
       const Tensor state = Variable(g, poplar::UNSIGNED_LONGLONG, {2});
       hlo::rngBitGenerator(g, hlo::RandomAlgorithm::kThreeFry, state, poplar::UNSIGNED_INT, {7}, s);
     });
+    Add([&](Graph& g, Sequence& s) {
+      const auto u32 = [&] { return Variable(g, poplar::UNSIGNED_INT, {3, 5}); };
+      hlo::threefry2x32(g, {u32(), u32()}, {{{true, 0, {0, 0}}, {false, 7, {5, 1}}}}, {u32()}, {u32(), u32()},
+                        s);
+    });
     Add([&](Graph& g, Sequence& s) { poplin::cholesky(g, F32(g, {2, 4, 4}), true, s); });
     Add([&](Graph& g, Sequence& s) {
       poplin::triangularSolve(g, F32(g, {2, 4, 4}), F32(g, {2, 4, 3}), true, true, false, s);

@@ -23,6 +23,7 @@ std::unique_ptr<Operation> ReadSelectAndScatter(Reader& reader);
 std::unique_ptr<Operation> ReadSort(Reader& reader);
 std::unique_ptr<Operation> ReadTopK(Reader& reader);
 std::unique_ptr<Operation> ReadRandomBits(Reader& reader);
+std::unique_ptr<Operation> ReadThreefry(Reader& reader);
 std::unique_ptr<Operation> ReadCholesky(Reader& reader);
 std::unique_ptr<Operation> ReadImplicitQr(Reader& reader);
 std::unique_ptr<Operation> ReadLuPanel(Reader& reader);

@@ -26,6 +26,7 @@ const std::map<std::string, OperationReader, std::less<>>& OperationRegistry() {
       {"popops::sort", ReadSort},
       {"popops::topK", ReadTopK},
       {"hlo::rngBitGenerator", ReadRandomBits},
+      {"hlo::threefry2x32", ReadThreefry},
       {"poplin::cholesky", ReadCholesky},
       {"poplin::triangularSolve", ReadTriangularSolve},
       {"hlo::fft", ReadFft},

@@ -27,11 +27,13 @@ from jax_ipu.compiler.passes import (
     matmul_roles,
     outline,
     padded_state,
+    random_counters,
     recompute,
     scalar_branches,
     schedule,
     simplify,
     sum_collectives,
+    threefry,
     wrap_indices,
 )
 from jax_ipu.compiler.program_io import Signature
@@ -39,6 +41,7 @@ from jax_ipu.compiler.program_io import Signature
 Pass = Callable[[Module], None]
 
 PASSES: tuple[tuple[str, Pass], ...] = (
+    ("threefry", threefry.run),
     ("inline", inline.run),
     ("scalar branches", scalar_branches.run),
     ("layouts", layouts.run),
@@ -52,6 +55,7 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("dce before scatters", dce.run),
     ("known indices", known_indices.run),
     ("cse again", cse.run),
+    ("random counters", random_counters.run),
     ("dce", dce.run),
     ("padded state", padded_state.run),
     ("combine collectives", combine_collectives.run),

@@ -14,7 +14,7 @@ from jax_ipu.compiler.ir import VIEWS, Block, Module, Op, Value, size_in_bytes
 _FEW_USES = 2
 # Smaller results (bytes) do not wait for their reader.
 _LARGE = 1 << 20
-_MAY_WAIT = frozenset(("dot_general", "convolution", "ipu.map"))
+_MAY_WAIT = frozenset(("dot_general", "convolution", "ipu.map", "ipu.threefry2x32"))
 _WRITERS = frozenset(("dynamic_update_slice", "ipu.update_slice", "scatter", "while", "ipu.repeat"))
 
 
