@@ -318,22 +318,32 @@ Partition SpreadEvenly(const Shape& shape, const Shape& layout, std::int64_t vec
   return placement;
 }
 
-// Splits a dimension that is not yet split over the parts of `space_dim`, which would otherwise hold copies.
+// Splits a dimension over the parts of `space_dim`, which would otherwise hold copies: one that is not yet
+// split, or else one whose parts lie so far apart that the tiles between them are those of the copies.
 void SpreadOver(const Partition& split, std::size_t space_dim, std::int64_t vector_width,
                 Partition* placement) {
-  std::int64_t copies = split.parts[space_dim];
+  const std::int64_t copies = split.parts[space_dim], stride = split.tile_stride[space_dim];
   if (copies <= 1) return;
-  std::size_t best = placement->shape.size();
-  for (std::size_t d = placement->shape.size(); d-- > 0;) {
+  const std::size_t rank = placement->shape.size();
+  std::size_t best = rank;
+  for (std::size_t d = rank; d-- > 0;) {
     if (placement->parts[d] != 1 || placement->shape[d] <= 1) continue;
-    if (best == placement->shape.size() || placement->shape[d] > placement->shape[best]) best = d;
+    if (best == rank || placement->shape[d] > placement->shape[best]) best = d;
   }
-  if (best == placement->shape.size()) return;
-  const bool innermost = best + 1 == placement->shape.size();
-  placement->grain[best] = innermost ? vector_width : 1;
-  const std::int64_t grains = CeilDivide(placement->shape[best], placement->grain[best]);
-  placement->parts[best] = std::min(copies, grains);
-  placement->tile_stride[best] = split.tile_stride[space_dim];
+  if (best < rank) {
+    placement->grain[best] = best + 1 == rank ? vector_width : 1;
+    const std::int64_t grains = CeilDivide(placement->shape[best], placement->grain[best]);
+    placement->parts[best] = std::min(copies, grains);
+    placement->tile_stride[best] = stride;
+    return;
+  }
+  for (std::size_t d = 0; d < rank; ++d) {
+    const std::int64_t grains = CeilDivide(placement->shape[d], placement->grain[d]);
+    if (placement->tile_stride[d] != copies * stride || grains < placement->parts[d] * copies) continue;
+    placement->parts[d] *= copies;
+    placement->tile_stride[d] = stride;
+    return;
+  }
 }
 
 }  // namespace
