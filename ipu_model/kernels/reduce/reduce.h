@@ -35,6 +35,12 @@ class ReduceKernel {
   void RunOnPartials(HostContext& context, const HostTensor* partials, const HostTensor* inits,
                      std::uint32_t dimensions, const HostTensor* out) const;
 
+  // Combines `partials` to fewer of them, of the same types.
+  void CombinePartials(HostContext& context, const HostTensor* partials, std::uint32_t dimensions,
+                       const HostTensor* out) const {
+    (on_partials_ != nullptr ? *on_partials_ : *this).Run(context, partials, nullptr, dimensions, out);
+  }
+
   // Returns the type of partial results: f32 for sums and products of narrow floats.
   DType PartialType(unsigned i) const;
   std::size_t size() const { return types_.size(); }

@@ -18,6 +18,7 @@
 #include "operations/data_views.h"
 #include "operations/readers.h"
 #include "operations/reduce/reduce_cost.h"
+#include "operations/reduce/reduce_stages.h"
 #include "poplar/exceptions.hpp"
 
 namespace ipu_model {
@@ -25,8 +26,6 @@ namespace {
 
 // A smaller part of the reduction per tile would not pay for an exchange.
 constexpr std::int64_t kSmallestShare = 64;
-
-bool IsReduced(std::uint32_t mask, std::size_t dimension) { return (mask >> dimension & 1) != 0; }
 
 // Splits the iteration space into blocks, kept dimensions first: every split of a reduced dimension makes
 // partial results.
@@ -122,25 +121,31 @@ class ReduceOperation : public CombiningOperation {
   }
 
   TilePlan Plan(const DeviceContext& context) const override {
-    const Partition work = WorkPartition(context);
-    std::int64_t partials = 1;
-    for (std::size_t d = 0; d < work.shape.size(); ++d)
-      if (IsReduced(mask_, d)) partials *= work.parts[d];
-    return partials == 1 ? PlanAtResults(context) : PlanPartials(context, work);
+    const std::vector<Partition> stages = Stages(context);
+    return stages.empty() ? PlanAtResults(context) : PlanPartials(context, stages);
   }
 
  private:
   unsigned size() const { return static_cast<unsigned>(kernel_->size()); }
 
   // Uses the mapping of the values if it is a grid over their dimensions; otherwise spreads them evenly.
-  Partition WorkPartition(const DeviceContext& context) const {
+  std::vector<Partition> Stages(const DeviceContext& context) const {
     const View& values = inputs[0];
     const Partition* partition = context.mapping(values.variable).partition();
-    if (partition != nullptr && partition->shape == values.shape && values.offset == 0 &&
-        IsRowMajorContiguous(values)) {
-      return *partition;
+    const bool in_place = partition != nullptr && partition->shape == values.shape && values.offset == 0 &&
+                          IsRowMajorContiguous(values);
+    ReduceProblem problem{cost_, mask_, {}, in_place, 0, 0, 1, 1};
+    problem.work = in_place ? *partition : SpreadOverTiles(values.shape, mask_, context.num_tiles());
+    for (unsigned i = 0; i < size(); ++i) {
+      problem.value_bytes += static_cast<std::int64_t>(SizeOf(inputs[i].type));
+      problem.partial_bytes += static_cast<std::int64_t>(SizeOf(kernel_->PartialType(i)));
     }
-    return SpreadOverTiles(values.shape, mask_, context.num_tiles());
+    for (std::size_t d = 0; d < values.shape.size(); ++d)
+      if (IsReduced(mask_, d)) problem.reduced *= values.shape[d];
+    const auto& mapping = context.mapping(outputs[0].variable);
+    for (const Vertex& vertex : mapping.VerticesOver(outputs[0], context.num_tiles()))
+      problem.results = std::max(problem.results, vertex.box.num_elements());
+    return ChooseReduceStages(problem, context.target(), context.num_tiles());
   }
 
   void AddInits(VertexGroup* group) const {
@@ -187,97 +192,102 @@ class ReduceOperation : public CombiningOperation {
     return plan;
   }
 
-  // Partial results have a dimension for every reduced one (the number of its parts), then the kept
-  // dimensions.
-  TilePlan PlanPartials(const DeviceContext& context, const Partition& work) const {
-    const std::uint32_t mask = mask_;
-    Partition placement;
-    placement.first_tile = work.first_tile;
-    placement.num_tiles = work.num_tiles;
-    const auto append = [&placement](std::int64_t extent, std::int64_t parts, std::int64_t grain,
-                                     std::int64_t tile_stride) {
-      placement.shape.push_back(extent);
-      placement.parts.push_back(parts);
-      placement.grain.push_back(grain);
-      placement.tile_stride.push_back(tile_stride);
-    };
-    std::size_t num_reduced = 0;
-    for (std::size_t d = 0; d < work.shape.size(); ++d) {
-      if (!IsReduced(mask, d)) continue;
-      append(work.parts[d], work.parts[d], 1, work.tile_stride[d]);
-      ++num_reduced;
-    }
-    for (std::size_t d = 0; d < work.shape.size(); ++d)
-      if (!IsReduced(mask, d)) append(work.shape[d], work.parts[d], work.grain[d], work.tile_stride[d]);
-
+  TilePlan PlanPartials(const DeviceContext& context, const std::vector<Partition>& stages) const {
     TilePlan plan;
-    VertexGroup partial;
-    partial.codelet = "popops::ReducePartial";
-    partial.vertices = work.Vertices();
-    const auto partial_region = [work, mask](const Box& box) {
-      Box region;
+    std::uint32_t mask = mask_;
+    std::size_t lead = 0;  // the leading dimensions of the partial results, which are still to be reduced
+    for (std::size_t d = 0; d < inputs[0].shape.size(); ++d) lead += IsReduced(mask_, d) ? 1 : 0;
+    for (const Partition& work : stages) {
+      AddStage(context, work, mask, lead, &plan);
+      mask = (1u << lead) - 1;
+    }
+    AddFinalStage(context, PartialsPlacement(stages.back(), stages.size() == 1 ? mask_ : mask).shape, lead,
+                  &plan);
+    return plan;
+  }
+
+  // Adds a superstep that combines the values, or the partial results of the stage before, to partial
+  // results. These have `lead` dimensions for the parts of the reduced ones, then the kept dimensions.
+  void AddStage(const DeviceContext& context, const Partition& work, std::uint32_t mask, std::size_t lead,
+                TilePlan* plan) const {
+    const bool first = plan->temporaries.empty();
+    const auto from = first ? OperandRef::Kind::kInput : OperandRef::Kind::kTemporary;
+    const auto base = static_cast<unsigned>(plan->temporaries.size());
+    const Partition placement = PartialsPlacement(work, mask);
+    VertexGroup group;
+    group.codelet = "popops::ReducePartial";
+    group.vertices = work.Vertices();
+    const auto region = [work, mask](const Box& box) {
+      Box result;
       for (std::size_t d = 0; d < work.shape.size(); ++d) {
         if (!IsReduced(mask, d)) continue;
         const std::int64_t part = work.PartOf(static_cast<int>(d), box.begin[d]);
-        region.begin.push_back(part);
-        region.end.push_back(part + 1);
+        result.begin.push_back(part);
+        result.end.push_back(part + 1);
       }
       for (std::size_t d = 0; d < work.shape.size(); ++d) {
         if (IsReduced(mask, d)) continue;
-        region.begin.push_back(box.begin[d]);
-        region.end.push_back(box.end[d]);
+        result.begin.push_back(box.begin[d]);
+        result.end.push_back(box.end[d]);
       }
-      return region;
+      return result;
     };
     for (unsigned i = 0; i < size(); ++i) {
-      plan.temporaries.push_back({kernel_->PartialType(i), placement});
-      partial.reads.push_back({{OperandRef::Kind::kInput, i}, [](const Box& box) { return box; }});
-      partial.writes.push_back({{OperandRef::Kind::kTemporary, i}, partial_region});
+      plan->temporaries.push_back({kernel_->PartialType(i), placement});
+      group.reads.push_back(
+          {{from, first ? i : base - size() + i}, [](const Box& box) { return box; }, true});
+      group.writes.push_back({{OperandRef::Kind::kTemporary, base + i}, region});
     }
-    partial.compute = [kernel = kernel_, mask, num_reduced](HostContext& host, const Box&,
-                                                            const std::vector<HostTensor>& reads,
-                                                            const std::vector<HostTensor>& writes) {
+    group.compute = [kernel = kernel_, mask, lead, first](HostContext& host, const Box&,
+                                                          const std::vector<HostTensor>& reads,
+                                                          const std::vector<HostTensor>& writes) {
       std::vector<HostTensor> out = writes;
       for (HostTensor& t : out) {  // drop the leading dimensions, of one part each
-        t.rank -= static_cast<int>(num_reduced);
-        std::copy(t.shape + num_reduced, t.shape + num_reduced + t.rank, t.shape);
-        std::copy(t.strides + num_reduced, t.strides + num_reduced + t.rank, t.strides);
+        t.rank -= static_cast<int>(lead);
+        std::copy(t.shape + lead, t.shape + lead + t.rank, t.shape);
+        std::copy(t.strides + lead, t.strides + lead + t.rank, t.strides);
       }
-      kernel->Run(host, reads.data(), nullptr, mask, out.data());
+      if (first) {
+        kernel->Run(host, reads.data(), nullptr, mask, out.data());
+      } else {
+        kernel->CombinePartials(host, reads.data(), mask, out.data());
+      }
     };
-    partial.cycles = [cost = cost_, partial_region](const TargetModel& target, const Box& box) {
-      return ReduceCycles(target, cost, box.num_elements(), partial_region(box).num_elements());
+    group.cycles = [cost = cost_, region](const TargetModel& target, const Box& box) {
+      return ReduceCycles(target, cost, box.num_elements(), region(box).num_elements());
     };
-    partial.code_bytes = cost_.CodeBytes(context.target());
-    partial.vertex_bytes = 16 + 8 * size();
+    group.code_bytes = cost_.CodeBytes(context.target());
+    group.vertex_bytes = 16 + 8 * size();
+    plan->supersteps.push_back({{std::move(group)}});
+  }
 
-    VertexGroup final_group;
-    final_group.codelet = "popops::ReduceFinal";
-    const Shape partial_shape = placement.shape;
-    const auto all_parts = [partial_shape, num_reduced](const Box& box) {
+  void AddFinalStage(const DeviceContext& context, const Shape& partial_shape, std::size_t lead,
+                     TilePlan* plan) const {
+    VertexGroup group;
+    group.codelet = "popops::ReduceFinal";
+    const auto all_parts = [partial_shape, lead](const Box& box) {
       Box region = Box::Whole(partial_shape);
-      for (std::size_t d = num_reduced; d < partial_shape.size(); ++d) {
-        region.begin[d] = box.begin[d - num_reduced];
-        region.end[d] = box.end[d - num_reduced];
+      for (std::size_t d = lead; d < partial_shape.size(); ++d) {
+        region.begin[d] = box.begin[d - lead];
+        region.end[d] = box.end[d - lead];
       }
       return region;
     };
+    const auto base = static_cast<unsigned>(plan->temporaries.size()) - size();
     for (unsigned i = 0; i < size(); ++i)
-      final_group.reads.push_back({{OperandRef::Kind::kTemporary, i}, all_parts});
-    AddInits(&final_group);
-    AddResults(context, &final_group);
-    final_group.compute = [kernel = kernel_, num_reduced](HostContext& host, const Box&,
-                                                          const std::vector<HostTensor>& reads,
-                                                          const std::vector<HostTensor>& writes) {
-      kernel->RunOnPartials(host, reads.data(), reads.data() + kernel->size(), (1u << num_reduced) - 1,
+      group.reads.push_back({{OperandRef::Kind::kTemporary, base + i}, all_parts});
+    AddInits(&group);
+    AddResults(context, &group);
+    group.compute = [kernel = kernel_, lead](HostContext& host, const Box&,
+                                             const std::vector<HostTensor>& reads,
+                                             const std::vector<HostTensor>& writes) {
+      kernel->RunOnPartials(host, reads.data(), reads.data() + kernel->size(), (1u << lead) - 1,
                             writes.data());
     };
-    final_group.cycles = [cost = cost_, all_parts](const TargetModel& target, const Box& box) {
+    group.cycles = [cost = cost_, all_parts](const TargetModel& target, const Box& box) {
       return ReduceCycles(target, cost, all_parts(box).num_elements(), box.num_elements());
     };
-    plan.supersteps.push_back({{std::move(partial)}});
-    plan.supersteps.push_back({{std::move(final_group)}});
-    return plan;
+    plan->supersteps.push_back({{std::move(group)}});
   }
 
   Expression body_;

@@ -1,0 +1,105 @@
+#include "operations/reduce/reduce_stages.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "operations/reduce/reduce_cost.h"
+
+namespace ipu_model {
+namespace {
+
+struct Load {
+  std::int64_t values = 1, results = 1;
+};
+
+// Returns what the fullest tile of a partition combines, and how many results that makes.
+Load LargestLoad(const Partition& work, std::uint32_t mask) {
+  Load load;
+  for (std::size_t d = 0; d < work.shape.size(); ++d) {
+    const std::int64_t largest = work.LargestPart(static_cast<int>(d));
+    load.values *= largest;
+    if (!IsReduced(mask, d)) load.results *= largest;
+  }
+  return load;
+}
+
+// Returns the cycles of one superstep that receives `bytes`.
+double StageCycles(const ReduceProblem& problem, const TargetModel& target, const Load& load, double bytes) {
+  return static_cast<double>(ReduceCycles(target, problem.combiner, load.values, load.results) +
+                             target.sync_cycles) +
+         bytes / target.exchange_bytes_per_cycle;
+}
+
+// Returns a partition of partial results that leaves about `groups` for each result and spreads the work.
+Partition SecondStage(const Shape& shape, std::size_t reduced, std::int64_t groups, unsigned num_tiles) {
+  Shape parts(shape.size(), 1);
+  std::int64_t left = groups, used = 1;
+  for (std::size_t d = 0; d < reduced; ++d) {
+    parts[d] = std::max<std::int64_t>(1, std::min(shape[d], left));
+    left /= parts[d];
+    used *= parts[d];
+  }
+  left = num_tiles / used;
+  for (std::size_t d = reduced; d < shape.size(); ++d) {
+    parts[d] = std::max<std::int64_t>(1, std::min(shape[d], left));
+    left /= parts[d];
+  }
+  return Partition::Grid(shape, std::move(parts), num_tiles);
+}
+
+}  // namespace
+
+Partition PartialsPlacement(const Partition& work, std::uint32_t mask) {
+  Partition placement;
+  placement.first_tile = work.first_tile;
+  placement.num_tiles = work.num_tiles;
+  for (const bool reduced : {true, false}) {
+    for (std::size_t d = 0; d < work.shape.size(); ++d) {
+      if (IsReduced(mask, d) != reduced) continue;
+      placement.shape.push_back(reduced ? work.parts[d] : work.shape[d]);
+      placement.parts.push_back(work.parts[d]);
+      placement.grain.push_back(reduced ? 1 : work.grain[d]);
+      placement.tile_stride.push_back(work.tile_stride[d]);
+    }
+  }
+  return placement;
+}
+
+std::vector<Partition> ChooseReduceStages(const ReduceProblem& problem, const TargetModel& target,
+                                          unsigned num_tiles) {
+  const auto cycles = [&](const Load& load, std::int64_t bytes_each) {
+    return StageCycles(problem, target, load, static_cast<double>(load.values * bytes_each));
+  };
+  std::int64_t partials = 1;
+  std::size_t reduced = 0;
+  for (std::size_t d = 0; d < problem.work.shape.size(); ++d) {
+    if (!IsReduced(problem.mask, d)) continue;
+    partials *= problem.work.parts[d];
+    ++reduced;
+  }
+  if (partials == 1) return {};
+  std::vector<Partition> best;
+  double best_cycles = cycles({problem.results * problem.reduced, problem.results}, problem.value_bytes);
+  const double first =
+      cycles(LargestLoad(problem.work, problem.mask), problem.in_place ? 0 : problem.value_bytes);
+  const double direct = first + cycles({problem.results * partials, problem.results}, problem.partial_bytes);
+  if (direct < best_cycles) {
+    best = {problem.work};
+    best_cycles = direct;
+  }
+  const Shape shape = PartialsPlacement(problem.work, problem.mask).shape;
+  const std::uint32_t mask = (1u << reduced) - 1;
+  for (std::int64_t groups = 2; groups * 2 <= partials; groups *= 2) {
+    Partition second = SecondStage(shape, reduced, groups, num_tiles);
+    std::int64_t left = 1;
+    for (std::size_t d = 0; d < reduced; ++d) left *= second.parts[d];
+    const double staged = first + cycles(LargestLoad(second, mask), problem.partial_bytes) +
+                          cycles({problem.results * left, problem.results}, problem.partial_bytes);
+    if (left == partials || staged >= best_cycles) continue;
+    best = {problem.work, std::move(second)};
+    best_cycles = staged;
+  }
+  return best;
+}
+
+}  // namespace ipu_model

@@ -1,0 +1,41 @@
+// How a reduction is divided over tiles: directly at the tiles of the results, or by way of partial results
+// in one or two stages.
+#ifndef IPU_MODEL_OPERATIONS_REDUCE_REDUCE_STAGES_H_
+#define IPU_MODEL_OPERATIONS_REDUCE_REDUCE_STAGES_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "core/mapping.h"
+#include "core/target_model.h"
+#include "operations/elementwise/elementwise_cost.h"
+
+namespace ipu_model {
+
+inline bool IsReduced(std::uint32_t mask, std::size_t dimension) { return (mask >> dimension & 1) != 0; }
+
+// Returns where the partial results are that a stage with the work partition `work` makes: [parts of the
+// reduced dimensions..., kept dimensions...], each on the tile that computes it.
+Partition PartialsPlacement(const Partition& work, std::uint32_t mask);
+
+struct ReduceProblem {
+  const ElementwiseCost& combiner;
+  std::uint32_t mask;          // the reduced dimensions of the values
+  Partition work;              // of the values, for the first stage
+  bool in_place;               // whether `work` is the mapping of the values
+  std::int64_t value_bytes;    // of one value, in all tensors that are reduced together
+  std::int64_t partial_bytes;  // of one partial result
+  std::int64_t results;        // on the fullest tile
+  std::int64_t reduced;        // values for each result
+};
+
+// Returns the work partitions of the stages that make partial results, with the fewest estimated cycles; none
+// if the tiles of the results receive the values themselves. The partition of the second stage is over the
+// placement's shape, whose leading dimensions it reduces. PopLibs also adds stages
+// (lib/popops/reduction/ReductionStages.cpp).
+std::vector<Partition> ChooseReduceStages(const ReduceProblem& problem, const TargetModel& target,
+                                          unsigned num_tiles);
+
+}  // namespace ipu_model
+
+#endif  // IPU_MODEL_OPERATIONS_REDUCE_REDUCE_STAGES_H_

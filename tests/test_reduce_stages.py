@@ -1,0 +1,55 @@
+"""Reductions by way of partial results in several supersteps: their values, and how many supersteps they take."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+import jax_ipu.debug
+from support.modes import check, each_mode
+
+LONG = np.random.default_rng(0).standard_normal(94208, np.float32)
+SYNC = 126  # cycles of one superstep's sync
+
+
+def largest_by_size(values, indices):
+    """A combiner of two tensors that no specialised kernel has: the value with the largest absolute value."""
+
+    def combine(a, b):
+        first = jnp.abs(a[0]) >= jnp.abs(b[0])
+        return tuple(jnp.where(first, x, y) for x, y in zip(a, b, strict=True))
+
+    return lax.reduce((values, indices), (np.float32(0), np.int32(-1)), combine, (0,))
+
+
+FUNCTIONS = {
+    "sum": lambda x: x.sum(),
+    "sum of bf16": lambda x: x.astype(jnp.bfloat16).sum(),
+    "maximum": lambda x: x.max(),
+    "argmax": lambda x: x.argmax(),
+    "product": lambda x: jnp.prod(jnp.sign(x)),
+    "two tensors": lambda x: largest_by_size(x, jnp.arange(x.size, dtype=jnp.int32)),
+    "any": lambda x: (x > 4).any(),
+}
+
+
+@each_mode
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_values(name, mode):
+    check(FUNCTIONS[name], LONG, mode=mode)
+
+
+def supersteps(function, *shapes):
+    """Returns the number of supersteps of the one reduction of the function."""
+    operations = jax_ipu.debug.profile(function, *(jax.ShapeDtypeStruct(s, np.float32) for s in shapes))
+    (reduction,) = [o for o in operations if o.operation == "reduce"]
+    return reduction.sync_cycles // SYNC
+
+
+def test_supersteps_follow_the_number_of_values():
+    assert supersteps(lambda x: x.sum(), (256,)) == 1
+    assert supersteps(lambda x: x.sum(), (8192,)) == 2
+    assert supersteps(lambda x: x.sum(), (1472 * 64,)) == 3
+    # A result's values are all on its tile.
+    assert supersteps(lambda x: x.sum(1), (1472 * 8, 16)) == 1
