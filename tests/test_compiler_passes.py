@@ -6,7 +6,20 @@ from collections.abc import Sequence
 import pytest
 
 from jax_ipu.compiler import api, ir, pipeline
-from jax_ipu.compiler.passes import canonicalize, cse, dce, expand, fuse, inline, inplace, loops, schedule, simplify
+from jax_ipu.compiler.passes import (
+    canonicalize,
+    cse,
+    dce,
+    expand,
+    fuse,
+    hoist_broadcasts,
+    inline,
+    inplace,
+    loops,
+    schedule,
+    simplify,
+    sink_broadcasts,
+)
 from support.stages import imported
 
 F = "tensor<4xf32>"
@@ -231,6 +244,68 @@ def test_bitcast_between_widths() -> None:
 
 def fused(body: str, signature: str) -> ir.Block:
     return run(module_of(body, signature), [cse, simplify, dce, fuse, dce])
+
+
+def broadcast(value: str, dims: str, small: str, large: str) -> str:
+    return f"stablehlo.broadcast_in_dim %{value}, dims = [{dims}] : (tensor<{small}xf32>) -> tensor<{large}xf32>"
+
+
+def test_equal_values_with_and_without_unit_dimensions_become_one() -> None:
+    module = module_of(
+        f"""%0 = stablehlo.constant dense<3.0> : {F}
+            %1 = stablehlo.constant dense<3.0> : tensor<1x4xf32>
+            %2 = stablehlo.divide %a, %0 : {F}
+            %3 = {broadcast("2", "1", "4", "8x4")}
+            %4 = {broadcast("a", "1", "4", "1x4")}
+            %5 = stablehlo.divide %4, %1 : tensor<1x4xf32>
+            %6 = {broadcast("5", "0, 1", "1x4", "8x4")}
+            %7 = stablehlo.reshape %5 : (tensor<1x4xf32>) -> {F}
+            return %3, %6, %7 : tensor<8x4xf32>, tensor<8x4xf32>, {F}""",
+        f"(%a: {F}) -> (tensor<8x4xf32>, tensor<8x4xf32>, {F})",
+    )
+    block = run(module, [simplify, hoist_broadcasts, cse, dce])
+    assert names(block) == ["constant", "divide", "broadcast_in_dim", "return"]
+    quotient, spread = block.ops[1].result, block.ops[2].result
+    assert block.ops[-1].operands == [spread, spread, quotient]
+
+
+def test_an_op_on_equal_broadcasts_is_computed_before_them() -> None:
+    module = module_of(
+        f"""%0 = {broadcast("a", "1", "4", "8x4")}
+            %1 = {broadcast("b", "1", "4", "8x4")}
+            %2 = {broadcast("b", "0", "4", "4x8")}
+            %3 = stablehlo.transpose %2, dims = [1, 0] : (tensor<4x8xf32>) -> tensor<8x4xf32>
+            %4 = stablehlo.add %0, %1 : tensor<8x4xf32>
+            %5 = stablehlo.add %4, %3 : tensor<8x4xf32>
+            return %5 : tensor<8x4xf32>""",
+        f"(%a: {F}, %b: {F}) -> tensor<8x4xf32>",
+    )
+    block = run(module, [hoist_broadcasts, dce])
+    sums = [op for op in block.ops if op.name == "add"]
+    assert [op.result.shape for op in sums] == [(4,), (8, 4)]
+
+
+@pytest.mark.parametrize(
+    ("large", "also", "maps"),
+    [
+        ("8x4", "", 1),
+        ("16384x4", "", 2),  # more work than a map of its own
+        ("8x4", "%2", 2),  # a result, so computed in any case
+    ],
+)
+def test_a_small_value_is_computed_in_the_map_that_uses_it(large: str, also: str, maps: int) -> None:
+    results, types = (f", {also}", f", {F}") if also else ("", "")
+    module = module_of(
+        f"""%0 = stablehlo.constant dense<3.0> : {F}
+            %1 = stablehlo.divide %a, %0 : {F}
+            %2 = stablehlo.rsqrt %1 : {F}
+            %3 = {broadcast("2", "1", "4", large)}
+            %4 = stablehlo.multiply %x, %3 : tensor<{large}xf32>
+            return %4{results} : tensor<{large}xf32>{types}""",
+        f"(%a: {F}, %x: tensor<{large}xf32>) -> (tensor<{large}xf32>{types})",
+    )
+    block = run(module, [hoist_broadcasts, cse, sink_broadcasts, fuse, dce])
+    assert names(block).count("ipu.map") == maps
 
 
 def test_fusion_of_a_chain_with_constants() -> None:

@@ -29,7 +29,8 @@ def _literal(value: Value) -> Literal | None:
 # Views ------------------------------------------------------------------------------------------------------------
 
 
-def _broadcast_in_dim(op: Op, rewriter: Rewriter) -> Value | None:
+def compose_broadcast(op: Op, rewriter: Rewriter) -> Value | None:
+    """A broadcast of a broadcast, of a constant, or of a reshape that adds dimensions of one element, as one op."""
     value, shape, dims = op.operands[0], op.result.shape, tuple(op.attrs["broadcast_dimensions"])
     if value.shape == shape and dims == tuple(range(len(shape))):
         return value
@@ -42,14 +43,14 @@ def _broadcast_in_dim(op: Op, rewriter: Rewriter) -> Value | None:
         return rewriter.broadcast(inner.operands[0], shape, composed)
     if inner is not None and inner.name == "reshape":
         source = inner.operands[0]
-        added = _inserted_units(source.shape, value.shape)
+        added = inserted_units(source.shape, value.shape)
         if added is not None:
             kept = [d for d in range(len(value.shape)) if d not in added]
             return rewriter.broadcast(source, shape, tuple(dims[d] for d in kept))
     return None
 
 
-def _inserted_units(small: tuple[int, ...], large: tuple[int, ...]) -> set[int] | None:
+def inserted_units(small: tuple[int, ...], large: tuple[int, ...]) -> set[int] | None:
     """The dimensions of one element that turn `small` into `large`; None where that takes more."""
     added: set[int] = set()
     i = 0
@@ -351,7 +352,7 @@ def _same_start(value: Value, literal: Literal | None) -> bool:
 
 
 RULES: dict[str, Rule] = {
-    "broadcast_in_dim": _broadcast_in_dim,
+    "broadcast_in_dim": compose_broadcast,
     "reshape": _reshape,
     "transpose": _transpose,
     "slice": _slice,
