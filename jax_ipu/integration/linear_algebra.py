@@ -9,18 +9,11 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import importlib
 from collections.abc import Callable
 from typing import Any
 
-from jax_ipu.compiler.frontend import batch_loops
 from jax_ipu.integration import late_imports, native, sparse_solve, symbolic_sizes
-from jax_ipu.integration.eig import eig
-from jax_ipu.integration.hermitian import eigh
-from jax_ipu.integration.householder import geqp3, geqrf, hessenberg, householder_product, over_batches, tridiagonal
-from jax_ipu.integration.lu import lu
-from jax_ipu.integration.schur import schur
-from jax_ipu.integration.singular_values import svd
-from jax_ipu.integration.tridiagonal_solve import tridiagonal_solve
 
 PLATFORM = "ipu"
 
@@ -32,17 +25,17 @@ def enable() -> None:
 
     native.enable()
     rules: dict[Any, Callable[..., Any]] = {
-        linalg.geqrf_p: over_batches(geqrf),
+        linalg.geqrf_p: _loaded("householder", "geqrf", batched=True),
         linalg.geqp3_p: _pivoted,
-        linalg.householder_product_p: over_batches(householder_product),
-        linalg.hessenberg_p: over_batches(hessenberg),
-        linalg.tridiagonal_p: tridiagonal,
-        linalg.lu_p: over_batches(lu),
-        linalg.eigh_p: eigh,
-        linalg.schur_p: schur,
-        linalg.svd_p: svd,
-        linalg.eig_p: eig,
-        linalg.tridiagonal_solve_p: tridiagonal_solve,
+        linalg.householder_product_p: _loaded("householder", "householder_product", batched=True),
+        linalg.hessenberg_p: _loaded("householder", "hessenberg", batched=True),
+        linalg.tridiagonal_p: _loaded("householder", "tridiagonal"),
+        linalg.lu_p: _loaded("lu", "lu", batched=True),
+        linalg.eigh_p: _loaded("hermitian", "eigh"),
+        linalg.schur_p: _loaded("schur", "schur"),
+        linalg.svd_p: _loaded("singular_values", "svd"),
+        linalg.eig_p: _loaded("eig", "eig"),
+        linalg.tridiagonal_solve_p: _loaded("tridiagonal_solve", "tridiagonal_solve"),
     }
     for primitive, rule in rules.items():
         mlir.register_lowering(primitive, _lowering(primitive, rule), platform=PLATFORM)
@@ -59,6 +52,21 @@ def enable() -> None:
         expanded[primitive.name] = primitive
 
     late_imports.when_imported(sparse_solve.MODULE, sparse_solve.PRIMITIVE, register_spsolve)
+
+
+def _loaded(module: str, function: str, *, batched: bool = False) -> Callable[..., Any]:
+    """A rule of a module of this package, which is imported when the rule is first used.
+
+    `batched`: it is written for one matrix.
+    """
+
+    def rule(*args: Any, **params: Any) -> Any:
+        from jax_ipu.integration.householder import over_batches
+
+        found = getattr(importlib.import_module(f"jax_ipu.integration.{module}"), function)
+        return (over_batches(found) if batched else found)(*args, **params)
+
+    return rule
 
 
 def _lowering(primitive: Any, rule: Callable[..., Any]) -> Callable[..., Any]:
@@ -80,6 +88,8 @@ def _on_whole_matrices(lowering: Callable[..., Any]) -> Callable[..., Any]:
     def lower(ctx: Any, *args: Any, **params: Any) -> Any:
         from jax._src.sharding_impls import ShardingContext
         from jax.experimental import xla_metadata
+
+        from jax_ipu.compiler.frontend import batch_loops
 
         axes = ctx.module_context.axis_context
         if not isinstance(axes, ShardingContext) or axes.num_devices == 1:
@@ -146,5 +156,7 @@ def _with_usual_promotion(rule: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _pivoted(a: Any, pivots: Any, *, use_magma: bool | None) -> Any:
+    from jax_ipu.integration.householder import geqp3, over_batches
+
     del use_magma  # selects a GPU library
     return over_batches(geqp3)(a, pivots)
