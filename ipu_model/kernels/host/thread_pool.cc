@@ -11,6 +11,7 @@
 #include <chrono>
 #include <memory>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "kernels/host/context.h"
@@ -23,7 +24,11 @@ namespace {
 // threads.
 constexpr auto kSpinTime = std::chrono::microseconds(65);
 constexpr int kPausesPerClockRead = 32;
-constexpr int kPausesBeforeYield = 3000;
+// A thread that spins and finds that so much time passed between two looks at the clock, which are 2 us
+// apart, has lost its CPU to another one. Then the machine has more to run than CPUs: workers sleep at once
+// after each of the following jobs, so that the time that they get is for work.
+constexpr auto kLostTime = std::chrono::microseconds(200);
+constexpr int kJobsWithoutSpinning = 200;
 
 enum State : std::uint32_t { kIdle, kHasJob, kRunning, kSleeping };
 
@@ -66,7 +71,7 @@ class FutexPool final : public ThreadPool {
       return;
     }
     task_ = &task;
-    remaining_.store(workers - 1, std::memory_order_relaxed);
+    remaining_.store(static_cast<std::uint32_t>(workers - 1), std::memory_order_relaxed);
     const int cpu = sched_getcpu();
     caller_cpu_.store(cpu, std::memory_order_relaxed);
     for (int w = 1; w < workers; ++w) {
@@ -87,14 +92,7 @@ class FutexPool final : public ThreadPool {
       task(w);
       remaining_.fetch_sub(1, std::memory_order_relaxed);
     }
-    // Yield, so that a worker that was woken on this CPU can leave it.
-    for (int pauses = 0; remaining_.load(std::memory_order_acquire) != 0; ++pauses) {
-      if (pauses < kPausesBeforeYield) {
-        _mm_pause();
-      } else {
-        sched_yield();
-      }
-    }
+    WaitForWorkers();
     busy_.store(false, std::memory_order_release);
   }
 
@@ -108,16 +106,47 @@ class FutexPool final : public ThreadPool {
       WaitForJob(slot);
       (*task_)(worker);
       state.store(kIdle, std::memory_order_relaxed);
-      remaining_.fetch_sub(1, std::memory_order_release);
+      if (remaining_.fetch_sub(1, std::memory_order_release) == (kCallerSleeps | 1)) FutexWake(remaining_);
     }
+  }
+
+  // Returns when all workers are done: spins for as long as a worker that runs may take, then sleeps, which
+  // also lets a worker run that was woken on this CPU.
+  void WaitForWorkers() {
+    auto begin = std::chrono::steady_clock::now(), last = begin;
+    for (;;) {
+      for (int i = 0; i < kPausesPerClockRead; ++i) {
+        if (remaining_.load(std::memory_order_acquire) == 0) return;
+        _mm_pause();
+      }
+      const auto now = std::chrono::steady_clock::now();
+      if (NoteLostTime(now - last) || now - begin > kSpinTime) break;
+      last = now;
+    }
+    std::uint32_t left = remaining_.load(std::memory_order_acquire);
+    while (left != 0 &&
+           !remaining_.compare_exchange_weak(left, left | kCallerSleeps, std::memory_order_acquire)) {
+    }
+    while ((left = remaining_.load(std::memory_order_acquire)) != 0 && left != kCallerSleeps)
+      FutexWait(remaining_, left);
+  }
+
+  // Returns whether the thread had lost its CPU in a time of spinning.
+  bool NoteLostTime(std::chrono::steady_clock::duration spun) {
+    if (spun < kLostTime) return false;
+    jobs_without_spinning_.store(kJobsWithoutSpinning, std::memory_order_relaxed);
+    return true;
   }
 
   // Returns when the worker has taken its part of a job. Until then, the caller may take the part back, even
   // while the worker is waking up.
-  void WaitForJob(Slot& slot) const {
+  void WaitForJob(Slot& slot) {
     auto& state = slot.state;
     for (;;) {
-      const auto end = std::chrono::steady_clock::now() + kSpinTime;
+      const int without = jobs_without_spinning_.load(std::memory_order_relaxed);
+      if (without > 0) jobs_without_spinning_.store(without - 1, std::memory_order_relaxed);
+      auto now = std::chrono::steady_clock::now(), last = now;
+      const auto end = without > 0 ? now : now + kSpinTime;
       do {
         slot.cpu.store(sched_getcpu(), std::memory_order_release);
         for (int i = 0; i < kPausesPerClockRead; ++i) {
@@ -128,7 +157,8 @@ class FutexPool final : public ThreadPool {
           }
           _mm_pause();
         }
-      } while (std::chrono::steady_clock::now() < end);
+        last = std::exchange(now, std::chrono::steady_clock::now());
+      } while (!NoteLostTime(now - last) && now < end);
       std::uint32_t expected = kIdle;
       if (!state.compare_exchange_strong(expected, kSleeping, std::memory_order_acq_rel)) continue;
       while (state.load(std::memory_order_acquire) == kSleeping) FutexWait(state, kSleeping);
@@ -154,7 +184,10 @@ class FutexPool final : public ThreadPool {
   std::vector<Slot> slots_;
   const TaskRef* task_ = nullptr;
   alignas(64) std::atomic<bool> busy_{false};
-  alignas(64) std::atomic<int> remaining_{0};
+  // The workers that are not done, and whether the caller sleeps.
+  static constexpr std::uint32_t kCallerSleeps = 1u << 31;
+  alignas(64) std::atomic<std::uint32_t> remaining_{0};
+  std::atomic<int> jobs_without_spinning_{0};
   std::atomic<int> caller_cpu_{-1};
 };
 
