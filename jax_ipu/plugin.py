@@ -10,7 +10,7 @@ import logging
 import os
 import threading
 import types
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jax_ipu import environment
 from jax_ipu.config import config
@@ -33,6 +33,9 @@ from jax_ipu.integration import (
     threefry,
     transfer_guard,
 )
+
+if TYPE_CHECKING:
+    from jax_ipu import _ipu
 
 logger = logging.getLogger(__name__)
 
@@ -77,7 +80,7 @@ def initialize() -> None:
 
 def _create_options() -> dict[str, Any]:
     """Called when JAX creates the client: reads the configuration and makes the compiler ready."""
-    from jax_ipu import _ipu, compiler
+    from jax_ipu import _ipu
 
     if not config.use_model:
         raise RuntimeError(
@@ -86,7 +89,7 @@ def _create_options() -> dict[str, Any]:
         )
     if lines := environment.without_effect(os.environ, config.variables()):
         logger.warning("These environment variables have no effect on ipu.\n  %s", "\n  ".join(lines))
-    _ipu.limit_host(config.max_isa, config.host_threads)
+    _ipu.limit_host(config.max_isa, config.host_threads, config.machine_code)
     _ipu.set_device_config(
         version=config.model_version,
         num_tiles=config.model_num_tiles,
@@ -94,12 +97,19 @@ def _create_options() -> dict[str, Any]:
         execution=config.model_execution,
         use_model=True,
     )
-    _ipu.set_compiler(compiler.compile)
+    _ipu.set_compiler(_compile)
     options = processes.client_options(config.process_timeout)
     config.freeze()
     # Registered last, so called first: programs end before the connections with other processes are closed.
     atexit.register(_prepare_exit)
     return options
+
+
+def _compile(program: bytes, program_format: str, options: bytes, target: str) -> _ipu.Executable:
+    """Loads the compiler when the first program needs it."""
+    from jax_ipu import compiler
+
+    return compiler.compile(program, program_format, options, target)
 
 
 def _prepare_exit() -> None:

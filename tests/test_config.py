@@ -32,6 +32,7 @@ def test_defaults(monkeypatch):
         ("max_isa", "AVX2", "avx2"),
         ("host_threads", "3", 3),
         ("host_threads", "all", 0),
+        ("machine_code", "off", False),
     ],
 )
 def test_environment(monkeypatch, name, text, value):

@@ -27,6 +27,11 @@ class Cancellation {
   void CountTrip() {
     if (++trips_ % 64 == 0 && poll_) poll_();
   }
+  // For loops that count their trips themselves.
+  void Poll() const {
+    Check();
+    if (poll_) poll_();
+  }
 
  private:
   static const std::atomic<bool>& Never() {

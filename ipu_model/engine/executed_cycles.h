@@ -22,6 +22,9 @@ class ExecutedCycles {
   // The loop starts. Its condition runs once more than its body.
   void Enter(std::size_t loop) { ++loops_[loop].entries; }
   void Trip(std::size_t loop) { ++loops_[loop].trips; }
+  // What Enter and Trip count, for code that does it itself.
+  std::uint64_t* entries(std::size_t loop) { return &loops_[loop].entries; }
+  std::uint64_t* trips(std::size_t loop) { return &loops_[loop].trips; }
   // Returns the cycles of the main program since Reset.
   std::uint64_t total() const;
 

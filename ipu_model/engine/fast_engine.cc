@@ -13,6 +13,7 @@
 #include "engine/make_host_plan.h"
 #include "engine/print_tensor.h"
 #include "kernels/copy/slice.h"
+#include "kernels/host/host_limits.h"
 #include "poplar/exceptions.hpp"
 
 namespace ipu_model {
@@ -20,6 +21,8 @@ namespace ipu_model {
 namespace {
 
 constexpr std::size_t kAlignment = 64, kHugePage = std::size_t{2} << 20;
+// Generated code has offsets of 32 bits.
+constexpr std::size_t kMostAddressed = std::size_t{1} << 30;
 
 HostTensor Shaped(const View& view) {
   HostTensor t;
@@ -102,6 +105,7 @@ FastEngine::FastEngine(std::shared_ptr<const CompiledProgram> program, bool stre
   return_slots_.resize(code.num_return_slots);
   host_functions_.ForEachStream(
       [this](std::uint32_t stream, void* begin, void*) { ConnectStream(stream, begin); });
+  Compile();
   Load();
 }
 
@@ -155,6 +159,77 @@ void FastEngine::Bind() {
   bound_memory_ = bound_scratch_.Allocate<unsigned char>(bytes);
 }
 
+CodeAddress FastEngine::AddressOf(const View& view) const {
+  const HostLocation& location = plan_.locations[view.variable];
+  switch (location.kind) {
+    case HostLocation::Kind::kArena:
+      return {CodeAddress::kArena,
+              static_cast<std::ptrdiff_t>(location.offset) + ByteOffset(location.Placed(view))};
+    case HostLocation::Kind::kStream:
+      return {CodeAddress::kFirstPointer + static_cast<int>(location.stream),
+              ByteOffset(location.Placed(view))};
+    default:
+      return {CodeAddress::kAbsolute, reinterpret_cast<std::ptrdiff_t>(Resolve(view).data)};
+  }
+}
+
+void FastEngine::Compile() {
+  const auto large = [](const StreamState& s) { return s.bytes > kMostAddressed; };
+  if (!FinalHostLimits().machine_code || plan_.arena_bytes > kMostAddressed ||
+      std::any_of(streams_.begin(), streams_.end(), large)) {
+    return;
+  }
+  LoopEnvironment environment;
+  environment.host = &plan_.code;
+  environment.kernel = [this](std::uint32_t operation) {
+    const BoundOperation& bound = operations_[operation];
+    LoopEnvironment::Kernel kernel{bound.bound.get(), {}, {}};
+    for (const View& v : bound.operation->inputs) kernel.in.push_back(AddressOf(v));
+    for (const View& v : bound.operation->outputs) kernel.out.push_back(AddressOf(v));
+    return kernel;
+  };
+  environment.predicate = [this](std::uint32_t predicate) -> std::optional<CodeAddress> {
+    const View& view = plan_.code.predicates[predicate];
+    if (view.type != DType::kPred) return std::nullopt;
+    return AddressOf(view);
+  };
+  environment.counters = counters_.data();
+  environment.entries = [this](std::uint32_t loop) { return cycles_.entries(loop); };
+  environment.trips = [this](std::uint32_t loop) { return cycles_.trips(loop); };
+  environment.engine = this;
+  // Exceptions cannot pass through generated code.
+  static constexpr auto guarded = [](FastEngine* engine, auto&& action) {
+    try {
+      action();
+      return true;
+    } catch (...) {
+      engine->code_error_ = std::current_exception();
+      return false;
+    }
+  };
+  environment.step = [](void* self, std::uint32_t instruction) {
+    auto* engine = static_cast<FastEngine*>(self);
+    return guarded(engine, [&] {
+      engine->cancellation_.Check();
+      HostContext context{ThreadPool::Global(), engine->scratch_};
+      engine->Perform(context, engine->plan_.code.code[instruction]);
+    });
+  };
+  environment.poll = [](void* self) {
+    auto* engine = static_cast<FastEngine*>(self);
+    return guarded(engine, [&] { engine->cancellation_.Poll(); });
+  };
+  loops_ = CompileLoops(environment);
+  if (loops_.empty()) return;
+  for (std::size_t i = 0; i < loops_.size(); ++i)
+    plan_.code.code[loops_[i].begin] = {OpCode::kRunLoop, static_cast<std::uint32_t>(i), loops_[i].end};
+  code_bases_.assign(CodeAddress::kFirstPointer + streams_.size(), nullptr);
+  code_bases_[CodeAddress::kArena] = arena_.get();
+  code_bases_[CodeAddress::kScratch] = bound_memory_;
+  for (std::size_t s = 0; s < streams_.size(); ++s)
+    code_bases_[CodeAddress::kFirstPointer + s] = streams_[s].cursor;
+}
+
 void FastEngine::Load() {
   std::memset(arena_.get(), 0, plan_.state_bytes);
   for (StreamState& s : streams_) {
@@ -164,6 +239,8 @@ void FastEngine::Load() {
 
 void FastEngine::Point(StreamState* stream, unsigned char* memory) {
   stream->cursor = memory;
+  if (!code_bases_.empty())
+    code_bases_[CodeAddress::kFirstPointer + static_cast<std::size_t>(stream - streams_.data())] = memory;
   for (const StreamState::Pointer& p : stream->pointers) *p.address = memory + p.offset;
   for (const std::uint32_t operation : stream->operations) operations_[operation].moved = true;
 }
@@ -362,6 +439,58 @@ void FastEngine::Run(unsigned program) {
   }
 }
 
+void FastEngine::PointBound(BoundOperation& bound) {
+  if (bound.moved) bound.bound->Point(bound.in.data(), bound.out.data(), bound_memory_);
+  bound.moved = false;
+}
+
+void FastEngine::RunLoop(const LoopCode& loop) {
+  for (const std::uint32_t operation : loop.operations) PointBound(operations_[operation]);
+  if (loop.Run(code_bases_.data())) return;
+  std::rethrow_exception(std::exchange(code_error_, nullptr));
+}
+
+void FastEngine::Perform(HostContext& context, const HostInstruction& in) {
+  const HostCode& host = plan_.code;
+  switch (in.code) {
+    case OpCode::kRun: {
+      BoundOperation& bound = operations_[in.a];
+      if (bound.bound != nullptr) {
+        PointBound(bound);
+        bound.bound->Run();
+        return;
+      }
+      scratch_.Reset();
+      if (bound.between != nullptr) {
+        bound.between->Communicate(context, replica_, bound.in, bound.out);
+      } else {
+        bound.operation->Run(context, bound.in, bound.out);
+      }
+      return;
+    }
+    case OpCode::kRunBands:
+      RunBands(context, in.a);
+      return;
+    case OpCode::kStreamIn:
+      Transfer(context, transfers_[in.a], true);
+      return;
+    case OpCode::kStreamOut:
+      Transfer(context, transfers_[in.a], false);
+      return;
+    case OpCode::kPrint:
+      Print(*host.prints[in.a]);
+      return;
+    case OpCode::kHostCall:
+      host_functions_.Call(in.a);
+      return;
+    case OpCode::kAbortIfNotZero:
+      if (Read(in.a) != 0) throw poplar::application_runtime_error(host.messages[in.target]);
+      return;
+    default:
+      return;
+  }
+}
+
 void FastEngine::Execute(unsigned program) {
   const FlushDenormals flush;
   HostContext context{ThreadPool::Global(), scratch_};
@@ -372,30 +501,18 @@ void FastEngine::Execute(unsigned program) {
     cancellation_.Check();
     const HostInstruction& in = *next++;
     switch (in.code) {
-      case OpCode::kRun: {
-        BoundOperation& bound = operations_[in.a];
-        if (bound.bound != nullptr) {
-          if (bound.moved) bound.bound->Point(bound.in.data(), bound.out.data(), bound_memory_);
-          bound.moved = false;
-          bound.bound->Run();
-          break;
-        }
-        scratch_.Reset();
-        if (bound.between != nullptr) {
-          bound.between->Communicate(context, replica_, bound.in, bound.out);
-        } else {
-          bound.operation->Run(context, bound.in, bound.out);
-        }
-        break;
-      }
+      case OpCode::kRun:
       case OpCode::kRunBands:
-        RunBands(context, in.a);
-        break;
       case OpCode::kStreamIn:
-        Transfer(context, transfers_[in.a], true);
-        break;
       case OpCode::kStreamOut:
-        Transfer(context, transfers_[in.a], false);
+      case OpCode::kPrint:
+      case OpCode::kHostCall:
+      case OpCode::kAbortIfNotZero:
+        Perform(context, in);
+        break;
+      case OpCode::kRunLoop:
+        RunLoop(loops_[in.a]);
+        next = code + in.target;
         break;
       case OpCode::kUndefined:
         break;
@@ -435,15 +552,6 @@ void FastEngine::Execute(unsigned program) {
         break;
       case OpCode::kReturn:
         next = code + return_slots_[in.a];
-        break;
-      case OpCode::kPrint:
-        Print(*host.prints[in.a]);
-        break;
-      case OpCode::kHostCall:
-        host_functions_.Call(in.a);
-        break;
-      case OpCode::kAbortIfNotZero:
-        if (Read(in.a) != 0) throw poplar::application_runtime_error(host.messages[in.target]);
         break;
       case OpCode::kEnd:
         return;

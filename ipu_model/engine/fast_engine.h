@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <exception>
 #include <memory>
 #include <ostream>
 #include <string>
@@ -18,6 +19,7 @@
 #include "engine/executed_cycles.h"
 #include "engine/host_functions.h"
 #include "engine/host_plan.h"
+#include "engine/loop_code.h"
 #include "kernels/host/bound_kernel.h"
 #include "kernels/host/context.h"
 #include "kernels/host/host_tensor.h"
@@ -104,6 +106,9 @@ class FastEngine {
   void CheckConnected(unsigned program) const;
   void Point(StreamState* stream, unsigned char* memory);
   void Bind();
+  // Replaces loops of small operations by machine code.
+  void Compile();
+  CodeAddress AddressOf(const View& view) const;
   static void Advance(StreamState* stream);
   std::int64_t Read(std::uint32_t predicate) const;
   void Transfer(HostContext& context, BoundTransfer& transfer, bool in);
@@ -115,6 +120,10 @@ class FastEngine {
   void RunBand(const BandGroup& group, const BandMemory& memory, std::size_t i, std::int64_t band,
                BandWorker* worker) const;
   void Execute(unsigned program);
+  // Runs an instruction that is not control flow.
+  void Perform(HostContext& context, const HostInstruction& in);
+  void RunLoop(const LoopCode& loop);
+  void PointBound(BoundOperation& bound);
 
   std::shared_ptr<const CompiledProgram> program_;
   HostPlan plan_;
@@ -134,6 +143,9 @@ class FastEngine {
   bool moving_streams_ = false;  // whether a stream has memory for more than one transfer
   Scratch scratch_, bound_scratch_;
   unsigned char* bound_memory_ = nullptr;  // scratch memory that the bound kernels share
+  std::vector<LoopCode> loops_;
+  std::vector<unsigned char*> code_bases_;  // the table that code addresses refer to
+  std::exception_ptr code_error_;           // what ended a loop's code
   Replica replica_;
   Cancellation cancellation_;
   std::ostream* print_stream_;

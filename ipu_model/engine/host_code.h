@@ -29,6 +29,7 @@ enum class OpCode : std::uint8_t {
   kPrint,           // prints[a]
   kHostCall,        // calls host function a
   kAbortIfNotZero,  // tests predicate a; the message is messages[target]
+  kRunLoop,         // runs the machine code of loop a, which replaces the instructions up to its end
   kEnd
 };
 

@@ -1,4 +1,5 @@
-// For tests: checks that a bound kernel leaves the same bytes in memory as the unbound kernel.
+// For tests: checks that a bound kernel leaves the same bytes in memory as the unbound kernel,
+// as calls and as machine code.
 #ifndef IPU_MODEL_TESTING_BOUND_KERNEL_CHECK_H_
 #define IPU_MODEL_TESTING_BOUND_KERNEL_CHECK_H_
 
@@ -8,9 +9,11 @@
 #include <vector>
 
 #include "check.h"
+#include "kernels/elementwise/call_compiler.h"
 #include "kernels/host/bound_kernel.h"
 #include "kernels/host/context.h"
 #include "kernels/host/host_tensor.h"
+#include "kernels/host/machine_code.h"
 
 namespace ipu_model {
 
@@ -36,6 +39,29 @@ class TensorBytes {
   std::vector<unsigned char> held_;
 };
 
+// Runs a list of calls as machine code.
+inline void RunCompiled(CallList& list, const std::vector<HostTensor>& in, const std::vector<HostTensor>& out,
+                        unsigned char* scratch) {
+  list.Point(in.data(), out.data(), scratch);
+  std::vector<unsigned char*> bases = {nullptr, scratch};
+  std::vector<CodeAddress> addresses[2];
+  const std::vector<HostTensor>* const tensors[] = {&in, &out};
+  for (int side = 0; side < 2; ++side) {
+    for (const HostTensor& t : *tensors[side]) {
+      addresses[side].push_back({static_cast<int>(bases.size()), 0});
+      bases.push_back(t.as<unsigned char>());
+    }
+  }
+  Assembler code;
+  CallCompiler compiler(&code);
+  compiler.Begin();
+  compiler.Add(list, addresses[0], addresses[1]);
+  compiler.End();
+  const MachineCode machine_code(code.Finish());
+  CHECK(machine_code.entry() != nullptr);
+  reinterpret_cast<void (*)(unsigned char**)>(const_cast<void*>(machine_code.entry()))(bases.data());
+}
+
 // Calls run(), and leaves its results in memory. bind(in, out) returns a bound kernel or null; it is called
 // for the tensors with and without their data. Returns the number of bound kernels.
 template <typename RunFunction, typename BindFunction>
@@ -58,6 +84,11 @@ int CheckBound(const std::vector<HostTensor>& in, const std::vector<HostTensor>&
     Scratch scratch;
     kernel->Point(in.data(), out.data(), scratch.Allocate<unsigned char>(kernel->scratch_bytes()));
     kernel->Run();
+    for (const TensorBytes& bytes : after) CHECK(bytes.Same());
+    auto* list = dynamic_cast<CallList*>(kernel.get());
+    if (list == nullptr || list->repeated()) continue;
+    for (const TensorBytes& bytes : before) bytes.Restore();
+    RunCompiled(*list, in, out, scratch.Allocate<unsigned char>(kernel->scratch_bytes()));
     for (const TensorBytes& bytes : after) CHECK(bytes.Same());
   }
   return bound;

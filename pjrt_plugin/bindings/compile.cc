@@ -243,12 +243,13 @@ void SetDeviceConfig(const std::string& version, unsigned num_tiles, const std::
   Registry::Get().SetDeviceConfig(config);
 }
 
-void LimitHost(const std::string& max_isa, int threads) {
-  if (ipu_model::LimitHostKernels(max_isa != "avx2", threads)) return;
+void LimitHost(const std::string& max_isa, int threads, bool machine_code) {
+  if (ipu_model::LimitHostKernels(max_isa != "avx2", threads, machine_code)) return;
   throw std::runtime_error(
-      "jax_ipu.config.max_isa and host_threads were set after kernels of the IPU model had run. Set them "
-      "before the first use of JAX, or set the environment variables JAX_IPU_MAX_ISA and "
-      "JAX_IPU_HOST_THREADS.");
+      "jax_ipu.config.max_isa, host_threads and machine_code were set after kernels of the IPU model had "
+      "run. "
+      "Set them before the first use of JAX, or set the environment variables JAX_IPU_MAX_ISA, "
+      "JAX_IPU_HOST_THREADS and JAX_IPU_MACHINE_CODE.");
 }
 
 nb::dict HostKernels() {
@@ -302,7 +303,7 @@ void BindCompile(nb::module_& module) {
   module.def("set_device_config", &SetDeviceConfig, nb::arg("version") = "ipu2", nb::arg("num_tiles") = 0,
              nb::arg("device_ids") = std::vector<int>{0}, nb::arg("execution") = "fast",
              nb::arg("use_model") = true);
-  module.def("limit_host", &LimitHost, nb::arg("max_isa"), nb::arg("threads"));
+  module.def("limit_host", &LimitHost, nb::arg("max_isa"), nb::arg("threads"), nb::arg("machine_code"));
   module.def("host_kernels", &HostKernels, nb::sig("def host_kernels() -> dict[str, typing.Any]"));
   module.def("guard_reads", &GuardReads, nb::arg("guarded"));
   module.def("guard_reads_of_thread", &GuardReadsOfThread, nb::arg("guarded").none());

@@ -373,10 +373,11 @@ struct HostKernels {
 // kernel.
 HostKernels KernelsOfHost();
 
-// Replaces the default, which comes from the environment variables JAX_IPU_MAX_ISA and JAX_IPU_HOST_THREADS.
-// `avx512` false: use the kernels for AVX2 even if the processor has AVX-512. `threads` 0: one for each
-// processor that the process may use. Returns false if another choice is final already.
-bool LimitHostKernels(bool avx512, int threads);
+// Replaces the default, which comes from the environment variables JAX_IPU_MAX_ISA, JAX_IPU_HOST_THREADS and
+// JAX_IPU_MACHINE_CODE. `avx512` false: use the kernels for AVX2 even if the processor has AVX-512. `threads`
+// 0: one for each processor that the process may use. `machine_code`: whether loops of small operations may
+// become machine code at run time. Returns false if another choice is final already.
+bool LimitHostKernels(bool avx512, int threads, bool machine_code);
 
 // Keeps the calling thread from flushing denormal numbers to zero, as engines do, while the object exists:
 // for user code that a program calls.

@@ -145,7 +145,7 @@ class Binder {
       operands[k] = saved_[k];
     }
     list_->AddStep(step.function, result, operands, step.num_operands, scalar ? 1 : block_.count(),
-                   step.immediate, scalars);
+                   step.immediate, scalars, step.kind);
     place_[step.result] = result;
   }
 

@@ -104,6 +104,16 @@ enum class FusedOp : std::uint16_t {
   kMinusProduct,         // c - (a * b), f64
 };
 
+// What a block function computes, for code that is generated in its place: a ScalarOp, kFusedCode + a
+// FusedOp, or one of the other codes.
+struct MicroKind {
+  static constexpr std::uint16_t kFusedCode = 1000, kMove = 0xfffe, kOther = 0xffff;
+
+  std::uint16_t code = kOther;
+  RegisterType type = RegisterType::kU8, result = RegisterType::kU8;  // of the value operands and the result
+  bool predicates = false, predicate_result = false;                  // kU8 registers of kPred values
+};
+
 // Return null if the operation does not exist for the type. The type is that of the value operands. kConvert,
 // kBitcast, kSelect between other types, kComplex, kReal and kImag have separate functions.
 #define JAX_IPU_MICRO_OPS                                                                              \

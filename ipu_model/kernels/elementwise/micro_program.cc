@@ -92,16 +92,16 @@ double Nanoseconds(ScalarOp op, RegisterType type) {
   }
 }
 
-// An operation before register allocation. `code` is a ScalarOp, or kFusedBase + a FusedOp.
-constexpr int kFusedBase = 1000;
+// An operation before register allocation. `code` is as in MicroKind.
 constexpr int Code(ScalarOp op) { return static_cast<int>(op); }
-constexpr int Code(FusedOp op) { return kFusedBase + static_cast<int>(op); }
+constexpr int Code(FusedOp op) { return MicroKind::kFusedCode + static_cast<int>(op); }
 
 struct Node {
   int code = 0;
   RegisterType type = RegisterType::kF32;  // of the value operands
   RegisterType result = RegisterType::kF32;
   bool plain = true;  // the type's own arithmetic, so that no rounding or wrapping follows
+  bool predicates = false, predicate_result = false;  // as in MicroKind
   int operand[4] = {};
   int num_operands = 0;
   std::uint32_t immediate = 0;
@@ -175,6 +175,7 @@ class Lowering {
     node.operand[0] = operand;
     node.num_operands = 1;
     node.immediate = immediate;
+    node.predicate_result = op == FusedOp::kToPred;
     node.function = BestFunctions().fused(op, type);
     return Add(node);
   }
@@ -202,6 +203,7 @@ class Lowering {
       node.result = target;
       node.operand[0] = reg;
       node.num_operands = 1;
+      node.predicates = from == DType::kPred;
       node.function = BestFunctions().convert(source, target);
       reg = Add(node);
     }
@@ -299,6 +301,8 @@ class Lowering {
     node.code = Code(op);
     const bool normalised = instruction.result_type == type && !IsExact(op, type);
     node.plain = !normalised || (!IsNarrowFloat(type) && !IsSubByte(type));
+    node.predicates = type == DType::kPred;
+    node.predicate_result = instruction.result_type == DType::kPred;
     node.nanoseconds = Nanoseconds(op, node.type);
     const Functions& f = BestFunctions();
     if (type == DType::kPred && op == ScalarOp::kNot) {
@@ -590,6 +594,8 @@ class Lowering {
       step.num_operands = static_cast<std::uint8_t>(node.num_operands);
       for (int k = 0; k < node.num_operands; ++k) step.operand[k] = renumber(node.operand[k]);
       step.immediate = node.immediate;
+      step.kind = {static_cast<std::uint16_t>(node.code), node.type, node.result, node.predicates,
+                   node.predicate_result};
       program_.steps.push_back(step);
       program_.registers.push_back(node.result);
       program_.nanoseconds += node.nanoseconds;

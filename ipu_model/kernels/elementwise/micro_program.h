@@ -17,6 +17,7 @@ struct MicroStep {
   std::uint16_t operand[4] = {};
   std::uint8_t num_operands = 0;
   std::uint32_t immediate = 0;
+  MicroKind kind;
 };
 
 // Register numbers: first the inputs, then the constants, then the results of the steps in order.

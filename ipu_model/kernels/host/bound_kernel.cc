@@ -38,44 +38,45 @@ CallList::Place CallList::NewScratch(std::size_t bytes) {
 
 void CallList::Add(MicroFunction function, const Place& result, std::initializer_list<Place> operands,
                    std::int64_t n, std::uint32_t immediate) {
-  AddStep(function, result, operands.begin(), static_cast<int>(operands.size()), n, immediate, 0);
+  AddStep(function, result, operands.begin(), static_cast<int>(operands.size()), n, immediate, 0, {});
 }
 
 void CallList::AddStep(MicroFunction function, const Place& result, const Place* operands, int num_operands,
-                       std::int64_t n, std::uint32_t immediate, unsigned scalar) {
+                       std::int64_t n, std::uint32_t immediate, unsigned scalar, const MicroKind& kind) {
   calls_.push_back({function, {nullptr, {}, n, immediate, scalar}});
-  Refer(-1, result);
-  for (int k = 0; k < num_operands; ++k) Refer(k, operands[k]);
+  Description description{kind, num_operands, result, {}};
+  for (int k = 0; k < num_operands; ++k) {
+    description.operand[k] = operands[k];
+    if (operands[k].base == Place::Base::kFixed) calls_.back().arguments.operand[k] = operands[k].fixed;
+  }
+  descriptions_.push_back(description);
 }
 
 void CallList::AddMove(const Place& to, const Place& from, std::int64_t bytes) {
-  Add(CopyBytes, to, {from}, bytes);
-}
-
-void CallList::Refer(int operand, const Place& place) {
-  const auto call = static_cast<std::uint32_t>(calls_.size() - 1);
-  if (place.base != Place::Base::kFixed) {
-    references_.push_back({call, operand, place});
-  } else if (operand >= 0) {
-    calls_[call].arguments.operand[operand] = place.fixed;
-  }
+  MicroKind move;
+  move.code = MicroKind::kMove;
+  AddStep(CopyBytes, to, &from, 1, bytes, 0, 0, move);
 }
 
 void CallList::Repeat(std::vector<std::int64_t> counts, const std::vector<std::vector<std::ptrdiff_t>>& in,
                       const std::vector<std::vector<std::ptrdiff_t>>& out) {
   counts_ = std::move(counts);
   advances_.assign(counts_.size(), std::vector<Advance>(calls_.size(), Advance{}));
-  for (const Reference& r : references_) {
-    if (r.place.base == Place::Base::kScratch) continue;
-    const std::vector<std::ptrdiff_t>& steps =
-        (r.place.base == Place::Base::kInput ? in : out)[r.place.tensor];
+  const auto set = [&](std::size_t call, const Place& place, std::ptrdiff_t* (*field)(Advance&, int), int k) {
+    if (place.base == Place::Base::kScratch || place.base == Place::Base::kFixed) return;
+    const std::vector<std::ptrdiff_t>& steps = (place.base == Place::Base::kInput ? in : out)[place.tensor];
     std::ptrdiff_t back = 0;
     for (std::size_t d = counts_.size(); d-- > 0;) {
-      Advance& advance = advances_[d][r.call];
-      (r.operand < 0 ? advance.result : advance.operand[r.operand]) = steps[d] - back;
+      *field(advances_[d][call], k) = steps[d] - back;
       // Undo the innermost dimension's moves: it has moved `counts` times, the others one time less.
       back += steps[d] * (d + 1 == counts_.size() ? counts_[d] : counts_[d] - 1);
     }
+  };
+  for (std::size_t c = 0; c < calls_.size(); ++c) {
+    const Description& d = descriptions_[c];
+    set(c, d.result, [](Advance& a, int) { return &a.result; }, 0);
+    for (int k = 0; k < d.num_operands; ++k)
+      set(c, d.operand[k], [](Advance& a, int operand) { return &a.operand[operand]; }, k);
   }
   const Place moving = NewScratch(calls_.size() * sizeof(Call) + counts_.size() * sizeof(std::int64_t));
   moving_offset_ = static_cast<std::size_t>(moving.offset);
@@ -111,16 +112,18 @@ void CallList::RunRepeated() const {
 
 void CallList::Point(const HostTensor* in, const HostTensor* out, unsigned char* scratch) {
   moving_ = scratch + moving_offset_;
-  for (const Reference& r : references_) {
+  const auto address = [&](const Place& place) {
     unsigned char* base = scratch;
-    if (r.place.base == Place::Base::kInput) base = in[r.place.tensor].as<unsigned char>();
-    if (r.place.base == Place::Base::kOutput) base = out[r.place.tensor].as<unsigned char>();
-    MicroArguments& arguments = calls_[r.call].arguments;
-    if (r.operand < 0) {
-      arguments.result = base + r.place.offset;
-    } else {
-      arguments.operand[r.operand] = base + r.place.offset;
-    }
+    if (place.base == Place::Base::kInput) base = in[place.tensor].as<unsigned char>();
+    if (place.base == Place::Base::kOutput) base = out[place.tensor].as<unsigned char>();
+    return base + place.offset;
+  };
+  for (std::size_t c = 0; c < calls_.size(); ++c) {
+    const Description& d = descriptions_[c];
+    MicroArguments& arguments = calls_[c].arguments;
+    arguments.result = address(d.result);
+    for (int k = 0; k < d.num_operands; ++k)
+      if (d.operand[k].base != Place::Base::kFixed) arguments.operand[k] = address(d.operand[k]);
   }
 }
 

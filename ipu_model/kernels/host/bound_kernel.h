@@ -62,7 +62,7 @@ class CallList : public BoundKernel {
            std::uint32_t immediate = 0);
   // Adds a call with the operands and attributes of a step of a scalar program.
   void AddStep(MicroFunction function, const Place& result, const Place* operands, int num_operands,
-               std::int64_t n, std::uint32_t immediate, unsigned scalar);
+               std::int64_t n, std::uint32_t immediate, unsigned scalar, const MicroKind& kind);
   // Adds a move of `bytes` from one place to another. The move does nothing if both have the same address.
   void AddMove(const Place& to, const Place& from, std::int64_t bytes);
   // Repeats the calls for every index of a box of extents `counts`, the last dimension fastest. `in[i][d]`
@@ -72,6 +72,21 @@ class CallList : public BoundKernel {
               const std::vector<std::vector<std::ptrdiff_t>>& out);
   std::size_t size() const { return calls_.size(); }
 
+  struct Call {
+    MicroFunction function;
+    MicroArguments arguments;  // with the addresses of the last Point
+  };
+  // What a call computes, and where.
+  struct Description {
+    MicroKind kind;
+    int num_operands = 0;
+    Place result, operand[4];
+  };
+  // The calls in order, and what each of them is. The addresses of `calls` stay the same after binding.
+  const std::vector<Call>& calls() const { return calls_; }
+  const std::vector<Description>& descriptions() const { return descriptions_; }
+  bool repeated() const { return !counts_.empty(); }
+
   std::size_t scratch_bytes() const override { return scratch_bytes_; }
   void Point(const HostTensor* in, const HostTensor* out, unsigned char* scratch) override;
   void Run() const override {
@@ -80,25 +95,15 @@ class CallList : public BoundKernel {
   }
 
  private:
-  struct Call {
-    MicroFunction function;
-    MicroArguments arguments;
-  };
-  struct Reference {
-    std::uint32_t call;
-    std::int32_t operand;  // -1 means the result
-    Place place;
-  };
   // Byte increments of the addresses of a call's result and operands.
   struct Advance {
     std::ptrdiff_t result, operand[4];
   };
-  void Refer(int operand, const Place& place);
   void RunRepeated() const;
   static void Move(Call* call, const Advance& advance);
 
   std::vector<Call> calls_;
-  std::vector<Reference> references_;
+  std::vector<Description> descriptions_;  // by call
   std::vector<std::shared_ptr<const void>> kept_;
   std::size_t scratch_bytes_ = 0;
   // For repeated calls: the extents of the box, and the increments of every call when the index of a

@@ -8,6 +8,8 @@ namespace ipu_model {
 
 HostKernels KernelsOfHost() { return {HasAvx512() ? "avx512" : "avx2", ThreadPool::Global().size()}; }
 
-bool LimitHostKernels(bool avx512, int threads) { return SetHostLimits({avx512, threads}); }
+bool LimitHostKernels(bool avx512, int threads, bool machine_code) {
+  return SetHostLimits({avx512, threads, machine_code});
+}
 
 }  // namespace ipu_model

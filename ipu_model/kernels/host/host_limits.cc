@@ -15,6 +15,10 @@ HostLimits FromEnvironment() {
   if (const char* threads = std::getenv("JAX_IPU_HOST_THREADS")) {
     limits.threads = static_cast<int>(std::clamp(std::strtol(threads, nullptr, 10), 0L, 1024L));
   }
+  if (const char* code = std::getenv("JAX_IPU_MACHINE_CODE")) {
+    for (const char* no : {"0", "false", "no", "f", "off"})
+      if (strcasecmp(code, no) == 0) limits.machine_code = false;
+  }
   return limits;
 }
 
@@ -40,7 +44,10 @@ const HostLimits& FinalHostLimits() {
 bool SetHostLimits(const HostLimits& limits) {
   State& state = GetState();
   const std::lock_guard<std::mutex> lock(state.mutex);
-  if (state.final) return limits.avx512 == state.limits.avx512 && limits.threads == state.limits.threads;
+  if (state.final) {
+    return limits.avx512 == state.limits.avx512 && limits.threads == state.limits.threads &&
+           limits.machine_code == state.limits.machine_code;
+  }
   state.limits = limits;
   return true;
 }

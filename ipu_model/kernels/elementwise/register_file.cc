@@ -1,0 +1,237 @@
+#include "kernels/elementwise/register_file.h"
+
+#include <cstring>
+
+#include "kernels/elementwise/vex_ops.h"
+
+namespace ipu_model {
+namespace {
+
+constexpr Vector kLast = 15;  // for loading and storing
+constexpr int kNumberBytes = 4;
+
+// Ones in the first `lanes` lanes.
+std::array<unsigned char, 32> LaneMask(int lanes) {
+  std::array<unsigned char, 32> mask{};
+  std::memset(mask.data(), 0xff, static_cast<std::size_t>(lanes * kNumberBytes));
+  return mask;
+}
+std::array<unsigned char, 32> Filled(unsigned char byte) {
+  std::array<unsigned char, 32> bytes;
+  bytes.fill(byte);
+  return bytes;
+}
+
+// vpxor of a register with itself.
+void SetZero(Assembler* code, Vector reg) { code->Vex(vex::kXor, false, reg, reg, reg); }
+
+}  // namespace
+
+Memory RegisterFile::At(const CodeAddress& address) {
+  const auto offset = static_cast<std::int32_t>(address.offset);
+  switch (address.base) {
+    case CodeAddress::kPool:
+      return {Gpr::kRax, offset, true};
+    case CodeAddress::kAbsolute:
+      code_->LoadImmediate(Gpr::kRax, static_cast<std::uint64_t>(address.offset));
+      return {Gpr::kRax, 0};
+    case CodeAddress::kArena:
+      return {kArenaBase, offset};
+    case CodeAddress::kScratch:
+      return {kScratchBase, offset};
+    default:
+      code_->Load64(Gpr::kRax, {kTable, address.base * static_cast<std::int32_t>(sizeof(void*))});
+      return {Gpr::kRax, offset};
+  }
+}
+
+// Two pointers of the table, or one and an absolute address, may point to the same memory.
+bool RegisterFile::Overlap(const CodeValue& value, const CodeAddress& address, std::int64_t bytes) {
+  const CodeAddress& held = value.address;
+  if (held.base != address.base) {
+    const auto apart = [](int base) {
+      return base == CodeAddress::kArena || base == CodeAddress::kScratch || base == CodeAddress::kPool;
+    };
+    return !apart(held.base) && !apart(address.base);
+  }
+  return held.offset < address.offset + bytes && address.offset < held.offset + value.bytes;
+}
+
+Vector RegisterFile::Use(const CodeValue& value) {
+  for (std::size_t r = 0; r < entries_.size(); ++r) {
+    Entry& entry = entries_[r];
+    const CodeValue& held = entry.value;
+    if (!entry.used || held.address.base != value.address.base ||
+        held.address.offset != value.address.offset || held.bytes != value.bytes || held.form != value.form ||
+        (value.broadcast && !held.broadcast)) {
+      continue;
+    }
+    entry.age = ++clock_;
+    kept_[r] = true;
+    return static_cast<Vector>(r);
+  }
+  if (value.broadcast && value.address.base != CodeAddress::kPool) {
+    CodeValue single = value;
+    single.broadcast = false;
+    const Vector from = Use(single), reg = Take();
+    code_->Vex(vex::kBroadcast, true, reg, 0, from);
+    entries_[static_cast<std::size_t>(reg)] = {value, true, false, ++clock_};
+    return reg;
+  }
+  Store(value.address, value.bytes);
+  const Vector reg = Take();
+  Load(reg, value);
+  entries_[static_cast<std::size_t>(reg)] = {value, true, false, ++clock_};
+  return reg;
+}
+
+Vector RegisterFile::New() { return Take(); }
+
+// Evicts the value that is read last, or that was used first.
+Vector RegisterFile::Take() {
+  std::size_t best = entries_.size();
+  std::int64_t most = -1;
+  for (std::size_t r = 0; r < entries_.size(); ++r) {
+    if (kept_[r]) continue;
+    const Entry& entry = entries_[r];
+    constexpr std::int64_t kFree = std::int64_t{1} << 60, kPerCall = std::int64_t{1} << 32;
+    const std::int64_t score =
+        !entry.used ? kFree : next_read_(entry.value) * kPerCall + (kPerCall - 1 - entry.age);
+    if (score <= most) continue;
+    most = score;
+    best = r;
+  }
+  StoreEntry(best);
+  entries_[best].used = false;
+  kept_[best] = true;
+  return static_cast<Vector>(best);
+}
+
+void RegisterFile::Load(Vector reg, const CodeValue& value) {
+  const Memory from = At(value.address);
+  if (value.address.base == CodeAddress::kPool) {
+    code_->Vex(vex::kLoad, true, reg, 0, from);
+    return;
+  }
+  if (value.form == CodeValue::Form::kPredicates) {
+    if (value.bytes == 1) {
+      code_->LoadByte(Gpr::kRax, from);
+      code_->Negate(Gpr::kRax);
+      code_->Vex(vex::kFromGpr, false, reg, 0, static_cast<Vector>(Gpr::kRax));
+    } else {
+      const bool wide = value.bytes == 8;
+      code_->Vex(vex::kBytesToWords, wide, reg, 0, from);
+      SetZero(code_, kLast);
+      code_->Vex(vex::kSubtract32, wide, reg, kLast, reg);
+    }
+    return;
+  }
+  switch (value.bytes) {
+    case 4:
+      return code_->Vex(vex::kLoad32, false, reg, 0, from);
+    case 8:
+      return code_->Vex(vex::kLoad64, false, reg, 0, from);
+    case 16:
+      return code_->Vex(vex::kLoad, false, reg, 0, from);
+    case 32:
+      return code_->Vex(vex::kLoad, true, reg, 0, from);
+    default: {
+      const bool wide = value.bytes > 16;
+      const Memory mask{Gpr::kRax, code_->Constant(LaneMask(value.bytes / kNumberBytes)), true};
+      code_->Vex(vex::kLoad, wide, kLast, 0, mask);
+      code_->Vex(vex::kMaskLoad, wide, reg, kLast, from);
+    }
+  }
+}
+
+void RegisterFile::Write(Vector reg, const CodeValue& value) {
+  const Memory to = At(value.address);
+  if (value.form == CodeValue::Form::kPredicates) {
+    if (value.bytes == 1) {
+      code_->Vex(vex::kToGpr, false, reg, 0, static_cast<Vector>(Gpr::kRcx));
+      code_->AndByte(Gpr::kRcx, 1);
+      code_->StoreByte(to, Gpr::kRcx);
+      return;
+    }
+    const Memory ones{Gpr::kRax, code_->Constant(Filled(1)), true};
+    if (value.bytes == 8) {
+      code_->VexImmediate(vex::kUpperHalf, true, reg, 0, kLast, 1);
+      code_->Vex(vex::kPackWords, false, kLast, reg, kLast);
+    } else {
+      code_->Vex(vex::kPackWords, false, kLast, reg, reg);
+    }
+    code_->Vex(vex::kPackShorts, false, kLast, kLast, kLast);
+    code_->Vex(vex::kAnd, false, kLast, kLast, ones);
+    code_->Vex(value.bytes == 8 ? vex::kStoreLow64 : vex::kStoreLow32, false, kLast, 0, to);
+    return;
+  }
+  switch (value.bytes) {
+    case 4:
+      return code_->Vex(vex::kStore32, false, reg, 0, to);
+    case 8:
+      return code_->Vex(vex::kStore64, false, reg, 0, to);
+    case 16:
+      return code_->Vex(vex::kStore, false, reg, 0, to);
+    case 32:
+      return code_->Vex(vex::kStore, true, reg, 0, to);
+    default: {
+      const bool wide = value.bytes > 16;
+      const Memory mask{Gpr::kRax, code_->Constant(LaneMask(value.bytes / kNumberBytes)), true};
+      code_->Vex(vex::kLoad, wide, kLast, 0, mask);
+      code_->Vex(vex::kMaskStore, wide, reg, kLast, to);
+    }
+  }
+}
+
+void RegisterFile::StoreEntry(std::size_t reg) {
+  Entry& entry = entries_[reg];
+  if (!entry.used || !entry.dirty) return;
+  Write(static_cast<Vector>(reg), entry.value);
+  entry.dirty = false;
+}
+
+void RegisterFile::Define(Vector reg, const CodeValue& value) {
+  Overwrite(value.address, value.bytes);
+  const bool lazy = value.address.base == CodeAddress::kScratch;
+  if (!lazy) Write(reg, value);
+  entries_[static_cast<std::size_t>(reg)] = {value, true, lazy, ++clock_};
+}
+
+void RegisterFile::DefineCopy(Vector from, const CodeValue& value) {
+  const Vector reg = New();
+  code_->Vex(vex::kMove, value.bytes > 16 || value.broadcast, reg, 0, from);
+  Define(reg, value);
+}
+
+void RegisterFile::Overwrite(const CodeAddress& address, std::int64_t bytes) {
+  for (std::size_t r = 0; r < entries_.size(); ++r) {
+    Entry& entry = entries_[r];
+    if (!entry.used || !Overlap(entry.value, address, bytes)) continue;
+    // What the write leaves of a value that is only in a register.
+    const CodeValue& held = entry.value;
+    const bool whole = held.address.base == address.base && address.offset <= held.address.offset &&
+                       held.address.offset + held.bytes <= address.offset + bytes;
+    if (!whole) StoreEntry(r);
+    entry.used = false;
+  }
+}
+
+void RegisterFile::Store(const CodeAddress& address, std::int64_t bytes) {
+  for (std::size_t r = 0; r < entries_.size(); ++r)
+    if (entries_[r].used && Overlap(entries_[r].value, address, bytes)) StoreEntry(r);
+}
+
+void RegisterFile::StoreAll() {
+  for (std::size_t r = 0; r < entries_.size(); ++r) StoreEntry(r);
+}
+
+void RegisterFile::ForgetScratch() {
+  for (Entry& entry : entries_)
+    if (entry.value.address.base == CodeAddress::kScratch) entry.used = false;
+}
+
+void RegisterFile::Forget() {
+  for (Entry& entry : entries_) entry.used = false;
+}
+
+}  // namespace ipu_model

@@ -1,0 +1,93 @@
+// Which values are in vector registers while code for a sequence of calls is generated.
+#ifndef IPU_MODEL_KERNELS_ELEMENTWISE_REGISTER_FILE_H_
+#define IPU_MODEL_KERNELS_ELEMENTWISE_REGISTER_FILE_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+
+#include "kernels/host/machine_code.h"
+
+namespace ipu_model {
+
+// Memory that generated code accesses. Bases are numbers of the table of base pointers that the code gets.
+struct CodeAddress {
+  static constexpr int kArena = 0, kScratch = 1, kFirstPointer = 2;
+  // `offset` is an address, or a position in the constant pool.
+  static constexpr int kAbsolute = -1, kPool = -2;
+
+  int base = kArena;
+  std::ptrdiff_t offset = 0;
+};
+
+// A value in memory and its form in a register.
+struct CodeValue {
+  enum class Form : std::uint8_t {
+    kNumbers,     // as in memory: `bytes` is 4, 8, 12, ... 32
+    kPredicates,  // one byte per lane in memory, 32 bits of zeros or ones per lane in a register
+  };
+
+  CodeAddress address;
+  int bytes = 4;
+  Form form = Form::kNumbers;
+  // One element of 4 bytes, or one predicate, in all lanes.
+  bool broadcast = false;
+};
+
+// Values stay in registers until they are evicted or their memory changes. Values in scratch memory are only
+// stored when they have to leave their register; all others at once.
+class RegisterFile {
+ public:
+  // Registers from kTemporary on are free for the code of one operation. Loading and storing use the last.
+  static constexpr Vector kTemporary = 12, kRegisters = 12;
+  // rbx holds the first two base pointers' addresses.
+  static constexpr Gpr kArenaBase = Gpr::kRbx, kScratchBase = Gpr::kRbp, kTable = Gpr::kR13;
+
+  // `next_read(value)`: after how many calls the memory of a value is read again; large if it is not.
+  RegisterFile(Assembler* code, std::function<int(const CodeValue&)> next_read)
+      : code_(code), next_read_(std::move(next_read)) {}
+
+  // Returns a register that holds the value, and keeps it until Release.
+  Vector Use(const CodeValue& value);
+  // Returns a register for a new value, and keeps it until Release.
+  Vector New();
+  // The register now holds a value, which is what its memory contains from now on.
+  void Define(Vector reg, const CodeValue& value);
+  // The value in `reg` is also the new contents of other memory.
+  void DefineCopy(Vector reg, const CodeValue& value);
+  void Release() { kept_ = {}; }
+
+  // Bytes of memory are written by other code: no register holds them any more.
+  void Overwrite(const CodeAddress& address, std::int64_t bytes);
+  // Bytes of memory are read by other code: they are stored first.
+  void Store(const CodeAddress& address, std::int64_t bytes);
+  void StoreAll();
+  void ForgetScratch();
+  void Forget();
+
+  // Returns an operand for an address; may use rax.
+  Memory At(const CodeAddress& address);
+
+ private:
+  struct Entry {
+    CodeValue value;
+    bool used = false, dirty = false;
+    std::uint32_t age = 0;
+  };
+  static bool Overlap(const CodeValue& value, const CodeAddress& address, std::int64_t bytes);
+  Vector Take();
+  void Load(Vector reg, const CodeValue& value);
+  void Write(Vector reg, const CodeValue& value);
+  void StoreEntry(std::size_t reg);
+
+  Assembler* code_;
+  std::function<int(const CodeValue&)> next_read_;
+  std::array<Entry, kRegisters> entries_;
+  std::array<bool, kRegisters> kept_{};
+  std::uint32_t clock_ = 0;
+};
+
+}  // namespace ipu_model
+
+#endif  // IPU_MODEL_KERNELS_ELEMENTWISE_REGISTER_FILE_H_

@@ -1,0 +1,506 @@
+#include "kernels/elementwise/vector_code.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+namespace ipu_model {
+namespace {
+
+constexpr Vector kNone = -1, kTemporary = RegisterFile::kTemporary;
+constexpr std::uint32_t kSignBit = 0x80000000u, kOne = 0x3f800000u, kMinusOne = 0xbf800000u,
+                        kInfinity = 0x7f800000u, kTwoTo31 = 0x4f000000u;
+constexpr std::uint64_t kSignBit64 = std::uint64_t{1} << 63, kOne64 = std::uint64_t{0x3ff} << 52,
+                        kInfinity64 = std::uint64_t{0x7ff} << 52;
+
+// Opcodes that are the same for all floats.
+constexpr std::uint8_t kSqrt = 0x51, kAdd = 0x58, kMultiply = 0x59, kSubtract = 0x5c, kMinimum = 0x5d,
+                       kDivide = 0x5e, kMaximum = 0x5f, kCompare = 0xc2;
+constexpr std::uint8_t kMultiplyAdd = 0xb8, kMultiplySubtract = 0xba, kSubtractMultiply = 0xbc;
+// Immediates of comparisons.
+constexpr std::uint8_t kEqual = 0, kUnordered = 3, kNotEqual = 4, kOrdered = 7, kLess = 0x11,
+                       kLessEqual = 0x12, kGreaterEqual = 0x1d, kGreater = 0x1e;
+// Immediates of vroundps, without exceptions.
+constexpr std::uint8_t kNearest = 8, kDown = 9, kUp = 10, kTowardsZero = 11;
+
+bool IsInteger32(RegisterType type) { return type == RegisterType::kS32 || type == RegisterType::kU32; }
+bool IsInteger64(RegisterType type) { return type == RegisterType::kS64 || type == RegisterType::kU64; }
+
+}  // namespace
+
+CodeValue VectorCode::Pool(std::uint64_t bits, bool wide_element) {
+  std::array<unsigned char, 32> bytes;
+  const std::size_t size = wide_element ? 8 : 4;
+  for (std::size_t at = 0; at < bytes.size(); at += size) std::memcpy(bytes.data() + at, &bits, size);
+  return {{CodeAddress::kPool, code_->Constant(bytes)}, 32, CodeValue::Form::kNumbers, true};
+}
+
+void VectorCode::AddConstant(const void* element, bool predicate) {
+  std::uint64_t bits = 0;
+  const bool wide_element = !predicate && SizeOf(kind_.type) == 8;
+  if (predicate) {
+    bits = *static_cast<const std::uint8_t*>(element) != 0 ? ~std::uint64_t{0} : 0;
+  } else {
+    std::memcpy(&bits, element, SizeOf(kind_.type));
+  }
+  operands_[num_operands_++] = {true, Pool(bits, wide_element)};
+}
+
+void VectorCode::OpWith(VexOp op, Vector result, Vector a, int k) {
+  const Operand& operand = operands_[k];
+  if (operand.constant) {
+    code_->Vex(op, wide(), result, a, registers_->At(operand.value.address));
+  } else {
+    Op(op, result, a, Use(k));
+  }
+}
+
+// The form for scalars computes one lane only: no time is lost for what is in the others.
+VexOp VectorCode::Float(std::uint8_t opcode) const {
+  const bool f64 = kind_.type == RegisterType::kF64;
+  const int prefix = lanes_ == 1 ? (f64 ? 3 : 2) : (f64 ? 1 : 0);
+  return {1, static_cast<std::uint8_t>(prefix), 0, opcode};
+}
+
+void VectorCode::Blend(Vector result, Vector if_false, Vector if_true, Vector mask) {
+  code_->VexImmediate(vex::kBlend32, wide(), result, if_false, if_true, static_cast<std::uint8_t>(mask << 4));
+}
+
+Vector VectorCode::Select(Vector mask, int if_true, int if_false) {
+  const Vector x = Use(if_true), y = Use(if_false), result = registers_->New();
+  Blend(result, y, x, mask);
+  return result;
+}
+
+Vector VectorCode::Emit() {
+  if (Is(ScalarOp::kConvert)) return EmitConvert();
+  if (kind_.code == MicroKind::kFusedCode + static_cast<int>(FusedOp::kToPred)) return EmitConvert();
+  if (kind_.predicates) return EmitPredicates();
+  if (Is(ScalarOp::kSelect)) {
+    Vector mask = Use(0);
+    if (SizeOf(kind_.type) == 4) return Select(mask, 1, 2);
+    code_->Vex(vex::kSignExtend64, false, kTemporary, 0, mask);
+    const Vector x = Use(1), y = Use(2), result = registers_->New();
+    code_->VexImmediate(vex::kBlend64, false, result, y, x, static_cast<std::uint8_t>(kTemporary << 4));
+    return result;
+  }
+  if (kind_.predicate_result && !Is(ScalarOp::kIsFinite)) {
+    Use(0);
+    Use(1);
+    return EmitCompare(kind_.code, kind_.type, registers_->New());
+  }
+  if (kind_.code == MicroKind::kFusedCode + static_cast<int>(FusedOp::kSelectCompare)) {
+    const Vector mask = EmitCompare(static_cast<int>(immediate_), kind_.type, kTemporary + 1);
+    return mask < 0 ? kNone : Select(mask, 2, 3);
+  }
+  if (kind_.type == RegisterType::kF32 || kind_.type == RegisterType::kF64) return EmitFloat();
+  if (IsInteger32(kind_.type)) return EmitInteger32();
+  return EmitInteger64();
+}
+
+// Uses the first and the last temporary.
+Vector VectorCode::EmitCompare(int op, RegisterType type, Vector result) {
+  if (op < static_cast<int>(ScalarOp::kEq) || op > static_cast<int>(ScalarOp::kGe)) return kNone;
+  const auto order = static_cast<ScalarOp>(op);
+  if (type == RegisterType::kF32 || type == RegisterType::kF64) {
+    constexpr std::uint8_t kImmediates[] = {kEqual, kNotEqual, kLess, kLessEqual, kGreater, kGreaterEqual};
+    const Vector a = Use(0), b = Use(1);
+    code_->VexImmediate(Float(kCompare), wide(), result, a, b,
+                        kImmediates[op - static_cast<int>(ScalarOp::kEq)]);
+    return result;
+  }
+  const bool small = IsInteger32(type);
+  if (!small && type != RegisterType::kS64) return kNone;
+  Vector a = Use(0), b = Use(1);
+  const bool equality = order == ScalarOp::kEq || order == ScalarOp::kNe;
+  if (type == RegisterType::kU32 && !equality) {
+    const Memory sign = registers_->At(Pool(kSignBit).address);
+    code_->Vex(vex::kXor, wide(), kTemporary, a, sign);
+    code_->Vex(vex::kXor, wide(), kTemporary + 3, b, sign);
+    a = kTemporary;
+    b = kTemporary + 3;
+  }
+  if (order == ScalarOp::kLt || order == ScalarOp::kGe) std::swap(a, b);
+  const VexOp equal = small ? vex::kEqual32 : vex::kEqual64,
+              greater = small ? vex::kGreater32 : vex::kGreater64;
+  Op(equality ? equal : greater, result, a, b);
+  if (order == ScalarOp::kNe || order == ScalarOp::kLe || order == ScalarOp::kGe)
+    code_->Vex(vex::kXor, wide(), result, result, registers_->At(Pool(~std::uint64_t{0}).address));
+  return result;
+}
+
+Vector VectorCode::EmitConvert() {
+  const bool to_predicate = !Is(ScalarOp::kConvert);
+  if (to_predicate) {
+    if (kind_.predicates || (kind_.type != RegisterType::kF32 && !IsInteger32(kind_.type))) return kNone;
+    const Vector a = Use(0), result = registers_->New();
+    Op(vex::kXor, kTemporary, kTemporary, kTemporary);
+    if (kind_.type == RegisterType::kF32) {
+      code_->VexImmediate(Float(kCompare), wide(), result, a, kTemporary, kNotEqual);
+    } else {
+      Op(vex::kEqual32, result, a, kTemporary);
+      code_->Vex(vex::kXor, wide(), result, result, registers_->At(Pool(~std::uint64_t{0}).address));
+    }
+    return result;
+  }
+  if (kind_.predicates) {
+    if (kind_.result != RegisterType::kF32 && !IsInteger32(kind_.result)) return kNone;
+    const std::uint32_t one = kind_.result == RegisterType::kF32 ? kOne : 1;
+    const Vector a = Use(0), result = registers_->New();
+    code_->Vex(vex::kAnd, wide(), result, a, registers_->At(Pool(one).address));
+    return result;
+  }
+  if (IsInteger32(kind_.type) && IsInteger32(kind_.result)) {
+    const Vector a = Use(0), result = registers_->New();
+    code_->Vex(vex::kMove, wide(), result, 0, a);
+    return result;
+  }
+  if (kind_.type == RegisterType::kS32 && kind_.result == RegisterType::kF32) {
+    const Vector a = Use(0), result = registers_->New();
+    code_->Vex(vex::kToFloat, wide(), result, 0, a);
+    return result;
+  }
+  if (kind_.type == RegisterType::kF32 && kind_.result == RegisterType::kS32) {
+    // Out of range, the instruction gives the smallest integer.
+    const Vector a = Use(0), result = registers_->New();
+    code_->Vex(vex::kToInteger, wide(), result, 0, a);
+    code_->VexImmediate(Float(kCompare), wide(), kTemporary, a, registers_->At(Pool(kTwoTo31).address),
+                        kGreaterEqual);
+    Op(vex::kXor, result, result, kTemporary);
+    code_->VexImmediate(Float(kCompare), wide(), kTemporary, a, a, kOrdered);
+    Op(vex::kAnd, result, result, kTemporary);
+    return result;
+  }
+  return kNone;
+}
+
+Vector VectorCode::EmitPredicates() {
+  const auto op = static_cast<ScalarOp>(kind_.code);
+  const bool negate = kind_.code == MicroKind::kFusedCode + static_cast<int>(FusedOp::kLogicalNot);
+  if (negate || op == ScalarOp::kAnd || op == ScalarOp::kOr || op == ScalarOp::kXor) {
+    const Vector a = Use(0), b = negate ? Ones() : Use(1), result = registers_->New();
+    Op(op == ScalarOp::kAnd ? vex::kAnd : op == ScalarOp::kOr ? vex::kOr : vex::kXor, result, a, b);
+    return result;
+  }
+  if (op == ScalarOp::kSelect) return Select(Use(0), 1, 2);
+  if (op == ScalarOp::kEq || op == ScalarOp::kNe) {
+    const Vector a = Use(0), b = Use(1), result = registers_->New();
+    Op(vex::kXor, result, a, b);
+    if (op == ScalarOp::kEq) Op(vex::kXor, result, result, Ones());
+    return result;
+  }
+  return kNone;
+}
+
+// a * b + c and its variants with one rounding; the instruction takes c from the result.
+Vector VectorCode::FusedMultiply(std::uint8_t opcode, Vector a, Vector b, int c) {
+  const Vector addend = Use(c), result = registers_->New();
+  code_->Vex(vex::kMove, wide(), result, 0, addend);
+  const auto w = static_cast<std::uint8_t>(kind_.type == RegisterType::kF64 ? 1 : 0);
+  code_->Vex({2, 1, w, static_cast<std::uint8_t>(opcode + (lanes_ == 1 ? 1 : 0))}, wide(), result, a, b);
+  return result;
+}
+
+// NaN if either is NaN; +0 is larger than -0. Uses all temporaries; `result` may be one of the operands.
+void VectorCode::Extremum(bool maximum, Vector result, Vector a, Vector b) {
+  const Vector equal = kTemporary + 1, unordered = kTemporary + 2, both = kTemporary + 3;
+  const VexOp blend = kind_.type == RegisterType::kF64 ? vex::kBlend64 : vex::kBlend32;
+  code_->VexImmediate(Float(kCompare), wide(), equal, a, b, kEqual);
+  code_->VexImmediate(Float(kCompare), wide(), unordered, a, a, kUnordered);
+  Op(maximum ? vex::kAnd : vex::kOr, both, a, b);
+  // The instruction gives b if the two are equal or either is NaN.
+  Op(Float(maximum ? kMaximum : kMinimum), kTemporary, a, b);
+  code_->VexImmediate(blend, wide(), kTemporary, kTemporary, both, static_cast<std::uint8_t>(equal << 4));
+  code_->VexImmediate(blend, wide(), result, kTemporary, a, static_cast<std::uint8_t>(unordered << 4));
+}
+
+Vector VectorCode::FloatUnary() {
+  const bool f64 = kind_.type == RegisterType::kF64;
+  const auto pool = [&](std::uint32_t bits, std::uint64_t bits64) {
+    return registers_->At(Pool(f64 ? bits64 : bits, f64).address);
+  };
+  const Vector a = Use(0);
+  switch (static_cast<ScalarOp>(kind_.code)) {
+    case ScalarOp::kNegate: {
+      const Vector result = registers_->New();
+      code_->Vex(vex::kXor, wide(), result, a, pool(kSignBit, kSignBit64));
+      return result;
+    }
+    case ScalarOp::kAbs: {
+      const Vector result = registers_->New();
+      code_->Vex(vex::kAnd, wide(), result, a, pool(~kSignBit, ~kSignBit64));
+      return result;
+    }
+    case ScalarOp::kIsFinite: {
+      const Vector result = registers_->New();
+      code_->Vex(vex::kAnd, wide(), result, a, pool(~kSignBit, ~kSignBit64));
+      code_->VexImmediate(Float(kCompare), wide(), result, result, pool(kInfinity, kInfinity64), kLess);
+      return result;
+    }
+    case ScalarOp::kSquare: {
+      const Vector result = registers_->New();
+      Op(Float(kMultiply), result, a, a);
+      return result;
+    }
+    case ScalarOp::kSqrt: {
+      const Vector result = registers_->New();
+      Op(Float(kSqrt), result, lanes_ == 1 ? a : 0, a);
+      return result;
+    }
+    case ScalarOp::kInverse:
+    case ScalarOp::kRsqrt: {
+      const Vector one = registers_->Use(Pool(f64 ? kOne64 : kOne, f64)), result = registers_->New();
+      if (Is(ScalarOp::kInverse)) {
+        Op(Float(kDivide), result, one, a);
+      } else {
+        Op(Float(kSqrt), kTemporary, lanes_ == 1 ? a : 0, a);
+        Op(Float(kDivide), result, one, kTemporary);
+      }
+      return result;
+    }
+    default:
+      break;
+  }
+  if (f64) return kNone;
+  switch (static_cast<ScalarOp>(kind_.code)) {
+    case ScalarOp::kTrunc:
+    case ScalarOp::kRoundNearestEven: {
+      const Vector result = registers_->New();
+      code_->VexImmediate(vex::kRound, wide(), result, 0, a, Is(ScalarOp::kTrunc) ? kTowardsZero : kNearest);
+      return result;
+    }
+    case ScalarOp::kFloor:
+    case ScalarOp::kCeil: {
+      // Denormals, which the instruction takes for zero, round to -1 or 1 as well.
+      const bool floor = Is(ScalarOp::kFloor);
+      const Vector one = registers_->Use(Pool(floor ? kMinusOne : kOne)), result = registers_->New();
+      code_->VexImmediate(vex::kRound, wide(), result, 0, a, floor ? kDown : kUp);
+      code_->Vex(vex::kMove, wide(), kTemporary, 0, a);
+      if (floor) code_->Vex(vex::kXor, wide(), kTemporary, a, registers_->At(Pool(kSignBit).address));
+      code_->Vex(vex::kAdd32, wide(), kTemporary, kTemporary,
+                 registers_->At(Pool(~std::uint64_t{0}).address));
+      code_->Vex(vex::kMinimumU32, wide(), kTemporary + 1, kTemporary,
+                 registers_->At(Pool(0x007ffffe).address));
+      Op(vex::kEqual32, kTemporary, kTemporary, kTemporary + 1);
+      Blend(result, result, one, kTemporary);
+      return result;
+    }
+    case ScalarOp::kSign: {
+      const Vector one = registers_->Use(Pool(kOne)), minus = registers_->Use(Pool(kMinusOne)),
+                   result = registers_->New();
+      Op(vex::kXor, kTemporary, kTemporary, kTemporary);
+      code_->VexImmediate(Float(kCompare), wide(), kTemporary + 1, a, kTemporary, kLess);
+      code_->VexImmediate(Float(kCompare), wide(), kTemporary, a, kTemporary, kGreater);
+      Blend(result, a, minus, kTemporary + 1);
+      Blend(result, result, one, kTemporary);
+      return result;
+    }
+    default:
+      return kNone;
+  }
+}
+
+Vector VectorCode::EmitFloat() {
+  if (kind_.code >= MicroKind::kFusedCode) return EmitFloatChain();
+  const auto op = static_cast<ScalarOp>(kind_.code);
+  if (op < ScalarOp::kAdd) return FloatUnary();
+  switch (op) {
+    case ScalarOp::kAdd:
+    case ScalarOp::kMultiply:
+    case ScalarOp::kSubtract:
+    case ScalarOp::kDivide: {
+      const std::uint8_t opcode = op == ScalarOp::kAdd        ? kAdd
+                                  : op == ScalarOp::kMultiply ? kMultiply
+                                  : op == ScalarOp::kSubtract ? kSubtract
+                                                              : kDivide;
+      const Vector a = Use(0);
+      if (!operands_[1].constant) Use(1);
+      const Vector result = registers_->New();
+      OpWith(Float(opcode), result, a, 1);
+      return result;
+    }
+    case ScalarOp::kMaximum:
+    case ScalarOp::kMinimum: {
+      const Vector a = Use(0), b = Use(1), result = registers_->New();
+      Extremum(op == ScalarOp::kMaximum, result, a, b);
+      return result;
+    }
+    case ScalarOp::kClamp: {
+      const Vector low = Use(0), x = Use(1), high = Use(2), result = registers_->New();
+      Extremum(true, result, x, low);
+      Extremum(false, result, result, high);
+      return result;
+    }
+    case ScalarOp::kFma:
+      return FusedMultiply(kMultiplyAdd, Use(0), Use(1), 2);
+    default:
+      return kNone;
+  }
+}
+
+// The operations that the lowering fuses. Each rounds, except for fused multiply-adds.
+Vector VectorCode::EmitFloatChain() {
+  const auto op = static_cast<FusedOp>(kind_.code - MicroKind::kFusedCode);
+  const Vector t = kTemporary;
+  // (a first b) second c
+  const auto chain = [&](std::uint8_t first, std::uint8_t second) {
+    const Vector a = Use(0), b = Use(1), c = Use(2), result = registers_->New();
+    Op(Float(first), t, a, b);
+    Op(Float(second), result, t, c);
+    return result;
+  };
+  switch (op) {
+    case FusedOp::kMultiplySubtract:
+      return FusedMultiply(kMultiplySubtract, Use(0), Use(1), 2);
+    case FusedOp::kSubtractMultiply:
+      return FusedMultiply(kSubtractMultiply, Use(0), Use(1), 2);
+    case FusedOp::kAddMultiply:
+      return chain(kAdd, kMultiply);
+    case FusedOp::kSubtractTimes:
+      return chain(kSubtract, kMultiply);
+    case FusedOp::kMultiplyMultiply:
+      return chain(kMultiply, kMultiply);
+    case FusedOp::kAddAdd:
+      return chain(kAdd, kAdd);
+    case FusedOp::kDivideAdd:
+      return chain(kDivide, kAdd);
+    case FusedOp::kMultiplyDivide:
+      return chain(kMultiply, kDivide);
+    case FusedOp::kProductPlus:
+      return chain(kMultiply, kAdd);
+    case FusedOp::kProductMinus:
+      return chain(kMultiply, kSubtract);
+    case FusedOp::kMinusProduct: {
+      const Vector a = Use(0), b = Use(1), c = Use(2), result = registers_->New();
+      Op(Float(kMultiply), t, a, b);
+      Op(Float(kSubtract), result, c, t);
+      return result;
+    }
+    case FusedOp::kAddMultiplyMultiply: {
+      const Vector a = Use(0), b = Use(1), c = Use(2), d = Use(3), result = registers_->New();
+      Op(Float(kAdd), t, a, b);
+      Op(Float(kMultiply), t, t, c);
+      Op(Float(kMultiply), result, t, d);
+      return result;
+    }
+    case FusedOp::kFmaMultiply: {
+      const Vector a = Use(0), b = Use(1), d = Use(3);
+      const Vector sum = FusedMultiply(kMultiplyAdd, a, b, 2);
+      Op(Float(kMultiply), sum, sum, d);
+      return sum;
+    }
+    case FusedOp::kMultiplyFma: {
+      const Vector a = Use(0), b = Use(1), c = Use(2);
+      Op(Float(kMultiply), t, a, b);
+      return FusedMultiply(kMultiplyAdd, t, c, 3);
+    }
+    default:
+      return kNone;
+  }
+}
+
+Vector VectorCode::EmitInteger32() {
+  const bool is_signed = kind_.type == RegisterType::kS32;
+  const auto binary = [&](VexOp op) {
+    const Vector a = Use(0), b = Use(1), result = registers_->New();
+    Op(op, result, a, b);
+    return result;
+  };
+  const VexOp maximum = is_signed ? vex::kMaximumS32 : vex::kMaximumU32,
+              minimum = is_signed ? vex::kMinimumS32 : vex::kMinimumU32;
+  const auto rotate = [&](Vector result, Vector a) {
+    const auto left = static_cast<std::uint8_t>(immediate_);
+    code_->VexImmediate(vex::kShiftByImmediate32, wide(), 6, kTemporary, a, left);
+    code_->VexImmediate(vex::kShiftByImmediate32, wide(), 2, kTemporary + 1, a,
+                        static_cast<std::uint8_t>(32 - left));
+    Op(vex::kOr, result, kTemporary, kTemporary + 1);
+  };
+  if (kind_.code >= MicroKind::kFusedCode) {
+    const auto op = static_cast<FusedOp>(kind_.code - MicroKind::kFusedCode);
+    if (op != FusedOp::kRotateLeft && op != FusedOp::kRotateXor) return kNone;
+    const Vector a = Use(0), b = op == FusedOp::kRotateXor ? Use(1) : kNone, result = registers_->New();
+    rotate(b < 0 ? result : kTemporary, a);
+    if (b >= 0) Op(vex::kXor, result, kTemporary, b);
+    return result;
+  }
+  switch (static_cast<ScalarOp>(kind_.code)) {
+    case ScalarOp::kAdd:
+      return binary(vex::kAdd32);
+    case ScalarOp::kSubtract:
+      return binary(vex::kSubtract32);
+    case ScalarOp::kMultiply:
+      return binary(vex::kMultiply32);
+    case ScalarOp::kAnd:
+      return binary(vex::kAnd);
+    case ScalarOp::kOr:
+      return binary(vex::kOr);
+    case ScalarOp::kXor:
+      return binary(vex::kXor);
+    case ScalarOp::kMaximum:
+      return binary(maximum);
+    case ScalarOp::kMinimum:
+      return binary(minimum);
+    // By the width or more, the instructions shift all bits out, as StableHLO does.
+    case ScalarOp::kShiftLeft:
+      return binary(vex::kShiftLeft32);
+    case ScalarOp::kShiftRightLogical:
+      return binary(vex::kShiftRight32);
+    case ScalarOp::kShiftRightArithmetic:
+      return binary(vex::kShiftRightSigned32);
+    case ScalarOp::kClamp: {
+      const Vector low = Use(0), x = Use(1), high = Use(2), result = registers_->New();
+      Op(maximum, kTemporary, x, low);
+      Op(minimum, result, kTemporary, high);
+      return result;
+    }
+    case ScalarOp::kNot: {
+      const Vector a = Use(0), ones = Ones(), result = registers_->New();
+      Op(vex::kXor, result, a, ones);
+      return result;
+    }
+    case ScalarOp::kNegate: {
+      const Vector a = Use(0), result = registers_->New();
+      Op(vex::kXor, kTemporary, kTemporary, kTemporary);
+      Op(vex::kSubtract32, result, kTemporary, a);
+      return result;
+    }
+    case ScalarOp::kAbs: {
+      if (!is_signed) return kNone;
+      const Vector a = Use(0), result = registers_->New();
+      Op(vex::kAbs32, result, 0, a);
+      return result;
+    }
+    case ScalarOp::kSquare: {
+      const Vector a = Use(0), result = registers_->New();
+      Op(vex::kMultiply32, result, a, a);
+      return result;
+    }
+    default:
+      return kNone;
+  }
+}
+
+Vector VectorCode::EmitInteger64() {
+  const auto binary = [&](VexOp op) {
+    const Vector a = Use(0), b = Use(1), result = registers_->New();
+    Op(op, result, a, b);
+    return result;
+  };
+  if (!IsInteger64(kind_.type) || kind_.code >= MicroKind::kFusedCode) return kNone;
+  switch (static_cast<ScalarOp>(kind_.code)) {
+    case ScalarOp::kAdd:
+      return binary(vex::kAdd64);
+    case ScalarOp::kSubtract:
+      return binary(vex::kSubtract64);
+    case ScalarOp::kAnd:
+      return binary(vex::kAnd);
+    case ScalarOp::kOr:
+      return binary(vex::kOr);
+    case ScalarOp::kXor:
+      return binary(vex::kXor);
+    default:
+      return kNone;
+  }
+}
+
+}  // namespace ipu_model

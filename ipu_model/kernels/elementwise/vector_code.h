@@ -1,0 +1,69 @@
+// The machine code of one operation of the block interpreter on the lanes of one vector register.
+#ifndef IPU_MODEL_KERNELS_ELEMENTWISE_VECTOR_CODE_H_
+#define IPU_MODEL_KERNELS_ELEMENTWISE_VECTOR_CODE_H_
+
+#include <cstdint>
+
+#include "kernels/elementwise/micro_op.h"
+#include "kernels/elementwise/register_file.h"
+#include "kernels/elementwise/vex_ops.h"
+#include "kernels/host/machine_code.h"
+
+namespace ipu_model {
+
+// Operands are added in order; Emit appends the code.
+class VectorCode {
+ public:
+  // One lane, or up to 8 lanes of 32 bits.
+  VectorCode(Assembler* code, RegisterFile* registers, const MicroKind& kind, int lanes,
+             std::uint32_t immediate)
+      : code_(code), registers_(registers), kind_(kind), lanes_(lanes), immediate_(immediate) {}
+
+  void AddOperand(const CodeValue& value) { operands_[num_operands_++] = {false, value}; }
+  // `element`: of the operation's type, or one byte for a predicate.
+  void AddConstant(const void* element, bool predicate);
+  // Returns the register of the result, or -1 without appending an operation if it has no code.
+  Vector Emit();
+
+ private:
+  struct Operand {
+    bool constant = false;
+    CodeValue value;
+  };
+  bool wide() const { return lanes_ > 4; }
+  bool Is(ScalarOp op) const { return kind_.code == static_cast<std::uint16_t>(op); }
+  Vector Use(int k) { return registers_->Use(operands_[k].value); }
+  CodeValue Pool(std::uint64_t bits, bool wide_element = false);
+  Vector Ones() { return registers_->Use(Pool(~std::uint64_t{0})); }
+
+  void Op(VexOp op, Vector result, Vector a, Vector b) { code_->Vex(op, wide(), result, a, b); }
+  // The second operand may stay in the constant pool.
+  void OpWith(VexOp op, Vector result, Vector a, int k);
+  VexOp Float(std::uint8_t opcode) const;
+  void Blend(Vector result, Vector if_false, Vector if_true, Vector mask);
+  Vector Select(Vector mask, int if_true, int if_false);
+
+  Vector EmitFloat();
+  Vector EmitFloatChain();
+  Vector EmitInteger32();
+  Vector EmitInteger64();
+  Vector EmitPredicates();
+  Vector EmitConvert();
+  // -1 for other operations.
+  Vector EmitCompare(int op, RegisterType type, Vector result);
+  Vector FloatUnary();
+  Vector FusedMultiply(std::uint8_t opcode, Vector a, Vector b, int c);
+  void Extremum(bool maximum, Vector result, Vector a, Vector b);
+
+  Assembler* code_;
+  RegisterFile* registers_;
+  MicroKind kind_;
+  int lanes_;
+  std::uint32_t immediate_;
+  Operand operands_[4];
+  int num_operands_ = 0;
+};
+
+}  // namespace ipu_model
+
+#endif  // IPU_MODEL_KERNELS_ELEMENTWISE_VECTOR_CODE_H_

@@ -1,0 +1,41 @@
+// The AVX2 instructions of generated code.
+#ifndef IPU_MODEL_KERNELS_ELEMENTWISE_VEX_OPS_H_
+#define IPU_MODEL_KERNELS_ELEMENTWISE_VEX_OPS_H_
+
+#include "kernels/host/machine_code.h"
+
+namespace ipu_model::vex {
+
+constexpr VexOp kLoad32 = {1, 2, 0, 0x10}, kStore32 = {1, 2, 0, 0x11};             // vmovss
+constexpr VexOp kLoad64 = {1, 3, 0, 0x10}, kStore64 = {1, 3, 0, 0x11};             // vmovsd
+constexpr VexOp kLoad = {1, 0, 0, 0x10}, kStore = {1, 0, 0, 0x11};                 // vmovups
+constexpr VexOp kMove = {1, 0, 0, 0x28};                                           // vmovaps
+constexpr VexOp kMaskLoad = {2, 1, 0, 0x2c}, kMaskStore = {2, 1, 0, 0x2e};         // vmaskmovps
+constexpr VexOp kBroadcast = {2, 1, 0, 0x18};                                      // vbroadcastss
+constexpr VexOp kFromGpr = {1, 1, 1, 0x6e}, kToGpr = {1, 1, 0, 0x7e};              // vmovq, vmovd
+constexpr VexOp kStoreLow32 = {1, 1, 0, 0x7e}, kStoreLow64 = {1, 1, 0, 0xd6};      // vmovd, vmovq
+constexpr VexOp kBytesToWords = {2, 1, 0, 0x31}, kSignExtend64 = {2, 1, 0, 0x25};  // vpmovzxbd, vpmovsxdq
+constexpr VexOp kPackWords = {1, 1, 0, 0x6b}, kPackShorts = {1, 1, 0, 0x63};       // vpackssdw, vpacksswb
+constexpr VexOp kUpperHalf = {3, 1, 0, 0x39};                                      // vextracti128
+constexpr VexOp kBlend32 = {3, 1, 0, 0x4a}, kBlend64 = {3, 1, 0, 0x4b};            // vblendvps, vblendvpd
+constexpr VexOp kRound = {3, 1, 0, 0x08};                                          // vroundps
+constexpr VexOp kToFloat = {1, 0, 0, 0x5b}, kToInteger = {1, 2, 0, 0x5b};          // vcvtdq2ps, vcvttps2dq
+
+// Bits; vpand and so on.
+constexpr VexOp kAnd = {1, 1, 0, 0xdb}, kOr = {1, 1, 0, 0xeb}, kXor = {1, 1, 0, 0xef};
+
+// Integers of 32 and 64 bits.
+constexpr VexOp kAdd32 = {1, 1, 0, 0xfe}, kSubtract32 = {1, 1, 0, 0xfa}, kMultiply32 = {2, 1, 0, 0x40};
+constexpr VexOp kAdd64 = {1, 1, 0, 0xd4}, kSubtract64 = {1, 1, 0, 0xfb};
+constexpr VexOp kAbs32 = {2, 1, 0, 0x1e};
+constexpr VexOp kMaximumS32 = {2, 1, 0, 0x3d}, kMinimumS32 = {2, 1, 0, 0x39};
+constexpr VexOp kMaximumU32 = {2, 1, 0, 0x3f}, kMinimumU32 = {2, 1, 0, 0x3b};
+constexpr VexOp kEqual32 = {1, 1, 0, 0x76}, kGreater32 = {1, 1, 0, 0x66};
+constexpr VexOp kEqual64 = {2, 1, 0, 0x29}, kGreater64 = {2, 1, 0, 0x37};
+constexpr VexOp kShiftLeft32 = {2, 1, 0, 0x47}, kShiftRight32 = {2, 1, 0, 0x45};  // by lane: vpsllvd, vpsrlvd
+constexpr VexOp kShiftRightSigned32 = {2, 1, 0, 0x46};                            // vpsravd
+constexpr VexOp kShiftByImmediate32 = {1, 1, 0, 0x72};  // the first register is 6 for left and 2 for right
+
+}  // namespace ipu_model::vex
+
+#endif  // IPU_MODEL_KERNELS_ELEMENTWISE_VEX_OPS_H_
