@@ -65,7 +65,7 @@ class Worker {
       MicroArguments m;
       m.result = result;
       for (int k = 0; k < step.num_operands; ++k) m.operand[k] = pointer_[step.operand[k]];
-      m.n = scalar ? 1 : count;
+      m.n = scalar ? 1 : IsPerRow(step.result) ? block.rows : count;
       m.immediate = step.immediate;
       m.scalar = scalar ? 0 : b_.scalar_of[s];
       // If a scalar operand's last use is here, the result may overwrite its element.
@@ -75,14 +75,54 @@ class Worker {
         std::memcpy(saved, result, SizeOf(p_.registers[step.operand[k]]));
         m.operand[k] = saved;
       }
-      step.function(m);
+      if (!IsPerRow(step.result) && ReadsPerRow(step)) {
+        RunRows(step, block, m);
+      } else {
+        step.function(m);
+      }
       pointer_[step.result] = result;
     }
     for (std::size_t o = 0; o < p_.outputs.size(); ++o)
       if (!b_.outputs[o].direct) Store(o, block);
   }
 
-  void Load(std::size_t i, const Block& block, bool first_block) {
+  bool IsPerRow(std::uint16_t reg) const { return b_.per_row != nullptr && b_.per_row[reg]; }
+  bool ReadsPerRow(const MicroStep& step) const {
+    bool reads = false;
+    for (int k = 0; k < step.num_operands; ++k) reads = reads || IsPerRow(step.operand[k]);
+    return reads;
+  }
+
+  // Runs a step row by row: what is held per row is a scalar for its row.
+  void RunRows(const MicroStep& step, const Block& block, MicroArguments m) {
+    std::size_t stride[4] = {};
+    for (int k = 0; k < step.num_operands; ++k) {
+      const std::size_t size = SizeOf(p_.registers[step.operand[k]]);
+      if (!IsPerRow(step.operand[k])) {
+        if ((m.scalar >> k & 1) == 0) stride[k] = static_cast<std::size_t>(block.length) * size;
+        continue;
+      }
+      stride[k] = size;
+      m.scalar |= 1u << k;
+      if (m.operand[k] != m.result) continue;
+      // The first row of the result would overwrite the values of the next rows.
+      std::memcpy(raw_, m.operand[k], static_cast<std::size_t>(block.rows) * size);
+      m.operand[k] = raw_;
+    }
+    const std::size_t result_stride =
+        static_cast<std::size_t>(block.length) * SizeOf(p_.registers[step.result]);
+    m.n = block.length;
+    for (std::int64_t r = 0; r < block.rows; ++r) {
+      step.function(m);
+      for (int k = 0; k < step.num_operands; ++k)
+        m.operand[k] = static_cast<const unsigned char*>(m.operand[k]) + stride[k];
+      m.result = static_cast<unsigned char*>(m.result) + result_stride;
+    }
+  }
+
+  void Load(std::size_t i, const Block& of, bool first_block) {
+    Block block = of;
+    if (IsPerRow(static_cast<std::uint16_t>(i))) block.length = 1;
     const Arrangement::Input& input = b_.inputs[i];
     const Walk& walk = b_.walks[i];
     if (input.slot < 0) {
@@ -170,6 +210,7 @@ void ElementwiseKernel::Run(HostContext& context, const HostTensor* in, const Ho
   const Scratch::Mark mark = scratch.Save();
   Bound bound;
   bound.arrangement = Arrange(p, in, out, kShortRows, scratch);
+  HoldOneValuePerRow(&bound.arrangement, scratch);
   const Arrangement& a = bound.arrangement;
   const std::int64_t blocks = a.layout.num_blocks();
   ThreadPool& pool = context.pool;

@@ -16,6 +16,8 @@ std::int64_t TemporaryBytes() {
   return bytes;
 }
 constexpr std::int64_t kSmallestBlock = 512, kLargestBlock = 2048;
+// In shorter rows, a call for each row costs more than to fill the block with the row's value.
+constexpr std::int64_t kShortestCall = 64;
 
 MicroFunction LoadFunction(DType type) { return HasAvx512() ? avx512::FindLoad(type) : avx2::FindLoad(type); }
 MicroFunction StoreFunction(DType type) {
@@ -72,6 +74,7 @@ Arrangement Arrange(const MicroProgram& p, const HostTensor* in, const HostTenso
   b.scalar = scratch.Allocate<bool>(num_registers);
   b.direct_output = scratch.Allocate<int>(num_registers);
   b.scalar_of = scratch.Allocate<unsigned>(num_steps);
+  b.per_row = nullptr;
   b.num_slots = p.num_slots;
   b.nanoseconds = p.nanoseconds;
   const std::size_t first_result = num_registers - num_steps;
@@ -115,6 +118,30 @@ Arrangement Arrange(const MicroProgram& p, const HostTensor* in, const HostTenso
     }
   }
   return b;
+}
+
+void HoldOneValuePerRow(Arrangement* arrangement, Scratch& scratch) {
+  Arrangement& b = *arrangement;
+  const MicroProgram& p = *b.program;
+  if (b.layout.kind != BlockLayout::Kind::kShortRows || b.layout.row_length < kShortestCall) return;
+  bool* per_row = scratch.Allocate<bool>(p.registers.size());
+  std::fill_n(per_row, p.registers.size(), false);
+  bool any = false;
+  for (std::size_t i = 0; i < p.inputs.size(); ++i) {
+    const bool same = b.inputs[i].form == BlockForm::kStrided && b.walks[i].strides[b.layout.rank - 1] == 0;
+    per_row[i] = same && b.inputs[i].slot >= 0;
+    any = any || per_row[i];
+  }
+  for (const MicroStep& step : p.steps) {
+    bool full = false, rows = false;
+    for (int k = 0; k < step.num_operands; ++k) {
+      rows = rows || per_row[step.operand[k]];
+      full = full || (!per_row[step.operand[k]] && !b.scalar[step.operand[k]]);
+    }
+    per_row[step.result] = rows && !full;
+  }
+  for (const std::uint16_t output : p.outputs) any = any && !per_row[output];
+  if (any) b.per_row = per_row;
 }
 
 }  // namespace ipu_model

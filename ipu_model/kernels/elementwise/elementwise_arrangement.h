@@ -38,6 +38,7 @@ struct Arrangement {
   bool* scalar;         // per register: true for one value for the whole block
   int* direct_output;   // per register: the output that it is written to, or -1
   unsigned* scalar_of;  // per step: a bit for each scalar operand
+  bool* per_row;        // per register: true for one value for each row of the block; null if none is
   int num_slots;        // slots of steps and inputs
   std::int64_t slot_bytes;
   double nanoseconds;  // per element on one core
@@ -47,6 +48,11 @@ struct Arrangement {
 // may get any address later. Several rows shorter than `short_row` elements share a block.
 Arrangement Arrange(const MicroProgram& program, const HostTensor* in, const HostTensor* out,
                     std::int64_t short_row, Scratch& scratch);
+
+// Holds operands that are the same along every row, and what is computed of such operands only, as one value
+// for each row of the block. Nothing changes if rows are too short, or if a tensor is written from such
+// values.
+void HoldOneValuePerRow(Arrangement* arrangement, Scratch& scratch);
 
 }  // namespace ipu_model
 

@@ -3,6 +3,7 @@
 #include "kernels/elementwise/elementwise.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -652,6 +653,75 @@ TEST(AnyViewsAndAliasing) {
       same = same && At(x, i) == expected_x[static_cast<std::size_t>(i)] &&
              At(y, i) == expected_y[static_cast<std::size_t>(i)];
     CHECK(same);
+  }
+}
+
+// Operands that are the same along a row, a column or everywhere give the bits of operands with all elements.
+TEST(OneValuePerRow) {
+  std::mt19937 random(31);
+  std::normal_distribution<float> normal;
+  for (const DType type : {DType::kF32, DType::kF16, DType::kF64}) {
+    const DType p = DType::kPred;
+    Expression e;
+    e.inputs.assign(5, type);  // all elements; two with a value for each row; one for each column; one value
+    e.code = {Op(ScalarOp::kMultiply, type, type, 1, 2),   Op(ScalarOp::kTanh, type, type, 5),
+              Op(ScalarOp::kSubtract, type, type, 0, 1),   Op(ScalarOp::kMultiply, type, type, 7, 6),
+              Op(ScalarOp::kAdd, type, type, 8, 3),        Op(ScalarOp::kGt, type, p, 1, 2),
+              Op(ScalarOp::kSelect, type, type, 10, 9, 0), Op(ScalarOp::kMaximum, type, type, 6, 4),
+              Op(ScalarOp::kDivide, type, type, 11, 12)};
+    for (const bool rows_are_written : {false, true}) {
+      e.outputs = {13, 7};
+      if (rows_are_written) e.outputs.push_back(12);
+      for (const std::int64_t length : {1, 20, 63, 64, 65, 127, 200, 255, 256, 300}) {
+        const std::int64_t shape[3] = {5, 13, length};
+        const auto n = static_cast<std::size_t>(5 * 13 * length), size = SizeOf(type);
+        const auto tensor = [&](std::vector<unsigned char>& memory,
+                                const std::array<std::int64_t, 3>& strides) {
+          HostTensor t;
+          t.data = memory.data();
+          t.type = type;
+          t.rank = 3;
+          std::copy_n(shape, 3, t.shape);
+          std::copy_n(strides.begin(), 3, t.strides);
+          return t;
+        };
+        const std::array<std::int64_t, 3> dense = {13 * length, length, 1};
+        // The second one has its rows in another order, with gaps.
+        const std::array<std::int64_t, 3> strides[5] = {dense, {13, 1, 0}, {1, 7, 0}, {0, 0, 1}, {0, 0, 0}};
+        std::vector<std::vector<unsigned char>> memory(5), whole(5), got(3), expected(3);
+        std::vector<HostTensor> in, all, out, out_of_all;
+        for (std::size_t i = 0; i < 5; ++i) {
+          memory[i].resize(n * size);
+          whole[i].resize(n * size);
+          for (std::size_t k = 0; k < n; ++k) {
+            const float f = normal(random);
+            const double d = static_cast<double>(f);
+            const std::uint16_t h = F32ToF16(f);
+            const void* value = &f;
+            if (type == DType::kF64) value = &d;
+            if (type == DType::kF16) value = &h;
+            std::memcpy(memory[i].data() + k * size, value, size);
+          }
+          for (std::int64_t k = 0; k < static_cast<std::int64_t>(n); ++k) {
+            const std::int64_t from = k / (13 * length) * strides[i][0] + k / length % 13 * strides[i][1] +
+                                      k % length * strides[i][2];
+            std::memcpy(whole[i].data() + static_cast<std::size_t>(k) * size,
+                        memory[i].data() + static_cast<std::size_t>(from) * size, size);
+          }
+          in.push_back(tensor(memory[i], strides[i]));
+          all.push_back(tensor(whole[i], dense));
+        }
+        for (std::size_t o = 0; o < e.outputs.size(); ++o) {
+          got[o].resize(n * size);
+          expected[o].resize(n * size);
+          out.push_back(tensor(got[o], dense));
+          out_of_all.push_back(tensor(expected[o], dense));
+        }
+        Run(e, in, out);
+        Run(e, all, out_of_all);
+        CHECK(got == expected);
+      }
+    }
   }
 }
 
