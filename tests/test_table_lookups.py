@@ -10,6 +10,7 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from jax_ipu import _ipu, compiler
+from jax_ipu.compiler.options import serialize_options
 from support.devices import compare
 from support.modes import array, check, each_mode, lower
 
@@ -196,3 +197,62 @@ def test_columns_of_a_product(mode):
         return jax.lax.fori_loop(0, 32, copy, jnp.zeros((32, 32)))
 
     check(columns, array(40, 64), mode=mode)
+
+
+# Memory that is free --------------------------------------------------------------------------------------------------
+
+LINEAR = serialize_options({"ipu_mapping": "linear"})  # tables by rows, so that a step needs whole rows of updates
+
+
+def run_on_eight_tiles(function, execution, options, *args):
+    program, _ = lower(function, *args)
+    executable = compiler.compile(program, "mlir", options, "ipu2:8")
+    (result,) = _ipu.run(executable, [a.tobytes() for a in args], execution)
+    return executable, np.frombuffer(result, args[0].dtype).reshape(args[0].shape)
+
+
+@pytest.mark.parametrize("execution", ["fast", "tile"])
+def test_updates_of_a_table_that_leaves_little_memory_take_more_steps(execution):
+    """With 590 of the 624 KiB of a tile in use, the updates of a step cannot take their usual share of the memory."""
+    table, tokens, rows = array(1140, 1024), np.arange(40, dtype=np.int32) ** 2 % 1140, array(40, 1024, seed=1)
+    executable, result = run_on_eight_tiles(lambda t, i, u: t.at[i].add(u), execution, LINEAR, table, tokens, rows)
+    assert executable.memory.max_tile_bytes <= BYTES_PER_TILE
+    np.add.at(table, tokens, rows)
+    np.testing.assert_array_equal(result, table)
+
+
+@pytest.mark.parametrize("execution", ["fast", "tile"])
+def test_a_window_at_a_position_known_at_run_time_only_is_added_in_parts(execution):
+    """No tile has room for the whole window, which is 244 KiB, besides its 519 KiB of the grid."""
+    numbers = jax.lax.ScatterDimensionNumbers((0, 1), (), (0, 1))
+    grid, at, window = array(1000, 1000), np.array([413, 390], np.int32), array(250, 250, seed=1)
+
+    def f(x, i, u):
+        return jax.lax.scatter_add(x, i, u, numbers, mode=jax.lax.GatherScatterMode.FILL_OR_DROP)
+
+    executable, result = run_on_eight_tiles(f, execution, b"", grid, at, window)
+    assert executable.memory.max_tile_bytes <= BYTES_PER_TILE
+    grid[413:663, 390:640] += window
+    np.testing.assert_array_equal(result, grid)
+    # A window that is partly outside is left out.
+    _, same = run_on_eight_tiles(f, execution, b"", grid, np.array([751, 0], np.int32), window)
+    np.testing.assert_array_equal(same, grid)
+
+
+@pytest.mark.parametrize("execution", ["fast", "tile"])
+def test_lookups_in_a_table_that_leaves_little_memory_take_more_steps(execution):
+    table, tokens = array(1080, 1024), np.arange(64, dtype=np.int32) ** 2 % 1080
+    program, _ = lower(lambda t, i: t[i], table, tokens)
+    executable = compiler.compile(program, "mlir", LINEAR, "ipu2:8")
+    (result,) = _ipu.run(executable, [table.tobytes(), tokens.tobytes()], execution)
+    assert executable.memory.max_tile_bytes <= BYTES_PER_TILE
+    np.testing.assert_array_equal(np.frombuffer(result, np.float32).reshape(64, 1024), table[tokens])
+
+
+def test_a_program_that_fits_keeps_its_large_steps():
+    table, tokens, rows = spec(1000, 1024), spec(40, dtype="int32"), spec(40, 1024)
+    few = compiler.compile(lower(lambda t, i, u: t.at[i].add(u), table, tokens, rows)[0], "mlir", LINEAR, "ipu2:8")
+    full = compiler.compile(
+        lower(lambda t, i, u: t.at[i].add(u), spec(1140, 1024), tokens, rows)[0], "mlir", LINEAR, "ipu2:8"
+    )
+    assert few.cost.cycles < full.cost.cycles

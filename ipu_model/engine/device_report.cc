@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "core/limits_buffers.h"
 #include "engine/exchange.h"
 #include "engine/tile_memory.h"
 
@@ -196,6 +197,9 @@ class PlanKeys {
   std::unordered_map<VariableId, std::size_t> numbers_;
 };
 
+// How often operations are planned until their buffers fit.
+constexpr int kMostRounds = 4;
+
 // Plans every distinct operation once, on all workers.
 OperationUses AnalyseOperations(const CompiledProgram& program, TilePlanCache* cache) {
   std::vector<std::shared_ptr<const ProgramNode>> roots = program.programs;
@@ -285,6 +289,23 @@ struct FieldReader {
   }
 };
 
+// Lowers the limits of operations whose buffers do not fit. Returns false if no other plan can follow.
+bool LimitBuffers(const CompiledProgram& program, const MemoryAnalysis& memory) {
+  std::unordered_map<const Operation*, Operation*> operations;
+  std::vector<std::shared_ptr<const ProgramNode>> roots = program.programs;
+  roots.insert(roots.end(), program.functions.begin(), program.functions.end());
+  for (const ProgramNode* node : NodesOf(roots)) {
+    if (node->operation != nullptr) operations.emplace(node->operation.get(), node->operation.get());
+  }
+  bool limited = false;
+  for (const auto& [operation, free] : memory.LackingBuffers()) {
+    auto* const limits = dynamic_cast<LimitsBuffers*>(operations.at(operation));
+    // More steps need more code, so not all that is free is for buffers.
+    if (limits != nullptr) limited = limits->LimitBuffers(free / 4 * 3) || limited;
+  }
+  return limited;
+}
+
 }  // namespace
 
 TilePlanCache::TilePlanCache() : plans_(std::make_unique<Plans>()) {}
@@ -296,10 +317,13 @@ Report Analyse(const CompiledProgram& program, TilePlanCache* cache) {
   MemoryAnalysis memory(program);
   if (!memory.VariablesFit(&report)) return report;
   TilePlanCache own;
-  const OperationUses uses = AnalyseOperations(program, cache != nullptr ? cache : &own);
-  CycleWalk(program, uses, &report).Run();
-  memory.Fill(uses, &report);
-  return report;
+  for (int round = 1;; ++round) {
+    const OperationUses uses = AnalyseOperations(program, cache != nullptr ? cache : &own);
+    report = {};
+    CycleWalk(program, uses, &report).Run();
+    memory.Fill(uses, &report);
+    if (report.out_of_memory.empty() || round == kMostRounds || !LimitBuffers(program, memory)) return report;
+  }
 }
 
 void WriteReport(Writer& writer, const Report& report) { FieldWriter{writer}.Put(report); }

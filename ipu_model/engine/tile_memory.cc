@@ -67,6 +67,7 @@ class MemoryAnalysis::Walk {
   // Without `uses`, counts only variables.
   void Run(const OperationUses* uses) {
     uses_ = uses;
+    lacking_.clear();
     if (uses_ != nullptr) AddStatic();
     std::fill(peaks_.begin(), peaks_.end(), Peak());
     for (std::uint32_t p = 0; p < liveness_.size(); ++p) WalkProgram(p);
@@ -76,6 +77,12 @@ class MemoryAnalysis::Walk {
   bool Fits() const {
     const auto limit = static_cast<std::int64_t>(program_.target.getBytesPerTile());
     return std::all_of(peaks_.begin(), peaks_.end(), [&](const Peak& peak) { return peak.total <= limit; });
+  }
+
+  std::vector<std::pair<const Operation*, std::int64_t>> LackingBuffers() const {
+    std::vector<std::pair<const Operation*, std::int64_t>> lacking;
+    for (const auto& [number, bytes] : lacking_) lacking.emplace_back(host_.operations[number], bytes);
+    return lacking;
   }
 
   void Fill(Report* report) const {
@@ -118,6 +125,8 @@ class MemoryAnalysis::Walk {
  private:
   // Adds the bytes that are always live: constants, vertex state, code.
   void AddStatic() {
+    for (TileBytes* bytes : {&constants_, &state_, &code_}) std::fill(bytes->begin(), bytes->end(), 0);
+    counted_.clear();
     for (std::size_t v = 0; v < shares_.size(); ++v) {
       if (program_.variables[v].constant == nullptr) continue;
       for (const Share& share : shares_[v]) constants_[share.tile] += share.bytes;
@@ -226,7 +235,7 @@ class MemoryAnalysis::Walk {
             std::max(peak_variables_, std::accumulate(live_.begin(), live_.end(), std::int64_t{0}));
       }
       if (uses_ != nullptr && host_.code[i].code == OpCode::kRun) {
-        WalkOperation(*uses_->at(host_.operations[host_.code[i].a]), p, i);
+        WalkOperation(host_.code[i].a, p, i);
         grown = false;
       } else if (grown) {
         for (unsigned tile = 0; tile < num_tiles_; ++tile) Consider(tile, 0, 0, p, i, 0);
@@ -239,7 +248,9 @@ class MemoryAnalysis::Walk {
     std::fill(live_.begin(), live_.end(), 0);
   }
 
-  void WalkOperation(const OperationUse& use, std::uint32_t p, std::uint32_t instruction) {
+  void WalkOperation(std::uint32_t number, std::uint32_t p, std::uint32_t instruction) {
+    const OperationUse& use = *uses_->at(host_.operations[number]);
+    const auto limit = static_cast<std::int64_t>(program_.target.getBytesPerTile());
     for (std::uint32_t s = 0; s < std::max<std::size_t>(1, use.steps.size()); ++s) {
       bool has_temporaries = false;
       for (const TemporaryUse& t : use.temporaries) {
@@ -249,10 +260,20 @@ class MemoryAnalysis::Walk {
         for (unsigned tile = 0; tile < num_tiles_; ++tile) temporaries_[tile] += t.bytes[tile];
       }
       const bool has_buffers = s < use.steps.size() && !use.steps[s].buffers.empty();
+      bool overflows = false;
+      std::int64_t free = limit;
       for (unsigned tile = 0; tile < num_tiles_; ++tile) {
-        Consider(tile, has_temporaries ? temporaries_[tile] : 0, has_buffers ? use.steps[s].buffers[tile] : 0,
-                 p, instruction, s);
+        const std::int64_t temporaries = has_temporaries ? temporaries_[tile] : 0;
+        const std::int64_t buffers = has_buffers ? use.steps[s].buffers[tile] : 0;
+        Consider(tile, temporaries, buffers, p, instruction, s);
+        if (temporaries + buffers == 0) continue;
+        const std::int64_t left = limit - always_[tile] - live_[tile];
+        free = std::min(free, left);
+        overflows = overflows || temporaries + buffers > left;
       }
+      if (!overflows) continue;
+      const auto [entry, is_new] = lacking_.try_emplace(number, free);
+      entry->second = std::min(entry->second, free);
     }
   }
 
@@ -396,6 +417,8 @@ class MemoryAnalysis::Walk {
   std::vector<Peak> peaks_;
   std::vector<ProgramLiveness> liveness_;
   std::unordered_map<const Operation*, bool> counted_;
+  // Number of an operation in host_.operations -> the bytes that are left for its buffers.
+  std::map<std::uint32_t, std::int64_t> lacking_;
 };
 
 MemoryAnalysis::MemoryAnalysis(const CompiledProgram& program) : walk_(std::make_unique<Walk>(program)) {}
@@ -411,6 +434,10 @@ bool MemoryAnalysis::VariablesFit(Report* report) {
 void MemoryAnalysis::Fill(const OperationUses& uses, Report* report) {
   walk_->Run(&uses);
   walk_->Fill(report);
+}
+
+std::vector<std::pair<const Operation*, std::int64_t>> MemoryAnalysis::LackingBuffers() const {
+  return walk_->LackingBuffers();
 }
 
 }  // namespace ipu_model

@@ -4,6 +4,8 @@
 
 #include <memory>
 #include <unordered_map>
+#include <utility>
+#include <vector>
 
 #include "engine/exchange.h"
 #include "ipu_model/Model.hpp"
@@ -23,6 +25,10 @@ class MemoryAnalysis {
   // Whether the variables alone fit. If not, fills the report. Needs no plans.
   bool VariablesFit(Report* report);
   void Fill(const OperationUses& uses, Report* report);
+
+  // After Fill: the operations whose buffers and temporaries make a tile overflow, and the bytes that the
+  // tiles with these have left for them.
+  std::vector<std::pair<const Operation*, std::int64_t>> LackingBuffers() const;
 
  private:
   class Walk;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/graph_impl.h"
+#include "core/limits_buffers.h"
 #include "core/operand_check.h"
 #include "core/serialise.h"
 #include "core/target_model.h"
@@ -25,17 +26,19 @@ Shape ResultShape(const Shape& operand, const Shape& indices, const WindowDims& 
                   const std::string& name);
 
 // inputs: operand, indices; outputs: result.
-class GatherOperation : public Operation {
+class GatherOperation : public Operation, public LimitsBuffers {
  public:
-  GatherOperation(WindowDims dims, Shape slice_sizes)
-      : dims_(std::move(dims)), slice_sizes_(std::move(slice_sizes)) {}
+  GatherOperation(WindowDims dims, Shape slice_sizes, std::int64_t buffer_limit = 0)
+      : dims_(std::move(dims)), slice_sizes_(std::move(slice_sizes)) {
+    limit_ = buffer_limit;
+  }
 
   std::string_view kind() const override { return "popops::gather"; }
 
   bool OperandsFit(unsigned /*num_tiles*/) const override {
     if (!HasOperands(*this, 2, 1) || inputs[0].type != outputs[0].type || !IsInteger(inputs[1].type))
       return false;
-    if (!IndexVectorsFit(dims_, inputs[1].shape) ||
+    if (limit_ < 0 || !IndexVectorsFit(dims_, inputs[1].shape) ||
         outputs[0].shape != ResultShape(inputs[0].shape, inputs[1].shape, dims_, slice_sizes_, name))
       return false;
     // Only indices are clamped, not positions along batching dimensions.
@@ -51,6 +54,7 @@ class GatherOperation : public Operation {
   void Write(Writer& writer) const override {
     WriteWindowDims(writer, dims_);
     writer.Write(slice_sizes_);
+    writer.Write(limit_);
   }
 
   void Prepare() override { problem_ = MakeProblem(); }
@@ -92,6 +96,7 @@ class GatherOperation : public Operation {
     problem.slice_sizes = slice_sizes_;
     problem.codelet = "popops::MultiSlice";
     problem.view = inputs[0];
+    problem.buffer_limit = limit_;
     return problem;
   }
 
@@ -146,7 +151,8 @@ Shape ResultShape(const Shape& operand, const Shape& indices, const WindowDims& 
 std::unique_ptr<Operation> ReadGather(Reader& reader) {
   WindowDims dims = ReadWindowDims(reader);
   Shape slice_sizes = reader.Read<Shape>();
-  return std::make_unique<GatherOperation>(std::move(dims), std::move(slice_sizes));
+  return std::make_unique<GatherOperation>(std::move(dims), std::move(slice_sizes),
+                                           reader.Read<std::int64_t>());
 }
 
 }  // namespace ipu_model

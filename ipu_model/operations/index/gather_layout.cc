@@ -20,7 +20,18 @@ constexpr std::int64_t kSplitStep = 4;
 // A lookup in place may take this many times the cycles of a lookup in a large copy.
 constexpr double kPriceOfCopy = 8;
 
-constexpr auto kMostSteps = static_cast<std::int64_t>(kMostIndexingSteps);
+// The bytes of a tile's memory for one operand of a vertex, for the buffers of a step, and the most steps.
+std::int64_t OperandBudget(const GatherProblem& p, const TargetModel& target) {
+  const std::int64_t budget = SliceBudget(target.bytes_per_tile);
+  return p.buffer_limit > 0 ? std::min(budget, p.buffer_limit / 2) : budget;
+}
+std::int64_t BufferBudget(const GatherProblem& p, const TargetModel& target) {
+  const std::int64_t budget = StepBudget(target.bytes_per_tile);
+  return p.buffer_limit > 0 ? std::min(budget, p.buffer_limit) : budget;
+}
+std::int64_t MostSteps(const GatherProblem& p) {
+  return static_cast<std::int64_t>(p.buffer_limit > 0 ? kMostLimitedSteps : kMostIndexingSteps);
+}
 
 Shape SpaceShape(const GatherProblem& p) {
   Shape shape;
@@ -140,7 +151,7 @@ bool LayoutOfItsOwn(const GatherProblem& p, const TargetModel& target, unsigned 
     if (indexed[d] && (longest == rank || p.operand[d] > p.operand[longest])) longest = d;
   }
   const auto tiles = static_cast<unsigned>(std::max<std::int64_t>(1, num_tiles / batch_parts));
-  Partition space = SlicePartition(operand_space, indexed, p.type, tiles, SliceBudget(target.bytes_per_tile));
+  Partition space = SlicePartition(operand_space, indexed, p.type, tiles, OperandBudget(p, target));
   if (split_factor > 1) {
     if (longest == rank) return false;
     const std::int64_t grains = CeilDivide(space.shape[longest], space.grain[longest]);
@@ -210,14 +221,18 @@ void ChooseChunk(const GatherProblem& p, const TargetModel& target, GatherLayout
   layout->chunk = whole;
   if (layout->split.empty()) return;
   const std::vector<int> walked = WalkedDims(p);
+  const auto size = static_cast<std::int64_t>(SizeOf(p.type));
+  const std::int64_t index_bytes = p.window.num_components * static_cast<std::int64_t>(SizeOf(p.index_type));
   const auto bytes = [&](const Shape& chunk) {
     const Amounts n = AmountsOf(p, *layout, chunk);
-    return (n.rows * n.window + layout->num_partials() * ResultOfStep(p, *layout, chunk)) *
-           static_cast<std::int64_t>(SizeOf(p.type));
+    const std::int64_t copied = layout->in_place || p.buffer_limit == 0 ? 0 : n.operand * size;
+    return (n.rows * n.window + layout->num_partials() * ResultOfStep(p, *layout, chunk)) * size +
+           n.rows * index_bytes + copied;
   };
-  for (std::int64_t budget = StepBudget(target.bytes_per_tile);; budget *= 2) {
+  const std::int64_t most = p.buffer_limit > 0 ? p.buffer_limit : SliceBudget(target.bytes_per_tile);
+  for (std::int64_t budget = BufferBudget(p, target);; budget *= 2) {
     Shape chunk = whole;
-    while (bytes(chunk) > budget && NumSteps(p, chunk) < kMostSteps) {
+    while (bytes(chunk) > budget && NumSteps(p, chunk) < MostSteps(p)) {
       std::size_t longest = chunk.size();
       for (std::size_t b = 0; b < chunk.size(); ++b) {
         const bool cut =
@@ -229,7 +244,7 @@ void ChooseChunk(const GatherProblem& p, const TargetModel& target, GatherLayout
       chunk[longest] = CeilDivide(chunk[longest], std::int64_t{2});
     }
     layout->chunk = chunk;
-    if (NumSteps(p, chunk) < kMostSteps || budget > SliceBudget(target.bytes_per_tile)) break;
+    if (NumSteps(p, chunk) < MostSteps(p) || budget > most) break;
   }
 }
 
@@ -329,6 +344,9 @@ GatherLayout ChooseGatherLayout(const GatherProblem& p, const TargetModel& targe
   GatherLayout own = ChooseOwnLayout(p, target, num_tiles, &cycles), in_place;
   if (!LayoutInPlace(p, num_tiles, &in_place)) return own;
   ChooseChunk(p, target, &in_place);
+  const std::int64_t copied =
+      AmountsOf(p, own, own.chunk).operand * static_cast<std::int64_t>(SizeOf(p.type));
+  if (p.buffer_limit > 0 && copied > p.buffer_limit / 2) return in_place;
   return CyclesOf(p, target, in_place) <= cycles ? in_place : own;
 }
 

@@ -20,6 +20,8 @@ struct GatherProblem {
   // The operand's view, and the mapping of its variable; null if unknown.
   View view;
   const Mapping* mapping = nullptr;
+  // The bytes of a tile's memory for buffers and partial results; 0: as many as give few cycles.
+  std::int64_t buffer_limit = 0;
 };
 
 // Returns the placement of whole tensors.

@@ -7,10 +7,12 @@
 #include <utility>
 
 #include "core/graph_impl.h"
+#include "core/limits_buffers.h"
 #include "core/operand_check.h"
 #include "core/serialise.h"
 #include "core/target_model.h"
 #include "hlo/Index.hpp"
+#include "kernels/host/integer_division.h"
 #include "operations/data_views.h"
 #include "operations/index/gather_plan.h"
 #include "operations/index/index_cost.h"
@@ -41,15 +43,10 @@ Partition ScatterPartition(const ScatterProblem& p, unsigned num_tiles, std::int
   return SlicePartition(p.operand, indexed, p.type, num_tiles, SliceBudget(bytes_per_tile));
 }
 
-// Returns the part of the updates that a vertex on `box` of the operand needs in one superstep, which has the
-// batch positions `batch`.
-Box UpdatesRegion(const ScatterProblem& p, const Box& batch, const Box& box) {
-  Box region = Box::Whole(p.updates);
-  for (int b = 0; b < p.window.batch_rank; ++b) {
-    const std::size_t dim = static_cast<std::size_t>(p.window.batch_dim[b]), i = static_cast<std::size_t>(b);
-    region.begin[dim] = batch.begin[i];
-    region.end[dim] = batch.end[i];
-  }
+// Returns the part of the updates that a vertex on `box` of the operand needs in one superstep, which applies
+// the updates `step`.
+Box UpdatesRegion(const ScatterProblem& p, const Box& step, const Box& box) {
+  Box region = step;
   for (std::size_t d = 0; d < p.operand.size(); ++d) {
     int dim = p.window.window_dim[d];
     if (p.window.batching[d] >= 0) {
@@ -82,7 +79,8 @@ bool Walks(const ScatterProblem& p, int b) {
 }
 
 // Returns consecutive blocks of batch positions, in row-major order, of at most `max_rows` rows (at least
-// one). Paired batch dimensions are whole in each block and do not count as rows.
+// one). Paired batch dimensions are whole in each block and do not count as rows. The boxes are of the batch
+// dimensions.
 std::vector<Box> BatchBlocks(const ScatterProblem& p, std::int64_t max_rows) {
   Shape whole, shape;
   for (int b = 0; b < p.window.batch_rank; ++b) {
@@ -126,9 +124,13 @@ std::vector<Box> BatchBlocks(const ScatterProblem& p, std::int64_t max_rows) {
 std::int64_t BytesPerRow(const ScatterProblem& p, const std::vector<Vertex>& vertices, DType index_type,
                          unsigned num_tiles) {
   std::vector<std::int64_t> bytes(num_tiles, 0);
+  std::vector<Box> last(num_tiles);
   const auto index_bytes = p.window.num_components * static_cast<std::int64_t>(SizeOf(index_type));
   const auto update_bytes = static_cast<std::int64_t>(p.num_operands * SizeOf(p.type));
   for (const Vertex& vertex : vertices) {
+    // Vertices of a tile that read the same updates share them.
+    Box region = UpdatesRegion(p, Box::Whole(p.updates), vertex.box);
+    if (region.begin == last[vertex.tile].begin && region.end == last[vertex.tile].end) continue;
     std::int64_t rows = 1, window = 1;
     for (std::size_t d = 0; d < p.operand.size(); ++d) {
       const std::int64_t extent = vertex.box.end[d] - vertex.box.begin[d];
@@ -139,24 +141,69 @@ std::int64_t BytesPerRow(const ScatterProblem& p, const std::vector<Vertex>& ver
       }
     }
     bytes[vertex.tile] += rows * (index_bytes + window * update_bytes);
+    last[vertex.tile] = std::move(region);
   }
   return std::max<std::int64_t>(1, *std::max_element(bytes.begin(), bytes.end()));
 }
 
+// Returns the dimension of the updates along which windows are cut where one of them is too large: the
+// longest of those whose place an index gives, which every tile reads whole. -1 if there is none.
+int CutWindowDim(const ScatterProblem& p) {
+  int longest = -1;
+  for (std::size_t d = 0; d < p.operand.size(); ++d) {
+    const int dim = p.window.window_dim[d];
+    if (dim < 0 || !p.Indexed(d) || p.slice_sizes[d] < 2) continue;
+    if (longest < 0 || p.slice_sizes[d] > p.updates[static_cast<std::size_t>(longest)]) longest = dim;
+  }
+  return longest;
+}
+
+// Returns the updates of each superstep, in order: blocks of rows, or parts of one row if it needs more than
+// `budget` bytes of a tile.
+std::vector<Box> UpdateBlocks(const ScatterProblem& p, std::int64_t row_bytes, std::int64_t budget) {
+  const int cut = CutWindowDim(p);
+  std::int64_t parts = 1;
+  if (cut >= 0 && row_bytes > budget) {
+    const std::int64_t length = p.updates[static_cast<std::size_t>(cut)];
+    parts = std::clamp<std::int64_t>(CeilDivide(row_bytes, std::max<std::int64_t>(1, budget)), 1, length);
+  }
+  std::vector<Box> steps;
+  for (const Box& batch : BatchBlocks(p, std::max<std::int64_t>(1, budget / row_bytes))) {
+    Box step = Box::Whole(p.updates);
+    for (int b = 0; b < p.window.batch_rank; ++b) {
+      const std::size_t dim = static_cast<std::size_t>(p.window.batch_dim[b]),
+                        i = static_cast<std::size_t>(b);
+      step.begin[dim] = batch.begin[i];
+      step.end[dim] = batch.end[i];
+    }
+    for (std::int64_t part = 0; part < parts; ++part) {
+      if (parts > 1) {
+        const std::size_t dim = static_cast<std::size_t>(cut);
+        step.begin[dim] = p.updates[dim] * part / parts;
+        step.end[dim] = p.updates[dim] * (part + 1) / parts;
+      }
+      steps.push_back(step);
+    }
+  }
+  return steps;
+}
+
 // inputs: operands, indices, updates; outputs: results.
-class ScatterOperation : public Operation {
+class ScatterOperation : public Operation, public LimitsBuffers {
  public:
-  ScatterOperation(WindowDims dims, bool unique, Expression update)
+  ScatterOperation(WindowDims dims, bool unique, Expression update, std::int64_t buffer_limit = 0)
       : dims_(std::move(dims)),
         unique_(unique),
         update_(std::move(update)),
-        kernel_(std::make_shared<const ScatterKernel>(update_)) {}
+        kernel_(std::make_shared<const ScatterKernel>(update_)) {
+    limit_ = buffer_limit;
+  }
 
   std::string_view kind() const override { return "popops::scatter"; }
 
   bool OperandsFit(unsigned /*num_tiles*/) const override {
     const std::size_t n = outputs.size();
-    if (n == 0 || inputs.size() != 2 * n + 1 || update_.inputs.size() != 2 * n ||
+    if (limit_ < 0 || n == 0 || inputs.size() != 2 * n + 1 || update_.inputs.size() != 2 * n ||
         update_.outputs.size() != n || !IsInteger(inputs[n].type) || !SameShapes(inputs, 0, n) ||
         !SameShapes(inputs, n + 1, 2 * n + 1) || !IndexVectorsFit(dims_, inputs[n].shape))
       return false;
@@ -185,6 +232,7 @@ class ScatterOperation : public Operation {
     WriteWindowDims(writer, dims_);
     writer.Write(unique_);
     writer.Write(update_);
+    writer.Write(limit_);
   }
 
   bool CanAlias(unsigned output, unsigned input) const override { return output == input; }
@@ -213,14 +261,17 @@ class ScatterOperation : public Operation {
     const std::int64_t row_bytes = BytesPerRow(*p, vertices, inputs[n].type, context.num_tiles());
     // Start with little memory, because a sync is short compared with the exchange of a block. Use more if
     // that gives many steps.
-    const std::int64_t most = SliceBudget(context.target().bytes_per_tile);
-    std::vector<Box> blocks;
-    for (std::int64_t budget = StepBudget(context.target().bytes_per_tile);; budget *= 2) {
-      blocks = BatchBlocks(*p, std::max<std::int64_t>(1, budget / row_bytes));
-      if (blocks.size() < kMostIndexingSteps || budget >= most) break;
+    const std::int64_t bytes_per_tile = context.target().bytes_per_tile;
+    const std::int64_t most = limit_ > 0 ? limit_ : SliceBudget(bytes_per_tile);
+    const std::size_t most_steps = limit_ > 0 ? kMostLimitedSteps : kMostIndexingSteps;
+    std::vector<Box> steps;
+    for (std::int64_t budget = std::min(StepBudget(bytes_per_tile), most);;
+         budget = std::min(2 * budget, most)) {
+      steps = UpdateBlocks(*p, row_bytes, budget);
+      if (steps.size() < most_steps || budget >= most) break;
     }
-    for (const Box& batch : blocks) {
-      plan.supersteps.push_back({{MakeGroup(p, vertices, batch, first)}});
+    for (const Box& step : steps) {
+      plan.supersteps.push_back({{MakeGroup(p, vertices, step, first)}});
       first = false;
     }
     return plan;
@@ -245,9 +296,9 @@ class ScatterOperation : public Operation {
 
  private:
   static VertexGroup MakeGroup(const std::shared_ptr<const ScatterProblem>& p,
-                               const std::vector<Vertex>& vertices, const Box& batch, bool first) {
+                               const std::vector<Vertex>& vertices, const Box& step, bool first) {
     const auto identity = [](const Box& box) { return box; };
-    const auto updates_region = [p, batch](const Box& box) { return UpdatesRegion(*p, batch, box); };
+    const auto updates_region = [p, step](const Box& box) { return UpdatesRegion(*p, step, box); };
     const unsigned n = static_cast<unsigned>(p->num_operands);
     VertexGroup group;
     group.codelet = "popops::MultiUpdateOp";
@@ -332,7 +383,9 @@ void CheckScatter(const std::vector<poplar::Tensor>& operands, const std::vector
 std::unique_ptr<Operation> ReadScatter(Reader& reader) {
   WindowDims dims = ReadWindowDims(reader);
   const bool unique = reader.Read<bool>();
-  return std::make_unique<ScatterOperation>(std::move(dims), unique, reader.Read<Expression>());
+  auto update = reader.Read<Expression>();
+  return std::make_unique<ScatterOperation>(std::move(dims), unique, std::move(update),
+                                            reader.Read<std::int64_t>());
 }
 
 }  // namespace ipu_model

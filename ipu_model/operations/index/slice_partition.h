@@ -28,6 +28,8 @@ std::int64_t SliceBudget(std::int64_t bytes_per_tile);
 // pay.
 std::int64_t StepBudget(std::int64_t bytes_per_tile);
 inline constexpr std::size_t kMostIndexingSteps = 64;
+// The same where a program would not fit otherwise.
+inline constexpr std::size_t kMostLimitedSteps = 2048;
 
 // Returns the row-major strides of the tile numbers of a partition's parts.
 Shape TileStrides(const Shape& parts);

@@ -1,0 +1,31 @@
+// Operations that can do with less memory for buffers, in more supersteps.
+#ifndef IPU_MODEL_CORE_LIMITS_BUFFERS_H_
+#define IPU_MODEL_CORE_LIMITS_BUFFERS_H_
+
+#include <cstdint>
+
+namespace ipu_model {
+
+// A base of such operations, beside Operation. The compiler sets the limit where a program does not fit.
+class LimitsBuffers {
+ public:
+  virtual ~LimitsBuffers() = default;
+
+  // The bytes of a tile's memory for exchange buffers and temporaries; 0: as many as give a short program.
+  std::int64_t buffer_limit() const { return limit_; }
+  // Lowers the limit. Returns false, and leaves it as it is, if it is not above `bytes` or `bytes` are too
+  // few.
+  bool LimitBuffers(std::int64_t bytes) {
+    constexpr std::int64_t kLeast = 512;
+    if (bytes < kLeast || (limit_ > 0 && limit_ <= bytes)) return false;
+    limit_ = bytes;
+    return true;
+  }
+
+ protected:
+  std::int64_t limit_ = 0;
+};
+
+}  // namespace ipu_model
+
+#endif  // IPU_MODEL_CORE_LIMITS_BUFFERS_H_
