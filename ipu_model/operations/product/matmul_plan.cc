@@ -115,24 +115,55 @@ class Planner {
     }
   }
 
+  // Coarse part counts find a good plan, with which most of the fine ones are ruled out by their products
+  // alone.
   void Enumerate() {
-    const double ratio = p_.groups > 1 ? 1.42 : 1.2;
+    EnumerateParts(p_.groups > 1 ? 1.42 : 1.2, 3);
+    if (best_bytes_ <= limit_) EnumerateParts(p_.groups > 1 ? 1.2 : 1.05, 8);
+  }
+
+  // Considers part counts in steps of `ratio`, and of the columns all shares of the tiles that are left in
+  // `shares` steps down to half of them.
+  void EnumerateParts(double ratio, int shares) {
     for (const std::int64_t g : PartCounts(extents_[kGroupDim], tiles_, 2)) {
       for (const std::int64_t k : PartCounts(extents_[kDepthDim], tiles_ / g, ratio)) {
         for (const std::int64_t m : PartCounts(extents_[kRowDim], tiles_ / g / k, ratio)) {
           const std::int64_t most = std::min(extents_[kColumnDim], tiles_ / g / k / m);
           std::int64_t last = 0;
-          for (const double share : {1.0, 0.8, 0.5, 0.0}) {
+          for (int i = 0; i <= shares; ++i) {
+            const double share = i == shares ? 0.0 : 1.0 - 0.5 * i / (shares - 1);
             const auto wanted =
                 std::max<std::int64_t>(1, static_cast<std::int64_t>(share * static_cast<double>(most)));
             const std::int64_t n = CeilDivide(extents_[kColumnDim], CeilDivide(extents_[kColumnDim], wanted));
             if (n == last) continue;
             last = n;
+            // Fewer columns of parts only make the blocks larger.
+            if (LeastCycles({g, m, n, k}) >= best_.cycles && best_bytes_ <= limit_) break;
             ConsiderOrders({g, m, n, k});
           }
         }
       }
     }
+  }
+
+  // Returns a lower bound of an estimate's cycles: the products, and the parts of blocks that other tiles
+  // hold.
+  double LeastCycles(const std::array<std::int64_t, 4>& parts) const {
+    const DType operand = SizeOf(p_.a_type) > SizeOf(p_.b_type) ? p_.a_type : p_.b_type;
+    const auto block = [&](MatMulDim d) { return CeilDivide(extents_[d], parts[d]); };
+    const std::int64_t g = block(kGroupDim), m = block(kRowDim), n = block(kColumnDim), k = block(kDepthDim);
+    const auto receive = [&](std::int64_t elements, DType type, std::int64_t users) {
+      const double bytes = static_cast<double>(g * elements) * static_cast<double>(SizeOf(type));
+      return ReceiveCycles(target_, bytes * (1 - 1.0 / static_cast<double>(users)), true);
+    };
+    const double a = receive(m * k, p_.a_type, parts[kColumnDim]);
+    const double b = receive(k * n, p_.b_type, parts[kRowDim]);
+    double cycles = StepCycles(operand, {g, m, n, k}) + a + b;
+    if (parts[kDepthDim] > 1)
+      cycles += SumStageCycles(1, 1) + receive(m * n, partial_type_, parts[kDepthDim]);
+    if (free_of_a_ == kInfinity) return cycles;
+    return cycles + std::min(free_of_a_, StepCycles(operand, {g, m, k, n}) + b) +
+           std::min(free_of_b_, StepCycles(operand, {g, k, n, m}) + a);
   }
 
   void ConsiderOrders(const std::array<std::int64_t, 4>& parts) {
