@@ -57,6 +57,7 @@ class SplitSearch {
         }
       }
     }
+    best = Exchange(best);
     return Make(best);
   }
 
@@ -164,6 +165,27 @@ class SplitSearch {
       parts.n[best_dim] = best_count;
       cost = Cost(parts);
     }
+  }
+
+  // Repeatedly takes parts of one dimension back and lets the search spend the tiles elsewhere.
+  Parts Exchange(Parts best) const {
+    double cost = Cost(best);
+    for (bool better = true; better;) {
+      better = false;
+      for (int d = 0; d < rank_; ++d) {
+        for (std::int64_t count = best.n[d] / 2; count > 0; count /= 2) {
+          Parts trial = best;
+          trial.n[d] = count;
+          const Parts found = Improve(trial);
+          const double found_cost = Cost(found);
+          if (found_cost >= cost) continue;
+          best = found;
+          cost = found_cost;
+          better = true;
+        }
+      }
+    }
+    return best;
   }
 
   // Returns the next part count that makes the largest part smaller, or 0. Steps grow with the count.
