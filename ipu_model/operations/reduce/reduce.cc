@@ -24,14 +24,15 @@
 namespace ipu_model {
 namespace {
 
-// A smaller part of the reduction per tile would not pay for an exchange.
-constexpr std::int64_t kSmallestShare = 64;
+// Values on a tile that are tried where the reduction's values are spread anew.
+constexpr std::int64_t kSmallestShares[] = {64, 16, 4};
 
 // Splits the iteration space into blocks, kept dimensions first: every split of a reduced dimension makes
 // partial results.
-Partition SpreadOverTiles(const Shape& shape, std::uint32_t mask, unsigned num_tiles) {
+Partition SpreadOverTiles(const Shape& shape, std::uint32_t mask, std::int64_t smallest_share,
+                          unsigned num_tiles) {
   std::int64_t left =
-      std::max<std::int64_t>(1, std::min<std::int64_t>(num_tiles, NumElements(shape) / kSmallestShare));
+      std::max<std::int64_t>(1, std::min<std::int64_t>(num_tiles, NumElements(shape) / smallest_share));
   Shape parts(shape.size(), 1);
   for (const bool reduced : {false, true}) {
     for (std::size_t d = 0; d < shape.size(); ++d) {
@@ -135,7 +136,6 @@ class ReduceOperation : public CombiningOperation {
     const bool in_place = partition != nullptr && partition->shape == values.shape && values.offset == 0 &&
                           IsRowMajorContiguous(values);
     ReduceProblem problem{cost_, mask_, {}, in_place, 0, 0, 1, 1};
-    problem.work = in_place ? *partition : SpreadOverTiles(values.shape, mask_, context.num_tiles());
     for (unsigned i = 0; i < size(); ++i) {
       problem.value_bytes += static_cast<std::int64_t>(SizeOf(inputs[i].type));
       problem.partial_bytes += static_cast<std::int64_t>(SizeOf(kernel_->PartialType(i)));
@@ -145,7 +145,17 @@ class ReduceOperation : public CombiningOperation {
     const auto& mapping = context.mapping(outputs[0].variable);
     for (const Vertex& vertex : mapping.VerticesOver(outputs[0], context.num_tiles()))
       problem.results = std::max(problem.results, vertex.box.num_elements());
-    return ChooseReduceStages(problem, context.target(), context.num_tiles());
+    if (in_place) {
+      problem.work = *partition;
+      return ChooseReduceStages(problem, context.target(), context.num_tiles()).partials;
+    }
+    ReduceStages best;
+    for (const std::int64_t share : kSmallestShares) {
+      problem.work = SpreadOverTiles(values.shape, mask_, share, context.num_tiles());
+      ReduceStages stages = ChooseReduceStages(problem, context.target(), context.num_tiles());
+      if (best.cycles == 0 || stages.cycles < best.cycles) best = std::move(stages);
+    }
+    return std::move(best.partials);
   }
 
   void AddInits(VertexGroup* group) const {

@@ -65,8 +65,7 @@ Partition PartialsPlacement(const Partition& work, std::uint32_t mask) {
   return placement;
 }
 
-std::vector<Partition> ChooseReduceStages(const ReduceProblem& problem, const TargetModel& target,
-                                          unsigned num_tiles) {
+ReduceStages ChooseReduceStages(const ReduceProblem& problem, const TargetModel& target, unsigned num_tiles) {
   const auto cycles = [&](const Load& load, std::int64_t bytes_each) {
     return StageCycles(problem, target, load, static_cast<double>(load.values * bytes_each));
   };
@@ -77,16 +76,13 @@ std::vector<Partition> ChooseReduceStages(const ReduceProblem& problem, const Ta
     partials *= problem.work.parts[d];
     ++reduced;
   }
-  if (partials == 1) return {};
-  std::vector<Partition> best;
-  double best_cycles = cycles({problem.results * problem.reduced, problem.results}, problem.value_bytes);
+  ReduceStages best;
+  best.cycles = cycles({problem.results * problem.reduced, problem.results}, problem.value_bytes);
+  if (partials == 1) return best;
   const double first =
       cycles(LargestLoad(problem.work, problem.mask), problem.in_place ? 0 : problem.value_bytes);
   const double direct = first + cycles({problem.results * partials, problem.results}, problem.partial_bytes);
-  if (direct < best_cycles) {
-    best = {problem.work};
-    best_cycles = direct;
-  }
+  if (direct < best.cycles) best = {{problem.work}, direct};
   const Shape shape = PartialsPlacement(problem.work, problem.mask).shape;
   const std::uint32_t mask = (1u << reduced) - 1;
   for (std::int64_t groups = 2; groups * 2 <= partials; groups *= 2) {
@@ -95,9 +91,8 @@ std::vector<Partition> ChooseReduceStages(const ReduceProblem& problem, const Ta
     for (std::size_t d = 0; d < reduced; ++d) left *= second.parts[d];
     const double staged = first + cycles(LargestLoad(second, mask), problem.partial_bytes) +
                           cycles({problem.results * left, problem.results}, problem.partial_bytes);
-    if (left == partials || staged >= best_cycles) continue;
-    best = {problem.work, std::move(second)};
-    best_cycles = staged;
+    if (left == partials || staged >= best.cycles) continue;
+    best = {{problem.work, std::move(second)}, staged};
   }
   return best;
 }

@@ -29,12 +29,17 @@ struct ReduceProblem {
   std::int64_t reduced;        // values for each result
 };
 
-// Returns the work partitions of the stages that make partial results, with the fewest estimated cycles; none
-// if the tiles of the results receive the values themselves. The partition of the second stage is over the
-// placement's shape, whose leading dimensions it reduces. PopLibs also adds stages
+struct ReduceStages {
+  // The work partitions of the stages that make partial results; none if the tiles of the results receive the
+  // values themselves. That of the second stage is over the placement's shape, whose leading dimensions it
+  // reduces.
+  std::vector<Partition> partials;
+  double cycles = 0;  // estimated
+};
+
+// Returns the stages with the fewest estimated cycles. PopLibs also adds stages
 // (lib/popops/reduction/ReductionStages.cpp).
-std::vector<Partition> ChooseReduceStages(const ReduceProblem& problem, const TargetModel& target,
-                                          unsigned num_tiles);
+ReduceStages ChooseReduceStages(const ReduceProblem& problem, const TargetModel& target, unsigned num_tiles);
 
 }  // namespace ipu_model
 
