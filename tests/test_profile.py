@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 import jax_ipu.debug
 
@@ -67,3 +68,28 @@ def test_counters_count_the_trips_of_loops():
     assert cycles(20) - cycles(10) == 10 * trip
     assert cycles(0) < reported < cycles(1)  # one trip tests the condition twice
     assert cycles(1) - cycles(0) == trip
+
+
+def convolution(x, w):
+    return jax.lax.conv_general_dilated(x, w, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
+
+
+@pytest.mark.parametrize("kernel", [1, 3])
+def test_the_gradient_of_weights_costs_about_as_much_as_its_convolution(kernel):
+    def total(function):
+        x = jax.ShapeDtypeStruct((8, 28, 28, 64), np.float32)
+        w = jax.ShapeDtypeStruct((kernel, kernel, 64, 128), np.float32)
+        return sum(o.cycles for o in jax_ipu.debug.profile(function, x, w) if o.operation == "convolution")
+
+    def gradient(x, w):
+        return jax.vjp(lambda w: convolution(x, w), w)[1](jnp.ones((8, 28, 28, 128)))
+
+    assert total(gradient) < 2 * total(convolution)
+
+
+def test_the_input_of_a_convolution_is_spread_over_all_tiles_that_read_it():
+    x = jax.ShapeDtypeStruct((8, 28, 28, 256), np.float32)
+    w = jax.ShapeDtypeStruct((1, 1, 256, 64), np.float32)
+    (row,) = jax_ipu.debug.profile(convolution, x, w)
+    placed = next(p for p in jax_ipu.debug.tile_map(convolution, x, w) if p.name == "x")
+    assert placed.tiles >= 0.9 * row.tiles
