@@ -33,6 +33,27 @@ class Target:
     def local_copy_call_cycles(self) -> int: ...
 
     @property
+    def exchange_bytes_per_cycle(self) -> int:
+        """Of one tile."""
+
+    @property
+    def peak_flops(self) -> float:
+        """Per second, of the matrix units with f16 operands."""
+
+    @property
+    def host_link_bytes_per_second(self) -> float:
+        """In one direction."""
+
+    @property
+    def ipu_link_bytes_per_second(self) -> float:
+        """To each neighbour in the ring of IPUs, in one direction."""
+
+    def host_link_cycles(self, transfers: int, bytes: int) -> int:
+        """
+        Cycles of copies between host and IPU, in one direction, of so many bytes together.
+        """
+
+    @property
     def version(self) -> str: ...
 
 class Tensor:
@@ -719,7 +740,7 @@ class OperationCost:
     One operation, all its executions in a call of the main program together. `tiles` is the number of tiles that compute.
     """
 
-    def __init__(self, *, kind: str = '', name: str = '', executions: int = 0, compute_cycles: int = 0, exchange_cycles: int = 0, sync_cycles: int = 0, exchange_bytes: int = 0, flops: float = 0.0, tiles: int = 0) -> None: ...
+    def __init__(self, *, kind: str = '', name: str = '', executions: int = 0, compute_cycles: int = 0, exchange_cycles: int = 0, sync_cycles: int = 0, exchange_bytes: int = 0, flops: float = 0.0, tiles: int = 0, codelets: _Sequence[str] = (), code_bytes: int = 0) -> None: ...
 
     @property
     def kind(self) -> str: ...
@@ -774,6 +795,18 @@ class OperationCost:
 
     @tiles.setter
     def tiles(self, value: int, /) -> None: ...
+
+    @property
+    def codelets(self) -> tuple[str, ...]: ...
+
+    @codelets.setter
+    def codelets(self, value: _Sequence[str], /) -> None: ...
+
+    @property
+    def code_bytes(self) -> int: ...
+
+    @code_bytes.setter
+    def code_bytes(self, value: int, /) -> None: ...
 
     def __eq__(self, other: object, /) -> bool: ...
 

@@ -60,4 +60,25 @@ namespace ipu_model {
 
 unsigned LocalCopyCallCycles(const poplar::Target& target) { return target.model().local_copy_call_cycles; }
 
+std::uint64_t HostLinkCycles(const poplar::Target& target, std::uint64_t transfers, std::uint64_t bytes) {
+  const TargetModel& model = target.model();
+  return model.global_sync_cycles * transfers +
+         static_cast<std::uint64_t>(static_cast<double>(bytes) / model.host_link_bytes_per_second *
+                                    model.clock_hz);
+}
+
+double PeakFlops(const poplar::Target& target) {
+  // A multiply-accumulate is two operations.
+  return 2.0 * target.model().amp_macs_half * target.getNumTiles() * target.model().clock_hz;
+}
+
+double HostLinkBytesPerSecond(const poplar::Target& target) {
+  return target.model().host_link_bytes_per_second;
+}
+
+double IpuLinkBytesPerSecond(const poplar::Target& target) {
+  const TargetModel& model = target.model();
+  return model.ipu_links_to_neighbour * model.ipu_link_bytes_per_second;
+}
+
 }  // namespace ipu_model

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <exception>
+#include <map>
 #include <thread>
 #include <type_traits>
 #include <unordered_map>
@@ -59,10 +60,7 @@ class CycleWalk {
       case ProgramKind::kStreamOut: {
         const std::uint64_t bytes = BytesOf(node.tensor) * executions;
         (node.kind == ProgramKind::kStreamIn ? report_.stream_in_bytes : report_.stream_out_bytes) += bytes;
-        report_.host_link_cycles +=
-            target_.global_sync_cycles * executions +
-            static_cast<std::uint64_t>(static_cast<double>(bytes) / target_.host_link_bytes_per_second *
-                                       target_.clock_hz);
+        report_.host_link_cycles += HostLinkCycles(program_.target, executions, bytes);
         return cycles;
       }
       case ProgramKind::kRepeat:
@@ -116,6 +114,7 @@ class CycleWalk {
       report_.operations.back().kind = operation.kind();
       report_.operations.back().name = operation.name;
       report_.operations.back().tiles = use.computing_tiles;
+      AddCode(use, &report_.operations.back());
     }
     OperationCost& row = report_.operations[entry->second];
     std::uint64_t bytes = 0;
@@ -130,6 +129,19 @@ class CycleWalk {
     report_.exchange_bytes += bytes * executions;
     report_.flops += operation.flops() * static_cast<double>(executions);
     return cycles;
+  }
+
+  void AddCode(const OperationUse& use, OperationCost* row) const {
+    std::map<std::string, CodeletUse> codelets;
+    for (const CodeletUse& codelet : use.codelets) Merge(codelet, &codelets);
+    for (const auto& [name, codelet] : codelets) {
+      row->codelets.push_back(name);
+      row->code_bytes += codelet.bytes * static_cast<std::uint64_t>(
+                                             std::count(codelet.tiles.begin(), codelet.tiles.end(), true));
+    }
+    for (const std::int64_t bytes : use.exchange_code) row->code_bytes += static_cast<std::uint64_t>(bytes);
+    row->code_bytes += use.steps.size() * target_.control_code_bytes_per_superstep *
+                       std::uint64_t{program_.target.getNumTiles()};
   }
 
   static std::uint64_t BytesOf(const std::vector<View>& views) {

@@ -53,6 +53,14 @@ bool SameExtents(const Box& a, const Box& b) {
 
 }  // namespace
 
+void Merge(const CodeletUse& use, std::map<std::string, CodeletUse>* codelets) {
+  const auto [entry, is_new] = codelets->try_emplace(use.codelet, use);
+  if (is_new) return;
+  CodeletUse& known = entry->second;
+  known.bytes = std::max(known.bytes, use.bytes);
+  for (std::size_t t = 0; t < use.tiles.size(); ++t) known.tiles[t] = known.tiles[t] || use.tiles[t];
+}
+
 ExchangeAnalyser::ExchangeAnalyser(const CompiledProgram& program)
     : program_(program),
       context_(program),

@@ -3,6 +3,7 @@
 #define IPU_MODEL_ENGINE_EXCHANGE_H_
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,9 @@ struct CodeletUse {
   std::uint64_t bytes = 0;
   std::vector<bool> tiles;
 };
+
+// Adds `use` to `codelets`, by name: a codelet is once on each tile that has one of its vertices.
+void Merge(const CodeletUse& use, std::map<std::string, CodeletUse>* codelets);
 
 struct TemporaryUse {
   unsigned first_step = 0, last_step = 0;

@@ -131,25 +131,13 @@ class MemoryAnalysis::Walk {
       if (program_.variables[v].constant == nullptr) continue;
       for (const Share& share : shares_[v]) constants_[share.tile] += share.bytes;
     }
-    struct Codelet {
-      std::uint64_t bytes = 0;
-      std::vector<bool> tiles;
-    };
-    std::map<std::string, Codelet> codelets;
+    std::map<std::string, CodeletUse> codelets;
     std::uint64_t supersteps = 0;
     for (const Operation* operation : host_.operations) {
       if (!counted_.insert({operation, true}).second) continue;
       const OperationUse& use = *uses_->at(operation);
       supersteps += use.steps.size();
-      for (const CodeletUse& c : use.codelets) {
-        Codelet& known = codelets[c.codelet];
-        known.bytes = std::max(known.bytes, c.bytes);
-        if (known.tiles.empty()) {
-          known.tiles = c.tiles;
-        } else {
-          for (unsigned t = 0; t < num_tiles_; ++t) known.tiles[t] = known.tiles[t] || c.tiles[t];
-        }
-      }
+      for (const CodeletUse& c : use.codelets) Merge(c, &codelets);
       for (unsigned t = 0; t < use.vertex_state.size(); ++t) state_[t] += Align(use.vertex_state[t]);
       for (unsigned t = 0; t < use.exchange_code.size(); ++t) code_[t] += use.exchange_code[t];
     }

@@ -80,6 +80,13 @@ void BindTarget(nb::module_& module) {
       .def_prop_ro("num_worker_contexts", &Target::getNumWorkerContexts)
       .def_prop_ro("tile_clock_frequency", &Target::getTileClockFrequency)
       .def_prop_ro("local_copy_call_cycles", &ipu_model::LocalCopyCallCycles)
+      .def_prop_ro("exchange_bytes_per_cycle", &Target::getExchangeBytesPerCycle, "Of one tile.")
+      .def_prop_ro("peak_flops", &ipu_model::PeakFlops, "Per second, of the matrix units with f16 operands.")
+      .def_prop_ro("host_link_bytes_per_second", &ipu_model::HostLinkBytesPerSecond, "In one direction.")
+      .def_prop_ro("ipu_link_bytes_per_second", &ipu_model::IpuLinkBytesPerSecond,
+                   "To each neighbour in the ring of IPUs, in one direction.")
+      .def("host_link_cycles", &ipu_model::HostLinkCycles, nb::arg("transfers"), nb::arg("bytes"),
+           "Cycles of copies between host and IPU, in one direction, of so many bytes together.")
       .def_prop_ro("version", [](const Target& target) { return std::string(target.getTargetArchString()); });
 }
 

@@ -131,6 +131,19 @@ std::uint64_t LinkCopyCycles(const poplar::Target& target, unsigned from, unsign
 // source.
 unsigned LocalCopyCallCycles(const poplar::Target& target);
 
+// Tile clock cycles of `transfers` copies between the host and the IPU, in one direction, of `bytes` bytes
+// together. Poplar's equivalent: none; the execution profile shows them as StreamCopy.
+std::uint64_t HostLinkCycles(const poplar::Target& target, std::uint64_t transfers, std::uint64_t bytes);
+
+// ---- What data sheets say of a chip. Poplar's equivalent: none; see core/target_model.cc for the sources.
+
+// Floating-point operations per second of the matrix units of all tiles, for half operands: the most that the
+// chip can do with them.
+double PeakFlops(const poplar::Target& target);
+// Bytes per second, in one direction: over the host link, and to each neighbour in the ring of IPUs.
+double HostLinkBytesPerSecond(const poplar::Target& target);
+double IpuLinkBytesPerSecond(const poplar::Target& target);
+
 // ---- The device report.
 // Poplar's equivalent: the graph profile (Engine::getProfile, the PopVision Analysis library `pva`).
 // Each struct has a function Fields, which visits every field with its name: it serves the serialised form
@@ -161,7 +174,11 @@ struct OperationCost {
   Cycles cycles;                 // all executions together
   std::uint64_t exchange_bytes = 0;
   double flops = 0;
-  unsigned tiles = 0;  // that compute
+  unsigned tiles = 0;                 // that compute
+  std::vector<std::string> codelets;  // without repetition, in alphabetical order
+  // Over all tiles: its codelets, exchange code and control code. A codelet that several operations use
+  // counts for each of them here, and once per tile in Report::code_bytes.
+  std::uint64_t code_bytes = 0;
   template <typename Self, typename Visitor>
   static void Fields(Self& self, Visitor& visit) {
     visit("kind", self.kind);
@@ -173,6 +190,8 @@ struct OperationCost {
     visit("exchange_bytes", self.exchange_bytes);
     visit("flops", self.flops);
     visit("tiles", self.tiles);
+    visit("codelets", self.codelets);
+    visit("code_bytes", self.code_bytes);
   }
 };
 
