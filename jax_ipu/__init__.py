@@ -1,8 +1,9 @@
 """JAX on Graphcore IPUs: a PJRT plugin, a compiler and an open IPU model.
 
 ``import jax`` alone finds the ``ipu`` platform. This package adds what JAX has no interface for: the configuration
-(:data:`config`), the transfer and run counters (:func:`counters`), the compiler's view of a function
-(:mod:`jax_ipu.debug`), and :class:`GraphCoreManager` for models of other frameworks.
+(:data:`config`), the transfer and run counters (:func:`counters`), what a function would cost on any IPU
+(:func:`estimate`, :func:`largest_batch`), the compiler's view of it (:mod:`jax_ipu.debug`), and
+:class:`GraphCoreManager` for models of other frameworks.
 """
 
 from __future__ import annotations
@@ -16,22 +17,34 @@ from jax_ipu.version import __version__
 
 if TYPE_CHECKING:
     from jax_ipu import debug as debug
+    from jax_ipu.estimates import Comparison as Comparison
+    from jax_ipu.estimates import Estimate as Estimate
+    from jax_ipu.estimates import estimate as estimate
+    from jax_ipu.estimates import largest_batch as largest_batch
     from jax_ipu.graphcore_manager import GraphCoreManager as GraphCoreManager
     from jax_ipu.graphcore_manager import get_graphcore_manager as get_graphcore_manager
 
 __all__ = [
+    "Comparison",
     "Config",
     "Counters",
+    "Estimate",
     "GraphCoreManager",
     "__version__",
     "config",
     "counters",
     "debug",
+    "estimate",
     "get_graphcore_manager",
+    "largest_batch",
 ]
 
 # These import JAX, so they are loaded on first access.
 _LAZY = {
+    "Comparison": ("jax_ipu.estimates", "Comparison"),
+    "Estimate": ("jax_ipu.estimates", "Estimate"),
+    "estimate": ("jax_ipu.estimates", "estimate"),
+    "largest_batch": ("jax_ipu.estimates", "largest_batch"),
     "debug": ("jax_ipu.debug", ""),
     "GraphCoreManager": ("jax_ipu.graphcore_manager", "GraphCoreManager"),
     "get_graphcore_manager": ("jax_ipu.graphcore_manager", "get_graphcore_manager"),

@@ -149,6 +149,19 @@ class Config:
         """The names of all environment variables with the prefix JAX_IPU_ that have an effect."""
         return [option.variable for option in vars(cls).values() if isinstance(option, _Option)]
 
+    def sources(self) -> dict[str, tuple[Any, str]]:
+        """The value of each option and where it is from: an environment variable, "jax_ipu.config" or "default".
+
+        Raises:
+            ValueError: a value is not valid.
+        """
+        found: dict[str, tuple[Any, str]] = {}
+        for name, option in vars(type(self)).items():
+            if isinstance(option, _Option):
+                given = option.variable if option.variable in os.environ else "default"
+                found[name] = (getattr(self, name), "jax_ipu.config" if name in self._values else given)
+        return found
+
     @property
     def frozen(self) -> bool:
         """Whether the backend exists, so that options cannot be changed any more."""

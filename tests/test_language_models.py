@@ -3,9 +3,9 @@
 import jax
 import numpy as np
 import pytest
-from jax._src.lib import xla_client
 
-from jax_ipu.compiler.profile import OperationCost, profile
+import jax_ipu
+from jax_ipu.debug import OperationCost
 from support.zoo import language
 
 # Upper bound of the share of a step's cycles for lookups, their gradients and the loss together.
@@ -16,16 +16,9 @@ def is_of_tables(operation: OperationCost) -> bool:
     return operation.operation in ("gather", "scatter") or operation.source_line.endswith("(loss)")
 
 
-def profiled(training: language.Training, ipus: int) -> list[OperationCost]:
+def profiled(training: language.Training, ipus: int) -> tuple[OperationCost, ...]:
     step, _ = language.jitted(training, jax.devices("ipu")[:ipus])
-    lowered = step.trace(training.state, *training.batch).lower(lowering_platforms=("ipu",))
-    text = lowered.compiler_ir("stablehlo").operation.get_asm(enable_debug_info=True)
-    options = xla_client.CompileOptions()
-    options.num_partitions = ipus
-    options.device_assignment = xla_client.DeviceAssignment.create(np.arange(ipus).reshape(1, ipus))
-    build = options.executable_build_options
-    build.num_partitions, build.use_spmd_partitioning, build.use_shardy_partitioner = ipus, True, True
-    return profile(text.encode(), "mlir", options.SerializeAsString(), "ipu2").operations
+    return jax_ipu.estimate(step, training.state, *training.batch, target="ipu2", num_ipus=ipus).operations
 
 
 def test_tiny_models_are_made_of_these_operations() -> None:

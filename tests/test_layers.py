@@ -13,7 +13,10 @@ NATIVE = "jax_ipu._ipu"
 # From the bottom up. A module belongs to the longest name in the table that it is, or is in; it imports from its own
 # layer and those below.
 LAYERS = (
-    ("facts", "_ipu", "version", "environment", "compiler.errors", "compiler.types", "compiler.location"),
+    (
+        *("facts", "_ipu", "version", "environment", "compiler.errors", "compiler.types", "compiler.location"),
+        "compiler.tables",
+    ),
     ("options", "compiler.proto", "compiler.xla_options", "compiler.options", "compiler.progress"),
     (
         *("ir", "compiler.ir", "compiler.expression", "compiler.ffi_calls", "compiler.replica_groups"),
@@ -25,10 +28,13 @@ LAYERS = (
     ("lowering", "compiler.capacity", "compiler.lowering"),
     ("build", "compiler.build"),
     ("fit", "compiler.out_of_memory", "compiler.fit"),
-    ("compiler", "compiler.api", "compiler", "compiler.profile", "compiler.tile_map"),
+    ("compiler", "compiler.api", "compiler", "compiler.estimates", "compiler.tile_map"),
     ("JAX", "config", "counters", "integration"),
     ("models", "models"),
-    ("package", "__main__", "compile_server", "debug", "plugin", "graphcore_manager", ""),
+    (
+        *("package", "compile_server", "debug", "estimates", "plugin", "graphcore_manager", ""),
+        *("__main__", "command_line"),
+    ),
 )
 
 

@@ -17,7 +17,6 @@ from dataclasses import dataclass, replace
 from jax_ipu import _ipu
 from jax_ipu.compiler import capacity, out_of_memory, pipeline
 from jax_ipu.compiler.build import BuiltProgram, build
-from jax_ipu.compiler.errors import RESOURCE_EXHAUSTED, CompileError
 from jax_ipu.compiler.frontend.programs import LegalProgram
 from jax_ipu.compiler.lowering.program import lower
 from jax_ipu.compiler.mapping import MappedProgram, map_tensors, plan
@@ -65,8 +64,8 @@ def compile_to_fit(program: LegalProgram, settings: Options, target: _ipu.Target
         progress: is told the stages and attempts.
 
     Raises:
-        _ipu.OutOfMemory, or CompileError for what is seen early: no attempt fits (RESOURCE_EXHAUSTED); the message says
-            what is too large, and what helps.
+        _ipu.OutOfMemory, or capacity.TooLarge for what is seen early: no attempt fits (RESOURCE_EXHAUSTED); the message
+            says what is too large, and what helps.
         CompileError: as the stages.
     """
     progress.stage("simplifying the program")
@@ -97,12 +96,13 @@ def compile_to_fit(program: LegalProgram, settings: Options, target: _ipu.Target
         progress.attempt(len(failures) + 1, what)
 
 
-def _too_large(error: capacity.TooLarge, program: MappedProgram, target: _ipu.Target) -> CompileError:
+def _too_large(error: capacity.TooLarge, program: MappedProgram, target: _ipu.Target) -> capacity.TooLarge:
     """The error with advice."""
     signature = program.signature
     lasting = frozenset(signature.results[j] for j in signature.aliased_inputs)
     need = out_of_memory.Need.of_values(error.values, lasting, target)
-    return CompileError(f"{error}{out_of_memory.advice(program.module, signature, target, need)}", RESOURCE_EXHAUSTED)
+    advice = out_of_memory.advice(program.module, signature, target, need)
+    return capacity.TooLarge(f"{error}{advice}", error.values)
 
 
 @dataclass(frozen=True)

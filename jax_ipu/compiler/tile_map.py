@@ -38,10 +38,10 @@ class Placement(NamedTuple):
 def tile_map(program: bytes, format: str, options: bytes, target: str, temporaries: int) -> list[Placement]:
     """The placements of the arguments, then of the `temporaries` largest values of the main program.
 
-    Other arguments and errors as for `compile`; the number of IPUs is that of the attributes of the program.
+    Other arguments and errors as for `compile`.
     """
     settings = compile_options(options)
-    mapped = map_program(legalize(partition(parse(program, format))), settings)
+    mapped = map_program(legalize(partition(parse(program, format, options))), settings)
     signature, plan = mapped.signature, mapped.mapping
     lowered = lower(mapped, parse_target(target), settings)
     placements = []

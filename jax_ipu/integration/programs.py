@@ -1,0 +1,99 @@
+"""The program and the options that ``jax.jit`` would give to the compiler of ``ipu``, made without a device."""
+
+from __future__ import annotations
+
+import functools
+import io
+import math
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+PLATFORM = "ipu"
+# Files of this package that call the functions of users: their lines say nothing of the program.
+_CALLERS = ("integration/programs.py", "estimates.py", "debug.py", "command_line")
+
+
+class Program(NamedTuple):
+    """A program for `num_ipus` IPUs: MLIR bytecode with source lines, and a serialised xla.CompileOptionsProto."""
+
+    mlir: bytes
+    options: bytes
+    num_ipus: int
+
+
+def program_of(
+    fun: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    donate_argnums: int | tuple[int, ...] = (),
+    compiler_options: Mapping[str, Any] | None = None,
+) -> Program:
+    """The program of ``jax.jit(fun, donate_argnums)(*args, **kwargs)``.
+
+    Args:
+        fun: a function that ``jax.jit`` can trace, or a jitted one, for which `donate_argnums` is ignored.
+        args, kwargs: its arguments, or ``jax.ShapeDtypeStruct`` in their place.
+        donate_argnums: as in ``jax.jit``.
+        compiler_options: as in ``jax.jit``, besides those that a jitted function has already.
+
+    Raises:
+        ValueError: `fun` is an object of JAX that is lowered for the devices of another platform.
+    """
+    import jax
+    from jax._src.interpreters import mlir
+    from jax._src.interpreters import pxla as typed_pxla
+
+    pxla: Any = typed_pxla
+
+    _exclude_callers()
+    jitted: Any = fun if hasattr(fun, "lower") else jax.jit(fun, donate_argnums=donate_argnums)
+    if hasattr(jitted, "trace"):
+        lowering = jitted.trace(*args, **kwargs).lower(lowering_platforms=(PLATFORM,))._lowering
+    else:  # jax.pmap
+        lowering = jitted.lower(*args, **kwargs)._lowering
+    if tuple(lowering._platforms) != (PLATFORM,):
+        raise ValueError(
+            f"the function is for {', '.join(lowering._platforms)}, not for {PLATFORM}: give it the argument "
+            f'backend="{PLATFORM}", or use jax.jit with shardings instead'
+        )
+    # As UnloadedMeshExecutable.from_hlo.
+    given = lowering.compile_args
+    module, shapes = lowering._hlo, given["shape_poly_state"]
+    if shapes is not None and shapes.uses_dim_vars:
+        module = mlir.refine_polymorphic_shapes(module)
+    inputs, outputs = pxla.get_prop_to_input_output(
+        given["in_shardings"], given["out_shardings"], len(given["ordered_effects"])
+    )
+    num_ipus = max(given["num_devices"], _mesh_size(module))
+    options = {**dict(lowering._compiler_options_kvs), **(compiler_options or {})}
+    devices: Any = np.arange(num_ipus)
+    serialized = pxla.create_compile_options(
+        module, given["tuple_args"], inputs, outputs, given["backend"], devices, options
+    ).SerializeAsString()
+    return Program(_bytecode(module), serialized, num_ipus)
+
+
+@functools.cache
+def _exclude_callers() -> None:
+    """Leaves the lines of this package out of the source lines of programs."""
+    from jax._src import source_info_util
+
+    for name in _CALLERS:
+        source_info_util.register_exclusion(str(Path(__file__).parents[1] / name))
+
+
+def _mesh_size(module: Any) -> int:
+    """The size of the largest mesh in the program. JAX does not count abstract meshes inside of it as devices."""
+    from jaxlib.mlir.dialects import sdy
+
+    meshes = [sdy.MeshAttr(op.attributes["mesh"]) for op in module.body.operations if op.operation.name == "sdy.mesh"]
+    return max((math.prod(sdy.MeshAxisAttr(axis).size for axis in mesh.axes) for mesh in meshes), default=1)
+
+
+def _bytecode(module: Any) -> bytes:
+    stream = io.BytesIO()
+    module.operation.write_bytecode(stream)
+    return stream.getvalue()
