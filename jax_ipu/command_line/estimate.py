@@ -1,0 +1,157 @@
+"""``jax-ipu estimate``, ``compare`` and ``largest-batch``: what programs cost, and whether they fit."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+from jax_ipu.command_line import programs
+from jax_ipu.command_line.output import FAILED, INVALID, NO, OK, UsageError, add_json, coloured, failed, print_json
+from jax_ipu.compiler.tables import text_table
+
+_DEFAULT_TARGETS = "ipu1,ipu2,ipu21,bow"
+
+
+def add_commands(commands: Any) -> None:
+    """Adds the commands to the parser."""
+    estimate = _command(commands, "estimate", "say whether a program fits on an IPU and what a call costs", _estimate)
+    estimate.add_argument("what", metavar="PROGRAM", help=programs.WHAT)
+    estimate.add_argument("--target", help="a chip (ipu1, ipu2, ipu21, bow), or chip:tiles; the configured one")
+    estimate.add_argument("--batch", type=_positive, help="the size of the batch")
+    estimate.add_argument("--top", type=int, default=10, help="how many operations to print (10)")
+
+    compare = _command(commands, "compare", "compare programs, or one program on several chips", _compare)
+    compare.add_argument("what", metavar="PROGRAM", nargs="+", help=programs.WHAT)
+    compare.add_argument("--target", default=_DEFAULT_TARGETS, help=f"chips, separated by commas ({_DEFAULT_TARGETS})")
+    compare.add_argument("--batch", type=_positive, help="the size of the batch")
+
+    largest = _command(commands, "largest-batch", "find the largest batch with which a program fits", _largest_batch)
+    largest.add_argument("what", metavar="PROGRAM", help=programs.WHAT)
+    largest.add_argument("--target", help="a chip (ipu1, ipu2, ipu21, bow), or chip:tiles; the configured one")
+    largest.add_argument("--start", type=_positive, default=64, help="the first batch to try (64)")
+    largest.add_argument("--multiple-of", type=_positive, default=1, help="only try multiples of this (1)")
+    largest.add_argument("--limit", type=_positive, default=1 << 20, help=f"the largest batch to try ({1 << 20})")
+
+
+def _command(commands: Any, name: str, text: str, run: Callable[[argparse.Namespace], int]) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = commands.add_parser(name, help=text, description=f"{text.capitalize()}.")
+    programs.add_arguments(parser)
+    parser.add_argument("--num-ipus", type=_positive, help="the number of IPUs that the program may find")
+    parser.add_argument("--traceback", action="store_true", help="where the program fails, show where in Python")
+    add_json(parser)
+    parser.set_defaults(run=lambda options: _reported(options, run))
+    return parser
+
+
+def _positive(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError("must be at least 1")
+    return value
+
+
+def _reported(options: argparse.Namespace, run: Callable[[argparse.Namespace], int]) -> int:
+    """Runs a command; an error of the user's program or of the compiler becomes a message and an exit code."""
+    from jax_ipu.compiler.api import parse_target
+    from jax_ipu.compiler.errors import CompileError
+
+    if options.num_ipus is not None:  # read when JAX creates its backends
+        os.environ["JAX_IPU_DEVICE_COUNT"] = str(options.num_ipus)
+    try:
+        for target in (options.target or "").split(","):
+            if target:
+                parse_target(target)
+    except CompileError as error:
+        return failed(options, INVALID, str(error))
+    try:
+        return run(options)
+    except UsageError:
+        raise
+    except Exception as error:  # whatever the code of the user raises
+        if options.traceback:
+            traceback.print_exc()
+        kind = "" if isinstance(error, CompileError) else f"{type(error).__name__}: "
+        return failed(options, FAILED, f"{kind}{error}")
+
+
+def _for_target(program: programs.Bytes, target: str | None) -> Any:
+    from jax_ipu.compiler.estimates import estimate
+    from jax_ipu.estimates import configured_target
+
+    return estimate(*program, configured_target() if target is None else target)
+
+
+def _checked(options: argparse.Namespace, estimate: Any) -> Any:
+    if options.num_ipus is not None and estimate.num_ipus != options.num_ipus:
+        raise UsageError(f"the shardings of the program are over {estimate.num_ipus} IPUs, not over {options.num_ipus}")
+    return estimate
+
+
+def _estimate(options: argparse.Namespace) -> int:
+    found = _checked(options, _for_target(programs.load(options.what, options).at(options.batch), options.target))
+    if options.json:
+        print_json(found.as_dict())
+    else:
+        _print(found, options.top)
+    return OK if found.fits else NO
+
+
+def _print(found: Any, top: int) -> None:
+    print(coloured(found.title(), "bold"))
+    for line in text_table(found.summary(), left=(0, 1)):
+        print("  " + (coloured(line, "green" if found.fits else "red") if line.startswith("fits") else line))
+    if found.reason is not None:
+        print(f"\n{found.reason}")
+    if found.operations and top > 0:
+        rows = found.table(top)
+        header, *lines = text_table(rows, left=(0, len(rows[0]) - 1))
+        print("\n".join(["", coloured(header, "bold"), *lines]))
+        if len(found.operations) > top:
+            print(f"and {len(found.operations) - top} more operations")
+
+
+def _compare(options: argparse.Namespace) -> int:
+    from jax_ipu.estimates import Comparison
+
+    targets = [target for target in options.target.split(",") if target]
+    estimates = {}
+    for what in options.what:
+        loaded = programs.load(what, options)
+        program = loaded.at(options.batch)
+        for target in targets:
+            label = target if len(options.what) == 1 else f"{what} {target}"
+            estimates[label] = _checked(options, _for_target(program, target))
+    comparison = Comparison(estimates)
+    if options.json:
+        print_json(comparison.as_dict())
+    else:
+        header, *lines = text_table(comparison.table(), left=(0, 1))
+        print("\n".join([coloured(header, "bold"), *lines]))
+    return OK if all(one.fits for one in estimates.values()) else NO
+
+
+def _largest_batch(options: argparse.Namespace) -> int:
+    from jax_ipu.estimates import search_batch
+
+    loaded = programs.load(options.what, options)
+    if options.limit < options.multiple_of:
+        raise UsageError(f"--limit {options.limit} is below --multiple-of {options.multiple_of}")
+
+    def attempt(batch: int) -> Any:
+        return _checked(options, _for_target(loaded.at(batch), options.target))
+
+    progress = None if sys.stderr.isatty() else False
+    batch, found = search_batch(attempt, options.start, options.multiple_of, options.limit, progress)
+    if options.json:
+        print_json({"batch": batch, "estimate": found.as_dict()})
+    elif batch:
+        print(coloured(f"largest batch: {batch:,}", "bold"))
+        _print(found, 0)
+    else:
+        print(coloured("no batch fits", "red"))
+        _print(found, 0)
+    return OK if batch else NO

@@ -1,0 +1,239 @@
+"""The programs that commands name: functions of modules, files of MLIR or HLO, and files of ``jax.export``."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import importlib.util
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple
+
+from jax_ipu.command_line.output import UsageError
+from jax_ipu.compiler.options import serialize_options
+
+WHAT = (
+    "module:function or file.py:function; a file with StableHLO (text, bytecode or portable artifact), with an HLO"
+    " proto (.hlo.pb), or written by jax.export"
+)
+_MLIR_BYTECODE = b"ML\xefR"
+_HLO_SUFFIXES = (".pb", ".hlo")
+_ARGUMENT = re.compile(r"(\w+)\[([\w,\s]*)\]")
+_TYPES = {"f": "float", "i": "int", "s": "int", "u": "uint", "c": "complex"}
+# The function of a module that returns the arguments of its other functions.
+_EXAMPLE_ARGUMENTS = "example_args"
+
+
+class Bytes(NamedTuple):
+    """A program as the compiler takes it: `options` is a serialised xla.CompileOptionsProto."""
+
+    program: bytes
+    format: str
+    options: bytes
+
+
+class Loaded(NamedTuple):
+    """A program that a command names. `at(batch)` makes it for a batch; None for the one that it has."""
+
+    name: str
+    at: Callable[[int | None], Bytes]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the options that say how a program is made."""
+    parser.add_argument(
+        "--arg",
+        action="append",
+        metavar="TYPE[SHAPE]",
+        help="the type of an argument, such as f32[128,784], i32[] or f16[b,784], where b is the batch; once for each",
+    )
+    parser.add_argument(
+        "--args-from",
+        metavar="FUNCTION",
+        help="a function that returns the tuple of arguments, arrays or jax.ShapeDtypeStruct; it gets the batch if"
+        f" there is one. A name in the module of the function, or module:name; by default {_EXAMPLE_ARGUMENTS}",
+    )
+    parser.add_argument("--donate", metavar="N,N", default="", help="positions of donated arguments, as donate_argnums")
+    option = "a compiler option, such as ipu_outline=always"
+    parser.add_argument("--option", action="append", metavar="NAME=VALUE", default=[], help=option)
+
+
+def load(what: str, options: argparse.Namespace) -> Loaded:
+    """The program that `what` names.
+
+    Raises:
+        UsageError: there is no such program, or it needs other options.
+    """
+    given = dict(_option(text) for text in options.option)
+    path = Path(what)
+    if path.is_file():
+        return _file(path, options, given)
+    source, colon, name = what.rpartition(":")
+    if not colon:
+        raise UsageError(f"{what} is no file, and not module:function")
+    module = _module(source)
+    function = _attribute(module, name)
+    arguments = _arguments_of(module, options)
+    donated = _numbers(options.donate)
+
+    def at(batch: int | None) -> Bytes:
+        from jax_ipu.integration.programs import program_of
+
+        program = program_of(function, arguments(batch), {}, donated, given)
+        return Bytes(program.mlir, "mlir", program.options)
+
+    return Loaded(name, at)
+
+
+def _option(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise UsageError(f"--option {text}: write NAME=VALUE")
+    return name, value
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(part) for part in text.split(",") if part)
+    except ValueError:
+        raise UsageError(f"--donate {text}: write positions separated by commas, e.g. 0,1") from None
+
+
+def _module(source: str) -> ModuleType:
+    if source.endswith(".py"):
+        path = Path(source)
+        if not path.is_file():
+            raise UsageError(f"there is no file {source}")
+        spec = importlib.util.spec_from_file_location(path.stem, path)
+        assert spec is not None and spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[path.stem] = module
+        sys.path.insert(0, str(path.resolve().parent))
+        spec.loader.exec_module(module)
+        return module
+    try:
+        return importlib.import_module(source)
+    except ModuleNotFoundError as error:
+        if error.name is not None and (source == error.name or source.startswith(f"{error.name}.")):
+            raise UsageError(f"there is no module {source}") from error
+        raise
+
+
+def _attribute(module: ModuleType, name: str) -> Callable[..., Any]:
+    found: Any = module
+    for part in name.split("."):
+        if not hasattr(found, part):
+            raise UsageError(f"{module.__name__} has no {name}")
+        found = getattr(found, part)
+    if not callable(found):
+        raise UsageError(f"{module.__name__}:{name} is no function")
+    function: Callable[..., Any] = found
+    return function
+
+
+def _arguments_of(module: ModuleType, options: argparse.Namespace) -> Callable[[int | None], tuple[Any, ...]]:
+    if options.arg is not None and options.args_from is not None:
+        raise UsageError("give --arg or --args-from, not both")
+    if options.arg is not None:
+        return lambda batch: tuple(_shape(text, batch) for text in options.arg)
+    if options.args_from is None and not hasattr(module, _EXAMPLE_ARGUMENTS):
+        return lambda batch: _without_arguments(batch)
+    source, _, name = (options.args_from or _EXAMPLE_ARGUMENTS).rpartition(":")
+    make = _attribute(_module(source) if source else module, name)
+
+    def arguments(batch: int | None) -> tuple[Any, ...]:
+        made = make() if batch is None else make(batch)
+        return tuple(made) if isinstance(made, (tuple, list)) else (made,)
+
+    return arguments
+
+
+def _without_arguments(batch: int | None) -> tuple[Any, ...]:
+    if batch is not None:
+        raise UsageError("no argument has a batch; give --arg with the letter b for the batch, or --args-from")
+    return ()
+
+
+def _shape(text: str, batch: int | None) -> Any:
+    """The type of an argument, such as "f32[b,784]"."""
+    import jax
+
+    match = _ARGUMENT.fullmatch(text)
+    if match is None:
+        raise UsageError(f"--arg {text}: write a type and a shape, e.g. f32[128,784] or i32[]")
+    shape = []
+    for part in (p.strip() for p in match[2].split(",") if p.strip()):
+        if part == "b" and batch is None:
+            raise UsageError(f"--arg {text} has a batch: give its size with --batch")
+        if part != "b" and not part.isdecimal():
+            raise UsageError(f"--arg {text}: {part} is no size; the batch is the letter b")
+        shape.append(batch if part == "b" else int(part))
+    struct: Any = jax.ShapeDtypeStruct
+    return struct(tuple(shape), _dtype(text, match[1]))
+
+
+def _dtype(text: str, name: str) -> Any:
+    import jax.numpy as jnp
+
+    short = re.fullmatch(r"([fisuc])(\d+)", name)
+    long = _TYPES[short[1]] + short[2] if short else {"bf16": "bfloat16", "pred": "bool"}.get(name, name)
+    try:
+        return jnp.dtype(long)
+    except TypeError:
+        raise UsageError(f"--arg {text}: there is no type {name}") from None
+
+
+def _file(path: Path, options: argparse.Namespace, given: dict[str, str]) -> Loaded:
+    if options.arg is not None or options.args_from is not None:
+        raise UsageError(f"{path} says itself which arguments it has: leave out --arg and --args-from")
+    data, serialized = path.read_bytes(), serialize_options(given)
+    if path.suffix in _HLO_SUFFIXES:
+        return Loaded(path.name, _fixed(path, Bytes(data, "hlo", serialized)))
+    if data.startswith(_MLIR_BYTECODE) or b"module" in data[:4096] or b"func.func" in data:
+        return Loaded(path.name, _fixed(path, Bytes(data, "mlir", serialized)))
+    return _exported(path, data, _numbers(options.donate), given)
+
+
+def _fixed(path: Path, program: Bytes) -> Callable[[int | None], Bytes]:
+    def at(batch: int | None) -> Bytes:
+        if batch is not None:
+            raise UsageError(f"{path} has a fixed batch: export it with a symbolic one (jax.export.symbolic_shape)")
+        return program
+
+    return at
+
+
+def _exported(path: Path, data: bytes, donated: tuple[int, ...], given: dict[str, str]) -> Loaded:
+    import jax
+
+    try:
+        exported = jax.export.deserialize(bytearray(data))
+    except Exception as error:
+        raise UsageError(
+            f"{path} is no StableHLO, no HLO proto (.hlo.pb), and was not written by jax.export: {error}"
+        ) from error
+    struct: Any = jax.ShapeDtypeStruct
+    symbols = {v for a in exported.in_avals for d in a.shape if not isinstance(d, int) for v in d._get_vars()}
+    if not symbols and (exported.nr_devices > 1 or "ipu" not in exported.platforms):
+        return Loaded(path.name, _fixed(path, Bytes(exported.mlir_module_serialized, "mlir", serialize_options(given))))
+
+    def at(batch: int | None) -> Bytes:
+        from jax_ipu.integration.programs import program_of
+
+        if symbols and batch is None:
+            raise UsageError(f"{path} has the symbolic size {', '.join(sorted(symbols))}: give it with --batch")
+        if len(symbols) != 1 and batch is not None:
+            raise UsageError(f"{path} has {len(symbols)} symbolic sizes; the batch must be the only one")
+        sizes = dict.fromkeys(symbols, batch)
+        leaves = [
+            struct([d if isinstance(d, int) else int(d._evaluate(sizes)) for d in a.shape], a.dtype)
+            for a in exported.in_avals
+        ]
+        args, kwargs = jax.tree.unflatten(exported.in_tree, leaves)
+        program = program_of(exported.call, args, kwargs, donated, given)
+        return Bytes(program.mlir, "mlir", program.options)
+
+    return Loaded(path.name, at)
