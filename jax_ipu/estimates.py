@@ -313,13 +313,14 @@ def _prefix_axes(axis: Any, arg: Any, number: int) -> list[int | None]:
 def _resized(leaf: Any, axis: int, batch: int) -> Any:
     import jax
 
+    struct: Any = jax.ShapeDtypeStruct
     shape = list(leaf.shape)
     shape[axis] = batch
-    sharding = getattr(leaf, "sharding", None)
-    # An array on one device may move; one that is sharded says how the program is.
-    several = sharding is not None and sharding.num_devices > 1
-    struct: Any = jax.ShapeDtypeStruct
-    return struct(tuple(shape), leaf.dtype, sharding=sharding if several else None)
+    if isinstance(leaf, struct):
+        return leaf.update(shape=tuple(shape))
+    # An array that is not committed to its device says nothing of where the program runs.
+    sharding = leaf.sharding if getattr(leaf, "committed", False) else None
+    return struct(tuple(shape), leaf.dtype, sharding=sharding)
 
 
 @contextmanager

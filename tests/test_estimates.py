@@ -1,8 +1,11 @@
 """jax_ipu.estimate and jax_ipu.largest_batch, against counters of real runs and against what jit compiles."""
 
 import dataclasses
+import doctest
 import functools
 import json
+import re
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -13,7 +16,7 @@ from jax.sharding import AbstractMesh, Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import jax_ipu
-from jax_ipu import compiler
+from jax_ipu import compiler, estimates
 from jax_ipu.config import MODEL_VERSIONS
 from jax_ipu.estimates import search_batch
 
@@ -252,6 +255,23 @@ def test_donation():
     assert jax_ipu.estimate(jax.jit(function, donate_argnums=0), *args) == kept
 
 
+def test_host_memory():
+    """An argument in host memory is streamed by every call."""
+    host = jax.sharding.SingleDeviceSharding(ipu, memory_kind="pinned_host")
+    x, y = shape(1000, sharding=host), shape(1000)
+    estimate = jax_ipu.estimate(lambda x, y: x + y, x, y)
+    assert (estimate.host_bytes_in, estimate.kept_bytes) == (8000, 4000)
+    f = jax.jit(lambda x, y: x + y)
+    x, y = jax.device_put(floats(1000), host), jax.device_put(floats(1000), ipu)
+    f(x, y).block_until_ready()
+    before = jax_ipu.counters(ipu)
+    f(x, y).block_until_ready()
+    after = jax_ipu.counters(ipu)
+    assert after.h2d_bytes - before.h2d_bytes == 4000 and after.cycles - before.cycles == estimate.cycles
+    found = jax_ipu.largest_batch(lambda x, y: x + y, x, y, limit=2000)
+    assert (found.batch, found.estimate.host_bytes_in, found.estimate.kept_bytes) == (2000, 16000, 8000)
+
+
 def sharded(mesh):
     weights, rows = NamedSharding(mesh, P()), NamedSharding(mesh, P("ipus"))
     return [shape(64, 64, sharding=weights)], shape(32, 64, sharding=rows)
@@ -426,3 +446,20 @@ def test_largest_batch_shows_progress(capsys):
     assert "largest batch" in capsys.readouterr().err
     jax_ipu.largest_batch(jnp.sin, shape(8), limit=16, target="ipu2:1")  # no terminal
     assert capsys.readouterr().err == ""
+
+
+MANUAL = Path(__file__).parents[1] / "docs" / "estimates.md"
+
+
+@pytest.mark.parametrize("number", range(3))
+def test_manual(number, capsys):
+    blocks = re.findall(r"```python\n(.*?)```", MANUAL.read_text(), re.S)
+    assert len(blocks) == 3
+    exec(compile(blocks[number], "manual.py", "exec"), {})
+    printed = capsys.readouterr().out
+    assert re.search((r"jit_step on bow:1472", r"^\d+ \d+$", r"(?m)^ipu2:8 .*yes")[number], printed)
+
+
+def test_examples_of_docstrings():
+    result = doctest.testmod(estimates)
+    assert result.attempted >= 5 and result.failed == 0

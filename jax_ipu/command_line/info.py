@@ -7,7 +7,6 @@ import importlib.metadata
 import platform
 from typing import Any
 
-from jax_ipu import _ipu
 from jax_ipu.command_line.output import OK, add_json, coloured, print_json
 from jax_ipu.compiler.tables import bytes_text, text_table
 from jax_ipu.config import MODEL_VERSIONS, config
@@ -28,6 +27,8 @@ def add_commands(commands: Any) -> None:
 
 
 def _library_path(options: argparse.Namespace) -> int:
+    from jax_ipu import _ipu
+
     print_json({"library_path": _ipu.library_path()}) if options.json else print(_ipu.library_path())
     return OK
 
@@ -42,6 +43,8 @@ def version_of(package: str) -> str | None:
 
 def chips() -> dict[str, dict[str, float]]:
     """What the IPU model knows of each chip."""
+    from jax_ipu import _ipu
+
     table = {}
     for version in MODEL_VERSIONS:
         chip = _ipu.Target(version)
@@ -60,6 +63,8 @@ def chips() -> dict[str, dict[str, float]]:
 
 
 def _info(options: argparse.Namespace) -> int:
+    from jax_ipu import _ipu
+
     sources, error = {}, None
     try:
         sources = config.sources()

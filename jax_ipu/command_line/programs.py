@@ -13,7 +13,6 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from jax_ipu.command_line.output import UsageError
-from jax_ipu.compiler.options import serialize_options
 
 WHAT = (
     "module:function or file.py:function; a file with StableHLO (text, bytecode or portable artifact), with an HLO"
@@ -189,6 +188,8 @@ def _dtype(text: str, name: str) -> Any:
 def _file(path: Path, options: argparse.Namespace, given: dict[str, str]) -> Loaded:
     if options.arg is not None or options.args_from is not None:
         raise UsageError(f"{path} says itself which arguments it has: leave out --arg and --args-from")
+    from jax_ipu.compiler.options import serialize_options
+
     data, serialized = path.read_bytes(), serialize_options(given)
     if path.suffix in _HLO_SUFFIXES:
         return Loaded(path.name, _fixed(path, Bytes(data, "hlo", serialized)))
@@ -208,6 +209,8 @@ def _fixed(path: Path, program: Bytes) -> Callable[[int | None], Bytes]:
 
 def _exported(path: Path, data: bytes, donated: tuple[int, ...], given: dict[str, str]) -> Loaded:
     import jax
+
+    from jax_ipu.compiler.options import serialize_options
 
     try:
         exported = jax.export.deserialize(bytearray(data))
