@@ -15,9 +15,7 @@ import statistics
 from pathlib import Path
 from typing import NamedTuple
 
-import jax
-
-from jax_ipu.compiler.profile import Profile, profile
+import jax_ipu
 from workloads import Program, language, vision
 from workloads.large import bert_forward, gpt_decoding, resnet_inference
 
@@ -50,14 +48,13 @@ class Share(NamedTuple):
         return self.compute + self.exchange + self.sync
 
 
-def profiled(program: Program) -> Profile:
-    """Compiles a program and returns the cost of its operations."""
-    jitted = jax.jit(program.function, donate_argnums=(0,) if program.state else ())
-    lowered = jitted.trace(*program.arguments).lower(lowering_platforms=("ipu",))
-    return profile(str(lowered.compiler_ir("stablehlo")).encode(), "mlir", b"", TARGET)
+def estimated(program: Program) -> jax_ipu.Estimate:
+    """Compiles a program and returns what a call costs."""
+    donated = (0,) if program.state else ()
+    return jax_ipu.estimate(program.function, *program.arguments, target=TARGET, donate_argnums=donated)
 
 
-def shares(result: Profile) -> list[Share]:
+def shares(result: jax_ipu.Estimate) -> list[Share]:
     """Sums the operations by name, in falling order of cycles."""
     sums: dict[str, list[int]] = collections.defaultdict(lambda: [0, 0, 0, 0])
     for row in result.operations:
@@ -77,7 +74,10 @@ def main() -> None:
     for name, make in PROGRAMS.items():
         if arguments.program and not any(part in name for part in arguments.program):
             continue
-        result = profiled(make())
+        result = estimated(make())
+        if result.cycles is None or not result.fits:
+            print(f"{name}: {result.reason}")
+            continue
         cycles[name] = result.cycles
         against = f", {result.cycles / stored[name]:.3f} of {stored[name]:,}" if name in stored else ""
         print(f"{name}: {result.cycles:,} cycles{against}")
