@@ -200,3 +200,25 @@ def test_a_tied_gradient_lies_where_the_table_does() -> None:
     gradient = products["TRAINING_WU"]
     assert demand_of(io, plan, 0) == ("dot_general", 1)
     assert plan.partners[gradient] is argument and gradient.users[0].name == "scatter"
+
+
+def tied(rows: int) -> str:
+    """A lookup of `rows` rows of a table that a product reads, too."""
+    table, found = "tensor<20000x512xf32>", f"tensor<{rows}x512xf32>"
+    scores = f"tensor<{rows}x20000xf32>"
+    return f"""func.func @main(%t: {table}, %i: tensor<{rows}x1xi32>) -> {scores} {{
+        %0 = "stablehlo.gather"(%t, %i) <{{dimension_numbers = #stablehlo.gather<offset_dims = [1],
+            collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>,
+            slice_sizes = array<i64: 1, 512>}}> : ({table}, tensor<{rows}x1xi32>) -> {found}
+        %1 = stablehlo.dot_general %0, %t, contracting_dims = [1] x [1] : ({found}, {table}) -> {scores}
+        return %1 : {scores}
+    }}"""
+
+
+@pytest.mark.parametrize(("rows", "demand"), [(1, "right side of dot_general"), (128, "table of gather")])
+def test_a_table_lies_as_the_dearer_of_product_and_lookup_demands(rows: int, demand: str) -> None:
+    """One row costs little in any layout; for 128, the copy that the product needs costs less than the lookup saves."""
+    program, _ = lowered(tied(rows))
+    (table,) = [a for a in program.signature.arguments if a.value.shape[0] == 20000]
+    assert program.mapping.reason(table.value).startswith(demand)
+    assert program.mapping.has_slices == (rows > 1)

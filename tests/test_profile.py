@@ -1,11 +1,15 @@
 """Costs of single operations, and cycle counters of programs with loops."""
 
+import contextlib
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import jax_ipu.debug
+from jax_ipu import _ipu
+from jax_ipu.compiler import fit
 
 ipu = jax.devices("ipu")[0]
 
@@ -31,6 +35,32 @@ def test_profile_lists_operations_by_cost(capsys):
         assert column in header
     assert len(rows) == 2 and str(operations[0].cycles) in rows[0] and "%" in rows[0]
     assert str(int(total)) in summary
+
+
+def test_profile_compiles_what_jit_compiles(monkeypatch):
+    """Also programs that fit only in a later attempt, which needs less memory."""
+    attempts = []
+
+    def build(*args, original=fit.build):
+        attempts.append(args)
+        return original(*args)
+
+    def layers(weights, x):
+        for w in weights:
+            x = jnp.tanh(x @ w)
+        return x
+
+    monkeypatch.setattr(fit, "build", build)
+    monkeypatch.setattr(jax_ipu.debug, "_target", lambda: "ipu2:88")
+    fitted = []
+    # From a batch that does not fit to one that fits at once.
+    for batch in range(72, 24, -8):
+        attempts.clear()
+        weights = [jax.ShapeDtypeStruct((1024, 1024), jnp.float32)] * 12
+        with contextlib.suppress(_ipu.OutOfMemory):
+            assert jax_ipu.debug.profile(layers, weights, jax.ShapeDtypeStruct((batch, 1024), jnp.float32))
+            fitted.append(len(attempts))
+    assert max(fitted) > 2
 
 
 def test_profile_counts_executions_of_known_loops():

@@ -8,7 +8,8 @@ states start where the previous one ends, because the biases of many layers woul
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 from jax_ipu.compiler.ir import Block, Module, Op, Value, body_of, size_in_bytes
 from jax_ipu.compiler.location import source_line
@@ -25,6 +26,10 @@ _BYTES_ON_TILE = 128
 _UPDATES = frozenset(("dynamic_update_slice", "ipu.update_slice", "scatter"))
 
 
+# What is equal for demands of one layout: the op, the number of its operand, the views up to it.
+DemandKey = tuple[Op, int, tuple[Op, ...]]
+
+
 class Demand:
     """The demand of `op` for the layout of operand `operand`; `path`: the views from the value to the operand."""
 
@@ -35,6 +40,9 @@ class Demand:
         self.operand = operand
         self.priority = priority
         self.path = path
+
+    def key(self) -> DemandKey:
+        return self.op, self.operand, self.path
 
     def before(self, view: Op) -> Demand:
         return Demand(self.op, self.operand, self.priority, (view, *self.path))
@@ -58,20 +66,43 @@ ROLES: dict[str, tuple[str, ...]] = {
 _PRIORITY = {"dot_general": 3, "convolution": 3, "gather": 2, "scatter": 2, "dynamic_slice": 1}
 _PRIORITY["dynamic_update_slice"] = 1
 _PRODUCTS = 3  # the priority of products and convolutions
+_LOOKUPS = _PRIORITY["gather"]
+# Tables of fewer bytes take what the product demands: compared layouts cost compile time.
+_LARGE_TABLE = 1 << 20
+
+
+@dataclass
+class Rivals:
+    """Lookups in a value of which a product demands the layout.
+
+    Attributes:
+        product: that demand.
+        lookups: each gather and scatter, and how often it runs.
+        products: how often products read or make such a value.
+    """
+
+    product: Demand
+    lookups: dict[Op, int] = field(default_factory=dict)
+    products: int = 0
 
 
 class MappingPlan:
     """The demand that decides the mapping of each value; values without one are mapped linearly."""
 
-    __slots__ = ("demands", "first_tiles", "partners")
+    __slots__ = ("demands", "first_tiles", "partners", "preferred", "rivals")
 
     def __init__(
         self,
         demands: dict[Value, Demand],
         partners: dict[Value, Value],
         first_tiles: dict[Value, int],
+        rivals: dict[DemandKey, Rivals],
     ) -> None:
         self.demands = demands
+        # Key of the demand of a product for a large table -> the lookups that would have it otherwise, and the demand
+        # that costs fewest cycles, once the lowering has tried them.
+        self.rivals = rivals
+        self.preferred: dict[DemandKey, Demand] = {}
         # First tile of values that are mapped linearly; tile 0 for others.
         self.first_tiles = first_tiles
         # Result of a product -> the argument that it updates, whose mapping the result takes.
@@ -80,10 +111,16 @@ class MappingPlan:
     @property
     def has_slices(self) -> bool:
         """Whether a slice, update, gather or scatter decides the mapping of a value."""
-        return any(demand.priority < _PRODUCTS for demand in self.demands.values())
+        settled = any(demand.key() != key for key, demand in self.preferred.items())
+        return settled or any(demand.priority < _PRODUCTS for demand in self.demands.values())
+
+    def demand(self, value: Value) -> Demand | None:
+        """The demand that decides the mapping of the value."""
+        demand = self.demands.get(value)
+        return None if demand is None else self.preferred.get(demand.key(), demand)
 
     def reason(self, value: Value) -> str:
-        demand = self.demands.get(value)
+        demand = self.demand(value)
         return demand.reason() if demand is not None else "spread linearly"
 
 
@@ -116,7 +153,41 @@ def plan(module: Module, mode: str) -> MappingPlan:
         if demands:
             # A second visit: demands of earlier ops now reach the other operands of elementwise ops.
             _visit(module.main.block, demands, partners, least)
-    return MappingPlan(demands, partners, _first_tiles(module.main.block, demands))
+    rivals = _rivals(module.main.block, demands) if mode == "demand" else {}
+    return MappingPlan(demands, partners, _first_tiles(module.main.block, demands), rivals)
+
+
+def _rivals(block: Block, demands: dict[Value, Demand]) -> dict[DemandKey, Rivals]:
+    """The lookups in large tables of which a product demands the layout."""
+    rivals: dict[DemandKey, Rivals] = {}
+    runs = dict(_runs(block, 1))
+    for op, times in runs.items():
+        if _PRIORITY.get(op.name) != _LOOKUPS or size_in_bytes(op.operands[0]) < _LARGE_TABLE:
+            continue
+        demand = demands.get(op.operands[0])
+        if demand is not None and demand.priority == _PRODUCTS:
+            rivals.setdefault(demand.key(), Rivals(demand)).lookups[op] = times
+    if not rivals:
+        return rivals
+    for op, times in runs.items():
+        if op.name not in ("dot_general", "convolution"):
+            continue
+        for value in (*op.operands, op.result):
+            while value not in demands and value.op is not None and value.op.name in _INVERTIBLE:
+                value = value.op.operands[0]
+            demand = demands.get(value)
+            for key, found in rivals.items():
+                if demand is not None and (demand.op, demand.operand) == key[:2]:
+                    found.products += times
+    return rivals
+
+
+def _runs(block: Block, times: int) -> Iterator[tuple[Op, int]]:
+    """Each op of the block, and of the regions inside, with how often it runs; loops of unknown length run once."""
+    for op in block.ops:
+        yield op, times
+        for region in op.regions if op.name in _LOOPS or op.name in ("if", "case", "ipu.call") else ():
+            yield from _runs(region, times * int(op.attrs.get("count", 1)))
 
 
 def _first_tiles(block: Block, demands: dict[Value, Demand]) -> dict[Value, int]:

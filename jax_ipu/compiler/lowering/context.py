@@ -131,9 +131,17 @@ class Context:
 
     def _as_demanded(self, value: Value, name: str) -> _ipu.Tensor | None:
         """A variable of the value's shape in the demanded layout; None without a demand, or where none is possible."""
-        demand = self.mapping.demands.get(value)
+        demand = self.mapping.demand(value)
         if demand is None or num_elements(value.shape) == 0:
             return None
+        tensor = self.create(demand, name)
+        wanted = demand.op.operands[demand.operand]
+        if tensor is None or wanted.dtype == value.dtype:
+            return tensor
+        return self.graph.clone_as(value.dtype, tensor, name)
+
+    def create(self, demand: Demand, name: str) -> _ipu.Tensor | None:
+        """A variable in the demanded layout, in the shape before the views; None where the op plans none."""
         wanted = demand.op.operands[demand.operand]
         tensor = self._creators[demand.op.name](self, demand, wanted.dtype, name)
         if tensor is None:
@@ -144,9 +152,7 @@ class Context:
                 tensor = tensor.dim_shuffle([permutation.index(d) for d in range(len(permutation))])
             elif view.name == "reshape":
                 tensor = tensor.reshape(view.operands[0].shape)
-        if not tensor.is_strided:
-            return None
-        return tensor if wanted.dtype == value.dtype else self.graph.clone_as(value.dtype, tensor, name)
+        return tensor if tensor.is_strided else None
 
     def partner(self, op: Op) -> _ipu.Tensor | None:
         """The tensor of the argument that the result of `op` updates, if it has one of the same shape."""
@@ -172,20 +178,21 @@ class Context:
 
     def lower_block(self, block: Block) -> None:
         """Adds the ops of `block`, without its terminator, to the current sequence."""
-        lowerings, tensors = self._lowerings, self.tensors
         for op in block.ops:
-            name = op.name
-            if name == "constant" or name == "return":
-                continue
-            try:
-                results = lowerings[name](self, op)
-            except (_ipu.Error, RecursionError):
-                raise
-            except (RuntimeError, ValueError) as error:
-                # Poplar has no vertex for this op and these types.
-                raise refused(op, str(error)) from error
-            for result, tensor in zip(op.results, results, strict=True):
-                tensors[result] = tensor
+            if op.name != "constant" and op.name != "return":
+                self.lower_op(op)
+
+    def lower_op(self, op: Op) -> None:
+        """Adds one op to the current sequence."""
+        try:
+            results = self._lowerings[op.name](self, op)
+        except (_ipu.Error, RecursionError):
+            raise
+        except (RuntimeError, ValueError) as error:
+            # Poplar has no vertex for this op and these types.
+            raise refused(op, str(error)) from error
+        for result, tensor in zip(op.results, results, strict=True):
+            self.tensors[result] = tensor
 
     def nested(self, name: str) -> NestedSequence:
         return NestedSequence(self, name)

@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 from jax_ipu import _ipu
 from jax_ipu.compiler import capacity
 from jax_ipu.compiler.ir import Block, Value
+from jax_ipu.compiler.lowering import rivals
 from jax_ipu.compiler.lowering.callbacks import callback_specs
 from jax_ipu.compiler.lowering.context import Context
 from jax_ipu.compiler.lowering.control_flow import write_results
 from jax_ipu.compiler.lowering.table import CREATORS, LOWERINGS, unsupported
-from jax_ipu.compiler.mapping import MappedProgram
+from jax_ipu.compiler.mapping import MappedProgram, MappingPlan
 from jax_ipu.compiler.options import Options
 from jax_ipu.compiler.program_io import Argument
 from jax_ipu.compiler.types import num_elements
@@ -74,16 +75,15 @@ def lower(program: MappedProgram, target: _ipu.Target, settings: Options, keep: 
     block = module.main.block
     check_supported(block)
     capacity.check(block, signature, target)
-    graph = _ipu.Graph(target, module.num_replicas * module.num_partitions)
-    context = Context(
-        graph,
-        LOWERINGS,
-        CREATORS,
-        program.mapping,
-        settings.planning(),
-        module.num_partitions,
-        module.num_replicas,
-    )
+
+    def context_for(mapping: MappingPlan) -> Context:
+        graph = _ipu.Graph(target, module.num_replicas * module.num_partitions)
+        planning = settings.planning()
+        return Context(graph, LOWERINGS, CREATORS, mapping, planning, module.num_partitions, module.num_replicas)
+
+    rivals.settle(program.mapping, target, lambda: context_for(MappingPlan({}, {}, {}, {})))
+    context = context_for(program.mapping)
+    graph = context.graph
     if any(op.name == "ipu.random_bits" for op in block.walk()):
         context.start_random_state()
     programs = [context.sequence]

@@ -1,0 +1,87 @@
+"""Chooses the layout of tables in which ops look up rows, and which products read as well.
+
+A lookup works in any layout, and a product rearranges a table that does not lie as it demands. Both are tried: the
+lookups in each layout, and the copy from one layout into the other, in graphs of their own. The cycles of the model
+decide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from jax_ipu import _ipu
+from jax_ipu.compiler.ir import Op, size_in_bytes
+from jax_ipu.compiler.lowering.context import Context
+from jax_ipu.compiler.mapping import Demand, MappingPlan, Rivals
+
+_PART_OF_MEMORY = 8
+# More than any program takes: for what is not possible.
+_NEVER = 1 << 62
+
+
+def settle(mapping: MappingPlan, target: _ipu.Target, trial: Callable[[], Context]) -> None:
+    """Chooses between each product and its rivals, and tells the mapping plan.
+
+    Args:
+        mapping: the plan, which learns the demand that decides.
+        target: the IPU. Tables that take much of its memory lie as the product demands: a copy takes as much again.
+        trial: makes a context with an empty graph, in which no op has a demand.
+    """
+    most = target.num_tiles * target.bytes_per_tile // _PART_OF_MEMORY
+    for rivals in mapping.rivals.values():
+        table = next(iter(rivals.lookups)).operands[0]
+        if rivals.product.key() not in mapping.preferred and size_in_bytes(table) <= most:
+            mapping.preferred[rivals.product.key()] = _cheapest(rivals, trial)
+
+
+def _cheapest(rivals: Rivals, trial: Callable[[], Context]) -> Demand:
+    def lookups(layout: Demand) -> int:
+        return sum(times * _cycles_of_lookup(trial(), layout, op) for op, times in rivals.lookups.items())
+
+    best, least = rivals.product, lookups(rivals.product)
+    for op in rivals.lookups:
+        layout = Demand(op, 0, best.priority)
+        cycles = lookups(layout)
+        if cycles < least:
+            cycles += rivals.products * _cycles_of_copy(trial(), layout, rivals.product)
+        if cycles < least:
+            best, least = layout, cycles
+    return best
+
+
+def _cycles_of_lookup(context: Context, layout: Demand, lookup: Op) -> int:
+    """Cycles of a gather or scatter in a table of this layout; the context is used up."""
+    table = context.create(layout, "table")
+    if table is None:
+        return _NEVER
+    if table.dtype != lookup.operands[0].dtype:
+        table = context.graph.clone_as(lookup.operands[0].dtype, table, "table")
+    context.tensors[lookup.operands[0]] = table
+    for operand in lookup.operands[1:]:
+        if operand not in context.tensors and (operand.op is None or operand.op.name != "constant"):
+            context.tensors[operand] = context.variable(operand.dtype, operand.shape, "operand")
+    types = [(r.shape, r.dtype) for r in lookup.results]
+    in_place = Op(lookup.name, lookup.operands, types, {**lookup.attrs, "in_place": True}, lookup.regions)
+    try:
+        context.lower_op(in_place)
+        return _cycles(context)
+    finally:
+        in_place.regions = []  # they belong to the other op
+        in_place.drop()
+
+
+def _cycles_of_copy(context: Context, source: Demand, target: Demand) -> int:
+    """Cycles of a copy of a table from one layout into the other; the context is used up."""
+    tensors = context.create(source, "table"), context.create(target, "table")
+    if tensors[0] is None or tensors[1] is None:
+        return _NEVER
+    wanted = context.graph.clone_as(tensors[0].dtype, tensors[1], "table")
+    context.sequence.copy(tensors[0], wanted, "table")
+    return _cycles(context)
+
+
+def _cycles(context: Context) -> int:
+    try:
+        return int(_ipu.compile_graph(context.graph, [context.sequence], "layout").cost().cycles)
+    except _ipu.OutOfMemory:
+        return _NEVER
