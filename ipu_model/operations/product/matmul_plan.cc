@@ -119,7 +119,7 @@ class Planner {
   // alone.
   void Enumerate() {
     EnumerateParts(p_.groups > 1 ? 1.42 : 1.2, 3);
-    if (best_bytes_ <= limit_) EnumerateParts(p_.groups > 1 ? 1.2 : 1.05, 8);
+    if (best_bytes_ <= limit_ && p_.groups == 1) EnumerateParts(1.05, 8);
   }
 
   // Considers part counts in steps of `ratio`, and of the columns all shares of the tiles that are left in
