@@ -17,7 +17,10 @@ LAYERS = (
         *("facts", "_ipu", "version", "environment", "compiler.errors", "compiler.types", "compiler.location"),
         "compiler.tables",
     ),
-    ("options", "compiler.proto", "compiler.xla_options", "compiler.options", "compiler.progress"),
+    (
+        *("options", "compiler.proto", "compiler.xla_options", "compiler.options", "compiler.progress"),
+        "compiler.collector",
+    ),
     (
         *("ir", "compiler.ir", "compiler.expression", "compiler.ffi_calls", "compiler.replica_groups"),
         *("compiler.shapes", "compiler.layout_modes", "compiler.shardings", "compiler.cost"),

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from jax_ipu import _ipu
 from jax_ipu.compiler import cost
 from jax_ipu.compiler.build import BuiltProgram
+from jax_ipu.compiler.collector import collector_paused
 from jax_ipu.compiler.errors import INVALID_ARGUMENT, CompileError
 from jax_ipu.compiler.fit import compile_to_fit
 from jax_ipu.compiler.frontend.hlo import HLO_FORMATS, parse_hlo
@@ -59,6 +60,7 @@ def reported() -> Iterator[None]:
 
 
 @reported()
+@collector_paused()
 def compile(program: bytes, format: str, options: bytes, target: str) -> _ipu.Executable:
     """Compiles a StableHLO program for one IPU or several. Deterministic, and reads nothing but its arguments.
 
@@ -112,6 +114,7 @@ def compile(program: bytes, format: str, options: bytes, target: str) -> _ipu.Ex
     return executable
 
 
+@collector_paused()
 def compile_parsed(program: ParsedProgram, settings: Options, target: _ipu.Target) -> BuiltProgram:
     """All stages after "parse"; raises as `compile`."""
     with Progress(program.name) as progress:
