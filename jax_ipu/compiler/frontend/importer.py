@@ -96,9 +96,9 @@ class _Importer:
         values, tuples = self._values, self._tuples
         args: list[Value] = []
         for argument in mlir_block.arguments:
-            types = self._leaves(argument)
-            own = [Value(shape, dtype, None, len(args) + i) for i, (shape, dtype) in enumerate(types)]
-            self._bind(argument, own)
+            mlir_type = argument.type
+            own = [Value(shape, dtype, None, len(args) + i) for i, (shape, dtype) in enumerate(self._types(mlir_type))]
+            self._bind(argument, mlir_type, own)
             args += own
         ops: list[Op] = []
         for view in mlir_block.operations:
@@ -115,8 +115,9 @@ class _Importer:
                 (tuples if isinstance(element, list) else values)[operation.results[0]] = element
                 continue
             results = list(operation.results)
+            mlir_types = [r.type for r in results]
             try:
-                leaves_of = [self._leaves(r) for r in results]
+                leaves_of = [self._types(t) for t in mlir_types]
             except CompileError as error:
                 raise CompileError(
                     f"{error} (op {name} at {source_line(operation.location) or 'unknown'})", error.code
@@ -140,8 +141,8 @@ class _Importer:
                     "name the root in replica_groups, or use all_gather and a dynamic slice"
                 )
             made = iter(op.results)
-            for mlir_result, leaves in zip(results, leaves_of, strict=True):
-                self._bind(mlir_result, [next(made) for _ in leaves])
+            for mlir_result, mlir_type, leaves in zip(results, mlir_types, leaves_of, strict=True):
+                self._bind(mlir_result, mlir_type, [next(made) for _ in leaves])
             ops.append(op)
         return Block(args, ops)
 
@@ -150,12 +151,9 @@ class _Importer:
         value = self._values.get(mlir_value)
         return self._tuples[mlir_value] if value is None else value
 
-    def _leaves(self, mlir_value: Any) -> list[tuple[Shape, str]]:
-        return self._types(mlir_value.type)
-
-    def _bind(self, mlir_value: Any, leaves: list[Value]) -> None:
-        if isinstance(mlir_value.type, mlir.TupleType):
-            self._tuples[mlir_value] = _nested(mlir_value.type, iter(leaves))
+    def _bind(self, mlir_value: Any, mlir_type: Any, leaves: list[Value]) -> None:
+        if isinstance(mlir_type, mlir.TupleType):
+            self._tuples[mlir_value] = _nested(mlir_type, iter(leaves))
         else:
             self._values[mlir_value] = leaves[0]
 
