@@ -72,11 +72,18 @@ poplar::Tensor RandomView(Random& random, poplar::Tensor t) {
   return t;
 }
 
+// Returns the vertices of all copies. Checks that each is on the tile that holds what it writes.
 std::vector<Vertex> VerticesOf(const Sequence& prog, const DeviceContext& context) {
   std::vector<Vertex> vertices;
   for (const auto& child : prog.node()->children) {
-    for (const Superstep& step : child->operation->Plan(context).supersteps) {
+    const Operation& copy = *child->operation;
+    for (const Superstep& step : copy.Plan(context).supersteps) {
       for (const VertexGroup& group : step.groups) {
+        CHECK_EQ(group.writes.size(), 1u);
+        const View& out = copy.outputs[group.writes[0].tensor.index];
+        for (const Vertex& v : group.vertices) {
+          CHECK_EQ(context.mapping(out.variable).Held(v.tile, out, v.box), v.box.num_elements());
+        }
         vertices.insert(vertices.end(), group.vertices.begin(), group.vertices.end());
       }
     }
@@ -118,6 +125,9 @@ TEST(CopiesBetweenAnyViewsAndMappings) {
       runner->Store(x, first.data());
       runner->Store(y, second.data());
     }
+    std::size_t written = 0;
+    for (const Vertex& v : VerticesOf(prog, whole)) written += static_cast<std::size_t>(v.box.num_elements());
+    CHECK(written <= to.numElements());  // a copy of an element to itself has no vertex
     whole.RunWhole(prog);
     vertices.RunVertices(prog);
     CHECK(whole.Load(y) == vertices.Load(y));
