@@ -61,6 +61,16 @@ CASES = {
         jax.grad(lambda x, s: (jnp.tanh(batch_norm(x, s)) ** 2).sum(), (0, 1)),
         [array(9, 10, 11, 120), array(120)],
     ),
+    "softmax_of_large_batches": (lambda x: jax.nn.softmax(x * 2), [array(9, 5, 130, 200)]),
+    "softmax_gradient_of_large_batches": (
+        lambda x, y: jax.vjp(jax.nn.softmax, x)[1](y)[0],
+        [array(8, 3, 201, 130), array(8, 3, 201, 130, seed=1)],
+    ),
+    "batch_norm_of_large_images": (batch_norm, [array(8, 40, 41, 64), array(64)]),
+    "rows_of_large_batches": (
+        lambda x: (x - x.mean((0, 1)), jnp.exp(x - x.max((1, 2), keepdims=True)).sum(0)),
+        [array(8, 30, 41, 64)],
+    ),
     "batch_norm_of_images_first": (images_first_norm, [array(6, 32, 30, 31)]),
     "argmax_of_columns": (lambda x: jnp.argmax(x * 2, 0), [array(1001, 301)]),
     "no_rows": (lambda x: ((x * 2).sum(0), (x + 1).sum(1)), [array(0, 300)]),

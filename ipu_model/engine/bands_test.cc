@@ -227,6 +227,60 @@ TEST(ASumOverSeveralDimensionsIsCutAlongTheOutermost) {
   }
 }
 
+// Where one position of the outermost dimension does not fit into the cache, bands run along the next one.
+TEST(LargePositionsAreCutFiner) {
+  constexpr std::size_t kOuter = 16, kInner = 12, kRows = 64, kColumns = 512;
+  const Ran ran =
+      RunOn({kOuter, kInner, kRows, kColumns}, [](poplar::Graph& graph, const Tensor& x, Sequence* prog) {
+        const Tensor y = popops::square(graph, x, *prog), row = Sum(graph, y, {3}, prog),
+                     z = popops::sub(graph, y, row.expand({3}).broadcast(kColumns, 3), *prog);
+        return std::vector<Tensor>{z, Sum(graph, z, {0, 1, 2}, prog)};
+      });
+  CHECK_EQ(ran.groups.size(), std::size_t{1});
+  const ipu_model::BandGroup& group = ran.groups[0];
+  CHECK_EQ(group.operations.size(), std::size_t{4});
+  CHECK_EQ(group.outer, static_cast<std::int64_t>(kOuter));
+  CHECK_EQ(group.extent, static_cast<std::int64_t>(kInner));
+  CHECK(group.rows * static_cast<std::int64_t>(kRows * kColumns) * 4 <= 512 << 10);
+  std::vector<std::int32_t> columns(kColumns);
+  std::size_t wrong = 0;
+  for (std::size_t r = 0; r < kOuter * kInner * kRows; ++r) {
+    std::int32_t sum = 0;
+    for (std::size_t c = 0; c < kColumns; ++c) sum += Value(r * kColumns + c) * Value(r * kColumns + c);
+    for (std::size_t c = 0; c < kColumns; ++c) {
+      const std::int32_t v = Value(r * kColumns + c), z = v * v - sum;
+      wrong += ran.results[0][r * kColumns + c] != z ? 1 : 0;
+      columns[c] =
+          static_cast<std::int32_t>(static_cast<std::uint32_t>(columns[c]) + static_cast<std::uint32_t>(z));
+    }
+  }
+  CHECK_EQ(wrong, std::size_t{0});
+  CHECK(ran.results[1] == columns);
+}
+
+// As many partial results as values: the coarser bands remain.
+TEST(LargePartialResultsAreNotCutFiner) {
+  const Ran ran = RunOn({16, 12, 64, 512}, [](poplar::Graph& graph, const Tensor& x, Sequence* prog) {
+    return std::vector<Tensor>{Sum(graph, popops::square(graph, x, *prog), {0, 1}, prog)};
+  });
+  CHECK_EQ(ran.groups.size(), std::size_t{1});
+  CHECK_EQ(ran.groups[0].outer, std::int64_t{1});
+  CHECK_EQ(ran.groups[0].extent, std::int64_t{16});
+}
+
+// The second operation reads every position of the outer dimension.
+TEST(OtherOuterPositionsEndAGroup) {
+  constexpr std::size_t kShape[] = {16, 12, 64, 512};
+  const Ran ran = RunOn({16, 12, 64, 512}, [](poplar::Graph& graph, const Tensor& x, Sequence* prog) {
+    const Tensor y = popops::square(graph, x, *prog);
+    return std::vector<Tensor>{popops::add(graph, y, y.reverse(0), *prog)};
+  });
+  CHECK(ran.groups.empty());
+  const std::size_t plane = kShape[1] * kShape[2] * kShape[3];
+  const std::int32_t first = Value(5), last = Value(15 * plane + 5);
+  CHECK_EQ(ran.results[0][5], first * first + last * last);
+}
+
 TEST(PartialResultsAsLargeAsTheValuesDoNotPay) {
   const Ran ran = RunOn({8, 1 << 16}, [](poplar::Graph& graph, const Tensor& x, Sequence* prog) {
     return std::vector<Tensor>{Sum(graph, popops::square(graph, x, *prog), {0}, prog)};

@@ -392,7 +392,8 @@ void FastEngine::RunBands(HostContext& context, std::uint32_t index) {
 
 void FastEngine::RunBand(const BandGroup& group, const BandMemory& memory, std::size_t i, std::int64_t band,
                          BandWorker* worker) const {
-  const std::int64_t begin = band * group.rows, count = std::min(group.rows, group.extent - begin);
+  const std::int64_t outer = band / group.inner_bands(), begin = band % group.inner_bands() * group.rows;
+  const std::int64_t count = std::min(group.rows, group.extent - begin);
   const BandedOperation& banded = group.operations[i];
   const BoundOperation& whole = operations_[banded.operation];
   std::vector<HostTensor>&in = worker->in[i], &out = worker->out[i];
@@ -406,14 +407,17 @@ void FastEngine::RunBand(const BandGroup& group, const BandMemory& memory, std::
       continue;
     }
     const HostTensor& from = input ? whole.in[at] : whole.out[at];
-    const int d = banded.dimensions[k];
     const bool local = banded.local[k] >= 0;
-    if (!local) to.data = from.data;
-    if (d < 0) continue;
-    to.shape[d] = count;
-    if (local) continue;
-    to.data =
-        from.as<unsigned char>() + begin * from.strides[d] * static_cast<std::int64_t>(SizeOf(from.type));
+    std::int64_t elements = 0;
+    if (const int d = banded.dimensions[k]; d >= 0) {
+      to.shape[d] = count;
+      elements += begin * from.strides[d];
+    }
+    if (const int d = group.outer > 1 ? banded.outer_dimensions[k] : -1; d >= 0) {
+      to.shape[d] = 1;
+      elements += outer * from.strides[d];
+    }
+    if (!local) to.data = from.as<unsigned char>() + elements * static_cast<std::int64_t>(SizeOf(from.type));
   }
   CallerPool caller;
   HostContext context{caller, worker->scratch};

@@ -28,24 +28,27 @@ struct HostLocation {
 };
 
 // One operation of a group. For its inputs and then its outputs: the dimension along which the bands run, or
-// -1; and the offset in the memory of the worker that runs the band, or -1 for operands in their own
-// location. If `partials` is not empty, a band makes partial results, which are combined after the last band:
-// the offsets of those of all bands, for each output, in the group's memory.
+// -1; the dimension of the group's outer positions, if there are several; and the offset in the memory of the
+// worker that runs the band, or -1 for operands in their own location. If `partials` is not empty, a band
+// makes partial results, which are combined after the last band: the offsets of those of all bands, for each
+// output, in the group's memory.
 struct BandedOperation {
   std::uint32_t operation;
-  std::vector<int> dimensions;
+  std::vector<int> dimensions, outer_dimensions;
   std::vector<std::int64_t> local;
   std::vector<std::int64_t> partials;
 };
 
-// Operations that run band by band: `rows` of `extent` positions at a time. Variables that nothing else uses
-// need memory for one band per worker; `local_bytes` is the sum over these variables.
+// Operations that run band by band: one of `outer` positions, and `rows` of `extent` positions at a time.
+// Variables that nothing else uses need memory for one band per worker; `local_bytes` is the sum over these
+// variables.
 struct BandGroup {
   std::vector<BandedOperation> operations;
-  std::int64_t extent = 0, rows = 0;
+  std::int64_t outer = 1, extent = 0, rows = 0;
   std::int64_t local_bytes = 0, partial_bytes = 0;
 
-  std::int64_t bands() const { return (extent + rows - 1) / rows; }
+  std::int64_t inner_bands() const { return (extent + rows - 1) / rows; }
+  std::int64_t bands() const { return outer * inner_bands(); }
 };
 
 struct HostPlan {
