@@ -120,9 +120,8 @@ class Worker {
     }
   }
 
-  void Load(std::size_t i, const Block& of, bool first_block) {
-    Block block = of;
-    if (IsPerRow(static_cast<std::uint16_t>(i))) block.length = 1;
+  void Load(std::size_t i, const Block& block, bool first_block) {
+    if (IsPerRow(static_cast<std::uint16_t>(i))) return LoadPerRow(i, block);
     const Arrangement::Input& input = b_.inputs[i];
     const Walk& walk = b_.walks[i];
     if (input.slot < 0) {
@@ -149,6 +148,15 @@ class Worker {
     }
     const MicroArguments m{slot, {memory}, n, 0, 0};
     input.load(m);
+  }
+
+  void LoadPerRow(std::size_t i, const Block& block) {
+    const Arrangement::Input& input = b_.inputs[i];
+    unsigned char* slot = Slot(input.slot);
+    pointer_[i] = slot;
+    const Block column{block.row, 0, block.rows, 1};
+    GatherBlock(b_.layout, b_.walks[i], column, input.load == nullptr ? slot : raw_);
+    if (input.load != nullptr) input.load({slot, {raw_}, block.rows, 0, 0});
   }
 
   void Store(std::size_t o, const Block& block) {
