@@ -1,7 +1,8 @@
 // Cache blocking: successive operations on the same rows run band by band, all of them on one band before the
 // next band. Each operation then reads from the cache what the previous one wrote, and the threads
 // synchronise once per group. Variables that only the group uses are never in main memory: each worker has
-// memory for one band of them.
+// memory for one band of them. A reduction of the rows themselves ends such a chain: every band makes partial
+// results, which are combined after the last one.
 #ifndef IPU_MODEL_ENGINE_BANDS_H_
 #define IPU_MODEL_ENGINE_BANDS_H_
 
