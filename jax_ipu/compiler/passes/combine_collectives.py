@@ -33,32 +33,47 @@ def _run_block(block: Block, module: Module) -> None:
             for region in op.regions:
                 _run_block(region, module)
     done: set[Op] = set()
-    while (together := _next(block, done, module)) is not None:
+    start = 0
+    while (found := _next(block, start, done, module)) is not None:
+        together, start = found
         if all(op in module.origins for op in together):
             module.combined.append([module.origins[op] for op in together])
         done.add(_combine(block, together))
 
 
-def _next(block: Block, done: set[Op], module: Module) -> list[Op] | None:
-    """The first two or more all-reduces that can be combined, in program order; None where there are none."""
+def _next(block: Block, start: int, done: set[Op], module: Module) -> tuple[list[Op], int] | None:
+    """The first two or more all-reduces from position `start` on that can be combined, in program order.
+
+    Also where the next search starts: combining changes no op before the lists that are open. None where there are no
+    more.
+    """
     open_lists: dict[Any, _Open] = {}
-    for op in block.ops:
+
+    def combined(ended: _Open) -> tuple[list[Op], int] | None:
+        together = _worth_it(ended.ops)
+        if len(together) < 2:
+            return None
+        return together, min([ended.begin, *(waiting.begin for waiting in open_lists.values())])
+
+    for position in range(start, len(block.ops)):
+        op = block.ops[position]
         values = _values(op)
         for key in [k for k, waiting in open_lists.items() if waiting.needs(values, op)]:
-            waiting = open_lists.pop(key)
-            if len(together := _worth_it(waiting.ops)) > 1:
-                return together
+            if (found := combined(open_lists.pop(key))) is not None:
+                return found
         if op.name != "all_reduce" or op in done or not _may_join(op, module):
             continue
         key = combination_key(op)
-        waiting = open_lists.setdefault(key, _Open())
+        waiting = open_lists.setdefault(key, _Open(position))
         if waiting.depends(values) or waiting.bytes + _bytes(op) > MAX_BYTES:
-            if len(together := _worth_it(waiting.ops)) > 1:
-                return together
-            waiting = open_lists[key] = _Open()
+            if (found := combined(waiting)) is not None:
+                return found
+            waiting = open_lists[key] = _Open(position)
         waiting.add(op)
-    lists = (_worth_it(waiting.ops) for waiting in open_lists.values())
-    return next((together for together in lists if len(together) > 1), None)
+    for waiting in open_lists.values():
+        if (found := combined(waiting)) is not None:
+            return found
+    return None
 
 
 def _may_join(op: Op, module: Module) -> bool:
@@ -75,7 +90,8 @@ def _worth_it(ops: list[Op]) -> list[Op]:
 class _Open:
     """All-reduces that may be combined, and the values that depend on them."""
 
-    def __init__(self) -> None:
+    def __init__(self, begin: int) -> None:
+        self.begin = begin  # position of the first of them
         self.ops: list[Op] = []
         self.bytes = 0
         self._dependent: set[Value] = set()
