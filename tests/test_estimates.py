@@ -259,16 +259,20 @@ def test_host_memory():
     """An argument in host memory is streamed by every call."""
     host = jax.sharding.SingleDeviceSharding(ipu, memory_kind="pinned_host")
     x, y = shape(1000, sharding=host), shape(1000)
-    estimate = jax_ipu.estimate(lambda x, y: x + y, x, y)
+
+    def add(x, y):
+        return jax.device_put(x, jax.memory.Space.Device) + y
+
+    estimate = jax_ipu.estimate(add, x, y)
     assert (estimate.host_bytes_in, estimate.kept_bytes) == (8000, 4000)
-    f = jax.jit(lambda x, y: x + y)
+    f = jax.jit(add)
     x, y = jax.device_put(floats(1000), host), jax.device_put(floats(1000), ipu)
     f(x, y).block_until_ready()
     before = jax_ipu.counters(ipu)
     f(x, y).block_until_ready()
     after = jax_ipu.counters(ipu)
     assert after.h2d_bytes - before.h2d_bytes == 4000 and after.cycles - before.cycles == estimate.cycles
-    found = jax_ipu.largest_batch(lambda x, y: x + y, x, y, limit=2000)
+    found = jax_ipu.largest_batch(add, x, y, limit=2000)
     assert (found.batch, found.estimate.host_bytes_in, found.estimate.kept_bytes) == (2000, 16000, 8000)
 
 

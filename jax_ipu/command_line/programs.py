@@ -193,7 +193,7 @@ def _file(path: Path, options: argparse.Namespace, given: dict[str, str]) -> Loa
     data, serialized = path.read_bytes(), serialize_options(given)
     if path.suffix in _HLO_SUFFIXES:
         return Loaded(path.name, _fixed(path, Bytes(data, "hlo", serialized)))
-    if data.startswith(_MLIR_BYTECODE) or b"module" in data[:4096] or b"func.func" in data:
+    if data.startswith(_MLIR_BYTECODE) or b"\0" not in data:  # bytecode or text
         return Loaded(path.name, _fixed(path, Bytes(data, "mlir", serialized)))
     return _exported(path, data, _numbers(options.donate), given)
 
