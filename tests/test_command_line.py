@@ -322,12 +322,20 @@ def test_doctor_of_a_working_installation(run):
 
 
 def test_doctor_finds_versions_that_do_not_work(monkeypatch):
-    versions = {"jax": "0.9.1", "jaxlib": None}
+    versions = {"jax_ipu": "0.1.0", "jax": "0.9.1", "jaxlib": "0.10.2"}
+    requirements = {"jax_ipu": ["jax<0.13,>=0.10", "jaxlib (>=0.10)"], "jax": ["jaxlib<=0.9.1,>=0.9.1", "numpy>=2"]}
     monkeypatch.setattr(doctor, "version_of", versions.get)
-    monkeypatch.setattr(doctor.importlib.metadata, "requires", lambda _: ["jax<0.13,>=0.10", "numpy>=1.26; extra"])
-    jax_finding, jaxlib_finding = doctor.check_versions()
-    assert jax_finding.state == jaxlib_finding.state == "error"
-    assert "0.9.1" in jax_finding.what and "pip install 'jax<0.13,>=0.10'" in jax_finding.action
+    monkeypatch.setattr(doctor.importlib.metadata, "requires", requirements.get)
+    of_jax, of_jaxlib = doctor.check_versions()
+    assert of_jax.state == of_jaxlib.state == "error"
+    assert "jax 0.9.1 does not work with jax_ipu" in of_jax.what
+    assert of_jax.action == "pip install 'jax<0.13,>=0.10'"
+    assert "jaxlib 0.10.2 does not work with jax" in of_jaxlib.what
+    requirements["jax"][0] = "jaxlib<=0.12.1,>=0.10.2; python_version >= '3.11'"
+    versions["jax"] = "0.12.0.1"
+    assert states(doctor.check_versions()) == ["ok", "ok"]
+    versions.clear()
+    assert states(doctor.check_versions()) == ["warning", "error", "error"]
 
 
 @pytest.mark.parametrize(
@@ -336,6 +344,17 @@ def test_doctor_finds_versions_that_do_not_work(monkeypatch):
 )
 def test_bounds_of_versions(version, expected):
     assert doctor.satisfies(version, "<0.13,>=0.10") == expected
+
+
+def test_doctor_finds_a_missing_compiler(monkeypatch, tmp_path):
+    assert states(doctor.check_compiler()) == []
+    monkeypatch.setenv("JAX_IPU_PYTHON", sys.executable)
+    assert states(doctor.check_compiler()) == ["ok"]
+    monkeypatch.setenv("JAX_IPU_PYTHON", str(tmp_path / "python"))
+    assert states(doctor.check_compiler()) == ["error"]
+    monkeypatch.setenv("JAX_IPU_PYTHON", "false")
+    (finding,) = doctor.check_compiler()
+    assert finding.state == "error" and "no compiler" in finding.what
 
 
 def test_doctor_finds_two_plugins(monkeypatch):

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.experimental import topologies
-from jax.sharding import AbstractMesh, Mesh, NamedSharding
+from jax.sharding import AbstractMesh, AxisType, Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import jax_ipu
@@ -29,6 +29,10 @@ def floats(*shape):
 
 def shape(*sizes, dtype=jnp.float32, sharding=None):
     return jax.ShapeDtypeStruct(sizes, dtype, sharding=sharding)
+
+
+def abstract_mesh(count):
+    return AbstractMesh((count,), ("ipus",), axis_types=(AxisType.Auto,))
 
 
 def mlp_step(parameters, x):
@@ -296,14 +300,14 @@ def test_shardings_as_jit_runs_them():
         # x is the same array as before.
         assert new.h2d_bytes - old.h2d_bytes == expected.host_bytes_in - expected.kept_bytes
     # Without devices, and for any chip.
-    abstract = sharded(AbstractMesh((4,), ("ipus",)))
+    abstract = sharded(abstract_mesh(4))
     assert jax_ipu.estimate(mlp_step, *abstract, donate_argnums=0, num_ipus=4) == expected
     bow = jax_ipu.estimate(mlp_step, *abstract, donate_argnums=0, target="bow")
     assert (bow.num_ipus, bow.target) == (4, "bow:1472")
 
 
 def test_shardings_of_a_jitted_function_and_shard_map():
-    mesh = AbstractMesh((16,), ("ipus",))  # more than this process has
+    mesh = abstract_mesh(16)  # more than this process has
     rows = NamedSharding(mesh, P("ipus"))
     f = jax.jit(lambda x: x - x.sum(0), in_shardings=rows, out_shardings=rows)
     assert jax_ipu.estimate(f, shape(64, 8), num_ipus=16).link_bytes > 0
@@ -328,7 +332,7 @@ def test_the_number_of_ipus_is_checked():
     with pytest.raises(ValueError, match=r"over 1 IPU, not over 4.*AbstractMesh\(\(4,\)"):
         jax_ipu.estimate(jnp.sin, shape(8), num_ipus=4)
     with pytest.raises(ValueError, match="over 4 IPUs, not over 1"):
-        jax_ipu.estimate(mlp_step, *sharded(AbstractMesh((4,), ("ipus",))), num_ipus=1)
+        jax_ipu.estimate(mlp_step, *sharded(abstract_mesh(4)), num_ipus=1)
 
 
 def test_errors_that_are_no_matter_of_memory_are_raised():
@@ -419,7 +423,7 @@ def test_largest_batch_of_trees_static_arguments_and_other_axes():
 
 
 def test_largest_batch_over_several_ipus():
-    parameters, x = sharded(AbstractMesh((4,), ("ipus",)))
+    parameters, x = sharded(abstract_mesh(4))
     options = {"num_ipus": 4, "target": "ipu2:1", "donate_argnums": 0}
     found = jax_ipu.largest_batch(mlp_step, parameters, x, batch_axes=(None, 0), multiple_of=4, limit=66, **options)
     rows = shape(64, 64, sharding=x.sharding)

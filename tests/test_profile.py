@@ -82,6 +82,11 @@ def test_profile_tells_of_loops_with_unknown_trip_count(capsys):
     assert "counted as one trip each: 1\n" in capsys.readouterr().out
 
 
+def test_profile_refuses_what_does_not_fit():
+    with pytest.raises(RuntimeError, match="out of IPU memory"):
+        jax_ipu.debug.profile(jnp.outer, *[jax.ShapeDtypeStruct((32768,), jnp.float32)] * 2)
+
+
 def test_counters_count_the_trips_of_loops():
     f = jax.jit(double_n_times, backend="ipu")
     x = np.ones(300, np.float32)

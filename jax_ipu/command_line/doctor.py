@@ -6,6 +6,7 @@ import argparse
 import importlib
 import importlib.metadata
 import importlib.util
+import operator
 import os
 import pkgutil
 import re
@@ -24,6 +25,10 @@ _PLATFORM = "ipu"
 _OK, _WARNING, _ERROR = "ok", "warning", "error"
 _COLOURS = {_OK: "green", _WARNING: "yellow", _ERROR: "red"}
 _SECONDS = 120
+# Name and versions in a line of a package's requirements, e.g. "jax<0.13,>=0.10".
+_REQUIREMENT = re.compile(r"([\w.-]+)\s*\(?([^;)]*)")
+# The interpreter that compiles for processes without Python.
+_COMPILER = "JAX_IPU_PYTHON"
 # Prints "works" when a program was compiled and run, and gave the right result.
 _PROGRAM = (
     "import jax, numpy as np\n"
@@ -62,44 +67,48 @@ def _doctor(options: argparse.Namespace) -> int:
 
 
 def check_versions() -> Iterator[Finding]:
-    """The versions of JAX and jaxlib, against those that the installed package asks for, and against each other."""
-    try:
-        wanted = importlib.metadata.requires("jax_ipu") or []
-    except importlib.metadata.PackageNotFoundError:
+    """The versions of JAX and jaxlib, against those that jax_ipu and JAX ask for."""
+    if version_of("jax_ipu") is None:
         yield Finding(
             _WARNING,
             "jax_ipu is imported but not installed, so JAX does not find its platform by itself",
             "install it: pip install jax_ipu-*.whl, or pip install . in the checkout",
         )
-        wanted = []
     for package in ("jax", "jaxlib"):
         found = version_of(package)
         if found is None:
             yield Finding(_ERROR, f"{package} is not installed", "pip install jax")
             continue
-        for line in wanted:
-            name, specifier = re.fullmatch(r"([\w.-]+)\s*\(?([^;)]*)\)?.*", line).groups()  # type: ignore[union-attr]
-            if name == package and not satisfies(found, specifier):
-                yield Finding(
-                    _ERROR, f"{package} {found} does not work with this jax_ipu", f"pip install '{package}{specifier}'"
-                )
-                break
-        else:
-            yield Finding(_OK, f"{package} {found}")
+        wrong = [
+            Finding(_ERROR, f"{package} {found} does not work with {other}", f"pip install '{package}{specifier}'")
+            for other in ("jax_ipu", "jax")
+            if not satisfies(found, specifier := _wanted(other, package))
+        ]
+        yield from wrong or [Finding(_OK, f"{package} {found}")]
+
+
+def _wanted(package: str, other: str) -> str:
+    """The versions of another package that an installed one asks for, such as "<0.13,>=0.10"; "" for any."""
+    try:
+        lines = importlib.metadata.requires(package) or []
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+    for line in lines:
+        match = _REQUIREMENT.match(line)
+        if match is not None and match[1] == other and "extra" not in line:
+            return match[2].strip()
+    return ""
 
 
 def satisfies(version: str, specifier: str) -> bool:
-    """Whether a version has the bounds of a specifier such as ">=0.10,<0.13"; other operators are not checked."""
+    """Whether a version is within the bounds of a specifier such as ">=0.10,<0.13"; other operators are ignored."""
 
     def key(text: str) -> tuple[int, ...]:
         return tuple(int(part) for part in re.findall(r"\d+", text)[:3])
 
-    for bound in filter(None, (part.strip() for part in specifier.split(","))):
-        if bound.startswith(">=") and key(version) < key(bound):
-            return False
-        if bound.startswith("<") and not bound.startswith("<=") and key(version) >= key(bound):
-            return False
-    return True
+    known = {">=": operator.ge, "<=": operator.le, "<": operator.lt, ">": operator.gt}
+    bounds = re.findall(r"(<=|>=|<|>)\s*([\d.]+)", specifier)
+    return all(known[sign](key(version), key(bound)) for sign, bound in bounds)
 
 
 def check_library() -> Iterator[Finding]:
@@ -205,6 +214,31 @@ def check_cache() -> Iterator[Finding]:
         yield Finding(_OK, f"compilation cache {folder}")
 
 
+def check_compiler() -> Iterator[Finding]:
+    """The interpreter that is named for clients in other languages."""
+    python = os.environ.get(_COMPILER)
+    if not python:
+        return
+    command = [python, "-c", "import jax_ipu.compile_server, jax_ipu.compiler.api"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        yield Finding(_ERROR, f"{_COMPILER}={python} cannot be run: {error}", "name a Python with jax_ipu, or unset it")
+        return
+    if done.returncode != 0:
+        yield Finding(
+            _ERROR,
+            f"{_COMPILER}={python} has no compiler: {_last_line(done.stderr)}",
+            "install jax_ipu there, or unset the variable",
+        )
+    else:
+        yield Finding(_OK, f"{python} compiles for clients in other languages")
+
+
+def _last_line(text: str) -> str:
+    return next((line for line in reversed(text.splitlines()) if line.strip()), "no message")
+
+
 def check_program() -> Iterator[Finding]:
     """Compiles and runs a program in a new process, with the default platforms."""
     environ = {name: value for name, value in os.environ.items() if name != "JAX_PLATFORMS"}
@@ -218,9 +252,12 @@ def check_program() -> Iterator[Finding]:
     if done.returncode == 0 and done.stdout.strip().endswith("works"):
         yield Finding(_OK, "a program was compiled and run on the platform")
         return
-    last = next((line for line in reversed(done.stderr.strip().splitlines()) if line.strip()), "no message")
     how = f"was ended by signal {-done.returncode}" if done.returncode < 0 else "failed"
-    yield Finding(_ERROR, f"a program {how}: {last}", "docs/troubleshooting.md lists messages, each with what to do")
+    yield Finding(
+        _ERROR,
+        f"a program {how}: {_last_line(done.stderr)}",
+        "docs/troubleshooting.md lists messages, each with what to do",
+    )
 
 
 CHECKS: tuple[Callable[[], Iterator[Finding]], ...] = (
@@ -230,5 +267,6 @@ CHECKS: tuple[Callable[[], Iterator[Finding]], ...] = (
     check_plugins,
     check_configuration,
     check_cache,
+    check_compiler,
     check_program,
 )
