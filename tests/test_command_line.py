@@ -5,6 +5,7 @@ import os
 import pty
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import jax
@@ -167,6 +168,22 @@ def test_compare(run):
     big = ("--arg", "f32[800,800]", "--arg", "f32[800,800]")
     code, text, _ = run("compare", "command_line_program:product", *big, "--target", "ipu2:2,ipu2:100", "--json")
     assert code == 1 and [e["fits"] for e in json.loads(text).values()] == [False, True]
+
+
+def test_compare_with_what_was_saved(run, tmp_path):
+    arguments = ("command_line_program:step", "--target", "ipu2:4")
+    _, text, _ = run("estimate", *arguments, "--json")
+    path = tmp_path / "before.json"
+    path.write_text(text)
+    code, text, _ = run("compare", str(path), *arguments, "--json")
+    before, after = json.loads(text).values()
+    assert code == 0 and before == after
+    code, text, _ = run("compare", str(path), *arguments)
+    assert code == 0 and text.count("1.00 x") == 2
+    for content in ("{}", "nonsense", "[]", '{"operations": [], "nothing": 1}'):
+        path.write_text(content)
+        code, _, error = run("compare", str(path))
+        assert code == 2 and "estimate --json" in error
 
 
 def test_largest_batch(run):
@@ -436,6 +453,12 @@ def test_a_closed_pipe_is_no_error():
     command = f"{sys.executable} -P -m jax_ipu info | head -1; exit ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
     assert done.returncode == 0 and done.stderr == "" and done.stdout.count("\n") == 1
+
+
+def test_the_installed_command():
+    """The entry point of the package names the function that these tests call."""
+    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
+    assert project["scripts"] == {"jax-ipu": "jax_ipu.command_line:main"}
 
 
 def test_library_path(run):

@@ -360,6 +360,9 @@ def test_what_an_estimate_shows():
     assert set(values) == names and json.loads(json.dumps(values)) == values | {
         "operations": json.loads(json.dumps(values["operations"]))
     }
+    assert jax_ipu.Estimate.from_dict(json.loads(json.dumps(values))) == estimate
+    with pytest.raises(TypeError, match="no operations"):
+        jax_ipu.Estimate.from_dict({})
     assert values["cycles"] == estimate.cycles and values["operations"][0]["kind"].count("::") == 1
     text, page = repr(estimate), estimate._repr_html_()
     for part in (f"{estimate.cycles:,}", "jit_mlp_step on ipu2:1472", "fullest tile", "host link", "dot_general"):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from jax_ipu.command_line import programs
@@ -25,7 +27,8 @@ def add_commands(commands: Any) -> None:
     estimate.add_argument("--top", type=int, default=10, help="how many operations to print (10)")
 
     compare = _command(commands, "compare", "compare programs, or one program on several chips", _compare)
-    compare.add_argument("what", metavar="PROGRAM", nargs="+", help=programs.WHAT)
+    saved = "; or what estimate --json printed (.json), as it is"
+    compare.add_argument("what", metavar="PROGRAM", nargs="+", help=programs.WHAT + saved)
     compare.add_argument("--target", default=_DEFAULT_TARGETS, help=f"chips, separated by commas ({_DEFAULT_TARGETS})")
     compare.add_argument("--batch", type=_positive, help="the size of the batch")
 
@@ -114,12 +117,25 @@ def _print(found: Any, top: int) -> None:
             print(f"and {len(found.operations) - top} more operations")
 
 
+def _saved(path: str) -> Any:
+    """The estimate in a file that ``estimate --json`` wrote."""
+    from jax_ipu.compiler.estimates import Estimate
+
+    try:
+        return Estimate.from_dict(json.loads(Path(path).read_text()))
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise UsageError(f"{path} is not what jax-ipu estimate --json prints: {error}") from error
+
+
 def _compare(options: argparse.Namespace) -> int:
     from jax_ipu.estimates import Comparison
 
     targets = [target for target in options.target.split(",") if target]
     estimates = {}
     for what in options.what:
+        if what.endswith(".json"):
+            estimates[what] = _saved(what)
+            continue
         loaded = programs.load(what, options)
         program = loaded.at(options.batch)
         for target in targets:

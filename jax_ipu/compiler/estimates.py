@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -25,6 +26,8 @@ OPERATION_FIELDS = (
     *("name", "operation", "kind", "codelets", "source_line", "executions"),
     *("cycles", "compute_cycles", "exchange_cycles", "sync_cycles", "exchange_bytes", "code_bytes", "flops", "tiles"),
 )
+# Those that follow from the others.
+_DERIVED_FIELDS = frozenset(("operation", "source_line", "cycles"))
 _SHOWN = 5
 
 
@@ -99,6 +102,21 @@ class Estimate:
             for row in self.operations
         ]
         return values
+
+    @staticmethod
+    def from_dict(values: Mapping[str, Any]) -> Estimate:
+        """The estimate whose :meth:`as_dict` returned `values`, without its `report`.
+
+        Raises:
+            TypeError: `values` is no such dictionary.
+        """
+        if "operations" not in values:
+            raise TypeError("this is not the dictionary of an estimate: it has no operations")
+        operations = tuple(
+            OperationCost(**{name: row[name] for name in OPERATION_FIELDS if name not in _DERIVED_FIELDS})
+            for row in values["operations"]
+        )
+        return Estimate(**{**values, "operations": operations})
 
     def summary(self) -> list[tuple[str, str]]:
         """The most important numbers, as pairs of a label and a text."""
