@@ -125,6 +125,35 @@ TEST(PartialSumsAndRemoteResult) {
   CHECK_EQ(r.cycles.sync, 2u * Ipu2().sync_cycles);
 }
 
+TEST(CodeletsAndCodeOfAnOperation) {
+  Builder b(8);
+  const View x = b.Split("x", 16, 4), y = b.Split("y", 16, 4);
+  b.Main({Builder::Do(toy::Add({x}, y)), Builder::Do(toy::Add({y}, x))});
+  const Report r = Analyse(*b.program);
+  CHECK_EQ(r.operations.size(), 2u);
+  for (const OperationCost& row : r.operations) {
+    CHECK(row.codelets == std::vector<std::string>{"Add"});
+    // The codelet on 4 tiles, the control code of one superstep on all 8.
+    CHECK_EQ(row.code_bytes, 4u * 100 + 8u * Ipu2().control_code_bytes_per_superstep);
+  }
+  // The operations share the codelet.
+  CHECK_EQ(r.code_bytes,
+           2 * r.operations[0].code_bytes - 4u * 100 + 8u * std::uint64_t{Ipu2().runtime_bytes});
+
+  // Two codelets, and code for the exchange between their supersteps.
+  Builder sum(4);
+  const View in = sum.Split("in", 9, 3);
+  View out = sum.Split("out", 1, 1);
+  out.shape = {};
+  out.strides = {};
+  sum.Main({Builder::Do(toy::Sum(in, out, 3))});
+  const Report other = Analyse(*sum.program);
+  const OperationCost& row = other.operations.at(0);
+  CHECK((row.codelets == std::vector<std::string>{"Final", "Partial"}));
+  CHECK(row.code_bytes > 3u * 40 + 60 + 4u * 2 * Ipu2().control_code_bytes_per_superstep);
+  CHECK_EQ(other.code_bytes, row.code_bytes + 4u * std::uint64_t{Ipu2().runtime_bytes});
+}
+
 TEST(ControlFlowCycles) {
   Builder b(2);
   const View x = b.Split("x", 2, 2), n = b.Split("n", 1, 1);
