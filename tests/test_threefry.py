@@ -10,6 +10,8 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from jax_ipu import _ipu, compiler
 from jax_ipu.compiler.ir import Module
+from jax_ipu.compiler.lowering import table
+from jax_ipu.compiler.lowering.random import lower_threefry
 from jax_ipu.debug import profile
 from support.devices import compare
 from support.modes import check, lower
@@ -68,7 +70,7 @@ def test_one_hash_without_counters_in_memory() -> None:
             program, _ = lower(lambda k, width=width: jax.random.bits(k, (40, 30), width), KEY)
         module = mapped(program).module
         (op,) = hashes(module)
-        assert op.attrs["counters"] == ((0, (0, 0)), (0, (30, 1))) and len(op.operands) == 2
+        assert op.attrs["counters"] == ((0, (0, 0)), (0, (30, 1))) and op.attrs["has_operand"] == (False, False)
         assert [r.dtype for r in op.results] == [width.replace("uint", "u")]
         assert {o.name for o in module.main.block.ops} <= {
             "constant", "slice", "reshape", "broadcast_in_dim", "ipu.threefry2x32", "return"
@@ -115,7 +117,15 @@ def test_other_hashes_stay(name) -> None:
     assert not hashes(mapped(text.replace(old, new)).module)
 
 
-def test_sharded_draws() -> None:
+def test_sharded_draws(monkeypatch) -> None:
+    drawn = []
+
+    def record(context, op):
+        drawn.append((op.attrs, [o.op.name for o in op.operands]))
+        return lower_threefry(context, op)
+
+    monkeypatch.setitem(table.LOWERINGS, "ipu.threefry2x32", record)
+
     def build(devices):
         mesh = Mesh(np.array(devices), ("x",))
         split, whole = (NamedSharding(mesh, PartitionSpec(*axes)) for axes in (("x",), ()))
@@ -126,6 +136,10 @@ def test_sharded_draws() -> None:
         return lambda key: draw(jax.device_put(key, whole))
 
     compare(build, KEY, rtol=0, atol=0)
+    # The part of an IPU is one number, which is broadcast.
+    assert len(drawn) >= 3
+    for attrs, operands in drawn:
+        assert attrs["has_operand"] == (False, True) and set(operands) == {"broadcast_in_dim"}
 
 
 def test_shard_map_draws() -> None:

@@ -36,18 +36,16 @@ def lower_random_bits(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
 
 
 def lower_threefry(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
-    """JAX's threefry2x32; the words of the counter that the attribute "counters" does not give are operands."""
+    """JAX's threefry2x32; the attributes "counters" and "has_operand" say what the words of the counter are."""
     name = context.name(op)
     first = context.allocate(op.result, name)
     outs = [first, *(context.graph.clone_as(r.dtype, first, name) for r in op.results[1:])]
     if num_elements(op.result.shape) == 0:
         return outs
-    key, tensors = context.operands(op)[:2], iter(context.operands(op)[2:])
-    zeros = (0,) * len(op.result.shape)
-    words = op.attrs.get("counters", (None, None))
-    starts = [0 if word is None else word[0] for word in words]
-    strides = [list(zeros if word is None else word[1]) for word in words]
-    counters = [next(tensors) if word is None else None for word in words]
+    tensors = iter(context.operands(op))
+    key = [next(tensors), next(tensors)]
+    counters = [next(tensors) if has_operand else None for has_operand in op.attrs["has_operand"]]
+    starts, strides = zip(*op.attrs["counters"], strict=True)
     _ipu.threefry2x32(context.graph, key, starts, strides, counters, outs, context.sequence, name)
     return outs
 

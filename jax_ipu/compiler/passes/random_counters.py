@@ -1,8 +1,9 @@
 """Takes the ops around "ipu.threefry2x32" into it: those that count its counters, and those that combine its words.
 
 The attribute "counters" holds for each word of the counter its value at position 0 and how much it grows along every
-dimension; then that word is no operand any more. A hash whose words are used in one way only, by their exclusive or or
-as one 64-bit number, has that as its one result.
+dimension; then that word is no operand any more. With several IPUs, counters also depend on the part that an IPU has:
+then the word stays an operand, but one number for all positions, and the attribute holds the rest of it. A hash whose
+words are used in one way only, by their exclusive or or as one 64-bit number, has that as its one result.
 """
 
 from __future__ import annotations
@@ -12,20 +13,36 @@ from typing import NamedTuple
 
 from jax_ipu.compiler.expression import splat_of
 from jax_ipu.compiler.ir import Block, Module, Op, Value
+from jax_ipu.compiler.passes.rewriter import Rewriter
 from jax_ipu.compiler.passes.threefry import NAME
-from jax_ipu.compiler.types import SIGNED, Shape, bit_width
+from jax_ipu.compiler.types import SIGNED, Shape, bit_width, num_elements
 
 # How many ops one after the other may count.
 _MAX_DEPTH = 64
-# The values of a word of a counter: (start, strides), or None where it is an operand.
-Counter = tuple[int, tuple[int, ...]] | None
+# What a word of a counter is, without its operand if it has one: (start, strides).
+Counter = tuple[int, tuple[int, ...]]
+
+
+class _Term(NamedTuple):
+    """A number that is known at run time only: an integer tensor of one element, and its smallest and largest value."""
+
+    value: Value
+    least: int
+    most: int
 
 
 class _Affine(NamedTuple):
-    """An integer tensor with the element start + sum(i_d * strides[d]) at position i, and no wrapping."""
+    """An integer tensor: start + sum(i_d * strides[d]) + the sum of the terms times their factors, without wrapping."""
 
     start: int
     strides: tuple[int, ...]
+    terms: tuple[tuple[_Term, int], ...] = ()
+
+    def range(self, shape: Shape) -> tuple[int, int]:
+        """The smallest and the largest element."""
+        last = self.start + sum(s * (n - 1) for s, n in zip(self.strides, shape, strict=True))
+        least = self.start + sum(factor * term.least for term, factor in self.terms)
+        return least, last + sum(factor * term.most for term, factor in self.terms)
 
 
 def run(module: Module) -> None:
@@ -34,36 +51,53 @@ def run(module: Module) -> None:
 
 
 def _run_block(block: Block) -> None:
-    ops: list[Op] = []
+    rewriter = Rewriter()
     dropped: set[Op] = set()
     for op in block.ops:
         for region in op.regions:
             _run_block(region)
         if op.name == NAME and "counters" not in op.attrs:
-            op = _rewrite(op, dropped)
-        ops.append(op)
-    block.ops = [op for op in ops if op not in dropped] if dropped else ops
+            rewriter.location = op.location
+            _rewrite(op, rewriter, dropped)
+        else:
+            rewriter.ops.append(op)
+    block.ops = [op for op in rewriter.ops if op not in dropped] if dropped else rewriter.ops
 
 
-def _rewrite(op: Op, dropped: set[Op]) -> Op:
+def _rewrite(op: Op, rewriter: Rewriter, dropped: set[Op]) -> None:
     counters: list[Counter] = []
-    operands = op.operands[:2]
+    operands: list[Value | None] = [*op.operands[:2]]
     known: dict[Value, _Affine | None] = {}
     for word in op.operands[2:]:
         affine = _affine(word, known)
-        counters.append(None if affine is None else (affine.start, affine.strides))
         if affine is None:
+            counters.append((0, (0,) * len(word.shape)))
             operands.append(word)
+        else:
+            counters.append((affine.start % (1 << 32), tuple(s % (1 << 32) for s in affine.strides)))
+            operands.append(_total(affine, word.shape, rewriter))
     last, dtype, chain = _combined(op)
     olds = op.results if last is None else [last]
-    new = Op(NAME, operands, [(o.shape, dtype) for o in olds], {"counters": tuple(counters)}, (), op.location)
+    attrs = {"counters": tuple(counters), "has_operand": tuple(o is not None for o in operands[2:])}
+    given = [o for o in operands if o is not None]
+    new = Op(NAME, given, [(o.shape, dtype) for o in olds], attrs, (), op.location)
+    rewriter.ops.append(new)
     for old, result in zip(olds, new.results, strict=True):
         old.replace_with(result)
     for user in reversed(chain):
         user.drop()
     dropped.update(chain)
     op.drop()
-    return new
+
+
+def _total(affine: _Affine, shape: Shape, rewriter: Rewriter) -> Value | None:
+    """The sum of the terms times their factors modulo 2**32, at every position; None where there are no terms."""
+    total: Value | None = None
+    for term, factor in affine.terms:
+        number = rewriter.convert(rewriter.reshape(term.value, ()), "u32")
+        part = rewriter.elementwise("multiply", number, rewriter.full((), "u32", factor))
+        total = part if total is None else rewriter.elementwise("add", total, part)
+    return None if total is None else rewriter.broadcast(total, shape, ())
 
 
 def _combined(op: Op) -> tuple[Value | None, str, list[Op]]:
@@ -98,9 +132,8 @@ def _affine(value: Value, known: dict[Value, _Affine | None], depth: int = 0) ->
         return known[value]
     found = _of_op(value, known, depth)
     if found is not None:
-        last = found.start + sum(s * (n - 1) for s, n in zip(found.strides, value.shape, strict=True))
-        bits = bit_width(value.dtype) - (value.dtype in SIGNED)
-        if last >= 1 << bits:
+        least, most = found.range(value.shape)
+        if least < 0 or most >= 1 << (bit_width(value.dtype) - (value.dtype in SIGNED)):
             found = None
     known[value] = found
     return found
@@ -112,10 +145,11 @@ def _of_op(value: Value, known: dict[Value, _Affine | None], depth: int) -> _Aff
         return None
     literal = splat_of(value)
     if literal is not None:
-        number = int(literal.scalar())
-        return _Affine(number, (0,) * rank) if number >= 0 else None
+        return _Affine(int(literal.scalar()), (0,) * rank)
     if op.name == "iota":
         return _Affine(0, tuple(int(d == op.attrs["iota_dimension"]) for d in range(rank)))
+    if op.name == "dynamic_slice":
+        return _looked_up(value, op)
     if depth == _MAX_DEPTH or op.name not in ("convert", "broadcast_in_dim", "reshape", "slice", *_COMBINATIONS):
         return None
     operands = [_affine(operand, known, depth + 1) for operand in op.operands]
@@ -131,15 +165,25 @@ def _of_op(value: Value, known: dict[Value, _Affine | None], depth: int) -> _Aff
     if op.name == "slice":
         steps = op.attrs["strides"]
         start = a.start + sum(b * s for b, s in zip(op.attrs["start_indices"], a.strides, strict=True))
-        return _Affine(start, tuple(s * k for s, k in zip(a.strides, steps, strict=True)))
+        return _Affine(start, tuple(s * k for s, k in zip(a.strides, steps, strict=True)), a.terms)
     return _COMBINATIONS[op.name](a, rest[0], value.shape)
+
+
+def _looked_up(value: Value, op: Op) -> _Affine | None:
+    """A number from a constant table, as the partitioner looks up by the number of an IPU which part it has."""
+    table = op.operands[0].op
+    if num_elements(value.shape) != 1 or table is None or table.name != "constant":
+        return None
+    numbers = table.attrs["value"].numpy()
+    term = _Term(value, int(numbers.min()), int(numbers.max()))
+    return _Affine(0, (0,) * len(value.shape), ((term, 1),))
 
 
 def _broadcast(op: Op, a: _Affine) -> _Affine:
     strides = [0] * len(op.result.shape)
     for stride, size, d in zip(a.strides, op.operands[0].shape, op.attrs["broadcast_dimensions"], strict=True):
         strides[d] = stride if size > 1 else 0
-    return _Affine(a.start, tuple(strides))
+    return _Affine(a.start, tuple(strides), a.terms)
 
 
 def _reshape(shape: Shape, target: Shape, a: _Affine) -> _Affine | None:
@@ -151,7 +195,7 @@ def _reshape(shape: Shape, target: Shape, a: _Affine) -> _Affine | None:
     for n in reversed(target):
         strides.append(step * size)
         size *= n
-    return _Affine(a.start, tuple(reversed(strides)))
+    return _Affine(a.start, tuple(reversed(strides)), a.terms)
 
 
 def _even_step(shape: Shape, strides: Sequence[int]) -> int | None:
@@ -170,21 +214,24 @@ def _even_step(shape: Shape, strides: Sequence[int]) -> int | None:
 
 def _add(a: _Affine, b: _Affine, shape: Shape) -> _Affine | None:
     del shape
-    return _Affine(a.start + b.start, tuple(x + y for x, y in zip(a.strides, b.strides, strict=True)))
+    strides = tuple(x + y for x, y in zip(a.strides, b.strides, strict=True))
+    return _Affine(a.start + b.start, strides, (*a.terms, *b.terms))
 
 
 def _multiply(a: _Affine, b: _Affine, shape: Shape) -> _Affine | None:
-    if any(b.strides):
-        return None if any(a.strides) else _multiply(b, a, shape)
-    return _Affine(a.start * b.start, tuple(s * b.start for s in a.strides))
+    if any(b.strides) or b.terms:
+        return None if any(a.strides) or a.terms else _multiply(b, a, shape)
+    factor = b.start
+    terms = tuple((term, own * factor) for term, own in a.terms)
+    return _Affine(a.start * factor, tuple(s * factor for s in a.strides), terms)
 
 
 def _shift_right(a: _Affine, b: _Affine, shape: Shape) -> _Affine | None:
     """Where the result has one value, as the upper words of counters below 2**32 do."""
-    last = a.start + sum(s * (n - 1) for s, n in zip(a.strides, shape, strict=True))
-    if any(b.strides) or a.start >> b.start != last >> b.start:
+    least, most = a.range(shape)
+    if any(b.strides) or b.terms or least >> b.start != most >> b.start:
         return None
-    return _Affine(a.start >> b.start, (0,) * len(shape))
+    return _Affine(least >> b.start, (0,) * len(shape))
 
 
 _COMBINATIONS = {"add": _add, "multiply": _multiply, "shift_right_logical": _shift_right}
