@@ -122,10 +122,15 @@ class Former {
 
   // Returns the last instruction of the group that begins at `first`.
   std::size_t Form(std::size_t first) {
+    const Operation& leader = *host_.operations[host_.code[first].a];
     BandGroup group;
     std::vector<std::size_t> members;
-    Cut cut = CutOfLeader(*host_.operations[host_.code[first].a]);
-    if (cut.dimension < 0 || !Grow(first, cut, &group, &members)) return first;
+    Cut cut = CutOfLeader(leader, /*partial=*/true);
+    if (cut.dimension < 0 || !Grow(first, cut, &group, &members)) {
+      cut = CutOfLeader(leader, /*partial=*/false);
+      group = {};
+      if (cut.dimension < 0 || !Grow(first, cut, &group, &members)) return first;
+    }
     if (TrafficOf(group).of_row > kBandBytes) {
       // One position is too large for the cache: bands along the next dimension, for each position by itself.
       cut.outer = cut.dimension++;
@@ -175,17 +180,15 @@ class Former {
   }
 
   // Returns the cut along the outermost dimension that is long enough, if there is one.
-  static Cut CutOfLeader(const Operation& op) {
-    const auto long_enough = [](const Shape& shape) {
-      const auto found = std::find_if(shape.begin(), shape.end(), [](auto n) { return n >= kFewestBands; });
-      return found == shape.end() ? -1 : static_cast<int>(found - shape.begin());
-    };
-    if (op.outputs.empty()) return {};
-    if (const auto* combining = dynamic_cast<const CombiningOperation*>(&op)) {
-      const int d = long_enough(op.inputs[0].shape);
-      if (d >= 0 && !combining->PartDimensions(d).empty()) return {true, d, -1};
-    }
-    return {false, long_enough(op.outputs[0].shape), -1};
+  static Cut CutOfLeader(const Operation& op, bool partial) {
+    const auto* combining = dynamic_cast<const CombiningOperation*>(&op);
+    if (op.outputs.empty() || (partial && combining == nullptr)) return {};
+    const Shape& shape = partial ? op.inputs[0].shape : op.outputs[0].shape;
+    const auto found = std::find_if(shape.begin(), shape.end(), [](auto n) { return n >= kFewestBands; });
+    if (found == shape.end()) return {};
+    const int d = static_cast<int>(found - shape.begin());
+    if (partial && combining->PartDimensions(d).empty()) return {};
+    return {partial, d, -1};
   }
 
   bool AddAlongAny(std::uint32_t operation, BandGroup* group) {

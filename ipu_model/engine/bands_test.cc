@@ -227,6 +227,23 @@ TEST(ASumOverSeveralDimensionsIsCutAlongTheOutermost) {
   }
 }
 
+// The next operation needs whole sums, but only of its own positions of the kept dimension.
+TEST(SumsThatAreNeededAtOnceAreCutAlongWhatTheyKeep) {
+  const Ran ran = RunOn({32, 64, 1024}, [](poplar::Graph& graph, const Tensor& x, Sequence* prog) {
+    const Tensor sum = Sum(graph, x, {0, 2}, prog);
+    const Tensor spread = sum.expand({0, 0}).broadcast(32, 0).broadcast(1024, 1).dimShuffle({0, 2, 1});
+    return std::vector<Tensor>{popops::sub(graph, x, spread, *prog)};
+  });
+  CHECK_EQ(ran.groups.size(), std::size_t{1});
+  CHECK_EQ(ran.groups[0].extent, std::int64_t{64});
+  CHECK(ran.groups[0].operations[0].partials.empty());
+  std::int32_t sum = 0;
+  for (std::size_t n = 0; n < 32; ++n) {
+    for (std::size_t i = 0; i < 1024; ++i) sum += Value((n * 64 + 3) * 1024 + i);
+  }
+  CHECK_EQ(ran.results[0][(5 * 64 + 3) * 1024 + 7], Value((5 * 64 + 3) * 1024 + 7) - sum);
+}
+
 // Where one position of the outermost dimension does not fit into the cache, bands run along the next one.
 TEST(LargePositionsAreCutFiner) {
   constexpr std::size_t kOuter = 16, kInner = 12, kRows = 64, kColumns = 512;
