@@ -19,6 +19,7 @@ import jax_ipu
 from jax_ipu import compiler, estimates
 from jax_ipu.config import MODEL_VERSIONS
 from jax_ipu.estimates import search_batch
+from support.processes import output
 
 ipu = jax.devices("ipu")[0]
 
@@ -351,6 +352,21 @@ def test_nothing_is_run():
     before = jax_ipu.counters(ipu)
     jax_ipu.estimate(PROGRAMS["product"][0], *PROGRAMS["product"][1])
     assert jax_ipu.counters(ipu) == before
+
+
+def test_no_device_is_needed():
+    """In a process in which the platform cannot be used."""
+    code = """
+import jax.numpy as jnp, numpy as np, jax, jax_ipu
+x = np.ones((64, 64), np.float32)
+print(jax_ipu.estimate(jnp.dot, x, jnp.asarray(x), target="bow").cycles)
+try:
+    jax.devices("ipu")
+except RuntimeError:
+    print("no device")
+"""
+    x = shape(64, 64)
+    assert output(code, JAX_PLATFORMS="cpu") == f"{jax_ipu.estimate(jnp.dot, x, x, target='bow').cycles}\nno device\n"
 
 
 def test_what_an_estimate_shows():
