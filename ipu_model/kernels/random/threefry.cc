@@ -182,7 +182,47 @@ class Rows {
   bool counted_;   // whether a row has one key and evenly spaced counters
 };
 
+// Larger tensors gain from several threads.
+constexpr std::int64_t kMostBound = 8192;
+
+class BoundThreefry : public BoundKernel {
+ public:
+  BoundThreefry(const std::vector<HostTensor>& in, const CounterWord (&words)[2],
+                const std::vector<HostTensor>& out)
+      : in_(in),
+        out_(out),
+        walk_(in, words, std::vector<std::int64_t>(static_cast<std::size_t>(out[0].rank)), out),
+        rows_(in_, words, walk_, out_),
+        length_(walk_.dims.back().extent),
+        rows_in_all_(out[0].num_elements() / length_) {}
+
+  std::size_t scratch_bytes() const override { return 0; }
+  void Point(const HostTensor* in, const HostTensor* out, unsigned char* /*scratch*/) override {
+    for (std::size_t i = 0; i < in_.size(); ++i) in_[i].data = in[i].data;
+    for (std::size_t o = 0; o < out_.size(); ++o) out_[o].data = out[o].data;
+  }
+  void Run() const override {
+    for (std::int64_t row = 0; row < rows_in_all_; ++row) {
+      for (std::int64_t first = 0; first < length_; first += kChunk)
+        rows_.Run(row, first, std::min(kChunk, length_ - first));
+    }
+  }
+
+ private:
+  std::vector<HostTensor> in_, out_;
+  Walk walk_;
+  Rows rows_;
+  std::int64_t length_, rows_in_all_;
+};
+
 }  // namespace
+
+std::unique_ptr<BoundKernel> BindThreefry(const std::vector<HostTensor>& in, const CounterWord (&words)[2],
+                                          const std::vector<HostTensor>& out) {
+  const std::int64_t elements = out[0].num_elements();
+  if (elements == 0 || elements > kMostBound) return nullptr;
+  return std::make_unique<BoundThreefry>(in, words, out);
+}
 
 void Threefry(HostContext& context, const std::vector<HostTensor>& in, const CounterWord (&words)[2],
               const std::vector<std::int64_t>& begin, const std::vector<HostTensor>& out) {

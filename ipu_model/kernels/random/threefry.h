@@ -3,9 +3,11 @@
 #define IPU_MODEL_KERNELS_RANDOM_THREEFRY_H_
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "hlo/RandomAlgorithm.hpp"
+#include "kernels/host/bound_kernel.h"
 #include "kernels/host/context.h"
 #include "kernels/host/host_tensor.h"
 
@@ -19,6 +21,10 @@ using hlo::CounterWord;
 // block; of u64: the first word above the second; two of u32: the words.
 void Threefry(HostContext& context, const std::vector<HostTensor>& in, const CounterWord (&words)[2],
               const std::vector<std::int64_t>& begin, const std::vector<HostTensor>& out);
+
+// Binds Threefry for all positions, from 0 on; null for large tensors.
+std::unique_ptr<BoundKernel> BindThreefry(const std::vector<HostTensor>& in, const CounterWord (&words)[2],
+                                          const std::vector<HostTensor>& out);
 
 }  // namespace ipu_model
 

@@ -54,6 +54,11 @@ class ThreefryOperation : public Operation {
     const CounterWord words[2] = {words_[0], words_[1]};
     Threefry(context, in, words, begin_, out);
   }
+  std::unique_ptr<BoundKernel> Bind(const std::vector<HostTensor>& in,
+                                    const std::vector<HostTensor>& out) const override {
+    const CounterWord words[2] = {words_[0], words_[1]};
+    return BindThreefry(in, words, out);
+  }
   bool AnyOutputOrder() const override { return true; }
 
   TilePlan Plan(const DeviceContext& context) const override {

@@ -3,6 +3,7 @@
 
 #include "hlo/Random.hpp"
 #include "operations/random/random_cost.h"
+#include "testing/bound_kernel_check.h"
 #include "testing/plan_runner.h"
 
 namespace ipu_model {
@@ -149,6 +150,36 @@ TEST(BlocksAreThoseOfTheDefinition) {
     for (const DType type : {DType::kU8, DType::kU16, DType::kU32, DType::kU64})
       Problem(c, type, false).Check();
     Problem(c, DType::kU32, true).Check();
+  }
+}
+
+TEST(BoundBlocksAreTheSame) {
+  Scratch scratch;
+  HostContext context{ThreadPool::Global(), scratch};
+  for (const std::int64_t columns : {1, 33, 1500, 5000}) {
+    const std::int64_t rows = 3;
+    std::vector<std::uint32_t> key = {1, 2, 3, 4, 5, 6}, words(static_cast<std::size_t>(2 * rows * columns));
+    const auto tensor = [&](std::uint32_t* data, std::int64_t row_stride, std::int64_t column_stride) {
+      HostTensor t;
+      t.type = DType::kU32;
+      t.data = data;
+      t.rank = 2;
+      t.shape[0] = rows;
+      t.shape[1] = columns;
+      t.strides[0] = row_stride;
+      t.strides[1] = column_stride;
+      return t;
+    };
+    const std::vector<HostTensor> in = {tensor(key.data(), 2, 0), tensor(key.data() + 1, 2, 0)};
+    // Both words lie in one order in memory, and the second one is spread.
+    const std::vector<HostTensor> out = {tensor(words.data(), columns, 1),
+                                         tensor(words.data() + rows * columns, 1, rows)};
+    const hlo::CounterWord counter[2] = {{false, 1, {7, 0}},
+                                         {false, 9, {static_cast<std::uint32_t>(columns), 1}}};
+    const int bound = CheckBound(
+        in, out, [&] { Threefry(context, in, counter, {0, 0}, out); },
+        [&](const auto& i, const auto& o) { return BindThreefry(i, counter, o); });
+    CHECK_EQ(bound, rows * columns > 8192 ? 0 : 2);
   }
 }
 
