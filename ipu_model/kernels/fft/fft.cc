@@ -8,7 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/copy/transpose.h"
 #include "kernels/fft/fft_loops.h"
 #include "kernels/host/isa.h"
 
@@ -226,72 +225,14 @@ class Transform {
   std::vector<T> chirp_re_, chirp_im_, filter_re_, filter_im_;
 };
 
-// Moves lines of a tensor to and from the arrays [n][count] of their real and imaginary parts, through
-// squares in vector registers. It takes one cache line of each line at a time, because lines are often a
-// power of two apart.
 template <typename T>
-class LineMover {
- public:
-  // `parts`: numbers per element, 2 for complex. `step`: numbers from one element of a line to the next.
-  LineMover(std::int64_t parts, std::int64_t step, std::int64_t count, T* re, T* im)
-      : parts_(parts), step_(step), count_(count), array_{re, im} {}
-  // Keeps all numbers of a line in one array [parts * n][count].
-  LineMover(std::int64_t parts, std::int64_t step, std::int64_t count, T* numbers)
-      : LineMover(parts, step, count, numbers, nullptr) {}
-
-  // Loads elements [0, n) of every line; line l begins at lines[l].
-  void Load(const T* const* lines, std::int64_t n) const {
-    Move(
-        lines, n, [](const T* outside, T* inside) { *inside = *outside; },
-        [](auto line, auto row) { TransposeRows<Bits>(line, row); });
-    if (parts_ == 1 && array_[1] != nullptr) std::fill(array_[1], array_[1] + n * count_, T{0});
-  }
-  void Store(T* const* lines, std::int64_t n) const {
-    Move(
-        lines, n, [](T* outside, const T* inside) { *outside = *inside; },
-        [](auto line, auto row) { TransposeRows<Bits>(row, line); });
-  }
-
- private:
-  using Bits = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
-  static constexpr std::int64_t kSide = kTransposeSide<Bits>,
-                                kLine = 64 / static_cast<std::int64_t>(sizeof(T));
-
-  // Returns the array row of number f of a line, which belongs to element f / parts.
-  T* Row(std::int64_t f) const {
-    if (array_[1] == nullptr) return array_[0] + f * count_;
-    return array_[parts_ == 2 ? f & 1 : 0] + (parts_ == 2 ? f >> 1 : f) * count_;
-  }
-
-  template <typename P, typename One, typename Square>
-  void Move(P const* lines, std::int64_t n, One one, Square square) const {
-    const std::int64_t lines_in_squares = step_ == parts_ ? count_ / kSide * kSide : 0;
-    const std::int64_t numbers = n * parts_, in_squares = numbers / kLine * kLine;
-    for (std::int64_t f = 0; lines_in_squares > 0 && f < in_squares; f += kLine) {
-      for (std::int64_t l = 0; l < lines_in_squares; l += kSide) {
-        for (std::int64_t g = f; g < f + kLine; g += kSide)
-          square([=](int k) { return lines[l + k] + g; }, [=](int i) { return Row(g + i) + l; });
-      }
-    }
-    const auto rest = [&](std::int64_t first, std::int64_t from_line) {
-      std::int64_t element = first / parts_, part = first % parts_;
-      for (std::int64_t f = first; f < numbers; ++f) {
-        const std::int64_t outside = element * step_ + part;
-        T* const row = array_[1] == nullptr ? array_[0] + f * count_ : array_[part] + element * count_;
-        for (std::int64_t l = from_line; l < count_; ++l) one(lines[l] + outside, row + l);
-        if (++part == parts_) {
-          part = 0;
-          ++element;
-        }
-      }
-    };
-    if (lines_in_squares > 0) rest(in_squares, 0);
-    if (lines_in_squares < count_) rest(0, lines_in_squares);
-  }
-
-  std::int64_t parts_, step_, count_;
-  T* array_[2];
-};
+void Load(const FftLines<T>& lines, const T* const* from, std::int64_t n) {
+  HasAvx512() ? avx512::LoadLines(lines, from, n) : avx2::LoadLines(lines, from, n);
+}
+template <typename T>
+void Store(const FftLines<T>& lines, T* const* to, std::int64_t n) {
+  HasAvx512() ? avx512::StoreLines(lines, to, n) : avx2::StoreLines(lines, to, n);
+}
 
 // Returns the element offset of line `line` of a tensor: a row-major index over all dimensions except `dim`.
 std::int64_t LineOffset(const HostTensor& t, int dim, std::int64_t line) {
@@ -348,7 +289,7 @@ void ForLineGroups(HostContext& context, std::int64_t n, std::int64_t work, int 
 template <typename T>
 void ScaleRows(T scale, std::int64_t numbers, T* row) {
   if (scale == T{1}) return;
-  for (std::int64_t i = 0; i < numbers; ++i) row[i] *= scale;
+  HasAvx512() ? avx512::ScaleNumbers(scale, numbers, row) : avx2::ScaleNumbers(scale, numbers, row);
 }
 
 template <typename T>
@@ -360,7 +301,7 @@ void RunLines(HostContext& context, const Transform<T>& transform, std::int64_t 
     T* re = group.memory;
     T *im = re + size, *other_re = im + size, *other_im = other_re + size;
     const std::int64_t given = std::min(n, in.shape[dim]);
-    LineMover<T>(in_parts, in.strides[dim] * in_parts, count, re, im).Load(group.from, given);
+    Load<T>({in_parts, in.strides[dim] * in_parts, count, re, im}, group.from, given);
     for (std::int64_t k = given; k < n; ++k) {  // the conjugate half
       const T *mirror_re = re + (n - k) * count, *mirror_im = im + (n - k) * count;
       for (std::int64_t l = 0; l < count; ++l) {
@@ -378,7 +319,7 @@ void RunLines(HostContext& context, const Transform<T>& transform, std::int64_t 
       if (n % 2 == 0) std::fill_n(im + n / 2 * count, count, T{0});
     }
     for (T* part : {re, im}) ScaleRows(scale, n * count, part);
-    LineMover<T>(out_parts, out.strides[dim] * out_parts, count, re, im).Store(group.to, out.shape[dim]);
+    Store<T>({out_parts, out.strides[dim] * out_parts, count, re, im}, group.to, out.shape[dim]);
   });
 }
 
@@ -391,20 +332,20 @@ void RunRealLines(HostContext& context, const RealTransform<T>& transform, std::
     const std::int64_t count = group.count;
     T *data = group.memory + count, *other = data + (n + 2) * count;
     if (inverse) {
-      LineMover<T>(2, in.strides[dim] * 2, count, data - count).Load(group.from, n / 2 + 1);
+      Load<T>({2, in.strides[dim] * 2, count, data - count, nullptr}, group.from, n / 2 + 1);
       std::copy_n(data - count, count, data);
     } else {
-      LineMover<T>(1, in.strides[dim], count, data).Load(group.from, n);
+      Load<T>({1, in.strides[dim], count, data, nullptr}, group.from, n);
     }
     transform.Run(inverse, count, &data, &other);
     ScaleRows(scale, n * count, data);
     if (inverse) {
-      LineMover<T>(1, out.strides[dim], count, data).Store(group.to, n);
+      Store<T>({1, out.strides[dim], count, data, nullptr}, group.to, n);
     } else {
       std::copy_n(data, count, data - count);
       std::fill_n(data, count, T{0});
       if (n % 2 == 0) std::fill_n(data + n * count, count, T{0});
-      LineMover<T>(2, out.strides[dim] * 2, count, data - count).Store(group.to, n / 2 + 1);
+      Store<T>({2, out.strides[dim] * 2, count, data - count, nullptr}, group.to, n / 2 + 1);
     }
   });
 }

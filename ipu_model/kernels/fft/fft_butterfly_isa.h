@@ -7,6 +7,7 @@
 #ifndef IPU_MODEL_KERNELS_FFT_FFT_BUTTERFLY_ISA_H_
 #define IPU_MODEL_KERNELS_FFT_FFT_BUTTERFLY_ISA_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <type_traits>
 
@@ -49,12 +50,21 @@ C<T> RootOf(const FftRoots<T>& roots, std::int64_t t) {
   return {roots.re[t], roots.im[t]};
 }
 
+// A vector of whole registers, or of a half or a quarter of one.
+template <typename T, std::size_t kBytes>
+struct LanesOf {
+  typedef T Register __attribute__((vector_size(kBytes)));
+  typedef T Memory __attribute__((vector_size(kBytes), aligned(sizeof(T)), may_alias));
+};
+template <typename T, std::size_t kBytes>
+using LanesInMemory = typename LanesOf<T, kBytes>::Memory;
+
 template <typename V, typename T>
 [[gnu::always_inline]] inline V LoadLanes(const T* p) {
   if constexpr (std::is_same_v<V, T>) {
     return *p;
   } else {
-    return *reinterpret_cast<const typename VectorTypes<T>::Memory*>(p);
+    return *reinterpret_cast<const LanesInMemory<T, sizeof(V)>*>(p);
   }
 }
 template <typename V, typename T>
@@ -62,16 +72,21 @@ template <typename V, typename T>
   if constexpr (std::is_same_v<V, T>) {
     *p = v;
   } else {
-    *reinterpret_cast<typename VectorTypes<T>::Memory*>(p) = v;
+    *reinterpret_cast<LanesInMemory<T, sizeof(V)>*>(p) = v;
   }
 }
 
-// Calls f(q, zero) for vectors from q on, then for single numbers; `zero` is a V.
-template <typename T, typename F>
-[[gnu::always_inline]] inline void ForLanes(std::int64_t count, F&& f) {
-  std::int64_t q = 0;
-  for (; q + kLanes<T> <= count; q += kLanes<T>) f(q, typename VectorTypes<T>::Register{});
-  for (; q < count; ++q) f(q, T{});
+// Calls f(q, zero) for vectors from q on, then for halves of them (a few lines, or the end of a row), then
+// for single numbers; `zero` is a V.
+template <typename T, std::size_t kBytes = kVectorBytes, typename F>
+[[gnu::always_inline]] inline void ForLanes(std::int64_t count, F&& f, std::int64_t q = 0) {
+  if constexpr (kBytes >= 16) {
+    constexpr auto kNumbers = static_cast<std::int64_t>(kBytes / sizeof(T));
+    for (; q + kNumbers <= count; q += kNumbers) f(q, typename LanesOf<T, kBytes>::Register{});
+    ForLanes<T, kBytes / 2>(count, f, q);
+  } else {
+    for (; q < count; ++q) f(q, T{});
+  }
 }
 
 template <typename T, int kRadix, typename V>

@@ -37,6 +37,15 @@ struct RealFftStage {
   T* out;
 };
 
+// How lines of a tensor lie outside and inside. `parts`: numbers per element outside, 2 for complex; `step`:
+// numbers from one element of a line to the next. Inside, the numbers of `count` lines are the arrays
+// [n][count] of real and of imaginary parts, or, without `im`, one array [parts * n][count].
+template <typename T>
+struct FftLines {
+  std::int64_t parts, step, count;
+  T *re, *im;
+};
+
 namespace avx2 {
 void RunStage(const FftStage<float>& stage);
 void RunStage(const FftStage<double>& stage);
@@ -45,6 +54,13 @@ void RunJoin(const RealFftStage<float>& stage);
 void RunJoin(const RealFftStage<double>& stage);
 void RunSplit(const RealFftStage<float>& stage);
 void RunSplit(const RealFftStage<double>& stage);
+// Moves elements [0, n) of every line; line l begins at from[l] or to[l].
+void LoadLines(const FftLines<float>& lines, const float* const* from, std::int64_t n);
+void LoadLines(const FftLines<double>& lines, const double* const* from, std::int64_t n);
+void StoreLines(const FftLines<float>& lines, float* const* to, std::int64_t n);
+void StoreLines(const FftLines<double>& lines, double* const* to, std::int64_t n);
+void ScaleNumbers(float scale, std::int64_t n, float* numbers);
+void ScaleNumbers(double scale, std::int64_t n, double* numbers);
 }  // namespace avx2
 namespace avx512 {
 void RunStage(const FftStage<float>& stage);
@@ -53,6 +69,12 @@ void RunJoin(const RealFftStage<float>& stage);
 void RunJoin(const RealFftStage<double>& stage);
 void RunSplit(const RealFftStage<float>& stage);
 void RunSplit(const RealFftStage<double>& stage);
+void LoadLines(const FftLines<float>& lines, const float* const* from, std::int64_t n);
+void LoadLines(const FftLines<double>& lines, const double* const* from, std::int64_t n);
+void StoreLines(const FftLines<float>& lines, float* const* to, std::int64_t n);
+void StoreLines(const FftLines<double>& lines, double* const* to, std::int64_t n);
+void ScaleNumbers(float scale, std::int64_t n, float* numbers);
+void ScaleNumbers(double scale, std::int64_t n, double* numbers);
 }  // namespace avx512
 
 }  // namespace ipu_model

@@ -136,6 +136,38 @@ TEST(LinesAreIndependent) {
   }
 }
 
+// Lines along the first dimension, which lie beside each other in memory, have the same bits as rows.
+template <typename T>
+void CheckColumns() {
+  for (const std::int64_t n : {1, 6, 16, 33, 113, 256}) {
+    for (const std::int64_t lines : {1, 4, 16, 21, 40}) {
+      const std::vector<T> rows = Normal<T>(lines * 2 * n, 3);
+      std::vector<T> columns(rows.size()), out(rows.size());
+      const auto move = [&](const std::vector<T>& from, std::vector<T>& to, std::int64_t outer) {
+        const std::int64_t inner = lines * n / outer;
+        for (std::int64_t i = 0; i < lines * n; ++i) {
+          const std::size_t at = static_cast<std::size_t>(i % inner * outer + i / inner) * 2;
+          to[at] = from[static_cast<std::size_t>(2 * i)];
+          to[at + 1] = from[static_cast<std::size_t>(2 * i + 1)];
+        }
+      };
+      move(rows, columns, lines);
+      Scratch scratch;
+      HostContext context{ThreadPool::Global(), scratch};
+      FftPlan(kComplex<T>, n, false)
+          .Run(context, true, 0.5, 0, Lines(columns.data(), kComplex<T>, n, lines),
+               Lines(out.data(), kComplex<T>, n, lines));
+      std::vector<T> got(rows.size());
+      move(out, got, n);
+      CHECK(got == Transformed(rows, lines, n, false, true, 0.5));
+    }
+  }
+}
+TEST(ColumnsAreLines) {
+  CheckColumns<float>();
+  CheckColumns<double>();
+}
+
 template <typename T>
 void CheckInstructionSetsAgree() {
   for (const std::int64_t p : {2, 3, 4, 5, 7, 8, 11, 13, 29}) {
