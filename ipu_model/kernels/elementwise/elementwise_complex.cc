@@ -1,5 +1,5 @@
-// Block functions on complex numbers and on the bit patterns of narrow floats. c64 is computed in f64, so
-// that only the result is rounded.
+// Functions of complex numbers that call the C library, and block functions on the bit patterns of narrow
+// floats. c64 is computed in f64, so that only the result is rounded.
 #include <algorithm>
 #include <cmath>
 #include <complex>
@@ -62,11 +62,8 @@ Z Tan(Z a) {
   return std::isinf(a.real()) && a.imag() == 0 ? Z(kNan, kNan) : std::tan(a);
 }
 Z Tanh(Z a) { return std::tanh(a); }
-Z Negate(Z a) { return -a; }
 Z Square(Z a) { return Product(a, a); }
 Z Inverse(Z a) { return 1.0 / a; }
-Z Add(Z a, Z b) { return a + b; }
-Z Subtract(Z a, Z b) { return a - b; }
 Z Divide(Z a, Z b) { return a / b; }
 
 template <typename T>
@@ -93,19 +90,6 @@ void Binary(const MicroArguments& m) {
   for (std::int64_t i = 0, n = m.n; i < n; ++i)
     r[i] = Narrow<T>(F(Widen(a[i * a_step]), Widen(b[i * b_step])));
 }
-// Computed in the type's own precision, as in XLA: products of c64 may overflow.
-template <typename T>
-void Multiply(const MicroArguments& m) {
-  const T* a = static_cast<const T*>(m.operand[0]);
-  const T* b = static_cast<const T*>(m.operand[1]);
-  T* r = static_cast<T*>(m.result);
-  const std::int64_t a_step = (m.scalar & 1) == 0 ? 2 : 0, b_step = (m.scalar & 2) == 0 ? 2 : 0;
-  for (std::int64_t i = 0, n = m.n; i < n; ++i) {
-    const T x = a[i * a_step], y = a[i * a_step + 1], u = b[i * b_step], v = b[i * b_step + 1];
-    r[2 * i] = x * u - y * v;
-    r[2 * i + 1] = x * v + y * u;
-  }
-}
 template <typename T, bool kEqual>
 void Compare(const MicroArguments& m) {
   const auto* a = static_cast<const std::complex<T>*>(m.operand[0]);
@@ -113,30 +97,6 @@ void Compare(const MicroArguments& m) {
   auto* r = static_cast<std::uint8_t*>(m.result);
   const std::int64_t a_step = (m.scalar & 1) == 0, b_step = (m.scalar & 2) == 0;
   for (std::int64_t i = 0, n = m.n; i < n; ++i) r[i] = (a[i * a_step] == b[i * b_step]) == kEqual;
-}
-template <typename T>
-void Abs(const MicroArguments& m) {
-  const auto* a = static_cast<const std::complex<T>*>(m.operand[0]);
-  T* r = static_cast<T*>(m.result);
-  for (std::int64_t i = 0, n = m.n; i < n; ++i) r[i] = std::hypot(a[i].real(), a[i].imag());
-}
-template <typename T, int kPart>
-void Part(const MicroArguments& m) {
-  const T* a = static_cast<const T*>(m.operand[0]);
-  T* r = static_cast<T*>(m.result);
-  for (std::int64_t i = 0, n = m.n; i < n; ++i) r[i] = a[2 * i + kPart];
-}
-template <typename T>
-void MakeComplex(const MicroArguments& m) {
-  const T* a = static_cast<const T*>(m.operand[0]);
-  const T* b = static_cast<const T*>(m.operand[1]);
-  T* r = static_cast<T*>(m.result);
-  const std::int64_t a_step = (m.scalar & 1) == 0, b_step = (m.scalar & 2) == 0;
-  for (std::int64_t i = 0, n = m.n; i < n; ++i) {
-    const T real = a[i * a_step], imag = b[i * b_step];
-    r[2 * i] = real;
-    r[2 * i + 1] = imag;
-  }
 }
 template <typename T>
 void IsFinite(const MicroArguments& m) {
@@ -148,10 +108,6 @@ void IsFinite(const MicroArguments& m) {
 template <typename T>
 MicroFunction FindFor(ScalarOp op) {
   switch (op) {
-    case ScalarOp::kAbs:
-      return Abs<T>;
-    case ScalarOp::kNegate:
-      return Unary<T, Negate>;
     case ScalarOp::kSign:
       return Unary<T, Sign>;
     case ScalarOp::kCbrt:
@@ -184,16 +140,6 @@ MicroFunction FindFor(ScalarOp op) {
       return Unary<T, Inverse>;
     case ScalarOp::kIsFinite:
       return IsFinite<T>;
-    case ScalarOp::kReal:
-      return Part<T, 0>;
-    case ScalarOp::kImag:
-      return Part<T, 1>;
-    case ScalarOp::kAdd:
-      return Binary<T, Add>;
-    case ScalarOp::kSubtract:
-      return Binary<T, Subtract>;
-    case ScalarOp::kMultiply:
-      return Multiply<T>;
     case ScalarOp::kDivide:
       return Binary<T, Divide>;
     case ScalarOp::kPower:
@@ -302,10 +248,6 @@ MicroFunction FindComplex(ScalarOp op, RegisterType type) {
       return FindFor<float>(op);
     case RegisterType::kC128:
       return FindFor<double>(op);
-    case RegisterType::kF32:
-      return op == ScalarOp::kComplex ? MakeComplex<float> : nullptr;
-    case RegisterType::kF64:
-      return op == ScalarOp::kComplex ? MakeComplex<double> : nullptr;
     default:
       return nullptr;
   }

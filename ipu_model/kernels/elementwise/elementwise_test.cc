@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <complex>
 #include <cstring>
 #include <limits>
 #include <random>
@@ -423,6 +424,81 @@ TEST(ComplexArithmetic) {
   Run(Single(ScalarOp::kAbs, DType::kC64, DType::kF32, 1), {tx}, {Vector(out, DType::kF32)});
   CHECK_NEAR(static_cast<double>(out[0]), std::sqrt(5.0), 1e-6);
   CHECK_EQ(out[1], 5.0f);
+}
+
+// As hypot of C99, of numbers of any size, on whole vectors and what is left of them.
+template <typename T>
+void CheckMagnitudes(DType complex, DType real) {
+  constexpr T kMax = std::numeric_limits<T>::max(), kTiny = std::numeric_limits<T>::min();
+  constexpr T kInfinite = std::numeric_limits<T>::infinity(), kNot = std::numeric_limits<T>::quiet_NaN();
+  std::vector<T> numbers = {3,         -4,   0,         0,          -0.0f, 1,        kMax,  1,
+                            kMax,      kMax, kTiny,     2 * kTiny,  0,     kTiny,    -kMax, kMax / 2,
+                            kInfinite, kNot, kNot,      -kInfinite, kNot,  1,        1,     kNot,
+                            kNot,      kNot, kInfinite, -kInfinite, 0,     kInfinite};
+  std::mt19937 random(5);
+  while (numbers.size() < 2 * 77) {
+    const int exponent = static_cast<int>(random() % 200) - 100;
+    numbers.push_back(std::ldexp(static_cast<T>(random() % 1000) - 500, exponent));
+    numbers.push_back(
+        std::ldexp(static_cast<T>(random() % 1000) - 500, exponent + static_cast<int>(random() % 9) - 4));
+  }
+  std::vector<T> out(numbers.size() / 2);
+  HostTensor in = Vector(numbers, complex);
+  in.shape[0] = static_cast<std::int64_t>(out.size());
+  Run(Single(ScalarOp::kAbs, complex, real, 1), {in}, {Vector(out, real)});
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    const auto expected = static_cast<T>(
+        std::hypot(static_cast<long double>(numbers[2 * i]), static_cast<long double>(numbers[2 * i + 1])));
+    if (std::isfinite(expected)) {
+      CHECK(std::abs(out[i] - expected) <= 2 * std::numeric_limits<T>::epsilon() * expected);
+    } else {
+      CHECK(std::isnan(expected) ? std::isnan(out[i]) : out[i] == expected);
+    }
+  }
+}
+TEST(ComplexMagnitude) {
+  CheckMagnitudes<float>(DType::kC64, DType::kF32);
+  CheckMagnitudes<double>(DType::kC128, DType::kF64);
+}
+
+// A product with one number for all, sums, negation and parts, on vectors and what is left of them.
+TEST(ComplexVectors) {
+  constexpr std::size_t kCount = 39;
+  std::vector<float> a(2 * kCount), b(2 * kCount);
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    a[i] = static_cast<float>(i) - 30;
+    b[i] = 7 - static_cast<float>(i % 11);
+  }
+  for (const bool one : {false, true}) {
+    HostTensor ta = Vector(a, DType::kC64), tb = Vector(b, DType::kC64);
+    ta.shape[0] = tb.shape[0] = kCount;
+    if (one) tb.strides[0] = 0;
+    for (const ScalarOp op : {ScalarOp::kMultiply, ScalarOp::kAdd, ScalarOp::kSubtract}) {
+      std::vector<float> out(2 * kCount);
+      HostTensor to = Vector(out, DType::kC64);
+      to.shape[0] = kCount;
+      Run(Single(op, DType::kC64, DType::kC64, 2), {ta, tb}, {to});
+      for (std::size_t i = 0; i < kCount; ++i) {
+        const std::size_t j = one ? 0 : i;
+        const std::complex<float> x(a[2 * i], a[2 * i + 1]), y(b[2 * j], b[2 * j + 1]);
+        const std::complex<float> expected = op == ScalarOp::kMultiply ? x * y
+                                             : op == ScalarOp::kAdd    ? x + y
+                                                                       : x - y;
+        CHECK_EQ(out[2 * i], expected.real());
+        CHECK_EQ(out[2 * i + 1], expected.imag());
+      }
+    }
+  }
+  HostTensor ta = Vector(a, DType::kC64);
+  ta.shape[0] = kCount;
+  std::vector<float> re(kCount), im(kCount), back(2 * kCount);
+  Run(Single(ScalarOp::kReal, DType::kC64, DType::kF32, 1), {ta}, {Vector(re, DType::kF32)});
+  Run(Single(ScalarOp::kImag, DType::kC64, DType::kF32, 1), {ta}, {Vector(im, DType::kF32)});
+  HostTensor tb = Vector(back, DType::kC64);
+  tb.shape[0] = kCount;
+  Run(Single(ScalarOp::kComplex, DType::kF32, DType::kC64, 2),
+      {Vector(re, DType::kF32), Vector(im, DType::kF32)}, {tb});
+  CHECK(back == a);
 }
 
 // What is read from a file may name any type: a block function would reach beyond its registers.

@@ -122,6 +122,7 @@ struct MicroKind {
   MicroFunction FindMath(ScalarOp op, RegisterType type);                                              \
   MicroFunction FindFused(FusedOp op, RegisterType type);                                              \
   MicroFunction FindProduct(FusedOp op, RegisterType type);                                            \
+  MicroFunction FindComplexArithmetic(ScalarOp op, RegisterType type);                                 \
   MicroFunction FindConversion(FusedOp op, RegisterType type);                                         \
   MicroFunction FindIntegerFused(FusedOp op, RegisterType type);                                       \
   MicroFunction FindConvert(RegisterType from, RegisterType to);                                       \
@@ -134,7 +135,7 @@ JAX_IPU_MICRO_OPS
 namespace avx512 {
 JAX_IPU_MICRO_OPS
 }
-// Complex numbers and rare scalar functions are compiled for one instruction set only.
+// Other functions of complex numbers and rare scalar functions are compiled for one instruction set only.
 MicroFunction FindComplex(ScalarOp op, RegisterType type);
 MicroFunction FindNextAfter(DType type);
 MicroFunction FindReducePrecisionF16();

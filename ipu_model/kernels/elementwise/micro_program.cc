@@ -17,16 +17,20 @@ struct Functions {
   MicroFunction (*arithmetic)(ScalarOp, RegisterType);
   MicroFunction (*integer)(ScalarOp, RegisterType);
   MicroFunction (*math)(ScalarOp, RegisterType);
+  MicroFunction (*complex)(ScalarOp, RegisterType);
   MicroFunction (*fused)(FusedOp, RegisterType);
   MicroFunction (*convert)(RegisterType, RegisterType);
   MicroFunction (*load)(DType);
 };
 const Functions& BestFunctions() {
   static const Functions functions =
-      HasAvx512() ? Functions{avx512::FindArithmetic, avx512::FindInteger, avx512::FindMath,
-                              avx512::FindFused,      avx512::FindConvert, avx512::FindLoad}
-                  : Functions{avx2::FindArithmetic, avx2::FindInteger, avx2::FindMath,
-                              avx2::FindFused,      avx2::FindConvert, avx2::FindLoad};
+      HasAvx512()
+          ? Functions{avx512::FindArithmetic, avx512::FindInteger,
+                      avx512::FindMath,       avx512::FindComplexArithmetic,
+                      avx512::FindFused,      avx512::FindConvert,
+                      avx512::FindLoad}
+          : Functions{avx2::FindArithmetic, avx2::FindInteger, avx2::FindMath, avx2::FindComplexArithmetic,
+                      avx2::FindFused,      avx2::FindConvert, avx2::FindLoad};
   return functions;
 }
 
@@ -62,7 +66,22 @@ int NumOperands(ScalarOp op) { return op < ScalarOp::kAdd ? 1 : op < ScalarOp::k
 
 double Nanoseconds(ScalarOp op, RegisterType type) {
   const double width = static_cast<double>(SizeOf(type)) / 4;
-  if (type >= RegisterType::kC64) return op == ScalarOp::kSelect ? 0.2 : op == ScalarOp::kMultiply ? 1 : 20;
+  if (type >= RegisterType::kC64) {
+    switch (op) {
+      case ScalarOp::kAbs:
+        return 0.2 * width;
+      case ScalarOp::kSelect:
+      case ScalarOp::kReal:
+      case ScalarOp::kImag:
+      case ScalarOp::kNegate:
+      case ScalarOp::kAdd:
+      case ScalarOp::kSubtract:
+      case ScalarOp::kMultiply:
+        return 0.1 * width;
+      default:
+        return 20;
+    }
+  }
   const bool wide = type == RegisterType::kF64;
   switch (op) {
     case ScalarOp::kExp:
@@ -316,6 +335,7 @@ class Lowering {
       node.function = f.arithmetic(op, node.type);
       if (node.function == nullptr) node.function = f.integer(op, node.type);
       if (node.function == nullptr) node.function = f.math(op, node.type);
+      if (node.function == nullptr) node.function = f.complex(op, node.type);
       if (node.function == nullptr) node.function = FindComplex(op, node.type);
     }
     if (node.function == nullptr) Fail(op, type);
