@@ -767,7 +767,8 @@ TEST(OneValuePerRow) {
         std::vector<std::vector<unsigned char>> memory(5), whole(5), got(3), expected(3);
         std::vector<HostTensor> in, all, out, out_of_all;
         for (std::size_t i = 0; i < 5; ++i) {
-          memory[i].resize(n * size);
+          // Rows of one element with gaps reach beyond as many elements as there are.
+          memory[i].resize((n + 4 + 12 * 7) * size);
           whole[i].resize(n * size);
           for (std::size_t k = 0; k < n; ++k) {
             const float f = normal(random);
