@@ -188,10 +188,9 @@ void FastEngine::Compile() {
     for (const View& v : bound.operation->outputs) kernel.out.push_back(AddressOf(v));
     return kernel;
   };
-  environment.predicate = [this](std::uint32_t predicate) -> std::optional<CodeAddress> {
+  environment.predicate = [this](std::uint32_t predicate) {
     const View& view = plan_.code.predicates[predicate];
-    if (view.type != DType::kPred) return std::nullopt;
-    return AddressOf(view);
+    return LoopEnvironment::Predicate{view.type, AddressOf(view)};
   };
   environment.counters = counters_.data();
   environment.entries = [this](std::uint32_t loop) { return cycles_.entries(loop); };

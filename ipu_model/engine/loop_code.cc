@@ -69,13 +69,15 @@ class LoopCompiler {
         case OpCode::kJumpIfZero:
         case OpCode::kJumpIfNotZero:
         case OpCode::kLoop:
-          if (in.target < loop_.begin || in.target > loop_.end) return false;
-          if (in.target < loop_.end && labels_.count(in.target) == 0) labels_[in.target] = code_.NewLabel();
+          if (!AddLabel(in.target)) return false;
           break;
         case OpCode::kRun:
           if (environment_.kernel(in.a).kernel != nullptr) loop_.operations.push_back(in.a);
           break;
         case OpCode::kSwitch:
+          for (const std::uint32_t target : environment_.host->switches[in.a].targets)
+            if (!AddLabel(target)) return false;
+          break;
         case OpCode::kCall:
         case OpCode::kReturn:
         case OpCode::kEnd:
@@ -84,6 +86,12 @@ class LoopCompiler {
           break;
       }
     }
+    return true;
+  }
+
+  bool AddLabel(std::uint32_t target) {
+    if (target < loop_.begin || target > loop_.end) return false;
+    if (target < loop_.end && labels_.count(target) == 0) labels_[target] = code_.NewLabel();
     return true;
   }
 
@@ -113,10 +121,33 @@ class LoopCompiler {
     code_.Bind(more);
   }
 
+  // Compares a predicate with zero.
   bool Test(std::uint32_t predicate) {
-    const std::optional<CodeAddress> address = environment_.predicate(predicate);
-    if (!address) return false;
-    code_.CompareByteWithZero(calls_.At(*address));
+    const auto [type, address] = environment_.predicate(predicate);
+    if (type == DType::kPred) {
+      code_.CompareByteWithZero(calls_.At(address));
+      return true;
+    }
+    if (type != DType::kS32 && type != DType::kU32) return false;
+    code_.Load32(Gpr::kRcx, calls_.At(address));
+    code_.CompareImmediate(Gpr::kRcx, 0);
+    return true;
+  }
+
+  bool Switch(const SwitchTable& table) {
+    const auto [type, address] = environment_.predicate(table.predicate);
+    if (type == DType::kPred) {
+      code_.LoadByte(Gpr::kRcx, calls_.At(address));
+    } else if (type == DType::kS32) {
+      code_.Load32(Gpr::kRcx, calls_.At(address));
+    } else {
+      return false;
+    }
+    for (std::size_t i = 0; i < table.cases.size(); ++i) {
+      code_.CompareImmediate(Gpr::kRcx, table.cases[i]);
+      code_.JumpIfZero(Target(table.targets[i]));
+    }
+    code_.Jump(Target(table.targets.back()));
     return true;
   }
 
@@ -159,6 +190,8 @@ class LoopCompiler {
           code_.JumpIfNotZero(Target(in.target));
         }
         return true;
+      case OpCode::kSwitch:
+        return Switch(environment_.host->switches[in.a]);
       case OpCode::kSetCounter:
         code_.LoadImmediate(Gpr::kRax, environment_.host->counts[in.a]);
         code_.Store64(Counter(in.a), Gpr::kRax);

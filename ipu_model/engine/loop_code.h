@@ -24,8 +24,11 @@ struct LoopEnvironment {
 
   const HostCode* host = nullptr;
   std::function<Kernel(std::uint32_t operation)> kernel;
-  // Returns no address if the predicate is not of type kPred.
-  std::function<std::optional<CodeAddress>(std::uint32_t predicate)> predicate;
+  struct Predicate {
+    DType type;
+    CodeAddress address;
+  };
+  std::function<Predicate(std::uint32_t predicate)> predicate;
   std::uint64_t* counters = nullptr;
   std::function<std::uint64_t*(std::uint32_t loop)> entries, trips;  // of ExecutedCycles
   void* engine = nullptr;

@@ -20,6 +20,16 @@ bool IsNumber(RegisterType type) {
   return SizeOf(type) == 4 || (SizeOf(type) == 8 && type != RegisterType::kC64);
 }
 
+bool IsSelect(const MicroKind& kind) { return kind.code == static_cast<std::uint16_t>(ScalarOp::kSelect); }
+bool HasPredicates(const MicroKind& kind) {
+  return kind.predicates || kind.predicate_result || IsSelect(kind);
+}
+// The size of a lane; predicates take the lanes of the numbers that they belong to.
+std::size_t ElementSize(const MicroKind& kind) {
+  return std::max(kind.predicates ? std::size_t{4} : SizeOf(kind.type),
+                  kind.predicate_result ? std::size_t{4} : SizeOf(kind.result));
+}
+
 // Lanes of the next piece of `rest` elements. Predicates are only read and written 8, 4 or 1 at a time.
 int NextLanes(std::int64_t rest, std::size_t size, bool predicates) {
   if (size == 8) return 1;
@@ -64,9 +74,9 @@ int CallCompiler::NextRead(const CodeValue& value) const {
     for (int k = 0; k < calls[c].num_operands; ++k) {
       if (calls[c].operand[k].base == CallList::Place::Base::kFixed) continue;
       const CodeAddress read = Address(calls[c].operand[k]);
-      // Pieces of one operand are near each other.
-      if (read.base == value.address.base && read.offset <= value.address.offset &&
-          value.address.offset < read.offset + kMostElements * 8)
+      const std::ptrdiff_t offset = value.address.offset - read.offset;
+      // Not exact: where a piece of an operand is depends on the size of its elements.
+      if (read.base == value.address.base && offset >= 0 && offset < (first_ + kLanes) * 8)
         return static_cast<int>(c - position_);
     }
   }
@@ -78,22 +88,79 @@ void CallCompiler::Add(const CallList& list, const std::vector<CodeAddress>& in,
   list_ = &list;
   in_ = &in;
   out_ = &out;
-  for (position_ = 0; position_ < list.calls().size(); ++position_) {
-    const CallList::Description& description = list.descriptions()[position_];
-    const CallList::Call& call = list.calls()[position_];
-    const bool compiled = description.kind.code == MicroKind::kMove
-                              ? CompileMove(description, call.arguments.n)
-                              : Compile(description, call.arguments);
+  for (position_ = 0; position_ < list.calls().size();) {
+    if (const std::size_t end = EndOfPieces(position_); end > position_) {
+      CompilePieces(position_, end);
+      position_ = end;
+      continue;
+    }
+    const bool compiled = Compile(position_);
     registers_.Release();
     if (compiled) {
       ++num_compiled_;
     } else {
-      CompileCall(call);
+      CompileCall(list.calls()[position_]);
     }
+    ++position_;
   }
   // The next kernel uses the same scratch memory.
   registers_.ForgetScratch();
   list_ = nullptr;
+}
+
+std::size_t CallCompiler::EndOfPieces(std::size_t begin) {
+  const auto& calls = list_->calls();
+  const auto& descriptions = list_->descriptions();
+  const std::int64_t n = calls[begin].arguments.n;
+  if (n <= kLanes) return begin;
+  std::size_t end = begin;
+  while (end < calls.size() && calls[end].arguments.n == n &&
+         descriptions[end].kind.code != MicroKind::kMove && HasCode(end)) {
+    ++end;
+  }
+  if (end - begin < 2) return begin;
+  for (std::size_t c = begin; c < end; ++c) {
+    // Values that share scratch memory must have their pieces at the same places, unless none is read later.
+    if (end < calls.size() && descriptions[c].kind.predicate_result) return begin;
+    // A scalar must not change between two pieces.
+    for (int k = 0; k < descriptions[c].num_operands; ++k) {
+      const CallList::Place& place = descriptions[c].operand[k];
+      if ((calls[c].arguments.scalar >> k & 1) == 0 || place.base == CallList::Place::Base::kFixed) continue;
+      const CodeAddress scalar = Address(place);
+      for (std::size_t writer = begin; writer < end; ++writer) {
+        const CodeValue written{Address(descriptions[writer].result), static_cast<int>(n * 4)};
+        if (RegisterFile::Overlap(written, scalar, 4)) return begin;
+      }
+    }
+  }
+  return end;
+}
+
+void CallCompiler::CompilePieces(std::size_t begin, std::size_t end) {
+  const auto& descriptions = list_->descriptions();
+  const std::int64_t n = list_->calls()[begin].arguments.n;
+  const bool last = end == descriptions.size();
+  bool predicates = false;
+  for (std::size_t c = begin; c < end; ++c) predicates = predicates || HasPredicates(descriptions[c].kind);
+  if (last) registers_.StoreAll();
+  for (first_ = 0; first_ < n;) {
+    const int lanes = NextLanes(n - first_, 4, predicates);
+    for (position_ = begin; position_ < end; ++position_) {
+      CompilePiece(code_, &registers_, position_, first_, lanes);
+      registers_.Release();
+    }
+    // No other piece reads what this one has in scratch memory.
+    if (last) registers_.ForgetScratch();
+    first_ += lanes;
+  }
+  first_ = 0;
+  num_compiled_ += end - begin;
+}
+
+bool CallCompiler::HasCode(std::size_t call) {
+  Assembler trial;
+  RegisterFile registers(&trial, [](const CodeValue&) { return 1; });
+  return CompilePiece(&trial, &registers, call, 0, 1);
 }
 
 void CallCompiler::CompileCall(const CallList::Call& call) {
@@ -130,45 +197,52 @@ bool CallCompiler::CompileMove(const CallList::Description& call, std::int64_t b
   return true;
 }
 
-bool CallCompiler::Compile(const CallList::Description& call, const MicroArguments& arguments) {
-  const MicroKind& kind = call.kind;
+bool CallCompiler::Compile(std::size_t call) {
+  const MicroKind& kind = list_->descriptions()[call].kind;
+  const std::int64_t n = list_->calls()[call].arguments.n;
+  if (kind.code == MicroKind::kMove) return CompileMove(list_->descriptions()[call], n);
+  for (std::int64_t first = 0; first < n;) {
+    const int lanes = NextLanes(n - first, ElementSize(kind), HasPredicates(kind));
+    if (!CompilePiece(code_, &registers_, call, first, lanes)) return false;  // which the first piece decides
+    registers_.Release();
+    first += lanes;
+  }
+  return n > 0;
+}
+
+bool CallCompiler::CompilePiece(Assembler* code, RegisterFile* registers, std::size_t call,
+                                std::int64_t first, int lanes) {
+  const CallList::Description& description = list_->descriptions()[call];
+  const MicroArguments& arguments = list_->calls()[call].arguments;
+  const MicroKind& kind = description.kind;
   const std::int64_t n = arguments.n;
-  const bool has_predicates =
-      kind.predicates || kind.predicate_result || kind.code == static_cast<std::uint16_t>(ScalarOp::kSelect);
-  if (kind.code == MicroKind::kOther || n < 1 || n > kMostElements) return false;
+  if (kind.code >= MicroKind::kMove || n > kMostElements) return false;
   if (!kind.predicates && !IsNumber(kind.type)) return false;
   if (!kind.predicate_result && !IsNumber(kind.result)) return false;
-  const std::size_t size = std::max(kind.predicates ? std::size_t{4} : SizeOf(kind.type),
-                                    kind.predicate_result ? std::size_t{4} : SizeOf(kind.result));
-  if (size == 8 && n > 4) return false;
-  for (std::int64_t done = 0; done < n;) {
-    const int lanes = NextLanes(n - done, size, has_predicates);
-    VectorCode vector(code_, &registers_, kind, lanes, arguments.immediate);
-    for (int k = 0; k < call.num_operands; ++k) {
-      const bool predicate =
-          kind.predicates || (k == 0 && kind.code == static_cast<std::uint16_t>(ScalarOp::kSelect));
-      const auto bytes = static_cast<std::int64_t>(predicate ? 1 : SizeOf(kind.type));
-      if (call.operand[k].base == CallList::Place::Base::kFixed) {
-        vector.AddConstant(call.operand[k].fixed, predicate);
-        continue;
-      }
-      const bool scalar = n == 1 || (arguments.scalar >> k & 1) != 0;
-      CodeValue value{Address(call.operand[k]), static_cast<int>(bytes * (scalar ? 1 : lanes)),
-                      predicate ? CodeValue::Form::kPredicates : CodeValue::Form::kNumbers,
-                      scalar && lanes > 1};
-      if (!scalar) value.address.offset += done * bytes;
-      vector.AddOperand(value);
+  if (ElementSize(kind) == 8 && n > 4) return false;
+  VectorCode vector(code, registers, kind, lanes, arguments.immediate);
+  for (int k = 0; k < description.num_operands; ++k) {
+    const CallList::Place& place = description.operand[k];
+    const bool predicate = kind.predicates || (k == 0 && IsSelect(kind));
+    if (place.base == CallList::Place::Base::kFixed) {
+      vector.AddConstant(place.fixed, predicate);
+      continue;
     }
-    const auto bytes = static_cast<std::int64_t>(kind.predicate_result ? 1 : SizeOf(kind.result));
-    CodeValue result{Address(call.result), static_cast<int>(bytes * lanes),
-                     kind.predicate_result ? CodeValue::Form::kPredicates : CodeValue::Form::kNumbers};
-    result.address.offset += done * bytes;
-    const Vector reg = vector.Emit();
-    if (reg < 0) return false;  // the first piece is refused or none
-    registers_.Define(reg, result);
-    registers_.Release();
-    done += lanes;
+    const auto bytes = static_cast<std::int64_t>(predicate ? 1 : SizeOf(kind.type));
+    const bool scalar = n == 1 || (arguments.scalar >> k & 1) != 0;
+    CodeValue value{Address(place), static_cast<int>(bytes * (scalar ? 1 : lanes)),
+                    predicate ? CodeValue::Form::kPredicates : CodeValue::Form::kNumbers,
+                    scalar && lanes > 1};
+    if (!scalar) value.address.offset += first * bytes;
+    vector.AddOperand(value);
   }
+  const Vector reg = vector.Emit();
+  if (reg < 0) return false;
+  const auto bytes = static_cast<std::int64_t>(kind.predicate_result ? 1 : SizeOf(kind.result));
+  CodeValue result{Address(description.result), static_cast<int>(bytes * lanes),
+                   kind.predicate_result ? CodeValue::Form::kPredicates : CodeValue::Form::kNumbers};
+  result.address.offset += first * bytes;
+  registers->Define(reg, result);
   return true;
 }
 

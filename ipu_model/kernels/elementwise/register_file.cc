@@ -7,6 +7,7 @@
 namespace ipu_model {
 namespace {
 
+constexpr Vector kNone = -1;
 constexpr Vector kLast = 15;  // for loading and storing
 constexpr int kNumberBytes = 4;
 
@@ -57,18 +58,74 @@ bool RegisterFile::Overlap(const CodeValue& value, const CodeAddress& address, s
   return held.offset < address.offset + bytes && address.offset < held.offset + value.bytes;
 }
 
-Vector RegisterFile::Use(const CodeValue& value) {
+Vector RegisterFile::Find(const CodeValue& value) const {
   for (std::size_t r = 0; r < entries_.size(); ++r) {
-    Entry& entry = entries_[r];
-    const CodeValue& held = entry.value;
-    if (!entry.used || held.address.base != value.address.base ||
-        held.address.offset != value.address.offset || held.bytes != value.bytes || held.form != value.form ||
-        (value.broadcast && !held.broadcast)) {
+    const CodeValue& held = entries_[r].value;
+    if (entries_[r].used && held.address.base == value.address.base &&
+        held.address.offset == value.address.offset && held.bytes == value.bytes && held.form == value.form &&
+        (held.broadcast || !value.broadcast)) {
+      return static_cast<Vector>(r);
+    }
+  }
+  return kNone;
+}
+
+// Loading a value from memory right after its parts were stored one by one would wait for all the stores.
+Vector RegisterFile::Assemble(const CodeValue& value) {
+  const int lanes = value.bytes / kNumberBytes;
+  if (value.form != CodeValue::Form::kNumbers || value.broadcast || lanes < 2 || lanes > 4) return kNone;
+  Vector parts[4] = {};
+  for (int k = 0; k < lanes; ++k) {
+    CodeValue part = value;
+    part.address.offset += k * kNumberBytes;
+    part.bytes = kNumberBytes;
+    parts[k] = Find(part);
+    if (parts[k] < 0) return kNone;
+  }
+  for (int k = 0; k < lanes; ++k) kept_[static_cast<std::size_t>(parts[k])] = true;
+  const Vector reg = Take();
+  code_->Vex(vex::kInterleave, false, reg, parts[0], parts[1]);
+  for (int k = 2; k < lanes; ++k)
+    code_->VexImmediate(vex::kInsert, false, reg, reg, parts[k], static_cast<std::uint8_t>(k << 4));
+  return reg;
+}
+
+Vector RegisterFile::Part(const CodeValue& value) {
+  if (value.form != CodeValue::Form::kNumbers || value.broadcast || value.bytes != kNumberBytes) return kNone;
+  for (std::size_t r = 0; r < entries_.size(); ++r) {
+    const CodeValue& held = entries_[r].value;
+    const std::ptrdiff_t offset = value.address.offset - held.address.offset;
+    if (!entries_[r].used || held.broadcast || held.form != value.form ||
+        held.address.base != value.address.base || offset < 0 || offset + kNumberBytes > held.bytes ||
+        offset % kNumberBytes != 0) {
       continue;
     }
-    entry.age = ++clock_;
     kept_[r] = true;
-    return static_cast<Vector>(r);
+    const Vector reg = Take();
+    auto from = static_cast<Vector>(r);
+    auto lane = static_cast<int>(offset) / kNumberBytes;
+    if (lane >= 4) {
+      code_->VexImmediate(vex::kUpperHalf, true, from, 0, kLast, 1);
+      from = kLast;
+      lane -= 4;
+    }
+    code_->VexImmediate(vex::kShuffle, false, reg, 0, from, static_cast<std::uint8_t>(lane * 0x55));
+    return reg;
+  }
+  return kNone;
+}
+
+Vector RegisterFile::Use(const CodeValue& value) {
+  if (const Vector held = Find(value); held >= 0) {
+    entries_[static_cast<std::size_t>(held)].age = ++clock_;
+    kept_[static_cast<std::size_t>(held)] = true;
+    return held;
+  }
+  Vector made = Assemble(value);
+  if (made < 0) made = Part(value);
+  if (made >= 0) {
+    entries_[static_cast<std::size_t>(made)] = {value, true, false, ++clock_};
+    return made;
   }
   if (value.broadcast && value.address.base != CodeAddress::kPool) {
     CodeValue single = value;
@@ -131,6 +188,9 @@ void RegisterFile::Load(Vector reg, const CodeValue& value) {
       return code_->Vex(vex::kLoad32, false, reg, 0, from);
     case 8:
       return code_->Vex(vex::kLoad64, false, reg, 0, from);
+    case 12:  // without a mask, because masked accesses take longer
+      code_->Vex(vex::kLoad64, false, reg, 0, from);
+      return code_->VexImmediate(vex::kInsert, false, reg, reg, {from.base, from.offset + 8}, 2 << 4);
     case 16:
       return code_->Vex(vex::kLoad, false, reg, 0, from);
     case 32:
@@ -170,6 +230,9 @@ void RegisterFile::Write(Vector reg, const CodeValue& value) {
       return code_->Vex(vex::kStore32, false, reg, 0, to);
     case 8:
       return code_->Vex(vex::kStore64, false, reg, 0, to);
+    case 12:
+      code_->Vex(vex::kStore64, false, reg, 0, to);
+      return code_->VexImmediate(vex::kExtract, false, reg, 0, {to.base, to.offset + 8}, 2);
     case 16:
       return code_->Vex(vex::kStore, false, reg, 0, to);
     case 32:

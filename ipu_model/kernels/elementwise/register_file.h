@@ -66,6 +66,8 @@ class RegisterFile {
   void ForgetScratch();
   void Forget();
 
+  // Whether writing to memory may change a value.
+  static bool Overlap(const CodeValue& value, const CodeAddress& address, std::int64_t bytes);
   // Returns an operand for an address; may use rax.
   Memory At(const CodeAddress& address);
 
@@ -75,7 +77,11 @@ class RegisterFile {
     bool used = false, dirty = false;
     std::uint32_t age = 0;
   };
-  static bool Overlap(const CodeValue& value, const CodeAddress& address, std::int64_t bytes);
+  // Return a register for a value that other registers hold in parts, or as a part; otherwise -1.
+  Vector Assemble(const CodeValue& value);
+  Vector Part(const CodeValue& value);
+  // The register that holds exactly this value, or -1.
+  Vector Find(const CodeValue& value) const;
   Vector Take();
   void Load(Vector reg, const CodeValue& value);
   void Write(Vector reg, const CodeValue& value);

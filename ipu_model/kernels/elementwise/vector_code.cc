@@ -408,6 +408,8 @@ Vector VectorCode::EmitInteger32() {
   };
   const VexOp maximum = is_signed ? vex::kMaximumS32 : vex::kMaximumU32,
               minimum = is_signed ? vex::kMinimumS32 : vex::kMinimumU32;
+  // Of one lane, the instruction with a product of 64 bits takes half the time.
+  const VexOp multiply = lanes_ == 1 ? vex::kMultiplyEven32 : vex::kMultiply32;
   const auto rotate = [&](Vector result, Vector a) {
     const auto left = static_cast<std::uint8_t>(immediate_);
     code_->VexImmediate(vex::kShiftByImmediate32, wide(), 6, kTemporary, a, left);
@@ -429,7 +431,7 @@ Vector VectorCode::EmitInteger32() {
     case ScalarOp::kSubtract:
       return binary(vex::kSubtract32);
     case ScalarOp::kMultiply:
-      return binary(vex::kMultiply32);
+      return binary(multiply);
     case ScalarOp::kAnd:
       return binary(vex::kAnd);
     case ScalarOp::kOr:
@@ -472,7 +474,7 @@ Vector VectorCode::EmitInteger32() {
     }
     case ScalarOp::kSquare: {
       const Vector a = Use(0), result = registers_->New();
-      Op(vex::kMultiply32, result, a, a);
+      Op(multiply, result, a, a);
       return result;
     }
     default:

@@ -16,6 +16,8 @@ constexpr VexOp kFromGpr = {1, 1, 1, 0x6e}, kToGpr = {1, 1, 0, 0x7e};           
 constexpr VexOp kStoreLow32 = {1, 1, 0, 0x7e}, kStoreLow64 = {1, 1, 0, 0xd6};      // vmovd, vmovq
 constexpr VexOp kBytesToWords = {2, 1, 0, 0x31}, kSignExtend64 = {2, 1, 0, 0x25};  // vpmovzxbd, vpmovsxdq
 constexpr VexOp kPackWords = {1, 1, 0, 0x6b}, kPackShorts = {1, 1, 0, 0x63};       // vpackssdw, vpacksswb
+constexpr VexOp kInterleave = {1, 0, 0, 0x14}, kInsert = {3, 1, 0, 0x21};          // vunpcklps, vinsertps
+constexpr VexOp kShuffle = {1, 1, 0, 0x70}, kExtract = {3, 1, 0, 0x16};            // vpshufd, vpextrd
 constexpr VexOp kUpperHalf = {3, 1, 0, 0x39};                                      // vextracti128
 constexpr VexOp kBlend32 = {3, 1, 0, 0x4a}, kBlend64 = {3, 1, 0, 0x4b};            // vblendvps, vblendvpd
 constexpr VexOp kRound = {3, 1, 0, 0x08};                                          // vroundps
@@ -26,6 +28,7 @@ constexpr VexOp kAnd = {1, 1, 0, 0xdb}, kOr = {1, 1, 0, 0xeb}, kXor = {1, 1, 0, 
 
 // Integers of 32 and 64 bits.
 constexpr VexOp kAdd32 = {1, 1, 0, 0xfe}, kSubtract32 = {1, 1, 0, 0xfa}, kMultiply32 = {2, 1, 0, 0x40};
+constexpr VexOp kMultiplyEven32 = {1, 1, 0, 0xf4};  // vpmuludq
 constexpr VexOp kAdd64 = {1, 1, 0, 0xd4}, kSubtract64 = {1, 1, 0, 0xfb};
 constexpr VexOp kAbs32 = {2, 1, 0, 0x1e};
 constexpr VexOp kMaximumS32 = {2, 1, 0, 0x3d}, kMinimumS32 = {2, 1, 0, 0x39};

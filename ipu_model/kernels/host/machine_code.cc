@@ -163,6 +163,17 @@ void Assembler::CompareByteWithZero(const Memory& byte) {
   ModRm(7, byte, 1);
   Byte(0);
 }
+void Assembler::Load32(Gpr reg, const Memory& from) {
+  Rex(false, Number(reg), Number(from.base));
+  Byte(0x8b);
+  ModRm(Number(reg), from, 0);
+}
+void Assembler::CompareImmediate(Gpr reg, std::int32_t value) {
+  Rex(false, 7, Number(reg));
+  Byte(0x81);
+  Byte(0xf8 | (Number(reg) & 7));
+  Bytes32(static_cast<std::uint32_t>(value));
+}
 void Assembler::Call(Gpr reg) {
   Rex(false, 2, Number(reg));
   Byte(0xff);

@@ -94,6 +94,8 @@ class Assembler {
   void Increment(const Memory& counter);
   void DecrementGpr(Gpr reg);  // 32 bits; sets the zero flag
   void CompareByteWithZero(const Memory& byte);
+  void Load32(Gpr reg, const Memory& from);            // zero-extended
+  void CompareImmediate(Gpr reg, std::int32_t value);  // 32 bits
   void Call(Gpr reg);
   void Jump(Label to);
   void JumpIfZero(Label to);
