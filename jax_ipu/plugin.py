@@ -9,6 +9,7 @@ import atexit
 import logging
 import os
 import threading
+import time
 import types
 from typing import TYPE_CHECKING, Any
 
@@ -42,6 +43,8 @@ logger = logging.getLogger(__name__)
 PLATFORM = "ipu"
 # Below cpu (0): installing the package must not move programs onto a model. Above gpu and tpu with hardware.
 MODEL_PRIORITY = -1
+# How long the end of the process waits for threads that were compiling.
+_SECONDS_TO_LEAVE = 2.0
 
 
 def library_path() -> str:
@@ -106,10 +109,43 @@ def _create_options() -> dict[str, Any]:
 
 
 def _compile(program: bytes, program_format: str, options: bytes, target: str) -> _ipu.Executable:
-    """Loads the compiler when the first program needs it."""
-    from jax_ipu import compiler
+    """Loads the compiler when the first program needs it. An exit of the process cancels that too."""
+    from jax_ipu.compiler.progress import Progress
 
-    return compiler.compile(program, program_format, options, target)
+    with _compilations:
+        with Progress("a program") as progress:
+            from jax_ipu import compiler
+
+            progress.stage("loading the compiler")
+        return compiler.compile(program, program_format, options, target)
+
+
+class _Compilations:
+    """Counts the compilations that are running."""
+
+    def __init__(self) -> None:
+        self.running = 0
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self.running += 1
+
+    def __exit__(self, *error: object) -> None:
+        with self._lock:
+            self.running -= 1
+
+
+_compilations = _Compilations()
+
+
+def _await_daemon_threads() -> None:
+    """Lets the threads whose compilations were cancelled leave jaxlib, which needs the interpreter, and end."""
+    deadline = time.monotonic() + _SECONDS_TO_LEAVE
+    for thread in threading.enumerate():
+        # jaxlib's own threads have no Thread object and cannot be joined.
+        if thread.daemon and thread is not threading.current_thread() and type(thread) is not threading._DummyThread:
+            thread.join(max(0.0, deadline - time.monotonic()))
 
 
 def _prepare_exit() -> None:
@@ -122,8 +158,11 @@ def _prepare_exit() -> None:
 
     if _ipu.is_forked_child():
         return  # the work is the parent's
+    compiling = _compilations.running > 0
     progress.cancel_all()
     _ipu.finish_work()
+    if compiling:
+        _await_daemon_threads()
     if threading.active_count() > 1:
         _ipu.prepare_exit()
 
