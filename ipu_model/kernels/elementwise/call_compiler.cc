@@ -76,7 +76,7 @@ int CallCompiler::NextRead(const CodeValue& value) const {
       const CodeAddress read = Address(calls[c].operand[k]);
       const std::ptrdiff_t offset = value.address.offset - read.offset;
       // Not exact: where a piece of an operand is depends on the size of its elements.
-      if (read.base == value.address.base && offset >= 0 && offset < (first_ + kLanes) * 8)
+      if (read.base == value.address.base && offset >= 0 && offset < kMostElements * 8)
         return static_cast<int>(c - position_);
     }
   }
@@ -89,11 +89,6 @@ void CallCompiler::Add(const CallList& list, const std::vector<CodeAddress>& in,
   in_ = &in;
   out_ = &out;
   for (position_ = 0; position_ < list.calls().size();) {
-    if (const std::size_t end = EndOfPieces(position_); end > position_) {
-      CompilePieces(position_, end);
-      position_ = end;
-      continue;
-    }
     const bool compiled = Compile(position_);
     registers_.Release();
     if (compiled) {
@@ -106,61 +101,6 @@ void CallCompiler::Add(const CallList& list, const std::vector<CodeAddress>& in,
   // The next kernel uses the same scratch memory.
   registers_.ForgetScratch();
   list_ = nullptr;
-}
-
-std::size_t CallCompiler::EndOfPieces(std::size_t begin) {
-  const auto& calls = list_->calls();
-  const auto& descriptions = list_->descriptions();
-  const std::int64_t n = calls[begin].arguments.n;
-  if (n <= kLanes) return begin;
-  std::size_t end = begin;
-  while (end < calls.size() && calls[end].arguments.n == n &&
-         descriptions[end].kind.code != MicroKind::kMove && HasCode(end)) {
-    ++end;
-  }
-  if (end - begin < 2) return begin;
-  for (std::size_t c = begin; c < end; ++c) {
-    // Values that share scratch memory must have their pieces at the same places, unless none is read later.
-    if (end < calls.size() && descriptions[c].kind.predicate_result) return begin;
-    // A scalar must not change between two pieces.
-    for (int k = 0; k < descriptions[c].num_operands; ++k) {
-      const CallList::Place& place = descriptions[c].operand[k];
-      if ((calls[c].arguments.scalar >> k & 1) == 0 || place.base == CallList::Place::Base::kFixed) continue;
-      const CodeAddress scalar = Address(place);
-      for (std::size_t writer = begin; writer < end; ++writer) {
-        const CodeValue written{Address(descriptions[writer].result), static_cast<int>(n * 4)};
-        if (RegisterFile::Overlap(written, scalar, 4)) return begin;
-      }
-    }
-  }
-  return end;
-}
-
-void CallCompiler::CompilePieces(std::size_t begin, std::size_t end) {
-  const auto& descriptions = list_->descriptions();
-  const std::int64_t n = list_->calls()[begin].arguments.n;
-  const bool last = end == descriptions.size();
-  bool predicates = false;
-  for (std::size_t c = begin; c < end; ++c) predicates = predicates || HasPredicates(descriptions[c].kind);
-  if (last) registers_.StoreAll();
-  for (first_ = 0; first_ < n;) {
-    const int lanes = NextLanes(n - first_, 4, predicates);
-    for (position_ = begin; position_ < end; ++position_) {
-      CompilePiece(code_, &registers_, position_, first_, lanes);
-      registers_.Release();
-    }
-    // No other piece reads what this one has in scratch memory.
-    if (last) registers_.ForgetScratch();
-    first_ += lanes;
-  }
-  first_ = 0;
-  num_compiled_ += end - begin;
-}
-
-bool CallCompiler::HasCode(std::size_t call) {
-  Assembler trial;
-  RegisterFile registers(&trial, [](const CodeValue&) { return 1; });
-  return CompilePiece(&trial, &registers, call, 0, 1);
 }
 
 void CallCompiler::CompileCall(const CallList::Call& call) {
@@ -203,15 +143,14 @@ bool CallCompiler::Compile(std::size_t call) {
   if (kind.code == MicroKind::kMove) return CompileMove(list_->descriptions()[call], n);
   for (std::int64_t first = 0; first < n;) {
     const int lanes = NextLanes(n - first, ElementSize(kind), HasPredicates(kind));
-    if (!CompilePiece(code_, &registers_, call, first, lanes)) return false;  // which the first piece decides
+    if (!CompilePiece(call, first, lanes)) return false;  // which the first piece decides
     registers_.Release();
     first += lanes;
   }
   return n > 0;
 }
 
-bool CallCompiler::CompilePiece(Assembler* code, RegisterFile* registers, std::size_t call,
-                                std::int64_t first, int lanes) {
+bool CallCompiler::CompilePiece(std::size_t call, std::int64_t first, int lanes) {
   const CallList::Description& description = list_->descriptions()[call];
   const MicroArguments& arguments = list_->calls()[call].arguments;
   const MicroKind& kind = description.kind;
@@ -220,7 +159,7 @@ bool CallCompiler::CompilePiece(Assembler* code, RegisterFile* registers, std::s
   if (!kind.predicates && !IsNumber(kind.type)) return false;
   if (!kind.predicate_result && !IsNumber(kind.result)) return false;
   if (ElementSize(kind) == 8 && n > 4) return false;
-  VectorCode vector(code, registers, kind, lanes, arguments.immediate);
+  VectorCode vector(code_, &registers_, kind, lanes, arguments.immediate);
   for (int k = 0; k < description.num_operands; ++k) {
     const CallList::Place& place = description.operand[k];
     const bool predicate = kind.predicates || (k == 0 && IsSelect(kind));
@@ -242,7 +181,7 @@ bool CallCompiler::CompilePiece(Assembler* code, RegisterFile* registers, std::s
   CodeValue result{Address(description.result), static_cast<int>(bytes * lanes),
                    kind.predicate_result ? CodeValue::Form::kPredicates : CodeValue::Form::kNumbers};
   result.address.offset += first * bytes;
-  registers->Define(reg, result);
+  registers_.Define(reg, result);
   return true;
 }
 

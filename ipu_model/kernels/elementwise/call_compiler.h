@@ -18,7 +18,7 @@ namespace ipu_model {
 class CallCompiler {
  public:
   // Calls on more elements stay calls.
-  static constexpr std::int64_t kMostElements = 64;
+  static constexpr std::int64_t kMostElements = 32;
 
   explicit CallCompiler(Assembler* code);
   // The start of a function whose argument is the table of base pointers (see CodeAddress), and its end. In
@@ -40,13 +40,7 @@ class CallCompiler {
   // Compiles a call, or returns false without having appended more than loads.
   bool Compile(std::size_t call);
   // Compiles `lanes` elements of a call, from element `first` on.
-  bool CompilePiece(Assembler* code, RegisterFile* registers, std::size_t call, std::int64_t first,
-                    int lanes);
-  // The end of the calls from `begin` on of which each piece of the elements can be computed by itself, so
-  // that it stays in registers; `begin` if there are none.
-  std::size_t EndOfPieces(std::size_t begin);
-  void CompilePieces(std::size_t begin, std::size_t end);
-  bool HasCode(std::size_t call);
+  bool CompilePiece(std::size_t call, std::int64_t first, int lanes);
   bool CompileMove(const CallList::Description& call, std::int64_t bytes);
   void CompileCall(const CallList::Call& call);
   int NextRead(const CodeValue& value) const;
@@ -58,7 +52,6 @@ class CallCompiler {
   const CallList* list_ = nullptr;
   const std::vector<CodeAddress>*in_ = nullptr, *out_ = nullptr;
   std::size_t position_ = 0;
-  std::int64_t first_ = 0;  // element of the piece that is being compiled
 };
 
 }  // namespace ipu_model
