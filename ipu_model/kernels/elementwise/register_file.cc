@@ -82,11 +82,14 @@ Vector RegisterFile::Assemble(const CodeValue& value) {
     parts[k] = Find(part);
     if (parts[k] < 0) return kNone;
   }
+  const auto kept = kept_;
   for (int k = 0; k < lanes; ++k) kept_[static_cast<std::size_t>(parts[k])] = true;
   const Vector reg = Take();
   code_->Vex(vex::kInterleave, false, reg, parts[0], parts[1]);
   for (int k = 2; k < lanes; ++k)
     code_->VexImmediate(vex::kInsert, false, reg, reg, parts[k], static_cast<std::uint8_t>(k << 4));
+  kept_ = kept;
+  kept_[static_cast<std::size_t>(reg)] = true;
   return reg;
 }
 
@@ -100,6 +103,7 @@ Vector RegisterFile::Part(const CodeValue& value) {
         offset % kNumberBytes != 0) {
       continue;
     }
+    const auto kept = kept_;
     kept_[r] = true;
     const Vector reg = Take();
     auto from = static_cast<Vector>(r);
@@ -110,6 +114,8 @@ Vector RegisterFile::Part(const CodeValue& value) {
       lane -= 4;
     }
     code_->VexImmediate(vex::kShuffle, false, reg, 0, from, static_cast<std::uint8_t>(lane * 0x55));
+    kept_ = kept;
+    kept_[static_cast<std::size_t>(reg)] = true;
     return reg;
   }
   return kNone;
