@@ -52,7 +52,10 @@ def main(arguments: list[str]) -> int:
             code, text = _OK, executable.serialize()
         except BaseException as error:
             code, text = _error(error)
-        _answer(connection, code, text)
+        try:
+            _answer(connection, code, text)
+        except (BrokenPipeError, ConnectionResetError):  # the host has ended meanwhile
+            break
     return 0
 
 

@@ -219,7 +219,8 @@ def check_compiler() -> Iterator[Finding]:
     python = os.environ.get(_COMPILER)
     if not python:
         return
-    command = [python, "-c", "import jax_ipu.compile_server, jax_ipu.compiler.api"]
+    # -P, as for the compile server: the working directory does not count.
+    command = [python, "-P", "-c", "import jax_ipu.compile_server, jax_ipu.compiler.api"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS)
     except (OSError, subprocess.TimeoutExpired) as error:

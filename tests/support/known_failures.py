@@ -23,12 +23,6 @@ KNOWN_FAILURES = (
     KnownFailure(
         "tests/test_symbolic_sizes.py::test_the_result_is_that_of_known_sizes[lu of bfloat16]", (0, 12), _NARROW_LU
     ),
-    KnownFailure(
-        "tests/test_recompute.py::test_memory_is_saved_and_values_are_the_same",
-        (0, 12),
-        "float16 gradients of the program that keeps values and of the one that computes them again differ in the "
-        "last bit; the reason has not been found",
-    ),
 )
 
 
