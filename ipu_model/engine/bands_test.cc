@@ -216,14 +216,14 @@ TEST(ASumOverSeveralDimensionsIsCutAlongTheOutermost) {
   CHECK_EQ(ran.groups.size(), std::size_t{1});
   CHECK_EQ(ran.groups[0].extent, std::int64_t{64});
   for (std::size_t k = 0; k < 30; ++k) {
-    std::int32_t sum = 0;
+    std::uint32_t sum = 0;  // wraps, as the sums do
     for (std::size_t r = 0; r < 64; ++r) {
       for (std::size_t i = 0; i < 200; ++i) {
-        const std::int32_t v = Value((r * 30 + k) * 200 + i);
+        const auto v = static_cast<std::uint32_t>(Value((r * 30 + k) * 200 + i));
         sum += v * v;
       }
     }
-    CHECK_EQ(ran.results[0][k], sum);
+    CHECK_EQ(ran.results[0][k], static_cast<std::int32_t>(sum));
   }
 }
 
