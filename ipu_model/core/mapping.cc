@@ -392,9 +392,50 @@ bool Mapping::operator==(const Mapping& other) const {
   return same_runs(expand(*this), expand(other));
 }
 
+namespace {
+
+// Splits the dimension in which a step of `stride` elements ends into two, if each of its parts is then a
+// product of parts of both.
+void SplitAt(std::int64_t stride, Partition* p) {
+  std::int64_t inner_elements = 1;
+  for (std::size_t d = p->shape.size(); d-- > 0; inner_elements *= p->shape[d]) {
+    if (stride >= inner_elements * p->shape[d]) continue;
+    const std::int64_t inner = stride / inner_elements, parts = p->parts[d];
+    if (inner < 2 || stride % inner_elements != 0 || p->shape[d] % inner != 0) return;
+    if (p->shape.size() == kMaxRank || (p->grain[d] != 1 && parts > 1)) return;
+    const std::int64_t outer = p->shape[d] / inner;
+    std::int64_t outer_parts = parts, inner_parts = 1;
+    if (outer % parts != 0) {
+      if (parts % outer != 0 || inner % (parts / outer) != 0) return;
+      outer_parts = outer;
+      inner_parts = parts / outer;
+    }
+    const auto at = static_cast<std::ptrdiff_t>(d);
+    p->shape[d] = inner;
+    p->shape.insert(p->shape.begin() + at, outer);
+    p->parts[d] = inner_parts;
+    p->parts.insert(p->parts.begin() + at, outer_parts);
+    p->grain[d] = 1;
+    p->grain.insert(p->grain.begin() + at, 1);
+    p->tile_stride.insert(p->tile_stride.begin() + at, p->tile_stride[d] * inner_parts);
+    return;
+  }
+}
+
+}  // namespace
+
 bool ReorderedPartition(const Mapping& mapping, const View& view, Partition* out) {
-  const Partition* const from = mapping.partition();
-  if (from == nullptr || view.offset != 0 || NumElements(from->shape) != view.num_elements()) return false;
+  if (mapping.partition() == nullptr || view.offset != 0 ||
+      NumElements(mapping.partition()->shape) != view.num_elements()) {
+    return false;
+  }
+  Partition split = *mapping.partition();
+  for (std::size_t d = 0; d < view.shape.size(); ++d) {
+    if (view.shape[d] == 1) continue;
+    SplitAt(view.strides[d], &split);
+    SplitAt(view.strides[d] * view.shape[d], &split);
+  }
+  const Partition* const from = &split;
   const std::size_t rank = from->shape.size();
   const Shape strides = RowMajorStrides(from->shape);
   *out = {{}, {}, {}, {}, from->first_tile, from->num_tiles};

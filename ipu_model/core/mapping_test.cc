@@ -300,6 +300,32 @@ TEST(ReorderedPartitionsOfFactorsAndOfOtherViews) {
   CHECK(!ReorderedPartition(Runs({{0, 60, 0}}), {0, DType::kF32, 0, {12, 5}, {1, 12}}, &reordered));
 }
 
+// The groups of a product are two dimensions of its operand, between which the array has another one.
+TEST(ReorderedPartitionsSplitDimensions) {
+  Random random(9);
+  int found = 0;
+  for (int round = 0; round < 300; ++round) {
+    const Shape shape = {Uniform(random, 1, 6), Uniform(random, 1, 6), Uniform(random, 1, 6)};
+    const std::int64_t joined = shape[0] * shape[1];
+    const Partition partition =
+        Partition::Grid({joined, shape[2]}, {Uniform(random, 1, joined), Uniform(random, 1, shape[2])}, 40);
+    const View view{0, DType::kF32, 0, {shape[0], shape[2], shape[1]}, {shape[1] * shape[2], 1, shape[2]}};
+    Partition reordered;
+    if (!ReorderedPartition(Mapping(partition), view, &reordered)) continue;
+    ++found;
+    const auto tiles = TilesByDefinition(partition), now = TilesByDefinition(reordered);
+    std::int64_t element = 0;
+    ForEachIndex(Box::Whole(view.shape), [&](const Shape& index) {
+      CHECK_EQ(now[static_cast<std::size_t>(element++)],
+               tiles[static_cast<std::size_t>(ElementOf(view, index))]);
+    });
+  }
+  CHECK(found > 150);
+  const Mapping heads(Partition::Grid({32, 256, 64}, {32, 46, 1}, 1472));
+  Partition reordered;
+  CHECK(ReorderedPartition(heads, {0, DType::kF32, 0, {4, 256, 8, 64}, {131072, 64, 16384, 1}}, &reordered));
+}
+
 TEST(EqualPlacementsCompareEqual) {
   const Mapping partition(Partition::Linear(8, 1, 1, 2));
   CHECK(partition == Runs({{0, 4, 0}, {4, 8, 1}}));
