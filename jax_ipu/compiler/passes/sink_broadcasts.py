@@ -8,11 +8,10 @@ before the broadcast, where `hoist_broadcasts.py` has put it.
 from __future__ import annotations
 
 from jax_ipu.compiler.expression import COST, is_elementwise, splat_of
-from jax_ipu.compiler.ir import Block, Module, Op, Value
-from jax_ipu.compiler.passes.rewriter import Rewriter
+from jax_ipu.compiler.ir import Module, Op, Value
+from jax_ipu.compiler.passes.rewriter import Rewriter, rewrite
 from jax_ipu.compiler.types import num_elements
 
-_LOOPS_AND_BRANCHES = frozenset(("while", "if", "case", "ipu.repeat"))
 # The most instructions of a value, and the most that its computation in the users may take over all elements. On all
 # tiles these are 22 per tile.
 _MAX_OPS = 8
@@ -20,23 +19,8 @@ _MAX_COST = 32 * 1024
 
 
 def run(module: Module) -> None:
-    """Rewrites the ops of main, and of the regions of its control flow."""
-    _run_block(module.main.block)
-
-
-def _run_block(block: Block) -> None:
-    rewriter = Rewriter()
-    for op in block.ops:
-        if op.name in _LOOPS_AND_BRANCHES:
-            for region in op.regions:
-                _run_block(region)
-        replacement = _sunk(op, rewriter) if op.name == "broadcast_in_dim" else None
-        if replacement is None:
-            rewriter.ops.append(op)
-            continue
-        op.result.replace_with(replacement)
-        op.drop()
-    block.ops = rewriter.ops
+    """Rewrites the broadcasts of main, and of the regions inside."""
+    rewrite(module.main.block, {"broadcast_in_dim": _sunk})
 
 
 def _sunk(broadcast: Op, rewriter: Rewriter) -> Value | None:
