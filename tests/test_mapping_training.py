@@ -141,8 +141,8 @@ def layer_costs(rows, depth, columns):
 def test_the_products_of_a_layer_cost_less_planned_jointly(shape):
     joint, separate = layer_costs(*shape)
     assert joint.exchange_bytes < separate.exchange_bytes
-    # Both planners compare estimates, which differ a little from the planned cycles.
-    assert joint.cycles < 1.01 * separate.cycles
+    # What the planner minimises in training: cycles, and bytes at a quarter of their exchange (matmul_plan.cc).
+    assert joint.cycles + 0.25 * joint.exchange_cycles < separate.cycles + 0.25 * separate.exchange_cycles
 
 
 @each_mode
