@@ -3,93 +3,15 @@
 #include "kernels/convolution/convolution_layout.h"
 
 #include <algorithm>
-#include <cmath>
 #include <complex>
 #include <cstdlib>
-#include <cstring>
-#include <limits>
 
 #include "kernels/convolution/convolution_strip.h"
+#include "kernels/copy/convert_rows.h"
 #include "kernels/host/isa.h"
-#include "kernels/vector/convert.h"
 
 namespace ipu_model {
 namespace {
-
-struct BFloat16 {
-  std::uint16_t bits;
-};
-struct Int4 {
-  std::int8_t value;
-};
-struct UInt4 {
-  std::uint8_t value;
-};
-struct Int2 {
-  std::int8_t value;
-};
-struct UInt2 {
-  std::uint8_t value;
-};
-struct Half {
-  std::uint16_t bits;
-};
-// An 8- or 4-bit float format.
-template <typename F>
-struct Small {
-  std::uint8_t code;
-  using Code = F;
-};
-template <typename T>
-constexpr bool kIsSmall = false;
-template <typename F>
-constexpr bool kIsSmall<Small<F>> = true;
-
-template <typename T>
-T Widen(T v) {
-  return v;
-}
-inline float Widen(Half v) { return F16ToF32(v.bits); }
-inline float Widen(BFloat16 v) {
-  const std::uint32_t bits = std::uint32_t{v.bits} << 16;
-  float f;
-  std::memcpy(&f, &bits, sizeof(f));
-  return f;
-}
-template <typename F>
-float Widen(Small<F> v) {
-  return Decode<F>(v.code);
-}
-inline int Widen(Int4 v) { return v.value; }
-inline int Widen(UInt4 v) { return v.value; }
-inline int Widen(Int2 v) { return v.value; }
-inline int Widen(UInt2 v) { return v.value; }
-
-template <typename To, typename From>
-To Convert(From from) {
-  const auto v = Widen(from);
-  if constexpr (std::is_same_v<To, BFloat16>) {
-    const float f = static_cast<float>(v);
-    std::uint32_t bits;
-    std::memcpy(&bits, &f, sizeof(bits));
-    if (std::isnan(f)) return {static_cast<std::uint16_t>((bits >> 16) | 0x40)};
-    return {static_cast<std::uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16)};
-  } else if constexpr (kIsSmall<To>) {
-    return {Encode<typename To::Code>(static_cast<float>(v))};
-  } else if constexpr (std::is_same_v<To, Half>) {
-    return {F32ToF16(static_cast<float>(v))};
-  } else if constexpr (std::is_same_v<To, Int4>) {
-    return {static_cast<std::int8_t>(static_cast<std::int8_t>(static_cast<std::uint64_t>(v) << 4) >> 4)};
-  } else if constexpr (std::is_same_v<To, Int2>) {
-    return {static_cast<std::int8_t>(static_cast<std::int8_t>(static_cast<std::uint64_t>(v) << 6) >> 6)};
-  } else if constexpr (std::is_same_v<To, UInt4>) {
-    return {static_cast<std::uint8_t>(static_cast<std::uint64_t>(v) & 15)};
-  } else if constexpr (std::is_same_v<To, UInt2>) {
-    return {static_cast<std::uint8_t>(static_cast<std::uint64_t>(v) & 3)};
-  } else {
-    return static_cast<To>(v);
-  }
-}
 
 struct Walk {
   int rank = 0;  // number of dimensions outside the block
@@ -137,42 +59,59 @@ Walk PlanWalk(const HostTensor& from, const HostTensor& to) {
 
 constexpr std::int64_t kBlock = 16;
 
-template <typename From, typename To>
-void CopyBlock(const Walk& w, const From* from, To* to, std::int64_t m) {
-  if (m == 1) {
-    if (w.from_n == 1 && w.to_n == 1) {
-      if constexpr (std::is_same_v<From, Half> && std::is_same_v<To, float>) {
-        const auto* bits = reinterpret_cast<const std::uint16_t*>(from);
-        return HasAvx512() ? avx512::HalfToFloat(bits, to, w.n) : avx2::HalfToFloat(bits, to, w.n);
-      }
-      if constexpr (std::is_same_v<From, float> && std::is_same_v<To, Half>) {
-        auto* bits = reinterpret_cast<std::uint16_t*>(to);
-        return HasAvx512() ? avx512::FloatToHalf(from, bits, w.n) : avx2::FloatToHalf(from, bits, w.n);
-      }
-      for (std::int64_t i = 0; i < w.n; ++i) to[i] = Convert<To>(from[i]);
-    } else {
-      for (std::int64_t i = 0; i < w.n; ++i) to[i * w.to_n] = Convert<To>(from[i * w.from_n]);
+// Copies elements of type T.
+template <typename T>
+struct Identity {
+  using From = T;
+  using To = T;
+  void operator()(const Walk& w, const T* from, T* to, std::int64_t m) const {
+    if (m == 1 && w.from_n == 1 && w.to_n == 1) {
+      std::copy_n(from, w.n, to);
+      return;
     }
-    return;
-  }
-  for (std::int64_t i0 = 0; i0 < w.n; i0 += kBlock) {
-    const std::int64_t i1 = std::min(i0 + kBlock, w.n);
-    for (std::int64_t j = 0; j < m; ++j) {
-      for (std::int64_t i = i0; i < i1; ++i) {
-        to[i * w.to_n + j * w.to_m] = Convert<To>(from[i * w.from_n + j * w.from_m]);
+    for (std::int64_t i0 = 0; i0 < w.n; i0 += kBlock) {
+      const std::int64_t i1 = std::min(i0 + kBlock, w.n);
+      for (std::int64_t j = 0; j < m; ++j) {
+        for (std::int64_t i = i0; i < i1; ++i) {
+          to[i * w.to_n + j * w.to_m] = from[i * w.from_n + j * w.from_m];
+        }
       }
     }
   }
-}
+};
 
-template <typename From, typename To>
-void CopyTyped(ThreadPool& pool, const HostTensor& from, const HostTensor& to) {
+// Converts elements by `row`.
+struct Conversion {
+  using From = void;
+  using To = void;
+  ConvertRow row;
+  std::int64_t from_size, to_size;
+  void operator()(const Walk& w, const void* from, void* to, std::int64_t m) const {
+    const StridedRow from_row{static_cast<std::size_t>(from_size), w.from_n};
+    const StridedRow to_row{static_cast<std::size_t>(to_size), w.to_n};
+    const auto* in = static_cast<const unsigned char*>(from);
+    auto* out = static_cast<unsigned char*>(to);
+    const std::int64_t step = m == 1 ? w.n : kBlock;
+    for (std::int64_t i = 0; i < w.n; i += step) {
+      for (std::int64_t j = 0; j < m; ++j) {
+        ConvertStrided(row, in + (i * w.from_n + j * w.from_m) * from_size, from_row,
+                       out + (i * w.to_n + j * w.to_m) * to_size, to_row, std::min(step, w.n - i));
+      }
+    }
+  }
+};
+
+// Calls copy(walk, from, to, m) for every block of the walk.
+template <typename Copy>
+void CopyBlocks(ThreadPool& pool, const HostTensor& from, const HostTensor& to, const Copy& copy) {
   if (to.num_elements() == 0) return;
   const Walk w = PlanWalk(from, to);
   const std::int64_t blocks = (w.m + kBlock - 1) / kBlock;
   std::int64_t outer = blocks;
   for (int d = 0; d < w.rank; ++d) outer *= w.shape[d];
   const std::int64_t grain = std::max<std::int64_t>(1, 16384 / (w.n * std::min(w.m, kBlock)));
+  const auto from_size = static_cast<std::int64_t>(SizeOf(from.type));
+  const auto to_size = static_cast<std::int64_t>(SizeOf(to.type));
   ParallelFor(pool, outer, grain, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
       const std::int64_t j = i % blocks * kBlock;
@@ -183,101 +122,57 @@ void CopyTyped(ThreadPool& pool, const HostTensor& from, const HostTensor& to) {
         t += rest % w.shape[d] * w.to[d];
         rest /= w.shape[d];
       }
-      CopyBlock(w, from.as<const From>() + f, to.as<To>() + t, std::min(kBlock, w.m - j));
+      const void* source = from.as<const unsigned char>() + f * from_size;
+      void* target = to.as<unsigned char>() + t * to_size;
+      copy(w, static_cast<const typename Copy::From*>(source), static_cast<typename Copy::To*>(target),
+           std::min(kBlock, w.m - j));
     }
   });
 }
 
-// Calls f(T{}) with the C++ type of `type`.
-template <typename F>
-void WithType(DType type, F&& f) {
-  switch (type) {
-    case DType::kPred:
-    case DType::kU8:
-      return f(std::uint8_t{});
-    case DType::kS8:
-      return f(std::int8_t{});
-    case DType::kS16:
-      return f(std::int16_t{});
-    case DType::kU16:
-      return f(std::uint16_t{});
-    case DType::kS32:
-      return f(std::int32_t{});
-    case DType::kU32:
-      return f(std::uint32_t{});
-    case DType::kS64:
-      return f(std::int64_t{});
-    case DType::kU64:
-      return f(std::uint64_t{});
-    case DType::kS4:
-      return f(Int4{});
-    case DType::kU4:
-      return f(UInt4{});
-    case DType::kS2:
-      return f(Int2{});
-    case DType::kU2:
-      return f(UInt2{});
-    case DType::kF16:
-      return f(Half{});
-    case DType::kBF16:
-      return f(BFloat16{});
-    case DType::kF32:
-      return f(float{});
-    case DType::kF64:
-      return f(double{});
-    case DType::kF4E2M1FN:
-      return f(Small<F4E2M1FNFormat>{});
-    case DType::kF8E3M4:
-      return f(Small<F8E3M4Format>{});
-    case DType::kF8E4M3:
-      return f(Small<F8E4M3Format>{});
-    case DType::kF8E4M3FN:
-      return f(Small<F8E4M3FNFormat>{});
-    case DType::kF8E4M3FNUZ:
-      return f(Small<F8E4M3FNUZFormat>{});
-    case DType::kF8E4M3B11FNUZ:
-      return f(Small<F8E4M3B11FNUZFormat>{});
-    case DType::kF8E5M2:
-      return f(Small<F8E5M2Format>{});
-    case DType::kF8E5M2FNUZ:
-      return f(Small<F8E5M2FNUZFormat>{});
-    default:
-      std::abort();  // rejected when the operation was created
-  }
+void HalfRow(const void* from, void* to, std::int64_t n) {
+  (HasAvx512() ? avx512::HalfToFloat : avx2::HalfToFloat)(static_cast<const std::uint16_t*>(from),
+                                                          static_cast<float*>(to), n);
+}
+void RowToHalf(const void* from, void* to, std::int64_t n) {
+  (HasAvx512() ? avx512::FloatToHalf : avx2::FloatToHalf)(static_cast<const float*>(from),
+                                                          static_cast<std::uint16_t*>(to), n);
 }
 
-template <typename T>
-constexpr bool kIsFloat =
-    std::is_floating_point_v<T> || std::is_same_v<T, Half> || std::is_same_v<T, BFloat16> || kIsSmall<T>;
-// Calls f for the types in which sums are computed.
-template <typename T>
-constexpr bool kIsSum = std::is_same_v<T, float> || std::is_same_v<T, double> ||
-                        std::is_same_v<T, std::int32_t> || std::is_same_v<T, std::int64_t>;
+// The type of sums that has the same low bits: integers wrap.
+DType SumOf(DType type) {
+  return type == DType::kS32 ? DType::kU32 : type == DType::kS64 ? DType::kU64 : type;
+}
+
+// Null if neither type is one of sums.
+ConvertRow RowBetween(DType from, DType to) {
+  if (from == DType::kF16 && to == DType::kF32) return HalfRow;
+  if (from == DType::kF32 && to == DType::kF16) return RowToHalf;
+  const ConvertRow load = RowToSums(from, SumOf(to));
+  return load != nullptr ? load : RowFromSums(SumOf(from), to);
+}
 
 }  // namespace
 
 void CopyConvert(ThreadPool& pool, const HostTensor& from, const HostTensor& to) {
-  if (from.type == to.type && SizeOf(from.type) >= 4) {
-    switch (SizeOf(from.type)) {
-      case 4:
-        return CopyTyped<std::uint32_t, std::uint32_t>(pool, from, to);
-      case 8:
-        return CopyTyped<std::uint64_t, std::uint64_t>(pool, from, to);
-      default:
-        return CopyTyped<std::complex<double>, std::complex<double>>(pool, from, to);
-    }
+  const auto size = static_cast<std::int64_t>(SizeOf(from.type));
+  if (from.type != to.type) {
+    const ConvertRow row = RowBetween(from.type, to.type);
+    if (row == nullptr) std::abort();  // rejected when the operation was created
+    return CopyBlocks(pool, from, to, Conversion{row, size, static_cast<std::int64_t>(SizeOf(to.type))});
   }
-  WithType(from.type, [&](auto source) {
-    WithType(to.type, [&](auto target) {
-      using From = decltype(source);
-      using To = decltype(target);
-      if constexpr (kIsFloat<From> == kIsFloat<To> && (kIsSum<From> || kIsSum<To>)) {
-        CopyTyped<From, To>(pool, from, to);
-      } else {
-        std::abort();  // rejected when the operation was created
-      }
-    });
-  });
+  switch (size) {
+    case 1:
+      return CopyBlocks(pool, from, to, Identity<std::uint8_t>{});
+    case 2:
+      return CopyBlocks(pool, from, to, Identity<std::uint16_t>{});
+    case 4:
+      return CopyBlocks(pool, from, to, Identity<std::uint32_t>{});
+    case 8:
+      return CopyBlocks(pool, from, to, Identity<std::uint64_t>{});
+    default:
+      return CopyBlocks(pool, from, to, Identity<std::complex<double>>{});
+  }
 }
 
 HostTensor DenseTensor(HostContext& context, const HostTensor& like, DType type, const int* order) {
