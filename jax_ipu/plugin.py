@@ -21,6 +21,7 @@ from jax_ipu.integration import (
     buffer_callback,
     callbacks,
     dlpack,
+    error_function,
     ffi,
     fork,
     interrupt,
@@ -68,6 +69,7 @@ def initialize() -> None:
     buffer_callback.enable()
     callbacks.enable()
     dlpack.enable()
+    error_function.enable()
     ffi.enable()
     fork.enable()
     interrupt.enable()

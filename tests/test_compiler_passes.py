@@ -368,6 +368,19 @@ def test_fusion_moves_an_op_up_to_its_group() -> None:
     assert [r.dtype for r in block.ops[1].results] == ["f32", "pred"]
 
 
+def test_values_inside_merged_groups_are_no_inputs() -> None:
+    """Two long chains that meet are one map, however many values each has inside."""
+    chains = [
+        f"%{name}{i + 1} = stablehlo.{op} %{f'{name}{i}' if i else 'a'}, %b : {F}"
+        for name, op in (("m", "multiply"), ("s", "subtract"))
+        for i in range(18)
+    ]
+    block = fused(
+        "\n".join([*chains, f"%r = stablehlo.add %m18, %s18 : {F}", f"return %r : {F}"]), f"(%a: {F}, %b: {F}) -> {F}"
+    )
+    assert names(block) == ["ipu.map", "return"]
+
+
 def test_fused_programs_are_bounded() -> None:
     chain = "\n".join(f"%{i + 1} = stablehlo.sine %{i} : {F}" for i in range(150))
     block = fused(f"%0 = stablehlo.negate %a : {F}\n{chain}\nreturn %150 : {F}", f"(%a: {F}) -> {F}")

@@ -1,5 +1,7 @@
 """Every elementwise operation, value and gradient, in every mode. A row is one line."""
 
+import math
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -122,6 +124,18 @@ def test_unary(name, mode):
 def test_unary_half(name, dtype, mode):
     function, low, high = UNARY_FLOAT[name]
     check(function, array(33, dtype=dtype, low=low, high=min(high, 3)), mode=mode)
+
+
+@each_mode
+def test_erfc_keeps_its_relative_accuracy(mode):
+    """Also far right, where the result is small; exact at 0 and at the ends."""
+    x = np.linspace(-6, 9, 1501, dtype=np.float32)
+    expected = np.array([math.erfc(float(v)) for v in x])
+    error = np.abs(run_ipu(lax.erfc, (x,), mode)[0].astype(np.float64) - expected) / expected
+    assert error[x < 3].max() < 1.5e-6
+    assert error.max() < 8e-6  # exp(-x^2) of the rounded square
+    special = np.array([0.0, np.inf, -np.inf, np.nan, 40, -40], np.float32)
+    np.testing.assert_array_equal(run_ipu(lax.erfc, (special,), mode)[0], [1, 0, 2, np.nan, 0, 2])
 
 
 @each_mode

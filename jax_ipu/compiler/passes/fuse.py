@@ -104,13 +104,13 @@ def _join(op: Op, position: int, group_of: dict[Op, _Group], positions: dict[Op,
         # Merge all open groups at the position of the op.
         target = moving[0]
         for group in moving[1:]:
-            if _fits(target, group.inputs | inputs, len(group.members) + 1):
+            if _fits(target, group.inputs | inputs, group.members, 1):
                 target.members.extend(group.members)
                 target.inputs |= group.inputs
                 for member in group.members:
                     group_of[member] = target
                 group.members = []
-        if _fits(target, inputs, 1):
+        if _fits(target, inputs, [], 1):
             target.members.append(op)
             target.inputs |= inputs
             target.position = position
@@ -119,17 +119,20 @@ def _join(op: Op, position: int, group_of: dict[Op, _Group], positions: dict[Op,
     for group in candidates:
         others = [o for o in op.operands if o.op is None or group_of.get(o.op) is not group]
         ready = all(_position_of(o, group_of, positions) < group.position for o in others if splat_of(o) is None)
-        if ready and _fits(group, inputs, 1):
+        if ready and _fits(group, inputs, [], 1):
             group.members.append(op)
             group.inputs |= inputs
             return group
     return None
 
 
-def _fits(group: _Group, inputs: set[Value], instructions: int) -> bool:
-    if len(group.members) + instructions > MAX_INSTRUCTIONS:
+def _fits(group: _Group, inputs: set[Value], members: list[Op], instructions: int) -> bool:
+    """Whether the group may take in `members` and as many more instructions, which have these inputs."""
+    if len(group.members) + len(members) + instructions > MAX_INSTRUCTIONS:
         return False
-    made = {m.results[0] for m in group.members}
+    if len(group.inputs) + len(inputs) <= MAX_INPUTS:
+        return True
+    made = {m.results[0] for part in (group.members, members) for m in part}
     return len((group.inputs | inputs) - made) <= MAX_INPUTS
 
 
