@@ -15,7 +15,8 @@
 #include "kernels/host/integer_division.h"
 #include "operations/data_views.h"
 #include "operations/index/gather_plan.h"
-#include "operations/index/index_cost.h"
+#include "operations/index/scatter_partials.h"
+#include "operations/index/scatter_problem.h"
 #include "operations/index/slice_partition.h"
 #include "operations/readers.h"
 #include "poplar/exceptions.hpp"
@@ -24,58 +25,10 @@
 namespace ipu_model {
 namespace {
 
-// The data that the vertices of a scatter share.
-struct ScatterProblem {
-  IndexedWindow window;
-  Shape operand, indices, updates;
-  Shape slice_sizes;
-  DType type = DType::kF32;
-  bool unique = false;
-  std::size_t num_operands = 1;
-  std::shared_ptr<const ScatterKernel> kernel;
-
-  bool Indexed(std::size_t d) const { return window.component[d] >= 0 && slice_sizes[d] < operand[d]; }
-};
-
 Partition ScatterPartition(const ScatterProblem& p, unsigned num_tiles, std::int64_t bytes_per_tile) {
   std::vector<bool> indexed(p.operand.size());
   for (std::size_t d = 0; d < p.operand.size(); ++d) indexed[d] = p.Indexed(d);
   return SlicePartition(p.operand, indexed, p.type, num_tiles, SliceBudget(bytes_per_tile));
-}
-
-// Returns the part of the updates that a vertex on `box` of the operand needs in one superstep, which applies
-// the updates `step`.
-Box UpdatesRegion(const ScatterProblem& p, const Box& step, const Box& box) {
-  Box region = step;
-  for (std::size_t d = 0; d < p.operand.size(); ++d) {
-    int dim = p.window.window_dim[d];
-    if (p.window.batching[d] >= 0) {
-      dim = p.window.batch_dim[p.window.batching[d]];
-    } else if (dim < 0 || p.Indexed(d)) {
-      continue;
-    }
-    const std::size_t u = static_cast<std::size_t>(dim);
-    region.begin[u] = std::min(std::max(region.begin[u], box.begin[d]), region.end[u]);
-    region.end[u] = std::max(region.begin[u], std::min(region.end[u], box.end[d]));
-  }
-  return region;
-}
-
-Box IndicesRegion(const ScatterProblem& p, const Box& updates) {
-  Box region = Box::Whole(p.indices);
-  for (int b = 0; b < p.window.batch_rank; ++b) {
-    const std::size_t dim = static_cast<std::size_t>(p.window.index_dim[b]);
-    region.begin[dim] = updates.begin[static_cast<std::size_t>(p.window.batch_dim[b])];
-    region.end[dim] = updates.end[static_cast<std::size_t>(p.window.batch_dim[b])];
-  }
-  return region;
-}
-
-// Whether a batch dimension is paired with a dimension of the operand: different positions then update
-// different elements.
-bool Walks(const ScatterProblem& p, int b) {
-  return std::find(p.window.batching, p.window.batching + p.window.operand_rank, b) !=
-         p.window.batching + p.window.operand_rank;
 }
 
 // Returns consecutive blocks of batch positions, in row-major order, of at most `max_rows` rows (at least
@@ -250,7 +203,8 @@ class ScatterOperation : public Operation, public LimitsBuffers {
   }
 
   // Every tile updates the part of the result that it holds. Indices and updates are sent to all tiles, as
-  // many at a time as their memory allows: one superstep per block, in order.
+  // many at a time as their memory allows: one superstep per block, in order. Sums may be divided by updates,
+  // too.
   TilePlan Plan(const DeviceContext& context) const override {
     const auto p = std::make_shared<const ScatterProblem>(MakeProblem());
     const std::size_t n = p->num_operands;
@@ -270,6 +224,8 @@ class ScatterOperation : public Operation, public LimitsBuffers {
       steps = UpdateBlocks(*p, row_bytes, budget);
       if (steps.size() < most_steps || budget >= most) break;
     }
+    if (limit_ == 0 && PlanScatterPartials(p, update_, context, outputs[0], vertices, steps, &plan))
+      return plan;
     for (const Box& step : steps) {
       plan.supersteps.push_back({{MakeGroup(p, vertices, step, first)}});
       first = false;
@@ -319,37 +275,12 @@ class ScatterOperation : public Operation, public LimitsBuffers {
     group.compute = [p, updates_region](HostContext& context, const Box& box,
                                         const std::vector<HostTensor>& reads,
                                         const std::vector<HostTensor>& writes) {
-      const Box updates = updates_region(box);
-      WindowPlacement placement = WholePlacement(p->operand, p->slice_sizes);
-      placement.clipped = true;
-      for (int b = 0; b < p->window.batch_rank; ++b) {
-        placement.batch_begin[b] = updates.begin[static_cast<std::size_t>(p->window.batch_dim[b])];
-      }
-      for (std::size_t d = 0; d < p->operand.size(); ++d) {
-        placement.operand_begin[d] = box.begin[d];
-        if (p->window.window_dim[d] >= 0) {
-          placement.window_begin[d] = updates.begin[static_cast<std::size_t>(p->window.window_dim[d])];
-        }
-      }
       const std::size_t count = p->num_operands;
-      p->kernel->Run(context, p->window, placement, p->unique, reads.data(), reads[count],
-                     reads.data() + count + 1, writes.data());
+      p->kernel->Run(context, p->window, VertexPlacement(*p, updates_region(box), box), p->unique,
+                     reads.data(), reads[count], reads.data() + count + 1, writes.data());
     };
-    // Windows are taken to fall evenly.
     group.cycles = [p, updates_region](const TargetModel& target, const Box& box) {
-      const Box updates = updates_region(box);
-      double rows = 1, inside = 1, window = 1;
-      for (int b = 0; b < p->window.batch_rank; ++b) {
-        const std::size_t dim = static_cast<std::size_t>(p->window.batch_dim[b]);
-        rows *= static_cast<double>(updates.end[dim] - updates.begin[dim]);
-      }
-      for (std::size_t d = 0; d < p->operand.size(); ++d) {
-        if (p->Indexed(d)) {
-          inside *= static_cast<double>(box.end[d] - box.begin[d]) / static_cast<double>(p->operand[d]);
-        }
-      }
-      if (rows > 0) window = static_cast<double>(updates.num_elements()) / rows;
-      return ScatterCycles(target, p->type, rows, inside, window, p->window.num_wraps);
+      return VertexCycles(target, *p, updates_region(box), box);
     };
     return group;
   }

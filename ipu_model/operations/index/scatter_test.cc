@@ -156,6 +156,40 @@ TEST(LargeScattersKeepTheOrder) {
   }
 }
 
+TEST(LongSumsAreDividedByUpdates) {
+  // 600 rows take fewer cycles in shares on many tiles; elements without updates keep even the sign of zero.
+  constexpr std::int64_t kRows = 40, kColumns = 6, kUpdates = 600;
+  Graph graph(poplar::Target::createIPUTarget(1, 64, "ipu2"));
+  const Tensor operand = MappedVariable(graph, DType::kF32, {kRows, kColumns});
+  const Tensor indices = MappedVariable(graph, DType::kS32, {kUpdates, 1});
+  const Tensor updates = MappedVariable(graph, DType::kF32, {kUpdates, kColumns});
+  WindowDims dims;
+  dims.offset_dims = {1};
+  dims.collapsed_dims = {0};
+  dims.start_index_map = {0};
+  dims.index_vector_dim = 1;
+  std::vector<float> values(kRows * kColumns, -0.0f), update_values(kUpdates * kColumns, 1.0f);
+  std::vector<std::int32_t> index(kUpdates);
+  for (std::size_t i = 0; i < index.size(); ++i) index[i] = static_cast<std::int32_t>(i % 30);
+  for (const ScalarOp op : {ScalarOp::kAdd, ScalarOp::kMaximum}) {
+    Sequence prog;
+    const Tensor out =
+        hlo::scatter(graph, {operand}, indices, {updates}, dims, false, Single(op, DType::kF32), prog)[0];
+    PlanRunner runner(graph, 0);
+    runner.Store(operand, values.data());
+    runner.Store(updates, update_values.data());
+    runner.Store(indices, index.data());
+    runner.RunVertices(prog);
+    CHECK_EQ(runner.supersteps(), op == ScalarOp::kAdd ? 2u : 1u);
+    const std::vector<float> got = Floats(runner.Load(out));
+    for (std::size_t i = 0; i < got.size(); ++i) {
+      const bool updated = i / kColumns < 30;
+      CHECK_EQ(got[i], !updated ? 0.0f : op == ScalarOp::kAdd ? 20.0f : 1.0f);
+      CHECK_EQ(std::signbit(got[i]), !updated);
+    }
+  }
+}
+
 TEST(OperandsMayDependOnEachOther) {
   // (a, b), (x, y) -> (a + y, b * 10 + x), which depends on the order.
   Graph graph(poplar::Target::createIPUTarget(1, 3, "ipu2"));

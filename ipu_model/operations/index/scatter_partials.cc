@@ -1,0 +1,248 @@
+#include "operations/index/scatter_partials.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <utility>
+
+#include "kernels/elementwise/elementwise.h"
+#include "kernels/host/integer_division.h"
+#include "operations/elementwise/elementwise_cost.h"
+#include "operations/index/slice_partition.h"
+#include "operations/reduce/reduce_cost.h"
+
+namespace ipu_model {
+namespace {
+
+// Whether partial sums may be formed: narrower types round after each update.
+bool IsSum(const ScatterProblem& p, const Expression& update) {
+  if (p.num_operands != 1 || p.unique || update.code.size() != 1 || update.outputs[0] != 2) return false;
+  const Instruction& add = update.code[0];
+  const bool both = add.operand[0] + add.operand[1] == 1;
+  return add.op == ScalarOp::kAdd && both &&
+         (p.type == DType::kF32 || p.type == DType::kS32 || p.type == DType::kU32);
+}
+
+// The longest dimension of the updates along which positions follow each other; -1 if there is none.
+int RowsDimension(const ScatterProblem& p) {
+  int longest = -1;
+  for (int b = 0; b < p.window.batch_rank; ++b) {
+    const int dim = p.window.batch_dim[b];
+    if (Walks(p, b)) return -1;
+    if (longest < 0 ||
+        p.updates[static_cast<std::size_t>(dim)] > p.updates[static_cast<std::size_t>(longest)])
+      longest = dim;
+  }
+  return longest;
+}
+
+// The box of the operand in `work`, whose first dimension is the share of the rows.
+Box WithoutShare(Box box) {
+  box.begin.erase(box.begin.begin());
+  box.end.erase(box.end.begin());
+  return box;
+}
+
+// What a vertex on `work` (a share of the rows, then a box of the operand) reads of the updates.
+Box ShareOfUpdates(const ScatterProblem& p, std::size_t rows_dim, const Partition& partition,
+                   const Box& work) {
+  const std::int64_t share = work.begin[0], shares = partition.shape[0], rows = p.updates[rows_dim];
+  Box step = Box::Whole(p.updates);
+  step.begin[rows_dim] = rows * share / shares;
+  step.end[rows_dim] = rows * (share + 1) / shares;
+  return UpdatesRegion(p, step, WithoutShare(work));
+}
+
+// Divides the rows into `shares`, and each share's partial result into `pieces` along its indexed dimensions
+// and, for the tiles that are left, along the others.
+Partition Divide(const ScatterProblem& p, std::int64_t shares, std::int64_t pieces, unsigned num_tiles) {
+  const std::size_t rank = p.operand.size();
+  Partition partition;
+  partition.shape = p.operand;
+  partition.shape.insert(partition.shape.begin(), shares);
+  partition.parts.assign(rank + 1, 1);
+  partition.grain.assign(rank + 1, 1);
+  if (rank > 0)
+    partition.grain[rank] = std::max<std::int64_t>(1, 8 / static_cast<std::int64_t>(SizeOf(p.type)));
+  partition.parts[0] = shares;
+  partition.num_tiles = num_tiles;
+  std::int64_t left = static_cast<std::int64_t>(num_tiles) / (shares * pieces);
+  for (std::size_t d = 0; d < rank; ++d) {
+    std::int64_t& available = p.Indexed(d) ? pieces : left;
+    const std::int64_t grains = CeilDivide(p.operand[d], partition.grain[d + 1]);
+    partition.parts[d + 1] = std::clamp<std::int64_t>(available, 1, std::max<std::int64_t>(1, grains));
+    available /= partition.parts[d + 1];
+  }
+  partition.tile_stride = TileStrides(partition.parts);
+  return partition;
+}
+
+std::int64_t LargestPartial(const Partition& partition) {
+  std::int64_t elements = 1;
+  for (std::size_t d = 0; d < partition.shape.size(); ++d)
+    elements *= partition.LargestPart(static_cast<int>(d));
+  return elements;
+}
+
+class Planner {
+ public:
+  Planner(std::shared_ptr<const ScatterProblem> p, std::size_t rows_dim, const Expression& update,
+          const DeviceContext& context, const std::vector<Vertex>& vertices)
+      : p_(std::move(p)), rows_dim_(rows_dim), cost_(update), context_(context) {
+    fullest_ = std::max_element(vertices.begin(), vertices.end(), [](const Vertex& a, const Vertex& b) {
+                 return a.box.num_elements() < b.box.num_elements();
+               })->box;
+  }
+
+  double DirectCycles(const std::vector<Box>& steps) const {
+    double cycles = 0;
+    for (const Box& step : steps)
+      cycles += Cycles(UpdatesRegion(*p_, step, fullest_), fullest_) + context_.target().sync_cycles;
+    return cycles;
+  }
+
+  // The partition with the fewest cycles, which are stored; nothing is stored if none has fewer than
+  // `cycles`.
+  Partition Best(double* cycles) const {
+    Partition best;
+    const std::int64_t tiles = context_.num_tiles(), rows = p_->updates[rows_dim_];
+    for (std::int64_t shares = 2; shares <= std::min(rows, tiles); shares *= 2) {
+      for (std::int64_t pieces = 1; shares * pieces <= tiles; pieces *= 2) {
+        Partition partition = Divide(*p_, shares, pieces, context_.num_tiles());
+        const double found = PartialCycles(partition);
+        if (found >= *cycles) continue;
+        *cycles = found;
+        best = std::move(partition);
+      }
+    }
+    return best;
+  }
+
+ private:
+  // Of one vertex of either form, with the exchange that brings it the updates.
+  double Cycles(const Box& updates, const Box& box) const {
+    const TargetModel& target = context_.target();
+    const double bytes = static_cast<double>(updates.num_elements()) * static_cast<double>(SizeOf(p_->type)) +
+                         static_cast<double>(IndicesRegion(*p_, updates).num_elements()) *
+                             static_cast<double>(sizeof(std::int32_t));
+    return bytes / target.exchange_bytes_per_cycle +
+           static_cast<double>(VertexCycles(target, *p_, updates, box));
+  }
+
+  double PartialCycles(const Partition& partition) const {
+    const TargetModel& target = context_.target();
+    const auto size = static_cast<std::int64_t>(SizeOf(p_->type));
+    const std::int64_t results = fullest_.num_elements();
+    const std::int64_t partial = LargestPartial(partition) * size, shares = partition.shape[0];
+    // The partial result, and in the second superstep what each tile receives.
+    if (partial > StepBudget(target.bytes_per_tile) ||
+        shares * results * size > StepBudget(target.bytes_per_tile))
+      return std::numeric_limits<double>::infinity();
+    // Parts differ by one grain at most, and the last one is a large one.
+    Box work;
+    for (std::size_t d = 0; d < partition.shape.size(); ++d) {
+      work.begin.push_back(partition.Begin(static_cast<int>(d), partition.parts[d] - 1));
+      work.end.push_back(partition.shape[d]);
+    }
+    const Box updates = ShareOfUpdates(*p_, rows_dim_, partition, work);
+    return Cycles(updates, WithoutShare(work)) + static_cast<double>(FillCycles(target, partial)) +
+           static_cast<double>(shares * results * size) / target.exchange_bytes_per_cycle +
+           static_cast<double>(ReduceCycles(target, cost_, (shares + 1) * results, results)) +
+           2 * target.sync_cycles;
+  }
+
+  std::shared_ptr<const ScatterProblem> p_;
+  std::size_t rows_dim_;
+  ElementwiseCost cost_;
+  const DeviceContext& context_;
+  Box fullest_;  // what the fullest tile has of the result
+};
+
+Superstep PartialSums(const std::shared_ptr<const ScatterProblem>& p, std::size_t rows_dim,
+                      const Partition& partition) {
+  const auto updates_region = [p, rows_dim, partition](const Box& work) {
+    return ShareOfUpdates(*p, rows_dim, partition, work);
+  };
+  VertexGroup group;
+  group.codelet = "popops::MultiUpdateAdd";
+  group.vertices = partition.Vertices();
+  group.code_bytes = 500;
+  group.vertex_bytes = 36;
+  group.writes.push_back({{OperandRef::Kind::kTemporary, 0}, [](const Box& box) { return box; }, true});
+  group.reads.push_back({{OperandRef::Kind::kInput, 1}, [p, updates_region](const Box& work) {
+                           return IndicesRegion(*p, updates_region(work));
+                         }});
+  group.reads.push_back({{OperandRef::Kind::kInput, 2}, updates_region});
+  group.compute = [p, updates_region](HostContext& context, const Box& work,
+                                      const std::vector<HostTensor>& reads,
+                                      const std::vector<HostTensor>& writes) {
+    HostTensor sums = writes[0];
+    --sums.rank;
+    std::copy_n(writes[0].shape + 1, sums.rank, sums.shape);
+    std::copy_n(writes[0].strides + 1, sums.rank, sums.strides);
+    // -0 is the neutral element of sums of floats.
+    constexpr std::uint32_t kMinusZero = 0x80000000;
+    std::fill_n(sums.as<std::uint32_t>(), sums.num_elements(), p->type == DType::kF32 ? kMinusZero : 0u);
+    p->kernel->Run(context, p->window, VertexPlacement(*p, updates_region(work), WithoutShare(work)),
+                   p->unique, &sums, reads[0], &reads[1], &sums);
+  };
+  group.cycles = [p, updates_region](const TargetModel& target, const Box& work) {
+    return VertexCycles(target, *p, updates_region(work), WithoutShare(work)) +
+           FillCycles(target, work.num_elements() * static_cast<std::int64_t>(SizeOf(p->type)));
+  };
+  return {{std::move(group)}};
+}
+
+Superstep Total(const Expression& update, const std::vector<Vertex>& vertices, std::int64_t shares,
+                const TargetModel& target) {
+  const auto identity = [](const Box& box) { return box; };
+  const ElementwiseCost cost(update);
+  VertexGroup group;
+  group.codelet = "popops::ReduceFinal";
+  group.vertices = vertices;
+  group.code_bytes = cost.CodeBytes(target);
+  group.vertex_bytes = 24;
+  group.reads.push_back({{OperandRef::Kind::kInput, 0}, identity, true});
+  group.reads.push_back({{OperandRef::Kind::kTemporary, 0}, [shares](const Box& box) {
+                           Box all = box;
+                           all.begin.insert(all.begin.begin(), 0);
+                           all.end.insert(all.end.begin(), shares);
+                           return all;
+                         }});
+  group.writes.push_back({{OperandRef::Kind::kOutput, 0}, identity, true});
+  group.compute = [kernel = std::make_shared<const ElementwiseKernel>(update)](
+                      HostContext& context, const Box&, const std::vector<HostTensor>& reads,
+                      const std::vector<HostTensor>& writes) {
+    HostTensor part = writes[0];
+    const auto bytes = static_cast<std::size_t>(part.num_elements()) * SizeOf(part.type);
+    for (std::int64_t share = 0; share < reads[1].shape[0]; ++share) {
+      part.data = reads[1].as<char>() + static_cast<std::size_t>(share) * bytes;
+      const HostTensor in[2] = {share == 0 ? reads[0] : writes[0], part};
+      kernel->Run(context, in, writes.data());
+    }
+  };
+  group.cycles = [cost, shares](const TargetModel& model, const Box& box) {
+    return ReduceCycles(model, cost, (shares + 1) * box.num_elements(), box.num_elements());
+  };
+  return {{std::move(group)}};
+}
+
+}  // namespace
+
+bool PlanScatterPartials(const std::shared_ptr<const ScatterProblem>& p, const Expression& update,
+                         const DeviceContext& context, const View& result,
+                         const std::vector<Vertex>& vertices, const std::vector<Box>& steps, TilePlan* plan) {
+  const int rows_dim = RowsDimension(*p);
+  if (!IsSum(*p, update) || rows_dim < 0 || result.num_elements() == 0) return false;
+  const auto dim = static_cast<std::size_t>(rows_dim);
+  const Planner planner(p, dim, update, context, vertices);
+  double cycles = planner.DirectCycles(steps);
+  const Partition partition = planner.Best(&cycles);
+  if (partition.shape.empty()) return false;
+  plan->temporaries.push_back({p->type, partition});
+  plan->supersteps.push_back(PartialSums(p, dim, partition));
+  plan->supersteps.push_back(Total(update, vertices, partition.shape[0], context.target()));
+  return true;
+}
+
+}  // namespace ipu_model

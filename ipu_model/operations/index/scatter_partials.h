@@ -1,0 +1,24 @@
+// Sums that scatter divides by updates: tiles add up shares of the updates in partial results, which are then
+// added to the operand. PopLibs plans multiUpdateAdd so (lib/popops/DynamicSlice.cpp, the split of lookups).
+#ifndef IPU_MODEL_OPERATIONS_INDEX_SCATTER_PARTIALS_H_
+#define IPU_MODEL_OPERATIONS_INDEX_SCATTER_PARTIALS_H_
+
+#include <memory>
+#include <vector>
+
+#include "core/operation.h"
+#include "kernels/elementwise/expression.h"
+#include "operations/index/scatter_problem.h"
+
+namespace ipu_model {
+
+// Makes `plan` such a plan, and returns true, if the update is a sum and the plan takes fewer cycles than one
+// in which every vertex of the result applies the updates of each step in `steps`. The order of summation
+// differs.
+bool PlanScatterPartials(const std::shared_ptr<const ScatterProblem>& p, const Expression& update,
+                         const DeviceContext& context, const View& result,
+                         const std::vector<Vertex>& vertices, const std::vector<Box>& steps, TilePlan* plan);
+
+}  // namespace ipu_model
+
+#endif  // IPU_MODEL_OPERATIONS_INDEX_SCATTER_PARTIALS_H_
