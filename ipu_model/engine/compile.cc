@@ -9,6 +9,7 @@
 #include "engine/compiled_program.h"
 #include "engine/device_report.h"
 #include "engine/serialised_program.h"
+#include "ipu_model/Log.hpp"
 #include "ipu_model/Model.hpp"
 #include "poplar/Engine.hpp"
 #include "poplar/exceptions.hpp"
@@ -77,6 +78,29 @@ void DropUnused(CompiledProgram* program, const std::vector<const ProgramNode*>&
   }
 }
 
+// Lines of the operations of the program, and of the program.
+void LogReport(const Report& report, const std::string& name) {
+  const std::string program = name.empty() ? "a program" : name;
+  if (!report.out_of_memory.empty()) {
+    Log(LogModule::kGraph, LogLevel::kWarn, program + " does not fit: " + report.out_of_memory);
+    return;
+  }
+  for (const OperationCost& operation : report.operations) {
+    const LogModule module = ModuleOfKind(operation.kind);
+    if (!IsLogged(module, LogLevel::kInfo)) continue;
+    Log(module, LogLevel::kInfo,
+        operation.kind + " '" + operation.name + "' on " + std::to_string(operation.tiles) +
+            " tiles: " + std::to_string(operation.cycles.total()) + " cycles, " +
+            std::to_string(operation.exchange_bytes) + " bytes exchanged");
+  }
+  if (!IsLogged(LogModule::kGraph, LogLevel::kInfo)) return;
+  Log(LogModule::kGraph, LogLevel::kInfo,
+      "compiled " + program + ": " + std::to_string(report.operations.size()) + " operations, " +
+          std::to_string(report.cycles.total()) + " cycles, " + std::to_string(report.total_bytes) +
+          " bytes, " + std::to_string(report.max_tile_bytes) + " of " +
+          std::to_string(report.limit_tile_bytes) + " on the fullest tile");
+}
+
 }  // namespace
 
 poplar::Executable CompileGraph(const poplar::Graph& graph,
@@ -98,6 +122,7 @@ poplar::Executable CompileGraph(const poplar::Graph& graph,
   DropUnused(compiled.get(), nodes);
   CheckProgram(*compiled);
   compiled->report = Analyse(*compiled, cache);
+  LogReport(compiled->report, name);
   if (!compiled->report.out_of_memory.empty()) {
     const std::string message = (name.empty() ? "" : name + ": ") + compiled->report.out_of_memory;
     throw OutOfMemory(message, std::move(compiled->report));

@@ -6,6 +6,7 @@
 #include "engine/compiled_program.h"
 #include "engine/fast_engine.h"
 #include "engine/tile_engine.h"
+#include "ipu_model/Log.hpp"
 #include "ipu_model/Model.hpp"
 #include "poplar/exceptions.hpp"
 
@@ -59,6 +60,14 @@ void Engine::load() {
     tile_->Load();
   }
   loaded_ = true;
+  if (!ipu_model::IsLogged(ipu_model::LogModule::kEngine, ipu_model::LogLevel::kInfo)) return;
+  const ipu_model::CompiledProgram& program = *executable_.program();
+  ipu_model::Log(ipu_model::LogModule::kEngine, ipu_model::LogLevel::kInfo,
+                 "loads a program on " + program.target.getTargetArchString() + ": " +
+                     std::to_string(program.report.total_bytes) + " bytes on " +
+                     std::to_string(program.target.getNumTiles()) + " tiles, " +
+                     std::to_string(program.report.max_tile_bytes) + " on tile " +
+                     std::to_string(program.report.max_tile));
 }
 
 void Engine::run(unsigned program) {
@@ -73,6 +82,11 @@ void Engine::run(unsigned program) {
   } else {
     tile_->Run(program);
   }
+  if (!ipu_model::IsLogged(ipu_model::LogModule::kEngine, ipu_model::LogLevel::kTrace)) return;
+  const std::uint64_t cycles = ipu_model::LastRunCycles(*this);
+  ipu_model::Log(ipu_model::LogModule::kEngine, ipu_model::LogLevel::kTrace,
+                 "ran program " + std::to_string(program) +
+                     (cycles > 0 ? ": " + std::to_string(cycles) + " cycles" : ""));
 }
 
 void Engine::loadAndRun(const Device& device, unsigned program) {
