@@ -1232,7 +1232,15 @@ def run_replicas(executable: Executable, arguments: _Sequence[_Sequence[bytes]],
 
 def set_compiler(compiler: Callable[[bytes, str, bytes, str], Executable]) -> None: ...
 
-def set_device_config(version: str = 'ipu2', num_tiles: int = 0, device_ids: _Sequence[int] = [0], execution: str = 'fast', use_model: bool = True) -> None: ...
+def set_device_config(version: str = 'ipu2', num_tiles: int = 0, device_ids: _Sequence[int] = [0], execution: str = 'fast', use_model: bool = True, monitored: bool = True, usage_folder: str = '', synthetic_data: bool = False) -> None: ...
+
+def log_stage(message: str) -> None:
+    """Writes a line at level DEBUG of POPLAR_LOG_LEVEL."""
+
+def usage_folder() -> str:
+    """
+    Where processes publish what they do with their IPUs; empty if there is no such folder that this user alone can write to.
+    """
 
 def limit_host(max_isa: str, threads: int, machine_code: bool) -> None: ...
 

@@ -101,7 +101,15 @@ def _create_options() -> dict[str, Any]:
         device_ids=config.device_ids(),
         execution=config.model_execution,
         use_model=True,
+        monitored=bool(config.monitor),
+        usage_folder=config.monitor if isinstance(config.monitor, str) else "",
+        synthetic_data=config.synthetic_data,
     )
+    if config.synthetic_data:
+        logger.warning(
+            "JAX_IPU_SYNTHETIC_DATA is set: nothing crosses the host link of ipu. Arguments and results of programs have"
+            " the right shapes and types, and meaningless values."
+        )
     _ipu.set_compiler(_compile)
     options = processes.client_options(config.process_timeout)
     config.freeze()

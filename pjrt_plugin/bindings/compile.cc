@@ -12,6 +12,7 @@
 #include "bindings/bindings.h"
 #include "bindings/executable_handle.h"
 #include "bindings/fields.h"
+#include "ipu_model/Log.hpp"
 #include "ipu_model/Model.hpp"
 #include "ipu_model/Stored.hpp"
 #include "poplar/Engine.hpp"
@@ -20,6 +21,7 @@
 #include "runtime/executable.h"
 #include "runtime/registry.h"
 #include "runtime/run_once.h"
+#include "runtime/usage.h"
 
 namespace jax_ipu::bindings {
 namespace {
@@ -233,13 +235,17 @@ void BindReport(nb::module_& module) {
 }
 
 void SetDeviceConfig(const std::string& version, unsigned num_tiles, const std::vector<int>& device_ids,
-                     const std::string& execution, bool use_model) {
+                     const std::string& execution, bool use_model, bool monitored,
+                     const std::string& usage_folder, bool synthetic_data) {
   DeviceConfig config;
   config.version = version;
   config.num_tiles = num_tiles;
   config.device_ids = device_ids;
   config.execution = execution;
   config.use_model = use_model;
+  config.monitored = monitored;
+  config.usage_folder = usage_folder;
+  config.synthetic_data = synthetic_data;
   Registry::Get().SetDeviceConfig(config);
 }
 
@@ -302,7 +308,17 @@ void BindCompile(nb::module_& module) {
               "-> None"));
   module.def("set_device_config", &SetDeviceConfig, nb::arg("version") = "ipu2", nb::arg("num_tiles") = 0,
              nb::arg("device_ids") = std::vector<int>{0}, nb::arg("execution") = "fast",
-             nb::arg("use_model") = true);
+             nb::arg("use_model") = true, nb::arg("monitored") = true, nb::arg("usage_folder") = "",
+             nb::arg("synthetic_data") = false);
+  module.def(
+      "log_stage",
+      [](const std::string& message) {
+        ipu_model::Log(ipu_model::LogModule::kGraph, ipu_model::LogLevel::kDebug, message);
+      },
+      nb::arg("message"), "Writes a line at level DEBUG of POPLAR_LOG_LEVEL.");
+  module.def("usage_folder", &UsageFolder,
+             "Where processes publish what they do with their IPUs; empty if there is no such folder that "
+             "this user alone can write to.");
   module.def("limit_host", &LimitHost, nb::arg("max_isa"), nb::arg("threads"), nb::arg("machine_code"));
   module.def("host_kernels", &HostKernels, nb::sig("def host_kernels() -> dict[str, typing.Any]"));
   module.def("guard_reads", &GuardReads, nb::arg("guarded"));

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "ipu_model/Log.hpp"
 #include "pjrt/entry.h"
 #include "runtime/fork.h"
 #include "runtime/registry.h"
@@ -112,17 +113,33 @@ void ClientDefaultDeviceAssignment(PJRT_Client_DefaultDeviceAssignment_Args& arg
 
 }  // namespace
 
+namespace {
+void LogDevice(const PJRT_DeviceDescription& device) {
+  using ipu_model::LogLevel, ipu_model::LogModule;
+  if (!IsLogged(LogModule::kTarget, LogLevel::kInfo)) return;
+  Log(LogModule::kTarget, LogLevel::kInfo, "attached to " + device.to_string);
+}
+}  // namespace
+
 ClientState::ClientState(const DeviceConfig& config, Processes known)
     : processes(std::move(known)), topology(config, processes), pool(std::make_shared<HostPool>()) {
   const auto is_here = [&](const auto& description) { return description->process == processes.own; };
-  const bool only = std::count_if(topology.devices.begin(), topology.devices.end(), is_here) == 1;
+  DeviceConfig here_only = topology.config;
+  here_only.device_ids.clear();
+  for (const auto& description : topology.devices) {
+    if (is_here(description)) here_only.device_ids.push_back(description->id);
+  }
+  usage = Usage::Create(here_only);
+  std::size_t place = 0;
+  const bool only = here_only.device_ids.size() == 1;
   for (const std::unique_ptr<PJRT_DeviceDescription>& description : topology.devices) {
     const bool here = is_here(description);
     std::shared_ptr<DeviceRuntime> runtime;
     if (here) {
-      runtime =
-          std::make_shared<DeviceRuntime>(topology.config, GetEngineFactory(), pool, description->id, only);
+      runtime = std::make_shared<DeviceRuntime>(topology.config, GetEngineFactory(), pool, description->id,
+                                                only, Usage::Device(usage, place++));
       RegisterDevice(description->id, runtime);
+      LogDevice(*description);
     }
     devices.push_back(std::make_unique<PJRT_Device>(this, description.get(), static_cast<int>(devices.size()),
                                                     std::move(runtime)));

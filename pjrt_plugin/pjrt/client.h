@@ -13,6 +13,7 @@
 #include "pjrt/topology.h"
 #include "runtime/host_memory.h"
 #include "runtime/launch.h"
+#include "runtime/usage.h"
 
 namespace jax_ipu::pjrt {
 
@@ -29,6 +30,7 @@ struct ClientState : std::enable_shared_from_this<ClientState> {
   const Processes processes;
   PJRT_TopologyDescription topology;
   std::shared_ptr<HostPool> pool;
+  std::shared_ptr<Usage> usage;
   std::vector<std::unique_ptr<PJRT_Device>> devices;
   std::vector<PJRT_Device*> device_pointers;
   std::vector<PJRT_Device*> addressable_devices;  // those of this process

@@ -4,6 +4,7 @@
 #include <string_view>
 #include <utility>
 
+#include "ipu_model/Log.hpp"
 #include "pjrt/element_type.h"
 #include "pjrt/entry.h"
 #include "pjrt/event.h"
@@ -13,6 +14,8 @@
 
 namespace jax_ipu::pjrt {
 namespace {
+
+using ipu_model::LogLevel, ipu_model::LogModule;
 
 std::vector<std::vector<int>> AssignDevices(const ClientState& client, const CompileOptions& options) {
   if (!options.device_assignment.empty()) return options.device_assignment;
@@ -74,8 +77,12 @@ std::shared_ptr<const Executable> CompileProgram(const PJRT_Program& program, st
 void ClientCompile(PJRT_Client_Compile_Args& args) {
   ClientState& client = *args.client->state;
   std::string options(args.compile_options, args.compile_options_size);
+  const CountedCompilation counted(client.usage->process());
   std::shared_ptr<const Executable> executable =
       CompileProgram(*args.program, options, TargetOf(client.topology.config));
+  Log(LogModule::kGraph, LogLevel::kInfo,
+      "the compilation of '" + executable->name + "' took " +
+          std::to_string(counted.nanoseconds() / 1'000'000) + " ms");
   args.executable =
       Release(std::make_unique<PJRT_LoadedExecutable>(client, std::move(executable), std::move(options)));
 }
@@ -171,7 +178,10 @@ void InstallLoadedExecutable(PJRT_Api& api) {
 PJRT_LoadedExecutable::PJRT_LoadedExecutable(jax_ipu::pjrt::ClientState& owner,
                                              std::shared_ptr<const jax_ipu::Executable> compiled,
                                              std::string options)
-    : client(owner.shared_from_this()), executable(std::move(compiled)), compile_options(std::move(options)) {
+    : client(owner.shared_from_this()),
+      executable(std::move(compiled)),
+      compile_options(std::move(options)),
+      counted(client->usage) {
   using jax_ipu::Code;
   using jax_ipu::Error;
   const std::string target = jax_ipu::pjrt::TargetOf(client->topology.config);

@@ -38,6 +38,7 @@ struct PJRT_LoadedExecutable {
   std::shared_ptr<jax_ipu::RemoteLaunch> remote;  // null: all replicas are in this process
   std::string device_assignment;                  // serialised
   std::atomic<bool> deleted{false};
+  const jax_ipu::CountedProgram counted;
 
   // The instances for an execution whose caller names the device: `instances` if they are on it. A program
   // for one device is portable and also runs on any other device of this process. Throws

@@ -25,9 +25,10 @@ namespace jax_ipu {
 class DeviceRuntime {
  public:
   DeviceRuntime(const DeviceConfig& config, EngineFactory factory, std::shared_ptr<HostPool> pool,
-                int device_id = 0, bool is_only_device = true)
+                int device_id = 0, bool is_only_device = true,
+                std::shared_ptr<DeviceUsage> usage = std::make_shared<DeviceUsage>())
       : pool_(pool),
-        residency_(config, std::move(factory), std::move(pool), device_id, cancellation_),
+        residency_(config, std::move(factory), std::move(pool), device_id, cancellation_, std::move(usage)),
         is_only_device_(is_only_device) {}
   ~DeviceRuntime() { Shutdown(); }
   DeviceRuntime(const DeviceRuntime&) = delete;
@@ -60,7 +61,8 @@ class DeviceRuntime {
   CompletionPtr FetchToHost(const std::shared_ptr<Array>& array);
   // The same for a copy to another IPU, which does not cross the host link.
   CompletionPtr FetchForLinks(const std::shared_ptr<Array>& array);
-  const std::shared_ptr<LinkTraffic>& link_traffic() const { return residency_.link_traffic(); }
+  // Shared with copies between IPUs, which may end after the device is gone.
+  const std::shared_ptr<DeviceUsage>& usage() const { return residency_.usage(); }
 
   // Finishes all queued work and ends the thread. Later calls still work, each on its caller's thread.
   void Shutdown();

@@ -64,17 +64,21 @@ std::vector<int> DeviceList(const char* variable, const std::string& text) {
   return ids;
 }
 
+bool Boolean(const char* variable, bool otherwise) {
+  std::string text;
+  if (!Find(variable, &text)) return otherwise;
+  const std::string word = Lower(text);
+  if (IsOneOf(word, {"1", "true", "yes", "t", "on"})) return true;
+  if (IsOneOf(word, {"0", "false", "no", "f", "off"})) return false;
+  Refuse(variable, text, "one of 1, true, yes, t, on or 0, false, no, f, off");
+}
+
 }  // namespace
 
 DeviceConfig ConfigFromEnvironment() {
   DeviceConfig config;
   std::string text;
-  if (Find("JAX_IPU_USE_MODEL", &text)) {
-    const std::string word = Lower(text);
-    config.use_model = IsOneOf(word, {"1", "true", "yes", "t", "on"});
-    if (!config.use_model && !IsOneOf(word, {"0", "false", "no", "f", "off"}))
-      Refuse("JAX_IPU_USE_MODEL", text, "one of 1, true, yes, t, on or 0, false, no, f, off");
-  }
+  config.use_model = Boolean("JAX_IPU_USE_MODEL", config.use_model);
   if (!config.use_model) {
     throw Error(
         Code::kFailedPrecondition,
@@ -105,6 +109,12 @@ DeviceConfig ConfigFromEnvironment() {
   if (Find("JAX_IPU_VISIBLE_DEVICES", &text) && !Trimmed(text).empty()) {
     config.device_ids = DeviceList("JAX_IPU_VISIBLE_DEVICES", text);
   }
+  if (Find("JAX_IPU_MONITOR", &text) && text.find('/') != std::string::npos) {
+    config.usage_folder = text;
+  } else {
+    config.monitored = Boolean("JAX_IPU_MONITOR", config.monitored);
+  }
+  config.synthetic_data = Boolean("JAX_IPU_SYNTHETIC_DATA", config.synthetic_data);
   return config;
 }
 

@@ -295,6 +295,9 @@ struct DeviceConfig {
   std::vector<int> device_ids = {0};
   std::string execution = "fast";  // fast, tile
   bool use_model = true;
+  bool monitored = true;     // whether other processes of this user can see the counters (runtime/usage.h)
+  std::string usage_folder;  // where the counters are, and stay when the process ends; empty: UsageFolder()
+  bool synthetic_data = false;  // nothing crosses the host link, and values are meaningless
 };
 
 // Totals since the client was created; read by jax_ipu.counters(device). Bytes count what crosses between

@@ -158,6 +158,13 @@ void FfiCall::CallStage(XLA_FFI_Handler* handler, XLA_FFI_CallFrame frame, XLA_F
   CallFfiHandler(handler, frame, "", " (the foreign function '" + spec_.target + "'" + where + ")");
 }
 
+void FfiCall::FillWithZeros(const std::vector<void*>& outputs) const {
+  std::size_t next = 0;
+  for (const FfiBuffer& result : spec_.results) {
+    if (const std::size_t bytes = result.tensor.bytes(); bytes > 0) std::memset(outputs.at(next++), 0, bytes);
+  }
+}
+
 std::uint64_t FfiCall::BytesOf(const std::vector<FfiBuffer>& buffers) {
   std::uint64_t bytes = 0;
   for (const FfiBuffer& buffer : buffers) bytes += buffer.tensor.bytes();

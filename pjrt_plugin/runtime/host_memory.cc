@@ -101,6 +101,18 @@ std::shared_ptr<HostBlock> HostBlock::Allocate(const std::shared_ptr<HostPool>& 
   return std::make_shared<HostBlock>(pool, pool->Allocate(bytes), bytes, nullptr);
 }
 
+std::shared_ptr<HostBlock> HostBlock::Zeros(std::size_t bytes) {
+  constexpr std::size_t kAlignment = 64;
+  void* memory = std::calloc(bytes + kAlignment, 1);
+  if (memory == nullptr) {
+    throw Error(Code::kResourceExhausted, "Out of host memory for " + std::to_string(bytes) + " bytes");
+  }
+  void* data = memory;
+  std::size_t space = bytes + kAlignment;
+  std::align(kAlignment, bytes, data, space);
+  return Borrow(data, bytes, [memory] { std::free(memory); });
+}
+
 std::shared_ptr<HostBlock> HostBlock::Borrow(const void* data, std::size_t bytes,
                                              std::function<void()> release) {
   return std::make_shared<HostBlock>(nullptr, const_cast<void*>(data), bytes, std::move(release));

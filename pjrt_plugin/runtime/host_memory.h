@@ -43,6 +43,8 @@ class HostPool : public std::enable_shared_from_this<HostPool> {
 class HostBlock {
  public:
   static std::shared_ptr<HostBlock> Allocate(const std::shared_ptr<HostPool>& pool, std::size_t bytes);
+  // Zeros that nobody writes to. They take physical memory only where they are read, if they are many.
+  static std::shared_ptr<HostBlock> Zeros(std::size_t bytes);
   // Wraps memory of another owner; `release` is called when it is no longer needed.
   static std::shared_ptr<HostBlock> Borrow(const void* data, std::size_t bytes,
                                            std::function<void()> release);

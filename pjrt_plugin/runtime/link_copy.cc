@@ -13,12 +13,12 @@ std::shared_ptr<Array> CopyOverLinks(const std::shared_ptr<Array>& array, const 
   const poplar::Target target = poplar::Target::createIPUTarget(1, from.device->config().version);
   const std::uint64_t cycles = ipu_model::LinkCopyCycles(target, from.place, to.place, ring, bytes);
   // Called on the sender's thread, which must not drop the last reference to a device.
-  const auto count = [sender = from.device->link_traffic(), receiver = to.device->link_traffic(), bytes,
+  const auto count = [sender = from.device->usage(), receiver = to.device->usage(), bytes,
                       cycles](const Error* error) {
     if (error != nullptr) return;
-    sender->cycles += cycles;
-    receiver->cycles += cycles;
-    receiver->received_bytes += bytes;
+    Add(sender->cycles, cycles);
+    Add(receiver->cycles, cycles);
+    Add(receiver->link_bytes, bytes);
   };
   const CompletionPtr fetched = from.device->FetchForLinks(array);
   if (array->on_host()) {  // the memory is known; ready() says when its bytes are valid

@@ -4,10 +4,21 @@
 #include <algorithm>
 #include <string>
 
+#include "ipu_model/Log.hpp"
+
 namespace jax_ipu {
 namespace {
+
+using ipu_model::LogLevel;
+using ipu_model::LogModule;
 // A run that has to spill more than this first is left to the device's thread.
 constexpr std::size_t kCheapSpillBytes = std::size_t{256} << 10;
+
+std::size_t LargestInput(const Executable& executable) {
+  std::size_t bytes = sizeof(Seed);
+  for (const InputSpec& input : executable.inputs) bytes = std::max(bytes, input.tensor.bytes());
+  return bytes;
+}
 }  // namespace
 
 LoadedProgram::LoadedProgram(std::shared_ptr<const Executable> executable, unsigned replica)
@@ -60,14 +71,16 @@ void Residency::Load(const std::shared_ptr<LoadedProgram>& program) {
     std::unique_ptr<DeviceEngine> created = factory_(*program->executable_, config_);
     created->ConnectFfiCalls(program->ffi_calls_, device_id_);
     program->engine_ = std::move(created);
+    if (config_.synthetic_data) program->zeros_ = HostBlock::Zeros(LargestInput(*program->executable_));
     Connect(*program);
   }
   program->engine_->Load();
   loaded_ = program;
-  Add(engine_loads_, 1);
+  Add(usage_->engine_loads, 1);
+  usage_->SetProgram(program->executable_->name);
   const std::uint64_t bytes = program->executable_->memory.total_bytes;
-  bytes_in_use_.store(bytes, std::memory_order_relaxed);
-  if (bytes > peak_bytes_in_use()) peak_bytes_in_use_.store(bytes, std::memory_order_relaxed);
+  usage_->bytes_in_use.store(bytes, std::memory_order_relaxed);
+  if (bytes > peak_bytes_in_use()) usage_->peak_bytes_in_use.store(bytes, std::memory_order_relaxed);
 }
 
 void Residency::Spill(LoadedProgram& program) {
@@ -88,7 +101,7 @@ void Residency::Fetch(Array& array) {
     return;
   }
   array.PublishHost(Read(array));
-  Add(d2h_bytes_, array.spec().bytes());
+  CountReceived(array.spec().bytes());
 }
 
 void Residency::FetchForLinks(Array& array) {
@@ -99,7 +112,7 @@ void Residency::FetchForLinks(Array& array) {
 }
 
 void Residency::CountRead(Array& array) {
-  if (array.only_on_ipus() && array.only_on_ipus_.exchange(false)) Add(d2h_bytes_, array.spec().bytes());
+  if (array.only_on_ipus() && array.only_on_ipus_.exchange(false)) CountReceived(array.spec().bytes());
 }
 
 std::uint64_t Residency::BytesToSend(Array& array) {
@@ -113,6 +126,8 @@ std::shared_ptr<HostBlock> Residency::Read(const Array& array) {
     throw Error(Code::kInternal, "An array is neither on the host nor on the device");
   }
   const std::size_t bytes = array.spec().bytes();
+  if (config_.synthetic_data) return HostBlock::Zeros(bytes);
+  LogTransfer("reads", array.slot_, bytes);
   std::shared_ptr<HostBlock> block = HostBlock::Allocate(pool_, bytes);
   if (bytes > 0) {
     program->engine_->ConnectStream(program->inputs_[array.slot_].read_stream, block->data());
@@ -204,10 +219,11 @@ void Residency::WriteState(LoadedProgram& program, const std::vector<Argument>& 
     const InputSpec& spec = program.executable_->inputs[i];
     Array& array = *arguments[i].array;
     const std::size_t bytes = spec.tensor.bytes();
-    if (spec.aliased_output < 0 || bytes == 0 || IsIn(array, program, i)) continue;
+    if (spec.aliased_output < 0 || bytes == 0 || IsIn(array, program, i) || config_.synthetic_data) continue;
     program.engine_->ConnectStream(program.inputs_[i].write_stream, array.host()->data());
     program.engine_->Run(spec.write_program);
-    Add(h2d_bytes_, BytesToSend(array));
+    LogTransfer("writes", i, bytes);
+    CountSent(BytesToSend(array));
   }
 }
 
@@ -217,11 +233,13 @@ void Residency::WriteKept(LoadedProgram& program, const std::vector<Argument>& a
     if (!spec.kept()) continue;
     // Host memory is written only once, so the same block always holds the same value.
     std::weak_ptr<HostBlock>& kept = program.inputs_[i].kept;
-    const std::shared_ptr<HostBlock>& block = arguments[i].array->host();
+    const std::shared_ptr<HostBlock>& block =
+        config_.synthetic_data ? program.zeros_ : arguments[i].array->host();
     if (!kept.owner_before(block) && !block.owner_before(kept)) continue;
     program.engine_->ConnectStream(program.inputs_[i].write_stream, block->data());
     program.engine_->Run(spec.write_program);
-    Add(h2d_bytes_, BytesToSend(*arguments[i].array));
+    LogTransfer("writes", i, spec.tensor.bytes());
+    CountSent(BytesToSend(*arguments[i].array));
     kept = block;
   }
 }
@@ -232,7 +250,7 @@ void Residency::ConnectStreams(LoadedProgram& program, const std::vector<Argumen
   std::uint64_t h2d = 0, d2h = 0;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     if (program.inputs_[i].stream < 0) continue;
-    program.engine_->ConnectStream(program.inputs_[i].stream, arguments[i].array->host()->data());
+    program.engine_->ConnectStream(program.inputs_[i].stream, SourceOf(program, *arguments[i].array));
     h2d += BytesToSend(*arguments[i].array);
   }
   for (std::size_t j = 0; j < outputs.size(); ++j) {
@@ -251,8 +269,8 @@ void Residency::ConnectStreams(LoadedProgram& program, const std::vector<Argumen
     program.engine_->ConnectStream(program.seed_stream_, seed_.data());
     h2d += sizeof(Seed);
   }
-  Add(h2d_bytes_, h2d);
-  Add(d2h_bytes_, d2h);
+  CountSent(h2d);
+  CountReceived(d2h);
 }
 
 void Residency::TransferState(LoadedProgram& program, const std::vector<Argument>& arguments,
@@ -325,25 +343,44 @@ void Residency::Run(const std::shared_ptr<LoadedProgram>& program, const std::ve
   CountHostCalls(*program);
   ReleaseState(*program, arguments);
   TransferState(*program, arguments, outputs);
-  Add(runs_, 1);
-  Add(link_bytes_, program->executable_->cost.link_bytes);
-  Add(cycles_, program->engine_->LastRunCycles());
+  Add(usage_->runs, 1);
+  Add(usage_->link_bytes, program->executable_->cost.link_bytes);
+  Add(usage_->cycles, program->engine_->LastRunCycles());
+  LogRun(*program);
+}
+
+void Residency::LogTransfer(const char* what, std::size_t slot, std::size_t bytes) const {
+  if (config_.synthetic_data || !IsLogged(LogModule::kEngine, LogLevel::kTrace)) return;
+  Log(LogModule::kEngine, LogLevel::kTrace,
+      "IPU " + std::to_string(device_id_) + ": the host " + what + " state " + std::to_string(slot) + ", " +
+          std::to_string(bytes) + " bytes");
+}
+
+void Residency::LogRun(const LoadedProgram& program) const {
+  if (!IsLogged(LogModule::kEngine, LogLevel::kDebug)) return;
+  const Counters now = counters();
+  Log(LogModule::kEngine, LogLevel::kDebug,
+      "IPU " + std::to_string(device_id_) + " ran '" + program.executable_->name +
+          "': " + std::to_string(program.engine_->LastRunCycles()) + " cycles; so far " +
+          std::to_string(now.runs) + " runs, " + std::to_string(now.engine_loads) + " loads, " +
+          std::to_string(now.h2d_bytes) + " bytes received, " + std::to_string(now.d2h_bytes) + " sent");
 }
 
 void Residency::CountHostCalls(const LoadedProgram& program) {
   const HostCallTraffic traffic = program.engine_->LastHostCalls();
-  Add(h2d_bytes_, traffic.h2d_bytes);
-  Add(d2h_bytes_, traffic.d2h_bytes);
+  CountSent(traffic.h2d_bytes);
+  CountReceived(traffic.d2h_bytes);
 }
 
 Counters Residency::counters() const {
+  const auto read = [](const UsageCounter& counter) { return counter.load(std::memory_order_relaxed); };
   Counters counters;
-  counters.h2d_bytes = h2d_bytes_.load(std::memory_order_relaxed);
-  counters.d2h_bytes = d2h_bytes_.load(std::memory_order_relaxed);
-  counters.engine_loads = engine_loads_.load(std::memory_order_relaxed);
-  counters.runs = runs_.load(std::memory_order_relaxed);
-  counters.cycles = cycles_.load(std::memory_order_relaxed) + link_traffic_->cycles.load();
-  counters.link_bytes = link_bytes_.load(std::memory_order_relaxed) + link_traffic_->received_bytes.load();
+  counters.h2d_bytes = read(usage_->h2d_bytes);
+  counters.d2h_bytes = read(usage_->d2h_bytes);
+  counters.engine_loads = read(usage_->engine_loads);
+  counters.runs = read(usage_->runs);
+  counters.cycles = read(usage_->cycles);
+  counters.link_bytes = read(usage_->link_bytes);
   return counters;
 }
 

@@ -15,6 +15,7 @@
 #include "runtime/executable.h"
 #include "runtime/ffi_calls.h"
 #include "runtime/host_callbacks.h"
+#include "runtime/usage.h"
 #include "runtime/wait_habit.h"
 
 namespace jax_ipu {
@@ -45,7 +46,8 @@ class LoadedProgram {
   std::unique_ptr<DeviceEngine> engine_;
   std::vector<Input> inputs_;
   std::vector<int> output_streams_;
-  int seed_stream_ = -1;  // of programs that draw random numbers
+  int seed_stream_ = -1;              // of programs that draw random numbers
+  std::shared_ptr<HostBlock> zeros_;  // with synthetic data, what every input stream reads
 };
 
 struct Argument {
@@ -60,22 +62,18 @@ struct Cancellation {
   std::function<void()> poll;          // called now and then while the program runs; may be empty
 };
 
-// Traffic over an IPU's links from copies between IPUs; that of programs is not included.
-struct LinkTraffic {
-  std::atomic<std::uint64_t> received_bytes{0}, cycles{0};
-};
-
 // Every method is called by one thread at a time (DeviceRuntime sees to it), except counters(),
 // CountRead() and memory use, which any thread may call.
 class Residency {
  public:
   Residency(DeviceConfig config, EngineFactory factory, std::shared_ptr<HostPool> pool, int device_id,
-            const Cancellation& cancellation)
+            const Cancellation& cancellation, std::shared_ptr<DeviceUsage> usage)
       : config_(std::move(config)),
         factory_(std::move(factory)),
         pool_(std::move(pool)),
         device_id_(device_id),
         cancellation_(cancellation),
+        usage_(std::move(usage)),
         seed_(FirstSeed(static_cast<unsigned>(device_id))) {}
 
   // Runs main once. Arguments that are in their variable are used in place, others are written first; results
@@ -90,15 +88,16 @@ class Residency {
   void FetchForLinks(Array& array);
   // Counts a read, by the host, of an array that has host memory. Called on any thread.
   void CountRead(Array& array);
-  // Shared with copies between IPUs, which may end after the device is gone.
-  const std::shared_ptr<LinkTraffic>& link_traffic() const { return link_traffic_; }
+  const std::shared_ptr<DeviceUsage>& usage() const { return usage_; }
   // Whether running `program` next takes no longer than its main: no loading, no large spill.
   bool IsCheapToSwitchTo(const LoadedProgram& program) const;
 
   Counters counters() const;
   const DeviceConfig& config() const { return config_; }
-  std::uint64_t bytes_in_use() const { return bytes_in_use_.load(std::memory_order_relaxed); }
-  std::uint64_t peak_bytes_in_use() const { return peak_bytes_in_use_.load(std::memory_order_relaxed); }
+  std::uint64_t bytes_in_use() const { return usage_->bytes_in_use.load(std::memory_order_relaxed); }
+  std::uint64_t peak_bytes_in_use() const {
+    return usage_->peak_bytes_in_use.load(std::memory_order_relaxed);
+  }
 
  private:
   void Load(const std::shared_ptr<LoadedProgram>& program);
@@ -122,13 +121,24 @@ class Residency {
   void TransferState(LoadedProgram& program, const std::vector<Argument>& arguments,
                      const ArrayList& outputs);
   void CountHostCalls(const LoadedProgram& program);
+  void LogRun(const LoadedProgram& program) const;
+  // A transfer between the host and the variable of input `slot`.
+  void LogTransfer(const char* what, std::size_t slot, std::size_t bytes) const;
   static void ReleaseState(LoadedProgram& program, const std::vector<Argument>& arguments);
   static void ForgetKept(LoadedProgram& program);
   static bool IsIn(const Array& array, const LoadedProgram& program, std::size_t slot) {
     return array.program_.get() == &program && array.slot_ == slot;
   }
-  static void Add(std::atomic<std::uint64_t>& counter, std::uint64_t amount) {
-    counter.fetch_add(amount, std::memory_order_relaxed);
+  // With synthetic data, nothing crosses the host link.
+  void CountSent(std::uint64_t bytes) {
+    if (!config_.synthetic_data) Add(usage_->h2d_bytes, bytes);
+  }
+  void CountReceived(std::uint64_t bytes) {
+    if (!config_.synthetic_data) Add(usage_->d2h_bytes, bytes);
+  }
+  // The memory that a stream reads in place of the array's.
+  void* SourceOf(const LoadedProgram& program, const Array& array) const {
+    return config_.synthetic_data ? program.zeros_->data() : array.host()->data();
   }
 
   const DeviceConfig config_;
@@ -137,12 +147,8 @@ class Residency {
   std::shared_ptr<LoadedProgram> loaded_;
   const int device_id_;
   const Cancellation& cancellation_;
-  const std::shared_ptr<LinkTraffic> link_traffic_ = std::make_shared<LinkTraffic>();
+  const std::shared_ptr<DeviceUsage> usage_;
   Seed seed_;  // of the next run that draws random numbers
-
-  std::atomic<std::uint64_t> h2d_bytes_{0}, d2h_bytes_{0}, engine_loads_{0}, runs_{0}, cycles_{0},
-      link_bytes_{0};
-  std::atomic<std::uint64_t> bytes_in_use_{0}, peak_bytes_in_use_{0};
 };
 
 }  // namespace jax_ipu
