@@ -1237,11 +1237,6 @@ def set_device_config(version: str = 'ipu2', num_tiles: int = 0, device_ids: _Se
 def log_stage(message: str) -> None:
     """Writes a line at level DEBUG of POPLAR_LOG_LEVEL."""
 
-def usage_folder() -> str:
-    """
-    Where processes publish what they do with their IPUs; empty if there is no such folder that this user alone can write to.
-    """
-
 def limit_host(max_isa: str, threads: int, machine_code: bool) -> None: ...
 
 def host_kernels() -> dict[str, Any]: ...

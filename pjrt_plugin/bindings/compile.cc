@@ -21,7 +21,6 @@
 #include "runtime/executable.h"
 #include "runtime/registry.h"
 #include "runtime/run_once.h"
-#include "runtime/usage.h"
 
 namespace jax_ipu::bindings {
 namespace {
@@ -316,9 +315,6 @@ void BindCompile(nb::module_& module) {
         ipu_model::Log(ipu_model::LogModule::kGraph, ipu_model::LogLevel::kDebug, message);
       },
       nb::arg("message"), "Writes a line at level DEBUG of POPLAR_LOG_LEVEL.");
-  module.def("usage_folder", &UsageFolder,
-             "Where processes publish what they do with their IPUs; empty if there is no such folder that "
-             "this user alone can write to.");
   module.def("limit_host", &LimitHost, nb::arg("max_isa"), nb::arg("threads"), nb::arg("machine_code"));
   module.def("host_kernels", &HostKernels, nb::sig("def host_kernels() -> dict[str, typing.Any]"));
   module.def("guard_reads", &GuardReads, nb::arg("guarded"));
