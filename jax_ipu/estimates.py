@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing
 from typing import Any, NamedTuple, overload
 
 from jax_ipu.compiler.estimates import Estimate
 from jax_ipu.compiler.estimates import estimate as _estimate
+from jax_ipu.compiler.progress import Status, part_of
 from jax_ipu.compiler.tables import Row, html_table, percent_text, seconds_text, text_table
 from jax_ipu.config import config
 
@@ -183,7 +183,8 @@ def largest_batch(
         multiple_of: only batches that are a multiple of this are tried: the number of IPUs, if the batch is sharded.
         limit: the largest batch to try.
         target, num_ipus, donate_argnums, compiler_options: as in :func:`estimate`.
-        progress: whether to show a progress bar, with tqdm; by default on terminals where tqdm is installed.
+        progress: whether to show what is tried, and the stage of its compilation; by default on terminals after two
+            seconds.
 
     Returns:
         The batch and its estimate; 0 and the estimate of the smallest batch, if not even that fits.
@@ -228,10 +229,10 @@ def search_batch(
     most = limit // multiple_of
     low, high = 0, most + 1  # low fits, high does not; in multiples
     guess = min(max(1, start // multiple_of), most)
-    with _bar(progress) as show:
+    with closing(Status(shown=progress)) as status:
         while True:
-            show(f"batch {guess * multiple_of:,}")
-            found = attempt(guess * multiple_of)
+            with part_of(status, f"largest batch, trying {guess * multiple_of:,}"):
+                found = attempt(guess * multiple_of)
             if found.fits:
                 low, best = guess, found
             else:
@@ -321,25 +322,3 @@ def _resized(leaf: Any, axis: int, batch: int) -> Any:
     # An array that is not committed to its device says nothing of where the program runs.
     sharding = leaf.sharding if getattr(leaf, "committed", False) else None
     return struct(tuple(shape), leaf.dtype, sharding=sharding)
-
-
-@contextmanager
-def _bar(progress: bool | None) -> Iterator[Callable[[str], None]]:
-    """A function that shows what is tried next; a progress bar of tqdm on a terminal."""
-    if progress is False or (progress is None and not sys.stderr.isatty()):
-        yield lambda what: None
-        return
-    try:
-        from tqdm import tqdm  # type: ignore[import-untyped, unused-ignore]
-    except ImportError:
-        if progress:
-            raise ImportError("progress=True needs tqdm: pip install tqdm") from None
-        yield lambda what: None
-        return
-    with tqdm(desc="largest batch", unit=" compilations", file=sys.stderr, leave=False) as bar:
-
-        def show(what: str) -> None:
-            bar.set_postfix_str(what)
-            bar.update()
-
-        yield show

@@ -468,7 +468,6 @@ def test_largest_batch_says_what_is_wrong(arguments, options, message):
 
 
 def test_largest_batch_shows_progress(capsys):
-    pytest.importorskip("tqdm")
     jax_ipu.largest_batch(jnp.sin, shape(8), limit=16, target="ipu2:1", progress=True)
     assert "largest batch" in capsys.readouterr().err
     jax_ipu.largest_batch(jnp.sin, shape(8), limit=16, target="ipu2:1")  # no terminal

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import sys
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -160,8 +159,7 @@ def _largest_batch(options: argparse.Namespace) -> int:
     def attempt(batch: int) -> Any:
         return _checked(options, _for_target(loaded.at(batch), options.target))
 
-    progress = None if sys.stderr.isatty() else False
-    batch, found = search_batch(attempt, options.start, options.multiple_of, options.limit, progress)
+    batch, found = search_batch(attempt, options.start, options.multiple_of, options.limit, None)
     if options.json:
         print_json({"batch": batch, "estimate": found.as_dict()})
     elif batch:

@@ -1,6 +1,7 @@
-"""Progress of running compilations: a status line on a terminal after a few seconds, and cancellation.
+"""Progress of long tasks: a status line or a progress bar on a terminal after a few seconds, and cancellation.
 
-There is no status line where stderr is no terminal: in logs, pipes and notebooks.
+There is none where stderr is no terminal: in logs, pipes and notebooks. With tqdm installed there is a bar where the
+number of steps is known, without it a line of text.
 """
 
 from __future__ import annotations
@@ -8,12 +9,16 @@ from __future__ import annotations
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from types import TracebackType
-from typing import TextIO
+from typing import Any, Protocol, TextIO
 
+from jax_ipu import _ipu
 from jax_ipu.compiler.errors import CANCELLED, CompileError
 
-# Shorter compilations show no line.
+# Shorter tasks show nothing.
 _PATIENCE_SECONDS = 2.0
 _INTERVAL_SECONDS = 0.2
 _CLEAR = "\r\x1b[K"
@@ -29,21 +34,109 @@ def cancel_all() -> None:
             progress.cancelled = True
 
 
-class Progress:
-    """The status line of one compilation: `with Progress(name) as progress:` clears it at the end.
+class _Display(Protocol):
+    def show(self, text: str, done: int, total: int) -> None: ...
+    def close(self) -> None: ...
 
-    It has no thread: the line changes when the compiler reports progress. Every method raises CompileError (CANCELLED)
-    after `cancel_all`.
+
+class _Line:
+    """A line of text that replaces itself."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def show(self, text: str, done: int, total: int) -> None:
+        self._stream.write(f"{_CLEAR}{text}{f' {done} of {total}' if total else ''}")
+        self._stream.flush()
+
+    def close(self) -> None:
+        self._stream.write(_CLEAR)
+        self._stream.flush()
+
+
+class _Bar:
+    """A bar of tqdm."""
+
+    def __init__(self, stream: TextIO, since: float) -> None:
+        """Raises ImportError without tqdm."""
+        from tqdm import tqdm  # type: ignore[import-untyped, unused-ignore]
+
+        class Bar(tqdm):  # type: ignore[misc, unused-ignore]
+            """Without tqdm's thread, and without its lock between processes."""
+
+            monitor_interval = 0
+
+        Bar.set_lock(threading.RLock())
+        self._bar: Any = Bar(file=stream, leave=False, dynamic_ncols=True, bar_format="{desc} [{elapsed}]")
+        self._bar.start_t -= time.monotonic() - since
+
+    def show(self, text: str, done: int, total: int) -> None:
+        steps = " {n_fmt}/{total_fmt} |{bar}|" if total else ""
+        self._bar.bar_format = f"{{desc}}{steps} [{{elapsed}}]"
+        self._bar.total, self._bar.n = total or None, done
+        self._bar.set_description_str(text)
+
+    def close(self) -> None:
+        self._bar.close()
+
+
+class Status:
+    """What a task does, on a terminal, once it has taken two seconds. It has no thread: `show` changes it."""
+
+    def __init__(self, stream: TextIO | None = None, shown: bool | None = None) -> None:
+        """`stream`: by default stderr; `shown`: True, at once and also where the stream is no terminal; False, never."""
+        self._stream = sys.stderr if stream is None else stream
+        self._begin = time.monotonic()
+        terminal = self._stream is not None and self._stream.isatty()
+        self._next = self._begin if shown else self._begin + _PATIENCE_SECONDS
+        self._wanted = terminal if shown is None else shown
+        self._display: _Display | None = None
+
+    def show(self, text: str, done: int = 0, total: int = 0) -> None:
+        """Shows a text, and that `done` of `total` steps are done; without steps, `total` is 0."""
+        if not self._wanted or (now := time.monotonic()) < self._next:
+            return
+        self._next = now + _INTERVAL_SECONDS
+        if self._display is None:
+            try:
+                self._display = _Bar(self._stream, self._begin)
+            except ImportError:
+                self._display = _Line(self._stream)
+        self._display.show(text, done, total)
+
+    def close(self) -> None:
+        """Clears what is shown."""
+        if self._display is not None:
+            self._display.close()
+            self._display = None
+
+
+# Of the task that compiles several programs: its status, and what it does.
+_task: ContextVar[tuple[Status, str] | None] = ContextVar("jax_ipu_task", default=None)
+
+
+@contextmanager
+def part_of(status: Status, text: str) -> Iterator[None]:
+    """Compilations inside of the `with` block show in the status of their task, after its text."""
+    token = _task.set((status, text))
+    try:
+        status.show(text)
+        yield
+    finally:
+        _task.reset(token)
+
+
+class Progress:
+    """The status of one compilation: `with Progress(name) as progress:` clears it at the end.
+
+    Every method raises CompileError (CANCELLED) after `cancel_all`. Stages are lines of Poplar's log at level DEBUG.
     """
 
     def __init__(self, name: str, stream: TextIO | None = None) -> None:
-        """`name`: the name of the program; `stream`: where the line appears, by default stderr."""
+        """`name`: the name of the program; `stream`: where the status appears, by default stderr."""
         self.cancelled = False
         self._name = name
-        self._stream = sys.stderr if stream is None else stream
-        self._terminal = self._stream is not None and self._stream.isatty()
-        self._next = time.monotonic() + _PATIENCE_SECONDS
-        self._shown = False
+        self._status = Status(stream)
         self._attempt = ""
         self._stage = ""
 
@@ -57,9 +150,7 @@ class Progress:
     ) -> None:
         with _lock:
             _running.discard(self)
-        if self._shown:
-            self._stream.write(_CLEAR)
-            self._stream.flush()
+        self._status.close()
 
     def attempt(self, number: int, what: str) -> None:
         """Attempt `number` begins; `what` says how it compiles."""
@@ -68,18 +159,19 @@ class Progress:
     def stage(self, stage: str) -> None:
         """A stage begins."""
         self._stage = stage
-        self._show(stage)
+        _ipu.log_stage(f"{self._name}: {stage}{self._attempt}")
+        self._show(0, 0)
 
     def step(self, done: int, total: int) -> None:
         """`done` of `total` steps of the stage are done."""
-        self._show(f"{self._stage} {done} of {total}")
+        self._show(done, total)
 
-    def _show(self, text: str) -> None:
+    def _show(self, done: int, total: int) -> None:
         if self.cancelled:
             raise CompileError(f"the compilation of {self._name} was interrupted", CANCELLED)
-        if not self._terminal or (now := time.monotonic()) < self._next:
-            return
-        self._next = now + _INTERVAL_SECONDS
-        self._shown = True
-        self._stream.write(f"{_CLEAR}compiling {self._name} for ipu: {text}{self._attempt}")
-        self._stream.flush()
+        text = f"{self._name} for ipu: {self._stage}{self._attempt}"
+        if (task := _task.get()) is not None:
+            status, before = task
+            status.show(f"{before}: {text}", done, total)
+        else:
+            self._status.show(f"compiling {text}", done, total)
