@@ -6,6 +6,7 @@ number of steps is known, without it a line of text.
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import time
@@ -57,7 +58,7 @@ class _Line:
 class _Bar:
     """A bar of tqdm."""
 
-    def __init__(self, stream: TextIO, since: float) -> None:
+    def __init__(self, stream: TextIO, since: float, text: str) -> None:
         """Raises ImportError without tqdm."""
         from tqdm import tqdm  # type: ignore[import-untyped, unused-ignore]
 
@@ -67,7 +68,8 @@ class _Bar:
             monitor_interval = 0
 
         Bar.set_lock(threading.RLock())
-        self._bar: Any = Bar(file=stream, leave=False, dynamic_ncols=True, bar_format="{desc} [{elapsed}]")
+        width = {"dynamic_ncols": True} if _columns(stream) else {"ncols": 80}
+        self._bar: Any = Bar(file=stream, desc=text, leave=False, bar_format="{desc} [{elapsed}]", **width)
         self._bar.start_t -= time.monotonic() - since
 
     def show(self, text: str, done: int, total: int) -> None:
@@ -78,6 +80,14 @@ class _Bar:
 
     def close(self) -> None:
         self._bar.close()
+
+
+def _columns(stream: TextIO) -> int:
+    """The width of a terminal; 0 where it is not known."""
+    try:
+        return os.get_terminal_size(stream.fileno()).columns
+    except (OSError, ValueError):
+        return 0
 
 
 class Status:
@@ -99,7 +109,7 @@ class Status:
         self._next = now + _INTERVAL_SECONDS
         if self._display is None:
             try:
-                self._display = _Bar(self._stream, self._begin)
+                self._display = _Bar(self._stream, self._begin, text)
             except ImportError:
                 self._display = _Line(self._stream)
         self._display.show(text, done, total)
