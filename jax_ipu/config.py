@@ -134,7 +134,9 @@ class Config:
     max_isa = _Option("avx512", _one_of(INSTRUCTION_SETS), "The largest instruction set of the host's kernels.")
     host_threads = _Option(0, _threads, "Threads of the host's kernels; 0 means one for each CPU of the process.")
     machine_code = _Option(True, _boolean, "Whether the host may run loops of small operations as generated code.")
-    monitor: _Option[bool | str] = _Option(True, _monitor, "Whether jax-ipu monitor sees this process; or a folder where its counters stay.")
+    monitor: _Option[bool | str] = _Option(
+        True, _monitor, "Whether jax-ipu monitor sees this process; or a folder where its counters stay."
+    )
     synthetic_data = _Option(False, _boolean, "Nothing crosses the host link, and values are meaningless.")
     process_timeout = _Option(600, _positive, "Seconds that a process of jax.distributed waits for another.")
 

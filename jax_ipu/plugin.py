@@ -94,7 +94,8 @@ def _create_options() -> dict[str, Any]:
         )
     if lines := environment.without_effect(os.environ, config.variables()):
         logger.warning("These environment variables have no effect on ipu.\n  %s", "\n  ".join(lines))
-    _ipu.limit_host(config.max_isa, config.host_threads, config.machine_code)
+    threads = 1 if config.host_threads == 0 and environment.has_one_thread(os.environ) else config.host_threads
+    _ipu.limit_host(config.max_isa, threads, config.machine_code)
     _ipu.set_device_config(
         version=config.model_version,
         num_tiles=config.model_num_tiles,
@@ -107,8 +108,8 @@ def _create_options() -> dict[str, Any]:
     )
     if config.synthetic_data:
         logger.warning(
-            "JAX_IPU_SYNTHETIC_DATA is set: nothing crosses the host link of ipu. Arguments and results of programs have"
-            " the right shapes and types, and meaningless values."
+            "JAX_IPU_SYNTHETIC_DATA is set: nothing crosses the host link of ipu. Arguments and results of programs"
+            " have the right shapes and types, and meaningless values."
         )
     _ipu.set_compiler(_compile)
     options = processes.client_options(config.process_timeout)

@@ -156,7 +156,21 @@ def test_variables_are_those_of_the_document():
                 "TF_POPLAR_FLAGS (--max_infeed_threads): nothing replaces it",
             ],
         ),
-        ({"POPLAR_POPOPS_LOG_LEVEL": ""}, []),
+        ({"POPLAR_CODELETS_LOG_LEVEL": ""}, []),
+        ({"POPLAR_LOG_LEVEL": "INFO", "POPLAR_ENGINE_LOG_LEVEL": "INFO", "POPLIBS_POPOPS_LOG_LEVEL": "INFO"}, []),
+        ({"POPLAR_LOG_DEST": "stdout", "POPLIBS_LOG_DEST": "log.txt", "POPLIBS_LOG_LEVEL": "TRACE"}, []),
+        ({"POPLAR_ENGINE_OPTIONS": '{"debug.cpuMultiThreadExecution": "false"}'}, []),
+        (
+            {"POPLAR_ENGINE_OPTIONS": '{"target.syncMethod": "polling", "exchange.enablePrefetch": "true"}'},
+            [
+                "POPLAR_ENGINE_OPTIONS (exchange.enablePrefetch): nothing replaces it",
+                "POPLAR_ENGINE_OPTIONS (target.syncMethod): nothing is needed: the model is deterministic",
+            ],
+        ),
+        (
+            {"POPLAR_RUNTIME_OPTIONS": '{"streamCallbacks.numWorkerThreads": 2}'},
+            ["POPLAR_RUNTIME_OPTIONS (streamCallbacks.numWorkerThreads): nothing replaces it"],
+        ),
         ({"POPLAR_SDK_ENABLED": "/opt/poplar"}, []),
         ({"JAX_IPU_PYTHON": "python3"}, []),
     ],
@@ -165,15 +179,21 @@ def test_variables_without_effect(variables, lines):
     assert environment.without_effect(variables, Config.variables()) == lines
 
 
+@pytest.mark.parametrize("text", ["autoReport.all", "[1]", '{"a": {}}'])
+def test_options_of_engines_are_json(text):
+    with pytest.raises(ValueError, match="POPLAR_ENGINE_OPTIONS"):
+        environment.engine_options({"POPLAR_ENGINE_OPTIONS": text})
+
+
 @pytest.mark.parametrize(
     ("name", "instead"),
     [
         ("JAX_IPU_QWERTZ", "there are JAX_IPU_DEVICE_COUNT, "),
-        ("POPLAR_ENGINE_OPTIONS", "jax_ipu.debug.profile"),
         ("POPLAR_TARGET_OPTIONS", "JAX_IPU_MODEL_VERSION"),
-        ("POPLAR_RUNTIME_OPTIONS", "nothing replaces it"),
-        ("POPLAR_LOG_LEVEL", "jax_ipu.debug"),
-        ("POPLIBS_POPOPS_LOG_LEVEL", "jax_ipu.debug"),
+        ("POPLAR_SIMULATOR_OPTIONS", "nothing replaces it"),
+        ("POPLAR_CODELETS_LOG_LEVEL", "use POPLAR_LOG_LEVEL"),
+        ("POPLIBS_POPSPARSE_LOG_LEVEL", "use POPLIBS_LOG_LEVEL"),
+        ("POPART_LOG_LEVEL", "POPLIBS_LOG_LEVEL"),
         ("POPTORCH_CACHE_DIR", "JAX_COMPILATION_CACHE_DIR"),
         ("POPTORCH_ANYTHING", "GraphCoreManager"),
         ("POPART_CACHE_DIR", "JAX_COMPILATION_CACHE_DIR"),
@@ -187,8 +207,8 @@ def test_what_to_use_instead(name, instead):
 
 def test_the_warning_comes_once_when_the_platform_is_made():
     code = "import jax; jax.devices('ipu'); jax.jit(lambda x: x + 1, backend='ipu')(1)"
-    result = run(code, POPLAR_LOG_LEVEL="INFO", JAX_IPU_DEVICE_CONT="2")
+    result = run(code, POPLAR_TARGET_OPTIONS="x", JAX_IPU_DEVICE_CONT="2")
     assert result.returncode == 0
-    for name in ("POPLAR_LOG_LEVEL", "JAX_IPU_DEVICE_CONT"):
+    for name in ("POPLAR_TARGET_OPTIONS", "JAX_IPU_DEVICE_CONT"):
         assert result.stderr.count(f"  {name}: ") == 1
     assert "did you mean JAX_IPU_DEVICE_COUNT?" in result.stderr

@@ -182,8 +182,11 @@ def check_configuration() -> Iterator[Finding]:
             yield Finding(
                 _ERROR, "JAX_IPU_USE_MODEL is false, but this build has no Poplar SDK", "unset JAX_IPU_USE_MODEL"
             )
-    for line in environment.without_effect(os.environ, Config.variables()):
-        yield Finding(_WARNING, f"an environment variable has no effect: {line}")
+    try:
+        for line in environment.without_effect(os.environ, Config.variables()):
+            yield Finding(_WARNING, f"an environment variable has no effect: {line}")
+    except ValueError as error:
+        yield Finding(_ERROR, f"the configuration is not valid: {error}", "docs/environment.md has the valid values")
     platforms = [p.strip() for p in os.environ.get("JAX_PLATFORMS", "").split(",") if p.strip()]
     if platforms and _PLATFORM not in platforms:
         yield Finding(

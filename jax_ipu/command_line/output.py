@@ -6,7 +6,7 @@ import argparse
 import json
 import os
 import sys
-from typing import Any
+from typing import Any, TextIO
 
 OK, NO, INVALID, FAILED, INTERRUPTED = 0, 1, 2, 3, 130
 
@@ -22,9 +22,12 @@ def add_json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
-def coloured(text: str, colour: str) -> str:
-    """The text in a colour, where standard output is a terminal that shows colours and NO_COLOR is not set."""
-    if not sys.stdout.isatty() or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+def coloured(text: str, colour: str, stream: TextIO | None = None) -> str:
+    """The text in a colour, where the stream is a terminal that shows colours and NO_COLOR is not set.
+
+    `stream`: where it is printed, by default standard output.
+    """
+    if not (stream or sys.stdout).isatty() or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return text
     return f"\x1b[{_CODES[colour]}m{text}\x1b[0m"
 

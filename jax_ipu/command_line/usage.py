@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import stat
 import struct
 from collections.abc import Iterator
@@ -62,11 +63,31 @@ class ProcessUse:
 
 def folders() -> list[Path]:
     """Where processes of this user publish their counters by default."""
-    user, runtime = os.geteuid(), os.environ.get("XDG_RUNTIME_DIR")
-    candidates = [Path(f"/run/user/{user}/jax_ipu"), Path(f"/tmp/jax_ipu-{user}")]
-    if runtime:
-        candidates.insert(0, Path(runtime) / "jax_ipu")
+    candidates = [Path(f"/run/user/{os.geteuid()}/jax_ipu"), *_candidates()]
     return list(dict.fromkeys(folder for folder in candidates if _is_own(folder)))
+
+
+def _candidates() -> list[Path]:
+    """The folders of which a process takes the first that is its user's alone; it makes it if it does not exist."""
+    runtime, otherwise = os.environ.get("XDG_RUNTIME_DIR", ""), Path(f"/tmp/jax_ipu-{os.geteuid()}")
+    return [Path(runtime) / "jax_ipu", otherwise] if runtime.startswith("/") else [otherwise]
+
+
+def run_folder() -> Path | None:
+    """Makes a folder for the processes that this one starts, in which :func:`running` sees them, too.
+
+    Their counters stay there until the caller removes the folder. None if there is no place for it.
+    """
+    for folder in _candidates():
+        try:
+            folder.mkdir(mode=0o700, exist_ok=True)
+            if _is_own(folder):
+                own = folder / f"run-{os.getpid()}-{start_ticks(os.getpid())}"
+                own.mkdir(mode=0o700)
+                return own
+        except OSError:
+            continue
+    return None
 
 
 def _is_own(folder: Path) -> bool:
@@ -85,15 +106,30 @@ def running() -> list[ProcessUse]:
     namespace = os.stat("/proc/self/ns/pid").st_ino
     found = []
     for folder in folders():
-        for path in _files(folder):
+        runs = _runs(folder)
+        for path in (path for part in (folder, *runs) for path in _files(part)):
             if (read := _read(path)) is None or read[1] != namespace:
                 continue
             use = read[0]
             if start_ticks(use.pid) == use.start_ticks:
                 found.append(use)
-            else:
+            elif path.parent == folder:  # others are for the process that made their folder
                 path.unlink(missing_ok=True)
     return sorted(found, key=lambda use: (use.pid, [device.id for device in use.devices]))
+
+
+def _runs(folder: Path) -> list[Path]:
+    """The folders that :func:`run_folder` made; removes those of processes that ended without doing so."""
+    runs = []
+    for path in folder.glob("run-*-*"):
+        _, pid, start = path.name.split("-", 2)
+        if pid.isdecimal() and str(start_ticks(int(pid))) == start:
+            runs.append(path)
+        elif not any(
+            (read := _read(file)) and start_ticks(read[0].pid) == read[0].start_ticks for file in _files(path)
+        ):
+            shutil.rmtree(path, ignore_errors=True)
+    return runs
 
 
 def kept(folder: Path) -> list[ProcessUse]:

@@ -94,7 +94,7 @@ class Status:
     """What a task does, on a terminal, once it has taken two seconds. It has no thread: `show` changes it."""
 
     def __init__(self, stream: TextIO | None = None, shown: bool | None = None) -> None:
-        """`stream`: by default stderr; `shown`: True, at once and also where the stream is no terminal; False, never."""
+        """`stream`: by default stderr; `shown`: True, at once, also where that is no terminal; False, never."""
         self._stream = sys.stderr if stream is None else stream
         self._begin = time.monotonic()
         terminal = self._stream is not None and self._stream.isatty()
