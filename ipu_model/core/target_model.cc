@@ -14,6 +14,7 @@ TargetModel Ipu2() {
   t.num_tiles = 1472;                      // P: Hot Chips 33; GC200 data sheets
   t.bytes_per_tile = 624 * 1024;           // P: 624 KiB (ipu-stack memory map; 1472 tiles = "900 MB")
   t.instruction_fetch_bytes = 208 * 1024;  // P: instructions only below 0x80000, memory starts at 0x4c000
+  t.memory_element_bytes = 16 * 1024;      // P: ipu-stack memory map
   t.worker_contexts = 6;                   // P: 8832 threads per IPU in the data sheets
   t.clock_hz = 1.325e9;                    // P: graphcore-research SpMM notebook ("classic is 1325MHz")
   t.data_path_bytes = 8;                   // P: 64-bit data path (PopLibs vector widths)
@@ -25,7 +26,6 @@ TargetModel Ipu2() {
   t.amp_macs_quarter = 0;                  // P: 8-bit floats were introduced with ipu21
   t.amp_pipeline_depth = 4;                // P: PopLibs planner (16 half or 8 float input channels per group)
   t.amp_coefficient_bytes = 8;             // P: without 128-bit weight loads
-  t.amp_call_cycles = 167;                 // D: mean residual of the PopLibs inner loop against 128 Bow runs
   t.vertex_call_cycles = 225;              // D: residual of PopLibs' loops: add of 10, scaledAdd of 64
   t.supervisor_overhead = 11;              // P: PopLibs basicOpSupervisorOverhead
   t.memcpy_bytes_per_cycle = 8;            // P: Target::getMemcpyBytesPerCycle

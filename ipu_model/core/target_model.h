@@ -18,6 +18,7 @@ struct TargetModel {
   unsigned num_tiles;
   std::uint32_t bytes_per_tile;
   std::uint32_t instruction_fetch_bytes;  // code must be in this much of the tile memory
+  unsigned memory_element_bytes;          // of a bank: one access in each cycle
   unsigned worker_contexts;
   double clock_hz;
 
@@ -31,7 +32,6 @@ struct TargetModel {
   unsigned amp_macs_quarter;        // the same for 8-bit float inputs
   unsigned amp_pipeline_depth;      // input groups in flight in a convolution unit
   unsigned amp_coefficient_bytes;   // bytes of weights loaded per cycle, without wide loads
-  unsigned amp_call_cycles;         // fixed cost of one AMP kernel call, beyond the worker loops
   unsigned vertex_call_cycles;      // fixed cost of one elementwise, reduction or fill vertex call
   unsigned supervisor_overhead;     // launch and sync of one supervisor vertex
   unsigned memcpy_bytes_per_cycle;  // rate of a local copy

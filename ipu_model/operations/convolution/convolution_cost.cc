@@ -1,34 +1,21 @@
-// Cycle formulas of convolution vertices. The AMP's worker loops are those of PopLibs
-// lib/poplin/PerformanceEstimation.hpp (ConvPartial1x1): 31 and 40 cycles for one and two positions of half
-// inputs, from three on 37 + 4 per further position, and 46 + 8 for float. PopLibs lists 47 and 46 cycles for
-// one and two float positions; the model uses half's 31 and 40. The call overhead beyond the loops was
-// measured on Bow (see core/target_model.cc).
 #include "operations/convolution/convolution_cost.h"
 
 #include <algorithm>
 
 #include "kernels/host/integer_division.h"
+#include "operations/product/amp_cost.h"
 
 namespace ipu_model {
 namespace {
 
-// Returns the worker cycles of the AMP's inner loop over `n` positions.
-std::int64_t WorkerLoop(bool half, std::int64_t n) {
-  if (n <= 0) return 0;
-  if (n == 1) return 31;
-  if (n == 2) return 40;
-  return half ? 37 + 4 * (n - 3) : 46 + 8 * (n - 3);
-}
-
 std::uint64_t MatrixUnitCycles(const TargetModel& target, DType type, const ConvolutionWork& work) {
-  const std::int64_t input_group = target.AmpInputGroup(type), units = target.AmpUnits(type);
-  const std::int64_t passes =
-      work.groups * CeilDivide(work.features, units) * CeilDivide(work.channels, input_group) * work.taps;
-  const std::int64_t weights = units * input_group * static_cast<std::int64_t>(SizeOf(type));
-  const std::int64_t workers = target.worker_contexts;
-  const std::int64_t pass = CeilDivide(weights, target.amp_coefficient_bytes) +
-                            workers * WorkerLoop(SizeOf(type) <= 2, CeilDivide(work.positions, workers));
-  return static_cast<std::uint64_t>(target.amp_call_cycles + passes * pass);
+  AmpMethod method;
+  method.operand = type;
+  method.units = target.AmpUnits(type);
+  const AmpGroups groups{work.groups, CeilDivide(work.channels, method.InputGroup(target)),
+                         CeilDivide(work.features, method.units)};
+  return work.taps == 1 ? Amp1x1Cycles(target, method, groups, work.positions)
+                        : AmpNx1Cycles(target, method, groups, 1, work.taps, {1, work.positions});
 }
 
 // Returns the cycles of one multiply-add on `width` lanes. Floats: a load and a fused operation. 32-bit

@@ -282,8 +282,8 @@ class MatMulOperation : public Operation {
       if (half_step > 0) return HalfProductVertex(context, half_step, left, right, nullptr, product);
       Gemm(context, left, right, product);
     };
-    group.cycles = [operand, wide](const TargetModel& target, const Box& box) {
-      return ProductCycles(target, operand, BlockOf(box), wide) + ArrangeCycles(target);
+    group.cycles = [operand, partial = plan_.partial_type, wide](const TargetModel& target, const Box& box) {
+      return ProductCycles(target, operand, partial, BlockOf(box), wide) + ArrangeCycles(target);
     };
     group.code_bytes = kProductCodeBytes;
     group.vertex_bytes = kProductVertexBytes;
@@ -354,8 +354,9 @@ class MatMulOperation : public Operation {
       if (half) return SumHalfPartials(context, reads[0], terms, writes[0]);
       SumPartials(context, reads[0], writes[0]);
     };
-    group.cycles = [type, terms](const TargetModel& target, const Box& box) {
-      return PartialSumCycles(target, type, terms, box.num_elements()) + ArrangeCycles(target);
+    group.cycles = [type, terms, result = out.kind == Kind::kOutput ? outputs[0].type : type](
+                       const TargetModel& target, const Box& box) {
+      return PartialSumCycles(target, type, result, terms, box.num_elements()) + ArrangeCycles(target);
     };
     group.code_bytes = kSumCodeBytes;
     group.vertex_bytes = kSumVertexBytes;

@@ -290,8 +290,9 @@ class Planner {
 
   // Cycles of one superstep of products.
   double StepCycles(DType operand, const ProductBlock& block) const {
-    return static_cast<double>(ProductCycles(target_, operand, block, p_.options.wide_weight_loads) +
-                               ArrangeCycles(target_) + target_.sync_cycles);
+    return static_cast<double>(
+        ProductCycles(target_, operand, partial_type_, block, p_.options.wide_weight_loads) +
+        ArrangeCycles(target_) + target_.sync_cycles);
   }
 
   // Cuts the product into steps over the depth: both operands arrive once, the partial sums stay live.
@@ -344,7 +345,7 @@ class Planner {
 
   // Cycles of one superstep that adds `terms` partial sums of `elements` elements on a tile.
   double SumStageCycles(std::int64_t terms, std::int64_t elements) const {
-    return static_cast<double>(PartialSumCycles(target_, partial_type_, terms, elements) +
+    return static_cast<double>(PartialSumCycles(target_, partial_type_, p_.out_type, terms, elements) +
                                ArrangeCycles(target_) + target_.sync_cycles);
   }
 
@@ -357,7 +358,9 @@ class Planner {
       const std::int64_t share = CeilDivide(elements, useful);
       const double bytes =
           static_cast<double>((terms - 1) * share) * static_cast<double>(SizeOf(partial_type_));
-      return ReceiveCycles(target_, bytes, false) + SumStageCycles(terms, share);
+      // A tile with fewer elements may take longer, if they are not whole vectors.
+      return ReceiveCycles(target_, bytes, false) +
+             std::max(SumStageCycles(terms, share), SumStageCycles(terms, elements / useful));
     };
     double best = stage(partials, partials);
     *first_stage = 1;

@@ -415,7 +415,8 @@ TEST(TileCyclesMatchMeasurements) {
                                                                  {128, 845.3}, {256, 1352},   {512, 2381.3},
                                                                  {1024, 4424}, {2048, 8525.3}};
   for (const auto& [rows, cycles] : measured) {
-    const auto model = static_cast<double>(ProductCycles(target, DType::kF16, {1, rows, 16, 16}, false));
+    const auto model =
+        static_cast<double>(ProductCycles(target, DType::kF16, DType::kF16, {1, rows, 16, 16}, false));
     CHECK_NEAR(model / cycles, 1.0, 0.025);
   }
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "kernels/host/integer_division.h"
+#include "operations/product/amp_cost.h"
 
 namespace ipu_model {
 namespace {
@@ -25,51 +26,40 @@ std::int64_t ScalarCyclesPerProduct(DType type) {
   }
 }
 
-// Returns the cycles of PopLibs' inner loop over the positions of one worker.
-std::int64_t WorkerLoopCycles(std::int64_t positions, std::int64_t per_position) {
-  const std::int64_t extra = per_position == 4 ? 0 : 9;  // f32: 46 + 8 (n - 3) against 37 + 4 (n - 3)
-  switch (positions) {
-    case 0:
-      return 0;
-    case 1:
-      return 31;
-    case 2:
-      return 40;
-    default:
-      return 38 + extra + per_position * (positions - 3);
-  }
-}
-
 }  // namespace
 
-std::uint64_t ProductCycles(const TargetModel& target, DType operand, const ProductBlock& block,
-                            bool wide_weight_loads) {
+std::uint64_t ProductCycles(const TargetModel& target, DType operand, DType partial,
+                            const ProductBlock& block, bool wide_weight_loads) {
   if (block.groups * block.rows * block.columns * block.depth == 0) return 0;
-  const auto workers = static_cast<std::int64_t>(target.worker_contexts);
   if (target.AmpMacsPerCycle(operand) == 0) {
     const std::int64_t products = block.groups * block.rows * block.columns * block.depth;
     return static_cast<std::uint64_t>(products * ScalarCyclesPerProduct(operand) +
                                       target.supervisor_overhead);
   }
-  const std::int64_t units = target.AmpUnits(operand), inputs = target.AmpInputGroup(operand);
-  const std::int64_t macs = target.AmpMacsPerCycle(operand);
-  const std::int64_t per_position = units * inputs / macs;
-  const std::int64_t coefficient_bytes = units * inputs * static_cast<std::int64_t>(SizeOf(operand));
-  const std::int64_t load_bytes = target.amp_coefficient_bytes * (wide_weight_loads ? 2 : 1);
-  const std::int64_t load = CeilDivide(coefficient_bytes, load_bytes);
-  // The measured fixed cost includes one weight load.
-  const std::int64_t fixed =
-      target.amp_call_cycles - CeilDivide(coefficient_bytes, target.amp_coefficient_bytes);
   // B's columns are the output channels, which stay in the convolution units; A's rows are streamed past
   // them.
-  const std::int64_t loops = CeilDivide(block.columns, units) * CeilDivide(block.depth, inputs);
-  const std::int64_t loop = load + workers * WorkerLoopCycles(CeilDivide(block.rows, workers), per_position);
-  return static_cast<std::uint64_t>(fixed + block.groups * loops * loop);
+  AmpMethod method;
+  method.operand = operand;
+  method.float_partials = SizeOf(partial) > 2;
+  method.wide_weight_loads = wide_weight_loads;
+  const auto with = [&](std::int64_t units) {
+    method.units = units;
+    const AmpGroups groups{block.groups, CeilDivide(block.depth, method.InputGroup(target)),
+                           CeilDivide(block.columns, units)};
+    return Amp1x1Cycles(target, method, groups, block.rows);
+  };
+  const std::int64_t units = target.AmpUnits(operand);
+  // PopLibs' planner also has vertices that use half of the units, for few channels.
+  constexpr std::int64_t kFewUnits = 8;
+  const bool few = block.columns <= kFewUnits && units > kFewUnits && SizeOf(operand) > 1;
+  return few ? std::min(with(units), with(kFewUnits)) : with(units);
 }
 
-std::uint64_t PartialSumCycles(const TargetModel& target, DType partial, std::int64_t partials,
+std::uint64_t PartialSumCycles(const TargetModel& target, DType partial, DType out, std::int64_t partials,
                                std::int64_t elements) {
   if (elements == 0) return 0;
+  if (IsFloat(partial) && SizeOf(partial) <= 4)
+    return AmpReduceCycles(target, SizeOf(partial) > 2, SizeOf(out) > 2, partials, elements);
   const std::int64_t vectors = CeilDivide(elements, target.VectorWidth(partial));
   return static_cast<std::uint64_t>(target.supervisor_overhead + target.worker_contexts * 20 +
                                     partials * vectors);

@@ -15,16 +15,14 @@ struct ProductBlock {
 };
 
 // Returns the cycles of one vertex (six workers together). `operand` is the wider of the operand types. Types
-// of the AMP: the 1x1 convolution loop of PopLibs (lib/poplin/PerformanceEstimation.hpp: per worker 31, 40,
-// then 37 + 4 (8 for f32) cycles per position) for every 16 columns x one input group, plus the weight load,
-// plus the fixed cost measured in tessellate-ipu's "IPU Peak Flops" notebook. Other types: scalar
-// multiply-adds. wide_weight_loads: uses 128-bit weight loads (option use128BitConvUnitLoad).
-std::uint64_t ProductCycles(const TargetModel& target, DType operand, const ProductBlock& block,
-                            bool wide_weight_loads);
+// of the AMP: PopLibs' 1x1 convolution (amp_cost.h). Other types: scalar multiply-adds. wide_weight_loads:
+// uses 128-bit weight loads (option use128BitConvUnitLoad).
+std::uint64_t ProductCycles(const TargetModel& target, DType operand, DType partial,
+                            const ProductBlock& block, bool wide_weight_loads);
 
-// Returns the cycles of a vertex that adds `partials` vectors of `elements` elements (popops reduction: one
-// vector of every partial per cycle).
-std::uint64_t PartialSumCycles(const TargetModel& target, DType partial, std::int64_t partials,
+// Returns the cycles of a vertex that adds `partials` vectors of `elements` elements: poplin's ReduceAdd, or
+// one vector of every partial per cycle for types that it does not have.
+std::uint64_t PartialSumCycles(const TargetModel& target, DType partial, DType out, std::int64_t partials,
                                std::int64_t elements);
 
 // Returns the fixed cost of rearranging received operands for the AMP, or sums for the result: one local copy
