@@ -1,6 +1,8 @@
 #include "engine/exchange.h"
 
 #include <algorithm>
+#include <map>
+#include <string_view>
 #include <utility>
 
 #include "core/held_counter.h"
@@ -185,6 +187,7 @@ OperationUse ExchangeAnalyser::Analyse(const Operation& operation) {
   std::vector<bool> computing(num_tiles_, false);
   for (unsigned s = 0; s < plan.supersteps.size(); ++s) {
     SuperstepUse use;
+    std::map<std::string_view, std::vector<bool>> called;
     for (const VertexGroup& group : plan.supersteps[s].groups) {
       if (group.vertices.empty()) continue;
       CodeletUse codelet{group.codelet, group.code_bytes, std::vector<bool>(num_tiles_, false)};
@@ -211,6 +214,15 @@ OperationUse ExchangeAnalyser::Analyse(const Operation& operation) {
           if (known.size() < 16) known.emplace_back(&vertex.box, cycles);
         }
         compute_[vertex.tile] += cycles;
+      }
+      if (group.call_cycles > 0) {
+        std::vector<bool>& tiles = called[group.codelet];
+        tiles.resize(num_tiles_);
+        for (unsigned tile = 0; tile < num_tiles_; ++tile) {
+          if (!codelet.tiles[tile] || tiles[tile]) continue;
+          tiles[tile] = true;
+          compute_[tile] += group.call_cycles;
+        }
       }
       for (unsigned tile = 0; tile < num_tiles_; ++tile) {
         if (codelet.tiles[tile]) computing[tile] = true;
