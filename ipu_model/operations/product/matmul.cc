@@ -11,6 +11,7 @@
 #include "core/operand_check.h"
 #include "core/serialise.h"
 #include "core/strides.h"
+#include "kernels/host/integer_division.h"
 #include "kernels/product/gemm.h"
 #include "kernels/product/small_product.h"
 #include "operations/product/half_partials.h"
@@ -136,7 +137,9 @@ class MatMulOperation : public Operation {
     writer.Write(plan_.column_steps);
     writer.Write(plan_.row_steps);
     writer.Write(plan_.depth_steps);
-    writer.Write(plan_.wide_weight_loads);
+    for (const bool flag :
+         {plan_.rows_in_units, plan_.rearrange_a, plan_.rearrange_b, plan_.wide_weight_loads})
+      writer.Write(flag);
     writer.Write(plan_.partial_type);
     writer.Write(plan_.half_step);
   }
@@ -181,6 +184,7 @@ class MatMulOperation : public Operation {
         plan.supersteps.push_back(
             {{ProductGroup(VerticesOfStep(vertices, kRowDim, row, plan_.row_steps), b, result)}});
     }
+    plan.supersteps[0].groups[0].call_cycles = RearrangedInputCycles(context.target());
     if (direct) return plan;
     // The plan's own partition has the fewest boxes per tile; other mappings may need several.
     const bool own =
@@ -238,6 +242,18 @@ class MatMulOperation : public Operation {
     return group;
   }
 
+  // Returns the cycles of rearranging the operands that are not in the order of the plan.
+  std::uint64_t RearrangedInputCycles(const TargetModel& target) const {
+    const std::int64_t used = plan_.grid.num_parts(), depth = inputs[0].shape[2];
+    double cycles = 0;
+    for (const std::size_t i : {0, 1}) {
+      if (!(i == 0 ? plan_.rearrange_a : plan_.rearrange_b)) continue;
+      const std::int64_t channels = depth * (i == 0 ? inputs[0].shape[1] : inputs[1].shape[2]);
+      cycles += RearrangeCycles(target, inputs[i].type, CeilDivide(inputs[i].num_elements(), used), channels);
+    }
+    return static_cast<std::uint64_t>(cycles);
+  }
+
   static Box ARegion(const Box& box) { return BoxOf(box, {kGroupDim, kRowDim, kDepthDim}); }
   static Box BRegion(const Box& box) { return BoxOf(box, {kGroupDim, kDepthDim, kColumnDim}); }
   static Box CRegion(const Box& box) { return BoxOf(box, {kGroupDim, kRowDim, kColumnDim}); }
@@ -282,8 +298,11 @@ class MatMulOperation : public Operation {
       if (half_step > 0) return HalfProductVertex(context, half_step, left, right, nullptr, product);
       Gemm(context, left, right, product);
     };
-    group.cycles = [operand, partial = plan_.partial_type, wide](const TargetModel& target, const Box& box) {
-      return ProductCycles(target, operand, partial, BlockOf(box), wide) + ArrangeCycles(target);
+    group.cycles = [operand, partial = plan_.partial_type, rows_in_units = plan_.rows_in_units, wide](
+                       const TargetModel& target, const Box& box) {
+      ProductBlock block = BlockOf(box);
+      if (rows_in_units) std::swap(block.rows, block.columns);
+      return ProductCycles(target, operand, partial, block, wide);
     };
     group.code_bytes = kProductCodeBytes;
     group.vertex_bytes = kProductVertexBytes;
@@ -356,7 +375,7 @@ class MatMulOperation : public Operation {
     };
     group.cycles = [type, terms, result = out.kind == Kind::kOutput ? outputs[0].type : type](
                        const TargetModel& target, const Box& box) {
-      return PartialSumCycles(target, type, result, terms, box.num_elements()) + ArrangeCycles(target);
+      return PartialSumCycles(target, type, result, terms, box.num_elements());
     };
     group.code_bytes = kSumCodeBytes;
     group.vertex_bytes = kSumVertexBytes;
@@ -416,7 +435,8 @@ std::unique_ptr<Operation> ReadMatMul(Reader& reader) {
   plan.column_steps = ReadPositive(reader);
   plan.row_steps = ReadPositive(reader);
   plan.depth_steps = ReadPositive(reader);
-  plan.wide_weight_loads = reader.Read<bool>();
+  for (bool* flag : {&plan.rows_in_units, &plan.rearrange_a, &plan.rearrange_b, &plan.wide_weight_loads})
+    *flag = reader.Read<bool>();
   plan.partial_type = reader.Read<DType>();
   plan.half_step = reader.ReadInteger(0, 512);
   if (plan.grid.shape.size() != 4 || plan.grid.parts[kDepthDim] % plan.first_stage != 0)

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "kernels/host/integer_division.h"
@@ -19,18 +20,21 @@ constexpr double kMovingPenalty = 1.25;
 // In training, the estimate counts all data that moves. A received byte costs this much in addition to its
 // cycles, in cycles of an exchange that is not shared.
 constexpr double kTrainingByteCost = 0.25;
+constexpr double kNotInOrder = -1;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // The planner's candidate: how the four dimensions are cut and placed.
 struct Candidate {
   std::array<std::int64_t, 4> parts, stride;
   std::int64_t first_tile = 0;
+  bool rows_in_units = true;  // PopLibs: swapOperands
 };
 
 struct Estimate {
   double cycles = kInfinity;  // of all products planned together
   double forward_cycles = kInfinity;
   double bytes = kInfinity;
+  bool rearrange_a = false, rearrange_b = false;
   std::int64_t column_steps = 1, row_steps = 1, depth_steps = 1, first_stage = 1;
 };
 
@@ -104,14 +108,14 @@ class Planner {
       }
     }
     if (c.parts[other] > extents_[other] || used > tiles_) return;
-    Consider(c);
+    ConsiderBothWays(c);
     if (c.parts[other] > 1 || row == kRowDim) return;
     // Also consider whole copies of the blocks on further tiles, if there are any.
     for (const std::int64_t copies : PartCounts(extents_[other], tiles_ / used, 1.3)) {
       Candidate more = c;
       more.parts[other] = copies;
       more.stride[other] = used;
-      if (copies > 1) Consider(more);
+      if (copies > 1) ConsiderBothWays(more);
     }
   }
 
@@ -158,18 +162,23 @@ class Planner {
     };
     const double a = receive(m * k, p_.a_type, parts[kColumnDim]);
     const double b = receive(k * n, p_.b_type, parts[kRowDim]);
-    double cycles = StepCycles(operand, {g, m, n, k}) + a + b;
+    const auto step = [&](const ProductBlock& block) {
+      const double swapped = StepCycles(operand, block, true);
+      return training_ ? swapped : std::min(swapped, StepCycles(operand, block, false));
+    };
+    double cycles = step({g, m, n, k}) + a + b;
     if (parts[kDepthDim] > 1)
       cycles += SumStageCycles(1, 1) + receive(m * n, partial_type_, parts[kDepthDim]);
     if (free_of_a_ == kInfinity) return cycles;
-    return cycles + std::min(free_of_a_, StepCycles(operand, {g, m, k, n}) + b) +
-           std::min(free_of_b_, StepCycles(operand, {g, k, n, m}) + a);
+    return cycles + std::min(free_of_a_, step({g, m, k, n}) + b) +
+           std::min(free_of_b_, step({g, k, n, m}) + a);
   }
 
   void ConsiderOrders(const std::array<std::int64_t, 4>& parts) {
-    const auto ordered = [&](std::array<MatMulDim, 3> inner_to_outer) {
+    const auto ordered = [&](std::array<MatMulDim, 3> inner_to_outer, bool rows_in_units = true) {
       Candidate c;
       c.parts = parts;
+      c.rows_in_units = rows_in_units;
       std::int64_t stride = 1;
       for (const MatMulDim d : inner_to_outer) {
         c.stride[d] = stride;
@@ -178,10 +187,10 @@ class Planner {
       c.stride[kGroupDim] = stride;
       Consider(c);
     };
-    // Columns innermost: neighbours receive the same rows of A.
-    ordered({kColumnDim, kDepthDim, kRowDim});
-    // Rows innermost: neighbours receive the same columns of B.
-    if (parts[kRowDim] > 1 && parts[kRowDim] % 2 == 0) ordered({kRowDim, kDepthDim, kColumnDim});
+    // The channels in the AMP are innermost, so that neighbours receive the same streamed operand.
+    ordered({kRowDim, kDepthDim, kColumnDim});
+    // PopLibs' joint plans keep A's rows in the AMP.
+    ordered({kColumnDim, kDepthDim, kRowDim}, training_);
     if (!training_ || parts[kRowDim] == 1 || !(p_.b.known || p_.b_follows_plan)) return;
     // Put the parts of the rows next to those of a dimension of B, which they can then share whatever its
     // extent. In the second order, B is the transpose of the first order's B.
@@ -205,12 +214,13 @@ class Planner {
     return c.parts[other] == 1 || divides(row) || divides(column);
   }
 
-  // Returns the fraction of its block of an operand [row, column] that a tile holds before the exchange.
+  // Returns the fraction of its block of an operand [row, column] that a tile holds before the exchange, or
+  // kNotInOrder if the operand's mapping is not the candidate's.
   double Held(const Candidate& c, const OperandLayout& layout, bool follows_plan, MatMulDim row,
               MatMulDim column, MatMulDim other) const {
     const double share = 1.0 / static_cast<double>(c.parts[other]);
     if (follows_plan) return CanShare(c, row, column, other) ? share : 0;
-    if (!layout.known || layout.first_tile != c.first_tile) return 0;
+    if (!layout.known || layout.first_tile != c.first_tile) return kNotInOrder;
     const MatMulDim dims[3] = {kGroupDim, row, column};
     std::int64_t inner = 1;
     for (int i = 0; i < 3; ++i) {
@@ -218,16 +228,16 @@ class Planner {
       std::int64_t parts = split.parts, stride = split.stride;
       if (split.inner_parts > 1) {
         inner *= split.inner_parts;
-        if (split.inner_stride != c.stride[other]) return 0;
+        if (split.inner_stride != c.stride[other]) return kNotInOrder;
       }
       if (parts != c.parts[dims[i]]) {
         // Both cuts may be in one dimension of the mapping.
-        if (parts != c.parts[dims[i]] * c.parts[other] || stride != c.stride[other]) return 0;
+        if (parts != c.parts[dims[i]] * c.parts[other] || stride != c.stride[other]) return kNotInOrder;
         inner *= c.parts[other];
         stride *= c.parts[other];
         parts = c.parts[dims[i]];
       }
-      if (parts > 1 && stride != c.stride[dims[i]]) return 0;
+      if (parts > 1 && stride != c.stride[dims[i]]) return kNotInOrder;
     }
     if (inner == c.parts[other]) return share;
     // Whole blocks are only on the first of the tiles that use them.
@@ -236,9 +246,10 @@ class Planner {
 
   struct Operand {
     double bytes;  // of one tile's block
-    double held;
+    double held;   // fraction, or kNotInOrder
     bool shared;
-    double Received() const { return bytes * (1 - held); }
+    bool InOrder() const { return held != kNotInOrder; }
+    double Received() const { return bytes * (1 - std::max(0.0, held)); }
   };
 
   // The destination of a result that is not computed in place.
@@ -266,7 +277,7 @@ class Planner {
     const bool two_stages = p_.options.multi_stage_reduce && (c.parts[row] == 1 || c.parts[column] == 1);
     double sums = 0;
     if (partials > 1) {
-      sums = SumCost(block, partials, two_stages, &product.first_stage);
+      sums = SumCost(c, row, column, block, partials, two_stages, &product.first_stage);
       product.received += partial_bytes * static_cast<double>(partials - 1) / static_cast<double>(partials);
     } else if (destination.elements > 0) {
       sums = SumStageCycles(1, destination.elements);
@@ -275,11 +286,11 @@ class Planner {
         static_cast<double>(destination.elements) * static_cast<double>(SizeOf(partial_type_));
     exchange += ReceiveCycles(target_, moved, false);
     product.received += moved;
-    product.cycles = StepCycles(operand, block) + exchange + sums;
+    product.cycles = StepCycles(operand, block, c.rows_in_units) + exchange + sums;
     const bool hopeless = best_bytes_ <= limit_ && product.cycles >= best_.cycles;
     if (product.temporary_bytes <= limit_ || hopeless || !operands_fit_) return product;
-    CutDepth(block, operand, a.Received() + b.Received(), exchange, sums, partials, &product);
-    if (partials == 1) CutIntoSteps(block, operand, a, b, &product);
+    CutDepth(c, block, operand, a.Received() + b.Received(), exchange, sums, partials, &product);
+    if (partials == 1) CutIntoSteps(c, block, operand, a, b, &product);
     return product;
   }
 
@@ -289,15 +300,16 @@ class Planner {
   }
 
   // Cycles of one superstep of products.
-  double StepCycles(DType operand, const ProductBlock& block) const {
+  double StepCycles(DType operand, ProductBlock block, bool rows_in_units) const {
+    if (rows_in_units) std::swap(block.rows, block.columns);
     return static_cast<double>(
         ProductCycles(target_, operand, partial_type_, block, p_.options.wide_weight_loads) +
-        ArrangeCycles(target_) + target_.sync_cycles);
+        target_.sync_cycles);
   }
 
   // Cuts the product into steps over the depth: both operands arrive once, the partial sums stay live.
-  void CutDepth(const ProductBlock& block, DType operand, double received, double exchange, double sums,
-                std::int64_t partials, Product* product) const {
+  void CutDepth(const Candidate& c, const ProductBlock& block, DType operand, double received,
+                double exchange, double sums, std::int64_t partials, Product* product) const {
     const double partial_bytes = PartialBytes(block);
     if (partial_bytes * (partials > 1 ? 2 : 1) >= limit_) return;
     const auto steps = static_cast<std::int64_t>(std::ceil(received / (limit_ - partial_bytes)));
@@ -307,7 +319,8 @@ class Planner {
     // A result of another type is written from the finished sums.
     if (partials == 1) sums = SumStageCycles(1, block.groups * block.rows * block.columns);
     product->depth_steps = steps;
-    product->cycles = static_cast<double>(steps) * StepCycles(operand, step) + exchange + sums;
+    product->cycles =
+        static_cast<double>(steps) * StepCycles(operand, step, c.rows_in_units) + exchange + sums;
     product->temporary_bytes =
         partial_bytes + std::max(partials > 1 ? partial_bytes : 0, received / static_cast<double>(steps));
   }
@@ -315,8 +328,8 @@ class Planner {
   // Cuts the product into steps over columns and rows: B arrives once and stays live for the rows of a step;
   // A arrives again in every step of columns. Replaces `product` if that is faster, or if `product` does not
   // fit.
-  void CutIntoSteps(const ProductBlock& block, DType operand, const Operand& a, const Operand& b,
-                    Product* product) const {
+  void CutIntoSteps(const Candidate& c, const ProductBlock& block, DType operand, const Operand& a,
+                    const Operand& b, Product* product) const {
     double best = product->temporary_bytes <= limit_ ? product->cycles : kInfinity;
     for (std::int64_t columns = 1; columns < 2 * block.columns; columns *= 2) {
       ProductBlock step = block;
@@ -327,7 +340,7 @@ class Planner {
           static_cast<std::int64_t>(std::ceil(a.Received() / (limit_ - b_step))), 1, block.rows);
       step.rows = CeilDivide(block.rows, rows);
       const double bytes = b_step + a.Received() / static_cast<double>(rows);
-      double cycles = static_cast<double>(columns * rows) * StepCycles(operand, step) +
+      double cycles = static_cast<double>(columns * rows) * StepCycles(operand, step, c.rows_in_units) +
                       ReceiveCycles(target_, a.Received() * static_cast<double>(columns), a.shared) +
                       ReceiveCycles(target_, b.Received(), b.shared);
       if (rows > 1)
@@ -346,34 +359,49 @@ class Planner {
   // Cycles of one superstep that adds `terms` partial sums of `elements` elements on a tile.
   double SumStageCycles(std::int64_t terms, std::int64_t elements) const {
     return static_cast<double>(PartialSumCycles(target_, partial_type_, p_.out_type, terms, elements) +
-                               ArrangeCycles(target_) + target_.sync_cycles);
+                               target_.sync_cycles);
+  }
+
+  // Among how many tiles a block of sums [row, column] can be cut; see ShareBlocks. `factorise`: a dimension
+  // may be split into two.
+  std::int64_t UsefulCuts(const Candidate& c, MatMulDim row, MatMulDim column, bool factorise) const {
+    std::int64_t most = 1;
+    for (const MatMulDim d : {row, column}) {
+      if (c.parts[d] == 1 || (factorise && extents_[d] % c.parts[d] == 0)) most = std::max(most, Block(c, d));
+    }
+    return most;
   }
 
   // Cycles to exchange and add partial sums, in one or two stages.
-  double SumCost(const ProductBlock& block, std::int64_t partials, bool two_stages,
-                 std::int64_t* first_stage) const {
+  double SumCost(const Candidate& c, MatMulDim row, MatMulDim column, const ProductBlock& block,
+                 std::int64_t partials, bool two_stages, std::int64_t* first_stage) const {
     const std::int64_t elements = block.groups * block.rows * block.columns;
-    const auto stage = [&](std::int64_t terms, std::int64_t cut) {
-      const std::int64_t useful = std::min(cut, std::max(block.rows, block.columns));
+    const std::int64_t last_cuts = UsefulCuts(c, row, column, true);
+    const std::int64_t first_cuts = UsefulCuts(c, row, column, false);
+    const auto stage = [&](std::int64_t terms, std::int64_t cut, std::int64_t most) {
+      const std::int64_t useful = std::min(cut, most);
       const std::int64_t share = CeilDivide(elements, useful);
       const double bytes =
           static_cast<double>((terms - 1) * share) * static_cast<double>(SizeOf(partial_type_));
-      // A tile with fewer elements may take longer, if they are not whole vectors.
+      // Parts differ by one element, and fewer elements take longer if they are not whole vectors.
       return ReceiveCycles(target_, bytes, false) +
-             std::max(SumStageCycles(terms, share), SumStageCycles(terms, elements / useful));
+             std::max(SumStageCycles(terms, share),
+                      SumStageCycles(terms, std::max<std::int64_t>(1, share - 1)));
     };
-    double best = stage(partials, partials);
     *first_stage = 1;
-    if (!two_stages) return best;
-    for (std::int64_t terms = 2; terms * terms <= partials * 4; ++terms) {
-      if (partials % terms != 0 || partials == terms) continue;
-      const double cycles = stage(terms, terms) + stage(partials / terms, partials);
-      if (cycles < best) {
-        best = cycles;
-        *first_stage = terms;
-      }
+    // PopLibs adds sums in stages from 16 on, to limit the number of messages, and divides them so that a
+    // tile receives the fewest (lib/poplin/ConvReducePlan.cpp, getMultiStageReducePlan). The model has two
+    // stages.
+    constexpr std::int64_t kLeastForStages = 16;
+    if (!two_stages || partials < kLeastForStages) return stage(partials, partials, last_cuts);
+    for (std::int64_t terms = 2; terms < partials; ++terms) {
+      if (partials % terms != 0) continue;
+      if (*first_stage > 1 && terms + partials / terms >= *first_stage + partials / *first_stage) continue;
+      *first_stage = terms;
     }
-    return best;
+    if (*first_stage == 1) return stage(partials, partials, last_cuts);
+    return stage(*first_stage, *first_stage, first_cuts) +
+           stage(partials / *first_stage, partials, last_cuts);
   }
 
   // Returns the bytes of a new operand on a tile beyond an even share.
@@ -428,6 +456,25 @@ class Planner {
     e->bytes = std::max({e->bytes, of_a.temporary_bytes, of_b.temporary_bytes});
   }
 
+  // Returns what PopLibs' planner charges for rearranging both operands and the result, spread over all tiles
+  // in use, if B's columns stay in the AMP.
+  double TurnCycles(const Candidate& c) const {
+    std::int64_t used = 1;
+    for (const std::int64_t parts : c.parts) used *= parts;
+    const std::int64_t g = extents_[kGroupDim], m = extents_[kRowDim], n = extents_[kColumnDim],
+                       k = extents_[kDepthDim];
+    return RearrangeCycles(target_, p_.a_type, CeilDivide(g * m * k, used), k * n) +
+           RearrangeCycles(target_, p_.b_type, CeilDivide(g * k * n, used), k * n) +
+           RearrangeCycles(target_, p_.out_type, CeilDivide(g * m * n, used), n);
+  }
+
+  void ConsiderBothWays(Candidate c) {
+    Consider(c);
+    if (training_) return;
+    c.rows_in_units = false;
+    Consider(c);
+  }
+
   void Consider(const Candidate& c) {
     const auto bytes = [&](MatMulDim row, MatMulDim column, DType type) {
       return static_cast<double>(Block(c, kGroupDim) * Block(c, row) * Block(c, column)) *
@@ -441,7 +488,7 @@ class Planner {
                     Held(c, p_.b, p_.b_follows_plan, kDepthDim, kColumnDim, kRowDim),
                     Shares(c, kRowDim, bus)};
     Destination destination;
-    if (p_.out.known && Held(c, p_.out, false, kRowDim, kColumnDim, kDepthDim) == 0) {
+    if (p_.out.known && Held(c, p_.out, false, kRowDim, kColumnDim, kDepthDim) <= 0) {
       std::int64_t parts = 1;
       for (const DimSplit& split : p_.out.dims) parts *= split.parts * split.inner_parts;
       destination.elements =
@@ -450,7 +497,18 @@ class Planner {
     const Product forward = Cost(c, kRowDim, kColumnDim, kDepthDim, a, b, destination);
     Estimate e;
     e.forward_cycles = forward.cycles;
-    e.cycles = training_ ? WithByteCost(forward) : forward.cycles;
+    std::int64_t used = 1;
+    for (const std::int64_t parts : c.parts) used *= parts;
+    const std::int64_t g = extents_[kGroupDim], m = extents_[kRowDim], n = extents_[kColumnDim],
+                       k = extents_[kDepthDim];
+    e.rearrange_a = !a.InOrder();
+    e.rearrange_b = !b.InOrder();
+    if (e.rearrange_a)
+      e.forward_cycles += RearrangeCycles(target_, p_.a_type, CeilDivide(g * m * k, used), m * k);
+    if (e.rearrange_b)
+      e.forward_cycles += RearrangeCycles(target_, p_.b_type, CeilDivide(g * k * n, used), k * n);
+    e.cycles = e.forward_cycles + (training_ ? WithByteCost(forward) - forward.cycles : 0);
+    if (!c.rows_in_units) e.cycles += TurnCycles(c);
     e.bytes = forward.temporary_bytes;
     e.column_steps = forward.column_steps;
     e.row_steps = forward.row_steps;
@@ -461,7 +519,7 @@ class Planner {
     // An operand on few tiles takes too much of their memory.
     e.bytes += Crowding(p_.a_follows_plan, a, extents_[kRowDim] * extents_[kDepthDim], p_.a_type) +
                Crowding(p_.b_follows_plan, b, extents_[kDepthDim] * extents_[kColumnDim], p_.b_type);
-    const bool moves = p_.b.known ? b.held == 0 : p_.a.known && a.held == 0 && !p_.b_follows_plan;
+    const bool moves = p_.b.known ? b.held <= 0 : p_.a.known && a.held <= 0 && !p_.b_follows_plan;
     if (moves && !training_) e.cycles *= kMovingPenalty;
     const bool fits = e.bytes <= limit_, best_fits = best_bytes_ <= limit_;
     // If nothing fits, choose the smallest plan; compilation then reports what does not fit.
@@ -484,6 +542,9 @@ class Planner {
     plan.column_steps = best_.column_steps;
     plan.row_steps = best_.row_steps;
     plan.depth_steps = best_.depth_steps;
+    plan.rows_in_units = best_candidate_.rows_in_units;
+    plan.rearrange_a = best_.rearrange_a;
+    plan.rearrange_b = best_.rearrange_b;
     plan.wide_weight_loads = p_.options.wide_weight_loads;
     plan.partial_type = partial_type_;
     plan.cycles = best_.forward_cycles;

@@ -61,6 +61,10 @@ struct MatMulPlan {
   std::int64_t column_steps = 1, row_steps = 1;
   // Alternatively, the depth of every part is processed in steps that add to its partial sums.
   std::int64_t depth_steps = 1;
+  // Whether A's rows stay in the AMP, and B's columns are streamed past them (PopLibs: swapOperands).
+  bool rows_in_units = true;
+  // Whether A and B are rearranged before they are used, as they are not in the order of the plan.
+  bool rearrange_a = false, rearrange_b = false;
   bool wide_weight_loads = false;
   DType partial_type = DType::kF32;
   // With half partials: the number of k whose products the AMP adds before it rounds; otherwise 0.

@@ -178,6 +178,13 @@ OperandLayout LayoutIn(const poplar::Graph& graph, const View& view) {
                              graph.getTarget().getNumTiles());
 }
 
+// PopLibs has one plan for both operands, whichever is created. In training, only the weights are created.
+void AssumePlanned(MatMulProblem* problem) {
+  const MatMulOptions::Pass pass = problem->options.pass;
+  const bool alone = pass == MatMulOptions::Pass::kNone || pass == MatMulOptions::Pass::kInferenceForward;
+  problem->a_follows_plan = problem->b_follows_plan = alone;
+}
+
 // An operation without its output.
 struct Planned {
   std::unique_ptr<ipu_model::Operation> operation;
@@ -263,6 +270,7 @@ poplar::Tensor createMatMulGroupedInputLHS(poplar::Graph& graph, const poplar::T
                                            const poplar::DebugContext& debugContext,
                                            const poplar::OptionFlags& options, matmul::PlanningCache* cache) {
   MatMulProblem problem = ProblemOf(aShape, bShape, inputType, inputType, outputType, options, debugContext);
+  AssumePlanned(&problem);
   problem.a_follows_plan = true;
   return ipu_model::NewTensor(graph, inputType.id(), Shape(aShape.begin(), aShape.end()),
                               MappingOf(ipu_model::LhsPartition(PlanFor(graph, problem, cache))),
@@ -276,6 +284,7 @@ poplar::Tensor createMatMulGroupedInputRHS(poplar::Graph& graph, const poplar::T
                                            const poplar::DebugContext& debugContext,
                                            const poplar::OptionFlags& options, matmul::PlanningCache* cache) {
   MatMulProblem problem = ProblemOf(aShape, bShape, inputType, inputType, outputType, options, debugContext);
+  AssumePlanned(&problem);
   problem.b_follows_plan = true;
   return ipu_model::NewTensor(graph, inputType.id(), Shape(bShape.begin(), bShape.end()),
                               MappingOf(ipu_model::RhsPartition(PlanFor(graph, problem, cache))),

@@ -36,8 +36,7 @@ std::uint64_t ProductCycles(const TargetModel& target, DType operand, DType part
     return static_cast<std::uint64_t>(products * ScalarCyclesPerProduct(operand) +
                                       target.supervisor_overhead);
   }
-  // B's columns are the output channels, which stay in the convolution units; A's rows are streamed past
-  // them.
+  // The columns are the output channels, which stay in the convolution units.
   AmpMethod method;
   method.operand = operand;
   method.float_partials = SizeOf(partial) > 2;
@@ -65,7 +64,14 @@ std::uint64_t PartialSumCycles(const TargetModel& target, DType partial, DType o
                                     partials * vectors);
 }
 
-std::uint64_t ArrangeCycles(const TargetModel& target) { return target.local_copy_call_cycles; }
+double RearrangeCycles(const TargetModel& target, DType type, std::int64_t elements, std::int64_t dim_size) {
+  const auto size = static_cast<std::int64_t>(SizeOf(type));
+  const std::int64_t granularity = size > 2 ? 2 : 4;
+  const std::int64_t bytes_per_cycle = std::min<std::int64_t>(target.memcpy_bytes_per_cycle, size);
+  const std::int64_t copy =
+      CeilDivide(elements * size * 5, bytes_per_cycle * (dim_size % granularity == 0 ? 4 : 3));
+  return static_cast<double>(copy + CeilDivide(elements * size, target.exchange_bytes_per_cycle));
+}
 
 double ReceiveCycles(const TargetModel& target, double bytes, bool shared) {
   return bytes / (target.exchange_bytes_per_cycle * (shared ? target.tiles_per_shared_bus : 1));

@@ -14,6 +14,8 @@ struct ProductBlock {
   std::int64_t groups, rows, columns, depth;
 };
 
+// The block's columns stay in the AMP, its rows are streamed past them.
+//
 // Returns the cycles of one vertex (six workers together). `operand` is the wider of the operand types. Types
 // of the AMP: PopLibs' 1x1 convolution (amp_cost.h). Other types: scalar multiply-adds. wide_weight_loads:
 // uses 128-bit weight loads (option use128BitConvUnitLoad).
@@ -25,9 +27,10 @@ std::uint64_t ProductCycles(const TargetModel& target, DType operand, DType part
 std::uint64_t PartialSumCycles(const TargetModel& target, DType partial, DType out, std::int64_t partials,
                                std::int64_t elements);
 
-// Returns the fixed cost of rearranging received operands for the AMP, or sums for the result: one local copy
-// call (ipu-stack, measured on C600). The data itself moves with the exchange.
-std::uint64_t ArrangeCycles(const TargetModel& target);
+// Returns the cycles of rearranging an operand or result whose tile mapping or order is not the plan's, when
+// every tile holds `elements` of it: an exchange and a local copy of single elements, as in PopLibs' planner
+// (lib/poplin/ConvModel.cpp, addTransformCycleEstimate). dim_size: the product of the channels involved.
+double RearrangeCycles(const TargetModel& target, DType type, std::int64_t elements, std::int64_t dim_size);
 
 // Returns the cycles to receive `bytes` on one tile. `shared`: the neighbour on the bus receives the same
 // data.
