@@ -32,7 +32,6 @@ struct TargetModel {
   unsigned amp_macs_quarter;        // the same for 8-bit float inputs
   unsigned amp_pipeline_depth;      // input groups in flight in a convolution unit
   unsigned amp_coefficient_bytes;   // bytes of weights loaded per cycle, without wide loads
-  unsigned vertex_call_cycles;      // fixed cost of one elementwise, reduction or fill vertex call
   unsigned supervisor_overhead;     // launch and sync of one supervisor vertex
   unsigned memcpy_bytes_per_cycle;  // rate of a local copy
   unsigned local_copy_call_cycles;  // fixed cost of a local copy by six workers

@@ -138,7 +138,18 @@ class MapOperation : public Operation {
     const auto same = [](const Box& box) { return box; };
     for (const unsigned i : used) group.reads.push_back({{OperandRef::Kind::kInput, i}, same, true});
     for (const unsigned o : members) group.writes.push_back({{OperandRef::Kind::kOutput, o}, same, true});
-    const ElementwiseCost cost(part);
+    std::vector<bool> scalars;
+    bool in_place = false;
+    for (const unsigned i : used) {
+      const View& view = inputs[i];
+      bool same_value = first.num_elements() > 1;
+      for (std::size_t d = 0; d < view.shape.size(); ++d)
+        same_value = same_value && (view.shape[d] == 1 || view.strides[d] == 0);
+      scalars.push_back(same_value);
+      for (const unsigned o : members)
+        in_place = in_place || (view.variable == outputs[o].variable && view.offset == outputs[o].offset);
+    }
+    const ElementwiseCost cost(part, scalars, in_place);
     group.cycles = [cost](const TargetModel& target, const Box& box) {
       return cost.Cycles(target, box.num_elements());
     };

@@ -2,6 +2,8 @@
 
 namespace ipu_model {
 
+constexpr std::uint64_t kEntryInstructions = 24;
+
 std::uint64_t RandomBitsCycles(const TargetModel& target, std::int64_t words) {
   return static_cast<std::uint64_t>(words) * 60 + target.supervisor_overhead;
 }
@@ -20,12 +22,11 @@ ThreefryCost::ThreefryCost(DType type, bool combined, std::size_t stores, std::s
 
 std::uint64_t ThreefryCost::Cycles(const TargetModel& target, std::int64_t elements) const {
   const std::int64_t workers = target.worker_contexts, share = (elements + workers - 1) / workers;
-  return static_cast<std::uint64_t>(share) * instructions_ * target.worker_contexts +
-         target.vertex_call_cycles + target.supervisor_overhead;
+  return (kEntryInstructions + static_cast<std::uint64_t>(share) * instructions_) * target.worker_contexts +
+         target.supervisor_overhead;
 }
 
 std::uint64_t ThreefryCost::CodeBytes(const TargetModel& target) const {
-  constexpr std::uint64_t kEntryInstructions = 24;
   return (kEntryInstructions + instructions_) * target.instruction_bytes;
 }
 

@@ -194,8 +194,10 @@ class ReduceOperation : public CombiningOperation {
                                              const std::vector<HostTensor>& writes) {
       kernel->Run(host, reads.data(), reads.data() + kernel->size(), mask, writes.data());
     };
-    group.cycles = [cost = cost_, region](const TargetModel& target, const Box& box) {
-      return ReduceCycles(target, cost, region(box).num_elements(), box.num_elements());
+    group.cycles = [cost = cost_, region, mask](const TargetModel& target, const Box& box) {
+      const Box values = region(box);
+      return ReduceCycles(target, cost, values.num_elements(), box.num_elements(),
+                          ReducesInnermost(mask, values.extents()));
     };
     TilePlan plan;
     plan.supersteps.push_back({{std::move(group)}});
@@ -263,8 +265,9 @@ class ReduceOperation : public CombiningOperation {
         kernel->CombinePartials(host, reads.data(), mask, out.data());
       }
     };
-    group.cycles = [cost = cost_, region](const TargetModel& target, const Box& box) {
-      return ReduceCycles(target, cost, box.num_elements(), region(box).num_elements());
+    group.cycles = [cost = cost_, region, mask](const TargetModel& target, const Box& box) {
+      return ReduceCycles(target, cost, box.num_elements(), region(box).num_elements(),
+                          ReducesInnermost(mask, box.extents()));
     };
     group.code_bytes = cost_.CodeBytes(context.target());
     group.vertex_bytes = 16 + 8 * size();
@@ -295,7 +298,8 @@ class ReduceOperation : public CombiningOperation {
                             writes.data());
     };
     group.cycles = [cost = cost_, all_parts](const TargetModel& target, const Box& box) {
-      return ReduceCycles(target, cost, all_parts(box).num_elements(), box.num_elements());
+      return ReduceCycles(target, cost, all_parts(box).num_elements(), box.num_elements(),
+                          box.num_elements() == 1);
     };
     plan->supersteps.push_back({{std::move(group)}});
   }

@@ -9,10 +9,11 @@
 
 namespace ipu_model {
 
-// A vertex that combines `values` elements into `results`: one pass over the values with the combiner, at the
-// rate of PopLibs' reduction codelets where there is one (popops ReductionPlan: one vector a cycle).
+// The vertices of one tile that combine `values` elements into `results`, from PopLibs' estimators
+// (lib/popops/reduction/CycleEstimationFunctions.cpp). contiguous: whether the values of a result are
+// adjacent; otherwise the results are.
 std::uint64_t ReduceCycles(const TargetModel& target, const ElementwiseCost& combiner, std::int64_t values,
-                           std::int64_t results);
+                           std::int64_t results, bool contiguous);
 
 }  // namespace ipu_model
 

@@ -10,6 +10,7 @@ namespace {
 
 struct Load {
   std::int64_t values = 1, results = 1;
+  bool contiguous = false;  // whether the values of a result are adjacent
 };
 
 // Returns what the fullest tile of a partition combines, and how many results that makes.
@@ -19,14 +20,16 @@ Load LargestLoad(const Partition& work, std::uint32_t mask) {
     const std::int64_t largest = work.LargestPart(static_cast<int>(d));
     load.values *= largest;
     if (!IsReduced(mask, d)) load.results *= largest;
+    if (largest > 1) load.contiguous = IsReduced(mask, d);
   }
   return load;
 }
 
 // Returns the cycles of one superstep that receives `bytes`.
 double StageCycles(const ReduceProblem& problem, const TargetModel& target, const Load& load, double bytes) {
-  return static_cast<double>(ReduceCycles(target, problem.combiner, load.values, load.results) +
-                             target.sync_cycles) +
+  return static_cast<double>(
+             ReduceCycles(target, problem.combiner, load.values, load.results, load.contiguous) +
+             target.sync_cycles) +
          bytes / target.exchange_bytes_per_cycle;
 }
 
@@ -77,11 +80,14 @@ ReduceStages ChooseReduceStages(const ReduceProblem& problem, const TargetModel&
     ++reduced;
   }
   ReduceStages best;
-  best.cycles = cycles({problem.results * problem.reduced, problem.results}, problem.value_bytes);
+  best.cycles = cycles({problem.results * problem.reduced, problem.results,
+                        ReducesInnermost(problem.mask, problem.work.shape)},
+                       problem.value_bytes);
   if (partials == 1) return best;
   const double first =
       cycles(LargestLoad(problem.work, problem.mask), problem.in_place ? 0 : problem.value_bytes);
-  const double direct = first + cycles({problem.results * partials, problem.results}, problem.partial_bytes);
+  const double direct = first + cycles({problem.results * partials, problem.results, problem.results == 1},
+                                       problem.partial_bytes);
   if (direct < best.cycles) best = {{problem.work}, direct};
   const Shape shape = PartialsPlacement(problem.work, problem.mask).shape;
   const std::uint32_t mask = (1u << reduced) - 1;
@@ -89,8 +95,9 @@ ReduceStages ChooseReduceStages(const ReduceProblem& problem, const TargetModel&
     Partition second = SecondStage(shape, reduced, groups, num_tiles);
     std::int64_t left = 1;
     for (std::size_t d = 0; d < reduced; ++d) left *= second.parts[d];
-    const double staged = first + cycles(LargestLoad(second, mask), problem.partial_bytes) +
-                          cycles({problem.results * left, problem.results}, problem.partial_bytes);
+    const double staged =
+        first + cycles(LargestLoad(second, mask), problem.partial_bytes) +
+        cycles({problem.results * left, problem.results, problem.results == 1}, problem.partial_bytes);
     if (left == partials || staged >= best.cycles) continue;
     best = {{problem.work, std::move(second)}, staged};
   }

@@ -14,6 +14,14 @@ namespace ipu_model {
 
 inline bool IsReduced(std::uint32_t mask, std::size_t dimension) { return (mask >> dimension & 1) != 0; }
 
+// Whether the values of a result are adjacent in a row-major box.
+inline bool ReducesInnermost(std::uint32_t mask, const std::vector<std::int64_t>& extents) {
+  for (std::size_t d = extents.size(); d-- > 0;) {
+    if (extents[d] > 1) return IsReduced(mask, d);
+  }
+  return true;
+}
+
 // Returns where the partial results are that a stage with the work partition `work` makes: [parts of the
 // reduced dimensions..., kept dimensions...], each on the tile that computes it.
 Partition PartialsPlacement(const Partition& work, std::uint32_t mask);
