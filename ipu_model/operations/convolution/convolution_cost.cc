@@ -1,32 +1,24 @@
 #include "operations/convolution/convolution_cost.h"
 
 #include <algorithm>
+#include <limits>
+#include <numeric>
 
 #include "kernels/host/integer_division.h"
+#include "operations/convolution/vertex_cost.h"
 #include "operations/product/amp_cost.h"
+#include "operations/product/product_cost.h"
 
 namespace ipu_model {
 namespace {
 
-std::uint64_t MatrixUnitCycles(const TargetModel& target, DType type, const ConvolutionWork& work) {
-  AmpMethod method;
-  method.operand = type;
-  method.units = target.AmpUnits(type);
-  const AmpGroups groups{work.groups, CeilDivide(work.channels, method.InputGroup(target)),
-                         CeilDivide(work.features, method.units)};
-  return work.taps == 1 ? Amp1x1Cycles(target, method, groups, work.positions)
-                        : AmpNx1Cycles(target, method, groups, 1, work.taps, {1, work.positions});
-}
+using Int = std::int64_t;
+using Work = ConvolutionWork;
 
-// Returns the cycles of one multiply-add on `width` lanes. Floats: a load and a fused operation. 32-bit
-// integers: the multiply and add of the elementwise cost table. Types that the processor lacks are computed
-// in software.
-std::int64_t VectorStepCycles(DType type) {
+// Returns the cycles of one multiply-add on `width` lanes. 32-bit integers: the multiply and add of the
+// elementwise cost table. Types that the processor lacks are computed in software.
+Int ScalarStepCycles(DType type) {
   switch (type) {
-    case DType::kF32:
-    case DType::kF16:
-    case DType::kBF16:
-      return 2;
     case DType::kC64:
       return 8;
     case DType::kF64:
@@ -38,41 +30,211 @@ std::int64_t VectorStepCycles(DType type) {
   }
 }
 
-std::uint64_t VectorCycles(const TargetModel& target, DType type, const ConvolutionWork& work) {
-  const bool vector = type == DType::kF32 || type == DType::kF16 || type == DType::kBF16;
-  const std::int64_t width = vector ? target.VectorWidth(type) : 1;
-  // Lanes run over the channels or, in a depthwise convolution, over the groups.
-  const std::int64_t outputs = work.features * work.positions;
-  const std::int64_t steps = work.channels > 1 ? work.groups * outputs * CeilDivide(work.channels, width)
-                                               : outputs * CeilDivide(work.groups, width);
-  const std::int64_t store =
-      work.channels > 1 ? work.groups * outputs : outputs * CeilDivide(work.groups, width);
-  constexpr std::int64_t kCyclesPerOutput = 8;  // addressing, rounding and store
-  return static_cast<std::uint64_t>(target.supervisor_overhead + steps * work.taps * VectorStepCycles(type) +
-                                    store * kCyclesPerOutput);
+Int ScalarCycles(const TargetModel& target, DType type, const Work& work) {
+  constexpr Int kCyclesPerOutput = 8;  // addressing, rounding and store
+  const Int outputs = work.groups * work.features * work.positions();
+  return target.supervisor_overhead +
+         outputs * (work.channels * work.taps() * ScalarStepCycles(type) + kCyclesPerOutput);
 }
+
+// A convolution with some kernel dimensions folded into its input channels: PopLibs' expandDims, which reads
+// the input of every kernel position as a channel of its own (lib/poplin/ConvModel.cpp, expandDim).
+struct Folded {
+  std::array<Int, 3> kernel;
+  Int channels, all_channels, folded_taps = 1;
+  AmpField field;
+  bool one_row = false;  // a 1x1 vertex can take the outputs
+};
+
+// Dimensions whose kernel is one position are joined with the batch to one long row
+// (calculateFlattenedParams). A dilated input is only read at some of the outputs of a kernel position
+// (partitionConvPartialByWorker).
+Folded Fold(const Work& work, unsigned folds) {
+  Folded f{};
+  f.channels = work.channels;
+  f.all_channels = work.all_channels;
+  f.folded_taps = 1;
+  int inner = -1;
+  std::array<Int, 3> out{};
+  std::array<bool, 3> flat{};
+  bool same_steps = true;
+  for (std::size_t d = 0; d < 3; ++d) {
+    const Work::Dim& dim = work.dims[d];
+    const bool folded = (folds >> d & 1) != 0;
+    f.kernel[d] = folded ? 1 : dim.kernel;
+    if (folded) {
+      f.channels *= dim.kernel;
+      f.all_channels *= work.all_kernel[d];
+      f.folded_taps *= work.all_kernel[d];
+    }
+    const Int step = folded ? 1 : dim.lhs_dilation / std::gcd(dim.lhs_dilation, dim.stride);
+    out[d] = CeilDivide(dim.out, step);
+    flat[d] = folded || dim.flattens;
+    if (flat[d]) inner = static_cast<int>(d);
+    same_steps = same_steps && (folded || dim.stride == dim.lhs_dilation);
+  }
+  Int batch = work.batch;
+  if (inner >= 0) {
+    for (int d = 0; d < inner; ++d) {
+      if (!flat[static_cast<std::size_t>(d)]) continue;
+      batch *= out[static_cast<std::size_t>(d)];
+      out[static_cast<std::size_t>(d)] = 1;
+    }
+    out[static_cast<std::size_t>(inner)] *= batch;
+    batch = 1;
+  }
+  f.field = {batch * out[0] * out[1], out[2]};
+  f.one_row = f.kernel[0] * f.kernel[1] * f.kernel[2] == 1 && same_steps && f.field.rows == 1 &&
+              (inner >= 0 || work.all_batch == 1);
+  return f;
+}
+
+// Cycles of rearranging operands and result in PopLibs' planner (addTransformCycleEstimate): if kernel
+// dimensions are folded, or if channels are padded to whole groups of inputs or outputs.
+Int TransformCycles(const TargetModel& target, DType type, const Work& work, const Folded& f, Int input_group,
+                    Int output_group) {
+  const bool folds = f.folded_taps > 1;
+  const bool pads_inputs = f.all_channels % input_group != 0;
+  const bool pads_outputs = work.all_features % output_group != 0;
+  if (!folds && !pads_inputs && !pads_outputs) return 0;
+  const Int inputs = CeilDivide(f.all_channels, input_group) * input_group;
+  const Int outputs = CeilDivide(work.all_features, output_group) * output_group;
+  const Int channels = f.all_channels * work.all_features;
+  const auto move = [&](Int elements, Int dim_size) {
+    return static_cast<Int>(
+        RearrangeCycles(target, type, CeilDivide(elements * work.all_groups, work.tiles), dim_size));
+  };
+  const Int positions = work.all_batch * work.all_out[0] * work.all_out[1] * work.all_out[2];
+  Int cycles = 0;
+  if (folds) {
+    cycles += move(positions * inputs, channels);
+    // The tile receives the input of every kernel position that it folds.
+    const Int expanded = work.groups * f.field.rows * f.field.row_positions * f.channels;
+    cycles += std::max<Int>(0, expanded - work.input_elements) * static_cast<Int>(SizeOf(type)) /
+              target.exchange_bytes_per_cycle;
+  } else if (pads_inputs) {
+    cycles += move(work.all_inputs * inputs / std::max<Int>(1, work.all_channels), channels);
+  }
+  cycles +=
+      move(work.all_kernel[0] * work.all_kernel[1] * work.all_kernel[2] / f.folded_taps * inputs * outputs,
+           channels);
+  if (pads_outputs) cycles += move(positions * outputs, work.all_features);
+  return cycles;
+}
+
+class Chooser {
+ public:
+  Chooser(const TargetModel& target, DType type, bool half_partials, const Work& work)
+      : target_(target), type_(type), half_partials_(half_partials), work_(work) {}
+
+  ConvolutionChoice Best() {
+    if (target_.AmpMacsPerCycle(type_) == 0) {
+      best_ = {ConvolutionCodelet::kScalar, static_cast<std::uint64_t>(ScalarCycles(target_, type_, work_))};
+      return best_;
+    }
+    unsigned foldable = 0;
+    // PopLibs does not fold kernels that are larger than the input.
+    for (unsigned d = 0; d < 3; ++d) {
+      if (work_.all_kernel[d] > 1 && work_.dims[d].folds) foldable |= 1u << d;
+    }
+    for (unsigned folds = 0; folds < 8; ++folds) {
+      if ((folds & ~foldable) == 0) Amp(Fold(work_, folds));
+    }
+    if (SizeOf(type_) == 1) return best_;
+    Slic();
+    Hmac();
+    Vmac();
+    return best_;
+  }
+
+ private:
+  void Offer(ConvolutionCodelet codelet, Int cycles) {
+    if (cycles < static_cast<Int>(best_.cycles))
+      best_ = {codelet, static_cast<std::uint64_t>(std::max<Int>(0, cycles))};
+  }
+
+  void Amp(const Folded& f) {
+    const Int units = target_.AmpUnits(type_);
+    for (Int height = 1; height <= 4; height *= 2) {
+      // Several kernel rows share the input channels of a pass, where there are few.
+      if (height > 1 && (f.kernel[0] == 1 || f.all_channels > target_.AmpInputGroup(type_) / height))
+        continue;
+      for (const Int used : {units, Int{8}}) {
+        if (used != units && (used > units || work_.features > used || SizeOf(type_) == 1)) continue;
+        AmpMethod method;
+        method.operand = type_;
+        method.float_partials = !half_partials_ && SizeOf(type_) > 1;
+        method.units = used;
+        method.filter_height = height;
+        const Int input_group = method.InputGroup(target_);
+        const AmpGroups groups{work_.groups, CeilDivide(f.channels, input_group),
+                               CeilDivide(work_.features, used)};
+        const Int transform = TransformCycles(target_, type_, work_, f, input_group, used);
+        if (f.one_row && height == 1) {
+          Offer(ConvolutionCodelet::kAmp1x1,
+                transform + static_cast<Int>(Amp1x1Cycles(target_, method, groups, f.field.row_positions)));
+        } else {
+          Offer(ConvolutionCodelet::kAmpNx1,
+                transform +
+                    static_cast<Int>(AmpNx1Cycles(target_, method, groups, CeilDivide(f.kernel[0], height),
+                                                  f.kernel[1] * f.kernel[2], f.field)));
+        }
+        if (used == Int{8}) break;
+      }
+    }
+  }
+
+  KernelShape Kernel() const { return {work_.dims[0].kernel * work_.dims[1].kernel, work_.dims[2].kernel}; }
+
+  void Slic() {
+    for (const Work::Dim& dim : work_.dims) {
+      if (!dim.plain || dim.lhs_dilation != 1) return;
+    }
+    if (SizeOf(type_) != 2 || work_.dims[2].stride > 2) return;
+    const Folded plain = Fold(work_, 0);
+    for (const Int channels : {1, 2, 4}) {
+      if (work_.channels > channels || work_.features > channels) continue;
+      const Int per_group = 4 / channels;
+      const SlicVertex vertex{per_group, CeilDivide(work_.groups, per_group), work_.dims[2].stride};
+      Offer(ConvolutionCodelet::kSlic,
+            TransformCycles(target_, type_, work_, plain, channels, channels) +
+                static_cast<Int>(SlicCycles(target_, vertex, Kernel(), plain.field)));
+    }
+  }
+
+  void Hmac() {
+    const Folded plain = Fold(work_, 0);
+    const bool half = SizeOf(type_) == 2;
+    const HmacVertex vertex{half, work_.groups, work_.channels, work_.features, plain.one_row};
+    Offer(ConvolutionCodelet::kHorizontalMac,
+          TransformCycles(target_, type_, work_, plain, half ? 2 : 1, 1) +
+              static_cast<Int>(HmacCycles(target_, vertex, Kernel(), plain.field)));
+  }
+
+  void Vmac() {
+    if (SizeOf(type_) != 2 || work_.features != 1) return;
+    const Folded plain = Fold(work_, 0);
+    const VmacVertex vertex{CeilDivide(work_.groups, 4), work_.channels};
+    Offer(ConvolutionCodelet::kVerticalMac,
+          static_cast<Int>(VmacCycles(target_, vertex, Kernel(), plain.field)));
+  }
+
+  const TargetModel& target_;
+  const DType type_;
+  const bool half_partials_;
+  const Work& work_;
+  ConvolutionChoice best_{ConvolutionCodelet::kScalar, std::numeric_limits<Int>::max()};
+};
 
 }  // namespace
 
-ConvolutionCodelet ChooseCodelet(const TargetModel& target, DType type, const ConvolutionWork& work) {
-  if (target.AmpMacsPerCycle(type) == 0) return ConvolutionCodelet::kVector;
-  return MatrixUnitCycles(target, type, work) <= VectorCycles(target, type, work)
-             ? ConvolutionCodelet::kMatrixUnit
-             : ConvolutionCodelet::kVector;
+ConvolutionChoice ChooseCodelet(const TargetModel& target, DType type, bool half_partials, const Work& work) {
+  return Chooser(target, type, half_partials, work).Best();
 }
 
-std::uint64_t ConvolutionCycles(const TargetModel& target, DType type, const ConvolutionWork& work) {
-  return ChooseCodelet(target, type, work) == ConvolutionCodelet::kMatrixUnit
-             ? MatrixUnitCycles(target, type, work)
-             : VectorCycles(target, type, work);
-}
-
-std::uint64_t ReducePartialsCycles(const TargetModel& target, DType type, std::int64_t parts,
+std::uint64_t ReducePartialsCycles(const TargetModel& target, DType type, DType out, std::int64_t parts,
                                    std::int64_t elements) {
-  constexpr std::int64_t kLoopCycles = 30;  // worker start and loop set-up
-  const std::int64_t workers = target.worker_contexts;
-  const std::int64_t vectors = CeilDivide(CeilDivide(elements, workers), target.VectorWidth(type));
-  return static_cast<std::uint64_t>(target.supervisor_overhead + workers * (kLoopCycles + vectors * parts));
+  return PartialSumCycles(target, type, out, parts, elements);
 }
 
 }  // namespace ipu_model

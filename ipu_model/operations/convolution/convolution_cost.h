@@ -2,6 +2,7 @@
 #ifndef IPU_MODEL_OPERATIONS_CONVOLUTION_CONVOLUTION_COST_H_
 #define IPU_MODEL_OPERATIONS_CONVOLUTION_CONVOLUTION_COST_H_
 
+#include <array>
 #include <cstdint>
 
 #include "core/target_model.h"
@@ -10,20 +11,44 @@ namespace ipu_model {
 
 // The products of one vertex: `groups` convolution groups with `features` outputs and `channels` inputs each.
 struct ConvolutionWork {
-  std::int64_t groups, features, channels;
-  std::int64_t positions;  // batch x output positions
-  std::int64_t taps;       // kernel positions
+  // One dimension of the field and of the kernel.
+  struct Dim {
+    std::int64_t out = 1, kernel = 1;
+    std::int64_t stride = 1, lhs_dilation = 1;
+    bool plain = true;      // neither dilated nor reversed
+    bool flattens = false;  // the kernel is one position on unpadded input, so rows can be joined
+    bool folds = false;     // the kernel is no larger than the input, so it may become input channels
+  };
+  std::int64_t groups = 1, features = 1, channels = 1, batch = 1;
+  std::array<Dim, 3> dims;          // outermost first; a missing one has extent 1
+  std::int64_t input_elements = 0;  // of the region that the vertex reads
+
+  // Of the whole convolution, per group, and how many tiles share it, for rearrangements.
+  std::int64_t all_groups = 1, all_features = 1, all_channels = 1, all_batch = 1, all_inputs = 0, tiles = 1;
+  std::array<std::int64_t, 3> all_out = {1, 1, 1}, all_kernel = {1, 1, 1};
+
+  std::int64_t taps() const { return dims[0].kernel * dims[1].kernel * dims[2].kernel; }
+  std::int64_t positions() const { return batch * dims[0].out * dims[1].out * dims[2].out; }
 };
 
-enum class ConvolutionCodelet { kMatrixUnit, kVector };
+// PopLibs' vertices, and multiply-adds for types that none of them takes.
+enum class ConvolutionCodelet { kAmp1x1, kAmpNx1, kSlic, kHorizontalMac, kVerticalMac, kScalar };
+inline bool IsMatrixUnit(ConvolutionCodelet codelet) {
+  return codelet == ConvolutionCodelet::kAmp1x1 || codelet == ConvolutionCodelet::kAmpNx1;
+}
 
-// Returns the cheaper codelet: the AMP (one pass per kernel position and group of channels), or vector
-// multiply-adds.
-ConvolutionCodelet ChooseCodelet(const TargetModel& target, DType type, const ConvolutionWork& work);
-// Tile cycles for all six workers together.
-std::uint64_t ConvolutionCycles(const TargetModel& target, DType type, const ConvolutionWork& work);
+struct ConvolutionChoice {
+  ConvolutionCodelet codelet = ConvolutionCodelet::kScalar;
+  std::uint64_t cycles = 0;
+};
+
+// Returns the codelet that PopLibs' planner finds cheapest, with the tile cycles of all six workers together
+// and of the rearrangement of operands and result that it needs. Kernel dimensions become input channels
+// (expandDims) if that pays. half_partials: of the AMP; the other codelets have float ones.
+ConvolutionChoice ChooseCodelet(const TargetModel& target, DType type, bool half_partials,
+                                const ConvolutionWork& work);
 // Tile cycles of a vertex that adds `parts` partial sums of `elements` values each.
-std::uint64_t ReducePartialsCycles(const TargetModel& target, DType type, std::int64_t parts,
+std::uint64_t ReducePartialsCycles(const TargetModel& target, DType type, DType out, std::int64_t parts,
                                    std::int64_t elements);
 
 }  // namespace ipu_model

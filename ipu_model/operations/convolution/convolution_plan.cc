@@ -211,15 +211,10 @@ void ComputeVertex(const ConvolutionProblem& p, HostContext& context, const Box&
   }
 }
 
-ConvolutionWork WorkOf(const ConvolutionProblem& p, const Box& box) {
+ConvolutionWork WorkOfBox(const ConvolutionProblem& p, const Box& box, std::int64_t tiles) {
   const std::int64_t groups = EndGroup(p, box) - FirstGroup(p, box);
-  ConvolutionWork work{groups, (box.end[kFeature] - box.begin[kFeature] + groups - 1) / groups,
-                       box.end[kChannel] - box.begin[kChannel], box.end[kBatch] - box.begin[kBatch], 1};
-  for (std::size_t d = 0; d < p.spatial(); ++d) {
-    work.positions *= box.end[kPositions + d] - box.begin[kPositions + d];
-    work.taps *= box.end[KernelDim(p, d)] - box.begin[KernelDim(p, d)];
-  }
-  return work;
+  return WorkOf(p, box.extents().data(), groups, CeilDivide(box.end[kFeature] - box.begin[kFeature], groups),
+                tiles);
 }
 
 // Adds the partial sums of a vertex's region, in the order of their parts.
@@ -265,10 +260,26 @@ void ReduceVertex(HostContext& context, const HostTensor& partials, const HostTe
 }
 
 std::string CodeletName(const ConvolutionProblem& p, ConvolutionCodelet codelet, DType sum) {
-  const bool one_tap = NumElements(p.rhs) == p.rhs[0] * p.rhs[1];
-  const char* name = codelet == ConvolutionCodelet::kMatrixUnit
-                         ? (one_tap ? "poplin::ConvPartial1x1Out" : "poplin::ConvPartialnx1")
-                         : "poplin::ConvPartialVerticalMac";
+  const char* name = "poplin::ConvPartialScalar";
+  switch (codelet) {
+    case ConvolutionCodelet::kAmp1x1:
+      name = "poplin::ConvPartial1x1Out";
+      break;
+    case ConvolutionCodelet::kAmpNx1:
+      name = "poplin::ConvPartialnx1";
+      break;
+    case ConvolutionCodelet::kSlic:
+      name = "poplin::ConvPartial1xNSLIC";
+      break;
+    case ConvolutionCodelet::kHorizontalMac:
+      name = "poplin::ConvPartialHorizontalMac";
+      break;
+    case ConvolutionCodelet::kVerticalMac:
+      name = "poplin::ConvPartialVerticalMac";
+      break;
+    case ConvolutionCodelet::kScalar:
+      break;
+  }
   return std::string(name) + "<" + NameOf(p.in_type) + "," + NameOf(sum) + ">";
 }
 
@@ -348,10 +359,50 @@ void SpreadOver(const Partition& split, std::size_t space_dim, std::int64_t vect
 
 }  // namespace
 
+ConvolutionWork WorkOf(const ConvolutionProblem& p, const std::int64_t* extents, std::int64_t groups,
+                       std::int64_t features, std::int64_t tiles) {
+  ConvolutionWork work;
+  work.groups = groups;
+  work.features = features;
+  work.channels = extents[kChannel];
+  work.batch = extents[kBatch];
+  work.all_groups = p.groups();
+  work.all_features = p.features_per_group();
+  work.all_channels = p.rhs[1];
+  work.all_batch = p.out[0];
+  work.tiles = std::max<std::int64_t>(1, tiles);
+  work.all_inputs = p.out[0] * p.rhs[1];
+  work.input_elements = work.groups * work.batch * work.channels;
+  for (std::size_t d = 0; d < p.spatial(); ++d) {
+    // A kernel of two dimensions has no middle one, a kernel of one dimension only the innermost. More than
+    // three are counted as one in the middle.
+    const std::size_t at = d + 1 == p.spatial() ? 2 : std::min<std::size_t>(d, 1);
+    const ConvolutionWindow& w = p.geometry.window[d];
+    ConvolutionWork::Dim& dim = work.dims[at];
+    const std::int64_t in = p.lhs[d + 2], kernel = p.rhs[d + 2];
+    const std::int64_t out_part = extents[kPositions + d], kernel_part = extents[KernelDim(p, d)];
+    dim.out *= out_part;
+    dim.kernel *= kernel_part;
+    dim.stride = w.stride;
+    dim.lhs_dilation = w.lhs_dilation;
+    dim.plain = dim.plain && w.lhs_dilation == 1 && w.rhs_dilation == 1 && !w.reversed;
+    dim.flattens =
+        kernel == 1 && w.stride == 1 && w.lhs_dilation == 1 && w.padding_low == 0 && p.out[d + 2] == in;
+    dim.folds = in >= kernel;
+    work.all_out[at] *= p.out[d + 2];
+    work.all_kernel[at] *= kernel;
+    work.all_inputs *= in;
+    const std::int64_t reach =
+        ((out_part - 1) * w.stride + (kernel_part - 1) * w.rhs_dilation) / w.lhs_dilation + 1;
+    work.input_elements *= std::min(reach, in);
+  }
+  return work;
+}
+
 bool UsesMatrixUnit(const ConvolutionProblem& problem, const Partition& split, const TargetModel& target) {
   if (NumElements(problem.out) == 0) return false;
-  const ConvolutionWork largest = WorkOf(problem, LargestBox(split));
-  return ChooseCodelet(target, problem.in_type, largest) == ConvolutionCodelet::kMatrixUnit;
+  const ConvolutionWork largest = WorkOfBox(problem, LargestBox(split), split.num_parts());
+  return IsMatrixUnit(ChooseCodelet(target, problem.in_type, problem.half_step > 0, largest).codelet);
 }
 
 void ConvolveWhole(const ConvolutionProblem& p, const Partition& split, HostContext& context,
@@ -463,14 +514,16 @@ TilePlan PlanConvolution(const ConvolutionProblem& problem, const Partition& spl
                       const std::vector<HostTensor>& writes) {
     ComputeVertex(*p, context, box, reads, writes[0]);
   };
-  group.cycles = [p](const TargetModel& target, const Box& box) {
-    return ConvolutionCycles(target, p->in_type, WorkOf(*p, box));
+  const std::int64_t tiles = split.num_parts();
+  group.cycles = [p, tiles](const TargetModel& target, const Box& box) {
+    return ChooseCodelet(target, p->in_type, p->half_step > 0, WorkOfBox(*p, box, tiles)).cycles;
   };
-  const ConvolutionWork largest = WorkOf(*p, LargestBox(split));
-  const ConvolutionCodelet codelet = ChooseCodelet(context.target(), p->in_type, largest);
+  const ConvolutionWork largest = WorkOfBox(*p, LargestBox(split), tiles);
+  const ConvolutionCodelet codelet =
+      ChooseCodelet(context.target(), p->in_type, p->half_step > 0, largest).codelet;
   group.codelet = CodeletName(*p, codelet, sum);
-  group.code_bytes = codelet == ConvolutionCodelet::kMatrixUnit ? kMatrixUnitCodeBytes : kVectorCodeBytes;
-  group.vertex_bytes = kVertexBytes + kBytesPerWorklist * static_cast<std::uint64_t>(largest.taps);
+  group.code_bytes = IsMatrixUnit(codelet) ? kMatrixUnitCodeBytes : kVectorCodeBytes;
+  group.vertex_bytes = kVertexBytes + kBytesPerWorklist * static_cast<std::uint64_t>(largest.taps());
   plan.supersteps.push_back({{std::move(group)}});
   if (partials == 1) return plan;
 
@@ -490,8 +543,8 @@ TilePlan PlanConvolution(const ConvolutionProblem& problem, const Partition& spl
   reduce.writes = {{{OperandRef::Kind::kOutput, 0}, [](const Box& box) { return box; }, true}};
   reduce.compute = [](HostContext& context, const Box&, const std::vector<HostTensor>& reads,
                       const std::vector<HostTensor>& writes) { ReduceVertex(context, reads[0], writes[0]); };
-  reduce.cycles = [sum, partials](const TargetModel& target, const Box& box) {
-    return ReducePartialsCycles(target, sum, partials, box.num_elements());
+  reduce.cycles = [sum, partials, out_type = p->out_type](const TargetModel& target, const Box& box) {
+    return ReducePartialsCycles(target, sum, out_type, partials, box.num_elements());
   };
   reduce.code_bytes = kReduceCodeBytes;
   reduce.vertex_bytes = kVertexBytes;

@@ -8,6 +8,7 @@
 #include "core/mapping.h"
 #include "core/operation.h"
 #include "kernels/convolution/convolution.h"
+#include "operations/convolution/convolution_cost.h"
 
 namespace ipu_model {
 
@@ -27,6 +28,11 @@ struct ConvolutionProblem {
     return half_step > 0 ? DType::kF16 : ConvolutionSumType(in_type, rhs_type, out_type);
   }
 };
+
+// Returns the work of a vertex on `extents` of the iteration space, which has `features` outputs of each of
+// `groups` groups, if `tiles` tiles share the convolution.
+ConvolutionWork WorkOf(const ConvolutionProblem& problem, const std::int64_t* extents, std::int64_t groups,
+                       std::int64_t features, std::int64_t tiles);
 
 // Returns the partition of the iteration space
 // [batch, feature, input channel, output positions..., kernel positions...]. Parts that share outputs (input

@@ -94,41 +94,33 @@ class SplitSearch {
   // suffice.
   double Cost(const Parts& parts) const {
     const int spatial = p_.geometry.spatial;
-    const std::int64_t features_per_group = p_.features_per_group();
-    const std::int64_t batch = Largest(parts, 0), features = Largest(parts, 1);
-    ConvolutionWork work;
-    work.groups = std::min(CeilDivide(features, features_per_group), p_.groups());
-    work.features = std::min(features, features_per_group);
-    work.channels = Largest(parts, 2);
-    work.positions = batch;
-    work.taps = 1;
-    double input = static_cast<double>(batch * (p_.groups() > 1 ? work.groups : 1) * work.channels);
-    std::int64_t contracted = parts.n[2];
-    for (int d = 0; d < spatial; ++d) {
-      const ConvolutionWindow& w = p_.geometry.window[d];
-      const std::int64_t q = Largest(parts, 3 + d), k = Largest(parts, 3 + spatial + d);
-      work.positions *= q;
-      work.taps *= k;
-      contracted *= parts.n[3 + spatial + d];
-      const std::int64_t reach = ((q - 1) * w.stride + (k - 1) * w.rhs_dilation) / w.lhs_dilation + 1;
-      input *= static_cast<double>(std::min(reach, p_.lhs[static_cast<std::size_t>(d) + 2]));
+    const std::int64_t features_per_group = p_.features_per_group(), features = Largest(parts, 1);
+    std::int64_t extents[kMaxSpaceDims], tiles = 1, contracted = parts.n[2];
+    for (int d = 0; d < rank_; ++d) {
+      extents[d] = Largest(parts, d);
+      tiles *= parts.n[d];
     }
-    const double outputs = static_cast<double>(features * work.positions);
-    const double in_bytes = input * SizeOf(p_.in_type) +
-                            static_cast<double>(features * work.channels * work.taps) * SizeOf(p_.rhs_type);
-    const double out_bytes = outputs * SizeOf(contracted > 1 ? sum_type_ : p_.out_type);
+    for (int d = 0; d < spatial; ++d) contracted *= parts.n[3 + spatial + d];
+    const ConvolutionWork work =
+        WorkOf(p_, extents, std::min(CeilDivide(features, features_per_group), p_.groups()),
+               std::min(features, features_per_group), tiles);
+    const double in_bytes = static_cast<double>(work.input_elements) * SizeOf(p_.in_type) +
+                            static_cast<double>(features * work.channels * work.taps()) * SizeOf(p_.rhs_type);
+    const double out_bytes =
+        static_cast<double>(features * work.positions()) * SizeOf(contracted > 1 ? sum_type_ : p_.out_type);
     const double bytes = in_bytes + out_bytes;
     if (bytes > budget_) return 1e15 * bytes;
 
-    double cycles = static_cast<double>(ConvolutionCycles(target_, p_.in_type, work)) +
-                    in_bytes / target_.exchange_bytes_per_cycle + target_.sync_cycles;
+    double cycles =
+        static_cast<double>(ChooseCodelet(target_, p_.in_type, sum_type_ == DType::kF16, work).cycles) +
+        in_bytes / target_.exchange_bytes_per_cycle + target_.sync_cycles;
     if (contracted > 1) {
       const double total = static_cast<double>(NumElements(p_.out));
       const auto each = static_cast<std::int64_t>(
           std::max(1.0 * target_.VectorWidth(p_.out_type), total / static_cast<double>(tiles_) + 1));
       cycles +=
           static_cast<double>(each * contracted) * SizeOf(sum_type_) / target_.exchange_bytes_per_cycle +
-          static_cast<double>(ReducePartialsCycles(target_, sum_type_, contracted, each)) +
+          static_cast<double>(ReducePartialsCycles(target_, sum_type_, p_.out_type, contracted, each)) +
           target_.sync_cycles;
     }
     return cycles;
