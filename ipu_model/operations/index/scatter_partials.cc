@@ -147,7 +147,8 @@ class Planner {
     const Box updates = ShareOfUpdates(*p_, rows_dim_, partition, work);
     return Cycles(updates, WithoutShare(work)) + static_cast<double>(FillCycles(target, partial)) +
            static_cast<double>(shares * results * size) / target.exchange_bytes_per_cycle +
-           static_cast<double>(ReduceCycles(target, cost_, (shares + 1) * results, results)) +
+           static_cast<double>(
+               ReduceCycles(target, cost_, (shares + 1) * results, results, /*contiguous=*/false)) +
            2 * target.sync_cycles;
   }
 
@@ -222,7 +223,8 @@ Superstep Total(const Expression& update, const std::vector<Vertex>& vertices, s
     }
   };
   group.cycles = [cost, shares](const TargetModel& model, const Box& box) {
-    return ReduceCycles(model, cost, (shares + 1) * box.num_elements(), box.num_elements());
+    return ReduceCycles(model, cost, (shares + 1) * box.num_elements(), box.num_elements(),
+                        /*contiguous=*/false);
   };
   return {{std::move(group)}};
 }
