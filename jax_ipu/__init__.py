@@ -2,8 +2,8 @@
 
 ``import jax`` alone finds the ``ipu`` platform. This package adds what JAX has no interface for: the configuration
 (:data:`config`), the transfer and run counters (:func:`counters`), what a function would cost on any IPU
-(:func:`estimate`, :func:`largest_batch`), the compiler's view of it (:mod:`jax_ipu.debug`), and
-:class:`GraphCoreManager` for models of other frameworks.
+(:func:`estimate`, :func:`largest_batch`), a report on it for a browser (:func:`report`), the compiler's view of it
+(:mod:`jax_ipu.debug`), and :class:`GraphCoreManager` for models of other frameworks.
 """
 
 from __future__ import annotations
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from jax_ipu.estimates import largest_batch as largest_batch
     from jax_ipu.graphcore_manager import GraphCoreManager as GraphCoreManager
     from jax_ipu.graphcore_manager import get_graphcore_manager as get_graphcore_manager
+    from jax_ipu.reports import Report as Report
+    from jax_ipu.reports import ReportComparison as ReportComparison
+    from jax_ipu.reports import report as report
 
 __all__ = [
     "Comparison",
@@ -30,6 +33,8 @@ __all__ = [
     "Counters",
     "Estimate",
     "GraphCoreManager",
+    "Report",
+    "ReportComparison",
     "__version__",
     "config",
     "counters",
@@ -37,6 +42,7 @@ __all__ = [
     "estimate",
     "get_graphcore_manager",
     "largest_batch",
+    "report",
 ]
 
 # These import JAX, so they are loaded on first access.
@@ -47,6 +53,9 @@ _LAZY = {
     "largest_batch": ("jax_ipu.estimates", "largest_batch"),
     "debug": ("jax_ipu.debug", ""),
     "GraphCoreManager": ("jax_ipu.graphcore_manager", "GraphCoreManager"),
+    "Report": ("jax_ipu.reports", "Report"),
+    "ReportComparison": ("jax_ipu.reports", "ReportComparison"),
+    "report": ("jax_ipu.reports", "report"),
     "get_graphcore_manager": ("jax_ipu.graphcore_manager", "get_graphcore_manager"),
 }
 

@@ -48,7 +48,9 @@ def main(arguments: list[str]) -> int:
     _answer(connection, _OK, GREETING)
     for program, program_format, options, target in _requests(connection):
         try:
-            executable = compile(program, program_format.decode(errors="replace"), options, target.decode())
+            chip = target.decode()
+            observe = _observer(program, options, chip)
+            executable = compile(program, program_format.decode(errors="replace"), options, chip, observe)
             code, text = _OK, executable.serialize()
         except BaseException as error:
             code, text = _error(error)
@@ -92,6 +94,17 @@ def _compiler() -> Any:
     from jax_ipu.compiler import compile
 
     return compile
+
+
+def _observer(program: bytes, options: bytes, target: str) -> Any:
+    """Writes a report on the program, if the host's environment asks for it."""
+    from jax_ipu.config import config
+
+    if not config.report_folder():
+        return None
+    from jax_ipu.reports.automatic import observer
+
+    return observer(program, options, target)
 
 
 def _error(error: BaseException) -> tuple[int, bytes]:

@@ -10,6 +10,8 @@ import os
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar, overload
 
+from jax_ipu import environment
+
 T = TypeVar("T")
 
 MODEL_VERSIONS = ("ipu1", "ipu2", "ipu21", "bow")
@@ -138,6 +140,7 @@ class Config:
         True, _monitor, "Whether jax-ipu monitor sees this process; or a folder where its counters stay."
     )
     synthetic_data = _Option(False, _boolean, "Nothing crosses the host link, and values are meaningless.")
+    report_dir = _Option("", str, "Folder for a report on every program that the process compiles; empty for none.")
     process_timeout = _Option(600, _positive, "Seconds that a process of jax.distributed waits for another.")
 
     def __init__(self) -> None:
@@ -151,6 +154,14 @@ class Config:
                 f"jax_ipu.config.{name} was set after JAX created the ipu backend. Set it before the first use of JAX, "
                 f"or set the environment variable JAX_IPU_{name.upper()}."
             )
+
+    def report_folder(self) -> str:
+        """Where reports on compiled programs go: `report_dir`, or what POPLAR_ENGINE_OPTIONS says; "" for nowhere.
+
+        Raises:
+            ValueError: POPLAR_ENGINE_OPTIONS is not valid.
+        """
+        return self.report_dir or environment.report_folder(os.environ)
 
     def device_ids(self) -> list[int]:
         """The device numbers that the platform offers."""

@@ -15,6 +15,7 @@ OWN_PREFIX = "JAX_IPU_"
 
 _NOTHING = "nothing replaces it"
 _CACHE = "use JAX_COMPILATION_CACHE_DIR"
+_AUTO_REPORT = "use autoReport.all and autoReport.directory, or JAX_IPU_REPORT_DIR"
 _REPORTS = "use jax_ipu.debug.profile, jax_ipu.debug.tile_map and compiled.memory_analysis()"
 _MODEL = "nothing is needed: programs run on the IPU model unless JAX_IPU_USE_MODEL=0"
 _OPTIONS = "use the compiler options ipu_* of jax.jit, see docs/environment.md"
@@ -45,13 +46,17 @@ _LOG = re.compile(
     "POPLAR_((ENGINE|GRAPH|TARGET)_)?LOG_LEVEL|POPLIBS_((POPLIN|POPNN|POPOPS|OTHER)_)?LOG_LEVEL|POP(LAR|LIBS)_LOG_DEST"
 )
 # The same for the options in these variables; "" for those that have an effect.
+_REPORT_SWITCHES = ("autoReport.all", "autoReport.outputGraphProfile", "autoReport.outputExecutionProfile")
+_REPORT_FOLDER = "autoReport.directory"
+_REPORT_OPTIONS = "|".join(map(re.escape, (*_REPORT_SWITCHES, _REPORT_FOLDER)))
 _MULTI_THREAD = "debug.cpuMultiThreadExecution"
 INSTEAD_OF_ENGINE_OPTIONS: tuple[tuple[str, str], ...] = (
     (re.escape(_MULTI_THREAD), ""),
     (r"(debug\.instrument|debug\.compute|debug\.external|debug\.retain|profiler\.).*", "nothing is needed: " + _KNOWN),
     (r"debug\.allowOutOfMemory", "use jax_ipu.estimate, which is also made for programs that do not fit"),
     (r"debug\.(graphReportDestination|executionReport.*)", _REPORTS),
-    (r"autoReport\..*", _REPORTS),
+    (_REPORT_OPTIONS, ""),
+    (r"autoReport\..*", _AUTO_REPORT),
     (r"opt\.maxCompilationThreads", "use JAX_IPU_HOST_THREADS for the threads of kernels; the compiler has one"),
     (r"target\.(deterministicWorkers|sync.*)", "nothing is needed: the model is deterministic"),
     (r"target\.saveArchive", "use XLA_FLAGS=--xla_dump_to=FOLDER"),
@@ -104,6 +109,17 @@ def has_one_thread(environ: Mapping[str, str]) -> bool:
         ValueError: POPLAR_ENGINE_OPTIONS is not valid.
     """
     return engine_options(environ).get(_MULTI_THREAD) == "false"
+
+
+def report_folder(environ: Mapping[str, str]) -> str:
+    """Where Poplar would write the report of every program; "" where it would not.
+
+    Raises:
+        ValueError: POPLAR_ENGINE_OPTIONS is not valid.
+    """
+    options = engine_options(environ)
+    wanted = any(options.get(name) == "true" for name in _REPORT_SWITCHES)
+    return options.get(_REPORT_FOLDER, ".") if wanted else ""
 
 
 def without_effect(environ: Mapping[str, str], known: Iterable[str]) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 from typing import Any, NamedTuple, overload
 
@@ -244,6 +244,32 @@ def search_batch(
                 guess = min(2 * low, most)
             else:
                 guess = (low + high) // 2  # halves while nothing fits
+
+
+def with_batch(
+    args: tuple[Any, ...], types: Collection[tuple[tuple[int, ...], Any]], batch: int, other: int
+) -> tuple[Any, ...] | None:
+    """The arguments with `other` rows in place of `batch` in every array of one of `types`; None where there is none.
+
+    Args:
+        args: arguments of a function.
+        types: shapes and NumPy dtypes of the arrays with a batch as their first axis.
+        batch, other: numbers of rows.
+    """
+    import jax
+
+    found = False
+
+    def resized(leaf: Any) -> Any:
+        nonlocal found
+        shape = tuple(getattr(leaf, "shape", ()))
+        if not shape or shape[0] != batch or (shape, leaf.dtype) not in types:
+            return leaf
+        found = True
+        return _resized(leaf, 0, other)
+
+    changed = tuple(jax.tree.map(resized, arg) for arg in args)
+    return changed if found else None
 
 
 class _Batches:

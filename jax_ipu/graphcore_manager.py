@@ -16,15 +16,24 @@ from typing import Any, NamedTuple
 import jax
 
 from jax_ipu import _ipu
+from jax_ipu.compiler.estimates import compilation_of
 from jax_ipu.config import config
 from jax_ipu.models import archive, plans, training
 from jax_ipu.models.adapters import adapt, adapt_loss
 from jax_ipu.models.arrays import arguments
-from jax_ipu.models.compiled import CompiledModel, Placed, compile_for_target, compile_on_devices, place_loaded
+from jax_ipu.models.compiled import (
+    CompiledModel,
+    Placed,
+    compile_for_target,
+    compile_on_devices,
+    place_loaded,
+    program_for_target,
+)
 from jax_ipu.models.optimizers import optimizer_of
 from jax_ipu.models.plans import Cost, Plan
 from jax_ipu.models.precision import PRECISIONS
 from jax_ipu.models.traced_model import TracedModel, trace
+from jax_ipu.reports import Report, report_of
 
 _PLATFORM = "ipu"
 
@@ -221,6 +230,32 @@ class GraphCoreManager:
         compiled = self._adopt(traced, search.best())
         compiled.report = search.report(self._plan("none", 1))
         return compiled
+
+    def report(self, model: Any, example_inputs: Any, path: str | Path | None = None) -> Report:
+        """Everything that the IPU model knows of a model, for a browser: see :func:`jax_ipu.report`. Nothing is run.
+
+        The plan is the one of compile_model; where nothing fits, the report says what is too large.
+
+        Args:
+            model, example_inputs: as for compile_model.
+            path: where to save the report: an HTML file, or its data if the name ends in .json; by default nowhere.
+
+        Raises:
+            TypeError: the model is of no known kind; the message lists them.
+            ValueError: the name in `path` ends in neither .html nor .json.
+        """
+        self._start()
+        inputs = arguments(example_inputs)
+        traced = trace(adapt(model, inputs), inputs, self.precision)
+        for distribution in self._distributions(traced, alone=False):
+            program = program_for_target(traced, self._plan(*distribution), plans.step_of(traced))
+            compilation = compilation_of(*program, _target(), detailed=True)
+            if compilation.error is None:
+                break
+        result = report_of(compilation)
+        if path is not None:
+            result.save(path)
+        return result
 
     def execute_model(self, compiled_model: CompiledModel, inputs: Any) -> Any:
         """Runs a compiled model.

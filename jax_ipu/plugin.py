@@ -128,7 +128,12 @@ def _compile(program: bytes, program_format: str, options: bytes, target: str) -
             from jax_ipu import compiler
 
             progress.stage("loading the compiler")
-        return compiler.compile(program, program_format, options, target)
+        observe = None
+        if config.report_folder():
+            from jax_ipu.reports.automatic import observer
+
+            observe = observer(program, options, target)
+        return compiler.compile(program, program_format, options, target, observe)
 
 
 class _Compilations:

@@ -29,6 +29,7 @@ def test_defaults(monkeypatch):
         ("visible_devices", "", None),
         ("model_execution", "tile", "tile"),
         ("process_timeout", "30", 30),
+        ("report_dir", "reports", "reports"),
         ("max_isa", "AVX2", "avx2"),
         ("host_threads", "3", 3),
         ("host_threads", "all", 0),
@@ -171,6 +172,16 @@ def test_variables_are_those_of_the_document():
             {"POPLAR_RUNTIME_OPTIONS": '{"streamCallbacks.numWorkerThreads": 2}'},
             ["POPLAR_RUNTIME_OPTIONS (streamCallbacks.numWorkerThreads): nothing replaces it"],
         ),
+        ({"POPLAR_ENGINE_OPTIONS": '{"autoReport.all":"true","autoReport.directory":"x"}'}, []),
+        (
+            {"POPLAR_ENGINE_OPTIONS": '{"autoReport.streamAtEachRun":true,"opt.enableInlining":"false"}'},
+            [
+                "POPLAR_ENGINE_OPTIONS (autoReport.streamAtEachRun): use autoReport.all and autoReport.directory, or"
+                " JAX_IPU_REPORT_DIR",
+                "POPLAR_ENGINE_OPTIONS (opt.enableInlining): use the compiler options ipu_* of jax.jit, see"
+                " docs/environment.md",
+            ],
+        ),
         ({"POPLAR_SDK_ENABLED": "/opt/poplar"}, []),
         ({"JAX_IPU_PYTHON": "python3"}, []),
     ],
@@ -203,6 +214,24 @@ def test_options_of_engines_are_json(text):
 def test_what_to_use_instead(name, instead):
     (line,) = environment.without_effect({name: "1"}, Config.variables())
     assert line.startswith(f"{name}: ") and instead in line
+
+
+@pytest.mark.parametrize(
+    ("options", "folder"),
+    [
+        ('{"autoReport.all":"true","autoReport.directory":"x"}', "x"),
+        ('{"autoReport.all":true}', "."),
+        ('{"autoReport.outputGraphProfile":"true","autoReport.directory":"x"}', "x"),
+        ('{"autoReport.all":"false","autoReport.directory":"x"}', ""),
+        ('{"autoReport.directory":"x"}', ""),
+        ("", ""),
+    ],
+)
+def test_the_folder_of_reports(monkeypatch, options, folder):
+    monkeypatch.setenv("POPLAR_ENGINE_OPTIONS", options)
+    assert Config().report_folder() == folder
+    monkeypatch.setenv("JAX_IPU_REPORT_DIR", "y")
+    assert Config().report_folder() == "y"
 
 
 def test_the_warning_comes_once_when_the_platform_is_made():

@@ -30,12 +30,12 @@ LAYERS = (
     ("mapping", "compiler.mapping"),
     ("lowering", "compiler.capacity", "compiler.lowering"),
     ("build", "compiler.build"),
-    ("fit", "compiler.out_of_memory", "compiler.fit"),
+    ("fit", "compiler.out_of_memory", "compiler.compilation", "compiler.fit"),
     ("compiler", "compiler.api", "compiler", "compiler.estimates", "compiler.tile_map"),
     ("JAX", "config", "counters", "integration"),
     ("models", "models"),
     (
-        *("package", "compile_server", "debug", "estimates", "plugin", "graphcore_manager", ""),
+        *("package", "compile_server", "debug", "estimates", "plugin", "graphcore_manager", "reports", ""),
         *("__main__", "command_line"),
     ),
 )

@@ -3,6 +3,7 @@
 #define IPU_MODEL_CORE_HELD_COUNTER_H_
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "core/mapping.h"
@@ -16,6 +17,8 @@ class HeldCounter {
 
   std::int64_t Distinct(const Box& region) const;
   std::int64_t Held(unsigned tile, const Box& region) const;
+  // Appends the tiles that hold elements of the region, and how many; a tile may be there more than once.
+  void Holders(const Box& region, std::vector<std::pair<unsigned, std::int64_t>>* out);
 
  private:
   // A view dimension, and the distance that one step along it moves in the coordinate of its group.
@@ -26,6 +29,8 @@ class HeldCounter {
   };
   std::int64_t BeginOf(std::size_t dim, std::int64_t part) const;
   std::int64_t HeldInPart(const std::int64_t* part, const Box& region) const;
+  // The elements of the region, in the coordinate of a group of partition dimensions, that a part holds.
+  std::int64_t HeldInGroup(std::size_t group, const std::int64_t* part, const Box& region) const;
 
   const Mapping& mapping_;
   const View& view_;
@@ -36,6 +41,11 @@ class HeldCounter {
   std::vector<std::int64_t> coordinate_;
   std::vector<Dim> dims_;
   std::vector<std::int64_t> grains_;  // by partition dimension
+  // A part of a group: its share of the tile's number, and its elements of a region.
+  struct HeldPart {
+    std::int64_t tiles, elements;
+  };
+  std::vector<HeldPart> held_;  // of the region in Holders
 };
 
 }  // namespace ipu_model

@@ -7,14 +7,27 @@
 #include "core/copy.h"
 #include "core/graph_impl.h"
 #include "core/program_node.h"
+#include "ipu_model/Profile.hpp"
 #include "poplar/exceptions.hpp"
 
 namespace ipu_model {
+
+namespace {
+
+std::uint32_t& CurrentOrigin() {
+  static thread_local std::uint32_t origin = 0;
+  return origin;
+}
+
+}  // namespace
+
+void SetOrigin(std::uint32_t origin) { CurrentOrigin() = origin; }
 
 void AddOperation(poplar::program::Sequence& prog, std::unique_ptr<Operation> operation) {
   auto node = std::make_shared<ProgramNode>();
   node->kind = ProgramKind::kOperation;
   node->name = operation->name;
+  node->origin = CurrentOrigin();
   node->operation = std::move(operation);
   prog.node()->children.push_back(std::move(node));
 }
@@ -32,6 +45,7 @@ std::shared_ptr<ProgramNode> NewNode(ProgramKind kind, const DebugContext& debug
   auto node = std::make_shared<ProgramNode>();
   node->kind = kind;
   node->name = debug_context.getPathName();
+  node->origin = ipu_model::CurrentOrigin();
   return node;
 }
 

@@ -45,6 +45,7 @@ struct ProgramNode {
   std::uint64_t count = 0;     // for kRepeat
   std::vector<std::int32_t> cases;  // for kSwitch; one fewer than children
   std::string text;
+  std::uint32_t origin = 0;  // see SetOrigin in ipu_model/Profile.hpp; not stored
 };
 
 }  // namespace ipu_model

@@ -121,11 +121,13 @@ poplar::Executable CompileGraph(const poplar::Graph& graph,
   const std::vector<const ProgramNode*> nodes = NodesOf(roots);
   DropUnused(compiled.get(), nodes);
   CheckProgram(*compiled);
-  compiled->report = Analyse(*compiled, cache);
+  const bool detailed = cache != nullptr && cache->detailed();
+  compiled->report = Analyse(*compiled, cache, detailed ? &compiled->analysis : nullptr);
   LogReport(compiled->report, name);
   if (!compiled->report.out_of_memory.empty()) {
     const std::string message = (name.empty() ? "" : name + ": ") + compiled->report.out_of_memory;
-    throw OutOfMemory(message, std::move(compiled->report));
+    Report report = std::move(compiled->report);
+    throw OutOfMemory(message, std::move(report), std::move(compiled));
   }
   compiled->host_nanoseconds = NanosecondsOf(*compiled);
   return poplar::Executable(std::move(compiled));

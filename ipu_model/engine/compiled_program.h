@@ -16,6 +16,8 @@
 namespace ipu_model {
 
 // Immutable after compilation or deserialisation; shared by all engines that run it.
+struct DeviceAnalysis;  // engine/device_report.h
+
 struct CompiledProgram {
   explicit CompiledProgram(const poplar::Target& t) : target(t) {}
 
@@ -31,6 +33,8 @@ struct CompiledProgram {
   // Rough run time of programs[0] on the fast engine. Bodies of loops with an unknown trip count are counted
   // once.
   double host_nanoseconds = 0;
+  // What the report was made from, for ProfileOf; null unless the compilation was for one. Not stored.
+  std::shared_ptr<DeviceAnalysis> analysis;
 
   // Calls Prepare of every operation. Only the first call, from any engine, has an effect.
   void Prepare() const;

@@ -3,29 +3,29 @@
 #ifndef IPU_MODEL_ENGINE_DEVICE_REPORT_H_
 #define IPU_MODEL_ENGINE_DEVICE_REPORT_H_
 
-#include <cstddef>
 #include <memory>
-#include <string>
-#include <unordered_map>
 
 #include "core/serialise.h"
+#include "engine/tile_memory.h"
 #include "ipu_model/Model.hpp"
 
 namespace ipu_model {
 
 struct CompiledProgram;  // engine/compiled_program.h
-struct OperationUse;     // engine/exchange.h
 
-// An operation is planned once as long as its operands lie alike.
-struct TilePlanCache::Plans {
-  // Serialised mapping -> its number; kind, attributes and mappings of operands -> the plan.
-  std::unordered_map<std::string, std::size_t> mappings;
-  std::unordered_map<std::string, std::shared_ptr<const OperationUse>> plans;
+// What a report is made from.
+struct DeviceAnalysis {
+  explicit DeviceAnalysis(const CompiledProgram& program) : memory(program) {}
+  MemoryAnalysis memory;
+  OperationUses uses;
+  bool planned = false;  // whether the variables alone fit, so that operations were planned
 };
 
 // Plans every operation of every program. If the variables alone do not fit, plans nothing. Does not throw if
-// memory does not suffice; see Report::out_of_memory.
-Report Analyse(const CompiledProgram& program, TilePlanCache* cache = nullptr);
+// memory does not suffice; see Report::out_of_memory. `analysis`, unless null, gets what the report was made
+// from; it refers to the program.
+Report Analyse(const CompiledProgram& program, TilePlanCache* cache = nullptr,
+               std::shared_ptr<DeviceAnalysis>* analysis = nullptr);
 
 void WriteReport(Writer& writer, const Report& report);
 Report ReadReport(Reader& reader);

@@ -5,7 +5,6 @@
 #include <string_view>
 #include <utility>
 
-#include "core/held_counter.h"
 #include "core/replica_operation.h"
 #include "kernels/host/integer_division.h"
 #include "poplar/exceptions.hpp"
@@ -63,7 +62,12 @@ void Merge(const CodeletUse& use, std::map<std::string, CodeletUse>* codelets) {
   for (std::size_t t = 0; t < use.tiles.size(); ++t) known.tiles[t] = known.tiles[t] || use.tiles[t];
 }
 
-ExchangeAnalyser::ExchangeAnalyser(const CompiledProgram& program)
+unsigned TilesPerGroup(unsigned num_tiles) {
+  constexpr unsigned kMostGroups = 32;
+  return std::max(1u, (num_tiles + kMostGroups - 1) / kMostGroups);
+}
+
+ExchangeAnalyser::ExchangeAnalyser(const CompiledProgram& program, bool detailed)
     : program_(program),
       context_(program),
       target_(program.target.model()),
@@ -72,7 +76,16 @@ ExchangeAnalyser::ExchangeAnalyser(const CompiledProgram& program)
       compute_(num_tiles_, 0),
       received_(num_tiles_, 0),
       shared_(num_tiles_, 0),
-      fragments_(num_tiles_, 0) {}
+      fragments_(num_tiles_, 0),
+      detailed_(detailed),
+      tiles_per_group_(TilesPerGroup(num_tiles_)),
+      num_groups_((num_tiles_ + tiles_per_group_ - 1) / tiles_per_group_) {
+  if (!detailed) return;
+  sent_.assign(num_tiles_, 0);
+  delivered_.assign(num_tiles_, 0);
+  between_groups_.assign(std::size_t{num_groups_} * num_groups_, 0);
+  of_groups_.assign(num_groups_, 0);
+}
 
 ExchangeAnalyser::TileAccess& ExchangeAnalyser::Touch(unsigned tile) {
   TileAccess& access = accesses_[tile];
@@ -90,9 +103,86 @@ void ExchangeAnalyser::Buffer(SuperstepUse* use, unsigned tile, std::int64_t byt
   use->buffers[tile] += (bytes + 7) / 8 * 8;
 }
 
+void ExchangeAnalyser::Note(std::uint64_t hash, std::size_t vertex, unsigned tile, std::int64_t held) {
+  const auto [entry, is_new] = region_of_.try_emplace(hash, num_regions_);
+  if (is_new) {
+    if (++num_regions_ > regions_.size()) regions_.emplace_back();
+    regions_[entry->second].vertex = vertex;
+    regions_[entry->second].tiles.clear();
+  }
+  regions_[entry->second].tiles.emplace_back(tile, held);
+}
+
+void ExchangeAnalyser::Move(HeldCounter* counter, const VertexGroup& group, const VertexGroup::Access& access,
+                            std::int64_t element_bytes, bool to_vertices) {
+  if (num_regions_ == 0) return;
+  moved_ = true;
+  TileBytes& from_holders = to_vertices ? sent_ : delivered_;
+  TileBytes& at_vertices = to_vertices ? delivered_ : sent_;
+  const auto between = [&](std::size_t holder, std::size_t vertex) -> std::int64_t& {
+    return between_groups_[to_vertices ? holder * num_groups_ + vertex : vertex * num_groups_ + holder];
+  };
+  for (std::size_t r = 0; r < num_regions_; ++r) {
+    const Region& region = regions_[r];
+    const Box& box = group.vertices[region.vertex].box;
+    holders_.clear();
+    counter->Holders(access.identity ? box : access.region(box), &holders_);
+    const auto tiles = static_cast<std::int64_t>(region.tiles.size());
+    std::int64_t all = 0;
+    for (const auto& [holder, elements] : holders_) {
+      const std::int64_t bytes = elements * element_bytes;
+      from_holders[holder] += bytes * tiles;
+      of_groups_[holder / tiles_per_group_] += bytes;
+      all += bytes;
+    }
+    for (const auto& [tile, held] : region.tiles) {
+      const std::size_t own = tile / tiles_per_group_;
+      from_holders[tile] -= held * element_bytes;
+      at_vertices[tile] += all - held * element_bytes;
+      between(own, own) -= held * element_bytes;
+      for (std::size_t g = 0; g < num_groups_; ++g) between(g, own) += of_groups_[g];
+    }
+    std::fill(of_groups_.begin(), of_groups_.end(), 0);
+  }
+  num_regions_ = 0;
+  region_of_.clear();
+}
+
+void ExchangeAnalyser::EndExchange(SuperstepDetail* detail) {
+  detail->sent = RunLengths(sent_);
+  detail->received = RunLengths(delivered_);
+  for (std::size_t i = 0; i < between_groups_.size(); ++i) {
+    if (between_groups_[i] == 0) continue;
+    detail->pairs.push_back(static_cast<std::int64_t>(i / num_groups_));
+    detail->pairs.push_back(static_cast<std::int64_t>(i % num_groups_));
+    detail->pairs.push_back(between_groups_[i]);
+  }
+  for (TileBytes* bytes : {&sent_, &delivered_, &between_groups_}) std::fill(bytes->begin(), bytes->end(), 0);
+  moved_ = false;
+}
+
+void ExchangeAnalyser::EndStep(std::vector<std::string> codelets, const SuperstepUse& use,
+                               OperationUse* result) {
+  SuperstepDetail detail;
+  std::sort(codelets.begin(), codelets.end());
+  codelets.erase(std::unique(codelets.begin(), codelets.end()), codelets.end());
+  for (const std::string& codelet : codelets)
+    detail.codelets += (detail.codelets.empty() ? "" : " + ") + codelet;
+  if (use.compute_cycles > 0) {
+    detail.compute_cycles = RunLengths(compute_);
+    for (const std::uint64_t cycles : compute_) {
+      detail.active_tiles += cycles > 0 ? 1 : 0;
+      detail.total_compute += cycles;
+    }
+  }
+  if (moved_) EndExchange(&detail);
+  result->details.push_back(std::move(detail));
+}
+
 bool ExchangeAnalyser::Read(const VertexGroup& group, const VertexGroup::Access& access, const View& view,
                             const Mapping& mapping, SuperstepUse* use) {
-  const HeldCounter counter(mapping, view);
+  HeldCounter counter(mapping, view);
+  const auto size = static_cast<std::int64_t>(SizeOf(view.type));
   Box computed;
   for (const Vertex& vertex : group.vertices) {
     if (!access.identity) computed = access.region(vertex.box);
@@ -107,9 +197,12 @@ bool ExchangeAnalyser::Read(const VertexGroup& group, const VertexGroup::Access&
     a.elements += elements;
     a.held += held;
     ++fragments_[vertex.tile];
+    if (detailed_) {
+      Note(hash, static_cast<std::size_t>(&vertex - group.vertices.data()), vertex.tile, held);
+    }
   }
+  if (detailed_) Move(&counter, group, access, size, true);
   if (touched_.empty()) return true;
-  const auto size = static_cast<std::int64_t>(SizeOf(view.type));
   for (const unsigned tile : touched_) {
     const TileAccess& a = accesses_[tile];
     const std::int64_t bytes = (a.elements - a.held) * size;
@@ -127,7 +220,8 @@ bool ExchangeAnalyser::Read(const VertexGroup& group, const VertexGroup::Access&
 
 bool ExchangeAnalyser::Write(const VertexGroup& group, const VertexGroup::Access& access, const View& view,
                              const Mapping& mapping, SuperstepUse* use) {
-  const HeldCounter counter(mapping, view);
+  HeldCounter counter(mapping, view);
+  const auto size = static_cast<std::int64_t>(SizeOf(view.type));
   std::int64_t missing = 0;
   Box computed;
   for (const Vertex& vertex : group.vertices) {
@@ -139,9 +233,13 @@ bool ExchangeAnalyser::Write(const VertexGroup& group, const VertexGroup::Access
     a.elements += elements;
     a.held += held;
     missing += elements - held;
+    if (detailed_ && held < elements) {
+      Note(HashOf(view, region), static_cast<std::size_t>(&vertex - group.vertices.data()), vertex.tile,
+           held);
+    }
   }
+  if (detailed_) Move(&counter, group, access, size, false);
   if (missing > 0) {
-    const auto size = static_cast<std::int64_t>(SizeOf(view.type));
     use->exchange_bytes += static_cast<std::uint64_t>(missing * size);
     for (const unsigned tile : touched_) {
       const TileAccess& a = accesses_[tile];
@@ -167,6 +265,10 @@ OperationUse ExchangeAnalyser::Analyse(const Operation& operation) {
     use.exchange_cycles = links.cycles;
     use.link_bytes = links.bytes;
     use.link_syncs = links.syncs;
+    if (detailed_) {
+      EndStep({}, use, &result);
+      result.last_reads.assign(operation.inputs.size(), 0);
+    }
     result.steps.push_back(std::move(use));
     return result;
   }
@@ -185,9 +287,11 @@ OperationUse ExchangeAnalyser::Analyse(const Operation& operation) {
                                                     : program_.variables.at(view.variable).mapping;
   };
   std::vector<bool> computing(num_tiles_, false);
+  if (detailed_) result.last_reads.assign(operation.inputs.size(), -1);
   for (unsigned s = 0; s < plan.supersteps.size(); ++s) {
     SuperstepUse use;
     std::map<std::string_view, std::vector<bool>> called;
+    std::vector<std::string> codelets;  // in detailed analyses
     for (const VertexGroup& group : plan.supersteps[s].groups) {
       if (group.vertices.empty()) continue;
       CodeletUse codelet{group.codelet, group.code_bytes, std::vector<bool>(num_tiles_, false)};
@@ -227,6 +331,14 @@ OperationUse ExchangeAnalyser::Analyse(const Operation& operation) {
       for (unsigned tile = 0; tile < num_tiles_; ++tile) {
         if (codelet.tiles[tile]) computing[tile] = true;
       }
+      if (detailed_) {
+        codelets.push_back(group.codelet);
+        for (const auto& access : group.reads) {
+          if (access.tensor.kind == OperandRef::Kind::kInput) {
+            result.last_reads.at(access.tensor.index) = static_cast<int>(s);
+          }
+        }
+      }
       result.codelets.push_back(std::move(codelet));
       const auto mention = [&](OperandRef ref) {
         if (ref.kind != OperandRef::Kind::kTemporary) return;
@@ -255,6 +367,7 @@ OperationUse ExchangeAnalyser::Analyse(const Operation& operation) {
       for (const auto& access : group.reads) analyse(access, true);
     }
     use.compute_cycles = *std::max_element(compute_.begin(), compute_.end());
+    if (detailed_) EndStep(std::move(codelets), use, &result);
     std::fill(compute_.begin(), compute_.end(), 0);
     if (use.exchange_bytes > 0) {
       const std::uint64_t rate = target_.exchange_bytes_per_cycle;

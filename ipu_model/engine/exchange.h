@@ -5,10 +5,14 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
+#include "core/held_counter.h"
 #include "core/target_model.h"
 #include "engine/plan_context.h"
+#include "engine/run_table.h"
 
 namespace ipu_model {
 
@@ -22,6 +26,17 @@ struct SuperstepUse {
   std::uint64_t link_bytes = 0;       // received from other IPUs
   // Bytes that vertices use and that their tile does not hold.
   TileBytes buffers;
+};
+
+// What a profile shows of a superstep beyond its costs.
+struct SuperstepDetail {
+  std::string codelets;  // in alphabetical order, joined by " + "
+  // By tile, empty if zero on all. `sent` counts bytes for each tile that receives them.
+  Runs compute_cycles, sent, received;
+  unsigned active_tiles = 0;        // that compute
+  std::uint64_t total_compute = 0;  // cycles of all tiles together
+  // (group of tiles that sends, group that receives, bytes), flat.
+  Runs pairs;
 };
 
 struct CodeletUse {
@@ -45,7 +60,13 @@ struct OperationUse {
   TileBytes vertex_state;
   TileBytes exchange_code;
   unsigned computing_tiles = 0;
+  // Only in detailed analyses.
+  std::vector<SuperstepDetail> details;  // by step
+  std::vector<int> last_reads;           // by input: the last step that reads it, -1 for none
 };
+
+// How many neighbouring tiles are one group in SuperstepDetail, so that there are at most 32.
+unsigned TilesPerGroup(unsigned num_tiles);
 
 // Analyses exchanges. Reads are exact: each vertex receives the distinct elements of its regions that its
 // tile does not hold; vertices of one tile that read the same region share it. Elements that are written on
@@ -54,7 +75,8 @@ struct OperationUse {
 // Sending is not a limit, because senders broadcast.
 class ExchangeAnalyser {
  public:
-  explicit ExchangeAnalyser(const CompiledProgram& program);
+  // `detailed`: whether to fill in what only profiles need.
+  explicit ExchangeAnalyser(const CompiledProgram& program, bool detailed = false);
   OperationUse Analyse(const Operation& operation);
 
  private:
@@ -71,6 +93,14 @@ class ExchangeAnalyser {
   TileAccess& Touch(unsigned tile);
   void ForgetTouched();
   void Buffer(SuperstepUse* use, unsigned tile, std::int64_t bytes);
+  // `tile` holds `held` elements of the region of a vertex, and the others move to it (or from it). The
+  // region is that of vertex `vertex`; equal regions have one hash.
+  void Note(std::uint64_t hash, std::size_t vertex, unsigned tile, std::int64_t held);
+  // Finds the holders of the regions noted for an operand.
+  void Move(HeldCounter* counter, const VertexGroup& group, const VertexGroup::Access& access,
+            std::int64_t element_bytes, bool to_vertices);
+  void EndStep(std::vector<std::string> codelets, const SuperstepUse& use, OperationUse* result);
+  void EndExchange(SuperstepDetail* detail);
 
   const CompiledProgram& program_;
   PlanContext context_;
@@ -82,6 +112,21 @@ class ExchangeAnalyser {
   std::vector<std::uint64_t> compute_;
   TileBytes received_, shared_;  // by tile; by pair of tiles
   TileBytes fragments_;
+  // In detailed analyses.
+  const bool detailed_;
+  const unsigned tiles_per_group_, num_groups_;
+  TileBytes sent_, delivered_, between_groups_;
+  bool moved_ = false;
+  // The regions of the operand that is analysed: a vertex with the region, and the tiles of all of them.
+  struct Region {
+    std::size_t vertex;
+    std::vector<std::pair<unsigned, std::int64_t>> tiles;  // with the elements that they hold
+  };
+  std::vector<Region> regions_;
+  std::size_t num_regions_ = 0;
+  std::unordered_map<std::uint64_t, std::size_t> region_of_;  // by hash
+  std::vector<std::pair<unsigned, std::int64_t>> holders_;
+  TileBytes of_groups_;
 };
 
 }  // namespace ipu_model

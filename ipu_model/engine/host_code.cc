@@ -16,7 +16,8 @@ constexpr int kMaxDepth = 2000;  // limit of nested control flow, which prevents
 
 class Flattener {
  public:
-  Flattener(const CompiledProgram& program, HostCode* out) : program_(program), out_(out) {}
+  Flattener(const CompiledProgram& program, HostCode* out, std::vector<const ProgramNode*>* nodes)
+      : program_(program), out_(out), nodes_(nodes) {}
 
   void Program(const ProgramNode& root) {
     functions_.clear();
@@ -55,6 +56,7 @@ class Flattener {
                                           " steps");
     }
     out_->code.push_back({code, static_cast<std::uint32_t>(a), target});
+    if (nodes_ != nullptr) nodes_->push_back(node_);
     return Position() - 1;
   }
   void JumpHere(std::uint32_t jump) { out_->code[jump].target = Position(); }
@@ -78,6 +80,12 @@ class Flattener {
       throw poplar::control_program_error("'" + node.name + "' is nested deeper than " +
                                           std::to_string(kMaxDepth) + " programs");
     }
+    const ProgramNode* const outer = std::exchange(node_, &node);
+    Instructions(node, once, depth);
+    node_ = outer;
+  }
+
+  void Instructions(const ProgramNode& node, bool once, int depth) {
     switch (node.kind) {
       case ProgramKind::kSequence:
         for (const auto& child : node.children) Node(*child, once, depth + 1);
@@ -174,15 +182,17 @@ class Flattener {
 
   const CompiledProgram& program_;
   HostCode* out_;
+  std::vector<const ProgramNode*>* nodes_;
+  const ProgramNode* node_ = nullptr;                // whose instructions are emitted
   std::map<std::uint32_t, FunctionCode> functions_;  // of the current program
 };
 
 }  // namespace
 
-HostCode Flatten(const CompiledProgram& program) {
+HostCode Flatten(const CompiledProgram& program, std::vector<const ProgramNode*>* nodes) {
   CheckNotRecursive(program);
   HostCode code;
-  Flattener flattener(program, &code);
+  Flattener flattener(program, &code, nodes);
   for (const auto& root : program.programs) {
     code.begin.push_back(static_cast<std::uint32_t>(code.code.size()));
     flattener.Program(*root);

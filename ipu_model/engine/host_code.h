@@ -67,8 +67,9 @@ struct HostCode {
   std::vector<std::uint32_t> begin;
 };
 
-// Throws control_program_error for recursive functions and for programs that are too long.
-HostCode Flatten(const CompiledProgram& program);
+// Throws control_program_error for recursive functions and for programs that are too long. `nodes`, unless
+// null, gets the node of every instruction.
+HostCode Flatten(const CompiledProgram& program, std::vector<const ProgramNode*>* nodes = nullptr);
 
 }  // namespace ipu_model
 

@@ -122,6 +122,56 @@ class MemoryAnalysis::Walk {
     if (report->largest_tensors.size() > 10) report->largest_tensors.resize(10);
   }
 
+  void Profile(MemoryProfile* profile) {
+    profile_ = profile;
+    if (!liveness_.empty()) WalkProgram(0);  // its peaks are known already
+    profile_ = nullptr;
+    profile->constants = constants_;
+    profile->vertex_state = state_;
+    profile->code = code_;
+    const Peak* fullest = nullptr;
+    for (const Peak& peak : peaks_) {
+      profile->variables.push_back(peak.variables);
+      profile->temporaries.push_back(peak.temporaries);
+      profile->buffers.push_back(peak.buffers);
+      profile->total.push_back(peak.total);
+      if (fullest == nullptr || peak.total > fullest->total) fullest = &peak;
+    }
+    if (fullest != nullptr) {
+      profile->peak_program = fullest->program;
+      profile->peak_instruction = fullest->instruction;
+      profile->peak_step = fullest->step;
+    }
+    if (liveness_.empty()) return;
+    const std::uint32_t begin = host_.begin[0], end = host_.begin[1];
+    std::vector<MemoryProfile::Life> lives(shares_.size());
+    for (VariableId v = 0; v < shares_.size(); ++v) {
+      lives[v].variable = v;
+      lives[v].lasting = lasting_[v];
+      for (const LiveRange& r : liveness_[0].ranges[v]) {
+        lives[v].live.emplace_back(r.begin / 2, r.end / 2);
+      }
+    }
+    const std::vector<std::vector<VariableAccess>> accesses = Accesses(program_, host_, begin, end);
+    for (std::uint32_t i = 0; i < accesses.size(); ++i) {
+      for (const VariableAccess& a : accesses[i]) {
+        if (a.read) lives[a.variable].reads.push_back(i);
+        if (a.written) lives[a.variable].writes.push_back(i);
+      }
+    }
+    for (MemoryProfile::Life& life : lives) {
+      const bool constant = program_.variables[life.variable].constant != nullptr;
+      if (shares_[life.variable].empty() || (life.live.empty() && !(constant && uses_ != nullptr))) continue;
+      profile->lives.push_back(std::move(life));
+    }
+  }
+
+  TileBytes BytesOf(VariableId v) const {
+    TileBytes bytes(num_tiles_, 0);
+    for (const Share& share : shares_[v]) bytes[share.tile] = share.bytes;
+    return bytes;
+  }
+
  private:
   // Adds the bytes that are always live: constants, vertex state, code.
   void AddStatic() {
@@ -192,8 +242,38 @@ class MemoryAnalysis::Walk {
     if (total > peak.total) peak = {total, live_[tile], temporaries, buffers, program, instruction, step};
   }
 
+  // Adds a line to the profile.
+  void AddLine(const TileBytes* temporaries, const TileBytes* buffers) {
+    total_.resize(num_tiles_);
+    TileBytes& total = total_;
+    MemoryProfile::Line line{0, 0, -1, 0};
+    for (unsigned tile = 0; tile < num_tiles_; ++tile) {
+      total[tile] = always_[tile] + live_[tile] + (temporaries != nullptr ? (*temporaries)[tile] : 0) +
+                    (buffers != nullptr ? (*buffers)[tile] : 0);
+      line.bytes += total[tile];
+      if (total[tile] <= line.fullest_bytes) continue;
+      line.fullest_bytes = total[tile];
+      line.fullest_tile = tile;
+    }
+    if (!profile_->too_many_rows) {
+      line.row = profile_->rows.Add(RunLengths(total));
+      profile_->too_many_rows = profile_->rows.num_values() > ipu_model::Profile::kMostRuns;
+      if (profile_->too_many_rows) profile_->rows.Take();
+    }
+    profile_->lines.push_back(line);
+  }
+
+  // Whether a profile has a step for the instruction, besides operations.
+  static bool IsStep(OpCode code) {
+    return code == OpCode::kStreamIn || code == OpCode::kStreamOut || code == OpCode::kJumpIfZero ||
+           code == OpCode::kJumpIfNotZero || code == OpCode::kSwitch || code == OpCode::kAbortIfNotZero ||
+           code == OpCode::kHostCall;
+  }
+
   void WalkProgram(std::uint32_t p) {
     const std::uint32_t begin = host_.begin[p], end = host_.begin[p + 1];
+    const bool profiled = profile_ != nullptr && p == 0;
+    if (profiled) profile_->first_line.assign(end - begin, -1);
     std::vector<std::pair<std::uint32_t, VariableId>> births, deaths;
     live_ = lasting_bytes_;
     for (VariableId v = 0; v < shares_.size(); ++v) {
@@ -222,7 +302,12 @@ class MemoryAnalysis::Walk {
         peak_variables_ =
             std::max(peak_variables_, std::accumulate(live_.begin(), live_.end(), std::int64_t{0}));
       }
-      if (uses_ != nullptr && host_.code[i].code == OpCode::kRun) {
+      const bool is_operation = host_.code[i].code == OpCode::kRun;
+      if (profiled && (is_operation || IsStep(host_.code[i].code))) {
+        profile_->first_line[i - begin] = static_cast<std::int64_t>(profile_->lines.size());
+        if (!is_operation || uses_ == nullptr) AddLine(nullptr, nullptr);
+      }
+      if (uses_ != nullptr && is_operation) {
         WalkOperation(host_.code[i].a, p, i);
         grown = false;
       } else if (grown) {
@@ -248,6 +333,9 @@ class MemoryAnalysis::Walk {
         for (unsigned tile = 0; tile < num_tiles_; ++tile) temporaries_[tile] += t.bytes[tile];
       }
       const bool has_buffers = s < use.steps.size() && !use.steps[s].buffers.empty();
+      if (profile_ != nullptr && p == 0) {
+        AddLine(has_temporaries ? &temporaries_ : nullptr, has_buffers ? &use.steps[s].buffers : nullptr);
+      }
       bool overflows = false;
       std::int64_t free = limit;
       for (unsigned tile = 0; tile < num_tiles_; ++tile) {
@@ -393,6 +481,7 @@ class MemoryAnalysis::Walk {
 
   const CompiledProgram& program_;
   const OperationUses* uses_ = nullptr;
+  MemoryProfile* profile_ = nullptr;
   const unsigned num_tiles_;
   const HostCode host_;
   std::vector<std::vector<Share>> shares_;
@@ -400,7 +489,7 @@ class MemoryAnalysis::Walk {
   // The variables that keep their contents between runs, and their bytes.
   std::vector<bool> lasting_;
   TileBytes lasting_bytes_;
-  TileBytes live_, temporaries_;
+  TileBytes live_, temporaries_, total_;
   std::int64_t peak_variables_ = 0;
   std::vector<Peak> peaks_;
   std::vector<ProgramLiveness> liveness_;
@@ -423,6 +512,10 @@ void MemoryAnalysis::Fill(const OperationUses& uses, Report* report) {
   walk_->Run(&uses);
   walk_->Fill(report);
 }
+
+void MemoryAnalysis::Profile(MemoryProfile* profile) { walk_->Profile(profile); }
+
+TileBytes MemoryAnalysis::BytesOf(VariableId variable) const { return walk_->BytesOf(variable); }
 
 std::vector<std::pair<const Operation*, std::int64_t>> MemoryAnalysis::LackingBuffers() const {
   return walk_->LackingBuffers();

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from jax_ipu import _ipu
 from jax_ipu.compiler import cost
 from jax_ipu.compiler.build import BuiltProgram
 from jax_ipu.compiler.collector import collector_paused
-from jax_ipu.compiler.errors import INVALID_ARGUMENT, CompileError
+from jax_ipu.compiler.compilation import Compilation
+from jax_ipu.compiler.errors import INVALID_ARGUMENT, RESOURCE_EXHAUSTED, CompileError
 from jax_ipu.compiler.fit import compile_to_fit
 from jax_ipu.compiler.frontend.hlo import HLO_FORMATS, parse_hlo
 from jax_ipu.compiler.frontend.importer import import_program
@@ -61,7 +62,9 @@ def reported() -> Iterator[None]:
 
 @reported()
 @collector_paused()
-def compile(program: bytes, format: str, options: bytes, target: str) -> _ipu.Executable:
+def compile(
+    program: bytes, format: str, options: bytes, target: str, observe: Callable[[Compilation], None] | None = None
+) -> _ipu.Executable:
     """Compiles a StableHLO program for one IPU or several. Deterministic, and reads nothing but its arguments.
 
     Args:
@@ -69,6 +72,7 @@ def compile(program: bytes, format: str, options: bytes, target: str) -> _ipu.Ex
         format: "mlir"; or "hlo" for an xla.HloModuleProto, "hlo_with_config" for an xla.HloModuleProtoWithConfig.
         options: a serialised xla.CompileOptionsProto; b"" for the defaults.
         target: architecture and number of tiles, e.g. "ipu2:1472"; without a number, all tiles.
+        observe: is given the compilation, also where the program does not fit.
 
     Raises:
         CompileError: the program is not valid (INVALID_ARGUMENT) or uses what is not supported (UNIMPLEMENTED).
@@ -81,7 +85,13 @@ def compile(program: bytes, format: str, options: bytes, target: str) -> _ipu.Ex
     ipu = parse_target(target)
     if settings.executable:
         return _loaded(settings.executable, parsed, f"{ipu.version}:{ipu.num_tiles}")
-    built = compile_parsed(parsed, settings, ipu)
+    result = attempt(parsed, settings, ipu, detailed=observe is not None)
+    if observe is not None:
+        observe(result)
+    if result.error is not None:
+        raise result.error
+    built = result.built
+    assert built is not None
     module, signature, compiled = built.module, built.signature, built.compiled
     digest = hashlib.sha256(COMPILER_VERSION.encode())
     replication = f"{module.num_replicas}x{module.num_partitions}"
@@ -115,11 +125,26 @@ def compile(program: bytes, format: str, options: bytes, target: str) -> _ipu.Ex
 
 
 @collector_paused()
-def compile_parsed(program: ParsedProgram, settings: Options, target: _ipu.Target) -> BuiltProgram:
-    """All stages after "parse"; raises as `compile`."""
+def attempt(program: ParsedProgram, settings: Options, target: _ipu.Target, detailed: bool = False) -> Compilation:
+    """All stages after "parse"; raises as `compile`, but not where the program does not fit.
+
+    `detailed`: plan operations with all that a profile needs.
+    """
+    plans = _ipu.TilePlanCache(detailed)
+    built: BuiltProgram | None = None
+    reason: _ipu.OutOfMemory | CompileError | None = None
     with Progress(program.name) as progress:
         progress.stage("importing the program")
-        return compile_to_fit(legalize(partition(program)), settings, target, progress)
+        try:
+            built = compile_to_fit(legalize(partition(program)), settings, target, progress, plans)
+        except _ipu.OutOfMemory as error:
+            reason = error
+        except CompileError as error:
+            if error.code != RESOURCE_EXHAUSTED:
+                raise
+            reason = error
+    num_ipus = program.num_replicas * program.num_partitions
+    return Compilation(program.name, num_ipus, target, settings, built, reason, progress.phases())
 
 
 def _loaded(encoded: str, parsed: ParsedProgram, target: str) -> _ipu.Executable:

@@ -52,4 +52,9 @@ def build(
 def _compiled(
     mapped: MappedProgram, lowered: LoweredProgram, plans: _ipu.TilePlanCache, progress: Progress
 ) -> _ipu.CompiledGraph:
-    return _ipu.compile_graph(lowered.graph, lowered.programs, mapped.module.name, plans, progress.step)
+    try:
+        return _ipu.compile_graph(lowered.graph, lowered.programs, mapped.module.name, plans, progress.step)
+    except _ipu.OutOfMemory as error:
+        error.origins = lowered.origins
+        error.arguments = [argument.name for argument in mapped.signature.arguments]
+        raise

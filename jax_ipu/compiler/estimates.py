@@ -10,9 +10,9 @@ from typing import Any
 
 from jax_ipu import _ipu
 from jax_ipu.compiler import capacity
-from jax_ipu.compiler.api import compile_parsed, parse_target, reported
+from jax_ipu.compiler.api import attempt, parse_target, reported
 from jax_ipu.compiler.build import BuiltProgram
-from jax_ipu.compiler.errors import RESOURCE_EXHAUSTED, CompileError
+from jax_ipu.compiler.compilation import Compilation
 from jax_ipu.compiler.frontend.hlo import HLO_FORMATS, parse_hlo
 from jax_ipu.compiler.frontend.parse import parse
 from jax_ipu.compiler.ir import size_in_bytes
@@ -192,33 +192,54 @@ def estimate(program: bytes, format: str, options: bytes, target: str) -> Estima
     Raises:
         CompileError: as `compile`, but not where a program does not fit: `Estimate.fits` says so.
     """
-    settings = compile_options(options)._replace(executable="")
-    parsed = (parse_hlo if format in HLO_FORMATS else parse)(program, format, options)
-    ipu = parse_target(target)
-    num_ipus = parsed.num_replicas * parsed.num_partitions
-    try:
-        built = compile_parsed(parsed, settings, ipu)
-    except _ipu.OutOfMemory as error:
-        return _of_report(parsed.name, num_ipus, ipu, error.report, None, str(error))
-    except CompileError as error:
-        if error.code != RESOURCE_EXHAUSTED:
-            raise
-        # These exist at the same time; nothing else is known.
-        values = error.values if isinstance(error, capacity.TooLarge) else []
-        least = sum(map(size_in_bytes, values)) or None
-        return Estimate(
-            name=parsed.name,
-            target=f"{ipu.version}:{ipu.num_tiles}",
-            num_ipus=num_ipus,
-            fits=False,
-            reason=str(error),
-            tile_memory_bytes=ipu.bytes_per_tile,
-            fullest_tile_bytes=least and math.ceil(least / ipu.num_tiles),
-            total_bytes=least,
-        )
-    result = _of_report(parsed.name, num_ipus, ipu, built.compiled.report(), built, None)
-    built.module.release()
+    compilation = compilation_of(program, format, options, target)
+    result = of_compilation(compilation)
+    if compilation.built is not None:
+        compilation.built.module.release()
     return result
+
+
+@reported()
+def compilation_of(
+    program: bytes, format: str, options: bytes, target: str, detailed: bool = False, **changes: Any
+) -> Compilation:
+    """What `compile` does until the executable.
+
+    Args:
+        program, format, options, target: as for `compile`.
+        detailed: whether there will be a profile of the program.
+        changes: fields of `Options` with other values.
+
+    Raises:
+        CompileError: as `compile`, but not where a program does not fit.
+    """
+    settings = compile_options(options)._replace(executable="", **changes)
+    parsed = (parse_hlo if format in HLO_FORMATS else parse)(program, format, options)
+    return attempt(parsed, settings, parse_target(target), detailed)
+
+
+def of_compilation(compilation: Compilation) -> Estimate:
+    """The estimate of a program whose compilation has ended."""
+    ipu, error = compilation.target, compilation.error
+    if error is None:
+        assert compilation.built is not None
+        report = compilation.built.compiled.report()
+        return _of_report(compilation.name, compilation.num_ipus, ipu, report, compilation.built, None)
+    if isinstance(error, _ipu.OutOfMemory):
+        return _of_report(compilation.name, compilation.num_ipus, ipu, error.report, None, str(error))
+    # These exist at the same time; nothing else is known.
+    values = error.values if isinstance(error, capacity.TooLarge) else []
+    least = sum(map(size_in_bytes, values)) or None
+    return Estimate(
+        name=compilation.name,
+        target=f"{ipu.version}:{ipu.num_tiles}",
+        num_ipus=compilation.num_ipus,
+        fits=False,
+        reason=str(error),
+        tile_memory_bytes=ipu.bytes_per_tile,
+        fullest_tile_bytes=least and math.ceil(least / ipu.num_tiles),
+        total_bytes=least,
+    )
 
 
 def _of_report(

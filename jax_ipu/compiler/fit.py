@@ -54,7 +54,9 @@ class _Compiler:
             return None
 
 
-def compile_to_fit(program: LegalProgram, settings: Options, target: _ipu.Target, progress: Progress) -> BuiltProgram:
+def compile_to_fit(
+    program: LegalProgram, settings: Options, target: _ipu.Target, progress: Progress, plans: _ipu.TilePlanCache
+) -> BuiltProgram:
     """The first attempt that fits.
 
     Args:
@@ -62,6 +64,7 @@ def compile_to_fit(program: LegalProgram, settings: Options, target: _ipu.Target
         settings: the options of the compilation, which further attempts change where the user left the default.
         target: the IPU.
         progress: is told the stages and attempts.
+        plans: gets the plans of operations, which all attempts share.
 
     Raises:
         _ipu.OutOfMemory, or capacity.TooLarge for what is seen early: no attempt fits (RESOURCE_EXHAUSTED); the message
@@ -69,7 +72,7 @@ def compile_to_fit(program: LegalProgram, settings: Options, target: _ipu.Target
         CompileError: as the stages.
     """
     progress.stage("simplifying the program")
-    compiler = _Compiler(target, progress, _ipu.TilePlanCache())
+    compiler = _Compiler(target, progress, plans)
     mapped, more_frugal = map_program(program, settings), iter(_MORE_FRUGAL)
     built = compiler.kept(mapped, settings)
     if built is not None:

@@ -82,6 +82,22 @@ def source_line(location: Any) -> str:
     return f"{where} ({library.function})" if library.function else where
 
 
+class SourceLine(NamedTuple):
+    """A line of a file of the user, and the function that it is in, or ""."""
+
+    path: str
+    line: int
+    function: str
+
+
+def user_line(location: Any) -> SourceLine | None:
+    """The innermost line outside the standard library and installed packages; None where there is none."""
+    for frame in _frames(location):
+        if not _in_library(frame.path):
+            return SourceLine(*frame)
+    return None
+
+
 def operation_path(location: Any) -> str:
     """JAX's name of the operation, e.g. "jit(f)/dot_general", or ""."""
     while isinstance(location, tuple):

@@ -87,6 +87,12 @@ def advice(module: Module, signature: Signature, target: _ipu.Target, need: Need
     return "\nWhat helps:" + ";".join(f"\n  * {line}" for line in lines) + "."
 
 
+def batch_of(module: Module, signature: Signature) -> tuple[int, list[Argument]]:
+    """The size of the batch, and the arguments with a batch as their first dimension; (0, []) without one."""
+    program = _Program(module, signature)
+    return program.batch, program.batched
+
+
 class _Program:
     """The facts about a program that the advice depends on."""
 

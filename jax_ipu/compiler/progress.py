@@ -149,6 +149,7 @@ class Progress:
         self._status = Status(stream)
         self._attempt = ""
         self._stage = ""
+        self._stages: list[tuple[str, float]] = []
 
     def __enter__(self) -> Progress:
         with _lock:
@@ -169,8 +170,17 @@ class Progress:
     def stage(self, stage: str) -> None:
         """A stage begins."""
         self._stage = stage
+        self._stages.append((stage, time.perf_counter()))
         _ipu.log_stage(f"{self._name}: {stage}{self._attempt}")
         self._show(0, 0)
+
+    def phases(self) -> dict[str, float]:
+        """The seconds of each stage until now, those of all attempts together, in the order in which they began."""
+        seconds: dict[str, float] = {}
+        ends = [start for _, start in self._stages[1:]] + [time.perf_counter()]
+        for (stage, start), end in zip(self._stages, ends, strict=True):
+            seconds[stage] = seconds.get(stage, 0.0) + end - start
+        return seconds
 
     def step(self, done: int, total: int) -> None:
         """`done` of `total` steps of the stage are done."""

@@ -149,14 +149,19 @@ def compile_on_devices(
     return Placed(executable, layout, serialize), Cost.of(executable.cost_analysis())
 
 
+def program_for_target(traced: TracedModel, plan: Plan, step: Callable[..., Any]) -> tuple[bytes, str, bytes]:
+    """The program of step(weights, inputs), its format and its options, as `compiler.compile` takes them."""
+    lowered = plans.lower_for_target(traced, plan, step)
+    text = str(lowered.compiler_ir("stablehlo").operation.get_asm(enable_debug_info=True)).encode()
+    return text, "mlir", serialize_options(plan.compiler_options())
+
+
 def compile_for_target(traced: TracedModel, plan: Plan, target: str, step: Callable[..., Any]) -> tuple[bytes, Cost]:
     """Compiles step(weights, inputs) without a device.
 
     `target` is e.g. "ipu2:1472". Over several IPUs the executable is the program that each of them runs.
     """
-    lowered = plans.lower_for_target(traced, plan, step)
-    text = str(lowered.compiler_ir("stablehlo").operation.get_asm(enable_debug_info=True)).encode()
-    executable: _ipu.Executable = compiler.compile(text, "mlir", serialize_options(plan.compiler_options()), target)
+    executable: _ipu.Executable = compiler.compile(*program_for_target(traced, plan, step), target)
     return executable.serialize(), Cost(int(executable.cycles), int(executable.fullest_tile_bytes))
 
 

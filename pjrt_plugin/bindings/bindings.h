@@ -44,6 +44,7 @@ void CheckCount(std::size_t count, std::size_t dims, const char* what);
 void BindGraph(nb::module_& module);
 void BindExecutable(nb::module_& module);
 void BindCompile(nb::module_& module);
+void BindProfile(nb::module_& module);
 void BindHostCallbacks(nb::module_& module);
 void BindFfiHandlers(nb::module_& module);
 void BindProcess(nb::module_& module);

@@ -14,6 +14,7 @@
 #include "bindings/fields.h"
 #include "ipu_model/Log.hpp"
 #include "ipu_model/Model.hpp"
+#include "ipu_model/Profile.hpp"
 #include "ipu_model/Stored.hpp"
 #include "poplar/Engine.hpp"
 #include "poplar/exceptions.hpp"
@@ -65,12 +66,13 @@ struct CompiledGraph {
   }
 };
 
-// _ipu.OutOfMemory(message) with the attribute `report`.
+// _ipu.OutOfMemory(message) with the attributes `report` and `profile`, a function.
 [[noreturn]] void RaiseOutOfMemory(const ipu_model::OutOfMemory& error) {
   const nb::object type = nb::module_::import_("jax_ipu._ipu").attr("OutOfMemory");
   nb::object exception = type(nb::str(error.what()));
   exception.attr("code") = static_cast<int>(Code::kResourceExhausted);
   exception.attr("report") = nb::cast(error.report);
+  exception.attr("profile") = nb::cpp_function([error] { return ipu_model::ProfileOf(error); });
   PyErr_SetObject(type.ptr(), exception.ptr());
   throw nb::python_error();
 }
@@ -271,17 +273,21 @@ void BindCompile(nb::module_& module) {
   // From now on this process compiles in its own interpreter, not in a compile server.
   Registry::Get().SetCompiler(ImportAndCompile);
   BindReport(module);
+  BindProfile(module);
   nb::class_<CompiledGraph>(module, "CompiledGraph")
       .def("serialize", &CompiledGraph::Serialize)
       .def("cost", &CompiledGraph::Cost)
       .def("memory", &CompiledGraph::Memory)
       .def(
           "report", [](const CompiledGraph& self) { return ipu_model::ReportOf(self.executable); },
-          "What the IPU model knows of the program; its fields are explained in ipu_model/Model.hpp.");
+          "What the IPU model knows of the program; its fields are explained in ipu_model/Model.hpp.")
+      .def(
+          "profile", [](const CompiledGraph& self) { return ipu_model::ProfileOf(self.executable); },
+          "The same in detail; its fields are explained in ipu_model/Profile.hpp.");
   nb::class_<ipu_model::TilePlanCache>(
       module, "TilePlanCache",
       "Plans of operations, shared by programs for one target that are compiled one after the other.")
-      .def(nb::init<>())
+      .def(nb::init<bool>(), nb::arg("detailed") = false)
       .def("__len__", [](const ipu_model::TilePlanCache& self) { return self.size(); });
   module.def(
       "compile_graph", &CompileGraph, nb::arg("graph"), nb::arg("programs"), nb::arg("name"),

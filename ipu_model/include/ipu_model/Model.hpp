@@ -29,6 +29,8 @@ class Engine;
 
 namespace ipu_model {
 
+struct CompiledProgram;  // engine/compiled_program.h
+
 // ---- Replicas.
 // Poplar's equivalent: one Engine runs all replicas of a graph, each on its IPU, and GCL moves their
 // tensors over the IPU-Links. In the model every replica has an Engine and a thread of its own, possibly in
@@ -336,29 +338,33 @@ double HostNanoseconds(const poplar::Executable& executable);
 // equivalent: poplin::matmul::PlanningCache, for products only; `poll` is compileGraph's ProgressFunc.
 class TilePlanCache {
  public:
-  TilePlanCache();
+  // `detailed`: plans also have what ProfileOf needs, and programs keep it: more time and memory.
+  explicit TilePlanCache(bool detailed = false);
   TilePlanCache(const TilePlanCache&) = delete;
   TilePlanCache& operator=(const TilePlanCache&) = delete;
   ~TilePlanCache();
 
   std::size_t size() const;  // number of plans
+  bool detailed() const { return detailed_; }
   // Called by the compiling thread between operations, with the number of planned operations and the total
   // number. An exception that it throws ends the compilation.
   std::function<void(std::size_t done, std::size_t total)> poll;
 
-  struct Plans;  // engine/device_report.h
+  struct Plans;  // engine/operation_plans.h
   Plans& plans() { return *plans_; }
 
  private:
   std::unique_ptr<Plans> plans_;
+  const bool detailed_;
 };
 
 // A program that is too large for the tiles, with its report.
 // Poplar's equivalent: graph_memory_allocation_error and its profile path.
 struct OutOfMemory : poplar::graph_memory_allocation_error {
-  OutOfMemory(const std::string& message, Report r)
-      : poplar::graph_memory_allocation_error(message), report(std::move(r)) {}
+  OutOfMemory(const std::string& message, Report r, std::shared_ptr<const CompiledProgram> p)
+      : poplar::graph_memory_allocation_error(message), report(std::move(r)), program(std::move(p)) {}
   Report report;
+  std::shared_ptr<const CompiledProgram> program;  // for ProfileOf
 };
 
 // poplar::compileGraph with a name for messages and shared plans (`cache` is not null). Throws OutOfMemory,

@@ -28,6 +28,7 @@ class Context:
         "_constants",
         "_creators",
         "_lowerings",
+        "_origin",
         "_replica_index",
         "ffi_calls",
         "functions",
@@ -36,6 +37,7 @@ class Context:
         "mapping",
         "num_partitions",
         "num_replicas",
+        "origins",
         "planning",
         "random_state",
         "sequence",
@@ -65,6 +67,9 @@ class Context:
         # Body -> the function, for bodies that "ipu.call" runs.
         self.functions: dict[Block, _ipu.Function] = {}
         self._lowerings, self._creators = lowerings, creators
+        # The ops that were lowered: what number n of `_ipu.set_origin` stands for is the nth, counted from 1.
+        self.origins: list[Op] = []
+        self._origin = 0
         self._constants: dict[tuple[str, bytes], _ipu.Tensor] = {}
         self._replica_index: _ipu.Tensor | None = None
         # Each call of a foreign function, as `_ipu.Executable` takes it.
@@ -184,6 +189,10 @@ class Context:
 
     def lower_op(self, op: Op) -> None:
         """Adds one op to the current sequence."""
+        outer = self._origin
+        self.origins.append(op)
+        self._origin = len(self.origins)
+        _ipu.set_origin(self._origin)
         try:
             results = self._lowerings[op.name](self, op)
         except (_ipu.Error, RecursionError):
@@ -191,6 +200,9 @@ class Context:
         except (RuntimeError, ValueError) as error:
             # Poplar has no vertex for this op and these types.
             raise refused(op, str(error)) from error
+        finally:
+            self._origin = outer
+            _ipu.set_origin(outer)
         for result, tensor in zip(op.results, results, strict=True):
             self.tensors[result] = tensor
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from jax_ipu import _ipu
 from jax_ipu.compiler import capacity
-from jax_ipu.compiler.ir import Block, Value
+from jax_ipu.compiler.ir import Block, Op, Value
 from jax_ipu.compiler.lowering import rivals
 from jax_ipu.compiler.lowering.callbacks import callback_specs
 from jax_ipu.compiler.lowering.context import Context
@@ -31,6 +31,7 @@ class LoweredProgram:
         tensors: the tensor of every value.
         host_callbacks: each Python callback, as `_ipu.Executable` takes it.
         ffi_calls: each call of a foreign function, as `_ipu.Executable` takes it.
+        origins: the ops that the operations of the graph come from: see `Context.origins`.
     """
 
     graph: _ipu.Graph
@@ -40,6 +41,7 @@ class LoweredProgram:
     tensors: dict[Value, _ipu.Tensor]
     host_callbacks: list[_ipu.HostCallbackSpec]
     ffi_calls: list[_ipu.FfiCallSpec]
+    origins: list[Op]
 
     def without_swaps(self) -> LoweredProgram:
         """The same without the programs that swap states."""
@@ -131,7 +133,14 @@ def lower(program: MappedProgram, target: _ipu.Target, settings: Options, keep: 
         swaps[i] = (first, len(programs))
         programs.append(_swap(state, context.tensors[block.args[i]], asides[first]))
     return LoweredProgram(
-        graph, programs, state_programs, swaps, context.tensors, callback_specs(context), context.ffi_calls
+        graph,
+        programs,
+        state_programs,
+        swaps,
+        context.tensors,
+        callback_specs(context),
+        context.ffi_calls,
+        context.origins,
     )
 
 

@@ -1,0 +1,212 @@
+// Everything that the model knows of a compiled program: every superstep of a call, every variable over its
+// life, every tile's memory. Made on demand, by the analysis that makes the device report: the sums of a
+// profile are the numbers of that report. A build against Graphcore's SDK replaces this file.
+// Poplar's equivalent: the graph profile and the execution profile of the PopVision Analysis library `pva`.
+#ifndef IPU_MODEL_PROFILE_HPP
+#define IPU_MODEL_PROFILE_HPP
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ipu_model/Model.hpp"
+
+namespace ipu_model {
+
+// Run-length coded values, by tile unless said otherwise: value, number of tiles, value, number of tiles, ...
+using Runs = std::vector<std::int64_t>;
+
+// One row for each line of a table; lines with equal values share a row.
+struct RunTable {
+  std::vector<std::uint32_t> lines;  // index into rows
+  std::vector<Runs> rows;
+  template <typename Self, typename Visitor>
+  static void Fields(Self& self, Visitor& visit) {
+    visit("lines", self.lines);
+    visit("rows", self.rows);
+  }
+};
+
+// The nodes of the main program's tree as columns, parents first. The body of a function has nodes for each
+// of its calls.
+struct ProfileNodes {
+  // "sequence", "repeat", "while", "if", "switch", "call", "operation", "stream in", "stream out", "host
+  // call", "abort", "other"
+  std::vector<std::string> kind;
+  std::vector<std::string> name;
+  std::vector<std::int32_t> parent;                 // -1 for none
+  std::vector<std::int32_t> operation;              // index into Profile::operations; -1 for none
+  std::vector<std::uint64_t> trips;                 // of "repeat"
+  std::vector<std::uint64_t> executions;            // per call of the main program
+  std::vector<std::int32_t> first_step, last_step;  // inclusive; -1 for none
+  std::vector<std::uint64_t> cycles;                // of one execution
+  template <typename Self, typename Visitor>
+  static void Fields(Self& self, Visitor& visit) {
+    visit("kind", self.kind);
+    visit("name", self.name);
+    visit("parent", self.parent);
+    visit("operation", self.operation);
+    visit("trips", self.trips);
+    visit("executions", self.executions);
+    visit("first_step", self.first_step);
+    visit("last_step", self.last_step);
+    visit("cycles", self.cycles);
+  }
+};
+
+// The steps of one call in program order, bodies of loops once, as columns: supersteps of operations,
+// decisions of loops and conditionals, and transfers between host and tiles, which take no tile cycles.
+struct ProfileSteps {
+  std::vector<std::uint32_t> node;      // index into Profile::nodes
+  std::vector<std::int32_t> operation;  // index into Profile::operations; -1 for none
+  std::vector<std::string> name;        // the codelets of a superstep, the stream of a transfer
+  std::vector<std::uint64_t> executions;
+  // 1, or 0 in branches of conditionals that Report::cycles does not count. The sum over all steps of
+  // counted * executions * (compute + exchange + sync) is Report::cycles.
+  std::vector<std::uint8_t> counted;
+  // Of one execution: cycles of the slowest tile; bytes received from other tiles and from other IPUs.
+  std::vector<std::uint64_t> compute, exchange, sync, exchange_bytes, link_bytes;
+  std::vector<std::uint64_t> host_bytes;     // that the transfer moves
+  std::vector<std::uint32_t> active_tiles;   // that compute
+  std::vector<std::uint64_t> total_compute;  // cycles of all tiles together
+  // Live bytes on all tiles, and on the fullest tile; 0 for steps without memory of their own.
+  std::vector<std::uint64_t> live_bytes, fullest_bytes;
+  std::vector<std::uint32_t> fullest_tile;
+  template <typename Self, typename Visitor>
+  static void Fields(Self& self, Visitor& visit) {
+    visit("node", self.node);
+    visit("operation", self.operation);
+    visit("name", self.name);
+    visit("executions", self.executions);
+    visit("counted", self.counted);
+    visit("compute", self.compute);
+    visit("exchange", self.exchange);
+    visit("sync", self.sync);
+    visit("exchange_bytes", self.exchange_bytes);
+    visit("link_bytes", self.link_bytes);
+    visit("host_bytes", self.host_bytes);
+    visit("active_tiles", self.active_tiles);
+    visit("total_compute", self.total_compute);
+    visit("live_bytes", self.live_bytes);
+    visit("fullest_bytes", self.fullest_bytes);
+    visit("fullest_tile", self.fullest_tile);
+  }
+};
+
+// What takes memory, as columns.
+struct ProfileVariables {
+  std::vector<std::string> name, dtype;  // dtype: "" for temporaries and exchange buffers
+  std::vector<std::vector<std::int64_t>> shape;
+  std::vector<std::string> role;                    // as in TensorUse
+  std::vector<std::uint8_t> lasting;                // whether it keeps its contents between runs
+  std::vector<std::uint64_t> bytes, bytes_on_tile;  // on all tiles, on the tile with the largest part
+  std::vector<std::uint32_t> tiles;                 // that hold a part
+  std::vector<std::uint32_t> row;                   // its bytes by tile: index into `rows`
+  std::vector<Runs> rows;
+  // The steps in which it takes memory: first, last, first, last, ... inclusive, in rising order.
+  std::vector<std::vector<std::uint32_t>> live_steps;
+  std::vector<std::int32_t> last_use;   // the last step that reads it; -1 for none
+  std::vector<std::int32_t> operation;  // whose temporary or buffer it is; -1 for none
+  std::vector<std::uint32_t> origin;    // of the operation that first writes it; see SetOrigin
+  template <typename Self, typename Visitor>
+  static void Fields(Self& self, Visitor& visit) {
+    visit("name", self.name);
+    visit("dtype", self.dtype);
+    visit("shape", self.shape);
+    visit("role", self.role);
+    visit("lasting", self.lasting);
+    visit("bytes", self.bytes);
+    visit("bytes_on_tile", self.bytes_on_tile);
+    visit("tiles", self.tiles);
+    visit("row", self.row);
+    visit("rows", self.rows);
+    visit("live_steps", self.live_steps);
+    visit("last_use", self.last_use);
+    visit("operation", self.operation);
+    visit("origin", self.origin);
+  }
+};
+
+// The bytes on each tile at its own fullest moment, over all programs, as in Report.
+struct ProfileMemory {
+  Runs variables, temporaries, exchange_buffers, constants, vertex_state, code, total;
+  // The step at which Report::max_tile is fullest; -1 if another program than the main one runs then.
+  std::int32_t peak_step = -1;
+  // Bytes on all tiles that no step changes: code, vertex state, constants and variables that are live in
+  // every step.
+  std::uint64_t always_live_bytes = 0;
+  template <typename Self, typename Visitor>
+  static void Fields(Self& self, Visitor& visit) {
+    visit("variables", self.variables);
+    visit("temporaries", self.temporaries);
+    visit("exchange_buffers", self.exchange_buffers);
+    visit("constants", self.constants);
+    visit("vertex_state", self.vertex_state);
+    visit("code", self.code);
+    visit("total", self.total);
+    visit("peak_step", self.peak_step);
+    visit("always_live_bytes", self.always_live_bytes);
+  }
+};
+
+// What moves between tiles in the steps that exchange.
+struct ProfileExchange {
+  std::vector<std::uint32_t> steps;
+  // Bytes by tile, a line for each of `steps`. A tile sends the same bytes to many tiles at once; `sent`
+  // counts them for each tile that receives them, so both sums are the step's exchange_bytes.
+  RunTable sent, received;
+  // Tile t is in group t / group_tiles. Rows are (group that sends, group that receives, bytes), flat.
+  std::uint32_t group_tiles = 1;
+  RunTable pairs;
+  template <typename Self, typename Visitor>
+  static void Fields(Self& self, Visitor& visit) {
+    visit("steps", self.steps);
+    visit("sent", self.sent);
+    visit("received", self.received);
+    visit("group_tiles", self.group_tiles);
+    visit("pairs", self.pairs);
+  }
+};
+
+struct Profile {
+  static constexpr std::size_t kMostRuns = 200000;
+
+  std::vector<OperationCost> operations;  // as in Report
+  std::vector<std::uint32_t> origins;     // of each operation; see SetOrigin
+  ProfileNodes nodes;
+  ProfileSteps steps;
+  RunTable tile_compute;  // cycles by tile, a line for each step
+  // Live bytes by tile, a line for each step. Empty if it had more than kMostRuns values: it then follows
+  // from `variables`, and the code and vertex state in `memory`.
+  RunTable tile_memory;
+  ProfileVariables variables;
+  ProfileMemory memory;
+  ProfileExchange exchange;
+  template <typename Self, typename Visitor>
+  static void Fields(Self& self, Visitor& visit) {
+    visit("operations", self.operations);
+    visit("origins", self.origins);
+    visit("nodes", self.nodes);
+    visit("steps", self.steps);
+    visit("tile_compute", self.tile_compute);
+    visit("tile_memory", self.tile_memory);
+    visit("variables", self.variables);
+    visit("memory", self.memory);
+    visit("exchange", self.exchange);
+  }
+};
+
+// The operations that this thread adds to programs from now on are of this part of the compiler's source; 0
+// for none. Not stored in executables. Poplar's equivalent: the layers of poplar::DebugInfo.
+void SetOrigin(std::uint32_t origin);
+
+// Of a compilation with a detailed TilePlanCache, from its analysis; otherwise the program is analysed again.
+// Of a program whose variables alone do not fit, steps have no cycles and the memory is that of the
+// variables, as in its report. Not for one program from several threads at once.
+Profile ProfileOf(const poplar::Executable& executable);
+Profile ProfileOf(const OutOfMemory& failure);
+
+}  // namespace ipu_model
+
+#endif  // IPU_MODEL_PROFILE_HPP

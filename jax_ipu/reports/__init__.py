@@ -1,0 +1,86 @@
+"""Reports: everything that the IPU model knows of a program, as one file for a browser or as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from jax_ipu.compiler.collector import collector_paused
+from jax_ipu.compiler.compilation import Compilation
+from jax_ipu.compiler.estimates import compilation_of, of_compilation
+from jax_ipu.estimates import configured_target
+from jax_ipu.reports.data import report_data
+from jax_ipu.reports.html import NoFrontEnd
+from jax_ipu.reports.insights import insights
+from jax_ipu.reports.result import Report, ReportComparison
+
+__all__ = ["NoFrontEnd", "Report", "ReportComparison", "report", "report_of"]
+
+
+def report(
+    fun: Callable[..., Any],
+    *args: Any,
+    target: str | None = None,
+    donate_argnums: int | tuple[int, ...] = (),
+    compiler_options: Mapping[str, Any] | None = None,
+    advice: bool = False,
+    path: str | Path | None = None,
+    **kwargs: Any,
+) -> Report:
+    """Everything that the IPU model knows of ``jax.jit(fun)(*args, **kwargs)``, for a browser. Nothing is run.
+
+    The program is compiled as ``jit`` compiles it, for any chip; no device is used. A program that does not fit has a
+    report as well, which shows what is too large.
+
+    Args:
+        fun: a function that ``jax.jit`` can trace; or a jitted one, which may have static arguments, shardings and
+            options of its own.
+        args, kwargs: its arguments, or ``jax.ShapeDtypeStruct`` in their place; with shardings for several IPUs.
+        target: a chip, or a chip and its number of tiles, as in :func:`jax_ipu.estimate`.
+        donate_argnums: as in ``jax.jit``; ignored when ``fun`` is jitted already.
+        compiler_options: as in ``jax.jit``: docs/environment.md has a table.
+        advice: whether to compile alternatives (other batches, types and options) and to say what each would save.
+            That takes as long as so many compilations.
+        path: where to save the report: an HTML file, or its data if the name ends in .json; by default it is not saved.
+
+    Returns:
+        A :class:`Report`. In a notebook it shows a summary and opens the page.
+
+    Raises:
+        jax_ipu.compiler.CompileError: the function uses something that IPU does not support, or a target or an option
+            is not valid.
+        ValueError: the name in `path` ends in neither .html nor .json.
+        NoFrontEnd: this installation has no front end for HTML.
+
+    Example:
+        >>> import jax, jax.numpy as jnp, jax_ipu
+        >>> x = jax.ShapeDtypeStruct((64, 64), jnp.float16)
+        >>> found = jax_ipu.report(jnp.dot, x, x, target="ipu2:64")
+        >>> found.fits, len(found.as_dict()["operations"]) > 0
+        (True, True)
+    """
+    from jax_ipu.integration.programs import program_of
+    from jax_ipu.reports.alternatives import Question, savings
+
+    program = program_of(fun, args, kwargs, donate_argnums, compiler_options)
+    chip = configured_target() if target is None else target
+    compilation = compilation_of(program.mlir, "mlir", program.options, chip, detailed=True)
+    data = report_of(compilation).as_dict()
+    if advice:
+        question = Question(fun, args, kwargs, donate_argnums, compiler_options, chip)
+        data["insights"] = savings(question, program, compilation, Report(data).estimate) + data["insights"]
+    if compilation.built is not None:
+        compilation.built.module.release()
+    result = Report(data)
+    if path is not None:
+        result.save(path)
+    return result
+
+
+@collector_paused()
+def report_of(compilation: Compilation) -> Report:
+    """The report of a compilation that has ended."""
+    data = report_data(compilation, of_compilation(compilation))
+    data["insights"] = insights(data)
+    return Report(data)

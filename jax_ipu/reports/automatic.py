@@ -1,0 +1,53 @@
+"""A report for every program that the process compiles: JAX_IPU_REPORT_DIR, or autoReport in POPLAR_ENGINE_OPTIONS."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from jax_ipu.compiler.compilation import Compilation
+from jax_ipu.config import config
+from jax_ipu.reports import report_of
+from jax_ipu.reports.html import NoFrontEnd
+
+logger = logging.getLogger(__name__)
+
+
+def observer(program: bytes, options: bytes, target: str) -> Callable[[Compilation], None] | None:
+    """What the configuration wants of a compilation: the function of `writer`, or None. Arguments as for that."""
+    folder = config.report_folder()
+    return writer(folder, program, options, target) if folder else None
+
+
+def writer(folder: str, program: bytes, options: bytes, target: str) -> Callable[[Compilation], None]:
+    """A function that writes the report of a compilation into `folder`.
+
+    The name of the file is that of the program and a digest of what is compiled: the same program has the same file.
+    A report that cannot be written is a warning: it does not keep the program from running.
+
+    Args:
+        folder: where to write; it is made if it does not exist.
+        program, options, target: what is compiled, as for :func:`jax_ipu.compiler.compile`.
+    """
+    digest = hashlib.sha256()
+    for part in (program, options, target.encode()):
+        digest.update(len(part).to_bytes(8, "little"))
+        digest.update(part)
+
+    def write(compilation: Compilation) -> None:
+        name = re.sub(r"[^\w.-]+", "_", compilation.name)[:100]
+        path = Path(folder) / f"{name}-{digest.hexdigest()[:12]}.html"
+        report = report_of(compilation)
+        try:
+            try:
+                report.save(path)
+            except NoFrontEnd as error:
+                report.save(path.with_suffix(".json"))
+                logger.warning("Wrote %s instead of HTML: %s", report.path, error)
+        except OSError as error:
+            logger.warning("The report of %s was not written: %s", compilation.name, error)
+
+    return write

@@ -1,0 +1,396 @@
+"""The data of a report: one dictionary for one program, as docs/report_format.md describes it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from jax_ipu import _ipu
+from jax_ipu.compiler import capacity
+from jax_ipu.compiler.build import BuiltProgram
+from jax_ipu.compiler.compilation import Compilation
+from jax_ipu.compiler.estimates import Estimate
+from jax_ipu.compiler.ir import Op, size_in_bytes
+from jax_ipu.compiler.location import operation_path, user_line
+from jax_ipu.reports.accuracy import as_rows
+from jax_ipu.version import __version__
+
+FORMAT, VERSION = "jax_ipu report", 1
+# Longer files of the user are not part of a report.
+_MOST_LINES = 2000
+
+
+def report_data(compilation: Compilation, estimate: Estimate, floor: dict[str, Any] | None = None) -> dict[str, Any]:
+    """The report of a program, without its insights.
+
+    Args:
+        compilation: the compilation of the program, which may not have fitted.
+        estimate: its estimate.
+        floor: the floor plan of the chip; by default that of `floor_plan`.
+    """
+    target, error = compilation.target, compilation.error
+    profile, origins, arguments = _profile(compilation)
+    sources = _Sources(origins)
+    numbers = replace(estimate, operations=()).as_dict()
+    del numbers["operations"]
+    data: dict[str, Any] = {
+        "format": FORMAT,
+        "version": VERSION,
+        "jax_ipu": __version__,
+        "program": {
+            "name": compilation.name,
+            "target": f"{target.version}:{target.num_tiles}",
+            "num_ipus": compilation.num_ipus,
+            "fits": error is None,
+            "reason": None if error is None else str(error),
+        },
+        "chip": _chip(target, floor or floor_plan(target.num_tiles)),
+        "estimate": numbers,
+        "accuracy": as_rows(),
+        "host": {"streams": _streams(profile, compilation.built)},
+        "phases": [{"name": name, "seconds": round(s, 6)} for name, s in compilation.phases.items()],
+        "insights": [],
+    }
+    if profile is None:
+        data |= _without_profile(error)
+    else:
+        data |= _with_profile(profile, frozenset(arguments), sources, target)
+    data["sources"] = sources.as_list()
+    return data
+
+
+def floor_plan(num_tiles: int) -> dict[str, Any]:
+    """A position for each tile: the two tiles that share a bus side by side, column by column."""
+    pairs = math.ceil(num_tiles / 2)
+    columns = 16 if pairs % 16 == 0 and pairs > 256 else max(1, round(math.sqrt(pairs / 2)))
+    rows = math.ceil(pairs / columns)
+    tiles: list[int] = []
+    for tile in range(num_tiles):
+        column, row = divmod(tile // 2, rows)
+        tiles += (2 * column + tile % 2, row)
+    return {
+        "columns": 2 * columns if num_tiles > 1 else 1,
+        "rows": rows,
+        "tiles": tiles,
+        "source": "Schematic: no public source gives the position of each tile. Tiles are numbered column by column, "
+        "the two tiles that share an exchange bus side by side.",
+    }
+
+
+def _chip(target: _ipu.Target, floor: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "name": target.version,
+        "num_tiles": target.num_tiles,
+        "tile_memory_bytes": target.bytes_per_tile,
+        "clock_hz": target.tile_clock_frequency,
+        "workers_per_tile": target.num_worker_contexts,
+        "peak_flops": target.peak_flops,
+        "host_link_bytes_per_second": target.host_link_bytes_per_second,
+        "ipu_link_bytes_per_second": target.ipu_link_bytes_per_second,
+        "exchange_bytes_per_cycle": target.exchange_bytes_per_cycle,
+        "floor_plan": floor,
+    }
+
+
+def _profile(compilation: Compilation) -> tuple[_ipu.Profile | None, Sequence[Op], Sequence[str]]:
+    """The profile, the op that each origin in it stands for, counted from 1, and the names of the arguments."""
+    if (built := compilation.built) is not None:
+        names = [argument.name for argument in built.signature.arguments]
+        return built.compiled.profile(), built.lowered.origins, names
+    if isinstance(error := compilation.error, _ipu.OutOfMemory):
+        return error.profile(), error.origins, error.arguments
+    return None, (), ()
+
+
+class _Sources:
+    """Where operations come from, and the user's files, in the order in which operations mention them."""
+
+    def __init__(self, origins: Sequence[Op]) -> None:
+        """`origins`: the op that each origin in a profile stands for, counted from 1."""
+        self._origins = origins
+        self._paths: dict[str, int] = {}
+        self._known: dict[int, tuple[int | None, int | None]] = {0: (None, None)}
+
+    def of(self, origin: int) -> tuple[int | None, int | None]:
+        """The file and the line of an origin."""
+        known = self._known.get(origin)
+        if known is None:
+            found = user_line(self._origins[origin - 1].location)
+            known = None, None
+            if found is not None:
+                known = self._paths.setdefault(found.path, len(self._paths)), found.line
+            self._known[origin] = known
+        return known
+
+    def scope(self, origin: int) -> str:
+        """JAX's name stack at an origin."""
+        return operation_path(self._origins[origin - 1].location) if origin else ""
+
+    def as_list(self) -> list[dict[str, Any]]:
+        return [{"path": path, "lines": _lines(path)} for path in self._paths]
+
+
+def _lines(path: str) -> list[str] | None:
+    """The text of a file; None where it cannot be read or is long."""
+    try:
+        lines = Path(path).read_text("utf-8").splitlines()
+    except (OSError, UnicodeDecodeError, ValueError):
+        return None
+    return lines if len(lines) <= _MOST_LINES else None
+
+
+def _with_profile(
+    profile: _ipu.Profile, arguments: frozenset[str], sources: _Sources, target: _ipu.Target
+) -> dict[str, Any]:
+    steps, exchange, memory, tile_memory = profile.steps, profile.exchange, profile.memory, profile.tile_memory
+    node_of_step = steps.node
+    tree, node_ids = _tree(profile.nodes)
+    tiles = target.num_tiles
+    kinds = profile.nodes.kind
+    return {
+        "operations": [
+            _operation(i, row, origin, sources, target)
+            for i, (row, origin) in enumerate(zip(profile.operations, profile.origins, strict=True))
+        ],
+        "steps": {
+            "operation": [None if i < 0 else i for i in steps.operation],
+            "kind": [kind if (kind := kinds[node]) in _STEP_KINDS else "decision" for node in node_of_step],
+            "name": [name or None for name in steps.name],
+            "executions": run_lengths(steps.executions),
+            "counted": run_lengths(steps.counted),
+            "compute": list(steps.compute),
+            "exchange": list(steps.exchange),
+            "sync": run_lengths(steps.sync),
+            "exchange_bytes": list(steps.exchange_bytes),
+            "link_bytes": run_lengths(steps.link_bytes),
+            "host_bytes": run_lengths(steps.host_bytes),
+            "node": [node_ids[node] for node in node_of_step],
+            "active_tiles": list(steps.active_tiles),
+            "mean_compute": [round(total / tiles, 2) for total in steps.total_compute],
+        },
+        "tile_compute": _matrix(profile.tile_compute, tiles),
+        "tree": tree,
+        "variables": _variables(profile.variables, arguments, sources),
+        "liveness": {
+            "steps": len(node_of_step),
+            "always_live_bytes": memory.always_live_bytes,
+            "not_always_live": run_lengths([b - memory.always_live_bytes for b in steps.live_bytes]),
+            "max_tile": run_lengths(steps.fullest_bytes),
+            "fullest": run_lengths(steps.fullest_tile),
+        },
+        "memory": {
+            "peak_step": memory.peak_step if memory.peak_step >= 0 else None,
+            "categories": {
+                name: {"rle": list(getattr(memory, name))}
+                for name in ("variables", "temporaries", "exchange_buffers", "constants", "vertex_state", "code")
+            },
+            "total": {"rle": list(memory.total)},
+            "gaps": None,
+        },
+        "tile_memory": _matrix(tile_memory, tiles) if len(tile_memory.lines) == len(node_of_step) else None,
+        "exchange": {
+            "steps": list(exchange.steps),
+            "sent": _matrix(exchange.sent, tiles),
+            "received": _matrix(exchange.received, tiles),
+            "pairs": _rows(exchange.pairs, lambda row: row),
+            "group_tiles": exchange.group_tiles,
+            "between_ipus": run_lengths(steps.link_bytes),
+        },
+    }
+
+
+# Steps of other nodes are decisions.
+_STEP_KINDS = frozenset(("operation", "stream in", "stream out", "host call"))
+# Nodes of a profile that a report has under another name. "other" has no steps.
+_NODE_KINDS = {"stream in": "stream", "stream out": "stream"}
+
+
+def _tree(nodes: _ipu.ProfileNodes) -> tuple[list[dict[str, Any]], dict[int, int]]:
+    """The nodes without those that do nothing, and the new number of each."""
+    tree: list[dict[str, Any]] = []
+    ids: dict[int, int] = {}
+    columns = (nodes.kind, nodes.name, nodes.parent, nodes.operation, nodes.trips, nodes.executions)
+    ranges = (nodes.first_step, nodes.last_step, nodes.cycles)
+    for number, (kind, name, parent, operation, trips, executions, first, last, cycles) in enumerate(
+        zip(*columns, *ranges, strict=True)
+    ):
+        if kind == "other" or (first < 0 and parent >= 0):
+            continue
+        ids[number] = len(tree)
+        tree.append(
+            {
+                "id": len(tree),
+                "parent": ids[parent] if parent >= 0 else None,
+                "kind": _NODE_KINDS.get(kind, kind),
+                "label": name or kind,
+                "trips": trips if kind == "repeat" else None,
+                "executions": executions,
+                "operation": operation if operation >= 0 else None,
+                "first_step": first if first >= 0 else None,
+                "last_step": last if last >= 0 else None,
+                "cycles": cycles * executions,
+            }
+        )
+    return tree, ids
+
+
+def _operation(
+    number: int, row: _ipu.OperationCost, origin: int, sources: _Sources, target: _ipu.Target
+) -> dict[str, Any]:
+    source, line = sources.of(origin)
+    cycles, flops = row.cycles, row.flops
+    seconds = cycles / target.tile_clock_frequency
+    return {
+        "id": number,
+        "name": row.name,
+        "kind": row.kind,
+        "codelets": list(row.codelets),
+        "scope": sources.scope(origin),
+        "source": source,
+        "line": line,
+        "executions": row.executions,
+        "cycles": cycles,
+        "compute_cycles": row.compute_cycles,
+        "exchange_cycles": row.exchange_cycles,
+        "sync_cycles": row.sync_cycles,
+        "exchange_bytes": row.exchange_bytes,
+        "flops": flops,
+        "code_bytes": row.code_bytes,
+        "tiles": row.tiles,
+        "utilisation": round(flops / (seconds * target.peak_flops), 6) if seconds else 0.0,
+    }
+
+
+def _variables(v: _ipu.ProfileVariables, arguments: frozenset[str], sources: _Sources) -> list[dict[str, Any]]:
+    rows = v.rows
+    first_of_row: dict[int, int] = {}
+    variables = []
+    columns = (v.name, v.dtype, v.shape, v.role, v.lasting, v.bytes, v.bytes_on_tile, v.tiles, v.row, v.live_steps)
+    for number, (
+        name,
+        dtype,
+        shape,
+        role,
+        lasting,
+        all_bytes,
+        most,
+        tiles,
+        row,
+        live,
+        used,
+        operation,
+        origin,
+    ) in enumerate(zip(*columns, v.last_use, v.operation, v.origin, strict=True)):
+        source, line = sources.of(origin)
+        first = first_of_row.setdefault(row, number)
+        entry = {
+            "id": number,
+            "name": name,
+            "dtype": dtype,
+            "shape": list(shape),
+            "role": role,
+            "lasting": bool(lasting),
+            "bytes": all_bytes,
+            "max_tile_bytes": most,
+            "tiles": tiles,
+            "first_step": live[0],
+            "last_step": live[-1],
+            "last_use_step": used if used >= 0 else None,
+            "tile_bytes": {"rle": list(rows[row])} if first == number else {"same": first},
+            "argument": name if role == "variable" and name in arguments else None,
+            "operation": operation if operation >= 0 else None,
+            "source": source,
+            "line": line,
+        }
+        if len(live) > 2:
+            entry["ranges"] = list(live)
+        variables.append(entry)
+    return variables
+
+
+def _without_profile(error: BaseException | None) -> dict[str, Any]:
+    """A program that was refused before it was mapped to tiles: only the values are known that need the memory."""
+    values = error.values if isinstance(error, capacity.TooLarge) else []
+    return {
+        "operations": [],
+        "steps": None,
+        "tile_compute": None,
+        "tree": [],
+        "variables": [
+            {
+                "id": number,
+                "name": value.op.name if value.op is not None else "argument",
+                "dtype": value.dtype,
+                "shape": list(value.shape),
+                "role": "variable",
+                "lasting": False,
+                "bytes": size_in_bytes(value),
+                "max_tile_bytes": None,
+                "tiles": None,
+                "first_step": None,
+                "last_step": None,
+                "last_use_step": None,
+                "tile_bytes": None,
+                "argument": None,
+                "operation": None,
+                "source": None,
+                "line": None,
+            }
+            for number, value in enumerate(values)
+        ],
+        "liveness": None,
+        "memory": None,
+        "tile_memory": None,
+        "exchange": None,
+    }
+
+
+def _streams(profile: _ipu.Profile | None, built: BuiltProgram | None) -> list[dict[str, Any]]:
+    """What crosses the host link: in each call, for new arrays, or once."""
+    streams: list[dict[str, Any]] = []
+    if profile is not None:
+        steps, kinds, names = profile.steps, profile.nodes.kind, profile.nodes.name
+        for node, bytes_, executions, name in zip(
+            steps.node, steps.host_bytes, steps.executions, steps.name, strict=True
+        ):
+            kind = kinds[node]
+            if kind in ("stream in", "stream out"):
+                direction = "in" if kind == "stream in" else "out"
+                label, moved = names[node] or name, bytes_ * executions
+                streams.append({"name": label, "direction": direction, "bytes": moved, "when": "each call"})
+    if built is not None:
+        for a in built.signature.arguments:
+            if a.index in built.lowered.state_programs:
+                when = "once" if a.resident else "new arrays"
+                moved = size_in_bytes(a.value)
+                streams.append({"name": a.name, "direction": "in", "bytes": moved, "when": when})
+    return streams
+
+
+def run_lengths(values: Iterable[int]) -> dict[str, list[int]]:
+    """Values as {"rle": [value, run length, ...]}."""
+    runs: list[int] = []
+    for value in values:
+        if runs and runs[-2] == value:
+            runs[-1] += 1
+        else:
+            runs += (value, 1)
+    return {"rle": runs}
+
+
+def _matrix(table: _ipu.RunTable, columns: int) -> dict[str, Any]:
+    return {"rows": len(table.lines), "columns": columns, "data": _rows(table, lambda row: {"rle": row})}
+
+
+def _rows(table: _ipu.RunTable, shown: Any) -> list[Any]:
+    """The lines of a table; one that equals an earlier line refers to it."""
+    rows = table.rows
+    first: dict[int, int] = {}
+    data: list[Any] = []
+    for number, row in enumerate(table.lines):
+        earlier = first.setdefault(row, number)
+        data.append(shown(list(rows[row])) if earlier == number else {"same": earlier})
+    return data

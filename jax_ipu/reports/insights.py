@@ -1,0 +1,234 @@
+"""Insights: what of a report deserves attention, and what to do about it. No number here is a guess."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from jax_ipu.compiler.tables import bytes_text, percent_text
+
+Insight = dict[str, Any]
+
+# How many tiles, variables or operations an insight names.
+_SHOWN = 5
+_BINS = 16
+# Parts of the whole from which something is worth a line.
+_NEARLY_FULL, _SINK, _IMBALANCE, _LARGE = 0.9, 0.1, 0.1, 0.05
+
+
+def insight(
+    id: str,
+    severity: str,
+    title: str,
+    detail: str,
+    action: str | None = None,
+    saving: dict[str, int | None] | None = None,
+    operations: Sequence[int] = (),
+    variables: Sequence[int] = (),
+    tiles: Sequence[int] = (),
+) -> Insight:
+    """One insight as a report holds it; `severity`: "info", "advice" or "problem"."""
+    return {
+        "id": id,
+        "severity": severity,
+        "title": title,
+        "detail": detail,
+        "action": action,
+        "saving": saving,
+        "operations": list(operations),
+        "variables": list(variables),
+        "tiles": list(tiles),
+    }
+
+
+def insights(data: dict[str, Any]) -> list[Insight]:
+    """What the data of a report says by itself."""
+    found = [*_fits(data)]
+    if data["memory"] is not None:
+        found += [*_fullest_tiles(data), *_histogram(data), *_always_live(data), *_buffers(data), *_late_freed(data)]
+    if data["estimate"]["cycles"]:
+        found += [*_limits(data), *_sinks(data), *_imbalance(data)]
+    order = {"problem": 0, "advice": 1, "info": 2}
+    return sorted(found, key=lambda one: order[one["severity"]])
+
+
+def expanded(array: Any) -> list[Any]:
+    """The values of an array of a report: a plain list, or {"rle": [value, run length, ...]}."""
+    if isinstance(array, list):
+        return array
+    runs = array["rle"]
+    values: list[Any] = []
+    for value, length in zip(runs[::2], runs[1::2], strict=True):
+        values += [value] * length
+    return values
+
+
+def _fits(data: dict[str, Any]) -> Iterator[Insight]:
+    if not data["program"]["fits"]:
+        first = str(data["program"]["reason"]).splitlines()[0]
+        yield insight("does not fit", "problem", "The program does not fit", first, _advice_of(data))
+
+
+def _advice_of(data: dict[str, Any]) -> str | None:
+    """What the compiler says that helps."""
+    _, _, advice = str(data["program"]["reason"]).partition("\nWhat helps:")
+    return "What helps:" + advice if advice else None
+
+
+def _fullest_tiles(data: dict[str, Any]) -> Iterator[Insight]:
+    total, limit = expanded(data["memory"]["total"]), data["chip"]["tile_memory_bytes"]
+    fullest = sorted(range(len(total)), key=lambda tile: (-total[tile], tile))[:_SHOWN]
+    most = total[fullest[0]]
+    mean = sum(total) / len(total)
+    over = sum(bytes_ > limit for bytes_ in total)
+    severity = "problem" if over else "advice" if most > _NEARLY_FULL * limit else "info"
+    used = percent_text(most, limit)
+    texts = ", ".join(f"{tile}: {bytes_text(total[tile])}" for tile in fullest)
+    yield insight(
+        "fullest tiles",
+        severity,
+        f"The fullest tile holds {bytes_text(most)}, {used} of its memory",
+        f"Tiles {texts}. The mean over all tiles is {bytes_text(mean)}"
+        + (f"; {over} tiles hold more than there is room for." if over else "."),
+        "Select one of these tiles to see what it holds." if severity != "info" else None,
+        tiles=fullest,
+    )
+
+
+def _histogram(data: dict[str, Any]) -> Iterator[Insight]:
+    total = expanded(data["memory"]["total"])
+    low, high = min(total), max(total)
+    width = max(1, -(-(high - low + 1) // _BINS))
+    counts = [0] * _BINS
+    for bytes_ in total:
+        counts[(bytes_ - low) // width] += 1
+    parts = [
+        f"{bytes_text(low + i * width)} to {bytes_text(low + (i + 1) * width)}: {count}"
+        for i, count in enumerate(counts)
+        if count
+    ]
+    one = insight("histogram", "info", "How full the tiles are", "Tiles by their fullest moment: " + "; ".join(parts))
+    one["histogram"] = {"low": low, "width": width, "counts": counts}
+    yield one
+
+
+def _always_live(data: dict[str, Any]) -> Iterator[Insight]:
+    steps = data["liveness"]["steps"]
+    always = [
+        v
+        for v in data["variables"]
+        if v["first_step"] == 0 and v["last_step"] == steps - 1 and "ranges" not in v and v["role"] != "temporary"
+    ]
+    always.sort(key=lambda v: (-v["bytes"], v["id"]))
+    if not always:
+        return
+    largest = always[:_SHOWN]
+    whole = data["liveness"]["always_live_bytes"]
+    yield insight(
+        "always live",
+        "info",
+        f"{bytes_text(whole)} are live during the whole program",
+        "Largest: " + ", ".join(f"{v['name']} ({bytes_text(v['bytes'])})" for v in largest),
+        "Smaller types, or cutting these over several IPUs, frees their memory in every step.",
+        variables=[v["id"] for v in largest],
+    )
+
+
+def _buffers(data: dict[str, Any]) -> Iterator[Insight]:
+    buffers = [v for v in data["variables"] if v["role"] == "exchange buffer"]
+    buffers.sort(key=lambda v: (-v["max_tile_bytes"], v["id"]))
+    largest = buffers[:_SHOWN]
+    if not largest:
+        return
+    limit = data["chip"]["tile_memory_bytes"]
+    big = largest[0]["max_tile_bytes"] > _LARGE * limit
+    most = bytes_text(largest[0]["max_tile_bytes"])
+    yield insight(
+        "exchange buffers",
+        "advice" if big else "info",
+        f"The largest exchange buffer takes {most} on a tile",
+        "Largest on one tile: "
+        + ", ".join(f"{v['name']} ({bytes_text(v['max_tile_bytes'])} of {bytes_text(v['bytes'])})" for v in largest),
+        "A smaller part of the operand at a time (jax.lax.map over slices) takes a smaller buffer." if big else None,
+        operations=sorted({v["operation"] for v in largest}),
+        variables=[v["id"] for v in largest],
+    )
+
+
+def _late_freed(data: dict[str, Any]) -> Iterator[Insight]:
+    """Variables that keep their memory in steps after the last one that reads them."""
+    limit, ends = data["chip"]["tile_memory_bytes"], data["liveness"]["steps"] - 1
+    late = [
+        v
+        for v in data["variables"]
+        if v["role"] == "variable"
+        and not v["lasting"]
+        and v["last_use_step"] is not None
+        and v["last_use_step"] < v["last_step"] < ends
+        and v["max_tile_bytes"] > _LARGE * limit / 5
+    ]
+    late.sort(key=lambda v: (-v["bytes"] * (v["last_step"] - v["last_use_step"]), v["id"]))
+    if not late:
+        return
+    shown = late[:_SHOWN]
+    texts = ", ".join(
+        f"{v['name']} ({bytes_text(v['bytes'])}, {v['last_step'] - v['last_use_step']} steps)" for v in shown
+    )
+    yield insight(
+        "late freed",
+        "info",
+        f"{len(late)} variables keep their memory after the last step that reads them",
+        "Largest: " + texts + ". Loops keep what the next trip reads, and operations keep operands until they end.",
+        variables=[v["id"] for v in shown],
+    )
+
+
+def _limits(data: dict[str, Any]) -> Iterator[Insight]:
+    e = data["estimate"]
+    parts = {"compute": e["compute_cycles"], "exchange": e["exchange_cycles"], "sync": e["sync_cycles"]}
+    name = max(parts, key=lambda part: parts[part])
+    texts = ", ".join(f"{part} {percent_text(cycles, e['cycles']) or '0 %'}" for part, cycles in parts.items())
+    host = e["host_seconds"] is not None and e["seconds"] is not None and e["host_seconds"] > e["seconds"]
+    detail = f"Of the cycles: {texts}."
+    action = {
+        "compute": "Look at the operations with the most cycles, and at how evenly the tiles share them.",
+        "exchange": "Look at the steps that exchange most: another order of dimensions may move less data.",
+        "sync": "Many small steps: larger arrays or batches, or fewer operations, give each step more to do.",
+    }[name]
+    if host:
+        detail += " The host link takes longer than the program: more so if arguments are new in each call."
+    yield insight("limit", "info", f"{name.capitalize()} takes most of the time", detail, action)
+
+
+def _sinks(data: dict[str, Any]) -> Iterator[Insight]:
+    whole = data["estimate"]["cycles"]
+    rows = sorted(data["operations"], key=lambda row: (-row["cycles"], row["id"]))[:_SHOWN]
+    rows = [row for row in rows if row["cycles"] > _SINK * whole] or rows[:1]
+    texts = ", ".join(f"{row['name']} ({percent_text(row['cycles'], whole)})" for row in rows)
+    share = percent_text(sum(row["cycles"] for row in rows), whole)
+    many = f"{len(rows)} operations take" if len(rows) > 1 else "One operation takes"
+    yield insight("sinks", "info", f"{many} {share} of the cycles", texts, operations=[row["id"] for row in rows])
+
+
+def _imbalance(data: dict[str, Any]) -> Iterator[Insight]:
+    """Cycles in which tiles wait for the slowest one to compute."""
+    steps = data["steps"]
+    columns = (expanded(steps[name]) for name in ("counted", "executions", "compute", "mean_compute"))
+    waiting: dict[int, float] = {}
+    for operation, counted, executions, slowest, mean in zip(steps["operation"], *columns, strict=True):
+        if operation is not None and counted:
+            waiting[operation] = waiting.get(operation, 0.0) + executions * (slowest - mean)
+    whole = data["estimate"]["cycles"]
+    lost = sum(waiting.values())
+    worst = sorted(waiting, key=lambda i: (-waiting[i], i))[:_SHOWN]
+    worst = [i for i in worst if waiting[i] > _LARGE * whole]
+    large = lost > _IMBALANCE * whole
+    texts = ", ".join(f"{data['operations'][i]['name']} ({percent_text(waiting[i], whole)})" for i in worst)
+    yield insight(
+        "imbalance",
+        "advice" if large and worst else "info",
+        f"A tile waits for slower ones during {percent_text(lost, whole)} of the cycles, on average",
+        ("Most in " + texts + ".") if texts else "No operation has much of it.",
+        "Dimensions that divide evenly over the tiles, or a larger batch, keep more tiles busy." if large else None,
+        operations=worst,
+    )

@@ -1,0 +1,198 @@
+"""A report on one program, two of them compared, and how they are saved and shown."""
+
+from __future__ import annotations
+
+import base64
+import html as _html
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from jax_ipu.compiler.estimates import Estimate
+from jax_ipu.compiler.tables import html_table, text_table
+from jax_ipu.reports import html
+from jax_ipu.reports.data import FORMAT, VERSION
+
+_SHOWN = 5
+
+
+class _Saved:
+    """What can be saved as .html or .json."""
+
+    path: Path | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        raise NotImplementedError
+
+    def _page(self) -> str:
+        raise NotImplementedError
+
+    def save(self, path: str | Path) -> Path:
+        """Writes the report: one HTML file, or its data if the name ends in .json.
+
+        Returns:
+            The path, also as the attribute `path`.
+
+        Raises:
+            ValueError: the name ends in neither .html nor .json.
+            NoFrontEnd: it ends in .html, and this installation has no front end for reports.
+            OSError: the file cannot be written.
+        """
+        where = Path(path)
+        if where.suffix not in (".html", ".json"):
+            raise ValueError(f"{where}: the name of a report ends in .html, or in .json for its data")
+        text = html.text_of(self.as_dict()) if where.suffix == ".json" else self._page()
+        where.parent.mkdir(parents=True, exist_ok=True)
+        where.write_text(text, "utf-8")
+        self.path = where
+        return where
+
+    def _link(self) -> str:
+        """HTML that opens the report: its file, or the page itself where there is no file."""
+        if self.path is not None and self.path.suffix == ".html":
+            where = _html.escape(self.path.as_posix())
+            return f'<p><a href="{where}" target="_blank">Open the report</a> ({where})</p>'
+        try:
+            page = base64.b64encode(self._page().encode()).decode()
+        except html.NoFrontEnd as error:
+            return f"<p>{_html.escape(str(error))}</p>"
+        return (
+            '<p><button onclick="const b=Uint8Array.from(atob(this.dataset.page),c=>c.charCodeAt(0));'
+            "window.open(URL.createObjectURL(new Blob([b],{type:'text/html'})))\" "
+            f'data-page="{page}">Open the report</button></p>'
+        )
+
+
+class Report(_Saved):
+    """What the IPU model knows of a program: see :func:`jax_ipu.report`.
+
+    Attributes:
+        path: where it was saved last, or None.
+        fits: whether the program fits into the memory of the tiles.
+        estimate: the numbers of :func:`jax_ipu.estimate`, without `report`.
+    """
+
+    def __init__(self, data: Mapping[str, Any]) -> None:
+        self._data = dict(data)
+        self.path: Path | None = None
+
+    @property
+    def fits(self) -> bool:
+        return bool(self._data["program"]["fits"])
+
+    @property
+    def estimate(self) -> Estimate:
+        return Estimate.from_dict({**self._data["estimate"], "operations": []})
+
+    @property
+    def insights(self) -> list[dict[str, Any]]:
+        """What there is to say and to do; `id`, `title`, `detail`, `action` and `saving` of each."""
+        return list(self._data["insights"])
+
+    def as_dict(self) -> dict[str, Any]:
+        """The data of the report: docs/report_format.md describes it."""
+        return self._data
+
+    @staticmethod
+    def load(path: str | Path) -> Report:
+        """Reads a report that was saved as .json.
+
+        Raises:
+            ValueError: the file is no report, or one of a later version of the format.
+            OSError: it cannot be read.
+        """
+        try:
+            data = json.loads(Path(path).read_text("utf-8"))
+        except (UnicodeDecodeError, json.JSONDecodeError) as error:
+            raise ValueError(f"{path} is no report: it is not JSON ({error})") from error
+        if not isinstance(data, dict) or data.get("format") != FORMAT:
+            raise ValueError(f"{path} is no report of jax_ipu: it has no format {FORMAT!r}")
+        if data.get("version") != VERSION:
+            raise ValueError(f"{path} has version {data.get('version')} of the format; this release reads {VERSION}")
+        report = Report(data)
+        report.path = Path(path)
+        return report
+
+    def compare(self, other: Report, path: str | Path | None = None) -> ReportComparison:
+        """This report beside another one: before and after a change, two chips, one that fits and one that does not.
+
+        Args:
+            other: the second report.
+            path: where to save the comparison: see :meth:`save`; by default it is not saved.
+        """
+        comparison = ReportComparison(self, other)
+        if path is not None:
+            comparison.save(path)
+        return comparison
+
+    def _page(self) -> str:
+        return html.page(self._data)
+
+    def summary(self) -> list[tuple[str, str]]:
+        """The most important numbers, as pairs of a label and a text."""
+        return self.estimate.summary()
+
+    def __repr__(self) -> str:
+        lines = [self.estimate.title(), *("  " + line for line in text_table(self.summary(), left=(0, 1)))]
+        if reason := self._data["program"]["reason"]:
+            lines += ["", reason]
+        shown = self._data["insights"][:_SHOWN]
+        if shown:
+            lines += ["", *(f"* {insight['title']}" for insight in shown)]
+        if self.path is not None:
+            lines += ["", f"saved as {self.path}"]
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        summary = html_table([(self.estimate.title(), ""), *self.summary()], left=(0, 1))
+        reason = self._data["program"]["reason"]
+        text = f"<pre>{_html.escape(reason)}</pre>" if reason else ""
+        items = "".join(f"<li>{_html.escape(i['title'])}</li>" for i in self._data["insights"][:_SHOWN])
+        return f"<div>{summary}{text}{f'<ul>{items}</ul>' if items else ''}{self._link()}</div>"
+
+
+class ReportComparison(_Saved):
+    """Two reports side by side: `first` and `second`."""
+
+    def __init__(self, first: Report, second: Report) -> None:
+        self.first, self.second = first, second
+        self.path: Path | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """The data of both reports, and the difference of each number of the estimate (second - first)."""
+        return {
+            "format": f"{FORMAT} comparison",
+            "version": VERSION,
+            "first": self.first.as_dict(),
+            "second": self.second.as_dict(),
+            "difference": self.difference(),
+        }
+
+    def difference(self) -> dict[str, float]:
+        """By how much each number of the second estimate is larger; without those that one of them lacks."""
+        one, two = self.first.as_dict()["estimate"], self.second.as_dict()["estimate"]
+        return {
+            name: two[name] - one[name]
+            for name in one
+            if _is_number(one[name]) and _is_number(two.get(name)) and name != "num_ipus"
+        }
+
+    def _page(self) -> str:
+        return html.page(self.first.as_dict(), self.second.as_dict())
+
+    def table(self) -> list[tuple[str, str, str]]:
+        """A header, and a row for each number of a summary."""
+        one, two = dict(self.first.summary()), dict(self.second.summary())
+        rows = [("", self.first.estimate.title(), self.second.estimate.title())]
+        return rows + [(name, one.get(name, ""), two.get(name, "")) for name in {**one, **two}]
+
+    def __repr__(self) -> str:
+        return "\n".join(text_table(self.table(), left=range(3)))
+
+    def _repr_html_(self) -> str:
+        return f"<div>{html_table(self.table(), left=range(3))}{self._link()}</div>"
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)

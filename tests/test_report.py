@@ -1,0 +1,477 @@
+"""jax_ipu.report: its numbers against those of estimates, its form against docs/report_format.md."""
+
+import base64
+import doctest
+import json
+import math
+import re
+import zlib
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import AbstractMesh, AxisType, NamedSharding
+from jax.sharding import PartitionSpec as P
+
+import jax_ipu
+from jax_ipu import reports
+from jax_ipu.reports import automatic, html
+from jax_ipu.reports.accuracy import ACCURACY
+from jax_ipu.reports.data import floor_plan
+from support.processes import output
+
+TILES = 32
+TARGET = f"ipu2:{TILES}"
+DOCS = Path(__file__).parents[1] / "docs"
+MANUAL, FORMAT = DOCS / "report.md", (DOCS / "report_format.md").read_text()
+
+
+def shape(*sizes, dtype=jnp.float32, sharding=None):
+    return jax.ShapeDtypeStruct(sizes, dtype, sharding=sharding)
+
+
+def mnist_step(params, images, labels):
+    def loss(params):
+        hidden = jnp.maximum(images @ params["w1"] + params["b1"], 0)
+        logits = hidden @ params["w2"] + params["b2"]
+        return -jnp.mean(jnp.sum(jax.nn.log_softmax(logits) * jax.nn.one_hot(labels, 10), axis=1))
+
+    with jax.named_scope("gradient"):
+        value, gradients = jax.value_and_grad(loss)(params)
+    return jax.tree.map(lambda p, g: p - 0.1 * g, params, gradients), value
+
+
+def mnist_arguments(batch=32, hidden=64):
+    params = {"w1": shape(784, hidden), "b1": shape(hidden), "w2": shape(hidden, 10), "b2": shape(10)}
+    return params, shape(batch, 784), shape(batch, dtype=jnp.int32)
+
+
+def cnn(kernels, x):
+    for kernel in kernels:
+        x = jax.lax.conv_general_dilated(x, kernel, (2, 2), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
+        x = jnp.maximum(x, 0)
+    return x.mean((1, 2))
+
+
+def loops(x, n):
+    x = jax.lax.while_loop(lambda c: c[1] > 0, lambda c: (jnp.sin(c[0]), c[1] - 1), (x, n))[0]
+    x = jax.lax.scan(lambda c, row: (c + row, c.sum()), x[0], x)[0]
+    return jax.lax.cond(n > 3, lambda y: y @ y.T @ y, jnp.cos, x.reshape(4, 8))
+
+
+def replicated(x):
+    return x - x.mean(0)
+
+
+MESH = AbstractMesh((4,), ("ipus",), axis_types=(AxisType.Auto,))
+# Function, arguments, donated arguments.
+PROGRAMS = {
+    "MNIST step": (mnist_step, mnist_arguments(), (0,)),
+    "CNN": (cnn, ([shape(3, 3, 4, 8), shape(3, 3, 8, 16)], shape(2, 16, 16, 4)), ()),
+    "loops and conditional": (loops, (shape(8, 32), shape(dtype=jnp.int32)), ()),
+    "four IPUs": (replicated, (shape(64, 48, sharding=NamedSharding(MESH, P("ipus"))),), ()),
+    "too large for its buffers": (jnp.dot, (shape(1290, 1290), shape(1290, 1290)), ()),
+    "too large": (lambda x: (jnp.sin(x), jnp.cos(x), jnp.tan(x)), (shape(1500, 1000),), ()),
+    "much too large": (lambda x: x @ x.T, (shape(90000, 90000),), ()),
+    "nothing": (lambda x: x, (shape(8),), ()),
+}
+# Without a plan, or for the first two without a fit.
+LARGE = ("too large for its buffers", "too large", "much too large")
+
+
+@pytest.fixture(scope="module", params=PROGRAMS)
+def made(request):
+    fun, args, donated = PROGRAMS[request.param]
+    given = jax_ipu.report(fun, *args, target=TARGET, donate_argnums=donated)
+    return request.param, given, jax_ipu.estimate(fun, *args, target=TARGET, donate_argnums=donated)
+
+
+def expanded(array):
+    if isinstance(array, list):
+        return np.array(array)
+    return np.repeat(np.array(array["rle"][::2]), array["rle"][1::2])
+
+
+def matrix(table):
+    rows = []
+    for row in table["data"]:
+        rows.append(rows[row["same"]] if isinstance(row, dict) and "same" in row else expanded(row))
+    result = np.array(rows, np.int64).reshape(table["rows"], table["columns"])
+    assert len(rows) == table["rows"]
+    return result
+
+
+def tile_bytes(data):
+    rows = []
+    for variable in data["variables"]:
+        row = variable["tile_bytes"]
+        rows.append(rows[row["same"]] if "same" in row else expanded(row))
+    return rows
+
+
+def ranges(variable):
+    ends = variable.get("ranges") or [variable["first_step"], variable["last_step"]]
+    return list(zip(ends[::2], ends[1::2], strict=True))
+
+
+def test_sums_are_those_of_the_estimate(made):
+    name, report, estimate = made
+    data = report.as_dict()
+    wanted = estimate.as_dict()
+    for key in ("operations", "reason"):  # JAX names the arguments only when it traces a function first
+        del wanted[key]
+    assert {**wanted, "reason": data["program"]["reason"]} == data["estimate"]
+    assert data["program"]["fits"] == estimate.fits == (name not in LARGE)
+    assert (data["program"]["reason"] is None) == estimate.fits
+    if estimate.cycles is None:
+        assert all(row["cycles"] == 0 for row in data["operations"])
+        return
+    steps = data["steps"]
+    weight = expanded(steps["counted"]) * expanded(steps["executions"])
+    for column in ("compute", "exchange", "sync"):
+        assert (weight * expanded(steps[column])).sum() == wanted[f"{column}_cycles"]
+    by_name = sorted((row["name"], row["cycles"], row["flops"]) for row in data["operations"])
+    assert by_name == sorted((row.name, row.cycles, row.flops) for row in estimate.operations)
+    for row in data["operations"]:
+        own = np.array(steps["operation"], object) == row["id"]
+        executions = expanded(steps["executions"])[own]
+        parts = sum(expanded(steps[column])[own] for column in ("compute", "exchange", "sync"))
+        assert (executions * parts).sum() == row["cycles"]
+        assert (executions * np.array(steps["exchange_bytes"])[own]).sum() == row["exchange_bytes"]
+    moved = {"in": 0, "out": 0}
+    for stream in data["host"]["streams"]:
+        if stream["when"] != "once":
+            moved[stream["direction"]] += stream["bytes"]
+    assert moved == {"in": wanted["host_bytes_in"], "out": wanted["host_bytes_out"]}
+    assert (expanded(steps["executions"]) * expanded(steps["link_bytes"])).sum() == wanted["link_bytes"]
+    assert (wanted["link_bytes"] > 0) == (name == "four IPUs")
+
+
+def test_memory_is_that_of_the_estimate(made):
+    name, report, estimate = made
+    data = report.as_dict()
+    if name == "much too large":
+        assert data["memory"] is None
+        assert sum(v["bytes"] for v in data["variables"]) == estimate.total_bytes
+        return
+    total = expanded(data["memory"]["total"])
+    assert len(total) == TILES
+    assert total.max() == estimate.fullest_tile_bytes
+    assert total.sum() == estimate.total_bytes
+    assert (sum(expanded(part) for part in data["memory"]["categories"].values()) == total).all()
+    live = data["liveness"]
+    if data["tile_memory"] is not None and live["steps"]:
+        # Each tile's memory in each step is code, state and the variables that are live.
+        held = matrix(data["tile_memory"])
+        categories = data["memory"]["categories"]
+        expected = np.tile(expanded(categories["code"]) + expanded(categories["vertex_state"]), (live["steps"], 1))
+        for variable, row in zip(data["variables"], tile_bytes(data), strict=True):
+            assert (row.sum(), row.max(), (row > 0).sum()) == (
+                variable["bytes"],
+                variable["max_tile_bytes"],
+                variable["tiles"],
+            )
+            for first, last in ranges(variable):
+                expected[first : last + 1] += row
+        assert (held == expected).all()
+        assert (held.sum(1) == live["always_live_bytes"] + expanded(live["not_always_live"])).all()
+        assert (held.max(1) == expanded(live["max_tile"])).all()
+        assert (held[np.arange(len(held)), expanded(live["fullest"])] == held.max(1)).all()
+        assert (expanded(live["not_always_live"]) >= 0).all()
+        if data["memory"]["peak_step"] is not None:
+            assert held[data["memory"]["peak_step"]].max() == estimate.fullest_tile_bytes
+
+
+def test_tiles_of_each_step(made):
+    name, report, _ = made
+    data = report.as_dict()
+    if data["tile_compute"] is None:
+        assert name == "much too large"
+        return
+    steps, compute = data["steps"], matrix(data["tile_compute"])
+    assert (compute.max(1, initial=0) == expanded(steps["compute"])).all()
+    assert ((compute > 0).sum(1) == expanded(steps["active_tiles"])).all()
+    np.testing.assert_allclose(compute.sum(1) / TILES, steps["mean_compute"], atol=0.006)
+    exchange = data["exchange"]
+    wanted = np.array(steps["exchange_bytes"], int)[exchange["steps"]]
+    assert set(np.flatnonzero(steps["exchange_bytes"])) == set(exchange["steps"])
+    sent, received = matrix(exchange["sent"]), matrix(exchange["received"])
+    assert (sent.sum(1) == wanted).all() and (received.sum(1) == wanted).all()
+    size = exchange["group_tiles"]
+    pairs = exchange["pairs"]
+    for number, row in enumerate(pairs):
+        flat = pairs[row["same"]] if isinstance(row, dict) else row
+        triples = np.array(flat).reshape(-1, 3)
+        groups = math.ceil(TILES / size)
+        for column, tiles in ((0, sent), (1, received)):
+            of_groups = np.bincount(triples[:, column], triples[:, 2], groups)
+            assert (of_groups == np.add.reduceat(tiles[number], np.arange(0, TILES, size))).all()
+
+
+def test_the_tree_holds_all_steps(made):
+    data = made[1].as_dict()
+    tree, steps = data["tree"], data["steps"]
+    if steps is None:
+        return
+    covered = set()
+    for node in tree:
+        assert node["id"] == tree.index(node)
+        parent = tree[node["parent"]] if node["parent"] is not None else None
+        if parent is not None and node["first_step"] is not None:
+            assert parent["id"] < node["id"]
+            assert parent["first_step"] <= node["first_step"] <= node["last_step"] <= parent["last_step"]
+    for step, node in enumerate(steps["node"]):
+        assert tree[node]["first_step"] <= step <= tree[node]["last_step"]
+        covered.add(step)
+        if steps["operation"][step] is not None:
+            assert tree[node]["operation"] == steps["operation"][step]
+    assert len(covered) == data["liveness"]["steps"]
+    if made[2].cycles:
+        assert tree[0]["cycles"] == made[2].cycles
+
+
+def test_kinds_of_nodes():
+    fun, args, _ = PROGRAMS["loops and conditional"]
+    data = jax_ipu.report(fun, *args, target=TARGET).as_dict()
+    kinds = {node["kind"] for node in data["tree"]}
+    assert {"sequence", "while", "repeat", "operation", "stream"} <= kinds
+    assert kinds & {"if", "switch"}
+    assert data["estimate"]["unknown_trip_counts"] == 1
+    assert 0 in expanded(data["steps"]["counted"])
+    assert "decision" in data["steps"]["kind"]
+    [repeat] = [node for node in data["tree"] if node["kind"] == "repeat"]
+    assert repeat["trips"] == 8
+
+
+def test_source_lines_scopes_and_arguments():
+    fun, args, donated = PROGRAMS["MNIST step"]
+    data = jax_ipu.report(fun, *args, target=TARGET, donate_argnums=donated).as_dict()
+    [here] = [i for i, source in enumerate(data["sources"]) if source["path"] == __file__]
+    text = Path(__file__).read_text().splitlines()
+    assert data["sources"][here]["lines"] == text
+    products = [row for row in data["operations"] if row["kind"] == "poplin::matMulGrouped"]
+    assert products and all(row["source"] == here for row in products)
+    assert any("images @ params" in text[row["line"] - 1] for row in products)
+    assert any("gradient" in row["scope"] for row in products)
+    arguments = {v["argument"] for v in data["variables"] if v["argument"]}
+    assert {"params['w1']", "params['b2']", "images", "labels"} <= arguments
+    state = next(v for v in data["variables"] if v["argument"] == "params['w1']")
+    assert state["lasting"] and state["first_step"] == 0
+    when = {stream["name"]: stream["when"] for stream in data["host"]["streams"]}
+    assert when["params['w1']"] == "once" and when["images"] in ("new arrays", "each call")
+
+
+def keys_of(value, prefix=""):
+    """The names of all keys in lists and dictionaries."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield key
+            yield from keys_of(inner)
+    elif isinstance(value, list):
+        for inner in value[:200]:
+            yield from keys_of(inner)
+
+
+def test_the_format_is_documented(made):
+    data = made[1].as_dict()
+    json.loads(html.text_of(data))
+    documented = {word for code in re.findall(r"`([^`]+)`", FORMAT) for word in re.findall(r"\w+", code)}
+    assert not set(keys_of({**data, "estimate": None})) - documented
+    top = "format version jax_ipu program chip estimate accuracy sources operations steps tile_compute tree variables"
+    top += " liveness memory tile_memory exchange host insights phases"
+    assert set(data) == set(top.split())
+
+
+def test_insights(made):
+    name, report, _ = made
+    data = report.as_dict()
+    found = {one["id"]: one for one in report.insights}
+    assert ("does not fit" in found) == (name in LARGE)
+    if name in LARGE:
+        assert report.insights[0]["severity"] == "problem"
+    for one in report.insights:
+        assert one["title"] and one["detail"]
+        assert one["saving"] is None  # nothing was compiled to know one
+        assert all(0 <= i < len(data["operations"]) for i in one["operations"])
+        assert all(0 <= i < len(data["variables"]) for i in one["variables"])
+        assert all(0 <= i < TILES for i in one["tiles"])
+    if name == "MNIST step":
+        assert {"fullest tiles", "histogram", "always live", "exchange buffers"} <= set(found)
+        assert {"limit", "sinks", "imbalance"} <= set(found)
+        total = expanded(data["memory"]["total"])
+        assert found["fullest tiles"]["tiles"][0] == total.argmax()
+        assert sum(found["histogram"]["histogram"]["counts"]) == TILES
+
+
+def test_savings_are_those_of_compiled_alternatives():
+    def product(w, x):
+        return jnp.tanh(x @ w)
+
+    args = shape(256, 256, dtype=jnp.float16), shape(64, 256, dtype=jnp.float16)
+    report = jax_ipu.report(product, *args, target=TARGET, advice=True)
+    found = {one["id"]: one for one in report.insights if one["saving"] is not None}
+    base = jax_ipu.estimate(product, *args, target=TARGET)
+    half = jax_ipu.estimate(product, *args, target=TARGET, compiler_options={"ipu_partials_type": "half"})
+    assert found["half partials"]["saving"]["cycles"] == base.cycles - half.cycles
+    assert found["half partials"]["saving"]["bytes"] == base.total_bytes - half.total_bytes
+    smaller = jax_ipu.estimate(product, args[0], shape(32, 256, dtype=jnp.float16), target=TARGET)
+    assert found["smaller batch"]["saving"]["cycles"] == base.cycles - smaller.cycles
+    assert found["smaller batch"]["title"] == "A batch of 32 instead of 64"
+
+
+def test_savings_of_a_program_that_does_not_fit():
+    args = shape(512, 512), shape(4096, 512)
+    report = jax_ipu.report(lambda w, x: jnp.tanh(x @ w) @ w.T, *args, target="ipu2:16", advice=True)
+    assert not report.fits
+    first, *_ = (one for one in report.insights if one["saving"] is not None)
+    assert first["severity"] == "problem" and "It fits then" in first["detail"]
+
+
+def test_equal_programs_have_equal_reports():
+    def without_times(report):
+        return html.text_of({**report.as_dict(), "phases": []})
+
+    fun, args, donated = PROGRAMS["MNIST step"]
+    first, second = (jax_ipu.report(fun, *args, target=TARGET, donate_argnums=donated) for _ in range(2))
+    assert without_times(first) == without_times(second)
+    assert [p["name"] for p in first.as_dict()["phases"]] == [p["name"] for p in second.as_dict()["phases"]]
+
+
+@pytest.fixture
+def front_end(monkeypatch, tmp_path):
+    """A front end that shows nothing."""
+    (tmp_path / "assets").mkdir()
+    (tmp_path / "assets" / "report.js").write_text("const end = '</script>';")
+    (tmp_path / "assets" / "report.css").write_text("body { margin: 0 }")
+    monkeypatch.setattr(html.resources, "files", lambda package: tmp_path)
+
+
+def stored(page, name="report-data"):
+    found = re.search(f'<script type="application/octet-stream;base64" id="{name}">(.*?)</script>', page)
+    return json.loads(zlib.decompress(base64.b64decode(found.group(1)), -15))
+
+
+def test_saved_as_html_and_json(front_end, tmp_path):
+    fun, args, _ = PROGRAMS["CNN"]
+    report = jax_ipu.report(fun, *args, target=TARGET, path=tmp_path / "new" / "cnn.html")
+    assert report.path == tmp_path / "new" / "cnn.html"
+    page = report.path.read_text()
+    assert "<title>jit_cnn</title>" in page and "http" not in page.split("report-data")[0]
+    assert page.count("</script>") == 2
+    assert stored(page) == json.loads(html.text_of(report.as_dict()))
+    assert report.path.stat().st_size < 200_000
+    report.save(tmp_path / "cnn.json")
+    read = jax_ipu.Report.load(tmp_path / "cnn.json")
+    assert read.as_dict() == stored(page)
+    assert read.estimate.cycles == report.estimate.cycles
+    with pytest.raises(ValueError, match=r"ends in \.html"):
+        report.save(tmp_path / "cnn.txt")
+    assert str(report.path) in report._repr_html_() or "Open the report" in report._repr_html_()
+
+
+def test_two_reports_compared(front_end, tmp_path):
+    one, two = (
+        jax_ipu.report(*(PROGRAMS["MNIST step"][0], *mnist_arguments(hidden=n)), target=TARGET) for n in (32, 64)
+    )
+    comparison = one.compare(two, tmp_path / "two.html")
+    page = comparison.path.read_text()
+    assert stored(page) == json.loads(html.text_of(one.as_dict()))
+    assert stored(page, "report-data-2") == json.loads(html.text_of(two.as_dict()))
+    assert comparison.difference()["cycles"] == two.estimate.cycles - one.estimate.cycles
+    assert "cycles" in repr(comparison) and "<table" in comparison._repr_html_()
+    data = json.loads(comparison.save(tmp_path / "two.json").read_text())
+    assert data["second"]["program"]["name"] == two.as_dict()["program"]["name"]
+
+
+def test_files_that_are_no_reports(tmp_path):
+    for text in ("", "[]", "{}", '{"format": "jax_ipu report", "version": 99}'):
+        (tmp_path / "x.json").write_text(text)
+        with pytest.raises(ValueError, match=r"x\.json"):
+            jax_ipu.Report.load(tmp_path / "x.json")
+
+
+def test_without_the_front_end(monkeypatch, tmp_path):
+    monkeypatch.setattr(html.resources, "files", lambda package: tmp_path)
+    report = jax_ipu.report(jnp.sin, shape(8), target=TARGET)
+    with pytest.raises(jax_ipu.reports.NoFrontEnd, match="npm"):
+        report.save(tmp_path / "x.html")
+    assert "npm" in report._repr_html_()
+    assert report.save(tmp_path / "x.json").exists()
+
+
+def test_repr(made):
+    name, report, estimate = made
+    assert estimate.title() in repr(report)
+    assert ("What helps" in repr(report)) == (name in LARGE)
+
+
+def test_floor_plans_have_a_place_for_each_tile():
+    for tiles in (1, 2, 7, 32, 1216, 1472):
+        plan = floor_plan(tiles)
+        places = list(zip(plan["tiles"][::2], plan["tiles"][1::2], strict=True))
+        assert len(set(places)) == tiles
+        assert max(x for x, _ in places) < plan["columns"] and max(y for _, y in places) < plan["rows"]
+
+
+def test_accuracy_names_kinds_of_operations(made):
+    known = {row["kind"] for row in made[1].as_dict()["operations"]}
+    assert all("::" in kind for entry in ACCURACY for kind in entry.applies_to)
+    if made[0] == "MNIST step":
+        assert {"poplin::matMulGrouped", "popops::map"} <= known
+        assert {kind for entry in ACCURACY for kind in entry.applies_to} & known
+
+
+REPORTING = """
+import jax, jax.numpy as jnp
+jax.config.update("jax_platforms", "ipu,cpu")
+jax.jit(lambda x: jnp.sin(x) @ x)(jnp.ones((16, 16))).block_until_ready()
+try:
+    jax.jit(lambda x: x @ x.T).lower(jax.ShapeDtypeStruct((4000, 4000), jnp.float32)).compile()
+except Exception as error:
+    print("too large", "RESOURCE_EXHAUSTED" in str(error))
+"""
+
+
+@pytest.mark.parametrize("variable", ["JAX_IPU_REPORT_DIR", "POPLAR_ENGINE_OPTIONS"])
+def test_a_report_for_every_program_of_a_process(variable, tmp_path):
+    folder = tmp_path / "reports"
+    options = json.dumps({"autoReport.all": "true", "autoReport.directory": str(folder)})
+    environment = {variable: str(folder) if variable == "JAX_IPU_REPORT_DIR" else options}
+    text = output(REPORTING, JAX_IPU_MODEL_NUM_TILES="32", **environment)
+    assert "too large True" in text
+    files = sorted(folder.iterdir())
+    assert len({path.name.rsplit("-", 1)[0] for path in files}) >= 1 and len(files) >= 2
+    pages = [stored(path.read_text()) if path.suffix == ".html" else json.loads(path.read_text()) for path in files]
+    assert {page["program"]["fits"] for page in pages} == {True, False}
+    assert all(page["chip"]["num_tiles"] == 32 for page in pages)
+
+
+def test_an_unwritable_folder_is_a_warning(tmp_path, caplog):
+    (tmp_path / "file").write_text("")
+    write = automatic.writer(str(tmp_path / "file" / "folder"), b"", b"", TARGET)
+    program = jax_ipu.integration.programs.program_of(jnp.sin, (shape(8),), {})
+    write(jax_ipu.compiler.estimates.compilation_of(program.mlir, "mlir", program.options, TARGET, detailed=True))
+    assert "was not written" in caplog.text
+
+
+def test_manager_makes_reports():
+    manager = jax_ipu.GraphCoreManager(compile_only=True)
+    with manager:
+        report = manager.report(lambda x: jnp.tanh(x) * 2, shape(16, 4))
+    assert report.fits and report.as_dict()["operations"]
+
+
+@pytest.mark.parametrize("number", range(2))
+def test_manual(number, capsys, monkeypatch, tmp_path):
+    blocks = re.findall(r"```python\n(.*?)```", MANUAL.read_text(), re.S)
+    assert len(blocks) == 2
+    monkeypatch.chdir(tmp_path)
+    exec(compile(blocks[number], "manual.py", "exec"), {})
+    printed = capsys.readouterr().out
+    assert re.search((r"jit_step on bow:1472", r"(?m)^.* -?\d+$")[number], printed)
+
+
+def test_examples_of_docstrings():
+    assert doctest.testmod(reports).attempted and not doctest.testmod(reports).failed
