@@ -368,6 +368,19 @@ def test_fusion_moves_an_op_up_to_its_group() -> None:
     assert [r.dtype for r in block.ops[1].results] == ["f32", "pred"]
 
 
+@pytest.mark.parametrize(
+    "dtype, divisor, op",
+    [("f32", "768.0", "multiply"), ("f16", "8.0", "multiply"), ("f16", "3.0", "divide"), ("f32", "1.0e30", "divide")],
+)
+def test_division_by_a_constant(dtype: str, divisor: str, op: str) -> None:
+    """As XLA: a product with the reciprocal, in narrow types only where that is exact."""
+    body = f"""%0 = stablehlo.constant dense<{divisor}> : tensor<4x{dtype}>
+        %1 = stablehlo.divide %a, %0 : tensor<4x{dtype}>
+        return %1 : tensor<4x{dtype}>"""
+    block = run(module_of(body, f"(%a: tensor<4x{dtype}>) -> tensor<4x{dtype}>"), [simplify, dce])
+    assert names(block) == ["constant", op, "return"]
+
+
 def test_values_inside_merged_groups_are_no_inputs() -> None:
     """Two long chains that meet are one map, however many values each has inside."""
     chains = [

@@ -1,7 +1,11 @@
-"""Algebraic simplification and folding of constants. Every rule keeps the result exactly."""
+"""Algebraic simplification and folding of constants.
+
+Every rule keeps the result exactly, except that a division by a constant becomes a product, as it does in XLA.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -264,7 +268,24 @@ def _divide(op: Op, rewriter: Rewriter) -> Value | None:
     a, b = op.operands
     if op.result.dtype not in ("c64", "c128") and _is_number(b, 1):
         return a
-    return _fold(op, rewriter)
+    folded = _fold(op, rewriter)
+    return _product(op, rewriter) if folded is None else folded
+
+
+def _product(op: Op, rewriter: Rewriter) -> Value | None:
+    """a / constant as a * (1 / constant): in f32 and f64 with one more rounding, in other floats only where exact."""
+    a, b = op.operands
+    literal = splat_of(b)
+    if literal is None or not literal.data or op.result.dtype not in FLOAT:
+        return None
+    divisor = float(literal.scalar())
+    mantissa, exponent = math.frexp(divisor)
+    # Reciprocals of others may be denormal, or too large for a narrow type.
+    if divisor == 0 or not -14 <= exponent <= 14:
+        return None
+    if abs(mantissa) != 0.5 and op.result.dtype not in ("f32", "f64"):
+        return None
+    return rewriter.elementwise("multiply", a, rewriter.full(op.result.shape, op.result.dtype, 1 / divisor))
 
 
 def _logical(op: Op, rewriter: Rewriter) -> Value | None:
