@@ -11,15 +11,17 @@ from typing import Any
 
 import numpy as np
 
+from jax_ipu.integration import late_imports
 from jax_ipu.integration.callbacks import PLATFORM, ArrayType, array_type, call_host, read_operands, write_results
 
 
 def enable() -> None:
-    """Registers the lowering."""
-    from jax._src import buffer_callback
-    from jax._src.interpreters import mlir
+    """Registers the lowering, once JAX's module is imported."""
+    late_imports.when_imported("jax._src.buffer_callback", "buffer_callback", _register)
 
-    mlir.register_lowering(buffer_callback.buffer_callback_p, _lower, platform=PLATFORM)
+
+def _register(register_lowering: Any, module: Any) -> None:
+    register_lowering(module.buffer_callback_p, _lower, platform=PLATFORM)
 
 
 class Buffer:

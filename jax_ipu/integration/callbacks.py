@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from jax_ipu.integration import pallas
+from jax_ipu.integration import late_imports, pallas
 from jax_ipu.integration.thread_settings import with_settings_of_this_thread
 
 PLATFORM = "ipu"
@@ -31,7 +31,7 @@ ArrayType = tuple[tuple[int, ...], np.dtype[Any]]
 
 def enable() -> None:
     """Teaches JAX to lower callbacks for the platform; other platforms are untouched."""
-    from jax._src import callback, checkify, compilation_cache, compiler, config, debugging
+    from jax._src import callback, compilation_cache, compiler, config, debugging
     from jax._src.interpreters import mlir
     from jaxlib.mlir import ir
 
@@ -70,9 +70,13 @@ def enable() -> None:
 
     replacements: tuple[Any, Any] = (emit_python_callback, compile_callbacks_uncached)
     callback.emit_python_callback, compiler.compile_or_get_cached = replacements
-    mlir.register_lowering(checkify.check_p, checkify.check_lowering_rule, platform=PLATFORM)
+    late_imports.when_imported("jax._src.checkify", "check", _register_check)
     mlir.register_lowering(debugging.debug_callback_p, debugging.debug_callback_lowering, platform=PLATFORM)
     mlir.register_lowering(debugging.debug_print_p, debugging.debug_print_lowering_rule, platform=PLATFORM)
+
+
+def _register_check(register_lowering: Any, module: Any) -> None:
+    register_lowering(module.check_p, module.check_lowering_rule, platform=PLATFORM)
 
 
 def _emit(

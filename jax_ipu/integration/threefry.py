@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from jax_ipu.compiler.passes.threefry import GROUPS, PARITY, ROTATIONS
-
 PLATFORM = "ipu"
 
 
@@ -38,6 +36,9 @@ def _emit(ctx: Any, words: Sequence[Any]) -> Sequence[Any]:
     import numpy as np
     from jax._src.interpreters import mlir
     from jaxlib.mlir.dialects import stablehlo as hlo
+
+    # Not at the start of every process: the module is a part of the compiler.
+    from jax_ipu.compiler.passes.threefry import PARITY
 
     aval = ctx.avals_out[0]
     rank = len(aval.shape)
@@ -68,6 +69,8 @@ def _emit(ctx: Any, words: Sequence[Any]) -> Sequence[Any]:
 
 
 def _hash(keys: Sequence[Any], x: Any, y: Any, number: Callable[[int], Any], hlo: Any) -> Sequence[Any]:
+    from jax_ipu.compiler.passes.threefry import GROUPS, ROTATIONS
+
     x, y = hlo.add(x, keys[0]), hlo.add(y, keys[1])
     for group in range(GROUPS):
         for bits in ROTATIONS[group % 2]:
