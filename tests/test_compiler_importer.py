@@ -5,10 +5,12 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 import pytest
+from jaxlib.mlir.dialects import stablehlo
 
 from jax_ipu import compiler
 from jax_ipu.compiler import CompileError, ir
 from jax_ipu.compiler.frontend import inline_calls
+from jax_ipu.compiler.frontend import parse as parse_stage
 from jax_ipu.compiler.frontend.importer import import_program
 from jax_ipu.compiler.frontend.parse import parse, parse_module
 from jax_ipu.compiler.frontend.programs import LegalProgram
@@ -232,3 +234,25 @@ def test_calls_in_the_module_are_inlined() -> None:
         *("add", "if") * 2,
         *("composite", "return"),
     ]
+
+
+def test_programs_share_contexts_for_a_while(monkeypatch) -> None:
+    """Executables do not depend on what a context read before, and no context is kept for ever."""
+    monkeypatch.setattr(parse_stage, "_idle", [])
+    monkeypatch.setattr(parse_stage, "_MOST_USES", 3)
+    artifacts = []
+    for number in range(4):
+        text = f"""func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {{
+            %0 = stablehlo.constant dense<{number}.0> : tensor<4xf32>
+            %1 = stablehlo.add %a, %0 : tensor<4xf32>
+            return %1 : tensor<4xf32> }}"""
+        artifacts.append(stablehlo.serialize_portable_artifact_str(text, stablehlo.get_current_version()))
+    contexts = []
+    made = []
+    for artifact in [*artifacts, *artifacts]:
+        made.append(compiler.compile(artifact, "mlir", b"", "ipu2:8").serialize())
+        contexts.append(parse_stage._idle[-1] if parse_stage._idle else None)
+    assert made[:4] == made[4:]
+    assert contexts[0] is contexts[1] is not None
+    assert contexts[2] is None  # it has read its last program
+    assert contexts[3] is contexts[4] is not contexts[0]

@@ -254,19 +254,19 @@ def test_equal_values_with_and_without_unit_dimensions_become_one() -> None:
     module = module_of(
         f"""%0 = stablehlo.constant dense<3.0> : {F}
             %1 = stablehlo.constant dense<3.0> : tensor<1x4xf32>
-            %2 = stablehlo.divide %a, %0 : {F}
+            %2 = stablehlo.multiply %a, %0 : {F}
             %3 = {broadcast("2", "1", "4", "8x4")}
             %4 = {broadcast("a", "1", "4", "1x4")}
-            %5 = stablehlo.divide %4, %1 : tensor<1x4xf32>
+            %5 = stablehlo.multiply %4, %1 : tensor<1x4xf32>
             %6 = {broadcast("5", "0, 1", "1x4", "8x4")}
             %7 = stablehlo.reshape %5 : (tensor<1x4xf32>) -> {F}
             return %3, %6, %7 : tensor<8x4xf32>, tensor<8x4xf32>, {F}""",
         f"(%a: {F}) -> (tensor<8x4xf32>, tensor<8x4xf32>, {F})",
     )
     block = run(module, [simplify, hoist_broadcasts, cse, dce])
-    assert names(block) == ["constant", "divide", "broadcast_in_dim", "return"]
-    quotient, spread = block.ops[1].result, block.ops[2].result
-    assert block.ops[-1].operands == [spread, spread, quotient]
+    assert names(block) == ["constant", "multiply", "broadcast_in_dim", "return"]
+    product, spread = block.ops[1].result, block.ops[2].result
+    assert block.ops[-1].operands == [spread, spread, product]
 
 
 def test_an_op_on_equal_broadcasts_is_computed_before_them() -> None:

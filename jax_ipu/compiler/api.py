@@ -21,7 +21,7 @@ from jax_ipu.compiler.fit import compile_to_fit
 from jax_ipu.compiler.frontend.hlo import HLO_FORMATS, parse_hlo
 from jax_ipu.compiler.frontend.importer import import_program
 from jax_ipu.compiler.frontend.legalize import legalize
-from jax_ipu.compiler.frontend.parse import parse
+from jax_ipu.compiler.frontend.parse import parse, reuse_context
 from jax_ipu.compiler.frontend.partition import partition
 from jax_ipu.compiler.frontend.programs import LocalProgram, ParsedProgram
 from jax_ipu.compiler.frontend.shown_program import shown_program
@@ -121,6 +121,8 @@ def compile(
         num_partitions=module.num_partitions,
     )
     module.release()
+    if format not in HLO_FORMATS:
+        reuse_context(parsed, len(program))
     return executable
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 from jaxlib.mlir import ir as mlir
@@ -23,6 +24,10 @@ _VERSION_BYTES = bytes(range(32))
 _PORTABLE_PRODUCER = b"StableHLO_v"
 # The IPUs of the largest system, Bow Pod1024: each replica costs the model a thread, each partition the partitioner.
 MAX_IPUS = 1024
+# Contexts of portable artifacts that wait for the next one, and how many artifacts each has read.
+_idle: list[mlir.Context] = []
+_uses: weakref.WeakKeyDictionary[mlir.Context, int] = weakref.WeakKeyDictionary()
+_SMALL_PROGRAM, _MOST_USES, _MOST_IDLE = 1 << 16, 32, 4
 # Fields of xla.ExecutableBuildOptionsProto.
 _NUM_REPLICAS_FIELD, _NUM_PARTITIONS_FIELD = 4, 5
 
@@ -74,11 +79,16 @@ def _parse_text(program: bytes) -> mlir.Module:
 
 
 def _parse_bytecode(program: bytes) -> mlir.Module:
-    context = _new_context()
     if not program[len(_BYTECODE_MAGIC) :].lstrip(_VERSION_BYTES).startswith(_PORTABLE_PRODUCER):
         # Diagnostics go to stderr: in a Python string, a damaged name in them would end the process.
+        context = _new_context()
         context.emit_error_diagnostics = True
         return _parse_other(context, program)
+    try:
+        context = _idle.pop()
+    except IndexError:
+        context = _new_context()
+    _uses[context] = _uses.get(context, 0) + 1
     try:
         return stablehlo.deserialize_portable_artifact(context, program)
     except Exception as error:
@@ -87,6 +97,17 @@ def _parse_bytecode(program: bytes) -> mlir.Module:
             f" {stablehlo.get_current_version()}, which this jaxlib reads",
             INVALID_ARGUMENT,
         ) from error
+
+
+def reuse_context(program: ParsedProgram, size: int) -> None:
+    """Lets a later `parse` take the context of a program of `size` bytes, which nobody needs any more.
+
+    A new context loads all dialects, which takes longer than the rest of `parse` for a small program. A context keeps
+    the constants and types of all its programs, so it serves a limited number of small ones.
+    """
+    context = program.source.context
+    if size <= _SMALL_PROGRAM and 0 < _uses.get(context, 0) < _MOST_USES and len(_idle) < _MOST_IDLE:
+        _idle.append(context)
 
 
 def _new_context() -> mlir.Context:
