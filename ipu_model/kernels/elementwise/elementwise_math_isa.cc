@@ -83,6 +83,10 @@ template <float (*Fast)(float), float (*Slow)(float)>
 void Trigonometric(const MicroArguments& m) {
   const auto* a = static_cast<const float*>(m.operand[0]);
   auto* r = static_cast<float*>(m.result);
+  if (m.n == 1) {  // a step of a loop on scalars
+    *r = AbsOf(*a) < kLargestAngle ? Fast(*a) : Slow(*a);
+    return;
+  }
   float x[kPiece];
   for (std::int64_t begin = 0; begin < m.n; begin += kPiece) {
     const std::int64_t n = std::min(kPiece, m.n - begin);

@@ -23,14 +23,16 @@ struct WindowList {
 // Integer sums and products wrap; minima and maxima are NaN if an operand is, and order -0 below +0; f16 and
 // bf16 are combined in f32 and rounded after each update. CombineWindows: all elements of every window.
 // CombineElements: rows [begin, end) of single elements, of which the indices are s32 or s64.
-// CombineSelected: of n rows of single elements with dense s32 indices, those with an index in [first, end).
-#define JAX_IPU_DECLARE_COMBINE_WINDOWS                                                                   \
-  void CombineWindows(Combine combine, DType type, const WindowRows::Loop& loop, const WindowList& list,  \
-                      const void* updates, void* out);                                                    \
-  void CombineElements(Combine combine, DType type, const WindowRows::Elements& elements,                 \
-                       std::int64_t begin, std::int64_t end, const void* updates, void* out);             \
-  void CombineSelected(Combine combine, DType type, const WindowRows::Elements& elements, std::int64_t n, \
-                       std::int64_t first, std::int64_t end, const void* updates, void* out);
+// CombineSelected: of n rows with dense s32 indices (WindowRows::AreIndexed), those with an index in [first,
+// end).
+#define JAX_IPU_DECLARE_COMBINE_WINDOWS                                                                  \
+  void CombineWindows(Combine combine, DType type, const WindowRows::Loop& loop, const WindowList& list, \
+                      const void* updates, void* out);                                                   \
+  void CombineElements(Combine combine, DType type, const WindowRows::Elements& elements,                \
+                       std::int64_t begin, std::int64_t end, const void* updates, void* out);            \
+  void CombineSelected(Combine combine, DType type, const WindowRows::Loop& loop,                        \
+                       const WindowRows::Elements& rows, std::int64_t n, std::int64_t first,             \
+                       std::int64_t end, const void* updates, void* out);
 namespace avx2 {
 JAX_IPU_DECLARE_COMBINE_WINDOWS
 }

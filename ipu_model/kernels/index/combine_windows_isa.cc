@@ -122,22 +122,39 @@ void PrefetchWindow(const T* at, std::int64_t elements, bool write) {
   }
 }
 
-template <typename T, typename Op>
-void Windows(const WindowRows::Loop& loop, const WindowList& list, const T* updates, T* out) {
-  const bool contiguous = loop.contiguous();
+// `kElements`: of a contiguous window, if it is known at compile time; otherwise 0.
+template <typename T, typename Op, std::int64_t kElements>
+void ContiguousWindows(std::int64_t window, const WindowList& list, const T* updates, T* out) {
+  const std::int64_t elements = kElements > 0 ? kElements : window;
   for (std::int64_t i = 0; i < list.count; ++i) {
     if (i + kWindowsAhead < list.count) {
-      PrefetchWindow(out + list.to[i + kWindowsAhead], contiguous ? loop.elements : 1, true);
-      PrefetchWindow(updates + list.from[i + kWindowsAhead], contiguous ? loop.elements : 1, false);
+      PrefetchWindow(out + list.to[i + kWindowsAhead], elements, true);
+      PrefetchWindow(updates + list.from[i + kWindowsAhead], elements, false);
     }
     T* const to = out + list.to[i];
     const T* const from = updates + list.from[i];
-    if (contiguous) {
 #pragma GCC ivdep
-      for (std::int64_t e = 0; e < loop.elements; ++e) to[e] = Op::Apply(to[e], from[e]);
-    } else {
-      CombineWindow<T, Op>(loop, 0, from, to);
+    for (std::int64_t e = 0; e < elements; ++e) to[e] = Op::Apply(to[e], from[e]);
+  }
+}
+
+template <typename T, typename Op>
+void Windows(const WindowRows::Loop& loop, const WindowList& list, const T* updates, T* out) {
+  if (loop.contiguous()) {
+    // The usual sums of rows, without a loop inside.
+    if constexpr (std::is_same_v<T, float> && std::is_same_v<Op, Add>) {
+      if (loop.elements == 16) return ContiguousWindows<T, Op, 16>(16, list, updates, out);
+      if (loop.elements == 32) return ContiguousWindows<T, Op, 32>(32, list, updates, out);
+      if (loop.elements == 64) return ContiguousWindows<T, Op, 64>(64, list, updates, out);
     }
+    return ContiguousWindows<T, Op, 0>(loop.elements, list, updates, out);
+  }
+  for (std::int64_t i = 0; i < list.count; ++i) {
+    if (i + kWindowsAhead < list.count) {
+      PrefetchWindow(out + list.to[i + kWindowsAhead], 1, true);
+      PrefetchWindow(updates + list.from[i + kWindowsAhead], 1, false);
+    }
+    CombineWindow<T, Op>(loop, 0, updates + list.from[i], out + list.to[i]);
   }
 }
 
@@ -177,6 +194,25 @@ void Selected(const WindowRows::Elements& elements, std::int64_t n, std::int64_t
       T& to = out[elements.base + values[i] * elements.operand_stride];
       to = Op::Apply(to, block[positions[i] * elements.windows_step]);
     }
+  }
+}
+
+template <typename T, typename Op>
+void SelectedWindows(const WindowRows::Loop& loop, const WindowRows::Elements& rows, std::int64_t n,
+                     std::int64_t first, std::int64_t end, const T* updates, T* out) {
+  const auto* const index = static_cast<const std::int32_t*>(rows.index);
+  std::int32_t positions[kSelectedRows + kSelectSlack], values[kSelectedRows + kSelectSlack];
+  std::int64_t to[kSelectedRows], from[kSelectedRows];
+  for (std::int64_t r = 0; r < n; r += kSelectedRows) {
+    const std::int64_t left = n - r < kSelectedRows ? n - r : kSelectedRows;
+    const std::int64_t count =
+        SelectIndices(index + r, left, static_cast<std::int32_t>(rows.wrap), static_cast<std::int32_t>(first),
+                      static_cast<std::int32_t>(end), positions, values);
+    for (std::int64_t i = 0; i < count; ++i) {
+      to[i] = rows.base + values[i] * rows.operand_stride;
+      from[i] = (r + positions[i]) * rows.windows_step;
+    }
+    Windows<T, Op>(loop, {to, from, count}, updates, out);
   }
 }
 
@@ -272,11 +308,17 @@ void CombineElements(Combine combine, DType type, const WindowRows::Elements& el
   });
 }
 
-void CombineSelected(Combine combine, DType type, const WindowRows::Elements& elements, std::int64_t n,
-                     std::int64_t first, std::int64_t end, const void* updates, void* out) {
+void CombineSelected(Combine combine, DType type, const WindowRows::Loop& loop,
+                     const WindowRows::Elements& rows, std::int64_t n, std::int64_t first, std::int64_t end,
+                     const void* updates, void* out) {
   WithTypes(combine, type, [&](auto op, auto zero) {
     using T = decltype(zero);
-    Selected<T, decltype(op)>(elements, n, first, end, static_cast<const T*>(updates), static_cast<T*>(out));
+    const T* const from = static_cast<const T*>(updates);
+    if (loop.elements == 1) {
+      Selected<T, decltype(op)>(rows, n, first, end, from, static_cast<T*>(out));
+    } else {
+      SelectedWindows<T, decltype(op)>(loop, rows, n, first, end, from, static_cast<T*>(out));
+    }
   });
 }
 

@@ -155,8 +155,13 @@ void WindowRows::Offsets(std::int64_t begin, std::int64_t n, bool clamp, std::in
 }
 
 bool WindowRows::AreElements(Elements* elements) const {
+  return WindowLoop().elements == 1 && AreIndexed(elements);
+}
+
+bool WindowRows::AreIndexed(Elements* elements) const {
   if (placement_.clipped || (indices_.type != DType::kS32 && indices_.type != DType::kS64)) return false;
-  if (WindowLoop().elements != 1) return false;
+  const Loop loop = WindowLoop();
+  if (std::any_of(loop.indexed, loop.indexed + loop.rank, [](bool indexed) { return indexed; })) return false;
   int indexed = -1;
   *elements = {indices_.type, nullptr, 0, 0, 0, 0, 0, 0};
   for (int d = 0; d < window_.operand_rank; ++d) {

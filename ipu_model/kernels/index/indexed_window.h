@@ -88,6 +88,9 @@ class WindowRows {
   };
   // Returns false if the rows have another form, or if the index type is neither s32 nor s64.
   bool AreElements(Elements* elements) const;
+  // The same for windows of any size of which one index gives the place; those of different indices do not
+  // overlap. Offsets are those of the first element.
+  bool AreIndexed(Elements* elements) const;
 
   // The part of one row's window that is inside this call's operand. Writes, per operand dimension, its start
   // in the operand and in the window, and its extent. Returns false if nothing is inside.

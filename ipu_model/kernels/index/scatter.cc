@@ -20,6 +20,8 @@ constexpr std::int64_t kParallelElements = 16 << 10, kSelectedRows = 32 << 10;
 constexpr std::int64_t kLeastOrdered = 2;
 // From this many elements per thread on, threads share every window instead.
 constexpr std::int64_t kWideWindow = 512;
+// Up to this many threads, it costs less that each reads all indices than to order the rows.
+constexpr int kMostSelecting = 4;
 
 // The inner loops of the instruction set in use.
 struct Loops {
@@ -65,7 +67,7 @@ struct Share {
 // Whether threads can select their rows by index. This is fast only with AVX-512.
 bool CanSelect(const WindowRows& rows, WindowRows::Elements* elements) {
   constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
-  return HasAvx512() && rows.AreElements(elements) && elements->type == DType::kS32 &&
+  return HasAvx512() && rows.AreIndexed(elements) && elements->type == DType::kS32 &&
          elements->index_stride == 1 && elements->wrap <= kMost && elements->limit < kMost;
 }
 
@@ -88,6 +90,11 @@ Share ChooseShare(const WindowRows& rows, const WindowRows::Loop& loop, bool uni
   }
   if (loop.elements == 1 && CanSelect(rows, &share.elements)) {
     if (rows.num_rows() >= kSelectedRows) share.by = Share::By::kIndices;
+    return share;
+  }
+  if (!overlapping && loop.elements < kWideWindow && workers <= kMostSelecting &&
+      rows.num_rows() >= kSelectedRows && CanSelect(rows, &share.elements)) {
+    share.by = Share::By::kIndices;
     return share;
   }
   const std::int64_t width = widest < 0 ? 1 : loop.shape[widest];
@@ -138,9 +145,9 @@ void CombineAll(HostContext& context, Combine combine, const WindowRows& rows, b
     case Share::By::kIndices:
       // One piece per worker, because every call reads all indices.
       ParallelFor(
-          context.pool, share.elements.limit + 1, 64,
+          context.pool, share.elements.limit + 1, loop.elements > 1 ? 4 : 64,
           [&](std::int64_t begin, std::int64_t end) {
-            ChooseLoops().selected(combine, update.type, share.elements, n, begin, end, update.data,
+            ChooseLoops().selected(combine, update.type, loop, share.elements, n, begin, end, update.data,
                                    out.data);
           },
           1);

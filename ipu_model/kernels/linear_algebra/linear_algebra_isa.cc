@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <vector>
 
 #include "kernels/linear_algebra/linear_algebra_loops.h"
 #include "kernels/vector/plain_complex_isa.h"
@@ -14,6 +15,7 @@ namespace {
 constexpr std::int64_t kPanel = 64;
 // With fewer rows, the trailing update runs on one worker.
 constexpr std::int64_t kSharedRows = 192;
+constexpr std::int64_t kSolvedRows = 32;
 
 inline float Conjugate(float x) { return x; }
 inline double Conjugate(double x) { return x; }
@@ -111,18 +113,24 @@ void FactorDiagonal(std::int64_t n, T* a, std::int64_t stride) {
   }
 }
 
-// b l^-H: forward along the columns of b; rows are independent.
+// b l^-H: forward along the columns of b. Rows are independent: kSolvedRows at a time are solved as the
+// columns of their transpose, so that the loops run along them.
 template <typename T>
 void SolveAdjoint(std::int64_t m, std::int64_t n, const T* l, std::int64_t l_stride, T* b,
                   std::int64_t b_stride) {
-  for (std::int64_t i = 0; i < m; ++i) {
-    T* row = b + i * b_stride;
+  std::vector<T> columns(static_cast<std::size_t>(n * kSolvedRows)), factor(static_cast<std::size_t>(n));
+  for (std::int64_t i = 0; i < m; i += kSolvedRows) {
+    const std::int64_t height = std::min(kSolvedRows, m - i);
+    Transposed(height, n, b + i * b_stride, b_stride, false, columns.data(), kSolvedRows);
     for (std::int64_t j = 0; j < n; ++j) {
-      T value = row[j];
-      const T* factor = l + j * l_stride;
-      for (std::int64_t k = 0; k < j; ++k) value = value - row[k] * Conjugate(factor[k]);
-      row[j] = value / Conjugate(factor[j]);
+      for (std::int64_t k = 0; k <= j; ++k)
+        factor[static_cast<std::size_t>(k)] = Conjugate(l[j * l_stride + k]);
+      T* column = columns.data() + j * kSolvedRows;
+      SubtractRows(kSolvedRows, j, factor.data(), columns.data(), kSolvedRows, column);
+      const T pivot = factor[static_cast<std::size_t>(j)];
+      for (std::int64_t r = 0; r < kSolvedRows; ++r) column[r] = column[r] / pivot;
     }
+    Transposed(n, height, columns.data(), kSolvedRows, false, b + i * b_stride, b_stride);
   }
 }
 

@@ -105,7 +105,7 @@ TEST(LargeScattersKeepTheOrder) {
     bool unique;
   };
   for (const Form form : {Form{500, 1, 60000, false}, Form{300, 64, 900, false}, Form{4000, 16, 3000, true},
-                          Form{5, 8, 5000, false}}) {
+                          Form{5, 8, 5000, false}, Form{700, 16, 40000, false}, Form{40, 5, 33000, false}}) {
     Graph graph(poplar::Target::createIPUTarget(1, 4, "ipu2"));
     const Tensor operand = MappedVariable(graph, DType::kF32, {form.rows, form.columns});
     const Tensor indices = MappedVariable(graph, DType::kS32, {form.updates});
