@@ -164,7 +164,8 @@ class DynamicUpdateOperation : public Operation {
       CopyTensor(host, SubTensor(reads[1], from, extent), SubTensor(writes[0], to, extent));
     };
     group.cycles = [update_region, type](const TargetModel& target, const Box& box) {
-      return UpdateCycles(target, type, std::min(box.num_elements(), update_region(box).num_elements()));
+      return DynamicSliceCycles(target, type,
+                                std::min(box.num_elements(), update_region(box).num_elements()));
     };
     TilePlan plan;
     plan.supersteps.push_back({{std::move(group)}});

@@ -1,34 +1,66 @@
 #include "operations/index/index_cost.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include "kernels/host/integer_division.h"
 
 namespace ipu_model {
+namespace {
+
+// Cycles of copying one vector, and its elements, in the codelets of multiSlice.
+struct CopyRate {
+  std::int64_t cycles, elements;
+};
+CopyRate RateOf(DType type) {
+  switch (SizeOf(type)) {
+    case 1:
+      return {3, 4};
+    case 2:
+    case 4:
+      return {2, 2};
+    default:
+      return {2, 1};
+  }
+}
+
+}  // namespace
 
 std::uint64_t SliceCycles(const TargetModel& target, DType type, std::int64_t rows, std::int64_t elements,
                           int wraps) {
-  const std::int64_t vectors = CeilDivide(elements, target.VectorWidth(type));
-  const std::int64_t per_worker = CeilDivide(rows, target.worker_contexts);
-  const std::int64_t worker = 30 + per_worker * (19 + 3 * wraps + 2 * vectors);
-  return static_cast<std::uint64_t>(worker) * target.worker_contexts + target.supervisor_overhead;
+  const CopyRate rate = RateOf(type);
+  const std::int64_t workers = target.worker_contexts;
+  std::int64_t vectors = CeilDivide(elements, rate.elements);
+  if (rows == 1) vectors = CeilDivide(vectors, workers);  // all workers share the window
+  const std::int64_t worker = 30 + CeilDivide(rows, workers) * (19 + 3 * wraps + rate.cycles * vectors);
+  return static_cast<std::uint64_t>(worker * workers);
 }
 
-std::uint64_t SliceCopyCycles(const TargetModel& target, DType type, std::int64_t elements) {
-  const std::int64_t vectors = elements / (target.VectorWidth(type) * target.worker_contexts) + 1;
-  return static_cast<std::uint64_t>(target.worker_contexts * (30 + 2 * vectors)) + target.supervisor_overhead;
-}
-
-std::uint64_t UpdateCycles(const TargetModel& target, DType type, std::int64_t elements) {
-  const std::int64_t vectors = elements / (target.VectorWidth(type) * target.worker_contexts) + 1;
-  return static_cast<std::uint64_t>(target.worker_contexts * (30 + 19 + 2 * vectors)) +
-         target.supervisor_overhead;
+std::uint64_t DynamicSliceCycles(const TargetModel& target, DType type, std::int64_t elements) {
+  const auto size = static_cast<std::int64_t>(SizeOf(type));
+  const std::int64_t workers = target.worker_contexts;
+  const std::int64_t share = CeilDivide(size > 4 ? elements * size / 4 : elements, workers);
+  const std::int64_t width = size == 1 ? 4 : size == 2 ? 4 : 2;
+  const std::int64_t worker = (size == 1 ? 76 + 72 : 39 + 24) + 2 * (share / width);
+  return static_cast<std::uint64_t>(workers * worker + 14) + target.supervisor_overhead;
 }
 
 std::uint64_t ScatterCycles(const TargetModel& target, DType type, double rows, double inside, double window,
                             int wraps) {
-  const double vectors = window / target.VectorWidth(type) + 1;
-  const double workers = target.worker_contexts;
-  const double worker = 30 + (8 + 3 * wraps) * rows + rows * inside / workers * (19 + 3 * vectors);
-  return static_cast<std::uint64_t>(workers * worker) + target.supervisor_overhead;
+  const auto size = static_cast<double>(SizeOf(type));
+  const double workers = target.worker_contexts, in_range = rows * inside / workers;
+  const bool words = size >= 4;
+  // The first atom of a window is in the 11 or 13 cycles of its set-up.
+  const double atoms = std::max(1.0, std::ceil(window * size / target.data_path_bytes));
+  double per_window = (words ? 11 : 13) + 3 * (atoms - 1);
+  // Windows of one or two atoms have a loop of their own.
+  const bool special = (size == 4 && (window == 2 || window == 4)) || (size == 2 && window == 4);
+  if (special) per_window = size == 2 ? 9 : window == 2 ? 8 : 16;
+  // Parts of a word are written by C++ code, one element at a time.
+  if (size < 4 && std::fmod(window * size, 4) != 0) per_window = 13 + 20 * window;
+  const double entry = 3 + (words ? 29 + 6 : 30 + 4) - (special ? 1 : 0);
+  const double worker = entry + 3 * wraps * rows + per_window * in_range + 5 * (rows - in_range);
+  return static_cast<std::uint64_t>(workers * worker);
 }
 
 }  // namespace ipu_model

@@ -78,7 +78,7 @@ struct ShiftStep {
                            [](const Box&) { return Box{}; }});
     group.writes.push_back({to, [](const Box& box) { return box; }, true});
     group.cycles = [type = type](const TargetModel& target, const Box& box) {
-      return SliceCopyCycles(target, type, box.num_elements());
+      return DynamicSliceCycles(target, type, box.num_elements());
     };
     group.compute = [step = *this, shape = from.shape](HostContext& host, const Box& box,
                                                        const std::vector<HostTensor>& reads,
@@ -164,7 +164,7 @@ TilePlan PlanLongUpdate(const Shape& operand, const Shape& update, DType type, s
     place.reads.push_back({{OperandRef::Kind::kInput, 2 + d}, [](const Box&) { return Box{}; }});
   place.writes.push_back({{OperandRef::Kind::kOutput, 0}, identity, true});
   place.cycles = [type](const TargetModel& target, const Box& box) {
-    return SliceCopyCycles(target, type, box.num_elements());
+    return DynamicSliceCycles(target, type, box.num_elements());
   };
   place.compute = [operand, update](HostContext& host, const Box& box, const std::vector<HostTensor>& reads,
                                     const std::vector<HostTensor>& writes) {

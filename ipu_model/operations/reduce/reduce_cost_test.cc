@@ -1,0 +1,124 @@
+// Reduction vertices against PopLibs' estimators over a grid, written here as their source has them
+// (lib/popops/reduction/CycleEstimationFunctions.cpp), for one worker of six with equal shares. With
+// MODEL_ACCURACY_TABLE set, prints rows of docs/model_accuracy.md.
+#include "operations/reduce/reduce_cost.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <iostream>
+#include <string>
+
+#include "check.h"
+#include "core/target_model.h"
+
+namespace ipu_model {
+namespace {
+
+constexpr unsigned kWorkers = 6;
+
+Expression Combiner(ScalarOp op, DType type) {
+  Expression e;
+  e.inputs = {type, type};
+  Instruction i;
+  i.op = op;
+  i.operand_type = i.result_type = type;
+  i.operand[1] = 1;
+  e.code = {i};
+  e.outputs = {2};
+  return e;
+}
+
+class Comparison {
+ public:
+  explicit Comparison(std::string vertex) : vertex_(std::move(vertex)) {}
+  ~Comparison() {
+    if (std::getenv("MODEL_ACCURACY_TABLE") != nullptr) {
+      std::cout << "| " << vertex_ << " | " << points_ << " | " << least_ << " to " << most_ << " | "
+                << 100 * worst_ << " % |\n";
+    }
+  }
+  void Add(std::uint64_t ours, double theirs) {
+    const double error = std::abs(static_cast<double>(ours) / theirs - 1);
+    CHECK(error <= 0.01);
+    worst_ = std::max(worst_, error);
+    least_ = points_ == 0 ? ours : std::min(least_, ours);
+    most_ = std::max(most_, ours);
+    ++points_;
+  }
+
+ private:
+  std::string vertex_;
+  int points_ = 0;
+  double worst_ = 0;
+  std::uint64_t least_ = 0, most_ = 0;
+};
+
+struct Case {
+  const char* name;
+  ScalarOp op;
+  DType type;
+};
+const Case kCases[] = {{"add,float", ScalarOp::kAdd, DType::kF32},
+                       {"add,half", ScalarOp::kAdd, DType::kF16},
+                       {"max,float", ScalarOp::kMaximum, DType::kF32},
+                       {"max,half", ScalarOp::kMaximum, DType::kF16}};
+
+double Strided(const Case& c, unsigned partials, unsigned outputs) {
+  const unsigned width = c.type == DType::kF16 ? 4 : 2;
+  double after = c.type == DType::kF16 ? 1 + 7 : (c.op == ScalarOp::kAdd ? 3 : 2) + 2;
+  const double outer = 3 + after + (3 + 1.0 * (partials - 1));
+  return 3 + 2 + 6 + 5 + outer * ((outputs + width - 1) / width);
+}
+
+double AllContinuous(const Case& c, unsigned partials, unsigned outputs) {
+  const unsigned width = c.type == DType::kF16 ? 4 : 2;
+  return 1.0 * outputs * (partials / width) + ((partials & 1) != 0 ? 2 : 0) + 12.0 * outputs + 10 + 7;
+}
+
+double SingleInput(const Case& c, unsigned partials) {
+  const unsigned path = c.type == DType::kF16 ? 4 : 2, vector = c.op == ScalarOp::kAdd ? 2 * path : path;
+  const unsigned loads = vector / path;
+  return 1 + 2 + 6 + loads * partials / vector + 5 + partials % vector + 3 + (c.type == DType::kF16 ? 5 : 0);
+}
+
+TEST(StridedReduceEqualsPopLibs) {
+  const TargetModel& target = FindTargetModel("ipu2");
+  for (const Case& c : kCases) {
+    Comparison comparison(std::string("popops::Reduce<") + c.name + ",STRIDED_REDUCE>");
+    const ElementwiseCost combiner(Combiner(c.op, c.type));
+    for (const unsigned partials : {2u, 16u, 100u, 784u})
+      for (const unsigned outputs : {24u, 96u, 240u, 2400u})
+        comparison.Add(ReduceCycles(target, combiner, partials * outputs, outputs, false),
+                       kWorkers * Strided(c, partials, outputs / kWorkers));
+  }
+}
+
+TEST(ContiguousReduceEqualsPopLibs) {
+  const TargetModel& target = FindTargetModel("ipu2");
+  for (const Case& c : kCases) {
+    Comparison comparison(std::string("popops::Reduce<") + c.name + ",ALL_REGIONS_CONTINUOUS>");
+    const ElementwiseCost combiner(Combiner(c.op, c.type));
+    for (const unsigned partials : {2u, 17u, 100u, 784u})
+      for (const unsigned outputs : {12u, 96u, 240u, 2400u})
+        comparison.Add(ReduceCycles(target, combiner, partials * outputs, outputs, true),
+                       kWorkers * AllContinuous(c, partials, outputs / kWorkers));
+  }
+}
+
+// One result: every worker adds a sixth of the values, then one vertex their sums.
+TEST(SingleResultEqualsPopLibs) {
+  const TargetModel& target = FindTargetModel("ipu2");
+  for (const Case& c : kCases) {
+    Comparison comparison(std::string("popops::Reduce<") + c.name + ",SCALAR_OUTPUT_SINGLE_INPUT>");
+    const ElementwiseCost combiner(Combiner(c.op, c.type));
+    for (const unsigned partials : {12u, 96u, 1200u, 30000u})
+      comparison.Add(ReduceCycles(target, combiner, partials, 1, true),
+                     kWorkers * (SingleInput(c, partials / kWorkers) + Strided(c, kWorkers, 1)));
+  }
+}
+
+}  // namespace
+}  // namespace ipu_model
+
+int main() { return jax_ipu::testing::RunTests(); }
