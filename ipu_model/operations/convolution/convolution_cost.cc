@@ -44,6 +44,7 @@ struct Folded {
   Int channels, all_channels, folded_taps = 1;
   AmpField field;
   bool one_row = false;  // a 1x1 vertex can take the outputs
+  bool folds = false;
 };
 
 // Dimensions whose kernel is one position are joined with the batch to one long row
@@ -53,7 +54,7 @@ Folded Fold(const Work& work, unsigned folds) {
   Folded f{};
   f.channels = work.channels;
   f.all_channels = work.all_channels;
-  f.folded_taps = 1;
+  f.folds = folds != 0;
   int inner = -1;
   std::array<Int, 3> out{};
   std::array<bool, 3> flat{};
@@ -93,7 +94,7 @@ Folded Fold(const Work& work, unsigned folds) {
 // dimensions are folded, or if channels are padded to whole groups of inputs or outputs.
 Int TransformCycles(const TargetModel& target, DType type, const Work& work, const Folded& f, Int input_group,
                     Int output_group) {
-  const bool folds = f.folded_taps > 1;
+  const bool folds = f.folds;
   const bool pads_inputs = f.all_channels % input_group != 0;
   const bool pads_outputs = work.all_features % output_group != 0;
   if (!folds && !pads_inputs && !pads_outputs) return 0;
@@ -135,7 +136,8 @@ class Chooser {
     unsigned foldable = 0;
     // PopLibs does not fold kernels that are larger than the input.
     for (unsigned d = 0; d < 3; ++d) {
-      if (work_.all_kernel[d] > 1 && work_.dims[d].folds) foldable |= 1u << d;
+      const Work::Dim& dim = work_.dims[d];
+      if ((work_.all_kernel[d] > 1 || dim.stride > 1) && dim.folds) foldable |= 1u << d;
     }
     for (unsigned folds = 0; folds < 8; ++folds) {
       if ((folds & ~foldable) == 0) Amp(Fold(work_, folds));

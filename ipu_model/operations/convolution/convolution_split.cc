@@ -104,16 +104,25 @@ class SplitSearch {
     const ConvolutionWork work =
         WorkOf(p_, extents, std::min(CeilDivide(features, features_per_group), p_.groups()),
                std::min(features, features_per_group), tiles);
-    const double in_bytes = static_cast<double>(work.input_elements) * SizeOf(p_.in_type) +
-                            static_cast<double>(features * work.channels * work.taps()) * SizeOf(p_.rhs_type);
+    const double input_bytes = static_cast<double>(work.input_elements) * SizeOf(p_.in_type);
+    const double weight_bytes =
+        static_cast<double>(features * work.channels * work.taps()) * SizeOf(p_.rhs_type);
     const double out_bytes =
         static_cast<double>(features * work.positions()) * SizeOf(contracted > 1 ? sum_type_ : p_.out_type);
-    const double bytes = in_bytes + out_bytes;
+    const double bytes = input_bytes + weight_bytes + out_bytes;
     if (bytes > budget_) return 1e15 * bytes;
 
+    // PopLibs: addExchangeCycleEstimates. The tiles that use an operand each hold a share of it. Features are
+    // innermost in tile order, so neighbours receive the same input, at twice the rate.
+    std::int64_t weight_users = parts.n[0];
+    for (int d = 0; d < spatial; ++d) weight_users *= parts.n[3 + d];
+    const auto receive = [&](double operand, std::int64_t users, unsigned rate) {
+      return operand * (1 - 1.0 / static_cast<double>(users)) / (target_.exchange_bytes_per_cycle * rate);
+    };
     double cycles =
         static_cast<double>(ChooseCodelet(target_, p_.in_type, sum_type_ == DType::kF16, work).cycles) +
-        in_bytes / target_.exchange_bytes_per_cycle + target_.sync_cycles;
+        receive(input_bytes, parts.n[1], parts.n[1] % 2 == 0 ? target_.tiles_per_shared_bus : 1) +
+        receive(weight_bytes, weight_users, 1) + target_.sync_cycles;
     if (contracted > 1) {
       const double total = static_cast<double>(NumElements(p_.out));
       const auto each = static_cast<std::int64_t>(
