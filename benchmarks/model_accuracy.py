@@ -1,13 +1,18 @@
-"""Compares the IPU model's cycles with published measurements on Bow: python benchmarks/model_accuracy.py
+"""Compares the IPU model's cycles with published measurements on Bow: python benchmarks/model_accuracy.py [BUILD]
 
-The model's numbers come from its target table. Each row has published and modelled cycles and the residual in per cent
-(positive: the model is too slow). Prints the tables of docs/model_accuracy.md, where sources, how the figures were read
-and what the model was calibrated on are told.
+The model's numbers come from its target table and from PopLibs' formulas. Each row has published and modelled cycles
+and the residual in per cent (positive: the model is too slow). Prints the tables of docs/model_accuracy.md, where sources
+and how the figures were read are told. With the folder of a build that has the C++ tests, also prints the table of
+vertices against PopLibs' estimators: those tests compare over grids of sizes, and print a row for every variant.
 """
 
 from __future__ import annotations
 
+import os
 import statistics
+import subprocess
+import sys
+from pathlib import Path
 from typing import NamedTuple
 
 from jax_ipu import _ipu
@@ -18,8 +23,7 @@ TIMER_CYCLES = 45  # a pair of cycle counters adds this to a raw measurement (te
 # f16 [N, 16] x [16, 16] on every tile, no exchange: N -> cycles. tessellate-ipu, "IPU Peak Flops" notebook.
 AMP_CYCLES = {16: 402, 64: 584, 256: 1352, 512: 2381, 1024: 4424, 2048: 8525}
 
-# f32 elementwise, one tile: elements -> raw cycles. tessellate-ipu tests and notebook "01-basics". The fixed cost of a
-# vertex call was set from the first of each.
+# f32 elementwise, one tile: elements -> raw cycles. tessellate-ipu tests and notebook "01-basics".
 SCALED_ADD_CYCLES = {64: 375, 128: 467, 256: 665, 512: 1043}
 ADD_CYCLES = {10: 330, 1024: 1860}
 
@@ -146,11 +150,33 @@ def report_dense_variants() -> None:
             print(f"| {partials} | {product} | {100 * median_error(rows):.1f} % | {spread} |")
 
 
+def report_vertices(build: Path) -> None:
+    """Runs the C++ tests of the estimators and sums their rows by vertex."""
+    print("\n### Vertices against PopLibs' estimators\n")
+    print("| vertex | variants | sizes | cycles, ours | largest difference |\n|---|---|---:|---:|---:|")
+    for test in sorted(build.glob("operations_*_cost_test")):
+        environment = os.environ | {"MODEL_ACCURACY_TABLE": "1"}
+        output = subprocess.run([test], env=environment, capture_output=True, text=True, check=True).stdout
+        vertices: dict[str, list[list[str]]] = {}
+        for line in output.splitlines():
+            if line.startswith("| "):
+                cells = [cell.strip() for cell in line.strip("|").split("|")]
+                vertices.setdefault(cells[0].partition("<")[0], []).append(cells)
+        for vertex, rows in vertices.items():
+            ranges = [[int(end) for end in row[2].split(" to ")] for row in rows]
+            least, most = min(low for low, _ in ranges), max(high for _, high in ranges)
+            difference = max(float(row[3].rstrip(" %")) for row in rows)
+            sizes = sum(int(row[1]) for row in rows)
+            print(f"| `{vertex}` | {len(rows)} | {sizes} | {least} to {most} | {difference:.1f} % |")
+
+
 def main() -> None:
     report("Inner loop of the matrix unit, one tile, cycles", amp_rows())
     report("Elementwise, one tile, cycles", elementwise_rows())
     report("Dense matrix products, whole chip, cycles (half partials, W X)", dense_rows())
     report_dense_variants()
+    for build in sys.argv[1:]:
+        report_vertices(Path(build))
 
 
 if __name__ == "__main__":
