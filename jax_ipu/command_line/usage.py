@@ -69,8 +69,9 @@ def folders() -> list[Path]:
 
 def _candidates() -> list[Path]:
     """The folders of which a process takes the first that is its user's alone; it makes it if it does not exist."""
-    runtime, otherwise = os.environ.get("XDG_RUNTIME_DIR", ""), Path(f"/tmp/jax_ipu-{os.geteuid()}")
-    return [Path(runtime) / "jax_ipu", otherwise] if runtime.startswith("/") else [otherwise]
+    runtime = os.environ.get("XDG_RUNTIME_DIR", "")
+    shared = [Path(folder, f"jax_ipu-{os.geteuid()}") for folder in ("/dev/shm", "/tmp")]
+    return [Path(runtime, "jax_ipu"), *shared] if runtime.startswith("/") else shared
 
 
 def run_folder() -> Path | None:

@@ -113,7 +113,12 @@ std::string UsageFolder() {
   if (const char* runtime = std::getenv("XDG_RUNTIME_DIR"); runtime != nullptr && *runtime == '/') {
     if (std::string folder = OwnFolder(std::string(runtime) + "/jax_ipu"); !folder.empty()) return folder;
   }
-  return OwnFolder("/tmp/jax_ipu-" + std::to_string(geteuid()));
+  // Memory first: the counters of a file on a disk would wait for its journal now and then.
+  for (const char* folder : {"/dev/shm", "/tmp"}) {
+    std::string own = OwnFolder(std::string(folder) + "/jax_ipu-" + std::to_string(geteuid()));
+    if (!own.empty()) return own;
+  }
+  return "";
 }
 
 void* Usage::MapFile(const std::string& folder, std::size_t bytes, bool stays) {

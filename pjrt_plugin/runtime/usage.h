@@ -84,8 +84,8 @@ class Usage {
   DeviceUsage* devices_ = nullptr;
 };
 
-// $XDG_RUNTIME_DIR/jax_ipu or /tmp/jax_ipu-<user id>: only this user can write there. Made if it does not
-// exist; empty if there is no such folder that this user alone can write to.
+// $XDG_RUNTIME_DIR/jax_ipu, /dev/shm/jax_ipu-<user id> or /tmp/jax_ipu-<user id>, the first that this user
+// alone can write to; made if it does not exist. Empty if there is none.
 std::string UsageFolder();
 
 // Counts one compilation, also if it fails.

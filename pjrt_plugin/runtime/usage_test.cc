@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -195,6 +196,7 @@ TEST(TheFileIsTheParents) {
   MarkForksFromNow();
   std::shared_ptr<Usage> usage = Usage::Create(Config());
   const std::string path = usage->path();
+  std::fflush(stdout);  // or the child would print it again
   const pid_t child = fork();
   if (child == 0) {
     usage.reset();
