@@ -439,6 +439,14 @@ double ConvolutionProblem::multiply_adds() const {
   return n;
 }
 
+// An operand that several tiles use is exchanged in any case. If `placement` would put it on few tiles, where
+// it would take much memory and elementwise operations on it much time, it is spread evenly.
+static Mapping SharedOperand(Partition placement, std::int64_t users, Partition even) {
+  if (users > 1 && LargestBox(placement).num_elements() > LargestBox(even).num_elements())
+    return Mapping(std::move(even));
+  return Mapping(std::move(placement));
+}
+
 Mapping ConvolutionInputMapping(const ConvolutionProblem& p, const Partition& split, const Shape& layout,
                                 const TargetModel& target) {
   if (NumElements(p.lhs) == 0) return {};
@@ -447,8 +455,11 @@ Mapping ConvolutionInputMapping(const ConvolutionProblem& p, const Partition& sp
   if (p.geometry.feature_groups == 1) dims[1] = kChannel;
   for (std::size_t d = 0; d < p.spatial(); ++d) dims[d + 2] = static_cast<int>(kPositions + d);
   Partition placement = Placement(split, p.lhs, dims, layout);
-  SpreadOver(split, kFeature, target.VectorWidth(p.in_type), &placement);
-  return Mapping(std::move(placement));
+  const std::int64_t width = target.VectorWidth(p.in_type);
+  std::int64_t users = split.parts[kFeature];
+  for (std::size_t d = 0; d < p.spatial(); ++d) users *= split.parts[KernelDim(p, d)];
+  SpreadOver(split, kFeature, width, &placement);
+  return SharedOperand(std::move(placement), users, SpreadEvenly(p.lhs, layout, width, split.num_tiles));
 }
 
 Mapping ConvolutionWeightsMapping(const ConvolutionProblem& p, const Partition& split, const Shape& layout,
@@ -466,12 +477,7 @@ Mapping ConvolutionWeightsMapping(const ConvolutionProblem& p, const Partition& 
     SpreadOver(split, kPositions + d, width, &placement);
   }
   SpreadOver(split, kBatch, width, &placement);
-  // Weights that several tiles use are exchanged in any case. If the placement would put them on few tiles,
-  // where they and their update would take much memory, spread them evenly.
-  Partition even = SpreadEvenly(p.rhs, layout, width, split.num_tiles);
-  if (users > 1 && LargestBox(placement).num_elements() > LargestBox(even).num_elements())
-    return Mapping(std::move(even));
-  return Mapping(std::move(placement));
+  return SharedOperand(std::move(placement), users, SpreadEvenly(p.rhs, layout, width, split.num_tiles));
 }
 
 Mapping ConvolutionOutputMapping(const ConvolutionProblem& p, const Partition& split, const Shape& layout,
