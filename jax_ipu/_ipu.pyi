@@ -17,7 +17,7 @@ class OutOfMemory(Error):
     origins: list[Any]
     arguments: list[str]
 
-    def profile(self, plans: TilePlanCache | None = None) -> Profile: ...
+    def profile(self) -> Profile: ...
 
 class Target:
     def __init__(self, version: str, num_tiles: int = 0) -> None: ...
@@ -1664,10 +1664,8 @@ class CompiledGraph:
         What the IPU model knows of the program; its fields are explained in ipu_model/Model.hpp.
         """
 
-    def profile(self, plans: TilePlanCache | None = None) -> Profile:
-        """
-        The same in detail, analysed again; its fields are explained in ipu_model/Profile.hpp.
-        """
+    def profile(self) -> Profile:
+        """The same in detail; its fields are explained in ipu_model/Profile.hpp."""
 
 class TilePlanCache:
     """
