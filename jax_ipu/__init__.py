@@ -3,7 +3,8 @@
 ``import jax`` alone finds the ``ipu`` platform. This package adds what JAX has no interface for: the configuration
 (:data:`config`), the transfer and run counters (:func:`counters`), what a function would cost on any IPU
 (:func:`estimate`, :func:`largest_batch`), a report on it for a browser (:func:`report`), the compiler's view of it
-(:mod:`jax_ipu.debug`), and :class:`GraphCoreManager` for models of other frameworks.
+(:mod:`jax_ipu.debug`), traces of what the IPUs did (:func:`trace`), and :class:`GraphCoreManager` for models of other
+frameworks.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from jax_ipu.reports import Report as Report
     from jax_ipu.reports import ReportComparison as ReportComparison
     from jax_ipu.reports import report as report
+    from jax_ipu.traces import trace as trace
 
 __all__ = [
     "Comparison",
@@ -43,6 +45,7 @@ __all__ = [
     "get_graphcore_manager",
     "largest_batch",
     "report",
+    "trace",
 ]
 
 # These import JAX, so they are loaded on first access.
@@ -57,6 +60,7 @@ _LAZY = {
     "ReportComparison": ("jax_ipu.reports", "ReportComparison"),
     "report": ("jax_ipu.reports", "report"),
     "get_graphcore_manager": ("jax_ipu.graphcore_manager", "get_graphcore_manager"),
+    "trace": ("jax_ipu.traces", "trace"),
 }
 
 

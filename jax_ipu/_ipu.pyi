@@ -110,6 +110,8 @@ class Sequence:
 
     def add(self, sequence: Sequence) -> None: ...
 
+    def set_name_scope(self, scope: str) -> None: ...
+
     def copy(self, src: Tensor, dst: Tensor, name: str) -> None: ...
 
     def stream_in(self, stream: DataStream, dst: Tensor, name: str) -> None: ...
@@ -745,7 +747,7 @@ class OperationCost:
     One operation, all its executions in a call of the main program together. `tiles` is the number of tiles that compute.
     """
 
-    def __init__(self, *, kind: str = '', name: str = '', executions: int = 0, compute_cycles: int = 0, exchange_cycles: int = 0, sync_cycles: int = 0, exchange_bytes: int = 0, flops: float = 0.0, tiles: int = 0, codelets: _Sequence[str] = (), code_bytes: int = 0) -> None: ...
+    def __init__(self, *, kind: str = '', name: str = '', scope: str = '', executions: int = 0, compute_cycles: int = 0, exchange_cycles: int = 0, sync_cycles: int = 0, exchange_bytes: int = 0, link_bytes: int = 0, flops: float = 0.0, tiles: int = 0, codelets: _Sequence[str] = (), code_bytes: int = 0) -> None: ...
 
     @property
     def kind(self) -> str: ...
@@ -758,6 +760,12 @@ class OperationCost:
 
     @name.setter
     def name(self, value: str, /) -> None: ...
+
+    @property
+    def scope(self) -> str: ...
+
+    @scope.setter
+    def scope(self, value: str, /) -> None: ...
 
     @property
     def executions(self) -> int: ...
@@ -788,6 +796,12 @@ class OperationCost:
 
     @exchange_bytes.setter
     def exchange_bytes(self, value: int, /) -> None: ...
+
+    @property
+    def link_bytes(self) -> int: ...
+
+    @link_bytes.setter
+    def link_bytes(self, value: int, /) -> None: ...
 
     @property
     def flops(self) -> float: ...
@@ -1706,7 +1720,7 @@ def run_replicas(executable: Executable, arguments: _Sequence[_Sequence[bytes]],
 
 def set_compiler(compiler: Callable[[bytes, str, bytes, str], Executable]) -> None: ...
 
-def set_device_config(version: str = 'ipu2', num_tiles: int = 0, device_ids: _Sequence[int] = [0], execution: str = 'fast', use_model: bool = True, monitored: bool = True, usage_folder: str = '', synthetic_data: bool = False) -> None: ...
+def set_device_config(version: str = 'ipu2', num_tiles: int = 0, device_ids: _Sequence[int] = [0], execution: str = 'fast', use_model: bool = True, monitored: bool = True, usage_folder: str = '', synthetic_data: bool = False, trace_planes: str = 'custom') -> None: ...
 
 def log_stage(message: str) -> None:
     """Writes a line at level DEBUG of POPLAR_LOG_LEVEL."""
@@ -1757,6 +1771,19 @@ def set_process_transport(carry: Callable[[list[tuple[int, int, int, int, int, i
     """
     Sets what moves data between processes. `carry` gets (process, send tag, address and bytes to send, receive tag, address and bytes to fill) of each message, and `fail` a reason.
     """
+
+class Trace:
+    """Records what the devices of this process do, until `stop`."""
+
+    def __init__(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+    def chrome_trace(self) -> bytes:
+        """Chrome's trace events as JSON. Call `stop` before."""
+
+    def xspace(self, as_tpu: bool = False) -> bytes:
+        """A serialised tensorflow.profiler.XSpace. Call `stop` before."""
 
 class Expression:
     def __init__(self, inputs: _Sequence[str], constants: _Sequence[tuple[str, bytes]], code: _Sequence[tuple[str, str, str, int, int, int, int]], outputs: _Sequence[int]) -> None: ...

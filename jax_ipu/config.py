@@ -17,6 +17,7 @@ T = TypeVar("T")
 MODEL_VERSIONS = ("ipu1", "ipu2", "ipu21", "bow")
 EXECUTIONS = ("fast", "tile")
 INSTRUCTION_SETS = ("avx2", "avx512")
+TRACE_PLANES = ("custom", "tpu")
 _TRUE = ("1", "true", "yes", "t", "on")
 _FALSE = ("0", "false", "no", "f", "off")
 
@@ -141,6 +142,9 @@ class Config:
     )
     synthetic_data = _Option(False, _boolean, "Nothing crosses the host link, and values are meaningless.")
     report_dir = _Option("", str, "Folder for a report on every program that the process compiles; empty for none.")
+    trace_planes = _Option(
+        "custom", _one_of(TRACE_PLANES), "custom: a trace names its devices IPU; tpu: TPU, for more of XProf's tools."
+    )
     process_timeout = _Option(600, _positive, "Seconds that a process of jax.distributed waits for another.")
 
     def __init__(self) -> None:

@@ -3,16 +3,65 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TextIO
 
-from jax_ipu.compiler.estimates import OperationCost
-from jax_ipu.compiler.tables import text_table
+from jax_ipu.compiler.estimates import OPERATION_FIELDS, Estimate, OperationCost
+from jax_ipu.compiler.tables import Row, html_table, text_table
 from jax_ipu.compiler.tile_map import Placement
 from jax_ipu.compiler.tile_map import tile_map as _tile_map
 from jax_ipu.estimates import configured_target, estimate
 
-__all__ = ["OperationCost", "Placement", "profile", "tile_map"]
+__all__ = ["OperationCost", "Placement", "Profile", "TileMap", "profile", "tile_map"]
+
+
+class TileMap(list[Placement]):
+    """What :func:`tile_map` returns: a list of placements; a notebook shows it as a table."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """{"placements": [...]}, each a dictionary of the fields of :class:`Placement`: what ``json.dumps`` takes."""
+        return {"placements": [{**p._asdict(), "shape": list(p.shape)} for p in self]}
+
+    def table(self) -> list[Row]:
+        """A header and a row for each tensor."""
+        rows: list[Row] = [("tensor", "type", "tiles", "elements per tile", "why")]
+        for p in self:
+            few, most = p.min_elements, p.max_elements
+            tiles = f"{p.first_tile}-{p.last_tile} ({p.tiles})" if p.tiles > 1 else str(p.first_tile)
+            shape = ",".join(map(str, p.shape))
+            rows.append((p.name, f"{p.dtype}[{shape}]", tiles, str(most) if few == most else f"{few}-{most}", p.reason))
+        return rows
+
+    def _repr_html_(self) -> str:
+        return html_table(self.table(), left=range(5))
+
+
+class Profile(list[OperationCost]):
+    """What :func:`profile` returns: a list of operations; a notebook shows it as a table.
+
+    Attributes:
+        estimate: the estimate that the operations are from.
+    """
+
+    def __init__(self, operations: Iterable[OperationCost], estimate: Estimate) -> None:
+        super().__init__(operations)
+        self.estimate = estimate
+
+    def as_dict(self) -> dict[str, Any]:
+        """The program's name, target and cycles, and its operations with the fields of an estimate's, in this order."""
+        e = self.estimate
+        known: dict[str, Any] = {"name": e.name, "target": e.target, "num_ipus": e.num_ipus, "cycles": e.cycles}
+        values = ({name: getattr(row, name) for name in OPERATION_FIELDS} for row in self)
+        known["operations"] = [{k: list(v) if isinstance(v, tuple) else v for k, v in row.items()} for row in values]
+        return known
+
+    def table(self, top: int | None = None) -> list[Row]:
+        """A header and a row for each operation, or for the first `top`."""
+        return self.estimate.table(top)
+
+    def _repr_html_(self) -> str:
+        rows = self.table()
+        return html_table(rows, left=(0, len(rows[0]) - 1))
 
 
 def tile_map(
@@ -22,7 +71,7 @@ def tile_map(
     temporaries: int = 8,
     file: TextIO | None = None,
     **kwargs: Any,
-) -> list[Placement]:
+) -> TileMap:
     """Prints where each argument and the largest temporaries of ``jax.jit(fun)`` live on the IPU, and why.
 
     Args:
@@ -33,7 +82,7 @@ def tile_map(
         file: where to print; standard output by default.
 
     Returns:
-        The printed lines as :class:`Placement`, in elements.
+        The printed lines as a list of :class:`Placement`, in elements.
 
     Raises:
         jax_ipu.compiler.CompileError: the function uses something that IPU does not support.
@@ -41,13 +90,8 @@ def tile_map(
     from jax_ipu.integration.programs import program_of
 
     program = program_of(fun, args, kwargs, donate_argnums)
-    placements = _tile_map(program.mlir, "mlir", program.options, configured_target(), temporaries)
-    rows = [("tensor", "type", "tiles", "elements per tile", "why")]
-    for p in placements:
-        elements = str(p.max_elements) if p.min_elements == p.max_elements else f"{p.min_elements}-{p.max_elements}"
-        tiles = f"{p.first_tile}-{p.last_tile} ({p.tiles})" if p.tiles > 1 else str(p.first_tile)
-        rows.append((p.name, f"{p.dtype}[{','.join(map(str, p.shape))}]", tiles, elements, p.reason))
-    print("\n".join(text_table(rows, left=range(5))), file=file or sys.stdout)
+    placements = TileMap(_tile_map(program.mlir, "mlir", program.options, configured_target(), temporaries))
+    print("\n".join(text_table(placements.table(), left=range(5))), file=file or sys.stdout)
     return placements
 
 
@@ -58,7 +102,7 @@ def profile(
     top: int = 20,
     file: TextIO | None = None,
     **kwargs: Any,
-) -> list[OperationCost]:
+) -> Profile:
     """Prints the modelled cost of the operations of ``jax.jit(fun)`` on the IPU, in descending order.
 
     The same numbers as those of :func:`jax_ipu.estimate`, which returns them as one object.
@@ -71,7 +115,7 @@ def profile(
         file: where to print; standard output by default.
 
     Returns:
-        All operations, the most expensive first, including those that are not printed.
+        A list of all operations, the most expensive first, including those that are not printed.
 
     Raises:
         jax_ipu.compiler.CompileError: the function uses something that IPU does not support.
@@ -86,4 +130,4 @@ def profile(
     print(f"{len(result.operations)} operations; one call takes {result.cycles} cycles", file=out)
     if result.unknown_trip_counts:
         print(f"loops with an unknown trip count, counted as one trip each: {result.unknown_trip_counts}", file=out)
-    return list(result.operations)
+    return Profile(result.operations, result)

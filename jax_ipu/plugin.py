@@ -30,6 +30,7 @@ from jax_ipu.integration import (
     memories,
     pallas,
     processes,
+    profiler,
     program_dump,
     scans,
     threefry,
@@ -77,6 +78,7 @@ def initialize() -> None:
     linear_algebra.enable()
     memories.enable()
     pallas.enable()
+    profiler.enable()
     program_dump.enable()
     scans.enable()
     threefry.enable()
@@ -105,6 +107,7 @@ def _create_options() -> dict[str, Any]:
         monitored=bool(config.monitor),
         usage_folder=config.monitor if isinstance(config.monitor, str) else "",
         synthetic_data=config.synthetic_data,
+        trace_planes=config.trace_planes,
     )
     if config.synthetic_data:
         logger.warning(

@@ -17,8 +17,9 @@ LAYERS = {
     "ipu_model/engine": (PUBLIC, "ipu_model/kernels", "ipu_model/core"),
     # Of the model, the plugin sees the public headers only.
     "pjrt_plugin/runtime": (PUBLIC,),
-    "pjrt_plugin/pjrt": (PUBLIC, "pjrt_plugin/runtime"),
-    "pjrt_plugin/bindings": (PUBLIC, "pjrt_plugin/runtime"),
+    "pjrt_plugin/profiling": (PUBLIC, "pjrt_plugin/runtime"),
+    "pjrt_plugin/pjrt": (PUBLIC, "pjrt_plugin/runtime", "pjrt_plugin/profiling"),
+    "pjrt_plugin/bindings": (PUBLIC, "pjrt_plugin/runtime", "pjrt_plugin/profiling"),
 }
 FAMILIES = (
     *("elementwise", "reduce", "window", "product", "convolution", "index", "sort", "fft", "linear_algebra", "random"),

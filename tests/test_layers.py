@@ -19,7 +19,7 @@ LAYERS = (
     ),
     (
         *("options", "compiler.proto", "compiler.xla_options", "compiler.options", "compiler.progress"),
-        "compiler.collector",
+        *("compiler.collector", "compiler.stages"),
     ),
     (
         *("ir", "compiler.ir", "compiler.expression", "compiler.ffi_calls", "compiler.replica_groups"),
@@ -35,7 +35,7 @@ LAYERS = (
     ("JAX", "config", "counters", "integration"),
     ("models", "models"),
     (
-        *("package", "compile_server", "debug", "estimates", "plugin", "graphcore_manager", "reports", ""),
+        *("package", "compile_server", "debug", "estimates", "plugin", "graphcore_manager", "reports", "traces", ""),
         *("__main__", "command_line"),
     ),
 )

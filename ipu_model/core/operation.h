@@ -119,7 +119,8 @@ class Operation {
   virtual std::vector<int> BandDimensions(int /*d*/) const { return {}; }
 
   std::vector<View> inputs, outputs;
-  std::string name;  // debug name: the user's source location and operation
+  std::string name;   // debug name: the user's source location and operation
+  std::string scope;  // what the framework calls it: "jit(f)/dense/dot_general"
 };
 
 using OperationReader = std::unique_ptr<Operation> (*)(Reader&);

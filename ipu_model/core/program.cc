@@ -7,6 +7,7 @@
 #include "core/copy.h"
 #include "core/graph_impl.h"
 #include "core/program_node.h"
+#include "ipu_model/Model.hpp"
 #include "ipu_model/Profile.hpp"
 #include "poplar/exceptions.hpp"
 
@@ -28,8 +29,13 @@ void AddOperation(poplar::program::Sequence& prog, std::unique_ptr<Operation> op
   node->kind = ProgramKind::kOperation;
   node->name = operation->name;
   node->origin = CurrentOrigin();
+  operation->scope = prog.node()->scope;
   node->operation = std::move(operation);
   prog.node()->children.push_back(std::move(node));
+}
+
+void SetNameScope(poplar::program::Sequence& sequence, const std::string& scope) {
+  sequence.node()->scope = scope;
 }
 
 }  // namespace ipu_model
@@ -106,7 +112,11 @@ Sequence::Sequence(const std::vector<Program>& programs, const DebugContext& deb
   for (const Program& p : programs) add(p);
 }
 
-void Sequence::add(const Program& program) { node_->children.push_back(program.node()); }
+void Sequence::add(const Program& program) {
+  const std::shared_ptr<ProgramNode>& node = program.node();
+  if (node->operation != nullptr && node->operation->scope.empty()) node->operation->scope = node_->scope;
+  node_->children.push_back(node);
+}
 
 Copy::Copy(const Tensor& src, const Tensor& dst, bool /*dontOutline*/, const DebugContext& debugContext)
     : Program(NewNode(ProgramKind::kOperation, debugContext)) {

@@ -33,7 +33,8 @@ enum class ProgramKind : std::uint8_t {
 
 struct ProgramNode {
   ProgramKind kind = ProgramKind::kSequence;
-  std::string name;  // debug name
+  std::string name;   // debug name
+  std::string scope;  // of a sequence under construction: of the operations that are added next; not stored
   std::vector<std::shared_ptr<ProgramNode>> children;
   std::shared_ptr<Operation> operation;
   // The elements in row-major order: those of the first view, then those of the next. Predicates and controls

@@ -72,6 +72,10 @@ double PeakFlops(const poplar::Target& target) {
   return 2.0 * target.model().amp_macs_half * target.getNumTiles() * target.model().clock_hz;
 }
 
+double SramBytesPerSecond(const poplar::Target& target) {
+  return 1.0 * target.model().wide_load_bytes * target.getNumTiles() * target.model().clock_hz;
+}
+
 double HostLinkBytesPerSecond(const poplar::Target& target) {
   return target.model().host_link_bytes_per_second;
 }

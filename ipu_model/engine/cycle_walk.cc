@@ -129,6 +129,7 @@ class CycleWalk {
       report_.operations.emplace_back();
       report_.operations.back().kind = operation.kind();
       report_.operations.back().name = operation.name;
+      report_.operations.back().scope = operation.scope;
       if (use != nullptr) {
         report_.operations.back().tiles = use->computing_tiles;
         AddCode(*use, &report_.operations.back());
@@ -142,6 +143,7 @@ class CycleWalk {
       const Cycles of_step = CyclesOf(use->steps[s]);
       cycles += of_step;
       bytes += use->steps[s].exchange_bytes;
+      row.link_bytes += use->steps[s].link_bytes * executions;
       report_.link_bytes += use->steps[s].link_bytes * executions;
       if (observer_ != nullptr) observer_->Superstep(entry->second, use, s, of_step);
     }

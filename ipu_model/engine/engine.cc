@@ -8,6 +8,7 @@
 #include "engine/tile_engine.h"
 #include "ipu_model/Log.hpp"
 #include "ipu_model/Model.hpp"
+#include "ipu_model/Timeline.hpp"
 #include "poplar/exceptions.hpp"
 
 namespace poplar {
@@ -178,6 +179,10 @@ void SetCancellation(poplar::Engine& engine, const std::atomic<bool>* cancelled,
   } else {
     engine.tile_->SetCancellation({cancelled, std::move(poll)});
   }
+}
+
+std::vector<LoopRun> LastRunLoops(const poplar::Engine& engine) {
+  return engine.fast_ ? engine.fast_->last_run_loops() : engine.tile_->last_run_loops();
 }
 
 std::uint64_t LastRunCycles(const poplar::Engine& engine) {

@@ -19,6 +19,24 @@ ExecutedCycles::ExecutedCycles(const CompiledProgram& program, const std::vector
     loops_[i].condition = cost->second->condition.total();
     loops_[i].body = cost->second->body.total();
   }
+  for (const LoopCost& cost : program.report.loops) {
+    of_report_.emplace_back();
+    for (std::size_t i = 0; i < loops.size(); ++i) {
+      if (loops[i] == nodes[cost.node]) of_report_.back().push_back(i);
+    }
+  }
+}
+
+std::vector<LoopRun> ExecutedCycles::runs() const {
+  std::vector<LoopRun> runs;
+  for (const std::vector<std::size_t>& same_node : of_report_) {
+    LoopRun& run = runs.emplace_back();
+    for (const std::size_t i : same_node) {
+      run.entries += loops_[i].entries;
+      run.trips += loops_[i].trips;
+    }
+  }
+  return runs;
 }
 
 void ExecutedCycles::Reset() {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/compiled_program.h"
+#include "ipu_model/Timeline.hpp"
 
 namespace ipu_model {
 
@@ -27,6 +28,8 @@ class ExecutedCycles {
   std::uint64_t* trips(std::size_t loop) { return &loops_[loop].trips; }
   // Returns the cycles of the main program since Reset.
   std::uint64_t total() const;
+  // What the loops did since Reset, in the order of Report::loops.
+  std::vector<LoopRun> runs() const;
 
  private:
   struct Loop {
@@ -35,6 +38,9 @@ class ExecutedCycles {
   };
   std::uint64_t reported_;
   std::vector<Loop> loops_;
+  // For each of Report::loops, its indices in loops_: several if a function with the loop is called
+  // repeatedly.
+  std::vector<std::vector<std::size_t>> of_report_;
 };
 
 }  // namespace ipu_model

@@ -51,6 +51,8 @@ class FastEngine {
   void Run(unsigned program);
   // Returns the cycles of the last run if that was the main program; otherwise 0.
   std::uint64_t last_run_cycles() const { return last_run_cycles_; }
+  // What the loops of the last run did, in the order of Report::loops.
+  std::vector<LoopRun> last_run_loops() const { return cycles_.runs(); }
 
   std::size_t arena_bytes() const { return plan_.arena_bytes; }
   std::size_t state_bytes() const { return plan_.state_bytes; }

@@ -32,6 +32,7 @@ void WriteNode(Writer* writer, const ProgramNode& node, const NodeNumbers& numbe
     const Operation& operation = *node.operation;
     writer->Write(operation.kind());
     writer->Write(operation.name);
+    writer->Write(operation.scope);
     writer->Write(operation.inputs);
     writer->Write(operation.outputs);
     operation.Write(*writer);
@@ -210,10 +211,11 @@ class ProgramReader {
       const auto kind = reader_->Read<std::string>();
       const auto entry = OperationRegistry().find(kind);
       if (entry == OperationRegistry().end()) reader_->Fail("there is no operation '" + kind + "'");
-      auto name = reader_->Read<std::string>();
+      auto name = reader_->Read<std::string>(), scope = reader_->Read<std::string>();
       std::vector<View> inputs = Views(), outputs = Views();
       std::unique_ptr<Operation> operation = entry->second(*reader_);
       operation->name = std::move(name);
+      operation->scope = std::move(scope);
       operation->inputs = std::move(inputs);
       operation->outputs = std::move(outputs);
       if (!operation->OperandsFit(program_->target.getNumTiles())) {

@@ -133,6 +133,7 @@ class TileEngine::Implementation {
     last_run_cycles_ = program == 0 ? cycles_.total() : 0;
   }
   std::uint64_t last_run_cycles() const { return last_run_cycles_; }
+  std::vector<LoopRun> last_run_loops() const { return cycles_.runs(); }
 
  private:
   void Run(const ProgramNode& node) {
@@ -536,5 +537,6 @@ void TileEngine::SetCancellation(Cancellation cancellation) {
 }
 void TileEngine::Run(unsigned program) { implementation_->Run(program); }
 std::uint64_t TileEngine::last_run_cycles() const { return implementation_->last_run_cycles(); }
+std::vector<LoopRun> TileEngine::last_run_loops() const { return implementation_->last_run_loops(); }
 
 }  // namespace ipu_model

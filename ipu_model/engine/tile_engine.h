@@ -8,9 +8,11 @@
 #include <memory>
 #include <ostream>
 #include <string>
+#include <vector>
 
 #include "engine/cancellation.h"
 #include "engine/host_functions.h"
+#include "ipu_model/Timeline.hpp"
 #include "kernels/collectives/replicas.h"
 
 namespace ipu_model {
@@ -38,6 +40,8 @@ class TileEngine {
   void Run(unsigned program);
   // Returns the cycles of the last run if that was the main program; otherwise 0.
   std::uint64_t last_run_cycles() const;
+  // What the loops of the last run did, in the order of Report::loops.
+  std::vector<LoopRun> last_run_loops() const;
 
  private:
   class Implementation;

@@ -10,6 +10,7 @@ from jax_ipu.compiler.lowering.program import LoweredProgram
 from jax_ipu.compiler.mapping import MappedProgram
 from jax_ipu.compiler.program_io import Signature
 from jax_ipu.compiler.progress import Progress
+from jax_ipu.compiler.stages import staged
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,7 @@ class BuiltProgram:
     compiled: _ipu.CompiledGraph
 
 
+@staged("build")
 def build(
     mapped: MappedProgram, lowered: LoweredProgram, plans: _ipu.TilePlanCache, progress: Progress
 ) -> BuiltProgram:

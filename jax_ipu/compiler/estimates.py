@@ -23,8 +23,9 @@ OperationCost = _ipu.OperationCost
 
 # The fields of an operation in the dictionary of an estimate.
 OPERATION_FIELDS = (
-    *("name", "operation", "kind", "codelets", "source_line", "executions"),
-    *("cycles", "compute_cycles", "exchange_cycles", "sync_cycles", "exchange_bytes", "code_bytes", "flops", "tiles"),
+    *("name", "operation", "kind", "codelets", "source_line", "scope", "executions"),
+    *("cycles", "compute_cycles", "exchange_cycles", "sync_cycles", "exchange_bytes", "link_bytes", "code_bytes"),
+    *("flops", "tiles"),
 )
 # Those that follow from the others.
 _DERIVED_FIELDS = frozenset(("operation", "source_line", "cycles"))

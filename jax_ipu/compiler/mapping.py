@@ -15,6 +15,7 @@ from jax_ipu.compiler.ir import Block, Module, Op, Value, body_of, size_in_bytes
 from jax_ipu.compiler.location import source_line
 from jax_ipu.compiler.pipeline import OptimizedProgram
 from jax_ipu.compiler.program_io import Signature
+from jax_ipu.compiler.stages import staged
 from jax_ipu.compiler.types import num_elements
 
 # Views through which a demand propagates from the result to the operand.
@@ -133,6 +134,7 @@ class MappedProgram:
     mapping: MappingPlan
 
 
+@staged("map")
 def map_tensors(program: OptimizedProgram, mode: str) -> MappedProgram:
     """Plans the tile mapping of the values of the program.
 

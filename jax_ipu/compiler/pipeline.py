@@ -39,6 +39,7 @@ from jax_ipu.compiler.passes import (
     wrap_indices,
 )
 from jax_ipu.compiler.program_io import Signature
+from jax_ipu.compiler.stages import staged
 
 Pass = Callable[[Module], None]
 
@@ -97,6 +98,7 @@ class OptimizedProgram:
     signature: Signature
 
 
+@staged("passes")
 def optimize(program: LegalProgram, memory_first: bool = False) -> OptimizedProgram:
     """Imports the program and runs all passes over it.
 

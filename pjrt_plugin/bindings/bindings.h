@@ -49,6 +49,7 @@ void BindHostCallbacks(nb::module_& module);
 void BindFfiHandlers(nb::module_& module);
 void BindProcess(nb::module_& module);
 void BindProcessTransport(nb::module_& module);
+void BindTrace(nb::module_& module);
 // The families of operations, each in the file of its name.
 void BindElementwise(nb::module_& module);
 void BindReduce(nb::module_& module);

@@ -237,7 +237,7 @@ void BindReport(nb::module_& module) {
 
 void SetDeviceConfig(const std::string& version, unsigned num_tiles, const std::vector<int>& device_ids,
                      const std::string& execution, bool use_model, bool monitored,
-                     const std::string& usage_folder, bool synthetic_data) {
+                     const std::string& usage_folder, bool synthetic_data, const std::string& trace_planes) {
   DeviceConfig config;
   config.version = version;
   config.num_tiles = num_tiles;
@@ -247,6 +247,7 @@ void SetDeviceConfig(const std::string& version, unsigned num_tiles, const std::
   config.monitored = monitored;
   config.usage_folder = usage_folder;
   config.synthetic_data = synthetic_data;
+  config.trace_planes = trace_planes;
   Registry::Get().SetDeviceConfig(config);
 }
 
@@ -314,7 +315,7 @@ void BindCompile(nb::module_& module) {
   module.def("set_device_config", &SetDeviceConfig, nb::arg("version") = "ipu2", nb::arg("num_tiles") = 0,
              nb::arg("device_ids") = std::vector<int>{0}, nb::arg("execution") = "fast",
              nb::arg("use_model") = true, nb::arg("monitored") = true, nb::arg("usage_folder") = "",
-             nb::arg("synthetic_data") = false);
+             nb::arg("synthetic_data") = false, nb::arg("trace_planes") = "custom");
   module.def(
       "log_stage",
       [](const std::string& message) {

@@ -125,6 +125,7 @@ void BindSequence(nb::module_& module) {
           nb::arg("name") = "")
       .def(
           "add", [](Sequence& self, const Sequence& other) { self.add(other); }, nb::arg("sequence"))
+      .def("set_name_scope", &ipu_model::SetNameScope, nb::arg("scope"))
       .def(
           "copy",
           [](Sequence& self, const Tensor& src, const Tensor& dst, const std::string& name) {

@@ -71,6 +71,7 @@ NB_MODULE(_ipu, module) {
   jax_ipu::bindings::BindFfiHandlers(module);
   jax_ipu::bindings::BindProcess(module);
   jax_ipu::bindings::BindProcessTransport(module);
+  jax_ipu::bindings::BindTrace(module);
   jax_ipu::bindings::BindElementwise(module);
   jax_ipu::bindings::BindReduce(module);
   jax_ipu::bindings::BindWindow(module);

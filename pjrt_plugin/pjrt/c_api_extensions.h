@@ -1,5 +1,5 @@
 // The extensions of the PJRT C ABI that the plugin offers, declared from their published layout like
-// c_api.h: layouts (of arrays, programs' arguments and results), shardings, and ABI versions.
+// c_api.h: layouts (of arrays, programs' arguments and results), shardings, ABI versions, and the profiler.
 #ifndef JAX_IPU_PJRT_C_API_EXTENSIONS_H_
 #define JAX_IPU_PJRT_C_API_EXTENSIONS_H_
 
@@ -11,6 +11,7 @@
 struct PJRT_Layouts_MemoryLayout;
 
 enum PJRT_Extension_Type : int {
+  PJRT_Extension_Type_Profiler = 1,
   PJRT_Extension_Type_Layouts = 4,
   PJRT_Extension_Type_Shardings = 19,
   PJRT_Extension_Type_AbiVersion = 20
@@ -222,5 +223,81 @@ struct PJRT_AbiVersion_Extension {
   PjrtEntry executable_abi_version_from_proto;
 };
 PJRT_SIZE(PJRT_AbiVersion_Extension, executable_abi_version_from_proto, 120)
+
+// The profiler. Callers leave struct_size unset in most of these structs, so it must not be read.
+struct PLUGIN_Profiler;
+struct PLUGIN_Profiler_Error;
+
+struct PLUGIN_Profiler_Error_Destroy_Args {
+  std::size_t struct_size;
+  void* priv;
+  PLUGIN_Profiler_Error* error;
+};
+
+struct PLUGIN_Profiler_Error_Message_Args {
+  std::size_t struct_size;
+  void* priv;
+  const PLUGIN_Profiler_Error* error;
+  const char* message;
+  std::size_t message_size;
+};
+
+struct PLUGIN_Profiler_Error_GetCode_Args {
+  std::size_t struct_size;
+  void* priv;
+  const PLUGIN_Profiler_Error* error;
+  int code;
+};
+
+struct PLUGIN_Profiler_Create_Args {
+  std::size_t struct_size;
+  const char* options;  // a serialised tensorflow.ProfileOptions
+  std::size_t options_size;
+  PLUGIN_Profiler* profiler;
+};
+
+struct PLUGIN_Profiler_Destroy_Args {
+  std::size_t struct_size;
+  PLUGIN_Profiler* profiler;
+};
+
+struct PLUGIN_Profiler_Start_Args {
+  std::size_t struct_size;
+  PLUGIN_Profiler* profiler;
+};
+
+struct PLUGIN_Profiler_Stop_Args {
+  std::size_t struct_size;
+  PLUGIN_Profiler* profiler;
+};
+
+struct PLUGIN_Profiler_CollectData_Args {
+  std::size_t struct_size;
+  PLUGIN_Profiler* profiler;
+  std::uint8_t* buffer;
+  std::size_t buffer_size_in_bytes;
+};
+
+// Newer versions of the struct have more functions, which callers use only if struct_size includes them.
+struct PLUGIN_Profiler_Api {
+  std::size_t struct_size;
+  void* priv;
+  void (*error_destroy)(PLUGIN_Profiler_Error_Destroy_Args*);
+  void (*error_message)(PLUGIN_Profiler_Error_Message_Args*);
+  PLUGIN_Profiler_Error* (*error_get_code)(PLUGIN_Profiler_Error_GetCode_Args*);
+  PLUGIN_Profiler_Error* (*create)(PLUGIN_Profiler_Create_Args*);
+  PLUGIN_Profiler_Error* (*destroy)(PLUGIN_Profiler_Destroy_Args*);
+  PLUGIN_Profiler_Error* (*start)(PLUGIN_Profiler_Start_Args*);
+  PLUGIN_Profiler_Error* (*stop)(PLUGIN_Profiler_Stop_Args*);
+  PLUGIN_Profiler_Error* (*collect_data)(PLUGIN_Profiler_CollectData_Args*);
+};
+static_assert(sizeof(PLUGIN_Profiler_Api) == 80, "the layout of the ABI");
+
+struct PJRT_Profiler_Extension {
+  PJRT_Extension_Base base;
+  PLUGIN_Profiler_Api* profiler_api;
+  std::int64_t traceme_context_id;
+};
+PJRT_SIZE(PJRT_Profiler_Extension, traceme_context_id, 40)
 
 #endif  // JAX_IPU_PJRT_C_API_EXTENSIONS_H_

@@ -1,9 +1,10 @@
-// A reader for the protobuf wire format, and the field numbers of xla/pjrt/proto/compile_options.proto.
+// The field numbers of xla/pjrt/proto/compile_options.proto.
 #include "pjrt/compile_options.h"
 
 #include <algorithm>
 #include <cstddef>
 
+#include "pjrt/proto_message.h"
 #include "runtime/executable_checks.h"
 
 namespace jax_ipu::pjrt {
@@ -17,64 +18,13 @@ constexpr std::uint64_t kDeviceOrdinal = 1, kNumReplicas = 4, kNumPartitions = 5
 constexpr std::uint64_t kReplicaCount = 1, kComputationCount = 2, kComputationDevices = 3,
                         kReplicaDeviceIds = 1;
 
-constexpr unsigned kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5;
+constexpr const char* kWhat = "compile options are not a serialised xla.CompileOptionsProto";
 
-class Message {
+constexpr unsigned kVarint = 0, kBytes = 2;  // of what is written here
+
+class Message : public ProtoMessage {
  public:
-  explicit Message(std::string_view data) : data_(data) {}
-
-  // Moves to the next field; false at the end.
-  bool Next() {
-    if (data_.empty()) return false;
-    const std::uint64_t tag = TakeVarint();
-    field_ = tag >> 3;
-    switch (static_cast<unsigned>(tag & 7)) {
-      case kVarint:
-        value_ = TakeVarint();
-        bytes_ = {};
-        break;
-      case kBytes:
-        bytes_ = Take(TakeVarint());
-        break;
-      case kFixed64:
-        Take(8);
-        break;
-      case kFixed32:
-        Take(4);
-        break;
-      default:
-        Fail();
-    }
-    return true;
-  }
-  std::uint64_t field() const { return field_; }
-  int integer() const { return static_cast<int>(static_cast<std::int64_t>(value_)); }
-  std::string_view bytes() const { return bytes_; }
-
-  std::uint64_t TakeVarint() {
-    std::uint64_t value = 0;
-    for (unsigned shift = 0; shift < 64; shift += 7) {
-      const auto byte = static_cast<unsigned char>(Take(1)[0]);
-      value |= std::uint64_t{byte & 0x7fu} << shift;
-      if (byte < 0x80) return value;
-    }
-    Fail();
-  }
-  bool empty() const { return data_.empty(); }
-
- private:
-  std::string_view Take(std::uint64_t n) {
-    if (n > data_.size()) Fail();
-    const std::string_view taken = data_.substr(0, static_cast<std::size_t>(n));
-    data_.remove_prefix(static_cast<std::size_t>(n));
-    return taken;
-  }
-  [[noreturn]] static void Fail() {
-    throw Error(Code::kInvalidArgument, "The compile options are not a serialised xla.CompileOptionsProto");
-  }
-
-  std::string_view data_, bytes_;
-  std::uint64_t field_ = 0, value_ = 0;
+  explicit Message(std::string_view data) : ProtoMessage(data, kWhat) {}
 };
 
 std::vector<int> ParseReplicaIds(std::string_view data) {

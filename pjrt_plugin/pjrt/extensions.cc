@@ -6,6 +6,7 @@
 #include "pjrt/buffer.h"
 #include "pjrt/entry.h"
 #include "pjrt/executable_description.h"
+#include "pjrt/profiler.h"
 #include "pjrt/serialized_bytes.h"
 
 namespace jax_ipu::pjrt {
@@ -67,7 +68,8 @@ PJRT_Extension_Base Base(PJRT_Extension_Type type, PJRT_Extension_Base* next) {
 
 void InstallExtensions(PJRT_Api& api) {
   static PJRT_Shardings_Extension shardings = {
-      Base<PJRT_Shardings_Extension>(PJRT_Extension_Type_Shardings, AbiVersionExtension(nullptr)),
+      Base<PJRT_Shardings_Extension>(PJRT_Extension_Type_Shardings,
+                                     AbiVersionExtension(ProfilerExtension(nullptr))),
       &Entry<PJRT_Shardings_PJRT_Executable_ParameterShardings_Args, &ParameterShardings>,
       &Entry<PJRT_Shardings_PJRT_Executable_OutputShardings_Args, &OutputShardings>,
   };

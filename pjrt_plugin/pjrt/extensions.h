@@ -1,5 +1,6 @@
-// Extensions of the function table: layouts and shardings. Without them a client converts the optimised
-// program to HLO to learn them, which costs more than compiling a small program.
+// Extensions of the function table: layouts, shardings, ABI versions, the profiler. Without the first two a
+// client converts the optimised program to HLO to learn them, which costs more than compiling a small
+// program.
 #ifndef JAX_IPU_PJRT_EXTENSIONS_H_
 #define JAX_IPU_PJRT_EXTENSIONS_H_
 

@@ -8,8 +8,10 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "ipu_model/Model.hpp"
+#include "ipu_model/Timeline.hpp"
 #include "runtime/executable.h"
 
 namespace jax_ipu {
@@ -51,6 +53,9 @@ class DeviceEngine {
   // Device cycles of the last Run, which was one of `main_program`.
   virtual std::uint64_t LastRunCycles() const = 0;
   virtual HostCallTraffic LastHostCalls() const { return {}; }
+  // For traces: the steps of runs of the main program, or null; and what the loops of the last Run did.
+  virtual std::shared_ptr<const ipu_model::Timeline> timeline() { return nullptr; }
+  virtual std::vector<ipu_model::LoopRun> LastRunLoops() const { return {}; }
 };
 
 // Throws Error when the executable's program cannot run on this device.

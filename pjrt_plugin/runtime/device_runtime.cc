@@ -215,7 +215,7 @@ ArrayList DeviceRuntime::MakeOutputs(const std::shared_ptr<const Executable>& ex
 }
 
 DeviceRuntime::Results DeviceRuntime::Execute(const std::shared_ptr<LoadedProgram>& program,
-                                              std::vector<Argument> arguments) {
+                                              std::vector<Argument> arguments, std::uint64_t run_id) {
   const std::shared_ptr<const Executable>& executable = program->executable();
   // Programs with callbacks are queued: a callback may wait for the caller's next action.
   const double cost = executable->cost.host_nanoseconds;
@@ -230,7 +230,8 @@ DeviceRuntime::Results DeviceRuntime::Execute(const std::shared_ptr<LoadedProgra
     if (DeviceHold hold = TryHold(/*run=*/true); hold && residency_.IsCheapToSwitchTo(*program)) {
       if (!small) program->wait_habit().Trust();
       results.outputs = MakeOutputs(executable, arguments, nullptr);
-      const std::optional<Error> error = Try([&] { residency_.Run(program, arguments, results.outputs); });
+      const std::optional<Error> error =
+          Try([&] { residency_.Run(program, arguments, results.outputs, nullptr, run_id); });
       if (error) {
         results.done = Completion::Failed(*error);
         for (const std::shared_ptr<Array>& output : results.outputs) output->set_ready(results.done);
@@ -238,7 +239,7 @@ DeviceRuntime::Results DeviceRuntime::Execute(const std::shared_ptr<LoadedProgra
       return results;
     }
   }
-  Work work = MakeWork(program, std::move(arguments), nullptr, &results);
+  Work work = MakeWork(program, std::move(arguments), nullptr, run_id, &results);
   if (may_run_here && !small) {
     work.run = [run = std::move(work.run), program, done = results.done, idle = IsIdle(),
                 begin = std::chrono::steady_clock::now()] {
@@ -252,12 +253,12 @@ DeviceRuntime::Results DeviceRuntime::Execute(const std::shared_ptr<LoadedProgra
 
 DeviceRuntime::Work DeviceRuntime::MakeWork(const std::shared_ptr<LoadedProgram>& program,
                                             std::vector<Argument> arguments, ipu_model::ReplicaGroup* group,
-                                            Results* results) {
+                                            std::uint64_t run_id, Results* results) {
   results->done = std::make_shared<Completion>();
   results->outputs = MakeOutputs(program->executable(), arguments, results->done);
   // ready() of the outputs is this run's own completion, so the run is given the arrays and must not wait.
-  return {[this, program, group, arguments = std::move(arguments), outputs = results->outputs] {
-            residency_.Run(program, arguments, outputs, group);
+  return {[this, program, group, run_id, arguments = std::move(arguments), outputs = results->outputs] {
+            residency_.Run(program, arguments, outputs, group, run_id);
           },
           results->done, std::this_thread::get_id()};
 }

@@ -40,7 +40,9 @@ class DeviceRuntime {
   };
   // Arguments match the executable's inputs in number and type. Throws only when output memory cannot be had;
   // errors of the run arrive in the outputs' ready().
-  Results Execute(const std::shared_ptr<LoadedProgram>& program, std::vector<Argument> arguments);
+  // `run_id`: for traces; 0: a new one.
+  Results Execute(const std::shared_ptr<LoadedProgram>& program, std::vector<Argument> arguments,
+                  std::uint64_t run_id = 0);
 
   // For runs in which other devices take part: returns the run as work for this device's queue. `group` must
   // outlive the work.
@@ -51,7 +53,7 @@ class DeviceRuntime {
     bool cancelled = false;
   };
   Work MakeWork(const std::shared_ptr<LoadedProgram>& program, std::vector<Argument> arguments,
-                ipu_model::ReplicaGroup* group, Results* results);
+                ipu_model::ReplicaGroup* group, std::uint64_t run_id, Results* results);
   // Queues the work. Returns false and leaves `work` unchanged if the device has been shut down.
   bool TryEnqueue(Work& work);
   // Queues the work, or does it on this thread when the device has been shut down.
@@ -75,6 +77,7 @@ class DeviceRuntime {
   // superstep, the others when their turn comes.
   void Cancel(std::thread::id caller);
   const DeviceConfig& config() const { return residency_.config(); }
+  int device_id() const { return residency_.device_id(); }
   // Waits for all work that was queued before the call, and includes it.
   Counters counters();
   std::uint64_t bytes_in_use() const { return residency_.bytes_in_use(); }

@@ -100,6 +100,11 @@ DeviceConfig ConfigFromEnvironment() {
     if (!IsOneOf(config.execution, {"fast", "tile"}))
       Refuse("JAX_IPU_MODEL_EXECUTION", text, "one of fast, tile");
   }
+  if (Find("JAX_IPU_TRACE_PLANES", &text)) {
+    config.trace_planes = Lower(text);
+    if (!IsOneOf(config.trace_planes, {"custom", "tpu"}))
+      Refuse("JAX_IPU_TRACE_PLANES", text, "one of custom, tpu");
+  }
   if (Find("JAX_IPU_DEVICE_COUNT", &text)) {
     const long count = Number(text, 1, 1 << 20);
     if (count < 0) Refuse("JAX_IPU_DEVICE_COUNT", text, "a whole number of at least 1");

@@ -298,6 +298,7 @@ struct DeviceConfig {
   bool monitored = true;     // whether other processes of this user can see the counters (runtime/usage.h)
   std::string usage_folder;  // where the counters are, and stay when the process ends; empty: UsageFolder()
   bool synthetic_data = false;  // nothing crosses the host link, and values are meaningless
+  std::string trace_planes = "custom";  // custom, tpu: see profiling/trace_planes.h
 };
 
 // Totals since the client was created; read by jax_ipu.counters(device). Bytes count what crosses between

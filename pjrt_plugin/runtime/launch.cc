@@ -1,9 +1,12 @@
 #include "runtime/launch.h"
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <thread>
 #include <utility>
+
+#include "runtime/trace.h"
 
 namespace jax_ipu {
 namespace {
@@ -57,10 +60,11 @@ class SharedLaunch {
 std::vector<DeviceRuntime::Results> Launcher::Launch(std::vector<ReplicaCall> calls,
                                                      std::shared_ptr<RemoteLaunch> remote) {
   std::vector<DeviceRuntime::Results> results;
+  const std::uint64_t run_id = Trace::IsActive() ? Trace::NextRunId() : 0;
   const auto replicas = remote ? remote->num_replicas() : static_cast<unsigned>(calls.size());
   if (calls.empty() || replicas == 1 || !calls[0].program->executable()->has_collectives()) {
     for (std::size_t r = 0; r < calls.size(); ++r) {
-      results.push_back(calls[r].device->Execute(calls[r].program, std::move(calls[r].arguments)));
+      results.push_back(calls[r].device->Execute(calls[r].program, std::move(calls[r].arguments), run_id));
     }
     return results;
   }
@@ -70,8 +74,8 @@ std::vector<DeviceRuntime::Results> Launcher::Launch(std::vector<ReplicaCall> ca
   for (std::size_t r = 0; r < calls.size(); ++r) {
     ReplicaCall& call = calls[r];
     results.emplace_back();
-    DeviceRuntime::Work run =
-        call.device->MakeWork(call.program, std::move(call.arguments), shared->group(), &results.back());
+    DeviceRuntime::Work run = call.device->MakeWork(call.program, std::move(call.arguments), shared->group(),
+                                                    run_id, &results.back());
     run.run = [shared, replica = call.program->replica(), alone = std::move(run.run)] {
       shared->RunReplica(replica, alone);
     };

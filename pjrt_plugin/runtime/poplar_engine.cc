@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -10,6 +11,7 @@
 
 #include "ipu_model/Model.hpp"
 #include "ipu_model/Stored.hpp"
+#include "ipu_model/Timeline.hpp"
 #include "poplar/Device.hpp"
 #include "poplar/Engine.hpp"
 #include "poplar/Executable.hpp"
@@ -70,7 +72,8 @@ void FillWithZeros(const std::vector<void*>& outputs, const std::vector<std::uin
 class PoplarEngine : public DeviceEngine {
  public:
   PoplarEngine(const Executable& executable, const DeviceConfig& config)
-      : engine_(ReadExecutable(executable), {{"execution", config.execution}, {"streamMemoryStays", "true"}}),
+      : program_(ReadExecutable(executable)),
+        engine_(program_, {{"execution", config.execution}, {"streamMemoryStays", "true"}}),
         device_(CreateDevice(config)),
         synthetic_data_(config.synthetic_data) {
     for (const HostCallbackSpec& callback : executable.host_callbacks) {
@@ -125,6 +128,11 @@ class PoplarEngine : public DeviceEngine {
   std::uint64_t LastRunCycles() const override { return ipu_model::LastRunCycles(engine_); }
 
   HostCallTraffic LastHostCalls() const override { return host_calls_; }
+  std::shared_ptr<const ipu_model::Timeline> timeline() override {
+    if (!timeline_) timeline_ = ipu_model::MakeTimeline(program_);
+    return timeline_;
+  }
+  std::vector<ipu_model::LoopRun> LastRunLoops() const override { return ipu_model::LastRunLoops(engine_); }
 
  private:
   void Call(const HostCallbackSpec& callback, const std::vector<const void*>& inputs,
@@ -142,7 +150,9 @@ class PoplarEngine : public DeviceEngine {
     HostCallbacks::Get().Call(callback.id, in, out);
   }
 
+  const poplar::Executable program_;
   poplar::Engine engine_;
+  std::shared_ptr<const ipu_model::Timeline> timeline_;  // made for the first trace
   HostCallTraffic host_calls_;
   std::int64_t num_runs_ = 0;
   const poplar::Device device_;

@@ -100,8 +100,12 @@ void Residency::Fetch(Array& array) {
     if (!array.received_) CountRead(array);
     return;
   }
+  const std::size_t slot = array.slot_;
   array.PublishHost(Read(array));
   CountReceived(array.spec().bytes());
+  if (Trace::IsActive())
+    TraceTransfer(TracedTransfer::Kind::kToHost, "state" + std::to_string(slot) + ".out",
+                  array.spec().bytes());
 }
 
 void Residency::FetchForLinks(Array& array) {
@@ -112,7 +116,9 @@ void Residency::FetchForLinks(Array& array) {
 }
 
 void Residency::CountRead(Array& array) {
-  if (array.only_on_ipus() && array.only_on_ipus_.exchange(false)) CountReceived(array.spec().bytes());
+  if (!array.only_on_ipus() || !array.only_on_ipus_.exchange(false)) return;
+  CountReceived(array.spec().bytes());
+  if (Trace::IsActive()) AddToTraces({TracedTransfer::Kind::kToHost, "", array.spec().bytes(), 0});
 }
 
 std::uint64_t Residency::BytesToSend(Array& array) {
@@ -214,6 +220,12 @@ void Residency::PrepareHostCopies(LoadedProgram& program, const std::vector<Argu
   }
 }
 
+void Residency::CountWrite(std::size_t input, std::uint64_t bytes) {
+  CountSent(bytes);
+  if (traced_ != nullptr && bytes > 0)
+    TraceTransfer(TracedTransfer::Kind::kFromHost, "state" + std::to_string(input), bytes);
+}
+
 void Residency::WriteState(LoadedProgram& program, const std::vector<Argument>& arguments) {
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const InputSpec& spec = program.executable_->inputs[i];
@@ -223,7 +235,7 @@ void Residency::WriteState(LoadedProgram& program, const std::vector<Argument>& 
     program.engine_->ConnectStream(program.inputs_[i].write_stream, array.host()->data());
     program.engine_->Run(spec.write_program);
     LogTransfer("writes", i, bytes);
-    CountSent(BytesToSend(array));
+    CountWrite(i, BytesToSend(array));
   }
 }
 
@@ -239,7 +251,7 @@ void Residency::WriteKept(LoadedProgram& program, const std::vector<Argument>& a
     program.engine_->ConnectStream(program.inputs_[i].write_stream, block->data());
     program.engine_->Run(spec.write_program);
     LogTransfer("writes", i, spec.tensor.bytes());
-    CountSent(BytesToSend(*arguments[i].array));
+    CountWrite(i, BytesToSend(*arguments[i].array));
     kept = block;
   }
 }
@@ -251,7 +263,9 @@ void Residency::ConnectStreams(LoadedProgram& program, const std::vector<Argumen
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     if (program.inputs_[i].stream < 0) continue;
     program.engine_->ConnectStream(program.inputs_[i].stream, SourceOf(program, *arguments[i].array));
-    h2d += BytesToSend(*arguments[i].array);
+    const std::uint64_t sent = BytesToSend(*arguments[i].array);
+    h2d += sent;
+    if (traced_ != nullptr && sent == 0) traced_->streams_from_ipus.push_back("in" + std::to_string(i));
   }
   for (std::size_t j = 0; j < outputs.size(); ++j) {
     if (program.output_streams_[j] >= 0) {
@@ -320,7 +334,59 @@ void Residency::RunMain(LoadedProgram& program) {
 }
 
 void Residency::Run(const std::shared_ptr<LoadedProgram>& program, const std::vector<Argument>& arguments,
-                    const ArrayList& outputs, ipu_model::ReplicaGroup* group) {
+                    const ArrayList& outputs, ipu_model::ReplicaGroup* group, std::uint64_t run_id) {
+  if (!Trace::IsActive()) return RunUntraced(program, arguments, outputs, group);
+  const std::shared_ptr<TracedWork> work = NewWork();
+  work->run_id = run_id == 0 ? Trace::NextRunId() : run_id;
+  work->meets_others = group != nullptr;
+  work->executable = program->executable_;
+  work->replica = program->replica_;
+  traced_ = work.get();
+  try {
+    RunUntraced(program, arguments, outputs, group);
+  } catch (const std::exception& error) {
+    traced_ = nullptr;
+    work->error = error.what();
+    work->end_ns = Trace::Now();
+    Trace::Add(work);
+    throw;
+  }
+  traced_ = nullptr;
+  work->cycles = program->engine_->LastRunCycles();
+  work->loops = program->engine_->LastRunLoops();
+  work->timeline = program->engine_->timeline();
+  work->end_ns = Trace::Now();
+  Trace::Add(work);
+}
+
+std::shared_ptr<TracedWork> Residency::NewWork() const {
+  auto work = std::make_shared<TracedWork>();
+  work->device_id = device_id_;
+  work->version = config_.version;
+  work->num_tiles = config_.num_tiles;
+  work->has_host_link = !config_.synthetic_data;
+  work->begin_ns = Trace::Now();
+  return work;
+}
+
+void Residency::TraceTransfer(TracedTransfer::Kind kind, const std::string& name, std::uint64_t bytes) {
+  const TracedTransfer transfer = {kind, name, bytes, 0};
+  if (traced_ == nullptr) return AddToTraces(transfer);
+  if (!config_.synthetic_data) traced_->transfers.push_back(transfer);
+}
+
+void Residency::AddToTraces(const TracedTransfer& transfer) const {
+  if (config_.synthetic_data) return;
+  const std::shared_ptr<TracedWork> work = NewWork();
+  work->run_id = Trace::NextRunId();
+  work->end_ns = work->begin_ns;
+  work->transfers = {transfer};
+  Trace::Add(work);
+}
+
+void Residency::RunUntraced(const std::shared_ptr<LoadedProgram>& program,
+                            const std::vector<Argument>& arguments, const ArrayList& outputs,
+                            ipu_model::ReplicaGroup* group) {
   CheckCancelled(*program);
   for (const Argument& argument : arguments) {
     if (const Error* error = Wait(argument.array->ready())) throw Error(*error);

@@ -15,6 +15,7 @@
 #include "runtime/executable.h"
 #include "runtime/ffi_calls.h"
 #include "runtime/host_callbacks.h"
+#include "runtime/trace.h"
 #include "runtime/usage.h"
 #include "runtime/wait_habit.h"
 
@@ -79,9 +80,9 @@ class Residency {
   // Runs main once. Arguments that are in their variable are used in place, others are written first; results
   // that alias an argument stay resident. Throws Error; no output is valid then, and the state that was
   // donated is gone: a run that fails or is cancelled may have overwritten part of it. `group`: the replicas
-  // that the program communicates with, or null.
+  // that the program communicates with, or null. `run_id`: for traces; 0: a new one.
   void Run(const std::shared_ptr<LoadedProgram>& program, const std::vector<Argument>& arguments,
-           const ArrayList& outputs, ipu_model::ReplicaGroup* group = nullptr);
+           const ArrayList& outputs, ipu_model::ReplicaGroup* group = nullptr, std::uint64_t run_id = 0);
   // Gives the array a host copy, once. Throws the array's own error.
   void Fetch(Array& array);
   // Like Fetch, for a copy to another IPU over the links.
@@ -93,6 +94,7 @@ class Residency {
   bool IsCheapToSwitchTo(const LoadedProgram& program) const;
 
   Counters counters() const;
+  int device_id() const { return device_id_; }
   const DeviceConfig& config() const { return config_; }
   std::uint64_t bytes_in_use() const { return usage_->bytes_in_use.load(std::memory_order_relaxed); }
   std::uint64_t peak_bytes_in_use() const {
@@ -100,6 +102,12 @@ class Residency {
   }
 
  private:
+  void RunUntraced(const std::shared_ptr<LoadedProgram>& program, const std::vector<Argument>& arguments,
+                   const ArrayList& outputs, ipu_model::ReplicaGroup* group);
+  // For traces: a transfer of the run that is traced, or else one by itself.
+  void TraceTransfer(TracedTransfer::Kind kind, const std::string& name, std::uint64_t bytes);
+  void AddToTraces(const TracedTransfer& transfer) const;
+  std::shared_ptr<TracedWork> NewWork() const;
   void Load(const std::shared_ptr<LoadedProgram>& program);
   std::shared_ptr<HostBlock> Read(const Array& array);
   // Bytes over the host link that writing the array to a variable costs.
@@ -112,6 +120,7 @@ class Residency {
   static void Swap(LoadedProgram& program, std::size_t first, std::size_t other);
   // Before main: makes host copies of all values that main streams, or that lose their variable.
   void PrepareHostCopies(LoadedProgram& program, const std::vector<Argument>& arguments);
+  void CountWrite(std::size_t input, std::uint64_t bytes);
   void WriteState(LoadedProgram& program, const std::vector<Argument>& arguments);
   void CheckCancelled(const LoadedProgram& program) const;
   void RunMain(LoadedProgram& program);
@@ -148,7 +157,8 @@ class Residency {
   const int device_id_;
   const Cancellation& cancellation_;
   const std::shared_ptr<DeviceUsage> usage_;
-  Seed seed_;  // of the next run that draws random numbers
+  Seed seed_;                     // of the next run that draws random numbers
+  TracedWork* traced_ = nullptr;  // the run, while it is traced
 };
 
 }  // namespace jax_ipu

@@ -1,5 +1,6 @@
 #include "runtime/utf8.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -33,6 +34,14 @@ bool IsUtf8(std::string_view bytes) {
     if (code < kSmallest[more] || code > 0x10ffff || (code >= 0xd800 && code < 0xe000)) return false;
   }
   return true;
+}
+
+std::string AsUtf8(std::string_view bytes) {
+  std::string text(bytes);
+  if (IsUtf8(text)) return text;
+  std::replace_if(
+      text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) >= 0x80; }, '?');
+  return text;
 }
 
 }  // namespace jax_ipu

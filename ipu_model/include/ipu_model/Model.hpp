@@ -142,9 +142,17 @@ std::uint64_t HostLinkCycles(const poplar::Target& target, std::uint64_t transfe
 // Floating-point operations per second of the matrix units of all tiles, for half operands: the most that the
 // chip can do with them.
 double PeakFlops(const poplar::Target& target);
+// Bytes per second that the tiles together can load from their memory.
+double SramBytesPerSecond(const poplar::Target& target);
 // Bytes per second, in one direction: over the host link, and to each neighbour in the ring of IPUs.
 double HostLinkBytesPerSecond(const poplar::Target& target);
 double IpuLinkBytesPerSecond(const poplar::Target& target);
+
+// ---- Names.
+
+// For reports: what is added to `sequence` from now on belongs to `scope`, the framework's name of what it
+// computes, such as "jit(f)/dense/dot_general". Poplar's equivalent: the parents of a DebugContext.
+void SetNameScope(poplar::program::Sequence& sequence, const std::string& scope);
 
 // ---- The device report.
 // Poplar's equivalent: the graph profile (Engine::getProfile, the PopVision Analysis library `pva`).
@@ -172,9 +180,11 @@ struct Cycles {
 
 struct OperationCost {
   std::string kind, name;
+  std::string scope;             // see SetNameScope
   std::uint64_t executions = 0;  // per call of the main program
   Cycles cycles;                 // all executions together
   std::uint64_t exchange_bytes = 0;
+  std::uint64_t link_bytes = 0;  // received from other IPUs
   double flops = 0;
   unsigned tiles = 0;                 // that compute
   std::vector<std::string> codelets;  // without repetition, in alphabetical order
@@ -185,11 +195,13 @@ struct OperationCost {
   static void Fields(Self& self, Visitor& visit) {
     visit("kind", self.kind);
     visit("name", self.name);
+    visit("scope", self.scope);
     visit("executions", self.executions);
     visit("compute_cycles", self.cycles.compute);
     visit("exchange_cycles", self.cycles.exchange);
     visit("sync_cycles", self.cycles.sync);
     visit("exchange_bytes", self.exchange_bytes);
+    visit("link_bytes", self.link_bytes);
     visit("flops", self.flops);
     visit("tiles", self.tiles);
     visit("codelets", self.codelets);

@@ -23,11 +23,13 @@ class Engine;
 namespace ipu_model {
 class FastEngine;  // engine/fast_engine.h
 class TileEngine;  // engine/tile_engine.h
+struct LoopRun;
 struct Replica;
-// ipu_model/Model.hpp
+// ipu_model/Model.hpp, ipu_model/Timeline.hpp
 void SetReplica(poplar::Engine& engine, const Replica& replica);
 void SetCancellation(poplar::Engine& engine, const std::atomic<bool>* cancelled, std::function<void()> poll);
 std::uint64_t LastRunCycles(const poplar::Engine& engine);
+std::vector<LoopRun> LastRunLoops(const poplar::Engine& engine);
 }  // namespace ipu_model
 
 namespace poplar {
@@ -86,6 +88,7 @@ class Engine {
   friend void ipu_model::SetCancellation(Engine& engine, const std::atomic<bool>* cancelled,
                                          std::function<void()> poll);
   friend std::uint64_t ipu_model::LastRunCycles(const Engine& engine);
+  friend std::vector<ipu_model::LoopRun> ipu_model::LastRunLoops(const Engine& engine);
 
   Executable executable_;
   std::unique_ptr<ipu_model::FastEngine> fast_;

@@ -15,6 +15,7 @@ from jax_ipu.compiler.frontend.partition import to_stablehlo
 from jax_ipu.compiler.frontend.programs import ParsedProgram
 from jax_ipu.compiler.ir import LAYOUT_MODE
 from jax_ipu.compiler.proto import proto_fields
+from jax_ipu.compiler.stages import staged
 
 # A serialised xla.HloModuleProto, and an xla.HloModuleProtoWithConfig, whose first field is one.
 HLO_FORMATS = ("hlo", "hlo_with_config")
@@ -25,6 +26,7 @@ _ARGUMENT_LAYOUTS = "mhlo.xla_entry_computation_parameter_layouts"
 _RESULT_LAYOUTS = "mhlo.xla_entry_computation_result_layout"
 
 
+@staged("parse")
 def parse_hlo(program: bytes, program_format: str, options: bytes = b"") -> ParsedProgram:
     """Translates an HLO program, with its donated arguments and layouts as JAX writes them.
 

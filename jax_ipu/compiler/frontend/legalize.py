@@ -13,6 +13,7 @@ from jax_ipu.compiler.frontend.programs import LegalProgram, LocalProgram
 from jax_ipu.compiler.frontend.quantized import QUANTIZED_OPS, dequantize
 from jax_ipu.compiler.frontend.rewrite import run_passes
 from jax_ipu.compiler.frontend.scans import prepare_scans
+from jax_ipu.compiler.stages import staged
 
 _DYNAMIC_OPS = frozenset(
     f"stablehlo.{name}"
@@ -23,6 +24,7 @@ _DYNAMIC_OPS = frozenset(
 )
 
 
+@staged("legalise")
 def legalize(program: LocalProgram) -> LegalProgram:
     """Rewrites the module of the program, in place where it can be; raises as `legalize_module`."""
     source = legalize_module(program.source)

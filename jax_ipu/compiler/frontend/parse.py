@@ -16,6 +16,7 @@ from jax_ipu.compiler.frontend.programs import ParsedProgram
 from jax_ipu.compiler.frontend.quantized import load_quantized_types
 from jax_ipu.compiler.frontend.strings import check_names, may_be_bytes
 from jax_ipu.compiler.proto import build_options, proto_fields
+from jax_ipu.compiler.stages import staged
 
 # First bytes of MLIR bytecode.
 _BYTECODE_MAGIC = b"ML\xefR"
@@ -32,6 +33,7 @@ _SMALL_PROGRAM, _MOST_USES, _MOST_IDLE = 1 << 16, 32, 4
 _NUM_REPLICAS_FIELD, _NUM_PARTITIONS_FIELD = 4, 5
 
 
+@staged("parse")
 def parse(program: bytes, program_format: str, options: bytes = b"") -> ParsedProgram:
     """Parses a StableHLO portable artifact, MLIR bytecode or MLIR text.
 

@@ -28,6 +28,7 @@ from jax_ipu.compiler.frontend.quantized import QUANTIZED_OPS
 from jax_ipu.compiler.frontend.scans import prepare_scans
 from jax_ipu.compiler.proto import BUILD_OPTIONS_FIELD, build_options, proto_fields
 from jax_ipu.compiler.replica_groups import channel_in, mesh_groups
+from jax_ipu.compiler.stages import staged
 from jax_ipu.compiler.types import element_type
 
 _PASS = "spmd-partitioning"
@@ -55,6 +56,7 @@ _KNOWN_CALLBACKS = {
 _OWN_CALLBACKS = {known: own for own, known in _KNOWN_CALLBACKS.items()}
 
 
+@staged("partition")
 def partition(program: ParsedProgram) -> LocalProgram:
     """The program that each IPU runs; the program itself where it has a single partition.
 

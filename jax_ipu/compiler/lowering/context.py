@@ -8,7 +8,7 @@ from jax_ipu import _ipu
 from jax_ipu.compiler.errors import RESOURCE_EXHAUSTED, CompileError
 from jax_ipu.compiler.expression import ScalarProgram
 from jax_ipu.compiler.ir import Block, Op, Value
-from jax_ipu.compiler.location import source_line
+from jax_ipu.compiler.location import operation_path, source_line
 from jax_ipu.compiler.mapping import Demand, MappingPlan
 from jax_ipu.compiler.types import Literal, Shape, num_elements, type_text
 
@@ -193,6 +193,7 @@ class Context:
         self.origins.append(op)
         self._origin = len(self.origins)
         _ipu.set_origin(self._origin)
+        self.sequence.set_name_scope(operation_path(op.location))
         try:
             results = self._lowerings[op.name](self, op)
         except (_ipu.Error, RecursionError):
@@ -203,6 +204,7 @@ class Context:
         finally:
             self._origin = outer
             _ipu.set_origin(outer)
+            self.sequence.set_name_scope("")
         for result, tensor in zip(op.results, results, strict=True):
             self.tensors[result] = tensor
 

@@ -15,6 +15,7 @@ from jax_ipu.compiler.lowering.table import CREATORS, LOWERINGS, unsupported
 from jax_ipu.compiler.mapping import MappedProgram, MappingPlan
 from jax_ipu.compiler.options import Options
 from jax_ipu.compiler.program_io import Argument
+from jax_ipu.compiler.stages import staged
 from jax_ipu.compiler.types import num_elements
 
 
@@ -59,6 +60,7 @@ def check_supported(block: Block) -> None:
                 check_supported(region)
 
 
+@staged("lower")
 def lower(program: MappedProgram, target: _ipu.Target, settings: Options, keep: bool = True) -> LoweredProgram:
     """Adds the operations of the program to a new graph.
 

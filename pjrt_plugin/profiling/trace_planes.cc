@@ -1,0 +1,460 @@
+#include "profiling/trace_planes.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <deque>
+#include <map>
+#include <memory>
+#include <string_view>
+#include <tuple>
+#include <utility>
+
+#include "ipu_model/Model.hpp"
+#include "poplar/Target.hpp"
+
+namespace jax_ipu {
+namespace {
+
+using ipu_model::Cycles;
+using ipu_model::OperationCost;
+using ipu_model::Timeline;
+
+// Loops with more steps are folded.
+constexpr std::uint64_t kMostStepsOfLoop = 4096;
+constexpr const char* kNotMeasured = "simulated";
+
+poplar::Target TargetOf(const TracedWork& work) {
+  if (work.num_tiles == 0) return poplar::Target::createIPUTarget(1, work.version);
+  return poplar::Target::createIPUTarget(1, work.num_tiles, work.version);
+}
+
+// A number that equal programs have, in this process and others.
+std::int64_t ProgramId(const Executable& executable) {
+  std::uint64_t hash = 0xcbf29ce484222325u;
+  for (const char c : executable.fingerprint) {
+    hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+  }
+  return static_cast<std::int64_t>(hash >> 1);  // tools read it as signed
+}
+
+// Debug names are "dot_general model.py:12 (loss)": the operation, then where it comes from.
+std::string OperationName(const OperationCost& cost) { return cost.name.substr(0, cost.name.find(' ')); }
+std::string SourceOf(const OperationCost& cost) {
+  const std::size_t space = cost.name.find(' ');
+  return space == std::string::npos ? "" : cost.name.substr(space + 1);
+}
+
+// The line of one device: where its events are, and the time at which it is free.
+class PlaneBuilder {
+ public:
+  PlaneBuilder(const TracedWork& first, const PlaneOptions& options)
+      : target_(TargetOf(first)), clock_hz_(target_.getTileClockFrequency()), has_steps_(options.as_tpu) {
+    plane_.id = first.device_id;
+    plane_.name = (options.as_tpu ? "/device:TPU:" : "/device:CUSTOM:IPU:") + std::to_string(first.device_id);
+    AddDeviceStats(first);
+    constexpr std::array<const char*, kNumLines> names = {"Steps",     "XLA Modules", "XLA Ops", "BSP phases",
+                                                          "Host link", "IPU-Links",   "Loops"};
+    constexpr std::array<std::int64_t, kNumLines> ids = {1, 2, 3, 10, 11, 12, 13};
+    for (std::size_t i = 0; i < kNumLines; ++i) {
+      lines_[i].id = ids[i];
+      lines_[i].name = names[i];
+    }
+  }
+
+  // In picoseconds.
+  std::uint64_t free_at() const { return free_at_; }
+
+  // Adds the work, which begins at `begin_ps`. `steps_left`: how many steps may still be shown.
+  void Add(const TracedWork& work, std::uint64_t begin_ps, std::uint64_t* steps_left) {
+    begin_ps_ = begin_ps;
+    position_ = 0;
+    run_ = static_cast<std::uint32_t>(plane_.event_stats.size());
+    plane_.event_stats.push_back(RunStats(work));
+    for (const TracedTransfer& transfer : work.transfers) AddTransfer(transfer);
+    if (work.executable) AddRun(work, steps_left);
+    free_at_ = TimeOf(position_);
+  }
+
+  TracePlane Take() && {
+    if (runs_without_steps_ > 0) plane_.stats.push_back({"runs_without_operations", runs_without_steps_});
+    for (TraceLine& line : lines_) {
+      if (!line.events.empty()) plane_.lines.push_back(std::move(line));
+    }
+    return std::move(plane_);
+  }
+
+ private:
+  enum Line : std::size_t { kSteps, kModules, kOperations, kPhases, kHostLink, kIpuLinks, kLoops, kNumLines };
+  struct OpenLoop {
+    std::string name;
+    std::uint64_t trips, begin;
+  };
+
+  void AddDeviceStats(const TracedWork& work) {
+    const double tiles = target_.getNumTiles();
+    const double sram = ipu_model::SramBytesPerSecond(target_) / 1e9;
+    plane_.stats = {
+        {"device_type_string", "Graphcore " + work.version + " (model)"},
+        {"clock_domain", std::string(kNotMeasured)},
+        {"clock_rate", static_cast<std::uint64_t>(clock_hz_ / 1e3)},  // in kHz
+        {"core_count", static_cast<std::uint64_t>(tiles)},
+        {"memory_size", static_cast<std::uint64_t>(tiles * static_cast<double>(target_.getBytesPerTile()))},
+        {"memory_bandwidth", static_cast<std::uint64_t>(sram * 1e9)},
+        {"peak_teraflops_per_second", ipu_model::PeakFlops(target_) / 1e12},
+        {"peak_hbm_bw_gigabytes_per_second", sram},  // the memory of an IPU is the SRAM of its tiles
+        {"peak_sram_rd_bw_gigabytes_per_second", sram},
+        {"host_link_gigabytes_per_second", ipu_model::HostLinkBytesPerSecond(target_) / 1e9},
+        {"ipu_link_gigabytes_per_second", ipu_model::IpuLinkBytesPerSecond(target_) / 1e9},
+    };
+  }
+
+  // `cycles` since the work began, as a time. Sums of durations are exact to a picosecond.
+  std::uint64_t TimeOf(std::uint64_t cycles) const {
+    return begin_ps_ + static_cast<std::uint64_t>(static_cast<long double>(cycles) * 1e12L / clock_hz_);
+  }
+
+  void AddEvent(Line line, std::uint32_t kind, std::uint32_t statistics, std::uint64_t begin,
+                std::uint64_t end) {
+    const std::uint64_t from = TimeOf(begin);
+    lines_[line].events.push_back({kind, statistics, from, TimeOf(end) - from});
+  }
+  // An event that begins now.
+  void AddEvent(Line line, std::uint32_t kind, std::uint64_t cycles) {
+    AddEvent(line, kind, run_, position_, position_ + cycles);
+  }
+  // XProf's steps are groups of events: every run is one.
+  TraceStats RunStats(const TracedWork& work) const {
+    TraceStats stats = {{"run_id", work.run_id}};
+    if (has_steps_ && work.executable) stats.push_back({"group_id", static_cast<std::int64_t>(work.run_id)});
+    return stats;
+  }
+  // Of an event that differs from others of its kind.
+  std::uint32_t Statistics(TraceStats stats) {
+    plane_.event_stats.push_back(std::move(stats));
+    return static_cast<std::uint32_t>(plane_.event_stats.size() - 1);
+  }
+
+  // The kind of the events with this key; `make` gives the statistics of a new one.
+  template <typename F>
+  std::uint32_t KindOf(const void* program, Line line, std::string name, std::uint64_t number,
+                       std::uint64_t executions, F&& make) {
+    const auto [entry, is_new] = kinds_.try_emplace({program, line, name, number, executions},
+                                                    static_cast<std::uint32_t>(plane_.kinds.size()));
+    if (is_new) plane_.kinds.push_back({std::move(name), make()});
+    return entry->second;
+  }
+
+  void AddTransfer(const TracedTransfer& transfer) {
+    using Kind = TracedTransfer::Kind;
+    const bool over_links = transfer.kind == Kind::kFromIpu || transfer.kind == Kind::kToIpu;
+    const char* const direction = transfer.kind == Kind::kFromHost  ? "from host"
+                                  : transfer.kind == Kind::kToHost  ? "to host"
+                                  : transfer.kind == Kind::kFromIpu ? "copy from IPU"
+                                                                    : "copy to IPU";
+    const std::uint64_t cycles =
+        over_links ? transfer.cycles : ipu_model::HostLinkCycles(target_, 1, transfer.bytes);
+    const Line line = over_links ? kIpuLinks : kHostLink;
+    const std::string name = transfer.name.empty() ? direction : direction + (": " + transfer.name);
+    const std::uint32_t kind = KindOf(nullptr, line, name, transfer.bytes, 1, [&] {
+      return TraceStats{{"bytes_transferred", transfer.bytes}, {"cycles", cycles}};
+    });
+    AddEvent(line, kind, cycles);
+    position_ += cycles;
+  }
+
+  void AddRun(const TracedWork& work, std::uint64_t* steps_left) {
+    const Executable& executable = *work.executable;
+    program_ = work.executable.get();
+    program_id_ = ProgramId(executable);
+    const std::uint64_t begin = position_;
+    if (work.error.empty() && !AddSteps(work, steps_left)) {
+      ++runs_without_steps_;
+      const bool waits = work.timeline && work.has_host_link;
+      position_ = begin + work.cycles + (waits ? work.timeline->report().host_link_cycles : 0);
+    }
+    const std::string name = executable.name + "(" + std::to_string(program_id_) + ")";
+    const std::uint32_t kind = KindOf(program_, kModules, name, 0, 1, [&] {
+      const CostReport& cost = executable.cost;
+      return TraceStats{{"program_id", program_id_},
+                        {"hlo_module", executable.name},
+                        {"flops", cost.flops},
+                        {"bytes_accessed", static_cast<std::uint64_t>(cost.bytes_accessed)},
+                        {"exchange_bytes", cost.exchange_bytes},
+                        {"link_bytes", cost.link_bytes},
+                        {"memory_bytes", executable.memory.total_bytes},
+                        {"num_replicas", std::int64_t{executable.num_replicas} * executable.num_partitions},
+                        {"clock_domain", std::string(kNotMeasured)}};
+    });
+    TraceStats stats = RunStats(work);
+    stats.push_back({"cycles", work.cycles});
+    stats.push_back({"replica", static_cast<std::uint64_t>(work.replica)});
+    stats.push_back({"host_duration_ns", static_cast<std::uint64_t>(work.end_ns - work.begin_ns)});
+    if (!work.error.empty()) stats.push_back({"error", work.error});
+    AddEvent(kModules, kind, Statistics(std::move(stats)), begin, position_);
+    if (!has_steps_) return;
+    const std::uint32_t step =
+        KindOf(nullptr, kSteps, std::to_string(work.run_id), 0, 1, [] { return TraceStats(); });
+    AddEvent(kSteps, step, run_, begin, position_);
+  }
+
+  // Returns false, and adds nothing, if the steps of the run are not known or too many.
+  bool AddSteps(const TracedWork& work, std::uint64_t* steps_left) {
+    if (!work.timeline || *steps_left == 0) return false;
+    std::array<std::size_t, kNumLines> sizes{};
+    for (std::size_t i = 0; i < kNumLines; ++i) sizes[i] = lines_[i].events.size();
+    const std::uint64_t begin = position_;
+    open_loops_.clear();
+    const bool complete = work.timeline->Visit(work.loops, kMostStepsOfLoop, *steps_left,
+                                               [&](const Timeline::Step& step) { AddStep(work, step); });
+    const std::size_t shown = lines_[kOperations].events.size() - sizes[kOperations];
+    *steps_left -= complete ? std::min<std::uint64_t>(*steps_left, shown) : *steps_left;
+    if (complete) return true;
+    for (std::size_t i = 0; i < kNumLines; ++i) lines_[i].events.resize(sizes[i]);
+    position_ = begin;
+    return false;
+  }
+
+  void AddStep(const TracedWork& work, const Timeline::Step& step) {
+    switch (step.kind) {
+      case Timeline::Kind::kOperation:
+        return AddOperation(*work.timeline, step);
+      case Timeline::Kind::kDecision:
+        return AddControl(step, "decision", step.name);
+      case Timeline::Kind::kOther:
+        return AddControl(step, "loops of other branches", step.name);
+      case Timeline::Kind::kStreamIn:
+      case Timeline::Kind::kStreamOut:
+      case Timeline::Kind::kHostCall:
+        return AddHostStep(work, step);
+      case Timeline::Kind::kLoopBegin:
+        open_loops_.push_back(
+            {step.name.empty() ? "loop" : std::string(step.name), step.executions, position_});
+        return;
+      case Timeline::Kind::kLoopEnd: {
+        const OpenLoop loop = std::move(open_loops_.back());
+        open_loops_.pop_back();
+        const std::uint32_t kind = KindOf(program_, kLoops, loop.name, loop.trips, 1, [&] {
+          return TraceStats{
+              {"trips", loop.trips}, {"hlo_module", program_->name}, {"program_id", program_id_}};
+        });
+        AddEvent(kLoops, kind, run_, loop.begin, position_);
+        return;
+      }
+    }
+  }
+
+  TraceStats CommonStats(const std::string& name, std::uint64_t executions, const Cycles& cycles) const {
+    return {{"hlo_module", program_->name},       {"hlo_op", name},
+            {"program_id", program_id_},          {"executions", executions},
+            {"cycles", cycles.total()},           {"compute_cycles", cycles.compute},
+            {"exchange_cycles", cycles.exchange}, {"sync_cycles", cycles.sync}};
+  }
+
+  void AddOperation(const Timeline& timeline, const Timeline::Step& step) {
+    const OperationCost& cost = timeline.report().operations[step.operation];
+    const std::string name = OperationName(cost) + "." + std::to_string(step.operation);
+    const std::uint64_t most = std::max<std::uint64_t>(cost.executions, 1);
+    const auto of_step = [&](std::uint64_t of_all) { return of_all / most * step.executions; };
+    const std::uint32_t kind = KindOf(program_, kOperations, name, step.operation, step.executions, [&] {
+      TraceStats stats = CommonStats(name, step.executions, step.cycles);
+      const double part = static_cast<double>(step.executions) / static_cast<double>(most);
+      stats.push_back({"hlo_category", cost.kind});
+      stats.push_back({"flops", static_cast<std::uint64_t>(cost.flops * part)});
+      stats.push_back({"model_flops", static_cast<std::uint64_t>(cost.flops * part)});
+      stats.push_back({"bytes_accessed", timeline.bytes_accessed(step.operation) * step.executions});
+      stats.push_back({"exchange_bytes", of_step(cost.exchange_bytes)});
+      if (cost.link_bytes > 0) stats.push_back({"link_bytes", of_step(cost.link_bytes)});
+      stats.push_back({"tiles", static_cast<std::uint64_t>(cost.tiles)});
+      if (!cost.scope.empty())
+        stats.push_back({"tf_op", cost.scope + ":"});  // the type after the colon is unknown
+      if (const std::string source = SourceOf(cost); !source.empty()) {
+        stats.push_back({"source", source.substr(0, source.find(' '))});
+        stats.push_back({"source_stack", source});
+      }
+      stats.push_back({"symbol_id", static_cast<std::int64_t>(step.operation + 1)});
+      stats.push_back({"deduplicated_name", name});
+      return stats;
+    });
+    AddEvent(kOperations, kind, step.cycles.total());
+    if (cost.link_bytes > 0) {
+      const std::uint32_t on_links = KindOf(program_, kIpuLinks, name, step.operation, step.executions, [&] {
+        TraceStats stats = CommonStats(name, step.executions, step.cycles);
+        stats.push_back({"bytes_transferred", of_step(cost.link_bytes)});
+        return stats;
+      });
+      const std::uint64_t begin = position_ + step.cycles.sync;
+      AddEvent(kIpuLinks, on_links, run_, begin, begin + step.cycles.exchange);
+    }
+    AddPhases(name, step, of_step(cost.exchange_bytes));
+  }
+
+  // A step without an operation: its name is that of the loop or conditional.
+  void AddControl(const Timeline::Step& step, const std::string& what, std::string_view where) {
+    const std::string name = where.empty() ? what : what + ": " + std::string(where);
+    const std::uint32_t kind = KindOf(program_, kOperations, name, 0, step.executions, [&] {
+      TraceStats stats = CommonStats(name, step.executions, step.cycles);
+      stats.push_back({"hlo_category", std::string("control flow")});
+      return stats;
+    });
+    AddEvent(kOperations, kind, step.cycles.total());
+    AddPhases(name, step, 0);
+  }
+
+  // A superstep is a sync, the exchange, and the compute phase. An operation of several supersteps is shown
+  // as one of each.
+  void AddPhases(const std::string& operation, const Timeline::Step& step, std::uint64_t exchange_bytes) {
+    const std::array<std::pair<const char*, std::uint64_t>, 3> phases = {
+        {{"sync", step.cycles.sync}, {"exchange", step.cycles.exchange}, {"compute", step.cycles.compute}}};
+    for (const auto& [phase, cycles] : phases) {
+      if (cycles == 0) continue;
+      const std::string key = std::string(phase) + '\0' + operation;
+      const auto [entry, is_new] =
+          kinds_.try_emplace({program_, kPhases, key, step.operation, step.executions},
+                             static_cast<std::uint32_t>(plane_.kinds.size()));
+      if (is_new) {
+        TraceStats stats = {{"hlo_module", program_->name},
+                            {"hlo_op", operation},
+                            {"program_id", program_id_},
+                            {"cycles", cycles}};
+        if (phase == std::string_view("exchange")) stats.push_back({"exchange_bytes", exchange_bytes});
+        plane_.kinds.push_back({phase, std::move(stats)});
+      }
+      AddEvent(kPhases, entry->second, cycles);
+      position_ += cycles;
+    }
+  }
+
+  void AddHostStep(const TracedWork& work, const Timeline::Step& step) {
+    if (!work.has_host_link) return;
+    const std::vector<std::string>& elsewhere = work.streams_from_ipus;
+    if (std::find(elsewhere.begin(), elsewhere.end(), step.name) != elsewhere.end()) return;
+    const char* const what = step.kind == Timeline::Kind::kStreamIn    ? "from host: "
+                             : step.kind == Timeline::Kind::kStreamOut ? "to host: "
+                                                                       : "host call: ";
+    const std::uint32_t kind =
+        KindOf(program_, kHostLink, what + std::string(step.name), step.bytes, step.executions, [&] {
+          return TraceStats{{"hlo_module", program_->name},
+                            {"program_id", program_id_},
+                            {"bytes_transferred", step.bytes},
+                            {"cycles", step.host_cycles},
+                            {"executions", step.executions}};
+        });
+    AddEvent(kHostLink, kind, step.host_cycles);
+    position_ += step.host_cycles;
+  }
+
+  const poplar::Target target_;
+  const double clock_hz_;
+  const bool has_steps_;
+  TracePlane plane_;
+  std::array<TraceLine, kNumLines> lines_;
+  std::uint64_t free_at_ = 0;
+  std::uint64_t runs_without_steps_ = 0;
+  // Program, line, name, number, executions.
+  std::map<std::tuple<const void*, Line, std::string, std::uint64_t, std::uint64_t>, std::uint32_t> kinds_;
+
+  // Of the work under construction.
+  const Executable* program_ = nullptr;
+  std::int64_t program_id_ = 0;
+  std::uint32_t run_ = 0;  // statistics of its events
+  std::uint64_t begin_ps_ = 0;
+  std::uint64_t position_ = 0;  // in cycles since the beginning
+  std::vector<OpenLoop> open_loops_;
+};
+
+// The works of each device in their order, of which those of one launch that communicate are simultaneous.
+class Schedule {
+ public:
+  Schedule(const Trace& trace, const PlaneOptions& options)
+      : begin_ns_(trace.begin_ns()), options_(options), steps_left_(options.most_steps) {
+    for (const std::shared_ptr<const TracedWork>& work : trace.works()) {
+      const auto entry = devices_.find(work->device_id);
+      Device& device =
+          entry != devices_.end()
+              ? entry->second
+              : devices_.emplace(work->device_id, Device{PlaneBuilder(*work, options_), {}}).first->second;
+      device.open.push_back(work.get());
+      works_.push_back(work);
+      ++members_[work->run_id];
+    }
+    // Works of one device are added in the order in which they ended; copies between IPUs may overtake.
+    for (auto& [id, device] : devices_) {
+      std::stable_sort(device.open.begin(), device.open.end(),
+                       [](const TracedWork* a, const TracedWork* b) { return a->begin_ns < b->begin_ns; });
+    }
+  }
+
+  std::vector<TracePlane> Run() && {
+    while (AddNext()) {
+    }
+    std::vector<TracePlane> planes;
+    for (auto& [id, device] : devices_) planes.push_back(std::move(device.plane).Take());
+    return planes;
+  }
+
+ private:
+  struct Device {
+    PlaneBuilder plane;
+    std::deque<const TracedWork*> open;
+  };
+
+  // Adds the earliest work whose partners, too, are the next of their devices; returns false at the end.
+  bool AddNext() {
+    Device *first = nullptr, *ready = nullptr;
+    for (auto& [id, device] : devices_) {
+      if (device.open.empty()) continue;
+      if (first == nullptr || device.open.front()->begin_ns < first->open.front()->begin_ns) first = &device;
+      if (!IsReady(*device.open.front())) continue;
+      if (ready == nullptr || device.open.front()->begin_ns < ready->open.front()->begin_ns) ready = &device;
+    }
+    if (first == nullptr) return false;
+    // A launch of which the trace has only a part may have another order on each device.
+    const TracedWork& next = *(ready != nullptr ? ready : first)->open.front();
+    std::vector<Device*> devices;
+    for (auto& [id, device] : devices_) {
+      if (!device.open.empty() && IsPartner(next, *device.open.front())) devices.push_back(&device);
+    }
+    std::uint64_t begin = 0;
+    for (const Device* device : devices) {
+      const auto since = static_cast<std::uint64_t>(device->open.front()->begin_ns - begin_ns_);
+      begin = std::max({begin, device->plane.free_at(), since * 1000});
+    }
+    for (Device* device : devices) {
+      device->plane.Add(*device->open.front(), begin, &steps_left_);
+      device->open.pop_front();
+    }
+    return true;
+  }
+
+  static bool IsPartner(const TracedWork& a, const TracedWork& b) {
+    return &a == &b || (a.meets_others && a.run_id == b.run_id);
+  }
+  bool IsReady(const TracedWork& work) const {
+    if (!work.meets_others) return true;
+    std::size_t next = 0;
+    for (const auto& [id, device] : devices_) {
+      next += !device.open.empty() && IsPartner(work, *device.open.front()) ? 1 : 0;
+    }
+    return next == members_.at(work.run_id);
+  }
+
+  const std::int64_t begin_ns_;
+  const PlaneOptions options_;
+  std::uint64_t steps_left_;
+  std::vector<std::shared_ptr<const TracedWork>> works_;
+  std::map<int, Device> devices_;
+  std::map<std::uint64_t, std::size_t> members_;  // works with this run_id
+};
+
+}  // namespace
+
+std::vector<TracePlane> MakePlanes(const Trace& trace, const PlaneOptions& options) {
+  std::vector<TracePlane> planes = Schedule(trace, options).Run();
+  if (const std::uint64_t dropped = trace.num_dropped(); dropped > 0) {
+    for (TracePlane& plane : planes) plane.stats.push_back({"dropped_runs", dropped});
+  }
+  return planes;
+}
+
+}  // namespace jax_ipu
