@@ -31,9 +31,14 @@ class ProgramTimeline : public Timeline {
     roots.insert(roots.end(), program_->functions.begin(), program_->functions.end());
     const std::vector<const ProgramNode*> nodes = NodesOf(roots);
     const std::vector<LoopCost>& loops = report().loops;
-    // What the report says of one node several times is the same: the engines count for each node.
+    // The report has a loop once for each call of its function, the engines count its runs together: the
+    // first entry stands for all.
+    first_entry_.resize(loops.size());
     for (std::size_t i = 0; i < loops.size(); ++i) {
-      if (loops[i].node < nodes.size()) nodes_[nodes[loops[i].node]].loop = i;
+      if (loops[i].node >= nodes.size()) continue;
+      std::size_t& entry = nodes_[nodes[loops[i].node]].loop;
+      first_entry_[i] = entry == kNone;
+      if (entry == kNone) entry = i;
     }
     decision_ = {0, 1, program_->target.model().sync_cycles};
     if (!program_->programs.empty()) Number(*program_->programs[0]);
@@ -134,7 +139,7 @@ class ProgramTimeline : public Timeline {
           left_(most_steps_of_run),
           visit_(visit) {
       for (std::size_t i = 0; i < timeline.report().loops.size(); ++i)
-        loops_.push_back({i < loops.size() ? loops[i] : LoopRun()});
+        loops_.push_back({i < loops.size() && timeline.first_entry_[i] ? loops[i] : LoopRun()});
     }
 
     bool complete() const { return left_ > 0; }
@@ -344,6 +349,7 @@ class ProgramTimeline : public Timeline {
   Cycles decision_;
   std::unordered_map<const ProgramNode*, Node> nodes_;
   std::unordered_map<const Operation*, std::size_t> rows_;
+  std::vector<bool> first_entry_;     // by entry of Report::loops
   std::vector<std::uint64_t> bytes_;  // by row
 };
 
