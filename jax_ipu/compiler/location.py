@@ -99,11 +99,18 @@ def user_line(location: Any) -> SourceLine | None:
 
 
 def operation_path(location: Any) -> str:
-    """JAX's name of the operation, e.g. "jit(f)/dot_general", or ""."""
-    while isinstance(location, tuple):
-        location = location[0]
-    name = _text(location, "name_str") if isinstance(location, mlir.NameLoc) else ""
+    """JAX's name of the operation, with its name scopes, e.g. "jit(f)/dense/dot_general", or ""."""
+    name = "/".join(_names(location))
     return name if "/" in name else ""
+
+
+def _names(location: Any) -> Iterator[str]:
+    """The names of a location, the outermost call first: that of an op in a called function is relative to it."""
+    if isinstance(location, tuple):
+        for part in reversed(location):
+            yield from _names(part)
+    elif isinstance(location, mlir.NameLoc) and (name := _text(location, "name_str")):
+        yield name
 
 
 def argument_name(location: Any) -> str:
