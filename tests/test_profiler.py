@@ -390,6 +390,21 @@ def test_trace_refuses_other_names(tmp_path):
         raise AssertionError("the block does not run")
 
 
+def test_names_of_operations_in_called_functions():
+    @jax.jit
+    def layer(x):
+        with jax.named_scope("dense"):
+            return jnp.cumsum(x)
+
+    def model(x):
+        with jax.named_scope("block"):
+            return layer(layer(x) * 2)
+
+    scopes = {o.scope for o in jax_ipu.debug.profile(model, array(64))}
+    assert {"jit(model)/block/jit(layer)/dense/cumsum", "jit(model)/block/mul"} & scopes, scopes
+    assert all(scope.startswith("jit(model)/block/") for scope in scopes), scopes
+
+
 def test_profile_and_tile_map_as_data_and_html(capsys):
     def function(w, x):
         return jnp.tanh(x @ w)
