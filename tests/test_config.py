@@ -30,6 +30,7 @@ def test_defaults(monkeypatch):
         ("model_execution", "tile", "tile"),
         ("process_timeout", "30", 30),
         ("report_dir", "reports", "reports"),
+        ("trace_planes", "TPU", "tpu"),
         ("max_isa", "AVX2", "avx2"),
         ("host_threads", "3", 3),
         ("host_threads", "all", 0),

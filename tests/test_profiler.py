@@ -152,6 +152,8 @@ def test_loops_have_the_trips_that_were_made(tmp_path):
         assert profiles[0].cycles("XLA Ops") == cycles > 0
         if trips == 0:
             continue
+        loops = [(e.start_ns, -e.duration_ns) for e in profiles[0].ipu()["Loops"]]
+        assert loops == sorted(loops)  # an outer loop comes before those in it
         made = sum(dict(e.stats)["trips"] for e in profiles[0].ipu()["Loops"])
         assert made >= 5 * trips
 
@@ -330,12 +332,19 @@ import glob, jax
 with jax.profiler.trace("."):
     jax.jit(lambda x: x + 1)(jax.numpy.ones(4)).block_until_ready()
 (path,) = glob.glob("**/*.xplane.pb", recursive=True)
-print(*(plane.name for plane in jax.profiler.ProfileData.from_file(path).planes if "device" in plane.name))
+(plane,) = [plane for plane in jax.profiler.ProfileData.from_file(path).planes if "device" in plane.name]
+print(plane.name, "Host link" in [line.name for line in plane.lines])
 """
 
 
 def test_planes_that_the_environment_names(tmp_path):
-    assert output(NAMED, tmp_path, JAX_PLATFORMS="ipu,cpu", JAX_IPU_TRACE_PLANES="tpu").split() == ["/device:TPU:0"]
+    environment = {"JAX_PLATFORMS": "ipu,cpu", "JAX_IPU_TRACE_PLANES": "tpu"}
+    assert output(NAMED, tmp_path, **environment).split() == ["/device:TPU:0", "True"]
+
+
+def test_synthetic_data_does_not_cross_the_host_link(tmp_path):
+    environment = {"JAX_PLATFORMS": "ipu,cpu", "JAX_IPU_SYNTHETIC_DATA": "1"}
+    assert output(NAMED, tmp_path, **environment).split() == ["/device:CUSTOM:IPU:0", "False"]
 
 
 def test_xprof(tmp_path):

@@ -22,7 +22,7 @@ using ipu_model::Timeline;
 
 // Loops with more steps are folded.
 constexpr std::uint64_t kMostStepsOfLoop = 4096;
-constexpr const char* kNotMeasured = "simulated";
+constexpr const char* kSimulated = "simulated";
 
 poplar::Target TargetOf(const TracedWork& work) {
   if (work.num_tiles == 0) return poplar::Target::createIPUTarget(1, work.version);
@@ -45,7 +45,7 @@ std::string SourceOf(const OperationCost& cost) {
   return space == std::string::npos ? "" : cost.name.substr(space + 1);
 }
 
-// The line of one device: where its events are, and the time at which it is free.
+// The plane of one device under construction, and the time at which the device is free.
 class PlaneBuilder {
  public:
   PlaneBuilder(const TracedWork& first, const PlaneOptions& options)
@@ -78,6 +78,13 @@ class PlaneBuilder {
 
   TracePlane Take() && {
     if (runs_without_steps_ > 0) plane_.stats.push_back({"runs_without_operations", runs_without_steps_});
+    // A loop is added when it ends, so after those in it.
+    std::reverse(lines_[kLoops].events.begin(), lines_[kLoops].events.end());
+    std::stable_sort(lines_[kLoops].events.begin(), lines_[kLoops].events.end(),
+                     [](const TraceEvent& a, const TraceEvent& b) {
+                       return std::make_pair(a.begin_ps, b.duration_ps) <
+                              std::make_pair(b.begin_ps, a.duration_ps);
+                     });
     for (TraceLine& line : lines_) {
       if (!line.events.empty()) plane_.lines.push_back(std::move(line));
     }
@@ -96,7 +103,7 @@ class PlaneBuilder {
     const double sram = ipu_model::SramBytesPerSecond(target_) / 1e9;
     plane_.stats = {
         {"device_type_string", "Graphcore " + work.version + " (model)"},
-        {"clock_domain", std::string(kNotMeasured)},
+        {"clock_domain", std::string(kSimulated)},
         {"clock_rate", static_cast<std::uint64_t>(clock_hz_ / 1e3)},  // in kHz
         {"core_count", static_cast<std::uint64_t>(tiles)},
         {"memory_size", static_cast<std::uint64_t>(tiles * static_cast<double>(target_.getBytesPerTile()))},
@@ -184,7 +191,7 @@ class PlaneBuilder {
                         {"link_bytes", cost.link_bytes},
                         {"memory_bytes", executable.memory.total_bytes},
                         {"num_replicas", std::int64_t{executable.num_replicas} * executable.num_partitions},
-                        {"clock_domain", std::string(kNotMeasured)}};
+                        {"clock_domain", std::string(kSimulated)}};
     });
     TraceStats stats = RunStats(work);
     stats.push_back({"cycles", work.cycles});
@@ -292,7 +299,7 @@ class PlaneBuilder {
   // A step without an operation: its name is that of the loop or conditional.
   void AddControl(const Timeline::Step& step, const std::string& what, std::string_view where) {
     const std::string name = where.empty() ? what : what + ": " + std::string(where);
-    const std::uint32_t kind = KindOf(program_, kOperations, name, 0, step.executions, [&] {
+    const std::uint32_t kind = KindOf(program_, kOperations, name, step.cycles.total(), step.executions, [&] {
       TraceStats stats = CommonStats(name, step.executions, step.cycles);
       stats.push_back({"hlo_category", std::string("control flow")});
       return stats;
@@ -309,9 +316,8 @@ class PlaneBuilder {
     for (const auto& [phase, cycles] : phases) {
       if (cycles == 0) continue;
       const std::string key = std::string(phase) + '\0' + operation;
-      const auto [entry, is_new] =
-          kinds_.try_emplace({program_, kPhases, key, step.operation, step.executions},
-                             static_cast<std::uint32_t>(plane_.kinds.size()));
+      const auto [entry, is_new] = kinds_.try_emplace({program_, kPhases, key, cycles, step.executions},
+                                                      static_cast<std::uint32_t>(plane_.kinds.size()));
       if (is_new) {
         TraceStats stats = {{"hlo_module", program_->name},
                             {"hlo_op", operation},

@@ -297,7 +297,7 @@ struct DeviceConfig {
   bool use_model = true;
   bool monitored = true;     // whether other processes of this user can see the counters (runtime/usage.h)
   std::string usage_folder;  // where the counters are, and stay when the process ends; empty: UsageFolder()
-  bool synthetic_data = false;  // nothing crosses the host link, and values are meaningless
+  bool synthetic_data = false;          // nothing crosses the host link, and values are meaningless
   std::string trace_planes = "custom";  // custom, tpu: see profiling/trace_planes.h
 };
 
