@@ -22,7 +22,7 @@ from jax_ipu import command_line
 from jax_ipu.command_line import poplar, usage
 
 JAX_IPU = [sys.executable, "-P", "-m", "jax_ipu"]
-SECONDS = 120
+SECONDS = 60
 
 
 def environment(**variables):
@@ -247,7 +247,8 @@ def test_folders_of_others_are_not_read(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("key", ["q", "\x03"])
 def test_monitor_on_a_terminal(key, tmp_path):
-    with Terminal(*JAX_IPU, "monitor", "--interval", "0.05", XDG_RUNTIME_DIR=str(tmp_path)) as terminal:
+    size = {"COLUMNS": "80", "LINES": "24"}  # as some shells export
+    with Terminal(*JAX_IPU, "monitor", "--interval", "0.05", XDG_RUNTIME_DIR=str(tmp_path), **size) as terminal:
         terminal.read_until("jax-ipu monitor .* q: end")
         terminal.read_until(r"PID|no process")
         terminal.resize(30, 5)

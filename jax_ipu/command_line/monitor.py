@@ -168,6 +168,8 @@ def _show(interval: float) -> None:
     except (ImportError, curses.error):
         _print(argparse.Namespace(json=False, interval=interval), None)
         return
+    for variable in ("LINES", "COLUMNS"):  # with these, curses would not follow the size of the terminal
+        os.environ.pop(variable, None)
     curses.wrapper(lambda screen: _View(screen, interval).run())
 
 
