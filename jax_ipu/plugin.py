@@ -197,10 +197,14 @@ def _enable_donation() -> None:
 def _enable_compilation_cache() -> None:
     """JAX's persistent cache has a fixed list of platforms inside is_cache_used."""
     from jax._src import compilation_cache
+    from jax._src import config as jax_config
 
     original = compilation_cache.is_cache_used
 
     def is_cache_used(backend: Any) -> bool:
+        # Without a directory nothing is stored, but JAX would compute the key of every program.
+        if backend.platform == PLATFORM and not jax_config.compilation_cache_dir.value:
+            return False
         # JAX checks only the platform's name: pass a listed one, and its own rules and counters apply.
         listed = backend.platform != PLATFORM
         return bool(original(backend if listed else types.SimpleNamespace(platform="cpu")))

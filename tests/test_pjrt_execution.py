@@ -146,6 +146,14 @@ def test_persistent_compilation_cache(tmp_path):
     assert output(CACHE, **environment, JAX_IPU_MODEL_VERSION="ipu21").split() == ["1", "48.0"]
 
 
+def test_without_a_cache_no_key_is_computed(monkeypatch):
+    from jax._src import compilation_cache
+
+    assert not jax.config.jax_compilation_cache_dir
+    monkeypatch.setattr(compilation_cache, "get_cache_key", None)
+    assert jax.jit(lambda x: x - 3.25, backend="ipu")(np.float32(1)) == -2.25
+
+
 def test_export_and_call():
     exported = jax.export.export(jax.jit(lambda x: jnp.sin(x) * 2), platforms=["ipu"])(np.ones(5, np.float32))
     assert exported.platforms == ("ipu",)
