@@ -112,17 +112,17 @@ class SplitSearch {
     const double bytes = input_bytes + weight_bytes + out_bytes;
     if (bytes > budget_) return 1e15 * bytes;
 
-    // PopLibs: addExchangeCycleEstimates. The tiles that use an operand each hold a share of it. Features are
-    // innermost in tile order, so neighbours receive the same input, at twice the rate.
+    // PopLibs: addExchangeCycleEstimates. The tiles that use weights each hold a share of them. The input
+    // comes from another operation, so none of it is taken to be in place. Features are innermost in tile
+    // order, so neighbours receive the same input, at twice the rate.
     std::int64_t weight_users = parts.n[0];
     for (int d = 0; d < spatial; ++d) weight_users *= parts.n[3 + d];
-    const auto receive = [&](double operand, std::int64_t users, unsigned rate) {
-      return operand * (1 - 1.0 / static_cast<double>(users)) / (target_.exchange_bytes_per_cycle * rate);
-    };
+    const unsigned rate = target_.exchange_bytes_per_cycle;
+    const unsigned shared = parts.n[1] % 2 == 0 ? target_.tiles_per_shared_bus : 1;
     double cycles =
         static_cast<double>(ChooseCodelet(target_, p_.in_type, sum_type_ == DType::kF16, work).cycles) +
-        receive(input_bytes, parts.n[1], parts.n[1] % 2 == 0 ? target_.tiles_per_shared_bus : 1) +
-        receive(weight_bytes, weight_users, 1) + target_.sync_cycles;
+        input_bytes / (rate * shared) + weight_bytes * (1 - 1.0 / static_cast<double>(weight_users)) / rate +
+        target_.sync_cycles;
     if (contracted > 1) {
       const double total = static_cast<double>(NumElements(p_.out));
       const auto each = static_cast<std::int64_t>(
