@@ -1,0 +1,186 @@
+// The report's JSON, as docs/report_format.md describes it. Anything may be null or absent in a program that does not
+// fit, so readers go through model.ts, which has an answer for what is missing.
+
+/** Numbers as they are, or run-length coded: value, run length, value, run length, ... */
+export type Column = (number | null)[] | { rle: (number | null)[] };
+
+/** Rows of columns; a row that equals an earlier one names it. */
+export interface MatrixData {
+  rows: number;
+  columns: number;
+  data: (Column | { same: number })[];
+}
+
+export interface FloorPlan {
+  columns: number;
+  rows: number;
+  tiles: number[];
+  source?: string | null;
+}
+
+export interface Chip {
+  name: string;
+  num_tiles: number;
+  tile_memory_bytes: number;
+  clock_hz: number;
+  workers_per_tile: number;
+  peak_flops: number | null;
+  host_link_bytes_per_second: number | null;
+  ipu_link_bytes_per_second: number | null;
+  exchange_bytes_per_cycle: number | null;
+  floor_plan: FloorPlan | null;
+}
+
+export type Estimate = Record<string, number | string | null | undefined>;
+
+export interface Accuracy {
+  kind: string;
+  applies_to: string[];
+  cycles: number | null;
+  memory: number | null;
+  basis: string;
+}
+
+export interface SourceFile {
+  path: string;
+  lines: string[] | null;
+}
+
+export interface Operation {
+  id: number;
+  name: string;
+  kind: string;
+  codelets: string[];
+  scope: string | null;
+  source: number | null;
+  line: number | null;
+  executions: number;
+  cycles: number;
+  compute_cycles: number;
+  exchange_cycles: number;
+  sync_cycles: number;
+  exchange_bytes: number;
+  flops: number;
+  code_bytes: number;
+  tiles: number;
+  utilisation: number | null;
+}
+
+export interface Steps {
+  operation: Column;
+  name: (string | null)[];
+  executions: Column;
+  compute: Column;
+  exchange: Column;
+  sync: Column;
+  exchange_bytes: Column;
+  node: Column;
+  active_tiles: Column;
+  mean_compute: Column;
+  /** 0: a branch of a conditional that the cycles of the program do not count. */
+  counted?: Column | null;
+  /** "operation", "decision", "stream in", "stream out" or "host call". */
+  kind?: string[] | null;
+  link_bytes?: Column | null;
+}
+
+export interface TreeNode {
+  id: number;
+  parent: number | null;
+  kind: string;
+  label: string;
+  trips: number | null;
+  operation: number | null;
+  first_step: number | null;
+  last_step: number | null;
+  cycles: number | null;
+}
+
+export interface Variable {
+  id: number;
+  name: string;
+  dtype: string;
+  shape: number[];
+  role: string;
+  lasting: boolean;
+  bytes: number;
+  max_tile_bytes: number;
+  tiles: number;
+  first_step: number | null;
+  last_step: number | null;
+  last_use_step: number | null;
+  tile_bytes: Column | { same: number } | null;
+  /** The pieces in which it is live: first step, last step, first step, ... */
+  ranges?: number[] | null;
+  argument: string | null;
+  source: number | null;
+  line: number | null;
+}
+
+export interface Liveness {
+  steps: number;
+  always_live_bytes: number;
+  not_always_live: Column;
+  max_tile: Column;
+  fullest: Column;
+}
+
+export interface Memory {
+  peak_step: number | null;
+  categories: Record<string, Column>;
+  total: Column;
+  gaps: Column | null;
+}
+
+export interface Exchange {
+  steps: number[];
+  sent: MatrixData | null;
+  received: MatrixData | null;
+  /** Per entry of steps: from, to, bytes, from, to, bytes, ... between groups of tiles. */
+  pairs: (number[] | { same: number })[] | null;
+  group_tiles: number;
+  /** Bytes received from other IPUs, by step of the program. */
+  between_ipus: Column | null;
+}
+
+export interface Stream {
+  name: string;
+  direction: "in" | "out";
+  bytes: number;
+  when: string;
+}
+
+export interface Insight {
+  id: string;
+  severity: "info" | "advice" | "problem";
+  title: string;
+  detail: string;
+  action: string | null;
+  saving: { cycles?: number | null; bytes?: number | null; fullest_tile_bytes?: number | null } | null;
+  operations: number[];
+  variables: number[];
+  tiles: number[];
+}
+
+export interface ReportData {
+  format: string;
+  version: number;
+  jax_ipu: string;
+  program: { name: string; target: string; num_ipus: number; fits: boolean; reason: string | null };
+  chip: Chip;
+  estimate: Estimate;
+  accuracy: Accuracy[];
+  sources: SourceFile[];
+  operations: Operation[];
+  steps: Steps | null;
+  tile_compute: MatrixData | null;
+  tree: TreeNode[];
+  variables: Variable[];
+  liveness: Liveness | null;
+  memory: Memory | null;
+  tile_memory: MatrixData | null;
+  exchange: Exchange | null;
+  host: { streams: Stream[] } | null;
+  insights: Insight[];
+  phases: { name: string; seconds: number }[];
+}

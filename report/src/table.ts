@@ -1,0 +1,230 @@
+// A table of any length: only the rows in sight exist. Sorted by its heads, moved through with the arrow keys.
+import { type Child, checkbox, empty, h, on, perFrame, replace } from "./dom";
+import { figure } from "./figure";
+import { total, type Maybe } from "./numbers";
+
+export interface TableColumn<Row> {
+  id: string;
+  title: string;
+  help?: string;
+  numeric?: boolean;
+  width: number;
+  hidden?: boolean;
+  /** What is sorted by, and shown if there is no `render`. */
+  value: (row: Row) => number | string | null;
+  render?: (row: Row) => Child;
+  /** 0..1: a bar behind the number. */
+  share?: (row: Row) => number;
+}
+
+/** A column of numbers. */
+export const numbers = <Row>(id: string, title: string, width: number, value: (row: Row) => Maybe, format: (value: Maybe) => string, more?: Partial<TableColumn<Row>>): TableColumn<Row> => ({
+  id,
+  title,
+  width,
+  numeric: true,
+  value: (row) => value(row) ?? null,
+  render: (row) => figure(value(row), format),
+  ...more,
+});
+
+export const texts = <Row>(id: string, title: string, width: number, value: (row: Row) => string | null, more?: Partial<TableColumn<Row>>): TableColumn<Row> => ({ id, title, width, value, ...more });
+
+export interface TableOptions<Row> {
+  id: string;
+  label: string;
+  rows: Row[];
+  columns: TableColumn<Row>[];
+  key: (row: Row) => number;
+  selected?: () => number | null;
+  onSelect?: (row: Row) => void;
+  sort?: { column: string; descending: boolean };
+  height?: number;
+  none: string;
+  /** The text that the filter looks at; without it there is no filter. */
+  filter?: (row: Row) => string;
+  choose?: boolean;
+}
+
+const rowHeight = 30;
+
+export class Table<Row> {
+  readonly element: HTMLElement;
+  private readonly scroller: HTMLElement;
+  private readonly table: HTMLTableElement;
+  private readonly status: HTMLElement;
+  private sort: { column: string; descending: boolean } | null;
+  private text = "";
+  private visible: Row[] = [];
+  private readonly shown: Set<string>;
+  private readonly draw = perFrame(() => this.fill());
+  private everything = false;
+
+  constructor(private readonly options: TableOptions<Row>) {
+    this.sort = options.sort ?? null;
+    this.shown = new Set(options.columns.filter((column) => !column.hidden).map((column) => column.id));
+    this.table = h("table", { role: "grid", "aria-label": options.label });
+    this.scroller = h("div.table-scroller", { id: `table-${options.id}`, tabindex: 0, role: "group", "aria-label": `${options.label}: use the arrow keys`, style: options.height ? `max-height:${options.height}px` : null },
+      this.table,
+    );
+    this.status = h("span.table-status", { role: "status" });
+    on(this.scroller, "scroll", this.draw, { passive: true });
+    on(this.scroller, "keydown", (event) => this.key(event));
+    const tools = [
+      options.filter &&
+        h("input", { type: "search", class: "filter", placeholder: "Filter", "aria-label": `Filter ${options.label}`, oninput: (event: Event) => this.setFilter((event.target as HTMLInputElement).value) }),
+      options.choose &&
+        h("details.columns", null,
+          h("summary", null, "Columns"),
+          h("div.columns-list", null, options.columns.map((column) => checkbox(column.title, this.shown.has(column.id), (on) => this.showColumn(column.id, on)))),
+        ),
+      options.filter && this.status,
+    ];
+    const body = options.rows.length ? [options.filter || options.choose ? h("div.tools", null, tools) : null, this.scroller] : [empty(options.none)];
+    this.element = h("div.table", null, body);
+    addEventListener("beforeprint", this.printing);
+    this.refresh();
+    new ResizeObserver(() => this.draw()).observe(this.scroller);
+  }
+
+  private readonly printing = (): void => {
+    if (!this.element.isConnected) return removeEventListener("beforeprint", this.printing);
+    this.everything = true;
+    this.fill();
+    addEventListener("afterprint", () => ((this.everything = false), this.draw()), { once: true });
+  };
+
+  private setFilter(text: string): void {
+    this.text = text.toLowerCase();
+    this.scroller.scrollTop = 0;
+    this.refresh();
+  }
+
+  private showColumn(id: string, on: boolean): void {
+    if (on) this.shown.add(id);
+    else this.shown.delete(id);
+    this.refresh();
+  }
+
+  private columns(): TableColumn<Row>[] {
+    return this.options.columns.filter((column) => this.shown.has(column.id));
+  }
+
+  private refresh(): void {
+    const { rows, filter, columns } = this.options;
+    const words = this.text.split(/\s+/).filter(Boolean);
+    this.visible = filter && words.length ? rows.filter((row) => words.every((word) => filter(row).toLowerCase().includes(word))) : [...rows];
+    const sort = this.sort;
+    const by = sort && columns.find((column) => column.id === sort.column);
+    if (sort && by) {
+      const sign = sort.descending ? -1 : 1;
+      const keyed = this.visible.map((row) => ({ row, value: by.value(row) }));
+      keyed.sort((a, b) => {
+        if (a.value === null || b.value === null) return (a.value === null ? 1 : 0) - (b.value === null ? 1 : 0);
+        return a.value < b.value ? -sign : a.value > b.value ? sign : 0;
+      });
+      this.visible = keyed.map(({ row }) => row);
+    }
+    this.status.textContent = this.visible.length === rows.length ? `${rows.length} rows` : `${this.visible.length} of ${rows.length} rows`;
+    this.fill();
+  }
+
+  private toggleSort(column: TableColumn<Row>): void {
+    const descending = this.sort?.column === column.id ? !this.sort.descending : !!column.numeric;
+    this.sort = { column: column.id, descending };
+    this.refresh();
+  }
+
+  private fill(): void {
+    const columns = this.columns();
+    const height = this.scroller.clientHeight || 400;
+    const first = this.everything ? 0 : Math.max(0, Math.floor(this.scroller.scrollTop / rowHeight) - 4);
+    const last = this.everything ? Math.min(this.visible.length, 500) : Math.min(this.visible.length, first + Math.ceil(height / rowHeight) + 8);
+    const chosen = this.options.selected?.() ?? null;
+    this.table.style.minWidth = `${total(columns, (column) => column.width)}px`;
+    this.table.setAttribute("aria-rowcount", String(this.visible.length + 1));
+    const focused = document.activeElement instanceof HTMLElement && this.table.contains(document.activeElement) ? document.activeElement.dataset.sort : undefined;
+    const spacer = (rows: number) => (rows > 0 ? h("tr", { "aria-hidden": "true", style: `height:${rows * rowHeight}px` }, h("td", { colspan: columns.length })) : null);
+    const body = [];
+    for (let at = first; at < last; at++) {
+      const row = this.visible[at];
+      const key = this.options.key(row);
+      body.push(
+        h(
+          "tr",
+          {
+            id: `${this.options.id}-${key}`,
+            "data-key": key,
+            "aria-rowindex": at + 2,
+            "aria-selected": this.options.onSelect ? String(key === chosen) : null,
+            class: this.options.onSelect ? "selectable" : null,
+            onclick: this.options.onSelect && (() => this.choose(row)),
+          },
+          columns.map((column) => {
+            const share = column.share?.(row) ?? 0;
+            const value = column.render ? column.render(row) : column.value(row);
+            return h(
+              "td",
+              { class: column.numeric ? "number" : null, title: typeof value === "string" ? value : null, "data-column": column.id },
+              share > 0 ? h("span.bar", { style: `width:${Math.min(100, share * 100).toFixed(1)}%` }) : null,
+              h("span", null, value ?? "–"),
+            );
+          }),
+        ),
+      );
+    }
+    replace(
+      this.table,
+      h("colgroup", null, columns.map((column) => h("col", { style: `width:${column.width}px` }))),
+      h(
+        "thead",
+        null,
+        h(
+          "tr",
+          { "aria-rowindex": 1 },
+          columns.map((column) => {
+            const sorted = this.sort?.column === column.id ? (this.sort.descending ? "descending" : "ascending") : null;
+            return h(
+              "th",
+              { class: column.numeric ? "number" : null, "aria-sort": sorted, scope: "col" },
+              h("button", { type: "button", title: column.help ?? null, "data-sort": column.id, onclick: () => this.toggleSort(column) }, column.title, sorted ? (sorted === "descending" ? " ↓" : " ↑") : ""),
+            );
+          }),
+        ),
+      ),
+      h("tbody", null, spacer(first), body, spacer(this.visible.length - last)),
+    );
+    if (focused) this.table.querySelector<HTMLElement>(`[data-sort="${focused}"]`)?.focus({ preventScroll: true });
+    if (chosen !== null) this.scroller.setAttribute("aria-activedescendant", `${this.options.id}-${chosen}`);
+    else this.scroller.removeAttribute("aria-activedescendant");
+  }
+
+  private choose(row: Row): void {
+    if (getSelection()?.isCollapsed === false) return;
+    this.options.onSelect?.(row);
+    this.draw();
+  }
+
+  private key(event: KeyboardEvent): void {
+    const step = { ArrowDown: 1, ArrowUp: -1, PageDown: 10, PageUp: -10, Home: -Infinity, End: Infinity }[event.key];
+    if (step === undefined || !this.options.onSelect || !this.visible.length) return;
+    event.preventDefault();
+    const chosen = this.options.selected?.() ?? null;
+    const at = this.visible.findIndex((row) => this.options.key(row) === chosen);
+    const to = Math.max(0, Math.min(this.visible.length - 1, at < 0 && Math.abs(step) <= 10 ? 0 : Math.max(0, at) + step));
+    this.options.onSelect(this.visible[to]);
+    this.reveal(this.options.key(this.visible[to]));
+  }
+
+  /** Draws again, and scrolls to the selected row if it is out of sight. */
+  reveal(key: number | null): void {
+    const at = key === null ? -1 : this.visible.findIndex((row) => this.options.key(row) === key);
+    if (at >= 0) {
+      const top = at * rowHeight;
+      const height = this.scroller.clientHeight - rowHeight;
+      if (top < this.scroller.scrollTop) this.scroller.scrollTop = top;
+      else if (height > 0 && top + rowHeight > this.scroller.scrollTop + height) this.scroller.scrollTop = top + rowHeight - height;
+    }
+    this.draw();
+  }
+}

@@ -1,0 +1,93 @@
+// Where steps are in time, and which part of it is in sight.
+import { within } from "./dom";
+import type { Program } from "./model";
+
+export class Timeline {
+  /** Cycles before each step, and the sum at the end. */
+  readonly start: Float64Array;
+  private readonly before: { exchange: Float64Array; compute: Float64Array; sync: Float64Array };
+  readonly total: number;
+
+  /** With `all`, a step is as wide as all its executions together. */
+  constructor(
+    private readonly program: Program,
+    readonly all: boolean,
+  ) {
+    const { stepCount: n, steps } = program;
+    this.start = new Float64Array(n + 1);
+    this.before = { exchange: new Float64Array(n + 1), compute: new Float64Array(n + 1), sync: new Float64Array(n + 1) };
+    for (let step = 0; step < n; step++) {
+      const times = this.times(step);
+      for (const phase of ["exchange", "compute", "sync"] as const) this.before[phase][step + 1] = this.before[phase][step] + steps[phase][step] * times;
+      this.start[step + 1] = this.start[step] + program.stepCycles(step) * times;
+    }
+    this.total = this.start[n];
+  }
+
+  times(step: number): number {
+    return this.all ? this.program.times(step) : 1;
+  }
+
+  /** The step that runs at a time. */
+  stepAt(time: number): number {
+    let low = 0;
+    let high = this.program.stepCount - 1;
+    while (low < high) {
+      const middle = (low + high + 1) >> 1;
+      if (this.start[middle] <= time) low = middle;
+      else high = middle - 1;
+    }
+    return low;
+  }
+
+  /** Cycles of each phase from the start to a time in `step`: exchange first, then compute, then sync. */
+  phasesTo(step: number, time: number, out: Float64Array): void {
+    const { steps } = this.program;
+    const times = this.times(step);
+    let rest = time - this.start[step];
+    const exchange = Math.min(rest, steps.exchange[step] * times);
+    rest -= exchange;
+    const compute = Math.min(rest, steps.compute[step] * times);
+    rest -= compute;
+    out[0] = this.before.exchange[step] + exchange;
+    out[1] = this.before.compute[step] + compute;
+    out[2] = this.before.sync[step] + Math.max(0, Math.min(rest, steps.sync[step] * times));
+  }
+}
+
+/** A stretch of time that is looked at, kept within what there is. */
+export class Sight {
+  from = 0;
+  to: number;
+
+  constructor(
+    readonly total: number,
+    private readonly least: number,
+  ) {
+    this.to = Math.max(total, least);
+  }
+
+  get span(): number {
+    return this.to - this.from;
+  }
+
+  set(from: number, to: number): void {
+    const span = within(to - from, this.least, this.total);
+    this.from = within(from + (to - from - span) / 2, 0, this.total - span);
+    this.to = this.from + span;
+  }
+
+  move(by: number): void {
+    const span = this.span;
+    this.from = within(this.from + by, 0, this.total - span);
+    this.to = this.from + span;
+  }
+
+  /** Zooms about a time that stays where it is. */
+  zoom(factor: number, about: number): void {
+    const span = within(this.span * factor, this.least, this.total);
+    const part = (about - this.from) / this.span;
+    this.from = within(about - part * span, 0, this.total - span);
+    this.to = this.from + span;
+  }
+}

@@ -1,0 +1,124 @@
+// Does it fit, what does it cost, and what limits it.
+import { bar, empty, facts, h, panel, plainTable } from "../dom";
+import { card, cyclesError, figure, memoryError, phaseBar, plusMinus, ranking, type Ranked } from "../figure";
+import type { Program } from "../model";
+import { bytes, cycles, integer, known, percent, rate, seconds, total as sum } from "../numbers";
+import type { Built, Context, View } from "../view";
+
+function fit(program: Program): HTMLElement {
+  const { fits, reason } = program.data.program;
+  const fullest = program.estimate("fullest_tile_bytes");
+  const share = fullest === null ? null : fullest / program.capacity;
+  return h(
+    `section.verdict.${fits ? "good" : "bad"}`,
+    { "aria-label": "Fit" },
+    h("strong", null, fits ? "Fits" : "Does not fit"),
+    share === null ? null : h("span", null, `The fullest tile ${fits ? "uses" : "needs"} ${share < 10 ? `${percent(share)} of` : `${integer(share)} times`} its ${bytes(program.capacity)}.`),
+    share === null ? null : h("div.meter", null, bar(Math.min(1, share), fits ? "good" : "bad")),
+    reason && h("div.reason", null, reason),
+  );
+}
+
+function top(context: Context): HTMLElement {
+  const { program } = context;
+  const whole = program.totalCycles() || 1;
+  const rows = program.bySize().slice(0, 8).map((one): Ranked => ({
+    name: one.name,
+    note: one.kind,
+    value: `${cycles(one.cycles)} · ${percent(one.cycles / whole)}`,
+    parts: (["exchange", "compute", "sync"] as const).map((phase) => [one[`${phase}_cycles`] / whole, phase]),
+    go: () => context.show("operations", { operation: one.id }),
+  }));
+  return panel("Largest operations", "Share of the cycles of one call.", ranking(rows, program.nothing));
+}
+
+function build(context: Context): Built {
+  const { program } = context;
+  const { data } = program;
+  const chip = data.chip;
+  const value = (key: string) => program.estimate(key);
+  const error = cyclesError(program);
+  const limit = program.limit();
+  const total = value("cycles");
+  const hostBytes = (value("host_bytes_in") ?? 0) + (value("host_bytes_out") ?? 0);
+  const hostKnown = known(value("host_bytes_in")) || known(value("host_bytes_out"));
+  const unknownTrips = value("unknown_trip_counts");
+  const cards = h("div.cards", null,
+    card("Time on the chip", figure(value("seconds"), seconds, "seconds"), `at ${(chip.clock_hz / 1e9).toFixed(3)} GHz`, error),
+    card("Cycles", figure(total, cycles, "cycles"), unknownTrips ? `${unknownTrips} loops counted once` : "", error),
+    card("Utilisation", figure(value("utilisation"), percent, "utilisation"), "of the f16 peak", error),
+    card("Fullest tile", figure(value("fullest_tile_bytes"), bytes, "fullest_tile_bytes"), `of ${bytes(program.capacity)}`, memoryError(program), data.program.fits ? "" : "bad"),
+    card("Memory of all tiles", figure(value("total_bytes"), bytes, "total_bytes"), `of ${bytes(program.capacity * program.tileCount)}`, memoryError(program)),
+    card(
+      "Host link",
+      figure(hostKnown ? hostBytes : null, bytes, "host_bytes"),
+      `${seconds(value("host_seconds"))} a call`,
+      { text: "unknown", why: "The model of the host link has not been compared with a measurement." },
+    ),
+  );
+  const phases =
+    phaseBar(value("compute_cycles") ?? 0, value("exchange_cycles") ?? 0, value("sync_cycles") ?? 0) ??
+    empty(program.nothing);
+  const streams = data.host?.streams ?? [];
+  const flops = value("flops");
+  const time = value("seconds");
+  const reached = value("link_bytes");
+  return {
+    element: h("div.view", null,
+      fit(program),
+      cards,
+      h("div.columns-2", null,
+        h(
+          "div.column",
+          null,
+          panel(
+            "What limits it",
+            limit ? [h("b", { "data-figure": "limit" }, limit.what), `: ${percent(limit.share)} of the ${limit.what === "Host link" ? "time of a call" : "cycles"}. ${limit.sentence}`] : null,
+            phases,
+          ),
+          top(context),
+        ),
+        h(
+          "div.column",
+          null,
+          panel(
+            "Program",
+            null,
+            facts([
+              ["Target", program.target],
+              ["Tiles", `${integer(chip.num_tiles)} × ${bytes(chip.tile_memory_bytes)}, ${chip.workers_per_tile} workers each`],
+              ["Peak", known(chip.peak_flops) ? rate(chip.peak_flops, "FLOP/s f16") : null],
+              ["FLOPs", flops ? rate(flops, "FLOP") : null],
+              ["Reached", known(flops) && time ? rate(flops / time, "FLOP/s") : null],
+              ["Supersteps", `${integer(program.stepCount)}, loop bodies once`],
+              ["Operations", integer(program.operations.length)],
+              ["Between IPUs", reached ? `${bytes(reached)} received` : null],
+              ["State kept on the chip", value("state_bytes") ? bytes(value("state_bytes")) : null],
+              ["Made by", `jax_ipu ${data.jax_ipu}, modelled: nothing was run on hardware`],
+            ]),
+          ),
+          panel(
+            "Host link",
+            null,
+            streams.length
+              ? plainTable(["Stream", "Direction", "Sent", "#Bytes"], streams.slice(0, 40).map((one) => [one.name, one.direction, one.when, bytes(one.bytes)]))
+              : empty("The program moves nothing over the host link."),
+            streams.length > 40 ? h("p.note", null, `and ${streams.length - 40} more`) : null,
+          ),
+          data.phases?.length
+            ? panel("Compile time", `${seconds(sum(data.phases, (one) => one.seconds))} on the host.`, facts(data.phases.map((one) => [one.name, seconds(one.seconds)])))
+            : null,
+        ),
+      ),
+      panel(
+        "How far off the figures may be",
+        "Cycles and bytes are those of a model. Its expected errors, by kind of operation:",
+        data.accuracy?.length
+          ? plainTable(["Kind", "#Cycles", "#Memory", "Basis"], data.accuracy.map((one) => [h("span", { title: one.applies_to?.join(", ") }, one.kind), plusMinus(one.cycles), plusMinus(one.memory), one.basis]))
+          : empty("No expected error is known."),
+      ),
+    ),
+  };
+}
+
+export const summary: View = { id: "summary", title: "Summary", icon: "M2 2h5v5H2zM9 2h5v3H9zM9 7h5v7H9zM2 9h5v5H2z", build };
