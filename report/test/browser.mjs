@@ -1,0 +1,384 @@
+// Opens reports in Chromium, clicks through every view, and compares the figures on the page with the JSON.
+//   node test/browser.mjs [--only] [name=[page.html,]report.json[,second.json]]...
+// opens the named reports after the synthetic ones, or only them; without a page, one is made of the committed bundle.
+import assert from "node:assert/strict";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+import { chromium } from "./chromium.mjs";
+import { page } from "./page.mjs";
+import { synthetic } from "./synthetic.mjs";
+
+const views = ["summary", "insights", "memory", "liveness", "program", "operations", "execution", "exchange", "source", "compare"];
+const expand = (column) => (Array.isArray(column) ? column : column.rle.flatMap((value, i) => (i % 2 ? [] : new Array(column.rle[i + 1]).fill(value))));
+const brief = (name) => name.replace(/(:\d+) \(.*\)$/, "$1");
+const sum = (values) => values.reduce((a, b) => a + b, 0);
+
+const folder = await mkdtemp(join(tmpdir(), "report-"));
+const browser = await chromium();
+let failures = 0;
+
+/** A page with a report in it; everything it complains of is collected. */
+class Tab {
+  static async open(reports, { written = null, width = 1280, height = 860, scheme = "light", hash = "" } = {}) {
+    const tab = new Tab();
+    tab.path = written ?? join(folder, `${Math.random()}.html`);
+    if (!written) await writeFile(tab.path, await page(...reports));
+    tab.tab = await browser.newPage();
+    tab.complaints = [];
+    tab.requests = [];
+    tab.tab.on("console", (message) => {
+      if (["error", "warn"].includes(message.type())) tab.complaints.push(message.text());
+    });
+    tab.tab.on("pageerror", (error) => tab.complaints.push(String(error)));
+    tab.tab.on("request", (request) => {
+      if (!request.url().startsWith("file:")) tab.requests.push(request.url());
+    });
+    await tab.tab.setViewport({ width, height });
+    await tab.tab.emulateMediaFeatures([{ name: "prefers-color-scheme", value: scheme }]);
+    await tab.tab.goto(pathToFileURL(tab.path) + hash);
+    await tab.tab.waitForSelector("#panel .view");
+    return tab;
+  }
+
+  async close() {
+    assert.deepEqual(this.complaints, []);
+    assert.deepEqual(this.requests, [], "the page must not use the network");
+    await this.tab.close();
+  }
+
+  /** Waits until what was asked for in this frame has been drawn. */
+  settle() {
+    return this.tab.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, 0)))));
+  }
+
+  async show(view) {
+    await this.tab.click(`#tab-${view}`);
+    await this.tab.waitForSelector(`#panel[data-view="${view}"] .view`);
+    await this.settle();
+  }
+
+  figure(name) {
+    return this.tab.$eval(`#panel [data-figure="${name}"]`, (element) => (element.value === "" ? null : Number(element.value)));
+  }
+
+  text(selector) {
+    return this.tab.$eval(selector, (element) => element.textContent);
+  }
+
+  count(selector) {
+    return this.tab.$$eval(selector, (elements) => elements.length);
+  }
+
+  async click(selector) {
+    await this.tab.$eval(selector, (element) => element.click());
+    await this.settle();
+  }
+
+  async chips() {
+    return Object.fromEntries(await this.tab.$$eval(".chip", (chips) => chips.map((chip) => [chip.dataset.chip, chip.querySelector("b").textContent.replace(/^[\d,]+$/, (number) => number.replaceAll(",", ""))])));
+  }
+
+  /** How many different colours a canvas shows. */
+  colours(selector) {
+    return this.tab.$eval(selector, (canvas) => {
+      const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+      const found = new Set();
+      for (let i = 0; i < data.length; i += 4) if (data[i + 3]) found.add((data[i] << 16) | (data[i + 1] << 8) | data[i + 2]);
+      return found.size;
+    });
+  }
+}
+
+const near = (shown, expected, what) => {
+  if (expected === null || expected === undefined) assert.equal(shown, null, what);
+  else assert.ok(shown !== null && Math.abs(shown - expected) <= 1e-9 * Math.max(1, Math.abs(expected)), `${what}: the page shows ${shown}, the report has ${expected}`);
+};
+
+/** The views of one report against its JSON. */
+async function figures(tab, report) {
+  const { estimate } = report;
+  for (const key of ["cycles", "seconds", "utilisation", "fullest_tile_bytes", "total_bytes"]) near(await tab.figure(key), estimate[key], key);
+  assert.equal(await tab.tab.$eval("[data-fits]", (element) => element.dataset.fits), String(report.program.fits));
+  if (report.program.reason) assert.ok((await tab.text(".verdict")).includes(report.program.reason));
+
+  await tab.show("insights");
+  assert.equal(await tab.count(".insight"), report.insights.length);
+  for (const one of report.insights) assert.ok((await tab.text(`[data-insight="${one.id}"]`)).includes(one.title));
+
+  await tab.show("memory");
+  if (report.memory?.total) {
+    const totals = expand(report.memory.total);
+    near(await tab.figure("fullest"), Math.max(...totals), "the fullest tile");
+    await tab.click(".note .link");
+    const tile = totals.indexOf(Math.max(...totals));
+    assert.equal((await tab.chips()).tile, String(tile));
+    near(await tab.figure("tile_bytes"), totals[tile], "bytes of the tile");
+    for (const [category, column] of Object.entries(report.memory.categories)) near(await tab.figure(`tile_${category}`), expand(column)[tile], `${category} of tile ${tile}`);
+    assert.ok((await tab.colours(".plan canvas")) > 1, "the floor plan has colours");
+    for (const value of ["liveness", "variable", "size", "category"]) await tab.click(`#panel .choice [data-value="${value}"]`);
+    for (const value of await tab.tab.$$eval("#panel .select option", (options) => options.map((option) => option.value))) {
+      await tab.tab.select("#panel .select select", value);
+      await tab.settle();
+    }
+  } else assert.ok(await tab.count("#panel .empty"));
+
+  await tab.show("operations");
+  if (report.operations.length) {
+    const sorted = [...report.operations].sort((a, b) => b.cycles - a.cycles);
+    assert.equal(await tab.text("#panel .table-status"), `${sorted.length} rows`);
+    const cell = (column) => tab.tab.$eval(`#table-operations tbody tr[data-key] td[data-column="${column}"] data`, (element) => Number(element.value));
+    near(await cell("cycles"), sorted[0].cycles, "cycles of the largest operation");
+    near(await cell("exchange_bytes"), sorted[0].exchange_bytes, "bytes of the largest operation");
+    await tab.click('#table-operations [data-sort="compute_cycles"]');
+    near(await cell("compute_cycles"), Math.max(...sorted.map((one) => one.compute_cycles)), "sorted by compute");
+    await tab.tab.type("#panel .filter", sorted[0].kind);
+    await tab.settle();
+    const left = report.operations.filter((one) => [one.name, one.kind, one.scope, one.codelets.join(" ")].join(" ").toLowerCase().includes(sorted[0].kind.toLowerCase())).length;
+    assert.ok((await tab.text("#panel .table-status")).startsWith(`${left} `), "filtered");
+    await tab.click("#table-operations tbody tr[data-key]");
+    const chips = await tab.chips();
+    const operation = report.operations.find((one) => brief(one.name) === chips.operation && one.kind === sorted[0].kind);
+    assert.ok(operation, "an operation is selected");
+  } else assert.ok(await tab.count("#panel .empty"));
+
+  const { step } = await tab.chips();
+  await tab.show("execution");
+  const { steps } = report;
+  const cycles = steps ? sum(["compute", "exchange", "sync"].flatMap((key) => expand(steps[key]))) : 0;
+  if (cycles > 0) {
+    const n = steps.name.length;
+    const [compute, exchange, sync, executions] = ["compute", "exchange", "sync", "executions"].map((key) => expand(steps[key]));
+    const counted = steps.counted ? expand(steps.counted) : new Array(n).fill(1);
+    near(await tab.figure("steps"), n, "steps");
+    const cost = (at) => compute[at] + exchange[at] + sync[at];
+    const all = sum(executions.map((times, at) => times * counted[at] * cost(at)));
+    near(await tab.figure("steps_cycles"), all, "cycles of all steps");
+    near(all, estimate.cycles, "the steps of the report make its cycles");
+    if (step !== undefined) near(await tab.figure("step_cycles"), cost(Number(step)), "cycles of the selected step");
+    assert.ok((await tab.colours(".timeline canvas:nth-of-type(2)")) > 4, "the timeline is drawn");
+    await tab.tab.focus(".timeline canvas:nth-of-type(2)");
+    await tab.tab.keyboard.press("Home");
+    await tab.settle();
+    assert.equal((await tab.chips()).step, "0");
+    if (n > 1) {
+      await tab.tab.keyboard.press("ArrowRight");
+      await tab.settle();
+      assert.equal((await tab.chips()).step, "1");
+      near(await tab.figure("step_cycles"), cost(1), "cycles of step 1");
+    }
+    for (const key of ["z", "+", "ArrowUp", "-", "f"]) await tab.tab.keyboard.press(key);
+    await tab.click('#panel .choice [data-value="all"], #panel [aria-label="Show all (F)"]');
+    const box = await (await tab.tab.$(".timeline canvas:nth-of-type(2)")).boundingBox();
+    await tab.tab.mouse.click(box.x + box.width * 0.6, box.y + 60);
+    await tab.settle();
+    assert.ok((await tab.chips()).step !== undefined, "a click selects a step");
+  } else assert.ok(await tab.count("#panel .empty"));
+
+  await tab.show("liveness");
+  if (report.liveness?.steps) {
+    near(await tab.figure("always_live"), report.liveness.always_live_bytes, "always live");
+    const peak = report.memory.peak_step ?? 0;
+    if (report.memory.peak_step !== null) await tab.click("#panel .note .link");
+    else {
+      await tab.tab.focus("#panel .chart");
+      await tab.tab.keyboard.press("Home");
+      await tab.settle();
+    }
+    near(await tab.figure(`live_${peak}`), report.liveness.always_live_bytes + expand(report.liveness.not_always_live)[peak], "live at the peak");
+    await tab.click("#panel .side .quiet");
+    const other = peak === 0 ? report.liveness.steps - 1 : 0;
+    await tab.tab.focus("#panel .chart");
+    await tab.tab.keyboard.press(peak === 0 ? "End" : "Home");
+    await tab.settle();
+    if (other !== peak) {
+      assert.equal(await tab.count("#panel .side"), 2, "two steps side by side");
+      near(await tab.figure(`live_${other}`), report.liveness.always_live_bytes + expand(report.liveness.not_always_live)[other], "live in the other step");
+    }
+  }
+  if (report.variables.length) {
+    await tab.click("#table-variables tbody tr[data-key]");
+    assert.ok((await tab.chips()).variable, "a variable is selected");
+  }
+
+  await tab.show("program");
+  if (report.tree.length) {
+    const root = report.tree.find((node) => node.parent === null);
+    near(await tab.tab.$eval(`[data-node="${root.id}"] data`, (element) => Number(element.value)), root.cycles, "cycles of the root");
+    await tab.tab.focus(".tree");
+    for (const key of ["Home", "ArrowRight", "ArrowDown", "Enter", "ArrowLeft", "End"]) await tab.tab.keyboard.press(key);
+  } else assert.ok(await tab.count("#panel .empty"));
+
+  await tab.show("exchange");
+  if (report.exchange?.steps.length) {
+    const moved = expand(steps.exchange_bytes);
+    const executions = expand(steps.executions);
+    const counted = steps.counted ? expand(steps.counted) : new Array(moved.length).fill(1);
+    near(await tab.figure("exchange_bytes"), sum(report.exchange.steps.map((at) => moved[at] * executions[at] * counted[at])), "exchanged bytes");
+    if (report.exchange.between_ipus && sum(expand(report.exchange.between_ipus)) > 0) {
+      const between = expand(report.exchange.between_ipus);
+      near(await tab.figure("between_ipus"), sum(between.map((value, at) => value * executions[at] * counted[at])), "bytes between IPUs");
+    }
+    await tab.click('#panel .choice [data-value="step"]');
+  } else assert.ok(await tab.count("#panel .empty"));
+
+  await tab.show("source");
+  if (report.sources.length && report.operations.some((one) => one.line && one.source !== null)) {
+    const costly = await tab.tab.$$eval("tr.selectable", (rows) => rows.map((row) => [Number(row.dataset.line), Number(row.querySelector(".source-cycles data")?.value ?? 0)]));
+    assert.ok(costly.length > 0, "a line costs something");
+    const source = await tab.tab.evaluate(() => Number(document.querySelector("#panel select")?.value ?? 0));
+    for (const [line, shown] of costly) near(shown, sum(report.operations.filter((one) => one.source === source && one.line === line).map((one) => one.cycles)), `cycles of line ${line}`);
+    await tab.click("tr.selectable");
+    assert.ok((await tab.chips()).operation, "a line selects its operation");
+  }
+  await tab.show("compare");
+}
+
+async function comparison(tab, a, b) {
+  await tab.show("compare");
+  for (const key of ["cycles", "seconds", "fullest_tile_bytes", "total_bytes"]) {
+    if (a.estimate[key] === null && b.estimate[key] === null) continue;
+    near(await tab.figure(`a_${key}`), a.estimate[key], `A's ${key}`);
+    near(await tab.figure(`b_${key}`), b.estimate[key], `B's ${key}`);
+    if (a.estimate[key] !== null && b.estimate[key] !== null) near(await tab.figure(`d_${key}`), b.estimate[key] - a.estimate[key], `the difference of ${key}`);
+  }
+  assert.equal(await tab.count("#panel .verdict"), 2);
+  assert.equal(await tab.count("#panel .verdict.bad"), [a, b].filter((one) => !one.program.fits).length);
+  await tab.click(".top .choice button:last-child");
+  await tab.show("summary");
+  near(await tab.figure("cycles"), b.estimate.cycles, "the cycles of the second report");
+}
+
+async function check(name, body) {
+  const started = Date.now();
+  try {
+    await body();
+    console.log(`ok ${name} (${Date.now() - started} ms)`);
+  } catch (error) {
+    failures++;
+    console.log(`FAILED ${name}: ${error.stack}`);
+  }
+}
+
+const fitting = synthetic({ tiles: 64, steps: 60 });
+const tight = synthetic({ tiles: 64, steps: 20, fits: false });
+const bare = synthetic({ tiles: 64, fits: false, bare: true });
+const four = synthetic({ tiles: 64, steps: 20, ipus: 4 });
+const older = synthetic({ tiles: 64, steps: 50, seed: 2, chip: "ipu2", scale: 1.3 });
+/** A report in which everything that may be null is null. */
+const nothing = {
+  ...bare, sources: [], operations: [], steps: null, tile_compute: null, tree: [], variables: [], liveness: null, memory: null, tile_memory: null, exchange: null, host: null, insights: [], phases: [], accuracy: [],
+  estimate: Object.fromEntries(Object.keys(bare.estimate).map((key) => [key, null])), chip: { ...bare.chip, floor_plan: null, peak_flops: null },
+};
+const cases = [["several IPUs", [four]], ["does not fit", [tight]], ["nothing planned", [bare]], ["nothing known", [nothing]], ["two chips", [fitting, older]]];
+const only = process.argv.includes("--only");
+if (only) cases.length = 0;
+for (const argument of process.argv.slice(2).filter((one) => one.includes("="))) {
+  const [name, paths] = argument.split("=");
+  const [pages, data] = [".html", ".json"].map((kind) => paths.split(",").filter((path) => path.endsWith(kind)));
+  cases.push([name, await Promise.all(data.map(async (path) => JSON.parse(await readFile(path, "utf8")))), pages[0] ?? null]);
+}
+
+/** What does not depend on a report. */
+async function behaviour() {
+  await check("every width and colour", async () => {
+    for (const [width, scheme] of [[1280, "dark"], [400, "light"], [400, "dark"]]) {
+      const tab = await Tab.open([fitting, older], { width, scheme, height: 800, hash: "#step=5&tile=3&variable=2" });
+      for (const view of views) {
+        await tab.show(view);
+        const [needed, there] = await tab.tab.evaluate(() => [document.documentElement.scrollWidth, innerWidth]);
+        assert.ok(needed <= there, `${view} is ${needed} pixels wide in a window of ${there}`);
+      }
+      const dark = () => tab.tab.evaluate(() => getComputedStyle(document.body).backgroundColor);
+      const before = await dark();
+      await tab.click(".theme");
+      assert.notEqual(await dark(), before, "the switch changes the colours");
+      await tab.close();
+    }
+  });
+
+  await check("keyboard and roles", async () => {
+    const tab = await Tab.open([fitting]);
+    await tab.tab.focus("#tab-summary");
+    for (const view of views.slice(1)) {
+      await tab.tab.keyboard.press("ArrowDown");
+      await tab.settle();
+      assert.equal(await tab.tab.$eval('[role="tab"][aria-selected="true"]', (element) => element.id), `tab-${view}`);
+      assert.equal(await tab.tab.evaluate(() => document.activeElement.id), `tab-${view}`);
+    }
+    const outline = await tab.tab.$eval("#tab-compare", (element) => getComputedStyle(element).outlineStyle);
+    assert.equal(outline, "solid", "the focus is visible");
+    await tab.tab.keyboard.press("6");
+    await tab.settle();
+    assert.equal(await tab.tab.$eval("#panel", (element) => element.dataset.view), "operations");
+    await tab.tab.focus("#table-operations");
+    await tab.tab.keyboard.press("ArrowDown");
+    await tab.settle();
+    const first = (await tab.chips()).operation;
+    await tab.tab.keyboard.press("ArrowDown");
+    await tab.settle();
+    assert.notEqual((await tab.chips()).operation, first, "the arrow keys move the selection");
+    assert.equal(await tab.count('#table-operations tr[aria-selected="true"]'), 1);
+    await tab.tab.keyboard.press("Escape");
+    await tab.settle();
+    assert.deepEqual(await tab.chips(), {});
+    await tab.tab.keyboard.press("?");
+    assert.ok(await tab.tab.$eval("dialog", (element) => element.open));
+    await tab.close();
+  });
+
+  await check("one selection in all views", async () => {
+    const tab = await Tab.open([fitting]);
+    await tab.show("operations");
+    await tab.click("#table-operations tbody tr[data-key]");
+    const { operation, step } = await tab.chips();
+    assert.ok(operation && step !== undefined);
+    await tab.show("program");
+    assert.ok((await tab.text('.tree-row[aria-selected="true"]')).includes(operation));
+    await tab.show("execution");
+    assert.ok((await tab.text("#panel .details h2")).startsWith(`Step ${step}: ${operation}`));
+    await tab.tab.reload();
+    await tab.tab.waitForSelector("#panel .view");
+    assert.deepEqual(await tab.chips(), { operation, step }, "the address keeps the selection");
+    await tab.close();
+  });
+
+  await check("a second report from a file", async () => {
+    const tab = await Tab.open([fitting]);
+    const path = join(folder, "second.json");
+    await writeFile(path, JSON.stringify(older));
+    await tab.show("compare");
+    await (await tab.tab.$("input[type=file]")).uploadFile(path);
+    await tab.tab.waitForSelector("#panel .verdict");
+    near(await tab.figure("b_cycles"), older.estimate.cycles, "B's cycles");
+    await tab.close();
+  });
+
+  await check("data of another version", async () => {
+    const path = join(folder, "other.html");
+    await writeFile(path, await page({ ...fitting, version: 99 }));
+    const tab = await browser.newPage();
+    await tab.goto(pathToFileURL(path).href);
+    await tab.waitForSelector(".empty");
+    assert.match(await tab.$eval(".empty", (element) => element.textContent), /version 99/);
+    await tab.close();
+  });
+}
+
+try {
+  for (const [name, reports, written] of cases) {
+    await check(name, async () => {
+      const tab = await Tab.open(reports, { written });
+      if (reports.length > 1) await comparison(tab, ...reports);
+      else await figures(tab, reports[0]);
+      await tab.close();
+    });
+  }
+
+  if (!only) await behaviour();
+} finally {
+  await browser.close();
+  await rm(folder, { recursive: true });
+}
+process.exitCode = failures ? 1 : 0;
