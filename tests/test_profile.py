@@ -50,7 +50,7 @@ def test_profile_compiles_what_jit_compiles(monkeypatch):
         return x
 
     monkeypatch.setattr(fit, "build", build)
-    monkeypatch.setattr("jax_ipu.estimates.configured_target", lambda: "ipu2:88")
+    monkeypatch.setattr("jax_ipu.estimates.configured_target", lambda: "ipu2:90")
     fitted = []
     # From a batch that does not fit to one that fits at once.
     for batch in range(72, 24, -8):
