@@ -19,7 +19,7 @@ _AUTO_REPORT = "use autoReport.all and autoReport.directory, or JAX_IPU_REPORT_D
 _REPORTS = "use jax_ipu.debug.profile, jax_ipu.debug.tile_map and compiled.memory_analysis()"
 _MODEL = "nothing is needed: programs run on the IPU model unless JAX_IPU_USE_MODEL=0"
 _OPTIONS = "use the compiler options ipu_* of jax.jit, see docs/environment.md"
-_KNOWN = "the model knows the cycles of every step, see jax_ipu.debug.profile"
+_KNOWN = "the model knows the cycles of every step, see jax_ipu.report"
 _ALWAYS_FREE = "nothing is needed: the IPUs of the model are always free"
 
 # Pattern of the whole name -> what to use instead. The first match applies.
@@ -53,7 +53,7 @@ _MULTI_THREAD = "debug.cpuMultiThreadExecution"
 INSTEAD_OF_ENGINE_OPTIONS: tuple[tuple[str, str], ...] = (
     (re.escape(_MULTI_THREAD), ""),
     (r"(debug\.instrument|debug\.compute|debug\.external|debug\.retain|profiler\.).*", "nothing is needed: " + _KNOWN),
-    (r"debug\.allowOutOfMemory", "use jax_ipu.estimate, which is also made for programs that do not fit"),
+    (r"debug\.allowOutOfMemory", "use JAX_IPU_REPORT_DIR: there are also reports on programs that do not fit"),
     (r"debug\.(graphReportDestination|executionReport.*)", _REPORTS),
     (_REPORT_OPTIONS, ""),
     (r"autoReport\..*", _AUTO_REPORT),

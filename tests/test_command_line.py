@@ -186,6 +186,32 @@ def test_compare_with_what_was_saved(run, tmp_path):
         assert code == 2 and "estimate --json" in error
 
 
+def test_report(run, tmp_path):
+    arguments = ("command_line_program:step", "--target", "ipu2:4")
+    before, after = tmp_path / "before.json", tmp_path / "after.json"
+    code, text, _ = run("report", *arguments, "-o", str(before))
+    assert code == 0 and f"wrote {before}" in text and "fits" in text
+    report = jax_ipu.Report.load(before)
+    assert (
+        report.fits
+        and report.estimate.cycles == jax_ipu.estimate(step, shape(64, 10), shape(16, 64), target="ipu2:4").cycles
+    )
+    code, text, _ = run("report", *arguments, "--batch", "64", "-o", str(after), "--json")
+    assert code == 0 and json.loads(text)["format"] == report.as_dict()["format"]
+    code, text, _ = run("compare", str(before), str(after), "--json")
+    one, two = json.loads(text).values()
+    assert code == 0 and 0 < one["cycles"] < two["cycles"]
+    both = tmp_path / "both.json"
+    code, text, error = run("compare", str(before), str(after), "-o", str(both))
+    assert code == 0 and f"wrote {both}" in error and text.count(" x") == 2
+    assert json.loads(both.read_text())["second"] == json.loads(after.read_text())
+    big = ("--arg", "f32[1000,1000]", "--arg", "f32[1000,1000]", "--target", "ipu2:1")
+    code, text, _ = run("report", "command_line_program:product", *big, "-o", str(tmp_path / "big.json"))
+    assert code == 1 and "does not fit" in text
+    code, text, _ = run("report", str(before), "-o", str(tmp_path / "again.json"))
+    assert code == 0 and (tmp_path / "again.json").read_text() == before.read_text()
+
+
 def test_largest_batch(run):
     arguments = ("command_line_program:step", "--target", "ipu2:1", "--start", "512", "--multiple-of", "256")
     code, text, error = run("largest-batch", *arguments, "--json")
@@ -220,6 +246,9 @@ def test_largest_batch(run):
         (("estimate", "command_line_program:sine", "--arg", "f32[2]", "--target", "ipu9"), "ipu9"),
         (("estimate", "command_line_program:sine", "--arg", "f32[2]", "--num-ipus", "2"), "over 1 IPUs"),
         (("largest-batch", "command_line_program:sine", "--limit", "1", "--multiple-of", "2"), "--limit 1"),
+        (("report", "command_line_program:sine", "--arg", "f32[2]", "-o", "x.pdf"), "ends in .html"),
+        (("report", "command_line_program:sine", "--arg", "f32[2]", "-o", "no_such_folder/x.txt"), "ends in .html"),
+        (("compare", "command_line_program:sine", "--arg", "f32[2]", "-o", "x.html"), "two .json files"),
         (("cache", "list"), "JAX_COMPILATION_CACHE_DIR"),
         (("cache", "clear", "--dir", "no_such_folder"), "no folder"),
     ],

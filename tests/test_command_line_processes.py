@@ -138,6 +138,7 @@ def test_run_of_a_module_that_is_killed(script, tmp_path):
     assert (summary["exit_code"], summary["processes"], summary["runs"]) == (134, 1, 3)
     assert summary["compilations"] == 2 and summary["h2d_bytes"] > 0 and summary["cycles"] > 0
     assert summary["report_dir"] == str(folder)
+    assert {Path(report).name.rpartition("-")[0] for report in summary["reports"]} >= {"jit__lambda"}
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import sys
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -19,37 +20,44 @@ _DEFAULT_TARGETS = "ipu1,ipu2,ipu21,bow"
 
 def add_commands(commands: Any) -> None:
     """Adds the commands to the parser."""
-    estimate = _command(commands, "estimate", "say whether a program fits on an IPU and what a call costs", _estimate)
+    estimate = add_command(
+        commands, "estimate", "say whether a program fits on an IPU and what a call costs", _estimate
+    )
     estimate.add_argument("what", metavar="PROGRAM", help=programs.WHAT)
     estimate.add_argument("--target", help="a chip (ipu1, ipu2, ipu21, bow), or chip:tiles; the configured one")
-    estimate.add_argument("--batch", type=_positive, help="the size of the batch")
+    estimate.add_argument("--batch", type=positive, help="the size of the batch")
     estimate.add_argument("--top", type=int, default=10, help="how many operations to print (10)")
 
-    compare = _command(commands, "compare", "compare programs, or one program on several chips", _compare)
-    saved = "; or what estimate --json printed (.json), as it is"
+    compare = add_command(commands, "compare", "compare programs, or one program on several chips", _compare)
+    saved = "; or what estimate --json printed, or a report (.json), as it is"
     compare.add_argument("what", metavar="PROGRAM", nargs="+", help=programs.WHAT + saved)
     compare.add_argument("--target", default=_DEFAULT_TARGETS, help=f"chips, separated by commas ({_DEFAULT_TARGETS})")
-    compare.add_argument("--batch", type=_positive, help="the size of the batch")
+    compare.add_argument("--batch", type=positive, help="the size of the batch")
+    compare.add_argument("-o", "--output", metavar="FILE", help="write two reports side by side, as .html or .json")
 
-    largest = _command(commands, "largest-batch", "find the largest batch with which a program fits", _largest_batch)
+    largest = add_command(commands, "largest-batch", "find the largest batch with which a program fits", _largest_batch)
     largest.add_argument("what", metavar="PROGRAM", help=programs.WHAT)
     largest.add_argument("--target", help="a chip (ipu1, ipu2, ipu21, bow), or chip:tiles; the configured one")
-    largest.add_argument("--start", type=_positive, default=64, help="the first batch to try (64)")
-    largest.add_argument("--multiple-of", type=_positive, default=1, help="only try multiples of this (1)")
-    largest.add_argument("--limit", type=_positive, default=1 << 20, help=f"the largest batch to try ({1 << 20})")
+    largest.add_argument("--start", type=positive, default=64, help="the first batch to try (64)")
+    largest.add_argument("--multiple-of", type=positive, default=1, help="only try multiples of this (1)")
+    largest.add_argument("--limit", type=positive, default=1 << 20, help=f"the largest batch to try ({1 << 20})")
 
 
-def _command(commands: Any, name: str, text: str, run: Callable[[argparse.Namespace], int]) -> argparse.ArgumentParser:
+def add_command(
+    commands: Any, name: str, text: str, run: Callable[[argparse.Namespace], int]
+) -> argparse.ArgumentParser:
+    """Adds a command that takes programs; an error of the program or of the compiler becomes an exit code."""
     parser: argparse.ArgumentParser = commands.add_parser(name, help=text, description=f"{text.capitalize()}.")
     programs.add_arguments(parser)
-    parser.add_argument("--num-ipus", type=_positive, help="the number of IPUs that the program may find")
+    parser.add_argument("--num-ipus", type=positive, help="the number of IPUs that the program may find")
     parser.add_argument("--traceback", action="store_true", help="where the program fails, show where in Python")
     add_json(parser)
     parser.set_defaults(run=lambda options: _reported(options, run))
     return parser
 
 
-def _positive(text: str) -> int:
+def positive(text: str) -> int:
+    """A number of at least 1, as an option has it."""
     value = int(text)
     if value < 1:
         raise argparse.ArgumentTypeError("must be at least 1")
@@ -117,19 +125,25 @@ def _print(found: Any, top: int) -> None:
 
 
 def _saved(path: str) -> Any:
-    """The estimate in a file that ``estimate --json`` wrote."""
+    """The estimate in a file that ``estimate --json`` or ``report`` wrote."""
     from jax_ipu.compiler.estimates import Estimate
+    from jax_ipu.reports import Report
 
     try:
-        return Estimate.from_dict(json.loads(Path(path).read_text()))
+        values = json.loads(Path(path).read_text())
+        if isinstance(values, dict) and "format" in values:
+            return Report.load(path).estimate
+        return Estimate.from_dict(values)
     except (OSError, ValueError, TypeError, KeyError) as error:
-        raise UsageError(f"{path} is not what jax-ipu estimate --json prints: {error}") from error
+        raise UsageError(f"{path} is not what jax-ipu estimate --json prints, and no report: {error}") from error
 
 
 def _compare(options: argparse.Namespace) -> int:
     from jax_ipu.estimates import Comparison
 
     targets = [target for target in options.target.split(",") if target]
+    if options.output is not None:
+        _compare_reports(options)
     estimates = {}
     for what in options.what:
         if what.endswith(".json"):
@@ -147,6 +161,20 @@ def _compare(options: argparse.Namespace) -> int:
         header, *lines = text_table(comparison.table(), left=(0, 1))
         print("\n".join([coloured(header, "bold"), *lines]))
     return OK if all(one.fits for one in estimates.values()) else NO
+
+
+def _compare_reports(options: argparse.Namespace) -> None:
+    """Writes two reports, which are files, side by side."""
+    from jax_ipu.reports import NoFrontEnd, Report
+
+    if len(options.what) != 2 or not all(what.endswith(".json") for what in options.what):
+        raise UsageError("--output compares two reports: give two .json files that jax-ipu report wrote")
+    try:
+        first, second = map(Report.load, options.what)
+        first.compare(second, options.output)
+    except (OSError, ValueError, NoFrontEnd) as error:
+        raise UsageError(str(error)) from error
+    print(f"wrote {options.output}", file=sys.stderr)
 
 
 def _largest_batch(options: argparse.Namespace) -> int:

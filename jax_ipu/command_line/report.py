@@ -1,0 +1,75 @@
+"""``jax-ipu report``: everything that the IPU model knows of a program, as a page for a browser or as JSON."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+from jax_ipu.command_line import programs
+from jax_ipu.command_line.estimate import add_command, positive
+from jax_ipu.command_line.output import NO, OK, UsageError, coloured, print_json
+
+_SUFFIXES = (".html", ".json")
+
+
+def add_commands(commands: Any) -> None:
+    """Adds the command to the parser."""
+    text = "write a report on a program: a page for a browser, or its data as JSON"
+    report = add_command(commands, "report", text, _report)
+    saved = "; or a report that was written as .json, for its page"
+    report.add_argument("what", metavar="PROGRAM", help=programs.WHAT + saved)
+    report.add_argument("--target", help="a chip (ipu1, ipu2, ipu21, bow), or chip:tiles; the configured one")
+    report.add_argument("--batch", type=positive, help="the size of the batch")
+    report.add_argument("-o", "--output", metavar="FILE", help="what to write, .html or .json (NAME.html)")
+
+
+def _report(options: argparse.Namespace) -> int:
+    from jax_ipu.reports import NoFrontEnd, Report
+
+    path = Path(options.output) if options.output else None
+    if path is not None and path.suffix not in _SUFFIXES:
+        raise UsageError(f"--output {path}: the name ends in .html, or in .json for the data")
+    if options.what.endswith(".json") and Path(options.what).is_file():
+        try:
+            name, found = Path(options.what).stem, Report.load(options.what)
+        except ValueError as error:
+            raise UsageError(str(error)) from error
+    else:
+        name, found = _compiled(options)
+    if path is None and not options.json:
+        path = Path(f"{name}.html")
+    if path is not None:
+        try:
+            found.save(path)
+        except NoFrontEnd as error:
+            if options.output:
+                raise
+            path = path.with_suffix(".json")
+            print(f"jax-ipu: {error}", file=sys.stderr)
+            found.save(path)
+        except OSError as error:
+            raise UsageError(f"{path} cannot be written: {error}") from error
+    if options.json:
+        print_json(found.as_dict())
+    else:
+        print(coloured(f"wrote {path}", "bold"))
+        print(found)
+    return OK if found.fits else NO
+
+
+def _compiled(options: argparse.Namespace) -> tuple[str, Any]:
+    """The name of a program, for that of a file, and its report."""
+    from jax_ipu.compiler.estimates import compilation_of
+    from jax_ipu.estimates import configured_target
+    from jax_ipu.reports import report_of
+
+    loaded = programs.load(options.what, options)
+    compilation = compilation_of(*loaded.at(options.batch), options.target or configured_target())
+    if options.num_ipus is not None and compilation.num_ipus != options.num_ipus:
+        raise UsageError(
+            f"the shardings of the program are over {compilation.num_ipus} IPUs, not over {options.num_ipus}"
+        )
+    return re.sub(r"[^\w.-]+", "_", loaded.name), report_of(compilation)
