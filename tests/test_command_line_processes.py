@@ -39,19 +39,21 @@ def execute(*command, **variables):
 class Terminal:
     """A process on a terminal of its own."""
 
+    # In a new session, makes the terminal the one that sends Ctrl-C.
+    START = "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
+
     def __init__(self, *command, columns=100, lines=24, **variables):
         self.text = ""
         leader, follower = pty.openpty()
         fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
         self._terminal = leader
         self.process = subprocess.Popen(
-            command,
+            [sys.executable, "-c", self.START, *command],
             env=environment(**{"TERM": "xterm", **variables}),
             stdin=follower,
             stdout=follower,
             stderr=follower,
             start_new_session=True,
-            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
             cwd="/",
         )
         os.close(follower)
