@@ -16,7 +16,10 @@ from jax.sharding import AbstractMesh, AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import jax_ipu
-from jax_ipu import reports
+from jax_ipu import compile_server, reports
+from jax_ipu.compiler import compile as compile_program
+from jax_ipu.compiler.estimates import compilation_of
+from jax_ipu.integration.programs import program_of
 from jax_ipu.reports import automatic, html
 from jax_ipu.reports.accuracy import ACCURACY
 from jax_ipu.reports.data import floor_plan
@@ -434,12 +437,9 @@ except Exception as error:
 """
 
 
-@pytest.mark.parametrize("variable", ["JAX_IPU_REPORT_DIR", "POPLAR_ENGINE_OPTIONS"])
-def test_a_report_for_every_program_of_a_process(variable, tmp_path):
+def test_a_report_for_every_program_of_a_process(tmp_path):
     folder = tmp_path / "reports"
-    options = json.dumps({"autoReport.all": "true", "autoReport.directory": str(folder)})
-    environment = {variable: str(folder) if variable == "JAX_IPU_REPORT_DIR" else options}
-    text = output(REPORTING, JAX_IPU_MODEL_NUM_TILES="32", **environment)
+    text = output(REPORTING, JAX_IPU_MODEL_NUM_TILES="32", JAX_IPU_REPORT_DIR=str(folder))
     assert "too large True" in text
     files = sorted(folder.iterdir())
     assert len({path.name.rsplit("-", 1)[0] for path in files}) >= 1 and len(files) >= 2
@@ -448,11 +448,20 @@ def test_a_report_for_every_program_of_a_process(variable, tmp_path):
     assert all(page["chip"]["num_tiles"] == 32 for page in pages)
 
 
+def test_the_compile_server_writes_reports(monkeypatch, tmp_path):
+    program = program_of(jnp.sin, (shape(8),), {})
+    assert compile_server._observer(program.mlir, program.options, TARGET) is None
+    monkeypatch.setattr(type(jax_ipu.config), "report_folder", lambda self: str(tmp_path))
+    observe = compile_server._observer(program.mlir, program.options, TARGET)
+    compile_program(program.mlir, "mlir", program.options, TARGET, observe)
+    assert [path.name.split("-")[0] for path in tmp_path.iterdir()] == ["jit_sin"]
+
+
 def test_an_unwritable_folder_is_a_warning(tmp_path, caplog):
     (tmp_path / "file").write_text("")
     write = automatic.writer(str(tmp_path / "file" / "folder"), b"", b"", TARGET)
-    program = jax_ipu.integration.programs.program_of(jnp.sin, (shape(8),), {})
-    write(jax_ipu.compiler.estimates.compilation_of(program.mlir, "mlir", program.options, TARGET, detailed=True))
+    program = program_of(jnp.sin, (shape(8),), {})
+    write(compilation_of(program.mlir, "mlir", program.options, TARGET, detailed=True))
     assert "was not written" in caplog.text
 
 
