@@ -63,7 +63,7 @@ void Merge(const CodeletUse& use, std::map<std::string, CodeletUse>* codelets) {
 }
 
 unsigned TilesPerGroup(unsigned num_tiles) {
-  constexpr unsigned kMostGroups = 32;
+  constexpr unsigned kMostGroups = 23;  // of 64 tiles, on an IPU with 1,472
   return std::max(1u, (num_tiles + kMostGroups - 1) / kMostGroups);
 }
 

@@ -65,7 +65,7 @@ struct OperationUse {
   std::vector<int> last_reads;           // by input: the last step that reads it, -1 for none
 };
 
-// How many neighbouring tiles are one group in SuperstepDetail, so that there are at most 32.
+// How many neighbouring tiles are one group in SuperstepDetail, so that there are at most 23.
 unsigned TilesPerGroup(unsigned num_tiles);
 
 // Analyses exchanges. Reads are exact: each vertex receives the distinct elements of its regions that its

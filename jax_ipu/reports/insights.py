@@ -84,13 +84,18 @@ def _fullest_tiles(data: dict[str, Any]) -> Iterator[Insight]:
     severity = "problem" if over else "advice" if most > _NEARLY_FULL * limit else "info"
     used = percent_text(most, limit)
     texts = ", ".join(f"{tile}: {bytes_text(total[tile])}" for tile in fullest)
+    peak = data["memory"]["peak_step"]
+    operation = data["steps"]["operation"][peak] if peak is not None else None
+    when = f" The fullest moment is during {data['operations'][operation]['name']}." if operation is not None else ""
     yield insight(
         "fullest tiles",
         severity,
         f"The fullest tile holds {bytes_text(most)}, {used} of its memory",
         f"Tiles {texts}. The mean over all tiles is {bytes_text(mean)}"
-        + (f"; {over} tiles hold more than there is room for." if over else "."),
+        + (f"; {over} tiles hold more than there is room for." if over else ".")
+        + when,
         "Select one of these tiles to see what it holds." if severity != "info" else None,
+        operations=[] if operation is None else [operation],
         tiles=fullest,
     )
 
