@@ -1,8 +1,8 @@
 """Compares the IPU model's cycles with published measurements on Bow: python benchmarks/model_accuracy.py [BUILD]
 
 The model's numbers come from its target table and from PopLibs' formulas. Each row has published and modelled cycles
-and the residual in per cent (positive: the model is too slow). Prints the tables of docs/model_accuracy.md, where sources
-and how the figures were read are told. With the folder of a build that has the C++ tests, also prints the table of
+and the residual in per cent (positive: the model is too slow). Prints the tables of docs/model_accuracy.md, where
+sources and how the figures were read are told. With the folder of a build that has the C++ tests, also prints the table of
 vertices against PopLibs' estimators: those tests compare over grids of sizes, and print a row for every variant.
 """
 

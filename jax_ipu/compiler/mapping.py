@@ -272,6 +272,10 @@ def _want(demands: dict[Value, Demand], value: Value, demand: Demand) -> None:
         demands[value] = demand
 
 
+# What makes these is cheap to read from anywhere, or takes so long per element that all tiles should share the work.
+_FREE = frozenset({"broadcast_in_dim", "ipu.threefry2x32"})
+
+
 def _share(op: Op, demands: dict[Value, Demand], partners: dict[Value, Value]) -> None:
     shape = op.results[0].shape
     best: Demand | None = None
@@ -286,7 +290,7 @@ def _share(op: Op, demands: dict[Value, Demand], partners: dict[Value, Value]) -
     updates = source.op is None  # an argument or loop state, which this op may update
     for operand in op.operands:
         producer = operand.op
-        if operand.shape == shape and (producer is None or producer.name != "broadcast_in_dim"):
+        if operand.shape == shape and (producer is None or producer.name not in _FREE):
             if operand not in demands:
                 demands[operand] = best
                 if updates and source is not operand:
