@@ -2,8 +2,9 @@
 
 The model's numbers come from its target table and from PopLibs' formulas. Each row has published and modelled cycles
 and the residual in per cent (positive: the model is too slow). Prints the tables of docs/model_accuracy.md, where
-sources and how the figures were read are told. With the folder of a build that has the C++ tests, also prints the table of
-vertices against PopLibs' estimators: those tests compare over grids of sizes, and print a row for every variant.
+sources and how the figures were read are told. With the folder of a build that has the C++ tests, also prints the
+table of vertices against PopLibs' estimators: those tests compare over grids of sizes, and print a row for every
+variant.
 """
 
 from __future__ import annotations

@@ -68,9 +68,10 @@ TargetModel Ipu1() {
 TargetModel Ipu21() {
   TargetModel t = Ipu2();
   t.version = "ipu21";
-  t.clock_hz = 1.5e9;                      // P: ipu-stack for C600
-  t.amp_macs_quarter = 128;                // M: 560 TFLOP/s 8-bit; PopLibs loads 8 elements per AMP load (P)
-  t.host_link_bytes_per_second = 3.91e9;   // D: 453,752,832 bytes in 116 ms (ipu-stack); peak: PCIe Gen4 x8, 15.75e9
+  t.clock_hz = 1.5e9;        // P: ipu-stack for C600
+  t.amp_macs_quarter = 128;  // M: 560 TFLOP/s 8-bit; PopLibs loads 8 elements per AMP load (P)
+  t.host_link_bytes_per_second =
+      3.91e9;  // D: 453,752,832 bytes in 116 ms (ipu-stack); peak: PCIe Gen4 x8, 15.75e9
   return t;
 }
 
