@@ -25,7 +25,7 @@ def convolution(x, w):
 
 CASES = {
     "product": (product, (2048, 2048), (2048, 2048)),
-    "convolution": (convolution, (1, 14, 14, 1024), (1, 1, 1024, 256)),
+    "convolution": (convolution, (4, 14, 14, 1024), (1, 1, 1024, 256)),
 }
 
 
