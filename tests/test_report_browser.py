@@ -93,5 +93,6 @@ def test_real_reports(tmp_path):
         page = made[first].compare(made[second]).save(tmp_path / f"{first}.html")
         files = [page, *(made[name].save(tmp_path / f"{name}.json") for name in (first, second))]
         cases.append(f"{first} and {second}={','.join(map(str, files))}")
+    assert "ok" in run("node", "test/model.mjs", *map(str, sorted(tmp_path.glob("[0-9].json"))))
     printed = run("node", "test/browser.mjs", "--only", *cases)
     assert printed.count("ok ") == len(cases)
