@@ -457,6 +457,15 @@ def test_the_compile_server_writes_reports(monkeypatch, tmp_path):
     assert [path.name.split("-")[0] for path in tmp_path.iterdir()] == ["jit_sin"]
 
 
+def test_the_same_program_has_the_same_file(tmp_path):
+    # The serialised options of a program differ between processes.
+    program = program_of(jnp.sin, (shape(8),), {})
+    compilation = compilation_of(program.mlir, "mlir", program.options, TARGET, detailed=True)
+    for options, target in ((program.options, TARGET), (b"", TARGET), (b"", "bow")):
+        automatic.writer(str(tmp_path), program.mlir, options, target)(compilation)
+    assert len(list(tmp_path.iterdir())) == 2
+
+
 def test_an_unwritable_folder_is_a_warning(tmp_path, caplog):
     (tmp_path / "file").write_text("")
     write = automatic.writer(str(tmp_path / "file" / "folder"), b"", b"", TARGET)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from jax_ipu.compiler.compilation import Compilation
+from jax_ipu.compiler.options import compile_options
 from jax_ipu.config import config
 from jax_ipu.reports import report_of
 from jax_ipu.reports.html import NoFrontEnd
@@ -33,7 +34,8 @@ def writer(folder: str, program: bytes, options: bytes, target: str) -> Callable
         program, options, target: what is compiled, as for :func:`jax_ipu.compiler.compile`.
     """
     digest = hashlib.sha256()
-    for part in (program, options, target.encode()):
+    # The fields of a serialised message have no fixed order.
+    for part in (program, repr(compile_options(options)).encode(), target.encode()):
         digest.update(len(part).to_bytes(8, "little"))
         digest.update(part)
 
