@@ -306,6 +306,8 @@ def test_insights(made):
         total = expanded(data["memory"]["total"])
         assert found["fullest tiles"]["tiles"][0] == total.argmax()
         assert sum(found["histogram"]["histogram"]["counts"]) == TILES
+        most = max(data["operations"], key=lambda row: row["cycles"])
+        assert found["sinks"]["operations"][0] == most["id"] and most["kind"] in found["sinks"]["detail"]
 
 
 def test_savings_are_those_of_compiled_alternatives():

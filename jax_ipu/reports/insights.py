@@ -13,7 +13,7 @@ Insight = dict[str, Any]
 _SHOWN = 5
 _BINS = 16
 # Parts of the whole from which something is worth a line.
-_NEARLY_FULL, _SINK, _IMBALANCE, _LARGE = 0.9, 0.1, 0.1, 0.05
+_NEARLY_FULL, _IMBALANCE, _LARGE = 0.9, 0.1, 0.05
 
 
 def insight(
@@ -46,7 +46,7 @@ def insights(data: dict[str, Any]) -> list[Insight]:
     found = [*_fits(data)]
     if data["memory"] is not None:
         found += [*_fullest_tiles(data), *_histogram(data), *_always_live(data), *_buffers(data), *_late_freed(data)]
-    if data["estimate"]["cycles"]:
+    if data["estimate"]["cycles"] and data["operations"]:
         found += [*_limits(data), *_sinks(data), *_imbalance(data)]
     order = {"problem": 0, "advice": 1, "info": 2}
     return sorted(found, key=lambda one: order[one["severity"]])
@@ -206,13 +206,19 @@ def _limits(data: dict[str, Any]) -> Iterator[Insight]:
 
 
 def _sinks(data: dict[str, Any]) -> Iterator[Insight]:
-    whole = data["estimate"]["cycles"]
+    # The operations of all branches of conditionals, while the estimate counts one.
+    whole = sum(row["cycles"] for row in data["operations"])
     rows = sorted(data["operations"], key=lambda row: (-row["cycles"], row["id"]))[:_SHOWN]
-    rows = [row for row in rows if row["cycles"] > _SINK * whole] or rows[:1]
-    texts = ", ".join(f"{row['name']} ({percent_text(row['cycles'], whole)})" for row in rows)
+    kinds: dict[str, int] = {}
+    for row in data["operations"]:
+        kinds[row["kind"]] = kinds.get(row["kind"], 0) + row["cycles"]
+    costly = sorted(kinds, key=lambda kind: (-kinds[kind], kind))[:_SHOWN]
+    names = ", ".join(f"{row['name']} ({percent_text(row['cycles'], whole)})" for row in rows)
     share = percent_text(sum(row["cycles"] for row in rows), whole)
-    many = f"{len(rows)} operations take" if len(rows) > 1 else "One operation takes"
-    yield insight("sinks", "info", f"{many} {share} of the cycles", texts, operations=[row["id"] for row in rows])
+    many = f"The {len(rows)} costliest operations take" if len(rows) > 1 else "One operation takes"
+    by_kind = ", ".join(f"{kind} ({percent_text(kinds[kind], whole)})" for kind in costly)
+    detail = f"{names}. By kind: {by_kind}."
+    yield insight("sinks", "info", f"{many} {share} of the cycles", detail, operations=[row["id"] for row in rows])
 
 
 def _imbalance(data: dict[str, Any]) -> Iterator[Insight]:
