@@ -188,7 +188,7 @@ function timelineView(context: Context) {
       pen.moveTo(x, 12);
       pen.lineTo(x, axisHeight);
       pen.stroke();
-      if (x + 8 < cssWidth) pen.fillText(fine ? integer(value) : cycles(value), x + 3, 8);
+      if (x + 40 < cssWidth) pen.fillText(fine ? integer(value) : cycles(value), x + 3, 8);
     }
 
     // Program tree.
