@@ -122,6 +122,18 @@ class Config:
     Raises:
         ValueError: a value is not valid; the message lists the valid ones.
         RuntimeError: an option is set after JAX has created the ``ipu`` backend.
+
+    Examples:
+        The platform reads one object, ``jax_ipu.config``. Others are of use for checking values:
+
+        >>> from jax_ipu import Config
+        >>> options = Config()
+        >>> options.model_version = "bow"
+        >>> options.model_version
+        'bow'
+        >>> options.model_version = "ipu3"
+        Traceback (most recent call last):
+        ValueError: jax_ipu.config.model_version='ipu3' is not valid. Give one of ipu1, ipu2, ipu21, bow.
     """
 
     use_model = _Option(True, _boolean, "Use the IPU model. False needs a build against the Poplar SDK and hardware.")
@@ -168,13 +180,30 @@ class Config:
         return self.report_dir or environment.report_folder(os.environ)
 
     def device_ids(self) -> list[int]:
-        """The device numbers that the platform offers."""
+        """The device numbers that the platform offers.
+
+        Examples:
+            >>> from jax_ipu import Config
+            >>> options = Config()
+            >>> options.device_count = 4
+            >>> options.device_ids()
+            [0, 1, 2, 3]
+            >>> options.visible_devices = (2, 3)
+            >>> options.device_ids()
+            [2, 3]
+        """
         visible = self.visible_devices
         return list(visible) if visible is not None else list(range(self.device_count))
 
     @classmethod
     def variables(cls) -> list[str]:
-        """The names of all environment variables with the prefix JAX_IPU_ that have an effect."""
+        """The names of all environment variables with the prefix JAX_IPU_ that have an effect.
+
+        Examples:
+            >>> from jax_ipu import Config
+            >>> Config.variables()[:2]
+            ['JAX_IPU_USE_MODEL', 'JAX_IPU_MODEL_VERSION']
+        """
         return [option.variable for option in vars(cls).values() if isinstance(option, _Option)]
 
     def sources(self) -> dict[str, tuple[Any, str]]:
@@ -182,6 +211,13 @@ class Config:
 
         Raises:
             ValueError: a value is not valid.
+
+        Examples:
+            >>> from jax_ipu import Config
+            >>> options = Config()
+            >>> options.model_num_tiles = 64
+            >>> options.sources()["model_num_tiles"]
+            (64, 'jax_ipu.config')
         """
         found: dict[str, tuple[Any, str]] = {}
         for name, option in vars(type(self)).items():
@@ -192,11 +228,27 @@ class Config:
 
     @property
     def frozen(self) -> bool:
-        """Whether the backend exists, so that options cannot be changed any more."""
+        """Whether the backend exists, so that options cannot be changed any more.
+
+        Examples:
+            >>> import jax, jax_ipu
+            >>> ipus = jax.devices("ipu")
+            >>> jax_ipu.config.frozen
+            True
+        """
         return self._frozen
 
     def freeze(self) -> None:
-        """Called when the backend is created: later changes would have no effect and are refused."""
+        """Called when the backend is created: later changes would have no effect and are refused.
+
+        Examples:
+            >>> from jax_ipu import Config
+            >>> options = Config()
+            >>> options.freeze()
+            >>> options.device_count = 2  # doctest: +ELLIPSIS
+            Traceback (most recent call last):
+            RuntimeError: jax_ipu.config.device_count was set after JAX created the ipu backend. ...
+        """
         self._frozen = True
 
 

@@ -86,6 +86,15 @@ def tile_map(
 
     Raises:
         jax_ipu.compiler.CompileError: the function uses something that IPU does not support.
+
+    Examples:
+        >>> import io, jax, jax.numpy as jnp, jax_ipu
+        >>> x, w = jax.ShapeDtypeStruct((32, 64), jnp.float32), jax.ShapeDtypeStruct((64, 16), jnp.float32)
+        >>> placements = jax_ipu.debug.tile_map(jnp.dot, x, w, file=io.StringIO())
+        >>> [placement.shape for placement in placements]
+        [(32, 64), (64, 16), (32, 16)]
+        >>> placements[0].reason.split(" at ")[0]
+        'left side of dot_general'
     """
     from jax_ipu.integration.programs import program_of
 
@@ -120,6 +129,13 @@ def profile(
     Raises:
         jax_ipu.compiler.CompileError: the function uses something that IPU does not support.
         RuntimeError: it does not fit into the memory of the tiles.
+
+    Examples:
+        >>> import io, jax, jax.numpy as jnp, jax_ipu
+        >>> x = jax.ShapeDtypeStruct((64, 64), jnp.float32)
+        >>> operations = jax_ipu.debug.profile(lambda x: jnp.tanh(x @ x), x, file=io.StringIO())
+        >>> sorted(operation.operation for operation in operations)
+        ['dot_general', 'map']
     """
     result = estimate(fun, *args, donate_argnums=donate_argnums, **kwargs)
     if not result.fits:

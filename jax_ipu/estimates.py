@@ -16,7 +16,20 @@ __all__ = ["Comparison", "Estimate", "LargestBatch", "estimate", "largest_batch"
 
 
 class Comparison:
-    """Estimates of one program for several targets: a mapping from each target, as it was given, to its estimate."""
+    """Estimates of one program for several targets: a mapping from each target, as it was given, to its estimate.
+
+    ``print`` shows it as a table, a notebook as one of HTML.
+
+    Attributes:
+        estimates: the mapping as a dictionary.
+
+    Examples:
+        >>> import jax, jax.numpy as jnp, jax_ipu
+        >>> x = jax.ShapeDtypeStruct((256, 256), jnp.float16)
+        >>> comparison = jax_ipu.estimate(jnp.dot, x, x, compare=("ipu2", "bow"))
+        >>> list(comparison), comparison["bow"].seconds < comparison["ipu2"].seconds
+        (['ipu2', 'bow'], True)
+    """
 
     def __init__(self, estimates: Mapping[str, Estimate]) -> None:
         self.estimates = dict(estimates)
@@ -31,11 +44,25 @@ class Comparison:
         return len(self.estimates)
 
     def as_dict(self) -> dict[str, Any]:
-        """The dictionaries of all estimates, by target: what ``json.dumps`` takes."""
+        """The dictionaries of all estimates, by target: what ``json.dumps`` takes.
+
+        Examples:
+            >>> import jax.numpy as jnp, jax_ipu
+            >>> comparison = jax_ipu.estimate(jnp.sin, jnp.ones(8), compare=("ipu2", "bow"))
+            >>> comparison.as_dict()["bow"]["fits"]
+            True
+        """
         return {target: one.as_dict() for target, one in self.estimates.items()}
 
     def table(self) -> list[Row]:
-        """A header and a row for each estimate. The last column compares the time with the first that fits."""
+        """A header and a row for each estimate. The last column compares the time with the first that fits.
+
+        Examples:
+            >>> import jax.numpy as jnp, jax_ipu
+            >>> header, *rows = jax_ipu.estimate(jnp.sin, jnp.ones(8), compare=("ipu2", "bow")).table()
+            >>> header[:2], [row[:2] for row in rows]
+            (('target', 'fits'), [('ipu2', 'yes'), ('bow', 'yes')])
+        """
         fitting = [e.seconds for e in self.estimates.values() if e.fits and e.seconds]
         header = ("target", "fits", "cycles", "time", "host link", "peak", "fullest tile", "speed")
         rows: list[Row] = [header]
@@ -63,7 +90,19 @@ class Comparison:
 
 
 class LargestBatch(NamedTuple):
-    """The largest batch that fits, and its estimate; (0, that of the smallest batch) if none fits."""
+    """The largest batch that fits, and its estimate; (0, that of the smallest batch) if none fits.
+
+    Attributes:
+        batch: the largest batch, 0 if none fits.
+        estimate: the estimate of that batch.
+
+    Examples:
+        >>> import jax, jax.numpy as jnp, jax_ipu
+        >>> rows = jax.ShapeDtypeStruct((8, 1000), jnp.float32)
+        >>> batch, estimate = jax_ipu.largest_batch(jnp.sin, rows, target="ipu2:1", limit=64)
+        >>> batch, estimate.fits
+        (64, True)
+    """
 
     batch: int
     estimate: Estimate
@@ -127,7 +166,7 @@ def estimate(
         ValueError: the program is for another number of IPUs than `num_ipus`; or both `target` and `compare` are given.
         TypeError: as ``jax.jit``, for arguments that it does not take.
 
-    Example:
+    Examples:
         >>> import jax, jax.numpy as jnp, jax_ipu
         >>> x = jax.ShapeDtypeStruct((512, 512), jnp.float16)
         >>> jax_ipu.estimate(jnp.dot, x, x, target="bow").fits
@@ -193,7 +232,7 @@ def largest_batch(
         ValueError: no argument has a batch, arguments have different batches, or a number is not valid.
         jax_ipu.compiler.CompileError, TypeError: as :func:`estimate`.
 
-    Example:
+    Examples:
         >>> import jax, jax.numpy as jnp, jax_ipu
         >>> w, x = jax.ShapeDtypeStruct((64, 64), jnp.float32), jax.ShapeDtypeStruct((16, 64), jnp.float32)
         >>> found = jax_ipu.largest_batch(jnp.dot, x, w, batch_axes=(0, None), target="ipu2:4", multiple_of=64)

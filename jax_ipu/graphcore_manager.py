@@ -52,6 +52,19 @@ class GraphCoreManager:
 
     A model may be a Python function over NumPy-like arrays, ``(apply_fn, params)``, a flax, equinox, Keras 3 or PyTorch
     model, an ONNX file, StableHLO, or a ``jax.export.Exported``. Its weights go to the IPUs once and stay there.
+
+    Attributes:
+        num_ipus, precision, memory_proportion, enable_half_partials, compile_only: the settings, as given.
+
+    Examples:
+        >>> import numpy as np
+        >>> from jax_ipu import GraphCoreManager
+        >>> weights = np.eye(4, dtype=np.float32)
+        >>> with GraphCoreManager() as ipu:
+        ...     compiled = ipu.compile_model(lambda x: x @ weights, np.ones((2, 4), np.float32))
+        ...     outputs = ipu.execute_model(compiled, np.full((2, 4), 3, np.float32))
+        >>> outputs.tolist()
+        [[3.0, 3.0, 3.0, 3.0], [3.0, 3.0, 3.0, 3.0]]
     """
 
     def __init__(
@@ -99,6 +112,13 @@ class GraphCoreManager:
 
         Raises:
             RuntimeError: there are fewer IPUs than num_ipus.
+
+        Examples:
+            >>> from jax_ipu import GraphCoreManager
+            >>> ipu = GraphCoreManager()
+            >>> ipu.initialize()
+            >>> ipu.get_ipu_count() >= 1
+            True
         """
         with self._lock:
             if self._state == "ready":
@@ -108,7 +128,17 @@ class GraphCoreManager:
             self._state = "ready"
 
     def finalize(self) -> None:
-        """Releases the models that this manager compiled, and their memory. A second call has no effect."""
+        """Releases the models that this manager compiled, and their memory. A second call has no effect.
+
+        Examples:
+            >>> from jax_ipu import GraphCoreManager
+            >>> ipu = GraphCoreManager()
+            >>> ipu.initialize()
+            >>> ipu.finalize()
+            >>> ipu.get_ipu_count()
+            Traceback (most recent call last):
+            RuntimeError: this GraphCoreManager was finalized: call initialize() before you use it again
+        """
         with self._lock:
             for model in list(self._models):
                 model.release()
@@ -143,7 +173,14 @@ class GraphCoreManager:
     # Information --------------------------------------------------------------------------------------------------
 
     def get_ipu_count(self) -> int:
-        """The number of IPUs of the platform, independent of num_ipus."""
+        """The number of IPUs of the platform, independent of num_ipus.
+
+        Examples:
+            >>> import jax
+            >>> from jax_ipu import get_graphcore_manager
+            >>> get_graphcore_manager().get_ipu_count() == len(jax.devices("ipu"))
+            True
+        """
         with self._lock:
             self._check_ready()
             return len(config.device_ids()) if self.compile_only else len(jax.local_devices(backend=_PLATFORM))
@@ -154,6 +191,13 @@ class GraphCoreManager:
         Keys: id, architecture, num_tiles, memory_per_tile and memory_total (bytes), clock_frequency (Hz), device
         ("model" or "hardware"), memory_in_use (bytes), used (whether this manager uses it), and models: what the IPU
         holds of each compiled model.
+
+        Examples:
+            >>> from jax_ipu import GraphCoreManager
+            >>> with GraphCoreManager() as ipu:
+            ...     info = ipu.get_ipu_info()[0]
+            >>> info["architecture"], info["num_tiles"], info["used"], info["models"]
+            ('ipu2', 1472, True, [])
         """
         with self._lock:
             self._check_ready()
@@ -193,6 +237,19 @@ class GraphCoreManager:
         Raises:
             TypeError: the model is of no known kind; the message lists them.
             RuntimeError: it does not fit; the message names the fullest tiles and the largest tensors.
+
+        Examples:
+            Weights may be given as a pytree, and inputs by their shapes:
+
+            >>> import jax, numpy as np
+            >>> from jax_ipu import GraphCoreManager
+            >>> params = {"w": np.ones((4, 2), np.float32), "b": np.zeros(2, np.float32)}
+            >>> example = jax.ShapeDtypeStruct((3, 4), np.float32)
+            >>> with GraphCoreManager() as ipu:
+            ...     model = ipu.compile_model((lambda p, x: x @ p["w"] + p["b"], params), example)
+            ...     outputs = model(np.ones((3, 4), np.float32))
+            >>> outputs.shape, model.cost.cycles > 0
+            ((3, 2), True)
         """
         self._start()
         inputs = arguments(example_inputs)
@@ -205,6 +262,15 @@ class GraphCoreManager:
         Tries several memory proportions, half partials where they are enabled, the IPUs of the manager (and one of them
         alone), and slices of the batch where the model treats its rows independently. ``.report`` of the result tells
         what was tried, what was chosen and what it saves. Raises as compile_model.
+
+        Examples:
+            >>> import numpy as np
+            >>> from jax_ipu import GraphCoreManager
+            >>> weights = np.ones((64, 64), np.float32)
+            >>> with GraphCoreManager() as ipu:
+            ...     best = ipu.optimize_model(lambda x: x @ weights, np.ones((8, 64), np.float32))
+            >>> best.report.splitlines()[0].split(":")[0]
+            'chosen'
         """
         self._start()
         inputs = arguments(example_inputs)
@@ -272,6 +338,15 @@ class GraphCoreManager:
         Raises:
             ValueError: the inputs do not have the structure or shapes that the model was compiled for.
             RuntimeError: the model was released, or compiled without a device.
+
+        Examples:
+            >>> import numpy as np
+            >>> from jax_ipu import GraphCoreManager
+            >>> with GraphCoreManager() as ipu:
+            ...     add = ipu.compile_model(lambda x, y: x + y, (np.zeros(3, np.float32), np.zeros(3, np.float32)))
+            ...     outputs = ipu.execute_model(add, (np.arange(3, dtype=np.float32), np.ones(3, np.float32)))
+            >>> outputs
+            array([1., 2., 3.], dtype=float32)
         """
         self._check_ready()
         if not isinstance(compiled_model, CompiledModel):
@@ -284,6 +359,16 @@ class GraphCoreManager:
         Raises:
             ValueError: the file is no compiled model, is damaged, is of another version or target, or is for more IPUs
                 than this manager has.
+
+        Examples:
+            >>> import tempfile, numpy as np
+            >>> from jax_ipu import GraphCoreManager
+            >>> path = tempfile.mkdtemp() + "/model.ipu"
+            >>> with GraphCoreManager(compile_only=True) as compiler:
+            ...     compiler.compile_model(lambda x: x.sum(), np.ones(8, np.float32)).save(path)
+            >>> with GraphCoreManager() as ipu:
+            ...     float(ipu.load(path)(np.ones(8, np.float32)))
+            8.0
         """
         self._start()
         stored = archive.read(Path(path))
@@ -342,12 +427,25 @@ class GraphCoreManager:
             learning_rate: for an optimiser given by its name.
             optimize: try recomputation and several memory proportions, and take the fastest plan that fits.
             seed: seed of the random numbers of a model with dropout. Every step draws new ones; the same seed gives the
-            same steps.
+                same steps.
             optimizer_settings: other settings of an optimiser given by its name, e.g. {"momentum": 0.9}.
 
         Raises:
             ValueError: the model has no weights, or the batch does not divide.
             RuntimeError: it does not fit, or this manager compiles only.
+
+        Examples:
+            >>> import numpy as np
+            >>> from jax_ipu import GraphCoreManager
+            >>> params = {"w": np.zeros((4, 1), np.float32)}
+            >>> batch = np.eye(4, dtype=np.float32), np.ones((4, 1), np.float32)
+            >>> with GraphCoreManager() as ipu:
+            ...     step = ipu.compile_training_step(
+            ...         (lambda p, x: x @ p["w"], params), "mean_squared_error", "sgd", batch, learning_rate=0.5
+            ...     )
+            ...     first, second = step(batch), step(batch)
+            >>> first, second < first
+            (1.0, True)
         """
         self._start()
         if self.compile_only:
@@ -515,7 +613,13 @@ _global_manager: GraphCoreManager | None = None
 
 
 def get_graphcore_manager() -> GraphCoreManager:
-    """The manager of the process, initialised with default settings and shared by all threads."""
+    """The manager of the process, initialised with default settings and shared by all threads.
+
+    Examples:
+        >>> from jax_ipu import get_graphcore_manager
+        >>> get_graphcore_manager() is get_graphcore_manager()
+        True
+    """
     global _global_manager
     with _global_lock:
         if _global_manager is None:

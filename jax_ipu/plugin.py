@@ -50,7 +50,14 @@ _SECONDS_TO_LEAVE = 2.0
 
 
 def library_path() -> str:
-    """Path of ``libpjrt_ipu.so``, the PJRT plugin, which clients in any language can load; see ``docs/clients.md``."""
+    """Path of ``libpjrt_ipu.so``, the PJRT plugin, which clients in any language can load; see ``docs/clients.md``.
+
+    Examples:
+        >>> import os
+        >>> from jax_ipu.plugin import library_path
+        >>> os.path.basename(library_path())
+        'libpjrt_ipu.so'
+    """
     from jax_ipu import _ipu
 
     return _ipu.library_path()

@@ -68,6 +68,24 @@ class Estimate:
         total_bytes: bytes on all tiles, each at its own fullest moment.
         operations: the operations in falling order of cycles; all branches of conditionals.
         report: everything that the IPU model knows of the program; None where it came to no report.
+
+    Examples:
+        >>> import jax, jax.numpy as jnp, jax_ipu
+        >>> x = jax.ShapeDtypeStruct((256, 256), jnp.float32)
+        >>> estimate = jax_ipu.estimate(jnp.dot, x, x, target="ipu2")
+        >>> estimate.target, estimate.flops, estimate.host_bytes_out
+        ('ipu2:1472', 33554432.0, 262144)
+        >>> estimate.cycles == estimate.compute_cycles + estimate.exchange_cycles + estimate.sync_cycles
+        True
+        >>> [operation.operation for operation in estimate.operations]
+        ['dot_general']
+
+        A program that does not fit is no error:
+
+        >>> large = jax.ShapeDtypeStruct((20000, 20000), jnp.float32)
+        >>> estimate = jax_ipu.estimate(jnp.sin, large, target="ipu2")
+        >>> estimate.fits, estimate.cycles
+        (False, None)
     """
 
     name: str
@@ -96,7 +114,14 @@ class Estimate:
     report: _ipu.DeviceReport | None = field(default=None, compare=False)
 
     def as_dict(self) -> dict[str, Any]:
-        """All attributes but `report`, and the operations as dictionaries: what ``json.dumps`` takes."""
+        """All attributes but `report`, and the operations as dictionaries: what ``json.dumps`` takes.
+
+        Examples:
+            >>> import json, jax.numpy as jnp, jax_ipu
+            >>> estimate = jax_ipu.estimate(jnp.sin, jnp.ones(8))
+            >>> json.loads(json.dumps(estimate.as_dict()))["cycles"] == estimate.cycles
+            True
+        """
         values: dict[str, Any] = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "report"}
         values["operations"] = [
             {name: list(v) if isinstance(v := getattr(row, name), tuple) else v for name in OPERATION_FIELDS}
@@ -110,6 +135,12 @@ class Estimate:
 
         Raises:
             TypeError: `values` is no such dictionary.
+
+        Examples:
+            >>> import jax.numpy as jnp, jax_ipu
+            >>> estimate = jax_ipu.estimate(jnp.sin, jnp.ones(8))
+            >>> jax_ipu.Estimate.from_dict(estimate.as_dict()) == estimate
+            True
         """
         if "operations" not in values:
             raise TypeError("this is not the dictionary of an estimate: it has no operations")
@@ -120,7 +151,13 @@ class Estimate:
         return Estimate(**{**values, "operations": operations})
 
     def summary(self) -> list[tuple[str, str]]:
-        """The most important numbers, as pairs of a label and a text."""
+        """The most important numbers, as pairs of a label and a text.
+
+        Examples:
+            >>> import jax.numpy as jnp, jax_ipu
+            >>> jax_ipu.estimate(jnp.sin, jnp.ones(8)).summary()[0]
+            ('fits', 'yes')
+        """
         rows = [("fits", "yes" if self.fits else "no")]
         if self.cycles is not None and self.seconds is not None:
             parts = (("compute", self.compute_cycles), ("exchange", self.exchange_cycles), ("sync", self.sync_cycles))
@@ -144,7 +181,13 @@ class Estimate:
         return rows
 
     def table(self, top: int | None = None) -> list[Row]:
-        """The operations as rows of text, after a header; `top`: only the first so many."""
+        """The operations as rows of text, after a header; `top`: only the first so many.
+
+        Examples:
+            >>> import jax.numpy as jnp, jax_ipu
+            >>> jax_ipu.estimate(jnp.sin, jnp.ones(8)).table()[0][:3]
+            ('operation', 'runs', 'cycles')
+        """
         total = sum(row.cycles for row in self.operations)
         header = (
             "operation",
@@ -165,6 +208,13 @@ class Estimate:
         return rows
 
     def title(self) -> str:
+        """What the estimate is of.
+
+        Examples:
+            >>> import jax.numpy as jnp, jax_ipu
+            >>> jax_ipu.estimate(jnp.sin, jnp.ones(8), target="bow").title()
+            'jit_sin on bow:1472'
+        """
         ipus = f"{self.num_ipus} IPUs of " if self.num_ipus > 1 else ""
         return f"{self.name} on {ipus}{self.target}"
 

@@ -20,7 +20,24 @@ from jax_ipu.compiler.types import num_elements
 class Placement(NamedTuple):
     """The mapping of one tensor.
 
-    `tiles` is the number of tiles with a part of it; `min_elements` and `max_elements` are on one of these.
+    Attributes:
+        name: the path of the argument in the pytree; of a temporary its operation and source line.
+        dtype: the type as StableHLO writes it, e.g. "f32".
+        shape: the dimensions.
+        first_tile: the number of the first tile with a part of the tensor.
+        last_tile: the number of the last one.
+        tiles: how many tiles have a part of it.
+        min_elements: elements on the tile of these that has fewest.
+        max_elements: elements on the tile that has most.
+        reason: which operation asked for the mapping, or how the tensor is spread without one.
+
+    Examples:
+        >>> import io, jax.numpy as jnp, jax_ipu
+        >>> (argument, result) = jax_ipu.debug.tile_map(jnp.sin, jnp.ones(64), file=io.StringIO())
+        >>> argument.dtype, argument.shape, argument.reason
+        ('f32', (64,), 'spread linearly')
+        >>> argument.min_elements * argument.tiles <= 64 <= argument.max_elements * argument.tiles
+        True
     """
 
     name: str

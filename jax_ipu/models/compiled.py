@@ -32,7 +32,7 @@ class Placed(NamedTuple):
 
 
 class CompiledModel:
-    """A model compiled for given input shapes, as :meth:`GraphCoreManager.compile_model` returns it.
+    """A model compiled for given input shapes, as ``GraphCoreManager.compile_model`` returns it.
 
     Attributes:
         kind: the kind of the original model, e.g. "PyTorch".
@@ -40,6 +40,15 @@ class CompiledModel:
         plan: its distribution over IPUs and slices of the batch.
         cost: cycles of one call and bytes on the fullest tile, as the IPU model computes them.
         report: the plans that ``optimize_model`` compared and what its choice saves; "" without a search.
+
+    Examples:
+        >>> import numpy as np
+        >>> from jax_ipu import get_graphcore_manager
+        >>> model = get_graphcore_manager().compile_model(lambda x: x * x, np.ones(3, np.float32))
+        >>> model.kind, model.precision, str(model.plan)
+        ('function', 'float32', 'memory_proportion 0.6')
+        >>> model(np.arange(3, dtype=np.float32))
+        array([0., 1., 4.], dtype=float32)
     """
 
     def __init__(
@@ -74,11 +83,23 @@ class CompiledModel:
         return f"<CompiledModel {self.kind}, {self.precision}, {self.plan}, {self.cost.cycles} cycles>"
 
     def __call__(self, *inputs: Any) -> Any:
-        """Runs the model; see :meth:`GraphCoreManager.execute_model`."""
+        """Runs the model; see ``GraphCoreManager.execute_model``."""
         return self.execute(inputs)
 
     def execute(self, inputs: Any) -> Any:
-        """Runs the model on inputs of the structure and shapes of the example inputs."""
+        """Runs the model on inputs of the structure and shapes of the example inputs.
+
+        Raises:
+            ValueError: the inputs have another structure or other shapes.
+            RuntimeError: the model was released, or compiled without a device.
+
+        Examples:
+            >>> import numpy as np
+            >>> from jax_ipu import get_graphcore_manager
+            >>> model = get_graphcore_manager().compile_model(lambda x: x * x, np.ones(3, np.float32))
+            >>> model.execute(np.full(3, 2, np.float32))
+            array([4., 4., 4.], dtype=float32)
+        """
         inputs = arguments(inputs)
         outputs = self._step(self._signature.flatten(inputs))
         return self._signature.unflatten(outputs, like_inputs(inputs))
@@ -101,10 +122,20 @@ class CompiledModel:
             raise RuntimeError("the model was released by finalize(): compile it again after initialize()")
 
     def save(self, path: str | Path) -> None:
-        """Writes the executable with its weights, for :meth:`GraphCoreManager.load`, also on another machine.
+        """Writes the executable with its weights, for ``GraphCoreManager.load``, also on another machine.
 
         Raises:
             ValueError: the inputs or outputs contain objects of classes that a file cannot describe.
+
+        Examples:
+            >>> import numpy as np
+            >>> from jax_ipu import get_graphcore_manager
+            >>> model = get_graphcore_manager().compile_model(lambda x: x * x, np.ones(3, np.float32))
+            >>> import pathlib, tempfile
+            >>> path = pathlib.Path(tempfile.mkdtemp()) / "square.ipu"
+            >>> model.save(path)
+            >>> path.stat().st_size > 0
+            True
         """
         with self._lock:
             self._check()
@@ -119,11 +150,28 @@ class CompiledModel:
 
     @property
     def distribution(self) -> list[str]:
-        """A description for each IPU of the part of the model that it holds."""
+        """A description for each IPU of the part of the model that it holds.
+
+        Examples:
+            >>> import numpy as np
+            >>> from jax_ipu import get_graphcore_manager
+            >>> model = get_graphcore_manager().compile_model(lambda x: x * x, np.ones(3, np.float32))
+            >>> model.distribution
+            ['the whole model']
+        """
         return [] if self._placed is None or self._released else self._placed.layout.description
 
     def release(self) -> None:
-        """Frees the memory on the IPUs; the model cannot be run afterwards."""
+        """Frees the memory on the IPUs; the model cannot be run afterwards.
+
+        Examples:
+            >>> import numpy as np
+            >>> from jax_ipu import get_graphcore_manager
+            >>> model = get_graphcore_manager().compile_model(lambda x: x * x, np.ones(3, np.float32))
+            >>> model.release()
+            >>> model.distribution
+            []
+        """
         with self._lock:
             if self._placed is not None:
                 for weight in self._weights:

@@ -21,7 +21,18 @@ MAX_SLICES = 64
 class Plan(NamedTuple):
     """One way to compile a traced model.
 
-    `distribution` over `num_ipus` is "none", "batch" (every IPU has all weights) or "weights" (weights are sharded).
+    Attributes:
+        memory_proportion: part of a tile's memory for the temporaries of a product or convolution, 0 to 1.
+        half_partials: whether partial sums of half products are half.
+        batch_slices: into how many slices the batch is cut, which are computed one after the other.
+        recompute: which activations the backward pass of a training step computes again.
+        distribution: over the IPUs: "none", "batch" (every IPU has all weights) or "weights" (weights are sharded).
+        num_ipus: over how many IPUs.
+
+    Examples:
+        >>> from jax_ipu.models.plans import Plan
+        >>> str(Plan(batch_slices=4, distribution="batch", num_ipus=2))
+        'memory_proportion 0.6, batch in 4 slices, batch over 2 IPUs'
     """
 
     memory_proportion: float = 0.6
@@ -32,6 +43,13 @@ class Plan(NamedTuple):
     num_ipus: int = 1
 
     def compiler_options(self) -> dict[str, Any]:
+        """What ``jax.jit(..., compiler_options=...)`` takes for this plan.
+
+        Examples:
+            >>> from jax_ipu.models.plans import Plan
+            >>> Plan(half_partials=True).compiler_options()
+            {'ipu_available_memory_proportion': 0.6, 'ipu_partials_type': 'half'}
+        """
         return {
             "ipu_available_memory_proportion": self.memory_proportion,
             "ipu_partials_type": "half" if self.half_partials else "float",
@@ -51,13 +69,30 @@ class Plan(NamedTuple):
 
 
 class Cost(NamedTuple):
-    """The cost of one call on each IPU, as the IPU model computes it."""
+    """The cost of one call on each IPU, as the IPU model computes it.
+
+    Attributes:
+        cycles: tile clock cycles.
+        fullest_tile_bytes: bytes on the fullest tile at its fullest moment.
+
+    Examples:
+        >>> from jax_ipu.models.plans import Cost
+        >>> min(Cost(900, 5000), Cost(800, 9000))  # the fewest cycles
+        Cost(cycles=800, fullest_tile_bytes=9000)
+    """
 
     cycles: int
     fullest_tile_bytes: int
 
     @staticmethod
     def of(analysis: dict[str, float]) -> Cost:
+        """The cost of a program of JAX, from its ``cost_analysis()``.
+
+        Examples:
+            >>> from jax_ipu.models.plans import Cost
+            >>> Cost.of({"cycles": 900.0, "fullest tile bytes": 5000.0})
+            Cost(cycles=900, fullest_tile_bytes=5000)
+        """
         return Cost(int(analysis["cycles"]), int(analysis["fullest tile bytes"]))
 
 

@@ -55,7 +55,23 @@ class Batches(NamedTuple):
 
 
 class TrainingStep(CompiledModel):
-    """A compiled training step: ``loss = step(batch)`` updates the weights on the IPU."""
+    """A compiled training step: ``loss = step(batch)`` updates the weights on the IPU.
+
+    Attributes:
+        batches: how a batch is taken apart.
+        weights_of: makes what ``weights()`` returns of the state on the IPU.
+
+    Examples:
+        >>> import numpy as np
+        >>> from jax_ipu import get_graphcore_manager
+        >>> params, apply = [np.zeros((4, 1), np.float32)], lambda p, x: x @ p[0]
+        >>> batch = np.eye(4, dtype=np.float32), np.ones((4, 1), np.float32)
+        >>> step = get_graphcore_manager().compile_training_step(
+        ...     (apply, params), "mean_squared_error", "sgd", batch, learning_rate=0.5
+        ... )
+        >>> step(batch), step(*batch) < 1.0
+        (1.0, True)
+    """
 
     batches: Batches
     weights_of: Callable[[list[Any]], Any]
@@ -65,7 +81,22 @@ class TrainingStep(CompiledModel):
         return self.execute(batch[0] if len(batch) == 1 else batch)
 
     def execute(self, inputs: Any) -> Any:
-        """As calling the step with one batch."""
+        """As calling the step with one batch.
+
+        Raises:
+            ValueError: the structure or shape of the batch differs from the example.
+
+        Examples:
+            >>> import numpy as np
+            >>> from jax_ipu import get_graphcore_manager
+            >>> params, apply = [np.zeros((4, 1), np.float32)], lambda p, x: x @ p[0]
+            >>> batch = np.eye(4, dtype=np.float32), np.ones((4, 1), np.float32)
+            >>> step = get_graphcore_manager().compile_training_step(
+            ...     (apply, params), "mean_squared_error", "sgd", batch, learning_rate=0.5
+            ... )
+            >>> step.execute(batch)
+            1.0
+        """
         (loss,) = self._step(self._signature.flatten(self.batches.leaves(inputs)))
         return float(np.asarray(loss))
 
@@ -79,6 +110,18 @@ class TrainingStep(CompiledModel):
 
         Raises:
             ValueError: there is no batch, or the structure or shape of a batch differs from the example.
+
+        Examples:
+            >>> import numpy as np
+            >>> from jax_ipu import get_graphcore_manager
+            >>> params, apply = [np.zeros((4, 1), np.float32)], lambda p, x: x @ p[0]
+            >>> batch = np.eye(4, dtype=np.float32), np.ones((4, 1), np.float32)
+            >>> step = get_graphcore_manager().compile_training_step(
+            ...     (apply, params), "mean_squared_error", "sgd", batch, learning_rate=0.5
+            ... )
+            >>> losses = step.fit([batch, batch], epochs=3)
+            >>> len(losses), losses == sorted(losses, reverse=True)
+            (3, True)
         """
         means = []
         for _ in range(epochs):
@@ -92,6 +135,17 @@ class TrainingStep(CompiledModel):
         """Returns the current weights as NumPy arrays in the structure of the model's weights.
 
         For a PyTorch model, these are all entries of its ``state_dict()`` under the same names.
+
+        Examples:
+            >>> import numpy as np
+            >>> from jax_ipu import get_graphcore_manager
+            >>> params, apply = [np.zeros((4, 1), np.float32)], lambda p, x: x @ p[0]
+            >>> batch = np.eye(4, dtype=np.float32), np.ones((4, 1), np.float32)
+            >>> step = get_graphcore_manager().compile_training_step(
+            ...     (apply, params), "mean_squared_error", "sgd", batch, learning_rate=0.5
+            ... )
+            >>> step.weights()[0].ravel().tolist()
+            [0.0, 0.0, 0.0, 0.0]
         """
         with self._lock:
             self._check()

@@ -1,0 +1,1 @@
+"""What the documentation site needs beyond mkdocs and its plugins."""
