@@ -54,7 +54,11 @@ class GraphCoreManager:
     model, an ONNX file, StableHLO, or a ``jax.export.Exported``. Its weights go to the IPUs once and stay there.
 
     Attributes:
-        num_ipus, precision, memory_proportion, enable_half_partials, compile_only: the settings, as given.
+        num_ipus: the setting, as given.
+        precision: the setting, as given.
+        memory_proportion: the setting, as given.
+        enable_half_partials: the setting, as given.
+        compile_only: the setting, as given.
 
     Examples:
         >>> import numpy as np

@@ -50,7 +50,7 @@ _SECONDS_TO_LEAVE = 2.0
 
 
 def library_path() -> str:
-    """Path of ``libpjrt_ipu.so``, the PJRT plugin, which clients in any language can load; see ``docs/clients.md``.
+    """Path of ``libpjrt_ipu.so``, the PJRT plugin, which clients in any language can load; see docs/clients.md.
 
     Examples:
         >>> import os

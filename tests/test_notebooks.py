@@ -17,11 +17,9 @@ def test_notebook(path):
     stored = nbformat.read(path, as_version=4)
     assert path.stat().st_size < 100_000
     for before, now in zip(stored.cells, documents.run_notebook(path).cells, strict=True):
-        for written, shown in zip(documents.texts(before), documents.texts(now), strict=True):
-            problem = documents.difference(written, shown)
-            assert problem is None, (
-                f"{now.source}\n{problem}\n`python tests/support/documents.py notebooks/{path.name}` stores it anew"
-            )
+        problem = documents.difference(documents.shown_by(before), documents.shown_by(now))
+        command = f"python tests/support/documents.py notebooks/{path.name}"
+        assert problem is None, f"{now.source}\n{problem}\n`{command}` stores it anew"
 
 
 def test_there_are_notebooks():

@@ -50,7 +50,9 @@ class Estimate:
         tile_memory_bytes: bytes of memory that each tile has.
         cycles: of one call, without the host link; of a conditional, those of the most expensive branch. The same as
             ``jax_ipu.counters(...).cycles`` counts for a run, if `unknown_trip_counts` is 0.
-        compute_cycles, exchange_cycles, sync_cycles: the parts of `cycles`. Exchange is between tiles and between IPUs.
+        compute_cycles: the part of `cycles` in compute sets.
+        exchange_cycles: the part of `cycles` in exchanges between tiles and between IPUs.
+        sync_cycles: the part of `cycles` in which tiles wait for each other.
         unknown_trip_counts: how many loops have a trip count that is only known at run time. Each is counted as one
             trip.
         seconds: `cycles` at the clock of the chip.

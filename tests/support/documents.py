@@ -94,13 +94,23 @@ def run_notebook(path: Path):
     return notebook
 
 
-def texts(cell) -> list[str]:
-    """What a cell shows, as text."""
-    shown = []
+def shown_by(cell) -> str:
+    """What a cell of a notebook shows, as text."""
+    shown = ""
     for one in cell.get("outputs", []):
-        text = one["text"] if one["output_type"] == "stream" else one.get("data", {}).get("text/plain", "")
-        shown.append("".join(text))
+        shown += one["text"] if one["output_type"] == "stream" else one.get("data", {}).get("text/plain", "")
     return shown
+
+
+def _with_joined_streams(outputs):
+    """The outputs of a cell with one stream for what it printed in several pieces."""
+    joined = []
+    for one in outputs:
+        if joined and one.output_type == "stream" == joined[-1].output_type and one.name == joined[-1].name:
+            joined[-1].text += one.text
+        else:
+            joined.append(one)
+    return joined
 
 
 def _update_page(page: Path, directory: Path) -> None:
@@ -121,6 +131,7 @@ def _update_notebook(path: Path) -> None:
         if cell.cell_type == "code":
             cell.metadata = {}
             cell.execution_count = None
+            cell.outputs = _with_joined_streams(cell.outputs)
             for one in cell.outputs:
                 one.pop("execution_count", None)
                 if one.output_type == "execute_result":

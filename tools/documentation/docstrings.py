@@ -1,6 +1,6 @@
 """A griffe extension: makes the docstrings of jax_ipu what mkdocstrings expects, and reports those that lack.
 
-* ``:class:`Name` `` and the like become cross-references.
+* ``:class:`Name` `` and the like become cross-references, documents become links, and "Example" a section of its own.
 * The options of :class:`jax_ipu.Config` get the text of their descriptors.
 * Every public name of the pages in docs/reference/ must have a docstring.
 """
@@ -19,6 +19,8 @@ import griffe
 logger = logging.getLogger("mkdocs.plugins.griffe")
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
+# Modules and objects of one name: the entry of the object.
+ENTRIES = {"jax_ipu.config": "jax_ipu.config.Config", "jax_ipu.counters": "jax_ipu.counters.counters"}
 ROLE = re.compile(r":(?:class|func|meth|mod|data|attr):`~?(?P<name>[\w.]+)`")
 
 
@@ -28,7 +30,9 @@ class Docstrings(griffe.Extension):
     def on_object(self, *, obj: griffe.Object, **kwargs: Any) -> None:
         """Rewrites one docstring, once it has been read."""
         if obj.docstring is not None:
-            obj.docstring.value = ROLE.sub(_reference, obj.docstring.value)
+            text = re.sub(r"^( *)Example:$", r"\1Examples:", obj.docstring.value, flags=re.M)
+            text = re.sub(r"(?<![`\w/])docs/(\w+\.md)\b", r"[docs/\1](../\1)", text)
+            obj.docstring.value = ROLE.sub(_reference, text)
 
     def on_attribute_instance(self, *, attr: griffe.Attribute, **kwargs: Any) -> None:
         """Gives an option of the configuration its text and its variable."""
@@ -86,4 +90,4 @@ def _described_attributes(obj: griffe.Object) -> set[str]:
 
 def _reference(role: re.Match[str]) -> str:
     name = role["name"]
-    return f"[`{name}`][{name}]"
+    return f"[`{name}`][{ENTRIES.get(name, name)}]"
