@@ -176,6 +176,13 @@ class Config:
 
         Raises:
             ValueError: POPLAR_ENGINE_OPTIONS is not valid.
+
+        Examples:
+            >>> from jax_ipu import Config
+            >>> options = Config()
+            >>> options.report_dir = "reports"
+            >>> options.report_folder()
+            'reports'
         """
         return self.report_dir or environment.report_folder(os.environ)
 

@@ -307,12 +307,21 @@ class GraphCoreManager:
         The plan is the one of compile_model; where nothing fits, the report says what is too large.
 
         Args:
-            model, example_inputs: as for compile_model.
+            model: as for compile_model.
+            example_inputs: as for compile_model.
             path: where to save the report: an HTML file, or its data if the name ends in .json; by default nowhere.
 
         Raises:
             TypeError: the model is of no known kind; the message lists them.
             ValueError: the name in `path` ends in neither .html nor .json.
+
+        Examples:
+            >>> import numpy as np
+            >>> from jax_ipu import GraphCoreManager
+            >>> with GraphCoreManager() as ipu:
+            ...     report = ipu.report(lambda x: x + 1, np.ones(64, np.float32))
+            >>> report.fits
+            True
         """
         self._start()
         inputs = arguments(example_inputs)

@@ -15,7 +15,15 @@ _SCRIPT, _STYLE = "report.js", "report.css"
 
 
 class NoFrontEnd(RuntimeError):
-    """The program that shows reports is not part of this installation."""
+    """The program that shows reports is not part of this installation.
+
+    Examples:
+        Data can be saved without it:
+
+        >>> from jax_ipu.reports.html import NoFrontEnd
+        >>> issubclass(NoFrontEnd, RuntimeError)
+        True
+    """
 
 
 def page(report: Mapping[str, Any], second: Mapping[str, Any] | None = None) -> str:

@@ -71,6 +71,16 @@ class Report(_Saved):
         path: where it was saved last, or None.
         fits: whether the program fits into the memory of the tiles.
         estimate: the numbers of :func:`jax_ipu.estimate`, without `report`.
+
+    Examples:
+        >>> import jax.numpy as jnp, jax_ipu
+        >>> report = jax_ipu.report(jnp.sin, jnp.ones(64), target="ipu2:4")
+        >>> report.fits, report.estimate.target
+        (True, 'ipu2:4')
+        >>> import pathlib, tempfile
+        >>> path = report.save(pathlib.Path(tempfile.mkdtemp()) / "sin.json")
+        >>> report.path == path
+        True
     """
 
     def __init__(self, data: Mapping[str, Any]) -> None:
@@ -79,19 +89,49 @@ class Report(_Saved):
 
     @property
     def fits(self) -> bool:
+        """Whether the program fits into the memory of the tiles.
+
+        Examples:
+            >>> import jax.numpy as jnp, jax_ipu
+            >>> report = jax_ipu.report(jnp.sin, jnp.ones(64), target="ipu2:4")
+            >>> report.fits
+            True
+        """
         return bool(self._data["program"]["fits"])
 
     @property
     def estimate(self) -> Estimate:
+        """The numbers of :func:`jax_ipu.estimate`, without its operations and `report`.
+
+        Examples:
+            >>> import jax.numpy as jnp, jax_ipu
+            >>> report = jax_ipu.report(jnp.sin, jnp.ones(64), target="ipu2:4")
+            >>> report.estimate.cycles == jax_ipu.estimate(jnp.sin, jnp.ones(64), target="ipu2:4").cycles
+            True
+        """
         return Estimate.from_dict({**self._data["estimate"], "operations": []})
 
     @property
     def insights(self) -> list[dict[str, Any]]:
-        """What there is to say and to do; `id`, `title`, `detail`, `action` and `saving` of each."""
+        """What there is to say and to do; `id`, `title`, `detail`, `action` and `saving` of each.
+
+        Examples:
+            >>> import jax.numpy as jnp, jax_ipu
+            >>> report = jax_ipu.report(jnp.sin, jnp.ones(64), target="ipu2:4")
+            >>> all(insight["title"] for insight in report.insights)
+            True
+        """
         return list(self._data["insights"])
 
     def as_dict(self) -> dict[str, Any]:
-        """The data of the report: docs/report_format.md describes it."""
+        """The data of the report: docs/report_format.md describes it.
+
+        Examples:
+            >>> import jax.numpy as jnp, jax_ipu
+            >>> report = jax_ipu.report(jnp.sin, jnp.ones(64), target="ipu2:4")
+            >>> report.as_dict()["program"]["name"]
+            'jit_sin'
+        """
         return self._data
 
     @staticmethod
@@ -101,6 +141,14 @@ class Report(_Saved):
         Raises:
             ValueError: the file is no report, or one of a later version of the format.
             OSError: it cannot be read.
+
+        Examples:
+            >>> import jax.numpy as jnp, jax_ipu
+            >>> report = jax_ipu.report(jnp.sin, jnp.ones(64), target="ipu2:4")
+            >>> import tempfile
+            >>> path = report.save(tempfile.mkdtemp() + "/sin.json")
+            >>> jax_ipu.Report.load(path).estimate == report.estimate
+            True
         """
         try:
             data = json.loads(Path(path).read_text("utf-8"))
@@ -119,7 +167,14 @@ class Report(_Saved):
 
         Args:
             other: the second report.
-            path: where to save the comparison: see :meth:`save`; by default it is not saved.
+            path: where to save the comparison, .html or .json; by default it is not saved.
+
+        Examples:
+            >>> import jax.numpy as jnp, jax_ipu
+            >>> report = jax_ipu.report(jnp.sin, jnp.ones(64), target="ipu2:4")
+            >>> larger = jax_ipu.report(jnp.sin, jnp.ones(6400), target="ipu2:4")
+            >>> report.compare(larger).difference()["cycles"] > 0
+            True
         """
         comparison = ReportComparison(self, other)
         if path is not None:
@@ -130,7 +185,14 @@ class Report(_Saved):
         return html.page(self._data)
 
     def summary(self) -> list[tuple[str, str]]:
-        """The most important numbers, as pairs of a label and a text."""
+        """The most important numbers, as pairs of a label and a text.
+
+        Examples:
+            >>> import jax.numpy as jnp, jax_ipu
+            >>> report = jax_ipu.report(jnp.sin, jnp.ones(64), target="ipu2:4")
+            >>> report.summary()[0]
+            ('fits', 'yes')
+        """
         return self.estimate.summary()
 
     def __repr__(self) -> str:
@@ -153,14 +215,34 @@ class Report(_Saved):
 
 
 class ReportComparison(_Saved):
-    """Two reports side by side: `first` and `second`."""
+    """Two reports side by side, as :meth:`Report.compare` returns them.
+
+    Attributes:
+        first: the report that the differences are from.
+        second: the report that they lead to.
+        path: where the comparison was saved last, or None.
+
+    Examples:
+        >>> import jax.numpy as jnp, jax_ipu
+        >>> one, two = (jax_ipu.report(jnp.sin, jnp.ones(64), target=chip) for chip in ("ipu2:4", "bow:4"))
+        >>> both = one.compare(two)
+        >>> both.first.estimate.target, both.second.estimate.target
+        ('ipu2:4', 'bow:4')
+    """
 
     def __init__(self, first: Report, second: Report) -> None:
         self.first, self.second = first, second
         self.path: Path | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """The data of both reports, and the difference of each number of the estimate (second - first)."""
+        """The data of both reports, and the difference of each number of the estimate (second - first).
+
+        Examples:
+            >>> import jax.numpy as jnp, jax_ipu
+            >>> report = jax_ipu.report(jnp.sin, jnp.ones(64), target="ipu2:4")
+            >>> sorted(report.compare(report).as_dict())
+            ['difference', 'first', 'format', 'second', 'version']
+        """
         return {
             "format": f"{FORMAT} comparison",
             "version": VERSION,
@@ -170,7 +252,14 @@ class ReportComparison(_Saved):
         }
 
     def difference(self) -> dict[str, float]:
-        """By how much each number of the second estimate is larger; without those that one of them lacks."""
+        """By how much each number of the second estimate is larger; without those that one of them lacks.
+
+        Examples:
+            >>> import jax.numpy as jnp, jax_ipu
+            >>> report = jax_ipu.report(jnp.sin, jnp.ones(64), target="ipu2:4")
+            >>> report.compare(report).difference()["cycles"]
+            0
+        """
         one, two = self.first.as_dict()["estimate"], self.second.as_dict()["estimate"]
         return {
             name: two[name] - one[name]
@@ -182,7 +271,14 @@ class ReportComparison(_Saved):
         return html.page(self.first.as_dict(), self.second.as_dict())
 
     def table(self) -> list[tuple[str, str, str]]:
-        """A header, and a row for each number of a summary."""
+        """A header, and a row for each number of a summary.
+
+        Examples:
+            >>> import jax.numpy as jnp, jax_ipu
+            >>> report = jax_ipu.report(jnp.sin, jnp.ones(64), target="ipu2:4")
+            >>> report.compare(report).table()[1]
+            ('fits', 'yes', 'yes')
+        """
         one, two = dict(self.first.summary()), dict(self.second.summary())
         rows = [("", self.first.estimate.title(), self.second.estimate.title())]
         return rows + [(name, one.get(name, ""), two.get(name, "")) for name in {**one, **two}]

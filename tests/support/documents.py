@@ -116,7 +116,8 @@ def _with_joined_streams(outputs):
 def _update_page(page: Path, directory: Path) -> None:
     text = page.read_text()
     for block, now in reversed(list(zip(blocks(text), printed_by(page, directory), strict=True))):
-        if now and (block.printed is None or difference(block.printed, now) is not None):
+        # All of them, so that the numbers of a page are of one model.
+        if now:
             text = f"{text[: block.start]}\n```text\n{now}```\n{text[block.end :]}"
     page.write_text(text)
 
