@@ -16,14 +16,34 @@ __all__ = ["OperationCost", "Placement", "Profile", "TileMap", "profile", "tile_
 
 
 class TileMap(list[Placement]):
-    """What :func:`tile_map` returns: a list of placements; a notebook shows it as a table."""
+    """What :func:`tile_map` returns: a list of placements; a notebook shows it as a table.
+
+    Examples:
+        >>> import io, jax.numpy as jnp, jax_ipu
+        >>> placements = jax_ipu.debug.tile_map(jnp.sin, jnp.ones(64), file=io.StringIO())
+        >>> len(placements), placements[0].shape
+        (2, (64,))
+    """
 
     def as_dict(self) -> dict[str, Any]:
-        """{"placements": [...]}, each a dictionary of the fields of :class:`Placement`: what ``json.dumps`` takes."""
+        """{"placements": [...]}, each a dictionary of the fields of :class:`Placement`: what ``json.dumps`` takes.
+
+        Examples:
+            >>> import io, jax.numpy as jnp, jax_ipu
+            >>> placements = jax_ipu.debug.tile_map(jnp.sin, jnp.ones(64), file=io.StringIO())
+            >>> placements.as_dict()["placements"][0]["shape"]
+            [64]
+        """
         return {"placements": [{**p._asdict(), "shape": list(p.shape)} for p in self]}
 
     def table(self) -> list[Row]:
-        """A header and a row for each tensor."""
+        """A header and a row for each tensor.
+
+        Examples:
+            >>> import io, jax.numpy as jnp, jax_ipu
+            >>> jax_ipu.debug.tile_map(jnp.sin, jnp.ones(64), file=io.StringIO()).table()[0][:3]
+            ('tensor', 'type', 'tiles')
+        """
         rows: list[Row] = [("tensor", "type", "tiles", "elements per tile", "why")]
         for p in self:
             few, most = p.min_elements, p.max_elements
@@ -41,6 +61,12 @@ class Profile(list[OperationCost]):
 
     Attributes:
         estimate: the estimate that the operations are from.
+
+    Examples:
+        >>> import io, jax.numpy as jnp, jax_ipu
+        >>> operations = jax_ipu.debug.profile(jnp.sin, jnp.ones(64), file=io.StringIO())
+        >>> len(operations), operations.estimate.fits
+        (1, True)
     """
 
     def __init__(self, operations: Iterable[OperationCost], estimate: Estimate) -> None:
@@ -48,7 +74,13 @@ class Profile(list[OperationCost]):
         self.estimate = estimate
 
     def as_dict(self) -> dict[str, Any]:
-        """The program's name, target and cycles, and its operations with the fields of an estimate's, in this order."""
+        """The program's name, target and cycles, and its operations with the fields of an estimate's, in this order.
+
+        Examples:
+            >>> import io, jax.numpy as jnp, jax_ipu
+            >>> jax_ipu.debug.profile(jnp.sin, jnp.ones(64), file=io.StringIO()).as_dict()["name"]
+            'jit_sin'
+        """
         e = self.estimate
         known: dict[str, Any] = {"name": e.name, "target": e.target, "num_ipus": e.num_ipus, "cycles": e.cycles}
         values = ({name: getattr(row, name) for name in OPERATION_FIELDS} for row in self)
@@ -56,7 +88,13 @@ class Profile(list[OperationCost]):
         return known
 
     def table(self, top: int | None = None) -> list[Row]:
-        """A header and a row for each operation, or for the first `top`."""
+        """A header and a row for each operation, or for the first `top`.
+
+        Examples:
+            >>> import io, jax.numpy as jnp, jax_ipu
+            >>> jax_ipu.debug.profile(jnp.sin, jnp.ones(64), file=io.StringIO()).table()[0][:3]
+            ('operation', 'runs', 'cycles')
+        """
         return self.estimate.table(top)
 
     def _repr_html_(self) -> str:

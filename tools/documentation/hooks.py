@@ -22,7 +22,7 @@ from notebook_pages import as_markdown
 # mkdocs takes a README.md for the front page.
 PROJECT_PAGES = {name: name for name in ("CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")} | {"README.md": "readme.md"}
 LANGUAGES = {".cc": "cpp", ".h": "cpp", ".hpp": "cpp", ".c": "c", ".rs": "rust", ".py": "python", ".txt": "cmake"}
-LINK = re.compile(r"(?<!!)\[(?P<text>(?:[^\[\]]|\[[^\]]*\])*)\]\((?P<target>[^)\s#]+)(?P<anchor>#[^)\s]*)?\)")
+LINK = re.compile(r"\[(?P<text>(?:[^\[\]]|\[[^\]]*\])*)\]\((?P<target>[^)\s#]+)(?P<anchor>#[^)\s]*)?\)")
 BLOCK = re.compile(r"(^```.*?^```)", re.S | re.M)
 
 
@@ -44,19 +44,16 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         files.append(File.generated(config, f"notebooks/{path.name}", abs_src_path=str(path)))
     for name, page_name in PROJECT_PAGES.items():
         files.append(File.generated(config, page_name, abs_src_path=str(root / name)))
-    for page in [file for file in files if file.is_documentation_page()]:
+    pages = [file for file in files if file.is_documentation_page()]
+    for page in pages:  # it grows: sources link to others
         for link in LINK.finditer(BLOCK.sub("", page.content_string)):
             source = _in_repository(page.src_uri, link["target"])
             if source is None or files.get_file_from_path(_site_page(source)) or not (root / source).is_file():
                 continue
-            files.append(
-                File.generated(
-                    config,
-                    _site_page(source),
-                    content=_source_page(source, (root / source).read_text()),
-                    inclusion=InclusionLevel.NOT_IN_NAV,
-                )
-            )
+            text = _source_page(source, (root / source).read_text())
+            level = InclusionLevel.NOT_IN_NAV
+            pages.append(File.generated(config, _site_page(source), content=text, inclusion=level))
+            files.append(pages[-1])
     return files
 
 
@@ -112,6 +109,8 @@ def _in_repository(page: str, target: str) -> str | None:
     folder = "" if page in PROJECT_PAGES.values() else posixpath.dirname(f"docs/{page}")
     if page.startswith("notebooks/"):
         folder = "notebooks"
+    if page.startswith("files/"):
+        folder = posixpath.dirname(page.removeprefix("files/"))
     path = posixpath.normpath(posixpath.join(folder, target))
     return None if path.startswith("docs/") and folder.startswith("docs") else path
 
