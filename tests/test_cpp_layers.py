@@ -12,9 +12,10 @@ PUBLIC = "ipu_model/include"
 LAYERS = {
     PUBLIC: (),
     "ipu_model/kernels": (PUBLIC,),
-    "ipu_model/core": (PUBLIC, "ipu_model/kernels"),
+    "ipu_model/codelets": (PUBLIC,),
+    "ipu_model/core": (PUBLIC, "ipu_model/kernels", "ipu_model/codelets"),
     "ipu_model/operations": (PUBLIC, "ipu_model/kernels", "ipu_model/core"),
-    "ipu_model/engine": (PUBLIC, "ipu_model/kernels", "ipu_model/core"),
+    "ipu_model/engine": (PUBLIC, "ipu_model/kernels", "ipu_model/codelets", "ipu_model/core"),
     # Of the model, the plugin sees the public headers only.
     "pjrt_plugin/runtime": (PUBLIC,),
     "pjrt_plugin/profiling": (PUBLIC, "pjrt_plugin/runtime"),

@@ -17,6 +17,19 @@ struct control_program_error : poplar_error {
 struct graph_memory_allocation_error : poplar_error {
   using poplar_error::poplar_error;
 };
+struct graph_connection_error : poplar_error {
+  using poplar_error::poplar_error;
+};
+// A codelet that does not compile: the compiler's message.
+struct graph_program_compilation_error : poplar_error {
+  using poplar_error::poplar_error;
+};
+struct unknown_vertex_type : poplar_error {
+  using poplar_error::poplar_error;
+};
+struct unknown_field : poplar_error {
+  using poplar_error::poplar_error;
+};
 struct invalid_option : poplar_error {
   using poplar_error::poplar_error;
 };

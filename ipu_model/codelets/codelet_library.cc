@@ -1,0 +1,403 @@
+#include "codelets/codelet_library.h"
+
+#include <dlfcn.h>
+#include <elf.h>
+#include <link.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <mutex>
+#include <sstream>
+#include <system_error>
+
+#include "codelets/class_names.h"
+#include "codelets/embedded_headers.h"
+#include "codelets/host_compiler.h"
+#include "poplar/exceptions.hpp"
+
+namespace ipu_model {
+namespace {
+
+namespace fs = std::filesystem;
+using poplar::graph_program_compilation_error;
+using poplar::poplar_error;
+
+// Vertices compute as plain C++ says: no fused multiply-add that the source does not have.
+const char* const kFlags[] = {
+    "-std=c++17",      "-march=x86-64-v3",      "-ffp-contract=off",   "-fPIC",
+    "-Wno-attributes", "-Wno-invalid-offsetof", "-fvisibility=hidden", "-fno-strict-aliasing"};
+
+std::string Hash(const std::string& text) {
+  std::string digits;
+  for (std::uint64_t seed : {0xcbf29ce484222325u, 0x9e3779b97f4a7c15u}) {
+    std::uint64_t hash = seed;
+    for (const char c : text) {
+      hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+      hash ^= hash >> 31;
+    }
+    for (int shift = 60; shift >= 0; shift -= 4) digits += "0123456789abcdef"[(hash >> shift) & 15];
+  }
+  return digits;
+}
+
+std::string ReadText(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  if (!file) throw poplar_error("addCodelets: the file '" + path.string() + "' cannot be read");
+  return text.str();
+}
+
+void WriteText(const fs::path& path, const std::string& text) {
+  fs::create_directories(path.parent_path());
+  std::ofstream file(path, std::ios::binary);
+  file << text;
+  file.close();
+  if (!file) throw poplar_error("addCodelets: the file '" + path.string() + "' cannot be written");
+}
+
+// A folder that is removed when the object goes.
+class TemporaryFolder {
+ public:
+  explicit TemporaryFolder(const fs::path& prefix) {
+    std::string name = prefix.string() + ".XXXXXX";
+    if (mkdtemp(name.data()) == nullptr)
+      throw poplar_error("addCodelets: no folder can be made beside '" + prefix.string() + "'");
+    path_ = name;
+  }
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+// The folder of the cache. Its files are loaded as code, so nobody else may write there.
+fs::path CacheFolder() {
+  fs::path folder;
+  if (const char* own = std::getenv("IPU_MODEL_CODELET_CACHE"); own != nullptr && *own != 0) {
+    folder = own;
+  } else if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache != nullptr && *cache != 0) {
+    folder = fs::path(cache) / "ipu_model" / "codelets";
+  } else if (const char* home = std::getenv("HOME"); home != nullptr && *home != 0) {
+    folder = fs::path(home) / ".cache" / "ipu_model" / "codelets";
+  }
+  std::error_code error;
+  if (!folder.empty()) {
+    const bool is_new = fs::create_directories(folder, error);
+    if (!error && is_new) fs::permissions(folder, fs::perms::owner_all, error);
+  }
+  if (folder.empty() || error || access(folder.c_str(), W_OK) != 0) {
+    // No home that can be written: a folder of this process.
+    static const TemporaryFolder own(fs::temp_directory_path() / "ipu_model_codelets");
+    return own.path();
+  }
+  struct stat status;
+  if (stat(folder.c_str(), &status) != 0 || status.st_uid != geteuid() || (status.st_mode & 022) != 0) {
+    throw poplar_error("addCodelets: the cache of compiled codelets '" + folder.string() +
+                       "' must belong to this user and be writable by nobody else; remove it, or choose "
+                       "another folder with IPU_MODEL_CODELET_CACHE");
+  }
+  return folder;
+}
+
+std::string Quoted(const std::string& text) {
+  std::string quoted = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') quoted += '\\';
+    quoted += c;
+  }
+  return quoted + "\"";
+}
+
+bool IsFolderFlag(const std::string& flag, std::size_t* length) {
+  for (const char* name : {"-I", "-iquote"}) {
+    *length = std::char_traits<char>::length(name);
+    if (flag.compare(0, *length, name) == 0) return true;
+  }
+  return false;
+}
+
+// Splits at spaces, joins "-I folder", and makes folders absolute.
+std::vector<std::string> SplitFlags(const std::string& flags) {
+  std::istringstream words(flags);
+  std::vector<std::string> result;
+  for (std::string word; words >> word;) {
+    std::size_t length = 0;
+    if (IsFolderFlag(word, &length)) {
+      std::string folder = word.substr(length);
+      if (folder.empty()) words >> folder;
+      word = word.substr(0, length) + fs::absolute(folder).lexically_normal().string();
+    }
+    result.push_back(word);
+  }
+  return result;
+}
+
+void WriteHeaders(const fs::path& folder) {
+  for (std::size_t i = 0; i < kNumEmbeddedHeaders; ++i)
+    WriteText(folder / kEmbeddedHeaders[i].path, kEmbeddedHeaders[i].text);
+}
+
+std::vector<std::string> Command(const fs::path& headers) {
+  std::vector<std::string> command = {FindHostCompiler().command};
+  for (const char* flag : kFlags) command.emplace_back(flag);
+  command.insert(command.end(), {"-isystem", headers.string()});
+  return command;
+}
+
+ProcessResult RunTool(const std::vector<std::string>& command) {
+  try {
+    return RunProcess(command);
+  } catch (const std::system_error& error) {
+    throw graph_program_compilation_error(std::string("addCodelets: ") + error.what() +
+                                          "; the model needs it to compile codelets (package binutils)");
+  }
+}
+
+// The files in a rule of make, "object: file file \".
+std::vector<std::string> FilesOfRule(const std::string& rule) {
+  std::vector<std::string> files;
+  std::string name;
+  bool target = true;
+  for (std::size_t i = 0; i < rule.size(); ++i) {
+    const char c = rule[i];
+    if (target) {
+      target = c != ':';
+    } else if (c == '\\' && i + 1 < rule.size() && rule[i + 1] != '\n') {
+      name += rule[++i];
+    } else if (c == '$' && i + 1 < rule.size() && rule[i + 1] == '$') {
+      name += rule[++i];
+    } else if (c == ' ' || c == '\n' || c == '\\') {
+      if (!name.empty()) files.push_back(std::move(name));
+      name.clear();
+    } else {
+      name += c;
+    }
+  }
+  if (!name.empty()) files.push_back(name);
+  return files;
+}
+
+// The user's files that `main` includes, by the compiler's own search.
+void AddIncluded(const fs::path& main, CodeletSource* source) {
+  const TemporaryFolder folder(CacheFolder() / "scan");
+  WriteHeaders(folder.path() / "include");
+  std::vector<std::string> command = Command(folder.path() / "include");
+  command.insert(command.end(), source->flags.begin(), source->flags.end());
+  command.insert(command.end(), {"-MM", "-MF", (folder.path() / "rule").string(), main.string()});
+  const ProcessResult result = RunTool(command);
+  if (result.status != 0) {
+    throw graph_program_compilation_error("addCodelets: '" + source->name + "' does not compile:\n" +
+                                          result.output);
+  }
+  std::vector<std::string> files = FilesOfRule(ReadText(folder.path() / "rule"));
+  for (std::size_t i = 1; i < files.size(); ++i) {
+    const fs::path file = fs::absolute(files[i]).lexically_normal();
+    source->files.emplace_back(file.string(), ReadText(file));
+  }
+}
+
+// All that determines the compiled code, except the compiler.
+std::string KeyOf(const CodeletSource& source) {
+  std::string key = "codelets " + std::to_string(codelet::kTableVersion);
+  const auto add = [&key](const std::string& text) {
+    key += "\n" + std::to_string(text.size()) + ":" + text;
+  };
+  add(source.name);
+  for (const std::string& flag : source.flags) add(flag);
+  for (const auto& [path, text] : source.files) {
+    add(path);
+    add(text);
+  }
+  return key;
+}
+
+std::string KeyOfMachine(const std::string& key) {
+  std::string all = key + "\n" + FindHostCompiler().command + "\n" + FindHostCompiler().version;
+  for (const char* flag : kFlags) all += std::string(" ") + flag;
+  for (std::size_t i = 0; i < kNumEmbeddedHeaders; ++i) all += kEmbeddedHeaders[i].text;
+  return all;
+}
+
+// The file that the library is compiled from: the user's file, then the table of its classes.
+std::string TableSource(const std::string& main, const std::vector<ClassNames>& classes) {
+  std::string text = "#include " + Quoted(main) +
+                     "\n#include <ipu_model/CodeletFields.hpp>\n"
+                     "namespace ipu_model_table {\nusing namespace ipu_model::codelet;\n";
+  for (std::size_t i = 0; i < classes.size(); ++i) {
+    const std::string n = std::to_string(i);
+    text += "using Class" + n + " = ::" + classes[i].cpp_name + ";\nconstexpr Field fields" + n + "[] = {\n";
+    for (const std::string& field : classes[i].fields) {
+      text += "FieldOf<decltype(Class" + n + "::" + field + ")>(" + Quoted(field) +
+              ", __builtin_offsetof(Class" + n + ", " + field + ")),\n";
+    }
+    text += "{}};\nextern \"C\" __attribute__((visibility(\"default\"))) void ipu_model_compute" + n +
+            "(void* vertex) { Compute<Class" + n + ">(vertex); }\n";
+  }
+  text += "const Class classes[] = {\n";
+  for (std::size_t i = 0; i < classes.size(); ++i) {
+    const std::string type = "Class" + std::to_string(i);
+    text += "{" + Quoted(classes[i].name) + ", KindOf<" + type + ">(), sizeof(" + type + "), alignof(" +
+            type + "), fields" + std::to_string(i) + ", " + std::to_string(classes[i].fields.size()) + ", " +
+            // A constructor that is declared only is usual: the device never calls it.
+            (classes[i].has_constructor ? "nullptr" : "&Construct<" + type + ">") + ", &ipu_model_compute" +
+            std::to_string(i) + "},\n";
+  }
+  text += "{}};\n}\nextern \"C\" __attribute__((visibility(\"default\"))) const ipu_model::codelet::Table " +
+          std::string(codelet::kTableSymbol) + " = {ipu_model::codelet::kTableVersion, " +
+          std::to_string(classes.size()) + ", ipu_model_table::classes};\n";
+  return text;
+}
+
+void CompileInto(const CodeletSource& source, const fs::path& folder) {
+  const fs::path headers = folder / "include", root = folder / "source";
+  WriteHeaders(headers);
+  const auto place = [&root](const std::string& path) { return root / fs::path(path).relative_path(); };
+  for (std::size_t i = 0; i < source.files.size(); ++i) {
+    // Messages name the user's file.
+    const std::string shown = i == 0 ? source.name : source.files[i].first;
+    WriteText(place(source.files[i].first), "#line 1 " + Quoted(shown) + "\n" + source.files[i].second);
+  }
+  const std::string main = place(source.files.at(0).first).string();
+  std::vector<std::string> command = Command(headers);
+  for (const std::string& flag : source.flags) {
+    std::size_t length = 0;
+    command.push_back(flag);
+    if (IsFolderFlag(flag, &length))
+      command.push_back(flag.substr(0, length) + place(flag.substr(length)).string());
+  }
+
+  std::vector<std::string> probe = command;
+  const std::string object = (folder / "probe.o").string();
+  probe.insert(probe.end(), {"-O0", "-g", "-fno-eliminate-unused-debug-types", "-c", main, "-o", object});
+  ProcessResult result = RunTool(probe);
+  if (result.status != 0) {
+    throw graph_program_compilation_error("addCodelets: '" + source.name + "' does not compile:\n" +
+                                          result.output);
+  }
+  const ProcessResult names = RunTool({"readelf", "--debug-dump=info", "-W", object});
+  if (names.status != 0) {
+    throw graph_program_compilation_error("addCodelets: readelf cannot read the debug information of '" +
+                                          source.name + "':\n" + names.output);
+  }
+  WriteText(folder / "table.cc", TableSource(main, VertexClassesIn(names.output)));
+  command.insert(command.begin() + 1, "-O2");
+  command.insert(command.end(), {"-shared", "-Wl,-z,defs", (folder / "table.cc").string(), "-o",
+                                 (folder / "codelets.so").string()});
+  result = RunTool(command);
+  if (result.status != 0) {
+    throw graph_program_compilation_error("addCodelets: the vertices of '" + source.name +
+                                          "' cannot be compiled or linked:\n" + result.output);
+  }
+  std::error_code ignored;
+  for (const char* name : {"include", "source", "probe.o", "table.cc"})
+    fs::remove_all(folder / name, ignored);
+}
+
+// The shared object for the source, compiled if the cache has none.
+fs::path ObjectOf(const CodeletSource& source, const std::string& key) {
+  const std::string all = KeyOfMachine(key);
+  const fs::path folder = CacheFolder() / Hash(all), object = folder / "codelets.so";
+  const auto cached = [&] {
+    std::error_code error;
+    // The whole key is compared: equal hashes prove nothing.
+    return fs::exists(object, error) && fs::exists(folder / "key", error) && ReadText(folder / "key") == all;
+  };
+  if (cached()) return object;
+  const TemporaryFolder work(folder);
+  CompileInto(source, work.path());
+  WriteText(work.path() / "key", all);
+  std::error_code error;
+  fs::rename(work.path(), folder, error);
+  if (error && !cached()) {
+    // A damaged entry, or one whose hash is equal.
+    fs::remove_all(folder, error);
+    fs::rename(work.path(), folder, error);
+    if (error) throw poplar_error("addCodelets: the cache '" + folder.string() + "' cannot be written");
+  }
+  return object;
+}
+
+}  // namespace
+
+CodeletSource ReadCodeletFile(const std::string& path, const std::string& flags) {
+  CodeletSource source;
+  source.name = path;
+  source.flags = SplitFlags(flags);
+  const fs::path main = fs::absolute(path).lexically_normal();
+  std::error_code error;
+  if (!fs::is_regular_file(main, error)) {
+    throw poplar_error("addCodelets: there is no file '" + path + "' (looked for " + main.string() + ")");
+  }
+  source.files.emplace_back(main.string(), ReadText(main));
+  AddIncluded(main, &source);
+  return source;
+}
+
+CodeletSource ReadCodeletText(const std::string& text, const std::string& flags) {
+  CodeletSource source;
+  source.name = "codelets";
+  source.flags = SplitFlags(flags);
+  const TemporaryFolder folder(CacheFolder() / "text");
+  const fs::path main = folder.path() / "codelets.cpp";
+  WriteText(main, "#line 1 \"codelets\"\n" + text);
+  // A fixed place, so that equal text is equal source. What it includes is searched from where the process
+  // is.
+  source.files.emplace_back("/codelets.cpp", text);
+  source.flags.push_back("-iquote" + fs::current_path().string());
+  AddIncluded(main, &source);
+  if (source.files.size() == 1) source.flags.pop_back();
+  return source;
+}
+
+std::shared_ptr<const CodeletLibrary> CodeletLibrary::Compile(const CodeletSource& source) {
+  static std::mutex mutex;
+  static std::map<std::string, std::shared_ptr<const CodeletLibrary>> loaded;
+  if (source.files.empty()) throw poplar_error("addCodelets: there is no source");
+  const std::string key = KeyOf(source);
+  const std::lock_guard<std::mutex> lock(mutex);
+  if (const auto found = loaded.find(key); found != loaded.end()) return found->second;
+  const fs::path object = ObjectOf(source, key);
+  void* const handle = dlopen(object.c_str(), RTLD_NOW | RTLD_LOCAL);
+  const char* const problem = handle == nullptr ? dlerror() : "";
+  const auto* const table =
+      handle == nullptr ? nullptr : static_cast<const codelet::Table*>(dlsym(handle, codelet::kTableSymbol));
+  if (table == nullptr || table->version != codelet::kTableVersion) {
+    throw graph_program_compilation_error("addCodelets: the compiled codelets of '" + source.name +
+                                          "' cannot be loaded: " + (problem != nullptr ? problem : ""));
+  }
+  std::shared_ptr<CodeletLibrary> library(new CodeletLibrary);
+  library->source_ = source;
+  library->hash_ = Hash(key);
+  for (std::uint64_t i = 0; i < table->num_classes; ++i) {
+    library->classes_.push_back(&table->classes[i]);
+    library->by_name_.emplace(table->classes[i].name, &table->classes[i]);
+  }
+  loaded.emplace(key, library);
+  return library;
+}
+
+const codelet::Class* CodeletLibrary::Find(const std::string& name) const {
+  const auto found = by_name_.find(CanonicalName(name));
+  return found == by_name_.end() ? nullptr : found->second;
+}
+
+std::uint64_t CodeletLibrary::CodeBytes(const codelet::Class& type) const {
+  Dl_info info;
+  void* symbol = nullptr;
+  if (dladdr1(reinterpret_cast<void*>(type.compute), &info, &symbol, RTLD_DL_SYMENT) == 0 ||
+      symbol == nullptr)
+    return 0;
+  return static_cast<const ElfW(Sym)*>(symbol)->st_size;
+}
+
+}  // namespace ipu_model

@@ -1,0 +1,59 @@
+// Compiled codelets: source, and the vertex classes in it.
+#ifndef IPU_MODEL_CODELETS_CODELET_LIBRARY_H_
+#define IPU_MODEL_CODELETS_CODELET_LIBRARY_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ipu_model/CodeletTable.hpp"
+
+namespace ipu_model {
+
+// One file of codelets with all that it includes, except headers of the system and of Poplar. Enough to
+// compile it on another machine.
+struct CodeletSource {
+  std::string name;                // for messages
+  std::vector<std::string> flags;  // of the compiler; folders are absolute
+  // Absolute path and text; the first is the file itself.
+  std::vector<std::pair<std::string, std::string>> files;
+};
+
+// Reads a file and what it includes. Throws poplar::poplar_error if it cannot be read,
+// poplar::graph_program_compilation_error if it includes what there is not.
+CodeletSource ReadCodeletFile(const std::string& path, const std::string& flags);
+CodeletSource ReadCodeletText(const std::string& text, const std::string& flags);
+
+// Lives until the process ends: its code is never unloaded.
+class CodeletLibrary {
+ public:
+  // Compiles the source, or takes the result from the process or from the cache: the folder
+  // $IPU_MODEL_CODELET_CACHE, or ipu_model/codelets in the user's cache folder. Throws
+  // poplar::graph_program_compilation_error with the compiler's message, which names the user's files and
+  // lines.
+  static std::shared_ptr<const CodeletLibrary> Compile(const CodeletSource& source);
+
+  const CodeletSource& source() const { return source_; }
+  // A hash of the source, the same on all machines.
+  const std::string& hash() const { return hash_; }
+  const std::vector<const codelet::Class*>& classes() const { return classes_; }
+  // `name` in any spelling. Returns null for a class that the library does not have.
+  const codelet::Class* Find(const std::string& name) const;
+  // Bytes of the compiled compute function: an estimate of the code of the codelet on the device.
+  std::uint64_t CodeBytes(const codelet::Class& type) const;
+
+ private:
+  CodeletLibrary() = default;
+
+  CodeletSource source_;
+  std::string hash_;
+  std::vector<const codelet::Class*> classes_;
+  std::map<std::string, const codelet::Class*> by_name_;
+};
+
+}  // namespace ipu_model
+
+#endif  // IPU_MODEL_CODELETS_CODELET_LIBRARY_H_

@@ -1,0 +1,140 @@
+// The base classes and field types of vertices, for codelets that run on the host. A codelet is compiled by
+// the host's compiler with __IPU__ undefined (Graph::addCodelets), so that its portable C++ body is used. An
+// edge is a pointer and a number of elements in every layout. Source: Graphcore's Poplar and PopLibs API
+// reference, chapter "Device code".
+#ifndef POPLAR_VERTEX_HPP
+#define POPLAR_VERTEX_HPP
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "ipudef.h"
+#include "poplar/VectorLayout.hpp"
+
+namespace poplar {
+
+// One worker runs compute().
+class Vertex {};
+
+// compute(workerId) runs once for each of the six workers of a tile.
+class MultiVertex {
+ public:
+  static constexpr unsigned numWorkers() { return 6; }
+};
+
+// The supervisor of a tile runs compute().
+class SupervisorVertex {};
+
+// ---- Elements in memory, which fields refer to.
+
+template <typename T>
+class ElementSpan {
+ public:
+  using value_type = typename std::remove_const<T>::type;
+  T& operator[](std::size_t i) const { return data_[i]; }
+  T* begin() const { return data_; }
+  T* end() const { return data_ + size_; }
+  T* data() const { return data_; }
+  unsigned size() const { return static_cast<unsigned>(size_); }
+  bool empty() const { return size_ == 0; }
+  T& front() const { return data_[0]; }
+  T& back() const { return data_[size_ - 1]; }
+
+ private:
+  T* data_;
+  std::size_t size_;
+};
+
+// A field that is no edge: its elements belong to the state of the vertex (Graph::setInitialValue and
+// setFieldSize). As the argument of Input, Output or InOut: several elements. Of other fields
+// (Vector<Input<...>>): several edges.
+template <typename T, VectorLayout L = VectorLayout::SPAN, unsigned MinAlign = 0, bool Interleaved = false>
+class Vector : public ElementSpan<T> {
+ public:
+  // The device knows a size in the layouts SPAN and SHORT_SPAN only.
+  unsigned size() const {
+    static_assert(L == VectorLayout::SPAN || L == VectorLayout::SHORT_SPAN,
+                  "a Vector with this VectorLayout has no size");
+    return ElementSpan<T>::size();
+  }
+  T* end() const { return this->begin() + size(); }
+};
+
+// Several edges of several elements, as the argument of Input, Output or InOut, or with edges as elements.
+template <typename T, VectorListLayout L = VectorListLayout::DELTANELEMENTS, unsigned MinAlign = 0,
+          bool Interleaved = false>
+class VectorList : public ElementSpan<T> {};
+
+// ---- Edges.
+
+namespace internal {
+
+template <typename T>
+class ScalarEdge {
+ public:
+  T& operator*() const { return *data_; }
+  T* operator->() const { return data_; }
+  T* operator&() const { return data_; }
+  operator T&() const { return *data_; }
+
+ protected:
+  T* data_;
+  std::size_t size_;
+};
+
+// An edge of several elements behaves as the vector itself, and as a pointer to it.
+template <typename T, VectorLayout L>
+class VectorEdge : public Vector<T, L> {
+ public:
+  const VectorEdge& operator*() const { return *this; }
+  const VectorEdge* operator->() const { return this; }
+};
+
+template <typename T>
+class ListEdge : public ElementSpan<ElementSpan<T>> {
+ public:
+  const ListEdge& operator*() const { return *this; }
+  const ListEdge* operator->() const { return this; }
+};
+
+}  // namespace internal
+
+template <typename T>
+class Input : public internal::ScalarEdge<const T> {};
+
+template <typename T>
+class Output : public internal::ScalarEdge<T> {
+ public:
+  const Output& operator=(const T& value) const {
+    *this->data_ = value;
+    return *this;
+  }
+};
+
+template <typename T>
+class InOut : public internal::ScalarEdge<T> {
+ public:
+  const InOut& operator=(const T& value) const {
+    *this->data_ = value;
+    return *this;
+  }
+};
+
+template <typename T, VectorLayout L, unsigned A, bool I>
+class Input<Vector<T, L, A, I>> : public internal::VectorEdge<const T, L> {};
+template <typename T, VectorLayout L, unsigned A, bool I>
+class Output<Vector<T, L, A, I>> : public internal::VectorEdge<T, L> {};
+template <typename T, VectorLayout L, unsigned A, bool I>
+class InOut<Vector<T, L, A, I>> : public internal::VectorEdge<T, L> {};
+
+template <typename T, VectorListLayout L, unsigned A, bool I>
+class Input<VectorList<T, L, A, I>> : public internal::ListEdge<const T> {};
+template <typename T, VectorListLayout L, unsigned A, bool I>
+class Output<VectorList<T, L, A, I>> : public internal::ListEdge<T> {};
+template <typename T, VectorListLayout L, unsigned A, bool I>
+class InOut<VectorList<T, L, A, I>> : public internal::ListEdge<T> {};
+
+}  // namespace poplar
+
+#endif  // POPLAR_VERTEX_HPP
