@@ -142,6 +142,29 @@ VariableId GraphImpl::AddVariable(DType type, const Shape& shape, const std::str
   return static_cast<VariableId>(variables.size() - 1);
 }
 
+void GraphImpl::AddCodelets(std::shared_ptr<const CodeletLibrary> library) {
+  for (const auto& known : codelets) {
+    if (known == library) return;
+    for (const codelet::Class* type : library->classes()) {
+      if (known->Find(type->name) == nullptr) continue;
+      throw poplar::poplar_error("addCodelets: '" + library->source().name + "' has the vertex class '" +
+                                 type->name + "', and so has '" + known->source().name + "'");
+    }
+  }
+  codelets.push_back(std::move(library));
+}
+
+const codelet::Class* GraphImpl::FindCodelet(const std::string& name,
+                                             std::shared_ptr<const CodeletLibrary>* library) const {
+  for (const auto& known : codelets) {
+    const codelet::Class* const type = known->Find(name);
+    if (type == nullptr) continue;
+    *library = known;
+    return type;
+  }
+  return nullptr;
+}
+
 poplar::Tensor GraphImpl::TensorOf(VariableId id) const {
   const Variable& variable = variables.at(id);
   View view;
@@ -357,6 +380,20 @@ DataStream Graph::addHostToDeviceFIFO(const std::string& handle, const Type& typ
 
 DataStream Graph::addDeviceToHostFIFO(const std::string& handle, const Type& type, std::size_t elements) {
   return AddStream(impl_.get(), handle, type, elements, false);
+}
+
+void Graph::createHostWrite(const std::string& handle, const Tensor& tensor) {
+  const DataStream stream =
+      AddStream(impl_.get(), handle + ".write", tensor.elementType(), tensor.numElements(), true);
+  impl_->handle_programs.push_back(program::Copy(stream, tensor, false, DebugContext(handle)));
+  impl_->host_handles.push_back({handle, true, stream.index(), 0});
+}
+
+void Graph::createHostRead(const std::string& handle, const Tensor& tensor) {
+  const DataStream stream =
+      AddStream(impl_.get(), handle + ".read", tensor.elementType(), tensor.numElements(), false);
+  impl_->handle_programs.push_back(program::Copy(tensor, stream, false, DebugContext(handle)));
+  impl_->host_handles.push_back({handle, false, stream.index(), 0});
 }
 
 Function Graph::addFunction(const program::Program& program) {

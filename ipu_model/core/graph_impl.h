@@ -3,10 +3,12 @@
 #define IPU_MODEL_CORE_GRAPH_IMPL_H_
 
 #include <cstddef>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "codelets/codelet_library.h"
 #include "core/mapping.h"
 #include "core/operation.h"
 #include "poplar/Graph.hpp"
@@ -38,12 +40,26 @@ struct HostFunction {
   std::vector<std::uint32_t> inputs, outputs;  // streams from the device, and to the device
 };
 
+// A tensor that the host writes or reads between runs, by a program of its own.
+struct HostHandle {
+  std::string name;
+  bool write = true;          // by the host
+  std::uint32_t stream = 0;   // index
+  std::uint32_t program = 0;  // in a compiled program
+};
+
 class GraphImpl {
  public:
   GraphImpl(const poplar::Target& target, unsigned replication_factor)
       : target(target), replication_factor(replication_factor) {}
 
   VariableId AddVariable(DType type, const Shape& shape, const std::string& name, Mapping mapping = {});
+  // A library that the graph has already changes nothing. Throws poplar::poplar_error if another library has
+  // a class of the same name.
+  void AddCodelets(std::shared_ptr<const CodeletLibrary> library);
+  // Returns null for a class that there is not.
+  const codelet::Class* FindCodelet(const std::string& name,
+                                    std::shared_ptr<const CodeletLibrary>* library) const;
   // Returns the whole variable as a tensor of the shape with which it was created.
   poplar::Tensor TensorOf(VariableId id) const;
 
@@ -53,6 +69,11 @@ class GraphImpl {
   std::vector<poplar::program::Program> functions;
   std::vector<Stream> streams;
   std::vector<HostFunction> host_functions;
+  std::vector<std::shared_ptr<const CodeletLibrary>> codelets;
+  std::map<std::string, poplar::PerfEstimateFunc> perf_estimators;  // by the name of the class
+  unsigned num_compute_sets = 0;
+  std::vector<HostHandle> host_handles;
+  std::vector<poplar::program::Program> handle_programs;  // by handle
 };
 
 // Returns the tensor as one strided view. If that is not possible (a concatenation, or a reshape across

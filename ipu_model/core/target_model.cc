@@ -26,6 +26,7 @@ TargetModel Ipu2() {
   t.amp_macs_quarter = 0;                  // P: 8-bit floats were introduced with ipu21
   t.amp_pipeline_depth = 4;                // P: PopLibs planner (16 half or 8 float input channels per group)
   t.amp_coefficient_bytes = 8;             // P: without 128-bit weight loads
+  t.codelet_cycles_per_element = 7;        // P: PopLibs' table: addition of integers in plain C++
   t.supervisor_overhead = 11;              // P: PopLibs basicOpSupervisorOverhead
   t.memcpy_bytes_per_cycle = 8;            // P: Target::getMemcpyBytesPerCycle
   t.local_copy_call_cycles = 288;          // P: measured on C600 (ipu-stack)

@@ -35,6 +35,8 @@ struct TargetModel {
   unsigned supervisor_overhead;     // launch and sync of one supervisor vertex
   unsigned memcpy_bytes_per_cycle;  // rate of a local copy
   unsigned local_copy_call_cycles;  // fixed cost of a local copy by six workers
+  // Of a worker in the codelets of users, where nobody gives an estimate.
+  unsigned codelet_cycles_per_element;
 
   // Exchange and synchronisation.
   unsigned exchange_bytes_per_cycle;

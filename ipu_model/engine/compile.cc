@@ -4,6 +4,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "core/execute.h"
 #include "core/graph_impl.h"
 #include "engine/checks.h"
 #include "engine/compiled_program.h"
@@ -101,6 +102,22 @@ void LogReport(const Report& report, const std::string& name) {
           std::to_string(report.limit_tile_bytes) + " on the fullest tile");
 }
 
+// Sets the operands and vertices of all compute sets. This maps the constants that vertices are connected to,
+// so it comes before the variables are copied.
+void ResolveComputeSets(const poplar::Graph& graph, CompiledProgram* program) {
+  std::vector<std::shared_ptr<const ProgramNode>> roots = program->programs;
+  roots.insert(roots.end(), program->functions.begin(), program->functions.end());
+  for (const ProgramNode* node : NodesOf(roots)) {
+    auto* const execute = dynamic_cast<Execute*>(node->operation.get());
+    if (execute == nullptr) continue;
+    execute->Resolve(&graph.impl());
+    for (const VertexType& type : execute->program()->types) {
+      std::vector<std::shared_ptr<const CodeletLibrary>>& used = program->codelets;
+      if (std::find(used.begin(), used.end(), type.code) == used.end()) used.push_back(type.code);
+    }
+  }
+}
+
 }  // namespace
 
 poplar::Executable CompileGraph(const poplar::Graph& graph,
@@ -108,13 +125,19 @@ poplar::Executable CompileGraph(const poplar::Graph& graph,
                                 const std::string& name, TilePlanCache* cache) {
   const GraphImpl& impl = graph.impl();
   auto compiled = std::make_shared<CompiledProgram>(impl.target);
+  if (programs.empty()) throw poplar::control_program_error("compileGraph: there is no program");
+  compiled->host_handles = impl.host_handles;
+  for (const poplar::program::Program& p : programs) compiled->programs.push_back(p.node());
+  for (std::size_t i = 0; i < impl.host_handles.size(); ++i) {
+    compiled->host_handles[i].program = static_cast<std::uint32_t>(compiled->programs.size());
+    compiled->programs.push_back(impl.handle_programs[i].node());
+  }
+  for (const poplar::program::Program& f : impl.functions) compiled->functions.push_back(f.node());
+  ResolveComputeSets(graph, compiled.get());
   compiled->replication_factor = impl.replication_factor;
   compiled->variables = impl.variables;
   compiled->streams = impl.streams;
   compiled->host_functions = impl.host_functions;
-  for (const poplar::program::Program& p : programs) compiled->programs.push_back(p.node());
-  for (const poplar::program::Program& f : impl.functions) compiled->functions.push_back(f.node());
-  if (programs.empty()) throw poplar::control_program_error("compileGraph: there is no program");
 
   std::vector<std::shared_ptr<const ProgramNode>> roots = compiled->programs;
   roots.insert(roots.end(), compiled->functions.begin(), compiled->functions.end());
@@ -155,11 +178,19 @@ void Executable::serialize(std::ostream& out) const {
     throw poplar_error("Executable::serialize: writing " + std::to_string(data.size()) + " bytes failed");
 }
 
-Executable Executable::deserialize(std::istream& in) {
+Executable Executable::deserialize(std::istream& in, const OptionFlags& options) {
+  bool compile_codelets = false;
+  for (const auto& [name, value] : options) {
+    if (name != "codelets" || (value != "refuse" && value != "compile")) {
+      throw invalid_option("Executable::deserialize: the option '" + name + "' = '" + value +
+                           "' is not known; possible: codelets = refuse, compile");
+    }
+    compile_codelets = value == "compile";
+  }
   std::ostringstream data;
   data << in.rdbuf();
   try {
-    return Executable(ipu_model::DeserialiseProgram(data.str()));
+    return Executable(ipu_model::DeserialiseProgram(data.str(), compile_codelets));
   } catch (const ipu_model::SerialiseError& error) {
     throw poplar_error(std::string("Executable::deserialize: ") + error.what());
   }

@@ -29,6 +29,10 @@ struct CompiledProgram {
   std::vector<std::shared_ptr<const ProgramNode>> functions;
   std::vector<Stream> streams;
   std::vector<HostFunction> host_functions;
+  // Those of the vertices in `programs` and `functions`.
+  std::vector<std::shared_ptr<const CodeletLibrary>> codelets;
+  // Their programs are the last of `programs`.
+  std::vector<HostHandle> host_handles;
   Report report;  // cycles of programs[0], the main program; memory over all programs
   // Rough run time of programs[0] on the fast engine. Bodies of loops with an unknown trip count are counted
   // once.

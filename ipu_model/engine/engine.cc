@@ -1,8 +1,11 @@
 // poplar::Engine, on top of the fast engine and the tile engine.
 #include "poplar/Engine.hpp"
 
+#include <algorithm>
+#include <cstdlib>
 #include <utility>
 
+#include "codelets/vertex_guard.h"
 #include "engine/compiled_program.h"
 #include "engine/fast_engine.h"
 #include "engine/tile_engine.h"
@@ -20,10 +23,17 @@ Engine::Engine(const Executable& executable, const OptionFlags& options) : execu
       tile = value == "tile";
     } else if (name == "streamMemoryStays" && (value == "true" || value == "false")) {
       stream_memory_stays = value == "true";
+    } else if (name == "vertexTimeLimit") {
+      char* end = nullptr;
+      vertex_seconds_ = std::strtod(value.c_str(), &end);
+      if (value.empty() || *end != '\0' || !(vertex_seconds_ > 0 && vertex_seconds_ <= 1e6)) {
+        throw invalid_option("Engine: the option 'vertexTimeLimit' = '" + value +
+                             "' is not a number of seconds between 0 and 1000000");
+      }
     } else {
       throw invalid_option("Engine: the option '" + name + "' = '" + value +
                            "' is not known; possible: execution = fast, tile; streamMemoryStays = true, "
-                           "false");
+                           "false; vertexTimeLimit = seconds");
     }
   }
   if (tile) {
@@ -73,11 +83,18 @@ void Engine::load() {
 
 void Engine::run(unsigned program) {
   if (!loaded_) throw poplar_error("Engine::run: the engine is not on a device: call load before run");
-  const std::size_t programs = executable_.program()->programs.size();
+  // Those of host handles are not the user's.
+  const std::size_t programs =
+      executable_.program()->programs.size() - executable_.program()->host_handles.size();
   if (program >= programs) {
     throw poplar_error("Engine::run: there is no program " + std::to_string(program) +
                        "; the executable has " + std::to_string(programs));
   }
+  runNumbered(program);
+}
+
+void Engine::runNumbered(unsigned program) {
+  const ipu_model::VertexTimeLimit limit(vertex_seconds_);
   if (fast_) {
     fast_->Run(program);
   } else {
@@ -88,6 +105,37 @@ void Engine::run(unsigned program) {
   ipu_model::Log(ipu_model::LogModule::kEngine, ipu_model::LogLevel::kTrace,
                  "ran program " + std::to_string(program) +
                      (cycles > 0 ? ": " + std::to_string(cycles) + " cycles" : ""));
+}
+
+void Engine::transfer(const char* function, const std::string& handle, bool write, void* begin, void* end) {
+  const ipu_model::CompiledProgram& program = *executable_.program();
+  const auto found = std::find_if(program.host_handles.begin(), program.host_handles.end(),
+                                  [&](const auto& h) { return h.name == handle && h.write == write; });
+  if (found == program.host_handles.end()) {
+    throw stream_connection_error(
+        std::string(function) + ": there is no handle '" + handle +
+        "'; make one with Graph::" + (write ? "createHostWrite" : "createHostRead"));
+  }
+  const ipu_model::Stream& stream = program.streams[found->stream];
+  const auto want = stream.num_elements * static_cast<std::int64_t>(ipu_model::SizeOf(stream.type));
+  const std::ptrdiff_t have = static_cast<unsigned char*>(end) - static_cast<unsigned char*>(begin);
+  if (have != want) {
+    throw stream_connection_error(std::string(function) + ": the tensor of '" + handle + "' has " +
+                                  std::to_string(want) + " bytes, the host memory " + std::to_string(have));
+  }
+  if (!loaded_)
+    throw poplar_error(std::string(function) + ": the engine is not on a device: call load before");
+  connectStream(found->stream, begin);
+  runNumbered(found->program);
+}
+
+void Engine::writeTensor(const std::string& handle, const void* begin, const void* end) {
+  // A stream to the device only reads.
+  transfer("Engine::writeTensor", handle, true, const_cast<void*>(begin), const_cast<void*>(end));
+}
+
+void Engine::readTensor(const std::string& handle, void* begin, void* end) {
+  transfer("Engine::readTensor", handle, false, begin, end);
 }
 
 void Engine::loadAndRun(const Device& device, unsigned program) {

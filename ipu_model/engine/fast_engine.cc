@@ -9,6 +9,7 @@
 #include <new>
 #include <utility>
 
+#include "core/execute.h"
 #include "core/strides.h"
 #include "engine/make_host_plan.h"
 #include "engine/print_tensor.h"
@@ -231,6 +232,9 @@ void FastEngine::Compile() {
 
 void FastEngine::Load() {
   std::memset(arena_.get(), 0, plan_.state_bytes);
+  for (BoundOperation& bound : operations_) {
+    if (auto* const execute = dynamic_cast<ExecuteKernel*>(bound.bound.get())) execute->Reset();
+  }
   for (StreamState& s : streams_) {
     if (s.connected) Point(&s, s.begin);
   }

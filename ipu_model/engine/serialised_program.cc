@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "core/execute.h"
 #include "core/replica_operation.h"
 #include "core/serialise.h"
 #include "core/strides.h"
@@ -94,6 +95,48 @@ class ProgramReader {
       f.inputs = StreamList(false);
       f.outputs = StreamList(true);
       program_->host_functions.push_back(std::move(f));
+    }
+  }
+
+  // Before Programs.
+  void Codelets(bool compile) {
+    std::vector<CodeletSource> sources;
+    for (std::size_t n = reader_->ReadLength(); n > 0; --n) {
+      CodeletSource source;
+      source.name = reader_->Read<std::string>();
+      source.flags = reader_->Read<std::vector<std::string>>();
+      for (std::size_t f = reader_->ReadLength(); f > 0; --f) {
+        auto path = reader_->Read<std::string>();
+        source.files.emplace_back(std::move(path), reader_->Read<std::string>());
+      }
+      sources.push_back(std::move(source));
+    }
+    if (sources.empty()) return;
+    if (!compile) {
+      reader_->Fail("it has codelets (" + sources[0].name +
+                    "), whose source would be compiled and run with the rights of this process; if you trust "
+                    "it, load it with Executable::deserialize and the option codelets = compile");
+    }
+    for (const CodeletSource& source : sources) program_->codelets.push_back(CodeletLibrary::Compile(source));
+  }
+
+  // After Programs.
+  void HostHandles() {
+    for (std::size_t n = reader_->ReadLength(); n > 0; --n) {
+      HostHandle handle;
+      handle.name = reader_->Read<std::string>();
+      handle.write = reader_->Read<bool>();
+      handle.stream = reader_->Read<std::uint32_t>();
+      handle.program = reader_->Read<std::uint32_t>();
+      if (handle.stream >= program_->streams.size() || handle.program >= program_->programs.size() ||
+          program_->streams[handle.stream].host_to_device != handle.write) {
+        reader_->Fail("a host handle has a stream or a program that does not exist");
+      }
+      program_->host_handles.push_back(std::move(handle));
+    }
+    if (program_->host_handles.size() >= std::max<std::size_t>(program_->programs.size(), 1) &&
+        !program_->host_handles.empty()) {
+      reader_->Fail("there are only programs of host handles");
     }
   }
 
@@ -218,6 +261,7 @@ class ProgramReader {
       operation->scope = std::move(scope);
       operation->inputs = std::move(inputs);
       operation->outputs = std::move(outputs);
+      if (auto* const execute = dynamic_cast<Execute*>(operation.get())) execute->Attach(program_->codelets);
       if (!operation->OperandsFit(program_->target.getNumTiles())) {
         reader_->Fail("the operands of '" + operation->name + "' do not fit the operation " + kind);
       }
@@ -323,6 +367,17 @@ std::string SerialiseBody(const CompiledProgram& program) {
     body.Write(f.inputs);
     body.Write(f.outputs);
   }
+  body.Write(program.codelets.size());
+  for (const auto& library : program.codelets) {
+    const CodeletSource& source = library->source();
+    body.Write(source.name);
+    body.Write(source.flags);
+    body.Write(source.files.size());
+    for (const auto& [path, text] : source.files) {
+      body.Write(path);
+      body.Write(text);
+    }
+  }
   std::vector<std::shared_ptr<const ProgramNode>> roots = program.programs;
   roots.insert(roots.end(), program.functions.begin(), program.functions.end());
   const std::vector<const ProgramNode*> nodes = NodesOf(roots);
@@ -337,6 +392,13 @@ std::string SerialiseBody(const CompiledProgram& program) {
     for (const auto& root : *list) indices.push_back(numbers.at(root.get()));
     body.Write(indices);
   }
+  body.Write(program.host_handles.size());
+  for (const HostHandle& handle : program.host_handles) {
+    body.Write(handle.name);
+    body.Write(handle.write);
+    body.Write(handle.stream);
+    body.Write(handle.program);
+  }
   WriteReport(body, program.report);
   body.Write(program.host_nanoseconds);
   return body.Take();
@@ -344,7 +406,7 @@ std::string SerialiseBody(const CompiledProgram& program) {
 
 std::string SerialiseProgram(const CompiledProgram& program) { return Seal(kMagic, SerialiseBody(program)); }
 
-std::shared_ptr<const CompiledProgram> DeserialiseProgram(std::string_view data) {
+std::shared_ptr<const CompiledProgram> DeserialiseProgram(std::string_view data, bool compile_codelets) {
   std::string_view body;
   try {
     body = Unseal(kMagic, data);
@@ -352,10 +414,10 @@ std::shared_ptr<const CompiledProgram> DeserialiseProgram(std::string_view data)
     throw SerialiseError(std::string("the executable cannot be read: ") + error.what() +
                          ". Compile the program again");
   }
-  return DeserialiseBody(body);
+  return DeserialiseBody(body, compile_codelets);
 }
 
-std::shared_ptr<const CompiledProgram> DeserialiseBody(std::string_view body) {
+std::shared_ptr<const CompiledProgram> DeserialiseBody(std::string_view body, bool compile_codelets) {
   Reader reader(body);
   const auto architecture = reader.Read<std::string>();
   const auto num_tiles = reader.Read<unsigned>();
@@ -369,7 +431,9 @@ std::shared_ptr<const CompiledProgram> DeserialiseBody(std::string_view body) {
     parts.Variables();
     parts.Streams();
     parts.HostFunctions();
+    parts.Codelets(compile_codelets);
     parts.Programs();
+    parts.HostHandles();
     program->report = ReadReport(reader);
     program->host_nanoseconds = reader.Read<double>();
     if (reader.remaining() != 0) reader.Fail("there is data after the end of the executable");

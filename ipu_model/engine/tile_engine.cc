@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/execute.h"
 #include "core/replica_operation.h"
 #include "engine/compiled_program.h"
 #include "engine/executed_cycles.h"
@@ -99,6 +100,11 @@ class TileEngine::Implementation {
   }
 
   void Load() {
+    // Vertices lose their state.
+    for (auto entry = operations_.begin(); entry != operations_.end();) {
+      const bool has_state = dynamic_cast<const Execute*>(entry->first) != nullptr;
+      entry = has_state ? operations_.erase(entry) : std::next(entry);
+    }
     for (std::size_t i = 0; i < placements_.size(); ++i) {
       const Variable& variable = program_->variables[i];
       storage_.Fill(placements_[i], 0);

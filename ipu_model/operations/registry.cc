@@ -3,6 +3,7 @@
 #include <string>
 
 #include "core/copy.h"
+#include "core/execute.h"
 #include "operations/collectives/replica_collective.h"
 #include "operations/readers.h"
 
@@ -13,6 +14,7 @@ const std::map<std::string, OperationReader, std::less<>>& OperationRegistry() {
       {"hlo::reduceWindow", ReadReduceWindow},
       {"hlo::selectAndScatter", ReadSelectAndScatter},
       {"poplar::copy", ReadCopy},
+      {"poplar::execute", ReadExecute},
       {"poplin::convolution", ReadConvolution},
       {"popops::dynamicSlice", ReadDynamicSlice},
       {"popops::dynamicUpdate", ReadDynamicUpdate},

@@ -41,9 +41,11 @@ Executable compileGraph(const Graph& graph, const std::vector<program::Program>&
                         const DebugContext& debugContext = {});
 
 // Runs the programs of one executable. Not thread safe. Option "execution": "fast" (default: one host kernel
-// per operation) or "tile" (every vertex by itself, on the data that the exchange delivered). Option
-// "streamMemoryStays": "true" promises that the memory of an input stream neither moves nor changes as long
-// as any program uses the data read from it, so that the fast engine need not copy it; default "false".
+// per operation) or "tile" (every vertex by itself, on the data that the exchange delivered, with checks of
+// what codelets write). Option "vertexTimeLimit": the seconds of processor time after which a vertex of a
+// codelet is ended with runtime_error, default "10". Option "streamMemoryStays": "true" promises that the
+// memory of an input stream neither moves nor changes as long as any program uses the data read from it, so
+// that the fast engine need not copy it; default "false".
 class Engine {
  public:
   using StreamIndex = std::uint32_t;
@@ -81,9 +83,16 @@ class Engine {
       std::function<void(const std::vector<const void*>& inputs, const std::vector<void*>& outputs)>;
   void connectHostFunction(const std::string& handle, unsigned replica, HostFunctionCallback callback);
 
+  // Copies [begin, end), in row-major order, to the tensor of Graph::createHostWrite, or from that of
+  // createHostRead. Throws stream_connection_error for an unknown handle and another number of bytes.
+  void writeTensor(const std::string& handle, const void* begin, const void* end);
+  void readTensor(const std::string& handle, void* begin, void* end);
+
   void setPrintTensorStream(std::ostream& stream);
 
  private:
+  void runNumbered(unsigned program);
+  void transfer(const char* function, const std::string& handle, bool write, void* begin, void* end);
   friend void ipu_model::SetReplica(Engine& engine, const ipu_model::Replica& replica);
   friend void ipu_model::SetCancellation(Engine& engine, const std::atomic<bool>* cancelled,
                                          std::function<void()> poll);
@@ -94,6 +103,7 @@ class Engine {
   std::unique_ptr<ipu_model::FastEngine> fast_;
   std::unique_ptr<ipu_model::TileEngine> tile_;
   bool loaded_ = false;
+  double vertex_seconds_ = 10;
 };
 
 }  // namespace poplar

@@ -7,6 +7,8 @@
 #include <ostream>
 #include <utility>
 
+#include "poplar/OptionFlags.hpp"
+
 namespace ipu_model {
 struct CompiledProgram;  // engine/compiled_program.h
 }  // namespace ipu_model
@@ -19,8 +21,11 @@ class Executable {
       : program_(std::move(program)) {}
 
   void serialize(std::ostream& out) const;
-  // Throws poplar_error with the reason when the data is damaged, truncated or of another version.
-  static Executable deserialize(std::istream& in);
+  // Throws poplar_error with the reason when the data is damaged, truncated or of another version. Option
+  // "codelets": "refuse" (default) or "compile". The source of codelets is part of the data, and running the
+  // executable compiles and runs it, with all rights of this process: choose "compile" only for data that you
+  // trust as you trust a program.
+  static Executable deserialize(std::istream& in, const OptionFlags& options = {});
 
   // Internals of the model, not part of Poplar. ipu_model/Model.hpp has the functions for users.
   const std::shared_ptr<const ipu_model::CompiledProgram>& program() const { return program_; }

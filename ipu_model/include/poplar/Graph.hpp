@@ -5,14 +5,22 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
+#include <istream>
 #include <memory>
+#include <sstream>
 #include <string>
 #include <tuple>
+#include <type_traits>
 #include <vector>
 
+#include "poplar/CodeletFileType.hpp"
 #include "poplar/DataStream.hpp"
 #include "poplar/DebugContext.hpp"
+#include "poplar/Device.hpp"
+#include "poplar/GraphElements.hpp"
 #include "poplar/Interval.hpp"
+#include "poplar/PerfEstimateFunc.hpp"
 #include "poplar/Program.hpp"
 #include "poplar/Target.hpp"
 #include "poplar/Tensor.hpp"
@@ -32,6 +40,8 @@ class Graph {
   // The programs of the graph run on `replicationFactor` targets, each with tile memories of its own. Throws
   // poplar_error when it is 0.
   explicit Graph(const Target& target, replication_factor replicationFactor = replication_factor(1));
+  explicit Graph(const Device& device, replication_factor replicationFactor = replication_factor(1))
+      : Graph(device.getTarget(), replicationFactor) {}
   Graph(Graph&&) noexcept;
   Graph& operator=(Graph&&) noexcept;
   ~Graph();
@@ -52,6 +62,22 @@ class Graph {
                      const DebugContext& debugContext = {}) {
     return addConstant(type, shape, static_cast<const void*>(values), debugContext);
   }
+  // Converts the values to `type`. One value is for all elements.
+  template <typename T>
+  Tensor addConstant(const Type& type, const std::vector<std::size_t>& shape, const std::vector<T>& values,
+                     const DebugContext& debugContext = {}) {
+    return addConstantNumbers(type, shape, ipu_model::NumbersOf(values), debugContext);
+  }
+  template <typename T>
+  Tensor addConstant(const Type& type, const std::vector<std::size_t>& shape, std::initializer_list<T> values,
+                     const DebugContext& debugContext = {}) {
+    return addConstantNumbers(type, shape, ipu_model::NumbersOf(std::vector<T>(values)), debugContext);
+  }
+  template <typename T, std::enable_if_t<ipu_model::kIsNumber<T>, int> = 0>
+  Tensor addConstant(const Type& type, const std::vector<std::size_t>& shape, T value,
+                     const DebugContext& debugContext = {}) {
+    return addConstantNumbers(type, shape, {ipu_model::NumberOf(value)}, debugContext);
+  }
   // An UNSIGNED_INT scalar that holds the index of the replica, which differs between replicas. Like other
   // constants it needs a tile mapping.
   Tensor addReplicationIndexConstant(const DebugContext& debugContext = {});
@@ -71,6 +97,76 @@ class Graph {
   DataStream addHostToDeviceFIFO(const std::string& handle, const Type& type, std::size_t elements);
   DataStream addDeviceToHostFIFO(const std::string& handle, const Type& type, std::size_t elements);
 
+  // Names a tensor for Engine::writeTensor and readTensor.
+  void createHostWrite(const std::string& handle, const Tensor& tensor);
+  void createHostRead(const std::string& handle, const Tensor& tensor);
+
+  // ---- Codelets and vertices.
+
+  // Compiles C++ source of codelets with the host's compiler, and adds its vertex classes. `compileFlags` are
+  // the compiler's (-D, -I, -O); results are kept in a cache. Throws graph_program_compilation_error with the
+  // compiler's message, or if there is no compiler; poplar_error for a file that cannot be read, and for
+  // types other than C++ source.
+  bool addCodelets(const std::string& path, CodeletFileType type = CodeletFileType::Auto,
+                   const std::string& compileFlags = "");
+  bool addCodelets(const std::vector<std::string>& paths, const std::string& compileFlags = "");
+  bool addCodelets(std::stringstream& stream, const std::string& compileFlags = "",
+                   CodeletFileType type = CodeletFileType::CppSource);
+  bool addCodelets(std::istream& stream, const std::string& compileFlags = "",
+                   CodeletFileType type = CodeletFileType::CppSource);
+  bool hasCodelet(const std::string& vertexType) const;
+
+  ComputeSet addComputeSet(const DebugContext& debugContext = {});
+  // Throws unknown_vertex_type with the known ones.
+  VertexRef addVertex(const ComputeSet& cs, const std::string& vertexType,
+                      const DebugContext& debugContext = {});
+  VertexRef addVertex(const ComputeSet& cs, const std::string& vertexType,
+                      std::initializer_list<ConnectionDesc> connections,
+                      const DebugContext& debugContext = {});
+  VertexRef addVertex(const ComputeSet& cs, const std::string& vertexType,
+                      const std::vector<ConnectionDesc>& connections, const DebugContext& debugContext = {});
+
+  // Connects an edge to the elements of a tensor, in row-major order: one element for Input<T>, any number
+  // for Input<Vector<T>>. A field of several edges takes a tensor (its first dimension are the edges), a list
+  // of tensors, or a tensor for each field[i]. Numbers become constants on the vertex's tile. Throws
+  // unknown_field; graph_connection_error for another type or number of elements and for an edge that is
+  // already connected.
+  void connect(const FieldRef& field, const Tensor& tensor);
+  void connect(const FieldRef& field, const std::vector<Tensor>& tensors);
+  template <typename T, std::enable_if_t<ipu_model::kIsNumber<T>, int> = 0>
+  void connect(const FieldRef& field, T value) {
+    connectNumbers(field, {ipu_model::NumberOf(value)});
+  }
+  template <typename T, std::enable_if_t<ipu_model::kIsNumber<T>, int> = 0>
+  void connect(const FieldRef& field, const std::vector<T>& values) {
+    connectNumbers(field, ipu_model::NumbersOf(values));
+  }
+
+  // The value of a field that is no edge, converted to its type; a list for a Vector. Throws unknown_field,
+  // and graph_connection_error for an edge and for a number that the type cannot hold.
+  template <typename T, std::enable_if_t<ipu_model::kIsNumber<T>, int> = 0>
+  void setInitialValue(const FieldRef& field, T value) {
+    setInitialNumbers(field, {ipu_model::NumberOf(value)}, false);
+  }
+  template <typename T>
+  void setInitialValue(const FieldRef& field, const std::vector<T>& values) {
+    setInitialNumbers(field, ipu_model::NumbersOf(values), true);
+  }
+  template <typename T>
+  void setInitialValue(const FieldRef& field, std::initializer_list<T> values) {
+    setInitialNumbers(field, ipu_model::NumbersOf(std::vector<T>(values)), true);
+  }
+  // The number of elements of a Vector in the state, which are 0, or the number of edges of a field.
+  void setFieldSize(const FieldRef& field, std::size_t size);
+
+  // Throws invalid_tile_mapping for a tile that the target does not have.
+  void setTileMapping(const VertexRef& vertex, unsigned tile);
+  // Of the thread that runs the vertex; PerfEstimateFunc.hpp says more.
+  void setPerfEstimate(const VertexRef& vertex, std::uint64_t cycles, std::uint64_t flops = 0);
+  void setCycleEstimate(const VertexRef& vertex, std::uint64_t cycles) { setPerfEstimate(vertex, cycles); }
+  // For the vertices of this type that have no estimate of their own.
+  void registerPerfEstimator(const std::string& vertexType, PerfEstimateFunc estimator);
+
   // A program for Call, whose code is stored only once.
   Function addFunction(const program::Program& program);
 
@@ -81,6 +177,11 @@ class Graph {
   ipu_model::GraphImpl& impl() const { return *impl_; }  // internals of the model, not part of Poplar
 
  private:
+  Tensor addConstantNumbers(const Type& type, const std::vector<std::size_t>& shape,
+                            const std::vector<ipu_model::Number>& values, const DebugContext& debugContext);
+  void connectNumbers(const FieldRef& field, const std::vector<ipu_model::Number>& values);
+  void setInitialNumbers(const FieldRef& field, const std::vector<ipu_model::Number>& values, bool list);
+
   std::unique_ptr<ipu_model::GraphImpl> impl_;
 };
 

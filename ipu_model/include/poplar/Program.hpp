@@ -13,6 +13,7 @@
 
 #include "poplar/DataStream.hpp"
 #include "poplar/DebugContext.hpp"
+#include "poplar/GraphElements.hpp"
 #include "poplar/Tensor.hpp"
 
 namespace ipu_model {
@@ -77,6 +78,14 @@ class Copy : public Program {
        const DebugContext& debugContext = {});
   Copy(const Tensor& src, const DataStream& stream, bool optimiseMemory = false,
        const DebugContext& debugContext = {});
+};
+
+// Runs the vertices of a compute set, as one superstep: all reads come before all writes, and no vertex may
+// write an element that another one reads or writes. compileGraph checks that, and that every vertex has a
+// tile and all its edges, so these may be set after this call.
+class Execute : public Program {
+ public:
+  Execute(const ComputeSet& cs, const DebugContext& debugContext = {});
 };
 
 // Runs `body` `count` times.

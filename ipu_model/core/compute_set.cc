@@ -1,0 +1,364 @@
+#include "core/compute_set.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <map>
+#include <tuple>
+
+#include "core/graph_impl.h"
+#include "core/strides.h"
+#include "core/target_model.h"
+#include "kernels/vector/convert.h"
+#include "poplar/exceptions.hpp"
+
+namespace ipu_model {
+
+using codelet::Class;
+using codelet::Field;
+using poplar::graph_connection_error;
+using poplar::Tensor;
+
+namespace {
+
+template <typename T>
+std::string BytesOfInteger(const Number& n, const std::string& what) {
+  const bool fits = n.is_real ? n.real == std::floor(n.real) &&
+                                    n.real >= static_cast<double>(std::numeric_limits<T>::min()) &&
+                                    n.real <= static_cast<double>(std::numeric_limits<T>::max())
+                    : std::is_same_v<T, std::uint64_t> || std::is_same_v<T, std::int64_t>
+                        ? true
+                        : n.integer >= static_cast<std::int64_t>(std::numeric_limits<T>::min()) &&
+                              n.integer <= static_cast<std::int64_t>(std::numeric_limits<T>::max());
+  if (!fits) {
+    throw graph_connection_error(what + ": the value " +
+                                 (n.is_real ? std::to_string(n.real) : std::to_string(n.integer)) +
+                                 " does not fit its integer type");
+  }
+  const T value = n.is_real ? static_cast<T>(n.real) : static_cast<T>(n.integer);
+  return {reinterpret_cast<const char*>(&value), sizeof(value)};
+}
+
+template <typename T>
+std::string BytesOfValue(T value) {
+  return {reinterpret_cast<const char*>(&value), sizeof(value)};
+}
+
+// A row of consecutive elements of a variable.
+struct Stretch {
+  VariableId variable;
+  DType type;
+  std::int64_t begin, end;
+};
+
+// The elements of a tensor in order.
+std::vector<Stretch> StretchesOf(const Tensor& tensor) {
+  std::vector<Stretch> stretches;
+  for (const View& piece : tensor.pieces()) {
+    const View v = Coalesced(piece);
+    const std::int64_t n = v.num_elements();
+    if (n == 0) continue;
+    const bool dense = v.strides.back() == 1;
+    const std::int64_t length = dense ? v.shape.back() : 1;
+    const std::size_t rank = v.shape.size() - (dense ? 1 : 0);
+    Shape index(rank, 0);
+    std::int64_t element = v.offset;
+    for (std::int64_t done = 0; done < n; done += length) {
+      if (!stretches.empty() && stretches.back().variable == v.variable && stretches.back().type == v.type &&
+          stretches.back().end == element) {
+        stretches.back().end += length;
+      } else {
+        stretches.push_back({v.variable, v.type, element, element + length});
+      }
+      for (std::size_t d = rank; d-- > 0;) {
+        element += v.strides[d];
+        if (++index[d] < v.shape[d]) break;
+        element -= v.strides[d] * v.shape[d];
+        index[d] = 0;
+      }
+    }
+  }
+  return stretches;
+}
+
+// The operands of one direction: the largest rows that the stretches make together.
+class Operands {
+ public:
+  void Add(const std::vector<Stretch>& stretches) {
+    all_.insert(all_.end(), stretches.begin(), stretches.end());
+  }
+
+  std::vector<View> Merge() {
+    const auto key = [](const Stretch& s) { return std::make_tuple(s.variable, s.type, s.begin, s.end); };
+    std::sort(all_.begin(), all_.end(), [&](const Stretch& a, const Stretch& b) { return key(a) < key(b); });
+    std::vector<Stretch> merged;
+    for (const Stretch& s : all_) {
+      if (!merged.empty() && merged.back().variable == s.variable && merged.back().type == s.type &&
+          s.begin <= merged.back().end) {
+        merged.back().end = std::max(merged.back().end, s.end);
+      } else {
+        merged.push_back(s);
+      }
+    }
+    all_ = std::move(merged);
+    std::vector<View> views;
+    for (const Stretch& s : all_) {
+      View view;
+      view.variable = s.variable;
+      view.type = s.type;
+      view.offset = s.begin;
+      view.shape = {s.end - s.begin};
+      view.strides = {1};
+      views.push_back(std::move(view));
+    }
+    return views;
+  }
+
+  std::vector<VertexRun> RunsOf(const std::vector<Stretch>& stretches) const {
+    std::vector<VertexRun> runs;
+    for (const Stretch& s : stretches) {
+      const auto after =
+          std::upper_bound(all_.begin(), all_.end(), s, [](const Stretch& x, const Stretch& y) {
+            return std::make_tuple(x.variable, x.type, x.begin) <
+                   std::make_tuple(y.variable, y.type, y.begin);
+          });
+      const auto operand = after - 1;
+      runs.push_back(
+          {static_cast<std::uint32_t>(operand - all_.begin()), s.begin - operand->begin, s.end - s.begin});
+    }
+    return runs;
+  }
+
+ private:
+  std::vector<Stretch> all_;
+};
+
+// Cycles that vertices add to their tiles, where workers run in turn: each has one in six of the cycles.
+class TileCycles {
+ public:
+  explicit TileCycles(const TargetModel& target) : target_(target) {}
+
+  std::uint64_t Add(unsigned tile, codelet::VertexKind kind, std::uint64_t cycles) {
+    if (kind != codelet::kWorkerVertex) return cycles;
+    Workers& w = tiles_[tile];
+    if (w.busy.empty()) w.busy.assign(target_.worker_contexts, 0);
+    std::uint64_t& worker = w.busy[w.next++ % w.busy.size()];
+    worker += cycles;
+    const std::uint64_t before = w.longest;
+    w.longest = std::max(w.longest, worker);
+    return (w.longest - before) * target_.worker_contexts;
+  }
+
+ private:
+  struct Workers {
+    std::vector<std::uint64_t> busy;
+    std::size_t next = 0;
+    std::uint64_t longest = 0;
+  };
+  const TargetModel& target_;
+  std::map<unsigned, Workers> tiles_;
+};
+
+// Where nobody gives an estimate: the cost of a launch, and of each element that the vertex has.
+std::uint64_t DefaultCycles(const TargetModel& target, codelet::VertexKind kind, std::int64_t elements) {
+  const std::uint64_t workers = target.worker_contexts, n = static_cast<std::uint64_t>(elements);
+  if (kind == codelet::kMultiVertex) {
+    return target.supervisor_overhead +
+           workers * ((n + workers - 1) / workers) * target.codelet_cycles_per_element;
+  }
+  return target.supervisor_overhead + n * target.codelet_cycles_per_element;
+}
+
+double NumberAt(const std::string& bytes, std::size_t i, const Field& field) {
+  const char* at = bytes.data() + i * field.element_bytes;
+  const auto load = [at](auto value) {
+    std::memcpy(&value, at, sizeof(value));
+    return static_cast<double>(value);
+  };
+  switch (static_cast<DType>(field.type)) {
+    case DType::kPred:
+    case DType::kU8:
+      return load(std::uint8_t{});
+    case DType::kS8:
+      return load(std::int8_t{});
+    case DType::kS16:
+      return load(std::int16_t{});
+    case DType::kU16:
+      return load(std::uint16_t{});
+    case DType::kS32:
+      return load(std::int32_t{});
+    case DType::kU32:
+      return load(std::uint32_t{});
+    case DType::kS64:
+      return load(std::int64_t{});
+    case DType::kU64:
+      return load(std::uint64_t{});
+    case DType::kF16: {
+      std::uint16_t half;
+      std::memcpy(&half, at, sizeof(half));
+      return static_cast<double>(F16ToF32(half));
+    }
+    case DType::kF64:
+      return load(double{});
+    default:
+      return load(float{});
+  }
+}
+
+poplar::VertexIntrospector IntrospectorOf(const VertexState& vertex) {
+  std::vector<poplar::FieldData> fields;
+  for (std::size_t f = 0; f < vertex.type->num_fields; ++f) {
+    const Field& field = vertex.type->fields[f];
+    const FieldState& state = vertex.fields[f];
+    std::vector<std::size_t> edges;
+    std::vector<double> values;
+    std::size_t size = 1;
+    if (IsEdgeField(field)) {
+      for (const Tensor& edge : state.edges) edges.push_back(edge.numElements());
+      size = IsSeveral(field) ? edges.size() : edges.at(0);
+    } else if (field.element_bytes > 0) {
+      const std::size_t n = state.value.size() / field.element_bytes;
+      for (std::size_t i = 0; i < n; ++i) values.push_back(NumberAt(state.value, i, field));
+      if (field.kind == codelet::kVectorValue) size = n;
+    }
+    fields.emplace_back(field.name, size, std::move(edges), std::move(values),
+                        static_cast<poplar::VectorLayout>(field.layout));
+  }
+  return {vertex.type->name, std::move(fields)};
+}
+
+}  // namespace
+
+std::string NameOfVertex(const ComputeSetData& set, std::size_t vertex) {
+  const VertexState& v = set.vertices.at(vertex);
+  return "vertex " + std::to_string(vertex) + (v.name.empty() ? "" : " '" + v.name + "'") +
+         " of compute set '" + set.name + "' (" + v.type->name + ")";
+}
+
+std::string BytesOfNumber(const Number& n, DType type, const std::string& what) {
+  switch (type) {
+    case DType::kPred:
+      return std::string(1, n.real != 0 ? '\1' : '\0');
+    case DType::kS8:
+      return BytesOfInteger<std::int8_t>(n, what);
+    case DType::kU8:
+      return BytesOfInteger<std::uint8_t>(n, what);
+    case DType::kS16:
+      return BytesOfInteger<std::int16_t>(n, what);
+    case DType::kU16:
+      return BytesOfInteger<std::uint16_t>(n, what);
+    case DType::kS32:
+      return BytesOfInteger<std::int32_t>(n, what);
+    case DType::kU32:
+      return BytesOfInteger<std::uint32_t>(n, what);
+    case DType::kS64:
+      return BytesOfInteger<std::int64_t>(n, what);
+    case DType::kU64:
+      return BytesOfInteger<std::uint64_t>(n, what);
+    case DType::kF16:
+      return BytesOfValue(F32ToF16(static_cast<float>(n.real)));
+    case DType::kF32:
+      return BytesOfValue(n.is_real ? static_cast<float>(n.real) : static_cast<float>(n.integer));
+    case DType::kF64:
+      return BytesOfValue(n.real);
+    default:
+      throw graph_connection_error(what + ": numbers of type " + NameOf(type) + " cannot be given as values");
+  }
+}
+
+ResolvedComputeSet Resolve(const ComputeSetData& set, GraphImpl* graph) {
+  for (std::size_t i = 0; i < set.vertices.size(); ++i) {
+    if (set.vertices[i].tile.has_value()) continue;
+    throw poplar::invalid_tile_mapping(NameOfVertex(set, i) + " is on no tile: call Graph::setTileMapping");
+  }
+  for (const auto& [vertex, variable] : set.constants) {
+    Variable& constant = graph->variables[variable];
+    constant.mapping = Mapping(std::vector<Run>{{0, constant.num_elements, *set.vertices[vertex].tile}});
+  }
+
+  // The elements of every edge, then the operands that hold them.
+  std::vector<std::vector<Stretch>> stretches;
+  Operands inputs, outputs;
+  for (std::size_t i = 0; i < set.vertices.size(); ++i) {
+    const VertexState& vertex = set.vertices[i];
+    for (std::size_t f = 0; f < vertex.type->num_fields; ++f) {
+      const Field& field = vertex.type->fields[f];
+      if (!IsEdgeField(field)) continue;
+      const std::vector<Tensor>& edges = vertex.fields[f].edges;
+      if (edges.empty() && !IsSeveral(field)) {
+        throw graph_connection_error("the field '" + std::string(field.name) + "' of " +
+                                     NameOfVertex(set, i) + " is not connected: call Graph::connect");
+      }
+      for (std::size_t e = 0; e < edges.size(); ++e) {
+        if (!edges[e].valid()) {
+          throw graph_connection_error("the edge " + std::to_string(e) + " of the field '" + field.name +
+                                       "' of " + NameOfVertex(set, i) +
+                                       " is not connected: call Graph::connect");
+        }
+        stretches.push_back(StretchesOf(edges[e]));
+        if ((field.direction & codelet::kRead) != 0) inputs.Add(stretches.back());
+        if ((field.direction & codelet::kWrite) == 0) continue;
+        outputs.Add(stretches.back());
+        for (const Stretch& s : stretches.back()) {
+          if (graph->variables[s.variable].constant == nullptr) continue;
+          throw graph_connection_error(NameOfVertex(set, i) + " writes the constant '" +
+                                       graph->variables[s.variable].name + "' through its field '" +
+                                       field.name + "'");
+        }
+      }
+    }
+  }
+  ResolvedComputeSet resolved;
+  resolved.inputs = inputs.Merge();
+  resolved.outputs = outputs.Merge();
+
+  auto program = std::make_shared<VertexProgram>();
+  program->compute_set = set.name;
+  const TargetModel& target = graph->target.model();
+  TileCycles tile_cycles(target);
+  std::map<const Class*, std::uint32_t> types;
+  std::size_t next = 0;
+  for (const VertexState& state : set.vertices) {
+    const Class& type = *state.type;
+    const auto [entry, is_new] = types.try_emplace(&type, static_cast<std::uint32_t>(program->types.size()));
+    if (is_new) program->types.push_back({type.name, state.library->hash(), state.library, &type});
+    ProgramVertex vertex;
+    vertex.type = entry->second;
+    vertex.tile = *state.tile;
+    std::int64_t elements = 0;
+    for (std::uint32_t f = 0; f < type.num_fields; ++f) {
+      const Field& field = type.fields[f];
+      vertex.values.push_back(state.fields[f].value);
+      if (!IsEdgeField(field)) continue;
+      for (std::size_t e = 0; e < state.fields[f].edges.size(); ++e, ++next) {
+        VertexEdge edge;
+        edge.field = f;
+        if ((field.direction & codelet::kRead) != 0) edge.reads = inputs.RunsOf(stretches[next]);
+        if ((field.direction & codelet::kWrite) != 0) edge.writes = outputs.RunsOf(stretches[next]);
+        elements += edge.elements();
+        vertex.edges.push_back(std::move(edge));
+      }
+    }
+    poplar::VertexPerfEstimate estimate;
+    if (const auto estimator = graph->perf_estimators.find(type.name); state.estimate.has_value()) {
+      estimate = *state.estimate;
+    } else if (estimator != graph->perf_estimators.end()) {
+      estimate = estimator->second(IntrospectorOf(state), graph->target);
+    } else {
+      estimate.cycles = DefaultCycles(target, type.kind, elements);
+      vertex.default_cycles = true;
+    }
+    vertex.cycles = tile_cycles.Add(vertex.tile, type.kind, estimate.cycles);
+    vertex.flops = estimate.flops;
+    program->vertices.push_back(std::move(vertex));
+  }
+  std::string problem;
+  const auto name = [graph](VariableId v) { return graph->variables.at(v).name; };
+  if (!program->Fits(resolved.inputs, resolved.outputs, graph->target.getNumTiles(), name, &problem))
+    throw graph_connection_error(problem);
+  resolved.program = std::move(program);
+  return resolved;
+}
+
+}  // namespace ipu_model

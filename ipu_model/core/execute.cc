@@ -1,0 +1,351 @@
+#include "core/execute.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <new>
+#include <utility>
+
+#include "core/compute_set.h"
+#include "core/program_node.h"
+#include "core/serialise.h"
+#include "poplar/Program.hpp"
+#include "poplar/exceptions.hpp"
+
+namespace ipu_model {
+
+using codelet::Field;
+
+namespace {
+
+constexpr std::size_t kAlignment = 64;
+// Bytes before and after the elements of an edge in the tile engine; what a vertex writes there is found.
+constexpr std::size_t kGuardBytes = 1024;
+constexpr unsigned char kGuard = 0xa5, kUnwritten = 0xff;
+// Less work than this is not worth waking other threads.
+constexpr std::size_t kAloneBytes = 64 * 1024;
+
+std::size_t Aligned(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+// The address of a run in a tensor of one dimension.
+unsigned char* AddressOf(const HostTensor& tensor, std::int64_t begin) {
+  return tensor.as<unsigned char>() +
+         begin * tensor.strides[0] * static_cast<std::int64_t>(SizeOf(tensor.type));
+}
+
+[[noreturn]] void Fail(const VertexProgram& program, std::size_t vertex, const std::string& reason) {
+  throw poplar::runtime_error(program.Name(vertex) + " was ended: " + reason);
+}
+
+}  // namespace
+
+ExecuteKernel::ExecuteKernel(std::shared_ptr<const VertexProgram> program)
+    : program_(std::move(program)), instances_(program_), buffers_(nullptr, std::free) {}
+
+void ExecuteKernel::Point(const HostTensor* in, const HostTensor* out, unsigned char* /*scratch*/) {
+  // Two passes: the size of the buffers, then their addresses.
+  for (int pass = 0; pass < 2; ++pass) {
+    std::size_t at = 0;
+    gathers_.clear();
+    scatters_.clear();
+    first_gather_.clear();
+    first_scatter_.clear();
+    bytes_ = 0;
+    for (std::size_t i = 0; i < program_->vertices.size(); ++i) {
+      const ProgramVertex& v = program_->vertices[i];
+      first_gather_.push_back(gathers_.size());
+      first_scatter_.push_back(scatters_.size());
+      for (std::size_t e = 0; e < v.edges.size(); ++e) {
+        const VertexEdge& edge = v.edges[e];
+        const Field& field = program_->FieldOf(v, edge);
+        const std::size_t bytes = static_cast<std::size_t>(edge.elements()) * field.element_bytes;
+        bytes_ += bytes;
+        const std::vector<VertexRun>& runs = edge.writes.empty() ? edge.reads : edge.writes;
+        const HostTensor* const operands = edge.writes.empty() ? in : out;
+        if (runs.size() == 1) {
+          const HostTensor& tensor = operands[runs[0].operand];
+          unsigned char* const data = AddressOf(tensor, runs[0].begin);
+          const std::size_t alignment = std::max(field.alignment, field.element_bytes);
+          const bool together = tensor.strides[0] == 1 || runs[0].count == 1;
+          if (together && reinterpret_cast<std::uintptr_t>(data) % alignment == 0) {
+            instances_.Connect(i, e, data);
+            continue;
+          }
+        }
+        const std::size_t begin = at;
+        at += Aligned(std::max<std::size_t>(bytes, 1));
+        if (pass == 0) continue;
+        unsigned char* const buffer = buffers_.get() + begin;
+        instances_.Connect(i, e, buffer);
+        for (const bool reads : {true, false}) {
+          unsigned char* part = buffer;
+          for (const VertexRun& run : reads ? edge.reads : edge.writes) {
+            const HostTensor& tensor = (reads ? in : out)[run.operand];
+            const bool together = tensor.strides[0] == 1;
+            const std::int64_t pieces = together ? 1 : run.count;
+            const std::size_t size = static_cast<std::size_t>(together ? run.count : 1) * field.element_bytes;
+            for (std::int64_t k = 0; k < pieces; ++k, part += size) {
+              unsigned char* const place = AddressOf(tensor, run.begin + k);
+              if (reads) {
+                gathers_.push_back({part, place, size});
+              } else {
+                scatters_.push_back({place, part, size});
+              }
+            }
+          }
+        }
+      }
+    }
+    first_gather_.push_back(gathers_.size());
+    first_scatter_.push_back(scatters_.size());
+    if (pass == 0 && at > buffer_bytes_) {
+      buffers_.reset(static_cast<unsigned char*>(std::aligned_alloc(kAlignment, at)));
+      if (buffers_ == nullptr) throw std::bad_alloc();
+      buffer_bytes_ = at;
+    }
+  }
+}
+
+std::string ExecuteKernel::RunRange(std::size_t begin, std::size_t end, double seconds,
+                                    std::size_t* failed) const {
+  for (std::size_t i = first_gather_[begin]; i < first_gather_[end]; ++i)
+    std::memcpy(gathers_[i].to, gathers_[i].from, gathers_[i].bytes);
+  std::string reason = RunGuarded(instances_.vertices().data(), begin, end, seconds, failed);
+  for (std::size_t i = first_scatter_[begin]; i < first_scatter_[end]; ++i)
+    std::memcpy(scatters_[i].to, scatters_[i].from, scatters_[i].bytes);
+  return reason;
+}
+
+void ExecuteKernel::Run() const {
+  const std::size_t n = instances_.vertices().size();
+  const double seconds = VertexTimeLimit::Current();
+  if (n == 0) return;
+  std::size_t failed = 0;
+  std::string reason;
+  if (n == 1 || bytes_ + 64 * n < kAloneBytes) {
+    reason = RunRange(0, n, seconds, &failed);
+  } else {
+    std::mutex mutex;
+    std::atomic<bool> stop{false};
+    ParallelFor(
+        ThreadPool::Global(), static_cast<std::int64_t>(n), 1, [&](std::int64_t begin, std::int64_t end) {
+          if (stop.load(std::memory_order_relaxed)) return;
+          std::size_t vertex = 0;
+          std::string what =
+              RunRange(static_cast<std::size_t>(begin), static_cast<std::size_t>(end), seconds, &vertex);
+          if (what.empty()) return;
+          stop.store(true, std::memory_order_relaxed);
+          const std::lock_guard<std::mutex> lock(mutex);
+          if (!reason.empty()) return;
+          reason = std::move(what);
+          failed = vertex;
+        });
+  }
+  if (!reason.empty()) Fail(*program_, failed, reason);
+}
+
+void Execute::Resolve(GraphImpl* graph) {
+  ResolvedComputeSet resolved = ipu_model::Resolve(*set_, graph);
+  inputs = std::move(resolved.inputs);
+  outputs = std::move(resolved.outputs);
+  program_ = std::move(resolved.program);
+}
+
+void Execute::Attach(const std::vector<std::shared_ptr<const CodeletLibrary>>& libraries) {
+  VertexProgram program = *program_;
+  program.Attach(libraries);
+  program_ = std::make_shared<const VertexProgram>(std::move(program));
+}
+
+void Execute::Write(Writer& writer) const { program_->Write(&writer); }
+
+std::unique_ptr<Operation> ReadExecute(Reader& reader) {
+  return std::make_unique<Execute>(VertexProgram::Read(&reader));
+}
+
+bool Execute::OperandsFit(unsigned num_tiles) const {
+  std::string problem;
+  return program_->Fits(inputs, outputs, num_tiles, [](VariableId v) { return std::to_string(v); }, &problem);
+}
+
+void Execute::Run(HostContext&, const std::vector<HostTensor>& in, const std::vector<HostTensor>& out) const {
+  ExecuteKernel kernel(program_);
+  kernel.Point(in.data(), out.data(), nullptr);
+  kernel.Run();
+}
+
+std::unique_ptr<BoundKernel> Execute::Bind(const std::vector<HostTensor>&,
+                                           const std::vector<HostTensor>&) const {
+  return std::make_unique<ExecuteKernel>(program_);
+}
+
+double Execute::flops() const {
+  double flops = 0;
+  for (const ProgramVertex& v : program_->vertices) flops += static_cast<double>(v.flops);
+  return flops;
+}
+
+namespace {
+
+// The runs of a vertex in the order of the accesses of its group.
+struct Accesses {
+  std::vector<VertexRun> reads, writes;
+};
+
+// What all vertices of one plan share.
+struct TileVertices {
+  std::shared_ptr<const VertexProgram> program;
+  std::vector<Accesses> accesses;              // by vertex
+  std::unique_ptr<VertexInstances> instances;  // made by the first vertex that runs
+};
+
+// Finds a write outside of the elements of an edge; returns "" if there is none.
+std::string GuardProblem(const unsigned char* begin, std::size_t bytes, const Field& field) {
+  for (std::size_t i = 0; i < kGuardBytes; ++i) {
+    const bool after = begin[bytes + i] != kGuard,
+               before = begin[-1 - static_cast<std::ptrdiff_t>(i)] != kGuard;
+    if (!after && !before) continue;
+    const std::size_t n = bytes / field.element_bytes, distance = i / field.element_bytes + 1;
+    return std::string("it writes outside of its field '") + field.name + "' of " + std::to_string(n) +
+           " elements, " + std::to_string(distance) + (after ? " after the last" : " before the first");
+  }
+  return "";
+}
+
+// Runs one vertex on copies of its elements, between guards.
+void RunOnCopies(TileVertices* shared, HostContext& context, std::size_t number,
+                 const std::vector<HostTensor>& reads, const std::vector<HostTensor>& writes) {
+  const VertexProgram& program = *shared->program;
+  if (shared->instances == nullptr) shared->instances = std::make_unique<VertexInstances>(shared->program);
+  const ProgramVertex& v = program.vertices[number];
+  std::vector<unsigned char*> buffers;
+  std::size_t r = 0, w = 0;
+  for (std::size_t e = 0; e < v.edges.size(); ++e) {
+    const VertexEdge& edge = v.edges[e];
+    const std::size_t size = program.FieldOf(v, edge).element_bytes;
+    const std::size_t bytes = static_cast<std::size_t>(edge.elements()) * size;
+    auto* memory = context.scratch.Allocate<unsigned char>(2 * kGuardBytes + bytes);
+    std::memset(memory, kGuard, 2 * kGuardBytes + bytes);
+    unsigned char* const data = memory + kGuardBytes;
+    std::memset(data, kUnwritten, bytes);
+    unsigned char* at = data;
+    for (const VertexRun& run : edge.reads) {
+      const std::size_t part = static_cast<std::size_t>(run.count) * size;
+      std::memcpy(at, reads[r++].data, part);
+      at += part;
+    }
+    buffers.push_back(data);
+    shared->instances->Connect(number, e, data);
+  }
+  std::size_t failed = number;
+  std::string reason = RunGuarded(shared->instances->vertices().data(), number, number + 1,
+                                  VertexTimeLimit::Current(), &failed);
+  r = 0;
+  for (std::size_t e = 0; e < v.edges.size() && reason.empty(); ++e) {
+    const VertexEdge& edge = v.edges[e];
+    const Field& field = program.FieldOf(v, edge);
+    reason = GuardProblem(buffers[e], static_cast<std::size_t>(edge.elements()) * field.element_bytes, field);
+    const unsigned char* at = buffers[e];
+    for (const VertexRun& run : edge.reads) {
+      const std::size_t part = static_cast<std::size_t>(run.count) * field.element_bytes;
+      if (edge.writes.empty() && reason.empty() && std::memcmp(at, reads[r].data, part) != 0)
+        reason = std::string("it writes to its input '") + field.name + "'";
+      at += part;
+      ++r;
+    }
+    at = buffers[e];
+    for (const VertexRun& run : edge.writes) {
+      const std::size_t part = static_cast<std::size_t>(run.count) * field.element_bytes;
+      std::memcpy(writes[w++].data, at, part);
+      at += part;
+    }
+  }
+  if (!reason.empty()) Fail(program, number, reason);
+}
+
+}  // namespace
+
+TilePlan Execute::Plan(const DeviceContext& /*context*/) const {
+  auto shared = std::make_shared<TileVertices>();
+  shared->program = program_;
+  shared->accesses.resize(program_->vertices.size());
+  TilePlan plan;
+  plan.supersteps.emplace_back();
+  std::vector<VertexGroup>& groups = plan.supersteps[0].groups;
+  // Vertices of one class whose runs are of the same operands, one after another, are one group.
+  std::map<std::vector<std::uint32_t>, std::size_t> group_of;
+  for (std::size_t i = 0; i < program_->vertices.size(); ++i) {
+    const ProgramVertex& v = program_->vertices[i];
+    Accesses& accesses = shared->accesses[i];
+    std::vector<std::uint32_t> key = {v.type, v.default_cycles ? 1u : 0u};
+    std::uint64_t state_bytes = 0;
+    const VertexType& type = program_->types[v.type];
+    for (const VertexEdge& edge : v.edges) {
+      accesses.reads.insert(accesses.reads.end(), edge.reads.begin(), edge.reads.end());
+      accesses.writes.insert(accesses.writes.end(), edge.writes.begin(), edge.writes.end());
+    }
+    key.push_back(static_cast<std::uint32_t>(accesses.reads.size()));
+    for (const VertexRun& run : accesses.reads) key.push_back(run.operand);
+    for (const VertexRun& run : accesses.writes) key.push_back(run.operand);
+    for (std::size_t f = 0; f < type.type->num_fields; ++f) {
+      const Field& field = type.type->fields[f];
+      state_bytes += field.device_bytes;
+      if (field.kind == codelet::kVectorValue) state_bytes += v.values[f].size();
+      if (field.kind != codelet::kScalarEdges && field.kind != codelet::kVectorEdges) continue;
+      for (const VertexEdge& edge : v.edges) state_bytes += edge.field == f ? field.device_edge_bytes : 0;
+    }
+    // Groups have one size of state; vertices of one class differ by their numbers only.
+    key.push_back(static_cast<std::uint32_t>(state_bytes));
+    const auto [entry, is_new] = group_of.try_emplace(std::move(key), groups.size());
+    if (is_new) {
+      VertexGroup& group = groups.emplace_back();
+      group.codelet = type.name + (v.default_cycles ? " (cycles: default estimate)" : "");
+      group.code_bytes = type.code->CodeBytes(*type.type);
+      group.vertex_bytes = state_bytes;
+      const auto access = [&](OperandRef::Kind kind, const VertexRun& run, std::size_t k, bool reads) {
+        return VertexGroup::Access{{kind, run.operand}, [shared, k, reads](const Box& box) {
+                                     const Accesses& own =
+                                         shared->accesses[static_cast<std::size_t>(box.begin[0])];
+                                     const VertexRun& r = (reads ? own.reads : own.writes)[k];
+                                     return Box{{r.begin}, {r.begin + r.count}};
+                                   }};
+      };
+      for (std::size_t k = 0; k < accesses.reads.size(); ++k)
+        group.reads.push_back(access(OperandRef::Kind::kInput, accesses.reads[k], k, true));
+      for (std::size_t k = 0; k < accesses.writes.size(); ++k)
+        group.writes.push_back(access(OperandRef::Kind::kOutput, accesses.writes[k], k, false));
+      group.compute = [shared](HostContext& host, const Box& box, const std::vector<HostTensor>& reads,
+                               const std::vector<HostTensor>& writes) {
+        RunOnCopies(shared.get(), host, static_cast<std::size_t>(box.begin[0]), reads, writes);
+      };
+      group.cycles = [](const TargetModel&, const Box& box) {
+        return static_cast<std::uint64_t>(box.end[1]);
+      };
+    }
+    // The second dimension of the box has the vertex's cycles, because analyses take vertices with boxes of
+    // one size for equal.
+    const auto n = static_cast<std::int64_t>(i);
+    groups[entry->second].vertices.push_back(
+        {v.tile, {{n, 0}, {n + 1, static_cast<std::int64_t>(v.cycles)}}});
+  }
+  return plan;
+}
+
+}  // namespace ipu_model
+
+namespace poplar::program {
+
+Execute::Execute(const ComputeSet& cs, const DebugContext& debugContext)
+    : Program(std::make_shared<ipu_model::ProgramNode>()) {
+  if (cs.data() == nullptr)
+    throw control_program_error("Execute: the compute set is empty (default-constructed)");
+  node_->kind = ipu_model::ProgramKind::kOperation;
+  node_->name = debugContext.getPathName().empty() ? cs.data()->name : debugContext.getPathName();
+  node_->operation = std::make_shared<ipu_model::Execute>(cs.data());
+  node_->operation->name = node_->name;
+}
+
+}  // namespace poplar::program
