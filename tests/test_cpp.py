@@ -68,13 +68,14 @@ def test_wide_instructions_stay_in_their_namespace(programs):
 
 
 def use_package(prefix, user):
-    """A project that knows nothing of this tree finds the installed model, computes a product and prints its cycles."""
+    """A project that knows nothing of this tree finds the installed model, computes a product and runs a codelet."""
     assert {path.name for path in (prefix / "include").iterdir()} == {
         path.name for path in (ROOT / "ipu_model/include").iterdir()
     }
     run("cmake", "-S", ROOT / "tests/cpp_package", "-B", user, "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={prefix}")
     run("cmake", "--build", user)
     assert re.fullmatch(r"[1-9]\d* cycles\n", run(user / "matmul"))
+    assert run(user / "hello", ROOT / "tests/cpp_package/adder.cpp") == "0.5 1.5 2.5 3.5 4.5 5.5 6.5 7.5 \n"
 
 
 def test_package_for_other_projects(programs, tmp_path):
