@@ -137,7 +137,8 @@ class Chooser {
     // PopLibs does not fold kernels that are larger than the input.
     for (unsigned d = 0; d < 3; ++d) {
       const Work::Dim& dim = work_.dims[d];
-      if ((work_.all_kernel[d] > 1 || dim.stride > 1) && dim.folds) foldable |= 1u << d;
+      const Int taps = work_.all_kernel[d];
+      if (dim.folds && taps > 0 && (taps > 1 || dim.stride > 1)) foldable |= 1u << d;
     }
     for (unsigned folds = 0; folds < 8; ++folds) {
       if ((folds & ~foldable) == 0) Amp(Fold(work_, folds));
