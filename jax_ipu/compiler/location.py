@@ -106,11 +106,13 @@ def operation_path(location: Any) -> str:
 
 def _names(location: Any) -> Iterator[str]:
     """The names of a location, the outermost call first: that of an op in a called function is relative to it."""
-    if isinstance(location, tuple):
-        for part in reversed(location):
-            yield from _names(part)
-    elif isinstance(location, mlir.NameLoc) and (name := _text(location, "name_str")):
-        yield name
+    parts = [location]  # calls may be nested deeper than Python's stack
+    while parts:
+        part = parts.pop()
+        if isinstance(part, tuple):
+            parts.extend(part)
+        elif isinstance(part, mlir.NameLoc) and (name := _text(part, "name_str")):
+            yield name
 
 
 def argument_name(location: Any) -> str:
