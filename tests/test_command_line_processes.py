@@ -39,8 +39,13 @@ def execute(*command, **variables):
 class Terminal:
     """A process on a terminal of its own."""
 
-    # In a new session, makes the terminal the one that sends Ctrl-C.
-    START = "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
+    # In a new session, makes the terminal the one that sends Ctrl-C, which a background job's children ignore.
+    START = """if True:
+        import fcntl, os, signal, sys, termios
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+        os.execv(sys.argv[1], sys.argv[1:])
+    """
 
     def __init__(self, *command, columns=100, lines=24, **variables):
         self.text = ""
@@ -179,7 +184,7 @@ def running(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     variables = {"XDG_RUNTIME_DIR": str(tmp_path), "JAX_IPU_DEVICE_COUNT": "2", "JAX_IPU_MODEL_NUM_TILES": "16"}
     process = subprocess.Popen(
-        [sys.executable, "-c", WAITS],
+        [sys.executable, "-P", "-c", WAITS],
         env=environment(**variables),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

@@ -11,6 +11,7 @@ import json
 import os
 import re
 import sys
+import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
@@ -90,7 +91,10 @@ def run_notebook(path: Path):
 
     notebook = nbformat.read(path, as_version=4)
     variables = {name: value for name, value in os.environ.items() if not name.startswith(("JAX_", "XLA_"))}
-    NotebookClient(notebook, timeout=300, kernel_name="python3").execute(env=variables)
+    # In a folder of its own: the checkout's jax_ipu may have no library.
+    with tempfile.TemporaryDirectory() as folder:
+        client = NotebookClient(notebook, timeout=300, resources={"metadata": {"path": folder}}, kernel_name="python3")
+        client.execute(env=variables)
     return notebook
 
 
