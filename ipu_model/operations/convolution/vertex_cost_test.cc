@@ -15,6 +15,7 @@
 #include "check.h"
 #include "core/target_model.h"
 #include "operations/convolution/convolution_cost.h"
+#include "testing/vertex_comparison.h"
 
 namespace ipu_model {
 namespace {
@@ -132,35 +133,11 @@ double Vmac(unsigned conv_groups, unsigned channels, unsigned kernel_others, uns
   return 61 + 14 + 25 + 1 + (zero + 32 + channels * (24 + kWorkers * worker) + reduce) * conv_groups;
 }
 
-class Comparison {
- public:
-  explicit Comparison(std::string vertex) : vertex_(std::move(vertex)) {}
-  ~Comparison() {
-    CHECK(points_ > 0);
-    if (std::getenv("MODEL_ACCURACY_TABLE") != nullptr) {
-      std::cout << "| " << vertex_ << " | " << points_ << " | " << least_ << " to " << most_ << " | "
-                << 100 * worst_ << " % |\n";
-    }
-  }
-  void Add(std::uint64_t ours, double theirs) {
-    const double error = std::abs(static_cast<double>(ours) / theirs - 1);
-    CHECK(error <= 0.001);
-    worst_ = std::max(worst_, error);
-    least_ = points_ == 0 ? ours : std::min(least_, ours);
-    most_ = std::max(most_, ours);
-    ++points_;
-  }
-
- private:
-  std::string vertex_;
-  int points_ = 0;
-  double worst_ = 0;
-  std::uint64_t least_ = 0, most_ = 0;
-};
+constexpr double kTolerance = 0.001;
 
 TEST(SlicEqualsPopLibs) {
   const TargetModel& target = FindTargetModel("ipu2");
-  Comparison comparison("poplin::ConvPartial1xNSLIC<half,float>");
+  Comparison comparison("poplin::ConvPartial1xNSLIC<half,float>", kTolerance);
   for (const unsigned per_group : {1u, 2u, 4u})
     for (const unsigned conv_groups : {1u, 5u})
       for (const auto& [others, width] : std::vector<std::array<unsigned, 2>>{{1, 3}, {3, 3}, {7, 7}})
@@ -174,8 +151,9 @@ TEST(SlicEqualsPopLibs) {
 TEST(HorizontalMacEqualsPopLibs) {
   const TargetModel& target = FindTargetModel("ipu2");
   for (const bool half : {false, true}) {
-    Comparison comparison(std::string("poplin::ConvPartialHorizontalMac<") +
-                          (half ? "half,float>" : "float,float>"));
+    Comparison comparison(
+        std::string("poplin::ConvPartialHorizontalMac<") + (half ? "half,float>" : "float,float>"),
+        kTolerance);
     for (const unsigned channels : {2u, 4u, 6u, 30u, 64u})
       for (const unsigned features : {1u, 3u})
         for (const unsigned kernel : {1u, 9u})
@@ -189,7 +167,7 @@ TEST(HorizontalMacEqualsPopLibs) {
 
 TEST(VerticalMacEqualsPopLibs) {
   const TargetModel& target = FindTargetModel("ipu2");
-  Comparison comparison("poplin::ConvPartialVerticalMac<half,float>");
+  Comparison comparison("poplin::ConvPartialVerticalMac<half,float>", kTolerance);
   for (const unsigned conv_groups : {1u, 4u})
     for (const unsigned channels : {1u, 2u})
       for (const auto& [others, width] : std::vector<std::array<unsigned, 2>>{{1, 3}, {3, 3}, {5, 5}})

@@ -12,6 +12,7 @@
 
 #include "check.h"
 #include "core/target_model.h"
+#include "testing/vertex_comparison.h"
 
 namespace ipu_model {
 namespace {
@@ -50,30 +51,7 @@ Expression OneOperation(ScalarOp op, DType type, int operands, bool constant) {
   return e;
 }
 
-class Comparison {
- public:
-  explicit Comparison(std::string vertex) : vertex_(std::move(vertex)) {}
-  ~Comparison() {
-    if (std::getenv("MODEL_ACCURACY_TABLE") != nullptr) {
-      std::cout << "| " << vertex_ << " | " << points_ << " | " << least_ << " to " << most_ << " | "
-                << 100 * worst_ << " % |\n";
-    }
-  }
-  void Add(std::uint64_t ours, double theirs) {
-    const double error = std::abs(static_cast<double>(ours) / theirs - 1);
-    CHECK(error <= 0.1);
-    worst_ = std::max(worst_, error);
-    least_ = points_ == 0 ? ours : std::min(least_, ours);
-    most_ = std::max(most_, ours);
-    ++points_;
-  }
-
- private:
-  std::string vertex_;
-  int points_ = 0;
-  double worst_ = 0;
-  std::uint64_t least_ = 0, most_ = 0;
-};
+constexpr double kTolerance = 0.1;
 
 TEST(BinaryVerticesEqualPopLibs) {
   const TargetModel& target = FindTargetModel("ipu2");
@@ -95,8 +73,8 @@ TEST(BinaryVerticesEqualPopLibs) {
     for (const bool in_place : {false, true}) {
       // The tables in place differ in these.
       if (in_place && (row.op == ScalarOp::kMaximum || row.op == ScalarOp::kMinimum)) continue;
-      Comparison comparison(std::string("popops::BinaryOp1D") + (in_place ? "InPlace<" : "<") + row.name +
-                            ">");
+      Comparison comparison(
+          std::string("popops::BinaryOp1D") + (in_place ? "InPlace<" : "<") + row.name + ">", kTolerance);
       const ElementwiseCost cost(OneOperation(row.op, row.type, 2, false), {}, in_place);
       for (const std::int64_t n : kSizes) {
         const unsigned loop = row.info.natural ? row.info.cycles + 2 : row.info.cycles;
@@ -128,7 +106,7 @@ TEST(UnaryVerticesEqualPopLibs) {
                                  {"signum,float", ScalarOp::kSign, DType::kF32, {5, true, 0}},
                                  {"square,float", ScalarOp::kSquare, DType::kF32, {2, false, 2}}};
   for (const Row& row : rows) {
-    Comparison comparison(std::string("popops::UnaryOp1D<") + row.name + ">");
+    Comparison comparison(std::string("popops::UnaryOp1D<") + row.name + ">", kTolerance);
     const ElementwiseCost cost(OneOperation(row.op, row.type, 1, false));
     for (const std::int64_t n : kSizes) {
       const unsigned share = Ceil(n, kWorkers);
@@ -154,7 +132,7 @@ TEST(BroadcastVerticesEqualPopLibs) {
                                  {"divide,float", ScalarOp::kDivide, DType::kF32, {6, false, 2}},
                                  {"greater,half", ScalarOp::kGt, DType::kF16, {8, false, 4}}};
   for (const Row& row : rows) {
-    Comparison comparison(std::string("popops::BroadcastScalar1D<") + row.name + ">");
+    Comparison comparison(std::string("popops::BroadcastScalar1D<") + row.name + ">", kTolerance);
     const ElementwiseCost constant(OneOperation(row.op, row.type, 2, true));
     const ElementwiseCost scalar(OneOperation(row.op, row.type, 2, false), {false, true});
     for (const std::int64_t n : kSizes) {
@@ -170,8 +148,8 @@ TEST(BroadcastVerticesEqualPopLibs) {
 TEST(ScaledAddEqualsPopLibs) {
   const TargetModel& target = FindTargetModel("ipu2");
   for (const DType type : {DType::kF32, DType::kF16}) {
-    Comparison comparison(std::string("popops::ScaledAddSupervisor<") +
-                          (type == DType::kF32 ? "float>" : "half>"));
+    Comparison comparison(
+        std::string("popops::ScaledAddSupervisor<") + (type == DType::kF32 ? "float>" : "half>"), kTolerance);
     Expression e = OneOperation(ScalarOp::kMultiply, type, 2, true);
     e.inputs = {type, type};  // registers: a, b, scale, product, sum
     e.code[0].operand[0] = 1;
@@ -205,7 +183,7 @@ TEST(CastEqualsPopLibs) {
   for (const Pair& pair : std::vector<Pair>{{"half,float", DType::kF16, DType::kF32, 2, 1},
                                             {"float,half", DType::kF32, DType::kF16, 4, 2},
                                             {"int,float", DType::kS32, DType::kF32, 1, 2}}) {
-    Comparison comparison(std::string("popops::Cast1D<") + pair.name + ">");
+    Comparison comparison(std::string("popops::Cast1D<") + pair.name + ">", kTolerance);
     Expression e = OneOperation(ScalarOp::kConvert, pair.from, 1, false);
     e.code[0].result_type = pair.to;
     const ElementwiseCost cost(e);

@@ -11,6 +11,7 @@
 
 #include "check.h"
 #include "core/target_model.h"
+#include "testing/vertex_comparison.h"
 
 namespace ipu_model {
 namespace {
@@ -18,36 +19,13 @@ namespace {
 constexpr unsigned kWorkers = 6;
 unsigned Ceil(unsigned a, unsigned b) { return (a + b - 1) / b; }
 
-class Comparison {
- public:
-  explicit Comparison(std::string vertex) : vertex_(std::move(vertex)) {}
-  ~Comparison() {
-    if (std::getenv("MODEL_ACCURACY_TABLE") != nullptr) {
-      std::cout << "| " << vertex_ << " | " << points_ << " | " << least_ << " to " << most_ << " | "
-                << 100 * worst_ << " % |\n";
-    }
-  }
-  void Add(std::uint64_t ours, double theirs) {
-    const double error = std::abs(static_cast<double>(ours) / theirs - 1);
-    CHECK(error <= 0.01);
-    worst_ = std::max(worst_, error);
-    least_ = points_ == 0 ? ours : std::min(least_, ours);
-    most_ = std::max(most_, ours);
-    ++points_;
-  }
-
- private:
-  std::string vertex_;
-  int points_ = 0;
-  double worst_ = 0;
-  std::uint64_t least_ = 0, most_ = 0;
-};
+constexpr double kTolerance = 0.01;
 
 TEST(MultiSliceEqualsPopLibs) {
   const TargetModel& target = FindTargetModel("ipu2");
   for (const DType type : {DType::kF32, DType::kF16, DType::kU8}) {
     const unsigned size = static_cast<unsigned>(SizeOf(type));
-    Comparison comparison(std::string("popops::MultiSlice<") + NameOf(type) + ">");
+    Comparison comparison(std::string("popops::MultiSlice<") + NameOf(type) + ">", kTolerance);
     for (const unsigned rows : {1u, 6u, 7u, 100u, 1000u}) {
       for (const unsigned elements : {1u, 4u, 30u, 64u, 768u}) {
         const unsigned width = size == 1 ? 4 : 2, cycles = size == 1 ? 3 : 2;
@@ -63,7 +41,7 @@ TEST(MultiSliceEqualsPopLibs) {
 TEST(DynamicSliceEqualsPopLibs) {
   const TargetModel& target = FindTargetModel("ipu2");
   for (const DType type : {DType::kF32, DType::kF16, DType::kU8, DType::kS64}) {
-    Comparison comparison(std::string("popops::DynamicSlice1D<") + NameOf(type) + ">");
+    Comparison comparison(std::string("popops::DynamicSlice1D<") + NameOf(type) + ">", kTolerance);
     for (const unsigned elements : {1u, 7u, 64u, 1000u, 30000u}) {
       const bool bytes = SizeOf(type) == 1, wide = SizeOf(type) == 8;
       const unsigned share = Ceil((wide ? 2 : 1) * elements, kWorkers);
@@ -78,7 +56,7 @@ TEST(MultiUpdateAddEqualsPopLibs) {
   const TargetModel& target = FindTargetModel("ipu2");
   for (const DType type : {DType::kF32, DType::kF16}) {
     const bool four = type == DType::kF32;
-    Comparison comparison(std::string("popops::ScaledMultiUpdateOp<") + NameOf(type) + ",add>");
+    Comparison comparison(std::string("popops::ScaledMultiUpdateOp<") + NameOf(type) + ",add>", kTolerance);
     for (const unsigned rows : {6u, 60u, 600u}) {
       for (const unsigned elements : {2u, 4u, 8u, 64u, 768u}) {
         if (!four && elements == 2) continue;

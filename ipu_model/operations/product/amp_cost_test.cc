@@ -15,6 +15,7 @@
 
 #include "check.h"
 #include "core/target_model.h"
+#include "testing/vertex_comparison.h"
 
 namespace ipu_model {
 namespace {
@@ -169,32 +170,7 @@ double VertexReduce(bool float_partials, bool float_output, unsigned terms, unsi
   return cycles * kWorkers;
 }
 
-// Compares over a grid; with the environment variable, prints one row of the table.
-class Comparison {
- public:
-  explicit Comparison(std::string vertex) : vertex_(std::move(vertex)) {}
-  ~Comparison() {
-    CHECK(points_ > 0);
-    if (std::getenv("MODEL_ACCURACY_TABLE") != nullptr) {
-      std::cout << "| " << vertex_ << " | " << points_ << " | " << first_ours_ << " to " << last_ours_
-                << " | " << 100 * worst_ << " % |\n";
-    }
-  }
-  void Add(std::uint64_t ours, double theirs) {
-    const double error = std::abs(static_cast<double>(ours) / theirs - 1);
-    CHECK(error <= 0.001);
-    worst_ = std::max(worst_, error);
-    first_ours_ = points_ == 0 ? ours : std::min(first_ours_, ours);
-    last_ours_ = std::max(last_ours_, ours);
-    ++points_;
-  }
-
- private:
-  std::string vertex_;
-  int points_ = 0;
-  double worst_ = 0;
-  std::uint64_t first_ours_ = 0, last_ours_ = 0;
-};
+constexpr double kTolerance = 0.001;
 
 struct Precision {
   const char* name;
@@ -219,7 +195,7 @@ AmpMethod MethodOf(const Case& c) {
 TEST(ConvPartial1x1OutEqualsPopLibs) {
   const TargetModel& target = FindTargetModel("ipu21");
   for (const Precision& precision : kPrecisions) {
-    Comparison comparison(std::string("poplin::ConvPartial1x1Out<") + precision.name + ">");
+    Comparison comparison(std::string("poplin::ConvPartial1x1Out<") + precision.name + ">", kTolerance);
     for (const unsigned units : {8u, 16u}) {
       if (units == 8 && SizeOf(precision.type) == 1) continue;
       for (const unsigned positions : {1u, 2u, 6u, 7u, 13u, 16u, 18u, 100u, 1024u, 4097u}) {
@@ -250,7 +226,7 @@ TEST(ConvPartial1x1OutEqualsPopLibs) {
 TEST(ConvPartialNx1EqualsPopLibs) {
   const TargetModel& target = FindTargetModel("ipu21");
   for (const Precision& precision : kPrecisions) {
-    Comparison comparison(std::string("poplin::ConvPartialnx1<") + precision.name + ">");
+    Comparison comparison(std::string("poplin::ConvPartialnx1<") + precision.name + ">", kTolerance);
     for (const unsigned units : {8u, 16u}) {
       if (units == 8 && SizeOf(precision.type) == 1) continue;
       for (const unsigned height : {1u, 2u, 4u}) {
@@ -275,7 +251,8 @@ TEST(ReduceAddEqualsPopLibs) {
   for (const bool float_partials : {false, true}) {
     for (const bool float_output : {false, true}) {
       Comparison comparison(std::string("poplin::ReduceAdd<") + (float_output ? "float," : "half,") +
-                            (float_partials ? "float>" : "half>"));
+                                (float_partials ? "float>" : "half>"),
+                            kTolerance);
       for (const unsigned terms : {2u, 3u, 8u, 20u, 100u}) {
         for (const unsigned elements : {1u, 7u, 8u, 30u, 48u, 96u, 100u, 1000u, 4096u})
           comparison.Add(AmpReduceCycles(target, float_partials, float_output, terms, elements),

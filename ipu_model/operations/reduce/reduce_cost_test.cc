@@ -11,6 +11,7 @@
 
 #include "check.h"
 #include "core/target_model.h"
+#include "testing/vertex_comparison.h"
 
 namespace ipu_model {
 namespace {
@@ -29,30 +30,7 @@ Expression Combiner(ScalarOp op, DType type) {
   return e;
 }
 
-class Comparison {
- public:
-  explicit Comparison(std::string vertex) : vertex_(std::move(vertex)) {}
-  ~Comparison() {
-    if (std::getenv("MODEL_ACCURACY_TABLE") != nullptr) {
-      std::cout << "| " << vertex_ << " | " << points_ << " | " << least_ << " to " << most_ << " | "
-                << 100 * worst_ << " % |\n";
-    }
-  }
-  void Add(std::uint64_t ours, double theirs) {
-    const double error = std::abs(static_cast<double>(ours) / theirs - 1);
-    CHECK(error <= 0.01);
-    worst_ = std::max(worst_, error);
-    least_ = points_ == 0 ? ours : std::min(least_, ours);
-    most_ = std::max(most_, ours);
-    ++points_;
-  }
-
- private:
-  std::string vertex_;
-  int points_ = 0;
-  double worst_ = 0;
-  std::uint64_t least_ = 0, most_ = 0;
-};
+constexpr double kTolerance = 0.01;
 
 struct Case {
   const char* name;
@@ -85,7 +63,7 @@ double SingleInput(const Case& c, unsigned partials) {
 TEST(StridedReduceEqualsPopLibs) {
   const TargetModel& target = FindTargetModel("ipu2");
   for (const Case& c : kCases) {
-    Comparison comparison(std::string("popops::Reduce<") + c.name + ",STRIDED_REDUCE>");
+    Comparison comparison(std::string("popops::Reduce<") + c.name + ",STRIDED_REDUCE>", kTolerance);
     const ElementwiseCost combiner(Combiner(c.op, c.type));
     for (const unsigned partials : {2u, 16u, 100u, 784u})
       for (const unsigned outputs : {24u, 96u, 240u, 2400u})
@@ -97,7 +75,7 @@ TEST(StridedReduceEqualsPopLibs) {
 TEST(ContiguousReduceEqualsPopLibs) {
   const TargetModel& target = FindTargetModel("ipu2");
   for (const Case& c : kCases) {
-    Comparison comparison(std::string("popops::Reduce<") + c.name + ",ALL_REGIONS_CONTINUOUS>");
+    Comparison comparison(std::string("popops::Reduce<") + c.name + ",ALL_REGIONS_CONTINUOUS>", kTolerance);
     const ElementwiseCost combiner(Combiner(c.op, c.type));
     for (const unsigned partials : {2u, 17u, 100u, 784u})
       for (const unsigned outputs : {12u, 96u, 240u, 2400u})
@@ -110,7 +88,8 @@ TEST(ContiguousReduceEqualsPopLibs) {
 TEST(SingleResultEqualsPopLibs) {
   const TargetModel& target = FindTargetModel("ipu2");
   for (const Case& c : kCases) {
-    Comparison comparison(std::string("popops::Reduce<") + c.name + ",SCALAR_OUTPUT_SINGLE_INPUT>");
+    Comparison comparison(std::string("popops::Reduce<") + c.name + ",SCALAR_OUTPUT_SINGLE_INPUT>",
+                          kTolerance);
     const ElementwiseCost combiner(Combiner(c.op, c.type));
     for (const unsigned partials : {12u, 96u, 1200u, 30000u})
       comparison.Add(ReduceCycles(target, combiner, partials, 1, true),
