@@ -8,7 +8,6 @@ import re
 import zlib
 from pathlib import Path
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -23,45 +22,14 @@ from jax_ipu.integration.programs import program_of
 from jax_ipu.reports import automatic, html
 from jax_ipu.reports.accuracy import ACCURACY
 from jax_ipu.reports.data import floor_plan
+from support import report_programs
 from support.processes import output
+from support.report_programs import cnn, loops, mnist_arguments, mnist_step, shape
 
 TILES = 32
 TARGET = f"ipu2:{TILES}"
 DOCS = Path(__file__).parents[1] / "docs"
 MANUAL, FORMAT = DOCS / "report.md", (DOCS / "report_format.md").read_text()
-
-
-def shape(*sizes, dtype=jnp.float32, sharding=None):
-    return jax.ShapeDtypeStruct(sizes, dtype, sharding=sharding)
-
-
-def mnist_step(params, images, labels):
-    def loss(params):
-        hidden = jnp.maximum(images @ params["w1"] + params["b1"], 0)
-        logits = hidden @ params["w2"] + params["b2"]
-        return -jnp.mean(jnp.sum(jax.nn.log_softmax(logits) * jax.nn.one_hot(labels, 10), axis=1))
-
-    with jax.named_scope("gradient"):
-        value, gradients = jax.value_and_grad(loss)(params)
-    return jax.tree.map(lambda p, g: p - 0.1 * g, params, gradients), value
-
-
-def mnist_arguments(batch=32, hidden=64):
-    params = {"w1": shape(784, hidden), "b1": shape(hidden), "w2": shape(hidden, 10), "b2": shape(10)}
-    return params, shape(batch, 784), shape(batch, dtype=jnp.int32)
-
-
-def cnn(kernels, x):
-    for kernel in kernels:
-        x = jax.lax.conv_general_dilated(x, kernel, (2, 2), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
-        x = jnp.maximum(x, 0)
-    return x.mean((1, 2))
-
-
-def loops(x, n):
-    x = jax.lax.while_loop(lambda c: c[1] > 0, lambda c: (jnp.sin(c[0]), c[1] - 1), (x, n))[0]
-    x = jax.lax.scan(lambda c, row: (c + row, c.sum()), x[0], x)[0]
-    return jax.lax.cond(n > 3, lambda y: y @ y.T @ y, jnp.cos, x.reshape(4, 8))
 
 
 def replicated(x):
@@ -251,8 +219,8 @@ def test_kinds_of_nodes():
 def test_source_lines_scopes_and_arguments():
     fun, args, donated = PROGRAMS["MNIST step"]
     data = jax_ipu.report(fun, *args, target=TARGET, donate_argnums=donated).as_dict()
-    [here] = [i for i, source in enumerate(data["sources"]) if source["path"] == __file__]
-    text = Path(__file__).read_text().splitlines()
+    [here] = [i for i, source in enumerate(data["sources"]) if source["path"] == report_programs.__file__]
+    text = Path(report_programs.__file__).read_text().splitlines()
     assert data["sources"][here]["lines"] == text
     products = [row for row in data["operations"] if row["kind"] == "poplin::matMulGrouped"]
     assert products and all(row["source"] == here for row in products)

@@ -4,13 +4,13 @@ import shutil
 import subprocess
 from pathlib import Path
 
-import jax
 import jax.numpy as jnp
 import pytest
 from jax.sharding import AbstractMesh, AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import jax_ipu
+from support.report_programs import cnn, loops, mnist_arguments, mnist_step, shape
 
 REPORT = Path(__file__).parents[1] / "report"
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
@@ -26,38 +26,6 @@ def run(*command):
     done = subprocess.run(command, cwd=REPORT, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
-
-
-def shape(*sizes, dtype=jnp.float32, sharding=None):
-    return jax.ShapeDtypeStruct(sizes, dtype, sharding=sharding)
-
-
-def mnist_step(params, images, labels):
-    def loss(params):
-        hidden = jnp.maximum(images @ params["w1"] + params["b1"], 0)
-        logits = hidden @ params["w2"] + params["b2"]
-        return -jnp.mean(jnp.sum(jax.nn.log_softmax(logits) * jax.nn.one_hot(labels, 10), axis=1))
-
-    value, gradients = jax.value_and_grad(loss)(params)
-    return jax.tree.map(lambda p, g: p - 0.1 * g, params, gradients), value
-
-
-def mnist_arguments(batch):
-    params = {"w1": shape(784, 64), "b1": shape(64), "w2": shape(64, 10), "b2": shape(10)}
-    return params, shape(batch, 784), shape(batch, dtype=jnp.int32)
-
-
-def cnn(kernels, x):
-    for kernel in kernels:
-        x = jax.lax.conv_general_dilated(x, kernel, (2, 2), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
-        x = jnp.maximum(x, 0)
-    return x.mean((1, 2))
-
-
-def loops(x, n):
-    x = jax.lax.while_loop(lambda c: c[1] > 0, lambda c: (jnp.sin(c[0]), c[1] - 1), (x, n))[0]
-    x = jax.lax.scan(lambda c, row: (c + row, c.sum()), x[0], x)[0]
-    return jax.lax.cond(n > 3, lambda y: y @ y.T @ y, jnp.cos, x.reshape(4, 8))
 
 
 MESH = AbstractMesh((4,), ("ipus",), axis_types=(AxisType.Auto,))
