@@ -390,6 +390,12 @@ def test_a_program_in_cpp(tmp_path, capsys):
     assert execute(tmp_path / "main").stderr == ""
 
 
+def test_a_command_leaves_the_search_path_of_modules(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    before = list(sys.path)
+    assert command_line.main(["poplar", "--cflags"]) == 0 and sys.path == before
+
+
 def test_poplar_says_what_is_missing(tmp_path, monkeypatch, capsys):
     assert command_line.main(["poplar", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)

@@ -32,6 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # Without the notices of XLA's libraries, unless the user asks for them.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
     # As with `python -m`: modules of the user are found from where the command is run.
+    path = list(sys.path)
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     try:
@@ -43,4 +44,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of the output, such as `head`, has ended
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    finally:
+        sys.path[:] = path
     return code
