@@ -70,7 +70,11 @@ def transformer_adam_step() -> Program:
         value, gradient = jax.value_and_grad(loss)(state.params, tokens)
         return adam.update(state, gradient), value
 
-    return Program(step, (adam.init(params), tokens), True)
+    # As after 100 steps. The first step divides the gradient by its own size, so an element whose gradient is nearly
+    # zero would get an update of any size and either sign.
+    squares = jax.tree.map(lambda p: np.full_like(p, 1e-6), params)
+    state = adam.init(params)._replace(second=squares, count=np.int32(100))
+    return Program(step, (state, tokens), True)
 
 
 def lstm_training_step() -> Program:
