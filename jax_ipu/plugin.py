@@ -72,6 +72,7 @@ def initialize() -> None:
     xla_bridge.register_plugin(PLATFORM, priority=MODEL_PRIORITY, library_path=library_path(), options=_create_options)
     _enable_donation()
     _enable_compilation_cache()
+    _hide_executable_versions()
     ahead_of_time.enable()
     approximate_top_k.enable()
     buffer_callback.enable()
@@ -90,6 +91,13 @@ def initialize() -> None:
     scans.enable()
     threefry.enable()
     transfer_guard.enable()
+
+
+def _hide_executable_versions() -> None:
+    """jaxlib 0.12 (pjrt_executable.cc) serialises executables without an ABI version, or with TPU, CUDA or ROCm's."""
+    from jax_ipu import _ipu
+
+    _ipu.hide_executable_versions()
 
 
 def _create_options() -> dict[str, Any]:

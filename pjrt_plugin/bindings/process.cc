@@ -1,5 +1,6 @@
-// Python: signals (Ctrl-C) and forks, as the runtime sees them.
+// Python: what holds for the whole process, such as signals (Ctrl-C) and forks.
 #include "bindings/bindings.h"
+#include "runtime/executable_versions.h"
 #include "runtime/fork.h"
 #include "runtime/interrupt.h"
 
@@ -37,6 +38,7 @@ void BindProcess(nb::module_& module) {
   module.def("cancel_runs", &CancelRuns, nb::call_guard<nb::gil_scoped_release>());
   module.def("is_forked_child", &IsForkedChild);
   module.def("refuse_in_forked_child", &RefuseInForkedChild);
+  module.def("hide_executable_versions", &HideExecutableVersions);
 }
 
 }  // namespace jax_ipu::bindings

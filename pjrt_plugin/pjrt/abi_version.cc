@@ -12,6 +12,7 @@
 #include "pjrt/executable_description.h"
 #include "pjrt/serialized_bytes.h"
 #include "pjrt/topology.h"
+#include "runtime/executable_versions.h"
 
 // The version is the target that a program is compiled for, "<version>:<tiles>": any package version runs it,
 // and loading checks the format of the bytes.
@@ -65,6 +66,9 @@ void OfClient(PJRT_Client_RuntimeAbiVersion_Args& args) {
       PJRT_RuntimeAbiVersion{TargetOf(args.client->state->topology.config)}));
 }
 void OfExecutable(PJRT_Executable_GetAbiVersion_Args& args) {
+  if (AreExecutableVersionsHidden()) {
+    throw Error(Code::kUnimplemented, "Executables have no ABI version in a process with JAX");
+  }
   args.abi_version = Release(std::make_unique<PJRT_ExecutableAbiVersion>(
       PJRT_ExecutableAbiVersion{args.executable->executable->target}));
 }
