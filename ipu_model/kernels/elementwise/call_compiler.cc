@@ -54,6 +54,7 @@ void CallCompiler::End() {
   code_->ZeroUpper();
   for (std::size_t i = std::size(kSaved); i-- > 0;) code_->Pop(kSaved[i]);
   code_->Return();
+  rare_calls_.Emit(code_);
 }
 
 CodeAddress CallCompiler::Address(const CallList::Place& place) const {
@@ -159,7 +160,7 @@ bool CallCompiler::CompilePiece(std::size_t call, std::int64_t first, int lanes)
   if (!kind.predicates && !IsNumber(kind.type)) return false;
   if (!kind.predicate_result && !IsNumber(kind.result)) return false;
   if (ElementSize(kind) == 8 && n > 4) return false;
-  VectorCode vector(code_, &registers_, kind, lanes, arguments.immediate);
+  VectorCode vector(code_, &registers_, &rare_calls_, kind, lanes, arguments.immediate);
   for (int k = 0; k < description.num_operands; ++k) {
     const CallList::Place& place = description.operand[k];
     const bool predicate = kind.predicates || (k == 0 && IsSelect(kind));

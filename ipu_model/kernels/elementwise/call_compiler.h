@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <vector>
 
+#include "kernels/elementwise/rare_calls.h"
 #include "kernels/elementwise/register_file.h"
 #include "kernels/host/bound_kernel.h"
 #include "kernels/host/machine_code.h"
@@ -47,6 +48,7 @@ class CallCompiler {
 
   Assembler* code_;
   RegisterFile registers_;
+  RareCalls rare_calls_;
   std::size_t num_compiled_ = 0;
   // The list that is being added.
   const CallList* list_ = nullptr;

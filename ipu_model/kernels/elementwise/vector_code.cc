@@ -303,6 +303,7 @@ Vector VectorCode::FloatUnary() {
 Vector VectorCode::EmitFloat() {
   if (kind_.code >= MicroKind::kFusedCode) return EmitFloatChain();
   const auto op = static_cast<ScalarOp>(kind_.code);
+  if (op == ScalarOp::kSin || op == ScalarOp::kCos) return EmitTrigonometric();
   if (op < ScalarOp::kAdd) return FloatUnary();
   switch (op) {
     case ScalarOp::kAdd:

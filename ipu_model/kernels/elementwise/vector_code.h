@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "kernels/elementwise/micro_op.h"
+#include "kernels/elementwise/rare_calls.h"
 #include "kernels/elementwise/register_file.h"
 #include "kernels/elementwise/vex_ops.h"
 #include "kernels/host/machine_code.h"
@@ -15,9 +16,14 @@ namespace ipu_model {
 class VectorCode {
  public:
   // One lane, or up to 8 lanes of 32 bits.
-  VectorCode(Assembler* code, RegisterFile* registers, const MicroKind& kind, int lanes,
-             std::uint32_t immediate)
-      : code_(code), registers_(registers), kind_(kind), lanes_(lanes), immediate_(immediate) {}
+  VectorCode(Assembler* code, RegisterFile* registers, RareCalls* rare_calls, const MicroKind& kind,
+             int lanes, std::uint32_t immediate)
+      : code_(code),
+        registers_(registers),
+        rare_calls_(rare_calls),
+        kind_(kind),
+        lanes_(lanes),
+        immediate_(immediate) {}
 
   void AddOperand(const CodeValue& value) { operands_[num_operands_++] = {false, value}; }
   // `element`: of the operation's type, or one byte for a predicate.
@@ -34,6 +40,7 @@ class VectorCode {
   bool Is(ScalarOp op) const { return kind_.code == static_cast<std::uint16_t>(op); }
   Vector Use(int k) { return registers_->Use(operands_[k].value); }
   CodeValue Pool(std::uint64_t bits, bool wide_element = false);
+  Memory Pool32(std::uint32_t bits) { return registers_->At(Pool(bits).address); }
   Vector Ones() { return registers_->Use(Pool(~std::uint64_t{0})); }
 
   void Op(VexOp op, Vector result, Vector a, Vector b) { code_->Vex(op, wide(), result, a, b); }
@@ -45,6 +52,7 @@ class VectorCode {
 
   Vector EmitFloat();
   Vector EmitFloatChain();
+  Vector EmitTrigonometric();
   Vector EmitInteger32();
   Vector EmitInteger64();
   Vector EmitPredicates();
@@ -57,6 +65,7 @@ class VectorCode {
 
   Assembler* code_;
   RegisterFile* registers_;
+  RareCalls* rare_calls_;
   MicroKind kind_;
   int lanes_;
   std::uint32_t immediate_;

@@ -23,6 +23,17 @@ constexpr VexOp kBlend32 = {3, 1, 0, 0x4a}, kBlend64 = {3, 1, 0, 0x4b};         
 constexpr VexOp kRound = {3, 1, 0, 0x08};                                          // vroundps
 constexpr VexOp kToFloat = {1, 0, 0, 0x5b}, kToInteger = {1, 2, 0, 0x5b};          // vcvtdq2ps, vcvttps2dq
 
+// Of f64: vcvtss2sd, vcvtsd2ss, vmovddup, vunpckhpd, vfmadd231sd, vsubsd, vmulpd, vfmadd213pd, vblendpd.
+constexpr VexOp kF32ToF64 = {1, 2, 0, 0x5a}, kF64ToF32 = {1, 3, 0, 0x5a};
+constexpr VexOp kDuplicate64 = {1, 3, 0, 0x12}, kUpper64 = {1, 1, 0, 0x15};
+constexpr VexOp kMultiplyAddF64 = {2, 1, 1, 0xb9}, kSubtractF64 = {1, 3, 0, 0x5c};  // result += a * b
+constexpr VexOp kMultiplyF64 = {1, 3, 0, 0x59}, kMultiplyF64x2 = {1, 1, 0, 0x59};
+constexpr VexOp kMultiplyIntoAddF64 = {2, 1, 1, 0xa9},
+                kMultiplyIntoAddF64x2 = {2, 1, 1, 0xa8};  // result * a + b
+constexpr VexOp kBlendByImmediate64 = {3, 1, 0, 0x0d};
+constexpr VexOp kCompareF32 = {1, 0, 0, 0x2e};      // vucomiss: sets the flags
+constexpr VexOp kCompareF32Mask = {1, 2, 0, 0xc2};  // vcmpss
+
 // Bits; vpand and so on.
 constexpr VexOp kAnd = {1, 1, 0, 0xdb}, kOr = {1, 1, 0, 0xeb}, kXor = {1, 1, 0, 0xef};
 
@@ -38,6 +49,7 @@ constexpr VexOp kEqual64 = {2, 1, 0, 0x29}, kGreater64 = {2, 1, 0, 0x37};
 constexpr VexOp kShiftLeft32 = {2, 1, 0, 0x47}, kShiftRight32 = {2, 1, 0, 0x45};  // by lane: vpsllvd, vpsrlvd
 constexpr VexOp kShiftRightSigned32 = {2, 1, 0, 0x46};                            // vpsravd
 constexpr VexOp kShiftByImmediate32 = {1, 1, 0, 0x72};  // the first register is 6 for left and 2 for right
+constexpr VexOp kShiftByImmediate64 = {1, 1, 0, 0x73};  // the same
 
 }  // namespace ipu_model::vex
 

@@ -157,6 +157,12 @@ void Assembler::DecrementGpr(Gpr reg) {
   Byte(0xff);
   Byte(0xc8 | (Number(reg) & 7));
 }
+void Assembler::AddImmediate(Gpr reg, std::int32_t value) {
+  Rex(true, 0, Number(reg));
+  Byte(0x81);
+  Byte(0xc0 | (Number(reg) & 7));
+  Bytes32(static_cast<std::uint32_t>(value));
+}
 void Assembler::CompareByteWithZero(const Memory& byte) {
   Rex(false, 7, Number(byte.base));
   Byte(0x80);
@@ -184,9 +190,12 @@ void Assembler::JumpCode(std::initializer_list<unsigned> opcode, Label to) {
   jumps_.push_back({code_.size(), code_.size() + 4, to});
   Bytes32(0);
 }
+void Assembler::Call(Label function) { JumpCode({0xe8}, function); }
 void Assembler::Jump(Label to) { JumpCode({0xe9}, to); }
 void Assembler::JumpIfZero(Label to) { JumpCode({0x0f, 0x84}, to); }
 void Assembler::JumpIfNotZero(Label to) { JumpCode({0x0f, 0x85}, to); }
+void Assembler::JumpIfAbove(Label to) { JumpCode({0x0f, 0x87}, to); }
+void Assembler::JumpIfNotAbove(Label to) { JumpCode({0x0f, 0x86}, to); }
 
 std::int32_t Assembler::Constant(const std::array<unsigned char, 32>& bytes) {
   auto found = std::find(pool_.begin(), pool_.end(), bytes);

@@ -92,14 +92,19 @@ class Assembler {
   void AndByte(Gpr reg, std::uint8_t mask);  // the low byte of rax, rcx, rdx or rbx; sets the zero flag
   void Decrement(const Memory& counter);     // 64 bits; sets the zero flag
   void Increment(const Memory& counter);
-  void DecrementGpr(Gpr reg);  // 32 bits; sets the zero flag
+  void DecrementGpr(Gpr reg);                      // 32 bits; sets the zero flag
+  void AddImmediate(Gpr reg, std::int32_t value);  // 64 bits
   void CompareByteWithZero(const Memory& byte);
   void Load32(Gpr reg, const Memory& from);            // zero-extended
   void CompareImmediate(Gpr reg, std::int32_t value);  // 32 bits
   void Call(Gpr reg);
+  void Call(Label function);
   void Jump(Label to);
   void JumpIfZero(Label to);
   void JumpIfNotZero(Label to);
+  // After an unsigned comparison or one of floats; "not above" includes floats that are unordered.
+  void JumpIfAbove(Label to);
+  void JumpIfNotAbove(Label to);
 
   // Returns the position of 32 bytes in the constant pool; equal entries are shared.
   std::int32_t Constant(const std::array<unsigned char, 32>& bytes);

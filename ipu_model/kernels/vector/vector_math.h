@@ -10,6 +10,7 @@
 
 #include "kernels/vector/convert.h"
 #include "kernels/vector/float_vector.h"
+#include "kernels/vector/sine_cosine_terms.h"
 
 namespace ipu_model::ISA_NAMESPACE {
 
@@ -163,44 +164,36 @@ static inline FloatVector Erf(FloatVector x) {
   return Choose(a < 1.0f, x * p, WithSign(1.0f - Exp(q), x));  // NaN passes through both
 }
 
-// Sine, cosine and tangent reduce and evaluate in f64. They are exact to the last place up to kLargestAngle.
-constexpr float kLargestAngle = 1e6f;
+// Sine, cosine and tangent reduce and evaluate in f64; kernels/elementwise/trigonometric_code.cc does the
+// same.
 struct SineCosine {
   double sine, cosine;
-  std::int32_t quadrant;
+  std::uint64_t quarter;  // the low two bits
 };
 static inline SineCosine ReducedSineCosine(float x) {
-  const double n = std::rint(static_cast<double>(x) * 0.63661977236758134);
-  const double r =
-      std::fma(n, -6.123233995736766e-17, std::fma(n, -1.5707963267948966, static_cast<double>(x)));
-  const double u = r * r;
-  double s = -2.5052108385441720e-08;
-  s = std::fma(s, u, 2.7557319223985893e-06);
-  s = std::fma(s, u, -1.9841269841269841e-04);
-  s = std::fma(s, u, 8.3333333333333332e-03);
-  s = std::fma(s, u, -1.6666666666666666e-01);
-  double c = 2.0876756987868099e-09;
-  c = std::fma(c, u, -2.7557319223985888e-07);
-  c = std::fma(c, u, 2.4801587301587302e-05);
-  c = std::fma(c, u, -1.3888888888888889e-03);
-  c = std::fma(c, u, 4.1666666666666664e-02);
-  c = std::fma(c, u, -0.5);
-  return {std::fma(r * u, s, r), std::fma(c, u, 1.0), static_cast<std::int32_t>(n)};
+  const double shifted = std::fma(static_cast<double>(x), kTwoOverPi, kShift), n = shifted - kShift;
+  const double r = std::fma(n, kMinusHalfPi[1], std::fma(n, kMinusHalfPi[0], static_cast<double>(x)));
+  const double u = r * r, u2 = u * u;
+  const auto polynomial = [u, u2](const double* terms) {
+    return std::fma(std::fma(terms[3], u, terms[2]), u2, std::fma(terms[1], u, terms[0]));
+  };
+  return {std::fma(polynomial(kSineTerms), r * u, r), std::fma(polynomial(kCosineTerms), u, 1.0),
+          BitsOf(shifted)};
+}
+// Of the angle that is `quarters` more.
+static inline float SineAhead(const SineCosine& v, std::uint64_t quarters) {
+  const std::uint64_t quarter = v.quarter + quarters;
+  const double y = (quarter & 1) != 0 ? v.cosine : v.sine;
+  return static_cast<float>((quarter & 2) != 0 ? -y : y);
 }
 static inline float Sin(float x) {
-  const SineCosine v = ReducedSineCosine(x);
-  const double y = (v.quadrant & 1) != 0 ? v.cosine : v.sine;
-  const float result = static_cast<float>((v.quadrant & 2) != 0 ? -y : y);
+  const float result = SineAhead(ReducedSineCosine(x), 0);
   return x == 0.0f ? x : result;
 }
-static inline float Cos(float x) {
-  const SineCosine v = ReducedSineCosine(x);
-  const double y = (v.quadrant & 1) != 0 ? v.sine : v.cosine;
-  return static_cast<float>(((v.quadrant + 1) & 2) != 0 ? -y : y);
-}
+static inline float Cos(float x) { return SineAhead(ReducedSineCosine(x), 1); }
 static inline float Tan(float x) {
   const SineCosine v = ReducedSineCosine(x);
-  const bool odd = (v.quadrant & 1) != 0;
+  const bool odd = (v.quarter & 1) != 0;
   const float result = static_cast<float>((odd ? -v.cosine : v.sine) / (odd ? v.sine : v.cosine));
   return x == 0.0f ? x : result;
 }
