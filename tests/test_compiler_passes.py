@@ -308,6 +308,22 @@ def test_a_small_value_is_computed_in_the_map_that_uses_it(large: str, also: str
     assert names(block).count("ipu.map") == maps
 
 
+@pytest.mark.parametrize(("then", "maps"), [("stablehlo.add %4, %x", 1), ("stablehlo.reverse %4, dims = [0]", 2)])
+def test_a_scalar_is_computed_in_the_map_that_uses_it(then: str, maps: int) -> None:
+    """Once for each vertex, whatever its size; a multiplication alone has a faster codelet than a map."""
+    large = "tensor<16384x4xf32>"
+    module = module_of(
+        f"""%1 = stablehlo.multiply %s, %t : tensor<f32>
+            %3 = stablehlo.broadcast_in_dim %1, dims = [] : (tensor<f32>) -> {large}
+            %4 = stablehlo.multiply %x, %3 : {large}
+            %5 = {then} : {large}
+            return %5 : {large}""",
+        f"(%s: tensor<f32>, %t: tensor<f32>, %x: {large}) -> {large}",
+    )
+    block = run(module, [hoist_broadcasts, cse, sink_broadcasts, fuse, dce])
+    assert names(block).count("ipu.map") == maps
+
+
 def test_fusion_of_a_chain_with_constants() -> None:
     block = fused(
         """%c = stablehlo.constant dense<2.0> : tensor<f32>
@@ -545,6 +561,34 @@ def test_schedule_runs_an_update_when_the_old_parameter_has_been_read() -> None:
     pipeline.rewrite(module)
     schedule.run(module, {0: 0})
     assert names(module.main.block) == ["dot_general", "dot_general", "ipu.map", "dot_general", "return"]
+
+
+def test_schedule_updates_a_loop_counter_when_its_value_has_been_read() -> None:
+    """The counter is updated in place, with no copy in each trip."""
+    module = module_of(
+        f"""%limit = stablehlo.constant dense<9> : tensor<i32>
+            %one = stablehlo.constant dense<1> : tensor<i32>
+            %r:2 = stablehlo.while(%i = %one, %y = %x) : tensor<i32>, {F}
+              cond {{
+                %c = stablehlo.compare LT, %i, %limit : (tensor<i32>, tensor<i32>) -> tensor<i1>
+                stablehlo.return %c : tensor<i1>
+              }} do {{
+                %next = stablehlo.add %i, %one : tensor<i32>
+                %f = stablehlo.convert %i : (tensor<i32>) -> tensor<f32>
+                %b = stablehlo.broadcast_in_dim %f, dims = [] : (tensor<f32>) -> {F}
+                %z = stablehlo.multiply %y, %b : {F}
+                stablehlo.return %next, %z : tensor<i32>, {F}
+              }}
+            return %r#1 : {F}""",
+        f"(%x: {F}) -> {F}",
+    )
+    pipeline.rewrite(module)
+    schedule.run(module, {})
+    inplace.run(module, {}, frozenset())
+    (loop,) = (op for op in module.main.block.ops if op.name == "ipu.repeat")
+    updates = [op for op in loop.regions[0].ops if op.name == "ipu.map"]
+    assert all(op.attrs.get("write_over") for op in updates)
+    assert "ipu.store" not in names(loop.regions[0])
 
 
 def test_schedule_makes_a_large_part_of_a_gradient_when_the_rest_exists() -> None:

@@ -3,7 +3,8 @@
 JAX puts all parameter updates at the end, which keeps every gradient alive until then. Here an update follows its
 gradient and the last reader of the old parameter. An op with a large result and small operands runs just before the
 first reader of the result. Example: of the two gradients of tied weights, one could run at the start of the backward
-pass, but is needed only at the end of it.
+pass, but is needed only at the end of it. An update that reads nothing but state, such as that of a loop counter, waits
+for the last reader of the old value, so that it is in place.
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ class _Schedule:
         order: list[Op] = []
         terminator = self.block.terminator
         for op in self.block.ops:
-            if op not in done and self._may_wait(op):
+            if op not in done and (self._may_wait(op) or self._must_wait(op)):
                 self.postponed.add(op)
                 continue
             pending = [op]
@@ -125,6 +126,23 @@ class _Schedule:
         if any(self.root.get(value, value) in self.overwritten for value in op.operands):
             return False
         return bool(self.users[op.results[0]]) and not self._completes_update(op)
+
+    def _must_wait(self, op: Op) -> bool:
+        """Whether `op` only updates state from state, and other ops still read the old value.
+
+        It runs just before the terminator; two that read each other's old values run in program order.
+        """
+        if op.name != "ipu.map" or not all(result in self.target for result in op.results):
+            return False
+        if any(user is not self.block.terminator for result in op.results for user in self.users[result]):
+            return False
+        used = self._used(op)
+        if not used.keys() <= self.free:
+            return False
+        return any(
+            self.uses_left.get(target, 0) > (1 if target in used else 0)
+            for target in (self.target[result] for result in op.results)
+        )
 
     def _completes_update(self, op: Op) -> bool:
         """Whether `op` is all that the update of an argument still waits for."""

@@ -2,7 +2,8 @@
 
 A map on a few elements takes a superstep of its own, most of whose cycles are the sync and the call of the vertex. The
 same instructions in a map of more elements cost less, as long as these are not too many; otherwise the value stays
-before the broadcast, where `hoist_broadcasts.py` has put it.
+before the broadcast, where `hoist_broadcasts.py` has put it. What only depends on scalars costs a vertex the same for
+any number of elements, because it is computed before the loop; but an op that is alone has a faster codelet than a map.
 """
 
 from __future__ import annotations
@@ -16,6 +17,9 @@ from jax_ipu.compiler.types import num_elements
 # tiles these are 22 per tile.
 _MAX_OPS = 8
 _MAX_COST = 32 * 1024
+# The most that a scalar may take, and the most ops that may compute it again: every vertex does so once.
+_MAX_SCALAR_COST = 8
+_MAX_SCALAR_USERS = 2
 
 
 def run(module: Module) -> None:
@@ -30,12 +34,17 @@ def _sunk(broadcast: Op, rewriter: Rewriter) -> Value | None:
     if chain is None:
         return None
     elements = 0
+    readers: list[Op] = []
     # Where one of the users needs the small value, it is computed in any case.
     for user in set(source.users):
         if user.name != "broadcast_in_dim" or not all(is_elementwise(u) for u in user.result.users):
             return None
         elements += num_elements(user.result.shape)
-    if elements > num_elements(source.shape) and elements * sum(COST[op.name] for op in chain) > _MAX_COST:
+        readers += user.result.users
+    cost = sum(COST[op.name] for op in chain)
+    if num_elements(source.shape) == 1 and cost <= _MAX_SCALAR_COST and len(readers) <= _MAX_SCALAR_USERS:
+        elements = 1 if all(map(_is_fused, readers)) else elements
+    if elements > num_elements(source.shape) and elements * cost > _MAX_COST:
         return None
     shape, dims = result.shape, tuple(broadcast.attrs["broadcast_dimensions"])
     made: dict[Value, Value] = {}
@@ -48,6 +57,12 @@ def _sunk(broadcast: Op, rewriter: Rewriter) -> Value | None:
             operands.append(made[operand])
         made[op.result] = rewriter.emit(op.name, operands, shape, op.result.dtype, op.attrs)
     return made[source]
+
+
+def _is_fused(op: Op) -> bool:
+    """Whether another elementwise op of this shape makes or reads what `op` does, so that both become one map."""
+    makers = [operand.op for operand in op.operands if operand.op is not None]
+    return any(is_elementwise(other) and other.result.shape == op.result.shape for other in (*makers, *op.result.users))
 
 
 def _chain(value: Value) -> list[Op] | None:
