@@ -15,7 +15,7 @@ from jax_ipu import environment
 T = TypeVar("T")
 
 MODEL_VERSIONS = ("ipu1", "ipu2", "ipu21", "bow")
-EXECUTIONS = ("fast", "tile")
+EXECUTIONS = ("fast", "tile", "codelets")
 INSTRUCTION_SETS = ("avx2", "avx512")
 TRACE_PLANES = ("custom", "tpu")
 _TRUE = ("1", "true", "yes", "t", "on")
@@ -144,7 +144,10 @@ class Config:
         None, _device_list, "Device numbers to use, e.g. (0, 1); wins over device_count."
     )
     model_execution = _Option(
-        "fast", _one_of(EXECUTIONS), "fast: whole-tensor kernels; tile: every vertex alone from its tile's memory."
+        "fast",
+        _one_of(EXECUTIONS),
+        "fast: whole-tensor kernels; tile: every vertex alone from its tile's memory; codelets: as tile, and the"
+        " operations that PopLibs lacks run as codelets in C++.",
     )
     max_isa = _Option("avx512", _one_of(INSTRUCTION_SETS), "The largest instruction set of the host's kernels.")
     host_threads = _Option(0, _threads, "Threads of the host's kernels; 0 means one for each CPU of the process.")

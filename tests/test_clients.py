@@ -220,7 +220,7 @@ def test_a_client_in_rust_trains(tmp_path, folder, trained_in_c):
         ("JAX_IPU_MODEL_NUM_TILES", "x", "'x' is not valid. Give a whole number from 1 to 1472, or all."),
         ("JAX_IPU_DEVICE_COUNT", "0", "'0' is not valid. Give a whole number of at least 1."),
         ("JAX_IPU_VISIBLE_DEVICES", "1,1", "'1,1' is not valid. Give distinct device numbers"),
-        ("JAX_IPU_MODEL_EXECUTION", "slow", "'slow' is not valid. Give one of fast, tile."),
+        ("JAX_IPU_MODEL_EXECUTION", "slow", "'slow' is not valid. Give one of fast, tile, codelets."),
         ("JAX_IPU_USE_MODEL", "0", "is false, but this build of jax_ipu has no Poplar SDK"),
     ],
 )

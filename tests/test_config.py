@@ -50,7 +50,7 @@ def test_environment(monkeypatch, name, text, value):
         ("model_num_tiles", "2000", "1 to 1472"),
         ("device_count", "0", "at least 1"),
         ("visible_devices", "0,0", "distinct"),
-        ("model_execution", "slow", "fast, tile"),
+        ("model_execution", "slow", "fast, tile, codelets"),
         ("max_isa", "sse2", "avx2, avx512"),
         ("host_threads", "many", "1 to 1024"),
     ],

@@ -13,7 +13,7 @@ ROOT = Path(__file__).parent.parent
 BUILD = ROOT / "build" / "cpp"
 NAMES = sorted(
     "_".join(path.relative_to(package).with_suffix("").parts)
-    for package in (ROOT / "ipu_model", ROOT / "pjrt_plugin")
+    for package in (ROOT / "ipu_model", ROOT / "hlo", ROOT / "pjrt_plugin")
     for path in package.rglob("*_test.cc")
 )
 

@@ -16,8 +16,10 @@ LAYERS = {
     "ipu_model/core": (PUBLIC, "ipu_model/kernels", "ipu_model/codelets"),
     "ipu_model/operations": (PUBLIC, "ipu_model/kernels", "ipu_model/core"),
     "ipu_model/engine": (PUBLIC, "ipu_model/kernels", "ipu_model/codelets", "ipu_model/core"),
+    # StableHLO's operations on the public API alone, so that they could run on a chip.
+    "hlo": (PUBLIC,),
     # Of the model, the plugin sees the public headers only.
-    "pjrt_plugin/runtime": (PUBLIC,),
+    "pjrt_plugin/runtime": (PUBLIC, "hlo"),
     "pjrt_plugin/profiling": (PUBLIC, "pjrt_plugin/runtime"),
     "pjrt_plugin/pjrt": (PUBLIC, "pjrt_plugin/runtime", "pjrt_plugin/profiling"),
     "pjrt_plugin/bindings": (PUBLIC, "pjrt_plugin/runtime", "pjrt_plugin/profiling"),
@@ -26,7 +28,11 @@ FAMILIES = (
     *("elementwise", "reduce", "window", "product", "convolution", "index", "sort", "fft", "linear_algebra", "random"),
     "collectives",
 )
-INCLUDE_PATHS = {"ipu_model": ("ipu_model", PUBLIC), "pjrt_plugin": ("pjrt_plugin", PUBLIC)}
+INCLUDE_PATHS = {
+    "ipu_model": ("ipu_model", PUBLIC),
+    "hlo": ("hlo", "hlo/codelets", "hlo/include", PUBLIC),
+    "pjrt_plugin": ("pjrt_plugin", "hlo/include", PUBLIC),
+}
 
 
 def sources(*suffixes: str) -> Iterator[Path]:

@@ -361,6 +361,42 @@ Graph::TileToTensorMapping Graph::getTileMapping(const Tensor& tensor) const {
   return tiles;
 }
 
+std::vector<std::vector<Interval>> Graph::getSortedContiguousRegions(
+    const Tensor& tensor, const std::vector<Interval>& regions) const {
+  struct Stretch {
+    ipu_model::VariableId variable;
+    std::int64_t element, position, length;
+  };
+  std::vector<Stretch> stretches;
+  ipu_model::ForEachStretch(tensor, [&](std::int64_t position, ipu_model::VariableId id, std::int64_t element,
+                                        std::int64_t length) {
+    for (const Interval& region : regions) {
+      const std::int64_t begin = std::max(position, static_cast<std::int64_t>(region.begin())),
+                         end = std::min(position + length, static_cast<std::int64_t>(region.end()));
+      if (begin < end) stretches.push_back({id, element + begin - position, begin, end - begin});
+    }
+  });
+  std::stable_sort(stretches.begin(), stretches.end(), [](const Stretch& a, const Stretch& b) {
+    return a.variable != b.variable ? a.variable < b.variable : a.element < b.element;
+  });
+  std::vector<std::vector<Interval>> sorted;
+  const Stretch* last = nullptr;
+  for (const Stretch& s : stretches) {
+    const bool follows =
+        last != nullptr && last->variable == s.variable && last->element + last->length == s.element;
+    if (!follows) sorted.emplace_back();
+    const auto begin = static_cast<std::size_t>(s.position), end = begin + static_cast<std::size_t>(s.length);
+    std::vector<Interval>& region = sorted.back();
+    if (!region.empty() && region.back().end() == begin) {
+      region.back() = Interval(region.back().begin(), end);
+    } else {
+      region.emplace_back(begin, end);
+    }
+    last = &s;
+  }
+  return sorted;
+}
+
 namespace {
 
 DataStream AddStream(GraphImpl* graph, const std::string& handle, const Type& type, std::size_t elements,

@@ -48,6 +48,39 @@ Box BoxOfView(const View& view, const StridedSet& set, const std::int64_t* begin
   return box;
 }
 
+// Joins boxes on one tile that differ in one dimension only, where one begins at the end of the other, from
+// the innermost dimension of the set to the outermost. So a grid that is given as runs has the boxes of a
+// grid.
+void JoinBoxes(const StridedSet& set, std::vector<Vertex>* vertices) {
+  for (int i = set.rank; i-- > 0;) {
+    const auto d = static_cast<std::size_t>(set.dims[i].view_dim);
+    // Whether `a` comes before `b` where only the other dimensions count: 0 for neither.
+    const auto compare = [d](const Vertex& a, const Vertex& b) {
+      if (a.tile != b.tile) return a.tile < b.tile ? -1 : 1;
+      for (std::size_t k = 0; k < a.box.begin.size(); ++k) {
+        if (k == d) continue;
+        if (a.box.begin[k] != b.box.begin[k]) return a.box.begin[k] < b.box.begin[k] ? -1 : 1;
+        if (a.box.end[k] != b.box.end[k]) return a.box.end[k] < b.box.end[k] ? -1 : 1;
+      }
+      return 0;
+    };
+    std::sort(vertices->begin(), vertices->end(), [&](const Vertex& a, const Vertex& b) {
+      const int order = compare(a, b);
+      return order != 0 ? order < 0 : a.box.begin[d] < b.box.begin[d];
+    });
+    std::size_t kept = 0;
+    for (std::size_t v = 1; v < vertices->size(); ++v) {
+      Vertex &last = (*vertices)[kept], &next = (*vertices)[v];
+      if (compare(last, next) == 0 && last.box.end[d] == next.box.begin[d]) {
+        last.box.end[d] = next.box.end[d];
+      } else if (++kept != v) {
+        (*vertices)[kept] = std::move(next);
+      }
+    }
+    if (!vertices->empty()) vertices->resize(kept + 1);
+  }
+}
+
 void DigitsOfSet(const StridedSet& set, Digit* digits) {
   for (int d = 0; d < set.rank; ++d) digits[d] = {set.dims[d].extent, set.dims[d].stride, d};
 }
@@ -370,6 +403,7 @@ std::vector<Vertex> Mapping::VerticesOver(const View& view, unsigned num_tiles) 
       vertices.push_back({tile, BoxOfView(view, set, boxes.data() + b, boxes.data() + b + n)});
     }
   });
+  JoinBoxes(set, &vertices);
   return vertices;
 }
 

@@ -9,6 +9,7 @@
 #include "engine/compiled_program.h"
 #include "engine/fast_engine.h"
 #include "engine/tile_engine.h"
+#include "hlo/Expansion.hpp"
 #include "ipu_model/Log.hpp"
 #include "ipu_model/Model.hpp"
 #include "ipu_model/Timeline.hpp"
@@ -227,6 +228,16 @@ void SetCancellation(poplar::Engine& engine, const std::atomic<bool>* cancelled,
   } else {
     engine.tile_->SetCancellation({cancelled, std::move(poll)});
   }
+}
+
+void RunExpansions(poplar::Engine& engine, const hlo::Expansions& library) {
+  if (engine.tile_ == nullptr)
+    throw poplar::poplar_error("RunExpansions: only an engine with execution = tile runs vertices");
+  engine.tile_->RunExpansions(library);
+}
+
+ExpandedKinds KindsRunBy(const poplar::Engine& engine) {
+  return engine.tile_ == nullptr ? ExpandedKinds{} : engine.tile_->kinds();
 }
 
 std::vector<LoopRun> LastRunLoops(const poplar::Engine& engine) {

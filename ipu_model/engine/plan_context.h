@@ -8,15 +8,18 @@ namespace ipu_model {
 
 class PlanContext : public DeviceContext {
  public:
-  explicit PlanContext(const CompiledProgram& program) : program_(program) {}
+  explicit PlanContext(const CompiledProgram& program) : program_(program), variables_(&program.variables) {}
   const TargetModel& target() const override { return program_.target.model(); }
   unsigned num_tiles() const override { return program_.target.getNumTiles(); }
-  const Mapping& mapping(VariableId variable) const override {
-    return program_.variables.at(variable).mapping;
-  }
+  const Mapping& mapping(VariableId variable) const override { return variables_->at(variable).mapping; }
+
+  // The program's variables and others behind them.
+  void SetVariables(const std::vector<Variable>& variables) { variables_ = &variables; }
+  const std::vector<Variable>& variables() const { return *variables_; }
 
  private:
   const CompiledProgram& program_;
+  const std::vector<Variable>* variables_;
 };
 
 // Returns the tensor that a vertex operand refers to: a view of a variable, or all of a temporary.

@@ -12,6 +12,7 @@
 #include "core/replica_operation.h"
 #include "engine/compiled_program.h"
 #include "engine/executed_cycles.h"
+#include "engine/expander.h"
 #include "engine/plan_context.h"
 #include "engine/print_tensor.h"
 #include "engine/tile_storage.h"
@@ -93,10 +94,7 @@ class TileEngine::Implementation {
     host_functions_.ForEachStream(
         [this](std::uint32_t stream, void* begin, void* end) { ConnectStream(stream, begin, end); });
     for (std::size_t i = 0; i < loops_.size(); ++i) loop_numbers_[loops_[i]] = i;
-    for (const Variable& variable : program_->variables) {
-      placements_.push_back(
-          storage_.Allocate(variable.mapping, variable.num_elements, SizeOf(variable.type)));
-    }
+    PlaceVariables();
   }
 
   void Load() {
@@ -106,10 +104,8 @@ class TileEngine::Implementation {
       entry = has_state ? operations_.erase(entry) : std::next(entry);
     }
     for (std::size_t i = 0; i < placements_.size(); ++i) {
-      const Variable& variable = program_->variables[i];
       storage_.Fill(placements_[i], 0);
-      if (variable.constant == nullptr || variable.num_elements == 0) continue;
-      if (!variable.is_replica_index) Write(i, variable.constant->data());
+      WriteConstant(i);
     }
     WriteReplicaIndices();
     for (StreamMemory& stream : streams_) stream.next = stream.begin;
@@ -131,6 +127,12 @@ class TileEngine::Implementation {
   }
 
   void SetCancellation(Cancellation cancellation) { cancellation_ = std::move(cancellation); }
+
+  void RunExpansions(const hlo::Expansions& library) {
+    expander_ = std::make_unique<Expander>(*program_, library);
+    context_.SetVariables(expander_->variables());
+  }
+  ExpandedKinds kinds() const { return expander_ == nullptr ? ExpandedKinds{} : expander_->kinds(); }
 
   void Run(unsigned program) {
     const FlushDenormals flush;
@@ -273,7 +275,7 @@ class TileEngine::Implementation {
     if (ref.kind == OperandRef::Kind::kTemporary) return "temporary " + std::to_string(ref.index);
     const View& view =
         (ref.kind == OperandRef::Kind::kInput ? operation.inputs : operation.outputs)[ref.index];
-    return "variable '" + program_->variables[view.variable].name + "'";
+    return "variable '" + context_.variables()[view.variable].name + "'";
   }
 
   const Placement& PlacementOf(const Operation& operation, const PlannedOperation& planned,
@@ -427,9 +429,24 @@ class TileEngine::Implementation {
     }
   }
 
+  // Gives memory to the variables that have none yet.
+  void PlaceVariables() {
+    for (std::size_t i = placements_.size(); i < context_.variables().size(); ++i) {
+      const Variable& variable = context_.variables()[i];
+      placements_.push_back(
+          storage_.Allocate(variable.mapping, variable.num_elements, SizeOf(variable.type)));
+    }
+  }
+
+  void WriteConstant(std::size_t id) {
+    const Variable& variable = context_.variables()[id];
+    if (variable.constant == nullptr || variable.num_elements == 0) return;
+    if (!variable.is_replica_index) Write(id, variable.constant->data());
+  }
+
   // Writes all elements of a variable.
   void Write(std::size_t id, const void* data) {
-    const Variable& variable = program_->variables[id];
+    const Variable& variable = context_.variables()[id];
     View whole;
     whole.shape = {variable.num_elements};
     whole.strides = {1};
@@ -439,7 +456,7 @@ class TileEngine::Implementation {
 
   void WriteReplicaIndices() {
     for (std::size_t i = 0; i < placements_.size(); ++i) {
-      if (program_->variables[i].is_replica_index) Write(i, &replica_.index);
+      if (context_.variables()[i].is_replica_index) Write(i, &replica_.index);
     }
   }
 
@@ -468,7 +485,27 @@ class TileEngine::Implementation {
       storage_.Scatter(received[i], SizeOf(out[i].type), out[i].as<unsigned char>());
   }
 
+  // Runs the expansion of an operation. Returns false if it has none.
+  bool RunExpansion(const Operation& operation) {
+    if (expander_ == nullptr || in_expansion_) return false;
+    const ProgramNode* const expansion = expander_->ProgramOf(operation);
+    if (expansion == nullptr) return false;
+    const std::size_t known = placements_.size();
+    PlaceVariables();
+    for (std::size_t i = known; i < placements_.size(); ++i) WriteConstant(i);
+    in_expansion_ = true;
+    try {
+      Run(*expansion);
+    } catch (...) {
+      in_expansion_ = false;
+      throw;
+    }
+    in_expansion_ = false;
+    return true;
+  }
+
   void RunOperation(const Operation& operation) {
+    if (RunExpansion(operation)) return;
     if (const auto* between = dynamic_cast<const ReplicaOperation*>(&operation))
       return RunBetweenReplicas(*between);
     PlannedOperation& planned = Planned(operation);
@@ -523,6 +560,8 @@ class TileEngine::Implementation {
   Scratch local_memory_, scratch_;
   Replica replica_;
   Cancellation cancellation_;
+  std::unique_ptr<Expander> expander_;  // null: operations run as they are
+  bool in_expansion_ = false;
   std::ostream* print_ = &std::cerr;
 };
 
@@ -541,6 +580,8 @@ void TileEngine::SetReplica(const Replica& replica) { implementation_->SetReplic
 void TileEngine::SetCancellation(Cancellation cancellation) {
   implementation_->SetCancellation(std::move(cancellation));
 }
+void TileEngine::RunExpansions(const hlo::Expansions& library) { implementation_->RunExpansions(library); }
+ExpandedKinds TileEngine::kinds() const { return implementation_->kinds(); }
 void TileEngine::Run(unsigned program) { implementation_->Run(program); }
 std::uint64_t TileEngine::last_run_cycles() const { return implementation_->last_run_cycles(); }
 std::vector<LoopRun> TileEngine::last_run_loops() const { return implementation_->last_run_loops(); }

@@ -12,6 +12,7 @@
 
 #include "engine/cancellation.h"
 #include "engine/host_functions.h"
+#include "hlo/Expansion.hpp"
 #include "ipu_model/Timeline.hpp"
 #include "kernels/collectives/replicas.h"
 
@@ -34,6 +35,9 @@ class TileEngine {
   // Sets the replica as which the next runs take part in collectives.
   void SetReplica(const Replica& replica);
   void SetCancellation(Cancellation cancellation);
+  // See hlo/Expansion.hpp.
+  void RunExpansions(const hlo::Expansions& library);
+  ExpandedKinds kinds() const;
   // Throws RunCancelled, and poplar::poplar_error that names operation, tile and element when two
   // vertices of a superstep write one element, an element has no tile, or a vertex reaches outside its
   // tensor.

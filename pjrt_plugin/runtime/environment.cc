@@ -97,8 +97,8 @@ DeviceConfig ConfigFromEnvironment() {
   }
   if (Find("JAX_IPU_MODEL_EXECUTION", &text)) {
     config.execution = Lower(text);
-    if (!IsOneOf(config.execution, {"fast", "tile"}))
-      Refuse("JAX_IPU_MODEL_EXECUTION", text, "one of fast, tile");
+    if (!IsOneOf(config.execution, {"fast", "tile", "codelets"}))
+      Refuse("JAX_IPU_MODEL_EXECUTION", text, "one of fast, tile, codelets");
   }
   if (Find("JAX_IPU_TRACE_PLANES", &text)) {
     config.trace_planes = Lower(text);

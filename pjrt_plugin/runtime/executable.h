@@ -293,7 +293,7 @@ struct DeviceConfig {
   std::string version = "ipu2";  // ipu1, ipu2, ipu21, bow
   unsigned num_tiles = 0;        // 0: all tiles of the architecture
   std::vector<int> device_ids = {0};
-  std::string execution = "fast";  // fast, tile
+  std::string execution = "fast";  // fast, tile, codelets
   bool use_model = true;
   bool monitored = true;     // whether other processes of this user can see the counters (runtime/usage.h)
   std::string usage_folder;  // where the counters are, and stay when the process ends; empty: UsageFolder()

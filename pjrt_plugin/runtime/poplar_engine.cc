@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "hlo/Expansion.hpp"
+#include "hlo/Library.hpp"
 #include "ipu_model/Model.hpp"
 #include "ipu_model/Stored.hpp"
 #include "ipu_model/Timeline.hpp"
@@ -36,7 +38,14 @@ auto CallPoplar(F&& f) {
     throw Error(Code::kAborted, error.what());
   } catch (const poplar::poplar_error& error) {
     throw Error(Code::kInternal, error.what());
+  } catch (const hlo::NotExpanded& error) {
+    throw Error(Code::kUnimplemented, error.what());
   }
+}
+
+// Vertices run alone on the tile engine, with the kernels of the model or with codelets.
+std::string EngineOf(const DeviceConfig& config) {
+  return config.execution == "codelets" ? "tile" : config.execution;
 }
 
 poplar::Executable ReadExecutable(const Executable& executable) {
@@ -73,9 +82,10 @@ class PoplarEngine : public DeviceEngine {
  public:
   PoplarEngine(const Executable& executable, const DeviceConfig& config)
       : program_(ReadExecutable(executable)),
-        engine_(program_, {{"execution", config.execution}, {"streamMemoryStays", "true"}}),
+        engine_(program_, {{"execution", EngineOf(config)}, {"streamMemoryStays", "true"}}),
         device_(CreateDevice(config)),
         synthetic_data_(config.synthetic_data) {
+    if (config.execution == "codelets") ipu_model::RunExpansions(engine_, hlo::library());
     for (const HostCallbackSpec& callback : executable.host_callbacks) {
       CallPoplar([&] {
         engine_.connectHostFunction("callback" + std::to_string(callback.id), 0,

@@ -20,6 +20,10 @@ namespace poplar {
 class Engine;
 }
 
+namespace hlo {
+class Expansions;  // hlo/Expansion.hpp
+}
+
 namespace ipu_model {
 class FastEngine;  // engine/fast_engine.h
 class TileEngine;  // engine/tile_engine.h
@@ -30,6 +34,9 @@ void SetReplica(poplar::Engine& engine, const Replica& replica);
 void SetCancellation(poplar::Engine& engine, const std::atomic<bool>* cancelled, std::function<void()> poll);
 std::uint64_t LastRunCycles(const poplar::Engine& engine);
 std::vector<LoopRun> LastRunLoops(const poplar::Engine& engine);
+struct ExpandedKinds;  // hlo/Expansion.hpp
+void RunExpansions(poplar::Engine& engine, const hlo::Expansions& library);
+ExpandedKinds KindsRunBy(const poplar::Engine& engine);
 }  // namespace ipu_model
 
 namespace poplar {
@@ -98,6 +105,8 @@ class Engine {
                                          std::function<void()> poll);
   friend std::uint64_t ipu_model::LastRunCycles(const Engine& engine);
   friend std::vector<ipu_model::LoopRun> ipu_model::LastRunLoops(const Engine& engine);
+  friend void ipu_model::RunExpansions(Engine& engine, const hlo::Expansions& library);
+  friend ipu_model::ExpandedKinds ipu_model::KindsRunBy(const Engine& engine);
 
   Executable executable_;
   std::unique_ptr<ipu_model::FastEngine> fast_;

@@ -92,6 +92,10 @@ class Graph {
   void setTileMapping(const Tensor& tensor, unsigned tile);
   void setTileMapping(const Tensor& tensor, const TileToTensorMapping& mapping);
   TileToTensorMapping getTileMapping(const Tensor& tensor) const;
+  // The elements in `regions` of the flattened tensor, in the order of memory: one entry for each row of
+  // elements that lie one after another, as intervals of the tensor.
+  std::vector<std::vector<Interval>> getSortedContiguousRegions(const Tensor& tensor,
+                                                                const std::vector<Interval>& regions) const;
 
   // A stream that moves `elements` elements in each transfer. Throws poplar_error when the handle is taken.
   DataStream addHostToDeviceFIFO(const std::string& handle, const Type& type, std::size_t elements);

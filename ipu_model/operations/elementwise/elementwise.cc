@@ -9,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include "core/expandable.h"
 #include "core/graph_impl.h"
 #include "core/operand_check.h"
 #include "core/serialise.h"
@@ -30,7 +31,9 @@ Expression SelectOutputs(const Expression& expression, const std::vector<unsigne
   for (const unsigned o : outputs) used[expression.outputs[o]] = true;
   for (std::size_t i = expression.code.size(); i-- > 0;) {
     if (!used[first_result + i]) continue;
-    for (const std::uint16_t operand : expression.code[i].operand) used[operand] = true;
+    const Instruction& instruction = expression.code[i];
+    for (std::size_t k = 0; k < ElementwiseCost::OperandCount(instruction.op); ++k)
+      used[instruction.operand[k]] = true;
   }
   Expression result;
   std::vector<std::uint16_t> number(used.size(), 0);
@@ -55,7 +58,40 @@ Expression SelectOutputs(const Expression& expression, const std::vector<unsigne
 
 namespace {
 
-class MapOperation : public Operation {
+bool SameView(const View& a, const View& b) {
+  bool same = a.variable == b.variable && a.type == b.type && a.offset == b.offset && a.shape == b.shape;
+  for (std::size_t d = 0; same && d < a.shape.size(); ++d)
+    same = a.shape[d] == 1 || a.strides[d] == b.strides[d];
+  return same;
+}
+
+// Makes one input of inputs that are the same elements: a vertex loads them once.
+void MergeEqualInputs(Expression* expression, std::vector<View>* inputs) {
+  const std::size_t count = inputs->size();
+  std::vector<std::size_t> number;  // by input
+  std::vector<View> kept;
+  std::vector<DType> types;
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto same = std::find_if(kept.begin(), kept.end(),
+                                   [&](const View& view) { return SameView(view, (*inputs)[i]); });
+    number.push_back(static_cast<std::size_t>(same - kept.begin()));
+    if (same != kept.end()) continue;
+    kept.push_back((*inputs)[i]);
+    types.push_back(expression->inputs[i]);
+  }
+  if (kept.size() == count) return;
+  const auto renumber = [&](std::uint16_t& reg) {
+    reg = static_cast<std::uint16_t>(reg < count ? number[reg] : reg - count + kept.size());
+  };
+  for (Instruction& instruction : expression->code) {
+    for (std::uint16_t& operand : instruction.operand) renumber(operand);
+  }
+  for (std::uint16_t& output : expression->outputs) renumber(output);
+  expression->inputs = std::move(types);
+  *inputs = std::move(kept);
+}
+
+class MapOperation : public Operation, public Expandable {
  public:
   explicit MapOperation(Expression expression) : expression_(std::move(expression)), kernel_(expression_) {}
 
@@ -127,7 +163,29 @@ class MapOperation : public Operation {
     return plan;
   }
 
+  void Expand(const hlo::Expansions& library, poplar::Graph& graph, const std::vector<poplar::Tensor>& in,
+              const std::vector<poplar::Tensor>& out, poplar::program::Sequence& prog) const override {
+    std::vector<poplar::Tensor> tensors;
+    for (std::size_t i = 0; i < inputs.size(); ++i)
+      tensors.push_back(IsOneElement(inputs[i]) ? in[i].flatten().slice(0, 1) : in[i]);
+    std::vector<int> in_place;
+    for (const View& output : outputs) {
+      const auto same = std::find_if(inputs.begin(), inputs.end(),
+                                     [&](const View& input) { return SameView(input, output); });
+      in_place.push_back(same == inputs.end() ? -1 : static_cast<int>(same - inputs.begin()));
+    }
+    library.map(graph, expression_, tensors, out, in_place, prog, name);
+  }
+
  private:
+  // Whether one element of the input is used for all elements of the results.
+  bool IsOneElement(const View& view) const {
+    bool one = outputs[0].num_elements() > 1;
+    for (std::size_t d = 0; d < view.shape.size(); ++d)
+      one = one && (view.shape[d] == 1 || view.strides[d] == 0);
+    return one;
+  }
+
   VertexGroup MakeGroup(const DeviceContext& context, const std::vector<unsigned>& members) const {
     VertexGroup group;
     std::vector<unsigned> used;
@@ -142,10 +200,7 @@ class MapOperation : public Operation {
     bool in_place = false;
     for (const unsigned i : used) {
       const View& view = inputs[i];
-      bool same_value = first.num_elements() > 1;
-      for (std::size_t d = 0; d < view.shape.size(); ++d)
-        same_value = same_value && (view.shape[d] == 1 || view.strides[d] == 0);
-      scalars.push_back(same_value);
+      scalars.push_back(IsOneElement(view));
       for (const unsigned o : members)
         in_place = in_place || (view.variable == outputs[o].variable && view.offset == outputs[o].offset);
     }
@@ -225,15 +280,19 @@ std::vector<poplar::Tensor> map(poplar::Graph& graph, const ipu_model::Expressio
     if (layout == nullptr) layout = &results[o];
   }
   if (results.empty() || results[0].numElements() == 0) return results;
+  std::vector<View> views;
+  for (const poplar::Tensor& t : tensors)
+    views.push_back(StridedView(graph, t, prog, {debugContext, "operand"}));
+  Expression merged = expression;
+  MergeEqualInputs(&merged, &views);
   std::unique_ptr<MapOperation> operation;
   try {
-    operation = std::make_unique<MapOperation>(expression);
+    operation = std::make_unique<MapOperation>(std::move(merged));
   } catch (const std::invalid_argument& error) {
     throw poplar::poplar_error(name + ": " + error.what());
   }
   operation->name = name;
-  for (const poplar::Tensor& t : tensors)
-    operation->inputs.push_back(StridedView(graph, t, prog, {debugContext, "operand"}));
+  operation->inputs = std::move(views);
   for (const poplar::Tensor& t : results) operation->outputs.push_back(InPlaceView(t, debugContext));
   AddOperation(prog, std::move(operation));
   return results;

@@ -4,7 +4,9 @@
 #include <cstddef>
 #include <vector>
 
+#include "hlo/Cost.hpp"
 #include "kernels/host/integer_division.h"
+#include "operations/elementwise/elementwise_output.h"
 
 namespace ipu_model {
 namespace {
@@ -392,4 +394,39 @@ std::uint64_t FillCycles(const TargetModel& target, std::int64_t bytes) {
   return static_cast<std::uint64_t>(workers * (23 + share / target.data_path_bytes));
 }
 
+// Counting needs an add per element: twice the work of a fill.
+std::uint64_t IotaCycles(const TargetModel& target, std::int64_t bytes) {
+  return FillCycles(target, 2 * bytes);
+}
+
 }  // namespace ipu_model
+
+namespace hlo {
+
+using namespace ipu_model;
+
+std::uint64_t fillCycles(const poplar::Target& target, std::size_t bytes) {
+  return FillCycles(target.model(), static_cast<std::int64_t>(bytes));
+}
+std::uint64_t iotaCycles(const poplar::Target& target, std::size_t bytes) {
+  return IotaCycles(target.model(), static_cast<std::int64_t>(bytes));
+}
+
+struct MapCost::Data {
+  ElementwiseCost cost;
+};
+
+MapCost::MapCost(const Expression& expression, const std::vector<unsigned>& outputs,
+                 const std::vector<bool>& scalarInputs, bool inPlace) {
+  std::vector<unsigned> used;
+  const Expression part = SelectOutputs(expression, outputs, &used);
+  std::vector<bool> scalars;
+  for (const unsigned i : used) scalars.push_back(scalarInputs.at(i));
+  data_ = std::make_shared<const Data>(Data{ElementwiseCost(part, scalars, inPlace)});
+}
+
+std::uint64_t MapCost::cycles(const poplar::Target& target, std::size_t elements) const {
+  return data_->cost.Cycles(target.model(), static_cast<std::int64_t>(elements));
+}
+
+}  // namespace hlo

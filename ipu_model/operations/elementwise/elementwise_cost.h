@@ -26,6 +26,7 @@ class ElementwiseCost {
   // Returns the operand type if the expression is one addition, multiplication, maximum or minimum of floats
   // that the data path supports; otherwise kPred. PopLibs has reduction codelets in assembly for these.
   DType vector_type() const { return vector_type_; }
+  static std::size_t OperandCount(ScalarOp op);
   bool is_sum() const { return expression_.code.size() == 1 && expression_.code[0].op == ScalarOp::kAdd; }
 
  private:
@@ -35,7 +36,6 @@ class ElementwiseCost {
     double loop_cycles;
     int elements;
   };
-  static std::size_t OperandCount(ScalarOp op);
   Worker Single(const TargetModel& target) const;
   Worker Generated(const TargetModel& target) const;
   bool IsScaledAdd() const;
@@ -50,6 +50,8 @@ class ElementwiseCost {
 
 // A vertex that writes `bytes`.
 std::uint64_t FillCycles(const TargetModel& target, std::int64_t bytes);
+// A vertex that writes `bytes` of indices.
+std::uint64_t IotaCycles(const TargetModel& target, std::int64_t bytes);
 
 }  // namespace ipu_model
 

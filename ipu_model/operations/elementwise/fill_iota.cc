@@ -2,6 +2,7 @@
 #include <memory>
 #include <utility>
 
+#include "core/expandable.h"
 #include "core/graph_impl.h"
 #include "core/operand_check.h"
 #include "core/serialise.h"
@@ -17,16 +18,15 @@ namespace {
 
 // Every tile writes the part of the output that it holds.
 TilePlan PlanOwnElements(const DeviceContext& context, const View& out, const char* codelet,
-                         double cost_factor, decltype(VertexGroup::compute) compute) {
+                         std::uint64_t (*cycles)(const TargetModel&, std::int64_t),
+                         decltype(VertexGroup::compute) compute) {
   VertexGroup group;
   group.codelet = codelet;
   group.vertices = context.mapping(out.variable).VerticesOver(out, context.num_tiles());
   group.writes.push_back({{OperandRef::Kind::kOutput, 0}, [](const Box& box) { return box; }});
   group.compute = std::move(compute);
-  group.cycles = [type = out.type, cost_factor](const TargetModel& target, const Box& box) {
-    const auto bytes =
-        static_cast<double>(box.num_elements()) * static_cast<double>(SizeOf(type)) * cost_factor;
-    return FillCycles(target, static_cast<std::int64_t>(bytes));
+  group.cycles = [type = out.type, cycles](const TargetModel& target, const Box& box) {
+    return cycles(target, box.num_elements() * static_cast<std::int64_t>(SizeOf(type)));
   };
   group.code_bytes = 120;
   group.vertex_bytes = 12;
@@ -35,7 +35,7 @@ TilePlan PlanOwnElements(const DeviceContext& context, const View& out, const ch
   return plan;
 }
 
-class FillOperation : public Operation {
+class FillOperation : public Operation, public Expandable {
  public:
   explicit FillOperation(std::string value) : value_(std::move(value)) {}
   std::string_view kind() const override { return "popops::fill"; }
@@ -49,16 +49,20 @@ class FillOperation : public Operation {
   }
   TilePlan Plan(const DeviceContext& context) const override {
     return PlanOwnElements(
-        context, outputs[0], "popops::Fill", 1,
+        context, outputs[0], "popops::Fill", FillCycles,
         [value = value_](HostContext& host, const Box&, const std::vector<HostTensor>&,
                          const std::vector<HostTensor>& writes) { Fill(host, value.data(), writes[0]); });
+  }
+  void Expand(const hlo::Expansions& library, poplar::Graph& graph, const std::vector<poplar::Tensor>&,
+              const std::vector<poplar::Tensor>& out, poplar::program::Sequence& prog) const override {
+    library.fill(graph, out[0], value_, prog, name);
   }
 
  private:
   std::string value_;
 };
 
-class IotaOperation : public Operation {
+class IotaOperation : public Operation, public Expandable {
  public:
   explicit IotaOperation(std::int64_t dimension) : dimension_(dimension) {}
   std::string_view kind() const override { return "popops::iota"; }
@@ -70,14 +74,17 @@ class IotaOperation : public Operation {
            const std::vector<HostTensor>& out) const override {
     Iota(context, 0, static_cast<int>(dimension_), out[0]);
   }
-  // Counting needs an add per element: twice the work of a fill.
   TilePlan Plan(const DeviceContext& context) const override {
     return PlanOwnElements(
-        context, outputs[0], "popops::Iota", 2,
+        context, outputs[0], "popops::Iota", IotaCycles,
         [dimension = dimension_](HostContext& host, const Box& box, const std::vector<HostTensor>&,
                                  const std::vector<HostTensor>& writes) {
           Iota(host, box.begin[static_cast<std::size_t>(dimension)], static_cast<int>(dimension), writes[0]);
         });
+  }
+  void Expand(const hlo::Expansions& library, poplar::Graph& graph, const std::vector<poplar::Tensor>&,
+              const std::vector<poplar::Tensor>& out, poplar::program::Sequence& prog) const override {
+    library.iota(graph, out[0], static_cast<std::size_t>(dimension_), prog, name);
   }
 
  private:

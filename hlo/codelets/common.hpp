@@ -1,0 +1,36 @@
+// What all codelets of this library share.
+#include <cstdint>
+#include <cstring>
+#include <poplar/Vertex.hpp>
+
+namespace hlo {
+
+// The elements of one worker: a part of whole 64-bit words, because workers that store halves of one word
+// race.
+struct Share {
+  unsigned begin, end;
+};
+inline Share shareOf(unsigned worker, unsigned workers, unsigned elements) {
+  constexpr unsigned kGrain = 8;  // elements of one byte in 64 bits
+  const unsigned grains = (elements + kGrain - 1) / kGrain, each = (grains + workers - 1) / workers;
+  const unsigned begin = worker * each * kGrain, end = begin + each * kGrain;
+  return {begin < elements ? begin : elements, end < elements ? end : elements};
+}
+
+template <typename To, typename From>
+inline To bitsAs(From from) {
+  static_assert(sizeof(To) == sizeof(From), "the types have equal sizes");
+  To to;
+  std::memcpy(&to, &from, sizeof(to));
+  return to;
+}
+
+// bfloat16 is held as its bits. Rounds to nearest even.
+inline unsigned short toBfloat16(float x) {
+  const auto bits = bitsAs<unsigned>(x);
+  if ((bits & 0x7fffffffu) > 0x7f800000u) return static_cast<unsigned short>((bits >> 16) | 0x40u);
+  return static_cast<unsigned short>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
+}
+inline float fromBfloat16(unsigned short x) { return bitsAs<float>(static_cast<unsigned>(x) << 16); }
+
+}  // namespace hlo

@@ -1,0 +1,33 @@
+#include "hlo/Library.hpp"
+
+#include "fill_iota.h"
+#include "map.h"
+
+namespace hlo {
+namespace {
+
+class Library : public Expansions {
+ public:
+  void fill(poplar::Graph& graph, const poplar::Tensor& tensor, const std::string& bytes,
+            poplar::program::Sequence& prog, const poplar::DebugContext& debugContext) const override {
+    expandFill(graph, tensor, bytes, prog, debugContext);
+  }
+  void iota(poplar::Graph& graph, const poplar::Tensor& tensor, std::size_t dimension,
+            poplar::program::Sequence& prog, const poplar::DebugContext& debugContext) const override {
+    expandIota(graph, tensor, dimension, prog, debugContext);
+  }
+  void map(poplar::Graph& graph, const Expression& expression, const std::vector<poplar::Tensor>& inputs,
+           const std::vector<poplar::Tensor>& outputs, const std::vector<int>& inPlace,
+           poplar::program::Sequence& prog, const poplar::DebugContext& debugContext) const override {
+    expandMap(graph, expression, inputs, outputs, inPlace, prog, debugContext);
+  }
+};
+
+}  // namespace
+
+const Expansions& library() {
+  static const Library all;
+  return all;
+}
+
+}  // namespace hlo

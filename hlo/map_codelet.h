@@ -1,0 +1,27 @@
+// The codelet of an elementwise expression, as generated C++ (PopLibs' map fusion does the same).
+#ifndef HLO_MAP_CODELET_H_
+#define HLO_MAP_CODELET_H_
+
+#include <string>
+#include <vector>
+
+#include "hlo/Expression.hpp"
+
+namespace hlo {
+
+struct MapCodelet {
+  std::string vertexClass, source;
+  // The inputs of the expression that the outputs depend on. Input i is connected to the field "in<i>",
+  // unless it is in place; output o to "out<o>".
+  std::vector<unsigned> inputs;
+};
+
+// A vertex class that computes `outputs` of the expression. `scalar`: by input, whether one element is used
+// for all. `inPlace`: by output of the expression, the input over which it is stored, or -1. Equal arguments
+// have equal class names. Throws NotExpanded for operations and types without expansion.
+MapCodelet generateMap(const Expression& expression, const std::vector<unsigned>& outputs,
+                       const std::vector<bool>& scalar, const std::vector<int>& inPlace);
+
+}  // namespace hlo
+
+#endif  // HLO_MAP_CODELET_H_

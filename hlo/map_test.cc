@@ -1,0 +1,383 @@
+// Elementwise expressions: kernel and expansion have the same vertices; every scalar operation of every type
+// has the same values, exactly where IEEE 754 or the integers define them.
+#include <cmath>
+
+#include "hlo/Elementwise.hpp"
+#include "poputil/TileMapping.hpp"
+#include "testing/codelet_cache.h"
+#include "testing/expansion_check.h"
+#include "testing/test_instructions.h"
+
+namespace hlo::testing {
+namespace {
+
+using poplar::Graph;
+using poplar::Tensor;
+using poplar::program::Sequence;
+
+const toy::CodeletCache cache;
+
+constexpr DType kReal[] = {DType::kF32, DType::kF16, DType::kBF16};
+constexpr DType kIntegers[] = {DType::kS2, DType::kS4, DType::kS8, DType::kS16, DType::kS32, DType::kS64,
+                               DType::kU2, DType::kU4, DType::kU8, DType::kU16, DType::kU32, DType::kU64};
+
+Graph SmallGraph() { return Graph(poplar::Target::createIPUTarget(1, 7, "ipu2")); }
+Tensor Linear(Graph& graph, DType type, const std::vector<std::size_t>& shape) {
+  const Tensor t = graph.addVariable(poplar::Type(type), shape, "t");
+  poputil::mapTensorLinearly(graph, t, 1, 1);
+  return t;
+}
+
+// Random bits, numbers near 1, and special values.
+Bytes RandomElements(DType type, std::size_t n, unsigned seed, bool moderate) {
+  std::mt19937_64 random(seed);
+  Bytes bytes(n * SizeOf(type));
+  for (std::size_t i = 0; i < n; ++i) {
+    std::uint64_t word = random();
+    if (type == DType::kPred) word &= 1;
+    const bool real = IsFloat(type);
+    if (real && (moderate || i % 3 == 0)) {
+      const float x = std::normal_distribution<float>(0, 2)(random);
+      std::uint32_t bits = 0;
+      std::memcpy(&bits, &x, sizeof(bits));
+      // The nearest number of the narrow types, by truncation.
+      const std::uint32_t half =
+          (bits >> 16 & 0x8000) |
+          ((bits & 0x7fffffff) < 0x38800000 ? 0x2c00 : ((bits & 0x7fffffff) - 0x38000000) >> 13);
+      word = type == DType::kF32 ? bits : type == DType::kBF16 ? bits >> 16 : half;
+    } else if (!real && i % 4 == 0) {
+      word =
+          i % 8 == 0 ? random() % 5 : ~std::uint64_t{0} - random() % 3;  // also as divisors and shift counts
+      if (type == DType::kPred) word &= 1;
+    }
+    std::memcpy(bytes.data() + i * SizeOf(type), &word, SizeOf(type));
+  }
+  return bytes;
+}
+
+// One instruction for each operation of `ops`, on the inputs 0, 1 and 2 of `type`, and 3, a predicate.
+struct OperationRow {
+  ScalarOp op;
+  DType result;  // kCount: the operands' type
+  std::uint32_t immediate = 0;
+};
+void CheckOperations(DType type, const std::vector<OperationRow>& rows, bool moderate, std::uint32_t ulps) {
+  Expression e;
+  e.inputs = {type, type, type, DType::kPred};
+  for (const OperationRow& row : rows) {
+    const DType result = row.result == DType::kCount ? type : row.result;
+    e.outputs.push_back(static_cast<std::uint16_t>(4 + e.code.size()));
+    e.code.push_back(row.op == ScalarOp::kSelect ? Op(row.op, type, result, 3, 0, 1)
+                                                 : Op(row.op, type, result, 0, 1, 2, row.immediate));
+  }
+  Graph graph = SmallGraph();
+  constexpr std::size_t kElements = 999;
+  std::vector<Tensor> inputs;
+  std::vector<Bytes> values;
+  for (unsigned i = 0; i < 4; ++i) {
+    inputs.push_back(Linear(graph, e.inputs[i], {kElements}));
+    values.push_back(RandomElements(e.inputs[i], kElements, i + 1, moderate));
+  }
+  Sequence prog;
+  const std::vector<Tensor> outputs =
+      hlo::map(graph, e, inputs, std::vector<Tensor>(e.outputs.size()), prog, "map");
+  ExpansionCheck check(graph, prog, inputs, outputs);
+  check.SameVertices();
+  check.SameValues(values, Within(ulps));
+}
+
+constexpr DType kSame = DType::kCount, kP = DType::kPred;
+
+TEST(ExactOperationsOfReals) {
+  for (const DType type : kReal) {
+    std::vector<OperationRow> rows;
+    for (const ScalarOp op :
+         {ScalarOp::kAbs,       ScalarOp::kNegate,          ScalarOp::kSign,     ScalarOp::kCeil,
+          ScalarOp::kFloor,     ScalarOp::kRoundNearestAfz, ScalarOp::kTrunc,    ScalarOp::kRoundNearestEven,
+          ScalarOp::kSqrt,      ScalarOp::kRsqrt,           ScalarOp::kSquare,   ScalarOp::kInverse,
+          ScalarOp::kAdd,       ScalarOp::kSubtract,        ScalarOp::kMultiply, ScalarOp::kDivide,
+          ScalarOp::kRemainder, ScalarOp::kMaximum,         ScalarOp::kMinimum,  ScalarOp::kSelect,
+          ScalarOp::kClamp})
+      rows.push_back({op, kSame});
+    for (const ScalarOp op : {ScalarOp::kIsFinite, ScalarOp::kEq, ScalarOp::kNe, ScalarOp::kLt, ScalarOp::kLe,
+                              ScalarOp::kGt, ScalarOp::kGe, ScalarOp::kTotalLt})
+      rows.push_back({op, kP});
+    rows.push_back({ScalarOp::kReal, kSame});
+    rows.push_back({ScalarOp::kImag, kSame});
+    if (type != DType::kF16) {
+      for (const std::uint32_t bits : {5u << 8 | 10, 8u << 8 | 7, 4u << 8 | 3, 11u << 8 | 52, 5u << 8 | 0})
+        rows.push_back({ScalarOp::kReducePrecision, kSame, bits});
+    }
+    CheckOperations(type, rows, false, 0);
+  }
+}
+
+// Their last bits are the library's; the device has instructions of its own for them.
+TEST(ElementaryFunctions) {
+  for (const DType type : kReal) {
+    std::vector<OperationRow> rows;
+    for (const ScalarOp op :
+         {ScalarOp::kCbrt, ScalarOp::kCos, ScalarOp::kSin, ScalarOp::kTan, ScalarOp::kTanh, ScalarOp::kExp,
+          ScalarOp::kExpm1, ScalarOp::kLog, ScalarOp::kLog1p, ScalarOp::kLogistic, ScalarOp::kErf,
+          ScalarOp::kPower, ScalarOp::kAtan2})
+      rows.push_back({op, kSame});
+    CheckOperations(type, rows, true, 4);
+  }
+}
+
+TEST(OperationsOfIntegers) {
+  for (const DType type : kIntegers) {
+    std::vector<OperationRow> rows;
+    for (const ScalarOp op : {ScalarOp::kAbs,
+                              ScalarOp::kNegate,
+                              ScalarOp::kSign,
+                              ScalarOp::kNot,
+                              ScalarOp::kPopcnt,
+                              ScalarOp::kClz,
+                              ScalarOp::kAdd,
+                              ScalarOp::kSubtract,
+                              ScalarOp::kMultiply,
+                              ScalarOp::kDivide,
+                              ScalarOp::kRemainder,
+                              ScalarOp::kPower,
+                              ScalarOp::kMaximum,
+                              ScalarOp::kMinimum,
+                              ScalarOp::kAnd,
+                              ScalarOp::kOr,
+                              ScalarOp::kXor,
+                              ScalarOp::kShiftLeft,
+                              ScalarOp::kShiftRightLogical,
+                              ScalarOp::kShiftRightArithmetic,
+                              ScalarOp::kSelect,
+                              ScalarOp::kClamp,
+                              ScalarOp::kSquare})
+      rows.push_back({op, kSame});
+    for (const ScalarOp op :
+         {ScalarOp::kEq, ScalarOp::kNe, ScalarOp::kLt, ScalarOp::kLe, ScalarOp::kGt, ScalarOp::kGe})
+      rows.push_back({op, kP});
+    CheckOperations(type, rows, false, 0);
+  }
+}
+
+TEST(OperationsOfPredicates) {
+  std::vector<OperationRow> rows;
+  for (const ScalarOp op : {ScalarOp::kNot, ScalarOp::kAnd, ScalarOp::kOr, ScalarOp::kXor, ScalarOp::kSelect,
+                            ScalarOp::kAdd, ScalarOp::kMultiply, ScalarOp::kMaximum, ScalarOp::kMinimum,
+                            ScalarOp::kEq, ScalarOp::kNe, ScalarOp::kLt, ScalarOp::kLe})
+    rows.push_back({op, kP});
+  CheckOperations(kP, rows, false, 0);
+}
+
+TEST(ConversionsBetweenAllTypes) {
+  std::vector<DType> types(std::begin(kReal), std::end(kReal));
+  types.insert(types.end(), std::begin(kIntegers), std::end(kIntegers));
+  types.push_back(kP);
+  Graph graph = SmallGraph();
+  Expression e;
+  e.inputs = types;
+  for (std::uint16_t i = 0; i < types.size(); ++i) {
+    for (const DType to : types) {
+      e.outputs.push_back(static_cast<std::uint16_t>(types.size() + e.code.size()));
+      e.code.push_back(Op(ScalarOp::kConvert, types[i], to, i));
+    }
+  }
+  std::vector<Tensor> inputs;
+  std::vector<Bytes> values;
+  for (unsigned i = 0; i < types.size(); ++i) {
+    inputs.push_back(Linear(graph, types[i], {301}));
+    values.push_back(RandomElements(types[i], 301, i + 1, false));
+  }
+  Sequence prog;
+  const std::vector<Tensor> outputs =
+      hlo::map(graph, e, inputs, std::vector<Tensor>(e.outputs.size()), prog, "convert");
+  ExpansionCheck check(graph, prog, inputs, outputs);
+  check.SameVertices();
+  check.SameValues(values, SameBits);
+}
+
+TEST(Bitcasts) {
+  Expression e;
+  e.inputs = {DType::kF32, DType::kS32, DType::kF16, DType::kU16, DType::kBF16, DType::kS8};
+  const auto cast = [&e](DType from, DType to, std::uint16_t reg) {
+    e.outputs.push_back(static_cast<std::uint16_t>(6 + e.code.size()));
+    e.code.push_back(Op(ScalarOp::kBitcast, from, to, reg));
+  };
+  cast(DType::kF32, DType::kU32, 0);
+  cast(DType::kS32, DType::kF32, 1);
+  cast(DType::kF16, DType::kU16, 2);
+  cast(DType::kU16, DType::kF16, 3);
+  cast(DType::kU16, DType::kBF16, 3);
+  cast(DType::kBF16, DType::kS16, 4);
+  cast(DType::kF16, DType::kBF16, 2);
+  cast(DType::kS8, DType::kU8, 5);
+  Graph graph = SmallGraph();
+  std::vector<Tensor> inputs;
+  std::vector<Bytes> values;
+  for (unsigned i = 0; i < e.inputs.size(); ++i) {
+    inputs.push_back(Linear(graph, e.inputs[i], {500}));
+    values.push_back(RandomElements(e.inputs[i], 500, i + 1, false));
+  }
+  Sequence prog;
+  const std::vector<Tensor> outputs = hlo::map(graph, e, inputs, std::vector<Tensor>(8), prog, "bitcast");
+  ExpansionCheck check(graph, prog, inputs, outputs);
+  check.SameVertices();
+  check.SameValues(values, SameBits);
+}
+
+ScalarConstant Constant(float value) {
+  ScalarConstant c;
+  c.type = DType::kF32;
+  std::memcpy(c.bytes, &value, sizeof(value));
+  return c;
+}
+
+// a * b + c, a * b - c, c - a * b, a / 4 + c, products with two uses, and chains.
+TEST(ProductsInSumsAreRoundedOnce) {
+  const DType f = DType::kF32;
+  Expression e;
+  e.inputs = {f, f, f};
+  e.constants = {Constant(4.0f), Constant(3.0f)};
+  const auto op = [&](ScalarOp o, int a, int b) {
+    e.code.push_back(Op(o, f, f, static_cast<std::uint16_t>(a), static_cast<std::uint16_t>(b)));
+    return static_cast<int>(4 + e.code.size());
+  };
+  std::vector<int> results;
+  results.push_back(op(ScalarOp::kAdd, op(ScalarOp::kMultiply, 0, 1), 2));
+  results.push_back(op(ScalarOp::kSubtract, op(ScalarOp::kMultiply, 0, 1), 2));
+  results.push_back(op(ScalarOp::kSubtract, 2, op(ScalarOp::kMultiply, 0, 1)));
+  results.push_back(op(ScalarOp::kAdd, op(ScalarOp::kDivide, 0, 3), 2));
+  results.push_back(op(ScalarOp::kAdd, op(ScalarOp::kDivide, 0, 4), 2));
+  results.push_back(op(ScalarOp::kDivide, 0, 3));
+  const int twice = op(ScalarOp::kMultiply, 1, 2);
+  results.push_back(op(ScalarOp::kAdd, twice, 0));
+  results.push_back(op(ScalarOp::kAdd, twice, 1));
+  const int left = op(ScalarOp::kMultiply, 0, 1), right = op(ScalarOp::kMultiply, 1, 2);
+  results.push_back(op(ScalarOp::kAdd, left, right));
+  results.push_back(op(ScalarOp::kMultiply, op(ScalarOp::kAdd, op(ScalarOp::kMultiply, 0, 2), 1), 2));
+  for (const int r : results) e.outputs.push_back(static_cast<std::uint16_t>(r));
+  Graph graph = SmallGraph();
+  std::vector<Tensor> inputs;
+  std::vector<Bytes> values;
+  for (unsigned i = 0; i < 3; ++i) {
+    inputs.push_back(Linear(graph, f, {2000}));
+    values.push_back(RandomElements(f, 2000, i + 1, true));
+  }
+  Sequence prog;
+  const std::vector<Tensor> outputs =
+      hlo::map(graph, e, inputs, std::vector<Tensor>(e.outputs.size()), prog, "products");
+  ExpansionCheck check(graph, prog, inputs, outputs);
+  check.SameVertices();
+  check.SameValues(values, SameBits);
+}
+
+// (a - b) * c and max(a, c).
+Expression TwoResults() {
+  const DType f = DType::kF32;
+  Expression e;
+  e.inputs = {f, f, f};
+  e.code = {Op(ScalarOp::kSubtract, f, f, 0, 1), Op(ScalarOp::kMultiply, f, f, 3, 2),
+            Op(ScalarOp::kMaximum, f, f, 0, 2)};
+  e.outputs = {4, 5};
+  return e;
+}
+
+void CheckTwoResults(const std::function<void(Graph&, std::vector<Tensor>*, std::vector<Tensor>*)>& make,
+                     bool same_vertices = true) {
+  Graph graph = SmallGraph();
+  std::vector<Tensor> operands, results(2);
+  make(graph, &operands, &results);
+  std::vector<Tensor> variables = operands;
+  Sequence prog;
+  const std::vector<Tensor> outputs = hlo::map(graph, TwoResults(), operands, results, prog, "map");
+  std::vector<Bytes> values;
+  std::vector<Tensor> written;
+  for (const Tensor& t : operands) {
+    // Broadcasts are written once, by their first element along the broadcast dimension.
+    const Tensor own = t.containsAliases() ? (t.dim(0) > 1 && t.slice(0, 1).containsAliases()
+                                                  ? t.slice(0, 1, 0).slice(0, 1, 1)
+                                                  : t.slice(0, 1, 0))
+                                           : t;
+    written.push_back(own);
+    values.push_back(
+        RandomElements(DType::kF32, own.numElements(), static_cast<unsigned>(values.size()) + 1, true));
+  }
+  ExpansionCheck check(graph, prog, written, outputs);
+  if (same_vertices) check.SameVertices();
+  check.SameValues(values, SameBits);
+}
+
+TEST(BroadcastsAndScalars) {
+  CheckTwoResults([](Graph& g, std::vector<Tensor>* in, std::vector<Tensor>*) {
+    const DType f = DType::kF32;
+    *in = {Linear(g, f, {5, 13}), Linear(g, f, {1, 13}).broadcast(5, 0),
+           Linear(g, f, {1, 1}).broadcast(5, 0).broadcast(13, 1)};
+  });
+}
+TEST(TransposedOperands) {
+  CheckTwoResults([](Graph& g, std::vector<Tensor>* in, std::vector<Tensor>* out) {
+    const DType f = DType::kF32;
+    *in = {Linear(g, f, {5, 13}), Linear(g, f, {13, 5}).transpose(),
+           Linear(g, f, {13, 5}).transpose().reverse(0)};
+    *out = {Tensor(), Linear(g, f, {13, 5}).transpose()};
+  });
+}
+TEST(InPlace) {
+  CheckTwoResults([](Graph& g, std::vector<Tensor>* in, std::vector<Tensor>* out) {
+    const DType f = DType::kF32;
+    *in = {Linear(g, f, {6, 9}), Linear(g, f, {6, 9}), Linear(g, f, {6, 9})};
+    *out = {(*in)[0], (*in)[2]};
+  });
+}
+TEST(InPlaceWithOneTensorTwice) {
+  CheckTwoResults([](Graph& g, std::vector<Tensor>* in, std::vector<Tensor>* out) {
+    const DType f = DType::kF32;
+    const Tensor a = Linear(g, f, {6, 9});
+    *in = {a, Linear(g, f, {6, 9}), a};
+    *out = {a, Tensor()};
+  });
+}
+// The result elsewhere needs the old value, which is copied.
+TEST(InPlaceAndElsewhere) {
+  CheckTwoResults(
+      [](Graph& g, std::vector<Tensor>* in, std::vector<Tensor>* out) {
+        const DType f = DType::kF32;
+        *in = {Linear(g, f, {24}), Linear(g, f, {24}), Linear(g, f, {24})};
+        const Tensor elsewhere = g.addVariable(poplar::FLOAT, {24}, "elsewhere");
+        g.setTileMapping(elsewhere, 4);
+        *out = {(*in)[0], elsewhere};
+      },
+      false);
+}
+TEST(OneElement) {
+  CheckTwoResults([](Graph& g, std::vector<Tensor>* in, std::vector<Tensor>*) {
+    const DType f = DType::kF32;
+    *in = {Linear(g, f, {1, 1}), Linear(g, f, {1, 1}), Linear(g, f, {1, 1})};
+  });
+}
+
+TEST(RefusedTypesAreNamed) {
+  for (const DType type : {DType::kF64, DType::kC64, DType::kF8E4M3FN}) {
+    Expression e;
+    e.inputs = {type};
+    e.code = {Op(ScalarOp::kNegate, type, type, 0)};
+    e.outputs = {1};
+    Graph graph = SmallGraph();
+    Sequence prog;
+    hlo::map(graph, e, {Linear(graph, type, {9})}, {Tensor()}, prog, "the map");
+    poplar::Engine engine(graph, prog, {{"execution", "tile"}});
+    RunExpansions(engine, library());
+    engine.load();
+    std::string message;
+    try {
+      engine.run();
+    } catch (const NotExpanded& error) {
+      message = error.what();
+    }
+    CHECK(message.find("the map") != std::string::npos && message.find(NameOf(type)) != std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace hlo::testing
+
+int main() { return jax_ipu::testing::RunTests(); }

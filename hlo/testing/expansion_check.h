@@ -1,0 +1,252 @@
+// For tests: an operation and its expansion have the same vertices (tiles, cycles, what each reads and
+// writes) and give the same values.
+#ifndef HLO_TESTING_EXPANSION_CHECK_H_
+#define HLO_TESTING_EXPANSION_CHECK_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <random>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "check.h"
+#include "core/execute.h"
+#include "engine/compiled_program.h"
+#include "engine/expander.h"
+#include "engine/plan_context.h"
+#include "hlo/Library.hpp"
+#include "poplar/Engine.hpp"
+#include "poplar/exceptions.hpp"
+
+namespace hlo::testing {
+
+using namespace ipu_model;
+using Bytes = std::vector<unsigned char>;
+
+// One vertex: tile, cycles, and the elements (variable, element) that it reads and writes, sorted.
+using Elements = std::vector<std::pair<VariableId, std::int64_t>>;
+using VertexRecord = std::tuple<unsigned, std::uint64_t, Elements, Elements>;
+using StepRecord = std::vector<VertexRecord>;
+
+inline void AddElements(const View& view, const Box& region, Elements* elements) {
+  if (region.num_elements() == 0) return;
+  Shape at = region.begin;
+  while (true) {
+    std::int64_t element = view.offset;
+    for (std::size_t d = 0; d < at.size(); ++d) element += at[d] * view.strides[d];
+    elements->emplace_back(view.variable, element);
+    std::size_t d = at.size();
+    while (d > 0 && ++at[d - 1] == region.end[d - 1]) {
+      at[d - 1] = region.begin[d - 1];
+      --d;
+    }
+    if (d == 0) return;
+  }
+}
+
+inline void SortUnique(Elements* elements) {
+  std::sort(elements->begin(), elements->end());
+  elements->erase(std::unique(elements->begin(), elements->end()), elements->end());
+}
+
+// `first_temporary`: the variable that stands for the first temporary of the plan.
+inline std::vector<StepRecord> RecordsOf(const Operation& operation, const DeviceContext& context,
+                                         VariableId first_temporary) {
+  const TilePlan plan = operation.Plan(context);
+  std::vector<StepRecord> steps;
+  for (const Superstep& superstep : plan.supersteps) {
+    StepRecord& step = steps.emplace_back();
+    for (const VertexGroup& group : superstep.groups) {
+      for (const Vertex& vertex : group.vertices) {
+        Elements reads, writes;
+        for (const bool read : {true, false}) {
+          for (const VertexGroup::Access& access : read ? group.reads : group.writes) {
+            View view = ViewOf(operation, plan, access.tensor);
+            if (access.tensor.kind == OperandRef::Kind::kTemporary)
+              view.variable = first_temporary + access.tensor.index;
+            AddElements(view, access.region(vertex.box), read ? &reads : &writes);
+          }
+        }
+        SortUnique(&reads);
+        SortUnique(&writes);
+        step.emplace_back(vertex.tile, group.cycles(context.target(), vertex.box), std::move(reads),
+                          std::move(writes));
+      }
+    }
+    std::sort(step.begin(), step.end());
+  }
+  return steps;
+}
+
+inline const Operation* OnlyOperation(const CompiledProgram& program) {
+  const Operation* operation = nullptr;
+  for (const ProgramNode* node : NodesOf({program.programs[0]})) {
+    if (node->operation == nullptr) continue;
+    CHECK(operation == nullptr);
+    operation = node->operation.get();
+  }
+  return operation;
+}
+
+class ExpansionCheck {
+ public:
+  // `program` consists of one operation. `inputs` are written before it runs, with random bytes unless
+  // `values` has an entry; `outputs` are compared.
+  ExpansionCheck(poplar::Graph& graph, const poplar::program::Sequence& program,
+                 const std::vector<poplar::Tensor>& inputs, const std::vector<poplar::Tensor>& outputs)
+      : graph_(graph), inputs_(inputs), outputs_(outputs) {
+    for (std::size_t i = 0; i < inputs.size(); ++i)
+      graph.createHostWrite("in" + std::to_string(i), inputs[i]);
+    for (std::size_t o = 0; o < outputs.size(); ++o)
+      graph.createHostRead("out" + std::to_string(o), outputs[o]);
+    executable_ = std::make_unique<poplar::Executable>(poplar::compileGraph(graph, {program}));
+  }
+
+  // Tiles, cycles and regions of every vertex of every superstep.
+  void SameVertices() {
+    const CompiledProgram& program = *executable_->program();
+    Expander expander(program, library());
+    const Operation* const operation = OnlyOperation(program);
+    const ProgramNode* const expansion = expander.ProgramOf(*operation);
+    CHECK(expansion != nullptr);
+    if (expansion == nullptr) return;
+    PlanContext context(program);
+    const auto temporaries = static_cast<VariableId>(program.variables.size());
+    const std::vector<StepRecord> plan = RecordsOf(*operation, context, temporaries);
+    context.SetVariables(expander.variables());
+    std::vector<StepRecord> steps;
+    AddSteps(*expansion, context, &steps);
+    CHECK_EQ(plan.size(), steps.size());
+    for (std::size_t s = 0; s < std::min(plan.size(), steps.size()); ++s) {
+      CHECK_EQ(plan[s].size(), steps[s].size());
+      CHECK(plan[s] == steps[s]);
+      if (plan[s] != steps[s]) Show(plan[s], steps[s]);
+    }
+  }
+
+  // Values of the fast engine, of the tile engine, and of the expansions, compared by `equal`, which sees one
+  // element of each.
+  using Equal = std::function<bool(DType type, const void* expected, const void* actual)>;
+  void SameValues(const std::vector<Bytes>& values, const Equal& equal) {
+    std::vector<Bytes> expected;
+    for (const char* mode : {"fast", "tile", "expansions"}) {
+      const bool fast = std::string(mode) == "fast";
+      poplar::Engine engine(*executable_, {{"execution", fast ? "fast" : "tile"}});
+      if (std::string(mode) == "expansions") RunExpansions(engine, library());
+      engine.load();
+      for (std::size_t i = 0; i < inputs_.size(); ++i)
+        engine.writeTensor("in" + std::to_string(i), values.at(i).data(),
+                           values[i].data() + values[i].size());
+      engine.run(0);
+      for (std::size_t o = 0; o < outputs_.size(); ++o) {
+        const DType type = outputs_[o].elementType().id();
+        Bytes actual(outputs_[o].numElements() * SizeOf(type));
+        engine.readTensor("out" + std::to_string(o), actual.data(), actual.data() + actual.size());
+        if (fast) {
+          expected.push_back(actual);
+          continue;
+        }
+        int wrong = 0;
+        for (std::size_t at = 0; at < actual.size(); at += SizeOf(type)) {
+          if (equal(type, expected[o].data() + at, actual.data() + at)) continue;
+          if (++wrong == 1)
+            std::fprintf(stderr, "output %zu (%s), element %zu, %s: %s, not %s\n", o, NameOf(type),
+                         at / SizeOf(type), mode, Text(type, actual.data() + at).c_str(),
+                         Text(type, expected[o].data() + at).c_str());
+        }
+        CHECK_EQ(wrong, 0);
+      }
+      if (std::string(mode) == "expansions") CHECK_EQ(KindsRunBy(engine).expanded.size(), 1u);
+    }
+  }
+
+  static std::string Text(DType type, const unsigned char* bytes) {
+    if (type == DType::kF32) {
+      float x;
+      std::memcpy(&x, bytes, sizeof(x));
+      return std::to_string(x);
+    }
+    std::string text;
+    for (std::size_t i = SizeOf(type); i-- > 0;) {
+      text += "0123456789abcdef"[bytes[i] >> 4];
+      text += "0123456789abcdef"[bytes[i] & 15];
+    }
+    return text;
+  }
+
+ private:
+  static void AddSteps(const ProgramNode& node, const DeviceContext& context,
+                       std::vector<StepRecord>* steps) {
+    if (node.operation != nullptr) {
+      for (StepRecord& step : RecordsOf(*node.operation, context, 0)) steps->push_back(std::move(step));
+    }
+    for (const auto& child : node.children) AddSteps(*child, context, steps);
+  }
+  static void Show(const StepRecord& plan, const StepRecord& steps) {
+    const auto show = [](const char* what, const VertexRecord& v) {
+      std::fprintf(stderr, "%s: tile %u, %llu cycles, reads %zu, writes %zu", what, std::get<0>(v),
+                   static_cast<unsigned long long>(std::get<1>(v)), std::get<2>(v).size(),
+                   std::get<3>(v).size());
+      for (const auto& [variable, element] : std::get<2>(v))
+        std::fprintf(stderr, " r%u:%lld", variable, static_cast<long long>(element));
+      for (const auto& [variable, element] : std::get<3>(v))
+        std::fprintf(stderr, " w%u:%lld", variable, static_cast<long long>(element));
+      std::fprintf(stderr, "\n");
+    };
+    for (std::size_t i = 0; i < std::max(plan.size(), steps.size()); ++i) {
+      if (i < plan.size() && i < steps.size() && plan[i] == steps[i]) continue;
+      if (i < plan.size()) show("kernel", plan[i]);
+      if (i < steps.size()) show("expansion", steps[i]);
+      return;
+    }
+  }
+
+  poplar::Graph& graph_;
+  std::vector<poplar::Tensor> inputs_, outputs_;
+  std::unique_ptr<poplar::Executable> executable_;
+};
+
+// Equal bytes; NaNs are equal to each other, and zeros of either kind to denormals, which the device flushes.
+inline bool SameBits(DType type, const void* expected, const void* actual) {
+  if (std::memcmp(expected, actual, SizeOf(type)) == 0) return true;
+  const auto number = [type](const void* bytes) {
+    std::uint16_t half = 0;
+    std::uint32_t word = 0;
+    std::memcpy(&word, bytes, type == DType::kF32 ? 4 : 2);
+    half = static_cast<std::uint16_t>(word);
+    if (type == DType::kF16 && (half & 0x7fff) > 0x7c00) return 0x7fc00000u;
+    if (type == DType::kBF16) word = static_cast<std::uint32_t>(half) << 16;
+    if (type == DType::kF16) return static_cast<std::uint32_t>(half);
+    if ((word & 0x7fffffffu) > 0x7f800000u) return 0x7fc00000u;
+    return (word & 0x7f800000u) == 0 ? 0u : word;
+  };
+  const bool real = type == DType::kF32 || type == DType::kF16 || type == DType::kBF16;
+  return real && number(expected) == number(actual);
+}
+
+// Numbers of f32 that differ by at most so many units in the last place, of narrower types by one; otherwise
+// as SameBits.
+inline ExpansionCheck::Equal Within(std::uint32_t ulps) {
+  return [ulps](DType type, const void* expected, const void* actual) {
+    if (SameBits(type, expected, actual)) return true;
+    if (ulps == 0 || (type != DType::kF32 && type != DType::kF16 && type != DType::kBF16)) return false;
+    const auto number = [type](const void* bytes) {
+      std::int32_t word = 0;
+      std::int16_t half = 0;
+      std::memcpy(&half, bytes, sizeof(half));
+      if (type == DType::kF32) std::memcpy(&word, bytes, sizeof(word));
+      return type == DType::kF32 ? word : std::int32_t{half};
+    };
+    const std::int32_t a = number(expected), b = number(actual);
+    return (a < 0) == (b < 0) &&
+           static_cast<std::uint32_t>(std::abs(a - b)) <= (type == DType::kF32 ? ulps : 1);
+  };
+}
+
+}  // namespace hlo::testing
+
+#endif  // HLO_TESTING_EXPANSION_CHECK_H_

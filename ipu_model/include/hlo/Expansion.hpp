@@ -1,0 +1,62 @@
+// The functions of hlo/ as programs of vertices, for a device that has no kernel for them. The library hlo,
+// beside the model, implements them with codelets in C++ and nothing but the public API; on the model a host
+// kernel stands in for them unless an engine is asked to run them (RunExpansions).
+#ifndef HLO_EXPANSION_HPP
+#define HLO_EXPANSION_HPP
+
+#include <cstddef>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "hlo/Expression.hpp"
+#include "poplar/Graph.hpp"
+
+namespace poplar {
+class Engine;
+}
+
+namespace hlo {
+
+// Each function adds to `prog` what the function of the same name in hlo/ means. The tensors that it writes
+// exist. Throws NotExpanded, with the name of the type, for types that have no expansion.
+class Expansions {
+ public:
+  virtual ~Expansions() = default;
+
+  virtual void fill(poplar::Graph& graph, const poplar::Tensor& tensor, const std::string& bytes,
+                    poplar::program::Sequence& prog, const poplar::DebugContext& debugContext) const = 0;
+  virtual void iota(poplar::Graph& graph, const poplar::Tensor& tensor, std::size_t dimension,
+                    poplar::program::Sequence& prog, const poplar::DebugContext& debugContext) const = 0;
+  // An input of one element is used for all elements of the outputs. `inPlace`, for each output: the input
+  // that is the same tensor, or -1. No two inputs are the same tensor.
+  virtual void map(poplar::Graph& graph, const Expression& expression,
+                   const std::vector<poplar::Tensor>& inputs, const std::vector<poplar::Tensor>& outputs,
+                   const std::vector<int>& inPlace, poplar::program::Sequence& prog,
+                   const poplar::DebugContext& debugContext) const = 0;
+};
+
+struct NotExpanded : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+}  // namespace hlo
+
+namespace ipu_model {
+
+// From now on `engine`, which must be one of execution = tile, runs the expansion of every operation that has
+// one; other operations run as before. `library` must outlive the engine. Throws poplar::poplar_error for
+// another engine. Runs throw hlo::NotExpanded for a type without expansion.
+void RunExpansions(poplar::Engine& engine, const hlo::Expansions& library);
+
+// The kinds of the operations, such as "popops::map", that `engine` has run as expansions, and of those that
+// have none; each sorted and without repetition.
+struct ExpandedKinds {
+  std::vector<std::string> expanded, others;
+};
+ExpandedKinds KindsRunBy(const poplar::Engine& engine);
+
+}  // namespace ipu_model
+
+#endif  // HLO_EXPANSION_HPP
