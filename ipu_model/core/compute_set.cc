@@ -170,13 +170,61 @@ std::uint64_t DefaultCycles(const TargetModel& target, codelet::VertexKind kind,
   return target.supervisor_overhead + n * target.codelet_cycles_per_element;
 }
 
-double NumberAt(const std::string& bytes, std::size_t i, const Field& field) {
-  const char* at = bytes.data() + i * field.element_bytes;
-  const auto load = [at](auto value) {
-    std::memcpy(&value, at, sizeof(value));
-    return static_cast<double>(value);
+// The numbers of a tensor of constants; throws std::out_of_range for one that has variables.
+std::vector<double> ConstantNumbers(const Tensor& tensor) {
+  std::vector<double> numbers;
+  const auto* graph = static_cast<const GraphImpl*>(tensor.graph());
+  for (const Stretch& s : StretchesOf(tensor)) {
+    const Variable& variable = graph->variables[s.variable];
+    if (variable.constant == nullptr) throw std::out_of_range("'" + variable.name + "' is no constant");
+    const std::size_t size = SizeOf(variable.type);
+    for (std::int64_t i = s.begin; i < s.end; ++i) {
+      const unsigned char* at = variable.constant->data() + static_cast<std::size_t>(i) * size;
+      numbers.push_back(NumberOfBytes(at, s.type).real);
+    }
+  }
+  return numbers;
+}
+
+poplar::VertexIntrospector IntrospectorOf(const VertexState& vertex) {
+  std::vector<poplar::FieldData> fields;
+  for (std::size_t f = 0; f < vertex.type->num_fields; ++f) {
+    const Field& field = vertex.type->fields[f];
+    const FieldState& state = vertex.fields[f];
+    std::vector<std::size_t> edges;
+    std::vector<double> values;
+    std::size_t size = 1;
+    if (IsEdgeField(field)) {
+      for (const Tensor& edge : state.edges) edges.push_back(edge.numElements());
+      size = IsSeveral(field) ? edges.size() : edges.at(0);
+    } else if (field.element_bytes > 0) {
+      const std::size_t n = state.value.size() / field.element_bytes;
+      for (std::size_t i = 0; i < n; ++i) values.push_back(NumberOfBytes(state.value.data() + i * field.element_bytes, static_cast<DType>(field.type)).real);
+      if (field.kind == codelet::kVectorValue) size = n;
+    }
+    fields.emplace_back(field.name, size, std::move(edges), std::move(values),
+                        static_cast<poplar::VectorLayout>(field.layout),
+                        static_cast<poplar::VectorLayout>(field.is_list ? 0 : field.outer_layout),
+                        static_cast<poplar::VectorListLayout>(field.is_list ? field.outer_layout : 0),
+                        [&state](std::size_t edge) { return ConstantNumbers(state.edges.at(edge)); });
+  }
+  return {vertex.type->name, std::move(fields)};
+}
+
+}  // namespace
+
+std::string NameOfVertex(const ComputeSetData& set, std::size_t vertex) {
+  const VertexState& v = set.vertices.at(vertex);
+  return "vertex " + std::to_string(vertex) + (v.name.empty() ? "" : " '" + v.name + "'") +
+         " of compute set '" + set.name + "' (" + v.type->name + ")";
+}
+
+Number NumberOfBytes(const void* bytes, DType type) {
+  const auto load = [bytes](auto value) {
+    std::memcpy(&value, bytes, sizeof(value));
+    return NumberOf(value);
   };
-  switch (static_cast<DType>(field.type)) {
+  switch (type) {
     case DType::kPred:
     case DType::kU8:
       return load(std::uint8_t{});
@@ -196,44 +244,14 @@ double NumberAt(const std::string& bytes, std::size_t i, const Field& field) {
       return load(std::uint64_t{});
     case DType::kF16: {
       std::uint16_t half;
-      std::memcpy(&half, at, sizeof(half));
-      return static_cast<double>(F16ToF32(half));
+      std::memcpy(&half, bytes, sizeof(half));
+      return NumberOf(F16ToF32(half));
     }
     case DType::kF64:
       return load(double{});
     default:
       return load(float{});
   }
-}
-
-poplar::VertexIntrospector IntrospectorOf(const VertexState& vertex) {
-  std::vector<poplar::FieldData> fields;
-  for (std::size_t f = 0; f < vertex.type->num_fields; ++f) {
-    const Field& field = vertex.type->fields[f];
-    const FieldState& state = vertex.fields[f];
-    std::vector<std::size_t> edges;
-    std::vector<double> values;
-    std::size_t size = 1;
-    if (IsEdgeField(field)) {
-      for (const Tensor& edge : state.edges) edges.push_back(edge.numElements());
-      size = IsSeveral(field) ? edges.size() : edges.at(0);
-    } else if (field.element_bytes > 0) {
-      const std::size_t n = state.value.size() / field.element_bytes;
-      for (std::size_t i = 0; i < n; ++i) values.push_back(NumberAt(state.value, i, field));
-      if (field.kind == codelet::kVectorValue) size = n;
-    }
-    fields.emplace_back(field.name, size, std::move(edges), std::move(values),
-                        static_cast<poplar::VectorLayout>(field.layout));
-  }
-  return {vertex.type->name, std::move(fields)};
-}
-
-}  // namespace
-
-std::string NameOfVertex(const ComputeSetData& set, std::size_t vertex) {
-  const VertexState& v = set.vertices.at(vertex);
-  return "vertex " + std::to_string(vertex) + (v.name.empty() ? "" : " '" + v.name + "'") +
-         " of compute set '" + set.name + "' (" + v.type->name + ")";
 }
 
 std::string BytesOfNumber(const Number& n, DType type, const std::string& what) {

@@ -63,6 +63,9 @@ ResolvedComputeSet Resolve(const ComputeSetData& set, GraphImpl* graph);
 // hold it.
 std::string BytesOfNumber(const Number& number, DType type, const std::string& what);
 
+// The number that an element of this type holds; of a complex number the real part.
+Number NumberOfBytes(const void* bytes, DType type);
+
 }  // namespace ipu_model
 
 #endif  // IPU_MODEL_CORE_COMPUTE_SET_H_

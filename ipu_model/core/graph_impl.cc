@@ -121,6 +121,14 @@ void MapElements(GraphImpl* graph, const poplar::Tensor& tensor, const std::vect
   }
 }
 
+void CheckMetadata(const char* function, const poplar::Type& type, const poplar::Tensor& metadata) {
+  if (!type.requiresMetadata()) return;
+  if (!metadata.valid() || metadata.elementType() != poplar::QUARTER_METADATA || metadata.numElements() != 1) {
+    throw poplar::poplar_error(std::string(function) +
+                               ": elements of QUARTER need metadata, a tensor of one QUARTER_METADATA");
+  }
+}
+
 void CheckTile(const GraphImpl& graph, const poplar::Tensor& tensor, std::size_t tile) {
   if (tile >= graph.target.getNumTiles()) {
     throw poplar::invalid_tile_mapping(
@@ -212,6 +220,7 @@ using ipu_model::Mapping;
 using ipu_model::Run;
 using ipu_model::Shape;
 using ipu_model::View;
+using ipu_model::CloneKeepingAliases;
 
 bool Tensor::containsConstant() const {
   const auto* graph = static_cast<const GraphImpl*>(this->graph());
@@ -232,8 +241,27 @@ unsigned Graph::getReplicationFactor() const { return impl_->replication_factor;
 
 Tensor Graph::addVariable(const Type& type, const std::vector<std::size_t>& shape,
                           const DebugContext& debugContext) {
-  return impl_->TensorOf(
+  return addVariable(type, Tensor(), shape, debugContext);
+}
+
+Tensor Graph::addVariable(const Type& type, const Tensor& metadata, const std::vector<std::size_t>& shape,
+                          const DebugContext& debugContext) {
+  ipu_model::CheckMetadata("addVariable", type, metadata);
+  const Tensor tensor = impl_->TensorOf(
       impl_->AddVariable(type.id(), Shape(shape.begin(), shape.end()), debugContext.getPathName()));
+  return type.isVariant() ? tensor.withType(type, type.requiresMetadata() ? metadata : Tensor()) : tensor;
+}
+
+Tensor Graph::addVariable(const Type& type, const std::vector<std::size_t>& shape,
+                          VariableMappingMethod mappingMethod, const DebugContext& debugContext) {
+  return addVariable(type, Tensor(), shape, mappingMethod, debugContext);
+}
+
+Tensor Graph::addVariable(const Type& type, const Tensor& metadata, const std::vector<std::size_t>& shape,
+                          VariableMappingMethod mappingMethod, const DebugContext& debugContext) {
+  const Tensor tensor = addVariable(type, metadata, shape, debugContext);
+  if (mappingMethod == VariableMappingMethod::LINEAR) poputil::mapTensorLinearly(*this, tensor);
+  return tensor;
 }
 
 Tensor Graph::addConstant(const Type& type, const std::vector<std::size_t>& shape, const void* values,
@@ -244,7 +272,8 @@ Tensor Graph::addConstant(const Type& type, const std::vector<std::size_t>& shap
   const auto* bytes = static_cast<const unsigned char*>(values);
   const std::size_t size = static_cast<std::size_t>(variable.num_elements) * ipu_model::SizeOf(type.id());
   variable.constant = std::make_shared<const std::vector<unsigned char>>(bytes, bytes + size);
-  return impl_->TensorOf(id);
+  const Tensor tensor = impl_->TensorOf(id);
+  return type.isVariant() ? tensor.withType(type, {}) : tensor;
 }
 
 Tensor Graph::addReplicationIndexConstant(const DebugContext& debugContext) {
@@ -256,13 +285,34 @@ Tensor Graph::addReplicationIndexConstant(const DebugContext& debugContext) {
   return index;
 }
 
-Tensor Graph::clone(const Tensor& tensor, const DebugContext& debugContext) {
-  return clone(tensor.elementType(), tensor, debugContext);
+Tensor Graph::clone(const Tensor& tensor, const DebugContext& debugContext, TensorCloneMethod method) {
+  return clone(tensor.elementType(), tensor, debugContext, method);
+}
+
+Tensor Graph::clone(const Type& type, const Tensor& metadata, const Tensor& tensor,
+                    const DebugContext& debugContext, TensorCloneMethod method) {
+  ipu_model::CheckMetadata("clone", type, metadata);
+  const Tensor plain = type.requiresMetadata() ? tensor.withType(type, metadata) : tensor;
+  return clone(type.requiresMetadata() ? UNSIGNED_CHAR : type, plain, debugContext, method)
+      .withType(type, type.requiresMetadata() ? metadata : Tensor());
 }
 
 Tensor Graph::clone(const Type& type, const Tensor& tensor, const DebugContext& debugContext,
                     TensorCloneMethod method) {
   if (!tensor.valid()) throw poplar_error("Graph::clone: the tensor is empty (default-constructed)");
+  if (type.requiresMetadata()) {
+    if (!tensor.hasMetadata())
+      throw poplar_error("Graph::clone: " + tensor.getDebugStr() + " has no metadata for a QUARTER");
+    return clone(type, clone(tensor.getMetadata(), {debugContext, "metadata"}), tensor, debugContext, method);
+  }
+  const bool aliases = method == TensorCloneMethod::PRESERVE_ORDER_AND_ALIASES ||
+                       method == TensorCloneMethod::GATHER_AND_PRESERVE_TILE_ORDER_AND_ALIASES;
+  if (tensor.numElements() > 0 &&
+      (aliases || (method == TensorCloneMethod::PRESERVE_ORDER_UNLESS_ALIASES &&
+                   tensor.blocks().size() > 1 && !tensor.containsAliases()))) {
+    return CloneKeepingAliases(this, type, tensor, debugContext.getPathName(),
+                               method == TensorCloneMethod::GATHER_AND_PRESERVE_TILE_ORDER_AND_ALIASES);
+  }
   View view;
   Shape order_shape(tensor.shape().begin(), tensor.shape().end());
   std::vector<unsigned> inverse;  // from memory order to the tensor's dimensions
@@ -294,7 +344,7 @@ Tensor Graph::clone(const Type& type, const Tensor& tensor, const DebugContext& 
     mapping = Mapping(std::move(reordered));
   } else {
     std::vector<Run> runs;
-    const TileToTensorMapping tiles = getTileMapping(ordered);
+    const TileToTensorMapping tiles = getTileMapping(ordered, false);
     for (unsigned tile = 0; tile < tiles.size(); ++tile) {
       for (const Interval& i : tiles[tile]) {
         runs.push_back({static_cast<std::int64_t>(i.begin()), static_cast<std::int64_t>(i.end()), tile});
@@ -305,7 +355,8 @@ Tensor Graph::clone(const Type& type, const Tensor& tensor, const DebugContext& 
   }
   const Tensor result = impl_->TensorOf(
       impl_->AddVariable(type.id(), order_shape, debugContext.getPathName(), std::move(mapping)));
-  return inverse.empty() ? result : result.dimShuffle(inverse);
+  const Tensor typed = type.isVariant() ? result.withType(type, {}) : result;
+  return inverse.empty() ? typed : typed.dimShuffle(inverse);
 }
 
 void Graph::setTileMapping(const Tensor& tensor, unsigned tile) {
@@ -340,8 +391,26 @@ void Graph::setTileMapping(const Tensor& tensor, const TileToTensorMapping& mapp
   if (!runs.empty()) ipu_model::MapElements(impl_.get(), tensor, runs);
 }
 
-Graph::TileToTensorMapping Graph::getTileMapping(const Tensor& tensor) const {
+Graph::TileToTensorMapping Graph::getTileMapping(const Tensor& tensor, StringRef tensorName) const {
+  bool complete = false;
+  TileToTensorMapping mapping = getTileMapping(tensor, &complete);
+  if (!complete) {
+    throw invalid_tile_mapping("getTileMapping: not all elements of " +
+                               (tensorName.empty() ? tensor.getDebugStr() : tensorName.cloneAsString()) +
+                               " are on a tile");
+  }
+  return mapping;
+}
+
+Graph::TileToTensorMapping Graph::getTileMapping(const Tensor& tensor, bool requireComplete) const {
+  if (requireComplete) return getTileMapping(tensor, StringRef());
+  bool complete = false;
+  return getTileMapping(tensor, &complete);
+}
+
+Graph::TileToTensorMapping Graph::getTileMapping(const Tensor& tensor, bool* isComplete) const {
   TileToTensorMapping tiles(impl_->target.getNumTiles());
+  std::size_t mapped = 0;
   std::vector<Run> runs;
   ipu_model::ForEachStretch(tensor, [&](std::int64_t position, ipu_model::VariableId id, std::int64_t element,
                                         std::int64_t length) {
@@ -350,6 +419,7 @@ Graph::TileToTensorMapping Graph::getTileMapping(const Tensor& tensor) const {
     for (const Run& r : runs) {
       const auto begin = static_cast<std::size_t>(position + r.begin - element);
       const auto end = static_cast<std::size_t>(position + r.end - element);
+      mapped += end - begin;
       std::vector<Interval>& intervals = tiles[r.tile];
       if (!intervals.empty() && intervals.back().end() == begin) {
         intervals.back() = Interval(intervals.back().begin(), end);
@@ -358,43 +428,8 @@ Graph::TileToTensorMapping Graph::getTileMapping(const Tensor& tensor) const {
       }
     }
   });
+  *isComplete = mapped == tensor.numElements();
   return tiles;
-}
-
-std::vector<std::vector<Interval>> Graph::getSortedContiguousRegions(
-    const Tensor& tensor, const std::vector<Interval>& regions) const {
-  struct Stretch {
-    ipu_model::VariableId variable;
-    std::int64_t element, position, length;
-  };
-  std::vector<Stretch> stretches;
-  ipu_model::ForEachStretch(tensor, [&](std::int64_t position, ipu_model::VariableId id, std::int64_t element,
-                                        std::int64_t length) {
-    for (const Interval& region : regions) {
-      const std::int64_t begin = std::max(position, static_cast<std::int64_t>(region.begin())),
-                         end = std::min(position + length, static_cast<std::int64_t>(region.end()));
-      if (begin < end) stretches.push_back({id, element + begin - position, begin, end - begin});
-    }
-  });
-  std::stable_sort(stretches.begin(), stretches.end(), [](const Stretch& a, const Stretch& b) {
-    return a.variable != b.variable ? a.variable < b.variable : a.element < b.element;
-  });
-  std::vector<std::vector<Interval>> sorted;
-  const Stretch* last = nullptr;
-  for (const Stretch& s : stretches) {
-    const bool follows =
-        last != nullptr && last->variable == s.variable && last->element + last->length == s.element;
-    if (!follows) sorted.emplace_back();
-    const auto begin = static_cast<std::size_t>(s.position), end = begin + static_cast<std::size_t>(s.length);
-    std::vector<Interval>& region = sorted.back();
-    if (!region.empty() && region.back().end() == begin) {
-      region.back() = Interval(region.back().begin(), end);
-    } else {
-      region.emplace_back(begin, end);
-    }
-    last = &s;
-  }
-  return sorted;
 }
 
 namespace {
@@ -422,14 +457,14 @@ void Graph::createHostWrite(const std::string& handle, const Tensor& tensor) {
   const DataStream stream =
       AddStream(impl_.get(), handle + ".write", tensor.elementType(), tensor.numElements(), true);
   impl_->handle_programs.push_back(program::Copy(stream, tensor, false, DebugContext(handle)));
-  impl_->host_handles.push_back({handle, true, stream.index(), 0});
+  impl_->host_handles.push_back({handle, true, stream.index(), 0, {}});
 }
 
 void Graph::createHostRead(const std::string& handle, const Tensor& tensor) {
   const DataStream stream =
       AddStream(impl_.get(), handle + ".read", tensor.elementType(), tensor.numElements(), false);
   impl_->handle_programs.push_back(program::Copy(tensor, stream, false, DebugContext(handle)));
-  impl_->host_handles.push_back({handle, false, stream.index(), 0});
+  impl_->host_handles.push_back({handle, false, stream.index(), 0, {}});
 }
 
 Function Graph::addFunction(const program::Program& program) {

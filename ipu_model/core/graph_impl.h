@@ -46,6 +46,7 @@ struct HostHandle {
   bool write = true;          // by the host
   std::uint32_t stream = 0;   // index
   std::uint32_t program = 0;  // in a compiled program
+  std::string initial;        // bytes that are written when the program is loaded
 };
 
 class GraphImpl {
@@ -88,6 +89,13 @@ void AddOperation(poplar::program::Sequence& prog, std::unique_ptr<Operation> op
 // Returns a new variable with the given mapping, as a tensor.
 poplar::Tensor NewTensor(poplar::Graph& graph, DType type, const Shape& shape, Mapping mapping,
                          const std::string& name);
+// New variables for the elements of `tensor`, with their order in memory and their aliases; see
+// TensorCloneMethod. `gather`: one variable for each tile.
+poplar::Tensor CloneKeepingAliases(poplar::Graph* graph, poplar::Type type, const poplar::Tensor& tensor,
+                                   const std::string& name, bool gather);
+// As Graph::clone; a tensor that is not one strided view gives a row-major one, which operations take directly.
+poplar::Tensor CloneForOperation(poplar::Graph& graph, poplar::Type type, const poplar::Tensor& tensor,
+                                 const poplar::DebugContext& debug_context);
 // Returns a linear mapping by poputil::mapTensorLinearly's rule for this many elements. Tile numbers wrap
 // around after the last tile.
 Mapping LinearMapping(const poplar::Target& target, DType type, std::int64_t num_elements,

@@ -148,6 +148,10 @@ void SetEdge(const FoundField& found, std::size_t index, const Tensor& tensor) {
   if (!tensor.valid())
     throw graph_connection_error(found.name + ": the tensor is empty (default-constructed)");
   const auto type = static_cast<DType>(found.field->type);
+  if (tensor.elementType().requiresMetadata()) {
+    throw graph_connection_error(found.name + ": the model cannot give a vertex the metadata of " +
+                                 tensor.getDebugStr());
+  }
   if (tensor.elementType().id() != type) {
     throw graph_connection_error(found.name + " has elements of type " + ipu_model::NameOf(type) +
                                  "; the tensor has " + tensor.elementType().toString() +

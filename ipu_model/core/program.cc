@@ -236,6 +236,9 @@ PrintTensor::PrintTensor(const std::string& title, const Tensor& tensor, const D
   node_->shape.assign(tensor.shape().begin(), tensor.shape().end());
 }
 
+AbortOnCondition::AbortOnCondition(const Tensor& predicate, const DebugContext& debugContext)
+    : AbortOnCondition(predicate, debugContext.getPathName(), debugContext) {}
+
 AbortOnCondition::AbortOnCondition(const Tensor& predicate, const std::string& message,
                                    const DebugContext& debugContext)
     : Program(NewNode(ProgramKind::kAbort, debugContext)) {

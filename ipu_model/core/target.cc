@@ -43,6 +43,23 @@ Target Target::createIPUTarget(unsigned numIPUs, unsigned tilesPerIPU, const std
   return Target(architecture, &model, tilesPerIPU);
 }
 
+Target Target::createCPUTarget() {
+  const ipu_model::TargetModel& model = ipu_model::CpuTargetModel();
+  return Target(model.version, &model, model.num_tiles);
+}
+
+Target Target::createVirtualTarget(unsigned numIPUs, unsigned tilesPerIPU) const {
+  if (numIPUs != 1 || tilesPerIPU == 0 || tilesPerIPU > num_tiles_) {
+    throw poplar_error("Target::createVirtualTarget: " + std::to_string(numIPUs) + " IPUs with " +
+                       std::to_string(tilesPerIPU) + " tiles of a target with " + std::to_string(num_tiles_));
+  }
+  return Target(architecture_, model_, tilesPerIPU);
+}
+
+TargetType Target::getTargetType() const {
+  return model_ == &ipu_model::CpuTargetModel() ? TargetType::CPU : TargetType::IPU_MODEL;
+}
+
 unsigned Target::getNumWorkerContexts() const { return model_->worker_contexts; }
 std::size_t Target::getBytesPerTile() const { return model_->bytes_per_tile; }
 double Target::getTileClockFrequency() const { return model_->clock_hz; }
@@ -50,8 +67,74 @@ unsigned Target::getExchangeBytesPerCycle() const { return model_->exchange_byte
 unsigned Target::getMemcpyBytesPerCycle() const { return model_->memcpy_bytes_per_cycle; }
 unsigned Target::getDataPathWidth() const { return 8 * model_->data_path_bytes; }
 unsigned Target::getVectorWidth(const Type& type) const { return model_->VectorWidth(type.id()); }
-unsigned Target::getTypeSize(const Type& type) const {
-  return static_cast<unsigned>(ipu_model::SizeOf(type.id()));
+std::size_t Target::getTypeSize(const Type& type) const { return ipu_model::SizeOf(type.id()); }
+unsigned Target::getAtomicStoreGranularity() const { return model_->atomic_store_bytes; }
+unsigned Target::getRptCountMax() const { return (1u << model_->repeat_count_bits) - 1; }
+unsigned Target::getNumStrideBits() const { return model_->stride_bits; }
+unsigned Target::getTilesPerSharedExchangeBus() const { return model_->tiles_per_shared_bus; }
+unsigned Target::getMaxIPUSyncDelay() const { return model_->sync_cycles; }
+unsigned Target::getGlobalSyncCycles() const { return model_->global_sync_cycles; }
+double Target::getGlobalExchangeBytesPerSecond() const {
+  return model_->ipu_links_to_neighbour * model_->ipu_link_bytes_per_second;
+}
+std::vector<std::uint32_t> Target::getMemoryElementOffsets() const {
+  std::vector<std::uint32_t> offsets;
+  for (std::uint32_t begin = 0; begin < model_->bytes_per_tile; begin += model_->memory_element_bytes)
+    offsets.push_back(begin);
+  return offsets;
+}
+unsigned Target::getInterleavedMemoryElementIndex() const { return model_->interleaved_element; }
+unsigned Target::getWeightsPerConvUnit(const Type& inputType) const {
+  return getConvUnitMaxPipelineDepth(inputType) * getConvUnitInputLoadElemsPerCycle(inputType);
+}
+unsigned Target::getNumConvUnits(const Type& inputType, const Type& partialType) const {
+  if (inputType == FLOAT) return partialType == FLOAT ? model_->amp_units_float : 0;
+  if (inputType == HALF) return partialType == HALF || partialType == FLOAT ? model_->amp_units_half : 0;
+  if (inputType == QUARTER && model_->amp_macs_quarter > 0)
+    return partialType == HALF ? model_->amp_units_half : 0;
+  return 0;
+}
+unsigned Target::getConvUnitMaxPipelineDepth(const Type& /*partialType*/) const {
+  return model_->amp_pipeline_depth;
+}
+unsigned Target::getConvUnitInputLoadElemsPerCycle(const Type& inputType) const {
+  return model_->VectorWidth(inputType.id());
+}
+unsigned Target::getConvUnitCoeffLoadBytesPerCycle() const { return model_->amp_coefficient_bytes; }
+
+long double Target::TypeLimit(const Type& type, bool max) {
+  const auto of = [max](auto zero) {
+    using Limits = std::numeric_limits<decltype(zero)>;
+    return static_cast<long double>(max ? Limits::max() : Limits::lowest());
+  };
+  switch (type.id()) {
+    case ipu_model::DType::kPred:
+      return max ? 1 : 0;
+    case ipu_model::DType::kS8:
+      return of(std::int8_t{});
+    case ipu_model::DType::kU8:
+      return of(std::uint8_t{});
+    case ipu_model::DType::kS16:
+      return of(std::int16_t{});
+    case ipu_model::DType::kU16:
+      return of(std::uint16_t{});
+    case ipu_model::DType::kS32:
+      return of(std::int32_t{});
+    case ipu_model::DType::kU32:
+      return of(std::uint32_t{});
+    case ipu_model::DType::kS64:
+      return of(std::int64_t{});
+    case ipu_model::DType::kU64:
+      return of(std::uint64_t{});
+    case ipu_model::DType::kF16:
+      return max ? 65504 : -65504;
+    case ipu_model::DType::kF32:
+      return of(float{});
+    case ipu_model::DType::kF64:
+      return of(double{});
+    default:
+      throw type_error("Target::getTypeLimits: the model does not know the limits of " + type.toString());
+  }
 }
 
 }  // namespace poplar

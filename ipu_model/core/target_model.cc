@@ -26,6 +26,13 @@ TargetModel Ipu2() {
   t.amp_macs_quarter = 0;                  // P: 8-bit floats were introduced with ipu21
   t.amp_pipeline_depth = 4;                // P: PopLibs planner (16 half or 8 float input channels per group)
   t.amp_coefficient_bytes = 8;             // P: without 128-bit weight loads
+  t.atomic_store_bytes = 4;                // M: the narrowest store has 32 bits
+  t.repeat_count_bits = 16;                // M: a 16-bit count in a register
+  t.stride_bits = 10;                      // D: PopLibs packs three strides into 32 bits
+  t.interleaved_element = 20;              // M: the upper half of the 40 memory elements, in pairs
+  t.short_span_size_bits = 11;             // M: 21 bits of address, 11 of size
+  t.delta_list_count_bits = 12;            // P: PopLibs inlineAssemblerConv.hpp, DELTAN_OFFSET_BITS = 20
+  t.delta_size_bits = 14;                  // P: PopLibs conv_hzmac: DELTAN_COUNT_BITS = 14
   t.codelet_cycles_per_element = 7;        // P: PopLibs' table: addition of integers in plain C++
   t.supervisor_overhead = 11;              // P: PopLibs basicOpSupervisorOverhead
   t.memcpy_bytes_per_cycle = 8;            // P: Target::getMemcpyBytesPerCycle
@@ -55,6 +62,8 @@ TargetModel Ipu1() {
   t.num_tiles = 1216;                       // P: Louw and McIntosh-Smith 2021
   t.bytes_per_tile = 256 * 1024;            // P: Louw and McIntosh-Smith 2021 (304 MiB in all)
   t.instruction_fetch_bytes = 256 * 1024;   // M: no limit is known
+  t.repeat_count_bits = 12;                 // M: a 12-bit count
+  t.interleaved_element = 8;                // M: the upper half of the memory elements
   t.clock_hz = 1.6e9;                       // P: iPUG; can clock down to 1.3 GHz
   t.amp_units_half = 8;                     // D: half of ipu2's rate
   t.amp_units_float = 8;                    // D: half of ipu2's rate
@@ -118,6 +127,20 @@ const TargetModel& FindTargetModel(const std::string& version) {
     known += (known.empty() ? "" : ", ") + std::string(t.version);
   }
   throw std::invalid_argument("unknown IPU architecture '" + version + "'; known are: " + known);
+}
+
+const TargetModel& CpuTargetModel() {
+  static const TargetModel model = [] {
+    TargetModel t = Ipu2();
+    t.version = "cpu";
+    t.num_tiles = 1;
+    t.bytes_per_tile = 0xffff0000u;
+    t.instruction_fetch_bytes = t.bytes_per_tile;
+    t.worker_contexts = 1;
+    t.tiles_per_shared_bus = 1;
+    return t;
+  }();
+  return model;
 }
 
 std::vector<std::string> TargetModelNames() {

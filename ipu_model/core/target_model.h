@@ -31,6 +31,13 @@ struct TargetModel {
   unsigned amp_macs_float;          // the same for float inputs
   unsigned amp_macs_quarter;        // the same for 8-bit float inputs
   unsigned amp_pipeline_depth;      // input groups in flight in a convolution unit
+  unsigned atomic_store_bytes;        // of the narrowest store
+  unsigned repeat_count_bits;         // of the count of a hardware loop
+  unsigned stride_bits;               // of a stride in a load with increments
+  unsigned interleaved_element;       // the first bank that is interleaved with the next
+  // The sizes that references to vectors can have: of VectorLayout::SHORT_SPAN, of a list of vectors, and of a
+  // vector in such a list.
+  unsigned short_span_size_bits, delta_list_count_bits, delta_size_bits;
   unsigned amp_coefficient_bytes;   // bytes of weights loaded per cycle, without wide loads
   unsigned supervisor_overhead;     // launch and sync of one supervisor vertex
   unsigned memcpy_bytes_per_cycle;  // rate of a local copy
@@ -75,6 +82,8 @@ struct TargetModel {
 // Throws std::invalid_argument with a list of the known names.
 const TargetModel& FindTargetModel(const std::string& version);
 std::vector<std::string> TargetModelNames();
+// poplar::Target::createCPUTarget: one tile with the memory of a host, one worker. Not in the list of names.
+const TargetModel& CpuTargetModel();
 
 }  // namespace ipu_model
 

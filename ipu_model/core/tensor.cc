@@ -185,6 +185,7 @@ struct Tensor::Data {
   Shape layout;
   std::vector<Block> blocks;
   const void* graph = nullptr;
+  std::shared_ptr<const Data> metadata;  // of a QUARTER
 };
 
 const Tensor::Data& Tensor::data() const {
@@ -227,8 +228,19 @@ Tensor Tensor::make(Type type, const void* graph, Shape shape, std::vector<Block
 }
 
 Tensor Tensor::withBlocks(Shape shape, std::vector<Block> blocks) const {
-  return make(elementType(), graph(), std::move(shape), std::move(blocks));
+  Tensor made = make(elementType(), graph(), std::move(shape), std::move(blocks));
+  return data().metadata == nullptr ? made : made.withType(elementType(), getMetadata());
 }
+
+Tensor Tensor::withType(const Type& type, const Tensor& metadata) const {
+  auto changed = std::make_shared<Data>(data());
+  changed->type = type;
+  changed->metadata = metadata.data_;
+  return Tensor(std::move(changed));
+}
+
+Tensor Tensor::getMetadata() const { return Tensor(data().metadata); }
+bool Tensor::hasMetadata() const { return data().metadata != nullptr; }
 
 Tensor Tensor::fromView(const View& view, const void* graph) {
   return make(Type(view.type), graph, view.shape, {{Shape(view.shape.size(), 0), view}});
@@ -510,6 +522,7 @@ Tensor Tensor::reinterpret(const Type& type) const {
   }
   auto reinterpreted = std::make_shared<Data>(data());
   reinterpreted->type = type;
+  if (!type.requiresMetadata()) reinterpreted->metadata = nullptr;
   for (Block& b : reinterpreted->blocks) b.view.type = type.id();
   return Tensor(std::move(reinterpreted));
 }

@@ -72,6 +72,10 @@ void Engine::load() {
     tile_->Load();
   }
   loaded_ = true;
+  for (const ipu_model::HostHandle& handle : executable_.program()->host_handles) {
+    if (!handle.initial.empty())
+      writeTensor(handle.name, handle.initial.data(), handle.initial.data() + handle.initial.size());
+  }
   if (!ipu_model::IsLogged(ipu_model::LogModule::kEngine, ipu_model::LogLevel::kInfo)) return;
   const ipu_model::CompiledProgram& program = *executable_.program();
   ipu_model::Log(ipu_model::LogModule::kEngine, ipu_model::LogLevel::kInfo,

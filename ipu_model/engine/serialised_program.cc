@@ -128,9 +128,16 @@ class ProgramReader {
       handle.write = reader_->Read<bool>();
       handle.stream = reader_->Read<std::uint32_t>();
       handle.program = reader_->Read<std::uint32_t>();
+      handle.initial = reader_->Read<std::string>();
       if (handle.stream >= program_->streams.size() || handle.program >= program_->programs.size() ||
           program_->streams[handle.stream].host_to_device != handle.write) {
         reader_->Fail("a host handle has a stream or a program that does not exist");
+      }
+      const Stream& stream = program_->streams[handle.stream];
+      if (!handle.initial.empty() &&
+          (!handle.write ||
+           handle.initial.size() != static_cast<std::size_t>(stream.num_elements) * SizeOf(stream.type))) {
+        reader_->Fail("the initial value '" + handle.name + "' does not have the size of its variable");
       }
       program_->host_handles.push_back(std::move(handle));
     }
@@ -398,6 +405,7 @@ std::string SerialiseBody(const CompiledProgram& program) {
     body.Write(handle.write);
     body.Write(handle.stream);
     body.Write(handle.program);
+    body.Write(handle.initial);
   }
   WriteReport(body, program.report);
   body.Write(program.host_nanoseconds);

@@ -95,7 +95,7 @@ void BindTensor(nb::module_& module) {
       .def_prop_ro(
           "shape", [](const Tensor& t) { return nb::tuple(nb::cast(t.shape())); },
           nb::sig("def shape(self) -> tuple[int, ...]"))
-      .def_prop_ro("dtype", [](const Tensor& t) { return t.elementType().toString(); })
+      .def_prop_ro("dtype", [](const Tensor& t) { return std::string(ipu_model::NameOf(t.elementType().id())); })
       .def_prop_ro("num_elements", &Tensor::numElements)
       .def_prop_ro("is_strided", &ipu_model::IsStrided)
       .def_prop_ro("is_row_major", &ipu_model::IsRowMajor)
@@ -223,7 +223,7 @@ void BindGraph(nb::module_& module) {
       .def(
           "clone",
           [](Graph& graph, const Tensor& tensor, const std::string& name) {
-            return graph.clone(tensor, name);
+            return poplar::Tensor(ipu_model::CloneForOperation(graph, tensor.elementType(), tensor, name));
           },
           nb::arg("tensor"), nb::arg("name"))
       .def(

@@ -57,7 +57,8 @@ template <typename T, FieldDirection D>
 constexpr Field Elements(FieldKind kind, std::uint8_t layout, unsigned alignment, std::uint32_t bytes,
                          std::uint32_t edge_bytes = 0) {
   return {nullptr,   0,     kind,      D, TypeOf<T>(), layout, static_cast<std::uint32_t>(sizeof(T)),
-          alignment, bytes, edge_bytes};
+          alignment, bytes, edge_bytes,
+          0,         false};
 }
 
 template <typename T, FieldDirection D>
@@ -72,7 +73,12 @@ struct EdgeOf<poplar::Vector<T, L, A, I>, D> {
 };
 template <typename T, poplar::VectorListLayout L, unsigned A, bool I, FieldDirection D>
 struct EdgeOf<poplar::VectorList<T, L, A, I>, D> {
-  static constexpr Field Get() { return Elements<T, D>(kVectorEdges, static_cast<std::uint8_t>(L), A, 8, 4); }
+  static constexpr Field Get() {
+    Field field = Elements<T, D>(kVectorEdges, static_cast<std::uint8_t>(poplar::VectorLayout::SPAN), A, 8, 4);
+    field.outer_layout = static_cast<std::uint8_t>(L);
+    field.is_list = true;
+    return field;
+  }
 };
 
 template <typename T>
@@ -91,7 +97,9 @@ struct FieldType {
               0,
               0,
               static_cast<std::uint32_t>(sizeof(T)),
-              0};
+              0,
+              0,
+              false};
     }
   }
 };
@@ -118,13 +126,22 @@ template <typename T, poplar::VectorLayout L, unsigned A, bool I>
 struct FieldType<poplar::Vector<T, L, A, I>> {
   static constexpr Field Get() {
     Field field = ArrayOf<T>(BytesOf(L));
-    if (field.kind == kVectorValue) field.alignment = A;
+    field.outer_layout = static_cast<std::uint8_t>(L);
+    if (field.kind == kVectorValue) {
+      field.alignment = A;
+      field.layout = field.outer_layout;
+    }
     return field;
   }
 };
 template <typename T, poplar::VectorListLayout L, unsigned A, bool I>
 struct FieldType<poplar::VectorList<T, L, A, I>> {
-  static constexpr Field Get() { return ArrayOf<T>(8); }
+  static constexpr Field Get() {
+    Field field = ArrayOf<T>(8);
+    field.outer_layout = static_cast<std::uint8_t>(L);
+    field.is_list = true;
+    return field;
+  }
 };
 
 template <typename T>

@@ -11,7 +11,7 @@ namespace ipu_model {
 namespace codelet {
 
 // Raise it when the meaning of the table or of a field in memory changes.
-constexpr std::uint32_t kTableVersion = 1;
+constexpr std::uint32_t kTableVersion = 2;
 
 // The form of every edge in a vertex. A field of several edges refers to an array of edges.
 struct EdgeRef {
@@ -44,6 +44,8 @@ struct Field {
   std::uint32_t alignment;          // of the first element of an edge; 0: that of an element
   std::uint32_t device_bytes;       // of the field in the state of a vertex on the device
   std::uint32_t device_edge_bytes;  // of each edge in an array of edges
+  std::uint8_t outer_layout;        // of several edges: poplar::VectorLayout, or VectorListLayout if is_list
+  bool is_list;                     // a VectorList
 };
 
 struct Class {

@@ -27,6 +27,16 @@ class Device {
       throw poplar_error("Device::getTarget: this Device is empty; get one from IPUModel::createDevice");
     return *target_;
   }
+  // One tile without a limit of memory, whose workers run one after another.
+  static Device createCPUDevice() { return Device(Target::createCPUTarget(), 0); }
+  // Throws poplar_error: there is no simulator of instructions.
+  static Device createSimulatorDevice(const Target& /*target*/) {
+    throw poplar_error("Device::createSimulatorDevice: there is no simulator; use IPUModel::createDevice");
+  }
+  // The same device with the first tiles only. Throws poplar_error when it has fewer.
+  Device createVirtualDevice(unsigned tilesPerIPU) const {
+    return Device(getTarget().createVirtualTarget(1, tilesPerIPU), id_);
+  }
   bool supportsRemoteBuffers() const { return false; }
 
  private:

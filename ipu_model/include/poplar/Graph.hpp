@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <istream>
+#include <limits>
 #include <memory>
 #include <sstream>
 #include <string>
@@ -14,17 +15,25 @@
 #include <type_traits>
 #include <vector>
 
+#include "poplar/ArrayRef.hpp"
 #include "poplar/CodeletFileType.hpp"
 #include "poplar/DataStream.hpp"
 #include "poplar/DebugContext.hpp"
 #include "poplar/Device.hpp"
 #include "poplar/GraphElements.hpp"
 #include "poplar/Interval.hpp"
+#include "poplar/OptionFlags.hpp"
 #include "poplar/PerfEstimateFunc.hpp"
 #include "poplar/Program.hpp"
+#include "poplar/Quarter.hpp"
+#include "poplar/StringRef.hpp"
 #include "poplar/Target.hpp"
 #include "poplar/Tensor.hpp"
 #include "poplar/TensorCloneMethod.hpp"
+#include "poplar/TypeConversion.hpp"
+#include "poplar/TypeTraits.hpp"
+#include "poplar/VariableMappingMethod.hpp"
+#include "poplar/VariableRef.hpp"
 #include "poplar/replication_factor.hpp"
 
 namespace ipu_model {
@@ -53,6 +62,13 @@ class Graph {
   // when there are more than ipu_model::kMaxRank dimensions or more elements than 64 bits can count.
   Tensor addVariable(const Type& type, const std::vector<std::size_t>& shape,
                      const DebugContext& debugContext = {});
+  Tensor addVariable(const Type& type, const std::vector<std::size_t>& shape,
+                     VariableMappingMethod mappingMethod, const DebugContext& debugContext = {});
+  // QUARTER needs metadata, a tensor of one QUARTER_METADATA; for other types it is not valid().
+  Tensor addVariable(const Type& type, const Tensor& metadata, const std::vector<std::size_t>& shape,
+                     const DebugContext& debugContext = {});
+  Tensor addVariable(const Type& type, const Tensor& metadata, const std::vector<std::size_t>& shape,
+                     VariableMappingMethod mappingMethod, const DebugContext& debugContext = {});
   // `values` are the elements in row-major order, in host representation (ipu_model/Types.hpp); they are
   // copied.
   Tensor addConstant(const Type& type, const std::vector<std::size_t>& shape, const void* values,
@@ -73,29 +89,91 @@ class Graph {
                      const DebugContext& debugContext = {}) {
     return addConstantNumbers(type, shape, ipu_model::NumbersOf(std::vector<T>(values)), debugContext);
   }
+  template <typename T>
+  Tensor addConstant(const Type& type, const std::vector<std::size_t>& shape, ArrayRef<T> values,
+                     const DebugContext& debugContext = {}) {
+    return addConstantNumbers(type, shape, ipu_model::NumbersOf(values.cloneAsVector()), debugContext);
+  }
   template <typename T, std::enable_if_t<ipu_model::kIsNumber<T>, int> = 0>
   Tensor addConstant(const Type& type, const std::vector<std::size_t>& shape, T value,
                      const DebugContext& debugContext = {}) {
     return addConstantNumbers(type, shape, {ipu_model::NumberOf(value)}, debugContext);
   }
+  // Numbers that C++ has as the type that `traits` describe; one number for all elements with `broadcast`.
+  Tensor addConstant(const Type& type, const std::vector<std::size_t>& shape, const void* values,
+                     const TypeTraits& traits, bool broadcast, const DebugContext& debugContext = {});
+  // QUARTER: as for addVariable. Values other than 0 need metadata that is a constant.
+  template <typename T, std::enable_if_t<ipu_model::kIsNumber<T>, int> = 0>
+  Tensor addConstant(const Type& type, const Tensor& metadata, const std::vector<std::size_t>& shape, T value,
+                     const DebugContext& debugContext = {}) {
+    return addQuarterConstant(type, metadata, shape, {ipu_model::NumberOf(value)}, debugContext);
+  }
+  template <typename T>
+  Tensor addConstant(const Type& type, const Tensor& metadata, const std::vector<std::size_t>& shape,
+                     ArrayRef<T> values, const DebugContext& debugContext = {}) {
+    return addQuarterConstant(type, metadata, shape, ipu_model::NumbersOf(values.cloneAsVector()),
+                              debugContext);
+  }
   // An UNSIGNED_INT scalar that holds the index of the replica, which differs between replicas. Like other
   // constants it needs a tile mapping.
   Tensor addReplicationIndexConstant(const DebugContext& debugContext = {});
-  // New variable of the same shape, with the same tile mapping.
-  Tensor clone(const Tensor& tensor, const DebugContext& debugContext = {});
+  // New variable of the same shape, with the same tile mapping. The metadata of a QUARTER is cloned, too,
+  // unless other metadata is given.
+  Tensor clone(const Tensor& tensor, const DebugContext& debugContext = {},
+               TensorCloneMethod method = TensorCloneMethod::PRESERVE_ORDER_UNLESS_ALIASES);
   Tensor clone(const Type& type, const Tensor& tensor, const DebugContext& debugContext = {},
                TensorCloneMethod method = TensorCloneMethod::PRESERVE_ORDER_UNLESS_ALIASES);
+  Tensor clone(const Type& type, const Tensor& metadata, const Tensor& tensor,
+               const DebugContext& debugContext = {},
+               TensorCloneMethod method = TensorCloneMethod::PRESERVE_ORDER_UNLESS_ALIASES);
+  // N clones, as a tensor with a new first dimension of size N.
+  Tensor cloneN(const Tensor& tensor, std::size_t N, const DebugContext& debugContext = {},
+                TensorCloneMethod method = TensorCloneMethod::PRESERVE_ORDER_UNLESS_ALIASES,
+                TensorCloneDuplicationMethod duplicationMethod =
+                    TensorCloneDuplicationMethod::DUPLICATE_BY_OUTER_DIMENSION);
+  Tensor cloneN(const Type& type, const Tensor& tensor, std::size_t N, const DebugContext& debugContext = {},
+                TensorCloneMethod method = TensorCloneMethod::PRESERVE_ORDER_UNLESS_ALIASES,
+                TensorCloneDuplicationMethod duplicationMethod =
+                    TensorCloneDuplicationMethod::DUPLICATE_BY_OUTER_DIMENSION);
 
   // Maps all elements to one tile, or to each tile intervals of the flattened tensor, which must not overlap.
   // Throws invalid_tile_mapping for a tile that the target does not have and for intervals outside of the
   // tensor.
   void setTileMapping(const Tensor& tensor, unsigned tile);
   void setTileMapping(const Tensor& tensor, const TileToTensorMapping& mapping);
-  TileToTensorMapping getTileMapping(const Tensor& tensor) const;
-  // The elements in `regions` of the flattened tensor, in the order of memory: one entry for each row of
-  // elements that lie one after another, as intervals of the tensor.
-  std::vector<std::vector<Interval>> getSortedContiguousRegions(const Tensor& tensor,
-                                                                const std::vector<Interval>& regions) const;
+  // The intervals of the flattened tensor on each tile, sorted and merged. Throws invalid_tile_mapping for an
+  // element on no tile, unless told that the mapping need not be complete.
+  TileToTensorMapping getTileMapping(const Tensor& tensor, StringRef tensorName = "") const;
+  TileToTensorMapping getTileMapping(const Tensor& tensor, bool requireComplete) const;
+  TileToTensorMapping getTileMapping(const Tensor& tensor, bool* isComplete) const;
+
+  // The given regions of the flattened tensor in the order in which the elements are in memory. Each set is one
+  // region of memory; its intervals are as long as possible. Elements that are the same in memory are in sets
+  // of their own, or only once with `removeAliasedIntervals`. `aliases` is the first element of the tensor with
+  // the same memory, for each interval of the result.
+  std::vector<std::vector<Interval>> getSortedContiguousRegions(
+      const Tensor& tensor, ArrayRef<Interval> regions, bool removeAliasedIntervals = false,
+      std::vector<std::size_t>* aliases = nullptr) const;
+  // Flattens the tensors and gives all of them the order in which the elements of the first are in memory.
+  void reorderToSimplify(Tensor* tensor, ArrayRef<Tensor*> others, bool requireSimplestOrder = true) const;
+  // The tensor with size 1 in each dimension that is a broadcast.
+  Tensor findUnbroadcastTensor(const Tensor& tensor) const;
+  Tensor getVariable(VariableRef variable) const;
+  bool isConstant(VariableRef variable) const;
+
+  // The value that a variable has after Engine::load: one number for all elements, or one for each.
+  template <typename T, std::enable_if_t<ipu_model::kIsNumber<T>, int> = 0>
+  void setInitialValue(const Tensor& tensor, T value) {
+    setInitialTensor(tensor, {ipu_model::NumberOf(value)});
+  }
+  template <typename T>
+  void setInitialValue(const Tensor& tensor, ArrayRef<T> values) {
+    setInitialTensor(tensor, ipu_model::NumbersOf(values.cloneAsVector()));
+  }
+  template <typename T>
+  void setInitialValue(const Tensor& tensor, const std::vector<T>& values) {
+    setInitialTensor(tensor, ipu_model::NumbersOf(values));
+  }
 
   // A stream that moves `elements` elements in each transfer. Throws poplar_error when the handle is taken.
   DataStream addHostToDeviceFIFO(const std::string& handle, const Type& type, std::size_t elements);
@@ -160,8 +238,21 @@ class Graph {
   void setInitialValue(const FieldRef& field, std::initializer_list<T> values) {
     setInitialNumbers(field, ipu_model::NumbersOf(std::vector<T>(values)), true);
   }
+  template <typename T>
+  void setInitialValue(const FieldRef& field, ArrayRef<T> values) {
+    setInitialNumbers(field, ipu_model::NumbersOf(values.cloneAsVector()), true);
+  }
+  // The numbers of HALF as their bits.
+  void setInitialValueHalf(const FieldRef& field, std::uint16_t bits);
   // The number of elements of a Vector in the state, which are 0, or the number of edges of a field.
   void setFieldSize(const FieldRef& field, std::size_t size);
+
+  // The largest number that a field which is no edge can hold, and the most elements of dimension `dimension` of
+  // an edge: of the edges themselves if there are several, then of one edge, as the field's layout on the
+  // device allows. Throws unknown_vertex_type and unknown_field.
+  std::uint64_t getMaxVertexFieldValue(const std::string& vertexType, const std::string& field) const;
+  std::size_t getMaxFieldDim(const std::string& vertexType, const std::string& field,
+                             unsigned dimension) const;
 
   // Throws invalid_tile_mapping for a tile that the target does not have.
   void setTileMapping(const VertexRef& vertex, unsigned tile);
@@ -183,6 +274,9 @@ class Graph {
  private:
   Tensor addConstantNumbers(const Type& type, const std::vector<std::size_t>& shape,
                             const std::vector<ipu_model::Number>& values, const DebugContext& debugContext);
+  Tensor addQuarterConstant(const Type& type, const Tensor& metadata, const std::vector<std::size_t>& shape,
+                            const std::vector<ipu_model::Number>& values, const DebugContext& debugContext);
+  void setInitialTensor(const Tensor& tensor, const std::vector<ipu_model::Number>& values);
   void connectNumbers(const FieldRef& field, const std::vector<ipu_model::Number>& values);
   void setInitialNumbers(const FieldRef& field, const std::vector<ipu_model::Number>& values, bool list);
 

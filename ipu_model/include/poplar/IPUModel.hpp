@@ -16,6 +16,7 @@ class IPUModel {
   std::string IPUVersion;  // "ipu1", "ipu2", "ipu21", "bow"
   unsigned numIPUs = 1;
   unsigned tilesPerIPU = 0;  // 0: all of the architecture
+  bool compileIPUCode = false;  // no effect: vertices run as code of the host
 
   Device createDevice(unsigned id = 0) const {
     return Device(tilesPerIPU == 0 ? Target::createIPUTarget(numIPUs, IPUVersion)

@@ -6,6 +6,7 @@
 #define POPLAR_PROGRAM_HPP
 
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <string>
 #include <utility>
@@ -66,6 +67,8 @@ class Sequence : public Program {
  public:
   explicit Sequence(const DebugContext& debugContext = {});
   explicit Sequence(const std::vector<Program>& programs, const DebugContext& debugContext = {});
+  Sequence(std::initializer_list<Program> programs, const DebugContext& debugContext = {})
+      : Sequence(std::vector<Program>(programs), debugContext) {}
   void add(const Program& program);
 };
 
@@ -146,11 +149,15 @@ class PrintTensor : public Program {
 // Ends the run with application_runtime_error and the message when the predicate is not 0.
 class AbortOnCondition : public Program {
  public:
+  AbortOnCondition(const Tensor& predicate, const DebugContext& debugContext = {});
   AbortOnCondition(const Tensor& predicate, const std::string& message,
                    const DebugContext& debugContext = {});
 };
 
 }  // namespace program
 }  // namespace poplar
+
+// Programs use Graph after including this header.
+#include "poplar/Graph.hpp"
 
 #endif  // POPLAR_PROGRAM_HPP

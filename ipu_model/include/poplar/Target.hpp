@@ -3,17 +3,23 @@
 #define POPLAR_TARGET_HPP
 
 #include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <limits>
 #include <string>
+#include <vector>
 
+#include "poplar/OptionFlags.hpp"
+#include "poplar/StringRef.hpp"
+#include "poplar/TargetType.hpp"
 #include "poplar/Type.hpp"
+#include "poplar/exceptions.hpp"
 
 namespace ipu_model {
 struct TargetModel;  // core/target_model.h
 }
 
 namespace poplar {
-
-enum class TargetType { IPU, IPU_MODEL, CPU };
 
 class Target {
  public:
@@ -22,8 +28,12 @@ class Target {
   static Target createIPUTarget(unsigned numIPUs, const std::string& architecture);
   // Uses the first tilesPerIPU tiles only; throws when the architecture has fewer.
   static Target createIPUTarget(unsigned numIPUs, unsigned tilesPerIPU, const std::string& architecture);
+  static Target createCPUTarget();
+  // The same architecture with fewer tiles.
+  Target createVirtualTarget(unsigned numIPUs, unsigned tilesPerIPU) const;
 
-  TargetType getTargetType() const { return TargetType::IPU_MODEL; }
+  TargetType getTargetType() const;
+  std::string getTargetSystemString() const { return architecture_; }
   const std::string& getTargetArchString() const { return architecture_; }
   unsigned getNumIPUs() const { return 1; }
   unsigned getTilesPerIPU() const { return num_tiles_; }
@@ -35,7 +45,44 @@ class Target {
   unsigned getMemcpyBytesPerCycle() const;          // of a copy inside one tile
   unsigned getDataPathWidth() const;                // bits
   unsigned getVectorWidth(const Type& type) const;  // elements in one data path word, at least 1
-  unsigned getTypeSize(const Type& type) const;     // bytes of one element
+  unsigned getFloatVectorWidth() const { return getVectorWidth(FLOAT); }
+  unsigned getHalfVectorWidth() const { return getVectorWidth(HALF); }
+  std::size_t getTypeSize(const Type& type) const;  // bytes of one element
+  unsigned getNumVirtualTiles() const { return getNumTiles(); }
+  // Bytes that a worker writes at once: smaller parts of a word must be of one worker.
+  unsigned getAtomicStoreGranularity() const;
+  unsigned getRptCountMax() const;    // trips of a hardware loop
+  unsigned getNumStrideBits() const;  // of the strides of a load with increment
+  bool supportsExchangeBusSharing() const { return getTilesPerSharedExchangeBus() > 1; }
+  unsigned getTilesPerSharedExchangeBus() const;
+  unsigned getMaxIPUSyncDelay() const;   // cycles
+  unsigned getGlobalSyncCycles() const;  // cycles
+  double getGlobalExchangeBytesPerSecond() const;
+  // Where each element of the memory starts, in bytes, and the first one that is interleaved.
+  std::vector<std::uint32_t> getMemoryElementOffsets() const;
+  unsigned getInterleavedMemoryElementIndex() const;
+  // The AMP: input elements of a group that a unit holds, units for input and partial types (0: no such
+  // instruction), input elements and bytes of weights in one load.
+  unsigned getWeightsPerConvUnit(const Type& inputType) const;
+  unsigned getNumConvUnits(const Type& inputType, const Type& partialType) const;
+  unsigned getFp16InFp16OutConvUnitsPerTile() const { return getNumConvUnits(HALF, HALF); }
+  unsigned getFp16InFp32OutConvUnitsPerTile() const { return getNumConvUnits(HALF, FLOAT); }
+  unsigned getFp32InFp32OutConvUnitsPerTile() const { return getNumConvUnits(FLOAT, FLOAT); }
+  unsigned getConvUnitMaxPipelineDepth(const Type& partialType) const;
+  unsigned getConvUnitInputLoadElemsPerCycle(const Type& inputType) const;
+  unsigned getFp16ConvUnitInputLoadElemsPerCycle() const { return getConvUnitInputLoadElemsPerCycle(HALF); }
+  unsigned getFp32ConvUnitInputLoadElemsPerCycle() const { return getConvUnitInputLoadElemsPerCycle(FLOAT); }
+  unsigned getConvUnitCoeffLoadBytesPerCycle() const;
+  const OptionFlags& getTargetOptions() const { return options_; }
+  // The largest and the lowest number of a type, as a T. Throws type_error if a T cannot hold it.
+  template <typename T>
+  T getTypeLimitsMaxAs(const Type& type) const {
+    return LimitAs<T>(type, TypeLimit(type, true));
+  }
+  template <typename T>
+  T getTypeLimitsLowestAs(const Type& type) const {
+    return LimitAs<T>(type, TypeLimit(type, false));
+  }
 
   const ipu_model::TargetModel& model() const {
     return *model_;
@@ -48,12 +95,30 @@ class Target {
 
  private:
   Target(std::string architecture, const ipu_model::TargetModel* model, unsigned num_tiles);
+  static long double TypeLimit(const Type& type, bool max);
+  template <typename T>
+  static T LimitAs(const Type& type, long double limit) {
+    if (limit > static_cast<long double>(std::numeric_limits<T>::max()) ||
+        limit < static_cast<long double>(std::numeric_limits<T>::lowest()))
+      throw type_error("the limits of " + type.toString() + " do not fit the type that is asked for");
+    return static_cast<T>(limit);
+  }
 
   std::string architecture_;
   const ipu_model::TargetModel* model_;  // static table entry
   unsigned num_tiles_;
+  OptionFlags options_;
 };
 
 }  // namespace poplar
+
+namespace std {
+template <>
+struct hash<poplar::Target> {
+  size_t operator()(const poplar::Target& target) const {
+    return hash<string>()(target.getTargetArchString()) * 31 + target.getNumTiles();
+  }
+};
+}  // namespace std
 
 #endif  // POPLAR_TARGET_HPP

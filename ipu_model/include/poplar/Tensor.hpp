@@ -8,18 +8,27 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <ostream>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "poplar/ArrayRef.hpp"
+#include "poplar/DebugContext.hpp"
 #include "poplar/Interval.hpp"
+#include "poplar/StringRef.hpp"
 #include "poplar/Type.hpp"
+#include "poplar/VariableRef.hpp"
 
 namespace ipu_model {
 struct View;  // core/box.h
 }
 
 namespace poplar {
+
+// What Tensor::upsample puts into the new elements: copies of the element before them.
+enum class UpsampleMethod { REPEAT };
 
 class Tensor {
  public:
@@ -29,11 +38,20 @@ class Tensor {
   Tensor slice(std::size_t begin, std::size_t end, unsigned dimension = 0) const;
   Tensor slice(const Interval& region, unsigned dimension = 0) const;
   Tensor slice(const std::vector<std::size_t>& begin, const std::vector<std::size_t>& end) const;
+  // The slices of several regions: of each interval, of each set of intervals (one after another), and of each
+  // index. Without a dimension: of the first.
+  std::vector<Tensor> slices(ArrayRef<Interval> intervals, unsigned dimension = 0) const;
+  std::vector<Tensor> slices(const std::vector<std::vector<Interval>>& intervals,
+                             unsigned dimension = 0) const;
+  std::vector<Tensor> slices(ArrayRef<unsigned> indices, unsigned dimension = 0) const;
   Tensor index(const std::vector<std::size_t>& indices) const;
   Tensor reshape(const std::vector<std::size_t>& shape) const;
   Tensor reshapePartial(unsigned beginIndex, unsigned endIndex,
                         const std::vector<std::size_t>& newDims) const;
   Tensor dimShuffle(const std::vector<unsigned>& permutation) const;
+  // Dimension source[i] becomes dimension destination[i]; the others keep their order.
+  Tensor dimShufflePartial(const std::vector<unsigned>& source,
+                           const std::vector<unsigned>& destination) const;
   Tensor dimRoll(unsigned dimIdx, unsigned newIdx = 0) const;
   Tensor transpose() const;
   Tensor flatten() const;
@@ -43,6 +61,8 @@ class Tensor {
   Tensor broadcast(unsigned N, unsigned dimension) const;
   Tensor subSample(unsigned stride, unsigned dimension) const;
   Tensor reverse(unsigned dimension) const;
+  // Every element `scale` times, one after another.
+  Tensor upsample(unsigned scale, unsigned dimension, UpsampleMethod method) const;
   Tensor reinterpret(const Type& type) const;  // same element size
 
   const std::vector<std::size_t>& shape() const;
@@ -56,6 +76,35 @@ class Tensor {
   bool isParallelWriteable() const;
   bool isContiguous() const;
   std::string shapeToString() const;
+  // Whether the tensors share an element in memory.
+  bool intersectsWith(const Tensor& other) const;
+  // The regions of the flattened tensor that lie together in memory, in order.
+  std::vector<Interval> getContiguousRegions() const;
+  // The elements as regions of variables, in order. Adjacent ones are one region.
+  std::vector<VariableInterval> getVarRegions() const;
+  // The value of a constant of one element, converted to T. Returns false if the tensor is anything else.
+  template <typename T>
+  bool getConstantValue(T* value) const {
+    double number = 0;
+    std::int64_t integer = 0;
+    if (!constantNumber(&number, &integer)) return false;
+    *value = std::is_integral_v<T> ? static_cast<T>(integer) : static_cast<T>(number);
+    return true;
+  }
+  // The metadata of a QUARTER; not valid() for other types.
+  Tensor getMetadata() const;
+  bool hasMetadata() const;
+  std::string getVarStr() const;    // the names of its variables
+  std::string getDebugStr() const;  // names, type, shape
+  // Writes the shape and each region.
+  void output(std::ostream& out) const;
+  friend std::ostream& operator<<(std::ostream& out, const Tensor& tensor) {
+    tensor.output(out);
+    return out;
+  }
+  // Whether the tensors have the same shape, type and elements.
+  friend bool operator==(const Tensor& a, const Tensor& b) { return a.equals(b); }
+  friend bool operator!=(const Tensor& a, const Tensor& b) { return !a.equals(b); }
 
   // Internals of the model, not part of Poplar: core/tensor_data.h declares the types.
   //
@@ -76,8 +125,12 @@ class Tensor {
                            const void* graph);
   // The ipu_model::GraphImpl that owns the variables; the tensor does not keep it alive.
   const void* graph() const;
+  // The same with this type, of the same representation, and this metadata.
+  Tensor withType(const Type& type, const Tensor& metadata) const;
 
  private:
+  bool constantNumber(double* number, std::int64_t* integer) const;
+  bool equals(const Tensor& other) const;
   friend Tensor concat(const std::vector<Tensor>& tensors, unsigned dimension);
   struct Data;
   explicit Tensor(std::shared_ptr<const Data> data) : data_(std::move(data)) {}
@@ -96,6 +149,9 @@ class Tensor {
 // another dimension.
 Tensor concat(const std::vector<Tensor>& tensors, unsigned dimension = 0);
 Tensor concat(const Tensor& first, const Tensor& second, unsigned dimension = 0);
+// Adds a dimension of size 1 to `second`, and concatenates.
+Tensor append(const Tensor& first, const Tensor& second, unsigned dimension);
+inline Tensor append(const Tensor& first, const Tensor& second) { return append(first, second, 0); }
 
 }  // namespace poplar
 

@@ -4,5 +4,7 @@
 
 #define CTXT_WORKERS 6
 #define CTXT_TOTAL 7
+/* Of a stride in a load with increments. */
+#define NUM_STRIDE_BITS 10
 
 #endif  // POPLAR_TILECONSTANTS_HPP

@@ -31,6 +31,21 @@ enum class VectorListLayout : std::uint8_t {
   COMPACT_PTR
 };
 
+// The same as data that estimators of cycles see, whatever the field of the vertex says.
+namespace layout {
+enum class Vector { NotAVector, Span, ShortSpan, OnePtr, ScaledPtr32, ScaledPtr64, ScaledPtr128 };
+enum class VectorList {
+  NotAVector,
+  DeltaNElements,
+  DeltaN,
+  OnePtr,
+  ScaledPtr32,
+  ScaledPtr64,
+  ScaledPtr128,
+  CompactDeltaN
+};
+}  // namespace layout
+
 }  // namespace poplar
 
 #endif  // POPLAR_VECTORLAYOUT_HPP

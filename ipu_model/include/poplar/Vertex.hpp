@@ -10,6 +10,8 @@
 #include <type_traits>
 
 #include "ipudef.h"
+#include "poplar/Alignment.hpp"
+#include "poplar/QuarterFloat.hpp"
 #include "poplar/VectorLayout.hpp"
 
 namespace poplar {
@@ -26,6 +28,16 @@ class MultiVertex {
 // The supervisor of a tile runs compute().
 class SupervisorVertex {};
 
+// A SupervisorVertex or a MultiVertex if the condition holds, otherwise a Vertex.
+template <bool Condition>
+class SupervisorVertexIf : public Vertex {};
+template <>
+class SupervisorVertexIf<true> : public SupervisorVertex {};
+template <bool Condition>
+class MultiVertexIf : public Vertex {};
+template <>
+class MultiVertexIf<true> : public MultiVertex {};
+
 // ---- Elements in memory, which fields refer to.
 
 template <typename T>
@@ -40,6 +52,8 @@ class ElementSpan {
   bool empty() const { return size_ == 0; }
   T& front() const { return data_[0]; }
   T& back() const { return data_[size_ - 1]; }
+  // Of a QUARTER. The model has no metadata for vertices: Graph::connect refuses their edges.
+  const MetadataType* getMetadata() const { return nullptr; }
 
  private:
   T* data_;

@@ -322,7 +322,7 @@ poplar::Tensor convolution(poplar::Graph& graph, const poplar::Tensor& lhs, cons
   operation->inputs = {StridedView(graph, lhs, prog, {debugContext, "lhs"}),
                        StridedView(graph, rhs, prog, {debugContext, "rhs"})};
   const poplar::Tensor result =
-      like ? graph.clone(params.outputType, outputMappingLike, debugContext)
+      like ? CloneForOperation(graph, params.outputType, outputMappingLike, debugContext)
            : NewWithLayout(graph, problem.out_type, problem.out, outputLayout, std::move(mapping), name);
   result.asView(&operation->outputs.emplace_back());
   AddOperation(prog, std::move(operation));

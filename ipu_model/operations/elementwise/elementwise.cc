@@ -275,7 +275,7 @@ std::vector<poplar::Tensor> map(poplar::Graph& graph, const ipu_model::Expressio
     if (results[o].valid()) continue;
     const DType type = expression.TypeOf(expression.outputs[o]);
     // All results get the same layout, so that one vertex computes them together.
-    results[o] = layout != nullptr ? graph.clone(poplar::Type(type), *layout, debugContext)
+    results[o] = layout != nullptr ? CloneForOperation(graph, poplar::Type(type), *layout, debugContext)
                                    : ElementwiseOutput(graph, type, tensors, debugContext);
     if (layout == nullptr) layout = &results[o];
   }

@@ -49,7 +49,7 @@ poplar::Tensor ElementwiseOutput(poplar::Graph& graph, DType type,
       best_spread = spread;
     }
   }
-  if (best != nullptr) return graph.clone(poplar::Type(type), *best, debug_context);
+  if (best != nullptr) return CloneForOperation(graph, poplar::Type(type), *best, debug_context);
   const Shape shape = ShapeOf(operands.at(0));
   const std::int64_t elements = NumElements(shape);
   Mapping mapping;

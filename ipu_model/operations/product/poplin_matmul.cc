@@ -35,7 +35,7 @@ poplar::Tensor NewTensorMappedLike(poplar::Graph& graph, const poplar::Type& typ
       return poplar::Tensor::fromView(result, &impl);
     }
   }
-  return graph.clone(type, like, name);
+  return CloneForOperation(graph, type, like, name);
 }
 
 }  // namespace ipu_model

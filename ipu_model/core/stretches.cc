@@ -1,0 +1,95 @@
+#include "core/stretches.h"
+
+#include <algorithm>
+
+#include "core/strides.h"
+
+namespace ipu_model {
+
+void AppendStretch(Stretch stretch, bool unit_steps, std::vector<Stretch>* out) {
+  if (stretch.count == 0) return;
+  if (stretch.count == 1) stretch.step = 1;
+  if (!out->empty()) {
+    Stretch& last = out->back();
+    stretch.begin = last.begin + last.count;
+    if (last.variable == stretch.variable) {
+      // A stretch of one element takes any step.
+      const std::int64_t step = stretch.element - last.element - (last.count - 1) * last.step;
+      const bool fits = (last.count == 1 || last.step == step) &&
+                        (stretch.count == 1 || stretch.step == step) && (!unit_steps || step == 1);
+      if (fits && (step == 1 || last.count > 1 || stretch.count > 1)) {
+        last.step = step;
+        last.count += stretch.count;
+        return;
+      }
+    }
+  } else {
+    stretch.begin = 0;
+  }
+  out->push_back(stretch);
+}
+
+std::vector<Stretch> StretchesOf(const poplar::Tensor& tensor, bool unit_steps) {
+  std::vector<Stretch> result;
+  for (const View& piece : tensor.pieces()) {
+    const View v = Coalesced(piece);
+    const std::int64_t n = v.num_elements();
+    if (n == 0) continue;
+    const std::int64_t step = v.strides.back();
+    const bool whole = !unit_steps || step == 1;
+    const std::int64_t length = whole ? v.shape.back() : 1;
+    const std::size_t rank = v.shape.size() - (whole ? 1 : 0);
+    Shape index(rank, 0);
+    std::int64_t element = v.offset;
+    for (std::int64_t done = 0; done < n; done += length) {
+      AppendStretch({0, v.variable, element, length, whole ? step : 1}, unit_steps, &result);
+      for (std::size_t d = rank; d-- > 0;) {
+        element += v.strides[d];
+        if (++index[d] < v.shape[d]) break;
+        element -= v.strides[d] * v.shape[d];
+        index[d] = 0;
+      }
+    }
+  }
+  return result;
+}
+
+poplar::Tensor TensorOfStretches(const poplar::Tensor& like, const std::vector<Stretch>& stretches) {
+  std::vector<View> pieces;
+  std::int64_t elements = 0;
+  for (const Stretch& s : stretches) {
+    View view;
+    view.variable = s.variable;
+    view.type = like.elementType().id();
+    view.offset = s.element;
+    view.shape = {s.count};
+    view.strides = {s.step};
+    pieces.push_back(std::move(view));
+    elements += s.count;
+  }
+  if (pieces.empty()) return like.flatten().slice(0, 0);
+  return poplar::Tensor::fromPieces(like.elementType(), {static_cast<std::size_t>(elements)},
+                                    std::move(pieces), like.graph())
+      .withType(like.elementType(), like.getMetadata());
+}
+
+std::vector<Stretch> SelectStretches(const std::vector<Stretch>& stretches,
+                                     const std::vector<poplar::Interval>& regions) {
+  std::vector<Stretch> result;
+  for (const poplar::Interval& region : regions) {
+    auto begin = static_cast<std::int64_t>(region.begin());
+    const auto end = static_cast<std::int64_t>(region.end());
+    if (begin >= end) continue;
+    auto at = std::upper_bound(stretches.begin(), stretches.end(), begin,
+                               [](std::int64_t b, const Stretch& s) { return b < s.begin; });
+    for (--at; begin < end; ++at) {
+      const std::int64_t count = std::min(end, at->begin + at->count) - begin;
+      AppendStretch({0, at->variable, at->element + (begin - at->begin) * at->step, count, at->step}, false,
+                    &result);
+      begin += count;
+    }
+  }
+  return result;
+}
+
+}  // namespace ipu_model

@@ -1,0 +1,275 @@
+// Regions of tensors, their order in memory, and clones that keep it; values of constants and of types.
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <fstream>
+#include <random>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "check.h"
+#include "core/graph_impl.h"
+#include "core/stretches.h"
+#include "poplar/DebugContext.hpp"
+#include "poplar/Engine.hpp"
+#include "poplar/Graph.hpp"
+#include "poplar/IPUModel.hpp"
+#include "poplar/TypeConversion.hpp"
+#include "poplar/exceptions.hpp"
+
+namespace {
+
+using poplar::Graph;
+using poplar::Interval;
+using poplar::Tensor;
+using Intervals = std::vector<Interval>;
+using Sets = std::vector<Intervals>;
+
+Graph NewGraph(unsigned tiles = 8) { return Graph(poplar::Target::createIPUTarget(1, tiles, "ipu2")); }
+
+// The elements of a tensor, one by one.
+std::vector<std::pair<unsigned, std::int64_t>> ElementsOf(const Tensor& tensor) {
+  std::vector<std::pair<unsigned, std::int64_t>> elements;
+  for (const ipu_model::Stretch& s : ipu_model::StretchesOf(tensor, false)) {
+    for (std::int64_t i = 0; i < s.count; ++i) elements.emplace_back(s.variable, s.element + i * s.step);
+  }
+  return elements;
+}
+
+TEST(SlicesOfIntervals) {
+  Graph graph = NewGraph();
+  const Tensor t = graph.addVariable(poplar::INT, {4, 6});
+  const auto parts = t.slices({{0, 2}, {4, 6}}, 1);
+  CHECK(parts.size() == 2 && parts[1] == t.slice(4, 6, 1));
+  const auto sets = t.flatten().slices(Sets{{{1, 3}, {20, 24}}, {}}, 0);
+  CHECK(sets[0] == concat(t.flatten().slice(1, 3), t.flatten().slice(20, 24)));
+  CHECK(sets[1].numElements() == 0);
+  const auto rows = t.slices(std::vector<unsigned>{3, 0}, 0);
+  CHECK(rows[0] == t.slice(3, 4, 0) && rows[1] == t.slice(0, 1, 0));
+  CHECK_THROWS(poplar::poplar_error, t.flatten().slices(Sets{{{20, 25}}}, 0));
+}
+
+TEST(ShufflesOfSomeDimensions) {
+  Graph graph = NewGraph();
+  const Tensor t = graph.addVariable(poplar::INT, {2, 3, 4, 5});
+  CHECK(t.dimShufflePartial({3, 0}, {0, 2}) == t.dimShuffle({3, 1, 0, 2}));
+  CHECK(t.dimShufflePartial({}, {}) == t);
+  CHECK_THROWS(poplar::poplar_error, t.dimShufflePartial({0, 0}, {0, 1}));
+  CHECK_THROWS(poplar::poplar_error, t.dimShufflePartial({0}, {4}));
+}
+
+TEST(SortedRegionsOfAReversedTensor) {
+  Graph graph = NewGraph();
+  const Tensor a = graph.addVariable(poplar::INT, {8}), b = graph.addVariable(poplar::INT, {4});
+  // In memory: a[0..8), b[0..4).
+  const Tensor t = concat({b, a.slice(4, 8), a.slice(0, 4)});
+  CHECK((graph.getSortedContiguousRegions(t, {{0, 12}}) == Sets{{{8, 12}, {4, 8}}, {{0, 4}}}));
+  CHECK((graph.getSortedContiguousRegions(t, {{2, 6}}) == Sets{{{4, 6}}, {{2, 4}}}));
+  CHECK((t.getContiguousRegions() == Intervals{{0, 4}, {4, 8}, {8, 12}}));
+  const auto variables = t.getVarRegions();
+  CHECK(variables.size() == 3 && variables[1].interval == Interval(4, 8) &&
+        variables[0].var != variables[1].var);
+}
+
+TEST(SortedRegionsFindAliases) {
+  Graph graph = NewGraph();
+  const Tensor v = graph.addVariable(poplar::INT, {4});
+  const Tensor t = v.broadcast(3, 0);  // 12 elements, each of v three times
+  CHECK((graph.getSortedContiguousRegions(t, {{0, 12}}, true) == Sets{{{0, 4}}}));
+  std::vector<std::size_t> aliases;
+  const Sets sets = graph.getSortedContiguousRegions(t, {{0, 12}}, false, &aliases);
+  CHECK((sets == Sets{{{0, 4}}, {{4, 8}}, {{8, 12}}}));
+  CHECK((aliases == std::vector<std::size_t>{0, 0, 0}));
+  // A part of what came before, and what follows it.
+  const Tensor u = concat(v.slice(0, 3), v.slice(1, 4));
+  CHECK((graph.getSortedContiguousRegions(u, {{0, 6}}, true) == Sets{{{0, 3}, {5, 6}}}));
+  graph.getSortedContiguousRegions(u, {{0, 6}}, false, &aliases);
+  CHECK((aliases == std::vector<std::size_t>{0, 1, 5}));
+}
+
+TEST(ReorderingGivesMemoryOrderAndTheSamePermutation) {
+  std::mt19937 random(3);
+  Graph graph = NewGraph();
+  for (int round = 0; round < 50; ++round) {
+    const Tensor a = graph.addVariable(poplar::INT, {6, 4}), b = graph.addVariable(poplar::INT, {3, 4});
+    Tensor t = round % 2 == 0 ? a.transpose() : concat(a.reverse(round % 2), b).dimShuffle({1, 0});
+    Tensor other = graph.addVariable(poplar::INT, {t.numElements()});
+    const auto before = ElementsOf(t);
+    const auto other_before = ElementsOf(other);
+    graph.reorderToSimplify(&t, {&other});
+    const auto after = ElementsOf(t), other_after = ElementsOf(other);
+    CHECK(std::is_sorted(after.begin(), after.end()));
+    for (std::size_t i = 0; i < after.size(); ++i) {
+      const auto at = static_cast<std::size_t>(other_after[i].second);
+      CHECK(before[at] == after[i] && other_before[at] == other_after[i]);
+    }
+  }
+  Tensor t = graph.addVariable(poplar::INT, {4}), wrong = graph.addVariable(poplar::INT, {5});
+  CHECK_THROWS(poplar::poplar_error, graph.reorderToSimplify(&t, {&wrong}));
+}
+
+TEST(ClonesKeepOrderAliasesAndTiles) {
+  Graph graph = NewGraph();
+  const Tensor a = graph.addVariable(poplar::INT, {8}), b = graph.addVariable(poplar::INT, {4});
+  graph.setTileMapping(a, {{{0, 3}}, {{3, 8}}});
+  graph.setTileMapping(b, 5);
+  const Tensor t = concat({b, a.reverse(0), a.slice(2, 4)});
+  using Method = poplar::TensorCloneMethod;
+  const Tensor kept = graph.clone(t, "kept", Method::PRESERVE_ORDER_AND_ALIASES);
+  CHECK(kept.shape() == t.shape() && kept.containsAliases() && !kept.intersectsWith(t));
+  CHECK(graph.getTileMapping(kept) == graph.getTileMapping(t));
+  CHECK(graph.getSortedContiguousRegions(kept, {{0, 14}}, true) ==
+        graph.getSortedContiguousRegions(t, {{0, 14}}, true));
+  const Tensor gathered = graph.clone(t, "gathered", Method::GATHER_AND_PRESERVE_TILE_ORDER_AND_ALIASES);
+  CHECK(graph.getTileMapping(gathered) == graph.getTileMapping(t));
+  for (const auto& r : gathered.getVarRegions()) {
+    const Tensor variable = graph.getVariable(r.var);
+    unsigned tiles = 0;
+    for (const auto& intervals : graph.getTileMapping(variable)) tiles += intervals.empty() ? 0 : 1;
+    CHECK(tiles == 1);
+  }
+  // Without aliases a concatenation keeps its order; with them it gets a new one.
+  const Tensor unaliased = graph.clone(t.slice(0, 12), "order");
+  CHECK(graph.getSortedContiguousRegions(unaliased, {{0, 12}}) ==
+        graph.getSortedContiguousRegions(t, {{0, 12}}));
+  CHECK(graph.clone(t).isContiguous());
+}
+
+TEST(CopiesByTile) {
+  Graph graph = NewGraph(2);
+  const Tensor t = graph.addVariable(poplar::FLOAT, {6});
+  graph.setTileMapping(t, {{{0, 2}, {4, 6}}, {{2, 4}}});
+  for (const auto method : {poplar::TensorCloneDuplicationMethod::DUPLICATE_BY_OUTER_DIMENSION,
+                            poplar::TensorCloneDuplicationMethod::DUPLICATE_BY_TILE_CONTIGUOUS_REGION}) {
+    const Tensor copies = graph.cloneN(t, 3, "copies", poplar::TensorCloneMethod::CREATE_NEW_ORDER, method);
+    CHECK((copies.shape() == std::vector<std::size_t>{3, 6}) && !copies.containsAliases());
+    for (unsigned i = 0; i < 3; ++i) CHECK(graph.getTileMapping(copies[i]) == graph.getTileMapping(t));
+  }
+}
+
+TEST(ConstantsAndBroadcasts) {
+  Graph graph = NewGraph();
+  const Tensor c = graph.addConstant(poplar::HALF, {2, 1}, {1.5f, -2.0f});
+  float value = 0;
+  CHECK(c[1].getConstantValue(&value) && value == -2);
+  CHECK(!c.getConstantValue(&value) && !graph.addVariable(poplar::INT, {1}).getConstantValue(&value));
+  const Tensor wide = c.broadcast(5, 1);
+  CHECK(graph.findUnbroadcastTensor(wide) == c);
+  CHECK(c.isParallelWriteable() == false && graph.isConstant(c.getVarRegions()[0].var));
+  const std::int16_t numbers[] = {3, -4};
+  const Tensor n = graph.addConstant(poplar::INT, {2}, numbers, poplar::TypeTraits::make<std::int16_t>(), false);
+  int second = 0;
+  CHECK(n[1].getConstantValue(&second) && second == -4);
+}
+
+TEST(QuarterMetadata) {
+  using poplar::QuarterMetadata;
+  for (const auto format : {QuarterMetadata::Format::F143, QuarterMetadata::Format::F152}) {
+    const QuarterMetadata metadata(format, -3);
+    CHECK(QuarterMetadata::fromBinary(metadata.getBinary()) == metadata);
+    // Every byte keeps its value; the largest values are those of Noune et al. 2022.
+    std::vector<unsigned char> bytes(256), back(256);
+    for (unsigned i = 0; i < 256; ++i) bytes[i] = static_cast<unsigned char>(i);
+    std::vector<float> values(256);
+    poplar::convertFromDeviceType(poplar::QUARTER, metadata, bytes.data(), values);
+    poplar::convertToDeviceType(poplar::QUARTER, metadata, values, back.data());
+    CHECK(back == bytes && std::isnan(values[0x80]));
+    CHECK(values[0x7f] == (format == QuarterMetadata::Format::F143 ? 240.0f : 57344.0f) / 8);
+    CHECK(values[1] == std::ldexp(1.0f, format == QuarterMetadata::Format::F143 ? -13 : -20));
+  }
+  CHECK_THROWS(poplar::poplar_error, QuarterMetadata(QuarterMetadata::Format::F143, 32));
+
+  Graph graph = NewGraph();
+  CHECK_THROWS(poplar::poplar_error, graph.addVariable(poplar::QUARTER, {4}));
+  const Tensor metadata = graph.addConstant(poplar::QUARTER_METADATA, {1},
+                                            QuarterMetadata(QuarterMetadata::Format::F152, 0).getBinary());
+  const Tensor q = graph.addVariable(poplar::QUARTER, metadata, {4});
+  CHECK(q.hasMetadata() && q.slice(1, 3).reshape({2, 1}).getMetadata() == metadata);
+  CHECK(!q.reinterpret(poplar::UNSIGNED_CHAR).hasMetadata());
+  CHECK(graph.clone(q).hasMetadata() && graph.clone(q).getMetadata() != metadata);
+  const Tensor one = graph.addConstant(poplar::QUARTER, metadata, {2}, 1.0f);
+  unsigned char bits = 0;
+  CHECK(one[0].reinterpret(poplar::UNSIGNED_CHAR).getConstantValue(&bits) && bits == 0x40);
+}
+
+TEST(TypesOfOneRepresentation) {
+  CHECK(poplar::CHAR != poplar::SIGNED_CHAR && poplar::LONG != poplar::LONGLONG);
+  CHECK(poplar::UNSIGNED_INT.toString() == "unsigned int" && poplar::HALF.toString() == "half");
+  CHECK(poplar::equivalent_device_type<double>().value == poplar::FLOAT);
+  Graph graph = NewGraph();
+  CHECK(graph.addVariable(poplar::CHAR, {3})[1].elementType() == poplar::CHAR);
+  CHECK(graph.clone(poplar::LONG, graph.addVariable(poplar::INT, {3})).elementType() == poplar::LONG);
+  std::vector<std::uint16_t> half(2);
+  poplar::copyFloatToDeviceHalf(graph.getTarget(), std::vector<float>{1, -0.5f}.data(), half.data(), 2);
+  CHECK((half == std::vector<std::uint16_t>{0x3c00, 0xb800}));
+  std::vector<std::int64_t> longs(1);
+  poplar::convertToDeviceType(poplar::LONGLONG, std::vector<std::int64_t>{(std::int64_t{1} << 62) + 1},
+                              longs.data());
+  CHECK(longs[0] == (std::int64_t{1} << 62) + 1);
+}
+
+TEST(InitialValuesAreThereAfterEveryLoad) {
+  for (const char* execution : {"fast", "tile"}) {
+    poplar::IPUModel model;
+    model.tilesPerIPU = 4;
+    const poplar::Device device = model.createDevice();
+    Graph graph(device.getTarget());
+    const Tensor t = graph.addVariable(poplar::INT, {3}), u = graph.addVariable(poplar::FLOAT, {2});
+    graph.setTileMapping(t, 1);
+    graph.setTileMapping(u, 2);
+    graph.setInitialValue(t, poplar::ArrayRef<int>({7, 8, 9}));
+    graph.setInitialValue(u, 0.5f);
+    graph.createHostRead("t", t);
+    graph.createHostWrite("t", t);
+    graph.createHostRead("u", u);
+    CHECK_THROWS(poplar::poplar_error, graph.setInitialValue(t.broadcast(2, 0), 1));
+    std::stringstream stored;
+    poplar::compileGraph(graph, {poplar::program::Sequence()}).serialize(stored);
+    poplar::Engine engine(poplar::Executable::deserialize(stored), {{"execution", execution}});
+    for (int round = 0; round < 2; ++round) {
+      engine.load(device);
+      std::vector<int> values(3);
+      std::vector<float> floats(2);
+      engine.readTensor("t", values.data(), values.data() + 3);
+      engine.readTensor("u", floats.data(), floats.data() + 2);
+      CHECK((values == std::vector<int>{7, 8, 9}) && (floats == std::vector<float>{0.5f, 0.5f}));
+      values = {1, 2, 3};
+      engine.writeTensor("t", values.data(), values.data() + 3);
+    }
+  }
+}
+
+TEST(DebugInfoIsStreamed) {
+  const std::string path = "/tmp/ipu_model_debug_info_test.json";
+  poplar::DebugInfo::initializeStreamer(path);
+  {
+    poplar::DebugInfo outer(poplar::DebugContext("layer"), "test");
+    CHECK(outer.setValue("api", "f") && !outer.setValue("id", 1));
+    poplar::DebugInfo inner(poplar::DebugContext(outer, "in\"ner"), "test");
+    inner.setValue("args", poplar::ProfileValue::Map{{"n", 3}, {"list", poplar::ProfileValue::Vector{true, 0.5}}});
+    CHECK(poplar::DebugContext(poplar::DebugNameAndId(inner, "x"), "y").getPathName() == "layer/in\"ner/x/y");
+  }
+  poplar::DebugInfo::closeStreamer();
+  std::ifstream file(path);
+  std::ostringstream text;
+  text << file.rdbuf();
+  std::remove(path.c_str());
+  CHECK(text.str().find("\"args\":{\"list\":[true,0.5],\"n\":3}") != std::string::npos);
+  CHECK(text.str().find("\"name\":\"layer/in\\\"ner\"") != std::string::npos);
+}
+
+TEST(TargetQueries) {
+  const poplar::Target target = poplar::Target::createIPUTarget(1, 4, "ipu2");
+  CHECK(target.getNumConvUnits(poplar::HALF, poplar::FLOAT) == 16);
+  CHECK(target.getWeightsPerConvUnit(poplar::HALF) == 16 && target.getWeightsPerConvUnit(poplar::FLOAT) == 8);
+  CHECK(target.getNumConvUnits(poplar::INT, poplar::INT) == 0);
+  CHECK(target.getTypeLimitsMaxAs<std::uint64_t>(poplar::UNSIGNED_INT) == 0xffffffffu);
+  CHECK_THROWS(poplar::type_error, target.getTypeLimitsMaxAs<int>(poplar::UNSIGNED_INT));
+  CHECK(target.getMemoryElementOffsets().size() == 39);
+  CHECK(poplar::Target::createCPUTarget().getTargetType() == poplar::TargetType::CPU);
+}
+
+}  // namespace
+
+int main() { return jax_ipu::testing::RunTests(); }

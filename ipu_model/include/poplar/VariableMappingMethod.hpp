@@ -1,0 +1,20 @@
+// How Graph::addVariable maps a new variable to tiles.
+#ifndef POPLAR_VARIABLEMAPPINGMETHOD_HPP
+#define POPLAR_VARIABLEMAPPINGMETHOD_HPP
+
+#include <ostream>
+
+namespace poplar {
+
+enum class VariableMappingMethod {
+  NONE,    // the caller maps it
+  LINEAR,  // as poputil::mapTensorLinearly does
+};
+
+inline std::ostream& operator<<(std::ostream& out, const VariableMappingMethod& method) {
+  return out << (method == VariableMappingMethod::NONE ? "NONE" : "LINEAR");
+}
+
+}  // namespace poplar
+
+#endif  // POPLAR_VARIABLEMAPPINGMETHOD_HPP
