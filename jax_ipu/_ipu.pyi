@@ -1814,32 +1814,39 @@ def select_and_scatter(graph: Graph, operand: Tensor, source: Tensor, init: Tens
     Scatters each element of source to the element that its window of operand selects.
     """
 
-def mat_mul_grouped(graph: Graph, a: Tensor, b: Tensor, out_dtype: str, seq: Sequence, name: str = '', options: Mapping[str, str] = {}, output_mapping_like: Tensor | None = None) -> Tensor:
+class PlanningCache:
+    """
+    Keeps plans of products and convolutions, so that equal ones are planned once.
+    """
+
+    def __init__(self) -> None: ...
+
+def mat_mul_grouped(graph: Graph, a: Tensor, b: Tensor, out_dtype: str, seq: Sequence, name: str = '', options: Mapping[str, str] = {}, output_mapping_like: Tensor | None = None, plans: PlanningCache | None = None) -> Tensor:
     """
     a [g, m, k] x b [g, k, n] -> [g, m, n]. The result lies on the tiles of output_mapping_like [g, m, n] (and in its memory order) where that is given.
     """
 
-def create_mat_mul_grouped_input_lhs(graph: Graph, in_dtype: str, out_dtype: str, a_shape: _Sequence[int], b_shape: _Sequence[int], name: str = '', options: Mapping[str, str] = {}) -> Tensor:
+def create_mat_mul_grouped_input_lhs(graph: Graph, in_dtype: str, out_dtype: str, a_shape: _Sequence[int], b_shape: _Sequence[int], name: str = '', options: Mapping[str, str] = {}, plans: PlanningCache | None = None) -> Tensor:
     """
     A new variable of a_shape [g, m, k], mapped as mat_mul_grouped of these shapes reads it.
     """
 
-def create_mat_mul_grouped_input_rhs(graph: Graph, in_dtype: str, out_dtype: str, a_shape: _Sequence[int], b_shape: _Sequence[int], name: str = '', options: Mapping[str, str] = {}) -> Tensor:
+def create_mat_mul_grouped_input_rhs(graph: Graph, in_dtype: str, out_dtype: str, a_shape: _Sequence[int], b_shape: _Sequence[int], name: str = '', options: Mapping[str, str] = {}, plans: PlanningCache | None = None) -> Tensor:
     """
     A new variable of b_shape [g, k, n], mapped as mat_mul_grouped of these shapes reads it.
     """
 
-def convolution(graph: Graph, lhs: Tensor, rhs: Tensor, strides: _Sequence[int], padding: _Sequence[tuple[int, int]], lhs_dilation: _Sequence[int], rhs_dilation: _Sequence[int], rhs_reversal: _Sequence[bool], feature_group_count: int, batch_group_count: int, out_dtype: str, output_layout: _Sequence[int], seq: Sequence, name: str = '', options: Mapping[str, str] = {}, output_mapping_like: Tensor | None = None) -> Tensor:
+def convolution(graph: Graph, lhs: Tensor, rhs: Tensor, strides: _Sequence[int], padding: _Sequence[tuple[int, int]], lhs_dilation: _Sequence[int], rhs_dilation: _Sequence[int], rhs_reversal: _Sequence[bool], feature_group_count: int, batch_group_count: int, out_dtype: str, output_layout: _Sequence[int], seq: Sequence, name: str = '', options: Mapping[str, str] = {}, output_mapping_like: Tensor | None = None, plans: PlanningCache | None = None) -> Tensor:
     """
     lhs [n, c, *spatial] and rhs [o, i, *spatial] -> [n, o, *spatial], with dimensions output_layout from major to minor in memory. Where output_mapping_like (a tensor of the result's shape) is given, the result has its memory order and lies on its tiles.
     """
 
-def create_conv_input(graph: Graph, lhs_shape: _Sequence[int], rhs_shape: _Sequence[int], strides: _Sequence[int], padding: _Sequence[tuple[int, int]], lhs_dilation: _Sequence[int], rhs_dilation: _Sequence[int], rhs_reversal: _Sequence[bool], feature_group_count: int, batch_group_count: int, out_dtype: str, layout: _Sequence[int], dtype: str, name: str = '', options: Mapping[str, str] = {}) -> Tensor:
+def create_conv_input(graph: Graph, lhs_shape: _Sequence[int], rhs_shape: _Sequence[int], strides: _Sequence[int], padding: _Sequence[tuple[int, int]], lhs_dilation: _Sequence[int], rhs_dilation: _Sequence[int], rhs_reversal: _Sequence[bool], feature_group_count: int, batch_group_count: int, out_dtype: str, layout: _Sequence[int], dtype: str, name: str = '', options: Mapping[str, str] = {}, plans: PlanningCache | None = None) -> Tensor:
     """
     A new variable [n, c, *spatial] with memory order `layout`, mapped as this convolution reads it.
     """
 
-def create_conv_weights(graph: Graph, lhs_shape: _Sequence[int], rhs_shape: _Sequence[int], strides: _Sequence[int], padding: _Sequence[tuple[int, int]], lhs_dilation: _Sequence[int], rhs_dilation: _Sequence[int], rhs_reversal: _Sequence[bool], feature_group_count: int, batch_group_count: int, out_dtype: str, layout: _Sequence[int], dtype: str, name: str = '', options: Mapping[str, str] = {}) -> Tensor:
+def create_conv_weights(graph: Graph, lhs_shape: _Sequence[int], rhs_shape: _Sequence[int], strides: _Sequence[int], padding: _Sequence[tuple[int, int]], lhs_dilation: _Sequence[int], rhs_dilation: _Sequence[int], rhs_reversal: _Sequence[bool], feature_group_count: int, batch_group_count: int, out_dtype: str, layout: _Sequence[int], dtype: str, name: str = '', options: Mapping[str, str] = {}, plans: PlanningCache | None = None) -> Tensor:
     """
     A new variable [o, i, *spatial] with memory order `layout`, mapped as this convolution reads it.
     """

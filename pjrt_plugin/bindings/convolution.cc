@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "bindings/bindings.h"
+#include "bindings/planning_cache.h"
 
 namespace jax_ipu::bindings {
 namespace {
@@ -46,11 +47,13 @@ poplar::Tensor Convolution(poplar::Graph& graph, const poplar::Tensor& lhs, cons
                            std::int64_t feature_group_count, std::int64_t batch_group_count,
                            const std::string& out_dtype, const Numbers& output_layout,
                            poplar::program::Sequence& sequence, const std::string& name,
-                           const Options& options, const std::optional<poplar::Tensor>& output_mapping_like) {
+                           const Options& options, const std::optional<poplar::Tensor>& output_mapping_like,
+                           PlanningCache* plans) {
   const auto params = ConvolutionParametersOf(strides, padding, lhs_dilation, rhs_dilation, rhs_reversal,
                                               feature_group_count, batch_group_count, out_dtype);
   return hlo::convolution(graph, lhs, rhs, params, output_layout, sequence, name, FlagsOf(options),
-                          output_mapping_like.value_or(poplar::Tensor()));
+                          output_mapping_like.value_or(poplar::Tensor()),
+                          plans == nullptr ? nullptr : &plans->convolutions);
 }
 
 using Create = decltype(&hlo::createConvolutionInput);
@@ -61,10 +64,11 @@ poplar::Tensor CreateOperand(poplar::Graph& graph, const Sizes& lhs_shape, const
                              const Numbers& rhs_dilation, const std::vector<bool>& rhs_reversal,
                              std::int64_t feature_group_count, std::int64_t batch_group_count,
                              const std::string& out_dtype, const Numbers& layout, const std::string& dtype,
-                             const std::string& name, const Options& options) {
+                             const std::string& name, const Options& options, PlanningCache* plans) {
   const auto params = ConvolutionParametersOf(strides, padding, lhs_dilation, rhs_dilation, rhs_reversal,
                                               feature_group_count, batch_group_count, out_dtype);
-  return create(graph, TypeNamed(dtype), lhs_shape, rhs_shape, params, layout, name, FlagsOf(options));
+  return create(graph, TypeNamed(dtype), lhs_shape, rhs_shape, params, layout, name, FlagsOf(options),
+                plans == nullptr ? nullptr : &plans->convolutions);
 }
 
 }  // namespace
@@ -75,7 +79,7 @@ void BindConvolution(nb::module_& module) {
       nb::arg("padding"), nb::arg("lhs_dilation"), nb::arg("rhs_dilation"), nb::arg("rhs_reversal"),
       nb::arg("feature_group_count"), nb::arg("batch_group_count"), nb::arg("out_dtype"),
       nb::arg("output_layout"), nb::arg("seq"), nb::arg("name") = "", nb::arg("options") = Options{},
-      nb::arg("output_mapping_like") = nb::none(),
+      nb::arg("output_mapping_like") = nb::none(), nb::arg("plans") = nb::none(),
       "lhs [n, c, *spatial] and rhs [o, i, *spatial] -> [n, o, *spatial], with dimensions output_layout "
       "from major to minor in memory. Where output_mapping_like (a tensor of the result's shape) is "
       "given, the result has its memory order and lies on its tiles.");
@@ -84,7 +88,7 @@ void BindConvolution(nb::module_& module) {
                nb::arg("strides"), nb::arg("padding"), nb::arg("lhs_dilation"), nb::arg("rhs_dilation"),
                nb::arg("rhs_reversal"), nb::arg("feature_group_count"), nb::arg("batch_group_count"),
                nb::arg("out_dtype"), nb::arg("layout"), nb::arg("dtype"), nb::arg("name") = "",
-               nb::arg("options") = Options{}, doc);
+               nb::arg("options") = Options{}, nb::arg("plans") = nb::none(), doc);
   };
   create("create_conv_input", CreateOperand<hlo::createConvolutionInput>,
          "A new variable [n, c, *spatial] with memory order `layout`, mapped as this convolution reads it.");

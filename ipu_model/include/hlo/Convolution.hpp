@@ -5,6 +5,7 @@
 #define HLO_CONVOLUTION_HPP
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "hlo/ConvolutionGeometry.hpp"
@@ -21,6 +22,20 @@ struct ConvolutionParameters {
   poplar::Type outputType;
 };
 
+// Keeps the splits of convolutions, so that equal ones are planned once: a convolution and its operands, and
+// equal layers. Copies share their contents. Not thread safe.
+class ConvolutionPlans {
+ public:
+  ConvolutionPlans();
+  std::size_t size() const;
+
+  struct Splits;  // operations/convolution/convolution.cc
+  Splits& splits() const { return *splits_; }
+
+ private:
+  std::shared_ptr<Splits> splits_;
+};
+
 // The shape [N / batch groups, O, *spatial] of the result. Throws poplar_error when the operands do not fit.
 std::vector<std::size_t> convolutionOutputShape(const std::vector<std::size_t>& lhs,
                                                 const std::vector<std::size_t>& rhs,
@@ -34,24 +49,20 @@ poplar::Tensor convolution(poplar::Graph& graph, const poplar::Tensor& lhs, cons
                            const ConvolutionParameters& params, const std::vector<std::int64_t>& outputLayout,
                            poplar::program::Sequence& prog, const poplar::DebugContext& debugContext = {},
                            const poplar::OptionFlags& options = {},
-                           const poplar::Tensor& outputMappingLike = {});
+                           const poplar::Tensor& outputMappingLike = {}, ConvolutionPlans* plans = nullptr);
 
 // A new variable for the lhs or the rhs, with dimensions `layout` from major to minor in memory, mapped as
 // the convolution reads it. Returned in the shape that convolution() takes.
-poplar::Tensor createConvolutionInput(poplar::Graph& graph, const poplar::Type& type,
-                                      const std::vector<std::size_t>& lhs,
-                                      const std::vector<std::size_t>& rhs,
-                                      const ConvolutionParameters& params,
-                                      const std::vector<std::int64_t>& layout,
-                                      const poplar::DebugContext& debugContext = {},
-                                      const poplar::OptionFlags& options = {});
-poplar::Tensor createConvolutionWeights(poplar::Graph& graph, const poplar::Type& type,
-                                        const std::vector<std::size_t>& lhs,
-                                        const std::vector<std::size_t>& rhs,
-                                        const ConvolutionParameters& params,
-                                        const std::vector<std::int64_t>& layout,
-                                        const poplar::DebugContext& debugContext = {},
-                                        const poplar::OptionFlags& options = {});
+poplar::Tensor createConvolutionInput(
+    poplar::Graph& graph, const poplar::Type& type, const std::vector<std::size_t>& lhs,
+    const std::vector<std::size_t>& rhs, const ConvolutionParameters& params,
+    const std::vector<std::int64_t>& layout, const poplar::DebugContext& debugContext = {},
+    const poplar::OptionFlags& options = {}, ConvolutionPlans* plans = nullptr);
+poplar::Tensor createConvolutionWeights(
+    poplar::Graph& graph, const poplar::Type& type, const std::vector<std::size_t>& lhs,
+    const std::vector<std::size_t>& rhs, const ConvolutionParameters& params,
+    const std::vector<std::int64_t>& layout, const poplar::DebugContext& debugContext = {},
+    const poplar::OptionFlags& options = {}, ConvolutionPlans* plans = nullptr);
 
 }  // namespace hlo
 

@@ -2,6 +2,7 @@
 #include "hlo/Convolution.hpp"
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -14,6 +15,10 @@
 #include "operations/convolution/convolution_plan.h"
 #include "operations/readers.h"
 #include "poplar/exceptions.hpp"
+
+struct hlo::ConvolutionPlans::Splits {
+  std::map<std::string, ipu_model::Partition> by_problem;
+};
 
 namespace ipu_model {
 namespace {
@@ -230,14 +235,35 @@ ConvolutionProblem ProblemOf(const std::vector<std::size_t>& lhs, const std::vec
           /*half_step=*/0};
 }
 
+std::string KeyOf(const poplar::Target& target, const ConvolutionProblem& problem, const Options& options) {
+  Writer writer;
+  writer.Write(target.getTargetArchString());
+  writer.Write(target.getNumTiles());
+  WriteGeometry(writer, problem.geometry);
+  for (const Shape* shape : {&problem.lhs, &problem.rhs, &problem.out}) writer.Write(*shape);
+  for (const DType type : {problem.in_type, problem.rhs_type, problem.out_type}) writer.Write(type);
+  writer.Write(options.memory_proportion);
+  writer.Write(options.half_partials);
+  return writer.Take();
+}
+
 // Chooses the split, and sets the problem's half step.
-Partition SplitFor(const poplar::Graph& graph, ConvolutionProblem& problem,
-                   const poplar::OptionFlags& flags) {
+Partition SplitFor(const poplar::Graph& graph, ConvolutionProblem& problem, const poplar::OptionFlags& flags,
+                   hlo::ConvolutionPlans* plans) {
   const Options options = ParseOptions(flags);
-  const TargetModel& target = graph.getTarget().model();
+  const poplar::Target& device = graph.getTarget();
+  const TargetModel& target = device.model();
   if (options.half_partials) problem.half_step = HalfStep(problem, target);
-  Partition split =
-      ChooseConvolutionSplit(problem, target, graph.getTarget().getNumTiles(), options.memory_proportion);
+  const auto choose = [&] {
+    return ChooseConvolutionSplit(problem, target, device.getNumTiles(), options.memory_proportion);
+  };
+  const auto find = [&] {
+    auto& splits = plans->splits().by_problem;
+    std::string key = KeyOf(device, problem, options);
+    const auto known = splits.find(key);
+    return known != splits.end() ? known->second : splits.emplace(std::move(key), choose()).first->second;
+  };
+  Partition split = plans == nullptr ? choose() : find();
   if (!UsesMatrixUnit(problem, split, target)) problem.half_step = 0;
   return split;
 }
@@ -255,6 +281,9 @@ std::unique_ptr<Operation> ReadConvolution(Reader& reader) {
 namespace hlo {
 
 using namespace ipu_model;
+
+ConvolutionPlans::ConvolutionPlans() : splits_(std::make_shared<Splits>()) {}
+std::size_t ConvolutionPlans::size() const { return splits_->by_problem.size(); }
 
 std::vector<std::size_t> convolutionOutputShape(const std::vector<std::size_t>& lhs,
                                                 const std::vector<std::size_t>& rhs,
@@ -299,12 +328,13 @@ std::vector<std::size_t> convolutionOutputShape(const std::vector<std::size_t>& 
 poplar::Tensor convolution(poplar::Graph& graph, const poplar::Tensor& lhs, const poplar::Tensor& rhs,
                            const ConvolutionParameters& params, const std::vector<std::int64_t>& outputLayout,
                            poplar::program::Sequence& prog, const poplar::DebugContext& debugContext,
-                           const poplar::OptionFlags& options, const poplar::Tensor& outputMappingLike) {
+                           const poplar::OptionFlags& options, const poplar::Tensor& outputMappingLike,
+                           ConvolutionPlans* plans) {
   const DType in_type = lhs.elementType().id(), rhs_type = rhs.elementType().id();
   CheckTypes(in_type, rhs_type, params.outputType.id());
   ConvolutionProblem problem = ProblemOf(lhs.shape(), rhs.shape(), params, in_type, rhs_type);
   CheckLayout(outputLayout, problem.out.size());
-  Partition split = SplitFor(graph, problem, options);
+  Partition split = SplitFor(graph, problem, options, plans);
   const std::string& name = debugContext.getPathName();
   const poplar::Target& target = graph.getTarget();
   const bool like = outputMappingLike.valid();
@@ -335,10 +365,10 @@ poplar::Tensor createConvolutionInput(poplar::Graph& graph, const poplar::Type& 
                                       const ConvolutionParameters& params,
                                       const std::vector<std::int64_t>& layout,
                                       const poplar::DebugContext& debugContext,
-                                      const poplar::OptionFlags& options) {
+                                      const poplar::OptionFlags& options, ConvolutionPlans* plans) {
   ConvolutionProblem problem = ProblemOf(lhs, rhs, params, type.id(), type.id());
   CheckLayout(layout, problem.lhs.size());
-  const Partition split = SplitFor(graph, problem, options);
+  const Partition split = SplitFor(graph, problem, options, plans);
   Mapping mapping = ConvolutionInputMapping(problem, split, layout, graph.getTarget().model());
   return NewWithLayout(graph, type.id(), problem.lhs, layout, std::move(mapping), debugContext.getPathName());
 }
@@ -349,10 +379,10 @@ poplar::Tensor createConvolutionWeights(poplar::Graph& graph, const poplar::Type
                                         const ConvolutionParameters& params,
                                         const std::vector<std::int64_t>& layout,
                                         const poplar::DebugContext& debugContext,
-                                        const poplar::OptionFlags& options) {
+                                        const poplar::OptionFlags& options, ConvolutionPlans* plans) {
   ConvolutionProblem problem = ProblemOf(lhs, rhs, params, type.id(), type.id());
   CheckLayout(layout, problem.rhs.size());
-  const Partition split = SplitFor(graph, problem, options);
+  const Partition split = SplitFor(graph, problem, options, plans);
   Mapping mapping = ConvolutionWeightsMapping(problem, split, layout, graph.getTarget().model());
   return NewWithLayout(graph, type.id(), problem.rhs, layout, std::move(mapping), debugContext.getPathName());
 }

@@ -394,11 +394,10 @@ class Planner {
     // stages.
     constexpr std::int64_t kLeastForStages = 16;
     if (!two_stages || partials < kLeastForStages) return stage(partials, partials, last_cuts);
-    for (std::int64_t terms = 2; terms < partials; ++terms) {
-      if (partials % terms != 0) continue;
-      if (*first_stage > 1 && terms + partials / terms >= *first_stage + partials / *first_stage) continue;
-      *first_stage = terms;
-    }
+    // The largest divisor up to the square root has the smallest sum with its partner.
+    auto terms = static_cast<std::int64_t>(std::sqrt(static_cast<double>(partials)));
+    while (partials % terms != 0) --terms;
+    *first_stage = terms;
     if (*first_stage == 1) return stage(partials, partials, last_cuts);
     return stage(*first_stage, *first_stage, first_cuts) +
            stage(partials / *first_stage, partials, last_cuts);

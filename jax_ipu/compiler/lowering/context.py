@@ -39,6 +39,7 @@ class Context:
         "num_replicas",
         "origins",
         "planning",
+        "plans",
         "random_state",
         "sequence",
         "tensors",
@@ -51,12 +52,15 @@ class Context:
         creators: dict[str, Creator],
         mapping: MappingPlan,
         planning: dict[str, str],
+        plans: _ipu.PlanningCache,
         num_partitions: int,
         num_replicas: int,
     ) -> None:
         self.graph = graph
         # The options of the planner of matrix products and convolutions.
         self.planning = planning
+        # What it has planned for this program.
+        self.plans = plans
         self.num_partitions = num_partitions
         self.num_replicas = num_replicas
         self.sequence = _ipu.Sequence("main")

@@ -34,6 +34,7 @@ def lower_convolution(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
         name,
         context.planning,
         None if partner is None else partner.dim_shuffle(shape.output_permutation),
+        context.plans,
     )
     return [product.dim_shuffle(shape.output_layout)]
 
@@ -50,7 +51,8 @@ def create_operand(context: Context, demand: Demand, dtype: str, name: str) -> _
     # In memory the dimensions stand as in the StableHLO operand.
     layout = [permutation.index(d) for d in range(len(permutation))]
     create = _ipu.create_conv_input if demand.operand == 0 else _ipu.create_conv_weights
-    tensor = create(context.graph, lhs, rhs, *shape.window, op.result.dtype, layout, dtype, name, context.planning)
+    planning = (context.planning, context.plans)
+    tensor = create(context.graph, lhs, rhs, *shape.window, op.result.dtype, layout, dtype, name, *planning)
     return tensor.dim_shuffle(layout)
 
 

@@ -26,7 +26,7 @@ def lower_dot_general(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
     b = context.strided(_as_matrix(rhs, shape.rhs_permutation, shape.rhs), name)
     like = _partner_layout(context, op, (shape.batch, shape.m, shape.n))
     product = _ipu.mat_mul_grouped(
-        context.graph, a, b, result.dtype, context.sequence, name, _options(context, op), like
+        context.graph, a, b, result.dtype, context.sequence, name, _options(context, op), like, context.plans
     )
     return [context.strided(product.reshape(result.shape), name)]
 
@@ -38,7 +38,8 @@ def create_operand(context: Context, demand: Demand, dtype: str, name: str) -> _
     if dtype in COMPLEX or 0 in shape.lhs or 0 in shape.rhs:
         return None
     create = _ipu.create_mat_mul_grouped_input_lhs if demand.operand == 0 else _ipu.create_mat_mul_grouped_input_rhs
-    tensor = create(context.graph, dtype, op.result.dtype, shape.lhs, shape.rhs, name, _options(context, op))
+    options = _options(context, op)
+    tensor = create(context.graph, dtype, op.result.dtype, shape.lhs, shape.rhs, name, options, context.plans)
     permutation = shape.lhs_permutation if demand.operand == 0 else shape.rhs_permutation
     return _from_matrix(tensor, permutation, op.operands[demand.operand].shape)
 

@@ -80,10 +80,12 @@ def lower(program: MappedProgram, target: _ipu.Target, settings: Options, keep: 
     check_supported(block)
     capacity.check(block, signature, target)
 
+    plans = _ipu.PlanningCache()
+
     def context_for(mapping: MappingPlan) -> Context:
         graph = _ipu.Graph(target, module.num_replicas * module.num_partitions)
-        planning = settings.planning()
-        return Context(graph, LOWERINGS, CREATORS, mapping, planning, module.num_partitions, module.num_replicas)
+        replicas = module.num_partitions, module.num_replicas
+        return Context(graph, LOWERINGS, CREATORS, mapping, settings.planning(), plans, *replicas)
 
     rivals.settle(program.mapping, target, lambda: context_for(MappingPlan({}, {}, {}, {})))
     context = context_for(program.mapping)
