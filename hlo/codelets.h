@@ -6,6 +6,7 @@ namespace hlo {
 
 extern const char* const kFillCodelets;
 extern const char* const kIotaCodelets;
+extern const char* const kLinearAlgebraCodelets;
 extern const char* const kScalarCodelets;
 
 }  // namespace hlo

@@ -1,6 +1,7 @@
 #include "hlo/Library.hpp"
 
 #include "fill_iota.h"
+#include "linear_algebra.h"
 #include "map.h"
 
 namespace hlo {
@@ -20,6 +21,17 @@ class Library : public Expansions {
            const std::vector<poplar::Tensor>& outputs, const std::vector<int>& inPlace,
            poplar::program::Sequence& prog, const poplar::DebugContext& debugContext) const override {
     expandMap(graph, expression, inputs, outputs, inPlace, prog, debugContext);
+  }
+  void triangularSolve(poplar::Graph& graph, const poplar::Tensor& a, const poplar::Tensor& b,
+                       const poplar::Tensor& out, bool inPlace, const TriangularOptions& options,
+                       const Grid& grid, poplar::program::Sequence& prog,
+                       const poplar::DebugContext& debugContext) const override {
+    expandTriangularSolve(graph, a, b, out, inPlace, options, grid, prog, debugContext);
+  }
+  void cholesky(poplar::Graph& graph, const poplar::Tensor& a, const poplar::Tensor& out, bool lower,
+                const Grid& grid, poplar::program::Sequence& prog,
+                const poplar::DebugContext& debugContext) const override {
+    expandCholesky(graph, a, out, lower, grid, prog, debugContext);
   }
 };
 

@@ -10,8 +10,8 @@ namespace hlo {
 struct Share {
   unsigned begin, end;
 };
+template <unsigned kGrain = 8>  // elements of one byte in 64 bits
 inline Share shareOf(unsigned worker, unsigned workers, unsigned elements) {
-  constexpr unsigned kGrain = 8;  // elements of one byte in 64 bits
   const unsigned grains = (elements + kGrain - 1) / kGrain, each = (grains + workers - 1) / workers;
   const unsigned begin = worker * each * kGrain, end = begin + each * kGrain;
   return {begin < elements ? begin : elements, end < elements ? end : elements};

@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "core/mapping.h"
 #include "hlo/Expansion.hpp"
 
 namespace ipu_model {
@@ -16,6 +17,13 @@ class Expandable {
                       const std::vector<poplar::Tensor>& in, const std::vector<poplar::Tensor>& out,
                       poplar::program::Sequence& prog) const = 0;
 };
+
+// The blocks of a partition whose tiles are numbered in row-major order.
+inline hlo::Grid GridOf(const Partition& partition) {
+  return {{partition.shape.begin(), partition.shape.end()},
+          {partition.parts.begin(), partition.parts.end()},
+          {partition.grain.begin(), partition.grain.end()}};
+}
 
 }  // namespace ipu_model
 

@@ -31,6 +31,10 @@ class MapCost {
   std::shared_ptr<const Data> data_;
 };
 
+// A vertex with so many multiply-adds for each of its elements, which it loads and stores in vectors.
+std::uint64_t multiplyAddCycles(const poplar::Target& target, DType type, std::size_t elements,
+                                double products);
+
 }  // namespace hlo
 
 #endif  // HLO_COST_HPP

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "hlo/Expression.hpp"
+#include "hlo/TriangularOptions.hpp"
 #include "poplar/Graph.hpp"
 
 namespace poplar {
@@ -18,6 +19,12 @@ class Engine;
 }
 
 namespace hlo {
+
+// Blocks of a tensor: dimension d has ceil(shape[d] / grain[d]) grains, and block p of its parts[d] begins at
+// grain p * grains / parts[d]. Blocks are on the tiles 0, 1, ... in row-major order, again and again.
+struct Grid {
+  std::vector<std::size_t> shape, parts, grain;
+};
 
 // Each function adds to `prog` what the function of the same name in hlo/ means. The tensors that it writes
 // exist. Throws NotExpanded, with the name of the type, for types that have no expansion.
@@ -35,6 +42,18 @@ class Expansions {
                    const std::vector<poplar::Tensor>& inputs, const std::vector<poplar::Tensor>& outputs,
                    const std::vector<int>& inPlace, poplar::program::Sequence& prog,
                    const poplar::DebugContext& debugContext) const = 0;
+
+  // `out` may be exactly b, which `inPlace` says. `grid`: the blocks of b, each for one vertex. If it cuts
+  // the equations, the system is solved block by block.
+  virtual void triangularSolve(poplar::Graph& graph, const poplar::Tensor& a, const poplar::Tensor& b,
+                               const poplar::Tensor& out, bool inPlace, const TriangularOptions& options,
+                               const Grid& grid, poplar::program::Sequence& prog,
+                               const poplar::DebugContext& debugContext) const = 0;
+  // poplin::cholesky. `grid`: the blocks of a, each for one vertex. If it cuts the matrices, the
+  // factorisation goes block by block.
+  virtual void cholesky(poplar::Graph& graph, const poplar::Tensor& a, const poplar::Tensor& out, bool lower,
+                        const Grid& grid, poplar::program::Sequence& prog,
+                        const poplar::DebugContext& debugContext) const = 0;
 };
 
 struct NotExpanded : std::runtime_error {

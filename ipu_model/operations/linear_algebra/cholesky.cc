@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "core/expandable.h"
 #include "core/graph_impl.h"
 #include "core/operand_check.h"
 #include "core/serialise.h"
@@ -50,7 +51,7 @@ void FillReal(const HostTensor& t, double value) {
 }
 
 // inputs: a; outputs: factor.
-class CholeskyOperation : public Operation {
+class CholeskyOperation : public Operation, public Expandable {
  public:
   explicit CholeskyOperation(bool lower) : lower_(lower) {}
 
@@ -106,6 +107,15 @@ class CholeskyOperation : public Operation {
     group.cycles = MultiplyAddCycles(type, static_cast<double>(shape.back()) / 6);
     plan.supersteps.push_back({{std::move(group)}});
     return plan;
+  }
+
+  void Expand(const hlo::Expansions& library, poplar::Graph& graph, const std::vector<poplar::Tensor>& in,
+              const std::vector<poplar::Tensor>& out, poplar::program::Sequence& prog) const override {
+    const poplar::Target& target = graph.getTarget();
+    library.cholesky(graph, in[0], out[0], lower_,
+                     GridOf(MakePartition(inputs[0].shape, inputs[0].type, target.getNumTiles(),
+                                          static_cast<std::int64_t>(target.getBytesPerTile()))),
+                     prog, name);
   }
 
  private:

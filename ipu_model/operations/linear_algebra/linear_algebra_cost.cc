@@ -1,5 +1,7 @@
 #include "operations/linear_algebra/linear_algebra_cost.h"
 
+#include "hlo/Cost.hpp"
+
 namespace ipu_model {
 
 std::function<std::uint64_t(const TargetModel&, const Box&)> MultiplyAddCycles(DType type, double products) {
@@ -26,3 +28,13 @@ std::uint64_t RowOrderCycles(const TargetModel& target, std::int64_t m, std::int
 }
 
 }  // namespace ipu_model
+
+namespace hlo {
+
+std::uint64_t multiplyAddCycles(const poplar::Target& target, DType type, std::size_t elements,
+                                double products) {
+  return ipu_model::MultiplyAddCycles(type, products)(
+      target.model(), ipu_model::Box::Whole({static_cast<std::int64_t>(elements)}));
+}
+
+}  // namespace hlo

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "core/expandable.h"
 #include "core/graph_impl.h"
 #include "core/operand_check.h"
 #include "core/serialise.h"
@@ -30,7 +31,7 @@ constexpr OperandRef kMatrix{OperandRef::Kind::kInput, 0}, kRight{OperandRef::Ki
     kOutput{OperandRef::Kind::kOutput, 0}, kWork{OperandRef::Kind::kTemporary, 0};
 
 // inputs: a, b; outputs: x.
-class TriangularSolveOperation : public Operation {
+class TriangularSolveOperation : public Operation, public Expandable {
  public:
   explicit TriangularSolveOperation(TriangularOptions options) : options_(options) {}
 
@@ -88,6 +89,13 @@ class TriangularSolveOperation : public Operation {
 
   TilePlan Plan(const DeviceContext& context) const override {
     return InBlocks(context.target().bytes_per_tile) ? PlanBlocks(context) : PlanWhole(context);
+  }
+  void Expand(const hlo::Expansions& library, poplar::Graph& graph, const std::vector<poplar::Tensor>& in,
+              const std::vector<poplar::Tensor>& out, poplar::program::Sequence& prog) const override {
+    const poplar::Target& target = graph.getTarget();
+    const bool blocks = InBlocks(static_cast<std::int64_t>(target.getBytesPerTile()));
+    library.triangularSolve(graph, in[0], in[1], out[0], inputs[1].variable == outputs[0].variable, options_,
+                            GridOf(MakeBlocks(target.getNumTiles(), blocks).partition), prog, name);
   }
 
  private:

@@ -1,0 +1,297 @@
+// Triangular systems and Cholesky factors of matrices, whole or in blocks. Matrices are dense and row-major.
+// Rows and columns that do not depend on each other are shared by the workers; what depends is the first
+// worker's.
+#include <cmath>
+#include <limits>
+
+#include "common.hpp"
+
+namespace hlo {
+
+// A complex64 number as it lies in memory.
+struct Complex {
+  float re, im;
+};
+
+inline float conjugate(float x) { return x; }
+inline Complex conjugate(Complex x) { return {x.re, -x.im}; }
+inline float realOf(float x) { return x; }
+inline float realOf(Complex x) { return x.re; }
+inline void setReal(float* x, float re) { *x = re; }
+inline void setReal(Complex* x, float re) { *x = {re, 0}; }
+inline void setParts(float* x, float value) { *x = value; }
+inline void setParts(Complex* x, float value) { *x = {value, value}; }
+// c - a * b, an f32 product rounded with the difference, once.
+inline float subtractProduct(float c, float a, float b) { return std::fma(-a, b, c); }
+inline Complex subtractProduct(Complex c, Complex a, Complex b) {
+  return {c.re - (a.re * b.re - a.im * b.im), c.im - (a.re * b.im + a.im * b.re)};
+}
+inline float quotient(float a, float b) { return a / b; }
+// Divides by the larger part first, so that no square overflows.
+inline Complex quotient(Complex a, Complex b) {
+  if (std::fabs(b.re) >= std::fabs(b.im)) {
+    const float ratio = b.im / b.re, below = b.re + b.im * ratio;
+    return {(a.re + a.im * ratio) / below, (a.im - a.re * ratio) / below};
+  }
+  const float ratio = b.re / b.im, below = b.re * ratio + b.im;
+  return {(a.re * ratio + a.im) / below, (a.im * ratio - a.re) / below};
+}
+
+// The elements of an edge: E is the type of Poplar with the bytes of a number.
+template <typename E>
+struct NumberOf {
+  using type = E;
+};
+template <>
+struct NumberOf<unsigned long long> {
+  using type = Complex;
+};
+template <typename E>
+using Number = typename NumberOf<E>::type;
+template <typename E>
+const Number<E>* numbers(const E* elements) {
+  return reinterpret_cast<const Number<E>*>(elements);
+}
+template <typename E>
+Number<E>* numbers(E* elements) {
+  return reinterpret_cast<Number<E>*>(elements);
+}
+
+template <typename T>
+using In = poplar::Input<poplar::Vector<T, poplar::VectorLayout::SPAN, 8>>;
+template <typename T>
+using Out = poplar::Output<poplar::Vector<T, poplar::VectorLayout::SPAN, 8>>;
+template <typename T>
+using Update = poplar::InOut<poplar::Vector<T, poplar::VectorLayout::SPAN, 8>>;
+
+// A system: op(a) X = b for the columns of b, or X op(a) = b for its rows.
+struct System {
+  unsigned equations, rightSides;
+  bool left, transposed, isConjugate, backward, unitDiagonal;
+};
+// Solves for the right-hand sides of one worker, in x.
+template <typename T>
+void solve(const System& s, Share share, const T* a, T* x) {
+  const auto factor = [&](unsigned i, unsigned k) {
+    const T value = s.transposed ? a[k * s.equations + i] : a[i * s.equations + k];
+    return s.isConjugate ? conjugate(value) : value;
+  };
+  const unsigned step = s.left ? s.rightSides : 1, side = s.left ? 1 : s.equations;
+  for (unsigned done = 0; done < s.equations; ++done) {
+    const unsigned i = s.backward ? s.equations - 1 - done : done, first = s.backward ? i + 1 : 0;
+    for (unsigned j = share.begin; j < share.end; ++j) {
+      T value = x[i * step + j * side];
+      for (unsigned k = first; k < first + done; ++k)
+        value = subtractProduct(value, factor(i, k), x[k * step + j * side]);
+      x[i * step + j * side] = s.unitDiagonal ? value : quotient(value, factor(i, i));
+    }
+  }
+}
+
+template <typename E>
+class TriangularSolve : public poplar::MultiVertex {
+ public:
+  In<E> a, b;
+  Out<E> x;
+  unsigned equations, rightSides;
+  bool left, transposed, isConjugate, backward, unitDiagonal;
+  bool compute(unsigned worker) {
+    const System system{equations, rightSides, left, transposed, isConjugate, backward, unitDiagonal};
+    const Share share = shareOf<2>(worker, numWorkers(), rightSides);
+    const unsigned step = left ? rightSides : 1, side = left ? 1 : equations;
+    for (unsigned i = 0; i < equations; ++i)
+      for (unsigned j = share.begin; j < share.end; ++j) x[i * step + j * side] = b[i * step + j * side];
+    solve(system, share, numbers(&a[0]), numbers(&x[0]));
+    return true;
+  }
+};
+template class TriangularSolve<float>;
+template class TriangularSolve<unsigned long long>;
+
+template <typename E>
+class TriangularSolveInPlace : public poplar::MultiVertex {
+ public:
+  In<E> a;
+  Update<E> x;
+  unsigned equations, rightSides;
+  bool left, transposed, isConjugate, backward, unitDiagonal;
+  bool compute(unsigned worker) {
+    const System system{equations, rightSides, left, transposed, isConjugate, backward, unitDiagonal};
+    solve(system, shareOf<2>(worker, numWorkers(), rightSides), numbers(&a[0]), numbers(&x[0]));
+    return true;
+  }
+};
+template class TriangularSolveInPlace<float>;
+template class TriangularSolveInPlace<unsigned long long>;
+
+// c -= p q, for c [rows, columns], p [rows, inner] and q [inner, columns]. p and q may lie transposed in
+// memory, and be conjugated.
+template <typename E>
+class SubtractProduct : public poplar::MultiVertex {
+ public:
+  Update<E> c;
+  In<E> p, q;
+  unsigned rows, columns, inner;
+  bool pTransposed, qTransposed, pConjugate, qConjugate;
+  bool compute(unsigned worker) {
+    using T = Number<E>;
+    const T *left = numbers(&p[0]), *right = numbers(&q[0]);
+    T* const result = numbers(&c[0]);
+    const Share share = shareOf<2>(worker, numWorkers(), rows * columns);
+    for (unsigned at = share.begin; at < share.end; ++at) {
+      const unsigned i = at / columns, j = at % columns;
+      T value = result[at];
+      for (unsigned k = 0; k < inner; ++k) {
+        const T x = left[pTransposed ? k * rows + i : i * inner + k];
+        const T y = right[qTransposed ? j * inner + k : k * columns + j];
+        value = subtractProduct(value, pConjugate ? conjugate(x) : x, qConjugate ? conjugate(y) : y);
+      }
+      result[at] = value;
+    }
+    return true;
+  }
+};
+template class SubtractProduct<float>;
+template class SubtractProduct<unsigned long long>;
+
+// Copies a matrix [rows, columns], or its adjoint, into `to`, which has so many rows and columns.
+template <typename E>
+class CopyMatrix : public poplar::MultiVertex {
+ public:
+  In<E> from;
+  Out<E> to;
+  unsigned rows, columns;
+  bool adjoint;
+  bool compute(unsigned worker) {
+    using T = Number<E>;
+    const T* const in = numbers(&from[0]);
+    T* const out = numbers(&to[0]);
+    const Share share = shareOf<2>(worker, numWorkers(), rows * columns);
+    for (unsigned at = share.begin; at < share.end; ++at)
+      out[at] = adjoint ? conjugate(in[at % columns * rows + at / columns]) : in[at];
+    return true;
+  }
+};
+template class CopyMatrix<float>;
+template class CopyMatrix<unsigned long long>;
+
+// Replaces the lower triangle of a [n, n] by its Cholesky factor. A pivot that is not positive makes the rest
+// NaN.
+template <typename T>
+void factorise(T* a, unsigned n) {
+  for (unsigned j = 0; j < n; ++j) {
+    const float pivot = realOf(a[j * n + j]);
+    T root;
+    setReal(&root, pivot > 0 ? std::sqrt(pivot) : std::numeric_limits<float>::quiet_NaN());
+    a[j * n + j] = root;
+    for (unsigned i = j + 1; i < n; ++i) a[i * n + j] = quotient(a[i * n + j], root);
+    for (unsigned i = j + 1; i < n; ++i) {
+      for (unsigned k = j + 1; k <= i; ++k)
+        a[i * n + k] = subtractProduct(a[i * n + k], a[i * n + j], conjugate(a[k * n + j]));
+    }
+  }
+}
+
+template <typename E>
+class CholeskyFactor : public poplar::MultiVertex {
+ public:
+  Update<E> a;
+  unsigned size;
+  bool compute(unsigned worker) {
+    if (worker == 0) factorise(numbers(&a[0]), size);
+    return true;
+  }
+};
+template class CholeskyFactor<float>;
+template class CholeskyFactor<unsigned long long>;
+
+// Whole matrices, one after another: of `in` the lower or the upper triangle, in `out` the other is zero.
+// Workers take whole matrices.
+template <typename E>
+class Cholesky : public poplar::MultiVertex {
+ public:
+  In<E> in;
+  Out<E> out;
+  unsigned size;
+  bool lower;
+  bool compute(unsigned worker) {
+    using T = Number<E>;
+    const unsigned n = size, matrices = out.size() / (n * n);
+    for (unsigned m = worker; m < matrices; m += numWorkers()) {
+      const T* const from = numbers(&in[0]) + m * n * n;
+      T* const a = numbers(&out[0]) + m * n * n;
+      for (unsigned i = 0; i < n; ++i)
+        for (unsigned j = 0; j < n; ++j) a[i * n + j] = lower ? from[i * n + j] : conjugate(from[j * n + i]);
+      factorise(a, n);
+      const float last = realOf(a[n * n - 1]);
+      const bool failed = last != last;
+      T nan, zero;
+      setParts(&nan, last);
+      setParts(&zero, 0);
+      for (unsigned i = 0; i < n; ++i) {
+        for (unsigned j = 0; j <= i; ++j) {
+          const T value = failed ? nan : a[i * n + j], other = failed ? nan : zero;
+          if (lower) {
+            a[j * n + i] = other;
+            a[i * n + j] = value;
+          } else {
+            a[i * n + j] = other;
+            a[j * n + i] = conjugate(value);
+          }
+        }
+      }
+    }
+    return true;
+  }
+};
+template class Cholesky<float>;
+template class Cholesky<unsigned long long>;
+
+// A block of the result, from a block of the factor: NaN if the last pivot, `last`, is. `diagonal`: of a
+// block on the diagonal only its triangle.
+template <typename E>
+class CholeskyStore : public poplar::MultiVertex {
+ public:
+  In<E> last, factor;
+  Out<E> out;
+  unsigned rows, columns;
+  bool lower, diagonal;
+  bool compute(unsigned worker) {
+    using T = Number<E>;
+    const T* const in = numbers(&factor[0]);
+    T* const result = numbers(&out[0]);
+    const float pivot = realOf(numbers(&last[0])[0]);
+    const Share share = shareOf<2>(worker, numWorkers(), rows * columns);
+    for (unsigned at = share.begin; at < share.end; ++at) {
+      const unsigned i = at / columns, j = at % columns;
+      T value = lower ? in[at] : conjugate(in[j * rows + i]);
+      if (diagonal && (lower ? j > i : i > j)) setParts(&value, 0);
+      if (pivot != pivot) setParts(&value, pivot);
+      result[at] = value;
+    }
+    return true;
+  }
+};
+template class CholeskyStore<float>;
+template class CholeskyStore<unsigned long long>;
+
+// A block of the other triangle.
+template <typename E>
+class CholeskyZero : public poplar::MultiVertex {
+ public:
+  In<E> last;
+  Out<E> out;
+  bool compute(unsigned worker) {
+    using T = Number<E>;
+    const float pivot = realOf(numbers(&last[0])[0]);
+    T value;
+    setParts(&value, pivot != pivot ? pivot : 0);
+    const Share share = shareOf<2>(worker, numWorkers(), out.size());
+    for (unsigned at = share.begin; at < share.end; ++at) numbers(&out[0])[at] = value;
+    return true;
+  }
+};
+template class CholeskyZero<float>;
+template class CholeskyZero<unsigned long long>;
+
+}  // namespace hlo
