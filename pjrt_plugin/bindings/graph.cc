@@ -95,7 +95,8 @@ void BindTensor(nb::module_& module) {
       .def_prop_ro(
           "shape", [](const Tensor& t) { return nb::tuple(nb::cast(t.shape())); },
           nb::sig("def shape(self) -> tuple[int, ...]"))
-      .def_prop_ro("dtype", [](const Tensor& t) { return std::string(ipu_model::NameOf(t.elementType().id())); })
+      .def_prop_ro("dtype",
+                   [](const Tensor& t) { return std::string(ipu_model::NameOf(t.elementType().id())); })
       .def_prop_ro("num_elements", &Tensor::numElements)
       .def_prop_ro("is_strided", &ipu_model::IsStrided)
       .def_prop_ro("is_row_major", &ipu_model::IsRowMajor)
@@ -190,6 +191,12 @@ void BindSequence(nb::module_& module) {
           nb::arg("title"), nb::arg("tensor"));
 }
 
+// Keeps the order of one strided view; operations take no other order than these and the row-major one.
+poplar::TensorCloneMethod MethodFor(const Tensor& tensor) {
+  return ipu_model::IsStrided(tensor) ? poplar::TensorCloneMethod::PRESERVE_ORDER_UNLESS_ALIASES
+                                      : poplar::TensorCloneMethod::CREATE_NEW_ORDER;
+}
+
 }  // namespace
 
 void BindGraph(nb::module_& module) {
@@ -223,15 +230,14 @@ void BindGraph(nb::module_& module) {
       .def(
           "clone",
           [](Graph& graph, const Tensor& tensor, const std::string& name) {
-            return poplar::Tensor(ipu_model::CloneForOperation(graph, tensor.elementType(), tensor, name));
+            return graph.clone(tensor, name, MethodFor(tensor));
           },
           nb::arg("tensor"), nb::arg("name"))
       .def(
           "clone_as",
           [](Graph& graph, const std::string& dtype, const Tensor& tensor, const std::string& name,
              bool new_order) {
-            const auto method = new_order ? poplar::TensorCloneMethod::CREATE_NEW_ORDER
-                                          : poplar::TensorCloneMethod::PRESERVE_ORDER_UNLESS_ALIASES;
+            const auto method = new_order ? poplar::TensorCloneMethod::CREATE_NEW_ORDER : MethodFor(tensor);
             return graph.clone(TypeNamed(dtype), tensor, name, method);
           },
           nb::arg("dtype"), nb::arg("tensor"), nb::arg("name"), nb::arg("new_order") = false)
