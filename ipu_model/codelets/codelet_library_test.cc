@@ -109,12 +109,12 @@ TEST(classes_and_fields) {
   for (const Expected& e : std::vector<Expected>{
            {"in", codelet::kVectorEdge, codelet::kRead, DType::kF32, number(poplar::VectorLayout::ONE_PTR)},
            {"count", codelet::kValue, codelet::kNoDirection, DType::kU32, 0},
-           {"out", codelet::kVectorEdges, codelet::kWrite, DType::kF32,
-            number(poplar::VectorListLayout::COMPACT_DELTAN)},
+           {"out", codelet::kVectorEdges, codelet::kWrite, DType::kF32, number(poplar::VectorLayout::SPAN)},
            {"io", codelet::kVectorEdges, codelet::kReadWrite, DType::kU16,
             number(poplar::VectorLayout::SHORT_SPAN)},
            {"scalars", codelet::kScalarEdges, codelet::kWrite, DType::kF32, 0},
-           {"numbers", codelet::kVectorValue, codelet::kNoDirection, DType::kS32, 0},
+           {"numbers", codelet::kVectorValue, codelet::kNoDirection, DType::kS32,
+            number(poplar::VectorLayout::SPAN)},
            {"flag", codelet::kScalarEdge, codelet::kReadWrite, DType::kPred, 0}}) {
     const codelet::Field* const field = FieldNamed(type, e.name);
     CHECK(field != nullptr);
@@ -125,6 +125,8 @@ TEST(classes_and_fields) {
     CHECK_EQ(unsigned{field->layout}, e.layout);
   }
   CHECK_EQ(FieldNamed(type, "in")->alignment, 8u);
+  CHECK(FieldNamed(type, "out")->is_list && !FieldNamed(type, "io")->is_list);
+  CHECK_EQ(unsigned{FieldNamed(type, "out")->outer_layout}, number(poplar::VectorListLayout::COMPACT_DELTAN));
   const codelet::Class* const six = library->Find("Six");
   CHECK(six != nullptr && six->kind == codelet::kMultiVertex && six->construct != nullptr);
   CHECK(FieldNamed(six, "factor") != nullptr && FieldNamed(six, "hidden") == nullptr);

@@ -85,7 +85,8 @@ const ProfileValue& ProfileValue::operator[](StringRef key) const {
 }
 const ProfileValue& ProfileValue::operator[](std::size_t index) const {
   const Vector& vector = asVector();
-  if (index >= vector.size()) throw poplar_error("ProfileValue: there is no element " + std::to_string(index));
+  if (index >= vector.size())
+    throw poplar_error("ProfileValue: there is no element " + std::to_string(index));
   return vector[index];
 }
 std::size_t ProfileValue::size() const {

@@ -418,7 +418,7 @@ TEST(errors_name_vertices_and_fields) {
                  {"edge 0", "'rows'", "not connected"}));
   CHECK(
       Contains(connection([&](auto& g, auto& cs, auto& x, auto&) { g.addVertex(cs, "Six", {{"data", x}}); }),
-               {"'data'", "s32", "f32"}));
+               {"'data'", "int", "float"}));
   CHECK(Contains(connection([&](auto& g, auto& cs, auto& x, auto&) { g.addVertex(cs, "Adder", {{"x", x}}); }),
                  {"'x'", "one element"}));
   CHECK(Contains(connection([&](auto& g, auto& cs, auto& x, auto&) {

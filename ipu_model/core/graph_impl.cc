@@ -123,17 +123,10 @@ void MapElements(GraphImpl* graph, const poplar::Tensor& tensor, const std::vect
 
 void CheckMetadata(const char* function, const poplar::Type& type, const poplar::Tensor& metadata) {
   if (!type.requiresMetadata()) return;
-  if (!metadata.valid() || metadata.elementType() != poplar::QUARTER_METADATA || metadata.numElements() != 1) {
+  if (!metadata.valid() || metadata.elementType() != poplar::QUARTER_METADATA ||
+      metadata.numElements() != 1) {
     throw poplar::poplar_error(std::string(function) +
                                ": elements of QUARTER need metadata, a tensor of one QUARTER_METADATA");
-  }
-}
-
-void CheckTile(const GraphImpl& graph, const poplar::Tensor& tensor, std::size_t tile) {
-  if (tile >= graph.target.getNumTiles()) {
-    throw poplar::invalid_tile_mapping(
-        "setTileMapping: tile " + std::to_string(tile) + " for a tensor of shape " + tensor.shapeToString() +
-        "; the target has " + std::to_string(graph.target.getNumTiles()) + " tiles");
   }
 }
 
@@ -215,12 +208,12 @@ Mapping LinearMapping(const poplar::Target& target, DType type, std::int64_t num
 
 namespace poplar {
 
+using ipu_model::CloneKeepingAliases;
 using ipu_model::GraphImpl;
 using ipu_model::Mapping;
 using ipu_model::Run;
 using ipu_model::Shape;
 using ipu_model::View;
-using ipu_model::CloneKeepingAliases;
 
 bool Tensor::containsConstant() const {
   const auto* graph = static_cast<const GraphImpl*>(this->graph());
@@ -229,15 +222,54 @@ bool Tensor::containsConstant() const {
 }
 
 Graph::Graph(const Target& target, replication_factor replicationFactor)
-    : impl_(std::make_unique<GraphImpl>(target, replicationFactor.value)) {
+    : impl_(std::make_shared<GraphImpl>(target, replicationFactor.value)) {
   if (replicationFactor.value == 0) throw poplar_error("Graph: a graph has at least one replica, not 0");
 }
 Graph::Graph(Graph&&) noexcept = default;
 Graph& Graph::operator=(Graph&&) noexcept = default;
 Graph::~Graph() = default;
 
-const Target& Graph::getTarget() const { return impl_->target; }
+const Target& Graph::getTarget() const { return virtual_ == nullptr ? impl_->target : virtual_->target; }
 unsigned Graph::getReplicationFactor() const { return impl_->replication_factor; }
+
+Graph Graph::createVirtualGraph(unsigned lowerTile, unsigned upperTile) {
+  std::vector<unsigned> tiles;
+  for (unsigned tile = lowerTile; tile < upperTile; ++tile) tiles.push_back(tile);
+  return createVirtualGraph(tiles);
+}
+
+Graph Graph::createVirtualGraph(const std::vector<unsigned>& tiles) {
+  std::vector<unsigned> physical;
+  for (const unsigned tile : tiles) {
+    if (tile >= getTarget().getNumTiles()) {
+      throw poplar_error("createVirtualGraph: tile " + std::to_string(tile) + "; the graph has " +
+                         std::to_string(getTarget().getNumTiles()) + " tiles");
+    }
+    physical.push_back(convertVirtualTileToPhysicalTile(tile));
+  }
+  if (physical.empty()) throw poplar_error("createVirtualGraph: a graph has at least one tile");
+  const auto num_tiles = static_cast<unsigned>(physical.size());
+  const unsigned per_ipu = impl_->target.getTilesPerIPU();
+  const bool whole = num_tiles % per_ipu == 0;
+  Target target =
+      impl_->target.createVirtualTarget(whole ? num_tiles / per_ipu : 1, whole ? per_ipu : num_tiles);
+  return Graph(impl_,
+               std::make_shared<const VirtualTiles>(VirtualTiles{std::move(target), std::move(physical)}));
+}
+
+Graph Graph::getTopLevelGraph() const { return Graph(impl_, nullptr); }
+
+unsigned Graph::convertVirtualTileToPhysicalTile(unsigned virtualTileId) const {
+  return virtual_ == nullptr ? virtualTileId : virtual_->tiles.at(virtualTileId);
+}
+
+unsigned Graph::physicalTile(unsigned tile, const std::string& what) const {
+  if (tile >= getTarget().getNumTiles()) {
+    throw invalid_tile_mapping("setTileMapping: tile " + std::to_string(tile) + " for " + what +
+                               "; the target has " + std::to_string(getTarget().getNumTiles()) + " tiles");
+  }
+  return convertVirtualTileToPhysicalTile(tile);
+}
 
 Tensor Graph::addVariable(const Type& type, const std::vector<std::size_t>& shape,
                           const DebugContext& debugContext) {
@@ -307,9 +339,8 @@ Tensor Graph::clone(const Type& type, const Tensor& tensor, const DebugContext& 
   }
   const bool aliases = method == TensorCloneMethod::PRESERVE_ORDER_AND_ALIASES ||
                        method == TensorCloneMethod::GATHER_AND_PRESERVE_TILE_ORDER_AND_ALIASES;
-  if (tensor.numElements() > 0 &&
-      (aliases || (method == TensorCloneMethod::PRESERVE_ORDER_UNLESS_ALIASES &&
-                   tensor.blocks().size() > 1 && !tensor.containsAliases()))) {
+  if (tensor.numElements() > 0 && (aliases || (method == TensorCloneMethod::PRESERVE_ORDER_UNLESS_ALIASES &&
+                                               tensor.blocks().size() > 1 && !tensor.containsAliases()))) {
     return CloneKeepingAliases(this, type, tensor, debugContext.getPathName(),
                                method == TensorCloneMethod::GATHER_AND_PRESERVE_TILE_ORDER_AND_ALIASES);
   }
@@ -344,7 +375,7 @@ Tensor Graph::clone(const Type& type, const Tensor& tensor, const DebugContext& 
     mapping = Mapping(std::move(reordered));
   } else {
     std::vector<Run> runs;
-    const TileToTensorMapping tiles = getTileMapping(ordered, false);
+    const TileToTensorMapping tiles = getTopLevelGraph().getTileMapping(ordered, false);
     for (unsigned tile = 0; tile < tiles.size(); ++tile) {
       for (const Interval& i : tiles[tile]) {
         runs.push_back({static_cast<std::int64_t>(i.begin()), static_cast<std::int64_t>(i.end()), tile});
@@ -360,17 +391,17 @@ Tensor Graph::clone(const Type& type, const Tensor& tensor, const DebugContext& 
 }
 
 void Graph::setTileMapping(const Tensor& tensor, unsigned tile) {
-  ipu_model::CheckTile(*impl_, tensor, tile);
+  tile = physicalTile(tile, "a tensor of shape " + tensor.shapeToString());
   if (tensor.numElements() == 0) return;
   ipu_model::MapElements(impl_.get(), tensor, {{0, static_cast<std::int64_t>(tensor.numElements()), tile}});
 }
 
 void Graph::setTileMapping(const Tensor& tensor, const TileToTensorMapping& mapping) {
   std::vector<Run> runs;
-  for (unsigned tile = 0; tile < mapping.size(); ++tile) {
-    if (mapping[tile].empty()) continue;
-    ipu_model::CheckTile(*impl_, tensor, tile);
-    for (const Interval& i : mapping[tile]) {
+  for (unsigned number = 0; number < mapping.size(); ++number) {
+    if (mapping[number].empty()) continue;
+    const unsigned tile = physicalTile(number, "a tensor of shape " + tensor.shapeToString());
+    for (const Interval& i : mapping[number]) {
       if (i.size() > 0) {
         runs.push_back({static_cast<std::int64_t>(i.begin()), static_cast<std::int64_t>(i.end()), tile});
       }
@@ -428,6 +459,15 @@ Graph::TileToTensorMapping Graph::getTileMapping(const Tensor& tensor, bool* isC
       }
     }
   });
+  if (virtual_ != nullptr) {
+    TileToTensorMapping of_view;
+    mapped = 0;
+    for (const unsigned tile : virtual_->tiles) {
+      of_view.push_back(std::move(tiles[tile]));
+      for (const Interval& i : of_view.back()) mapped += i.size();
+    }
+    tiles = std::move(of_view);
+  }
   *isComplete = mapped == tensor.numElements();
   return tiles;
 }
@@ -453,14 +493,14 @@ DataStream Graph::addDeviceToHostFIFO(const std::string& handle, const Type& typ
   return AddStream(impl_.get(), handle, type, elements, false);
 }
 
-void Graph::createHostWrite(const std::string& handle, const Tensor& tensor) {
+void Graph::createHostWrite(const std::string& handle, const Tensor& tensor, bool /*rearrangeOnHost*/) {
   const DataStream stream =
       AddStream(impl_.get(), handle + ".write", tensor.elementType(), tensor.numElements(), true);
   impl_->handle_programs.push_back(program::Copy(stream, tensor, false, DebugContext(handle)));
   impl_->host_handles.push_back({handle, true, stream.index(), 0, {}});
 }
 
-void Graph::createHostRead(const std::string& handle, const Tensor& tensor) {
+void Graph::createHostRead(const std::string& handle, const Tensor& tensor, bool /*rearrangeOnHost*/) {
   const DataStream stream =
       AddStream(impl_.get(), handle + ".read", tensor.elementType(), tensor.numElements(), false);
   impl_->handle_programs.push_back(program::Copy(tensor, stream, false, DebugContext(handle)));
@@ -505,6 +545,16 @@ namespace {
 // Puts the flattened elements of the tensor where `mapping` says.
 void SetMapping(poplar::Graph& graph, const poplar::Tensor& tensor, ipu_model::Mapping mapping) {
   ipu_model::View view;
+  if (graph.isVirtual()) {
+    poplar::Graph::TileToTensorMapping tiles(graph.getTarget().getNumTiles());
+    mapping.ForEachRun(0, static_cast<std::int64_t>(tensor.numElements()),
+                       [&](std::int64_t begin, std::int64_t end, unsigned tile) {
+                         tiles[tile].emplace_back(static_cast<std::size_t>(begin),
+                                                  static_cast<std::size_t>(end));
+                       });
+    graph.setTileMapping(tensor, tiles);
+    return;
+  }
   if (tensor.asView(&view)) {
     ipu_model::Variable& variable = graph.impl().variables[view.variable];
     if (ipu_model::IsWholeVariable(view, variable.num_elements)) {

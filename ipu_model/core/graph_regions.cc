@@ -165,10 +165,9 @@ std::vector<AliasedPiece> FindAliases(const std::vector<Piece>& pieces) {
 
 }  // namespace
 
-std::vector<std::vector<Interval>> Graph::getSortedContiguousRegions(const Tensor& tensor,
-                                                                     ArrayRef<Interval> regions,
-                                                                     bool removeAliasedIntervals,
-                                                                     std::vector<std::size_t>* aliases) const {
+std::vector<std::vector<Interval>> Graph::getSortedContiguousRegions(
+    const Tensor& tensor, ArrayRef<Interval> regions, bool removeAliasedIntervals,
+    std::vector<std::size_t>* aliases) const {
   const std::vector<Stretch> stretches = StretchesOf(tensor, true);
   std::vector<Piece> pieces;
   for (const Interval& region : regions) {
@@ -212,7 +211,8 @@ std::vector<std::vector<Interval>> Graph::getSortedContiguousRegions(const Tenso
     last = &a;
     if (!continues) result.emplace_back();
     std::vector<Interval>& set = result.back();
-    if (!set.empty() && set.back().end() == p.region.begin() && (!find_aliases || last_first + set.back().size() == a.first)) {
+    if (!set.empty() && set.back().end() == p.region.begin() &&
+        (!find_aliases || last_first + set.back().size() == a.first)) {
       set.back() = Interval(set.back().begin(), p.region.end());
       continue;
     }

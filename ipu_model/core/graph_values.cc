@@ -26,8 +26,8 @@ DType TypeOf(const TypeTraits& traits) {
   return traits.isSigned ? kSigned[width] : kUnsigned[width];
 }
 
-const Field& FindField(const ipu_model::GraphImpl& graph, const char* function, const std::string& vertex_type,
-                       const std::string& name) {
+const Field& FindField(const ipu_model::GraphImpl& graph, const char* function,
+                       const std::string& vertex_type, const std::string& name) {
   std::shared_ptr<const ipu_model::CodeletLibrary> library;
   const auto* type = graph.FindCodelet(vertex_type, &library);
   if (type == nullptr)
@@ -35,8 +35,8 @@ const Field& FindField(const ipu_model::GraphImpl& graph, const char* function, 
   for (std::size_t f = 0; f < type->num_fields; ++f) {
     if (name == type->fields[f].name) return type->fields[f];
   }
-  throw unknown_field(std::string(function) + ": the vertex class '" + vertex_type + "' has no field '" + name +
-                      "'");
+  throw unknown_field(std::string(function) + ": the vertex class '" + vertex_type + "' has no field '" +
+                      name + "'");
 }
 
 // The most elements that the size in a reference to a vector can count.
@@ -55,6 +55,7 @@ std::size_t MaxSize(VectorLayout layout, const ipu_model::TargetModel& target) {
 
 Tensor Graph::addConstant(const Type& type, const std::vector<std::size_t>& shape, const void* values,
                           const TypeTraits& traits, bool broadcast, const DebugContext& debugContext) {
+  if (TypeOf(traits) == type.id() && !broadcast) return addConstant(type, shape, values, debugContext);
   std::size_t elements = 1;
   for (const std::size_t d : shape) elements *= d;
   std::vector<Number> numbers;
@@ -146,7 +147,7 @@ std::size_t Graph::getMaxFieldDim(const std::string& vertexType, const std::stri
   const Field& found = FindField(*impl_, "getMaxFieldDim", vertexType, field);
   const ipu_model::TargetModel& target = impl_->target.model();
   const auto kind = found.kind;
-  const unsigned dimensions = kind == ipu_model::codelet::kVectorEdges                                      ? 2
+  const unsigned dimensions = kind == ipu_model::codelet::kVectorEdges ? 2
                               : kind == ipu_model::codelet::kVectorEdge ||
                                       kind == ipu_model::codelet::kVectorValue ||
                                       kind == ipu_model::codelet::kScalarEdges

@@ -153,7 +153,7 @@ void SetEdge(const FoundField& found, std::size_t index, const Tensor& tensor) {
                                  tensor.getDebugStr());
   }
   if (tensor.elementType().id() != type) {
-    throw graph_connection_error(found.name + " has elements of type " + ipu_model::NameOf(type) +
+    throw graph_connection_error(found.name + " has elements of type " + Type(type).toString() +
                                  "; the tensor has " + tensor.elementType().toString() +
                                  tensor.shapeToString());
   }
@@ -263,12 +263,7 @@ void Graph::setFieldSize(const FieldRef& field, std::size_t size) {
 
 void Graph::setTileMapping(const VertexRef& vertex, unsigned tile) {
   VertexState& state = StateOf("setTileMapping", vertex);
-  if (tile >= impl_->target.getNumTiles()) {
-    throw invalid_tile_mapping("setTileMapping: " + NameOfVertex(*vertex.set(), vertex.index()) +
-                               " cannot be on tile " + std::to_string(tile) + " of a target with " +
-                               std::to_string(impl_->target.getNumTiles()) + " tiles");
-  }
-  state.tile = tile;
+  state.tile = physicalTile(tile, NameOfVertex(*vertex.set(), vertex.index()));
 }
 
 void Graph::setPerfEstimate(const VertexRef& vertex, std::uint64_t cycles, std::uint64_t flops) {

@@ -18,15 +18,16 @@ struct Stretch {
   std::int64_t element = 0, count = 0, step = 1;
 };
 
-// In the order of the flattened tensor. Stretches that continue each other are one. With `unit_steps` all steps
-// are 1, so that an element that is apart from the next one is a stretch by itself.
+// In the order of the flattened tensor. Stretches that continue each other are one. With `unit_steps` all
+// steps are 1, so that an element that is apart from the next one is a stretch by itself.
 std::vector<Stretch> StretchesOf(const poplar::Tensor& tensor, bool unit_steps);
 // Appends a stretch at the end; joins it with the last one if it continues that.
 void AppendStretch(Stretch stretch, bool unit_steps, std::vector<Stretch>* out);
-// A tensor of one dimension of these stretches, whose `begin` do not count, with the type and graph of `like`.
+// A tensor of one dimension of these stretches, whose `begin` do not count, with the type and graph of
+// `like`.
 poplar::Tensor TensorOfStretches(const poplar::Tensor& like, const std::vector<Stretch>& stretches);
-// The elements of the flattened tensor in another order: the given regions, one after another. `stretches` are
-// those of the tensor.
+// The elements of the flattened tensor in another order: the given regions, one after another. `stretches`
+// are those of the tensor.
 std::vector<Stretch> SelectStretches(const std::vector<Stretch>& stretches,
                                      const std::vector<poplar::Interval>& regions);
 

@@ -35,8 +35,7 @@ std::vector<Tensor> Tensor::slices(const std::vector<std::vector<Interval>>& int
   for (const std::vector<Interval>& set : intervals) {
     if (flat) {
       for (const Interval& i : set) {
-        if (i.end() > numElements() || i.begin() > i.end())
-          result.push_back(slice(i, 0));  // throws
+        if (i.end() > numElements() || i.begin() > i.end()) result.push_back(slice(i, 0));  // throws
       }
       result.push_back(TensorOfStretches(*this, SelectStretches(stretches, set)));
     } else if (set.empty()) {
@@ -68,9 +67,10 @@ Tensor Tensor::dimShufflePartial(const std::vector<unsigned>& source,
     permutation[destination[i]] = source[i];
   }
   if (!fits) {
-    throw poplar_error("Tensor::dimShufflePartial: sources and destinations must be as many, different, and "
-                       "dimensions of the tensor, which has shape " +
-                       shapeToString());
+    throw poplar_error(
+        "Tensor::dimShufflePartial: sources and destinations must be as many, different, and "
+        "dimensions of the tensor, which has shape " +
+        shapeToString());
   }
   unsigned next = 0;
   for (unsigned& from : permutation) {
@@ -122,9 +122,8 @@ std::vector<Interval> Tensor::getContiguousRegions() const {
 std::vector<VariableInterval> Tensor::getVarRegions() const {
   std::vector<VariableInterval> regions;
   for (const Stretch& s : StretchesOf(*this, true)) {
-    regions.emplace_back(
-        VariableRef(s.variable),
-        Interval(static_cast<std::size_t>(s.element), static_cast<std::size_t>(s.element + s.count)));
+    regions.emplace_back(VariableRef(s.variable), Interval(static_cast<std::size_t>(s.element),
+                                                           static_cast<std::size_t>(s.element + s.count)));
   }
   return regions;
 }
@@ -132,13 +131,11 @@ std::vector<VariableInterval> Tensor::getVarRegions() const {
 bool Tensor::constantNumber(double* number, std::int64_t* integer) const {
   ipu_model::View view;
   if (numElements() != 1 || !asView(&view)) return false;
-  const ipu_model::Variable& variable =
-      static_cast<const GraphImpl*>(graph())->variables[view.variable];
+  const ipu_model::Variable& variable = static_cast<const GraphImpl*>(graph())->variables[view.variable];
   if (variable.constant == nullptr || variable.is_replica_index) return false;
   const std::size_t size = ipu_model::SizeOf(variable.type);
-  const ipu_model::Number n =
-      ipu_model::NumberOfBytes(variable.constant->data() + static_cast<std::size_t>(view.offset) * size,
-                               view.type);
+  const ipu_model::Number n = ipu_model::NumberOfBytes(
+      variable.constant->data() + static_cast<std::size_t>(view.offset) * size, view.type);
   *number = n.real;
   *integer = n.is_real ? static_cast<std::int64_t>(n.real) : n.integer;
   return true;
@@ -162,10 +159,8 @@ std::string Tensor::getVarStr() const {
   for (const Block& b : blocks()) {
     if (std::find(seen.begin(), seen.end(), b.view.variable) != seen.end()) continue;
     seen.push_back(b.view.variable);
-    const std::string& name =
-        static_cast<const GraphImpl*>(graph())->variables[b.view.variable].name;
-    names += (names.empty() ? "" : ",") +
-             (name.empty() ? "<" + std::to_string(b.view.variable) + ">" : name);
+    const std::string& name = static_cast<const GraphImpl*>(graph())->variables[b.view.variable].name;
+    names += (names.empty() ? "" : ",") + (name.empty() ? "<" + std::to_string(b.view.variable) + ">" : name);
   }
   return names;
 }

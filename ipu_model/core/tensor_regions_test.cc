@@ -20,6 +20,7 @@
 
 namespace {
 
+using poplar::concat;
 using poplar::Graph;
 using poplar::Interval;
 using poplar::Tensor;
@@ -148,6 +149,23 @@ TEST(CopiesByTile) {
   }
 }
 
+TEST(VirtualGraphsHaveTilesOfTheirOwn) {
+  Graph graph = NewGraph(8);
+  Graph first = graph.createVirtualGraph(4), second = graph.createVirtualGraph({5, 4, 7});
+  CHECK(second.getTarget().getNumTiles() == 3 && second.convertVirtualTileToPhysicalTile(0) == 5);
+  const Tensor t = first.addVariable(poplar::FLOAT, {1024}, poplar::VariableMappingMethod::LINEAR);
+  const Graph::TileToTensorMapping mapping = first.getTileMapping(t);
+  CHECK(mapping.size() == 4 && graph.getTileMapping(t).size() == 8);
+  CHECK_THROWS(poplar::invalid_tile_mapping, second.getTileMapping(t));
+  const Tensor u = first.clone(t);
+  second.setTileMapping(u, {{{0, 512}}, {{512, 1000}}, {{1000, 1024}}});
+  CHECK((graph.getTileMapping(u)[4] == Intervals{{512, 1000}} &&
+         graph.getTileMapping(u)[5] == Intervals{{0, 512}}));
+  CHECK_THROWS(poplar::invalid_tile_mapping, second.setTileMapping(u, 3));
+  CHECK_THROWS(poplar::poplar_error, second.createVirtualGraph(0, 4));
+  CHECK(second.createVirtualGraph(2, 3).convertVirtualTileToPhysicalTile(0) == 7);
+}
+
 TEST(ConstantsAndBroadcasts) {
   Graph graph = NewGraph();
   const Tensor c = graph.addConstant(poplar::HALF, {2, 1}, {1.5f, -2.0f});
@@ -158,9 +176,12 @@ TEST(ConstantsAndBroadcasts) {
   CHECK(graph.findUnbroadcastTensor(wide) == c);
   CHECK(c.isParallelWriteable() == false && graph.isConstant(c.getVarRegions()[0].var));
   const std::int16_t numbers[] = {3, -4};
-  const Tensor n = graph.addConstant(poplar::INT, {2}, numbers, poplar::TypeTraits::make<std::int16_t>(), false);
+  const Tensor n =
+      graph.addConstant(poplar::INT, {2}, numbers, poplar::TypeTraits::make<std::int16_t>(), false);
   int second = 0;
   CHECK(n[1].getConstantValue(&second) && second == -4);
+  const std::size_t sizes[] = {1, 700};
+  CHECK(graph.addConstant(poplar::UNSIGNED_SHORT, {2}, sizes)[1].getConstantValue(&second) && second == 700);
 }
 
 TEST(QuarterMetadata) {
@@ -247,7 +268,8 @@ TEST(DebugInfoIsStreamed) {
     poplar::DebugInfo outer(poplar::DebugContext("layer"), "test");
     CHECK(outer.setValue("api", "f") && !outer.setValue("id", 1));
     poplar::DebugInfo inner(poplar::DebugContext(outer, "in\"ner"), "test");
-    inner.setValue("args", poplar::ProfileValue::Map{{"n", 3}, {"list", poplar::ProfileValue::Vector{true, 0.5}}});
+    inner.setValue("args",
+                   poplar::ProfileValue::Map{{"n", 3}, {"list", poplar::ProfileValue::Vector{true, 0.5}}});
     CHECK(poplar::DebugContext(poplar::DebugNameAndId(inner, "x"), "y").getPathName() == "layer/in\"ner/x/y");
   }
   poplar::DebugInfo::closeStreamer();

@@ -1,10 +1,9 @@
-#include "poplar/TypeConversion.hpp"
-
 #include <cmath>
 #include <cstring>
 #include <limits>
 
 #include "core/compute_set.h"
+#include "poplar/TypeConversion.hpp"
 
 namespace ipu_model {
 namespace {
@@ -16,8 +15,9 @@ double QuarterValue(std::uint8_t byte, QuarterMetadata::Format format) {
   const int mantissa_bits = format == QuarterMetadata::Format::F143 ? 3 : 2;
   const int bias = format == QuarterMetadata::Format::F143 ? 8 : 16;
   const int exponent = (byte & 0x7f) >> mantissa_bits, mantissa = byte & ((1 << mantissa_bits) - 1);
-  const double value = exponent == 0 ? std::ldexp(mantissa, 1 - bias - mantissa_bits)
-                                     : std::ldexp(mantissa + (1 << mantissa_bits), exponent - bias - mantissa_bits);
+  const double value = exponent == 0
+                           ? std::ldexp(mantissa, 1 - bias - mantissa_bits)
+                           : std::ldexp(mantissa + (1 << mantissa_bits), exponent - bias - mantissa_bits);
   return (byte & 0x80) != 0 ? -value : value;
 }
 
@@ -55,7 +55,8 @@ void NumbersToDevice(const poplar::Type& type, const QuarterMetadata* metadata, 
   auto* out = static_cast<char*>(to);
   for (std::size_t i = 0; i < n; ++i) {
     if (metadata != nullptr) {
-      const std::uint8_t bits = QuarterBits(std::ldexp(from[i], -metadata->getScale()), metadata->getFormat());
+      const std::uint8_t bits =
+          QuarterBits(std::ldexp(from[i], -metadata->getScale()), metadata->getFormat());
       std::memcpy(out, &bits, 1);
     } else if (IsInteger(type.id())) {
       const auto integer = static_cast<std::int64_t>(from[i]);

@@ -24,7 +24,7 @@
 #include "poplar/Interval.hpp"
 #include "poplar/OptionFlags.hpp"
 #include "poplar/PerfEstimateFunc.hpp"
-#include "poplar/Program.hpp"
+#include "poplar/ProgramTypes.hpp"
 #include "poplar/Quarter.hpp"
 #include "poplar/StringRef.hpp"
 #include "poplar/Target.hpp"
@@ -58,6 +58,17 @@ class Graph {
   const Target& getTarget() const;
   unsigned getReplicationFactor() const;
 
+  // A view of the graph with some of its tiles, which have the numbers from 0 on in it; everything else is
+  // shared, and lives as long as any view. Tensors of a view that have elements on other tiles are not mapped
+  // completely there. Throws poplar_error for tiles that there are not. The functions of the model's own
+  // popops and poplin place what they create on the tiles of the top level.
+  Graph createVirtualGraph(unsigned numTiles) { return createVirtualGraph(0, numTiles); }
+  Graph createVirtualGraph(unsigned lowerTile, unsigned upperTile);
+  Graph createVirtualGraph(const std::vector<unsigned>& tiles);
+  Graph getTopLevelGraph() const;
+  unsigned convertVirtualTileToPhysicalTile(unsigned virtualTileId) const;
+  bool isVirtual() const { return virtual_ != nullptr; }  // not part of Poplar
+
   // A new variable without a tile mapping: compileGraph requires one for every element. Throws poplar_error
   // when there are more than ipu_model::kMaxRank dimensions or more elements than 64 bits can count.
   Tensor addVariable(const Type& type, const std::vector<std::size_t>& shape,
@@ -73,10 +84,12 @@ class Graph {
   // copied.
   Tensor addConstant(const Type& type, const std::vector<std::size_t>& shape, const void* values,
                      const DebugContext& debugContext = {});
-  template <typename T>
+  // The same with the values as a C++ type, which are converted to `type`.
+  template <typename T, std::enable_if_t<ipu_model::kIsNumber<T>, int> = 0>
   Tensor addConstant(const Type& type, const std::vector<std::size_t>& shape, const T* values,
                      const DebugContext& debugContext = {}) {
-    return addConstant(type, shape, static_cast<const void*>(values), debugContext);
+    return addConstant(type, shape, static_cast<const void*>(values), TypeTraits::make<T>(), false,
+                       debugContext);
   }
   // Converts the values to `type`. One value is for all elements.
   template <typename T>
@@ -147,10 +160,10 @@ class Graph {
   TileToTensorMapping getTileMapping(const Tensor& tensor, bool requireComplete) const;
   TileToTensorMapping getTileMapping(const Tensor& tensor, bool* isComplete) const;
 
-  // The given regions of the flattened tensor in the order in which the elements are in memory. Each set is one
-  // region of memory; its intervals are as long as possible. Elements that are the same in memory are in sets
-  // of their own, or only once with `removeAliasedIntervals`. `aliases` is the first element of the tensor with
-  // the same memory, for each interval of the result.
+  // The given regions of the flattened tensor in the order in which the elements are in memory. Each set is
+  // one region of memory; its intervals are as long as possible. Elements that are the same in memory are in
+  // sets of their own, or only once with `removeAliasedIntervals`. `aliases` is the first element of the
+  // tensor with the same memory, for each interval of the result.
   std::vector<std::vector<Interval>> getSortedContiguousRegions(
       const Tensor& tensor, ArrayRef<Interval> regions, bool removeAliasedIntervals = false,
       std::vector<std::size_t>* aliases = nullptr) const;
@@ -179,9 +192,9 @@ class Graph {
   DataStream addHostToDeviceFIFO(const std::string& handle, const Type& type, std::size_t elements);
   DataStream addDeviceToHostFIFO(const std::string& handle, const Type& type, std::size_t elements);
 
-  // Names a tensor for Engine::writeTensor and readTensor.
-  void createHostWrite(const std::string& handle, const Tensor& tensor);
-  void createHostRead(const std::string& handle, const Tensor& tensor);
+  // Names a tensor for Engine::writeTensor and readTensor. `rearrangeOnHost` changes nothing in the model.
+  void createHostWrite(const std::string& handle, const Tensor& tensor, bool rearrangeOnHost = false);
+  void createHostRead(const std::string& handle, const Tensor& tensor, bool rearrangeOnHost = false);
 
   // ---- Codelets and vertices.
 
@@ -247,8 +260,8 @@ class Graph {
   // The number of elements of a Vector in the state, which are 0, or the number of edges of a field.
   void setFieldSize(const FieldRef& field, std::size_t size);
 
-  // The largest number that a field which is no edge can hold, and the most elements of dimension `dimension` of
-  // an edge: of the edges themselves if there are several, then of one edge, as the field's layout on the
+  // The largest number that a field which is no edge can hold, and the most elements of dimension `dimension`
+  // of an edge: of the edges themselves if there are several, then of one edge, as the field's layout on the
   // device allows. Throws unknown_vertex_type and unknown_field.
   std::uint64_t getMaxVertexFieldValue(const std::string& vertexType, const std::string& field) const;
   std::size_t getMaxFieldDim(const std::string& vertexType, const std::string& field,
@@ -280,7 +293,17 @@ class Graph {
   void connectNumbers(const FieldRef& field, const std::vector<ipu_model::Number>& values);
   void setInitialNumbers(const FieldRef& field, const std::vector<ipu_model::Number>& values, bool list);
 
-  std::unique_ptr<ipu_model::GraphImpl> impl_;
+  struct VirtualTiles {
+    Target target;
+    std::vector<unsigned> tiles;  // of the top level
+  };
+  Graph(std::shared_ptr<ipu_model::GraphImpl> impl, std::shared_ptr<const VirtualTiles> tiles)
+      : impl_(std::move(impl)), virtual_(std::move(tiles)) {}
+  // Throws invalid_tile_mapping for a tile that this view does not have.
+  unsigned physicalTile(unsigned tile, const std::string& what) const;
+
+  std::shared_ptr<ipu_model::GraphImpl> impl_;
+  std::shared_ptr<const VirtualTiles> virtual_;  // null: all tiles
 };
 
 }  // namespace poplar

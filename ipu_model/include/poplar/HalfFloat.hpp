@@ -13,12 +13,41 @@ __extension__ typedef _Float16 half;
 namespace std {
 #define IPU_MODEL_HALF_FUNCTION(name) \
   inline half name(half x) { return static_cast<half>(name(static_cast<float>(x))); }
-IPU_MODEL_HALF_FUNCTION(sqrt)
-IPU_MODEL_HALF_FUNCTION(exp)
-IPU_MODEL_HALF_FUNCTION(log)
-IPU_MODEL_HALF_FUNCTION(tanh)
-IPU_MODEL_HALF_FUNCTION(fabs)
 IPU_MODEL_HALF_FUNCTION(abs)
+IPU_MODEL_HALF_FUNCTION(acos)
+IPU_MODEL_HALF_FUNCTION(asin)
+IPU_MODEL_HALF_FUNCTION(atan)
+IPU_MODEL_HALF_FUNCTION(cbrt)
+IPU_MODEL_HALF_FUNCTION(ceil)
+IPU_MODEL_HALF_FUNCTION(cos)
+IPU_MODEL_HALF_FUNCTION(cosh)
+IPU_MODEL_HALF_FUNCTION(erf)
+IPU_MODEL_HALF_FUNCTION(exp)
+IPU_MODEL_HALF_FUNCTION(exp2)
+IPU_MODEL_HALF_FUNCTION(expm1)
+IPU_MODEL_HALF_FUNCTION(fabs)
+IPU_MODEL_HALF_FUNCTION(floor)
+IPU_MODEL_HALF_FUNCTION(log)
+IPU_MODEL_HALF_FUNCTION(log10)
+IPU_MODEL_HALF_FUNCTION(log1p)
+IPU_MODEL_HALF_FUNCTION(log2)
+IPU_MODEL_HALF_FUNCTION(nearbyint)
+IPU_MODEL_HALF_FUNCTION(rint)
+IPU_MODEL_HALF_FUNCTION(round)
+IPU_MODEL_HALF_FUNCTION(sin)
+IPU_MODEL_HALF_FUNCTION(sinh)
+IPU_MODEL_HALF_FUNCTION(sqrt)
+IPU_MODEL_HALF_FUNCTION(tan)
+IPU_MODEL_HALF_FUNCTION(tanh)
+IPU_MODEL_HALF_FUNCTION(trunc)
+#undef IPU_MODEL_HALF_FUNCTION
+#define IPU_MODEL_HALF_FUNCTION(name)                                             \
+  inline half name(half x, half y) {                                              \
+    return static_cast<half>(name(static_cast<float>(x), static_cast<float>(y))); \
+  }
+IPU_MODEL_HALF_FUNCTION(atan2)
+IPU_MODEL_HALF_FUNCTION(fmod)
+IPU_MODEL_HALF_FUNCTION(pow)
 #undef IPU_MODEL_HALF_FUNCTION
 }  // namespace std
 #endif

@@ -4,8 +4,10 @@
 
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "poplar/Device.hpp"
+#include "poplar/GlobalExchange.hpp"
 
 namespace poplar {
 
@@ -16,6 +18,8 @@ class IPUModel {
   std::string IPUVersion;  // "ipu1", "ipu2", "ipu21", "bow"
   unsigned numIPUs = 1;
   unsigned tilesPerIPU = 0;  // 0: all of the architecture
+  // No effect: the model knows the links between its IPUs.
+  std::vector<GlobalExchangeConstraint> globalExchangeConstraints;
   bool compileIPUCode = false;  // no effect: vertices run as code of the host
 
   Device createDevice(unsigned id = 0) const {

@@ -259,7 +259,7 @@ TEST(HalfSumsAreKeptInFloat) {
   Graph graph = SmallGraph(4);
   const Tensor a = Linear(graph, poplar::HALF, {4096});
   const std::uint16_t zero = 0, one = 0x3c00;
-  const Tensor init = graph.addConstant(poplar::HALF, {}, &zero, "init");
+  const Tensor init = graph.addConstant(poplar::HALF, {}, static_cast<const void*>(&zero), "init");
   graph.setTileMapping(init, 0);
   Sequence prog;
   const Tensor out =

@@ -39,7 +39,7 @@ struct Fixture {
   }
   template <typename T>
   Tensor Values(poplar::Type type, const std::vector<std::size_t>& shape, const std::vector<T>& values) {
-    const Tensor t = graph.addConstant(type, shape, values.data(), "values");
+    const Tensor t = graph.addConstant(type, shape, static_cast<const void*>(values.data()), "values");
     poputil::mapTensorLinearly(graph, t, 1, 1);
     return t;
   }

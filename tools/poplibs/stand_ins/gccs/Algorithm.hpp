@@ -2,10 +2,9 @@
 #pragma once
 
 #include <cstddef>
+#include <poplar/ArrayRef.hpp>
 #include <type_traits>
 #include <vector>
-
-#include <poplar/ArrayRef.hpp>
 
 namespace gccs {
 
@@ -39,6 +38,13 @@ constexpr unsigned ceilLog2(A a) {
   unsigned n = 0;
   while ((std::size_t{1} << n) < static_cast<std::size_t>(a)) ++n;
   return n;
+}
+// `total` in `parts` parts that differ by at most 1.
+template <typename A, typename B>
+std::vector<A> balancedPartition(A total, B parts) {
+  std::vector<A> result(parts, total / parts);
+  for (std::size_t i = 0; i < static_cast<std::size_t>(total % parts); ++i) ++result[i];
+  return result;
 }
 template <typename A>
 constexpr A nthTriangular(A n) {

@@ -1,20 +1,20 @@
 // Stand-in for the unpublished helpers of Poplar's own tests: host memory for tensors, and conversion of it.
 #pragma once
 
+#include <boost/multi_array.hpp>
 #include <cstddef>
 #include <cstring>
+#include <gccs/Algorithm.hpp>
 #include <memory>
 #include <ostream>
-#include <string>
-#include <type_traits>
-#include <utility>
-#include <vector>
-
-#include <boost/multi_array.hpp>
 #include <poplar/Engine.hpp>
 #include <poplar/Graph.hpp>
 #include <poplar/Program.hpp>
 #include <poplar/TypeConversion.hpp>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
 
 namespace poplar_test {
 
@@ -43,10 +43,10 @@ inline HostMemory allocateHostMemoryForTensor(const poplar::Target& target, cons
 inline HostMemory allocateHostMemoryForTensor(const poplar::Tensor& t, const std::string& name,
                                               poplar::Graph& graph, poplar::program::Sequence* upload,
                                               poplar::program::Sequence* download, StreamMap& map) {
-  const HostMemory memory =
-      allocateHostMemoryForTensor(graph.getTarget(), t, graph.getReplicationFactor());
+  const HostMemory memory = allocateHostMemoryForTensor(graph.getTarget(), t, graph.getReplicationFactor());
   const poplar::Tensor flat = t.flatten();
-  const poplar::Tensor bytes = flat.elementType().requiresMetadata() ? flat.reinterpret(poplar::UNSIGNED_CHAR) : flat;
+  const poplar::Tensor bytes =
+      flat.elementType().requiresMetadata() ? flat.reinterpret(poplar::UNSIGNED_CHAR) : flat;
   if (upload != nullptr) {
     const auto stream = graph.addHostToDeviceFIFO(name + "__write", bytes.elementType(), t.numElements());
     upload->add(poplar::program::Copy(stream, bytes));
@@ -75,7 +75,8 @@ HostMemory allocateHostMemoryForTensor(const poplar::Tensor& t, const std::strin
 }
 
 inline void attachStreams(poplar::Engine& engine, const StreamMap& map) {
-  for (const auto& [name, memory] : map) engine.connectStream(name, memory.get(), memory.get() + memory.size());
+  for (const auto& [name, memory] : map)
+    engine.connectStream(name, memory.get(), memory.get() + memory.size());
 }
 
 // Between numbers of the host and elements of a type.

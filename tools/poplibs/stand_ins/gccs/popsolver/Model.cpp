@@ -1,8 +1,7 @@
 // Branch and bound over the free variables, with propagation of ranges.
-#include <gccs/popsolver/Model.hpp>
-
 #include <algorithm>
 #include <deque>
+#include <gccs/popsolver/Model.hpp>
 #include <numeric>
 
 namespace gccs {
@@ -80,7 +79,9 @@ Variable Model::ceildivConstrainDivisor(Variable a, Variable b, const std::strin
   constraints_.push_back({Kind::kExactDivisor, {a.id, b.id}, quotient.id, nullptr});
   return quotient;
 }
-Variable Model::booleanNot(Variable a, const std::string& name) { return AddResult(Kind::kNot, {a}, name, 1); }
+Variable Model::booleanNot(Variable a, const std::string& name) {
+  return AddResult(Kind::kNot, {a}, name, 1);
+}
 Variable Model::booleanAnd(Variable a, Variable b, const std::string& name) {
   return AddResult(Kind::kAnd, {a, b}, name, 1);
 }
@@ -128,9 +129,8 @@ struct Model::Search {
       for (const auto& [first, later] : m.priorities_) rank[later] = std::max(rank[later], rank[first] + 1);
     }
     order = m.decisions_;
-    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-      return rank[m.groups_[a]] < rank[m.groups_[b]];
-    });
+    std::stable_sort(order.begin(), order.end(),
+                     [&](std::size_t a, std::size_t b) { return rank[m.groups_[a]] < rank[m.groups_[b]]; });
   }
 
   bool Narrow(std::vector<Domain>& d, std::size_t v, std::uint64_t min, std::uint64_t max) {
@@ -230,11 +230,13 @@ struct Model::Search {
       case Kind::kFloorDiv: {
         if (!Narrow(d, c.args[1], 1, kMax)) return false;
         const bool ceil = c.kind == Kind::kCeilDiv;
-        const auto divide = [ceil](std::uint64_t a, std::uint64_t b) { return ceil ? CeilDivided(a, b) : a / b; };
+        const auto divide = [ceil](std::uint64_t a, std::uint64_t b) {
+          return ceil ? CeilDivided(a, b) : a / b;
+        };
         if (!Narrow(d, r, divide(arg(0).min, arg(1).max), divide(arg(0).max, arg(1).min))) return false;
         if (d[r].max == kMax) return true;
-        const std::uint64_t most = ceil ? Multiplied(d[r].max, arg(1).max)
-                                        : Multiplied(Added(d[r].max, 1), arg(1).max);
+        const std::uint64_t most =
+            ceil ? Multiplied(d[r].max, arg(1).max) : Multiplied(Added(d[r].max, 1), arg(1).max);
         return Narrow(d, c.args[0], 0, most);
       }
       case Kind::kMod:

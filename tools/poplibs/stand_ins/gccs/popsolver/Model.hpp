@@ -1,5 +1,6 @@
-// Stand-in for Graphcore's unpublished constraint solver, with the interface that PopLibs' planners use: unsigned
-// variables with ranges, arithmetic constraints, and the solution that minimises a list of variables.
+// Stand-in for Graphcore's unpublished constraint solver, with the interface that PopLibs' planners use:
+// unsigned variables with ranges, arithmetic constraints, and the solution that minimises a list of
+// variables.
 #pragma once
 
 #include <cstdint>
@@ -149,19 +150,20 @@ class Model {
   // Any function of values. It returns a DataType, or an optional one: no solution has these arguments.
   template <typename T, typename F>
   Variable call(std::vector<Variable> vars, F f, const std::string& name = "") {
-    return Call(std::move(vars),
-                [f](const std::vector<std::uint64_t>& values, std::uint64_t* result) {
-                  const std::vector<T> arguments(values.begin(), values.end());
-                  const auto returned = f(arguments);
-                  if constexpr (std::is_same_v<std::decay_t<decltype(returned)>, DataType>) {
-                    *result = *returned;
-                  } else {
-                    if (!returned) return false;
-                    *result = **returned;
-                  }
-                  return true;
-                },
-                name);
+    return Call(
+        std::move(vars),
+        [f](const std::vector<std::uint64_t>& values, std::uint64_t* result) {
+          const std::vector<T> arguments(values.begin(), values.end());
+          const auto returned = f(arguments);
+          if constexpr (std::is_same_v<std::decay_t<decltype(returned)>, DataType>) {
+            *result = *returned;
+          } else {
+            if (!returned) return false;
+            *result = **returned;
+          }
+          return true;
+        },
+        name);
   }
 
   PriorityGroup getDefaultPriorityGroup() const { return PriorityGroup(0); }
@@ -175,8 +177,23 @@ class Model {
 
  private:
   enum class Kind {
-    kProduct, kSum, kMax, kMin, kSub, kCeilDiv, kFloorDiv, kMod, kExactDivisor, kNot, kAnd, kOr,
-    kLess, kLessOrEqual, kEqual, kFactor, kCall
+    kProduct,
+    kSum,
+    kMax,
+    kMin,
+    kSub,
+    kCeilDiv,
+    kFloorDiv,
+    kMod,
+    kExactDivisor,
+    kNot,
+    kAnd,
+    kOr,
+    kLess,
+    kLessOrEqual,
+    kEqual,
+    kFactor,
+    kCall
   };
   using Function = std::function<bool(const std::vector<std::uint64_t>&, std::uint64_t*)>;
   struct Domain {
@@ -208,7 +225,7 @@ class Model {
   std::vector<std::string> names_;
   std::vector<std::size_t> decisions_;
   std::vector<Constraint> constraints_;
-  std::vector<std::size_t> groups_;                                // by variable
+  std::vector<std::size_t> groups_;                              // by variable
   std::vector<std::pair<std::size_t, std::size_t>> priorities_;  // (first, later) groups
   std::size_t num_groups_ = 1;
 };

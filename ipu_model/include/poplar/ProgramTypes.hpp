@@ -1,0 +1,162 @@
+// Programs: control flow, copies and operations. Handles are cheap to copy and share their node. Constructors
+// throw control_program_error when operands do not fit: other sizes or types, a destination with aliases or
+// constants, a predicate that is not one element, a stream in the other direction. Source: Graphcore's Poplar
+// and PopLibs API reference, namespace poplar::program.
+#ifndef POPLAR_PROGRAMTYPES_HPP
+#define POPLAR_PROGRAMTYPES_HPP
+
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "poplar/DataStream.hpp"
+#include "poplar/DebugContext.hpp"
+#include "poplar/GraphElements.hpp"
+#include "poplar/Tensor.hpp"
+
+namespace ipu_model {
+struct ProgramNode;  // core/program_node.h
+}
+
+namespace poplar {
+
+class Function {
+ public:
+  Function() = default;
+  explicit Function(unsigned id) : id_(id) {}
+  unsigned id() const { return id_; }
+
+ private:
+  unsigned id_ = 0;
+};
+
+// A function of the host. Make one with Graph::addHostFunction, and give it to the engine with
+// Engine::connectHostFunction.
+class HostFunction {
+ public:
+  HostFunction() = default;
+  HostFunction(unsigned index, std::vector<DataStream> inputs, std::vector<DataStream> outputs)
+      : index_(index), inputs_(std::move(inputs)), outputs_(std::move(outputs)) {}
+  unsigned index() const { return index_; }
+  const std::vector<DataStream>& inputs() const { return inputs_; }
+  const std::vector<DataStream>& outputs() const { return outputs_; }
+
+ private:
+  unsigned index_ = 0;
+  std::vector<DataStream> inputs_, outputs_;
+};
+
+namespace program {
+
+class Program {
+ public:
+  Program();  // does nothing
+  const std::shared_ptr<ipu_model::ProgramNode>& node() const {
+    return node_;
+  }  // internals, not part of Poplar
+
+ protected:
+  explicit Program(std::shared_ptr<ipu_model::ProgramNode> node) : node_(std::move(node)) {}
+  std::shared_ptr<ipu_model::ProgramNode> node_;
+};
+
+class Sequence : public Program {
+ public:
+  explicit Sequence(const DebugContext& debugContext = {});
+  explicit Sequence(const std::vector<Program>& programs, const DebugContext& debugContext = {});
+  Sequence(std::initializer_list<Program> programs, const DebugContext& debugContext = {})
+      : Sequence(std::vector<Program>(programs), debugContext) {}
+  void add(const Program& program);
+};
+
+// Copies `src` to `dst`, of the same number of elements and element type; host transfers move one stream
+// length.
+class Copy : public Program {
+ public:
+  Copy(const Tensor& src, const Tensor& dst, bool dontOutline = false, const DebugContext& debugContext = {});
+  Copy(const DataStream& stream, const Tensor& dst, bool optimiseMemory = false,
+       const DebugContext& debugContext = {});
+  Copy(const Tensor& src, const DataStream& stream, bool optimiseMemory = false,
+       const DebugContext& debugContext = {});
+};
+
+// Runs the vertices of a compute set, as one superstep: all reads come before all writes, and no vertex may
+// write an element that another one reads or writes. compileGraph checks that, and that every vertex has a
+// tile and all its edges, so these may be set after this call.
+class Execute : public Program {
+ public:
+  Execute(const ComputeSet& cs, const DebugContext& debugContext = {});
+};
+
+// Runs `body` `count` times.
+class Repeat : public Program {
+ public:
+  Repeat(unsigned count, const Program& body, const DebugContext& debugContext = {});
+};
+
+// Runs `cond`, which computes the predicate, a BOOL or integer scalar. While it is not 0, runs `body`, then
+// `cond` again.
+class RepeatWhileTrue : public Program {
+ public:
+  RepeatWhileTrue(const Program& cond, const Tensor& predicate, const Program& body,
+                  const DebugContext& debugContext = {});
+};
+
+class RepeatWhileFalse : public Program {
+ public:
+  RepeatWhileFalse(const Program& cond, const Tensor& predicate, const Program& body,
+                   const DebugContext& debugContext = {});
+};
+
+// Runs trueBody if the predicate, a BOOL or integer scalar, is not 0, otherwise falseBody.
+class If : public Program {
+ public:
+  If(const Tensor& predicate, const Program& trueBody, const Program& falseBody,
+     const DebugContext& debugContext = {});
+};
+
+// Runs the case for the value of `control`, an integer scalar, or defaultCase if there is none.
+class Switch : public Program {
+ public:
+  Switch(const Tensor& control, const std::vector<std::pair<std::int32_t, Program>>& cases,
+         const Program& defaultCase, const DebugContext& debugContext = {});
+};
+
+class Call : public Program {
+ public:
+  explicit Call(const Function& function, const DebugContext& debugContext = {});
+  // Sends the inputs to the host, runs the function there while the device waits, and receives the outputs.
+  Call(const HostFunction& function, const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
+       const DebugContext& debugContext = {});
+};
+
+// Declares that the tensor's contents are not needed any more: its memory is free until the next write.
+class WriteUndef : public Program {
+ public:
+  explicit WriteUndef(const Tensor& tensor, const DebugContext& debugContext = {});
+};
+
+// Prints the values to Engine::setPrintTensorStream, under a title.
+class PrintTensor : public Program {
+ public:
+  explicit PrintTensor(const Tensor& tensor, const DebugContext& debugContext = {});
+  PrintTensor(const std::string& title, const Tensor& tensor, const DebugContext& debugContext = {});
+};
+
+// Ends the run with application_runtime_error and the message when the predicate is not 0.
+class AbortOnCondition : public Program {
+ public:
+  AbortOnCondition(const Tensor& predicate, const DebugContext& debugContext = {});
+  AbortOnCondition(const Tensor& predicate, const std::string& message,
+                   const DebugContext& debugContext = {});
+  AbortOnCondition(const Tensor& predicate, const char* message, const DebugContext& debugContext = {})
+      : AbortOnCondition(predicate, std::string(message), debugContext) {}
+};
+
+}  // namespace program
+}  // namespace poplar
+
+#endif  // POPLAR_PROGRAMTYPES_HPP
