@@ -53,6 +53,10 @@ class Target:
     def ipu_link_bytes_per_second(self) -> float:
         """To each neighbour in the ring of IPUs, in one direction."""
 
+    @property
+    def cycles_between_stamps(self) -> int:
+        """Of two cycle stamps in a row."""
+
     def host_link_cycles(self, transfers: int, bytes: int) -> int:
         """
         Cycles of copies between host and IPU, in one direction, of so many bytes together.
@@ -1866,6 +1870,17 @@ def create_sliceable_tensor(graph: Graph, dtype: str, shape: _Sequence[int], dim
 def sort(graph: Graph, operands: _Sequence[Tensor], dim: int, comparator: Expression, stable: bool, seq: Sequence, name: str = '') -> list[Tensor]: ...
 
 def top_k(graph: Graph, operand: Tensor, k: int, seq: Sequence, name: str = '', largest: bool = True) -> tuple[Tensor, Tensor]: ...
+
+def add_codelets(graph: Graph, source: str, flags: str) -> None:
+    """Compiles C++ source of codelets."""
+
+def execute_vertices(graph: Graph, vertex: str, tiles: _Sequence[int], edges: _Sequence[tuple[str, Tensor]], values: _Sequence[tuple[str, bool | int | float]], cycles: int | None, seq: Sequence, name: str) -> None: ...
+
+def map_to_tiles(graph: Graph, tensor: Tensor, tiles: _Sequence[int]) -> None: ...
+
+def is_on_tiles(graph: Graph, tensor: Tensor, tiles: _Sequence[int]) -> bool: ...
+
+def cycle_stamp(graph: Graph, out: Tensor, seq: Sequence, name: str) -> None: ...
 
 def fft(graph: Graph, operand: Tensor, type: str, lengths: _Sequence[int], seq: Sequence, name: str = '') -> Tensor: ...
 

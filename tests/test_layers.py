@@ -23,6 +23,7 @@ LAYERS = (
     ),
     (
         *("ir", "compiler.ir", "compiler.expression", "compiler.ffi_calls", "compiler.replica_groups"),
+        "compiler.tile_calls",
         *("compiler.shapes", "compiler.layout_modes", "compiler.shardings", "compiler.cost"),
     ),
     ("frontend", "compiler.frontend"),
@@ -32,7 +33,7 @@ LAYERS = (
     ("build", "compiler.build"),
     ("fit", "compiler.out_of_memory", "compiler.compilation", "compiler.fit"),
     ("compiler", "compiler.api", "compiler", "compiler.estimates", "compiler.tile_map"),
-    ("JAX", "config", "counters", "integration"),
+    ("JAX", "config", "counters", "integration", "tile"),
     ("models", "models"),
     (
         *("package", "compile_server", "debug", "estimates", "plugin", "graphcore_manager", "reports", "traces", ""),

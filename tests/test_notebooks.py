@@ -23,4 +23,4 @@ def test_notebook(path):
 
 
 def test_there_are_notebooks():
-    assert len(NOTEBOOKS) == 2
+    assert len(NOTEBOOKS) == 3

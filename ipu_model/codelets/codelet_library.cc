@@ -359,13 +359,35 @@ CodeletSource ReadCodeletText(const std::string& text, const std::string& flags)
   return source;
 }
 
-std::shared_ptr<const CodeletLibrary> CodeletLibrary::Compile(const CodeletSource& source) {
-  static std::mutex mutex;
-  static std::map<std::string, std::shared_ptr<const CodeletLibrary>> loaded;
-  if (source.files.empty()) throw poplar_error("addCodelets: there is no source");
+namespace {
+
+// What the process has compiled and loaded, by key.
+struct Loaded {
+  std::mutex mutex;
+  std::map<std::string, std::shared_ptr<const CodeletLibrary>> libraries;
+
+  static Loaded& Global() {
+    static Loaded loaded;
+    return loaded;
+  }
+};
+
+}  // namespace
+
+std::shared_ptr<const CodeletLibrary> CodeletLibrary::FindCompiled(const CodeletSource& source) {
+  Loaded& loaded = Loaded::Global();
   const std::string key = KeyOf(source);
-  const std::lock_guard<std::mutex> lock(mutex);
-  if (const auto found = loaded.find(key); found != loaded.end()) return found->second;
+  const std::lock_guard<std::mutex> lock(loaded.mutex);
+  const auto found = loaded.libraries.find(key);
+  return found == loaded.libraries.end() ? nullptr : found->second;
+}
+
+std::shared_ptr<const CodeletLibrary> CodeletLibrary::Compile(const CodeletSource& source) {
+  if (source.files.empty()) throw poplar_error("addCodelets: there is no source");
+  Loaded& loaded = Loaded::Global();
+  const std::string key = KeyOf(source);
+  const std::lock_guard<std::mutex> lock(loaded.mutex);
+  if (const auto found = loaded.libraries.find(key); found != loaded.libraries.end()) return found->second;
   const fs::path object = ObjectOf(source, key);
   void* const handle = dlopen(object.c_str(), RTLD_NOW | RTLD_LOCAL);
   const char* const problem = handle == nullptr ? dlerror() : "";
@@ -382,7 +404,7 @@ std::shared_ptr<const CodeletLibrary> CodeletLibrary::Compile(const CodeletSourc
     library->classes_.push_back(&table->classes[i]);
     library->by_name_.emplace(table->classes[i].name, &table->classes[i]);
   }
-  loaded.emplace(key, library);
+  loaded.libraries.emplace(key, library);
   return library;
 }
 

@@ -36,6 +36,9 @@ class CodeletLibrary {
   // lines.
   static std::shared_ptr<const CodeletLibrary> Compile(const CodeletSource& source);
 
+  // The library of a source that this process has compiled; null for another.
+  static std::shared_ptr<const CodeletLibrary> FindCompiled(const CodeletSource& source);
+
   const CodeletSource& source() const { return source_; }
   // A hash of the source, the same on all machines.
   const std::string& hash() const { return hash_; }

@@ -44,6 +44,7 @@ struct TargetModel {
   unsigned local_copy_call_cycles;  // fixed cost of a local copy by six workers
   // Of a worker in the codelets of users, where nobody gives an estimate.
   unsigned codelet_cycles_per_element;
+  unsigned cycle_stamp_cycles;  // to read the cycle counter of a tile and store it
 
   // Exchange and synchronisation.
   unsigned exchange_bytes_per_cycle;

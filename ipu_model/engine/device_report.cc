@@ -7,6 +7,7 @@
 #include "core/limits_buffers.h"
 #include "engine/cycle_walk.h"
 #include "engine/operation_plans.h"
+#include "engine/stamp_costs.h"
 #include "engine/tile_memory.h"
 
 namespace ipu_model {
@@ -89,6 +90,7 @@ Report Analyse(const CompiledProgram& program, TilePlanCache* cache,
     CountCycles(program, &made->uses, &report);
     made->memory.Fill(made->uses, &report);
     if (report.out_of_memory.empty() || round == kMostRounds || !LimitBuffers(program, made->memory)) {
+      if (report.out_of_memory.empty()) SetStampCosts(program, made->uses);
       return report;
     }
   }

@@ -41,10 +41,23 @@ std::vector<LoopRun> ExecutedCycles::runs() const {
 
 void ExecutedCycles::Reset() {
   for (Loop& loop : loops_) loop.entries = loop.trips = 0;
+  stamps_.clear();
 }
 
-std::uint64_t ExecutedCycles::total() const {
-  std::uint64_t cycles = reported_;
+std::uint64_t ExecutedCycles::total() const { return reported_ + OfLoops(); }
+
+std::uint64_t ExecutedCycles::Read(const CycleStamp& stamp) {
+  std::uint64_t cycles = stamp.cost().before + OfLoops();
+  std::uint64_t runs = stamps_[&stamp]++;
+  for (const CycleStamp::Repeated& repeat : stamp.cost().repeats) {
+    cycles += runs % repeat.count * repeat.body;
+    runs /= repeat.count;
+  }
+  return cycles;
+}
+
+std::uint64_t ExecutedCycles::OfLoops() const {
+  std::uint64_t cycles = 0;
   for (const Loop& loop : loops_) {
     // Arithmetic modulo 2^64: an entry without trips subtracts the body that the report has counted.
     cycles += loop.trips * loop.condition + (loop.trips - loop.entries) * loop.body;

@@ -4,8 +4,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <unordered_map>
 #include <vector>
 
+#include "core/cycle_stamp.h"
 #include "engine/compiled_program.h"
 #include "ipu_model/Timeline.hpp"
 
@@ -14,7 +16,7 @@ namespace ipu_model {
 // The report counts the condition and the body of a loop with an unknown trip count once each. This class
 // counts the actual executions. If and Switch count as in the report: their most expensive branch, whichever
 // was taken. Loops inside the taken branch add their further trips.
-class ExecutedCycles {
+class ExecutedCycles : public CycleClock {
  public:
   // `loops` are RepeatWhileTrue and RepeatWhileFalse nodes. The engine refers to them by their index.
   ExecutedCycles(const CompiledProgram& program, const std::vector<const ProgramNode*>& loops);
@@ -28,6 +30,8 @@ class ExecutedCycles {
   std::uint64_t* trips(std::size_t loop) { return &loops_[loop].trips; }
   // Returns the cycles of the main program since Reset.
   std::uint64_t total() const;
+  // Cycles of the main program from Reset to the stamp.
+  std::uint64_t Read(const CycleStamp& stamp) override;
   // What the loops did since Reset, in the order of Report::loops.
   std::vector<LoopRun> runs() const;
 
@@ -36,11 +40,15 @@ class ExecutedCycles {
     std::uint64_t condition = 0, body = 0;  // in cycles; 0 if the main program does not run this loop
     std::uint64_t entries = 0, trips = 0;
   };
+  // What the loops add to the cycles of the report.
+  std::uint64_t OfLoops() const;
+
   std::uint64_t reported_;
   std::vector<Loop> loops_;
   // For each of Report::loops, its indices in loops_: several if a function with the loop is called
   // repeatedly.
   std::vector<std::vector<std::size_t>> of_report_;
+  std::unordered_map<const CycleStamp*, std::uint64_t> stamps_;  // how often each has run
 };
 
 }  // namespace ipu_model

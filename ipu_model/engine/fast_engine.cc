@@ -435,6 +435,7 @@ void FastEngine::RunBand(const BandGroup& group, const BandMemory& memory, std::
 void FastEngine::Run(unsigned program) {
   if (unconnected_ > 0) CheckConnected(program);
   cycles_.Reset();
+  const CycleClock::Scope clock(&cycles_);
   Execute(program);
   last_run_cycles_ = program == 0 ? cycles_.total() : 0;
   if (moving_streams_) {

@@ -111,13 +111,16 @@ class ProgramReader {
       }
       sources.push_back(std::move(source));
     }
-    if (sources.empty()) return;
-    if (!compile) {
-      reader_->Fail("it has codelets (" + sources[0].name +
-                    "), whose source would be compiled and run with the rights of this process; if you trust "
-                    "it, load it with Executable::deserialize and the option codelets = compile");
+    for (const CodeletSource& source : sources) {
+      // What this process has compiled itself may run.
+      auto library = compile ? CodeletLibrary::Compile(source) : CodeletLibrary::FindCompiled(source);
+      if (library == nullptr) {
+        reader_->Fail("it has codelets (" + source.name +
+                      "), whose source would be compiled and run with the rights of this process; if you "
+                      "trust it, load it with Executable::deserialize and the option codelets = compile");
+      }
+      program_->codelets.push_back(std::move(library));
     }
-    for (const CodeletSource& source : sources) program_->codelets.push_back(CodeletLibrary::Compile(source));
   }
 
   // After Programs.

@@ -13,8 +13,8 @@ namespace ipu_model {
 // With a header that names the format version and a checksum.
 std::string SerialiseProgram(const CompiledProgram& program);
 // Throws SerialiseError with the reason when `data` is damaged, truncated or of another version, or when it
-// has codelets and `compile_codelets` is false: compiling and running them is running code of whoever made
-// `data`.
+// has codelets that this process has not compiled and `compile_codelets` is false: compiling and running them
+// is running code of whoever made `data`.
 std::shared_ptr<const CompiledProgram> DeserialiseProgram(std::string_view data,
                                                           bool compile_codelets = false);
 

@@ -137,6 +137,7 @@ class TileEngine::Implementation {
   void Run(unsigned program) {
     const FlushDenormals flush;
     cycles_.Reset();
+    const CycleClock::Scope clock(&cycles_);
     Run(*program_->programs.at(program));
     last_run_cycles_ = program == 0 ? cycles_.total() : 0;
   }

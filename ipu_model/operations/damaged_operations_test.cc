@@ -14,6 +14,7 @@
 #include "engine/tile_engine.h"
 #include "hlo/Collectives.hpp"
 #include "hlo/Convolution.hpp"
+#include "hlo/CycleStamp.hpp"
 #include "hlo/Elementwise.hpp"
 #include "hlo/Fft.hpp"
 #include "hlo/Index.hpp"
@@ -117,6 +118,7 @@ class Corpus {
       hlo::fft(g, Variable(g, poplar::Type(DType::kC64), {3, 8}), hlo::FftType::kFft, {8}, s);
     });
     // Without vertices: executables with codelets are refused whole.
+    Add([](Graph& g, Sequence& s) { hlo::cycleStamp(g, Variable(g, poplar::UNSIGNED_INT, {3, 2}), s); });
     Add([](Graph& g, Sequence& s) { s.add(poplar::program::Execute(g.addComputeSet("cs"))); });
     Add([&](Graph& g, Sequence& s) { hlo::allReduce(g, F32(g, {4, 6}), {{0, 1}}, add, s); });
   }

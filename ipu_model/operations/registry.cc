@@ -3,6 +3,7 @@
 #include <string>
 
 #include "core/copy.h"
+#include "core/cycle_stamp.h"
 #include "core/execute.h"
 #include "operations/collectives/replica_collective.h"
 #include "operations/readers.h"
@@ -13,6 +14,7 @@ const std::map<std::string, OperationReader, std::less<>>& OperationRegistry() {
   static const std::map<std::string, OperationReader, std::less<>> registry = {
       {"hlo::reduceWindow", ReadReduceWindow},
       {"hlo::selectAndScatter", ReadSelectAndScatter},
+      {"hlo::cycleStamp", ReadCycleStamp},
       {"poplar::copy", ReadCopy},
       {"poplar::execute", ReadExecute},
       {"poplin::convolution", ReadConvolution},

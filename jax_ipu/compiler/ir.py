@@ -111,7 +111,10 @@ class Op:
 
 # Ops whose results may share storage with any of their operands.
 VIEWS = frozenset(
-    ("reshape", "transpose", "broadcast_in_dim", "slice", "reverse", "optimization_barrier", "copy", "bitcast_convert")
+    (
+        *("reshape", "transpose", "broadcast_in_dim", "slice", "reverse", "optimization_barrier", "copy"),
+        *("bitcast_convert", "ipu.tile_put"),
+    )
 )
 # Ops that do more than compute their results.
 _EFFECTS = frozenset(("return", "custom_call", "send", "recv", "infeed", "outfeed"))

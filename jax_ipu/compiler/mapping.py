@@ -63,9 +63,15 @@ ROLES: dict[str, tuple[str, ...]] = {
     "gather": ("table",),
     "dynamic_update_slice": ("updated tensor",),
     "scatter": ("updated tensor",),
+    "ipu.tile_gather": ("gathered array",),
+    "ipu.tile_map": ("operand",),
+    "ipu.tile_put": ("array",),
 }
 _PRIORITY = {"dot_general": 3, "convolution": 3, "gather": 2, "scatter": 2, "dynamic_slice": 1}
 _PRIORITY["dynamic_update_slice"] = 1
+# Users name the tiles of vertices, so these come before all others; a put may as well copy.
+_VERTICES = 4
+_PUTS = 1
 _PRODUCTS = 3  # the priority of products and convolutions
 _LOOKUPS = _PRIORITY["gather"]
 # Tables of fewer bytes take what the product demands: compared layouts cost compile time.
@@ -226,6 +232,12 @@ def _visit(block: Block, demands: dict[Value, Demand], partners: dict[Value, Val
                 _keep_place(op, demands, partners)
         elif name in _UPDATES:
             _keep_place(op, demands, partners)
+        elif name == "ipu.tile_map":
+            for i in range(len(op.operands)):
+                _want(demands, op.operands[i], Demand(op, i, _VERTICES))
+        elif name == "ipu.tile_put":
+            demand = demands.get(op.result)
+            _want(demands, op.operands[0], Demand(op, 0, demand.priority if demand is not None else _PUTS))
         elif name in _INVERTIBLE:
             for operand, result in zip(op.operands, op.results, strict=True):
                 demand = demands.get(result)

@@ -58,6 +58,7 @@ void BindProduct(nb::module_& module);
 void BindConvolution(nb::module_& module);
 void BindIndex(nb::module_& module);
 void BindSort(nb::module_& module);
+void BindVertices(nb::module_& module);
 void BindFft(nb::module_& module);
 void BindLinearAlgebra(nb::module_& module);
 void BindRandom(nb::module_& module);

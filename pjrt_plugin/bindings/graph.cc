@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "bindings/bindings.h"
+#include "hlo/CycleStamp.hpp"
 #include "ipu_model/Model.hpp"
 #include "poplar/Target.hpp"
 #include "poputil/TileMapping.hpp"
@@ -85,6 +86,7 @@ void BindTarget(nb::module_& module) {
       .def_prop_ro("host_link_bytes_per_second", &ipu_model::HostLinkBytesPerSecond, "In one direction.")
       .def_prop_ro("ipu_link_bytes_per_second", &ipu_model::IpuLinkBytesPerSecond,
                    "To each neighbour in the ring of IPUs, in one direction.")
+      .def_prop_ro("cycles_between_stamps", &hlo::cyclesBetweenStamps, "Of two cycle stamps in a row.")
       .def("host_link_cycles", &ipu_model::HostLinkCycles, nb::arg("transfers"), nb::arg("bytes"),
            "Cycles of copies between host and IPU, in one direction, of so many bytes together.")
       .def_prop_ro("version", [](const Target& target) { return std::string(target.getTargetArchString()); });

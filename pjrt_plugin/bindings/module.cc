@@ -79,6 +79,7 @@ NB_MODULE(_ipu, module) {
   jax_ipu::bindings::BindConvolution(module);
   jax_ipu::bindings::BindIndex(module);
   jax_ipu::bindings::BindSort(module);
+  jax_ipu::bindings::BindVertices(module);
   jax_ipu::bindings::BindFft(module);
   jax_ipu::bindings::BindLinearAlgebra(module);
   jax_ipu::bindings::BindRandom(module);

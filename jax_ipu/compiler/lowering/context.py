@@ -10,6 +10,7 @@ from jax_ipu.compiler.expression import ScalarProgram
 from jax_ipu.compiler.ir import Block, Op, Value
 from jax_ipu.compiler.location import operation_path, source_line
 from jax_ipu.compiler.mapping import Demand, MappingPlan
+from jax_ipu.compiler.tile_calls import Codelets
 from jax_ipu.compiler.types import Literal, Shape, num_elements, type_text
 
 # poplar::Tensor::broadcast takes an unsigned int.
@@ -30,6 +31,7 @@ class Context:
         "_lowerings",
         "_origin",
         "_replica_index",
+        "codelets",
         "ffi_calls",
         "functions",
         "graph",
@@ -37,6 +39,7 @@ class Context:
         "mapping",
         "num_partitions",
         "num_replicas",
+        "num_tiles",
         "origins",
         "planning",
         "plans",
@@ -55,8 +58,10 @@ class Context:
         plans: _ipu.PlanningCache,
         num_partitions: int,
         num_replicas: int,
+        num_tiles: int,
     ) -> None:
         self.graph = graph
+        self.num_tiles = num_tiles
         # The options of the planner of matrix products and convolutions.
         self.planning = planning
         # What it has planned for this program.
@@ -78,6 +83,8 @@ class Context:
         self._replica_index: _ipu.Tensor | None = None
         # Each call of a foreign function, as `_ipu.Executable` takes it.
         self.ffi_calls: list[_ipu.FfiCallSpec] = []
+        # The codelets of users that were added to the graph.
+        self.codelets: set[Codelets] = set()
         # Id of a callback -> its host function, and the (dtype, elements) of its operands and results.
         self.host_functions: dict[int, tuple[_ipu.HostFunction, tuple[tuple[tuple[str, int], ...], ...]]] = {}
 

@@ -85,7 +85,8 @@ def lower(program: MappedProgram, target: _ipu.Target, settings: Options, keep: 
     def context_for(mapping: MappingPlan) -> Context:
         graph = _ipu.Graph(target, module.num_replicas * module.num_partitions)
         replicas = module.num_partitions, module.num_replicas
-        return Context(graph, LOWERINGS, CREATORS, mapping, settings.planning(), plans, *replicas)
+        planning = settings.planning()
+        return Context(graph, LOWERINGS, CREATORS, mapping, planning, plans, *replicas, target.num_tiles)
 
     rivals.settle(program.mapping, target, lambda: context_for(MappingPlan({}, {}, {}, {})))
     context = context_for(program.mapping)

@@ -18,6 +18,7 @@ from jax_ipu.compiler.lowering import (
     random,
     reduce,
     sort,
+    tiles,
     views,
     window,
 )
@@ -37,12 +38,18 @@ LOWERINGS: dict[str, Lowering] = {
     **random.LOWERINGS,
     **reduce.LOWERINGS,
     **sort.LOWERINGS,
+    **tiles.LOWERINGS,
     **views.LOWERINGS,
     **window.LOWERINGS,
 }
 
 # Op -> the function that makes a variable in the layout that the op plans for one of its operands.
-CREATORS: dict[str, Creator] = {**convolution.CREATORS, **index.CREATORS, **product.CREATORS}
+CREATORS: dict[str, Creator] = {
+    **convolution.CREATORS,
+    **index.CREATORS,
+    **product.CREATORS,
+    **tiles.CREATORS,
+}
 
 _DYNAMIC = "make every shape static (pad to a fixed size and mask)"
 _CALLBACK = "take the callback out of the jitted function and return the value instead"

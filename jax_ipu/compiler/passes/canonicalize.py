@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from jax_ipu.compiler import ffi_calls
+from jax_ipu.compiler import ffi_calls, tile_calls
 from jax_ipu.compiler.errors import CompileError
 from jax_ipu.compiler.ir import Module, Op, Value
 from jax_ipu.compiler.location import source_line
@@ -110,9 +110,23 @@ def _custom_call(op: Op, rewriter: Rewriter) -> Sequence[Value] | None:
         shapes = [rewriter.constant(Literal.from_numpy("s64", np.array(o.shape))) for o in op.operands]
         op.set_operands([*shapes, *op.operands])
         op.name = "ipu.callback"
+    if target in tile_calls.OPS:
+        return _tile_call(op, str(target), rewriter)
     op.name = _OWN_NAMES.get(str(target), op.name)
     call = op.attrs.get(ffi_calls.ATTRIBUTE)
     return _ffi_call(op, call, rewriter) if call is not None and op.name == "custom_call" else None
+
+
+def _tile_call(op: Op, target: str, rewriter: Rewriter) -> Sequence[Value]:
+    """The op of a call of jax_ipu.tile. A gather of all parts in order is a put."""
+    call = tile_calls.read(target, op.attrs.get("backend_config"), len(op.operands), len(op.results))
+    name = tile_calls.OPS[target]
+    if isinstance(call, tile_calls.OnTiles) and call.indices == tuple(range(*op.operands[0].shape[:1])):
+        name = "ipu.tile_put"
+    attrs = {tile_calls.ATTRIBUTE: call, "has_side_effect": name == "ipu.cycle_count"}
+    made = Op(name, op.operands, [(r.shape, r.dtype) for r in op.results], attrs, (), rewriter.location)
+    rewriter.ops.append(made)
+    return made.results
 
 
 def _ffi_call(op: Op, call: ffi_calls.FfiCall, rewriter: Rewriter) -> Sequence[Value]:

@@ -11,7 +11,10 @@ contents are dead. Copies at the end of the program would keep all such results 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from jax_ipu.compiler.ir import VIEWS, Block, Module, Op, Value
+from jax_ipu.compiler.tile_calls import ATTRIBUTE, VertexCall
 from jax_ipu.compiler.types import num_elements
 
 # Ops whose results lie in memory that programs do not write.
@@ -64,7 +67,10 @@ class _Analysis:
         for arg in block.args:
             self.roots[arg] = frozenset((arg,))
         for op in block.ops:
-            if op.name in VIEWS:
+            # What has repeated elements never lies on tiles as a put asks.
+            if op.name == "ipu.tile_put" and any(o in self.repeats for o in op.operands):
+                op.attrs["copy"] = True
+            if op.name in VIEWS and not op.attrs.get("copy"):
                 shared = _NOTHING.union(*(self.roots_of(o) for o in op.operands))
                 for result in op.results:
                     self.roots[result] = shared
@@ -85,6 +91,8 @@ class _Analysis:
                 self._update(op, index)
             elif op.name == "ipu.map":
                 self._map(op, index, outputs)
+            elif op.name == "ipu.tile_map":
+                self._vertices(op, index)
             elif op.name in _LOOPS:
                 self._loop(op, index)
             elif op.name == "ipu.call":
@@ -103,9 +111,14 @@ class _Analysis:
             if position in self.destinations:
                 outputs.setdefault(value, position)
         for index, op in reversed(list(enumerate(self.block.ops))):
-            if op.name not in _UPDATES and op.name not in _LOOPS:
+            pairs: Iterable[tuple[Value, Value]]
+            if op.name == "ipu.tile_map":
+                pairs = [(op.operands[operand], op.results[result]) for result, operand in _aliases(op)]
+            elif op.name in _UPDATES or op.name in _LOOPS:
+                pairs = zip(op.operands, op.results, strict=False)
+            else:
                 continue
-            for operand, result in zip(op.operands, op.results, strict=False):
+            for operand, result in pairs:
                 if result in outputs and self.last_use.get(operand) == index and op.operands.count(operand) == 1:
                     outputs.setdefault(operand, outputs[result])
         return outputs
@@ -131,6 +144,23 @@ class _Analysis:
             if len(roots) == 1:
                 (root,) = roots
                 self.storage[result] = self.storage.get(root, root)
+
+    def _vertices(self, op: Op, index: int) -> None:
+        in_place = []
+        for result, operand in _aliases(op):
+            target = op.operands[operand]
+            touched = self.roots_of(target)
+            others = (o for i, o in enumerate(op.operands) if i != operand)
+            if target in self.repeats or not self._dead_after(target, index):
+                continue
+            if any(self.roots_of(o) & touched for o in others):
+                continue
+            in_place.append(result)
+            self.written |= touched
+            if len(touched) == 1:
+                (root,) = touched
+                self.storage[op.results[result]] = self.storage.get(root, root)
+        op.attrs["in_place"] = tuple(in_place)
 
     def _map(self, op: Op, index: int, outputs: dict[Value, int]) -> None:
         over: dict[int, Value] = {}
@@ -226,6 +256,11 @@ class _Analysis:
                 aside.add(position)
         if aside:
             terminator.attrs["through_copy"] = frozenset(aside)
+
+
+def _aliases(op: Op) -> tuple[tuple[int, int], ...]:
+    call: VertexCall = op.attrs[ATTRIBUTE]
+    return call.aliases
 
 
 def _uses(op: Op) -> set[Value]:

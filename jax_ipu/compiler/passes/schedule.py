@@ -16,7 +16,7 @@ _FEW_USES = 2
 # Smaller results (bytes) do not wait for their reader.
 _LARGE = 1 << 20
 _MAY_WAIT = frozenset(("dot_general", "convolution", "ipu.map", "ipu.threefry2x32"))
-_WRITERS = frozenset(("dynamic_update_slice", "ipu.update_slice", "scatter", "while", "ipu.repeat"))
+_WRITERS = frozenset(("dynamic_update_slice", "ipu.update_slice", "scatter", "while", "ipu.repeat", "ipu.tile_map"))
 
 
 def run(module: Module, aliases: dict[int, int]) -> None:

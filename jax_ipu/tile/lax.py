@@ -1,0 +1,318 @@
+"""Vertices for primitives of `jax.lax`, and tile primitives that `jax.lax` has not: in place, fills, scaled sums.
+
+`tile_map` takes the elementwise, cumulative and reducing primitives of `jax.lax` that are in the tables below. Each is
+a vertex of all six workers, or of one for sums along an axis, in plain C++ that is compiled for the types it gets.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jax_ipu.integration.tiles import Primitive
+from jax_ipu.tile.array import TileShardedArray, checked_tiles
+from jax_ipu.tile.primitives import (
+    create_ipu_tile_primitive,
+    create_ipu_tile_primitive_v2,
+    register_ipu_tile_primitive,
+    tile_map,
+)
+from jax_ipu.tile.vertex import Source, Vertex, default_attributes, primitive_clone, struct, type_name
+
+# Primitive of jax.lax -> C++ for operands a, b, c; halves are computed as floats.
+_ELEMENTWISE = {
+    "abs": "a < 0 ? -a : a",
+    "add": "a + b",
+    "and": "a & b",
+    "atan2": "std::atan2(a, b)",
+    "cbrt": "std::cbrt(a)",
+    "ceil": "std::ceil(a)",
+    "cos": "std::cos(a)",
+    "div": "a / b",
+    "eq": "a == b",
+    "erf": "std::erf(a)",
+    "exp": "std::exp(a)",
+    "expm1": "std::expm1(a)",
+    "floor": "std::floor(a)",
+    "ge": "a >= b",
+    "gt": "a > b",
+    "is_finite": "std::isfinite(a)",
+    "le": "a <= b",
+    "log": "std::log(a)",
+    "log1p": "std::log1p(a)",
+    "logistic": "1 / (1 + std::exp(-a))",
+    "lt": "a < b",
+    "max": "a != a || a > b ? a : b",
+    "min": "a != a || a < b ? a : b",
+    "mul": "a * b",
+    "ne": "a != b",
+    "neg": "-a",
+    "or": "a | b",
+    "pow": "std::pow(a, b)",
+    "rsqrt": "1 / std::sqrt(a)",
+    "select_n": "a ? c : b",
+    "sign": "a > 0 ? 1 : a < 0 ? -1 : a",
+    "sin": "std::sin(a)",
+    "sqrt": "std::sqrt(a)",
+    "square": "a * a",
+    "sub": "a - b",
+    "tan": "std::tan(a)",
+    "tanh": "std::tanh(a)",
+    "xor": "a ^ b",
+}
+# The names of functions of jax.lax that are not those of their primitives.
+_FUNCTIONS = {
+    "and": "bitwise_and",
+    "or": "bitwise_or",
+    "xor": "bitwise_xor",
+    "select_n": "select_n",
+}
+# Primitive -> how an element joins the result so far, and what that is at first.
+_CUMULATIVE = {
+    "cumsum": "r + a",
+    "cumprod": "r * a",
+    "cummax": "a != a || a > r ? a : r",
+    "cummin": "a != a || a < r ? a : r",
+}
+_REDUCING = {
+    "reduce_sum": "r + a",
+    "reduce_prod": "r * a",
+    "reduce_max": "a != a || a > r ? a : r",
+    "reduce_min": "a != a || a < r ? a : r",
+}
+_HEAD = """#include <cmath>
+#include <poplar/Vertex.hpp>
+using namespace poplar;
+"""
+
+
+def _number(dtype: Any) -> str:
+    """The type in which an element is computed."""
+    name = type_name(dtype)
+    return "float" if name == "half" else name
+
+
+def _identifier(name: str, *types: Any) -> str:
+    return "".join([name.title().replace("_", ""), *(np.dtype(t).name.title() for t in types)])
+
+
+def _elementwise(expression: str, in_place: bool) -> Callable[..., Vertex]:
+    def translate(primitive: Primitive, tiles: tuple[int, ...], avals: list[Any], attributes: dict[str, Any]) -> Vertex:
+        result, _ = primitive.abstract_eval(*avals, **attributes)
+        fields = ["x", "y", "z"][: len(avals)]
+        if in_place and result.dtype != avals[0].dtype:
+            raise TypeError(f"tile_map of {primitive}: a result of type {result.dtype} has no room in {avals[0].dtype}")
+        name = _identifier(primitive.name, *(a.dtype for a in avals))
+        declared = "".join(
+            f"  {'InOut' if in_place and i == 0 else 'Input'}<Vector<{type_name(a.dtype)}>> {f};\n"
+            for i, (f, a) in enumerate(zip(fields, avals, strict=True))
+        )
+        out = fields[0] if in_place else "out"
+        if not in_place:
+            declared += f"  Output<Vector<{type_name(result.dtype)}>> out;\n"
+        loads = "".join(
+            f"      const {_number(a.dtype)} {n} = {f}[{'0' if a.shape != result.shape else 'i'}];\n"
+            for n, f, a in zip("abc", fields, avals, strict=False)
+        )
+        text = (
+            f"{_HEAD}class {name} : public MultiVertex {{\n public:\n{declared}"
+            "  bool compute(unsigned worker) {\n"
+            f"    for (unsigned i = worker; i < {out}.size(); i += numWorkers()) {{\n"
+            f"{loads}      {out}[i] = {expression};\n    }}\n    return true;\n  }}\n}};\n"
+        )
+        return Vertex(name, fields, {out: result}, codelets=_source(primitive.name, text))
+
+    return translate
+
+
+@functools.cache
+def _source(name: str, text: str) -> Source:
+    return Source(name, text)
+
+
+def _along_axis(step: str, reduces: bool) -> Callable[..., Vertex]:
+    def translate(primitive: Primitive, tiles: tuple[int, ...], avals: list[Any], attributes: dict[str, Any]) -> Vertex:
+        result, _ = primitive.abstract_eval(*avals, **attributes)
+        (x,) = avals
+        axes = sorted(attributes["axes"]) if reduces else [attributes["axis"]]
+        if not axes or axes != list(range(axes[0], axes[-1] + 1)):
+            raise ValueError(f"tile_map of {primitive}: the axes {axes} are not consecutive; reduce them one by one")
+        count = int(np.prod([x.shape[d] for d in axes]))
+        if count == 0:
+            raise ValueError(f"tile_map of {primitive}: there is nothing along the axes {axes} of {x.shape}")
+        inner = int(np.prod(x.shape[axes[-1] + 1 :]))
+        name, element, number = _identifier(primitive.name, x.dtype), type_name(x.dtype), _number(x.dtype)
+        store = "" if reduces else "          out[at] = r;\n"
+        last = "        out[o * inner + i] = r;\n" if reduces else ""
+        text = (
+            f"{_HEAD}class {name} : public Vertex {{\n public:\n  Input<Vector<{element}>> x;\n"
+            f"  Output<Vector<{element}>> out;\n  unsigned count, inner;\n  bool reverse;\n  bool compute() {{\n"
+            "    const unsigned outer = x.size() / (count * inner);\n    for (unsigned o = 0; o < outer; ++o) {\n"
+            f"      for (unsigned i = 0; i < inner; ++i) {{\n        {number} r = 0;\n"
+            "        for (unsigned k = 0; k < count; ++k) {\n"
+            "          const unsigned at = (o * count + (reverse ? count - 1 - k : k)) * inner + i;\n"
+            f"          const {number} a = x[at];\n          r = k == 0 ? a : ({number})({step});\n{store}"
+            f"        }}\n{last}      }}\n    }}\n    return true;\n  }}\n}};\n"
+        )
+        values = {"count": count, "inner": inner, "reverse": bool(attributes.get("reverse", False))}
+        return Vertex(name, ["x"], {"out": result}, values=values, codelets=_source(primitive.name, text))
+
+    return translate
+
+
+def _bound_attributes(name: str) -> dict[str, Any]:
+    """The parameters with which the function of jax.lax binds its primitive, but for those that the user gives."""
+    function = getattr(jax.lax, _FUNCTIONS.get(name, name))
+    for count, dtype in ((n, t) for n in (1, 2, 3) for t in (jnp.float32, jnp.int32)):
+        operands = [jnp.zeros((), dtype)] * count
+        if name == "select_n":
+            operands[0] = jnp.zeros((), bool)
+        try:
+            return dict(jax.make_jaxpr(function)(*operands).eqns[0].params)
+        except (TypeError, ValueError, IndexError):
+            continue
+    return {}
+
+
+def _reduction_attributes(name: str) -> dict[str, Any]:
+    function = getattr(jax.lax, name)
+    bound = jax.make_jaxpr(lambda x: function(x, axes=(0,)))(np.zeros(1, np.float32)).eqns[0].params
+    return {parameter: value for parameter, value in bound.items() if parameter != "axes"}
+
+
+def _in_place(name: str) -> Primitive:
+    """The elementwise primitive, with its result in the memory of its first operand."""
+    clone = primitive_clone(getattr(jax.lax, f"{name}_p"), f"{name}_inplace")
+    register_ipu_tile_primitive(clone, _elementwise(_ELEMENTWISE[name], in_place=True))
+    default_attributes[clone] = functools.cache(functools.partial(_bound_attributes, name))
+    return clone
+
+
+def _register() -> None:
+    for name, expression in _ELEMENTWISE.items():
+        primitive: Primitive = getattr(jax.lax, f"{name}_p")
+        register_ipu_tile_primitive(primitive, _elementwise(expression, in_place=False))
+        default_attributes[primitive] = functools.cache(functools.partial(_bound_attributes, name))
+    for table, reduces in ((_CUMULATIVE, False), (_REDUCING, True)):
+        for name, step in table.items():
+            primitive = getattr(jax.lax, f"{name}_p")
+            register_ipu_tile_primitive(primitive, _along_axis(step, reduces))
+            default_attributes[primitive] = (
+                functools.cache(functools.partial(_reduction_attributes, name))
+                if reduces
+                else lambda: {"axis": 0, "reverse": False}
+            )
+
+
+_register()
+
+abs_inplace_p = _in_place("abs")
+add_inplace_p = _in_place("add")
+and_inplace_p = _in_place("and")
+cos_inplace_p = _in_place("cos")
+div_inplace_p = _in_place("div")
+exp_inplace_p = _in_place("exp")
+expm1_inplace_p = _in_place("expm1")
+floor_inplace_p = _in_place("floor")
+log_inplace_p = _in_place("log")
+log1p_inplace_p = _in_place("log1p")
+max_inplace_p = _in_place("max")
+min_inplace_p = _in_place("min")
+mul_inplace_p = _in_place("mul")
+neg_inplace_p = _in_place("neg")
+or_inplace_p = _in_place("or")
+pow_inplace_p = _in_place("pow")
+rsqrt_inplace_p = _in_place("rsqrt")
+sign_inplace_p = _in_place("sign")
+sin_inplace_p = _in_place("sin")
+sqrt_inplace_p = _in_place("sqrt")
+sub_inplace_p = _in_place("sub")
+tan_inplace_p = _in_place("tan")
+tanh_inplace_p = _in_place("tanh")
+
+_CODELETS = Path(__file__).parent / "codelets"
+
+scaled_add_p = create_ipu_tile_primitive(
+    "scaled_add", "ScaledAdd<{A}>", ["A", "B", "scaleB"], {"A": 0}, gp_filename=_CODELETS / "arrays.cpp"
+)
+scaled_add_p.def_impl(lambda A, B, scaleB: A + scaleB.reshape(()) * B)
+scaled_sub_p = create_ipu_tile_primitive(
+    "scaled_sub", "ScaledSubtract<{A}>", ["A", "B", "scaleB"], {"A": 0}, gp_filename=_CODELETS / "arrays.cpp"
+)
+scaled_sub_p.def_impl(lambda A, B, scaleB: A - scaleB.reshape(()) * B)
+
+copy_p = create_ipu_tile_primitive("tile_copy", "Copy<{x}>", ["x"], {"out": 0}, gp_filename=_CODELETS / "arrays.cpp")
+copy_p.def_impl(lambda x: x)
+
+# Rows of x: x[indices]; and A with `updates` in, or added to, the rows `indices`.
+gather_rows_p = create_ipu_tile_primitive_v2(
+    "gather_rows",
+    "GatherRows<{x}>",
+    lambda x, indices: ({"out": struct((*indices.shape, *x.shape[1:]), x.dtype)}, None, None, None),
+    _CODELETS / "arrays.cpp",
+)
+gather_rows_p.def_impl(lambda x, indices: x[indices])
+scatter_rows_p = create_ipu_tile_primitive(
+    "scatter_rows",
+    "ScatterRows<{A},false>",
+    ["A", "indices", "updates"],
+    {"A": 0},
+    gp_filename=_CODELETS / "arrays.cpp",
+)
+scatter_rows_p.def_impl(lambda A, indices, updates: A.at[indices].set(updates))
+scatter_add_rows_p = create_ipu_tile_primitive(
+    "scatter_add_rows",
+    "ScatterRows<{A},true>",
+    ["A", "indices", "updates"],
+    {"A": 0},
+    gp_filename=_CODELETS / "arrays.cpp",
+)
+scatter_add_rows_p.def_impl(lambda A, indices, updates: A.at[indices].add(updates))
+
+
+def tile_copy(arr: TileShardedArray) -> TileShardedArray:
+    """A copy of each part, made on its tile.
+
+    Raises:
+        TypeError: the array is not on tiles.
+    """
+    copied: TileShardedArray = tile_map(copy_p, arr)
+    return copied
+
+
+def tile_fill(shape: Sequence[int], fill_value: Any, dtype: Any, tiles: Sequence[int]) -> TileShardedArray:
+    """An array whose parts have the given shape, and one value in all elements; made on the tiles.
+
+    Args:
+        shape: of one part.
+        fill_value: the value.
+        dtype: the element type.
+        tiles: the tiles.
+
+    Examples:
+        >>> import jax.numpy as jnp
+        >>> from jax_ipu.tile import tile_fill
+        >>> tile_fill((2, 3), 1.5, jnp.float32, tiles=(0, 4)).shape
+        (2, 2, 3)
+    """
+    tiles = checked_tiles(tiles)
+    filled: TileShardedArray = tile_map(
+        _fill_p(tuple(shape), np.dtype(dtype).name), tiles=tiles, value=np.dtype(dtype).type(fill_value).item()
+    )
+    return filled
+
+
+@functools.cache
+def _fill_p(shape: tuple[int, ...], dtype: str) -> Primitive:
+    kind = type_name(dtype)
+    fill_p = create_ipu_tile_primitive(
+        "tile_fill", f"Fill<{kind}>", [], {"out": struct(shape, dtype)}, gp_filename=_CODELETS / "arrays.cpp"
+    )
+    fill_p.def_impl(lambda value: jnp.full(shape, value, dtype))
+    return fill_p
