@@ -93,3 +93,27 @@ def test_ten_lines_of_the_readme():
     # The weights are sent once and stay. Each step receives only a batch and returns a loss.
     assert number(r"h2d_bytes=(\d+)", printed) <= 4 * 784 * (10 + 10 * 128)
     assert number(r"d2h_bytes=(\d+)", printed) == 10 * 4
+
+
+TILES = EXAMPLES / "tiles"
+
+
+def test_hello_poplar():
+    lines = run("hello_poplar.py", folder=TILES).splitlines()
+    assert [line.split(": ")[0] for line in lines] == ["ipu", "cpu"]
+    assert all(line.endswith("= [0.5 1.5 2.5 3.5]") for line in lines)
+
+
+def test_vertex_of_ones_own():
+    output = run("demo.py", folder=TILES)
+    # 12 cycles for each of 16 elements on one of six threads, and a sync.
+    assert number(r"([\d,]+) cycles for 3 vertices", output) == 6 * 12 * 16 + 126
+    assert "the gradient, on ipu: [0.    1.125 0.    3.375]" in output
+
+
+@pytest.mark.parametrize("script", ["qr.py", "jacobi.py"])
+def test_decompositions_on_tiles(script):
+    output = run(script, "8", folder=TILES)
+    errors = [float(e) for e in re.findall(r"\| = ([\d.e-]+)", output)]
+    assert len(errors) == 2 and max(errors) < 2e-5
+    assert number(r"tiles: ([\d,]+) cycles", output) > 10_000

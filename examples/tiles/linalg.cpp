@@ -87,11 +87,13 @@ class RotateVertex : public MultiVertex {
     for (unsigned pair = worker; pair < n / 2; pair += numWorkers()) {
       const unsigned p = numbers[2 * pair], q = numbers[2 * pair + 1];
       const float cr = rotations[2 * pair], sr = rotations[2 * pair + 1];
-      float a[2][2];  // rows p and q of the rotated columns
-      for (const unsigned row : {p, q}) {
+      const unsigned rows[2] = {p, q};
+      float a[2][2];  // these rows of the rotated columns
+      for (unsigned k = 0; k < 2; ++k) {
+        const unsigned row = rows[k];
         const float left = columns[row], right = columns[n + row];
-        a[row == q][0] = c * left - s * right;
-        a[row == q][1] = s * left + c * right;
+        a[k][0] = c * left - s * right;
+        a[k][1] = s * left + c * right;
         const float v = vectors[row], w = vectors[n + row];
         vectors[row] = c * v - s * w;
         vectors[n + row] = s * v + c * w;

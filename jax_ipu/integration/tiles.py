@@ -100,7 +100,8 @@ def cycles(arrays: Sequence[Any], tiles: tuple[int, ...]) -> Any:
 
 def barrier(arrays: Sequence[Any]) -> list[Any]:
     """The arrays, each ready when all are."""
-    return list(jax.lax.optimization_barrier(tuple(arrays)))
+    wait: Any = jax.lax.optimization_barrier
+    return list(wait(tuple(arrays)))
 
 
 def clone(primitive: Primitive, name: str) -> Primitive:
@@ -168,7 +169,10 @@ def batched(primitive: Primitive, attributes: dict[str, Any], tiles: int) -> Cal
 
 class _Primitives:
     def __init__(self) -> None:
-        from jax._src import source_info_util, xla_bridge
+        from jax._src import source_info_util
+        from jax._src import xla_bridge as typed_bridge
+
+        xla_bridge: Any = typed_bridge
 
         # Locations are lines of the user's.
         package = Path(__file__).parents[1]
@@ -176,7 +180,7 @@ class _Primitives:
             source_info_util.register_exclusion(str(own))
         # Lowerings are registered for known platforms only; plugins are found when JAX starts its backends.
         if not xla_bridge.is_known_platform(PLATFORM):
-            xla_bridge.discover_pjrt_plugins()
+            xla_bridge._discover_and_register_pjrt_plugins()
         self.put = _primitive("tile_put", _put_type, _put_reference, "ipu_tile_put", _put_configuration)
         self.constant = _primitive(
             "tile_constant", _constant_type, _constant_reference, "ipu_tile_put", _constant_configuration
@@ -191,8 +195,9 @@ class _Primitives:
         self._derive()
 
     def _derive(self) -> None:
-        from jax._src.interpreters import ad, batching
+        from jax._src.interpreters import batching
 
+        ad = _ad()
         ad.deflinear2(self.put, lambda cotangent, _, tiles: [put(cotangent, tiles)])
         ad.deflinear2(self.gather, _gather_transpose)
         ad.primitive_jvps[self.map] = _map_jvp

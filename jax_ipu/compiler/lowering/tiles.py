@@ -27,18 +27,18 @@ def lower_tile_put(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
 
 
 def lower_tile_gather(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
-    """Copies parts of the operand to the tiles."""
+    """Copies parts of the operand to the tiles, in one superstep."""
     call: OnTiles = op.attrs[ATTRIBUTE]
     name = context.name(op)
     tensor = context.tensor(op.operands[0])
     result = _variable(context, op.result.dtype, op.result.shape, call.tiles, name)
     if num_elements(op.result.shape):
-        # Parts that follow each other are copied as one.
+        # Parts that follow each other are one piece.
         starts = [i for i, index in enumerate(call.indices) if i == 0 or index != call.indices[i - 1] + 1]
-        for begin, end in zip(starts, [*starts[1:], len(call.indices)], strict=True):
-            first = call.indices[begin]
-            source = _parts(tensor, first, first + end - begin)
-            context.sequence.copy(source, _parts(result, begin, end), name)
+        ends = [*starts[1:], len(call.indices)]
+        firsts = [call.indices[begin] for begin in starts]
+        pieces = [_parts(tensor, f, f + e - b) for f, b, e in zip(firsts, starts, ends, strict=True)]
+        context.sequence.copy(_ipu.concat(pieces, 0), result, name)
     return [result]
 
 
