@@ -3,8 +3,8 @@
 ``import jax`` alone finds the ``ipu`` platform. This package adds what JAX has no interface for: the configuration
 (:data:`config`), the transfer and run counters (:func:`counters`), what a function would cost on any IPU
 (:func:`estimate`, :func:`largest_batch`), a report on it for a browser (:func:`report`), the compiler's view of it
-(:mod:`jax_ipu.debug`), traces of what the IPUs did (:func:`trace`), and :class:`GraphCoreManager` for models of other
-frameworks.
+(:mod:`jax_ipu.debug`), programs for the tiles (:mod:`jax_ipu.tile`), traces of what the IPUs did (:func:`trace`), and
+:class:`GraphCoreManager` for models of other frameworks.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from jax_ipu.version import __version__
 
 if TYPE_CHECKING:
     from jax_ipu import debug as debug
+    from jax_ipu import tile as tile
     from jax_ipu.estimates import Comparison as Comparison
     from jax_ipu.estimates import Estimate as Estimate
     from jax_ipu.estimates import estimate as estimate
@@ -45,6 +46,7 @@ __all__ = [
     "get_graphcore_manager",
     "largest_batch",
     "report",
+    "tile",
     "trace",
 ]
 
@@ -60,6 +62,7 @@ _LAZY = {
     "ReportComparison": ("jax_ipu.reports", "ReportComparison"),
     "report": ("jax_ipu.reports", "report"),
     "get_graphcore_manager": ("jax_ipu.graphcore_manager", "get_graphcore_manager"),
+    "tile": ("jax_ipu.tile", ""),
     "trace": ("jax_ipu.traces", "trace"),
 }
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from jax_ipu import _ipu, estimate, tile
+from support import processes
 from support.modes import array, check, each_mode, run_ipu
 from support.tile_programs import add_to_p, demo_p
 
@@ -53,12 +54,25 @@ def constants(x):
     return tile.tile_map(jax.lax.sub_p, *tile.tile_barrier(c, filled)).array, tile.tile_copy(c).array
 
 
+def in_branches(x):
+    on_tiles = tile.tile_put_sharded(x, TILES)
+    chosen = jax.lax.cond(
+        x[0, 0] > 0,
+        lambda a: tile.tile_map(jax.lax.sin_p, a),
+        lambda a: tile.tile_map(tile.mul_inplace_p, a, a),
+        on_tiles,
+    )
+    return chosen.array, on_tiles.array
+
+
 PROGRAMS = {
     "demo": (demo, (array(3, 4, 6),)),
     "demo_f16": (demo, (array(3, 4, 6, dtype="float16", low=0.1, high=1.0),)),
     "in_a_loop": (in_a_loop, (array(3, 5), array(5, seed=1))),
     "keeps_the_operand": (keeps_the_operand, (array(3, 5), array(3, 5, seed=1))),
     "other_tiles": (other_tiles, (array(3, 4),)),
+    "in_branches": (in_branches, (array(3, 4),)),
+    "in_other_branch": (in_branches, (-np.abs(array(3, 4)),)),
     "constants": (constants, (array(3, 4),)),
 }
 
@@ -238,6 +252,45 @@ def test_runs_under_jit_and_eagerly():
         for a, e in zip(actual, expected, strict=True):
             assert a.devices() == {ipu}
             np.testing.assert_allclose(a, e, rtol=1e-6)
+
+
+def test_stored_programs_run_only_codelets_that_the_process_has_compiled(tmp_path):
+    """A cached program of another process is compiled again: its C++ would run with the rights of this one."""
+    program = """
+        import warnings
+        import jax, numpy as np
+        from jax.experimental import serialize_executable
+        from jax_ipu import tile
+
+        jax.config.update("jax_compilation_cache_dir", "cache")
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+
+        def f(x):
+            return tile.tile_map(jax.lax.add_p, *[tile.tile_put_sharded(x, (0, 1))] * 2).array
+
+        x = jax.device_put(np.ones((2, 3), np.float32), jax.devices("ipu")[0])
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            print(jax.jit(f)(x).sum())
+        refused = [w for w in caught if "codelets" in str(w.message)]
+        print(len(refused), "refused")
+        stored = serialize_executable.serialize(jax.jit(f).lower(x).compile())
+        print(serialize_executable.deserialize_and_load(*stored)(x).sum())
+    """
+    results = [processes.output(program, tmp_path).split() for _ in range(2)]
+    assert results[0] == ["12.0", "0", "refused", "12.0"] and results[1] == ["12.0", "1", "refused", "12.0"]
+
+
+def test_each_ipu_has_its_own_tiles():
+    mesh = jax.make_mesh((2,), ("i",), devices=jax.devices("ipu")[:2])
+
+    def f(x):
+        return tile.tile_map(jax.lax.exp_p, tile.tile_put_sharded(x, TILES)).array + jax.lax.axis_index("i")
+
+    spec = jax.sharding.PartitionSpec("i")
+    x = array(6, 4)
+    result = jax.jit(jax.shard_map(f, mesh=mesh, in_specs=spec, out_specs=spec))(x)
+    np.testing.assert_allclose(result, np.exp(x) + np.repeat([[0], [1]], 3, axis=0), rtol=1e-6)
 
 
 def test_array_on_tiles_is_a_pytree():

@@ -58,11 +58,12 @@ from jax_ipu.tile.primitives import (
     register_ipu_tile_primitive,
     tile_map,
 )
-from jax_ipu.tile.vertex import Vertex, make_ipu_vertex_name_templated, primitive_clone
+from jax_ipu.tile.vertex import Source, Vertex, make_ipu_vertex_name_templated, primitive_clone
 from jax_ipu.tile.workers import make_ipu_vector1d_worker_offsets, make_ipu_vector1d_worker_offsets_and_sizes
 
 __all__ = [
     "ShapedArray",
+    "Source",
     "TileShardedArray",
     "Vertex",
     "abs_inplace_p",

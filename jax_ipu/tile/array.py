@@ -53,12 +53,27 @@ class TileShardedArray:
             )
 
     def tree_flatten(self) -> tuple[tuple[Any], Tiles]:
-        """The leaf, and what is static."""
+        """The leaf, and what is static.
+
+        Examples:
+            >>> import numpy as np
+            >>> from jax_ipu.tile import tile_put_sharded
+            >>> tile_put_sharded(np.ones((3, 2), np.float32), (0, 1, 5)).tree_flatten()[1]
+            (0, 1, 5)
+        """
         return (self.array,), self.tiles
 
     @classmethod
     def tree_unflatten(cls, tiles: Tiles, children: tuple[Any]) -> TileShardedArray:
-        """The array of `tree_flatten`; unchecked, because JAX puts other things in place of leaves."""
+        """The array of `tree_flatten`; unchecked, because JAX puts other things in place of leaves.
+
+        Examples:
+            >>> import jax, numpy as np
+            >>> from jax_ipu.tile import tile_put_sharded
+            >>> x = tile_put_sharded(np.ones((3, 2), np.float32), (0, 1, 5))
+            >>> jax.tree.map(np.shape, x).array
+            (3, 2)
+        """
         made = object.__new__(cls)
         object.__setattr__(made, "array", children[0])
         object.__setattr__(made, "tiles", tiles)
@@ -66,47 +81,110 @@ class TileShardedArray:
 
     @property
     def dtype(self) -> Any:
-        """The element type."""
+        """The element type.
+
+        Examples:
+            >>> import numpy as np
+            >>> from jax_ipu.tile import tile_put_sharded
+            >>> tile_put_sharded(np.ones((3, 2), np.float32), (0, 1, 5)).dtype
+            dtype('float32')
+        """
         return self.array.dtype
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape of all parts together, (tiles, ...)."""
+        """The shape of all parts together, (tiles, ...).
+
+        Examples:
+            >>> import numpy as np
+            >>> from jax_ipu.tile import tile_put_sharded
+            >>> tile_put_sharded(np.ones((3, 2), np.float32), (0, 1, 5)).shape
+            (3, 2)
+        """
         return tuple(self.array.shape)
 
     @property
     def ndim(self) -> int:
-        """The number of dimensions, that of the tiles included."""
+        """The number of dimensions, that of the tiles included.
+
+        Examples:
+            >>> import numpy as np
+            >>> from jax_ipu.tile import tile_put_sharded
+            >>> tile_put_sharded(np.ones((3, 2), np.float32), (0, 1, 5)).ndim
+            2
+        """
         return len(self.shape)
 
     @property
     def size(self) -> int:
-        """The number of elements on all tiles."""
+        """The number of elements on all tiles.
+
+        Examples:
+            >>> import numpy as np
+            >>> from jax_ipu.tile import tile_put_sharded
+            >>> tile_put_sharded(np.ones((3, 2), np.float32), (0, 1, 5)).size
+            6
+        """
         return int(self.array.size)
 
     @property
     def aval(self) -> Any:
-        """Shape and element type."""
+        """Shape and element type.
+
+        Examples:
+            >>> import numpy as np
+            >>> from jax_ipu.tile import tile_put_sharded
+            >>> tile_put_sharded(np.ones((3, 2), np.float32), (0, 1, 5)).aval
+            ShapedArray(float32[3,2])
+        """
         return primitives.ShapedArray(self.shape, self.dtype)
 
     @property
     def num_tiles(self) -> int:
-        """The number of parts."""
+        """The number of parts.
+
+        Examples:
+            >>> import numpy as np
+            >>> from jax_ipu.tile import tile_put_sharded
+            >>> tile_put_sharded(np.ones((3, 2), np.float32), (0, 1, 5)).num_tiles
+            3
+        """
         return len(self.tiles)
 
     @property
     def tile_aval(self) -> Any:
-        """Shape and element type of one part."""
+        """Shape and element type of one part.
+
+        Examples:
+            >>> import numpy as np
+            >>> from jax_ipu.tile import tile_put_sharded
+            >>> tile_put_sharded(np.ones((3, 2), np.float32), (0, 1, 5)).tile_aval
+            ShapedArray(float32[2])
+        """
         return primitives.ShapedArray(self.tile_shape, self.dtype)
 
     @property
     def tile_shape(self) -> tuple[int, ...]:
-        """The shape of one part."""
+        """The shape of one part.
+
+        Examples:
+            >>> import numpy as np
+            >>> from jax_ipu.tile import tile_put_sharded
+            >>> tile_put_sharded(np.ones((3, 2), np.float32), (0, 1, 5)).tile_shape
+            (2,)
+        """
         return self.shape[1:]
 
     @property
     def device_array(self) -> Any:
-        """The JAX array."""
+        """The JAX array.
+
+        Examples:
+            >>> import numpy as np
+            >>> from jax_ipu.tile import tile_put_sharded
+            >>> tile_put_sharded(np.ones((3, 2), np.float32), (0, 1, 5)).device_array.shape
+            (3, 2)
+        """
         return self.array
 
     def reshape(self, shape: Sequence[int]) -> TileShardedArray:
@@ -114,6 +192,12 @@ class TileShardedArray:
 
         Raises:
             ValueError: the first dimension would change.
+
+        Examples:
+            >>> import numpy as np
+            >>> from jax_ipu.tile import tile_put_sharded
+            >>> tile_put_sharded(np.ones((3, 2), np.float32), (0, 1, 5)).reshape((-1, 2, 1)).shape
+            (3, 2, 1)
         """
         if shape[0] not in (-1, self.num_tiles):
             raise ValueError(
@@ -123,11 +207,25 @@ class TileShardedArray:
         return TileShardedArray(self.array.reshape((self.num_tiles, *shape[1:])), self.tiles)
 
     def tile_reshape(self, shape: Sequence[int]) -> TileShardedArray:
-        """Each part in another shape."""
+        """Each part in another shape.
+
+        Examples:
+            >>> import numpy as np
+            >>> from jax_ipu.tile import tile_put_sharded
+            >>> tile_put_sharded(np.ones((3, 2), np.float32), (0, 1, 5)).tile_reshape((2, 1)).shape
+            (3, 2, 1)
+        """
         return self.reshape((self.num_tiles, *shape))
 
     def squeeze(self) -> TileShardedArray:
-        """Without the dimensions of one element, except that of the tiles."""
+        """Without the dimensions of one element, except that of the tiles.
+
+        Examples:
+            >>> import numpy as np
+            >>> from jax_ipu.tile import tile_put_sharded
+            >>> tile_put_sharded(np.ones((3, 2), np.float32), (0, 1, 5)).squeeze().shape
+            (3, 2)
+        """
         return self.reshape((self.num_tiles, *(d for d in self.tile_shape if d != 1)))
 
     def __len__(self) -> int:
@@ -165,7 +263,15 @@ class TileShardedArray:
 
     @classmethod
     def concatenate(cls, arrays: Sequence[TileShardedArray]) -> TileShardedArray:
-        """All parts of the arrays, on their tiles."""
+        """All parts of the arrays, on their tiles.
+
+        Examples:
+            >>> import numpy as np
+            >>> from jax_ipu.tile import TileShardedArray, tile_put_sharded
+            >>> x = tile_put_sharded(np.ones((3, 2), np.float32), (0, 1, 5))
+            >>> TileShardedArray.concatenate([x, x[1:]]).tiles
+            (0, 1, 5, 1, 5)
+        """
         joined = jnp.concatenate([a.array for a in arrays], axis=0)
         return cls(joined, tuple(itertools.chain.from_iterable(a.tiles for a in arrays)))
 
@@ -296,6 +402,14 @@ def tile_data_barrier(*args: TileShardedArray) -> Any:
 
     Raises:
         TypeError: an argument is not on tiles.
+
+    Examples:
+        >>> import numpy as np
+        >>> from jax_ipu import tile
+        >>> x, y = (tile.tile_put_sharded(np.ones((2, 4), np.float32), (i, i + 1)) for i in (0, 1))
+        >>> x, y = tile.tile_data_barrier(x, y)
+        >>> y.tiles
+        (1, 2)
     """
     check_arrays("tile_data_barrier", args)
     arrays = primitives.barrier([a.array for a in args])

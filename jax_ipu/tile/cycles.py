@@ -50,7 +50,13 @@ ipu_hw_cycle_count = ipu_cycle_count
 
 
 def ipu_cycle_count_overhead() -> int:
-    """The cycles between two counts in a row on the configured IPU: those of a count, and of its sync."""
+    """The cycles between two counts in a row on the configured IPU: those of a count, and of its sync.
+
+    Examples:
+        >>> from jax_ipu.tile import ipu_cycle_count_overhead
+        >>> ipu_cycle_count_overhead()
+        171
+    """
     from jax_ipu import _ipu
     from jax_ipu.config import config
 
@@ -58,5 +64,12 @@ def ipu_cycle_count_overhead() -> int:
 
 
 def is_ipu_model(device: Any) -> bool:
-    """Whether a JAX device is an IPU of the model; False for other platforms' devices."""
+    """Whether a JAX device is an IPU of the model; False for other platforms' devices.
+
+    Examples:
+        >>> import jax
+        >>> from jax_ipu.tile import is_ipu_model
+        >>> is_ipu_model(jax.devices("ipu")[0])
+        True
+    """
     return getattr(device, "platform", None) == "ipu"

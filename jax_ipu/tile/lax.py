@@ -281,6 +281,12 @@ def tile_copy(arr: TileShardedArray) -> TileShardedArray:
 
     Raises:
         TypeError: the array is not on tiles.
+
+    Examples:
+        >>> import numpy as np
+        >>> from jax_ipu import tile
+        >>> tile.tile_copy(tile.tile_put_sharded(np.ones((2, 3), np.float32), tiles=(0, 4))).tiles
+        (0, 4)
     """
     copied: TileShardedArray = tile_map(copy_p, arr)
     return copied

@@ -30,6 +30,30 @@ def register_ipu_tile_primitive(primitive: Primitive, translation: Translation) 
 
     Raises:
         KeyError: the primitive has a vertex.
+
+    Examples:
+        >>> import jax, numpy as np
+        >>> from jax_ipu import tile
+        >>> def vertex(primitive, tiles, avals, attributes):
+        ...     name = tile.make_ipu_vertex_name_templated("Clamp", avals[1].dtype)
+        ...     return tile.Vertex(name, ["low", "x", "high"], {"y": avals[1]}, codelets=tile.Source("clamp", '''
+        ... #include <poplar/Vertex.hpp>
+        ... template <typename T> struct Clamp : poplar::Vertex {
+        ...   poplar::Input<poplar::Vector<T>> low, x, high;
+        ...   poplar::Output<poplar::Vector<T>> y;
+        ...   bool compute() {
+        ...     for (unsigned i = 0; i < x.size(); ++i) y[i] = x[i] < low[i] ? low[i] : x[i] > high[i] ? high[i] : x[i];
+        ...     return true;
+        ...   }
+        ... };
+        ... template class Clamp<float>;
+        ... '''))
+        >>> tile.register_ipu_tile_primitive(jax.lax.clamp_p, vertex)
+        >>> def f(x):
+        ...     low, x, high = (tile.tile_put_sharded(v, tiles=(0,)) for v in (0 * x + 0.25, x, 0 * x + 1))
+        ...     return tile.tile_map(jax.lax.clamp_p, low, x, high).array
+        >>> np.asarray(jax.jit(f, backend="ipu")(np.float32([[-1, 0.5, 3]])))
+        array([[0.25, 0.5 , 1.  ]], dtype=float32)
     """
     if primitive in translations():
         raise KeyError(f"the primitive '{primitive}' has a vertex already")
@@ -130,6 +154,14 @@ def create_ipu_tile_primitive_v2(
 
     Raises:
         ValueError, FileNotFoundError: as for `create_ipu_tile_primitive`.
+
+    Examples:
+        >>> from jax_ipu import tile
+        >>> def describe(x, *, rows=1):
+        ...     return {"y": tile.ShapedArray((rows, *x.shape), x.dtype)}, None, {"tmp": x}, 8 * rows
+        >>> repeat_p = tile.create_ipu_tile_primitive_v2("repeat", "Repeat<{x}>", describe)
+        >>> repeat_p.abstract_eval(tile.ShapedArray((4,), "float32"), rows=2)[0]
+        ShapedArray(float32[2,4])
     """
     parameters = inspect.signature(initializer_fn).parameters.values()
     fields = tuple(p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD))
@@ -252,6 +284,14 @@ def tile_map(
         TypeError: an argument is not on tiles, an attribute is no number, or the primitive takes other arguments.
         KeyError: the primitive has no vertex.
         ValueError: the arrays are on different tiles.
+
+    Examples:
+        >>> import jax, numpy as np
+        >>> from jax_ipu import tile
+        >>> x = tile.tile_put_sharded(np.arange(4, dtype=np.float32).reshape(2, 2), tiles=(0, 1))
+        >>> np.asarray(tile.tile_map(jax.lax.add_p, x, x))
+        array([[0., 2.],
+               [4., 6.]], dtype=float32)
     """
     check_arrays(f"tile_map of {primitive}", args)
     if primitive is None:

@@ -48,6 +48,13 @@ class Vertex:
         values: fields that are numbers.
         codelets: a file of C++, or C++ text.
         cycles: of one vertex, on its thread; None for the model's own estimate.
+
+    Examples:
+        >>> from jax_ipu import tile
+        >>> x = tile.ShapedArray((4,), "float32")
+        >>> vertex = tile.Vertex("Scale<float>", ["x"], {"x": x}, values={"factor": 2.0}, cycles=12)
+        >>> vertex.configuration("scale", tiles=(0, 1))["aliases"]
+        [[0, 0]]
     """
 
     name: str
@@ -60,7 +67,13 @@ class Vertex:
     cycles: int | None = None
 
     def configuration(self, primitive: str, tiles: Sequence[int]) -> dict[str, Any]:
-        """The call as `jax_ipu.compiler.tile_calls` reads it."""
+        """The call as `jax_ipu.compiler.tile_calls` reads it.
+
+        Examples:
+            >>> from jax_ipu import tile
+            >>> tile.Vertex("Fill", [], {"y": tile.ShapedArray((4,), "int32")}).configuration("fill", (0,))["outputs"]
+            ['y']
+        """
         outputs = list(self.outputs)
         inputs = list(self.inputs)
         return {
@@ -79,10 +92,23 @@ class Vertex:
 
 
 class Source:
-    """C++ source of codelets: a file, or text in the program that made this object."""
+    """C++ source of codelets: a file, or text (with more than one line).
+
+    Args:
+        primitive: a name, for messages.
+        codelets: the file, or the text; messages of the compiler name the line of Python where the text stands.
+
+    Raises:
+        ValueError: the file is compiled code.
+        FileNotFoundError: there is no such file.
+
+    Examples:
+        >>> from jax_ipu.tile import Source
+        >>> Source("nothing", "struct Nothing {};\\n").read()[2]
+        ''
+    """
 
     def __init__(self, primitive: str, codelets: str | Path) -> None:
-        """Raises ValueError for a compiled file and FileNotFoundError if there is no file."""
         self._path: Path | None = None
         self._text = str(codelets)
         self._name = f"the codelets of {primitive}"
@@ -99,7 +125,16 @@ class Source:
             raise FileNotFoundError(f"the codelets of {primitive}: there is no file {self._path}")
 
     def read(self) -> list[str]:
-        """The text, its name for messages, and the compiler's flags."""
+        """The text, its name for messages, and the compiler's flags.
+
+        Raises:
+            ValueError: the source includes other files, and the name of its folder has a space.
+
+        Examples:
+            >>> from jax_ipu.tile import Source
+            >>> len(Source("nothing", "struct Nothing {};\\n").read())
+            3
+        """
         if self._path is None:
             return [self._text, self._name, ""]
         text = self._path.read_text()
@@ -200,6 +235,12 @@ def primitive_clone(p: Primitive, name: str) -> Primitive:
 
     Raises:
         ValueError: the name is that of the primitive.
+
+    Examples:
+        >>> import jax
+        >>> from jax_ipu.tile import primitive_clone
+        >>> primitive_clone(jax.lax.add_p, "add_on_tiles")
+        add_on_tiles
     """
     if name == p.name:
         raise ValueError(f"the clone of {p} needs another name")
