@@ -38,6 +38,10 @@ class Target:
     def local_copy_call_cycles(self) -> int: ...
 
     @property
+    def code_bytes_per_tile(self) -> int:
+        """Of each tile's memory, the bytes that instructions can be in."""
+
+    @property
     def exchange_bytes_per_cycle(self) -> int:
         """Of one tile."""
 

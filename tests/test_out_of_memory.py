@@ -15,8 +15,10 @@ import pytest
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from jax_ipu import _ipu, compiler
-from jax_ipu.compiler import fit, progress
+from jax_ipu.compiler import fit, out_of_memory, progress
 from jax_ipu.compiler.errors import CANCELLED
+from jax_ipu.compiler.program_io import Signature
+from support.stages import imported
 
 devices = jax.devices("ipu")
 
@@ -55,6 +57,19 @@ def error_of(lowered):
     with pytest.raises(jax.errors.JaxRuntimeError, match="RESOURCE_EXHAUSTED") as error:
         lowered.compile()
     return str(error.value)
+
+
+def test_too_much_code_is_no_reason_for_smaller_tensors():
+    target = _ipu.Target("ipu2")
+    for code, lacks in ((target.code_bytes_per_tile, False), (target.code_bytes_per_tile + 1, True)):
+        error = _ipu.OutOfMemory("")
+        error.report = _ipu.DeviceReport(max_tile_bytes=code + 1000, peak=_ipu.TilePeak(code=code, variables=1000))
+        assert out_of_memory.lacks_code(error, target) == lacks
+    lowered = jax.jit(lambda x: x * 2, backend="ipu").lower(spec(8))
+    module = imported(str(lowered.compiler_ir("stablehlo")))
+    need = out_of_memory.Need.of(error, target)
+    text = out_of_memory.advice(module, Signature(module.main), target, need, lacks_code=True)
+    assert text.count("*") == 2 and "jax.lax.scan" in text and "batch" not in text
 
 
 def advised(text, pattern):

@@ -143,6 +143,10 @@ namespace ipu_model {
 
 unsigned LocalCopyCallCycles(const poplar::Target& target) { return target.model().local_copy_call_cycles; }
 
+std::uint32_t CodeBytesPerTile(const poplar::Target& target) {
+  return target.model().instruction_fetch_bytes;
+}
+
 std::uint64_t HostLinkCycles(const poplar::Target& target, std::uint64_t transfers, std::uint64_t bytes) {
   const TargetModel& model = target.model();
   return model.global_sync_cycles * transfers +

@@ -11,48 +11,56 @@ namespace {
 TargetModel Ipu2() {
   TargetModel t{};
   t.version = "ipu2";
-  t.num_tiles = 1472;                      // P: Hot Chips 33; GC200 data sheets
-  t.bytes_per_tile = 624 * 1024;           // P: 624 KiB (ipu-stack memory map; 1472 tiles = "900 MB")
-  t.instruction_fetch_bytes = 208 * 1024;  // P: instructions only below 0x80000, memory starts at 0x4c000
-  t.memory_element_bytes = 16 * 1024;      // P: ipu-stack memory map
-  t.worker_contexts = 6;                   // P: 8832 threads per IPU in the data sheets
-  t.clock_hz = 1.325e9;                    // P: graphcore-research SpMM notebook ("classic is 1325MHz")
-  t.data_path_bytes = 8;                   // P: 64-bit data path (PopLibs vector widths)
-  t.wide_load_bytes = 16;                  // P: 128-bit loads from interleaved memory
-  t.amp_units_half = 16;                   // P: PopLibs convolution vertices
-  t.amp_units_float = 16;                  // P: PopLibs convolution vertices
-  t.amp_macs_half = 64;                    // D: 249.66 TFLOP/s / (1472 x 1.325 GHz x 2)
-  t.amp_macs_float = 16;                   // D: 62.4 TFLOP/s / (1472 x 1.325 GHz x 2)
-  t.amp_macs_quarter = 0;                  // P: 8-bit floats were introduced with ipu21
-  t.amp_pipeline_depth = 4;                // P: PopLibs planner (16 half or 8 float input channels per group)
-  t.amp_coefficient_bytes = 8;             // P: without 128-bit weight loads
-  t.atomic_store_bytes = 4;                // M: the narrowest store has 32 bits
-  t.repeat_count_bits = 16;                // M: a 16-bit count in a register
-  t.stride_bits = 10;                      // D: PopLibs packs three strides into 32 bits
-  t.interleaved_element = 20;              // M: the upper half of the 40 memory elements, in pairs
-  t.short_span_size_bits = 11;             // M: 21 bits of address, 11 of size
-  t.delta_list_count_bits = 12;            // P: PopLibs inlineAssemblerConv.hpp, DELTAN_OFFSET_BITS = 20
-  t.delta_size_bits = 14;                  // P: PopLibs conv_hzmac: DELTAN_COUNT_BITS = 14
-  t.codelet_cycles_per_element = 7;        // P: PopLibs' table: addition of integers in plain C++
-  t.supervisor_overhead = 11;              // P: PopLibs basicOpSupervisorOverhead
-  t.memcpy_bytes_per_cycle = 8;            // P: Target::getMemcpyBytesPerCycle
-  t.local_copy_call_cycles = 288;          // P: measured on C600 (ipu-stack)
-  t.cycle_stamp_cycles = 45;               // P: tessellate-ipu: between two counts in a row, measured
-  t.exchange_bytes_per_cycle = 4;          // P: Target::getExchangeBytesPerCycle; 1472 x 4 x 1.325 = 7.8 TB/s
-  t.tiles_per_shared_bus = 2;              // P: Target::getTilesPerSharedExchangeBus
-  t.sync_cycles = 126;                     // P: Target::getMaxIPUSyncDelay; open code spans 48 to 600 cycles
-  t.global_sync_cycles = 600;              // P: Target::getGlobalSyncCycles
-  t.ipu_link_bytes_per_second = 16e9;      // P: PopLibs: 128 Gbit/s; C600: 4 links, 1 Tbit/s both directions
-  t.ipu_link_efficiency = 0.85;            // P: PopLibs' model of transfers between IPUs
-  t.ipu_links_to_neighbour = 2;            // P: PopLibs: 2 up, 2 down; C600: 2 links on each cable
-  t.ipu_link_hop_seconds = 15e-9;          // D: PopLibs gives it for the sync; also used for data
-  t.host_link_bytes_per_second = 12.5e9;   // M: one 100 Gbit/s RoCE port per IPU-M2000
-  t.host_rendezvous_seconds = 157e-6;      // D: 36.3 s / 230,940 host-sync phases on C600, an open driver
+  t.num_tiles = 1472;             // P: Hot Chips 33; GC200 data sheets
+  t.bytes_per_tile = 624 * 1024;  // P: 624 KiB (ipu-stack memory map; 1472 tiles = "900 MB")
+  // P: instructions are fetched from region 0 only, 0x4c000 to 0x80000 (ipu-stack memory map for ipu21; the
+  // same memory)
+  t.instruction_fetch_bytes = 208 * 1024;
+  t.memory_element_bytes = 16 * 1024;  // P: ipu-stack memory map
+  t.worker_contexts = 6;               // P: 8832 threads per IPU in the data sheets
+  t.clock_hz = 1.325e9;                // P: graphcore-research SpMM notebook ("classic is 1325MHz")
+  t.data_path_bytes = 8;               // P: 64-bit data path (PopLibs vector widths)
+  t.wide_load_bytes = 16;              // P: 128-bit loads from interleaved memory
+  t.amp_units_half = 16;               // P: PopLibs convolution vertices
+  t.amp_units_float = 16;              // P: PopLibs convolution vertices
+  t.amp_macs_half = 64;                // D: 249.66 TFLOP/s / (1472 x 1.325 GHz x 2)
+  t.amp_macs_float = 16;               // D: 62.4 TFLOP/s / (1472 x 1.325 GHz x 2)
+  t.amp_macs_quarter = 0;              // P: 8-bit floats were introduced with ipu21
+  t.amp_pipeline_depth = 4;            // P: PopLibs planner (16 half or 8 float input channels per group)
+  t.amp_coefficient_bytes = 8;         // P: without 128-bit weight loads
+  t.atomic_store_bytes = 4;            // M: the narrowest store has 32 bits
+  t.repeat_count_bits = 16;            // M: a 16-bit count in a register
+  t.stride_bits = 10;                  // D: PopLibs packs three strides into 32 bits
+  t.interleaved_element = 20;          // M: the upper half of the 40 memory elements, in pairs
+  t.short_span_size_bits = 11;         // M: 21 bits of address, 11 of size
+  t.delta_list_count_bits = 12;        // P: PopLibs inlineAssemblerConv.hpp, DELTAN_OFFSET_BITS = 20
+  t.delta_size_bits = 14;              // P: PopLibs conv_hzmac: DELTAN_COUNT_BITS = 14
+  t.codelet_cycles_per_element = 7;    // P: PopLibs' table: addition of integers in plain C++
+  t.supervisor_overhead = 11;          // P: PopLibs basicOpSupervisorOverhead
+  t.memcpy_bytes_per_cycle = 8;        // P: Target::getMemcpyBytesPerCycle
+  t.local_copy_call_cycles = 288;      // P: measured on C600 (ipu-stack)
+  t.cycle_stamp_cycles = 45;           // P: tessellate-ipu: between two counts in a row, measured
+  t.exchange_bytes_per_cycle = 4;      // P: Target::getExchangeBytesPerCycle; 1472 x 4 x 1.325 = 7.8 TB/s
+  t.tiles_per_shared_bus = 2;          // P: Target::getTilesPerSharedExchangeBus
+  t.sync_cycles = 126;                 // P: Target::getMaxIPUSyncDelay; open code spans 48 to 600 cycles
+  t.global_sync_cycles = 600;          // P: Target::getGlobalSyncCycles
+  t.ipu_link_bytes_per_second = 16e9;  // P: PopLibs: 128 Gbit/s; C600: 4 links, 1 Tbit/s both directions
+  t.ipu_link_efficiency = 0.85;        // P: PopLibs' model of transfers between IPUs
+  t.ipu_links_to_neighbour = 2;        // P: PopLibs: 2 up, 2 down; C600: 2 links on each cable
+  t.ipu_link_hop_seconds = 15e-9;      // D: PopLibs gives it for the sync; also used for data
+  // P: host -> buffer -> tile, 26.41 Gbit/s for one IPU of an IPU-M2000 (Graphcore's documentation of
+  // gc-hosttraffictest; back: 23.46 Gbit/s). Peak: 12.5e9, one 100 Gbit/s port
+  t.host_link_bytes_per_second = 3.30e9;
+  t.host_rendezvous_seconds = 157e-6;          // D: 36.3 s / 230,940 host-sync phases on C600, an open driver
   t.streaming_memory_bytes_per_second = 20e9;  // M: 20 GB/s per IPU; DIMM arithmetic allows 9.6 if shared
   t.instruction_bytes = 4;                     // P: 32-bit instructions, 64-bit bundles
-  t.control_code_bytes_per_superstep = 24;     // M: sync, exchange call and vertex launch, 6 instructions
-  t.exchange_code_bytes_per_fragment = 8;      // M: one send or receive entry, 2 instructions
-  t.runtime_bytes = 8 * 1024;                  // M: supervisor runtime, host link code, worker stacks
+  // D: 8 instructions before an exchange (bases, worker barrier, count, sync, call) and 3 for a call of a
+  // vertex (ipu-stack's emitter; Poplar's is not public)
+  t.control_code_bytes_per_superstep = 44;
+  // P: a receiver sets a pointer and a source, one 32-bit instruction each (ipu-stack's exchange reference)
+  t.exchange_code_bytes_per_fragment = 8;
+  // M: supervisor runtime, host link code, worker stacks. ipu-stack's stacks and state alone: 1,760 bytes
+  t.runtime_bytes = 8 * 1024;
   return t;
 }
 
@@ -70,7 +78,7 @@ TargetModel Ipu1() {
   t.amp_units_float = 8;                    // D: half of ipu2's rate
   t.amp_macs_half = 32;                     // D: 124.5 TFLOP/s / (1216 x 1.6 GHz x 2)
   t.amp_macs_float = 8;                     // D: 31.1 TFLOP/s / (1216 x 1.6 GHz x 2)
-  t.host_link_bytes_per_second = 31.5e9;    // D: PCIe Gen4 x16 (Louw), one direction
+  t.host_link_bytes_per_second = 31.5e9;    // D: peak of PCIe Gen4 x16 (Louw); no measurement is known
   t.streaming_memory_bytes_per_second = 0;  // P: no streaming memory on C2 cards
   return t;
 }
@@ -79,8 +87,9 @@ TargetModel Ipu1() {
 TargetModel Ipu21() {
   TargetModel t = Ipu2();
   t.version = "ipu21";
-  t.clock_hz = 1.5e9;        // P: ipu-stack for C600
-  t.amp_macs_quarter = 128;  // M: 560 TFLOP/s 8-bit; PopLibs loads 8 elements per AMP load (P)
+  t.clock_hz = 1.5e9;  // P: ipu-stack for C600
+  // D: 16 convolution units x 32 input channels (PopLibs loads 8 elements at a time, 4 in flight) in 4 cycles
+  t.amp_macs_quarter = 128;
   t.host_link_bytes_per_second =
       3.91e9;  // D: 453,752,832 bytes in 116 ms (ipu-stack); peak: PCIe Gen4 x8, 15.75e9
   return t;

@@ -318,6 +318,27 @@ TEST(ProgramsShareWhatIsPlanned) {
   cache.poll = [](std::size_t, std::size_t) { throw std::runtime_error("stop"); };
   CHECK_THROWS(std::runtime_error, Analyse(*b.program, &cache));
   CHECK_EQ(cache.size(), 0u);
+TEST(CodeMustLieWhereInstructionsAreFetched) {
+  // Codelets of 100 bytes and 44 bytes for each superstep: the memory has room for all, its first part has
+  // not.
+  Builder b(2);
+  const View x = b.Split("x", 8, 2);
+  const poplar::Target& target = b.program->target;
+  const std::int64_t room = ipu_model::CodeBytesPerTile(target) - Ipu2().runtime_bytes - 100;
+  const auto most = static_cast<std::size_t>(room / Ipu2().control_code_bytes_per_superstep);
+  for (const std::size_t count : {most, most + 1}) {
+    std::vector<std::shared_ptr<ProgramNode>> steps;
+    for (std::size_t i = 0; i < count; ++i) steps.push_back(Builder::Do(toy::Add({x}, x)));
+    b.Main(steps);
+    const Report r = Analyse(*b.program);
+    CHECK(r.max_tile_bytes < r.limit_tile_bytes);
+    CHECK_EQ(r.out_of_memory.empty(), count == most);
+    if (count == most) continue;
+    CHECK(Contains(r.out_of_memory, "2 of 2 tiles need more code than the 208.0 KiB"));
+    CHECK(r.peak.code > ipu_model::CodeBytesPerTile(target));
+  }
+}
+
   cache.poll = [&](std::size_t, std::size_t) { ++polls; };
   const Report first = Analyse(*b.program, &cache), second = Analyse(*b.program, &cache);
   CHECK_EQ(cache.size(), 1u);

@@ -115,9 +115,16 @@ class MemoryAnalysis::Walk {
     report->max_tile_bytes = tiles[0].bytes;
     report->peak_variable_bytes = static_cast<std::uint64_t>(peak_variables_);
     report->largest_tensors = TensorsOn(report->max_tile);
+    const auto most_code = std::max_element(code_.begin(), code_.end());
     if (over > 0) {
       report->peak = PeakOf(*report);
       report->out_of_memory = Message(*report, static_cast<std::uint64_t>(over));
+    } else if (*most_code > CodeLimit()) {
+      report->max_tile = static_cast<unsigned>(most_code - code_.begin());
+      report->max_tile_bytes = static_cast<std::uint64_t>(peaks_[report->max_tile].total);
+      report->largest_tensors = TensorsOn(report->max_tile);
+      report->peak = PeakOf(*report);
+      report->out_of_memory = CodeMessage(*report);
     }
     if (report->largest_tensors.size() > 10) report->largest_tensors.resize(10);
   }
@@ -428,6 +435,19 @@ class MemoryAnalysis::Walk {
     if (peak.instruction >= host_.code.size()) return nullptr;
     const HostInstruction& instruction = host_.code[peak.instruction];
     return instruction.code == OpCode::kRun ? host_.operations[instruction.a] : nullptr;
+  }
+
+  std::int64_t CodeLimit() const { return program_.target.model().instruction_fetch_bytes; }
+
+  std::string CodeMessage(const Report& report) const {
+    const auto over =
+        std::count_if(code_.begin(), code_.end(), [&](std::int64_t b) { return b > CodeLimit(); });
+    return "out of IPU memory: " + std::to_string(over) + " of " + std::to_string(num_tiles_) +
+           " tiles need more code than the " + Size(static_cast<std::uint64_t>(CodeLimit())) +
+           " of their memory that instructions can be in.\nThe worst is tile " +
+           std::to_string(report.max_tile) + ": " + Size(report.peak.code) + " of code for " +
+           std::to_string(host_.operations.size()) + " operations, and " +
+           Size(report.max_tile_bytes - report.peak.code) + " of data.";
   }
 
   static std::string Size(std::uint64_t bytes) {

@@ -87,12 +87,13 @@ def compile_to_fit(
             raise _too_large(error, mapped, target) from None
         except _ipu.OutOfMemory as error:
             failures.append((need := out_of_memory.Need.of(error, target), error, mapped))
-            hopeless = _is_hopeless(error, target)
-            following = _next_attempt(program, mapped, settings, more_frugal, need, fewer_tensors=hopeless)
+            outline_only = _is_hopeless(error, target) or out_of_memory.lacks_code(error, target)
+            following = _next_attempt(program, mapped, settings, more_frugal, need, outline_only)
         if following is None:
             # The attempt that is nearest to fitting says best what is too large.
             need, nearest, mapped = min(failures, key=lambda failure: failure[0].total)
-            advice = out_of_memory.advice(mapped.module, mapped.signature, target, need)
+            lacks_code = out_of_memory.lacks_code(nearest, target)
+            advice = out_of_memory.advice(mapped.module, mapped.signature, target, need, lacks_code)
             nearest.args = (f"{nearest}{advice}",)
             raise nearest
         what, settings, mapped = following
@@ -129,12 +130,12 @@ def _next_attempt(
     settings: Options,
     more_frugal: Iterator[_Frugal],
     need: out_of_memory.Need,
-    fewer_tensors: bool,
+    outline_only: bool,
 ) -> tuple[str, Options, MappedProgram] | None:
-    """The next way to compile that makes another program; `fewer_tensors`: only ways that have fewer live tensors."""
+    """The next way to compile that makes another program; `outline_only`: only with fewer tensors and less code."""
     for way in more_frugal:
         frugal = way.choose(settings)
-        if frugal is None or (fewer_tensors and frugal.outline == settings.outline):
+        if frugal is None or (outline_only and frugal.outline == settings.outline):
             continue
         saved = need.working * (1 - _LEAST_PROPORTION / settings.available_memory_proportion)
         if way.choose is _products_in_less and need.total - saved > need.limit:

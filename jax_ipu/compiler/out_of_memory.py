@@ -31,6 +31,13 @@ _ROOT = re.compile(r"[A-Za-z_]\w*")
 _NAMES_SHOWN = 4
 
 
+_LESS_CODE = (
+    "a loop (jax.lax.scan or jax.lax.fori_loop) over layers or steps that are alike, instead of one copy of their code"
+    " for each",
+    "several functions under jax.jit, called one after the other: each has the code memory for itself",
+)
+
+
 class Tensor(NamedTuple):
     """A tensor with a part on the fullest tile."""
 
@@ -72,16 +79,26 @@ class Need(NamedTuple):
         return Need(target.bytes_per_tile, tensors, 0, 0, False)
 
 
-def advice(module: Module, signature: Signature, target: _ipu.Target, need: Need) -> str:
-    """The last part of the message: one line for each change that helps."""
+def lacks_code(error: _ipu.OutOfMemory, target: _ipu.Target) -> bool:
+    """Whether all fits but the code, which must be in the first part of each tile's memory."""
+    report = error.report
+    return report.peak.code > target.code_bytes_per_tile and report.max_tile_bytes <= target.bytes_per_tile
+
+
+def advice(module: Module, signature: Signature, target: _ipu.Target, need: Need, lacks_code: bool = False) -> str:
+    """The last part of the message: one line for each change that helps; `lacks_code`: only the code is too large."""
     program = _Program(module, signature)
-    lines = [
-        *_smaller_batch(program, need),
-        *_several_ipus(program, need),
-        *_half_precision(need),
-        *_recomputing(program, need),
-        *_more_tiles(target, need),
-    ]
+    lines = (
+        list(_LESS_CODE)
+        if lacks_code
+        else [
+            *_smaller_batch(program, need),
+            *_several_ipus(program, need),
+            *_half_precision(need),
+            *_recomputing(program, need),
+            *_more_tiles(target, need),
+        ]
+    )
     if not lines:
         lines = ["smaller arrays, or computing in parts (jax.lax.map, jax.lax.scan)"]
     return "\nWhat helps:" + ";".join(f"\n  * {line}" for line in lines) + "."

@@ -81,6 +81,8 @@ void BindTarget(nb::module_& module) {
       .def_prop_ro("num_worker_contexts", &Target::getNumWorkerContexts)
       .def_prop_ro("tile_clock_frequency", &Target::getTileClockFrequency)
       .def_prop_ro("local_copy_call_cycles", &ipu_model::LocalCopyCallCycles)
+      .def_prop_ro("code_bytes_per_tile", &ipu_model::CodeBytesPerTile,
+                   "Of each tile's memory, the bytes that instructions can be in.")
       .def_prop_ro("exchange_bytes_per_cycle", &Target::getExchangeBytesPerCycle, "Of one tile.")
       .def_prop_ro("peak_flops", &ipu_model::PeakFlops, "Per second, of the matrix units with f16 operands.")
       .def_prop_ro("host_link_bytes_per_second", &ipu_model::HostLinkBytesPerSecond, "In one direction.")

@@ -133,6 +133,9 @@ std::uint64_t LinkCopyCycles(const poplar::Target& target, unsigned from, unsign
 // source.
 unsigned LocalCopyCallCycles(const poplar::Target& target);
 
+// Bytes at the start of each tile's memory that instructions can be in. Poplar's equivalent: none.
+std::uint32_t CodeBytesPerTile(const poplar::Target& target);
+
 // Tile clock cycles of `transfers` copies between the host and the IPU, in one direction, of `bytes` bytes
 // together. Poplar's equivalent: none; the execution profile shows them as StreamCopy.
 std::uint64_t HostLinkCycles(const poplar::Target& target, std::uint64_t transfers, std::uint64_t bytes);
