@@ -62,13 +62,40 @@ TEST(AlignedElementwiseNeedsNoExchange) {
 }
 
 TEST(OnlyWhatATileDoesNotHoldIsExchanged) {
-  // z has 2 elements on each of 4 tiles, y is on tile 0: tiles 1, 2 and 3 receive 2 x 4 bytes, 2 cycles each.
+  // z has 2 elements on each of 4 tiles, y is on tile 0: tiles 1, 2 and 3 receive 2 x 4 bytes, 2 cycles each,
+  // which tile 0 sends one after the other.
   Builder b(4);
   const View x = b.Split("x", 8, 4), y = b.Split("y", 8, 1), z = b.Split("z", 8, 4);
   b.Main({Builder::Do(toy::Add({x, y}, z))});
   const Report r = Analyse(*b.program);
   CHECK_EQ(r.exchange_bytes, 24u);
-  CHECK_EQ(r.cycles.exchange, 2u);
+  CHECK_EQ(r.cycles.exchange, 6u);
+}
+
+TEST(ATileSendsEachElementOnce) {
+  // Tile 0 holds 16 elements, of which tiles 2 to 7 each receive the same 4, or tiles 2 and 4 another 8.
+  const auto cycles = [](const std::vector<std::pair<std::int64_t, unsigned>>& readers, std::int64_t width) {
+    Builder b(8);
+    View part = b.Split("y", 16, 1);
+    std::vector<ipu_model::Run> runs;
+    const View z = b.Add("z", {static_cast<std::int64_t>(readers.size()) * width}, [&] {
+      std::int64_t at = 0;
+      for (const auto& [first, tile] : readers) {
+        runs.push_back({at, at + width, tile});
+        at += width;
+      }
+      return Mapping(runs);
+    }());
+    part.shape = {static_cast<std::int64_t>(readers.size()), width};
+    part.strides = {readers.size() > 1 ? readers[1].first - readers[0].first : 0, 1};
+    View out = z;
+    out.shape = part.shape;
+    out.strides = {width, 1};
+    b.Main({Builder::Do(toy::Add({part}, out))});
+    return Analyse(*b.program).cycles.exchange;
+  };
+  CHECK_EQ(cycles({{0, 2}, {0, 4}, {0, 6}}, 4), 4u);  // the same 16 bytes
+  CHECK_EQ(cycles({{0, 2}, {8, 4}}, 8), 16u);         // 2 x 32 bytes
 }
 
 TEST(BroadcastElementsAreSentOnce) {
@@ -291,6 +318,27 @@ TEST(OutOfMemoryNamesTilesAndTensors) {
   CHECK(r.max_tile_bytes > r.limit_tile_bytes);
 }
 
+TEST(CodeMustLieWhereInstructionsAreFetched) {
+  // Codelets of 100 bytes and 44 bytes for each superstep: the memory has room for all, its first part has
+  // not.
+  Builder b(2);
+  const View x = b.Split("x", 8, 2);
+  const poplar::Target& target = b.program->target;
+  const std::int64_t room = ipu_model::CodeBytesPerTile(target) - Ipu2().runtime_bytes - 100;
+  const auto most = static_cast<std::size_t>(room / Ipu2().control_code_bytes_per_superstep);
+  for (const std::size_t count : {most, most + 1}) {
+    std::vector<std::shared_ptr<ProgramNode>> steps;
+    for (std::size_t i = 0; i < count; ++i) steps.push_back(Builder::Do(toy::Add({x}, x)));
+    b.Main(steps);
+    const Report r = Analyse(*b.program);
+    CHECK(r.max_tile_bytes < r.limit_tile_bytes);
+    CHECK_EQ(r.out_of_memory.empty(), count == most);
+    if (count == most) continue;
+    CHECK(Contains(r.out_of_memory, "2 of 2 tiles need more code than the 208.0 KiB"));
+    CHECK(r.peak.code > ipu_model::CodeBytesPerTile(target));
+  }
+}
+
 TEST(OutOfMemoryCountsWhatAnOperationNeeds) {
   // Tile 3 has room for its variables, but not for the 48,000 bytes that it receives.
   Builder b(4);
@@ -318,27 +366,6 @@ TEST(ProgramsShareWhatIsPlanned) {
   cache.poll = [](std::size_t, std::size_t) { throw std::runtime_error("stop"); };
   CHECK_THROWS(std::runtime_error, Analyse(*b.program, &cache));
   CHECK_EQ(cache.size(), 0u);
-TEST(CodeMustLieWhereInstructionsAreFetched) {
-  // Codelets of 100 bytes and 44 bytes for each superstep: the memory has room for all, its first part has
-  // not.
-  Builder b(2);
-  const View x = b.Split("x", 8, 2);
-  const poplar::Target& target = b.program->target;
-  const std::int64_t room = ipu_model::CodeBytesPerTile(target) - Ipu2().runtime_bytes - 100;
-  const auto most = static_cast<std::size_t>(room / Ipu2().control_code_bytes_per_superstep);
-  for (const std::size_t count : {most, most + 1}) {
-    std::vector<std::shared_ptr<ProgramNode>> steps;
-    for (std::size_t i = 0; i < count; ++i) steps.push_back(Builder::Do(toy::Add({x}, x)));
-    b.Main(steps);
-    const Report r = Analyse(*b.program);
-    CHECK(r.max_tile_bytes < r.limit_tile_bytes);
-    CHECK_EQ(r.out_of_memory.empty(), count == most);
-    if (count == most) continue;
-    CHECK(Contains(r.out_of_memory, "2 of 2 tiles need more code than the 208.0 KiB"));
-    CHECK(r.peak.code > ipu_model::CodeBytesPerTile(target));
-  }
-}
-
   cache.poll = [&](std::size_t, std::size_t) { ++polls; };
   const Report first = Analyse(*b.program, &cache), second = Analyse(*b.program, &cache);
   CHECK_EQ(cache.size(), 1u);

@@ -45,6 +45,15 @@ bool SamePlacement(const Mapping& a, const Mapping& b) {
          (a.partition() != nullptr && b.partition() != nullptr && *a.partition() == *b.partition());
 }
 
+// An upper bound of the elements of a variable on any tile.
+std::int64_t MostOnTile(const Mapping& mapping, std::int64_t all) {
+  const Partition* partition = mapping.partition();
+  if (partition == nullptr) return all;
+  std::int64_t most = (partition->num_parts() + partition->num_tiles - 1) / partition->num_tiles;
+  for (int d = 0; d < static_cast<int>(partition->shape.size()); ++d) most *= partition->LargestPart(d);
+  return most;
+}
+
 bool SameExtents(const Box& a, const Box& b) {
   for (std::size_t d = 0; d < a.begin.size(); ++d) {
     if (a.end[d] - a.begin[d] != b.end[d] - b.begin[d]) return false;
@@ -76,6 +85,8 @@ ExchangeAnalyser::ExchangeAnalyser(const CompiledProgram& program, bool detailed
       compute_(num_tiles_, 0),
       received_(num_tiles_, 0),
       shared_(num_tiles_, 0),
+      sent_alone_(num_tiles_, 0),
+      sent_to_pairs_(num_tiles_, 0),
       fragments_(num_tiles_, 0),
       detailed_(detailed),
       tiles_per_group_(TilesPerGroup(num_tiles_)),
@@ -144,8 +155,68 @@ void ExchangeAnalyser::Move(HeldCounter* counter, const VertexGroup& group, cons
     }
     std::fill(of_groups_.begin(), of_groups_.end(), 0);
   }
+  ForgetRegions();
+}
+
+void ExchangeAnalyser::ForgetRegions() {
   num_regions_ = 0;
   region_of_.clear();
+}
+
+bool ExchangeAnalyser::ReadByPairs(const std::vector<std::pair<unsigned, std::int64_t>>& tiles) const {
+  if (target_.tiles_per_shared_bus != 2) return false;
+  return std::all_of(tiles.begin(), tiles.end(), [&](const auto& reader) {
+    // The neighbour is mostly next to it in the list.
+    const auto at = &reader - tiles.data();
+    const unsigned other = reader.first ^ 1u;
+    const auto is_other = [&](std::ptrdiff_t i) {
+      return i >= 0 && i < static_cast<std::ptrdiff_t>(tiles.size()) &&
+             tiles[static_cast<std::size_t>(i)].first == other;
+    };
+    return is_other(at - 1) || is_other(at + 1) ||
+           std::any_of(tiles.begin(), tiles.end(), [&](const auto& t) { return t.first == other; });
+  });
+}
+
+void ExchangeAnalyser::Send(HeldCounter* counter, const VertexGroup& group, const VertexGroup::Access& access,
+                            const View& view, const Mapping& mapping) {
+  const auto size = static_cast<std::int64_t>(SizeOf(view.type));
+  std::int64_t most = 0;
+  for (const unsigned tile : touched_) most = std::max(most, received_[tile]);
+  // Data that pairs of tiles share arrives, and leaves, at twice the rate.
+  if (MostOnTile(mapping, program_.variables.at(view.variable).num_elements) * size <= most / 2) return;
+  if (num_regions_ == 0) {
+    Box computed;
+    for (const Vertex& vertex : group.vertices) {
+      if (!access.identity) computed = access.region(vertex.box);
+      const Box& region = access.identity ? vertex.box : computed;
+      const std::int64_t elements = counter->Distinct(region), held = counter->Held(vertex.tile, region);
+      if (held == elements) continue;
+      Note(HashOf(view, region), static_cast<std::size_t>(&vertex - group.vertices.data()), vertex.tile,
+           held);
+    }
+  }
+  // Regions may overlap, and a tile sends no element twice.
+  std::unordered_map<unsigned, std::pair<std::int64_t, std::int64_t>> sent;
+  for (std::size_t r = 0; r < num_regions_; ++r) {
+    const Region& region = regions_[r];
+    const Box& box = group.vertices[region.vertex].box;
+    holders_.clear();
+    counter->Holders(access.identity ? box : access.region(box), &holders_);
+    const bool pairs = ReadByPairs(region.tiles);
+    for (const auto& [holder, elements] : holders_) {
+      if (region.tiles.size() == 1 && region.tiles[0].first == holder) continue;
+      (pairs ? sent[holder].second : sent[holder].first) += elements;
+    }
+  }
+  const Box whole = Box::Whole(view.shape);
+  for (const auto& [tile, elements] : sent) {
+    const std::int64_t all = counter->Held(tile, whole), alone = std::min(all, elements.first);
+    sent_alone_[tile] += alone * size;
+    sent_to_pairs_[tile] += std::min(all - alone, elements.second) * size;
+  }
+  sends_ = true;
+  if (!detailed_) ForgetRegions();
 }
 
 void ExchangeAnalyser::EndExchange(SuperstepDetail* detail) {
@@ -201,7 +272,6 @@ bool ExchangeAnalyser::Read(const VertexGroup& group, const VertexGroup::Access&
       Note(hash, static_cast<std::size_t>(&vertex - group.vertices.data()), vertex.tile, held);
     }
   }
-  if (detailed_) Move(&counter, group, access, size, true);
   if (touched_.empty()) return true;
   for (const unsigned tile : touched_) {
     const TileAccess& a = accesses_[tile];
@@ -214,6 +284,8 @@ bool ExchangeAnalyser::Read(const VertexGroup& group, const VertexGroup::Access&
     const TileAccess& b = accesses_[tile + 1];
     if (b.key == a.key) shared_[tile] += std::max<std::int64_t>(0, a.elements - a.held - b.held) * size;
   }
+  Send(&counter, group, access, view, mapping);
+  if (detailed_) Move(&counter, group, access, size, true);
   ForgetTouched();
   return false;
 }
@@ -243,7 +315,10 @@ bool ExchangeAnalyser::Write(const VertexGroup& group, const VertexGroup::Access
     use->exchange_bytes += static_cast<std::uint64_t>(missing * size);
     for (const unsigned tile : touched_) {
       const TileAccess& a = accesses_[tile];
-      if (a.elements > a.held) Buffer(use, tile, (a.elements - a.held) * size);
+      if (a.elements <= a.held) continue;
+      Buffer(use, tile, (a.elements - a.held) * size);
+      sent_alone_[tile] += (a.elements - a.held) * size;
+      sends_ = true;
     }
     const Box whole = Box::Whole(view.shape);
     for (unsigned tile = 0; tile < num_tiles_; ++tile) {
@@ -255,6 +330,26 @@ bool ExchangeAnalyser::Write(const VertexGroup& group, const VertexGroup::Access
   }
   ForgetTouched();
   return missing == 0;
+}
+
+// A tile sends on its own bus, and 64 bits at a time for pairs of receivers with that of its neighbour.
+std::uint64_t ExchangeAnalyser::SendCycles() {
+  const std::uint64_t rate = target_.exchange_bytes_per_cycle;
+  const unsigned buses = target_.tiles_per_shared_bus;
+  std::uint64_t cycles = 0;
+  for (unsigned first = 0; first < num_tiles_; first += buses) {
+    std::int64_t alone = 0, to_pairs = 0;
+    for (unsigned tile = first; tile < std::min(num_tiles_, first + buses); ++tile) {
+      alone = std::max(alone, sent_alone_[tile]);
+      to_pairs += sent_to_pairs_[tile];
+    }
+    cycles = std::max(cycles, CeilDivide(static_cast<std::uint64_t>(alone), rate) +
+                                  CeilDivide(static_cast<std::uint64_t>(to_pairs), buses * rate));
+  }
+  std::fill(sent_alone_.begin(), sent_alone_.end(), 0);
+  std::fill(sent_to_pairs_.begin(), sent_to_pairs_.end(), 0);
+  sends_ = false;
+  return cycles;
 }
 
 OperationUse ExchangeAnalyser::Analyse(const Operation& operation) {
@@ -379,6 +474,7 @@ OperationUse ExchangeAnalyser::Analyse(const Operation& operation) {
             std::max(use.exchange_cycles,
                      CeilDivide(alone, rate) + CeilDivide(static_cast<std::uint64_t>(shared), 2 * rate));
       }
+      if (sends_) use.exchange_cycles = std::max(use.exchange_cycles, SendCycles());
       Grow(&result.exchange_code, num_tiles_);
       for (unsigned tile = 0; tile < num_tiles_; ++tile) {
         result.exchange_code[tile] +=

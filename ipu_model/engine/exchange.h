@@ -71,8 +71,8 @@ unsigned TilesPerGroup(unsigned num_tiles);
 // Analyses exchanges. Reads are exact: each vertex receives the distinct elements of its regions that its
 // tile does not hold; vertices of one tile that read the same region share it. Elements that are written on
 // another tile are received by the tile that holds them. Writes are exact if a superstep writes all of a
-// view, otherwise an upper bound. The two tiles of a shared bus receive common data at twice the rate.
-// Sending is not a limit, because senders broadcast.
+// view, otherwise an upper bound. The two tiles of a shared bus receive common data at twice the rate, which
+// takes the buses of the sender and its neighbour. A tile sends each element once, whoever receives it.
 class ExchangeAnalyser {
  public:
   // `detailed`: whether to fill in what only profiles need.
@@ -96,6 +96,13 @@ class ExchangeAnalyser {
   // `tile` holds `held` elements of the region of a vertex, and the others move to it (or from it). The
   // region is that of vertex `vertex`; equal regions have one hash.
   void Note(std::uint64_t hash, std::size_t vertex, unsigned tile, std::int64_t held);
+  // Notes what other tiles read of an operand, and counts what its holders send, unless receiving it takes at
+  // least as long.
+  void Send(HeldCounter* counter, const VertexGroup& group, const VertexGroup::Access& access,
+            const View& view, const Mapping& mapping);
+  std::uint64_t SendCycles();
+  bool ReadByPairs(const std::vector<std::pair<unsigned, std::int64_t>>& tiles) const;
+  void ForgetRegions();
   // Finds the holders of the regions noted for an operand.
   void Move(HeldCounter* counter, const VertexGroup& group, const VertexGroup::Access& access,
             std::int64_t element_bytes, bool to_vertices);
@@ -111,6 +118,9 @@ class ExchangeAnalyser {
   std::vector<unsigned> touched_;
   std::vector<std::uint64_t> compute_;
   TileBytes received_, shared_;  // by tile; by pair of tiles
+  // Sent by each tile: what some tiles read alone, and what only pairs of tiles read.
+  TileBytes sent_alone_, sent_to_pairs_;
+  bool sends_ = false;  // whether any tile sends
   TileBytes fragments_;
   // In detailed analyses.
   const bool detailed_;
