@@ -1735,6 +1735,11 @@ def log_stage(message: str) -> None:
 
 def limit_host(max_isa: str, threads: int, machine_code: bool) -> None: ...
 
+def set_stochastic_rounding(enabled: bool, seed: int) -> None:
+    """
+    Whether f16 results of the process are rounded stochastically, and the seed of the generators.
+    """
+
 def host_kernels() -> dict[str, Any]: ...
 
 def guard_reads(guarded: bool) -> None: ...

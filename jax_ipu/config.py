@@ -45,6 +45,12 @@ def _positive(text: str) -> int:
     return int(text)
 
 
+def _seed(text: str) -> int:
+    if not text.isdecimal() or int(text) >= 1 << 63:
+        raise ValueError("a whole number from 0 to 2**63 - 1")
+    return int(text)
+
+
 def _num_tiles(text: str) -> int:
     if text.lower() in ("all", "0"):
         return 0
@@ -154,6 +160,10 @@ class Config:
     machine_code = _Option(True, _boolean, "Whether the host may run loops of small operations as generated code.")
     monitor: _Option[bool | str] = _Option(
         True, _monitor, "Whether jax-ipu monitor sees this process; or a folder where its counters stay."
+    )
+    stochastic_rounding = _Option(False, _boolean, "Whether f16 results are rounded stochastically, as IPUs can.")
+    stochastic_rounding_seed = _Option(
+        0, _seed, "Seed of stochastic rounding, for values that repeat, on one host thread; 0: another in each process."
     )
     synthetic_data = _Option(False, _boolean, "Nothing crosses the host link, and values are meaningless.")
     report_dir = _Option("", str, "Folder for a report on every program that the process compiles; empty for none.")

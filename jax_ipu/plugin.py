@@ -112,7 +112,11 @@ def _create_options() -> dict[str, Any]:
     if lines := environment.without_effect(os.environ, config.variables()):
         logger.warning("These environment variables have no effect on ipu.\n  %s", "\n  ".join(lines))
     threads = 1 if config.host_threads == 0 and environment.has_one_thread(os.environ) else config.host_threads
-    _ipu.limit_host(config.max_isa, threads, config.machine_code)
+    seed = config.stochastic_rounding_seed
+    if config.stochastic_rounding and seed:
+        threads = 1  # several would draw random numbers in any order
+    _ipu.limit_host(config.max_isa, threads, config.machine_code and not config.stochastic_rounding)
+    _ipu.set_stochastic_rounding(config.stochastic_rounding, seed or int.from_bytes(os.urandom(8), "little"))
     _ipu.set_device_config(
         version=config.model_version,
         num_tiles=config.model_num_tiles,

@@ -35,6 +35,8 @@ def test_defaults(monkeypatch):
         ("host_threads", "3", 3),
         ("host_threads", "all", 0),
         ("machine_code", "off", False),
+        ("stochastic_rounding", "yes", True),
+        ("stochastic_rounding_seed", "12", 12),
     ],
 )
 def test_environment(monkeypatch, name, text, value):
@@ -53,6 +55,7 @@ def test_environment(monkeypatch, name, text, value):
         ("model_execution", "slow", "fast, tile, codelets"),
         ("max_isa", "sse2", "avx2, avx512"),
         ("host_threads", "many", "1 to 1024"),
+        ("stochastic_rounding_seed", "-1", "0 to"),
     ],
 )
 def test_bad_values_list_the_good_ones(monkeypatch, name, text, good):

@@ -16,6 +16,7 @@
 #include "engine/plan_context.h"
 #include "engine/print_tensor.h"
 #include "engine/tile_storage.h"
+#include "kernels/host/half_rounding.h"
 #include "poplar/exceptions.hpp"
 
 namespace ipu_model {
@@ -533,6 +534,7 @@ class TileEngine::Implementation {
         }
         scratch_.Reset();
         HostContext context{ThreadPool::Global(), scratch_};
+        const TileGenerator generator(v.vertex->tile);
         v.group->compute(context, v.vertex->box, reads_, writes_);
       }
       for (const PlannedVertex& v : step.vertices) {

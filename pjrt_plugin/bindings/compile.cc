@@ -323,6 +323,9 @@ void BindCompile(nb::module_& module) {
       },
       nb::arg("message"), "Writes a line at level DEBUG of POPLAR_LOG_LEVEL.");
   module.def("limit_host", &LimitHost, nb::arg("max_isa"), nb::arg("threads"), nb::arg("machine_code"));
+  module.def(
+      "set_stochastic_rounding", &ipu_model::SetStochasticRounding, nb::arg("enabled"), nb::arg("seed"),
+      "Whether f16 results of the process are rounded stochastically, and the seed of the generators.");
   module.def("host_kernels", &HostKernels, nb::sig("def host_kernels() -> dict[str, typing.Any]"));
   module.def("guard_reads", &GuardReads, nb::arg("guarded"));
   module.def("guard_reads_of_thread", &GuardReadsOfThread, nb::arg("guarded").none());

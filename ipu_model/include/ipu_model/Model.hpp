@@ -419,6 +419,12 @@ HostKernels KernelsOfHost();
 // become machine code at run time. Returns false if another choice is final already.
 bool LimitHostKernels(bool avx512, int threads, bool machine_code);
 
+// Whether f16 results are rounded stochastically from now on, in the whole process, as tiles do after
+// poplar::setStochasticRounding; otherwise to nearest even. Each tile of the tile engine has a generator of
+// its own, the fast engine has one; a seed makes them repeat as far as kernels run in one order, which one
+// thread does. Without effect on loops that are machine code.
+void SetStochasticRounding(bool enabled, std::uint64_t seed);
+
 // Keeps the calling thread from flushing denormal numbers to zero, as engines do, while the object exists:
 // for user code that a program calls.
 class KeepDenormals {

@@ -157,6 +157,9 @@ void HalfToFloat(const std::uint16_t* from, float* to, std::int64_t n) {
 
 void FloatToHalf(const float* from, std::uint16_t* to, std::int64_t n) {
   std::int64_t i = 0;
+  if (RoundsStochastically()) {
+    for (; i < n; ++i) to[i] = _cvtss_sh(RoundStochastically(from[i]), _MM_FROUND_TO_NEAREST_INT);
+  }
   for (; i + 8 <= n; i += 8) {
     _mm_storeu_si128(reinterpret_cast<__m128i*>(to + i),
                      _mm256_cvtps_ph(_mm256_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT));

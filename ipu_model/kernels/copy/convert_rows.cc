@@ -5,6 +5,7 @@
 #include <complex>
 #include <type_traits>
 
+#include "kernels/host/half_rounding.h"
 #include "kernels/vector/convert.h"
 
 namespace ipu_model {
@@ -176,6 +177,12 @@ template <typename Codec, typename Sum>
 void Store(const void* from, void* to, std::int64_t n) {
   const auto* in = static_cast<const Sum*>(from);
   auto* out = static_cast<typename Codec::Storage*>(to);
+  if constexpr (std::is_same_v<Codec, NarrowFloat<F16Format>> && std::is_same_v<Sum, float>) {
+    if (RoundsStochastically()) {
+      for (std::int64_t i = 0; i < n; ++i) out[i] = Codec::Write(RoundStochastically(in[i]));
+      return;
+    }
+  }
   for (std::int64_t i = 0; i < n; ++i) out[i] = Codec::Write(in[i]);
 }
 

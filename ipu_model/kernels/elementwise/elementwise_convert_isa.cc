@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "kernels/elementwise/micro_loop.h"
+#include "kernels/host/half_rounding.h"
 #include "kernels/vector/convert.h"
 
 namespace ipu_model::ISA_NAMESPACE {
@@ -133,6 +134,10 @@ void LoadF16(const MicroArguments& m) {
 void StoreF16(const MicroArguments& m) {
   const auto* a = static_cast<const float*>(m.operand[0]);
   auto* r = static_cast<std::uint16_t*>(m.result);
+  if (RoundsStochastically()) {
+    for (std::int64_t i = 0, n = m.n; i < n; ++i) r[i] = F32ToF16(RoundStochastically(a[i]));
+    return;
+  }
   InEights(m.n, [&](std::int64_t i, int count) {
     if (count == 8) {
       _mm_storeu_si128(reinterpret_cast<__m128i*>(r + i),
@@ -143,6 +148,7 @@ void StoreF16(const MicroArguments& m) {
   });
 }
 void RoundF16(const float* a, float* r, std::int64_t n) {
+  if (RoundsStochastically()) return RoundStochastically(a, r, n);
   InEights(n, [&](std::int64_t i, int count) {
     if (count == 8) {
       _mm256_storeu_ps(r + i, _mm256_cvtph_ps(_mm256_cvtps_ph(_mm256_loadu_ps(a + i), kNearestEven)));

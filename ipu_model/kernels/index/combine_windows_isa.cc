@@ -1,6 +1,7 @@
 #include <cmath>
 #include <type_traits>
 
+#include "kernels/host/half_rounding.h"
 #include "kernels/index/combine_windows.h"
 #include "kernels/index/select_indices.h"
 #include "kernels/vector/convert.h"
@@ -17,7 +18,7 @@ constexpr std::int64_t kSelectedRows = 512;
 struct F16 {
   std::uint16_t bits;
   float value() const { return F16ToF32(bits); }
-  static F16 Of(float x) { return {F32ToF16(x)}; }
+  static F16 Of(float x) { return {F32ToF16(RoundsStochastically() ? RoundStochastically(x) : x)}; }
 };
 struct BF16 {
   std::uint16_t bits;

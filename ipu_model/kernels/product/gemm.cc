@@ -6,6 +6,7 @@
 #include <complex>
 #include <utility>
 
+#include "kernels/host/half_rounding.h"
 #include "kernels/host/isa.h"
 #include "kernels/product/gemm_convert.h"
 #include "kernels/product/gemm_problem.h"
@@ -237,6 +238,7 @@ void GemmHalfPartials(HostContext& context, const HostTensor& a, const HostTenso
 
 void RoundToHalf(ThreadPool& pool, float* values, std::int64_t count) {
   ParallelFor(pool, count, 4096, [&](std::int64_t begin, std::int64_t end) {
+    if (RoundsStochastically()) return RoundStochastically(values + begin, values + begin, end - begin);
     for (std::int64_t i = begin; i < end; ++i) values[i] = F16ToF32(F32ToF16(values[i]));
   });
 }

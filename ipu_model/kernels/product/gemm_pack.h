@@ -151,6 +151,7 @@ void PackPanel(const Source* from, std::int64_t across, std::int64_t along, int 
 template <typename Target, typename T>
 [[gnu::always_inline]] inline Target StoreOne(T value) {
   if constexpr (std::is_same_v<Target, Half>) {
+    if (RoundsStochastically()) value = RoundStochastically(value);
     return {_cvtss_sh(value, _MM_FROUND_TO_NEAREST_INT)};
   } else if constexpr (std::is_same_v<Target, BrainFloat>) {
     std::uint32_t bits;
@@ -174,13 +175,14 @@ void StoreBlock(const T* from, std::int64_t from_row, int rows, int columns, voi
     for (int r = 0; r < rows; ++r, from += from_row, out += to_row) {
       int j = 0;
       if constexpr (std::is_same_v<Target, Half>) {
+        const int vectorised = RoundsStochastically() ? 0 : columns;
 #ifdef __AVX512F__
-        for (; j + 16 <= columns; j += 16)
+        for (; j + 16 <= vectorised; j += 16)
           _mm256_storeu_si256(
               reinterpret_cast<__m256i*>(out + j),
               _mm512_maskz_cvtps_ph(kAllLanes, _mm512_loadu_ps(from + j), _MM_FROUND_TO_NEAREST_INT));
 #else
-        for (; j + 8 <= columns; j += 8)
+        for (; j + 8 <= vectorised; j += 8)
           _mm_storeu_si128(reinterpret_cast<__m128i*>(out + j),
                            _mm256_cvtps_ph(_mm256_loadu_ps(from + j), _MM_FROUND_TO_NEAREST_INT));
 #endif

@@ -14,9 +14,11 @@
 #include <immintrin.h>
 
 #include <cstdint>
+#include <cstring>
 #include <type_traits>
 #include <utility>
 
+#include "kernels/host/half_rounding.h"
 #include "kernels/vector/vector_types.h"
 
 namespace ipu_model {
@@ -35,8 +37,19 @@ constexpr int kTileVectors = 2;
 template <typename T>
 constexpr int kTileColumns = kTileVectors * kLanes<T>;
 
-// Rounds every lane to the nearest f16 value, ties to even.
+// By value: tiles whose sums have an address are not kept in registers.
+[[gnu::noinline, gnu::cold]] static VectorTypes<float>::Register StochasticHalf(
+    VectorTypes<float>::Register x) {
+  float lanes[sizeof(x) / sizeof(float)];
+  std::memcpy(lanes, &x, sizeof(x));
+  RoundStochastically(lanes, lanes, sizeof(x) / sizeof(float));
+  std::memcpy(&x, lanes, sizeof(x));
+  return x;
+}
+
+// Rounds every lane to f16: to the nearest value, ties to even, or stochastically.
 [[gnu::always_inline]] inline VectorTypes<float>::Register NearestHalf(VectorTypes<float>::Register x) {
+  if (RoundsStochastically()) return StochasticHalf(x);
 #ifdef __AVX512F__
   constexpr __mmask16 kAll = 0xffff;
   return _mm512_maskz_cvtph_ps(kAll, _mm512_maskz_cvtps_ph(kAll, x, _MM_FROUND_TO_NEAREST_INT));
@@ -160,7 +173,7 @@ class RegisterTile {
     }
   }
 
-  // Rounds every sum to the nearest f16 value.
+  // Rounds every sum to f16.
   [[gnu::always_inline]] void RoundToHalf() {
     static_assert(std::is_same_v<T, float>, "sums in f16 are kept as f32");
 #pragma GCC unroll 16
