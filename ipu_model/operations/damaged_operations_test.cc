@@ -111,6 +111,10 @@ class Corpus {
       poplin::triangularSolve(g, F32(g, {2, 4, 4}), F32(g, {2, 4, 3}), true, true, false, s);
     });
     Add([&](Graph& g, Sequence& s) { hlo::luPanel(g, F32(g, {2, 40, 3}), s); });
+    Add([&](Graph& g, Sequence& s) { hlo::qrPanel(g, F32(g, {2, 7, 3}), s); });
+    Add([&](Graph& g, Sequence& s) {
+      hlo::applyReflectors(g, F32(g, {2, 7, 3}), F32(g, {2, 2}), F32(g, {2, 7, 4}), 1, s);
+    });
     Add([&](Graph& g, Sequence& s) {
       hlo::bidiagonalQr(g, F32(g, {2, 4}), F32(g, {2, 3}), {F32(g, {2, 4, 4}), F32(g, {2, 4, 3})}, s);
     });

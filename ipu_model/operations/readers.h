@@ -24,9 +24,11 @@ std::unique_ptr<Operation> ReadSort(Reader& reader);
 std::unique_ptr<Operation> ReadTopK(Reader& reader);
 std::unique_ptr<Operation> ReadRandomBits(Reader& reader);
 std::unique_ptr<Operation> ReadThreefry(Reader& reader);
+std::unique_ptr<Operation> ReadApplyReflectors(Reader& reader);
 std::unique_ptr<Operation> ReadCholesky(Reader& reader);
 std::unique_ptr<Operation> ReadImplicitQr(Reader& reader);
 std::unique_ptr<Operation> ReadLuPanel(Reader& reader);
+std::unique_ptr<Operation> ReadQrPanel(Reader& reader);
 std::unique_ptr<Operation> ReadTriangularSolve(Reader& reader);
 std::unique_ptr<Operation> ReadFft(Reader& reader);
 

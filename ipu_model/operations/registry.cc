@@ -35,7 +35,9 @@ const std::map<std::string, OperationReader, std::less<>>& OperationRegistry() {
       {"poplin::triangularSolve", ReadTriangularSolve},
       {"hlo::fft", ReadFft},
       {"hlo::implicitQr", ReadImplicitQr},
+      {"hlo::applyReflectors", ReadApplyReflectors},
       {"hlo::luPanel", ReadLuPanel},
+      {"hlo::qrPanel", ReadQrPanel},
       {"gcl::collective", ReadReplicaCollective},
   };
   return registry;

@@ -6,6 +6,8 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from jax_ipu.integration import native
+
 
 def over_batches(function: Callable[..., Any]) -> Callable[..., Any]:
     """Maps a function of a matrix (and a vector, as second argument) over any leading dimensions."""
@@ -127,6 +129,8 @@ def _reflect_from_left(a: Any, v: Any, tau: Any, j: Any) -> Any:
 
 # Number of reflectors that are applied as one block.
 _BLOCK = 32
+# The most reflectors, and elements of a column, of a matrix whose columns are reflected one by one.
+_FEW, _SHORT = 2 * _BLOCK, 512
 
 
 def geqrf(a: Any) -> tuple[Any, Any]:
@@ -139,7 +143,9 @@ def geqrf(a: Any) -> tuple[Any, Any]:
 
     n = a.shape[1]
     count = min(a.shape)
-    if count <= 2 * _BLOCK:
+    if 0 < count <= _FEW and a.shape[0] <= _SHORT:
+        return native.qr_panel(a)
+    if count <= _FEW:
         return _reduce_columns(a, count, 0, _reflect_from_left)
 
     def reduce_panel(begin: Any, width: int, state: tuple[Any, Any]) -> tuple[Any, Any]:
@@ -351,8 +357,10 @@ def apply_reflectors(packed: Any, taus: Any, x: Any, below: int = 1) -> Any:
     from jax import lax
 
     count = taus.shape[0]
-    if not count:
+    if not count or not x.size:
         return x
+    if count <= _FEW and packed.shape[0] <= _SHORT:
+        return native.apply_reflectors(packed, taus, x, below)
     width = min(_BLOCK, count)
     blocks = -(-count // width)
     packed = jnp.pad(packed[:, :count], ((0, 0), (0, blocks * width - count)))

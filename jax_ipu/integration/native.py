@@ -14,6 +14,8 @@ import numpy as np
 
 PLATFORM = "ipu"
 _LU_PANEL, _TRIDIAGONAL_QR, _BIDIAGONAL_QR = "ipu_lu_panel", "ipu_tridiagonal_qr", "ipu_bidiagonal_qr"
+_QR_PANEL, _APPLY = "ipu_qr_panel", ("ipu_apply_reflectors", "ipu_apply_reflectors_below")
+_MATRICES_ONLY = (_LU_PANEL, _QR_PANEL, *_APPLY)
 
 
 def enable() -> None:
@@ -22,7 +24,7 @@ def enable() -> None:
     from jax._src.export import _export
     from jax._src.interpreters import mlir
 
-    for name in (_LU_PANEL, _TRIDIAGONAL_QR, _BIDIAGONAL_QR):
+    for name in (*_MATRICES_ONLY, _TRIDIAGONAL_QR, _BIDIAGONAL_QR):
         mlir.register_lowering(_primitive(name), functools.partial(_lower, name), platform=PLATFORM)
         jax.ffi.register_ffi_target_as_batch_partitionable(name)
         # jax.export requires a stable interface: operands and results of these calls do not change.
@@ -37,6 +39,24 @@ def lu_panel(a: Any) -> tuple[Any, Any, Any]:
     """
     factors, pivots, order = _primitive(_LU_PANEL).bind(a)
     return factors, pivots, order
+
+
+def qr_panel(a: Any) -> tuple[Any, Any]:
+    """QR factorisation of a (m, n), not empty, f32, f64, c64 or c128, as LAPACK's geqrf; for few columns.
+
+    Returns R above the reflectors without their ones (m, n), and taus (min(m, n),).
+    """
+    packed, taus = _primitive(_QR_PANEL).bind(a)
+    return packed, taus
+
+
+def apply_reflectors(packed: Any, taus: Any, x: Any, below: int) -> Any:
+    """Q x (m, k), Q = H_0 H_1 ... of packed reflectors (m, n) and taus (count,), 0 < count <= n; for few reflectors.
+
+    The pivot of reflector j is `below` (0 or 1) places under entry (j, j); count + below <= m.
+    """
+    (product,) = _primitive(_APPLY[below]).bind(packed, taus, x)
+    return product
 
 
 def tridiagonal_qr(d: Any, e: Any, *rows: Any) -> tuple[Any, ...]:
@@ -61,7 +81,7 @@ def _lower(name: str, ctx: Any, *operands: Any) -> Any:
     from jax._src.lax import linalg
 
     # Rank without the batch dimensions of the largest operand.
-    rank = 1 if name != _LU_PANEL and len(operands) == 2 else 2
+    rank = 1 if name not in _MATRICES_ONLY and len(operands) == 2 else 2
     rule_for: Callable[..., Any] = linalg._linalg_ffi_lowering
     return rule_for(name, column_major=False, num_non_batch_dims=rank)(ctx, *operands)
 
@@ -76,6 +96,11 @@ def _primitive(name: str) -> Any:
 
     def types(*avals: Any) -> list[Any]:
         first = avals[0]
+        if name in _APPLY:
+            return [core.ShapedArray(avals[2].shape, first.dtype)]
+        if name == _QR_PANEL:
+            *batch, m, n = first.shape
+            return [first, core.ShapedArray((*batch, min(m, n)), first.dtype)]
         if name != _LU_PANEL:
             return [core.ShapedArray(a.shape, a.dtype) for a in (first, *avals[2:])]
         *batch, m, n = first.shape

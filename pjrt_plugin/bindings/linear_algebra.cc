@@ -4,6 +4,8 @@
 //   triangular_solve(graph, a, b, left_side, lower, unit_diagonal, transpose_a, seq, name="") -> Tensor
 //     transpose_a "NO_TRANSPOSE", "TRANSPOSE" or "ADJOINT"
 //   lu_panel(graph, a, seq, name="") -> [factors, pivots, order]
+//   qr_panel(graph, a, seq, name="") -> [packed, taus]
+//   apply_reflectors(graph, packed, taus, x, below, seq, name="") -> Tensor
 //   implicit_qr(graph, bidiagonal, operands, seq, name="") -> [values, *matrices]
 //     operands [d, e, *matrices]
 #include <stdexcept>
@@ -42,6 +44,16 @@ std::vector<Tensor> LuPanel(Graph& graph, const Tensor& a, Sequence& sequence, c
   return {std::move(result.factors), std::move(result.pivots), std::move(result.order)};
 }
 
+std::vector<Tensor> QrPanel(Graph& graph, const Tensor& a, Sequence& sequence, const std::string& name) {
+  hlo::QrPanel result = hlo::qrPanel(graph, a, sequence, name);
+  return {std::move(result.packed), std::move(result.taus)};
+}
+
+Tensor ApplyReflectors(Graph& graph, const Tensor& packed, const Tensor& taus, const Tensor& x,
+                       unsigned below, Sequence& sequence, const std::string& name) {
+  return hlo::applyReflectors(graph, packed, taus, x, below, sequence, name);
+}
+
 std::vector<Tensor> ImplicitQr(Graph& graph, bool bidiagonal, const std::vector<Tensor>& operands,
                                Sequence& sequence, const std::string& name) {
   if (operands.size() < 2) throw std::invalid_argument("the implicit QR algorithm needs two vectors");
@@ -59,6 +71,9 @@ void BindLinearAlgebra(nb::module_& module) {
              nb::arg("left_side"), nb::arg("lower"), nb::arg("unit_diagonal"), nb::arg("transpose_a"),
              nb::arg("seq"), nb::arg("name") = "");
   module.def("lu_panel", LuPanel, nb::arg("graph"), nb::arg("a"), nb::arg("seq"), nb::arg("name") = "");
+  module.def("qr_panel", QrPanel, nb::arg("graph"), nb::arg("a"), nb::arg("seq"), nb::arg("name") = "");
+  module.def("apply_reflectors", ApplyReflectors, nb::arg("graph"), nb::arg("packed"), nb::arg("taus"),
+             nb::arg("x"), nb::arg("below"), nb::arg("seq"), nb::arg("name") = "");
   module.def("implicit_qr", ImplicitQr, nb::arg("graph"), nb::arg("bidiagonal"), nb::arg("operands"),
              nb::arg("seq"), nb::arg("name") = "");
 }

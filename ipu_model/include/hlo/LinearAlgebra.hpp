@@ -25,6 +25,21 @@ struct LuPanel {
 LuPanel luPanel(poplar::Graph& graph, const poplar::Tensor& a, poplar::program::Sequence& prog,
                 const poplar::DebugContext& debugContext = {});
 
+struct QrPanel {
+  poplar::Tensor packed, taus;
+};
+
+// QR factorisation by Householder reflections, as LAPACK's geqrf: a [..., m, n], f32, f64, c64 or c128, for
+// few columns. packed [..., m, n] is R above the reflectors without their ones, taus [..., min(m, n)].
+QrPanel qrPanel(poplar::Graph& graph, const poplar::Tensor& a, poplar::program::Sequence& prog,
+                const poplar::DebugContext& debugContext = {});
+
+// Q x [..., m, k], where Q = H_0 H_1 ... of packed reflectors [..., m, n] and taus [..., count], count <= n,
+// each with its pivot `below` places under the diagonal; for few reflectors.
+poplar::Tensor applyReflectors(poplar::Graph& graph, const poplar::Tensor& packed, const poplar::Tensor& taus,
+                               const poplar::Tensor& x, unsigned below, poplar::program::Sequence& prog,
+                               const poplar::DebugContext& debugContext = {});
+
 // The unsorted eigenvalues [..., n] of symmetric matrices T with diagonal d [..., n] and off-diagonal
 // e [..., n - 1], and the product G rows, where G T G^T is diagonal; rows [..., n, k]. f32 or f64, by the
 // implicit QR algorithm. NaN where it does not converge.

@@ -21,6 +21,14 @@ std::uint64_t RotationCycles(const TargetModel& target, DType type, double rotat
          target.supervisor_overhead;
 }
 
+std::uint64_t ReflectorCycles(const TargetModel& target, DType type, double rows) {
+  // Load, compute and combine for each of the first two passes; load, multiply and store for the last.
+  constexpr double kPasses = 3, kInstructions = 3, kOnOneWorker = 30;
+  const double vectors =
+      rows * kPasses * kInstructions * (IsComplex(type) ? 4 : 1) / target.VectorWidth(type);
+  return static_cast<std::uint64_t>(vectors + 6 * (30 + kOnOneWorker)) + target.supervisor_overhead;
+}
+
 std::uint64_t OfferCycles(std::int64_t tiles) { return static_cast<std::uint64_t>(4 * tiles); }
 
 std::uint64_t RowOrderCycles(const TargetModel& target, std::int64_t m, std::int64_t n) {

@@ -20,6 +20,10 @@ std::function<std::uint64_t(const TargetModel&, const Box&)> MultiplyAddCycles(D
 std::uint64_t RotationCycles(const TargetModel& target, DType type, double rotations, double batch,
                              double columns);
 
+// A Householder reflector of `rows` elements by all workers: the largest one, the sum of the scaled squares
+// and a division, each in vectors, then a square root and divisions on one worker.
+std::uint64_t ReflectorCycles(const TargetModel& target, DType type, double rows);
+
 // The choice of a pivot among the offers of `tiles` tiles.
 std::uint64_t OfferCycles(std::int64_t tiles);
 

@@ -20,6 +20,7 @@
 #include "kernels/linear_algebra/linear_algebra.h"
 #include "operations/data_views.h"
 #include "operations/index/slice_partition.h"
+#include "operations/linear_algebra/batch_part.h"
 #include "operations/linear_algebra/linear_algebra_cost.h"
 #include "operations/readers.h"
 #include "operations/vertex_groups.h"
@@ -131,13 +132,13 @@ class LuPanelOperation : public Operation {
       panel.shape[1] = n;
       panel.strides[0] = 1;
       for (std::int64_t b = batch * w / workers; b < batch * (w + 1) / workers; ++b) {
-        CopyMatrix(Part(a, 2, b), false, panel);
+        CopyMatrix(BatchPart(a, 2, b), false, panel);
         HasAvx512() ? avx512::FactorPanel(a.type, m, n, data, pivots)
                     : avx2::FactorPanel(a.type, m, n, data, pivots);
-        CopyMatrix(panel, false, Part(out[0], 2, b));
+        CopyMatrix(panel, false, BatchPart(out[0], 2, b));
         Permute(m, n, pivots, order);
-        StoreNumbers(pivots, Part(out[1], 1, b));
-        StoreNumbers(order, Part(out[2], 1, b));
+        StoreNumbers(pivots, BatchPart(out[1], 1, b));
+        StoreNumbers(order, BatchPart(out[2], 1, b));
       }
     };
     if (workers > 1) {
@@ -279,24 +280,6 @@ class LuPanelOperation : public Operation {
   }
 
  private:
-  // Returns matrix (or vector) number `index` of a batch: the last `kept` dimensions.
-  static HostTensor Part(const HostTensor& t, int kept, std::int64_t index) {
-    std::int64_t offset = 0;
-    for (int d = t.rank - 1 - kept; d >= 0; --d) {
-      offset += index % t.shape[d] * t.strides[d];
-      index /= t.shape[d];
-    }
-    HostTensor part;
-    part.data = t.as<char>() + offset * static_cast<std::int64_t>(SizeOf(t.type));
-    part.type = t.type;
-    part.rank = kept;
-    for (int d = 0; d < kept; ++d) {
-      part.shape[d] = t.shape[t.rank - kept + d];
-      part.strides[d] = t.strides[t.rank - kept + d];
-    }
-    return part;
-  }
-
   static void Permute(std::int64_t m, std::int64_t n, const std::int32_t* pivots, std::int32_t* order) {
     std::iota(order, order + m, 0);
     for (std::int64_t k = 0; k < n; ++k) std::swap(order[k], order[pivots[k]]);

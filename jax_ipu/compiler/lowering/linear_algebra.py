@@ -42,6 +42,24 @@ def lower_lu_panel(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
     return _ipu.lu_panel(context.graph, context.tensor(op.operands[0]), context.sequence, name)
 
 
+def lower_qr_panel(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
+    """QR factorisation of a few columns: packed reflectors, taus."""
+    name = context.name(op)
+    if num_elements(op.results[0].shape) == 0:
+        return [context.variable(result.dtype, result.shape, name) for result in op.results]
+    return _ipu.qr_panel(context.graph, context.tensor(op.operands[0]), context.sequence, name)
+
+
+def lower_apply_reflectors(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
+    """Products with the Q of a few packed reflectors, which start on the diagonal or one place below."""
+    name = context.name(op)
+    if num_elements(op.result.shape) == 0:
+        return [context.variable(op.result.dtype, op.result.shape, name)]
+    packed, taus, x = context.operands(op)
+    below = int(op.name == "ipu.apply_reflectors_below")
+    return [_ipu.apply_reflectors(context.graph, packed, taus, x, below, context.sequence, name)]
+
+
 def lower_implicit_qr(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
     """Implicit QR iterations on a tridiagonal or bidiagonal matrix."""
     bidiagonal = op.name == "ipu.bidiagonal_qr"
@@ -49,9 +67,12 @@ def lower_implicit_qr(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
 
 
 LOWERINGS = {
+    "ipu.apply_reflectors": lower_apply_reflectors,
+    "ipu.apply_reflectors_below": lower_apply_reflectors,
     "cholesky": lower_cholesky,
     "ipu.bidiagonal_qr": lower_implicit_qr,
     "ipu.lu_panel": lower_lu_panel,
+    "ipu.qr_panel": lower_qr_panel,
     "ipu.tridiagonal_qr": lower_implicit_qr,
     "triangular_solve": lower_triangular_solve,
 }
