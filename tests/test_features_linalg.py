@@ -510,7 +510,7 @@ def test_lowering_of_sparse_systems_follows_a_late_import():
 
 
 def test_decompositions_of_small_matrices_take_few_supersteps():
-    """A superstep for each column and one for Q. Measured with tile-mapped steps, Q and R: 60,000 to 75,000 cycles."""
+    """A superstep for each column and one for Q. Tile-mapped steps take at most 75,000 cycles on hardware."""
     square = jax.ShapeDtypeStruct((32, 32), np.float32)
     result = estimate(jnp.linalg.qr, square, target="ipu2")
     assert {row.operation for row in result.operations} <= {"qr_panel", "apply_reflectors", "iota", "map"}
