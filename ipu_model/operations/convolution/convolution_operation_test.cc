@@ -248,6 +248,34 @@ TEST(PoplinTransforms) {
   CHECK_EQ(y[1], 234.0f);
 }
 
+TEST(EqualConvolutionsArePlannedOnce) {
+  const Sizes lhs = {2, 8, 12, 12}, rhs = {16, 8, 3, 3};
+  hlo::ConvolutionParameters params;
+  params.geometry.spatial = 2;
+  params.paddingHigh = {0, 0};
+  params.outputType = poplar::FLOAT;
+  const std::vector<std::int64_t> layout = {0, 2, 3, 1};
+  hlo::ConvolutionPlans plans;
+  const auto mappings = [&](hlo::ConvolutionPlans* used) {
+    Graph graph(Target::createIPUTarget(1, 64, "ipu2"));
+    poplar::program::Sequence prog;
+    const Tensor x =
+        hlo::createConvolutionInput(graph, poplar::FLOAT, lhs, rhs, params, layout, "x", {}, used);
+    const Tensor w =
+        hlo::createConvolutionWeights(graph, poplar::FLOAT, lhs, rhs, params, layout, "w", {}, used);
+    const Tensor y = hlo::convolution(graph, x, w, params, layout, prog, "y", {}, {}, used);
+    return std::vector{graph.getTileMapping(x), graph.getTileMapping(w), graph.getTileMapping(y)};
+  };
+  const auto expected = mappings(nullptr);
+  CHECK(mappings(&plans) == expected);
+  CHECK_EQ(plans.size(), 1u);
+  CHECK(mappings(&plans) == expected);
+  CHECK_EQ(plans.size(), 1u);
+  params.geometry.window[0].stride = 2;
+  CHECK(mappings(&plans) == mappings(nullptr));
+  CHECK_EQ(plans.size(), 2u);
+}
+
 TEST(Refusals) {
   Graph graph(Target::createIPUTarget(1, 4, "ipu2"));
   poplar::program::Sequence prog;
