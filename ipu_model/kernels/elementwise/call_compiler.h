@@ -19,7 +19,7 @@ namespace ipu_model {
 class CallCompiler {
  public:
   // Calls on more elements stay calls.
-  static constexpr std::int64_t kMostElements = 32;
+  static constexpr std::int64_t kMostElements = 40;
 
   explicit CallCompiler(Assembler* code);
   // The start of a function whose argument is the table of base pointers (see CodeAddress), and its end. In
