@@ -4,6 +4,7 @@
 
 namespace hlo {
 
+extern const char* const kDynamicUpdateCodelets;
 extern const char* const kFillCodelets;
 extern const char* const kIotaCodelets;
 extern const char* const kLinearAlgebraCodelets;

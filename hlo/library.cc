@@ -1,5 +1,6 @@
 #include "hlo/Library.hpp"
 
+#include "dynamic_update.h"
 #include "fill_iota.h"
 #include "linear_algebra.h"
 #include "map.h"
@@ -32,6 +33,12 @@ class Library : public Expansions {
                 const Grid& grid, poplar::program::Sequence& prog,
                 const poplar::DebugContext& debugContext) const override {
     expandCholesky(graph, a, out, lower, grid, prog, debugContext);
+  }
+  void dynamicUpdateSlice(poplar::Graph& graph, const poplar::Tensor& operand, const poplar::Tensor& update,
+                          const std::vector<poplar::Tensor>& starts, const poplar::Tensor& out, bool inPlace,
+                          poplar::program::Sequence& prog,
+                          const poplar::DebugContext& debugContext) const override {
+    expandDynamicUpdate(graph, operand, update, starts, out, inPlace, prog, debugContext);
   }
 };
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from support.modes import MODES, array, close, cpu_jit, run_ipu
-from support.op_table import NARROW_INTEGER, ROWS, STORED_FLOAT, Row
+from support.op_table import NARROW_INTEGER, ROWS, STORED_FLOAT, Row, codelet_types
 
 # A few tiles suffice to test the mapping; large tensors need all of them.
 FEW_TILES, ALL_TILES = MODES[::2], MODES[1::2]
@@ -92,6 +92,31 @@ def check_row(index: int, dtypes, mode, large: bool = False, everything: bool = 
 @each_row
 def test_row(index, mode):
     check_row(index, ROWS[index].dtypes, mode)
+
+
+WITH_CODELETS = [i for i, row in enumerate(ROWS) if codelet_types(row)]
+EXAMPLES = ("add", "iota", "tanh", "cholesky", "triangular_solve")
+
+
+@pytest.mark.parametrize("index", [i for i in WITH_CODELETS if ROWS[i].op in EXAMPLES], ids=lambda i: NAMES[i])
+def test_codelets(index):
+    check_row(index, codelet_types(ROWS[index])[:1], ("codelets", 8))
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("index", WITH_CODELETS, ids=lambda i: NAMES[i])
+def test_codelets_of_every_type(index):
+    for dtype in codelet_types(ROWS[index]):
+        check_row(index, (dtype,), ("codelets", 8), everything=True)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("index", WITH_CODELETS, ids=lambda i: NAMES[i])
+def test_types_without_codelets_are_refused(index):
+    row = ROWS[index]
+    for dtype in (d for d in row.dtypes if d not in codelet_types(row)):
+        with pytest.raises(RuntimeError, match=r"UNIMPLEMENTED.* is not expanded into vertices yet"):
+            check_row(index, (dtype,), ("codelets", 8))
 
 
 @each_row

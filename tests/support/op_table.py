@@ -49,9 +49,27 @@ class Row(NamedTuple):
     rtol: float | None = None
     large: tuple[Argument, ...] | None = None
     note: str = ""
+    # Types that other operations of the row's function need codelets for that are not written.
+    no_codelets: tuple[str, ...] = ()
     # How the reference is computed. "pointwise": for all cases in one call. "moves": for narrow types, as uint8.
     # "products": for narrow types, as a product in f64 that is rounded once to the type of the result.
     kind: str = ""
+
+
+# Functions that also run as codelets of our own (execution "codelets"), and the types that have them.
+CODELETS: dict[str, tuple[str, ...]] = {
+    "popops::map": ("float32", "float16", "bfloat16", *INTEGER, *BOOL, *NARROW_INTEGER),
+    "popops::iota": (*FLOAT, *INTEGER, "complex64"),
+    "poplin::triangularSolve": ("float32",),
+    "poplin::experimental::cholesky": ("float32",),
+}
+# Functions that PopLibs lacks: a chip runs them once they have codelets.
+OWN = ("popops::map", "popops::iota")
+
+
+def codelet_types(row: Row) -> tuple[str, ...]:
+    """The types of a row whose operations all run as codelets where they are ours."""
+    return tuple(d for d in row.dtypes if d in CODELETS.get(row.library, ()) and d not in row.no_codelets)
 
 
 BIG = (400, 401)

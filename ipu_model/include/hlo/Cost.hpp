@@ -35,6 +35,9 @@ class MapCost {
 std::uint64_t multiplyAddCycles(const poplar::Target& target, DType type, std::size_t elements,
                                 double products);
 
+// A vertex that writes so many elements of an update over its own.
+std::uint64_t dynamicUpdateCycles(const poplar::Target& target, DType type, std::size_t elements);
+
 }  // namespace hlo
 
 #endif  // HLO_COST_HPP

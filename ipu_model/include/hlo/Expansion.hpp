@@ -54,6 +54,13 @@ class Expansions {
   virtual void cholesky(poplar::Graph& graph, const poplar::Tensor& a, const poplar::Tensor& out, bool lower,
                         const Grid& grid, poplar::program::Sequence& prog,
                         const poplar::DebugContext& debugContext) const = 0;
+
+  // `out` is exactly the operand if `inPlace`. `starts`: one integer for each dimension, of one type. No
+  // other tensor shares elements with `out`.
+  virtual void dynamicUpdateSlice(poplar::Graph& graph, const poplar::Tensor& operand,
+                                  const poplar::Tensor& update, const std::vector<poplar::Tensor>& starts,
+                                  const poplar::Tensor& out, bool inPlace, poplar::program::Sequence& prog,
+                                  const poplar::DebugContext& debugContext) const = 0;
 };
 
 struct NotExpanded : std::runtime_error {

@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "core/expandable.h"
 #include "core/graph_impl.h"
 #include "core/operand_check.h"
 #include "core/serialise.h"
@@ -94,7 +95,7 @@ class DynamicSliceOperation : public Operation {
 };
 
 // inputs: operand, update, one scalar start per dimension; outputs: operand with the update.
-class DynamicUpdateOperation : public Operation {
+class DynamicUpdateOperation : public Operation, public Expandable {
  public:
   std::string_view kind() const override { return "popops::dynamicUpdate"; }
   void Write(Writer&) const override {}
@@ -170,6 +171,25 @@ class DynamicUpdateOperation : public Operation {
     TilePlan plan;
     plan.supersteps.push_back({{std::move(group)}});
     return plan;
+  }
+
+  void Expand(const hlo::Expansions& library, poplar::Graph& graph, const std::vector<poplar::Tensor>& in,
+              const std::vector<poplar::Tensor>& out, poplar::program::Sequence& prog) const override {
+    const poplar::Target& target = graph.getTarget();
+    if (IsLongSlice(inputs[0].shape, inputs[1].shape, inputs[0].type,
+                    static_cast<std::int64_t>(target.getBytesPerTile()), target.getNumTiles()))
+      throw hlo::NotExpanded("dynamic_update_slice: a slice that is larger than a part of a tile's memory" +
+                             std::string(" is not expanded into vertices yet"));
+    // What the vertices read beside their own elements may not be part of the result.
+    std::vector<poplar::Tensor> reads(in.begin() + 1, in.end());
+    for (std::size_t i = 0; i < reads.size(); ++i) {
+      if (inputs[i + 1].variable != outputs[0].variable) continue;
+      const poplar::Tensor copy = graph.clone(reads[i], name);
+      prog.add(poplar::program::Copy(reads[i], copy, false, name));
+      reads[i] = copy;
+    }
+    library.dynamicUpdateSlice(graph, in[0], reads[0], {reads.begin() + 1, reads.end()}, out[0],
+                               inputs[0].variable == outputs[0].variable, prog, name);
   }
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "hlo/Cost.hpp"
 #include "kernels/host/integer_division.h"
 
 namespace ipu_model {
@@ -64,3 +65,11 @@ std::uint64_t ScatterCycles(const TargetModel& target, DType type, double rows, 
 }
 
 }  // namespace ipu_model
+
+namespace hlo {
+
+std::uint64_t dynamicUpdateCycles(const poplar::Target& target, DType type, std::size_t elements) {
+  return ipu_model::DynamicSliceCycles(target.model(), type, static_cast<std::int64_t>(elements));
+}
+
+}  // namespace hlo
