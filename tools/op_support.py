@@ -50,7 +50,11 @@ integers in bytes. In elementwise expressions an f32 product whose only use is a
 product is rounded for itself. Names of groups: {groups}.
 
 "Function" is the PopLibs or Poplar function that runs the op; `hlo::` marks those that PopLibs lacks, which the model
-declares under the same rules.
+declares under the same rules. "Vertices" says what a chip would run in place of the model's kernels: PopLibs' function,
+or codelets of our own (`hlo/`). The types are those whose codelets have been run on the model's tiles: the scalar
+operations against the model's kernels by `hlo/map_test.cc`, ops against JAX on CPU by `tests/test_op_table.py` (most of
+them nightly). In the execution mode `codelets` other types of these ops end with UNIMPLEMENTED. "Not written": a chip
+cannot run the op yet; nor can it run a more general form than PopLibs' function has.
 """
 
 
@@ -64,20 +68,34 @@ def type_names(dtypes: Sequence[str]) -> str:
     return ", ".join([*names, *(d for d in dtypes if d in left)])
 
 
+def _vertices(library: str, codelets: Sequence[str]) -> str:
+    """Returns what a chip runs: PopLibs' function, or codelets of our own."""
+    own = library.startswith("hlo::") or library in op_table.OWN
+    if codelets:
+        return f"{'ours' if own else 'PopLibs or ours'}: {type_names(codelets)}"
+    if own:
+        return "ours: not written"
+    return "PopLibs" if library.startswith("pop") and not library.startswith("poplar::") else "-"
+
+
 def _rows() -> Iterator[tuple[str, ...]]:
     merged: dict[tuple[str, str], tuple[set[str], list[str], list[str]]] = {}
+    codelets: dict[tuple[str, str], list[str]] = {}
     for row in op_table.ROWS:
         dtypes, order, notes = merged.setdefault((row.op, row.library), (set(), [], []))
         order += [d for d in row.dtypes if d not in dtypes]
         dtypes |= set(row.dtypes)
+        ran = codelets.setdefault((row.op, row.library), [])
+        ran += [d for d in op_table.codelet_types(row) if d not in ran]
         if row.note and row.note not in notes:
             notes.append(row.note)
     for (op, library), (_, order, notes) in merged.items():
         software = type_names([d for d in order if d not in NATIVE])
         moves = library in ("a view", "nothing") or library.startswith("poplar::")
-        yield op, library, type_names(order), "-" if moves or not software else software, "; ".join(notes)
+        vertices = _vertices(library, codelets[op, library])
+        yield op, library, type_names(order), "-" if moves or not software else software, vertices, "; ".join(notes)
     for op, (where, how) in op_table.ELSEWHERE.items():
-        yield op, how, "those of StableHLO", "-", f"tested in {where}"
+        yield op, how, "those of StableHLO", "-", "-", f"tested in {where}"
 
 
 def document() -> str:
@@ -86,10 +104,10 @@ def document() -> str:
     groups = "; ".join(f"*{name}* {', '.join(members)}" for name, members in GROUPS[2:])
     groups = f"*all types* everything below; *numbers* real and complex; {groups}"
     lines = [HEADER.format(native=native, groups=groups), "## Supported", ""]
-    lines += ["| op | function | types | in software | notes |", "|---|---|---|---|---|"]
-    for op, library, types, software, notes in sorted(_rows()):
+    lines += ["| op | function | types | in software | vertices | notes |", "|---|---|---|---|---|---|"]
+    for op, library, types, software, vertices, notes in sorted(_rows()):
         function = f"`{library}`" if "::" in library else library
-        lines.append(f"| {op} | {function} | {types} | {software} | {notes} |")
+        lines.append(f"| {op} | {function} | {types} | {software} | {vertices} | {notes} |")
     lines += ["", "## Refused", "", "With UNIMPLEMENTED, the types, the shapes and the source line.", ""]
     lines += ["| op | what to do instead |", "|---|---|"]
     covered = {row.op for row in op_table.ROWS} | set(op_table.ELSEWHERE) | set(op_table.COLLECTIVES)
