@@ -59,7 +59,7 @@ Tensor AddConstant(Graph& graph, const std::string& dtype, const Shape& shape, c
 std::vector<std::vector<std::pair<std::size_t, std::size_t>>> GetTileMapping(Graph& graph,
                                                                              const Tensor& tensor) {
   std::vector<std::vector<std::pair<std::size_t, std::size_t>>> result;
-  for (const auto& intervals : graph.getTileMapping(tensor)) {
+  for (const auto& intervals : graph.getTileMapping(tensor, false)) {
     auto& tile = result.emplace_back();
     for (const poplar::Interval& interval : intervals) tile.emplace_back(interval.begin(), interval.end());
   }
