@@ -275,14 +275,14 @@ def test_stored_programs_run_only_codelets_that_the_process_has_compiled(tmp_pat
         refused = [w for w in caught if "codelets" in str(w.message)]
         print(len(refused), "refused")
         stored = serialize_executable.serialize(jax.jit(f).lower(x).compile())
-        print(serialize_executable.deserialize_and_load(*stored)(x).sum())
+        print(serialize_executable.deserialize_and_load(*stored, backend="ipu")(x).sum())
     """
     results = [processes.output(program, tmp_path).split() for _ in range(2)]
     assert results[0] == ["12.0", "0", "refused", "12.0"] and results[1] == ["12.0", "1", "refused", "12.0"]
 
 
 def test_each_ipu_has_its_own_tiles():
-    mesh = jax.make_mesh((2,), ("i",), devices=jax.devices("ipu")[:2])
+    mesh = jax.make_mesh((2,), ("i",), (jax.sharding.AxisType.Auto,), devices=jax.devices("ipu")[:2])
 
     def f(x):
         return tile.tile_map(jax.lax.exp_p, tile.tile_put_sharded(x, TILES)).array + jax.lax.axis_index("i")

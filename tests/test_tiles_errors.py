@@ -103,7 +103,7 @@ def test_mistakes(name):
 
 def test_wrong_element_type():
     with pytest.raises(
-        Exception, match=r"the field 'x' of vertex 0 .* has elements of type f32; the tensor has s32\{4\}"
+        Exception, match=r"the field 'x' of vertex 0 .* has elements of type float; the tensor has int\{4\}"
     ):
         run(make("B0"), array(2, 4, dtype="int32"), n=1)
 

@@ -28,7 +28,8 @@ using poplar::poplar_error;
 // Vertices compute as plain C++ says: no fused multiply-add that the source does not have.
 const char* const kFlags[] = {
     "-std=c++17",      "-march=x86-64-v3",      "-ffp-contract=off",   "-fPIC",
-    "-Wno-attributes", "-Wno-invalid-offsetof", "-fvisibility=hidden", "-fno-strict-aliasing", "-D__POPC__"};
+    "-Wno-attributes", "-Wno-invalid-offsetof", "-fvisibility=hidden", "-fno-strict-aliasing",
+    "-D__POPC__"};
 
 std::string Hash(const std::string& text) {
   std::string digits;

@@ -199,7 +199,9 @@ poplar::VertexIntrospector IntrospectorOf(const VertexState& vertex) {
       size = IsSeveral(field) ? edges.size() : edges.at(0);
     } else if (field.element_bytes > 0) {
       const std::size_t n = state.value.size() / field.element_bytes;
-      for (std::size_t i = 0; i < n; ++i) values.push_back(NumberOfBytes(state.value.data() + i * field.element_bytes, static_cast<DType>(field.type)).real);
+      for (std::size_t i = 0; i < n; ++i)
+        values.push_back(
+            NumberOfBytes(state.value.data() + i * field.element_bytes, static_cast<DType>(field.type)).real);
       if (field.kind == codelet::kVectorValue) size = n;
     }
     fields.emplace_back(field.name, size, std::move(edges), std::move(values),

@@ -93,7 +93,8 @@ poplar::Tensor NewTensor(poplar::Graph& graph, DType type, const Shape& shape, M
 // TensorCloneMethod. `gather`: one variable for each tile.
 poplar::Tensor CloneKeepingAliases(poplar::Graph* graph, poplar::Type type, const poplar::Tensor& tensor,
                                    const std::string& name, bool gather);
-// As Graph::clone; a tensor that is not one strided view gives a row-major one, which operations take directly.
+// As Graph::clone; a tensor that is not one strided view gives a row-major one, which operations take
+// directly.
 poplar::Tensor CloneForOperation(poplar::Graph& graph, poplar::Type type, const poplar::Tensor& tensor,
                                  const poplar::DebugContext& debug_context);
 // Returns a linear mapping by poputil::mapTensorLinearly's rule for this many elements. Tile numbers wrap

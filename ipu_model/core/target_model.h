@@ -23,20 +23,20 @@ struct TargetModel {
   double clock_hz;
 
   // Compute.
-  unsigned data_path_bytes;         // bytes of one load or store
-  unsigned wide_load_bytes;         // bytes of a load from interleaved memory
-  unsigned amp_units_half;          // convolution units for half inputs
-  unsigned amp_units_float;         // convolution units for float inputs
-  unsigned amp_macs_half;           // multiply-accumulates per cycle, half inputs; 0: not supported
-  unsigned amp_macs_float;          // the same for float inputs
-  unsigned amp_macs_quarter;        // the same for 8-bit float inputs
-  unsigned amp_pipeline_depth;      // input groups in flight in a convolution unit
-  unsigned atomic_store_bytes;        // of the narrowest store
-  unsigned repeat_count_bits;         // of the count of a hardware loop
-  unsigned stride_bits;               // of a stride in a load with increments
-  unsigned interleaved_element;       // the first bank that is interleaved with the next
-  // The sizes that references to vectors can have: of VectorLayout::SHORT_SPAN, of a list of vectors, and of a
-  // vector in such a list.
+  unsigned data_path_bytes;      // bytes of one load or store
+  unsigned wide_load_bytes;      // bytes of a load from interleaved memory
+  unsigned amp_units_half;       // convolution units for half inputs
+  unsigned amp_units_float;      // convolution units for float inputs
+  unsigned amp_macs_half;        // multiply-accumulates per cycle, half inputs; 0: not supported
+  unsigned amp_macs_float;       // the same for float inputs
+  unsigned amp_macs_quarter;     // the same for 8-bit float inputs
+  unsigned amp_pipeline_depth;   // input groups in flight in a convolution unit
+  unsigned atomic_store_bytes;   // of the narrowest store
+  unsigned repeat_count_bits;    // of the count of a hardware loop
+  unsigned stride_bits;          // of a stride in a load with increments
+  unsigned interleaved_element;  // the first bank that is interleaved with the next
+  // The sizes that references to vectors can have: of VectorLayout::SHORT_SPAN, of a list of vectors, and of
+  // a vector in such a list.
   unsigned short_span_size_bits, delta_list_count_bits, delta_size_bits;
   unsigned amp_coefficient_bytes;   // bytes of weights loaded per cycle, without wide loads
   unsigned supervisor_overhead;     // launch and sync of one supervisor vertex

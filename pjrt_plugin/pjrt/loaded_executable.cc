@@ -10,7 +10,6 @@
 #include "pjrt/event.h"
 #include "pjrt/executable_description.h"
 #include "pjrt/serialized_bytes.h"
-#include "runtime/executable_checks.h"
 #include "runtime/registry.h"
 
 namespace jax_ipu::pjrt {
@@ -99,7 +98,7 @@ void CompileForTopology(PJRT_Compile_Args& args) {
 void DeserializeAndLoad(PJRT_Executable_DeserializeAndLoad_Args& args) {
   auto executable = std::make_shared<const Executable>(
       Executable::Deserialize(std::string_view(args.serialized_executable, args.serialized_executable_size)));
-  CheckCodelets(*executable);
+  CheckLoaded(*executable);
   std::string options;
   if (PJRT_HAS(args, overridden_serialized_compile_options_size) &&
       args.overridden_serialized_compile_options != nullptr) {

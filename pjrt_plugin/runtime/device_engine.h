@@ -64,6 +64,10 @@ using EngineFactory = std::function<std::unique_ptr<DeviceEngine>(const Executab
 // Runs the executable with poplar::Engine.
 std::unique_ptr<DeviceEngine> CreatePoplarEngine(const Executable& executable, const DeviceConfig& config);
 
+// For a stored executable: throws Error if it has codelets, C++ of its author, that this process has not
+// compiled itself, so that it is refused when it is loaded and not when it runs.
+void CheckCodelets(const Executable& executable);
+
 }  // namespace jax_ipu
 
 #endif  // JAX_IPU_RUNTIME_DEVICE_ENGINE_H_

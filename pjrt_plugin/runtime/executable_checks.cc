@@ -7,8 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "ipu_model/Stored.hpp"
-#include "poplar/exceptions.hpp"
 #include "runtime/device_engine.h"
 #include "runtime/utf8.h"
 
@@ -299,17 +297,6 @@ std::string FindProblem(const Executable& e) {
 
 std::string FindProblem(const Executable& executable, const ipu_model::ProgramInterface& program) {
   return First([&] { InterfaceCheck(executable, program).Run(); });
-}
-
-void CheckCodelets(const Executable& executable) {
-  // Programs without such operations are read when they run.
-  if (executable.poplar_executable.find("poplar::execute") == std::string::npos) return;
-  try {
-    ipu_model::DeserialiseContent(executable.poplar_executable);
-  } catch (const poplar::poplar_error& error) {
-    throw Error(Code::kInvalidArgument, "The stored program '" + executable.name + "' cannot be loaded: " +
-                                            error.what() + ". Compile it again in this process.");
-  }
 }
 
 }  // namespace jax_ipu

@@ -20,10 +20,6 @@ std::string FindProblem(const Executable& executable);
 // inputs and outputs, what its programs move and use, its host functions and its replicas.
 std::string FindProblem(const Executable& executable, const ipu_model::ProgramInterface& program);
 
-// For a stored executable: throws Error if it has codelets, C++ of its author, that this process has not
-// compiled itself, so that it is refused when it is loaded and not when it runs.
-void CheckCodelets(const Executable& executable);
-
 }  // namespace jax_ipu
 
 #endif  // JAX_IPU_RUNTIME_EXECUTABLE_CHECKS_H_

@@ -8,6 +8,7 @@ namespace {
 
 [[maybe_unused]] const bool registry_is_filled = [] {
   SetEngineFactory(CreatePoplarEngine);
+  SetLoadCheck(CheckCodelets);
   Registry::Get().SetCompiler(CompileOnServer);
   return true;
 }();

@@ -175,4 +175,15 @@ std::unique_ptr<DeviceEngine> CreatePoplarEngine(const Executable& executable, c
   return CallPoplar([&] { return std::make_unique<PoplarEngine>(executable, config); });
 }
 
+void CheckCodelets(const Executable& executable) {
+  // Programs without such operations are read when they run.
+  if (executable.poplar_executable.find("poplar::execute") == std::string::npos) return;
+  try {
+    ipu_model::DeserialiseContent(executable.poplar_executable);
+  } catch (const poplar::poplar_error& error) {
+    throw Error(Code::kInvalidArgument, "The stored program '" + executable.name + "' cannot be loaded: " +
+                                            error.what() + ". Compile it again in this process.");
+  }
+}
+
 }  // namespace jax_ipu

@@ -111,6 +111,14 @@ class ProcessRegistry : public Registry {
     if (!factory_) throw Error(Code::kFailedPrecondition, "SetEngineFactory was not called");
     return factory_;
   }
+  void SetCheck(LoadCheck check) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    load_check_ = std::move(check);
+  }
+  LoadCheck GetCheck() const {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return load_check_;
+  }
   void SetTransport(ProcessTransport transport) {
     const std::lock_guard<std::mutex> lock(mutex_);
     transport_ = std::move(transport);
@@ -158,6 +166,7 @@ class ProcessRegistry : public Registry {
   Compiler compiler_;
   std::optional<DeviceConfig> config_;
   EngineFactory factory_;
+  LoadCheck load_check_;
   ProcessTransport transport_;
   std::function<bool()> interrupt_check_;
   std::map<int, std::weak_ptr<DeviceRuntime>> devices_;  // the newest of every id
@@ -170,6 +179,10 @@ Registry& Registry::Get() { return ProcessRegistry::Instance(); }
 
 void SetEngineFactory(EngineFactory factory) { ProcessRegistry::Instance().SetFactory(std::move(factory)); }
 EngineFactory GetEngineFactory() { return ProcessRegistry::Instance().GetFactory(); }
+void SetLoadCheck(LoadCheck check) { ProcessRegistry::Instance().SetCheck(std::move(check)); }
+void CheckLoaded(const Executable& executable) {
+  if (const LoadCheck check = ProcessRegistry::Instance().GetCheck()) check(executable);
+}
 void SetProcessTransport(ProcessTransport transport) {
   ProcessRegistry::Instance().SetTransport(std::move(transport));
 }

@@ -32,6 +32,12 @@ class Registry {
 void SetEngineFactory(EngineFactory factory);
 EngineFactory GetEngineFactory();
 
+// What refuses stored executables when they are loaded, by throwing Error: the library sets CheckCodelets.
+// Without one, CheckLoaded accepts all.
+using LoadCheck = std::function<void(const Executable&)>;
+void SetLoadCheck(LoadCheck check);
+void CheckLoaded(const Executable& executable);
+
 // Set by the binding layer, before the client of several processes is created. Until then the functions of
 // the transport are empty.
 void SetProcessTransport(ProcessTransport transport);

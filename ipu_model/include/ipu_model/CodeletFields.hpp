@@ -56,9 +56,8 @@ constexpr std::uint32_t BytesOf(poplar::VectorLayout layout) {
 template <typename T, FieldDirection D>
 constexpr Field Elements(FieldKind kind, std::uint8_t layout, unsigned alignment, std::uint32_t bytes,
                          std::uint32_t edge_bytes = 0) {
-  return {nullptr,   0,     kind,      D, TypeOf<T>(), layout, static_cast<std::uint32_t>(sizeof(T)),
-          alignment, bytes, edge_bytes,
-          0,         false};
+  return {nullptr,   0,     kind,       D, TypeOf<T>(), layout, static_cast<std::uint32_t>(sizeof(T)),
+          alignment, bytes, edge_bytes, 0, false};
 }
 
 template <typename T, FieldDirection D>
@@ -74,7 +73,8 @@ struct EdgeOf<poplar::Vector<T, L, A, I>, D> {
 template <typename T, poplar::VectorListLayout L, unsigned A, bool I, FieldDirection D>
 struct EdgeOf<poplar::VectorList<T, L, A, I>, D> {
   static constexpr Field Get() {
-    Field field = Elements<T, D>(kVectorEdges, static_cast<std::uint8_t>(poplar::VectorLayout::SPAN), A, 8, 4);
+    Field field =
+        Elements<T, D>(kVectorEdges, static_cast<std::uint8_t>(poplar::VectorLayout::SPAN), A, 8, 4);
     field.outer_layout = static_cast<std::uint8_t>(L);
     field.is_list = true;
     return field;

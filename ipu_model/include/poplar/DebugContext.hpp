@@ -115,8 +115,8 @@ class DebugInfo {
   // Returns false, and changes nothing, if the name is one of the class's own: id, parentId, layer, name.
   bool setValue(std::string name, ProfileValue value);
 
-  // Writes a JSON object {"contexts": [...]} to the file, until closeStreamer. Throws poplar_error if the file
-  // cannot be written.
+  // Writes a JSON object {"contexts": [...]} to the file, until closeStreamer. Throws poplar_error if the
+  // file cannot be written.
   static void initializeStreamer(const std::string& fileName,
                                  const DebugSerializationFormat& format = DebugSerializationFormat::JSON);
   static void closeStreamer();

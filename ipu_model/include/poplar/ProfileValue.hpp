@@ -44,8 +44,7 @@ class ProfileValue {
   ProfileValue(Map value) : value_(std::move(value)) {}
 
   Type type() const {
-    constexpr Type kTypes[] = {Type::NUMBER, Type::NUMBER, Type::STRING,
-                               Type::BOOL,   Type::VECTOR, Type::MAP};
+    constexpr Type kTypes[] = {Type::NUMBER, Type::NUMBER, Type::STRING, Type::BOOL, Type::VECTOR, Type::MAP};
     return kTypes[value_.index()];
   }
   // Each throws poplar_error for a value of another type.

@@ -28,7 +28,8 @@ inline quarter_metadata unpackMetadata(const MetadataType* metadata) {
 inline float toFloat(quarter value, quarter_metadata metadata) {
   if (value.bits == 0x80) return std::nanf("");
   const int mantissa_bits = metadata.f152 ? 2 : 3, bias = metadata.f152 ? 16 : 8;
-  const int exponent = (value.bits & 0x7f) >> mantissa_bits, mantissa = value.bits & ((1 << mantissa_bits) - 1);
+  const int exponent = (value.bits & 0x7f) >> mantissa_bits,
+            mantissa = value.bits & ((1 << mantissa_bits) - 1);
   const int shift = (exponent == 0 ? 1 : exponent) - bias - mantissa_bits + metadata.scale;
   const float magnitude =
       std::ldexp(static_cast<float>(exponent == 0 ? mantissa : mantissa + (1 << mantissa_bits)), shift);

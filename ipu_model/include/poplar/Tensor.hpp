@@ -38,8 +38,8 @@ class Tensor {
   Tensor slice(std::size_t begin, std::size_t end, unsigned dimension = 0) const;
   Tensor slice(const Interval& region, unsigned dimension = 0) const;
   Tensor slice(const std::vector<std::size_t>& begin, const std::vector<std::size_t>& end) const;
-  // The slices of several regions: of each interval, of each set of intervals (one after another), and of each
-  // index. Without a dimension: of the first.
+  // The slices of several regions: of each interval, of each set of intervals (one after another), and of
+  // each index. Without a dimension: of the first.
   std::vector<Tensor> slices(ArrayRef<Interval> intervals, unsigned dimension = 0) const;
   std::vector<Tensor> slices(const std::vector<std::vector<Interval>>& intervals,
                              unsigned dimension = 0) const;

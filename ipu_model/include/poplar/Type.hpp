@@ -93,10 +93,10 @@ inline constexpr Type QUARTER_METADATA{ipu_model::DType::kU8, "quarter_metadata"
 // The type of elements that hold a C++ type: of `double` FLOAT, as Poplar has no wider one.
 template <typename T>
 struct equivalent_device_type;
-#define POPLAR_EQUIVALENT(cpp, type)            \
-  template <>                                   \
-  struct equivalent_device_type<cpp> {          \
-    static constexpr const Type& value = type;  \
+#define POPLAR_EQUIVALENT(cpp, type)           \
+  template <>                                  \
+  struct equivalent_device_type<cpp> {         \
+    static constexpr const Type& value = type; \
   };
 POPLAR_EQUIVALENT(bool, BOOL)
 POPLAR_EQUIVALENT(char, CHAR)

@@ -57,8 +57,8 @@ class FieldData {
   // One edge of several. Throws std::out_of_range where its size or values are taken.
   SizeT operator[](std::size_t i) const { return SizeT(this, i); }
   std::size_t getSizeAtIndex(std::size_t i) const { return edges_.at(i); }
-  // The numbers in the state of the vertex, and of an edge that is connected to constants. For several edges T
-  // is a std::vector. Throws std::out_of_range if the field has no such number.
+  // The numbers in the state of the vertex, and of an edge that is connected to constants. For several edges
+  // T is a std::vector. Throws std::out_of_range if the field has no such number.
   template <typename T>
   T getInitialValue(const Target& /*target*/, std::size_t i = 0) const {
     return static_cast<T>(edges_.empty() ? values_.at(i) : Values(0).at(i));
