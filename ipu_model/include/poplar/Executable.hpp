@@ -24,7 +24,7 @@ class Executable {
   // Throws poplar_error with the reason when the data is damaged, truncated or of another version. Option
   // "codelets": "refuse" (default) or "compile". The source of codelets is part of the data, and running the
   // executable compiles and runs it, with all rights of this process: choose "compile" only for data that you
-  // trust as you trust a program.
+  // trust as you trust a program. Codelets that this process has compiled before need no option.
   static Executable deserialize(std::istream& in, const OptionFlags& options = {});
 
   // Internals of the model, not part of Poplar. ipu_model/Model.hpp has the functions for users.
