@@ -5,6 +5,8 @@
 #include <cstring>
 
 namespace ipu_model {
+
+std::atomic<bool> rounds_stochastically{false};
 namespace {
 
 // Generators: one of the process, and one for each tile. A generator is a counter, of which a hash is taken.

@@ -8,7 +8,7 @@
 
 namespace ipu_model {
 
-inline std::atomic<bool> rounds_stochastically{false};
+extern std::atomic<bool> rounds_stochastically;
 
 // Static: the header is compiled for several instruction sets.
 static inline bool RoundsStochastically() { return rounds_stochastically.load(std::memory_order_relaxed); }
