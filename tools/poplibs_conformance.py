@@ -366,9 +366,10 @@ def report(tool: Tool) -> None:
         for name, row in sorted(results.get(part, {}).items()):
             if not row["ok"]:
                 lines.append(f"* `{name}`: {row['reason']}")
-    lines += ["", "## Tests", "", "| file | built | test cases passed | failed | reason |", "|---|---|---|---|---|"]
+    lines += ["", "## Tests", "", "Of the files that are not listed here no result is known.", ""]
+    lines += ["| file | built | test cases passed | failed | reason |", "|---|---|---|---|---|"]
     for name, row in sorted(results.get("tests", {}).items()):
-        text = str(row["reason"]).replace("|", "\\|")
+        text = str(row["reason"]).replace("|", "\\|").replace(f"{tool.work}/", "")
         lines.append(f"| `{name}` | {'yes' if row['built'] else 'no'} | {row['passed']} | {row['failed']} | {text} |")
     DOCUMENT.write_text("\n".join(lines) + "\n")
 
