@@ -119,7 +119,7 @@ def _requests(connection: socket.socket) -> Iterator[tuple[bytes, bytes, bytes, 
     while True:
         try:
             yield _text(connection), _text(connection), _text(connection), _text(connection)
-        except EOFError:
+        except (EOFError, ConnectionResetError):  # reset if the host has not read the last answer
             return
 
 

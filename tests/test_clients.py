@@ -291,7 +291,16 @@ def test_the_compile_server_ends_while_it_compiles(folder):
     host.request((folder / "text").read_bytes(), "mlir", b"", "ipu2:1472")
     time.sleep(0.05)
     host.socket.close()
-    assert host.process.wait(20) == 0
+    _, errors = host.process.communicate(timeout=20)
+    assert host.process.returncode == 0, errors
+
+
+def test_a_host_that_does_not_read_the_answer_ends_the_requests():
+    host, server = socket.socketpair()
+    with server:
+        server.sendall(b"the answer")
+        host.close()
+        assert list(compile_server._requests(server)) == []
 
 
 def test_the_compile_server_says_what_is_missing(tmp_path):
