@@ -61,11 +61,11 @@ bool PJRT_Buffer::IsReadOnHost() {
   if (jax_ipu::pjrt::IsSubByte(type)) return false;
   const bool guarded = jax_ipu::AreReadsGuarded();
   const std::lock_guard<std::mutex> lock(mutex_);
+  if (!array_) return false;
   // NumPy's buffer protocol would wait for a pending array in a way that no signal interrupts.
-  const bool readable =
-      array_ && array_->on_host() && jax_ipu::IsReady(array_->ready()) && (shown_ || !guarded);
-  shown_ = shown_ || readable;
-  return readable;
+  if (!array_->on_host() || !jax_ipu::IsReady(array_->ready())) copied_ = true;
+  if (!guarded && !copied_) shown_ = true;
+  return shown_ && !copied_;
 }
 
 void PJRT_Buffer::AddExternalReference() {

@@ -41,8 +41,9 @@ struct PJRT_Buffer {
   // While there are external references, the memory outlives deletion of the buffer.
   void AddExternalReference();
   void RemoveExternalReference();
-  // Whether the caller may read host memory without requesting a copy. While reads are guarded this is false,
-  // unless it was true before.
+  // Whether the caller may read host memory without requesting a copy. False for ever once the array was
+  // pending or on the device: jaxlib 0.12 asks twice for one read and fails if false becomes true. False
+  // while reads are guarded, unless it was true before.
   bool IsReadOnHost();
 
   // Blocks until the array is on the host and returns its memory: always the same, and not shared with other
@@ -53,7 +54,8 @@ struct PJRT_Buffer {
   mutable std::mutex mutex_;
   mutable std::vector<std::int64_t> minor_to_major_;  // filled at the first request
   std::shared_ptr<jax_ipu::Array> array_;
-  bool shown_ = false;  // IsReadOnHost has returned true
+  bool shown_ = false;   // IsReadOnHost has returned true
+  bool copied_ = false;  // IsReadOnHost has found that a copy is needed
   std::size_t external_references_ = 0;
   std::shared_ptr<jax_ipu::Array> pinned_;
   std::shared_ptr<jax_ipu::HostBlock> exposed_;  // the memory that HostPointer returned
