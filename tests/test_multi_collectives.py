@@ -47,6 +47,20 @@ def test_collective(name):
     compare(pmap(COLLECTIVES[name]), array(4, 8, 5))
 
 
+def test_collectives_over_different_axes_of_a_mesh():
+    """JAX 0.12 gives them the same channel."""
+
+    def f(devices):
+        mesh, spec = Mesh(np.array(devices).reshape(2, 2), ("a", "b")), P("a", "b")
+
+        def body(x):
+            return lax.psum(x, "a"), lax.psum(x, "b"), lax.all_gather(x, "a", tiled=True), lax.pmax(x, ("a", "b"))
+
+        return jax.jit(jax.shard_map(body, mesh=mesh, in_specs=spec, out_specs=(spec,) * 4))
+
+    compare(f, array(8, 6))
+
+
 ASYNCHRONOUS = {
     "psum": lambda x: parallel.psum_start(x, "i"),
     "all_gather": lambda x: parallel.all_gather_start(x, "i", tiled=True),

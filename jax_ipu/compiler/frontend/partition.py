@@ -7,6 +7,7 @@ before it generates code, and never runs a program.
 from __future__ import annotations
 
 import functools
+import itertools
 import re
 import tempfile
 from pathlib import Path
@@ -91,6 +92,7 @@ def partition_module(
         with program.context:
             inline_calls.run(program)
     program = _without_one_way_ops(program)
+    _number_channels(program)
     text = partition_end.text_with_end(program)
     # XLA ends the process for element types of six bits; element_type raises the error.
     for name in _SIX_BITS.findall(text):
@@ -164,6 +166,21 @@ def _drop_placements(program: mlir.Module) -> None:
 
     with program.context:
         program.operation.walk(drop)
+
+
+def _number_channels(program: mlir.Module) -> None:
+    """Gives each collective a channel of its own, by which `to_stablehlo` finds its groups; JAX 0.12 numbers all 1."""
+    numbers = itertools.count(1)
+
+    def number(operation: mlir.Operation) -> mlir.WalkResult:
+        if "channel_handle" in operation.attributes:
+            old = str(operation.attributes["channel_handle"])
+            new = re.sub(r"handle = \d+", f"handle = {next(numbers)}", old, count=1)
+            operation.attributes["channel_handle"] = mlir.Attribute.parse(new)
+        return mlir.WalkResult.ADVANCE
+
+    with program.context:
+        program.operation.walk(number)
 
 
 def _dense(values: list[list[int]]) -> mlir.Attribute:
