@@ -23,6 +23,8 @@ from jax_ipu.compiler.errors import CANCELLED, CompileError
 _PATIENCE_SECONDS = 2.0
 _INTERVAL_SECONDS = 0.2
 _CLEAR = "\r\x1b[K"
+# Of what is shown. JAX's tests replace time.monotonic by a few numbers.
+_clock = time.perf_counter
 
 _lock = threading.Lock()
 _running: set[Progress] = set()
@@ -70,7 +72,7 @@ class _Bar:
         Bar.set_lock(threading.RLock())
         width = {"dynamic_ncols": True} if _columns(stream) else {"ncols": 80}
         self._bar: Any = Bar(file=stream, desc=text, leave=False, bar_format="{desc} [{elapsed}]", **width)
-        self._bar.start_t -= time.monotonic() - since
+        self._bar.start_t -= _clock() - since
 
     def show(self, text: str, done: int, total: int) -> None:
         steps = " {n_fmt}/{total_fmt} |{bar}|" if total else ""
@@ -96,7 +98,7 @@ class Status:
     def __init__(self, stream: TextIO | None = None, shown: bool | None = None) -> None:
         """`stream`: by default stderr; `shown`: True, at once, also where that is no terminal; False, never."""
         self._stream = sys.stderr if stream is None else stream
-        self._begin = time.monotonic()
+        self._begin = _clock()
         terminal = self._stream is not None and self._stream.isatty()
         self._next = self._begin if shown else self._begin + _PATIENCE_SECONDS
         self._wanted = terminal if shown is None else shown
@@ -104,7 +106,7 @@ class Status:
 
     def show(self, text: str, done: int = 0, total: int = 0) -> None:
         """Shows a text, and that `done` of `total` steps are done; without steps, `total` is 0."""
-        if not self._wanted or (now := time.monotonic()) < self._next:
+        if not self._wanted or (now := _clock()) < self._next:
             return
         self._next = now + _INTERVAL_SECONDS
         if self._display is None:

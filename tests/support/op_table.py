@@ -56,11 +56,22 @@ class Row(NamedTuple):
     kind: str = ""
 
 
+# Types whose elements codelets can move, and those that they compute with.
+MOVED = tuple(d for d in ANY if d != "complex128")
+SHORT_REAL = ("float32", "float16", "bfloat16", *INTEGER)
 # Functions that also run as codelets of our own (execution "codelets"), and the types that have them.
 CODELETS: dict[str, tuple[str, ...]] = {
-    "popops::map": ("float32", "float16", "bfloat16", *INTEGER, *BOOL, *NARROW_INTEGER),
+    "popops::map": (*SHORT_REAL, *BOOL, *NARROW_INTEGER),
     "popops::iota": (*FLOAT, *INTEGER, "complex64"),
-    "popops::dynamicUpdate": tuple(d for d in ANY if d != "complex128"),
+    "popops::dynamicSlice": MOVED,
+    "popops::dynamicUpdate": MOVED,
+    "popops::gather": MOVED,
+    "popops::scatter": MOVED,
+    "popops::multiUpdateAdd": SHORT_REAL,
+    "popops::reduce": (*SHORT_REAL, *BOOL),
+    "hlo::reduceWindow": SHORT_REAL,
+    "hlo::selectAndScatter": SHORT_REAL,
+    "hlo::rngBitGenerator": ("uint32",),
     "poplin::triangularSolve": ("float32",),
     "poplin::experimental::cholesky": ("float32",),
 }
@@ -342,8 +353,8 @@ ROWS: tuple[Row, ...] = (
     moves("gather", _gather, (((6, 5), i32(3, 0, -1, 9, 5)), ((6, 5), i32()), ((6, 3, 2), i32([1, 2], [0, 5]))), "popops::gather", large=(BIG, i32(9, 3, 399))),
     moves("scatter", _scatter("set"), (((6, 5), (3, 5), i32(3, 0, 5)), ((6, 5), (0, 5), i32()), ((6,), (2,), i32(1, 9))), "popops::scatter", large=(BIG, (2, 401), i32(3, 9))),
     Row("scatter", _scatter("add"), (((6, 5), (4, 5), i32(3, 0, 3, 9)), ((6, 5), (0, 5), i32())), NUMBER, "popops::multiUpdateAdd", large=(BIG, (2, 401), i32(3, 9))),
-    Row("scatter", _scatter("multiply"), (((6, 5), (4, 5), i32(3, 0, 3, 9)),), REAL, "popops::scatter"),
-    Row("scatter", _scatter("max"), (((6, 5), (4, 5), i32(3, 0, 3, 9)),), REAL, "popops::scatter"),
+    Row("scatter", _scatter("multiply"), (((6, 5), (4, 5), i32(3, 0, 3, 9)),), REAL, "popops::scatter", no_codelets=("float64",), note="codelets only set float64, complex64, fp8 and fp4"),
+    Row("scatter", _scatter("max"), (((6, 5), (4, 5), i32(3, 0, 3, 9)),), REAL, "popops::scatter", no_codelets=("float64",)),
     # sort
     Row("sort", _sorted, (((5, 33),), ((1, 1),), ((3, 0),)), (*REAL, *BOOL), "popops::sort", large=(BIG,), note="always stable"),
     # reduce

@@ -12,7 +12,7 @@ from jax_ipu.compiler.ir import Module, Op, Value
 from jax_ipu.compiler.location import source_line
 from jax_ipu.compiler.passes import known_indices
 from jax_ipu.compiler.passes.rewriter import Rewriter, Rule, rewrite
-from jax_ipu.compiler.types import INTEGER, Literal, num_elements
+from jax_ipu.compiler.types import FLOAT, INTEGER, Literal, num_elements
 
 # Custom calls that only annotate a value for a partitioner.
 _PASS_THROUGH = frozenset(
@@ -42,6 +42,16 @@ def _dot(op: Op, rewriter: Rewriter) -> Value:
     }
     attrs = {"dot_dimension_numbers": numbers, "precision_config": op.attrs.get("precision_config")}
     return rewriter.emit("dot_general", (lhs, rhs), op.result.shape, op.result.dtype, attrs)
+
+
+def _dot_general(op: Op, rewriter: Rewriter) -> Value | None:
+    """Rounds floating-point sums where the result is an integer: PopLibs has no such product."""
+    result = op.result
+    if result.dtype not in INTEGER or not any(o.dtype in FLOAT for o in op.operands):
+        return None
+    wide = "f64" if any(o.dtype == "f64" for o in op.operands) else "f32"
+    product = rewriter.emit("dot_general", op.operands, result.shape, wide, op.attrs)
+    return rewriter.emit("convert", (product,), result.shape, result.dtype)
 
 
 def _convolution(op: Op, rewriter: Rewriter) -> Value | None:
@@ -174,6 +184,7 @@ def _sort_scalars(op: Op, rewriter: Rewriter) -> list[Value] | None:
 
 RULES: dict[str, Rule] = {
     "dot": _dot,
+    "dot_general": _dot_general,
     "convolution": _convolution,
     "broadcast": _broadcast,
     "clamp": _clamp,
