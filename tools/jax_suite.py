@@ -38,7 +38,8 @@ tests are skipped, mpmath, cloudpickle, flatbuffers and Pillow are installed; Te
 The last three columns say what passed of what was run: under the platform's own name (`--column own`), where tests are
 not held to what the CPU skips, so those that only the CPU skips count as well; with `JAX_ENABLE_X64=1` (`x64`); and
 with JAX 0.12.0.1 on Python 3.12 (`newest`), whose tests are those of JAX's main branch at cec06d1. "shard" is the part
-of a file's tests that was run: every n-th.
+of a file's tests that was run: every n-th. "-" means that none of the file's tests runs there, on the CPU either: JAX
+skips them all under that name or with 64 bits, or JAX 0.12.0.1 lacks what that main branch's tests import.
 """
 
 
