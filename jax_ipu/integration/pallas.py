@@ -1,8 +1,10 @@
-"""Pallas kernels in interpret mode that run on several cores (``pallas.mpmd_map``, ``core_map``)."""
+"""Pallas on ``ipu``: compiled kernels, and those in interpret mode that run on several cores."""
 
 from __future__ import annotations
 
+import functools
 import sys
+import warnings
 from typing import Any
 
 from jax_ipu.integration import late_imports
@@ -11,11 +13,44 @@ PLATFORM = "ipu"
 _MODULE = "jax._src.pallas.mpmd"
 _THREADS = "jax._src.pallas.mosaic.interpret.thread_map"
 _PRIMITIVE = "mpmd_map"
+_CALL_MODULE = "jax._src.pallas.pallas_call"
+_CALL_PRIMITIVE = "pallas_call"
 
 
 def enable() -> None:
-    """Lowers ``mpmd_map`` as on the CPU; JAX refuses platforms that it does not know."""
+    """Compiles ``pallas_call``, and lowers ``mpmd_map`` as on the CPU; JAX refuses platforms that it does not know."""
+    late_imports.when_imported(_CALL_MODULE, _CALL_PRIMITIVE, _register_call)
     late_imports.when_imported(_MODULE, _PRIMITIVE, _register)
+
+
+def _register_call(register_lowering: Any, module: Any) -> None:
+    def lower(context: Any, *arguments: Any, interpret: Any, **parameters: Any) -> Any:
+        if interpret or parameters["jaxpr"].constvars:
+            return module._pallas_call_lowering(context, *arguments, interpret=interpret, **parameters)
+        from jax._src.interpreters import mlir
+
+        function: Any = functools.partial(_call, **parameters)
+        return mlir.lower_fun(function, multiple_results=True)(context, *arguments)
+
+    register_lowering(module.pallas_call_p, lower, platform=PLATFORM)
+
+
+def _call(*arguments: Any, **parameters: Any) -> Any:
+    """A kernel for all points of its grid at once; in interpret mode, with a warning, where that cannot be."""
+    from jax._src.pallas import hlo_interpreter
+
+    from jax_ipu.integration import pallas_grid
+
+    try:
+        return pallas_grid.call(*arguments, **parameters)
+    except (NotImplementedError, pallas_grid.NotCompiledError) as error:
+        where = parameters["jaxpr"].debug_info.func_src_info
+        warnings.warn(
+            f"the Pallas kernel {where} is not compiled: {error}. It runs in interpret mode, one grid point after the "
+            "other",
+            stacklevel=2,
+        )
+        return hlo_interpreter.pallas_call_hlo_interpret(*arguments, **parameters)
 
 
 def _register(register_lowering: Any, module: Any) -> None:
