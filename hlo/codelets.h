@@ -6,9 +6,14 @@ namespace hlo {
 
 extern const char* const kDynamicUpdateCodelets;
 extern const char* const kFillCodelets;
+extern const char* const kGatherCodelets;
 extern const char* const kIotaCodelets;
 extern const char* const kLinearAlgebraCodelets;
+extern const char* const kRandomCodelets;
+extern const char* const kReduceCodelets;
 extern const char* const kScalarCodelets;
+extern const char* const kScatterCodelets;
+extern const char* const kWindowCodelets;
 
 }  // namespace hlo
 

@@ -1,6 +1,5 @@
 // Updates of slices: kernel and expansion have the same vertices and values.
 #include "hlo/Index.hpp"
-#include "poputil/TileMapping.hpp"
 #include "testing/codelet_cache.h"
 #include "testing/expansion_check.h"
 
@@ -11,25 +10,7 @@ using poplar::Graph;
 using poplar::Tensor;
 using poplar::program::Sequence;
 
-const toy::CodeletCache cache;
-
-Tensor Linear(Graph& graph, DType type, const std::vector<std::size_t>& shape) {
-  const Tensor t = graph.addVariable(poplar::Type(type), shape, "t");
-  poputil::mapTensorLinearly(graph, t, 1, 1);
-  return t;
-}
-Bytes RandomBytes(const Tensor& t, unsigned seed) {
-  std::mt19937 random(seed);
-  Bytes bytes(t.numElements() * SizeOf(t.elementType().id()));
-  for (unsigned char& b : bytes) b = static_cast<unsigned char>(random());
-  return bytes;
-}
-template <typename T>
-Bytes BytesOf(T value) {
-  Bytes bytes(sizeof(value));
-  std::memcpy(bytes.data(), &value, sizeof(value));
-  return bytes;
-}
+const toy::SharedCodeletCache cache;
 
 template <typename S>
 void CheckUpdate(DType type, DType index, bool in_place, const std::vector<S>& at) {

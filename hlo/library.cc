@@ -2,8 +2,13 @@
 
 #include "dynamic_update.h"
 #include "fill_iota.h"
+#include "gather.h"
 #include "linear_algebra.h"
 #include "map.h"
+#include "random.h"
+#include "reduce.h"
+#include "scatter.h"
+#include "window.h"
 
 namespace hlo {
 namespace {
@@ -33,6 +38,58 @@ class Library : public Expansions {
                 const Grid& grid, poplar::program::Sequence& prog,
                 const poplar::DebugContext& debugContext) const override {
     expandCholesky(graph, a, out, lower, grid, prog, debugContext);
+  }
+  void dynamicSlice(poplar::Graph& graph, const poplar::Tensor& operand,
+                    const std::vector<poplar::Tensor>& starts, const poplar::Tensor& out,
+                    const GatherPlan& plan, poplar::program::Sequence& prog,
+                    const poplar::DebugContext& debugContext) const override {
+    expandDynamicSlice(graph, operand, starts, out, plan, prog, debugContext);
+  }
+  void gather(poplar::Graph& graph, const poplar::Tensor& operand, const poplar::Tensor& indices,
+              const WindowDims& dims, const std::vector<std::size_t>& sliceSizes, const poplar::Tensor& out,
+              const GatherPlan& plan, poplar::program::Sequence& prog,
+              const poplar::DebugContext& debugContext) const override {
+    expandGather(graph, operand, indices, dims, sliceSizes, out, plan, prog, debugContext);
+  }
+  void scatter(poplar::Graph& graph, const std::vector<poplar::Tensor>& operands,
+               const poplar::Tensor& indices, const std::vector<poplar::Tensor>& updates,
+               const WindowDims& dims, const Expression& update, const std::vector<poplar::Tensor>& out,
+               bool inPlace, const Plan& plan, poplar::program::Sequence& prog,
+               const poplar::DebugContext& debugContext) const override {
+    expandScatter(graph, operands, indices, updates, dims, update, out, inPlace, plan, prog, debugContext);
+  }
+  void reduce(poplar::Graph& graph, const std::vector<poplar::Tensor>& values,
+              const std::vector<poplar::Tensor>& inits, const std::vector<std::size_t>& dims,
+              const Expression& body, const std::vector<poplar::Tensor>& out, const Plan& plan,
+              poplar::program::Sequence& prog, const poplar::DebugContext& debugContext) const override {
+    expandReduce(graph, values, inits, dims, body, out, plan, prog, debugContext);
+  }
+  void reduceWindow(poplar::Graph& graph, const std::vector<poplar::Tensor>& values,
+                    const std::vector<poplar::Tensor>& inits, const WindowGeometry& geometry,
+                    const Running& running, const Expression& combiner,
+                    const std::vector<poplar::Tensor>& out, const Plan& plan, poplar::program::Sequence& prog,
+                    const poplar::DebugContext& debugContext) const override {
+    expandReduceWindow(graph, values, inits, geometry, running, combiner, out, plan, prog, debugContext);
+  }
+  void selectAndScatter(poplar::Graph& graph, const poplar::Tensor& operand, const poplar::Tensor& source,
+                        const poplar::Tensor& init, const WindowGeometry& geometry, const Expression& select,
+                        const Expression& scatter, const poplar::Tensor& out, const Plan& plan,
+                        poplar::program::Sequence& prog,
+                        const poplar::DebugContext& debugContext) const override {
+    expandSelectAndScatter(graph, operand, source, init, geometry, select, scatter, out, plan, prog,
+                           debugContext);
+  }
+  void rngBitGenerator(poplar::Graph& graph, RandomAlgorithm algorithm, const poplar::Tensor& state,
+                       const poplar::Tensor& newState, const poplar::Tensor& bits, const Plan& plan,
+                       poplar::program::Sequence& prog,
+                       const poplar::DebugContext& debugContext) const override {
+    expandRngBitGenerator(graph, algorithm, state, newState, bits, plan, prog, debugContext);
+  }
+  void threefry2x32(poplar::Graph& graph, const std::vector<poplar::Tensor>& inputs,
+                    const std::array<CounterWord, 2>& counter, const std::vector<poplar::Tensor>& outputs,
+                    const Plan& plan, poplar::program::Sequence& prog,
+                    const poplar::DebugContext& debugContext) const override {
+    expandThreefry(graph, inputs, counter, outputs, plan, prog, debugContext);
   }
   void dynamicUpdateSlice(poplar::Graph& graph, const poplar::Tensor& operand, const poplar::Tensor& update,
                           const std::vector<poplar::Tensor>& starts, const poplar::Tensor& out, bool inPlace,

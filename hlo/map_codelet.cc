@@ -11,6 +11,8 @@
 namespace hlo {
 namespace {
 
+constexpr char kFunction[] = "a scalar program";  // in messages
+
 // Functions of codelets/scalar.hpp.
 struct Named {
   ScalarOp op;
@@ -98,16 +100,8 @@ std::size_t operandCount(ScalarOp op) { return op < ScalarOp::kAdd ? 1 : op < Sc
 std::string registerType(DType type) {
   if (isReal(type)) return "float";
   if (type == DType::kPred) return "unsigned char";
-  if (!ipu_model::IsInteger(type)) refuse("map", std::string("the type ") + ipu_model::NameOf(type));
-  return cppName(storedAs(type, "map"));
-}
-
-std::string hashOf(const std::string& text) {
-  std::uint64_t hash = 0xcbf29ce484222325u;
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
-  std::string digits;
-  for (int i = 60; i >= 0; i -= 4) digits += "0123456789abcdef"[hash >> i & 15];
-  return digits;
+  if (!ipu_model::IsInteger(type)) refuse(kFunction, std::string("the type ") + ipu_model::NameOf(type));
+  return cppName(storedAs(type, kFunction));
 }
 
 class Generator {
@@ -126,7 +120,7 @@ class Generator {
       codelet.inputs.push_back(i);
       const auto over = std::find_if(outputs_.begin(), outputs_.end(),
                                      [&](unsigned o) { return inPlace_[o] == static_cast<int>(i); });
-      const std::string type = cppName(storedAs(e_.inputs[i], "map")), n = std::to_string(i);
+      const std::string type = cppName(storedAs(e_.inputs[i], kFunction)), n = std::to_string(i);
       std::string from = "in" + n + "[i]";
       if (over != outputs_.end()) {
         from = "out" + std::to_string(*over) + "[i]";
@@ -138,17 +132,13 @@ class Generator {
       }
       loads += load(i, from);
     }
-    for (std::size_t c = 0; c < e_.constants.size(); ++c) loads += constant(c);
-    for (std::size_t k = 0; k < e_.code.size(); ++k) {
-      const std::size_t r = firstResult() + k;
-      if (uses_[r] > 0 && !fused_[k]) loads += instruction(k);
-    }
+    loads += computed();
     for (const unsigned o : outputs_) {
       const DType type = e_.TypeOf(e_.outputs[o]);
       const std::string name = "out" + std::to_string(o);
       fields +=
           vectorField(inPlace_[o] >= 0 && uses_[static_cast<unsigned>(inPlace_[o])] > 0 ? "InOut" : "Output",
-                      cppName(storedAs(type, "map")), name);
+                      cppName(storedAs(type, kFunction)), name);
       results += "      " + name + "[i] = " + stored(e_.outputs[o], type) + ";\n";
     }
     const std::string size = "out" + std::to_string(outputs_.at(0)) + ".size()";
@@ -163,7 +153,34 @@ class Generator {
     return codelet;
   }
 
+  std::string function(const std::string& name) {
+    countUses();
+    chooseProducts();
+    std::string parameters, loads, results;
+    for (unsigned i = 0; i < e_.inputs.size(); ++i) {
+      const std::string from = "i" + std::to_string(i);
+      parameters += (i > 0 ? ", " : "") + cppName(storedAs(e_.inputs[i], kFunction)) + " " + from;
+      loads += uses_[i] == 0 ? "      (void)" + from + ";\n" : load(i, from);
+    }
+    loads += computed();
+    for (const unsigned o : outputs_) {
+      const DType type = e_.TypeOf(e_.outputs[o]);
+      parameters += ", " + cppName(storedAs(type, kFunction)) + "& o" + std::to_string(o);
+      results += "      o" + std::to_string(o) + " = " + stored(e_.outputs[o], type) + ";\n";
+    }
+    return "struct " + name + " {\n  static void apply(" + parameters + ") {\n" + loads + results +
+           "  }\n};\n";
+  }
+
  private:
+  // The constants and instructions that the outputs depend on.
+  std::string computed() {
+    std::string text;
+    for (std::size_t c = 0; c < e_.constants.size(); ++c) text += constant(c);
+    for (std::size_t k = 0; k < e_.code.size(); ++k)
+      if (uses_[firstResult() + k] > 0 && !fused_[k]) text += instruction(k);
+    return text;
+  }
   std::size_t firstResult() const { return e_.inputs.size() + e_.constants.size(); }
   static std::string vectorField(const char* direction, const std::string& type, const std::string& name) {
     return "  poplar::" + std::string(direction) + "<poplar::Vector<" + type +
@@ -304,7 +321,7 @@ class Generator {
       case ScalarOp::kImag:
         return declare(i.result_type, reg, "0");
       case ScalarOp::kReducePrecision:
-        if (i.operand_type == DType::kF16) refuse("map", "reduce_precision of f16");
+        if (i.operand_type == DType::kF16) refuse(kFunction, "reduce_precision of f16");
         return declare(
             i.result_type, reg,
             rounded(i.result_type,
@@ -316,7 +333,7 @@ class Generator {
     if (product_[k] >= 0) return declare(i.result_type, reg, contracted(i, product_[k]));
     if (i.op == ScalarOp::kDivide && i.operand_type == DType::kF32 && isProduct(i))
       return declare(i.result_type, reg, value(a) + " * " + inverseOf(i));
-    std::string call = "scalar::" + function(i) + "(";
+    std::string call = "scalar::" + functionOf(i) + "(";
     for (std::size_t n = 0; n < operandCount(i.op); ++n)
       call += (n > 0 ? ", " : "") + value(aliasOf(i.operand[n]));
     call += ")";
@@ -325,7 +342,7 @@ class Generator {
     return declare(i.result_type, reg,
                    i.result_type == i.operand_type && !predicate ? rounded(i.result_type, call) : call);
   }
-  std::string function(const Instruction& i) const {
+  std::string functionOf(const Instruction& i) const {
     ScalarOp op = i.op;
     if (i.operand_type == DType::kPred) {
       if (op == ScalarOp::kAdd || op == ScalarOp::kMaximum) op = ScalarOp::kOr;
@@ -337,8 +354,8 @@ class Generator {
     if (name != nullptr) return name;
     if (!isReal(i.operand_type)) name = find(kWidthFunctions, op);
     if (name != nullptr) return std::string(name) + "<" + std::to_string(widthOf(i.operand_type)) + ">";
-    refuse("map", "the scalar operation " + std::to_string(static_cast<int>(op)) + " of " +
-                      ipu_model::NameOf(i.operand_type));
+    refuse(kFunction, "the scalar operation " + std::to_string(static_cast<int>(op)) + " of " +
+                          ipu_model::NameOf(i.operand_type));
   }
   // a * b + c, a * b - c or c - a * b with one rounding.
   std::string contracted(const Instruction& sum, int side) const {
@@ -359,7 +376,7 @@ class Generator {
     return rounded(target, plain);
   }
   std::string bitcast(std::size_t reg, std::size_t from, DType source, DType target) {
-    if (widthOf(source) != widthOf(target)) refuse("map", "a bitcast between types of different width");
+    if (widthOf(source) != widthOf(target)) refuse(kFunction, "a bitcast between types of different width");
     std::string text = value(from);
     if (source == target) text = value(from);
     if (isNarrow(source)) text = bitsOfNarrow(from, source);
@@ -386,9 +403,25 @@ class Generator {
 
 }  // namespace
 
+std::string hashOf(const std::string& text) {
+  std::uint64_t hash = 0xcbf29ce484222325u;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+  std::string digits;
+  for (int i = 60; i >= 0; i -= 4) digits += "0123456789abcdef"[hash >> i & 15];
+  return digits;
+}
+
 MapCodelet generateMap(const Expression& expression, const std::vector<unsigned>& outputs,
                        const std::vector<bool>& scalar, const std::vector<int>& inPlace) {
   return Generator(expression, outputs, scalar, inPlace).run();
+}
+
+std::string generateFunction(const Expression& expression, const std::string& name) {
+  std::vector<unsigned> outputs;
+  for (unsigned o = 0; o < expression.outputs.size(); ++o) outputs.push_back(o);
+  const std::vector<bool> scalar(expression.inputs.size(), false);
+  const std::vector<int> inPlace(outputs.size(), -1);
+  return Generator(expression, outputs, scalar, inPlace).function(name);
 }
 
 }  // namespace hlo

@@ -22,6 +22,13 @@ struct MapCodelet {
 MapCodelet generateMap(const Expression& expression, const std::vector<unsigned>& outputs,
                        const std::vector<bool>& scalar, const std::vector<int>& inPlace);
 
+// A struct `name` with `static void apply(inputs, references to outputs)` for all of the expression, in the
+// types that hold them (storedAs); for codelets that follow codelets/scalar.hpp. Throws as generateMap.
+std::string generateFunction(const Expression& expression, const std::string& name);
+
+// A short name of a text.
+std::string hashOf(const std::string& text);
+
 }  // namespace hlo
 
 #endif  // HLO_MAP_CODELET_H_

@@ -221,8 +221,9 @@ def _enable_compilation_cache() -> None:
     original = compilation_cache.is_cache_used
 
     def is_cache_used(backend: Any) -> bool:
-        # Without a directory nothing is stored, but JAX would compute the key of every program.
-        if backend.platform == PLATFORM and not jax_config.compilation_cache_dir.value:
+        # Without a directory or a cache of the user nothing is stored, but JAX would compute the key of every program.
+        stored = jax_config.compilation_cache_dir.value or compilation_cache._cache is not None
+        if backend.platform == PLATFORM and not stored:
             return False
         # JAX checks only the platform's name: pass a listed one, and its own rules and counters apply.
         listed = backend.platform != PLATFORM

@@ -487,7 +487,7 @@ def test_a_closed_pipe_is_no_error():
 def test_the_installed_command():
     """The entry point of the package names the function that these tests call."""
     project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
-    assert project["scripts"] == {"jax-ipu": "jax_ipu.command_line:main"}
+    assert project["scripts"] == {"jax-ipu": "jax_ipu.command_line:main", "popc": "jax_ipu.command_line.popc:main"}
 
 
 def test_library_path(run):

@@ -28,23 +28,20 @@ def run(*command):
     return result.stdout
 
 
+def build_tool(variable, name):
+    """The tool that built the wheel in the folder, where it still exists: another version rebuilds everything."""
+    cache = BUILD / "CMakeCache.txt"
+    known = re.search(rf"^{variable}:\w+=(.*)$", cache.read_text(), re.MULTILINE) if cache.exists() else None
+    return known[1] if known and Path(known[1]).exists() else shutil.which(name, path=ENVIRONMENT["PATH"])
+
+
 @pytest.fixture(scope="session")
 def programs():
-    configure = [
-        "cmake",
-        "-S",
-        ROOT,
-        "-B",
-        BUILD,
-        "-G",
-        "Ninja",
-        # A folder that built the wheel names the ninja of an environment that is gone.
-        f"-DCMAKE_MAKE_PROGRAM={shutil.which('ninja', path=ENVIRONMENT['PATH'])}",
-        "-DJAX_IPU_BUILD_PYTHON=OFF",
-        "-DJAX_IPU_BUILD_TESTS=ON",
-    ]
-    run(*configure)
-    run("cmake", "--build", BUILD)
+    cmake = build_tool("CMAKE_COMMAND", "cmake")
+    ninja = build_tool("CMAKE_MAKE_PROGRAM", "ninja")
+    switches = ["-DJAX_IPU_BUILD_PYTHON=OFF", "-DJAX_IPU_BUILD_TESTS=ON"]
+    run(cmake, "-S", ROOT, "-B", BUILD, "-G", "Ninja", f"-DCMAKE_MAKE_PROGRAM={ninja}", *switches)
+    run(cmake, "--build", BUILD)
     return BUILD
 
 

@@ -82,6 +82,12 @@ CASES = {
         [array(5, 9, dtype="int8"), array(9, 4, dtype="int8")],
         False,
     ),
+    # Sums of eighths are exact, so that no rounding decides which integer they become.
+    "dot_to_integer": (
+        lambda x, y: jnp.dot(jnp.round(x * 4) / 4 + 0.125, jnp.round(y), preferred_element_type=jnp.int32),
+        [f32(5, 9), f32(9, 4)],
+        False,
+    ),
     "dot_half": (jnp.dot, [array(16, 24, dtype="float16"), array(24, 8, dtype="float16")], False),
     "dot_bfloat16": (jnp.dot, [array(16, 24, dtype="bfloat16"), array(24, 8, dtype="bfloat16")], False),
     "dot_mixed": (

@@ -154,6 +154,30 @@ def test_without_a_cache_no_key_is_computed(monkeypatch):
     assert jax.jit(lambda x: x - 3.25, backend="ipu")(np.float32(1)) == -2.25
 
 
+def test_a_cache_without_a_directory_is_used(monkeypatch):
+    """As JAX's own tests put one in."""
+    from jax._src import compilation_cache, config
+    from jax._src.compilation_cache_interface import CacheInterface
+
+    stored = {}
+
+    class Memory(CacheInterface):
+        _path = None  # of the interface
+
+        def get(self, key):
+            return stored.get(key)
+
+        def put(self, key, value):
+            stored[key] = value
+
+    compilation_cache.reset_cache()
+    monkeypatch.setattr(compilation_cache, "_cache", Memory())
+    with config.persistent_cache_min_compile_time_secs(0):
+        assert jax.jit(lambda x: x - 4.25, backend="ipu")(np.float32(1)) == -3.25
+    compilation_cache.reset_cache()
+    assert stored
+
+
 def test_export_and_call():
     exported = jax.export.export(jax.jit(lambda x: jnp.sin(x) * 2), platforms=["ipu"])(np.ones(5, np.float32))
     assert exported.platforms == ("ipu",)

@@ -3,7 +3,6 @@
 import contextlib
 import functools
 import gzip
-import importlib.util
 import itertools
 import json
 import subprocess
@@ -349,8 +348,6 @@ def test_synthetic_data_does_not_cross_the_host_link(tmp_path):
 
 def test_xprof(tmp_path):
     """The tools of XProf read a profile; those for TPUs if the planes are named so."""
-    if importlib.util.find_spec("xprof") is None:
-        pytest.skip("XProf is not installed")
     profile = as_tpu(tmp_path)
     script = Path(__file__).parent / "support" / "xprof_tools.py"
     result = subprocess.run([sys.executable, script, profile.path], capture_output=True, text=True, check=False)

@@ -3,8 +3,9 @@
     python tools/poplibs_conformance.py --poplibs SOURCE --build BUILD --work FOLDER [STEP...]
 
 SOURCE is a checkout of github.com/graphcore/poplibs; BUILD a CMake build of this project that has the target
-`ipu_model`. In FOLDER are the objects, libraries and results, so that a second run does only what is missing. The steps
-are headers, codelets, objects, libraries, tests and report; the last writes docs/poplibs_conformance.md.
+`ipu_model` and has put the extension module into jax_ipu/. In FOLDER are the objects, libraries and results, so that a
+second run does only what is missing. The steps are headers, codelets, objects, libraries, tests and report; the last
+writes docs/poplibs_conformance.md.
 
 PopLibs takes `poplar/` from ipu_model/include, and everything else (`popops/`, `poplin/`, ...) from itself. Graphcore's
 unpublished helpers that it needs have stand-ins in tools/poplibs/stand_ins. From Debian: libboost-test-dev,
@@ -61,7 +62,8 @@ HOST_FLAGS = (
 )
 # Clang accepts a member type with the name of a template that it comes from; g++ needs to be told.
 CODELET_FLAGS = ("-fpermissive", "-w")
-# A file of codelets that calls functions of another one.
+# Files of codelets that call functions of another one. On the device all are linked together; the model compiles each
+# file by itself, so these are compiled with what they call.
 LINKED = {
     "MultiSlice": "MultiSliceUpdateCommon",
     "MultiUpdate": "MultiSliceUpdateCommon",
@@ -87,6 +89,8 @@ class Tool:
         self.include.mkdir(parents=True, exist_ok=True)
         for name in POPLAR_HEADERS:
             target, link = ROOT / "ipu_model" / "include" / name, self.include / name
+            if link.is_symlink() and link.readlink() != target:  # of another checkout
+                link.unlink()
             if target.exists() and not link.is_symlink():
                 link.symlink_to(target)
         self.results_path = work / "results.json"
@@ -95,7 +99,7 @@ class Tool:
             self.results = json.loads(self.results_path.read_text())
 
     def environment(self) -> dict[str, str]:
-        """Of what is run: our libraries, a cache of compiled codelets, and the packed codelets of each library."""
+        """Of what is run: our libraries, a cache of compiled codelets, and the codelets of each library."""
         cache = self.work / "codelet_cache"
         cache.mkdir(mode=0o700, exist_ok=True)
         packages = {f"IPU_{name.upper()}_GP": str(self.work / f"{name}.gp") for name in CODELET_LIBRARIES}
@@ -127,10 +131,14 @@ class Tool:
         self.save()
 
 
-def run(command: list[str], seconds: float = 1800, **options: object) -> subprocess.CompletedProcess[str]:
+def run(
+    command: list[str], seconds: float = 1800, env: dict[str, str] | None = None, cwd: pathlib.Path | None = None
+) -> subprocess.CompletedProcess[str]:
     """Runs a command; its code is 124 if it does not end in time."""
     try:
-        return subprocess.run(command, capture_output=True, text=True, timeout=seconds, errors="replace", **options)  # type: ignore[call-overload,no-any-return]
+        return subprocess.run(
+            command, capture_output=True, text=True, errors="replace", timeout=seconds, env=env, cwd=cwd
+        )
     except subprocess.TimeoutExpired:
         return subprocess.CompletedProcess(command, 124, "", f"did not end in {seconds:g} s")
 
@@ -160,22 +168,38 @@ def headers(tool: Tool) -> None:
     tool.all(found, check)
 
 
-def codelets(tool: Tool) -> None:
-    """Every C++ codelet, as the model compiles it."""
-    found = [p for name in CODELET_LIBRARIES for p in sorted((tool.poplibs / "lib" / name / "codelets").glob("*.cpp"))]
-    results = tool.results["codelets"] = {}
+def popc(tool: Tool, library: str, files: list[pathlib.Path], output: pathlib.Path) -> tuple[bool, str]:
+    """Compiles codelets of a library to a .gp file. Returns whether it did, and the reason if not."""
+    folder = tool.poplibs / "lib" / library / "codelets"
+    folders = (tool.poplibs / "include", tool.poplibs / "lib", folder, folder.parent)
+    command = [sys.executable, "-m", "jax_ipu", "popc", *map(str, files), "-o", str(output)]
+    command += [f"-I{f}" for f in folders] + [f"--flag={flag}" for flag in CODELET_FLAGS]
+    done = run(command, env=tool.environment(), cwd=ROOT)
+    return done.returncode == 0, "" if done.returncode == 0 else reason(done.stderr)
+
+
+def codelets(tool: Tool, library: str) -> None:
+    """Every C++ codelet of a library with `jax-ipu popc`, and a .gp file with all that compile."""
+    results = tool.results.setdefault("codelets", {})
+    folder = tool.poplibs / "lib" / library / "codelets"
+    made = tool.work / "codelets" / library
+    made.mkdir(parents=True, exist_ok=True)
+    compiled = []
 
     def check(path: pathlib.Path) -> None:
-        folders = [tool.poplibs / "include", tool.poplibs / "lib", path.parent, path.parent.parent]
-        command = ["g++", "-std=c++17", "-march=x86-64-v3", "-D__POPC__", "-fsyntax-only", *CODELET_FLAGS]
-        command += ["-isystem", str(tool.include), *(f"-I{f}" for f in folders), str(path)]
-        done = run(command)
-        results[str(path.relative_to(tool.poplibs))] = {
-            "ok": done.returncode == 0,
-            "reason": "" if done.returncode == 0 else reason(done.stderr),
-        }
+        source = path
+        if path.stem in LINKED:
+            source = made / path.name
+            source.write_text(f'#include "{folder / LINKED[path.stem]}.cpp"\n#include "{path}"\n')
+        ok, why = popc(tool, library, [source], made / f"{path.stem}.gp")
+        results[str(path.relative_to(tool.poplibs))] = {"ok": ok, "reason": why}
+        if ok:
+            compiled.append(source)
 
-    tool.all(found, check)
+    tool.all([path for path in sorted(folder.glob("*.cpp")) if path.stem not in LINKED.values()], check)
+    ok, why = popc(tool, library, sorted(compiled), tool.work / f"{library}.gp")
+    results[f"{library}.gp"] = {"ok": ok, "reason": why}
+    tool.save()
 
 
 def sources_of(tool: Tool, library: str) -> list[pathlib.Path]:
@@ -219,7 +243,7 @@ def objects(tool: Tool) -> None:
 
 
 def libraries(tool: Tool) -> None:
-    """libpoplar.so of this project, PopLibs' libraries, and a file with the codelets of each."""
+    """libpoplar.so of this project, and PopLibs' libraries."""
     script = tool.work / "libpoplar.map"
     script.write_text(EXPORTS)
     archives = [str(tool.build / "ipu_model" / f"lib{name}.a") for name in ("ipu_model", "ipu_kernels", "ipu_host")]
@@ -243,39 +267,7 @@ def libraries(tool: Tool) -> None:
         command += [*(f"-l{n}" for n in needs), "-lpoplar", *(f"-l{n}" for n in SYSTEM_LIBRARIES)]
         done = run([*command, "-o", str(tool.work / f"lib{library}.so")])
         results[library] = {"ok": done.returncode == 0, "reason": "" if done.returncode == 0 else reason(done.stderr)}
-    for library in CODELET_LIBRARIES:
-        done = pack(tool, library)
-        results[f"{library}.gp"] = {
-            "ok": done.returncode == 0,
-            "reason": "" if done.returncode == 0 else reason(done.stderr),
-        }
     tool.save()
-
-
-def pack(tool: Tool, library: str) -> subprocess.CompletedProcess[str]:
-    """Packs the codelets of a library.
-
-    On the device they are linked together; the model compiles each file by itself, with what it calls in another one.
-    """
-    packer = tool.work / "pack_codelets"
-    source = ROOT / "tools" / "poplibs" / "pack_codelets.cc"
-    flags = ["-std=c++17", f"-I{ROOT / 'ipu_model' / 'include'}", f"-L{tool.work}", "-Wl,-rpath,$ORIGIN", "-lpoplar"]
-    done = run(["g++", str(source), "-o", str(packer), *flags])
-    if done.returncode != 0:
-        return done
-    folder = tool.poplibs / "lib" / library / "codelets"
-    files = []
-    for path in sorted(folder.glob("*.cpp")):
-        if path.stem in LINKED.values():
-            continue
-        if path.stem in LINKED:
-            both = tool.work / f"codelets_{path.name}"
-            both.write_text(f'#include "{folder / LINKED[path.stem]}.cpp"\n#include "{path}"\n')
-            path = both
-        files.append(str(path))
-    folders = (tool.poplibs / "include", tool.poplibs / "lib", folder, folder.parent)
-    arguments = " ".join([*CODELET_FLAGS, *(f"-I{f}" for f in folders)])
-    return run([str(packer), str(tool.work / f"{library}.gp"), arguments, *files], env=tool.environment())
 
 
 def tests_of(tool: Tool) -> list[pathlib.Path]:
@@ -348,7 +340,9 @@ def report(tool: Tool) -> None:
         "Made by `tools/poplibs_conformance.py` (do not edit): Graphcore's PopLibs, from its public source, unchanged,",
         "compiled against `ipu_model/include/poplar` and run on the model. What it needs from Graphcore's unpublished",
         "helpers (GCCS with its constraint solver, libpvti, the helpers of Poplar's tests) has stand-ins of our own in",
-        "`tools/poplibs/stand_ins`. Two headers compile alone with no Poplar: `popnn/Recurrent.hpp` only declares",
+        "`tools/poplibs/stand_ins`. PopLibs' codelets in C++ are compiled with `jax-ipu popc`, each file by itself",
+        "together with the file whose functions it calls.",
+        "Two headers compile alone with no Poplar: `popnn/Recurrent.hpp` only declares",
         "what `poplin/MatMul.hpp` defines, and `popfloat/experimental/CastToHalf.hpp` includes nothing.",
         "",
         "| part | compiled | of |",
@@ -356,7 +350,7 @@ def report(tool: Tool) -> None:
     ]
     for part, what in (
         ("headers", "public headers, each alone"),
-        ("codelets", "C++ codelets"),
+        ("codelets", "C++ codelets, and the `.gp` file of each library"),
         ("objects", "host sources"),
     ):
         rows = results.get(part, {})
@@ -382,14 +376,18 @@ def main() -> None:
     parser.add_argument("--work", type=pathlib.Path, required=True)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--only", action="append", default=[], help="tests whose path has this text")
+    parser.add_argument("--library", action="append", default=[], help="whose codelets are compiled (all)")
     parser.add_argument("--seconds", type=float, default=300, help="for one test program")
     parser.add_argument("steps", nargs="*", default=["headers", "codelets", "objects", "libraries", "tests", "report"])
     arguments = parser.parse_args()
     tool = Tool(arguments.poplibs.resolve(), arguments.build.resolve(), arguments.work.resolve(), arguments.jobs)
-    functions = {"headers": headers, "codelets": codelets, "objects": objects, "libraries": libraries, "report": report}
+    functions = {"headers": headers, "objects": objects, "libraries": libraries, "report": report}
     for step in arguments.steps:
         if step == "tests":
             tests(tool, arguments.only, arguments.seconds)
+        elif step == "codelets":
+            for library in arguments.library or CODELET_LIBRARIES:
+                codelets(tool, library)
         else:
             functions[step](tool)
 

@@ -5,6 +5,13 @@
 
 namespace hlo {
 
+template <typename T>
+using In = poplar::Input<poplar::Vector<T, poplar::VectorLayout::SPAN, 8>>;
+template <typename T>
+using Out = poplar::Output<poplar::Vector<T, poplar::VectorLayout::SPAN, 8>>;
+template <typename T>
+using Update = poplar::InOut<poplar::Vector<T, poplar::VectorLayout::SPAN, 8>>;
+
 // The elements of one worker: a part of whole 64-bit words, because workers that store halves of one word
 // race.
 struct Share {

@@ -57,13 +57,6 @@ Number<E>* numbers(E* elements) {
   return reinterpret_cast<Number<E>*>(elements);
 }
 
-template <typename T>
-using In = poplar::Input<poplar::Vector<T, poplar::VectorLayout::SPAN, 8>>;
-template <typename T>
-using Out = poplar::Output<poplar::Vector<T, poplar::VectorLayout::SPAN, 8>>;
-template <typename T>
-using Update = poplar::InOut<poplar::Vector<T, poplar::VectorLayout::SPAN, 8>>;
-
 // A system: op(a) X = b for the columns of b, or X op(a) = b for its rows.
 struct System {
   unsigned equations, rightSides;

@@ -21,11 +21,68 @@
 #include "hlo/Library.hpp"
 #include "poplar/Engine.hpp"
 #include "poplar/exceptions.hpp"
+#include "poputil/TileMapping.hpp"
 
 namespace hlo::testing {
 
 using namespace ipu_model;
 using Bytes = std::vector<unsigned char>;
+
+// A variable of which each tile has a part.
+inline poplar::Tensor Linear(poplar::Graph& graph, DType type, const std::vector<std::size_t>& shape) {
+  const poplar::Tensor t = graph.addVariable(poplar::Type(type), shape, "t");
+  poputil::mapTensorLinearly(graph, t, 1, 1);
+  return t;
+}
+
+// Runs the program as expansions. Returns the message of the refusal, which it must end with.
+inline std::string Refusal(const poplar::Graph& graph, const poplar::program::Sequence& prog) {
+  poplar::Engine engine(graph, prog, {{"execution", "tile"}});
+  RunExpansions(engine, library());
+  engine.load();
+  try {
+    engine.run();
+  } catch (const NotExpanded& error) {
+    return error.what();
+  }
+  CHECK(false);
+  return "";
+}
+
+inline Bytes RandomBytes(const poplar::Tensor& t, unsigned seed) {
+  std::mt19937 random(seed);
+  Bytes bytes(t.numElements() * SizeOf(t.elementType().id()));
+  for (unsigned char& b : bytes) b = static_cast<unsigned char>(random());
+  return bytes;
+}
+template <typename T>
+Bytes BytesOf(T value) {
+  Bytes bytes(sizeof(value));
+  std::memcpy(bytes.data(), &value, sizeof(value));
+  return bytes;
+}
+
+// Small whole numbers, whose sums and products of +-1 are exact in any order.
+inline Bytes SmallNumbers(const poplar::Tensor& t, unsigned seed, int largest) {
+  const DType type = t.elementType().id();
+  std::mt19937 random(seed);
+  Bytes bytes;
+  for (std::size_t i = 0; i < t.numElements(); ++i) {
+    const int number = static_cast<int>(random() % static_cast<unsigned>(2 * largest)) - largest;
+    const int value = number >= 0 ? number + 1 : number;
+    std::int64_t word = type == DType::kPred ? value & 1 : value;
+    if (IsFloat(type)) {
+      const auto x = static_cast<float>(value);
+      std::uint32_t bits;
+      std::memcpy(&bits, &x, sizeof(bits));
+      const std::uint32_t half = (bits >> 16 & 0x8000) | (((bits & 0x7fffffff) - 0x38000000) >> 13);
+      word = type == DType::kF32 ? bits : type == DType::kBF16 ? bits >> 16 : half;
+    }
+    const Bytes element = BytesOf(word);
+    bytes.insert(bytes.end(), element.begin(), element.begin() + static_cast<std::ptrdiff_t>(SizeOf(type)));
+  }
+  return bytes;
+}
 
 // One vertex: tile, cycles, and the elements (variable, element) that it reads and writes, sorted.
 using Elements = std::vector<std::pair<VariableId, std::int64_t>>;
@@ -126,6 +183,12 @@ class ExpansionCheck {
       CHECK(plan[s] == steps[s]);
       if (plan[s] != steps[s]) Show(plan[s], steps[s]);
     }
+  }
+
+  // The supersteps of the operation's plan.
+  std::size_t Supersteps() const {
+    const CompiledProgram& program = *executable_->program();
+    return OnlyOperation(program)->Plan(PlanContext(program)).supersteps.size();
   }
 
   // Values of the fast engine, of the tile engine, and of the expansions, compared by `equal`, which sees one

@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "core/graph_impl.h"
+#include "core/stretches.h"
 #include "core/strides.h"
 #include "core/target_model.h"
 #include "kernels/vector/convert.h"
@@ -46,54 +47,36 @@ std::string BytesOfValue(T value) {
 }
 
 // A row of consecutive elements of a variable.
-struct Stretch {
+struct Range {
   VariableId variable;
   DType type;
   std::int64_t begin, end;
 };
 
 // The elements of a tensor in order.
-std::vector<Stretch> StretchesOf(const Tensor& tensor) {
-  std::vector<Stretch> stretches;
-  for (const View& piece : tensor.pieces()) {
-    const View v = Coalesced(piece);
-    const std::int64_t n = v.num_elements();
-    if (n == 0) continue;
-    const bool dense = v.strides.back() == 1;
-    const std::int64_t length = dense ? v.shape.back() : 1;
-    const std::size_t rank = v.shape.size() - (dense ? 1 : 0);
-    Shape index(rank, 0);
-    std::int64_t element = v.offset;
-    for (std::int64_t done = 0; done < n; done += length) {
-      if (!stretches.empty() && stretches.back().variable == v.variable && stretches.back().type == v.type &&
-          stretches.back().end == element) {
-        stretches.back().end += length;
-      } else {
-        stretches.push_back({v.variable, v.type, element, element + length});
-      }
-      for (std::size_t d = rank; d-- > 0;) {
-        element += v.strides[d];
-        if (++index[d] < v.shape[d]) break;
-        element -= v.strides[d] * v.shape[d];
-        index[d] = 0;
-      }
+std::vector<Range> RangesOf(const Tensor& tensor) {
+  std::vector<Range> ranges;
+  ForEachRow(tensor, true, [&](std::int64_t, const View& piece, std::int64_t element, std::int64_t length) {
+    if (!ranges.empty() && ranges.back().variable == piece.variable && ranges.back().type == piece.type &&
+        ranges.back().end == element) {
+      ranges.back().end += length;
+    } else {
+      ranges.push_back({piece.variable, piece.type, element, element + length});
     }
-  }
-  return stretches;
+  });
+  return ranges;
 }
 
-// The operands of one direction: the largest rows that the stretches make together.
+// The operands of one direction: the largest rows that the ranges make together.
 class Operands {
  public:
-  void Add(const std::vector<Stretch>& stretches) {
-    all_.insert(all_.end(), stretches.begin(), stretches.end());
-  }
+  void Add(const std::vector<Range>& ranges) { all_.insert(all_.end(), ranges.begin(), ranges.end()); }
 
   std::vector<View> Merge() {
-    const auto key = [](const Stretch& s) { return std::make_tuple(s.variable, s.type, s.begin, s.end); };
-    std::sort(all_.begin(), all_.end(), [&](const Stretch& a, const Stretch& b) { return key(a) < key(b); });
-    std::vector<Stretch> merged;
-    for (const Stretch& s : all_) {
+    const auto key = [](const Range& s) { return std::make_tuple(s.variable, s.type, s.begin, s.end); };
+    std::sort(all_.begin(), all_.end(), [&](const Range& a, const Range& b) { return key(a) < key(b); });
+    std::vector<Range> merged;
+    for (const Range& s : all_) {
       if (!merged.empty() && merged.back().variable == s.variable && merged.back().type == s.type &&
           s.begin <= merged.back().end) {
         merged.back().end = std::max(merged.back().end, s.end);
@@ -103,7 +86,7 @@ class Operands {
     }
     all_ = std::move(merged);
     std::vector<View> views;
-    for (const Stretch& s : all_) {
+    for (const Range& s : all_) {
       View view;
       view.variable = s.variable;
       view.type = s.type;
@@ -115,14 +98,12 @@ class Operands {
     return views;
   }
 
-  std::vector<VertexRun> RunsOf(const std::vector<Stretch>& stretches) const {
+  std::vector<VertexRun> RunsOf(const std::vector<Range>& ranges) const {
     std::vector<VertexRun> runs;
-    for (const Stretch& s : stretches) {
-      const auto after =
-          std::upper_bound(all_.begin(), all_.end(), s, [](const Stretch& x, const Stretch& y) {
-            return std::make_tuple(x.variable, x.type, x.begin) <
-                   std::make_tuple(y.variable, y.type, y.begin);
-          });
+    for (const Range& s : ranges) {
+      const auto after = std::upper_bound(all_.begin(), all_.end(), s, [](const Range& x, const Range& y) {
+        return std::make_tuple(x.variable, x.type, x.begin) < std::make_tuple(y.variable, y.type, y.begin);
+      });
       const auto operand = after - 1;
       runs.push_back(
           {static_cast<std::uint32_t>(operand - all_.begin()), s.begin - operand->begin, s.end - s.begin});
@@ -131,7 +112,7 @@ class Operands {
   }
 
  private:
-  std::vector<Stretch> all_;
+  std::vector<Range> all_;
 };
 
 // Cycles that vertices add to their tiles, where workers run in turn: each has one in six of the cycles.
@@ -174,7 +155,7 @@ std::uint64_t DefaultCycles(const TargetModel& target, codelet::VertexKind kind,
 std::vector<double> ConstantNumbers(const Tensor& tensor) {
   std::vector<double> numbers;
   const auto* graph = static_cast<const GraphImpl*>(tensor.graph());
-  for (const Stretch& s : StretchesOf(tensor)) {
+  for (const Range& s : RangesOf(tensor)) {
     const Variable& variable = graph->variables[s.variable];
     if (variable.constant == nullptr) throw std::out_of_range("'" + variable.name + "' is no constant");
     const std::size_t size = SizeOf(variable.type);
@@ -298,7 +279,7 @@ ResolvedComputeSet Resolve(const ComputeSetData& set, GraphImpl* graph) {
   }
 
   // The elements of every edge, then the operands that hold them.
-  std::vector<std::vector<Stretch>> stretches;
+  std::vector<std::vector<Range>> ranges;
   Operands inputs, outputs;
   for (std::size_t i = 0; i < set.vertices.size(); ++i) {
     const VertexState& vertex = set.vertices[i];
@@ -316,11 +297,11 @@ ResolvedComputeSet Resolve(const ComputeSetData& set, GraphImpl* graph) {
                                        "' of " + NameOfVertex(set, i) +
                                        " is not connected: call Graph::connect");
         }
-        stretches.push_back(StretchesOf(edges[e]));
-        if ((field.direction & codelet::kRead) != 0) inputs.Add(stretches.back());
+        ranges.push_back(RangesOf(edges[e]));
+        if ((field.direction & codelet::kRead) != 0) inputs.Add(ranges.back());
         if ((field.direction & codelet::kWrite) == 0) continue;
-        outputs.Add(stretches.back());
-        for (const Stretch& s : stretches.back()) {
+        outputs.Add(ranges.back());
+        for (const Range& s : ranges.back()) {
           if (graph->variables[s.variable].constant == nullptr) continue;
           throw graph_connection_error(NameOfVertex(set, i) + " writes the constant '" +
                                        graph->variables[s.variable].name + "' through its field '" +
@@ -354,8 +335,8 @@ ResolvedComputeSet Resolve(const ComputeSetData& set, GraphImpl* graph) {
       for (std::size_t e = 0; e < state.fields[f].edges.size(); ++e, ++next) {
         VertexEdge edge;
         edge.field = f;
-        if ((field.direction & codelet::kRead) != 0) edge.reads = inputs.RunsOf(stretches[next]);
-        if ((field.direction & codelet::kWrite) != 0) edge.writes = outputs.RunsOf(stretches[next]);
+        if ((field.direction & codelet::kRead) != 0) edge.reads = inputs.RunsOf(ranges[next]);
+        if ((field.direction & codelet::kWrite) != 0) edge.writes = outputs.RunsOf(ranges[next]);
         elements += edge.elements();
         vertex.edges.push_back(std::move(edge));
       }

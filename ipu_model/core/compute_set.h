@@ -17,7 +17,8 @@
 
 namespace ipu_model {
 
-class GraphImpl;  // core/graph_impl.h
+class GraphImpl;     // core/graph_impl.h
+struct ProgramNode;  // core/program_node.h
 
 struct FieldState {
   std::vector<poplar::Tensor> edges;  // not valid(): not connected
@@ -36,6 +37,8 @@ struct VertexState {
 struct ComputeSetData {
   unsigned id = 0;
   std::string name;
+  // Of a library function that returns compute sets: what it does, instead of vertices.
+  std::shared_ptr<ProgramNode> program;
   std::vector<VertexState> vertices;
   // Constants that vertices are connected to, by vertex: they lie on its tile.
   std::vector<std::pair<std::size_t, VariableId>> constants;

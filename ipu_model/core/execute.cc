@@ -342,6 +342,10 @@ Execute::Execute(const ComputeSet& cs, const DebugContext& debugContext)
     : Program(std::make_shared<ipu_model::ProgramNode>()) {
   if (cs.data() == nullptr)
     throw control_program_error("Execute: the compute set is empty (default-constructed)");
+  if (cs.data()->program != nullptr) {
+    node_ = cs.data()->program;
+    return;
+  }
   node_->kind = ipu_model::ProgramKind::kOperation;
   node_->name = debugContext.getPathName().empty() ? cs.data()->name : debugContext.getPathName();
   node_->operation = std::make_shared<ipu_model::Execute>(cs.data());

@@ -467,7 +467,7 @@ TEST(errors_name_vertices_and_fields) {
                  {"tile 16", "16 tiles"}));
   CHECK(Contains(MessageOf<poplar::poplar_error>(
                      [&] { with([](auto& g, auto&, auto&, auto&) { g.addCodelets("codelets.gp"); }); }),
-                 {"codelets.gp", "C++ source"}));
+                 {"codelets.gp", "cannot read"}));
 }
 
 // What vertices do wrong while they run.

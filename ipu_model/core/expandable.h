@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/mapping.h"
+#include "core/operation.h"
 #include "hlo/Expansion.hpp"
 
 namespace ipu_model {
@@ -24,6 +25,18 @@ inline hlo::Grid GridOf(const Partition& partition) {
           {partition.parts.begin(), partition.parts.end()},
           {partition.grain.begin(), partition.grain.end()}};
 }
+
+// The vertices of an operation whose variables `graph` has.
+hlo::Plan PlanOf(const Operation& operation, poplar::Graph& graph);
+
+// Whether output `output` is stored exactly over the input of the same number.
+bool IsInPlace(const Operation& operation, unsigned output);
+
+// The inputs `in`, as copies where they share a variable with an output and are not stored over in place:
+// vertices may not read what others of their compute set write.
+std::vector<poplar::Tensor> InputsBesideOutputs(const Operation& operation, poplar::Graph& graph,
+                                                const std::vector<poplar::Tensor>& in,
+                                                poplar::program::Sequence& prog);
 
 }  // namespace ipu_model
 

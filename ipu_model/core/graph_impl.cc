@@ -36,91 +36,6 @@ std::int64_t CheckedElements(DType type, const Shape& shape, const std::string& 
   return n;
 }
 
-// Calls f(tensor_element, variable, variable_element, length) for runs of the flattened tensor whose variable
-// elements are consecutive. Where the innermost stride is not 1, runs have one element.
-template <typename F>
-void ForEachStretch(const poplar::Tensor& tensor, F&& f) {
-  std::int64_t position = 0;
-  for (const View& piece : tensor.pieces()) {
-    const View v = Coalesced(piece);
-    const std::int64_t n = v.num_elements();
-    if (n == 0) continue;
-    const bool dense = v.strides.back() == 1;
-    const std::int64_t length = dense ? v.shape.back() : 1;
-    const std::size_t rank = v.shape.size() - (dense ? 1 : 0);
-    Shape index(rank, 0);
-    std::int64_t element = v.offset;
-    for (std::int64_t done = 0; done < n; done += length) {
-      f(position + done, v.variable, element, length);
-      for (std::size_t d = rank; d-- > 0;) {
-        element += v.strides[d];
-        if (++index[d] < v.shape[d]) break;
-        element -= v.strides[d] * v.shape[d];
-        index[d] = 0;
-      }
-    }
-    position += n;
-  }
-}
-
-// Replaces the runs of `mapping` inside [begin, end) by `runs`; keeps the runs outside.
-void Overwrite(std::vector<Run>* mapping, std::vector<Run> runs) {
-  std::sort(runs.begin(), runs.end(), [](const Run& a, const Run& b) { return a.begin < b.begin; });
-  std::vector<Run> kept;
-  std::size_t next = 0;
-  for (Run r : *mapping) {
-    while (next < runs.size() && runs[next].end <= r.begin) ++next;
-    for (std::size_t k = next; k < runs.size() && runs[k].begin < r.end && r.begin < r.end; ++k) {
-      if (runs[k].begin > r.begin) kept.push_back({r.begin, runs[k].begin, r.tile});
-      r.begin = std::max(r.begin, runs[k].end);
-    }
-    if (r.begin < r.end) kept.push_back(r);
-  }
-  kept.insert(kept.end(), runs.begin(), runs.end());
-  std::sort(kept.begin(), kept.end(), [](const Run& a, const Run& b) { return a.begin < b.begin; });
-  mapping->clear();
-  for (const Run& r : kept) {
-    if (!mapping->empty() && mapping->back().end == r.begin && mapping->back().tile == r.tile) {
-      mapping->back().end = r.end;
-    } else {
-      mapping->push_back(r);
-    }
-  }
-}
-
-// Maps flattened element intervals of the tensor, which are sorted and disjoint, to their tiles.
-void MapElements(GraphImpl* graph, const poplar::Tensor& tensor, const std::vector<Run>& runs) {
-  View view;
-  if (tensor.asView(&view)) {
-    Variable& variable = graph->variables[view.variable];
-    if (IsWholeVariable(view, variable.num_elements) &&
-        (variable.mapping.empty() || Mapping(runs).Complete(variable.num_elements))) {
-      variable.mapping = Mapping(runs);
-      return;
-    }
-  }
-  std::vector<std::pair<VariableId, std::vector<Run>>> parts;
-  std::size_t next = 0;
-  ForEachStretch(
-      tensor, [&](std::int64_t position, VariableId id, std::int64_t element, std::int64_t length) {
-        if (parts.empty() || parts.back().first != id) parts.emplace_back(id, std::vector<Run>());
-        while (next > 0 && runs[next - 1].end > position) --next;
-        while (next < runs.size() && runs[next].end <= position) ++next;
-        for (std::size_t k = next; k < runs.size() && runs[k].begin < position + length; ++k) {
-          const std::int64_t begin = std::max(runs[k].begin, position);
-          const std::int64_t end = std::min(runs[k].end, position + length);
-          parts.back().second.push_back({element + begin - position, element + end - position, runs[k].tile});
-        }
-      });
-  for (auto& [id, added] : parts) {
-    Variable& variable = graph->variables[id];
-    std::vector<Run> all;
-    variable.mapping.Runs(0, variable.num_elements, &all);
-    Overwrite(&all, std::move(added));
-    variable.mapping = Mapping(std::move(all));
-  }
-}
-
 void CheckMetadata(const char* function, const poplar::Type& type, const poplar::Tensor& metadata) {
   if (!type.requiresMetadata()) return;
   if (!metadata.valid() || metadata.elementType() != poplar::QUARTER_METADATA ||
@@ -194,14 +109,6 @@ poplar::Tensor NewTensor(poplar::Graph& graph, DType type, const Shape& shape, M
                          const std::string& name) {
   GraphImpl& impl = graph.impl();
   return impl.TensorOf(impl.AddVariable(type, shape, name, std::move(mapping)));
-}
-
-Mapping LinearMapping(const poplar::Target& target, DType type, std::int64_t num_elements,
-                      unsigned first_tile) {
-  if (num_elements == 0) return {};
-  const auto size = static_cast<std::int64_t>(SizeOf(type));
-  return Mapping(Partition::Linear(num_elements, (128 + size - 1) / size, target.model().VectorWidth(type),
-                                   target.getNumTiles(), first_tile % target.getNumTiles()));
 }
 
 }  // namespace ipu_model
@@ -308,6 +215,21 @@ Tensor Graph::addConstant(const Type& type, const std::vector<std::size_t>& shap
   return type.isVariant() ? tensor.withType(type, {}) : tensor;
 }
 
+Tensor Graph::addConstantHalf(const Type& type, const std::vector<std::size_t>& shape, std::uint16_t value,
+                              const DebugContext& debugContext) {
+  const Shape sizes(shape.begin(), shape.end());
+  const std::vector<std::uint16_t> values(
+      static_cast<std::size_t>(ipu_model::CheckedElements(type.id(), sizes, debugContext.getPathName())),
+      value);
+  return addConstantHalf(type, shape, values.data(), debugContext);
+}
+
+Tensor Graph::addConstantHalf(const Type& type, const std::vector<std::size_t>& shape,
+                              const std::uint16_t* values, const DebugContext& debugContext) {
+  if (type != HALF) throw poplar_error("Graph::addConstantHalf: the type is HALF, not " + type.toString());
+  return addConstant(type, shape, static_cast<const void*>(values), debugContext);
+}
+
 Tensor Graph::addReplicationIndexConstant(const DebugContext& debugContext) {
   const std::uint32_t zero = 0;
   const Tensor index = addConstant(UNSIGNED_INT, {}, &zero, debugContext);
@@ -390,88 +312,6 @@ Tensor Graph::clone(const Type& type, const Tensor& tensor, const DebugContext& 
   return inverse.empty() ? typed : typed.dimShuffle(inverse);
 }
 
-void Graph::setTileMapping(const Tensor& tensor, unsigned tile) {
-  tile = physicalTile(tile, "a tensor of shape " + tensor.shapeToString());
-  if (tensor.numElements() == 0) return;
-  ipu_model::MapElements(impl_.get(), tensor, {{0, static_cast<std::int64_t>(tensor.numElements()), tile}});
-}
-
-void Graph::setTileMapping(const Tensor& tensor, const TileToTensorMapping& mapping) {
-  std::vector<Run> runs;
-  for (unsigned number = 0; number < mapping.size(); ++number) {
-    if (mapping[number].empty()) continue;
-    const unsigned tile = physicalTile(number, "a tensor of shape " + tensor.shapeToString());
-    for (const Interval& i : mapping[number]) {
-      if (i.size() > 0) {
-        runs.push_back({static_cast<std::int64_t>(i.begin()), static_cast<std::int64_t>(i.end()), tile});
-      }
-    }
-  }
-  std::sort(runs.begin(), runs.end(), [](const Run& a, const Run& b) { return a.begin < b.begin; });
-  for (std::size_t i = 0; i < runs.size(); ++i) {
-    if (static_cast<std::size_t>(runs[i].end) > tensor.numElements()) {
-      throw invalid_tile_mapping("setTileMapping: element " + std::to_string(runs[i].end - 1) +
-                                 " of a tensor of shape " + tensor.shapeToString());
-    }
-    if (i > 0 && runs[i].begin < runs[i - 1].end) {
-      throw invalid_tile_mapping("setTileMapping: element " + std::to_string(runs[i].begin) +
-                                 " of a tensor of shape " + tensor.shapeToString() + " is given to tiles " +
-                                 std::to_string(runs[i - 1].tile) + " and " + std::to_string(runs[i].tile));
-    }
-  }
-  if (!runs.empty()) ipu_model::MapElements(impl_.get(), tensor, runs);
-}
-
-Graph::TileToTensorMapping Graph::getTileMapping(const Tensor& tensor, StringRef tensorName) const {
-  bool complete = false;
-  TileToTensorMapping mapping = getTileMapping(tensor, &complete);
-  if (!complete) {
-    throw invalid_tile_mapping("getTileMapping: not all elements of " +
-                               (tensorName.empty() ? tensor.getDebugStr() : tensorName.cloneAsString()) +
-                               " are on a tile");
-  }
-  return mapping;
-}
-
-Graph::TileToTensorMapping Graph::getTileMapping(const Tensor& tensor, bool requireComplete) const {
-  if (requireComplete) return getTileMapping(tensor, StringRef());
-  bool complete = false;
-  return getTileMapping(tensor, &complete);
-}
-
-Graph::TileToTensorMapping Graph::getTileMapping(const Tensor& tensor, bool* isComplete) const {
-  TileToTensorMapping tiles(impl_->target.getNumTiles());
-  std::size_t mapped = 0;
-  std::vector<Run> runs;
-  ipu_model::ForEachStretch(tensor, [&](std::int64_t position, ipu_model::VariableId id, std::int64_t element,
-                                        std::int64_t length) {
-    runs.clear();
-    impl_->variables[id].mapping.Runs(element, element + length, &runs);
-    for (const Run& r : runs) {
-      const auto begin = static_cast<std::size_t>(position + r.begin - element);
-      const auto end = static_cast<std::size_t>(position + r.end - element);
-      mapped += end - begin;
-      std::vector<Interval>& intervals = tiles[r.tile];
-      if (!intervals.empty() && intervals.back().end() == begin) {
-        intervals.back() = Interval(intervals.back().begin(), end);
-      } else {
-        intervals.emplace_back(begin, end);
-      }
-    }
-  });
-  if (virtual_ != nullptr) {
-    TileToTensorMapping of_view;
-    mapped = 0;
-    for (const unsigned tile : virtual_->tiles) {
-      of_view.push_back(std::move(tiles[tile]));
-      for (const Interval& i : of_view.back()) mapped += i.size();
-    }
-    tiles = std::move(of_view);
-  }
-  *isComplete = mapped == tensor.numElements();
-  return tiles;
-}
-
 namespace {
 
 DataStream AddStream(GraphImpl* graph, const std::string& handle, const Type& type, std::size_t elements,
@@ -491,6 +331,19 @@ DataStream Graph::addHostToDeviceFIFO(const std::string& handle, const Type& typ
 
 DataStream Graph::addDeviceToHostFIFO(const std::string& handle, const Type& type, std::size_t elements) {
   return AddStream(impl_.get(), handle, type, elements, false);
+}
+
+RemoteBuffer Graph::addRemoteBuffer(const std::string& handle, const Type& type, std::size_t numElements,
+                                    std::size_t repeats, bool /*rearrangeOnHost*/, bool /*optimiseMemory*/) {
+  for (const ipu_model::RemoteBuffer& b : impl_->remote_buffers) {
+    if (b.name == handle) throw poplar_error("there are two remote buffers with the name '" + handle + "'");
+  }
+  ipu_model::CheckedElements(
+      type.id(), {static_cast<std::int64_t>(repeats), static_cast<std::int64_t>(numElements)}, handle);
+  impl_->remote_buffers.push_back(
+      {handle, type.id(), static_cast<std::int64_t>(numElements), static_cast<std::int64_t>(repeats)});
+  return RemoteBuffer(handle, type, numElements, repeats,
+                      static_cast<unsigned>(impl_->remote_buffers.size() - 1));
 }
 
 void Graph::createHostWrite(const std::string& handle, const Tensor& tensor, bool /*rearrangeOnHost*/) {
@@ -537,85 +390,3 @@ HostFunction Graph::addHostFunction(const std::string& handle,
 }
 
 }  // namespace poplar
-
-namespace poputil {
-
-namespace {
-
-// Puts the flattened elements of the tensor where `mapping` says.
-void SetMapping(poplar::Graph& graph, const poplar::Tensor& tensor, ipu_model::Mapping mapping) {
-  ipu_model::View view;
-  if (graph.isVirtual()) {
-    poplar::Graph::TileToTensorMapping tiles(graph.getTarget().getNumTiles());
-    mapping.ForEachRun(0, static_cast<std::int64_t>(tensor.numElements()),
-                       [&](std::int64_t begin, std::int64_t end, unsigned tile) {
-                         tiles[tile].emplace_back(static_cast<std::size_t>(begin),
-                                                  static_cast<std::size_t>(end));
-                       });
-    graph.setTileMapping(tensor, tiles);
-    return;
-  }
-  if (tensor.asView(&view)) {
-    ipu_model::Variable& variable = graph.impl().variables[view.variable];
-    if (ipu_model::IsWholeVariable(view, variable.num_elements)) {
-      variable.mapping = std::move(mapping);  // in closed form
-      return;
-    }
-  }
-  std::vector<ipu_model::Run> runs;
-  mapping.Runs(0, static_cast<std::int64_t>(tensor.numElements()), &runs);
-  ipu_model::MapElements(&graph.impl(), tensor, runs);
-}
-
-void MapLinearly(poplar::Graph& graph, const poplar::Tensor& tensor, std::int64_t min_per_tile,
-                 std::int64_t grain) {
-  const auto elements = static_cast<std::int64_t>(tensor.numElements());
-  if (elements == 0) return;
-  SetMapping(graph, tensor,
-             ipu_model::Mapping(ipu_model::Partition::Linear(elements, min_per_tile, grain,
-                                                             graph.getTarget().getNumTiles())));
-}
-
-std::int64_t DefaultMinimum(const poplar::Graph& graph, const poplar::Type& type) {
-  const std::int64_t size = graph.getTarget().getTypeSize(type);
-  return (128 + size - 1) / size;
-}
-
-}  // namespace
-
-void mapTensorLinearly(poplar::Graph& graph, const poplar::Tensor& tensor) {
-  MapLinearly(graph, tensor, DefaultMinimum(graph, tensor.elementType()),
-              graph.getTarget().getVectorWidth(tensor.elementType()));
-}
-
-void mapTensorLinearly(poplar::Graph& graph, const poplar::Tensor& tensor, unsigned minElementsPerTile,
-                       unsigned grainSize) {
-  MapLinearly(graph, tensor, minElementsPerTile, std::max(grainSize, 1u));
-}
-
-poplar::Graph::TileToTensorMapping calcLinearTileMapping(const poplar::Graph& graph,
-                                                         const poplar::Tensor& tensor) {
-  poplar::Graph::TileToTensorMapping tiles(graph.getTarget().getNumTiles());
-  const auto elements = static_cast<std::int64_t>(tensor.numElements());
-  if (elements == 0) return tiles;
-  const ipu_model::Mapping mapping =
-      ipu_model::LinearMapping(graph.getTarget(), tensor.elementType().id(), elements);
-  mapping.ForEachRun(0, elements, [&](std::int64_t begin, std::int64_t end, unsigned tile) {
-    tiles[tile].emplace_back(static_cast<std::size_t>(begin), static_cast<std::size_t>(end));
-  });
-  return tiles;
-}
-
-void mapTensorLinearlyWithOffset(poplar::Graph& graph, const poplar::Tensor& tensor, unsigned offset,
-                                 bool ascendingOrder) {
-  if (!ascendingOrder) {
-    throw poplar::poplar_error(
-        "mapTensorLinearlyWithOffset: the model maps in ascending order of the tiles only");
-  }
-  const auto elements = static_cast<std::int64_t>(tensor.numElements());
-  if (elements == 0) return;
-  SetMapping(graph, tensor,
-             ipu_model::LinearMapping(graph.getTarget(), tensor.elementType().id(), elements, offset));
-}
-
-}  // namespace poputil

@@ -31,6 +31,14 @@ struct Stream {
   DType type = DType::kF32;
   std::int64_t num_elements = 0;
   bool host_to_device = true;
+  bool remote = false;  // of a remote buffer: moves over the link to the streaming memory
+};
+
+// Memory outside of the IPU, in rows.
+struct RemoteBuffer {
+  std::string name;
+  DType type = DType::kF32;
+  std::int64_t num_elements = 0, rows = 0;  // elements of a row
 };
 
 // A host function that programs call. Each operand has its own stream, whose host memory belongs to the
@@ -38,6 +46,9 @@ struct Stream {
 struct HostFunction {
   std::string name;
   std::vector<std::uint32_t> inputs, outputs;  // streams from the device, and to the device
+  // The buffer whose rows it reads or writes, or -1 for a function of the user. Inputs: the indices of the
+  // rows, if there are any, and the rows that are written.
+  int remote_buffer = -1;
 };
 
 // A tensor that the host writes or reads between runs, by a program of its own.
@@ -70,6 +81,7 @@ class GraphImpl {
   std::vector<poplar::program::Program> functions;
   std::vector<Stream> streams;
   std::vector<HostFunction> host_functions;
+  std::vector<RemoteBuffer> remote_buffers;
   std::vector<std::shared_ptr<const CodeletLibrary>> codelets;
   std::map<std::string, poplar::PerfEstimateFunc> perf_estimators;  // by the name of the class
   unsigned num_compute_sets = 0;

@@ -1,7 +1,10 @@
 // poplar::Graph's functions for codelets, compute sets, vertices and their fields.
 #include <algorithm>
+#include <fstream>
 #include <sstream>
+#include <stdexcept>
 
+#include "core/codelet_file.h"
 #include "core/compute_set.h"
 #include "core/graph_impl.h"
 #include "poplar/Graph.hpp"
@@ -28,10 +31,22 @@ unsigned ComputeSet::getId() const { return data_ == nullptr ? 0 : data_->id; }
 
 bool Graph::addCodelets(const std::string& path, CodeletFileType type, const std::string& compileFlags) {
   const std::string ending = path.substr(std::min(path.rfind('.'), path.size()));
-  if (type == CodeletFileType::Auto && ending == ".gp") {
-    throw poplar_error(
-        "addCodelets: '" + path +
-        "' is compiled for IPUs; the model compiles the C++ source of codelets: give that file");
+  if ((type == CodeletFileType::Auto && ending == ".gp") || type == CodeletFileType::Object) {
+    std::ifstream file(path, std::ios::binary);
+    std::ostringstream data;
+    data << file.rdbuf();
+    if (!file) throw poplar_error("addCodelets: cannot read '" + path + "'");
+    try {
+      for (const ipu_model::CodeletSource& source : ipu_model::ParseCodeletFile(data.str()))
+        impl_->AddCodelets(ipu_model::CodeletLibrary::Compile(source));
+    } catch (const poplar_error&) {
+      throw;
+    } catch (const std::runtime_error& error) {
+      throw poplar_error("addCodelets: '" + path + "' is not a file of this release's popc: " + error.what() +
+                         ". The model compiles the C++ source of codelets: give that file, or make this one "
+                         "with `jax-ipu popc`");
+    }
+    return true;
   }
   if ((type != CodeletFileType::Auto && type != CodeletFileType::CppSource) ||
       (type == CodeletFileType::Auto && (ending == ".S" || ending == ".s"))) {
@@ -76,6 +91,8 @@ ComputeSet Graph::addComputeSet(const DebugContext& debugContext) {
 VertexRef Graph::addVertex(const ComputeSet& cs, const std::string& vertexType,
                            const DebugContext& debugContext) {
   if (cs.data() == nullptr) throw poplar_error("addVertex: the compute set is empty (default-constructed)");
+  if (cs.data()->program != nullptr)
+    throw poplar_error("addVertex: the compute set '" + cs.data()->name + "' is a library function's");
   VertexState vertex;
   vertex.type = impl_->FindCodelet(vertexType, &vertex.library);
   if (vertex.type == nullptr) {

@@ -177,12 +177,76 @@ Mapping::Mapping(std::vector<Run> runs) {
   }
 }
 
-bool Mapping::empty() const { return !has_partition_ && runs_.empty(); }
+namespace {
+
+// Replaces the parts of `mapping` that `runs`, which are sorted, cover.
+void Overwrite(std::vector<Run>* mapping, const std::vector<Run>& runs) {
+  std::vector<Run> kept;
+  std::size_t next = 0;
+  for (Run r : *mapping) {
+    while (next < runs.size() && runs[next].end <= r.begin) ++next;
+    for (std::size_t k = next; k < runs.size() && runs[k].begin < r.end && r.begin < r.end; ++k) {
+      if (runs[k].begin > r.begin) kept.push_back({r.begin, runs[k].begin, r.tile});
+      r.begin = std::max(r.begin, runs[k].end);
+    }
+    if (r.begin < r.end) kept.push_back(r);
+  }
+  kept.insert(kept.end(), runs.begin(), runs.end());
+  std::sort(kept.begin(), kept.end(), [](const Run& a, const Run& b) { return a.begin < b.begin; });
+  *mapping = std::move(kept);
+}
+
+bool Overlap(const std::vector<Run>& sorted) {
+  for (std::size_t i = 1; i < sorted.size(); ++i) {
+    if (sorted[i].begin < sorted[i - 1].end) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+void Mapping::Overwrite(std::vector<Run> runs, std::int64_t num_elements) {
+  if (has_partition_) {
+    std::vector<Run> own;
+    Runs(0, num_elements, &own);
+    *this = Mapping(std::move(own));
+  }
+  std::stable_sort(runs.begin(), runs.end(), [](const Run& a, const Run& b) { return a.begin < b.begin; });
+  added_.push_back(added_runs_.size());
+  std::int64_t end = 0;
+  for (Run run : runs) {
+    run.begin = std::max(run.begin, end);
+    if (run.begin >= run.end) continue;
+    end = run.end;
+    added_runs_.push_back(run);
+  }
+}
+
+void Mapping::Settle() const {
+  if (added_.empty()) return;
+  // Usually nothing is mapped twice: then one sort is enough, however many calls there were.
+  std::vector<Run> all = runs_;
+  all.insert(all.end(), added_runs_.begin(), added_runs_.end());
+  std::sort(all.begin(), all.end(), [](const Run& a, const Run& b) { return a.begin < b.begin; });
+  if (Overlap(all)) {
+    all = runs_;
+    for (std::size_t i = 0; i < added_.size(); ++i) {
+      const std::size_t end = i + 1 < added_.size() ? added_[i + 1] : added_runs_.size();
+      ipu_model::Overwrite(&all, {added_runs_.begin() + static_cast<std::ptrdiff_t>(added_[i]),
+                                  added_runs_.begin() + static_cast<std::ptrdiff_t>(end)});
+    }
+  }
+  added_.clear();
+  added_runs_.clear();
+  runs_ = Mapping(std::move(all)).runs_;
+}
+
+bool Mapping::empty() const { return !has_partition_ && runs_.empty() && added_.empty(); }
 
 bool Mapping::Complete(std::int64_t num_elements) const {
   if (has_partition_) return NumElements(partition_.shape) == num_elements;
   std::int64_t next = 0;
-  for (const Run& run : runs_) {
+  for (const Run& run : runs()) {
     if (run.begin != next) return false;
     next = run.end;
   }
@@ -203,9 +267,9 @@ unsigned Mapping::TileOf(std::int64_t element) const {
     }
     return TileOfPart(partition_, part);
   }
-  auto after = std::upper_bound(runs_.begin(), runs_.end(), element,
+  auto after = std::upper_bound(runs().begin(), runs().end(), element,
                                 [](std::int64_t e, const Run& run) { return e < run.begin; });
-  if (after == runs_.begin() || element >= (after - 1)->end) {
+  if (after == runs().begin() || element >= (after - 1)->end) {
     throw std::out_of_range("element " + std::to_string(element) + " is mapped to no tile");
   }
   return (after - 1)->tile;
@@ -223,9 +287,9 @@ void Mapping::Runs(std::int64_t begin, std::int64_t end, std::vector<Run>* out) 
     }
   };
   if (!has_partition_) {
-    auto run = std::upper_bound(runs_.begin(), runs_.end(), begin,
+    auto run = std::upper_bound(runs().begin(), runs().end(), begin,
                                 [](std::int64_t e, const Run& r) { return e < r.end; });
-    for (; run != runs_.end() && run->begin < end; ++run) add(run->begin, run->end, run->tile);
+    for (; run != runs().end() && run->begin < end; ++run) add(run->begin, run->end, run->tile);
     return;
   }
   const int rank = static_cast<int>(partition_.shape.size());
@@ -259,7 +323,7 @@ void Mapping::Runs(std::int64_t begin, std::int64_t end, std::vector<Run>* out) 
 std::vector<std::int64_t> Mapping::ElementsPerTile(std::int64_t num_elements, unsigned num_tiles) const {
   std::vector<std::int64_t> elements(num_tiles, 0);
   if (!has_partition_) {
-    for (const Run& run : runs_) {
+    for (const Run& run : runs()) {
       if (run.tile < num_tiles) elements[run.tile] += std::min(run.end, num_elements) - run.begin;
     }
     return elements;
@@ -300,9 +364,9 @@ std::int64_t Mapping::Held(unsigned tile, const View& view, const Box& region) c
   Digit digits[kMaxRank];
   DigitsOfSet(set, digits);
   const std::int64_t low = set.base, high = set.base + set.Span() + 1;
-  auto run = std::upper_bound(runs_.begin(), runs_.end(), low,
+  auto run = std::upper_bound(runs().begin(), runs().end(), low,
                               [](std::int64_t e, const Run& r) { return e < r.end; });
-  for (; run != runs_.end() && run->begin < high; ++run) {
+  for (; run != runs().end() && run->begin < high; ++run) {
     if (run->tile == tile) held += CountWithin(digits, set.rank, set.base, run->begin, run->end);
   }
   return held * set.repeats;
@@ -419,7 +483,7 @@ bool Mapping::operator==(const Mapping& other) const {
   }
   // Different descriptions can mean the same placement.
   const auto expand = [](const Mapping& m) {
-    std::vector<Run> runs = m.runs_;
+    std::vector<Run> runs = m.runs();
     if (m.has_partition_) m.Runs(0, NumElements(m.partition_.shape), &runs);
     return runs;
   };

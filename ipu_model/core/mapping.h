@@ -58,6 +58,12 @@ class Mapping {
   // The runs must be sorted by begin and disjoint. They may be incomplete while a graph is built.
   explicit Mapping(std::vector<Run> runs);
 
+  // Maps these runs, and leaves the others as they are; where runs overlap, the one that begins first counts.
+  // Cheap: the work is done when the mapping is next read, which no two threads may do at once until Settle
+  // was called.
+  void Overwrite(std::vector<Run> runs, std::int64_t num_elements);
+  void Settle() const;
+
   bool empty() const;
   bool Complete(std::int64_t num_elements) const;
   const Partition* partition() const;  // null if the mapping is explicit
@@ -82,9 +88,16 @@ class Mapping {
   bool operator==(const Mapping& other) const;
 
  private:
+  const std::vector<Run>& runs() const {
+    Settle();
+    return runs_;
+  }
+
   Partition partition_;
   bool has_partition_ = false;
-  std::vector<Run> runs_;
+  // What was added since the runs were last put in order: all runs, and where those of each call begin.
+  mutable std::vector<Run> runs_, added_runs_;
+  mutable std::vector<std::size_t> added_;
 };
 
 // Finds the partition of a variable whose memory order is the order of `view`. Returns false unless `mapping`

@@ -333,6 +333,23 @@ TEST(EqualPlacementsCompareEqual) {
   CHECK(Mapping(Partition::Grid({2, 4}, {2, 1}, 2)) == partition);
 }
 
+TEST(LaterRunsReplaceEarlierOnes) {
+  Mapping mapping;
+  CHECK(mapping.empty());
+  mapping.Overwrite({{6, 8, 1}, {0, 4, 0}}, 8);
+  CHECK(!mapping.empty() && !mapping.Complete(8));
+  mapping.Overwrite({{4, 6, 0}}, 8);
+  CHECK(mapping.Complete(8) && mapping == Runs({{0, 6, 0}, {6, 8, 1}}));
+  mapping.Overwrite({{5, 7, 2}}, 8);
+  mapping.Overwrite({{6, 7, 3}}, 8);
+  CHECK(mapping == Runs({{0, 5, 0}, {5, 6, 2}, {6, 7, 3}, {7, 8, 1}}));
+  mapping.Overwrite({{2, 4, 4}, {0, 3, 4}, {2, 4, 4}, {3, 4, 5}}, 8);  // of a tensor with aliases
+  CHECK(mapping == Runs({{0, 4, 4}, {4, 5, 0}, {5, 6, 2}, {6, 7, 3}, {7, 8, 1}}));
+  Mapping partition(Partition::Linear(8, 1, 1, 2));
+  partition.Overwrite({{0, 1, 5}}, 8);
+  CHECK(partition.partition() == nullptr && partition == Runs({{0, 1, 5}, {1, 4, 0}, {4, 8, 1}}));
+}
+
 TEST(WrongMappingsAreRefused) {
   CHECK_THROWS(std::invalid_argument, Runs({{0, 4, 0}, {3, 8, 1}}));
   CHECK_THROWS(std::invalid_argument, Mapping(Partition{{4}, {0}, {1}, {1}, 0, 1}));

@@ -104,6 +104,13 @@ void CheckStream(const Tensor& tensor, const DataStream& stream, bool host_to_de
 
 Program::Program() : node_(std::make_shared<ProgramNode>()) {}
 
+bool Program::isEmpty() const {
+  return node_->kind == ProgramKind::kSequence &&
+         std::all_of(node_->children.begin(), node_->children.end(), [](const auto& child) {
+           return child->kind == ProgramKind::kSequence && child->children.empty();
+         });
+}
+
 Sequence::Sequence(const DebugContext& debugContext)
     : Program(NewNode(ProgramKind::kSequence, debugContext)) {}
 
@@ -116,6 +123,25 @@ void Sequence::add(const Program& program) {
   const std::shared_ptr<ProgramNode>& node = program.node();
   if (node->operation != nullptr && node->operation->scope.empty()) node->operation->scope = node_->scope;
   node_->children.push_back(node);
+}
+
+void Sequence::add_front(const Program& program) {
+  add(program);
+  std::rotate(node_->children.begin(), node_->children.end() - 1, node_->children.end());
+}
+
+Block::Block(const Program& program, const DebugContext& debugContext) : Sequence(debugContext) {
+  add(program);
+}
+
+Sync::Sync(SyncType type, const DebugContext& debugContext)
+    : Program(NewNode(ProgramKind::kSync, debugContext)) {
+  node_->count = type == SyncType::INTERNAL ? 0 : 1;
+}
+
+AssumeEqualAcrossReplicas::AssumeEqualAcrossReplicas(const Tensor& tensor, const DebugContext& debugContext)
+    : Program(NewNode(ProgramKind::kSequence, debugContext)) {
+  CheckValid(tensor, "AssumeEqualAcrossReplicas");
 }
 
 Copy::Copy(const Tensor& src, const Tensor& dst, bool /*dontOutline*/, const DebugContext& debugContext)
@@ -146,6 +172,84 @@ Copy::Copy(const Tensor& src, const DataStream& stream, bool /*optimiseMemory*/,
   CheckStream(src, stream, false);
   node_->stream = stream.index();
   node_->tensor = src.pieces();
+}
+
+namespace {
+
+// The transfers of a copy between `tensor` and rows of a remote buffer, around the call of the host function
+// that moves the rows.
+std::vector<std::shared_ptr<ProgramNode>> RemoteCopy(const RemoteBuffer& buffer, const Tensor& tensor,
+                                                     const Tensor& offset, bool read,
+                                                     const DebugContext& debug_context) {
+  CheckValid(tensor, "Copy");
+  if (read) CheckWriteable(tensor, "Copy");
+  std::size_t rows = 1;
+  if (offset.valid()) {
+    rows = offset.numElements();
+    if (offset.elementType() != UNSIGNED_INT && offset.elementType() != INT) {
+      throw control_program_error("Copy: the offset into a remote buffer is UNSIGNED_INT or INT, not " +
+                                  Describe(offset));
+    }
+  }
+  if (tensor.elementType() != buffer.elementType() || tensor.numElements() != rows * buffer.numElements()) {
+    throw control_program_error(
+        "Copy: " + std::to_string(rows) + " rows of the remote buffer '" + buffer.handle() + "' of " +
+        std::to_string(buffer.numElements()) + " " + buffer.elementType().toString() +
+        " do not match the number or type of elements of the tensor " + Describe(tensor));
+  }
+  // The function is part of the graph, as its streams are.
+  auto* const graph = static_cast<ipu_model::GraphImpl*>(const_cast<void*>(tensor.graph()));
+  if (buffer.index() >= graph->remote_buffers.size() ||
+      graph->remote_buffers[buffer.index()].name != buffer.handle()) {
+    throw control_program_error("Copy: the remote buffer '" + buffer.handle() + "' is of another graph");
+  }
+  ipu_model::HostFunction function;
+  function.name =
+      buffer.handle() + (read ? ".read" : ".write") + std::to_string(graph->host_functions.size());
+  function.remote_buffer = static_cast<int>(buffer.index());
+  const auto stream = [&](const char* what, const Tensor& of, bool host_to_device) {
+    graph->streams.push_back({function.name + what, of.elementType().id(),
+                              static_cast<std::int64_t>(of.numElements()), host_to_device, true});
+    const auto index = static_cast<std::uint32_t>(graph->streams.size() - 1);
+    (host_to_device ? function.outputs : function.inputs).push_back(index);
+    auto node = NewNode(host_to_device ? ProgramKind::kStreamIn : ProgramKind::kStreamOut, debug_context);
+    node->stream = index;
+    node->tensor = of.pieces();
+    return node;
+  };
+  std::vector<std::shared_ptr<ProgramNode>> nodes;
+  if (offset.valid()) nodes.push_back(stream(".offset", offset, false));
+  const auto call = NewNode(ProgramKind::kHostCall, debug_context);
+  call->function = static_cast<std::uint32_t>(graph->host_functions.size());
+  if (read) {
+    nodes.push_back(call);
+    nodes.push_back(stream(".data", tensor, true));
+  } else {
+    nodes.push_back(stream(".data", tensor, false));
+    nodes.push_back(call);
+  }
+  graph->host_functions.push_back(std::move(function));
+  return nodes;
+}
+
+}  // namespace
+
+Copy::Copy(const RemoteBuffer& buffer, const Tensor& dst, const DebugContext& debugContext)
+    : Copy(buffer, dst, Tensor(), debugContext) {}
+
+Copy::Copy(const RemoteBuffer& buffer, const Tensor& dst, const Tensor& offset,
+           const DebugContext& debugContext)
+    : Program(NewNode(ProgramKind::kSequence, debugContext)) {
+  node_->children = RemoteCopy(buffer, dst, offset, true, debugContext);
+}
+
+Copy::Copy(const Tensor& src, const RemoteBuffer& buffer, const DebugContext& debugContext)
+    : Copy(src, buffer, Tensor(), debugContext) {}
+
+Copy::Copy(const Tensor& src, const RemoteBuffer& buffer, const Tensor& offset,
+           const DebugContext& debugContext)
+    : Program(NewNode(ProgramKind::kSequence, debugContext)) {
+  node_->children = RemoteCopy(buffer, src, offset, false, debugContext);
 }
 
 Repeat::Repeat(unsigned count, const Program& body, const DebugContext& debugContext)
@@ -193,6 +297,23 @@ Switch::Switch(const Tensor& control, const std::vector<std::pair<std::int32_t, 
   node_->children.push_back(defaultCase.node());
 }
 
+Switch Switch::switchWithBoundsChecking(const Tensor& control, const Cases& cases,
+                                        const DebugContext& debugContext) {
+  const std::string& name = debugContext.getPathName();
+  return Switch(control, cases,
+                Abort("Switch" + (name.empty() ? "" : " '" + name + "'") + ": there is no case for the value",
+                      debugContext),
+                debugContext);
+}
+
+Switch& Switch::add(std::int32_t value, const Program& body) {
+  if (std::find(node_->cases.begin(), node_->cases.end(), value) != node_->cases.end())
+    throw control_program_error("Switch: there are two cases " + std::to_string(value));
+  node_->cases.push_back(value);
+  node_->children.insert(node_->children.end() - 1, body.node());
+  return *this;
+}
+
 Call::Call(const Function& function, const DebugContext& debugContext)
     : Program(NewNode(ProgramKind::kCall, debugContext)) {
   node_->function = function.id();
@@ -236,8 +357,29 @@ PrintTensor::PrintTensor(const std::string& title, const Tensor& tensor, const D
   node_->shape.assign(tensor.shape().begin(), tensor.shape().end());
 }
 
+namespace {
+std::string AbortMessage(const DebugContext& debug_context) {
+  const std::string& name = debug_context.getPathName();
+  return "the program aborted" + (name.empty() ? "" : ": " + name);
+}
+}  // namespace
+
+Abort::Abort(const DebugContext& debugContext) : Abort(AbortMessage(debugContext), debugContext) {}
+
+Abort::Abort(const std::string& message, const DebugContext& debugContext)
+    : Program(NewNode(ProgramKind::kAbort, debugContext)) {
+  node_->text = message;
+}
+
+ErrorProgram::ErrorProgram(const std::string& message, const Tensor& debugTensor,
+                           const DebugContext& debugContext)
+    : Program(NewNode(ProgramKind::kSequence, debugContext)) {
+  node_->children = {PrintTensor(message, debugTensor, debugContext).node(),
+                     Abort(message, debugContext).node()};
+}
+
 AbortOnCondition::AbortOnCondition(const Tensor& predicate, const DebugContext& debugContext)
-    : AbortOnCondition(predicate, debugContext.getPathName(), debugContext) {}
+    : AbortOnCondition(predicate, AbortMessage(debugContext), debugContext) {}
 
 AbortOnCondition::AbortOnCondition(const Tensor& predicate, const std::string& message,
                                    const DebugContext& debugContext)

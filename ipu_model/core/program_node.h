@@ -26,8 +26,9 @@ enum class ProgramKind : std::uint8_t {
   kCall,        // calls function `function`
   kWriteUndef,  // the earlier contents of `tensor` are not needed
   kPrint,       // prints `tensor` under the title `text`
-  kAbort,       // stops the run with the message `text` if `tensor` is not 0
+  kAbort,       // stops the run with the message `text` if `tensor` is not 0, or if there is no `tensor`
   kHostCall,    // calls host function `function`, between the transfers of its operands
+  kSync,        // a synchronisation: of all IPUs if `count` is 1, otherwise of each IPU
   kCount
 };
 

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "core/strides.h"
-
 namespace ipu_model {
 
 void AppendStretch(Stretch stretch, bool unit_steps, std::vector<Stretch>* out) {
@@ -31,26 +29,11 @@ void AppendStretch(Stretch stretch, bool unit_steps, std::vector<Stretch>* out) 
 
 std::vector<Stretch> StretchesOf(const poplar::Tensor& tensor, bool unit_steps) {
   std::vector<Stretch> result;
-  for (const View& piece : tensor.pieces()) {
-    const View v = Coalesced(piece);
-    const std::int64_t n = v.num_elements();
-    if (n == 0) continue;
-    const std::int64_t step = v.strides.back();
-    const bool whole = !unit_steps || step == 1;
-    const std::int64_t length = whole ? v.shape.back() : 1;
-    const std::size_t rank = v.shape.size() - (whole ? 1 : 0);
-    Shape index(rank, 0);
-    std::int64_t element = v.offset;
-    for (std::int64_t done = 0; done < n; done += length) {
-      AppendStretch({0, v.variable, element, length, whole ? step : 1}, unit_steps, &result);
-      for (std::size_t d = rank; d-- > 0;) {
-        element += v.strides[d];
-        if (++index[d] < v.shape[d]) break;
-        element -= v.strides[d] * v.shape[d];
-        index[d] = 0;
-      }
-    }
-  }
+  ForEachRow(tensor, unit_steps,
+             [&](std::int64_t, const View& piece, std::int64_t element, std::int64_t length) {
+               const std::int64_t step = length == 1 ? 1 : piece.strides.back();
+               AppendStretch({0, piece.variable, element, length, step}, unit_steps, &result);
+             });
   return result;
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/box.h"
+#include "core/strides.h"
 #include "poplar/Tensor.hpp"
 
 namespace ipu_model {
@@ -17,6 +18,33 @@ struct Stretch {
   VariableId variable = 0;
   std::int64_t element = 0, count = 0, step = 1;
 };
+
+// Calls f(position, piece, element, length) for the rows of the flattened tensor, in order: elements
+// [position, position + length) are those of the variable of `piece` from `element` on, piece.strides.back()
+// apart. With `unit_steps`, rows whose elements do not follow each other have one element.
+template <typename F>
+void ForEachRow(const poplar::Tensor& tensor, bool unit_steps, F&& f) {
+  std::int64_t position = 0;
+  for (const View& piece : tensor.pieces()) {
+    const View v = Coalesced(piece);
+    const std::int64_t n = v.num_elements();
+    if (n == 0) continue;
+    const bool whole = !unit_steps || v.strides.back() == 1;
+    const std::int64_t length = whole ? v.shape.back() : 1;
+    const std::size_t rank = v.shape.size() - (whole ? 1 : 0);
+    Shape index(rank, 0);
+    std::int64_t element = v.offset;
+    for (const std::int64_t end = position + n; position < end; position += length) {
+      f(position, v, element, length);
+      for (std::size_t d = rank; d-- > 0;) {
+        element += v.strides[d];
+        if (++index[d] < v.shape[d]) break;
+        element -= v.strides[d] * v.shape[d];
+        index[d] = 0;
+      }
+    }
+  }
+}
 
 // In the order of the flattened tensor. Stretches that continue each other are one. With `unit_steps` all
 // steps are 1, so that an element that is apart from the next one is a stretch by itself.

@@ -12,13 +12,11 @@ namespace poplar {
 
 namespace {
 
-const ipu_model::TargetModel& Find(unsigned num_ipus, const std::string& architecture) {
-  if (num_ipus != 1) {
-    throw poplar_error("Target::createIPUTarget: the model runs one IPU per target, not " +
-                       std::to_string(num_ipus) + "; use one target per replica");
-  }
+std::shared_ptr<const ipu_model::TargetModel> Find(unsigned num_ipus, const std::string& architecture) {
   try {
-    return ipu_model::FindTargetModel(architecture);
+    ipu_model::TargetChanges changes;
+    changes.num_ipus = num_ipus;
+    return ipu_model::ChangedTargetModel(architecture, changes);
   } catch (const std::invalid_argument& error) {
     throw poplar_error(std::string("Target::createIPUTarget: ") + error.what());
   }
@@ -26,40 +24,44 @@ const ipu_model::TargetModel& Find(unsigned num_ipus, const std::string& archite
 
 }  // namespace
 
-Target::Target(std::string architecture, const ipu_model::TargetModel* model, unsigned num_tiles)
-    : architecture_(std::move(architecture)), model_(model), num_tiles_(num_tiles) {}
+Target::Target(std::shared_ptr<const ipu_model::TargetModel> model, unsigned num_tiles)
+    : architecture_(model->version), model_(std::move(model)), num_tiles_(num_tiles) {}
+
+int Target::Order(const Target& a, const Target& b) {
+  if (const int models = ipu_model::Order(*a.model_, *b.model_)) return models;
+  return a.num_tiles_ == b.num_tiles_ ? 0 : a.num_tiles_ < b.num_tiles_ ? -1 : 1;
+}
 
 Target Target::createIPUTarget(unsigned numIPUs, const std::string& architecture) {
-  const ipu_model::TargetModel& model = Find(numIPUs, architecture);
-  return Target(architecture, &model, model.num_tiles);
+  const auto model = Find(numIPUs, architecture);
+  return ipu_model::TargetOf(model, model->num_tiles);
 }
 
 Target Target::createIPUTarget(unsigned numIPUs, unsigned tilesPerIPU, const std::string& architecture) {
-  const ipu_model::TargetModel& model = Find(numIPUs, architecture);
-  if (tilesPerIPU == 0 || tilesPerIPU > model.num_tiles) {
-    throw poplar_error("Target::createIPUTarget: " + std::to_string(tilesPerIPU) + " tiles; " + architecture +
-                       " has 1 to " + std::to_string(model.num_tiles));
-  }
-  return Target(architecture, &model, tilesPerIPU);
+  return ipu_model::TargetOf(Find(numIPUs, architecture), tilesPerIPU);
 }
 
 Target Target::createCPUTarget() {
   const ipu_model::TargetModel& model = ipu_model::CpuTargetModel();
-  return Target(model.version, &model, model.num_tiles);
+  return Target({std::shared_ptr<void>(), &model}, model.num_tiles);
 }
 
 Target Target::createVirtualTarget(unsigned numIPUs, unsigned tilesPerIPU) const {
-  if (numIPUs != 1 || tilesPerIPU == 0 || tilesPerIPU > num_tiles_) {
+  if (numIPUs == 0 || tilesPerIPU == 0 || tilesPerIPU > num_tiles_ / numIPUs) {
     throw poplar_error("Target::createVirtualTarget: " + std::to_string(numIPUs) + " IPUs with " +
                        std::to_string(tilesPerIPU) + " tiles of a target with " + std::to_string(num_tiles_));
   }
-  return Target(architecture_, model_, tilesPerIPU);
+  if (numIPUs == getNumIPUs()) return Target(model_, numIPUs * tilesPerIPU);
+  ipu_model::TargetChanges changes = ipu_model::ChangesOf(*model_);
+  changes.num_ipus = numIPUs;
+  return ipu_model::TargetOf(ipu_model::ChangedTargetModel(architecture_, changes), tilesPerIPU);
 }
 
 TargetType Target::getTargetType() const {
-  return model_ == &ipu_model::CpuTargetModel() ? TargetType::CPU : TargetType::IPU_MODEL;
+  return model_.get() == &ipu_model::CpuTargetModel() ? TargetType::CPU : TargetType::IPU_MODEL;
 }
 
+unsigned Target::getNumIPUs() const { return model_->num_ipus; }
 unsigned Target::getNumWorkerContexts() const { return model_->worker_contexts; }
 std::size_t Target::getBytesPerTile() const { return model_->bytes_per_tile; }
 double Target::getTileClockFrequency() const { return model_->clock_hz; }
@@ -140,6 +142,15 @@ long double Target::TypeLimit(const Type& type, bool max) {
 }  // namespace poplar
 
 namespace ipu_model {
+
+poplar::Target TargetOf(std::shared_ptr<const TargetModel> model, unsigned tilesPerIPU) {
+  if (tilesPerIPU == 0 || tilesPerIPU > model->num_tiles) {
+    throw poplar::poplar_error("Target::createIPUTarget: " + std::to_string(tilesPerIPU) + " tiles; " +
+                               model->version + " has 1 to " + std::to_string(model->num_tiles));
+  }
+  const unsigned num_tiles = model->num_ipus * tilesPerIPU;
+  return poplar::Target(std::move(model), num_tiles);
+}
 
 unsigned LocalCopyCallCycles(const poplar::Target& target) { return target.model().local_copy_call_cycles; }
 

@@ -2,7 +2,10 @@
 // S (secondary source) or M (from memory; no test may depend on its exact value).
 #include "core/target_model.h"
 
+#include <cstring>
 #include <stdexcept>
+#include <type_traits>
+#include <utility>
 
 namespace ipu_model {
 namespace {
@@ -151,6 +154,95 @@ const TargetModel& CpuTargetModel() {
     return t;
   }();
   return model;
+}
+
+namespace {
+
+constexpr unsigned kMostIpus = 64;  // of a Pod64
+
+const TargetModel& Base(const std::string& version) {
+  return version == CpuTargetModel().version ? CpuTargetModel() : FindTargetModel(version);
+}
+
+void Check(bool possible, const std::string& what) {
+  if (!possible) throw std::invalid_argument("no IPU has " + what);
+}
+
+void CheckChanges(const TargetChanges& changes) {
+  Check(changes.num_ipus >= 1 && changes.num_ipus <= kMostIpus,
+        std::to_string(changes.num_ipus) + " IPUs; 1 to " + std::to_string(kMostIpus) + " are possible");
+  Check(changes.bytes_per_tile <= 0xffff0000u, std::to_string(changes.bytes_per_tile) + " bytes per tile");
+  Check(changes.worker_contexts <= 1024, std::to_string(changes.worker_contexts) + " worker contexts");
+  // The costs of codelets hold for whole words that a wide load consists of.
+  const unsigned path = changes.data_path_bytes;
+  Check(path == 0 || path == 4 || path == 8 || path == 16,
+        "a data path of " + std::to_string(path) + " bytes; 4, 8 and 16 are possible");
+  Check(changes.memcpy_bytes_per_cycle <= 1u << 20 && changes.exchange_bytes_per_cycle <= 1u << 20 &&
+            changes.instruction_bytes <= 1024,
+        "these bytes per cycle or instruction");
+  Check(changes.clock_hz >= 0 && changes.clock_hz <= 1e13, "this clock");
+  Check(changes.sync_cycles <= 1 << 24 && changes.global_sync_cycles <= 1 << 24, "so many sync cycles");
+}
+
+std::vector<double> NumbersOf(const TargetChanges& changes) {
+  struct {
+    std::vector<double> list;
+    void operator()(const char*, double number) { list.push_back(number); }
+  } numbers;
+  TargetChanges::Fields(changes, numbers);
+  return std::move(numbers.list);
+}
+
+}  // namespace
+
+std::shared_ptr<const TargetModel> ChangedTargetModel(const std::string& version,
+                                                      const TargetChanges& changes) {
+  const TargetModel& base = Base(version);
+  CheckChanges(changes);
+  TargetModel model = base;
+  model.num_ipus = changes.num_ipus;
+  const auto set = [](auto* number, auto changed) {
+    if (changed > 0) *number = changed;
+  };
+  set(&model.bytes_per_tile, changes.bytes_per_tile);
+  set(&model.worker_contexts, changes.worker_contexts);
+  set(&model.data_path_bytes, changes.data_path_bytes);
+  set(&model.memcpy_bytes_per_cycle, changes.memcpy_bytes_per_cycle);
+  set(&model.exchange_bytes_per_cycle, changes.exchange_bytes_per_cycle);
+  set(&model.instruction_bytes, changes.instruction_bytes);
+  set(&model.clock_hz, changes.clock_hz);
+  if (changes.sync_cycles >= 0) model.sync_cycles = static_cast<unsigned>(changes.sync_cycles);
+  if (changes.global_sync_cycles >= 0)
+    model.global_sync_cycles = static_cast<unsigned>(changes.global_sync_cycles);
+  // The entries of the table live until the process ends.
+  if (Order(model, base) == 0) return {std::shared_ptr<void>(), &base};
+  return std::make_shared<const TargetModel>(model);
+}
+
+int Order(const TargetModel& a, const TargetModel& b) {
+  if (&a == &b) return 0;
+  if (const int versions = std::strcmp(a.version, b.version)) return versions;
+  const std::vector<double> first = NumbersOf(ChangesOf(a)), second = NumbersOf(ChangesOf(b));
+  return first == second ? 0 : first < second ? -1 : 1;
+}
+
+TargetChanges ChangesOf(const TargetModel& model) {
+  const TargetModel& base = Base(model.version);
+  TargetChanges changes;
+  changes.num_ipus = model.num_ipus;
+  const auto set = [](auto* change, auto number, auto of_base) {
+    if (number != of_base) *change = static_cast<std::remove_pointer_t<decltype(change)>>(number);
+  };
+  set(&changes.bytes_per_tile, model.bytes_per_tile, base.bytes_per_tile);
+  set(&changes.worker_contexts, model.worker_contexts, base.worker_contexts);
+  set(&changes.data_path_bytes, model.data_path_bytes, base.data_path_bytes);
+  set(&changes.memcpy_bytes_per_cycle, model.memcpy_bytes_per_cycle, base.memcpy_bytes_per_cycle);
+  set(&changes.exchange_bytes_per_cycle, model.exchange_bytes_per_cycle, base.exchange_bytes_per_cycle);
+  set(&changes.instruction_bytes, model.instruction_bytes, base.instruction_bytes);
+  set(&changes.clock_hz, model.clock_hz, base.clock_hz);
+  set(&changes.sync_cycles, model.sync_cycles, base.sync_cycles);
+  set(&changes.global_sync_cycles, model.global_sync_cycles, base.global_sync_cycles);
+  return changes;
 }
 
 std::vector<std::string> TargetModelNames() {

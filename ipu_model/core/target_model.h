@@ -3,6 +3,7 @@
 #define IPU_MODEL_CORE_TARGET_MODEL_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,9 @@ namespace ipu_model {
 // Cycles are tile clock cycles; bytes per cycle are per tile. The .cc file gives the source of each value.
 struct TargetModel {
   const char* version;  // "ipu1", "ipu2", "ipu21", "bow"
+  // Of a target: tiles are numbered IPU after IPU, and all IPUs have the same number. The other numbers are
+  // those of one IPU.
+  unsigned num_ipus = 1;
 
   // Tiles and memory.
   unsigned num_tiles;
@@ -79,6 +83,39 @@ struct TargetModel {
   // Returns the input channels of one AMP instruction group: pipeline depth x elements per 64-bit load.
   unsigned AmpInputGroup(DType type) const { return amp_pipeline_depth * VectorWidth(type); }
 };
+
+// What the numbers of a target may differ in from those of its architecture.
+struct TargetChanges {
+  unsigned num_ipus = 1;
+  // 0: that of the architecture.
+  std::uint32_t bytes_per_tile = 0;
+  unsigned worker_contexts = 0, data_path_bytes = 0, memcpy_bytes_per_cycle = 0, exchange_bytes_per_cycle = 0,
+           instruction_bytes = 0;
+  double clock_hz = 0;
+  // -1: that of the architecture.
+  int sync_cycles = -1, global_sync_cycles = -1;
+  template <typename Self, typename Visitor>
+  static void Fields(Self& self, Visitor& visit) {
+    visit("num_ipus", self.num_ipus);
+    visit("bytes_per_tile", self.bytes_per_tile);
+    visit("worker_contexts", self.worker_contexts);
+    visit("data_path_bytes", self.data_path_bytes);
+    visit("memcpy_bytes_per_cycle", self.memcpy_bytes_per_cycle);
+    visit("exchange_bytes_per_cycle", self.exchange_bytes_per_cycle);
+    visit("instruction_bytes", self.instruction_bytes);
+    visit("clock_hz", self.clock_hz);
+    visit("sync_cycles", self.sync_cycles);
+    visit("global_sync_cycles", self.global_sync_cycles);
+  }
+};
+// The model of an architecture with these changes; that of the architecture itself if there are none. Throws
+// std::invalid_argument for numbers that no target can have.
+std::shared_ptr<const TargetModel> ChangedTargetModel(const std::string& version,
+                                                      const TargetChanges& changes);
+// How a model differs from its architecture.
+TargetChanges ChangesOf(const TargetModel& model);
+// Negative: a is before b in a total order; 0: their numbers are equal.
+int Order(const TargetModel& a, const TargetModel& b);
 
 // Throws std::invalid_argument with a list of the known names.
 const TargetModel& FindTargetModel(const std::string& version);

@@ -316,7 +316,7 @@ Tensor Tensor::slice(const Interval& region, unsigned dimension) const {
   return slice(region.begin(), region.end(), dimension);
 }
 
-Tensor Tensor::slice(const std::vector<std::size_t>& begin, const std::vector<std::size_t>& end) const {
+Tensor Tensor::slice(ArrayRef<std::size_t> begin, ArrayRef<std::size_t> end) const {
   if (begin.size() != end.size() || begin.size() > this->shape().size()) {
     Fail("Tensor::slice: " + std::to_string(begin.size()) + " begins and " + std::to_string(end.size()) +
          " ends for a tensor of shape " + shapeToString());

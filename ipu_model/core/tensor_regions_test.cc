@@ -1,4 +1,5 @@
 // Regions of tensors, their order in memory, and clones that keep it; values of constants and of types.
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
@@ -43,6 +44,8 @@ TEST(SlicesOfIntervals) {
   const Tensor t = graph.addVariable(poplar::INT, {4, 6});
   const auto parts = t.slices({{0, 2}, {4, 6}}, 1);
   CHECK(parts.size() == 2 && parts[1] == t.slice(4, 6, 1));
+  const std::array<std::size_t, 2> begin{0, 4}, end{2, 6};
+  CHECK(t.slice(begin, end) == t.slice({0, 4}, {2, 6}) && t.slice(begin, end) == parts[1].slice(0, 2));
   const auto sets = t.flatten().slices(Sets{{{1, 3}, {20, 24}}, {}}, 0);
   CHECK(sets[0] == concat(t.flatten().slice(1, 3), t.flatten().slice(20, 24)));
   CHECK(sets[1].numElements() == 0);

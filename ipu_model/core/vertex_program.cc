@@ -228,7 +228,9 @@ bool VertexProgram::Fits(const std::vector<View>& inputs, const std::vector<View
       return r.variable != x.variable ? r.variable < x.variable : r.begin < x.end;
     });
     for (; w != written.end() && w->variable == use.variable && w->begin < use.end; ++w) {
-      if (w->vertex == use.vertex && w->edge == use.edge) continue;
+      // A vertex may overwrite what it reads, through one edge or two with the same elements.
+      if (w->vertex == use.vertex && (w->edge == use.edge || (w->begin == use.begin && w->end == use.end)))
+        continue;
       *problem = describe(use) + " reads element " + std::to_string(std::max(use.begin, w->begin)) +
                  " of variable '" + variable(use.variable) + "', which " + describe(*w) + " writes";
       return false;

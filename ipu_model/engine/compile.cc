@@ -1,5 +1,6 @@
 // poplar::compileGraph: checks, device analysis, and the executable.
 #include <algorithm>
+#include <cstdlib>
 #include <sstream>
 #include <unordered_map>
 #include <utility>
@@ -9,6 +10,7 @@
 #include "engine/checks.h"
 #include "engine/compiled_program.h"
 #include "engine/device_report.h"
+#include "engine/engine_options.h"
 #include "engine/serialised_program.h"
 #include "ipu_model/Log.hpp"
 #include "ipu_model/Model.hpp"
@@ -135,9 +137,11 @@ poplar::Executable CompileGraph(const poplar::Graph& graph,
   for (const poplar::program::Program& f : impl.functions) compiled->functions.push_back(f.node());
   ResolveComputeSets(graph, compiled.get());
   compiled->replication_factor = impl.replication_factor;
+  for (const Variable& variable : impl.variables) variable.mapping.Settle();
   compiled->variables = impl.variables;
   compiled->streams = impl.streams;
   compiled->host_functions = impl.host_functions;
+  compiled->remote_buffers = impl.remote_buffers;
 
   std::vector<std::shared_ptr<const ProgramNode>> roots = compiled->programs;
   roots.insert(roots.end(), compiled->functions.begin(), compiled->functions.end());
@@ -166,8 +170,15 @@ double HostNanoseconds(const poplar::Executable& executable) {
 namespace poplar {
 
 Executable compileGraph(const Graph& graph, const std::vector<program::Program>& programs,
+                        const OptionFlags& options, const ProgressFunc& progress,
                         const DebugContext& debugContext) {
+  ipu_model::ReadEngineOptions(options);
   ipu_model::TilePlanCache cache;
+  if (progress) {
+    cache.poll = [&progress](std::size_t done, std::size_t total) {
+      progress(static_cast<int>(done), static_cast<int>(total));
+    };
+  }
   return ipu_model::CompileGraph(graph, programs, debugContext.getPathName(), &cache);
 }
 
@@ -179,7 +190,9 @@ void Executable::serialize(std::ostream& out) const {
 }
 
 Executable Executable::deserialize(std::istream& in, const OptionFlags& options) {
-  bool compile_codelets = false;
+  // The environment is the choice of whoever runs the program.
+  const char* const trusted = std::getenv("IPU_MODEL_CODELETS");
+  bool compile_codelets = trusted != nullptr && std::string(trusted) == "compile";
   for (const auto& [name, value] : options) {
     if (name != "codelets" || (value != "refuse" && value != "compile")) {
       throw invalid_option("Executable::deserialize: the option '" + name + "' = '" + value +

@@ -29,6 +29,7 @@ struct CompiledProgram {
   std::vector<std::shared_ptr<const ProgramNode>> functions;
   std::vector<Stream> streams;
   std::vector<HostFunction> host_functions;
+  std::vector<RemoteBuffer> remote_buffers;
   // Those of the vertices in `programs` and `functions`.
   std::vector<std::shared_ptr<const CodeletLibrary>> codelets;
   // Their programs are the last of `programs`.

@@ -72,7 +72,7 @@ class CycleWalk {
       case ProgramKind::kStreamOut: {
         const std::uint64_t bytes = BytesOf(node.tensor) * executions;
         (node.kind == ProgramKind::kStreamIn ? report_.stream_in_bytes : report_.stream_out_bytes) += bytes;
-        report_.host_link_cycles += HostLinkCycles(program_.target, executions, bytes);
+        report_.host_link_cycles += LinkCycles(program_, node.stream, executions, bytes);
         if (observer_ != nullptr) observer_->Transfer(BytesOf(node.tensor));
         return cycles;
       }
@@ -109,9 +109,14 @@ class CycleWalk {
         return Walk(*program_.functions.at(node.function), executions);
       case ProgramKind::kAbort:
         return Decision();
+      case ProgramKind::kSync:
+        cycles.sync = node.count == 0 ? target_.sync_cycles : target_.global_sync_cycles;
+        if (observer_ != nullptr) observer_->Decision(cycles);
+        return cycles;
       case ProgramKind::kHostCall:
         // The device waits for the host. The report leaves out the run time of the host function.
-        report_.host_link_cycles += target_.global_sync_cycles * executions;
+        if (program_.host_functions.at(node.function).remote_buffer < 0)
+          report_.host_link_cycles += target_.global_sync_cycles * executions;
         if (observer_ != nullptr) observer_->HostCall();
         return cycles;
       case ProgramKind::kWriteUndef:
@@ -188,6 +193,16 @@ class CycleWalk {
 };
 
 }  // namespace
+
+std::uint64_t LinkCycles(const CompiledProgram& program, std::uint32_t stream, std::uint64_t transfers,
+                         std::uint64_t bytes) {
+  const TargetModel& model = program.target.model();
+  if (!program.streams.at(stream).remote || model.streaming_memory_bytes_per_second <= 0)
+    return HostLinkCycles(program.target, transfers, bytes);
+  return model.global_sync_cycles * transfers +
+         static_cast<std::uint64_t>(static_cast<double>(bytes) / model.streaming_memory_bytes_per_second *
+                                    model.clock_hz);
+}
 
 void CountCycles(const CompiledProgram& program, const OperationUses* uses, Report* report,
                  CycleObserver* observer) {

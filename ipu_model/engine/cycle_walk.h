@@ -27,6 +27,11 @@ class CycleObserver {
   virtual void Leave(const Cycles& cycles, std::size_t counted) = 0;
 };
 
+// Cycles of `transfers` transfers of a stream, of `bytes` bytes together: over the host link, or over that to
+// the streaming memory.
+std::uint64_t LinkCycles(const CompiledProgram& program, std::uint32_t stream, std::uint64_t transfers,
+                         std::uint64_t bytes);
+
 // Fills in what the report says of program 0. `uses` is null if nothing is planned: operations then have no
 // cycles. `observer` may be null.
 void CountCycles(const CompiledProgram& program, const OperationUses* uses, Report* report,

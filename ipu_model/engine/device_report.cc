@@ -1,11 +1,11 @@
 #include "engine/device_report.h"
 
-#include <type_traits>
 #include <unordered_map>
 #include <utility>
 
 #include "core/limits_buffers.h"
 #include "engine/cycle_walk.h"
+#include "engine/field_io.h"
 #include "engine/operation_plans.h"
 #include "engine/stamp_costs.h"
 #include "engine/tile_memory.h"
@@ -15,47 +15,6 @@ namespace {
 
 // How often operations are planned until their buffers fit.
 constexpr int kMostRounds = 4;
-
-struct FieldWriter {
-  Writer& writer;
-  template <typename T>
-  void operator()(const char*, const T& value) {
-    Put(value);
-  }
-  template <typename T>
-  void Put(const T& value) {
-    if constexpr (std::is_class_v<T> && !std::is_same_v<T, std::string>) {
-      T::Fields(value, *this);
-    } else {
-      writer.Write(value);
-    }
-  }
-  template <typename T>
-  void Put(const std::vector<T>& values) {
-    writer.Write(values.size());
-    for (const T& value : values) Put(value);
-  }
-};
-
-struct FieldReader {
-  Reader& reader;
-  template <typename T>
-  void operator()(const char*, T& value) {
-    Get(value);
-  }
-  template <typename T>
-  void Get(T& value) {
-    if constexpr (std::is_class_v<T> && !std::is_same_v<T, std::string>) {
-      T::Fields(value, *this);
-    } else {
-      value = reader.Read<T>();
-    }
-  }
-  template <typename T>
-  void Get(std::vector<T>& values) {
-    for (std::size_t n = reader.ReadLength(); n > 0; --n) Get(values.emplace_back());
-  }
-};
 
 // Lowers the limits of operations whose buffers do not fit. Returns false if no other plan can follow.
 bool LimitBuffers(const CompiledProgram& program, const MemoryAnalysis& memory) {

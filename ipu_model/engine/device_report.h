@@ -8,6 +8,7 @@
 #include "core/serialise.h"
 #include "engine/tile_memory.h"
 #include "ipu_model/Model.hpp"
+#include "ipu_model/Profile.hpp"
 
 namespace ipu_model {
 
@@ -26,6 +27,9 @@ struct DeviceAnalysis {
 // from; it refers to the program.
 Report Analyse(const CompiledProgram& program, TilePlanCache* cache = nullptr,
                std::shared_ptr<DeviceAnalysis>* analysis = nullptr);
+
+// The profile of program 0, from a detailed analysis of the program.
+Profile ProfileOfAnalysis(const CompiledProgram& program, DeviceAnalysis* analysis);
 
 void WriteReport(Writer& writer, const Report& report);
 Report ReadReport(Reader& reader);

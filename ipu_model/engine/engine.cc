@@ -2,13 +2,11 @@
 #include "poplar/Engine.hpp"
 
 #include <algorithm>
-#include <cstdlib>
+#include <cstring>
+#include <fstream>
 #include <utility>
 
-#include "codelets/vertex_guard.h"
-#include "engine/compiled_program.h"
-#include "engine/fast_engine.h"
-#include "engine/tile_engine.h"
+#include "engine/engine_state.h"
 #include "hlo/Expansion.hpp"
 #include "ipu_model/Log.hpp"
 #include "ipu_model/Model.hpp"
@@ -17,67 +15,45 @@
 
 namespace poplar {
 
-Engine::Engine(const Executable& executable, const OptionFlags& options) : executable_(executable) {
-  bool tile = false, stream_memory_stays = false;
-  for (const auto& [name, value] : options) {
-    if (name == "execution" && (value == "fast" || value == "tile")) {
-      tile = value == "tile";
-    } else if (name == "streamMemoryStays" && (value == "true" || value == "false")) {
-      stream_memory_stays = value == "true";
-    } else if (name == "vertexTimeLimit") {
-      char* end = nullptr;
-      vertex_seconds_ = std::strtod(value.c_str(), &end);
-      if (value.empty() || *end != '\0' || !(vertex_seconds_ > 0 && vertex_seconds_ <= 1e6)) {
-        throw invalid_option("Engine: the option 'vertexTimeLimit' = '" + value +
-                             "' is not a number of seconds between 0 and 1000000");
-      }
-    } else {
-      throw invalid_option("Engine: the option '" + name + "' = '" + value +
-                           "' is not known; possible: execution = fast, tile; streamMemoryStays = true, "
-                           "false; vertexTimeLimit = seconds");
-    }
-  }
-  if (tile) {
-    tile_ = std::make_unique<ipu_model::TileEngine>(executable_.program());
-  } else {
-    fast_ = std::make_unique<ipu_model::FastEngine>(executable_.program(), stream_memory_stays);
-  }
-}
+using ipu_model::EngineState;
 
-Engine::Engine(const Graph& graph, const program::Program& program, const OptionFlags& options)
-    : Engine(compileGraph(graph, {program}), options) {}
+Engine::Engine(const Executable& executable, const OptionFlags& options)
+    : state_(std::make_unique<EngineState>(executable, options)) {}
 
-Engine::Engine(const Graph& graph, const std::vector<program::Program>& programs, const OptionFlags& options)
-    : Engine(compileGraph(graph, programs), options) {}
+Engine::Engine(const Graph& graph, const program::Program& program, const OptionFlags& options,
+               const ProgressFunc& progress, const DebugContext& debugContext)
+    : Engine(graph, std::vector<program::Program>{program}, options, progress, debugContext) {}
+
+Engine::Engine(const Graph& graph, const std::vector<program::Program>& programs, const OptionFlags& options,
+               const ProgressFunc& progress, const DebugContext& debugContext)
+    : Engine(ipu_model::CompileForEngine(graph, programs, options, progress, debugContext), options) {}
 
 Engine::Engine(Engine&&) noexcept = default;
 Engine& Engine::operator=(Engine&&) noexcept = default;
 Engine::~Engine() = default;
 
+void Engine::prepare(const Device& device) {
+  const Target &have = device.getTarget(), &want = getTarget();
+  if (have == want) return;
+  throw poplar_error("Engine::load: the executable is for " + want.getTargetArchString() + " with " +
+                     std::to_string(want.getNumTiles()) + " tiles, the device is " +
+                     have.getTargetArchString() + " with " + std::to_string(have.getNumTiles()) +
+                     ": compile for this device");
+}
+
 void Engine::load(const Device& device) {
-  if (device.getTarget() != executable_.program()->target) {
-    const Target &have = device.getTarget(), &want = executable_.program()->target;
-    throw poplar_error("Engine::load: the executable is for " + want.getTargetArchString() + " with " +
-                       std::to_string(want.getNumTiles()) + " tiles, the device is " +
-                       have.getTargetArchString() + " with " + std::to_string(have.getNumTiles()) +
-                       ": compile for this device");
-  }
+  prepare(device);
   load();
 }
 
 void Engine::load() {
-  if (fast_) {
-    fast_->Load();
-  } else {
-    tile_->Load();
-  }
-  loaded_ = true;
-  for (const ipu_model::HostHandle& handle : executable_.program()->host_handles) {
+  state_->Load();
+  for (const ipu_model::HostHandle& handle : state_->program().host_handles) {
     if (!handle.initial.empty())
       writeTensor(handle.name, handle.initial.data(), handle.initial.data() + handle.initial.size());
   }
   if (!ipu_model::IsLogged(ipu_model::LogModule::kEngine, ipu_model::LogLevel::kInfo)) return;
-  const ipu_model::CompiledProgram& program = *executable_.program();
+  const ipu_model::CompiledProgram& program = state_->program();
   ipu_model::Log(ipu_model::LogModule::kEngine, ipu_model::LogLevel::kInfo,
                  "loads a program on " + program.target.getTargetArchString() + ": " +
                      std::to_string(program.report.total_bytes) + " bytes on " +
@@ -86,25 +62,17 @@ void Engine::load() {
                      std::to_string(program.report.max_tile));
 }
 
-void Engine::run(unsigned program) {
-  if (!loaded_) throw poplar_error("Engine::run: the engine is not on a device: call load before run");
+void Engine::run(unsigned program, const std::string& debugName) {
+  if (!state_->loaded())
+    throw poplar_error("Engine::run: the engine is not on a device: call load before run");
   // Those of host handles are not the user's.
-  const std::size_t programs =
-      executable_.program()->programs.size() - executable_.program()->host_handles.size();
+  const std::size_t programs = state_->program().programs.size() - state_->program().host_handles.size();
   if (program >= programs) {
     throw poplar_error("Engine::run: there is no program " + std::to_string(program) +
                        "; the executable has " + std::to_string(programs));
   }
-  runNumbered(program);
-}
-
-void Engine::runNumbered(unsigned program) {
-  const ipu_model::VertexTimeLimit limit(vertex_seconds_);
-  if (fast_) {
-    fast_->Run(program);
-  } else {
-    tile_->Run(program);
-  }
+  state_->Run(program);
+  state_->Record(program, debugName);
   if (!ipu_model::IsLogged(ipu_model::LogModule::kEngine, ipu_model::LogLevel::kTrace)) return;
   const std::uint64_t cycles = ipu_model::LastRunCycles(*this);
   ipu_model::Log(ipu_model::LogModule::kEngine, ipu_model::LogLevel::kTrace,
@@ -112,8 +80,18 @@ void Engine::runNumbered(unsigned program) {
                      (cycles > 0 ? ": " + std::to_string(cycles) + " cycles" : ""));
 }
 
-void Engine::transfer(const char* function, const std::string& handle, bool write, void* begin, void* end) {
-  const ipu_model::CompiledProgram& program = *executable_.program();
+void Engine::loadAndRun(const Device& device, unsigned program, const std::string& debugName) {
+  load(device);
+  run(program, debugName);
+}
+
+namespace {
+
+// The handle of a tensor that the host writes or reads, whose bytes are [begin, end).
+const ipu_model::HostHandle& FindHandle(const EngineState& state, const char* function,
+                                        const std::string& handle, bool write, const void* begin,
+                                        const void* end) {
+  const ipu_model::CompiledProgram& program = state.program();
   const auto found = std::find_if(program.host_handles.begin(), program.host_handles.end(),
                                   [&](const auto& h) { return h.name == handle && h.write == write; });
   if (found == program.host_handles.end()) {
@@ -123,29 +101,41 @@ void Engine::transfer(const char* function, const std::string& handle, bool writ
   }
   const ipu_model::Stream& stream = program.streams[found->stream];
   const auto want = stream.num_elements * static_cast<std::int64_t>(ipu_model::SizeOf(stream.type));
-  const std::ptrdiff_t have = static_cast<unsigned char*>(end) - static_cast<unsigned char*>(begin);
+  const std::ptrdiff_t have =
+      static_cast<const unsigned char*>(end) - static_cast<const unsigned char*>(begin);
   if (have != want) {
     throw stream_connection_error(std::string(function) + ": the tensor of '" + handle + "' has " +
                                   std::to_string(want) + " bytes, the host memory " + std::to_string(have));
   }
-  if (!loaded_)
+  if (!state.loaded())
     throw poplar_error(std::string(function) + ": the engine is not on a device: call load before");
-  connectStream(found->stream, begin);
-  runNumbered(found->program);
+  return *found;
 }
+
+// The program of a handle communicates with nobody, so that one replica can run it.
+void RunHandle(EngineState* state, const char* function, const ipu_model::HostHandle& handle,
+               unsigned replica, void* begin, void* end) {
+  state->Connect(handle.stream, replica, begin, end);
+  state->For(function, replica,
+             [&](unsigned, auto& one) { one.With([&](auto& engine) { engine.Run(handle.program); }); });
+}
+
+}  // namespace
 
 void Engine::writeTensor(const std::string& handle, const void* begin, const void* end) {
+  writeTensor(handle, EngineState::kAll, begin, end);
+}
+
+void Engine::writeTensor(const std::string& handle, unsigned replica, const void* begin, const void* end) {
+  const auto& found = FindHandle(*state_, "Engine::writeTensor", handle, true, begin, end);
   // A stream to the device only reads.
-  transfer("Engine::writeTensor", handle, true, const_cast<void*>(begin), const_cast<void*>(end));
+  RunHandle(state_.get(), "Engine::writeTensor", found, replica, const_cast<void*>(begin),
+            const_cast<void*>(end));
 }
 
-void Engine::readTensor(const std::string& handle, void* begin, void* end) {
-  transfer("Engine::readTensor", handle, false, begin, end);
-}
-
-void Engine::loadAndRun(const Device& device, unsigned program) {
-  load(device);
-  run(program);
+void Engine::readTensor(const std::string& handle, unsigned replica, void* begin, void* end) {
+  const auto& found = FindHandle(*state_, "Engine::readTensor", handle, false, begin, end);
+  RunHandle(state_.get(), "Engine::readTensor", found, replica, begin, end);
 }
 
 void Engine::connectStream(const std::string& handle, void* begin) {
@@ -153,60 +143,123 @@ void Engine::connectStream(const std::string& handle, void* begin) {
 }
 
 void Engine::connectStream(StreamIndex stream, void* begin) {
-  const auto& streams = executable_.program()->streams;
+  const auto& streams = state_->program().streams;
   if (stream >= streams.size()) {
     throw stream_connection_error("Engine::connectStream: there is no stream " + std::to_string(stream) +
                                   "; the executable has " + std::to_string(streams.size()));
   }
-  if (fast_) {
-    fast_->ConnectStream(stream, begin);
-  } else {
-    const std::size_t bytes =
-        static_cast<std::size_t>(streams[stream].num_elements) * ipu_model::SizeOf(streams[stream].type);
-    tile_->ConnectStream(stream, begin, static_cast<unsigned char*>(begin) + bytes);
-  }
+  state_->Connect(stream, begin);
 }
 
 void Engine::connectStream(const std::string& handle, void* begin, void* end) {
-  const StreamIndex stream = streamIndex(handle);
-  if (fast_) {
-    fast_->ConnectStream(stream, begin, end);
-  } else {
-    tile_->ConnectStream(stream, begin, end);
-  }
+  state_->Connect(streamIndex(handle), EngineState::kAll, begin, end);
+}
+
+void Engine::connectStream(const std::string& handle, unsigned replica, void* begin, void* end) {
+  state_->Connect(streamIndex(handle), replica, begin, end);
+}
+
+void Engine::connectStreamToCallback(const std::string& handle, StreamCallbackHandle callback) {
+  connectStreamToCallback(handle, EngineState::kAll, std::move(callback));
+}
+
+void Engine::connectStreamToCallback(const std::string& handle, unsigned replica,
+                                     StreamCallbackHandle callback) {
+  state_->Connect(streamIndex(handle), replica, std::shared_ptr<StreamCallback>(callback.take()));
 }
 
 Engine::StreamIndex Engine::streamIndex(const std::string& handle) const {
   StreamIndex index = 0;
-  executable_.program()->StreamNamed(handle, &index);
+  state_->program().StreamNamed(handle, &index);
   return index;
 }
 
 std::vector<std::string> Engine::listStreams() const {
   std::vector<std::string> names;
-  for (const auto& s : executable_.program()->streams)
-    names.push_back(s.name + (s.host_to_device ? "+" : "-"));
+  for (const auto& s : state_->program().streams) names.push_back(s.name + (s.host_to_device ? "+" : "-"));
   return names;
 }
 
 void Engine::connectHostFunction(const std::string& handle, unsigned replica, HostFunctionCallback callback) {
-  if (replica != 0) {
-    throw stream_connection_error("Engine::connectHostFunction: there is no replica " +
-                                  std::to_string(replica));
-  }
-  if (fast_) {
-    fast_->ConnectHostFunction(handle, std::move(callback));
-  } else {
-    tile_->ConnectHostFunction(handle, std::move(callback));
-  }
+  state_->For("Engine::connectHostFunction", replica, [&](unsigned, auto& one) {
+    one.With([&](auto& engine) { engine.ConnectHostFunction(handle, callback); });
+  });
+}
+
+namespace {
+
+// A row of a remote buffer of one replica.
+unsigned char* RowOf(EngineState* state, const char* function, const std::string& handle, std::uint64_t row,
+                     unsigned replica, std::size_t* bytes) {
+  unsigned char* memory = nullptr;
+  state->For(function, replica, [&](unsigned, auto& one) {
+    auto& buffer = one.With([&](auto& engine) -> auto& { return engine.host_functions(); }).Remote(handle);
+    if (row >= buffer.rows) {
+      throw stream_connection_error(std::string(function) + ": the remote buffer '" + handle + "' has " +
+                                    std::to_string(buffer.rows) + " rows, and no row " + std::to_string(row));
+    }
+    *bytes = buffer.row_bytes;
+    memory = buffer.memory.data() + row * buffer.row_bytes;
+  });
+  return memory;
+}
+
+}  // namespace
+
+void Engine::copyToRemoteBuffer(const void* from, const std::string& handle, std::uint64_t repeatIndex,
+                                unsigned replica) {
+  std::size_t bytes = 0;
+  unsigned char* const row =
+      RowOf(state_.get(), "Engine::copyToRemoteBuffer", handle, repeatIndex, replica, &bytes);
+  if (bytes > 0) std::memcpy(row, from, bytes);
+}
+
+void Engine::copyFromRemoteBuffer(const std::string& handle, void* to, std::uint64_t repeatIndex,
+                                  unsigned replica) {
+  std::size_t bytes = 0;
+  const unsigned char* const row =
+      RowOf(state_.get(), "Engine::copyFromRemoteBuffer", handle, repeatIndex, replica, &bytes);
+  if (bytes > 0) std::memcpy(to, row, bytes);
 }
 
 void Engine::setPrintTensorStream(std::ostream& stream) {
-  if (fast_) {
-    fast_->SetPrintTensorStream(stream);
-  } else {
-    tile_->SetPrintTensorStream(stream);
+  for (auto& replica : state_->replicas())
+    replica.With([&](auto& engine) { engine.SetPrintTensorStream(stream); });
+}
+
+pva::Report Engine::getReport(bool reportExecution) const {
+  return pva::Report(std::make_shared<const ipu_model::ProfileFile>(state_->Describe(reportExecution)));
+}
+
+void Engine::printProfileSummary(std::ostream& stream, const OptionFlags& options) const {
+  bool show_steps = false;
+  for (const auto& [name, value] : options) {
+    const bool known = name == "showExecutionSteps" || name == "showVarStorage" ||
+                       name == "showOptimizations" || name == "showPerIpuMemoryUsage" || name == "colours";
+    if (!known || (value != "true" && value != "false")) {
+      throw invalid_option("Engine::printProfileSummary: the option '" + name + "' = '" + value +
+                           "' is not known; possible: showExecutionSteps, showVarStorage, showOptimizations, "
+                           "showPerIpuMemoryUsage, colours = true, false");
+    }
+    if (name == "showExecutionSteps") show_steps = value == "true";
   }
+  stream << ipu_model::ProfileSummary(state_->Describe(true), show_steps) << std::flush;
+}
+
+void Engine::resetExecutionProfile() { state_->ResetRuns(); }
+void Engine::disableExecutionProfiling() { state_->SetProfiling(false); }
+void Engine::enableExecutionProfiling() { state_->SetProfiling(true); }
+
+std::string Engine::reportTiming(const TimerTimePoint& start, const TimerTimePoint& end) {
+  return std::to_string(std::chrono::duration<double>(end - start).count()) + " seconds";
+}
+
+const Target& Engine::getTarget() const { return state_->program().target; }
+
+void Engine::serializeExecutable(const std::string& path) const {
+  std::ofstream out(path, std::ios::binary);
+  if (!out) throw poplar_error("Engine::serializeExecutable: cannot write '" + path + "'");
+  state_->executable().serialize(out);
 }
 
 }  // namespace poplar
@@ -214,42 +267,42 @@ void Engine::setPrintTensorStream(std::ostream& stream) {
 namespace ipu_model {
 
 void SetReplica(poplar::Engine& engine, const Replica& replica) {
-  const unsigned factor = engine.executable_.program()->replication_factor;
+  const unsigned factor = engine.state_->program().replication_factor;
   if (replica.group != nullptr && replica.group->size() != factor) {
     throw poplar::poplar_error("SetReplica: the graph has " + std::to_string(factor) +
                                " replicas, the launch " + std::to_string(replica.group->size()));
   }
-  if (engine.fast_) {
-    engine.fast_->SetReplica(replica);
-  } else {
-    engine.tile_->SetReplica(replica);
-  }
+  engine.state_->SetReplica(replica);
 }
 
 void SetCancellation(poplar::Engine& engine, const std::atomic<bool>* cancelled, std::function<void()> poll) {
-  if (engine.fast_) {
-    engine.fast_->SetCancellation({cancelled, std::move(poll)});
-  } else {
-    engine.tile_->SetCancellation({cancelled, std::move(poll)});
-  }
+  for (auto& replica : engine.state_->replicas())
+    replica.With([&](auto& one) { one.SetCancellation({cancelled, poll}); });
 }
 
 void RunExpansions(poplar::Engine& engine, const hlo::Expansions& library) {
-  if (engine.tile_ == nullptr)
-    throw poplar::poplar_error("RunExpansions: only an engine with execution = tile runs vertices");
-  engine.tile_->RunExpansions(library);
+  for (auto& replica : engine.state_->replicas()) {
+    TileEngine* const tile = replica.tile();
+    if (tile == nullptr)
+      throw poplar::poplar_error("RunExpansions: only an engine with execution = tile runs vertices");
+    tile->RunExpansions(library);
+  }
 }
 
 ExpandedKinds KindsRunBy(const poplar::Engine& engine) {
-  return engine.tile_ == nullptr ? ExpandedKinds{} : engine.tile_->kinds();
+  const TileEngine* const tile = engine.state_->first().tile();
+  return tile == nullptr ? ExpandedKinds{} : tile->kinds();
 }
 
 std::vector<LoopRun> LastRunLoops(const poplar::Engine& engine) {
-  return engine.fast_ ? engine.fast_->last_run_loops() : engine.tile_->last_run_loops();
+  return engine.state_->first().With([](const auto& one) { return one.last_run_loops(); });
 }
 
 std::uint64_t LastRunCycles(const poplar::Engine& engine) {
-  return engine.fast_ ? engine.fast_->last_run_cycles() : engine.tile_->last_run_cycles();
+  std::uint64_t cycles = 0;
+  for (auto& replica : engine.state_->replicas())
+    cycles = std::max(cycles, replica.With([](const auto& one) { return one.last_run_cycles(); }));
+  return cycles;
 }
 
 }  // namespace ipu_model

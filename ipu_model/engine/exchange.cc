@@ -71,8 +71,10 @@ void Merge(const CodeletUse& use, std::map<std::string, CodeletUse>* codelets) {
   for (std::size_t t = 0; t < use.tiles.size(); ++t) known.tiles[t] = known.tiles[t] || use.tiles[t];
 }
 
-unsigned TilesPerGroup(unsigned num_tiles) {
+unsigned TilesPerGroup(const poplar::Target& target) {
+  if (target.getNumIPUs() > 1) return target.getTilesPerIPU();
   constexpr unsigned kMostGroups = 23;  // of 64 tiles, on an IPU with 1,472
+  const unsigned num_tiles = target.getNumTiles();
   return std::max(1u, (num_tiles + kMostGroups - 1) / kMostGroups);
 }
 
@@ -89,9 +91,10 @@ ExchangeAnalyser::ExchangeAnalyser(const CompiledProgram& program, bool detailed
       sent_to_pairs_(num_tiles_, 0),
       fragments_(num_tiles_, 0),
       detailed_(detailed),
-      tiles_per_group_(TilesPerGroup(num_tiles_)),
+      several_ipus_(program.target.getNumIPUs() > 1),
+      tiles_per_group_(TilesPerGroup(program.target)),
       num_groups_((num_tiles_ + tiles_per_group_ - 1) / tiles_per_group_) {
-  if (!detailed) return;
+  if (!detailed && !several_ipus_) return;
   sent_.assign(num_tiles_, 0);
   delivered_.assign(num_tiles_, 0);
   between_groups_.assign(std::size_t{num_groups_} * num_groups_, 0);
@@ -216,7 +219,7 @@ void ExchangeAnalyser::Send(HeldCounter* counter, const VertexGroup& group, cons
     sent_to_pairs_[tile] += std::min(all - alone, elements.second) * size;
   }
   sends_ = true;
-  if (!detailed_) ForgetRegions();
+  if (!detailed_ && !several_ipus_) ForgetRegions();
 }
 
 void ExchangeAnalyser::EndExchange(SuperstepDetail* detail) {
@@ -230,6 +233,21 @@ void ExchangeAnalyser::EndExchange(SuperstepDetail* detail) {
   }
   for (TileBytes* bytes : {&sent_, &delivered_, &between_groups_}) std::fill(bytes->begin(), bytes->end(), 0);
   moved_ = false;
+}
+
+void ExchangeAnalyser::AddLinks(SuperstepUse* use) const {
+  if (!moved_) return;
+  for (unsigned from = 0; from < num_groups_; ++from) {
+    std::uint64_t cycles = 0;
+    for (unsigned to = 0; to < num_groups_; ++to) {
+      const std::int64_t bytes = between_groups_[std::size_t{from} * num_groups_ + to];
+      if (from == to || bytes == 0) continue;
+      use->link_bytes += static_cast<std::uint64_t>(bytes);
+      cycles += LinkCopyCycles(program_.target, from, to, num_groups_, static_cast<std::uint64_t>(bytes));
+    }
+    use->exchange_cycles = std::max(use->exchange_cycles, cycles);
+  }
+  if (use->link_bytes > 0) use->link_syncs = 1;
 }
 
 void ExchangeAnalyser::EndStep(std::vector<std::string> codelets, const SuperstepUse& use,
@@ -268,7 +286,7 @@ bool ExchangeAnalyser::Read(const VertexGroup& group, const VertexGroup::Access&
     a.elements += elements;
     a.held += held;
     ++fragments_[vertex.tile];
-    if (detailed_) {
+    if (detailed_ || several_ipus_) {
       Note(hash, static_cast<std::size_t>(&vertex - group.vertices.data()), vertex.tile, held);
     }
   }
@@ -285,7 +303,7 @@ bool ExchangeAnalyser::Read(const VertexGroup& group, const VertexGroup::Access&
     if (b.key == a.key) shared_[tile] += std::max<std::int64_t>(0, a.elements - a.held - b.held) * size;
   }
   Send(&counter, group, access, view, mapping);
-  if (detailed_) Move(&counter, group, access, size, true);
+  if (detailed_ || several_ipus_) Move(&counter, group, access, size, true);
   ForgetTouched();
   return false;
 }
@@ -305,12 +323,12 @@ bool ExchangeAnalyser::Write(const VertexGroup& group, const VertexGroup::Access
     a.elements += elements;
     a.held += held;
     missing += elements - held;
-    if (detailed_ && held < elements) {
+    if ((detailed_ || several_ipus_) && held < elements) {
       Note(HashOf(view, region), static_cast<std::size_t>(&vertex - group.vertices.data()), vertex.tile,
            held);
     }
   }
-  if (detailed_) Move(&counter, group, access, size, false);
+  if (detailed_ || several_ipus_) Move(&counter, group, access, size, false);
   if (missing > 0) {
     use->exchange_bytes += static_cast<std::uint64_t>(missing * size);
     for (const unsigned tile : touched_) {
@@ -389,6 +407,8 @@ OperationUse ExchangeAnalyser::Analyse(const Operation& operation) {
     std::vector<std::string> codelets;  // in detailed analyses
     for (const VertexGroup& group : plan.supersteps[s].groups) {
       if (group.vertices.empty()) continue;
+      result.num_vertices += group.vertices.size();
+      result.num_edges += group.vertices.size() * (group.reads.size() + group.writes.size());
       CodeletUse codelet{group.codelet, group.code_bytes, std::vector<bool>(num_tiles_, false)};
       if (group.vertex_bytes > 0) Grow(&result.vertex_state, num_tiles_);
       // Partitions are balanced, so there are few distinct sizes of boxes.
@@ -462,6 +482,13 @@ OperationUse ExchangeAnalyser::Analyse(const Operation& operation) {
       for (const auto& access : group.reads) analyse(access, true);
     }
     use.compute_cycles = *std::max_element(compute_.begin(), compute_.end());
+    if (several_ipus_) {
+      AddLinks(&use);
+      if (!detailed_ && moved_) {
+        SuperstepDetail unused;
+        EndExchange(&unused);
+      }
+    }
     if (detailed_) EndStep(std::move(codelets), use, &result);
     std::fill(compute_.begin(), compute_.end(), 0);
     if (use.exchange_bytes > 0) {

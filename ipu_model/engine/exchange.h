@@ -60,13 +60,15 @@ struct OperationUse {
   TileBytes vertex_state;
   TileBytes exchange_code;
   unsigned computing_tiles = 0;
+  std::uint64_t num_vertices = 0, num_edges = 0;
   // Only in detailed analyses.
   std::vector<SuperstepDetail> details;  // by step
   std::vector<int> last_reads;           // by input: the last step that reads it, -1 for none
 };
 
-// How many neighbouring tiles are one group in SuperstepDetail, so that there are at most 23.
-unsigned TilesPerGroup(unsigned num_tiles);
+// How many neighbouring tiles are one group in SuperstepDetail: so that there are at most 23, or those of an
+// IPU if there are several.
+unsigned TilesPerGroup(const poplar::Target& target);
 
 // Analyses exchanges. Reads are exact: each vertex receives the distinct elements of its regions that its
 // tile does not hold; vertices of one tile that read the same region share it. Elements that are written on
@@ -108,6 +110,9 @@ class ExchangeAnalyser {
             std::int64_t element_bytes, bool to_vertices);
   void EndStep(std::vector<std::string> codelets, const SuperstepUse& use, OperationUse* result);
   void EndExchange(SuperstepDetail* detail);
+  // Of a target with several IPUs: what moves between them. An element crosses the links once for each tile
+  // of another IPU that receives it.
+  void AddLinks(SuperstepUse* use) const;
 
   const CompiledProgram& program_;
   PlanContext context_;
@@ -123,7 +128,7 @@ class ExchangeAnalyser {
   bool sends_ = false;  // whether any tile sends
   TileBytes fragments_;
   // In detailed analyses.
-  const bool detailed_;
+  const bool detailed_, several_ipus_;
   const unsigned tiles_per_group_, num_groups_;
   TileBytes sent_, delivered_, between_groups_;
   bool moved_ = false;

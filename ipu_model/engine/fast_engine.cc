@@ -55,9 +55,10 @@ FastEngine::Memory FastEngine::Allocate(std::size_t alignment, std::size_t bytes
   return memory;
 }
 
-FastEngine::FastEngine(std::shared_ptr<const CompiledProgram> program, bool stream_memory_stays)
+FastEngine::FastEngine(std::shared_ptr<const CompiledProgram> program, bool stream_memory_stays,
+                       bool streams_in_place)
     : program_(std::move(program)),
-      plan_(MakeHostPlan(*program_, stream_memory_stays)),
+      plan_(MakeHostPlan(*program_, stream_memory_stays, streams_in_place)),
       cycles_(*program_, plan_.code.loops),
       host_functions_(*program_),
       print_stream_(&std::cerr) {
@@ -250,6 +251,7 @@ void FastEngine::Point(StreamState* stream, unsigned char* memory) {
 
 void FastEngine::ConnectStream(std::uint32_t stream, void* begin) {
   StreamState& s = streams_[stream];
+  s.port = nullptr;
   auto* memory = static_cast<unsigned char*>(begin);
   s.begin = memory;
   s.end = memory + s.bytes;
@@ -258,6 +260,11 @@ void FastEngine::ConnectStream(std::uint32_t stream, void* begin) {
     --unconnected_;
   }
   if (s.cursor != memory || memory == nullptr) Point(&s, memory);
+}
+
+void FastEngine::ConnectPort(std::uint32_t stream, StreamPort* port) {
+  ConnectStream(stream, port->memory());
+  streams_[stream].port = port;
 }
 
 void FastEngine::ConnectStream(std::uint32_t stream, void* begin, void* end) {
@@ -299,6 +306,7 @@ std::int64_t FastEngine::Read(std::uint32_t predicate) const {
 void FastEngine::Transfer(HostContext& context, BoundTransfer& transfer, bool in) {
   StreamState& stream = streams_[transfer.stream];
   unsigned char* host = stream.cursor;
+  if (stream.port != nullptr && in) stream.port->Fill();
   for (std::size_t i = 0; i < transfer.tensor.size(); ++i) {
     HostTensor& packed = transfer.packed[i];
     if (packed.num_elements() == 0) continue;
@@ -310,7 +318,12 @@ void FastEngine::Transfer(HostContext& context, BoundTransfer& transfer, bool in
       CopyTensor(context, transfer.tensor[i], packed);
     }
   }
-  Advance(&stream);
+  if (stream.port == nullptr) return Advance(&stream);
+  if (in) {
+    stream.port->Consumed();
+  } else {
+    stream.port->Deliver();
+  }
 }
 
 void FastEngine::Print(const ProgramNode& node) {
@@ -494,6 +507,8 @@ void FastEngine::Perform(HostContext& context, const HostInstruction& in) {
     case OpCode::kAbortIfNotZero:
       if (Read(in.a) != 0) throw poplar::application_runtime_error(host.messages[in.target]);
       return;
+    case OpCode::kAbort:
+      throw poplar::application_runtime_error(host.messages[in.target]);
     default:
       return;
   }
@@ -516,6 +531,7 @@ void FastEngine::Execute(unsigned program) {
       case OpCode::kPrint:
       case OpCode::kHostCall:
       case OpCode::kAbortIfNotZero:
+      case OpCode::kAbort:
         Perform(context, in);
         break;
       case OpCode::kRunLoop:
@@ -523,6 +539,7 @@ void FastEngine::Execute(unsigned program) {
         next = code + in.target;
         break;
       case OpCode::kUndefined:
+      case OpCode::kSync:
         break;
       case OpCode::kJump:
         next = code + in.target;

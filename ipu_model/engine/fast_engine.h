@@ -20,6 +20,7 @@
 #include "engine/host_functions.h"
 #include "engine/host_plan.h"
 #include "engine/loop_code.h"
+#include "engine/stream_port.h"
 #include "kernels/host/bound_kernel.h"
 #include "kernels/host/context.h"
 #include "kernels/host/host_tensor.h"
@@ -29,8 +30,9 @@ namespace ipu_model {
 // Owns the memory of the variables. Run does not allocate. Not thread safe.
 class FastEngine {
  public:
-  // `stream_memory_stays`: see MakeHostPlan.
-  explicit FastEngine(std::shared_ptr<const CompiledProgram> program, bool stream_memory_stays = false);
+  // `stream_memory_stays`, `streams_in_place`: see MakeHostPlan.
+  explicit FastEngine(std::shared_ptr<const CompiledProgram> program, bool stream_memory_stays = false,
+                      bool streams_in_place = true);
   FastEngine(const FastEngine&) = delete;
   FastEngine& operator=(const FastEngine&) = delete;
 
@@ -40,9 +42,12 @@ class FastEngine {
   // it.
   void ConnectStream(std::uint32_t stream, void* begin, void* end);
   void ConnectStream(std::uint32_t stream, void* begin);
+  // Only for engines without streams in place. The port must outlive the runs that use it.
+  void ConnectPort(std::uint32_t stream, StreamPort* port);
   void ConnectHostFunction(const std::string& name, HostCallback callback) {
     host_functions_.Connect(name, std::move(callback));
   }
+  HostFunctions& host_functions() { return host_functions_; }
   void SetPrintTensorStream(std::ostream& stream) { print_stream_ = &stream; }
   // Sets the replica as which the next runs take part in collectives.
   void SetReplica(const Replica& replica) { replica_ = replica; }
@@ -93,6 +98,7 @@ class FastEngine {
     unsigned char *begin = nullptr, *end = nullptr, *cursor = nullptr;
     std::size_t bytes = 0;
     bool connected = false;
+    StreamPort* port = nullptr;  // of a callback
     // The pointers to variables in the stream's memory, and the operations that have such variables.
     struct Pointer {
       void** address;

@@ -172,7 +172,15 @@ class Flattener {
         return;
       case ProgramKind::kAbort:
         out_->messages.push_back(node.text);
-        Emit(OpCode::kAbortIfNotZero, Predicate(node), static_cast<std::uint32_t>(out_->messages.size() - 1));
+        if (node.tensor.empty()) {
+          Emit(OpCode::kAbort, 0, static_cast<std::uint32_t>(out_->messages.size() - 1));
+        } else {
+          Emit(OpCode::kAbortIfNotZero, Predicate(node),
+               static_cast<std::uint32_t>(out_->messages.size() - 1));
+        }
+        return;
+      case ProgramKind::kSync:
+        Emit(OpCode::kSync);
         return;
       case ProgramKind::kCount:
         break;

@@ -28,7 +28,9 @@ enum class OpCode : std::uint8_t {
   kReturn,          // jumps to return slot a
   kPrint,           // prints[a]
   kHostCall,        // calls host function a
+  kSync,            // takes no time on the host
   kAbortIfNotZero,  // tests predicate a; the message is messages[target]
+  kAbort,           // the message is messages[target]
   kRunLoop,         // runs the machine code of loop a, which replaces the instructions up to its end
   kEnd
 };

@@ -9,8 +9,15 @@
 namespace ipu_model {
 
 HostFunctions::HostFunctions(const CompiledProgram& program) {
+  for (const RemoteBuffer& buffer : program.remote_buffers) {
+    const auto rows = static_cast<std::size_t>(buffer.rows);
+    const std::size_t row_bytes = static_cast<std::size_t>(buffer.num_elements) * SizeOf(buffer.type);
+    buffers_.push_back(std::make_unique<RemoteMemory>(
+        RemoteMemory{buffer.name, row_bytes, rows, std::vector<unsigned char>(rows * row_bytes)}));
+  }
   for (const HostFunction& described : program.host_functions) {
     Function function;
+    function.remote = described.remote_buffer >= 0;
     function.name = described.name;
     const auto add = [&](std::uint32_t index) -> void* {
       const Stream& stream = program.streams[index];
@@ -22,13 +29,53 @@ HostFunctions::HostFunctions(const CompiledProgram& program) {
     };
     for (const std::uint32_t stream : described.inputs) function.inputs.push_back(add(stream));
     for (const std::uint32_t stream : described.outputs) function.outputs.push_back(add(stream));
+    if (described.remote_buffer >= 0) function.callback = MoveRows(described, program);
     functions_.push_back(std::move(function));
   }
+}
+
+HostFunctions::RemoteMemory& HostFunctions::Remote(const std::string& name) {
+  std::string known;
+  for (const auto& buffer : buffers_) {
+    if (buffer->name == name) return *buffer;
+    known += (known.empty() ? "" : ", ") + buffer->name;
+  }
+  throw poplar::stream_connection_error("there is no remote buffer '" + name +
+                                        "'; the executable has: " + (known.empty() ? "none" : known));
+}
+
+HostCallback HostFunctions::MoveRows(const HostFunction& function, const CompiledProgram& program) {
+  RemoteMemory* const buffer = buffers_.at(static_cast<std::size_t>(function.remote_buffer)).get();
+  const bool read = !function.outputs.empty();
+  const bool has_offset = function.inputs.size() > (read ? 0 : 1);
+  const auto rows = has_offset ? static_cast<std::size_t>(program.streams[function.inputs[0]].num_elements)
+                               : std::size_t{1};
+  return [buffer, read, has_offset, rows](const std::vector<const void*>& in, const std::vector<void*>& out) {
+    for (std::size_t i = 0; i < rows; ++i) {
+      std::uint32_t row = 0;
+      if (has_offset)
+        std::memcpy(&row, static_cast<const unsigned char*>(in[0]) + i * sizeof(row), sizeof(row));
+      if (row >= buffer->rows) {
+        throw poplar::application_runtime_error("the program accesses row " + std::to_string(row) +
+                                                " of the remote buffer '" + buffer->name + "' of " +
+                                                std::to_string(buffer->rows) + " rows");
+      }
+      unsigned char* const at = buffer->memory.data() + row * buffer->row_bytes;
+      const std::size_t position = i * buffer->row_bytes;
+      if (buffer->row_bytes == 0) continue;
+      if (read) {
+        std::memcpy(static_cast<unsigned char*>(out[0]) + position, at, buffer->row_bytes);
+      } else {
+        std::memcpy(at, static_cast<const unsigned char*>(in.back()) + position, buffer->row_bytes);
+      }
+    }
+  };
 }
 
 void HostFunctions::Connect(const std::string& name, HostCallback callback) {
   std::string known;
   for (Function& function : functions_) {
+    if (function.remote) continue;
     if (function.name == name) {
       function.callback = std::move(callback);
       return;

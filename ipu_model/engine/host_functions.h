@@ -32,6 +32,14 @@ class HostFunctions {
       }
     }
   }
+  // The memory of a remote buffer: row after row. Throws stream_connection_error if there is none of this
+  // name.
+  struct RemoteMemory {
+    std::string name;
+    std::size_t row_bytes = 0, rows = 0;
+    std::vector<unsigned char> memory;
+  };
+  RemoteMemory& Remote(const std::string& name);
   // Throws the callback's exceptions, and stream_connection_error if no callback is connected.
   void Call(std::uint32_t function) const;
 
@@ -52,8 +60,13 @@ class HostFunctions {
     std::vector<const void*> inputs;
     std::vector<void*> outputs;
     HostCallback callback;
+    bool remote = false;  // moves rows of a remote buffer
   };
+  // The callback of a function that moves rows between a buffer and an operand.
+  HostCallback MoveRows(const HostFunction& function, const CompiledProgram& program);
+
   std::vector<Function> functions_;
+  std::vector<std::unique_ptr<RemoteMemory>> buffers_;
 };
 
 }  // namespace ipu_model

@@ -213,6 +213,8 @@ class LoopCompiler {
       case OpCode::kPrint:
       case OpCode::kHostCall:
       case OpCode::kAbortIfNotZero:
+      case OpCode::kAbort:
+      case OpCode::kSync:
         Step(i);
         return true;
       default:

@@ -126,7 +126,8 @@ class IntervalAllocator {
 
 class Planner {
  public:
-  Planner(const CompiledProgram& program, bool stream_memory_stays) : program_(program) {
+  Planner(const CompiledProgram& program, bool stream_memory_stays, bool streams_in_place)
+      : program_(program), streams_in_place_(streams_in_place) {
     plan_.code = Flatten(program);
     const std::size_t n = program.variables.size();
     plan_.locations.resize(n);
@@ -334,7 +335,8 @@ class Planner {
       HostInstruction& in = plan_.code.code[i];
       if (in.code != OpCode::kStreamIn && in.code != OpCode::kStreamOut) continue;
       const Transfer& transfer = plan_.code.transfers[in.a];
-      if (!transfer.once || uses[transfer.stream] != 1 || transfer.tensor.size() != 1) continue;
+      if (!streams_in_place_ || !transfer.once || uses[transfer.stream] != 1 || transfer.tensor.size() != 1)
+        continue;
       const VariableId v = Root(transfer.tensor[0].variable);
       HostLocation& location = plan_.locations[v];
       // What a stream feeds in another program is not written in this one, and must not move to a result.
@@ -441,6 +443,7 @@ class Planner {
   }
 
   const CompiledProgram& program_;
+  const bool streams_in_place_;
   HostPlan plan_;
   std::vector<VariableId> root_;
   std::vector<std::uint32_t> home_;  // the last program that uses a variable
@@ -455,8 +458,8 @@ class Planner {
 
 }  // namespace
 
-HostPlan MakeHostPlan(const CompiledProgram& program, bool stream_memory_stays) {
-  return Planner(program, stream_memory_stays).Plan();
+HostPlan MakeHostPlan(const CompiledProgram& program, bool stream_memory_stays, bool streams_in_place) {
+  return Planner(program, stream_memory_stays, streams_in_place).Plan();
 }
 
 }  // namespace ipu_model

@@ -80,12 +80,18 @@ const unsigned char* PrintLevel(std::ostream& out, DType type, const Shape& shap
     out << Element(type, at);
     return at + SizeOf(type);
   }
+  // Poplar prints each row on a line of its own.
   const bool rows = dim + 1 < shape.size();
   out << '[';
   for (std::int64_t i = 0; i < shape[dim]; ++i) {
-    if (i > 0) out << (rows ? "\n" + std::string(dim + 1, ' ') : " ");
+    if (rows) {
+      out << '\n' << std::string(2 * (dim + 1), ' ');
+    } else if (i > 0) {
+      out << ' ';
+    }
     at = PrintLevel(out, type, shape, dim + 1, at);
   }
+  if (rows) out << '\n' << std::string(2 * dim, ' ');
   out << ']';
   return at;
 }

@@ -42,6 +42,8 @@ const char* KindOf(const ProgramNode& node) {
       return "host call";
     case ProgramKind::kAbort:
       return "abort";
+    case ProgramKind::kSync:
+      return "sync";
     case ProgramKind::kWriteUndef:
     case ProgramKind::kPrint:
     case ProgramKind::kCount:
@@ -428,7 +430,7 @@ class ProfileBuilder {
 
   void AddExchange(const StepBuilder& steps) {
     ProfileExchange& exchange = profile_.exchange;
-    exchange.group_tiles = TilesPerGroup(program_.target.getNumTiles());
+    exchange.group_tiles = TilesPerGroup(program_.target);
     struct Known {
       std::uint32_t sent, received, pairs;
     };
@@ -463,6 +465,14 @@ class ProfileBuilder {
   RunRows variable_rows_;
 };
 
+}  // namespace
+
+Profile ProfileOfAnalysis(const CompiledProgram& program, DeviceAnalysis* analysis) {
+  return ProfileBuilder(program, analysis).Build();
+}
+
+namespace {
+
 // Analyses a program again unless its compilation was for a profile.
 Profile ProfileOfProgram(const CompiledProgram& program) {
   std::shared_ptr<DeviceAnalysis> analysis = program.analysis;
@@ -470,7 +480,7 @@ Profile ProfileOfProgram(const CompiledProgram& program) {
     TilePlanCache cache(true);
     Analyse(program, &cache, &analysis);
   }
-  return ProfileBuilder(program, analysis.get()).Build();
+  return ProfileOfAnalysis(program, analysis.get());
 }
 
 }  // namespace

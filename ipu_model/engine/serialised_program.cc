@@ -6,12 +6,15 @@
 #include <unordered_map>
 #include <utility>
 
+#include "core/codelet_file.h"
 #include "core/execute.h"
 #include "core/replica_operation.h"
 #include "core/serialise.h"
 #include "core/strides.h"
+#include "core/target_model.h"
 #include "engine/checks.h"
 #include "engine/device_report.h"
+#include "engine/field_io.h"
 #include "ipu_model/Stored.hpp"
 #include "poplar/exceptions.hpp"
 
@@ -83,6 +86,7 @@ class ProgramReader {
       s.type = reader_->Read<DType>();
       s.num_elements = reader_->ReadInteger(0, kMaxElements);
       s.host_to_device = reader_->Read<bool>();
+      s.remote = reader_->Read<bool>();
       program_->streams.push_back(std::move(s));
     }
   }
@@ -94,30 +98,38 @@ class ProgramReader {
       f.name = reader_->Read<std::string>();
       f.inputs = StreamList(false);
       f.outputs = StreamList(true);
+      f.remote_buffer = static_cast<int>(
+          reader_->ReadInteger(-1, static_cast<std::int64_t>(program_->remote_buffers.size()) - 1));
+      if (f.remote_buffer >= 0) CheckMovesRows(f);
       program_->host_functions.push_back(std::move(f));
+    }
+  }
+
+  // Before HostFunctions.
+  void RemoteBuffers() {
+    for (std::size_t n = reader_->ReadLength(); n > 0; --n) {
+      RemoteBuffer b;
+      b.name = reader_->Read<std::string>();
+      b.type = reader_->Read<DType>();
+      b.num_elements = reader_->ReadInteger(0, kMaxElements);
+      b.rows = reader_->ReadInteger(0, kMaxElements);
+      if (b.rows > 0 && b.num_elements > kMaxElements / b.rows) reader_->Fail("a remote buffer is too large");
+      program_->remote_buffers.push_back(std::move(b));
     }
   }
 
   // Before Programs.
   void Codelets(bool compile) {
     std::vector<CodeletSource> sources;
-    for (std::size_t n = reader_->ReadLength(); n > 0; --n) {
-      CodeletSource source;
-      source.name = reader_->Read<std::string>();
-      source.flags = reader_->Read<std::vector<std::string>>();
-      for (std::size_t f = reader_->ReadLength(); f > 0; --f) {
-        auto path = reader_->Read<std::string>();
-        source.files.emplace_back(std::move(path), reader_->Read<std::string>());
-      }
-      sources.push_back(std::move(source));
-    }
+    for (std::size_t n = reader_->ReadLength(); n > 0; --n) sources.push_back(ReadSource(reader_));
     for (const CodeletSource& source : sources) {
       // What this process has compiled itself may run.
       auto library = compile ? CodeletLibrary::Compile(source) : CodeletLibrary::FindCompiled(source);
       if (library == nullptr) {
         reader_->Fail("it has codelets (" + source.name +
                       "), whose source would be compiled and run with the rights of this process; if you "
-                      "trust it, load it with Executable::deserialize and the option codelets = compile");
+                      "trust it, load it with Executable::deserialize and the option codelets = compile, or "
+                      "set the environment variable IPU_MODEL_CODELETS to compile");
       }
       program_->codelets.push_back(std::move(library));
     }
@@ -182,6 +194,27 @@ class ProgramReader {
           reader_->Fail("two collective operations have one result");
       }
     }
+  }
+
+  // Its operands are [indices of rows], and rows of its buffer.
+  void CheckMovesRows(const HostFunction& f) {
+    const RemoteBuffer& buffer = program_->remote_buffers[static_cast<std::size_t>(f.remote_buffer)];
+    const bool read = f.outputs.size() == 1;
+    const std::size_t indices = f.inputs.size() - (read ? 0 : 1);
+    bool fits = f.outputs.size() <= 1 && f.inputs.size() <= 2 && indices <= 1;
+    if (fits) {
+      const Stream& rows = program_->streams[read ? f.outputs[0] : f.inputs.back()];
+      std::int64_t number = 1;
+      if (indices == 1) {
+        const Stream& index = program_->streams[f.inputs[0]];
+        number = index.num_elements;
+        fits = SizeOf(index.type) == 4;
+      }
+      fits = fits && rows.type == buffer.type &&
+             (buffer.num_elements == 0 || rows.num_elements / buffer.num_elements == number) &&
+             rows.num_elements == number * buffer.num_elements;
+    }
+    if (!fits) reader_->Fail("the operands of '" + f.name + "' do not fit its remote buffer");
   }
 
   std::vector<std::uint32_t> StreamList(bool host_to_device) {
@@ -310,7 +343,7 @@ class ProgramReader {
         scalar = true;
         break;
       case ProgramKind::kAbort:
-        scalar = true;
+        scalar = !node.tensor.empty();
         break;
       case ProgramKind::kPrint:
         if (CheckedElements(node.shape) != elements) reader_->Fail("a printed tensor has the wrong shape");
@@ -352,7 +385,8 @@ class ProgramReader {
 std::string SerialiseBody(const CompiledProgram& program) {
   Writer body;
   body.Write(program.target.getTargetArchString());
-  body.Write(program.target.getNumTiles());
+  body.Write(program.target.getTilesPerIPU());
+  FieldWriter{body}.Put(ChangesOf(program.target.model()));
   body.Write(program.replication_factor);
   body.Write(program.variables.size());
   for (const Variable& v : program.variables) {
@@ -370,24 +404,24 @@ std::string SerialiseBody(const CompiledProgram& program) {
     body.Write(s.type);
     body.Write(s.num_elements);
     body.Write(s.host_to_device);
+    body.Write(s.remote);
+  }
+  body.Write(program.remote_buffers.size());
+  for (const RemoteBuffer& b : program.remote_buffers) {
+    body.Write(b.name);
+    body.Write(b.type);
+    body.Write(b.num_elements);
+    body.Write(b.rows);
   }
   body.Write(program.host_functions.size());
   for (const HostFunction& f : program.host_functions) {
     body.Write(f.name);
     body.Write(f.inputs);
     body.Write(f.outputs);
+    body.Write(static_cast<std::int64_t>(f.remote_buffer));
   }
   body.Write(program.codelets.size());
-  for (const auto& library : program.codelets) {
-    const CodeletSource& source = library->source();
-    body.Write(source.name);
-    body.Write(source.flags);
-    body.Write(source.files.size());
-    for (const auto& [path, text] : source.files) {
-      body.Write(path);
-      body.Write(text);
-    }
-  }
+  for (const auto& library : program.codelets) WriteSource(&body, library->source());
   std::vector<std::shared_ptr<const ProgramNode>> roots = program.programs;
   roots.insert(roots.end(), program.functions.begin(), program.functions.end());
   const std::vector<const ProgramNode*> nodes = NodesOf(roots);
@@ -431,16 +465,19 @@ std::shared_ptr<const CompiledProgram> DeserialiseProgram(std::string_view data,
 std::shared_ptr<const CompiledProgram> DeserialiseBody(std::string_view body, bool compile_codelets) {
   Reader reader(body);
   const auto architecture = reader.Read<std::string>();
-  const auto num_tiles = reader.Read<unsigned>();
+  const auto tiles_per_ipu = reader.Read<unsigned>();
+  TargetChanges changes;
+  FieldReader{reader}.Get(changes);
   const auto replication_factor = reader.Read<unsigned>();
   if (replication_factor == 0) reader.Fail("a program without replicas");
   try {
     auto program =
-        std::make_shared<CompiledProgram>(poplar::Target::createIPUTarget(1, num_tiles, architecture));
+        std::make_shared<CompiledProgram>(TargetOf(ChangedTargetModel(architecture, changes), tiles_per_ipu));
     program->replication_factor = replication_factor;
     ProgramReader parts(&reader, program.get());
     parts.Variables();
     parts.Streams();
+    parts.RemoteBuffers();
     parts.HostFunctions();
     parts.Codelets(compile_codelets);
     parts.Programs();

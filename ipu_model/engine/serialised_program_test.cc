@@ -219,7 +219,8 @@ TEST(GraphsThatCannotRunAreRefused) {
   }
   CHECK_THROWS(poplar::poplar_error, poplar::Target::createIPUTarget(1, "ipu9"));
   CHECK_THROWS(poplar::poplar_error, poplar::Target::createIPUTarget(1, 100000, "ipu2"));
-  CHECK_THROWS(poplar::poplar_error, poplar::Target::createIPUTarget(2, "ipu2"));
+  CHECK_THROWS(poplar::poplar_error, poplar::Target::createIPUTarget(0, "ipu2"));
+  CHECK_THROWS(poplar::poplar_error, poplar::Target::createIPUTarget(65, "ipu2"));
 }
 
 TEST(LoadWantsTheRightDevice) {

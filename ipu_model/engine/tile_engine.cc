@@ -77,6 +77,7 @@ std::vector<const ProgramNode*> LoopsOf(const CompiledProgram& program) {
 
 struct StreamMemory {
   unsigned char *begin = nullptr, *end = nullptr, *next = nullptr;
+  StreamPort* port = nullptr;  // of a callback
 };
 
 }  // namespace
@@ -114,8 +115,21 @@ class TileEngine::Implementation {
 
   void ConnectStream(std::uint32_t stream, void* begin, void* end) {
     auto* first = static_cast<unsigned char*>(begin);
-    streams_.at(stream) = {first, static_cast<unsigned char*>(end), first};
+    streams_.at(stream) = {first, static_cast<unsigned char*>(end), first, nullptr};
   }
+
+  void ConnectStream(std::uint32_t stream, void* begin) {
+    const Stream& described = program_->streams.at(stream);
+    const std::size_t bytes = static_cast<std::size_t>(described.num_elements) * SizeOf(described.type);
+    ConnectStream(stream, begin, static_cast<unsigned char*>(begin) + bytes);
+  }
+
+  void ConnectPort(std::uint32_t stream, StreamPort* port) {
+    ConnectStream(stream, port->memory());
+    streams_[stream].port = port;
+  }
+
+  HostFunctions& host_functions() { return host_functions_; }
 
   void ConnectHostFunction(const std::string& name, HostCallback callback) {
     host_functions_.Connect(name, std::move(callback));
@@ -157,12 +171,16 @@ class TileEngine::Implementation {
         return;
       case ProgramKind::kStreamIn: {
         const PlannedTensor& tensor = TensorOf(node);
+        StreamPort* const port = streams_[node.stream].port;
+        if (port != nullptr) port->Fill();
         StoreTensor(node, tensor, NextTransfer(node.stream, tensor.bytes));
+        if (port != nullptr) port->Consumed();
         return;
       }
       case ProgramKind::kStreamOut: {
         const PlannedTensor& tensor = TensorOf(node);
         LoadTensor(node, tensor, NextTransfer(node.stream, tensor.bytes));
+        if (StreamPort* const port = streams_[node.stream].port) port->Deliver();
         return;
       }
       case ProgramKind::kRepeat:
@@ -210,7 +228,9 @@ class TileEngine::Implementation {
         host_functions_.Call(node.function);
         return;
       case ProgramKind::kAbort:
-        if (Predicate(node)) throw poplar::application_runtime_error(node.text);
+        if (node.tensor.empty() || Predicate(node)) throw poplar::application_runtime_error(node.text);
+        return;
+      case ProgramKind::kSync:
         return;
       case ProgramKind::kCount:
         break;
@@ -487,6 +507,18 @@ class TileEngine::Implementation {
       storage_.Scatter(received[i], SizeOf(out[i].type), out[i].as<unsigned char>());
   }
 
+  // While it exists, operations run as they are.
+  class InExpansion {
+   public:
+    explicit InExpansion(bool* flag) : flag_(flag) { *flag_ = true; }
+    ~InExpansion() { *flag_ = false; }
+    InExpansion(const InExpansion&) = delete;
+    InExpansion& operator=(const InExpansion&) = delete;
+
+   private:
+    bool* const flag_;
+  };
+
   // Runs the expansion of an operation. Returns false if it has none.
   bool RunExpansion(const Operation& operation) {
     if (expander_ == nullptr || in_expansion_) return false;
@@ -495,14 +527,8 @@ class TileEngine::Implementation {
     const std::size_t known = placements_.size();
     PlaceVariables();
     for (std::size_t i = known; i < placements_.size(); ++i) WriteConstant(i);
-    in_expansion_ = true;
-    try {
-      Run(*expansion);
-    } catch (...) {
-      in_expansion_ = false;
-      throw;
-    }
-    in_expansion_ = false;
+    const InExpansion scope(&in_expansion_);
+    Run(*expansion);
     return true;
   }
 
@@ -575,6 +601,13 @@ void TileEngine::Load() { implementation_->Load(); }
 void TileEngine::ConnectStream(std::uint32_t stream, void* begin, void* end) {
   implementation_->ConnectStream(stream, begin, end);
 }
+void TileEngine::ConnectStream(std::uint32_t stream, void* begin) {
+  implementation_->ConnectStream(stream, begin);
+}
+void TileEngine::ConnectPort(std::uint32_t stream, StreamPort* port) {
+  implementation_->ConnectPort(stream, port);
+}
+HostFunctions& TileEngine::host_functions() { return implementation_->host_functions(); }
 void TileEngine::ConnectHostFunction(const std::string& name, HostCallback callback) {
   implementation_->ConnectHostFunction(name, std::move(callback));
 }

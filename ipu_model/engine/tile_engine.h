@@ -12,6 +12,7 @@
 
 #include "engine/cancellation.h"
 #include "engine/host_functions.h"
+#include "engine/stream_port.h"
 #include "hlo/Expansion.hpp"
 #include "ipu_model/Timeline.hpp"
 #include "kernels/collectives/replicas.h"
@@ -30,6 +31,10 @@ class TileEngine {
   // Successive transfers move through [begin, end) and then start over. end == begin + one transfer repeats
   // it.
   void ConnectStream(std::uint32_t stream, void* begin, void* end);
+  void ConnectStream(std::uint32_t stream, void* begin);
+  // The port must outlive the runs that use it.
+  void ConnectPort(std::uint32_t stream, StreamPort* port);
+  HostFunctions& host_functions();
   void ConnectHostFunction(const std::string& name, HostCallback callback);
   void SetPrintTensorStream(std::ostream& stream);
   // Sets the replica as which the next runs take part in collectives.

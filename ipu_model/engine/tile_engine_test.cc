@@ -223,7 +223,7 @@ TEST(PrintAndAbort) {
   PrintTensor(text, "m", DType::kS32, {2, 2}, matrix.data());
   const float values[] = {7.0f, -0.5f};
   PrintTensor(text, "v2", DType::kF32, {2}, values);
-  CHECK_EQ(text.str(), "m: [[1 2]\n [3 4]]\nv2: [7.0000000 -0.5000000]\n");
+  CHECK_EQ(text.str(), "m: [\n  [1 2]\n  [3 4]\n]\nv2: [7.0000000 -0.5000000]\n");
 }
 
 TEST(TwoWritersOfOneElementAreFound) {

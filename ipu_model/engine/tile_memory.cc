@@ -274,7 +274,7 @@ class MemoryAnalysis::Walk {
   static bool IsStep(OpCode code) {
     return code == OpCode::kStreamIn || code == OpCode::kStreamOut || code == OpCode::kJumpIfZero ||
            code == OpCode::kJumpIfNotZero || code == OpCode::kSwitch || code == OpCode::kAbortIfNotZero ||
-           code == OpCode::kHostCall;
+           code == OpCode::kHostCall || code == OpCode::kAbort || code == OpCode::kSync;
   }
 
   void WalkProgram(std::uint32_t p) {

@@ -7,6 +7,7 @@
 
 #include "core/target_model.h"
 #include "engine/compiled_program.h"
+#include "engine/cycle_walk.h"
 
 namespace ipu_model {
 namespace {
@@ -109,6 +110,9 @@ class ProgramTimeline : public Timeline {
       case ProgramKind::kAbort:
         cycles = decision_;
         break;
+      case ProgramKind::kSync:
+        cycles = SyncCycles(node);
+        break;
       case ProgramKind::kStreamIn:
       case ProgramKind::kStreamOut:
       case ProgramKind::kHostCall:
@@ -118,6 +122,11 @@ class ProgramTimeline : public Timeline {
         break;
     }
     return entry.cycles = cycles;  // references to entries stay valid
+  }
+
+  Cycles SyncCycles(const ProgramNode& node) const {
+    const TargetModel& target = program_->target.model();
+    return {0, 0, node.count == 0 ? target.sync_cycles : target.global_sync_cycles};
   }
 
   Cycles NumberOperation(const Operation& operation, Node* entry) {
@@ -182,12 +191,17 @@ class ProgramTimeline : public Timeline {
           return Run(timeline_.FunctionOf(node), n);
         case ProgramKind::kAbort:
           return Decision(node.name, n);
+        case ProgramKind::kSync:
+          step.kind = Kind::kDecision;
+          step.name = node.name;
+          step.cycles = timeline_.SyncCycles(node) * n;
+          return visit_(step);
         case ProgramKind::kStreamIn:
         case ProgramKind::kStreamOut:
           step.kind = node.kind == ProgramKind::kStreamIn ? Kind::kStreamIn : Kind::kStreamOut;
           step.name = timeline_.program_->streams.at(node.stream).name;
           step.bytes = BytesOf(node.tensor) * n;
-          step.host_cycles = HostLinkCycles(timeline_.program_->target, n, step.bytes);
+          step.host_cycles = LinkCycles(*timeline_.program_, node.stream, n, step.bytes);
           return visit_(step);
         case ProgramKind::kHostCall: {
           const HostFunction& function = timeline_.program_->host_functions.at(node.function);
@@ -199,7 +213,8 @@ class ProgramTimeline : public Timeline {
               step.bytes += static_cast<std::uint64_t>(stream.num_elements) * SizeOf(stream.type) * n;
             }
           }
-          step.host_cycles = HostLinkCycles(timeline_.program_->target, n, 0);  // as in the report
+          if (function.remote_buffer < 0)
+            step.host_cycles = HostLinkCycles(timeline_.program_->target, n, 0);  // as in the report
           return visit_(step);
         }
         case ProgramKind::kWriteUndef:

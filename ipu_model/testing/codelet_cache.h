@@ -1,13 +1,15 @@
-// For tests of codelets: a cache of their own, which is empty before and removed after.
+// Caches of compiled codelets for tests.
 #ifndef IPU_MODEL_TESTING_CODELET_CACHE_H_
 #define IPU_MODEL_TESTING_CODELET_CACHE_H_
 
 #include <cstdlib>
 #include <filesystem>
+#include <optional>
 #include <string>
 
 namespace ipu_model::toy {
 
+// A cache of the test's own, which is empty before and removed after.
 class CodeletCache {
  public:
   CodeletCache() {
@@ -26,6 +28,23 @@ class CodeletCache {
 
  private:
   std::filesystem::path path_;
+};
+
+// For tests that do not test the cache: the folder IPU_MODEL_TEST_CODELETS, where that is set, so that a
+// build with sanitizers need not compile the codelets again; else a cache of the test's own.
+class SharedCodeletCache {
+ public:
+  SharedCodeletCache() {
+    const char* shared = std::getenv("IPU_MODEL_TEST_CODELETS");
+    if (shared == nullptr || *shared == 0) {
+      own_.emplace();
+    } else {
+      setenv("IPU_MODEL_CODELET_CACHE", shared, 1);
+    }
+  }
+
+ private:
+  std::optional<CodeletCache> own_;
 };
 
 }  // namespace ipu_model::toy

@@ -11,10 +11,10 @@ import os
 import sys
 from collections.abc import Sequence
 
-from jax_ipu.command_line import cache, doctor, estimate, info, monitor, poplar, report, run
+from jax_ipu.command_line import cache, doctor, estimate, info, monitor, popc, poplar, report, run
 from jax_ipu.command_line.output import INTERRUPTED, INVALID, UsageError, failed
 
-_COMMANDS = (info, run, estimate, report, monitor, doctor, cache, poplar)
+_COMMANDS = (info, run, estimate, report, monitor, doctor, cache, poplar, popc)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -46,7 +46,8 @@ def _poplar(options: argparse.Namespace) -> int:
     if not config.is_file():
         return failed(options, NO, f"{config} is missing; {_AGAIN}")
     cflags = ["-std=c++17", f"-I{include}"]
-    libs = [f"-L{package}", f"-l:{_LIBRARY}", f"-Wl,-rpath,{package}"]
+    # Both ways to link: by the file, and by -lpoplar and so on, which the folder of link names makes the same.
+    libs = [f"-L{package / 'lib'}", f"-L{package}", f"-l:{_LIBRARY}", f"-Wl,-rpath,{package}"]
     if options.json:
         print_json({"cflags": cflags, "libs": libs, "cmake_dir": str(config.parent)})
         return OK

@@ -1,5 +1,6 @@
 // Python: what holds for the whole process, such as signals (Ctrl-C) and forks.
 #include "bindings/bindings.h"
+#include "ipu_model/Model.hpp"
 #include "runtime/executable_versions.h"
 #include "runtime/fork.h"
 #include "runtime/interrupt.h"
@@ -39,6 +40,8 @@ void BindProcess(nb::module_& module) {
   module.def("is_forked_child", &IsForkedChild);
   module.def("refuse_in_forked_child", &RefuseInForkedChild);
   module.def("hide_executable_versions", &HideExecutableVersions);
+  module.def("compile_codelets", &ipu_model::CompileCodelets, nb::arg("paths"), nb::arg("flags"),
+             nb::arg("output"), nb::call_guard<nb::gil_scoped_release>());
 }
 
 }  // namespace jax_ipu::bindings

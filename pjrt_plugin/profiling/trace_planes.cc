@@ -65,9 +65,11 @@ class PlaneBuilder {
   // In picoseconds.
   std::uint64_t free_at() const { return free_at_; }
 
-  // Adds the work, which begins at `begin_ps`. `steps_left`: how many steps may still be shown.
-  void Add(const TracedWork& work, std::uint64_t begin_ps, std::uint64_t* steps_left) {
+  // Adds the work, which begins at `begin_ps`. `number`: of the run in the trace, from 1 on. `steps_left`:
+  // how many steps may still be shown.
+  void Add(const TracedWork& work, std::int64_t number, std::uint64_t begin_ps, std::uint64_t* steps_left) {
     begin_ps_ = begin_ps;
+    number_ = number;
     position_ = 0;
     run_ = static_cast<std::uint32_t>(plane_.event_stats.size());
     plane_.event_stats.push_back(RunStats(work));
@@ -130,10 +132,11 @@ class PlaneBuilder {
   void AddEvent(Line line, std::uint32_t kind, std::uint64_t cycles) {
     AddEvent(line, kind, run_, position_, position_ + cycles);
   }
-  // XProf's steps are groups of events: every run is one.
+  // XProf's steps are groups of events: every run is one. It numbers those of the host from 1 on in each
+  // trace.
   TraceStats RunStats(const TracedWork& work) const {
     TraceStats stats = {{"run_id", work.run_id}};
-    if (has_steps_ && work.executable) stats.push_back({"group_id", static_cast<std::int64_t>(work.run_id)});
+    if (has_steps_ && work.executable) stats.push_back({"group_id", number_});
     return stats;
   }
   // Of an event that differs from others of its kind.
@@ -201,7 +204,7 @@ class PlaneBuilder {
     AddEvent(kModules, kind, Statistics(std::move(stats)), begin, position_);
     if (!has_steps_) return;
     const std::uint32_t step =
-        KindOf(nullptr, kSteps, std::to_string(work.run_id), 0, 1, [] { return TraceStats(); });
+        KindOf(nullptr, kSteps, std::to_string(number_), 0, 1, [] { return TraceStats(); });
     AddEvent(kSteps, step, run_, begin, position_);
   }
 
@@ -363,7 +366,8 @@ class PlaneBuilder {
   // Of the work under construction.
   const Executable* program_ = nullptr;
   std::int64_t program_id_ = 0;
-  std::uint32_t run_ = 0;  // statistics of its events
+  std::uint32_t run_ = 0;    // statistics of its events
+  std::int64_t number_ = 0;  // of the run
   std::uint64_t begin_ps_ = 0;
   std::uint64_t position_ = 0;  // in cycles since the beginning
   std::vector<OpenLoop> open_loops_;
@@ -383,7 +387,10 @@ class Schedule {
       device.open.push_back(work.get());
       works_.push_back(work);
       ++members_[work->run_id];
+      if (work->executable) numbers_[work->run_id] = 0;
     }
+    std::int64_t number = 0;
+    for (auto& [run, its_number] : numbers_) its_number = ++number;
     // Works of one device are added in the order in which they ended; copies between IPUs may overtake.
     for (auto& [id, device] : devices_) {
       std::stable_sort(device.open.begin(), device.open.end(),
@@ -427,7 +434,8 @@ class Schedule {
       begin = std::max({begin, device->plane.free_at(), since * 1000});
     }
     for (Device* device : devices) {
-      device->plane.Add(*device->open.front(), begin, &steps_left_);
+      const TracedWork& work = *device->open.front();
+      device->plane.Add(work, work.executable ? numbers_.at(work.run_id) : 0, begin, &steps_left_);
       device->open.pop_front();
     }
     return true;
@@ -450,7 +458,8 @@ class Schedule {
   std::uint64_t steps_left_;
   std::vector<std::shared_ptr<const TracedWork>> works_;
   std::map<int, Device> devices_;
-  std::map<std::uint64_t, std::size_t> members_;  // works with this run_id
+  std::map<std::uint64_t, std::size_t> members_;   // works with this run_id
+  std::map<std::uint64_t, std::int64_t> numbers_;  // of runs, from 1 on, by run_id
 };
 
 }  // namespace

@@ -293,6 +293,20 @@ TEST(PlanesForTheToolsOfTpus) {
     CHECK(StatOf(plane.event_stats[event.statistics], "group_id") != nullptr);
 }
 
+TEST(StepsAreNumberedInEachTrace) {
+  PlaneOptions options;
+  options.as_tpu = true;
+  for (int i = 0; i < 2; ++i) {
+    Trace trace;
+    Trace::Add(NewRun(trace, 0, 0));
+    trace.Stop();
+    const TracePlane plane = MakePlanes(trace, options)[0];
+    const TraceEvent& step = LineOf(plane, "Steps")->events[0];
+    CHECK_EQ(plane.kinds[step.kind].name, "1");
+    CHECK_EQ(std::get<std::int64_t>(StatOf(plane.event_stats[step.statistics], "group_id")->value), 1);
+  }
+}
+
 TEST(OnlyWorksOfTheRecordingAreInIt) {
   CHECK(!Trace::IsActive());
   auto first = std::make_unique<Trace>();

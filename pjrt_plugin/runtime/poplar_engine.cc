@@ -82,7 +82,8 @@ class PoplarEngine : public DeviceEngine {
  public:
   PoplarEngine(const Executable& executable, const DeviceConfig& config)
       : program_(ReadExecutable(executable)),
-        engine_(program_, {{"execution", EngineOf(config)}, {"streamMemoryStays", "true"}}),
+        engine_(program_,
+                {{"execution", EngineOf(config)}, {"streamMemoryStays", "true"}, {"replicas", "one"}}),
         device_(CreateDevice(config)),
         synthetic_data_(config.synthetic_data) {
     if (config.execution == "codelets") ipu_model::RunExpansions(engine_, hlo::library());

@@ -4,6 +4,7 @@
 #ifndef HLO_EXPANSION_HPP
 #define HLO_EXPANSION_HPP
 
+#include <array>
 #include <cstddef>
 #include <memory>
 #include <stdexcept>
@@ -11,7 +12,11 @@
 #include <vector>
 
 #include "hlo/Expression.hpp"
+#include "hlo/Plan.hpp"
+#include "hlo/RandomAlgorithm.hpp"
 #include "hlo/TriangularOptions.hpp"
+#include "hlo/WindowDims.hpp"
+#include "hlo/WindowGeometry.hpp"
 #include "poplar/Graph.hpp"
 
 namespace poplar {
@@ -24,6 +29,26 @@ namespace hlo {
 // grain p * grains / parts[d]. Blocks are on the tiles 0, 1, ... in row-major order, again and again.
 struct Grid {
   std::vector<std::size_t> shape, parts, grain;
+};
+
+// A dimension of an operand of which each tile has a part; part p begins at begins[p].
+struct GatherSplit {
+  unsigned dimension;
+  std::vector<std::size_t> begins;
+};
+// Vertices look up windows; their boxes have the operand's dimensions, then the batch dimensions. If
+// dimensions are split, the results are partial, with leading dimensions for the parts, and other vertices
+// pick from them.
+struct GatherPlan {
+  Plan plan;
+  std::vector<GatherSplit> splits;
+};
+
+// The dimension along which windows are running results, from one end of the operand on; -1 for none.
+// `rounds`: whether each step of narrow floats is rounded.
+struct Running {
+  int dimension;
+  bool backwards, rounds;
 };
 
 // Each function adds to `prog` what the function of the same name in hlo/ means. The tensors that it writes
@@ -54,6 +79,55 @@ class Expansions {
   virtual void cholesky(poplar::Graph& graph, const poplar::Tensor& a, const poplar::Tensor& out, bool lower,
                         const Grid& grid, poplar::program::Sequence& prog,
                         const poplar::DebugContext& debugContext) const = 0;
+
+  // `starts`: one integer for each dimension, of one type.
+  virtual void dynamicSlice(poplar::Graph& graph, const poplar::Tensor& operand,
+                            const std::vector<poplar::Tensor>& starts, const poplar::Tensor& out,
+                            const GatherPlan& plan, poplar::program::Sequence& prog,
+                            const poplar::DebugContext& debugContext) const = 0;
+  virtual void gather(poplar::Graph& graph, const poplar::Tensor& operand, const poplar::Tensor& indices,
+                      const WindowDims& dims, const std::vector<std::size_t>& sliceSizes,
+                      const poplar::Tensor& out, const GatherPlan& plan, poplar::program::Sequence& prog,
+                      const poplar::DebugContext& debugContext) const = 0;
+  // `out` are exactly the operands if `inPlace`. Vertices have boxes of the operands, or, where a temporary
+  // has partial sums, of that.
+  virtual void scatter(poplar::Graph& graph, const std::vector<poplar::Tensor>& operands,
+                       const poplar::Tensor& indices, const std::vector<poplar::Tensor>& updates,
+                       const WindowDims& dims, const Expression& update,
+                       const std::vector<poplar::Tensor>& out, bool inPlace, const Plan& plan,
+                       poplar::program::Sequence& prog, const poplar::DebugContext& debugContext) const = 0;
+
+  // Temporaries have partial results: the parts of the reduced dimensions, then the other dimensions.
+  virtual void reduce(poplar::Graph& graph, const std::vector<poplar::Tensor>& values,
+                      const std::vector<poplar::Tensor>& inits, const std::vector<std::size_t>& dims,
+                      const Expression& body, const std::vector<poplar::Tensor>& out, const Plan& plan,
+                      poplar::program::Sequence& prog, const poplar::DebugContext& debugContext) const = 0;
+
+  // Vertices have boxes of the results.
+  virtual void reduceWindow(poplar::Graph& graph, const std::vector<poplar::Tensor>& values,
+                            const std::vector<poplar::Tensor>& inits, const WindowGeometry& geometry,
+                            const Running& running, const Expression& combiner,
+                            const std::vector<poplar::Tensor>& out, const Plan& plan,
+                            poplar::program::Sequence& prog,
+                            const poplar::DebugContext& debugContext) const = 0;
+  virtual void selectAndScatter(poplar::Graph& graph, const poplar::Tensor& operand,
+                                const poplar::Tensor& source, const poplar::Tensor& init,
+                                const WindowGeometry& geometry, const Expression& select,
+                                const Expression& scatter, const poplar::Tensor& out, const Plan& plan,
+                                poplar::program::Sequence& prog,
+                                const poplar::DebugContext& debugContext) const = 0;
+
+  // Vertices have boxes of the bits, or write the new state.
+  virtual void rngBitGenerator(poplar::Graph& graph, RandomAlgorithm algorithm, const poplar::Tensor& state,
+                               const poplar::Tensor& newState, const poplar::Tensor& bits, const Plan& plan,
+                               poplar::program::Sequence& prog,
+                               const poplar::DebugContext& debugContext) const = 0;
+  // `inputs`: both words of the key, then the tensors of the counter's words.
+  virtual void threefry2x32(poplar::Graph& graph, const std::vector<poplar::Tensor>& inputs,
+                            const std::array<CounterWord, 2>& counter,
+                            const std::vector<poplar::Tensor>& outputs, const Plan& plan,
+                            poplar::program::Sequence& prog,
+                            const poplar::DebugContext& debugContext) const = 0;
 
   // `out` is exactly the operand if `inPlace`. `starts`: one integer for each dimension, of one type. No
   // other tensor shares elements with `out`.

@@ -401,6 +401,14 @@ bool IsRowMajor(const poplar::Tensor& tensor);
 poplar::Tensor NewTensorMappedLike(poplar::Graph& graph, const poplar::Type& type, const poplar::Tensor& like,
                                    const std::string& name);
 
+// ---- Codelets.
+
+// Writes a file for Graph::addCodelets, which is to end in .gp, with the source of codelets and all that it
+// includes, after compiling them. Returns the names of the vertex classes. Throws the exceptions of
+// addCodelets. Poplar's equivalent: the program popc.
+std::vector<std::string> CompileCodelets(const std::vector<std::string>& paths, const std::string& flags,
+                                         const std::string& output);
+
 // ---- The host that runs the model.
 // Poplar's equivalent: none; on hardware the host only moves data.
 

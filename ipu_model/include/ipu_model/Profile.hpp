@@ -32,7 +32,7 @@ struct RunTable {
 // of its calls.
 struct ProfileNodes {
   // "sequence", "repeat", "while", "if", "switch", "call", "operation", "stream in", "stream out", "host
-  // call", "abort", "other"
+  // call", "abort", "sync", "other"
   std::vector<std::string> kind;
   std::vector<std::string> name;
   std::vector<std::int32_t> parent;                 // -1 for none

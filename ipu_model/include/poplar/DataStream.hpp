@@ -33,6 +33,25 @@ class DataStream {
   unsigned index_ = 0;
 };
 
+// Memory outside of the IPU: `repeats` rows of `numElements` elements. Made with Graph::addRemoteBuffer.
+class RemoteBuffer {
+ public:
+  RemoteBuffer() = default;
+  RemoteBuffer(std::string handle, Type type, std::size_t numElements, std::size_t repeats, unsigned index)
+      : handle_(std::move(handle)), type_(type), elements_(numElements), repeats_(repeats), index_(index) {}
+  const std::string& handle() const { return handle_; }
+  Type elementType() const { return type_; }
+  std::size_t numElements() const { return elements_; }
+  std::size_t getRepeats() const { return repeats_; }
+  unsigned index() const { return index_; }  // in the order in which the graph's buffers were added
+
+ private:
+  std::string handle_;
+  Type type_;
+  std::size_t elements_ = 0, repeats_ = 0;
+  unsigned index_ = 0;
+};
+
 }  // namespace poplar
 
 #endif  // POPLAR_DATASTREAM_HPP

@@ -3,7 +3,9 @@
 #define POPLAR_DEVICE_HPP
 
 #include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "poplar/Target.hpp"
 #include "poplar/exceptions.hpp"
@@ -19,9 +21,13 @@ class Device {
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
 
-  bool attach() const { return target_.has_value(); }
-  void detach() const {}
+  // Any number of programs can use a device of the model at once.
+  bool attach() const { return attached_ = target_.has_value(); }
+  void detach() const { attached_ = false; }
+  bool isAttached() const { return attached_; }
   unsigned getId() const { return id_; }
+  // The numbers of its IPUs.
+  std::vector<int> getDriverIDs() const;
   const Target& getTarget() const {
     if (!target_)
       throw poplar_error("Device::getTarget: this Device is empty; get one from IPUModel::createDevice");
@@ -33,15 +39,14 @@ class Device {
   static Device createSimulatorDevice(const Target& /*target*/) {
     throw poplar_error("Device::createSimulatorDevice: there is no simulator; use IPUModel::createDevice");
   }
-  // The same device with the first tiles only. Throws poplar_error when it has fewer.
-  Device createVirtualDevice(unsigned tilesPerIPU) const {
-    return Device(getTarget().createVirtualTarget(1, tilesPerIPU), id_);
-  }
-  bool supportsRemoteBuffers() const { return false; }
+  bool supportsRemoteBuffers() const { return target_.has_value(); }
+  // The same device with the first tiles of each IPU only.
+  Device createVirtualDevice(unsigned tilesPerIPU) const;
 
  private:
   std::optional<Target> target_;
   unsigned id_ = 0;
+  mutable bool attached_ = false;
 };
 
 }  // namespace poplar

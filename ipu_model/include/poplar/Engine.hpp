@@ -3,11 +3,13 @@
 #define POPLAR_ENGINE_HPP
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <ostream>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "poplar/Device.hpp"
@@ -15,6 +17,18 @@
 #include "poplar/Graph.hpp"
 #include "poplar/OptionFlags.hpp"
 #include "poplar/Program.hpp"
+#include "poplar/StreamCallback.hpp"
+#include "pva/pva.hpp"
+
+// Programs use these without including them: Graphcore's headers bring them.
+#include <cassert>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <iomanip>
+#include <iostream>
+#include <map>
 
 namespace poplar {
 class Engine;
@@ -25,8 +39,7 @@ class Expansions;  // hlo/Expansion.hpp
 }
 
 namespace ipu_model {
-class FastEngine;  // engine/fast_engine.h
-class TileEngine;  // engine/tile_engine.h
+class EngineState;  // engine/engine_state.h
 struct LoopRun;
 struct Replica;
 // ipu_model/Model.hpp, ipu_model/Timeline.hpp
@@ -41,65 +54,120 @@ ExpandedKinds KindsRunBy(const poplar::Engine& engine);
 
 namespace poplar {
 
-// Programs are numbered as given; number 0 is the main program, which reports describe. Throws
-// invalid_tile_mapping, control_program_error, or graph_memory_allocation_error when a tile's memory is too
-// small for the programs. The graph's programs must not be changed afterwards.
-Executable compileGraph(const Graph& graph, const std::vector<program::Program>& programs,
-                        const DebugContext& debugContext = {});
+// Called during a compilation with the steps that are done and their number.
+using ProgressFunc = std::function<void(int, int)>;
 
-// Runs the programs of one executable. Not thread safe. Option "execution": "fast" (default: one host kernel
-// per operation) or "tile" (every vertex by itself, on the data that the exchange delivered, with checks of
-// what codelets write). Option "vertexTimeLimit": the seconds of processor time after which a vertex of a
-// codelet is ended with runtime_error, default "10". Option "streamMemoryStays": "true" promises that the
-// memory of an input stream neither moves nor changes as long as any program uses the data read from it, so
-// that the fast engine need not copy it; default "false".
+// Programs are numbered as given; number 0 is the main program, which reports describe. Throws
+// invalid_tile_mapping, control_program_error, invalid_option for options that Engine does not take, or
+// graph_memory_allocation_error when a tile's memory is too small for the programs. The graph's programs must
+// not be changed afterwards.
+Executable compileGraph(const Graph& graph, const std::vector<program::Program>& programs,
+                        const OptionFlags& options = {}, const ProgressFunc& progress = {},
+                        const DebugContext& debugContext = {});
+// The same, with a name. A template, so that a list in braces is always a list of options.
+template <typename Name, std::enable_if_t<std::is_convertible_v<const Name&, DebugContext>, int> = 0>
+Executable compileGraph(const Graph& graph, const std::vector<program::Program>& programs, const Name& name) {
+  return compileGraph(graph, programs, OptionFlags(), ProgressFunc(), DebugContext(name));
+}
+
+// Runs the programs of one executable, on all replicas of the graph. Not thread safe. Options of the model:
+// "execution": "fast" (default: one host kernel per operation) or "tile" (every vertex by itself, on the data
+// that the exchange delivered, with checks of what codelets write).
+// "vertexTimeLimit": the seconds of processor time after which a vertex of a codelet is ended with
+// runtime_error, default "10".
+// "streamMemoryStays": "true" promises that streams have no callbacks and that the memory of an input stream
+// neither moves nor changes as long as any program uses the data read from it, so that the fast engine need
+// not copy it; default "false".
+// "replicas": "all" (default) or "one", for a runtime that has an engine for each replica.
+// Options of Poplar with an effect: "autoReport.all", "autoReport.outputGraphProfile",
+// "autoReport.outputExecutionProfile", "autoReport.directory" and
+// "autoReport.executionProfileProgramRunCount": profile.pop is written when the engine is made and after the
+// first runs. "exchange.streamBufferOverlap" = "none" lets callbacks prefetch, unless
+// "exchange.enablePrefetch" is "false". The other options of Poplar are checked and change nothing. The
+// environment variable POPLAR_ENGINE_OPTIONS, a JSON object, overrides options.
 class Engine {
  public:
   using StreamIndex = std::uint32_t;
+  using TimerTimePoint = std::chrono::steady_clock::time_point;
 
   explicit Engine(const Executable& executable, const OptionFlags& options = {});
-  Engine(const Graph& graph, const program::Program& program, const OptionFlags& options = {});
-  Engine(const Graph& graph, const std::vector<program::Program>& programs, const OptionFlags& options = {});
+  Engine(const Graph& graph, const program::Program& program, const OptionFlags& options = {},
+         const ProgressFunc& progress = {}, const DebugContext& debugContext = {});
+  Engine(const Graph& graph, const std::vector<program::Program>& programs, const OptionFlags& options = {},
+         const ProgressFunc& progress = {}, const DebugContext& debugContext = {});
   Engine(Engine&&) noexcept;
   Engine& operator=(Engine&&) noexcept;
   ~Engine();
 
-  // Zeroes the variables and makes the engine ready to run: no state survives a load.
+  // Zeroes the variables and makes the engine ready to run: no state survives a load. `prepare` checks that
+  // the device fits, `deploy` does the rest.
   void load(const Device& device);
   void load();
+  void prepare(const Device& device);
+  void deploy() { load(); }
 
-  // Throws application_runtime_error with the program's message when the program aborts,
-  // stream_connection_error when a stream that it uses has no host memory.
-  void run(unsigned program = 0);
-  void loadAndRun(const Device& device, unsigned program = 0);
+  // `debugName` is for the profile. Throws application_runtime_error with the program's message when the
+  // program aborts, stream_connection_error when a stream that it uses has no host memory.
+  void run(unsigned program = 0, const std::string& debugName = "");
+  void loadAndRun(const Device& device, unsigned program = 0, const std::string& debugName = "");
 
   // Every transfer reads or writes the memory at `begin`, one stream length of elements; the bytes of an
   // input must not change and those of an output must not be read while a program runs. Memory of inputs and
-  // outputs must not overlap.
+  // outputs must not overlap. Without `replica`, the memory or callback is that of all replicas.
   void connectStream(const std::string& handle, void* begin);
   // Successive transfers, also over runs, move through [begin, end) and then start over.
   void connectStream(const std::string& handle, void* begin, void* end);
+  void connectStream(const std::string& handle, unsigned replica, void* begin, void* end);
   void connectStream(StreamIndex stream, void* begin);
+  // Calls the callback at each transfer, on the thread that runs the program.
+  void connectStreamToCallback(const std::string& handle, StreamCallbackHandle callback);
+  void connectStreamToCallback(const std::string& handle, unsigned replica, StreamCallbackHandle callback);
   StreamIndex streamIndex(const std::string& handle) const;
   // The streams' names, each followed by '+' (host to device) or '-' (device to host).
   std::vector<std::string> listStreams() const;
 
   // Called on the thread that runs the program, with dense row-major operands that are valid during the call.
-  // An exception that it throws ends the run. `replica` is 0.
+  // An exception that it throws ends the run.
   using HostFunctionCallback =
       std::function<void(const std::vector<const void*>& inputs, const std::vector<void*>& outputs)>;
   void connectHostFunction(const std::string& handle, unsigned replica, HostFunctionCallback callback);
 
-  // Copies [begin, end), in row-major order, to the tensor of Graph::createHostWrite, or from that of
-  // createHostRead. Throws stream_connection_error for an unknown handle and another number of bytes.
+  // Copies [begin, end), in row-major order, to the tensor of Graph::createHostWrite on all replicas or on
+  // one, or from that of createHostRead on one. Throws stream_connection_error for an unknown handle and
+  // another number of bytes.
   void writeTensor(const std::string& handle, const void* begin, const void* end);
-  void readTensor(const std::string& handle, void* begin, void* end);
+  void writeTensor(const std::string& handle, unsigned replica, const void* begin, const void* end);
+  void readTensor(const std::string& handle, void* begin, void* end) { readTensor(handle, 0, begin, end); }
+  void readTensor(const std::string& handle, unsigned replica, void* begin, void* end);
 
+  // Copies one row of a remote buffer.
+  void copyToRemoteBuffer(const void* from, const std::string& handle, std::uint64_t repeatIndex,
+                          unsigned replica = 0);
+  void copyFromRemoteBuffer(const std::string& handle, void* to, std::uint64_t repeatIndex,
+                            unsigned replica = 0);
+
+  // Where PrintTensor prints; std::cerr unless set.
   void setPrintTensorStream(std::ostream& stream);
 
+  // The profile of the program and of the runs since the engine was made or resetExecutionProfile was called;
+  // at most 100 runs. Cycles are those that the model computes: nothing is measured. `reportExecution` false
+  // leaves out the runs.
+  pva::Report getReport(bool reportExecution = true) const;
+  // Prints it. Option "showExecutionSteps": "true" prints the steps of the runs; default "false".
+  void printProfileSummary(std::ostream& stream, const OptionFlags& options = {}) const;
+  void resetExecutionProfile();
+  void disableExecutionProfiling();
+  void enableExecutionProfiling();
+
+  static TimerTimePoint getTimeStamp() { return std::chrono::steady_clock::now(); }
+  // The time of the host between two points, as text.
+  static std::string reportTiming(const TimerTimePoint& start, const TimerTimePoint& end);
+
+  const Target& getTarget() const;
+  // The file can be read with Executable::deserialize.
+  void serializeExecutable(const std::string& path) const;
+
  private:
-  void runNumbered(unsigned program);
-  void transfer(const char* function, const std::string& handle, bool write, void* begin, void* end);
   friend void ipu_model::SetReplica(Engine& engine, const ipu_model::Replica& replica);
   friend void ipu_model::SetCancellation(Engine& engine, const std::atomic<bool>* cancelled,
                                          std::function<void()> poll);
@@ -108,11 +176,7 @@ class Engine {
   friend void ipu_model::RunExpansions(Engine& engine, const hlo::Expansions& library);
   friend ipu_model::ExpandedKinds ipu_model::KindsRunBy(const Engine& engine);
 
-  Executable executable_;
-  std::unique_ptr<ipu_model::FastEngine> fast_;
-  std::unique_ptr<ipu_model::TileEngine> tile_;
-  bool loaded_ = false;
-  double vertex_seconds_ = 10;
+  std::unique_ptr<ipu_model::EngineState> state_;
 };
 
 }  // namespace poplar

@@ -25,6 +25,7 @@ class Executable {
   // "codelets": "refuse" (default) or "compile". The source of codelets is part of the data, and running the
   // executable compiles and runs it, with all rights of this process: choose "compile" only for data that you
   // trust as you trust a program. Codelets that this process has compiled before need no option.
+  // The environment variable IPU_MODEL_CODELETS = compile makes "compile" the default.
   static Executable deserialize(std::istream& in, const OptionFlags& options = {});
 
   // Internals of the model, not part of Poplar. ipu_model/Model.hpp has the functions for users.

@@ -127,6 +127,11 @@ class Graph {
     return addQuarterConstant(type, metadata, shape, ipu_model::NumbersOf(values.cloneAsVector()),
                               debugContext);
   }
+  // HALF values as their bits.
+  Tensor addConstantHalf(const Type& type, const std::vector<std::size_t>& shape, std::uint16_t value,
+                         const DebugContext& debugContext = {});
+  Tensor addConstantHalf(const Type& type, const std::vector<std::size_t>& shape, const std::uint16_t* values,
+                         const DebugContext& debugContext = {});
   // An UNSIGNED_INT scalar that holds the index of the replica, which differs between replicas. Like other
   // constants it needs a tile mapping.
   Tensor addReplicationIndexConstant(const DebugContext& debugContext = {});
@@ -192,6 +197,12 @@ class Graph {
   DataStream addHostToDeviceFIFO(const std::string& handle, const Type& type, std::size_t elements);
   DataStream addDeviceToHostFIFO(const std::string& handle, const Type& type, std::size_t elements);
 
+  // Memory outside of the IPU, of each replica: `repeats` rows of `numElements` elements, which are 0 at
+  // first. Throws poplar_error when the handle is taken.
+  RemoteBuffer addRemoteBuffer(const std::string& handle, const Type& type, std::size_t numElements,
+                               std::size_t repeats = 1, bool rearrangeOnHost = false,
+                               bool optimiseMemory = false);
+
   // Names a tensor for Engine::writeTensor and readTensor. `rearrangeOnHost` changes nothing in the model.
   void createHostWrite(const std::string& handle, const Tensor& tensor, bool rearrangeOnHost = false);
   void createHostRead(const std::string& handle, const Tensor& tensor, bool rearrangeOnHost = false);
@@ -201,7 +212,7 @@ class Graph {
   // Compiles C++ source of codelets with the host's compiler, and adds its vertex classes. `compileFlags` are
   // the compiler's (-D, -I, -O); results are kept in a cache. Throws graph_program_compilation_error with the
   // compiler's message, or if there is no compiler; poplar_error for a file that cannot be read, and for
-  // types other than C++ source.
+  // types other than C++ source and .gp files, which popc makes.
   bool addCodelets(const std::string& path, CodeletFileType type = CodeletFileType::Auto,
                    const std::string& compileFlags = "");
   bool addCodelets(const std::vector<std::string>& paths, const std::string& compileFlags = "");

@@ -1,32 +1,47 @@
-// Makes devices of the IPU model.
+// Makes devices of the IPU model. Source: Graphcore's Poplar and PopLibs API reference, class
+// poplar::IPUModel.
 #ifndef POPLAR_IPUMODEL_HPP
 #define POPLAR_IPUMODEL_HPP
 
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "poplar/Device.hpp"
 #include "poplar/GlobalExchange.hpp"
+#include "poplar/OptionFlags.hpp"
 
 namespace poplar {
 
+// The numbers of an architecture, which may be changed before createDevice.
 class IPUModel {
  public:
-  explicit IPUModel(std::string version = "ipu2") : IPUVersion(std::move(version)) {}
+  enum class RelativeSyncDelayType {
+    AUTO,  // every tile has its own delay: a sync takes as long as the slowest tile's, at least the minimum
+    NO_DELAY  // every tile has the minimum
+  };
 
-  std::string IPUVersion;  // "ipu1", "ipu2", "ipu21", "bow"
+  // "ipu1", "ipu2", "ipu21", "bow". Throws poplar_error for any other.
+  explicit IPUModel(const std::string& version = "ipu2");
+
+  std::string IPUVersion;
   unsigned numIPUs = 1;
-  unsigned tilesPerIPU = 0;  // 0: all of the architecture
+  unsigned tilesPerIPU;  // at most those of the architecture; 0: all of them
+  unsigned numWorkerContexts;
+  unsigned memoryBytesPerTile;
+  double tileClockFrequency;  // Hz
+  unsigned exchangeBytesPerCycle;
+  unsigned memcpyBytesPerCycle;
+  unsigned dataPathWidth;  // bits
+  unsigned instructionBytes;
+  unsigned minIPUSyncDelay = 0;  // cycles
+  RelativeSyncDelayType relativeSyncDelay = RelativeSyncDelayType::AUTO;
+  unsigned globalSyncCycles;
   // No effect: the model knows the links between its IPUs.
   std::vector<GlobalExchangeConstraint> globalExchangeConstraints;
-  bool compileIPUCode = false;  // no effect: vertices run as code of the host
+  bool compileIPUCode = false;  // the model has no IPU code: changes nothing
 
-  Device createDevice(unsigned id = 0) const {
-    return Device(tilesPerIPU == 0 ? Target::createIPUTarget(numIPUs, IPUVersion)
-                                   : Target::createIPUTarget(numIPUs, tilesPerIPU, IPUVersion),
-                  id);
-  }
+  // No options are known: throws invalid_option for any. In the model, half values always have 16 bits.
+  Device createDevice(const OptionFlags& options = {}, bool accurateHalf = true, unsigned id = 0) const;
 };
 
 }  // namespace poplar

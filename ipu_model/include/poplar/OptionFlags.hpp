@@ -3,6 +3,7 @@
 #define POPLAR_OPTIONFLAGS_HPP
 
 #include <initializer_list>
+#include <istream>
 #include <map>
 #include <string>
 #include <utility>
@@ -34,6 +35,13 @@ class OptionFlags {
  private:
   Map options_;
 };
+
+// Sets the options of a JSON object: its values are strings, numbers, true or false. Throws parse_error with
+// the position, and changes nothing, for any other text.
+void readJSON(std::istream& stream, OptionFlags& flags);
+void readJSON(const std::string& text, OptionFlags& flags);
+// The same with the value of an environment variable. Without that variable it changes nothing.
+void readJSONFromEnv(const std::string& variable, OptionFlags& flags);
 
 }  // namespace poplar
 

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -15,6 +16,7 @@
 #include "poplar/DataStream.hpp"
 #include "poplar/DebugContext.hpp"
 #include "poplar/GraphElements.hpp"
+#include "poplar/SyncType.hpp"
 #include "poplar/Tensor.hpp"
 
 namespace ipu_model {
@@ -53,7 +55,8 @@ namespace program {
 
 class Program {
  public:
-  Program();  // does nothing
+  Program();             // does nothing
+  bool isEmpty() const;  // whether running it does nothing
   const std::shared_ptr<ipu_model::ProgramNode>& node() const {
     return node_;
   }  // internals, not part of Poplar
@@ -70,6 +73,15 @@ class Sequence : public Program {
   Sequence(std::initializer_list<Program> programs, const DebugContext& debugContext = {})
       : Sequence(std::vector<Program>(programs), debugContext) {}
   void add(const Program& program);
+  void add_back(const Program& program) { add(program); }
+  void add_front(const Program& program);
+};
+
+// A program with a name of its own in reports.
+class Block : public Sequence {
+ public:
+  explicit Block(const DebugContext& debugContext = {}) : Sequence(debugContext) {}
+  Block(const Program& program, const DebugContext& debugContext = {});
 };
 
 // Copies `src` to `dst`, of the same number of elements and element type; host transfers move one stream
@@ -81,6 +93,37 @@ class Copy : public Program {
        const DebugContext& debugContext = {});
   Copy(const Tensor& src, const DataStream& stream, bool optimiseMemory = false,
        const DebugContext& debugContext = {});
+  // Between a tensor and rows of a remote buffer. `offset`, of UNSIGNED_INT or INT, has the index of each
+  // row; the tensor has as many rows. Without an offset it is row 0. A row that the buffer does not have ends
+  // the run with application_runtime_error.
+  Copy(const RemoteBuffer& buffer, const Tensor& dst, const DebugContext& debugContext = {});
+  Copy(const RemoteBuffer& buffer, const Tensor& dst, const Tensor& offset,
+       const DebugContext& debugContext = {});
+  Copy(const Tensor& src, const RemoteBuffer& buffer, const DebugContext& debugContext = {});
+  Copy(const Tensor& src, const RemoteBuffer& buffer, const Tensor& offset,
+       const DebugContext& debugContext = {});
+};
+
+// Replica `destination` receives in its `dst` what replica `source` has in its `src`, for all pairs (source,
+// destination) of `replicaMap`; all replicas must be a destination.
+class CrossReplicaCopy : public Program {
+ public:
+  CrossReplicaCopy(const Tensor& src, const Tensor& dst, const std::map<unsigned, unsigned>& replicaMap,
+                   const DebugContext& debugContext = {});
+};
+
+// States that the tensor has the same value on all replicas. In Poplar, control flow of several replicas
+// needs that; in the model the replicas' control flow is independent, and this does nothing.
+class AssumeEqualAcrossReplicas : public Program {
+ public:
+  explicit AssumeEqualAcrossReplicas(const Tensor& tensor, const DebugContext& debugContext = {});
+};
+
+// Synchronises all tiles of each IPU (INTERNAL), or those of all IPUs (EXTERNAL, GLOBAL). In the model it
+// costs cycles only: every superstep is synchronised anyway.
+class Sync : public Program {
+ public:
+  explicit Sync(SyncType type, const DebugContext& debugContext = {});
 };
 
 // Runs the vertices of a compute set, as one superstep: all reads come before all writes, and no vertex may
@@ -121,8 +164,22 @@ class If : public Program {
 // Runs the case for the value of `control`, an integer scalar, or defaultCase if there is none.
 class Switch : public Program {
  public:
-  Switch(const Tensor& control, const std::vector<std::pair<std::int32_t, Program>>& cases,
-         const Program& defaultCase, const DebugContext& debugContext = {});
+  using Cases = std::vector<std::pair<std::int32_t, Program>>;
+  Switch(const Tensor& control, const Cases& cases, const Program& defaultCase,
+         const DebugContext& debugContext = {});
+  // Any other value does nothing.
+  Switch(const Tensor& control, const Cases& cases, const DebugContext& debugContext = {})
+      : Switch(control, cases, Program(), debugContext) {}
+  explicit Switch(const Tensor& control, const DebugContext& debugContext = {})
+      : Switch(control, Cases{}, Program(), debugContext) {}
+  // Any other value ends the run with application_runtime_error.
+  static Switch switchWithBoundsChecking(const Tensor& control, const Cases& cases,
+                                         const DebugContext& debugContext = {});
+  // There are no other values; in the model they do nothing.
+  static Switch switchWithUnreachableDefault(const Tensor& control, const DebugContext& debugContext = {}) {
+    return Switch(control, debugContext);
+  }
+  Switch& add(std::int32_t value, const Program& body);
 };
 
 class Call : public Program {
@@ -154,6 +211,21 @@ class AbortOnCondition : public Program {
                    const DebugContext& debugContext = {});
   AbortOnCondition(const Tensor& predicate, const char* message, const DebugContext& debugContext = {})
       : AbortOnCondition(predicate, std::string(message), debugContext) {}
+};
+
+// Ends the run with application_runtime_error and the message.
+class Abort : public Program {
+ public:
+  explicit Abort(const DebugContext& debugContext = {});
+  explicit Abort(const std::string& message, const DebugContext& debugContext = {});
+  explicit Abort(const char* message, const DebugContext& debugContext = {})
+      : Abort(std::string(message), debugContext) {}
+};
+
+// Prints the tensor under the message, then ends the run with application_runtime_error and the message.
+class ErrorProgram : public Program {
+ public:
+  ErrorProgram(const std::string& message, const Tensor& debugTensor, const DebugContext& debugContext = {});
 };
 
 }  // namespace program

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -18,15 +19,21 @@
 namespace ipu_model {
 struct TargetModel;  // core/target_model.h
 }
+namespace poplar {
+class Target;
+}
+namespace ipu_model {
+poplar::Target TargetOf(std::shared_ptr<const TargetModel> model, unsigned tilesPerIPU);
+}  // namespace ipu_model
 
 namespace poplar {
 
 class Target {
  public:
-  // Architectures: "ipu1", "ipu2", "ipu21", "bow". Throws poplar_error for any other and for numIPUs != 1
-  // (every replica is its own single-IPU target).
+  // Architectures: "ipu1", "ipu2", "ipu21", "bow". Throws poplar_error for any other. Tiles are numbered IPU
+  // after IPU; data between IPUs goes over the IPU-Links.
   static Target createIPUTarget(unsigned numIPUs, const std::string& architecture);
-  // Uses the first tilesPerIPU tiles only; throws when the architecture has fewer.
+  // Uses the first tilesPerIPU tiles of each IPU only; throws when the architecture has fewer.
   static Target createIPUTarget(unsigned numIPUs, unsigned tilesPerIPU, const std::string& architecture);
   static Target createCPUTarget();
   // The same architecture with fewer tiles.
@@ -35,8 +42,8 @@ class Target {
   TargetType getTargetType() const;
   std::string getTargetSystemString() const { return architecture_; }
   const std::string& getTargetArchString() const { return architecture_; }
-  unsigned getNumIPUs() const { return 1; }
-  unsigned getTilesPerIPU() const { return num_tiles_; }
+  unsigned getNumIPUs() const;
+  unsigned getTilesPerIPU() const { return num_tiles_ / getNumIPUs(); }
   unsigned getNumTiles() const { return num_tiles_; }
   unsigned getNumWorkerContexts() const;
   std::size_t getBytesPerTile() const;
@@ -88,13 +95,16 @@ class Target {
     return *model_;
   }  // internals of the model, not part of Poplar
 
-  friend bool operator==(const Target& a, const Target& b) {
-    return a.model_ == b.model_ && a.num_tiles_ == b.num_tiles_;
-  }
-  friend bool operator!=(const Target& a, const Target& b) { return !(a == b); }
+  // By the numbers. The order is any total one.
+  friend bool operator==(const Target& a, const Target& b) { return Order(a, b) == 0; }
+  friend bool operator!=(const Target& a, const Target& b) { return Order(a, b) != 0; }
+  friend bool operator<(const Target& a, const Target& b) { return Order(a, b) < 0; }
 
  private:
-  Target(std::string architecture, const ipu_model::TargetModel* model, unsigned num_tiles);
+  friend Target ipu_model::TargetOf(std::shared_ptr<const ipu_model::TargetModel> model,
+                                    unsigned tilesPerIPU);
+  Target(std::shared_ptr<const ipu_model::TargetModel> model, unsigned num_tiles);
+  static int Order(const Target& a, const Target& b);  // negative: a is first; 0: they are equal
   static long double TypeLimit(const Type& type, bool max);
   template <typename T>
   static T LimitAs(const Type& type, long double limit) {
@@ -105,7 +115,7 @@ class Target {
   }
 
   std::string architecture_;
-  const ipu_model::TargetModel* model_;  // static table entry
+  std::shared_ptr<const ipu_model::TargetModel> model_;
   unsigned num_tiles_;
   OptionFlags options_;
 };

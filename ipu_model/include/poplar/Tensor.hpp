@@ -37,7 +37,7 @@ class Tensor {
   Tensor operator[](std::size_t i) const;
   Tensor slice(std::size_t begin, std::size_t end, unsigned dimension = 0) const;
   Tensor slice(const Interval& region, unsigned dimension = 0) const;
-  Tensor slice(const std::vector<std::size_t>& begin, const std::vector<std::size_t>& end) const;
+  Tensor slice(ArrayRef<std::size_t> begin, ArrayRef<std::size_t> end) const;
   // The slices of several regions: of each interval, of each set of intervals (one after another), and of
   // each index. Without a dimension: of the first.
   std::vector<Tensor> slices(ArrayRef<Interval> intervals, unsigned dimension = 0) const;

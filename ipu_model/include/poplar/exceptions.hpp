@@ -30,6 +30,9 @@ struct unknown_vertex_type : poplar_error {
 struct unknown_field : poplar_error {
   using poplar_error::poplar_error;
 };
+struct parse_error : poplar_error {
+  using poplar_error::poplar_error;
+};
 struct invalid_option : poplar_error {
   using poplar_error::poplar_error;
 };

@@ -30,6 +30,15 @@ poplar::Tensor reduce(poplar::Graph& graph, const poplar::Tensor& A, const popla
                       const std::vector<std::size_t>& dims, ReduceParams params,
                       poplar::program::Sequence& prog, const poplar::DebugContext& debugContext = {},
                       const poplar::OptionFlags& options = {});
+// Appends compute sets to `css`, instead of executing them: they are to be executed in this order.
+void reduceWithOutput(poplar::Graph& graph, const poplar::Tensor& A, const poplar::Tensor& out,
+                      const std::vector<std::size_t>& dims, ReduceParams params,
+                      std::vector<poplar::ComputeSet>& css, const poplar::DebugContext& debugContext = {},
+                      const poplar::OptionFlags& options = {});
+poplar::Tensor reduce(poplar::Graph& graph, const poplar::Tensor& A, const poplar::Type& outType,
+                      const std::vector<std::size_t>& dims, ReduceParams params,
+                      std::vector<poplar::ComputeSet>& css, const poplar::DebugContext& debugContext = {},
+                      const poplar::OptionFlags& options = {});
 void reduceWithOutput(poplar::Graph& graph, const poplar::Tensor& A, const poplar::Tensor& out,
                       const std::vector<std::size_t>& dims, ReduceParams params,
                       poplar::program::Sequence& prog, const poplar::DebugContext& debugContext = {},

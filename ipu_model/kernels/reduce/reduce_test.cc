@@ -19,13 +19,6 @@ namespace {
 
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
-Expression Single(ScalarOp op, DType type) {
-  Expression e;
-  e.inputs = {type, type};
-  e.code = {Op(op, type, type, 0, 1)};
-  e.outputs = {2};
-  return e;
-}
 Expression Argument(bool largest, DType type) {
   const DType p = DType::kPred, s = DType::kS32;
   Expression e;
@@ -122,10 +115,10 @@ TEST(SumsAndExtremesOfAnyShape) {
       Context context;
       float start = 5;
       HostTensor init = Tensor(&start, DType::kF32, {});
-      ReduceKernel(Single(ScalarOp::kAdd, DType::kF32)).Run(context.host, &in, &init, mask, &out);
+      ReduceKernel(BinaryBody(ScalarOp::kAdd, DType::kF32)).Run(context.host, &in, &init, mask, &out);
       CHECK(got == sum);
       start = -3;
-      ReduceKernel(Single(ScalarOp::kMaximum, DType::kF32)).Run(context.host, &in, &init, mask, &out);
+      ReduceKernel(BinaryBody(ScalarOp::kMaximum, DType::kF32)).Run(context.host, &in, &init, mask, &out);
       CHECK(got == largest);
     }
   }
@@ -169,7 +162,7 @@ TEST(ColumnsOfAnyWidthKeepTheOrderOfRows) {
         std::vector<unsigned char> got(static_cast<std::size_t>(columns) * size), zero(size);
         const HostTensor out = Tensor(got.data(), type, {columns}), init = Tensor(zero.data(), type, {});
         Context context;
-        ReduceKernel(Single(ScalarOp::kAdd, type)).Run(context.host, &in, &init, 1, &out);
+        ReduceKernel(BinaryBody(ScalarOp::kAdd, type)).Run(context.host, &in, &init, 1, &out);
         std::size_t wrong = 0;
         for (std::size_t c = 0; c < sum.size(); ++c) {
           const unsigned char* at = got.data() + c * size;
@@ -200,7 +193,7 @@ TEST(ColumnSumsAddRowsInOrder) {
   const HostTensor in = Tensor(values.data(), DType::kF32, {rows, columns});
   const HostTensor out = Tensor(got.data(), DType::kF32, {columns});
   Context context;
-  ReduceKernel(Single(ScalarOp::kAdd, DType::kF32)).Run(context.host, &in, nullptr, 1, &out);
+  ReduceKernel(BinaryBody(ScalarOp::kAdd, DType::kF32)).Run(context.host, &in, nullptr, 1, &out);
   CHECK(got == expected);
 }
 
@@ -238,7 +231,7 @@ TEST(ExtremesOfRowsKnowNanZerosAndInfinities) {
         const HostTensor out = Tensor(got.data(), DType::kF32, {rows});
         Context context;
         const ScalarOp op = largest ? ScalarOp::kMaximum : ScalarOp::kMinimum;
-        ReduceKernel(Single(op, DType::kF32)).Run(context.host, &in, nullptr, 2, &out);
+        ReduceKernel(BinaryBody(op, DType::kF32)).Run(context.host, &in, nullptr, 2, &out);
         std::size_t wrong = 0;
         for (std::size_t r = 0; r < expected.size(); ++r) {
           const bool both_nan = std::isnan(got[r]) && std::isnan(expected[r]);
@@ -258,7 +251,7 @@ TEST(LongSumsStayAccurate) {
   in.strides[0] = 0;
   const HostTensor init = Tensor(&zero, DType::kF32, {}), out = Tensor(&total, DType::kF32, {});
   Context context;
-  ReduceKernel(Single(ScalarOp::kAdd, DType::kF32)).Run(context.host, &in, &init, 1, &out);
+  ReduceKernel(BinaryBody(ScalarOp::kAdd, DType::kF32)).Run(context.host, &in, &init, 1, &out);
   CHECK_EQ(total, 4e7f);
 }
 
@@ -268,7 +261,7 @@ TEST(NarrowTypes) {
   std::uint16_t half_init = F32ToF16(0.0f), half_total = 0;
   const HostTensor h = Tensor(halves.data(), DType::kF16, {5000}), hi = Tensor(&half_init, DType::kF16, {});
   const HostTensor ho = Tensor(&half_total, DType::kF16, {});
-  const ReduceKernel sum(Single(ScalarOp::kAdd, DType::kF16));
+  const ReduceKernel sum(BinaryBody(ScalarOp::kAdd, DType::kF16));
   CHECK(sum.PartialType(0) == DType::kF32);
   sum.Run(context.host, &h, &hi, 1, &ho);
   CHECK_EQ(F16ToF32(half_total), 5000.0f);
@@ -277,14 +270,14 @@ TEST(NarrowTypes) {
   std::int8_t nibble_init = 0, nibble_total = 0;
   const HostTensor b = Tensor(nibbles.data(), DType::kS4, {4}), bi = Tensor(&nibble_init, DType::kS4, {});
   const HostTensor bo = Tensor(&nibble_total, DType::kS4, {});
-  ReduceKernel(Single(ScalarOp::kAdd, DType::kS4)).Run(context.host, &b, &bi, 1, &bo);
+  ReduceKernel(BinaryBody(ScalarOp::kAdd, DType::kS4)).Run(context.host, &b, &bi, 1, &bo);
   CHECK_EQ(static_cast<int>(nibble_total), -3);
 
   std::vector<std::uint8_t> bits = {1, 1, 0, 1, 1, 1};
   std::uint8_t yes = 1, result[2];
   const HostTensor p = Tensor(bits.data(), DType::kPred, {2, 3}), pi = Tensor(&yes, DType::kPred, {});
   const HostTensor po = Tensor(result, DType::kPred, {2});
-  ReduceKernel(Single(ScalarOp::kAnd, DType::kPred)).Run(context.host, &p, &pi, 2, &po);
+  ReduceKernel(BinaryBody(ScalarOp::kAnd, DType::kPred)).Run(context.host, &p, &pi, 2, &po);
   CHECK(result[0] == 0 && result[1] == 1);
 }
 
@@ -292,7 +285,7 @@ TEST(PartialsCombineToTheSame) {
   Context context;
   std::vector<std::uint16_t> values(64 * 30);
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = F32ToF16(static_cast<float>(i % 13));
-  const ReduceKernel sum(Single(ScalarOp::kAdd, DType::kF16));
+  const ReduceKernel sum(BinaryBody(ScalarOp::kAdd, DType::kF16));
   std::uint16_t start = F32ToF16(2.0f);
   const HostTensor init = Tensor(&start, DType::kF16, {});
   std::vector<std::uint16_t> whole(30), combined(30);
@@ -405,12 +398,12 @@ TEST(NoElementsGiveTheInit) {
   const HostTensor in = Tensor(nullptr, DType::kF32, {2, 0}), init = Tensor(&init_value, DType::kF32, {});
   const HostTensor out = Tensor(got, DType::kF32, {2});
   Context context;
-  ReduceKernel(Single(ScalarOp::kAdd, DType::kF32)).Run(context.host, &in, &init, 2, &out);
+  ReduceKernel(BinaryBody(ScalarOp::kAdd, DType::kF32)).Run(context.host, &in, &init, 2, &out);
   CHECK(got[0] == 3 && got[1] == 3);
 }
 
 TEST(BodiesOfOtherTypesAreRefused) {
-  Expression e = Single(ScalarOp::kLt, DType::kF32);
+  Expression e = BinaryBody(ScalarOp::kLt, DType::kF32);
   e.code[0].result_type = DType::kPred;
   CHECK_THROWS(std::invalid_argument, ReduceKernel{e});
 }

@@ -33,26 +33,6 @@ Expression TwoResults() {
   e.outputs = {4, 5};
   return e;
 }
-Expression Combiner(ScalarOp op, DType type) {
-  Expression e;
-  e.inputs = {type, type};
-  e.code = {Op(op, type, type, 0, 1)};
-  e.outputs = {2};
-  return e;
-}
-// The body of JAX's argmax.
-Expression ArgMax(DType type) {
-  const DType p = DType::kPred, s = DType::kS32;
-  Expression e;
-  e.inputs = {type, s, type, s};
-  e.code = {Op(ScalarOp::kGt, type, p, 0, 2),     Op(ScalarOp::kNe, type, p, 0, 0),
-            Op(ScalarOp::kOr, p, p, 4, 5),        Op(ScalarOp::kEq, type, p, 0, 2),
-            Op(ScalarOp::kLt, s, p, 1, 3),        Op(ScalarOp::kAnd, p, p, 7, 8),
-            Op(ScalarOp::kOr, p, p, 6, 9),        Op(ScalarOp::kSelect, type, type, 6, 0, 2),
-            Op(ScalarOp::kSelect, s, s, 10, 1, 3)};
-  e.outputs = {11, 12};
-  return e;
-}
 
 std::vector<float> RandomFloats(std::size_t n, unsigned seed) {
   std::mt19937 random(seed);
@@ -128,7 +108,7 @@ TEST(MapRefusesWhatDoesNotFit) {
   CHECK_THROWS(poplar::poplar_error,
                hlo::map(graph, TwoResults(), {a, a, b}, {Tensor(), Tensor()}, prog, "m"));
   CHECK_THROWS(poplar::poplar_error, hlo::map(graph, TwoResults(), {a, a}, {Tensor(), Tensor()}, prog, "m"));
-  Expression bad = Combiner(ScalarOp::kShiftLeft, DType::kF32);
+  Expression bad = BinaryBody(ScalarOp::kShiftLeft, DType::kF32);
   CHECK_THROWS(poplar::poplar_error, hlo::map(graph, bad, {a, a}, {Tensor()}, prog, "m"));
 }
 
@@ -139,7 +119,7 @@ TEST(OutputTakesTheBestSpreadLayout) {
   const Tensor spread = Linear(graph, FLOAT, {32});
   Sequence prog;
   const Tensor out =
-      hlo::map(graph, Combiner(ScalarOp::kAdd, DType::kF32), {one_tile, spread}, {Tensor()}, prog)[0];
+      hlo::map(graph, BinaryBody(ScalarOp::kAdd, DType::kF32), {one_tile, spread}, {Tensor()}, prog)[0];
   CHECK(graph.getTileMapping(out) == graph.getTileMapping(spread));
 }
 
@@ -182,7 +162,7 @@ void CheckSum(const std::vector<std::size_t>& shape, const std::vector<std::size
   graph.setTileMapping(start, 0);
   Sequence prog;
   const Tensor out =
-      hlo::reduce(graph, {a}, {start}, dims, Combiner(ScalarOp::kAdd, DType::kF32), prog, "sum")[0];
+      hlo::reduce(graph, {a}, {start}, dims, BinaryBody(ScalarOp::kAdd, DType::kF32), prog, "sum")[0];
   const auto x = RandomFloats(a.numElements(), 5);
   std::vector<double> expected(out.numElements(), 1.5);
   for (std::size_t i = 0; i < x.size(); ++i) {
@@ -231,8 +211,8 @@ TEST(ArgMaxFindsTheFirst) {
   graph.setTileMapping(index_init, 0);
   Sequence prog;
   hlo::iota(graph, indices, 1, prog, "iota");
-  const auto out = hlo::reduce(graph, {values, indices}, {value_init, index_init}, {1}, ArgMax(DType::kF32),
-                               prog, "argmax");
+  const auto out = hlo::reduce(graph, {values, indices}, {value_init, index_init}, {1},
+                               LargestAndPlace(DType::kF32), prog, "argmax");
   auto x = RandomFloats(1200, 7);
   x[0 * 200 + 150] = x[0 * 200 + 20] = 50;                                    // a tie
   x[1 * 200 + 199] = std::numeric_limits<float>::quiet_NaN();                 // NaN wins over all values
@@ -263,7 +243,7 @@ TEST(HalfSumsAreKeptInFloat) {
   graph.setTileMapping(init, 0);
   Sequence prog;
   const Tensor out =
-      hlo::reduce(graph, {a}, {init}, {0}, Combiner(ScalarOp::kAdd, DType::kF16), prog, "sum")[0];
+      hlo::reduce(graph, {a}, {init}, {0}, BinaryBody(ScalarOp::kAdd, DType::kF16), prog, "sum")[0];
   const std::vector<std::uint16_t> ones(4096, one);  // a sum of these in f16, one by one, stops at 2048
   for (const bool vertices : {false, true}) {
     PlanRunner runner(graph, 0);

@@ -36,8 +36,14 @@ bool SliceFits(const std::vector<View>& inputs, std::size_t first, const View& s
   return true;
 }
 
+[[noreturn]] void RefuseLong(const std::string& function) {
+  throw hlo::NotExpanded(function +
+                         ": a slice that is larger than a part of a tile's memory is not expanded " +
+                         "into vertices yet");
+}
+
 // inputs: operand, one scalar start per dimension; outputs: slice.
-class DynamicSliceOperation : public Operation {
+class DynamicSliceOperation : public Operation, public Expandable {
  public:
   std::string_view kind() const override { return "popops::dynamicSlice"; }
   void Write(Writer&) const override {}
@@ -59,6 +65,17 @@ class DynamicSliceOperation : public Operation {
       return PlanLongSlice(inputs[0].shape, outputs[0].shape, inputs[0].type, context.num_tiles());
     return PlanGather(MakeProblem(&context.mapping(inputs[0].variable)), context.target(),
                       context.num_tiles());
+  }
+
+  void Expand(const hlo::Expansions& library, poplar::Graph& graph, const std::vector<poplar::Tensor>& in,
+              const std::vector<poplar::Tensor>& out, poplar::program::Sequence& prog) const override {
+    const poplar::Target& target = graph.getTarget();
+    const unsigned tiles = target.getNumTiles();
+    if (IsLong(target.model(), tiles)) RefuseLong("dynamic_slice");
+    const std::vector<poplar::Tensor> reads = InputsBesideOutputs(*this, graph, in, prog);
+    const GatherProblem problem = MakeProblem(&graph.impl().variables[inputs[0].variable].mapping);
+    library.dynamicSlice(graph, reads[0], {reads.begin() + 1, reads.end()}, out[0],
+                         {PlanOf(*this, graph), GatherSplits(problem, target.model(), tiles)}, prog, name);
   }
 
   Partition OutputPartition(const TargetModel& target, unsigned num_tiles, const Mapping& mapping) const {
@@ -178,18 +195,10 @@ class DynamicUpdateOperation : public Operation, public Expandable {
     const poplar::Target& target = graph.getTarget();
     if (IsLongSlice(inputs[0].shape, inputs[1].shape, inputs[0].type,
                     static_cast<std::int64_t>(target.getBytesPerTile()), target.getNumTiles()))
-      throw hlo::NotExpanded("dynamic_update_slice: a slice that is larger than a part of a tile's memory" +
-                             std::string(" is not expanded into vertices yet"));
-    // What the vertices read beside their own elements may not be part of the result.
-    std::vector<poplar::Tensor> reads(in.begin() + 1, in.end());
-    for (std::size_t i = 0; i < reads.size(); ++i) {
-      if (inputs[i + 1].variable != outputs[0].variable) continue;
-      const poplar::Tensor copy = graph.clone(reads[i], name);
-      prog.add(poplar::program::Copy(reads[i], copy, false, name));
-      reads[i] = copy;
-    }
-    library.dynamicUpdateSlice(graph, in[0], reads[0], {reads.begin() + 1, reads.end()}, out[0],
-                               inputs[0].variable == outputs[0].variable, prog, name);
+      RefuseLong("dynamic_update_slice");
+    const std::vector<poplar::Tensor> reads = InputsBesideOutputs(*this, graph, in, prog);
+    library.dynamicUpdateSlice(graph, reads[0], reads[1], {reads.begin() + 2, reads.end()}, out[0],
+                               IsInPlace(*this, 0), prog, name);
   }
 };
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "core/expandable.h"
 #include "core/graph_impl.h"
 #include "core/limits_buffers.h"
 #include "core/operand_check.h"
@@ -26,7 +27,7 @@ Shape ResultShape(const Shape& operand, const Shape& indices, const WindowDims& 
                   const std::string& name);
 
 // inputs: operand, indices; outputs: result.
-class GatherOperation : public Operation, public LimitsBuffers {
+class GatherOperation : public Operation, public LimitsBuffers, public Expandable {
  public:
   GatherOperation(WindowDims dims, Shape slice_sizes, std::int64_t buffer_limit = 0)
       : dims_(std::move(dims)), slice_sizes_(std::move(slice_sizes)) {
@@ -81,6 +82,17 @@ class GatherOperation : public Operation, public LimitsBuffers {
     GatherProblem problem = MakeProblem();
     problem.mapping = &context.mapping(inputs[0].variable);
     return PlanGather(problem, context.target(), context.num_tiles());
+  }
+
+  void Expand(const hlo::Expansions& library, poplar::Graph& graph, const std::vector<poplar::Tensor>& in,
+              const std::vector<poplar::Tensor>& out, poplar::program::Sequence& prog) const override {
+    GatherProblem problem = MakeProblem();
+    problem.mapping = &graph.impl().variables[inputs[0].variable].mapping;
+    const poplar::Target& target = graph.getTarget();
+    const std::vector<poplar::Tensor> reads = InputsBesideOutputs(*this, graph, in, prog);
+    library.gather(graph, reads[0], reads[1], dims_, {slice_sizes_.begin(), slice_sizes_.end()}, out[0],
+                   {PlanOf(*this, graph), GatherSplits(problem, target.model(), target.getNumTiles())}, prog,
+                   name);
   }
 
   GatherProblem MakeProblem() const {

@@ -421,6 +421,19 @@ Partition GatherOutputPartition(const GatherProblem& problem, const TargetModel&
   return PartitionOfCuts(CutsOfResult(problem, layout, layout.chunk), layout);
 }
 
+std::vector<hlo::GatherSplit> GatherSplits(const GatherProblem& problem, const TargetModel& target,
+                                           unsigned num_tiles) {
+  const GatherLayout layout = ChooseGatherLayout(problem, target, num_tiles);
+  std::vector<hlo::GatherSplit> splits;
+  for (const int d : layout.split) {
+    hlo::GatherSplit& split = splits.emplace_back(hlo::GatherSplit{static_cast<unsigned>(d), {}});
+    const Cut& cut = layout.dims[Dim(d)];
+    for (std::int64_t part = 0; part < cut.num_parts(); ++part)
+      split.begins.push_back(static_cast<std::size_t>(cut.Begin(part)));
+  }
+  return splits;
+}
+
 TilePlan PlanGather(const GatherProblem& problem, const TargetModel& target, unsigned num_tiles) {
   TilePlan plan;
   if (NumElements(problem.out) == 0) return plan;

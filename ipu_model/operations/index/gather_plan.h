@@ -3,8 +3,10 @@
 #define IPU_MODEL_OPERATIONS_INDEX_GATHER_PLAN_H_
 
 #include <string>
+#include <vector>
 
 #include "core/operation.h"
+#include "hlo/Expansion.hpp"
 #include "kernels/index/indexed_window.h"
 
 namespace ipu_model {
@@ -31,6 +33,10 @@ WindowPlacement WholePlacement(const Shape& operand, const Shape& slice_sizes);
 Partition GatherOutputPartition(const GatherProblem& problem, const TargetModel& target, unsigned num_tiles);
 
 TilePlan PlanGather(const GatherProblem& problem, const TargetModel& target, unsigned num_tiles);
+
+// The dimensions of the operand that the plan splits.
+std::vector<hlo::GatherSplit> GatherSplits(const GatherProblem& problem, const TargetModel& target,
+                                           unsigned num_tiles);
 
 }  // namespace ipu_model
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "core/expandable.h"
 #include "core/graph_impl.h"
 #include "core/limits_buffers.h"
 #include "core/operand_check.h"
@@ -142,7 +143,7 @@ std::vector<Box> UpdateBlocks(const ScatterProblem& p, std::int64_t row_bytes, s
 }
 
 // inputs: operands, indices, updates; outputs: results.
-class ScatterOperation : public Operation, public LimitsBuffers {
+class ScatterOperation : public Operation, public LimitsBuffers, public Expandable {
  public:
   ScatterOperation(WindowDims dims, bool unique, Expression update, std::int64_t buffer_limit = 0)
       : dims_(std::move(dims)),
@@ -233,6 +234,15 @@ class ScatterOperation : public Operation, public LimitsBuffers {
     return plan;
   }
 
+  void Expand(const hlo::Expansions& library, poplar::Graph& graph, const std::vector<poplar::Tensor>& in,
+              const std::vector<poplar::Tensor>& out, poplar::program::Sequence& prog) const override {
+    const std::vector<poplar::Tensor> reads = InputsBesideOutputs(*this, graph, in, prog);
+    const auto n = static_cast<std::ptrdiff_t>(outputs.size());
+    library.scatter(graph, {reads.begin(), reads.begin() + n}, reads[outputs.size()],
+                    {reads.begin() + n + 1, reads.end()}, dims_, update_, out, IsInPlace(*this, 0),
+                    PlanOf(*this, graph), prog, name);
+  }
+
   ScatterProblem MakeProblem() const {
     ScatterProblem p;
     p.num_operands = outputs.size();
@@ -309,6 +319,21 @@ void CheckScatter(const std::vector<poplar::Tensor>& operands, const std::vector
   }
 }
 
+// The view of a tensor that is read while `written`, of the views `changing`, changes: of a copy if they
+// overlap.
+View UnchangedView(poplar::Graph& graph, const poplar::Tensor& tensor,
+                   const std::vector<poplar::Tensor>& written, const std::vector<View>& changing,
+                   poplar::program::Sequence& prog, const poplar::DebugContext& debug_context) {
+  const View view = StridedView(graph, tensor, prog, debug_context);
+  for (std::size_t i = 0; i < written.size(); ++i) {
+    if (view.variable != changing[i].variable || !tensor.intersectsWith(written[i])) continue;
+    const poplar::Tensor copy = graph.clone(tensor, {debug_context, "copy"});
+    prog.add(poplar::program::Copy(tensor, copy, false, {debug_context, "copy"}));
+    return StridedView(graph, copy, prog, debug_context);
+  }
+  return view;
+}
+
 }  // namespace
 
 std::unique_ptr<Operation> ReadScatter(Reader& reader) {
@@ -337,9 +362,12 @@ std::vector<poplar::Tensor> scatter(poplar::Graph& graph, const std::vector<popl
     operation->inputs.push_back(inPlace ? InPlaceView(operand, debugContext)
                                         : StridedView(graph, operand, prog, {debugContext, "operand"}));
   }
-  operation->inputs.push_back(StridedView(graph, indices, prog, {debugContext, "indices"}));
+  const std::vector<poplar::Tensor> written = inPlace ? operands : std::vector<poplar::Tensor>{};
+  const std::vector<View> changing = operation->inputs;
+  operation->inputs.push_back(
+      UnchangedView(graph, indices, written, changing, prog, {debugContext, "indices"}));
   for (const poplar::Tensor& u : updates) {
-    operation->inputs.push_back(StridedView(graph, u, prog, {debugContext, "updates"}));
+    operation->inputs.push_back(UnchangedView(graph, u, written, changing, prog, {debugContext, "updates"}));
   }
   operation->outputs.assign(operation->inputs.begin(),
                             operation->inputs.begin() + static_cast<std::ptrdiff_t>(operands.size()));

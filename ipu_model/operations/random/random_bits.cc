@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "core/expandable.h"
 #include "core/graph_impl.h"
 #include "core/operand_check.h"
 #include "core/serialise.h"
@@ -20,7 +21,7 @@ namespace ipu_model {
 namespace {
 
 // inputs: state; outputs: new state, bits.
-class RandomBitsOperation : public Operation {
+class RandomBitsOperation : public Operation, public Expandable {
  public:
   explicit RandomBitsOperation(RandomAlgorithm algorithm) : algorithm_(algorithm) {}
 
@@ -80,6 +81,12 @@ class RandomBitsOperation : public Operation {
     TilePlan plan;
     plan.supersteps.push_back({{std::move(bits), std::move(advance)}});
     return plan;
+  }
+
+  void Expand(const hlo::Expansions& library, poplar::Graph& graph, const std::vector<poplar::Tensor>& in,
+              const std::vector<poplar::Tensor>& out, poplar::program::Sequence& prog) const override {
+    const std::vector<poplar::Tensor> reads = InputsBesideOutputs(*this, graph, in, prog);
+    library.rngBitGenerator(graph, algorithm_, reads[0], out[0], out[1], PlanOf(*this, graph), prog, name);
   }
 
  private:

@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "core/expandable.h"
 #include "core/graph_impl.h"
 #include "core/operand_check.h"
 #include "core/serialise.h"
@@ -25,7 +26,7 @@ bool IsResultType(DType type) {
 }
 
 // inputs: two words of the key, then the tensors of the counter's words; outputs: as Threefry's.
-class ThreefryOperation : public Operation {
+class ThreefryOperation : public Operation, public Expandable {
  public:
   explicit ThreefryOperation(std::array<CounterWord, 2> words) : words_(std::move(words)) {}
 
@@ -75,6 +76,12 @@ class ThreefryOperation : public Operation {
       for (unsigned o = 0; o < 2; ++o) groups.push_back(MakeGroup(context, o, 1));
     }
     return plan;
+  }
+
+  void Expand(const hlo::Expansions& library, poplar::Graph& graph, const std::vector<poplar::Tensor>& in,
+              const std::vector<poplar::Tensor>& out, poplar::program::Sequence& prog) const override {
+    library.threefry2x32(graph, InputsBesideOutputs(*this, graph, in, prog), words_, out,
+                         PlanOf(*this, graph), prog, name);
   }
 
  private:

@@ -3,6 +3,8 @@
 #include <limits>
 #include <string>
 
+#include "core/compute_set.h"
+#include "core/program_node.h"
 #include "hlo/Reduce.hpp"
 #include "operations/elementwise/popops_expression.h"
 #include "poplar/exceptions.hpp"
@@ -108,6 +110,35 @@ void reduceWithOutput(poplar::Graph& graph, const Tensor& A, const Tensor& out,
   } else {
     prog.add(poplar::program::Copy(result, out, false, debugContext));
   }
+}
+
+namespace {
+
+// The programs of `sequence` as one compute set.
+void Append(poplar::Graph& graph, const poplar::program::Sequence& sequence,
+            const poplar::DebugContext& debug_context, std::vector<poplar::ComputeSet>* css) {
+  css->push_back(graph.addComputeSet(debug_context));
+  css->back().data()->program = sequence.node();
+}
+
+}  // namespace
+
+void reduceWithOutput(poplar::Graph& graph, const Tensor& A, const Tensor& out,
+                      const std::vector<std::size_t>& dims, ReduceParams params,
+                      std::vector<poplar::ComputeSet>& css, const poplar::DebugContext& debugContext,
+                      const poplar::OptionFlags& options) {
+  poplar::program::Sequence sequence;
+  reduceWithOutput(graph, A, out, dims, params, sequence, debugContext, options);
+  Append(graph, sequence, debugContext, &css);
+}
+
+Tensor reduce(poplar::Graph& graph, const Tensor& A, const poplar::Type& outType,
+              const std::vector<std::size_t>& dims, ReduceParams params, std::vector<poplar::ComputeSet>& css,
+              const poplar::DebugContext& debugContext, const poplar::OptionFlags& options) {
+  poplar::program::Sequence sequence;
+  const Tensor result = reduce(graph, A, outType, dims, params, sequence, debugContext, options);
+  Append(graph, sequence, debugContext, &css);
+  return result;
 }
 
 }  // namespace popops

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "core/combining_operation.h"
+#include "core/expandable.h"
 #include "core/graph_impl.h"
 #include "core/operand_check.h"
 #include "core/serialise.h"
@@ -45,7 +46,7 @@ Partition SpreadOverTiles(const Shape& shape, std::uint32_t mask, std::int64_t s
 }
 
 // inputs: values, then inits; outputs: results.
-class ReduceOperation : public CombiningOperation {
+class ReduceOperation : public CombiningOperation, public Expandable {
  public:
   ReduceOperation(Expression body, std::uint32_t mask)
       : body_(std::move(body)),
@@ -124,6 +125,16 @@ class ReduceOperation : public CombiningOperation {
   TilePlan Plan(const DeviceContext& context) const override {
     const std::vector<Partition> stages = Stages(context);
     return stages.empty() ? PlanAtResults(context) : PlanPartials(context, stages);
+  }
+
+  void Expand(const hlo::Expansions& library, poplar::Graph& graph, const std::vector<poplar::Tensor>& in,
+              const std::vector<poplar::Tensor>& out, poplar::program::Sequence& prog) const override {
+    const std::vector<poplar::Tensor> reads = InputsBesideOutputs(*this, graph, in, prog);
+    std::vector<std::size_t> dims;
+    for (std::size_t d = 0; d < inputs[0].shape.size(); ++d)
+      if (IsReduced(mask_, d)) dims.push_back(d);
+    library.reduce(graph, {reads.begin(), reads.begin() + size()}, {reads.begin() + size(), reads.end()},
+                   dims, body_, out, PlanOf(*this, graph), prog, name);
   }
 
  private:

@@ -11,24 +11,13 @@
 
 #include "check.h"
 #include "core/target_model.h"
+#include "testing/test_instructions.h"
 #include "testing/vertex_comparison.h"
 
 namespace ipu_model {
 namespace {
 
 constexpr unsigned kWorkers = 6;
-
-Expression Combiner(ScalarOp op, DType type) {
-  Expression e;
-  e.inputs = {type, type};
-  Instruction i;
-  i.op = op;
-  i.operand_type = i.result_type = type;
-  i.operand[1] = 1;
-  e.code = {i};
-  e.outputs = {2};
-  return e;
-}
 
 constexpr double kTolerance = 0.01;
 
@@ -64,7 +53,7 @@ TEST(StridedReduceEqualsPopLibs) {
   const TargetModel& target = FindTargetModel("ipu2");
   for (const Case& c : kCases) {
     Comparison comparison(std::string("popops::Reduce<") + c.name + ",STRIDED_REDUCE>", kTolerance);
-    const ElementwiseCost combiner(Combiner(c.op, c.type));
+    const ElementwiseCost combiner(BinaryBody(c.op, c.type));
     for (const unsigned partials : {2u, 16u, 100u, 784u})
       for (const unsigned outputs : {24u, 96u, 240u, 2400u})
         comparison.Add(ReduceCycles(target, combiner, partials * outputs, outputs, false),
@@ -76,7 +65,7 @@ TEST(ContiguousReduceEqualsPopLibs) {
   const TargetModel& target = FindTargetModel("ipu2");
   for (const Case& c : kCases) {
     Comparison comparison(std::string("popops::Reduce<") + c.name + ",ALL_REGIONS_CONTINUOUS>", kTolerance);
-    const ElementwiseCost combiner(Combiner(c.op, c.type));
+    const ElementwiseCost combiner(BinaryBody(c.op, c.type));
     for (const unsigned partials : {2u, 17u, 100u, 784u})
       for (const unsigned outputs : {12u, 96u, 240u, 2400u})
         comparison.Add(ReduceCycles(target, combiner, partials * outputs, outputs, true),
@@ -90,7 +79,7 @@ TEST(SingleResultEqualsPopLibs) {
   for (const Case& c : kCases) {
     Comparison comparison(std::string("popops::Reduce<") + c.name + ",SCALAR_OUTPUT_SINGLE_INPUT>",
                           kTolerance);
-    const ElementwiseCost combiner(Combiner(c.op, c.type));
+    const ElementwiseCost combiner(BinaryBody(c.op, c.type));
     for (const unsigned partials : {12u, 96u, 1200u, 30000u})
       comparison.Add(ReduceCycles(target, combiner, partials, 1, true),
                      kWorkers * (SingleInput(c, partials / kWorkers) + Strided(c, kWorkers, 1)));

@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "core/expandable.h"
 #include "core/graph_impl.h"
 #include "core/operand_check.h"
 #include "core/serialise.h"
@@ -72,7 +73,7 @@ struct Reduction {
 };
 
 // inputs: n operands, n scalar inits; outputs: n results.
-class ReduceWindowOperation : public Operation {
+class ReduceWindowOperation : public Operation, public Expandable {
  public:
   ReduceWindowOperation(const WindowGeometry& geometry, Expression combiner, Partition split)
       : geometry_(geometry), combiner_(std::move(combiner)), split_(std::move(split)) {}
@@ -152,6 +153,18 @@ class ReduceWindowOperation : public Operation {
     group.vertex_bytes = kVertexBytes;
     plan.supersteps.push_back({{std::move(group)}});
     return plan;
+  }
+
+  void Expand(const hlo::Expansions& library, poplar::Graph& graph, const std::vector<poplar::Tensor>& in,
+              const std::vector<poplar::Tensor>& out, poplar::program::Sequence& prog) const override {
+    const std::vector<poplar::Tensor> reads = InputsBesideOutputs(*this, graph, in, prog);
+    const auto n = static_cast<std::ptrdiff_t>(outputs.size());
+    hlo::Running running{-1, false, false};
+    running.dimension =
+        FindScan(geometry_, inputs[0].shape.data(), outputs[0].shape.data(), &running.backwards);
+    running.rounds = running.dimension >= 0 && geometry_.dim[running.dimension].size <= kLongestRoundedScan;
+    library.reduceWindow(graph, {reads.begin(), reads.begin() + n}, {reads.begin() + n, reads.end()},
+                         geometry_, running, combiner_, out, PlanOf(*this, graph), prog, name);
   }
 
  private:

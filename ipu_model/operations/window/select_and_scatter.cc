@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "core/expandable.h"
 #include "core/graph_impl.h"
 #include "core/operand_check.h"
 #include "core/serialise.h"
@@ -99,7 +100,7 @@ struct Scattering {
 };
 
 // inputs: operand, source, init; outputs: the result.
-class SelectAndScatterOperation : public Operation {
+class SelectAndScatterOperation : public Operation, public Expandable {
  public:
   SelectAndScatterOperation(const WindowGeometry& geometry, Expression select, Expression scatter,
                             Partition split)
@@ -168,6 +169,13 @@ class SelectAndScatterOperation : public Operation {
     group.vertex_bytes = kVertexBytes;
     plan.supersteps.push_back({{std::move(group)}});
     return plan;
+  }
+
+  void Expand(const hlo::Expansions& library, poplar::Graph& graph, const std::vector<poplar::Tensor>& in,
+              const std::vector<poplar::Tensor>& out, poplar::program::Sequence& prog) const override {
+    const std::vector<poplar::Tensor> reads = InputsBesideOutputs(*this, graph, in, prog);
+    library.selectAndScatter(graph, reads[0], reads[1], reads[2], geometry_, select_, scatter_, out[0],
+                             PlanOf(*this, graph), prog, name);
   }
 
  private:

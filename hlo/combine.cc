@@ -1,0 +1,52 @@
+#include "combine.h"
+
+#include "map_codelet.h"
+
+namespace hlo {
+
+bool isSingle(const Expression& body) {
+  if (body.inputs.size() != 2 || body.outputs.size() != 1 || body.code.size() != 1 ||
+      body.outputs[0] != 2 + body.constants.size() || body.code[0].operand[0] + body.code[0].operand[1] != 1)
+    return false;
+  switch (body.code[0].op) {
+    case ScalarOp::kAdd:
+    case ScalarOp::kMultiply:
+    case ScalarOp::kMaximum:
+    case ScalarOp::kMinimum:
+      return true;
+    default:
+      return false;
+  }
+}
+
+Expression widened(const Expression& body) {
+  const DType type = body.inputs.at(0);
+  if (!isSingle(body) || (type != DType::kF16 && type != DType::kBF16)) return body;
+  Expression wide = body;
+  wide.inputs = {DType::kF32, DType::kF32};
+  wide.code[0].operand_type = wide.code[0].result_type = DType::kF32;
+  return wide;
+}
+
+std::string converted(const std::string& text, DType from, DType to) {
+  if (from == to) return text;
+  if (from == DType::kF16) return "static_cast<float>(" + text + ")";
+  if (from == DType::kBF16) return "fromBfloat16(" + text + ")";
+  return to == DType::kF16 ? "static_cast<half>(" + text + ")" : "toBfloat16(" + text + ")";
+}
+
+std::string generateClass(const std::string& codelets, const std::string& prefix,
+                          const std::string& functions, const std::string& members, std::string* source) {
+  const std::string text = " : public poplar::MultiVertex {\n public:\n" + members + "};\n";
+  const std::string name = prefix + "_" + hashOf(functions + text);
+  *source = codelets + "namespace hlo {\nnamespace {\n" + functions + "}\nclass " + name + text + "}\n";
+  return "hlo::" + name;
+}
+
+std::string listOf(const std::string& name, std::size_t n, const std::string& after) {
+  std::string list;
+  for (std::size_t i = 0; i < n; ++i) list += (i > 0 ? ", " : "") + name + std::to_string(i) + after;
+  return list;
+}
+
+}  // namespace hlo

@@ -1,0 +1,29 @@
+// The bodies of reductions, and the types in which they accumulate.
+#ifndef HLO_COMBINE_H_
+#define HLO_COMBINE_H_
+
+#include <string>
+
+#include "hlo/Expression.hpp"
+
+namespace hlo {
+
+// Whether the body is one sum, product, maximum or minimum of both inputs.
+bool isSingle(const Expression& body);
+// Such a body with accumulators of f32 in place of narrower floats; any other body as it is.
+Expression widened(const Expression& body);
+
+// C++ that converts `text` between a narrow float and f32, or leaves it as it is.
+std::string converted(const std::string& text, DType from, DType to);
+
+// A source of a struct Combine (generateFunction) for the body, in a namespace of this file, and of a vertex
+// class with these members, after `codelets`. Returns the name of the class, `prefix` with a hash.
+std::string generateClass(const std::string& codelets, const std::string& prefix,
+                          const std::string& functions, const std::string& members, std::string* source);
+
+// "name0", "name1", ..., each with `after`, with commas between.
+std::string listOf(const std::string& name, std::size_t n, const std::string& after = "");
+
+}  // namespace hlo
+
+#endif  // HLO_COMBINE_H_

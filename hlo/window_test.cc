@@ -1,0 +1,135 @@
+// Windows: kernel and expansion have the same vertices and values.
+#include "hlo/Window.hpp"
+
+#include "testing/codelet_cache.h"
+#include "testing/expansion_check.h"
+#include "testing/test_instructions.h"
+
+namespace hlo::testing {
+namespace {
+
+using poplar::Graph;
+using poplar::Tensor;
+using poplar::program::Sequence;
+
+const toy::SharedCodeletCache cache;
+
+constexpr DType kTypes[] = {DType::kF32, DType::kF16, DType::kBF16, DType::kS8, DType::kS64};
+
+// Size, stride, base dilation, window dilation, low padding of each dimension.
+WindowParameters Window(const std::vector<WindowDimension>& dims, std::vector<std::int64_t> high) {
+  WindowParameters params;
+  params.geometry.rank = static_cast<int>(dims.size());
+  std::copy(dims.begin(), dims.end(), params.geometry.dim);
+  params.paddingHigh = std::move(high);
+  return params;
+}
+
+struct Row {
+  std::vector<std::size_t> shape;
+  WindowParameters window;
+};
+const Row kPools[] = {
+    {{2, 8, 9}, Window({{1}, {3}, {2}}, {0, 0, 0})},
+    {{2, 8, 9}, Window({{1}, {3, 2, 1, 1, 1}, {2, 1, 1, 1, 0}}, {0, 1, 1})},  // padding
+    {{6, 9}, Window({{3, 1, 2, 1, 1}, {2, 1, 1, 3, 0}}, {1, 2})},             // dilations
+    {{40, 9}, Window({{3, 2, 1, 1, -2}, {2, 1, 1, 1, 0}}, {-1, 0})},          // negative padding
+    {{70}, Window({{4, 3}}, {0})},
+};
+const Row kLines[] = {
+    {{12, 7}, Window({{12, 1, 1, 1, 11}, {1}}, {0, 0})}, {{12, 7}, Window({{12}, {1}}, {11, 0})},
+    {{5, 30}, Window({{1}, {30, 1, 1, 1, 29}}, {0, 0})}, {{5, 30}, Window({{1}, {30}}, {0, 29})},
+    {{5, 30, 8}, Window({{1}, {30}, {1}}, {0, 29, 0})},
+};
+
+void CheckReduceWindow(const Row& row, const Expression& combiner, int largest) {
+  Graph graph(poplar::Target::createIPUTarget(1, 7, "ipu2"));
+  const poplar::Type type(combiner.inputs[0]);
+  const Tensor t = Linear(graph, combiner.inputs[0], row.shape), init = Linear(graph, combiner.inputs[0], {});
+  Sequence prog;
+  const std::vector<Tensor> out = hlo::reduceWindow(graph, {t}, {init}, row.window, combiner, prog, "window");
+  ExpansionCheck check(graph, prog, {t, init}, out);
+  check.SameVertices();
+  check.SameValues({SmallNumbers(t, 1, largest), SmallNumbers(init, 2, largest)}, SameBits);
+}
+
+TEST(Pools) {
+  for (const Row& row : kPools) {
+    for (const ScalarOp op : {ScalarOp::kAdd, ScalarOp::kMultiply, ScalarOp::kMaximum, ScalarOp::kMinimum})
+      CheckReduceWindow(row, BinaryBody(op, DType::kF32), op == ScalarOp::kMultiply ? 1 : 9);
+  }
+  for (const DType type : kTypes) CheckReduceWindow(kPools[1], BinaryBody(ScalarOp::kAdd, type), 9);
+}
+
+TEST(CumulativeOperations) {
+  for (const Row& row : kLines) {
+    for (const ScalarOp op : {ScalarOp::kAdd, ScalarOp::kMultiply, ScalarOp::kMaximum, ScalarOp::kMinimum})
+      CheckReduceWindow(row, BinaryBody(op, DType::kF32), op == ScalarOp::kMultiply ? 1 : 9);
+    for (const DType type : kTypes) CheckReduceWindow(row, BinaryBody(ScalarOp::kAdd, type), 4);
+  }
+}
+
+// Several operands, with a body of several operations.
+TEST(GeneralBody) {
+  constexpr DType f = DType::kF32, s = DType::kS32;
+  Expression e;
+  e.inputs = {f, s, f, s};
+  e.code = {Op(ScalarOp::kGe, f, DType::kPred, 0, 2), Op(ScalarOp::kSelect, f, f, 4, 0, 2),
+            Op(ScalarOp::kSelect, s, s, 4, 1, 3)};
+  e.outputs = {5, 6};
+  for (const Row& row : {kPools[1], kLines[0], kLines[1]}) {
+    Graph graph(poplar::Target::createIPUTarget(1, 7, "ipu2"));
+    const std::vector<Tensor> in = {Linear(graph, f, row.shape), Linear(graph, s, row.shape),
+                                    Linear(graph, f, {}), Linear(graph, s, {})};
+    Sequence prog;
+    const std::vector<Tensor> out =
+        hlo::reduceWindow(graph, {in[0], in[1]}, {in[2], in[3]}, row.window, e, prog, "window");
+    ExpansionCheck check(graph, prog, in, out);
+    check.SameVertices();
+    std::vector<Bytes> values;
+    for (unsigned i = 0; i < 4; ++i) values.push_back(SmallNumbers(in[i], i, 50));
+    check.SameValues(values, SameBits);
+  }
+}
+
+TEST(SelectAndScatter) {
+  const Row rows[] = {
+      {{7, 6}, Window({{3, 2}, {2, 2}}, {0, 0})},
+      {{2, 9, 6}, Window({{1}, {3, 2, 1, 1, 1}, {2, 1, 1, 1, 0}}, {0, 1, 0})},  // windows that overlap
+      {{90}, Window({{3, 5}}, {0})},                                            // elements in no window
+  };
+  for (const Row& row : rows) {
+    for (const DType type : {DType::kF32, DType::kF16, DType::kS32}) {
+      for (const ScalarOp op : {ScalarOp::kGe, ScalarOp::kLt}) {
+        if (op == ScalarOp::kLt && type != DType::kF32) continue;
+        Graph graph(poplar::Target::createIPUTarget(1, 7, "ipu2"));
+        const Tensor t = Linear(graph, type, row.shape), init = Linear(graph, type, {}),
+                     source = Linear(graph, type, windowOutputShape(row.shape, row.window));
+        Sequence prog;
+        const Tensor out =
+            hlo::selectAndScatter(graph, t, source, init, row.window, BinaryBody(op, type, DType::kPred),
+                                  BinaryBody(ScalarOp::kAdd, type), prog, "select");
+        ExpansionCheck check(graph, prog, {t, source, init}, {out});
+        check.SameVertices();
+        check.SameValues({SmallNumbers(t, 1, 9), SmallNumbers(source, 2, 9), SmallNumbers(init, 3, 1)},
+                         SameBits);
+      }
+    }
+  }
+}
+
+TEST(WhatIsNotExpandedIsRefused) {
+  for (const DType type : {DType::kF64, DType::kC64}) {
+    Graph graph(poplar::Target::createIPUTarget(1, 7, "ipu2"));
+    const Tensor t = Linear(graph, type, kPools[0].shape), init = Linear(graph, type, {});
+    Sequence prog;
+    hlo::reduceWindow(graph, {t}, {init}, kPools[0].window, BinaryBody(ScalarOp::kAdd, type), prog,
+                      "the window");
+    CHECK(Refusal(graph, prog).find(NameOf(type)) != std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace hlo::testing
+
+int main() { return jax_ipu::testing::RunTests(); }

@@ -1,0 +1,25 @@
+// Files of codelets that popc makes: .gp. They hold the source of codelets with all that it includes and the
+// flags of the compiler, which suffices to compile it on any machine; never machine code.
+#ifndef IPU_MODEL_CORE_CODELET_FILE_H_
+#define IPU_MODEL_CORE_CODELET_FILE_H_
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "codelets/codelet_library.h"
+
+namespace ipu_model {
+
+class Reader;  // core/serialise.h
+class Writer;
+void WriteSource(Writer* writer, const CodeletSource& source);
+CodeletSource ReadSource(Reader* reader);
+
+std::string WriteCodeletFile(const std::vector<CodeletSource>& sources);
+// Throws std::runtime_error with the reason for data that WriteCodeletFile has not made.
+std::vector<CodeletSource> ParseCodeletFile(std::string_view data);
+
+}  // namespace ipu_model
+
+#endif  // IPU_MODEL_CORE_CODELET_FILE_H_

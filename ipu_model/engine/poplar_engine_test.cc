@@ -1,0 +1,465 @@
+// poplar::Engine and the programs of poplar/Program.hpp, as a user of C++ has them, in both execution modes.
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "check.h"
+#include "hlo/CycleStamp.hpp"
+#include "ipu_model/Model.hpp"
+#include "ipu_model/Stored.hpp"
+#include "poplar/CycleCount.hpp"
+#include "poplar/DeviceManager.hpp"
+#include "poplar/Engine.hpp"
+#include "poplar/IPUModel.hpp"
+#include "poplar/exceptions.hpp"
+#include "popops/ElementWise.hpp"
+
+namespace {
+
+using namespace poplar;
+using namespace poplar::program;
+using Values = std::vector<float>;
+
+Device SmallDevice(unsigned ipus = 1) {
+  IPUModel model("ipu2");
+  model.numIPUs = ipus;
+  model.tilesPerIPU = 4;
+  return model.createDevice();
+}
+
+Tensor OnTile(Graph& graph, const Type& type, std::vector<std::size_t> shape, unsigned tile,
+              const char* name) {
+  const Tensor t = graph.addVariable(type, shape, name);
+  graph.setTileMapping(t, tile);
+  return t;
+}
+
+template <typename E, typename F>
+std::string MessageOf(F&& f) {
+  try {
+    f();
+  } catch (const E& error) {
+    return error.what();
+  }
+  return "";
+}
+bool Contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+// Runs `test` with the options of both modes.
+template <typename F>
+void InBothModes(F&& test) {
+  for (const char* mode : {"fast", "tile"}) test(OptionFlags{{"execution", mode}});
+}
+
+struct Recorder : StreamCallback {
+  explicit Recorder(std::string* log, float value, bool ready) : log(log), value(value), ready(ready) {}
+  Result prefetch(void* p) override {
+    *log += 'p';
+    if (!ready) return Result::NotAvailable;
+    std::fill_n(static_cast<float*>(p), 2, value);
+    return Result::Success;
+  }
+  void fetch(void* p) override {
+    *log += 'f';
+    std::fill_n(static_cast<float*>(p), 2, value);
+  }
+  void complete() override { *log += 'c'; }
+  void prefetchInvalidate() override { *log += 'i'; }
+  std::string* log;
+  float value;
+  bool ready;
+};
+
+}  // namespace
+
+TEST(CallbacksServeStreams) {
+  InBothModes([](const OptionFlags& mode) {
+    const Device device = SmallDevice();
+    Graph graph(device);
+    const Tensor x = OnTile(graph, FLOAT, {2}, 0, "x");
+    const auto in = graph.addHostToDeviceFIFO("in", FLOAT, 2),
+               out = graph.addDeviceToHostFIFO("out", FLOAT, 2);
+    const Program main = Repeat(2, Sequence{Copy(in, x), Copy(x, out)});
+    for (const bool prefetch : {false, true}) {
+      OptionFlags options = mode;
+      if (prefetch) options.set("exchange.streamBufferOverlap", "none");
+      Engine engine(graph, main, options);
+      engine.load(device);
+      std::string log;
+      Values seen;
+      engine.connectStreamToCallback("in", std::make_unique<Recorder>(&log, 1.0f, true));
+      engine.connectStreamToCallback("out", [&](void* p) {
+        log += 'o';
+        seen.push_back(*static_cast<float*>(p));
+      });
+      engine.run();
+      CHECK_EQ(log, prefetch ? "fcpocpo" : "fcofco");
+      engine.run();
+      // The data that was fetched ahead is of no use to the next callback.
+      engine.connectStreamToCallback("in", std::make_unique<Recorder>(&log, 2.0f, false));
+      CHECK_EQ(log.back(), prefetch ? 'i' : 'o');
+      log.clear();
+      engine.run();
+      CHECK_EQ(log, prefetch ? "fcpofcpo" : "fcofco");
+      CHECK((seen == Values{1, 1, 1, 1, 2, 2}));
+      // Memory instead of the callback.
+      float memory[] = {5, 5};
+      engine.connectStream("in", memory);
+      engine.run();
+      CHECK_EQ(seen.back(), 5.0f);
+    }
+  });
+}
+
+TEST(RemoteBuffersKeepRows) {
+  InBothModes([](const OptionFlags& mode) {
+    const Device device = SmallDevice();
+    CHECK(device.supportsRemoteBuffers());
+    Graph graph(device);
+    const RemoteBuffer buffer = graph.addRemoteBuffer("rows", FLOAT, 2, 3);
+    const Tensor x = OnTile(graph, FLOAT, {2}, 0, "x"), two = OnTile(graph, FLOAT, {2, 2}, 1, "two");
+    const Tensor at = graph.addConstant(UNSIGNED_INT, {2}, {2, 0});
+    const Tensor bad = graph.addConstant(UNSIGNED_INT, {1}, 3);
+    graph.setTileMapping(at, 0);
+    graph.setTileMapping(bad, 0);
+    const auto in = graph.addHostToDeviceFIFO("in", FLOAT, 4);
+    const auto out = graph.addDeviceToHostFIFO("out", FLOAT, 4);
+    const auto first = graph.addDeviceToHostFIFO("first", FLOAT, 2);
+    const Sequence main{Copy(in, two.flatten()),  Copy(two, buffer, at), Copy(buffer, two, at.reverse(0)),
+                        Copy(two.flatten(), out), Copy(buffer, x),       Copy(x, first)};
+    Engine engine(graph, {main, Copy(x, buffer, bad)}, mode);
+    Values values{1, 2, 3, 4}, result(4), row(2);
+    engine.connectStream("in", values.data());
+    engine.connectStream("out", result.data());
+    engine.connectStream("first", row.data());
+    engine.load(device);
+    const float seven[] = {7, 8};
+    engine.copyToRemoteBuffer(seven, "rows", 1);
+    engine.run();
+    CHECK((result == Values{3, 4, 1, 2}));
+    CHECK((row == Values{3, 4}));
+    engine.copyFromRemoteBuffer("rows", row.data(), 1);
+    CHECK((row == Values{7, 8}));
+    engine.copyFromRemoteBuffer("rows", row.data(), 2);
+    CHECK((row == Values{1, 2}));
+    CHECK(Contains(MessageOf<application_runtime_error>([&] { engine.run(1); }),
+                   "row 3 of the remote buffer 'rows' of 3"));
+    CHECK(Contains(MessageOf<stream_connection_error>([&] { engine.copyToRemoteBuffer(seven, "rows", 3); }),
+                   "no row 3"));
+    CHECK_THROWS(control_program_error, Copy(x, buffer, at));
+    // Stored programs have their buffers.
+    std::stringstream stored;
+    compileGraph(graph, {main}).serialize(stored);
+    Engine again(Executable::deserialize(stored), mode);
+    again.connectStream("in", values.data());
+    again.connectStream("out", result.data());
+    again.connectStream("first", row.data());
+    again.load(device);
+    std::fill(result.begin(), result.end(), 0.0f);
+    again.run();
+    CHECK((result == Values{3, 4, 1, 2}));
+  });
+}
+
+TEST(TransfersOfRemoteBuffersCostTheirLink) {
+  const Device device = SmallDevice();
+  Graph graph(device);
+  const RemoteBuffer buffer = graph.addRemoteBuffer("rows", FLOAT, 20000);
+  const Tensor x = OnTile(graph, FLOAT, {20000}, 0, "x");
+  const auto report = ipu_model::ReportOf(compileGraph(graph, {Copy(buffer, x)}));
+  // 80,000 bytes at 20 GB/s and 1.325 GHz, and a sync.
+  CHECK_EQ(report.host_link_cycles, 5300u + 600u);
+}
+
+TEST(AbortsAndErrorPrograms) {
+  InBothModes([](const OptionFlags& mode) {
+    const Device device = SmallDevice();
+    Graph graph(device);
+    const Tensor x = graph.addConstant(INT, {2}, {3, 4}, "x");
+    graph.setTileMapping(x, 1);
+    const Tensor seven = graph.addConstant(INT, {}, 7);
+    graph.setTileMapping(seven, 0);
+    const Switch checked =
+        Switch::switchWithBoundsChecking(seven, {{1, Sequence()}, {7, PrintTensor("seven", x)}});
+    Switch lacking = Switch::switchWithBoundsChecking(seven, {{1, Sequence()}});
+    Engine engine(graph,
+                  {Abort("over"), ErrorProgram("wrong", x), checked, lacking,
+                   Sequence{Abort(), Abort("never")}, AbortOnCondition(x[0], DebugContext("limit"))},
+                  mode);
+    std::ostringstream text;
+    engine.setPrintTensorStream(text);
+    engine.load(device);
+    const auto message = [&](unsigned p) {
+      return MessageOf<application_runtime_error>([&] { engine.run(p); });
+    };
+    CHECK_EQ(message(0), "over");
+    CHECK_EQ(message(1), "wrong");
+    CHECK_EQ(text.str(), "wrong: [3 4]\n");
+    CHECK_EQ(message(2), "");
+    CHECK(Contains(text.str(), "seven: [3 4]"));
+    CHECK(Contains(message(3), "there is no case"));
+    CHECK_EQ(message(4), "the program aborted");
+    CHECK_EQ(message(5), "the program aborted: limit");
+    lacking.add(7, Sequence());
+    CHECK_THROWS(control_program_error, lacking.add(7, Sequence()));
+  });
+}
+
+TEST(SyncsCostCycles) {
+  const Device device = SmallDevice();
+  Graph graph(device);
+  const auto cycles = [&](const Program& program) {
+    Engine engine(graph, program);
+    engine.loadAndRun(device);
+    return ipu_model::LastRunCycles(engine);
+  };
+  CHECK_EQ(cycles(Sync(SyncType::INTERNAL)), 126u);
+  CHECK_EQ(cycles(Repeat(3, Sync(SyncType::GLOBAL))), 1800u);
+  CHECK(Sequence().isEmpty() && !Sequence{Sync(SyncType::EXTERNAL)}.isEmpty());
+}
+
+TEST(CycleCountsAreThoseOfRuns) {
+  InBothModes([](const OptionFlags& mode) {
+    for (const SyncType sync : {SyncType::INTERNAL, SyncType::EXTERNAL}) {
+      const Device device = SmallDevice();
+      Graph graph(device);
+      const Tensor x = OnTile(graph, FLOAT, {64}, 2, "x");
+      Sequence main;
+      popops::mulInPlace(graph, x, x, main);
+      Engine alone(graph, main, mode);
+      alone.loadAndRun(device);
+      const std::uint64_t inside = ipu_model::LastRunCycles(alone);
+      graph.createHostRead("cycles", cycleCount(graph, main, 1, sync));
+      Engine engine(graph, Repeat(3, main), mode);
+      engine.loadAndRun(device);
+      unsigned cycles[2] = {9, 9};
+      engine.readTensor("cycles", cycles, cycles + 2);
+      const unsigned extra = sync == SyncType::EXTERNAL ? device.getTarget().getGlobalSyncCycles() : 0;
+      CHECK_EQ(cycles[0] - extra, inside + hlo::cyclesBetweenStamps(device.getTarget()));
+      CHECK_EQ(cycles[1], 0u);
+    }
+  });
+}
+
+TEST(ReplicasRunTogether) {
+  InBothModes([](const OptionFlags& mode) {
+    const Device device = SmallDevice();
+    Graph graph(device, replication_factor(3));
+    const Tensor x = OnTile(graph, FLOAT, {2}, 0, "x"), y = OnTile(graph, FLOAT, {2}, 1, "y");
+    graph.createHostWrite("x", x);
+    graph.createHostRead("y", y);
+    const Sequence main{AssumeEqualAcrossReplicas(y), CrossReplicaCopy(x, y, {{0, 1}, {1, 2}, {2, 0}})};
+    Engine engine(graph, main, mode);
+    engine.load(device);
+    for (unsigned r = 0; r < 3; ++r) {
+      const Values values{static_cast<float>(r), 10.0f * static_cast<float>(r)};
+      engine.writeTensor("x", r, values.data(), values.data() + 2);
+    }
+    engine.run();
+    for (unsigned r = 0; r < 3; ++r) {
+      Values values(2);
+      engine.readTensor("y", r, values.data(), values.data() + 2);
+      const auto from = static_cast<float>((r + 2) % 3);
+      CHECK((values == Values{from, 10 * from}));
+    }
+    Values two(2);
+    CHECK_THROWS(stream_connection_error, engine.readTensor("y", 3, two.data(), two.data() + 2));
+    CHECK_THROWS(control_program_error, CrossReplicaCopy(x, y, {{0, 1}, {1, 1}, {2, 0}}));
+    CHECK_THROWS(control_program_error, CrossReplicaCopy(x, y, {{0, 1}}));
+  });
+}
+
+TEST(ProfilesAreWrittenAndRead) {
+  const std::string folder = (std::filesystem::temp_directory_path() / "ipu_model_profile_test").string();
+  std::filesystem::remove_all(folder);
+  const Device device = SmallDevice();
+  Graph graph(device);
+  const Tensor x = OnTile(graph, FLOAT, {8}, 2, "x");
+  Sequence main;
+  popops::mulInPlace(graph, x, x, main, "square");
+  Engine engine(graph, main, {{"autoReport.all", "true"}, {"autoReport.directory", folder}});
+  engine.load(device);
+  engine.run(0, "step");
+  const pva::Report report = pva::openReport(folder + "/profile.pop");
+  CHECK_EQ(report.compilation().target().numTiles(), 4u);
+  CHECK_EQ(report.compilation().graph().numComputeSets(), 1u);
+  CHECK_EQ(report.compilation().graph().numVars(), 1u);
+  CHECK_EQ(report.compilation().tiles().size(), 4u);
+  CHECK(report.compilation().tiles()[2].memory().total().excludingGaps() >
+        report.compilation().tiles()[0].memory().total().excludingGaps());
+  CHECK_EQ(report.execution().runs().size(), 1u);
+  CHECK_EQ(report.execution().runs()[0].name(), "step");
+  CHECK_EQ(report.execution().runs()[0].cycles(), ipu_model::LastRunCycles(engine));
+  CHECK_EQ(report.execution().steps()[0].program()->name(), "square");
+  CHECK_EQ(report.execution().steps()[0].cycles().total(), ipu_model::LastRunCycles(engine));
+  std::ostringstream text;
+  engine.printProfileSummary(text, {{"showExecutionSteps", "true"}});
+  for (const char* part :
+       {"Target:", "Memory Usage:", "Number of compute sets:", "operation 'square'", "Tiles per IPU"})
+    CHECK(Contains(text.str(), part));
+  engine.resetExecutionProfile();
+  CHECK(engine.getReport().execution().runs().empty());
+  CHECK(Contains(MessageOf<poplar_error>([&] { pva::openReport(folder + "/none.pop"); }), "cannot read"));
+  std::filesystem::remove_all(folder);
+}
+
+TEST(OptionsAreChecked) {
+  const Device device = SmallDevice();
+  Graph graph(device);
+  const Executable executable = compileGraph(graph, {Sequence()}, {{"debug.instrument", "true"}});
+  CHECK(Contains(MessageOf<invalid_option>([&] { Engine(executable, {{"debug.instrumnt", "true"}}); }),
+                 "debug.instrument,"));
+  CHECK(Contains(MessageOf<invalid_option>([&] { Engine(executable, {{"debug.instrument", "yes"}}); }),
+                 "cannot be 'yes'"));
+  OptionFlags flags;
+  readJSON(R"({"a": "b\"c", "n": -1.5, "t": true})", flags);
+  CHECK_EQ(flags.at("a"), "b\"c");
+  CHECK_EQ(flags.at("n"), "-1.5");
+  CHECK_EQ(flags.at("t"), "true");
+  for (const char* bad : {"", "{", "{\"a\"}", "{\"a\": x}", "{\"a\": inf}", "{\"a\": \"b}", "{} x", "[1]"})
+    CHECK_THROWS(parse_error, readJSON(std::string(bad), flags));
+  setenv("POPLAR_ENGINE_OPTIONS", "{\"execution\": \"none\"}", 1);
+  CHECK_THROWS(invalid_option, Engine(executable, {}));
+  Engine(executable, {{"replicas", "one"}});  // of a runtime, which reads the variable itself
+  unsetenv("POPLAR_ENGINE_OPTIONS");
+}
+
+TEST(NumbersOfModels) {
+  IPUModel model("ipu1");
+  CHECK_EQ(model.tilesPerIPU, 1216u);
+  model.tilesPerIPU = 10;
+  model.numIPUs = 2;
+  model.memoryBytesPerTile = 100000;
+  model.tileClockFrequency = 1e9;
+  model.relativeSyncDelay = IPUModel::RelativeSyncDelayType::NO_DELAY;
+  model.minIPUSyncDelay = 5;
+  const Device device = model.createDevice(), same = model.createDevice();
+  const Target& target = device.getTarget();
+  CHECK(target == same.getTarget());
+  CHECK(target != Target::createIPUTarget(2, 10, "ipu1"));
+  const Target other = Target::createIPUTarget(1, "ipu2");
+  CHECK(!(target < same.getTarget()) && (target < other) != (other < target));
+  CHECK_EQ(target.getNumIPUs(), 2u);
+  CHECK_EQ(target.getTilesPerIPU(), 10u);
+  CHECK_EQ(target.getNumTiles(), 20u);
+  CHECK_EQ(target.getBytesPerTile(), 100000u);
+  CHECK_EQ(target.getTileClockFrequency(), 1e9);
+  Graph graph(device);
+  std::stringstream stored;
+  compileGraph(graph, {Sync(SyncType::INTERNAL)}).serialize(stored);
+  Engine engine(Executable::deserialize(stored));
+  engine.loadAndRun(device);
+  CHECK_EQ(ipu_model::LastRunCycles(engine), 5u);
+  model.dataPathWidth = 24;
+  CHECK_THROWS(poplar_error, model.createDevice());
+  model.dataPathWidth = 64;
+  model.numIPUs = 1000;
+  CHECK_THROWS(poplar_error, model.createDevice());
+  CHECK_THROWS(poplar_error, IPUModel("ipu9"));
+  CHECK_EQ(device.createVirtualDevice(3).getTarget().getNumTiles(), 6u);
+  CHECK_EQ(device.getDriverIDs().size(), 2u);
+}
+
+TEST(CopiesBetweenIpusCrossTheLinks) {
+  const Device device = SmallDevice(2);
+  for (const bool other_ipu : {false, true}) {
+    Graph graph(device);
+    const Tensor x = OnTile(graph, FLOAT, {100}, 0, "x"),
+                 y = OnTile(graph, FLOAT, {100}, other_ipu ? 5 : 3, "y");
+    graph.createHostWrite("x", x);
+    graph.createHostRead("y", y);
+    const Executable executable = compileGraph(graph, {Copy(x, y)});
+    const ipu_model::Report& report = ipu_model::ReportOf(executable);
+    CHECK_EQ(report.link_bytes, other_ipu ? 400u : 0u);
+    CHECK_EQ(report.cycles.sync, other_ipu ? 600u : 126u);
+    CHECK_EQ(report.cycles.exchange,
+             other_ipu ? ipu_model::LinkCopyCycles(device.getTarget(), 0, 1, 2, 400) : 100u);
+    InBothModes([&](const OptionFlags& mode) {
+      Engine engine(executable, mode);
+      engine.load(device);
+      Values values(100, 2), result(100);
+      engine.writeTensor("x", values.data(), values.data() + 100);
+      engine.run();
+      engine.readTensor("y", result.data(), result.data() + 100);
+      CHECK(result == values);
+    });
+  }
+}
+
+TEST(DevicesThatTheUserOffers) {
+  const DeviceManager manager = DeviceManager::createDeviceManager();
+  CHECK(manager.getDevices(TargetType::IPU, 1).empty());
+  setenv("IPU_MODEL_DEVICES", "4 bow", 1);
+  CHECK_EQ(manager.getDevices().size(), 7u);
+  CHECK_EQ(manager.getDevices(TargetType::IPU, 2).size(), 2u);
+  const Device device = manager.getDevice(6);
+  CHECK_EQ(device.getTarget().getNumIPUs(), 4u);
+  CHECK_EQ(device.getTarget().getTargetArchString(), "bow");
+  CHECK(device.attach() && device.isAttached());
+  setenv("IPU_MODEL_DEVICES", "many", 1);
+  CHECK_THROWS(poplar_error, manager.getDevices());
+  unsetenv("IPU_MODEL_DEVICES");
+}
+
+TEST(ConstantsOfHalfBits) {
+  const Device device = SmallDevice();
+  Graph graph(device);
+  const Tensor half = graph.addConstantHalf(HALF, {2}, 0x3c00);
+  graph.setTileMapping(half, 0);
+  graph.createHostRead("half", half);
+  Engine engine(graph, Sequence());
+  engine.load(device);
+  std::uint16_t bits[2] = {};
+  engine.readTensor("half", bits, bits + 2);
+  CHECK_EQ(bits[1], 0x3c00);
+  CHECK_THROWS(poplar_error, graph.addConstantHalf(FLOAT, {}, std::uint16_t{0}));
+}
+
+TEST(CodeletsCompiledAheadOfTime) {
+  const std::string folder = (std::filesystem::temp_directory_path() / "ipu_model_popc_test").string();
+  std::filesystem::remove_all(folder);
+  std::filesystem::create_directories(folder);
+  std::ofstream(folder + "/factor.h") << "constexpr float kFactor = FACTOR;\n";
+  std::ofstream(folder + "/scale.cpp")
+      << "#include <poplar/Vertex.hpp>\n#include \"factor.h\"\n"
+         "struct Scale : poplar::Vertex {\n"
+         "  poplar::Input<poplar::Vector<float>> in;\n"
+         "  poplar::Output<poplar::Vector<float>> out;\n"
+         "  bool compute() {\n"
+         "    for (unsigned i = 0; i < in.size(); ++i) out[i] = kFactor * in[i];\n"
+         "    return true;\n  }\n};\n";
+  const std::string file = folder + "/scale.gp";
+  const auto classes = ipu_model::CompileCodelets({folder + "/scale.cpp"}, "-DFACTOR=3", file);
+  CHECK((classes == std::vector<std::string>{"Scale"}));
+  // The file has all that it needs.
+  std::filesystem::remove(folder + "/factor.h");
+  std::filesystem::remove(folder + "/scale.cpp");
+  const Device device = SmallDevice();
+  Graph graph(device);
+  graph.addCodelets(file);
+  const Tensor x = OnTile(graph, FLOAT, {2}, 0, "x");
+  const ComputeSet set = graph.addComputeSet("scale");
+  // In place: one vertex reads and writes the same elements.
+  graph.setTileMapping(graph.addVertex(set, "Scale", {{"in", x}, {"out", x}}), 1);
+  graph.createHostWrite("x", x);
+  graph.createHostRead("x", x);
+  InBothModes([&](const OptionFlags& mode) {
+    Engine engine(graph, Execute(set), mode);
+    engine.load(device);
+    Values values{1, 2};
+    engine.writeTensor("x", values.data(), values.data() + 2);
+    engine.run();
+    engine.readTensor("x", values.data(), values.data() + 2);
+    CHECK((values == Values{3, 6}));
+  });
+  std::ofstream(file) << "another format";
+  Graph other(device);
+  CHECK(Contains(MessageOf<poplar_error>([&] { other.addCodelets(file); }), "jax-ipu popc"));
+  std::filesystem::remove_all(folder);
+}
+
+int main() { return jax_ipu::testing::RunTests(); }

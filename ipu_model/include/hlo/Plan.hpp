@@ -1,0 +1,58 @@
+// The work of a function as it was planned: the supersteps, what each vertex computes, reads and writes, and
+// what that takes. Expansions whose division over tiles is more than a Grid follow such a plan.
+#ifndef HLO_PLAN_HPP
+#define HLO_PLAN_HPP
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "poplar/Graph.hpp"
+
+namespace hlo {
+
+// Half-open box [begin, end) of a tensor. A scalar has no dimensions.
+struct Region {
+  std::vector<std::size_t> begin, end;
+
+  std::size_t extent(std::size_t dimension) const { return end[dimension] - begin[dimension]; }
+  std::vector<std::size_t> shape() const {
+    std::vector<std::size_t> extents;
+    for (std::size_t d = 0; d < begin.size(); ++d) extents.push_back(extent(d));
+    return extents;
+  }
+};
+
+// A tensor of the function, or one that is only live between its supersteps.
+struct PlannedTensor {
+  enum class Kind { kInput, kOutput, kTemporary } kind;
+  unsigned index;
+};
+
+struct PlannedVertex {
+  unsigned tile;
+  std::uint64_t cycles;
+  Region box;                         // of the iteration space, which each function defines
+  std::vector<Region> reads, writes;  // by read and write of the group
+};
+
+// Vertices of one codelet.
+struct PlannedGroup {
+  std::vector<PlannedTensor> reads, writes;
+  std::vector<PlannedVertex> vertices;
+};
+
+struct PlannedTemporary {
+  poplar::Type type;
+  std::vector<std::size_t> shape;
+  poplar::Graph::TileToTensorMapping mapping;
+};
+
+struct Plan {
+  std::vector<PlannedTemporary> temporaries;
+  std::vector<std::vector<PlannedGroup>> supersteps;
+};
+
+}  // namespace hlo
+
+#endif  // HLO_PLAN_HPP

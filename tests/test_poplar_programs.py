@@ -1,0 +1,107 @@
+"""Poplar programs in C++ as their authors build them: with popc, the link names of the libraries, and pkg-config."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+from jax_ipu import command_line
+
+# The one that built the package.
+COMPILER = os.environ.get("CXX", "c++")
+
+CODELET = """
+#include <poplar/Vertex.hpp>
+#include "factor.h"
+using namespace poplar;
+template <typename T> class Scale : public Vertex {
+public:
+  InOut<Vector<T>> x;
+  bool compute() { for (auto &v : x) v *= T(FACTOR); return true; }
+};
+template class Scale<float>;
+"""
+PROGRAM = """
+#include <cstdio>
+#include <poplar/DeviceManager.hpp>
+#include <poplar/Engine.hpp>
+#include <popnn/Loss.hpp>
+#include <popnn/NonLinearity.hpp>
+#include <popops/ScaledAdd.hpp>
+#include <popops/codelets.hpp>
+#include <poputil/TileMapping.hpp>
+using namespace poplar;
+int main() {
+  for (auto &device : DeviceManager::createDeviceManager().getDevices(TargetType::IPU, 1)) {
+    Graph graph(device.getTarget());
+    popops::addCodelets(graph);
+    graph.addCodelets("scale.gp");
+    const Tensor x = graph.addVariable(FLOAT, {2, 4}, "x");
+    poputil::mapTensorLinearly(graph, x);
+    graph.createHostWrite("x", x);
+    program::Sequence program;
+    const ComputeSet scale = graph.addComputeSet("scale");
+    const VertexRef vertex = graph.addVertex(scale, "Scale<float>", {{"x", x.flatten()}});
+    graph.setTileMapping(vertex, 1);
+    program.add(program::Execute(scale));
+    popops::scaledAddTo(graph, x, x, 1.0f, program);
+    program.add(program::PrintTensor("softmax", popnn::softmax(graph, x, program)));
+    program.add(program::PrintTensor("largest", popnn::argMax(graph, x, program)));
+    Engine engine(graph, program);
+    engine.setPrintTensorStream(std::cout);
+    engine.load(device);
+    const float values[] = {0, 0, 0, 0, 0, 0, 0, 5};
+    engine.writeTensor("x", values, values + 8);
+    engine.run();
+  }
+}
+"""
+
+
+def build_and_run(folder: Path, options: str, **environment: str) -> str:
+    subprocess.run(f"{COMPILER} main.cc -o main {options}", shell=True, check=True, cwd=folder)
+    variables = {**os.environ, "IPU_MODEL_DEVICES": "1", **environment}
+    return subprocess.run(["./main"], check=True, cwd=folder, env=variables, capture_output=True, text=True).stdout
+
+
+def numbers_in(text: str) -> list[float]:
+    return [float(number) for number in re.findall(r"[\d.]+", text)]
+
+
+def test_a_program_with_libraries_and_compiled_codelets(tmp_path, capsys):
+    (tmp_path / "factor.h").write_text("#define FACTOR (TWICE 2)\n")
+    (tmp_path / "scale.cpp").write_text(CODELET)
+    (tmp_path / "main.cc").write_text(PROGRAM)
+    made = ["popc", str(tmp_path / "scale.cpp"), "-o", str(tmp_path / "scale.gp"), "-D", "TWICE=2*", "--json"]
+    assert command_line.main(made) == 0
+    assert json.loads(capsys.readouterr().out)["classes"] == ["Scale<float>"]
+    (tmp_path / "factor.h").unlink()  # the compiled file has all that the source includes
+
+    assert command_line.main(["poplar", "--cflags", "--libs"]) == 0
+    names = " ".join(f"-l{name}" for name in ("popnn", "poplin", "popops", "poputil", "poplar"))
+    flags = f"{capsys.readouterr().out.strip()} {names}"
+    expected = [0.25] * 4 + [0, 0, 0, 1] + [0, 3]  # the softmax of each row, and the place of the largest element
+    assert numbers_in(build_and_run(tmp_path, flags)) == expected
+    assert build_and_run(tmp_path, flags, IPU_MODEL_DEVICES="") == ""
+
+    if shutil.which("pkg-config") is not None:
+        folder = Path(command_line.__file__).parents[1] / "lib" / "pkgconfig"
+        flags = f"$(PKG_CONFIG_PATH={folder} pkg-config --cflags --libs popnn popops poplar)"
+        assert numbers_in(build_and_run(tmp_path, flags)) == expected
+
+
+def test_popc_says_what_is_wrong(tmp_path, capsys):
+    output = str(tmp_path / "wrong.gp")
+    source = tmp_path / "wrong.cpp"
+    source.write_text(
+        "#include <poplar/Vertex.hpp>\nclass V : public poplar::Vertex { bool compute() { return y; } };\n"
+    )
+    assert command_line.main(["popc", str(source), "-o", output]) == 3
+    assert f"{source}:2:" in capsys.readouterr().err
+    assert command_line.main(["popc", "vertex.S", "-o", output]) == 2
+    assert "assembly" in capsys.readouterr().err
+    assert command_line.main(["popc", str(tmp_path / "none.cpp"), "-o", output]) == 3
+    assert "there is no file" in capsys.readouterr().err
+    assert not Path(output).exists()
