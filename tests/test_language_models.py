@@ -18,7 +18,9 @@ def is_of_tables(operation: OperationCost) -> bool:
 
 def profiled(training: language.Training, ipus: int) -> tuple[OperationCost, ...]:
     step, _ = language.jitted(training, jax.devices("ipu")[:ipus])
-    return jax_ipu.estimate(step, training.state, *training.batch, target="ipu2", num_ipus=ipus).operations
+    estimate = jax_ipu.estimate(step, training.state, *training.batch, target="ipu2", num_ipus=ipus)
+    assert estimate.fits, estimate.reason
+    return estimate.operations
 
 
 def test_tiny_models_are_made_of_these_operations() -> None:
