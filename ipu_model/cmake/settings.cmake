@@ -12,12 +12,17 @@ endif()
 string(REPLACE "-DNDEBUG" "" CMAKE_CXX_FLAGS_RELEASE "${CMAKE_CXX_FLAGS_RELEASE}")
 
 option(JAX_IPU_BUILD_TESTS "Build the C++ tests" OFF)
+option(IPU_MODEL_AVX512 "Compile the kernels for AVX-512 too, not for AVX2 only" ON)
 set(JAX_IPU_SANITIZE "" CACHE STRING "Sanitizers for every target, e.g. address,undefined or thread")
 
 find_package(Threads REQUIRED)
 
 add_library(jax_ipu_options INTERFACE)
 target_compile_options(jax_ipu_options INTERFACE -Wall -Wextra -Werror)
+if(NOT IPU_MODEL_AVX512)
+  # What refers to the functions of the namespace avx512 links; HasAvx512 says that they are not in use.
+  target_compile_definitions(jax_ipu_options INTERFACE IPU_MODEL_WITHOUT_AVX512 avx512=avx2)
+endif()
 if(JAX_IPU_SANITIZE)
   target_compile_options(jax_ipu_options INTERFACE -fsanitize=${JAX_IPU_SANITIZE} -fno-omit-frame-pointer
                                                    -fno-sanitize-recover=all -g1)

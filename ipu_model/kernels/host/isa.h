@@ -9,10 +9,14 @@ namespace ipu_model {
 // AVX-512 F/BW/CD/DQ/VL (x86-64-v4), unless the host limits exclude it. Otherwise AVX2 and FMA (x86-64-v3),
 // which the plugin requires.
 inline bool HasAvx512() {
+#ifdef IPU_MODEL_WITHOUT_AVX512
+  return false;
+#else
   static const bool has = FinalHostLimits().avx512 && __builtin_cpu_supports("avx512f") &&
                           __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512cd") &&
                           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
   return has;
+#endif
 }
 
 }  // namespace ipu_model
