@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from jax_ipu import _ipu, compiler
+from jax_ipu.compiler.ir import body_of
 from jax_ipu.compiler.options import Options
 from support.modes import MODES, close
 from support.stages import lowered
@@ -101,6 +102,27 @@ def test_layers_that_differ_stay():
 
     module, _ = compiled(different, np.ones((4, ROWS), np.float32), outline="always")
     assert not calls_of(module)
+
+
+def test_broadcasts_are_no_results_of_functions():
+    """A broadcast has no memory of its own; as a result it would lie on the few tiles of its operand."""
+
+    def statistics(x, weights):
+        kept = []
+        for w, scale in weights:
+            x = jnp.tanh(x @ w)
+            mean, scales = (jnp.broadcast_to(v, x.shape) for v in (x.mean(0), scale))
+            x = (x - mean) * scales
+            kept += [mean, scales]
+        return x, kept
+
+    rng = np.random.default_rng(0)
+    weights = [(rng.normal(size=(WIDTH, WIDTH)).astype(np.float32), np.ones(WIDTH, np.float32)) for _ in range(LAYERS)]
+    module, _ = compiled(statistics, np.ones((256, WIDTH), np.float32), weights, outline="always")
+    calls = calls_of(module)
+    assert len(calls) >= LAYERS - 1
+    sources = [body_of(call).results for call in calls]
+    assert not [v for results in sources for v in results if v.op is not None and v.op.name == "broadcast_in_dim"]
 
 
 def test_programs_that_fit_only_with_functions_compile():

@@ -33,13 +33,15 @@ class _Run(NamedTuple):
     """Equal runs of ops, called windows.
 
     `operands[j][i]` says what operand i of op j is in each window: ("inside", op, result), ("constant", op, operand) or
-    ("external", number, 0). `outputs` are the results that ops outside use, as (op, result).
+    ("external", number, 0). `outputs` are the results that ops outside use, as (op, result). Instead of the result of a
+    broadcast, its operand is an output: the broadcast, one of `repeated`, runs once more after each call.
     """
 
     windows: list[list[Op]]
     operands: list[list[tuple[str, int, int]]]
     externals: list[list[Value]]  # by window
     outputs: list[tuple[int, int]]
+    repeated: list[int]
 
     def saved_bytes(self) -> int:
         """The bytes of code that the function saves, less the code of the copies and the variables that they write."""
@@ -154,15 +156,25 @@ def _match(windows: list[list[Op]]) -> _Run | None:
         for result in op.results
         if any(user not in members for user in result.users)
     }
+    # A broadcast is a view without memory of its own; copied out of the function, it would lie on the few tiles of its
+    # operand.
+    repeated: list[int] = []
+    for j, op in reversed(list(enumerate(windows[0]))):
+        if op.name == "broadcast_in_dim" and (j, 0) in outputs:
+            outputs.remove((j, 0))
+            repeated.insert(0, j)
+            kind, a, b = operands[j][0]
+            if kind == "inside":
+                outputs.add((a, b))
     externals = [[values[k] for values in slots] for k in range(len(windows))]
-    return _Run(windows, operands, externals, sorted(outputs))
+    return _Run(windows, operands, externals, sorted(outputs), repeated)
 
 
 def _outline(block: Block, found: _Run) -> None:
     first = found.windows[0]
     body = _body(found)
     result_types = [(v.shape, v.dtype) for v in (first[j].results[i] for j, i in found.outputs)]
-    calls: dict[Op, Op] = {}
+    calls: dict[Op, list[Op]] = {}
     replaced: dict[Value, Value] = {}
     holder: Op | None = None
     for window, externals in zip(found.windows, found.externals, strict=True):
@@ -173,9 +185,16 @@ def _outline(block: Block, found: _Run) -> None:
         for (j, i), result in zip(found.outputs, call.results, strict=True):
             replaced[window[j].results[i]] = result
             window[j].results[i].replace_with(result)
-        calls[window[0]] = call
+        again = []
+        for old in (window[j] for j in found.repeated):
+            value = replaced.get(old.operands[0], old.operands[0])
+            new = Op(old.name, [value], [(old.result.shape, old.result.dtype)], dict(old.attrs), (), old.location)
+            replaced[old.result] = new.result
+            old.result.replace_with(new.result)
+            again.append(new)
+        calls[window[0]] = [call, *again]
     gone = {op for window in found.windows for op in window}
-    block.ops = [calls.get(op, op) for op in block.ops if op in calls or op not in gone]
+    block.ops = [new for op in block.ops if op in calls or op not in gone for new in calls.get(op, [op])]
     for window in found.windows:
         for op in reversed(window):
             op.drop()
