@@ -276,7 +276,8 @@ def test_tracing_while_other_threads_run(tmp_path):
     ended = threading.Event()
 
     def work():
-        while not ended.is_set():
+        # Without the pause there are more runs than a profile has the steps of.
+        while not ended.wait(0.002):
             f(x).block_until_ready()
 
     threads = [threading.Thread(target=work) for _ in range(3)]
