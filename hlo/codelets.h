@@ -13,6 +13,7 @@ extern const char* const kRandomCodelets;
 extern const char* const kReduceCodelets;
 extern const char* const kScalarCodelets;
 extern const char* const kScatterCodelets;
+extern const char* const kSortCodelets;
 extern const char* const kWindowCodelets;
 
 }  // namespace hlo

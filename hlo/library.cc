@@ -8,6 +8,7 @@
 #include "random.h"
 #include "reduce.h"
 #include "scatter.h"
+#include "sort.h"
 #include "window.h"
 
 namespace hlo {
@@ -78,6 +79,16 @@ class Library : public Expansions {
                         const poplar::DebugContext& debugContext) const override {
     expandSelectAndScatter(graph, operand, source, init, geometry, select, scatter, out, plan, prog,
                            debugContext);
+  }
+  void sort(poplar::Graph& graph, const std::vector<poplar::Tensor>& operands, std::size_t dimension,
+            const Expression& comparator, const std::vector<poplar::Tensor>& out, const Plan& plan,
+            poplar::program::Sequence& prog, const poplar::DebugContext& debugContext) const override {
+    expandSort(graph, operands, dimension, comparator, out, plan, prog, debugContext);
+  }
+  void topK(poplar::Graph& graph, const poplar::Tensor& operand, bool largest, const poplar::Tensor& values,
+            const poplar::Tensor& indices, const Plan& plan, poplar::program::Sequence& prog,
+            const poplar::DebugContext& debugContext) const override {
+    expandTopK(graph, operand, largest, values, indices, plan, prog, debugContext);
   }
   void rngBitGenerator(poplar::Graph& graph, RandomAlgorithm algorithm, const poplar::Tensor& state,
                        const poplar::Tensor& newState, const poplar::Tensor& bits, const Plan& plan,

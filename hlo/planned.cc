@@ -5,9 +5,52 @@
 #include "parts.h"
 
 namespace hlo {
+namespace {
 
 using poplar::Graph;
 using poplar::Tensor;
+
+bool operator==(const PlannedTensor& a, const PlannedTensor& b) {
+  return a.kind == b.kind && a.index == b.index;
+}
+bool operator!=(const Region& a, const Region& b) { return a.begin != b.begin || a.end != b.end; }
+
+// Whether read `i` of the group is of elements that other vertices write over in the same superstep, which a
+// compute set must not do. The plan means the elements from before.
+bool readsFromBefore(const std::vector<PlannedGroup>& superstep, const PlannedGroup& group, std::size_t i) {
+  for (const PlannedGroup& other : superstep) {
+    for (std::size_t w = 0; w < other.writes.size(); ++w) {
+      if (!(other.writes[w] == group.reads[i])) continue;
+      if (&other != &group) return true;
+      for (const PlannedVertex& v : group.vertices)
+        if (v.reads[i] != v.writes[w]) return true;
+    }
+  }
+  return false;
+}
+
+// Copies what each vertex reads to its tile. Returns one tensor for each vertex.
+std::vector<Tensor> received(Graph& graph, const PlannedGroup& group, std::size_t i, const Tensor& tensor,
+                             poplar::program::Sequence& prog, const poplar::DebugContext& debugContext) {
+  std::vector<Tensor> parts, copies;
+  std::size_t elements = 0;
+  for (const PlannedVertex& v : group.vertices) {
+    parts.push_back(Part{v.tile, v.reads[i].begin, v.reads[i].end}.of(tensor));
+    elements += parts.back().numElements();
+  }
+  const Tensor copy = graph.addVariable(tensor.elementType(), {elements}, {debugContext, "received"});
+  std::size_t begin = 0;
+  for (std::size_t k = 0; k < parts.size(); ++k) {
+    const std::size_t end = begin + parts[k].numElements();
+    copies.push_back(copy.slice(begin, end));
+    graph.setTileMapping(copies.back(), group.vertices[k].tile);
+    begin = end;
+  }
+  prog.add(poplar::program::Copy(concat(parts), copy, false, debugContext));
+  return copies;
+}
+
+}  // namespace
 
 void expandPlan(Graph& graph, const Plan& plan, const std::vector<Tensor>& in, const std::vector<Tensor>& out,
                 const std::function<poplar::Type(DType type)>& stored,
@@ -26,7 +69,13 @@ void expandPlan(Graph& graph, const Plan& plan, const std::vector<Tensor>& in, c
     for (const PlannedGroup& group : superstep) {
       const PlannedCodelet codelet = codeletOf(group);
       addCodelets(graph, codelet.vertexClass, codelet.source);
-      for (const PlannedVertex& v : group.vertices) {
+      std::map<std::size_t, std::vector<Tensor>> copies;  // by read
+      for (std::size_t i = 0; i < group.reads.size(); ++i) {
+        if (!codelet.reads.at(i).empty() && readsFromBefore(superstep, group, i))
+          copies[i] = received(graph, group, i, tensorOf(group.reads[i]), prog, debugContext);
+      }
+      for (std::size_t n = 0; n < group.vertices.size(); ++n) {
+        const PlannedVertex& v = group.vertices[n];
         const poplar::VertexRef vertex =
             addVertex(graph, computeSet, codelet.vertexClass, {v.tile, v.box.begin, v.box.end}, v.cycles);
         std::map<std::string, std::vector<Tensor>> edges;
@@ -34,7 +83,12 @@ void expandPlan(Graph& graph, const Plan& plan, const std::vector<Tensor>& in, c
           if (field.empty()) return;
           edges[field].push_back(Part{v.tile, region.begin, region.end}.of(tensorOf(tensor)));
         };
-        for (std::size_t i = 0; i < v.reads.size(); ++i) add(codelet.reads.at(i), group.reads[i], v.reads[i]);
+        for (std::size_t i = 0; i < v.reads.size(); ++i) {
+          if (copies.count(i) > 0)
+            edges[codelet.reads[i]].push_back(copies[i][n]);
+          else
+            add(codelet.reads.at(i), group.reads[i], v.reads[i]);
+        }
         for (std::size_t i = 0; i < v.writes.size(); ++i)
           add(codelet.writes.at(i), group.writes[i], v.writes[i]);
         for (const auto& [field, tensors] : edges)

@@ -71,6 +71,8 @@ CODELETS: dict[str, tuple[str, ...]] = {
     "popops::reduce": (*SHORT_REAL, *BOOL),
     "hlo::reduceWindow": SHORT_REAL,
     "hlo::selectAndScatter": SHORT_REAL,
+    "popops::sort": (*SHORT_REAL, *BOOL),
+    "popops::topK": ("float32",),
     "hlo::rngBitGenerator": ("uint32",),
     "poplin::triangularSolve": ("float32",),
     "poplin::experimental::cholesky": ("float32",),

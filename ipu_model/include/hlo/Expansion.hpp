@@ -117,6 +117,16 @@ class Expansions {
                                 poplar::program::Sequence& prog,
                                 const poplar::DebugContext& debugContext) const = 0;
 
+  // Temporaries have the operands, then the positions of their elements before the sort (u32), in sorted
+  // chunks. Vertices then merge the chunk that they write with the other that they read.
+  virtual void sort(poplar::Graph& graph, const std::vector<poplar::Tensor>& operands, std::size_t dimension,
+                    const Expression& comparator, const std::vector<poplar::Tensor>& out, const Plan& plan,
+                    poplar::program::Sequence& prog, const poplar::DebugContext& debugContext) const = 0;
+  // Temporaries have the candidates of the parts of a row and their positions, [..., part, k].
+  virtual void topK(poplar::Graph& graph, const poplar::Tensor& operand, bool largest,
+                    const poplar::Tensor& values, const poplar::Tensor& indices, const Plan& plan,
+                    poplar::program::Sequence& prog, const poplar::DebugContext& debugContext) const = 0;
+
   // Vertices have boxes of the bits, or write the new state.
   virtual void rngBitGenerator(poplar::Graph& graph, RandomAlgorithm algorithm, const poplar::Tensor& state,
                                const poplar::Tensor& newState, const poplar::Tensor& bits, const Plan& plan,

@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "core/expandable.h"
 #include "core/graph_impl.h"
 #include "core/operand_check.h"
 #include "core/serialise.h"
@@ -113,7 +114,7 @@ HostTensor DenseTensor(HostContext& context, const HostTensor& like, std::size_t
 }
 
 // inputs: operands; outputs: the sorted operands.
-class SortOperation : public Operation {
+class SortOperation : public Operation, public Expandable {
  public:
   SortOperation(std::size_t dim, Expression comparator)
       : dim_(dim),
@@ -153,6 +154,12 @@ class SortOperation : public Operation {
   TilePlan Plan(const DeviceContext& context) const override {
     const Partition partition = MakePartition(context.num_tiles(), context.target().bytes_per_tile);
     return partition.parts[dim_] == 1 ? PlanWhole(partition) : PlanChunks(partition);
+  }
+
+  void Expand(const hlo::Expansions& library, poplar::Graph& graph, const std::vector<poplar::Tensor>& in,
+              const std::vector<poplar::Tensor>& out, poplar::program::Sequence& prog) const override {
+    library.sort(graph, InputsBesideOutputs(*this, graph, in, prog), dim_, comparator_, out,
+                 PlanOf(*this, graph), prog, name);
   }
 
  private:

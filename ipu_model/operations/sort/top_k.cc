@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "core/expandable.h"
 #include "core/graph_impl.h"
 #include "core/operand_check.h"
 #include "core/serialise.h"
@@ -68,7 +69,7 @@ HostTensor SplitLast(const HostTensor& t, std::int64_t extent) {
 }
 
 // inputs: operand; outputs: values, indices.
-class TopKOperation : public Operation {
+class TopKOperation : public Operation, public Expandable {
  public:
   explicit TopKOperation(bool largest) : largest_(largest) {}
 
@@ -185,6 +186,12 @@ class TopKOperation : public Operation {
     plan.supersteps.push_back({{std::move(first)}});
     plan.supersteps.push_back({{std::move(pick)}});
     return plan;
+  }
+
+  void Expand(const hlo::Expansions& library, poplar::Graph& graph, const std::vector<poplar::Tensor>& in,
+              const std::vector<poplar::Tensor>& out, poplar::program::Sequence& prog) const override {
+    library.topK(graph, InputsBesideOutputs(*this, graph, in, prog)[0], largest_, out[0], out[1],
+                 PlanOf(*this, graph), prog, name);
   }
 
  private:

@@ -1,0 +1,162 @@
+// Sort and top-k: kernel and expansion have the same vertices and values.
+#include "hlo/Sort.hpp"
+
+#include <set>
+
+#include "testing/codelet_cache.h"
+#include "testing/expansion_check.h"
+#include "testing/test_instructions.h"
+
+namespace hlo::testing {
+namespace {
+
+using poplar::Graph;
+using poplar::Tensor;
+using poplar::program::Sequence;
+
+const toy::SharedCodeletCache cache;
+
+struct Layout {
+  std::vector<std::size_t> shape;
+  std::size_t dimension;
+  unsigned tiles;
+};
+const Layout kWhole[] = {{{5, 9}, 1, 7}, {{70, 9}, 0, 7}, {{3, 40, 8}, 1, 7}, {{3, 17, 5}, 1, 2},
+                         {{3, 0}, 1, 7}, {{1, 6}, 0, 7},  {{1000}, 0, 2},     {{64, 4}, 1, 300}};
+const Layout kChunks[] = {{{1100}, 0, 4}, {{2, 1300}, 1, 64}, {{1500, 3}, 0, 64}, {{4099}, 0, 64}};
+
+// a_0 < b_0; the other operands move along.
+Expression Less(const std::vector<DType>& types) {
+  Expression e;
+  for (const DType type : types) e.inputs.insert(e.inputs.end(), 2, type);
+  e.code = {Op(IsFloat(types[0]) ? ScalarOp::kTotalLt : ScalarOp::kLt, types[0], DType::kPred, 0, 1)};
+  e.outputs = {static_cast<std::uint16_t>(e.inputs.size())};
+  return e;
+}
+
+// (a & 3) < (b & 3): no order by keys; many elements are equal.
+Expression LessByLowBits() {
+  Expression e;
+  e.inputs = {DType::kS32, DType::kS32};
+  ScalarConstant three;
+  three.type = DType::kS32;
+  three.bytes[0] = 3;
+  e.constants = {three};
+  e.code = {Op(ScalarOp::kAnd, DType::kS32, DType::kS32, 0, 2),
+            Op(ScalarOp::kAnd, DType::kS32, DType::kS32, 1, 2),
+            Op(ScalarOp::kLt, DType::kS32, DType::kPred, 3, 4)};
+  e.outputs = {5};
+  return e;
+}
+
+// Elements of the first operand between -largest and largest, or any bits. Returns the number of supersteps.
+std::size_t CheckSort(const Layout& layout, const std::vector<DType>& types, const Expression& comparator,
+                      int largest) {
+  Graph graph(poplar::Target::createIPUTarget(1, layout.tiles, "ipu2"));
+  std::vector<Tensor> operands;
+  std::vector<Bytes> bytes;
+  for (const DType type : types) {
+    const unsigned seed = static_cast<unsigned>(operands.size()) + 1;
+    operands.push_back(Linear(graph, type, layout.shape));
+    bytes.push_back(seed == 1 && largest > 0 ? SmallNumbers(operands[0], seed, largest)
+                                             : RandomBytes(operands.back(), seed));
+    if (type != DType::kPred) continue;
+    for (unsigned char& b : bytes.back()) b &= 1;
+  }
+  Sequence prog;
+  const std::vector<Tensor> out = hlo::sort(graph, operands, layout.dimension, comparator, prog, "sort");
+  ExpansionCheck check(graph, prog, operands, out);
+  const std::size_t supersteps = check.Supersteps();
+  check.SameVertices(supersteps > 1);
+  check.SameValues(bytes, SameBits);
+  return supersteps;
+}
+
+TEST(WholeRows) {
+  for (const Layout& layout : kWhole) {
+    CHECK_EQ(CheckSort(layout, {DType::kF32}, Less({DType::kF32}), 0), 1u);
+    CheckSort(layout, {DType::kU8, DType::kS32}, Less({DType::kU8, DType::kS32}), 4);
+  }
+}
+
+// Chunks of rows, whose number need not be a power of two.
+TEST(RowsInChunks) {
+  std::set<std::size_t> supersteps;
+  for (const Layout& layout : kChunks) {
+    supersteps.insert(CheckSort(layout, {DType::kF32}, Less({DType::kF32}), 0));
+    CheckSort(layout, {DType::kS16, DType::kS32}, Less({DType::kS16, DType::kS32}), 9);
+  }
+  CHECK(supersteps.size() > 1 && *supersteps.begin() > 3);
+}
+
+TEST(KeysOfEveryType) {
+  for (const DType type : {DType::kF16, DType::kBF16, DType::kS8, DType::kU16, DType::kU32, DType::kS64,
+                           DType::kU64, DType::kPred}) {
+    for (const Layout& layout : {kWhole[0], kChunks[0]}) CheckSort(layout, {type}, Less({type}), 0);
+  }
+}
+
+// Numbers that are not compared may have any type of up to 64 bits.
+TEST(OperandsOfEveryTypeMoveAlong) {
+  for (const DType type : {DType::kF64, DType::kC64, DType::kS4, DType::kF8E5M2}) {
+    for (const Layout& layout : {kWhole[1], kChunks[0]}) {
+      const std::vector<DType> types = {DType::kS32, type};
+      CheckSort(layout, types, Less(types), 20);
+    }
+  }
+}
+
+TEST(EqualElementsKeepTheirOrder) {
+  for (const Layout& layout : {kWhole[3], kWhole[6], kChunks[1], kChunks[3]})
+    CheckSort(layout, {DType::kS32}, LessByLowBits(), 1000);
+}
+
+TEST(KeysWithoutArithmeticAreRefused) {
+  for (const DType type : {DType::kF64, DType::kF8E5M2}) {
+    Graph graph(poplar::Target::createIPUTarget(1, 7, "ipu2"));
+    Sequence prog;
+    hlo::sort(graph, {Linear(graph, type, {9})}, 0, Less({type}), prog, "sort");
+    CHECK(Refusal(graph, prog).find(NameOf(type)) != std::string::npos);
+  }
+}
+
+// `largest`: of the elements, or any bits.
+std::size_t CheckTopK(const std::vector<std::size_t>& shape, std::size_t k, DType type, bool best,
+                      unsigned tiles, int largest) {
+  Graph graph(poplar::Target::createIPUTarget(1, tiles, "ipu2"));
+  const Tensor t = Linear(graph, type, shape);
+  Bytes bytes = largest > 0 ? SmallNumbers(t, 1, largest) : RandomBytes(t, 1);
+  if (type == DType::kPred)
+    for (unsigned char& b : bytes) b &= 1;
+  Sequence prog;
+  const auto [values, indices] = hlo::topK(graph, t, k, prog, best, "top_k");
+  ExpansionCheck check(graph, prog, {t}, {values, indices});
+  check.SameVertices();
+  check.SameValues({bytes}, SameBits);
+  return check.Supersteps();
+}
+
+TEST(TopKOfWholeRowsAndParts) {
+  for (const bool best : {true, false}) {
+    CHECK_EQ(CheckTopK({6, 20}, 5, DType::kF32, best, 7, 0), 1u);
+    CHECK_EQ(CheckTopK({20}, 20, DType::kF32, best, 7, 4), 1u);
+    CHECK_EQ(CheckTopK({3, 1}, 1, DType::kF32, best, 7, 0), 1u);
+    CHECK_EQ(CheckTopK({2, 2000}, 7, DType::kF32, best, 64, 0), 2u);
+    CHECK_EQ(CheckTopK({2, 2000}, 7, DType::kF32, best, 64, 4), 2u);
+  }
+}
+
+TEST(TopKOfEveryType) {
+  for (const DType type : {DType::kF16, DType::kBF16, DType::kF64, DType::kS8, DType::kU8, DType::kS16,
+                           DType::kU16, DType::kS32, DType::kU32, DType::kS64, DType::kU64, DType::kPred}) {
+    for (const bool best : {true, false}) {
+      CheckTopK({6, 20}, 5, type, best, 7, 0);
+      CheckTopK({1200}, 3, type, best, 64, 0);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace hlo::testing
+
+int main() { return jax_ipu::testing::RunTests(); }
