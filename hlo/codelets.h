@@ -5,12 +5,15 @@
 namespace hlo {
 
 extern const char* const kDynamicUpdateCodelets;
+extern const char* const kFftCodelets;
 extern const char* const kFillCodelets;
 extern const char* const kGatherCodelets;
 extern const char* const kIotaCodelets;
 extern const char* const kLinearAlgebraCodelets;
+extern const char* const kLuPanelCodelets;
 extern const char* const kRandomCodelets;
 extern const char* const kReduceCodelets;
+extern const char* const kReflectorsCodelets;
 extern const char* const kScalarCodelets;
 extern const char* const kScatterCodelets;
 extern const char* const kSortCodelets;

@@ -1,8 +1,11 @@
 #!/bin/sh
-# Writes embedded_codelets.cc: the codelets in the folder $1 as strings. A file that includes another of them becomes one text.
+# Writes embedded_codelets.cc: the codelets in the folder $1 as strings. A file that includes others of them becomes one text, with each of them once.
 set -eu
 root=$1
+seen=
 text() {
+  case " $seen " in *" $1 "*) return ;; esac
+  seen="$seen $1"
   while IFS= read -r line || [ -n "$line" ]; do
     case $line in
       '#include "'*) line=${line#*\"}; text "$root/${line%%\"*}" ;;
@@ -17,6 +20,7 @@ for path in "$root"/*; do
   name=$(basename "$path")
   name=${name%.*}
   printf 'const char* const k%sCodelets = R"codelet(' "$(printf '%s' "$name" | sed 's/^./\U&/')"
+  seen=
   text "$path"
   echo ')codelet";'
 done

@@ -1,12 +1,15 @@
 #include "hlo/Library.hpp"
 
 #include "dynamic_update.h"
+#include "fft.h"
 #include "fill_iota.h"
 #include "gather.h"
 #include "linear_algebra.h"
+#include "lu_panel.h"
 #include "map.h"
 #include "random.h"
 #include "reduce.h"
+#include "reflectors.h"
 #include "scatter.h"
 #include "sort.h"
 #include "window.h"
@@ -40,6 +43,23 @@ class Library : public Expansions {
                 const poplar::DebugContext& debugContext) const override {
     expandCholesky(graph, a, out, lower, grid, prog, debugContext);
   }
+  void luPanel(poplar::Graph& graph, const poplar::Tensor& a, const poplar::Tensor& factors,
+               const poplar::Tensor& pivots, const poplar::Tensor& order, const Plan& plan,
+               poplar::program::Sequence& prog, const poplar::DebugContext& debugContext) const override {
+    expandLuPanel(graph, a, factors, pivots, order, plan, prog, debugContext);
+  }
+  void qrPanel(poplar::Graph& graph, const poplar::Tensor& a, const poplar::Tensor& packed,
+               const poplar::Tensor& taus, const Plan& plan, poplar::program::Sequence& prog,
+               const poplar::DebugContext& debugContext) const override {
+    expandQrPanel(graph, a, packed, taus, plan, prog, debugContext);
+  }
+  void applyReflectors(poplar::Graph& graph, const poplar::Tensor& packed, const poplar::Tensor& taus,
+                       const poplar::Tensor& x, unsigned below, const poplar::Tensor& out, const Plan& plan,
+                       poplar::program::Sequence& prog,
+                       const poplar::DebugContext& debugContext) const override {
+    expandApplyReflectors(graph, packed, taus, x, below, out, plan, prog, debugContext);
+  }
+
   void dynamicSlice(poplar::Graph& graph, const poplar::Tensor& operand,
                     const std::vector<poplar::Tensor>& starts, const poplar::Tensor& out,
                     const GatherPlan& plan, poplar::program::Sequence& prog,
@@ -89,6 +109,11 @@ class Library : public Expansions {
             const poplar::Tensor& indices, const Plan& plan, poplar::program::Sequence& prog,
             const poplar::DebugContext& debugContext) const override {
     expandTopK(graph, operand, largest, values, indices, plan, prog, debugContext);
+  }
+  void fft(poplar::Graph& graph, const poplar::Tensor& operand, FftType type,
+           const std::vector<std::size_t>& lengths, const poplar::Tensor& out, const Plan& plan,
+           poplar::program::Sequence& prog, const poplar::DebugContext& debugContext) const override {
+    expandFft(graph, operand, type, lengths, out, plan, prog, debugContext);
   }
   void rngBitGenerator(poplar::Graph& graph, RandomAlgorithm algorithm, const poplar::Tensor& state,
                        const poplar::Tensor& newState, const poplar::Tensor& bits, const Plan& plan,

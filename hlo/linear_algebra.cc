@@ -22,9 +22,7 @@ class Steps {
   Steps(Graph& graph, DType type, const Grid& grid, const char* function, Sequence& prog,
         const poplar::DebugContext& debugContext)
       : graph_(graph), type_(type), grid_(grid), prog_(prog), debugContext_(debugContext) {
-    if (type != DType::kF32 && type != DType::kC64)
-      refuse(function, std::string("the type ") + ipu_model::NameOf(type));
-    stored_ = storedAs(type, function);
+    stored_ = singleAs(type, function);
     addCodelets(graph, vertexClass("CopyMatrix"), kLinearAlgebraCodelets);
     blocks_ = blocksOf(grid, graph.getTarget().getNumTiles());
   }

@@ -13,17 +13,21 @@ using poplar::Tensor;
 bool operator==(const PlannedTensor& a, const PlannedTensor& b) {
   return a.kind == b.kind && a.index == b.index;
 }
-bool operator!=(const Region& a, const Region& b) { return a.begin != b.begin || a.end != b.end; }
+bool overlap(const Region& a, const Region& b) {
+  for (std::size_t d = 0; d < a.begin.size(); ++d)
+    if (a.begin[d] >= b.end[d] || b.begin[d] >= a.end[d]) return false;
+  return true;
+}
 
-// Whether read `i` of the group is of elements that other vertices write over in the same superstep, which a
-// compute set must not do. The plan means the elements from before.
+// Whether read `i` of the group is of elements that are written over in the same superstep, which a compute
+// set must not do. The plan means the elements from before.
 bool readsFromBefore(const std::vector<PlannedGroup>& superstep, const PlannedGroup& group, std::size_t i) {
   for (const PlannedGroup& other : superstep) {
     for (std::size_t w = 0; w < other.writes.size(); ++w) {
       if (!(other.writes[w] == group.reads[i])) continue;
-      if (&other != &group) return true;
-      for (const PlannedVertex& v : group.vertices)
-        if (v.reads[i] != v.writes[w]) return true;
+      for (const PlannedVertex& reader : group.vertices)
+        for (const PlannedVertex& writer : other.vertices)
+          if (overlap(reader.reads[i], writer.writes[w])) return true;
     }
   }
   return false;

@@ -42,6 +42,12 @@ poplar::Type storedAs(DType type, const std::string& function) {
   }
 }
 
+poplar::Type singleAs(DType type, const std::string& function) {
+  if (type != DType::kF32 && type != DType::kC64)
+    refuse(function, std::string("the type ") + ipu_model::NameOf(type));
+  return storedAs(type, function);
+}
+
 std::string cppName(const poplar::Type& type) {
   if (type == poplar::BOOL) return "bool";
   if (type == poplar::SIGNED_CHAR) return "signed char";

@@ -15,6 +15,9 @@ namespace hlo {
 poplar::Type storedAs(DType type, const std::string& function);
 // The unsigned integer type with elements of as many bytes.
 poplar::Type bitsOf(DType type, const std::string& function);
+// The same for factorisations and transforms, which have codelets for float32 and complex64. Throws
+// NotExpanded for others.
+poplar::Type singleAs(DType type, const std::string& function);
 // The name of a type of Poplar in C++.
 std::string cppName(const poplar::Type& type);
 

@@ -13,7 +13,7 @@ from jax.experimental.sparse.linalg import spsolve
 from jax_ipu import compiler, estimate
 from support import modes
 from support.matrices import matrix
-from support.modes import check, each_mode
+from support.modes import check, with_codelets
 from support.processes import output
 
 DTYPES = ("float32", "complex64", "float64", "complex128")
@@ -104,7 +104,7 @@ def test_qr_in_panels(shape, dtype):
         np.testing.assert_allclose(got, q[..., :count], atol=50 * tolerance(dtype))
 
 
-@each_mode
+@with_codelets
 def test_qr_in_panels_in_each_mode(mode):
     check(lambda a: lax_linalg.householder_product(*lax_linalg.geqrf(a)), matrix((66, 65)), mode=mode, rtol=1e-3)
 
@@ -155,7 +155,7 @@ def test_lu_in_panels(shape, dtype):
     check_lu(matrix(shape, dtype))
 
 
-@each_mode
+@with_codelets
 def test_lu_in_each_mode(mode):
     check(lax_linalg.lu, matrix((35, 34)), mode=mode, rtol=1e-3)
 

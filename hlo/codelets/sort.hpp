@@ -1,26 +1,9 @@
 // Rows of dense boxes: sorting them, merging two sorted ones, and choosing their first elements; hlo/sort.cc
 // generates the vertex classes.
+#include "rows.hpp"
 #include "scalar.hpp"
 
 namespace hlo {
-
-// The elements of a row, `step` apart, in a box whose rows have `length` elements. Row r of a box is row
-// r % step of its block r / step.
-struct Row {
-  unsigned begin, step;
-  Row(unsigned row, unsigned length, unsigned step)
-      : begin(row / step * length * step + row % step), step(step) {}
-  unsigned operator[](unsigned k) const { return begin + k * step; }
-};
-
-// The rows of one worker: no other worker stores into the same 64-bit words. Eight rows side by side end with
-// a word, and so do eight blocks.
-inline Share rowsOf(unsigned worker, unsigned workers, unsigned rows, unsigned step) {
-  const unsigned grain = step == 1 || step % 8 == 0 ? 8 : 8 * step;
-  const Share share = shareOf<1>(worker, workers, (rows + grain - 1) / grain);
-  const unsigned begin = share.begin * grain, end = share.end * grain;
-  return {begin < rows ? begin : rows, end < rows ? end : rows};
-}
 
 // In what follows, a vertex has less(a, b) and exchange(a, b) for places a and b of its elements.
 

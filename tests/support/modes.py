@@ -14,6 +14,8 @@ from jax_ipu import _ipu, compiler
 # (execution, tiles): both modes, with few tiles and with all of them.
 MODES = [("fast", 8), ("fast", 1472), ("tile", 8), ("tile", 1472)]
 each_mode = pytest.mark.parametrize("mode", MODES, ids=lambda mode: f"{mode[0]}{mode[1]}")
+# Also as vertices of the library hlo.
+with_codelets = pytest.mark.parametrize("mode", [*MODES, ("codelets", 8)], ids=lambda mode: f"{mode[0]}{mode[1]}")
 
 # Relative tolerances by result type. Differences come from the order of sums and the last places of transcendental
 # functions.

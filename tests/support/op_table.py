@@ -73,6 +73,7 @@ CODELETS: dict[str, tuple[str, ...]] = {
     "hlo::selectAndScatter": SHORT_REAL,
     "popops::sort": (*SHORT_REAL, *BOOL),
     "popops::topK": ("float32",),
+    "hlo::fft": ("complex64", "float32"),
     "hlo::rngBitGenerator": ("uint32",),
     "poplin::triangularSolve": ("float32",),
     "poplin::experimental::cholesky": ("float32",),

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "hlo/Expression.hpp"
+#include "hlo/Fft.hpp"
 #include "hlo/Plan.hpp"
 #include "hlo/RandomAlgorithm.hpp"
 #include "hlo/TriangularOptions.hpp"
@@ -80,6 +81,22 @@ class Expansions {
                         const Grid& grid, poplar::program::Sequence& prog,
                         const poplar::DebugContext& debugContext) const = 0;
 
+  // A temporary has the row that each block of rows offers as the pivot's, after the size of the entry and
+  // the number of the row. After a superstep that loads, each has vertices of one column's step and of its
+  // pivot; the last one has vertices of the order.
+  virtual void luPanel(poplar::Graph& graph, const poplar::Tensor& a, const poplar::Tensor& factors,
+                       const poplar::Tensor& pivots, const poplar::Tensor& order, const Plan& plan,
+                       poplar::program::Sequence& prog, const poplar::DebugContext& debugContext) const = 0;
+  // Vertices have blocks of columns. They read a, or they reflect by the column and the tau that they read;
+  // those that write a tau find it.
+  virtual void qrPanel(poplar::Graph& graph, const poplar::Tensor& a, const poplar::Tensor& packed,
+                       const poplar::Tensor& taus, const Plan& plan, poplar::program::Sequence& prog,
+                       const poplar::DebugContext& debugContext) const = 0;
+  virtual void applyReflectors(poplar::Graph& graph, const poplar::Tensor& packed, const poplar::Tensor& taus,
+                               const poplar::Tensor& x, unsigned below, const poplar::Tensor& out,
+                               const Plan& plan, poplar::program::Sequence& prog,
+                               const poplar::DebugContext& debugContext) const = 0;
+
   // `starts`: one integer for each dimension, of one type.
   virtual void dynamicSlice(poplar::Graph& graph, const poplar::Tensor& operand,
                             const std::vector<poplar::Tensor>& starts, const poplar::Tensor& out,
@@ -126,6 +143,12 @@ class Expansions {
   virtual void topK(poplar::Graph& graph, const poplar::Tensor& operand, bool largest,
                     const poplar::Tensor& values, const poplar::Tensor& indices, const Plan& plan,
                     poplar::program::Sequence& prog, const poplar::DebugContext& debugContext) const = 0;
+
+  // A superstep for each dimension. Vertices transform lines; some write the numbers that they work on to a
+  // temporary [part, worker, number].
+  virtual void fft(poplar::Graph& graph, const poplar::Tensor& operand, FftType type,
+                   const std::vector<std::size_t>& lengths, const poplar::Tensor& out, const Plan& plan,
+                   poplar::program::Sequence& prog, const poplar::DebugContext& debugContext) const = 0;
 
   // Vertices have boxes of the bits, or write the new state.
   virtual void rngBitGenerator(poplar::Graph& graph, RandomAlgorithm algorithm, const poplar::Tensor& state,

@@ -98,9 +98,6 @@ class Direct {
  public:
   explicit Direct(std::int64_t n) : n_(n), factors_(Factors(n, {8, 4})), roots_(n) {}
   std::int64_t length() const { return n_; }
-  std::int64_t largest_factor() const {
-    return factors_.empty() ? 1 : *std::max_element(factors_.begin(), factors_.end());
-  }
 
   // Computes the forward transform on arrays [n][lines]. Each stage swaps (*re, *im) with (*other_re,
   // *other_im); the result is in (*re, *im).
@@ -160,9 +157,8 @@ template <typename T>
 class Transform {
  public:
   explicit Transform(std::int64_t n) : n_(n), direct_(std::make_unique<Direct<T>>(n)) {
-    if (direct_->largest_factor() <= kLargestRadix) return;
-    std::int64_t m = 1;
-    while (m < 2 * n - 1) m *= 2;
+    const std::int64_t m = FftConvolutionLength(n);
+    if (m == 0) return;
     direct_ = std::make_unique<Direct<T>>(m);
     chirp_re_.resize(static_cast<std::size_t>(n));
     chirp_im_.resize(static_cast<std::size_t>(n));
@@ -351,6 +347,14 @@ void RunRealLines(HostContext& context, const RealTransform<T>& transform, std::
 }
 
 }  // namespace
+
+std::int64_t FftConvolutionLength(std::int64_t n) {
+  const std::vector<std::int64_t> factors = Factors(n, {8, 4});
+  if (factors.empty() || *std::max_element(factors.begin(), factors.end()) <= kLargestRadix) return 0;
+  std::int64_t m = 1;
+  while (m < 2 * n - 1) m *= 2;
+  return m;
+}
 
 struct FftTables {
   virtual ~FftTables() = default;

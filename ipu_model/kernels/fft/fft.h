@@ -12,6 +12,10 @@ namespace ipu_model {
 
 struct FftTables;
 
+// The length of the convolution that transforms n complex numbers if n has a large prime factor (Bluestein),
+// or 0: the smallest power of two from 2 n - 1.
+std::int64_t FftConvolutionLength(std::int64_t n);
+
 // The factors and tables of a transform of one length and precision.
 class FftPlan {
  public:

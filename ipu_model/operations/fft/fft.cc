@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "core/expandable.h"
 #include "core/graph_impl.h"
 #include "core/operand_check.h"
 #include "core/serialise.h"
@@ -43,8 +44,37 @@ Partition LinePartition(const Shape& shape, std::size_t dim, DType type, unsigne
   return SlicePartition(shape, whole, type, num_tiles, INT64_MAX);
 }
 
+constexpr std::int64_t kWorkBytes = 128 << 10;
+
+// What a vertex works with besides its lines. Real lines of an even length 2 n are transformed as n complex
+// numbers; the transform is computed in the result, unless the result is shorter or the transform is a
+// convolution.
+struct Workspace {
+  std::int64_t length;        // complex numbers for each worker, or 0
+  std::int64_t workers;       // as many as have room for that
+  std::uint64_t table_bytes;  // in the state of the vertex
+  Workspace(const Pass& pass, DType type, const TargetModel& target) {
+    const bool real = pass.plan->real(), packed = real && pass.plan->length() % 2 == 0;
+    const std::int64_t n = packed ? pass.plan->length() / 2 : pass.plan->length();
+    const std::int64_t convolution = FftConvolutionLength(n);
+    length = convolution > 0 ? convolution : real && !packed ? n : 0;
+    const auto roots = [](std::int64_t order) {  // products of two entries
+      std::int64_t size = 1;
+      while (size * size < order) size *= 2;
+      return size + (order + size - 1) / size;
+    };
+    const std::int64_t entries =
+        roots(2 * n) + (length > 0 ? roots(length) : 0) + (convolution > 0 ? convolution : 0);
+    const std::int64_t bytes = static_cast<std::int64_t>(SizeOf(type));
+    table_bytes = static_cast<std::uint64_t>(entries * bytes);
+    workers = length == 0
+                  ? target.worker_contexts
+                  : std::clamp<std::int64_t>(kWorkBytes / (length * bytes), 1, target.worker_contexts);
+  }
+};
+
 // inputs: operand; outputs: transform.
-class FftOperation : public Operation {
+class FftOperation : public Operation, public Expandable {
  public:
   FftOperation(FftType type, Shape lengths) : type_(type), lengths_(std::move(lengths)) {}
 
@@ -131,7 +161,8 @@ class FftOperation : public Operation {
       group.codelet = "hlo::Fft";
       group.vertices = lines.Vertices();
       group.code_bytes = 1500;
-      group.vertex_bytes = 40;
+      const Workspace work(pass, complex, context.target());
+      group.vertex_bytes = 40 + work.table_bytes;
       group.reads.push_back({from, [dim, n = pass.in[dim]](const Box& box) {
                                Box region = box;
                                region.begin[dim] = 0;
@@ -139,19 +170,49 @@ class FftOperation : public Operation {
                                return region;
                              }});
       group.writes.push_back({to, [](const Box& box) { return box; }});
+      if (work.length > 0) {
+        const auto used = [dim, workers = work.workers](const Box& box) {
+          const std::int64_t extent = std::max<std::int64_t>(1, box.end[dim] - box.begin[dim]);
+          return std::min(workers, box.num_elements() / extent);
+        };
+        std::int64_t most = 0;
+        for (const Vertex& vertex : group.vertices) most = std::max(most, used(vertex.box));
+        const OperandRef numbers{OperandRef::Kind::kTemporary,
+                                 static_cast<unsigned>(plan.temporaries.size())};
+        const std::int64_t parts = lines.num_parts();
+        plan.temporaries.push_back(
+            {complex, Partition::Grid({parts, most, work.length}, {parts, 1, 1}, context.num_tiles())});
+        group.writes.push_back({numbers, [lines, used, length = work.length](const Box& box) {
+                                  std::int64_t part = 0;
+                                  for (std::size_t d = 0; d < box.begin.size(); ++d)
+                                    part += lines.PartOf(static_cast<int>(d), box.begin[d]) *
+                                            lines.tile_stride[d];
+                                  return Box{{part, 0, 0}, {part + 1, used(box), length}};
+                                }});
+      }
       group.compute = [pass](HostContext& host, const Box&, const std::vector<HostTensor>& reads,
                              const std::vector<HostTensor>& writes) {
         pass.plan->Run(host, pass.inverse, pass.scale, pass.dim, reads[0], writes[0]);
       };
-      group.cycles = [complex, dim, operations = pass.plan->operations()](const TargetModel& target,
-                                                                          const Box& box) {
+      group.cycles = [complex, dim, workers = work.workers, operations = pass.plan->operations()](
+                         const TargetModel& target, const Box& box) {
         const std::int64_t extent = std::max<std::int64_t>(1, box.end[dim] - box.begin[dim]);
-        return FftCycles(target, RealOf(complex), box.num_elements() / extent, operations);
+        const std::int64_t count = box.num_elements() / extent;
+        const std::int64_t all = std::min<std::int64_t>(count, target.worker_contexts),
+                           busy = std::max<std::int64_t>(1, std::min(count, workers));
+        return FftCycles(target, RealOf(complex), count,
+                         operations * static_cast<double>(all) / static_cast<double>(busy));
       };
       plan.supersteps.push_back({{std::move(group)}});
       from = to;
     }
     return plan;
+  }
+
+  void Expand(const hlo::Expansions& library, poplar::Graph& graph, const std::vector<poplar::Tensor>& in,
+              const std::vector<poplar::Tensor>& out, poplar::program::Sequence& prog) const override {
+    library.fft(graph, InputsBesideOutputs(*this, graph, in, prog)[0], type_,
+                {lengths_.begin(), lengths_.end()}, out[0], PlanOf(*this, graph), prog, name);
   }
 
   // Returns the layout of the result, which is that of the last pass.

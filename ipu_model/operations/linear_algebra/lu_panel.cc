@@ -10,6 +10,7 @@
 #include <string>
 #include <utility>
 
+#include "core/expandable.h"
 #include "core/graph_impl.h"
 #include "core/operand_check.h"
 #include "core/serialise.h"
@@ -93,7 +94,7 @@ void Offer(const HostTensor& block, std::int64_t first, std::int64_t column, con
 }
 
 // inputs: a; outputs: factors, pivots, order.
-class LuPanelOperation : public Operation {
+class LuPanelOperation : public Operation, public Expandable {
  public:
   std::string_view kind() const override { return "hlo::luPanel"; }
   bool OperandsFit(unsigned /*num_tiles*/) const override {
@@ -277,6 +278,12 @@ class LuPanelOperation : public Operation {
     order.cycles = [m, n](const TargetModel& target, const Box&) { return RowOrderCycles(target, m, n); };
     plan.supersteps.push_back({{std::move(order)}});
     return plan;
+  }
+
+  void Expand(const hlo::Expansions& library, poplar::Graph& graph, const std::vector<poplar::Tensor>& in,
+              const std::vector<poplar::Tensor>& out, poplar::program::Sequence& prog) const override {
+    library.luPanel(graph, InputsBesideOutputs(*this, graph, in, prog)[0], out[0], out[1], out[2],
+                    PlanOf(*this, graph), prog, name);
   }
 
  private:

@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "core/expandable.h"
 #include "core/graph_impl.h"
 #include "core/operand_check.h"
 #include "core/serialise.h"
@@ -102,7 +103,7 @@ Partition VectorPartition(Partition columns, std::int64_t extent) {
 }
 
 // inputs: a; outputs: packed, taus.
-class QrPanelOperation : public Operation {
+class QrPanelOperation : public Operation, public Expandable {
  public:
   std::string_view kind() const override { return "hlo::qrPanel"; }
   bool OperandsFit(unsigned /*num_tiles*/) const override {
@@ -163,6 +164,12 @@ class QrPanelOperation : public Operation {
     return plan;
   }
 
+  void Expand(const hlo::Expansions& library, poplar::Graph& graph, const std::vector<poplar::Tensor>& in,
+              const std::vector<poplar::Tensor>& out, poplar::program::Sequence& prog) const override {
+    library.qrPanel(graph, InputsBesideOutputs(*this, graph, in, prog)[0], out[0], out[1],
+                    PlanOf(*this, graph), prog, name);
+  }
+
  private:
   static VertexGroup Group(DType type, std::size_t rank, std::int64_t m, std::int64_t j, bool finds,
                            std::vector<Vertex> vertices) {
@@ -212,7 +219,7 @@ class QrPanelOperation : public Operation {
 };
 
 // inputs: packed, taus, x; outputs: the product.
-class ApplyReflectorsOperation : public Operation {
+class ApplyReflectorsOperation : public Operation, public Expandable {
  public:
   explicit ApplyReflectorsOperation(std::int64_t below) : below_(below) {}
 
@@ -291,6 +298,13 @@ class ApplyReflectorsOperation : public Operation {
     TilePlan plan;
     plan.supersteps.push_back({{std::move(group)}});
     return plan;
+  }
+
+  void Expand(const hlo::Expansions& library, poplar::Graph& graph, const std::vector<poplar::Tensor>& in,
+              const std::vector<poplar::Tensor>& out, poplar::program::Sequence& prog) const override {
+    const std::vector<poplar::Tensor> inputs = InputsBesideOutputs(*this, graph, in, prog);
+    library.applyReflectors(graph, inputs[0], inputs[1], inputs[2], static_cast<unsigned>(below_), out[0],
+                            PlanOf(*this, graph), prog, name);
   }
 
  private:

@@ -1,0 +1,176 @@
+// Householder reflections 1 - tau v v^H, where v is 0 above its pivot and 1 there. Blocks of columns are
+// dense and row-major; workers share the columns.
+#include "complex.hpp"
+#include "rows.hpp"
+
+namespace hlo {
+
+inline float imaginaryOf(float) { return 0; }
+inline float imaginaryOf(Complex x) { return x.im; }
+inline float absolute(float x) { return std::fabs(x); }
+inline float absolute(Complex x) { return std::hypot(x.re, x.im); }
+
+template <typename T>
+float scaledSquare(T x, float scale) {
+  const float re = realOf(x) / scale, im = imaginaryOf(x) / scale;
+  return re * re + im * im;
+}
+
+// Elements of a column of m rows.
+template <typename T>
+struct Column {
+  T* data;
+  Row row;
+  T& operator[](unsigned i) const { return data[row[i]]; }
+};
+
+// Finds the reflection whose adjoint makes the column zero below the pivot, by LAPACK's larfg.
+template <typename T>
+T findReflector(const Column<T>& x, unsigned m, unsigned pivot) {
+  T alpha = x[pivot], tau, beta;
+  float largest = 0;
+  for (unsigned i = pivot + 1; i < m; ++i) {
+    const float size = absolute(x[i]);
+    if (size > largest || size != size) largest = size;
+  }
+  if (largest == 0 && imaginaryOf(alpha) == 0) {
+    setReal(&x[pivot], realOf(alpha));
+    setReal(&tau, 0);
+    return tau;
+  }
+  const float atPivot = absolute(alpha), scale = largest > atPivot || largest != largest ? largest : atPivot;
+  float sum = scaledSquare(alpha, scale);
+  for (unsigned i = pivot + 1; i < m; ++i) sum += scaledSquare(x[i], scale);
+  setReal(&beta, -std::copysign(scale * std::sqrt(sum), realOf(alpha)));
+  for (unsigned i = pivot + 1; i < m; ++i) x[i] = quotient(x[i], alpha - beta);
+  x[pivot] = beta;
+  return quotient(beta - alpha, beta);
+}
+
+// Applies a reflection, or its adjoint.
+template <typename T>
+void reflect(const Column<const T>& v, T tau, unsigned pivot, bool adjoint, const Column<T>& x, unsigned m) {
+  T sum = x[pivot];
+  for (unsigned i = pivot + 1; i < m; ++i) sum = sum + conjugate(v[i]) * x[i];
+  sum = sum * (adjoint ? conjugate(tau) : tau);
+  x[pivot] = x[pivot] - sum;
+  for (unsigned i = pivot + 1; i < m; ++i) x[i] = x[i] - sum * v[i];
+}
+
+// The columns of one worker.
+template <typename E>
+Share columnsOf(unsigned worker, unsigned workers, unsigned columns) {
+  return rowsOf<8 / sizeof(E)>(worker, workers, columns, columns);
+}
+
+// Copies columns.
+template <typename E>
+class QrPanelLoad : public poplar::MultiVertex {
+ public:
+  In<E> in;
+  Out<E> block;
+  bool compute(unsigned worker) {
+    const Share share = shareOf<2>(worker, numWorkers(), block.size());
+    for (unsigned i = share.begin; i < share.end; ++i) block[i] = in[i];
+    return true;
+  }
+};
+template class QrPanelLoad<float>;
+template class QrPanelLoad<unsigned long long>;
+
+// Copies columns, and finds the reflector of the first.
+template <typename E>
+class QrPanelFirst : public poplar::MultiVertex {
+ public:
+  In<E> in;
+  Out<E> block, tau;
+  unsigned columns;
+  bool compute(unsigned worker) {
+    using T = Number<E>;
+    const Share share = columnsOf<E>(worker, numWorkers(), columns);
+    const unsigned m = block.size() / columns;
+    for (unsigned i = 0; i < m; ++i)
+      for (unsigned c = share.begin; c < share.end; ++c) block[i * columns + c] = in[i * columns + c];
+    if (share.begin == 0 && share.end > 0)
+      numbers(&tau[0])[0] = findReflector(Column<T>{numbers(&block[0]), Row(0, m, columns)}, m, 0);
+    return true;
+  }
+};
+template class QrPanelFirst<float>;
+template class QrPanelFirst<unsigned long long>;
+
+// Reflects the columns after `column` of the matrix, by the reflector of that one. `first`: of the block.
+template <typename E>
+void reflectColumns(const E* v, const E* tau, unsigned column, unsigned first, unsigned columns, unsigned m,
+                    Share share, E* block) {
+  using T = Number<E>;
+  for (unsigned c = share.begin; c < share.end; ++c) {
+    if (first + c > column)
+      reflect(Column<const T>{numbers(v), Row(0, m, 1)}, numbers(tau)[0], column, true,
+              Column<T>{numbers(block), Row(c, m, columns)}, m);
+  }
+}
+
+template <typename E>
+class QrPanelReflect : public poplar::MultiVertex {
+ public:
+  Update<E> block;
+  In<E> v, tau;
+  unsigned columns, first, column;
+  bool compute(unsigned worker) {
+    reflectColumns(&v[0], &tau[0], column, first, columns, v.size(),
+                   columnsOf<E>(worker, numWorkers(), columns), &block[0]);
+    return true;
+  }
+};
+template class QrPanelReflect<float>;
+template class QrPanelReflect<unsigned long long>;
+
+// Also finds the reflector of the next column.
+template <typename E>
+class QrPanelFind : public poplar::MultiVertex {
+ public:
+  Update<E> block;
+  In<E> v, tau;
+  Out<E> next;
+  unsigned columns, first, column;
+  bool compute(unsigned worker) {
+    using T = Number<E>;
+    const Share share = columnsOf<E>(worker, numWorkers(), columns);
+    const unsigned m = v.size(), own = column + 1 - first;
+    reflectColumns(&v[0], &tau[0], column, first, columns, m, share, &block[0]);
+    if (share.begin <= own && own < share.end)
+      numbers(&next[0])[0] =
+          findReflector(Column<T>{numbers(&block[0]), Row(own, m, columns)}, m, column + 1);
+    return true;
+  }
+};
+template class QrPanelFind<float>;
+template class QrPanelFind<unsigned long long>;
+
+// H_0 H_1 ... x for each column x; the pivot of H_j is j + below.
+template <typename E>
+class ApplyReflectors : public poplar::MultiVertex {
+ public:
+  In<E> packed, taus, in;
+  Out<E> out;
+  unsigned columns, packedColumns, below;
+  bool compute(unsigned worker) {
+    using T = Number<E>;
+    const Share share = columnsOf<E>(worker, numWorkers(), columns);
+    const unsigned m = out.size() / columns;
+    for (unsigned c = share.begin; c < share.end; ++c) {
+      const Row row(c, m, columns);
+      const Column<T> x{numbers(&out[0]), row};
+      for (unsigned i = 0; i < m; ++i) out[row[i]] = in[row[i]];
+      for (unsigned j = taus.size(); j-- > 0;)
+        reflect(Column<const T>{numbers(&packed[0]), Row(j, m, packedColumns)}, numbers(&taus[0])[j],
+                j + below, false, x, m);
+    }
+    return true;
+  }
+};
+template class ApplyReflectors<float>;
+template class ApplyReflectors<unsigned long long>;
+
+}  // namespace hlo

@@ -1,0 +1,64 @@
+// LU factorisation of panels: kernel and expansion have the same vertices and values.
+#include <cmath>
+#include <limits>
+
+#include "hlo/LinearAlgebra.hpp"
+#include "testing/codelet_cache.h"
+#include "testing/expansion_check.h"
+#include "testing/numbers.h"
+
+namespace hlo::testing {
+namespace {
+
+using poplar::Graph;
+using poplar::Tensor;
+using poplar::program::Sequence;
+
+const toy::SharedCodeletCache cache;
+
+std::size_t CheckLu(DType type, const std::vector<std::size_t>& shape, unsigned tiles,
+                    const std::function<void(std::vector<float>*)>& change = {}) {
+  Graph graph(poplar::Target::createIPUTarget(1, tiles, "ipu2"));
+  const Tensor a = Linear(graph, type, shape);
+  Sequence prog;
+  const LuPanel result = hlo::luPanel(graph, a, prog, "lu");
+  ExpansionCheck check(graph, prog, {a}, {result.factors, result.pivots, result.order});
+  check.SameVertices(true);
+  check.SameValues({Numbers(a, 1, change)}, Close);
+  return check.Supersteps();
+}
+
+TEST(OneTile) {
+  CHECK_EQ(CheckLu(DType::kF32, {5, 3}, 1), 5u);
+  CheckLu(DType::kF32, {1, 1}, 1);
+  CheckLu(DType::kF32, {3, 9, 9}, 2);
+}
+
+TEST(RowsOnSeveralTiles) {
+  for (const DType type : {DType::kF32, DType::kC64}) {
+    CheckLu(type, {100, 7}, 7);
+    CheckLu(type, {2, 70, 16}, 7);
+    CheckLu(type, {65, 33}, 64);
+  }
+}
+
+// No pivot: a column of zeros, and of NaN.
+TEST(SingularAndNotFinite) {
+  for (const float value : {0.0f, std::numeric_limits<float>::quiet_NaN()}) {
+    CheckLu(DType::kF32, {70, 5}, 7, [value](std::vector<float>* x) {
+      for (std::size_t i = 2; i < x->size(); i += 5) (*x)[i] = value;
+    });
+  }
+}
+
+TEST(DoublePrecisionIsRefused) {
+  Graph graph(poplar::Target::createIPUTarget(1, 7, "ipu2"));
+  Sequence prog;
+  hlo::luPanel(graph, Linear(graph, DType::kF64, {5, 3}), prog, "lu");
+  CHECK(Refusal(graph, prog).find("f64") != std::string::npos);
+}
+
+}  // namespace
+}  // namespace hlo::testing
+
+int main() { return jax_ipu::testing::RunTests(); }
