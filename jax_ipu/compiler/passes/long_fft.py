@@ -1,23 +1,46 @@
 """Splits Fourier transforms of lines that do not fit on a tile into shorter ones, by the four-step method.
 
-D. H. Bailey, "FFTs in external or hierarchical memory", Journal of Supercomputing 4 (1990).
+D. H. Bailey, "FFTs in external or hierarchical memory", Journal of Supercomputing 4 (1990). A long prime length is a
+convolution with a chirp: L. Bluestein, "A linear filtering approach to the computation of the discrete Fourier
+transform", IEEE Transactions on Audio and Electroacoustics 18 (1970).
 """
 
 from __future__ import annotations
 
 import math
+from typing import Any
+
+import numpy as np
 
 from jax_ipu.compiler.ir import Op, Value
 from jax_ipu.compiler.passes.rewriter import Rewriter, Rule
-from jax_ipu.compiler.types import SIZE, Shape
+from jax_ipu.compiler.types import SIZE, Literal, Shape
 
 # A vertex transforms a whole line, which must fit on a tile of every architecture beside code and other tensors.
-_LINE_BYTES = 256 * 1024
+_LINE_BYTES = 128 * 1024
+# A vertex works in so much more memory, and has a table of that size, where a length has a prime factor above this one.
+_WORK_BYTES = 128 * 1024
+_LARGEST_RADIX = 109
 _REAL = {"c64": "f32", "c128": "f64"}
 
 
 def _is_long(length: int, dtype: str) -> bool:
-    return length * SIZE[dtype] > _LINE_BYTES
+    work = _convolution_length(length) if _largest_prime(length) > _LARGEST_RADIX else 0
+    return length * SIZE[dtype] > _LINE_BYTES or work * SIZE[dtype] > _WORK_BYTES
+
+
+def _largest_prime(n: int) -> int:
+    largest, p = 1, 2
+    while p * p <= n:
+        while n % p == 0:
+            largest, n = p, n // p
+        p += 1
+    return max(largest, n)
+
+
+def _convolution_length(n: int) -> int:
+    """The smallest power of two from 2 n - 1."""
+    return 1 << (2 * n - 2).bit_length()
 
 
 def _fft(op: Op, rewriter: Rewriter) -> Value | None:
@@ -49,9 +72,11 @@ def _lines(rewriter: Rewriter, value: Value, kind: str) -> Value:
     *batch, n = value.shape
     if math.prod(value.shape) == 0:
         return value
-    few = max(d for d in range(1, math.isqrt(n) + 1) if n % d == 0) if _is_long(n, value.dtype) else 1
-    if few == 1:  # it is short, or its length is a prime
+    if not _is_long(n, value.dtype):
         return rewriter.emit("fft", (value,), value.shape, value.dtype, {"fft_type": kind, "fft_length": (n,)})
+    few = max(d for d in range(1, math.isqrt(n) + 1) if n % d == 0)
+    if few == 1:
+        return _convolution(rewriter, value, kind)
     many = n // few
     rank = len(batch)
     swapped = (*range(rank), rank + 1, rank)
@@ -62,6 +87,30 @@ def _lines(rewriter: Rewriter, value: Value, kind: str) -> Value:
     columns = rewriter.elementwise("multiply", columns, twiddles)
     rows = _lines(rewriter, rewriter.transpose(columns, swapped), kind)
     return rewriter.reshape(rewriter.transpose(rows, swapped), value.shape)
+
+
+def _convolution(rewriter: Rewriter, value: Value, kind: str) -> Value:
+    """X[k] = c[k] sum_j (x[j] c[j]) / c[k - j], where c[k] = exp(-pi i k^2 / n); for IFFT, its conjugate, and / n."""
+    *batch, n = value.shape
+    m = _convolution_length(n)
+    k = np.arange(n)
+    angle = np.pi / n * (k * k % (2 * n))
+    chirp = np.exp((1j if kind == "IFFT" else -1j) * angle)
+    inverse = np.zeros(m, np.complex128)
+    inverse[:n] = chirp.conj()
+    inverse[m - n + 1 :] = chirp.conj()[:0:-1]
+
+    def scaled(value: Value, factors: np.ndarray[Any, Any]) -> Value:
+        vector = rewriter.constant(Literal.from_numpy(value.dtype, factors))
+        return rewriter.elementwise("multiply", value, rewriter.broadcast(vector, value.shape, (len(batch),)))
+
+    zeros = rewriter.full((*batch, m - n), value.dtype, 0)
+    padded = rewriter.emit(
+        "concatenate", (scaled(value, chirp), zeros), (*batch, m), value.dtype, {"dimension": len(batch)}
+    )
+    product = _lines(rewriter, scaled(_lines(rewriter, padded, "FFT"), np.fft.fft(inverse)), "IFFT")
+    part = rewriter.slice(product, (0,) * len(value.shape), value.shape)
+    return scaled(part, chirp / n if kind == "IFFT" else chirp)
 
 
 def _twiddles(rewriter: Rewriter, shape: Shape, kind: str, dtype: str) -> Value:
