@@ -4,6 +4,7 @@
 #include "fft.h"
 #include "fill_iota.h"
 #include "gather.h"
+#include "implicit_qr.h"
 #include "linear_algebra.h"
 #include "lu_panel.h"
 #include "map.h"
@@ -58,6 +59,11 @@ class Library : public Expansions {
                        poplar::program::Sequence& prog,
                        const poplar::DebugContext& debugContext) const override {
     expandApplyReflectors(graph, packed, taus, x, below, out, plan, prog, debugContext);
+  }
+  void implicitQr(poplar::Graph& graph, bool bidiagonal, const std::vector<poplar::Tensor>& inputs,
+                  const std::vector<poplar::Tensor>& outputs, const Plan& plan,
+                  poplar::program::Sequence& prog, const poplar::DebugContext& debugContext) const override {
+    expandImplicitQr(graph, bidiagonal, inputs, outputs, plan, prog, debugContext);
   }
 
   void dynamicSlice(poplar::Graph& graph, const poplar::Tensor& operand,

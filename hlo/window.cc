@@ -80,25 +80,56 @@ std::string windowMembers(const Texts& t, std::size_t n) {
          listOf("b", n) + ", " + a + ");\n      });\n" + t.store + "    }\n    return true;\n  }\n";
 }
 
-// Running results along lines of `length` elements, which are `inner` apart. Parts of words have one writer.
-std::string runningMembers(const Texts& t, std::size_t n) {
-  const std::string a = listOf("a", n), b = listOf("b", n);
-  return t.fields +
-         "  unsigned length, inner;\n  bool backwards;\n  bool compute(unsigned worker) {\n"
+// A loop over lines of `length` elements, which are `inner` apart: `before` each line, and `step` for each
+// `place` of it, from the end if `backwards`. Parts of words have one writer.
+std::string loopOverLines(const std::string& before, const std::string& step, const std::string& after = "") {
+  return "  unsigned length, inner;\n  bool backwards;\n  bool compute(unsigned worker) {\n"
          "    const unsigned lines = out0.size() / length;\n"
          "    const bool together = inner > 1 && sizeof(out0[0]) < 4;\n"
          "    Share share = shareOf(worker, numWorkers(), lines);\n"
          "    if (together) share = {0, worker == 0 ? lines : 0};\n"
          "    for (unsigned line = share.begin; line < share.end; ++line) {\n" +
-         t.start +
+         before +
          "      for (unsigned step = 0; step < length; ++step) {\n"
          "        const unsigned position = backwards ? length - 1 - step : step;\n"
          "        const unsigned place = (line / inner * length + position) * inner + line % inner;\n"
          "        const unsigned at = place;\n" +
-         t.load + "        if (backwards && step > 0) {\n          Combine::apply(" + b + ", " + a + ", " +
-         a + ");\n        } else {\n          Combine::apply(" + a + ", " + b + ", " + a + ");\n        }\n" +
-         t.store + "      }\n    }\n    return true;\n  }\n";
+         step + "      }\n" + after + "    }\n    return true;\n  }\n";
 }
+
+// Adds b to a; in a line from the end b is in front of a, except that `first` it follows the init.
+std::string accumulate(std::size_t n, const std::string& first) {
+  const std::string a = listOf("a", n), b = listOf("b", n);
+  return "        if (backwards && " + first + ") {\n          Combine::apply(" + b + ", " + a + ", " + a +
+         ");\n        } else {\n          Combine::apply(" + a + ", " + b + ", " + a + ");\n        }\n";
+}
+
+// Running results.
+std::string runningMembers(const Texts& t, std::size_t n) {
+  return t.fields + loopOverLines(t.start, t.load + accumulate(n, "step > 0") + t.store);
+}
+
+// The three classes of running results whose lines are cut into chunks, of one operand: running results of
+// chunks, each from its own first element, and their totals; the values before chunks, from the totals; and
+// the combination of both.
+struct CutLines {
+  std::string chunk, totals, combination;
+  CutLines(const Texts& t, DType from, DType to) {
+    const std::string narrow = cppName(storedAs(from, "reduce_window")),
+                      type = cppName(storedAs(to, "reduce_window"));
+    chunk = "  In<" + narrow + "> value0;\n  Out<" + narrow + "> out0, total;\n" +
+            loopOverLines("      " + type + " a0 = 0;\n",
+                          t.load + "        if (step == 0) {\n          a0 = b0;\n        } else {\n" +
+                              accumulate(1, "true") + "        }\n" + t.store,
+                          "      total[line] = " + converted("a0", to, from) + ";\n");
+    totals = t.fields + loopOverLines(t.start, t.store + t.load + accumulate(1, "step > 0"));
+    combination =
+        "  Update<" + narrow + "> out0;\n  In<" + narrow + "> before;\n" +
+        loopOverLines("", "        " + type + " a0 = " + converted("before[line]", from, to) +
+                              ";\n        const " + type + " b0 = " + converted("out0[place]", from, to) +
+                              ";\n" + accumulate(1, "true") + t.store);
+  }
+};
 
 }  // namespace
 
@@ -108,7 +139,6 @@ void expandReduceWindow(Graph& graph, const std::vector<Tensor>& values, const s
                         const poplar::DebugContext& debugContext) {
   const std::size_t n = values.size();
   const bool narrow = std::any_of(combiner.inputs.begin(), combiner.inputs.end(), isNarrow);
-  if (!plan.temporaries.empty()) refuse("reduce_window", "a cumulative operation over several tiles");
   if (narrow && !running.rounds && !isSingle(combiner))
     refuse("reduce_window", "a body of several operations of f16 or bf16");
   for (std::size_t i = 0; i < n; ++i) {
@@ -122,25 +152,54 @@ void expandReduceWindow(Graph& graph, const std::vector<Tensor>& values, const s
   for (const Tensor& t : out) results.push_back(stored(t, "reduce_window"));
   const bool isRunning = running.dimension >= 0;
   const Texts texts(combiner, held);
-  PlannedCodelet codelet;
-  codelet.vertexClass = generateClass(
-      kWindowCodelets, isRunning ? "Running" : "ReduceWindow", generateFunction(held, "Combine"),
-      isRunning ? runningMembers(texts, n) : windowMembers(texts, n), &codelet.source);
-  for (const char* name : {"value", "init"})
-    for (std::size_t i = 0; i < n; ++i) codelet.reads.push_back(name + std::to_string(i));
-  for (std::size_t i = 0; i < n; ++i) codelet.writes.push_back("out" + std::to_string(i));
-  codelet.set = [&](Graph& g, const VertexRef& ref, const PlannedVertex& v) {
-    if (!isRunning) return setWindows(g, ref, geometry, v.writes[0], v.reads[0]);
+  const auto setLines = [&](Graph& g, const VertexRef& ref, const Region& lines) {
     const auto along = static_cast<std::size_t>(running.dimension);
     std::size_t inner = 1;
-    for (std::size_t d = along + 1; d < v.box.begin.size(); ++d) inner *= v.box.extent(d);
-    g.setInitialValue(ref["length"], static_cast<unsigned>(v.box.extent(along)));
+    for (std::size_t d = along + 1; d < lines.begin.size(); ++d) inner *= lines.extent(d);
+    g.setInitialValue(ref["length"], static_cast<unsigned>(lines.extent(along)));
     g.setInitialValue(ref["inner"], static_cast<unsigned>(inner));
     g.setInitialValue(ref["backwards"], running.backwards);
   };
+  const auto codeletOf = [&](const PlannedGroup& group) {
+    PlannedCodelet codelet;
+    const auto generate = [&](const char* prefix, const std::string& members) {
+      codelet.vertexClass =
+          generateClass(kWindowCodelets, prefix, generateFunction(held, "Combine"), members, &codelet.source);
+    };
+    if (!plan.temporaries.empty()) {
+      const CutLines cut(texts, combiner.inputs[0], held.inputs[0]);
+      const bool scansTotals = isTemporary(group.writes[0]),
+                 combines = !scansTotals && isTemporary(group.reads[0]);
+      generate(scansTotals ? "ScanTotals"
+               : combines  ? "ScanCombine"
+                           : "ScanChunk",
+               scansTotals ? cut.totals
+               : combines  ? cut.combination
+                           : cut.chunk);
+      codelet.reads = {"value0"};
+      codelet.writes = {"out0"};
+      if (scansTotals) codelet.reads.push_back("init0");
+      if (combines) codelet.reads = {"before", ""};
+      if (!scansTotals && !combines) codelet.writes.push_back("total");
+      codelet.set = [&](Graph& g, const VertexRef& ref, const PlannedVertex& v) {
+        setLines(g, ref, v.writes[0]);
+      };
+      return codelet;
+    }
+    generate(isRunning ? "Running" : "ReduceWindow",
+             isRunning ? runningMembers(texts, n) : windowMembers(texts, n));
+    for (const char* name : {"value", "init"})
+      for (std::size_t i = 0; i < n; ++i) codelet.reads.push_back(name + std::to_string(i));
+    for (std::size_t i = 0; i < n; ++i) codelet.writes.push_back("out" + std::to_string(i));
+    codelet.set = [&](Graph& g, const VertexRef& ref, const PlannedVertex& v) {
+      if (isRunning) return setLines(g, ref, v.box);
+      setWindows(g, ref, geometry, v.writes[0], v.reads[0]);
+    };
+    return codelet;
+  };
   expandPlan(
-      graph, plan, in, results, [](DType type) { return storedAs(type, "reduce_window"); },
-      [&](const PlannedGroup&) { return codelet; }, prog, debugContext);
+      graph, plan, in, results, [](DType type) { return storedAs(type, "reduce_window"); }, codeletOf, prog,
+      debugContext);
 }
 
 // Every worker looks at all windows, and adds what falls into its share.

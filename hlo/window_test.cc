@@ -42,8 +42,9 @@ const Row kLines[] = {
     {{5, 30, 8}, Window({{1}, {30}, {1}}, {0, 29, 0})},
 };
 
-void CheckReduceWindow(const Row& row, const Expression& combiner, int largest) {
-  Graph graph(poplar::Target::createIPUTarget(1, 7, "ipu2"));
+// Returns the number of supersteps.
+std::size_t CheckReduceWindow(const Row& row, const Expression& combiner, int largest, unsigned tiles = 7) {
+  Graph graph(poplar::Target::createIPUTarget(1, tiles, "ipu2"));
   const poplar::Type type(combiner.inputs[0]);
   const Tensor t = Linear(graph, combiner.inputs[0], row.shape), init = Linear(graph, combiner.inputs[0], {});
   Sequence prog;
@@ -51,6 +52,7 @@ void CheckReduceWindow(const Row& row, const Expression& combiner, int largest) 
   ExpansionCheck check(graph, prog, {t, init}, out);
   check.SameVertices();
   check.SameValues({SmallNumbers(t, 1, largest), SmallNumbers(init, 2, largest)}, SameBits);
+  return check.Supersteps();
 }
 
 TEST(Pools) {
@@ -114,6 +116,49 @@ TEST(SelectAndScatter) {
         check.SameValues({SmallNumbers(t, 1, 9), SmallNumbers(source, 2, 9), SmallNumbers(init, 3, 1)},
                          SameBits);
       }
+    }
+  }
+}
+
+// Long lines are cut into chunks. Not all chunks have one length.
+TEST(RunningResultsOverSeveralTiles) {
+  const Row rows[] = {{{5001}, Window({{5001, 1, 1, 1, 5000}}, {0})},
+                      {{5001}, Window({{5001}}, {5000})},
+                      {{2, 4500, 3}, Window({{1}, {4500, 1, 1, 1, 4499}, {1}}, {0, 0, 0})},
+                      {{2, 4500, 3}, Window({{1}, {4500}, {1}}, {0, 4499, 0})}};
+  for (const Row& row : rows) {
+    CHECK_EQ(CheckReduceWindow(row, BinaryBody(ScalarOp::kAdd, DType::kF32), 9, 64), 3u);
+    for (const DType type : {DType::kS8, DType::kS32, DType::kF16, DType::kBF16})
+      CHECK_EQ(CheckReduceWindow(row, BinaryBody(ScalarOp::kMaximum, type), 9, 64), 3u);
+    CheckReduceWindow(row, BinaryBody(ScalarOp::kMultiply, DType::kF32), 1, 64);
+  }
+}
+
+// The last element that is not 0, or the first: the order of the operands matters.
+TEST(RunningResultsOfABodyThatDoesNotCommute) {
+  for (const bool backwards : {false, true}) {
+    for (const std::uint16_t kept : {0, 1}) {
+      Expression body;
+      body.inputs = {DType::kS32, DType::kS32};
+      body.constants.emplace_back().type = DType::kS32;
+      body.code = {
+          Op(ScalarOp::kNe, DType::kS32, DType::kPred, kept, 2),
+          Op(ScalarOp::kSelect, DType::kS32, DType::kS32, 3, kept, static_cast<std::uint16_t>(1 - kept))};
+      body.outputs = {4};
+      Graph graph(poplar::Target::createIPUTarget(1, 64, "ipu2"));
+      const Tensor t = Linear(graph, DType::kS32, {5001}), init = Linear(graph, DType::kS32, {});
+      Sequence prog;
+      const WindowParameters window =
+          backwards ? Window({{5001}}, {5000}) : Window({{5001, 1, 1, 1, 5000}}, {0});
+      const std::vector<Tensor> out = hlo::reduceWindow(graph, {t}, {init}, window, body, prog, "window");
+      ExpansionCheck check(graph, prog, {t, init}, out);
+      Bytes values;
+      for (std::int32_t i = 0; i < 5001; ++i) {
+        const Bytes element = BytesOf(i % 7 == 3 ? i : 0);
+        values.insert(values.end(), element.begin(), element.end());
+      }
+      CHECK_EQ(check.Supersteps(), 3u);
+      check.SameValues({values, BytesOf(std::int32_t{0})}, SameBits);
     }
   }
 }

@@ -516,3 +516,18 @@ def test_decompositions_of_small_matrices_take_few_supersteps():
     assert {row.operation for row in result.operations} <= {"qr_panel", "apply_reflectors", "iota", "map"}
     assert sum(row.sync_cycles for row in result.operations) < 40 * 126
     assert result.cycles < 60_000
+
+
+@pytest.mark.parametrize("n", [5, 40])
+def test_decompositions_as_codelets(n):
+    a = matrix((2, n, n))
+    values, vectors = modes.run_ipu(lambda a: tuple(jnp.linalg.eigh(a)), (hermitian(a),), ("codelets", 8))
+    np.testing.assert_allclose(vectors * values[:, None] @ vectors.swapaxes(1, 2), hermitian(a), atol=1e-4)
+    np.testing.assert_allclose(vectors @ vectors.swapaxes(1, 2), np.broadcast_to(np.eye(n), a.shape), atol=1e-4)
+    left, singular, right = modes.run_ipu(lambda a: tuple(jnp.linalg.svd(a)), (a,), ("codelets", 8))
+    np.testing.assert_allclose(left * singular[:, None] @ right, a, atol=1e-4)
+    np.testing.assert_allclose(right @ right.swapaxes(1, 2), np.broadcast_to(np.eye(n), a.shape), atol=1e-4)
+
+
+def test_cumulative_sum_over_tiles_as_codelets():
+    check(lambda x: (jnp.cumsum(x), jnp.cumsum(x[::-1])), matrix((5001,)), mode=("codelets", 64))

@@ -209,24 +209,12 @@ class ExpansionCheck {
   // element of each.
   using Equal = std::function<bool(DType type, const void* expected, const void* actual)>;
   void SameValues(const std::vector<Bytes>& values, const Equal& equal) {
-    std::vector<Bytes> expected;
-    for (const char* mode : {"fast", "tile", "expansions"}) {
-      const bool fast = std::string(mode) == "fast";
-      poplar::Engine engine(*executable_, {{"execution", fast ? "fast" : "tile"}});
-      if (std::string(mode) == "expansions") RunExpansions(engine, library());
-      engine.load();
-      for (std::size_t i = 0; i < inputs_.size(); ++i)
-        engine.writeTensor("in" + std::to_string(i), values.at(i).data(),
-                           values[i].data() + values[i].size());
-      engine.run(0);
+    const std::vector<Bytes> expected = Run("fast", values);
+    for (const char* mode : {"tile", "expansions"}) {
+      const std::vector<Bytes> all = Run(mode, values);
       for (std::size_t o = 0; o < outputs_.size(); ++o) {
         const DType type = outputs_[o].elementType().id();
-        Bytes actual(outputs_[o].numElements() * SizeOf(type));
-        engine.readTensor("out" + std::to_string(o), actual.data(), actual.data() + actual.size());
-        if (fast) {
-          expected.push_back(actual);
-          continue;
-        }
+        const Bytes& actual = all[o];
         int wrong = 0;
         for (std::size_t at = 0; at < actual.size(); at += SizeOf(type)) {
           if (equal(type, expected[o].data() + at, actual.data() + at)) continue;
@@ -237,8 +225,26 @@ class ExpansionCheck {
         }
         CHECK_EQ(wrong, 0);
       }
-      if (std::string(mode) == "expansions") CHECK_EQ(KindsRunBy(engine).expanded.size(), 1u);
     }
+  }
+
+  // The outputs for the inputs `values`, by the engine "fast" or "tile", or by the tile engine's
+  // "expansions".
+  std::vector<Bytes> Run(const std::string& mode, const std::vector<Bytes>& values) {
+    poplar::Engine engine(*executable_, {{"execution", mode == "fast" ? "fast" : "tile"}});
+    if (mode == "expansions") RunExpansions(engine, library());
+    engine.load();
+    for (std::size_t i = 0; i < inputs_.size(); ++i)
+      engine.writeTensor("in" + std::to_string(i), values.at(i).data(), values[i].data() + values[i].size());
+    engine.run(0);
+    std::vector<Bytes> results;
+    for (std::size_t o = 0; o < outputs_.size(); ++o) {
+      Bytes& result =
+          results.emplace_back(outputs_[o].numElements() * SizeOf(outputs_[o].elementType().id()));
+      engine.readTensor("out" + std::to_string(o), result.data(), result.data() + result.size());
+    }
+    if (mode == "expansions") CHECK_EQ(KindsRunBy(engine).expanded.size(), 1u);
+    return results;
   }
 
   static std::string Text(DType type, const unsigned char* bytes) {

@@ -96,6 +96,12 @@ class Expansions {
                                const poplar::Tensor& x, unsigned below, const poplar::Tensor& out,
                                const Plan& plan, poplar::program::Sequence& prog,
                                const poplar::DebugContext& debugContext) const = 0;
+  // tridiagonalQr or bidiagonalQr: inputs d, e and matrices, outputs values and matrices. A group of vertices
+  // for each output.
+  virtual void implicitQr(poplar::Graph& graph, bool bidiagonal, const std::vector<poplar::Tensor>& inputs,
+                          const std::vector<poplar::Tensor>& outputs, const Plan& plan,
+                          poplar::program::Sequence& prog,
+                          const poplar::DebugContext& debugContext) const = 0;
 
   // `starts`: one integer for each dimension, of one type.
   virtual void dynamicSlice(poplar::Graph& graph, const poplar::Tensor& operand,

@@ -10,6 +10,7 @@
 #include <string>
 #include <utility>
 
+#include "core/expandable.h"
 #include "core/graph_impl.h"
 #include "core/operand_check.h"
 #include "core/serialise.h"
@@ -99,7 +100,7 @@ HostTensor Columns(const HostTensor& t, std::int64_t begin, std::int64_t end) {
 }
 
 // inputs: d, e, matrices; outputs: values, matrices.
-class ImplicitQrOperation : public Operation {
+class ImplicitQrOperation : public Operation, public Expandable {
  public:
   explicit ImplicitQrOperation(bool bidiagonal) : bidiagonal_(bidiagonal) {}
 
@@ -194,6 +195,13 @@ class ImplicitQrOperation : public Operation {
                           MakePartition(shape, vector, outputs[i].type, context.num_tiles()).Vertices(),
                           kCodeBytes, kVertexBytes);
       const std::int64_t n = inputs[0].shape.back();
+      // What the vertex destroys: e, or for each worker that has columns d and e.
+      std::int64_t columns = 0;
+      for (const Vertex& vertex : group.vertices)
+        columns = std::max(columns, vertex.box.end.back() - vertex.box.begin.back());
+      const std::int64_t workers = std::min<std::int64_t>(context.target().worker_contexts, columns);
+      group.vertex_bytes +=
+          static_cast<std::uint64_t>(vector ? n : 2 * n * workers) * SizeOf(outputs[i].type);
       const auto of_vector = [vector](std::int64_t extent) {
         return [vector, extent](const Box& box) {
           Box region = box;
@@ -244,6 +252,12 @@ class ImplicitQrOperation : public Operation {
     TilePlan plan;
     plan.supersteps.push_back(std::move(step));
     return plan;
+  }
+
+  void Expand(const hlo::Expansions& library, poplar::Graph& graph, const std::vector<poplar::Tensor>& in,
+              const std::vector<poplar::Tensor>& out, poplar::program::Sequence& prog) const override {
+    library.implicitQr(graph, bidiagonal_, InputsBesideOutputs(*this, graph, in, prog), out,
+                       PlanOf(*this, graph), prog, name);
   }
 
  private:
