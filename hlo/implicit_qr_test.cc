@@ -20,7 +20,7 @@ const toy::SharedCodeletCache cache;
 
 std::vector<float> FloatsOf(const Bytes& bytes) {
   std::vector<float> values(bytes.size() / sizeof(float));
-  std::memcpy(values.data(), bytes.data(), bytes.size());
+  if (!bytes.empty()) std::memcpy(values.data(), bytes.data(), bytes.size());
   return values;
 }
 
