@@ -15,7 +15,7 @@ extern const char* const kLuPanelCodelets;
 extern const char* const kRandomCodelets;
 extern const char* const kReduceCodelets;
 extern const char* const kReflectorsCodelets;
-extern const char* const kScalarCodelets;
+extern const char* const kScalarComplexCodelets;
 extern const char* const kScatterCodelets;
 extern const char* const kSortCodelets;
 extern const char* const kWindowCodelets;

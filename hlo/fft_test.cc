@@ -41,7 +41,7 @@ void CheckFft(FftType type, std::vector<std::size_t> shape, std::size_t rank, un
   ExpansionCheck check(graph, prog, {operand}, {out});
   check.SameVertices();
   const bool inverse = type == FftType::kIfft || type == FftType::kIrfft;
-  check.SameValues({Numbers(operand, 1)}, CloseTo(std::sqrt(elements) / (inverse ? elements : 1)));
+  check.SameValues({Parts(operand, 1)}, CloseTo(std::sqrt(elements) / (inverse ? elements : 1)));
 }
 
 TEST(EveryLength) {

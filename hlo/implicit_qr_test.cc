@@ -68,7 +68,7 @@ void CheckQr(bool bidiagonal, std::size_t batch, std::size_t n, unsigned tiles, 
                                              : hlo::tridiagonalQr(graph, d, e, rows, prog, "qr");
   ExpansionCheck check(graph, prog, inputs, out);
   check.SameVertices();
-  std::vector<Bytes> values = {Numbers(d, 1), Numbers(e, 2, [scale](std::vector<float>* x) {
+  std::vector<Bytes> values = {Parts(d, 1), Parts(e, 2, [scale](std::vector<float>* x) {
                                  for (float& v : *x) v *= scale;
                                })};
   values.resize(inputs.size(), Identity(batch, n));
@@ -103,7 +103,7 @@ TEST(ValuesAlone) {
   const std::vector<Tensor> out = hlo::bidiagonalQr(graph, d, e, {}, prog, "values");
   ExpansionCheck check(graph, prog, {d, e}, out);
   check.SameVertices();
-  const std::vector<Bytes> values = {Numbers(d, 1), Numbers(e, 2)};
+  const std::vector<Bytes> values = {Parts(d, 1), Parts(e, 2)};
   std::vector<float> found[2];
   for (int i = 0; i < 2; ++i) {
     found[i] = FloatsOf(check.Run(i == 0 ? "fast" : "expansions", values)[0]);
@@ -122,8 +122,7 @@ TEST(WhatDoesNotConvergeIsNan) {
   const auto nan = [](std::vector<float>* x) {
     std::fill(x->begin(), x->end(), std::numeric_limits<float>::quiet_NaN());
   };
-  for (const Bytes& result :
-       check.Run("expansions", {Numbers(d, 1, nan), Numbers(e, 2, nan), Identity(1, 4)}))
+  for (const Bytes& result : check.Run("expansions", {Parts(d, 1, nan), Parts(e, 2, nan), Identity(1, 4)}))
     for (const float x : FloatsOf(result)) CHECK(std::isnan(x));
 }
 

@@ -80,6 +80,34 @@ constexpr Named kWidthFunctions[] = {
     {ScalarOp::kShiftRightArithmetic, "shiftRightArithmetic"},
 };
 
+// Functions of codelets/scalarComplex.hpp;
+constexpr Named kComplexFunctions[] = {
+    {ScalarOp::kAbs, "abs"},
+    {ScalarOp::kNegate, "negate"},
+    {ScalarOp::kSign, "sign"},
+    {ScalarOp::kSquare, "square"},
+    {ScalarOp::kInverse, "inverse"},
+    {ScalarOp::kIsFinite, "isFinite"},
+    {ScalarOp::kAdd, "add"},
+    {ScalarOp::kSubtract, "subtract"},
+    {ScalarOp::kMultiply, "multiply"},
+    {ScalarOp::kDivide, "divide"},
+    {ScalarOp::kEq, "eq"},
+    {ScalarOp::kNe, "ne"},
+    {ScalarOp::kSelect, "select"},
+    {ScalarOp::kExp, "exp"},
+    {ScalarOp::kExpm1, "expm1"},
+    {ScalarOp::kLog, "log"},
+    {ScalarOp::kLog1p, "log1p"},
+    {ScalarOp::kLogistic, "logistic"},
+    {ScalarOp::kSqrt, "sqrt"},
+    {ScalarOp::kRsqrt, "rsqrt"},
+    {ScalarOp::kSin, "sin"},
+    {ScalarOp::kCos, "cos"},
+    {ScalarOp::kTan, "tan"},
+    {ScalarOp::kTanh, "tanh"},
+};
+
 template <std::size_t n>
 const char* find(const Named (&table)[n], ScalarOp op) {
   for (const Named& row : table)
@@ -100,6 +128,7 @@ std::size_t operandCount(ScalarOp op) { return op < ScalarOp::kAdd ? 1 : op < Sc
 std::string registerType(DType type) {
   if (isReal(type)) return "float";
   if (type == DType::kPred) return "unsigned char";
+  if (type == DType::kC64) return "Complex";
   if (!ipu_model::IsInteger(type)) refuse(kFunction, std::string("the type ") + ipu_model::NameOf(type));
   return cppName(storedAs(type, kFunction));
 }
@@ -149,7 +178,7 @@ class Generator {
                              results + "    }\n    return true;\n  }\n};\n}\n";
     const std::string name = "Map_" + hashOf(body);
     codelet.vertexClass = "hlo::" + name;
-    codelet.source = std::string(kScalarCodelets) + "namespace hlo {\nclass " + name + body;
+    codelet.source = std::string(kScalarComplexCodelets) + "namespace hlo {\nclass " + name + body;
     return codelet;
   }
 
@@ -193,8 +222,9 @@ class Generator {
   std::size_t aliasOf(std::size_t reg) const {
     while (reg >= firstResult()) {
       const Instruction& i = e_.code[reg - firstResult()];
-      const bool same =
-          i.op == ScalarOp::kConvert ? i.operand_type == i.result_type : i.op == ScalarOp::kReal;
+      const bool same = i.op == ScalarOp::kConvert
+                            ? i.operand_type == i.result_type
+                            : i.op == ScalarOp::kReal && !ipu_model::IsComplex(i.operand_type);
       if (!same) break;
       reg = i.operand[0];
     }
@@ -205,7 +235,8 @@ class Generator {
     for (const unsigned o : outputs_) ++uses_[aliasOf(e_.outputs[o])];
     for (std::size_t k = e_.code.size(); k-- > 0;) {
       const Instruction& i = e_.code[k];
-      if (uses_[firstResult() + k] == 0 || i.op == ScalarOp::kImag) continue;
+      if (uses_[firstResult() + k] == 0) continue;
+      if (i.op == ScalarOp::kImag && !ipu_model::IsComplex(i.operand_type)) continue;
       for (std::size_t n = 0; n < operandCount(i.op); ++n) ++uses_[aliasOf(i.operand[n])];
     }
     fused_.assign(e_.code.size(), false);
@@ -261,6 +292,7 @@ class Generator {
       hasBits_.push_back(reg);
       return declareBits(type, reg, "bitsAs<unsigned short>(static_cast<half>(" + from + "))");
     }
+    if (type == DType::kC64) return declare(type, reg, "bitsAs<Complex>(" + from + ")");
     if (widthOf(type) < 8) return declare(type, reg, wrapped(type, from));
     return declare(type, reg, from);
   }
@@ -277,6 +309,7 @@ class Generator {
     const std::string text = std::to_string(word) + "ull";
     if (constant.type == DType::kF32)
       return declare(constant.type, reg, "bitsAs<float>(static_cast<unsigned>(" + text + "))");
+    if (constant.type == DType::kC64) return declare(constant.type, reg, "bitsAs<Complex>(" + text + ")");
     if (isNarrow(constant.type)) {
       hasBits_.push_back(reg);
       return declareBits(constant.type, reg, "static_cast<unsigned short>(" + text + ")");
@@ -298,6 +331,7 @@ class Generator {
     if (type == DType::kBF16) return bitsOfNarrow(reg, type);
     if (type == DType::kF16) return "bitsAs<half>(" + bitsOfNarrow(reg, type) + ")";
     if (type == DType::kPred) return value(reg) + " != 0";
+    if (type == DType::kC64) return "bitsAs<unsigned long long>(" + value(reg) + ")";
     return value(reg);
   }
   // Rounds or wraps the result of an operation on a narrow type.
@@ -315,11 +349,18 @@ class Generator {
     const std::size_t a = aliasOf(i.operand[0]);
     switch (i.op) {
       case ScalarOp::kConvert:
+        if (i.operand_type == DType::kC64) refuse(kFunction, "a conversion from c64");
+        if (i.result_type == DType::kC64)
+          return declare(i.result_type, reg, "{" + converted(value(a), i.operand_type, DType::kF32) + ", 0}");
         return declare(i.result_type, reg, converted(value(a), i.operand_type, i.result_type));
       case ScalarOp::kBitcast:
         return bitcast(reg, a, i.operand_type, i.result_type);
+      case ScalarOp::kReal:  // of a complex number
+        return declare(i.result_type, reg, value(a) + ".re");
       case ScalarOp::kImag:
-        return declare(i.result_type, reg, "0");
+        return declare(i.result_type, reg, i.operand_type == DType::kC64 ? value(a) + ".im" : "0");
+      case ScalarOp::kComplex:
+        return declare(i.result_type, reg, "{" + value(a) + ", " + value(aliasOf(i.operand[1])) + "}");
       case ScalarOp::kReducePrecision:
         if (i.operand_type == DType::kF16) refuse(kFunction, "reduce_precision of f16");
         return declare(
@@ -348,13 +389,19 @@ class Generator {
       if (op == ScalarOp::kAdd || op == ScalarOp::kMaximum) op = ScalarOp::kOr;
       if (op == ScalarOp::kMultiply || op == ScalarOp::kMinimum) op = ScalarOp::kAnd;
     }
-    const char* name = find(kFunctions, op);
+    const bool isComplex = i.operand_type == DType::kC64;
+    const char* name = isComplex ? find(kComplexFunctions, op) : find(kFunctions, op);
+    if (isComplex && name != nullptr) return name;
+    if (isComplex) refuseOperation(i);
     if (name == nullptr && isReal(i.operand_type)) name = find(kFloatFunctions, op);
     if (name == nullptr && !isReal(i.operand_type)) name = find(kIntegerFunctions, op);
     if (name != nullptr) return name;
     if (!isReal(i.operand_type)) name = find(kWidthFunctions, op);
     if (name != nullptr) return std::string(name) + "<" + std::to_string(widthOf(i.operand_type)) + ">";
-    refuse(kFunction, "the scalar operation " + std::to_string(static_cast<int>(op)) + " of " +
+    refuseOperation(i);
+  }
+  [[noreturn]] static void refuseOperation(const Instruction& i) {
+    refuse(kFunction, "the scalar operation " + std::to_string(static_cast<int>(i.op)) + " of " +
                           ipu_model::NameOf(i.operand_type));
   }
   // a * b + c, a * b - c or c - a * b with one rounding.
@@ -377,6 +424,7 @@ class Generator {
   }
   std::string bitcast(std::size_t reg, std::size_t from, DType source, DType target) {
     if (widthOf(source) != widthOf(target)) refuse(kFunction, "a bitcast between types of different width");
+    if (source == DType::kC64 || target == DType::kC64) refuse(kFunction, "a bitcast of c64");
     std::string text = value(from);
     if (source == target) text = value(from);
     if (isNarrow(source)) text = bitsOfNarrow(from, source);

@@ -5,6 +5,7 @@
 
 #include "testing/codelet_cache.h"
 #include "testing/expansion_check.h"
+#include "testing/numbers.h"
 #include "testing/test_instructions.h"
 
 namespace hlo::testing {
@@ -112,8 +113,21 @@ TEST(SumsOfInexactNumbers) {
   check.SameValues({bytes, BytesOf(0.0f)}, Within(70));
 }
 
+TEST(ComplexNumbers) {
+  for (const ScalarOp op : {ScalarOp::kAdd, ScalarOp::kMultiply}) {
+    Graph graph(poplar::Target::createIPUTarget(1, 7, "ipu2"));
+    const Tensor t = Linear(graph, DType::kC64, {70, 9}), init = Linear(graph, DType::kC64, {});
+    Sequence prog;
+    const std::vector<Tensor> out =
+        hlo::reduce(graph, {t}, {init}, {1}, BinaryBody(op, DType::kC64), prog, "reduce");
+    ExpansionCheck check(graph, prog, {t, init}, out);
+    check.SameVertices();
+    check.SameValues({Parts(t, 1), Parts(init, 2)}, Close);
+  }
+}
+
 TEST(TypesThatPoplarLacksAreRefused) {
-  for (const DType type : {DType::kF64, DType::kC64, DType::kF8E5M2}) {
+  for (const DType type : {DType::kF64, DType::kC128, DType::kF8E5M2}) {
     Graph graph(poplar::Target::createIPUTarget(1, 7, "ipu2"));
     const Tensor t = Linear(graph, type, {9}), init = Linear(graph, type, {});
     Sequence prog;

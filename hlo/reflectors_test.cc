@@ -21,7 +21,7 @@ std::size_t CheckQr(DType type, const std::vector<std::size_t>& shape, unsigned 
   const QrPanel result = hlo::qrPanel(graph, a, prog, "qr");
   ExpansionCheck check(graph, prog, {a}, {result.packed, result.taus});
   check.SameVertices(true);
-  check.SameValues({Numbers(a, 1, change)}, Close);
+  check.SameValues({Parts(a, 1, change)}, Close);
   return check.Supersteps();
 }
 
@@ -61,7 +61,7 @@ void CheckApply(DType type, const std::vector<std::size_t>& batch, std::size_t m
   const auto small = [m](std::vector<float>* values) {
     for (float& value : *values) value /= static_cast<float>(m);
   };
-  check.SameValues({Numbers(packed, 1, small), Numbers(taus, 2), Numbers(x, 3)}, Close);
+  check.SameValues({Parts(packed, 1, small), Parts(taus, 2), Parts(x, 3)}, Close);
 }
 
 TEST(Products) {

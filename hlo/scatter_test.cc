@@ -2,6 +2,7 @@
 #include "hlo/Index.hpp"
 #include "testing/codelet_cache.h"
 #include "testing/expansion_check.h"
+#include "testing/numbers.h"
 #include "testing/test_instructions.h"
 #include "testing/window_dims.h"
 
@@ -153,14 +154,31 @@ TEST(UpdatesFromTheSameTensor) {
   check.SameValues({Numbers(t, 1), places}, SameBits);
 }
 
-TEST(TypesThatPoplarLacksAreRefused) {
+TEST(ComplexNumbers) {
   Graph graph(poplar::Target::createIPUTarget(1, 7, "ipu2"));
   const Tensor t = Linear(graph, DType::kC64, {40, 6}), indices = Linear(graph, DType::kS32, {9}),
                updates = Linear(graph, DType::kC64, {9, 6});
   Sequence prog;
   hlo::scatter(graph, {t}, indices, {updates}, kRows[0].dims, false, BinaryBody(ScalarOp::kAdd, DType::kC64),
+               prog, true, "scatter");
+  ExpansionCheck check(graph, prog, {t, indices, updates}, {t});
+  Bytes places;
+  for (const std::int32_t place : {5, 7, 5, 9, 0, 39, 5, 11, 7}) {
+    const Bytes bytes = BytesOf(place);
+    places.insert(places.end(), bytes.begin(), bytes.end());
+  }
+  check.SameVertices();
+  check.SameValues({Parts(t, 1), places, Parts(updates, 2)}, Close);
+}
+
+TEST(TypesThatPoplarLacksAreRefused) {
+  Graph graph(poplar::Target::createIPUTarget(1, 7, "ipu2"));
+  const Tensor t = Linear(graph, DType::kC128, {40, 6}), indices = Linear(graph, DType::kS32, {9}),
+               updates = Linear(graph, DType::kC128, {9, 6});
+  Sequence prog;
+  hlo::scatter(graph, {t}, indices, {updates}, kRows[0].dims, false, BinaryBody(ScalarOp::kAdd, DType::kC128),
                prog, true, "the scatter");
-  CHECK(Refusal(graph, prog).find(NameOf(DType::kC64)) != std::string::npos);
+  CHECK(Refusal(graph, prog).find(NameOf(DType::kC128)) != std::string::npos);
 }
 
 }  // namespace

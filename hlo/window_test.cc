@@ -3,6 +3,7 @@
 
 #include "testing/codelet_cache.h"
 #include "testing/expansion_check.h"
+#include "testing/numbers.h"
 #include "testing/test_instructions.h"
 
 namespace hlo::testing {
@@ -163,8 +164,21 @@ TEST(RunningResultsOfABodyThatDoesNotCommute) {
   }
 }
 
+TEST(ComplexNumbers) {
+  for (const Row& row : {kPools[0], kLines[1], kLines[2]}) {
+    Graph graph(poplar::Target::createIPUTarget(1, 7, "ipu2"));
+    const Tensor t = Linear(graph, DType::kC64, row.shape), init = Linear(graph, DType::kC64, {});
+    Sequence prog;
+    const std::vector<Tensor> out = hlo::reduceWindow(
+        graph, {t}, {init}, row.window, BinaryBody(ScalarOp::kAdd, DType::kC64), prog, "window");
+    ExpansionCheck check(graph, prog, {t, init}, out);
+    check.SameVertices();
+    check.SameValues({Parts(t, 1), Parts(init, 2)}, Close);
+  }
+}
+
 TEST(WhatIsNotExpandedIsRefused) {
-  for (const DType type : {DType::kF64, DType::kC64}) {
+  for (const DType type : {DType::kF64, DType::kC128}) {
     Graph graph(poplar::Target::createIPUTarget(1, 7, "ipu2"));
     const Tensor t = Linear(graph, type, kPools[0].shape), init = Linear(graph, type, {});
     Sequence prog;

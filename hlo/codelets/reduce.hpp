@@ -1,5 +1,5 @@
 // Parts of dense tensors, for reductions; hlo/reduce.cc generates the vertex classes.
-#include "scalar.hpp"
+#include "scalarComplex.hpp"
 
 namespace hlo {
 

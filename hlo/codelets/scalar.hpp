@@ -1,5 +1,5 @@
 // The scalar operations of StableHLO, for generated codelets. Registers are float, or an integer of 8 to 64
-// bits; predicates are 0 or 1.
+// bits, or Complex (scalarComplex.hpp); predicates are 0 or 1.
 #include <cmath>
 #include <limits>
 #include <type_traits>

@@ -1,6 +1,6 @@
 // Windows of updates at run-time places of an operand; hlo/scatter.cc generates the vertex classes.
 #include "indexed.hpp"
-#include "scalar.hpp"
+#include "scalarComplex.hpp"
 
 namespace hlo {
 

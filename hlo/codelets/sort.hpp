@@ -1,7 +1,7 @@
 // Rows of dense boxes: sorting them, merging two sorted ones, and choosing their first elements; hlo/sort.cc
 // generates the vertex classes.
 #include "rows.hpp"
-#include "scalar.hpp"
+#include "scalarComplex.hpp"
 
 namespace hlo {
 

@@ -1,5 +1,5 @@
 // Windows over the part of an operand that a vertex has; hlo/window.cc generates the vertex classes.
-#include "scalar.hpp"
+#include "scalarComplex.hpp"
 
 namespace hlo {
 

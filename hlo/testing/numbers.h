@@ -12,8 +12,8 @@
 namespace hlo::testing {
 
 // Numbers between -1 and 1, changed by `change`.
-inline Bytes Numbers(const poplar::Tensor& t, unsigned seed,
-                     const std::function<void(std::vector<float>*)>& change = {}) {
+inline Bytes Parts(const poplar::Tensor& t, unsigned seed,
+                   const std::function<void(std::vector<float>*)>& change = {}) {
   std::mt19937 random(seed);
   std::vector<float> values(t.numElements() * (t.elementType().id() == DType::kC64 ? 2 : 1));
   for (float& x : values) x = static_cast<float>(random() % 2048) / 1024 - 1;
@@ -29,11 +29,13 @@ inline bool Close(DType type, const void* expected, const void* actual) {
   float a[2] = {}, b[2] = {};
   std::memcpy(a, expected, SizeOf(type));
   std::memcpy(b, actual, SizeOf(type));
-  const float size = std::max(1e-2f, std::hypot(a[0], a[1]));
+  // An infinite part does not excuse the other.
+  const float length = std::hypot(a[0], a[1]),
+              size = length < 1e-2f || !std::isfinite(length) ? 1e-2f : length;
   for (int i = 0; i < 2; ++i) {
     if (std::isnan(a[i]) || std::isnan(b[i])) {
       if (std::isnan(a[i]) != std::isnan(b[i])) return false;
-    } else if (!(std::abs(a[i] - b[i]) <= 1e-4f * size)) {
+    } else if (a[i] != b[i] && !(std::abs(a[i] - b[i]) <= 1e-4f * size)) {
       return false;
     }
   }

@@ -61,15 +61,15 @@ MOVED = tuple(d for d in ANY if d != "complex128")
 SHORT_REAL = ("float32", "float16", "bfloat16", *INTEGER)
 # Functions that also run as codelets of our own (execution "codelets"), and the types that have them.
 CODELETS: dict[str, tuple[str, ...]] = {
-    "popops::map": (*SHORT_REAL, *BOOL, *NARROW_INTEGER),
+    "popops::map": (*SHORT_REAL, *BOOL, *NARROW_INTEGER, "complex64"),
     "popops::iota": (*FLOAT, *INTEGER, "complex64"),
     "popops::dynamicSlice": MOVED,
     "popops::dynamicUpdate": MOVED,
     "popops::gather": MOVED,
     "popops::scatter": MOVED,
-    "popops::multiUpdateAdd": SHORT_REAL,
-    "popops::reduce": (*SHORT_REAL, *BOOL),
-    "hlo::reduceWindow": SHORT_REAL,
+    "popops::multiUpdateAdd": (*SHORT_REAL, "complex64"),
+    "popops::reduce": (*SHORT_REAL, *BOOL, "complex64"),
+    "hlo::reduceWindow": (*SHORT_REAL, "complex64"),
     "hlo::selectAndScatter": SHORT_REAL,
     "popops::sort": (*SHORT_REAL, *BOOL),
     "popops::topK": ("float32",),
@@ -298,7 +298,7 @@ ROWS: tuple[Row, ...] = (
     elementwise("ceil", lax.ceil, 1, (*FLOAT, *NARROW_FLOAT), low=-9, high=9),
     elementwise("clamp", _clamp, 3, REAL),
     elementwise("compare", compare, 2, (*NUMBER, *BOOL, *NARROW_INTEGER, *NARROW_FLOAT)),
-    elementwise("complex", lax.complex, 2, WIDE_FLOAT, no_codelets=WIDE_FLOAT),
+    elementwise("complex", lax.complex, 2, WIDE_FLOAT, no_codelets=("float64",)),
     elementwise("convert", convert, 1, (*NUMBER, *BOOL), low=-100, high=100, no_codelets=(*NUMBER, *BOOL)),
     elementwise("convert", to_narrow, 1, ("float32", "int32"), note="to narrow types", no_codelets=("float32", "int32")),
     elementwise("convert", _from_narrow, 1, (*NARROW_INTEGER, *STORED_FLOAT), note="from narrow types"),
