@@ -4,6 +4,7 @@
 
 namespace hlo {
 
+extern const char* const kCollectivesCodelets;
 extern const char* const kDynamicUpdateCodelets;
 extern const char* const kFftCodelets;
 extern const char* const kFillCodelets;
@@ -17,7 +18,9 @@ extern const char* const kReduceCodelets;
 extern const char* const kReflectorsCodelets;
 extern const char* const kScalarComplexCodelets;
 extern const char* const kScatterCodelets;
+extern const char* const kSoftDoubleCodelets;
 extern const char* const kSortCodelets;
+extern const char* const kTwoSidedCodelets;
 extern const char* const kWindowCodelets;
 
 }  // namespace hlo

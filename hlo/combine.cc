@@ -1,6 +1,7 @@
 #include "combine.h"
 
 #include "map_codelet.h"
+#include "storage.h"
 
 namespace hlo {
 
@@ -16,6 +17,13 @@ bool isSingle(const Expression& body) {
       return true;
     default:
       return false;
+  }
+}
+
+void refuseSmallFloats(const Expression& body, const std::string& function) {
+  for (const Instruction& i : body.code) {
+    if (ipu_model::IsFloat(i.operand_type) && ipu_model::SizeOf(i.operand_type) == 1)
+      refuse(function, std::string("arithmetic of ") + ipu_model::NameOf(i.operand_type));
   }
 }
 
@@ -39,7 +47,8 @@ std::string generateClass(const std::string& codelets, const std::string& prefix
                           const std::string& functions, const std::string& members, std::string* source) {
   const std::string text = " : public poplar::MultiVertex {\n public:\n" + members + "};\n";
   const std::string name = prefix + "_" + hashOf(functions + text);
-  *source = codelets + "namespace hlo {\nnamespace {\n" + functions + "}\nclass " + name + text + "}\n";
+  *source = codelets + softCodelets(functions + text) + "namespace hlo {\nnamespace {\n" + functions +
+            "}\nclass " + name + text + "}\n";
   return "hlo::" + name;
 }
 

@@ -10,7 +10,11 @@ namespace hlo {
 
 // Whether the body is one sum, product, maximum or minimum of both inputs.
 bool isSingle(const Expression& body);
-// Such a body with accumulators of f32 in place of narrower floats; any other body as it is.
+// Throws NotExpanded for a body that computes with floats of 8 or fewer bits: where its results are rounded
+// is known for elementwise expressions only.
+void refuseSmallFloats(const Expression& body, const std::string& function);
+
+// A body that isSingle with accumulators of f32 in place of f16 and bf16; any other body as it is.
 Expression widened(const Expression& body);
 
 // C++ that converts `text` between a narrow float and f32, or leaves it as it is.

@@ -19,13 +19,13 @@ using poplar::VertexRef;
 void expandDynamicUpdate(Graph& graph, const Tensor& operand, const Tensor& update,
                          const std::vector<Tensor>& starts, const Tensor& out, bool inPlace,
                          poplar::program::Sequence& prog, const poplar::DebugContext& debugContext) {
-  const DType type = out.elementType().id();
+  const DType type = DTypeOf(out.elementType());
   const poplar::Type bits = bitsOf(type, "dynamic_update_slice");
   const poplar::Type index =
-      starts.empty() ? poplar::INT : storedAs(starts[0].elementType().id(), "dynamic_update_slice");
+      starts.empty() ? poplar::INT : storedAs(DTypeOf(starts[0].elementType()), "dynamic_update_slice");
   std::vector<Tensor> positions;
   for (const Tensor& start : starts) {
-    if (storedAs(start.elementType().id(), "dynamic_update_slice") != index)
+    if (storedAs(DTypeOf(start.elementType()), "dynamic_update_slice") != index)
       refuse("dynamic_update_slice", "a slice whose starts have several types");
     positions.push_back(start.reinterpret(index));
   }

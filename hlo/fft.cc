@@ -151,8 +151,8 @@ void expandFft(Graph& graph, const Tensor& operand, FftType type, const std::vec
     };
     return codelet;
   };
-  const Tensor in = operand.reinterpret(stored(operand.elementType().id())),
-               result = out.reinterpret(stored(out.elementType().id()));
+  const Tensor in = operand.reinterpret(stored(DTypeOf(operand.elementType()))),
+               result = out.reinterpret(stored(DTypeOf(out.elementType())));
   expandPlan(graph, plan, {in}, {result}, stored, codeletOf, prog, debugContext);
 }
 

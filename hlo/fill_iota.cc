@@ -43,7 +43,7 @@ Encoding encodingOf(DType type) {
 
 void expandFill(Graph& graph, const Tensor& tensor, const std::string& bytes, poplar::program::Sequence& prog,
                 const poplar::DebugContext& debugContext) {
-  const poplar::Type bits = bitsOf(tensor.elementType().id(), "fill");
+  const poplar::Type bits = bitsOf(DTypeOf(tensor.elementType()), "fill");
   const std::string vertexClass = "hlo::Fill<" + cppName(bits) + ">";
   addCodelets(graph, vertexClass, kFillCodelets);
   std::uint64_t value = 0;
@@ -51,8 +51,9 @@ void expandFill(Graph& graph, const Tensor& tensor, const std::string& bytes, po
   const Tensor out = tensor.reinterpret(bits);
   const poplar::ComputeSet computeSet = graph.addComputeSet({debugContext, "fill"});
   for (const Part& part : partsOf(graph, out)) {
-    const VertexRef vertex = addVertex(graph, computeSet, vertexClass, part,
-                                       fillCycles(graph.getTarget(), part.elements() * bytes.size()));
+    const VertexRef vertex =
+        addVertex(graph, computeSet, vertexClass, part,
+                  fillCycles(graph.getTarget(), DTypeOf(tensor.elementType()), part.elements()));
     graph.connect(vertex["out"], part.of(out));
     graph.setInitialValue(vertex["value"], value);
   }
@@ -61,7 +62,7 @@ void expandFill(Graph& graph, const Tensor& tensor, const std::string& bytes, po
 
 void expandIota(Graph& graph, const Tensor& tensor, std::size_t dimension, poplar::program::Sequence& prog,
                 const poplar::DebugContext& debugContext) {
-  const DType type = tensor.elementType().id();
+  const DType type = DTypeOf(tensor.elementType());
   const Encoding encoding = encodingOf(type);
   const poplar::Type stored = storedAs(type, "iota");
   const std::string vertexClass = "hlo::Iota<" + cppName(stored) + ">";
@@ -70,8 +71,7 @@ void expandIota(Graph& graph, const Tensor& tensor, std::size_t dimension, popla
   const poplar::ComputeSet computeSet = graph.addComputeSet({debugContext, "iota"});
   for (const Part& part : partsOf(graph, out)) {
     const VertexRef vertex =
-        addVertex(graph, computeSet, vertexClass, part,
-                  iotaCycles(graph.getTarget(), part.elements() * ipu_model::SizeOf(type)));
+        addVertex(graph, computeSet, vertexClass, part, iotaCycles(graph.getTarget(), type, part.elements()));
     graph.connect(vertex["out"], part.of(out));
     std::size_t inner = 1;
     for (std::size_t d = dimension + 1; d < part.begin.size(); ++d) inner *= part.end[d] - part.begin[d];

@@ -83,11 +83,11 @@ void setSplits(Graph& graph, const VertexRef& ref, const std::vector<GatherSplit
 void expand(Graph& graph, const Problem& problem, const std::string& function, const Tensor& operand,
             const std::vector<Tensor>& indices, const Tensor& out, const Plan& plan,
             poplar::program::Sequence& prog, const poplar::DebugContext& debugContext) {
-  const poplar::Type bits = bitsOf(out.elementType().id(), function);
-  const poplar::Type index = storedAs(indices.at(0).elementType().id(), function);
+  const poplar::Type bits = bitsOf(DTypeOf(out.elementType()), function);
+  const poplar::Type index = storedAs(DTypeOf(indices.at(0).elementType()), function);
   std::vector<Tensor> in = {operand.reinterpret(bits)};
   for (const Tensor& t : indices) {
-    if (storedAs(t.elementType().id(), function) != index)
+    if (storedAs(DTypeOf(t.elementType()), function) != index)
       refuse(function, "a slice whose starts have several types");
     in.push_back(t.reinterpret(index));
   }

@@ -38,6 +38,10 @@ poplar::Tensor variableOn(poplar::Graph& graph, const Grid& grid, const poplar::
   const unsigned tiles = graph.getTarget().getNumTiles();
   poplar::Graph::TileToTensorMapping mapping(tiles);
   const std::size_t rank = grid.shape.size();
+  if (rank == 0) {
+    graph.setTileMapping(variable, 0);
+    return variable;
+  }
   for (const Block& block : blocksOf(grid, tiles)) {
     const Part& part = block.part;
     const std::size_t length = part.end[rank - 1] - part.begin[rank - 1];

@@ -18,7 +18,7 @@ void expandImplicitQr(Graph& graph, bool bidiagonal, const std::vector<Tensor>& 
                       const poplar::DebugContext& debugContext) {
   constexpr const char* kFunction = "implicit_qr";
   const Tensor& d = inputs[0];
-  const poplar::Type type = singleAs(d.elementType().id(), kFunction);
+  const poplar::Type type = singleAs(DTypeOf(d.elementType()), kFunction);
   const auto n = static_cast<unsigned>(d.dim(d.rank() - 1));
   const unsigned workers = graph.getTarget().getNumWorkerContexts();
   const auto codeletOf = [&](const PlannedGroup& group) {

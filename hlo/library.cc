@@ -1,5 +1,6 @@
 #include "hlo/Library.hpp"
 
+#include "collectives.h"
 #include "dynamic_update.h"
 #include "fft.h"
 #include "fill_iota.h"
@@ -13,6 +14,7 @@
 #include "reflectors.h"
 #include "scatter.h"
 #include "sort.h"
+#include "two_sided.h"
 #include "window.h"
 
 namespace hlo {
@@ -53,6 +55,11 @@ class Library : public Expansions {
                const poplar::Tensor& taus, const Plan& plan, poplar::program::Sequence& prog,
                const poplar::DebugContext& debugContext) const override {
     expandQrPanel(graph, a, packed, taus, plan, prog, debugContext);
+  }
+  void twoSided(poplar::Graph& graph, TwoSidedForm form, const poplar::Tensor& a,
+                const std::vector<poplar::Tensor>& out, const Plan& plan, poplar::program::Sequence& prog,
+                const poplar::DebugContext& debugContext) const override {
+    expandTwoSided(graph, form, a, out, plan, prog, debugContext);
   }
   void applyReflectors(poplar::Graph& graph, const poplar::Tensor& packed, const poplar::Tensor& taus,
                        const poplar::Tensor& x, unsigned below, const poplar::Tensor& out, const Plan& plan,
@@ -132,6 +139,11 @@ class Library : public Expansions {
                     const Plan& plan, poplar::program::Sequence& prog,
                     const poplar::DebugContext& debugContext) const override {
     expandThreefry(graph, inputs, counter, outputs, plan, prog, debugContext);
+  }
+  void collective(poplar::Graph& graph, const Collective& collective, const poplar::Tensor& pieces,
+                  const poplar::Tensor& out, poplar::program::Sequence& prog,
+                  const poplar::DebugContext& debugContext) const override {
+    expandCollective(graph, collective, pieces, out, prog, debugContext);
   }
   void dynamicUpdateSlice(poplar::Graph& graph, const poplar::Tensor& operand, const poplar::Tensor& update,
                           const std::vector<poplar::Tensor>& starts, const poplar::Tensor& out, bool inPlace,

@@ -38,11 +38,11 @@ class Steps {
 
   // A superstep: between begin and end, a vertex for each call of add.
   void begin(const char* name) { computeSet_ = graph_.addComputeSet({debugContext_, name}); }
-  // `products`: multiply-adds for each element of the block.
-  VertexRef add(const char* name, const Block& block, double products) {
-    return addVertex(graph_, computeSet_, vertexClass(name), block.part,
-                     multiplyAddCycles(graph_.getTarget(), type_, block.part.elements(), products));
+  VertexRef add(const char* name, const Block& block, std::uint64_t cycles) {
+    return addVertex(graph_, computeSet_, vertexClass(name), block.part, cycles);
   }
+  const poplar::Target& target() const { return graph_.getTarget(); }
+  DType type() const { return type_; }
   void end() { prog_.add(poplar::program::Execute(computeSet_, debugContext_)); }
 
   void connect(const VertexRef& vertex, const char* field, const Tensor& tensor, const Part& part) {
@@ -104,7 +104,8 @@ class Steps {
 void copyBlocks(Steps* steps, const char* name, const Tensor& from, const Tensor& to) {
   steps->begin(name);
   for (const Block& block : steps->blocks()) {
-    const VertexRef vertex = steps->add("CopyMatrix", block, 1);
+    const VertexRef vertex = steps->add(
+        "CopyMatrix", block, copyMatrixCycles(steps->target(), steps->type(), block.part.elements()));
     steps->connect(vertex, "from", from, block.part);
     steps->connect(vertex, "to", to, block.part);
     steps->setShape(vertex, block.part);
@@ -117,16 +118,18 @@ void copyBlocks(Steps* steps, const char* name, const Tensor& from, const Tensor
 void expandTriangularSolve(Graph& graph, const Tensor& a, const Tensor& b, const Tensor& out, bool inPlace,
                            const TriangularOptions& options, const Grid& grid, Sequence& prog,
                            const poplar::DebugContext& debugContext) {
-  Steps steps(graph, a.elementType().id(), grid, "triangular_solve", prog, debugContext);
+  Steps steps(graph, DTypeOf(a.elementType()), grid, "triangular_solve", prog, debugContext);
   const Tensor matrix = steps.stored(a), right = steps.stored(b), result = steps.stored(out);
-  const bool left = options.left_side;
+  const bool left = options.left_side, transposed = options.transpose != Transpose::kNone,
+             forward = left == (options.lower != transposed);
   const std::size_t dimension = left ? steps.rows() : steps.columns(), count = grid.parts[dimension],
                     m = grid.shape[dimension];
   if (count == 1) {
     steps.begin("solve");
     for (const Block& block : steps.blocks()) {
-      const VertexRef vertex = steps.add(inPlace ? "TriangularSolveInPlace" : "TriangularSolve", block,
-                                         static_cast<double>(m) / 2);
+      const VertexRef vertex =
+          steps.add(inPlace ? "TriangularSolveInPlace" : "TriangularSolve", block,
+                    triangularSolveCycles(steps.target(), steps.type(), block.part.elements(), m, forward));
       steps.connect(vertex, "a", matrix, steps.region(block.part, 0, m, 0, m));
       if (!inPlace) steps.connect(vertex, "b", right, block.part);
       steps.connect(vertex, "x", result, block.part);
@@ -137,8 +140,6 @@ void expandTriangularSolve(Graph& graph, const Tensor& a, const Tensor& b, const
   }
 
   // Solves with a block on the diagonal, then subtracts its part from the remaining blocks.
-  const bool transposed = options.transpose != Transpose::kNone,
-             forward = left == (options.lower != transposed);
   const Tensor work = steps.newVariable("work");
   copyBlocks(&steps, "load", right, work);
   for (std::size_t step = 0; step < count; ++step) {
@@ -147,7 +148,9 @@ void expandTriangularSolve(Graph& graph, const Tensor& a, const Tensor& b, const
     steps.begin("solve");
     for (const Block& block : steps.blocks()) {
       if (block.index[dimension] != k) continue;
-      const VertexRef vertex = steps.add("TriangularSolveInPlace", block, static_cast<double>(k1 - k0) / 2);
+      const VertexRef vertex = steps.add(
+          "TriangularSolveInPlace", block,
+          triangularSolveCycles(steps.target(), steps.type(), block.part.elements(), k1 - k0, forward));
       steps.connect(vertex, "a", matrix, steps.region(block.part, k0, k1, k0, k1));
       steps.connect(vertex, "x", work, block.part);
       steps.setSystem(vertex, options, block.part);
@@ -159,7 +162,9 @@ void expandTriangularSolve(Graph& graph, const Tensor& a, const Tensor& b, const
       const std::size_t own = block.index[dimension];
       if (forward ? own <= k : own >= k) continue;
       const std::size_t j0 = block.part.begin[dimension], j1 = block.part.end[dimension];
-      const VertexRef vertex = steps.add("SubtractProduct", block, static_cast<double>(k1 - k0));
+      const VertexRef vertex =
+          steps.add("SubtractProduct", block,
+                    subtractProductCycles(steps.target(), steps.type(), block.part.elements(), k1 - k0));
       // op(a) at (own block, k) for the left side, (k, own block) for the right side; transposed in memory if
       // op transposes.
       const Part factor = left != transposed ? steps.region(block.part, j0, j1, k0, k1)
@@ -183,13 +188,14 @@ void expandTriangularSolve(Graph& graph, const Tensor& a, const Tensor& b, const
 
 void expandCholesky(Graph& graph, const Tensor& a, const Tensor& out, bool lower, const Grid& grid,
                     Sequence& prog, const poplar::DebugContext& debugContext) {
-  Steps steps(graph, a.elementType().id(), grid, "cholesky", prog, debugContext);
+  Steps steps(graph, DTypeOf(a.elementType()), grid, "cholesky", prog, debugContext);
   const Tensor matrix = steps.stored(a), result = steps.stored(out);
   const std::size_t n = grid.shape.back(), count = grid.parts.back();
   if (count == 1) {
     steps.begin("factor");
     for (const Block& block : steps.blocks()) {
-      const VertexRef vertex = steps.add("Cholesky", block, static_cast<double>(n) / 6);
+      const VertexRef vertex = steps.add(
+          "Cholesky", block, choleskyCycles(steps.target(), steps.type(), block.part.elements(), n));
       steps.connect(vertex, "in", matrix, block.part);
       steps.connect(vertex, "out", result, block.part);
       steps.set(vertex, "size", n);
@@ -200,13 +206,14 @@ void expandCholesky(Graph& graph, const Tensor& a, const Tensor& out, bool lower
   }
 
   // The lower triangle of a, or the adjoint of its upper one, is factorised in blocks.
-  const auto width = static_cast<double>(grid.grain.back());
+  const std::size_t width = grid.grain.back();
   const Tensor work = steps.newVariable("work");
   const auto own = [&](const Part& part) { return lower ? part : steps.mirrored(part); };
   steps.begin("load");
   for (const Block& block : steps.blocks()) {
     if (steps.row(block) < steps.column(block)) continue;
-    const VertexRef vertex = steps.add("CopyMatrix", block, 1);
+    const VertexRef vertex =
+        steps.add("CopyMatrix", block, copyMatrixCycles(steps.target(), steps.type(), block.part.elements()));
     steps.connect(vertex, "from", matrix, own(block.part));
     steps.connect(vertex, "to", work, block.part);
     steps.setShape(vertex, block.part);
@@ -220,16 +227,21 @@ void expandCholesky(Graph& graph, const Tensor& a, const Tensor& out, bool lower
     steps.begin("factor");
     for (const Block& block : steps.blocks()) {
       if (steps.row(block) != k || steps.column(block) != k) continue;
-      const VertexRef vertex = steps.add("CholeskyFactor", block, width / 6);
+      const std::size_t size = block.part.end[steps.rows()] - block.part.begin[steps.rows()];
+      const VertexRef vertex = steps.add(
+          "CholeskyFactor", block, choleskyCycles(steps.target(), steps.type(), block.part.elements(), size));
       steps.connect(vertex, "a", work, block.part);
-      steps.set(vertex, "size", block.part.end[steps.rows()] - block.part.begin[steps.rows()]);
+      steps.set(vertex, "size", size);
     }
     steps.end();
     if (k + 1 == count) break;
     steps.begin("solve");
     for (const Block& block : steps.blocks()) {
       if (steps.row(block) <= k || steps.column(block) != k) continue;
-      const VertexRef vertex = steps.add("TriangularSolveInPlace", block, width / 2);
+      const VertexRef vertex =
+          steps.add("TriangularSolveInPlace", block,
+                    triangularSolveCycles(steps.target(), steps.type(), block.part.elements(), width,
+                                          /*lower=*/true));
       steps.connect(vertex, "a", work, withBlock(grid, block.part, steps.rows(), k));
       steps.connect(vertex, "x", work, block.part);
       steps.setSystem(vertex, adjoint, block.part);
@@ -238,7 +250,9 @@ void expandCholesky(Graph& graph, const Tensor& a, const Tensor& out, bool lower
     steps.begin("update");
     for (const Block& block : steps.blocks()) {
       if (steps.column(block) <= k || steps.row(block) < steps.column(block)) continue;
-      const VertexRef vertex = steps.add("SubtractProduct", block, width);
+      const VertexRef vertex =
+          steps.add("SubtractProduct", block,
+                    subtractProductCycles(steps.target(), steps.type(), block.part.elements(), width));
       const Part rows = withBlock(grid, block.part, steps.columns(), k);
       steps.connect(vertex, "c", work, block.part);
       steps.connect(vertex, "p", work, rows);
@@ -253,7 +267,9 @@ void expandCholesky(Graph& graph, const Tensor& a, const Tensor& out, bool lower
   steps.begin("store");
   for (const Block& block : steps.blocks()) {
     const bool kept = steps.row(block) >= steps.column(block);
-    const VertexRef vertex = steps.add(kept ? "CholeskyStore" : "CholeskyZero", block, 1);
+    const VertexRef vertex =
+        steps.add(kept ? "CholeskyStore" : "CholeskyZero", block,
+                  choleskyStoreCycles(steps.target(), steps.type(), block.part.elements(), kept));
     const Part to = own(block.part);
     steps.connect(vertex, "last", work, steps.region(block.part, n - 1, n, n - 1, n));
     steps.connect(vertex, "out", result, to);

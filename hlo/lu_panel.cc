@@ -16,7 +16,7 @@ void expandLuPanel(Graph& graph, const Tensor& a, const Tensor& factors, const T
                    const Tensor& order, const Plan& plan, poplar::program::Sequence& prog,
                    const poplar::DebugContext& debugContext) {
   constexpr const char* kFunction = "lu_panel";
-  const poplar::Type type = singleAs(a.elementType().id(), kFunction);
+  const poplar::Type type = singleAs(DTypeOf(a.elementType()), kFunction);
   const std::size_t columns = a.dim(a.rank() - 1), rowDimension = a.rank() - 2;
   enum { kFactors, kPivots, kOrder };  // outputs
   unsigned column = 0;                 // of the steps, one for each

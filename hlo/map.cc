@@ -37,7 +37,34 @@ std::vector<Group> groupsOf(const Graph& graph, const std::vector<Tensor>& outpu
   return groups;
 }
 
-Tensor stored(const Tensor& tensor) { return tensor.reinterpret(storedAs(tensor.elementType().id(), "map")); }
+// Whether the tensor has the same element everywhere along the dimension.
+bool repeatsAlong(const Tensor& tensor, unsigned dimension) {
+  if (tensor.numElements() == 1) return true;
+  if (tensor.dim(dimension) < 2) return false;
+  std::vector<std::size_t> at(tensor.rank(), 0);
+  const Tensor first = tensor.index(at).reshape({1});
+  at[dimension] = 1;
+  return concat(first, tensor.index(at).reshape({1})).containsAliases();
+}
+
+// For each tensor, along which of the dimensions `order` it repeats. Empty if none does but for scalars.
+std::vector<std::vector<bool>> repetitionsOf(const std::vector<Tensor>& tensors,
+                                             const std::vector<unsigned>& order) {
+  std::vector<std::vector<bool>> repeats;
+  bool any = false;
+  for (const Tensor& tensor : tensors) {
+    repeats.emplace_back();
+    for (const unsigned d : order) {
+      repeats.back().push_back(repeatsAlong(tensor, d));
+      any = any || (repeats.back().back() && tensor.numElements() > 1);
+    }
+  }
+  return any ? repeats : std::vector<std::vector<bool>>();
+}
+
+Tensor stored(const Tensor& tensor) {
+  return tensor.reinterpret(storedAs(DTypeOf(tensor.elementType()), "map"));
+}
 
 }  // namespace
 
@@ -79,12 +106,16 @@ void expandMap(Graph& graph, const Expression& expression, const std::vector<Ten
       return std::any_of(group.outputs.begin(), group.outputs.end(),
                          [&](unsigned o) { return inPlace[o] == static_cast<int>(input); });
     };
+    const std::vector<unsigned> order = memoryOrder(graph, outputs[group.outputs[0]]);
     const MapCost cost(expression, group.outputs, scalar,
-                       std::any_of(codelet.inputs.begin(), codelet.inputs.end(), isOver));
-    std::map<std::size_t, std::uint64_t> cycles;  // by the number of elements
+                       std::any_of(codelet.inputs.begin(), codelet.inputs.end(), isOver),
+                       repetitionsOf(inputs, order));
+    std::map<std::vector<std::size_t>, std::uint64_t> cycles;  // by extents
     for (const Part& part : group.parts) {
-      const auto [entry, isNew] = cycles.try_emplace(part.elements(), 0);
-      if (isNew) entry->second = cost.cycles(graph.getTarget(), part.elements());
+      std::vector<std::size_t> extents;
+      for (const unsigned d : order) extents.push_back(part.end[d] - part.begin[d]);
+      const auto [entry, isNew] = cycles.try_emplace(extents, 0);
+      if (isNew) entry->second = cost.cycles(graph.getTarget(), extents);
       const poplar::VertexRef vertex = addVertex(graph, computeSet, codelet.vertexClass, part, entry->second);
       for (const unsigned i : codelet.inputs) {
         if (isOver(i)) continue;

@@ -13,110 +13,104 @@ namespace {
 
 constexpr char kFunction[] = "a scalar program";  // in messages
 
-// Functions of codelets/scalar.hpp.
+// What a function of codelets/scalar.hpp is for: predicates count as integers.
+enum Kinds : unsigned {
+  kReals = 1,  // computed in float
+  kIntegers = 2,
+  kDoubles = 4,    // softDouble.hpp
+  kComplexes = 8,  // scalarComplex.hpp
+  kOrdered = kReals | kIntegers | kDoubles,
+  kAll = kOrdered | kComplexes,
+  kTakesWidth = 16,  // has the width of the type as a template argument
+};
 struct Named {
   ScalarOp op;
   const char* name;
+  unsigned kinds;
 };
 constexpr Named kFunctions[] = {
-    {ScalarOp::kAbs, "abs"},
-    {ScalarOp::kNegate, "negate"},
-    {ScalarOp::kSign, "sign"},
-    {ScalarOp::kSquare, "square"},
-    {ScalarOp::kAdd, "add"},
-    {ScalarOp::kSubtract, "subtract"},
-    {ScalarOp::kMultiply, "multiply"},
-    {ScalarOp::kDivide, "divide"},
-    {ScalarOp::kRemainder, "remainder"},
-    {ScalarOp::kPower, "power"},
-    {ScalarOp::kMaximum, "maximum"},
-    {ScalarOp::kMinimum, "minimum"},
-    {ScalarOp::kSelect, "select"},
-    {ScalarOp::kClamp, "clamp"},
-    {ScalarOp::kFma, "fma"},
-    {ScalarOp::kEq, "eq"},
-    {ScalarOp::kNe, "ne"},
-    {ScalarOp::kLt, "lt"},
-    {ScalarOp::kLe, "le"},
-    {ScalarOp::kGt, "gt"},
-    {ScalarOp::kGe, "ge"},
-    {ScalarOp::kTotalLt, "totalLt"},
+    {ScalarOp::kAbs, "abs", kAll},
+    {ScalarOp::kNegate, "negate", kAll},
+    {ScalarOp::kSign, "sign", kAll},
+    {ScalarOp::kSquare, "square", kAll},
+    {ScalarOp::kAdd, "add", kAll},
+    {ScalarOp::kSubtract, "subtract", kAll},
+    {ScalarOp::kMultiply, "multiply", kAll},
+    {ScalarOp::kDivide, "divide", kAll},
+    {ScalarOp::kRemainder, "remainder", kOrdered},
+    {ScalarOp::kPower, "power", kReals | kIntegers},
+    {ScalarOp::kMaximum, "maximum", kOrdered},
+    {ScalarOp::kMinimum, "minimum", kOrdered},
+    {ScalarOp::kSelect, "select", kAll},
+    {ScalarOp::kClamp, "clamp", kOrdered},
+    {ScalarOp::kFma, "fma", kReals | kIntegers},
+    {ScalarOp::kEq, "eq", kAll},
+    {ScalarOp::kNe, "ne", kAll},
+    {ScalarOp::kLt, "lt", kOrdered},
+    {ScalarOp::kLe, "le", kOrdered},
+    {ScalarOp::kGt, "gt", kOrdered},
+    {ScalarOp::kGe, "ge", kOrdered},
+    {ScalarOp::kTotalLt, "totalLt", kOrdered},
+    {ScalarOp::kCeil, "ceil", kReals | kDoubles},
+    {ScalarOp::kFloor, "floor", kReals | kDoubles},
+    {ScalarOp::kRoundNearestAfz, "roundAway", kReals | kDoubles},
+    {ScalarOp::kRoundNearestEven, "roundEven", kReals | kDoubles},
+    {ScalarOp::kTrunc, "trunc", kReals | kDoubles},
+    {ScalarOp::kCbrt, "cbrt", kReals},
+    {ScalarOp::kCos, "cos", kReals | kComplexes},
+    {ScalarOp::kSin, "sin", kReals | kComplexes},
+    {ScalarOp::kTan, "tan", kReals | kComplexes},
+    {ScalarOp::kTanh, "tanh", kReals | kComplexes},
+    {ScalarOp::kExp, "exp", kReals | kComplexes},
+    {ScalarOp::kExpm1, "expm1", kReals | kComplexes},
+    {ScalarOp::kLog, "log", kReals | kComplexes},
+    {ScalarOp::kLog1p, "log1p", kReals | kComplexes},
+    {ScalarOp::kLogistic, "logistic", kReals | kComplexes},
+    {ScalarOp::kSqrt, "sqrt", kReals | kDoubles | kComplexes},
+    {ScalarOp::kRsqrt, "rsqrt", kReals | kDoubles | kComplexes},
+    {ScalarOp::kErf, "erf", kReals},
+    {ScalarOp::kInverse, "inverse", kReals | kDoubles | kComplexes},
+    {ScalarOp::kIsFinite, "isFinite", kReals | kDoubles | kComplexes},
+    {ScalarOp::kAtan2, "atan2", kReals},
+    {ScalarOp::kAnd, "bitAnd", kIntegers},
+    {ScalarOp::kOr, "bitOr", kIntegers},
+    {ScalarOp::kXor, "bitXor", kIntegers},
+    {ScalarOp::kNot, "bitNot", kIntegers},
+    {ScalarOp::kPopcnt, "popcount", kIntegers | kTakesWidth},
+    {ScalarOp::kClz, "leadingZeros", kIntegers | kTakesWidth},
+    {ScalarOp::kShiftLeft, "shiftLeft", kIntegers | kTakesWidth},
+    {ScalarOp::kShiftRightLogical, "shiftRightLogical", kIntegers | kTakesWidth},
+    {ScalarOp::kShiftRightArithmetic, "shiftRightArithmetic", kIntegers | kTakesWidth},
 };
-constexpr Named kFloatFunctions[] = {
-    {ScalarOp::kCeil, "ceil"},
-    {ScalarOp::kFloor, "floor"},
-    {ScalarOp::kRoundNearestAfz, "roundAway"},
-    {ScalarOp::kRoundNearestEven, "roundEven"},
-    {ScalarOp::kTrunc, "trunc"},
-    {ScalarOp::kCbrt, "cbrt"},
-    {ScalarOp::kCos, "cos"},
-    {ScalarOp::kSin, "sin"},
-    {ScalarOp::kTan, "tan"},
-    {ScalarOp::kTanh, "tanh"},
-    {ScalarOp::kExp, "exp"},
-    {ScalarOp::kExpm1, "expm1"},
-    {ScalarOp::kLog, "log"},
-    {ScalarOp::kLog1p, "log1p"},
-    {ScalarOp::kLogistic, "logistic"},
-    {ScalarOp::kSqrt, "sqrt"},
-    {ScalarOp::kRsqrt, "rsqrt"},
-    {ScalarOp::kErf, "erf"},
-    {ScalarOp::kInverse, "inverse"},
-    {ScalarOp::kIsFinite, "isFinite"},
-    {ScalarOp::kAtan2, "atan2"},
-};
-constexpr Named kIntegerFunctions[] = {
-    {ScalarOp::kAnd, "bitAnd"},
-    {ScalarOp::kOr, "bitOr"},
-    {ScalarOp::kXor, "bitXor"},
-    {ScalarOp::kNot, "bitNot"},
-};
-// Take the width of the type as a template argument.
-constexpr Named kWidthFunctions[] = {
-    {ScalarOp::kPopcnt, "popcount"},
-    {ScalarOp::kClz, "leadingZeros"},
-    {ScalarOp::kShiftLeft, "shiftLeft"},
-    {ScalarOp::kShiftRightLogical, "shiftRightLogical"},
-    {ScalarOp::kShiftRightArithmetic, "shiftRightArithmetic"},
-};
-
-// Functions of codelets/scalarComplex.hpp;
-constexpr Named kComplexFunctions[] = {
-    {ScalarOp::kAbs, "abs"},
-    {ScalarOp::kNegate, "negate"},
-    {ScalarOp::kSign, "sign"},
-    {ScalarOp::kSquare, "square"},
-    {ScalarOp::kInverse, "inverse"},
-    {ScalarOp::kIsFinite, "isFinite"},
-    {ScalarOp::kAdd, "add"},
-    {ScalarOp::kSubtract, "subtract"},
-    {ScalarOp::kMultiply, "multiply"},
-    {ScalarOp::kDivide, "divide"},
-    {ScalarOp::kEq, "eq"},
-    {ScalarOp::kNe, "ne"},
-    {ScalarOp::kSelect, "select"},
-    {ScalarOp::kExp, "exp"},
-    {ScalarOp::kExpm1, "expm1"},
-    {ScalarOp::kLog, "log"},
-    {ScalarOp::kLog1p, "log1p"},
-    {ScalarOp::kLogistic, "logistic"},
-    {ScalarOp::kSqrt, "sqrt"},
-    {ScalarOp::kRsqrt, "rsqrt"},
-    {ScalarOp::kSin, "sin"},
-    {ScalarOp::kCos, "cos"},
-    {ScalarOp::kTan, "tan"},
-    {ScalarOp::kTanh, "tanh"},
-};
-
-template <std::size_t n>
-const char* find(const Named (&table)[n], ScalarOp op) {
-  for (const Named& row : table)
-    if (row.op == op) return row.name;
-  return nullptr;
-}
 
 bool isNarrow(DType type) { return type == DType::kF16 || type == DType::kBF16; }
-bool isReal(DType type) { return type == DType::kF32 || isNarrow(type); }
+// The class in codelets/softSmall.hpp for a float of 8 or fewer bits; null for other types.
+const char* smallFormat(DType type) {
+  switch (type) {
+    case DType::kF4E2M1FN:
+      return "scalar::Small<2, 1, 1, scalar::Special::kFinite>";
+    case DType::kF8E3M4:
+      return "scalar::Small<3, 4, 3, scalar::Special::kIeee>";
+    case DType::kF8E4M3:
+      return "scalar::Small<4, 3, 7, scalar::Special::kIeee>";
+    case DType::kF8E4M3FN:
+      return "scalar::Small<4, 3, 7, scalar::Special::kNanOnly>";
+    case DType::kF8E4M3FNUZ:
+      return "scalar::Small<4, 3, 8, scalar::Special::kUnsignedZero>";
+    case DType::kF8E4M3B11FNUZ:
+      return "scalar::Small<4, 3, 11, scalar::Special::kUnsignedZero>";
+    case DType::kF8E5M2:
+      return "scalar::Small<5, 2, 15, scalar::Special::kIeee>";
+    case DType::kF8E5M2FNUZ:
+      return "scalar::Small<5, 2, 16, scalar::Special::kUnsignedZero>";
+    case DType::kF8E8M0FNU:
+      return "scalar::SmallScale";
+    default:
+      return nullptr;
+  }
+}
+bool isSmall(DType type) { return smallFormat(type) != nullptr; }
+bool isReal(DType type) { return type == DType::kF32 || isNarrow(type) || isSmall(type); }
 unsigned widthOf(DType type) {
   if (type == DType::kS2 || type == DType::kU2) return 2;
   if (type == DType::kS4 || type == DType::kU4) return 4;
@@ -129,6 +123,7 @@ std::string registerType(DType type) {
   if (isReal(type)) return "float";
   if (type == DType::kPred) return "unsigned char";
   if (type == DType::kC64) return "Complex";
+  if (type == DType::kF64) return "Double";
   if (!ipu_model::IsInteger(type)) refuse(kFunction, std::string("the type ") + ipu_model::NameOf(type));
   return cppName(storedAs(type, kFunction));
 }
@@ -178,7 +173,7 @@ class Generator {
                              results + "    }\n    return true;\n  }\n};\n}\n";
     const std::string name = "Map_" + hashOf(body);
     codelet.vertexClass = "hlo::" + name;
-    codelet.source = std::string(kScalarComplexCodelets) + "namespace hlo {\nclass " + name + body;
+    codelet.source = kScalarComplexCodelets + softCodelets(body) + "namespace hlo {\nclass " + name + body;
     return codelet;
   }
 
@@ -277,6 +272,9 @@ class Generator {
   }
   // A register of a narrow float whose bits are known.
   static std::string declareBits(DType type, std::size_t reg, const std::string& text) {
+    if (isSmall(type))
+      return "      const unsigned char " + bits(reg) + " = " + text + ";\n" +
+             declare(type, reg, std::string(smallFormat(type)) + "::decode(" + bits(reg) + ")");
     return "      const unsigned short " + bits(reg) + " = " + text + ";\n" +
            declare(type, reg,
                    type == DType::kBF16 ? "fromBfloat16(" + bits(reg) + ")"
@@ -284,10 +282,11 @@ class Generator {
   }
   std::string load(std::size_t reg, const std::string& from) {
     const DType type = e_.inputs[reg];
-    if (type == DType::kBF16) {
+    if (type == DType::kBF16 || isSmall(type)) {
       hasBits_.push_back(reg);
       return declareBits(type, reg, from);
     }
+    if (type == DType::kF64) return declare(type, reg, "{" + from + "}");
     if (type == DType::kF16) {
       hasBits_.push_back(reg);
       return declareBits(type, reg, "bitsAs<unsigned short>(static_cast<half>(" + from + "))");
@@ -310,9 +309,12 @@ class Generator {
     if (constant.type == DType::kF32)
       return declare(constant.type, reg, "bitsAs<float>(static_cast<unsigned>(" + text + "))");
     if (constant.type == DType::kC64) return declare(constant.type, reg, "bitsAs<Complex>(" + text + ")");
-    if (isNarrow(constant.type)) {
+    if (constant.type == DType::kF64) return declare(constant.type, reg, "{" + text + "}");
+    if (isNarrow(constant.type) || isSmall(constant.type)) {
       hasBits_.push_back(reg);
-      return declareBits(constant.type, reg, "static_cast<unsigned short>(" + text + ")");
+      return declareBits(constant.type, reg,
+                         std::string("static_cast<unsigned ") + (isSmall(constant.type) ? "char" : "short") +
+                             ">(" + text + ")");
     }
     const std::string plain = "static_cast<" + registerType(constant.type) + ">(" + text + ")";
     return declare(constant.type, reg, widthOf(constant.type) < 8 ? wrapped(constant.type, plain) : plain);
@@ -323,12 +325,14 @@ class Generator {
   // The value of a register as bits of a narrow float.
   std::string bitsOfNarrow(std::size_t reg, DType type) const {
     if (knowsBits(reg)) return bits(reg);
+    if (isSmall(type)) return std::string(smallFormat(type)) + "::encode(" + value(reg) + ")";
     return type == DType::kBF16 ? "toBfloat16(" + value(reg) + ")"
                                 : "bitsAs<unsigned short>(static_cast<half>(" + value(reg) + "))";
   }
   std::string stored(std::size_t reg, DType type) const {
     reg = aliasOf(reg);
-    if (type == DType::kBF16) return bitsOfNarrow(reg, type);
+    if (type == DType::kBF16 || isSmall(type)) return bitsOfNarrow(reg, type);
+    if (type == DType::kF64) return value(reg) + ".bits";
     if (type == DType::kF16) return "bitsAs<half>(" + bitsOfNarrow(reg, type) + ")";
     if (type == DType::kPred) return value(reg) + " != 0";
     if (type == DType::kC64) return "bitsAs<unsigned long long>(" + value(reg) + ")";
@@ -338,6 +342,8 @@ class Generator {
   static std::string rounded(DType type, const std::string& text) {
     if (type == DType::kF16) return "scalar::roundHalf(" + text + ")";
     if (type == DType::kBF16) return "scalar::roundBfloat16(" + text + ")";
+    if (isSmall(type)) return std::string("scalar::roundSmall<") + smallFormat(type) + ">(" + text + ")";
+    if (type == DType::kF64) return text;
     return widthOf(type) < 8 ? wrapped(type, text) : text;
   }
 
@@ -358,11 +364,18 @@ class Generator {
       case ScalarOp::kReal:  // of a complex number
         return declare(i.result_type, reg, value(a) + ".re");
       case ScalarOp::kImag:
-        return declare(i.result_type, reg, i.operand_type == DType::kC64 ? value(a) + ".im" : "0");
+        return declare(i.result_type, reg,
+                       i.operand_type == DType::kC64   ? value(a) + ".im"
+                       : i.operand_type == DType::kF64 ? "{0}"
+                                                       : "0");
       case ScalarOp::kComplex:
         return declare(i.result_type, reg, "{" + value(a) + ", " + value(aliasOf(i.operand[1])) + "}");
       case ScalarOp::kReducePrecision:
         if (i.operand_type == DType::kF16) refuse(kFunction, "reduce_precision of f16");
+        if (i.operand_type == DType::kF64)
+          return declare(i.result_type, reg,
+                         "scalar::reducePrecision<" + std::to_string(std::min(i.immediate >> 8, 11u)) + ", " +
+                             std::to_string(std::min(i.immediate & 0xff, 52u)) + ">(" + value(a) + ")");
         return declare(
             i.result_type, reg,
             rounded(i.result_type,
@@ -389,15 +402,15 @@ class Generator {
       if (op == ScalarOp::kAdd || op == ScalarOp::kMaximum) op = ScalarOp::kOr;
       if (op == ScalarOp::kMultiply || op == ScalarOp::kMinimum) op = ScalarOp::kAnd;
     }
-    const bool isComplex = i.operand_type == DType::kC64;
-    const char* name = isComplex ? find(kComplexFunctions, op) : find(kFunctions, op);
-    if (isComplex && name != nullptr) return name;
-    if (isComplex) refuseOperation(i);
-    if (name == nullptr && isReal(i.operand_type)) name = find(kFloatFunctions, op);
-    if (name == nullptr && !isReal(i.operand_type)) name = find(kIntegerFunctions, op);
-    if (name != nullptr) return name;
-    if (!isReal(i.operand_type)) name = find(kWidthFunctions, op);
-    if (name != nullptr) return std::string(name) + "<" + std::to_string(widthOf(i.operand_type)) + ">";
+    const unsigned kind = i.operand_type == DType::kC64   ? kComplexes
+                          : i.operand_type == DType::kF64 ? kDoubles
+                          : isReal(i.operand_type)        ? kReals
+                                                          : kIntegers;
+    for (const Named& row : kFunctions) {
+      if (row.op != op || (row.kinds & kind) == 0) continue;
+      const std::string width = std::to_string(widthOf(i.operand_type));
+      return (row.kinds & kTakesWidth) != 0 ? row.name + ("<" + width + ">") : row.name;
+    }
     refuseOperation(i);
   }
   [[noreturn]] static void refuseOperation(const Instruction& i) {
@@ -417,6 +430,15 @@ class Generator {
   }
   static std::string converted(const std::string& from, DType source, DType target) {
     if (target == DType::kPred) return "scalar::toPredicate(" + from + ")";
+    if (target == DType::kF64) return source == DType::kF64 ? from : "scalar::toDouble(" + from + ")";
+    if (source == DType::kF64 && target == DType::kF32) return "scalar::toFloat(" + from + ")";
+    if (source == DType::kF64 && isReal(target))
+      return rounded(target, "scalar::toFloat(" + from + ", true)");
+    if (source == DType::kF64) {
+      const bool small = widthOf(target) < 8;
+      const std::string integer = "scalar::toInteger<" + registerType(target) + ">(" + from + ")";
+      return small ? "scalar::saturate<" + std::to_string(widthOf(target)) + ">(" + integer + ")" : integer;
+    }
     const std::string plain = "scalar::convert<" + registerType(target) + ">(" + from + ")";
     if (widthOf(target) < 8 && isReal(source))
       return "scalar::saturate<" + std::to_string(widthOf(target)) + ">(" + plain + ")";
@@ -427,7 +449,13 @@ class Generator {
     if (source == DType::kC64 || target == DType::kC64) refuse(kFunction, "a bitcast of c64");
     std::string text = value(from);
     if (source == target) text = value(from);
-    if (isNarrow(source)) text = bitsOfNarrow(from, source);
+    if (isNarrow(source) || isSmall(source)) text = bitsOfNarrow(from, source);
+    if (source == DType::kF64) text += ".bits";
+    if (target == DType::kF64) return declare(target, reg, "{static_cast<unsigned long long>(" + text + ")}");
+    if (isSmall(target)) {
+      hasBits_.push_back(reg);
+      return declareBits(target, reg, "static_cast<unsigned char>(" + text + ")");
+    }
     if (source == DType::kF32) text = "bitsAs<unsigned>(" + text + ")";
     if (isNarrow(target)) {
       hasBits_.push_back(reg);
@@ -457,6 +485,11 @@ std::string hashOf(const std::string& text) {
   std::string digits;
   for (int i = 60; i >= 0; i -= 4) digits += "0123456789abcdef"[hash >> i & 15];
   return digits;
+}
+
+std::string softCodelets(const std::string& functions) {
+  const auto uses = [&functions](const char* name) { return functions.find(name) != std::string::npos; };
+  return uses("Double") || uses("scalar::Small") ? kSoftDoubleCodelets : "";
 }
 
 MapCodelet generateMap(const Expression& expression, const std::vector<unsigned>& outputs,

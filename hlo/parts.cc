@@ -149,6 +149,11 @@ Tensor Part::of(const Tensor& tensor) const {
   return begin.empty() ? tensor.flatten() : tensor.slice(begin, end).flatten();
 }
 
+std::vector<unsigned> memoryOrder(const Graph& graph, const Tensor& tensor) {
+  std::vector<bool> reversed;
+  return memoryOrder(graph, tensor, &reversed);
+}
+
 std::vector<Part> partsOf(const Graph& graph, const Tensor& tensor) {
   std::vector<bool> reversed;
   const std::vector<unsigned> order = memoryOrder(graph, tensor, &reversed);

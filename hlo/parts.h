@@ -22,6 +22,10 @@ struct Part {
   }
 };
 
+// The dimensions of the tensor, which has no aliases, from the one with the largest step in memory to the one
+// with the smallest; those of extent 1 come last.
+std::vector<unsigned> memoryOrder(const poplar::Graph& graph, const poplar::Tensor& tensor);
+
 // Boxes that together are the tensor, which has no aliases. Each is on one tile; a row of elements that lie
 // in memory one after another is cut into as few boxes as its dimensions allow, in the order of memory.
 std::vector<Part> partsOf(const poplar::Graph& graph, const poplar::Tensor& tensor);

@@ -3,6 +3,7 @@
 #include <map>
 
 #include "parts.h"
+#include "storage.h"
 
 namespace hlo {
 namespace {
@@ -62,7 +63,7 @@ void expandPlan(Graph& graph, const Plan& plan, const std::vector<Tensor>& in, c
                 poplar::program::Sequence& prog, const poplar::DebugContext& debugContext) {
   std::vector<Tensor> temporaries;
   for (const PlannedTemporary& t : plan.temporaries) {
-    temporaries.push_back(graph.addVariable(stored(t.type.id()), t.shape, {debugContext, "temporary"}));
+    temporaries.push_back(graph.addVariable(stored(DTypeOf(t.type)), t.shape, {debugContext, "temporary"}));
     graph.setTileMapping(temporaries.back(), t.mapping);
   }
   const auto tensorOf = [&](const PlannedTensor& t) {

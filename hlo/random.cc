@@ -37,8 +37,8 @@ void expandRngBitGenerator(Graph& graph, RandomAlgorithm algorithm, const Tensor
                            const Tensor& newState, const Tensor& bits, const Plan& plan,
                            poplar::program::Sequence& prog, const poplar::DebugContext& debugContext) {
   constexpr const char* kFunction = "rng_bit_generator";
-  const poplar::Type stateType = bitsOf(state.elementType().id(), kFunction),
-                     type = bitsOf(bits.elementType().id(), kFunction);
+  const poplar::Type stateType = bitsOf(DTypeOf(state.elementType()), kFunction),
+                     type = bitsOf(DTypeOf(bits.elementType()), kFunction);
   const bool philox = algorithm == RandomAlgorithm::kPhilox, wide = type == poplar::UNSIGNED_LONGLONG;
   const std::vector<std::size_t> whole = bits.shape();
   const int split = !philox && !wide && !whole.empty() ? static_cast<int>(splitDimension(whole)) : -1;
@@ -78,7 +78,7 @@ void expandThreefry(Graph& graph, const std::vector<Tensor>& inputs,
                     const Plan& plan, poplar::program::Sequence& prog,
                     const poplar::DebugContext& debugContext) {
   constexpr const char* kFunction = "threefry2x32";
-  const std::string type = cppName(storedAs(outputs.at(0).elementType().id(), kFunction));
+  const std::string type = cppName(storedAs(DTypeOf(outputs.at(0).elementType()), kFunction));
   const auto codeletOf = [&](const PlannedGroup& group) {
     std::string fields, counters, stores;
     PlannedCodelet codelet;

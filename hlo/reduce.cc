@@ -71,8 +71,11 @@ void expandReduce(Graph& graph, const std::vector<Tensor>& values, const std::ve
                   const std::vector<std::size_t>& dims, const Expression& body,
                   const std::vector<Tensor>& out, const Plan& plan, poplar::program::Sequence& prog,
                   const poplar::DebugContext& debugContext) {
+  refuseSmallFloats(body, "reduce");
   std::vector<Tensor> in, results;
-  const auto stored = [](const Tensor& t) { return t.reinterpret(storedAs(t.elementType().id(), "reduce")); };
+  const auto stored = [](const Tensor& t) {
+    return t.reinterpret(storedAs(DTypeOf(t.elementType()), "reduce"));
+  };
   for (const Tensor& t : values) in.push_back(stored(t));
   for (const Tensor& t : inits) in.push_back(stored(t));
   for (const Tensor& t : out) results.push_back(stored(t));

@@ -15,7 +15,7 @@ using poplar::VertexRef;
 void expandQrPanel(Graph& graph, const Tensor& a, const Tensor& packed, const Tensor& taus, const Plan& plan,
                    poplar::program::Sequence& prog, const poplar::DebugContext& debugContext) {
   constexpr const char* kFunction = "qr_panel";
-  const poplar::Type type = singleAs(a.elementType().id(), kFunction);
+  const poplar::Type type = singleAs(DTypeOf(a.elementType()), kFunction);
   const std::size_t columnDimension = a.rank() - 1;
   const auto codeletOf = [&](const PlannedGroup& group) {
     const bool loads = group.reads.size() == 1, finds = group.writes.size() == 2;
@@ -46,7 +46,7 @@ void expandApplyReflectors(Graph& graph, const Tensor& packed, const Tensor& tau
                            unsigned below, const Tensor& out, const Plan& plan,
                            poplar::program::Sequence& prog, const poplar::DebugContext& debugContext) {
   constexpr const char* kFunction = "apply_reflectors";
-  const poplar::Type type = singleAs(x.elementType().id(), kFunction);
+  const poplar::Type type = singleAs(DTypeOf(x.elementType()), kFunction);
   const std::size_t packedColumns = packed.dim(packed.rank() - 1);
   const auto codeletOf = [&](const PlannedGroup&) {
     PlannedCodelet codelet;

@@ -81,6 +81,24 @@ PlannedCodelet makeCodelet(const char* prefix, const Expression& update, const s
   return codelet;
 }
 
+// What changes no sum. Not +0: it would turn a sum of -0 into +0.
+const char* negativeZero(DType type) {
+  switch (type) {
+    case DType::kF32:
+      return "-0.0f";
+    case DType::kF64:
+      return "0x8000000000000000ull";
+    case DType::kC64:
+      return "0x8000000080000000ull";
+    case DType::kF16:
+      return "static_cast<half>(-0.0f)";
+    case DType::kBF16:
+      return "0x8000";
+    default:
+      return "0";
+  }
+}
+
 // Applies the updates one after another. The neutral start is for sums.
 PlannedCodelet generateUpdates(const Expression& update, const std::vector<std::string>& types,
                                const std::string& index, Start start) {
@@ -92,10 +110,7 @@ PlannedCodelet generateUpdates(const Expression& update, const std::vector<std::
     fields += "  In<" + types[i] + "> update" + k + ";\n";
     if (start != Start::kInPlace)
       begin += "    for (unsigned at = share.begin; at < share.end; ++at) out" + k + "[at] = " +
-               (start == Start::kOperand ? "operand" + k + "[at]"
-                : types[i] == "float"    ? "-0.0f"
-                                         : "0") +
-               ";\n";
+               (start == Start::kOperand ? "operand" + k + "[at]" : negativeZero(update.inputs[i])) + ";\n";
   }
   return makeCodelet(
       "Scatter", update,
@@ -128,7 +143,7 @@ PlannedCodelet generateTotal(const Expression& update, const std::vector<std::st
 // An update without operations moves bits.
 Expression inHeldTypes(Expression update) {
   if (!update.code.empty()) return update;
-  for (DType& type : update.inputs) type = bitsOf(type, "scatter").id();
+  for (DType& type : update.inputs) type = DTypeOf(bitsOf(type, "scatter"));
   return update;
 }
 
@@ -139,6 +154,7 @@ void expandScatter(Graph& graph, const std::vector<Tensor>& operands, const Tens
                    const std::vector<Tensor>& out, bool inPlace, const Plan& plan,
                    poplar::program::Sequence& prog, const poplar::DebugContext& debugContext) {
   const std::size_t n = operands.size();
+  refuseSmallFloats(update, "scatter");
   const Expression body = inHeldTypes(update);
   std::vector<poplar::Type> held;
   std::vector<std::string> types;
@@ -146,7 +162,7 @@ void expandScatter(Graph& graph, const std::vector<Tensor>& operands, const Tens
     held.push_back(storedAs(body.inputs[i], "scatter"));
     types.push_back(cppName(held.back()));
   }
-  const poplar::Type index = storedAs(indices.elementType().id(), "scatter");
+  const poplar::Type index = storedAs(DTypeOf(indices.elementType()), "scatter");
   std::vector<Tensor> in, results;
   for (std::size_t i = 0; i < n; ++i) in.push_back(operands[i].reinterpret(held[i]));
   in.push_back(indices.reinterpret(index));

@@ -137,8 +137,11 @@ PlannedCodelet generateStore(const Expression& comparator) {
 void expandSort(Graph& graph, const std::vector<Tensor>& operands, std::size_t dimension,
                 const Expression& comparator, const std::vector<Tensor>& out, const Plan& plan,
                 poplar::program::Sequence& prog, const poplar::DebugContext& debugContext) {
+  refuseSmallFloats(comparator, "sort");
   std::vector<Tensor> in, results;
-  const auto stored = [](const Tensor& t) { return t.reinterpret(storedAs(t.elementType().id(), "sort")); };
+  const auto stored = [](const Tensor& t) {
+    return t.reinterpret(storedAs(DTypeOf(t.elementType()), "sort"));
+  };
   for (const Tensor& t : operands) in.push_back(stored(t));
   for (const Tensor& t : out) results.push_back(stored(t));
   const auto codeletOf = [&](const PlannedGroup& group) {
@@ -167,7 +170,7 @@ void expandSort(Graph& graph, const std::vector<Tensor>& operands, std::size_t d
 void expandTopK(Graph& graph, const Tensor& operand, bool largest, const Tensor& values,
                 const Tensor& indices, const Plan& plan, poplar::program::Sequence& prog,
                 const poplar::DebugContext& debugContext) {
-  const DType type = operand.elementType().id();
+  const DType type = DTypeOf(operand.elementType());
   const auto codeletOf = [&](const PlannedGroup& group) {
     const bool merges = isTemporary(group.reads[0]);
     PlannedCodelet codelet;

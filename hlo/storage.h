@@ -6,9 +6,12 @@
 #include <string>
 
 #include "hlo/Expression.hpp"
+#include "ipu_model/Model.hpp"
 #include "poplar/Graph.hpp"
 
 namespace hlo {
+
+using ipu_model::DTypeOf;
 
 // The type of Poplar with the same bytes. Throws NotExpanded for complex128, which no type has the bytes of;
 // `function` is for the message.

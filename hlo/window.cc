@@ -25,7 +25,7 @@ const char* const kShare = "    const Share share = shareOf(worker, numWorkers()
 bool isNarrow(DType type) { return type == DType::kF16 || type == DType::kBF16; }
 
 Tensor stored(const Tensor& tensor, const char* function) {
-  return tensor.reinterpret(storedAs(tensor.elementType().id(), function));
+  return tensor.reinterpret(storedAs(DTypeOf(tensor.elementType()), function));
 }
 
 // The fields of codelets/window.hpp's Windows, for windows `windows` over the part `operand`.
@@ -137,6 +137,7 @@ void expandReduceWindow(Graph& graph, const std::vector<Tensor>& values, const s
                         const WindowGeometry& geometry, const Running& running, const Expression& combiner,
                         const std::vector<Tensor>& out, const Plan& plan, poplar::program::Sequence& prog,
                         const poplar::DebugContext& debugContext) {
+  refuseSmallFloats(combiner, "reduce_window");
   const std::size_t n = values.size();
   const bool narrow = std::any_of(combiner.inputs.begin(), combiner.inputs.end(), isNarrow);
   if (narrow && !running.rounds && !isSingle(combiner))
@@ -208,7 +209,9 @@ void expandSelectAndScatter(Graph& graph, const Tensor& operand, const Tensor& s
                             const Expression& scatter, const Tensor& out, const Plan& plan,
                             poplar::program::Sequence& prog, const poplar::DebugContext& debugContext) {
   constexpr const char* kFunction = "select_and_scatter";
-  const std::string type = cppName(storedAs(out.elementType().id(), kFunction));
+  refuseSmallFloats(select, kFunction);
+  refuseSmallFloats(scatter, kFunction);
+  const std::string type = cppName(storedAs(DTypeOf(out.elementType()), kFunction));
   PlannedCodelet codelet;
   codelet.vertexClass = generateClass(
       kWindowCodelets, "SelectAndScatter",

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from jaxlib.mlir.dialects import stablehlo
 
-from jax_ipu import compile_server
+from jax_ipu import compile_server, tile
 from jax_ipu.plugin import library_path
 from support.processes import output, run
 
@@ -195,6 +195,45 @@ def test_forms_of_programs(form, trained_in_c, c_client, folder):
 def test_a_crash_of_the_compile_server_is_survived(c_client, folder):
     lines = dict(run_client(c_client, library_path(), "crash", folder / "text", "mlir"))
     assert lines["servers"] == "replaced"
+
+
+WITHOUT_JAX_IPU = """
+import importlib.metadata, sys
+importlib.metadata.entry_points = lambda **group: []  # JAX finds no plugin, and does not import jax_ipu
+import jax, numpy as np
+from jax._src import xla_bridge
+from jaxlib import _jax, xla_client
+jax.config.update("jax_platforms", "ipu_library,cpu")
+xla_bridge.register_plugin("ipu_library", library_path=sys.argv[1])
+client = xla_bridge.get_backend("ipu_library")
+devices = _jax.DeviceList(tuple(client.local_devices()[:1]))
+program = client.compile_and_load(open(sys.argv[2]).read(), devices, xla_client.CompileOptions())
+x = jax.device_put(np.arange(8, dtype=np.float32).reshape(2, 4), client.local_devices()[0])
+print(np.asarray(program.execute([x])[0]).tolist(), "jax_ipu" in sys.modules)
+"""
+
+
+def test_tile_programs_without_python(tmp_path):
+    """The compile server compiles the program, and the host its codelets."""
+    source = """
+    #include <poplar/Vertex.hpp>
+    class Thrice : public poplar::Vertex {
+     public:
+      poplar::Input<poplar::Vector<float>> x;
+      poplar::Output<poplar::Vector<float>> y;
+      bool compute() { for (unsigned i = 0; i < x.size(); ++i) y[i] = 3 * x[i]; return true; }
+    };
+    """
+    thrice = tile.create_ipu_tile_primitive("thrice", "Thrice", inputs=["x"], outputs={"y": 0}, gp_filename=source)
+    x = np.zeros((2, 4), np.float32)
+    run = jax.jit(lambda x: tile.tile_map(thrice, tile.tile_put_sharded(x, (0, 3))).array, backend="ipu")
+    (tmp_path / "program.mlir").write_text(run.lower(x).as_text())
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_JAX_IPU, library_path(), tmp_path / "program.mlir"],
+        env=environment(), capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    expected = (3 * np.arange(8.0).reshape(2, 4)).tolist()
+    assert done.stdout == f"{expected} False\n", done.stderr
 
 
 def test_a_client_in_rust_trains(tmp_path, folder, trained_in_c):

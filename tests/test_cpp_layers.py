@@ -16,6 +16,8 @@ LAYERS = {
     "ipu_model/core": (PUBLIC, "ipu_model/kernels", "ipu_model/codelets"),
     "ipu_model/operations": (PUBLIC, "ipu_model/kernels", "ipu_model/core"),
     "ipu_model/engine": (PUBLIC, "ipu_model/kernels", "ipu_model/codelets", "ipu_model/core"),
+    # In place of the model, over an SDK: of the model it has the parts that know no graph.
+    "poplar_sdk": (PUBLIC, "hlo", "ipu_model/kernels", "ipu_model/core"),
     # StableHLO's operations on the public API alone, so that they could run on a chip.
     "hlo": (PUBLIC,),
     # Of the model, the plugin sees the public headers only.
@@ -31,6 +33,7 @@ FAMILIES = (
 INCLUDE_PATHS = {
     "ipu_model": ("ipu_model", PUBLIC),
     "hlo": ("hlo", "hlo/codelets", "hlo/include", PUBLIC),
+    "poplar_sdk": ("ipu_model", "hlo/include", PUBLIC),
     "pjrt_plugin": ("pjrt_plugin", "hlo/include", PUBLIC),
 }
 

@@ -500,7 +500,7 @@ def test_training_recomputes_what_does_not_fit():
         return x
 
     w = np.eye(512, dtype=np.float32)
-    batch = (np.ones((2048, 512), np.float32), np.zeros((2048, 512), np.float32))
+    batch = (np.ones((3072, 512), np.float32), np.zeros((3072, 512), np.float32))
     with GraphCoreManager() as manager:
         step = manager.compile_training_step((deep, w), "mean_squared_error", "sgd", batch)
         assert step.plan.recompute == "all but products"

@@ -1,5 +1,9 @@
 """Collectives between IPUs: values as on CPU devices."""
 
+import os
+import subprocess
+import sys
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -241,13 +245,44 @@ PROGRAMS = {
 }
 
 
-@pytest.mark.parametrize("mode", [("fast", 8), ("tile", 8)], ids=str)
+@pytest.mark.parametrize("mode", [("fast", 8), ("tile", 8), ("codelets", 8)], ids=str)
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_against_cpu_in_both_modes(name, mode):
+def test_against_cpu_in_every_mode(name, mode):
     expected = replicas.run_cpu(PROGRAMS[name])
     for mine, others in zip(replicas.run_ipu(PROGRAMS[name], mode), expected, strict=True):
         for a, e in zip(mine, others, strict=True):
             close(a, e)
+
+
+# By the public API, in a process of its own: JAX_IPU_MODEL_EXECUTION is read once.
+AS_CODELETS = """
+import jax, jax.numpy as jnp, numpy as np
+from jax import lax
+devices = jax.devices("ipu")[:4]
+pairs = [(0, 1), (1, 3), (3, 0)]
+for dtype in ("float32", "float16", "bfloat16", "int32", "uint8", "complex64", "bool"):
+    x = (np.arange(4 * 8 * 5).reshape(4, 8, 5) % 7 - 2).astype(jnp.dtype(dtype))
+    run = jax.pmap(lambda v: (lax.all_gather(v, "i"), lax.all_to_all(v, "i", 0, 1, tiled=True),
+                              lax.ppermute(v, "i", pairs)), axis_name="i", devices=devices)
+    gathered, exchanged, moved = map(np.asarray, run(x))
+    zeros = np.zeros_like(x[0])
+    np.testing.assert_array_equal(moved, np.stack([x[3], x[0], zeros, x[1]]))
+    for r in range(4):
+        np.testing.assert_array_equal(gathered[r], x)
+        np.testing.assert_array_equal(exchanged[r], np.concatenate([p[2 * r : 2 * r + 2] for p in x], 1))
+    if dtype != "bool":
+        total = jax.pmap(lambda v: lax.psum(v, "i"), axis_name="i", devices=devices)(x)
+        np.testing.assert_array_equal(np.asarray(total[2]), x.sum(0, dtype=x.dtype))
+print("equal")
+"""
+
+
+def test_types_as_codelets(tmp_path):
+    environment = {**os.environ, "JAX_IPU_MODEL_EXECUTION": "codelets", "JAX_IPU_MODEL_NUM_TILES": "8"}
+    done = subprocess.run(
+        [sys.executable, "-c", AS_CODELETS], env=environment, cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.stdout == "equal\n", done.stderr
 
 
 def permute(values: np.ndarray, members: list[tuple[int, ...]]) -> np.ndarray:

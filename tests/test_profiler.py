@@ -117,6 +117,32 @@ def test_events_of_one_program(tmp_path):
     assert on_plane["peak_teraflops_per_second"] > 100 and on_plane["memory_size"] > 800e6
 
 
+def test_every_superstep_has_its_phases(tmp_path):
+    """Those of the report, also in a loop."""
+
+    @functools.partial(jax.jit, backend="ipu")
+    def step(w, x):
+        return jax.lax.fori_loop(0, 3, lambda _, x: jnp.tanh(x @ w) - x.mean(), x)
+
+    w, x = array(256, 256), array(64, 256, seed=1)
+    step(w, x).block_until_ready()
+    with tracing(tmp_path) as profiles:
+        step(w, x).block_until_ready()
+    target = ipu.client.devices()[0]
+    steps = jax_ipu.report(step, w, x, target=f"ipu2:{target.num_tiles}").as_dict()["steps"]
+    operations = steps["operation"]
+    executions = np.repeat(steps["executions"]["rle"][::2], steps["executions"]["rle"][1::2])
+    assert len(operations) > len({*operations} - {None}) + 2  # some have several supersteps
+    phases = sorted(profiles[0].ipu()["BSP phases"], key=lambda event: event.start_ns)
+    of_phase = [dict(event.stats) for event in phases]
+    for phase in ("compute", "exchange"):
+        shown = [stats["cycles"] for event, stats in zip(phases, of_phase, strict=True) if event.name == phase]
+        columns = zip(steps[phase], executions, strict=True)
+        assert sorted(shown) == sorted(cycles for cycles, times in columns for _ in range(times) if cycles > 0)
+    numbers = [stats["superstep"] for stats in of_phase]
+    assert max(numbers) > 0 and all(b - a <= 1 for a, b in itertools.pairwise(numbers))
+
+
 def test_events_do_not_overlap_and_are_within_the_program(tmp_path):
     step = jax.jit(lambda x: jnp.sort(jnp.cumsum(x @ x.T, 1)), backend="ipu")
     with tracing(tmp_path) as profiles:

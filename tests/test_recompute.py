@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from jax_ipu import _ipu, compiler
-from jax_ipu.compiler.options import serialize_options
+from jax_ipu.compiler.options import Options, serialize_options
+from jax_ipu.compiler.passes import recompute
 from support.modes import lower
+from support.stages import imported, mapped
 
 LAYERS = 6
 
@@ -73,3 +75,41 @@ def test_inside_control_flow(body):
 
     (_, arguments) = compiled("ipu", "never")
     check_values(run, arguments)
+
+
+def relus(params, x):
+    """Residual layers: the result of each relu is kept for the gradients of the next layer, its operand is not."""
+    for w, v in params:
+        x = jax.nn.relu(x + jax.nn.tanh(x @ w) @ v)
+    return x.astype(jnp.float32).mean()
+
+
+def test_masks_of_relus_come_from_their_results():
+    rng = np.random.default_rng(0)
+    params = [tuple(rng.normal(size=(2, 128, 128)).astype(np.float16) / 11) for _ in range(LAYERS)]
+    x = rng.normal(size=(4096, 128)).astype(np.float16)
+    text, _ = lower(jax.value_and_grad(relus), params, x)
+    masks = {}
+    for outline in ("never", "always"):
+        block = mapped(text, Options()._replace(outline=outline)).module.main.block
+        results = [value for op in block.walk() for value in op.results]
+        masks[outline] = [value for value in results if value.dtype == "pred" and value.shape == x.shape]
+    # That of the last layer is read at once, so it may be kept.
+    assert len(masks["never"]) >= LAYERS - 1 and len(masks["always"]) <= 1
+    check_values(jax.value_and_grad(relus), (params, x))
+
+
+def test_a_mask_in_total_order_reads_its_operand():
+    """A negative NaN is less than all numbers in total order, and the maximum may give another NaN."""
+    module = imported("""
+    func.func @main(%x: tensor<512x256xf32>) -> (tensor<512x256xf32>, tensor<512x256xi1>, tensor<512x256xi1>) {
+      %c = stablehlo.constant dense<0.0> : tensor<512x256xf32>
+      %m = stablehlo.maximum %x, %c : tensor<512x256xf32>
+      %a = stablehlo.compare GT, %x, %c, TOTALORDER : (tensor<512x256xf32>, tensor<512x256xf32>) -> tensor<512x256xi1>
+      %b = stablehlo.compare GT, %x, %c, FLOAT : (tensor<512x256xf32>, tensor<512x256xf32>) -> tensor<512x256xi1>
+      return %m, %a, %b : tensor<512x256xf32>, tensor<512x256xi1>, tensor<512x256xi1>
+    }""")
+    recompute.run(module)
+    total, plain = (op for op in module.main.block.ops if op.name == "compare")
+    assert total.operands[0] is module.main.block.args[0]
+    assert plain.operands[0].op.name == "maximum"

@@ -15,13 +15,14 @@ from jax.sharding import AbstractMesh, AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import jax_ipu
-from jax_ipu import compile_server, reports
+from jax_ipu import _ipu, compile_server, reports
 from jax_ipu.compiler import compile as compile_program
 from jax_ipu.compiler.estimates import compilation_of
 from jax_ipu.integration.programs import program_of
 from jax_ipu.reports import automatic, html
 from jax_ipu.reports.accuracy import ACCURACY
 from jax_ipu.reports.data import floor_plan
+from jax_ipu.reports.insights import insights
 from support import report_programs
 from support.processes import output
 from support.report_programs import cnn, loops, mnist_arguments, mnist_step, shape
@@ -155,6 +156,51 @@ def test_memory_is_that_of_the_estimate(made):
             assert held[data["memory"]["peak_step"]].max() == estimate.fullest_tile_bytes
 
 
+def test_addresses(made):
+    name, report, _ = made
+    data = report.as_dict()
+    if name == "much too large":
+        return
+    memory, steps = data["memory"], data["liveness"]["steps"]
+    total, gaps = expanded(memory["total"]), expanded(memory["gaps"])
+    assert (gaps >= 0).all()
+    layout_of_tile = expanded(memory["layouts"]["of_tile"])
+    assert len(gaps) == len(layout_of_tile) == TILES
+    assert layout_of_tile[total.argmax()] >= 0
+    assert sum(map(len, memory["layouts"]["lists"])) <= 20_000
+    fixed = sum(expanded(memory["categories"][part]) for part in ("code", "vertex_state"))
+    rows = tile_bytes(data)
+    for tile in np.flatnonzero(layout_of_tile >= 0)[:8]:
+        flat = memory["layouts"]["lists"][layout_of_tile[tile]]
+        address = dict(zip(flat[::2], flat[1::2], strict=True))
+        assert sorted(address) == [v["id"] for v, row in zip(data["variables"], rows, strict=True) if row[tile]]
+        assert all(at % 8 == 0 for at in address.values())
+        highest = fixed[tile]
+        for step in range(steps):
+            live = [v["id"] for v in data["variables"] if any(a <= step <= b for a, b in ranges(v))]
+            end = fixed[tile]
+            for at, size in sorted((address[v], rows[v][tile]) for v in live if v in address):
+                assert at >= end
+                end = at + size
+            highest = max(highest, end)
+        # Another program than the main one may be fuller; addresses are those of the main program.
+        assert max(highest, total[tile]) == total[tile] + gaps[tile]
+
+
+def test_gaps_that_do_not_fit_are_an_insight(made):
+    _, report, _ = made
+    data = report.as_dict()
+    if data["memory"] is None:
+        return
+    total = expanded(data["memory"]["total"])
+    data = {**data, "chip": {**data["chip"], "tile_memory_bytes": int(total.max())}}
+    data["memory"] = {**data["memory"], "gaps": {"rle": [8, TILES]}}
+    (found,) = [one for one in insights(data) if one["id"] == "gaps"]
+    assert found["tiles"] == [tile for tile in range(TILES) if total[tile] + 8 > total.max()][:5]
+    data["chip"]["tile_memory_bytes"] += 8
+    assert "gaps" not in [one["id"] for one in insights(data)]
+
+
 def test_tiles_of_each_step(made):
     name, report, _ = made
     data = report.as_dict()
@@ -253,6 +299,53 @@ def test_the_format_is_documented(made):
     top = "format version jax_ipu program chip estimate accuracy sources operations steps tile_compute tree variables"
     top += " liveness memory tile_memory exchange host insights phases"
     assert set(data) == set(top.split())
+
+
+def dumped(value):
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"a": [1, -2, 2**62, -(2**63), 2**80, (3,)], "b": {}, "c": []},
+        [True, False, None, 0.1, 1e300, 5e-324, 3.0, -0.0, 1e16, 123456789.125],
+        {'\u00e9\n"\\\x01\x7f': "\U0001f600/\t\r\b\f\u2028 plain"},
+    ],
+)
+def test_text_is_that_of_json(value):
+    assert html.text_of({"value": value}) == dumped({"value": value})
+
+
+def test_text_of_integers():
+    values = [0, -1, 2**63 - 1, -(2**63)]
+    integers = _ipu.Integers(values)
+    assert (list(integers), len(integers)) == (values, 4)
+    assert integers == _ipu.Integers(values) != _ipu.Integers(values[1:])
+    assert html.text_of({"of": [integers, _ipu.Integers([])]}) == dumped({"of": [values, []]})
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf"), {1: 2}, {1, 2}, b"1", "\ud800"])
+def test_what_json_does_not_have_is_an_error(value):
+    with pytest.raises((TypeError, ValueError)):
+        html.text_of({"value": value})
+
+
+def test_data_nested_too_deeply_to_write_is_an_error():
+    value = []
+    for _ in range(10**5):
+        value = [value]
+    with pytest.raises(RecursionError):
+        html.text_of({"value": value})
+
+
+@pytest.mark.parametrize("name", ["loops and conditional", "four IPUs", "too large", "much too large"])
+def test_saved_text_is_the_data(name, tmp_path):
+    fun, args, donated = PROGRAMS[name]
+    report = jax_ipu.report(fun, *args, target=TARGET, donate_argnums=donated)
+    saved = report.save(tmp_path / "report.json").read_text("utf-8")
+    # Lists are made of the arrays only now.
+    assert saved == dumped(report.as_dict()) == html.text_of(report.as_dict())
 
 
 def test_insights(made):

@@ -163,7 +163,7 @@ def test_one_superstep_of_one_vertex_on_each_tile():
     (operation,) = [o for o in report.operations if o.kind == "poplar::execute"]
     assert operation.tiles == 8 and operation.executions == 1 and operation.exchange_bytes == 0
     assert operation.sync_cycles == _ipu.Target("ipu2").cycles_between_stamps - 45
-    assert operation.codelets == ("AddTo<float> (cycles: default estimate)",)
+    assert operation.codelets == ("AddTo<float> (cycles: from the compiled loop)",)
     assert [o.kind for o in report.operations] == ["poplar::execute"]
 
 

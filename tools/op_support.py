@@ -113,6 +113,10 @@ def document() -> str:
     covered = {row.op for row in op_table.ROWS} | set(op_table.ELSEWHERE) | set(op_table.COLLECTIVES)
     lines += [f"| {op} | {advice} |" for op, advice in sorted(ALTERNATIVES.items()) if op not in covered]
     lines += ["", "Collectives run where the program is for one device: " + ", ".join(op_table.COLLECTIVES) + "."]
+    moved = type_names(op_table.CODELETS["gcl::collective"])
+    lines += [
+        f"Between IPUs the model runs them as `gcl::collective`, and as codelets as copies between replicas: {moved}."
+    ]
     return "\n".join(lines) + "\n"
 
 

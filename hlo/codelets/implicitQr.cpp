@@ -20,11 +20,15 @@ struct Rotation {
   float c, s, r;
 };
 inline Rotation rotationOf(float f, float g) {
+  const float squares = f * f + g * g;
+  if (squares > 1e-30f && squares < 1e30f) {
+    const float r = std::copysign(std::sqrt(squares), f);
+    return {f / r, g / r, r};
+  }
   if (g == 0) return {1, 0, f};
   if (f == 0) return {0, 1, g};
-  // The range in which squares neither overflow nor underflow.
-  const float largest = larger(std::fabs(f), std::fabs(g));
-  const float scale = largest > 1e-16f && largest < 1e16f ? 1 : largest;
+  // Squares would overflow or underflow.
+  const float scale = larger(std::fabs(f), std::fabs(g));
   const float x = f / scale, y = g / scale, r = std::copysign(std::sqrt(x * x + y * y), f);
   return {x / r, y / r, r * scale};
 }
@@ -69,20 +73,24 @@ inline void sweepTridiagonal(const Entries& m, const Turned& rows) {
   const float half = (m.d(last - 1) - m.d(last)) / 2, low = m.e(last - 1);
   const float root = std::copysign(std::hypot(half, low), half);
   float x = m.d(0) - (m.d(last) - low * (low / (half + root))), z = m.e(0);
+  // Of the rows k and k + 1, what the rotations before have made.
+  float d = m.d(0), e = m.e(0);
   for (unsigned k = 0; k < last; ++k) {
     const Rotation g = rotationOf(x, z);
     if (k > 0) m.e(k - 1) = g.r;
-    const float t = (m.d(k + 1) - m.d(k)) * g.s + 2 * g.c * m.e(k), change = g.s * t;
-    m.d(k) += change;
-    m.d(k + 1) -= change;
-    m.e(k) = g.c * t - m.e(k);
+    const float next = m.d(k + 1), t = (next - d) * g.s + 2 * g.c * e, change = g.s * t;
+    m.d(k) = d + change;
+    d = next - change;
+    x = g.c * t - e;
     if (k + 1 < last) {
-      x = m.e(k);
-      z = g.s * m.e(k + 1);
-      m.e(k + 1) *= g.c;
+      const float beside = m.e(k + 1);
+      z = g.s * beside;
+      e = beside * g.c;
     }
     rows.turn(m.row(k), m.row(k + 1), g.c, g.s);
   }
+  m.d(last) = d;
+  m.e(last - 1) = x;
 }
 
 // d [n] becomes the eigenvalues; e [n - 1] is destroyed. Returns false if it does not converge.
@@ -147,26 +155,28 @@ inline void sweepBidiagonal(const Entries& m, float shift, const Turned& left, c
     m.e(last - 1) = h * old.s;
     return;
   }
-  const float first = m.d(0);
-  float f = (std::fabs(first) - shift) * (std::copysign(1.0f, first) + shift / first), g = m.e(0);
+  // Of rows i and i + 1, what the rotations before have made.
+  float d = m.d(0), e = m.e(0), g = e;
+  float f = (std::fabs(d) - shift) * (std::copysign(1.0f, d) + shift / d);
   for (unsigned i = 0; i < last; ++i) {
     const Rotation r = rotationOf(f, g);
     if (i > 0) m.e(i - 1) = r.r;
-    f = r.c * m.d(i) + r.s * m.e(i);
-    m.e(i) = r.c * m.e(i) - r.s * m.d(i);
-    g = r.s * m.d(i + 1);
-    m.d(i + 1) *= r.c;
+    const float beside = r.c * e - r.s * d, below = m.d(i + 1), next = r.c * below;
+    f = r.c * d + r.s * e;
+    g = r.s * below;
     const Rotation l = rotationOf(f, g);
     m.d(i) = l.r;
-    f = l.c * m.e(i) + l.s * m.d(i + 1);
-    m.d(i + 1) = l.c * m.d(i + 1) - l.s * m.e(i);
+    f = l.c * beside + l.s * next;
+    d = l.c * next - l.s * beside;
     if (i + 1 < last) {
-      g = l.s * m.e(i + 1);
-      m.e(i + 1) *= l.c;
+      e = m.e(i + 1);
+      g = l.s * e;
+      e *= l.c;
     }
     outer.turn(m.row(i), m.row(i + 1), r.c, r.s);
     inner.turn(m.row(i), m.row(i + 1), l.c, l.s);
   }
+  m.d(last) = d;
   m.e(last - 1) = f;
 }
 

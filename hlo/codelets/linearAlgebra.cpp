@@ -68,6 +68,18 @@ class TriangularSolveInPlace : public poplar::MultiVertex {
 template class TriangularSolveInPlace<float>;
 template class TriangularSolveInPlace<unsigned long long>;
 
+// The place of an element of a row-major matrix with so many columns. A division takes as long as many
+// elements, so there is one for each worker.
+struct Place {
+  unsigned row, column;
+  Place(unsigned at, unsigned columns) : row(at / columns), column(at % columns) {}
+  void next(unsigned columns) {
+    if (++column < columns) return;
+    column = 0;
+    ++row;
+  }
+};
+
 // c -= p q, for c [rows, columns], p [rows, inner] and q [inner, columns]. p and q may lie transposed in
 // memory, and be conjugated.
 template <typename E>
@@ -82,8 +94,9 @@ class SubtractProduct : public poplar::MultiVertex {
     const T *left = numbers(&p[0]), *right = numbers(&q[0]);
     T* const result = numbers(&c[0]);
     const Share share = shareOf<2>(worker, numWorkers(), rows * columns);
-    for (unsigned at = share.begin; at < share.end; ++at) {
-      const unsigned i = at / columns, j = at % columns;
+    Place place(share.begin, columns);
+    for (unsigned at = share.begin; at < share.end; ++at, place.next(columns)) {
+      const unsigned i = place.row, j = place.column;
       T value = result[at];
       for (unsigned k = 0; k < inner; ++k) {
         const T x = left[pTransposed ? k * rows + i : i * inner + k];
@@ -111,8 +124,9 @@ class CopyMatrix : public poplar::MultiVertex {
     const T* const in = numbers(&from[0]);
     T* const out = numbers(&to[0]);
     const Share share = shareOf<2>(worker, numWorkers(), rows * columns);
-    for (unsigned at = share.begin; at < share.end; ++at)
-      out[at] = adjoint ? conjugate(in[at % columns * rows + at / columns]) : in[at];
+    Place place(share.begin, columns);
+    for (unsigned at = share.begin; at < share.end; ++at, place.next(columns))
+      out[at] = adjoint ? conjugate(in[place.column * rows + place.row]) : in[at];
     return true;
   }
 };
@@ -206,8 +220,9 @@ class CholeskyStore : public poplar::MultiVertex {
     T* const result = numbers(&out[0]);
     const float pivot = realOf(numbers(&last[0])[0]);
     const Share share = shareOf<2>(worker, numWorkers(), rows * columns);
-    for (unsigned at = share.begin; at < share.end; ++at) {
-      const unsigned i = at / columns, j = at % columns;
+    Place place(share.begin, columns);
+    for (unsigned at = share.begin; at < share.end; ++at, place.next(columns)) {
+      const unsigned i = place.row, j = place.column;
       T value = lower ? in[at] : conjugate(in[j * rows + i]);
       if (diagonal && (lower ? j > i : i > j)) setParts(&value, 0);
       if (pivot != pivot) setParts(&value, pivot);

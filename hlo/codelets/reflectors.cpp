@@ -1,20 +1,9 @@
 // Householder reflections 1 - tau v v^H, where v is 0 above its pivot and 1 there. Blocks of columns are
 // dense and row-major; workers share the columns.
-#include "complex.hpp"
+#include "reflector.hpp"
 #include "rows.hpp"
 
 namespace hlo {
-
-inline float imaginaryOf(float) { return 0; }
-inline float imaginaryOf(Complex x) { return x.im; }
-inline float absolute(float x) { return std::fabs(x); }
-inline float absolute(Complex x) { return std::hypot(x.re, x.im); }
-
-template <typename T>
-float scaledSquare(T x, float scale) {
-  const float re = realOf(x) / scale, im = imaginaryOf(x) / scale;
-  return re * re + im * im;
-}
 
 // Elements of a column of m rows.
 template <typename T>
@@ -23,29 +12,6 @@ struct Column {
   Row row;
   T& operator[](unsigned i) const { return data[row[i]]; }
 };
-
-// Finds the reflection whose adjoint makes the column zero below the pivot, by LAPACK's larfg.
-template <typename T>
-T findReflector(const Column<T>& x, unsigned m, unsigned pivot) {
-  T alpha = x[pivot], tau, beta;
-  float largest = 0;
-  for (unsigned i = pivot + 1; i < m; ++i) {
-    const float size = absolute(x[i]);
-    if (size > largest || size != size) largest = size;
-  }
-  if (largest == 0 && imaginaryOf(alpha) == 0) {
-    setReal(&x[pivot], realOf(alpha));
-    setReal(&tau, 0);
-    return tau;
-  }
-  const float atPivot = absolute(alpha), scale = largest > atPivot || largest != largest ? largest : atPivot;
-  float sum = scaledSquare(alpha, scale);
-  for (unsigned i = pivot + 1; i < m; ++i) sum += scaledSquare(x[i], scale);
-  setReal(&beta, -std::copysign(scale * std::sqrt(sum), realOf(alpha)));
-  for (unsigned i = pivot + 1; i < m; ++i) x[i] = quotient(x[i], alpha - beta);
-  x[pivot] = beta;
-  return quotient(beta - alpha, beta);
-}
 
 // Applies a reflection, or its adjoint.
 template <typename T>
@@ -92,7 +58,7 @@ class QrPanelFirst : public poplar::MultiVertex {
     for (unsigned i = 0; i < m; ++i)
       for (unsigned c = share.begin; c < share.end; ++c) block[i * columns + c] = in[i * columns + c];
     if (share.begin == 0 && share.end > 0)
-      numbers(&tau[0])[0] = findReflector(Column<T>{numbers(&block[0]), Row(0, m, columns)}, m, 0);
+      numbers(&tau[0])[0] = findReflector<T>(Column<T>{numbers(&block[0]), Row(0, m, columns)}, m, 0);
     return true;
   }
 };
@@ -141,7 +107,7 @@ class QrPanelFind : public poplar::MultiVertex {
     reflectColumns(&v[0], &tau[0], column, first, columns, m, share, &block[0]);
     if (share.begin <= own && own < share.end)
       numbers(&next[0])[0] =
-          findReflector(Column<T>{numbers(&block[0]), Row(own, m, columns)}, m, column + 1);
+          findReflector<T>(Column<T>{numbers(&block[0]), Row(own, m, columns)}, m, column + 1);
     return true;
   }
 };

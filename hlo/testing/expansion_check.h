@@ -296,6 +296,23 @@ class ExpansionCheck {
 // Equal bytes; NaNs are equal to each other, and zeros of either kind to denormals, which the device flushes.
 inline bool SameBits(DType type, const void* expected, const void* actual) {
   if (std::memcmp(expected, actual, SizeOf(type)) == 0) return true;
+  if (IsFloat(type) && SizeOf(type) == 1) {  // a NaN is any
+    const auto isNan = [type](const void* bytes) {
+      const unsigned number = *static_cast<const unsigned char*>(bytes) & 0x7fu;
+      return (type == DType::kF8E5M2 && number > 0x7c) || (type == DType::kF8E4M3 && number > 0x78) ||
+             (type == DType::kF8E3M4 && number > 0x70) || (type == DType::kF8E4M3FN && number == 0x7f);
+    };
+    return isNan(expected) && isNan(actual);
+  }
+  if (type == DType::kF64) {  // as for f32 below
+    const auto wide = [](const void* bytes) -> std::uint64_t {
+      std::uint64_t word = 0;
+      std::memcpy(&word, bytes, sizeof(word));
+      if ((word & ~(1ull << 63)) > 0x7ffull << 52) return 0x7ff8ull << 48;
+      return (word & 0x7ffull << 52) == 0 ? 0 : word;
+    };
+    return wide(expected) == wide(actual);
+  }
   const auto number = [type](const void* bytes) {
     std::uint16_t half = 0;
     std::uint32_t word = 0;

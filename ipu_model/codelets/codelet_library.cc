@@ -4,18 +4,21 @@
 #include <elf.h>
 #include <link.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <exception>
 #include <filesystem>
-#include <fstream>
+#include <iterator>
 #include <mutex>
 #include <sstream>
 #include <system_error>
 
+#include "codelets/cache_folder.h"
 #include "codelets/class_names.h"
 #include "codelets/embedded_headers.h"
 #include "codelets/host_compiler.h"
+#include "ipu_model/Log.hpp"
 #include "poplar/exceptions.hpp"
 
 namespace ipu_model {
@@ -31,84 +34,26 @@ const char* const kFlags[] = {
     "-Wno-attributes", "-Wno-invalid-offsetof", "-fvisibility=hidden", "-fno-strict-aliasing",
     "-D__POPC__"};
 
-std::string Hash(const std::string& text) {
-  std::string digits;
-  for (std::uint64_t seed : {0xcbf29ce484222325u, 0x9e3779b97f4a7c15u}) {
-    std::uint64_t hash = seed;
-    for (const char c : text) {
-      hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
-      hash ^= hash >> 31;
-    }
-    for (int shift = 60; shift >= 0; shift -= 4) digits += "0123456789abcdef"[(hash >> shift) & 15];
-  }
-  return digits;
-}
-
-std::string ReadText(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  if (!file) throw poplar_error("addCodelets: the file '" + path.string() + "' cannot be read");
-  return text.str();
-}
-
-void WriteText(const fs::path& path, const std::string& text) {
-  fs::create_directories(path.parent_path());
-  std::ofstream file(path, std::ios::binary);
-  file << text;
-  file.close();
-  if (!file) throw poplar_error("addCodelets: the file '" + path.string() + "' cannot be written");
-}
-
-// A folder that is removed when the object goes.
-class TemporaryFolder {
- public:
-  explicit TemporaryFolder(const fs::path& prefix) {
-    std::string name = prefix.string() + ".XXXXXX";
-    if (mkdtemp(name.data()) == nullptr)
-      throw poplar_error("addCodelets: no folder can be made beside '" + prefix.string() + "'");
-    path_ = name;
-  }
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
-
-// The folder of the cache. Its files are loaded as code, so nobody else may write there.
-fs::path CacheFolder() {
-  fs::path folder;
-  if (const char* own = std::getenv("IPU_MODEL_CODELET_CACHE"); own != nullptr && *own != 0) {
-    folder = own;
-  } else if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache != nullptr && *cache != 0) {
-    folder = fs::path(cache) / "ipu_model" / "codelets";
-  } else if (const char* home = std::getenv("HOME"); home != nullptr && *home != 0) {
-    folder = fs::path(home) / ".cache" / "ipu_model" / "codelets";
-  }
-  std::error_code error;
-  if (!folder.empty()) {
-    const bool is_new = fs::create_directories(folder, error);
-    if (!error && is_new) fs::permissions(folder, fs::perms::owner_all, error);
-  }
-  if (folder.empty() || error || access(folder.c_str(), W_OK) != 0) {
-    // No home that can be written: a folder of this process.
-    static const TemporaryFolder own(fs::temp_directory_path() / "ipu_model_codelets");
-    return own.path();
-  }
-  struct stat status;
-  if (stat(folder.c_str(), &status) != 0 || status.st_uid != geteuid() || (status.st_mode & 022) != 0) {
-    throw poplar_error("addCodelets: the cache of compiled codelets '" + folder.string() +
-                       "' must belong to this user and be writable by nobody else; remove it, or choose "
-                       "another folder with IPU_MODEL_CODELET_CACHE");
-  }
-  return folder;
-}
+// Of the assembly whose instructions are counted: loops as they are written, one element a trip, and
+// arithmetic of half in instructions of its own, as the IPU has.
+const char* const kLoopFlags[] = {"-O2",
+                                  "-mavx512fp16",
+                                  "-fstrict-aliasing",
+                                  "-fno-tree-vectorize",
+                                  "-fno-tree-slp-vectorize",
+                                  "-fno-unroll-loops",
+                                  "-fno-jump-tables",
+                                  "-fno-optimize-sibling-calls",
+                                  "-fno-math-errno",
+                                  "-fno-asynchronous-unwind-tables",
+                                  "-fcf-protection=none"};
+// No loop becomes a call of memcpy, no function an alias or a part of another. clang has other names.
+const char* const kLoopFlagsOfGcc[] = {"-fno-tree-loop-distribute-patterns", "-fno-ipa-icf",
+                                       "-fno-reorder-blocks-and-partition"};
+const char* const kLoopFlagsOfClang[] = {"-fno-builtin-memcpy", "-fno-builtin-memmove",
+                                         "-fno-builtin-memset"};
+// Raise it when CompiledLoops, or what is counted, changes.
+constexpr char kLoopsFile[] = "loops1";
 
 std::string Quoted(const std::string& text) {
   std::string quoted = "\"";
@@ -225,6 +170,7 @@ std::string KeyOf(const CodeletSource& source) {
 std::string KeyOfMachine(const std::string& key) {
   std::string all = key + "\n" + FindHostCompiler().command + "\n" + FindHostCompiler().version;
   for (const char* flag : kFlags) all += std::string(" ") + flag;
+  for (const char* flag : kLoopFlags) all += std::string(" ") + flag;
   for (std::size_t i = 0; i < kNumEmbeddedHeaders; ++i) all += kEmbeddedHeaders[i].text;
   return all;
 }
@@ -259,7 +205,9 @@ std::string TableSource(const std::string& main, const std::vector<ClassNames>& 
   return text;
 }
 
-void CompileInto(const CodeletSource& source, const fs::path& folder) {
+// Places source and headers in the folder. Returns the command that compiles them, and the path of the file
+// of codelets.
+std::vector<std::string> PlaceSource(const CodeletSource& source, const fs::path& folder, std::string* main) {
   const fs::path headers = folder / "include", root = folder / "source";
   WriteHeaders(headers);
   const auto place = [&root](const std::string& path) { return root / fs::path(path).relative_path(); };
@@ -268,7 +216,7 @@ void CompileInto(const CodeletSource& source, const fs::path& folder) {
     const std::string shown = i == 0 ? source.name : source.files[i].first;
     WriteText(place(source.files[i].first), "#line 1 " + Quoted(shown) + "\n" + source.files[i].second);
   }
-  const std::string main = place(source.files.at(0).first).string();
+  *main = place(source.files.at(0).first).string();
   std::vector<std::string> command = Command(headers);
   for (const std::string& flag : source.flags) {
     std::size_t length = 0;
@@ -276,7 +224,12 @@ void CompileInto(const CodeletSource& source, const fs::path& folder) {
     if (IsFolderFlag(flag, &length))
       command.push_back(flag.substr(0, length) + place(flag.substr(length)).string());
   }
+  return command;
+}
 
+void CompileInto(const CodeletSource& source, const fs::path& folder) {
+  std::string main;
+  std::vector<std::string> command = PlaceSource(source, folder, &main);
   std::vector<std::string> probe = command;
   const std::string object = (folder / "probe.o").string();
   probe.insert(probe.end(), {"-O0", "-g", "-fno-eliminate-unused-debug-types", "-c", main, "-o", object});
@@ -290,7 +243,11 @@ void CompileInto(const CodeletSource& source, const fs::path& folder) {
     throw graph_program_compilation_error("addCodelets: readelf cannot read the debug information of '" +
                                           source.name + "':\n" + names.output);
   }
-  WriteText(folder / "table.cc", TableSource(main, VertexClassesIn(names.output)));
+  const std::vector<ClassNames> classes = VertexClassesIn(names.output);
+  WriteText(folder / "table.cc", TableSource(main, classes));
+  std::string cpp_names;
+  for (const ClassNames& c : classes) cpp_names += c.cpp_name + "\n";
+  WriteText(folder / "classes", cpp_names);
   command.insert(command.begin() + 1, "-O2");
   command.insert(command.end(), {"-shared", "-Wl,-z,defs", (folder / "table.cc").string(), "-o",
                                  (folder / "codelets.so").string()});
@@ -304,10 +261,69 @@ void CompileInto(const CodeletSource& source, const fs::path& folder) {
     fs::remove_all(folder / name, ignored);
 }
 
+// The file whose assembly has a function for each class of the file `classes`, in its order.
+std::string LoopSource(const std::string& main, const std::string& classes) {
+  std::string text = "#include " + Quoted(main) +
+                     "\n#include <type_traits>\ntemplate <typename V>\n__attribute__((always_inline)) inline "
+                     "void IpuModelCompute(V& vertex, unsigned worker) {\n  if constexpr "
+                     "(std::is_base_of_v<::poplar::MultiVertex, V>) (void)vertex.compute(worker);\n  else "
+                     "(void)vertex.compute();\n}\n";
+  std::istringstream lines(classes);
+  std::size_t n = 0;
+  for (std::string name; std::getline(lines, name); ++n) {
+    text += "extern \"C\" void ipu_model_loops" + std::to_string(n) +
+            "(void* vertex, unsigned worker) { IpuModelCompute(*static_cast<::" + name +
+            "*>(vertex), worker); }\n";
+  }
+  return text;
+}
+
+// A line for each class, which is empty if its loops are not understood. Throws poplar_error if the source
+// does not compile to assembly.
+std::string CountLoops(const CodeletSource& source, const fs::path& folder) {
+  const TemporaryFolder work(folder / "loops");
+  std::string main;
+  std::vector<std::string> command = PlaceSource(source, work.path(), &main);
+  const std::string classes = ReadText(folder / "classes"), output = (work.path() / "loops.s").string(),
+                    file = (work.path() / "loops.cc").string();
+  WriteText(file, LoopSource(main, classes));
+  command.insert(command.end(), std::begin(kLoopFlags), std::end(kLoopFlags));
+  if (FindHostCompiler().version.find("clang") != std::string::npos) {
+    command.insert(command.end(), std::begin(kLoopFlagsOfClang), std::end(kLoopFlagsOfClang));
+  } else {
+    command.insert(command.end(), std::begin(kLoopFlagsOfGcc), std::end(kLoopFlagsOfGcc));
+  }
+  command.insert(command.end(), {"-S", file, "-o", output});
+  const ProcessResult result = RunTool(command);
+  if (result.status != 0) {
+    throw poplar_error("addCodelets: '" + source.name + "' does not compile to assembly:\n" + result.output);
+  }
+  const std::map<std::string, CompiledLoops> loops = LoopsIn(ReadText(output), "ipu_model_loops");
+  std::string text;
+  const std::ptrdiff_t num_classes = std::count(classes.begin(), classes.end(), '\n');
+  for (std::ptrdiff_t i = 0; i < num_classes; ++i) {
+    const auto found = loops.find("ipu_model_loops" + std::to_string(i));
+    text += (found == loops.end() ? "" : WriteLoops(found->second)) + "\n";
+  }
+  return text;
+}
+
+// What CountLoops gives, from the cache's folder if it is there.
+std::string LoopsOf(const CodeletSource& source, const fs::path& folder) {
+  std::error_code error;
+  if (fs::exists(folder / kLoopsFile, error)) return ReadText(folder / kLoopsFile);
+  std::string text = CountLoops(source, folder);
+  // Other processes see all of the file or nothing.
+  const TemporaryFolder work(folder / "written");
+  WriteText(work.path() / kLoopsFile, text);
+  fs::rename(work.path() / kLoopsFile, folder / kLoopsFile, error);
+  return text;
+}
+
 // The shared object for the source, compiled if the cache has none.
 fs::path ObjectOf(const CodeletSource& source, const std::string& key) {
   const std::string all = KeyOfMachine(key);
-  const fs::path folder = CacheFolder() / Hash(all), object = folder / "codelets.so";
+  const fs::path folder = CacheFolder() / HashOf(all), object = folder / "codelets.so";
   const auto cached = [&] {
     std::error_code error;
     // The whole key is compared: equal hashes prove nothing.
@@ -362,10 +378,23 @@ CodeletSource ReadCodeletText(const std::string& text, const std::string& flags)
 
 namespace {
 
-// What the process has compiled and loaded, by key.
+// A file with several sources as it was when the process compiled it.
+struct LoadedFile {
+  std::uint64_t device, inode;
+  std::int64_t size, seconds, nanoseconds;  // and time of the last change
+  std::vector<std::shared_ptr<const CodeletLibrary>> libraries;
+
+  bool IsOf(const struct stat& status) const {
+    return device == status.st_dev && inode == status.st_ino && size == status.st_size &&
+           seconds == status.st_mtim.tv_sec && nanoseconds == status.st_mtim.tv_nsec;
+  }
+};
+
+// What the process has compiled and loaded.
 struct Loaded {
   std::mutex mutex;
-  std::map<std::string, std::shared_ptr<const CodeletLibrary>> libraries;
+  std::map<std::string, std::shared_ptr<const CodeletLibrary>> libraries;  // by key
+  std::map<std::string, LoadedFile> files;                                 // by path
 
   static Loaded& Global() {
     static Loaded loaded;
@@ -400,7 +429,8 @@ std::shared_ptr<const CodeletLibrary> CodeletLibrary::Compile(const CodeletSourc
   }
   std::shared_ptr<CodeletLibrary> library(new CodeletLibrary);
   library->source_ = source;
-  library->hash_ = Hash(key);
+  library->hash_ = HashOf(key);
+  library->folder_ = object.parent_path().string();
   for (std::uint64_t i = 0; i < table->num_classes; ++i) {
     library->classes_.push_back(&table->classes[i]);
     library->by_name_.emplace(table->classes[i].name, &table->classes[i]);
@@ -409,9 +439,48 @@ std::shared_ptr<const CodeletLibrary> CodeletLibrary::Compile(const CodeletSourc
   return library;
 }
 
+std::vector<std::shared_ptr<const CodeletLibrary>> CodeletLibrary::CompileFile(
+    const std::string& path, const std::function<std::vector<CodeletSource>(const std::string&)>& parse) {
+  struct stat status;
+  if (stat(path.c_str(), &status) != 0) throw poplar_error("addCodelets: cannot read '" + path + "'");
+  Loaded& loaded = Loaded::Global();
+  {
+    const std::lock_guard<std::mutex> lock(loaded.mutex);
+    if (const auto known = loaded.files.find(path); known != loaded.files.end() && known->second.IsOf(status))
+      return known->second.libraries;
+  }
+  LoadedFile file = {status.st_dev,         status.st_ino,          status.st_size,
+                     status.st_mtim.tv_sec, status.st_mtim.tv_nsec, {}};
+  for (const CodeletSource& source : parse(ReadText(path))) file.libraries.push_back(Compile(source));
+  const std::lock_guard<std::mutex> lock(loaded.mutex);
+  return (loaded.files[path] = std::move(file)).libraries;
+}
+
 const codelet::Class* CodeletLibrary::Find(const std::string& name) const {
   const auto found = by_name_.find(CanonicalName(name));
   return found == by_name_.end() ? nullptr : found->second;
+}
+
+const CompiledLoops* CodeletLibrary::Loops(const codelet::Class& type) const {
+  std::call_once(loops_counted_, [this] {
+    std::string text;
+    try {
+      text = LoopsOf(source_, folder_);
+    } catch (const std::exception& error) {
+      // Nothing is stored, so that the next process tries again.
+      Log(LogModule::kEngine, LogLevel::kWarn,
+          std::string("cycles of '") + source_.name + "' are default estimates: " + error.what());
+    }
+    std::istringstream lines(text);
+    for (const codelet::Class* c : classes_) {
+      std::string line;
+      std::getline(lines, line);
+      CompiledLoops loops;
+      if (ReadLoops(line, &loops)) loops_.emplace(c, std::move(loops));
+    }
+  });
+  const auto found = loops_.find(&type);
+  return found == loops_.end() ? nullptr : &found->second;
 }
 
 std::uint64_t CodeletLibrary::CodeBytes(const codelet::Class& type) const {

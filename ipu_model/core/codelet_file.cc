@@ -3,6 +3,8 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <stdexcept>
+#include <utility>
 
 #include "core/serialise.h"
 #include "ipu_model/Model.hpp"
@@ -49,6 +51,19 @@ std::vector<CodeletSource> ParseCodeletFile(std::string_view data) {
   std::vector<CodeletSource> sources;
   for (std::size_t n = reader.ReadLength(); n > 0; --n) sources.push_back(ReadSource(&reader));
   return sources;
+}
+
+std::vector<std::shared_ptr<const CodeletLibrary>> LoadCodeletFile(const std::string& path) {
+  return CodeletLibrary::CompileFile(path, [&path](const std::string& data) {
+    try {
+      return ParseCodeletFile(data);
+    } catch (const std::runtime_error& error) {
+      throw poplar::poplar_error(
+          "addCodelets: '" + path + "' is not a file of this release's popc: " + error.what() +
+          ". The model compiles the C++ source of codelets: give that file, or make this "
+          "one with `jax-ipu popc`");
+    }
+  });
 }
 
 std::vector<std::string> CompileCodelets(const std::vector<std::string>& paths, const std::string& flags,

@@ -3,6 +3,7 @@
 #ifndef IPU_MODEL_CORE_CODELET_FILE_H_
 #define IPU_MODEL_CORE_CODELET_FILE_H_
 
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,6 +20,10 @@ CodeletSource ReadSource(Reader* reader);
 std::string WriteCodeletFile(const std::vector<CodeletSource>& sources);
 // Throws std::runtime_error with the reason for data that WriteCodeletFile has not made.
 std::vector<CodeletSource> ParseCodeletFile(std::string_view data);
+
+// The compiled codelets of a file. A file that this process has loaded is read again only if it has changed.
+// Throws poplar::poplar_error for a file that popc of this release has not made.
+std::vector<std::shared_ptr<const CodeletLibrary>> LoadCodeletFile(const std::string& path);
 
 }  // namespace ipu_model
 

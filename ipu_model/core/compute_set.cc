@@ -11,6 +11,7 @@
 #include "core/stretches.h"
 #include "core/strides.h"
 #include "core/target_model.h"
+#include "core/vertex_estimate.h"
 #include "kernels/vector/convert.h"
 #include "poplar/exceptions.hpp"
 
@@ -141,16 +142,6 @@ class TileCycles {
   std::map<unsigned, Workers> tiles_;
 };
 
-// Where nobody gives an estimate: the cost of a launch, and of each element that the vertex has.
-std::uint64_t DefaultCycles(const TargetModel& target, codelet::VertexKind kind, std::int64_t elements) {
-  const std::uint64_t workers = target.worker_contexts, n = static_cast<std::uint64_t>(elements);
-  if (kind == codelet::kMultiVertex) {
-    return target.supervisor_overhead +
-           workers * ((n + workers - 1) / workers) * target.codelet_cycles_per_element;
-  }
-  return target.supervisor_overhead + n * target.codelet_cycles_per_element;
-}
-
 // The numbers of a tensor of constants; throws std::out_of_range for one that has variables.
 std::vector<double> ConstantNumbers(const Tensor& tensor) {
   std::vector<double> numbers;
@@ -279,7 +270,7 @@ ResolvedComputeSet Resolve(const ComputeSetData& set, GraphImpl* graph) {
   }
 
   // The elements of every edge, then the operands that hold them.
-  std::vector<std::vector<Range>> ranges;
+  std::vector<std::vector<Range>> ranges, metadata;
   Operands inputs, outputs;
   for (std::size_t i = 0; i < set.vertices.size(); ++i) {
     const VertexState& vertex = set.vertices[i];
@@ -298,6 +289,10 @@ ResolvedComputeSet Resolve(const ComputeSetData& set, GraphImpl* graph) {
                                        " is not connected: call Graph::connect");
         }
         ranges.push_back(RangesOf(edges[e]));
+        if (field.is_quarter) {
+          metadata.push_back(RangesOf(edges[e].getMetadata()));
+          inputs.Add(metadata.back());
+        }
         if ((field.direction & codelet::kRead) != 0) inputs.Add(ranges.back());
         if ((field.direction & codelet::kWrite) == 0) continue;
         outputs.Add(ranges.back());
@@ -319,7 +314,7 @@ ResolvedComputeSet Resolve(const ComputeSetData& set, GraphImpl* graph) {
   const TargetModel& target = graph->target.model();
   TileCycles tile_cycles(target);
   std::map<const Class*, std::uint32_t> types;
-  std::size_t next = 0;
+  std::size_t next = 0, next_metadata = 0;
   for (const VertexState& state : set.vertices) {
     const Class& type = *state.type;
     const auto [entry, is_new] = types.try_emplace(&type, static_cast<std::uint32_t>(program->types.size()));
@@ -327,7 +322,6 @@ ResolvedComputeSet Resolve(const ComputeSetData& set, GraphImpl* graph) {
     ProgramVertex vertex;
     vertex.type = entry->second;
     vertex.tile = *state.tile;
-    std::int64_t elements = 0;
     for (std::uint32_t f = 0; f < type.num_fields; ++f) {
       const Field& field = type.fields[f];
       vertex.values.push_back(state.fields[f].value);
@@ -337,8 +331,9 @@ ResolvedComputeSet Resolve(const ComputeSetData& set, GraphImpl* graph) {
         edge.field = f;
         if ((field.direction & codelet::kRead) != 0) edge.reads = inputs.RunsOf(ranges[next]);
         if ((field.direction & codelet::kWrite) != 0) edge.writes = outputs.RunsOf(ranges[next]);
-        elements += edge.elements();
         vertex.edges.push_back(std::move(edge));
+        if (!field.is_quarter) continue;
+        vertex.edges.push_back({f, true, inputs.RunsOf(metadata[next_metadata++]), {}});
       }
     }
     poplar::VertexPerfEstimate estimate;
@@ -347,8 +342,7 @@ ResolvedComputeSet Resolve(const ComputeSetData& set, GraphImpl* graph) {
     } else if (estimator != graph->perf_estimators.end()) {
       estimate = estimator->second(IntrospectorOf(state), graph->target);
     } else {
-      estimate.cycles = DefaultCycles(target, type.kind, elements);
-      vertex.default_cycles = true;
+      estimate.cycles = EstimateCycles(target, *state.library, type, vertex.edges, &vertex.cycle_source);
     }
     vertex.cycles = tile_cycles.Add(vertex.tile, type.kind, estimate.cycles);
     vertex.flops = estimate.flops;

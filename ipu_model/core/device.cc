@@ -111,6 +111,11 @@ IPUModel::IPUModel(const std::string& version) : IPUVersion(version) {
   exchangeBytesPerCycle = model.exchange_bytes_per_cycle;
   memcpyBytesPerCycle = model.memcpy_bytes_per_cycle;
   dataPathWidth = 8 * model.data_path_bytes;
+  fp8ConvUnitInputLoadElemsPerCycle = model.data_path_bytes;
+  fp16ConvUnitInputLoadElemsPerCycle = model.data_path_bytes / 2;
+  fp32ConvUnitInputLoadElemsPerCycle = model.data_path_bytes / 4;
+  fp16ConvUnitMaxPipelineDepth = model.amp_pipeline_depth;
+  fp16InFp16OutConvUnitsPerTile = fp16InFp32OutConvUnitsPerTile = model.amp_units_half;
   instructionBytes = model.instruction_bytes;
   globalSyncCycles = model.global_sync_cycles;
 }
@@ -130,6 +135,21 @@ Device IPUModel::createDevice(const OptionFlags& options, bool /*accurateHalf*/,
   positive("instructionBytes", instructionBytes);
   if (dataPathWidth == 0 || dataPathWidth % 8 != 0)
     throw poplar_error("IPUModel::createDevice: dataPathWidth is not a number of bytes");
+  const auto fixed = [](const char* name, unsigned number, unsigned expected) {
+    if (number == expected) return;
+    throw poplar_error(std::string("IPUModel::createDevice: ") + name + " is " + std::to_string(number) +
+                       "; the model has " + std::to_string(expected) + " there");
+  };
+  // Left as it was made, it follows dataPathWidth.
+  const auto loaded = [&](const char* name, unsigned number, unsigned bits) {
+    if (number != 8 * model.data_path_bytes / bits) fixed(name, number, dataPathWidth / bits);
+  };
+  loaded("fp8ConvUnitInputLoadElemsPerCycle", fp8ConvUnitInputLoadElemsPerCycle, 8);
+  loaded("fp16ConvUnitInputLoadElemsPerCycle", fp16ConvUnitInputLoadElemsPerCycle, 16);
+  loaded("fp32ConvUnitInputLoadElemsPerCycle", fp32ConvUnitInputLoadElemsPerCycle, 32);
+  fixed("fp16ConvUnitMaxPipelineDepth", fp16ConvUnitMaxPipelineDepth, model.amp_pipeline_depth);
+  fixed("fp16InFp16OutConvUnitsPerTile", fp16InFp16OutConvUnitsPerTile, model.amp_units_half);
+  fixed("fp16InFp32OutConvUnitsPerTile", fp16InFp32OutConvUnitsPerTile, model.amp_units_half);
   ipu_model::TargetChanges changes;
   changes.num_ipus = numIPUs;
   changes.bytes_per_tile = memoryBytesPerTile;

@@ -202,6 +202,18 @@ struct TileVertices {
   std::unique_ptr<VertexInstances> instances;  // made by the first vertex that runs
 };
 
+// What reports say of cycles that nobody gives.
+const char* RemarkOf(CycleSource source) {
+  switch (source) {
+    case CycleSource::kDefault:
+      return " (cycles: default estimate)";
+    case CycleSource::kCompiledLoop:
+      return " (cycles: from the compiled loop)";
+    default:
+      return "";
+  }
+}
+
 // Finds a write outside of the elements of an edge; returns "" if there is none.
 std::string GuardProblem(const unsigned char* begin, std::size_t bytes, const Field& field) {
   for (std::size_t i = 0; i < kGuardBytes; ++i) {
@@ -280,7 +292,7 @@ TilePlan Execute::Plan(const DeviceContext& /*context*/) const {
   for (std::size_t i = 0; i < program_->vertices.size(); ++i) {
     const ProgramVertex& v = program_->vertices[i];
     Accesses& accesses = shared->accesses[i];
-    std::vector<std::uint32_t> key = {v.type, v.default_cycles ? 1u : 0u};
+    std::vector<std::uint32_t> key = {v.type, static_cast<std::uint32_t>(v.cycle_source)};
     std::uint64_t state_bytes = 0;
     const VertexType& type = program_->types[v.type];
     for (const VertexEdge& edge : v.edges) {
@@ -295,14 +307,17 @@ TilePlan Execute::Plan(const DeviceContext& /*context*/) const {
       state_bytes += field.device_bytes;
       if (field.kind == codelet::kVectorValue) state_bytes += v.values[f].size();
       if (field.kind != codelet::kScalarEdges && field.kind != codelet::kVectorEdges) continue;
-      for (const VertexEdge& edge : v.edges) state_bytes += edge.field == f ? field.device_edge_bytes : 0;
+      for (const VertexEdge& edge : v.edges)
+        state_bytes += edge.field == f && !edge.is_metadata ? field.device_edge_bytes : 0;
     }
+    // A pointer of 32 bits to each metadata.
+    for (const VertexEdge& edge : v.edges) state_bytes += edge.is_metadata ? 4 : 0;
     // Groups have one size of state; vertices of one class differ by their numbers only.
     key.push_back(static_cast<std::uint32_t>(state_bytes));
     const auto [entry, is_new] = group_of.try_emplace(std::move(key), groups.size());
     if (is_new) {
       VertexGroup& group = groups.emplace_back();
-      group.codelet = type.name + (v.default_cycles ? " (cycles: default estimate)" : "");
+      group.codelet = type.name + RemarkOf(v.cycle_source);
       group.code_bytes = type.code->CodeBytes(*type.type);
       group.vertex_bytes = state_bytes;
       const auto access = [&](OperandRef::Kind kind, const VertexRun& run, std::size_t k, bool reads) {

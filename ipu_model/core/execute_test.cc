@@ -558,7 +558,8 @@ TEST(cycles_and_memory) {
   CHECK_EQ(estimated.cycles.compute, 42u);
   CHECK_EQ(estimated.flops, 5.0);
   const Report unknown = report([](Graph&, const VertexRef&, int) {}, "Counter", 1, 0);
-  CHECK(unknown.operations[0].codelets == std::vector<std::string>{"Counter (cycles: default estimate)"});
+  CHECK(unknown.operations[0].codelets ==
+        std::vector<std::string>{"Counter (cycles: from the compiled loop)"});
   CHECK(unknown.cycles.compute > 0);
 }
 

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <utility>
 
+#include "codelets/class_names.h"
 #include "core/strides.h"
 #include "core/target_model.h"
 #include "core/tensor_data.h"
@@ -59,26 +60,25 @@ VariableId GraphImpl::AddVariable(DType type, const Shape& shape, const std::str
 }
 
 void GraphImpl::AddCodelets(std::shared_ptr<const CodeletLibrary> library) {
-  for (const auto& known : codelets) {
-    if (known == library) return;
-    for (const codelet::Class* type : library->classes()) {
-      if (known->Find(type->name) == nullptr) continue;
+  if (std::find(codelets.begin(), codelets.end(), library) != codelets.end()) return;
+  for (const codelet::Class* type : library->classes()) {
+    if (const auto known = classes_.find(type->name); known != classes_.end()) {
       throw poplar::poplar_error("addCodelets: '" + library->source().name + "' has the vertex class '" +
-                                 type->name + "', and so has '" + known->source().name + "'");
+                                 type->name + "', and so has '" +
+                                 codelets[known->second.library]->source().name + "'");
     }
   }
+  for (const codelet::Class* type : library->classes())
+    classes_.emplace(type->name, KnownClass{type, codelets.size()});
   codelets.push_back(std::move(library));
 }
 
 const codelet::Class* GraphImpl::FindCodelet(const std::string& name,
                                              std::shared_ptr<const CodeletLibrary>* library) const {
-  for (const auto& known : codelets) {
-    const codelet::Class* const type = known->Find(name);
-    if (type == nullptr) continue;
-    *library = known;
-    return type;
-  }
-  return nullptr;
+  const auto known = classes_.find(CanonicalName(name));
+  if (known == classes_.end()) return nullptr;
+  *library = codelets[known->second.library];
+  return known->second.type;
 }
 
 poplar::Tensor GraphImpl::TensorOf(VariableId id) const {
@@ -199,7 +199,7 @@ Tensor Graph::addVariable(const Type& type, const std::vector<std::size_t>& shap
 Tensor Graph::addVariable(const Type& type, const Tensor& metadata, const std::vector<std::size_t>& shape,
                           VariableMappingMethod mappingMethod, const DebugContext& debugContext) {
   const Tensor tensor = addVariable(type, metadata, shape, debugContext);
-  if (mappingMethod == VariableMappingMethod::LINEAR) poputil::mapTensorLinearly(*this, tensor);
+  if (mappingMethod == VariableMappingMethod::LINEAR) poputil::mapTensorLinearly(*this, tensor, 1, 1);
   return tensor;
 }
 
@@ -241,6 +241,11 @@ Tensor Graph::addReplicationIndexConstant(const DebugContext& debugContext) {
 
 Tensor Graph::clone(const Tensor& tensor, const DebugContext& debugContext, TensorCloneMethod method) {
   return clone(tensor.elementType(), tensor, debugContext, method);
+}
+
+Tensor Graph::clone(const Tensor& metadata, const Tensor& tensor, const DebugContext& debugContext,
+                    TensorCloneMethod method) {
+  return clone(tensor.elementType(), metadata, tensor, debugContext, method);
 }
 
 Tensor Graph::clone(const Type& type, const Tensor& metadata, const Tensor& tensor,
@@ -351,6 +356,8 @@ void Graph::createHostWrite(const std::string& handle, const Tensor& tensor, boo
       AddStream(impl_.get(), handle + ".write", tensor.elementType(), tensor.numElements(), true);
   impl_->handle_programs.push_back(program::Copy(stream, tensor, false, DebugContext(handle)));
   impl_->host_handles.push_back({handle, true, stream.index(), 0, {}});
+  if (tensor.hasMetadata() && !tensor.getMetadata().containsConstant())
+    createHostWrite(ipu_model::MetadataHandle(handle), tensor.getMetadata());
 }
 
 void Graph::createHostRead(const std::string& handle, const Tensor& tensor, bool /*rearrangeOnHost*/) {
@@ -358,6 +365,7 @@ void Graph::createHostRead(const std::string& handle, const Tensor& tensor, bool
       AddStream(impl_.get(), handle + ".read", tensor.elementType(), tensor.numElements(), false);
   impl_->handle_programs.push_back(program::Copy(tensor, stream, false, DebugContext(handle)));
   impl_->host_handles.push_back({handle, false, stream.index(), 0, {}});
+  if (tensor.hasMetadata()) createHostRead(ipu_model::MetadataHandle(handle), tensor.getMetadata());
 }
 
 Function Graph::addFunction(const program::Program& program) {

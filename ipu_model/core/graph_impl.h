@@ -6,6 +6,8 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "codelets/codelet_library.h"
@@ -60,6 +62,9 @@ struct HostHandle {
   std::string initial;        // bytes that are written when the program is loaded
 };
 
+// The handle of the metadata of the QUARTER tensor with this handle.
+inline std::string MetadataHandle(const std::string& handle) { return handle + " (metadata)"; }
+
 class GraphImpl {
  public:
   GraphImpl(const poplar::Target& target, unsigned replication_factor)
@@ -87,6 +92,14 @@ class GraphImpl {
   unsigned num_compute_sets = 0;
   std::vector<HostHandle> host_handles;
   std::vector<poplar::program::Program> handle_programs;  // by handle
+
+ private:
+  struct KnownClass {
+    const codelet::Class* type;
+    std::size_t library;  // index into `codelets`
+  };
+  // By name, which is the class' own: libraries are not unloaded.
+  std::unordered_map<std::string_view, KnownClass> classes_;
 };
 
 // Returns the tensor as one strided view. If that is not possible (a concatenation, or a reshape across

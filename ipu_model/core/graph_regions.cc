@@ -49,13 +49,13 @@ poplar::Tensor CloneKeepingAliases(poplar::Graph* graph, poplar::Type type, cons
   };
   std::map<VariableId, std::vector<Place>> places;
   struct Part {
-    Mapping mapping;
     std::vector<Run> runs;
     std::int64_t elements = 0;
     std::vector<std::pair<VariableId, std::size_t>> places;  // of the elements, by number
   };
   const auto used = UsedElements(stretches);
-  // With `gather`: one variable for each tile; otherwise one for each source.
+  // With `gather`: one for each tile, which lie one after another in one variable; otherwise a variable for
+  // each source.
   std::map<std::int64_t, Part> parts;
   for (const auto& [id, intervals] : used) {
     for (const poplar::Interval& i : intervals) {
@@ -79,6 +79,17 @@ poplar::Tensor CloneKeepingAliases(poplar::Graph* graph, poplar::Type type, cons
       }
       add(next, end, -1);
     }
+  }
+  if (gather) {
+    Part all;
+    for (const auto& [tile, part] : parts) {
+      for (const Run& r : part.runs)
+        all.runs.push_back({r.begin + all.elements, r.end + all.elements, r.tile});
+      for (const auto& [source, place] : part.places) places[source][place].element += all.elements;
+      all.places.insert(all.places.end(), part.places.begin(), part.places.end());
+      all.elements += part.elements;
+    }
+    parts = {{0, std::move(all)}};
   }
   for (auto& [key, part] : parts) {
     const VariableId id = impl.AddVariable(type.id(), {part.elements}, name,

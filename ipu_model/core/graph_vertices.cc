@@ -1,8 +1,7 @@
 // poplar::Graph's functions for codelets, compute sets, vertices and their fields.
 #include <algorithm>
-#include <fstream>
 #include <sstream>
-#include <stdexcept>
+#include <utility>
 
 #include "core/codelet_file.h"
 #include "core/compute_set.h"
@@ -32,20 +31,7 @@ unsigned ComputeSet::getId() const { return data_ == nullptr ? 0 : data_->id; }
 bool Graph::addCodelets(const std::string& path, CodeletFileType type, const std::string& compileFlags) {
   const std::string ending = path.substr(std::min(path.rfind('.'), path.size()));
   if ((type == CodeletFileType::Auto && ending == ".gp") || type == CodeletFileType::Object) {
-    std::ifstream file(path, std::ios::binary);
-    std::ostringstream data;
-    data << file.rdbuf();
-    if (!file) throw poplar_error("addCodelets: cannot read '" + path + "'");
-    try {
-      for (const ipu_model::CodeletSource& source : ipu_model::ParseCodeletFile(data.str()))
-        impl_->AddCodelets(ipu_model::CodeletLibrary::Compile(source));
-    } catch (const poplar_error&) {
-      throw;
-    } catch (const std::runtime_error& error) {
-      throw poplar_error("addCodelets: '" + path + "' is not a file of this release's popc: " + error.what() +
-                         ". The model compiles the C++ source of codelets: give that file, or make this one "
-                         "with `jax-ipu popc`");
-    }
+    for (auto& library : ipu_model::LoadCodeletFile(path)) impl_->AddCodelets(std::move(library));
     return true;
   }
   if ((type != CodeletFileType::Auto && type != CodeletFileType::CppSource) ||
@@ -165,15 +151,14 @@ void SetEdge(const FoundField& found, std::size_t index, const Tensor& tensor) {
   if (!tensor.valid())
     throw graph_connection_error(found.name + ": the tensor is empty (default-constructed)");
   const auto type = static_cast<DType>(found.field->type);
-  if (tensor.elementType().requiresMetadata()) {
-    throw graph_connection_error(found.name + ": the model cannot give a vertex the metadata of " +
-                                 tensor.getDebugStr());
+  const bool is_quarter = found.field->is_quarter;
+  if (tensor.elementType().id() != type || tensor.elementType().requiresMetadata() != is_quarter) {
+    throw graph_connection_error(found.name + " has elements of type " +
+                                 (is_quarter ? QUARTER : Type(type)).toString() + "; the tensor has " +
+                                 tensor.elementType().toString() + tensor.shapeToString());
   }
-  if (tensor.elementType().id() != type) {
-    throw graph_connection_error(found.name + " has elements of type " + Type(type).toString() +
-                                 "; the tensor has " + tensor.elementType().toString() +
-                                 tensor.shapeToString());
-  }
+  if (is_quarter && !tensor.hasMetadata())
+    throw graph_connection_error(found.name + ": the tensor of QUARTER has no metadata");
   const bool scalar = found.field->kind == ipu_model::codelet::kScalarEdge ||
                       found.field->kind == ipu_model::codelet::kScalarEdges;
   if (scalar && tensor.numElements() != 1) {

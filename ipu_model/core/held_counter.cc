@@ -2,12 +2,35 @@
 
 #include <algorithm>
 
-#include "core/strided_set.h"
 #include "kernels/host/integer_division.h"
 
 namespace ipu_model {
 
 using namespace internal;
+namespace {
+
+// So many parts of groups are remembered at least.
+constexpr std::size_t kMostFound = 1 << 16;
+
+// The number of index tuples of nested digits with base + sum < high.
+std::int64_t CountBelow(const Digit* digits, int n, std::int64_t base, std::int64_t high) {
+  std::int64_t count = 0, rest = high - base;
+  for (int d = 0; d < n; ++d) {
+    const std::int64_t extent = digits[d].extent, step = digits[d].step;
+    std::int64_t index = -1;
+    if (rest > 0) index = step == 1 ? rest - 1 : (rest - 1) / step;
+    if (index < 0 || index >= extent) {  // none or all of the tuples that are left
+      if (index >= extent) ++count;
+      for (; d < n; ++d) count *= digits[d].extent;
+      return count;
+    }
+    count = count * extent + index;
+    rest -= index * step;
+  }
+  return rest > 0 ? count + 1 : count;
+}
+
+}  // namespace
 
 HeldCounter::HeldCounter(const Mapping& mapping, const View& view) : mapping_(mapping), view_(view) {
   const Partition* partition = mapping.partition();
@@ -23,15 +46,40 @@ HeldCounter::HeldCounter(const Mapping& mapping, const View& view) : mapping_(ma
     const StridedSet::Dim& dim = set.dims[aligned.digits[i].source];
     dims_.push_back({dim.view_dim, aligned.digits[i].step, dim.reversed});
   }
-  for (std::size_t k = 0; k < partition->shape.size(); ++k) {
-    grains_.push_back(CeilDivide(partition->shape[k], partition->grain[k]));
+  for (std::size_t d = 0; d < partition->shape.size(); ++d) {
+    grains_.push_back(CeilDivide(partition->shape[d], partition->grain[d]));
+    first_begin_.push_back(begins_.size());
+    AppendBegins(*partition, d, &begins_);
+  }
+  for (std::size_t k = 0; k < coordinate_.size(); ++k) {
+    const auto parts = partition->parts.begin();
+    whole_.push_back(
+        std::all_of(parts + first_dim_[k], parts + first_dim_[k + 1], [](std::int64_t n) { return n == 1; }));
+    bool nested = true;
+    std::int64_t reach = 0;
+    for (int i = first_digit_[k + 1] - 1; i >= first_digit_[k]; --i) {
+      const Digit& digit = aligned.digits[i];
+      nested = nested && digit.step > reach;
+      reach += (digit.extent - 1) * digit.step;
+    }
+    nested_.push_back(nested);
   }
   row_major_tiles_ = true;
-  std::int64_t stride = 1;
+  num_parts_ = 1;
   for (std::size_t d = partition->parts.size(); d-- > 0;) {
-    row_major_tiles_ = row_major_tiles_ && (partition->parts[d] == 1 || partition->tile_stride[d] == stride);
-    stride *= partition->parts[d];
+    if (partition->parts[d] == 1) continue;
+    divided_.push_back(d);
+    row_major_tiles_ = row_major_tiles_ && partition->tile_stride[d] == num_parts_;
+    num_parts_ *= partition->parts[d];
   }
+}
+
+// As Partition::PartOf, with fewer divisions.
+std::int64_t HeldCounter::PartOf(std::size_t dim, std::int64_t index) const {
+  const Partition& partition = *mapping_.partition();
+  const std::int64_t parts = partition.parts[dim], grain = partition.grain[dim];
+  if (parts == 1) return 0;
+  return (((grain == 1 ? index : index / grain) + 1) * parts - 1) / grains_[dim];
 }
 
 std::int64_t HeldCounter::Distinct(const Box& region) const {
@@ -44,44 +92,111 @@ std::int64_t HeldCounter::Distinct(const Box& region) const {
   return n;
 }
 
-std::int64_t HeldCounter::BeginOf(std::size_t dim, std::int64_t part) const {
-  const Partition& partition = *mapping_.partition();
-  if (part == 0) return 0;
-  if (part == partition.parts[dim]) return partition.shape[dim];
-  return std::min(partition.shape[dim], part * grains_[dim] / partition.parts[dim] * partition.grain[dim]);
-}
-
-std::int64_t HeldCounter::HeldInGroup(std::size_t k, const std::int64_t* part, const Box& region) const {
-  const int first = first_digit_[k], n = first_digit_[k + 1] - first;
-  std::int64_t base = coordinate_[k];
-  Digit digits[kMaxRank];
-  for (int i = 0; i < n; ++i) {
+void HeldCounter::Locate(std::size_t k, const Box& region, Coordinates* out) const {
+  const int first = first_digit_[k];
+  out->num_digits = first_digit_[k + 1] - first;
+  out->base = coordinate_[k];
+  for (int i = 0; i < out->num_digits; ++i) {
     const Dim& dim = dims_[static_cast<std::size_t>(first + i)];
     const auto d = static_cast<std::size_t>(dim.view_dim);
-    base += (dim.reversed ? view_.shape[d] - region.end[d] : region.begin[d]) * dim.step;
-    digits[i] = {region.end[d] - region.begin[d], dim.step, 0};
+    out->base += (dim.reversed ? view_.shape[d] - region.end[d] : region.begin[d]) * dim.step;
+    out->digits[i] = {region.end[d] - region.begin[d], dim.step, 0};
   }
-  const auto within = [&](std::int64_t low, std::int64_t high) -> std::int64_t {
-    if (n == 0) return low <= base && base < high ? 1 : 0;
-    if (n == 1 && digits[0].step == 1) {
-      return std::max<std::int64_t>(0, std::min(high, base + digits[0].extent) - std::max(low, base));
-    }
-    return CountWithin(digits, n, base, low, high);
-  };
+}
+
+std::int64_t HeldCounter::Within(std::size_t k, const Coordinates& region, std::int64_t low,
+                                 std::int64_t high) const {
+  const std::int64_t base = region.base;
+  const int n = region.num_digits;
+  if (n == 0) return low <= base && base < high ? 1 : 0;
+  if (n == 1 && region.digits[0].step == 1) {
+    return std::max<std::int64_t>(0, std::min(high, base + region.digits[0].extent) - std::max(low, base));
+  }
+  if (!nested_[k]) return CountWithin(region.digits, n, base, low, high);
+  return CountBelow(region.digits, n, base, high) - CountBelow(region.digits, n, base, low);
+}
+
+std::int64_t HeldCounter::HeldInGroup(std::size_t k, const std::int64_t* part,
+                                      const Coordinates& region) const {
   if (first_dim_[k + 1] == first_dim_[k] + 1) {
     const auto dim = static_cast<std::size_t>(first_dim_[k]);
-    return within(BeginOf(dim, part[dim]), BeginOf(dim, part[dim] + 1));
+    return Within(k, region, BeginOf(dim, part[dim]), BeginOf(dim, part[dim] + 1));
   }
-  std::int64_t sum = 0;
-  ForEachRunOfPart(*mapping_.partition(), first_dim_[k], first_dim_[k + 1], part,
-                   [&](std::int64_t low, std::int64_t high) { sum += within(low, high); });
+  std::int64_t begin[kMaxRank], end[kMaxRank], sum = 0;
+  for (int d = first_dim_[k]; d < first_dim_[k + 1]; ++d) {
+    begin[d] = BeginOf(static_cast<std::size_t>(d), part[d]);
+    end[d] = BeginOf(static_cast<std::size_t>(d), part[d] + 1);
+  }
+  ForEachRunOfBox(mapping_.partition()->shape, first_dim_[k], first_dim_[k + 1], begin, end,
+                  [&](std::int64_t low, std::int64_t high) { sum += Within(k, region, low, high); });
   return sum;
+}
+
+std::int64_t HeldCounter::AllInGroup(std::size_t k, const Box& region) const {
+  std::int64_t elements = 1;
+  for (int i = first_digit_[k]; i < first_digit_[k + 1]; ++i) {
+    const auto d = static_cast<std::size_t>(dims_[static_cast<std::size_t>(i)].view_dim);
+    elements *= region.end[d] - region.begin[d];
+  }
+  return elements;
 }
 
 std::int64_t HeldCounter::HeldInPart(const std::int64_t* part, const Box& region) const {
   std::int64_t held = 1;
-  for (std::size_t k = 0; k < coordinate_.size() && held > 0; ++k) held *= HeldInGroup(k, part, region);
+  Coordinates located;
+  for (std::size_t k = 0; k < coordinate_.size() && held > 0; ++k) {
+    if (whole_[k]) {
+      held *= AllInGroup(k, region);
+    } else {
+      Locate(k, region, &located);
+      held *= HeldInGroup(k, part, located);
+    }
+  }
   return held;
+}
+
+// The parts are in [begin, end) of the first dimension of the group.
+void HeldCounter::Find(std::size_t k, const Coordinates& region, std::int64_t begin, std::int64_t end) {
+  const Partition& partition = *mapping_.partition();
+  const int first_dim = first_dim_[k], last_dim = first_dim_[k + 1];
+  std::int64_t part[kMaxRank] = {};
+  part[first_dim] = begin;
+  for (int d = last_dim; d >= first_dim;) {
+    const std::int64_t elements = HeldInGroup(k, part, region);
+    if (elements > 0) {
+      std::int64_t tiles = 0;
+      for (int i = first_dim; i < last_dim; ++i) tiles += part[i] * partition.tile_stride[i];
+      found_.push_back({tiles, elements});
+    }
+    for (d = last_dim - 1; d >= first_dim; --d) {
+      if (++part[d] < (d == first_dim ? end : partition.parts[d])) break;
+      part[d] = 0;
+    }
+  }
+}
+
+void HeldCounter::AppendFound(std::size_t k, const Coordinates& region, std::int64_t begin,
+                              std::int64_t end) {
+  range_.assign({static_cast<std::int64_t>(k), region.base});
+  for (int i = 0; i < region.num_digits; ++i) range_.push_back(region.digits[i].extent);
+  std::uint64_t hash = 0;
+  for (const std::int64_t n : range_) {
+    hash = (hash ^ static_cast<std::uint64_t>(n)) * 0xff51afd7ed558ccdu;
+    hash ^= hash >> 32;
+  }
+  if (found_.size() > kMostFound) {
+    found_.clear();
+    found_of_hash_.clear();
+  }
+  Found& found = found_of_hash_[hash];
+  if (found.range != range_) {
+    found.range = range_;
+    found.begin = found_.size();
+    Find(k, region, begin, end);
+    found.end = found_.size();
+  }
+  held_.insert(held_.end(), found_.begin() + static_cast<std::ptrdiff_t>(found.begin),
+               found_.begin() + static_cast<std::ptrdiff_t>(found.end));
 }
 
 void HeldCounter::Holders(const Box& region, std::vector<std::pair<unsigned, std::int64_t>>* out) {
@@ -101,65 +216,101 @@ void HeldCounter::Holders(const Box& region, std::vector<std::pair<unsigned, std
   const Partition& partition = *mapping_.partition();
   const std::size_t groups = coordinate_.size();
   // The parts of each group that hold something: group k's are held_[first[k]] to held_[first[k + 1]].
-  std::size_t first[kMaxRank + 1] = {}, product = 1;
+  std::size_t first[kMaxRank + 1] = {};
   held_.clear();
   for (std::size_t k = 0; k < groups; ++k) {
-    const int first_dim = first_dim_[k], last_dim = first_dim_[k + 1],
-              digits = first_digit_[k + 1] - first_digit_[k];
-    std::int64_t low = coordinate_[k], span = 0, inner = 1, step = 1;
-    for (int i = first_digit_[k]; i < first_digit_[k + 1]; ++i) {
-      const Dim& dim = dims_[static_cast<std::size_t>(i)];
-      const auto d = static_cast<std::size_t>(dim.view_dim);
-      low += (dim.reversed ? view_.shape[d] - region.end[d] : region.begin[d]) * dim.step;
-      span += (region.end[d] - region.begin[d] - 1) * dim.step;
-      step = dim.step;
+    if (whole_[k]) {
+      held_.push_back({0, AllInGroup(k, region)});
+      first[k + 1] = held_.size();
+      continue;
     }
+    const int first_dim = first_dim_[k], last_dim = first_dim_[k + 1];
+    Coordinates located;
+    Locate(k, region, &located);
+    const std::int64_t low = located.base;
+    std::int64_t span = 0, inner = 1;
+    for (int i = 0; i < located.num_digits; ++i)
+      span += (located.digits[i].extent - 1) * located.digits[i].step;
     for (int d = first_dim + 1; d < last_dim; ++d) inner *= partition.shape[d];
-    std::int64_t part[kMaxRank] = {};
-    part[first_dim] = partition.PartOf(first_dim, low / inner);
-    const std::int64_t end = partition.PartOf(first_dim, (low + span) / inner) + 1;
-    if (last_dim == first_dim + 1 && digits < 2 && step == 1) {
+    const auto outer = static_cast<std::size_t>(first_dim);
+    const std::int64_t begin = PartOf(outer, inner == 1 ? low : low / inner);
+    const std::int64_t end = PartOf(outer, inner == 1 ? low + span : (low + span) / inner) + 1;
+    const std::int64_t stride = partition.tile_stride[outer];
+    if (last_dim == first_dim + 1 &&
+        (located.num_digits == 0 || (located.num_digits == 1 && located.digits[0].step == 1))) {
       // The elements are a range of the dimension.
-      const auto dim = static_cast<std::size_t>(first_dim);
-      std::int64_t begin = low;
-      for (std::int64_t p = part[first_dim]; p < end; ++p) {
-        const std::int64_t next = std::min(BeginOf(dim, p + 1), low + span + 1);
-        if (next > begin) held_.push_back({p * partition.tile_stride[dim], next - begin});
-        begin = std::max(begin, next);
+      std::int64_t from = low;
+      for (std::int64_t p = begin; p < end; ++p) {
+        const std::int64_t next = std::min(BeginOf(outer, p + 1), low + span + 1);
+        if (next > from) held_.push_back({p * stride, next - from});
+        from = std::max(from, next);
+      }
+    } else if (last_dim == first_dim + 1 && nested_[k]) {
+      std::int64_t below = 0;
+      for (std::int64_t p = begin; p < end; ++p) {
+        const std::int64_t next = CountBelow(located.digits, located.num_digits, low, BeginOf(outer, p + 1));
+        if (next > below) held_.push_back({p * stride, next - below});
+        below = next;
       }
     } else {
-      for (int d = last_dim; d >= first_dim;) {
-        const std::int64_t elements = HeldInGroup(k, part, region);
-        if (elements > 0) {
-          std::int64_t tiles = 0;
-          for (int i = first_dim; i < last_dim; ++i) tiles += part[i] * partition.tile_stride[i];
-          held_.push_back({tiles, elements});
-        }
-        for (d = last_dim - 1; d >= first_dim; --d) {
-          if (++part[d] < (d == first_dim ? end : partition.parts[d])) break;
-          part[d] = 0;
-        }
-      }
+      AppendFound(k, located, begin, end);
     }
     first[k + 1] = held_.size();
-    product *= first[k + 1] - first[k];
   }
-  out->reserve(out->size() + product);
+  // What the groups with one part contribute is common to all; the others are multiplied out.
+  std::size_t several[kMaxRank], num_several = 0, product = 1;
+  std::int64_t tiles = partition.first_tile, elements = 1;
+  for (std::size_t k = 0; k < groups; ++k) {
+    const std::size_t parts = first[k + 1] - first[k];
+    product *= parts;
+    if (parts == 1) {
+      tiles += held_[first[k]].tiles;
+      elements *= held_[first[k]].elements;
+    } else {
+      several[num_several++] = k;
+    }
+  }
   const std::int64_t num_tiles = partition.num_tiles;
-  const auto multiply = [&](const auto& self, std::size_t k, std::int64_t tiles,
-                            std::int64_t elements) -> void {
-    if (k == groups) {
-      out->emplace_back(static_cast<unsigned>(((tiles % num_tiles) + num_tiles) % num_tiles), elements);
+  const std::size_t before = out->size();
+  out->resize(before + product);
+  std::pair<unsigned, std::int64_t>* next = out->data() + before;
+  const auto multiply = [&](const auto& self, std::size_t i, std::int64_t t, std::int64_t n) -> void {
+    if (i == num_several) {
+      *next++ = {static_cast<unsigned>(t < num_tiles ? t : t % num_tiles), n};
       return;
     }
-    for (std::size_t i = first[k]; i < first[k + 1]; ++i) {
-      self(self, k + 1, tiles + held_[i].tiles, elements * held_[i].elements);
+    const HeldPart* const end = held_.data() + first[several[i] + 1];
+    for (const HeldPart* part = held_.data() + first[several[i]]; part != end; ++part) {
+      if (i + 1 < num_several) {
+        self(self, i + 1, t + part->tiles, n * part->elements);
+        continue;
+      }
+      const std::int64_t tile = t + part->tiles;
+      *next++ = {static_cast<unsigned>(tile < num_tiles ? tile : tile % num_tiles), n * part->elements};
     }
   };
-  multiply(multiply, 0, partition.first_tile, 1);
+  multiply(multiply, 0, tiles, elements);
 }
 
-std::int64_t HeldCounter::Held(unsigned tile, const Box& region) const {
+const std::int64_t* HeldCounter::PartOfNumber(std::int64_t number) {
+  const Shape& parts = mapping_.partition()->parts;
+  if (number == last_number_ + 1) {
+    for (const std::size_t d : divided_) {
+      if (++last_part_[d] < parts[d]) break;
+      last_part_[d] = 0;
+    }
+  } else if (number != last_number_) {
+    std::int64_t rest = number;
+    for (const std::size_t d : divided_) {
+      last_part_[d] = rest % parts[d];
+      rest /= parts[d];
+    }
+  }
+  last_number_ = number;
+  return last_part_;
+}
+
+std::int64_t HeldCounter::Held(unsigned tile, const Box& region) {
   const std::int64_t distinct = Distinct(region);
   if (distinct == 0) return 0;
   if (!aligned_) {
@@ -173,21 +324,10 @@ std::int64_t HeldCounter::Held(unsigned tile, const Box& region) const {
     ForEachPartOn(partition, tile, [&](const std::int64_t* part) { held += HeldInPart(part, region); });
     return held;
   }
-  const std::int64_t tiles = partition.num_tiles, parts = partition.num_parts();
-  std::int64_t number = (static_cast<std::int64_t>(tile) + tiles - partition.first_tile % tiles) % tiles;
-  std::int64_t part[kMaxRank];
-  for (; number < parts; number += tiles) {
-    std::int64_t rest = number;
-    for (std::size_t d = partition.parts.size(); d-- > 0;) {
-      if (partition.parts[d] == 1) {
-        part[d] = 0;
-        continue;
-      }
-      part[d] = rest % partition.parts[d];
-      rest /= partition.parts[d];
-    }
-    held += HeldInPart(part, region);
-  }
+  const std::int64_t tiles = partition.num_tiles;
+  std::int64_t number = static_cast<std::int64_t>(tile) - partition.first_tile % tiles;
+  if (number < 0) number += tiles;
+  for (; number < num_parts_; number += tiles) held += HeldInPart(PartOfNumber(number), region);
   return held;
 }
 

@@ -2,11 +2,14 @@
 #ifndef IPU_MODEL_CORE_HELD_COUNTER_H_
 #define IPU_MODEL_CORE_HELD_COUNTER_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "core/mapping.h"
+#include "core/strided_set.h"
 
 namespace ipu_model {
 
@@ -16,7 +19,8 @@ class HeldCounter {
   HeldCounter(const Mapping& mapping, const View& view);
 
   std::int64_t Distinct(const Box& region) const;
-  std::int64_t Held(unsigned tile, const Box& region) const;
+  // Cheapest for one tile after the other.
+  std::int64_t Held(unsigned tile, const Box& region);
   // Appends the tiles that hold elements of the region, and how many; a tile may be there more than once.
   void Holders(const Box& region, std::vector<std::pair<unsigned, std::int64_t>>* out);
 
@@ -27,10 +31,27 @@ class HeldCounter {
     std::int64_t step;
     bool reversed;
   };
-  std::int64_t BeginOf(std::size_t dim, std::int64_t part) const;
+  std::int64_t BeginOf(std::size_t dim, std::int64_t part) const {
+    return begins_[first_begin_[dim] + static_cast<std::size_t>(part)];
+  }
+  std::int64_t PartOf(std::size_t dim, std::int64_t index) const;
+  // The indices of the part of this number, in row-major order.
+  const std::int64_t* PartOfNumber(std::int64_t number);
   std::int64_t HeldInPart(const std::int64_t* part, const Box& region) const;
-  // The elements of the region, in the coordinate of a group of partition dimensions, that a part holds.
-  std::int64_t HeldInGroup(std::size_t group, const std::int64_t* part, const Box& region) const;
+  // A region in the coordinate of a group of partition dimensions: base plus the sums of the digits.
+  struct Coordinates {
+    std::int64_t base;
+    int num_digits;
+    internal::Digit digits[kMaxRank];
+  };
+  void Locate(std::size_t group, const Box& region, Coordinates* out) const;
+  // The elements whose coordinate is in [low, high).
+  std::int64_t Within(std::size_t group, const Coordinates& region, std::int64_t low,
+                      std::int64_t high) const;
+  // The elements of the region that a part holds.
+  std::int64_t HeldInGroup(std::size_t group, const std::int64_t* part, const Coordinates& region) const;
+  // The same for a group of which no dimension is divided: all.
+  std::int64_t AllInGroup(std::size_t group, const Box& region) const;
 
   const Mapping& mapping_;
   const View& view_;
@@ -41,11 +62,33 @@ class HeldCounter {
   std::vector<std::int64_t> coordinate_;
   std::vector<Dim> dims_;
   std::vector<std::int64_t> grains_;  // by partition dimension
+  std::vector<bool> whole_;           // by group: whether none of its dimensions is divided
+  std::vector<bool> nested_;  // by group: whether each step of a digit passes all sums of those behind it
+  // Partition dimensions that are divided, innermost first.
+  std::vector<std::size_t> divided_;
+  std::int64_t num_parts_ = 0;
+  std::int64_t last_number_ = 0, last_part_[kMaxRank] = {};  // the result of PartOfNumber
+  // By partition dimension, from first_begin_[dim]: where each part begins, and where the last one ends.
+  std::vector<std::int64_t> begins_;
+  std::vector<std::size_t> first_begin_;
   // A part of a group: its share of the tile's number, and its elements of a region.
   struct HeldPart {
     std::int64_t tiles, elements;
   };
+  // Holders finds the parts of a group that hold something of a region once for all regions with the same
+  // range there. They are found_[begin] to found_[end].
+  struct Found {
+    std::vector<std::int64_t> range;
+    std::size_t begin, end;
+  };
+  // Appends them to held_.
+  void AppendFound(std::size_t group, const Coordinates& region, std::int64_t begin, std::int64_t end);
+  void Find(std::size_t group, const Coordinates& region, std::int64_t begin, std::int64_t end);
+
   std::vector<HeldPart> held_;  // of the region in Holders
+  std::vector<HeldPart> found_;
+  std::unordered_map<std::uint64_t, Found> found_of_hash_;  // the last with the hash
+  std::vector<std::int64_t> range_;
 };
 
 }  // namespace ipu_model

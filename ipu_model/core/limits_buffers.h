@@ -13,17 +13,23 @@ class LimitsBuffers {
 
   // The bytes of a tile's memory for exchange buffers and temporaries; 0: as many as give a short program.
   std::int64_t buffer_limit() const { return limit_; }
+  // Whether a plan in few enough supersteps could do with `bytes`.
+  bool CanDoWith(std::int64_t bytes) const { return bytes >= kLeast && HasPlanFor(bytes); }
   // Lowers the limit. Returns false, and leaves it as it is, if it is not above `bytes` or `bytes` are too
   // few.
   bool LimitBuffers(std::int64_t bytes) {
-    constexpr std::int64_t kLeast = 512;
     if (bytes < kLeast || (limit_ > 0 && limit_ <= bytes)) return false;
     limit_ = bytes;
     return true;
   }
 
  protected:
+  virtual bool HasPlanFor(std::int64_t /*bytes*/) const { return true; }
+
   std::int64_t limit_ = 0;
+
+ private:
+  static constexpr std::int64_t kLeast = 512;
 };
 
 }  // namespace ipu_model

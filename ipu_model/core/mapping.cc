@@ -110,11 +110,18 @@ std::vector<Vertex> Partition::Vertices() const {
   std::vector<Vertex> vertices;
   vertices.reserve(static_cast<std::size_t>(num_parts()));
   const int rank = static_cast<int>(shape.size());
+  std::vector<std::int64_t> begins;
+  std::size_t first[kMaxRank];
+  for (int d = 0; d < rank; ++d) {
+    first[d] = begins.size();
+    AppendBegins(*this, static_cast<std::size_t>(d), &begins);
+  }
   ForEachPart(*this, 0, rank, [&](const std::int64_t* part) {
     Vertex vertex{TileOfPart(*this, part), {Shape(shape.size()), Shape(shape.size())}};
     for (int d = 0; d < rank; ++d) {
-      vertex.box.begin[d] = Begin(d, part[d]);
-      vertex.box.end[d] = Begin(d, part[d] + 1);
+      const std::size_t p = first[d] + static_cast<std::size_t>(part[d]);
+      vertex.box.begin[d] = begins[p];
+      vertex.box.end[d] = begins[p + 1];
       if (vertex.box.begin[d] >= vertex.box.end[d]) return;
     }
     vertices.push_back(std::move(vertex));
@@ -287,9 +294,10 @@ void Mapping::Runs(std::int64_t begin, std::int64_t end, std::vector<Run>* out) 
     }
   };
   if (!has_partition_) {
-    auto run = std::upper_bound(runs().begin(), runs().end(), begin,
+    const std::vector<Run>& all = runs();
+    auto run = std::upper_bound(all.begin(), all.end(), begin,
                                 [](std::int64_t e, const Run& r) { return e < r.end; });
-    for (; run != runs().end() && run->begin < end; ++run) add(run->begin, run->end, run->tile);
+    for (; run != all.end() && run->begin < end; ++run) add(run->begin, run->end, run->tile);
     return;
   }
   const int rank = static_cast<int>(partition_.shape.size());
@@ -329,9 +337,18 @@ std::vector<std::int64_t> Mapping::ElementsPerTile(std::int64_t num_elements, un
     return elements;
   }
   const int rank = static_cast<int>(partition_.shape.size());
+  std::vector<std::int64_t> begins;
+  std::size_t first[kMaxRank];
+  for (int d = 0; d < rank; ++d) {
+    first[d] = begins.size();
+    AppendBegins(partition_, static_cast<std::size_t>(d), &begins);
+  }
   ForEachPart(partition_, 0, rank, [&](const std::int64_t* part) {
     std::int64_t n = 1;
-    for (int d = 0; d < rank; ++d) n *= partition_.Begin(d, part[d] + 1) - partition_.Begin(d, part[d]);
+    for (int d = 0; d < rank; ++d) {
+      const std::size_t p = first[d] + static_cast<std::size_t>(part[d]);
+      n *= begins[p + 1] - begins[p];
+    }
     const unsigned tile = TileOfPart(partition_, part);
     if (tile < num_tiles) elements[tile] += n;
   });
@@ -364,9 +381,10 @@ std::int64_t Mapping::Held(unsigned tile, const View& view, const Box& region) c
   Digit digits[kMaxRank];
   DigitsOfSet(set, digits);
   const std::int64_t low = set.base, high = set.base + set.Span() + 1;
-  auto run = std::upper_bound(runs().begin(), runs().end(), low,
-                              [](std::int64_t e, const Run& r) { return e < r.end; });
-  for (; run != runs().end() && run->begin < high; ++run) {
+  const std::vector<Run>& all = runs();
+  auto run =
+      std::upper_bound(all.begin(), all.end(), low, [](std::int64_t e, const Run& r) { return e < r.end; });
+  for (; run != all.end() && run->begin < high; ++run) {
     if (run->tile == tile) held += CountWithin(digits, set.rank, set.base, run->begin, run->end);
   }
   return held * set.repeats;

@@ -217,11 +217,20 @@ TEST(MappingsMatchBruteForce) {
     std::vector<std::int64_t> held(16, 0);
     ForEachIndex(
         region, [&](const Shape& index) { ++held[tiles[static_cast<std::size_t>(ElementOf(view, index))]]; });
-    const HeldCounter counter(mapping, view);
+    HeldCounter counter(mapping, view);
     const std::int64_t repeats =
         region.num_elements() == 0 ? 1 : region.num_elements() / counter.Distinct(region);
     for (unsigned tile = 0; tile < 16; ++tile) {
       CHECK_EQ(mapping.Held(tile, view, region), held[tile]);
+      CHECK_EQ(counter.Held(tile, region) * repeats, held[tile]);
+    }
+    std::vector<std::int64_t> of_holders(16, 0);
+    std::vector<std::pair<unsigned, std::int64_t>> holders;
+    counter.Holders(region, &holders);
+    for (const auto& [tile, elements] : holders) of_holders.at(tile) += elements * repeats;
+    CHECK(of_holders == held);
+    for (unsigned i = 0; i < 16; ++i) {  // in another order
+      const unsigned tile = i * 5 % 16;
       CHECK_EQ(counter.Held(tile, region) * repeats, held[tile]);
     }
 

@@ -1,10 +1,11 @@
-// poplar::OptionFlags from JSON.
+// poplar::OptionFlags from and to JSON.
 #include <cctype>
 #include <cstdlib>
 #include <sstream>
 #include <utility>
 #include <vector>
 
+#include "core/json.h"
 #include "poplar/OptionFlags.hpp"
 
 namespace poplar {
@@ -87,6 +88,16 @@ class JsonReader {
 };
 
 }  // namespace
+
+std::ostream& operator<<(std::ostream& stream, const OptionFlags& flags) {
+  stream << "{";
+  const char* separator = "";
+  for (const auto& [name, value] : flags) {
+    stream << separator << ipu_model::QuotedJson(name) << ":" << ipu_model::QuotedJson(value);
+    separator = ",";
+  }
+  return stream << "}";
+}
 
 void readJSON(const std::string& text, OptionFlags& flags) {
   for (const auto& [name, value] : JsonReader(text).Object()) flags.set(name, value);

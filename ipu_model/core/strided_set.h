@@ -205,20 +205,39 @@ inline void Align(const Partition& partition, const StridedSet& set, Aligned* ou
   out->first_digit[out->rank] = n;
 }
 
-// Calls f(begin, end) for the contiguous runs of elements of one part within the dimensions [first, last), in
-// order.
+// Appends where each part of a dimension begins, and where the last one ends: as Partition::Begin, without a
+// division for every part.
+inline void AppendBegins(const Partition& partition, std::size_t dim, std::vector<std::int64_t>* out) {
+  const std::int64_t parts = partition.parts[dim], shape = partition.shape[dim], grain = partition.grain[dim];
+  const std::int64_t grains = CeilDivide(shape, grain), quotient = grains / parts, rest = grains % parts;
+  out->reserve(out->size() + static_cast<std::size_t>(parts) + 1);
+  std::int64_t begin = 0, remainder = 0;  // part * grains = begin * parts + remainder
+  for (std::int64_t part = 0; part < parts; ++part) {
+    out->push_back(std::min(shape, begin * grain));
+    begin += quotient;
+    remainder += rest;
+    if (remainder >= parts) {
+      remainder -= parts;
+      ++begin;
+    }
+  }
+  out->push_back(shape);
+}
+
+// Calls f(begin, end) for the contiguous runs of elements, within the dimensions [first, last) of `shape`, of
+// the box from `begin` to `end` (both by dimension), in order.
 template <typename F>
-void ForEachRunOfPart(const Partition& partition, int first, int last, const std::int64_t* part, F&& f) {
-  std::int64_t begin[kMaxRank], end[kMaxRank], index[kMaxRank];
+void ForEachRunOfBox(const Shape& shape, int first, int last, const std::int64_t* begin,
+                     const std::int64_t* end, F&& f) {
+  std::int64_t index[kMaxRank];
   for (int d = first; d < last; ++d) {
-    begin[d] = index[d] = partition.Begin(d, part[d]);
-    end[d] = partition.Begin(d, part[d] + 1);
+    index[d] = begin[d];
     if (begin[d] >= end[d]) return;
   }
   int inner = last;  // dimensions from here on are whole
   std::int64_t unit = 1;
-  while (inner > first && begin[inner - 1] == 0 && end[inner - 1] == partition.shape[inner - 1]) {
-    unit *= partition.shape[--inner];
+  while (inner > first && begin[inner - 1] == 0 && end[inner - 1] == shape[inner - 1]) {
+    unit *= shape[--inner];
   }
   if (inner == first) {
     f(std::int64_t{0}, unit);
@@ -227,8 +246,8 @@ void ForEachRunOfPart(const Partition& partition, int first, int last, const std
   const int cut = inner - 1;
   while (true) {
     std::int64_t row = 0;
-    for (int d = first; d < cut; ++d) row = row * partition.shape[d] + index[d];
-    row *= partition.shape[cut];
+    for (int d = first; d < cut; ++d) row = row * shape[d] + index[d];
+    row *= shape[cut];
     f((row + begin[cut]) * unit, (row + end[cut]) * unit);
     int d = cut - 1;
     for (; d >= first; --d) {
@@ -237,6 +256,17 @@ void ForEachRunOfPart(const Partition& partition, int first, int last, const std
     }
     if (d < first) return;
   }
+}
+
+// The same for one part of a partition.
+template <typename F>
+void ForEachRunOfPart(const Partition& partition, int first, int last, const std::int64_t* part, F&& f) {
+  std::int64_t begin[kMaxRank], end[kMaxRank];
+  for (int d = first; d < last; ++d) {
+    begin[d] = partition.Begin(d, part[d]);
+    end[d] = partition.Begin(d, part[d] + 1);
+  }
+  ForEachRunOfBox(partition.shape, first, last, begin, end, f);
 }
 
 // Calls f(part indices) for every part on `tile`.

@@ -152,35 +152,6 @@ poplar::Target TargetOf(std::shared_ptr<const TargetModel> model, unsigned tiles
   return poplar::Target(std::move(model), num_tiles);
 }
 
-unsigned LocalCopyCallCycles(const poplar::Target& target) { return target.model().local_copy_call_cycles; }
-
-std::uint32_t CodeBytesPerTile(const poplar::Target& target) {
-  return target.model().instruction_fetch_bytes;
-}
-
-std::uint64_t HostLinkCycles(const poplar::Target& target, std::uint64_t transfers, std::uint64_t bytes) {
-  const TargetModel& model = target.model();
-  return model.global_sync_cycles * transfers +
-         static_cast<std::uint64_t>(static_cast<double>(bytes) / model.host_link_bytes_per_second *
-                                    model.clock_hz);
-}
-
-double PeakFlops(const poplar::Target& target) {
-  // A multiply-accumulate is two operations.
-  return 2.0 * target.model().amp_macs_half * target.getNumTiles() * target.model().clock_hz;
-}
-
-double SramBytesPerSecond(const poplar::Target& target) {
-  return 1.0 * target.model().wide_load_bytes * target.getNumTiles() * target.model().clock_hz;
-}
-
-double HostLinkBytesPerSecond(const poplar::Target& target) {
-  return target.model().host_link_bytes_per_second;
-}
-
-double IpuLinkBytesPerSecond(const poplar::Target& target) {
-  const TargetModel& model = target.model();
-  return model.ipu_links_to_neighbour * model.ipu_link_bytes_per_second;
-}
+const TargetModel& ModelOf(const poplar::Target& target) { return target.model(); }
 
 }  // namespace ipu_model

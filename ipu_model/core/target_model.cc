@@ -39,6 +39,7 @@ TargetModel Ipu2() {
   t.delta_list_count_bits = 12;        // P: PopLibs inlineAssemblerConv.hpp, DELTAN_OFFSET_BITS = 20
   t.delta_size_bits = 14;              // P: PopLibs conv_hzmac: DELTAN_COUNT_BITS = 14
   t.codelet_cycles_per_element = 7;    // P: PopLibs' table: addition of integers in plain C++
+  t.library_call_cycles = 277;         // P: PopLibs' table: division of integers, which is such a call
   t.supervisor_overhead = 11;          // P: PopLibs basicOpSupervisorOverhead
   t.memcpy_bytes_per_cycle = 8;        // P: Target::getMemcpyBytesPerCycle
   t.local_copy_call_cycles = 288;      // P: measured on C600 (ipu-stack)

@@ -9,6 +9,10 @@
 
 #include "ipu_model/Types.hpp"
 
+namespace poplar {
+class Target;
+}
+
 namespace ipu_model {
 
 // Cycles are tile clock cycles; bytes per cycle are per tile. The .cc file gives the source of each value.
@@ -48,6 +52,7 @@ struct TargetModel {
   unsigned local_copy_call_cycles;  // fixed cost of a local copy by six workers
   // Of a worker in the codelets of users, where nobody gives an estimate.
   unsigned codelet_cycles_per_element;
+  unsigned library_call_cycles;
   unsigned cycle_stamp_cycles;  // to read the cycle counter of a tile and store it
 
   // Exchange and synchronisation.
@@ -122,6 +127,9 @@ const TargetModel& FindTargetModel(const std::string& version);
 std::vector<std::string> TargetModelNames();
 // poplar::Target::createCPUTarget: one tile with the memory of a host, one worker. Not in the list of names.
 const TargetModel& CpuTargetModel();
+
+// The numbers of a target.
+const TargetModel& ModelOf(const poplar::Target& target);
 
 }  // namespace ipu_model
 

@@ -49,18 +49,31 @@ void AppendPieces(const std::vector<Block>& blocks, std::size_t d, std::vector<V
     out->push_back(std::move(view));
     return;
   }
+  const auto end_of = [d](const Block* b) { return b->begin[d] + b->view.shape[d]; };
   std::vector<std::int64_t> cuts;
+  std::vector<const Block*> by_begin;
   for (const Block& b : blocks) {
     cuts.push_back(b.begin[d]);
-    cuts.push_back(b.begin[d] + b.view.shape[d]);
+    cuts.push_back(end_of(&b));
+    by_begin.push_back(&b);
   }
+  std::sort(by_begin.begin(), by_begin.end(),
+            [d](const Block* a, const Block* b) { return a->begin[d] < b->begin[d]; });
   std::sort(cuts.begin(), cuts.end());
   cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
+  // Those that reach into the slab between two cuts: looking at all blocks for each would take the square of
+  // their number.
+  std::vector<const Block*> active;
+  auto next = by_begin.begin();
   for (std::size_t c = 0; c + 1 < cuts.size(); ++c) {
+    active.erase(
+        std::remove_if(active.begin(), active.end(), [&](const Block* b) { return end_of(b) <= cuts[c]; }),
+        active.end());
+    for (; next != by_begin.end() && (*next)->begin[d] <= cuts[c]; ++next) active.push_back(*next);
     std::vector<Block> slab;
     Block clipped;
-    for (const Block& b : blocks) {
-      if (Clip(b, d, cuts[c], cuts[c + 1], &clipped)) slab.push_back(clipped);
+    for (const Block* b : active) {
+      if (Clip(*b, d, cuts[c], cuts[c + 1], &clipped)) slab.push_back(clipped);
     }
     if (slab.size() == 1) {
       AppendPieces(slab, d, out);
@@ -345,6 +358,7 @@ Tensor Tensor::reshape(const std::vector<std::size_t>& shape) const {
     Fail("Tensor::reshape: a tensor of shape " + shapeToString() + " does not have the elements of " +
          ShapeString(wanted));
   }
+  if (shape == this->shape()) return *this;
   const std::vector<Block>& before = blocks();
   if (numElements() == 0) return withBlocks(wanted, before);
   std::vector<Block> after(before.size());
@@ -536,7 +550,10 @@ bool Tensor::containsAliases() const {
 bool Tensor::isParallelWriteable() const { return !containsAliases() && !containsConstant(); }
 
 bool Tensor::isContiguous() const {
-  return numElements() == 0 || (blocks().size() == 1 && ipu_model::IsRowMajorContiguous(blocks()[0].view));
+  if (numElements() == 0) return true;
+  // Blocks may follow one another in memory.
+  return blocks().size() == 1 ? ipu_model::IsRowMajorContiguous(blocks()[0].view)
+                              : getVarRegions().size() == 1;
 }
 
 Tensor concat(const std::vector<Tensor>& tensors, unsigned dimension) {

@@ -33,7 +33,14 @@ std::vector<Tensor> Tensor::slices(const std::vector<std::vector<Interval>>& int
   const bool flat = rank() == 1 && dimension == 0;
   const std::vector<Stretch> stretches = flat ? StretchesOf(*this, false) : std::vector<Stretch>();
   for (const std::vector<Interval>& set : intervals) {
-    if (flat) {
+    // PopLibs' generated maps slice operands of one element like those of vectors, beyond their end, and only
+    // use how many elements the slices have: the slices repeat the element.
+    const auto beyond = [this](const Interval& i) { return i.end() > numElements(); };
+    if (flat && numElements() == 1 && std::any_of(set.begin(), set.end(), beyond)) {
+      std::size_t elements = 0;
+      for (const Interval& i : set) elements += i.size();
+      result.push_back(broadcast(static_cast<unsigned>(elements), 0));
+    } else if (flat) {
       for (const Interval& i : set) {
         if (i.end() > numElements() || i.begin() > i.end()) result.push_back(slice(i, 0));  // throws
       }
@@ -176,13 +183,18 @@ void Tensor::output(std::ostream& out) const {
     return;
   }
   out << elementType().toString() << shapeToString() << " [";
+  outputRegions(out);
+  out << "]";
+}
+
+void Tensor::outputRegions(std::ostream& out) const {
+  if (!valid()) return;
   const auto* impl = static_cast<const GraphImpl*>(graph());
   const char* separator = "";
   for (const VariableInterval& r : getVarRegions()) {
     out << separator << impl->variables[r.var.id()].name << "#" << r.var.id() << r.interval;
     separator = ", ";
   }
-  out << "]";
 }
 
 Tensor append(const Tensor& first, const Tensor& second, unsigned dimension) {

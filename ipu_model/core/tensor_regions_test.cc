@@ -16,6 +16,7 @@
 #include "poplar/Engine.hpp"
 #include "poplar/Graph.hpp"
 #include "poplar/IPUModel.hpp"
+#include "poplar/MetadataCreation.hpp"
 #include "poplar/TypeConversion.hpp"
 #include "poplar/exceptions.hpp"
 
@@ -65,7 +66,7 @@ TEST(ShufflesOfSomeDimensions) {
 
 TEST(SortedRegionsOfAReversedTensor) {
   Graph graph = NewGraph();
-  const Tensor a = graph.addVariable(poplar::INT, {8}), b = graph.addVariable(poplar::INT, {4});
+  const Tensor a = graph.addVariable(poplar::INT, {8}, "a"), b = graph.addVariable(poplar::INT, {4}, "b");
   // In memory: a[0..8), b[0..4).
   const Tensor t = concat({b, a.slice(4, 8), a.slice(0, 4)});
   CHECK((graph.getSortedContiguousRegions(t, {{0, 12}}) == Sets{{{8, 12}, {4, 8}}, {{0, 4}}}));
@@ -74,6 +75,13 @@ TEST(SortedRegionsOfAReversedTensor) {
   const auto variables = t.getVarRegions();
   CHECK(variables.size() == 3 && variables[1].interval == Interval(4, 8) &&
         variables[0].var != variables[1].var);
+  std::ostringstream regions, all, none;
+  t.outputRegions(regions);
+  CHECK_EQ(regions.str(), "b#1[0,4), a#0[4,8), a#0[0,4)");
+  t.output(all);
+  CHECK_EQ(all.str(), "int{12} [" + regions.str() + "]");
+  Tensor().outputRegions(none);
+  CHECK_EQ(none.str(), "");
 }
 
 TEST(SortedRegionsFindAliases) {
@@ -127,17 +135,35 @@ TEST(ClonesKeepOrderAliasesAndTiles) {
         graph.getSortedContiguousRegions(t, {{0, 14}}, true));
   const Tensor gathered = graph.clone(t, "gathered", Method::GATHER_AND_PRESERVE_TILE_ORDER_AND_ALIASES);
   CHECK(graph.getTileMapping(gathered) == graph.getTileMapping(t));
-  for (const auto& r : gathered.getVarRegions()) {
-    const Tensor variable = graph.getVariable(r.var);
-    unsigned tiles = 0;
-    for (const auto& intervals : graph.getTileMapping(variable)) tiles += intervals.empty() ? 0 : 1;
-    CHECK(tiles == 1);
-  }
+  // The elements of each tile are one region of one variable.
+  const auto first = gathered.getVarRegions().front().var;
+  for (const auto& r : gathered.getVarRegions()) CHECK(r.var == first);
+  for (const auto& intervals : graph.getTileMapping(graph.getVariable(first))) CHECK(intervals.size() <= 1);
+  // A tensor whose tiles follow one another looks like its clone.
+  const Tensor wide = graph.addVariable(poplar::INT, {8}).broadcast(2, 0);
+  graph.setTileMapping(wide.slice(0, 8), {{{0, 3}}, {{3, 8}}});
+  const Tensor same = graph.clone(wide, "same", Method::GATHER_AND_PRESERVE_TILE_ORDER_AND_ALIASES);
+  CHECK(same.getVarRegions().size() == 2 && same.getVarRegions()[1].interval == Interval(0, 8));
   // Without aliases a concatenation keeps its order; with them it gets a new one.
   const Tensor unaliased = graph.clone(t.slice(0, 12), "order");
   CHECK(graph.getSortedContiguousRegions(unaliased, {{0, 12}}) ==
         graph.getSortedContiguousRegions(t, {{0, 12}}));
   CHECK(graph.clone(t).isContiguous());
+}
+
+TEST(PartsOfReshapedTensorsAreContiguous) {
+  // Each row of `t` is 16 elements of one half of the variable, then 16 of the other.
+  Graph graph = NewGraph();
+  const Tensor v = graph.addVariable(poplar::INT, {2, 16, 16});
+  const Tensor t = v.dimShuffle({1, 0, 2}).reshape({16, 32});
+  for (const std::size_t row : {0, 5}) {
+    for (const std::size_t begin : {0, 16}) {
+      CHECK(t[row].slice(begin, begin + 16).isContiguous());
+      CHECK(t[row].slice(begin + 4, begin + 12).isContiguous());
+    }
+    CHECK(!t[row].isContiguous() && !t[row].slice(8, 24).isContiguous());
+  }
+  CHECK(concat(v[0].flatten().slice(0, 8), v[0].flatten().slice(8, 20)).isContiguous());
 }
 
 TEST(CopiesByTile) {
@@ -212,13 +238,75 @@ TEST(QuarterMetadata) {
   CHECK(q.hasMetadata() && q.slice(1, 3).reshape({2, 1}).getMetadata() == metadata);
   CHECK(!q.reinterpret(poplar::UNSIGNED_CHAR).hasMetadata());
   CHECK(graph.clone(q).hasMetadata() && graph.clone(q).getMetadata() != metadata);
+  const Tensor other = graph.addConstant(poplar::QUARTER_METADATA, {1},
+                                         QuarterMetadata(QuarterMetadata::Format::F143, 1).getBinary());
+  CHECK(graph.clone(other, q, "other").getMetadata() == other);
+  // A tensor of another type has no metadata to replace.
+  const Tensor plain = graph.addVariable(poplar::HALF, {4});
+  CHECK(graph.clone(plain.getMetadata(), plain).elementType() == poplar::HALF);
   const Tensor one = graph.addConstant(poplar::QUARTER, metadata, {2}, 1.0f);
   unsigned char bits = 0;
   CHECK(one[0].reinterpret(poplar::UNSIGNED_CHAR).getConstantValue(&bits) && bits == 0x40);
 }
 
+TEST(LinearVariablesAreOnAllTiles) {
+  Graph graph = NewGraph();
+  const Tensor t = graph.addVariable(poplar::FLOAT, {16}, poplar::VariableMappingMethod::LINEAR);
+  std::size_t elements = 0;
+  for (const Intervals& of_tile : graph.getTileMapping(t)) {
+    CHECK_EQ(of_tile.size(), 1u);
+    CHECK_EQ(of_tile.at(0).size(), 2u);
+    elements += of_tile.at(0).size();
+  }
+  CHECK_EQ(elements, 16u);
+}
+
+TEST(SlicesOfOneElementRepeatIt) {
+  Graph graph = NewGraph();
+  const Tensor one = graph.addVariable(poplar::FLOAT, {1}, "one");
+  const auto slices = one.slices(Sets{{{0, 3}, {5, 6}}, {{0, 1}}, {}});
+  CHECK_EQ(slices[0].numElements(), 4u);
+  CHECK(slices[0][3] == one[0] && slices[1] == one);
+  CHECK_EQ(slices[2].numElements(), 0u);
+  CHECK_THROWS(poplar::poplar_error, graph.addVariable(poplar::FLOAT, {2}).slices(Sets{{{0, 3}}}));
+}
+
+TEST(TensorsAreWrittenAndRead) {
+  using poplar::QuarterMetadata;
+  Graph graph = NewGraph();
+  const Tensor a = graph.addVariable(poplar::FLOAT, {4, 6}, "a"),
+               b = graph.addVariable(poplar::FLOAT, {2, 4}, "b");
+  graph.setTileMapping(a, 1);
+  graph.setTileMapping(b[0], 2);
+  graph.setTileMapping(b[1], 3);
+  // Strides, a concatenation, elements twice, and a type of its own with metadata.
+  const Tensor joined = poplar::concat(a.transpose(), b.broadcast(1, 0));
+  const Tensor metadata = poplar::createConstantMetadataTensor(graph, QuarterMetadata::Format::F152, 1);
+  const Tensor q = graph.addVariable(poplar::QUARTER, metadata, {3}, "q");
+  graph.setTileMapping(q, 0);
+  std::stringstream file;
+  graph.serializeTensors(file, {joined, q, joined[1]}, poplar::SerializationFormat::Binary);
+  const std::string data = file.str();
+  Graph other = NewGraph();
+  const std::vector<Tensor> read = other.deserializeTensors(file, poplar::SerializationFormat::Binary);
+  CHECK_EQ(read.size(), 3u);
+  CHECK(read[0].shape() == joined.shape() && read[0].elementType() == poplar::FLOAT);
+  CHECK(read[2] == read[0][1]);
+  CHECK(other.getTileMapping(read[0]) == graph.getTileMapping(joined));
+  CHECK(read[0].getContiguousRegions() == joined.getContiguousRegions());
+  CHECK(read[1].elementType() == poplar::QUARTER &&
+        read[1].getMetadata().elementType() == poplar::QUARTER_METADATA);
+  for (const std::size_t cut : {std::size_t{0}, std::size_t{10}, data.size() - 1}) {
+    std::istringstream part(data.substr(0, cut));
+    CHECK_THROWS(poplar::poplar_error, other.deserializeTensors(part, poplar::SerializationFormat::Binary));
+  }
+  CHECK_THROWS(poplar::poplar_error, graph.serializeTensors(file, {a}, poplar::SerializationFormat::JSON));
+}
+
 TEST(TypesOfOneRepresentation) {
   CHECK(poplar::CHAR != poplar::SIGNED_CHAR && poplar::LONG != poplar::LONGLONG);
+  CHECK(poplar::HALF.isFloatingPoint() && poplar::QUARTER.isFloatingPoint());
+  CHECK(!poplar::UNSIGNED_CHAR.isFloatingPoint() && !poplar::QUARTER_METADATA.isFloatingPoint());
   CHECK(poplar::UNSIGNED_INT.toString() == "unsigned int" && poplar::HALF.toString() == "half");
   CHECK(poplar::equivalent_device_type<double>().value == poplar::FLOAT);
   Graph graph = NewGraph();

@@ -83,10 +83,11 @@ void VertexProgram::Write(Writer* writer) const {
     writer->Write(v.tile);
     writer->Write(static_cast<std::int64_t>(v.cycles));
     writer->Write(static_cast<std::int64_t>(v.flops));
-    writer->Write(v.default_cycles);
+    writer->Write(v.cycle_source);
     writer->Write(v.edges.size());
     for (const VertexEdge& edge : v.edges) {
       writer->Write(edge.field);
+      writer->Write(edge.is_metadata);
       WriteRuns(writer, edge.reads);
       WriteRuns(writer, edge.writes);
     }
@@ -108,10 +109,11 @@ VertexProgram VertexProgram::Read(Reader* reader) {
     v.tile = reader->Read<std::uint32_t>();
     v.cycles = static_cast<std::uint64_t>(reader->Read<std::int64_t>());
     v.flops = static_cast<std::uint64_t>(reader->Read<std::int64_t>());
-    v.default_cycles = reader->Read<bool>();
+    v.cycle_source = reader->Read<CycleSource>();
     for (std::size_t e = reader->ReadLength(); e > 0; --e) {
       VertexEdge edge;
       edge.field = reader->Read<std::uint32_t>();
+      edge.is_metadata = reader->Read<bool>();
       edge.reads = ReadRuns(reader);
       edge.writes = ReadRuns(reader);
       v.edges.push_back(std::move(edge));
@@ -168,7 +170,13 @@ bool VertexProgram::Fits(const std::vector<View>& inputs, const std::vector<View
         return fail("has an edge that its class does not have");
       }
       const Field& field = type.fields[edge.field];
-      ++edges[edge.field];
+      // Behind every edge of QUARTER comes its metadata, and nowhere else.
+      const bool after_quarter =
+          e > 0 && v.edges[e - 1].field == edge.field && field.is_quarter && !v.edges[e - 1].is_metadata;
+      const bool last = e + 1 == v.edges.size() || v.edges[e + 1].field != edge.field;
+      if (edge.is_metadata != after_quarter || (field.is_quarter && last && !edge.is_metadata))
+        return fail("has QUARTER elements without their metadata");
+      if (!edge.is_metadata) ++edges[edge.field];
       const auto runs_fit = [&](const std::vector<VertexRun>& runs, const std::vector<View>& views,
                                 std::vector<Use>* uses) {
         for (const VertexRun& run : runs) {
@@ -187,14 +195,15 @@ bool VertexProgram::Fits(const std::vector<View>& inputs, const std::vector<View
       };
       if (!runs_fit(edge.reads, inputs, &read) || !runs_fit(edge.writes, outputs, &written))
         return fail("has an edge outside of its operands");
-      const bool reads = (field.direction & codelet::kRead) != 0,
-                 writes = (field.direction & codelet::kWrite) != 0;
+      const bool reads = edge.is_metadata || (field.direction & codelet::kRead) != 0,
+                 writes = !edge.is_metadata && (field.direction & codelet::kWrite) != 0;
       const std::int64_t n = edge.elements();
       if ((!reads && !edge.reads.empty()) || (!writes && !edge.writes.empty()) ||
           (reads && writes && Elements(edge.reads) != Elements(edge.writes))) {
         return fail("has an edge in the wrong direction");
       }
-      const bool scalar = field.kind == codelet::kScalarEdge || field.kind == codelet::kScalarEdges;
+      const bool scalar =
+          edge.is_metadata || field.kind == codelet::kScalarEdge || field.kind == codelet::kScalarEdges;
       if (scalar && n != 1) return fail("has an edge of " + std::to_string(n) + " elements for one");
     }
     for (std::size_t f = 0; f < type.num_fields; ++f) {
@@ -266,16 +275,18 @@ VertexInstances::VertexInstances(std::shared_ptr<const VertexProgram> program)
             inner_.push_back({ref, data, v.values[f].size() / field.element_bytes, &v.values[f]});
         }
         if (!IsEdge(field)) continue;
-        const std::size_t first = e;
+        const std::size_t first = e, step = field.is_quarter ? 2 : 1;
         while (e < v.edges.size() && v.edges[e].field == f) ++e;
         EdgeRef* edges = ref;
         if (!IsOneEdge(field)) {
-          unsigned char* const array = take((e - first) * sizeof(EdgeRef));
+          unsigned char* const array = take((e - first) / step * sizeof(EdgeRef));
           edges = reinterpret_cast<EdgeRef*>(array);
-          if (pass == 1) inner_.push_back({ref, array, e - first, nullptr});
+          if (pass == 1) inner_.push_back({ref, array, (e - first) / step, nullptr});
         }
         for (std::size_t k = first; k < e && pass == 1; ++k)
-          slots_.push_back({edges + (k - first), nullptr, static_cast<std::size_t>(v.edges[k].elements())});
+          slots_.push_back({edges + (k - first) / step, nullptr,
+                            static_cast<std::size_t>(v.edges[k].elements()), v.edges[k].is_metadata,
+                            edges == ref || k > first + 1 ? nullptr : ref});
       }
     }
     if (pass == 1) break;
@@ -299,16 +310,27 @@ void VertexInstances::Reset() {
     }
   }
   for (const Inner& inner : inner_) {
-    *inner.ref = {inner.data, inner.size};
+    *inner.ref = {inner.data, inner.size, nullptr};
     if (inner.value != nullptr) std::memcpy(inner.data, inner.value->data(), inner.value->size());
   }
-  for (const Slot& slot : slots_) *slot.ref = {slot.data, slot.size};
+  for (const Slot& slot : slots_) slot.Set();
 }
 
 void VertexInstances::Connect(std::size_t vertex, std::size_t edge, void* data) {
   Slot& slot = slots_[first_slot_[vertex] + edge];
   slot.data = data;
-  *slot.ref = {data, slot.size};
+  slot.Set();
+}
+
+void VertexInstances::Slot::Set() const {
+  if (is_metadata) {
+    ref->metadata = static_cast<const unsigned char*>(data);
+    // A field of several edges has the metadata of the first.
+    if (all != nullptr) all->metadata = ref->metadata;
+  } else {
+    ref->data = data;
+    ref->size = size;
+  }
 }
 
 }  // namespace ipu_model

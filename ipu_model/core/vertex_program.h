@@ -28,16 +28,20 @@ struct VertexRun {
 // One Input, Output or InOut. What it reads and what it writes have the same runs of elements, one after
 // another.
 struct VertexEdge {
-  std::uint32_t field = 0;  // of the class
+  std::uint32_t field = 0;   // of the class
+  bool is_metadata = false;  // one element: the metadata of the edge of QUARTER before this one
   std::vector<VertexRun> reads, writes;
   std::int64_t elements() const;
 };
+
+// Where the cycles of a vertex come from: it or an estimator gives them, or nobody does.
+enum class CycleSource : std::uint8_t { kGiven, kDefault, kCompiledLoop, kCount };
 
 struct ProgramVertex {
   std::uint32_t type = 0, tile = 0;
   std::uint64_t cycles = 0;  // that it adds to those of its tile
   std::uint64_t flops = 0;
-  bool default_cycles = false;      // nobody estimated them
+  CycleSource cycle_source = CycleSource::kGiven;
   std::vector<VertexEdge> edges;    // in the order of the fields
   std::vector<std::string> values;  // by field: the bytes of the numbers in its state
 };
@@ -87,6 +91,10 @@ class VertexInstances {
     codelet::EdgeRef* ref;
     void* data;
     std::size_t size;
+    bool is_metadata;
+    codelet::EdgeRef* all;  // the field, if the edge is the first of several
+
+    void Set() const;
   };
   struct Free {
     void operator()(unsigned char* p) const { std::free(p); }

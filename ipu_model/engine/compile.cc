@@ -120,11 +120,9 @@ void ResolveComputeSets(const poplar::Graph& graph, CompiledProgram* program) {
   }
 }
 
-}  // namespace
-
-poplar::Executable CompileGraph(const poplar::Graph& graph,
-                                const std::vector<poplar::program::Program>& programs,
-                                const std::string& name, TilePlanCache* cache) {
+// Of a program that does not fit, the executable has a report and a profile only if that is allowed.
+poplar::Executable Compile(const poplar::Graph& graph, const std::vector<poplar::program::Program>& programs,
+                           const std::string& name, TilePlanCache* cache, bool allow_out_of_memory) {
   const GraphImpl& impl = graph.impl();
   auto compiled = std::make_shared<CompiledProgram>(impl.target);
   if (programs.empty()) throw poplar::control_program_error("compileGraph: there is no program");
@@ -152,12 +150,21 @@ poplar::Executable CompileGraph(const poplar::Graph& graph,
   compiled->report = Analyse(*compiled, cache, detailed ? &compiled->analysis : nullptr);
   LogReport(compiled->report, name);
   if (!compiled->report.out_of_memory.empty()) {
+    if (allow_out_of_memory) return poplar::Executable(std::move(compiled));
     const std::string message = (name.empty() ? "" : name + ": ") + compiled->report.out_of_memory;
     Report report = std::move(compiled->report);
     throw OutOfMemory(message, std::move(report), std::move(compiled));
   }
   compiled->host_nanoseconds = NanosecondsOf(*compiled);
   return poplar::Executable(std::move(compiled));
+}
+
+}  // namespace
+
+poplar::Executable CompileGraph(const poplar::Graph& graph,
+                                const std::vector<poplar::program::Program>& programs,
+                                const std::string& name, TilePlanCache* cache) {
+  return Compile(graph, programs, name, cache, false);
 }
 
 const Report& ReportOf(const poplar::Executable& executable) { return executable.program()->report; }
@@ -172,14 +179,14 @@ namespace poplar {
 Executable compileGraph(const Graph& graph, const std::vector<program::Program>& programs,
                         const OptionFlags& options, const ProgressFunc& progress,
                         const DebugContext& debugContext) {
-  ipu_model::ReadEngineOptions(options);
+  const bool allow_out_of_memory = ipu_model::ReadEngineOptions(options).allow_out_of_memory;
   ipu_model::TilePlanCache cache;
   if (progress) {
     cache.poll = [&progress](std::size_t done, std::size_t total) {
       progress(static_cast<int>(done), static_cast<int>(total));
     };
   }
-  return ipu_model::CompileGraph(graph, programs, debugContext.getPathName(), &cache);
+  return ipu_model::Compile(graph, programs, debugContext.getPathName(), &cache, allow_out_of_memory);
 }
 
 void Executable::serialize(std::ostream& out) const {

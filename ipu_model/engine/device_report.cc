@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/limits_buffers.h"
+#include "engine/compiled_program.h"
 #include "engine/cycle_walk.h"
 #include "engine/field_io.h"
 #include "engine/operation_plans.h"
@@ -24,14 +25,39 @@ bool LimitBuffers(const CompiledProgram& program, const MemoryAnalysis& memory) 
   for (const ProgramNode* node : NodesOf(roots)) {
     if (node->operation != nullptr) operations.emplace(node->operation.get(), node->operation.get());
   }
-  bool limited = false;
-  for (const auto& [operation, free] : memory.LackingBuffers()) {
-    auto* const limits = dynamic_cast<LimitsBuffers*>(operations.at(operation));
-    // More steps need more code, so not all that is free is for buffers.
-    if (limits != nullptr) limited = limits->LimitBuffers(free / 4 * 3) || limited;
+  const auto lacking = memory.LackingBuffers();
+  const auto limits_of = [&](const Operation* operation) {
+    return dynamic_cast<LimitsBuffers*>(operations.at(operation));
+  };
+  // More steps need more code, so not all that is free is for buffers.
+  const auto bytes_of = [](std::int64_t free) { return free / 4 * 3; };
+  for (const auto& [operation, free] : lacking) {
+    LimitsBuffers* const limits = limits_of(operation);
+    if (limits == nullptr || !limits->CanDoWith(bytes_of(free))) return false;
   }
+  bool limited = false;
+  for (const auto& [operation, free] : lacking)
+    limited = limits_of(operation)->LimitBuffers(bytes_of(free)) || limited;
   return limited;
 }
+
+// Notes the supersteps of each operation when it is first visited.
+class SuperstepNotes : public CycleObserver {
+ public:
+  void Enter(const ProgramNode&, std::uint64_t) override {}
+  void Superstep(std::size_t row, const OperationUse* use, std::size_t step, const Cycles& cycles) override {
+    if (use == nullptr || use->steps.size() < 2) return;
+    if (row >= found.size()) found.resize(row + 1);
+    if (found[row].size() != step) return;
+    found[row].push_back({cycles, use->steps[step].exchange_bytes, use->steps[step].link_bytes});
+  }
+  void Decision(const Cycles&) override {}
+  void Transfer(std::uint64_t) override {}
+  void HostCall() override {}
+  void Leave(const Cycles&, std::size_t) override {}
+
+  std::vector<std::vector<SuperstepCost>> found;
+};
 
 }  // namespace
 
@@ -53,6 +79,16 @@ Report Analyse(const CompiledProgram& program, TilePlanCache* cache,
       return report;
     }
   }
+}
+
+std::vector<std::vector<SuperstepCost>> SuperstepsOf(const CompiledProgram& program) {
+  std::shared_ptr<DeviceAnalysis> analysis = program.analysis;
+  if (!analysis) Analyse(program, nullptr, &analysis);
+  SuperstepNotes notes;
+  if (!analysis->planned) return {};
+  Report report;
+  CountCycles(program, &analysis->uses, &report, &notes);
+  return std::move(notes.found);
 }
 
 void WriteReport(Writer& writer, const Report& report) { FieldWriter{writer}.Put(report); }

@@ -4,11 +4,13 @@
 #define IPU_MODEL_ENGINE_DEVICE_REPORT_H_
 
 #include <memory>
+#include <vector>
 
 #include "core/serialise.h"
 #include "engine/tile_memory.h"
 #include "ipu_model/Model.hpp"
 #include "ipu_model/Profile.hpp"
+#include "ipu_model/Timeline.hpp"
 
 namespace ipu_model {
 
@@ -27,6 +29,10 @@ struct DeviceAnalysis {
 // from; it refers to the program.
 Report Analyse(const CompiledProgram& program, TilePlanCache* cache = nullptr,
                std::shared_ptr<DeviceAnalysis>* analysis = nullptr);
+
+// By operation of the report of program 0: its supersteps if it has several, else none; up to the last that
+// has. They are not stored with a program: it is analysed again unless it has its analysis.
+std::vector<std::vector<SuperstepCost>> SuperstepsOf(const CompiledProgram& program);
 
 // The profile of program 0, from a detailed analysis of the program.
 Profile ProfileOfAnalysis(const CompiledProgram& program, DeviceAnalysis* analysis);

@@ -90,6 +90,7 @@ EngineOptions ReadEngineOptions(const poplar::OptionFlags& given) {
          options.profiled_runs = static_cast<unsigned>(std::strtoul(value.c_str(), nullptr, 10));
          return IsCount(value);
        }},
+      {"debug.allowOutOfMemory", Boolean(&options.allow_out_of_memory)},
       {"exchange.enablePrefetch", Boolean(&enable_prefetch)},
       {"exchange.streamBufferOverlap",
        [&](Value value) {
@@ -102,7 +103,6 @@ EngineOptions ReadEngineOptions(const poplar::OptionFlags& given) {
       {"autoReport.outputLoweredVars", flag},
       {"autoReport.outputSerializedGraph", flag},
       {"autoReport.streamAtEachRun", flag},
-      {"debug.allowOutOfMemory", flag},
       {"debug.checkpointAfter", text},
       {"debug.computeInstrumentationLevel", Word("off vertex tile ipu device")},
       {"debug.cpuMultiThreadExecution", flag},

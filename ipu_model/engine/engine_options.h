@@ -13,6 +13,7 @@ struct EngineOptions {
   bool stream_memory_stays = false;  // see MakeHostPlan
   bool one_replica = false;          // the caller has an engine for each replica
   bool prefetch = false;             // callbacks may prefetch
+  bool allow_out_of_memory = false;  // a program that does not fit is compiled, for its profile
   double vertex_seconds = 10;
   // What is written to `report_folder`/profile.pop.
   bool graph_profile = false, execution_profile = false;

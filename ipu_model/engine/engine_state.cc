@@ -57,6 +57,10 @@ EngineState::EngineState(poplar::Executable executable, const poplar::OptionFlag
 }
 
 void EngineState::Load() {
+  if (const std::string& lack = program().report.out_of_memory; !lack.empty()) {
+    throw poplar::graph_memory_allocation_error(
+        "Engine::load: the program was compiled with debug.allowOutOfMemory, for its profile only: " + lack);
+  }
   for (ReplicaEngine& replica : replicas_) replica.With([](auto& engine) { engine.Load(); });
   loaded_ = true;
 }

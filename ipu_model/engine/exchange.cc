@@ -54,6 +54,14 @@ std::int64_t MostOnTile(const Mapping& mapping, std::int64_t all) {
   return most;
 }
 
+std::size_t HashOfExtents(const Box& box) {
+  std::uint64_t h = 0;
+  for (std::size_t d = 0; d < box.begin.size(); ++d) {
+    h = (h + static_cast<std::uint64_t>(box.end[d] - box.begin[d])) * 0x9e3779b97f4a7c15u;
+  }
+  return h >> 32;
+}
+
 bool SameExtents(const Box& a, const Box& b) {
   for (std::size_t d = 0; d < a.begin.size(); ++d) {
     if (a.end[d] - a.begin[d] != b.end[d] - b.begin[d]) return false;
@@ -93,12 +101,17 @@ ExchangeAnalyser::ExchangeAnalyser(const CompiledProgram& program, bool detailed
       detailed_(detailed),
       several_ipus_(program.target.getNumIPUs() > 1),
       tiles_per_group_(TilesPerGroup(program.target)),
-      num_groups_((num_tiles_ + tiles_per_group_ - 1) / tiles_per_group_) {
+      num_groups_((num_tiles_ + tiles_per_group_ - 1) / tiles_per_group_),
+      known_cycles_(256),
+      sent_of_operand_(num_tiles_),
+      held_(num_tiles_, 0) {
   if (!detailed && !several_ipus_) return;
   sent_.assign(num_tiles_, 0);
   delivered_.assign(num_tiles_, 0);
   between_groups_.assign(std::size_t{num_groups_} * num_groups_, 0);
   of_groups_.assign(num_groups_, 0);
+  readers_of_groups_.assign(num_groups_, 0);
+  for (unsigned tile = 0; tile < num_tiles_; ++tile) group_of_tile_.push_back(tile / tiles_per_group_);
 }
 
 ExchangeAnalyser::TileAccess& ExchangeAnalyser::Touch(unsigned tile) {
@@ -117,53 +130,75 @@ void ExchangeAnalyser::Buffer(SuperstepUse* use, unsigned tile, std::int64_t byt
   use->buffers[tile] += (bytes + 7) / 8 * 8;
 }
 
-void ExchangeAnalyser::Note(std::uint64_t hash, std::size_t vertex, unsigned tile, std::int64_t held) {
-  const auto [entry, is_new] = region_of_.try_emplace(hash, num_regions_);
-  if (is_new) {
-    if (++num_regions_ > regions_.size()) regions_.emplace_back();
-    regions_[entry->second].vertex = vertex;
-    regions_[entry->second].tiles.clear();
-  }
-  regions_[entry->second].tiles.emplace_back(tile, held);
+unsigned* ExchangeAnalyser::SlotOf(std::uint64_t hash) {
+  const std::size_t mask = slots_.size() - 1;
+  std::size_t i = (hash >> 16) & mask;
+  while (slots_[i] != 0 && regions_[slots_[i] - 1].hash != hash) i = (i + 1) & mask;
+  return &slots_[i];
 }
 
-void ExchangeAnalyser::Move(HeldCounter* counter, const VertexGroup& group, const VertexGroup::Access& access,
-                            std::int64_t element_bytes, bool to_vertices) {
-  if (num_regions_ == 0) return;
+void ExchangeAnalyser::Note(std::uint64_t hash, std::size_t vertex, unsigned tile, std::int64_t held) {
+  // Few regions need a few slots only, at most half of which are taken.
+  if (2 * num_regions_ >= slots_.size()) {
+    slots_.assign(std::max<std::size_t>(64, 4 * slots_.size()), 0);
+    for (std::size_t r = 0; r < num_regions_; ++r) *SlotOf(regions_[r].hash) = static_cast<unsigned>(r + 1);
+  }
+  unsigned* const slot = SlotOf(hash);
+  if (*slot == 0) {
+    if (++num_regions_ > regions_.size()) regions_.emplace_back();
+    *slot = static_cast<unsigned>(num_regions_);
+    Region& region = regions_[num_regions_ - 1];
+    region.hash = hash;
+    region.vertex = vertex;
+    region.tiles.clear();
+  }
+  regions_[*slot - 1].tiles.emplace_back(tile, held);
+}
+
+template <typename F>
+void ExchangeAnalyser::ForEachRegion(HeldCounter* counter, const VertexGroup& group,
+                                     const VertexGroup::Access& access, F&& visit) {
+  for (std::size_t r = 0; r < num_regions_; ++r) {
+    const Box& box = group.vertices[regions_[r].vertex].box;
+    holders_.clear();
+    counter->Holders(access.identity ? box : access.region(box), &holders_);
+    visit(regions_[r]);
+  }
+}
+
+void ExchangeAnalyser::Move(const Region& region, std::int64_t element_bytes, bool to_vertices) {
   moved_ = true;
   TileBytes& from_holders = to_vertices ? sent_ : delivered_;
   TileBytes& at_vertices = to_vertices ? delivered_ : sent_;
   const auto between = [&](std::size_t holder, std::size_t vertex) -> std::int64_t& {
     return between_groups_[to_vertices ? holder * num_groups_ + vertex : vertex * num_groups_ + holder];
   };
-  for (std::size_t r = 0; r < num_regions_; ++r) {
-    const Region& region = regions_[r];
-    const Box& box = group.vertices[region.vertex].box;
-    holders_.clear();
-    counter->Holders(access.identity ? box : access.region(box), &holders_);
-    const auto tiles = static_cast<std::int64_t>(region.tiles.size());
-    std::int64_t all = 0;
-    for (const auto& [holder, elements] : holders_) {
-      const std::int64_t bytes = elements * element_bytes;
-      from_holders[holder] += bytes * tiles;
-      of_groups_[holder / tiles_per_group_] += bytes;
-      all += bytes;
-    }
-    for (const auto& [tile, held] : region.tiles) {
-      const std::size_t own = tile / tiles_per_group_;
-      from_holders[tile] -= held * element_bytes;
-      at_vertices[tile] += all - held * element_bytes;
-      between(own, own) -= held * element_bytes;
-      for (std::size_t g = 0; g < num_groups_; ++g) between(g, own) += of_groups_[g];
-    }
-    std::fill(of_groups_.begin(), of_groups_.end(), 0);
+  const auto tiles = static_cast<std::int64_t>(region.tiles.size());
+  std::int64_t all = 0;
+  for (const auto& [holder, elements] : holders_) {
+    const std::int64_t bytes = elements * element_bytes;
+    from_holders[holder] += bytes * tiles;
+    of_groups_[group_of_tile_[holder]] += bytes;
+    all += bytes;
   }
-  ForgetRegions();
+  for (const auto& [tile, held] : region.tiles) {
+    const std::size_t own = group_of_tile_[tile];
+    from_holders[tile] -= held * element_bytes;
+    at_vertices[tile] += all - held * element_bytes;
+    between(own, own) -= held * element_bytes;
+    ++readers_of_groups_[own];
+  }
+  for (std::size_t own = 0; own < num_groups_; ++own) {
+    const std::int64_t readers = std::exchange(readers_of_groups_[own], 0);
+    if (readers == 0) continue;
+    for (std::size_t g = 0; g < num_groups_; ++g) between(g, own) += of_groups_[g] * readers;
+  }
+  std::fill(of_groups_.begin(), of_groups_.end(), 0);
 }
 
 void ExchangeAnalyser::ForgetRegions() {
   num_regions_ = 0;
-  region_of_.clear();
+  slots_.clear();
 }
 
 bool ExchangeAnalyser::ReadByPairs(const std::vector<std::pair<unsigned, std::int64_t>>& tiles) const {
@@ -181,45 +216,47 @@ bool ExchangeAnalyser::ReadByPairs(const std::vector<std::pair<unsigned, std::in
   });
 }
 
-void ExchangeAnalyser::Send(HeldCounter* counter, const VertexGroup& group, const VertexGroup::Access& access,
-                            const View& view, const Mapping& mapping) {
+void ExchangeAnalyser::CountHeld(HeldCounter* counter, const View& view) {
+  std::fill(held_.begin(), held_.end(), 0);
+  holders_.clear();
+  counter->Holders(Box::Whole(view.shape), &holders_);
+  for (const auto& [tile, elements] : holders_) {
+    if (tile < num_tiles_) held_[tile] += elements;
+  }
+}
+
+bool ExchangeAnalyser::MaySlow(const View& view, const Mapping& mapping) const {
   const auto size = static_cast<std::int64_t>(SizeOf(view.type));
   std::int64_t most = 0;
   for (const unsigned tile : touched_) most = std::max(most, received_[tile]);
   // Data that pairs of tiles share arrives, and leaves, at twice the rate.
-  if (MostOnTile(mapping, program_.variables.at(view.variable).num_elements) * size <= most / 2) return;
-  if (num_regions_ == 0) {
-    Box computed;
-    for (const Vertex& vertex : group.vertices) {
-      if (!access.identity) computed = access.region(vertex.box);
-      const Box& region = access.identity ? vertex.box : computed;
-      const std::int64_t elements = counter->Distinct(region), held = counter->Held(vertex.tile, region);
-      if (held == elements) continue;
-      Note(HashOf(view, region), static_cast<std::size_t>(&vertex - group.vertices.data()), vertex.tile,
-           held);
-    }
+  return MostOnTile(mapping, program_.variables.at(view.variable).num_elements) * size > most / 2;
+}
+
+// Regions may overlap, and a tile sends no element twice.
+void ExchangeAnalyser::Send(const Region& region) {
+  const bool pairs = ReadByPairs(region.tiles);
+  const unsigned only = region.tiles.size() == 1 ? region.tiles[0].first : num_tiles_;
+  for (const auto& [holder, elements] : holders_) {
+    if (holder == only) continue;
+    auto& [alone, to_pairs] = sent_of_operand_[holder];
+    if (alone == 0 && to_pairs == 0) senders_.push_back(holder);
+    (pairs ? to_pairs : alone) += elements;
   }
-  // Regions may overlap, and a tile sends no element twice.
-  std::unordered_map<unsigned, std::pair<std::int64_t, std::int64_t>> sent;
-  for (std::size_t r = 0; r < num_regions_; ++r) {
-    const Region& region = regions_[r];
-    const Box& box = group.vertices[region.vertex].box;
-    holders_.clear();
-    counter->Holders(access.identity ? box : access.region(box), &holders_);
-    const bool pairs = ReadByPairs(region.tiles);
-    for (const auto& [holder, elements] : holders_) {
-      if (region.tiles.size() == 1 && region.tiles[0].first == holder) continue;
-      (pairs ? sent[holder].second : sent[holder].first) += elements;
-    }
-  }
-  const Box whole = Box::Whole(view.shape);
-  for (const auto& [tile, elements] : sent) {
-    const std::int64_t all = counter->Held(tile, whole), alone = std::min(all, elements.first);
+}
+
+void ExchangeAnalyser::EndSending(HeldCounter* counter, const View& view) {
+  const auto size = static_cast<std::int64_t>(SizeOf(view.type));
+  CountHeld(counter, view);
+  for (const unsigned tile : senders_) {
+    auto& elements = sent_of_operand_[tile];
+    const std::int64_t all = held_[tile], alone = std::min(all, elements.first);
     sent_alone_[tile] += alone * size;
     sent_to_pairs_[tile] += std::min(all - alone, elements.second) * size;
+    elements = {0, 0};
   }
+  senders_.clear();
   sends_ = true;
-  if (!detailed_ && !several_ipus_) ForgetRegions();
 }
 
 void ExchangeAnalyser::EndExchange(SuperstepDetail* detail) {
@@ -272,6 +309,7 @@ bool ExchangeAnalyser::Read(const VertexGroup& group, const VertexGroup::Access&
                             const Mapping& mapping, SuperstepUse* use) {
   HeldCounter counter(mapping, view);
   const auto size = static_cast<std::int64_t>(SizeOf(view.type));
+  needs_.clear();
   Box computed;
   for (const Vertex& vertex : group.vertices) {
     if (!access.identity) computed = access.region(vertex.box);
@@ -279,6 +317,8 @@ bool ExchangeAnalyser::Read(const VertexGroup& group, const VertexGroup::Access&
     const std::int64_t elements = counter.Distinct(region), held = counter.Held(vertex.tile, region);
     if (held == elements) continue;
     const std::uint64_t hash = HashOf(view, region);
+    const auto number = static_cast<std::size_t>(&vertex - group.vertices.data());
+    needs_.push_back({number, hash, held});
     TileAccess& a = Touch(vertex.tile);
     if (a.last == hash) continue;
     a.last = hash;
@@ -286,9 +326,7 @@ bool ExchangeAnalyser::Read(const VertexGroup& group, const VertexGroup::Access&
     a.elements += elements;
     a.held += held;
     ++fragments_[vertex.tile];
-    if (detailed_ || several_ipus_) {
-      Note(hash, static_cast<std::size_t>(&vertex - group.vertices.data()), vertex.tile, held);
-    }
+    if (detailed_ || several_ipus_) Note(hash, number, vertex.tile, held);
   }
   if (touched_.empty()) return true;
   for (const unsigned tile : touched_) {
@@ -302,8 +340,16 @@ bool ExchangeAnalyser::Read(const VertexGroup& group, const VertexGroup::Access&
     const TileAccess& b = accesses_[tile + 1];
     if (b.key == a.key) shared_[tile] += std::max<std::int64_t>(0, a.elements - a.held - b.held) * size;
   }
-  Send(&counter, group, access, view, mapping);
-  if (detailed_ || several_ipus_) Move(&counter, group, access, size, true);
+  const bool moves = detailed_ || several_ipus_, sends = MaySlow(view, mapping);
+  if (sends && !moves) {
+    for (const Need& need : needs_) Note(need.hash, need.vertex, group.vertices[need.vertex].tile, need.held);
+  }
+  ForEachRegion(&counter, group, access, [&](const Region& noted) {
+    if (sends) Send(noted);
+    if (moves) Move(noted, size, true);
+  });
+  if (sends) EndSending(&counter, view);
+  ForgetRegions();
   ForgetTouched();
   return false;
 }
@@ -328,7 +374,8 @@ bool ExchangeAnalyser::Write(const VertexGroup& group, const VertexGroup::Access
            held);
     }
   }
-  if (detailed_ || several_ipus_) Move(&counter, group, access, size, false);
+  ForEachRegion(&counter, group, access, [&](const Region& noted) { Move(noted, size, false); });
+  ForgetRegions();
   if (missing > 0) {
     use->exchange_bytes += static_cast<std::uint64_t>(missing * size);
     for (const unsigned tile : touched_) {
@@ -338,9 +385,9 @@ bool ExchangeAnalyser::Write(const VertexGroup& group, const VertexGroup::Access
       sent_alone_[tile] += (a.elements - a.held) * size;
       sends_ = true;
     }
-    const Box whole = Box::Whole(view.shape);
+    CountHeld(&counter, view);
     for (unsigned tile = 0; tile < num_tiles_; ++tile) {
-      const std::int64_t owned = counter.Held(tile, whole) - accesses_[tile].held;
+      const std::int64_t owned = held_[tile] - accesses_[tile].held;
       if (owned <= 0) continue;
       received_[tile] += std::min(owned, missing) * size;
       ++fragments_[tile];
@@ -405,14 +452,15 @@ OperationUse ExchangeAnalyser::Analyse(const Operation& operation) {
     SuperstepUse use;
     std::map<std::string_view, std::vector<bool>> called;
     std::vector<std::string> codelets;  // in detailed analyses
+    std::map<std::string, Runs> vertices;
     for (const VertexGroup& group : plan.supersteps[s].groups) {
       if (group.vertices.empty()) continue;
       result.num_vertices += group.vertices.size();
       result.num_edges += group.vertices.size() * (group.reads.size() + group.writes.size());
       CodeletUse codelet{group.codelet, group.code_bytes, std::vector<bool>(num_tiles_, false)};
       if (group.vertex_bytes > 0) Grow(&result.vertex_state, num_tiles_);
-      // Partitions are balanced, so there are few distinct sizes of boxes.
-      std::vector<std::pair<const Box*, std::uint64_t>> known;
+      // Many boxes have the same extents, and so the same cycles: each slot has the last box with its hash.
+      std::fill(known_cycles_.begin(), known_cycles_.end(), std::pair<const Box*, std::uint64_t>());
       for (const Vertex& vertex : group.vertices) {
         if (vertex.tile >= num_tiles_) {
           throw poplar::poplar_error("operation '" + operation.name + "' (" + std::string(operation.kind()) +
@@ -423,16 +471,14 @@ OperationUse ExchangeAnalyser::Analyse(const Operation& operation) {
         if (group.vertex_bytes > 0) {
           result.vertex_state[vertex.tile] += static_cast<std::int64_t>(group.vertex_bytes);
         }
-        std::uint64_t cycles = 0;
-        auto match = std::find_if(known.begin(), known.end(),
-                                  [&](const auto& entry) { return SameExtents(*entry.first, vertex.box); });
-        if (match != known.end()) {
-          cycles = match->second;
-        } else {
-          cycles = group.cycles ? group.cycles(target_, vertex.box) : 0;
-          if (known.size() < 16) known.emplace_back(&vertex.box, cycles);
+        if (group.cycles) {
+          auto& [box, cycles] = known_cycles_[HashOfExtents(vertex.box) % known_cycles_.size()];
+          if (box == nullptr || !SameExtents(*box, vertex.box)) {
+            cycles = group.cycles(target_, vertex.box);
+            box = &vertex.box;
+          }
+          compute_[vertex.tile] += cycles;
         }
-        compute_[vertex.tile] += cycles;
       }
       if (group.call_cycles > 0) {
         std::vector<bool>& tiles = called[group.codelet];
@@ -448,6 +494,12 @@ OperationUse ExchangeAnalyser::Analyse(const Operation& operation) {
       }
       if (detailed_) {
         codelets.push_back(group.codelet);
+        Runs& of_codelet = vertices[group.codelet];
+        for (const Vertex& vertex : group.vertices) {
+          if (of_codelet.empty() || of_codelet[of_codelet.size() - 2] != vertex.tile)
+            of_codelet.insert(of_codelet.end(), {vertex.tile, 0});
+          ++of_codelet.back();
+        }
         for (const auto& access : group.reads) {
           if (access.tensor.kind == OperandRef::Kind::kInput) {
             result.last_reads.at(access.tensor.index) = static_cast<int>(s);
@@ -489,7 +541,10 @@ OperationUse ExchangeAnalyser::Analyse(const Operation& operation) {
         EndExchange(&unused);
       }
     }
-    if (detailed_) EndStep(std::move(codelets), use, &result);
+    if (detailed_) {
+      EndStep(std::move(codelets), use, &result);
+      result.details.back().vertices = std::move(vertices);
+    }
     std::fill(compute_.begin(), compute_.end(), 0);
     if (use.exchange_bytes > 0) {
       const std::uint64_t rate = target_.exchange_bytes_per_cycle;

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <map>
 #include <string>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -31,6 +30,8 @@ struct SuperstepUse {
 // What a profile shows of a superstep beyond its costs.
 struct SuperstepDetail {
   std::string codelets;  // in alphabetical order, joined by " + "
+  // (tile, number), flat, of each codelet's vertices.
+  std::map<std::string, Runs> vertices;
   // By tile, empty if zero on all. `sent` counts bytes for each tile that receives them.
   Runs compute_cycles, sent, received;
   unsigned active_tiles = 0;        // that compute
@@ -87,6 +88,12 @@ class ExchangeAnalyser {
     std::uint64_t key = 0, last = 0;  // key: sum of the hashes of its regions; last: hash of the last region
     std::int64_t elements = 0, held = 0;
   };
+  // A region of the operand that is analysed: a vertex that reads or writes it, and the tiles of all of them.
+  struct Region {
+    std::uint64_t hash;
+    std::size_t vertex;
+    std::vector<std::pair<unsigned, std::int64_t>> tiles;  // with the elements that they hold
+  };
   // Return true if every vertex's tile holds the elements that it accesses.
   bool Read(const VertexGroup& group, const VertexGroup::Access& access, const View& view,
             const Mapping& mapping, SuperstepUse* use);
@@ -98,16 +105,24 @@ class ExchangeAnalyser {
   // `tile` holds `held` elements of the region of a vertex, and the others move to it (or from it). The
   // region is that of vertex `vertex`; equal regions have one hash.
   void Note(std::uint64_t hash, std::size_t vertex, unsigned tile, std::int64_t held);
-  // Notes what other tiles read of an operand, and counts what its holders send, unless receiving it takes at
-  // least as long.
-  void Send(HeldCounter* counter, const VertexGroup& group, const VertexGroup::Access& access,
-            const View& view, const Mapping& mapping);
+  // Whether sending an operand may take longer than receiving it.
+  bool MaySlow(const View& view, const Mapping& mapping) const;
+  // Calls `visit` with each noted region of an operand; its holders are then in holders_.
+  template <typename F>
+  void ForEachRegion(HeldCounter* counter, const VertexGroup& group, const VertexGroup::Access& access,
+                     F&& visit);
+  // Counts what the holders of the region send; EndSending when that is done for all regions.
+  void Send(const Region& region);
+  void EndSending(HeldCounter* counter, const View& view);
+  // Sets held_.
+  void CountHeld(HeldCounter* counter, const View& view);
   std::uint64_t SendCycles();
   bool ReadByPairs(const std::vector<std::pair<unsigned, std::int64_t>>& tiles) const;
   void ForgetRegions();
-  // Finds the holders of the regions noted for an operand.
-  void Move(HeldCounter* counter, const VertexGroup& group, const VertexGroup::Access& access,
-            std::int64_t element_bytes, bool to_vertices);
+  // The slot of the region with this hash, or the one to put it in.
+  unsigned* SlotOf(std::uint64_t hash);
+  // Counts what moves between the holders of the region and its vertices.
+  void Move(const Region& region, std::int64_t element_bytes, bool to_vertices);
   void EndStep(std::vector<std::string> codelets, const SuperstepUse& use, OperationUse* result);
   void EndExchange(SuperstepDetail* detail);
   // Of a target with several IPUs: what moves between them. An element crosses the links once for each tile
@@ -132,16 +147,26 @@ class ExchangeAnalyser {
   const unsigned tiles_per_group_, num_groups_;
   TileBytes sent_, delivered_, between_groups_;
   bool moved_ = false;
-  // The regions of the operand that is analysed: a vertex with the region, and the tiles of all of them.
-  struct Region {
+  std::vector<std::pair<const Box*, std::uint64_t>> known_cycles_;  // of the boxes of a vertex group
+  // The vertices of the operand that is read which need elements of other tiles: their regions' hashes, and
+  // what their tiles hold.
+  struct Need {
     std::size_t vertex;
-    std::vector<std::pair<unsigned, std::int64_t>> tiles;  // with the elements that they hold
+    std::uint64_t hash;
+    std::int64_t held;
   };
+  std::vector<Need> needs_;
   std::vector<Region> regions_;
   std::size_t num_regions_ = 0;
-  std::unordered_map<std::uint64_t, std::size_t> region_of_;  // by hash
+  // A hash table of the regions, whose size is a power of two: 0, or the number of a region counted from 1.
+  std::vector<unsigned> slots_;
   std::vector<std::pair<unsigned, std::int64_t>> holders_;
-  TileBytes of_groups_;
+  // By tile: elements of the operand that it sends to single tiles and to pairs; and the tiles that send any.
+  std::vector<std::pair<std::int64_t, std::int64_t>> sent_of_operand_;
+  std::vector<unsigned> senders_;
+  TileBytes held_;                           // elements of the operand that each tile holds
+  TileBytes of_groups_, readers_of_groups_;  // of one region, by group of tiles
+  std::vector<unsigned> group_of_tile_;
 };
 
 }  // namespace ipu_model

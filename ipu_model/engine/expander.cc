@@ -2,17 +2,32 @@
 
 #include "core/execute.h"
 #include "core/expandable.h"
+#include "core/replica_operation.h"
 
 namespace ipu_model {
 
 Expander::Expander(const CompiledProgram& program, const hlo::Expansions& library)
     : library_(library), graph_(program.target, poplar::replication_factor(program.replication_factor)) {
   graph_.impl().variables = program.variables;
+  // The replicas of a launch, each with an engine of its own, meet at variables of the same numbers: these do
+  // not depend on the order in which an engine comes to its collectives.
+  for (const auto& roots : {program.programs, program.functions}) {
+    for (const ProgramNode* node : NodesOf(roots)) {
+      if (dynamic_cast<const ReplicaOperation*>(node->operation.get()) == nullptr) continue;
+      try {
+        ProgramOf(*node->operation);
+      } catch (const hlo::NotExpanded&) {  // thrown again if it runs
+      }
+    }
+  }
+  expanded_.clear();
 }
 
 const ProgramNode* Expander::ProgramOf(const Operation& operation) {
-  if (const auto known = programs_.find(&operation); known != programs_.end())
+  if (const auto known = programs_.find(&operation); known != programs_.end()) {
+    expanded_.emplace(operation.kind());
     return known->second.node().get();
+  }
   const auto* const expandable = dynamic_cast<const Expandable*>(&operation);
   if (expandable == nullptr) {
     others_.emplace(operation.kind());

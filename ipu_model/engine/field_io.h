@@ -17,6 +17,10 @@ struct FieldWriter {
     Put(value);
   }
   template <typename T>
+  void Integers(const char*, const T& value) {
+    Put(value);
+  }
+  template <typename T>
   void Put(const T& value) {
     if constexpr (std::is_class_v<T> && !std::is_same_v<T, std::string>) {
       T::Fields(value, *this);
@@ -35,6 +39,10 @@ struct FieldReader {
   Reader& reader;
   template <typename T>
   void operator()(const char*, T& value) {
+    Get(value);
+  }
+  template <typename T>
+  void Integers(const char*, T& value) {
     Get(value);
   }
   template <typename T>

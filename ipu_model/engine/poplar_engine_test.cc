@@ -13,6 +13,7 @@
 #include "poplar/DeviceManager.hpp"
 #include "poplar/Engine.hpp"
 #include "poplar/IPUModel.hpp"
+#include "poplar/MetadataCreation.hpp"
 #include "poplar/exceptions.hpp"
 #include "popops/ElementWise.hpp"
 
@@ -296,6 +297,23 @@ TEST(ProfilesAreWrittenAndRead) {
   CHECK_EQ(report.execution().runs()[0].cycles(), ipu_model::LastRunCycles(engine));
   CHECK_EQ(report.execution().steps()[0].program()->name(), "square");
   CHECK_EQ(report.execution().steps()[0].cycles().total(), ipu_model::LastRunCycles(engine));
+  const auto sets = report.compilation().computeSets();
+  CHECK_EQ(sets.size(), 1u);
+  CHECK_EQ(sets[0].name(), "square");
+  CHECK_EQ(sets[0].vertices().size(), report.compilation().graph().numVertices());
+  const auto on_tile = report.compilation().tiles()[2].memory().vertices();
+  CHECK_EQ(on_tile.size(), sets[0].vertices().size());
+  CHECK(Contains(on_tile[0].type().name(), "popops::"));
+  CHECK(report.compilation().tiles()[0].memory().vertices().empty());
+  const auto categories = report.compilation().tiles()[2].memory().category();
+  CHECK(categories.vertexInstanceState().nonInterleaved().nonOverlapped() > 0);
+  CHECK_EQ(report.compilation().tiles()[0].memory().category().vertexInstanceState().total(), 0u);
+  const auto executed = report.execution().steps()[0].computeSets();
+  CHECK_EQ(executed.size(), 1u);
+  CHECK_EQ(executed[0].name(), "square");
+  CHECK_EQ(executed[0].cyclesByTile().size(), 4u);
+  CHECK_EQ(executed[0].cyclesByTile()[2], report.execution().steps()[0].cycles().compute);
+  CHECK_EQ(executed[0].cyclesByTile()[1], 0u);
   std::ostringstream text;
   engine.printProfileSummary(text, {{"showExecutionSteps", "true"}});
   for (const char* part :
@@ -322,6 +340,12 @@ TEST(OptionsAreChecked) {
   CHECK_EQ(flags.at("t"), "true");
   for (const char* bad : {"", "{", "{\"a\"}", "{\"a\": x}", "{\"a\": inf}", "{\"a\": \"b}", "{} x", "[1]"})
     CHECK_THROWS(parse_error, readJSON(std::string(bad), flags));
+  std::ostringstream written;
+  flags.set("control", "\\\n");
+  written << flags;
+  OptionFlags read;
+  readJSON(written.str(), read);
+  CHECK(std::equal(flags.begin(), flags.end(), read.begin(), read.end()));
   setenv("POPLAR_ENGINE_OPTIONS", "{\"execution\": \"none\"}", 1);
   CHECK_THROWS(invalid_option, Engine(executable, {}));
   Engine(executable, {{"replicas", "one"}});  // of a runtime, which reads the variable itself
@@ -354,6 +378,12 @@ TEST(NumbersOfModels) {
   Engine engine(Executable::deserialize(stored));
   engine.loadAndRun(device);
   CHECK_EQ(ipu_model::LastRunCycles(engine), 5u);
+  IPUModel units("ipu2");
+  units.dataPathWidth = 128;
+  units.fp16ConvUnitInputLoadElemsPerCycle = 8;
+  CHECK_EQ(units.createDevice().getTarget().getFp16ConvUnitInputLoadElemsPerCycle(), 8u);
+  units.fp16InFp16OutConvUnitsPerTile = 1;
+  CHECK_THROWS(poplar_error, units.createDevice());
   model.dataPathWidth = 24;
   CHECK_THROWS(poplar_error, model.createDevice());
   model.dataPathWidth = 64;
@@ -419,6 +449,72 @@ TEST(ConstantsOfHalfBits) {
   CHECK_THROWS(poplar_error, graph.addConstantHalf(FLOAT, {}, std::uint16_t{0}));
 }
 
+TEST(QuartersHaveMetadataOnTheHost) {
+  Graph graph(SmallDevice());
+  using Format = QuarterMetadata::Format;
+  const Tensor in =
+      graph.addVariable(QUARTER, createVariableMetadataTensor(graph, Format::F143, 0), {3}, "in");
+  const Tensor scale = graph.addConstant(SIGNED_CHAR, {}, static_cast<signed char>(-3));
+  graph.setTileMapping(in, 1);
+  graph.setTileMapping(scale, 0);
+  Sequence prog;
+  const Tensor made = createVariableMetadataTensor(graph, Format::F152, scale, prog);
+  const Tensor fixed =
+      graph.addVariable(QUARTER, createConstantMetadataTensor(graph, Format::F143, 5), {1}, "fixed");
+  graph.setTileMapping(fixed, 2);
+  graph.createHostWrite("in", in);
+  graph.createHostWrite("fixed", fixed);
+  graph.createHostRead("out", in);
+  graph.createHostRead("fixed", fixed);
+  graph.createHostRead("made", made);
+  CHECK_THROWS(poplar_error, createVariableMetadataTensor(graph, Format::F152, in, prog));
+  InBothModes([&](const OptionFlags& mode) {
+    Engine engine(graph, prog, mode);
+    engine.load(SmallDevice());
+    // The host's memory may be longer than the tensor.
+    const std::vector<unsigned char> bytes = {1, 2, 3, 4, 5};
+    engine.writeTensor("in", QuarterMetadata(Format::F152, 7), bytes.data(), bytes.data() + bytes.size());
+    engine.run();
+    QuarterMetadata metadata;
+    std::vector<unsigned char> out(3);
+    engine.readTensor("out", metadata, out.data(), out.data() + out.size());
+    CHECK((metadata == QuarterMetadata(Format::F152, 7)));
+    CHECK_EQ(metadata.toString(), "{F152, 7}");
+    CHECK((out == std::vector<unsigned char>{1, 2, 3}));
+    engine.readTensor("fixed", metadata, out.data(), out.data() + 1);
+    CHECK((metadata == QuarterMetadata(Format::F143, 5)));
+    unsigned char bits = 0;
+    engine.readTensor("made", &bits, &bits + 1);
+    CHECK((QuarterMetadata::fromBinary(bits) == QuarterMetadata(Format::F152, -3)));
+    CHECK_THROWS(stream_connection_error,
+                 engine.writeTensor("fixed", QuarterMetadata(Format::F143, 5), out.data(), out.data() + 1));
+    CHECK_THROWS(stream_connection_error, engine.writeTensor("in", bytes.data(), bytes.data() + 2));
+  });
+}
+
+TEST(ProgramsAreDumped) {
+  Graph graph(SmallDevice());
+  const Tensor x = OnTile(graph, FLOAT, {2}, 0, "x"), y = OnTile(graph, FLOAT, {2}, 1, "y");
+  Sequence body;
+  body.add(Copy(x, y, false, "to \"y\""));
+  popops::addInPlace(graph, x, y, body);
+  Sequence prog({Repeat(3, body, "thrice")}, "main");
+  std::ostringstream text;
+  dumpProgram(graph, prog, text);
+  CHECK(Contains(text.str(), R"({"type":"Sequence","name":"main","children":[)"));
+  CHECK(Contains(text.str(), R"({"type":"Repeat","name":"thrice","count":3,"children":[)"));
+  CHECK(Contains(text.str(), R"({"type":"Copy","name":"to \"y\""})"));
+  CHECK(Contains(text.str(), R"({"type":"Execute",)"));
+  text.str("");
+  graph.outputComputeGraph(text, {prog});
+  CHECK(Contains(text.str(), "op0 [shape=box,label=\"to \\\"y\\\"\"]"));
+  CHECK(Contains(text.str(), "op1 [shape=box,"));
+  CHECK(Contains(text.str(), "[label=\"x\"]"));
+  text.str("");
+  dumpProgram(graph, Sequence(), text);
+  CHECK_EQ(text.str(), std::string("{\"type\":\"Sequence\",\"name\":\"\"}\n"));
+}
+
 TEST(CodeletsCompiledAheadOfTime) {
   const std::string folder = (std::filesystem::temp_directory_path() / "ipu_model_popc_test").string();
   std::filesystem::remove_all(folder);
@@ -451,7 +547,7 @@ TEST(CodeletsCompiledAheadOfTime) {
     Engine engine(graph, Execute(set), mode);
     engine.load(device);
     Values values{1, 2};
-    engine.writeTensor("x", values.data(), values.data() + 2);
+    engine.writeTensor("x", ArrayRef(values));
     engine.run();
     engine.readTensor("x", values.data(), values.data() + 2);
     CHECK((values == Values{3, 6}));

@@ -2,8 +2,10 @@
 #include "ipu_model/Profile.hpp"
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 
@@ -12,6 +14,7 @@
 #include "engine/device_report.h"
 #include "engine/host_code.h"
 #include "engine/run_table.h"
+#include "engine/tile_addresses.h"
 #include "engine/tile_memory.h"
 
 namespace ipu_model {
@@ -239,21 +242,6 @@ class StepsOfInstructions {
   std::vector<std::uint32_t> rising_;  // where instructions no longer rise: a call or its end
 };
 
-// Sorts ranges and joins those that touch.
-std::vector<std::uint32_t> Joined(std::vector<std::pair<std::uint32_t, std::uint32_t>> ranges) {
-  std::sort(ranges.begin(), ranges.end());
-  std::vector<std::uint32_t> joined;
-  for (const auto& [first, last] : ranges) {
-    if (!joined.empty() && first <= joined.back() + 1) {
-      joined.back() = std::max(joined.back(), last);
-    } else {
-      joined.push_back(first);
-      joined.push_back(last);
-    }
-  }
-  return joined;
-}
-
 class ProfileBuilder {
  public:
   ProfileBuilder(const CompiledProgram& program, DeviceAnalysis* analysis)
@@ -273,6 +261,7 @@ class ProfileBuilder {
       AddExchange(steps);
     }
     profile_.variables.rows = variable_rows_.Take();
+    AddAddresses(block_of_variable_, num_blocks_, lines_, steps.instructions().size(), &profile_);
     if (lines_.too_many_rows) {
       profile_.tile_memory.lines.clear();
     } else {
@@ -339,6 +328,7 @@ class ProfileBuilder {
     v.last_use.push_back(-1);
     v.operation.push_back(-1);
     v.origin.push_back(0);
+    block_of_variable_.push_back(num_blocks_++);
   }
 
   // The last step of the instructions in `reads` that reads the variable, or -1.
@@ -386,7 +376,7 @@ class ProfileBuilder {
       out.dtype.back() = NameOf(v.type);
       out.shape.back() = v.shape;
       out.lasting.back() = life.lasting && !constant ? 1 : 0;
-      out.live_steps.back() = Joined(std::move(ranges));
+      out.live_steps.back() = JoinedSteps(std::move(ranges));
       out.last_use.back() = LastUse(steps, find, steps.code(), life);
       for (const std::uint32_t i : life.writes) {
         std::vector<std::pair<std::uint32_t, std::uint32_t>> found;
@@ -405,26 +395,35 @@ class ProfileBuilder {
   // Temporaries and exchange buffers.
   void AddBuffers(const StepBuilder& steps) {
     const std::size_t num_steps = steps.instructions().size();
+    // By row of the operation, superstep and number of the temporary there.
+    std::map<std::tuple<std::int32_t, std::uint32_t, std::size_t>, std::uint32_t> blocks;
     ProfileVariables& out = profile_.variables;
     for (std::size_t s = 0; s < num_steps; ++s) {
       const std::int32_t row = profile_.steps.operation[s];
       if (row < 0) continue;
       const OperationUse& use = *steps.uses()[static_cast<std::size_t>(row)];
       const std::uint32_t step = steps.supersteps()[s];
-      const auto add = [&](const char* role, const TileBytes& bytes, std::size_t length) {
+      // Each call of a function has its own steps, but the same memory.
+      const auto add = [&](const char* role, std::size_t number, const TileBytes& bytes, std::size_t length) {
         if (std::all_of(bytes.begin(), bytes.end(), [](std::int64_t b) { return b == 0; })) return;
         NewVariable(profile_.operations[static_cast<std::size_t>(row)].name, role, bytes);
         out.live_steps.back() = {static_cast<std::uint32_t>(s), static_cast<std::uint32_t>(s + length - 1)};
         out.last_use.back() = static_cast<std::int32_t>(s + length - 1);
         out.operation.back() = row;
         out.origin.back() = profile_.origins[static_cast<std::size_t>(row)];
+        const auto [known, is_new] = blocks.try_emplace({row, step, number}, block_of_variable_.back());
+        if (is_new) return;
+        block_of_variable_.back() = known->second;
+        --num_blocks_;
       };
+      std::size_t number = 0;
       for (const TemporaryUse& temporary : use.temporaries) {
         const std::size_t first = temporary.first_step;
         const std::size_t last = std::min<std::size_t>(temporary.last_step, use.steps.size() - 1);
-        if (step == first && first <= last) add("temporary", temporary.bytes, last - first + 1);
+        ++number;
+        if (step == first && first <= last) add("temporary", number, temporary.bytes, last - first + 1);
       }
-      if (step < use.steps.size()) add("exchange buffer", use.steps[step].buffers, 1);
+      if (step < use.steps.size()) add("exchange buffer", 0, use.steps[step].buffers, 1);
     }
   }
 
@@ -463,6 +462,8 @@ class ProfileBuilder {
   const OperationUses* const uses_;
   MemoryProfile lines_;
   RunRows variable_rows_;
+  std::vector<std::uint32_t> block_of_variable_;  // those with one block have the same addresses
+  std::uint32_t num_blocks_ = 0;
 };
 
 }  // namespace

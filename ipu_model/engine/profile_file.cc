@@ -1,5 +1,6 @@
 #include "engine/profile_file.h"
 
+#include <map>
 #include <set>
 #include <stdexcept>
 #include <utility>
@@ -51,7 +52,8 @@ std::shared_ptr<CompiledProgram> Alone(const CompiledProgram& program, std::uint
   alone->host_functions = program.host_functions;
   alone->remote_buffers = program.remote_buffers;
   alone->codelets = program.codelets;
-  alone->report = Analyse(*alone);
+  TilePlanCache cache(true);
+  alone->report = Analyse(*alone, &cache, &alone->analysis);
   return alone;
 }
 
@@ -77,11 +79,33 @@ ProfileFile DescribeProgram(const CompiledProgram& program) {
     TilePlanCache cache(true);
     Analyse(program, &cache, &analysis);
   }
+  std::map<std::string, std::size_t> types;
+  file.tile_exchange_code.resize(file.num_tiles);
+  file.tile_vertex_state.resize(file.num_tiles);
+  const auto add = [](const TileBytes& bytes, std::vector<std::int64_t>* sum) {
+    for (std::size_t tile = 0; tile < bytes.size(); ++tile) (*sum)[tile] += bytes[tile];
+  };
   for (const auto& [operation, use] : analysis->uses) {
     file.compute_sets += use->steps.size();
     file.vertices += use->num_vertices;
     file.edges += use->num_edges;
+    add(use->exchange_code, &file.tile_exchange_code);
+    add(use->vertex_state, &file.tile_vertex_state);
+    for (const SuperstepDetail& detail : use->details) {
+      ProfiledComputeSet& set = file.sets.emplace_back();
+      set.name = operation->name;
+      for (const auto& [codelet, vertices] : detail.vertices) {
+        // Without the remark where its cycles come from.
+        const auto type = types.try_emplace(codelet.substr(0, codelet.find(" (")), types.size()).first;
+        for (std::size_t i = 0; i + 1 < vertices.size(); i += 2) {
+          set.vertices.insert(set.vertices.end(),
+                              {static_cast<std::int64_t>(type->second), vertices[i], vertices[i + 1]});
+        }
+      }
+    }
   }
+  file.vertex_types.resize(types.size());
+  for (const auto& [type, index] : types) file.vertex_types[index] = type;
   file.profile = ProfileOfAnalysis(program, analysis.get());
   const Runs& total = file.profile.memory.total;
   for (std::size_t i = 0; i + 1 < total.size(); i += 2)
@@ -93,8 +117,19 @@ ProfileFile DescribeProgram(const CompiledProgram& program) {
 ProfiledRun DescribeRun(const CompiledProgram& program, std::uint32_t number, const std::string& name,
                         const std::vector<LoopRun>& loops) {
   const std::shared_ptr<CompiledProgram> alone = Alone(program, number);
-  const std::shared_ptr<const Timeline> timeline = MakeTimeline(poplar::Executable(alone));
   ProfiledRun run;
+  const Profile profile = ProfileOfAnalysis(*alone, alone->analysis.get());
+  run.work.resize(profile.operations.size());
+  std::map<std::int32_t, std::uint32_t> nodes;  // of operations: a function's body has one for each call
+  for (std::size_t i = 0; i < profile.steps.operation.size(); ++i) {
+    const std::int32_t operation = profile.steps.operation[i];
+    if (operation < 0 ||
+        nodes.try_emplace(operation, profile.steps.node[i]).first->second != profile.steps.node[i])
+      continue;
+    run.work[static_cast<std::size_t>(operation)].cycles.push_back(
+        profile.tile_compute.rows.at(profile.tile_compute.lines.at(i)));
+  }
+  const std::shared_ptr<const Timeline> timeline = MakeTimeline(poplar::Executable(alone));
   run.program = number;
   run.name = name;
   timeline->Visit(loops, kMostSteps, kMostSteps, [&](const Timeline::Step& step) {
@@ -103,6 +138,7 @@ ProfiledRun DescribeRun(const CompiledProgram& program, std::uint32_t number, co
     if (step.kind == Timeline::Kind::kOperation) {
       const OperationCost& operation = alone->report.operations.at(step.operation);
       s.name = operation.name.empty() ? operation.kind : operation.name;
+      s.operation = static_cast<std::int64_t>(step.operation);
     } else {
       s.name = std::string(step.name);
     }

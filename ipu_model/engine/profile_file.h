@@ -23,6 +23,7 @@ struct ProfiledStep {
   Cycles cycles;                  // of all executions
   std::uint64_t host_cycles = 0;  // that the device waits for the host, apart from `cycles`
   std::uint64_t bytes = 0;        // over the host link
+  std::int64_t operation = -1;    // index into ProfiledRun::work
   template <typename Self, typename Visitor>
   static void Fields(Self& self, Visitor& visit) {
     visit("name", self.name);
@@ -31,6 +32,16 @@ struct ProfiledStep {
     visit("cycles", self.cycles);
     visit("host_cycles", self.host_cycles);
     visit("bytes", self.bytes);
+    visit("operation", self.operation);
+  }
+};
+
+// One execution of an operation.
+struct ProfiledWork {
+  std::vector<Runs> cycles;  // of each superstep's compute, by tile: (cycles, number of tiles), flat
+  template <typename Self, typename Visitor>
+  static void Fields(Self& self, Visitor& visit) {
+    visit("cycles", self.cycles);
   }
 };
 
@@ -39,12 +50,25 @@ struct ProfiledRun {
   std::string name;
   Cycles cycles;
   std::vector<ProfiledStep> steps;
+  std::vector<ProfiledWork> work;  // by operation
   template <typename Self, typename Visitor>
   static void Fields(Self& self, Visitor& visit) {
     visit("program", self.program);
     visit("name", self.name);
     visit("cycles", self.cycles);
     visit("steps", self.steps);
+    visit("work", self.work);
+  }
+};
+
+// A superstep of an operation.
+struct ProfiledComputeSet {
+  std::string name;
+  Runs vertices;  // (index into ProfileFile::vertex_types, tile, number), flat
+  template <typename Self, typename Visitor>
+  static void Fields(Self& self, Visitor& visit) {
+    visit("name", self.name);
+    visit("vertices", self.vertices);
   }
 };
 
@@ -55,9 +79,12 @@ struct ProfileFile {
   double clock_hz = 0;
   // Of all programs. A compute set of a library's function is one of its supersteps.
   std::uint64_t compute_sets = 0, vertices = 0, edges = 0, variables = 0;
-  std::vector<std::int64_t> tile_bytes;  // by tile, at its own fullest moment
-  Report report;                         // of program 0, and of the memory
-  Profile profile;                       // of program 0
+  std::vector<std::string> vertex_types;
+  std::vector<ProfiledComputeSet> sets;                             // of all programs, in no order
+  std::vector<std::int64_t> tile_bytes;                             // by tile, at its own fullest moment
+  std::vector<std::int64_t> tile_exchange_code, tile_vertex_state;  // bytes by tile, of all operations
+  Report report;                                                    // of program 0, and of the memory
+  Profile profile;                                                  // of program 0
   std::vector<ProfiledRun> runs;
   template <typename Self, typename Visitor>
   static void Fields(Self& self, Visitor& visit) {
@@ -74,7 +101,11 @@ struct ProfileFile {
     visit("vertices", self.vertices);
     visit("edges", self.edges);
     visit("variables", self.variables);
+    visit("vertex_types", self.vertex_types);
+    visit("sets", self.sets);
     visit("tile_bytes", self.tile_bytes);
+    visit("tile_exchange_code", self.tile_exchange_code);
+    visit("tile_vertex_state", self.tile_vertex_state);
     visit("report", self.report);
     visit("profile", self.profile);
     visit("runs", self.runs);

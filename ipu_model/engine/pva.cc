@@ -25,7 +25,47 @@ std::size_t Target::totalMemory() const { return bytesPerTile() * numTiles(); }
 double Target::clockFrequency() const { return data_->clock_hz; }
 
 std::size_t Tile::ipu() const { return id_ / Target(data_).tilesPerIpu(); }
-TileMemory Tile::memory() const { return TileMemory(static_cast<std::uint64_t>(data_->tile_bytes.at(id_))); }
+TileMemory Tile::memory() const { return {data_, id_}; }
+Memory TileMemory::total() const { return Memory(static_cast<std::uint64_t>(data_->tile_bytes.at(tile_))); }
+
+namespace {
+
+void AddVertices(const ipu_model::ProfileFile& file, const ipu_model::ProfiledComputeSet& set,
+                 const std::int64_t* only_tile, std::vector<VertexInstance>* out) {
+  for (std::size_t i = 0; i + 2 < set.vertices.size(); i += 3) {
+    const std::int64_t tile = set.vertices[i + 1];
+    if (only_tile != nullptr && tile != *only_tile) continue;
+    const VertexInstance vertex(VertexType(file.vertex_types.at(static_cast<std::size_t>(set.vertices[i]))),
+                                static_cast<std::size_t>(tile));
+    out->insert(out->end(), static_cast<std::size_t>(set.vertices[i + 2]), vertex);
+  }
+}
+
+}  // namespace
+
+std::vector<VertexInstance> TileMemory::vertices() const {
+  std::vector<VertexInstance> vertices;
+  const auto tile = static_cast<std::int64_t>(tile_);
+  for (const ipu_model::ProfiledComputeSet& set : data_->sets) AddVertices(*data_, set, &tile, &vertices);
+  return vertices;
+}
+
+MemoryCategories TileMemory::category() const {
+  return {static_cast<std::uint64_t>(data_->tile_exchange_code.at(tile_)),
+          static_cast<std::uint64_t>(data_->tile_vertex_state.at(tile_))};
+}
+
+std::string ComputeSet::name() const { return data_->sets.at(index_).name; }
+std::vector<VertexInstance> ComputeSet::vertices() const {
+  std::vector<VertexInstance> vertices;
+  AddVertices(*data_, data_->sets.at(index_), nullptr, &vertices);
+  return vertices;
+}
+std::vector<ComputeSet> CompilationReport::computeSets() const {
+  std::vector<ComputeSet> sets;
+  for (std::size_t i = 0; i < data_->sets.size(); ++i) sets.emplace_back(data_, i);
+  return sets;
+}
 
 std::vector<Tile> CompilationReport::tiles() const {
   std::vector<Tile> tiles;
@@ -41,6 +81,22 @@ std::uint64_t ExecutionStep::executions() const { return data_->runs.at(run_).st
 Cycles ExecutionStep::cycles() const {
   const ipu_model::Cycles& cycles = data_->runs.at(run_).steps.at(step_).cycles;
   return {cycles.compute, cycles.exchange, cycles.sync};
+}
+
+std::vector<ComputeSetExecution> ExecutionStep::computeSets() const {
+  const ipu_model::ProfiledRun& run = data_->runs.at(run_);
+  const ipu_model::ProfiledStep& step = run.steps.at(step_);
+  std::vector<ComputeSetExecution> sets;
+  if (step.operation < 0) return sets;
+  for (const ipu_model::Runs& of_set : run.work.at(static_cast<std::size_t>(step.operation)).cycles) {
+    std::vector<std::uint64_t> cycles;
+    for (std::size_t i = 0; i + 1 < of_set.size(); i += 2)
+      cycles.insert(cycles.end(), static_cast<std::size_t>(of_set[i + 1]),
+                    static_cast<std::uint64_t>(of_set[i]));
+    cycles.resize(data_->num_tiles);
+    sets.emplace_back(step.name, std::move(cycles));
+  }
+  return sets;
 }
 
 std::string Run::name() const {

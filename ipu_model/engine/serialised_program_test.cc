@@ -217,6 +217,27 @@ TEST(GraphsThatCannotRunAreRefused) {
     CHECK(std::string(error.what()).find("large") != std::string::npos);
     CHECK(std::string(error.what()).find("big") == 0);
   }
+  // Allowed, it is compiled and profiled, stored or not, but not run.
+  const poplar::OptionFlags allowed = {{"debug.allowOutOfMemory", "true"}};
+  CHECK_THROWS(poplar::graph_memory_allocation_error,
+               poplar::compileGraph(graph, {Copy(in, large)}, {{"debug.allowOutOfMemory", "false"}}));
+  const poplar::Executable too_large = poplar::compileGraph(graph, {Copy(in, large)}, allowed);
+  std::stringstream stored;
+  too_large.serialize(stored);
+  const poplar::Executable read = poplar::Executable::deserialize(stored);
+  const poplar::Device device(graph.getTarget(), 0);
+  for (const char* execution : {"fast", "tile"}) {
+    for (const poplar::Executable& executable : {too_large, read}) {
+      poplar::Engine engine(executable, {{"execution", execution}});
+      std::ostringstream summary;
+      engine.printProfileSummary(summary);
+      CHECK(summary.str().find("Tiles out of memory") != std::string::npos);
+      CHECK_EQ(engine.getReport().compilation().tiles().size(), 2u);
+      CHECK_THROWS(poplar::graph_memory_allocation_error, engine.load(device));
+    }
+    poplar::Engine engine(graph, Copy(in, large), {{"execution", execution}, *allowed.begin()});
+    CHECK_THROWS(poplar::graph_memory_allocation_error, engine.loadAndRun(device));
+  }
   CHECK_THROWS(poplar::poplar_error, poplar::Target::createIPUTarget(1, "ipu9"));
   CHECK_THROWS(poplar::poplar_error, poplar::Target::createIPUTarget(1, 100000, "ipu2"));
   CHECK_THROWS(poplar::poplar_error, poplar::Target::createIPUTarget(0, "ipu2"));

@@ -62,15 +62,15 @@ std::string SerialiseContent(const poplar::Executable& executable) {
   return SerialiseBody(*executable.program());
 }
 
-poplar::Executable DeserialiseContent(std::string_view content) {
+poplar::Executable DeserialiseContent(std::string_view content, bool compile_codelets) {
   try {
-    return poplar::Executable(DeserialiseBody(content));
+    return poplar::Executable(DeserialiseBody(content, compile_codelets));
   } catch (const SerialiseError& error) {
     throw poplar::poplar_error(error.what());
   }
 }
 
-ProgramInterface InterfaceOf(const poplar::Executable& executable) {
+std::optional<ProgramInterface> InterfaceOf(const poplar::Executable& executable) {
   const CompiledProgram& program = *executable.program();
   ProgramInterface interface;
   interface.architecture = program.target.getTargetArchString();

@@ -463,7 +463,8 @@ class TileEngine::Implementation {
   void WriteConstant(std::size_t id) {
     const Variable& variable = context_.variables()[id];
     if (variable.constant == nullptr || variable.num_elements == 0) return;
-    if (!variable.is_replica_index) Write(id, variable.constant->data());
+    Write(id,
+          variable.is_replica_index ? static_cast<const void*>(&replica_.index) : variable.constant->data());
   }
 
   // Writes all elements of a variable.

@@ -2,12 +2,14 @@
 #include "ipu_model/Timeline.hpp"
 
 #include <algorithm>
+#include <mutex>
 #include <unordered_map>
 #include <utility>
 
 #include "core/target_model.h"
 #include "engine/compiled_program.h"
 #include "engine/cycle_walk.h"
+#include "engine/device_report.h"
 
 namespace ipu_model {
 namespace {
@@ -48,6 +50,12 @@ class ProgramTimeline : public Timeline {
 
   const Report& report() const override { return program_->report; }
   std::uint64_t bytes_accessed(std::size_t operation) const override { return bytes_.at(operation); }
+
+  const std::vector<SuperstepCost>& supersteps(std::size_t operation) const override {
+    static const std::vector<SuperstepCost> none;
+    std::call_once(has_supersteps_, [this] { supersteps_ = SuperstepsOf(*program_); });
+    return operation < supersteps_.size() ? supersteps_[operation] : none;
+  }
 
   bool Visit(const std::vector<LoopRun>& loops, std::uint64_t most_steps, std::uint64_t most_steps_of_run,
              const std::function<void(const Step&)>& visit) const override {
@@ -366,6 +374,8 @@ class ProgramTimeline : public Timeline {
   std::unordered_map<const Operation*, std::size_t> rows_;
   std::vector<bool> first_entry_;     // by entry of Report::loops
   std::vector<std::uint64_t> bytes_;  // by row
+  mutable std::once_flag has_supersteps_;
+  mutable std::vector<std::vector<SuperstepCost>> supersteps_;  // by row; of the last rows none
 };
 
 }  // namespace

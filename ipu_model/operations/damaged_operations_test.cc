@@ -112,6 +112,10 @@ class Corpus {
     });
     Add([&](Graph& g, Sequence& s) { hlo::luPanel(g, F32(g, {2, 40, 3}), s); });
     Add([&](Graph& g, Sequence& s) { hlo::qrPanel(g, F32(g, {2, 7, 3}), s); });
+    for (const hlo::TwoSidedForm form :
+         {hlo::TwoSidedForm::kHessenberg, hlo::TwoSidedForm::kTridiagonal, hlo::TwoSidedForm::kBidiagonal}) {
+      Add([&](Graph& g, Sequence& s) { hlo::twoSided(g, form, F32(g, {2, 5, 5}), s); });
+    }
     Add([&](Graph& g, Sequence& s) {
       hlo::applyReflectors(g, F32(g, {2, 7, 3}), F32(g, {2, 2}), F32(g, {2, 7, 4}), 1, s);
     });

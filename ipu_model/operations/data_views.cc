@@ -1,6 +1,8 @@
 // Views, result tensors and dimension numbers of the data operations.
 #include "operations/data_views.h"
 
+#include <algorithm>
+#include <cstdlib>
 #include <utility>
 
 #include "core/serialise.h"
@@ -43,6 +45,16 @@ bool HasDistinctElements(const View& view) {
     if (view.strides[d] == 0 && view.shape[d] > 1) return false;
   }
   return true;
+}
+
+std::vector<std::int64_t> MemoryOrder(const View& view) {
+  std::vector<std::int64_t> order;
+  for (std::size_t d = 0; d < view.shape.size(); ++d) order.push_back(static_cast<std::int64_t>(d));
+  std::stable_sort(order.begin(), order.end(), [&](std::int64_t a, std::int64_t b) {
+    return std::abs(view.strides[static_cast<std::size_t>(a)]) >
+           std::abs(view.strides[static_cast<std::size_t>(b)]);
+  });
+  return order;
 }
 
 View InPlaceView(const poplar::Tensor& tensor, const poplar::DebugContext& debug_context) {

@@ -19,6 +19,9 @@ inline Shape ShapeOf(const poplar::Tensor& tensor) {
 // Whether no two elements of the view are the same element of its variable by broadcasting.
 bool HasDistinctElements(const View& view);
 
+// Returns the dimensions from major to minor in memory.
+std::vector<std::int64_t> MemoryOrder(const View& view);
+
 // Returns the view of a tensor that an operation updates in place. Throws poplar_error if the tensor is not
 // one strided view of distinct elements.
 View InPlaceView(const poplar::Tensor& tensor, const poplar::DebugContext& debug_context);

@@ -30,6 +30,7 @@ std::unique_ptr<Operation> ReadImplicitQr(Reader& reader);
 std::unique_ptr<Operation> ReadLuPanel(Reader& reader);
 std::unique_ptr<Operation> ReadQrPanel(Reader& reader);
 std::unique_ptr<Operation> ReadTriangularSolve(Reader& reader);
+std::unique_ptr<Operation> ReadTwoSided(Reader& reader);
 std::unique_ptr<Operation> ReadFft(Reader& reader);
 
 }  // namespace ipu_model

@@ -124,6 +124,8 @@ def has_effect(op: Op) -> bool:
     """Whether `op` must run, in program order with other such ops, even if its results are not used."""
     if op.name in _EFFECTS or op.attrs.get("has_side_effect"):
         return True
+    if not op.regions:
+        return False
     inner = (nested for region in op.regions for nested in region.walk() if nested.name != "return")
     return any(nested.name in _EFFECTS or nested.attrs.get("has_side_effect") for nested in inner)
 

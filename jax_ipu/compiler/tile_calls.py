@@ -61,7 +61,7 @@ class VertexCall:
         aliases: (result, operand) for each field that is read and written.
         temporaries: fields for which the compiler makes memory.
         values: fields that are numbers in the vertex.
-        cycles: those of one vertex; None for the default estimate.
+        cycles: those of one vertex; None for the model's own estimate.
     """
 
     primitive: str

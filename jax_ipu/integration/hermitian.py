@@ -1,4 +1,4 @@
-"""The Hermitian eigenproblem: Jacobi's method for small matrices, else divide and conquer; or the given method."""
+"""The Hermitian eigenproblem: implicit QR for small matrices, else divide and conquer; or the given method."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ from jax_ipu.integration.householder import (
 from jax_ipu.integration.native import tridiagonal_qr
 from jax_ipu.integration.spectral import qdwh
 
-# Largest size for Jacobi's method, and the size of the blocks at which dividing ends.
-_JACOBI_SIZE, _LEAF_SIZE = 12, 4
+# Largest size for implicit QR, whose rotations follow one another: larger matrices take fewer cycles if divided. And
+# the size of the blocks at which dividing ends.
+_QR_SIZE, _LEAF_SIZE = 32, 4
 # Enough for any size: convergence is quadratic after the first few.
 _MAX_SWEEPS = 30
 # Enough even for bisection alone between two poles: it needs a step per digit and exponent of a double.
@@ -43,7 +44,7 @@ def eigh(
     scale = jnp.where((size == 0) | ~finite, jnp.ones_like(size), size)
     start = jnp.where(finite, a / scale.astype(a.dtype), 0)
     methods: dict[Any, Callable[..., Any]] = {
-        None: _jacobi if n <= _JACOBI_SIZE else over_batches(_divide_and_conquer),
+        None: over_batches(_qr if n <= _QR_SIZE else _divide_and_conquer),
         linalg.EighImplementation.JACOBI: _jacobi,
         linalg.EighImplementation.QDWH: qdwh,
         linalg.EighImplementation.QR: over_batches(_qr),

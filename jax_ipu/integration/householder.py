@@ -41,7 +41,7 @@ def batched_dot(a: Any, b: Any) -> Any:
 
 
 def diagonal(a: Any, offset: int = 0) -> Any:
-    """The entries (..., n - |offset|) of a (..., n, m), m >= n, on the diagonal, `offset` above it or below.
+    """The entries (..., n - |offset|) of a (..., n, m) on the diagonal, `offset` above it or below; all in its columns.
 
     A strided slice: the gather of jnp.diagonal would move the matrix onto few tiles to index it there.
     """
@@ -129,8 +129,10 @@ def _reflect_from_left(a: Any, v: Any, tau: Any, j: Any) -> Any:
 
 # Number of reflectors that are applied as one block.
 _BLOCK = 32
-# The most reflectors, and elements of a column, of a matrix whose columns are reflected one by one.
+# The most reflectors, and elements of a column, of a matrix that is reduced by one operation, column by column.
 _FEW, _SHORT = 2 * _BLOCK, 512
+# The most elements of a column of a panel that is one operation.
+_SHORT_PANEL = 2048
 
 
 def geqrf(a: Any) -> tuple[Any, Any]:
@@ -141,17 +143,19 @@ def geqrf(a: Any) -> tuple[Any, Any]:
     import jax.numpy as jnp
     from jax import lax
 
-    n = a.shape[1]
-    count = min(a.shape)
-    if 0 < count <= _FEW and a.shape[0] <= _SHORT:
+    m, n = a.shape
+    count = min(m, n)
+    if 0 < count <= _FEW and m <= _SHORT:
         return native.qr_panel(a)
     if count <= _FEW:
         return _reduce_columns(a, count, 0, _reflect_from_left)
+    # The columns of a panel are in few tiles, so long ones are reduced by operations on the whole matrix.
+    reduce = _reduce_panel if m <= _SHORT_PANEL else _reduce_long_panel
 
     def reduce_panel(begin: Any, width: int, state: tuple[Any, Any]) -> tuple[Any, Any]:
         a, taus = state
         panel = lax.dynamic_slice_in_dim(a, begin, width, 1)
-        packed, tau = _reduce_columns(panel, width, begin, _reflect_from_left)
+        packed, tau = reduce(panel, width, begin)
         y, t = _compact(packed, tau, begin)
         rows = jnp.where(jnp.arange(n) >= begin + width, dot(t.conj().T, dot(y.conj().T, a)), 0)
         a = lax.dynamic_update_slice_in_dim(a - dot(y, rows), packed, begin, 1)
@@ -161,6 +165,22 @@ def geqrf(a: Any) -> tuple[Any, Any]:
     state = a, jnp.zeros((count,), a.dtype)
     state = lax.fori_loop(0, whole, lambda i, state: reduce_panel(i * _BLOCK, _BLOCK, state), state)
     return reduce_panel(whole * _BLOCK, rest, state) if rest else state
+
+
+def _reduce_panel(panel: Any, width: int, begin: Any) -> tuple[Any, Any]:
+    """QR of the rows of `panel` (m, width) from `begin` on, m - begin >= width: packed (m, width), taus (width,)."""
+    import jax.numpy as jnp
+    from jax import lax
+
+    m = panel.shape[0]
+    # The rows move up to the first, over as many zeros as rows leave; zeros stay zeros.
+    packed, taus = native.qr_panel(lax.dynamic_slice_in_dim(jnp.pad(panel, ((0, m), (0, 0))), begin, m, 0))
+    back = lax.dynamic_slice_in_dim(jnp.pad(packed, ((m, 0), (0, 0))), m - begin, m, 0)
+    return jnp.where((jnp.arange(m) < begin)[:, None], panel, back), taus
+
+
+def _reduce_long_panel(panel: Any, width: int, begin: Any) -> tuple[Any, Any]:
+    return _reduce_columns(panel, width, begin, _reflect_from_left)
 
 
 def geqp3(a: Any, pivots: Any) -> tuple[Any, Any, Any]:
@@ -209,6 +229,8 @@ def hessenberg(a: Any) -> tuple[Any, Any]:
     import jax.numpy as jnp
 
     n = a.shape[0]
+    if 1 < n <= _FEW:
+        return native.hessenberg(a)
     packed, taus = [], [jnp.zeros((0,), a.dtype)]
     for width in _stage_widths(max(n - 1, 0)):
         done = n - a.shape[1]
@@ -228,12 +250,15 @@ def hessenberg(a: Any) -> tuple[Any, Any]:
 def bidiagonal(a: Any) -> tuple[Any, Any, Any, Any, Any, Any]:
     """(n, n) -> the real diagonal (n,) and entries above it (n - 1,) of B, and Q and P with A = Q B P^H.
 
-    Q is in reflectors that start on the diagonal (n, n) and taus (n,), P in those that start under it (n, n), taus
-    (n - 1,). As LAPACK's gebrd.
+    n > 1. Q is in reflectors that start on the diagonal (n, n) and taus (n,), P in those that start under it, (n, n) or
+    (n, n - 1), and taus (n - 1,). As LAPACK's gebrd.
     """
     import jax.numpy as jnp
 
     n = a.shape[0]
+    if n <= _FEW:
+        packed, q_tau, rows, p_tau = native.bidiagonal(a)
+        return diagonal(packed).real, diagonal(rows, -1).real, packed, q_tau, rows, p_tau
     left, right = [], []
     d, e, q_taus, p_taus = ([jnp.zeros((0,), dtype)] for dtype in (a.real.dtype, a.real.dtype, a.dtype, a.dtype))
     for width in _stage_widths(n - 1):
@@ -301,6 +326,9 @@ def tridiagonal_of_whole(a: Any) -> tuple[Any, Any, Any, Any]:
     import jax.numpy as jnp
 
     n = a.shape[0]
+    if 1 < n <= _FEW:
+        whole, tau = native.tridiagonal(a)
+        return whole, diagonal(whole).real, diagonal(whole, -1).real, tau
     packed, taus = [], [jnp.zeros((0,), a.dtype)]
     for width in _stage_widths(max(n - 1, 0)):
         reduced, tau = _reduce_columns(a, width, 1, _reflect_from_both_sides)
@@ -332,23 +360,29 @@ def from_triangle(a: Any, lower: bool) -> Any:
 def _compact(packed: Any, tau: Any, first: Any) -> tuple[Any, Any]:
     """H_0 H_1 ... as 1 - Y T Y^H: Y (m, k) and T (k, k), of packed columns (m, k) with pivots from row `first` on.
 
-    Schreiber and Van Loan, A storage-efficient WY representation, 1989; T column by column as in LAPACK's larft.
+    Schreiber and Van Loan, A storage-efficient WY representation, 1989. T of two neighbouring blocks of reflectors
+    is ((T_1, -T_1 Y_1^H Y_2 T_2), (0, T_2)), from single reflectors, whose T is tau, to all.
     """
     import jax.numpy as jnp
-    from jax import lax
 
     m, k = packed.shape
-    rows, columns = jnp.arange(m)[:, None], jnp.arange(k)
-    pivots = first + columns[None, :]
+    pivots = first + jnp.arange(k)[None, :]
+    rows = jnp.arange(m)[:, None]
     y = jnp.where(rows > pivots, packed, (rows == pivots).astype(packed.dtype))
-    products = dot(y.conj().T, y)
-
-    def step(j: Any, t: Any) -> Any:
-        earlier = jnp.where(columns < j, lax.dynamic_index_in_dim(products, j, 1, keepdims=False), 0)
-        column = tau[j] * jnp.where(columns == j, jnp.ones((), t.dtype), -dot(t, earlier))
-        return lax.dynamic_update_index_in_dim(t, column, j, 1)
-
-    return y, lax.fori_loop(0, k, step, jnp.zeros((k, k), y.dtype))
+    padded = 1 << (k - 1).bit_length()
+    products = jnp.pad(dot(y.conj().T, y), (0, padded - k))
+    t = jnp.pad(tau, (0, padded - k)).reshape(padded, 1, 1)
+    size = 1
+    while size < padded:
+        pairs = padded // (2 * size)
+        blocks = products.reshape(pairs, 2, size, pairs, 2, size)[:, 0, :, :, 1]
+        between = jnp.sum(jnp.where(jnp.eye(pairs, dtype=bool)[:, None, :, None], blocks, 0), 2)
+        first_t, second_t = t[0::2], t[1::2]
+        corner = -batched_dot(first_t, batched_dot(between, second_t))
+        top = jnp.concatenate([first_t, corner], 2)
+        t = jnp.concatenate([top, jnp.pad(second_t, ((0, 0), (0, 0), (size, 0)))], 1)
+        size *= 2
+    return y, t[0, :k, :k]
 
 
 def apply_reflectors(packed: Any, taus: Any, x: Any, below: int = 1) -> Any:

@@ -15,7 +15,9 @@ import numpy as np
 PLATFORM = "ipu"
 _LU_PANEL, _TRIDIAGONAL_QR, _BIDIAGONAL_QR = "ipu_lu_panel", "ipu_tridiagonal_qr", "ipu_bidiagonal_qr"
 _QR_PANEL, _APPLY = "ipu_qr_panel", ("ipu_apply_reflectors", "ipu_apply_reflectors_below")
-_MATRICES_ONLY = (_LU_PANEL, _QR_PANEL, *_APPLY)
+_HESSENBERG, _TRIDIAGONAL, _BIDIAGONAL = "ipu_hessenberg", "ipu_tridiagonal", "ipu_bidiagonal"
+_TWO_SIDED = (_HESSENBERG, _TRIDIAGONAL, _BIDIAGONAL)
+_MATRICES_ONLY = (_LU_PANEL, _QR_PANEL, *_TWO_SIDED, *_APPLY)
 
 
 def enable() -> None:
@@ -48,6 +50,29 @@ def qr_panel(a: Any) -> tuple[Any, Any]:
     """
     packed, taus = _primitive(_QR_PANEL).bind(a)
     return packed, taus
+
+
+def hessenberg(a: Any) -> tuple[Any, Any]:
+    """H above the reflectors of Q (n, n), and taus (n - 1,), of a (n, n), n > 1; Q^H a Q = H, as LAPACK's gehrd."""
+    packed, taus = _primitive(_HESSENBERG).bind(a)
+    return packed, taus
+
+
+def tridiagonal(a: Any) -> tuple[Any, Any]:
+    """The same of a Hermitian `a`, both triangles given; what is above the diagonal of H is undefined."""
+    packed, taus = _primitive(_TRIDIAGONAL).bind(a)
+    return packed, taus
+
+
+def bidiagonal(a: Any) -> tuple[Any, Any, Any, Any]:
+    """Q and P of a (n, n), n > 1, with a = Q B P^H, as LAPACK's gebrd.
+
+    Q is in reflectors (n, n) that start on the diagonal, where they have B's, and taus (n,). P is in reflectors
+    (n, n - 1) that start under it, where they have B's entries beside the diagonal, and taus (n - 1,). The rest of the
+    upper triangles is undefined.
+    """
+    left, q_taus, right, p_taus = _primitive(_BIDIAGONAL).bind(a)
+    return left, q_taus, right, p_taus
 
 
 def apply_reflectors(packed: Any, taus: Any, x: Any, below: int) -> Any:
@@ -98,6 +123,12 @@ def _primitive(name: str) -> Any:
         first = avals[0]
         if name in _APPLY:
             return [core.ShapedArray(avals[2].shape, first.dtype)]
+        if name in _TWO_SIDED:
+            *batch, n, _ = first.shape
+            if name != _BIDIAGONAL:
+                return [first, core.ShapedArray((*batch, n - 1), first.dtype)]
+            shapes = [(n,), (n, n - 1), (n - 1,)]
+            return [first, *(core.ShapedArray((*batch, *shape), first.dtype) for shape in shapes)]
         if name == _QR_PANEL:
             *batch, m, n = first.shape
             return [first, core.ShapedArray((*batch, min(m, n)), first.dtype)]

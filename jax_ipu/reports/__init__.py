@@ -66,7 +66,7 @@ def report(
     program = program_of(fun, args, kwargs, donate_argnums, compiler_options)
     chip = configured_target() if target is None else target
     compilation = compilation_of(program.mlir, "mlir", program.options, chip, detailed=True)
-    data = report_of(compilation).as_dict()
+    data = _data_of(compilation)
     if advice:
         question = Question(fun, args, kwargs, donate_argnums, compiler_options, chip)
         data["insights"] = savings(question, program, compilation, Report(data).estimate) + data["insights"]
@@ -78,9 +78,13 @@ def report(
     return result
 
 
-@collector_paused()
 def report_of(compilation: Compilation) -> Report:
     """The report of a compilation that has ended."""
+    return Report(_data_of(compilation))
+
+
+@collector_paused()
+def _data_of(compilation: Compilation) -> dict[str, Any]:
     data = report_data(compilation, of_compilation(compilation))
     data["insights"] = insights(data)
-    return Report(data)
+    return data

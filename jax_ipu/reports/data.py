@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ _MOST_LINES = 2000
 
 
 def report_data(compilation: Compilation, estimate: Estimate, floor: dict[str, Any] | None = None) -> dict[str, Any]:
-    """The report of a program, without its insights.
+    """The report of a program, without its insights. Long arrays are `_ipu.Integers`; `plain` makes lists of them.
 
     Args:
         compilation: the compilation of the program, which may not have fitted.
@@ -62,6 +63,18 @@ def report_data(compilation: Compilation, estimate: Estimate, floor: dict[str, A
     return data
 
 
+def plain(value: Any) -> Any:
+    """The data of a report with lists for all arrays. What has none is returned as it is."""
+    if isinstance(value, _ipu.Integers):
+        return list(value)
+    if isinstance(value, dict):
+        return {key: plain(item) for key, item in value.items()}
+    if isinstance(value, list) and value and not isinstance(value[0], (int, float, str)):
+        return [plain(item) for item in value]
+    return value
+
+
+@functools.lru_cache(maxsize=4)
 def floor_plan(num_tiles: int) -> dict[str, Any]:
     """A position for each tile: the two tiles that share a bus side by side, column by column."""
     pairs = math.ceil(num_tiles / 2)
@@ -184,11 +197,12 @@ def _with_profile(
         "memory": {
             "peak_step": memory.peak_step if memory.peak_step >= 0 else None,
             "categories": {
-                name: {"rle": list(getattr(memory, name))}
+                name: {"rle": getattr(memory, name)}
                 for name in ("variables", "temporaries", "exchange_buffers", "constants", "vertex_state", "code")
             },
-            "total": {"rle": list(memory.total)},
-            "gaps": None,
+            "total": {"rle": memory.total},
+            "gaps": {"rle": memory.gaps},
+            "layouts": {"of_tile": {"rle": memory.layout_of_tile}, "lists": list(memory.layouts)},
         },
         "tile_memory": _matrix(tile_memory, tiles) if len(tile_memory.lines) == len(node_of_step) else None,
         "exchange": {
@@ -299,7 +313,7 @@ def _variables(v: _ipu.ProfileVariables, arguments: frozenset[str], sources: _So
             "first_step": live[0],
             "last_step": live[-1],
             "last_use_step": used if used >= 0 else None,
-            "tile_bytes": {"rle": list(rows[row])} if first == number else {"same": first},
+            "tile_bytes": {"rle": rows[row]} if first == number else {"same": first},
             "argument": name if role == "variable" and name in arguments else None,
             "operation": operation if operation >= 0 else None,
             "source": source,
@@ -385,12 +399,12 @@ def _matrix(table: _ipu.RunTable, columns: int) -> dict[str, Any]:
     return {"rows": len(table.lines), "columns": columns, "data": _rows(table, lambda row: {"rle": row})}
 
 
-def _rows(table: _ipu.RunTable, shown: Any) -> list[Any]:
+def _rows(table: _ipu.RunTable, shown: Callable[[_ipu.Integers], Any]) -> list[Any]:
     """The lines of a table; one that equals an earlier line refers to it."""
     rows = table.rows
     first: dict[int, int] = {}
     data: list[Any] = []
     for number, row in enumerate(table.lines):
         earlier = first.setdefault(row, number)
-        data.append(shown(list(rows[row])) if earlier == number else {"same": earlier})
+        data.append(shown(rows[row]) if earlier == number else {"same": earlier})
     return data

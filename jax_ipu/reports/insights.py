@@ -45,7 +45,14 @@ def insights(data: dict[str, Any]) -> list[Insight]:
     """What the data of a report says by itself."""
     found = [*_fits(data)]
     if data["memory"] is not None:
-        found += [*_fullest_tiles(data), *_histogram(data), *_always_live(data), *_buffers(data), *_late_freed(data)]
+        found += [
+            *_fullest_tiles(data),
+            *_gaps(data),
+            *_histogram(data),
+            *_always_live(data),
+            *_buffers(data),
+            *_late_freed(data),
+        ]
     if data["estimate"]["cycles"] and data["operations"]:
         found += [*_limits(data), *_sinks(data), *_imbalance(data)]
     order = {"problem": 0, "advice": 1, "info": 2}
@@ -56,7 +63,7 @@ def expanded(array: Any) -> list[Any]:
     """The values of an array of a report: a plain list, or {"rle": [value, run length, ...]}."""
     if isinstance(array, list):
         return array
-    runs = array["rle"]
+    runs = tuple(array["rle"])
     values: list[Any] = []
     for value, length in zip(runs[::2], runs[1::2], strict=True):
         values += [value] * length
@@ -97,6 +104,25 @@ def _fullest_tiles(data: dict[str, Any]) -> Iterator[Insight]:
         "Select one of these tiles to see what it holds." if severity != "info" else None,
         operations=[] if operation is None else [operation],
         tiles=fullest,
+    )
+
+
+def _gaps(data: dict[str, Any]) -> Iterator[Insight]:
+    """Tiles whose bytes fit, but not with the gaps between them."""
+    total, gaps = expanded(data["memory"]["total"]), expanded(data["memory"]["gaps"])
+    limit = data["chip"]["tile_memory_bytes"]
+    beyond = [tile for tile, bytes_ in enumerate(total) if bytes_ <= limit < bytes_ + gaps[tile]]
+    if not beyond:
+        return
+    worst = max(beyond, key=lambda tile: total[tile] + gaps[tile])
+    yield insight(
+        "gaps",
+        "advice",
+        f"With the gaps between variables, {len(beyond)} tiles need more memory than they have",
+        f"Tile {worst} holds {bytes_text(total[worst])}, and {bytes_text(gaps[worst])} lie in gaps: together more than "
+        f"{bytes_text(limit)}. Whether a program fits is decided without gaps.",
+        "On a chip, the program may not fit: leave some memory free.",
+        tiles=beyond[:_SHOWN],
     )
 
 

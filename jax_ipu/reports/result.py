@@ -12,7 +12,7 @@ from typing import Any
 from jax_ipu.compiler.estimates import Estimate
 from jax_ipu.compiler.tables import html_table, text_table
 from jax_ipu.reports import html
-from jax_ipu.reports.data import FORMAT, VERSION
+from jax_ipu.reports.data import FORMAT, VERSION, plain
 
 _SHOWN = 5
 
@@ -24,6 +24,9 @@ class _Saved:
 
     def as_dict(self) -> dict[str, Any]:
         raise NotImplementedError
+
+    def _text(self) -> str:
+        return html.text_of(self.as_dict())
 
     def _page(self) -> str:
         raise NotImplementedError
@@ -42,7 +45,7 @@ class _Saved:
         where = Path(path)
         if where.suffix not in (".html", ".json"):
             raise ValueError(f"{where}: the name of a report ends in .html, or in .json for its data")
-        text = html.text_of(self.as_dict()) if where.suffix == ".json" else self._page()
+        text = self._text() if where.suffix == ".json" else self._page()
         where.parent.mkdir(parents=True, exist_ok=True)
         where.write_text(text, "utf-8")
         self.path = where
@@ -85,6 +88,7 @@ class Report(_Saved):
 
     def __init__(self, data: Mapping[str, Any]) -> None:
         self._data = dict(data)
+        self._is_plain = False
         self.path: Path | None = None
 
     @property
@@ -132,7 +136,12 @@ class Report(_Saved):
             >>> report.as_dict()["program"]["name"]
             'jit_sin'
         """
+        if not self._is_plain:
+            self._data, self._is_plain = plain(self._data), True
         return self._data
+
+    def _text(self) -> str:
+        return html.text_of(self._data)
 
     @staticmethod
     def load(path: str | Path) -> Report:
@@ -260,7 +269,7 @@ class ReportComparison(_Saved):
             >>> report.compare(report).difference()["cycles"]
             0
         """
-        one, two = self.first.as_dict()["estimate"], self.second.as_dict()["estimate"]
+        one, two = self.first._data["estimate"], self.second._data["estimate"]
         return {
             name: two[name] - one[name]
             for name in one
@@ -268,7 +277,7 @@ class ReportComparison(_Saved):
         }
 
     def _page(self) -> str:
-        return html.page(self.first.as_dict(), self.second.as_dict())
+        return html.page(self.first._data, self.second._data)
 
     def table(self) -> list[tuple[str, str, str]]:
         """A header, and a row for each number of a summary.

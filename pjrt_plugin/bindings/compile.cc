@@ -12,6 +12,7 @@
 #include "bindings/bindings.h"
 #include "bindings/executable_handle.h"
 #include "bindings/fields.h"
+#include "bindings/integers.h"
 #include "ipu_model/Log.hpp"
 #include "ipu_model/Model.hpp"
 #include "ipu_model/Profile.hpp"
@@ -274,6 +275,7 @@ void BindCompile(nb::module_& module) {
   // From now on this process compiles in its own interpreter, not in a compile server.
   Registry::Get().SetCompiler(ImportAndCompile);
   BindReport(module);
+  BindIntegers(module);
   BindProfile(module);
   nb::class_<CompiledGraph>(module, "CompiledGraph")
       .def("serialize", &CompiledGraph::Serialize)

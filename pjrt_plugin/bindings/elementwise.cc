@@ -10,6 +10,7 @@
 #include <unordered_map>
 
 #include "bindings/bindings.h"
+#include "ipu_model/Model.hpp"
 
 namespace jax_ipu::bindings {
 namespace {
@@ -101,10 +102,10 @@ using Code = std::tuple<std::string, std::string, std::string, unsigned, unsigne
 hlo::Expression MakeExpression(const std::vector<std::string>& inputs, const std::vector<Constant>& constants,
                                const std::vector<Code>& code, const std::vector<unsigned>& outputs) {
   hlo::Expression expression;
-  for (const std::string& type : inputs) expression.inputs.push_back(TypeNamed(type).id());
+  for (const std::string& type : inputs) expression.inputs.push_back(ipu_model::DTypeOf(TypeNamed(type)));
   for (const auto& [type, bytes] : constants) {
     hlo::ScalarConstant constant;
-    constant.type = TypeNamed(type).id();
+    constant.type = ipu_model::DTypeOf(TypeNamed(type));
     const std::size_t size = ipu_model::SizeOf(constant.type);
     if (bytes.size() != size)
       throw std::invalid_argument("constant of type " + type + " needs " + std::to_string(size) + " bytes");
@@ -121,8 +122,8 @@ hlo::Expression MakeExpression(const std::vector<std::string>& inputs, const std
   for (const auto& [op, operand_type, result_type, a, b, c, immediate] : code) {
     hlo::Instruction instruction;
     instruction.op = OpNamed(op);
-    instruction.operand_type = TypeNamed(operand_type).id();
-    instruction.result_type = TypeNamed(result_type).id();
+    instruction.operand_type = ipu_model::DTypeOf(TypeNamed(operand_type));
+    instruction.result_type = ipu_model::DTypeOf(TypeNamed(result_type));
     instruction.operand[0] = check(a);
     instruction.operand[1] = check(b);
     instruction.operand[2] = check(c);

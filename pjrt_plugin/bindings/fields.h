@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "bindings/bindings.h"
+#include "bindings/integers.h"
+#include "ipu_model/Model.hpp"
 #include "runtime/executable.h"
 
 namespace jax_ipu::bindings {
@@ -46,7 +48,7 @@ struct PythonField<DType> {
   static std::string Default(const DType& value) { return std::string("'") + NameOf(value) + "'"; }
   static nb::object Get(const DType& value) { return nb::str(NameOf(value)); }
   static void Set(const nb::handle& from, DType& value) {
-    value = TypeNamed(nb::cast<std::string>(from)).id();
+    value = ipu_model::DTypeOf(TypeNamed(nb::cast<std::string>(from)));
   }
 };
 template <>
@@ -101,8 +103,12 @@ struct FieldVisitor {
   void Bytes(const char* name, T& value) {
     visit(name, value, PythonBytes());
   }
+  template <typename T>
+  void Integers(const char* name, T& value) {
+    visit(name, value, PythonIntegers<std::remove_const_t<T>>());
+  }
 };
-// Calls `visit(name, field, PythonField or PythonBytes)` for every field.
+// Calls `visit(name, field, PythonField, PythonBytes or PythonIntegers)` for every field.
 template <typename Struct, typename F>
 void ForEachField(Struct& self, F&& visit) {
   FieldVisitor<std::remove_reference_t<F>> visitor{visit};

@@ -27,7 +27,7 @@ poplar::Type TypeNamed(const std::string& name) {
   }();
   const auto found = table.find(name);
   if (found == table.end()) throw std::invalid_argument("unknown element type '" + name + "'");
-  return poplar::Type(found->second);
+  return ipu_model::TypeOf(found->second);
 }
 
 poplar::OptionFlags FlagsOf(const Options& options) {
@@ -48,7 +48,7 @@ namespace {
 Tensor AddConstant(Graph& graph, const std::string& dtype, const Shape& shape, const nb::bytes& data,
                    const std::string& name) {
   const poplar::Type type = TypeNamed(dtype);
-  std::size_t bytes = ipu_model::SizeOf(type.id());
+  std::size_t bytes = ipu_model::SizeOf(ipu_model::DTypeOf(type));
   for (std::size_t d : shape) bytes *= d;
   if (bytes != data.size())
     throw std::invalid_argument("constant '" + name + "' needs " + std::to_string(bytes) + " bytes, got " +
@@ -99,8 +99,9 @@ void BindTensor(nb::module_& module) {
       .def_prop_ro(
           "shape", [](const Tensor& t) { return nb::tuple(nb::cast(t.shape())); },
           nb::sig("def shape(self) -> tuple[int, ...]"))
-      .def_prop_ro("dtype",
-                   [](const Tensor& t) { return std::string(ipu_model::NameOf(t.elementType().id())); })
+      .def_prop_ro(
+          "dtype",
+          [](const Tensor& t) { return std::string(ipu_model::NameOf(ipu_model::DTypeOf(t.elementType()))); })
       .def_prop_ro("num_elements", &Tensor::numElements)
       .def_prop_ro("is_strided", &ipu_model::IsStrided)
       .def_prop_ro("is_row_major", &ipu_model::IsRowMajor)

@@ -5,6 +5,9 @@
 //     transpose_a "NO_TRANSPOSE", "TRANSPOSE" or "ADJOINT"
 //   lu_panel(graph, a, seq, name="") -> [factors, pivots, order]
 //   qr_panel(graph, a, seq, name="") -> [packed, taus]
+//   two_sided(graph, form, a, seq, name="") -> [packed, taus], for "bidiagonal" also row reflectors, their
+//   taus
+//     form "hessenberg", "tridiagonal" or "bidiagonal"
 //   apply_reflectors(graph, packed, taus, x, below, seq, name="") -> Tensor
 //   implicit_qr(graph, bidiagonal, operands, seq, name="") -> [values, *matrices]
 //     operands [d, e, *matrices]
@@ -49,6 +52,23 @@ std::vector<Tensor> QrPanel(Graph& graph, const Tensor& a, Sequence& sequence, c
   return {std::move(result.packed), std::move(result.taus)};
 }
 
+std::vector<Tensor> TwoSided(Graph& graph, const std::string& form, const Tensor& a, Sequence& sequence,
+                             const std::string& name) {
+  using hlo::TwoSidedForm;
+  if (form != "hessenberg" && form != "tridiagonal" && form != "bidiagonal")
+    throw std::invalid_argument("unknown form '" + form + "'");
+  const TwoSidedForm to = form == "hessenberg"    ? TwoSidedForm::kHessenberg
+                          : form == "tridiagonal" ? TwoSidedForm::kTridiagonal
+                                                  : TwoSidedForm::kBidiagonal;
+  hlo::TwoSided result = hlo::twoSided(graph, to, a, sequence, name);
+  std::vector<Tensor> tensors = {std::move(result.packed), std::move(result.taus)};
+  if (to == TwoSidedForm::kBidiagonal) {
+    tensors.push_back(std::move(result.rowReflectors));
+    tensors.push_back(std::move(result.rowTaus));
+  }
+  return tensors;
+}
+
 Tensor ApplyReflectors(Graph& graph, const Tensor& packed, const Tensor& taus, const Tensor& x,
                        unsigned below, Sequence& sequence, const std::string& name) {
   return hlo::applyReflectors(graph, packed, taus, x, below, sequence, name);
@@ -72,6 +92,8 @@ void BindLinearAlgebra(nb::module_& module) {
              nb::arg("seq"), nb::arg("name") = "");
   module.def("lu_panel", LuPanel, nb::arg("graph"), nb::arg("a"), nb::arg("seq"), nb::arg("name") = "");
   module.def("qr_panel", QrPanel, nb::arg("graph"), nb::arg("a"), nb::arg("seq"), nb::arg("name") = "");
+  module.def("two_sided", TwoSided, nb::arg("graph"), nb::arg("form"), nb::arg("a"), nb::arg("seq"),
+             nb::arg("name") = "");
   module.def("apply_reflectors", ApplyReflectors, nb::arg("graph"), nb::arg("packed"), nb::arg("taus"),
              nb::arg("x"), nb::arg("below"), nb::arg("seq"), nb::arg("name") = "");
   module.def("implicit_qr", ImplicitQr, nb::arg("graph"), nb::arg("bidiagonal"), nb::arg("operands"),

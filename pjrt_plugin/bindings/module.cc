@@ -6,6 +6,7 @@
 #include <string>
 
 #include "bindings/bindings.h"
+#include "bindings/json.h"
 #include "runtime/executable.h"
 #include "runtime/processor.h"
 #include "runtime/python_compiler.h"
@@ -72,6 +73,7 @@ NB_MODULE(_ipu, module) {
   jax_ipu::bindings::BindProcess(module);
   jax_ipu::bindings::BindProcessTransport(module);
   jax_ipu::bindings::BindTrace(module);
+  jax_ipu::bindings::BindJson(module);
   jax_ipu::bindings::BindElementwise(module);
   jax_ipu::bindings::BindReduce(module);
   jax_ipu::bindings::BindWindow(module);

@@ -10,6 +10,7 @@
 #include <tuple>
 #include <utility>
 
+#include "ipu_model/Log.hpp"
 #include "ipu_model/Model.hpp"
 #include "poplar/Target.hpp"
 
@@ -18,10 +19,11 @@ namespace {
 
 using ipu_model::Cycles;
 using ipu_model::OperationCost;
+using ipu_model::SuperstepCost;
 using ipu_model::Timeline;
 
-// Loops with more steps are folded.
-constexpr std::uint64_t kMostStepsOfLoop = 4096;
+// Loops with more steps are folded; where the trace is full, those with fewer as well.
+constexpr std::array<std::uint64_t, 3> kMostStepsOfLoop = {4096, 64, 1};
 constexpr const char* kSimulated = "simulated";
 
 poplar::Target TargetOf(const TracedWork& work) {
@@ -80,6 +82,7 @@ class PlaneBuilder {
 
   TracePlane Take() && {
     if (runs_without_steps_ > 0) plane_.stats.push_back({"runs_without_operations", runs_without_steps_});
+    if (runs_folded_ > 0) plane_.stats.push_back({"runs_with_folded_loops", runs_folded_});
     // A loop is added when it ends, so after those in it.
     std::reverse(lines_[kLoops].events.begin(), lines_[kLoops].events.end());
     std::stable_sort(lines_[kLoops].events.begin(), lines_[kLoops].events.end(),
@@ -211,15 +214,35 @@ class PlaneBuilder {
   // Returns false, and adds nothing, if the steps of the run are not known or too many.
   bool AddSteps(const TracedWork& work, std::uint64_t* steps_left) {
     if (!work.timeline || *steps_left == 0) return false;
+    for (const std::uint64_t most_of_loop : kMostStepsOfLoop) {
+      if (!AddSteps(work, most_of_loop, steps_left)) continue;
+      runs_folded_ += most_of_loop < kMostStepsOfLoop[0] ? 1 : 0;
+      return true;
+    }
+    *steps_left = 0;
+    return false;
+  }
+
+  bool AddSteps(const TracedWork& work, std::uint64_t most_of_loop, std::uint64_t* steps_left) {
     std::array<std::size_t, kNumLines> sizes{};
     for (std::size_t i = 0; i < kNumLines; ++i) sizes[i] = lines_[i].events.size();
     const std::uint64_t begin = position_;
     open_loops_.clear();
-    const bool complete = work.timeline->Visit(work.loops, kMostStepsOfLoop, *steps_left,
-                                               [&](const Timeline::Step& step) { AddStep(work, step); });
-    const std::size_t shown = lines_[kOperations].events.size() - sizes[kOperations];
-    *steps_left -= complete ? std::min<std::uint64_t>(*steps_left, shown) : *steps_left;
-    if (complete) return true;
+    // A superstep has at most three phases.
+    const auto shown = [&] {
+      return std::max<std::uint64_t>(lines_[kOperations].events.size() - sizes[kOperations],
+                                     (lines_[kPhases].events.size() - sizes[kPhases] + 2) / 3);
+    };
+    bool fits = true;
+    const bool complete =
+        work.timeline->Visit(work.loops, most_of_loop, *steps_left, [&](const Timeline::Step& step) {
+          if (fits) AddStep(work, step);
+          fits = fits && shown() <= *steps_left;
+        });
+    if (complete && fits) {
+      *steps_left -= shown();
+      return true;
+    }
     for (std::size_t i = 0; i < kNumLines; ++i) lines_[i].events.resize(sizes[i]);
     position_ = begin;
     return false;
@@ -287,16 +310,17 @@ class PlaneBuilder {
       return stats;
     });
     AddEvent(kOperations, kind, step.cycles.total());
-    if (cost.link_bytes > 0) {
-      const std::uint32_t on_links = KindOf(program_, kIpuLinks, name, step.operation, step.executions, [&] {
-        TraceStats stats = CommonStats(name, step.executions, step.cycles);
-        stats.push_back({"bytes_transferred", of_step(cost.link_bytes)});
-        return stats;
-      });
-      const std::uint64_t begin = position_ + step.cycles.sync;
-      AddEvent(kIpuLinks, on_links, run_, begin, begin + step.cycles.exchange);
+    const std::vector<SuperstepCost>& supersteps = timeline.supersteps(step.operation);
+    if (supersteps.empty()) {
+      AddPhases(name, step.executions, 0,
+                {step.cycles, of_step(cost.exchange_bytes), of_step(cost.link_bytes)});
     }
-    AddPhases(name, step, of_step(cost.exchange_bytes));
+    for (std::size_t i = 0; i < supersteps.size(); ++i) {
+      const SuperstepCost& one = supersteps[i];
+      AddPhases(name, step.executions, i,
+                {one.cycles * step.executions, one.exchange_bytes * step.executions,
+                 one.link_bytes * step.executions});
+    }
   }
 
   // A step without an operation: its name is that of the loop or conditional.
@@ -308,25 +332,39 @@ class PlaneBuilder {
       return stats;
     });
     AddEvent(kOperations, kind, step.cycles.total());
-    AddPhases(name, step, 0);
+    AddPhases(name, step.executions, 0, {step.cycles, 0, 0});
   }
 
-  // A superstep is a sync, the exchange, and the compute phase. An operation of several supersteps is shown
-  // as one of each.
-  void AddPhases(const std::string& operation, const Timeline::Step& step, std::uint64_t exchange_bytes) {
+  // A superstep, number `number` of its operation, is a sync, the exchange, and the compute phase.
+  // `superstep`: all executions together.
+  void AddPhases(const std::string& operation, std::uint64_t executions, std::size_t number,
+                 const SuperstepCost& superstep) {
+    const Cycles& all = superstep.cycles;
+    if (superstep.link_bytes > 0) {
+      const std::uint32_t on_links = KindOf(program_, kIpuLinks, operation, number, executions, [&] {
+        TraceStats stats = CommonStats(operation, executions, all);
+        stats.push_back({"superstep", static_cast<std::uint64_t>(number)});
+        stats.push_back({"bytes_transferred", superstep.link_bytes});
+        return stats;
+      });
+      const std::uint64_t begin = position_ + all.sync;
+      AddEvent(kIpuLinks, on_links, run_, begin, begin + all.exchange);
+    }
     const std::array<std::pair<const char*, std::uint64_t>, 3> phases = {
-        {{"sync", step.cycles.sync}, {"exchange", step.cycles.exchange}, {"compute", step.cycles.compute}}};
+        {{"sync", all.sync}, {"exchange", all.exchange}, {"compute", all.compute}}};
     for (const auto& [phase, cycles] : phases) {
       if (cycles == 0) continue;
-      const std::string key = std::string(phase) + '\0' + operation;
-      const auto [entry, is_new] = kinds_.try_emplace({program_, kPhases, key, cycles, step.executions},
+      const std::string key = std::string(phase) + '\0' + std::to_string(number) + '\0' + operation;
+      const auto [entry, is_new] = kinds_.try_emplace({program_, kPhases, key, cycles, executions},
                                                       static_cast<std::uint32_t>(plane_.kinds.size()));
       if (is_new) {
         TraceStats stats = {{"hlo_module", program_->name},
                             {"hlo_op", operation},
                             {"program_id", program_id_},
+                            {"superstep", static_cast<std::uint64_t>(number)},
                             {"cycles", cycles}};
-        if (phase == std::string_view("exchange")) stats.push_back({"exchange_bytes", exchange_bytes});
+        if (phase == std::string_view("exchange"))
+          stats.push_back({"exchange_bytes", superstep.exchange_bytes});
         plane_.kinds.push_back({phase, std::move(stats)});
       }
       AddEvent(kPhases, entry->second, cycles);
@@ -359,7 +397,7 @@ class PlaneBuilder {
   TracePlane plane_;
   std::array<TraceLine, kNumLines> lines_;
   std::uint64_t free_at_ = 0;
-  std::uint64_t runs_without_steps_ = 0;
+  std::uint64_t runs_without_steps_ = 0, runs_folded_ = 0;
   // Program, line, name, number, executions.
   std::map<std::tuple<const void*, Line, std::string, std::uint64_t, std::uint64_t>, std::uint32_t> kinds_;
 
@@ -469,7 +507,27 @@ std::vector<TracePlane> MakePlanes(const Trace& trace, const PlaneOptions& optio
   if (const std::uint64_t dropped = trace.num_dropped(); dropped > 0) {
     for (TracePlane& plane : planes) plane.stats.push_back({"dropped_runs", dropped});
   }
+  for (const std::string& warning : WarningsOf(planes))
+    ipu_model::Log(ipu_model::LogModule::kEngine, ipu_model::LogLevel::kWarn, warning);
   return planes;
+}
+
+std::vector<std::string> WarningsOf(const std::vector<TracePlane>& planes) {
+  constexpr std::array<std::pair<std::string_view, const char*>, 3> messages = {
+      {{"runs_without_operations", " runs are single events, without their operations"},
+       {"runs_with_folded_loops", " runs have loops folded that are shown step by step elsewhere"},
+       {"dropped_runs", " runs are missing"}}};
+  std::vector<std::string> warnings;
+  for (const TracePlane& plane : planes) {
+    for (const TraceStat& stat : plane.stats) {
+      for (const auto& [name, message] : messages) {
+        if (name != stat.name) continue;
+        warnings.push_back(plane.name + ": " + std::to_string(std::get<std::uint64_t>(stat.value)) + message +
+                           ", because the trace is full. Trace fewer calls of the program");
+      }
+    }
+  }
+  return warnings;
 }
 
 }  // namespace jax_ipu

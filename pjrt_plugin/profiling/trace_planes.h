@@ -50,7 +50,7 @@ struct PlaneOptions {
   // Planes are named "/device:TPU:N" instead of "/device:CUSTOM:IPU:N": tools of XProf for TPUs then show
   // them.
   bool as_tpu = false;
-  // Further runs have no events of operations.
+  // Supersteps in the trace. Further runs have no events of operations.
   std::uint64_t most_steps = std::uint64_t{1} << 17;
 };
 
@@ -58,6 +58,9 @@ struct PlaneOptions {
 // host does, or when the work before it has ended; then it takes the time that the model gives. Call after
 // Stop.
 std::vector<TracePlane> MakePlanes(const Trace& trace, const PlaneOptions& options);
+
+// What the planes lack because the trace is full, and what to do: a sentence for each. MakePlanes logs them.
+std::vector<std::string> WarningsOf(const std::vector<TracePlane>& planes);
 
 }  // namespace jax_ipu
 

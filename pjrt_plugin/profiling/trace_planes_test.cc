@@ -33,6 +33,9 @@ class TwoOperations : public Timeline {
       cost.link_bytes = 8;
     }
   }
+  const std::vector<ipu_model::SuperstepCost>& supersteps(std::size_t operation) const override {
+    return supersteps_.at(operation);
+  }
   const ipu_model::Report& report() const override { return report_; }
   std::uint64_t bytes_accessed(std::size_t) const override { return 48; }
   bool Visit(const std::vector<ipu_model::LoopRun>&, std::uint64_t, std::uint64_t most_steps_of_run,
@@ -64,6 +67,9 @@ class TwoOperations : public Timeline {
  private:
   const std::uint64_t trips_;
   ipu_model::Report report_;
+  // The second operation has two.
+  const std::vector<std::vector<ipu_model::SuperstepCost>> supersteps_ = {
+      {}, {{{60, 15, 5}, 32, 0}, {{40, 5, 5}, 16, 8}}};
 };
 
 std::shared_ptr<TracedWork> NewWork(const Trace& trace, int device, std::int64_t begin_ns) {
@@ -184,13 +190,26 @@ TEST(OperationsPhasesTransfersAndLoops) {
   CHECK(AreCycles(DurationOf(plane, "XLA Ops"), 4 * 130, clock));
   CHECK(AreCycles(DurationOf(plane, "BSP phases"), 4 * 130, clock));
   CHECK(AreCycles(DurationOf(plane, "Host link"), 1000, clock));
-  CHECK(AreCycles(DurationOf(plane, "IPU-Links"), 4 * 20, clock));
+  CHECK(AreCycles(DurationOf(plane, "IPU-Links"), 20 + 3 * 5, clock));
   CHECK(AreCycles(DurationOf(plane, "Loops"), 3 * 130, clock));
   CHECK_EQ(LineOf(plane, "Steps") == nullptr, true);
   std::string phases;
   for (const TraceEvent& event : LineOf(plane, "BSP phases")->events)
     phases += plane.kinds[event.kind].name[0];
-  CHECK_EQ(phases, "secsec");
+  CHECK_EQ(phases, "secsecsec");
+  std::uint64_t end = LineOf(plane, "BSP phases")->events[0].begin_ps;
+  for (const TraceEvent& event : LineOf(plane, "BSP phases")->events) {
+    CHECK(event.begin_ps >= end && event.begin_ps <= end + 1);
+    end = event.begin_ps + event.duration_ps;
+  }
+  const auto stat_of_phase = [&plane](std::size_t i, const char* name) {
+    const TraceEvent& event = LineOf(plane, "BSP phases")->events[i];
+    return std::get<std::uint64_t>(StatOf(plane.kinds[event.kind].stats, name)->value);
+  };
+  CHECK_EQ(stat_of_phase(5, "superstep"), 0u);
+  CHECK_EQ(stat_of_phase(8, "superstep"), 1u);
+  CHECK_EQ(stat_of_phase(8, "cycles"), 3u * 40);
+  CHECK_EQ(stat_of_phase(7, "exchange_bytes"), 3u * 16);
 
   const std::vector<TraceEvent>& events = LineOf(plane, "XLA Ops")->events;
   const TraceEventKind &first = plane.kinds[events[0].kind], &folded = plane.kinds[events[1].kind];
@@ -269,7 +288,7 @@ TEST(FailedRunsAndRunsWithTooManySteps) {
   for (int i = 0; i < 3; ++i) Trace::Add(NewRun(trace, 0, 100));
   trace.Stop();
   PlaneOptions options;
-  options.most_steps = 3;  // enough for the first run: then one is left, which is not enough
+  options.most_steps = 5;  // enough for the first run, of three supersteps: then two are left, which are not
   const TracePlane plane = MakePlanes(trace, options)[0];
   const std::vector<TraceEvent>& runs = LineOf(plane, "XLA Modules")->events;
   CHECK_EQ(runs.size(), 4u);
@@ -278,6 +297,10 @@ TEST(FailedRunsAndRunsWithTooManySteps) {
   CHECK_EQ(LineOf(plane, "XLA Ops")->events.size(), 2u);
   CHECK_EQ(std::get<std::uint64_t>(StatOf(plane.stats, "runs_without_operations")->value), 2u);
   CHECK(AreCycles(runs[3].duration_ps, 4 * 130, ClockOf(plane)));
+  const std::vector<std::string> warnings = WarningsOf({plane});
+  CHECK_EQ(warnings.size(), 1u);
+  CHECK(warnings[0].find("2 runs are single events") != std::string::npos);
+  CHECK_EQ(std::string(Fields(SerializeXSpace({plane}, 0)).Texts(3)[0]), warnings[0]);
 }
 
 TEST(PlanesForTheToolsOfTpus) {

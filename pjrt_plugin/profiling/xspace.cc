@@ -137,6 +137,7 @@ class PlaneWriter {
 std::string SerializeXSpace(const std::vector<TracePlane>& planes, std::int64_t begin_ns) {
   Message out;
   for (const TracePlane& plane : planes) out.Nested(1, PlaneWriter().Write(plane, begin_ns));
+  for (const std::string& warning : WarningsOf(planes)) out.Text(3, warning);
   return std::move(out).Take();
 }
 

@@ -68,6 +68,10 @@ std::unique_ptr<DeviceEngine> CreatePoplarEngine(const Executable& executable, c
 // compiled itself, so that it is refused when it is loaded and not when it runs.
 void CheckCodelets(const Executable& executable);
 
+// For an executable of this process's own compile server: compiles its codelets, which are the program's that
+// this process wants to run. Throws Error with the C++ compiler's message.
+void CompileCodelets(const Executable& executable);
+
 }  // namespace jax_ipu
 
 #endif  // JAX_IPU_RUNTIME_DEVICE_ENGINE_H_

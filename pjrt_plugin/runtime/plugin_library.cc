@@ -9,7 +9,11 @@ namespace {
 [[maybe_unused]] const bool registry_is_filled = [] {
   SetEngineFactory(CreatePoplarEngine);
   SetLoadCheck(CheckCodelets);
-  Registry::Get().SetCompiler(CompileOnServer);
+  Registry::Get().SetCompiler([](const CompileRequest& request) {
+    std::shared_ptr<const Executable> executable = CompileOnServer(request);
+    CompileCodelets(*executable);
+    return executable;
+  });
   return true;
 }();
 

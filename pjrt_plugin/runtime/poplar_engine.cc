@@ -4,6 +4,7 @@
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -17,7 +18,6 @@
 #include "poplar/Device.hpp"
 #include "poplar/Engine.hpp"
 #include "poplar/Executable.hpp"
-#include "poplar/IPUModel.hpp"
 #include "poplar/exceptions.hpp"
 #include "runtime/device_engine.h"
 #include "runtime/executable_checks.h"
@@ -43,11 +43,6 @@ auto CallPoplar(F&& f) {
   }
 }
 
-// Vertices run alone on the tile engine, with the kernels of the model or with codelets.
-std::string EngineOf(const DeviceConfig& config) {
-  return config.execution == "codelets" ? "tile" : config.execution;
-}
-
 poplar::Executable ReadExecutable(const Executable& executable) {
   const auto refuse = [&executable](const std::string& reason) {
     return Error(Code::kInvalidArgument, "The Poplar program of '" + executable.name +
@@ -55,7 +50,8 @@ poplar::Executable ReadExecutable(const Executable& executable) {
   };
   try {
     poplar::Executable program = ipu_model::DeserialiseContent(executable.poplar_executable);
-    const std::string problem = FindProblem(executable, ipu_model::InterfaceOf(program));
+    const std::optional<ipu_model::ProgramInterface> interface = ipu_model::InterfaceOf(program);
+    const std::string problem = interface ? FindProblem(executable, *interface) : "";
     if (problem.empty()) return program;
     throw refuse(problem);
   } catch (const poplar::poplar_error& error) {
@@ -64,14 +60,12 @@ poplar::Executable ReadExecutable(const Executable& executable) {
 }
 
 poplar::Device CreateDevice(const DeviceConfig& config) {
-  if (!config.use_model) {
-    throw Error(Code::kUnimplemented,
-                "This build of the plugin has no Poplar SDK: it runs on the IPU model. Configure it with "
-                "use_model=True, or build the package where the SDK is installed.");
+  try {
+    return ipu_model::DeviceOf(config.version, config.num_tiles, config.use_model);
+  } catch (const poplar::poplar_error& error) {
+    if (config.use_model) throw;
+    throw Error(Code::kUnimplemented, error.what());
   }
-  poplar::IPUModel model(config.version);
-  model.tilesPerIPU = config.num_tiles;
-  return model.createDevice();
 }
 
 void FillWithZeros(const std::vector<void*>& outputs, const std::vector<std::uint64_t>& bytes) {
@@ -82,8 +76,7 @@ class PoplarEngine : public DeviceEngine {
  public:
   PoplarEngine(const Executable& executable, const DeviceConfig& config)
       : program_(ReadExecutable(executable)),
-        engine_(program_,
-                {{"execution", EngineOf(config)}, {"streamMemoryStays", "true"}, {"replicas", "one"}}),
+        engine_(program_, ipu_model::OptionsOfEngine(config.execution)),
         device_(CreateDevice(config)),
         synthetic_data_(config.synthetic_data) {
     if (config.execution == "codelets") ipu_model::RunExpansions(engine_, hlo::library());
@@ -108,11 +101,9 @@ class PoplarEngine : public DeviceEngine {
     return false;
   }
   int StreamIndex(const std::string& name) const override {
-    return CallPoplar([&] { return static_cast<int>(engine_.streamIndex(name)); });
+    return CallPoplar([&] { return ipu_model::StreamNumber(engine_, name); });
   }
-  void ConnectStream(int stream, void* host) override {
-    engine_.connectStream(static_cast<poplar::Engine::StreamIndex>(stream), host);
-  }
+  void ConnectStream(int stream, void* host) override { ipu_model::ConnectStream(engine_, stream, host); }
   void ConnectFfiCalls(FfiCalls& calls, int device_ordinal) override {
     for (std::size_t i = 0; i < calls.size(); ++i) {
       CallPoplar([&] {
@@ -176,9 +167,27 @@ std::unique_ptr<DeviceEngine> CreatePoplarEngine(const Executable& executable, c
   return CallPoplar([&] { return std::make_unique<PoplarEngine>(executable, config); });
 }
 
+namespace {
+
+// Programs without such operations are read when they run.
+bool HasCodelets(const Executable& executable) {
+  return executable.poplar_executable.find("poplar::execute") != std::string::npos;
+}
+
+}  // namespace
+
+void CompileCodelets(const Executable& executable) {
+  if (!HasCodelets(executable)) return;
+  try {
+    ipu_model::DeserialiseContent(executable.poplar_executable, true);
+  } catch (const poplar::poplar_error& error) {
+    throw Error(Code::kInvalidArgument, "The codelets of '" + executable.name +
+                                            "' cannot be compiled in this process: " + error.what());
+  }
+}
+
 void CheckCodelets(const Executable& executable) {
-  // Programs without such operations are read when they run.
-  if (executable.poplar_executable.find("poplar::execute") == std::string::npos) return;
+  if (!HasCodelets(executable)) return;
   try {
     ipu_model::DeserialiseContent(executable.poplar_executable);
   } catch (const poplar::poplar_error& error) {

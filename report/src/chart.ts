@@ -1,7 +1,8 @@
 // uPlot with the page's colours and size.
 import uPlot from "uplot";
-import { h } from "./dom";
+import { h, on, perFrame } from "./dom";
 import { colour } from "./theme";
+import { Sight } from "./timeline";
 
 export interface Line {
   label: string;
@@ -53,6 +54,40 @@ export function chart(options: ChartOptions): Chart {
   const axis = { stroke: colour("muted"), grid: { stroke: colour("grid"), width: 1 }, ticks: { stroke: colour("grid"), width: 1 }, font };
 
   const last = options.x.values.length - 1;
+  // The part of x in sight: Ctrl + wheel and the keys + and - zoom, Shift + drag moves.
+  const end = 2 * options.x.values[last] - (options.x.values[last - 1] ?? options.x.values[last] - 1);
+  const sight = new Sight(end, Math.min(end, 4));
+  const show = perFrame(() => plot?.setScale("x", { min: sight.from, max: sight.to }));
+  const zoom = (factor: number, about: number) => {
+    sight.zoom(factor, about);
+    show();
+  };
+  const move = (from: number) => {
+    sight.move(from - sight.from);
+    show();
+  };
+  on(host, "wheel",
+    (event) => {
+      if (!plot || !(event.ctrlKey || event.metaKey)) return;
+      event.preventDefault();
+      zoom(Math.exp(event.deltaY / 300), plot.posToVal(event.clientX - plot.rect.left, "x"));
+    },
+    { passive: false },
+  );
+  on(host, "keydown", ({ key }) => {
+    if (key === "+" || key === "-") zoom(key === "+" ? 0.5 : 2, (sight.from + sight.to) / 2);
+  });
+  let drag: { x: number; from: number } | null = null;
+  on(host, "pointerdown", (event) => {
+    if (!event.shiftKey || event.button) return;
+    event.preventDefault(); // uPlot, which zooms to what is dragged over, gets no mouse events
+    host.setPointerCapture(event.pointerId);
+    drag = { x: event.clientX, from: sight.from };
+  });
+  on(host, "pointermove", (event) => {
+    if (drag && plot) move(drag.from - ((event.clientX - drag.x) / (plot.bbox.width / devicePixelRatio)) * sight.span);
+  });
+  for (const type of ["pointerup", "pointercancel"] as const) on(host, type, () => (drag = null));
   const make = (width: number): uPlot =>
     new uPlot(
       {
@@ -105,13 +140,14 @@ export function chart(options: ChartOptions): Chart {
               options.overlay?.(self, context);
               context.restore();
               const { min, max } = self.scales.x;
-              options.onRange?.({ left: self.bbox.left / devicePixelRatio, width: self.bbox.width / devicePixelRatio, from: min ?? 0, to: max ?? 1 });
+              sight.set(min ?? 0, max ?? end);
+              options.onRange?.({ left: self.bbox.left / devicePixelRatio, width: self.bbox.width / devicePixelRatio, from: sight.from, to: sight.to });
             },
           ],
         },
       },
       // The last value is as wide as the others: it is there twice.
-      [[...Array.from(options.x.values), 2 * options.x.values[last] - (options.x.values[last - 1] ?? options.x.values[last] - 1)], ...options.lines.map((line) => [...Array.from(line.values), line.values[last]])] as uPlot.AlignedData,
+      [[...Array.from(options.x.values), end], ...options.lines.map((line) => [...Array.from(line.values), line.values[last]])] as uPlot.AlignedData,
       host,
     );
 

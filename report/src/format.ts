@@ -130,6 +130,8 @@ export interface Memory {
   categories: Record<string, Column>;
   total: Column;
   gaps: Column | null;
+  /** By tile an index into `lists`, or -1; lists of variable, address, variable, address, ... */
+  layouts?: { of_tile: Column; lists: number[][] };
 }
 
 export interface Exchange {

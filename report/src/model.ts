@@ -145,6 +145,13 @@ export class Program {
 
   readonly gaps = lazy(() => (this.data.memory?.gaps ? decode(this.data.memory.gaps, this.tileCount) : null));
 
+  /** The address of each variable on a tile, or null where the report does not say. */
+  addresses(tile: number): Map<number, number> | null {
+    const layouts = this.data.memory?.layouts;
+    const list = layouts?.lists[decode(layouts.of_tile, this.tileCount, -1)[tile]];
+    return list ? new Map(list.flatMap((one, index) => (index % 2 ? [] : [[one, list[index + 1]]]))) : null;
+  }
+
   readonly liveness = lazy(() => {
     const live = this.data.liveness;
     if (!live || !live.steps) return null;

@@ -44,13 +44,15 @@ export class Pyramid {
   }
 
   /**
-   * Draws tiles [top, bottom) over `height` pixels. For each pixel column, first[x] and last[x] (inclusive) are the rows
+   * Draws tiles [top, bottom) over `height` pixels, in the pixel columns [x0, x1). For each, first[x] and last[x] (inclusive) are the rows
    * of the matrix under it.
    */
   draw(
     image: Uint32Array,
     width: number,
     height: number,
+    x0: number,
+    x1: number,
     first: Int32Array,
     last: Int32Array,
     top: number,
@@ -68,32 +70,32 @@ export class Pyramid {
       high[i] = Math.max(low[i], Math.min(levelWidth - 1, Math.floor(end / 2 ** y)));
     }
     // Pooled over the rows of each pixel column; neighbours often have the same rows.
-    const pooled = new Uint8Array(width * levelWidth);
+    const left = low[0];
+    const span = high[height - 1] + 1 - left;
+    const pooled = new Uint8Array((x1 - x0) * span);
     const at = new Int32Array(width);
-    for (let column = 0; column < width; column++) {
+    for (let column = x0; column < x1; column++) {
       const from = first[column];
       const to = last[column];
-      if (column > 0 && first[column - 1] === from && last[column - 1] === to) {
+      if (column > x0 && first[column - 1] === from && last[column - 1] === to) {
         at[column] = at[column - 1];
         continue;
       }
-      const target = (at[column] = column * levelWidth);
+      const target = (at[column] = (column - x0) * span);
       const x = Math.max(0, Math.floor(Math.log2(to - from + 1)) - 1);
       const cells = this.level(x, y);
-      const begin = from >> x;
       const end = to >> x;
-      pooled.set(cells.subarray(begin * levelWidth, (begin + 1) * levelWidth), target);
-      for (let row = begin + 1; row <= end; row++) {
-        const base = row * levelWidth;
-        for (let i = 0; i < levelWidth; i++) if (cells[base + i] > pooled[target + i]) pooled[target + i] = cells[base + i];
+      for (let row = from >> x; row <= end; row++) {
+        const base = row * levelWidth + left;
+        for (let i = 0; i < span; i++) if (cells[base + i] > pooled[target + i]) pooled[target + i] = cells[base + i];
       }
     }
     // Row by row, as the image lies in memory.
-    for (let row = 0, out = 0; row < height; row++) {
+    for (let row = 0; row < height; row++) {
       const lowest = low[row];
       const highest = high[row];
-      for (let column = 0; column < width; column++, out++) {
-        const base = at[column];
+      for (let column = x0, out = row * width + x0; column < x1; column++, out++) {
+        const base = at[column] - left;
         let value = pooled[base + lowest];
         for (let i = lowest + 1; i <= highest; i++) if (pooled[base + i] > value) value = pooled[base + i];
         image[out] = palette[value];

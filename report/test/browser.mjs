@@ -115,6 +115,14 @@ async function figures(tab, report) {
     const tile = totals.indexOf(Math.max(...totals));
     assert.equal((await tab.chips()).tile, String(tile));
     near(await tab.figure("tile_bytes"), totals[tile], "bytes of the tile");
+    if (report.memory.gaps) near(await tab.figure("tile_gaps"), expand(report.memory.gaps)[tile], `gaps of tile ${tile}`);
+    const list = report.memory.layouts?.lists[expand(report.memory.layouts.of_tile)[tile]];
+    const shown = await tab.tab.$$eval("#table-tile-variables tr[data-key]", (rows) => rows.map((row) => [Number(row.dataset.key), row.querySelector('[data-column="address"]')?.textContent ?? null]));
+    assert.ok(shown.length > 0, "variables on the tile");
+    for (const [variable, address] of shown) {
+      const at = list?.findIndex((value, index) => index % 2 === 0 && value === variable);
+      assert.equal(address, list ? `0x${list[at + 1].toString(16)}` : null, `address of variable ${variable}`);
+    }
     for (const [category, column] of Object.entries(report.memory.categories)) near(await tab.figure(`tile_${category}`), expand(column)[tile], `${category} of tile ${tile}`);
     assert.ok((await tab.colours(".plan canvas")) > 1, "the floor plan has colours");
     for (const value of ["liveness", "variable", "size", "category"]) await tab.click(`#panel .choice [data-value="${value}"]`);
@@ -282,6 +290,86 @@ for (const argument of process.argv.slice(2).filter((one) => one.includes("=")))
 
 /** What does not depend on a report. */
 async function behaviour() {
+  await check("moving the timeline", async () => {
+    const tab = await Tab.open([fitting], { hash: "#tile=3" });
+    await tab.show("execution");
+    const selector = ".timeline canvas:nth-of-type(2)";
+    await tab.tab.focus(selector);
+    for (let i = 0; i < 3; i++) await tab.tab.keyboard.press("+");
+    await tab.settle();
+    const box = await (await tab.tab.$(selector)).boundingBox();
+    const stepAt = async (x) => {
+      await tab.tab.mouse.move(box.x + x, box.y + 120);
+      await tab.settle();
+      return /step (\d+)/.exec(await tab.text(".timeline .tip small"))[1];
+    };
+    const pixels = () => tab.tab.$eval(selector, (canvas) => canvas.toDataURL());
+    for (const by of [200, -330, 90]) {
+      const from = by > 0 ? [300, 500, 700] : [800, 950, 1100];
+      const before = [];
+      for (const x of from) before.push(await stepAt(x));
+      await tab.tab.mouse.move(box.x + from[0], box.y + 120);
+      await tab.tab.mouse.down();
+      for (let i = 1; i <= 10; i++) await tab.tab.mouse.move(box.x + from[0] + (by * i) / 10, box.y + 120);
+      await tab.tab.mouse.up();
+      await tab.settle();
+      // What was under the pointer has moved with it, and nothing has become wider.
+      const after = [];
+      for (const x of from) after.push(await stepAt(x + by));
+      assert.deepEqual(after, before, `moved by ${by} pixels`);
+      // What moved looks like what is drawn anew.
+      const moved = await pixels();
+      for (let i = 0; i < 2; i++) await tab.click('#panel .tools .check input');
+      const anew = await pixels();
+      assert.ok(moved === anew, `drawn after a move by ${by} pixels`);
+    }
+    const wide = await pixels();
+    await tab.tab.mouse.move(box.x + 600, box.y + box.height - 100);
+    await tab.tab.keyboard.down("Shift");
+    await tab.tab.mouse.wheel({ deltaY: -300 });
+    await tab.tab.keyboard.up("Shift");
+    await tab.settle();
+    await tab.tab.mouse.down();
+    for (let i = 1; i <= 10; i++) await tab.tab.mouse.move(box.x + 600 + 5 * i, box.y + box.height - 100 + 7 * i);
+    await tab.tab.mouse.up();
+    await tab.settle();
+    const moved = await pixels();
+    assert.notEqual(moved, wide, "the tiles are zoomed and moved");
+    for (let i = 0; i < 2; i++) await tab.click('#panel .tools .check input');
+    assert.ok(moved === await pixels(), "drawn after a move of time and tiles");
+    await tab.close();
+  });
+  await check("moving a chart", async () => {
+    const tab = await Tab.open([fitting]);
+    await tab.show("memory");
+    const box = await (await tab.tab.$("#panel .u-over")).boundingBox();
+    const middle = { x: box.x + box.width / 2, y: box.y + 60 };
+    const tileAt = async (x) => {
+      await tab.tab.mouse.move(x, middle.y + 5);
+      await tab.tab.mouse.move(x, middle.y);
+      await tab.settle();
+      return Number((await tab.text("#panel .u-legend .u-value")).replace(/[^\d.]/g, ""));
+    };
+    const wide = await tileAt(middle.x + 300) - await tileAt(middle.x);
+    await tab.tab.keyboard.down("Control");
+    await tab.tab.mouse.wheel({ deltaY: -300 });
+    await tab.tab.keyboard.up("Control");
+    const zoomed = await tileAt(middle.x + 300) - await tileAt(middle.x);
+    assert.ok(zoomed > 0 && zoomed < wide / 2, `${zoomed} tiles where ${wide} were`);
+    const before = await tileAt(middle.x + 100);
+    await tab.tab.keyboard.down("Shift");
+    await tab.tab.mouse.down();
+    for (let i = 1; i <= 10; i++) await tab.tab.mouse.move(middle.x + 100 - 20 * i, middle.y);
+    await tab.tab.mouse.up();
+    await tab.tab.keyboard.up("Shift");
+    assert.equal(await tileAt(middle.x - 100), before, "what was under the pointer has moved with it");
+    // Both ends are rounded to a tile.
+    assert.ok(Math.abs(await tileAt(middle.x + 200) - await tileAt(middle.x - 100) - zoomed) <= 1, "the zoom is the same");
+    await tab.tab.focus("#panel .chart");
+    for (let i = 0; i < 3; i++) await tab.tab.keyboard.press("-");
+    assert.equal(await tileAt(middle.x + 300) - await tileAt(middle.x), wide, "all of it again");
+    await tab.close();
+  });
   await check("every width and colour", async () => {
     for (const [width, scheme] of [[1280, "dark"], [400, "light"], [400, "dark"]]) {
       const tab = await Tab.open([fitting, older], { width, scheme, height: 800, hash: "#step=5&tile=3&variable=2" });

@@ -16,6 +16,7 @@
 #include "hlo/Plan.hpp"
 #include "hlo/RandomAlgorithm.hpp"
 #include "hlo/TriangularOptions.hpp"
+#include "hlo/TwoSidedForm.hpp"
 #include "hlo/WindowDims.hpp"
 #include "hlo/WindowGeometry.hpp"
 #include "poplar/Graph.hpp"
@@ -50,6 +51,18 @@ struct GatherPlan {
 struct Running {
   int dimension;
   bool backwards, rounds;
+};
+
+// Which pieces move between the replicas of groups of equal size; replicas in no group get zeros.
+struct Collective {
+  enum class Pattern {
+    kGather,    // one piece in; piece p of the result is that of member p
+    kExchange,  // as many pieces as members; piece p of the result is the one that member p has for this
+                // member
+    kPermute    // one piece in, one out: that of replica sources[r], zeros if that is negative or missing
+  } pattern;
+  std::vector<std::vector<unsigned>> groups;
+  std::vector<int> sources;  // by replica, of kPermute
 };
 
 // Each function adds to `prog` what the function of the same name in hlo/ means. The tensors that it writes
@@ -92,6 +105,11 @@ class Expansions {
   virtual void qrPanel(poplar::Graph& graph, const poplar::Tensor& a, const poplar::Tensor& packed,
                        const poplar::Tensor& taus, const Plan& plan, poplar::program::Sequence& prog,
                        const poplar::DebugContext& debugContext) const = 0;
+  // `a` is transposed, and out are packed and rowReflectors transposed, and taus. Vertices have blocks of
+  // columns; a temporary has an element for each row, and one for each column.
+  virtual void twoSided(poplar::Graph& graph, TwoSidedForm form, const poplar::Tensor& a,
+                        const std::vector<poplar::Tensor>& out, const Plan& plan,
+                        poplar::program::Sequence& prog, const poplar::DebugContext& debugContext) const = 0;
   virtual void applyReflectors(poplar::Graph& graph, const poplar::Tensor& packed, const poplar::Tensor& taus,
                                const poplar::Tensor& x, unsigned below, const poplar::Tensor& out,
                                const Plan& plan, poplar::program::Sequence& prog,
@@ -167,6 +185,12 @@ class Expansions {
                             const std::vector<poplar::Tensor>& outputs, const Plan& plan,
                             poplar::program::Sequence& prog,
                             const poplar::DebugContext& debugContext) const = 0;
+
+  // Moves pieces, the elements of the first dimension, between replicas: copies between replicas
+  // (CrossReplicaCopy), and vertices that put the pieces into order.
+  virtual void collective(poplar::Graph& graph, const Collective& collective, const poplar::Tensor& pieces,
+                          const poplar::Tensor& out, poplar::program::Sequence& prog,
+                          const poplar::DebugContext& debugContext) const = 0;
 
   // `out` is exactly the operand if `inPlace`. `starts`: one integer for each dimension, of one type. No
   // other tensor shares elements with `out`.

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "hlo/TriangularOptions.hpp"
+#include "hlo/TwoSidedForm.hpp"
 #include "poplar/Graph.hpp"
 
 namespace hlo {
@@ -33,6 +34,20 @@ struct QrPanel {
 // few columns. packed [..., m, n] is R above the reflectors without their ones, taus [..., min(m, n)].
 QrPanel qrPanel(poplar::Graph& graph, const poplar::Tensor& a, poplar::program::Sequence& prog,
                 const poplar::DebugContext& debugContext = {});
+
+struct TwoSided {
+  poplar::Tensor packed, taus, rowReflectors, rowTaus;
+};
+
+// Reduction of square matrices a [..., n, n], n > 1, f32, f64, c64 or c128, by Householder reflections from
+// both sides, as LAPACK's gehrd, sytrd or hetrd (a Hermitian, both triangles given), and gebrd.
+// Hessenberg and tridiagonal: packed [..., n, n] has H, of T only the diagonal and what is under it, above
+// the reflectors, which start under the diagonal; taus [..., n - 1]; Q^H a Q = H. Bidiagonal: packed has the
+// diagonal above reflectors that start on it, taus [..., n]; rowReflectors
+// [..., n, n - 1] has the entries beside the diagonal above reflectors that start under it, rowTaus
+// [..., n - 1]; Q^H a P = B. What is above the diagonals is undefined, but for H.
+TwoSided twoSided(poplar::Graph& graph, TwoSidedForm form, const poplar::Tensor& a,
+                  poplar::program::Sequence& prog, const poplar::DebugContext& debugContext = {});
 
 // Q x [..., m, k], where Q = H_0 H_1 ... of packed reflectors [..., m, n] and taus [..., count], count <= n,
 // each with its pivot `below` places under the diagonal; for few reflectors.

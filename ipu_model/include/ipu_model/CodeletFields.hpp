@@ -29,6 +29,8 @@ constexpr std::uint8_t TypeOf() {
     return static_cast<std::uint8_t>(DType::kF32);
   } else if constexpr (std::is_same_v<U, double>) {
     return static_cast<std::uint8_t>(DType::kF64);
+  } else if constexpr (std::is_same_v<U, quarter>) {
+    return static_cast<std::uint8_t>(DType::kU8);
 #ifdef IPU_MODEL_HAS_HALF
   } else if constexpr (std::is_same_v<U, half>) {
     return static_cast<std::uint8_t>(DType::kF16);
@@ -56,8 +58,19 @@ constexpr std::uint32_t BytesOf(poplar::VectorLayout layout) {
 template <typename T, FieldDirection D>
 constexpr Field Elements(FieldKind kind, std::uint8_t layout, unsigned alignment, std::uint32_t bytes,
                          std::uint32_t edge_bytes = 0) {
-  return {nullptr,   0,     kind,       D, TypeOf<T>(), layout, static_cast<std::uint32_t>(sizeof(T)),
-          alignment, bytes, edge_bytes, 0, false};
+  return {nullptr,
+          0,
+          kind,
+          D,
+          TypeOf<T>(),
+          layout,
+          static_cast<std::uint32_t>(sizeof(T)),
+          alignment,
+          bytes,
+          edge_bytes,
+          0,
+          false,
+          std::is_same_v<std::remove_cv_t<T>, quarter>};
 }
 
 template <typename T, FieldDirection D>
@@ -99,6 +112,7 @@ struct FieldType {
               static_cast<std::uint32_t>(sizeof(T)),
               0,
               0,
+              false,
               false};
     }
   }

@@ -11,12 +11,13 @@ namespace ipu_model {
 namespace codelet {
 
 // Raise it when the meaning of the table or of a field in memory changes.
-constexpr std::uint32_t kTableVersion = 2;
+constexpr std::uint32_t kTableVersion = 3;
 
 // The form of every edge in a vertex. A field of several edges refers to an array of edges.
 struct EdgeRef {
   void* data;
   std::size_t size;
+  const unsigned char* metadata;  // of QUARTER elements, otherwise null
 };
 
 enum FieldKind : std::uint8_t {
@@ -46,6 +47,7 @@ struct Field {
   std::uint32_t device_edge_bytes;  // of each edge in an array of edges
   std::uint8_t outer_layout;        // of several edges: poplar::VectorLayout, or VectorListLayout if is_list
   bool is_list;                     // a VectorList
+  bool is_quarter;                  // elements of QUARTER, whose edges come with metadata
 };
 
 struct Class {

@@ -16,11 +16,14 @@
 #include <vector>
 
 #include "ipu_model/Types.hpp"
+#include "poplar/Device.hpp"
 #include "poplar/Executable.hpp"
 #include "poplar/Graph.hpp"
+#include "poplar/OptionFlags.hpp"
 #include "poplar/Program.hpp"
 #include "poplar/Target.hpp"
 #include "poplar/Tensor.hpp"
+#include "poplar/Type.hpp"
 #include "poplar/exceptions.hpp"
 
 namespace poplar {
@@ -30,6 +33,27 @@ class Engine;
 namespace ipu_model {
 
 struct CompiledProgram;  // engine/compiled_program.h
+
+// ---- Types.
+// Poplar's equivalent: none; it has fewer types than ipu_model/Types.hpp.
+
+DType DTypeOf(const poplar::Type& type);
+// Throws poplar::poplar_error for a type that this Poplar lacks; the model has all.
+poplar::Type TypeOf(DType type);
+
+// ---- Devices and engines.
+
+// A device for programs of one IPU. `tilesPerIPU` 0: all of the architecture. Not `useModel`: hardware.
+// Throws poplar::poplar_error where there is none.
+poplar::Device DeviceOf(const std::string& architecture, unsigned tilesPerIPU, bool useModel);
+// The options of an engine that a runtime makes for each replica, and whose input streams stay in place while
+// a program uses them. `execution`: "fast", "tile" or "codelets" (RunExpansions). Poplar's equivalent: none
+// of these options.
+poplar::OptionFlags OptionsOfEngine(const std::string& execution);
+// A number for a stream of the engine, for ConnectStream, which then needs no search by name. Throws
+// poplar::stream_connection_error. Poplar's equivalent: Engine::connectStream.
+int StreamNumber(const poplar::Engine& engine, const std::string& handle);
+void ConnectStream(poplar::Engine& engine, int stream, void* host);
 
 // ---- Replicas.
 // Poplar's equivalent: one Engine runs all replicas of a graph, each on its IPU, and GCL moves their

@@ -17,6 +17,8 @@ namespace ipu_model {
 // Run-length coded values, by tile unless said otherwise: value, number of tiles, value, number of tiles, ...
 using Runs = std::vector<std::int64_t>;
 
+// The fields that hold many values are visited by Integers: they become one object of Python each.
+
 // One row for each line of a table; lines with equal values share a row.
 struct RunTable {
   std::vector<std::uint32_t> lines;  // index into rows
@@ -24,7 +26,7 @@ struct RunTable {
   template <typename Self, typename Visitor>
   static void Fields(Self& self, Visitor& visit) {
     visit("lines", self.lines);
-    visit("rows", self.rows);
+    visit.Integers("rows", self.rows);
   }
 };
 
@@ -120,7 +122,7 @@ struct ProfileVariables {
     visit("bytes_on_tile", self.bytes_on_tile);
     visit("tiles", self.tiles);
     visit("row", self.row);
-    visit("rows", self.rows);
+    visit.Integers("rows", self.rows);
     visit("live_steps", self.live_steps);
     visit("last_use", self.last_use);
     visit("operation", self.operation);
@@ -131,6 +133,14 @@ struct ProfileVariables {
 // The bytes on each tile at its own fullest moment, over all programs, as in Report.
 struct ProfileMemory {
   Runs variables, temporaries, exchange_buffers, constants, vertex_state, code, total;
+  // How far the addresses that variables, temporaries and buffers have in the main program reach beyond
+  // `total`: bytes that blocks of memory leave between each other. Whether a program fits does not depend on
+  // it.
+  Runs gaps;
+  // (index into ProfileVariables, address), flat, for single tiles: for the fullest, as far as
+  // Profile::kMostAddresses addresses go. By tile, the index into `layouts`, or -1.
+  std::vector<std::vector<std::int64_t>> layouts;
+  Runs layout_of_tile;
   // The step at which Report::max_tile is fullest; -1 if another program than the main one runs then.
   std::int32_t peak_step = -1;
   // Bytes on all tiles that no step changes: code, vertex state, constants and variables that are live in
@@ -138,13 +148,16 @@ struct ProfileMemory {
   std::uint64_t always_live_bytes = 0;
   template <typename Self, typename Visitor>
   static void Fields(Self& self, Visitor& visit) {
-    visit("variables", self.variables);
-    visit("temporaries", self.temporaries);
-    visit("exchange_buffers", self.exchange_buffers);
-    visit("constants", self.constants);
-    visit("vertex_state", self.vertex_state);
-    visit("code", self.code);
-    visit("total", self.total);
+    visit.Integers("variables", self.variables);
+    visit.Integers("temporaries", self.temporaries);
+    visit.Integers("exchange_buffers", self.exchange_buffers);
+    visit.Integers("constants", self.constants);
+    visit.Integers("vertex_state", self.vertex_state);
+    visit.Integers("code", self.code);
+    visit.Integers("total", self.total);
+    visit.Integers("gaps", self.gaps);
+    visit.Integers("layouts", self.layouts);
+    visit.Integers("layout_of_tile", self.layout_of_tile);
     visit("peak_step", self.peak_step);
     visit("always_live_bytes", self.always_live_bytes);
   }
@@ -171,6 +184,7 @@ struct ProfileExchange {
 
 struct Profile {
   static constexpr std::size_t kMostRuns = 200000;
+  static constexpr std::size_t kMostAddresses = 10000;
 
   std::vector<OperationCost> operations;  // as in Report
   std::vector<std::uint32_t> origins;     // of each operation; see SetOrigin

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,8 +22,9 @@ std::string_view Unseal(std::string_view magic, std::string_view data);
 
 // The data of poplar::Executable::serialize without its header, for files that have their own header.
 std::string SerialiseContent(const poplar::Executable& executable);
-// Safe for any data. Throws poplar_error with the reason.
-poplar::Executable DeserialiseContent(std::string_view content);
+// Safe for any data, unless it compiles codelets, which are C++ of the author. Throws poplar_error with the
+// reason; codelets that this process has not compiled are one where `compile_codelets` is false.
+poplar::Executable DeserialiseContent(std::string_view content, bool compile_codelets = false);
 
 // What a program moves over the host link: its streams, by engine program.
 struct ProgramInterface {
@@ -46,7 +48,8 @@ struct ProgramInterface {
   std::vector<HostFunction> host_functions;
   std::vector<Program> programs;
 };
-ProgramInterface InterfaceOf(const poplar::Executable& executable);
+// Nothing if the executable does not tell, as Poplar's own.
+std::optional<ProgramInterface> InterfaceOf(const poplar::Executable& executable);
 
 }  // namespace ipu_model
 

@@ -19,6 +19,18 @@ struct LoopRun {
   std::uint64_t entries = 0, trips = 0;
 };
 
+// A superstep of an operation, of one execution.
+struct SuperstepCost {
+  Cycles cycles;
+  std::uint64_t exchange_bytes = 0, link_bytes = 0;
+  template <typename Self, typename Visitor>
+  static void Fields(Self& self, Visitor& visit) {
+    visit("cycles", self.cycles);
+    visit("exchange_bytes", self.exchange_bytes);
+    visit("link_bytes", self.link_bytes);
+  }
+};
+
 // Of the last run, which was one of program 0: an entry for each of Report::loops.
 std::vector<LoopRun> LastRunLoops(const poplar::Engine& engine);
 
@@ -60,6 +72,10 @@ class Timeline {
   virtual bool Visit(const std::vector<LoopRun>& loops, std::uint64_t most_steps,
                      std::uint64_t most_steps_of_run,
                      const std::function<void(const Step&)>& visit) const = 0;
+
+  // The supersteps of an operation that has several, in their order; empty for others. The first call plans
+  // the program again, unless it was compiled for a profile.
+  virtual const std::vector<SuperstepCost>& supersteps(std::size_t operation) const = 0;
 };
 
 std::shared_ptr<const Timeline> MakeTimeline(const poplar::Executable& executable);

@@ -12,11 +12,13 @@
 #include <type_traits>
 #include <vector>
 
+#include "poplar/ArrayRef.hpp"
 #include "poplar/Device.hpp"
 #include "poplar/Executable.hpp"
 #include "poplar/Graph.hpp"
 #include "poplar/OptionFlags.hpp"
 #include "poplar/Program.hpp"
+#include "poplar/Quarter.hpp"
 #include "poplar/StreamCallback.hpp"
 #include "pva/pva.hpp"
 
@@ -82,12 +84,15 @@ Executable compileGraph(const Graph& graph, const std::vector<program::Program>&
 // Options of Poplar with an effect: "autoReport.all", "autoReport.outputGraphProfile",
 // "autoReport.outputExecutionProfile", "autoReport.directory" and
 // "autoReport.executionProfileProgramRunCount": profile.pop is written when the engine is made and after the
-// first runs. "exchange.streamBufferOverlap" = "none" lets callbacks prefetch, unless
-// "exchange.enablePrefetch" is "false". The other options of Poplar are checked and change nothing. The
-// environment variable POPLAR_ENGINE_OPTIONS, a JSON object, overrides options.
+// first runs. "debug.allowOutOfMemory" = "true" compiles programs that do not fit, too: such an engine has a
+// profile, and its load throws graph_memory_allocation_error. "exchange.streamBufferOverlap" = "none" lets
+// callbacks prefetch, unless "exchange.enablePrefetch" is "false". The other options of Poplar are checked
+// and change nothing. The environment variable POPLAR_ENGINE_OPTIONS, a JSON object, overrides options.
 class Engine {
  public:
+#ifndef POPLAR_API_ONLY
   using StreamIndex = std::uint32_t;
+#endif
   using TimerTimePoint = std::chrono::steady_clock::time_point;
 
   explicit Engine(const Executable& executable, const OptionFlags& options = {});
@@ -118,11 +123,13 @@ class Engine {
   // Successive transfers, also over runs, move through [begin, end) and then start over.
   void connectStream(const std::string& handle, void* begin, void* end);
   void connectStream(const std::string& handle, unsigned replica, void* begin, void* end);
+#ifndef POPLAR_API_ONLY
   void connectStream(StreamIndex stream, void* begin);
+  StreamIndex streamIndex(const std::string& handle) const;
+#endif
   // Calls the callback at each transfer, on the thread that runs the program.
   void connectStreamToCallback(const std::string& handle, StreamCallbackHandle callback);
   void connectStreamToCallback(const std::string& handle, unsigned replica, StreamCallbackHandle callback);
-  StreamIndex streamIndex(const std::string& handle) const;
   // The streams' names, each followed by '+' (host to device) or '-' (device to host).
   std::vector<std::string> listStreams() const;
 
@@ -139,6 +146,14 @@ class Engine {
   void writeTensor(const std::string& handle, unsigned replica, const void* begin, const void* end);
   void readTensor(const std::string& handle, void* begin, void* end) { readTensor(handle, 0, begin, end); }
   void readTensor(const std::string& handle, unsigned replica, void* begin, void* end);
+  template <typename T>
+  void writeTensor(const std::string& handle, ArrayRef<T> values) {
+    writeTensor(handle, values.data(), values.data() + values.size());
+  }
+  // The same for a QUARTER tensor together with its metadata. Metadata that is a constant cannot be written.
+  void writeTensor(const std::string& handle, const QuarterMetadata& metadata, const void* begin,
+                   const void* end);
+  void readTensor(const std::string& handle, QuarterMetadata& metadata, void* begin, void* end);
 
   // Copies one row of a remote buffer.
   void copyToRemoteBuffer(const void* from, const std::string& handle, std::uint64_t repeatIndex,

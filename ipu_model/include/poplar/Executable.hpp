@@ -28,8 +28,10 @@ class Executable {
   // The environment variable IPU_MODEL_CODELETS = compile makes "compile" the default.
   static Executable deserialize(std::istream& in, const OptionFlags& options = {});
 
+#ifndef POPLAR_API_ONLY
   // Internals of the model, not part of Poplar. ipu_model/Model.hpp has the functions for users.
   const std::shared_ptr<const ipu_model::CompiledProgram>& program() const { return program_; }
+#endif
 
  private:
   std::shared_ptr<const ipu_model::CompiledProgram> program_;

@@ -42,6 +42,9 @@ class GraphImpl;  // core/graph_impl.h
 
 namespace poplar {
 
+// Of tensors.
+enum class SerializationFormat { Binary, JSON };
+
 class Graph {
  public:
   using TileToTensorMapping = std::vector<std::vector<Interval>>;
@@ -67,7 +70,9 @@ class Graph {
   Graph createVirtualGraph(const std::vector<unsigned>& tiles);
   Graph getTopLevelGraph() const;
   unsigned convertVirtualTileToPhysicalTile(unsigned virtualTileId) const;
+#ifndef POPLAR_API_ONLY
   bool isVirtual() const { return virtual_ != nullptr; }  // not part of Poplar
+#endif
 
   // A new variable without a tile mapping: compileGraph requires one for every element. Throws poplar_error
   // when there are more than ipu_model::kMaxRank dimensions or more elements than 64 bits can count.
@@ -140,6 +145,8 @@ class Graph {
   Tensor clone(const Tensor& tensor, const DebugContext& debugContext = {},
                TensorCloneMethod method = TensorCloneMethod::PRESERVE_ORDER_UNLESS_ALIASES);
   Tensor clone(const Type& type, const Tensor& tensor, const DebugContext& debugContext = {},
+               TensorCloneMethod method = TensorCloneMethod::PRESERVE_ORDER_UNLESS_ALIASES);
+  Tensor clone(const Tensor& metadata, const Tensor& tensor, const DebugContext& debugContext = {},
                TensorCloneMethod method = TensorCloneMethod::PRESERVE_ORDER_UNLESS_ALIASES);
   Tensor clone(const Type& type, const Tensor& metadata, const Tensor& tensor,
                const DebugContext& debugContext = {},
@@ -286,6 +293,17 @@ class Graph {
   // For the vertices of this type that have no estimate of their own.
   void registerPerfEstimator(const std::string& vertexType, PerfEstimateFunc estimator);
 
+  // Writes what tensors are, without their values: type, shape, order in memory, tile mapping, and which
+  // elements they share. deserializeTensors makes new variables for them, without values. Only the binary
+  // format is there, which is the model's own: data of Graphcore's SDK is refused. Throws poplar_error with
+  // the reason.
+  void serializeTensors(std::ostream& out, ArrayRef<Tensor> tensors, SerializationFormat format) const;
+  std::vector<Tensor> deserializeTensors(std::istream& in, SerializationFormat format);
+
+  // Writes the operations of programs in Graphviz's DOT: a node with the name of each, in the order in which
+  // they run, and the variables between them.
+  void outputComputeGraph(std::ostream& out, const std::vector<program::Program>& programs = {}) const;
+
   // A program for Call, whose code is stored only once.
   Function addFunction(const program::Program& program);
 
@@ -293,7 +311,9 @@ class Graph {
   HostFunction addHostFunction(const std::string& handle, const std::vector<HostFunctionArgument>& inputs,
                                const std::vector<HostFunctionArgument>& outputs);
 
+#ifndef POPLAR_API_ONLY
   ipu_model::GraphImpl& impl() const { return *impl_; }  // internals of the model, not part of Poplar
+#endif
 
  private:
   Tensor addConstantNumbers(const Type& type, const std::vector<std::size_t>& shape,

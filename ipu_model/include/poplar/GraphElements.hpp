@@ -55,7 +55,9 @@ class ComputeSet {
   explicit ComputeSet(std::shared_ptr<ipu_model::ComputeSetData> data) : data_(std::move(data)) {}
   unsigned getId() const;
 
+#ifndef POPLAR_API_ONLY
   const std::shared_ptr<ipu_model::ComputeSetData>& data() const { return data_; }  // not part of Poplar
+#endif
 
  private:
   std::shared_ptr<ipu_model::ComputeSetData> data_;
@@ -71,8 +73,10 @@ class VertexRef {
   FieldRef operator[](const std::string& fieldName) const;
   unsigned getId() const { return static_cast<unsigned>(index_); }  // in its compute set
 
+#ifndef POPLAR_API_ONLY
   const std::shared_ptr<ipu_model::ComputeSetData>& set() const { return set_; }  // not part of Poplar
   std::size_t index() const { return index_; }
+#endif
 
  private:
   std::shared_ptr<ipu_model::ComputeSetData> set_;
@@ -92,8 +96,10 @@ class FieldRef {
   bool isIndexed() const { return indexed_; }
   std::size_t getIndex() const { return index_; }
 
+#ifndef POPLAR_API_ONLY
   const VertexRef& vertex() const { return vertex_; }  // not part of Poplar
   const std::string& name() const { return name_; }
+#endif
 
  private:
   VertexRef vertex_;

@@ -10,7 +10,29 @@ __extension__ typedef _Float16 half;
 // The C++ library has these from C++23 on.
 #if defined(__cplusplus) && !defined(__STDCPP_FLOAT16_T__)
 #include <cmath>
+#include <limits>
 namespace std {
+template <>
+class numeric_limits<half> {
+ public:
+  static constexpr bool is_specialized = true, is_signed = true, is_integer = false, is_exact = false;
+  static constexpr bool has_infinity = true, has_quiet_NaN = true, has_signaling_NaN = true;
+  static constexpr float_denorm_style has_denorm = denorm_present;
+  static constexpr bool has_denorm_loss = false, is_iec559 = true, is_bounded = true, is_modulo = false;
+  static constexpr bool traps = false, tinyness_before = false;
+  static constexpr float_round_style round_style = round_to_nearest;
+  static constexpr int radix = 2, digits = 11, digits10 = 3, max_digits10 = 5;
+  static constexpr int min_exponent = -13, min_exponent10 = -4, max_exponent = 16, max_exponent10 = 4;
+  static constexpr half min() noexcept { return static_cast<half>(0x1p-14f); }
+  static constexpr half max() noexcept { return static_cast<half>(65504.0f); }
+  static constexpr half lowest() noexcept { return static_cast<half>(-65504.0f); }
+  static constexpr half epsilon() noexcept { return static_cast<half>(0x1p-10f); }
+  static constexpr half round_error() noexcept { return static_cast<half>(0.5f); }
+  static constexpr half denorm_min() noexcept { return static_cast<half>(0x1p-24f); }
+  static constexpr half infinity() noexcept { return static_cast<half>(__builtin_inff()); }
+  static constexpr half quiet_NaN() noexcept { return static_cast<half>(__builtin_nanf("")); }
+  static constexpr half signaling_NaN() noexcept { return static_cast<half>(__builtin_nansf("")); }
+};
 #define IPU_MODEL_HALF_FUNCTION(name) \
   inline half name(half x) { return static_cast<half>(name(static_cast<float>(x))); }
 IPU_MODEL_HALF_FUNCTION(abs)

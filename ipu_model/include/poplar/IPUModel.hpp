@@ -32,6 +32,12 @@ class IPUModel {
   unsigned exchangeBytesPerCycle;
   unsigned memcpyBytesPerCycle;
   unsigned dataPathWidth;  // bits
+  // Of the convolution units. Poplar's may be changed; createDevice refuses numbers other than those that
+  // follow from the architecture and dataPathWidth.
+  unsigned fp8ConvUnitInputLoadElemsPerCycle, fp16ConvUnitInputLoadElemsPerCycle,
+      fp32ConvUnitInputLoadElemsPerCycle;
+  unsigned fp16ConvUnitMaxPipelineDepth;
+  unsigned fp16InFp16OutConvUnitsPerTile, fp16InFp32OutConvUnitsPerTile;
   unsigned instructionBytes;
   unsigned minIPUSyncDelay = 0;  // cycles
   RelativeSyncDelayType relativeSyncDelay = RelativeSyncDelayType::AUTO;

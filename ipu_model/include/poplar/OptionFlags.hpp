@@ -5,6 +5,7 @@
 #include <initializer_list>
 #include <istream>
 #include <map>
+#include <ostream>
 #include <string>
 #include <utility>
 
@@ -42,6 +43,8 @@ void readJSON(std::istream& stream, OptionFlags& flags);
 void readJSON(const std::string& text, OptionFlags& flags);
 // The same with the value of an environment variable. Without that variable it changes nothing.
 void readJSONFromEnv(const std::string& variable, OptionFlags& flags);
+// Writes the options as an object of strings, which readJSON() reads.
+std::ostream& operator<<(std::ostream& stream, const OptionFlags& flags);
 
 }  // namespace poplar
 

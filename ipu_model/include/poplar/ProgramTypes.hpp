@@ -57,9 +57,9 @@ class Program {
  public:
   Program();             // does nothing
   bool isEmpty() const;  // whether running it does nothing
-  const std::shared_ptr<ipu_model::ProgramNode>& node() const {
-    return node_;
-  }  // internals, not part of Poplar
+#ifndef POPLAR_API_ONLY
+  const std::shared_ptr<ipu_model::ProgramNode>& node() const { return node_; }  // internals of the model
+#endif
 
  protected:
   explicit Program(std::shared_ptr<ipu_model::ProgramNode> node) : node_(std::move(node)) {}

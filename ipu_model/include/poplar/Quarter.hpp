@@ -36,6 +36,7 @@ class QuarterMetadata {
     return QuarterMetadata((binary & 0x80) != 0 ? Format::F152 : Format::F143,
                            scale >= 32 ? scale - 64 : scale);
   }
+  std::string toString() const;
   friend bool operator==(const QuarterMetadata& a, const QuarterMetadata& b) {
     return a.format_ == b.format_ && a.scale_ == b.scale_;
   }
@@ -49,11 +50,11 @@ class QuarterMetadata {
 inline std::string toString(QuarterMetadata::Format format) {
   return format == QuarterMetadata::Format::F143 ? "F143" : "F152";
 }
-inline std::ostream& operator<<(std::ostream& out, QuarterMetadata::Format format) {
-  return out << toString(format);
+inline std::string QuarterMetadata::toString() const {
+  return "{" + poplar::toString(format_) + ", " + std::to_string(scale_) + "}";
 }
 inline std::ostream& operator<<(std::ostream& out, const QuarterMetadata& metadata) {
-  return out << "{" << metadata.getFormat() << ", " << metadata.getScale() << "}";
+  return out << metadata.toString();
 }
 
 }  // namespace poplar

@@ -91,9 +91,9 @@ class Target {
     return LimitAs<T>(type, TypeLimit(type, false));
   }
 
-  const ipu_model::TargetModel& model() const {
-    return *model_;
-  }  // internals of the model, not part of Poplar
+#ifndef POPLAR_API_ONLY
+  const ipu_model::TargetModel& model() const { return *model_; }  // internals of the model
+#endif
 
   // By the numbers. The order is any total one.
   friend bool operator==(const Target& a, const Target& b) { return Order(a, b) == 0; }

@@ -98,6 +98,8 @@ class Tensor {
   std::string getDebugStr() const;  // names, type, shape
   // Writes the shape and each region.
   void output(std::ostream& out) const;
+  // Writes the regions alone: name#number[begin,end) of each variable's.
+  void outputRegions(std::ostream& out) const;
   friend std::ostream& operator<<(std::ostream& out, const Tensor& tensor) {
     tensor.output(out);
     return out;
@@ -106,6 +108,7 @@ class Tensor {
   friend bool operator==(const Tensor& a, const Tensor& b) { return a.equals(b); }
   friend bool operator!=(const Tensor& a, const Tensor& b) { return !a.equals(b); }
 
+#ifndef POPLAR_API_ONLY
   // Internals of the model, not part of Poplar: core/tensor_data.h declares the types.
   //
   // The views whose elements, view after view, are the tensor's elements in row-major order; independent of
@@ -127,8 +130,12 @@ class Tensor {
   const void* graph() const;
   // The same with this type, of the same representation, and this metadata.
   Tensor withType(const Type& type, const Tensor& metadata) const;
+#endif
 
  private:
+#ifdef POPLAR_API_ONLY
+  struct Block;
+#endif
   bool constantNumber(double* number, std::int64_t* integer) const;
   bool equals(const Tensor& other) const;
   friend Tensor concat(const std::vector<Tensor>& tensors, unsigned dimension);

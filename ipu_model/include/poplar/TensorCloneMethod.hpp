@@ -14,7 +14,7 @@ enum class TensorCloneMethod {
   CREATE_NEW_ORDER,
   // The order of the elements in memory; CREATE_NEW_ORDER for a tensor with aliases.
   PRESERVE_ORDER_UNLESS_ALIASES,
-  // As the first; besides, the elements of each tile are together in one variable.
+  // As the first; besides, the elements of each tile are together, in one variable.
   GATHER_AND_PRESERVE_TILE_ORDER_AND_ALIASES,
 };
 

@@ -20,6 +20,8 @@ class Type {
  public:
   constexpr Type() = default;
   constexpr explicit Type(ipu_model::DType id, const char* name = nullptr) : name_(name), id_(id) {}
+  // The number of the type, which the templates of TypeConversion.hpp need. It is not part of Poplar, whose
+  // users call ipu_model::DTypeOf.
   constexpr ipu_model::DType id() const { return id_; }
   // As in C++: "unsigned int", "half". Types that C++ and Poplar lack have the model's names.
   std::string toString() const {
@@ -53,6 +55,10 @@ class Type {
   }
   // Whether tensors of this type have a tensor of QUARTER_METADATA beside them.
   bool requiresMetadata() const { return IsNamed("quarter"); }
+  bool isFloatingPoint() const {
+    return id_ == ipu_model::DType::kF16 || id_ == ipu_model::DType::kBF16 || id_ == ipu_model::DType::kF32 ||
+           id_ == ipu_model::DType::kF64 || requiresMetadata();
+  }
   // Whether it is one of several types with the representation id(), and not the usual one.
   constexpr bool isVariant() const { return name_ != nullptr; }
   friend bool operator==(const Type& a, const Type& b) {

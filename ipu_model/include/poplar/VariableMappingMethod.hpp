@@ -7,8 +7,11 @@
 namespace poplar {
 
 enum class VariableMappingMethod {
-  NONE,    // the caller maps it
-  LINEAR,  // as poputil::mapTensorLinearly does
+  NONE,  // the caller maps it
+  // Evenly over all tiles, however few elements a tile gets: a test of PopLibs
+  // (tests/popops/MapFusionTest.cpp) expects vertices on all tiles, where poputil::mapTensorLinearly would
+  // use one.
+  LINEAR,
 };
 
 inline std::ostream& operator<<(std::ostream& out, const VariableMappingMethod& method) {

@@ -1,9 +1,18 @@
 // The base classes and field types of vertices, for codelets that run on the host. A codelet is compiled by
 // the host's compiler with __IPU__ undefined (Graph::addCodelets), so that its portable C++ body is used. An
-// edge is a pointer and a number of elements in every layout. Source: Graphcore's Poplar and PopLibs API
-// reference, chapter "Device code".
+// edge is a pointer, a number of elements and a pointer to metadata in every layout. Source: Graphcore's
+// Poplar and PopLibs API reference, chapter "Device code".
 #ifndef POPLAR_VERTEX_HPP
 #define POPLAR_VERTEX_HPP
+
+#ifdef __POPC__
+// Without libstdc++'s special functions of C++17, which popc's library lacks, small codelets compile faster.
+#include <cstddef>
+#undef _GLIBCXX_USE_STD_SPEC_FUNCS
+#endif
+
+// Not <cstdlib>: as on the device, abs outside of std is for integers of every size, not for int only.
+#include <stdlib.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -52,12 +61,13 @@ class ElementSpan {
   bool empty() const { return size_ == 0; }
   T& front() const { return data_[0]; }
   T& back() const { return data_[size_ - 1]; }
-  // Of a QUARTER. The model has no metadata for vertices: Graph::connect refuses their edges.
-  const MetadataType* getMetadata() const { return nullptr; }
+  // Of elements of `quarter`; null for others.
+  const MetadataType* getMetadata() const { return metadata_; }
 
  private:
   T* data_;
   std::size_t size_;
+  const MetadataType* metadata_;
 };
 
 // A field that is no edge: its elements belong to the state of the vertex (Graph::setInitialValue and
@@ -91,10 +101,13 @@ class ScalarEdge {
   T* operator->() const { return data_; }
   T* operator&() const { return data_; }
   operator T&() const { return *data_; }
+  // Of an element of `quarter`; null for others.
+  const MetadataType* getMetadata() const { return metadata_; }
 
  protected:
   T* data_;
   std::size_t size_;
+  const MetadataType* metadata_;
 };
 
 // An edge of several elements behaves as the vector itself, and as a pointer to it.

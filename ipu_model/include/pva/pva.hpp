@@ -60,6 +60,38 @@ class Target {
   Data data_;
 };
 
+class VertexType {
+ public:
+  explicit VertexType(std::string name) : name_(std::move(name)) {}
+  std::string name() const { return name_; }
+
+ private:
+  std::string name_;
+};
+
+class VertexInstance {
+ public:
+  VertexInstance(VertexType type, std::size_t tile) : type_(std::move(type)), tile_(tile) {}
+  VertexType type() const { return type_; }
+  std::size_t tile() const { return tile_; }
+
+ private:
+  VertexType type_;
+  std::size_t tile_;
+};
+
+// Of all vertices; each superstep of a library function is one.
+class ComputeSet {
+ public:
+  ComputeSet(Data data, std::size_t index) : data_(std::move(data)), index_(index) {}
+  std::string name() const;
+  std::vector<VertexInstance> vertices() const;
+
+ private:
+  Data data_;
+  std::size_t index_;
+};
+
 class Memory {
  public:
   explicit Memory(std::uint64_t bytes) : bytes_(bytes) {}
@@ -69,14 +101,55 @@ class Memory {
   std::uint64_t bytes_;
 };
 
-class TileMemory {
+// The model has no interleaved elements, no overlaps and no gaps.
+class MemoryRegion {
  public:
-  explicit TileMemory(std::uint64_t bytes) : bytes_(bytes) {}
-  // At the tile's fullest moment.
-  Memory total() const { return Memory(bytes_); }
+  explicit MemoryRegion(std::uint64_t bytes) : bytes_(bytes) {}
+  std::uint64_t nonOverlapped() const { return bytes_; }
+  std::uint64_t overlapped() const { return 0; }
 
  private:
   std::uint64_t bytes_;
+};
+class MemoryCategory {
+ public:
+  explicit MemoryCategory(std::uint64_t bytes) : bytes_(bytes) {}
+  MemoryRegion nonInterleaved() const { return MemoryRegion(bytes_); }
+  MemoryRegion interleaved() const { return MemoryRegion(0); }
+  MemoryRegion overflowed() const { return MemoryRegion(0); }
+  std::uint64_t total() const { return bytes_; }
+
+ private:
+  std::uint64_t bytes_;
+};
+// Bytes by what they are for, on a tile. All that vertices have of fields, descriptors and lists is
+// vertexInstanceState.
+class MemoryCategories {
+ public:
+  MemoryCategories(std::uint64_t exchange_code, std::uint64_t vertex_state)
+      : exchange_code_(exchange_code), vertex_state_(vertex_state) {}
+  MemoryCategory internalExchangeCode() const { return MemoryCategory(exchange_code_); }
+  MemoryCategory vertexInstanceState() const { return MemoryCategory(vertex_state_); }
+  MemoryCategory copyDescriptor() const { return MemoryCategory(0); }
+  MemoryCategory vectorListDescriptor() const { return MemoryCategory(0); }
+  MemoryCategory vertexFieldData() const { return MemoryCategory(0); }
+
+ private:
+  std::uint64_t exchange_code_, vertex_state_;
+};
+
+class TileMemory {
+ public:
+  TileMemory(Data data, std::size_t tile) : data_(std::move(data)), tile_(tile) {}
+  // At the tile's fullest moment.
+  Memory total() const;
+  // Those on the tile, of all compute sets.
+  std::vector<VertexInstance> vertices() const;
+  MemoryCategories category() const;
+
+ private:
+  Data data_;
+  std::size_t tile_;
 };
 
 class Tile {
@@ -110,6 +183,7 @@ class CompilationReport {
   Graph graph() const { return Graph(data_); }
   Target target() const { return Target(data_); }
   std::vector<Tile> tiles() const;
+  std::vector<ComputeSet> computeSets() const;
 
  private:
   Data data_;
@@ -120,6 +194,21 @@ struct Cycles {
   std::uint64_t total() const { return compute + exchange + sync; }
 };
 
+// A compute set of a step.
+class ComputeSetExecution {
+ public:
+  ComputeSetExecution(std::string name, std::vector<std::uint64_t> cycles)
+      : name_(std::move(name)), cycles_(std::move(cycles)) {}
+  std::string name() const { return name_; }
+  // Of one execution. The model has no other cycles than estimates.
+  const std::vector<std::uint64_t>& cyclesByTile() const { return cycles_; }
+  const std::vector<std::uint64_t>& estimatedCyclesByTile() const { return cycles_; }
+
+ private:
+  std::string name_;
+  std::vector<std::uint64_t> cycles_;
+};
+
 class ExecutionStep {
  public:
   ExecutionStep(Data data, std::size_t run, std::size_t step)
@@ -127,6 +216,7 @@ class ExecutionStep {
   Program program() const;
   std::uint64_t executions() const;
   Cycles cycles() const;  // of all executions
+  std::vector<ComputeSetExecution> computeSets() const;
 
  private:
   Data data_;

@@ -1,10 +1,13 @@
 #include <cmath>
+#include <cstring>
 #include <type_traits>
 
 #include "kernels/host/half_rounding.h"
 #include "kernels/index/combine_windows.h"
 #include "kernels/index/select_indices.h"
 #include "kernels/vector/convert.h"
+#include "kernels/vector/register_types_isa.h"
+#include "kernels/vector/vector_types.h"
 
 namespace ipu_model {
 namespace ISA_NAMESPACE {
@@ -123,32 +126,48 @@ void PrefetchWindow(const T* at, std::int64_t elements, bool write) {
   }
 }
 
-// `kElements`: of a contiguous window, if it is known at compile time; otherwise 0.
-template <typename T, typename Op, std::int64_t kElements>
-void ContiguousWindows(std::int64_t window, const WindowList& list, const T* updates, T* out) {
-  const std::int64_t elements = kElements > 0 ? kElements : window;
+// Calls f(to, from) for each contiguous window, with the windows that follow on their way to the caches.
+template <typename T, typename F>
+void ForEachContiguous(std::int64_t elements, const WindowList& list, const T* updates, T* out, F&& f) {
   for (std::int64_t i = 0; i < list.count; ++i) {
     if (i + kWindowsAhead < list.count) {
       PrefetchWindow(out + list.to[i + kWindowsAhead], elements, true);
       PrefetchWindow(updates + list.from[i + kWindowsAhead], elements, false);
     }
-    T* const to = out + list.to[i];
-    const T* const from = updates + list.from[i];
-#pragma GCC ivdep
-    for (std::int64_t e = 0; e < elements; ++e) to[e] = Op::Apply(to[e], from[e]);
+    f(out + list.to[i], updates + list.from[i]);
   }
+}
+
+// Sums of rows of a known length, in vectors: the compiler unrolls such a loop before it looks for vectors.
+template <std::int64_t kElements>
+void SumWindows(const WindowList& list, const float* updates, float* out) {
+  using V = VectorTypes<float>::Register;
+  constexpr std::int64_t kWidth = kLanes<float>;
+  static_assert(kElements % kWidth == 0);
+  ForEachContiguous(kElements, list, updates, out, [](float* to, const float* from) {
+#pragma GCC unroll 8
+    for (std::int64_t e = 0; e < kElements; e += kWidth) {
+      V sum, update;
+      std::memcpy(&sum, to + e, sizeof(sum));
+      std::memcpy(&update, from + e, sizeof(update));
+      sum = sum + update;
+      std::memcpy(to + e, &sum, sizeof(sum));
+    }
+  });
 }
 
 template <typename T, typename Op>
 void Windows(const WindowRows::Loop& loop, const WindowList& list, const T* updates, T* out) {
   if (loop.contiguous()) {
-    // The usual sums of rows, without a loop inside.
     if constexpr (std::is_same_v<T, float> && std::is_same_v<Op, Add>) {
-      if (loop.elements == 16) return ContiguousWindows<T, Op, 16>(16, list, updates, out);
-      if (loop.elements == 32) return ContiguousWindows<T, Op, 32>(32, list, updates, out);
-      if (loop.elements == 64) return ContiguousWindows<T, Op, 64>(64, list, updates, out);
+      if (loop.elements == 16) return SumWindows<16>(list, updates, out);
+      if (loop.elements == 32) return SumWindows<32>(list, updates, out);
+      if (loop.elements == 64) return SumWindows<64>(list, updates, out);
     }
-    return ContiguousWindows<T, Op, 0>(loop.elements, list, updates, out);
+    return ForEachContiguous(loop.elements, list, updates, out, [n = loop.elements](T* to, const T* from) {
+#pragma GCC ivdep
+      for (std::int64_t e = 0; e < n; ++e) to[e] = Op::Apply(to[e], from[e]);
+    });
   }
   for (std::int64_t i = 0; i < list.count; ++i) {
     if (i + kWindowsAhead < list.count) {

@@ -64,11 +64,11 @@ struct Share {
   WindowRows::Elements elements;  // for kIndices
 };
 
-// Whether threads can select their rows by index. This is fast only with AVX-512.
+// Whether threads can select their rows by index.
 bool CanSelect(const WindowRows& rows, WindowRows::Elements* elements) {
   constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
-  return HasAvx512() && rows.AreIndexed(elements) && elements->type == DType::kS32 &&
-         elements->index_stride == 1 && elements->wrap <= kMost && elements->limit < kMost;
+  return rows.AreIndexed(elements) && elements->type == DType::kS32 && elements->index_stride == 1 &&
+         elements->wrap <= kMost && elements->limit < kMost;
 }
 
 Share ChooseShare(const WindowRows& rows, const WindowRows::Loop& loop, bool unique, const HostTensor& update,

@@ -154,6 +154,8 @@ struct Unordered {
   void Add(const __m512& a, const __m512& b) { found |= _mm512_cmp_ps_mask(a, b, _CMP_UNORD_Q); }
   bool Any() const { return found != 0; }
 };
+// One bit for each lane.
+unsigned EqualLanes(const __m512& a, const __m512& b) { return _mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ); }
 #else
 template <bool kLargest>
 __m256 Better(const __m256& a, const __m256& b) {
@@ -166,40 +168,69 @@ struct Unordered {
   }
   bool Any() const { return _mm256_movemask_ps(found) != 0; }
 };
+unsigned EqualLanes(const __m256& a, const __m256& b) {
+  return static_cast<unsigned>(_mm256_movemask_ps(_mm256_cmp_ps(a, b, _CMP_EQ_OQ)));
+}
 #endif
+template <bool kLargest>
+__m128 Better4(const __m128& a, const __m128& b) {
+  return kLargest ? _mm_max_ps(a, b) : _mm_min_ps(a, b);
+}
+
+template <bool kLargest>
+float BestLane(const VectorTypes<float>::Register& lanes) {
+  __m128 quarter[kVectorBytes / 16];
+  std::memcpy(quarter, &lanes, sizeof(quarter));
+  for (std::size_t half = kVectorBytes / 32; half > 0; half /= 2) {
+    for (std::size_t i = 0; i < half; ++i) quarter[i] = Better4<kLargest>(quarter[i], quarter[i + half]);
+  }
+  const __m128 two = Better4<kLargest>(quarter[0], _mm_movehl_ps(quarter[0], quarter[0]));
+  return _mm_cvtss_f32(Better4<kLargest>(two, _mm_movehdup_ps(two)));
+}
+
+// The best of n >= kLanes<float> values, by the processor's instruction: of two zeros it is either. Returns
+// false if a value is NaN.
+template <bool kLargest>
+bool BestOf(const float* p, std::int64_t n, float* result) {
+  using V = VectorTypes<float>::Register;
+  using Memory = VectorTypes<float>::Memory;
+  constexpr std::int64_t kWidth = kLanes<float>, kStep = 4 * kWidth;
+  const auto at = [](const float* from) { return *reinterpret_cast<const Memory*>(from); };
+  Unordered nan;
+  V best = at(p);
+  // The last step of either loop may read elements a second time.
+  if (n >= kStep) {
+    V more[3] = {at(p + kWidth), at(p + 2 * kWidth), at(p + 3 * kWidth)};
+    for (std::int64_t i = 0; i < n; i += kStep) {
+      const float* from = p + (i + kStep <= n ? i : n - kStep);
+      const V x0 = at(from), x1 = at(from + kWidth), x2 = at(from + 2 * kWidth), x3 = at(from + 3 * kWidth);
+      nan.Add(x0, x1);
+      nan.Add(x2, x3);
+      best = Better<kLargest>(x0, best);
+      more[0] = Better<kLargest>(x1, more[0]);
+      more[1] = Better<kLargest>(x2, more[1]);
+      more[2] = Better<kLargest>(x3, more[2]);
+    }
+    best = Better<kLargest>(Better<kLargest>(best, more[0]), Better<kLargest>(more[1], more[2]));
+  } else {
+    for (std::int64_t i = 0; i < n; i += kWidth) {
+      const V x = at(p + (i + kWidth <= n ? i : n - kWidth));
+      nan.Add(x, x);
+      best = Better<kLargest>(x, best);
+    }
+  }
+  *result = BestLane<kLargest>(best);
+  return !nan.Any();
+}
 
 // The processor's instruction finds every extreme that is neither NaN nor zero. The other cases are rare and
 // run the loop with all rules again.
 template <bool kLargest>
 void ExtremeRow(const void* data, std::int64_t n, void* total) {
-  using V = VectorTypes<float>::Register;
-  using Memory = VectorTypes<float>::Memory;
-  constexpr std::int64_t kWidth = kLanes<float>, kStep = 4 * kWidth;
-  const auto* p = static_cast<const float*>(data);
-  const auto at = [](const float* from) { return *reinterpret_cast<const Memory*>(from); };
-  if (n < kStep) return Row<Extreme<kLargest>, float>(data, n, total);
-  V best[4] = {at(p), at(p + kWidth), at(p + 2 * kWidth), at(p + 3 * kWidth)};
-  Unordered nan;
-  // The last step may read elements a second time.
-  for (std::int64_t i = 0; i < n; i += kStep) {
-    const float* from = p + (i + kStep <= n ? i : n - kStep);
-    const V x0 = at(from), x1 = at(from + kWidth), x2 = at(from + 2 * kWidth), x3 = at(from + 3 * kWidth);
-    nan.Add(x0, x1);
-    nan.Add(x2, x3);
-    best[0] = Better<kLargest>(x0, best[0]);
-    best[1] = Better<kLargest>(x1, best[1]);
-    best[2] = Better<kLargest>(x2, best[2]);
-    best[3] = Better<kLargest>(x3, best[3]);
-  }
-  best[0] = Better<kLargest>(Better<kLargest>(best[0], best[1]), Better<kLargest>(best[2], best[3]));
-  alignas(kVectorBytes) float lane[kWidth];
-  std::memcpy(lane, best, sizeof(lane));
-  for (std::int64_t half = kWidth / 2; half > 0; half /= 2) {
-    for (std::int64_t k = 0; k < half; ++k)
-      lane[k] = (kLargest ? lane[k] > lane[k + half] : lane[k] < lane[k + half]) ? lane[k] : lane[k + half];
-  }
-  if (nan.Any() || lane[0] == 0.0f) return Row<Extreme<kLargest>, float>(data, n, total);
-  *static_cast<float*>(total) = lane[0];
+  float best = 0;
+  if (n < kLanes<float> || !BestOf<kLargest>(static_cast<const float*>(data), n, &best) || best == 0.0f)
+    return Row<Extreme<kLargest>, float>(data, n, total);
+  *static_cast<float*>(total) = best;
 }
 
 template <typename F, typename T>
@@ -348,6 +379,40 @@ void ArgumentLanes(void* best_value, void* best_index, const void* values, std::
   }
 }
 
+// Returns the first position of the smallest index among the values that equal the best, or -1 if none does.
+template <typename T, typename I>
+std::int64_t FirstOf(const T* v, const I* x, std::int64_t index_stride, std::int64_t n, T best) {
+  std::int64_t at = -1;
+  const auto consider = [&](std::int64_t i) {
+    if (at < 0 || x[i * index_stride] < x[at * index_stride]) at = i;
+  };
+  if constexpr (std::is_same_v<T, float>) {
+    using V = VectorTypes<float>::Register;
+    constexpr std::int64_t kWidth = kLanes<float>;
+    const V wanted = V{} + best;
+    std::int64_t begin = 0;
+    for (; begin + kWidth <= n; begin += kWidth) {
+      V lanes;
+      std::memcpy(&lanes, v + begin, sizeof(lanes));
+      for (unsigned equal = EqualLanes(lanes, wanted); equal != 0; equal &= equal - 1)
+        consider(begin + __builtin_ctz(equal));
+    }
+    for (; begin < n; ++begin)
+      if (v[begin] == best) consider(begin);
+  } else {
+    constexpr std::int64_t kGroup = 64;
+    for (std::int64_t begin = 0; begin < n; begin += kGroup) {
+      const std::int64_t end = begin + kGroup < n ? begin + kGroup : n;
+      int found = 0;
+      for (std::int64_t i = begin; i < end; ++i) found |= v[i] == best ? 1 : 0;
+      if (found == 0) continue;
+      for (std::int64_t i = begin; i < end; ++i)
+        if (v[i] == best) consider(i);
+    }
+  }
+  return at;
+}
+
 // Finds the best value first, then the smallest index among its occurrences.
 template <typename T, typename I, bool kLargest>
 void ArgumentRow(const void* values, const void* indices, std::int64_t index_stride, std::int64_t n,
@@ -355,21 +420,14 @@ void ArgumentRow(const void* values, const void* indices, std::int64_t index_str
   const T* v = static_cast<const T*>(values);
   const I* x = static_cast<const I*>(indices);
   T best;
-  Row<Extreme<kLargest>, T>(v, n, &best);
+  bool found = false;
+  if constexpr (std::is_same_v<T, float>) found = n >= kLanes<float> && BestOf<kLargest>(v, n, &best);
+  if (!found) Row<Extreme<kLargest>, T>(v, n, &best);
   std::int64_t at = 0;
   if (best != best) {
     while (v[at] == v[at]) ++at;
   } else {
-    constexpr std::int64_t kGroup = 64;
-    at = -1;
-    for (std::int64_t begin = 0; begin < n; begin += kGroup) {
-      const std::int64_t end = begin + kGroup < n ? begin + kGroup : n;
-      int found = 0;
-      for (std::int64_t i = begin; i < end; ++i) found |= v[i] == best ? 1 : 0;
-      if (found == 0) continue;
-      for (std::int64_t i = begin; i < end; ++i)
-        if (v[i] == best && (at < 0 || x[i * index_stride] < x[at * index_stride])) at = i;
-    }
+    at = FirstOf(v, x, index_stride, n, best);
   }
   *static_cast<T*>(best_value) = v[at];
   *static_cast<I*>(best_index) = x[at * index_stride];

@@ -349,6 +349,8 @@ TEST(ArgMaxAndArgMinFollowJax) {
     CheckArgument(largest, {50, 700}, {}, 1, random);
     CheckArgument(largest, {50, 700}, {1, 0}, 1, random);
     CheckArgument(largest, {3000, 10}, {}, 2, random);
+    for (const std::int64_t length : {8, 13, 16, 31, 33, 64, 72})
+      CheckArgument(largest, {400, length}, {}, 2, random);
     CheckArgument(largest, {7, 8, 9}, {2, 0, 1}, 5, random);
     CheckArgument(largest, {7, 8, 9}, {}, 0, random);
   }

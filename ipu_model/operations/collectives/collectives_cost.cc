@@ -121,7 +121,7 @@ std::uint64_t LinkCopyCycles(const poplar::Target& target, unsigned from, unsign
   if (bytes == 0) return 0;
   std::vector<int> sources(ring, -1);
   sources.at(to) = static_cast<int>(from);
-  const TargetModel& model = target.model();
+  const TargetModel& model = ModelOf(target);
   return TotalCycles(PermutationUse(sources, ring, static_cast<double>(bytes), model), model);
 }
 

@@ -132,6 +132,16 @@ LinkUse ReplicaCollective::Links(const TargetModel& target) const {
   return PermutationUse(sources_, replicas_, piece, target);
 }
 
+void ReplicaCollective::Expand(const hlo::Expansions& library, poplar::Graph& graph,
+                               const std::vector<poplar::Tensor>& in, const std::vector<poplar::Tensor>& out,
+                               poplar::program::Sequence& prog) const {
+  using Pattern = hlo::Collective::Pattern;
+  const Pattern pattern = pattern_ == CollectivePattern::kGather    ? Pattern::kGather
+                          : pattern_ == CollectivePattern::kPermute ? Pattern::kPermute
+                                                                    : Pattern::kExchange;
+  library.collective(graph, {pattern, groups_, sources_}, in[0], out[0], prog, name);
+}
+
 std::unique_ptr<Operation> ReadReplicaCollective(Reader& reader) {
   const auto pattern = reader.Read<CollectivePattern>();
   auto groups = reader.Read<ReplicaGroups>();

@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "core/expandable.h"
 #include "core/replica_operation.h"
 #include "operations/collectives/collectives_cost.h"
 
@@ -20,7 +21,7 @@ enum class CollectivePattern : std::uint8_t {  // written to executables: append
   kCount
 };
 
-class ReplicaCollective : public ReplicaOperation {
+class ReplicaCollective : public ReplicaOperation, public Expandable {
  public:
   // The groups are disjoint and have the same size. `replicas`: number of replicas of the graph, in a ring.
   ReplicaCollective(CollectivePattern pattern, ReplicaGroups groups, std::vector<int> sources,
@@ -33,6 +34,8 @@ class ReplicaCollective : public ReplicaOperation {
   void Communicate(HostContext& context, const Replica& replica, const std::vector<HostTensor>& in,
                    const std::vector<HostTensor>& out) const override;
   LinkUse Links(const TargetModel& target) const override;
+  void Expand(const hlo::Expansions& library, poplar::Graph& graph, const std::vector<poplar::Tensor>& in,
+              const std::vector<poplar::Tensor>& out, poplar::program::Sequence& prog) const override;
 
  private:
   CollectivePattern pattern_;

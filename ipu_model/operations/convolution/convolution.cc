@@ -2,17 +2,20 @@
 #include "hlo/Convolution.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <memory>
 #include <string>
 #include <utility>
 
 #include "core/graph_impl.h"
+#include "core/limits_buffers.h"
 #include "core/operand_check.h"
 #include "core/serialise.h"
 #include "core/target_model.h"
 #include "kernels/convolution/convolution.h"
 #include "operations/convolution/convolution_plan.h"
+#include "operations/convolution/convolution_serial.h"
 #include "operations/readers.h"
 #include "poplar/exceptions.hpp"
 
@@ -60,10 +63,13 @@ ConvolutionGeometry ReadGeometry(Reader& reader) {
 void CheckTypes(DType lhs, DType rhs, DType out);
 
 // inputs: lhs, rhs; outputs: the result.
-class ConvolutionOperation : public Operation {
+class ConvolutionOperation : public Operation, public LimitsBuffers {
  public:
-  ConvolutionOperation(const ConvolutionGeometry& geometry, Partition split, std::int64_t half_step)
-      : geometry_(geometry), split_(std::move(split)), half_step_(half_step) {}
+  ConvolutionOperation(const ConvolutionGeometry& geometry, Partition split, std::int64_t half_step,
+                       std::int64_t buffer_limit)
+      : geometry_(geometry), split_(std::move(split)), half_step_(half_step) {
+    limit_ = buffer_limit;
+  }
 
   std::string_view kind() const override { return "poplin::convolution"; }
 
@@ -93,15 +99,16 @@ class ConvolutionOperation : public Operation {
     WriteGeometry(writer, geometry_);
     writer.Write(split_);
     writer.Write(half_step_);
+    writer.Write(limit_);
   }
 
   void Run(HostContext& context, const std::vector<HostTensor>& in,
            const std::vector<HostTensor>& out) const override {
-    ConvolveWhole(Problem(), split_, context, in[0], in[1], out[0]);
+    ConvolveWhole(Problem(), split_, static_cast<double>(limit_), context, in[0], in[1], out[0]);
   }
 
   TilePlan Plan(const DeviceContext& context) const override {
-    return PlanConvolution(Problem(), split_, outputs[0], context);
+    return PlanConvolution(Problem(), split_, static_cast<double>(limit_), outputs[0], context);
   }
 
   double flops() const override {
@@ -109,6 +116,11 @@ class ConvolutionOperation : public Operation {
   }
 
  private:
+  bool HasPlanFor(std::int64_t bytes) const override {
+    const ConvolutionProblem problem = Problem();
+    return NumElements(problem.out) == 0 || HasSerialSplit(problem, split_, static_cast<double>(bytes));
+  }
+
   ConvolutionProblem Problem() const {
     return {geometry_,      inputs[0].shape, inputs[1].shape, outputs[0].shape,
             inputs[0].type, inputs[1].type,  outputs[0].type, half_step_};
@@ -268,12 +280,20 @@ Partition SplitFor(const poplar::Graph& graph, ConvolutionProblem& problem, cons
   return split;
 }
 
+// Returns the memory of a tile that one step of a convolution may take.
+std::int64_t StepBytesFor(const poplar::Target& target, const poplar::OptionFlags& flags) {
+  const double bytes = ParseOptions(flags).memory_proportion * target.model().bytes_per_tile;
+  return std::max<std::int64_t>(1, static_cast<std::int64_t>(bytes));
+}
+
 }  // namespace
 
 std::unique_ptr<Operation> ReadConvolution(Reader& reader) {
   const ConvolutionGeometry geometry = ReadGeometry(reader);
   auto split = reader.Read<Partition>();
-  return std::make_unique<ConvolutionOperation>(geometry, std::move(split), reader.ReadInteger(0, 512));
+  const std::int64_t half_step = reader.ReadInteger(0, 512);
+  return std::make_unique<ConvolutionOperation>(
+      geometry, std::move(split), half_step, reader.ReadInteger(0, std::numeric_limits<std::int64_t>::max()));
 }
 
 }  // namespace ipu_model
@@ -346,8 +366,8 @@ poplar::Tensor convolution(poplar::Graph& graph, const poplar::Tensor& lhs, cons
   if (!like) {
     mapping = ConvolutionOutputMapping(problem, split, outputLayout, target.model(), target.getNumTiles());
   }
-  auto operation =
-      std::make_unique<ConvolutionOperation>(problem.geometry, std::move(split), problem.half_step);
+  auto operation = std::make_unique<ConvolutionOperation>(problem.geometry, std::move(split),
+                                                          problem.half_step, StepBytesFor(target, options));
   operation->name = name;
   operation->inputs = {StridedView(graph, lhs, prog, {debugContext, "lhs"}),
                        StridedView(graph, rhs, prog, {debugContext, "rhs"})};

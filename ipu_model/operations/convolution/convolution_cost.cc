@@ -130,7 +130,8 @@ class Chooser {
 
   ConvolutionChoice Best() {
     if (target_.AmpMacsPerCycle(type_) == 0) {
-      best_ = {ConvolutionCodelet::kScalar, static_cast<std::uint64_t>(ScalarCycles(target_, type_, work_))};
+      best_ = {ConvolutionCodelet::kScalar, static_cast<std::uint64_t>(ScalarCycles(target_, type_, work_)),
+               work_.taps()};
       return best_;
     }
     unsigned foldable = 0;
@@ -143,17 +144,18 @@ class Chooser {
     for (unsigned folds = 0; folds < 8; ++folds) {
       if ((folds & ~foldable) == 0) Amp(Fold(work_, folds));
     }
-    if (SizeOf(type_) == 1) return best_;
     Slic();
+    if (SizeOf(type_) == 1) return best_;
     Hmac();
     Vmac();
+    OuterProduct();
     return best_;
   }
 
  private:
-  void Offer(ConvolutionCodelet codelet, Int cycles) {
+  void Offer(ConvolutionCodelet codelet, Int cycles, Int kernel_positions) {
     if (cycles < static_cast<Int>(best_.cycles))
-      best_ = {codelet, static_cast<std::uint64_t>(std::max<Int>(0, cycles))};
+      best_ = {codelet, static_cast<std::uint64_t>(std::max<Int>(0, cycles)), kernel_positions};
   }
 
   void Amp(const Folded& f) {
@@ -175,12 +177,14 @@ class Chooser {
         const Int transform = TransformCycles(target_, type_, work_, f, input_group, used);
         if (f.one_row && height == 1) {
           Offer(ConvolutionCodelet::kAmp1x1,
-                transform + static_cast<Int>(Amp1x1Cycles(target_, method, groups, f.field.row_positions)));
+                transform + static_cast<Int>(Amp1x1Cycles(target_, method, groups, f.field.row_positions)),
+                1);
         } else {
           Offer(ConvolutionCodelet::kAmpNx1,
                 transform +
                     static_cast<Int>(AmpNx1Cycles(target_, method, groups, CeilDivide(f.kernel[0], height),
-                                                  f.kernel[1] * f.kernel[2], f.field)));
+                                                  f.kernel[1] * f.kernel[2], f.field)),
+                f.kernel[0] * f.kernel[1] * f.kernel[2]);
         }
         if (used == Int{8}) break;
       }
@@ -193,15 +197,17 @@ class Chooser {
     for (const Work::Dim& dim : work_.dims) {
       if (!dim.plain || dim.lhs_dilation != 1) return;
     }
-    if (SizeOf(type_) != 2 || work_.dims[2].stride > 2) return;
+    if (SizeOf(type_) > 2 || work_.dims[2].stride > 2) return;
     const Folded plain = Fold(work_, 0);
-    for (const Int channels : {1, 2, 4}) {
-      if (work_.channels > channels || work_.features > channels) continue;
-      const Int per_group = 4 / channels;
-      const SlicVertex vertex{per_group, CeilDivide(work_.groups, per_group), work_.dims[2].stride};
+    const bool quarter = SizeOf(type_) == 1;
+    for (const Int channels : {1, 2, 4, 8}) {
+      if (work_.channels > channels || work_.features > channels || quarter != (channels == 8)) continue;
+      const Int per_group = quarter ? 1 : 4 / channels;
+      const SlicVertex vertex{per_group, CeilDivide(work_.groups, per_group), work_.dims[2].stride, quarter};
       Offer(ConvolutionCodelet::kSlic,
             TransformCycles(target_, type_, work_, plain, channels, channels) +
-                static_cast<Int>(SlicCycles(target_, vertex, Kernel(), plain.field)));
+                static_cast<Int>(SlicCycles(target_, vertex, Kernel(), plain.field)),
+            work_.taps());
     }
   }
 
@@ -211,7 +217,8 @@ class Chooser {
     const HmacVertex vertex{half, work_.groups, work_.channels, work_.features, plain.one_row};
     Offer(ConvolutionCodelet::kHorizontalMac,
           TransformCycles(target_, type_, work_, plain, half ? 2 : 1, 1) +
-              static_cast<Int>(HmacCycles(target_, vertex, Kernel(), plain.field)));
+              static_cast<Int>(HmacCycles(target_, vertex, Kernel(), plain.field)),
+          work_.taps());
   }
 
   void Vmac() {
@@ -219,14 +226,31 @@ class Chooser {
     const Folded plain = Fold(work_, 0);
     const VmacVertex vertex{CeilDivide(work_.groups, 4), work_.channels};
     Offer(ConvolutionCodelet::kVerticalMac,
-          static_cast<Int>(VmacCycles(target_, vertex, Kernel(), plain.field)));
+          static_cast<Int>(VmacCycles(target_, vertex, Kernel(), plain.field)), work_.taps());
+  }
+
+  // PopLibs: addOuterProductConstraints, and getConvVertexOuterProductCandidates: products in the operands'
+  // type, so a narrower type than that of the sums has nothing to add up.
+  void OuterProduct() {
+    if (work_.channels != 1 || work_.batch != 1 || work_.taps() != 1) return;
+    for (const Work::Dim& dim : work_.dims) {
+      const bool missing = !dim.folds && dim.out == 1;
+      if (!dim.plain || !(dim.flattens || missing)) return;
+    }
+    if (work_.dims[0].out != 1 || work_.dims[1].out != 1) return;
+    const Int taps = work_.all_kernel[0] * work_.all_kernel[1] * work_.all_kernel[2];
+    if (SizeOf(type_) == 2 && !half_partials_ && (work_.all_channels != 1 || taps != 1)) return;
+    Offer(ConvolutionCodelet::kOuterProduct,
+          static_cast<Int>(OuterProductCycles(target_, SizeOf(type_) > 2, work_.dims[2].out,
+                                              work_.features * work_.groups)),
+          1);
   }
 
   const TargetModel& target_;
   const DType type_;
   const bool half_partials_;
   const Work& work_;
-  ConvolutionChoice best_{ConvolutionCodelet::kScalar, std::numeric_limits<Int>::max()};
+  ConvolutionChoice best_{ConvolutionCodelet::kScalar, std::numeric_limits<Int>::max(), 1};
 };
 
 }  // namespace

@@ -31,8 +31,17 @@ struct ConvolutionWork {
   std::int64_t positions() const { return batch * dims[0].out * dims[1].out * dims[2].out; }
 };
 
-// PopLibs' vertices, and multiply-adds for types that none of them takes.
-enum class ConvolutionCodelet { kAmp1x1, kAmpNx1, kSlic, kHorizontalMac, kVerticalMac, kScalar };
+// PopLibs' vertices, and multiply-adds for types that none of them takes. PopLibs' planner has no Winograd
+// method, and its Winograd codelets have no estimate (lib/poplin/codelets.cpp: "not currently supported").
+enum class ConvolutionCodelet {
+  kAmp1x1,
+  kAmpNx1,
+  kSlic,
+  kHorizontalMac,
+  kVerticalMac,
+  kOuterProduct,
+  kScalar
+};
 inline bool IsMatrixUnit(ConvolutionCodelet codelet) {
   return codelet == ConvolutionCodelet::kAmp1x1 || codelet == ConvolutionCodelet::kAmpNx1;
 }
@@ -40,6 +49,7 @@ inline bool IsMatrixUnit(ConvolutionCodelet codelet) {
 struct ConvolutionChoice {
   ConvolutionCodelet codelet = ConvolutionCodelet::kScalar;
   std::uint64_t cycles = 0;
+  std::int64_t kernel_positions = 1;  // that have work lists: without those that became input channels
 };
 
 // Returns the codelet that PopLibs' planner finds cheapest, with the tile cycles of all six workers together

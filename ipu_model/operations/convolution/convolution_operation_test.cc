@@ -11,6 +11,7 @@
 #include "core/serialise.h"
 #include "hlo/Convolution.hpp"
 #include "operations/convolution/convolution_plan.h"
+#include "operations/convolution/convolution_serial.h"
 #include "poplar/exceptions.hpp"
 #include "poplin/Convolution.hpp"
 #include "testing/plan_runner.h"
@@ -87,16 +88,16 @@ std::vector<T> Values(std::mt19937& random, std::size_t n) {
 // Small integers, so that sums are exact in every order.
 template <typename T>
 void Compare(std::mt19937& random, const Case& c, DType type, unsigned tiles, unsigned bytes_per_tile,
-             std::size_t* partial_sums) {
+             std::size_t* partial_sums, const poplar::OptionFlags& options = {}) {
   Graph graph(Target::createIPUTarget(1, tiles, "ipu2"));
   Case typed = c;
   typed.params.outputType = poplar::Type(type);
-  const Tensor lhs =
-      hlo::createConvolutionInput(graph, poplar::Type(type), c.lhs, c.rhs, typed.params, c.lhs_layout, "lhs");
+  const Tensor lhs = hlo::createConvolutionInput(graph, poplar::Type(type), c.lhs, c.rhs, typed.params,
+                                                 c.lhs_layout, "lhs", options);
   const Tensor rhs = hlo::createConvolutionWeights(graph, poplar::Type(type), c.lhs, c.rhs, typed.params,
-                                                   c.rhs_layout, "rhs");
+                                                   c.rhs_layout, "rhs", options);
   poplar::program::Sequence prog;
-  const Tensor out = hlo::convolution(graph, lhs, rhs, typed.params, c.out_layout, prog, "conv");
+  const Tensor out = hlo::convolution(graph, lhs, rhs, typed.params, c.out_layout, prog, "conv", options);
   CHECK(out.shape() == hlo::convolutionOutputShape(c.lhs, c.rhs, typed.params));
   for (const Variable& v : graph.impl().variables)
     CHECK(v.num_elements == 0 || v.mapping.Complete(v.num_elements));
@@ -127,6 +128,40 @@ TEST(VerticesComputeTheConvolution) {
   CHECK(partial_sums > 10);
 }
 
+// With little memory a part is processed in steps, over its outputs, over what it adds up, or both.
+TEST(SerialStepsComputeTheConvolution) {
+  std::mt19937 random(11);
+  std::size_t partial_sums = 0, stepped = 0, added = 0, both = 0;
+  for (int i = 0; i < 90; ++i) {
+    const unsigned tiles = i % 3 == 0 ? 1 : i % 3 == 1 ? 3 : 16;
+    Case c = RandomCase(random, static_cast<std::size_t>(i) % 4);
+    if (i % 2 == 0) c.rhs[0] *= 9;  // more than one group of output channels
+    const char* const memory = i % 5 < 3 ? "0.0005" : "0.004";
+    const poplar::OptionFlags options = {{"availableMemoryProportion", memory}};
+    Compare<float>(random, c, DType::kF32, tiles, 0, &partial_sums, options);
+    if (i % 4 == 0) Compare<std::int32_t>(random, c, DType::kS32, tiles, 0, &partial_sums, options);
+    Compare<_Float16>(random, c, DType::kF16, tiles, 0, &partial_sums,
+                      {{"availableMemoryProportion", memory}, {"partialsType", "half"}});
+    const TargetModel& target = FindTargetModel("ipu2");
+    ConvolutionProblem p;
+    p.geometry = c.params.geometry;
+    p.lhs.assign(c.lhs.begin(), c.lhs.end());
+    p.rhs.assign(c.rhs.begin(), c.rhs.end());
+    const Sizes out = hlo::convolutionOutputShape(c.lhs, c.rhs, c.params);
+    p.out.assign(out.begin(), out.end());
+    const double bytes = std::stod(memory) * target.bytes_per_tile;
+    const SerialSplit serial =
+        ChooseSerialSplit(p, ChooseConvolutionSplit(p, target, tiles, std::stod(memory)), bytes);
+    stepped += serial.split();
+    added += serial.adds();
+    both += serial.adds() && serial.cuts_outputs();
+  }
+  CHECK(both > 3);
+  CHECK(stepped > 30);
+  CHECK(added > 5);
+  CHECK(stepped > added + 5);
+}
+
 ConvolutionProblem Layer(std::int64_t image, std::int64_t in, std::int64_t out, std::int64_t pad) {
   ConvolutionProblem p;
   p.geometry.spatial = 2;
@@ -154,16 +189,38 @@ TEST(SplitsUseMostTiles) {
   }
 }
 
-TEST(TightMemoryGivesSmallerParts) {
-  const ConvolutionProblem p = Layer(32, 32, 32, 0);
-  const auto largest_bytes = [&](const Partition& s) {
-    return s.LargestPart(0) * s.LargestPart(2) * s.LargestPart(3) * s.LargestPart(4) * 4;
-  };
+// A split or its steps keep to the memory, and less memory never takes fewer cycles.
+TEST(TightMemoryTakesMoreCycles) {
   const TargetModel& target = FindTargetModel("ipu2");
-  const Partition roomy = ChooseConvolutionSplit(p, target, 16, 0.6);
-  const Partition tight = ChooseConvolutionSplit(p, target, 1472, 0.01);
-  CHECK(largest_bytes(tight) < largest_bytes(roomy));
-  CHECK(largest_bytes(tight) <= target.bytes_per_tile / 100);
+  const Sizes lhs = {32, 32, 32, 32}, rhs = {32, 32, 3, 3};
+  hlo::ConvolutionParameters params;
+  params.geometry.spatial = 2;
+  params.paddingHigh = {0, 0};
+  params.outputType = poplar::FLOAT;
+  const std::vector<std::int64_t> layout = {0, 2, 3, 1};
+  std::uint64_t last = 0;
+  for (const char* const memory : {"0.6", "0.03", "0.02", "0.015"}) {
+    const ConvolutionProblem p = Layer(32, 32, 32, 0);
+    const double bytes = std::stod(memory) * target.bytes_per_tile;
+    const Partition split = ChooseConvolutionSplit(p, target, 1472, std::stod(memory));
+    const SerialSplit serial = ChooseSerialSplit(p, split, bytes);
+    std::vector<std::int64_t> extents;
+    for (int d = 0; d < 7; ++d) extents.push_back(split.LargestPart(d));
+    const std::int64_t contracted = split.parts[2] * split.parts[5] * split.parts[6];
+    CHECK(BytesOfStep(p, {extents.data(), contracted, split.num_parts()}, serial).total() <= bytes);
+    Graph graph(Target::createIPUTarget(1, 1472, "ipu2"));
+    const poplar::OptionFlags options = {{"availableMemoryProportion", memory}};
+    const Tensor x =
+        hlo::createConvolutionInput(graph, poplar::FLOAT, lhs, rhs, params, layout, "x", options);
+    const Tensor w =
+        hlo::createConvolutionWeights(graph, poplar::FLOAT, lhs, rhs, params, layout, "w", options);
+    poplar::program::Sequence prog;
+    hlo::convolution(graph, x, w, params, layout, prog, "y", options);
+    PlanRunner runner(graph, 0);
+    runner.RunVertices(prog);
+    CHECK(runner.cycles() > last);
+    last = runner.cycles();
+  }
 }
 
 TEST(ResultMappedLikeTheWeights) {

@@ -12,137 +12,17 @@
 #include "kernels/convolution/convolution_overlap.h"
 #include "kernels/host/integer_division.h"
 #include "operations/convolution/convolution_cost.h"
+#include "operations/convolution/convolution_regions.h"
+#include "operations/convolution/convolution_serial.h"
 #include "operations/product/half_partials.h"
 
 namespace ipu_model {
 namespace {
 
-// Dimensions of the iteration space.
-constexpr std::size_t kBatch = 0, kFeature = 1, kChannel = 2, kPositions = 3;
-
 // Model estimates (low confidence): supervisor and worker code of one codelet, and the state of one vertex.
 constexpr std::uint64_t kMatrixUnitCodeBytes = 2048, kVectorCodeBytes = 1024, kReduceCodeBytes = 512;
 constexpr std::uint64_t kVertexBytes = 40;
 constexpr std::uint64_t kBytesPerWorklist = 8;
-
-using ProblemRef = std::shared_ptr<const ConvolutionProblem>;
-
-std::size_t KernelDim(const ConvolutionProblem& p, std::size_t d) { return kPositions + p.spatial() + d; }
-
-// Returns the first convolution group of the features of a box.
-std::int64_t FirstGroup(const ConvolutionProblem& p, const Box& box) {
-  return box.begin[kFeature] / p.features_per_group();
-}
-std::int64_t EndGroup(const ConvolutionProblem& p, const Box& box) {
-  return (box.end[kFeature] - 1) / p.features_per_group() + 1;
-}
-
-// Returns the input positions along spatial dimension d that the box reads: its outputs plus a halo.
-std::pair<std::int64_t, std::int64_t> InputRange(const ConvolutionProblem& p, const Box& box, std::size_t d) {
-  const ConvolutionWindow& w = p.geometry.window[d];
-  const std::size_t q = kPositions + d, k = KernelDim(p, d);
-  const std::int64_t low = box.begin[q] * w.stride + box.begin[k] * w.rhs_dilation - w.padding_low;
-  const std::int64_t high = (box.end[q] - 1) * w.stride + (box.end[k] - 1) * w.rhs_dilation - w.padding_low;
-  const std::int64_t size = p.lhs[d + 2];
-  const std::int64_t begin = std::clamp<std::int64_t>(CeilDivide(low, w.lhs_dilation), 0, size);
-  const std::int64_t end = std::clamp<std::int64_t>(FloorDivide(high, w.lhs_dilation) + 1, begin, size);
-  return {begin, end};
-}
-
-Box LhsRegion(const ConvolutionProblem& p, const Box& box) {
-  Box region = Box::Whole(p.lhs);
-  const std::int64_t first = FirstGroup(p, box), end = EndGroup(p, box);
-  const std::int64_t batch = p.out[0], channels = p.rhs[1];
-  if (p.geometry.batch_groups > 1) {
-    region.begin[0] = first * batch;
-    region.end[0] = end * batch;
-  } else {
-    region.begin[0] = box.begin[kBatch];
-    region.end[0] = box.end[kBatch];
-  }
-  if (p.geometry.feature_groups > 1) {
-    region.begin[1] = first * channels;
-    region.end[1] = end * channels;
-  } else {
-    region.begin[1] = box.begin[kChannel];
-    region.end[1] = std::min(box.end[kChannel], p.lhs[1]);
-  }
-  for (std::size_t d = 0; d < p.spatial(); ++d) {
-    std::tie(region.begin[d + 2], region.end[d + 2]) = InputRange(p, box, d);
-  }
-  return region;
-}
-
-Box RhsRegion(const ConvolutionProblem& p, const Box& box) {
-  // A contraction over no elements has one part, which reads nothing and writes zeros.
-  Box region = Box::Whole(p.rhs);
-  region.begin[0] = box.begin[kFeature];
-  region.end[0] = box.end[kFeature];
-  region.begin[1] = box.begin[kChannel];
-  region.end[1] = std::min(box.end[kChannel], p.rhs[1]);
-  for (std::size_t d = 0; d < p.spatial(); ++d) {
-    const std::size_t k = KernelDim(p, d);
-    const bool reversed = p.geometry.window[d].reversed;
-    const std::int64_t end = std::min(box.end[k], p.rhs[d + 2]);
-    region.begin[d + 2] = reversed ? p.rhs[d + 2] - end : box.begin[k];
-    region.end[d + 2] = reversed ? p.rhs[d + 2] - box.begin[k] : end;
-  }
-  return region;
-}
-
-Box OutRegion(const ConvolutionProblem& p, const Box& box) {
-  Box region = Box::Whole(p.out);
-  region.begin[0] = box.begin[kBatch];
-  region.end[0] = box.end[kBatch];
-  region.begin[1] = box.begin[kFeature];
-  region.end[1] = box.end[kFeature];
-  for (std::size_t d = 0; d < p.spatial(); ++d) {
-    region.begin[d + 2] = box.begin[kPositions + d];
-    region.end[d + 2] = box.end[kPositions + d];
-  }
-  return region;
-}
-
-// Returns the contracted dimensions of the iteration space.
-std::vector<std::size_t> ContractedDims(const ConvolutionProblem& p) {
-  std::vector<std::size_t> dims = {kChannel};
-  for (std::size_t d = 0; d < p.spatial(); ++d) dims.push_back(KernelDim(p, d));
-  return dims;
-}
-
-// Returns the placement of partial sums [parts of the contracted dimensions..., output dimensions...], each
-// on the tile that computes it.
-Partition PartialsPlacement(const ConvolutionProblem& p, const Partition& split) {
-  Partition placement;
-  placement.first_tile = split.first_tile;
-  placement.num_tiles = split.num_tiles;
-  const auto add = [&](std::int64_t size, std::int64_t grain, std::size_t d) {
-    placement.shape.push_back(size);
-    placement.parts.push_back(split.parts[d]);
-    placement.grain.push_back(grain);
-    placement.tile_stride.push_back(split.tile_stride[d]);
-  };
-  for (std::size_t d : ContractedDims(p)) add(split.parts[d], 1, d);
-  add(p.out[0], split.grain[kBatch], kBatch);
-  add(p.out[1], split.grain[kFeature], kFeature);
-  for (std::size_t d = 0; d < p.spatial(); ++d) {
-    add(p.out[d + 2], split.grain[kPositions + d], kPositions + d);
-  }
-  return placement;
-}
-
-Box PartialsRegion(const ConvolutionProblem& p, const Partition& split, const Box& box) {
-  Box region;
-  for (std::size_t d : ContractedDims(p)) {
-    const std::int64_t part = split.PartOf(static_cast<int>(d), box.begin[d]);
-    region.begin.push_back(part);
-    region.end.push_back(part + 1);
-  }
-  const Box out = OutRegion(p, box);
-  region.begin.insert(region.begin.end(), out.begin.begin(), out.begin.end());
-  region.end.insert(region.end.end(), out.end.begin(), out.end.end());
-  return region;
-}
 
 HostTensor Slice(HostTensor t, int dim, std::int64_t begin, std::int64_t end) {
   t.data = t.as<unsigned char>() + begin * t.strides[dim] * static_cast<std::int64_t>(SizeOf(t.type));
@@ -156,8 +36,9 @@ HostTensor Region(HostTensor t, const Box& box) {
   return t;
 }
 
+// Computes out = lhs * rhs, plus what `out` holds if `add` is set.
 void ComputeInHalf(const ConvolutionProblem& p, HostContext& context, const ConvolutionGeometry& geometry,
-                   const HostTensor& lhs, const HostTensor& rhs, const HostTensor& out) {
+                   const HostTensor& lhs, const HostTensor& rhs, const HostTensor& out, bool add) {
   // Memory order of the sums: [n, positions..., features].
   HostTensor sums = out;
   sums.type = DType::kF32;
@@ -169,52 +50,13 @@ void ComputeInHalf(const ConvolutionProblem& p, HostContext& context, const Conv
     elements *= out.shape[d];
   }
   sums.data = context.scratch.Allocate<float>(static_cast<std::size_t>(elements));
-  std::fill_n(sums.as<float>(), elements, 0.0f);
+  if (add) {
+    CopyConvert(context.pool, out, sums);
+  } else {
+    std::fill_n(sums.as<float>(), elements, 0.0f);
+  }
   ConvolveHalfPartials(context, geometry, lhs, rhs, out.shape + 2, p.half_step, sums.as<float>());
   CopyConvert(context.pool, sums, out);
-}
-
-// Computes one vertex. `out` may have leading dimensions of size one (the part numbers of partial sums).
-void ComputeVertex(const ConvolutionProblem& p, HostContext& context, const Box& box,
-                   const std::vector<HostTensor>& reads, HostTensor out) {
-  const int rank = static_cast<int>(p.out.size()), lead = out.rank - rank;
-  for (int d = 0; d < rank; ++d) {
-    out.shape[d] = out.shape[d + lead];
-    out.strides[d] = out.strides[d + lead];
-  }
-  out.rank = rank;
-  ConvolutionGeometry local = p.geometry;
-  local.feature_groups = local.batch_groups = 1;
-  for (std::size_t d = 0; d < p.spatial(); ++d) {
-    ConvolutionWindow& w = local.window[d];
-    w.padding_low += w.lhs_dilation * InputRange(p, box, d).first - box.begin[kPositions + d] * w.stride -
-                     box.begin[KernelDim(p, d)] * w.rhs_dilation;
-  }
-  const std::int64_t features = p.features_per_group();
-  const std::int64_t begin = box.begin[kFeature], end = box.end[kFeature];
-  const std::int64_t first = FirstGroup(p, box);
-  for (std::int64_t g = first; g < EndGroup(p, box); ++g) {
-    const std::int64_t b = std::max(begin, g * features) - begin,
-                       e = std::min(end, (g + 1) * features) - begin;
-    HostTensor lhs = reads[0];
-    if (p.geometry.feature_groups > 1) {
-      lhs = Slice(lhs, 1, (g - first) * p.rhs[1], (g - first + 1) * p.rhs[1]);
-    } else if (p.geometry.batch_groups > 1) {
-      lhs = Slice(lhs, 0, (g - first) * p.out[0], (g - first + 1) * p.out[0]);
-    }
-    const HostTensor rhs = Slice(reads[1], 0, b, e), result = Slice(out, 1, b, e);
-    if (p.half_step > 0) {
-      ComputeInHalf(p, context, local, lhs, rhs, result);
-    } else {
-      Convolve(context, local, lhs, rhs, result);
-    }
-  }
-}
-
-ConvolutionWork WorkOfBox(const ConvolutionProblem& p, const Box& box, std::int64_t tiles) {
-  const std::int64_t groups = EndGroup(p, box) - FirstGroup(p, box);
-  return WorkOf(p, box.extents().data(), groups, CeilDivide(box.end[kFeature] - box.begin[kFeature], groups),
-                tiles);
 }
 
 // Adds the partial sums of a vertex's region, in the order of their parts.
@@ -259,6 +101,74 @@ void ReduceVertex(HostContext& context, const HostTensor& partials, const HostTe
   CopyConvert(context.pool, sums, out);
 }
 
+// Computes one vertex. `out` may have leading dimensions of size one (the part numbers of partial sums).
+// reads: lhs, rhs. add: adds to what `out` holds; for half partials only.
+void ComputeVertex(const ConvolutionProblem& p, HostContext& context, const Box& box,
+                   const std::vector<HostTensor>& reads, HostTensor out, bool add) {
+  const int rank = static_cast<int>(p.out.size()), lead = out.rank - rank;
+  for (int d = 0; d < rank; ++d) {
+    out.shape[d] = out.shape[d + lead];
+    out.strides[d] = out.strides[d + lead];
+  }
+  out.rank = rank;
+  ConvolutionGeometry local = p.geometry;
+  local.feature_groups = local.batch_groups = 1;
+  for (std::size_t d = 0; d < p.spatial(); ++d) {
+    ConvolutionWindow& w = local.window[d];
+    w.padding_low += w.lhs_dilation * InputRange(p, box, d).first - box.begin[kPositionDims + d] * w.stride -
+                     box.begin[KernelDim(p, d)] * w.rhs_dilation;
+  }
+  const std::int64_t features = p.features_per_group();
+  const std::int64_t begin = box.begin[kFeatureDim], end = box.end[kFeatureDim];
+  const std::int64_t first = FirstGroup(p, box);
+  for (std::int64_t g = first; g < EndGroup(p, box); ++g) {
+    const std::int64_t b = std::max(begin, g * features) - begin,
+                       e = std::min(end, (g + 1) * features) - begin;
+    HostTensor lhs = reads[0];
+    if (p.geometry.feature_groups > 1) {
+      lhs = Slice(lhs, 1, (g - first) * p.rhs[1], (g - first + 1) * p.rhs[1]);
+    } else if (p.geometry.batch_groups > 1) {
+      lhs = Slice(lhs, 0, (g - first) * p.out[0], (g - first + 1) * p.out[0]);
+    }
+    const HostTensor rhs = Slice(reads[1], 0, b, e), result = Slice(out, 1, b, e);
+    if (p.half_step > 0) {
+      ComputeInHalf(p, context, local, lhs, rhs, result, add);
+    } else {
+      Convolve(context, local, lhs, rhs, result);
+    }
+  }
+}
+
+// Computes one vertex of a later step. reads: lhs, rhs, the partial sums of the steps before.
+void ComputeLaterVertex(const ConvolutionProblem& p, HostContext& context, const Box& box,
+                        const std::vector<HostTensor>& reads, const HostTensor& out) {
+  const std::size_t bytes = static_cast<std::size_t>(out.num_elements()) * SizeOf(out.type);
+  if (p.half_step > 0) {
+    std::memcpy(out.data, reads[2].data, bytes);
+    return ComputeVertex(p, context, box, reads, out, /*add=*/true);
+  }
+  HostTensor both;
+  both.type = out.type;
+  both.rank = 2;
+  both.shape[0] = 2;
+  both.shape[1] = out.num_elements();
+  both.data = context.scratch.Allocate(2 * bytes);
+  std::memcpy(both.data, reads[2].data, bytes);
+  HostTensor products = out;
+  products.data = both.as<unsigned char>() + bytes;
+  ComputeVertex(p, context, box, reads, products, /*add=*/false);
+  ReduceVertex(context, both, out);
+}
+
+ConvolutionWork WorkOfBox(const ConvolutionProblem& p, const Box& box, std::int64_t tiles,
+                          const SerialSplit& serial) {
+  const std::int64_t groups = EndGroup(p, box) - FirstGroup(p, box);
+  ConvolutionWork work = WorkOf(p, box.extents().data(), groups,
+                                CeilDivide(box.end[kFeatureDim] - box.begin[kFeatureDim], groups), tiles);
+  ShareOfStep(p, serial, &work);
+  return work;
+}
+
 std::string CodeletName(const ConvolutionProblem& p, ConvolutionCodelet codelet, DType sum) {
   const char* name = "poplin::ConvPartialScalar";
   switch (codelet) {
@@ -277,6 +187,8 @@ std::string CodeletName(const ConvolutionProblem& p, ConvolutionCodelet codelet,
     case ConvolutionCodelet::kVerticalMac:
       name = "poplin::ConvPartialVerticalMac";
       break;
+    case ConvolutionCodelet::kOuterProduct:
+      return std::string("poplin::OuterProduct<") + NameOf(p.in_type) + ">";
     case ConvolutionCodelet::kScalar:
       break;
   }
@@ -293,70 +205,6 @@ Box LargestBox(const Partition& split) {
   return box;
 }
 
-// Maps memory dimensions in the order `layout` to the parts of iteration dimensions `space_dim` (-1: not
-// split).
-Partition Placement(const Partition& split, const Shape& shape, const std::vector<int>& space_dim,
-                    const Shape& layout) {
-  Partition placement;
-  placement.first_tile = split.first_tile;
-  placement.num_tiles = split.num_tiles;
-  for (std::int64_t dim : layout) {
-    const std::size_t d = static_cast<std::size_t>(dim);
-    const int from = space_dim[d];
-    placement.shape.push_back(shape[d]);
-    placement.parts.push_back(from < 0 ? 1 : split.parts[static_cast<std::size_t>(from)]);
-    placement.grain.push_back(from < 0 ? 1 : split.grain[static_cast<std::size_t>(from)]);
-    placement.tile_stride.push_back(from < 0 ? 0 : split.tile_stride[static_cast<std::size_t>(from)]);
-  }
-  return placement;
-}
-
-// Returns one box per tile: dimensions are split from major to minor in memory order, in whole vectors.
-Partition SpreadEvenly(const Shape& shape, const Shape& layout, std::int64_t vector_width,
-                       unsigned num_tiles) {
-  Shape memory;
-  for (std::int64_t d : layout) memory.push_back(shape[static_cast<std::size_t>(d)]);
-  Partition placement = Partition::Grid(memory, Shape(memory.size(), 1), num_tiles);
-  if (!memory.empty()) placement.grain.back() = vector_width;
-  std::int64_t left = num_tiles;
-  for (std::size_t d = 0; d < memory.size(); ++d) {
-    placement.parts[d] = std::min(left, CeilDivide(memory[d], placement.grain[d]));
-    left /= placement.parts[d];
-  }
-  std::int64_t stride = 1;
-  for (std::size_t d = memory.size(); d-- > 0; stride *= placement.parts[d])
-    placement.tile_stride[d] = stride;
-  return placement;
-}
-
-// Splits a dimension over the parts of `space_dim`, which would otherwise hold copies: one that is not yet
-// split, or else one whose parts lie so far apart that the tiles between them are those of the copies.
-void SpreadOver(const Partition& split, std::size_t space_dim, std::int64_t vector_width,
-                Partition* placement) {
-  const std::int64_t copies = split.parts[space_dim], stride = split.tile_stride[space_dim];
-  if (copies <= 1) return;
-  const std::size_t rank = placement->shape.size();
-  std::size_t best = rank;
-  for (std::size_t d = rank; d-- > 0;) {
-    if (placement->parts[d] != 1 || placement->shape[d] <= 1) continue;
-    if (best == rank || placement->shape[d] > placement->shape[best]) best = d;
-  }
-  if (best < rank) {
-    placement->grain[best] = best + 1 == rank ? vector_width : 1;
-    const std::int64_t grains = CeilDivide(placement->shape[best], placement->grain[best]);
-    placement->parts[best] = std::min(copies, grains);
-    placement->tile_stride[best] = stride;
-    return;
-  }
-  for (std::size_t d = 0; d < rank; ++d) {
-    const std::int64_t grains = CeilDivide(placement->shape[d], placement->grain[d]);
-    if (placement->tile_stride[d] != copies * stride || grains < placement->parts[d] * copies) continue;
-    placement->parts[d] *= copies;
-    placement->tile_stride[d] = stride;
-    return;
-  }
-}
-
 }  // namespace
 
 ConvolutionWork WorkOf(const ConvolutionProblem& p, const std::int64_t* extents, std::int64_t groups,
@@ -364,8 +212,8 @@ ConvolutionWork WorkOf(const ConvolutionProblem& p, const std::int64_t* extents,
   ConvolutionWork work;
   work.groups = groups;
   work.features = features;
-  work.channels = extents[kChannel];
-  work.batch = extents[kBatch];
+  work.channels = extents[kChannelDim];
+  work.batch = extents[kBatchDim];
   work.all_groups = p.groups();
   work.all_features = p.features_per_group();
   work.all_channels = p.rhs[1];
@@ -380,7 +228,7 @@ ConvolutionWork WorkOf(const ConvolutionProblem& p, const std::int64_t* extents,
     const ConvolutionWindow& w = p.geometry.window[d];
     ConvolutionWork::Dim& dim = work.dims[at];
     const std::int64_t in = p.lhs[d + 2], kernel = p.rhs[d + 2];
-    const std::int64_t out_part = extents[kPositions + d], kernel_part = extents[KernelDim(p, d)];
+    const std::int64_t out_part = extents[kPositionDims + d], kernel_part = extents[KernelDim(p, d)];
     dim.out *= out_part;
     dim.kernel *= kernel_part;
     dim.stride = w.stride;
@@ -401,16 +249,19 @@ ConvolutionWork WorkOf(const ConvolutionProblem& p, const std::int64_t* extents,
 
 bool UsesMatrixUnit(const ConvolutionProblem& problem, const Partition& split, const TargetModel& target) {
   if (NumElements(problem.out) == 0) return false;
-  const ConvolutionWork largest = WorkOfBox(problem, LargestBox(split), split.num_parts());
+  const ConvolutionWork largest = WorkOfBox(problem, LargestBox(split), split.num_parts(), {});
   return IsMatrixUnit(ChooseCodelet(target, problem.in_type, problem.half_step > 0, largest).codelet);
 }
 
-void ConvolveWhole(const ConvolutionProblem& p, const Partition& split, HostContext& context,
-                   const HostTensor& lhs, const HostTensor& rhs, const HostTensor& out) {
+void ConvolveWhole(const ConvolutionProblem& p, const Partition& split, double step_bytes,
+                   HostContext& context, const HostTensor& lhs, const HostTensor& rhs,
+                   const HostTensor& out) {
   if (p.half_step == 0 || out.num_elements() == 0) return Convolve(context, p.geometry, lhs, rhs, out);
   const std::vector<std::size_t> dims = ContractedDims(p);
   std::int64_t partials = 1;
   for (std::size_t d : dims) partials *= split.parts[d];
+  SerialSplit serial = ChooseSerialSplit(p, split, step_bytes);
+  serial.outputs = {};  // steps over outputs have the same bits
   HostTensor total = out;
   total.type = DType::kF32;
   std::int64_t elements = 1;
@@ -425,9 +276,14 @@ void ConvolveWhole(const ConvolutionProblem& p, const Partition& split, HostCont
     }
     HostTensor result = total;
     result.data = sums;
-    const Scratch::Mark mark = context.scratch.Save();
-    ComputeVertex(p, context, box, {Region(lhs, LhsRegion(p, box)), Region(rhs, RhsRegion(p, box))}, result);
-    context.scratch.Rewind(mark);
+    for (std::int64_t step = 0; step < serial.steps(); ++step) {
+      const Box cut = BoxOfStep(box, serial, step);
+      if (step > 0 && cut.num_elements() == 0) continue;
+      const Scratch::Mark mark = context.scratch.Save();
+      ComputeVertex(p, context, cut, {Region(lhs, LhsRegion(p, cut)), Region(rhs, RhsRegion(p, cut))}, result,
+                    /*add=*/step > 0);
+      context.scratch.Rewind(mark);
+    }
   };
   AccumulateHalfPartials(context, partials, 1, elements, compute, total.as<float>());
   CopyConvert(context.pool, total, out);
@@ -439,123 +295,183 @@ double ConvolutionProblem::multiply_adds() const {
   return n;
 }
 
-// An operand that several tiles use is exchanged in any case. If `placement` would put it on few tiles, where
-// it would take much memory and elementwise operations on it much time, it is spread evenly.
-static Mapping SharedOperand(Partition placement, std::int64_t users, Partition even) {
-  if (users > 1 && LargestBox(placement).num_elements() > LargestBox(even).num_elements())
-    return Mapping(std::move(even));
-  return Mapping(std::move(placement));
-}
+namespace {
 
-Mapping ConvolutionInputMapping(const ConvolutionProblem& p, const Partition& split, const Shape& layout,
-                                const TargetModel& target) {
-  if (NumElements(p.lhs) == 0) return {};
-  std::vector<int> dims(p.lhs.size(), -1);
-  if (p.geometry.batch_groups == 1) dims[0] = kBatch;
-  if (p.geometry.feature_groups == 1) dims[1] = kChannel;
-  for (std::size_t d = 0; d < p.spatial(); ++d) dims[d + 2] = static_cast<int>(kPositions + d);
-  Partition placement = Placement(split, p.lhs, dims, layout);
-  const std::int64_t width = target.VectorWidth(p.in_type);
-  std::int64_t users = split.parts[kFeature];
-  for (std::size_t d = 0; d < p.spatial(); ++d) users *= split.parts[KernelDim(p, d)];
-  SpreadOver(split, kFeature, width, &placement);
-  return SharedOperand(std::move(placement), users, SpreadEvenly(p.lhs, layout, width, split.num_tiles));
-}
-
-Mapping ConvolutionWeightsMapping(const ConvolutionProblem& p, const Partition& split, const Shape& layout,
-                                  const TargetModel& target) {
-  if (NumElements(p.rhs) == 0) return {};
-  std::vector<int> dims(p.rhs.size(), -1);
-  dims[0] = kFeature;
-  dims[1] = kChannel;
-  for (std::size_t d = 0; d < p.spatial(); ++d) dims[d + 2] = static_cast<int>(KernelDim(p, d));
-  Partition placement = Placement(split, p.rhs, dims, layout);
-  const std::int64_t width = target.VectorWidth(p.rhs_type);
-  std::int64_t users = split.parts[kBatch];
-  for (std::size_t d = 0; d < p.spatial(); ++d) {
-    users *= split.parts[kPositions + d];
-    SpreadOver(split, kPositions + d, width, &placement);
+// The supersteps of a convolution.
+class Planner {
+ public:
+  Planner(const ConvolutionProblem& problem, const Partition& split, const SerialSplit& serial,
+          const View& out, const DeviceContext& context)
+      : p_(std::make_shared<const ConvolutionProblem>(problem)),
+        split_(std::make_shared<const Partition>(split)),
+        serial_(serial),
+        sum_(problem.SumType()),
+        tiles_(split.num_parts()),
+        target_(context.target()),
+        out_vertices_(context.mapping(out.variable).VerticesOver(out, context.num_tiles())) {
+    for (std::size_t d : ContractedDims(problem)) partials_ *= split.parts[d];
   }
-  SpreadOver(split, kBatch, width, &placement);
-  return SharedOperand(std::move(placement), users, SpreadEvenly(p.rhs, layout, width, split.num_tiles));
-}
 
-Mapping ConvolutionOutputMapping(const ConvolutionProblem& p, const Partition& split, const Shape& layout,
-                                 const TargetModel& target, unsigned num_tiles) {
-  if (NumElements(p.out) == 0) return {};
-  std::int64_t contracted_parts = 1;
-  for (std::size_t d : ContractedDims(p)) contracted_parts *= split.parts[d];
-  if (contracted_parts > 1) {
-    return Mapping(SpreadEvenly(p.out, layout, target.VectorWidth(p.out_type), num_tiles));
+  TilePlan Plan() {
+    TilePlan plan;
+    // Partial sums of one part that have the result's type are the result.
+    const bool summed = partials_ > 1 || (serial_.adds() && sum_ != p_->out_type);
+    if (summed) plan.temporaries.push_back({sum_, Placement()});
+    for (std::int64_t step = 0; step < serial_.steps(); ++step) {
+      plan.supersteps.push_back({{Products(step, summed)}});
+      if (summed && serial_.IsLastSum(step)) plan.supersteps.push_back({{Sums(step)}});
+    }
+    return plan;
   }
-  std::vector<int> dims(p.out.size());
-  dims[0] = kBatch;
-  dims[1] = kFeature;
-  for (std::size_t d = 0; d < p.spatial(); ++d) dims[d + 2] = static_cast<int>(kPositions + d);
-  return Mapping(Placement(split, p.out, dims, layout));
-}
 
-TilePlan PlanConvolution(const ConvolutionProblem& problem, const Partition& split, const View& out,
-                         const DeviceContext& context) {
-  TilePlan plan;
-  if (NumElements(problem.out) == 0) return plan;
-  const auto p = std::make_shared<const ConvolutionProblem>(problem);
-  const auto parts = std::make_shared<const Partition>(split);
-  const DType sum = p->SumType();
-  std::int64_t partials = 1;
-  for (std::size_t d : ContractedDims(*p)) partials *= split.parts[d];
-
-  VertexGroup group;
-  group.vertices = split.Vertices();
-  group.reads = {{{OperandRef::Kind::kInput, 0}, [p](const Box& box) { return LhsRegion(*p, box); }},
-                 {{OperandRef::Kind::kInput, 1}, [p](const Box& box) { return RhsRegion(*p, box); }}};
-  if (partials > 1) {
-    plan.temporaries.push_back({sum, PartialsPlacement(*p, split)});
-    group.writes = {{{OperandRef::Kind::kTemporary, 0},
-                     [p, parts](const Box& box) { return PartialsRegion(*p, *parts, box); }}};
-  } else {
-    group.writes = {{{OperandRef::Kind::kOutput, 0}, [p](const Box& box) { return OutRegion(*p, box); }}};
+ private:
+  // Partial sums of steps over outputs have the part of the output channels as another dimension.
+  Partition Placement() const {
+    Partition placement = PartialsPlacement(*p_, *split_);
+    if (!serial_.cuts_outputs()) return placement;
+    const std::size_t at = ContractedDims(*p_).size();
+    const auto insert = [at](Shape& values, std::int64_t value) {
+      values.insert(values.begin() + static_cast<std::ptrdiff_t>(at), value);
+    };
+    insert(placement.shape, split_->parts[kFeatureDim]);
+    insert(placement.parts, split_->parts[kFeatureDim]);
+    insert(placement.grain, 1);
+    insert(placement.tile_stride, split_->tile_stride[kFeatureDim]);
+    const std::size_t features = at + 2;
+    placement.shape[features] = std::min(serial_.outputs.size, split_->LargestPart(kFeatureDim));
+    placement.parts[features] = placement.grain[features] = 1;
+    placement.tile_stride[features] = 0;
+    return placement;
   }
-  group.compute = [p](HostContext& context, const Box& box, const std::vector<HostTensor>& reads,
-                      const std::vector<HostTensor>& writes) {
-    ComputeVertex(*p, context, box, reads, writes[0]);
-  };
-  const std::int64_t tiles = split.num_parts();
-  group.cycles = [p, tiles](const TargetModel& target, const Box& box) {
-    return ChooseCodelet(target, p->in_type, p->half_step > 0, WorkOfBox(*p, box, tiles)).cycles;
-  };
-  const ConvolutionWork largest = WorkOfBox(*p, LargestBox(split), tiles);
-  const ConvolutionCodelet codelet =
-      ChooseCodelet(context.target(), p->in_type, p->half_step > 0, largest).codelet;
-  group.codelet = CodeletName(*p, codelet, sum);
-  group.code_bytes = IsMatrixUnit(codelet) ? kMatrixUnitCodeBytes : kVectorCodeBytes;
-  group.vertex_bytes = kVertexBytes + kBytesPerWorklist * static_cast<std::uint64_t>(largest.taps());
-  plan.supersteps.push_back({{std::move(group)}});
-  if (partials == 1) return plan;
 
-  VertexGroup reduce;
-  reduce.codelet = std::string("poplin::ReduceAdd<") + NameOf(p->out_type) + "," + NameOf(sum) + ">";
-  reduce.vertices = context.mapping(out.variable).VerticesOver(out, context.num_tiles());
-  reduce.reads = {{{OperandRef::Kind::kTemporary, 0}, [p, parts](const Box& box) {
-                     Box region;
-                     for (std::size_t d : ContractedDims(*p)) {
-                       region.begin.push_back(0);
-                       region.end.push_back(parts->parts[d]);
-                     }
-                     region.begin.insert(region.begin.end(), box.begin.begin(), box.begin.end());
-                     region.end.insert(region.end.end(), box.end.begin(), box.end.end());
-                     return region;
-                   }}};
-  reduce.writes = {{{OperandRef::Kind::kOutput, 0}, [](const Box& box) { return box; }, true}};
-  reduce.compute = [](HostContext& context, const Box&, const std::vector<HostTensor>& reads,
-                      const std::vector<HostTensor>& writes) { ReduceVertex(context, reads[0], writes[0]); };
-  reduce.cycles = [sum, partials, out_type = p->out_type](const TargetModel& target, const Box& box) {
-    return ReducePartialsCycles(target, sum, out_type, partials, box.num_elements());
-  };
-  reduce.code_bytes = kReduceCodeBytes;
-  reduce.vertex_bytes = kVertexBytes;
-  plan.supersteps.push_back({{std::move(reduce)}});
-  return plan;
+  // Returns the region of partial sums that has the output channels [begin, end) of one part at `step`.
+  static void ToStep(const Partition& split, const SerialSplit& serial, std::int64_t step,
+                     std::size_t leading, Box* region) {
+    if (!serial.cuts_outputs()) return;
+    const std::size_t features = leading + 1;
+    const std::int64_t part = split.PartOf(kFeatureDim, region->begin[features]);
+    const std::int64_t first = split.Begin(kFeatureDim, part) + serial.OutputStep(step) * serial.outputs.size;
+    region->begin[features] -= first;
+    region->end[features] -= first;
+    region->begin.insert(region->begin.begin() + static_cast<std::ptrdiff_t>(leading), part);
+    region->end.insert(region->end.begin() + static_cast<std::ptrdiff_t>(leading), part + 1);
+  }
+
+  VertexGroup Products(std::int64_t step, bool summed) const {
+    VertexGroup group;
+    group.vertices = split_->Vertices();
+    if (serial_.split()) {
+      for (Vertex& v : group.vertices) v.box = BoxOfStep(v.box, serial_, step);
+      // A part with fewer elements than steps is idle in the remaining steps.
+      const auto empty = [](const Vertex& v) { return v.box.num_elements() == 0; };
+      group.vertices.erase(std::remove_if(group.vertices.begin(), group.vertices.end(), empty),
+                           group.vertices.end());
+    }
+    group.reads = {{{OperandRef::Kind::kInput, 0}, [p = p_](const Box& box) { return LhsRegion(*p, box); }},
+                   {{OperandRef::Kind::kInput, 1}, [p = p_](const Box& box) { return RhsRegion(*p, box); }}};
+    if (summed) {
+      group.writes = {{{OperandRef::Kind::kTemporary, 0},
+                       [p = p_, split = split_, serial = serial_, step](const Box& box) {
+                         Box region = PartialsRegion(*p, *split, box);
+                         ToStep(*split, serial, step, ContractedDims(*p).size(), &region);
+                         return region;
+                       }}};
+    } else {
+      group.writes = {
+          {{OperandRef::Kind::kOutput, 0}, [p = p_](const Box& box) { return OutRegion(*p, box); }}};
+    }
+    const bool adds = serial_.SumStep(step) > 0;
+    if (adds) group.reads.push_back(group.writes[0]);
+    group.compute = [p = p_, adds](HostContext& context, const Box& box, const std::vector<HostTensor>& reads,
+                                   const std::vector<HostTensor>& writes) {
+      if (adds) return ComputeLaterVertex(*p, context, box, reads, writes[0]);
+      ComputeVertex(*p, context, box, reads, writes[0], /*add=*/false);
+    };
+    group.cycles = [p = p_, serial = serial_, tiles = tiles_, sum = sum_, adds](const TargetModel& target,
+                                                                                const Box& box) {
+      const ConvolutionWork work = WorkOfBox(*p, box, tiles, serial);
+      const std::uint64_t cycles = ChooseCodelet(target, p->in_type, p->half_step > 0, work).cycles;
+      return adds ? cycles + StepAddCycles(target, sum, OutRegion(*p, box).num_elements()) : cycles;
+    };
+    group.call_cycles = StepSliceCycles(target_, *p_, tiles_, serial_, serial_.IsLastSum(step));
+    const ConvolutionWork largest =
+        WorkOfBox(*p_, BoxOfStep(LargestBox(*split_), serial_, 0), tiles_, serial_);
+    const ConvolutionChoice choice = ChooseCodelet(target_, p_->in_type, p_->half_step > 0, largest);
+    group.codelet = CodeletName(*p_, choice.codelet, sum_);
+    group.code_bytes = IsMatrixUnit(choice.codelet) ? kMatrixUnitCodeBytes : kVectorCodeBytes;
+    // PopLibs' steps are a loop, so that they share the vertices.
+    if (step == 0)
+      group.vertex_bytes =
+          kVertexBytes + kBytesPerWorklist * static_cast<std::uint64_t>(choice.kernel_positions);
+    return group;
+  }
+
+  // Adds the partial sums of all parts, or of those that step `step` computes.
+  VertexGroup Sums(std::int64_t step) const {
+    VertexGroup group;
+    group.codelet = std::string("poplin::ReduceAdd<") + NameOf(p_->out_type) + "," + NameOf(sum_) + ">";
+    group.vertices = serial_.cuts_outputs() ? OutputsOfStep(step) : out_vertices_;
+    group.reads = {
+        {{OperandRef::Kind::kTemporary, 0}, [p = p_, split = split_, serial = serial_, step](const Box& box) {
+           Box region;
+           for (std::size_t d : ContractedDims(*p)) {
+             region.begin.push_back(0);
+             region.end.push_back(split->parts[d]);
+           }
+           const std::size_t leading = region.begin.size();
+           region.begin.insert(region.begin.end(), box.begin.begin(), box.begin.end());
+           region.end.insert(region.end.end(), box.end.begin(), box.end.end());
+           ToStep(*split, serial, step, leading, &region);
+           return region;
+         }}};
+    group.writes = {{{OperandRef::Kind::kOutput, 0}, [](const Box& box) { return box; }, true}};
+    group.compute = [](HostContext& context, const Box&, const std::vector<HostTensor>& reads,
+                       const std::vector<HostTensor>& writes) { ReduceVertex(context, reads[0], writes[0]); };
+    group.cycles = [sum = sum_, partials = partials_, out_type = p_->out_type](const TargetModel& target,
+                                                                               const Box& box) {
+      return ReducePartialsCycles(target, sum, out_type, partials, box.num_elements());
+    };
+    group.code_bytes = kReduceCodeBytes;
+    if (serial_.OutputStep(step) == 0) group.vertex_bytes = kVertexBytes;
+    return group;
+  }
+
+  // Cuts the vertices of the result: each output channel is in the range of one part.
+  std::vector<Vertex> OutputsOfStep(std::int64_t step) const {
+    std::vector<Vertex> vertices;
+    for (const Vertex& v : out_vertices_) {
+      const std::int64_t end = v.box.end[1];
+      for (std::int64_t at = v.box.begin[1]; at < end;) {
+        const std::int64_t part = split_->PartOf(kFeatureDim, at);
+        const std::int64_t next = split_->Begin(kFeatureDim, part + 1);
+        const auto [first, last] =
+            serial_.outputs.Range(split_->Begin(kFeatureDim, part), next, serial_.OutputStep(step));
+        Vertex cut = v;
+        cut.box.begin[1] = std::max(at, first);
+        cut.box.end[1] = std::min(end, last);
+        if (cut.box.begin[1] < cut.box.end[1]) vertices.push_back(std::move(cut));
+        at = next;
+      }
+    }
+    return vertices;
+  }
+
+  const std::shared_ptr<const ConvolutionProblem> p_;
+  const std::shared_ptr<const Partition> split_;
+  const SerialSplit serial_;
+  const DType sum_;
+  const std::int64_t tiles_;
+  const TargetModel& target_;
+  const std::vector<Vertex> out_vertices_;
+  std::int64_t partials_ = 1;
+};
+
+}  // namespace
+
+TilePlan PlanConvolution(const ConvolutionProblem& problem, const Partition& split, double step_bytes,
+                         const View& out, const DeviceContext& context) {
+  if (NumElements(problem.out) == 0) return {};
+  return Planner(problem, split, ChooseSerialSplit(problem, split, step_bytes), out, context).Plan();
 }
 
 }  // namespace ipu_model

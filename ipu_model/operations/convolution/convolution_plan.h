@@ -46,8 +46,8 @@ bool UsesMatrixUnit(const ConvolutionProblem& problem, const Partition& split, c
 
 // Computes a convolution with half partials on whole tensors, with the same bits as PlanConvolution's
 // vertices.
-void ConvolveWhole(const ConvolutionProblem& problem, const Partition& split, HostContext& context,
-                   const HostTensor& lhs, const HostTensor& rhs, const HostTensor& out);
+void ConvolveWhole(const ConvolutionProblem& problem, const Partition& split, double step_bytes,
+                   HostContext& context, const HostTensor& lhs, const HostTensor& rhs, const HostTensor& out);
 
 // Return mappings of variables whose dimensions are the tensor's in the order `layout` (major to minor).
 // Every element is on a tile that uses it. If that would put a tensor on few tiles, it is spread evenly
@@ -59,9 +59,10 @@ Mapping ConvolutionWeightsMapping(const ConvolutionProblem& problem, const Parti
 Mapping ConvolutionOutputMapping(const ConvolutionProblem& problem, const Partition& split,
                                  const Shape& layout, const TargetModel& target, unsigned num_tiles);
 
-// inputs: lhs, rhs; output 0: out.
-TilePlan PlanConvolution(const ConvolutionProblem& problem, const Partition& split, const View& out,
-                         const DeviceContext& context);
+// inputs: lhs, rhs; output 0: out. A part that needs more than `step_bytes` on its tile, beside operands and
+// result, is processed in steps (convolution_serial.h).
+TilePlan PlanConvolution(const ConvolutionProblem& problem, const Partition& split, double step_bytes,
+                         const View& out, const DeviceContext& context);
 
 }  // namespace ipu_model
 

@@ -1,19 +1,28 @@
 // The search for a convolution's split over tiles: greedy over the part counts of all dimensions, with
 // closed-form costs.
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <cstdint>
 #include <limits>
+#include <memory>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "core/target_model.h"
 #include "kernels/host/integer_division.h"
 #include "operations/convolution/convolution_cost.h"
 #include "operations/convolution/convolution_plan.h"
+#include "operations/convolution/convolution_serial.h"
 
 namespace ipu_model {
 namespace {
 
 constexpr int kMaxSpaceDims = 3 + 2 * kMaxSpatial;
+
+// The cost of a byte of a plan that does not fit, far above any cycles.
+constexpr double kTooLarge = 1e15;
 
 class SplitSearch {
  public:
@@ -22,8 +31,8 @@ class SplitSearch {
       : p_(problem),
         target_(target),
         tiles_(num_tiles),
-        budget_(memory_proportion * target.bytes_per_tile),
-        sum_type_(problem.SumType()) {
+        setting_{memory_proportion * target.bytes_per_tile, problem.SumType(), false} {
+    Use(setting_);
     const int spatial = p_.geometry.spatial;
     rank_ = 3 + 2 * spatial;
     Add(0, p_.out[0], 1, p_.geometry.batch_groups == 1);
@@ -36,36 +45,109 @@ class SplitSearch {
   }
 
   Partition Best() {
-    const double budget = budget_;
-    const DType sum_type = sum_type_;
-    Parts best;
-    double best_cost = std::numeric_limits<double>::infinity();
     // Also search with less memory and with wider sums: the greedy search may then find a better plan.
+    const Setting plain = setting_;
     for (const double share : {1.0, 0.125}) {
-      for (const DType searched : {sum_type, DType::kF32}) {
-        if (searched != sum_type && sum_type != DType::kF16) continue;
-        for (const Parts& start : Starts()) {
-          budget_ = budget * share;
-          sum_type_ = searched;
-          const Parts found = Improve(start);
-          budget_ = budget;
-          sum_type_ = sum_type;
-          const double cost = Cost(found);
-          if (cost >= best_cost) continue;
-          best = found;
-          best_cost = cost;
-        }
+      for (const DType searched : {plain.sum_type, DType::kF32}) {
+        if (searched != plain.sum_type && plain.sum_type != DType::kF16) continue;
+        Search({plain.budget * share, searched, false}, plain);
       }
     }
-    best = Exchange(best);
-    return Make(best);
+    // Parts that do not fit, or hardly, may be processed in steps.
+    if (found_[0].cost >= kTooLarge || BytesOf(found_[0].parts) > plain.budget / 2) {
+      const Setting serial{plain.budget, plain.sum_type, true};
+      const double before = found_[0].cost;
+      Search(serial, serial);
+      if (found_[0].cost >= before) Use(plain);
+    }
+    // The best plan from one starting point is seldom far from the best, but often improved by an exchange.
+    Found best = found_[0];
+    for (const Found& found : found_) {
+      if (found.cost == std::numeric_limits<double>::infinity()) continue;
+      const Parts parts = Exchange(found.parts);
+      const double cost = Cost(parts);
+      if (cost < best.cost) best = {parts, cost};
+    }
+    return Make(best.parts);
   }
 
  private:
   struct Parts {
     std::int64_t n[kMaxSpaceDims];
     Parts() { std::fill(n, n + kMaxSpaceDims, 1); }
+    bool operator==(const Parts& other) const { return std::equal(n, n + kMaxSpaceDims, other.n); }
   };
+
+  // The memory of the largest part on its tile.
+  double BytesOf(const Parts& parts) const {
+    std::int64_t extents[kMaxSpaceDims];
+    const ConvolutionPart part = PartOf(parts, extents);
+    return BytesOfStep(p_, part, {}).total();
+  }
+
+  ConvolutionPart PartOf(const Parts& parts, std::int64_t* extents) const {
+    const int spatial = p_.geometry.spatial;
+    std::int64_t tiles = 1, contracted = parts.n[2];
+    for (int d = 0; d < rank_; ++d) {
+      extents[d] = Largest(parts, d);
+      tiles *= parts.n[d];
+    }
+    for (int d = 0; d < spatial; ++d) contracted *= parts.n[3 + spatial + d];
+    return {extents, contracted, tiles};
+  }
+
+  // What a cost depends on beside the parts.
+  struct Setting {
+    double budget;
+    DType sum_type;
+    bool serial;  // whether parts that exceed the budget are processed in steps
+    bool operator==(const Setting& other) const {
+      return budget == other.budget && sum_type == other.sum_type && serial == other.serial;
+    }
+  };
+  struct Hash {
+    std::size_t operator()(const Parts& parts) const {
+      std::uint64_t hash = 0;
+      for (const std::int64_t n : parts.n)
+        hash = (hash ^ static_cast<std::uint64_t>(n)) * 0x9e3779b97f4a7c15u;
+      return static_cast<std::size_t>(hash >> 20);
+    }
+  };
+  using Costs = std::unordered_map<Parts, double, Hash>;
+  struct Found {
+    Parts parts;
+    double cost = std::numeric_limits<double>::infinity();
+  };
+
+  // Changes the setting. Keeps the costs that are known.
+  void Use(const Setting& setting) {
+    setting_ = setting;
+    for (auto& [known, costs] : costs_) {
+      if (!(known == setting)) continue;
+      current_ = costs.get();
+      return;
+    }
+    costs_.emplace_back(setting, std::make_unique<Costs>());
+    current_ = costs_.back().second.get();
+  }
+
+  // Searches from every starting point, and compares what is found by its cost in another setting.
+  void Search(const Setting& searched, const Setting& compared) {
+    for (const Parts& start : Starts()) {
+      Use(searched);
+      const Parts parts = Improve(start);
+      Use(compared);
+      Offer({parts, Cost(parts)});
+    }
+  }
+
+  // Keeps the best plans, the best one first.
+  void Offer(Found found) {
+    for (Found& kept : found_) {
+      if (found.cost == kept.cost) return;
+      if (found.cost < kept.cost) std::swap(found, kept);
+    }
+  }
 
   // The starting points: one part of everything, and one dimension split far, for dimensions that pay only
   // then.
@@ -75,6 +157,12 @@ class SplitSearch {
       if (!divisible_[d] || grains_[d] == 1) continue;
       starts.emplace_back();
       starts.back().n[d] = std::min<std::int64_t>(grains_[d], tiles_);
+    }
+    // Squares of the field, which have the smallest halos.
+    const auto edge = static_cast<std::int64_t>(std::sqrt(static_cast<double>(tiles_) / 4));
+    if (p_.geometry.spatial == 2 && edge > 1) {
+      starts.emplace_back();
+      for (int d = 3; d < 5; ++d) starts.back().n[d] = std::min(grains_[d], edge);
     }
     return starts;
   }
@@ -90,27 +178,41 @@ class SplitSearch {
     return std::min(size_[d], CeilDivide(grains_[d], parts.n[d]) * grain_[d]);
   }
 
-  // Tile cycles of the slowest tile over both supersteps; far above any real value if memory does not
-  // suffice.
+  // Tile cycles of the slowest tile over all supersteps; far above any real value if memory does not suffice.
   double Cost(const Parts& parts) const {
+    const auto [entry, is_new] = current_->try_emplace(parts, 0.0);
+    if (is_new) entry->second = CostOf(parts);
+    return entry->second;
+  }
+
+  double CostOf(const Parts& parts) const {
     const int spatial = p_.geometry.spatial;
-    const std::int64_t features_per_group = p_.features_per_group(), features = Largest(parts, 1);
-    std::int64_t extents[kMaxSpaceDims], tiles = 1, contracted = parts.n[2];
-    for (int d = 0; d < rank_; ++d) {
-      extents[d] = Largest(parts, d);
-      tiles *= parts.n[d];
-    }
-    for (int d = 0; d < spatial; ++d) contracted *= parts.n[3 + spatial + d];
-    const ConvolutionWork work =
-        WorkOf(p_, extents, std::min(CeilDivide(features, features_per_group), p_.groups()),
-               std::min(features, features_per_group), tiles);
+    std::int64_t extents[kMaxSpaceDims];
+    const ConvolutionPart part = PartOf(parts, extents);
+    const std::int64_t tiles = part.tiles, contracted = part.contracted_parts;
+    SerialSplit serial;
+    if (setting_.serial) serial = ChooseSerialSplit(p_, part, setting_.budget);
+    const ConvolutionWork work = StepWork(p_, part, serial);
+    const std::int64_t features =
+        serial.cuts_outputs() ? std::min(extents[1], serial.outputs.size) : extents[1];
     const double input_bytes = static_cast<double>(work.input_elements) * SizeOf(p_.in_type);
     const double weight_bytes =
         static_cast<double>(features * work.channels * work.taps()) * SizeOf(p_.rhs_type);
-    const double out_bytes =
-        static_cast<double>(features * work.positions()) * SizeOf(contracted > 1 ? sum_type_ : p_.out_type);
-    const double bytes = input_bytes + weight_bytes + out_bytes;
-    if (bytes > budget_) return 1e15 * bytes;
+    const double outputs = static_cast<double>(features * work.positions());
+    if (setting_.serial) {
+      const double bytes = BytesOfStep(p_, part, serial).total();
+      if (bytes > setting_.budget) return kTooLarge * bytes;
+    } else {
+      double bytes =
+          input_bytes + weight_bytes + outputs * SizeOf(contracted > 1 ? setting_.sum_type : p_.out_type);
+      if (contracted > 1) {
+        // The sums of other tiles arrive while the tile's own are still live.
+        const std::int64_t each = CeilDivide(NumElements(p_.out), tiles);
+        bytes =
+            std::max(bytes, (outputs + static_cast<double>(contracted * each)) * SizeOf(setting_.sum_type));
+      }
+      if (bytes > setting_.budget) return kTooLarge * bytes;
+    }
 
     // PopLibs: addExchangeCycleEstimates. The tiles that use weights each hold a share of them. The input
     // comes from another operation, so none of it is taken to be in place. Features are innermost in tile
@@ -119,20 +221,32 @@ class SplitSearch {
     for (int d = 0; d < spatial; ++d) weight_users *= parts.n[3 + d];
     const unsigned rate = target_.exchange_bytes_per_cycle;
     const unsigned shared = parts.n[1] % 2 == 0 ? target_.tiles_per_shared_bus : 1;
-    double cycles =
-        static_cast<double>(ChooseCodelet(target_, p_.in_type, sum_type_ == DType::kF16, work).cycles) +
-        input_bytes / (rate * shared) + weight_bytes * (1 - 1.0 / static_cast<double>(weight_users)) / rate +
-        target_.sync_cycles;
+    double cycles = static_cast<double>(
+                        ChooseCodelet(target_, p_.in_type, setting_.sum_type == DType::kF16, work).cycles) +
+                    input_bytes / (rate * shared) +
+                    weight_bytes * (1 - 1.0 / static_cast<double>(weight_users)) / rate + target_.sync_cycles;
+    double sums = 0;
     if (contracted > 1) {
-      const double total = static_cast<double>(NumElements(p_.out));
+      const double total =
+          static_cast<double>(NumElements(p_.out)) / static_cast<double>(serial.outputs.steps);
       const auto each = static_cast<std::int64_t>(
           std::max(1.0 * target_.VectorWidth(p_.out_type), total / static_cast<double>(tiles_) + 1));
-      cycles +=
-          static_cast<double>(each * contracted) * SizeOf(sum_type_) / target_.exchange_bytes_per_cycle +
-          static_cast<double>(ReducePartialsCycles(target_, sum_type_, p_.out_type, contracted, each)) +
-          target_.sync_cycles;
+      sums = static_cast<double>(each * contracted) * SizeOf(setting_.sum_type) /
+                 target_.exchange_bytes_per_cycle +
+             static_cast<double>(
+                 ReducePartialsCycles(target_, setting_.sum_type, p_.out_type, contracted, each)) +
+             target_.sync_cycles;
     }
-    return cycles;
+    if (!serial.split()) return cycles + sums;
+    // PopLibs: totalCycles of addEstimates.
+    const auto slices = [&](bool last_sum) {
+      return static_cast<double>(StepSliceCycles(target_, p_, tiles, serial, last_sum));
+    };
+    const auto added =
+        static_cast<double>(StepAddCycles(target_, setting_.sum_type, static_cast<std::int64_t>(outputs)));
+    const auto steps = static_cast<double>(serial.sums.steps);
+    return static_cast<double>(serial.outputs.steps) *
+           (steps * cycles + (steps - 1) * (slices(false) + added) + slices(true) + sums);
   }
 
   // Repeatedly raises the part count with the best saving, as long as there is one.
@@ -222,8 +336,11 @@ class SplitSearch {
   const ConvolutionProblem& p_;
   const TargetModel& target_;
   const std::int64_t tiles_;
-  double budget_;
-  DType sum_type_;
+  Setting setting_;
+  // The search meets the same parts many times.
+  std::vector<std::pair<Setting, std::unique_ptr<Costs>>> costs_;
+  Costs* current_ = nullptr;
+  std::array<Found, 4> found_;
   int rank_ = 0;
   std::int64_t size_[kMaxSpaceDims], grain_[kMaxSpaceDims], grains_[kMaxSpaceDims];
   bool divisible_[kMaxSpaceDims];

@@ -31,18 +31,37 @@ Int SlicRow(Int positions, Int stride, bool first) {
   return 10 + (first ? 1 : 0) + 3 + (row - 1) * kPasses;
 }
 
-Int SlicPass(const TargetModel& target, Int stride, const AmpField& field, bool first) {
+// PopLibs: getConvPartialSlicSupervisorInnerLoopCycleEstimateQuarter, one row, both passes.
+Int SlicRowQuarter(Int positions, Int stride, bool first) {
+  constexpr Int kPasses = 2, kRow = 24;
+  Int row = 0;
+  if (stride == 2) {
+    row = positions < 3 ? 6 + (positions == 1 ? 3 : 6) : 13 + 2 * (positions - 3);
+  } else if (positions >= 5) {
+    row = (first ? 14 : 18 + 12) + positions - 5;
+  } else {
+    constexpr Int kFirst[] = {0, 3, 5, 9, 10}, kLater[] = {0, 8, 10, 13, 13};
+    row = first ? 8 + kFirst[positions] : 18 + 2 + kLater[positions];
+  }
+  return kRow + kPasses * row;
+}
+
+// All workers, for one block of weights.
+Int SlicPass(const TargetModel& target, const SlicVertex& v, const AmpField& field, bool first) {
   const Int workers = target.worker_contexts, width = field.row_positions, all = field.rows * width;
-  constexpr Int kStart = 17;
-  const Int whole = SlicRow(width, stride, first);
-  Int most = kStart;
+  const Int start = v.quarter ? 20 : 17;
+  const auto row = [&](Int positions) {
+    return v.quarter ? SlicRowQuarter(positions, v.stride, first) : SlicRow(positions, v.stride, first);
+  };
+  const Int whole = row(width);
+  Int most = start;
   for (Int i = 0; i < workers; ++i) {
     const Int begin = i * all / workers, end = (i + 1) * all / workers;
     if (begin == end) continue;
     const Int head = std::min((width - begin % width) % width, end - begin), rest = end - begin - head;
-    Int cycles = kStart + rest / width * whole;
-    if (head > 0) cycles += SlicRow(head, stride, first);
-    if (rest % width > 0) cycles += SlicRow(rest % width, stride, first);
+    Int cycles = start + rest / width * whole;
+    if (head > 0) cycles += row(head);
+    if (rest % width > 0) cycles += row(rest % width);
     most = std::max(most, cycles);
   }
   return most * workers;
@@ -77,10 +96,18 @@ RowShare ShareRows(Int rows, Int workers) {
 std::uint64_t SlicCycles(const TargetModel& target, const SlicVertex& v, const KernelShape& kernel,
                          const AmpField& field) {
   const Int workers = target.worker_contexts, blocks = CeilDivide(kernel.width, 4) * kernel.others;
+  const Int first = SlicPass(target, v, field, true), later = SlicPass(target, v, field, false);
+  if (v.quarter) {
+    // PopLibs: getConvPartialSlicSupervisorOuterLoopCycleEstimateQuarter.
+    constexpr Int kLoad = 32 + 6;
+    const Int call = workers * 6 + kLoad;
+    return static_cast<std::uint64_t>(43 +
+                                      v.conv_groups * (workers * 13 + 15 + call + workers * 6 + 12 + first +
+                                                       (blocks - 1) * (call + workers * 5 + 8 + later)));
+  }
   // PopLibs: getConvPartialSlicSupervisorWeightLoadCycleEstimate. With several groups, the workers rearrange
   // the weights.
   const Int load = 16 + (v.groups_per_group == 1 ? 18 : 21 + (v.groups_per_group == 2 ? 12 : 10) * workers);
-  const Int first = SlicPass(target, v.stride, field, true), later = SlicPass(target, v.stride, field, false);
   // PopLibs: getConvPartialSlicSupervisorOuterLoopCycleEstimateHalfFloat.
   const Int block = load + 3 + 2 + 1 + 6 + 1 + 6 + 1;
   return static_cast<std::uint64_t>(28 + 15 * v.conv_groups + BranchCycles(v.conv_groups) + block * blocks +

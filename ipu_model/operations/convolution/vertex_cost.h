@@ -15,11 +15,12 @@ struct KernelShape {
   std::int64_t others = 1, width = 1;
 };
 
-// ConvPartial1xNSLIC on half operands with float partial sums: windows of 4 kernel positions in the width.
+// ConvPartial1xNSLIC: windows of 4 kernel positions in the width. Half operands have float partial sums.
 struct SlicVertex {
   std::int64_t groups_per_group;  // 1, 2 or 4: groups of 4, 2 or 1 channels
   std::int64_t conv_groups;       // of groups_per_group groups
   std::int64_t stride = 1;        // of the outputs in the width, 1 or 2
+  bool quarter = false;           // quarter operands: groups_per_group is 1, of 8 channels
 };
 std::uint64_t SlicCycles(const TargetModel& target, const SlicVertex& vertex, const KernelShape& kernel,
                          const AmpField& field);

@@ -86,6 +86,39 @@ double Slic(unsigned groups_per_group, unsigned conv_groups, unsigned kernel_oth
           conv_groups * (blocks - 1.0) * SlicInner(f, stride, false));
 }
 
+double SlicInnerQuarter(const Field& f, unsigned stride, bool implicit_zeroing) {
+  double most = 0;
+  for (const auto& list : Partition(f.rows, f.width)) {
+    double cycles = 20;
+    for (const unsigned n : list) {
+      cycles += 24;
+      double row = 0;
+      if (stride == 1 && implicit_zeroing) {
+        const std::array<unsigned, 5> few = {0, 3, 5, 9, 10};
+        row = n < 5 ? 8 + few[n] : 14 + (n - 5);
+      } else if (stride == 1) {
+        const std::array<unsigned, 5> few = {0, 8, 10, 13, 13};
+        row = 18 + (n < 5 ? 2 + few[n] : 12 + (n - 5));
+      } else {
+        row = n < 3 ? 6 + (n == 1 ? 3 : 6) : 13 + 2 * (n - 3);
+      }
+      cycles += row * 2;
+    }
+    most = std::max(most, cycles);
+  }
+  return most * kWorkers;
+}
+
+double SlicQuarter(unsigned conv_groups, unsigned kernel_others, unsigned kernel_width, const Field& f,
+                   unsigned stride) {
+  const unsigned blocks = Ceil(kernel_width, 4) * kernel_others;
+  const double call = kWorkers * 6, load = 32 + 6;
+  return 43 + conv_groups *
+                  (kWorkers * 13 + 15 +
+                   (call + load + kWorkers * 6 + 12 + SlicInnerQuarter(f, stride, true) +
+                    (blocks - 1.0) * (call + load + kWorkers * 5 + 8 + SlicInnerQuarter(f, stride, false))));
+}
+
 double Dot(bool half, unsigned size) {
   const unsigned acts = half ? 4 : 2;
   for (unsigned width = acts;; width /= 2) {
@@ -148,6 +181,18 @@ TEST(SlicEqualsPopLibs) {
                 Slic(per_group, conv_groups, others, width, f, stride));
 }
 
+TEST(QuarterSlicEqualsPopLibs) {
+  const TargetModel& target = FindTargetModel("ipu21");
+  Comparison comparison("poplin::ConvPartial1xNSLIC<quarter,half>", kTolerance);
+  for (const unsigned conv_groups : {1u, 5u})
+    for (const auto& [others, width] : std::vector<std::array<unsigned, 2>>{{1, 3}, {3, 3}, {7, 7}})
+      for (const unsigned stride : {1u, 2u})
+        for (const Field& f : kFields)
+          comparison.Add(
+              SlicCycles(target, {1, conv_groups, stride, true}, {others, width}, {f.rows, f.width}),
+              SlicQuarter(conv_groups, others, width, f, stride));
+}
+
 TEST(HorizontalMacEqualsPopLibs) {
   const TargetModel& target = FindTargetModel("ipu2");
   for (const bool half : {false, true}) {
@@ -206,6 +251,14 @@ TEST(Choices) {
   const ConvolutionCodelet depthwise = choice(DType::kF16, WorkOfKernel(1, 1, 3, 28, 32));
   CHECK(depthwise == ConvolutionCodelet::kSlic || depthwise == ConvolutionCodelet::kVerticalMac);
   CHECK(choice(DType::kS32, WorkOfKernel(4, 4, 3, 28)) == ConvolutionCodelet::kScalar);
+  ConvolutionWork row = WorkOfKernel(1, 2, 1, 1);
+  row.dims[2].out = row.all_out[2] = row.all_inputs = row.input_elements = 3;
+  CHECK(choice(DType::kF32, row) == ConvolutionCodelet::kOuterProduct);
+  row.channels = row.all_channels = 2;
+  CHECK(choice(DType::kF32, row) != ConvolutionCodelet::kOuterProduct);
+  const ConvolutionCodelet quarter =
+      ChooseCodelet(FindTargetModel("ipu21"), DType::kF8E4M3FN, false, WorkOfKernel(8, 8, 3, 28)).codelet;
+  CHECK(quarter == ConvolutionCodelet::kSlic);
 }
 
 // Few input channels do not pay for a whole group of the AMP in every kernel position: kernel positions

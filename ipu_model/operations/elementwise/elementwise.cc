@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -11,13 +12,16 @@
 
 #include "core/expandable.h"
 #include "core/graph_impl.h"
+#include "core/limits_buffers.h"
 #include "core/operand_check.h"
 #include "core/serialise.h"
 #include "core/target_model.h"
 #include "kernels/elementwise/elementwise.h"
+#include "kernels/host/integer_division.h"
 #include "operations/data_views.h"
 #include "operations/elementwise/elementwise_cost.h"
 #include "operations/elementwise/elementwise_output.h"
+#include "operations/elementwise/elementwise_steps.h"
 #include "operations/readers.h"
 #include "poplar/exceptions.hpp"
 
@@ -91,9 +95,12 @@ void MergeEqualInputs(Expression* expression, std::vector<View>* inputs) {
   *inputs = std::move(kept);
 }
 
-class MapOperation : public Operation, public Expandable {
+class MapOperation : public Operation, public LimitsBuffers, public Expandable {
  public:
-  explicit MapOperation(Expression expression) : expression_(std::move(expression)), kernel_(expression_) {}
+  explicit MapOperation(Expression expression, std::int64_t buffer_limit = 0)
+      : expression_(std::move(expression)), kernel_(expression_) {
+    limit_ = buffer_limit;
+  }
 
   std::string_view kind() const override { return "popops::map"; }
   bool OperandsFit(unsigned /*num_tiles*/) const override {
@@ -108,7 +115,10 @@ class MapOperation : public Operation, public Expandable {
     }
     return fits;
   }
-  void Write(Writer& writer) const override { writer.Write(expression_); }
+  void Write(Writer& writer) const override {
+    writer.Write(expression_);
+    writer.Write(limit_);
+  }
 
   void Run(HostContext& context, const std::vector<HostTensor>& in,
            const std::vector<HostTensor>& out) const override {
@@ -160,6 +170,18 @@ class MapOperation : public Operation, public Expandable {
     plan.supersteps.emplace_back();
     for (const std::vector<unsigned>& group : groups)
       plan.supersteps[0].groups.push_back(MakeGroup(context, group));
+    const std::int64_t steps = StepsOf(plan.supersteps[0], context);
+    if (steps == 1) return plan;
+    const Superstep whole = std::move(plan.supersteps[0]);
+    plan.supersteps.clear();
+    plan.supersteps.resize(static_cast<std::size_t>(steps));
+    for (const VertexGroup& group : whole.groups) {
+      const auto parts = CutIntoSteps(group.vertices, steps, context.num_tiles());
+      for (std::size_t s = 0; s < parts.size(); ++s) {
+        plan.supersteps[s].groups.push_back(group);
+        plan.supersteps[s].groups.back().vertices = parts[s];
+      }
+    }
     return plan;
   }
 
@@ -178,6 +200,39 @@ class MapOperation : public Operation, public Expandable {
   }
 
  private:
+  // More steps take longer than they are worth.
+  static constexpr std::int64_t kMostSteps = 16;
+
+  bool HasPlanFor(std::int64_t /*bytes*/) const override { return ReadsWhatItReplaces(); }
+
+  // Whether every result that shares a variable with an input replaces exactly this input. Other inputs must
+  // be read before any result is stored.
+  bool ReadsWhatItReplaces() const {
+    return std::all_of(outputs.begin(), outputs.end(), [&](const View& output) {
+      return std::all_of(inputs.begin(), inputs.end(), [&](const View& input) {
+        return input.variable != output.variable || SameView(input, output);
+      });
+    });
+  }
+
+  // In how many steps the vertices receive their operands, so that the buffers stay below the limit.
+  std::int64_t StepsOf(const Superstep& step, const DeviceContext& context) const {
+    if (limit_ == 0 || !ReadsWhatItReplaces()) return 1;
+    // A group may replace what another one reads.
+    const auto is_replaced = [&](const View& input) {
+      return std::any_of(outputs.begin(), outputs.end(),
+                         [&](const View& output) { return input.variable == output.variable; });
+    };
+    if (step.groups.size() > 1 && std::any_of(inputs.begin(), inputs.end(), is_replaced)) return 1;
+    std::vector<std::int64_t> bytes(context.num_tiles(), 0);
+    for (const VertexGroup& group : step.groups) {
+      for (const VertexGroup::Access& read : group.reads)
+        AddReceivedBytes(context, inputs[read.tensor.index], group.vertices, &bytes);
+    }
+    const std::int64_t most = *std::max_element(bytes.begin(), bytes.end());
+    return std::clamp<std::int64_t>(CeilDivide(most, limit_), 1, kMostSteps);
+  }
+
   // Whether one element of the input is used for all elements of the results.
   bool IsOneElement(const View& view) const {
     bool one = outputs[0].num_elements() > 1;
@@ -197,16 +252,29 @@ class MapOperation : public Operation, public Expandable {
     for (const unsigned i : used) group.reads.push_back({{OperandRef::Kind::kInput, i}, same, true});
     for (const unsigned o : members) group.writes.push_back({{OperandRef::Kind::kOutput, o}, same, true});
     std::vector<bool> scalars;
+    std::vector<std::vector<bool>> repeats;
+    const std::vector<std::int64_t> order = MemoryOrder(first);
     bool in_place = false;
     for (const unsigned i : used) {
       const View& view = inputs[i];
       scalars.push_back(IsOneElement(view));
+      repeats.emplace_back();
+      for (const std::int64_t dim : order) {
+        const auto d = static_cast<std::size_t>(dim);
+        repeats.back().push_back(view.shape[d] > 1 && view.strides[d] == 0);
+      }
       for (const unsigned o : members)
         in_place = in_place || (view.variable == outputs[o].variable && view.offset == outputs[o].offset);
     }
-    const ElementwiseCost cost(part, scalars, in_place);
-    group.cycles = [cost](const TargetModel& target, const Box& box) {
-      return cost.Cycles(target, box.num_elements());
+    const ElementwiseCost cost(part, scalars, in_place, repeats);
+    group.cycles = [cost, order](const TargetModel& target, const Box& box) {
+      if (!cost.repeats()) return cost.Cycles(target, box.num_elements());
+      std::vector<std::int64_t> extents;
+      for (const std::int64_t dim : order) {
+        const auto d = static_cast<std::size_t>(dim);
+        extents.push_back(box.end[d] - box.begin[d]);
+      }
+      return cost.Cycles(target, extents);
     };
     group.code_bytes = cost.CodeBytes(context.target());
     group.vertex_bytes = 8 + 4 * (used.size() + members.size());
@@ -249,8 +317,9 @@ void CheckOperands(const Expression& expression, const std::vector<poplar::Tenso
 
 std::unique_ptr<Operation> ReadMap(Reader& reader) {
   Expression expression = reader.Read<Expression>();
+  const std::int64_t limit = reader.ReadInteger(0, std::numeric_limits<std::int64_t>::max());
   try {
-    return std::make_unique<MapOperation>(std::move(expression));
+    return std::make_unique<MapOperation>(std::move(expression), limit);
   } catch (const std::invalid_argument& error) {
     reader.Fail(error.what());
   }
@@ -276,7 +345,7 @@ std::vector<poplar::Tensor> map(poplar::Graph& graph, const ipu_model::Expressio
     const DType type = expression.TypeOf(expression.outputs[o]);
     // All results get the same layout, so that one vertex computes them together.
     results[o] = layout != nullptr ? CloneForOperation(graph, poplar::Type(type), *layout, debugContext)
-                                   : ElementwiseOutput(graph, type, tensors, debugContext);
+                                   : ElementwiseOutput(graph, expression, type, tensors, debugContext);
     if (layout == nullptr) layout = &results[o];
   }
   if (results.empty() || results[0].numElements() == 0) return results;

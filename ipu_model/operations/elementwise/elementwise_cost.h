@@ -1,4 +1,4 @@
-// Cycles of elementwise vertices and fills, from PopLibs' cycle tables (lib/popops/popopsCycleEstimators).
+// Cycles of elementwise vertices, from PopLibs' cycle tables (lib/popops/popopsCycleEstimators).
 #ifndef IPU_MODEL_OPERATIONS_ELEMENTWISE_ELEMENTWISE_COST_H_
 #define IPU_MODEL_OPERATIONS_ELEMENTWISE_ELEMENTWISE_COST_H_
 
@@ -8,6 +8,7 @@
 
 #include "core/target_model.h"
 #include "kernels/elementwise/expression.h"
+#include "operations/elementwise/operation_cost.h"
 
 namespace ipu_model {
 
@@ -16,11 +17,16 @@ namespace ipu_model {
 class ElementwiseCost {
  public:
   // scalar_inputs: which inputs are the same for all elements; none if it is shorter. in_place: whether a
-  // result is stored over an input.
+  // result is stored over an input. repeats: for each input, along which dimensions it repeats, from the
+  // outermost dimension in memory of the results to the innermost; none if it is empty.
   explicit ElementwiseCost(const Expression& expression, const std::vector<bool>& scalar_inputs = {},
-                           bool in_place = false);
-  // Cycles of one vertex on `elements` elements, all six workers together.
+                           bool in_place = false, const std::vector<std::vector<bool>>& repeats = {});
+  // Cycles of one vertex on `elements` elements, all six workers together, if no input repeats.
   std::uint64_t Cycles(const TargetModel& target, std::int64_t elements) const;
+  // The same on elements with these extents, in the order of the dimensions of `repeats`.
+  std::uint64_t Cycles(const TargetModel& target, const std::vector<std::int64_t>& extents) const;
+  // Whether the extents matter beside the number of elements.
+  bool repeats() const { return !repeats_.empty() && expression_.code.size() == 1; }
   // Bytes of the generated codelet: its loop body, plus entry and exit.
   std::uint64_t CodeBytes(const TargetModel& target) const;
   // Returns the operand type if the expression is one addition, multiplication, maximum or minimum of floats
@@ -30,28 +36,23 @@ class ElementwiseCost {
   bool is_sum() const { return expression_.code.size() == 1 && expression_.code[0].op == ScalarOp::kAdd; }
 
  private:
-  // Cycles of one worker outside of its loop, of the supervisor, and of one iteration over `elements`.
+  // Cycles of one worker outside of its loop, of the supervisor, and the loop.
   struct Worker {
     int entry, launch;
-    double loop_cycles;
-    int elements;
+    LoopCost loop;
   };
-  Worker Single(const TargetModel& target) const;
+  Worker Single(const TargetModel& target, bool scalar) const;
   Worker Generated(const TargetModel& target) const;
-  bool IsScaledAdd() const;
+  std::uint64_t Cycles(const TargetModel& target, const Worker& worker, std::int64_t elements) const;
   std::vector<int> FusedProducts() const;
 
   Expression expression_;
   std::vector<bool> scalars_;  // inputs and constants: whether one value is used for all elements
   std::vector<bool> uniform_;  // the same for all registers
+  std::vector<std::vector<bool>> repeats_;
   bool in_place_;
   DType vector_type_ = DType::kPred;
 };
-
-// A vertex that writes `bytes`.
-std::uint64_t FillCycles(const TargetModel& target, std::int64_t bytes);
-// A vertex that writes `bytes` of indices.
-std::uint64_t IotaCycles(const TargetModel& target, std::int64_t bytes);
 
 }  // namespace ipu_model
 

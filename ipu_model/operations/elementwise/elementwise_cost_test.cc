@@ -8,20 +8,18 @@
 #include <cstdlib>
 #include <iostream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "check.h"
 #include "core/target_model.h"
 #include "testing/vertex_comparison.h"
+#include "testing/vertex_cost.h"
 
 namespace ipu_model {
 namespace {
 
-constexpr unsigned kWorkers = 6;
 const std::vector<std::int64_t> kSizes = {1, 2, 7, 12, 64, 100, 1000, 4096, 30001};
-
-unsigned Ceil(std::int64_t a, unsigned b) { return static_cast<unsigned>((a + b - 1) / b); }
-unsigned WidthOf(DType type) { return type == DType::kF16 ? 4 : type == DType::kPred ? 8 : 2; }
 
 struct Info {  // OpPerformanceInfo
   unsigned cycles;
@@ -35,23 +33,7 @@ struct Row {
   Info info;
 };
 
-Expression OneOperation(ScalarOp op, DType type, int operands, bool constant) {
-  Expression e;
-  e.inputs.assign(static_cast<std::size_t>(operands - (constant ? 1 : 0)), type);
-  if (constant) {
-    e.constants.emplace_back();
-    e.constants[0].type = type;
-  }
-  Instruction i;
-  i.op = op;
-  i.operand_type = i.result_type = type;
-  for (int k = 0; k < operands; ++k) i.operand[k] = static_cast<std::uint16_t>(k);
-  e.code = {i};
-  e.outputs = {static_cast<std::uint16_t>(operands)};
-  return e;
-}
-
-constexpr double kTolerance = 0.1;
+constexpr double kTolerance = 0.01;
 
 TEST(BinaryVerticesEqualPopLibs) {
   const TargetModel& target = FindTargetModel("ipu2");
@@ -71,13 +53,12 @@ TEST(BinaryVerticesEqualPopLibs) {
                                  {"and,bool", ScalarOp::kAnd, DType::kPred, {5, false, 4}}};
   for (const Row& row : rows) {
     for (const bool in_place : {false, true}) {
-      // The tables in place differ in these.
-      if (in_place && (row.op == ScalarOp::kMaximum || row.op == ScalarOp::kMinimum)) continue;
       Comparison comparison(
           std::string("popops::BinaryOp1D") + (in_place ? "InPlace<" : "<") + row.name + ">", kTolerance);
       const ElementwiseCost cost(OneOperation(row.op, row.type, 2, false), {}, in_place);
       for (const std::int64_t n : kSizes) {
-        const unsigned loop = row.info.natural ? row.info.cycles + 2 : row.info.cycles;
+        unsigned loop = row.info.natural ? row.info.cycles + 2 : row.info.cycles;
+        if (in_place && (row.op == ScalarOp::kMaximum || row.op == ScalarOp::kMinimum)) loop = 4;
         const unsigned width = row.info.natural ? WidthOf(row.type) : row.info.unroll;
         const unsigned entry = in_place ? 58 : row.type == DType::kF32 ? 29 : 26;
         comparison.Add(cost.Cycles(target, n),
@@ -87,8 +68,26 @@ TEST(BinaryVerticesEqualPopLibs) {
   }
 }
 
+void CompareUnary(const Row& row, bool in_place) {
+  Comparison comparison(std::string("popops::UnaryOp1D") + (in_place ? "InPlace<" : "<") + row.name + ">",
+                        kTolerance);
+  const ElementwiseCost cost(OneOperation(row.op, row.type, 1, false), {}, in_place);
+  for (const std::int64_t n : kSizes) {
+    const unsigned share = Ceil(n, kWorkers);
+    double loops = 0;
+    if (!row.info.natural && row.info.unroll > 0) {
+      loops = Ceil(share, row.info.unroll) * double{1} * row.info.cycles;
+    } else {
+      // basicOpLoopCycles, which divides the cycles of all elements by the width of a vector.
+      const unsigned width = row.info.natural ? WidthOf(row.type) : 1;
+      loops = (row.info.cycles + 4) * (share + width - 1) / width;
+    }
+    const unsigned entry = in_place ? 55 : row.op == ScalarOp::kExp ? 33 : 17;
+    comparison.Add(cost.Cycles(FindTargetModel("ipu2"), n), kWorkers * (entry + loops) + 9 + 11);
+  }
+}
+
 TEST(UnaryVerticesEqualPopLibs) {
-  const TargetModel& target = FindTargetModel("ipu2");
   const std::vector<Row> rows = {{"exp,float", ScalarOp::kExp, DType::kF32, {6, false, 2}},
                                  {"exp,half", ScalarOp::kExp, DType::kF16, {4, false, 4}},
                                  {"log,float", ScalarOp::kLog, DType::kF32, {12, false, 2}},
@@ -105,23 +104,24 @@ TEST(UnaryVerticesEqualPopLibs) {
                                  {"erf,half", ScalarOp::kErf, DType::kF16, {13, false, 1}},
                                  {"signum,float", ScalarOp::kSign, DType::kF32, {5, true, 0}},
                                  {"square,float", ScalarOp::kSquare, DType::kF32, {2, false, 2}}};
-  for (const Row& row : rows) {
-    Comparison comparison(std::string("popops::UnaryOp1D<") + row.name + ">", kTolerance);
-    const ElementwiseCost cost(OneOperation(row.op, row.type, 1, false));
-    for (const std::int64_t n : kSizes) {
-      const unsigned share = Ceil(n, kWorkers);
-      double loops = 0;
-      if (!row.info.natural && row.info.unroll > 0) {
-        loops = Ceil(share, row.info.unroll) * double{1} * row.info.cycles;
-      } else {
-        // basicOpLoopCycles, which divides the cycles of all elements by the width of a vector.
-        const unsigned width = row.info.natural ? WidthOf(row.type) : 1;
-        loops = Ceil(share, width) * double{1} * (row.info.cycles + 4);
-      }
-      const unsigned entry = row.op == ScalarOp::kExp ? 33 : 17;
-      comparison.Add(cost.Cycles(target, n), kWorkers * (entry + loops) + 9 + 11);
-    }
-  }
+  for (const Row& row : rows) CompareUnary(row, /*in_place=*/false);
+  // The table in place.
+  for (const Row& row : std::vector<Row>{{"exp,float", ScalarOp::kExp, DType::kF32, {6, false, 2}},
+                                         {"log,float", ScalarOp::kLog, DType::kF32, {14, false, 2}},
+                                         {"log,half", ScalarOp::kLog, DType::kF16, {6, false, 4}},
+                                         {"tanh,float", ScalarOp::kTanh, DType::kF32, {10, false, 2}},
+                                         {"tanh,half", ScalarOp::kTanh, DType::kF16, {2, false, 4}},
+                                         {"sigmoid,float", ScalarOp::kLogistic, DType::kF32, {10, false, 2}},
+                                         {"sigmoid,half", ScalarOp::kLogistic, DType::kF16, {4, false, 4}},
+                                         {"abs,float", ScalarOp::kAbs, DType::kF32, {1, true, 0}},
+                                         {"negate,half", ScalarOp::kNegate, DType::kF16, {3, false, 4}},
+                                         {"rsqrt,half", ScalarOp::kRsqrt, DType::kF16, {19, false, 4}},
+                                         {"floor,half", ScalarOp::kFloor, DType::kF16, {2, true, 0}},
+                                         {"trunc,float", ScalarOp::kTrunc, DType::kF32, {4, false, 2}},
+                                         {"log1p,half", ScalarOp::kLog1p, DType::kF16, {17, true, 0}},
+                                         {"negate,int", ScalarOp::kNegate, DType::kS32, {2, false, 0}},
+                                         {"not,bool", ScalarOp::kNot, DType::kPred, {17, true, 0}}})
+    CompareUnary(row, /*in_place=*/true);
 }
 
 TEST(BroadcastVerticesEqualPopLibs) {
@@ -130,7 +130,10 @@ TEST(BroadcastVerticesEqualPopLibs) {
                                  {"multiply,half", ScalarOp::kMultiply, DType::kF16, {1, true, 0}},
                                  {"maximum,half", ScalarOp::kMaximum, DType::kF16, {3, false, 4}},
                                  {"divide,float", ScalarOp::kDivide, DType::kF32, {6, false, 2}},
-                                 {"greater,half", ScalarOp::kGt, DType::kF16, {8, false, 4}}};
+                                 {"greater,half", ScalarOp::kGt, DType::kF16, {8, false, 4}},
+                                 {"add,int", ScalarOp::kAdd, DType::kS32, {6, false, 1}},
+                                 {"less equal,int", ScalarOp::kLe, DType::kS32, {20, false, 4}},
+                                 {"and,bool", ScalarOp::kAnd, DType::kPred, {4, false, 4}}};
   for (const Row& row : rows) {
     Comparison comparison(std::string("popops::BroadcastScalar1D<") + row.name + ">", kTolerance);
     const ElementwiseCost constant(OneOperation(row.op, row.type, 2, true));
@@ -145,55 +148,43 @@ TEST(BroadcastVerticesEqualPopLibs) {
   }
 }
 
-TEST(ScaledAddEqualsPopLibs) {
-  const TargetModel& target = FindTargetModel("ipu2");
-  for (const DType type : {DType::kF32, DType::kF16}) {
-    Comparison comparison(
-        std::string("popops::ScaledAddSupervisor<") + (type == DType::kF32 ? "float>" : "half>"), kTolerance);
-    Expression e = OneOperation(ScalarOp::kMultiply, type, 2, true);
-    e.inputs = {type, type};  // registers: a, b, scale, product, sum
-    e.code[0].operand[0] = 1;
-    e.code[0].operand[1] = 2;
-    e.code.push_back(e.code[0]);
-    e.code[1].op = ScalarOp::kAdd;
-    e.code[1].operand[0] = 0;
-    e.code[1].operand[1] = 3;
-    e.outputs = {4};
-    const ElementwiseCost cost(e, {}, /*in_place=*/true);
-    for (const std::int64_t n : kSizes) {
-      const unsigned width = WidthOf(type), vectors = static_cast<unsigned>(n) / width / kWorkers,
-                     rest = static_cast<unsigned>(n) % width;
-      double worker = 15;
-      if (vectors > 0) worker += 6 + 3 * (vectors - 1);
-      worker += 2 + 1;
-      if (rest != 0) worker += type == DType::kF32 ? 8 : 5 + (rest >= 2 ? 7 : 0) + (rest == 3 ? 6 : 0);
-      worker += 1;
-      comparison.Add(cost.Cycles(target, n), 21 + 11 + (rest == 0 ? 7 : 13) + 12 + 6 + kWorkers * worker);
-    }
+// castWorkerCycles
+double CastWorker(DType from, DType to, unsigned n) {
+  const bool floats =
+      (from == DType::kF32 || from == DType::kF16) && (to == DType::kF32 || to == DType::kF16);
+  if (to == DType::kS64) return 3 + n * (from == DType::kU32 || from == DType::kF32 ? 4.0 : 5.0);
+  if (SizeOf(from) == 1 && to == DType::kF16 && from == DType::kU8) {
+    const double rest[] = {2, 12, 14, 22};
+    return 4 + (n >= 4 ? 14 + (n / 4 - 1) * 9.0 : 0) + rest[n % 4];
   }
+  if (from == DType::kF16 && SizeOf(to) == 1 && to != DType::kPred) {
+    const double rest[] = {2, 14, 21, 29};
+    return 4 + 4 + (n >= 4 ? 19 + (n / 4 - 1) * 16.0 : 0) + rest[n % 4];
+  }
+  const unsigned width = !floats ? 1 : std::min(2 * WidthOf(from), WidthOf(to));
+  const unsigned loads = width / std::min(width, WidthOf(from)),
+                 stores = width / std::min(width, WidthOf(to));
+  double cycles = 19 + (std::max(loads, stores) + (floats ? 0 : 1)) * double{1} * (n / width);
+  for (unsigned bit = 1; bit < width; bit *= 2) cycles += 1 + ((n % width & bit) != 0 ? 2 : 0);
+  return cycles;
 }
 
 TEST(CastEqualsPopLibs) {
   const TargetModel& target = FindTargetModel("ipu2");
-  struct Pair {
-    const char* name;
-    DType from, to;
-    unsigned width, cycles;
-  };
-  for (const Pair& pair : std::vector<Pair>{{"half,float", DType::kF16, DType::kF32, 2, 1},
-                                            {"float,half", DType::kF32, DType::kF16, 4, 2},
-                                            {"int,float", DType::kS32, DType::kF32, 1, 2}}) {
-    Comparison comparison(std::string("popops::Cast1D<") + pair.name + ">", kTolerance);
-    Expression e = OneOperation(ScalarOp::kConvert, pair.from, 1, false);
-    e.code[0].result_type = pair.to;
+  const std::vector<std::pair<DType, DType>> pairs = {
+      {DType::kF16, DType::kF32}, {DType::kF32, DType::kF16},  {DType::kS32, DType::kF32},
+      {DType::kF16, DType::kS32}, {DType::kPred, DType::kF32}, {DType::kU8, DType::kF16},
+      {DType::kS8, DType::kF16},  {DType::kF16, DType::kU8},   {DType::kF16, DType::kS8},
+      {DType::kS32, DType::kS64}, {DType::kU32, DType::kS64}};
+  for (const auto& [from, to] : pairs) {
+    Comparison comparison(std::string("popops::Cast1D<") + NameOf(from) + "," + NameOf(to) + ">", kTolerance);
+    Expression e = OneOperation(ScalarOp::kConvert, from, 1, false);
+    e.code[0].result_type = to;
     const ElementwiseCost cost(e);
-    for (const std::int64_t n : kSizes) {
-      const unsigned share = Ceil(n, kWorkers);
-      double worker = 19 + pair.cycles * (share / pair.width);
-      for (unsigned bit = 1; bit < pair.width; bit *= 2)
-        worker += 1 + ((share % pair.width & bit) != 0 ? 2 : 0);
-      comparison.Add(cost.Cycles(target, n), 12 + kWorkers * (worker + 18));
-    }
+    std::vector<std::int64_t> sizes = kSizes;
+    sizes.insert(sizes.end(), {13, 20, 30, 35, 1003});  // remainders of a worker's share
+    for (const std::int64_t n : sizes)
+      comparison.Add(cost.Cycles(target, n), 12 + kWorkers * (CastWorker(from, to, Ceil(n, kWorkers)) + 18));
   }
 }
 

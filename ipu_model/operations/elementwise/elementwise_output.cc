@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <tuple>
+#include <utility>
 
 #include "core/graph_impl.h"
 #include "core/strides.h"
 #include "core/target_model.h"
 #include "operations/data_views.h"
+#include "operations/elementwise/elementwise_cost.h"
 
 namespace ipu_model {
 namespace {
@@ -30,31 +32,83 @@ Spread SpreadOf(const Mapping& mapping, const View& view, std::int64_t variable_
   return {*std::max_element(held.begin(), held.end()), -used, static_cast<std::int64_t>(vertices.size())};
 }
 
+// An operand whose mapping the result can have.
+struct Candidate {
+  const poplar::Tensor* tensor;
+  View view;
+  const Variable* variable;
+
+  std::int64_t element_bytes() const { return static_cast<std::int64_t>(SizeOf(view.type)); }
+};
+
+// Whether equal elements are on equal tiles by the descriptions alone.
+bool SamePlacement(const Candidate& a, const Candidate& b) {
+  if (a.view.offset != b.view.offset || a.view.strides != b.view.strides) return false;
+  if (a.variable == b.variable) return true;
+  const Partition *p = a.variable->mapping.partition(), *q = b.variable->mapping.partition();
+  return p != nullptr && q != nullptr && *p == *q;
+}
+
+// Returns how many bytes per element of the other operands vertices lack that lie like `candidate`, on
+// average. A sample of the vertices is enough to compare candidates.
+double LackingBytes(const Candidate& candidate, const std::vector<Candidate>& all, unsigned num_tiles) {
+  constexpr std::size_t kSample = 64;
+  double lacking = 0;
+  std::vector<Vertex> vertices;
+  for (const Candidate& other : all) {
+    if (&other == &candidate || SamePlacement(other, candidate)) continue;
+    if (vertices.empty()) vertices = candidate.variable->mapping.VerticesOver(candidate.view, num_tiles);
+    std::int64_t elements = 0, held = 0;
+    for (std::size_t i = 0; i < vertices.size(); i += std::max<std::size_t>(1, vertices.size() / kSample)) {
+      elements += vertices[i].box.num_elements();
+      held += other.variable->mapping.Held(vertices[i].tile, other.view, vertices[i].box);
+    }
+    if (elements > 0)
+      lacking +=
+          static_cast<double>(other.element_bytes() * (elements - held)) / static_cast<double>(elements);
+  }
+  return lacking;
+}
+
 }  // namespace
 
-poplar::Tensor ElementwiseOutput(poplar::Graph& graph, DType type,
+poplar::Tensor ElementwiseOutput(poplar::Graph& graph, const Expression& expression, DType type,
                                  const std::vector<poplar::Tensor>& operands,
                                  const poplar::DebugContext& debug_context) {
   const poplar::Target& target = graph.getTarget();
-  const poplar::Tensor* best = nullptr;
-  Spread best_spread;
+  const unsigned num_tiles = target.getNumTiles();
+  std::vector<Candidate> candidates;
   for (const poplar::Tensor& operand : operands) {
     View view;
     if (!operand.asView(&view) || !HasDistinctElements(view)) continue;
     const Variable& variable = graph.impl().variables[view.variable];
     if (variable.constant || !variable.mapping.Complete(variable.num_elements)) continue;
-    const Spread spread = SpreadOf(variable.mapping, view, variable.num_elements, target.getNumTiles());
-    if (best == nullptr || spread < best_spread) {
-      best = &operand;
-      best_spread = spread;
+    candidates.push_back({&operand, std::move(view), &variable});
+  }
+  const Candidate* best = nullptr;
+  std::pair<double, Spread> least;
+  const ElementwiseCost cost(expression);
+  for (const Candidate& candidate : candidates) {
+    if (std::any_of(std::as_const(candidates).data(), &candidate,
+                    [&](const Candidate& before) { return SamePlacement(before, candidate); }))
+      continue;
+    const Spread spread =
+        SpreadOf(candidate.variable->mapping, candidate.view, candidate.variable->num_elements, num_tiles);
+    const auto fullest = std::get<0>(spread);
+    const double received = static_cast<double>(fullest) * LackingBytes(candidate, candidates, num_tiles);
+    const double cycles = static_cast<double>(cost.Cycles(target.model(), fullest)) +
+                          received / target.model().exchange_bytes_per_cycle;
+    if (const std::pair score(cycles, spread); best == nullptr || score < least) {
+      best = &candidate;
+      least = score;
     }
   }
-  if (best != nullptr) return CloneForOperation(graph, poplar::Type(type), *best, debug_context);
+  if (best != nullptr) return CloneForOperation(graph, poplar::Type(type), *best->tensor, debug_context);
   const Shape shape = ShapeOf(operands.at(0));
   const std::int64_t elements = NumElements(shape);
   Mapping mapping;
   if (elements > 0)
-    mapping = Mapping(Partition::Linear(elements, 1, target.model().VectorWidth(type), target.getNumTiles()));
+    mapping = Mapping(Partition::Linear(elements, 1, target.model().VectorWidth(type), num_tiles));
   return NewTensor(graph, type, shape, std::move(mapping), debug_context.getPathName());
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "check.h"
+#include "core/limits_buffers.h"
 #include "hlo/Reduce.hpp"
 #include "kernels/elementwise/expression.h"
 #include "poplar/exceptions.hpp"
@@ -121,6 +122,70 @@ TEST(OutputTakesTheBestSpreadLayout) {
   const Tensor out =
       hlo::map(graph, BinaryBody(ScalarOp::kAdd, DType::kF32), {one_tile, spread}, {Tensor()}, prog)[0];
   CHECK(graph.getTileMapping(out) == graph.getTileMapping(spread));
+}
+
+TEST(OutputLiesWhereMostBytesAre) {
+  Graph graph = SmallGraph(8);
+  const auto columns = [&] {
+    const Tensor t = graph.addVariable(FLOAT, {64, 64}, "columns");
+    for (unsigned tile = 0; tile < 8; ++tile) graph.setTileMapping(t.slice(8 * tile, 8 * tile + 8, 1), tile);
+    return t;
+  };
+  const Tensor by_columns = columns(), others = columns(), linear = Linear(graph, FLOAT, {64, 64});
+  for (const std::vector<Tensor>& operands :
+       {std::vector{linear, by_columns, others}, {by_columns, linear, others}}) {
+    Sequence prog;
+    const auto out = hlo::map(graph, TwoResults(), operands, {Tensor(), Tensor()}, prog, "map");
+    CHECK(graph.getTileMapping(out[0]) == graph.getTileMapping(by_columns));
+  }
+  // With one of each, the wider type counts.
+  const Tensor narrow = Linear(graph, poplar::HALF, {64, 64});
+  Expression sum;
+  sum.inputs = {DType::kF16, DType::kF32};
+  sum.code = {Op(ScalarOp::kConvert, DType::kF16, DType::kF32, 0),
+              Op(ScalarOp::kAdd, DType::kF32, DType::kF32, 2, 1)};
+  sum.outputs = {3};
+  Sequence prog;
+  const Tensor out = hlo::map(graph, sum, {narrow, by_columns}, {Tensor()}, prog, "map")[0];
+  CHECK(graph.getTileMapping(out) == graph.getTileMapping(by_columns));
+}
+
+TEST(MapInStepsNeedsLessMemory) {
+  for (const bool in_place : {false, true}) {
+    Graph graph = SmallGraph(7);
+    const Tensor a = Linear(graph, FLOAT, {60, 39}), b = Linear(graph, FLOAT, {39, 60}).transpose(),
+                 c = Linear(graph, FLOAT, {60, 1});
+    Sequence prog;
+    const auto out = hlo::map(graph, TwoResults(), {a, b, c.broadcast(39, 1)},
+                              {in_place ? a : Tensor(), Tensor()}, prog, "map");
+    auto& limits = dynamic_cast<LimitsBuffers&>(*prog.node()->children.back()->operation);
+    const auto x = RandomFloats(2340, 1), y = RandomFloats(2340, 2), z = RandomFloats(60, 3);
+    std::size_t fewest = 1;
+    for (const std::int64_t limit : {0, 100000, 600, 512}) {
+      if (limit > 0) CHECK(limits.CanDoWith(limit) && limits.LimitBuffers(limit));
+      PlanRunner runner(graph, 0);
+      runner.Store(a, x.data());
+      runner.Store(b, y.data());
+      runner.Store(c, z.data());
+      runner.RunVertices(prog);
+      CHECK(runner.supersteps() >= fewest);
+      fewest = runner.supersteps();
+      const auto first = Floats(runner.Load(out[0])), second = Floats(runner.Load(out[1]));
+      for (std::size_t i = 0; i < 2340; ++i) {
+        CHECK_EQ(first[i], (x[i] - y[i]) * z[i / 39]);
+        CHECK_EQ(second[i], std::max(x[i], z[i / 39]));
+      }
+    }
+    CHECK(fewest > 1);
+  }
+}
+
+TEST(MapKeepsItsStepWhereOneReplacesWhatAnotherReads) {
+  Graph graph = SmallGraph(4);
+  const Tensor a = Linear(graph, FLOAT, {65}), b = Linear(graph, FLOAT, {64}), c = Linear(graph, FLOAT, {64});
+  Sequence prog;
+  hlo::map(graph, TwoResults(), {a.slice(0, 64), b, c}, {a.slice(1, 65), Tensor()}, prog, "map");
+  CHECK(!dynamic_cast<LimitsBuffers&>(*prog.node()->children.back()->operation).CanDoWith(512));
 }
 
 TEST(FillAndIota) {

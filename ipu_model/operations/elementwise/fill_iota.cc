@@ -9,7 +9,7 @@
 #include "hlo/Elementwise.hpp"
 #include "kernels/elementwise/fill.h"
 #include "operations/data_views.h"
-#include "operations/elementwise/elementwise_cost.h"
+#include "operations/elementwise/fill_iota_cost.h"
 #include "operations/readers.h"
 #include "poplar/exceptions.hpp"
 
@@ -18,7 +18,7 @@ namespace {
 
 // Every tile writes the part of the output that it holds.
 TilePlan PlanOwnElements(const DeviceContext& context, const View& out, const char* codelet,
-                         std::uint64_t (*cycles)(const TargetModel&, std::int64_t),
+                         std::uint64_t (*cycles)(const TargetModel&, DType, std::int64_t),
                          decltype(VertexGroup::compute) compute) {
   VertexGroup group;
   group.codelet = codelet;
@@ -26,7 +26,7 @@ TilePlan PlanOwnElements(const DeviceContext& context, const View& out, const ch
   group.writes.push_back({{OperandRef::Kind::kOutput, 0}, [](const Box& box) { return box; }});
   group.compute = std::move(compute);
   group.cycles = [type = out.type, cycles](const TargetModel& target, const Box& box) {
-    return cycles(target, box.num_elements() * static_cast<std::int64_t>(SizeOf(type)));
+    return cycles(target, type, box.num_elements());
   };
   group.code_bytes = 120;
   group.vertex_bytes = 12;

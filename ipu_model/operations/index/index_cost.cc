@@ -46,22 +46,31 @@ std::uint64_t DynamicSliceCycles(const TargetModel& target, DType type, std::int
   return static_cast<std::uint64_t>(workers * worker + 14) + target.supervisor_overhead;
 }
 
-std::uint64_t ScatterCycles(const TargetModel& target, DType type, double rows, double inside, double window,
-                            int wraps) {
+std::uint64_t ScatterCycles(const TargetModel& target, UpdateKind kind, DType type, double rows,
+                            double inside, double window, int wraps) {
   const auto size = static_cast<double>(SizeOf(type));
   const double workers = target.worker_contexts, in_range = rows * inside / workers;
-  const bool words = size >= 4;
-  // The first atom of a window is in the 11 or 13 cycles of its set-up.
-  const double atoms = std::max(1.0, std::ceil(window * size / target.data_path_bytes));
-  double per_window = (words ? 11 : 13) + 3 * (atoms - 1);
-  // Windows of one or two atoms have a loop of their own.
-  const bool special = (size == 4 && (window == 2 || window == 4)) || (size == 2 && window == 4);
+  const double wrapping = 3 * wraps * rows;
+  if (kind == UpdateKind::kReplace) {
+    const CopyRate rate = RateOf(type);
+    const double copy =
+        static_cast<double>(rate.cycles) * std::ceil(window / static_cast<double>(rate.elements));
+    return static_cast<std::uint64_t>(workers *
+                                      (29 + wrapping + (19 + copy) * in_range + 8 * (rows - in_range)));
+  }
+  const bool words = size >= 4, scaled = kind == UpdateKind::kAdd;
+  // The first atom of a window, which is a word, is in the cycles of its set-up.
+  const double atoms = std::max(1.0, std::ceil(window * size / target.atomic_store_bytes));
+  double per_window = (words ? 11 : scaled ? 13 : 12) + 3 * (atoms - 1);
+  // Windows of one or two double words have a loop of their own.
+  const bool special = scaled && ((size == 4 && (window == 2 || window == 4)) || (size == 2 && window == 4));
   if (special) per_window = size == 2 ? 9 : window == 2 ? 8 : 16;
   // Parts of a word are written by C++ code, one element at a time.
-  if (size < 4 && std::fmod(window * size, 4) != 0) per_window = 13 + 20 * window;
-  const double entry = 3 + (words ? 29 + 6 : 30 + 4) - (special ? 1 : 0);
-  const double worker = entry + 3 * wraps * rows + per_window * in_range + 5 * (rows - in_range);
-  return static_cast<std::uint64_t>(workers * worker);
+  if (size < 4 && std::fmod(window * size, target.atomic_store_bytes) != 0)
+    per_window = (scaled ? 13 : 12) + 20 * window;
+  const double entry = 3 + (words ? 29 : 30) + (scaled ? words ? 6 : 4 : 0) - (special ? 1 : 0);
+  return static_cast<std::uint64_t>(workers *
+                                    (entry + wrapping + per_window * in_range + 5 * (rows - in_range)));
 }
 
 }  // namespace ipu_model
@@ -69,7 +78,7 @@ std::uint64_t ScatterCycles(const TargetModel& target, DType type, double rows, 
 namespace hlo {
 
 std::uint64_t dynamicUpdateCycles(const poplar::Target& target, DType type, std::size_t elements) {
-  return ipu_model::DynamicSliceCycles(target.model(), type, static_cast<std::int64_t>(elements));
+  return ipu_model::DynamicSliceCycles(ipu_model::ModelOf(target), type, static_cast<std::int64_t>(elements));
 }
 
 }  // namespace hlo

@@ -20,10 +20,17 @@ std::uint64_t SliceCycles(const TargetModel& target, DType type, std::int64_t ro
 // DynamicUpdateSlice1D).
 std::uint64_t DynamicSliceCycles(const TargetModel& target, DType type, std::int64_t elements);
 
-// A vertex that sees `rows` windows of `window` elements and adds the share `inside` of them (scaled
-// MultiUpdateOp): every worker sees all windows, takes 5 cycles to reject one, and applies its own.
-std::uint64_t ScatterCycles(const TargetModel& target, DType type, double rows, double inside, double window,
-                            int wraps);
+// What a scatter does with an update, and PopLibs' vertex for it. Sums are updates with a scale of 1.
+enum class UpdateKind {
+  kReplace,  // MultiUpdate
+  kAdd,      // ScaledMultiUpdateOp
+  kOther     // MultiUpdateOp
+};
+
+// A vertex that sees `rows` windows of `window` elements and applies the share `inside` of them: every worker
+// sees all windows, rejects most in a few cycles, and applies its own.
+std::uint64_t ScatterCycles(const TargetModel& target, UpdateKind kind, DType type, double rows,
+                            double inside, double window, int wraps);
 
 }  // namespace ipu_model
 

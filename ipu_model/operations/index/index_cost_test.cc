@@ -12,12 +12,10 @@
 #include "check.h"
 #include "core/target_model.h"
 #include "testing/vertex_comparison.h"
+#include "testing/vertex_cost.h"
 
 namespace ipu_model {
 namespace {
-
-constexpr unsigned kWorkers = 6;
-unsigned Ceil(unsigned a, unsigned b) { return (a + b - 1) / b; }
 
 constexpr double kTolerance = 0.01;
 
@@ -52,24 +50,63 @@ TEST(DynamicSliceEqualsPopLibs) {
   }
 }
 
-TEST(MultiUpdateAddEqualsPopLibs) {
+TEST(DynamicUpdateSliceEqualsPopLibs) {
   const TargetModel& target = FindTargetModel("ipu2");
-  for (const DType type : {DType::kF32, DType::kF16}) {
-    const bool four = type == DType::kF32;
-    Comparison comparison(std::string("popops::ScaledMultiUpdateOp<") + NameOf(type) + ",add>", kTolerance);
+  for (const DType type : {DType::kF32, DType::kF16, DType::kU8, DType::kS64}) {
+    // Its estimator is that of DynamicSlice1D.
+    Comparison comparison(std::string("popops::DynamicUpdateSlice1D<") + NameOf(type) + ">", kTolerance);
+    for (const unsigned elements : {2u, 12u, 100u, 4096u}) {
+      const unsigned size = static_cast<unsigned>(SizeOf(type));
+      const unsigned share = Ceil(size == 8 ? 2 * elements : elements, kWorkers);
+      const double worker = size == 1 ? 148 + 2.0 * (share / 4) : 63 + 2.0 * (share / (size == 2 ? 4 : 2));
+      comparison.Add(DynamicSliceCycles(target, type, elements), 25 + worker * kWorkers);
+    }
+  }
+}
+
+TEST(MultiUpdateEqualsPopLibs) {
+  const TargetModel& target = FindTargetModel("ipu2");
+  for (const DType type : {DType::kF32, DType::kF16, DType::kU8}) {
+    const unsigned size = static_cast<unsigned>(SizeOf(type));
+    Comparison comparison(std::string("popops::MultiUpdate<") + NameOf(type) + ">", kTolerance);
     for (const unsigned rows : {6u, 60u, 600u}) {
-      for (const unsigned elements : {2u, 4u, 8u, 64u, 768u}) {
-        if (!four && elements == 2) continue;
-        const bool special = four ? elements == 2 || elements == 4 : elements == 4;
-        double entry = 3 + (four ? 29 : 30) - (special ? 1 : 0) + 2 + 2 + (four ? 2 : 0);
-        double in_range = four ? 11 : 12 + 1;
-        if (special)
-          in_range = four ? (elements == 2 ? 8 : 16) : 9;
-        else
-          in_range += (elements / (four ? 2 : 4) - 1.0) * 3;
-        const double mine = rows / kWorkers;
-        comparison.Add(ScatterCycles(target, type, rows, 1, elements, 0),
-                       (entry + in_range * mine + 5 * (rows - mine)) * kWorkers);
+      for (const unsigned elements : {1u, 4u, 30u, 64u, 768u}) {
+        const double copy = size == 1 ? 3.0 * Ceil(elements, 4) : 2.0 * Ceil(elements, 2);
+        const unsigned mine = rows / kWorkers;
+        comparison.Add(ScatterCycles(target, UpdateKind::kReplace, type, rows, 1, elements, 0),
+                       kWorkers * (29 + mine * (19 + copy) + 8.0 * (rows - mine)));
+      }
+    }
+  }
+}
+
+// getMultiUpdateOpCycleEstimate; an atom is the narrowest store, 4 bytes.
+TEST(MultiUpdateOpEqualsPopLibs) {
+  const TargetModel& target = FindTargetModel("ipu2");
+  for (const bool scaled : {true, false}) {
+    for (const DType type : {DType::kF32, DType::kF16}) {
+      const bool four = type == DType::kF32;
+      Comparison comparison(std::string(scaled ? "popops::ScaledMultiUpdateOp<" : "popops::MultiUpdateOp<") +
+                                NameOf(type) + (scaled ? ",add>" : ",max>"),
+                            kTolerance);
+      for (const unsigned rows : {6u, 60u, 600u}) {
+        for (const unsigned elements : {1u, 2u, 4u, 7u, 8u, 64u, 768u}) {
+          const bool special = scaled && (four ? elements == 2 || elements == 4 : elements == 4);
+          double entry = 3 + (four ? 29 : 30) - (special ? 1 : 0);
+          if (scaled) entry += 2 + 2 + (four ? 2 : 0);
+          double in_range = four ? 11 : scaled ? 13 : 12;
+          if (!four && elements % 2 == 1) {
+            in_range += 20.0 * elements;
+          } else if (special) {
+            in_range = four ? (elements == 2 ? 8 : 16) : 9;
+          } else {
+            in_range += (elements / (four ? 1 : 2) - 1.0) * 3;
+          }
+          const double mine = rows / kWorkers;
+          comparison.Add(ScatterCycles(target, scaled ? UpdateKind::kAdd : UpdateKind::kOther, type, rows, 1,
+                                       elements, 0),
+                         (entry + in_range * mine + 5 * (rows - mine)) * kWorkers);
+        }
       }
     }
   }

@@ -251,6 +251,7 @@ class ScatterOperation : public Operation, public LimitsBuffers, public Expandab
     p.updates = inputs[p.num_operands + 1].shape;
     p.type = inputs[0].type;
     p.unique = unique_;
+    p.update = UpdateKindOf(update_);
     p.kernel = kernel_;
     p.window = IndexedWindow::Resolve(dims_, static_cast<int>(p.operand.size()),
                                       static_cast<int>(p.indices.size()), static_cast<int>(p.updates.size()));

@@ -8,6 +8,7 @@
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/host/integer_division.h"
 #include "operations/elementwise/elementwise_cost.h"
+#include "operations/elementwise/fill_iota_cost.h"
 #include "operations/index/slice_partition.h"
 #include "operations/reduce/reduce_cost.h"
 
@@ -16,10 +17,7 @@ namespace {
 
 // Whether partial sums may be formed: narrower types round after each update.
 bool IsSum(const ScatterProblem& p, const Expression& update) {
-  if (p.num_operands != 1 || p.unique || update.code.size() != 1 || update.outputs[0] != 2) return false;
-  const Instruction& add = update.code[0];
-  const bool both = add.operand[0] + add.operand[1] == 1;
-  return add.op == ScalarOp::kAdd && both &&
+  return p.num_operands == 1 && !p.unique && UpdateKindOf(update) == UpdateKind::kAdd &&
          (p.type == DType::kF32 || p.type == DType::kS32 || p.type == DType::kU32);
 }
 
@@ -133,9 +131,9 @@ class Planner {
     const TargetModel& target = context_.target();
     const auto size = static_cast<std::int64_t>(SizeOf(p_->type));
     const std::int64_t results = fullest_.num_elements();
-    const std::int64_t partial = LargestPartial(partition) * size, shares = partition.shape[0];
+    const std::int64_t partial = LargestPartial(partition), shares = partition.shape[0];
     // The partial result, and in the second superstep what each tile receives.
-    if (partial > StepBudget(target.bytes_per_tile) ||
+    if (partial * size > StepBudget(target.bytes_per_tile) ||
         shares * results * size > StepBudget(target.bytes_per_tile))
       return std::numeric_limits<double>::infinity();
     // Parts differ by one grain at most, and the last one is a large one.
@@ -145,7 +143,7 @@ class Planner {
       work.end.push_back(partition.shape[d]);
     }
     const Box updates = ShareOfUpdates(*p_, rows_dim_, partition, work);
-    return Cycles(updates, WithoutShare(work)) + static_cast<double>(FillCycles(target, partial)) +
+    return Cycles(updates, WithoutShare(work)) + static_cast<double>(FillCycles(target, p_->type, partial)) +
            static_cast<double>(shares * results * size) / target.exchange_bytes_per_cycle +
            static_cast<double>(
                ReduceCycles(target, cost_, (shares + 1) * results, results, /*contiguous=*/false)) +
@@ -189,7 +187,7 @@ Superstep PartialSums(const std::shared_ptr<const ScatterProblem>& p, std::size_
   };
   group.cycles = [p, updates_region](const TargetModel& target, const Box& work) {
     return VertexCycles(target, *p, updates_region(work), WithoutShare(work)) +
-           FillCycles(target, work.num_elements() * static_cast<std::int64_t>(SizeOf(p->type)));
+           FillCycles(target, p->type, work.num_elements());
   };
   return {{std::move(group)}};
 }

@@ -3,9 +3,17 @@
 #include <algorithm>
 
 #include "operations/index/gather_plan.h"
-#include "operations/index/index_cost.h"
 
 namespace ipu_model {
+
+UpdateKind UpdateKindOf(const Expression& update) {
+  if (update.inputs.size() != 2 || update.outputs.size() != 1) return UpdateKind::kOther;
+  if (update.code.empty()) return update.outputs[0] == 1 ? UpdateKind::kReplace : UpdateKind::kOther;
+  const Instruction& only = update.code[0];
+  const bool sum = update.code.size() == 1 && update.outputs[0] == 2 && only.op == ScalarOp::kAdd &&
+                   only.operand[0] + only.operand[1] == 1;
+  return sum ? UpdateKind::kAdd : UpdateKind::kOther;
+}
 
 Box UpdatesRegion(const ScatterProblem& p, const Box& step, const Box& box) {
   Box region = step;
@@ -66,7 +74,7 @@ std::uint64_t VertexCycles(const TargetModel& target, const ScatterProblem& p, c
     }
   }
   if (rows > 0) window = static_cast<double>(updates.num_elements()) / rows;
-  return ScatterCycles(target, p.type, rows, inside, window, p.window.num_wraps);
+  return ScatterCycles(target, p.update, p.type, rows, inside, window, p.window.num_wraps);
 }
 
 }  // namespace ipu_model

@@ -11,6 +11,7 @@
 #include "ipu_model/Types.hpp"
 #include "kernels/index/indexed_window.h"
 #include "kernels/index/scatter.h"
+#include "operations/index/index_cost.h"
 
 namespace ipu_model {
 
@@ -21,11 +22,15 @@ struct ScatterProblem {
   Shape slice_sizes;
   DType type = DType::kF32;
   bool unique = false;
+  UpdateKind update = UpdateKind::kOther;
   std::size_t num_operands = 1;
   std::shared_ptr<const ScatterKernel> kernel;
 
   bool Indexed(std::size_t d) const { return window.component[d] >= 0 && slice_sizes[d] < operand[d]; }
 };
+
+// Returns the kind of the update body of one operand, whose inputs are the element and its update.
+UpdateKind UpdateKindOf(const Expression& update);
 
 // Returns the part of the updates that a vertex on `box` of the operand needs in one superstep, which applies
 // the updates `step`.

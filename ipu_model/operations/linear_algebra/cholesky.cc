@@ -104,7 +104,9 @@ class CholeskyOperation : public Operation, public Expandable {
                                      const std::vector<HostTensor>& writes) {
       Cholesky(host, lower, reads[0], writes[0]);
     };
-    group.cycles = MultiplyAddCycles(type, static_cast<double>(shape.back()) / 6);
+    group.cycles = [type, n = shape.back()](const TargetModel& target, const Box& box) {
+      return CholeskyCycles(target, type, box.num_elements(), n);
+    };
     plan.supersteps.push_back({{std::move(group)}});
     return plan;
   }
@@ -124,7 +126,6 @@ class CholeskyOperation : public Operation, public Expandable {
     const auto blocks =
         std::make_shared<const MatrixBlocks>(inputs[0].shape, true, true, 1, context.num_tiles());
     const std::int64_t count = blocks->partition.parts.back();
-    const double width = MatrixBlocks::kSize;
     TilePlan plan;
     plan.temporaries.push_back({type, blocks->partition});
 
@@ -136,7 +137,9 @@ class CholeskyOperation : public Operation, public Expandable {
                                     const std::vector<HostTensor>& writes) {
       CopyMatrix(LastMatrix(reads[0]), !lower, LastMatrix(writes[0]));
     };
-    load.cycles = MultiplyAddCycles(type, 1);
+    load.cycles = [type](const TargetModel& target, const Box& box) {
+      return CopyMatrixCycles(target, type, box.num_elements());
+    };
     plan.supersteps.push_back({{std::move(load)}});
 
     for (std::int64_t k = 0; k < count; ++k) {
@@ -150,7 +153,9 @@ class CholeskyOperation : public Operation, public Expandable {
         CopyTensor(host, reads[0], writes[0]);
         FactorBlock(LastMatrix(writes[0]));
       };
-      factor.cycles = MultiplyAddCycles(type, width / 6);
+      factor.cycles = [type](const TargetModel& target, const Box& box) {
+        return CholeskyCycles(target, type, box.num_elements(), box.end.back() - box.begin.back());
+      };
       plan.supersteps.push_back({{std::move(factor)}});
       if (k + 1 == count) break;
 
@@ -165,7 +170,9 @@ class CholeskyOperation : public Operation, public Expandable {
         CopyTensor(host, reads[0], writes[0]);
         SolveBlock(LastMatrix(reads[1]), LastMatrix(writes[0]));
       };
-      solve.cycles = MultiplyAddCycles(type, width / 2);
+      solve.cycles = [type](const TargetModel& target, const Box& box) {
+        return TriangularSolveCycles(target, type, box.num_elements(), MatrixBlocks::kSize, /*lower=*/true);
+      };
       plan.supersteps.push_back({{std::move(solve)}});
 
       VertexGroup update =
@@ -183,7 +190,9 @@ class CholeskyOperation : public Operation, public Expandable {
         SubtractProduct(LastMatrix(reads[1]), false, TransposedMatrix(LastMatrix(reads[2])), true,
                         LastMatrix(writes[0]));
       };
-      update.cycles = MultiplyAddCycles(type, width);
+      update.cycles = [type](const TargetModel& target, const Box& box) {
+        return SubtractProductCycles(target, type, box.num_elements(), MatrixBlocks::kSize);
+      };
       plan.supersteps.push_back({{std::move(update)}});
     }
     plan.supersteps.push_back({{Store(blocks, true), Store(blocks, false)}});
@@ -220,7 +229,9 @@ class CholeskyOperation : public Operation, public Expandable {
         if (shape[1] > 0) FillReal(SubTensor(to, begin, shape), 0);
       }
     };
-    group.cycles = MultiplyAddCycles(inputs[0].type, 1);
+    group.cycles = [kept, type = inputs[0].type](const TargetModel& target, const Box& box) {
+      return CholeskyStoreCycles(target, type, box.num_elements(), kept);
+    };
     return group;
   }
 

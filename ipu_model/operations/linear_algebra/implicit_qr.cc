@@ -178,22 +178,31 @@ class ImplicitQrOperation : public Operation, public Expandable {
     }
   }
 
-  // Vectors are whole; matrices are cut between columns.
-  static Partition MakePartition(const Shape& shape, bool vector, DType type, unsigned num_tiles) {
-    std::vector<bool> whole(shape.size(), false);
-    whole[shape.size() - (vector ? 1 : 2)] = true;
-    return SlicePartition(shape, whole, type, num_tiles, INT64_MAX);
+  // Of the outputs: vectors are whole; matrices are cut between columns. Each is on the tiles after those of
+  // the one before, as every vertex takes as long as the sweeps.
+  static std::vector<Partition> Partitions(const std::vector<Shape>& shapes, DType type, unsigned num_tiles) {
+    std::vector<Partition> partitions;
+    std::int64_t parts = 0;
+    for (const Shape& shape : shapes) {
+      std::vector<bool> whole(shape.size(), false);
+      whole[shape.size() - (partitions.empty() ? 1 : 2)] = true;
+      Partition partition = SlicePartition(shape, whole, type, num_tiles, INT64_MAX);
+      partition.first_tile = static_cast<unsigned>(parts % static_cast<std::int64_t>(num_tiles));
+      parts += partition.num_parts();
+      partitions.push_back(std::move(partition));
+    }
+    return partitions;
   }
 
   TilePlan Plan(const DeviceContext& context) const override {
+    std::vector<Shape> shapes;
+    for (const View& output : outputs) shapes.push_back(output.shape);
+    const std::vector<Partition> partitions = Partitions(shapes, outputs[0].type, context.num_tiles());
     Superstep step;
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       const bool vector = i == 0;
-      const Shape& shape = outputs[i].shape;
-      VertexGroup group =
-          MakeVertexGroup(vector ? "hlo::ImplicitQrValues" : "hlo::ImplicitQr",
-                          MakePartition(shape, vector, outputs[i].type, context.num_tiles()).Vertices(),
-                          kCodeBytes, kVertexBytes);
+      VertexGroup group = MakeVertexGroup(vector ? "hlo::ImplicitQrValues" : "hlo::ImplicitQr",
+                                          partitions[i].Vertices(), kCodeBytes, kVertexBytes);
       const std::int64_t n = inputs[0].shape.back();
       // What the vertex destroys: e, or for each worker that has columns d and e.
       std::int64_t columns = 0;
@@ -240,12 +249,15 @@ class ImplicitQrOperation : public Operation, public Expandable {
           CopyTensor(host, rows, OfBatch(writes[0], 2, b));
         }
       };
-      group.cycles = [type = outputs[i].type, vector, n, rotations = Rotations()](const TargetModel& target,
-                                                                                  const Box& box) {
-        const double columns = static_cast<double>(box.num_elements()) / static_cast<double>(n);
+      group.cycles = [type = outputs[i].type, vector, n, bidiagonal = bidiagonal_, rotations = Rotations()](
+                         const TargetModel& target, const Box& box) {
+        // Every worker that has columns repeats the sweeps of all matrices of the vertex, one after the
+        // other.
+        const std::int64_t columns = vector ? 0 : box.end.back() - box.begin.back();
         const double batch =
-            vector ? columns : columns / static_cast<double>(box.end.back() - box.begin.back());
-        return RotationCycles(target, type, rotations, batch, vector ? 0 : columns);
+            static_cast<double>(box.num_elements()) / static_cast<double>(n * (vector ? 1 : columns));
+        const std::int64_t share = vector ? 0 : WorkerShare(target, columns, RowMajorGrain(type, columns));
+        return WorkerCycles(target, batch * rotations * SweepCycles(target, type, bidiagonal, share));
       };
       step.groups.push_back(std::move(group));
     }
@@ -296,17 +308,16 @@ std::vector<poplar::Tensor> Build(bool bidiagonal, poplar::Graph& graph, const p
   operation->name = name;
   operation->inputs.push_back(StridedView(graph, d, prog, {debug_context, "d"}));
   operation->inputs.push_back(StridedView(graph, e, prog, {debug_context, "e"}));
-  std::vector<poplar::Tensor> results;
-  const auto add_result = [&](const Shape& shape, bool vector) {
-    const Partition partition =
-        ImplicitQrOperation::MakePartition(shape, vector, type, graph.getTarget().getNumTiles());
-    results.push_back(NewTensor(graph, type, partition.shape, Mapping(partition), name));
-    results.back().asView(&operation->outputs.emplace_back());
-  };
-  add_result(ShapeOf(d), true);
+  std::vector<Shape> shapes = {ShapeOf(d)};
   for (const poplar::Tensor& matrix : rows) {
     operation->inputs.push_back(StridedView(graph, matrix, prog, {debug_context, "rows"}));
-    add_result(ShapeOf(matrix), false);
+    shapes.push_back(ShapeOf(matrix));
+  }
+  std::vector<poplar::Tensor> results;
+  for (const Partition& partition :
+       ImplicitQrOperation::Partitions(shapes, type, graph.getTarget().getNumTiles())) {
+    results.push_back(NewTensor(graph, type, partition.shape, Mapping(partition), name));
+    results.back().asView(&operation->outputs.emplace_back());
   }
   AddOperation(prog, std::move(operation));
   return results;

@@ -1,5 +1,5 @@
-// Tile cycles of decompositions and triangular systems: model estimates, counted from the instructions, as
-// PopLibs publishes none.
+// Tile cycles of decompositions and triangular systems: PopLibs' where it has the vertex, otherwise counted
+// from the instructions.
 #ifndef IPU_MODEL_OPERATIONS_LINEAR_ALGEBRA_LINEAR_ALGEBRA_COST_H_
 #define IPU_MODEL_OPERATIONS_LINEAR_ALGEBRA_LINEAR_ALGEBRA_COST_H_
 
@@ -15,14 +15,54 @@ namespace ipu_model {
 // multiply-add.
 std::function<std::uint64_t(const TargetModel&, const Box&)> MultiplyAddCycles(DType type, double products);
 
-// `rotations` rotations of each matrix of a batch, on one worker, and of `columns` columns in vectors: a load
-// and a store of two entries and four products are six instructions for a column.
-std::uint64_t RotationCycles(const TargetModel& target, DType type, double rotations, double batch,
-                             double columns);
+// Cycles of one worker in a loop over `elements` with contiguous operands, in vectors: the longer of `memory`
+// loads and stores, and of the multiplications and additions of `products` products. The loads are issued
+// beside the arithmetic.
+double VectorLoopCycles(const TargetModel& target, DType type, std::int64_t elements, int memory,
+                        int products);
+// The same where operands are not contiguous.
+double ElementLoopCycles(DType type, std::int64_t elements, int memory, int products);
 
-// A Householder reflector of `rows` elements by all workers: the largest one, the sum of the scaled squares
-// and a division, each in vectors, then a square root and divisions on one worker.
-std::uint64_t ReflectorCycles(const TargetModel& target, DType type, double rows);
+// The first if `contiguous`, else the second.
+double LoopCycles(const TargetModel& target, DType type, bool contiguous, std::int64_t elements, int memory,
+                  int products);
+
+// A Householder reflector of `rows` elements by one worker: the sum of the squares and a multiplication, a
+// square root and divisions.
+double FindCycles(const TargetModel& target, DType type, bool contiguous, std::int64_t rows);
+// The product with a Householder reflector of `rows` elements by one worker, of one column.
+double ReflectCycles(const TargetModel& target, DType type, bool contiguous, std::int64_t rows);
+
+// One row of a sweep of the implicit QR algorithm by one worker, which turns the same `elements` of two rows
+// of a matrix by a rotation; of the bidiagonal form there are two rotations.
+double SweepCycles(const TargetModel& target, DType type, bool bidiagonal, std::int64_t elements);
+
+// What the busiest worker gets of `items` that workers share in whole multiples of `grain`.
+std::int64_t WorkerShare(const TargetModel& target, std::int64_t items, std::int64_t grain);
+// The grain with which no two workers write to the same 64-bit word: of elements, and of columns of `rows`
+// contiguous elements.
+std::int64_t ElementGrain(DType type);
+std::int64_t ColumnGrain(DType type, std::int64_t rows);
+// The same of columns of a row-major block with `columns` of them.
+std::int64_t RowMajorGrain(DType type, std::int64_t columns);
+
+// Tile cycles of a vertex whose busiest worker takes `cycles`.
+std::uint64_t WorkerCycles(const TargetModel& target, double cycles);
+
+// Vertices of triangular systems and Cholesky factors (hlo/codelets/linearAlgebra.cpp). Those that PopLibs
+// has, the first and the last of these, take its cycles (lib/poplin/poplinCycleEstimators.cpp), and four
+// times as many for complex numbers. Systems of `equations`, with `elements` unknowns in all. lower: they are
+// solved from the first equation on.
+std::uint64_t TriangularSolveCycles(const TargetModel& target, DType type, std::int64_t elements,
+                                    std::int64_t equations, bool lower);
+std::uint64_t CopyMatrixCycles(const TargetModel& target, DType type, std::int64_t elements);
+// `elements` sums, each of `inner` products.
+std::uint64_t SubtractProductCycles(const TargetModel& target, DType type, std::int64_t elements,
+                                    std::int64_t inner);
+// A block of the result: of the triangle that is kept, or zeros.
+std::uint64_t CholeskyStoreCycles(const TargetModel& target, DType type, std::int64_t elements, bool kept);
+// Matrices [n, n] with `elements` in all, each by one worker.
+std::uint64_t CholeskyCycles(const TargetModel& target, DType type, std::int64_t elements, std::int64_t n);
 
 // The choice of a pivot among the offers of `tiles` tiles.
 std::uint64_t OfferCycles(std::int64_t tiles);

@@ -206,13 +206,17 @@ class QrPanelOperation : public Operation, public Expandable {
       if (finds) FindColumn(writes[0], j + 1 - first, j + 1, writes[1].data);
     };
     group.cycles = [type, rank, m, j, finds](const TargetModel& target, const Box& box) {
-      // A product and an update of each row of each column from the pivot on; a copy at first.
-      const double rows = static_cast<double>(m - std::max<std::int64_t>(0, j));
-      Box part = box;
-      part.begin[rank - 1] = std::min(std::max(box.begin[rank - 1], j + 1), box.end[rank - 1]);
-      const double products = j < 0 ? 1 : 2 * rows / static_cast<double>(m);
-      return MultiplyAddCycles(type, products)(target, part) +
-             (finds ? ReflectorCycles(target, type, static_cast<double>(m - j - 1)) : 0);
+      const std::int64_t begin = box.begin[rank - 1], end = box.end[rank - 1], columns = end - begin;
+      const std::int64_t share = WorkerShare(target, columns, RowMajorGrain(type, columns));
+      const bool contiguous = columns == 1;
+      const double found = finds ? FindCycles(target, type, contiguous, m - j - 1) : 0;
+      if (j < 0) {
+        const std::int64_t copied = finds ? share * m : WorkerShare(target, columns * m, ElementGrain(type));
+        return WorkerCycles(target, found + LoopCycles(target, type, !finds || contiguous, copied, 2, 0));
+      }
+      // The reflected columns of the busiest worker.
+      const auto reflected = static_cast<double>(std::clamp<std::int64_t>(end - j - 1, 0, share));
+      return WorkerCycles(target, found + reflected * ReflectCycles(target, type, contiguous, m - j));
     };
     return group;
   }
@@ -288,12 +292,12 @@ class ApplyReflectorsOperation : public Operation, public Expandable {
       ApplyReflectorsOperation(below).Apply(reads[0], reads[1], writes[0]);
     };
     group.cycles = [type, m, count, below = below_](const TargetModel& target, const Box& box) {
-      std::uint64_t cycles = 0;
-      for (std::int64_t j = 0; j < count; ++j) {
-        const double rows = static_cast<double>(m - j - below);
-        cycles += MultiplyAddCycles(type, 2 * rows / static_cast<double>(m))(target, box);
-      }
-      return cycles;
+      const std::int64_t columns = box.end.back() - box.begin.back();
+      // The reflectors are in a row-major matrix.
+      double cycles = ElementLoopCycles(type, m, 2, 0);
+      for (std::int64_t j = 0; j < count; ++j) cycles += ReflectCycles(target, type, false, m - j - below);
+      const std::int64_t share = WorkerShare(target, columns, RowMajorGrain(type, columns));
+      return WorkerCycles(target, static_cast<double>(share) * cycles);
     };
     TilePlan plan;
     plan.supersteps.push_back({{std::move(group)}});

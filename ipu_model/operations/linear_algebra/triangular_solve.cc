@@ -102,6 +102,13 @@ class TriangularSolveOperation : public Operation, public Expandable {
   // Returns the dimension of b that a multiplies.
   std::size_t Equations() const { return inputs[1].shape.size() - (options_.left_side ? 2 : 1); }
 
+  // Whether the first equation is solved first.
+  bool Forward() const {
+    // Transposing a lower triangular matrix makes it upper triangular, and vice versa.
+    const bool op_lower = options_.lower != (options_.transpose != Transpose::kNone);
+    return options_.left_side == op_lower;
+  }
+
   // Returns rows [r0, r1) and columns [c0, c1) of the matrices of a that belong to a box of b.
   static Box MatrixRegion(const Box& box, std::int64_t r0, std::int64_t r1, std::int64_t c0,
                           std::int64_t c1) {
@@ -126,7 +133,9 @@ class TriangularSolveOperation : public Operation, public Expandable {
                                          const std::vector<HostTensor>& writes) {
       TriangularSolve(host, options, reads[0], reads[1], writes[0]);
     };
-    group.cycles = MultiplyAddCycles(inputs[1].type, static_cast<double>(m) / 2);
+    group.cycles = [m, type = inputs[1].type, lower = Forward()](const TargetModel& target, const Box& box) {
+      return TriangularSolveCycles(target, type, box.num_elements(), m, lower);
+    };
     TilePlan plan;
     plan.supersteps.push_back({{std::move(group)}});
     return plan;
@@ -139,7 +148,9 @@ class TriangularSolveOperation : public Operation, public Expandable {
     group.writes.push_back({to, Same});
     group.compute = [](HostContext& host, const Box&, const std::vector<HostTensor>& reads,
                        const std::vector<HostTensor>& writes) { CopyTensor(host, reads[0], writes[0]); };
-    group.cycles = MultiplyAddCycles(inputs[1].type, 1);
+    group.cycles = [type = inputs[1].type](const TargetModel& target, const Box& box) {
+      return CopyMatrixCycles(target, type, box.num_elements());
+    };
     return group;
   }
 
@@ -150,9 +161,7 @@ class TriangularSolveOperation : public Operation, public Expandable {
     const std::int64_t count = blocks->partition.parts[dim];
     const bool left = options_.left_side, transposed = options_.transpose != Transpose::kNone;
     const bool conjugate = options_.transpose == Transpose::kAdjoint;
-    // Transposing a lower triangular matrix makes it upper triangular, and vice versa.
-    const bool op_lower = options_.lower != transposed;
-    const bool forward = left == op_lower;
+    const bool forward = Forward();
     const auto bounds = [blocks, dim](std::int64_t block) {
       return std::pair(blocks->partition.Begin(static_cast<int>(dim), block),
                        blocks->partition.Begin(static_cast<int>(dim), block + 1));
@@ -179,7 +188,9 @@ class TriangularSolveOperation : public Operation, public Expandable {
                                            const std::vector<HostTensor>& writes) {
         TriangularSolve(host, options, reads[0], reads[1], writes[0]);
       };
-      solve.cycles = MultiplyAddCycles(type, static_cast<double>(k1 - k0) / 2);
+      solve.cycles = [type, forward, equations = k1 - k0](const TargetModel& target, const Box& box) {
+        return TriangularSolveCycles(target, type, box.num_elements(), equations, forward);
+      };
       plan.supersteps.push_back({{std::move(solve)}});
       if (step + 1 == count) break;
 
@@ -214,7 +225,9 @@ class TriangularSolveOperation : public Operation, public Expandable {
           SubtractProduct(solved, false, factor, conjugate, LastMatrix(writes[0]));
         }
       };
-      update.cycles = MultiplyAddCycles(type, static_cast<double>(k1 - k0));
+      update.cycles = [type, inner = k1 - k0](const TargetModel& target, const Box& box) {
+        return SubtractProductCycles(target, type, box.num_elements(), inner);
+      };
       plan.supersteps.push_back({{std::move(update)}});
     }
     plan.supersteps.push_back({{CopyGroup(*blocks, kWork, kOutput)}});

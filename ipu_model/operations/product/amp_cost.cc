@@ -170,6 +170,23 @@ std::uint64_t AmpNx1Cycles(const TargetModel& target, const AmpMethod& m, const 
       g.groups * (16 + g.input_groups * (14 + g.output_groups * (14 + passes))));
 }
 
+std::uint64_t OuterProductCycles(const TargetModel& target, bool floats, std::int64_t positions,
+                                 std::int64_t channels, std::int64_t group) {
+  // PopLibs: getOuterProductCycleEstimate, and the share of a worker in addPartialCalcCycleEstimate.
+  const Int workers = target.worker_contexts, share = CeilDivide(positions, workers);
+  const Int vector = floats ? 2 : 4, groups = CeilDivide(channels, group);
+  const Int least = 3 * vector, vectors = group / vector;  // of the unrolled loop
+  const bool unrolled = group >= least && group % vector == 0 &&
+                        vectors - 3 < (Int{1} << target.repeat_count_bits) && vectors + 1 < 512;
+  const Int position = unrolled ? 6 + (group - least) / vector : 10 + (floats ? group * 2 : group * 5 / 2);
+  return static_cast<std::uint64_t>(workers * (25 + groups * ((floats ? 11 : 10) + share * position)));
+}
+
+std::uint64_t OuterProductCycles(const TargetModel& target, bool floats, std::int64_t positions,
+                                 std::int64_t channels) {
+  return OuterProductCycles(target, floats, positions, channels, floats ? 2 : 4);
+}
+
 std::uint64_t AmpReduceCycles(const TargetModel& target, bool float_partials, bool float_output,
                               std::int64_t terms, std::int64_t elements) {
   if (elements == 0) return 0;

@@ -47,6 +47,14 @@ std::uint64_t Amp1x1Cycles(const TargetModel& target, const AmpMethod& method, c
 std::uint64_t AmpNx1Cycles(const TargetModel& target, const AmpMethod& method, const AmpGroups& groups,
                            std::int64_t kernel_outer, std::int64_t kernel_inner, const AmpField& field);
 
+// Returns the cycles of poplin::OuterProduct: `positions` rows of one input channel times `channels` outputs,
+// in groups of a vector, all six workers together.
+std::uint64_t OuterProductCycles(const TargetModel& target, bool floats, std::int64_t positions,
+                                 std::int64_t channels);
+// The same for channels in groups of `group`, of which only long ones take the unrolled loop.
+std::uint64_t OuterProductCycles(const TargetModel& target, bool floats, std::int64_t positions,
+                                 std::int64_t channels, std::int64_t group);
+
 // Returns the cycles of poplin's ReduceAdd, which adds `terms` partial sums of `elements` elements each, one
 // of them on the tile already. One term is only converted.
 std::uint64_t AmpReduceCycles(const TargetModel& target, bool float_partials, bool float_output,

@@ -273,6 +273,26 @@ TEST(MeasuredInnerLoop) {
     CHECK_NEAR(static_cast<double>(Amp1x1Cycles(target, method, {1, 1, 1}, positions)) / cycles, 1.0, 0.02);
 }
 
+double OuterProduct(bool is_float, unsigned width, unsigned channels, unsigned per_group) {
+  const double groups = channels / per_group;
+  const bool fast = is_float ? per_group >= 6 && per_group % 2 == 0 && per_group / 2 + 1 < 512
+                             : per_group >= 12 && per_group % 4 == 0 && per_group / 4 + 1 < 512;
+  if (is_float) return 25 + groups * (11 + width * (fast ? 6.0 + (per_group - 6) / 2 : 10.0 + per_group * 2));
+  return 25 + groups * (10 + width * (fast ? 6.0 + (per_group - 12) / 4 : 10.0 + per_group * 5 / 2));
+}
+
+TEST(OuterProductEqualsPopLibs) {
+  const TargetModel& target = FindTargetModel("ipu2");
+  for (const bool is_float : {false, true}) {
+    Comparison comparison(std::string("poplin::OuterProduct<") + (is_float ? "float>" : "half>"), kTolerance);
+    for (const unsigned per_group : {2u, 4u, 16u, 64u})
+      for (const unsigned groups : {1u, 3u, 16u})
+        for (const unsigned positions : {1u, 6u, 7u, 100u, 1024u})
+          comparison.Add(OuterProductCycles(target, is_float, positions, per_group * groups, per_group),
+                         6 * OuterProduct(is_float, (positions + 5) / 6, per_group * groups, per_group));
+  }
+}
+
 }  // namespace
 }  // namespace ipu_model
 

@@ -5,9 +5,11 @@
 #include <cassert>
 #include <complex>
 #include <cstring>
+#include <limits>
 #include <string>
 #include <utility>
 
+#include "core/limits_buffers.h"
 #include "core/operand_check.h"
 #include "core/serialise.h"
 #include "core/strides.h"
@@ -15,6 +17,7 @@
 #include "kernels/product/gemm.h"
 #include "kernels/product/small_product.h"
 #include "operations/product/half_partials.h"
+#include "operations/product/matmul_steps.h"
 #include "operations/product/product_cost.h"
 #include "operations/readers.h"
 
@@ -101,78 +104,34 @@ bool StaysOnGrid(const Partition& grid, const OperandLayout& out) {
   return true;
 }
 
-// Returns the boxes of all vertices in step `step` of `steps`, which cut dimension `dim`.
-std::vector<Vertex> VerticesOfStep(std::vector<Vertex> vertices, MatMulDim dim, std::int64_t step,
-                                   std::int64_t steps) {
-  if (steps == 1) return vertices;
-  for (Vertex& v : vertices) {
-    const std::int64_t begin = v.box.begin[dim], extent = v.box.end[dim] - begin;
-    v.box.begin[dim] = begin + extent * step / steps;
-    v.box.end[dim] = begin + extent * (step + 1) / steps;
-  }
-  // A part with fewer elements than steps is idle in the remaining steps.
-  const auto empty = [dim](const Vertex& v) { return v.box.begin[dim] == v.box.end[dim]; };
-  vertices.erase(std::remove_if(vertices.begin(), vertices.end(), empty), vertices.end());
-  return vertices;
-}
-
-class MatMulOperation : public Operation {
+// The vertices of one plan. It may be that of an operation whose buffers are limited.
+class MatMulVertices {
  public:
-  explicit MatMulOperation(MatMulPlan plan) : plan_(std::move(plan)) {}
+  MatMulVertices(const MatMulPlan& plan, const std::vector<View>& in, const std::vector<View>& out,
+                 const DeviceContext& context)
+      : plan_(plan), inputs_(in), outputs_(out), context_(context) {}
 
-  std::string_view kind() const override { return "poplin::matMulGrouped"; }
-
-  bool OperandsFit(unsigned num_tiles) const override {
-    if (!HasOperands(*this, 2, 1)) return false;
-    const Shape &a = inputs[0].shape, &b = inputs[1].shape, &out = outputs[0].shape;
-    if (a.size() != 3 || b.size() != 3 || out.size() != 3) return false;
-    return a[0] == b[0] && a[2] == b[1] && out == Shape{a[0], a[1], b[2]} &&
-           GemmAccumulator(inputs[0].type, inputs[1].type, outputs[0].type) != DType::kCount &&
-           IsSplitOf(plan_.grid, {a[0], a[1], b[2], a[2]}, num_tiles) &&
-           IsModest({plan_.column_steps, plan_.row_steps, plan_.depth_steps, 1 << 20});
-  }
-  void Write(Writer& writer) const override {
-    writer.Write(plan_.grid);
-    writer.Write(plan_.first_stage);
-    writer.Write(plan_.column_steps);
-    writer.Write(plan_.row_steps);
-    writer.Write(plan_.depth_steps);
-    for (const bool flag :
-         {plan_.rows_in_units, plan_.rearrange_a, plan_.rearrange_b, plan_.wide_weight_loads})
-      writer.Write(flag);
-    writer.Write(plan_.partial_type);
-    writer.Write(plan_.half_step);
-  }
-
-  void Run(HostContext& context, const std::vector<HostTensor>& in,
-           const std::vector<HostTensor>& out) const override {
-    if (plan_.half_step > 0) return HalfProduct(context, plan_, in[0], in[1], out[0]);
-    Gemm(context, in[0], in[1], out[0]);
-  }
-
-  std::unique_ptr<BoundKernel> Bind(const std::vector<HostTensor>& in,
-                                    const std::vector<HostTensor>& out) const override {
-    if (plan_.half_step > 0) return nullptr;
-    return BindSmallProduct(in[0], in[1], out[0]);
-  }
-
-  double flops() const override {
-    return 2.0 * static_cast<double>(outputs[0].num_elements()) * static_cast<double>(inputs[0].shape[2]);
-  }
-
-  TilePlan Plan(const DeviceContext& context) const override {
+  TilePlan Plan() const {
     TilePlan plan;
-    const View& out = outputs[0];
+    const View& out = outputs_[0];
     if (out.num_elements() == 0) return plan;
-    const Mapping& out_mapping = context.mapping(out.variable);
-    if (inputs[0].shape[2] == 0) {
-      plan.supersteps.push_back({{ZeroGroup(out_mapping.VerticesOver(out, context.num_tiles()))}});
+    const Mapping& out_mapping = context_.mapping(out.variable);
+    if (inputs_[0].shape[2] == 0) {
+      plan.supersteps.push_back({{ZeroGroup(out_mapping.VerticesOver(out, context_.num_tiles()))}});
       return plan;
     }
     const bool direct =
-        plan_.depth_steps == 1 && StaysOnGrid(plan_.grid, LayoutOf(out, out_mapping, context.num_tiles()));
+        plan_.depth_steps == 1 && StaysOnGrid(plan_.grid, LayoutOf(out, out_mapping, context_.num_tiles()));
     OperandRef b{Kind::kInput, 1}, result{Kind::kOutput, 0};
-    if (plan_.row_steps > 1) b = AddTemporary(plan, inputs[1].type, KeptPlacement());
+    if (plan_.row_steps > 1) b = AddTemporary(plan, inputs_[1].type, KeptPlacement());
+    // The plan's own partition has the fewest boxes per tile; other mappings may need several.
+    const bool own =
+        IsRowMajorContiguous(out) && out.offset == 0 && out_mapping == Mapping(OutputPartition(plan_));
+    if (plan_.output_steps > 1) {
+      AddOutputSteps(plan, own ? OutputVertices(plan_) : out_mapping.VerticesOver(out, context_.num_tiles()));
+      plan.supersteps[0].groups[0].call_cycles = RearrangedInputCycles(context_.target());
+      return plan;
+    }
     if (!direct) result = AddTemporary(plan, plan_.partial_type, PartialsPartition(plan_));
     for (std::int64_t depth = 0; plan_.depth_steps > 1 && depth < plan_.depth_steps; ++depth)
       plan.supersteps.push_back({{DepthStepGroup(depth, result)}});
@@ -184,12 +143,9 @@ class MatMulOperation : public Operation {
         plan.supersteps.push_back(
             {{ProductGroup(VerticesOfStep(vertices, kRowDim, row, plan_.row_steps), b, result)}});
     }
-    plan.supersteps[0].groups[0].call_cycles = RearrangedInputCycles(context.target());
+    plan.supersteps[0].groups[0].call_cycles = RearrangedInputCycles(context_.target());
     if (direct) return plan;
-    // The plan's own partition has the fewest boxes per tile; other mappings may need several.
-    const bool own =
-        IsRowMajorContiguous(out) && out.offset == 0 && out_mapping == Mapping(OutputPartition(plan_));
-    AddSums(plan, result, own ? OutputVertices(plan_) : out_mapping.VerticesOver(out, context.num_tiles()));
+    AddSums(plan, result, own ? OutputVertices(plan_) : out_mapping.VerticesOver(out, context_.num_tiles()));
     return plan;
   }
 
@@ -232,7 +188,7 @@ class MatMulOperation : public Operation {
       std::copy_n(static_cast<const unsigned char*>(reads[0].data), bytes,
                   static_cast<unsigned char*>(writes[0].data));
     };
-    const std::size_t size = SizeOf(inputs[1].type);
+    const std::size_t size = SizeOf(inputs_[1].type);
     group.cycles = [size](const TargetModel& target, const Box& box) {
       return target.local_copy_call_cycles +
              static_cast<std::uint64_t>(BRegion(box).num_elements()) * size / target.memcpy_bytes_per_cycle;
@@ -244,12 +200,13 @@ class MatMulOperation : public Operation {
 
   // Returns the cycles of rearranging the operands that are not in the order of the plan.
   std::uint64_t RearrangedInputCycles(const TargetModel& target) const {
-    const std::int64_t used = plan_.grid.num_parts(), depth = inputs[0].shape[2];
+    const std::int64_t used = plan_.grid.num_parts(), depth = inputs_[0].shape[2];
     double cycles = 0;
     for (const std::size_t i : {0, 1}) {
       if (!(i == 0 ? plan_.rearrange_a : plan_.rearrange_b)) continue;
-      const std::int64_t channels = depth * (i == 0 ? inputs[0].shape[1] : inputs[1].shape[2]);
-      cycles += RearrangeCycles(target, inputs[i].type, CeilDivide(inputs[i].num_elements(), used), channels);
+      const std::int64_t channels = depth * (i == 0 ? inputs_[0].shape[1] : inputs_[1].shape[2]);
+      cycles +=
+          RearrangeCycles(target, inputs_[i].type, CeilDivide(inputs_[i].num_elements(), used), channels);
     }
     return static_cast<std::uint64_t>(cycles);
   }
@@ -267,12 +224,22 @@ class MatMulOperation : public Operation {
 
   VertexGroup ProductGroup(std::vector<Vertex> vertices, OperandRef b, OperandRef result) const {
     const Partition& grid = plan_.grid;
-    const DType a_type = inputs[0].type, b_type = inputs[1].type;
+    const DType a_type = inputs_[0].type, b_type = inputs_[1].type;
     const DType operand = SizeOf(a_type) > SizeOf(b_type) ? a_type : b_type;
     const bool direct = result.kind == Kind::kOutput, wide = plan_.wide_weight_loads;
     VertexGroup group;
-    group.codelet = std::string("poplin::ConvPartial1x1Out<") + NameOf(operand) + "," +
-                    NameOf(direct ? outputs[0].type : plan_.partial_type) + ">";
+    const bool several = grid.parts[kDepthDim] > 1 || plan_.depth_steps > 1;
+    const auto block_of = [several, rows_in_units = plan_.rows_in_units](const Box& box) {
+      ProductBlock block = BlockOf(box);
+      block.partial = several;
+      if (rows_in_units) std::swap(block.rows, block.columns);
+      return block;
+    };
+    const bool outer = !vertices.empty() && IsOuterProduct(context_.target(), operand, plan_.partial_type,
+                                                           block_of(vertices.back().box), wide);
+    group.codelet =
+        std::string(outer ? "poplin::OuterProduct<" : "poplin::ConvPartial1x1Out<") + NameOf(operand) +
+        (outer ? "" : std::string(",") + NameOf(direct ? outputs_[0].type : plan_.partial_type)) + ">";
     group.vertices = std::move(vertices);
     group.reads.push_back({{Kind::kInput, 0}, ARegion});
     if (b.kind == Kind::kInput) {
@@ -298,11 +265,9 @@ class MatMulOperation : public Operation {
       if (half_step > 0) return HalfProductVertex(context, half_step, left, right, nullptr, product);
       Gemm(context, left, right, product);
     };
-    group.cycles = [operand, partial = plan_.partial_type, rows_in_units = plan_.rows_in_units, wide](
-                       const TargetModel& target, const Box& box) {
-      ProductBlock block = BlockOf(box);
-      if (rows_in_units) std::swap(block.rows, block.columns);
-      return ProductCycles(target, operand, partial, block, wide);
+    group.cycles = [operand, partial = plan_.partial_type, wide, block_of](const TargetModel& target,
+                                                                           const Box& box) {
+      return ProductCycles(target, operand, partial, block_of(box), wide);
     };
     group.code_bytes = kProductCodeBytes;
     group.vertex_bytes = kProductVertexBytes;
@@ -344,6 +309,28 @@ class MatMulOperation : public Operation {
     return group;
   }
 
+  // Steps over the outputs, each with its products and the sum of their partial sums.
+  void AddOutputSteps(TilePlan& plan, const std::vector<Vertex>& out_vertices) const {
+    const OperandRef partials = AddTemporary(plan, plan_.partial_type, StepPartialsPartition(plan_));
+    const std::int64_t terms = plan_.grid.parts[kDepthDim];
+    for (std::int64_t step = 0; step < plan_.output_steps; ++step) {
+      VertexGroup products =
+          ProductGroup(VerticesOfStep(plan_.grid.Vertices(), plan_.output_dim, step, plan_.output_steps),
+                       {Kind::kInput, 1}, partials);
+      products.writes[0].region = [plan = plan_, step](const Box& box) {
+        const std::int64_t part = plan.grid.PartOf(kDepthDim, box.begin[kDepthDim]);
+        return WithLeading(part, part + 1, StepPartialsRegion(plan, step, CRegion(box)));
+      };
+      VertexGroup sums =
+          SumGroup(OutputsOfStep(plan_, step, out_vertices), partials, {Kind::kOutput, 0}, terms);
+      sums.reads[0].region = [plan = plan_, step, terms](const Box& box) {
+        return WithLeading(0, terms, StepPartialsRegion(plan, step, box));
+      };
+      plan.supersteps.push_back({{std::move(products)}});
+      plan.supersteps.push_back({{std::move(sums)}});
+    }
+  }
+
   // Adds `partials` [terms, g, m, n] and writes the result, in two stages if the plan has two.
   void AddSums(TilePlan& plan, OperandRef partials, std::vector<Vertex> vertices) const {
     const Partition& grid = plan_.grid;
@@ -363,7 +350,7 @@ class MatMulOperation : public Operation {
     const DType type = plan_.partial_type;
     VertexGroup group;
     group.codelet = std::string("popops::ReducePartialsEqualSize<add,") + NameOf(type) + "," +
-                    NameOf(out.kind == Kind::kOutput ? outputs[0].type : type) + ">";
+                    NameOf(out.kind == Kind::kOutput ? outputs_[0].type : type) + ">";
     group.vertices = std::move(vertices);
     group.reads = {{partials, [terms](const Box& box) { return WithLeading(0, terms, box); }}};
     group.writes = {{out, [](const Box& box) { return box; }, /*identity=*/true}};
@@ -373,7 +360,7 @@ class MatMulOperation : public Operation {
       if (half) return SumHalfPartials(context, reads[0], terms, writes[0]);
       SumPartials(context, reads[0], writes[0]);
     };
-    group.cycles = [type, terms, result = out.kind == Kind::kOutput ? outputs[0].type : type](
+    group.cycles = [type, terms, result = out.kind == Kind::kOutput ? outputs_[0].type : type](
                        const TargetModel& target, const Box& box) {
       return PartialSumCycles(target, type, result, terms, box.num_elements());
     };
@@ -413,6 +400,73 @@ class MatMulOperation : public Operation {
     return group;
   }
 
+  const MatMulPlan plan_;
+  const std::vector<View>& inputs_;
+  const std::vector<View>& outputs_;
+  const DeviceContext& context_;
+};
+
+class MatMulOperation : public Operation, public LimitsBuffers {
+ public:
+  explicit MatMulOperation(MatMulPlan plan, std::int64_t buffer_limit = 0) : plan_(std::move(plan)) {
+    limit_ = buffer_limit;
+  }
+
+  std::string_view kind() const override { return "poplin::matMulGrouped"; }
+
+  bool OperandsFit(unsigned num_tiles) const override {
+    if (!HasOperands(*this, 2, 1)) return false;
+    const Shape &a = inputs[0].shape, &b = inputs[1].shape, &out = outputs[0].shape;
+    if (a.size() != 3 || b.size() != 3 || out.size() != 3) return false;
+    return a[0] == b[0] && a[2] == b[1] && out == Shape{a[0], a[1], b[2]} &&
+           GemmAccumulator(inputs[0].type, inputs[1].type, outputs[0].type) != DType::kCount &&
+           IsSplitOf(plan_.grid, {a[0], a[1], b[2], a[2]}, num_tiles) &&
+           IsModest({plan_.column_steps, plan_.row_steps, plan_.depth_steps, 1 << 20});
+  }
+  void Write(Writer& writer) const override {
+    writer.Write(plan_.grid);
+    writer.Write(plan_.first_stage);
+    writer.Write(plan_.column_steps);
+    writer.Write(plan_.row_steps);
+    writer.Write(plan_.depth_steps);
+    for (const bool flag :
+         {plan_.rows_in_units, plan_.rearrange_a, plan_.rearrange_b, plan_.wide_weight_loads})
+      writer.Write(flag);
+    writer.Write(plan_.partial_type);
+    writer.Write(plan_.half_step);
+    writer.Write(limit_);
+  }
+
+  void Run(HostContext& context, const std::vector<HostTensor>& in,
+           const std::vector<HostTensor>& out) const override {
+    if (plan_.half_step > 0) return HalfProduct(context, Stepped(), in[0], in[1], out[0]);
+    Gemm(context, in[0], in[1], out[0]);
+  }
+
+  std::unique_ptr<BoundKernel> Bind(const std::vector<HostTensor>& in,
+                                    const std::vector<HostTensor>& out) const override {
+    if (plan_.half_step > 0) return nullptr;
+    return BindSmallProduct(in[0], in[1], out[0]);
+  }
+
+  double flops() const override {
+    return 2.0 * static_cast<double>(outputs[0].num_elements()) * static_cast<double>(inputs[0].shape[2]);
+  }
+
+  TilePlan Plan(const DeviceContext& context) const override {
+    return MatMulVertices(Stepped(), inputs, outputs, context).Plan();
+  }
+
+ private:
+  bool HasPlanFor(std::int64_t bytes) const override {
+    return HasStepsWithin(plan_, inputs[0].type, inputs[1].type, static_cast<double>(bytes));
+  }
+
+  MatMulPlan Stepped() const {
+    if (limit_ == 0) return plan_;
+    return StepsWithin(plan_, inputs[0].type, inputs[1].type, static_cast<double>(limit_));
+  }
+
   MatMulPlan plan_;
 };
 
@@ -439,9 +493,10 @@ std::unique_ptr<Operation> ReadMatMul(Reader& reader) {
     *flag = reader.Read<bool>();
   plan.partial_type = reader.Read<DType>();
   plan.half_step = reader.ReadInteger(0, 512);
+  const std::int64_t limit = reader.ReadInteger(0, std::numeric_limits<std::int64_t>::max());
   if (plan.grid.shape.size() != 4 || plan.grid.parts[kDepthDim] % plan.first_stage != 0)
     reader.Fail("a matrix product plan is damaged");
-  return MakeMatMul(std::move(plan));
+  return std::make_unique<MatMulOperation>(std::move(plan), limit);
 }
 
 }  // namespace ipu_model

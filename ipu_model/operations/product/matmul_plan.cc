@@ -265,7 +265,8 @@ class Planner {
   };
   Product Cost(const Candidate& c, MatMulDim row, MatMulDim column, MatMulDim depth, const Operand& a,
                const Operand& b, const Destination& destination) const {
-    const ProductBlock block{Block(c, kGroupDim), Block(c, row), Block(c, column), Block(c, depth)};
+    const ProductBlock block{Block(c, kGroupDim), Block(c, row), Block(c, column), Block(c, depth),
+                             c.parts[depth] > 1};
     const DType operand = SizeOf(p_.a_type) > SizeOf(p_.b_type) ? p_.a_type : p_.b_type;
     const std::int64_t partials = c.parts[depth];
     const double partial_bytes = partials > 1 ? PartialBytes(block) : 0;
@@ -316,6 +317,7 @@ class Planner {
     if (steps > block.depth) return;
     ProductBlock step = block;
     step.depth = CeilDivide(block.depth, steps);
+    step.partial = true;
     // A result of another type is written from the finished sums.
     if (partials == 1) sums = SumStageCycles(1, block.groups * block.rows * block.columns);
     product->depth_steps = steps;

@@ -61,6 +61,10 @@ struct MatMulPlan {
   std::int64_t column_steps = 1, row_steps = 1;
   // Alternatively, the depth of every part is processed in steps that add to its partial sums.
   std::int64_t depth_steps = 1;
+  // Or the outputs of every part are computed and their partial sums added in output_steps steps along
+  // output_dim, rows or columns; the depth then has several parts and sums have one stage.
+  MatMulDim output_dim = kColumnDim;
+  std::int64_t output_steps = 1;
   // Whether A's rows stay in the AMP, and B's columns are streamed past them (PopLibs: swapOperands).
   bool rows_in_units = true;
   // Whether A and B are rearranged before they are used, as they are not in the order of the plan.

@@ -15,12 +15,14 @@
 
 #include "check.h"
 #include "core/graph_impl.h"
+#include "core/limits_buffers.h"
 #include "core/program_node.h"
 #include "core/serialise.h"
 #include "core/target_model.h"
 #include "engine/device_report.h"
 #include "ipu_model/Model.hpp"
 #include "operations/product/matmul_plan.h"
+#include "operations/product/matmul_steps.h"
 #include "operations/product/product_cost.h"
 #include "poplar/Engine.hpp"
 #include "poplar/Graph.hpp"
@@ -173,6 +175,26 @@ TEST(TransposedOperandsAreReadInPlace) {
   p.CheckBoth(Naive({1, 30, 20, 25}, at, bt));
 }
 
+// Runs a product of random halves in both modes, which must give the same bits.
+void CheckHalves(Program& p, const Tensor& a, const Tensor& b, const Tensor& c) {
+  const auto values = [](std::size_t n) {
+    std::vector<_Float16> v(n);
+    for (_Float16& x : v) x = static_cast<_Float16>(static_cast<float>(Random()() % 2000) / 1000.0f - 1.0f);
+    return v;
+  };
+  std::vector<_Float16> av = values(a.numElements()), bv = values(b.numElements()), results[2];
+  for (int tile = 0; tile < 2; ++tile) {
+    poplar::Engine engine(p.graph, p.sequence, {{"execution", tile == 0 ? "fast" : "tile"}});
+    results[tile].assign(c.numElements(), _Float16(-7));
+    engine.connectStream("in0", av.data());
+    engine.connectStream("in1", bv.data());
+    engine.connectStream("out0", results[tile].data());
+    engine.load();
+    engine.run(0);
+  }
+  CHECK(std::memcmp(results[0].data(), results[1].data(), 2 * results[0].size()) == 0);
+}
+
 TEST(TwoStageSumsAndSerialSteps) {
   // Uses given plans, independent of the planner.
   enum { kTwoStages, kColumnAndRowSteps, kDepthSteps, kDepthStepsOfOnePart };
@@ -209,6 +231,60 @@ TEST(TwoStageSumsAndSerialSteps) {
     AddOperation(p.sequence, std::move(operation));
     p.Out(c);
     p.CheckBoth(Naive({1, 11, 50, 6}, av, bv));
+  }
+}
+
+// Operations whose buffers do not fit are given a limit. Their steps then keep to it, with the same values.
+TEST(LimitedBuffers) {
+  struct Case {
+    Shape parts, stride;
+    std::int64_t limit;
+    bool sums_in_steps;  // over the outputs
+  };
+  for (const Case& limited : std::vector<Case>{{{1, 3, 2, 1}, {0, 2, 1, 0}, 12000, false},
+                                               {{1, 3, 2, 1}, {0, 2, 1, 0}, 4000, false},
+                                               {{1, 1, 2, 12}, {0, 0, 1, 2}, 9000, true},
+                                               {{1, 1, 2, 12}, {0, 0, 1, 2}, 4000, true},
+                                               {{1, 2, 1, 12}, {0, 1, 0, 2}, 4500, true},
+                                               {{1, 3, 1, 5}, {0, 1, 0, 3}, 6000, false}}) {
+    for (const bool half : {false, true}) {
+      Program p(kTiles);
+      MatMulPlan plan;
+      plan.grid.shape = {1, 47, 34, 300};
+      plan.grid.parts = limited.parts;
+      plan.grid.tile_stride = limited.stride;
+      plan.grid.grain = {1, 1, 1, 1};
+      plan.grid.num_tiles = kTiles;
+      plan.partial_type = half ? DType::kF16 : DType::kF32;
+      plan.half_step = half ? 16 : 0;
+      const DType type = plan.partial_type;
+      const double limit = static_cast<double>(half ? limited.limit / 2 : limited.limit);
+      const MatMulPlan stepped = StepsWithin(plan, type, type, limit);
+      CHECK(HasStepsWithin(plan, type, type, limit));
+      if (!half) CHECK_EQ(stepped.output_steps > 1, limited.sums_in_steps);
+      CHECK(stepped.output_steps * stepped.row_steps * stepped.column_steps * stepped.depth_steps > 1);
+      Tensor a = p.graph.addVariable(Type(type), {1, 47, 300}, "a"),
+             b = p.graph.addVariable(Type(type), {1, 300, 34}, "b");
+      poputil::mapTensorLinearly(p.graph, a);
+      poputil::mapTensorLinearly(p.graph, b);
+      Tensor c = NewTensor(p.graph, type, {1, 47, 34}, Mapping(OutputPartition(plan)), "c");
+      auto operation = MakeMatMul(plan);
+      operation->inputs.resize(2);
+      operation->outputs.resize(1);
+      CHECK(a.asView(&operation->inputs[0]) && b.asView(&operation->inputs[1]) &&
+            c.asView(&operation->outputs[0]));
+      CHECK(dynamic_cast<LimitsBuffers&>(*operation).LimitBuffers(static_cast<std::int64_t>(limit)));
+      const std::vector<float> av = Whole(half ? 0 : 47 * 300), bv = Whole(half ? 0 : 300 * 34);
+      p.In(a, av);
+      p.In(b, bv);
+      AddOperation(p.sequence, std::move(operation));
+      p.Out(c);
+      if (half) {
+        CheckHalves(p, a, b, c);
+      } else {
+        p.CheckBoth(Naive({1, 47, 300, 34}, av, bv));
+      }
+    }
   }
 }
 

@@ -1,6 +1,7 @@
 #include "operations/product/product_cost.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "kernels/host/integer_division.h"
 #include "operations/product/amp_cost.h"
@@ -26,16 +27,9 @@ std::int64_t ScalarCyclesPerProduct(DType type) {
   }
 }
 
-}  // namespace
-
-std::uint64_t ProductCycles(const TargetModel& target, DType operand, DType partial,
-                            const ProductBlock& block, bool wide_weight_loads) {
-  if (block.groups * block.rows * block.columns * block.depth == 0) return 0;
-  if (target.AmpMacsPerCycle(operand) == 0) {
-    const std::int64_t products = block.groups * block.rows * block.columns * block.depth;
-    return static_cast<std::uint64_t>(products * ScalarCyclesPerProduct(operand) +
-                                      target.supervisor_overhead);
-  }
+// Returns the cycles of the 1x1 convolution.
+std::uint64_t AmpCycles(const TargetModel& target, DType operand, DType partial, const ProductBlock& block,
+                        bool wide_weight_loads) {
   // The columns are the output channels, which stay in the convolution units.
   AmpMethod method;
   method.operand = operand;
@@ -52,6 +46,37 @@ std::uint64_t ProductCycles(const TargetModel& target, DType operand, DType part
   constexpr std::int64_t kFewUnits = 8;
   const bool few = block.columns <= kFewUnits && units > kFewUnits && SizeOf(operand) > 1;
   return few ? std::min(with(units), with(kFewUnits)) : with(units);
+}
+
+// Returns the cycles of the outer product, or the most there are if it cannot compute the block.
+std::uint64_t OuterCycles(const TargetModel& target, DType operand, DType partial,
+                          const ProductBlock& block) {
+  // Results have the operands' type, so a narrower type than that of the sums must have nothing to add up
+  // (PopLibs: getConvVertexOuterProductCandidates).
+  const bool adds = block.partial && SizeOf(operand) < SizeOf(partial);
+  if (block.depth != 1 || adds || SizeOf(operand) == 1) return std::numeric_limits<std::uint64_t>::max();
+  return OuterProductCycles(target, SizeOf(operand) > 2, block.rows, block.columns * block.groups);
+}
+
+}  // namespace
+
+std::uint64_t ProductCycles(const TargetModel& target, DType operand, DType partial,
+                            const ProductBlock& block, bool wide_weight_loads) {
+  if (block.groups * block.rows * block.columns * block.depth == 0) return 0;
+  if (target.AmpMacsPerCycle(operand) == 0) {
+    const std::int64_t products = block.groups * block.rows * block.columns * block.depth;
+    return static_cast<std::uint64_t>(products * ScalarCyclesPerProduct(operand) +
+                                      target.supervisor_overhead);
+  }
+  return std::min(AmpCycles(target, operand, partial, block, wide_weight_loads),
+                  OuterCycles(target, operand, partial, block));
+}
+
+bool IsOuterProduct(const TargetModel& target, DType operand, DType partial, const ProductBlock& block,
+                    bool wide_weight_loads) {
+  return target.AmpMacsPerCycle(operand) > 0 &&
+         OuterCycles(target, operand, partial, block) <
+             AmpCycles(target, operand, partial, block, wide_weight_loads);
 }
 
 std::uint64_t PartialSumCycles(const TargetModel& target, DType partial, DType out, std::int64_t partials,

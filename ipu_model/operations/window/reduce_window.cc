@@ -11,6 +11,7 @@
 #include "core/target_model.h"
 #include "hlo/Window.hpp"
 #include "kernels/window/window.h"
+#include "operations/data_views.h"
 #include "operations/readers.h"
 #include "operations/window/cumulative_plan.h"
 #include "operations/window/window_cost.h"
@@ -29,9 +30,17 @@ struct Reduction {
   ReduceWindowKernel kernel;
   ElementwiseCost cost;
   Shape operand;
+  WindowCombiner kind;
+  int channels;
 
-  Reduction(const WindowGeometry& g, const Expression& e, Shape operand_shape)
-      : geometry(g), combiner(e), kernel(e), cost(e), operand(std::move(operand_shape)) {}
+  Reduction(const WindowGeometry& g, const Expression& e, Shape operand_shape, const View& result)
+      : geometry(g),
+        combiner(e),
+        kernel(e),
+        cost(e),
+        operand(std::move(operand_shape)),
+        kind(ClassifyCombiner(e)),
+        channels(ChannelsOf(g, result)) {}
 
   Box OperandRegion(const Box& box) const {
     Box region = box;
@@ -52,6 +61,16 @@ struct Reduction {
       w.padding_low += range.begin * w.base_dilation - box.begin[d] * w.stride;
     }
     return local;
+  }
+
+  std::uint64_t Cycles(const TargetModel& target, const Box& box) const {
+    bool pooling = kind != WindowCombiner::kOther && cost.vector_type() != DType::kPred;
+    for (std::size_t d = 0; d < operand.size(); ++d)
+      pooling = pooling && !IsRunning(geometry.dim[d], operand[d]);
+    if (!pooling) return WindowCycles(target, cost, Values(box), box.num_elements());
+    const bool sum = kind == WindowCombiner::kAdd || kind == WindowCombiner::kMultiply;
+    return PoolingCycles(target, sum ? Pooling::kSum : Pooling::kMax, cost.vector_type(),
+                         PoolingShapeOf(geometry, operand, box, channels, /*gradient=*/false));
   }
 
   // Returns the number of elements that the vertex combines.
@@ -124,11 +143,10 @@ class ReduceWindowOperation : public Operation, public Expandable {
     if (scan >= 0 && split_.parts[static_cast<std::size_t>(scan)] > 1 && MayBeCut(combiner_)) {
       return CumulativePlan(context.target(), combiner_, split_, scan, backwards);
     }
-    const auto shared = std::make_shared<const Reduction>(geometry_, combiner_, inputs[0].shape);
+    const auto shared = std::make_shared<const Reduction>(geometry_, combiner_, inputs[0].shape, outputs[0]);
     const auto n = static_cast<unsigned>(outputs.size());
     VertexGroup group;
-    group.codelet =
-        ClassifyCombiner(combiner_) == WindowCombiner::kOther ? "hlo::ReduceWindow" : "popnn::Pool";
+    group.codelet = shared->kind == WindowCombiner::kOther ? "hlo::ReduceWindow" : "popnn::Pool";
     group.codelet += std::string("<") + NameOf(inputs[0].type) + ">";
     group.vertices = split_.Vertices();
     for (unsigned i = 0; i < 2 * n; ++i) {
@@ -147,7 +165,7 @@ class ReduceWindowOperation : public Operation, public Expandable {
       shared->kernel.Run(host, shared->Local(box), reads, writes);
     };
     group.cycles = [shared](const TargetModel& target, const Box& box) {
-      return WindowCycles(target, shared->cost, shared->Values(box), box.num_elements());
+      return shared->Cycles(target, box);
     };
     group.code_bytes = shared->cost.CodeBytes(context.target());
     group.vertex_bytes = kVertexBytes;

@@ -14,6 +14,7 @@
 #include "kernels/copy/slice.h"
 #include "kernels/elementwise/fill.h"
 #include "kernels/window/window.h"
+#include "operations/data_views.h"
 #include "operations/readers.h"
 #include "operations/window/window_cost.h"
 #include "operations/window/window_plan.h"
@@ -26,22 +27,33 @@ constexpr std::uint64_t kVertexBytes = 56;  // pointers, window bounds and count
 
 bool TakesTwo(const Expression& e, DType type, DType result);
 
+bool IsComparison(const Expression& e, ScalarOp one, ScalarOp other) {
+  return e.code.size() == 1 && (e.code[0].op == one || e.code[0].op == other);
+}
+
 // The data that the vertices share. A vertex computes a box of the result. It needs every window that may
 // select an element inside the box, and the operand elements of those windows.
 struct Scattering {
   WindowGeometry geometry;
   SelectAndScatterKernel kernel;
   ElementwiseCost select, scatter;
+  bool maximum;  // of max pooling: the gradient of sums of floats
+  DType type;
   Shape operand, source;
+  int channels;
 
   Scattering(const WindowGeometry& g, const Expression& select_body, const Expression& scatter_body,
-             Shape operand_shape, Shape source_shape)
+             const View& result, Shape operand_shape, Shape source_shape)
       : geometry(g),
         kernel(select_body, scatter_body),
         select(select_body),
         scatter(scatter_body),
+        maximum(IsComparison(select_body, ScalarOp::kGe, ScalarOp::kGt) && scatter.is_sum() &&
+                scatter.vector_type() != DType::kPred),
+        type(result.type),
         operand(std::move(operand_shape)),
-        source(std::move(source_shape)) {}
+        source(std::move(source_shape)),
+        channels(ChannelsOf(g, result)) {}
 
   Box SourceRegion(const Box& box) const {
     Box region = box;
@@ -92,10 +104,13 @@ struct Scattering {
   }
 
   std::uint64_t Cycles(const TargetModel& target, const Box& box) const {
+    if (maximum)
+      return PoolingCycles(target, Pooling::kMaxGradient, type,
+                           PoolingShapeOf(geometry, operand, box, channels, /*gradient=*/true));
     const std::int64_t windows = SourceRegion(box).num_elements();
     std::int64_t taps = 1;
     for (std::size_t d = 0; d < operand.size(); ++d) taps *= std::min(geometry.dim[d].size, operand[d]);
-    return SelectAndScatterCycles(target, select, scatter, windows, taps, box.num_elements());
+    return SelectAndScatterCycles(target, select, scatter, type, windows, taps, box.num_elements());
   }
 };
 
@@ -147,8 +162,8 @@ class SelectAndScatterOperation : public Operation, public Expandable {
   TilePlan Plan(const DeviceContext& context) const override {
     TilePlan plan;
     if (outputs[0].num_elements() == 0) return plan;
-    const auto shared =
-        std::make_shared<const Scattering>(geometry_, select_, scatter_, inputs[0].shape, inputs[1].shape);
+    const auto shared = std::make_shared<const Scattering>(geometry_, select_, scatter_, outputs[0],
+                                                           inputs[0].shape, inputs[1].shape);
     VertexGroup group;
     group.codelet = std::string("popnn::MaxPoolingGradient<") + NameOf(inputs[0].type) + ">";
     group.vertices = split_.Vertices();

@@ -2,13 +2,13 @@
 #include "operations/window/window_plan.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <string>
 #include <utility>
 
 #include "core/operand_check.h"
 #include "kernels/convolution/convolution_overlap.h"
 #include "kernels/host/integer_division.h"
+#include "operations/data_views.h"
 #include "poplar/exceptions.hpp"
 
 namespace ipu_model {
@@ -55,14 +55,11 @@ Partition SplitForWindows(const Shape& shape, const std::vector<std::int64_t>& h
   return split;
 }
 
-std::vector<std::int64_t> MemoryOrder(const View& view) {
-  std::vector<std::int64_t> order;
-  for (std::size_t d = 0; d < view.shape.size(); ++d) order.push_back(static_cast<std::int64_t>(d));
-  std::stable_sort(order.begin(), order.end(), [&](std::int64_t a, std::int64_t b) {
-    return std::abs(view.strides[static_cast<std::size_t>(a)]) >
-           std::abs(view.strides[static_cast<std::size_t>(b)]);
-  });
-  return order;
+int ChannelsOf(const WindowGeometry& geometry, const View& view) {
+  int channels = -1;
+  for (const std::int64_t d : MemoryOrder(view))
+    if (geometry.dim[d].size == 1) channels = static_cast<int>(d);
+  return channels;
 }
 
 poplar::Tensor NewInOrder(poplar::Graph& graph, DType type, const Partition& partition,
@@ -138,30 +135,3 @@ bool WindowsFit(const WindowGeometry& geometry, const Shape& operand, const Shap
 }
 
 }  // namespace ipu_model
-
-namespace hlo {
-
-std::vector<std::size_t> windowOutputShape(const std::vector<std::size_t>& operand,
-                                           const WindowParameters& params) {
-  const auto rank = static_cast<std::size_t>(params.geometry.rank);
-  if (operand.size() != rank || params.paddingHigh.size() != rank) {
-    throw poplar::poplar_error("a window of " + std::to_string(rank) + " dimensions over an operand of " +
-                               std::to_string(operand.size()));
-  }
-  std::vector<std::size_t> out;
-  for (std::size_t d = 0; d < rank; ++d) {
-    const ipu_model::WindowDimension& w = params.geometry.dim[d];
-    if (w.size < 1 || w.stride < 1 || w.base_dilation < 1 || w.window_dilation < 1) {
-      throw poplar::poplar_error("window dimension " + std::to_string(d) +
-                                 ": sizes, strides and dilations must be positive");
-    }
-    const auto size = static_cast<std::int64_t>(operand[d]);
-    const std::int64_t room =
-        (size == 0 ? 0 : (size - 1) * w.base_dilation + 1) + w.padding_low + params.paddingHigh[d];
-    const std::int64_t reach = (w.size - 1) * w.window_dilation + 1;
-    out.push_back(room < reach ? 0 : static_cast<std::size_t>((room - reach) / w.stride + 1));
-  }
-  return out;
-}
-
-}  // namespace hlo

@@ -25,8 +25,8 @@ Partition SplitForWindows(const Shape& shape, const std::vector<std::int64_t>& h
                           const std::vector<std::int64_t>& order, std::int64_t vector_width,
                           unsigned num_tiles, std::int64_t bytes_per_element, std::int64_t max_bytes);
 
-// Returns the dimensions from major to minor in memory.
-std::vector<std::int64_t> MemoryOrder(const View& view);
+// Returns the innermost dimension in memory of those whose windows have one element, or -1.
+int ChannelsOf(const WindowGeometry& geometry, const View& view);
 
 // Returns a new variable in the view's memory order with the mapping `partition`, viewed with the view's
 // dimensions.

@@ -15,7 +15,8 @@ from jax_ipu.compiler.location import argument_name
 
 
 def _ints(attr: Any) -> tuple[int, ...]:
-    return tuple(attr)
+    # By index: the end of an iteration over such an attribute is a C++ exception, which takes longer than the rest.
+    return tuple([attr[i] for i in range(len(attr))])
 
 
 def _array(attr: Any) -> tuple[Any, ...]:
@@ -31,7 +32,7 @@ def _dense(attr: Any) -> Any:
 BY_TYPE: dict[type, Callable[[Any], Any]] = {
     mlir.DenseI64ArrayAttr: _ints,
     mlir.DenseI32ArrayAttr: _ints,
-    mlir.DenseBoolArrayAttr: lambda a: tuple(bool(x) for x in a),
+    mlir.DenseBoolArrayAttr: lambda a: tuple([bool(a[i]) for i in range(len(a))]),
     mlir.IntegerAttr: lambda a: a.value,
     mlir.BoolAttr: lambda a: a.value,
     mlir.FloatAttr: lambda a: a.value,

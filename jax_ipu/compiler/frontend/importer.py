@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import math
 from collections.abc import Iterator
@@ -24,23 +25,52 @@ importlib.import_module("jaxlib.mlir.dialects.func")
 
 # XLA's own ops with an equivalent in CHLO.
 _XLA_NAMES = {"mhlo.erf": "chlo.erf", "mhlo.topk": "chlo.top_k"}
+# Frequent ops of StableHLO that have no regions.
+_WITHOUT_REGIONS = frozenset(
+    (
+        *(
+            "constant",
+            "broadcast_in_dim",
+            "reshape",
+            "transpose",
+            "slice",
+            "concatenate",
+            "convert",
+            "compare",
+            "select",
+        ),
+        *(
+            "add",
+            "subtract",
+            "multiply",
+            "divide",
+            "maximum",
+            "minimum",
+            "negate",
+            "exponential",
+            "log",
+            "tanh",
+            "rsqrt",
+        ),
+        *("and", "or", "xor", "shift_left", "shift_right_logical", "dot_general", "convolution", "call", "return"),
+    )
+)
+_CHECKED = frozenset(("all_reduce", "compare", "collective_broadcast"))
 
 
-class _Types:
-    """Cache from MLIR type to the (shape, dtype) of its tensors: one, or those in a tuple."""
+class _Types(dict[Any, list[tuple[Shape, str]]]):
+    """MLIR type -> the (shape, dtype) of its tensors: one, or those in a tuple. Filled in when a type is first met."""
 
-    def __init__(self) -> None:
-        self._known: dict[Any, list[tuple[Shape, str]]] = {}
+    has_tuples = False
 
-    def __call__(self, mlir_type: Any) -> list[tuple[Shape, str]]:
-        known = self._known.get(mlir_type)
-        if known is None:
-            if isinstance(mlir_type, mlir.TupleType):
-                known = [leaf for t in _members(mlir_type) for leaf in self(t)]
-            else:
-                known = [self._convert(mlir_type)]
-            self._known[mlir_type] = known
-        return known
+    def __missing__(self, mlir_type: Any) -> list[tuple[Shape, str]]:
+        if isinstance(mlir_type, mlir.TupleType):
+            self.has_tuples = True
+            leaves = [leaf for t in _members(mlir_type) for leaf in self[t]]
+        else:
+            leaves = [self._convert(mlir_type)]
+        self[mlir_type] = leaves
+        return leaves
 
     @staticmethod
     def _convert(mlir_type: Any) -> tuple[Shape, str]:
@@ -83,6 +113,13 @@ def _flat(element: Any) -> Iterator[Value]:
         yield element
 
 
+@functools.cache
+def _own_name(name: str) -> str:
+    """The name of an op in the IR."""
+    dialect, _, short = name.partition(".")
+    return _XLA_NAMES.get(name, short) if dialect in ("stablehlo", "func", "mhlo") else name
+
+
 class _Importer:
     """Copies MLIR into the IR. Tuples are flattened into operands, results and block arguments."""
 
@@ -93,20 +130,16 @@ class _Importer:
         self.origins: dict[Op, Any] = {}
 
     def block(self, mlir_block: Any) -> Block:
-        values, tuples = self._values, self._tuples
+        types, values, tuples = self._types, self._values, self._tuples
         args: list[Value] = []
         for argument in mlir_block.arguments:
-            mlir_type = argument.type
-            own = [Value(shape, dtype, None, len(args) + i) for i, (shape, dtype) in enumerate(self._types(mlir_type))]
-            self._bind(argument, mlir_type, own)
+            own = [Value(shape, dtype, None, len(args) + i) for i, (shape, dtype) in enumerate(types[argument.type])]
+            self._bind([argument], own)
             args += own
         ops: list[Op] = []
         for view in mlir_block.operations:
             operation = view.operation
-            name = operation.name
-            dialect, _, short = name.partition(".")
-            if dialect in ("stablehlo", "func", "mhlo"):
-                name = _XLA_NAMES.get(name, short)
+            name = _own_name(operation.name)
             if name == "tuple":
                 tuples[operation.results[0]] = [self._value(o) for o in operation.operands]
                 continue
@@ -115,52 +148,59 @@ class _Importer:
                 (tuples if isinstance(element, list) else values)[operation.results[0]] = element
                 continue
             results = list(operation.results)
-            mlir_types = [r.type for r in results]
             try:
-                leaves_of = [self._types(t) for t in mlir_types]
+                result_types = [leaf for r in results for leaf in types[r.type]]
             except CompileError as error:
                 raise CompileError(
                     f"{error} (op {name} at {source_line(operation.location) or 'unknown'})", error.code
                 ) from None
-            result_types = [leaf for leaves in leaves_of for leaf in leaves]
-            attrs = self._attributes(name, operation, result_types)
-            regions = [self.block(region.blocks[0]) for region in operation.regions if len(region.blocks)]
+            mlir_attrs = operation.attributes
+            attrs = self._attributes(name, operation, mlir_attrs, result_types) if len(mlir_attrs) else {}
+            mlir_regions = () if name in _WITHOUT_REGIONS else operation.regions
+            regions = [self.block(r.blocks[0]) for r in mlir_regions if len(r.blocks)] if len(mlir_regions) else ()
             if tuples:
                 operands = [leaf for o in operation.operands for leaf in _flat(self._value(o))]
             else:
                 operands = [values[o] for o in operation.operands]
             op = Op(name, operands, result_types, attrs, regions, operation.location)
-            if name == "all_reduce":
-                self.origins[op] = operation
-            elif name == "compare":
-                _check_compare_type(op)
-            elif name == "collective_broadcast" and op.attrs.get("has_dynamic_root"):
-                where = source_line(op.location) or "unknown"
-                raise CompileError(
-                    f"collective_broadcast at {where} chooses its root at run time, which is not supported on IPU; "
-                    "name the root in replica_groups, or use all_gather and a dynamic slice"
-                )
-            made = iter(op.results)
-            for mlir_result, mlir_type, leaves in zip(results, mlir_types, leaves_of, strict=True):
-                self._bind(mlir_result, mlir_type, [next(made) for _ in leaves])
+            if name in _CHECKED:
+                self._check(op, operation)
+            self._bind(results, op.results)
             ops.append(op)
         return Block(args, ops)
+
+    def _check(self, op: Op, operation: Any) -> None:
+        if op.name == "all_reduce":
+            self.origins[op] = operation
+        elif op.name == "compare":
+            _check_compare_type(op)
+        elif op.attrs.get("has_dynamic_root"):
+            where = source_line(op.location) or "unknown"
+            raise CompileError(
+                f"collective_broadcast at {where} chooses its root at run time, which is not supported on IPU; "
+                "name the root in replica_groups, or use all_gather and a dynamic slice"
+            )
 
     def _value(self, mlir_value: Any) -> Any:
         """The value; for a tuple, the nested list of its values."""
         value = self._values.get(mlir_value)
         return self._tuples[mlir_value] if value is None else value
 
-    def _bind(self, mlir_value: Any, mlir_type: Any, leaves: list[Value]) -> None:
-        if isinstance(mlir_type, mlir.TupleType):
-            self._tuples[mlir_value] = _nested(mlir_type, iter(leaves))
-        else:
-            self._values[mlir_value] = leaves[0]
+    def _bind(self, mlir_values: list[Any], leaves: list[Value]) -> None:
+        """Says which values of the IR the values of MLIR are."""
+        if not self._types.has_tuples:
+            self._values.update(zip(mlir_values, leaves, strict=True))
+            return
+        rest = iter(leaves)
+        for mlir_value in mlir_values:
+            if isinstance(mlir_value.type, mlir.TupleType):
+                self._tuples[mlir_value] = _nested(mlir_value.type, rest)
+            else:
+                self._values[mlir_value] = next(rest)
 
-    def _attributes(self, name: str, operation: Any, result_types: list[tuple[Shape, str]]) -> dict[str, Any]:
-        mlir_attrs = operation.attributes
-        if not len(mlir_attrs):
-            return {}
+    def _attributes(
+        self, name: str, operation: Any, mlir_attrs: Any, result_types: list[tuple[Shape, str]]
+    ) -> dict[str, Any]:
         if name == "constant":
             shape, dtype = result_types[0]
             try:

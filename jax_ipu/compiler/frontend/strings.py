@@ -68,7 +68,8 @@ def _string_section(program: bytes) -> bytes:
         if kind & ~_ALIGNED == _STRING_SECTION:
             count, begin = _varint(program, position)
             for _ in range(count):
-                _, begin = _varint(program, begin)
+                # Most lengths take one byte.
+                begin = begin + 1 if program[begin] & 1 else _varint(program, begin)[1]
             return program[begin : position + length]
         position += length
     raise IndexError

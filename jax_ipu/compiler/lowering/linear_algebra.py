@@ -50,6 +50,15 @@ def lower_qr_panel(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
     return _ipu.qr_panel(context.graph, context.tensor(op.operands[0]), context.sequence, name)
 
 
+def lower_two_sided(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
+    """Reduction by reflections from both sides: packed reflectors, taus, for the bidiagonal form of rows too."""
+    form = op.name.removeprefix("ipu.")
+    name = context.name(op)
+    if num_elements(op.results[0].shape) == 0:
+        return [context.variable(result.dtype, result.shape, name) for result in op.results]
+    return _ipu.two_sided(context.graph, form, context.tensor(op.operands[0]), context.sequence, name)
+
+
 def lower_apply_reflectors(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
     """Products with the Q of a few packed reflectors, which start on the diagonal or one place below."""
     name = context.name(op)
@@ -70,9 +79,12 @@ LOWERINGS = {
     "ipu.apply_reflectors": lower_apply_reflectors,
     "ipu.apply_reflectors_below": lower_apply_reflectors,
     "cholesky": lower_cholesky,
+    "ipu.bidiagonal": lower_two_sided,
     "ipu.bidiagonal_qr": lower_implicit_qr,
+    "ipu.hessenberg": lower_two_sided,
     "ipu.lu_panel": lower_lu_panel,
     "ipu.qr_panel": lower_qr_panel,
+    "ipu.tridiagonal": lower_two_sided,
     "ipu.tridiagonal_qr": lower_implicit_qr,
     "triangular_solve": lower_triangular_solve,
 }

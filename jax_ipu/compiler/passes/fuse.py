@@ -2,7 +2,8 @@
 
 Each group has one position in the block. An op joins the group of one of its operands in two cases: no op outside the
 group has used the group so far, and the group moves down to the op; or all other operands exist at the position of the
-group, and the op moves up. Either way every value is still computed before it is used.
+group, and the op moves up. Either way every value is still computed before it is used. An op that `recompute.py` has
+put behind the memory peak moves up to its like only: its result would be kept over the peak again.
 """
 
 from __future__ import annotations
@@ -117,6 +118,8 @@ def _join(op: Op, position: int, group_of: dict[Op, _Group], positions: dict[Op,
             return target
         return None
     for group in candidates:
+        if op.attrs.get("recomputed") and not any(member.attrs.get("recomputed") for member in group.members):
+            continue
         others = [o for o in op.operands if o.op is None or group_of.get(o.op) is not group]
         ready = all(_position_of(o, group_of, positions) < group.position for o in others if splat_of(o) is None)
         if ready and _fits(group, inputs, [], 1):

@@ -2,6 +2,7 @@
 
 A training step keeps the values that its backward pass reads. For a batch normalisation in half precision these are the
 operand in float32 and its difference from the mean; both can be computed elementwise from the half-precision operand.
+The mask of a relu can be computed from its result, which the next layer keeps anyway.
 """
 
 from __future__ import annotations
@@ -25,9 +26,31 @@ def _run_block(block: Block) -> None:
     for op in block.ops:
         for region in op.regions if op.name in ("while", "if", "case", "ipu.repeat") else ():
             _run_block(region)
+    _compare_results(block)
     for _ in range(_MAX_ROUNDS):
         if not _Peak(block).relieve():
             return
+
+
+def _compare_results(block: Block) -> None:
+    """Makes `maximum(x, c) > c` of `x > c` behind the maximum: equal for all x, and needs no x after the maximum."""
+    maxima: dict[tuple[Value, bytes], Value] = {}
+    for op in block.ops:
+        if op.name not in ("maximum", "compare"):
+            continue
+        x, bound = op.operands
+        literal = splat_of(bound)
+        if literal is None:
+            continue
+        key = x, literal.data
+        if op.name == "maximum":
+            maxima.setdefault(key, op.result)
+        elif op.attrs["comparison_direction"] == "GT" and not _is_total(op) and key in maxima:
+            op.set_operands([maxima[key], bound])
+
+
+def _is_total(compare: Op) -> bool:
+    return bool(compare.attrs.get("compare_type") == "TOTALORDER")
 
 
 class _Peak:
@@ -128,5 +151,6 @@ def _copy(ops: list[Op]) -> dict[Value, Value]:
     for op in ops:
         operands = [made.get(o, o) for o in op.operands]
         types = [(r.shape, r.dtype) for r in op.results]
-        made[op.result] = Op(op.name, operands, types, dict(op.attrs), (), op.location).result
+        # Fusion must not move the copy back to where its operands were computed.
+        made[op.result] = Op(op.name, operands, types, {**op.attrs, "recomputed": True}, (), op.location).result
     return made

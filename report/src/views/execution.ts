@@ -53,6 +53,8 @@ function timelineView(context: Context) {
   const stage = h("div.timeline", null, overview, canvas, line);
   const tip = tooltip(stage);
   let overviewImage: ImageData | null = null;
+  // The pixels of the lanes: while the timeline moves, only new columns are computed.
+  let kept: { shape: string; tiles: string; perPixel: number; column: number; first: Int32Array; last: Int32Array; images: Map<string, ImageData> } | null = null;
   const fade = { exchange: 0, compute: 0, sync: 0, idle: 0, border: 0 };
   let palette = heat();
 
@@ -82,15 +84,14 @@ function timelineView(context: Context) {
     return at;
   }
 
-  /** Phases of each pixel column as stacked parts. */
-  function drawPhases(pixels: Uint32Array, width: number, height: number, from: number, to: number, first?: Int32Array, last?: Int32Array): void {
+  /** Phases of the pixel columns [x0, x1) as stacked parts. */
+  function drawPhases(pixels: Uint32Array, width: number, height: number, from: number, perPixel: number, x0: number, x1: number, first?: Int32Array, last?: Int32Array): void {
     const a = new Float64Array(3);
     const b = new Float64Array(3);
-    const perPixel = (to - from) / width;
-    let step = timeline.stepAt(from);
-    timeline.phasesTo(step, from, a);
+    let step = timeline.stepAt(from + x0 * perPixel);
+    timeline.phasesTo(step, from + x0 * perPixel, a);
     const n = program.stepCount;
-    for (let x = 0; x < width; x++) {
+    for (let x = x0; x < x1; x++) {
       const end = Math.min(timeline.total, from + (x + 1) * perPixel);
       const begun = step;
       while (step < n - 1 && timeline.start[step + 1] <= end) step++;
@@ -111,16 +112,15 @@ function timelineView(context: Context) {
   }
 
   /** Which tiles are busy when, where a step is wide enough to see its phases. */
-  function drawTilesInSteps(pixels: Uint32Array, width: number, height: number, first: Int32Array, last: Int32Array, upper: number, lower: number): void {
+  function drawTilesInSteps(pixels: Uint32Array, width: number, height: number, from: number, perPixel: number, x0: number, x1: number, first: Int32Array, last: Int32Array, upper: number, lower: number): void {
     const matrix = program.tileCompute();
     if (!matrix) return;
     const { steps } = program;
-    const perPixel = sight.span / width;
-    for (let x = 0; x < width; ) {
+    for (let x = x0; x < x1; ) {
       const step = first[x];
       let end = x + 1;
-      while (end < width && first[end] === step && last[end] === step) end++;
-      if (last[x] !== step || end - x < 4) {
+      while (end < x1 && first[end] === step && last[end] === step) end++;
+      if (last[x] !== step || timeline.start[step + 1] - timeline.start[step] < 4 * perPixel) {
         x = end;
         continue;
       }
@@ -135,12 +135,26 @@ function timelineView(context: Context) {
         for (let tile = low; tile < high && tile < row.length; tile++) if (row[tile] > busy[y]) busy[y] = row[tile];
       }
       for (; x < end; x++) {
-        const into = sight.from + (x + 0.5) * perPixel - timeline.start[step];
+        const into = from + (x + 0.5) * perPixel - timeline.start[step];
         const computing = into - exchange;
         for (let y = 0, at = x; y < height; y++, at += width) {
           pixels[at] = into < exchange ? fade.exchange : computing >= compute ? fade.sync : computing < busy[y] * times ? palette[Math.max(1, Math.round((255 * busy[y] * times) / (compute || 1)))] : fade.idle;
         }
       }
+    }
+  }
+
+  /** Tile balance: mean over the busiest tile, of the compute in each pixel column. */
+  function drawBalance(pixels: Uint32Array, width: number, height: number, x0: number, x1: number, first: Int32Array, last: Int32Array): void {
+    for (let x = x0; x < x1; x++) {
+      let mean = 0;
+      let most = 0;
+      for (let step = first[x]; step <= last[x]; step++) {
+        mean += program.steps.mean_compute[step];
+        most += program.steps.compute[step];
+      }
+      const idle = height - Math.round((height * mean) / (most || 1));
+      for (let y = 0, at = x; y < height; y++, at += width) pixels[at] = y < idle ? fade.idle : fade.compute;
     }
   }
 
@@ -153,24 +167,46 @@ function timelineView(context: Context) {
     const pen = sized(canvas, cssWidth, cssHeight);
     const left = Math.round(gutter * ratio);
     const width = canvas.width - left;
-    const first = new Int32Array(width);
-    const last = new Int32Array(width);
-
-    const image = (lane: Lane, paint: (pixels: Uint32Array, height: number) => void) => {
+    // Columns of pixels begin at multiples of their width in time, so those that stay in sight only move.
+    const shape = `${[width, ratio, store.state.tile, cssHeight]}`;
+    const tiles = `${[top, bottom]}`;
+    const same = kept?.shape === shape && Math.abs(sight.span / width / kept.perPixel - 1) < 1e-9 ? kept : null;
+    const perPixel = same?.perPixel ?? sight.span / width;
+    const column = Math.floor(sight.from / perPixel + 1e-6);
+    const by = same ? within(column - same.column, -width, width) : width;
+    kept = same ?? { shape, tiles, perPixel, column, first: new Int32Array(width), last: new Int32Array(width), images: new Map() };
+    kept.column = column;
+    const otherTiles = kept.tiles !== tiles;
+    kept.tiles = tiles;
+    const { first, last } = kept;
+    const x0 = by > 0 ? width - by : 0;
+    const x1 = by > 0 ? width : -by;
+    const from = column * perPixel;
+    const move = (values: Int32Array | Uint32Array) => (by > 0 ? values.copyWithin(0, by) : values.copyWithin(-by, 0));
+    move(first);
+    move(last);
+    const image = (lane: Lane, paint: (pixels: Uint32Array, height: number, x0: number, x1: number) => void) => {
       const height = Math.round(lane.height * ratio);
-      const data = pen.createImageData(width, height);
-      paint(new Uint32Array(data.data.buffer), height);
+      let data = kept!.images.get(lane.kind);
+      if (!data) kept!.images.set(lane.kind, (data = new ImageData(width, height)));
+      const pixels = new Uint32Array(data.data.buffer);
+      if (lane.kind === "tiles" && otherTiles) paint(pixels, height, 0, width);
+      else {
+        move(pixels);
+        paint(pixels, height, x0, x1);
+      }
       pen.putImageData(data, left, Math.round(lane.top * ratio));
     };
     const phases = layout.find((lane) => lane.kind === "phases")!;
-    image(phases, (pixels, height) => drawPhases(pixels, width, height, sight.from, sight.to, first, last));
+    image(phases, (pixels, height) => drawPhases(pixels, width, height, from, perPixel, x0, x1, first, last));
     for (const lane of layout) {
+      if (lane.kind === "balance") image(lane, (pixels, height) => drawBalance(pixels, width, height, x0, x1, first, last));
       if (lane.kind !== "tiles" && lane.kind !== "tile") continue;
       const [upper, lower] = lane.kind === "tiles" ? [top, bottom] : [store.state.tile as number, (store.state.tile as number) + 1];
-      image(lane, (pixels, height) => {
-        if (lane.kind === "tiles" || program.stepCount > 200) program.computePyramid()?.draw(pixels, width, height, first, last, upper, lower, palette);
-        else pixels.fill(palette[0]);
-        drawTilesInSteps(pixels, width, height, first, last, upper, lower);
+      image(lane, (pixels, height, x0, x1) => {
+        if (lane.kind === "tiles" || program.stepCount > 200) program.computePyramid()?.draw(pixels, width, height, x0, x1, first, last, upper, lower, palette);
+        else for (let row = 0; row < pixels.length; row += width) pixels.fill(palette[0], row + x0, row + x1);
+        drawTilesInSteps(pixels, width, height, from, perPixel, x0, x1, first, last, upper, lower);
       });
     }
 
@@ -270,26 +306,6 @@ function timelineView(context: Context) {
       }
     }
 
-    // Tile balance: mean over the busiest tile, of the compute in each pixel.
-    const balance = layout.find((lane) => lane.kind === "balance")!;
-    rectangle(pen, "cell", gutter, balance.top, inside, balance.height);
-    pen.fillStyle = colour("compute");
-    for (let x = 0; x < width; ) {
-      let end = x + 1;
-      while (end < width && first[end] === first[x] && last[end] === last[x]) end++;
-      let mean = 0;
-      let most = 0;
-      for (let step = first[x]; step <= last[x]; step++) {
-        mean += program.steps.mean_compute[step];
-        most += program.steps.compute[step];
-      }
-      if (most > 0) {
-        const height = (balance.height * mean) / most;
-        pen.fillRect(gutter + x / ratio, balance.top + balance.height - height, (end - x) / ratio, height);
-      }
-      x = end;
-    }
-
     // What is selected.
     if (store.state.step !== null && store.state.step < program.stepCount) {
       const x0 = xOf(timeline.start[store.state.step]);
@@ -325,7 +341,7 @@ function timelineView(context: Context) {
     const wide = overview.width - left;
     if (overviewImage?.width !== wide) {
       overviewImage = new ImageData(wide, overview.height);
-      drawPhases(new Uint32Array(overviewImage.data.buffer), wide, overview.height, 0, timeline.total);
+      drawPhases(new Uint32Array(overviewImage.data.buffer), wide, overview.height, 0, timeline.total / wide, 0, wide);
     }
     pen.putImageData(overviewImage, left, 0);
     const x0 = gutter + (sight.from / timeline.total) * inside;
@@ -386,9 +402,7 @@ function timelineView(context: Context) {
       const by = event.offsetX - drag.x;
       if (Math.abs(by) > 3 || Math.abs(event.offsetY - drag.y) > 3) drag.moved = true;
       if (drag.moved) {
-        sight.from = drag.from;
-        sight.to = drag.from + sight.span;
-        sight.move((-by / inside) * sight.span);
+        sight.move(drag.from - sight.from - (by / inside) * sight.span);
         redraw();
         const lane = laneAt(drag.y);
         if (lane?.kind === "tiles" && bottom - top < program.tileCount) {
@@ -400,7 +414,7 @@ function timelineView(context: Context) {
     }
     const text = drag?.moved ? null : describe(event.offsetX, event.offsetY);
     line.hidden = !text;
-    line.style.left = `${event.offsetX}px`;
+    if (text) line.style.left = `${event.offsetX}px`;
     if (text) tip.show(text, event.offsetX, event.offsetY + overviewHeight);
     else tip.hide();
   });
@@ -506,7 +520,7 @@ function timelineView(context: Context) {
       ? choice("Width of a step", [["one", "One pass"], ["all", "All executions"]] as const, "one", (value) => {
           timeline = new Timeline(program, value === "all");
           sight = new Sight(timeline.total, Math.min(timeline.total, 8));
-          overviewImage = null;
+          overviewImage = kept = null;
           redraw();
         })
       : null,

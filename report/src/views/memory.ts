@@ -112,6 +112,7 @@ function build(context: Context): Built {
       replace(tileHost, panel("Tile", null, empty("Select a tile in the plot or on the floor plan to see what is on it.")));
       return;
     }
+    const addresses = program.addresses(tile);
     const held = program.variables.filter((one) => program.bytesOn(one, tile) > 0);
     const table = new Table<Variable>({
       id: "tile-variables",
@@ -120,6 +121,7 @@ function build(context: Context): Built {
       columns: [
         texts("name", "Variable", 180, (row) => row.name),
         numbers("bytes", "Here", 84, (row) => program.bytesOn(row, tile), bytes, { share: (row) => program.bytesOn(row, tile) / program.capacity }),
+        ...(addresses ? [numbers<Variable>("address", "Address", 84, (row) => addresses.get(row.id) ?? null, (value) => `0x${value?.toString(16)}`)] : []),
         texts("role", "Role", 124, (row) => row.role),
         texts("live", "Live", 100, (row) => (row.lasting ? "always" : row.first_step === null ? "at the peak" : `${row.first_step}–${row.last_step}`)),
       ],
@@ -134,7 +136,7 @@ function build(context: Context): Built {
       tileHost,
       panel(
         `Tile ${integer(tile)}`,
-        [figure(totals[tile], bytes, "tile_bytes"), ` of ${bytes(program.capacity)} (${percent(totals[tile] / program.capacity)}) at its fullest moment${gaps ? `; ${bytes(gaps[tile])} in gaps` : ""}.`],
+        [figure(totals[tile], bytes, "tile_bytes"), ` of ${bytes(program.capacity)} (${percent(totals[tile] / program.capacity)}) at its fullest moment`, gaps && ["; ", figure(gaps[tile], bytes, "tile_gaps"), " in gaps"], "."],
         facts(
           categories.map((one) => [[key(one.colour), one.title], figure(one.values[tile], bytes, `tile_${one.key}`)]),
           "compact",
@@ -158,12 +160,12 @@ function build(context: Context): Built {
           link(`tile ${fullest}`, () => context.select({ tile: fullest })),
           ` with `,
           figure(totals[fullest], bytes, "fullest"),
-          `. Expected error: ${error.text}. Drag to zoom, double-click for all tiles.`,
+          `. Expected error: ${error.text}. Drag to zoom, Shift + drag to move, double-click for all tiles.`,
         ],
         h("div.tools", null,
           choice<By>("Plot by", [["category", "By category"], ["liveness", "By liveness"], ["variable", "By variable"]], by, (value) => ((by = value), plot())),
           choice<Order>("Order of tiles", [["tile", "Tile number"], ["size", "Fullest first"]], order, (value) => ((order = value), plot())),
-          gaps ? checkbox("Gaps", withGaps, (on) => ((withGaps = on), plot())) : h("span.hint", null, "The report does not know gaps."),
+          gaps && checkbox("Gaps", withGaps, (on) => ((withGaps = on), plot())),
         ),
         plotHost,
       ),

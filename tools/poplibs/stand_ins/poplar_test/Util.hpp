@@ -2,6 +2,8 @@
 #pragma once
 
 #include <boost/multi_array.hpp>
+#include <boost/none.hpp>
+#include <boost/optional.hpp>
 #include <cstddef>
 #include <cstring>
 #include <gccs/Algorithm.hpp>
@@ -18,65 +20,77 @@
 
 namespace poplar_test {
 
-// Bytes that a host handle reads or writes.
+// Bytes that a host handle reads or writes; those who allocated them own them.
 class HostMemory {
  public:
   HostMemory() = default;
-  HostMemory(std::shared_ptr<char> memory, std::size_t bytes) : memory_(std::move(memory)), bytes_(bytes) {}
-  char* get() const { return memory_.get(); }
+  HostMemory(char* memory, std::size_t bytes) : memory_(memory), bytes_(bytes) {}
+  char* get() const { return memory_; }
   std::size_t size() const { return bytes_; }
 
  private:
-  std::shared_ptr<char> memory_;
+  char* memory_ = nullptr;
   std::size_t bytes_ = 0;
 };
 
 using StreamMap = std::vector<std::pair<std::string, HostMemory>>;
 
-inline HostMemory allocateHostMemoryForTensor(const poplar::Target& target, const poplar::Tensor& t,
-                                              unsigned replicationFactor = 1) {
-  const std::size_t bytes = target.getTypeSize(t.elementType()) * t.numElements() * replicationFactor;
-  return {std::shared_ptr<char>(new char[bytes](), std::default_delete<char[]>()), bytes};
+inline std::size_t hostBytes(const poplar::Target& target, const poplar::Tensor& t,
+                             unsigned replicationFactor) {
+  return target.getTypeSize(t.elementType()) * t.numElements() * replicationFactor;
+}
+inline std::unique_ptr<char[]> allocateHostMemoryForTensor(const poplar::Target& target,
+                                                           const poplar::Tensor& t,
+                                                           unsigned replicationFactor = 1) {
+  return std::make_unique<char[]>(hostBytes(target, t, replicationFactor));
 }
 
-// Adds a copy to the tensor to `upload`, and one from it to `download`, if these are not null.
-inline HostMemory allocateHostMemoryForTensor(const poplar::Tensor& t, const std::string& name,
-                                              poplar::Graph& graph, poplar::program::Sequence* upload,
-                                              poplar::program::Sequence* download, StreamMap& map) {
-  const HostMemory memory = allocateHostMemoryForTensor(graph.getTarget(), t, graph.getReplicationFactor());
+// A program to add to, or none.
+class OptionalProgram {
+ public:
+  OptionalProgram(poplar::program::Sequence& program) : program_(&program) {}
+  OptionalProgram(boost::none_t) {}
+  OptionalProgram(const boost::optional<poplar::program::Sequence&>& program) : program_(program.get_ptr()) {}
+  poplar::program::Sequence* get() const { return program_; }
+
+ private:
+  poplar::program::Sequence* program_ = nullptr;
+};
+
+// Adds a copy to the tensor to `upload`, and one from it to `download`, if these are there.
+inline std::unique_ptr<char[]> allocateHostMemoryForTensor(const poplar::Tensor& t, const std::string& name,
+                                                           poplar::Graph& graph, OptionalProgram upload,
+                                                           OptionalProgram download, StreamMap& map) {
+  auto owner = allocateHostMemoryForTensor(graph.getTarget(), t, graph.getReplicationFactor());
+  const HostMemory memory(owner.get(), hostBytes(graph.getTarget(), t, graph.getReplicationFactor()));
   const poplar::Tensor flat = t.flatten();
   const poplar::Tensor bytes =
       flat.elementType().requiresMetadata() ? flat.reinterpret(poplar::UNSIGNED_CHAR) : flat;
-  if (upload != nullptr) {
+  if (upload.get() != nullptr) {
     const auto stream = graph.addHostToDeviceFIFO(name + "__write", bytes.elementType(), t.numElements());
-    upload->add(poplar::program::Copy(stream, bytes));
+    upload.get()->add(poplar::program::Copy(stream, bytes));
     map.emplace_back(name + "__write", memory);
   }
-  if (download != nullptr) {
+  if (download.get() != nullptr) {
     const auto stream = graph.addDeviceToHostFIFO(name + "__read", bytes.elementType(), t.numElements());
-    download->add(poplar::program::Copy(bytes, stream));
+    download.get()->add(poplar::program::Copy(bytes, stream));
     map.emplace_back(name + "__read", memory);
   }
-  return memory;
-}
-inline HostMemory allocateHostMemoryForTensor(const poplar::Tensor& t, const std::string& name,
-                                              poplar::Graph& graph, poplar::program::Sequence& upload,
-                                              poplar::program::Sequence& download, StreamMap& map) {
-  return allocateHostMemoryForTensor(t, name, graph, &upload, &download, map);
-}
-template <typename Upload, typename Download>
-HostMemory allocateHostMemoryForTensor(const poplar::Tensor& t, const std::string& name, poplar::Graph& graph,
-                                       const Upload& upload, const Download& download, StreamMap& map) {
-  const auto pointer = [](const auto& program) -> poplar::program::Sequence* {
-    if (!program) return nullptr;
-    return const_cast<poplar::program::Sequence*>(&*program);
-  };
-  return allocateHostMemoryForTensor(t, name, graph, pointer(upload), pointer(download), map);
+  return owner;
 }
 
 inline void attachStreams(poplar::Engine& engine, const StreamMap& map) {
   for (const auto& [name, memory] : map)
     engine.connectStream(name, memory.get(), memory.get() + memory.size());
+}
+
+template <typename T>
+std::size_t sizeOf(const std::vector<T>& range) {
+  return range.size();
+}
+template <typename T, std::size_t N>
+std::size_t sizeOf(const boost::multi_array<T, N>& range) {
+  return range.num_elements();
 }
 
 // Between numbers of the host and elements of a type.
@@ -122,14 +136,34 @@ void copy(const poplar::Target& target, const boost::multi_array_ref<T, N>& src,
           void* dst) {
   copy(target, src.data(), src.num_elements(), dstType, dst);
 }
-// QUARTER.
-template <typename Range>
-void copy(const poplar::Target&, const Range& src, const poplar::Type& dstType,
+// The same with metadata for a QUARTER; other types have none.
+template <typename T>
+void copy(const poplar::Target& target, const T* src, std::size_t n, const poplar::Type& dstType,
           const poplar::QuarterMetadata& metadata, void* dst) {
-  using T = std::remove_cv_t<std::remove_reference_t<decltype(*src.data())>>;
-  std::size_t n = 0;
-  if constexpr (std::is_class_v<Range>) n = static_cast<std::size_t>(src.end() - src.begin());
-  poplar::convertToDeviceType(dstType, metadata, poplar::ArrayRef<T>(src.data(), n), dst);
+  if (dstType == poplar::QUARTER) {
+    poplar::convertToDeviceType(dstType, metadata, poplar::ArrayRef<T>(src, n), dst);
+  } else {
+    copy(target, src, n, dstType, dst);
+  }
+}
+template <typename T>
+void copy(const poplar::Target& target, const poplar::Type& srcType, const poplar::QuarterMetadata& metadata,
+          const void* src, T* dst, std::size_t n) {
+  if (srcType == poplar::QUARTER) {
+    poplar::convertFromDeviceType(srcType, metadata, src, poplar::ArrayRef<T>(dst, n));
+  } else {
+    copy(target, srcType, src, dst, n);
+  }
+}
+template <typename Range>
+void copy(const poplar::Target& target, const Range& src, const poplar::Type& dstType,
+          const poplar::QuarterMetadata& metadata, void* dst) {
+  copy(target, src.data(), sizeOf(src), dstType, metadata, dst);
+}
+template <typename Range>
+void copy(const poplar::Target& target, const poplar::Type& srcType, const poplar::QuarterMetadata& metadata,
+          const void* src, Range& dst) {
+  copy(target, srcType, metadata, src, dst.data(), sizeOf(dst));
 }
 
 }  // namespace poplar_test

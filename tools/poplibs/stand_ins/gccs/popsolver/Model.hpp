@@ -88,7 +88,8 @@ class Solution {
   explicit Solution(std::vector<std::uint64_t> values, ConstraintEvaluationSummary summary)
       : values_(std::move(values)), valid_(true), summary_(summary) {}
   bool validSolution() const { return valid_; }
-  DataType operator[](Variable v) const { return DataType(values_.at(v.id)); }
+  // A variable that no model made is zero: planners leave the costs of a pass that does nothing so.
+  DataType operator[](Variable v) const { return v == Variable() ? DataType() : DataType(values_.at(v.id)); }
   ConstraintEvaluationSummary constraintsEvaluated() const { return summary_; }
   void setEvaluated(const ConstraintEvaluationSummary& summary) { summary_ = summary; }
 

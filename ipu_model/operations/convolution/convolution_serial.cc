@@ -1,0 +1,192 @@
+#include "operations/convolution/convolution_serial.h"
+
+#include <algorithm>
+#include <limits>
+#include <vector>
+
+#include "kernels/elementwise/expression.h"
+#include "kernels/host/integer_division.h"
+#include "operations/elementwise/elementwise_cost.h"
+#include "operations/index/index_cost.h"
+
+namespace ipu_model {
+namespace {
+
+// More steps take longer than they are worth.
+constexpr std::int64_t kMostSteps = 16;
+
+// Returns of how many elements a step is a multiple, so that the matrix unit has whole groups of channels.
+std::int64_t Unit(const ConvolutionProblem& p, int dim) {
+  constexpr std::int64_t kOutputGroup = 16, kInputGroupBytes = 32;
+  if (dim == kFeatureDim) return p.groups() > 1 ? p.features_per_group() : kOutputGroup;
+  if (dim == kChannelDim)
+    return std::max<std::int64_t>(1, kInputGroupBytes / static_cast<std::int64_t>(SizeOf(p.in_type)));
+  return 1;
+}
+
+SerialCut Steps(const ConvolutionProblem& p, const std::int64_t* extents, int dim, std::int64_t steps) {
+  const std::int64_t unit = Unit(p, dim), extent = extents[dim];
+  const std::int64_t size = CeilDivide(CeilDivide(extent, steps), unit) * unit;
+  return {dim, CeilDivide(extent, size), size};
+}
+
+// Returns the cycles that the steps add, about: the input is exchanged again for every step of the outputs,
+// and partial sums are loaded and stored for every step of what they add up.
+double AddedCycles(const StepBytes& bytes, const SerialSplit& serial) {
+  constexpr double kExchangeRate = 4, kAddRate = 8;  // bytes a cycle
+  const auto outputs = static_cast<double>(serial.outputs.steps),
+             sums = static_cast<double>(serial.sums.steps);
+  return (outputs - 1) * sums * bytes.input / kExchangeRate +
+         (sums - 1) * outputs * bytes.partials / kAddRate;
+}
+
+}  // namespace
+
+std::pair<std::int64_t, std::int64_t> SerialCut::Range(std::int64_t begin, std::int64_t end,
+                                                       std::int64_t step) const {
+  if (!split()) return {begin, end};
+  const std::int64_t first = std::min(end, begin + step * size);
+  return {first, std::min(end, first + size)};
+}
+
+void ShareOfStep(const ConvolutionProblem& p, const SerialSplit& serial, ConvolutionWork* work) {
+  work->all_features = CeilDivide(work->all_features, serial.outputs.steps);
+  const SerialCut& sums = serial.sums;
+  if (!sums.split()) return;
+  if (sums.dim == kChannelDim) {
+    work->all_channels = CeilDivide(work->all_channels, sums.steps);
+    work->all_inputs = CeilDivide(work->all_inputs, sums.steps);
+  } else {
+    const std::size_t d = static_cast<std::size_t>(sums.dim) - kPositionDims - p.spatial();
+    std::int64_t& taps = work->all_kernel[d + 1 == p.spatial() ? 2 : std::min<std::size_t>(d, 1)];
+    taps = CeilDivide(taps, sums.steps);
+  }
+}
+
+ConvolutionWork StepWork(const ConvolutionProblem& p, const ConvolutionPart& part,
+                         const SerialSplit& serial) {
+  const auto rank = static_cast<int>(kPositionDims + 2 * p.spatial());
+  std::int64_t extents[kPositionDims + 2 * kMaxSpatial];
+  std::copy(part.extents, part.extents + rank, extents);
+  for (const SerialCut* cut : {&serial.outputs, &serial.sums})
+    if (cut->split()) extents[cut->dim] = std::min(extents[cut->dim], cut->size);
+  const std::int64_t features = extents[kFeatureDim], per_group = p.features_per_group();
+  ConvolutionWork work = WorkOf(p, extents, std::min(CeilDivide(features, per_group), p.groups()),
+                                std::min(features, per_group), part.tiles);
+  ShareOfStep(p, serial, &work);
+  return work;
+}
+
+StepBytes BytesOfStep(const ConvolutionProblem& p, const ConvolutionPart& part, const SerialSplit& serial) {
+  const ConvolutionWork work = StepWork(p, part, serial);
+  const std::int64_t features = serial.cuts_outputs()
+                                    ? std::min(part.extents[kFeatureDim], serial.outputs.size)
+                                    : part.extents[kFeatureDim];
+  const DType sum = p.SumType();
+  StepBytes bytes{};
+  bytes.input = static_cast<double>(work.input_elements) * SizeOf(p.in_type);
+  bytes.weights = static_cast<double>(features * work.channels * work.taps()) * SizeOf(p.rhs_type);
+  if (part.contracted_parts > 1 || serial.adds())
+    bytes.partials = static_cast<double>(features * work.positions()) * SizeOf(sum);
+  if (part.contracted_parts > 1) {
+    const std::int64_t all = CeilDivide(NumElements(p.out), serial.outputs.steps);
+    bytes.received = static_cast<double>(part.contracted_parts * CeilDivide(all, part.tiles)) * SizeOf(sum);
+  }
+  return bytes;
+}
+
+SerialSplit ChooseSerialSplit(const ConvolutionProblem& p, const ConvolutionPart& part, double limit) {
+  SerialSplit best;
+  double least_bytes = BytesOfStep(p, part, best).total();
+  if (least_bytes <= limit) return best;
+  double least_cycles = std::numeric_limits<double>::infinity();
+  // Returns whether the steps fit.
+  const auto consider = [&](const SerialSplit& serial) {
+    const StepBytes bytes = BytesOfStep(p, part, serial);
+    const double cycles = AddedCycles(bytes, serial);
+    const bool fits = bytes.total() <= limit;
+    if (fits ? cycles < least_cycles : least_bytes > limit && bytes.total() < least_bytes) {
+      best = serial;
+      least_bytes = bytes.total();
+      if (fits) least_cycles = cycles;
+    }
+    return fits;
+  };
+  const auto consider_cuts = [&](int dim) {
+    SerialCut last;
+    for (std::int64_t n = 2; n <= kMostSteps; n += std::max<std::int64_t>(1, n / 4)) {
+      const SerialCut cut = Steps(p, part.extents, dim, n);
+      if (cut.steps == last.steps) continue;
+      last = cut;
+      SerialSplit serial;
+      (dim == kFeatureDim ? serial.outputs : serial.sums) = cut;
+      if (consider(serial)) return;  // more steps only move more
+    }
+  };
+  std::vector<int> summed;
+  // With groups a part has all of a group's inputs.
+  if (p.geometry.feature_groups == 1) summed.push_back(kChannelDim);
+  const auto spatial = static_cast<int>(p.spatial());
+  for (int d = 0; d < spatial; ++d) summed.push_back(kPositionDims + spatial + d);
+  consider_cuts(kFeatureDim);
+  for (int dim : summed) consider_cuts(dim);
+  if (least_bytes <= limit) return best;
+  for (std::int64_t n = 2; n <= kMostSteps / 2; n *= 2) {
+    for (int dim : summed) {
+      for (std::int64_t m = 2; n * m <= kMostSteps; m *= 2) {
+        const SerialSplit serial{Steps(p, part.extents, kFeatureDim, n), Steps(p, part.extents, dim, m)};
+        if (serial.outputs.split() && serial.sums.split() && consider(serial)) break;
+      }
+    }
+  }
+  return best;
+}
+
+namespace {
+
+// The largest part of a split.
+struct LargestPart {
+  std::vector<std::int64_t> extents;
+  ConvolutionPart part;
+
+  LargestPart(const ConvolutionProblem& p, const Partition& split) {
+    const auto spatial = static_cast<int>(p.spatial());
+    for (int d = 0; d < kPositionDims + 2 * spatial; ++d) extents.push_back(split.LargestPart(d));
+    part = {extents.data(), split.parts[kChannelDim], split.num_parts()};
+    for (std::size_t d = 0; d < p.spatial(); ++d)
+      part.contracted_parts *= split.parts[kPositionDims + p.spatial() + d];
+  }
+};
+
+}  // namespace
+
+SerialSplit ChooseSerialSplit(const ConvolutionProblem& p, const Partition& split, double bytes) {
+  return ChooseSerialSplit(p, LargestPart(p, split).part, bytes);
+}
+
+bool HasSerialSplit(const ConvolutionProblem& p, const Partition& split, double bytes) {
+  const LargestPart largest(p, split);
+  return BytesOfStep(p, largest.part, ChooseSerialSplit(p, largest.part, bytes)).total() <= bytes;
+}
+
+std::uint64_t StepSliceCycles(const TargetModel& target, const ConvolutionProblem& p, std::int64_t tiles,
+                              const SerialSplit& serial, bool last_sum) {
+  // PopLibs: addDynamicSliceEstimate, for operands and results that are spread over the tiles evenly.
+  const auto slice = [&](const Shape& shape, DType type, std::int64_t steps) -> std::uint64_t {
+    if (steps == 1) return 0;
+    return DynamicSliceCycles(target, type, CeilDivide(CeilDivide(NumElements(shape), tiles), steps));
+  };
+  return slice(p.lhs, p.in_type, serial.sums.steps) + slice(p.rhs, p.rhs_type, serial.steps()) +
+         (last_sum ? slice(p.out, p.out_type, serial.outputs.steps) : 0);
+}
+
+std::uint64_t StepAddCycles(const TargetModel& target, DType sum, std::int64_t elements) {
+  // PopLibs: addInPlaceEstimate.
+  Expression add;
+  add.inputs = {sum, sum};
+  add.code = {{ScalarOp::kAdd, sum, sum, {0, 1, 0}, 0}};
+  add.outputs = {2};
+  return ElementwiseCost(add, {}, /*in_place=*/true).Cycles(target, elements);
+}
+
+}  // namespace ipu_model

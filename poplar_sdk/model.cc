@@ -1,0 +1,157 @@
+// ipu_model/Model.hpp over Graphcore's SDK: what a runtime needs beyond Poplar. Where the SDK has no
+// equivalent, the declaration says so, and the function here throws or returns "not known".
+#include "ipu_model/Model.hpp"
+
+#include <map>
+#include <sstream>
+#include <utility>
+
+#include "core/target_model.h"
+#include "hlo/Expansion.hpp"
+#include "kernels/host/half_rounding.h"
+#include "poplar/DeviceManager.hpp"
+#include "poplar/Engine.hpp"
+#include "poplar/IPUModel.hpp"
+
+namespace ipu_model {
+namespace {
+
+struct NamedType {
+  DType number;
+  poplar::Type type;
+};
+const std::vector<NamedType>& Types() {
+  static const std::vector<NamedType> types = {{DType::kPred, poplar::BOOL},
+                                               {DType::kS8, poplar::SIGNED_CHAR},
+                                               {DType::kU8, poplar::UNSIGNED_CHAR},
+                                               {DType::kS16, poplar::SHORT},
+                                               {DType::kU16, poplar::UNSIGNED_SHORT},
+                                               {DType::kS32, poplar::INT},
+                                               {DType::kU32, poplar::UNSIGNED_INT},
+                                               {DType::kS64, poplar::LONGLONG},
+                                               {DType::kU64, poplar::UNSIGNED_LONGLONG},
+                                               {DType::kF16, poplar::HALF},
+                                               {DType::kF32, poplar::FLOAT},
+                                               {DType::kS8, poplar::CHAR},
+                                               {DType::kU8, poplar::QUARTER}};
+  return types;
+}
+
+}  // namespace
+
+DType DTypeOf(const poplar::Type& type) {
+  for (const NamedType& named : Types())
+    if (named.type == type) return named.number;
+  throw poplar::poplar_error("the type " + type.toString() + " has no equivalent in StableHLO");
+}
+
+poplar::Type TypeOf(DType type) {
+  for (const NamedType& named : Types())
+    if (named.number == type) return named.type;
+  throw poplar::poplar_error(std::string("Poplar has no type ") + NameOf(type) +
+                             ", and this build holds values in Poplar's types only: convert the program's "
+                             "values of that type, or run it on the IPU model");
+}
+
+const TargetModel& ModelOf(const poplar::Target& target) {
+  const std::string architecture(target.getTargetArchString());
+  return FindTargetModel(architecture);
+}
+
+poplar::Device DeviceOf(const std::string& architecture, unsigned tilesPerIPU, bool useModel) {
+  if (useModel) {
+    poplar::IPUModel model(architecture.c_str());
+    if (tilesPerIPU > 0) model.tilesPerIPU = tilesPerIPU;
+    return model.createDevice();
+  }
+  auto devices = poplar::DeviceManager::createDeviceManager().getDevices(poplar::TargetType::IPU, 1);
+  for (poplar::Device& device : devices)
+    if (device.attach()) return std::move(device);
+  throw poplar::poplar_error("no IPU can be attached: " + std::to_string(devices.size()) +
+                             " devices of one IPU were found. Stop the programs that use them, or configure "
+                             "the plugin with use_model=True");
+}
+
+poplar::OptionFlags OptionsOfEngine(const std::string&) { return {}; }
+
+int StreamNumber(const poplar::Engine& engine, const std::string& handle) {
+  const std::vector<std::string> streams = engine.listStreams();
+  for (std::size_t i = 0; i < streams.size(); ++i)  // with a direction sign at the end
+    if (streams[i].compare(0, streams[i].size() - 1, handle) == 0) return static_cast<int>(i);
+  throw poplar::stream_connection_error("there is no stream '" + handle + "'");
+}
+void ConnectStream(poplar::Engine& engine, int stream, void* host) {
+  const std::string handle = engine.listStreams().at(static_cast<std::size_t>(stream));
+  engine.connectStream(handle.substr(0, handle.size() - 1), host);
+}
+
+void SetReplica(poplar::Engine&, const Replica& replica) {
+  if (replica.group == nullptr || replica.group->size() == 1) return;
+  throw poplar::poplar_error("a program for " + std::to_string(replica.group->size()) +
+                             " IPUs runs on the IPU model only: this runtime has an engine for each replica, "
+                             "and Poplar one for all");
+}
+void SetCancellation(poplar::Engine&, const std::atomic<bool>*, std::function<void()>) {}
+std::uint64_t LastRunCycles(const poplar::Engine&) { return 0; }
+void SetNameScope(poplar::program::Sequence&, const std::string&) {}
+
+const Report& ReportOf(const poplar::Executable&) {
+  static const Report unknown;
+  return unknown;
+}
+double HostNanoseconds(const poplar::Executable&) {
+  return 1e9;
+}  // never short enough for the caller's thread
+
+struct TilePlanCache::Plans {};
+TilePlanCache::TilePlanCache(bool detailed) : plans_(std::make_unique<Plans>()), detailed_(detailed) {}
+TilePlanCache::~TilePlanCache() = default;
+std::size_t TilePlanCache::size() const { return 0; }
+
+poplar::Executable CompileGraph(const poplar::Graph& graph,
+                                const std::vector<poplar::program::Program>& programs,
+                                const std::string& name, TilePlanCache* cache) {
+  const auto progress = [cache](int done, int total) {
+    if (cache->poll) cache->poll(static_cast<std::size_t>(done), static_cast<std::size_t>(total));
+  };
+  try {
+    return poplar::compileGraph(graph, programs, {}, progress, name);
+  } catch (const poplar::graph_memory_allocation_error& error) {
+    Report report;
+    report.out_of_memory = error.what();
+    throw OutOfMemory(error.what(), std::move(report), nullptr);
+  }
+}
+
+bool IsStrided(const poplar::Tensor& tensor) { return tensor.isContiguous(); }
+bool IsRowMajor(const poplar::Tensor& tensor) { return tensor.isContiguous(); }
+poplar::Tensor NewTensorMappedLike(poplar::Graph& graph, const poplar::Type& type, const poplar::Tensor& like,
+                                   const std::string& name) {
+  return graph.clone(type, like, name);
+}
+
+std::vector<std::string> CompileCodelets(const std::vector<std::string>&, const std::string&,
+                                         const std::string&) {
+  throw poplar::poplar_error("this build compiles no codelets itself: use the SDK's program popc");
+}
+
+// Of the kernels that come with ipu_host, which round to nearest even.
+std::atomic<bool> rounds_stochastically{false};
+void RoundStochastically(const float*, float*, std::int64_t) {
+  throw std::logic_error("there is no stochastic rounding in this build");
+}
+
+HostKernels KernelsOfHost() { return {"", 1}; }  // it has none
+bool LimitHostKernels(bool, int, bool) { return true; }
+void SetStochasticRounding(bool enabled, std::uint64_t) {
+  if (enabled)
+    throw poplar::poplar_error(
+        "stochastic rounding of the process is an option of the IPU model; on hardware "
+        "it is part of a program (poplar::setStochasticRounding)");
+}
+
+// Expansions are what programs consist of here.
+void RunExpansions(poplar::Engine&, const hlo::Expansions&) {}
+ExpandedKinds KindsRunBy(const poplar::Engine&) { return {}; }
+
+}  // namespace ipu_model

@@ -1,0 +1,22 @@
+"""The build against a Poplar SDK, as far as it can be checked without one: its sources compile for Poplar's API."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+
+
+def test_the_sources_compile_for_the_api_of_poplar(tmp_path):
+    """Syntax and types; the model's headers stand for the SDK's and hide what Poplar lacks. Nothing is linked."""
+    command = [sys.executable, "tools/poplar_sdk_check.py", "--work", str(tmp_path), "--jobs", "2"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert " 0 errors" in done.stdout
+
+
+def test_a_folder_without_an_sdk_is_refused(tmp_path):
+    command = ["cmake", "-S", str(ROOT), "-B", str(tmp_path), "-DJAX_IPU_POPLAR_SDK=/nowhere"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode != 0
+    assert "/nowhere has no include/poplar/Graph.hpp" in " ".join(done.stderr.split())
