@@ -11,6 +11,13 @@ endif()
 # Assertions stay on: a broken invariant must stop, not corrupt a result.
 string(REPLACE "-DNDEBUG" "" CMAKE_CXX_FLAGS_RELEASE "${CMAKE_CXX_FLAGS_RELEASE}")
 
+# Clones on one machine share what they compile: paths below the sources are relative to the cache, the folder of the build
+# is no part of a key.
+find_program(ccache ccache)
+if(ccache AND NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER AND NOT DEFINED ENV{CMAKE_CXX_COMPILER_LAUNCHER})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${ccache})
+endif()
+
 option(JAX_IPU_BUILD_TESTS "Build the C++ tests" OFF)
 option(IPU_MODEL_AVX512 "Compile the kernels for AVX-512 too, not for AVX2 only" ON)
 set(JAX_IPU_SANITIZE "" CACHE STRING "Sanitizers for every target, e.g. address,undefined or thread")
