@@ -7,9 +7,10 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 
 
-def test_the_sources_compile_for_the_api_of_poplar(tmp_path):
-    """Syntax and types; the model's headers stand for the SDK's and hide what Poplar lacks. Nothing is linked."""
-    command = [sys.executable, "tools/poplar_sdk_check.py", "--work", str(tmp_path), "--jobs", "2"]
+def test_the_sources_compile_for_the_api_of_poplar():
+    """The model's headers stand for the SDK's and hide what Poplar lacks. Nothing is linked; what is called is defined."""
+    # Below the sources, where a compiler cache finds what other clones have compiled.
+    command = [sys.executable, "tools/poplar_sdk_check.py", "--work", "build/poplar_sdk", "--objects", "--jobs", "2"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     assert " 0 errors" in done.stdout

@@ -18,6 +18,7 @@ import json
 import os
 import pathlib
 import shlex
+import shutil
 import subprocess
 import sys
 
@@ -95,17 +96,19 @@ def main() -> None:
     make_sdk(sdk, arguments.poplibs and arguments.poplibs.resolve())
     commands = [(s, c) for s, c in configure(sdk, build) if arguments.all or uses_poplar(s)]
     objects: list[pathlib.Path] = []
+    ccache = shutil.which("ccache")
+    environment = {**os.environ, "CCACHE_BASEDIR": str(ROOT), "CCACHE_NOHASHDIR": "1"}
 
     def check(item: tuple[pathlib.Path, list[str]]) -> str:
         source, command = item
         if arguments.objects:
             objects.append(build / command[command.index("-o") + 1])
             objects[-1].parent.mkdir(parents=True, exist_ok=True)
-            command = [*command, "-O0", "-g0"]
+            command = [*([ccache] if ccache else []), *command, "-O0", "-g0"]
         else:
             at = command.index("-o")
             command = [*command[:at], *command[at + 2 :], "-fsyntax-only"]
-        done = subprocess.run(command, capture_output=True, text=True, errors="replace", cwd=build)
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", cwd=build, env=environment)
         if done.returncode != 0:
             return f"{source}:\n{done.stderr}"
         lines = [] if source.is_relative_to(ROOT / "ipu_model") else model_only(source)
