@@ -24,6 +24,7 @@ from jax_ipu.integration import (
     error_function,
     ffi,
     fork,
+    host_arrays,
     interrupt,
     keras_trainer,
     linear_algebra,
@@ -81,6 +82,7 @@ def initialize() -> None:
     error_function.enable()
     ffi.enable()
     fork.enable()
+    host_arrays.enable()
     interrupt.enable()
     keras_trainer.enable()
     linear_algebra.enable()

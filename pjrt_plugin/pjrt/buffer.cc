@@ -47,7 +47,7 @@ std::shared_ptr<Array> PJRT_Buffer::Use(const char* what) const {
 
 std::shared_ptr<Array> PJRT_Buffer::Take() {
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (external_references_ == 0) exposed_.reset();
+  if (external_references_ == 0) Hide();
   return std::move(array_);
 }
 
@@ -75,6 +75,11 @@ void PJRT_Buffer::AddExternalReference() {
   ++external_references_;
 }
 
+void PJRT_Buffer::Hide() {
+  exposed_.reset();
+  exposed_memory_.reset();
+}
+
 void PJRT_Buffer::RemoveExternalReference() {
   std::shared_ptr<Array> released;
   const std::lock_guard<std::mutex> lock(mutex_);
@@ -83,7 +88,7 @@ void PJRT_Buffer::RemoveExternalReference() {
   }
   if (--external_references_ > 0) return;
   released = std::move(pinned_);
-  if (!array_) exposed_.reset();
+  if (!array_) Hide();
 }
 
 void* PJRT_Buffer::HostPointer() {
@@ -104,8 +109,10 @@ void* PJRT_Buffer::HostPointer() {
       exposed_ = jax_ipu::HostBlock::Allocate(device->client->pool, exposed_->bytes());
       std::memcpy(exposed_->data(), array->host()->data(), exposed_->bytes());
     }
+    exposed_memory_ = exposed_->Hold();
+    exposed_data_ = exposed_->data();
   }
-  return exposed_->data();
+  return exposed_data_;
 }
 
 namespace jax_ipu::pjrt {
@@ -202,6 +209,7 @@ void CheckFits(const TensorSpec& spec, const Strides& strides, std::size_t size)
 
 // From a dense row-major array.
 void CopyOut(void* to, const Strides& strides, const HostBlock& from, const TensorSpec& spec) {
+  const std::shared_ptr<void> held = from.Hold();
   const std::size_t element = ipu_model::SizeOf(spec.type);
   if (IsDense(spec.shape, element, strides)) {
     std::memcpy(to, from.data(), from.bytes());
@@ -267,6 +275,7 @@ void BufferCopyRawToHost(PJRT_Buffer_CopyRawToHost_Args& args) {
   CopyWhenReady(
       array, ready,
       [to = args.dst, offset = args.offset, bytes = args.transfer_size](const HostBlock& from) {
+        const std::shared_ptr<void> held = from.Hold();
         std::memcpy(to, static_cast<const char*>(from.data()) + offset, static_cast<std::size_t>(bytes));
       },
       args.event);
@@ -289,6 +298,7 @@ PJRT_Buffer* CopyTo(const PJRT_Buffer& buffer, const PJRT_Memory* memory) {
     const auto ring = static_cast<unsigned>(buffer.device->client->device_pointers.size());
     copy = CopyOverLinks(array, LinkEndOf(buffer.device.get()), LinkEndOf(memory->device), ring);
   } else if (array->on_host()) {
+    array->host()->Own(buffer.device->client->pool);
     copy = std::make_shared<Array>(array->shared_spec(), array->host(), array->ready());
   } else {
     const CompletionPtr fetched = buffer.device->runtime->FetchToHost(array);

@@ -58,7 +58,11 @@ struct PJRT_Buffer {
   bool copied_ = false;  // IsReadOnHost has found that a copy is needed
   std::size_t external_references_ = 0;
   std::shared_ptr<jax_ipu::Array> pinned_;
+  // Forgets the three members below.
+  void Hide();
   std::shared_ptr<jax_ipu::HostBlock> exposed_;  // the memory that HostPointer returned
+  std::shared_ptr<void> exposed_memory_;         // keeps it valid while it is borrowed
+  void* exposed_data_ = nullptr;
 };
 
 namespace jax_ipu::pjrt {

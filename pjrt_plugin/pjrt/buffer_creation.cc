@@ -44,8 +44,10 @@ void FromHost(PJRT_Client_BufferFromHostBuffer_Args& args) {
                                                : DenseStrides(array->shape, element),
                                    order);
   const bool dense = IsDense(spec->shape, element, strides);
-  const bool keep = args.host_buffer_semantics != PJRT_HostBufferSemantics_kImmutableOnlyDuringCall &&
-                    dense && bytes > kCopiedBytes &&
+  // The other semantics let the caller change the array after this call, or after its transfer.
+  const bool may_alias = args.host_buffer_semantics == PJRT_HostBufferSemantics_kImmutableZeroCopy ||
+                         args.host_buffer_semantics == PJRT_HostBufferSemantics_kMutableZeroCopy;
+  const bool keep = may_alias && dense && bytes > kCopiedBytes &&
                     reinterpret_cast<std::uintptr_t>(args.data) % kZeroCopyAlignment == 0;
   std::shared_ptr<HostBlock> block;
   CompletionPtr released;

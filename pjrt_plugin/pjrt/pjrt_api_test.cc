@@ -482,6 +482,50 @@ TEST(LargeHostArraysAreNotCopied) {
   }
 }
 
+// Only zero-copy semantics let the runtime keep the caller's memory after the call, and then as long as the
+// buffer.
+TEST(CallersMayChangeTheirMemory) {
+  Client client;
+  std::vector<float> data(2000, 0.0F);
+  const auto dim = static_cast<std::int64_t>(data.size());
+  auto args = Garbage<PJRT_Client_BufferFromHostBuffer_Args>();
+  args.client = client.get();
+  args.data = data.data();
+  args.type = PJRT_Buffer_Type_F32;
+  args.dims = &dim;
+  args.num_dims = 1;
+  args.byte_strides = nullptr;
+  args.num_byte_strides = 0;
+  args.device = client.Devices()[0];
+  args.memory = nullptr;
+  args.device_layout = nullptr;
+  for (const PJRT_HostBufferSemantics semantics : {PJRT_HostBufferSemantics_kImmutableOnlyDuringCall,
+                                                   PJRT_HostBufferSemantics_kImmutableUntilTransferCompletes,
+                                                   PJRT_HostBufferSemantics_kImmutableZeroCopy}) {
+    const bool zero_copy = semantics == PJRT_HostBufferSemantics_kImmutableZeroCopy;
+    args.host_buffer_semantics = semantics;
+    data[0] = 0;
+    CALL_OK(Client_BufferFromHostBuffer, args);
+    if (!zero_copy) CHECK_EQ(Await(args.done_with_host_buffer), "");
+    auto copy = Garbage<PJRT_Buffer_CopyToMemory_Args>();
+    copy.buffer = args.buffer;
+    auto memory = Garbage<PJRT_Buffer_Memory_Args>();
+    memory.buffer = args.buffer;
+    CALL_OK(Buffer_Memory, memory);
+    copy.dst_memory = memory.memory;
+    CALL_OK(Buffer_CopyToMemory, copy);
+    if (zero_copy) Destroy(args.buffer);
+    data[0] = 1;
+    CHECK_EQ(Get(copy.dst_buffer).substr(0, 2), "0 ");
+    if (!zero_copy) {
+      CHECK_EQ(Get(args.buffer).substr(0, 2), "0 ");
+      Destroy(args.buffer);
+    }
+    Destroy(copy.dst_buffer);
+    if (zero_copy) CHECK_EQ(Await(args.done_with_host_buffer), "");
+  }
+}
+
 TEST(StridedAndOddLayouts) {
   Client client;
   const float data[6] = {0, 1, 2, 3, 4, 5};

@@ -204,7 +204,10 @@ ArrayList DeviceRuntime::MakeOutputs(const std::shared_ptr<const Executable>& ex
     std::shared_ptr<HostBlock> host;
     if (spec.forwarded_input >= 0) {
       const Array& argument = *arguments[static_cast<std::size_t>(spec.forwarded_input)].array;
-      if (argument.on_host()) host = argument.host();
+      if (argument.on_host()) {
+        host = argument.host();
+        host->Own(pool_);
+      }
     } else if (spec.aliased_input < 0) {
       host = HostBlock::Allocate(pool_, spec.tensor.bytes());
     }
@@ -255,6 +258,10 @@ DeviceRuntime::Work DeviceRuntime::MakeWork(const std::shared_ptr<LoadedProgram>
                                             std::vector<Argument> arguments, ipu_model::ReplicaGroup* group,
                                             std::uint64_t run_id, Results* results) {
   results->done = std::make_shared<Completion>();
+  // The caller may change borrowed memory after the call, before the run has read it.
+  for (const Argument& argument : arguments) {
+    if (argument.array->on_host()) argument.array->host()->Own(pool_);
+  }
   results->outputs = MakeOutputs(program->executable(), arguments, results->done);
   // ready() of the outputs is this run's own completion, so the run is given the arrays and must not wait.
   return {[this, program, group, run_id, arguments = std::move(arguments), outputs = results->outputs] {

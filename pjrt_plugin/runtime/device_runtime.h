@@ -65,6 +65,8 @@ class DeviceRuntime {
   CompletionPtr FetchForLinks(const std::shared_ptr<Array>& array);
   // Shared with copies between IPUs, which may end after the device is gone.
   const std::shared_ptr<DeviceUsage>& usage() const { return residency_.usage(); }
+  // Of memory that arrays borrow and their copies need for longer.
+  const std::shared_ptr<HostPool>& pool() const { return pool_; }
 
   // Finishes all queued work and ends the thread. Later calls still work, each on its caller's thread.
   void Shutdown();

@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 
 #include <cstdlib>
+#include <cstring>
 #include <string>
 #include <utility>
 
@@ -88,17 +89,35 @@ std::size_t HostPool::unused_bytes() const {
 }
 
 HostBlock::HostBlock(std::shared_ptr<HostPool> pool, void* data, std::size_t bytes,
-                     std::function<void()> release)
-    : pool_(std::move(pool)), data_(data), bytes_(bytes), release_(std::move(release)) {}
+                     std::shared_ptr<void> memory, bool borrowed)
+    : borrowed_(borrowed), data_(data), bytes_(bytes), pool_(std::move(pool)), memory_(std::move(memory)) {}
 
 HostBlock::~HostBlock() {
   if (IsForkedChild()) return;  // another thread may have held the pool's lock at the fork
-  if (pool_) pool_->Free(data_, bytes_);
-  if (release_) release_();
+  if (pool_) pool_->Free(data(), bytes_);
+}
+
+void HostBlock::Own(const std::shared_ptr<HostPool>& pool) {
+  if (!borrowed_.load(std::memory_order_acquire)) return;
+  std::shared_ptr<void> lent;  // given back without the lock, because that calls the owner
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (!borrowed_.load(std::memory_order_relaxed)) return;
+  void* own = pool->Allocate(bytes_);
+  std::memcpy(own, data(), bytes_);
+  pool_ = pool;
+  data_.store(own, std::memory_order_release);
+  lent.swap(memory_);
+  borrowed_.store(false, std::memory_order_release);
+}
+
+std::shared_ptr<void> HostBlock::Hold() const {
+  if (!borrowed_.load(std::memory_order_acquire)) return nullptr;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return memory_;
 }
 
 std::shared_ptr<HostBlock> HostBlock::Allocate(const std::shared_ptr<HostPool>& pool, std::size_t bytes) {
-  return std::make_shared<HostBlock>(pool, pool->Allocate(bytes), bytes, nullptr);
+  return std::make_shared<HostBlock>(pool, pool->Allocate(bytes), bytes, nullptr, /*borrowed=*/false);
 }
 
 std::shared_ptr<HostBlock> HostBlock::Zeros(std::size_t bytes) {
@@ -110,12 +129,18 @@ std::shared_ptr<HostBlock> HostBlock::Zeros(std::size_t bytes) {
   void* data = memory;
   std::size_t space = bytes + kAlignment;
   std::align(kAlignment, bytes, data, space);
-  return Borrow(data, bytes, [memory] { std::free(memory); });
+  return std::make_shared<HostBlock>(nullptr, data, bytes, std::shared_ptr<void>(memory, std::free),
+                                     /*borrowed=*/false);
 }
 
 std::shared_ptr<HostBlock> HostBlock::Borrow(const void* data, std::size_t bytes,
                                              std::function<void()> release) {
-  return std::make_shared<HostBlock>(nullptr, const_cast<void*>(data), bytes, std::move(release));
+  const auto give_back = [release = std::move(release)](void*) {
+    if (release && !IsForkedChild()) release();
+  };
+  void* memory = const_cast<void*>(data);
+  return std::make_shared<HostBlock>(nullptr, memory, bytes, std::shared_ptr<void>(memory, give_back),
+                                     /*borrowed=*/true);
 }
 
 }  // namespace jax_ipu

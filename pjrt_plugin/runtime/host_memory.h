@@ -3,6 +3,7 @@
 #define JAX_IPU_RUNTIME_HOST_MEMORY_H_
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -45,23 +46,36 @@ class HostBlock {
   static std::shared_ptr<HostBlock> Allocate(const std::shared_ptr<HostPool>& pool, std::size_t bytes);
   // Zeros that nobody writes to. They take physical memory only where they are read, if they are many.
   static std::shared_ptr<HostBlock> Zeros(std::size_t bytes);
-  // Wraps memory of another owner; `release` is called when it is no longer needed.
+  // Wraps memory of another owner, who may change it as soon as the buffer that was made of it is gone. So
+  // what may use the memory for longer calls Own() first. `release` is called when the memory is no longer
+  // needed.
   static std::shared_ptr<HostBlock> Borrow(const void* data, std::size_t bytes,
                                            std::function<void()> release);
 
-  HostBlock(std::shared_ptr<HostPool> pool, void* data, std::size_t bytes, std::function<void()> release);
+  // `memory` gives back what does not come from the pool.
+  HostBlock(std::shared_ptr<HostPool> pool, void* data, std::size_t bytes, std::shared_ptr<void> memory,
+            bool borrowed);
   ~HostBlock();
   HostBlock(const HostBlock&) = delete;
   HostBlock& operator=(const HostBlock&) = delete;
 
-  void* data() const { return data_; }
+  // Another address after Own().
+  void* data() const { return data_.load(std::memory_order_acquire); }
   std::size_t bytes() const { return bytes_; }
 
+  // Copies borrowed memory to memory of `pool`, so that nobody else can change it. Thread safe.
+  void Own(const std::shared_ptr<HostPool>& pool);
+  // While the caller keeps the result, what data() returns stays readable, whoever calls Own(). Null if the
+  // block owns its memory.
+  std::shared_ptr<void> Hold() const;
+
  private:
-  const std::shared_ptr<HostPool> pool_;
-  void* const data_;
+  std::atomic<bool> borrowed_;
+  std::atomic<void*> data_;
   const std::size_t bytes_;
-  const std::function<void()> release_;
+  mutable std::mutex mutex_;
+  std::shared_ptr<HostPool> pool_;  // under the mutex while the memory is borrowed, like memory_
+  std::shared_ptr<void> memory_;
 };
 
 }  // namespace jax_ipu

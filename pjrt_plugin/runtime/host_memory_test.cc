@@ -65,6 +65,44 @@ TEST(BorrowedMemoryIsReleasedOnceByTheLastOwner) {
   CHECK_EQ(released, 1);
 }
 
+TEST(OwnedMemoryDoesNotFollowItsFormerOwner) {
+  auto pool = std::make_shared<HostPool>();
+  int data = 3, released = 0;
+  const std::shared_ptr<HostBlock> block =
+      HostBlock::Borrow(&data, sizeof(data), [&released] { ++released; });
+  std::shared_ptr<void> held = block->Hold();
+  const void* before = block->data();
+  block->Own(pool);
+  CHECK_EQ(released, 0);  // somebody still reads it
+  CHECK_EQ(before, static_cast<const void*>(&data));
+  data = 4;
+  CHECK_EQ(*static_cast<const int*>(block->data()), 3);
+  held.reset();
+  CHECK_EQ(released, 1);
+  const void* own = block->data();
+  block->Own(pool);
+  CHECK_EQ(own, static_cast<const void*>(block->data()));
+  CHECK(block->Hold() == nullptr);
+  CHECK(HostBlock::Allocate(pool, 8)->Hold() == nullptr);
+}
+
+TEST(BlocksAreOwnedWhileOthersReadThem) {
+  auto pool = std::make_shared<HostPool>();
+  for (int round = 0; round < 50; ++round) {
+    auto data = std::make_unique<std::vector<int>>(1000, round);
+    const std::shared_ptr<HostBlock> block = HostBlock::Borrow(data->data(), 4000, [&data] { data.reset(); });
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 4; ++t) {
+      threads.emplace_back([&block, &pool, t, round] {
+        if (t == 0) block->Own(pool);
+        const std::shared_ptr<void> held = block->Hold();
+        CHECK_EQ(static_cast<const int*>(block->data())[999], round);
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+}
+
 TEST(PoolIsThreadSafe) {
   HostPool pool(1 << 16);
   std::vector<std::thread> threads;

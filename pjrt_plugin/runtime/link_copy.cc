@@ -51,6 +51,7 @@ std::shared_ptr<Array> CopyOverLinks(const std::shared_ptr<Array>& array, const 
   };
   const CompletionPtr fetched = from.device->FetchForLinks(array);
   if (array->on_host()) {  // the memory is known; ready() says when its bytes are valid
+    array->host()->Own(from.device->pool());
     auto copy = std::make_shared<Array>(array->shared_spec(), array->host(), fetched);
     copy->set_received(array->only_on_ipus());
     OnReady(fetched, count);

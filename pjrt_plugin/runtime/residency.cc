@@ -243,16 +243,20 @@ void Residency::WriteKept(LoadedProgram& program, const std::vector<Argument>& a
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const InputSpec& spec = program.executable_->inputs[i];
     if (!spec.kept()) continue;
-    // Host memory is written only once, so the same block always holds the same value.
+    // Host memory is written only once, so the same block always holds the same value. Where it lies matters
+    // to the model, which reads it there.
     std::weak_ptr<HostBlock>& kept = program.inputs_[i].kept;
     const std::shared_ptr<HostBlock>& block =
         config_.synthetic_data ? program.zeros_ : arguments[i].array->host();
-    if (!kept.owner_before(block) && !block.owner_before(kept)) continue;
-    program.engine_->ConnectStream(program.inputs_[i].write_stream, block->data());
+    void* const data = block->data();
+    const bool same = !kept.owner_before(block) && !block.owner_before(kept);
+    if (same && program.inputs_[i].kept_data == data) continue;
+    program.engine_->ConnectStream(program.inputs_[i].write_stream, data);
     program.engine_->Run(spec.write_program);
     LogTransfer("writes", i, spec.tensor.bytes());
     CountWrite(i, BytesToSend(*arguments[i].array));
     kept = block;
+    program.inputs_[i].kept_data = data;
   }
 }
 
@@ -293,7 +297,10 @@ void Residency::TransferState(LoadedProgram& program, const std::vector<Argument
     const InputSpec& spec = program.executable_->inputs[i];
     if (spec.aliased_output < 0) continue;
     const std::shared_ptr<Array>& output = outputs[static_cast<std::size_t>(spec.aliased_output)];
-    if (spec.unchanged && arguments[i].array->on_host()) output->PublishHost(arguments[i].array->host());
+    if (spec.unchanged && arguments[i].array->on_host()) {
+      arguments[i].array->host()->Own(pool_);
+      output->PublishHost(arguments[i].array->host());
+    }
     output->program_ = loaded_;
     output->slot_ = i;
     program.inputs_[i].resident = output;
@@ -392,8 +399,12 @@ void Residency::RunUntraced(const std::shared_ptr<LoadedProgram>& program,
                             const std::vector<Argument>& arguments, const ArrayList& outputs,
                             ipu_model::ReplicaGroup* group) {
   CheckCancelled(*program);
+  std::vector<std::shared_ptr<void>>
+      held;  // borrowed memory that another thread may give back during the run
   for (const Argument& argument : arguments) {
     if (const Error* error = Wait(argument.array->ready())) throw Error(*error);
+    if (!argument.array->on_host()) continue;
+    if (std::shared_ptr<void> memory = argument.array->host()->Hold()) held.push_back(std::move(memory));
   }
   Load(program);
   SwapStates(*program, arguments);

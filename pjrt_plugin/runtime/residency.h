@@ -35,8 +35,9 @@ class LoadedProgram {
   friend class Residency;
   struct Input {
     int stream = -1, write_stream = -1, read_stream = -1;
-    std::weak_ptr<Array> resident;  // the array whose value the variable holds; expired: unused
-    std::weak_ptr<HostBlock> kept;  // the host memory that the variable of a kept input copies
+    std::weak_ptr<Array> resident;    // the array whose value the variable holds; expired: unused
+    std::weak_ptr<HostBlock> kept;    // the host memory that the variable of a kept input copies
+    const void* kept_data = nullptr;  // where that was
   };
   const std::shared_ptr<const Executable> executable_;
   const unsigned replica_;
