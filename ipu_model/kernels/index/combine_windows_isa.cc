@@ -2,10 +2,9 @@
 #include <cstring>
 #include <type_traits>
 
-#include "kernels/host/half_rounding.h"
 #include "kernels/index/combine_windows.h"
+#include "kernels/index/float_lanes_isa.h"
 #include "kernels/index/select_indices.h"
-#include "kernels/vector/convert.h"
 #include "kernels/vector/register_types_isa.h"
 #include "kernels/vector/vector_types.h"
 
@@ -16,20 +15,6 @@ namespace {
 // Prefetch distances, in windows and in selected elements: operands are usually too large for the caches.
 constexpr std::int64_t kWindowsAhead = 8, kElementsAhead = 16;
 constexpr std::int64_t kSelectedRows = 512;
-
-// Combines 16-bit floats in f32 and rounds after each operation.
-struct F16 {
-  std::uint16_t bits;
-  float value() const { return F16ToF32(bits); }
-  static F16 Of(float x) { return {F32ToF16(RoundsStochastically() ? RoundStochastically(x) : x)}; }
-};
-struct BF16 {
-  std::uint16_t bits;
-  float value() const { return BF16ToF32(bits); }
-  static BF16 Of(float x) { return {F32ToBF16(x)}; }
-};
-template <typename T>
-inline constexpr bool kNarrow = std::is_same_v<T, F16> || std::is_same_v<T, BF16>;
 
 template <typename T>
 struct Complex {
@@ -55,6 +40,7 @@ struct Add {
       return a + b;
     }
   }
+  static Floats Apply(Floats a, Floats b) { return a + b; }
 };
 struct Multiply {
   template <typename T>
@@ -67,6 +53,7 @@ struct Multiply {
       return a * b;
     }
   }
+  static Floats Apply(Floats a, Floats b) { return a * b; }
 };
 template <bool kLargest>
 struct Extreme {
@@ -82,6 +69,12 @@ struct Extreme {
       return (a < b) == kLargest ? b : a;
     }
   }
+  static Floats Apply(Floats a, Floats b) {
+    const Floats zero = FloatsOf(kLargest ? BitsOf(a) & BitsOf(b) : BitsOf(a) | BitsOf(b));
+    const Floats other = kLargest ? (a < b ? b : a) : (a < b ? a : b);
+    const Floats chosen = a == b ? zero : other;
+    return a != a ? a : b != b ? b : chosen;
+  }
 };
 struct And {
   template <typename T>
@@ -96,6 +89,27 @@ struct Or {
   }
 };
 
+// Whether the combination of floats, in f32, is one of registers.
+template <typename T, typename Op>
+inline constexpr bool kInLanes = kHasLanes<T> && !std::is_same_v<Op, Set>;
+
+template <typename T, typename Op>
+void CombineContiguous(std::int64_t n, const T* update, T* out) {
+  std::int64_t i = 0;
+  if constexpr (kInLanes<T, Op>) {
+    for (; i + kFloats <= n; i += kFloats) {
+      StoreFloats(out + i, Op::Apply(LoadFloats(out + i), LoadFloats(update + i)));
+    }
+    if constexpr (kHasParts<T>) {
+      if (i == n) return;
+      const Floats result = Op::Apply(LoadFloats(out + i, n - i), LoadFloats(update + i, n - i));
+      return StoreFloats(out + i, n - i, result);
+    }
+  }
+#pragma GCC ivdep
+  for (; i < n; ++i) out[i] = Op::Apply(out[i], update[i]);
+}
+
 template <typename T, typename Op>
 void CombineWindow(const WindowRows::Loop& loop, int dim, const T* update, T* out) {
   if (dim == loop.rank) {
@@ -106,8 +120,7 @@ void CombineWindow(const WindowRows::Loop& loop, int dim, const T* update, T* ou
   if (dim + 1 < loop.rank) {
     for (std::int64_t i = 0; i < n; ++i) CombineWindow<T, Op>(loop, dim + 1, update + i * us, out + i * os);
   } else if (os == 1 && us == 1) {
-#pragma GCC ivdep
-    for (std::int64_t i = 0; i < n; ++i) out[i] = Op::Apply(out[i], update[i]);
+    CombineContiguous<T, Op>(n, update, out);
   } else {
     for (std::int64_t i = 0; i < n; ++i) out[i * os] = Op::Apply(out[i * os], update[i * us]);
   }
@@ -165,8 +178,7 @@ void Windows(const WindowRows::Loop& loop, const WindowList& list, const T* upda
       if (loop.elements == 64) return SumWindows<64>(list, updates, out);
     }
     return ForEachContiguous(loop.elements, list, updates, out, [n = loop.elements](T* to, const T* from) {
-#pragma GCC ivdep
-      for (std::int64_t e = 0; e < n; ++e) to[e] = Op::Apply(to[e], from[e]);
+      CombineContiguous<T, Op>(n, from, to);
     });
   }
   for (std::int64_t i = 0; i < list.count; ++i) {
@@ -265,6 +277,8 @@ void WithTypes(Combine combine, DType type, F&& f) {
   const auto reals = [&](auto op) {
     if (type == DType::kF32) return f(op, float{});
     if (type == DType::kF64) return f(op, double{});
+    // Decided here, once per call: a test in the loops would keep them from being vectors.
+    if (type == DType::kF16 && RoundsStochastically()) return f(op, StochasticF16{});
     if (type == DType::kF16) return f(op, F16{});
     if (type == DType::kBF16) return f(op, BF16{});
     return integers(op);
