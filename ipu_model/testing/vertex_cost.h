@@ -32,7 +32,7 @@ inline unsigned LargestRegion(unsigned elements, unsigned grain) {
   return largest;
 }
 
-// The operation on inputs 0, 1 and 2; the last operand is a constant if `constant`.
+// The operation on up to three operands, inputs 0, 1 and 2; the last operand is a constant if `constant`.
 inline Expression OneOperation(ScalarOp op, DType type, int operands, bool constant) {
   Expression e;
   e.inputs.assign(static_cast<std::size_t>(operands - (constant ? 1 : 0)), type);

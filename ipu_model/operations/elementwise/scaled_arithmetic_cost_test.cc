@@ -24,7 +24,7 @@ struct Step {
 };
 // Registers: x 0, y 1, the scales a 2 and b 3, then the steps.
 Expression Program(DType type, const std::vector<Step>& steps) {
-  Expression e = OneOperation(ScalarOp::kAdd, type, 4, true);
+  Expression e = OneOperation(ScalarOp::kAdd, type, 3, true);
   e.inputs.assign(2, type);
   e.constants.resize(2);
   e.constants[1].type = type;
