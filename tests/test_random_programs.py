@@ -24,6 +24,7 @@ from support import (
     program_random,
     program_reduce,
     program_sort,
+    program_state,
     program_text,
     program_views,
     program_window,
@@ -45,6 +46,7 @@ OPERATIONS = (
     + program_random.OPERATIONS
     + program_gradient.OPERATIONS
     + program_control.OPERATIONS
+    + program_state.OPERATIONS
     + program_text.OPERATIONS
 )
 MOVES = program_views.MOVES + program_index.MOVES + program_text.MOVES + (program_elementwise.select,)
@@ -127,7 +129,7 @@ def check_replicas(program: Program, tiles: int) -> None:
 in_every_run = settings(common, derandomize=True)
 
 
-@settings(in_every_run, max_examples=160)
+@settings(in_every_run, max_examples=80)
 @example(TRANSPOSES, 64)
 @given(programs(OPERATIONS), TILES)
 def test_random_programs(program, tiles):
@@ -138,6 +140,13 @@ def test_random_programs(program, tiles):
 @given(programs(MOVES), TILES)
 def test_random_moves_of_any_bits(program, tiles):
     check(program, tiles, bit_patterns, assert_same_bits)
+
+
+@settings(in_every_run, max_examples=12)
+@given(programs(program_state.OPERATIONS, max_steps=3), TILES)
+def test_random_changes_of_state(program, tiles):
+    """Loops that change parts of their state under masks and in branches."""
+    check(program, tiles)
 
 
 @settings(in_every_run, max_examples=20)
@@ -176,6 +185,13 @@ def test_many_random_programs(program, tiles, isolated):
 @given(program=programs(MOVES, max_steps=14), tiles=TILES)
 def test_many_random_moves_of_any_bits(program, tiles, isolated):
     check(program, tiles, bit_patterns, assert_same_bits, isolated)
+
+
+@pytest.mark.nightly
+@settings(common, max_examples=1000)
+@given(program=programs(program_state.OPERATIONS, max_steps=5), tiles=TILES)
+def test_many_random_changes_of_state(program, tiles, isolated):
+    check(program, tiles, on_cpu=isolated)
 
 
 @pytest.mark.nightly

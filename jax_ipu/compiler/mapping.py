@@ -250,10 +250,7 @@ def _visit(block: Block, demands: dict[Value, Demand], partners: dict[Value, Val
             for region in op.regions:
                 _visit(region, demands, partners, least)
             for operand, arg, result in zip(op.operands, body.args, op.results, strict=True):
-                demand = demands.get(arg) or demands.get(result)
-                if demand is not None:
-                    demands.setdefault(arg, demand)
-                    _want(demands, operand, demand)
+                _carry(demands, operand, [arg], result)
         elif name == "ipu.call":
             body = body_of(op)
             _visit(body, demands, partners, least)
@@ -265,6 +262,17 @@ def _visit(block: Block, demands: dict[Value, Demand], partners: dict[Value, Val
             for region in op.regions:
                 if name in ("if", "case"):
                     _visit(region, demands, partners, least)
+            for i, position in enumerate(op.attrs.get("state", ())):
+                _carry(demands, op.operands[1 + i], [r.args[i] for r in op.regions], op.results[position])
+
+
+def _carry(demands: dict[Value, Demand], operand: Value, args: list[Value], result: Value) -> None:
+    """Gives the first demand of the arguments that hold a carried value, or that of its result, to all of them."""
+    demand = next((demands[value] for value in (*args, result) if value in demands), None)
+    if demand is not None:
+        for arg in args:
+            demands.setdefault(arg, demand)
+        _want(demands, operand, demand)
 
 
 def _keep_place(op: Op, demands: dict[Value, Demand], partners: dict[Value, Value]) -> None:

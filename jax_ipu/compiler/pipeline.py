@@ -25,10 +25,12 @@ from jax_ipu.compiler.passes import (
     known_indices,
     layouts,
     loops,
+    masked_updates,
     matmul_roles,
     outline,
     padded_state,
     random_counters,
+    readers_first,
     recompute,
     scalar_branches,
     schedule,
@@ -58,6 +60,7 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("dce before scatters", dce.run),
     ("known indices", known_indices.run),
     ("hoist broadcasts", hoist_broadcasts.run),
+    ("masked updates", masked_updates.run),
     ("cse again", cse.run),
     ("random counters", random_counters.run),
     ("dce", dce.run),
@@ -79,6 +82,10 @@ def _schedule(module: Module, signature: Signature) -> None:
     schedule.run(module, signature.aliases())
 
 
+def _readers_first(module: Module, signature: Signature) -> None:
+    readers_first.run(module)
+
+
 def _inplace(module: Module, signature: Signature) -> None:
     signature.keep(inplace.run(module, signature.aliases(), signature.read_only()))
 
@@ -86,6 +93,7 @@ def _inplace(module: Module, signature: Signature) -> None:
 # They need to know which results take the storage of which arguments.
 STORAGE_PASSES: tuple[tuple[str, Callable[[Module, Signature], None]], ...] = (
     ("schedule", _schedule),
+    ("readers first", _readers_first),
     ("inplace", _inplace),
 )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from jax_ipu import _ipu
-from jax_ipu.compiler.ir import Block, Op, body_of
+from jax_ipu.compiler.ir import Block, Op, Value, body_of
 from jax_ipu.compiler.lowering.context import Context
 from jax_ipu.compiler.types import num_elements
 
@@ -33,11 +33,11 @@ def write_results(context: Context, block: Block, destinations: dict[int, _ipu.T
         context.sequence.copy(source, destination, name)
 
 
-def _state(context: Context, op: Op, body: Block) -> list[_ipu.Tensor]:
-    """A variable for each carried value, which holds its initial value and may be written."""
+def _state(context: Context, op: Op, operands: Sequence[Value], args: Sequence[Value]) -> list[_ipu.Tensor]:
+    """A variable for each value of the state of `op`, which holds its initial value and may be written."""
     name = context.name(op)
     variables = []
-    for operand, arg, own in zip(op.operands, body.args, op.attrs["own"], strict=True):
+    for operand, arg, own in zip(operands, args, op.attrs["own"], strict=True):
         initial = context.tensor(operand)
         if own:
             variables.append(initial)
@@ -53,7 +53,7 @@ def lower_while(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
     """A loop that tests its condition before each trip."""
     condition, body = op.regions
     name = context.name(op)
-    state = _state(context, op, body)
+    state = _state(context, op, op.operands, body.args)
     for args in (condition.args, body.args):
         context.tensors.update(zip(args, state, strict=True))
     with context.nested(f"{name} condition") as condition_sequence:
@@ -70,7 +70,7 @@ def lower_repeat(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
     """A loop with a trip count known at compile time."""
     body = op.regions[0]
     name = context.name(op)
-    state = _state(context, op, body)
+    state = _state(context, op, op.operands, body.args)
     context.tensors.update(zip(body.args, state, strict=True))
     with context.nested(f"{name} body") as sequence:
         context.lower_block(body)
@@ -80,14 +80,20 @@ def lower_repeat(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
 
 
 def lower_branches(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
-    """if and case; an index of a case without a branch takes the last one."""
+    """if and case; an index of a case without a branch takes the last one. Some results lie in captured state."""
     name = context.name(op)
-    results = [context.allocate(r, name) for r in op.results]
+    positions = op.attrs.get("state", ())
+    args = op.regions[0].args if op.regions else ()
+    state = dict(zip(positions, _state(context, op, op.operands[1:], args) if positions else (), strict=True))
+    made = {i: context.allocate(r, name) for i, r in enumerate(op.results) if i not in state}
+    results = [state[i] if i in state else made[i] for i in range(len(op.results))]
     sequences = []
     for region in op.regions:
+        context.tensors.update(zip(region.args, state.values(), strict=True))
         with context.nested(name) as sequence:
             context.lower_block(region)
-            write_results(context, region, dict(enumerate(results)), name)
+            # Results with storage of their own first: they may read state that the others write over.
+            write_results(context, region, made | state, name)
         sequences.append(sequence)
     chosen = context.tensor(op.operands[0])
     if op.name == "if":

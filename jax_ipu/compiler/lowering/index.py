@@ -97,7 +97,7 @@ def lower_scatter(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
         return targets
     d = op.attrs["scatter_dimension_numbers"]
     # The arguments of the body are the current elements, then the updates.
-    return _ipu.scatter(
+    _ipu.scatter(
         context.graph,
         targets,
         context.tensor(indices),
@@ -115,6 +115,7 @@ def lower_scatter(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
         name,
         in_place=True,
     )
+    return targets
 
 
 def create_sliced(context: Context, demand: Demand, dtype: str, name: str) -> _ipu.Tensor | None:

@@ -109,7 +109,13 @@ def lower_copy(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
     return [context.tensor(op.operands[0])]
 
 
+def lower_saved(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
+    """A copy of what will be written over."""
+    return [context.copy(context.tensor(op.operands[0]), context.name(op))]
+
+
 LOWERINGS = {
+    "ipu.copy": lower_saved,
     "reshape": lower_reshape,
     "transpose": lower_transpose,
     "broadcast_in_dim": lower_broadcast_in_dim,

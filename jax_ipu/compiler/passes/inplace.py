@@ -1,9 +1,9 @@
 """Decides which ops write over storage that nothing reads afterwards, so that state is updated in place.
 
 Sets attributes of ops: `in_place` (updates of slices, scatter: operand storage becomes the result), `write_over`
-(ipu.map: result index -> block argument whose storage takes that result), `own` (loops: which initial values give their
-storage to the loop), and on terminators `through_copy` (results that must be copied to a temporary before any state is
-written).
+(ipu.map: result index -> block argument whose storage takes that result), `own` (loops and conditionals: which initial
+values give their storage), `state` (conditionals, see `branch_state.py`), and on terminators `through_copy` (results
+that must be copied to a temporary before any state is written).
 
 Adds ops "ipu.store": a result that cannot be computed in the storage of its state is copied there as soon as the old
 contents are dead. Copies at the end of the program would keep all such results alive until then.
@@ -11,16 +11,16 @@ contents are dead. Copies at the end of the program would keep all such results 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 
 from jax_ipu.compiler.ir import VIEWS, Block, Module, Op, Value
+from jax_ipu.compiler.passes import branch_state
+from jax_ipu.compiler.passes.branch_state import BRANCHES, LOOPS, UPDATES
 from jax_ipu.compiler.tile_calls import ATTRIBUTE, VertexCall
 from jax_ipu.compiler.types import num_elements
 
 # Ops whose results lie in memory that programs do not write.
 _CONSTANTS = frozenset(("constant", "partition_id", "replica_id"))
-_UPDATES = frozenset(("dynamic_update_slice", "ipu.update_slice", "scatter"))
-_LOOPS = frozenset(("while", "ipu.repeat"))
 
 _NOTHING: frozenset[Value] = frozenset()
 
@@ -87,25 +87,27 @@ class _Analysis:
                     self.last_use[root] = index
         outputs = self._outputs()
         for index, op in enumerate(block.ops):
-            if op.name in _UPDATES:
+            if op.name in UPDATES:
                 self._update(op, index)
             elif op.name == "ipu.map":
                 self._map(op, index, outputs)
             elif op.name == "ipu.tile_map":
                 self._vertices(op, index)
-            elif op.name in _LOOPS:
+            elif op.name in LOOPS:
                 self._loop(op, index)
             elif op.name == "ipu.call":
                 for region in op.regions:
                     _Analysis(region, {}, set(region.args)).run()
-            elif op.regions and op.name in ("if", "case"):
-                for region in op.regions:
-                    _Analysis(region, {}, set()).run()
+            elif op.name in BRANCHES:
+                self._branches(op)
         self._store()
         self._terminate()
 
     def _outputs(self) -> dict[Value, int]:
-        """Value -> the position of the result that it becomes, as the result itself or by updates in place."""
+        """Value -> the position of the result that it becomes, as the result itself or by updates in place.
+
+        Conditionals get their state on the way, because it depends on what their results become.
+        """
         outputs: dict[Value, int] = {}
         for position, value in enumerate(self.block.results):
             if position in self.destinations:
@@ -114,8 +116,11 @@ class _Analysis:
             pairs: Iterable[tuple[Value, Value]]
             if op.name == "ipu.tile_map":
                 pairs = [(op.operands[operand], op.results[result]) for result, operand in _aliases(op)]
-            elif op.name in _UPDATES or op.name in _LOOPS:
+            elif op.name in UPDATES or op.name in LOOPS:
                 pairs = zip(op.operands, op.results, strict=False)
+            elif op.name in BRANCHES:
+                self._give_state(op, index, outputs)
+                pairs = [(state, op.results[position]) for state, position, own in self._states(op) if own]
             else:
                 continue
             for operand, result in pairs:
@@ -140,10 +145,7 @@ class _Analysis:
         op.attrs["in_place"] = True
         self.written |= touched
         for target, result in zip(targets, op.results, strict=True):
-            roots = self.roots_of(target)
-            if len(roots) == 1:
-                (root,) = roots
-                self.storage[result] = self.storage.get(root, root)
+            self._take_storage(target, result)
 
     def _vertices(self, op: Op, index: int) -> None:
         in_place = []
@@ -157,9 +159,7 @@ class _Analysis:
                 continue
             in_place.append(result)
             self.written |= touched
-            if len(touched) == 1:
-                (root,) = touched
-                self.storage[op.results[result]] = self.storage.get(root, root)
+            self._take_storage(target, op.results[result])
         op.attrs["in_place"] = tuple(in_place)
 
     def _map(self, op: Op, index: int, outputs: dict[Value, int]) -> None:
@@ -208,10 +208,67 @@ class _Analysis:
         op.attrs["own"] = tuple(own)
         self.written |= given
         for operand, result, mine in zip(op.operands, op.results, own, strict=True):
-            roots = self.roots_of(operand)
-            if mine and len(roots) == 1:
-                (root,) = roots
-                self.storage[result] = self.storage.get(root, root)
+            if mine:
+                self._take_storage(operand, result)
+
+    def _give_state(self, op: Op, index: int, outputs: dict[Value, int]) -> None:
+        """Chooses the state of a conditional, for each result at most one value, so that most is in place."""
+        outside = branch_state.captured(op)
+        wishes: list[tuple[int, int, Value, bool]] = []
+        for position, result in enumerate(op.results):
+            if not num_elements(result.shape):
+                continue
+            target = self.destinations.get(outputs.get(result, -1))
+            for value, (suits, changed) in branch_state.candidates(op, position, outside).items():
+                in_place = target is not None and self.roots_of(value) == {target}
+                wishes.append((2 * suits + 3 * in_place, position, value, changed))
+        wishes.sort(key=lambda wish: (-wish[0], wish[1]))
+        states: dict[int, tuple[Value, bool]] = {}
+        taken: set[Value] = set()
+        for _, position, value, changed in wishes:
+            if position in states or value in taken:
+                continue
+            if branch_state.sink_views(op, value, outside):
+                outside = branch_state.captured(op)
+            fits = self._fits(op, index, value, outside)
+            # What is changed in every branch is copied before them, where it cannot be written over.
+            if fits or changed:
+                states[position] = (value, fits)
+                taken.add(value)
+        if states:
+            values, own = zip(*states.values(), strict=True)
+            branch_state.give(op, values, tuple(states), own)
+
+    def _fits(self, op: Op, index: int, value: Value, outside: Set[Value]) -> bool:
+        """Whether the conditional may write over the storage of a value that it captures."""
+        if value in self.repeats or not self._dead_after(value, index):
+            return False
+        roots = self.roots_of(value)
+        others = (*op.operands, *(o for o in outside if o is not value))
+        return not any(self.roots_of(o) & roots for o in others)
+
+    def _states(self, op: Op) -> list[tuple[Value, int, bool]]:
+        """Each state of a conditional, the position of the result that takes it, and whether it gives its storage."""
+        if "state" not in op.attrs:
+            return []
+        return list(zip(op.operands[1:], op.attrs["state"], op.attrs["own"], strict=True))
+
+    def _branches(self, op: Op) -> None:
+        states = self._states(op)
+        for region in op.regions:
+            targets = {position: arg for (_, position, _), arg in zip(states, region.args, strict=True)}
+            _Analysis(region, targets, set(region.args)).run()
+        for state, position, own in states:
+            if own:
+                self.written |= self.roots_of(state)
+                self._take_storage(state, op.results[position])
+
+    def _take_storage(self, operand: Value, result: Value) -> None:
+        """Notes that the result lies in the storage of the operand."""
+        roots = self.roots_of(operand)
+        if len(roots) == 1:
+            (root,) = roots
+            self.storage[result] = self.storage.get(root, root)
 
     def _store(self) -> None:
         block, terminator = self.block, self.block.terminator

@@ -1,0 +1,234 @@
+"""State that a program changes in part: under a mask, in a branch, or before old values are read: all in place."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+import jax_ipu
+from support.modes import MODES, array, check
+
+TRIPS = 6
+
+
+def loop(trip):
+    """Runs trip(i, x, row, done) -> (x, row, done) over state x, and returns all."""
+
+    def program(x, row):
+        return lax.fori_loop(0, TRIPS, lambda i, c: trip(i, *c), (x, row, False))
+
+    return program
+
+
+def loop_of_two(trip):
+    """The same with two states, x and its rows in reverse order at first."""
+
+    def program(x, y, row):
+        return lax.fori_loop(0, TRIPS, lambda i, c: trip(i, *c), (x, y, row))
+
+    return program
+
+
+# Branches ---------------------------------------------------------------------------------------------------------
+
+
+@loop
+def branch(i, x, row, done):
+    return lax.cond(i % 3 == 0, lambda x: x.at[i].set(row), lambda x: x, x), row, done
+
+
+@loop
+def switch(i, x, row, done):
+    changes = [lambda x: x.at[i].add(row), lambda x: x, lambda x: lax.dynamic_update_slice(x, row[None], (i + 1, 0))]
+    return lax.switch(i % 4, changes, x), row * 0.5, done
+
+
+@loop
+def loop_in_branch(i, x, row, done):
+    def several(x):
+        return lax.fori_loop(0, 3, lambda j, x: x.at[i + j].set(row * j), x)
+
+    return lax.cond(i % 2 == 1, several, lambda x: x, x), row + 1, done
+
+
+@loop
+def branch_in_branch(i, x, row, done):
+    def inner(x):
+        return lax.cond(i > 2, lambda x: x.at[0].set(row).at[i].set(x[1]), lambda x: x.at[i].mul(2), x)
+
+    return lax.cond(i % 2 == 0, inner, lambda x: x, x), row, done
+
+
+@loop
+def read_around_a_branch(i, x, row, done):
+    """Reads the old state at a computed and at a fixed place, and the new one."""
+    new = lax.cond(i % 3 != 0, lambda x: x.at[i].set(row), lambda x: x, x)
+    return new, x[i + 1] - new[i] + x[0], done
+
+
+@loop_of_two
+def rows_change_places_in_a_branch(i, x, y, row):
+    def swap(x, y):
+        return x.at[i].set(y[i + 1]), y.at[i + 1].set(x[i])
+
+    x, y = lax.cond(i % 2 == 0, swap, lambda x, y: (x, y), x, y)
+    return x, y, row
+
+
+@loop_of_two
+def one_state_of_two(i, x, y, row):
+    x, y = lax.switch(
+        i % 3, [lambda x, y: (x.at[i].set(row), y), lambda x, y: (x, y.at[i].max(row)), lambda x, y: (x, y)], x, y
+    )
+    return x, y, row
+
+
+# Masks ------------------------------------------------------------------------------------------------------------
+
+
+@loop
+def until_done(i, x, row, done):
+    return jnp.where(done, x, x.at[i].set(row * i)), row, done | (i > 3)
+
+
+@loop
+def slice_until_done(i, x, row, done):
+    new = lax.dynamic_update_slice(x, row[None] * i, (i, 0))
+    return jnp.where(done, x, new), row, done | (i > 3)
+
+
+@loop
+def known_row_under_a_mask(i, x, row, done):
+    return jnp.where(i % 2 == 0, x.at[3:5].multiply(row), x), row, done
+
+
+@loop
+def one_or_the_other(i, x, row, done):
+    return jnp.where(i % 3 == 0, x.at[i].set(row), x.at[i + 1].add(row)), row, done
+
+
+@loop
+def masks_in_masks(i, x, row, done):
+    return jnp.where(done, x, jnp.where(i == 1, x, x.at[i].set(row).at[0].add(row))), row, done | (i > 4)
+
+
+@loop
+def new_rows_read(i, x, row, done):
+    """The new state is read, whether it stays or not."""
+    new = x.at[i].set(row)
+    return jnp.where(done, x, new), row + new[i // 2], done | (i > 2)
+
+
+@loop
+def new_slices_read(i, x, row, done):
+    new = lax.dynamic_update_slice(x.at[i + 1].max(row), row[None], (i, 0))
+    return jnp.where(done, x, new), row + new[i // 2], done | (i > 2)
+
+
+@loop
+def mask_in_a_loop(i, x, row, done):
+    x = lax.fori_loop(0, 3, lambda j, x: jnp.where(done, x, x.at[i + j].set(x[i] + 1)), x)
+    return x, row, done | (i > 3)
+
+
+# Other readers ----------------------------------------------------------------------------------------------------
+
+
+@loop
+def old_row_read_after_the_update(i, x, row, done):
+    new = x.at[i].set(row)
+    return new, row + x[i + 1], done
+
+
+@loop
+def old_and_new_read_together(i, x, row, done):
+    new = x.at[i].set(row)
+    return new, x[0] * new[i] + x[2, 1], done
+
+
+# Batches ----------------------------------------------------------------------------------------------------------
+
+
+def batched(trip):
+    """One row of states, each with a number that decides; the states are the first dimension."""
+
+    def one(x, row, number):
+        return lax.fori_loop(0, TRIPS, lambda i, x: trip(i, x, row, number), x)
+
+    def program(x, row):
+        x = x.reshape(4, -1, x.shape[-1])
+        return jax.vmap(one)(x, jnp.stack([row, -row, 2 * row, row]), jnp.arange(4))
+
+    return program
+
+
+@batched
+def batch_of_masks(i, x, row, number):
+    return jnp.where(i > number, x, x.at[i].set(row))
+
+
+@batched
+def batch_of_masks_at_many_places(i, x, row, number):
+    return jnp.where(i < number, x.at[i + number].add(row * i), x)
+
+
+@batched
+def batch_of_slices(i, x, row, number):
+    return jnp.where(i > number, x, lax.dynamic_update_slice(x, row[None, 1:], (i, number)))
+
+
+@batched
+def batch_of_branches(i, x, row, number):
+    return lax.cond(i < number, lambda x: x.at[i].set(row), lambda x: x, x)
+
+
+@batched
+def batch_of_switches(i, x, row, number):
+    return lax.switch((i + number) % 3, [lambda x: x.at[i].set(row), lambda x: x, lambda x: x.at[i].max(row)], x)
+
+
+def batch_of_loops(x, row):
+    def one(x, number):
+        return lax.while_loop(lambda c: c[1] < number, lambda c: (c[0].at[c[1]].set(row), c[1] + 1), (x, 0))[0]
+
+    return jax.vmap(one)(x.reshape(4, -1, x.shape[-1]), jnp.arange(4))
+
+
+OF_ONE_STATE = (
+    *(branch, switch, loop_in_branch, branch_in_branch, read_around_a_branch),
+    *(until_done, slice_until_done, known_row_under_a_mask, one_or_the_other, masks_in_masks),
+    *(new_rows_read, new_slices_read, mask_in_a_loop, old_row_read_after_the_update, old_and_new_read_together),
+    *(batch_of_masks, batch_of_masks_at_many_places, batch_of_slices, batch_of_branches, batch_of_switches),
+    batch_of_loops,
+)
+OF_TWO_STATES = (rows_change_places_in_a_branch, one_state_of_two)
+PROGRAMS = {name: value for name, value in globals().items() if value in (*OF_ONE_STATE, *OF_TWO_STATES)}
+
+
+def arguments_of(program, rows: int, columns: int):
+    return [(rows, columns)] * (2 if program in OF_TWO_STATES else 1) + [(columns,)]
+
+
+@pytest.mark.parametrize("mode", [MODES[0], MODES[2]], ids=lambda mode: mode[0])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_values(name, mode):
+    program = PROGRAMS[name]
+    shapes = arguments_of(program, 48, 3)
+    check(program, *(array(*shape, seed=i) for i, shape in enumerate(shapes)), mode=mode)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_cost_does_not_grow_with_what_is_not_touched(name):
+    program = PROGRAMS[name]
+    costs, state_bytes = [], []
+    for rows in (2048, 16384):
+        shapes = [jax.ShapeDtypeStruct(s, np.float32) for s in arguments_of(program, rows, 256)]
+        states = tuple(range(len(shapes) - 1))
+        costs.append(jax_ipu.estimate(program, *shapes, donate_argnums=states))
+        state_bytes.append(sum(4 * shapes[i].size for i in states))
+    small, large = costs
+    assert large.cycles < 1.3 * small.cycles
+    # No second copy of a state: memory grows as the states do. Two states may change places through a third (donation).
+    states_in_memory = {1: 1, 2: 1.5}[len(states)]
+    assert large.total_bytes - small.total_bytes < 1.1 * states_in_memory * (state_bytes[1] - state_bytes[0])
