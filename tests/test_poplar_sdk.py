@@ -8,7 +8,7 @@ ROOT = Path(__file__).parent.parent
 
 
 def test_the_sources_compile_for_the_api_of_poplar():
-    """The model's headers stand for the SDK's without what Poplar lacks. What is called is defined; nothing is linked."""
+    """The model's headers, without what Poplar lacks, stand for the SDK's. All that is called must be defined."""
     # Below the sources, where a compiler cache finds what other clones have compiled.
     command = [sys.executable, "tools/poplar_sdk_check.py", "--work", "build/poplar_sdk", "--objects", "--jobs", "2"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
