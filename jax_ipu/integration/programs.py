@@ -12,12 +12,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 PLATFORM = "ipu"
+# What pjrt_plugin/pjrt/plugin.cc tells jaxlib; a test compares programs.
+STABLEHLO_VERSION = "1.17.0"
 # Files of this package that call the functions of users: their lines say nothing of the program.
 _CALLERS = ("integration/programs.py", "estimates.py", "debug.py", "command_line")
 
 
 class Program(NamedTuple):
-    """A program for `num_ipus` IPUs: MLIR bytecode with source lines, and a serialised xla.CompileOptionsProto."""
+    """A program for `num_ipus` IPUs: a StableHLO artifact with source lines, and an xla.CompileOptionsProto."""
 
     mlir: bytes
     options: bytes
@@ -73,7 +75,7 @@ def program_of(
     serialized = pxla.create_compile_options(
         module, given["tuple_args"], inputs, outputs, given["backend"], devices, options
     ).SerializeAsString()
-    return Program(_bytecode(module), serialized, num_ipus)
+    return Program(_artifact(module), serialized, num_ipus)
 
 
 @functools.cache
@@ -93,7 +95,14 @@ def _mesh_size(module: Any) -> int:
     return max((math.prod(sdy.MeshAxisAttr(axis).size for axis in mesh.axes) for mesh in meshes), default=1)
 
 
-def _bytecode(module: Any) -> bytes:
+def _artifact(module: Any) -> bytes:
+    """The bytes that jaxlib gives to the plugin: it expands CHLO, but some ops stay as composites."""
+    from jaxlib import _jax
+    from jaxlib.mlir.dialects import stablehlo
+
     stream = io.BytesIO()
     module.operation.write_bytecode(stream)
-    return stream.getvalue()
+    version = stablehlo.get_smaller_version(STABLEHLO_VERSION, stablehlo.get_current_version())
+    # "Mixed": other dialects than StableHLO, like Shardy's, stay as they are.
+    artifact: bytes = _jax.mlir.serialize_portable_artifact(stream.getvalue(), version, use_mixed_serialization=True)
+    return artifact
