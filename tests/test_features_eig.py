@@ -92,7 +92,7 @@ def eig_and_schur(a):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("shape", [(1, 1), (2, 2), (3, 3), (2, 3, 7, 7), (40, 40), (0, 4, 4)])
+@pytest.mark.parametrize("shape", [(1, 1), (2, 2), (3, 3), (2, 3, 7, 7), (3, 50, 4, 4), (40, 40), (0, 4, 4)])
 def test_random_matrices(shape, dtype):
     a = matrix(shape, dtype)
     (values, left, right), (t, z) = run(eig_and_schur, a)

@@ -1,17 +1,22 @@
 """The QR algorithm for Hessenberg matrices, with LAPACK's lahqr's shifts and deflation, and its signs if real.
 
 All matrices of a batch go through the steps of a sweep together: a step is small products at the same place in every
-matrix, and the identity for matrices whose sweep does not include that place.
+matrix, and the identity for matrices whose sweep does not include that place. The batch is one dimension here, and the
+last one, so that an operation on small matrices has long rows. Only of few matrices H and Z are a stack, with the batch
+as their first dimension.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from jax_ipu.integration.householder import batched_dot, diagonal
 
+# From this many real or complex matrices on, sums of products of rows take less time than a product for each matrix.
+_LEAST_REAL_ROW, _LEAST_COMPLEX_ROW = 8, 128
 # Sweeps without deflation between two exceptional shifts, and per row of the matrix before giving up.
 _EXCEPTIONAL_EVERY, _SWEEPS_PER_ROW = 10, 30
 # The exceptional shifts are the eigenvalues of ((0.75, -0.4375), (1, 0.75)) times a size, about a diagonal entry.
@@ -30,16 +35,19 @@ def reduce_to_blocks(h: Any, z: Any) -> tuple[Any, Any, Any]:
     from jax import lax
 
     n, is_real = h.shape[-1], not jnp.iscomplexobj(h)
+    batch = h.shape[:-2]
     if n == 1:
-        return h, z, jnp.ones(h.shape[:-2], bool)
+        return h, z, jnp.ones(batch, bool)
+    matrices = math.prod(batch)
     # A real step spans three rows, the last one only two: a row and a column of zeros follow.
     rows = n + 1 if is_real else n
-    margin = [(0, 0)] * (h.ndim - 2)
-    state = jnp.pad(jnp.swapaxes(h, -1, -2), [*margin, (0, rows - n), (0, rows - n)])
+    is_stack = matrices < (_LEAST_REAL_ROW if is_real else _LEAST_COMPLEX_ROW)
+    form = _Form(n, is_stack)
+    state = form.padded(form.transposed(h), rows, rows)
     if z is not None:
-        z = jnp.pad(jnp.swapaxes(z, -1, -2), [*margin, (0, rows - n), (0, 0)])
-        state = jnp.concatenate([state, z], -1)
-    column, row = jnp.arange(rows)[:, None], jnp.arange(state.shape[-1])[None, :]
+        state = jnp.concatenate([state, form.padded(form.transposed(z), rows, n)], form.axes[1])
+    column = form.stored(jnp.arange(rows)[:, None, None])
+    row = form.stored(jnp.arange(state.shape[form.axes[1]])[None, :, None])
     most = _SWEEPS_PER_ROW * max(10, n)
 
     def proceed(loop: tuple[Any, ...]) -> Any:
@@ -48,38 +56,89 @@ def reduce_to_blocks(h: Any, z: Any) -> tuple[Any, Any, Any]:
 
     def run(loop: tuple[Any, ...]) -> tuple[Any, ...]:
         state, end, sweeps = loop
-        begin = _active_begin(state, n, end)
+        begin = _active_begin(state, form, end)
         apart = begin >= (end - 1 if is_real else end)
-        at = begin[..., None, None]
+        at = form.stored(begin[None, None])
         below = (row > column + 1) & (row < rows) | (row == at) & (column == at - 1)
         state = jnp.where(below, 0, state)
         sweeps = jnp.where(apart, 0, sweeps + 1)
-        state = (_double_shift_sweep if is_real else _single_shift_sweep)(state, n, begin, end, sweeps, ~apart)
+        state = (_double_shift_sweep if is_real else _single_shift_sweep)(state, form, begin, end, sweeps, ~apart)
         return state, jnp.where(apart, begin - 1, end), sweeps
 
-    counts = jnp.zeros(h.shape[:-2], np.int32)
+    counts = jnp.zeros(matrices, np.int32)
     state, end, _ = lax.while_loop(proceed, run, (state, counts + (n - 1), counts))
-    t = jnp.swapaxes(state[..., :n, :n], -1, -2)
-    return t, None if z is None else jnp.swapaxes(state[..., :n, rows:], -1, -2), end <= 0
+    state = form.as_stack(state)[:, :n]
+    t, z = (
+        None if x is None else jnp.reshape(jnp.swapaxes(x, 1, 2), (*batch, n, n))
+        for x in (state[:, :, :n], None if z is None else state[:, :, rows:])
+    )
+    return t, z, jnp.reshape(end <= 0, batch)
 
 
-def _diagonals(state: Any, n: int) -> tuple[Any, Any, Any]:
-    """The diagonal of H, the entries below it, and those above it, each (..., n); the last two end with a zero."""
+class _Form(NamedTuple):
+    """The rows of H, and whether the matrices are a stack."""
+
+    n: int
+    is_stack: bool
+
+    def stored(self, x: Any) -> Any:
+        """x (rows, columns, matrices) as it is stored."""
+        import jax.numpy as jnp
+
+        return jnp.moveaxis(x, -1, 0) if self.is_stack else x
+
+    def as_stack(self, x: Any) -> Any:
+        """The inverse, with the batch as the first dimension."""
+        import jax.numpy as jnp
+
+        return x if self.is_stack else jnp.moveaxis(x, -1, 0)
+
+    def transposed(self, x: Any) -> Any:
+        """The stored transposed matrices of x (..., n, n)."""
+        import jax.numpy as jnp
+
+        x = jnp.swapaxes(jnp.reshape(x, (-1, self.n, self.n)), 1, 2)
+        return x if self.is_stack else jnp.moveaxis(x, 0, -1)
+
+    def padded(self, x: Any, rows: int, columns: int) -> Any:
+        """Stored matrices (n, n) with zeros behind their rows and columns."""
+        import jax.numpy as jnp
+
+        margin = [(0, 0)] * 3
+        for axis, extent in zip(self.axes, (rows, columns), strict=True):
+            margin[axis] = (0, extent - self.n)
+        return jnp.pad(x, margin)
+
+    @property
+    def axes(self) -> tuple[int, int]:
+        """The dimensions of rows and columns."""
+        return (1, 2) if self.is_stack else (0, 1)
+
+
+def _diagonals(state: Any, form: _Form) -> tuple[Any, Any, Any]:
+    """The diagonal of H, the entries below it, and those above it, each (n, matrices); the last two end with zeros."""
     import jax.numpy as jnp
 
+    n, margin = form.n, [(0, 1), (0, 0)]
+    if form.is_stack:
+        h = state[:, :n]
+        own, low, up = (diagonal(h, offset).T for offset in (0, 1, -1))
+    else:
+        width = state.shape[1]
+        flat = jnp.reshape(state[:n], (n * width, -1))
+        step = width + 1
+        own, low, up = flat[: (n - 1) * step + 1 : step], flat[1 : (n - 1) * step : step], flat[width::step][: n - 1]
     # The matrix is transposed here: entries below the diagonal are above it.
-    h = state[..., :n, :]
-    margin = [(0, 0)] * (h.ndim - 2) + [(0, 1)]
-    return diagonal(h), jnp.pad(diagonal(h, 1), margin), jnp.pad(diagonal(h, -1), margin)
+    return own, jnp.pad(low, margin), jnp.pad(up, margin)
 
 
 def _later(x: Any, places: int = 1) -> Any:
     """Entry m + places at m; zeros at the end (or, for negative places, at the beginning)."""
     import jax.numpy as jnp
 
-    n = x.shape[-1]
-    zeros = jnp.zeros_like(x[..., : min(abs(places), n)])
-    return jnp.concatenate([x[..., places:], zeros] if places > 0 else [zeros, x[..., :places]], -1)[..., :n]
+    n = x.shape[0]
+    zeros = jnp.zeros_like(x[: min(abs(places), n)])
+    return jnp.concatenate([x[places:], zeros] if places > 0 else [zeros, x[:places]])[:n]
 
 
 def _size(x: Any) -> Any:
@@ -89,14 +148,22 @@ def _size(x: Any) -> Any:
     return jnp.abs(x.real) + jnp.abs(x.imag) if jnp.iscomplexobj(x) else jnp.abs(x)
 
 
-def _active_begin(state: Any, n: int, end: Any) -> Any:
+def _divided(x: Any, size: Any) -> Any:
+    """x over the real `size`: in complex numbers it would take a division of two of them."""
+    from jax import lax
+
+    return lax.complex(x.real / size, x.imag / size)
+
+
+def _active_begin(state: Any, form: _Form, end: Any) -> Any:
     """The first row of the block that ends with row `end`: the entry before it below the diagonal is negligible.
 
     The criterion of Ahues and Tisseur (A new deflation criterion for the QR algorithm, 1997).
     """
     import jax.numpy as jnp
 
-    d, low, up = _diagonals(state, n)
+    n = form.n
+    d, low, up = _diagonals(state, form)
     limits = np.finfo(d.dtype)
     ulp, least = float(limits.eps), float(limits.tiny) * (n / float(limits.eps))
     following, size = _later(d), jnp.abs(low)
@@ -108,34 +175,34 @@ def _active_begin(state: Any, n: int, end: Any) -> Any:
     total = jnp.where(aa + ab == 0, 1, aa + ab)
     refined = ba * (ab / total) <= jnp.maximum(least, ulp * (bb * (aa / total)))
     small = (size <= least) | ((size <= ulp * beside) & refined)
-    begins = jnp.arange(1, n + 1, dtype=np.int32)
-    return jnp.max(jnp.where(small & (begins <= end[..., None]), begins, 0), -1)
+    begins = jnp.arange(1, n + 1, dtype=np.int32)[:, None]
+    return jnp.max(jnp.where(small & (begins <= end), begins, 0), 0)
 
 
 def _taken(x: Any, *places: Any) -> list[Any]:
-    """The entries of x (..., m) at places (...)."""
+    """The entries of x (m, matrices) at places (matrices)."""
     import jax.numpy as jnp
 
-    index = jnp.clip(jnp.stack(places, -1), 0, x.shape[-1] - 1)
-    found = jnp.take_along_axis(x, index, -1, mode="promise_in_bounds")
-    return [found[..., i] for i in range(len(places))]
+    index = jnp.clip(jnp.stack(places), 0, x.shape[0] - 1)
+    return list(jnp.take_along_axis(x, index, 0, mode="promise_in_bounds"))
 
 
 def _last_candidate(good: Any, first: Any, last: Any) -> Any:
-    """The last place from `first` to `last` where `good` (..., n) holds; `first` if there is none."""
+    """The last place from `first` to `last` where `good` (n, matrices) holds; `first` if there is none."""
     import jax.numpy as jnp
 
-    places = jnp.arange(good.shape[-1], dtype=np.int32)
-    inside = (places > first[..., None]) & (places <= last[..., None])
-    return jnp.max(jnp.where(good & inside, places, first[..., None]), -1)
+    places = jnp.arange(good.shape[0], dtype=np.int32)[:, None]
+    inside = (places > first) & (places <= last)
+    return jnp.max(jnp.where(good & inside, places, first), 0)
 
 
-def _double_shift_sweep(state: Any, n: int, begin: Any, end: Any, sweeps: Any, active: Any) -> Any:
+def _double_shift_sweep(state: Any, form: _Form, begin: Any, end: Any, sweeps: Any, active: Any) -> Any:
     """Francis's step for real matrices, with both eigenvalues of the last 2 x 2 block, where `active`."""
     import jax.numpy as jnp
 
-    d, low, up = _diagonals(state, n)
-    entries = jnp.concatenate([d, low, up], -1)
+    n = form.n
+    d, low, up = _diagonals(state, form)
+    entries = jnp.concatenate([d, low, up])
     h11, h21, h12, h22, before, at_begin, below_begin, next_below = _taken(
         entries,
         *(end - 1, n + end - 1, 2 * n + end - 1, end, n + end - 2),
@@ -157,8 +224,8 @@ def _double_shift_sweep(state: Any, n: int, begin: Any, end: Any, sweeps: Any, a
     upper, lower = mean + root, mean - root
     # For two real eigenvalues use twice the one nearer to the last entry.
     nearer = jnp.where(jnp.abs(upper - h22) <= jnp.abs(lower - h22), upper, lower)
-    shift = (jnp.where(determinant >= 0, mean, nearer) * scale)[..., None]
-    turn = (jnp.where(determinant >= 0, root, 0) * scale)[..., None]
+    shift = jnp.where(determinant >= 0, mean, nearer) * scale
+    turn = jnp.where(determinant >= 0, root, 0) * scale
 
     # The sweep may start where two consecutive subdiagonal entries are small.
     following, below = _later(d), _later(low)
@@ -174,32 +241,31 @@ def _double_shift_sweep(state: Any, n: int, begin: Any, end: Any, sweeps: Any, a
     coupling = jnp.abs(_later(low, -1)) * (jnp.abs(second) + jnp.abs(third))
     good = coupling <= float(np.finfo(d.dtype).eps) * jnp.abs(first) * around
     start = _last_candidate(good, begin, end - 2)
-    vector = jnp.stack(_taken(jnp.concatenate([first, second, third], -1), start, n + start, 2 * n + start), -1)
-
-    return _chase(state, vector, _real_reflector, start, end, active)
+    vector = jnp.stack(_taken(jnp.concatenate([first, second, third]), start, n + start, 2 * n + start))
+    return _chase(state, form, vector, _real_reflector, start, end, active)
 
 
 def _real_reflector(vector: Any) -> Any:
-    """The symmetric matrix (..., 3, 3) that makes the second and third entry of (..., 3) zero."""
+    """The symmetric matrices (3, 3, matrices) that make the second and third entry of (3, matrices) zero."""
     import jax.numpy as jnp
 
-    scale = jnp.max(jnp.abs(vector), -1, keepdims=True)
-    vector = vector / jnp.where(scale == 0, 1, scale)
-    a, b, c = (vector[..., i] for i in range(3))
+    scale = jnp.max(jnp.abs(vector), 0)
+    a, b, c = vector / jnp.where(scale == 0, 1, scale)
     nothing = (b == 0) & (c == 0)
     beta = -jnp.copysign(jnp.sqrt(a * a + b * b + c * c), a)
     tau = jnp.where(nothing, 0, (beta - a) / jnp.where(nothing, 1, beta))
     length = jnp.where(nothing, 1, a - beta)
-    v = jnp.stack([jnp.ones_like(a), b / length, c / length], -1)
-    return jnp.eye(3, dtype=v.dtype) - tau[..., None, None] * v[..., :, None] * v[..., None, :]
+    v = jnp.stack([jnp.ones_like(a), b / length, c / length])
+    return jnp.eye(3, dtype=v.dtype)[..., None] - tau * v[:, None] * v[None, :]
 
 
-def _single_shift_sweep(state: Any, n: int, begin: Any, end: Any, sweeps: Any, active: Any) -> Any:
+def _single_shift_sweep(state: Any, form: _Form, begin: Any, end: Any, sweeps: Any, active: Any) -> Any:
     """The complex step with Wilkinson's shift, where `active`."""
     import jax.numpy as jnp
 
-    d, low, up = _diagonals(state, n)
-    entries = jnp.concatenate([d, low, up], -1)
+    n = form.n
+    d, low, up = _diagonals(state, form)
+    entries = jnp.concatenate([d, low, up])
     h11, h21, h12, h22, at_begin, below_begin = _taken(
         entries, end - 1, n + end - 1, 2 * n + end - 1, end, begin, n + begin
     )
@@ -211,64 +277,70 @@ def _single_shift_sweep(state: Any, n: int, begin: Any, end: Any, sweeps: Any, a
     half = (h11 - h22) / 2
     scale = jnp.maximum(_size(product), _size(half))
     scale = jnp.where(scale == 0, 1, scale)
-    x, u = half / scale, product / scale
+    x, u = _divided(half, scale), _divided(product, scale)
     y = jnp.sqrt(x * x + u * u)
     y = jnp.where(x.real * y.real + x.imag * y.imag < 0, -y, y)
     nothing = product == 0
     wilkinson = h22 - jnp.where(nothing, 0, product * (u / jnp.where(nothing, 1, x + y)))
-    shift = jnp.where(exceptional, about, wilkinson)[..., None]
+    shift = jnp.where(exceptional, about, wilkinson)
 
     total = _size(d - shift) + jnp.abs(low)
     total = jnp.where(total == 0, 1, total)
-    first, second = (d - shift) / total, low / total
+    first, second = _divided(d - shift, total), _divided(low, total)
     around = _size(first) * (_size(d) + _size(_later(d)))
     good = jnp.abs(_later(low, -1)) * jnp.abs(second) <= float(np.finfo(d.dtype).eps) * around
     start = _last_candidate(good, begin, end - 1)
-    vector = jnp.stack(_taken(jnp.concatenate([first, second], -1), start, n + start), -1)
-    return _chase(state, vector, _complex_reflector, start, end, active)
+    vector = jnp.stack(_taken(jnp.concatenate([first, second]), start, n + start))
+    return _chase(state, form, vector, _complex_reflector, start, end, active)
 
 
 def _complex_reflector(vector: Any) -> Any:
-    """The matrix (..., 2, 2) of which the adjoint makes (..., 2) real and its second entry zero."""
+    """The matrices (2, 2, matrices) of which the adjoints make (2, matrices) real and its second entry zero."""
     import jax.numpy as jnp
 
-    scale = jnp.max(_size(vector), -1, keepdims=True)
-    vector = vector / jnp.where(scale == 0, 1, scale)
-    a, b = vector[..., 0], vector[..., 1]
+    scale = jnp.max(_size(vector), 0)
+    a, b = _divided(vector, jnp.where(scale == 0, 1, scale))
     nothing = (b == 0) & (a.imag == 0)
     norm = jnp.sqrt(a.real * a.real + a.imag * a.imag + b.real * b.real + b.imag * b.imag)
     beta = -jnp.copysign(norm, a.real)
-    tau = jnp.where(nothing, 0, (beta - a) / jnp.where(nothing, 1, beta))
-    v = jnp.stack([jnp.ones_like(a), b / jnp.where(nothing, 1, a - beta)], -1)
-    return jnp.eye(2, dtype=v.dtype) - tau[..., None, None] * v[..., :, None] * v.conj()[..., None, :]
+    tau = jnp.where(nothing, 0, _divided(beta - a, jnp.where(nothing, 1, beta)))
+    v = jnp.stack([jnp.ones_like(a), b / jnp.where(nothing, 1, a - beta)])
+    return jnp.eye(2, dtype=v.dtype)[..., None] - tau * v[:, None] * v.conj()[None, :]
 
 
-def _chase(state: Any, vector: Any, reflector: Any, start: Any, end: Any, active: Any) -> Any:
+def _chase(state: Any, form: _Form, vector: Any, reflector: Any, start: Any, end: Any, active: Any) -> Any:
     """A sweep of similarity transformations, each of two or three neighbouring rows, from `start` to before `end`.
 
-    `reflector(vector)` is a unitary W (..., w, w) such that W^H vector (..., w) is zero after its first entry. Each
-    vector has the entries of the step's rows in the column to their left; the first one is given.
+    `reflector(vector)` is unitary matrices W (w, w, matrices) such that W^H vector (w, matrices) is zero after its
+    first entry. Each vector has the entries of the step's rows in the column to their left; the first one is given.
     """
     import jax.numpy as jnp
     from jax import lax
 
-    width = vector.shape[-1]
-    rows = state.shape[-2]
-    identity = jnp.eye(width, dtype=state.dtype)
+    row, column = form.axes
+    width, rows = vector.shape[0], state.shape[row]
+    identity = jnp.eye(width, dtype=state.dtype)[..., None]
     first = vector
+    products = batched_dot if form.is_stack else _products
 
     def step(k: Any, loop: tuple[Any, Any]) -> tuple[Any, Any]:
         state, vector = loop
-        w = reflector(jnp.where((k == start)[..., None], first, vector))
-        w = jnp.where((active & (k >= start) & (k < end))[..., None, None], w, identity)
-        left = lax.dynamic_slice_in_dim(state, k, width, -1)
-        state = lax.dynamic_update_slice_in_dim(state, batched_dot(left, w.conj()), k, -1)
-        right = batched_dot(jnp.swapaxes(w, -1, -2), lax.dynamic_slice_in_dim(state, k, width, -2))
-        state = lax.dynamic_update_slice_in_dim(state, right, k, -2)
-        following = lax.dynamic_slice_in_dim(right[..., 0, :rows], k + 1, width, -1)
-        return state, following
+        w = reflector(jnp.where(k == start, first, vector))
+        w = form.stored(jnp.where(active & (k >= start) & (k < end), w, identity))
+        left = lax.dynamic_slice_in_dim(state, k, width, column)
+        state = lax.dynamic_update_slice_in_dim(state, products(left, w.conj()), k, column)
+        right = products(jnp.swapaxes(w, row, column), lax.dynamic_slice_in_dim(state, k, width, row))
+        state = lax.dynamic_update_slice_in_dim(state, right, k, row)
+        beside = lax.index_in_dim(right, 0, row, keepdims=False)
+        following = lax.dynamic_slice_in_dim(lax.slice_in_dim(beside, 0, rows, axis=row), k + 1, width, row)
+        return state, following.T if form.is_stack else following
 
     lowest = jnp.min(jnp.where(active, start, rows), initial=rows)
     highest = jnp.max(jnp.where(active, end, 0), initial=0)
     state, _ = lax.fori_loop(lowest, highest, step, (state, vector))
     return state
+
+
+def _products(a: Any, b: Any) -> Any:
+    """The products (m, n, matrices) of a (m, k, matrices) and b (k, n, matrices), for small k."""
+    return sum(a[:, i, None] * b[None, i] for i in range(a.shape[1]))
