@@ -8,6 +8,7 @@
 
 #include "kernels/copy/slice.h"
 #include "kernels/host/isa.h"
+#include "kernels/index/gather_inner.h"
 #include "kernels/index/gather_words.h"
 
 namespace ipu_model {
@@ -126,6 +127,7 @@ void Gather(HostContext& context, const IndexedWindow& window, const WindowPlace
   if (placement.clipped) return GatherClipped(window, rows, operand, out);
   const std::size_t size = SizeOf(operand.type);
   const WindowRows::Loop loop = rows.WindowLoop();
+  if (GatherInner(context, rows, loop, operand, out)) return;
   const auto run = [&](std::int64_t begin, std::int64_t end, ThreadPool* pool) {
     if (loop.elements > 1) {
       return GatherWindows(rows, loop, begin, end, pool, size, operand.as<char>(), out.as<char>());

@@ -1,0 +1,133 @@
+// Compares gathers along each dimension of an operand with one loop over the result's elements, for all
+// layouts of both.
+#include "kernels/index/gather.h"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+#include <random>
+#include <vector>
+
+#include "check.h"
+
+namespace ipu_model {
+namespace {
+
+// Runs the workers one after the other, the last one first.
+class BackwardPool : public ThreadPool {
+ public:
+  explicit BackwardPool(int size) : size_(size) {}
+  int size() const override { return size_; }
+  void Run(int workers, TaskRef task) override {
+    for (int w = workers; w-- > 0;) task(w);
+  }
+
+ private:
+  int size_;
+};
+
+struct Bytes16 {
+  std::uint64_t low, high;
+  bool operator==(const Bytes16& other) const { return low == other.low && high == other.high; }
+};
+
+using Shape = std::vector<std::int64_t>;
+
+// `order`: the dimensions from the outermost in memory.
+HostTensor Tensor(DType type, const Shape& shape, const std::vector<int>& order, void* data) {
+  HostTensor t;
+  t.data = data;
+  t.type = type;
+  t.rank = static_cast<int>(shape.size());
+  std::int64_t stride = 1;
+  for (std::size_t d = order.size(); d-- > 0;) {
+    const int dim = order[d];
+    t.shape[dim] = shape[static_cast<std::size_t>(dim)];
+    t.strides[dim] = stride;
+    stride *= t.shape[dim];
+  }
+  return t;
+}
+
+std::int64_t Product(const Shape& shape) {
+  return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
+}
+
+// result[.., r, ..] = operand[.., clamp(index[r]), ..] along dimension `dim`.
+template <typename T, typename I>
+void CheckTake(DType type, DType index_type, const Shape& shape, int dim, std::int64_t n,
+               const std::vector<int>& order, const std::vector<int>& result_order) {
+  std::mt19937_64 random(7);
+  const auto axis = static_cast<std::size_t>(dim);
+  Shape result_shape = shape;
+  result_shape[axis] = n;
+  std::vector<T> operand(static_cast<std::size_t>(Product(shape))),
+      result(static_cast<std::size_t>(Product(result_shape)));
+  for (T& value : operand) {
+    const std::uint64_t bits[2] = {random(), random()};
+    std::memcpy(&value, bits, sizeof(T));
+  }
+  std::vector<I> index;
+  for (std::int64_t i = 0; i < n; ++i) {
+    index.push_back(static_cast<I>(random() % static_cast<std::uint64_t>(shape[axis] + 2)) - 1);
+  }
+  const HostTensor from = Tensor(type, shape, order, operand.data());
+  const HostTensor to = Tensor(type, result_shape, result_order, result.data());
+  const HostTensor indices = Tensor(index_type, {n, 1}, {0, 1}, index.data());
+  WindowDims dims;
+  WindowPlacement placement;
+  for (int d = 0; d < from.rank; ++d) {
+    if (d != dim) dims.offset_dims.push_back(d);
+    placement.operand_dims[d] = shape[static_cast<std::size_t>(d)];
+    placement.slice_sizes[d] = d == dim ? 1 : placement.operand_dims[d];
+  }
+  dims.collapsed_dims = {dim};
+  dims.start_index_map = {dim};
+  dims.index_vector_dim = 1;
+  const IndexedWindow window = IndexedWindow::Resolve(dims, from.rank, 2, from.rank);
+  BackwardPool pool(3);
+  Scratch scratch;
+  HostContext context{pool, scratch};
+  Gather(context, window, placement, from, indices, to);
+  std::int64_t position[kMaxRank] = {};
+  for (std::size_t count = 0; count < result.size(); ++count) {
+    std::int64_t source = 0, target = 0;
+    for (int d = 0; d < from.rank; ++d) {
+      std::int64_t at = position[d];
+      target += at * to.strides[d];
+      if (d == dim) at = std::clamp<std::int64_t>(index[static_cast<std::size_t>(at)], 0, shape[axis] - 1);
+      source += at * from.strides[d];
+    }
+    CHECK(result[static_cast<std::size_t>(target)] == operand[static_cast<std::size_t>(source)]);
+    for (int d = from.rank - 1; d >= 0 && ++position[d] == to.shape[d]; --d) position[d] = 0;
+  }
+}
+
+template <typename T>
+void CheckType(DType type) {
+  struct Case {
+    Shape shape;
+    std::int64_t n;
+  };
+  for (const auto& [shape, n] : {Case{{5, 7, 6}, 9}, Case{{60, 4, 11}, 3}, Case{{90, 20, 16}, 16},
+                                 Case{{2, 3, 40}, 5000}, Case{{3, 70, 2}, 0}, Case{{4, 1, 5}, 1}}) {
+    for (int dim = 0; dim < 3; ++dim) {
+      CheckTake<T, std::int32_t>(type, DType::kS32, shape, dim, n, {0, 1, 2}, {0, 1, 2});
+      CheckTake<T, std::int64_t>(type, DType::kS64, shape, dim, n, {0, 1, 2}, {0, 1, 2});
+      CheckTake<T, std::int32_t>(type, DType::kS32, shape, dim, n, {2, 0, 1}, {0, 1, 2});
+      CheckTake<T, std::int32_t>(type, DType::kS32, shape, dim, n, {0, 1, 2}, {2, 1, 0});
+      CheckTake<T, std::int32_t>(type, DType::kS32, shape, dim, n, {1, 2, 0}, {1, 2, 0});
+    }
+  }
+}
+
+TEST(Bytes) { CheckType<std::uint8_t>(DType::kPred); }
+TEST(HalfWords) { CheckType<std::uint16_t>(DType::kF16); }
+TEST(Words) { CheckType<std::uint32_t>(DType::kF32); }
+TEST(DoubleWords) { CheckType<std::uint64_t>(DType::kC64); }
+TEST(PairsOfDoubleWords) { CheckType<Bytes16>(DType::kC128); }
+
+}  // namespace
+}  // namespace ipu_model
+
+int main() { return jax_ipu::testing::RunTests(); }
