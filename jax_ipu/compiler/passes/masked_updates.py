@@ -239,7 +239,6 @@ def _window(op: Op, value: Value, rewriter: Rewriter) -> Value:
     attrs: dict[str, Any] = {
         "dimension_numbers": numbers,
         "slice_sizes": tuple(1 if i in single else update.shape[next(windows)] for i in range(len(value.shape))),
-        "indices_are_sorted": op.attrs.get("indices_are_sorted", False),
     }
     if "index_wraps" in op.attrs:
         attrs["index_wraps"] = op.attrs["index_wraps"]
