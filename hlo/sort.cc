@@ -177,7 +177,7 @@ void expandTopK(Graph& graph, const Tensor& operand, bool largest, const Tensor&
     codelet.vertexClass = std::string("hlo::") + (merges ? "TopKMerge<" : "TopK<") + cppName(heldAs(type));
     for (const bool option : {ipu_model::IsFloat(type), largest})
       codelet.vertexClass += option ? ", true" : ", false";
-    codelet.vertexClass += ">";
+    codelet.vertexClass += ", " + std::to_string(unusedBits(type)) + ">";
     codelet.source = std::string(kSortCodelets) + "template class " + codelet.vertexClass + ";\n";
     codelet.reads = {"values"};
     if (merges) codelet.reads.push_back("positions");

@@ -148,7 +148,8 @@ TEST(TopKOfWholeRowsAndParts) {
 
 TEST(TopKOfEveryType) {
   for (const DType type : {DType::kF16, DType::kBF16, DType::kF64, DType::kS8, DType::kU8, DType::kS16,
-                           DType::kU16, DType::kS32, DType::kU32, DType::kS64, DType::kU64, DType::kPred}) {
+                           DType::kU16, DType::kS32, DType::kU32, DType::kS64, DType::kU64, DType::kPred,
+                           DType::kS4, DType::kU4, DType::kS2, DType::kU2}) {
     for (const bool best : {true, false}) {
       CheckTopK({6, 20}, 5, type, best, 7, 0);
       CheckTopK({1200}, 3, type, best, 64, 0);

@@ -42,6 +42,11 @@ poplar::Type storedAs(DType type, const std::string& function) {
   }
 }
 
+unsigned unusedBits(DType type) {
+  if (type == DType::kS4 || type == DType::kU4) return 4;
+  return type == DType::kS2 || type == DType::kU2 ? 6 : 0;
+}
+
 poplar::Type singleAs(DType type, const std::string& function) {
   if (type != DType::kF32 && type != DType::kC64)
     refuse(function, std::string("the type ") + ipu_model::NameOf(type));

@@ -21,6 +21,8 @@ poplar::Type bitsOf(DType type, const std::string& function);
 // The same for factorisations and transforms, which have codelets for float32 and complex64. Throws
 // NotExpanded for others.
 poplar::Type singleAs(DType type, const std::string& function);
+// Upper bits of an element that say nothing: integers of less than a byte take one.
+unsigned unusedBits(DType type);
 // The name of a type of Poplar in C++.
 std::string cppName(const poplar::Type& type);
 

@@ -111,26 +111,26 @@ void keepLast(V& vertex, const Row& own, unsigned length, const Row& other, unsi
 }
 
 // An unsigned integer that orders as the number: an integer, or one that is held as its bits, in IEEE's total
-// order.
-template <bool kFloat, typename T>
+// order. The upper `kUnused` bits of integers of less than a byte say nothing.
+template <bool kFloat, unsigned kUnused, typename T>
 scalar::Unsigned<T> orderOf(T number) {
   using Word = scalar::Unsigned<T>;
   constexpr auto kSign = static_cast<Word>(Word{1} << (8 * sizeof(T) - 1));
-  const auto bits = static_cast<Word>(number);
+  const auto bits = static_cast<Word>(static_cast<Word>(number) << kUnused);
   if (kFloat) return static_cast<Word>(bits & kSign ? ~bits : bits | kSign);
   return std::is_signed<T>::value ? static_cast<Word>(bits ^ kSign) : bits;
 }
 
 // The first `k` elements of a row in the order of the results: the largest or smallest, of equal ones those
 // with the lower positions. They are a heap in the results until sort(): parents come after their children.
-template <typename T, bool kFloat, bool kLargest>
+template <typename T, bool kFloat, bool kLargest, unsigned kUnused>
 struct Best {
   Out<T>& values;
   Out<int>& places;
   unsigned base, k;
 
   static bool before(T a, int placeOfA, T b, int placeOfB) {
-    const auto x = orderOf<kFloat>(a), y = orderOf<kFloat>(b);
+    const auto x = orderOf<kFloat, kUnused>(a), y = orderOf<kFloat, kUnused>(b);
     if (x != y) return kLargest ? x > y : x < y;
     return placeOfA < placeOfB;
   }
@@ -175,7 +175,7 @@ struct Best {
 };
 
 // Positions count from `first`.
-template <typename T, bool kFloat, bool kLargest>
+template <typename T, bool kFloat, bool kLargest, unsigned kUnused>
 class TopK : public poplar::MultiVertex {
  public:
   In<T> values;
@@ -187,7 +187,7 @@ class TopK : public poplar::MultiVertex {
   bool compute(unsigned worker) {
     const Share share = rowsOf(worker, numWorkers(), best.size() / k, 1);
     for (unsigned row = share.begin; row < share.end; ++row) {
-      Best<T, kFloat, kLargest> found{best, places, row * k, k};
+      Best<T, kFloat, kLargest, kUnused> found{best, places, row * k, k};
       for (unsigned i = 0; i < length; ++i)
         found.offer(i, values[row * length + i], first + static_cast<int>(i));
       found.sort();
@@ -197,7 +197,7 @@ class TopK : public poplar::MultiVertex {
 };
 
 // Candidates with their positions.
-template <typename T, bool kFloat, bool kLargest>
+template <typename T, bool kFloat, bool kLargest, unsigned kUnused>
 class TopKMerge : public poplar::MultiVertex {
  public:
   In<T> values;
@@ -209,7 +209,7 @@ class TopKMerge : public poplar::MultiVertex {
   bool compute(unsigned worker) {
     const Share share = rowsOf(worker, numWorkers(), best.size() / k, 1);
     for (unsigned row = share.begin; row < share.end; ++row) {
-      Best<T, kFloat, kLargest> found{best, places, row * k, k};
+      Best<T, kFloat, kLargest, kUnused> found{best, places, row * k, k};
       for (unsigned i = 0; i < length; ++i)
         found.offer(i, values[row * length + i], positions[row * length + i]);
       found.sort();

@@ -75,7 +75,7 @@ def program_of(
     serialized = pxla.create_compile_options(
         module, given["tuple_args"], inputs, outputs, given["backend"], devices, options
     ).SerializeAsString()
-    return Program(_artifact(module), serialized, num_ipus)
+    return Program(artifact(module), serialized, num_ipus)
 
 
 @functools.cache
@@ -95,7 +95,7 @@ def _mesh_size(module: Any) -> int:
     return max((math.prod(sdy.MeshAxisAttr(axis).size for axis in mesh.axes) for mesh in meshes), default=1)
 
 
-def _artifact(module: Any) -> bytes:
+def artifact(module: Any) -> bytes:
     """The bytes that jaxlib gives to the plugin: it expands CHLO, but some ops stay as composites."""
     from jaxlib import _jax
     from jaxlib.mlir.dialects import stablehlo
@@ -104,5 +104,5 @@ def _artifact(module: Any) -> bytes:
     module.operation.write_bytecode(stream)
     version = stablehlo.get_smaller_version(STABLEHLO_VERSION, stablehlo.get_current_version())
     # "Mixed": other dialects than StableHLO, like Shardy's, stay as they are.
-    artifact: bytes = _jax.mlir.serialize_portable_artifact(stream.getvalue(), version, use_mixed_serialization=True)
-    return artifact
+    written: bytes = _jax.mlir.serialize_portable_artifact(stream.getvalue(), version, use_mixed_serialization=True)
+    return written

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from jax_ipu import _ipu, compiler
+from jax_ipu.integration.programs import artifact
 
 # (execution, tiles): both modes, with few tiles and with all of them.
 MODES = [("fast", 8), ("fast", 1472), ("tile", 8), ("tile", 1472)]
@@ -28,10 +29,16 @@ def lower(function, *args):
     return str(lowered.compiler_ir("stablehlo")).encode(), lowered
 
 
-def run_ipu(function, args, mode):
-    """Returns the flat results of the function on the model, as NumPy arrays."""
+def run_ipu(function, args, mode, as_jit=False):
+    """Returns the flat results of the function on the model, as NumPy arrays.
+
+    `as_jit`: jaxlib first expands ops or makes composites of them, as it does for the plugin. Otherwise the program is
+    the one that JAX writes, as other clients may hand it over.
+    """
     execution, tiles = mode
     program, lowered = lower(function, *args)
+    if as_jit:
+        program = artifact(lowered.compiler_ir("stablehlo"))
     executable = compiler.compile(program, "mlir", b"", f"ipu2:{tiles}")
     flat = [np.asarray(a) for a in jax.tree.leaves(args)]
     kept = sorted(lowered._lowering.compile_args["kept_var_idx"])

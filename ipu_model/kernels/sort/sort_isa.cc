@@ -22,7 +22,11 @@ bool EncodeAs(const KeyCode& code, const void* data, std::int64_t stride, std::i
   const S flip = static_cast<S>(code.flip);
   if (!code.is_float) {
     const S sign = static_cast<S>(code.sign ^ code.flip);
-    for (std::int64_t i = 0; i < n; ++i) keys[i] = static_cast<S>(values[i * stride] ^ sign);
+    if (code.unused == 0) {
+      for (std::int64_t i = 0; i < n; ++i) keys[i] = static_cast<S>(values[i * stride] ^ sign);
+    } else {
+      for (std::int64_t i = 0; i < n; ++i) keys[i] = static_cast<S>(values[i * stride] << code.unused ^ sign);
+    }
     return false;
   }
   const S smallest = static_cast<S>(code.smallest), largest = static_cast<S>(code.largest);

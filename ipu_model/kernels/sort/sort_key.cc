@@ -208,6 +208,7 @@ KeyCode CodeOf(const SortKey& key) {
   } else if (IsSigned(key.type)) {
     code.sign = ones / 2 + 1;
   }
+  if (IsInteger(key.type)) code.unused = std::max(0, 8 - BitWidth(key.type));
   return code;
 }
 
@@ -217,7 +218,7 @@ std::optional<std::vector<SortKey>> RecogniseKeys(const Expression& comparator) 
   if (comparator.outputs.size() != 1) return std::nullopt;
   std::vector<SortKey> keys;
   if (!Recogniser(comparator).Lexicographic(comparator.outputs[0], &keys)) return std::nullopt;
-  // The high bits of a sub-byte integer's byte are undefined, and only the comparator itself ignores them.
+  // The high bits of a sub-byte integer's byte are undefined, and decoded keys would lose the element.
   const auto sub_byte = [](const SortKey& key) { return IsInteger(key.type) && BitWidth(key.type) < 8; };
   if (std::any_of(keys.begin(), keys.end(), sub_byte)) return std::nullopt;
   return keys;

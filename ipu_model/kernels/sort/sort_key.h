@@ -41,7 +41,7 @@ template <typename K>
 bool EncodeKeys(const SortKey& key, const void* data, std::int64_t stride, std::int64_t n, K* keys);
 
 // Writes the elements with the given keys: exact for keys that are not lossy, otherwise canonical zeros and
-// NaNs.
+// NaNs. Not for integers of less than a byte.
 template <typename K>
 void DecodeKeys(const SortKey& key, const K* keys, std::int64_t n, void* data);
 

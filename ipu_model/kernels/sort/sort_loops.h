@@ -14,6 +14,7 @@ struct KeyCode {
   bool is_float = false;
   std::uint64_t flip = 0;  // all ones for descending order
   std::uint64_t sign = 0;  // the sign bit of signed integers
+  int unused = 0;          // upper bits of an integer that say nothing
   // Floats: magnitudes below `smallest` become +0, above `largest` become `nan`.
   std::uint64_t smallest = 0, largest = 0, nan = 0;
 };
