@@ -11,6 +11,7 @@ from pathlib import Path
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax import lax
 from jax.sharding import AbstractMesh, AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
 
@@ -535,6 +536,41 @@ def test_an_unwritable_folder_is_a_warning(tmp_path, caplog):
     program = program_of(jnp.sin, (shape(8),), {})
     write(compilation_of(program.mlir, "mlir", program.options, TARGET, detailed=True))
     assert "was not written" in caplog.text
+
+
+def test_a_report_that_fails_is_one_warning(tmp_path, caplog, monkeypatch):
+    def fail(compilation):
+        raise IndexError("of a report")
+
+    monkeypatch.setattr(automatic, "report_of", fail)
+    program = program_of(jnp.sin, (shape(8),), {})
+    for _ in range(2):
+        observe = automatic.writer(str(tmp_path), program.mlir, program.options, TARGET)
+        compile_program(program.mlir, "mlir", program.options, TARGET, observe)
+    assert [record.message for record in caplog.records] == [
+        "The report of jit_sin was not written: IndexError: of a report"
+    ]
+
+
+IN_PLACE = {
+    "set": lambda x: lax.fori_loop(0, 5, lambda k, c: c.at[k].set(1.0), x),
+    "two states": lambda x: lax.fori_loop(0, 5, lambda k, c: (c[0].at[k].set(1.0), c[1].at[k].add(c[0][k])), (x, x)),
+    "nested": lambda x: lax.fori_loop(
+        0, 3, lambda i, c: lax.fori_loop(0, 4, lambda k, d: d.at[k].multiply(2.0), c.at[i].set(0.0)), x
+    ),
+    "while": lambda x: lax.while_loop(lambda c: c[0] < 9, lambda c: (c[0] + 1, c[1].at[c[0]].set(1.0)), (0, x)),
+    "scan": lambda x: lax.scan(lambda c, k: (c.at[k].set(2.0), c[k]), x, jnp.arange(6)),
+    "untouched": lambda x: lax.fori_loop(0, 5, lambda k, c: (c[0], c[1] + c[0]), (x, x)),
+}
+
+
+@pytest.mark.parametrize("name", IN_PLACE)
+def test_loops_that_update_in_place(name):
+    """Where the body leaves a carried value in its variable, nothing is copied, and no step says so."""
+    data = jax_ipu.report(IN_PLACE[name], shape(64), target=TARGET).as_dict()
+    steps = len(data["steps"]["node"])
+    assert all(v["last_use_step"] is None or v["last_use_step"] < steps for v in data["variables"])
+    assert all(o["tiles"] > 0 and o["compute_cycles"] > 0 for o in data["operations"])
 
 
 def test_manager_makes_reports():

@@ -332,7 +332,7 @@ class ProfileBuilder {
   }
 
   // The last step of the instructions in `reads` that reads the variable, or -1.
-  std::int32_t LastUse(const StepBuilder& steps, const StepsOfInstructions& find, const HostCode& code,
+  std::int32_t LastUse(const StepsOfInstructions& find, const HostCode& code,
                        const MemoryProfile::Life& life) const {
     std::int32_t last = -1;
     std::vector<std::pair<std::uint32_t, std::uint32_t>> found;
@@ -342,15 +342,14 @@ class ProfileBuilder {
       for (const auto& [first, end] : found) {
         auto step = static_cast<std::int32_t>(end);
         const HostInstruction& in = code.code[i];
-        const std::int32_t row = profile_.steps.operation[end];
-        const OperationUse* const use = row >= 0 ? steps.uses()[static_cast<std::size_t>(row)] : nullptr;
-        if (in.code == OpCode::kRun && use != nullptr) {
+        if (in.code == OpCode::kRun && uses_ != nullptr) {
+          const OperationUse* const use = uses_->at(code.operations[in.a]).get();
           int superstep = -1;
           const std::vector<View>& inputs = code.operations[in.a]->inputs;
           for (std::size_t k = 0; k < inputs.size(); ++k) {
             if (inputs[k].variable == life.variable) superstep = std::max(superstep, use->last_reads.at(k));
           }
-          if (superstep >= 0) step = static_cast<std::int32_t>(first) + superstep;
+          if (superstep >= 0) step = std::min(step, static_cast<std::int32_t>(first) + superstep);
         }
         last = std::max(last, step);
       }
@@ -377,7 +376,7 @@ class ProfileBuilder {
       out.shape.back() = v.shape;
       out.lasting.back() = life.lasting && !constant ? 1 : 0;
       out.live_steps.back() = JoinedSteps(std::move(ranges));
-      out.last_use.back() = LastUse(steps, find, steps.code(), life);
+      out.last_use.back() = LastUse(find, steps.code(), life);
       for (const std::uint32_t i : life.writes) {
         std::vector<std::pair<std::uint32_t, std::uint32_t>> found;
         find.Find(i, i, &found);

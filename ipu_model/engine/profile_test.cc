@@ -186,6 +186,23 @@ TEST(LoopsAndBranches) {
   CHECK_EQ(p.memory.always_live_bytes, p.steps.live_bytes[0]);
 }
 
+// Compiling drops what does nothing; where it is left, as here, it has a step but no instruction.
+TEST(ACopyOfNothingAfterAnOperation) {
+  Builder b(4);
+  const View x = b.Split("x", 9, 2), s = b.Add("s", {}, Mapping(std::vector<ipu_model::Run>{{0, 1, 3}}));
+  auto nothing = std::make_unique<toy::Toy>("poplar::copy", std::vector<View>{}, std::vector<View>{},
+                                            [](const toy::Toy&, const DeviceContext&) {
+                                              TilePlan plan;
+                                              plan.supersteps.emplace_back();
+                                              return plan;
+                                            });
+  b.Main({Builder::Repeat(3, Builder::Node(ProgramKind::kSequence, {Builder::Do(toy::Sum(x, s, 3)),
+                                                                    Builder::Do(std::move(nothing))}))});
+  const Profile p = ProfileOfProgram(b);
+  CHECK_EQ(p.steps.node.size(), 3u);
+  CHECK_EQ(p.variables.last_use[Named(p, "x", "variable")], 0);
+}
+
 TEST(FunctionsHaveStepsForEachCall) {
   Builder b(2);
   const View x = b.Split("x", 2, 2), y = b.Split("y", 2, 2), t = b.Split("t", 2, 2), u = b.Split("u", 2, 2);

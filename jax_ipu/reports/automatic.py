@@ -15,6 +15,8 @@ from jax_ipu.reports import report_of
 from jax_ipu.reports.html import NoFrontEnd
 
 logger = logging.getLogger(__name__)
+# Why reports of this process were not written, each with one warning.
+_reasons: set[str] = set()
 
 
 def observer(program: bytes, options: bytes, target: str) -> Callable[[Compilation], None] | None:
@@ -27,7 +29,7 @@ def writer(folder: str, program: bytes, options: bytes, target: str) -> Callable
     """A function that writes the report of a compilation into `folder`.
 
     The name of the file is that of the program and a digest of what is compiled: the same program has the same file.
-    A report that cannot be written is a warning: it does not keep the program from running.
+    A report that fails, for whatever reason, is one warning: it does not keep the program from running.
 
     Args:
         folder: where to write; it is made if it does not exist.
@@ -42,14 +44,22 @@ def writer(folder: str, program: bytes, options: bytes, target: str) -> Callable
     def write(compilation: Compilation) -> None:
         name = re.sub(r"[^\w.-]+", "_", compilation.name)[:100]
         path = Path(folder) / f"{name}-{digest.hexdigest()[:12]}.html"
-        report = report_of(compilation)
         try:
+            report = report_of(compilation)
             try:
                 report.save(path)
             except NoFrontEnd as error:
                 report.save(path.with_suffix(".json"))
-                logger.warning("Wrote %s instead of HTML: %s", report.path, error)
-        except OSError as error:
-            logger.warning("The report of %s was not written: %s", compilation.name, error)
+                _warn(str(error), "Wrote %s instead of HTML: %s", report.path, error)
+        except Exception as error:
+            reason = f"{type(error).__name__}: {error}"
+            _warn(reason, "The report of %s was not written: %s", compilation.name, reason)
 
     return write
+
+
+def _warn(reason: str, message: str, *values: object) -> None:
+    if reason in _reasons:
+        return
+    _reasons.add(reason)
+    logger.warning(message, *values)

@@ -135,7 +135,8 @@ void BindSequence(nb::module_& module) {
       .def(
           "copy",
           [](Sequence& self, const Tensor& src, const Tensor& dst, const std::string& name) {
-            self.add(program::Copy(src, dst, false, name));
+            // A loop's carried value that was updated in place: the same elements, as another tensor.
+            if (src != dst) self.add(program::Copy(src, dst, false, name));
           },
           nb::arg("src"), nb::arg("dst"), nb::arg("name"))
       .def(
