@@ -11,11 +11,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from jax_ipu.integration.jitted import lowering_of
+
 PLATFORM = "ipu"
 # What pjrt_plugin/pjrt/plugin.cc tells jaxlib; a test compares programs.
 STABLEHLO_VERSION = "1.17.0"
 # Files of this package that call the functions of users: their lines say nothing of the program.
-_CALLERS = ("integration/programs.py", "estimates.py", "debug.py", "command_line")
+_CALLERS = ("integration/programs.py", "integration/jitted.py", "estimates.py", "debug.py", "command_line")
 
 
 class Program(NamedTuple):
@@ -36,7 +38,8 @@ def program_of(
     """The program of ``jax.jit(fun, donate_argnums)(*args, **kwargs)``.
 
     Args:
-        fun: a function that ``jax.jit`` can trace, or a jitted one, for which `donate_argnums` is ignored.
+        fun: a function that ``jax.jit`` can trace; or one that is jitted already, also by ``nnx.jit`` or
+            ``eqx.filter_jit`` or as a method, for which `donate_argnums` is ignored.
         args, kwargs: its arguments, or ``jax.ShapeDtypeStruct`` in their place.
         donate_argnums: as in ``jax.jit``.
         compiler_options: as in ``jax.jit``, besides those that a jitted function has already.
@@ -44,18 +47,13 @@ def program_of(
     Raises:
         ValueError: `fun` is an object of JAX that is lowered for the devices of another platform.
     """
-    import jax
     from jax._src.interpreters import mlir
     from jax._src.interpreters import pxla as typed_pxla
 
     pxla: Any = typed_pxla
 
     _exclude_callers()
-    jitted: Any = fun if hasattr(fun, "lower") else jax.jit(fun, donate_argnums=donate_argnums)
-    if hasattr(jitted, "trace"):
-        lowering = jitted.trace(*args, **kwargs).lower(lowering_platforms=(PLATFORM,))._lowering
-    else:  # jax.pmap
-        lowering = jitted.lower(*args, **kwargs)._lowering
+    lowering = lowering_of(fun, args, kwargs, donate_argnums)
     if tuple(lowering._platforms) != (PLATFORM,):
         raise ValueError(
             f"the function is for {', '.join(lowering._platforms)}, not for {PLATFORM}: give it the argument "
