@@ -15,6 +15,8 @@ namespace ipu_model {
 namespace {
 
 constexpr std::int64_t kBlockRows = 1024;
+// Shorter runs of elements cost less as a list of offsets.
+constexpr std::int64_t kLeastRun = 8;
 // Below this many bytes, one thread is faster.
 constexpr std::int64_t kParallelBytes = 64 << 10;
 
@@ -41,7 +43,7 @@ void PickElements(const WindowRows::Elements& elements, std::int64_t begin, std:
   }
 }
 
-// Whether PickWords supports the rows, for elements of 4 or 8 bytes.
+// Whether PickWords supports the rows, for elements of up to 8 bytes.
 bool AreWords(const WindowRows::Elements& elements, WordPicks* picks) {
   constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
   if (elements.type != DType::kS32 || elements.index_stride != 1 || elements.windows_step != 1) return false;
@@ -54,23 +56,34 @@ bool AreWords(const WindowRows::Elements& elements, WordPicks* picks) {
 }
 
 template <typename T>
+void PickRun(const WindowRows::Elements& elements, std::int64_t begin, std::int64_t end, const T* operand,
+             T* out) {
+  WordPicks picks;
+  if (sizeof(T) <= 8 && AreWords(elements, &picks)) {
+    picks.index += begin;
+    return (HasAvx512() ? avx512::PickWords : avx2::PickWords)(picks, end - begin, sizeof(T),
+                                                               operand + elements.base, out + begin);
+  }
+  return elements.type == DType::kS32 ? PickElements<T, std::int32_t>(elements, begin, end, operand, out)
+                                      : PickElements<T, std::int64_t>(elements, begin, end, operand, out);
+}
+
+template <typename T>
 void GatherElements(const WindowRows& rows, std::int64_t begin, std::int64_t end, const T* operand, T* out) {
   WindowRows::Elements elements;
-  if (rows.AreElements(&elements)) {
-    WordPicks picks;
-    if ((sizeof(T) == 4 || sizeof(T) == 8) && AreWords(elements, &picks)) {
-      picks.index += begin;
-      return (HasAvx512() ? avx512::PickWords : avx2::PickWords)(picks, end - begin, sizeof(T),
-                                                                 operand + elements.base, out + begin);
-    }
-    return elements.type == DType::kS32 ? PickElements<T, std::int32_t>(elements, begin, end, operand, out)
-                                        : PickElements<T, std::int64_t>(elements, begin, end, operand, out);
-  }
+  if (rows.AreElements(&elements)) return PickRun(elements, begin, end, operand, out);
   std::int64_t from[kBlockRows], to[kBlockRows];
-  for (std::int64_t r = begin; r < end; r += kBlockRows) {
-    const std::int64_t n = std::min(kBlockRows, end - r);
+  for (std::int64_t r = begin; r < end;) {
+    std::int64_t offset = 0, n = rows.ElementRun(r, end, &elements, &offset);
+    if (n >= kLeastRun) {
+      PickRun(elements, 0, n, operand, out + offset);
+      r += n;
+      continue;
+    }
+    n = std::min(kBlockRows, end - r);
     rows.Offsets(r, n, true, from, to);
     for (std::int64_t i = 0; i < n; ++i) out[to[i]] = operand[from[i]];
+    r += n;
   }
 }
 

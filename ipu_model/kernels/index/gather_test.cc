@@ -103,6 +103,49 @@ void CheckTake(DType type, DType index_type, const Shape& shape, int dim, std::i
   }
 }
 
+// result[b, j] = operand[b, clamp(index[b, j])] for a [rows, columns] operand: the rows are a batch.
+template <typename T>
+void CheckTakeAlong(DType type, std::int64_t rows, std::int64_t columns, std::int64_t n,
+                    const std::vector<int>& order) {
+  std::mt19937_64 random(7);
+  std::vector<T> operand(static_cast<std::size_t>(rows * columns)),
+      result(static_cast<std::size_t>(rows * n));
+  for (T& value : operand) {
+    const std::uint64_t bits[2] = {random(), random()};
+    std::memcpy(&value, bits, sizeof(T));
+  }
+  std::vector<std::int32_t> index;
+  for (std::int64_t i = 0; i < rows * n; ++i) {
+    index.push_back(static_cast<std::int32_t>(random() % static_cast<std::uint64_t>(columns + 2)) - 1);
+  }
+  const HostTensor from = Tensor(type, {rows, columns}, order, operand.data());
+  const HostTensor to = Tensor(type, {rows, n}, order, result.data());
+  const HostTensor indices = Tensor(DType::kS32, {rows, n, 1}, {0, 1, 2}, index.data());
+  WindowDims dims;
+  dims.collapsed_dims = {1};
+  dims.operand_batching_dims = {0};
+  dims.indices_batching_dims = {0};
+  dims.start_index_map = {1};
+  dims.index_vector_dim = 2;
+  const IndexedWindow window = IndexedWindow::Resolve(dims, 2, 3, 2);
+  WindowPlacement placement;
+  placement.operand_dims[0] = rows;
+  placement.operand_dims[1] = columns;
+  placement.slice_sizes[0] = placement.slice_sizes[1] = 1;
+  BackwardPool pool(3);
+  Scratch scratch;
+  HostContext context{pool, scratch};
+  Gather(context, window, placement, from, indices, to);
+  for (std::int64_t b = 0; b < rows; ++b) {
+    for (std::int64_t j = 0; j < n; ++j) {
+      const std::int64_t at =
+          std::clamp<std::int64_t>(index[static_cast<std::size_t>(b * n + j)], 0, columns - 1);
+      CHECK(result[static_cast<std::size_t>(b * to.strides[0] + j * to.strides[1])] ==
+            operand[static_cast<std::size_t>(b * from.strides[0] + at * from.strides[1])]);
+    }
+  }
+}
+
 template <typename T>
 void CheckType(DType type) {
   struct Case {
@@ -118,6 +161,14 @@ void CheckType(DType type) {
       CheckTake<T, std::int32_t>(type, DType::kS32, shape, dim, n, {0, 1, 2}, {2, 1, 0});
       CheckTake<T, std::int32_t>(type, DType::kS32, shape, dim, n, {1, 2, 0}, {1, 2, 0});
     }
+  }
+  for (const std::vector<int>& order : {std::vector{0, 1}, std::vector{1, 0}}) {
+    for (const std::int64_t n : {0, 1, 5, 40}) {
+      CheckTakeAlong<T>(type, 3, 50, n, order);
+      CheckTakeAlong<T>(type, 5000, 7, n, order);
+    }
+    CheckTakeAlong<T>(type, 1, 50, 1000, order);
+    CheckTakeAlong<T>(type, 2000, 1, 3, order);
   }
 }
 

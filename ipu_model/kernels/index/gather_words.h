@@ -14,7 +14,7 @@ struct WordPicks {
   std::int32_t wrap, limit, stride;
 };
 
-// out[i] = from[source of i] for i < n, for elements of `size` bytes, 4 or 8.
+// out[i] = from[source of i] for i < n, for elements of `size` bytes: 1, 2, 4 or 8.
 namespace avx2 {
 void PickWords(const WordPicks& picks, std::int64_t n, std::size_t size, const void* from, void* out);
 }

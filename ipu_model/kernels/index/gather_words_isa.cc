@@ -2,6 +2,7 @@
 #include <immintrin.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "kernels/index/gather_words.h"
 
@@ -53,6 +54,15 @@ void Pick(Indices places, const std::int64_t* from, std::int64_t* out) {
 }
 #endif
 
+// For smaller elements only the places are computed in a vector.
+template <typename T>
+void Pick(Indices places, const T* from, T* out) {
+  alignas(64) std::int32_t each[kIndices];
+  std::memcpy(each, &places, sizeof(each));
+#pragma GCC unroll 16
+  for (std::int64_t i = 0; i < kIndices; ++i) out[i] = from[each[i]];
+}
+
 template <typename T>
 void PickAll(const WordPicks& picks, std::int64_t n, const T* from, T* out) {
   std::int64_t i = 0;
@@ -66,10 +76,19 @@ void PickAll(const WordPicks& picks, std::int64_t n, const T* from, T* out) {
 }  // namespace
 
 void PickWords(const WordPicks& picks, std::int64_t n, std::size_t size, const void* from, void* out) {
-  if (size == 4) {
-    PickAll(picks, n, static_cast<const std::int32_t*>(from), static_cast<std::int32_t*>(out));
-  } else {
-    PickAll(picks, n, static_cast<const std::int64_t*>(from), static_cast<std::int64_t*>(out));
+  const auto pick = [&](auto zero) {
+    using T = decltype(zero);
+    PickAll(picks, n, static_cast<const T*>(from), static_cast<T*>(out));
+  };
+  switch (size) {
+    case 1:
+      return pick(std::int8_t{});
+    case 2:
+      return pick(std::int16_t{});
+    case 4:
+      return pick(std::int32_t{});
+    default:
+      return pick(std::int64_t{});
   }
 }
 

@@ -48,9 +48,13 @@ void CheckPicks(Pick pick) {
 }
 
 TEST(PicksOfBothInstructionSets) {
+  CheckPicks<std::int8_t>(avx2::PickWords);
+  CheckPicks<std::int16_t>(avx2::PickWords);
   CheckPicks<std::int32_t>(avx2::PickWords);
   CheckPicks<std::int64_t>(avx2::PickWords);
   if (!HasAvx512()) return;
+  CheckPicks<std::int8_t>(avx512::PickWords);
+  CheckPicks<std::int16_t>(avx512::PickWords);
   CheckPicks<std::int32_t>(avx512::PickWords);
   CheckPicks<std::int64_t>(avx512::PickWords);
 }

@@ -99,6 +99,7 @@ WindowRows::WindowRows(const IndexedWindow& window, const WindowPlacement& place
     batch_windows_[b] = windows.strides[window.batch_dim[b]];
     batch_indices_[b] = indices.strides[window.index_dim[b]];
     num_rows_ *= batch_shape_[b];
+    if (batch_shape_[b] > 1) inner_ = b;
   }
   if (window.index_vector_dim < window.indices_rank) {
     component_stride_ = indices.strides[window.index_vector_dim];
@@ -118,7 +119,7 @@ void WindowRows::Offsets(std::int64_t begin, std::int64_t n, bool clamp, std::in
     operand_batch_stride[window_.batching[d]] += operand_.strides[d];
     constant += placement_.batch_begin[window_.batching[d]] * operand_.strides[d];
   }
-  const int inner = window_.batch_rank - 1;
+  const int inner = inner_;
   std::int64_t position[kMaxRank] = {};
   for (std::int64_t b = inner, rest = begin; b >= 0; --b) {
     position[b] = rest % batch_shape_[b];
@@ -189,6 +190,40 @@ bool WindowRows::AreIndexed(Elements* elements) const {
   elements->limit = placement_.operand_dims[indexed] - placement_.slice_sizes[indexed];
   elements->operand_stride = operand_.strides[indexed];
   return true;
+}
+
+std::int64_t WindowRows::ElementRun(std::int64_t begin, std::int64_t end, Elements* elements,
+                                    std::int64_t* windows_offset) const {
+  const int inner = inner_;
+  if (inner < 0 || placement_.clipped || (indices_.type != DType::kS32 && indices_.type != DType::kS64) ||
+      WindowLoop().elements != 1) {
+    return 0;
+  }
+  std::int64_t position[kMaxRank], index = 0;
+  *windows_offset = 0;
+  for (std::int64_t b = inner, rest = begin; b >= 0; --b) {
+    position[b] = rest % batch_shape_[b];
+    rest /= batch_shape_[b];
+    index += position[b] * batch_indices_[b];
+    *windows_offset += position[b] * batch_windows_[b];
+  }
+  *elements = {indices_.type, nullptr, batch_indices_[inner], 0, 0, 0, 0, batch_windows_[inner]};
+  int indexed = -1;
+  for (int d = 0; d < window_.operand_rank; ++d) {
+    std::int64_t at = placement_.window_begin[d] - placement_.operand_begin[d];
+    const int batch = window_.batching[d];
+    if (batch == inner || (window_.component[d] >= 0 && indexed >= 0)) return 0;
+    if (batch >= 0) at += placement_.batch_begin[batch] + position[batch];
+    if (window_.component[d] >= 0) indexed = d;
+    elements->base += at * operand_.strides[d];
+  }
+  if (indexed < 0) return 0;
+  index += window_.component[indexed] * component_stride_;
+  elements->index = indices_.as<char>() + index * static_cast<std::int64_t>(SizeOf(indices_.type));
+  elements->wrap = window_.wrap[indexed];
+  elements->limit = placement_.operand_dims[indexed] - placement_.slice_sizes[indexed];
+  elements->operand_stride = operand_.strides[indexed];
+  return std::min(end - begin, batch_shape_[inner] - position[inner]);
 }
 
 std::int64_t WindowRows::Start(int dim, const char* index, const std::int64_t* batch) const {

@@ -92,6 +92,12 @@ class WindowRows {
   // overlap. Offsets are those of the first element.
   bool AreIndexed(Elements* elements) const;
 
+  // Single elements of which one index component gives the place in each row of a batch (take_along_axis):
+  // consecutive rows have the form of Elements. Returns how many rows from `begin` on do, at most up to
+  // `end`, with row `begin` as their row 0 and at `windows_offset` in windows, or 0 for other rows.
+  std::int64_t ElementRun(std::int64_t begin, std::int64_t end, Elements* elements,
+                          std::int64_t* windows_offset) const;
+
   // The part of one row's window that is inside this call's operand. Writes, per operand dimension, its start
   // in the operand and in the window, and its extent. Returns false if nothing is inside.
   bool Clip(std::int64_t row, bool clamp, std::int64_t* operand_begin, std::int64_t* window_begin,
@@ -117,6 +123,7 @@ class WindowRows {
   std::int64_t num_rows_ = 1;
   std::int64_t batch_shape_[kMaxRank], batch_windows_[kMaxRank], batch_indices_[kMaxRank];
   std::int64_t component_stride_ = 0;
+  int inner_ = -1;  // the last batch dimension of more than one position, or -1
 };
 
 }  // namespace ipu_model
