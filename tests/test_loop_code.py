@@ -125,7 +125,20 @@ def in_nested_loops(step, values):
     return lax.fori_loop(0, 3, lambda _, v: lax.fori_loop(0, 2, lambda _, w: step(w), (v[1], v[2], v[0])), values)
 
 
-LOOPS = [in_fori_loop, in_scan, in_while_loop, in_branches, in_nested_loops]
+def in_table(step, values):
+    """Rows of a table, at indices that are clamped, are read and replaced; so are neighbours that are not sliced."""
+
+    def body(i, state):
+        table, v = state
+        read = lax.dynamic_index_in_dim(table, i * 3 % 8 - 2, keepdims=False)
+        v = step((read, v[1], table[0]))
+        table = lax.dynamic_update_index_in_dim(table, v[0], i * 5 % 7 - 1, 0)
+        return table, (v[0], v[1] + table[1], table[3])
+
+    return lax.fori_loop(0, STEPS, body, (jnp.stack([*values, values[0] + values[1]]), values))
+
+
+LOOPS = [in_fori_loop, in_scan, in_while_loop, in_branches, in_nested_loops, in_table]
 
 
 def random_values(rng, dtype, shape):
@@ -158,6 +171,24 @@ def test_random_loops(loop, dtype, seed):
         assert same_bits(f.reshape(t.shape), t)
         if dtype != "float32":
             close(f, e)
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "float16", "float32", "complex64"])
+@pytest.mark.parametrize("shape", [(), (3,), (2, 5), (40,)], ids=str)
+def test_stacked_values(shape, dtype):
+    """Slices of every size are read from one stack, and written to two others."""
+
+    def step(total, x):
+        return jnp.logical_xor(total, x) if dtype == "bool" else total + x, (total, (x == total).astype(jnp.int32))
+
+    def function(first, stack):
+        return lax.scan(step, first, stack)
+
+    stack = np.random.default_rng(1).integers(0, 3, (11, *shape)).astype(dtype)
+    expected = jax.tree.leaves(cpu_jit(function)(stack[0], stack))
+    for execution in ("fast", "tile"):
+        for got, want in zip(run_ipu(function, (stack[0], stack), (execution, 8)), expected, strict=True):
+            np.testing.assert_array_equal(got, want)
 
 
 @pytest.mark.parametrize("shape", SIZES, ids=str)

@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "kernels/copy/transpose.h"
+#include "kernels/host/bound_slice.h"
 
 namespace ipu_model {
 namespace {
@@ -193,28 +194,46 @@ bool SameStrides(const HostTensor& a, const HostTensor& b) {
   return true;
 }
 
-// Copies operand 0 to the result. Operand 1 is the BoundCopy; operand 2 holds the bytes to add to the source
-// address (kFrom) or to the destination address (kTo).
+// Copies operand 0 to the result. The last operand is the BoundCopy; operand 1 of a shifted copy holds the
+// bytes to add to the source address (kFrom) or to the destination address (kTo).
 enum class Shift : std::uint8_t { kNone, kFrom, kTo };
 template <Shift kShift>
 void CopyCall(const MicroArguments& m) {
-  const auto& bound = *static_cast<const BoundCopy*>(m.operand[1]);
+  const auto& bound = *static_cast<const BoundCopy*>(m.operand[kShift == Shift::kNone ? 1 : 3]);
   const char* src = static_cast<const char*>(m.operand[0]);
   char* dst = static_cast<char*>(m.result);
-  if constexpr (kShift == Shift::kFrom) src += *static_cast<const std::int64_t*>(m.operand[2]);
-  if constexpr (kShift == Shift::kTo) dst += *static_cast<const std::int64_t*>(m.operand[2]);
+  if constexpr (kShift == Shift::kFrom) src += *static_cast<const std::int64_t*>(m.operand[1]);
+  if constexpr (kShift == Shift::kTo) dst += *static_cast<const std::int64_t*>(m.operand[1]);
   bound.copy(bound.loop, src, dst);
 }
 
-// Computes the byte offset of one dimension's clamped start. `more`: adds it to the offset of earlier
-// dimensions.
-struct BoundStart {
-  DType type;
-  bool more;
-  std::int64_t limit, bytes;
-};
+SlicedBytes BytesOf(const HostTensor& t) {
+  const auto size = static_cast<std::ptrdiff_t>(SizeOf(t.type));
+  SlicedBytes range{0, size};
+  for (int d = 0; d < t.rank; ++d) {
+    const std::ptrdiff_t reach = (t.shape[d] - 1) * t.strides[d] * size;
+    range.begin += std::min<std::ptrdiff_t>(reach, 0);
+    range.bytes += std::abs(reach);
+  }
+  return range;
+}
+
+// Adds the copy of a slice of `whole` that starts `offset` bytes after its first element, or to it.
+template <Shift kShift>
+void AddShiftedCopy(CallList* list, const CallList::Place& to, const CallList::Place& from,
+                    const CallList::Place& offset, const HostTensor& whole, const BoundCopy& bound,
+                    std::int64_t size) {
+  const CopyLoop& loop = bound.loop;
+  MicroKind kind;
+  if (loop.rank == 0 || (loop.rank == 1 && loop.src[0] == size && loop.dst[0] == size)) {
+    kind.code = kShift == Shift::kFrom ? MicroKind::kMoveFrom : MicroKind::kMoveTo;
+  }
+  const CallList::Place operands[] = {from, offset, list->Keep(BytesOf(whole)), list->Keep(bound)};
+  list->AddStep(CopyCall<kShift>, to, operands, 4, loop.total * size, 0, 0, kind);
+}
+
 void StartCall(const MicroArguments& m) {
-  const auto& start = *static_cast<const BoundStart*>(m.operand[1]);
+  const auto& start = *static_cast<const SliceStart*>(m.operand[1]);
   auto* offset = static_cast<std::int64_t*>(m.result);
   const std::int64_t index = std::clamp<std::int64_t>(ReadIndex(start.type, m.operand[0]), 0, start.limit);
   *offset = index * start.bytes + (start.more ? *offset : 0);
@@ -230,10 +249,11 @@ CallList::Place AddStarts(CallList* list, const HostTensor& whole, const HostTen
     const std::int64_t limit = whole.shape[d] - window.shape[d];
     if (limit == 0 && (more || d + 1 < whole.rank)) continue;
     const std::int64_t bytes = whole.strides[d] * static_cast<std::int64_t>(SizeOf(whole.type));
-    list->Add(StartCall, offset,
-              {CallList::Input(first + static_cast<std::size_t>(d)),
-               list->Keep(BoundStart{starts[d].type, more, limit, bytes})},
-              1);
+    MicroKind kind;
+    kind.code = MicroKind::kSliceStart;
+    const CallList::Place operands[] = {CallList::Input(first + static_cast<std::size_t>(d)),
+                                        list->Keep(SliceStart{starts[d].type, more, limit, bytes})};
+    list->AddStep(StartCall, offset, operands, 2, 1, 0, 0, kind);
     more = true;
   }
   return offset;
@@ -363,19 +383,22 @@ std::unique_ptr<BoundKernel> BindDynamicSlice(const HostTensor* in, const HostTe
   if (in[0].rank == 0 || !IsSmall(out)) return nullptr;
   auto list = std::make_unique<CallList>();
   const CallList::Place offset = AddStarts(list.get(), in[0], out, in + 1, 1);
-  list->Add(CopyCall<Shift::kFrom>, CallList::Output(0),
-            {CallList::Input(0), list->Keep(BindCopy(out.shape, in[0], out)), offset}, 1);
+  AddShiftedCopy<Shift::kFrom>(list.get(), CallList::Output(0), CallList::Input(0), offset, in[0],
+                               BindCopy(out.shape, in[0], out), static_cast<std::int64_t>(SizeOf(out.type)));
   return list;
 }
 
-std::unique_ptr<BoundKernel> BindDynamicUpdateSlice(const HostTensor* in, const HostTensor& out) {
+std::unique_ptr<BoundKernel> BindDynamicUpdateSlice(const HostTensor* in, const HostTensor& out,
+                                                    bool in_place) {
   const HostTensor &operand = in[0], &update = in[1];
   if (out.rank == 0 || !IsSmall(update)) return nullptr;
   auto list = std::make_unique<CallList>();
-  if (!AddCopy(list.get(), operand, CallList::Input(0), out, CallList::Output(0))) return nullptr;
+  if (!in_place && !AddCopy(list.get(), operand, CallList::Input(0), out, CallList::Output(0)))
+    return nullptr;
   const CallList::Place offset = AddStarts(list.get(), out, update, in + 2, 2);
-  list->Add(CopyCall<Shift::kTo>, CallList::Output(0),
-            {CallList::Input(1), list->Keep(BindCopy(update.shape, update, out)), offset}, 1);
+  AddShiftedCopy<Shift::kTo>(list.get(), CallList::Output(0), CallList::Input(1), offset, out,
+                             BindCopy(update.shape, update, out),
+                             static_cast<std::int64_t>(SizeOf(out.type)));
   return list;
 }
 

@@ -43,9 +43,10 @@ void DynamicUpdateSlice(HostContext& context, const HostTensor& operand, const H
                         const HostTensor* starts, const HostTensor& out);
 
 // Binds either of the two for small slices; returns null for large ones. `in` holds the arguments above, in
-// their order.
+// their order. `in_place`: `out` is exactly the operand, whatever their addresses will be.
 std::unique_ptr<BoundKernel> BindDynamicSlice(const HostTensor* in, const HostTensor& out);
-std::unique_ptr<BoundKernel> BindDynamicUpdateSlice(const HostTensor* in, const HostTensor& out);
+std::unique_ptr<BoundKernel> BindDynamicUpdateSlice(const HostTensor* in, const HostTensor& out,
+                                                    bool in_place = false);
 
 }  // namespace ipu_model
 

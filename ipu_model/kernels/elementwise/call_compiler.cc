@@ -142,6 +142,10 @@ bool CallCompiler::Compile(std::size_t call) {
   const MicroKind& kind = list_->descriptions()[call].kind;
   const std::int64_t n = list_->calls()[call].arguments.n;
   if (kind.code == MicroKind::kMove) return CompileMove(list_->descriptions()[call], n);
+  if (kind.code == MicroKind::kSliceStart) return CompileSliceStart(list_->descriptions()[call]);
+  if (kind.code == MicroKind::kMoveFrom || kind.code == MicroKind::kMoveTo) {
+    return CompileSliceMove(list_->descriptions()[call], n);
+  }
   for (std::int64_t first = 0; first < n;) {
     const int lanes = NextLanes(n - first, ElementSize(kind), HasPredicates(kind));
     if (!CompilePiece(call, first, lanes)) return false;  // which the first piece decides
@@ -156,7 +160,7 @@ bool CallCompiler::CompilePiece(std::size_t call, std::int64_t first, int lanes)
   const MicroArguments& arguments = list_->calls()[call].arguments;
   const MicroKind& kind = description.kind;
   const std::int64_t n = arguments.n;
-  if (kind.code >= MicroKind::kMove || n > kMostElements) return false;
+  if (kind.code >= MicroKind::kSliceStart || n > kMostElements) return false;
   if (!kind.predicates && !IsNumber(kind.type)) return false;
   if (!kind.predicate_result && !IsNumber(kind.result)) return false;
   if (ElementSize(kind) == 8 && n > 4) return false;

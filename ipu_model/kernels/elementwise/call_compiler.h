@@ -43,6 +43,8 @@ class CallCompiler {
   // Compiles `lanes` elements of a call, from element `first` on.
   bool CompilePiece(std::size_t call, std::int64_t first, int lanes);
   bool CompileMove(const CallList::Description& call, std::int64_t bytes);
+  bool CompileSliceStart(const CallList::Description& call);
+  bool CompileSliceMove(const CallList::Description& call, std::int64_t bytes);
   void CompileCall(const CallList::Call& call);
   int NextRead(const CodeValue& value) const;
 

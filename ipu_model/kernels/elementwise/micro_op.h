@@ -107,7 +107,10 @@ enum class FusedOp : std::uint16_t {
 // What a block function computes, for code that is generated in its place: a ScalarOp, kFusedCode + a
 // FusedOp, or one of the other codes.
 struct MicroKind {
-  static constexpr std::uint16_t kFusedCode = 1000, kMove = 0xfffe, kOther = 0xffff;
+  static constexpr std::uint16_t kFusedCode = 1000;
+  // A move, and those of dynamic slices (kernels/host/bound_slice.h): neither are operations on elements.
+  static constexpr std::uint16_t kSliceStart = 0xfffb, kMoveFrom = 0xfffc, kMoveTo = 0xfffd, kMove = 0xfffe;
+  static constexpr std::uint16_t kOther = 0xffff;
 
   std::uint16_t code = kOther;
   RegisterType type = RegisterType::kU8, result = RegisterType::kU8;  // of the value operands and the result

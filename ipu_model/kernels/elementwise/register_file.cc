@@ -189,7 +189,11 @@ void RegisterFile::Load(Vector reg, const CodeValue& value) {
     }
     return;
   }
-  switch (value.bytes) {
+  LoadNumbers(reg, from, value.bytes);
+}
+
+void RegisterFile::LoadNumbers(Vector reg, const Memory& from, int bytes) {
+  switch (bytes) {
     case 4:
       return code_->Vex(vex::kLoad32, false, reg, 0, from);
     case 8:
@@ -202,8 +206,8 @@ void RegisterFile::Load(Vector reg, const CodeValue& value) {
     case 32:
       return code_->Vex(vex::kLoad, true, reg, 0, from);
     default: {
-      const bool wide = value.bytes > 16;
-      const Memory mask{Gpr::kRax, code_->Constant(LaneMask(value.bytes / kNumberBytes)), true};
+      const bool wide = bytes > 16;
+      const Memory mask{Gpr::kRax, code_->Constant(LaneMask(bytes / kNumberBytes)), true};
       code_->Vex(vex::kLoad, wide, kLast, 0, mask);
       code_->Vex(vex::kMaskLoad, wide, reg, kLast, from);
     }
@@ -231,7 +235,11 @@ void RegisterFile::Write(Vector reg, const CodeValue& value) {
     code_->Vex(value.bytes == 8 ? vex::kStoreLow64 : vex::kStoreLow32, false, kLast, 0, to);
     return;
   }
-  switch (value.bytes) {
+  WriteNumbers(reg, to, value.bytes);
+}
+
+void RegisterFile::WriteNumbers(Vector reg, const Memory& to, int bytes) {
+  switch (bytes) {
     case 4:
       return code_->Vex(vex::kStore32, false, reg, 0, to);
     case 8:
@@ -244,8 +252,8 @@ void RegisterFile::Write(Vector reg, const CodeValue& value) {
     case 32:
       return code_->Vex(vex::kStore, true, reg, 0, to);
     default: {
-      const bool wide = value.bytes > 16;
-      const Memory mask{Gpr::kRax, code_->Constant(LaneMask(value.bytes / kNumberBytes)), true};
+      const bool wide = bytes > 16;
+      const Memory mask{Gpr::kRax, code_->Constant(LaneMask(bytes / kNumberBytes)), true};
       code_->Vex(vex::kLoad, wide, kLast, 0, mask);
       code_->Vex(vex::kMaskStore, wide, reg, kLast, to);
     }

@@ -70,6 +70,9 @@ class RegisterFile {
   static bool Overlap(const CodeValue& value, const CodeAddress& address, std::int64_t bytes);
   // Returns an operand for an address; may use rax.
   Memory At(const CodeAddress& address);
+  // Load and store `bytes` of numbers: 4, 8, 12, ... 32.
+  void LoadNumbers(Vector reg, const Memory& from, int bytes);
+  void WriteNumbers(Vector reg, const Memory& to, int bytes);
 
  private:
   struct Entry {

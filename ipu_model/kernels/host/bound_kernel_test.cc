@@ -84,7 +84,10 @@ TEST(SlicesAreTakenAndWrittenAtClampedStarts) {
                         {{7, 5}, {1, 5}, {}, 1},
                         {{7, 5}, {7, 2}, {1, 0}, 1},
                         {{7, 5}, {7, 5}, {}, 1},
-                        {{6, 5, 4}, {2, 5, 3}, {2, 0, 1}, 1}};
+                        {{6, 5, 4}, {2, 5, 3}, {2, 0, 1}, 1},
+                        {{5, 33}, {1, 31}, {}, 1},
+                        {{40, 5}, {17, 5}, {}, 1},
+                        {{3, 60}, {2, 1}, {1, 0}, 1}};
   for (const Case& c : cases) {
     for (const DType type : {DType::kS8, DType::kBF16, DType::kF32, DType::kF64, DType::kC128}) {
       for (const std::int32_t at : {-3, 0, 1, 2, 100}) {
@@ -98,13 +101,14 @@ TEST(SlicesAreTakenAndWrittenAtClampedStarts) {
             [](const auto& i, const auto& o) { return BindDynamicSlice(i.data(), o[0]); });
         CHECK_EQ(bound, 2);
         in.insert(in.begin() + 1, slice.tensor);
-        const auto update = [&](const HostTensor& out) {
+        const auto update = [&](const HostTensor& out, bool in_place) {
           return CheckBound(
               in, {out}, [&] { DynamicUpdateSlice(context.host, in[0], in[1], in.data() + 2, out); },
-              [](const auto& i, const auto& o) { return BindDynamicUpdateSlice(i.data(), o[0]); });
+              [&](const auto& i, const auto& o) { return BindDynamicUpdateSlice(i.data(), o[0], in_place); });
         };
-        CHECK(update(same.tensor) >= 1);
-        CHECK(update(operand.tensor) >= 1);  // in place
+        CHECK(update(same.tensor, false) >= 1);
+        CHECK(update(operand.tensor, false) >= 1);
+        CHECK_EQ(update(operand.tensor, true), 2);  // also where the addresses are not known
       }
     }
   }

@@ -180,6 +180,39 @@ void Assembler::CompareImmediate(Gpr reg, std::int32_t value) {
   Byte(0xf8 | (Number(reg) & 7));
   Bytes32(static_cast<std::uint32_t>(value));
 }
+void Assembler::LoadSigned32(Gpr reg, const Memory& from) {
+  Rex(true, Number(reg), Number(from.base));
+  Byte(0x63);
+  ModRm(Number(reg), from, 0);
+}
+void Assembler::CompareGpr(Gpr a, Gpr b) {
+  Rex(true, Number(b), Number(a));
+  Byte(0x39);
+  Byte(0xc0 | (Number(b) & 7) << 3 | (Number(a) & 7));
+}
+void Assembler::MoveIfLess(Gpr to, Gpr from) {
+  Rex(true, Number(to), Number(from));
+  Byte(0x0f);
+  Byte(0x4c);
+  Byte(0xc0 | (Number(to) & 7) << 3 | (Number(from) & 7));
+}
+void Assembler::MoveIfGreater(Gpr to, Gpr from) {
+  Rex(true, Number(to), Number(from));
+  Byte(0x0f);
+  Byte(0x4f);
+  Byte(0xc0 | (Number(to) & 7) << 3 | (Number(from) & 7));
+}
+void Assembler::MultiplyImmediate(Gpr reg, std::int32_t value) {
+  Rex(true, Number(reg), Number(reg));
+  Byte(0x69);
+  Byte(0xc0 | (Number(reg) & 7) << 3 | (Number(reg) & 7));
+  Bytes32(static_cast<std::uint32_t>(value));
+}
+void Assembler::AddGpr(Gpr to, Gpr from) {
+  Rex(true, Number(from), Number(to));
+  Byte(0x01);
+  Byte(0xc0 | (Number(from) & 7) << 3 | (Number(to) & 7));
+}
 void Assembler::Call(Gpr reg) {
   Rex(false, 2, Number(reg));
   Byte(0xff);

@@ -97,6 +97,12 @@ class Assembler {
   void CompareByteWithZero(const Memory& byte);
   void Load32(Gpr reg, const Memory& from);            // zero-extended
   void CompareImmediate(Gpr reg, std::int32_t value);  // 32 bits
+  void LoadSigned32(Gpr reg, const Memory& from);      // sign-extended to 64 bits
+  void CompareGpr(Gpr a, Gpr b);                       // 64 bits
+  void MoveIfLess(Gpr to, Gpr from);                   // 64 bits; after a signed comparison
+  void MoveIfGreater(Gpr to, Gpr from);
+  void MultiplyImmediate(Gpr reg, std::int32_t value);  // 64 bits
+  void AddGpr(Gpr to, Gpr from);
   void Call(Gpr reg);
   void Call(Label function);
   void Jump(Label to);

@@ -52,6 +52,27 @@ TEST(LoopsCountInMemory) {
   CHECK_EQ(words[1], 1005u);
 }
 
+TEST(IntegersAreClampedAndScaled) {
+  Assembler code;
+  code.LoadSigned32(Gpr::kRcx, {Gpr::kRdi, 4});
+  code.LoadImmediate(Gpr::kRdx, static_cast<std::uint64_t>(-10));
+  code.CompareGpr(Gpr::kRcx, Gpr::kRdx);
+  code.MoveIfLess(Gpr::kRcx, Gpr::kRdx);
+  code.LoadImmediate(Gpr::kRdx, 1000);
+  code.CompareGpr(Gpr::kRcx, Gpr::kRdx);
+  code.MoveIfGreater(Gpr::kRcx, Gpr::kRdx);
+  code.MultiplyImmediate(Gpr::kRcx, -70000000);
+  code.LoadImmediate(Gpr::kRax, 5);
+  code.AddGpr(Gpr::kRax, Gpr::kRcx);
+  code.Return();
+  const MachineCode machine_code(code.Finish());
+  for (const std::int32_t value : {-2147483647, -11, -10, -9, 0, 1, 999, 1000, 1001, 2147483647}) {
+    const std::int32_t words[2] = {0, value};
+    const std::int64_t clamped = value < -10 ? -10 : value > 1000 ? 1000 : value;
+    CHECK_EQ(Entry<std::int64_t(const std::int32_t*)>(machine_code)(words), 5 - clamped * 70000000);
+  }
+}
+
 TEST(ConstantsAreBehindTheCode) {
   Assembler code;
   std::array<unsigned char, 32> first{}, second{};

@@ -128,7 +128,7 @@ class DynamicUpdateOperation : public Operation, public Expandable {
   }
   std::unique_ptr<BoundKernel> Bind(const std::vector<HostTensor>& in,
                                     const std::vector<HostTensor>& out) const override {
-    return BindDynamicUpdateSlice(in.data(), out[0]);
+    return BindDynamicUpdateSlice(in.data(), out[0], IsInPlace(*this, 0));
   }
 
   // Every tile updates the part of the result that it holds; the update's sliced dimensions are sent to all
