@@ -563,6 +563,39 @@ TEST(cycles_and_memory) {
   CHECK(unknown.cycles.compute > 0);
 }
 
+// A tile receives and sends each element once, in however many pieces and through however many fields its
+// vertices read it.
+TEST(exchange_of_pieces) {
+  const auto exchange = [](std::size_t pieces) {
+    Graph graph = NewGraph();
+    const unsigned tiles = graph.getTarget().getNumTiles();
+    const Tensor x = graph.addVariable(poplar::INT, {960}, "x");
+    const Tensor sums = graph.addVariable(poplar::INT, {tiles, pieces}, "sums");
+    graph.setTileMapping(x, 0);
+    const ComputeSet cs = graph.addComputeSet("cs");
+    for (unsigned tile = 0; tile < tiles; ++tile) {
+      const VertexRef v = graph.addVertex(cs, "Weighted<int>");
+      graph.connect(v["rows"], x.reshape({pieces, 960 / pieces}));
+      graph.connect(v["sums"], sums[tile]);
+      graph.setInitialValue(v["weights"], std::vector<int>(960 / pieces, 1));
+      graph.setTileMapping(v, tile);
+      graph.setTileMapping(sums[tile], tile);
+      // The first of the row again, by another vertex.
+      const VertexRef again = graph.addVertex(cs, "Scale");
+      graph.connect(again["in"], x.slice(0, 7).reinterpret(poplar::FLOAT));
+      graph.connect(again["out"],
+                    graph.addVariable(poplar::FLOAT, {7}, poplar::VariableMappingMethod::LINEAR));
+      graph.setTileMapping(again, tile);
+    }
+    const Report r = ReportOf(poplar::compileGraph(graph, {Execute(cs)}));
+    CHECK_EQ(r.exchange_bytes % 4, 0u);
+    return r.cycles.exchange;
+  };
+  const std::uint64_t whole = exchange(1);
+  CHECK(whole >= 960 && whole < 1000);
+  for (const std::size_t pieces : {2, 20, 960}) CHECK_EQ(exchange(pieces), whole);
+}
+
 TEST(stored_executables) {
   Graph graph = NewGraph();
   const Tensor x = graph.addVariable(poplar::FLOAT, {6}, "x"), y = graph.addVariable(poplar::FLOAT, {6}, "y");

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "core/execute.h"
 #include "core/replica_operation.h"
 #include "kernels/host/integer_division.h"
 #include "poplar/exceptions.hpp"
@@ -93,22 +94,22 @@ ExchangeAnalyser::ExchangeAnalyser(const CompiledProgram& program, bool detailed
       num_tiles_(program.target.getNumTiles()),
       accesses_(num_tiles_),
       compute_(num_tiles_, 0),
-      received_(num_tiles_, 0),
-      shared_(num_tiles_, 0),
-      sent_alone_(num_tiles_, 0),
-      sent_to_pairs_(num_tiles_, 0),
-      fragments_(num_tiles_, 0),
       detailed_(detailed),
       several_ipus_(program.target.getNumIPUs() > 1),
       tiles_per_group_(TilesPerGroup(program.target)),
       num_groups_((num_tiles_ + tiles_per_group_ - 1) / tiles_per_group_),
       known_cycles_(256),
       sent_of_operand_(num_tiles_),
-      held_(num_tiles_, 0) {
+      held_(num_tiles_, 0),
+      rows_(num_tiles_, target_.tiles_per_shared_bus == 2, group_of_tile_, num_groups_) {
+  for (TileBytes* bytes : {&traffic_.received, &traffic_.shared, &traffic_.sent_alone,
+                           &traffic_.sent_to_pairs, &traffic_.fragments}) {
+    bytes->assign(num_tiles_, 0);
+  }
   if (!detailed && !several_ipus_) return;
-  sent_.assign(num_tiles_, 0);
-  delivered_.assign(num_tiles_, 0);
-  between_groups_.assign(std::size_t{num_groups_} * num_groups_, 0);
+  traffic_.sent.assign(num_tiles_, 0);
+  traffic_.delivered.assign(num_tiles_, 0);
+  traffic_.between_groups.assign(std::size_t{num_groups_} * num_groups_, 0);
   of_groups_.assign(num_groups_, 0);
   readers_of_groups_.assign(num_groups_, 0);
   for (unsigned tile = 0; tile < num_tiles_; ++tile) group_of_tile_.push_back(tile / tiles_per_group_);
@@ -167,11 +168,12 @@ void ExchangeAnalyser::ForEachRegion(HeldCounter* counter, const VertexGroup& gr
 }
 
 void ExchangeAnalyser::Move(const Region& region, std::int64_t element_bytes, bool to_vertices) {
-  moved_ = true;
-  TileBytes& from_holders = to_vertices ? sent_ : delivered_;
-  TileBytes& at_vertices = to_vertices ? delivered_ : sent_;
+  traffic_.moved = true;
+  TileBytes& from_holders = to_vertices ? traffic_.sent : traffic_.delivered;
+  TileBytes& at_vertices = to_vertices ? traffic_.delivered : traffic_.sent;
   const auto between = [&](std::size_t holder, std::size_t vertex) -> std::int64_t& {
-    return between_groups_[to_vertices ? holder * num_groups_ + vertex : vertex * num_groups_ + holder];
+    return traffic_
+        .between_groups[to_vertices ? holder * num_groups_ + vertex : vertex * num_groups_ + holder];
   };
   const auto tiles = static_cast<std::int64_t>(region.tiles.size());
   std::int64_t all = 0;
@@ -228,7 +230,7 @@ void ExchangeAnalyser::CountHeld(HeldCounter* counter, const View& view) {
 bool ExchangeAnalyser::MaySlow(const View& view, const Mapping& mapping) const {
   const auto size = static_cast<std::int64_t>(SizeOf(view.type));
   std::int64_t most = 0;
-  for (const unsigned tile : touched_) most = std::max(most, received_[tile]);
+  for (const unsigned tile : touched_) most = std::max(most, traffic_.received[tile]);
   // Data that pairs of tiles share arrives, and leaves, at twice the rate.
   return MostOnTile(mapping, program_.variables.at(view.variable).num_elements) * size > most / 2;
 }
@@ -251,33 +253,34 @@ void ExchangeAnalyser::EndSending(HeldCounter* counter, const View& view) {
   for (const unsigned tile : senders_) {
     auto& elements = sent_of_operand_[tile];
     const std::int64_t all = held_[tile], alone = std::min(all, elements.first);
-    sent_alone_[tile] += alone * size;
-    sent_to_pairs_[tile] += std::min(all - alone, elements.second) * size;
+    traffic_.sent_alone[tile] += alone * size;
+    traffic_.sent_to_pairs[tile] += std::min(all - alone, elements.second) * size;
     elements = {0, 0};
   }
   senders_.clear();
-  sends_ = true;
+  traffic_.sends = true;
 }
 
 void ExchangeAnalyser::EndExchange(SuperstepDetail* detail) {
-  detail->sent = RunLengths(sent_);
-  detail->received = RunLengths(delivered_);
-  for (std::size_t i = 0; i < between_groups_.size(); ++i) {
-    if (between_groups_[i] == 0) continue;
+  detail->sent = RunLengths(traffic_.sent);
+  detail->received = RunLengths(traffic_.delivered);
+  for (std::size_t i = 0; i < traffic_.between_groups.size(); ++i) {
+    if (traffic_.between_groups[i] == 0) continue;
     detail->pairs.push_back(static_cast<std::int64_t>(i / num_groups_));
     detail->pairs.push_back(static_cast<std::int64_t>(i % num_groups_));
-    detail->pairs.push_back(between_groups_[i]);
+    detail->pairs.push_back(traffic_.between_groups[i]);
   }
-  for (TileBytes* bytes : {&sent_, &delivered_, &between_groups_}) std::fill(bytes->begin(), bytes->end(), 0);
-  moved_ = false;
+  for (TileBytes* bytes : {&traffic_.sent, &traffic_.delivered, &traffic_.between_groups})
+    std::fill(bytes->begin(), bytes->end(), 0);
+  traffic_.moved = false;
 }
 
 void ExchangeAnalyser::AddLinks(SuperstepUse* use) const {
-  if (!moved_) return;
+  if (!traffic_.moved) return;
   for (unsigned from = 0; from < num_groups_; ++from) {
     std::uint64_t cycles = 0;
     for (unsigned to = 0; to < num_groups_; ++to) {
-      const std::int64_t bytes = between_groups_[std::size_t{from} * num_groups_ + to];
+      const std::int64_t bytes = traffic_.between_groups[std::size_t{from} * num_groups_ + to];
       if (from == to || bytes == 0) continue;
       use->link_bytes += static_cast<std::uint64_t>(bytes);
       cycles += LinkCopyCycles(program_.target, from, to, num_groups_, static_cast<std::uint64_t>(bytes));
@@ -301,7 +304,7 @@ void ExchangeAnalyser::EndStep(std::vector<std::string> codelets, const Superste
       detail.total_compute += cycles;
     }
   }
-  if (moved_) EndExchange(&detail);
+  if (traffic_.moved) EndExchange(&detail);
   result->details.push_back(std::move(detail));
 }
 
@@ -325,20 +328,21 @@ bool ExchangeAnalyser::Read(const VertexGroup& group, const VertexGroup::Access&
     a.key += hash;
     a.elements += elements;
     a.held += held;
-    ++fragments_[vertex.tile];
+    ++traffic_.fragments[vertex.tile];
     if (detailed_ || several_ipus_) Note(hash, number, vertex.tile, held);
   }
   if (touched_.empty()) return true;
   for (const unsigned tile : touched_) {
     const TileAccess& a = accesses_[tile];
     const std::int64_t bytes = (a.elements - a.held) * size;
-    received_[tile] += bytes;
+    traffic_.received[tile] += bytes;
     use->exchange_bytes += static_cast<std::uint64_t>(bytes);
     Buffer(use, tile, bytes);
     // If neighbours need the same regions, an element that neither holds is received once for both.
     if (target_.tiles_per_shared_bus != 2 || tile % 2 != 0 || tile + 1 >= num_tiles_) continue;
     const TileAccess& b = accesses_[tile + 1];
-    if (b.key == a.key) shared_[tile] += std::max<std::int64_t>(0, a.elements - a.held - b.held) * size;
+    if (b.key == a.key)
+      traffic_.shared[tile] += std::max<std::int64_t>(0, a.elements - a.held - b.held) * size;
   }
   const bool moves = detailed_ || several_ipus_, sends = MaySlow(view, mapping);
   if (sends && !moves) {
@@ -382,19 +386,28 @@ bool ExchangeAnalyser::Write(const VertexGroup& group, const VertexGroup::Access
       const TileAccess& a = accesses_[tile];
       if (a.elements <= a.held) continue;
       Buffer(use, tile, (a.elements - a.held) * size);
-      sent_alone_[tile] += (a.elements - a.held) * size;
-      sends_ = true;
+      traffic_.sent_alone[tile] += (a.elements - a.held) * size;
+      traffic_.sends = true;
     }
     CountHeld(&counter, view);
     for (unsigned tile = 0; tile < num_tiles_; ++tile) {
       const std::int64_t owned = held_[tile] - accesses_[tile].held;
       if (owned <= 0) continue;
-      received_[tile] += std::min(owned, missing) * size;
-      ++fragments_[tile];
+      traffic_.received[tile] += std::min(owned, missing) * size;
+      ++traffic_.fragments[tile];
     }
   }
   ForgetTouched();
   return missing == 0;
+}
+
+void ExchangeAnalyser::AddRows(const VertexGroup& group, const VertexGroup::Access& access, const View& view,
+                               bool is_write) {
+  for (const Vertex& vertex : group.vertices) {
+    const Box row = access.region(vertex.box);
+    rows_.Add(vertex.tile, view.variable, SizeOf(view.type), view.offset + row.begin[0],
+              view.offset + row.end[0], is_write);
+  }
 }
 
 // A tile sends on its own bus, and 64 bits at a time for pairs of receivers with that of its neighbour.
@@ -405,15 +418,15 @@ std::uint64_t ExchangeAnalyser::SendCycles() {
   for (unsigned first = 0; first < num_tiles_; first += buses) {
     std::int64_t alone = 0, to_pairs = 0;
     for (unsigned tile = first; tile < std::min(num_tiles_, first + buses); ++tile) {
-      alone = std::max(alone, sent_alone_[tile]);
-      to_pairs += sent_to_pairs_[tile];
+      alone = std::max(alone, traffic_.sent_alone[tile]);
+      to_pairs += traffic_.sent_to_pairs[tile];
     }
     cycles = std::max(cycles, CeilDivide(static_cast<std::uint64_t>(alone), rate) +
                                   CeilDivide(static_cast<std::uint64_t>(to_pairs), buses * rate));
   }
-  std::fill(sent_alone_.begin(), sent_alone_.end(), 0);
-  std::fill(sent_to_pairs_.begin(), sent_to_pairs_.end(), 0);
-  sends_ = false;
+  std::fill(traffic_.sent_alone.begin(), traffic_.sent_alone.end(), 0);
+  std::fill(traffic_.sent_to_pairs.begin(), traffic_.sent_to_pairs.end(), 0);
+  traffic_.sends = false;
   return cycles;
 }
 
@@ -446,6 +459,8 @@ OperationUse ExchangeAnalyser::Analyse(const Operation& operation) {
     return ref.kind == OperandRef::Kind::kTemporary ? placements.at(ref.index)
                                                     : program_.variables.at(view.variable).mapping;
   };
+  // Vertices of users read rows of variables, in any pieces and through any fields.
+  const bool in_rows = dynamic_cast<const Execute*>(&operation) != nullptr;
   std::vector<bool> computing(num_tiles_, false);
   if (detailed_) result.last_reads.assign(operation.inputs.size(), -1);
   for (unsigned s = 0; s < plan.supersteps.size(); ++s) {
@@ -519,6 +534,7 @@ OperationUse ExchangeAnalyser::Analyse(const Operation& operation) {
       std::vector<std::pair<View, const Mapping*>> local;
       const auto analyse = [&](const VertexGroup::Access& access, bool is_read) {
         mention(access.tensor);
+        if (in_rows) return AddRows(group, access, ViewOf(operation, plan, access.tensor), !is_read);
         View view = ViewOf(operation, plan, access.tensor);
         const Mapping& mapping = mapping_of(access.tensor, view);
         if (access.identity && std::any_of(local.begin(), local.end(), [&](const auto& known) {
@@ -533,10 +549,11 @@ OperationUse ExchangeAnalyser::Analyse(const Operation& operation) {
       for (const auto& access : group.writes) analyse(access, false);
       for (const auto& access : group.reads) analyse(access, true);
     }
+    if (in_rows) use.exchange_bytes += rows_.Count(program_.variables, &traffic_, &use.buffers);
     use.compute_cycles = *std::max_element(compute_.begin(), compute_.end());
     if (several_ipus_) {
       AddLinks(&use);
-      if (!detailed_ && moved_) {
+      if (!detailed_ && traffic_.moved) {
         SuperstepDetail unused;
         EndExchange(&unused);
       }
@@ -550,21 +567,22 @@ OperationUse ExchangeAnalyser::Analyse(const Operation& operation) {
       const std::uint64_t rate = target_.exchange_bytes_per_cycle;
       for (unsigned tile = 0; tile < num_tiles_; ++tile) {
         // Both tiles of a pair wait for the data that they share, which arrives at twice the rate.
-        const std::int64_t shared = shared_[tile - tile % 2];
-        const auto alone = static_cast<std::uint64_t>(std::max<std::int64_t>(0, received_[tile] - shared));
+        const std::int64_t shared = traffic_.shared[tile - tile % 2];
+        const auto alone =
+            static_cast<std::uint64_t>(std::max<std::int64_t>(0, traffic_.received[tile] - shared));
         use.exchange_cycles =
             std::max(use.exchange_cycles,
                      CeilDivide(alone, rate) + CeilDivide(static_cast<std::uint64_t>(shared), 2 * rate));
       }
-      if (sends_) use.exchange_cycles = std::max(use.exchange_cycles, SendCycles());
+      if (traffic_.sends) use.exchange_cycles = std::max(use.exchange_cycles, SendCycles());
       Grow(&result.exchange_code, num_tiles_);
       for (unsigned tile = 0; tile < num_tiles_; ++tile) {
         result.exchange_code[tile] +=
-            fragments_[tile] * static_cast<std::int64_t>(target_.exchange_code_bytes_per_fragment);
+            traffic_.fragments[tile] * static_cast<std::int64_t>(target_.exchange_code_bytes_per_fragment);
       }
-      std::fill(received_.begin(), received_.end(), 0);
-      std::fill(shared_.begin(), shared_.end(), 0);
-      std::fill(fragments_.begin(), fragments_.end(), 0);
+      std::fill(traffic_.received.begin(), traffic_.received.end(), 0);
+      std::fill(traffic_.shared.begin(), traffic_.shared.end(), 0);
+      std::fill(traffic_.fragments.begin(), traffic_.fragments.end(), 0);
     }
     result.steps.push_back(std::move(use));
   }

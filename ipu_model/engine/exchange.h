@@ -10,12 +10,12 @@
 
 #include "core/held_counter.h"
 #include "core/target_model.h"
+#include "engine/exchange_traffic.h"
 #include "engine/plan_context.h"
+#include "engine/row_exchange.h"
 #include "engine/run_table.h"
 
 namespace ipu_model {
-
-using TileBytes = std::vector<std::int64_t>;  // by tile; empty if zero on all tiles
 
 struct SuperstepUse {
   std::uint64_t compute_cycles = 0;   // of the busiest tile
@@ -75,7 +75,8 @@ unsigned TilesPerGroup(const poplar::Target& target);
 // tile does not hold; vertices of one tile that read the same region share it. Elements that are written on
 // another tile are received by the tile that holds them. Writes are exact if a superstep writes all of a
 // view, otherwise an upper bound. The two tiles of a shared bus receive common data at twice the rate, which
-// takes the buses of the sender and its neighbour. A tile sends each element once, whoever receives it.
+// takes the buses of the sender and its neighbour. A tile sends each element of an operand once, whoever
+// receives it. Vertices of program::Execute are counted by RowExchange: all of a superstep, exactly.
 class ExchangeAnalyser {
  public:
   // `detailed`: whether to fill in what only profiles need.
@@ -99,6 +100,8 @@ class ExchangeAnalyser {
             const Mapping& mapping, SuperstepUse* use);
   bool Write(const VertexGroup& group, const VertexGroup::Access& access, const View& view,
              const Mapping& mapping, SuperstepUse* use);
+  // The same for vertices whose edges are rows of variables, all of a superstep together.
+  void AddRows(const VertexGroup& group, const VertexGroup::Access& access, const View& view, bool is_write);
   TileAccess& Touch(unsigned tile);
   void ForgetTouched();
   void Buffer(SuperstepUse* use, unsigned tile, std::int64_t bytes);
@@ -137,16 +140,10 @@ class ExchangeAnalyser {
   std::vector<TileAccess> accesses_;
   std::vector<unsigned> touched_;
   std::vector<std::uint64_t> compute_;
-  TileBytes received_, shared_;  // by tile; by pair of tiles
-  // Sent by each tile: what some tiles read alone, and what only pairs of tiles read.
-  TileBytes sent_alone_, sent_to_pairs_;
-  bool sends_ = false;  // whether any tile sends
-  TileBytes fragments_;
+  ExchangeTraffic traffic_;
   // In detailed analyses.
   const bool detailed_, several_ipus_;
   const unsigned tiles_per_group_, num_groups_;
-  TileBytes sent_, delivered_, between_groups_;
-  bool moved_ = false;
   std::vector<std::pair<const Box*, std::uint64_t>> known_cycles_;  // of the boxes of a vertex group
   // The vertices of the operand that is read which need elements of other tiles: their regions' hashes, and
   // what their tiles hold.
@@ -167,6 +164,7 @@ class ExchangeAnalyser {
   TileBytes held_;                           // elements of the operand that each tile holds
   TileBytes of_groups_, readers_of_groups_;  // of one region, by group of tiles
   std::vector<unsigned> group_of_tile_;
+  RowExchange rows_;
 };
 
 }  // namespace ipu_model
