@@ -10,6 +10,7 @@
 #include "engine/checks.h"
 #include "engine/compiled_program.h"
 #include "engine/device_report.h"
+#include "engine/empty_programs.h"
 #include "engine/engine_options.h"
 #include "engine/serialised_program.h"
 #include "ipu_model/Log.hpp"
@@ -134,6 +135,7 @@ poplar::Executable Compile(const poplar::Graph& graph, const std::vector<poplar:
   }
   for (const poplar::program::Program& f : impl.functions) compiled->functions.push_back(f.node());
   ResolveComputeSets(graph, compiled.get());
+  DropEmptyPrograms({&compiled->programs, &compiled->functions});
   compiled->replication_factor = impl.replication_factor;
   for (const Variable& variable : impl.variables) variable.mapping.Settle();
   compiled->variables = impl.variables;
