@@ -115,7 +115,8 @@ IPUModel::IPUModel(const std::string& version) : IPUVersion(version) {
   fp16ConvUnitInputLoadElemsPerCycle = model.data_path_bytes / 2;
   fp32ConvUnitInputLoadElemsPerCycle = model.data_path_bytes / 4;
   fp16ConvUnitMaxPipelineDepth = model.amp_pipeline_depth;
-  fp16InFp16OutConvUnitsPerTile = fp16InFp32OutConvUnitsPerTile = model.amp_units_half;
+  fp16InFp16OutConvUnitsPerTile = model.amp_units_half;
+  fp16InFp32OutConvUnitsPerTile = model.amp_units_half_float;
   instructionBytes = model.instruction_bytes;
   globalSyncCycles = model.global_sync_cycles;
 }
@@ -149,7 +150,7 @@ Device IPUModel::createDevice(const OptionFlags& options, bool /*accurateHalf*/,
   loaded("fp32ConvUnitInputLoadElemsPerCycle", fp32ConvUnitInputLoadElemsPerCycle, 32);
   fixed("fp16ConvUnitMaxPipelineDepth", fp16ConvUnitMaxPipelineDepth, model.amp_pipeline_depth);
   fixed("fp16InFp16OutConvUnitsPerTile", fp16InFp16OutConvUnitsPerTile, model.amp_units_half);
-  fixed("fp16InFp32OutConvUnitsPerTile", fp16InFp32OutConvUnitsPerTile, model.amp_units_half);
+  fixed("fp16InFp32OutConvUnitsPerTile", fp16InFp32OutConvUnitsPerTile, model.amp_units_half_float);
   ipu_model::TargetChanges changes;
   changes.num_ipus = numIPUs;
   changes.bytes_per_tile = memoryBytesPerTile;

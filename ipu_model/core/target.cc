@@ -91,7 +91,8 @@ unsigned Target::getWeightsPerConvUnit(const Type& inputType) const {
 }
 unsigned Target::getNumConvUnits(const Type& inputType, const Type& partialType) const {
   if (inputType == FLOAT) return partialType == FLOAT ? model_->amp_units_float : 0;
-  if (inputType == HALF) return partialType == HALF || partialType == FLOAT ? model_->amp_units_half : 0;
+  if (inputType == HALF && (partialType == HALF || partialType == FLOAT))
+    return model_->AmpUnits(inputType.id(), partialType == FLOAT);
   if (inputType == QUARTER && model_->amp_macs_quarter > 0)
     return partialType == HALF ? model_->amp_units_half : 0;
   return 0;

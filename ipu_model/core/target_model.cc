@@ -25,6 +25,9 @@ TargetModel Ipu2() {
   t.data_path_bytes = 8;               // P: 64-bit data path (PopLibs vector widths)
   t.wide_load_bytes = 16;              // P: 128-bit loads from interleaved memory
   t.amp_units_half = 16;               // P: PopLibs convolution vertices
+  // P: PopLibs ConvPartial1x1Out.cpp (hasAssembly: half to float with 8 units only), single_conv_layer.cpp
+  // (the store of two floats a cycle is what limits them)
+  t.amp_units_half_float = 8;
   t.amp_units_float = 16;              // P: PopLibs convolution vertices
   t.amp_macs_half = 64;                // D: 249.66 TFLOP/s / (1472 x 1.325 GHz x 2)
   t.amp_macs_float = 16;               // D: 62.4 TFLOP/s / (1472 x 1.325 GHz x 2)
@@ -79,6 +82,7 @@ TargetModel Ipu1() {
   t.interleaved_element = 8;                // M: the upper half of the memory elements
   t.clock_hz = 1.6e9;                       // P: iPUG; can clock down to 1.3 GHz
   t.amp_units_half = 8;                     // D: half of ipu2's rate
+  t.amp_units_half_float = 8;               // P: PopLibs convolution vertices; the full rate (124.5 TFLOP/s)
   t.amp_units_float = 8;                    // D: half of ipu2's rate
   t.amp_macs_half = 32;                     // D: 124.5 TFLOP/s / (1216 x 1.6 GHz x 2)
   t.amp_macs_float = 8;                     // D: 31.1 TFLOP/s / (1216 x 1.6 GHz x 2)

@@ -31,18 +31,19 @@ struct TargetModel {
   double clock_hz;
 
   // Compute.
-  unsigned data_path_bytes;      // bytes of one load or store
-  unsigned wide_load_bytes;      // bytes of a load from interleaved memory
-  unsigned amp_units_half;       // convolution units for half inputs
-  unsigned amp_units_float;      // convolution units for float inputs
-  unsigned amp_macs_half;        // multiply-accumulates per cycle, half inputs; 0: not supported
-  unsigned amp_macs_float;       // the same for float inputs
-  unsigned amp_macs_quarter;     // the same for 8-bit float inputs
-  unsigned amp_pipeline_depth;   // input groups in flight in a convolution unit
-  unsigned atomic_store_bytes;   // of the narrowest store
-  unsigned repeat_count_bits;    // of the count of a hardware loop
-  unsigned stride_bits;          // of a stride in a load with increments
-  unsigned interleaved_element;  // the first bank that is interleaved with the next
+  unsigned data_path_bytes;       // bytes of one load or store
+  unsigned wide_load_bytes;       // bytes of a load from interleaved memory
+  unsigned amp_units_half;        // convolution units for half inputs (and quarter) with half partial sums
+  unsigned amp_units_half_float;  // the same with float partial sums
+  unsigned amp_units_float;       // convolution units for float inputs
+  unsigned amp_macs_half;         // multiply-accumulates per cycle, half inputs and sums; 0: not supported
+  unsigned amp_macs_float;        // the same for float inputs
+  unsigned amp_macs_quarter;      // the same for 8-bit float inputs
+  unsigned amp_pipeline_depth;    // input groups in flight in a convolution unit
+  unsigned atomic_store_bytes;    // of the narrowest store
+  unsigned repeat_count_bits;     // of the count of a hardware loop
+  unsigned stride_bits;           // of a stride in a load with increments
+  unsigned interleaved_element;   // the first bank that is interleaved with the next
   // The sizes that references to vectors can have: of VectorLayout::SHORT_SPAN, of a list of vectors, and of
   // a vector in such a list.
   unsigned short_span_size_bits, delta_list_count_bits, delta_size_bits;
@@ -84,7 +85,11 @@ struct TargetModel {
   // Returns the multiply-accumulates per cycle of the AMP for inputs of this type, or 0 if the AMP does not
   // support it. bf16 is not an IPU type: the model gives it the half rate, as if it were converted.
   unsigned AmpMacsPerCycle(DType type) const;
-  unsigned AmpUnits(DType type) const { return SizeOf(type) <= 2 ? amp_units_half : amp_units_float; }
+  // bf16 has the units of half here too. The partial sums of quarter inputs are half.
+  unsigned AmpUnits(DType type, bool float_partials) const {
+    if (SizeOf(type) > 2) return amp_units_float;
+    return float_partials && SizeOf(type) == 2 ? amp_units_half_float : amp_units_half;
+  }
   // Returns the input channels of one AMP instruction group: pipeline depth x elements per 64-bit load.
   unsigned AmpInputGroup(DType type) const { return amp_pipeline_depth * VectorWidth(type); }
 };

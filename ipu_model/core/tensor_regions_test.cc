@@ -374,7 +374,14 @@ TEST(DebugInfoIsStreamed) {
 
 TEST(TargetQueries) {
   const poplar::Target target = poplar::Target::createIPUTarget(1, 4, "ipu2");
-  CHECK(target.getNumConvUnits(poplar::HALF, poplar::FLOAT) == 16);
+  // PopLibs: half to float with 8 units, half to half with 16. Both 8 on the first IPU.
+  CHECK(target.getNumConvUnits(poplar::HALF, poplar::FLOAT) == 8);
+  CHECK(target.getNumConvUnits(poplar::HALF, poplar::HALF) == 16);
+  CHECK(target.getNumConvUnits(poplar::FLOAT, poplar::FLOAT) == 16);
+  CHECK(target.getNumConvUnits(poplar::FLOAT, poplar::HALF) == 0);
+  CHECK(target.getNumConvUnits(poplar::QUARTER, poplar::HALF) == 0);  // on ipu21 only
+  const poplar::Target first = poplar::Target::createIPUTarget(1, 4, "ipu1");
+  CHECK(first.getNumConvUnits(poplar::HALF, poplar::FLOAT) == 8);
   CHECK(target.getWeightsPerConvUnit(poplar::HALF) == 16 && target.getWeightsPerConvUnit(poplar::FLOAT) == 8);
   CHECK(target.getNumConvUnits(poplar::INT, poplar::INT) == 0);
   CHECK(target.getTypeLimitsMaxAs<std::uint64_t>(poplar::UNSIGNED_INT) == 0xffffffffu);

@@ -159,7 +159,8 @@ class Chooser {
   }
 
   void Amp(const Folded& f) {
-    const Int units = target_.AmpUnits(type_);
+    const bool float_partials = !half_partials_ && SizeOf(type_) > 1;
+    const Int units = target_.AmpUnits(type_, float_partials);
     for (Int height = 1; height <= 4; height *= 2) {
       // Several kernel rows share the input channels of a pass, where there are few.
       if (height > 1 && (f.kernel[0] == 1 || f.all_channels > target_.AmpInputGroup(type_) / height))
@@ -168,7 +169,7 @@ class Chooser {
         if (used != units && (used > units || work_.features > used || SizeOf(type_) == 1)) continue;
         AmpMethod method;
         method.operand = type_;
-        method.float_partials = !half_partials_ && SizeOf(type_) > 1;
+        method.float_partials = float_partials;
         method.units = used;
         method.filter_height = height;
         const Int input_group = method.InputGroup(target_);

@@ -15,7 +15,7 @@ namespace ipu_model {
 struct AmpMethod {
   DType operand = DType::kF16;  // the wider of the operand types
   bool float_partials = true;
-  std::int64_t units = 16;         // convolution units: output channels of one pass
+  std::int64_t units = 8;          // convolution units: output channels of one pass
   std::int64_t filter_height = 1;  // kernel rows of one pass; each takes a share of its input channels
   bool wide_weight_loads = false;  // 128-bit weight loads (option use128BitConvUnitLoad)
 

@@ -268,6 +268,7 @@ TEST(MeasuredInnerLoop) {
   const TargetModel& target = FindTargetModel("bow");
   AmpMethod method;
   method.float_partials = false;
+  method.units = 16;
   for (const auto& [positions, cycles] : std::vector<std::pair<std::int64_t, double>>{
            {16, 402}, {64, 584}, {256, 1352}, {512, 2381.3}, {1024, 4424}, {2048, 8525.3}})
     CHECK_NEAR(static_cast<double>(Amp1x1Cycles(target, method, {1, 1, 1}, positions)) / cycles, 1.0, 0.02);

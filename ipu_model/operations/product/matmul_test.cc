@@ -400,8 +400,8 @@ TEST(WeightsStayWhereTheyAre) {
                                                {32, 512, 10, 1.0 / 16, false, false},
                                                {32, 97, 61, 0.25, false, false},
                                                {32, 784, 1024, 0.5, false, false},
-                                               {64, 784, 1024, 0.25, false, true},
-                                               {32, 1024, 1024, 0.5, true, true},
+                                               {64, 784, 1024, 0.25, false, false},
+                                               {32, 1024, 1024, 0.5, false, false},
                                                {64, 1024, 1024, 0.25, false, true},
                                                {128, 1024, 1024, 0.125, false, false}}) {
     Graph graph(Target::createIPUTarget(1, "ipu2"));
@@ -521,6 +521,8 @@ TEST(WholeChipCyclesMatchMeasurements) {
     problem.depth = problem.rows = point.size;
     problem.a_type = problem.b_type = problem.out_type = DType::kF16;
     problem.a_follows_plan = problem.b_follows_plan = true;
+    // With float partial sums no product can exceed 174 TFLOP/s.
+    problem.options.half_partials = true;
     const double flops = 2.0 * static_cast<double>(point.size * point.size * point.n);
     const double measured = flops / (point.tflops * 1e12) * target.clock_hz;
     errors.push_back(std::abs(PlanMatMul(target, target.num_tiles, problem).cycles / measured - 1));

@@ -41,7 +41,7 @@ std::uint64_t AmpCycles(const TargetModel& target, DType operand, DType partial,
                            CeilDivide(block.columns, units)};
     return Amp1x1Cycles(target, method, groups, block.rows);
   };
-  const std::int64_t units = target.AmpUnits(operand);
+  const std::int64_t units = target.AmpUnits(operand, method.float_partials);
   // PopLibs' planner also has vertices that use half of the units, for few channels.
   constexpr std::int64_t kFewUnits = 8;
   const bool few = block.columns <= kFewUnits && units > kFewUnits && SizeOf(operand) > 1;
