@@ -1858,6 +1858,14 @@ def map_multiple(graph: Graph, expression: Expression, tensors: _Sequence[Tensor
 
 def fill(graph: Graph, tensor: Tensor, value: bytes, seq: Sequence, name: str = '') -> None: ...
 
+def map_cycles(graph: Graph, expression: Expression, scalars: _Sequence[bool], in_place: bool, elements: int) -> int:
+    """
+    Cycles of one vertex of `map` with all workers. scalars: which inputs are one element for all.
+    """
+
+def fill_cycles(graph: Graph, dtype: str, elements: int) -> int:
+    """Cycles of one vertex of `fill`, with all workers."""
+
 def iota(graph: Graph, tensor: Tensor, dim: int, seq: Sequence, name: str = '') -> None: ...
 
 def reduce(graph: Graph, tensors: _Sequence[Tensor], inits: _Sequence[Tensor], dims: _Sequence[int], expression: Expression, seq: Sequence, name: str = '') -> list[Tensor]: ...

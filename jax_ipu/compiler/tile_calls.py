@@ -19,6 +19,19 @@ OPS = {
     "ipu_cycle_count": "ipu.cycle_count",
 }
 
+_UNARY = """abs cbrt ceil cos erf exp expm1 floor is_finite log log1p logistic negate rsqrt sign sin sqrt square tan
+    tanh"""
+_BINARY = "add and atan2 divide eq ge gt le lt maximum minimum multiply ne or power subtract xor"
+# Operations of which a vertex may have the cycles: their numbers of operands.
+OPERATIONS = {
+    "fill": 0,
+    **dict.fromkeys(_UNARY.split(), 1),
+    **dict.fromkeys(_BINARY.split(), 2),
+    "scaled_add": 3,
+    "scaled_subtract": 3,
+    "select": 3,
+}
+
 
 @dataclass(frozen=True)
 class OnTiles:
@@ -62,6 +75,7 @@ class VertexCall:
         temporaries: fields for which the compiler makes memory.
         values: fields that are numbers in the vertex.
         cycles: those of one vertex; None for the model's own estimate.
+        operation: one of OPERATIONS, which gives the cycles where `cycles` does not; "" for none.
     """
 
     primitive: str
@@ -75,6 +89,7 @@ class VertexCall:
     temporaries: tuple[Temporary, ...]
     values: tuple[tuple[str, bool | int | float], ...]
     cycles: int | None
+    operation: str
 
 
 TileCall = OnTiles | VertexCall
@@ -115,9 +130,12 @@ def _vertex_call(data: dict[str, Any], operands: int, results: int) -> VertexCal
         ),
         values=tuple((str(field), _number(value)) for field, value in data["values"]),
         cycles=None if data["cycles"] is None else _index(data["cycles"]),
+        operation=_operation(data.get("operation", "")),
     )
     if len(call.inputs) + len(call.constants) != operands or len(call.outputs) != results:
         raise ValueError("other operands or results than fields")
+    if call.operation and (OPERATIONS[call.operation] != operands or results != 1):
+        raise ValueError(f"{operands} operands and {results} results of the operation '{call.operation}'")
     if any(result >= results or operand >= len(call.inputs) for result, operand in call.aliases):
         raise ValueError("an alias of an operand or result that there is not")
     return call
@@ -127,6 +145,12 @@ def _index(value: Any) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < 0 or value >= 2**31:
         raise ValueError(f"{value!r} where a number from 0 on is expected")
     return value
+
+
+def _operation(value: Any) -> str:
+    if value not in ("", *OPERATIONS):
+        raise ValueError(f"the operation {value!r}")
+    return str(value)
 
 
 def _number(value: Any) -> bool | int | float:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from jax_ipu.tile.primitives import (
     register_ipu_tile_primitive,
     tile_map,
 )
-from jax_ipu.tile.vertex import Source, Vertex, default_attributes, primitive_clone, struct, type_name
+from jax_ipu.tile.vertex import Source, Vertex, default_attributes, primitive_clone, struct, translations, type_name
 
 # Primitive of jax.lax -> C++ for operands a, b, c; halves are computed as floats.
 _ELEMENTWISE = {
@@ -86,6 +87,17 @@ _REDUCING = {
     "reduce_max": "a != a || a > r ? a : r",
     "reduce_min": "a != a || a < r ? a : r",
 }
+# Primitives whose operation has another name in `tile_calls.OPERATIONS`.
+_OPERATIONS = {
+    "div": "divide",
+    "max": "maximum",
+    "min": "minimum",
+    "mul": "multiply",
+    "neg": "negate",
+    "pow": "power",
+    "select_n": "select",
+    "sub": "subtract",
+}
 _HEAD = """#include <cmath>
 #include <poplar/Vertex.hpp>
 using namespace poplar;
@@ -102,7 +114,10 @@ def _identifier(name: str, *types: Any) -> str:
     return "".join([name.title().replace("_", ""), *(np.dtype(t).name.title() for t in types)])
 
 
-def _elementwise(expression: str, in_place: bool) -> Callable[..., Vertex]:
+def _elementwise(name_in_lax: str, in_place: bool) -> Callable[..., Vertex]:
+    expression = _ELEMENTWISE[name_in_lax]
+    operation = _OPERATIONS.get(name_in_lax, name_in_lax)
+
     def translate(primitive: Primitive, tiles: tuple[int, ...], avals: list[Any], attributes: dict[str, Any]) -> Vertex:
         result, _ = primitive.abstract_eval(*avals, **attributes)
         fields = ["x", "y", "z"][: len(avals)]
@@ -126,7 +141,7 @@ def _elementwise(expression: str, in_place: bool) -> Callable[..., Vertex]:
             f"    for (unsigned i = worker; i < {out}.size(); i += numWorkers()) {{\n"
             f"{loads}      {out}[i] = {expression};\n    }}\n    return true;\n  }}\n}};\n"
         )
-        return Vertex(name, fields, {out: result}, codelets=_source(primitive.name, text))
+        return Vertex(name, fields, {out: result}, codelets=_source(primitive.name, text), operation=operation)
 
     return translate
 
@@ -189,15 +204,15 @@ def _reduction_attributes(name: str) -> dict[str, Any]:
 def _in_place(name: str) -> Primitive:
     """The elementwise primitive, with its result in the memory of its first operand."""
     clone = primitive_clone(getattr(jax.lax, f"{name}_p"), f"{name}_inplace")
-    register_ipu_tile_primitive(clone, _elementwise(_ELEMENTWISE[name], in_place=True))
+    register_ipu_tile_primitive(clone, _elementwise(name, in_place=True))
     default_attributes[clone] = functools.cache(functools.partial(_bound_attributes, name))
     return clone
 
 
 def _register() -> None:
-    for name, expression in _ELEMENTWISE.items():
+    for name in _ELEMENTWISE:
         primitive: Primitive = getattr(jax.lax, f"{name}_p")
-        register_ipu_tile_primitive(primitive, _elementwise(expression, in_place=False))
+        register_ipu_tile_primitive(primitive, _elementwise(name, in_place=False))
         default_attributes[primitive] = functools.cache(functools.partial(_bound_attributes, name))
     for table, reduces in ((_CUMULATIVE, False), (_REDUCING, True)):
         for name, step in table.items():
@@ -238,13 +253,26 @@ tanh_inplace_p = _in_place("tanh")
 
 _CODELETS = Path(__file__).parent / "codelets"
 
+
+def _takes_cycles_of(operation: str, primitive: Primitive) -> None:
+    """Gives the vertices of the primitive the cycles of the operation."""
+    translation = translations()[primitive]
+
+    def translate(*call: Any) -> Vertex:
+        return replace(translation(*call), operation=operation)
+
+    translations()[primitive] = translate
+
+
 scaled_add_p = create_ipu_tile_primitive(
     "scaled_add", "ScaledAdd<{A}>", ["A", "B", "scaleB"], {"A": 0}, gp_filename=_CODELETS / "arrays.cpp"
 )
+_takes_cycles_of("scaled_add", scaled_add_p)
 scaled_add_p.def_impl(lambda A, B, scaleB: A + scaleB.reshape(()) * B)
 scaled_sub_p = create_ipu_tile_primitive(
     "scaled_sub", "ScaledSubtract<{A}>", ["A", "B", "scaleB"], {"A": 0}, gp_filename=_CODELETS / "arrays.cpp"
 )
+_takes_cycles_of("scaled_subtract", scaled_sub_p)
 scaled_sub_p.def_impl(lambda A, B, scaleB: A - scaleB.reshape(()) * B)
 
 copy_p = create_ipu_tile_primitive("tile_copy", "Copy<{x}>", ["x"], {"out": 0}, gp_filename=_CODELETS / "arrays.cpp")
@@ -320,5 +348,6 @@ def _fill_p(shape: tuple[int, ...], dtype: str) -> Primitive:
     fill_p = create_ipu_tile_primitive(
         "tile_fill", f"Fill<{kind}>", [], {"out": struct(shape, dtype)}, gp_filename=_CODELETS / "arrays.cpp"
     )
+    _takes_cycles_of("fill", fill_p)
     fill_p.def_impl(lambda value: jnp.full(shape, value, dtype))
     return fill_p

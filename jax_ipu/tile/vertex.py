@@ -48,6 +48,8 @@ class Vertex:
         values: fields that are numbers.
         codelets: a file of C++, or C++ text.
         cycles: of one vertex, on its thread; None for the model's own estimate.
+        operation: the elementwise operation of one result that the vertex computes with all six workers; without
+            `cycles` it has those of PopLibs' vertex for it. One of `jax_ipu.compiler.tile_calls.OPERATIONS`.
 
     Examples:
         >>> from jax_ipu import tile
@@ -65,6 +67,7 @@ class Vertex:
     values: Mapping[str, bool | int | float] = field(default_factory=dict)
     codelets: Source | None = None
     cycles: int | None = None
+    operation: str = ""
 
     def configuration(self, primitive: str, tiles: Sequence[int]) -> dict[str, Any]:
         """The call as `jax_ipu.compiler.tile_calls` reads it.
@@ -88,6 +91,7 @@ class Vertex:
             "temporaries": [[name, list(t.shape), own_name(t.dtype)] for name, t in self.temporaries.items()],
             "values": list(self.values.items()),
             "cycles": self.cycles,
+            "operation": self.operation,
         }
 
 

@@ -10,6 +10,7 @@
 #include <unordered_map>
 
 #include "bindings/bindings.h"
+#include "hlo/Cost.hpp"
 #include "ipu_model/Model.hpp"
 
 namespace jax_ipu::bindings {
@@ -168,6 +169,18 @@ void Iota(Graph& graph, const Tensor& tensor, std::size_t dim, Sequence& sequenc
   hlo::iota(graph, tensor, dim, sequence, name);
 }
 
+std::uint64_t MapCycles(const Graph& graph, const Expression& expression, const std::vector<bool>& scalars,
+                        bool in_place, std::size_t elements) {
+  if (scalars.size() != expression.inputs.size())
+    throw std::invalid_argument("an expression of " + std::to_string(expression.inputs.size()) +
+                                " inputs, and scalars for " + std::to_string(scalars.size()));
+  return hlo::MapCost(expression, {0}, scalars, in_place, {}).cycles(graph.getTarget(), {elements});
+}
+
+std::uint64_t FillCycles(const Graph& graph, const std::string& dtype, std::size_t elements) {
+  return hlo::fillCycles(graph.getTarget(), ipu_model::DTypeOf(TypeNamed(dtype)), elements);
+}
+
 }  // namespace
 
 void BindElementwise(nb::module_& module) {
@@ -190,6 +203,12 @@ void BindElementwise(nb::module_& module) {
              nb::arg("outs"), nb::arg("seq"), nb::arg("name") = "");
   module.def("fill", Fill, nb::arg("graph"), nb::arg("tensor"), nb::arg("value"), nb::arg("seq"),
              nb::arg("name") = "");
+  module.def(
+      "map_cycles", MapCycles, nb::arg("graph"), nb::arg("expression"), nb::arg("scalars"),
+      nb::arg("in_place"), nb::arg("elements"),
+      "Cycles of one vertex of `map` with all workers. scalars: which inputs are one element for all.");
+  module.def("fill_cycles", FillCycles, nb::arg("graph"), nb::arg("dtype"), nb::arg("elements"),
+             "Cycles of one vertex of `fill`, with all workers.");
   module.def("iota", Iota, nb::arg("graph"), nb::arg("tensor"), nb::arg("dim"), nb::arg("seq"),
              nb::arg("name") = "");
 }

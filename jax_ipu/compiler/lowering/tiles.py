@@ -92,12 +92,34 @@ def _execute(context: Context, op: Op, call: VertexCall, name: str) -> list[_ipu
         line = "" if call.codelets.text.startswith("#line") else f'#line 1 "{call.codelets.name}"\n'
         _ipu.add_codelets(context.graph, line + call.codelets.text, call.codelets.flags)
         context.codelets.add(call.codelets)
-    _ipu.execute_vertices(context.graph, call.vertex, tiles, edges, call.values, call.cycles, context.sequence, name)
+    cycles = call.cycles
+    if cycles is None and call.operation:
+        cycles = _cycles_of_operation(context, op, call)
+    _ipu.execute_vertices(context.graph, call.vertex, tiles, edges, call.values, cycles, context.sequence, name)
     # What is updated in place must end there.
     for i, tensor in back:
         context.sequence.copy(results[i], tensor, name)
         results[i] = tensor
     return results
+
+
+def _cycles_of_operation(context: Context, op: Op, call: VertexCall) -> int:
+    """The cycles of the vertex that has the operation elsewhere, with all its workers."""
+    dtype, elements = op.result.dtype, num_elements(op.result.shape[1:])
+    if call.operation == "fill":
+        return _ipu.fill_cycles(context.graph, dtype, elements)
+    dtypes = [o.dtype for o in op.operands]
+    n = len(dtypes)
+    if call.operation in ("scaled_add", "scaled_subtract"):
+        last = call.operation.removeprefix("scaled_")
+        code = [("multiply", dtype, dtype, 1, 2, 0, 0), (last, dtype, dtype, 0, n, 0, 0)]
+    elif call.operation == "select":  # lax.select_n takes what is chosen where the predicate is false first
+        code = [("select", dtype, dtype, 0, 2, 1, 0)]
+    else:
+        code = [(call.operation, dtypes[0], dtype, 0, n - 1, 0, 0)]
+    scalars = [o.shape[1:] != op.result.shape[1:] for o in op.operands]
+    expression = _ipu.Expression(dtypes, [], code, [n + len(code) - 1])
+    return _ipu.map_cycles(context.graph, expression, scalars, bool(call.aliases), elements)
 
 
 def lower_cycle_count(context: Context, op: Op) -> Sequence[_ipu.Tensor]:
