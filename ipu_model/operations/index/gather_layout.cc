@@ -183,8 +183,12 @@ Amounts AmountsOf(const GatherProblem& p, const GatherLayout& layout, const Shap
   Amounts n;
   const std::vector<int> walked = WalkedDims(p);
   for (std::size_t b = 0; b < walked.size(); ++b) {
-    const Cut& cut = layout.dims[walked[b] >= 0 ? static_cast<std::size_t>(walked[b]) : p.operand.size() + b];
-    n.rows *= cut.num_parts() > 1 ? cut.Largest() : chunk[b];
+    if (walked[b] >= 0) {
+      const Cut& cut = layout.dims[static_cast<std::size_t>(walked[b])];
+      n.rows *= cut.num_parts() > 1 ? cut.Largest() : chunk[b];
+    } else {
+      n.rows *= CeilDivide(chunk[b], layout.dims[p.operand.size() + b].parts);
+    }
   }
   for (std::size_t d = 0; d < p.operand.size(); ++d) {
     const std::int64_t largest = layout.dims[d].Largest();
@@ -213,15 +217,18 @@ std::int64_t NumSteps(const GatherProblem& p, const Shape& chunk) {
 }
 
 // Limits the memory of partial results by cutting batch dimensions into steps. Does not cut batch dimensions
-// that are spread over tiles: some of the tiles would be idle in each step.
-void ChooseChunk(const GatherProblem& p, const TargetModel& target, GatherLayout* layout) {
+// that follow a cut of the operand: some of the tiles would be idle in each step. Returns whether the buffers
+// and a copy of the operand are within their limits.
+bool ChooseChunk(const GatherProblem& p, const TargetModel& target, GatherLayout* layout) {
   Shape whole;
   for (int b = 0; b < p.window.batch_rank; ++b)
     whole.push_back(p.out[static_cast<std::size_t>(p.window.batch_dim[b])]);
   layout->chunk = whole;
-  if (layout->split.empty()) return;
-  const std::vector<int> walked = WalkedDims(p);
   const auto size = static_cast<std::int64_t>(SizeOf(p.type));
+  const bool copy_fits =
+      layout->in_place || AmountsOf(p, *layout, whole).operand * size <= OperandBudget(p, target);
+  if (layout->split.empty()) return copy_fits;
+  const std::vector<int> walked = WalkedDims(p);
   const std::int64_t index_bytes = p.window.num_components * static_cast<std::int64_t>(SizeOf(p.index_type));
   const auto bytes = [&](const Shape& chunk) {
     const Amounts n = AmountsOf(p, *layout, chunk);
@@ -231,21 +238,31 @@ void ChooseChunk(const GatherProblem& p, const TargetModel& target, GatherLayout
   };
   const std::int64_t most = p.buffer_limit > 0 ? p.buffer_limit : SliceBudget(target.bytes_per_tile);
   for (std::int64_t budget = BufferBudget(p, target);; budget *= 2) {
+    // More steps rather than more memory than an operand may take.
+    const bool last = budget >= most;
+    budget = std::min(budget, most);
+    const std::int64_t most_steps = last ? static_cast<std::int64_t>(kMostLimitedSteps) : MostSteps(p);
     Shape chunk = whole;
-    while (bytes(chunk) > budget && NumSteps(p, chunk) < MostSteps(p)) {
+    while (bytes(chunk) > budget && NumSteps(p, chunk) < most_steps) {
       std::size_t longest = chunk.size();
       for (std::size_t b = 0; b < chunk.size(); ++b) {
-        const bool cut =
-            layout->dims[walked[b] >= 0 ? static_cast<std::size_t>(walked[b]) : p.operand.size() + b]
-                .num_parts() > 1;
-        if (!cut && chunk[b] > 1 && (longest == chunk.size() || chunk[b] > chunk[longest])) longest = b;
+        const bool follows =
+            walked[b] >= 0 && layout->dims[static_cast<std::size_t>(walked[b])].num_parts() > 1;
+        if (!follows && chunk[b] > 1 && (longest == chunk.size() || chunk[b] > chunk[longest])) longest = b;
       }
       if (longest == chunk.size()) break;
       chunk[longest] = CeilDivide(chunk[longest], std::int64_t{2});
     }
     layout->chunk = chunk;
-    if (NumSteps(p, chunk) < MostSteps(p) || budget > most) break;
+    if (NumSteps(p, chunk) < most_steps || last) break;
   }
+  for (std::size_t b = 0; b < walked.size(); ++b) {
+    Cut& cut = layout->dims[p.operand.size() + b];
+    if (walked[b] >= 0) continue;
+    cut.extent = std::max<std::int64_t>(1, layout->chunk[b]);
+    cut.parts = std::min(cut.parts, cut.extent);
+  }
+  return copy_fits && bytes(layout->chunk) <= most;
 }
 
 double CyclesOf(const GatherProblem& p, const TargetModel& target, const GatherLayout& layout) {
@@ -318,17 +335,19 @@ GatherLayout ChooseOwnLayout(const GatherProblem& p, const TargetModel& target, 
     rows *= p.out[static_cast<std::size_t>(p.window.batch_dim[b])];
   const auto size = static_cast<std::int64_t>(SizeOf(p.type));
   GatherLayout best;
+  bool best_fits = false;
   *best_cycles = std::numeric_limits<double>::max();
   for (std::int64_t parts = 1;; parts = std::min<std::int64_t>(2 * parts, num_tiles)) {
     for (std::int64_t factor = 1;; factor *= kSplitStep) {
       GatherLayout layout;
       if (!LayoutOfItsOwn(p, target, num_tiles, parts, factor, &layout)) break;
-      ChooseChunk(p, target, &layout);
+      const bool fits = ChooseChunk(p, target, &layout);
       const bool large =
           AmountsOf(p, layout, layout.chunk).operand * size > StepBudget(target.bytes_per_tile);
       const double cycles = (large ? kPriceOfCopy : 1) * CyclesOf(p, target, layout);
-      if (cycles < *best_cycles) {
+      if (fits != best_fits ? fits : cycles < *best_cycles) {
         *best_cycles = cycles;
+        best_fits = fits;
         best = std::move(layout);
       }
     }
@@ -362,6 +381,7 @@ Partition GatherInputPartition(const GatherProblem& p, const TargetModel& target
   double own_cycles = 0, best_cycles = std::numeric_limits<double>::max();
   ChooseOwnLayout(p, target, num_tiles, &own_cycles);
   Partition best;
+  bool best_fits = false;
   // Fewer tiles for the dimensions that are not indexed leave more tiles for the indexed ones.
   for (unsigned tiles = num_tiles; tiles > 0; tiles /= 2) {
     Partition partition =
@@ -392,12 +412,14 @@ Partition GatherInputPartition(const GatherProblem& p, const TargetModel& target
         layout.dims.push_back(cut);
       }
       FindSplit(p, &layout);
-      ChooseChunk(p, target, &layout);
+      const bool fits = ChooseChunk(p, target, &layout) && held * static_cast<std::int64_t>(SizeOf(p.type)) <=
+                                                               SliceBudget(target.bytes_per_tile);
       // A pass over all elements: two loads and a store per vector, all workers together.
       const double pass = 3.0 * static_cast<double>(held) / target.VectorWidth(p.type);
       const double cycles = std::min(own_cycles, CyclesOf(p, target, layout)) + pass;
-      if (cycles < best_cycles) {
+      if (fits != best_fits ? fits : cycles < best_cycles) {
         best_cycles = cycles;
+        best_fits = fits;
         best = partition;
       }
     }

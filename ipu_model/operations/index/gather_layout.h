@@ -30,7 +30,8 @@ struct Cut {
 
 // The cuts of the iteration space of the first superstep: the operand dimensions (the window's extent for a
 // window dimension, the operand's for an indexed one), then the batch dimensions. A batch dimension that is
-// paired with an operand dimension follows its cut; its own cut has one part.
+// paired with an operand dimension follows its cut; its own cut has one part. The cut of another batch
+// dimension is that of the positions of one step.
 struct GatherLayout {
   std::vector<Cut> dims;
   unsigned first_tile = 0, num_tiles = 1;

@@ -182,8 +182,9 @@ std::vector<Vertex> SliceVertices(const Step& s) {
       const Cut& cut = s.layout.dims[d];
       tile += cut.TileOffset(part[d]);
       const bool walks = d >= rank && walked[d - rank] >= 0;
-      std::int64_t begin = walks ? vertex.box.begin[Dim(walked[d - rank])] : cut.Begin(part[d]);
-      std::int64_t end = walks ? vertex.box.end[Dim(walked[d - rank])] : cut.Begin(part[d] + 1);
+      const std::int64_t first = d >= rank ? s.begin[d - rank] : 0;
+      std::int64_t begin = walks ? vertex.box.begin[Dim(walked[d - rank])] : first + cut.Begin(part[d]);
+      std::int64_t end = walks ? vertex.box.end[Dim(walked[d - rank])] : first + cut.Begin(part[d] + 1);
       if (d >= rank) {
         begin = std::max(begin, s.begin[d - rank]);
         end = std::min(end, s.end[d - rank]);
