@@ -161,11 +161,15 @@ class ExpansionCheck {
     for (std::size_t o = 0; o < outputs.size(); ++o)
       graph.createHostRead("out" + std::to_string(o), outputs[o]);
     executable_ = std::make_unique<poplar::Executable>(poplar::compileGraph(graph, {program}));
+    // A compiled program has no operation without results.
+    for (const poplar::Tensor& t : outputs) elements_ += t.numElements();
+    CHECK_EQ(elements_ == 0, OnlyOperation(*executable_->program()) == nullptr);
   }
 
   // Tiles, cycles and regions of every vertex of every superstep. `receives`: the expansion first copies what
   // a superstep reads and writes over; then these copies and what vertices read are left out.
   void SameVertices(bool receives = false) {
+    if (elements_ == 0) return;
     const CompiledProgram& program = *executable_->program();
     Expander expander(program, library());
     const Operation* const operation = OnlyOperation(program);
@@ -199,8 +203,9 @@ class ExpansionCheck {
     }
   }
 
-  // The supersteps of the operation's plan.
+  // The supersteps of the operation's plan; 0 without results.
   std::size_t Supersteps() const {
+    if (elements_ == 0) return 0;
     const CompiledProgram& program = *executable_->program();
     return OnlyOperation(program)->Plan(PlanContext(program)).supersteps.size();
   }
@@ -243,7 +248,7 @@ class ExpansionCheck {
           results.emplace_back(outputs_[o].numElements() * SizeOf(outputs_[o].elementType().id()));
       engine.readTensor("out" + std::to_string(o), result.data(), result.data() + result.size());
     }
-    if (mode == "expansions") CHECK_EQ(KindsRunBy(engine).expanded.size(), 1u);
+    if (mode == "expansions") CHECK_EQ(KindsRunBy(engine).expanded.size(), elements_ == 0 ? 0u : 1u);
     return results;
   }
 
@@ -291,6 +296,7 @@ class ExpansionCheck {
   poplar::Graph& graph_;
   std::vector<poplar::Tensor> inputs_, outputs_;
   std::unique_ptr<poplar::Executable> executable_;
+  std::size_t elements_ = 0;  // of all outputs
 };
 
 // Equal bytes; NaNs are equal to each other, and zeros of either kind to denormals, which the device flushes.

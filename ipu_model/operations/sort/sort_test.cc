@@ -460,6 +460,10 @@ TEST(TopKEqualsStableSort) {
               random() % 2 != 0, 1 + random() % 12, 600, random, true);
   }
   CheckTopK(DType::kF32, {20000}, 5, true, 30, 8000, random, true);
+  // Merged in stages, of which the last group is smaller; ties in all of them.
+  CheckTopK(DType::kF32, {20000}, 3, false, 38, 8000, random, true);
+  CheckTopK(DType::kS32, {2, 30000}, 8, true, 90, 8000, random, true);
+  CheckTopK(DType::kF32, {40000}, 60, true, 71, 3000, random, true);
   CheckTopK(DType::kF32, {300000}, 100, true, 4, 0, random, false);
   CheckTopK(DType::kF32, {300, 301}, 300, true, 4, 0, random, false);
 }

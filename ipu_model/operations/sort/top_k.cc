@@ -1,7 +1,8 @@
-// Top-k. Long rows are cut: every part gives its k best elements, then one vertex per row picks among them.
+// Top-k. Long rows are cut: every part gives its k best elements, then vertices merge them, in stages.
 #include "kernels/sort/top_k.h"
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <string>
 #include <utility>
@@ -57,6 +58,35 @@ Partition ResultPartition(Partition scan, std::int64_t k) {
   scan.shape.back() = k;
   scan.parts.back() = 1;
   return scan;
+}
+
+// Numbers of candidates that one vertex merges, by stage, so that a row of `parts` is left with one. A vertex
+// merges about as many as the next one, within the memory for its operands.
+std::vector<std::int64_t> MergeStages(std::int64_t parts, std::int64_t k, DType type,
+                                      std::int64_t bytes_per_tile) {
+  const std::int64_t bytes = k * static_cast<std::int64_t>(SizeOf(type) + SizeOf(DType::kS32));
+  const std::int64_t most = std::max<std::int64_t>(2, SliceBudget(bytes_per_tile) / bytes);
+  // Fewer do not pay for a superstep.
+  constexpr std::int64_t kLeastForStages = 16;
+  std::vector<std::int64_t> stages;
+  while (parts > 1) {
+    std::int64_t terms = parts;
+    if (parts > kLeastForStages) terms = static_cast<std::int64_t>(std::ceil(std::sqrt(parts)));
+    stages.push_back(std::min(terms, most));
+    parts = CeilDivide(parts, stages.back());
+  }
+  return stages;
+}
+
+// The candidates of the rows of `box` from parts [begin, end); the last dimension of the box is that of the
+// row.
+Box CandidatesOf(const Box& box, std::int64_t begin, std::int64_t end, std::int64_t k) {
+  Box region = box;
+  region.begin.back() = begin;
+  region.end.back() = end;
+  region.begin.push_back(0);
+  region.end.push_back(k);
+  return region;
 }
 
 HostTensor SplitLast(const HostTensor& t, std::int64_t extent) {
@@ -132,59 +162,83 @@ class TopKOperation : public Operation, public Expandable {
       plan.supersteps.push_back({{std::move(first)}});
       return plan;
     }
-    // Candidates [..., part, k].
-    Partition candidates = scan;
-    candidates.shape.back() = parts;
-    candidates.shape.push_back(k);
-    candidates.parts.push_back(1);
-    candidates.grain.push_back(1);
-    candidates.tile_stride.push_back(1);
-    plan.temporaries = {{inputs[0].type, candidates}, {DType::kS32, candidates}};
-    const auto part_region = [scan, k](const Box& box) {
-      Box region = box;
-      const std::int64_t part = scan.PartOf(static_cast<int>(box.begin.size()) - 1, box.begin.back());
-      region.begin.back() = part;
-      region.end.back() = part + 1;
-      region.begin.push_back(0);
-      region.end.push_back(k);
-      return region;
-    };
-    first.writes.push_back({{OperandRef::Kind::kTemporary, 0}, part_region});
-    first.writes.push_back({{OperandRef::Kind::kTemporary, 1}, part_region});
-
-    VertexGroup pick;
-    pick.codelet = "popops::TopKMerge";
-    pick.vertices = ResultPartition(scan, k).Vertices();
-    pick.code_bytes = 600;
-    pick.vertex_bytes = 32;
-    const auto all_parts = [parts, k](const Box& box) {
-      Box region = box;
-      region.begin.back() = 0;
-      region.end.back() = parts;
-      region.begin.push_back(0);
-      region.end.push_back(k);
-      return region;
-    };
-    for (unsigned i = 0; i < 2; ++i) {
-      pick.reads.push_back({{OperandRef::Kind::kTemporary, i}, all_parts});
-      pick.writes.push_back({{OperandRef::Kind::kOutput, i}, row});
+    const std::vector<std::int64_t> stages =
+        MergeStages(parts, k, inputs[0].type, context.target().bytes_per_tile);
+    // Candidates [..., part, k] of the scan, then [..., group, k] of each stage but the last: on the first of
+    // the tiles whose candidates they were.
+    std::vector<std::int64_t> merged = {1};  // parts of the scan in one of the stage's
+    for (std::size_t s = 0; s < stages.size(); ++s) {
+      if (s > 0) merged.push_back(merged.back() * stages[s - 1]);
+      Partition candidates = scan;
+      candidates.shape.back() = candidates.parts.back() = CeilDivide(parts, merged[s]);
+      candidates.tile_stride.back() *= merged[s];
+      candidates.shape.push_back(k);
+      candidates.parts.push_back(1);
+      candidates.grain.push_back(1);
+      candidates.tile_stride.push_back(1);
+      plan.temporaries.push_back({inputs[0].type, candidates});
+      plan.temporaries.push_back({DType::kS32, candidates});
     }
-    pick.compute = [largest = largest_, parts, k](HostContext& host, const Box&,
-                                                  const std::vector<HostTensor>& reads,
-                                                  const std::vector<HostTensor>& writes) {
-      // Equal candidates are in the order of their positions, so ties resolve as in the whole row.
-      TopK(host, largest, SplitLast(reads[0], parts * k), writes[0], writes[1]);
-      const std::int32_t* positions = reads[1].as<std::int32_t>();
-      std::int32_t* index = writes[1].as<std::int32_t>();
-      for (std::int64_t i = 0, n = writes[1].num_elements(); i < n; ++i) {
-        index[i] = positions[i / k * parts * k + index[i]];
-      }
+    const auto part_region = [scan, k](const Box& box) {
+      const std::int64_t part = scan.PartOf(static_cast<int>(box.begin.size()) - 1, box.begin.back());
+      return CandidatesOf(box, part, part + 1, k);
     };
-    pick.cycles = [parts, k](const TargetModel& target, const Box& box) {
-      return TopKCycles(target, box.num_elements() / k, parts * k, k);
-    };
+    for (unsigned i = 0; i < 2; ++i) first.writes.push_back({{OperandRef::Kind::kTemporary, i}, part_region});
     plan.supersteps.push_back({{std::move(first)}});
-    plan.supersteps.push_back({{std::move(pick)}});
+    for (std::size_t s = 0; s < stages.size(); ++s) {
+      const std::int64_t before = CeilDivide(parts, merged[s]), terms = stages[s];
+      const bool last = s + 1 == stages.size();
+      VertexGroup merge;
+      merge.codelet = "popops::TopKMerge";
+      if (last) {
+        merge.vertices = ResultPartition(scan, k).Vertices();
+      } else {
+        merge.vertices = plan.temporaries[2 * s + 2].placement.Vertices();
+      }
+      merge.code_bytes = 600;
+      merge.vertex_bytes = 32;
+      // The number of a group of candidates is in the box of its vertex.
+      const auto group_of = [last](const Box& box) { return last ? 0 : box.begin[box.begin.size() - 2]; };
+      const auto terms_of = [before, terms, group_of](const Box& box) {
+        return std::min(before - group_of(box) * terms, terms);
+      };
+      const auto all_terms = [k, terms, last, group_of, terms_of](const Box& box) {
+        Box rows = box;
+        if (!last) {
+          rows.begin.pop_back();
+          rows.end.pop_back();
+        }
+        const std::int64_t from = group_of(box) * terms;
+        return CandidatesOf(rows, from, from + terms_of(box), k);
+      };
+      for (unsigned i = 0; i < 2; ++i) {
+        const auto number = static_cast<unsigned>(2 * s) + i;
+        merge.reads.push_back({{OperandRef::Kind::kTemporary, number}, all_terms});
+        if (last) {
+          merge.writes.push_back({{OperandRef::Kind::kOutput, i}, row});
+        } else {
+          merge.writes.push_back(
+              {{OperandRef::Kind::kTemporary, number + 2}, [](const Box& box) { return box; }});
+        }
+      }
+      merge.compute = [largest = largest_, k, last, terms_of](HostContext& host, const Box& box,
+                                                              const std::vector<HostTensor>& reads,
+                                                              const std::vector<HostTensor>& writes) {
+        const std::int64_t length = terms_of(box) * k;
+        const HostTensor values = last ? writes[0] : SplitLast(writes[0], k);
+        const HostTensor places = last ? writes[1] : SplitLast(writes[1], k);
+        // Equal candidates are in the order of their positions, so ties resolve as in the whole row.
+        TopK(host, largest, SplitLast(reads[0], length), values, places);
+        const std::int32_t* positions = reads[1].as<std::int32_t>();
+        std::int32_t* index = places.as<std::int32_t>();
+        for (std::int64_t i = 0, n = places.num_elements(); i < n; ++i)
+          index[i] = positions[i / k * length + index[i]];
+      };
+      merge.cycles = [k, terms_of](const TargetModel& target, const Box& box) {
+        return TopKCycles(target, box.num_elements() / k, terms_of(box) * k, k);
+      };
+      plan.supersteps.push_back({{std::move(merge)}});
+    }
     return plan;
   }
 
