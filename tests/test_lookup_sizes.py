@@ -61,3 +61,19 @@ def test_values_of_steps_whose_rows_are_cut_over_the_tiles():
     assert cost.sync_cycles > 2 * SYNC and cost.cycles < 10 * count
     indices = np.random.default_rng(0).integers(-shape[0], shape[0], count).astype(np.int32)
     check(lookup, array(*shape), indices, mode=("tile", 1472))
+
+
+@pytest.mark.parametrize("k", [8, 53, 54, 64, 256, 1024, 16_384])
+def test_top_k_of_a_long_row_fits_wherever_its_operands_do(k):
+    row = jax.ShapeDtypeStruct((1_000_000,), np.float32)
+    with jax.default_device(jax.devices("ipu")[0]):
+        compiled = jax.jit(lambda x: jax.lax.top_k(x, k)).lower(row).compile()
+    # A pass over its part on each tile, and the candidates of a few stages.
+    assert compiled.cost_analysis()["cycles"] < 3_000 + 1_800 * k
+
+
+@each_mode
+@pytest.mark.parametrize(("n", "k"), [(40_000, 5), (20_000, 300)])
+def test_values_of_top_k_in_stages(mode, n, k):
+    x = array(2, n).round(2)  # with ties
+    check(lambda x: jax.lax.top_k(x, k), x, mode=mode)
