@@ -22,10 +22,19 @@ constexpr std::int64_t kElementsForThreads = 1 << 16;
 MicroFunction LoadFunction(DType type) { return HasAvx512() ? avx512::FindLoad(type) : avx2::FindLoad(type); }
 
 template <typename T>
+void PackLoop(T* __restrict target, const T* __restrict source, std::int64_t stride, std::int64_t n) {
+#pragma GCC ivdep
+  for (std::int64_t i = 0; i < n; ++i) target[i] = source[i * stride];
+}
+template <typename T>
 void PackAs(void* to, const unsigned char* from, std::int64_t stride, std::int64_t n) {
   const T* source = reinterpret_cast<const T*>(from);
   T* target = static_cast<T*>(to);
-  for (std::int64_t i = 0; i < n; ++i) target[i] = source[i * stride];
+  // Constants, for which the compiler finds vectors.
+  if (stride == 0) return PackLoop<T>(target, source, 0, n);
+  if (stride == 2) return PackLoop<T>(target, source, 2, n);
+  if (stride == 4) return PackLoop<T>(target, source, 4, n);
+  PackLoop<T>(target, source, stride, n);
 }
 // Copies strided elements to consecutive ones.
 void Pack(void* to, const unsigned char* from, std::int64_t stride, std::int64_t n, std::size_t size) {
@@ -135,6 +144,31 @@ void ReduceKernel::Run(HostContext& context, const HostTensor* values, const Hos
     for (std::size_t i = 0; i < types_.size(); ++i) {
       const HostTensor init = BroadcastScalar(inits[i], out[i]);
       copy_[i].Run(context, &init, &out[i]);
+    }
+    return;
+  }
+  std::vector<HostTensor> single(types_.size());
+  const std::uint32_t repeated =
+      RepeatedResults(values, static_cast<int>(types_.size()), dimensions, single.data());
+  if (repeated != 0) {
+    std::vector<HostTensor> results_once(out, out + types_.size());
+    for (HostTensor& result : results_once) {
+      std::int64_t stride = 1;
+      for (int d = result.rank - 1; d >= 0; --d) {
+        if ((repeated >> d & 1) != 0) result.shape[d] = 1;
+        result.strides[d] = stride;
+        stride *= result.shape[d];
+      }
+      result.data = context.scratch.Allocate(static_cast<std::size_t>(stride) * SizeOf(result.type));
+    }
+    Run(context, single.data(), inits, dimensions, results_once.data());
+    for (std::size_t i = 0; i < types_.size(); ++i) {
+      HostTensor& result = results_once[i];
+      for (int d = 0; d < result.rank; ++d) {
+        if ((repeated >> d & 1) != 0) result.strides[d] = 0;
+        result.shape[d] = out[i].shape[d];
+      }
+      CopyTensor(context, result, out[i]);
     }
     return;
   }

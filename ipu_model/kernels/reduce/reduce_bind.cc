@@ -3,6 +3,7 @@
 #include "kernels/host/isa.h"
 #include "kernels/reduce/reduce.h"
 #include "kernels/reduce/reduce_plan.h"
+#include "kernels/reduce/reduce_space.h"
 #include "kernels/vector/convert.h"
 
 namespace ipu_model {
@@ -61,16 +62,18 @@ bool AddLanes(const ReducePlan& plan, const ReduceFunctions& functions, std::int
 
 std::unique_ptr<BoundKernel> ReduceKernel::Bind(const HostTensor* in, std::uint32_t dimensions,
                                                 const HostTensor& out) const {
-  const HostTensor& values = in[0];
-  const std::int64_t elements = values.num_elements(), results = out.num_elements();
+  HostTensor values = in[0];
+  const std::uint32_t repeated = RepeatedResults(in, 1, dimensions, &values);
+  const std::int64_t elements = values.num_elements();
   if (kind_ != Kind::kSingle || elements == 0 || elements > kMostElements) return nullptr;
   const bool as_stored = HeldType(0) == types_[0] && BitWidth(types_[0]) >= 8 &&
                          (HasAvx512() ? avx512::FindLoad(types_[0]) : avx2::FindLoad(types_[0])) == nullptr;
   if (!as_stored) return nullptr;
-  const ReducePlan plan = MakeReducePlan(in, 1, dimensions, true);
+  const ReducePlan plan = MakeReducePlan(&values, 1, dimensions, true);
+  const std::int64_t results = plan.kept.count;
   const auto size = static_cast<std::int64_t>(SizeOf(types_[0]));
   auto list = std::make_unique<CallList>();
-  const bool in_place = IsDense(out);
+  const bool in_place = repeated == 0 && IsDense(out);
   const CallList::Place total =
       in_place ? CallList::Output(0) : list->NewScratch(static_cast<std::size_t>(results * size));
   if (plan.folded || plan.segments != 1) return nullptr;
@@ -81,8 +84,9 @@ std::unique_ptr<BoundKernel> ReduceKernel::Bind(const HostTensor* in, std::uint3
   dense.data = nullptr;
   std::int64_t stride = 1;
   for (int d = dense.rank - 1; d >= 0; --d) {
-    dense.strides[d] = stride;
-    stride *= dense.shape[d];
+    const bool is_repeated = (repeated >> d & 1) != 0;
+    dense.strides[d] = is_repeated ? 0 : stride;
+    stride *= is_repeated ? 1 : dense.shape[d];
   }
   if (!AddCopy(list.get(), dense, total, out, CallList::Output(0))) return nullptr;
   return list;

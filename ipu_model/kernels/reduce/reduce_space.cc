@@ -1,5 +1,6 @@
 #include "kernels/reduce/reduce_space.h"
 
+#include <algorithm>
 #include <cstdlib>
 
 namespace ipu_model {
@@ -47,6 +48,21 @@ Expression Conversion(DType from, DType to) {
   }
   e.outputs = {static_cast<std::uint16_t>(e.code.size())};
   return e;
+}
+
+std::uint32_t RepeatedResults(const HostTensor* values, int count, std::uint32_t dimensions,
+                              HostTensor* single) {
+  std::uint32_t repeated = 0;
+  std::copy(values, values + count, single);
+  for (int d = 0, result = 0; d < values[0].rank; ++d) {
+    if ((dimensions >> d & 1) != 0) continue;
+    const bool is_repeated =
+        values[0].shape[d] > 1 &&
+        std::all_of(values, values + count, [d](const HostTensor& t) { return t.strides[d] == 0; });
+    for (int i = 0; i < count && is_repeated; ++i) single[i].shape[d] = 1;
+    repeated |= (is_repeated ? 1u : 0u) << result++;
+  }
+  return repeated;
 }
 
 }  // namespace ipu_model

@@ -37,6 +37,12 @@ HostTensor BroadcastScalar(const HostTensor& value, const HostTensor& like);
 // Returns the expression that converts its one input.
 Expression Conversion(DType from, DType to);
 
+// Where all of `count` tensors have equal results along a kept dimension, because they are broadcast along
+// it, one is enough: `single` becomes the tensors with extent 1 there. Returns a bit for each such dimension
+// of the results.
+std::uint32_t RepeatedResults(const HostTensor* values, int count, std::uint32_t dimensions,
+                              HostTensor* single);
+
 }  // namespace ipu_model
 
 #endif  // IPU_MODEL_KERNELS_REDUCE_REDUCE_SPACE_H_

@@ -395,6 +395,53 @@ TEST(AnyBodyKeepsTheOrder) {
   }
 }
 
+// Results of values that are broadcast along some dimensions are those of a dense copy.
+TEST(BroadcastValues) {
+  const std::vector<std::int64_t> shape = {3, 5, 4, 6};
+  const auto count = static_cast<std::size_t>(Count(shape));
+  std::mt19937 random(3);
+  std::vector<float> values(count);
+  for (float& v : values) v = static_cast<float>(random() % 40);
+  std::vector<std::int32_t> places(count);
+  for (std::size_t i = 0; i < count; ++i) places[i] = static_cast<std::int32_t>(i % 6);
+  // A sum, an argmax, and a body that is neither.
+  const ReduceKernel kernels[] = {ReduceKernel(BinaryBody(ScalarOp::kAdd, DType::kF32)),
+                                  ReduceKernel(Argument(true, DType::kF32)),
+                                  ReduceKernel(BinaryBody(ScalarOp::kSubtract, DType::kF32))};
+  for (std::uint32_t broadcast = 1; broadcast < 16; ++broadcast) {
+    HostTensor in[] = {Tensor(values.data(), DType::kF32, shape), Tensor(places.data(), DType::kS32, shape)};
+    std::vector<float> copy;
+    std::vector<std::int32_t> places_copy;
+    for (int d = 0; d < 4; ++d) {
+      for (HostTensor& t : in) t.strides[d] = (broadcast >> d & 1) != 0 ? 0 : t.strides[d];
+    }
+    ForEach(in[0], 0, [&](std::int64_t offset, std::int64_t) {
+      copy.push_back(values[static_cast<std::size_t>(offset)]);
+      places_copy.push_back(places[static_cast<std::size_t>(offset)]);
+    });
+    const HostTensor dense[] = {Tensor(copy.data(), DType::kF32, shape),
+                                Tensor(places_copy.data(), DType::kS32, shape)};
+    for (std::uint32_t mask = 0; mask < 16; ++mask) {
+      const auto kept = Kept(shape, mask);
+      float start = 1;
+      std::int32_t start_place = 0;
+      const HostTensor init[] = {Tensor(&start, DType::kF32, {}), Tensor(&start_place, DType::kS32, {})};
+      for (const ReduceKernel& kernel : kernels) {
+        std::vector<float> got(static_cast<std::size_t>(Count(kept)), -1), expected = got;
+        std::vector<std::int32_t> got_places(got.size(), -1), expected_places = got_places;
+        Context context;
+        const HostTensor out[] = {Tensor(got.data(), DType::kF32, kept),
+                                  Tensor(got_places.data(), DType::kS32, kept)};
+        const HostTensor expected_out[] = {Tensor(expected.data(), DType::kF32, kept),
+                                           Tensor(expected_places.data(), DType::kS32, kept)};
+        kernel.Run(context.host, in, init, mask, out);
+        kernel.Run(context.host, dense, init, mask, expected_out);
+        CHECK(got == expected && got_places == expected_places);
+      }
+    }
+  }
+}
+
 TEST(NoElementsGiveTheInit) {
   float init_value = 3, got[2] = {};
   const HostTensor in = Tensor(nullptr, DType::kF32, {2, 0}), init = Tensor(&init_value, DType::kF32, {});
