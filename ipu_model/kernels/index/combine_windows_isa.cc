@@ -152,19 +152,13 @@ void ForEachContiguous(std::int64_t elements, const WindowList& list, const T* u
 }
 
 // Sums of rows of a known length, in vectors: the compiler unrolls such a loop before it looks for vectors.
-template <std::int64_t kElements>
-void SumWindows(const WindowList& list, const float* updates, float* out) {
-  using V = VectorTypes<float>::Register;
-  constexpr std::int64_t kWidth = kLanes<float>;
-  static_assert(kElements % kWidth == 0);
-  ForEachContiguous(kElements, list, updates, out, [](float* to, const float* from) {
+template <typename T, std::int64_t kElements>
+void SumWindows(const WindowList& list, const T* updates, T* out) {
+  static_assert(kElements % kFloats == 0);
+  ForEachContiguous(kElements, list, updates, out, [](T* to, const T* from) {
 #pragma GCC unroll 8
-    for (std::int64_t e = 0; e < kElements; e += kWidth) {
-      V sum, update;
-      std::memcpy(&sum, to + e, sizeof(sum));
-      std::memcpy(&update, from + e, sizeof(update));
-      sum = sum + update;
-      std::memcpy(to + e, &sum, sizeof(sum));
+    for (std::int64_t e = 0; e < kElements; e += kFloats) {
+      StoreFloats(to + e, LoadFloats(to + e) + LoadFloats(from + e));
     }
   });
 }
@@ -172,10 +166,10 @@ void SumWindows(const WindowList& list, const float* updates, float* out) {
 template <typename T, typename Op>
 void Windows(const WindowRows::Loop& loop, const WindowList& list, const T* updates, T* out) {
   if (loop.contiguous()) {
-    if constexpr (std::is_same_v<T, float> && std::is_same_v<Op, Add>) {
-      if (loop.elements == 16) return SumWindows<16>(list, updates, out);
-      if (loop.elements == 32) return SumWindows<32>(list, updates, out);
-      if (loop.elements == 64) return SumWindows<64>(list, updates, out);
+    if constexpr (kHasLanes<T> && std::is_same_v<Op, Add>) {
+      if (loop.elements == 16) return SumWindows<T, 16>(list, updates, out);
+      if (loop.elements == 32) return SumWindows<T, 32>(list, updates, out);
+      if (loop.elements == 64) return SumWindows<T, 64>(list, updates, out);
     }
     return ForEachContiguous(loop.elements, list, updates, out, [n = loop.elements](T* to, const T* from) {
       CombineContiguous<T, Op>(n, from, to);
