@@ -9,7 +9,6 @@ import contextlib
 import functools
 import operator
 import warnings
-from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -22,33 +21,7 @@ from torchax import decompositions
 from torchax.ops import ops_registry
 
 from jax_ipu.models.arrays import to_array
-from jax_ipu.models.frameworks import torch_functions
-
-
-@torch.library.custom_op("jax_ipu::stop_gradient", mutates_args=())
-def _stop_gradient(x: torch.Tensor) -> torch.Tensor:
-    """Returns its argument and passes no gradient; unlike `detach`, no decomposition removes it."""
-    return x.clone()
-
-
-@_stop_gradient.register_fake
-def _(x: torch.Tensor) -> torch.Tensor:
-    return torch.empty_like(x)
-
-
-def _embedding(weight: Any, indices: Any, padding_idx: int = -1, *_: Any) -> Any:
-    rows = jnp.take(weight, indices, axis=0)
-    if padding_idx < 0:
-        return rows
-    # In PyTorch the row of padding_idx gets no gradient.
-    return jnp.where((indices == padding_idx)[..., None], jax.lax.stop_gradient(rows), rows)
-
-
-# Operations that replace those of torchax, or that torchax does not have.
-_OPERATIONS: dict[Any, Callable[..., Any]] = {
-    torch.ops.jax_ipu.stop_gradient.default: jax.lax.stop_gradient,
-    torch.ops.aten.embedding.default: _embedding,
-}
+from jax_ipu.models.frameworks import torch_functions, torch_operations
 
 
 def structure(value: Any) -> Any:
@@ -88,10 +61,11 @@ class Graph:
     def __init__(self, model: Any, args: tuple[Any, ...], kwargs: dict[str, Any], gradients: bool = True) -> None:
         """Exports the module in the mode in which it is, training or evaluation; with its `gradients`, or without."""
         recording = torch_functions.recorded(model) if gradients else contextlib.nullcontext()
-        with warnings.catch_warnings(), recording as self._calls:
+        with warnings.catch_warnings(), torch_operations.repaired(), recording as self._calls:
             # PyTorch itself uses a deprecated function when it copies the program.
             warnings.filterwarnings("ignore", "`isinstance", FutureWarning)
             exported = torch.export.export(model, args, kwargs)
+            self._expected = _outputs_of(exported)
             # Decompose twice, as torchax does: first with PyTorch's table, then with torchax's own.
             for table in (None, decompositions.DECOMPOSITIONS):
                 for module in exported.graph_module.modules():
@@ -137,17 +111,25 @@ class Graph:
             results = interpreter.run(*operands, enable_io_processing=False)
         changed = {name: value for name, value in zip(self._outputs, results, strict=True) if name is not None}
         outputs = [value for value, is_output in zip(results, self._is_output, strict=True) if is_output]
+        for result, (name, expected) in zip(outputs, self._expected, strict=True):
+            torch_operations.check(result, expected, f"the result {name} of the model")
         return torch_tree.tree_unflatten(outputs, self._out_spec), changed
 
 
 class _Interpreter(torch.fx.Interpreter):
     """Evaluates the nodes of a graph with JAX."""
 
+    def run_node(self, n: torch.fx.Node) -> Any:
+        result = super().run_node(n)
+        if n.op == "call_function":
+            torch_operations.check(result, n.meta.get("val"), f"PyTorch's operation {n.target}")
+        return result
+
     def call_function(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if target is torch_functions.OPERATION:
             tensors, number = args
             return torch_functions.evaluate(tensors, number, Graph)
-        own = _OPERATIONS.get(target)
+        own = torch_operations.OPERATIONS.get(target)
         if own is not None:
             return own(*args, **kwargs)
         if not isinstance(target, (torch._ops.OpOverloadPacket, torch._ops.OpOverload)):
@@ -167,7 +149,20 @@ class _Interpreter(torch.fx.Interpreter):
                     "Give it the numbers as an input"
                 )
             kwargs = {**kwargs, "env": environment}
+        wrapped = torch_operations.WRAPPED.get(target)
+        if wrapped is not None:
+            return wrapped(*args, **kwargs, general=operation.func)
         return operation.func(*args, **kwargs)
+
+
+def _outputs_of(exported: Any) -> list[tuple[str, Any]]:
+    """What PyTorch says of each output of the module, before anything is decomposed."""
+    (output,) = (node for node in exported.graph.nodes if node.op == "output")
+    return [
+        (str(node), node.meta.get("val") if isinstance(node, torch.fx.Node) else None)
+        for node, spec in zip(output.args[0], exported.graph_signature.output_specs, strict=True)
+        if spec.kind == OutputKind.USER_OUTPUT
+    ]
 
 
 def _prepare(module: torch.fx.GraphModule) -> None:

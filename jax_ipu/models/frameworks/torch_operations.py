@@ -1,0 +1,200 @@
+"""Operations of PyTorch that replace those of torchax, or that torchax does not have; and checks of every result.
+
+This file imports PyTorch; `torch_graph.py` imports it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import torch
+from jax import lax
+
+
+@torch.library.custom_op("jax_ipu::stop_gradient", mutates_args=())
+def _stop_gradient(x: torch.Tensor) -> torch.Tensor:
+    """Returns its argument and passes no gradient; unlike `detach`, no decomposition removes it."""
+    return x.clone()
+
+
+@_stop_gradient.register_fake
+def _(x: torch.Tensor) -> torch.Tensor:
+    return torch.empty_like(x)
+
+
+def _embedding(weight: Any, indices: Any, padding_idx: int = -1, *_: Any) -> Any:
+    rows = jnp.take(weight, indices, axis=0)
+    if padding_idx < 0:
+        return rows
+    # In PyTorch the row of padding_idx gets no gradient.
+    return jnp.where((indices == padding_idx)[..., None], lax.stop_gradient(rows), rows)
+
+
+def _convolution(
+    x: Any,
+    weight: Any,
+    bias: Any,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    transposed: bool,
+    output_padding: Sequence[int],
+    groups: int,
+) -> Any:
+    """As torchax's, whose transposed convolution mixes up the channels of several groups."""
+    spatial = weight.ndim - 2
+    stride, padding, dilation, output_padding = (
+        tuple(values) * (spatial if len(values) == 1 else 1) for values in (stride, padding, dilation, output_padding)
+    )
+    batch = x.shape[: x.ndim - spatial - 1]
+    x = x.reshape((-1, *x.shape[x.ndim - spatial - 1 :]))
+    expansion = (1,) * spatial
+    if transposed:
+        # From (groups * inputs, outputs, ...) to (groups * outputs, inputs, ...), in each group turned around.
+        inputs, outputs, *kernel = weight.shape
+        weight = weight.reshape((groups, inputs // groups, outputs, *kernel)).swapaxes(1, 2)
+        weight = jnp.flip(weight.reshape((groups * outputs, inputs // groups, *kernel)), range(2, 2 + spatial))
+        front = [d * (k - 1) - p for d, k, p in zip(dilation, kernel, padding, strict=True)]
+        around = [(f, f + more) for f, more in zip(front, output_padding, strict=True)]
+        stride, expansion = expansion, stride
+    else:
+        around = [(p, p) for p in padding]
+    result = lax.conv_general_dilated(
+        x, weight, stride, around, lhs_dilation=expansion, rhs_dilation=dilation, feature_group_count=groups
+    )
+    if bias is not None:
+        result = result + bias.reshape((-1, *(1,) * spatial))
+    return result.reshape((*batch, *result.shape[1:]))
+
+
+def _average_pool(
+    x: Any,
+    kernel: Sequence[int],
+    stride: Sequence[int] | None = None,
+    padding: Sequence[int] = (0,),
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> Any:
+    """Divides by the elements of each window: of the padded array, and in ceil mode no more than that."""
+    spatial = max(len(kernel), len(stride or ()), len(padding))
+    kernel = tuple(kernel) * (spatial if len(kernel) == 1 else 1)
+    stride = tuple(stride) * (spatial if len(stride) == 1 else 1) if stride else kernel
+    padding = tuple(padding) * (spatial if len(padding) == 1 else 1)
+    sizes = x.shape[x.ndim - spatial :]
+    after = []
+    for size, k, s, p in zip(sizes, kernel, stride, padding, strict=True):
+        left = size + 2 * p - k
+        windows = (math.ceil(left / s) if ceil_mode else left // s) + 1
+        if ceil_mode and (windows - 1) * s >= size + p:  # the last window must not start in the padding after
+            windows -= 1
+        after.append((windows - 1) * s + k - size - p)
+    lead = (1,) * (x.ndim - spatial)
+
+    def window_sums(values: Any, around: Any) -> Any:
+        zero = np.zeros((), values.dtype)
+        around = [(0, 0)] * len(lead) + around
+        return lax.reduce_window(values, zero, lax.add, (*lead, *kernel), (*lead, *stride), around)
+
+    sums = window_sums(x, list(zip(padding, after, strict=True)))
+    if divisor_override is not None:
+        return sums / divisor_override
+    counted = np.ones((*lead, *sizes), np.float32)
+    beyond = list(zip(padding, after, strict=True))
+    if count_include_pad:
+        own = [(p, max(0, min(p, a))) for p, a in beyond]
+        counted = np.pad(counted, [(0, 0)] * len(lead) + own, constant_values=1)
+        beyond = [(0, a - more) for a, (_, more) in zip(after, own, strict=True)]
+    counts = window_sums(jnp.asarray(counted), beyond)
+    return sums / counts.astype(x.dtype)
+
+
+def _vector_norm(
+    x: Any, ord: float = 2, dim: Any = None, keepdim: bool = False, dtype: Any = None, *, general: Callable[..., Any]
+) -> Any:
+    """As torchax's, but the number of elements that are not zero is of the type of the elements."""
+    if ord != 0:
+        return general(x, ord, dim, keepdim, dtype)
+    axes = tuple(dim) if isinstance(dim, (list, tuple)) and dim else None if isinstance(dim, (list, tuple)) else dim
+    kind = jnp.zeros((), x.dtype).real.dtype
+    counts = jnp.sum((x != 0).astype(jnp.float32), axis=axes, keepdims=keepdim)
+    return counts.astype(kind)
+
+
+def _distance(x: Any, y: Any, p: float = 2, *, general: Callable[..., Any]) -> Any:
+    return _vector_norm(x - y, 0, general=general) if p == 0 else general(x, y, p)
+
+
+OPERATIONS: dict[Any, Callable[..., Any]] = {
+    torch.ops.jax_ipu.stop_gradient.default: lax.stop_gradient,
+    torch.ops.aten.embedding.default: _embedding,
+    torch.ops.aten.convolution.default: _convolution,
+    torch.ops.aten.avg_pool1d.default: _average_pool,
+    torch.ops.aten.avg_pool2d.default: _average_pool,
+    torch.ops.aten.avg_pool3d.default: _average_pool,
+}
+# Those that need torchax's operation as `general`.
+WRAPPED: dict[Any, Callable[..., Any]] = {
+    torch.ops.aten.linalg_vector_norm.default: _vector_norm,
+    torch.ops.aten.dist.default: _distance,
+}
+
+
+@contextlib.contextmanager
+def repaired() -> Iterator[None]:
+    """While a module is exported, its LSTMs have states of the right shape.
+
+    PyTorch's own expression for a layer leaves a dimension too many in them, and so says of the operation itself.
+    """
+    table: Any = torch._decomp.decompositions
+    original = table.one_layer_lstm
+
+    def one_layer_lstm(x: Any, state: Any, *settings: Any, **options: Any) -> Any:
+        outputs, last = original(x, state, *settings, **options)
+        return outputs, tuple(new.reshape(old.shape) for new, old in zip(last, state, strict=True))
+
+    table.one_layer_lstm = one_layer_lstm
+    try:
+        yield
+    finally:
+        table.one_layer_lstm = original
+
+
+def check(result: Any, expected: Any, what: str) -> None:
+    """Compares arrays with what PyTorch says of them: tensors without values, in any structure.
+
+    Floats may be of another width, which the model's precision decides; 64-bit types are `torch_types`'s matter.
+    Raises NotImplementedError: the shape or the kind of type is another one.
+    """
+    if isinstance(expected, (list, tuple)):
+        if isinstance(result, (list, tuple)) and len(result) == len(expected):
+            for r, e in zip(result, expected, strict=True):
+                check(r, e, what)
+        return
+    if not isinstance(expected, torch.Tensor) or not hasattr(result, "shape"):
+        return
+    shape, kind = tuple(expected.shape), _kind_of(expected.dtype)
+    found = "complex" if jnp.iscomplexobj(result) else _kind_of_array(result.dtype)
+    if tuple(result.shape) == shape and found == kind:
+        return
+    raise NotImplementedError(
+        f"{what} gives {result.dtype}{list(result.shape)} here and {str(expected.dtype).removeprefix('torch.')}"
+        f"{list(shape)} in PyTorch. This is a fault of torchax's conversion: write it in other operations"
+    )
+
+
+def _kind_of(dtype: torch.dtype) -> str:
+    if dtype == torch.bool:
+        return "bool"
+    return "complex" if dtype.is_complex else "float" if dtype.is_floating_point else "integer"
+
+
+def _kind_of_array(dtype: Any) -> str:
+    if dtype == jnp.bool_:
+        return "bool"
+    return "float" if jnp.issubdtype(dtype, jnp.floating) else "integer"
