@@ -493,3 +493,38 @@ def test_a_stack_that_is_nearly_full():
         return deep(calls - 1) if calls else refused(nested_branches(MAX_REGION_DEPTH))
 
     assert deep(sys.getrecursionlimit() - 400)
+
+
+# Attributes that no operation of JAX has, as damage to a type makes them: where they mean nothing, they may be there.
+STRANGE = {
+    "integers of four bits": "dense<1> : tensor<2xi4>",
+    "floats of a byte": "dense<1.0> : tensor<2xf8E4M3FN>",
+    "complex numbers": "dense<(1.0,2.0)> : tensor<2xcomplex<f32>>",
+    "location": 'loc("a")',
+    "dictionary in an array": '[1, "a", {b = [2]}]',
+    "map": "affine_map<(d0) -> (d0)>",
+}
+WITH_ATTRIBUTES = """module attributes {{{0}}} {{
+  func.func public @main(%arg0: tensor<4xf32> {{{1}}}) -> (tensor<4xf32> {{{2}}}) {{
+    %0 = stablehlo.add %arg0, %arg0 {{{3}}} : tensor<4xf32>
+    return %0 : tensor<4xf32>
+  }}
+}}"""
+
+
+@pytest.mark.parametrize("place", range(4), ids=["module", "argument", "result", "operation"])
+@pytest.mark.parametrize("name", STRANGE)
+def test_attributes_of_strange_types(name, place):
+    """In a program as text and as bytecode. Some of them ended the process."""
+    given = [f"ipu.strange = {STRANGE[name]}" if i == place else "" for i in range(4)]
+    source = WITH_ATTRIBUTES.format(*given).encode()
+    data = io.BytesIO()
+    with jax_mlir.make_ir_context():
+        ir.Module.parse(source).operation.write_bytecode(data)
+    assert refused(source) == refused(data.getvalue())
+
+
+@pytest.mark.parametrize("value", ["1", '"x"', "[1]", "{a = 1}", "unit", "dense<1> : tensor<2xi4>"])
+@pytest.mark.parametrize("key", ["tf.aliasing_output", "mhlo.layout_mode", "mhlo.sharding", "jax.buffer_donor"])
+def test_attributes_of_arguments_of_another_type(key, value):
+    assert refused(WITH_ATTRIBUTES.format("", f"{key} = {value}", "", "").encode()) in (True, False)

@@ -43,7 +43,7 @@ BY_TYPE: dict[type, Callable[[Any], Any]] = {
     mlir.DenseFPElementsAttr: _dense,
     mlir.UnitAttr: lambda a: True,
     mlir.TypeAttr: lambda a: str(a.value),
-    mlir.DictAttr: lambda a: {n.name: attribute(a[n.name]) for n in a},
+    mlir.DictAttr: lambda a: {name: read(a, name) for name in _names(a)},
 }
 
 
@@ -135,11 +135,37 @@ def attribute(attr: Any) -> Any:
     return str(attr)
 
 
+# What attributes of arguments and results are, where passes read them.
+_TYPES: dict[str, type] = {"tf.aliasing_output": int, "mhlo.layout_mode": str, "mhlo.memory_kind": str}
+
+
+def read(attrs: Any, name: str, convert: Callable[[Any], Any] | None = None) -> Any:
+    """The attribute `name` of `attrs`, by `convert` or as `attribute` gives it.
+
+    Raises CompileError: MLIR's bindings or `convert` cannot read it, as in a damaged program (INVALID_ARGUMENT).
+    """
+    try:
+        return (convert or attribute)(attrs[name])
+    except UnicodeDecodeError:
+        raise  # a name that is not UTF-8, which the caller reports for the whole program
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise CompileError(f"the attribute {name!r} cannot be read: {error}", INVALID_ARGUMENT) from error
+
+
+def _names(attrs: Any) -> list[str]:
+    # Not the attributes themselves: where the bindings have no class for one, that ends the process.
+    return [entry.name for entry in attrs]
+
+
 def entries_of(attrs: Any, key: str, count: int) -> list[dict[str, Any]]:
     """The entries of the attribute "arg_attrs" or "res_attrs" (`key`) for the `count` arguments or results."""
     if key not in attrs:
         return [{} for _ in range(count)]
-    entries = [{n.name: attribute(n.attr) for n in entry} for entry in attrs[key]]
+    entries = read(attrs, key, lambda array: [{name: read(entry, name) for name in _names(entry)} for entry in array])
+    for entry in entries:
+        for name, kind in _TYPES.items():
+            if name in entry and type(entry[name]) is not kind:
+                raise CompileError(f"the attribute {name!r} is not of the type {kind.__name__}", INVALID_ARGUMENT)
     # The attributes of a tuple do not apply to its elements.
     return entries if len(entries) == count else [{} for _ in range(count)]
 

@@ -12,7 +12,7 @@ from jaxlib.mlir import ir as mlir
 
 from jax_ipu.compiler import ffi_calls
 from jax_ipu.compiler.errors import INVALID_ARGUMENT, RESOURCE_EXHAUSTED, CompileError
-from jax_ipu.compiler.frontend.attributes import BY_NAME, BY_TYPE, argument_attributes, attribute, entries_of
+from jax_ipu.compiler.frontend.attributes import BY_NAME, argument_attributes, entries_of, read
 from jax_ipu.compiler.frontend.donation import restore_attributes
 from jax_ipu.compiler.frontend.literals import bytes_from_text, literal
 from jax_ipu.compiler.frontend.programs import LegalProgram
@@ -215,11 +215,10 @@ class _Importer:
         call = ffi_calls.read(operation) if name == "custom_call" else None
         if call is not None:
             attrs[ffi_calls.ATTRIBUTE] = call
-        for key, attr in mlir_attrs.items():
+        for key in mlir_attrs.keys():
             if call is not None and key in ffi_calls.CONFIGURATIONS:
                 continue
-            convert = BY_NAME.get(key) or BY_TYPE.get(type(attr)) or attribute
-            attrs[key] = convert(attr)
+            attrs[key] = read(mlir_attrs, key, BY_NAME.get(key))
         return attrs
 
     def function(self, operation: Any) -> Function:
@@ -227,6 +226,11 @@ class _Importer:
         block = self.block(operation.regions[0].blocks[0])
         arg_attrs = argument_attributes(operation, len(block.args))
         result_attrs = entries_of(attrs, "res_attrs", len(block.results))
+        for entry in arg_attrs:
+            if not 0 <= (result := entry.get("tf.aliasing_output", 0)) <= max(0, len(block.results) - 1):
+                raise CompileError(
+                    f"an argument is donated to the result {result} of {len(block.results)}", INVALID_ARGUMENT
+                )
         return Function(attrs["sym_name"].value, block, arg_attrs, result_attrs)
 
 
@@ -270,7 +274,8 @@ def _import_module(source: mlir.Module) -> Module:
             functions[function.name] = function
     if "main" not in functions:
         raise CompileError('the program has no function "main"', INVALID_ARGUMENT)
-    attrs = {name: attribute(value) for name, value in source.operation.attributes.items()}
+    given = source.operation.attributes
+    attrs = {name: read(given, name) for name in given.keys()}
     imported = Module(str(attrs.get("sym_name", "main")), functions, attrs, source)
     imported.origins = importer.origins
     return imported

@@ -10,7 +10,7 @@ from jaxlib.mlir._mlir_libs import _jax_mlir_ext
 from jaxlib.mlir.dialects import sdy, stablehlo
 
 from jax_ipu.compiler.errors import INVALID_ARGUMENT, CompileError
-from jax_ipu.compiler.frontend.attributes import attribute
+from jax_ipu.compiler.frontend.attributes import read
 from jax_ipu.compiler.frontend.depth import check_text_depth
 from jax_ipu.compiler.frontend.programs import ParsedProgram
 from jax_ipu.compiler.frontend.quantized import load_quantized_types
@@ -158,7 +158,7 @@ def _counts(module: mlir.Module, options: bytes) -> tuple[int, int]:
         return _checked_counts(*(fields.get(f, 0) or 1 for f in (_NUM_REPLICAS_FIELD, _NUM_PARTITIONS_FIELD)))
     given: Any = module.operation.attributes
     names = ("mhlo.num_replicas", "mhlo.num_partitions")
-    return _checked_counts(*(attribute(given[name]) if name in given else 1 for name in names))
+    return _checked_counts(*(read(given, name) if name in given else 1 for name in names))
 
 
 def _checked_counts(num_replicas: object, num_partitions: object) -> tuple[int, int]:

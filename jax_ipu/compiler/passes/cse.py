@@ -57,6 +57,8 @@ def _region_key(block: Block, numbers: dict[Value, int]) -> Any:
 def _hashable(value: Any) -> Any:
     if isinstance(value, dict):
         return tuple((k, _hashable(v)) for k, v in value.items())
+    if isinstance(value, (tuple, list)):
+        return tuple([_hashable(v) for v in value])
     if isinstance(value, Literal | ScalarProgram):
         return value.key()
     return value
