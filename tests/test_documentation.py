@@ -15,7 +15,15 @@ from support import documents
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 # The blocks of estimates.md, graphcore_manager.md and multi_ipu.md run in tests of their subjects.
-PAGES = ("index.md", "tutorial.md", "fit_a_model.md", "find_what_is_slow.md", "tiles.md", "program_the_tiles.md")
+PAGES = (
+    "../README.md",
+    "index.md",
+    "tutorial.md",
+    "fit_a_model.md",
+    "find_what_is_slow.md",
+    "tiles.md",
+    "program_the_tiles.md",
+)
 REFERENCE = sorted(
     path
     for page in (DOCS / "reference").glob("*.md")

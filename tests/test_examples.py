@@ -87,12 +87,12 @@ def test_ten_lines_of_the_readme():
     assert len([line for line in code.splitlines() if line.strip()]) == 10
     printed = output(code)
     losses = [float(line) for line in printed.splitlines()[:-1]]
-    assert all(after < before for before, after in itertools.pairwise(losses)) and losses[-1] < 0.01 * losses[0]
+    assert all(after < before for before, after in itertools.pairwise(losses)) and losses[-1] < 0.1 * losses[0]
     on_cpu = output(code.replace('backend="ipu"', 'backend="cpu"')).splitlines()[:-1]
     assert losses == pytest.approx([float(line) for line in on_cpu], rel=1e-3)
     # The weights are sent once and stay. Each step receives only a batch and returns a loss.
-    assert number(r"h2d_bytes=(\d+)", printed) <= 4 * 784 * (10 + 10 * 128)
-    assert number(r"d2h_bytes=(\d+)", printed) == 10 * 4
+    assert number(r"h2d_bytes=(\d+)", printed) <= 4 * 784 * (10 + 3 * 128)
+    assert number(r"d2h_bytes=(\d+)", printed) == 3 * 4
 
 
 TILES = EXAMPLES / "tiles"
