@@ -2,6 +2,7 @@
 
 import importlib.machinery
 import importlib.util
+import re
 import subprocess
 import zipfile
 from pathlib import Path
@@ -104,3 +105,32 @@ def test_installed_libraries_must_find_each_other_and_be_stripped(tmp_path):
     compiled(tmp_path, "_ipu.so", "void* PyInit__ipu(void) { return 0; }")
     with pytest.raises(build_wheels.Failure, match="not stripped"):
         build_wheels.check_libraries(tmp_path)
+
+
+def test_version_is_the_same_everywhere():
+    version = build_wheels.project_version()
+    places = {
+        "jax_ipu/version.py": r'__version__ = "(.*)"',
+        "ipu_model/CMakeLists.txt": r"project\(ipu_model VERSION (\S+)",
+        "pjrt_plugin/BUILD.bazel": r'VERSION = "(.*)"',
+    }
+    assert {re.search(pattern, (ROOT / path).read_text())[1] for path, pattern in places.items()} == {version}
+    assert build_wheels.changes((ROOT / "CHANGELOG.md").read_text(), version)
+
+
+def test_release_has_the_changes_and_checksums(tmp_path):
+    changelog = "# Changelog\n\n## 1.1.0 (2030-01-02)\n\n* new\n\n## 1.0.0 (2029-01-02)\n\n* old\n"
+    section = build_wheels.changes(changelog, "1.1.0")
+    assert section == "## 1.1.0 (2030-01-02)\n\n* new\n"
+    for version in ("1.2.0", "1.1", "1.1.0 (2030"):
+        with pytest.raises(build_wheels.Failure, match="has no section"):
+            build_wheels.changes(changelog, version)
+    with pytest.raises(build_wheels.Failure, match="has no section"):
+        build_wheels.changes("## 1.0.0 (2029-01-02)\n\n## 0.9.0 (2028-01-02)\n\n* old\n", "1.0.0")
+    wheel = wheel_with(tmp_path, TEXTS)
+    (tmp_path / "other.txt").write_text("not of the release")
+    build_wheels.describe(tmp_path, section)
+    checked = subprocess.run(["sha256sum", "-c", "SHA256SUMS"], cwd=tmp_path, capture_output=True, text=True)
+    assert checked.stdout == f"{wheel.name}: OK\n" and checked.returncode == 0
+    text = (tmp_path / "RELEASE.md").read_text()
+    assert text.startswith(section) and wheel.name in text

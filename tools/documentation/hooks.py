@@ -9,6 +9,7 @@ from __future__ import annotations
 import fnmatch
 import posixpath
 import re
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +28,11 @@ BLOCK = re.compile(r"(^```.*?^```)", re.S | re.M)
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Puts pages in place of the patterns of the navigation."""
+    """Puts pages in place of the patterns of the navigation, and takes the addresses from pyproject.toml."""
     root = _root(config)
+    urls = tomllib.loads((root / "pyproject.toml").read_text())["project"].get("urls", {})
+    config.repo_url = urls.get("Repository")
+    config.site_url = urls.get("Documentation")
     docs = Path(config.docs_dir)
     pages = {path.relative_to(docs).as_posix() for path in docs.rglob("*.md")}
     pages |= {f"notebooks/{path.stem}.md" for path in (root / "notebooks").glob("*.ipynb")}
