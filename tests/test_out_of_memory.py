@@ -172,8 +172,8 @@ def test_more_tiles_are_advised_to_few():
 
 @pytest.fixture
 def work(monkeypatch):
-    """Counts the work of compilations: attempts, and planned operations."""
-    done = {"attempts": 0, "plans": 0}
+    """Counts the work of compilations: attempts, and operations planned, for each graph and in all."""
+    done = {"attempts": 0, "graphs": [], "plans": 0}
 
     def build(*args, original=fit.build):
         done["attempts"] += 1
@@ -184,7 +184,8 @@ def work(monkeypatch):
         try:
             return original(graph, programs, name, plans, poll)
         finally:
-            done["plans"] += len(plans) - before
+            done["graphs"].append(len(plans) - before)
+            done["plans"] = sum(done["graphs"])
 
     monkeypatch.setattr(fit, "build", build)
     monkeypatch.setattr(_ipu, "compile_graph", compile_graph)
@@ -194,16 +195,15 @@ def work(monkeypatch):
 def test_live_tensors_above_the_memory_end_it_at_once(work):
     error_of(train(24, 1536, 4096))
     # One attempt with the read-only arguments in SRAM, and one without.
-    assert work == {"attempts": 2, "plans": 0}
+    assert work["attempts"] == 2 and work["plans"] == 0
 
 
 def test_attempts_share_what_is_planned(work):
-    train(20, 1536, 512).compile()
-    fits = dict(work)
-    assert fits["attempts"] == 1
     error_of(train(30, 1536, 512))
-    assert 1 <= work["attempts"] - fits["attempts"] <= 3
-    assert work["plans"] - fits["plans"] <= 2 * fits["plans"]
+    assert 1 <= work["attempts"] <= 3
+    first, *following = work["graphs"]
+    # What differs between attempts is the layout of activations, or of weights.
+    assert following and max(following) <= first / 2
 
 
 def test_one_program_with_too_few_tiles_is_at_most_twice_the_work(work, monkeypatch):
