@@ -10,7 +10,7 @@ import pytest
 from jax_ipu import _ipu
 
 ROOT = Path(__file__).parent.parent
-# As docs/architecture.md gives it.
+# As docs/adding_things.md gives it.
 COMMAND = ["-m", "nanobind.stubgen", "-q", "-m", "jax_ipu._ipu", "-p", "pjrt_plugin/bindings/stub_patterns.txt", "-o"]
 
 
@@ -21,7 +21,7 @@ def test_the_stub_is_not_stale(tmp_path):
     subprocess.run([sys.executable, *COMMAND[:6], patterns, "-o", str(new)], check=True, cwd=tmp_path)
     command = " ".join(["python", *COMMAND, "jax_ipu/_ipu.pyi"])
     assert new.read_text() == (ROOT / "jax_ipu/_ipu.pyi").read_text(), f"run: {command}"
-    assert command in (ROOT / "docs/architecture.md").read_text()
+    assert command in (ROOT / "docs/adding_things.md").read_text()
 
 
 def test_plain_structs_are_compared_and_shown_by_their_fields():
