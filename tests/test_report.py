@@ -528,6 +528,12 @@ def test_insights(made):
         assert found["sinks"]["operations"][0] == most["id"] and most["kind"] in found["sinks"]["detail"]
 
 
+def test_alternatives_that_were_not_tried(made):
+    (found,) = [one for one in made[1].insights if one["id"] == "alternatives"]
+    assert found["severity"] == "advice" and found["title"] == "Alternatives were not tried"
+    assert "advice=True" in found["action"]
+
+
 def test_products_of_float32_are_flagged():
     def found(dtype):
         report = jax_ipu.report(jnp.dot, shape(256, 256, dtype=dtype), shape(256, 256, dtype=dtype), target=TARGET)
@@ -585,6 +591,15 @@ def test_savings_are_those_of_compiled_alternatives():
     smaller = jax_ipu.estimate(product, args[0], shape(32, 256, dtype=jnp.float16), target=TARGET)
     assert found["smaller batch"]["saving"]["cycles"] == base.cycles - smaller.cycles
     assert found["smaller batch"]["title"] == "A batch of 32 instead of 64"
+    # Half of the work in more than half of the time is no advice, however many cycles less it is.
+    rows = found["smaller batch"]["rows"]
+    assert rows["batch"] == [64, 32] and rows["cycles"] == [base.cycles / 64, smaller.cycles / 32]
+    assert rows["seconds"] == [base.seconds / 64, smaller.seconds / 32]
+    assert rows["cycles"][1] > rows["cycles"][0] and found["smaller batch"]["severity"] == "info"
+    assert "more" in found["smaller batch"]["detail"] and "a row" in found["smaller batch"]["detail"]
+    assert found["larger batch"]["severity"] == "advice"
+    (tried,) = [one for one in report.insights if one["id"] == "alternatives"]
+    assert found["half partials"]["title"] in tried["detail"] and "not tried" not in tried["title"]
 
 
 def test_savings_of_a_program_that_does_not_fit():
