@@ -18,9 +18,9 @@ class OutOfMemory(Error):
     """A program that is too large for the tiles; `report.peak` is of the fullest tile at its fullest moment."""
 
     report: DeviceReport
-    # Set by the compiler: the operation that each number of set_origin stands for, and the names of the arguments.
+    # Set by the compiler: the operation that each number of set_origin stands for, and the names and shapes of the arguments.
     origins: list[Any]
-    arguments: list[str]
+    arguments: list[tuple[str, tuple[int, ...]]]
 
     def profile(self) -> Profile: ...
 

@@ -7,7 +7,7 @@ import { minify } from "terser";
 
 const here = dirname(fileURLToPath(import.meta.url));
 const assets = join(here, "..", "jax_ipu", "reports", "assets");
-const limit = 150_000;
+const limit = 180_000;
 
 const license = (await readFile(join(here, "node_modules", "uplot", "LICENSE"), "utf8")).trim();
 const banner = `/*! jax_ipu report, Apache-2.0, Copyright 2026 The jax_ipu authors.

@@ -19,11 +19,13 @@ import jax_ipu
 from jax_ipu import _ipu, compile_server, reports
 from jax_ipu.compiler import compile as compile_program
 from jax_ipu.compiler.estimates import compilation_of
+from jax_ipu.compiler.tables import bytes_text
 from jax_ipu.integration.programs import program_of
 from jax_ipu.reports import automatic, html
 from jax_ipu.reports.accuracy import ACCURACY
 from jax_ipu.reports.data import floor_plan
-from jax_ipu.reports.insights import insights
+from jax_ipu.reports.insights import insights, what_helps
+from jax_ipu.reports.layers import layers_of
 from support import report_programs
 from support.processes import output
 from support.report_programs import cnn, loops, mnist_arguments, mnist_step, shape
@@ -38,6 +40,7 @@ def replicated(x):
     return x - x.mean(0)
 
 
+SPATIAL = ("NHWC", "HWIO", "NHWC")
 MESH = AbstractMesh((4,), ("ipus",), axis_types=(AxisType.Auto,))
 # Function, arguments, donated arguments.
 PROGRAMS = {
@@ -50,8 +53,9 @@ PROGRAMS = {
     "much too large": (lambda x: x @ x.T, (shape(90000, 90000),), ()),
     "nothing": (lambda x: x, (shape(8),), ()),
 }
-# Without a plan, or for the first two without a fit.
 LARGE = ("too large for its buffers", "too large", "much too large")
+# Of these nothing is known that operations cost.
+NOT_PLANNED = ("too large", "much too large")
 
 
 @pytest.fixture(scope="module", params=PROGRAMS)
@@ -99,7 +103,6 @@ def test_sums_are_those_of_the_estimate(made):
     assert data["program"]["fits"] == estimate.fits == (name not in LARGE)
     assert (data["program"]["reason"] is None) == estimate.fits
     if estimate.cycles is None:
-        assert all(row["cycles"] == 0 for row in data["operations"])
         return
     steps = data["steps"]
     weight = expanded(steps["counted"]) * expanded(steps["executions"])
@@ -133,13 +136,14 @@ def test_memory_is_that_of_the_estimate(made):
     assert len(total) == TILES
     assert total.max() == estimate.fullest_tile_bytes
     assert total.sum() == estimate.total_bytes
-    assert (sum(expanded(part) for part in data["memory"]["categories"].values()) == total).all()
+    categories = {part: expanded(column) for part, column in data["memory"]["categories"].items() if column is not None}
+    assert (sum(categories.values()) == total).all()
+    fixed = sum(categories.get(part, np.zeros(TILES, np.int64)) for part in ("code", "vertex_state"))
     live = data["liveness"]
     if data["tile_memory"] is not None and live["steps"]:
         # Each tile's memory in each step is code, state and the variables that are live.
         held = matrix(data["tile_memory"])
-        categories = data["memory"]["categories"]
-        expected = np.tile(expanded(categories["code"]) + expanded(categories["vertex_state"]), (live["steps"], 1))
+        expected = np.tile(fixed, (live["steps"], 1))
         for variable, row in zip(data["variables"], tile_bytes(data), strict=True):
             assert (row.sum(), row.max(), (row > 0).sum()) == (
                 variable["bytes"],
@@ -157,6 +161,157 @@ def test_memory_is_that_of_the_estimate(made):
             assert held[data["memory"]["peak_step"]].max() == estimate.fullest_tile_bytes
 
 
+COSTS = (
+    *("cycles", "compute_cycles", "exchange_cycles", "link_cycles", "sync_cycles", "exchange_bytes", "link_bytes"),
+    *("code_bytes", "tiles", "utilisation", "codelets"),
+)
+
+
+def test_what_was_not_planned_is_null(made):
+    name, report, estimate = made
+    data = report.as_dict()
+    planned = name not in NOT_PLANNED
+    assert (estimate.cycles is not None) == planned
+    for row in data["operations"]:
+        assert all((row[key] is not None) == planned for key in COSTS if planned is False or key != "utilisation")
+    assert (data["exchange"] is not None) == planned
+    assert (data["host"]["streams"] is not None) == (name != "much too large")
+    if data["steps"] is None:
+        assert name == "much too large"
+        return
+    columns = ("compute", "exchange", "links", "sync", "exchange_bytes", "link_bytes", "active_tiles", "mean_compute")
+    assert all((data["steps"][column] is not None) == planned for column in columns)
+    assert all((node["cycles"] is not None) == planned for node in data["tree"] + data["layers"] + data["functions"])
+    unknown = {part for part, column in data["memory"]["categories"].items() if column is None}
+    assert unknown == (set() if planned else {"temporaries", "exchange_buffers", "vertex_state", "code"})
+
+
+def test_links_are_a_phase_of_their_own(made):
+    name, report, _ = made
+    if name in NOT_PLANNED:
+        assert report.link_cycles is None
+        return
+    data = report.as_dict()
+    steps = data["steps"]
+    links, moved = expanded(steps["links"]), expanded(steps["link_bytes"])
+    assert (links == np.where(moved > 0, expanded(steps["exchange"]), 0)).all()
+    whole = (expanded(steps["counted"]) * expanded(steps["executions"]) * links).sum()
+    assert report.link_cycles == whole
+    assert (whole > 0) == (name == "four IPUs")
+    for row in data["operations"]:
+        own = np.array(steps["operation"], object) == row["id"]
+        assert row["link_cycles"] == (expanded(steps["executions"])[own] * links[own]).sum() <= row["exchange_cycles"]
+    assert ("IPU-Links" in repr(report)) == (name == "four IPUs")
+
+
+def test_advice_where_links_take_most_of_the_time():
+    x = shape(4, 30_000, sharding=NamedSharding(MESH, P("ipus")))
+    report = jax_ipu.report(lambda x: x.sum(0), x, target=TARGET)
+    assert 2 * report.link_cycles > report.estimate.cycles
+    (limit,) = [one for one in report.insights if one["id"] == "limit"]
+    # No order of dimensions makes less of what crosses between IPUs.
+    assert limit["title"].startswith("IPU-Links") and "order of dimensions" not in limit["action"]
+
+
+def test_layers_and_functions_add_up(made):
+    _, report, _ = made
+    data = report.as_dict()
+    operations = data["operations"]
+    for key, own in (("layers", "layer"), ("functions", "function")):
+        nodes = data[key]
+        inside = {node["id"]: set(node["operations"]) for node in nodes}
+        for node in reversed(nodes):
+            assert nodes[node["id"]] is node and (node["parent"] is None or node["parent"] < node["id"])
+            assert all(operations[i][own] == node["id"] for i in node["operations"])
+            if node["parent"] is not None:
+                inside[node["parent"]] |= inside[node["id"]]
+        for node in nodes:
+            rows = [operations[i] for i in inside[node["id"]]]
+            for column in ("cycles", "link_cycles", "exchange_bytes", "flops", "code_bytes"):
+                values = [row[column] for row in rows]
+                assert node[column] == (None if None in values or not values else sum(values))
+        placed = sum(len(node["operations"]) for node in nodes)
+        assert placed == sum(row[own] is not None for row in operations)
+    frames = data["frames"]
+    assert all(0 <= i < len(frames) for row in operations for i in row["stack"])
+    titles = [row["title"] for row in operations]
+    assert len(set(titles)) == len(titles)
+
+
+def test_layers_of_a_gradient():
+    fun, args, donated = PROGRAMS["MNIST step"]
+    data = jax_ipu.report(fun, *args, target=TARGET, donate_argnums=donated).as_dict()
+    layers = {node["id"]: node for node in data["layers"]}
+
+    def path(number):
+        above = layers[number]["parent"]
+        return [*(path(above) if above is not None else []), layers[number]["name"]]
+
+    products = [row for row in data["operations"] if row["kind"] == "poplin::matMulGrouped"]
+    assert all(path(row["layer"]) == ["mnist_step", "gradient"] for row in products)
+    assert [row["backward"] for row in products].count(False) == 2
+    assert {"f32[32,64]", "f32[784,64]"} <= {row["shape"] for row in products}
+    assert ["mnist_step", "gradient", "log_softmax"] in [path(i) for i in layers]
+    [loss] = [node for node in data["functions"] if ".loss (" in node["name"]]
+    assert loss["cycles"] == layers[1]["cycles"]
+    # The innermost call comes first.
+    first = [data["frames"][i] for i in products[0]["stack"]]
+    assert [frame["function"] for frame in first][:2] == ["mnist_step.<locals>.loss", "mnist_step"]
+    assert first[0]["path"] == report_programs.__file__ and first[0]["line"] == products[0]["line"]
+    assert not any(frame["path"].startswith("jax_ipu/") for frame in data["frames"])
+    held = [v for v in data["variables"] if v["layer"] is not None and v["role"] == "variable"]
+    assert held and layers[0]["variable_bytes"] == sum(v["bytes"] for v in held)
+
+
+def test_calls_from_several_lines_are_told_apart():
+    def block(x):
+        return lax.conv_general_dilated(x, jnp.ones((3, 3, 4, 4)), (1, 1), "SAME", dimension_numbers=SPATIAL)
+
+    def net(x):
+        x = block(x)
+        x = block(x)
+        x = jnp.tanh(block(x))
+        return block(x[:, ::2])
+
+    data = jax_ipu.report(net, shape(1, 8, 8, 4), target=TARGET).as_dict()
+    titles = [row["title"] for row in data["operations"] if row["kind"] == "poplin::convolution"]
+    assert len(titles) == 4 == len(set(titles))
+    assert sum("f32[1,4,8,4]" in title for title in titles) == 1
+    line = net.__code__.co_firstlineno
+    assert [f"from test_report.py:{line + i}" in title for i, title in enumerate(titles[:3], 1)] == [True] * 3
+
+
+@pytest.mark.parametrize(
+    "path, layers",
+    [
+        ("jit(step)/transpose(jvp(MLP))/Dense_0/mul", ("step", "MLP", "Dense_0")),  # flax
+        ("jit(f)/vmap(eqx.nn.MLP)/vmap()/jit(relu)/max", ("f", "eqx.nn.MLP", "relu")),  # equinox
+        ("jit(f)/jvp(mlp/linear_0)/add", ("f", "mlp", "linear_0")),  # haiku
+        ("jit(f)/while/body/closed_call/layer/dot_general", ("f", "layer")),
+        ("jit(f)/cond/branch_1_fun/checkpoint/rematted_computation/sin", ("f",)),
+        ("sin", ()),
+        ("", ()),
+    ],
+)
+def test_layers_in_a_name_stack(path, layers):
+    assert layers_of(path) == layers
+
+
+@pytest.mark.parametrize("name", ["MNIST step", "too large for its buffers", "too large"])
+def test_variables_have_the_shapes_of_the_user(name):
+    fun, args, donated = PROGRAMS[name]
+    data = jax_ipu.report(fun, *args, target=TARGET, donate_argnums=donated).as_dict()
+    shapes = {v["argument"]: tuple(v["shape"]) for v in data["variables"] if v["argument"]}
+    wanted = {
+        "MNIST step": {"params['w1']": (784, 64), "images": (32, 784)},
+        "too large for its buffers": {"a": (1290, 1290), "b": (1290, 1290)},
+        "too large": {"x": (1500, 1000)},
+    }[name]
+    assert wanted.items() <= shapes.items()
+    made_by_products = [v["shape"] for v in data["variables"] if v["name"].startswith("dot_general") and v["shape"]]
+    assert all(len(one) == 2 for one in made_by_products)
+
+
 def test_addresses(made):
     name, report, _ = made
     data = report.as_dict()
@@ -169,7 +324,8 @@ def test_addresses(made):
     assert len(gaps) == len(layout_of_tile) == TILES
     assert layout_of_tile[total.argmax()] >= 0
     assert sum(map(len, memory["layouts"]["lists"])) <= 20_000
-    fixed = sum(expanded(memory["categories"][part]) for part in ("code", "vertex_state"))
+    known = [memory["categories"][part] for part in ("code", "vertex_state")]
+    fixed = sum((expanded(column) for column in known if column is not None), np.zeros(TILES, np.int64))
     rows = tile_bytes(data)
     for tile in np.flatnonzero(layout_of_tile >= 0)[:8]:
         flat = memory["layouts"]["lists"][layout_of_tile[tile]]
@@ -206,7 +362,7 @@ def test_tiles_of_each_step(made):
     name, report, _ = made
     data = report.as_dict()
     if data["tile_compute"] is None:
-        assert name == "much too large"
+        assert name in NOT_PLANNED
         return
     steps, compute = data["steps"], matrix(data["tile_compute"])
     assert (compute.max(1, initial=0) == expanded(steps["compute"])).all()
@@ -298,7 +454,7 @@ def test_the_format_is_documented(made):
     documented = {word for code in re.findall(r"`([^`]+)`", FORMAT) for word in re.findall(r"\w+", code)}
     assert not set(keys_of({**data, "estimate": None})) - documented
     top = "format version jax_ipu program chip estimate accuracy sources operations steps tile_compute tree variables"
-    top += " liveness memory tile_memory exchange host insights phases"
+    top += " liveness memory tile_memory exchange host insights phases layers functions frames"
     assert set(data) == set(top.split())
 
 
@@ -372,6 +528,55 @@ def test_insights(made):
         assert found["sinks"]["operations"][0] == most["id"] and most["kind"] in found["sinks"]["detail"]
 
 
+def test_alternatives_that_were_not_tried(made):
+    (found,) = [one for one in made[1].insights if one["id"] == "alternatives"]
+    assert found["severity"] == "advice" and found["title"] == "Alternatives were not tried"
+    assert "advice=True" in found["action"]
+
+
+def test_products_of_float32_are_flagged():
+    def found(dtype):
+        report = jax_ipu.report(jnp.dot, shape(256, 256, dtype=dtype), shape(256, 256, dtype=dtype), target=TARGET)
+        return [one for one in report.insights if one["id"] == "float32 products"]
+
+    (wide,) = found(jnp.float32)
+    assert wide["severity"] == "advice" and wide["operations"] == [0] and "100.0 %" in wide["title"]
+    assert not found(jnp.float16)
+
+
+def test_parts_of_what_is_always_live(made):
+    name, report, _ = made
+    data = report.as_dict()
+    found = [one for one in report.insights if one["id"] == "always live"]
+    if not found:
+        assert name in NOT_PLANNED
+        return
+    parts = found[0]["parts"]
+    assert sum(parts.values()) == data["liveness"]["always_live_bytes"]
+    code = expanded(data["memory"]["categories"]["code"]).sum()
+    assert parts["code"] == code and f"{bytes_text(code)} of code" in found[0]["detail"]
+    # Only variables have types.
+    assert ("types" in found[0]["action"]) == (parts.get("variables", 0) > 0.1 * sum(parts.values()))
+    assert ("less code" in found[0]["action"]) == (code > 0.1 * sum(parts.values()))
+
+
+def test_what_helps_is_a_list(made):
+    name, report, _ = made
+    found = [one for one in report.insights if one["id"] == "does not fit"]
+    assert len(found) == (name in LARGE)
+    if found:
+        helps = found[0]["helps"]
+        assert len(helps) == report.as_dict()["program"]["reason"].count("  * ") >= 2
+        assert all(item in report.as_dict()["program"]["reason"] for item in helps)
+        assert found[0]["action"] == "\n".join(helps)
+
+
+def test_lists_of_what_helps():
+    reason = "too large\n  1 KiB: x\nWhat helps:\n  * one;\n  * two\n    lines.\nNot tried:\n  * three."
+    assert what_helps(reason) == ["one", "two lines", "Not tried: three"]
+    assert what_helps("too large") == []
+
+
 def test_savings_are_those_of_compiled_alternatives():
     def product(w, x):
         return jnp.tanh(x @ w)
@@ -386,6 +591,15 @@ def test_savings_are_those_of_compiled_alternatives():
     smaller = jax_ipu.estimate(product, args[0], shape(32, 256, dtype=jnp.float16), target=TARGET)
     assert found["smaller batch"]["saving"]["cycles"] == base.cycles - smaller.cycles
     assert found["smaller batch"]["title"] == "A batch of 32 instead of 64"
+    # Half of the work in more than half of the time is no advice, however many cycles less it is.
+    rows = found["smaller batch"]["rows"]
+    assert rows["batch"] == [64, 32] and rows["cycles"] == [base.cycles / 64, smaller.cycles / 32]
+    assert rows["seconds"] == [base.seconds / 64, smaller.seconds / 32]
+    assert rows["cycles"][1] > rows["cycles"][0] and found["smaller batch"]["severity"] == "info"
+    assert "more" in found["smaller batch"]["detail"] and "a row" in found["smaller batch"]["detail"]
+    assert found["larger batch"]["severity"] == "advice"
+    (tried,) = [one for one in report.insights if one["id"] == "alternatives"]
+    assert found["half partials"]["title"] in tried["detail"] and "not tried" not in tried["title"]
 
 
 def test_savings_of_a_program_that_does_not_fit():

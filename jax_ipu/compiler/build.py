@@ -58,5 +58,5 @@ def _compiled(
         return _ipu.compile_graph(lowered.graph, lowered.programs, mapped.module.name, plans, progress.step)
     except _ipu.OutOfMemory as error:
         error.origins = lowered.origins
-        error.arguments = [argument.name for argument in mapped.signature.arguments]
+        error.arguments = [(argument.name, argument.value.shape) for argument in mapped.signature.arguments]
         raise

@@ -152,8 +152,12 @@ class Estimate:
         )
         return Estimate(**{**values, "operations": operations})
 
-    def summary(self) -> list[tuple[str, str]]:
+    def summary(self, link_cycles: int = 0) -> list[tuple[str, str]]:
         """The most important numbers, as pairs of a label and a text.
+
+        Args:
+            link_cycles: the part of `exchange_cycles` over IPU-Links, if it shall have a number of its own: that of
+                :attr:`jax_ipu.Report.link_cycles`.
 
         Examples:
             >>> import jax.numpy as jnp, jax_ipu
@@ -162,7 +166,9 @@ class Estimate:
         """
         rows = [("fits", "yes" if self.fits else "no")]
         if self.cycles is not None and self.seconds is not None:
-            parts = (("compute", self.compute_cycles), ("exchange", self.exchange_cycles), ("sync", self.sync_cycles))
+            parts = [("compute", self.compute_cycles), ("exchange", (self.exchange_cycles or 0) - link_cycles)]
+            parts += [("IPU-Links", link_cycles)] if link_cycles else []
+            parts += [("sync", self.sync_cycles)]
             shares = ", ".join(f"{name} {percent_text(part or 0, self.cycles) or '0 %'}" for name, part in parts)
             unknown = self.unknown_trip_counts
             more = f"; loops counted as one trip: {unknown}" if unknown else ""

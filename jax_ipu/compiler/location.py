@@ -98,6 +98,35 @@ def user_line(location: Any) -> SourceLine | None:
     return None
 
 
+class Frame(NamedTuple):
+    """A call on the stack of an op. `library`: whether an installed package or the standard library made it."""
+
+    path: str
+    line: int
+    function: str
+    library: bool
+
+    @property
+    def file(self) -> str:
+        """The path as Python imports it, or the name of a file of the user."""
+        return _in_library(self.path) or os.path.basename(self.path)
+
+    @property
+    def brief(self) -> str:
+        """The file and the line."""
+        return f"{self.file}:{self.line}"
+
+
+def user_stack(location: Any) -> tuple[Frame, ...]:
+    """The call stack of a location, the innermost call first, without those of this package."""
+    frames = []
+    for frame in _frames(location):
+        library = _in_library(frame.path)
+        if not library.startswith("jax_ipu/"):
+            frames.append(Frame(*frame, bool(library)))
+    return tuple(frames)
+
+
 def operation_path(location: Any) -> str:
     """JAX's name of the operation, with its name scopes, e.g. "jit(f)/dense/dot_general", or ""."""
     name = "/".join(_names(location))

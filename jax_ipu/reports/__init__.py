@@ -12,7 +12,7 @@ from jax_ipu.compiler.estimates import compilation_of, of_compilation
 from jax_ipu.estimates import configured_target
 from jax_ipu.reports.data import report_data
 from jax_ipu.reports.html import NoFrontEnd
-from jax_ipu.reports.insights import insights
+from jax_ipu.reports.insights import by_severity, insights, not_tried
 from jax_ipu.reports.result import Report, ReportComparison
 
 __all__ = ["NoFrontEnd", "Report", "ReportComparison", "report", "report_of"]
@@ -69,7 +69,10 @@ def report(
     data = _data_of(compilation)
     if advice:
         question = Question(fun, args, kwargs, donate_argnums, compiler_options, chip)
-        data["insights"] = savings(question, program, compilation, Report(data).estimate) + data["insights"]
+        found = savings(question, program, compilation, Report(data).estimate)
+        data["insights"] = by_severity(found + data["insights"])
+    else:
+        data["insights"] = by_severity([*data["insights"], not_tried()])
     if compilation.built is not None:
         compilation.built.module.release()
     result = Report(data)
@@ -80,7 +83,9 @@ def report(
 
 def report_of(compilation: Compilation) -> Report:
     """The report of a compilation that has ended."""
-    return Report(_data_of(compilation))
+    data = _data_of(compilation)
+    data["insights"] = by_severity([*data["insights"], not_tried()])
+    return Report(data)
 
 
 @collector_paused()

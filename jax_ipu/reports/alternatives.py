@@ -14,7 +14,7 @@ from jax_ipu.compiler.frontend.parse import parse
 from jax_ipu.compiler.frontend.partition import partition
 from jax_ipu.compiler.options import compile_options
 from jax_ipu.compiler.out_of_memory import batch_of
-from jax_ipu.compiler.tables import bytes_text
+from jax_ipu.compiler.tables import bytes_text, percent_text, seconds_text
 from jax_ipu.compiler.types import numpy_dtype
 from jax_ipu.estimates import with_batch
 from jax_ipu.integration.programs import Program, program_of
@@ -45,7 +45,7 @@ class Question(NamedTuple):
 
 
 def savings(question: Question, program: Program, compilation: Compilation, base: Estimate) -> list[Insight]:
-    """An insight for each alternative that saves something, the one that makes a program fit first.
+    """An insight for each alternative that saves something, and one that says what was tried.
 
     Args:
         question: what the report is about.
@@ -53,12 +53,11 @@ def savings(question: Question, program: Program, compilation: Compilation, base
         compilation: the compilation of the program.
         base: its estimate.
     """
-    found = [
-        *_batches(question, program, base),
-        *_half_precision(question, base),
-        *_options(question, program, compilation, base),
-    ]
-    return sorted(found, key=lambda one: one["severity"] != "problem")
+    trials = _Trials(base)
+    _try_batches(trials, question, program)
+    _try_half_precision(trials, question)
+    _try_options(trials, question, program, compilation)
+    return [*trials.found, trials.summary()]
 
 
 def _estimate(program: Program, target: str, **changes: Any) -> Estimate:
@@ -80,25 +79,79 @@ def _saving(base: Estimate, other: Estimate) -> dict[str, int | None]:
     return {key: less(name) for key, name in names.items()}
 
 
-def _compared(id: str, title: str, action: str, base: Estimate, other: Estimate, note: str = "") -> Iterator[Insight]:
-    """The insight that an alternative is worth, if it saves memory or cycles."""
-    saving = _saving(base, other)
-    helps = other.fits and not base.fits
-    if not helps and (not other.fits or not any(value is not None and value > 0 for value in saving.values())):
-        return
-    parts = []
+class _Trials:
+    """What was compiled beside the program of the estimate `base`, and what of it saves something."""
+
+    def __init__(self, base: Estimate) -> None:
+        self.base = base
+        self.found: list[Insight] = []
+        self._tried: list[str] = []
+
+    def add(
+        self, id: str, title: str, action: str, other: Estimate | None, rows: tuple[int, int] | None = None
+    ) -> None:
+        """Notes an alternative, and that it is advice if it saves memory or cycles.
+
+        Args:
+            id, title, action: of the insight.
+            other: its estimate; None if the function does not take such arguments.
+            rows: of the batch, before and with the alternative: cycles are then compared for each row.
+        """
+        if other is None:
+            return
+        self._tried.append(title)
+        base, saving = self.base, _saving(self.base, other)
+        each = _of_each_row(base, other, *rows) if rows else None
+        memory = [saving[name] for name in ("bytes", "fullest_tile_bytes")]
+        faster = each["cycles"][0] - each["cycles"][1] if each else saving["cycles"] if not rows else None
+        helps = other.fits and not base.fits
+        if not helps and (not other.fits or not any(value is not None and value > 0 for value in (faster, *memory))):
+            return
+        detail = ", ".join(_differences(saving, each, helps)) + ", by the model: the alternative was compiled."
+        is_slower = faster is not None and faster < 0 and base.fits
+        severity = "problem" if helps else "info" if each and is_slower else "advice"
+        one = insight(id, severity, title, detail, action, saving)
+        if each:
+            one["rows"] = each
+        self.found.append(one)
+
+    def summary(self) -> Insight:
+        titles = "; ".join(self._tried)
+        if not self.found:
+            title = f"None of the {len(self._tried)} alternatives that were compiled saves memory or cycles"
+        else:
+            title = (
+                f"Of the {len(self._tried)} alternatives that were compiled, {len(self.found)} save memory or cycles"
+            )
+        return insight("alternatives", "info", title, f"Compiled: {titles}." if titles else "There are none.")
+
+
+def _of_each_row(base: Estimate, other: Estimate, before: int, after: int) -> dict[str, Any] | None:
+    """Cycles and seconds for each row of two batches; None where they are not known."""
+    if base.cycles is None or other.cycles is None or base.seconds is None or other.seconds is None:
+        return None
+    return {
+        "batch": [before, after],
+        "cycles": [base.cycles / before, other.cycles / after],
+        "seconds": [base.seconds / before, other.seconds / after],
+    }
+
+
+def _differences(saving: dict[str, int | None], each: dict[str, Any] | None, helps: bool) -> Iterator[str]:
     if helps:
-        parts.append("It fits then.")
-    for name, text in (("cycles", "cycles"), ("fullest_tile_bytes", "on the fullest tile"), ("bytes", "on all tiles")):
-        value = saving[name]
-        if value:
-            amount = f"{abs(value):,} cycles" if name == "cycles" else f"{bytes_text(abs(value))} {text}"
-            parts.append(f"{amount} {'less' if value > 0 else 'more'}")
-    detail = ", ".join(parts) + ", by the model: the alternative was compiled." + note
-    yield insight(id, "problem" if helps else "advice", title, detail, action, saving)
+        yield "It fits then"
+    if each:
+        (old, new), (slow, fast) = each["cycles"], each["seconds"]
+        change = f"{percent_text(abs(new - old), old)} {'more' if new > old else 'less'}"
+        yield f"{new:,.0f} cycles ({seconds_text(fast)}) a row instead of {old:,.0f} ({seconds_text(slow)}): {change}"
+    elif saving["cycles"]:
+        yield f"{abs(saving['cycles']):,} cycles {'less' if saving['cycles'] > 0 else 'more'}"
+    for name, text in (("fullest_tile_bytes", "on the fullest tile"), ("bytes", "on all tiles")):
+        if value := saving[name]:
+            yield f"{bytes_text(abs(value))} {text} {'less' if value > 0 else 'more'}"
 
 
-def _batches(question: Question, program: Program, base: Estimate) -> Iterator[Insight]:
+def _try_batches(trials: _Trials, question: Question, program: Program) -> None:
     parsed = parse(program.mlir, "mlir", program.options)
     mapped = map_program(legalize(partition(parsed)), compile_options(program.options))
     batch, arguments = batch_of(mapped.module, mapped.signature)
@@ -111,36 +164,19 @@ def _batches(question: Question, program: Program, base: Estimate) -> Iterator[I
         args = with_batch(question.args, types, batch, rows)
         return question.estimate(args) if args is not None else None
 
+    base = trials.base
     smaller, other = batch // 2, estimate(batch // 2)
     while other is not None and not (other.fits or base.fits) and smaller > max(1, batch >> _MOST_HALVES):
         smaller //= 2
         other = estimate(smaller)
-    if other is None:
-        return
-    note = ""
-    if base.cycles is not None and other.cycles is not None:
-        each = f"{other.cycles / smaller:,.0f} cycles instead of {base.cycles / batch:,.0f}"
-        note = f" For each row of the batch: {each}."
-    yield from _compared(
-        "smaller batch", f"A batch of {smaller} instead of {batch}", "Give the program fewer rows.", base, other, note
-    )
-    if not base.fits:
-        return
-    larger = estimate(2 * batch)
-    if larger is None or not larger.fits or larger.cycles is None or base.cycles is None:
-        return
-    less = base.cycles - larger.cycles / 2
-    if less > 0:
-        title = f"A batch of {2 * batch} fits as well"
-        detail = (
-            f"For each {batch} rows {less:,.0f} cycles less; the fullest tile then holds "
-            f"{bytes_text(larger.fullest_tile_bytes or 0)}. The alternative was compiled."
-        )
-        saving: dict[str, int | None] = {"cycles": int(less), "bytes": None, "fullest_tile_bytes": None}
-        yield insight("larger batch", "advice", title, detail, "Give the program more rows in each call.", saving)
+    title = f"A batch of {smaller} instead of {batch}"
+    trials.add("smaller batch", title, "Give the program fewer rows.", other, (batch, smaller))
+    if base.fits:
+        title, action = f"A batch of {2 * batch} instead of {batch}", "Give the program more rows in each call."
+        trials.add("larger batch", title, action, estimate(2 * batch), (batch, 2 * batch))
 
 
-def _half_precision(question: Question, base: Estimate) -> Iterator[Insight]:
+def _try_half_precision(trials: _Trials, question: Question) -> None:
     import jax
     import jax.numpy as jnp
 
@@ -156,39 +192,31 @@ def _half_precision(question: Question, base: Estimate) -> Iterator[Insight]:
         return struct(leaf.shape, jnp.float16, sharding=sharding)
 
     args = tuple(jax.tree.map(halved, arg) if not callable(arg) else arg for arg in question.args)
-    other = question.estimate(args) if changed else None
-    if other is not None:
-        action = "Give float16 arrays for float32; check that the values stay in its range."
-        yield from _compared("half precision", "Arguments of type float16", action, base, other)
+    action = "Give float16 arrays for float32; check that the values stay in its range."
+    trials.add("half precision", "Arguments of type float16", action, question.estimate(args) if changed else None)
 
 
-def _options(question: Question, program: Program, compilation: Compilation, base: Estimate) -> Iterator[Insight]:
+def _try_options(trials: _Trials, question: Question, program: Program, compilation: Compilation) -> None:
     settings = compilation.settings
     if settings.partials_type == "float":
-        other = _estimate(program, question.target, partials_type="half")
-        yield from _compared(
+        trials.add(
             "half partials",
             "Half partials in products and convolutions",
             'compiler_options={"ipu_partials_type": "half"}; sums are rounded to float16 after every 16 terms.',
-            base,
-            other,
+            _estimate(program, question.target, partials_type="half"),
         )
     for proportion in _PROPORTIONS:
         if proportion != settings.available_memory_proportion:
-            other = _estimate(program, question.target, available_memory_proportion=proportion)
-            yield from _compared(
+            trials.add(
                 f"memory proportion {proportion}",
                 f"A memory proportion of {proportion} for products",
                 f'compiler_options={{"ipu_available_memory_proportion": {proportion}}}',
-                base,
-                other,
+                _estimate(program, question.target, available_memory_proportion=proportion),
             )
-    if settings.outline == "memory" and base.fits:
-        other = _estimate(program, question.target, outline="always")
-        yield from _compared(
+    if settings.outline == "memory" and trials.base.fits:
+        trials.add(
             "recomputation",
             "Repeated blocks as functions, cheap values computed again",
             'compiler_options={"ipu_outline": "always"}; jax.checkpoint around layers saves more in a gradient.',
-            base,
-            other,
+            _estimate(program, question.target, outline="always"),
         )

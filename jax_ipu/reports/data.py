@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from jax_ipu import _ipu
@@ -15,13 +14,14 @@ from jax_ipu.compiler.build import BuiltProgram
 from jax_ipu.compiler.compilation import Compilation
 from jax_ipu.compiler.estimates import Estimate
 from jax_ipu.compiler.ir import Op, size_in_bytes
-from jax_ipu.compiler.location import operation_path, user_line
+from jax_ipu.compiler.types import Shape
 from jax_ipu.reports.accuracy import as_rows
+from jax_ipu.reports.layers import CostTree, functions_of
+from jax_ipu.reports.operations import operations_of
+from jax_ipu.reports.sources import Sources
 from jax_ipu.version import __version__
 
 FORMAT, VERSION = "jax_ipu report", 1
-# Longer files of the user are not part of a report.
-_MOST_LINES = 2000
 
 
 def report_data(compilation: Compilation, estimate: Estimate, floor: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -34,7 +34,8 @@ def report_data(compilation: Compilation, estimate: Estimate, floor: dict[str, A
     """
     target, error = compilation.target, compilation.error
     profile, origins, arguments = _profile(compilation)
-    sources = _Sources(origins)
+    planned = estimate.cycles is not None
+    sources = Sources(origins)
     numbers = replace(estimate, operations=()).as_dict()
     del numbers["operations"]
     data: dict[str, Any] = {
@@ -51,14 +52,14 @@ def report_data(compilation: Compilation, estimate: Estimate, floor: dict[str, A
         "chip": _chip(target, floor or floor_plan(target.num_tiles)),
         "estimate": numbers,
         "accuracy": as_rows(),
-        "host": {"streams": _streams(profile, compilation.built)},
+        "host": {"streams": None if profile is None else _streams(profile, compilation.built)},
         "phases": [{"name": name, "seconds": round(s, 6)} for name, s in compilation.phases.items()],
         "insights": [],
     }
     if profile is None:
         data |= _without_profile(error)
     else:
-        data |= _with_profile(profile, frozenset(arguments), sources, target)
+        data |= _with_profile(profile, arguments, sources, target, planned)
     data["sources"] = sources.as_list()
     return data
 
@@ -108,85 +109,58 @@ def _chip(target: _ipu.Target, floor: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _profile(compilation: Compilation) -> tuple[_ipu.Profile | None, Sequence[Op], Sequence[str]]:
-    """The profile, the op that each origin in it stands for, counted from 1, and the names of the arguments."""
+def _profile(compilation: Compilation) -> tuple[_ipu.Profile | None, Sequence[Op], Mapping[str, Shape]]:
+    """The profile, the op that each origin in it stands for, counted from 1, and the shape of each argument."""
     if (built := compilation.built) is not None:
-        names = [argument.name for argument in built.signature.arguments]
-        return built.compiled.profile(), built.lowered.origins, names
+        shapes = {argument.name: argument.value.shape for argument in built.signature.arguments}
+        return built.compiled.profile(), built.lowered.origins, shapes
     if isinstance(error := compilation.error, _ipu.OutOfMemory):
-        return error.profile(), error.origins, error.arguments
-    return None, (), ()
-
-
-class _Sources:
-    """Where operations come from, and the user's files, in the order in which operations mention them."""
-
-    def __init__(self, origins: Sequence[Op]) -> None:
-        """`origins`: the op that each origin in a profile stands for, counted from 1."""
-        self._origins = origins
-        self._paths: dict[str, int] = {}
-        self._known: dict[int, tuple[int | None, int | None]] = {0: (None, None)}
-
-    def of(self, origin: int) -> tuple[int | None, int | None]:
-        """The file and the line of an origin."""
-        known = self._known.get(origin)
-        if known is None:
-            found = user_line(self._origins[origin - 1].location)
-            known = None, None
-            if found is not None:
-                known = self._paths.setdefault(found.path, len(self._paths)), found.line
-            self._known[origin] = known
-        return known
-
-    def scope(self, origin: int) -> str:
-        """JAX's name stack at an origin."""
-        return operation_path(self._origins[origin - 1].location) if origin else ""
-
-    def as_list(self) -> list[dict[str, Any]]:
-        return [{"path": path, "lines": _lines(path)} for path in self._paths]
-
-
-def _lines(path: str) -> list[str] | None:
-    """The text of a file; None where it cannot be read or is long."""
-    try:
-        lines = Path(path).read_text("utf-8").splitlines()
-    except (OSError, UnicodeDecodeError, ValueError):
-        return None
-    return lines if len(lines) <= _MOST_LINES else None
+        return error.profile(), error.origins, dict(error.arguments)
+    return None, (), {}
 
 
 def _with_profile(
-    profile: _ipu.Profile, arguments: frozenset[str], sources: _Sources, target: _ipu.Target
+    profile: _ipu.Profile, arguments: Mapping[str, Shape], sources: Sources, target: _ipu.Target, planned: bool
 ) -> dict[str, Any]:
+    """`planned`: whether operations have costs. If not, their columns are null."""
     steps, exchange, memory, tile_memory = profile.steps, profile.exchange, profile.memory, profile.tile_memory
     node_of_step = steps.node
-    tree, node_ids = _tree(profile.nodes)
+    tree, node_ids = _tree(profile.nodes, planned)
     tiles = target.num_tiles
     kinds = profile.nodes.kind
+    # As in traces: a superstep that receives from other IPUs spends its exchange phase on the links.
+    links = [cycles if moved else 0 for cycles, moved in zip(steps.exchange, steps.link_bytes, strict=True)]
+    operations, layers, functions = operations_of(profile, sources, target, links, planned)
+    variables = _variables(profile.variables, arguments, sources, layers, functions)
+    costs = {
+        "compute": list(steps.compute),
+        "exchange": list(steps.exchange),
+        "links": run_lengths(links),
+        "sync": run_lengths(steps.sync),
+        "exchange_bytes": list(steps.exchange_bytes),
+        "link_bytes": run_lengths(steps.link_bytes),
+        "active_tiles": list(steps.active_tiles),
+        "mean_compute": [round(total / tiles, 2) for total in steps.total_compute],
+    }
+    of_tiles = ("variables", "constants") if not planned else tuple(_CATEGORIES)
     return {
-        "operations": [
-            _operation(i, row, origin, sources, target)
-            for i, (row, origin) in enumerate(zip(profile.operations, profile.origins, strict=True))
-        ],
+        "operations": operations,
+        "layers": layers.nodes,
+        "functions": functions.nodes,
+        "frames": sources.frames(),
         "steps": {
             "operation": [None if i < 0 else i for i in steps.operation],
             "kind": [kind if (kind := kinds[node]) in _STEP_KINDS else "decision" for node in node_of_step],
             "name": [name or None for name in steps.name],
             "executions": run_lengths(steps.executions),
             "counted": run_lengths(steps.counted),
-            "compute": list(steps.compute),
-            "exchange": list(steps.exchange),
-            "sync": run_lengths(steps.sync),
-            "exchange_bytes": list(steps.exchange_bytes),
-            "link_bytes": run_lengths(steps.link_bytes),
             "host_bytes": run_lengths(steps.host_bytes),
             "node": [node_ids[node] for node in node_of_step],
-            "active_tiles": list(steps.active_tiles),
-            "mean_compute": [round(total / tiles, 2) for total in steps.total_compute],
+            **(costs if planned else dict.fromkeys(costs)),
         },
-        "tile_compute": _matrix(profile.tile_compute, tiles),
+        "tile_compute": _matrix(profile.tile_compute, tiles) if planned else None,
         "tree": tree,
-        "variables": _variables(profile.variables, arguments, sources),
+        "variables": variables,
         "liveness": {
             "steps": len(node_of_step),
             "always_live_bytes": memory.always_live_bytes,
@@ -196,33 +170,35 @@ def _with_profile(
         },
         "memory": {
             "peak_step": memory.peak_step if memory.peak_step >= 0 else None,
-            "categories": {
-                name: {"rle": getattr(memory, name)}
-                for name in ("variables", "temporaries", "exchange_buffers", "constants", "vertex_state", "code")
-            },
+            "categories": {name: {"rle": getattr(memory, name)} if name in of_tiles else None for name in _CATEGORIES},
             "total": {"rle": memory.total},
             "gaps": {"rle": memory.gaps},
             "layouts": {"of_tile": {"rle": memory.layout_of_tile}, "lists": list(memory.layouts)},
         },
         "tile_memory": _matrix(tile_memory, tiles) if len(tile_memory.lines) == len(node_of_step) else None,
-        "exchange": {
-            "steps": list(exchange.steps),
-            "sent": _matrix(exchange.sent, tiles),
-            "received": _matrix(exchange.received, tiles),
-            "pairs": _rows(exchange.pairs, lambda row: row),
-            "group_tiles": exchange.group_tiles,
-            "between_ipus": run_lengths(steps.link_bytes),
-        },
+        "exchange": _exchange(exchange, steps, tiles) if planned else None,
     }
 
 
+def _exchange(exchange: _ipu.ProfileExchange, steps: _ipu.ProfileSteps, tiles: int) -> dict[str, Any]:
+    return {
+        "steps": list(exchange.steps),
+        "sent": _matrix(exchange.sent, tiles),
+        "received": _matrix(exchange.received, tiles),
+        "pairs": _rows(exchange.pairs, lambda row: row),
+        "group_tiles": exchange.group_tiles,
+        "between_ipus": run_lengths(steps.link_bytes),
+    }
+
+
+_CATEGORIES = ("variables", "temporaries", "exchange_buffers", "constants", "vertex_state", "code")
 # Steps of other nodes are decisions.
 _STEP_KINDS = frozenset(("operation", "stream in", "stream out", "host call"))
 # Nodes of a profile that a report has under another name. "other" has no steps.
 _NODE_KINDS = {"stream in": "stream", "stream out": "stream"}
 
 
-def _tree(nodes: _ipu.ProfileNodes) -> tuple[list[dict[str, Any]], dict[int, int]]:
+def _tree(nodes: _ipu.ProfileNodes, planned: bool) -> tuple[list[dict[str, Any]], dict[int, int]]:
     """The nodes without those that do nothing, and the new number of each."""
     tree: list[dict[str, Any]] = []
     ids: dict[int, int] = {}
@@ -245,40 +221,20 @@ def _tree(nodes: _ipu.ProfileNodes) -> tuple[list[dict[str, Any]], dict[int, int
                 "operation": operation if operation >= 0 else None,
                 "first_step": first if first >= 0 else None,
                 "last_step": last if last >= 0 else None,
-                "cycles": cycles * executions,
+                "cycles": cycles * executions if planned else None,
             }
         )
     return tree, ids
 
 
-def _operation(
-    number: int, row: _ipu.OperationCost, origin: int, sources: _Sources, target: _ipu.Target
-) -> dict[str, Any]:
-    source, line = sources.of(origin)
-    cycles, flops = row.cycles, row.flops
-    seconds = cycles / target.tile_clock_frequency
-    return {
-        "id": number,
-        "name": row.name,
-        "kind": row.kind,
-        "codelets": list(row.codelets),
-        "scope": sources.scope(origin),
-        "source": source,
-        "line": line,
-        "executions": row.executions,
-        "cycles": cycles,
-        "compute_cycles": row.compute_cycles,
-        "exchange_cycles": row.exchange_cycles,
-        "sync_cycles": row.sync_cycles,
-        "exchange_bytes": row.exchange_bytes,
-        "flops": flops,
-        "code_bytes": row.code_bytes,
-        "tiles": row.tiles,
-        "utilisation": round(flops / (seconds * target.peak_flops), 6) if seconds else 0.0,
-    }
-
-
-def _variables(v: _ipu.ProfileVariables, arguments: frozenset[str], sources: _Sources) -> list[dict[str, Any]]:
+def _variables(
+    v: _ipu.ProfileVariables,
+    arguments: Mapping[str, Shape],
+    sources: Sources,
+    layers: CostTree,
+    functions: CostTree,
+) -> list[dict[str, Any]]:
+    """The variables; the trees count the bytes of those that operations write first."""
     rows = v.rows
     first_of_row: dict[int, int] = {}
     variables = []
@@ -300,11 +256,14 @@ def _variables(v: _ipu.ProfileVariables, arguments: frozenset[str], sources: _So
     ) in enumerate(zip(*columns, v.last_use, v.operation, v.origin, strict=True)):
         source, line = sources.of(origin)
         first = first_of_row.setdefault(row, number)
+        known = arguments.get(name) if role == "variable" else None
+        place = sources.place(origin)
+        counted = all_bytes if role == "variable" else 0
         entry = {
             "id": number,
             "name": name,
             "dtype": dtype,
-            "shape": list(shape),
+            "shape": list(known if known is not None else sources.shape_like(origin, shape)),
             "role": role,
             "lasting": bool(lasting),
             "bytes": all_bytes,
@@ -314,11 +273,13 @@ def _variables(v: _ipu.ProfileVariables, arguments: frozenset[str], sources: _So
             "last_step": live[-1],
             "last_use_step": used if used >= 0 else None,
             "tile_bytes": {"rle": rows[row]} if first == number else {"same": first},
-            "argument": name if role == "variable" and name in arguments else None,
+            "argument": name if known is not None else None,
             "operation": operation if operation >= 0 else None,
             "source": source,
             "line": line,
+            "layer": layers.add_variable(place.layers, counted),
         }
+        functions.add_variable(functions_of(place), counted)
         if len(live) > 2:
             entry["ranges"] = list(live)
         variables.append(entry)
@@ -330,6 +291,9 @@ def _without_profile(error: BaseException | None) -> dict[str, Any]:
     values = error.values if isinstance(error, capacity.TooLarge) else []
     return {
         "operations": [],
+        "layers": [],
+        "functions": [],
+        "frames": [],
         "steps": None,
         "tile_compute": None,
         "tree": [],
@@ -352,6 +316,7 @@ def _without_profile(error: BaseException | None) -> dict[str, Any]:
                 "operation": None,
                 "source": None,
                 "line": None,
+                "layer": None,
             }
             for number, value in enumerate(values)
         ],
@@ -362,19 +327,16 @@ def _without_profile(error: BaseException | None) -> dict[str, Any]:
     }
 
 
-def _streams(profile: _ipu.Profile | None, built: BuiltProgram | None) -> list[dict[str, Any]]:
+def _streams(profile: _ipu.Profile, built: BuiltProgram | None) -> list[dict[str, Any]]:
     """What crosses the host link: in each call, for new arrays, or once."""
     streams: list[dict[str, Any]] = []
-    if profile is not None:
-        steps, kinds, names = profile.steps, profile.nodes.kind, profile.nodes.name
-        for node, bytes_, executions, name in zip(
-            steps.node, steps.host_bytes, steps.executions, steps.name, strict=True
-        ):
-            kind = kinds[node]
-            if kind in ("stream in", "stream out"):
-                direction = "in" if kind == "stream in" else "out"
-                label, moved = names[node] or name, bytes_ * executions
-                streams.append({"name": label, "direction": direction, "bytes": moved, "when": "each call"})
+    steps, kinds, names = profile.steps, profile.nodes.kind, profile.nodes.name
+    for node, bytes_, executions, name in zip(steps.node, steps.host_bytes, steps.executions, steps.name, strict=True):
+        kind = kinds[node]
+        if kind in ("stream in", "stream out"):
+            direction = "in" if kind == "stream in" else "out"
+            label, moved = names[node] or name, bytes_ * executions
+            streams.append({"name": label, "direction": direction, "bytes": moved, "when": "each call"})
     if built is not None:
         for a in built.signature.arguments:
             if a.index in built.lowered.state_programs:

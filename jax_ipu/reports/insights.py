@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -9,6 +10,8 @@ from jax_ipu.compiler.tables import bytes_text, percent_text
 
 Insight = dict[str, Any]
 
+# Vertices of the matrix units with operands of 32 bits.
+_WIDE = re.compile(r"poplin::Conv\w+<f32\b")
 # How many tiles, variables or operations an insight names.
 _SHOWN = 5
 _BINS = 16
@@ -54,9 +57,26 @@ def insights(data: dict[str, Any]) -> list[Insight]:
             *_late_freed(data),
         ]
     if data["estimate"]["cycles"] and data["operations"]:
-        found += [*_limits(data), *_sinks(data), *_imbalance(data)]
+        found += [*_wide_products(data), *_limits(data), *_sinks(data), *_imbalance(data)]
+    return by_severity(found)
+
+
+def by_severity(found: list[Insight]) -> list[Insight]:
+    """The problems first, then the advice."""
     order = {"problem": 0, "advice": 1, "info": 2}
     return sorted(found, key=lambda one: order[one["severity"]])
+
+
+def not_tried() -> Insight:
+    """That nothing but the program itself was compiled."""
+    return insight(
+        "alternatives",
+        "advice",
+        "Alternatives were not tried",
+        "Only the program itself was compiled, so what other batches, types and options would save is not known.",
+        "jax_ipu.report(..., advice=True) compiles them and says what each saves; that takes as long as about eight "
+        "compilations.",
+    )
 
 
 def expanded(array: Any) -> list[Any]:
@@ -72,14 +92,30 @@ def expanded(array: Any) -> list[Any]:
 
 def _fits(data: dict[str, Any]) -> Iterator[Insight]:
     if not data["program"]["fits"]:
-        first = str(data["program"]["reason"]).splitlines()[0]
-        yield insight("does not fit", "problem", "The program does not fit", first, _advice_of(data))
+        reason = str(data["program"]["reason"])
+        first, helps = reason.splitlines()[0], what_helps(reason)
+        one = insight("does not fit", "problem", "The program does not fit", first, "\n".join(helps) or None)
+        one["helps"] = helps
+        yield one
 
 
-def _advice_of(data: dict[str, Any]) -> str | None:
-    """What the compiler says that helps."""
-    _, _, advice = str(data["program"]["reason"]).partition("\nWhat helps:")
-    return "What helps:" + advice if advice else None
+_HELPS = "What helps"
+
+
+def what_helps(reason: str) -> list[str]:
+    """What the compiler says that helps, one string for each item; those of further lists begin with their heading."""
+    _, _, text = reason.partition(f"\n{_HELPS}")
+    items: list[str] = []
+    heading = ""
+    for line in f"{_HELPS}{text}".splitlines():
+        mark = re.match(r"\s*[*-] ", line)
+        if mark:
+            items.append(heading + line[mark.end() :].rstrip(";."))
+        elif line.startswith(" ") and items:
+            items[-1] += " " + line.strip().rstrip(";.")
+        elif line.endswith(":"):
+            heading = "" if line.startswith(_HELPS) else f"{line} "
+    return items
 
 
 def _fullest_tiles(data: dict[str, Any]) -> Iterator[Insight]:
@@ -93,7 +129,7 @@ def _fullest_tiles(data: dict[str, Any]) -> Iterator[Insight]:
     texts = ", ".join(f"{tile}: {bytes_text(total[tile])}" for tile in fullest)
     peak = data["memory"]["peak_step"]
     operation = data["steps"]["operation"][peak] if peak is not None else None
-    when = f" The fullest moment is during {data['operations'][operation]['name']}." if operation is not None else ""
+    when = f" The fullest moment is during {data['operations'][operation]['title']}." if operation is not None else ""
     yield insight(
         "fullest tiles",
         severity,
@@ -143,26 +179,42 @@ def _histogram(data: dict[str, Any]) -> Iterator[Insight]:
     yield one
 
 
+# What takes memory in every step: the key and the name of a part, and what makes it smaller.
+_PARTS = (
+    ("code", "code", "A loop (jax.lax.scan) over layers that are alike, or the option ipu_outline, needs less code."),
+    ("vertex_state", "vertex state", "Fewer and larger operations have fewer vertices."),
+    ("constants", "constants", "Values that the program computes, or takes as arguments, need no constants."),
+    ("variables", "variables", "Smaller types, or cutting variables over several IPUs, need less in every step."),
+)
+
+
 def _always_live(data: dict[str, Any]) -> Iterator[Insight]:
     steps = data["liveness"]["steps"]
     always = [
         v
         for v in data["variables"]
-        if v["first_step"] == 0 and v["last_step"] == steps - 1 and "ranges" not in v and v["role"] != "temporary"
+        if v["first_step"] == 0 and v["last_step"] == steps - 1 and "ranges" not in v and v["role"] == "variable"
     ]
     always.sort(key=lambda v: (-v["bytes"], v["id"]))
-    if not always:
-        return
-    largest = always[:_SHOWN]
     whole = data["liveness"]["always_live_bytes"]
-    yield insight(
+    if not whole:
+        return
+    sums = {key: sum(expanded(column)) for key, column in data["memory"]["categories"].items() if column is not None}
+    parts = {key: sums.get(key, 0) for key, _, _ in _PARTS[:-1]}
+    parts["variables"] = whole - sum(parts.values())
+    texts = ", ".join(f"{bytes_text(parts[key])} of {name}" for key, name, _ in _PARTS if parts[key])
+    largest = always[:_SHOWN]
+    names = ", ".join(f"{v['name']} ({bytes_text(v['bytes'])})" for v in largest)
+    one = insight(
         "always live",
         "info",
         f"{bytes_text(whole)} are live during the whole program",
-        "Largest: " + ", ".join(f"{v['name']} ({bytes_text(v['bytes'])})" for v in largest),
-        "Smaller types, or cutting these over several IPUs, frees their memory in every step.",
+        f"On all tiles together {texts}." + (f" Largest variables: {names}." if names else ""),
+        " ".join(action for key, _, action in _PARTS if parts[key] > _IMBALANCE * whole),
         variables=[v["id"] for v in largest],
     )
+    one["parts"] = {key: bytes_ for key, bytes_ in parts.items() if bytes_}
+    yield one
 
 
 def _buffers(data: dict[str, Any]) -> Iterator[Insight]:
@@ -214,21 +266,58 @@ def _late_freed(data: dict[str, Any]) -> Iterator[Insight]:
     )
 
 
+def _wide_products(data: dict[str, Any]) -> Iterator[Insight]:
+    """Products and convolutions with operands of 32 bits, which the matrix units take at a quarter of the rate."""
+    whole = sum(row["cycles"] for row in data["operations"])
+    wide = [row for row in data["operations"] if any(_WIDE.match(codelet) for codelet in row["codelets"])]
+    wide.sort(key=lambda row: (-row["cycles"], row["id"]))
+    cycles = sum(row["cycles"] for row in wide)
+    if cycles < _LARGE * whole:
+        return
+    names = ", ".join(f"{row['title']} ({percent_text(row['cycles'], whole)})" for row in wide[:_SHOWN])
+    yield insight(
+        "float32 products",
+        "advice",
+        f"Products with float32 operands take {percent_text(cycles, whole)} of the cycles",
+        f"Most in {names}. The matrix units take four times as many float16 operands in a cycle.",
+        "Give float16 operands where their range and rounding allow; jax_ipu.report(..., advice=True) says what that "
+        "saves.",
+        operations=[row["id"] for row in wide[:_SHOWN]],
+    )
+
+
 def _limits(data: dict[str, Any]) -> Iterator[Insight]:
-    e = data["estimate"]
-    parts = {"compute": e["compute_cycles"], "exchange": e["exchange_cycles"], "sync": e["sync_cycles"]}
+    e, steps = data["estimate"], data["steps"]
+    links = link_cycles(steps)
+    parts = {
+        "compute": e["compute_cycles"],
+        "exchange": e["exchange_cycles"] - links,
+        "IPU-Links": links,
+        "sync": e["sync_cycles"],
+    }
     name = max(parts, key=lambda part: parts[part])
-    texts = ", ".join(f"{part} {percent_text(cycles, e['cycles']) or '0 %'}" for part, cycles in parts.items())
+    shares = {part: percent_text(cycles, e["cycles"]) or "0 %" for part, cycles in parts.items()}
+    texts = ", ".join(f"{part} {share}" for part, share in shares.items() if part != "IPU-Links" or links)
     host = e["host_seconds"] is not None and e["seconds"] is not None and e["host_seconds"] > e["seconds"]
     detail = f"Of the cycles: {texts}."
     action = {
         "compute": "Look at the operations with the most cycles, and at how evenly the tiles share them.",
         "exchange": "Look at the steps that exchange most: another order of dimensions may move less data.",
+        "IPU-Links": "Look at what crosses from IPU to IPU: another axis to shard, a larger batch on each IPU, or one "
+        "sum of gradients for many rows moves fewer bytes for each row.",
         "sync": "Many small steps: larger arrays or batches, or fewer operations, give each step more to do.",
     }[name]
     if host:
         detail += " The host link takes longer than the program: more so if arguments are new in each call."
-    yield insight("limit", "info", f"{name.capitalize()} takes most of the time", detail, action)
+    verb = "take" if name == "IPU-Links" else "takes"
+    title = f"{name if name == 'IPU-Links' else name.capitalize()} {verb} most of the time"
+    yield insight("limit", "info", title, detail, action)
+
+
+def link_cycles(steps: dict[str, Any]) -> int:
+    """The cycles of one call over the IPU-Links."""
+    columns = (expanded(steps[name]) for name in ("counted", "executions", "links"))
+    return sum(counted * executions * cycles for counted, executions, cycles in zip(*columns, strict=True))
 
 
 def _sinks(data: dict[str, Any]) -> Iterator[Insight]:
@@ -239,7 +328,7 @@ def _sinks(data: dict[str, Any]) -> Iterator[Insight]:
     for row in data["operations"]:
         kinds[row["kind"]] = kinds.get(row["kind"], 0) + row["cycles"]
     costly = sorted(kinds, key=lambda kind: (-kinds[kind], kind))[:_SHOWN]
-    names = ", ".join(f"{row['name']} ({percent_text(row['cycles'], whole)})" for row in rows)
+    names = ", ".join(f"{row['title']} ({percent_text(row['cycles'], whole)})" for row in rows)
     share = percent_text(sum(row["cycles"] for row in rows), whole)
     many = f"The {len(rows)} costliest operations take" if len(rows) > 1 else "One operation takes"
     by_kind = ", ".join(f"{kind} ({percent_text(kinds[kind], whole)})" for kind in costly)
@@ -260,7 +349,7 @@ def _imbalance(data: dict[str, Any]) -> Iterator[Insight]:
     worst = sorted(waiting, key=lambda i: (-waiting[i], i))[:_SHOWN]
     worst = [i for i in worst if waiting[i] > _LARGE * whole]
     large = lost > _IMBALANCE * whole
-    texts = ", ".join(f"{data['operations'][i]['name']} ({percent_text(waiting[i], whole)})" for i in worst)
+    texts = ", ".join(f"{data['operations'][i]['title']} ({percent_text(waiting[i], whole)})" for i in worst)
     yield insight(
         "imbalance",
         "advice" if large and worst else "info",

@@ -13,6 +13,7 @@ from jax_ipu.compiler.estimates import Estimate
 from jax_ipu.compiler.tables import html_table, text_table
 from jax_ipu.reports import html
 from jax_ipu.reports.data import FORMAT, VERSION, plain
+from jax_ipu.reports.insights import link_cycles
 
 _SHOWN = 5
 
@@ -202,7 +203,19 @@ class Report(_Saved):
             >>> report.summary()[0]
             ('fits', 'yes')
         """
-        return self.estimate.summary()
+        return self.estimate.summary(self.link_cycles or 0)
+
+    @property
+    def link_cycles(self) -> int | None:
+        """The part of the estimate's `exchange_cycles` in which data moves over IPU-Links; None where it is not known.
+
+        Examples:
+            >>> import jax.numpy as jnp, jax_ipu
+            >>> jax_ipu.report(jnp.sin, jnp.ones(64), target="ipu2:4").link_cycles
+            0
+        """
+        steps = self._data["steps"]
+        return None if steps is None or steps.get("links") is None else link_cycles(steps)
 
     def __repr__(self) -> str:
         lines = [self.estimate.title(), *("  " + line for line in text_table(self.summary(), left=(0, 1)))]

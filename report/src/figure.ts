@@ -1,6 +1,6 @@
 // Figures with their expected errors.
 import { bar, empty, h, key, type Child } from "./dom";
-import type { Program } from "./model";
+import { phases, type Phases, type Program } from "./model";
 import { cycles, known, percent, type Maybe } from "./numbers";
 
 /** A number with its exact value in the element, so that it can be read by programs and seen as a tooltip. */
@@ -39,25 +39,31 @@ export function card(title: string, value: Child, note?: Child, error?: { text: 
   );
 }
 
-/** Cycles by phase as a bar; null if there are none. */
-export function phaseBar(compute: number, exchange: number, sync: number): HTMLElement | null {
-  const whole = compute + exchange + sync;
+/** Amounts as parts of a bar, with a legend: [title, colour, amount]; null if there is nothing. */
+export function stackedBar(label: string, parts: [string, string, number][], format: (value: Maybe) => string): HTMLElement | null {
+  const whole = parts.reduce((sum, [, , amount]) => sum + amount, 0);
   if (!(whole > 0)) return null;
-  const parts: [string, string, number][] = [["Compute", "compute", compute], ["Exchange", "exchange", exchange], ["Sync", "sync", sync]];
   const shown = parts.filter(([, , amount]) => amount > 0);
   return h("div.stack", null,
-    h("div.stack-bar", { role: "img", "aria-label": `Cycles by phase: ${shown.map(([title, , amount]) => `${title} ${cycles(amount)}`).join(", ")}` },
+    h("div.stack-bar", { role: "img", "aria-label": `${label}: ${shown.map(([title, , amount]) => `${title} ${format(amount)}`).join(", ")}` },
       shown.map(([title, colour, amount]) =>
-        h("span", { style: `width:${(100 * amount) / whole}%;background:var(--${colour})`, title: `${title}: ${cycles(amount)}` }),
+        h("span", { style: `width:${(100 * amount) / whole}%;background:var(--${colour})`, title: `${title}: ${format(amount)}` }),
       ),
     ),
     h("ul.legend", null,
       shown.map(([title, colour, amount]) =>
-        h("li", null, key(colour), `${title} `, h("b", null, cycles(amount)), ` ${percent(amount / whole)}`),
+        h("li", null, key(colour), `${title} `, h("b", null, format(amount)), ` ${percent(amount / whole)}`),
       ),
     ),
   );
 }
+
+/** Cycles by phase as a bar; null if there are none. */
+export const phaseBar = (parts: Phases): HTMLElement | null =>
+  stackedBar("Cycles by phase", phases.map(([key, title]) => [title, key, parts[key]]), cycles);
+
+/** The phases of something as shares of `whole`, for a ranking. */
+export const phaseShares = (parts: Phases, whole: number): [number, string][] => phases.map(([key]) => [parts[key] / (whole || 1), key]);
 
 export interface Ranked {
   name: string;

@@ -50,33 +50,70 @@ export interface Operation {
   id: number;
   name: string;
   kind: string;
-  codelets: string[];
   scope: string | null;
   source: number | null;
   line: number | null;
   executions: number;
-  cycles: number;
-  compute_cycles: number;
-  exchange_cycles: number;
-  sync_cycles: number;
-  exchange_bytes: number;
   flops: number;
-  code_bytes: number;
-  tiles: number;
+  // null: not planned.
+  codelets: string[] | null;
+  cycles: number | null;
+  compute_cycles: number | null;
+  exchange_cycles: number | null;
+  sync_cycles: number | null;
+  exchange_bytes: number | null;
+  code_bytes: number | null;
+  tiles: number | null;
   utilisation: number | null;
+  // Reports of earlier versions do not have these.
+  title?: string;
+  /** The part of exchange_cycles over IPU-Links. */
+  link_cycles?: number | null;
+  backward?: boolean;
+  shape?: string;
+  layer?: number | null;
+  function?: number | null;
+  stack?: number[];
+}
+
+/** A name scope or a function, with the sums over what is in it and below it. */
+export interface CostNode {
+  id: number;
+  parent: number | null;
+  name: string;
+  operations: number[];
+  cycles: number | null;
+  compute_cycles: number | null;
+  exchange_cycles: number | null;
+  link_cycles: number | null;
+  sync_cycles: number | null;
+  exchange_bytes: number | null;
+  flops: number | null;
+  code_bytes: number | null;
+  variable_bytes: number | null;
+}
+
+export interface Frame {
+  path: string;
+  line: number;
+  function: string;
+  library: boolean;
 }
 
 export interface Steps {
   operation: Column;
   name: (string | null)[];
   executions: Column;
-  compute: Column;
-  exchange: Column;
-  sync: Column;
-  exchange_bytes: Column;
   node: Column;
-  active_tiles: Column;
-  mean_compute: Column;
+  // null: not planned.
+  compute: Column | null;
+  exchange: Column | null;
+  sync: Column | null;
+  exchange_bytes: Column | null;
+  active_tiles: Column | null;
+  mean_compute: Column | null;
+  /** The part of exchange over IPU-Links. */
+  links?: Column | null;
   /** 0: a branch of a conditional that the cycles of the program do not count. */
   counted?: Column | null;
   /** "operation", "decision", "stream in", "stream out" or "host call". */
@@ -115,6 +152,7 @@ export interface Variable {
   argument: string | null;
   source: number | null;
   line: number | null;
+  layer?: number | null;
 }
 
 export interface Liveness {
@@ -127,7 +165,7 @@ export interface Liveness {
 
 export interface Memory {
   peak_step: number | null;
-  categories: Record<string, Column>;
+  categories: Record<string, Column | null>;
   total: Column;
   gaps: Column | null;
   /** By tile an index into `lists`, or -1; lists of variable, address, variable, address, ... */
@@ -162,13 +200,19 @@ export interface Insight {
   operations: number[];
   variables: number[];
   tiles: number[];
+  /** What helps a program that does not fit. */
+  helps?: string[];
+  /** Of another batch: the present and the other value, for each row. */
+  rows?: { batch: number[]; cycles: number[]; seconds: number[] };
+  /** Bytes that are always live, by part. */
+  parts?: Record<string, number>;
 }
 
 export interface ReportData {
   format: string;
   version: number;
   jax_ipu: string;
-  program: { name: string; target: string; num_ipus: number; fits: boolean; reason: string | null };
+  program: { name: string; target: string; num_ipus: number; fits: boolean; reason: string | null; batch?: number | null };
   chip: Chip;
   estimate: Estimate;
   accuracy: Accuracy[];
@@ -182,7 +226,10 @@ export interface ReportData {
   memory: Memory | null;
   tile_memory: MatrixData | null;
   exchange: Exchange | null;
-  host: { streams: Stream[] } | null;
+  layers?: CostNode[];
+  functions?: CostNode[];
+  frames?: Frame[];
+  host: { streams: Stream[] | null } | null;
   insights: Insight[];
   phases: { name: string; seconds: number }[];
 }

@@ -43,11 +43,11 @@ function selectionChips(program: Program, state: State, context: Context): HTMLE
   const operation = state.operation === null ? undefined : program.operations[state.operation];
   if (operation) {
     const total = program.totalCycles();
-    add("operation", "operations", "Operation", operation.name, `${cycles(operation.cycles)} cycles${total ? `, ${percent(operation.cycles / total)}` : ""}`);
+    add("operation", "operations", "Operation", operation.name, operation.cycles === null ? "not planned" : `${cycles(operation.cycles)} cycles${total ? `, ${percent(operation.cycles / total)}` : ""}`);
   }
   if (state.step !== null && state.step < program.stepCount) {
     const times = program.steps.executions[state.step];
-    add("step", "execution", "Step", integer(state.step), `${cycles(program.stepCycles(state.step))} cycles${times === 1 ? "" : ` × ${integer(times)}`}`);
+    add("step", "execution", "Step", integer(state.step), !program.planned ? "" : `${cycles(program.stepCycles(state.step))} cycles${times === 1 ? "" : ` × ${integer(times)}`}`);
   }
   if (state.tile !== null && state.tile < program.tileCount) {
     const totals = program.tileTotals();
@@ -56,6 +56,35 @@ function selectionChips(program: Program, state: State, context: Context): HTMLE
   const variable = state.variable === null ? undefined : program.variables[state.variable];
   if (variable) add("variable", "liveness", "Variable", variable.name, bytes(variable.bytes));
   return chips;
+}
+
+/** A report that is dropped anywhere on the page is opened beside the first. */
+function acceptDrops(app: HTMLElement, open: (file: File) => Promise<void>): void {
+  const notice = h("div.dropping", { role: "alert", hidden: true });
+  document.body.append(notice);
+  const say = (text: string) => {
+    notice.textContent = text;
+    notice.hidden = !text;
+  };
+  const brings = (event: DragEvent) => event.dataTransfer?.types.includes("Files");
+  app.addEventListener("dragover", (event) => {
+    if (!brings(event)) return;
+    event.preventDefault();
+    say("Drop a report (.html or .json) to compare it with this one.");
+  });
+  app.addEventListener("dragleave", (event) => {
+    if (!event.relatedTarget) say("");
+  });
+  app.addEventListener("drop", (event) => {
+    const file = event.dataTransfer?.files[0];
+    if (!file) return;
+    event.preventDefault();
+    say("");
+    open(file).catch((error: unknown) => {
+      say(`${file.name} cannot be compared: ${error instanceof Error ? error.message : String(error)}.`);
+      setTimeout(() => say(""), 8000);
+    });
+  });
 }
 
 function start(app: HTMLElement, programs: Program[]): void {
@@ -93,7 +122,8 @@ function start(app: HTMLElement, programs: Program[]): void {
     open: async (file) => {
       programs[1] = new Program(await fromFile(file));
       drawHeader();
-      rebuild();
+      if (store.state.view === "compare") rebuild();
+      else store.set({ view: "compare" });
     },
   };
 
@@ -211,6 +241,7 @@ function start(app: HTMLElement, programs: Program[]): void {
     } else if (event.key === "Escape") store.set(nothing);
     else if (event.key === "?") help.showModal();
   });
+  acceptDrops(app, context.open);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
     drawHeader();
     rebuild();

@@ -1,12 +1,31 @@
 // One report, decoded, with the questions that several views ask.
 import { decode, Matrix } from "./decode";
-import type { Accuracy, Column, Operation, ReportData, TreeNode, Variable } from "./format";
+import type { Accuracy, Column, CostNode, Operation, ReportData, TreeNode, Variable } from "./format";
 import { brief, total } from "./numbers";
 import { Pyramid } from "./pyramid";
 
 function lazy<T>(make: () => T): () => T {
   let made: { value: T } | null = null;
   return () => (made ??= { value: make() }).value;
+}
+
+/** Cycles by phase; exchange is that between tiles of an IPU, links that between IPUs. */
+export interface Phases {
+  compute: number;
+  exchange: number;
+  links: number;
+  sync: number;
+}
+
+/** The phases with their titles, in the order in which a step has them. They are colours of style.css as well. */
+export const phases: readonly (readonly [keyof Phases, string])[] = [["exchange", "Exchange"], ["links", "IPU-Links"], ["compute", "Compute"], ["sync", "Sync"]];
+
+type WithCycles = Pick<CostNode, "compute_cycles" | "exchange_cycles" | "sync_cycles"> & { link_cycles?: number | null };
+
+/** The phases of an operation, a layer or a function. */
+export function phasesOf(one: WithCycles): Phases {
+  const links = one.link_cycles ?? 0;
+  return { compute: one.compute_cycles ?? 0, exchange: (one.exchange_cycles ?? 0) - links, links, sync: one.sync_cycles ?? 0 };
 }
 
 export interface Category {
@@ -38,7 +57,7 @@ export class Program {
   private readonly tileBytesCache = new Map<number, Float64Array>();
 
   constructor(readonly data: ReportData) {
-    const shorter = <T extends { name: string }>(list: T[] | null) => (list ?? []).map((one) => ({ ...one, name: brief(one.name) }));
+    const shorter = <T extends { name: string; title?: string }>(list: T[] | null) => (list ?? []).map((one) => ({ ...one, name: one.title ?? brief(one.name) }));
     this.operations = shorter(data.operations);
     this.variables = shorter(data.variables);
     this.tree = (data.tree ?? []).map((one) => ({ ...one, label: brief(one.label) }));
@@ -56,6 +75,7 @@ export class Program {
       executions: decode(steps?.executions, n),
       compute: decode(steps?.compute, n),
       exchange: decode(steps?.exchange, n),
+      links: decode(steps?.links, n),
       sync: decode(steps?.sync, n),
       exchange_bytes: decode(steps?.exchange_bytes, n),
       node: decode(steps?.node, n),
@@ -64,7 +84,12 @@ export class Program {
     };
   }
 
-  /** Why there are no operations. */
+  /** Whether the costs of operations are known. */
+  get planned(): boolean {
+    return !!this.data.steps?.compute;
+  }
+
+  /** Why there are no operations, or no costs of them. */
   get nothing(): string {
     return this.data.program.fits ? "The program computes nothing on the tiles." : "The program does not fit, so its operations were not planned.";
   }
@@ -122,7 +147,37 @@ export class Program {
     return best;
   }
 
+  /** The phases of one execution of a step. */
+  stepPhases(step: number): Phases {
+    const { compute, exchange, links, sync } = this.steps;
+    return { compute: compute[step], exchange: exchange[step] - links[step], links: links[step], sync: sync[step] };
+  }
+
   readonly totalCycles = lazy(() => this.estimate("cycles") ?? total(this.operations, (one) => one.cycles ?? 0));
+
+  /** The phases of one call. */
+  readonly totalPhases = lazy((): Phases => {
+    const links = total(this.steps.links, (cycles, step) => cycles * this.times(step));
+    const of = (key: string) => this.estimate(`${key}_cycles`) ?? 0;
+    return { compute: of("compute"), exchange: of("exchange") - links, links, sync: of("sync") };
+  });
+
+  /** Seconds of a call with new arguments: on the chip, and over the host link before and after. */
+  readonly callSeconds = lazy((): number | null => {
+    const [chip, host] = [this.estimate("seconds"), this.estimate("host_seconds")];
+    return chip === null || host === null ? null : chip + host;
+  });
+
+  /** The layers, or the functions, from the outermost to a node. */
+  pathOf(nodes: CostNode[] | undefined, id: number | null | undefined): string[] {
+    const names: string[] = [];
+    for (let node = id === null || id === undefined ? undefined : nodes?.[id]; node; node = node.parent === null ? undefined : nodes?.[node.parent]) names.unshift(node.name);
+    return names;
+  }
+
+  layerOf(one: { layer?: number | null }): string {
+    return this.pathOf(this.data.layers, one.layer).join(" / ");
+  }
 
   readonly bySize = lazy(() => [...this.operations].sort((a, b) => (b.cycles ?? 0) - (a.cycles ?? 0)));
 
@@ -134,6 +189,9 @@ export class Program {
       ([key, title, colour]) => ({ key, title, colour, values: decode(found[key], this.tileCount) }),
     );
   });
+
+  /** The categories of which nothing is known, because the program was not planned. */
+  readonly unknownCategories = lazy(() => categories.filter(([key]) => this.data.memory?.categories[key] === null));
 
   readonly tileTotals = lazy((): Float64Array | null => {
     const memory = this.data.memory;
@@ -233,13 +291,15 @@ export class Program {
       const share = host / (host + device);
       return { what: "Host link", share, sentence: "Moving arguments and results over the host link takes longer than the program on the chip, if the arguments are new in each call." };
     }
-    const phases: [string, number, string][] = [
-      ["Compute", this.estimate("compute_cycles") ?? 0, "Most cycles are spent in vertices: look at the largest operations and at their tile balance."],
-      ["Exchange", this.estimate("exchange_cycles") ?? 0, "Most cycles move data between tiles: look at the Exchange view for who sends to whom."],
-      ["Sync", this.estimate("sync_cycles") ?? 0, "Most cycles wait for all tiles between supersteps: the program has many small steps."],
-    ];
-    const [what, part, sentence] = phases.reduce((a, b) => (b[1] > a[1] ? b : a));
-    return { what, share: part / whole, sentence };
+    const parts = this.totalPhases();
+    const [key, what] = phases.reduce((a, b) => (parts[b[0]] > parts[a[0]] ? b : a));
+    const sentence = {
+      compute: "Most cycles are spent in vertices: look at the largest operations and at their tile balance.",
+      exchange: "Most cycles move data between tiles: look at the Exchange view for who sends to whom.",
+      links: "Most cycles move data between IPUs: look at what is sharded, and at the steps that receive from other IPUs.",
+      sync: "Most cycles wait for all tiles between supersteps: the program has many small steps.",
+    }[key];
+    return { what, share: parts[key] / whole, sentence };
   });
 
   accuracyOf(kind: string): Accuracy | null {

@@ -1,7 +1,9 @@
-// A table of any length: only the rows in sight exist. Sorted by its heads, moved through with the arrow keys.
+// A table of any length: only the rows in sight exist. Sorted by its heads, moved through with the arrow keys. Its last row has
+// the sums of what the filter leaves.
+import { csvText, download } from "./csv";
 import { type Child, checkbox, empty, h, on, perFrame, replace } from "./dom";
 import { figure } from "./figure";
-import { total, type Maybe } from "./numbers";
+import { integer, known, total, type Maybe } from "./numbers";
 
 export interface TableColumn<Row> {
   id: string;
@@ -15,6 +17,11 @@ export interface TableColumn<Row> {
   render?: (row: Row) => Child;
   /** 0..1: a bar behind the number. */
   share?: (row: Row) => number;
+  /** Whether the rows' numbers add up, and how a number is shown. */
+  sum?: boolean;
+  format?: (value: Maybe) => string;
+  /** Stays in sight when the others are scrolled: only the first columns. */
+  stay?: boolean;
 }
 
 /** A column of numbers. */
@@ -25,6 +32,7 @@ export const numbers = <Row>(id: string, title: string, width: number, value: (r
   numeric: true,
   value: (row) => value(row) ?? null,
   render: (row) => figure(value(row), format),
+  format,
   ...more,
 });
 
@@ -47,6 +55,8 @@ export interface TableOptions<Row> {
 }
 
 const rowHeight = 30;
+/** How wide a column that stays is at most, so that others fit beside it on a narrow screen. */
+const narrow = () => (innerWidth < 560 ? 132 : Infinity);
 
 export class Table<Row> {
   readonly element: HTMLElement;
@@ -79,6 +89,7 @@ export class Table<Row> {
           h("div.columns-list", null, options.columns.map((column) => checkbox(column.title, this.shown.has(column.id), (on) => this.showColumn(column.id, on)))),
         ),
       options.filter && this.status,
+      (options.filter || options.choose) && h("button", { type: "button", class: "quiet", title: "The rows that are shown, with all columns, as a file for a spreadsheet", onclick: () => download(`${document.title} ${options.id}.csv`, this.csv()) }, "CSV"),
     ];
     const body = options.rows.length ? [options.filter || options.choose ? h("div.tools", null, tools) : null, this.scroller] : [empty(options.none)];
     this.element = h("div.table", null, body);
@@ -129,6 +140,34 @@ export class Table<Row> {
     this.fill();
   }
 
+  /** The rows in the order in which they are shown, with all columns. */
+  csv(): string {
+    const { columns } = this.options;
+    return csvText(columns.map((column) => column.title), this.visible.map((row) => columns.map((column) => column.value(row))));
+  }
+
+  /** A row with the sums, where there is something to add. */
+  private sums(columns: TableColumn<Row>[]): HTMLElement | null {
+    if (this.visible.length < 2 || !columns.some((column) => column.sum)) return null;
+    const cell = (column: TableColumn<Row>): Child => {
+      if (!column.sum) return column === columns[0] ? `Sum of ${integer(this.visible.length)}` : null;
+      const values = this.visible.map((row) => column.value(row) as Maybe).filter(known);
+      return figure(values.length ? total(values, Number) : null, column.format ?? String, `sum_${column.id}`);
+    };
+    return h("tfoot", null, h("tr", null, columns.map((column) => this.cell("td", column, columns, null, cell(column)))));
+  }
+
+  private width(column: TableColumn<Row>): number {
+    return column.stay ? Math.min(column.width, narrow()) : column.width;
+  }
+
+  /** A cell of a column, which may be one that stays. */
+  private cell(tag: "td" | "th", column: TableColumn<Row>, columns: TableColumn<Row>[], more: Parameters<typeof h>[1], ...children: Child[]): HTMLElement {
+    const left = column.stay ? total(columns.slice(0, columns.indexOf(column)), (one) => this.width(one)) : 0;
+    const kinds = [column.numeric && "number", column.stay && "stay"].filter(Boolean).join(" ");
+    return h(tag, { class: kinds || null, style: column.stay ? `left:${left}px` : null, ...more }, children);
+  }
+
   private toggleSort(column: TableColumn<Row>): void {
     const descending = this.sort?.column === column.id ? !this.sort.descending : !!column.numeric;
     this.sort = { column: column.id, descending };
@@ -141,7 +180,7 @@ export class Table<Row> {
     const first = this.everything ? 0 : Math.max(0, Math.floor(this.scroller.scrollTop / rowHeight) - 4);
     const last = this.everything ? Math.min(this.visible.length, 500) : Math.min(this.visible.length, first + Math.ceil(height / rowHeight) + 8);
     const chosen = this.options.selected?.() ?? null;
-    this.table.style.minWidth = `${total(columns, (column) => column.width)}px`;
+    this.table.style.minWidth = `${total(columns, (column) => this.width(column))}px`;
     this.table.setAttribute("aria-rowcount", String(this.visible.length + 1));
     const focused = document.activeElement instanceof HTMLElement && this.table.contains(document.activeElement) ? document.activeElement.dataset.sort : undefined;
     const spacer = (rows: number) => (rows > 0 ? h("tr", { "aria-hidden": "true", style: `height:${rows * rowHeight}px` }, h("td", { colspan: columns.length })) : null);
@@ -163,9 +202,11 @@ export class Table<Row> {
           columns.map((column) => {
             const share = column.share?.(row) ?? 0;
             const value = column.render ? column.render(row) : column.value(row);
-            return h(
+            return this.cell(
               "td",
-              { class: column.numeric ? "number" : null, title: typeof value === "string" ? value : null, "data-column": column.id },
+              column,
+              columns,
+              { title: typeof value === "string" ? value : null, "data-column": column.id },
               share > 0 ? h("span.bar", { style: `width:${Math.min(100, share * 100).toFixed(1)}%` }) : null,
               h("span", null, value ?? "–"),
             );
@@ -175,7 +216,7 @@ export class Table<Row> {
     }
     replace(
       this.table,
-      h("colgroup", null, columns.map((column) => h("col", { style: `width:${column.width}px` }))),
+      h("colgroup", null, columns.map((column) => h("col", { style: `width:${this.width(column)}px` }))),
       h(
         "thead",
         null,
@@ -184,15 +225,18 @@ export class Table<Row> {
           { "aria-rowindex": 1 },
           columns.map((column) => {
             const sorted = this.sort?.column === column.id ? (this.sort.descending ? "descending" : "ascending") : null;
-            return h(
+            return this.cell(
               "th",
-              { class: column.numeric ? "number" : null, "aria-sort": sorted, scope: "col" },
+              column,
+              columns,
+              { "aria-sort": sorted, scope: "col" },
               h("button", { type: "button", title: column.help ?? null, "data-sort": column.id, onclick: () => this.toggleSort(column) }, column.title, sorted ? (sorted === "descending" ? " ↓" : " ↑") : ""),
             );
           }),
         ),
       ),
       h("tbody", null, spacer(first), body, spacer(this.visible.length - last)),
+      ...[this.sums(columns)].filter((row) => row !== null),
     );
     if (focused) this.table.querySelector<HTMLElement>(`[data-sort="${focused}"]`)?.focus({ preventScroll: true });
     if (chosen !== null) this.scroller.setAttribute("aria-activedescendant", `${this.options.id}-${chosen}`);

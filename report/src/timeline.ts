@@ -1,11 +1,12 @@
 // Where steps are in time, and which part of it is in sight.
 import { within } from "./dom";
-import type { Program } from "./model";
+import { phases, type Program } from "./model";
 
 export class Timeline {
   /** Cycles before each step, and the sum at the end. */
   readonly start: Float64Array;
-  private readonly before: { exchange: Float64Array; compute: Float64Array; sync: Float64Array };
+  /** Cycles of each phase before each step, in the order of `phases`. */
+  private readonly before: Float64Array[];
   readonly total: number;
 
   /** With `all`, a step is as wide as all its executions together. */
@@ -13,12 +14,13 @@ export class Timeline {
     private readonly program: Program,
     readonly all: boolean,
   ) {
-    const { stepCount: n, steps } = program;
+    const { stepCount: n } = program;
     this.start = new Float64Array(n + 1);
-    this.before = { exchange: new Float64Array(n + 1), compute: new Float64Array(n + 1), sync: new Float64Array(n + 1) };
+    this.before = phases.map(() => new Float64Array(n + 1));
     for (let step = 0; step < n; step++) {
       const times = this.times(step);
-      for (const phase of ["exchange", "compute", "sync"] as const) this.before[phase][step + 1] = this.before[phase][step] + steps[phase][step] * times;
+      const parts = program.stepPhases(step);
+      phases.forEach(([key], index) => (this.before[index][step + 1] = this.before[index][step] + parts[key] * times));
       this.start[step + 1] = this.start[step] + program.stepCycles(step) * times;
     }
     this.total = this.start[n];
@@ -40,18 +42,16 @@ export class Timeline {
     return low;
   }
 
-  /** Cycles of each phase from the start to a time in `step`: exchange first, then compute, then sync. */
+  /** Cycles of each phase, in the order of `phases`, from the start to a time in `step`. */
   phasesTo(step: number, time: number, out: Float64Array): void {
-    const { steps } = this.program;
     const times = this.times(step);
-    let rest = time - this.start[step];
-    const exchange = Math.min(rest, steps.exchange[step] * times);
-    rest -= exchange;
-    const compute = Math.min(rest, steps.compute[step] * times);
-    rest -= compute;
-    out[0] = this.before.exchange[step] + exchange;
-    out[1] = this.before.compute[step] + compute;
-    out[2] = this.before.sync[step] + Math.max(0, Math.min(rest, steps.sync[step] * times));
+    const parts = this.program.stepPhases(step);
+    let rest = Math.max(0, time - this.start[step]);
+    phases.forEach(([key], index) => {
+      const cycles = Math.min(rest, parts[key] * times);
+      rest -= cycles;
+      out[index] = this.before[index][step] + cycles;
+    });
   }
 }
 

@@ -12,7 +12,7 @@ import { synthetic } from "./synthetic.mjs";
 
 const views = ["summary", "insights", "memory", "liveness", "program", "operations", "execution", "exchange", "source", "compare"];
 const expand = (column) => (Array.isArray(column) ? column : column.rle.flatMap((value, i) => (i % 2 ? [] : new Array(column.rle[i + 1]).fill(value))));
-const brief = (name) => name.replace(/(:\d+) \(.*\)$/, "$1");
+const shortName = (one) => one.title ?? one.name.replace(/(:\d+) \(.*\)$/, "$1");
 const sum = (values) => values.reduce((a, b) => a + b, 0);
 
 const folder = await mkdtemp(join(tmpdir(), "report-"));
@@ -100,6 +100,13 @@ const near = (shown, expected, what) => {
 async function figures(tab, report) {
   const { estimate } = report;
   for (const key of ["cycles", "seconds", "utilisation", "fullest_tile_bytes", "total_bytes"]) near(await tab.figure(key), estimate[key], key);
+  const planned = !!report.steps?.compute;
+  near(await tab.figure("call_seconds"), estimate.seconds === null || estimate.host_seconds === null ? null : estimate.seconds + estimate.host_seconds, "the time of a call");
+  const helps = report.insights.find((one) => one.helps)?.helps ?? [];
+  assert.deepEqual(await tab.tab.$$eval(".verdict .helps li", (items) => items.map((item) => item.textContent)), helps, "what helps is a list");
+  const links = report.steps?.links ? sum(expand(report.steps.links).map((cycles, at) => cycles * expand(report.steps.executions)[at] * expand(report.steps.counted)[at])) : 0;
+  assert.equal((await tab.text("#panel .legend, #panel .empty")).includes("IPU-Links"), links > 0, "links are a phase");
+  if (!report.host?.streams) assert.ok(!(await tab.text("#panel")).includes("moves nothing"), "what moves is not known");
   assert.equal(await tab.tab.$eval("[data-fits]", (element) => element.dataset.fits), String(report.program.fits));
   if (report.program.reason) assert.ok((await tab.text(".verdict")).includes(report.program.reason));
 
@@ -123,7 +130,7 @@ async function figures(tab, report) {
       const at = list?.findIndex((value, index) => index % 2 === 0 && value === variable);
       assert.equal(address, list ? `0x${list[at + 1].toString(16)}` : null, `address of variable ${variable}`);
     }
-    for (const [category, column] of Object.entries(report.memory.categories)) near(await tab.figure(`tile_${category}`), expand(column)[tile], `${category} of tile ${tile}`);
+    for (const [category, column] of Object.entries(report.memory.categories)) near(await tab.figure(`tile_${category}`), column && expand(column)[tile], `${category} of tile ${tile}`);
     assert.ok((await tab.colours(".plan canvas")) > 1, "the floor plan has colours");
     for (const value of ["liveness", "variable", "size", "category"]) await tab.click(`#panel .choice [data-value="${value}"]`);
     for (const value of await tab.tab.$$eval("#panel .select option", (options) => options.map((option) => option.value))) {
@@ -137,24 +144,33 @@ async function figures(tab, report) {
     const sorted = [...report.operations].sort((a, b) => b.cycles - a.cycles);
     assert.equal(await tab.text("#panel .table-status"), `${sorted.length} rows`);
     const cell = (column) => tab.tab.$eval(`#table-operations tbody tr[data-key] td[data-column="${column}"] data`, (element) => Number(element.value));
-    near(await cell("cycles"), sorted[0].cycles, "cycles of the largest operation");
-    near(await cell("exchange_bytes"), sorted[0].exchange_bytes, "bytes of the largest operation");
-    await tab.click('#table-operations [data-sort="compute_cycles"]');
-    near(await cell("compute_cycles"), Math.max(...sorted.map((one) => one.compute_cycles)), "sorted by compute");
+    if (planned) {
+      near(await cell("cycles"), sorted[0].cycles, "cycles of the largest operation");
+      near(await cell("exchange_bytes"), sorted[0].exchange_bytes, "bytes of the largest operation");
+      await tab.click('#table-operations [data-sort="compute_cycles"]');
+      near(await cell("compute_cycles"), Math.max(...sorted.map((one) => one.compute_cycles)), "sorted by compute");
+    } else assert.equal(await tab.text('#table-operations tbody tr[data-key] td[data-column="cycles"]'), "–", "cycles that are not known");
     await tab.tab.type("#panel .filter", sorted[0].kind);
     await tab.settle();
-    const left = report.operations.filter((one) => [one.name, one.kind, one.scope, one.codelets.join(" ")].join(" ").toLowerCase().includes(sorted[0].kind.toLowerCase())).length;
-    assert.ok((await tab.text("#panel .table-status")).startsWith(`${left} `), "filtered");
+    const left = report.operations.filter((one) => [one.name, one.kind, one.scope, one.codelets?.join(" ")].join(" ").toLowerCase().includes(sorted[0].kind.toLowerCase()));
+    assert.ok((await tab.text("#panel .table-status")).startsWith(`${left.length} `), "filtered");
+    if (left.length > 1 && planned) {
+      near(await tab.figure("sum_cycles"), sum(left.map((one) => one.cycles)), "the sum of what is filtered");
+      near(await tab.figure("sum_exchange_bytes"), sum(left.map((one) => one.exchange_bytes)), "the sum of their bytes");
+    }
     await tab.click("#table-operations tbody tr[data-key]");
     const chips = await tab.chips();
-    const operation = report.operations.find((one) => brief(one.name) === chips.operation && one.kind === sorted[0].kind);
+    const operation = report.operations.find((one) => shortName(one) === chips.operation && one.kind === sorted[0].kind);
     assert.ok(operation, "an operation is selected");
+    if (operation.stack) assert.equal(await tab.count("#panel .calls li"), operation.stack.length, "the call stack");
+    const reaching = report.operations.filter((one) => one.flops > 0 && one.cycles > 0 && one.exchange_bytes > 0);
+    if (reaching.length) assert.equal(Number(await tab.tab.$eval("[data-roofline]", (element) => element.dataset.roofline)), reaching.length, "operations below the roof");
   } else assert.ok(await tab.count("#panel .empty"));
 
   const { step } = await tab.chips();
   await tab.show("execution");
   const { steps } = report;
-  const cycles = steps ? sum(["compute", "exchange", "sync"].flatMap((key) => expand(steps[key]))) : 0;
+  const cycles = planned ? sum(["compute", "exchange", "sync"].flatMap((key) => expand(steps[key]))) : 0;
   if (cycles > 0) {
     const n = steps.name.length;
     const [compute, exchange, sync, executions] = ["compute", "exchange", "sync", "executions"].map((key) => expand(steps[key]));
@@ -163,6 +179,12 @@ async function figures(tab, report) {
     const cost = (at) => compute[at] + exchange[at] + sync[at];
     const all = sum(executions.map((times, at) => times * counted[at] * cost(at)));
     near(await tab.figure("steps_cycles"), all, "cycles of all steps");
+    if (Math.max(...executions) > 1) {
+      await tab.click('#panel .choice [data-value="one"]');
+      near(await tab.figure("steps_cycles"), cycles, "cycles of one pass, in the unit of the bars");
+      await tab.click('#panel .choice [data-value="all"]');
+    }
+    if (report.layers?.length || report.functions?.length) for (const value of ["layers", "functions", "program"]) await tab.click(`#panel .choice [data-value="${value}"]`);
     near(all, estimate.cycles, "the steps of the report make its cycles");
     if (step !== undefined) near(await tab.figure("step_cycles"), cost(Number(step)), "cycles of the selected step");
     assert.ok((await tab.colours(".timeline canvas:nth-of-type(2)")) > 4, "the timeline is drawn");
@@ -213,9 +235,14 @@ async function figures(tab, report) {
   await tab.show("program");
   if (report.tree.length) {
     const root = report.tree.find((node) => node.parent === null);
-    near(await tab.tab.$eval(`[data-node="${root.id}"] data`, (element) => Number(element.value)), root.cycles, "cycles of the root");
+    near(await tab.tab.$eval(`[data-node="${root.id}"] data`, (element) => (element.value === "" ? null : Number(element.value))), root.cycles, "cycles of the root");
     await tab.tab.focus(".tree");
     for (const key of ["Home", "ArrowRight", "ArrowDown", "Enter", "ArrowLeft", "End"]) await tab.tab.keyboard.press(key);
+    for (const by of ["layers", "functions"]) {
+      if (!report[by]?.length) continue;
+      await tab.click(`#panel .choice [data-value="${by}"]`);
+      near(await tab.tab.$eval('[data-node="0"] data', (element) => (element.value === "" ? null : Number(element.value))), report[by][0].cycles, `cycles of the first of the ${by}`);
+    }
   } else assert.ok(await tab.count("#panel .empty"));
 
   await tab.show("exchange");
@@ -236,7 +263,7 @@ async function figures(tab, report) {
     const costly = await tab.tab.$$eval("tr.selectable", (rows) => rows.map((row) => [Number(row.dataset.line), Number(row.querySelector(".source-cycles data")?.value ?? 0)]));
     assert.ok(costly.length > 0, "a line costs something");
     const source = await tab.tab.evaluate(() => Number(document.querySelector("#panel select")?.value ?? 0));
-    for (const [line, shown] of costly) near(shown, sum(report.operations.filter((one) => one.source === source && one.line === line).map((one) => one.cycles)), `cycles of line ${line}`);
+    for (const [line, shown] of costly) near(shown, sum(report.operations.filter((one) => one.source === source && one.line === line).map((one) => one.cycles ?? 0)), `cycles of line ${line}`);
     await tab.click("tr.selectable");
     assert.ok((await tab.chips()).operation, "a line selects its operation");
   }
@@ -305,7 +332,7 @@ async function behaviour() {
     };
     const pixels = () => tab.tab.$eval(selector, (canvas) => canvas.toDataURL());
     for (const by of [200, -330, 90]) {
-      const from = by > 0 ? [300, 500, 700] : [800, 950, 1100];
+      const from = by > 0 ? [300, 500, 700] : [700, 850, 1000];
       const before = [];
       for (const x of from) before.push(await stepAt(x));
       await tab.tab.mouse.move(box.x + from[0], box.y + 120);

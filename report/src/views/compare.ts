@@ -4,7 +4,7 @@ import { empty, h, panel, plainTable } from "../dom";
 import { cyclesError, figure, memoryError } from "../figure";
 import type { Operation } from "../format";
 import type { Program } from "../model";
-import { bytes, count, cycles, integer, known, percent, seconds, signed, type Maybe, largest } from "../numbers";
+import { bytes, count, cycles, integer, known, percent, rate, seconds, signed, type Maybe, largest } from "../numbers";
 import { numbers, Table, texts } from "../table";
 import type { Built, Context, View } from "../view";
 
@@ -17,10 +17,13 @@ interface Metric {
 }
 
 const metrics: Metric[] = [
+  { key: "call_seconds", title: "Time of a call", format: seconds, better: "less", error: null },
+  { key: "rows_per_second", title: "Rows a second", format: (value) => rate(value, ""), better: "more", error: null },
   { key: "seconds", title: "Time on the chip", format: seconds, better: "less", error: "cycles" },
   { key: "cycles", title: "Cycles", format: cycles, better: "less", error: "cycles" },
   { key: "compute_cycles", title: "Compute", format: cycles, better: "less", error: "cycles" },
-  { key: "exchange_cycles", title: "Exchange", format: cycles, better: "less", error: "cycles" },
+  { key: "exchange_cycles", title: "Exchange, with IPU-Links", format: cycles, better: "less", error: "cycles" },
+  { key: "link_cycles", title: "IPU-Links", format: cycles, better: "less", error: null },
   { key: "sync_cycles", title: "Sync", format: cycles, better: "less", error: "cycles" },
   { key: "utilisation", title: "Utilisation", format: percent, better: "more", error: "cycles" },
   { key: "flops", title: "FLOPs", format: count, better: null, error: null },
@@ -32,6 +35,15 @@ const metrics: Metric[] = [
   { key: "host_seconds", title: "Host link", format: seconds, better: "less", error: null },
   { key: "link_bytes", title: "Between IPUs", format: bytes, better: "less", error: null },
 ];
+
+/** A metric of a report: a number of its estimate, or one that follows from it. */
+function metricOf(one: Program, key: string): number | null {
+  const call = one.callSeconds();
+  if (key === "call_seconds") return call;
+  if (key === "rows_per_second") return one.data.program.batch && call ? one.data.program.batch / call : null;
+  if (key === "link_cycles") return one.planned ? one.totalPhases().links : null;
+  return one.estimate(key);
+}
 
 const relative = (a: number, b: number): string => (a === b ? "0 %" : a === 0 ? "" : signed((b - a) / a, percent));
 
@@ -82,15 +94,42 @@ function verdict(letter: string, program: Program): HTMLElement {
     h("b.letter", null, letter),
     h("strong", null, fits ? "Fits" : "Does not fit"),
     h("span", null, `${program.name} on ${program.target}`),
-    reason && h("div.reason", null, reason),
+    reason && h("details.reason", null, h("summary", null, reason.split("\n")[0]), h("pre", null, reason)),
   );
+}
+
+/** What each layer costs in both reports, matched by its path. */
+function layersOfBoth(a: Program, b: Program): HTMLElement | null {
+  const costs = (one: Program) => new Map((one.planned ? (one.data.layers ?? []) : []).map((node) => [one.pathOf(one.data.layers, node.id).join(" / "), node.cycles]));
+  const [first, second] = [costs(a), costs(b)];
+  const rows = [...new Set([...first.keys(), ...second.keys()])].map((name, id) => ({ id, name, a: first.get(name), b: second.get(name) }));
+  if (!rows.length) return null;
+  const change = (row: (typeof rows)[number]) => (row.b ?? 0) - (row.a ?? 0);
+  const most = largest(rows, (row) => Math.abs(change(row)), 1);
+  const table = new Table<(typeof rows)[number]>({
+    id: "layers",
+    label: "Layers of both reports",
+    rows,
+    columns: [
+      texts("name", "Layer", 320, (row) => row.name, { stay: true }),
+      numbers("a", "Cycles A", 90, (row) => row.a, cycles),
+      numbers("b", "Cycles B", 90, (row) => row.b, cycles),
+      numbers("change", "B − A", 96, change, cycles, { render: (row) => signed(change(row), cycles), share: (row) => Math.abs(change(row)) / most }),
+    ],
+    key: (row) => row.id,
+    sort: { column: "a", descending: true },
+    height: 320,
+    none: "",
+    filter: (row) => row.name,
+  });
+  return panel("Layers", "Matched by their paths; each with all that is in it.", table.element);
 }
 
 function build(context: Context): Built {
   const [a, b] = context.programs;
   if (!b) {
     return {
-      element: h("div.view", null, panel("Compare", null, chooser(context, "This page has one report. Open another one here to see both side by side: before and after a change, one chip and another. The file is read by this page only; nothing is sent anywhere."))),
+      element: h("div.view", null, panel("Compare", null, chooser(context, "This page has one report. Open another one here, or drop it anywhere on the page, to see both side by side: before and after a change, one chip and another. The file is read by this page only; nothing is sent anywhere."))),
     };
   }
   const plots: Chart[] = [];
@@ -101,13 +140,13 @@ function build(context: Context): Built {
   };
   const rows = metrics
     .map((metric) => {
-      const x = a.estimate(metric.key);
-      const y = b.estimate(metric.key);
+      const x = metricOf(a, metric.key);
+      const y = metricOf(b, metric.key);
       // Quotients of equal numbers may differ in their last bit.
       return { metric, x, y: known(x) && known(y) && Math.abs(y - x) < 1e-9 * Math.abs(x) ? x : y };
     })
     .filter(({ x, y }) => known(x) || known(y))
-    .filter(({ metric, x, y }) => metric.key !== "link_bytes" || x || y);
+    .filter(({ metric, x, y }) => !metric.key.startsWith("link_") || x || y);
   const table = plainTable(
     ["", "#A", "#B", "#B − A", "#Change", "#Expected error"],
     rows.map(({ metric, x, y }) => {
@@ -153,10 +192,10 @@ function build(context: Context): Built {
     label: "Operations of both reports",
     rows: matched,
     columns: [
-      texts("name", "Operation", 200, (row) => row.name),
+      texts("name", "Operation", 200, (row) => row.name, { stay: true }),
       texts("kind", "Kind", 150, (row) => row.kind),
-      numbers("a", "Cycles A", 90, (row) => row.a?.cycles, cycles),
-      numbers("b", "Cycles B", 90, (row) => row.b?.cycles, cycles),
+      numbers("a", "Cycles A", 90, (row) => row.a?.cycles, cycles, { sum: true }),
+      numbers("b", "Cycles B", 90, (row) => row.b?.cycles, cycles, { sum: true }),
       numbers("change", "B − A", 96, (row) => Math.abs(change(row)), cycles, { render: (row) => signed(change(row), cycles), share: (row) => Math.abs(change(row)) / most }),
       numbers("bytes_a", "Exchanged A", 100, (row) => row.a?.exchange_bytes, bytes),
       numbers("bytes_b", "Exchanged B", 100, (row) => row.b?.exchange_bytes, bytes),
@@ -186,6 +225,7 @@ function build(context: Context): Built {
         panel("Memory of the tiles, fullest first", null, overlay("Memory of the tiles of both reports", "Tiles, fullest first", descending(a.tileTotals()), descending(b.tileTotals()), bytes, "Neither report has the memory of tiles.")),
         panel("Fullest tile over the program", null, overlay("Memory of the fullest tile of both reports", "Step of the program", live(a), live(b), bytes, "Neither report has liveness.")),
       ),
+      layersOfBoth(a, b),
       panel("Operations", `Matched by JAX scope and kind. ${integer(matched.filter((row) => row.a && row.b).length)} are in both.`, operations.element),
       h("details", null, h("summary", null, "Compare with another report"), chooser(context, "It takes the place of report B.")),
     ),

@@ -19,12 +19,12 @@ function build(context: Context): Built {
   const { program, store } = context;
   const data = program.data.exchange;
   const ids = data?.steps ?? [];
-  if (!data || !ids.length) {
+  const between = decode(data?.between_ipus, program.stepCount);
+  const anyBetween = between.some((value) => value > 0);
+  if (!data || !(ids.length || anyBetween)) {
     return { element: h("div.view", null, panel("Exchange", null, empty(program.stepCount && program.data.program.fits ? "Nothing is exchanged between tiles." : program.nothing))) };
   }
   const { steps } = program;
-  const between = decode(data.between_ipus, program.stepCount);
-  const anyBetween = between.some((value) => value > 0);
   const sent = data.sent?.rows ? new Matrix(data.sent) : null;
   const received = data.received?.rows ? new Matrix(data.received) : null;
   const group = Math.max(1, data.group_tiles || 1);
@@ -151,7 +151,7 @@ function build(context: Context): Built {
     x: { label: "Step of the program", values: indices(program.stepCount) },
     lines: [
       { label: "Between tiles", colour: "exchange", values: steps.exchange_bytes, fill: true },
-      ...(anyBetween ? [{ label: "Between IPUs", colour: "code", values: between, width: 2 }] : []),
+      ...(anyBetween ? [{ label: "Between IPUs", colour: "links", values: between, width: 2 }] : []),
     ],
     format: bytes,
     binary: true,
@@ -165,8 +165,9 @@ function build(context: Context): Built {
   const observer = new ResizeObserver(drawMatrix);
   observer.observe(matrixHost);
 
-  const each = ids.map((step, index) => ({ step, index }));
-  const table = new Table<{ step: number; index: number }>({
+  // Sums over all IPUs move over the links only.
+  const each = [...indices(program.stepCount)].filter((step) => entryOf.has(step) || between[step] > 0).map((step) => ({ step }));
+  const table = new Table<{ step: number }>({
     id: "exchanges",
     label: "Steps that exchange",
     rows: each,
@@ -174,8 +175,10 @@ function build(context: Context): Built {
       numbers("step", "Step", 64, (row) => row.step, integer),
       texts("name", "Operation", 230, (row) => program.stepTitle(row.step)),
       numbers("bytes", "Bytes", 90, (row) => steps.exchange_bytes[row.step], bytes, { help: "One execution" }),
-      numbers("all", "All executions", 110, (row) => steps.exchange_bytes[row.step] * weights[row.index], bytes),
-      numbers("cycles", "Cycles", 80, (row) => steps.exchange[row.step], cycles),
+      texts("layer", "Layer", 150, (row) => program.layerOf(program.operations[steps.operation[row.step]] ?? {}) || null),
+      numbers("all", "All executions", 110, (row) => steps.exchange_bytes[row.step] * program.times(row.step), bytes, { sum: true }),
+      numbers("cycles", "Cycles", 80, (row) => program.stepPhases(row.step).exchange, cycles, { help: "Between tiles, one execution" }),
+      numbers("links", "IPU-Links", 80, (row) => steps.links[row.step], cycles, { hidden: !anyBetween, help: "Cycles between IPUs, one execution" }),
       numbers("rate", "Bytes a cycle", 100, (row) => (steps.exchange[row.step] ? steps.exchange_bytes[row.step] / steps.exchange[row.step] : null), integer, { help: "Over all tiles" }),
       numbers("between", "Between IPUs", 104, (row) => between[row.step], bytes, { hidden: !anyBetween }),
     ],
@@ -185,7 +188,7 @@ function build(context: Context): Built {
     sort: { column: "all", descending: true },
     height: 320,
     none: "Nothing is exchanged.",
-    filter: (row) => program.stepTitle(row.step),
+    filter: (row) => `${program.stepTitle(row.step)} ${program.layerOf(program.operations[steps.operation[row.step]] ?? {})}`,
   });
   const all = total(ids, (step, index) => steps.exchange_bytes[step] * weights[index]);
   const link = total(between, (value, step) => value * program.times(step));

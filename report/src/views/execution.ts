@@ -1,544 +1,11 @@
 // The program in time: exchange, compute and sync of every step, of every tile where that is known.
 import { chart, indices, type Chart } from "../chart";
-import { checkbox, choice, empty, facts, h, key, link, on, panel, perFrame, rectangle, replace, sized, tooltip, within } from "../dom";
+import { empty, facts, h, link, panel, replace } from "../dom";
 import { cyclesError, figure, phaseBar, plusMinus } from "../figure";
-import { lanes, shade, type Span } from "../lanes";
 import { bytes, cycles, integer, percent, largest, total } from "../numbers";
+import { stepsTimeline } from "../steps_timeline";
 import { numbers, Table, texts } from "../table";
-import { colour, heat, pixel } from "../theme";
-import { Sight, Timeline } from "../timeline";
 import type { Built, Context, View } from "../view";
-
-const axisHeight = 20;
-const laneHeight = 18;
-const phaseHeight = 48;
-const balanceHeight = 34;
-const tileLaneHeight = 26;
-const gapHeight = 6;
-const overviewHeight = 36;
-
-interface Lane {
-  kind: "axis" | "tree" | "phases" | "balance" | "tile" | "tiles";
-  title: string;
-  top: number;
-  height: number;
-  level: number;
-}
-
-/** Round distances between the marks of an axis. */
-function marks(from: number, to: number, count: number): number[] {
-  const rough = (to - from) / Math.max(1, count);
-  const power = 10 ** Math.floor(Math.log10(Math.max(rough, 1e-9)));
-  const distance = Math.max(1, [1, 2, 5, 10].map((m) => m * power).find((d) => d >= rough) ?? rough);
-  const found = [];
-  for (let value = Math.ceil(from / distance) * distance; value <= to; value += distance) found.push(value);
-  return found;
-}
-
-function timelineView(context: Context) {
-  const { program, store } = context;
-  const spans = lanes(program);
-  const repeated = program.steps.executions.some((times) => times > 1);
-  let timeline = new Timeline(program, false);
-  let sight = new Sight(timeline.total, Math.min(timeline.total, 8));
-  let withTiles = program.tileCompute() !== null && program.stepCount <= 20_000;
-  let top = 0;
-  let bottom = program.tileCount;
-  let layout: Lane[] = [];
-  let gutter = 0;
-  let tilesHeight = 260;
-  const canvas = h("canvas", { tabindex: 0, role: "application", "aria-label": "Timeline of the program. Left and right arrows select steps, plus and minus zoom, F shows all, Z zooms to the selected step." });
-  const overview = h("canvas.overview", { role: "img", "aria-label": "The whole program, and the part that the timeline shows" });
-  const line = h("div.hover-line", { hidden: true });
-  const stage = h("div.timeline", null, overview, canvas, line);
-  const tip = tooltip(stage);
-  let overviewImage: ImageData | null = null;
-  // The pixels of the lanes: while the timeline moves, only new columns are computed.
-  let kept: { shape: string; tiles: string; perPixel: number; column: number; first: Int32Array; last: Int32Array; images: Map<string, ImageData> } | null = null;
-  const fade = { exchange: 0, compute: 0, sync: 0, idle: 0, border: 0 };
-  let palette = heat();
-
-  // Read once a frame: asking the stage makes the browser lay it out.
-  let inside = 1;
-  const timeAt = (x: number) => sight.from + ((x - gutter) / inside) * sight.span;
-  const xOf = (time: number) => gutter + ((time - sight.from) / sight.span) * inside;
-
-  function arrange(): number {
-    gutter = stage.clientWidth > 640 ? 84 : 0;
-    inside = Math.max(1, stage.clientWidth - gutter);
-    let at = 0;
-    layout = [];
-    const add = (kind: Lane["kind"], title: string, height: number, level = 0, gap = gapHeight) => {
-      layout.push({ kind, title, top: at, height, level });
-      at += height + gap;
-    };
-    add("axis", "Cycles", axisHeight, 0, 2);
-    spans.forEach((_, level) => add("tree", level === 0 ? "Program" : "", laneHeight, level, level === spans.length - 1 ? gapHeight : 1));
-    add("phases", "Phases", phaseHeight);
-    add("balance", "Balance", balanceHeight);
-    if (program.tileCompute() && store.state.tile !== null) add("tile", `Tile ${store.state.tile}`, tileLaneHeight);
-    if (withTiles && program.tileCompute()) {
-      tilesHeight = Math.max(80, Math.min(300, (bottom - top) * 24));
-      add("tiles", `Tiles ${Math.floor(top)}–${Math.ceil(bottom) - 1}`, tilesHeight);
-    }
-    return at;
-  }
-
-  /** Phases of the pixel columns [x0, x1) as stacked parts. */
-  function drawPhases(pixels: Uint32Array, width: number, height: number, from: number, perPixel: number, x0: number, x1: number, first?: Int32Array, last?: Int32Array): void {
-    const a = new Float64Array(3);
-    const b = new Float64Array(3);
-    let step = timeline.stepAt(from + x0 * perPixel);
-    timeline.phasesTo(step, from + x0 * perPixel, a);
-    const n = program.stepCount;
-    for (let x = x0; x < x1; x++) {
-      const end = Math.min(timeline.total, from + (x + 1) * perPixel);
-      const begun = step;
-      while (step < n - 1 && timeline.start[step + 1] <= end) step++;
-      timeline.phasesTo(step, end, b);
-      if (first && last) {
-        first[x] = begun;
-        last[x] = step > begun && timeline.start[step] >= end ? step - 1 : step;
-      }
-      const exchange = b[0] - a[0];
-      const compute = b[1] - a[1];
-      const sync = b[2] - a[2];
-      const sum = exchange + compute + sync || 1;
-      const e = Math.round((exchange / sum) * height);
-      const s = Math.round((sync / sum) * height);
-      for (let y = 0, at = x; y < height; y++, at += width) pixels[at] = y < s ? fade.sync : y < height - e ? fade.compute : fade.exchange;
-      a.set(b);
-    }
-  }
-
-  /** Which tiles are busy when, where a step is wide enough to see its phases. */
-  function drawTilesInSteps(pixels: Uint32Array, width: number, height: number, from: number, perPixel: number, x0: number, x1: number, first: Int32Array, last: Int32Array, upper: number, lower: number): void {
-    const matrix = program.tileCompute();
-    if (!matrix) return;
-    const { steps } = program;
-    for (let x = x0; x < x1; ) {
-      const step = first[x];
-      let end = x + 1;
-      while (end < x1 && first[end] === step && last[end] === step) end++;
-      if (last[x] !== step || timeline.start[step + 1] - timeline.start[step] < 4 * perPixel) {
-        x = end;
-        continue;
-      }
-      const times = timeline.times(step);
-      const exchange = steps.exchange[step] * times;
-      const compute = steps.compute[step] * times;
-      const row = matrix.row(step);
-      const busy = new Float64Array(height);
-      for (let y = 0; y < height; y++) {
-        const low = Math.floor(upper + (y / height) * (lower - upper));
-        const high = Math.max(low + 1, Math.ceil(upper + ((y + 1) / height) * (lower - upper)));
-        for (let tile = low; tile < high && tile < row.length; tile++) if (row[tile] > busy[y]) busy[y] = row[tile];
-      }
-      for (; x < end; x++) {
-        const into = from + (x + 0.5) * perPixel - timeline.start[step];
-        const computing = into - exchange;
-        for (let y = 0, at = x; y < height; y++, at += width) {
-          pixels[at] = into < exchange ? fade.exchange : computing >= compute ? fade.sync : computing < busy[y] * times ? palette[Math.max(1, Math.round((255 * busy[y] * times) / (compute || 1)))] : fade.idle;
-        }
-      }
-    }
-  }
-
-  /** Tile balance: mean over the busiest tile, of the compute in each pixel column. */
-  function drawBalance(pixels: Uint32Array, width: number, height: number, x0: number, x1: number, first: Int32Array, last: Int32Array): void {
-    for (let x = x0; x < x1; x++) {
-      let mean = 0;
-      let most = 0;
-      for (let step = first[x]; step <= last[x]; step++) {
-        mean += program.steps.mean_compute[step];
-        most += program.steps.compute[step];
-      }
-      const idle = height - Math.round((height * mean) / (most || 1));
-      for (let y = 0, at = x; y < height; y++, at += width) pixels[at] = y < idle ? fade.idle : fade.compute;
-    }
-  }
-
-  const draw = () => {
-    const started = performance.now();
-    const ratio = devicePixelRatio || 1;
-    const cssWidth = stage.clientWidth;
-    if (cssWidth < 20 || !program.stepCount) return;
-    const cssHeight = arrange();
-    const pen = sized(canvas, cssWidth, cssHeight);
-    const left = Math.round(gutter * ratio);
-    const width = canvas.width - left;
-    // Columns of pixels begin at multiples of their width in time, so those that stay in sight only move.
-    const shape = `${[width, ratio, store.state.tile, cssHeight]}`;
-    const tiles = `${[top, bottom]}`;
-    const same = kept?.shape === shape && Math.abs(sight.span / width / kept.perPixel - 1) < 1e-9 ? kept : null;
-    const perPixel = same?.perPixel ?? sight.span / width;
-    const column = Math.floor(sight.from / perPixel + 1e-6);
-    const by = same ? within(column - same.column, -width, width) : width;
-    kept = same ?? { shape, tiles, perPixel, column, first: new Int32Array(width), last: new Int32Array(width), images: new Map() };
-    kept.column = column;
-    const otherTiles = kept.tiles !== tiles;
-    kept.tiles = tiles;
-    const { first, last } = kept;
-    const x0 = by > 0 ? width - by : 0;
-    const x1 = by > 0 ? width : -by;
-    const from = column * perPixel;
-    const move = (values: Int32Array | Uint32Array) => (by > 0 ? values.copyWithin(0, by) : values.copyWithin(-by, 0));
-    move(first);
-    move(last);
-    const image = (lane: Lane, paint: (pixels: Uint32Array, height: number, x0: number, x1: number) => void) => {
-      const height = Math.round(lane.height * ratio);
-      let data = kept!.images.get(lane.kind);
-      if (!data) kept!.images.set(lane.kind, (data = new ImageData(width, height)));
-      const pixels = new Uint32Array(data.data.buffer);
-      if (lane.kind === "tiles" && otherTiles) paint(pixels, height, 0, width);
-      else {
-        move(pixels);
-        paint(pixels, height, x0, x1);
-      }
-      pen.putImageData(data, left, Math.round(lane.top * ratio));
-    };
-    const phases = layout.find((lane) => lane.kind === "phases")!;
-    image(phases, (pixels, height) => drawPhases(pixels, width, height, from, perPixel, x0, x1, first, last));
-    for (const lane of layout) {
-      if (lane.kind === "balance") image(lane, (pixels, height) => drawBalance(pixels, width, height, x0, x1, first, last));
-      if (lane.kind !== "tiles" && lane.kind !== "tile") continue;
-      const [upper, lower] = lane.kind === "tiles" ? [top, bottom] : [store.state.tile as number, (store.state.tile as number) + 1];
-      image(lane, (pixels, height, x0, x1) => {
-        if (lane.kind === "tiles" || program.stepCount > 200) program.computePyramid()?.draw(pixels, width, height, x0, x1, first, last, upper, lower, palette);
-        else for (let row = 0; row < pixels.length; row += width) pixels.fill(palette[0], row + x0, row + x1);
-        drawTilesInSteps(pixels, width, height, from, perPixel, x0, x1, first, last, upper, lower);
-      });
-    }
-
-    const text = colour("text");
-    const muted = colour("muted");
-    const grid = colour("grid");
-
-    // Axis.
-    pen.fillStyle = muted;
-    pen.strokeStyle = grid;
-    const fine = sight.span < 100_000;
-    for (const value of marks(sight.from, sight.to, inside / 110)) {
-      const x = Math.round(xOf(value)) + 0.5;
-      pen.beginPath();
-      pen.moveTo(x, 12);
-      pen.lineTo(x, axisHeight);
-      pen.stroke();
-      if (x + 40 < cssWidth) pen.fillText(fine ? integer(value) : cycles(value), x + 3, 8);
-    }
-
-    // Program tree.
-    pen.save();
-    pen.beginPath();
-    pen.rect(gutter, 0, inside, cssHeight);
-    pen.clip();
-    const begin = timeline.stepAt(sight.from);
-    const selectedFill = colour("selected");
-    const kinds = new Map<string, string>();
-    const kindColour = (name: string) => {
-      let found = kinds.get(name);
-      if (!found) kinds.set(name, (found = colour(name)));
-      return found;
-    };
-    for (const lane of layout) {
-      if (lane.kind !== "tree") continue;
-      const all = spans[lane.level];
-      let low = 0;
-      let highest = all.length;
-      while (low < highest) {
-        const middle = (low + highest) >> 1;
-        if (all[middle].last < begin) low = middle + 1;
-        else highest = middle;
-      }
-      let drawnTo = -1;
-      for (let i = low; i < all.length; i++) {
-        const span = all[i];
-        const x0 = xOf(timeline.start[span.first]);
-        if (x0 > cssWidth) break;
-        const x1 = xOf(timeline.start[span.last + 1]);
-        if (x1 < drawnTo + 0.4) continue;
-        const isSelected = span.operation !== null && span.operation === store.state.operation;
-        const kind = span.operation === null ? "group" : shade(program.operations[span.operation]?.kind ?? "");
-        pen.fillStyle = isSelected ? selectedFill : kindColour(kind);
-        const w = Math.max(0.6, x1 - x0 - (x1 - x0 > 3 ? 1 : 0));
-        pen.fillRect(x0, lane.top, w, lane.height);
-        drawnTo = Math.max(x1, drawnTo);
-        const visible = Math.max(x0, gutter);
-        const room = Math.min(x1, cssWidth) - visible - 8;
-        if (room > 22) {
-          pen.fillStyle = isSelected ? colour("on-colour") : text;
-          const full = span.trips ? `${span.label} × ${integer(span.trips)}` : span.label;
-          const letters = Math.floor(room / 6);
-          pen.fillText(full.length > letters ? `${full.slice(0, Math.max(1, letters - 1))}…` : full, visible + 4, lane.top + lane.height / 2 + 0.5);
-        }
-      }
-    }
-
-    // Borders and names of steps, where they are wide enough.
-    const lastStep = timeline.stepAt(Math.min(timeline.total - 1e-9, sight.to));
-    if (lastStep - begin < inside / 12) {
-      for (let step = begin; step <= lastStep; step++) {
-        const x = Math.round(xOf(timeline.start[step])) + 0.5;
-        const x1 = xOf(timeline.start[step + 1]);
-        if (x1 - x < 8) continue;
-        pen.strokeStyle = colour("page");
-        pen.lineWidth = 1;
-        pen.beginPath();
-        pen.moveTo(x, phases.top);
-        pen.lineTo(x, phases.top + phases.height);
-        pen.stroke();
-        const room = Math.min(x1, cssWidth) - Math.max(x, gutter) - 8;
-        if (room > 34) {
-          const name = program.stepTitle(step);
-          const letters = Math.floor(room / 6);
-          const times = program.steps.executions[step];
-          const lines = [name, room > 90 ? `${cycles(program.stepCycles(step))} cycles${times > 1 ? ` × ${integer(times)}` : ""}` : ""];
-          pen.fillStyle = colour("on-colour");
-          // A margin in the colour of compute, because the text may lie on another phase.
-          pen.strokeStyle = colour("compute");
-          pen.lineWidth = 3;
-          lines.forEach((text, row) => {
-            const line = text.length > letters ? `${text.slice(0, letters - 1)}…` : text;
-            pen.strokeText(line, Math.max(x, gutter) + 4, phases.top + 14 + 16 * row);
-            pen.fillText(line, Math.max(x, gutter) + 4, phases.top + 14 + 16 * row);
-          });
-        }
-      }
-    }
-
-    // What is selected.
-    if (store.state.step !== null && store.state.step < program.stepCount) {
-      const x0 = xOf(timeline.start[store.state.step]);
-      const x1 = xOf(timeline.start[store.state.step + 1]);
-      pen.strokeStyle = selectedFill;
-      pen.lineWidth = 2;
-      pen.strokeRect(x0, phases.top - 1, Math.max(1.5, x1 - x0), cssHeight - phases.top - gapHeight + 2);
-      pen.lineWidth = 1;
-    }
-    const tilesLane = layout.find((lane) => lane.kind === "tiles");
-    if (tilesLane && store.state.tile !== null && store.state.tile >= top && store.state.tile < bottom) {
-      const each = tilesLane.height / (bottom - top);
-      const y = tilesLane.top + (store.state.tile - top) * each;
-      pen.strokeStyle = selectedFill;
-      pen.strokeRect(gutter, y - 0.5, inside, Math.max(2, each));
-    }
-    pen.restore();
-    if (gutter) {
-      pen.fillStyle = muted;
-      for (const lane of layout) if (lane.title) pen.fillText(lane.title, 2, lane.top + Math.min(lane.height, 48) / 2);
-    }
-    drawOverview();
-    // Seen by a PerformanceObserver, which is how the time of a frame is measured.
-    performance.measure("execution frame", { start: started });
-    performance.clearMeasures("execution frame");
-  };
-
-  function drawOverview(): void {
-    const ratio = devicePixelRatio || 1;
-    const width = stage.clientWidth;
-    const pen = sized(overview, width, overviewHeight);
-    const left = Math.round(gutter * ratio);
-    const wide = overview.width - left;
-    if (overviewImage?.width !== wide) {
-      overviewImage = new ImageData(wide, overview.height);
-      drawPhases(new Uint32Array(overviewImage.data.buffer), wide, overview.height, 0, timeline.total / wide, 0, wide);
-    }
-    pen.putImageData(overviewImage, left, 0);
-    const x0 = gutter + (sight.from / timeline.total) * inside;
-    const x1 = Math.max(x0 + 3, gutter + (sight.to / timeline.total) * inside);
-    rectangle(pen, "veil", gutter, 0, x0 - gutter, overviewHeight);
-    pen.fillRect(x1, 0, width - x1, overviewHeight);
-    pen.strokeStyle = colour("selected");
-    pen.lineWidth = 2;
-    pen.strokeRect(x0, 1, x1 - x0, overviewHeight - 2);
-    if (gutter) {
-      pen.fillStyle = colour("muted");
-      pen.fillText("Overview", 2, overviewHeight / 2);
-    }
-  }
-
-  const redraw = perFrame(draw);
-  const colours = () => {
-    palette = heat();
-    for (const phase of ["exchange", "compute", "sync"] as const) fade[phase] = pixel(phase);
-    fade.idle = pixel("cell");
-  };
-  colours();
-
-  const laneAt = (y: number) => layout.find((lane) => y >= lane.top && y < lane.top + lane.height);
-  const tileAt = (lane: Lane, y: number) => within(Math.floor(top + ((y - lane.top) / lane.height) * (bottom - top)), 0, program.tileCount - 1);
-  const spanAt = (lane: Lane, step: number): Span | undefined => spans[lane.level]?.find((span) => span.first <= step && step <= span.last);
-
-  function describe(x: number, y: number): HTMLElement | null {
-    if (x < gutter) return null;
-    const step = timeline.stepAt(timeAt(x));
-    const { steps } = program;
-    const lane = laneAt(y);
-    const times = steps.executions[step];
-    const lines: [string, string][] = [
-      ["Exchange", cycles(steps.exchange[step])],
-      ["Compute", cycles(steps.compute[step])],
-      ["Sync", cycles(steps.sync[step])],
-    ];
-    if (times !== 1) lines.push(["Executions", integer(times)]);
-    if (steps.compute[step] > 0) lines.push(["Balance", percent(steps.mean_compute[step] / steps.compute[step])]);
-    if (lane?.kind === "tiles" || lane?.kind === "tile") {
-      const tile = lane.kind === "tiles" ? tileAt(lane, y) : (store.state.tile as number);
-      lines.push([`Tile ${tile}`, `${cycles(program.tileCompute()?.at(step, tile) ?? 0)} cycles busy`]);
-    }
-    const span = lane?.kind === "tree" ? spanAt(lane, step) : undefined;
-    if (!steps.counted[step]) lines.push(["Branch", "not counted"]);
-    return h("div", null, h("b", null, span ? span.label : program.stepTitle(step)), h("small", null, ` step ${step}`), facts(lines));
-  }
-
-  let drag: { x: number; y: number; from: number; top: number; moved: boolean } | null = null;
-  on(canvas, "pointerdown", (event) => {
-    if (event.button !== 0) return;
-    drag = { x: event.offsetX, y: event.offsetY, from: sight.from, top, moved: false };
-    canvas.setPointerCapture(event.pointerId);
-  });
-  on(canvas, "pointermove", (event) => {
-    if (drag) {
-      const by = event.offsetX - drag.x;
-      if (Math.abs(by) > 3 || Math.abs(event.offsetY - drag.y) > 3) drag.moved = true;
-      if (drag.moved) {
-        sight.move(drag.from - sight.from - (by / inside) * sight.span);
-        redraw();
-        const lane = laneAt(drag.y);
-        if (lane?.kind === "tiles" && bottom - top < program.tileCount) {
-          const shown = bottom - top;
-          top = within(drag.top - ((event.offsetY - drag.y) / lane.height) * shown, 0, program.tileCount - shown);
-          bottom = top + shown;
-        }
-      }
-    }
-    const text = drag?.moved ? null : describe(event.offsetX, event.offsetY);
-    line.hidden = !text;
-    if (text) line.style.left = `${event.offsetX}px`;
-    if (text) tip.show(text, event.offsetX, event.offsetY + overviewHeight);
-    else tip.hide();
-  });
-  on(canvas, "pointerup", (event) => {
-    const clicked = drag && !drag.moved && event.offsetX >= gutter;
-    drag = null;
-    if (!clicked) return;
-    const step = timeline.stepAt(timeAt(event.offsetX));
-    const lane = laneAt(event.offsetY);
-    const span = lane?.kind === "tree" ? spanAt(lane, step) : undefined;
-    if (span && span.operation !== null) context.select({ operation: span.operation, step });
-    else context.select(lane?.kind === "tiles" ? { step, tile: tileAt(lane, event.offsetY) } : { step });
-  });
-  on(canvas, "pointercancel", () => (drag = null));
-  on(canvas, "pointerleave", () => {
-    line.hidden = true;
-    tip.hide();
-  });
-  on(canvas, "wheel",
-    (event) => {
-      if (!(event.ctrlKey || event.metaKey || event.shiftKey || document.activeElement === canvas || Math.abs(event.deltaX) > Math.abs(event.deltaY))) return;
-      event.preventDefault();
-      const lane = laneAt(event.offsetY);
-      const amount = event.deltaY || event.deltaX;
-      if (event.shiftKey && lane?.kind === "tiles") {
-        const about = top + ((event.offsetY - lane.top) / lane.height) * (bottom - top);
-        const shown = within((bottom - top) * Math.exp(amount / 400), Math.min(8, program.tileCount), program.tileCount);
-        top = within(about - ((about - top) / (bottom - top)) * shown, 0, program.tileCount - shown);
-        bottom = top + shown;
-      } else if (Math.abs(event.deltaX) > Math.abs(event.deltaY)) sight.move((event.deltaX / inside) * sight.span);
-      else sight.zoom(Math.exp(event.deltaY / 300), timeAt(event.offsetX));
-      redraw();
-    },
-    { passive: false },
-  );
-  const show = (step: number) => {
-    const from = timeline.start[step];
-    const to = timeline.start[step + 1];
-    if (to < sight.from || from > sight.to) sight.move((from + to) / 2 - (sight.from + sight.to) / 2);
-  };
-  const zoomToStep = () => {
-    const step = store.state.step;
-    if (step === null || step >= program.stepCount) return;
-    const wide = Math.max(8, timeline.start[step + 1] - timeline.start[step]);
-    sight.set(timeline.start[step] - wide * 0.15, timeline.start[step + 1] + wide * 0.15);
-    redraw();
-  };
-  const zoom = (factor: number) => {
-    const step = store.state.step;
-    const middle = (sight.from + sight.to) / 2;
-    const about = step !== null && step < program.stepCount ? (timeline.start[step] + timeline.start[step + 1]) / 2 : middle;
-    sight.zoom(factor, about >= sight.from && about <= sight.to ? about : middle);
-    redraw();
-  };
-  const fit = () => {
-    sight.set(0, timeline.total);
-    top = 0;
-    bottom = program.tileCount;
-    redraw();
-  };
-  on(canvas, "keydown", (event) => {
-    const step = store.state.step;
-    const go = (to: number) => {
-      context.select({ step: within(to, 0, program.stepCount - 1) });
-    };
-    const moves: Record<string, () => void> = {
-      ArrowRight: () => (event.shiftKey ? (sight.move(sight.span / 10), redraw()) : go(step === null ? timeline.stepAt(sight.from) : step + 1)),
-      ArrowLeft: () => (event.shiftKey ? (sight.move(-sight.span / 10), redraw()) : go(step === null ? timeline.stepAt(sight.from) : step - 1)),
-      ArrowUp: () => zoom(0.7),
-      ArrowDown: () => zoom(1 / 0.7),
-      Home: () => go(0),
-      End: () => go(program.stepCount - 1),
-      "+": () => zoom(0.5),
-      "=": () => zoom(0.5),
-      "-": () => zoom(2),
-      f: fit,
-      z: zoomToStep,
-    };
-    const move = moves[event.key.length === 1 ? event.key.toLowerCase() : event.key];
-    if (!move || event.ctrlKey || event.metaKey) return;
-    event.preventDefault();
-    move();
-  });
-  on(overview, "pointerdown", (event) => {
-    const jump = (x: number) => {
-      const about = ((x - gutter) / inside) * timeline.total;
-      sight.move(about - (sight.from + sight.to) / 2);
-      redraw();
-    };
-    overview.setPointerCapture(event.pointerId);
-    const move = (next: PointerEvent) => jump(next.offsetX);
-    on(overview, "pointermove", move);
-    on(overview, "pointerup", () => overview.removeEventListener("pointermove", move), { once: true });
-    jump(event.offsetX);
-  });
-  const observer = new ResizeObserver(redraw);
-  observer.observe(stage);
-
-  const button = (text: string, label: string, action: () => void) => h("button", { type: "button", "aria-label": label, title: label, onclick: action }, text);
-  const tools = h("div.tools", null,
-    h("div.choice", { role: "group", "aria-label": "Zoom" }, button("+", "Zoom in (+)", () => zoom(0.5)), button("−", "Zoom out (−)", () => zoom(2)), button("All", "Show all (F)", fit), button("Step", "Zoom to the selected step (Z)", zoomToStep)),
-    repeated
-      ? choice("Width of a step", [["one", "One pass"], ["all", "All executions"]] as const, "one", (value) => {
-          timeline = new Timeline(program, value === "all");
-          sight = new Sight(timeline.total, Math.min(timeline.total, 8));
-          overviewImage = kept = null;
-          redraw();
-        })
-      : null,
-    program.tileCompute() ? checkbox("Tiles", withTiles, (on) => ((withTiles = on), redraw())) : h("span.hint", null, "The report has no cycles of single tiles."),
-    h("span.legend-inline", null,
-      (["compute", "exchange", "sync"] as const).map((phase) => [key(phase), phase]),
-    ),
-  );
-  return {
-    element: h("div", null, tools, stage),
-    redraw,
-    show: (step: number) => {
-      show(step);
-      redraw();
-    },
-    destroy: () => observer.disconnect(),
-  };
-}
 
 function build(context: Context): Built {
   const { program, store } = context;
@@ -548,7 +15,9 @@ function build(context: Context): Built {
   const { steps } = program;
   const balanceOf = (step: number) => (steps.compute[step] ? steps.mean_compute[step] / steps.compute[step] : null);
   const totalOf = (step: number) => program.stepCycles(step) * program.times(step);
-  const time = timelineView(context);
+  const unit = h("span", { "data-unit": "" });
+  const sayUnit = (cost: number, all: boolean) => replace(unit, figure(cost, cycles, "steps_cycles"), all ? " cycles in all executions, as wide as they are drawn" : " cycles in one pass: bodies of loops are drawn once");
+  const time = stepsTimeline(context, sayUnit);
   const details = h("div.details", null);
   let plot: Chart | null = null;
 
@@ -580,7 +49,7 @@ function build(context: Context): Built {
     const rows: [string, Node | string][] = [
       ["Operation", operation ? link(operation.name, () => context.show("operations", { operation: operation.id })) : (steps.kind[step] ?? "none")],
       ["Executions", steps.counted[step] ? integer(times) : `${integer(steps.executions[step])}, in a branch that is not counted`],
-      ["Cycles", figure(cost, integer, "step_cycles")],
+      ["Cycles of one execution", figure(cost, integer, "step_cycles")],
       ["All executions", figure(cost * times, integer, "step_total")],
       ["Expected error", plusMinus(operation && program.accuracyOf(operation.kind)?.cycles)],
       ["Busy tiles", `${integer(steps.active_tiles[step])} of ${integer(program.tileCount)}`],
@@ -596,7 +65,7 @@ function build(context: Context): Built {
           h(
             "div",
             null,
-            phaseBar(steps.compute[step], steps.exchange[step], steps.sync[step]),
+            phaseBar(program.stepPhases(step)),
             facts(rows),
           ),
           plot ? plot.element : empty("The report has no cycles of single tiles for this step."),
@@ -615,13 +84,15 @@ function build(context: Context): Built {
     columns: [
       numbers("step", "Step", 64, (row) => row, integer),
       texts("name", "Operation", 230, program.stepTitle.bind(program)),
-      numbers("total", "Cycles", 90, totalOf, cycles, { help: "All executions" }),
+      texts("layer", "Layer", 150, (row) => program.layerOf(program.operations[steps.operation[row]] ?? {}) || null),
+      numbers("total", "Cycles", 90, totalOf, cycles, { help: "All executions", sum: true }),
       numbers("executions", "Executions", 90, (row) => steps.executions[row], integer),
       numbers("compute", "Compute", 84, (row) => steps.compute[row], cycles),
-      numbers("exchange", "Exchange", 84, (row) => steps.exchange[row], cycles),
+      numbers("exchange", "Exchange", 84, (row) => program.stepPhases(row).exchange, cycles),
+      numbers("links", "IPU-Links", 84, (row) => steps.links[row], cycles, { hidden: !program.totalPhases().links }),
       numbers("sync", "Sync", 70, (row) => steps.sync[row], cycles),
       numbers("balance", "Balance", 84, balanceOf, percent, { help: "Mean over the slowest tile" }),
-      numbers("lost", "Waiting", 90, lost, cycles, { help: "Cycles that the mean tile waits for the slowest, all executions", share: (row) => lost(row) / most }),
+      numbers("lost", "Waiting", 90, lost, cycles, { help: "Cycles that the mean tile waits for the slowest, all executions", share: (row) => lost(row) / most, sum: true }),
       numbers("tiles", "Busy tiles", 84, (row) => steps.active_tiles[row], integer),
     ],
     key: (row) => row,
@@ -630,11 +101,11 @@ function build(context: Context): Built {
     sort: { column: "lost", descending: true },
     height: 340,
     none: "There are no steps.",
-    filter: (row) => program.stepTitle(row),
+    filter: (row) => `${program.stepTitle(row)} ${program.layerOf(program.operations[steps.operation[row]] ?? {})}`,
   });
   drawDetails();
   time.redraw();
-  const sum = total(all, totalOf);
+  sayUnit(total(all, totalOf), true);
   return {
     element: h("div.view", null,
       panel(
@@ -642,8 +113,7 @@ function build(context: Context): Built {
         [
           figure(program.stepCount, integer, "steps"),
           " supersteps, ",
-          figure(sum, cycles, "steps_cycles"),
-          " cycles in all executions",
+          unit,
           all.some((step) => !steps.counted[step]) ? " (of a conditional, those of its most expensive branch)" : "",
           `. Expected error: ${cyclesError(program).text}. Drag to move, Ctrl + wheel to zoom, Shift + wheel to zoom tiles.`,
         ],

@@ -1,19 +1,23 @@
 // What to change, what it would save, and where memory and cycles go.
 import { chart, indices, type Chart } from "../chart";
 import { empty, h, link, panel } from "../dom";
-import { cyclesError, memoryError, figure, plusMinus, ranking, type Ranked } from "../figure";
+import { cyclesError, memoryError, figure, plusMinus, ranking, stackedBar, type Ranked } from "../figure";
 import type { Insight, Variable } from "../format";
 import { bytes, cycles, integer, known, percent, seconds, signed, type Maybe, largest } from "../numbers";
 import type { Selection } from "../store";
 import type { Built, Context, View } from "../view";
 
+// The parts of what is always live: key, title, colour.
+const partColours: [string, string, string][] = [["code", "Code", "code"], ["vertex_state", "Vertex state", "vertex"], ["constants", "Constants", "constants"], ["variables", "Variables", "variables"]];
 const words = { problem: "Problem", advice: "Advice", info: "Note" };
 const order = { problem: 0, advice: 1, info: 2 };
 
 function insightCard(context: Context, one: Insight): HTMLElement {
   const { program } = context;
+  const { rows } = one;
   const savings: [string, Maybe, (value: Maybe) => string][] = [
-    ["cycles", one.saving?.cycles, cycles],
+    // Of another batch, cycles say something for each row only.
+    ...(rows ? ([["cycles a row", rows.cycles[0] - rows.cycles[1], cycles], ["a row", rows.seconds[0] - rows.seconds[1], seconds]] as [string, Maybe, (value: Maybe) => string][]) : [["cycles", one.saving?.cycles, cycles] as [string, Maybe, (value: Maybe) => string]]),
     ["on all tiles", one.saving?.bytes, bytes],
     ["on the fullest tile", one.saving?.fullest_tile_bytes, bytes],
   ];
@@ -28,7 +32,12 @@ function insightCard(context: Context, one: Insight): HTMLElement {
     { class: `insight ${one.severity}`, "data-insight": one.id },
     h("div.insight-head", null, h("span.severity", null, words[one.severity] ?? one.severity), h("h3", null, one.title)),
     h("p", null, one.detail),
-    one.action ? h("p.action", null, h("b", null, "What to do: "), one.action) : null,
+    one.parts ? stackedBar("Bytes by part", partColours.map(([part, title, colour]) => [title, colour, one.parts?.[part] ?? 0]), bytes) : null,
+    one.helps?.length
+      ? h("div.action", null, h("b", null, "What helps"), h("ul", null, one.helps.map((item) => h("li", null, item))))
+      : one.action
+        ? h("p.action", null, h("b", null, "What to do: "), one.action)
+        : null,
     found.length
       ? h("p.saving", null, h("b", null, "By the model: "), found.map(([what, value, format]) => h(`span.${(value as number) > 0 ? "better" : "worse"}`, null, signed(-(value as number), format), ` ${what}`)))
       : null,
@@ -79,21 +88,22 @@ function build(context: Context): Built {
     .slice(0, 5);
   const plot = totals ? histogram(totals) : null;
   const whole = program.totalCycles() || 1;
+  const costly = program.planned ? program.bySize().slice(0, 5) : [];
   const clock = program.data.chip.clock_hz;
   return {
     element: h("div.view", null,
       panel(
         "What to do",
         `Savings are computed by the model; cycles have an expected error of ${cyclesError(program).text}, memory: ${memoryError(program).text}.`,
-        advice.length ? h("div.insights", null, advice.map((one) => insightCard(context, one))) : empty("The model found nothing to improve."),
+        advice.length ? h("div.insights", null, advice.map((one) => insightCard(context, one))) : empty("The report has no advice: nothing but the program itself was compiled."),
       ),
       h("div.columns-2", null,
-        panel("Fullest tiles", `Of ${bytes(program.capacity)} each, at their fullest moment.`, ranking(fullest.map((tile) => ranked(`Tile ${tile}`, percent(totals![tile] / program.capacity), totals![tile], totals![fullest[0]], bytes, "variables", "memory", { tile })), "The memory of the tiles is not known.")),
+        panel("Fullest tiles", `Of ${bytes(program.capacity)} each, at their fullest moment.`, ranking(fullest.map((tile) => ranked(`Tile ${tile}`, percent(totals![tile] / program.capacity), totals![tile], program.capacity, bytes, "variables", "memory", { tile })), "The memory of the tiles is not known.")),
         panel("Tiles by memory in use", null, plot ? plot.element : empty("The memory of the tiles is not known.")),
         panel("Largest always-live variables", "They keep their memory for the whole program.", ranking(variables((one) => one.lasting, "variables"), "No variable lasts.")),
         panel("Largest exchange buffers", "They hold what the exchange delivers.", ranking(variables((one) => one.role === "exchange buffer", "exchange"), "No exchange buffer is listed.")),
-        panel("Where the cycles go", null, ranking(program.bySize().slice(0, 5).map((one) => ranked(one.name, `${percent(one.cycles / whole)}, error ${plusMinus(program.accuracyOf(one.kind)?.cycles)}`, one.cycles, program.bySize()[0].cycles, cycles, "compute", "operations", { operation: one.id })), program.nothing)),
-        panel("Worst balance of tiles", "Cycles that the mean tile waits for the slowest.", ranking(unbalanced.map((step) => ranked(program.stepTitle(step), `step ${step}, ${percent(steps.mean_compute[step] / steps.compute[step])} busy, ${seconds(lost(step) / clock)}`, lost(step), lost(unbalanced[0]), cycles, "sync", "execution", { step })), "Every step is balanced.")),
+        panel("Where the cycles go", null, ranking(costly.map((one) => ranked(one.name, `${percent((one.cycles ?? 0) / whole)}, error ${plusMinus(program.accuracyOf(one.kind)?.cycles)}`, one.cycles ?? 0, costly[0].cycles ?? 0, cycles, "compute", "operations", { operation: one.id })), program.nothing)),
+        panel("Worst balance of tiles", "Cycles that the mean tile waits for the slowest.", ranking(unbalanced.map((step) => ranked(program.stepTitle(step), `step ${step}, ${percent(steps.mean_compute[step] / steps.compute[step])} busy, ${seconds(lost(step) / clock)}`, lost(step), lost(unbalanced[0]), cycles, "sync", "execution", { step })), program.planned ? "Every step is balanced." : program.nothing)),
       ),
       notes.length ? panel("Notes", null, h("div.insights", null, notes.map((one) => insightCard(context, one)))) : null,
     ),

@@ -1,6 +1,6 @@
 // What is in the memory of each tile.
 import { chart, indices, mark, stacked, type Chart, type Line } from "../chart";
-import { arrows, checkbox, choice, empty, facts, h, key, link, panel, replace, select, within } from "../dom";
+import { arrows, checkbox, choice, empty, facts, h, key, link, panel, replace, select, within, type Child } from "../dom";
 import { figure, memoryError } from "../figure";
 import type { Variable } from "../format";
 import { bytes, integer, percent, largest } from "../numbers";
@@ -138,7 +138,10 @@ function build(context: Context): Built {
         `Tile ${integer(tile)}`,
         [figure(totals[tile], bytes, "tile_bytes"), ` of ${bytes(program.capacity)} (${percent(totals[tile] / program.capacity)}) at its fullest moment`, gaps && ["; ", figure(gaps[tile], bytes, "tile_gaps"), " in gaps"], "."],
         facts(
-          categories.map((one) => [[key(one.colour), one.title], figure(one.values[tile], bytes, `tile_${one.key}`)]),
+          [
+            ...categories.map((one) => [[key(one.colour), one.title], figure(one.values[tile], bytes, `tile_${one.key}`)] as [Child, Child]),
+            ...program.unknownCategories().map(([id, title, colour]) => [[key(colour), title], figure(null, bytes, `tile_${id}`)] as [Child, Child]),
+          ],
           "compact",
         ),
         table.element,

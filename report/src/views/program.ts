@@ -1,29 +1,54 @@
-// The program as a tree of sequences, loops, branches and operations.
-import { bar, empty, h, key, on, panel, perFrame, replace } from "../dom";
-import { figure } from "../figure";
-import type { TreeNode } from "../format";
+// The program as a tree of sequences, loops, branches and operations; and what layers and functions cost.
+import { bar, choice, empty, h, key, on, panel, perFrame, replace } from "../dom";
+import { figure, phaseShares } from "../figure";
+import type { Operation, TreeNode } from "../format";
 import { shade } from "../lanes";
-import { cycles, integer, percent, total } from "../numbers";
+import { phasesOf, type Phases, type Program } from "../model";
+import { bytes, cycles, integer, percent, total } from "../numbers";
 import type { Built, Context, View } from "../view";
 
 const rowHeight = 26;
 
-function build(context: Context): Built {
+type By = "program" | "layers" | "functions";
+
+/** A node of any of the trees. */
+type Node = TreeNode & { phases?: Phases; bytes?: number | null };
+
+/** A cost tree as the view shows it: its nodes, then their operations, the largest first. */
+function costNodes(program: Program, by: "layers" | "functions"): Node[] {
+  const found = program.data[by] ?? [];
+  const none = { trips: null, first_step: null, last_step: null };
+  const nodes: Node[] = found.map((one) => ({ ...none, id: one.id, parent: one.parent, kind: by === "layers" ? "layer" : "function", label: one.name, operation: null, cycles: one.cycles, phases: phasesOf(one), bytes: one.variable_bytes }));
+  const leaf = (operation: Operation, parent: number | null) =>
+    nodes.push({ ...none, id: nodes.length, parent, kind: operation.backward ? "backward" : "operation", label: operation.name, operation: operation.id, cycles: operation.cycles, phases: phasesOf(operation) });
+  const placed = new Set<number>();
+  for (const one of found) {
+    for (const id of one.operations) {
+      placed.add(id);
+      leaf(program.operations[id], one.id);
+    }
+  }
+  for (const operation of program.operations) if (!placed.has(operation.id)) leaf(operation, null);
+  return nodes;
+}
+
+/** One of the trees, with its keys. */
+function treeView(context: Context, nodes: Node[], ofSteps: boolean): Built & { all: (on: boolean) => void } {
   const { program, store } = context;
-  const nodes = program.tree;
-  if (!nodes.length) return { element: h("div.view", null, panel("Program", null, empty(context.program.nothing))) };
-  const children = new Map<number | null, TreeNode[]>();
+  const children = new Map<number | null, Node[]>();
   for (const node of nodes) {
     const list = children.get(node.parent);
     if (list) list.push(node);
     else children.set(node.parent, [node]);
   }
+  // The program is in the order in which it runs, costs are in falling order.
+  if (!ofSteps) for (const list of children.values()) list.sort((a, b) => (b.cycles ?? 0) - (a.cycles ?? 0));
   const roots = children.get(null) ?? [];
   const whole = total(roots, (node) => node.cycles ?? 0) || program.totalCycles() || 1;
   const open = new Set<number>(roots.map((node) => node.id));
   // A lone child says little: open down to the first choice.
   for (let level = roots; level.length === 1; level = children.get(level[0].id) ?? []) open.add(level[0].id);
-  let rows: { node: TreeNode; level: number }[] = [];
+  let rows: { node: Node; level: number }[] = [];
   let active = roots[0].id;
   const tree = h("div", { role: "tree", "aria-label": "Program", tabindex: 0, class: "tree" });
   const body = h("div.tree-body", { role: "none" });
@@ -38,7 +63,7 @@ function build(context: Context): Built {
       if (open.has(row.node.id)) for (const child of [...(children.get(row.node.id) ?? [])].reverse()) stack.push({ node: child, level });
     }
   };
-  const isSelected = (node: TreeNode) => {
+  const isSelected = (node: Node) => {
     const { step, operation } = store.state;
     if (node.operation !== null && node.operation === operation) return step === null || node.first_step === null || (step >= node.first_step && step <= (node.last_step as number)) || program.steps.operation[step] !== operation;
     return false;
@@ -70,20 +95,21 @@ function build(context: Context): Built {
           key(operation ? shade(operation.kind) : "group"),
           h("span.tree-kind", null, node.kind),
           h("span.tree-label", null, node.label, node.trips !== null && node.trips !== undefined ? h("b", null, ` × ${integer(node.trips)}`) : null, node.kind === "repeat" || node.kind === "while" ? (node.trips === null ? h("b", null, " × unknown") : null) : null),
-          h("span.tree-bar", null, bar(cost / whole)),
-          h("span.tree-cycles", null, figure(node.cycles, cycles), h("small", null, ` ${percent(cost / whole)}`)),
+          node.bytes ? h("span.tree-kind", { title: "Bytes of the variables that are made here" }, bytes(node.bytes)) : null,
+          h("span.tree-bar", null, node.phases ? phaseShares(node.phases, whole).map(([share, name]) => bar(share, name)) : bar(cost / whole)),
+          h("span.tree-cycles", null, figure(node.cycles, cycles), node.cycles === null ? null : h("small", null, ` ${percent(cost / whole)}`)),
         );
       }),
     );
     tree.setAttribute("aria-activedescendant", `node-${active}`);
   });
-  const toggle = (node: TreeNode, on = !open.has(node.id)) => {
+  const toggle = (node: Node, on = !open.has(node.id)) => {
     if (on) open.add(node.id);
     else open.delete(node.id);
     flatten();
     draw();
   };
-  const activate = (node: TreeNode, twist: boolean) => {
+  const activate = (node: Node, twist: boolean) => {
     active = node.id;
     if (children.has(node.id) && (twist || node.operation === null)) toggle(node);
     if (!twist && node.operation !== null) context.select({ operation: node.operation, step: node.first_step });
@@ -91,7 +117,7 @@ function build(context: Context): Built {
     draw();
   };
   const reveal = (id: number) => {
-    for (let node: TreeNode | undefined = nodes[id]; node && node.parent !== null; node = nodes[node.parent]) open.add(node.parent);
+    for (let node: Node | undefined = nodes[id]; node && node.parent !== null; node = nodes[node.parent]) open.add(node.parent);
     flatten();
     const top = rows.findIndex((row) => row.node.id === id) * rowHeight;
     if (top < tree.scrollTop || top + rowHeight > tree.scrollTop + tree.clientHeight) tree.scrollTop = Math.max(0, top - tree.clientHeight / 2);
@@ -99,7 +125,7 @@ function build(context: Context): Built {
   };
   const follow = () => {
     const { operation, step } = store.state;
-    const own = step === null ? undefined : nodes[program.steps.node[step]];
+    const own = step === null || !ofSteps ? undefined : nodes[program.steps.node[step]];
     const node = own && (operation === null || own.operation === operation) ? own : operation === null ? own : nodes.find((one) => one.operation === operation);
     if (!node) return draw();
     active = node.id;
@@ -143,16 +169,47 @@ function build(context: Context): Built {
     draw();
   };
   return {
+    element: tree,
+    all,
+    update: (state, before) => (state.operation !== before.operation || state.step !== before.step ? follow() : draw()),
+    destroy: () => observer.disconnect(),
+  };
+}
+
+const notes: Record<By, string> = {
+  program: "What the chip runs, in order; cycles are those of all executions. Loop bodies stand once.",
+  layers: "Name scopes and functions under jit, with the sums of all that is in them; a gradient belongs to the layer that it is of. Bytes are those of the variables that are made there.",
+  functions: "Your functions on the call stack of each operation, with the sums of all that they call.",
+};
+
+function build(context: Context): Built {
+  const { program } = context;
+  if (!program.tree.length) return { element: h("div.view", null, panel("Program", null, empty(program.nothing))) };
+  const host = h("div", null);
+  const note = h("span", null);
+  let tree: ReturnType<typeof treeView>;
+  const show = (by: By) => {
+    tree?.destroy?.();
+    tree = treeView(context, by === "program" ? program.tree : costNodes(program, by), by === "program");
+    replace(note, notes[by]);
+    replace(host, tree.element);
+  };
+  show("program");
+  return {
     element: h("div.view", null,
       panel(
         "Program",
-        "What the chip runs, in order; cycles are those of all executions. Loop bodies stand once.",
-        h("div.tools", null, h("button", { type: "button", onclick: () => all(true) }, "Open all"), h("button", { type: "button", onclick: () => all(false) }, "Close all")),
-        tree,
+        note,
+        h("div.tools", null,
+          program.data.functions?.length || program.data.layers?.length ? choice<By>("Tree", [["program", "As it runs"], ["layers", "By layer"], ["functions", "By function"]], "program", show) : null,
+          h("button", { type: "button", onclick: () => tree.all(true) }, "Open all"),
+          h("button", { type: "button", onclick: () => tree.all(false) }, "Close all"),
+        ),
+        host,
       ),
     ),
-    update: (state, before) => (state.operation !== before.operation || state.step !== before.step ? follow() : draw()),
-    destroy: () => observer.disconnect(),
+    update: (state, before) => tree.update?.(state, before),
+    destroy: () => tree.destroy?.(),
   };
 }
 

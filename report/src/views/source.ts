@@ -9,10 +9,10 @@ function build(context: Context): Built {
   const { program, store } = context;
   const files = program.data.sources ?? [];
   const whole = program.totalCycles() || 1;
-  const without = total(program.operations, (one) => (files[one.source ?? -1] ? 0 : one.cycles));
+  const without = total(program.operations, (one) => (files[one.source ?? -1] ? 0 : (one.cycles ?? 0)));
   if (!files.length) return { element: h("div.view", null, panel("Source", null, empty("The report knows no source lines: the program came without locations."))) };
 
-  const costs = files.map((_, index) => total(program.operations, (one) => (one.source === index ? one.cycles : 0)));
+  const costs = files.map((_, index) => total(program.operations, (one) => (one.source === index ? (one.cycles ?? 0) : 0)));
   const chosen = () => (store.state.operation === null ? undefined : program.operations[store.state.operation]);
   let file = chosen()?.source ?? costs.indexOf(Math.max(...costs));
   const host = h("div", null);
@@ -26,14 +26,14 @@ function build(context: Context): Built {
 
   const draw = (reveal: boolean) => {
     const one = files[file];
-    const most = largest(program.byLine(), ([key, list]) => (key.startsWith(`${file}:`) ? total(list, (op) => op.cycles) : 0), 1);
+    const most = largest(program.byLine(), ([key, list]) => (key.startsWith(`${file}:`) ? total(list, (op) => op.cycles ?? 0) : 0), 1);
     const current = chosen();
     const used = [...new Set([...program.byLine().keys(), ...heldOn.keys()].filter((key) => key.startsWith(`${file}:`)).map((key) => Number(key.split(":")[1])))].sort((a, b) => a - b);
     const lines: [number, string | null][] = one.lines ? one.lines.map((text, index) => [index + 1, text]) : used.map((line) => [line, null]);
     const row = ([line, text]: [number, string | null]) => {
       const list = operationsAt(line);
-      const sum = total(list, (op) => op.cycles);
-      const moved = total(list, (op) => op.exchange_bytes);
+      const sum = total(list, (op) => op.cycles ?? 0);
+      const moved = total(list, (op) => op.exchange_bytes ?? 0);
       const held = heldOn.get(`${file}:${line}`) ?? 0;
       const hot = current?.source === file && current.line === line;
       const errors = [...new Set(list.map((op) => plusMinus(program.accuracyOf(op.kind)?.cycles)))];
@@ -49,7 +49,7 @@ function build(context: Context): Built {
             ? () => {
                 // Again on the same line: the next of its operations.
                 const at = list.findIndex((op) => op.id === store.state.operation);
-                const sorted = [...list].sort((a, b) => b.cycles - a.cycles);
+                const sorted = [...list].sort((a, b) => (b.cycles ?? 0) - (a.cycles ?? 0));
                 context.select({ operation: at < 0 ? sorted[0].id : list[(at + 1) % list.length].id });
               }
             : null,
@@ -75,7 +75,7 @@ function build(context: Context): Built {
       const now = chosen();
       const at = now?.source === file ? costly.indexOf(now.line as number) : -1;
       const line = costly[Math.max(0, Math.min(costly.length - 1, at < 0 ? 0 : at + step))];
-      context.select({ operation: [...operationsAt(line)].sort((a, b) => b.cycles - a.cycles)[0].id });
+      context.select({ operation: [...operationsAt(line)].sort((a, b) => (b.cycles ?? 0) - (a.cycles ?? 0))[0].id });
       host.querySelector<HTMLElement>(".source-scroller")?.focus({ preventScroll: true });
     });
     const before = host.querySelector(".source-scroller")?.scrollTop ?? 0;

@@ -1,12 +1,14 @@
 // Does it fit, what does it cost, and what limits it.
 import { bar, empty, facts, h, panel, plainTable } from "../dom";
-import { card, cyclesError, figure, memoryError, phaseBar, plusMinus, ranking, type Ranked } from "../figure";
-import type { Program } from "../model";
+import { card, cyclesError, figure, memoryError, phaseBar, phaseShares, plusMinus, ranking, type Ranked } from "../figure";
+import type { CostNode } from "../format";
+import { phasesOf, type Program } from "../model";
 import { bytes, cycles, integer, known, percent, rate, seconds, total as sum } from "../numbers";
 import type { Built, Context, View } from "../view";
 
 function fit(program: Program): HTMLElement {
   const { fits, reason } = program.data.program;
+  const helps = program.data.insights?.find((one) => one.helps?.length)?.helps;
   const fullest = program.estimate("fullest_tile_bytes");
   const share = fullest === null ? null : fullest / program.capacity;
   return h(
@@ -15,21 +17,44 @@ function fit(program: Program): HTMLElement {
     h("strong", null, fits ? "Fits" : "Does not fit"),
     share === null ? null : h("span", null, `The fullest tile ${fits ? "uses" : "needs"} ${share < 10 ? `${percent(share)} of` : `${integer(share)} times`} its ${bytes(program.capacity)}.`),
     share === null ? null : h("div.meter", null, bar(Math.min(1, share), fits ? "good" : "bad")),
-    reason && h("div.reason", null, reason),
+    helps && h("div.helps", null, h("b", null, "What helps"), h("ul", null, helps.map((item) => h("li", null, item)))),
+    reason && (helps ? h("details.reason", null, h("summary", null, reason.split("\n")[0]), h("pre", null, reason)) : h("div.reason", null, reason)),
   );
 }
 
 function top(context: Context): HTMLElement {
   const { program } = context;
   const whole = program.totalCycles() || 1;
-  const rows = program.bySize().slice(0, 8).map((one): Ranked => ({
+  const costly = program.planned ? program.bySize().slice(0, 8) : [];
+  const rows = costly.map((one): Ranked => ({
     name: one.name,
     note: one.kind,
-    value: `${cycles(one.cycles)} · ${percent(one.cycles / whole)}`,
-    parts: (["exchange", "compute", "sync"] as const).map((phase) => [one[`${phase}_cycles`] / whole, phase]),
+    value: `${cycles(one.cycles)} · ${percent((one.cycles ?? 0) / whole)}`,
+    parts: phaseShares(phasesOf(one), whole),
     go: () => context.show("operations", { operation: one.id }),
   }));
-  return panel("Largest operations", "Share of the cycles of one call.", ranking(rows, program.nothing));
+  return panel("Largest operations", rows.length ? "Share of the cycles of one call." : null, ranking(rows, program.nothing));
+}
+
+/** The layers that say most: those that are no more than a frame around one other layer are left out. */
+function layers(context: Context): HTMLElement | null {
+  const { program } = context;
+  const nodes = program.planned ? (program.data.layers ?? []) : [];
+  const inside = new Map<number | null, CostNode[]>();
+  for (const node of nodes) inside.set(node.parent, [...(inside.get(node.parent) ?? []), node]);
+  let level = inside.get(null) ?? [];
+  while (level.length === 1 && inside.has(level[0].id)) level = inside.get(level[0].id)!;
+  if (level.length < 2) return null;
+  const whole = program.totalCycles() || 1;
+  const largest = [...level].sort((a, b) => (b.cycles ?? 0) - (a.cycles ?? 0)).slice(0, 8);
+  const rows = largest.map((one): Ranked => ({
+    name: one.name,
+    note: program.pathOf(nodes, one.parent).join(" / "),
+    value: `${cycles(one.cycles)} · ${percent((one.cycles ?? 0) / whole)}`,
+    parts: phaseShares(phasesOf(one), whole),
+    go: () => context.show("program"),
+  }));
+  return panel("Layers", "Name scopes of the model, with all that is in them; the Program view has the whole tree.", ranking(rows, program.nothing));
 }
 
 function build(context: Context): Built {
@@ -43,7 +68,15 @@ function build(context: Context): Built {
   const hostBytes = (value("host_bytes_in") ?? 0) + (value("host_bytes_out") ?? 0);
   const hostKnown = known(value("host_bytes_in")) || known(value("host_bytes_out"));
   const unknownTrips = value("unknown_trip_counts");
+  const batch = data.program.batch ?? null;
+  const call = program.callSeconds();
   const cards = h("div.cards", null,
+    card(
+      "Time of a call",
+      figure(call, seconds, "call_seconds"),
+      ["with new arguments over the host link", batch && call ? [", ", figure(batch / call, (rows) => rate(rows, ""), "rows_per_second"), ` rows a second in batches of ${integer(batch)}`] : null],
+      { text: "unknown", why: "The model of the host link has not been compared with a measurement." },
+    ),
     card("Time on the chip", figure(value("seconds"), seconds, "seconds"), `at ${(chip.clock_hz / 1e9).toFixed(3)} GHz`, error),
     card("Cycles", figure(total, cycles, "cycles"), unknownTrips ? `${unknownTrips} loops counted once` : "", error),
     card("Utilisation", figure(value("utilisation"), percent, "utilisation"), "of the f16 peak", error),
@@ -56,9 +89,7 @@ function build(context: Context): Built {
       { text: "unknown", why: "The model of the host link has not been compared with a measurement." },
     ),
   );
-  const phases =
-    phaseBar(value("compute_cycles") ?? 0, value("exchange_cycles") ?? 0, value("sync_cycles") ?? 0) ??
-    empty(program.nothing);
+  const phases = phaseBar(program.totalPhases()) ?? empty(program.nothing);
   const streams = data.host?.streams ?? [];
   const flops = value("flops");
   const time = value("seconds");
@@ -76,6 +107,7 @@ function build(context: Context): Built {
             limit ? [h("b", { "data-figure": "limit" }, limit.what), `: ${percent(limit.share)} of the ${limit.what === "Host link" ? "time of a call" : "cycles"}. ${limit.sentence}`] : null,
             phases,
           ),
+          layers(context),
           top(context),
         ),
         h(
@@ -90,8 +122,8 @@ function build(context: Context): Built {
               ["Peak", known(chip.peak_flops) ? rate(chip.peak_flops, "FLOP/s f16") : null],
               ["FLOPs", flops ? rate(flops, "FLOP") : null],
               ["Reached", known(flops) && time ? rate(flops / time, "FLOP/s") : null],
-              ["Supersteps", `${integer(program.stepCount)}, loop bodies once`],
-              ["Operations", integer(program.operations.length)],
+              ["Supersteps", data.steps ? `${integer(program.stepCount)}, loop bodies once` : "–"],
+              ["Operations", data.steps ? integer(program.operations.length) : "–"],
               ["Between IPUs", reached ? `${bytes(reached)} received` : null],
               ["State kept on the chip", value("state_bytes") ? bytes(value("state_bytes")) : null],
               ["Made by", `jax_ipu ${data.jax_ipu}, modelled: nothing was run on hardware`],
@@ -102,7 +134,7 @@ function build(context: Context): Built {
             null,
             streams.length
               ? plainTable(["Stream", "Direction", "Sent", "#Bytes"], streams.slice(0, 40).map((one) => [one.name, one.direction, one.when, bytes(one.bytes)]))
-              : empty("The program moves nothing over the host link."),
+              : empty(data.host?.streams ? "The program moves nothing over the host link." : "Not known: the program was not planned."),
             streams.length > 40 ? h("p.note", null, `and ${streams.length - 40} more`) : null,
           ),
           data.phases?.length
