@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from typing import Any, NamedTuple, overload
 
@@ -13,6 +13,10 @@ from jax_ipu.compiler.tables import Row, html_table, percent_text, seconds_text,
 from jax_ipu.config import config
 
 __all__ = ["Comparison", "Estimate", "LargestBatch", "estimate", "largest_batch"]
+
+
+# Of compilations that may fail: what would help is not asked.
+WITHOUT_ADVICE: Mapping[str, Any] = {"ipu_advice_seconds": 0.0}
 
 
 class Comparison:
@@ -241,19 +245,20 @@ def largest_batch(
     """
     sizes = _Batches(args, batch_axes)
 
-    def attempt(batch: int) -> Estimate:
+    def of_batch(batch: int, advice: Mapping[str, Any]) -> Estimate:
         found: Estimate = estimate(
             fun,
             *sizes.with_batch(batch),
             target=target,
             num_ipus=num_ipus,
             donate_argnums=donate_argnums,
-            compiler_options=compiler_options,
+            compiler_options={**advice, **(compiler_options or {})},
             **kwargs,
         )
         return found
 
-    return search_batch(attempt, sizes.batch, multiple_of, limit, progress)
+    found = search_batch(lambda batch: of_batch(batch, WITHOUT_ADVICE), sizes.batch, multiple_of, limit, progress)
+    return found if found.batch else LargestBatch(0, of_batch(multiple_of, {}))
 
 
 def search_batch(
@@ -283,32 +288,6 @@ def search_batch(
                 guess = min(2 * low, most)
             else:
                 guess = (low + high) // 2  # halves while nothing fits
-
-
-def with_batch(
-    args: tuple[Any, ...], types: Collection[tuple[tuple[int, ...], Any]], batch: int, other: int
-) -> tuple[Any, ...] | None:
-    """The arguments with `other` rows in place of `batch` in every array of one of `types`; None where there is none.
-
-    Args:
-        args: arguments of a function.
-        types: shapes and NumPy dtypes of the arrays with a batch as their first axis.
-        batch, other: numbers of rows.
-    """
-    import jax
-
-    found = False
-
-    def resized(leaf: Any) -> Any:
-        nonlocal found
-        shape = tuple(getattr(leaf, "shape", ()))
-        if not shape or shape[0] != batch or (shape, leaf.dtype) not in types:
-            return leaf
-        found = True
-        return _resized(leaf, 0, other)
-
-    changed = tuple(jax.tree.map(resized, arg) for arg in args)
-    return changed if found else None
 
 
 class _Batches:

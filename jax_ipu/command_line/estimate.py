@@ -88,11 +88,11 @@ def _reported(options: argparse.Namespace, run: Callable[[argparse.Namespace], i
         return failed(options, FAILED, f"{kind}{error}")
 
 
-def _for_target(program: programs.Bytes, target: str | None) -> Any:
+def _for_target(program: programs.Bytes, target: str | None, **changes: Any) -> Any:
     from jax_ipu.compiler.estimates import estimate
     from jax_ipu.estimates import configured_target
 
-    return estimate(*program, configured_target() if target is None else target)
+    return estimate(*program, configured_target() if target is None else target, **changes)
 
 
 def _checked(options: argparse.Namespace, estimate: Any) -> Any:
@@ -184,10 +184,15 @@ def _largest_batch(options: argparse.Namespace) -> int:
     if options.limit < options.multiple_of:
         raise UsageError(f"--limit {options.limit} is below --multiple-of {options.multiple_of}")
 
-    def attempt(batch: int) -> Any:
-        return _checked(options, _for_target(loaded.at(batch), options.target))
+    def attempt(batch: int, **changes: Any) -> Any:
+        return _checked(options, _for_target(loaded.at(batch), options.target, **changes))
 
-    batch, found = search_batch(attempt, options.start, options.multiple_of, options.limit, None)
+    def alone(batch: int) -> Any:
+        return attempt(batch, advice_seconds=0.0)
+
+    batch, found = search_batch(alone, options.start, options.multiple_of, options.limit, None)
+    if not batch:
+        found = attempt(options.multiple_of)
     if options.json:
         print_json({"batch": batch, "estimate": found.as_dict()})
     elif batch:

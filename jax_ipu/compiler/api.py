@@ -13,6 +13,7 @@ from contextlib import contextmanager
 
 from jax_ipu import _ipu
 from jax_ipu.compiler import cost
+from jax_ipu.compiler.advice import advice
 from jax_ipu.compiler.build import BuiltProgram
 from jax_ipu.compiler.collector import collector_paused
 from jax_ipu.compiler.compilation import Compilation
@@ -27,6 +28,8 @@ from jax_ipu.compiler.frontend.programs import LocalProgram, ParsedProgram
 from jax_ipu.compiler.frontend.shown_program import shown_program
 from jax_ipu.compiler.ir import Module, Value, size_in_bytes
 from jax_ipu.compiler.options import Options, compile_options
+from jax_ipu.compiler.out_of_memory import NoFit
+from jax_ipu.compiler.pipeline import Change
 from jax_ipu.compiler.program_io import Signature
 from jax_ipu.compiler.progress import Progress
 from jax_ipu.compiler.shardings import local_shape, sharding_fields
@@ -127,10 +130,19 @@ def compile(
 
 
 @collector_paused()
-def attempt(program: ParsedProgram, settings: Options, target: _ipu.Target, detailed: bool = False) -> Compilation:
+def attempt(
+    program: ParsedProgram,
+    settings: Options,
+    target: _ipu.Target,
+    detailed: bool = False,
+    change: Change | None = None,
+) -> Compilation:
     """All stages after "parse"; raises as `compile`, but not where the program does not fit.
 
-    `detailed`: plan operations with all that a profile needs.
+    Args:
+        program, settings, target: what to compile, and for which IPU.
+        detailed: plan operations with all that a profile needs.
+        change: compile this variant of the program, without advice where it does not fit.
     """
     plans = _ipu.TilePlanCache(detailed)
     built: BuiltProgram | None = None
@@ -138,9 +150,12 @@ def attempt(program: ParsedProgram, settings: Options, target: _ipu.Target, deta
     with Progress(program.name) as progress:
         progress.stage("importing the program")
         try:
-            built = compile_to_fit(legalize(partition(program)), settings, target, progress, plans)
-        except _ipu.OutOfMemory as error:
-            reason = error
+            legal = legalize(partition(program))
+            built = compile_to_fit(legal, settings, target, progress, plans, change)
+        except NoFit as failure:
+            reason = failure.error
+            if change is None:
+                reason.args = (f"{reason}{advice(program, legal, settings, target, failure, progress)}",)
         except CompileError as error:
             if error.code != RESOURCE_EXHAUSTED:
                 raise

@@ -17,6 +17,7 @@ from jax_ipu.compiler.frontend.hlo import HLO_FORMATS, parse_hlo
 from jax_ipu.compiler.frontend.parse import parse
 from jax_ipu.compiler.ir import size_in_bytes
 from jax_ipu.compiler.options import compile_options
+from jax_ipu.compiler.pipeline import Change
 from jax_ipu.compiler.tables import Row, bytes_text, html_table, percent_text, seconds_text, text_table
 
 OperationCost = _ipu.OperationCost
@@ -245,13 +246,16 @@ class Estimate:
 
 
 @reported()
-def estimate(program: bytes, format: str, options: bytes, target: str) -> Estimate:
+def estimate(program: bytes, format: str, options: bytes, target: str, **changes: Any) -> Estimate:
     """The estimate of the program that `compile` makes; arguments and errors as for that.
+
+    Args:
+        changes: fields of `Options` with other values.
 
     Raises:
         CompileError: as `compile`, but not where a program does not fit: `Estimate.fits` says so.
     """
-    compilation = compilation_of(program, format, options, target)
+    compilation = compilation_of(program, format, options, target, **changes)
     result = of_compilation(compilation)
     if compilation.built is not None:
         compilation.built.module.release()
@@ -260,13 +264,20 @@ def estimate(program: bytes, format: str, options: bytes, target: str) -> Estima
 
 @reported()
 def compilation_of(
-    program: bytes, format: str, options: bytes, target: str, detailed: bool = False, **changes: Any
+    program: bytes,
+    format: str,
+    options: bytes,
+    target: str,
+    detailed: bool = False,
+    change: Change | None = None,
+    **changes: Any,
 ) -> Compilation:
     """What `compile` does until the executable.
 
     Args:
         program, format, options, target: as for `compile`.
         detailed: whether there will be a profile of the program.
+        change: makes another program of it, as for `attempt`.
         changes: fields of `Options` with other values.
 
     Raises:
@@ -274,7 +285,7 @@ def compilation_of(
     """
     settings = compile_options(options)._replace(executable="", **changes)
     parsed = (parse_hlo if format in HLO_FORMATS else parse)(program, format, options)
-    return attempt(parsed, settings, parse_target(target), detailed)
+    return attempt(parsed, settings, parse_target(target), detailed, change)
 
 
 def of_compilation(compilation: Compilation) -> Estimate:

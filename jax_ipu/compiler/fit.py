@@ -15,18 +15,19 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from jax_ipu import _ipu
-from jax_ipu.compiler import capacity, out_of_memory, pipeline
+from jax_ipu.compiler import capacity, pipeline
 from jax_ipu.compiler.build import BuiltProgram, build
 from jax_ipu.compiler.frontend.programs import LegalProgram
 from jax_ipu.compiler.lowering.program import lower
 from jax_ipu.compiler.mapping import MappedProgram, map_tensors, plan
 from jax_ipu.compiler.options import Options
+from jax_ipu.compiler.out_of_memory import Need, NoFit, lacks_code
 from jax_ipu.compiler.progress import Progress
 
 
-def map_program(program: LegalProgram, settings: Options) -> MappedProgram:
-    """The stages "passes" and "map"; raises as `pipeline.optimize`."""
-    return map_tensors(pipeline.optimize(program, settings.outline == "always"), settings.mapping)
+def map_program(program: LegalProgram, settings: Options, change: pipeline.Change | None = None) -> MappedProgram:
+    """The stages "passes" and "map"; arguments and errors as for `pipeline.optimize`."""
+    return map_tensors(pipeline.optimize(program, settings.outline == "always", change), settings.mapping)
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,12 @@ class _Compiler:
 
 
 def compile_to_fit(
-    program: LegalProgram, settings: Options, target: _ipu.Target, progress: Progress, plans: _ipu.TilePlanCache
+    program: LegalProgram,
+    settings: Options,
+    target: _ipu.Target,
+    progress: Progress,
+    plans: _ipu.TilePlanCache,
+    change: pipeline.Change | None = None,
 ) -> BuiltProgram:
     """The first attempt that fits.
 
@@ -65,48 +71,37 @@ def compile_to_fit(
         target: the IPU.
         progress: is told the stages and attempts.
         plans: gets the plans of operations, which all attempts share.
+        change: makes of the program the one to compile.
 
     Raises:
-        _ipu.OutOfMemory, or capacity.TooLarge for what is seen early: no attempt fits (RESOURCE_EXHAUSTED); the message
-            says what is too large, and what helps.
+        NoFit: no attempt fits; the message of its error says what is too large.
         CompileError: as the stages.
     """
     progress.stage("simplifying the program")
     compiler = _Compiler(target, progress, plans)
-    mapped, more_frugal = map_program(program, settings), iter(_MORE_FRUGAL)
+    mapped, more_frugal = map_program(program, settings, change), iter(_MORE_FRUGAL)
     built = compiler.kept(mapped, settings)
     if built is not None:
         return built
-    failures: list[tuple[out_of_memory.Need, _ipu.OutOfMemory, MappedProgram]] = []
+    failures: list[NoFit] = []
     while True:
         try:
             streamed = compiler.streamed(mapped, settings)
             built = compiler.kept(mapped, settings) if failures else None
             return built or streamed
         except capacity.TooLarge as error:
-            raise _too_large(error, mapped, target) from None
+            lasting = frozenset(mapped.signature.results[j] for j in mapped.signature.aliased_inputs)
+            need = Need.of_values(error.values, lasting, target)
+            raise NoFit(error, need, mapped.module, mapped.signature) from None
         except _ipu.OutOfMemory as error:
-            failures.append((need := out_of_memory.Need.of(error, target), error, mapped))
-            outline_only = _is_hopeless(error, target) or out_of_memory.lacks_code(error, target)
-            following = _next_attempt(program, mapped, settings, more_frugal, need, outline_only)
+            failures.append(NoFit(error, need := Need.of(error, target), mapped.module, mapped.signature))
+            outline_only = _is_hopeless(error, target) or lacks_code(error, target)
+            following = _next_attempt(program, change, mapped, settings, more_frugal, need, outline_only)
         if following is None:
             # The attempt that is nearest to fitting says best what is too large.
-            need, nearest, mapped = min(failures, key=lambda failure: failure[0].total)
-            lacks_code = out_of_memory.lacks_code(nearest, target)
-            advice = out_of_memory.advice(mapped.module, mapped.signature, target, need, lacks_code)
-            nearest.args = (f"{nearest}{advice}",)
-            raise nearest
+            raise min(failures, key=lambda failure: failure.need.total)
         what, settings, mapped = following
         progress.attempt(len(failures) + 1, what)
-
-
-def _too_large(error: capacity.TooLarge, program: MappedProgram, target: _ipu.Target) -> capacity.TooLarge:
-    """The error with advice."""
-    signature = program.signature
-    lasting = frozenset(signature.results[j] for j in signature.aliased_inputs)
-    need = out_of_memory.Need.of_values(error.values, lasting, target)
-    advice = out_of_memory.advice(program.module, signature, target, need)
-    return capacity.TooLarge(f"{error}{advice}", error.values)
 
 
 @dataclass(frozen=True)
@@ -126,10 +121,11 @@ class _Frugal:
 
 def _next_attempt(
     program: LegalProgram,
+    change: pipeline.Change | None,
     before: MappedProgram,
     settings: Options,
     more_frugal: Iterator[_Frugal],
-    need: out_of_memory.Need,
+    need: Need,
     outline_only: bool,
 ) -> tuple[str, Options, MappedProgram] | None:
     """The next way to compile that makes another program; `outline_only`: only with fewer tensors and less code."""
@@ -143,7 +139,7 @@ def _next_attempt(
         if frugal.outline == settings.outline:  # the passes would give the same module
             other = replace(before, mapping=plan(before.module, frugal.mapping))
         else:
-            other = map_program(program, frugal)
+            other = map_program(program, frugal, change)
         if way.differs(before, other):
             return way.what, frugal, other
     return None

@@ -34,6 +34,8 @@ class Options(NamedTuple):
     available_memory_proportion: float = 0.6  # of the memory of a tile, for temporaries of a product
     outline: str = "memory"  # outline repeated blocks: if it does not fit otherwise, "always", "never"
     partials_type: str = "float"  # of the partial sums of f16 products and convolutions, or "half"
+    # How long to try what makes a program fit that does not, for the error message.
+    advice_seconds: float = 20.0
     executable: str = ""  # base64 of a serialised executable, loaded instead of compiling
 
     def planning(self) -> dict[str, str]:
@@ -69,6 +71,7 @@ def compile_options(serialized: bytes) -> Options:
         _proportion(values.get("available_memory_proportion", repr(defaults.available_memory_proportion))),
         _choice("outline", values.get("outline", defaults.outline), OUTLINING),
         _choice("partials_type", values.get("partials_type", defaults.partials_type), PARTIALS_TYPES),
+        _seconds(values.get("advice_seconds", repr(defaults.advice_seconds))),
         values.get("executable", defaults.executable),
     )
 
@@ -113,6 +116,19 @@ def _proportion(text: str) -> float:
         raise CompileError(
             f"compiler option {_PREFIX}available_memory_proportion={text} is not valid; use a number above 0 and at "
             "most 1",
+            INVALID_ARGUMENT,
+        )
+    return value
+
+
+def _seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < float("inf"):
+        raise CompileError(
+            f"compiler option {_PREFIX}advice_seconds={text} is not valid; use a number of seconds, 0 for no trials",
             INVALID_ARGUMENT,
         )
     return value

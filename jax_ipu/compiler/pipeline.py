@@ -44,6 +44,8 @@ from jax_ipu.compiler.program_io import Signature
 from jax_ipu.compiler.stages import staged
 
 Pass = Callable[[Module], None]
+# Changes a module in place that has no calls any more: the program becomes another one.
+Change = Callable[[Module], None]
 
 PASSES: tuple[tuple[str, Pass], ...] = (
     ("threefry", threefry.run),
@@ -76,6 +78,8 @@ PASSES: tuple[tuple[str, Pass], ...] = (
 # Passes that save cycles and cost memory, and those that save memory and cost cycles.
 _COST_MEMORY = frozenset(("combine collectives",))
 _SAVE_MEMORY = frozenset(("recompute", "outline"))
+# The pass after which a module is changed: it has no calls, and all else is as the user wrote it.
+_BEFORE_CHANGES = "scalar branches"
 
 
 def _schedule(module: Module, signature: Signature) -> None:
@@ -107,27 +111,40 @@ class OptimizedProgram:
 
 
 @staged("passes")
-def optimize(program: LegalProgram, memory_first: bool = False) -> OptimizedProgram:
+def optimize(program: LegalProgram, memory_first: bool = False, change: Change | None = None) -> OptimizedProgram:
     """Imports the program and runs all passes over it.
 
     Args:
         program: stays as it is; every attempt to compile imports it again.
         memory_first: without the passes that cost memory, with those that save it.
+        change: for a variant of the program.
 
     Raises:
         CompileError: as `import_program`, and where a pass finds what IPU does not support (UNIMPLEMENTED).
     """
     module = import_program(program)
-    rewrite(module, memory_first)
+    rewrite(module, memory_first, change)
     signature = Signature(module.main)
     for _, run in STORAGE_PASSES:
         run(module, signature)
     return OptimizedProgram(module, signature)
 
 
-def rewrite(module: Module, memory_first: bool = False) -> None:
-    """Runs the passes that rewrite ops, in place; `memory_first` as for `optimize`."""
+def rewrite(module: Module, memory_first: bool = False, change: Change | None = None) -> None:
+    """Runs the passes that rewrite ops, in place; arguments as for `optimize`."""
     left_out = _COST_MEMORY if memory_first else _SAVE_MEMORY
     for name, run in PASSES:
         if name not in left_out:
             run(module)
+        if name == _BEFORE_CHANGES and change is not None:
+            change(module)
+
+
+def without_calls(program: LegalProgram) -> Module:
+    """The module that a `Change` gets; raises as `optimize`."""
+    module = import_program(program)
+    for name, run in PASSES:
+        run(module)
+        if name == _BEFORE_CHANGES:
+            break
+    return module

@@ -180,6 +180,11 @@ class CompiledModel:
             self._weights, self._placed, self._data = [], None, b""
 
 
+def _options(plan: Plan) -> dict[str, Any]:
+    """The compiler options; a plan that does not fit is followed by the next one, so none gets advice."""
+    return {**plan.compiler_options(), "ipu_advice_seconds": 0.0}
+
+
 def compile_on_devices(
     traced: TracedModel, plan: Plan, devices: Sequence[Any], target: str, step: Callable[..., Any]
 ) -> tuple[Placed, Cost]:
@@ -188,7 +193,7 @@ def compile_on_devices(
     Raises jax.errors.JaxRuntimeError: RESOURCE_EXHAUSTED when the program does not fit.
     """
     layout = plans.layout_of(traced, plan, devices)
-    executable = plans.lower(traced, layout, step).compile(compiler_options=plan.compiler_options())
+    executable = plans.lower(traced, layout, step).compile(compiler_options=_options(plan))
 
     def serialize() -> bytes:
         # The runtime's serialised form also depends on the devices. Compilation is deterministic, so compile again.
@@ -201,7 +206,7 @@ def program_for_target(traced: TracedModel, plan: Plan, step: Callable[..., Any]
     """The program of step(weights, inputs), its format and its options, as `compiler.compile` takes them."""
     lowered = plans.lower_for_target(traced, plan, step)
     text = str(lowered.compiler_ir("stablehlo").operation.get_asm(enable_debug_info=True)).encode()
-    return text, "mlir", serialize_options(plan.compiler_options())
+    return text, "mlir", serialize_options(_options(plan))
 
 
 def compile_for_target(traced: TracedModel, plan: Plan, target: str, step: Callable[..., Any]) -> tuple[bytes, Cost]:

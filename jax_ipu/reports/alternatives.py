@@ -8,15 +8,12 @@ from typing import Any, NamedTuple
 from jax_ipu.compiler.compilation import Compilation
 from jax_ipu.compiler.errors import CompileError
 from jax_ipu.compiler.estimates import Estimate, compilation_of, of_compilation
-from jax_ipu.compiler.fit import map_program
 from jax_ipu.compiler.frontend.legalize import legalize
 from jax_ipu.compiler.frontend.parse import parse
 from jax_ipu.compiler.frontend.partition import partition
-from jax_ipu.compiler.options import compile_options
-from jax_ipu.compiler.out_of_memory import batch_of
+from jax_ipu.compiler.pipeline import Change, without_calls
 from jax_ipu.compiler.tables import bytes_text, percent_text, seconds_text
-from jax_ipu.compiler.types import numpy_dtype
-from jax_ipu.estimates import with_batch
+from jax_ipu.compiler.variants.batch import find_batch
 from jax_ipu.integration.programs import Program, program_of
 from jax_ipu.reports.insights import Insight, insight
 
@@ -60,8 +57,9 @@ def savings(question: Question, program: Program, compilation: Compilation, base
     return [*trials.found, trials.summary()]
 
 
-def _estimate(program: Program, target: str, **changes: Any) -> Estimate:
-    compilation = compilation_of(program.mlir, "mlir", program.options, target, **changes)
+def _estimate(program: Program, target: str, change: Change | None = None, **changes: Any) -> Estimate:
+    changes["advice_seconds"] = 0.0
+    compilation = compilation_of(program.mlir, "mlir", program.options, target, change=change, **changes)
     result = of_compilation(compilation)
     if compilation.built is not None:
         compilation.built.module.release()
@@ -153,16 +151,18 @@ def _differences(saving: dict[str, int | None], each: dict[str, Any] | None, hel
 
 def _try_batches(trials: _Trials, question: Question, program: Program) -> None:
     parsed = parse(program.mlir, "mlir", program.options)
-    mapped = map_program(legalize(partition(parsed)), compile_options(program.options))
-    batch, arguments = batch_of(mapped.module, mapped.signature)
-    types = {(tuple(a.value.shape), numpy_dtype(a.value.dtype)) for a in arguments}
-    mapped.module.release()
-    if batch < 2:
+    module = without_calls(legalize(partition(parsed)))
+    found = find_batch(module)
+    module.release()
+    if found is None or found.size < 2:
         return
+    batch = found.size
 
     def estimate(rows: int) -> Estimate | None:
-        args = with_batch(question.args, types, batch, rows)
-        return question.estimate(args) if args is not None else None
+        try:
+            return _estimate(program, question.target, found.resized(rows))
+        except CompileError:
+            return None
 
     base = trials.base
     smaller, other = batch // 2, estimate(batch // 2)
