@@ -6,8 +6,10 @@
 #include <limits>
 #include <stdexcept>
 
+#include "kernels/copy/permuted_copy.h"
 #include "kernels/copy/transpose.h"
 #include "kernels/host/bound_slice.h"
+#include "kernels/host/isa.h"
 
 namespace ipu_model {
 namespace {
@@ -168,23 +170,37 @@ void CopyAll(ThreadPool* pool, const CopyLoop& loop, const char* src, char* dst)
 // The arguments of a bound copy, other than the addresses.
 struct BoundCopy {
   CopyLoop loop;
-  void (*copy)(const CopyLoop& loop, const char* src, char* dst) = nullptr;
+  void (*copy)(const BoundCopy& bound, const char* src, char* dst) = nullptr;
+  PermutedCopy permuted;  // instead of the loop, if it has steps
 };
 
 template <typename T>
-void CopyOnce(const CopyLoop& loop, const char* src, char* dst) {
-  CopyDims<T>(loop, 0, src, dst);
+void CopyOnce(const BoundCopy& bound, const char* src, char* dst) {
+  CopyDims<T>(bound.loop, 0, src, dst);
+}
+
+bool IsContiguous(const CopyLoop& loop, std::int64_t size) {
+  return loop.rank == 0 || (loop.rank == 1 && loop.src[0] == size && loop.dst[0] == size);
 }
 
 // Binds a copy of the extents `shape`.
 BoundCopy BindCopy(const std::int64_t* shape, const HostTensor& src, const HostTensor& dst) {
   const std::size_t size = SizeOf(src.type);
-  BoundCopy bound{Normalise(src.rank, shape, src.strides, dst.strides, static_cast<std::int64_t>(size))};
+  BoundCopy bound{
+      Normalise(src.rank, shape, src.strides, dst.strides, static_cast<std::int64_t>(size)), nullptr, {}};
   bound.copy = size == 1   ? CopyOnce<std::uint8_t>
                : size == 2 ? CopyOnce<std::uint16_t>
                : size == 4 ? CopyOnce<std::uint32_t>
                : size == 8 ? CopyOnce<std::uint64_t>
                            : CopyOnce<Bytes16>;
+  const CopyLoop& loop = bound.loop;
+  if (loop.total == 0 || IsContiguous(loop, static_cast<std::int64_t>(size))) return bound;
+  if (auto plan = PlanPermutedCopy(loop.rank, loop.shape, loop.src, loop.dst, size)) {
+    bound.permuted = *std::move(plan);
+    bound.copy = [](const BoundCopy& b, const char* from, char* to) {
+      (HasAvx512() ? avx512::RunPermutedCopy : avx2::RunPermutedCopy)(b.permuted, from, to);
+    };
+  }
   return bound;
 }
 
@@ -204,7 +220,7 @@ void CopyCall(const MicroArguments& m) {
   char* dst = static_cast<char*>(m.result);
   if constexpr (kShift == Shift::kFrom) src += *static_cast<const std::int64_t*>(m.operand[1]);
   if constexpr (kShift == Shift::kTo) dst += *static_cast<const std::int64_t*>(m.operand[1]);
-  bound.copy(bound.loop, src, dst);
+  bound.copy(bound, src, dst);
 }
 
 SlicedBytes BytesOf(const HostTensor& t) {
@@ -225,7 +241,7 @@ void AddShiftedCopy(CallList* list, const CallList::Place& to, const CallList::P
                     std::int64_t size) {
   const CopyLoop& loop = bound.loop;
   MicroKind kind;
-  if (loop.rank == 0 || (loop.rank == 1 && loop.src[0] == size && loop.dst[0] == size)) {
+  if (IsContiguous(loop, size)) {
     kind.code = kShift == Shift::kFrom ? MicroKind::kMoveFrom : MicroKind::kMoveTo;
   }
   const CallList::Place operands[] = {from, offset, list->Keep(BytesOf(whole)), list->Keep(bound)};
@@ -312,7 +328,7 @@ bool AddCopy(CallList* list, const HostTensor& src, const CallList::Place& from,
   const BoundCopy bound = BindCopy(src.shape, src, dst);
   const auto size = static_cast<std::int64_t>(SizeOf(src.type));
   const CopyLoop& loop = bound.loop;
-  if (loop.rank == 0 || (loop.rank == 1 && loop.src[0] == size && loop.dst[0] == size)) {
+  if (IsContiguous(loop, size)) {
     list->AddMove(to, from, loop.total * size);
     return true;
   }

@@ -4,8 +4,10 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/copy/permuted_copy.h"
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/elementwise/elementwise_arrangement.h"
+#include "kernels/host/isa.h"
 
 namespace ipu_model {
 namespace {
@@ -25,6 +27,7 @@ struct StridedBlock {
   BlockLayout layout;
   Walk walk;
   Block block;
+  PermutedCopy permuted;  // instead of the walk, if it has steps
 
   Walk At(const void* memory) const {
     Walk moved = walk;
@@ -32,12 +35,17 @@ struct StridedBlock {
     return moved;
   }
 };
+void Permute(const PermutedCopy& permuted, const MicroArguments& m) {
+  (HasAvx512() ? avx512::RunPermutedCopy : avx2::RunPermutedCopy)(permuted, m.operand[0], m.result);
+}
 void Gather(const MicroArguments& m) {
   const auto& strided = *static_cast<const StridedBlock*>(m.operand[1]);
+  if (!strided.permuted.steps.empty()) return Permute(strided.permuted, m);
   GatherBlock(strided.layout, strided.At(m.operand[0]), strided.block, m.result);
 }
 void Scatter(const MicroArguments& m) {
   const auto& strided = *static_cast<const StridedBlock*>(m.operand[1]);
+  if (!strided.permuted.steps.empty()) return Permute(strided.permuted, m);
   ScatterBlock(strided.layout, strided.At(m.result), strided.block, m.operand[0]);
 }
 // Writes n copies of an element of `immediate` bytes.
@@ -99,7 +107,17 @@ class Binder {
                   {first_output, steps.end()});
   }
 
-  Place Strided(const Walk& walk) { return list_->Keep(StridedBlock{a_.layout, walk, block_}); }
+  // The walk of the first block, which is all of the layout or one row of it.
+  Place Strided(const Walk& walk, bool gather) {
+    const BlockLayout& layout = a_.layout;
+    const int first = layout.num_blocks() > 1 ? layout.rank - 1 : 0, rank = layout.rank - first;
+    std::int64_t dense[kMaxRank], stride = walk.size;
+    for (int d = rank; d-- > 0; stride *= layout.extents[first + d]) dense[d] = stride;
+    const std::int64_t* const strides = walk.strides + first;
+    auto plan = PlanPermutedCopy(rank, layout.extents + first, gather ? strides : dense,
+                                 gather ? dense : strides, static_cast<std::size_t>(walk.size));
+    return list_->Keep(StridedBlock{layout, walk, block_, plan ? *std::move(plan) : PermutedCopy{}});
+  }
 
   void Load(std::size_t i) {
     const Arrangement::Input& input = a_.inputs[i];
@@ -111,7 +129,7 @@ class Binder {
     const std::int64_t n = input.form == BlockForm::kScalar ? 1 : block_.count();
     if (!dense) {
       const Place to = input.load == nullptr ? slot : raw_;
-      list_->Add(Gather, to, {place_[i], Strided(walk)}, n);
+      list_->Add(Gather, to, {place_[i], Strided(walk, true)}, n);
       place_[i] = to;
     } else if (input.load == nullptr) {
       list_->AddMove(slot, place_[i], n * walk.size);
@@ -172,7 +190,7 @@ class Binder {
     if (dense) {
       list_->AddMove(memory, value, count * walk.size);
     } else {
-      list_->Add(Scatter, memory, {value, Strided(walk)}, count);
+      list_->Add(Scatter, memory, {value, Strided(walk, false)}, count);
     }
   }
 
