@@ -24,9 +24,10 @@ from jax_ipu.compiler.options import Options
 from jax_ipu.compiler.progress import Progress
 
 
-def map_program(program: LegalProgram, settings: Options) -> MappedProgram:
+def map_program(program: LegalProgram, settings: Options, target: _ipu.Target) -> MappedProgram:
     """The stages "passes" and "map"; raises as `pipeline.optimize`."""
-    return map_tensors(pipeline.optimize(program, settings.outline == "always"), settings.mapping)
+    memory = target.num_tiles * target.bytes_per_tile
+    return map_tensors(pipeline.optimize(program, memory, settings.outline == "always"), settings.mapping)
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ def compile_to_fit(
     """
     progress.stage("simplifying the program")
     compiler = _Compiler(target, progress, plans)
-    mapped, more_frugal = map_program(program, settings), iter(_MORE_FRUGAL)
+    mapped, more_frugal = map_program(program, settings, target), iter(_MORE_FRUGAL)
     built = compiler.kept(mapped, settings)
     if built is not None:
         return built
@@ -88,7 +89,7 @@ def compile_to_fit(
         except _ipu.OutOfMemory as error:
             failures.append((need := out_of_memory.Need.of(error, target), error, mapped))
             outline_only = _is_hopeless(error, target) or out_of_memory.lacks_code(error, target)
-            following = _next_attempt(program, mapped, settings, more_frugal, need, outline_only)
+            following = _next_attempt(program, mapped, settings, target, more_frugal, need, outline_only)
         if following is None:
             # The attempt that is nearest to fitting says best what is too large.
             need, nearest, mapped = min(failures, key=lambda failure: failure[0].total)
@@ -128,6 +129,7 @@ def _next_attempt(
     program: LegalProgram,
     before: MappedProgram,
     settings: Options,
+    target: _ipu.Target,
     more_frugal: Iterator[_Frugal],
     need: out_of_memory.Need,
     outline_only: bool,
@@ -143,7 +145,7 @@ def _next_attempt(
         if frugal.outline == settings.outline:  # the passes would give the same module
             other = replace(before, mapping=plan(before.module, frugal.mapping))
         else:
-            other = map_program(program, frugal)
+            other = map_program(program, frugal, target)
         if way.differs(before, other):
             return way.what, frugal, other
     return None

@@ -13,6 +13,7 @@ from jax_ipu.compiler.frontend.importer import import_program
 from jax_ipu.compiler.frontend.programs import LegalProgram
 from jax_ipu.compiler.ir import Module
 from jax_ipu.compiler.passes import (
+    blocks,
     canonicalize,
     combine_collectives,
     cse,
@@ -63,6 +64,7 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("masked updates", masked_updates.run),
     ("cse again", cse.run),
     ("random counters", random_counters.run),
+    ("blocks", blocks.run),
     ("dce", dce.run),
     ("padded state", padded_state.run),
     ("combine collectives", combine_collectives.run),
@@ -76,6 +78,8 @@ PASSES: tuple[tuple[str, Pass], ...] = (
 # Passes that save cycles and cost memory, and those that save memory and cost cycles.
 _COST_MEMORY = frozenset(("combine collectives",))
 _SAVE_MEMORY = frozenset(("recompute", "outline"))
+# Passes that save memory plan for so much less of it.
+_FRUGAL = 4
 
 
 def _schedule(module: Module, signature: Signature) -> None:
@@ -107,17 +111,19 @@ class OptimizedProgram:
 
 
 @staged("passes")
-def optimize(program: LegalProgram, memory_first: bool = False) -> OptimizedProgram:
+def optimize(program: LegalProgram, memory: int, memory_first: bool = False) -> OptimizedProgram:
     """Imports the program and runs all passes over it.
 
     Args:
         program: stays as it is; every attempt to compile imports it again.
+        memory: bytes of the tiles of an IPU.
         memory_first: without the passes that cost memory, with those that save it.
 
     Raises:
         CompileError: as `import_program`, and where a pass finds what IPU does not support (UNIMPLEMENTED).
     """
     module = import_program(program)
+    module.memory = memory // _FRUGAL if memory_first else memory
     rewrite(module, memory_first)
     signature = Signature(module.main)
     for _, run in STORAGE_PASSES:

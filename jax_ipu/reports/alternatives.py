@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from jax_ipu.compiler.api import parse_target
 from jax_ipu.compiler.compilation import Compilation
 from jax_ipu.compiler.errors import CompileError
 from jax_ipu.compiler.estimates import Estimate, compilation_of, of_compilation
@@ -100,7 +101,7 @@ def _compared(id: str, title: str, action: str, base: Estimate, other: Estimate,
 
 def _batches(question: Question, program: Program, base: Estimate) -> Iterator[Insight]:
     parsed = parse(program.mlir, "mlir", program.options)
-    mapped = map_program(legalize(partition(parsed)), compile_options(program.options))
+    mapped = map_program(legalize(partition(parsed)), compile_options(program.options), parse_target(question.target))
     batch, arguments = batch_of(mapped.module, mapped.signature)
     types = {(tuple(a.value.shape), numpy_dtype(a.value.dtype)) for a in arguments}
     mapped.module.release()
