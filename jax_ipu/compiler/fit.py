@@ -25,9 +25,13 @@ from jax_ipu.compiler.out_of_memory import Need, NoFit, lacks_code
 from jax_ipu.compiler.progress import Progress
 
 
-def map_program(program: LegalProgram, settings: Options, change: pipeline.Change | None = None) -> MappedProgram:
+def map_program(
+    program: LegalProgram, settings: Options, target: _ipu.Target, change: pipeline.Change | None = None
+) -> MappedProgram:
     """The stages "passes" and "map"; arguments and errors as for `pipeline.optimize`."""
-    return map_tensors(pipeline.optimize(program, settings.outline == "always", change), settings.mapping)
+    memory = target.num_tiles * target.bytes_per_tile
+    optimized = pipeline.optimize(program, memory, settings.outline == "always", change)
+    return map_tensors(optimized, settings.mapping)
 
 
 @dataclass(frozen=True)
@@ -79,7 +83,7 @@ def compile_to_fit(
     """
     progress.stage("simplifying the program")
     compiler = _Compiler(target, progress, plans)
-    mapped, more_frugal = map_program(program, settings, change), iter(_MORE_FRUGAL)
+    mapped, more_frugal = map_program(program, settings, target, change), iter(_MORE_FRUGAL)
     built = compiler.kept(mapped, settings)
     if built is not None:
         return built
@@ -96,7 +100,7 @@ def compile_to_fit(
         except _ipu.OutOfMemory as error:
             failures.append(NoFit(error, need := Need.of(error, target), mapped.module, mapped.signature))
             outline_only = _is_hopeless(error, target) or lacks_code(error, target)
-            following = _next_attempt(program, change, mapped, settings, more_frugal, need, outline_only)
+            following = _next_attempt(program, change, mapped, settings, target, more_frugal, need, outline_only)
         if following is None:
             # The attempt that is nearest to fitting says best what is too large.
             raise min(failures, key=lambda failure: failure.need.total)
@@ -124,6 +128,7 @@ def _next_attempt(
     change: pipeline.Change | None,
     before: MappedProgram,
     settings: Options,
+    target: _ipu.Target,
     more_frugal: Iterator[_Frugal],
     need: Need,
     outline_only: bool,
@@ -139,7 +144,7 @@ def _next_attempt(
         if frugal.outline == settings.outline:  # the passes would give the same module
             other = replace(before, mapping=plan(before.module, frugal.mapping))
         else:
-            other = map_program(program, frugal, change)
+            other = map_program(program, frugal, target, change)
         if way.differs(before, other):
             return way.what, frugal, other
     return None

@@ -208,9 +208,15 @@ class Function:
 
 
 class Module:
-    """A program: functions by name, one of them "main". It runs on `num_replicas * num_partitions` IPUs."""
+    """A program: functions by name, one of them "main". It runs on `num_replicas * num_partitions` IPUs.
 
-    __slots__ = ("attrs", "combined", "functions", "name", "num_partitions", "num_replicas", "origins", "source")
+    `memory`: bytes of the tiles of each IPU, or 0 where passes need not save memory.
+    """
+
+    __slots__ = (
+        *("attrs", "combined", "functions", "memory", "name", "num_partitions", "num_replicas", "origins"),
+        "source",
+    )
 
     def __init__(self, name: str, functions: dict[str, Function], attrs: dict[str, Any], source: Any = None) -> None:
         self.name = name
@@ -221,6 +227,7 @@ class Module:
         self.origins: dict[Op, Any] = {}
         self.combined: list[list[Any]] = []
         self.num_replicas = self.num_partitions = 1
+        self.memory = 0
 
     @property
     def main(self) -> Function:

@@ -13,6 +13,7 @@ from jax_ipu.compiler.frontend.importer import import_program
 from jax_ipu.compiler.frontend.programs import LegalProgram
 from jax_ipu.compiler.ir import Module
 from jax_ipu.compiler.passes import (
+    blocks,
     canonicalize,
     combine_collectives,
     cse,
@@ -65,6 +66,7 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("masked updates", masked_updates.run),
     ("cse again", cse.run),
     ("random counters", random_counters.run),
+    ("blocks", blocks.run),
     ("dce", dce.run),
     ("padded state", padded_state.run),
     ("combine collectives", combine_collectives.run),
@@ -80,6 +82,8 @@ _COST_MEMORY = frozenset(("combine collectives",))
 _SAVE_MEMORY = frozenset(("recompute", "outline"))
 # The pass after which a module is changed: it has no calls, and all else is as the user wrote it.
 _BEFORE_CHANGES = "scalar branches"
+# Passes that save memory plan for so much less of it.
+_FRUGAL = 4
 
 
 def _schedule(module: Module, signature: Signature) -> None:
@@ -111,11 +115,14 @@ class OptimizedProgram:
 
 
 @staged("passes")
-def optimize(program: LegalProgram, memory_first: bool = False, change: Change | None = None) -> OptimizedProgram:
+def optimize(
+    program: LegalProgram, memory: int, memory_first: bool = False, change: Change | None = None
+) -> OptimizedProgram:
     """Imports the program and runs all passes over it.
 
     Args:
         program: stays as it is; every attempt to compile imports it again.
+        memory: bytes of the tiles of an IPU.
         memory_first: without the passes that cost memory, with those that save it.
         change: for a variant of the program.
 
@@ -123,6 +130,7 @@ def optimize(program: LegalProgram, memory_first: bool = False, change: Change |
         CompileError: as `import_program`, and where a pass finds what IPU does not support (UNIMPLEMENTED).
     """
     module = import_program(program)
+    module.memory = memory // _FRUGAL if memory_first else memory
     rewrite(module, memory_first, change)
     signature = Signature(module.main)
     for _, run in STORAGE_PASSES:

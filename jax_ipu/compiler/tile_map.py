@@ -58,9 +58,10 @@ def tile_map(program: bytes, format: str, options: bytes, target: str, temporari
     Other arguments and errors as for `compile`.
     """
     settings = compile_options(options)
-    mapped = map_program(legalize(partition(parse(program, format, options))), settings)
+    chip = parse_target(target)
+    mapped = map_program(legalize(partition(parse(program, format, options))), settings, chip)
     signature, plan = mapped.signature, mapped.mapping
-    lowered = lower(mapped, parse_target(target), settings)
+    lowered = lower(mapped, chip, settings)
     placements = []
     for argument in signature.arguments:
         tensor = lowered.tensors.get(argument.value)

@@ -26,9 +26,11 @@ def imported(program: str | bytes) -> Module:
     return import_program(legal(program))
 
 
-def mapped(program: str | bytes, settings: Options | None = None) -> MappedProgram:
+def mapped(
+    program: str | bytes, settings: Options | None = None, target: str = "ipu2", num_tiles: int = 1472
+) -> MappedProgram:
     """After all passes and the planning of the tile mapping."""
-    return map_program(legal(program), Options() if settings is None else settings)
+    return map_program(legal(program), Options() if settings is None else settings, _ipu.Target(target, num_tiles))
 
 
 def lowered(
@@ -36,5 +38,5 @@ def lowered(
 ) -> tuple[MappedProgram, LoweredProgram]:
     """The mapped program and its graph."""
     settings = Options() if settings is None else settings
-    before = mapped(program, settings)
+    before = mapped(program, settings, target, num_tiles)
     return before, lower(before, _ipu.Target(target, num_tiles), settings)

@@ -330,6 +330,17 @@ std::unique_ptr<ReduceOperation> MakeReduce(const Expression& body, std::uint32_
   }
 }
 
+// Whether all reduced dimensions come after all others.
+bool ReducesTrailing(std::uint32_t mask, const Shape& shape) {
+  bool reduced = false;
+  for (std::size_t d = 0; d < shape.size(); ++d) {
+    if (shape[d] == 1) continue;
+    if (reduced && !IsReduced(mask, d)) return false;
+    reduced = reduced || IsReduced(mask, d);
+  }
+  return reduced;
+}
+
 // The results stay with the values if those are on a grid that is not split along reduced dimensions.
 Mapping ResultMapping(const poplar::Graph& graph, const View& values, std::uint32_t mask, DType type,
                       const Shape& shape) {
@@ -360,7 +371,17 @@ Mapping ResultMapping(const poplar::Graph& graph, const View& values, std::uint3
   const std::int64_t results = NumElements(shape);
   const poplar::Target& target = graph.getTarget();
   if (results == 0) return {};
-  return Mapping(Partition::Linear(results, 1, target.model().VectorWidth(type), target.getNumTiles()));
+  Partition linear = Partition::Linear(results, 1, target.model().VectorWidth(type), target.getNumTiles());
+  // Values that are spread linearly and adjacent for each result: with as many parts, results are where their
+  // values are. Another number of parts would move almost all values.
+  if (partition != nullptr && partition->shape == Shape{NumElements(values.shape)} && values.offset == 0 &&
+      IsRowMajorContiguous(values) && ReducesTrailing(mask, values.shape) &&
+      partition->parts[0] > linear.parts[0] && partition->parts[0] <= results / linear.grain[0]) {
+    linear.parts = partition->parts;
+    linear.tile_stride = partition->tile_stride;
+    linear.first_tile = partition->first_tile;
+  }
+  return Mapping(linear);
 }
 
 }  // namespace

@@ -1,0 +1,152 @@
+"""How ops that can be computed block by block relate a dimension of their results to one of their operands."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+from jax_ipu.compiler.expression import identity_of, is_elementwise, single_op
+from jax_ipu.compiler.ir import Op, Value
+from jax_ipu.compiler.types import Shape, num_elements
+
+# Views, which take no memory of their own.
+VIEWS = frozenset(("broadcast_in_dim", "transpose", "reshape"))
+_ROWS = frozenset(("iota", "reduce", "sort", "chlo.top_k"))
+
+
+def is_blockable(op: Op) -> bool:
+    """Whether a block of the results can be computed from blocks of the operands."""
+    return op.name in VIEWS or op.name in _ROWS or is_elementwise(op)
+
+
+@dataclass
+class Axes:
+    """The dimensions along which ops are cut into blocks.
+
+    Attributes:
+        of: value -> its dimension that is cut.
+        reduced: reductions over the dimension that is cut -> that dimension of their operands.
+    """
+
+    of: dict[Value, int] = field(default_factory=dict)
+    reduced: dict[Op, int] = field(default_factory=dict)
+
+    def of_operand(self, op: Op, i: int) -> int | None:
+        """The dimension of operand i that is cut; None where each block reads all of it."""
+        if op in self.reduced:
+            return self.reduced[op] if i < len(op.results) else None
+        return _operand_axis(op, i, self.of[op.results[0]])
+
+
+def find_axes(ops: Collection[Op], anchor: Value, axis: int) -> Axes | None:
+    """The dimensions to cut in all `ops` where that of `anchor` is `axis`; None where the ops do not allow it.
+
+    `anchor` is a result of one of them, and all are connected. A reduction over the dimension that is cut gives a
+    partial result of each block, so no other of the ops may read it.
+    """
+    axes = Axes({anchor: axis})
+    pending = [anchor]
+    while pending:
+        value = pending.pop()
+        where = axes.of[value]
+        found: list[tuple[Value, int]] = []
+        if value.op in ops and value.op is not None:
+            if not _allows(value.op, where):
+                return None
+            found += [(result, where) for result in value.op.results]
+            if not _visit_operands(value.op, ops, axes, found):
+                return None
+        for user in value.users:
+            if user not in ops:
+                continue
+            for i, operand in enumerate(user.operands):
+                if operand is not value:
+                    continue
+                place = _result_axis(user, i, where)
+                if place is None:
+                    return None
+                if place >= 0:
+                    found += [(result, place) for result in user.results]
+                elif axes.reduced.setdefault(user, where) != where or not _accumulates(user, ops):
+                    return None
+                elif not _visit_operands(user, ops, axes, found):
+                    return None
+        for other, place in found:
+            if other not in axes.of:
+                axes.of[other] = place
+                pending.append(other)
+            elif axes.of[other] != place:
+                return None
+    missing = any(op not in axes.reduced and any(r not in axes.of for r in op.results) for op in ops)
+    mixed = any(op in axes.reduced and any(r in axes.of for r in op.results) for op in ops)
+    return None if missing or mixed else axes
+
+
+def _visit_operands(op: Op, ops: Collection[Op], axes: Axes, found: list[tuple[Value, int]]) -> bool:
+    """Adds the operands of `op` that other ops make; False where one of them is not cut."""
+    for i, operand in enumerate(op.operands):
+        if operand.op in ops:
+            place = axes.of_operand(op, i)
+            if place is None:
+                return False
+            found.append((operand, place))
+    return True
+
+
+def _accumulates(op: Op, ops: Collection[Op]) -> bool:
+    """Whether partial results of the reduction can be combined, and nothing else reads them."""
+    name = single_op(op.regions[0]) if len(op.results) == 1 else None
+    if name is None or identity_of(name, op.result.dtype) is None:
+        return False
+    return not any(user in ops for user in op.result.users)
+
+
+def _allows(op: Op, axis: int) -> bool:
+    if op.name == "sort":
+        return bool(axis != op.attrs.get("dimension", -1) % len(op.results[0].shape))
+    return op.name != "chlo.top_k" or axis != len(op.results[0].shape) - 1
+
+
+def _operand_axis(op: Op, i: int, axis: int) -> int | None:
+    """The dimension of operand i that is dimension `axis` of the results; None where there is none."""
+    shape = op.operands[i].shape
+    if op.name == "broadcast_in_dim":
+        dims = tuple(op.attrs["broadcast_dimensions"])
+        place = dims.index(axis) if axis in dims else None
+        return place if place is not None and shape[place] == op.result.shape[axis] else None
+    if op.name == "transpose":
+        return int(op.attrs["permutation"][axis])
+    if op.name == "reshape":
+        return _same_dimension(op.result.shape, axis, shape)
+    if op.name == "reduce":
+        if i >= len(op.results):
+            return None
+        kept = [d for d in range(len(shape)) if d not in op.attrs["dimensions"]]
+        return kept[axis]
+    return axis
+
+
+def _result_axis(op: Op, i: int, axis: int) -> int | None:
+    """The dimension of the results that is dimension `axis` of operand i; -1 where it is reduced, None if unknown."""
+    shape = op.operands[i].shape
+    if op.name == "broadcast_in_dim":
+        place = int(op.attrs["broadcast_dimensions"][axis])
+        return place if op.result.shape[place] == shape[axis] else None
+    if op.name == "transpose":
+        return tuple(op.attrs["permutation"]).index(axis)
+    if op.name == "reshape":
+        return _same_dimension(shape, axis, op.result.shape)
+    if op.name == "reduce":
+        if i >= len(op.results):
+            return None
+        return -1 if axis in op.attrs["dimensions"] else axis - sum(d < axis for d in op.attrs["dimensions"])
+    return axis if _allows(op, axis) else None
+
+
+def _same_dimension(shape: Shape, axis: int, other: Shape) -> int | None:
+    """The dimension of a reshape's other side that has the same elements at each position; None if there is none."""
+    before, extent = num_elements(shape[:axis]), shape[axis]
+    for d, n in enumerate(other):
+        if n == extent and num_elements(other[:d]) == before:
+            return d
+    return None

@@ -1,0 +1,187 @@
+"""Large values between a broadcast and a reduction: computed block by block, equal values, memory and cycles."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jax_ipu
+from jax_ipu.compiler import pipeline
+from support.modes import array, check, lower, run_ipu
+from support.stages import imported
+
+# The differences of so many rows take most of the memory of two tiles, and no block size divides them.
+ROWS, WIDTH, TILES = 203, 7, 2
+
+
+def differences(x, y):
+    return x[:, None] - y[None]
+
+
+def squares(x, y):
+    return (differences(x, y) ** 2).sum(-1)
+
+
+def others(x):
+    return jnp.where(jnp.eye(len(x), dtype=bool), jnp.inf, squares(x, x))
+
+
+def centred(x):
+    d = squares(x, x)
+    return d - d.mean()
+
+
+def weighted(x):
+    return (squares(x, x) * jnp.arange(len(x), dtype=jnp.float32)[:, None]).sum(0)
+
+
+def in_loop(x):
+    return jax.lax.fori_loop(0, 3, lambda i, y: y + 0.01 * jnp.exp(-squares(y, y)).sum(1, keepdims=True), x)
+
+
+def started(x):
+    return jax.lax.reduce(differences(x, x), jnp.float32(3), jax.lax.add, (0,))
+
+
+def largest_product(x):
+    return jax.lax.reduce(x[:, None] * x[None], jnp.float32(-jnp.inf), jax.lax.max, (0, 2))
+
+
+def energy(x):
+    return jnp.exp(-squares(x, x)).sum()
+
+
+def nearest(x):
+    return jnp.abs(differences(x, x)).sum(-1).min(-1).sum()
+
+
+def chain(x):
+    return jnp.sqrt(squares(x, x) + 1e-9).sum()
+
+
+ROWS_OF_X = array(ROWS, WIDTH)
+CASES = {
+    "distances": lambda x: jnp.sqrt(squares(x, x)),
+    "sums of distances": lambda x: jnp.sqrt(squares(x, x) + 1e-9).sum(1),
+    "L1": lambda x: jnp.abs(differences(x, x)).sum(-1),
+    "maximum": lambda x: jnp.abs(differences(x, x)).max(-1),
+    "minimum": lambda x: jnp.abs(differences(x, x)).min(-1),
+    "products": lambda x: (x[:, None] * x[None]).sum(-1),
+    "equal rows": lambda x: (jnp.round(x)[:, None] == jnp.round(x)[None]).all(-1).sum(1),
+    "nearest centre": lambda x: squares(x, x[:150] * 1.1).argmin(-1),
+    "nearest other": lambda x: others(x).min(1),
+    "five nearest": lambda x: jax.lax.top_k(-squares(x, x), 5),
+    "median": lambda x: jnp.sort(squares(x, x), -1)[:, ROWS // 2],
+    "kernel": lambda x: jnp.exp(-squares(x, x)) @ x,
+    "softmax": lambda x: jax.nn.softmax(-squares(x, x), axis=1),
+    "logsumexp": lambda x: jax.nn.logsumexp(-squares(x, x), axis=1),
+    "norms by vmap": lambda x: jax.vmap(lambda a: jax.vmap(lambda b: jnp.linalg.norm(a - b))(x))(x),
+    "forces": lambda x: (differences(x, x) / (1 + squares(x, x)[..., None])).sum(1),
+    "centred": centred,
+    "weighted": weighted,
+    "in a loop": in_loop,
+    "another initial value": started,
+    "reduced over rows": largest_product,
+    "sum of all": energy,
+    "gradient of a kernel": jax.grad(energy),
+    "gradient of distances": jax.grad(chain),
+    "gradient of nearest": jax.grad(nearest),
+    "value and gradient": jax.value_and_grad(energy),
+}
+
+
+def rewritten(function, *args, tiles=TILES):
+    module = imported(lower(function, *args)[0])
+    module.memory = tiles * 638976
+    pipeline.rewrite(module)
+    return module.main.block
+
+
+def largest(block):
+    """The bytes of the largest value that is no view."""
+    views = ("broadcast_in_dim", "reshape", "transpose", "constant")
+    return max(
+        r_bytes
+        for op in block.walk()
+        if op.name not in views
+        for r_bytes in (int(np.prod(r.shape)) * 4 for r in op.results)
+    )
+
+
+@pytest.mark.parametrize("execution", ["fast", "tile"])
+@pytest.mark.parametrize("name", CASES)
+def test_values_are_those_of_the_whole(name, execution):
+    whole = ROWS * ROWS * WIDTH * 4
+    assert largest(rewritten(CASES[name], ROWS_OF_X)) * 4 < whole
+    check(CASES[name], ROWS_OF_X, mode=(execution, TILES), rtol=1e-4, atol=2e-4 if "forces" in name else None)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "int32", "int8", "bool"])
+def test_partial_results_of_each_type(dtype):
+    """Sums of narrow floats are rounded once, not at each block."""
+    x = array(701, 8, dtype=dtype, low=0, high=1)
+    combine = jax.lax.bitwise_or if dtype == "bool" else jax.lax.add
+    start = x.dtype.type(0)
+
+    def sums(x):
+        pairs = x[:, None] & x[None] if dtype == "bool" else x[:, None] * x[None]
+        return jax.lax.reduce(pairs, start, combine, (0, 2))
+
+    if dtype in ("float16", "bfloat16"):
+        x = (x / 64).astype(x.dtype)
+    assert largest(rewritten(sums, x, tiles=1)) < 701 * 701 * 8 * 2
+    exact = (x.astype(np.float64)[:, None] * x.astype(np.float64)[None]).sum((0, 2)) if "float" in dtype else None
+    if exact is None:
+        check(sums, x, mode=("fast", 1))
+        return
+    (result,) = run_ipu(sums, [x], ("fast", 1))
+    np.testing.assert_allclose(result.astype(np.float64), exact, rtol=1e-2)
+
+
+def test_what_is_large_anyway_stays_whole():
+    x = array(ROWS, ROWS * WIDTH)
+    for function in (
+        lambda x: jnp.exp(x).sum(1),  # the operand
+        lambda x: (differences(x[:, :WIDTH], x[:, :WIDTH]), squares(x[:, :WIDTH], x[:, :WIDTH])),  # a result
+    ):
+        assert "ipu.repeat" not in [op.name for op in rewritten(function, x).ops]
+
+
+def test_effects_keep_their_order():
+    """A callback between two sums is not moved, and the second sum may depend on it."""
+    seen = []
+
+    def f(x):
+        first = squares(x, x).sum(1)
+        jax.debug.callback(lambda v: seen.append(float(v)), first[0], ordered=True)
+        return first + differences(x, x).sum((1, 2))
+
+    with jax.default_device(jax.devices("ipu")[0]):
+        result = jax.jit(f)(ROWS_OF_X)
+        jax.effects_barrier()
+    x = ROWS_OF_X.astype(np.float64)
+    d = x[:, None] - x[None]
+    np.testing.assert_allclose(np.asarray(result), (d**2).sum((1, 2)) + d.sum((1, 2)), rtol=1e-4, atol=1e-2)
+    np.testing.assert_allclose(seen, [(d[0] ** 2).sum()], rtol=1e-4)
+
+
+SCALED = {
+    "distances": CASES["sums of distances"],
+    "maximum": CASES["maximum"],
+    "nearest other": CASES["nearest other"],
+    "five nearest": CASES["five nearest"],
+    "gradient": CASES["gradient of distances"],
+    "forces": CASES["forces"],
+}
+
+
+@pytest.mark.parametrize("name", SCALED)
+def test_memory_and_cycles_of_many_rows(name):
+    """The differences of 10,000 rows take seven times the memory of an IPU; a pair costs what it does with few rows."""
+    few, many, more = (
+        jax_ipu.estimate(SCALED[name], jax.ShapeDtypeStruct((n, 16), np.float32)) for n in (1000, 3000, 10_000)
+    )
+    assert few.fits and many.fits and more.fits
+    assert many.fullest_tile_bytes < many.tile_memory_bytes / 2
+    for n, estimate in ((3000, many), (10_000, more)):
+        assert estimate.cycles / n**2 < 1.5 * few.cycles / 1000**2
