@@ -59,7 +59,10 @@ class Comparison:
         return {target: one.as_dict() for target, one in self.estimates.items()}
 
     def table(self) -> list[Row]:
-        """A header and a row for each estimate. The last column compares the time with the first that fits.
+        """A header and a row for each estimate.
+
+        "call" is the time on the chip and over the host link together, with new arguments. The last two columns
+        compare the time on the chip, and that of a call, with the first estimate that fits.
 
         Examples:
             >>> import jax.numpy as jnp, jax_ipu
@@ -67,11 +70,16 @@ class Comparison:
             >>> header[:2], [row[:2] for row in rows]
             (('target', 'fits'), [('ipu2', 'yes'), ('bow', 'yes')])
         """
-        fitting = [e.seconds for e in self.estimates.values() if e.fits and e.seconds]
-        header = ("target", "fits", "cycles", "time", "host link", "peak", "fullest tile", "speed")
-        rows: list[Row] = [header]
+        columns = ("target", "fits", "cycles", "time", "host link", "call", "peak", "fullest tile")
+        rows: list[Row] = [(*columns, "chip speed", "call speed")]
+        fitting = [e for e in self.estimates.values() if e.fits]
+
+        def speed(one: Estimate, seconds: Callable[[Estimate], float | None]) -> str:
+            first = next((known for e in fitting if (known := seconds(e))), None)
+            own = seconds(one)
+            return f"{first / own:.2f} x" if one.fits and first and own else ""
+
         for target, e in self.estimates.items():
-            speed = f"{fitting[0] / e.seconds:.2f} x" if e.fits and e.seconds and fitting else ""
             rows.append(
                 (
                     target,
@@ -79,9 +87,11 @@ class Comparison:
                     "" if e.cycles is None else f"{e.cycles:,}",
                     "" if e.seconds is None else seconds_text(e.seconds),
                     "" if e.host_seconds is None else seconds_text(e.host_seconds),
+                    "" if e.call_seconds is None else seconds_text(e.call_seconds),
                     "" if e.utilisation is None else f"{100 * e.utilisation:.2g} %",
                     "" if e.fullest_tile_bytes is None else percent_text(e.fullest_tile_bytes, e.tile_memory_bytes),
-                    speed,
+                    speed(e, lambda one: one.seconds),
+                    speed(e, lambda one: one.call_seconds),
                 )
             )
         return rows
@@ -181,12 +191,7 @@ def estimate(
     if target is not None and compare is not None:
         raise ValueError("give either target, for one estimate, or compare, for several")
     program = program_of(fun, args, kwargs, donate_argnums, compiler_options)
-    if num_ipus is not None and num_ipus != program.num_ipus:
-        raise ValueError(
-            f"the shardings of the program are over {program.num_ipus} IPU{'s' if program.num_ipus > 1 else ''}, not"
-            f" over {num_ipus}. Give arguments with shardings over a mesh of {num_ipus}, for example"
-            f' jax.sharding.AbstractMesh(({num_ipus},), ("ipus",)), or a jitted function with in_shardings'
-        )
+    check_num_ipus(program.num_ipus, num_ipus)
 
     def for_target(chip: str) -> Estimate:
         return _estimate(program.mlir, "mlir", program.options, chip)
@@ -194,6 +199,16 @@ def estimate(
     if compare is not None:
         return Comparison({chip: for_target(chip) for chip in compare})
     return for_target(configured_target() if target is None else target)
+
+
+def check_num_ipus(found: int, wanted: int | None) -> None:
+    """Raises ValueError if the shardings of a program are over another number of IPUs than the wanted one."""
+    if wanted is not None and wanted != found:
+        raise ValueError(
+            f"the shardings of the program are over {found} IPU{'s' if found > 1 else ''}, not over {wanted}. Give"
+            f" arguments with shardings over a mesh of {wanted}, for example"
+            f' jax.sharding.AbstractMesh(({wanted},), ("ipus",)), or a jitted function with in_shardings'
+        )
 
 
 def configured_target() -> str:

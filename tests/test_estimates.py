@@ -500,6 +500,9 @@ def test_comparison():
     assert header.split()[:3] == ["target", "fits", "cycles"]
     assert [row.split()[0] for row in rows] == ["ipu2", "bow", "ipu1:1"]
     assert "1.40 x" in rows[1] and "1.00 x" in rows[0]  # 1.85 GHz and 1.325 GHz
+    # The host link is as fast for both.
+    calls = [estimate.seconds + estimate.host_seconds for estimate in comparison.estimates.values()]
+    assert comparison.table()[2][-1] == f"{calls[0] / calls[1]:.2f} x" != "1.40 x"
     assert rows[2].split()[1] == ("yes" if comparison["ipu1:1"].fits else "no")
     assert json.loads(json.dumps(comparison.as_dict()))["bow"]["target"] == "bow:1472"
     assert "<table>" in comparison._repr_html_()

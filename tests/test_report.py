@@ -2,6 +2,7 @@
 
 import base64
 import doctest
+import inspect
 import json
 import math
 import re
@@ -650,6 +651,37 @@ def test_saved_as_html_and_json(front_end, tmp_path):
     with pytest.raises(ValueError, match=r"ends in \.html"):
         report.save(tmp_path / "cnn.txt")
     assert str(report.path) in report._repr_html_() or "Open the report" in report._repr_html_()
+
+
+def test_arguments_as_for_estimates(front_end, tmp_path):
+    """Keyword arguments of jax_ipu.estimate are no arguments of the user's function."""
+    fun, args, _ = PROGRAMS["four IPUs"]
+    assert jax_ipu.report(fun, *args, target=TARGET, num_ipus=4).as_dict()["program"]["num_ipus"] == 4
+    with pytest.raises(ValueError, match="over 4 IPUs, not over 2"):
+        jax_ipu.report(fun, *args, target=TARGET, num_ipus=2)
+    both = jax_ipu.report(jnp.sin, shape(8), compare=("ipu2:4", "bow:4"), path=tmp_path / "both.html")
+    assert (both.first.estimate.target, both.second.estimate.target) == ("ipu2:4", "bow:4")
+    assert stored(both.path.read_text(), "report-data-2")["program"]["target"] == "bow:4"
+    for wrong in ({"compare": ("bow",)}, {"compare": ("ipu2", "bow"), "target": "bow"}):
+        with pytest.raises(ValueError, match="two targets"):
+            jax_ipu.report(jnp.sin, shape(8), **wrong)
+    of_report, of_estimate = (inspect.signature(f).parameters for f in (jax_ipu.report, jax_ipu.estimate))
+    assert set(of_estimate) <= set(of_report)
+
+
+def test_time_of_a_call(made):
+    name, report, estimate = made
+    rows = dict(report.summary())
+    if estimate.cycles is None:
+        assert estimate.call_seconds is None and "call" not in rows
+        return
+    assert estimate.call_seconds == estimate.seconds + estimate.host_seconds
+    batch = {"MNIST step": 32, "CNN": 2}.get(name)
+    if batch:
+        assert report.as_dict()["program"]["batch"] == batch
+        assert f"{batch / estimate.call_seconds:,.0f} rows a second" in rows["call"]
+    elif name in ("four IPUs", "nothing", *LARGE):
+        assert "rows" not in rows["call"]
 
 
 def test_two_reports_compared(front_end, tmp_path):

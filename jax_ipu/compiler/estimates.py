@@ -116,6 +116,18 @@ class Estimate:
     operations: tuple[OperationCost, ...] = ()
     report: _ipu.DeviceReport | None = field(default=None, compare=False)
 
+    @property
+    def call_seconds(self) -> float | None:
+        """How long a call with new arguments takes: `seconds`, and `host_seconds` before and after them.
+
+        Examples:
+            >>> import jax.numpy as jnp, jax_ipu
+            >>> estimate = jax_ipu.estimate(jnp.sin, jnp.ones(8))
+            >>> estimate.call_seconds == estimate.seconds + estimate.host_seconds
+            True
+        """
+        return None if self.seconds is None or self.host_seconds is None else self.seconds + self.host_seconds
+
     def as_dict(self) -> dict[str, Any]:
         """All attributes but `report`, and the operations as dictionaries: what ``json.dumps`` takes.
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 from jax_ipu.compiler.collector import collector_paused
 from jax_ipu.compiler.compilation import Compilation
 from jax_ipu.compiler.estimates import compilation_of, of_compilation
-from jax_ipu.estimates import configured_target
+from jax_ipu.estimates import check_num_ipus, configured_target
 from jax_ipu.reports.data import report_data
 from jax_ipu.reports.html import NoFrontEnd
 from jax_ipu.reports.insights import by_severity, insights, not_tried
@@ -18,16 +18,44 @@ from jax_ipu.reports.result import Report, ReportComparison
 __all__ = ["NoFrontEnd", "Report", "ReportComparison", "report", "report_of"]
 
 
+@overload
 def report(
     fun: Callable[..., Any],
     *args: Any,
     target: str | None = None,
+    num_ipus: int | None = None,
     donate_argnums: int | tuple[int, ...] = (),
     compiler_options: Mapping[str, Any] | None = None,
+    compare: None = None,
     advice: bool = False,
     path: str | Path | None = None,
     **kwargs: Any,
-) -> Report:
+) -> Report: ...
+@overload
+def report(
+    fun: Callable[..., Any],
+    *args: Any,
+    target: str | None = None,
+    num_ipus: int | None = None,
+    donate_argnums: int | tuple[int, ...] = (),
+    compiler_options: Mapping[str, Any] | None = None,
+    compare: Sequence[str],
+    advice: bool = False,
+    path: str | Path | None = None,
+    **kwargs: Any,
+) -> ReportComparison: ...
+def report(
+    fun: Callable[..., Any],
+    *args: Any,
+    target: str | None = None,
+    num_ipus: int | None = None,
+    donate_argnums: int | tuple[int, ...] = (),
+    compiler_options: Mapping[str, Any] | None = None,
+    compare: Sequence[str] | None = None,
+    advice: bool = False,
+    path: str | Path | None = None,
+    **kwargs: Any,
+) -> Report | ReportComparison:
     """Everything that the IPU model knows of ``jax.jit(fun)(*args, **kwargs)``, for a browser. Nothing is run.
 
     The program is compiled as ``jit`` compiles it, for any chip; no device is used. A program that does not fit has a
@@ -38,19 +66,23 @@ def report(
             options of its own.
         args, kwargs: its arguments, or ``jax.ShapeDtypeStruct`` in their place; with shardings for several IPUs.
         target: a chip, or a chip and its number of tiles, as in :func:`jax_ipu.estimate`.
+        num_ipus: for how many IPUs the program must be, by its shardings; by default for as many as they say.
         donate_argnums: as in ``jax.jit``; ignored when ``fun`` is jitted already.
         compiler_options: as in ``jax.jit``: docs/environment.md has a table.
+        compare: two targets, instead of `target`.
         advice: whether to compile alternatives (other batches, types and options) and to say what each would save.
             That takes as long as so many compilations.
         path: where to save the report: an HTML file, or its data if the name ends in .json; by default it is not saved.
 
     Returns:
-        A :class:`Report`. In a notebook it shows a summary and opens the page.
+        A :class:`Report`. In a notebook it shows a summary and opens the page. With `compare` a
+        :class:`ReportComparison`.
 
     Raises:
         jax_ipu.compiler.CompileError: the function uses something that IPU does not support, or a target or an option
             is not valid.
-        ValueError: the name in `path` ends in neither .html nor .json.
+        ValueError: the name in `path` ends in neither .html nor .json; the program is for another number of IPUs than
+            `num_ipus`; both `target` and `compare` are given, or `compare` has not two targets.
         NoFrontEnd: this installation has no front end for HTML.
 
     Example:
@@ -63,19 +95,27 @@ def report(
     from jax_ipu.integration.programs import program_of
     from jax_ipu.reports.alternatives import Question, savings
 
+    if compare is not None and (target is not None or len(compare) != 2):
+        raise ValueError("give either target, for one report, or compare with two targets, for both beside each other")
     program = program_of(fun, args, kwargs, donate_argnums, compiler_options)
-    chip = configured_target() if target is None else target
-    compilation = compilation_of(program.mlir, "mlir", program.options, chip, detailed=True)
-    data = _data_of(compilation)
-    if advice:
-        question = Question(fun, args, kwargs, donate_argnums, compiler_options, chip)
-        found = savings(question, program, compilation, Report(data).estimate)
-        data["insights"] = by_severity(found + data["insights"])
-    else:
-        data["insights"] = by_severity([*data["insights"], not_tried()])
-    if compilation.built is not None:
-        compilation.built.module.release()
-    result = Report(data)
+    check_num_ipus(program.num_ipus, num_ipus)
+
+    def of_target(chip: str) -> Report:
+        compilation = compilation_of(program.mlir, "mlir", program.options, chip, detailed=True)
+        data = _data_of(compilation)
+        if advice:
+            question = Question(fun, args, kwargs, donate_argnums, compiler_options, chip)
+            found = savings(question, program, compilation, Report(data).estimate)
+        else:
+            found = [not_tried()]
+        data["insights"] = by_severity(found + data["insights"] if advice else data["insights"] + found)
+        if compilation.built is not None:
+            compilation.built.module.release()
+        return Report(data)
+
+    chips = (configured_target() if target is None else target,) if compare is None else compare
+    first, *others = map(of_target, chips)
+    result = first.compare(others[0]) if others else first
     if path is not None:
         result.save(path)
     return result

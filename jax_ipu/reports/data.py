@@ -14,6 +14,7 @@ from jax_ipu.compiler.build import BuiltProgram
 from jax_ipu.compiler.compilation import Compilation
 from jax_ipu.compiler.estimates import Estimate
 from jax_ipu.compiler.ir import Op, size_in_bytes
+from jax_ipu.compiler.out_of_memory import batch_of
 from jax_ipu.compiler.types import Shape
 from jax_ipu.reports.accuracy import as_rows
 from jax_ipu.reports.layers import CostTree, functions_of
@@ -46,6 +47,7 @@ def report_data(compilation: Compilation, estimate: Estimate, floor: dict[str, A
             "name": compilation.name,
             "target": f"{target.version}:{target.num_tiles}",
             "num_ipus": compilation.num_ipus,
+            "batch": _batch(compilation),
             "fits": error is None,
             "reason": None if error is None else str(error),
         },
@@ -62,6 +64,14 @@ def report_data(compilation: Compilation, estimate: Estimate, floor: dict[str, A
         data |= _with_profile(profile, arguments, sources, target, planned)
     data["sources"] = sources.as_list()
     return data
+
+
+def _batch(compilation: Compilation) -> int | None:
+    """The rows of a call; None where the program has no batch, or it is not known how it is cut over IPUs."""
+    if compilation.built is None or compilation.num_ipus > 1:
+        return None
+    batch, _ = batch_of(compilation.built.module, compilation.built.signature)
+    return batch if batch > 1 else None
 
 
 def plain(value: Any) -> Any:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from jax_ipu.compiler.estimates import Estimate
-from jax_ipu.compiler.tables import html_table, text_table
+from jax_ipu.compiler.tables import html_table, seconds_text, text_table
 from jax_ipu.reports import html
 from jax_ipu.reports.data import FORMAT, VERSION, plain
 from jax_ipu.reports.insights import link_cycles
@@ -203,7 +203,13 @@ class Report(_Saved):
             >>> report.summary()[0]
             ('fits', 'yes')
         """
-        return self.estimate.summary(self.link_cycles or 0)
+        rows = self.estimate.summary(self.link_cycles or 0)
+        if (call := self.estimate.call_seconds) is not None:
+            batch = self._data["program"].get("batch")
+            speed = f"; {batch / call:,.0f} rows a second in batches of {batch}" if batch and call else ""
+            after = next((i + 1 for i, (name, _) in enumerate(rows) if name == "host link"), len(rows))
+            rows.insert(after, ("call", f"{seconds_text(call)} with the host link{speed}"))
+        return rows
 
     @property
     def link_cycles(self) -> int | None:
