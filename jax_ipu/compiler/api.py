@@ -146,6 +146,7 @@ def attempt(
     """
     plans = _ipu.TilePlanCache(detailed)
     built: BuiltProgram | None = None
+    legal: LegalProgram | None = None
     reason: _ipu.OutOfMemory | CompileError | None = None
     with Progress(program.name) as progress:
         progress.stage("importing the program")
@@ -161,7 +162,7 @@ def attempt(
                 raise
             reason = error
     num_ipus = program.num_replicas * program.num_partitions
-    return Compilation(program.name, num_ipus, target, settings, built, reason, progress.phases())
+    return Compilation(program.name, num_ipus, target, settings, built, reason, progress.phases(), legal)
 
 
 def _loaded(encoded: str, parsed: ParsedProgram, target: str) -> _ipu.Executable:

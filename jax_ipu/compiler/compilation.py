@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from jax_ipu import _ipu
 from jax_ipu.compiler.build import BuiltProgram
 from jax_ipu.compiler.errors import CompileError
+from jax_ipu.compiler.frontend.programs import LegalProgram
 from jax_ipu.compiler.options import Options
 
 
@@ -23,6 +24,7 @@ class Compilation:
         built: the program; None where it does not fit.
         error: why it does not fit: _ipu.OutOfMemory, or capacity.TooLarge and others for what is seen early.
         phases: seconds of each stage of the compiler.
+        legal: the program before the passes; None where it is not legal.
     """
 
     name: str
@@ -32,3 +34,4 @@ class Compilation:
     built: BuiltProgram | None = None
     error: _ipu.OutOfMemory | CompileError | None = None
     phases: Mapping[str, float] = field(default_factory=dict)
+    legal: LegalProgram | None = None

@@ -14,8 +14,9 @@ from jax_ipu.compiler.build import BuiltProgram
 from jax_ipu.compiler.compilation import Compilation
 from jax_ipu.compiler.estimates import Estimate
 from jax_ipu.compiler.ir import Op, size_in_bytes
-from jax_ipu.compiler.out_of_memory import batch_of
+from jax_ipu.compiler.pipeline import without_calls
 from jax_ipu.compiler.types import Shape
+from jax_ipu.compiler.variants.batch import find_batch
 from jax_ipu.reports.accuracy import as_rows
 from jax_ipu.reports.layers import CostTree, functions_of
 from jax_ipu.reports.operations import operations_of
@@ -68,10 +69,12 @@ def report_data(compilation: Compilation, estimate: Estimate, floor: dict[str, A
 
 def _batch(compilation: Compilation) -> int | None:
     """The rows of a call; None where the program has no batch, or it is not known how it is cut over IPUs."""
-    if compilation.built is None or compilation.num_ipus > 1:
+    if compilation.built is None or compilation.legal is None or compilation.num_ipus > 1:
         return None
-    batch, _ = batch_of(compilation.built.module, compilation.built.signature)
-    return batch if batch > 1 else None
+    module = without_calls(compilation.legal)
+    batch = find_batch(module)
+    module.release()
+    return None if batch is None else batch.size
 
 
 def plain(value: Any) -> Any:
