@@ -24,7 +24,7 @@ from jax_ipu.compiler.frontend.importer import import_program
 from jax_ipu.compiler.frontend.legalize import legalize
 from jax_ipu.compiler.frontend.parse import parse, reuse_context
 from jax_ipu.compiler.frontend.partition import partition
-from jax_ipu.compiler.frontend.programs import LocalProgram, ParsedProgram
+from jax_ipu.compiler.frontend.programs import LegalProgram, LocalProgram, ParsedProgram
 from jax_ipu.compiler.frontend.shown_program import shown_program
 from jax_ipu.compiler.ir import Module, Value, size_in_bytes
 from jax_ipu.compiler.options import Options, compile_options
@@ -155,7 +155,7 @@ def attempt(
             built = compile_to_fit(legal, settings, target, progress, plans, change)
         except NoFit as failure:
             reason = failure.error
-            if change is None:
+            if change is None and legal is not None:
                 reason.args = (f"{reason}{advice(program, legal, settings, target, failure, progress)}",)
         except CompileError as error:
             if error.code != RESOURCE_EXHAUSTED:
