@@ -179,7 +179,7 @@ def test_compare_with_what_was_saved(run, tmp_path):
     before, after = json.loads(text).values()
     assert code == 0 and before == after
     code, text, _ = run("compare", str(path), *arguments)
-    assert code == 0 and text.count("1.00 x") == 2
+    assert code == 0 and text.count("1.00 x") == 4
     for content in ("{}", "nonsense", "[]", '{"operations": [], "nothing": 1}'):
         path.write_text(content)
         code, _, error = run("compare", str(path))
@@ -203,7 +203,7 @@ def test_report(run, tmp_path):
     assert code == 0 and 0 < one["cycles"] < two["cycles"]
     both = tmp_path / "both.json"
     code, text, error = run("compare", str(before), str(after), "-o", str(both))
-    assert code == 0 and f"wrote {both}" in error and text.count(" x") == 2
+    assert code == 0 and f"wrote {both}" in error and text.count(" x") == 4
     assert json.loads(both.read_text())["second"] == json.loads(after.read_text())
     big = ("--arg", "f32[1000,1000]", "--arg", "f32[1000,1000]", "--target", "ipu2:1")
     code, text, _ = run("report", "command_line_program:product", *big, "-o", str(tmp_path / "big.json"))
