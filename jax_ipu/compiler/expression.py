@@ -154,6 +154,15 @@ def _direct(name: str) -> Emitter:
 _COMPARE = {"EQ": "eq", "NE": "ne", "LT": "lt", "LE": "le", "GT": "gt", "GE": "ge"}
 
 
+def _total_less(builder: ScalarBuilder, dtype: str, a: int, b: int) -> int:
+    if not dtype.endswith("fnuz"):
+        return builder.emit("total_lt", dtype, "pred", a, b)
+    # NaN has the bits of -0: its sign puts it below all numbers, and there is no other zero.
+    is_nan, is_number = builder.emit("ne", dtype, "pred", a, a), builder.emit("eq", dtype, "pred", b, b)
+    first = builder.emit("and", "pred", "pred", is_nan, is_number)
+    return builder.emit("or", "pred", "pred", first, builder.emit("lt", dtype, "pred", a, b))
+
+
 def _compare(builder: ScalarBuilder, op: Op, registers: list[int]) -> int:
     direction = op.attrs["comparison_direction"]
     dtype = op.operands[0].dtype
@@ -161,11 +170,11 @@ def _compare(builder: ScalarBuilder, op: Op, registers: list[int]) -> int:
     if op.attrs.get("compare_type") != "TOTALORDER" or dtype not in FLOAT:
         return builder.emit(_COMPARE[direction], dtype, "pred", a, b)
     if direction == "LT":
-        return builder.emit("total_lt", dtype, "pred", a, b)
+        return _total_less(builder, dtype, a, b)
     if direction == "GT":
-        return builder.emit("total_lt", dtype, "pred", b, a)
-    less = builder.emit("total_lt", dtype, "pred", a, b) if direction != "LE" else 0
-    greater = builder.emit("total_lt", dtype, "pred", b, a) if direction != "GE" else 0
+        return _total_less(builder, dtype, b, a)
+    less = _total_less(builder, dtype, a, b) if direction != "LE" else 0
+    greater = _total_less(builder, dtype, b, a) if direction != "GE" else 0
     if direction == "GE":
         return builder.emit("not", "pred", "pred", less)
     if direction == "LE":

@@ -11,6 +11,7 @@ from jax_ipu.compiler.passes import (
     ragged_all_to_all,
     random_numbers,
     single_member,
+    small_floats,
 )
 from jax_ipu.compiler.passes.rewriter import Rewriter, Rule, rewrite
 from jax_ipu.compiler.types import COMPLEX
@@ -68,6 +69,7 @@ RULES: dict[str, Rule] = {
     **long_fft.RULES,
     **ragged_all_to_all.RULES,
     **random_numbers.RULES,
+    **small_floats.RULES,
     "cholesky": _in_f32,
     "convert": _convert,
     "get_dimension_size": _get_dimension_size,
