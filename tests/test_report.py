@@ -9,6 +9,7 @@ import re
 import zlib
 from pathlib import Path
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -296,6 +297,62 @@ def test_calls_from_several_lines_are_told_apart():
 )
 def test_layers_in_a_name_stack(path, layers):
     assert layers_of(path) == layers
+
+
+def flax_report():
+    linen = pytest.importorskip("flax.linen")
+
+    class Net(linen.Module):
+        @linen.compact
+        def __call__(self, x):
+            return linen.Dense(4)(linen.relu(linen.Dense(32)(x)))
+
+    x = jnp.ones((8, 16))
+    variables = Net().init(jax.random.key(0), x)
+    return jax_ipu.report(jax.grad(lambda v: Net().apply(v, x).sum()), variables, target=TARGET)
+
+
+def equinox_report():
+    nn = pytest.importorskip("equinox.nn")
+    model = nn.MLP(16, 4, 32, 1, key=jax.random.key(0))
+    return jax_ipu.report(jax.vmap(model), shape(8, 16), target=TARGET)
+
+
+def torch_report():
+    pytest.importorskip("torchax")
+    nn = pytest.importorskip("torch.nn")
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = nn.Sequential(nn.Linear(16, 32), nn.ReLU())
+            self.out = nn.Linear(32, 4)
+
+        def forward(self, x):
+            return self.out(self.layers(x))
+
+    with jax_ipu.GraphCoreManager(compile_only=True) as manager:
+        return manager.report(Net().eval(), np.ones((8, 16), np.float32))
+
+
+@pytest.mark.parametrize(
+    "report, paths",
+    [
+        (flax_report, {("Net", "Dense_0"), ("Net", "Dense_1")}),
+        (equinox_report, {("eqx.nn.MLP", "eqx.nn.Linear")}),
+        (torch_report, {("PyTorch", "Net", "layers", "0"), ("PyTorch", "Net", "out")}),
+    ],
+)
+def test_modules_are_layers(report, paths):
+    data = report().as_dict()
+    nodes = data["layers"]
+
+    def path(number):
+        above = nodes[number]["parent"]
+        return (*(path(above) if above is not None else ()), nodes[number]["name"])
+
+    products = [row for row in data["operations"] if row["kind"] == "poplin::matMulGrouped"]
+    assert paths == {path(row["layer"]) for row in products}
 
 
 @pytest.mark.parametrize("name", ["MNIST step", "too large for its buffers", "too large"])

@@ -116,11 +116,26 @@ class Graph:
         return torch_tree.tree_unflatten(outputs, self._out_spec), changed
 
 
+def _scope(node: torch.fx.Node) -> str:
+    """The module that a node comes from, as flax names its modules: "Model/layers/0"."""
+    stack = node.meta.get("nn_module_stack") or {}
+    names: list[str] = []
+    known = ""
+    for path, kind in stack.values():
+        if not path:
+            names.append(str(kind).rsplit(".", 1)[-1].strip("'>"))
+        elif path.startswith(f"{known}.") or not known:
+            names += path.removeprefix(f"{known}.").split(".")
+        known = path or known
+    return "/".join(names)
+
+
 class _Interpreter(torch.fx.Interpreter):
     """Evaluates the nodes of a graph with JAX."""
 
     def run_node(self, n: torch.fx.Node) -> Any:
-        result = super().run_node(n)
+        with jax.named_scope(scope) if (scope := _scope(n)) else contextlib.nullcontext():
+            result = super().run_node(n)
         if n.op == "call_function":
             torch_operations.check(result, n.meta.get("val"), f"PyTorch's operation {n.target}")
         return result
