@@ -142,15 +142,16 @@ class _Adviser:
         """What helps, what does not, and what was not tried."""
         found = self._found
         self._all_tiles()
+        of_tiles = len(found.helps)  # who compiles for few tiles wants to know what else helps
         self._half()
         self._smaller_batch()
         parts = self._more_ipus()
-        if not found.helps:
+        if len(found.helps) == of_tiles:
             self._pairs(parts)
         if self._keeps_activations():
             checkpoint = "jax.checkpoint around each layer, which computes activations again in the backward pass"
             found.untried.append(f"{checkpoint}: then {self._estimate()}")
-        if not (found.helps or found.untried):
+        if not found.helps and (self._batch is None or not found.untried):
             found.untried.append(_LAST_RESORT)
         return found
 
@@ -210,7 +211,7 @@ class _Adviser:
             else:
                 self._found.untried.append(f"more than the {self._num_ipus} IPUs that it is for: {self._estimate()}")
         elif counts:
-            shown = " or ".join(map(str, tried))
+            shown = " or ".join(", ".join(map(str, tried)).rsplit(", ", 1))
             command = f"several IPUs, with arguments sharded over a jax.sharding.AbstractMesh: {self._estimate()}"
             if outcome == Outcome.UNKNOWN and tried:
                 outcome = Outcome.TOO_LARGE
@@ -256,11 +257,11 @@ class _Adviser:
             text = self._cuttable.text(parts)
             if wide:
                 note(self._on_ipus(parts, halve), f"{_HALF} and {text}")
-            if not self._found.helps and batch is not None and batch.size % parts == 0 and batch.size > parts:
+            if Outcome.FITS not in ended and batch is not None and batch.size % parts == 0 and batch.size > parts:
                 local = batch.of_size(batch.size // parts)
                 found = largest(local.size, lambda rows: self._on_ipus(parts, local.resized(rows)))
                 note(found.outcome, f"{self._batch_text(found, parts)} and {text}")
-        if not self._found.helps and Outcome.UNKNOWN in ended:
+        if Outcome.FITS not in ended and Outcome.UNKNOWN in ended:
             self._found.untried.append(f"two of these together: {self._estimate()}")
 
     def _keeps_activations(self) -> bool:

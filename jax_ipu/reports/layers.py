@@ -14,7 +14,18 @@ from jax_ipu.compiler.types import type_text
 # Parts of a name stack that JAX adds where it transforms or calls: no layer of the user has made them.
 _ADDED = frozenset(
     (
-        *("while", "body", "cond", "closed_call", "core_call", "pjit", "shard_map", "<lambda>", ""),
+        *(
+            "while",
+            "body",
+            "cond",
+            "closed_call",
+            "core_call",
+            "pjit",
+            "shard_map",
+            "<lambda>",
+            "<unnamed function>",
+            "",
+        ),
         *("checkpoint", "remat", "rematted_computation"),
         *("custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr"),
     )

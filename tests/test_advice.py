@@ -1,0 +1,260 @@
+"""Advice for programs that do not fit: each remedy that the message names fits when it is followed in JAX."""
+
+import re
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import pytest
+from jax.sharding import AbstractMesh, NamedSharding, PartitionSpec
+
+import jax_ipu
+from jax_ipu.compiler.advice import largest
+from jax_ipu.compiler.pipeline import without_calls
+from jax_ipu.compiler.trials import Outcome
+from jax_ipu.compiler.variants.batch import find_batch
+from jax_ipu.integration.programs import program_of
+from support.stages import legal
+
+# No test rests on time: all of the advice is tried, or none of it.
+ALL, NOTHING = {"ipu_advice_seconds": 3600.0}, {"ipu_advice_seconds": 0.0}
+
+
+def spec(*shape, dtype=jnp.float32):
+    return jax.ShapeDtypeStruct(shape, dtype)
+
+
+def mlp(params, x):
+    for w in params:
+        x = jnp.tanh(x @ w)
+    return x
+
+
+def gradient_step(loss):
+    def step(params, *data):
+        value, gradient = jax.value_and_grad(loss)(params, *data)
+        return jax.tree.map(lambda p, g: p - (0.1 * g).astype(p.dtype), params, gradient), value
+
+    return step
+
+
+def squared(params, x, y):
+    return jnp.mean((mlp(params, x) - y) ** 2)
+
+
+def labelled(params, x, y):
+    logits = jax.nn.log_softmax(mlp(params, x))
+    return -logits[jnp.arange(len(y)), y].mean()
+
+
+def dropped(params, x, key):
+    return jnp.mean(mlp(params, x * jax.random.bernoulli(key, 0.5, x.shape)) ** 2)
+
+
+def convolutions(params, x):
+    for w in params:
+        x = jax.lax.conv_general_dilated(x, w, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
+        x = jax.nn.relu((x - x.mean((0, 1, 2))) * jax.lax.rsqrt(x.var((0, 1, 2)) + jnp.asarray(1e-3, x.dtype)))
+    return x.mean((1, 2))
+
+
+def language(params, tokens):
+    table, positions, blocks = params
+    rows, length = tokens.shape
+    width = table.shape[1]
+    x = table[tokens] + positions
+    for q, k, v, o in blocks:
+        h = x - x.mean(-1, keepdims=True)
+
+        def heads(w, h=h):
+            return (h @ w).reshape(rows, length, 4, width // 4).transpose(0, 2, 1, 3)
+
+        scores = heads(q) @ heads(k).swapaxes(2, 3)
+        mask = jnp.tril(jnp.ones((length, length), bool))
+        attended = jax.nn.softmax(jnp.where(mask, scores, -1e4)) @ heads(v)
+        x = x + attended.transpose(0, 2, 1, 3).reshape(rows, length, width) @ o
+    logits = jax.nn.log_softmax(x @ table.T)[:, :-1]
+    return -jnp.take_along_axis(logits, tokens[:, 1:, None], -1).mean()
+
+
+def recurrent(w, steps):
+    def one(h, x):
+        h = jnp.tanh(h @ w + x)
+        return h, h
+
+    return jax.lax.scan(one, jnp.zeros(steps.shape[1:], steps.dtype), steps)[1]
+
+
+def scanned(params, x):
+    return jnp.mean(jax.lax.scan(lambda h, w: (jnp.tanh(h @ w), None), x, params)[0] ** 2)
+
+
+def in_parts(params, x):
+    return jax.lax.map(lambda rows: mlp(params, rows), x.reshape(4, -1, x.shape[1]))
+
+
+def decoded(cache, params, x):
+    """A step of decoding: the donated cache has a row for each row of the batch."""
+    wq, wv = params
+    cache = jax.lax.dynamic_update_slice(cache, (x @ wv)[:, None], (0, 3, 0))
+    return cache, jnp.einsum("btd,bd->bt", cache, x @ wq)
+
+
+def transformer(vocabulary, length, width, layers):
+    blocks = [tuple(spec(width, width) for _ in range(4)) for _ in range(layers)]
+    return spec(vocabulary, width), spec(length, width), blocks
+
+
+class Model(NamedTuple):
+    """A function that does not fit; `rows`: the positions of the arguments with a batch -> its axis."""
+
+    function: Callable[..., Any]
+    args: tuple[Any, ...]
+    target: str
+    helps: frozenset[str]  # the kinds of remedies that are named
+    rows: dict[int, int]
+    donated: tuple[int, ...] = ()
+
+
+def model(function, args, target, helps, rows, donated=()):
+    return Model(function, args, target, frozenset(helps.split()), rows, donated)
+
+
+INT, HALF = jnp.int32, jnp.bfloat16
+# fmt: off
+MODELS = {
+    # Of issue reports: 1 GiB of weights, where no batch helps, and training with a batch as wide as the layers.
+    "1 GiB of weights": model(mlp, ([spec(4096, 4096)] * 16, spec(64, 4096)), "ipu2", "half ipus", {1: 0}),
+    "batch is width": model(
+        gradient_step(squared), ([spec(1024, 1024)] * 4, spec(1024, 1024), spec(1024, 1024)),
+        "ipu2:64", "tiles half batch ipus", {1: 0, 2: 0}, (0,),
+    ),
+    "half precision with room": model(
+        mlp, ([spec(512, 512)] * 16, spec(32, 512)), "ipu2:20", "tiles half ipus", {1: 0}
+    ),
+    "labels by index": model(
+        gradient_step(labelled), ([spec(256, 256)] * 4, spec(8192, 256), spec(8192, dtype=INT)),
+        "ipu2:32", "tiles batch ipus", {1: 0, 2: 0},
+    ),
+    "dropout": model(
+        gradient_step(dropped), ([spec(128, 128)] * 2, spec(16384, 128), spec(2, dtype=jnp.uint32)),
+        "ipu2:32", "tiles batch ipus", {1: 0}, (0,),
+    ),
+    "convolutions": model(
+        gradient_step(lambda params, x: jnp.mean(convolutions(params, x))),
+        ([spec(3, 3, 3, 16), spec(3, 3, 16, 16), spec(3, 3, 16, 16)], spec(16, 32, 32, 3)),
+        "ipu2:4", "tiles batch ipus", {1: 0}, (0,),
+    ),
+    "language model": model(
+        gradient_step(language), (transformer(512, 64, 64, 1), spec(32, 64, dtype=INT)),
+        "ipu2:16", "tiles batch ipus", {1: 0}, (0,),
+    ),
+    "steps before rows": model(
+        recurrent, (spec(128, 128), spec(32, 2048, 128)), "ipu2:32", "tiles batch ipus", {1: 1}
+    ),
+    "layers in a scan": model(
+        gradient_step(scanned), (spec(8, 256, 256), spec(4096, 256)), "ipu2:32", "tiles batch ipus", {1: 0}, (0,)
+    ),
+    "rows in a loop": model(in_parts, ([spec(256, 256)] * 4, spec(32768, 256)), "ipu2:32", "tiles", {1: 0}),
+    "cache": model(
+        decoded, (spec(64, 512, 256), (spec(256, 256), spec(256, 256)), spec(64, 256)),
+        "ipu2:32", "tiles half batch ipus", {0: 0, 2: 0}, (0,),
+    ),
+    "narrow types": model(
+        mlp, ([spec(256, 256, dtype=HALF)] * 4, spec(65536, 256, dtype=HALF)), "ipu2:32", "tiles batch ipus", {1: 0}
+    ),
+    # No number of IPUs divides it, and two changes are needed.
+    "a pair": model(mlp, ([spec(501, 501)] * 12, spec(8191, 501)), "ipu2:16", "tiles half+batch", {1: 0}),
+}
+# fmt: on
+
+
+def kind_of(line):
+    """The kinds of change in a line of advice."""
+    kinds = {"half": "half precision", "batch": "a batch of", "ipus": "jax.sharding.Mesh", "tiles": "tiles of the IPU"}
+    return "+".join(kind for kind, words in kinds.items() if words in line)
+
+
+def follow(line, model):
+    """The estimate of the model with the change that a line of advice names."""
+    args, target = list(model.args), model.target
+    kinds = kind_of(line).split("+")
+    if "tiles" in kinds:
+        target = target.partition(":")[0]
+    if "half" in kinds:
+        args = jax.tree.map(lambda a: spec(*a.shape, dtype=jnp.float16) if a.dtype == jnp.float32 else a, args)
+    if "batch" in kinds:
+        rows = int(re.search(r"a batch of (\d+) instead", line).group(1))
+        for i, axis in model.rows.items():
+            shape = args[i].shape
+            args[i] = spec(*shape[:axis], rows, *shape[axis + 1 :], dtype=args[i].dtype)
+    if "ipus" in kinds:
+        mesh = AbstractMesh((int(re.search(r"a jax.sharding.Mesh of (\d+), one axis", line).group(1)),), ("i",))
+        large = {shape: int(axis) for shape, axis in re.findall(r"\(\w+\[([\d,]*)\]\) along axis (\d)", line)}
+        rows = model.rows if "the batch" in line else {}
+
+        def cut(a, axis):
+            names = [None] * len(a.shape)
+            if axis is not None:
+                names[axis] = "i"
+            return a.update(sharding=NamedSharding(mesh, PartitionSpec(*names)))
+
+        for i, arg in enumerate(args):
+            if i in rows:
+                args[i] = cut(arg, rows[i])
+            else:
+                args[i] = jax.tree.map(lambda a: cut(a, large.get(",".join(map(str, a.shape)))), arg)
+    return jax_ipu.estimate(model.function, *args, target=target, donate_argnums=model.donated)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_each_remedy_fits_when_it_is_followed(name):
+    one = MODELS[name]
+    found = jax_ipu.estimate(
+        one.function, *one.args, target=one.target, donate_argnums=one.donated, compiler_options=ALL
+    )
+    assert not found.fits
+    _, _, text = found.reason.partition("\nWhat helps:")
+    helps = re.findall(r"^  \* (.*)[;.]$", text.partition("\nDoes not help")[0].partition("\nNot tried")[0], re.M)
+    assert set(map(kind_of, helps)) == one.helps, text
+    for line in helps:
+        assert follow(line, one).fits, line
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_batch_is_found_by_data_flow(name):
+    one = MODELS[name]
+    program = program_of(one.function, one.args, {}, one.donated, None)
+    module = without_calls(legal(program.mlir, program.options))
+    found = find_batch(module)
+    if name == "rows in a loop":  # their number is a part of the reshape
+        assert found is None
+        return
+    (i, axis), *_ = one.rows.items()
+    assert found is not None and found.size == one.args[i].shape[axis]
+    assert len(found.axes) == len(one.rows) and set(found.axes.values()) == set(one.rows.values())
+
+
+def test_what_there_was_no_time_for_is_called_untried():
+    one = MODELS["half precision with room"]
+    found = jax_ipu.estimate(one.function, *one.args, target=one.target, compiler_options=NOTHING)
+    assert "\nWhat helps: nothing was tried.\nNot tried:" in found.reason
+    untried = found.reason.partition("\nNot tried:")[2]
+    for words in ("half precision", "jax-ipu largest-batch", "several IPUs", "tiles"):
+        assert words in untried
+
+
+@pytest.mark.parametrize("fits", [1, 2, 5, 8, 100, 576, 4095])
+def test_the_largest_batch_is_found_to_an_eighth(fits):
+    tried = []
+
+    def attempt(rows):
+        tried.append(rows)
+        return Outcome.FITS if rows <= fits else Outcome.TOO_LARGE
+
+    found = largest(4096, attempt)
+    assert found.outcome == Outcome.FITS and found.complete
+    assert fits * 7 / 8 <= found.rows <= fits and len(tried) <= 14
+    assert largest(4096, lambda rows: Outcome.TOO_LARGE) == (Outcome.TOO_LARGE, 0, True)
+    assert largest(4096, lambda rows: Outcome.FITS if rows == 1 else Outcome.UNKNOWN) == (Outcome.FITS, 1, False)
