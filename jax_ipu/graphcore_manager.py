@@ -473,7 +473,7 @@ class GraphCoreManager:
             self.precision,
             seed,
         )
-        moments = training.initial_state(trainer.optimizer, trainer.learned, self._devices[0])
+        moments = trainer.initial_state(self._devices[0])
         step_of = functools.cache(lambda recompute: trainer.step(moments, recompute))
         traced = step_of("nothing").traced
         search = _Search(lambda plan: self._compile(traced, plan, step_of(plan.recompute).step))

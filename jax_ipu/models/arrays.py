@@ -10,6 +10,7 @@ import jax
 import numpy as np
 
 from jax_ipu.models.model import loaded
+from jax_ipu.models.wide import types_kept
 
 # NumPy kinds of types that are not numeric: objects, strings, bytes, records, times.
 _NO_NUMBERS = "OUSVMm"
@@ -50,8 +51,13 @@ def like_inputs(inputs: Any) -> Callable[[np.ndarray[Any, Any]], Any]:
     if torch is not None and any(isinstance(leaf, torch.Tensor) for leaf in leaves):
         return lambda array: _to_torch(torch, array)
     if any(isinstance(leaf, jax.Array) for leaf in leaves):
-        return jax.numpy.asarray
+        return _to_jax
     return lambda array: array
+
+
+def _to_jax(array: np.ndarray[Any, Any]) -> Any:
+    with types_kept():
+        return jax.numpy.asarray(array)
 
 
 def _to_torch(torch: Any, array: np.ndarray[Any, Any]) -> Any:

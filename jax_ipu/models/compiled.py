@@ -18,6 +18,7 @@ from jax_ipu.models import archive, plans
 from jax_ipu.models.arrays import arguments, like_inputs
 from jax_ipu.models.plans import Cost, Layout, Plan
 from jax_ipu.models.traced_model import Array, Signature, TracedModel, no_run
+from jax_ipu.models.wide import types_kept
 
 # (weights, inputs) -> (weights, outputs); all are flat lists.
 Runner = Callable[[list[Any], list[Any]], tuple[Sequence[Any], Sequence[Any]]]
@@ -29,6 +30,7 @@ class Placed(NamedTuple):
     run: Runner
     layout: Layout
     serialize: Callable[[], bytes]
+    wide: bool  # its arguments may be of 64 bits
 
 
 class CompiledModel:
@@ -77,7 +79,8 @@ class CompiledModel:
         self._released = False
         self._weights: list[Any] = list(weights)
         if placed is not None:
-            self._weights = [jax.device_put(w, s) for w, s in zip(weights, placed.layout.weights, strict=True)]
+            with types_kept(placed.wide):
+                self._weights = [jax.device_put(w, s) for w, s in zip(weights, placed.layout.weights, strict=True)]
 
     def __repr__(self) -> str:
         return f"<CompiledModel {self.kind}, {self.precision}, {self.plan}, {self.cost.cycles} cycles>"
@@ -113,7 +116,8 @@ class CompiledModel:
                     "with GraphCoreManager().load(path) where there is an IPU"
                 )
             # The run donates the weights and returns them: keep the returned arrays for the next run.
-            weights, outputs = self._placed.run(self._weights, inputs)
+            with types_kept(self._placed.wide):
+                weights, outputs = self._placed.run(self._weights, inputs)
             self._weights = list(weights)
             return list(outputs)
 
@@ -199,7 +203,7 @@ def compile_on_devices(
         # The runtime's serialised form also depends on the devices. Compilation is deterministic, so compile again.
         return compile_for_target(traced, plan, target, step)[0]
 
-    return Placed(executable, layout, serialize), Cost.of(executable.cost_analysis())
+    return Placed(executable, layout, serialize, traced.wide), Cost.of(executable.cost_analysis())
 
 
 def program_for_target(traced: TracedModel, plan: Plan, step: Callable[..., Any]) -> tuple[bytes, str, bytes]:
@@ -229,8 +233,8 @@ def place_loaded(
         # Stub: JAX needs a function with this signature; the loaded executable replaces its body.
         return weights, [jax.numpy.zeros(o.shape, t) for o, t in zip(signature.outputs, types, strict=True)]
 
-    traced = TracedModel("loaded", no_run, list(weights), signature)
+    traced = TracedModel("loaded", no_run, list(weights), signature, wide=True)
     layout = plans.layout_of(traced, plan, devices)
     options = {"ipu_executable": base64.b64encode(data).decode()}
     run = plans.lower(traced, layout, step).compile(compiler_options=options)
-    return Placed(run, layout, lambda: data)
+    return Placed(run, layout, lambda: data, traced.wide)

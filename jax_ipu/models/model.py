@@ -27,6 +27,7 @@ class Model(NamedTuple):
             `apply` serves for training as well.
         weights: `weights(trainable, frozen)` returns the result of `TrainingStep.weights` from NumPy arrays; None
             where that is `trainable`.
+        wide: types of 64 bits are kept. Otherwise they are as in the JAX of this process, which has 32 bits by default.
     """
 
     kind: str
@@ -37,6 +38,7 @@ class Model(NamedTuple):
     shared: bool = False
     train: Callable[..., tuple[Any, Any]] | None = None
     weights: Callable[[Any, Any], Any] | None = None
+    wide: bool = False
 
 
 def loaded(name: str) -> ModuleType | None:

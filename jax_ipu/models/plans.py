@@ -10,6 +10,7 @@ import numpy as np
 from jax.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec, SingleDeviceSharding
 
 from jax_ipu.models.traced_model import TracedModel, shape_of
+from jax_ipu.models.wide import types_kept
 
 _AXIS = "ipus"
 # Memory proportions that a search tries besides that of the manager.
@@ -194,13 +195,15 @@ def step_of(traced: TracedModel) -> Callable[[list[Any], list[Any]], tuple[list[
 
 def lower(traced: TracedModel, layout: Layout, step: Callable[..., Any]) -> Any:
     """Lowers the step for the devices of the layout."""
-    return _jitted(step, layout).lower(*_arguments(traced))
+    with types_kept(traced.wide):
+        return _jitted(step, layout).lower(*_arguments(traced))
 
 
 def lower_for_target(traced: TracedModel, plan: Plan, step: Callable[..., Any]) -> Any:
     """Lowers the step for `plan.num_ipus` IPUs without choosing devices."""
     layout = _layout_over(traced, plan, AbstractMesh((plan.num_ipus,), (_AXIS,))) if plan.num_ipus > 1 else None
-    return _jitted(step, layout).trace(*_arguments(traced)).lower(lowering_platforms=("ipu",))
+    with types_kept(traced.wide):
+        return _jitted(step, layout).trace(*_arguments(traced)).lower(lowering_platforms=("ipu",))
 
 
 def _jitted(step: Callable[..., Any], layout: Layout | None) -> Any:

@@ -15,6 +15,7 @@ from jax_ipu.models.arrays import to_array
 from jax_ipu.models.model import Model
 from jax_ipu.models.precision import retyped, storage_dtype
 from jax_ipu.models.sharing import share
+from jax_ipu.models.wide import check_fits, types_kept
 
 Array = np.ndarray[Any, Any]
 _PACKAGES = (sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), str(Path(__file__).parents[1]))
@@ -47,6 +48,7 @@ class Signature(NamedTuple):
                 )
             if not np.can_cast(array.dtype, declared, "same_kind") and array.dtype != spec.dtype:
                 raise ValueError(f"input {i} is {array.dtype}, but the model was compiled for {declared}")
+            check_fits(array, spec.dtype, f"input {i}")
             arrays.append(array if array.dtype == spec.dtype else np.asarray(array).astype(spec.dtype))
         return arrays
 
@@ -64,6 +66,7 @@ class TracedModel(NamedTuple):
     weights: list[Array]
     signature: Signature
     fixed_shapes: bool = False  # the model cannot be traced for other shapes
+    wide: bool = False  # types of 64 bits are kept, see `wide.types_kept`
 
     @property
     def batch(self) -> int:
@@ -106,8 +109,9 @@ def trace(model: Model, inputs: tuple[Any, ...], precision: str) -> TracedModel:
         trainable, frozen = jax.tree.unflatten(tree, weights.expand(arrays))
         return model.apply(trainable, frozen, *inputs)
 
-    traced = trace_flat(model.kind, apply, weights.arrays, inputs, precision)
-    return traced._replace(fixed_shapes=model.fixed_types)
+    with types_kept(model.wide):
+        traced = trace_flat(model.kind, apply, weights.arrays, inputs, precision)
+    return traced._replace(fixed_shapes=model.fixed_types, wide=model.wide)
 
 
 def trace_flat(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -17,6 +18,7 @@ from jax_ipu.models.optimizers import BoundLater
 from jax_ipu.models.precision import retyped, storage_dtype
 from jax_ipu.models.state import TrainingWeights
 from jax_ipu.models.traced_model import Array, Signature, TracedModel, no_run, shape_of, spec_of
+from jax_ipu.models.wide import is_wide, types_kept, types_narrowed
 
 # Which activations the backward pass recomputes, with the name of the policy in jax.checkpoint_policies.
 RECOMPUTE = {
@@ -32,6 +34,7 @@ class Batches(NamedTuple):
 
     own_loss: bool = False  # the model computes its loss itself, and a batch is its inputs
     rates: Callable[[], Sequence[float]] = tuple  # returns the optimiser's current learning rates
+    rate_type: Any = np.float32
 
     def split(self, batch: Any) -> tuple[tuple[Any, ...], Any]:
         """Returns (the model's arguments, the targets).
@@ -51,7 +54,7 @@ class Batches(NamedTuple):
 
     def leaves(self, batch: Any) -> tuple[tuple[Any, ...], Any, list[Array]]:
         """Returns all inputs of a step: arguments, targets and learning rates."""
-        return *self.split(batch), [np.asarray(rate, np.float32) for rate in self.rates()]
+        return *self.split(batch), [np.asarray(rate, self.rate_type) for rate in self.rates()]
 
 
 class TrainingStep(CompiledModel):
@@ -214,18 +217,21 @@ class Trainer:
             loss = LOSSES[loss]
         self._model, self._loss = model, loss or own_loss
         self._precision, self._accumulation, self._seed = precision, gradient_accumulation, seed
-        self._weights = TrainingWeights(model)
+        with types_kept(model.wide):
+            self._weights = TrainingWeights(model)
         self.learned = self._weights.learned
+        self._wide_weights = any(is_wide(weight.dtype) for weight in self.learned)
         self.optimizer: Any = optimizer.bind(self._weights) if isinstance(optimizer, BoundLater) else optimizer
         self._rates = getattr(self.optimizer, "rates", None)
-        self.batches = Batches(loss is None, self._rates or tuple)
+        self.batches = Batches(loss is None, self._rates or tuple, np.float64 if self._wide_weights else np.float32)
         inputs, self._batch_tree = jax.tree.flatten(self.batches.split(example_batch))
-        self._specs = [spec_of(leaf) for leaf in inputs]
+        with types_kept(model.wide):
+            self._specs = [spec_of(leaf) for leaf in inputs]
         self._micro = _micro_batches(self._specs, gradient_accumulation)
 
     def step(self, moments: Any, recompute: str) -> Step:
         """Returns the step; `moments` is the initial state of the optimiser."""
-        gradient, used = self._gradient(recompute)
+        gradient, used, loss_type = self._gradient(recompute)
         key = np.asarray(jax.random.key_data(jax.random.key(self._seed))) if self._model.train else None
         initial, state_tree = jax.tree.flatten((self.learned, self._weights.kept, moments, key))
         count = len(self._specs)
@@ -233,11 +239,12 @@ class Trainer:
         def step(state: list[Any], batch: list[Any]) -> tuple[list[Any], list[Any]]:
             learned, kept, moments, key = jax.tree.unflatten(state_tree, state)
             batch, rates = batch[:count], batch[count:]
-            loss, gradients, kept, key = self._mean(gradient, learned, kept, key, batch)
-            if self._rates:
-                updates, moments = self.optimizer.update(gradients, moments, learned, rates, used)
-            else:
-                updates, moments = self.optimizer.update(gradients, moments, learned)
+            loss, gradients, kept, key = self._mean(gradient, learned, kept, key, batch, loss_type)
+            with self._types_of_optimizer():
+                if self._rates:
+                    updates, moments = self.optimizer.update(gradients, moments, learned, rates, used)
+                else:
+                    updates, moments = self.optimizer.update(gradients, moments, learned)
             learned = [(w + u).astype(w.dtype) for w, u in zip(learned, updates, strict=True)]
             return jax.tree.leaves((learned, kept, moments, key)), [loss]
 
@@ -246,18 +253,33 @@ class Trainer:
             trainable, frozen = self._weights.unflatten(learned, kept)
             return self._model.weights(trainable, frozen) if self._model.weights else trainable
 
-        rates = [shape_of((), np.float32) for _ in self.batches.rates()]
+        rates = [shape_of((), self.batches.rate_type) for _ in self.batches.rates()]
         specs = [*self._specs, *rates]
         in_tree = jax.tree.structure((*jax.tree.unflatten(self._batch_tree, self._specs), rates))
         declared = [np.dtype(spec.dtype) for spec in specs]
-        signature = Signature(in_tree, specs, declared, jax.tree.structure(0), [shape_of((), np.float32)])
+        signature = Signature(in_tree, specs, declared, jax.tree.structure(0), [shape_of((), loss_type)])
         weights = [np.asarray(w) for w in initial]
-        return Step(TracedModel(f"{self._model.kind} step", no_run, weights, signature), step, weights_of)
+        traced = TracedModel(f"{self._model.kind} step", no_run, weights, signature, wide=self._model.wide)
+        return Step(traced, step, weights_of)
 
-    def _gradient(self, recompute: str) -> tuple[Callable[..., Any], list[bool]]:
-        """Returns (learned, kept, key, batch) -> (loss, gradients, kept), and whether the loss depends on each weight.
+    def initial_state(self, device: Any) -> Any:
+        """Returns the initial state of the optimiser, which the IPU computes."""
+        sharding = jax.sharding.SingleDeviceSharding(device)
+        init = jax.jit(self.optimizer.init, in_shardings=sharding, out_shardings=sharding)
+        with self._types_of_optimizer():
+            return jax.tree.map(np.asarray, init(list(self.learned)))
 
-        The function computes in the chosen precision; the loss is float32, gradients have the types of the weights.
+    def _types_of_optimizer(self) -> contextlib.AbstractContextManager[Any]:
+        """Learning rates and powers of decays are of 64 bits only for weights that are."""
+        if not self._model.wide:
+            return contextlib.nullcontext()
+        return types_kept() if self._wide_weights else types_narrowed()
+
+    def _gradient(self, recompute: str) -> tuple[Callable[..., Any], list[bool], Any]:
+        """Returns (learned, kept, key, batch) -> (loss, gradients, kept), its dependence on each weight, and its type.
+
+        The function computes in the chosen precision; the loss is float64 or float32, gradients have the types of the
+        weights.
         """
         policy = RECOMPUTE[recompute]
         apply: Callable[..., Any] = self._apply
@@ -272,8 +294,11 @@ class Trainer:
         key = shape_of((2,), np.uint32) if self._model.train else None
         arguments = (*map(_specs, (self.learned, self._weights.kept)), key, self._micro)
         function = jax.value_and_grad(loss_of, has_aux=True)
-        closed, shapes = jax.make_jaxpr(function, return_shape=True)(*arguments)
+        with types_kept(self._model.wide):
+            closed, shapes = jax.make_jaxpr(function, return_shape=True)(*arguments)
         tree = jax.tree.structure(shapes)
+        is_double = shapes[0][0].dtype == np.float64 and self._precision == "float32"
+        loss_type: Any = np.float64 if is_double else np.float32
         evaluate = retyped(closed, self._precision)
 
         def gradient(learned: list[Any], kept: list[Any], key: Any, batch: list[Any]) -> Any:
@@ -284,9 +309,9 @@ class Trainer:
             (loss, changes), gradients = jax.tree.unflatten(tree, flat)
             same = [g.astype(w.dtype) for g, w in zip(gradients, learned, strict=True)]
             new = [changes[i].astype(w.dtype) if i in changes else w for i, w in enumerate(kept)]
-            return loss.astype(jnp.float32), same, new
+            return loss.astype(loss_type), same, new
 
-        return gradient, _depend_on_inputs(closed.jaxpr, len(self.learned))
+        return gradient, _depend_on_inputs(closed.jaxpr, len(self.learned)), loss_type
 
     def _apply(self, learned: list[Any], kept: list[Any], key: Any, inputs: tuple[Any, ...]) -> tuple[Any, Any]:
         """Returns the outputs and the arrays of `kept` that the model updated, by index."""
@@ -296,7 +321,9 @@ class Trainer:
         outputs, after = self._model.train(trainable, frozen, jax.random.wrap_key_data(key), *inputs)
         return outputs, self._weights.changed(frozen, after)
 
-    def _mean(self, gradient: Callable[..., Any], learned: Any, kept: Any, key: Any, batch: list[Any]) -> Any:
+    def _mean(
+        self, gradient: Callable[..., Any], learned: Any, kept: Any, key: Any, batch: list[Any], loss_type: Any
+    ) -> Any:
         """Returns (loss, gradients, kept, key): means over the micro-batches, and the updated arrays and random key."""
         count = self._accumulation
         keys = None
@@ -312,17 +339,10 @@ class Trainer:
             loss, gradients, kept = gradient(learned, kept, *micro)
             return (jax.tree.map(jnp.add, total, (loss, gradients)), kept), None
 
-        zero = (jnp.zeros((), jnp.float32), [jnp.zeros_like(w) for w in learned])
+        zero = (jnp.zeros((), loss_type), [jnp.zeros_like(w) for w in learned])
         (total, kept), _ = jax.lax.scan(add, (zero, kept), (keys, parts))
         loss, gradients = jax.tree.map(lambda x: (x / count).astype(x.dtype), total)
         return loss, gradients, kept, key
-
-
-def initial_state(optimizer: Any, learned: Sequence[Any], device: Any) -> Any:
-    """Returns the initial state of the optimiser, which the IPU computes."""
-    sharding = jax.sharding.SingleDeviceSharding(device)
-    init = jax.jit(optimizer.init, in_shardings=sharding, out_shardings=sharding)
-    return jax.tree.map(np.asarray, init(list(learned)))
 
 
 def _depend_on_inputs(jaxpr: Any, count: int) -> list[bool]:

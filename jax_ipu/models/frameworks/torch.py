@@ -76,7 +76,7 @@ def torch_model(model: Any, inputs: tuple[Any, ...]) -> Model | None:
         values = {**trainable, **frozen}
         return {name: np.asarray(values[name]).astype(to_array(old).dtype) for name, old in state.items()}
 
-    return Model("PyTorch", apply, trainable, frozen, shared=True, train=train, weights=weights)
+    return Model("PyTorch", apply, trainable, frozen, shared=True, train=train, weights=weights, wide=True)
 
 
 def torch_loss(loss: Any) -> Callable[[Any, Any], Any] | None:

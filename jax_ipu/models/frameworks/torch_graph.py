@@ -21,7 +21,7 @@ from torchax import decompositions
 from torchax.ops import ops_registry
 
 from jax_ipu.models.arrays import to_array
-from jax_ipu.models.frameworks import torch_functions, torch_operations
+from jax_ipu.models.frameworks import torch_functions, torch_operations, torch_types
 
 
 def structure(value: Any) -> Any:
@@ -79,6 +79,7 @@ class Graph:
             spec.target if spec.kind == OutputKind.BUFFER_MUTATION else None for spec in signature.output_specs
         ]
         self._is_output = [spec.kind == OutputKind.USER_OUTPUT for spec in signature.output_specs]
+        self._expected_inputs = [node.meta.get("val") for node in self._program.graph.nodes if node.op == "placeholder"]
         self._keywords = list(self._program.call_spec.in_spec.child(1).context or ())
         # Constant tensors: neither parameters nor buffers.
         self._constants = {
@@ -104,15 +105,18 @@ class Graph:
         inputs = iter(torch_tree.tree_flatten((tuple(args), ordered))[0])
         # Convert to JAX arrays: operations of torchax may index operands with traced indices.
         operands = [jnp.asarray(next(inputs) if name is None else values[name]) for name in self._inputs]
+        operands = [torch_types.widened(x, of) for x, of in zip(operands, self._expected_inputs, strict=True)]
         interpreter = _Interpreter(self._program.graph_module)
         with torchax.default_env().override_property(prng=key), warnings.catch_warnings():
-            # Integers are int64 in PyTorch and int32 on the IPU.
+            # Operations without operands of 64 bits are traced without these types.
             warnings.filterwarnings("ignore", "Explicitly requested dtype", UserWarning)
             results = interpreter.run(*operands, enable_io_processing=False)
         changed = {name: value for name, value in zip(self._outputs, results, strict=True) if name is not None}
         outputs = [value for value, is_output in zip(results, self._is_output, strict=True) if is_output]
-        for result, (name, expected) in zip(outputs, self._expected, strict=True):
-            torch_operations.check(result, expected, f"the result {name} of the model")
+        outputs = [
+            torch_types.fitted(result, expected, None, f"the result {name} of the model")
+            for result, (name, expected) in zip(outputs, self._expected, strict=True)
+        ]
         return torch_tree.tree_unflatten(outputs, self._out_spec), changed
 
 
@@ -135,10 +139,12 @@ class _Interpreter(torch.fx.Interpreter):
 
     def run_node(self, n: torch.fx.Node) -> Any:
         with jax.named_scope(scope) if (scope := _scope(n)) else contextlib.nullcontext():
-            result = super().run_node(n)
-        if n.op == "call_function":
-            torch_operations.check(result, n.meta.get("val"), f"PyTorch's operation {n.target}")
-        return result
+            if n.op != "call_function":
+                return super().run_node(n)
+            expected = n.meta.get("val")
+            with torch_types.context_of(n.target, self.fetch_args_kwargs_from_env(n), expected):
+                result = super().run_node(n)
+            return torch_types.fitted(result, expected, n.target, f"PyTorch's operation {n.target}")
 
     def call_function(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if target is torch_functions.OPERATION:

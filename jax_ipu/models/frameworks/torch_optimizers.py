@@ -140,7 +140,7 @@ class _Bound(NamedTuple):
             after.append(new)
             for i, direction in zip(slots, directions, strict=True):
                 if used[i]:
-                    updates[i] = -rate * direction
+                    updates[i] = (-rate * direction).astype(direction.dtype)
         return updates, after
 
 

@@ -1,0 +1,116 @@
+"""PyTorch's types: which operations compute with 64 bits, and results that have exactly the types PyTorch gives them.
+
+A PyTorch program is traced with JAX's types of 64 bits on. JAX then also chooses 64 bits where nothing asks for them,
+which the chip computes in software; so operations whose operands and results have at most 32 bits are traced without.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import torch
+from torchax.ops import mappings
+
+from jax_ipu.models.wide import is_wide, types_narrowed
+
+# Operations whose int64 results count elements of an array, or are positions in one: these always have 32 bits.
+_POSITIONS = frozenset(
+    """argmax argmin argsort bucketize cummax cummin histc kthvalue max median min mode msort multinomial nanmedian
+    nonzero_static randperm searchsorted sort topk max_pool1d_with_indices max_pool2d_with_indices
+    max_pool3d_with_indices adaptive_max_pool1d adaptive_max_pool2d adaptive_max_pool3d fractional_max_pool2d
+    fractional_max_pool3d""".split()
+)
+
+
+def context_of(target: Any, operands: Any, expected: Any) -> contextlib.AbstractContextManager[Any]:
+    """The context in which an operation is traced.
+
+    Args:
+        target: the operation of PyTorch.
+        operands: arrays of JAX and settings, in any structure.
+        expected: what PyTorch says of its results.
+    """
+    if expected is None or not isinstance(target, torch._ops.OpOverload) or target.namespace != "aten":
+        return contextlib.nullcontext()
+    results = [] if _gives_positions(target) else _tensors(expected)
+    wide = any(is_wide(x.dtype) for x in jax.tree.leaves(operands) if hasattr(x, "dtype") and _is_number(x.dtype))
+    types = [x for x in jax.tree.leaves(operands) if isinstance(x, torch.dtype)]
+    if wide or any(is_wide(_dtype(t)) for t in [*types, *(x.dtype for x in results)]):
+        return contextlib.nullcontext()
+    return types_narrowed()
+
+
+def fitted(result: Any, expected: Any, target: Any, what: str) -> Any:
+    """The result of an operation with PyTorch's types.
+
+    A type that holds more than PyTorch's is converted: JAX has another rule for which type follows from several. So are
+    positions in an array.
+
+    Args:
+        result: arrays, in any structure.
+        expected: what PyTorch says of them: tensors without values, in the same structure.
+        target: the operation, or None.
+        what: names it in the error.
+
+    Raises NotImplementedError: the shape or the kind of type is another one, or the type holds less than PyTorch's.
+    """
+    if isinstance(expected, (list, tuple)):
+        if isinstance(result, (list, tuple)) and len(result) == len(expected):
+            values = [fitted(r, e, target, what) for r, e in zip(result, expected, strict=True)]
+            return type(result)(values) if type(result) in (list, tuple) else tuple(values)
+        return result
+    if not isinstance(expected, torch.Tensor) or not hasattr(result, "shape"):
+        return result
+    # Outside of a program that keeps 64 bits, such as a loss of a model of JAX, all types are JAX's.
+    wanted = jax.dtypes.canonicalize_dtype(_dtype(expected.dtype))
+    found = np.dtype(result.dtype)
+    if tuple(result.shape) == tuple(expected.shape):
+        if found == wanted:
+            return result
+        if _kind(found) == _kind(wanted) and (found.itemsize > wanted.itemsize or _gives_positions(target)):
+            return jnp.asarray(result).astype(wanted)
+    raise NotImplementedError(
+        f"{what} gives {found}{list(result.shape)} here and {wanted}{list(expected.shape)} in PyTorch. This is a fault "
+        "of torchax's conversion: write it in other operations"
+    )
+
+
+def widened(operand: Any, expected: Any) -> Any:
+    """A whole number that is given to a graph, with the type for which the graph was exported if that holds more."""
+    if not isinstance(expected, torch.Tensor):
+        return operand
+    wanted = jax.dtypes.canonicalize_dtype(_dtype(expected.dtype))
+    integers = jnp.issubdtype(operand.dtype, jnp.integer) and jnp.issubdtype(wanted, jnp.integer)
+    return operand.astype(wanted) if integers and np.dtype(operand.dtype).itemsize < wanted.itemsize else operand
+
+
+def _gives_positions(target: Any) -> bool:
+    return isinstance(target, torch._ops.OpOverload) and target._schema.name.removeprefix("aten::") in _POSITIONS
+
+
+def _tensors(expected: Any) -> list[Any]:
+    if isinstance(expected, (list, tuple)):
+        return [x for part in expected for x in _tensors(part)]
+    return [expected] if isinstance(expected, torch.Tensor) else []
+
+
+def _is_number(dtype: Any) -> bool:
+    return not jnp.issubdtype(dtype, jax.dtypes.extended)
+
+
+def _dtype(dtype: torch.dtype) -> np.dtype[Any]:
+    """The type of NumPy for one of PyTorch."""
+    found: np.dtype[Any] = np.dtype(mappings.t2j_dtype(dtype))
+    return found
+
+
+def _kind(dtype: np.dtype[Any]) -> str:
+    if dtype == np.bool_:
+        return "bool"
+    if jnp.issubdtype(dtype, jnp.complexfloating):
+        return "complex"
+    return "float" if jnp.issubdtype(dtype, jnp.floating) else "integer"

@@ -1,0 +1,99 @@
+"""Types of 64 bits in PyTorch models: values, types and shapes are PyTorch's, and the process keeps JAX's types."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("torchax")
+
+from jax_ipu import GraphCoreManager  # noqa: E402
+
+nn = torch.nn
+BIG = 1 << 40
+
+
+class Function(nn.Module):
+    def __init__(self, function, **buffers):
+        super().__init__()
+        self.function = function
+        for name, value in buffers.items():
+            self.register_buffer(name, value)
+
+    def forward(self, *inputs):
+        return self.function(*inputs, *self.buffers())
+
+
+def whole(*values, dtype=torch.int64):
+    return torch.tensor(values, dtype=dtype)
+
+
+def double(*shape):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(sum(shape)), dtype=torch.float64)
+
+
+MODELS = {
+    "sum beyond 32 bits": (Function(lambda x: x.sum()), whole(BIG, 3, -1)),
+    "sum of int32": (Function(lambda x: x.sum()), whole(1 << 30, 1 << 30, 1 << 30, dtype=torch.int32)),
+    "product": (Function(lambda x: x * x), whole(1 << 20, -(1 << 20), 3)),
+    "comparison": (Function(lambda x: x > BIG), whole(BIG, BIG + 1)),
+    "division": (Function(lambda x: torch.div(x, 3, rounding_mode="trunc")), whole(BIG + 1, -BIG - 1)),
+    "remainder": (Function(lambda x: x % 7), whole(BIG + 1, -BIG - 1)),
+    "power": (Function(lambda x: x**2), whole(1 << 20, 7)),
+    "shift": (Function(lambda x: x << 33), whole(1, 5)),
+    "cumulative sum": (Function(lambda x: x.cumsum(0)), whole(BIG, BIG, 1)),
+    "maximum with index": (Function(lambda x: x.max(0)), whole(BIG, BIG + 2, 1)),
+    "argmax": (Function(lambda x: x.argmax(-1)), double(3, 5)),
+    "top-k": (Function(lambda x: x.topk(3)), double(9)),
+    "sort": (Function(lambda x: x.sort()), double(9)),
+    "count": (Function(lambda x: (x > 0).sum()), double(9)),
+    "iota": (Function(lambda x: torch.arange(5) + x), whole(BIG)),
+    "buffer": (Function(lambda x, y: x + y, y=whole(BIG, 1)), whole(1, BIG)),
+    "mean": (Function(lambda x: x.mean(0)), double(4, 3)),
+    "constant": (Function(lambda x: x + torch.tensor(1e-12, dtype=torch.float64)), double(4)),
+    "to float64": (Function(lambda x: x.double() / 3), torch.ones(3)),
+    "linear": (nn.Linear(4, 3, dtype=torch.float64), double(2, 4)),
+    "embedding": (nn.Embedding(10, 4), whole(1, 9, 3)),
+    "cast": (Function(lambda x: x.to(torch.int32)), whole(5, -7)),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_types_and_values_are_those_of_pytorch(name):
+    model, x = MODELS[name]
+    expected = model(x)
+    with GraphCoreManager() as manager:
+        found = manager.execute_model(manager.compile_model(model.eval(), x), x)
+    pairs = zip(found, expected, strict=True) if isinstance(expected, tuple) else [(found, expected)]
+    for result, wanted in pairs:
+        assert result.dtype == wanted.dtype and result.shape == wanted.shape
+        exact = wanted.dtype not in (torch.float32, torch.float64)
+        rounding = 0 if exact else 1e-12 if wanted.dtype == torch.float64 else 1e-6
+        torch.testing.assert_close(result, wanted.detach(), rtol=rounding, atol=rounding)
+
+
+def test_other_programs_of_the_process_keep_their_types():
+    model, x = MODELS["linear"]
+    with GraphCoreManager() as manager:
+        run = manager.compile_model(model.eval(), x)
+        assert jnp.arange(3).dtype == np.int32 and jnp.ones(3).dtype == np.float32
+        manager.execute_model(run, x)
+    assert not jax.config.jax_enable_x64 and jnp.asarray(np.ones(2)).dtype == np.float32
+
+
+def test_indices_cost_no_more_for_being_of_64_bits():
+    """Token ids and labels are int64 everywhere in PyTorch."""
+    model = nn.Sequential(nn.Embedding(512, 64), nn.Linear(64, 16))
+    ids = torch.arange(32) * 7
+    with GraphCoreManager() as manager:
+        wide, narrow = (manager.compile_model(model, x).cost for x in (ids, ids.to(torch.int32)))
+    assert wide.cycles <= 1.05 * narrow.cycles
+
+
+def test_an_input_that_does_not_fit_its_compiled_type_is_refused():
+    model = Function(lambda x: x + 1)
+    with GraphCoreManager() as manager:
+        run = manager.compile_model(model, whole(1, 2, dtype=torch.int32))
+        with pytest.raises(ValueError, match="int32 and has the value 1099511627776"):
+            manager.execute_model(run, whole(1, BIG))
