@@ -349,7 +349,7 @@ def test_optimize_model_slices_a_batch_that_does_not_fit(manager):
     x = RNG.normal(size=(1024, 600)).astype(np.float32)
 
     def model(x):
-        return jnp.max(jnp.sin(x[:, :, None] * x[:, None, :]), axis=(1, 2))
+        return jnp.max(jnp.sin(x[:, :, None] @ x[:, None, :]), axis=(1, 2))
 
     with pytest.raises(RuntimeError, match="RESOURCE_EXHAUSTED"):
         manager.compile_model(model, x)
@@ -363,7 +363,7 @@ def test_rows_that_depend_on_each_other_are_not_sliced(manager):
     x = np.ones((1024, 600), np.float32)
 
     def model(x):
-        product = jnp.sin(x[:, :, None] * x[:, None, :])
+        product = jnp.sin(x[:, :, None] @ x[:, None, :])
         return jnp.max(product - product.mean(0), axis=(1, 2))
 
     with pytest.raises(RuntimeError, match="RESOURCE_EXHAUSTED"):
