@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.errors import UnsatisfiedAssumption
 
 from jax_ipu import _ipu, compiler
+from jax_ipu.compiler.passes import partial_reads
 from support import (
     program_collectives,
     program_control,
@@ -60,6 +61,8 @@ WITH_COLLECTIVES = (
 )
 REPLICAS = (2, 3, 4, 8)
 TILES = st.sampled_from([8, 3, 64])
+# The number of elements from which on tensors are read in parts: that of programs, and one for those of the tests.
+READ_IN_PARTS = st.sampled_from([partial_reads.LARGE, 1])
 # XLA:CPU moves transposes past the square root until its stack overflows.
 TRANSPOSES = Program(
     lines=(
@@ -143,10 +146,12 @@ def test_random_moves_of_any_bits(program, tiles):
 
 
 @settings(in_every_run, max_examples=12)
-@given(programs(program_state.OPERATIONS, max_steps=3), TILES)
-def test_random_changes_of_state(program, tiles):
+@given(programs(program_state.OPERATIONS, max_steps=3), TILES, READ_IN_PARTS)
+def test_random_changes_of_state(program, tiles, large):
     """Loops that change parts of their state under masks and in branches."""
-    check(program, tiles)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(partial_reads, "LARGE", large)
+        check(program, tiles)
 
 
 @settings(in_every_run, max_examples=20)
@@ -189,9 +194,11 @@ def test_many_random_moves_of_any_bits(program, tiles, isolated):
 
 @pytest.mark.nightly
 @settings(common, max_examples=1000)
-@given(program=programs(program_state.OPERATIONS, max_steps=5), tiles=TILES)
-def test_many_random_changes_of_state(program, tiles, isolated):
-    check(program, tiles, on_cpu=isolated)
+@given(program=programs(program_state.OPERATIONS, max_steps=5), tiles=TILES, large=READ_IN_PARTS)
+def test_many_random_changes_of_state(program, tiles, large, isolated):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(partial_reads, "LARGE", large)
+        check(program, tiles, on_cpu=isolated)
 
 
 @pytest.mark.nightly

@@ -7,7 +7,10 @@ import pytest
 from jax import lax
 
 import jax_ipu
+from jax_ipu.compiler.passes import partial_reads
 from support.modes import MODES, array, check
+from support.program_state import scatter_of_two
+from support.stablehlo_text import hlo
 
 TRIPS = 6
 
@@ -132,6 +135,66 @@ def mask_in_a_loop(i, x, row, done):
     return x, row, done | (i > 3)
 
 
+@loop
+def rows_under_a_mask_of_rows(i, x, row, done):
+    below = jnp.arange(len(x)) < i + 2
+    return jnp.where(below[:, None], x, x.at[jnp.array([i, i + 3, 0])].add(row)), row, done
+
+
+@loop
+def row_where_the_state_is_small(i, x, row, done):
+    return jnp.where(x[:, :1] > row[0], x, x.at[i].set(row)), row, done
+
+
+@loop
+def elements_under_a_mask_of_columns(i, x, row, done):
+    return jnp.where(row > 0, x, x.at[jnp.arange(2), i % 3].set(row[:2])), row, done
+
+
+@loop_of_two
+def one_scatter_of_two_states(i, x, y, row):
+    new_x, new_y = scatter_of_both(x, y, i, row)
+    return jnp.where(i % 3 == 1, x, new_x), jnp.where(i % 3 == 1, y, new_y), row
+
+
+@loop_of_two
+def one_scatter_under_two_masks(i, x, y, row):
+    new_x, new_y = scatter_of_both(x, y, i, row)
+    return jnp.where(i % 3 == 1, x, new_x), jnp.where(row > y[0], new_y, y), row
+
+
+def scatter_of_both(x, y, i, row):
+    types = [(x.shape, x.dtype.name)] * 2
+    return hlo(scatter_of_two(*types[0]), types, x, y, jnp.reshape(i, (1,)), row, row)
+
+
+# Gradients --------------------------------------------------------------------------------------------------------
+
+
+def gradient_of_the_row(x, row):
+    def after_trips(row):
+        trips = lax.fori_loop(0, TRIPS, lambda i, x: jnp.where(i > 3, x, x.at[i].set(row * i)), x)
+        return jnp.sum(trips[2:5] ** 2)
+
+    return jax.grad(after_trips)(row)
+
+
+@loop
+def gradient_in_a_trip(i, x, row, done):
+    def changed(row):
+        new = jnp.where(done, x, lax.dynamic_update_slice(x, row[None], (i, 0)))
+        return jnp.sum(new[i] * new[i + 1]), new
+
+    slope, new = jax.grad(changed, has_aux=True)(row)
+    return new, row - 0.1 * slope, done | (i > 3)
+
+
+@loop
+def gradient_of_rows_of_the_state(i, x, row, done):
+    slope = jax.grad(lambda x: jnp.sum(jnp.where(done, x, x.at[i].set(row))[1:3] ** 3))(x)
+    return x.at[i + 1].set(slope[i] + slope[2]), row, done | (i > 3)
+
+
 # Other readers ----------------------------------------------------------------------------------------------------
 
 
@@ -145,6 +208,18 @@ def old_row_read_after_the_update(i, x, row, done):
 def old_and_new_read_together(i, x, row, done):
     new = x.at[i].set(row)
     return new, x[0] * new[i] + x[2, 1], done
+
+
+@loop
+def element_read_after_a_branch(i, x, row, done):
+    new = lax.cond(i % 3 == 0, lambda x: x.at[i].set(row), lambda x: x, x)
+    return new, row * new[i, 0] + x[1, 2], done
+
+
+@loop
+def element_read_after_a_switch(i, x, row, done):
+    new = lax.switch(i % 3, [lambda x: x.at[i].set(row), lambda x: x.at[i].add(row), lambda x: x], x)
+    return new, row + new[(row[0] > 0) + i, 1], done
 
 
 # Batches ----------------------------------------------------------------------------------------------------------
@@ -188,6 +263,39 @@ def batch_of_switches(i, x, row, number):
     return lax.switch((i + number) % 3, [lambda x: x.at[i].set(row), lambda x: x, lambda x: x.at[i].max(row)], x)
 
 
+def batch_of_rows(mask):
+    """A batch of states, in which one row of each changes under a mask of the batch, without vmap."""
+
+    def program(x, row):
+        x = x.reshape(4, -1, x.shape[-1])
+
+        def trip(i, c):
+            x, done = c
+            return mask(i, x, row, done), done | (jnp.arange(4) < i)
+
+        return lax.fori_loop(0, TRIPS, trip, (x, jnp.zeros(4, bool)))
+
+    return program
+
+
+@batch_of_rows
+def rows_of_a_batch(i, x, row, done):
+    return jnp.where(done[:, None, None], x, x.at[jnp.arange(4), i].set(row))
+
+
+@batch_of_rows
+def rows_of_a_batch_at_several_places(i, x, row, done):
+    return jnp.where(done[:, None, None], x, x.at[jnp.arange(4)[::-1], i + jnp.arange(4)].add(row))
+
+
+@batch_of_rows
+def windows_of_a_batch(i, x, row, done):
+    """Reads a window of the new state, as attention over the last tokens does."""
+    new = x.at[jnp.arange(4), i].set(row)
+    window = lax.dynamic_slice(new, (0, i, 0), (4, 2, x.shape[2]))
+    return jnp.where(done[:, None, None], x, new.at[:, -1].set(window.sum(1)))
+
+
 def batch_of_loops(x, row):
     def one(x, number):
         return lax.while_loop(lambda c: c[1] < number, lambda c: (c[0].at[c[1]].set(row), c[1] + 1), (x, 0))[0]
@@ -200,9 +308,14 @@ OF_ONE_STATE = (
     *(until_done, slice_until_done, known_row_under_a_mask, one_or_the_other, masks_in_masks),
     *(new_rows_read, new_slices_read, mask_in_a_loop, old_row_read_after_the_update, old_and_new_read_together),
     *(batch_of_masks, batch_of_masks_at_many_places, batch_of_slices, batch_of_branches, batch_of_switches),
-    batch_of_loops,
+    *(batch_of_loops, rows_of_a_batch, rows_of_a_batch_at_several_places, windows_of_a_batch),
+    *(rows_under_a_mask_of_rows, row_where_the_state_is_small, elements_under_a_mask_of_columns),
+    *(gradient_of_the_row, gradient_in_a_trip, gradient_of_rows_of_the_state),
+    *(element_read_after_a_branch, element_read_after_a_switch),
 )
-OF_TWO_STATES = (rows_change_places_in_a_branch, one_state_of_two)
+OF_TWO_STATES = (
+    *(rows_change_places_in_a_branch, one_state_of_two, one_scatter_of_two_states, one_scatter_under_two_masks),
+)
 PROGRAMS = {name: value for name, value in globals().items() if value in (*OF_ONE_STATE, *OF_TWO_STATES)}
 
 
@@ -218,7 +331,17 @@ def test_values(name, mode):
     check(program, *(array(*shape, seed=i) for i, shape in enumerate(shapes)), mode=mode)
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("name", [name for name in PROGRAMS if "gradient" in name or "mask" in name])
+def test_values_where_small_tensors_are_read_in_parts(name, monkeypatch):
+    monkeypatch.setattr(partial_reads, "LARGE", 1)
+    test_values(name, MODES[2])
+
+
+# A small mask of all rows is computed whole; one scatter of two states and gradients of a state are not yet in place.
+GROWING = {"row_where_the_state_is_small", "one_scatter_of_two_states", "gradient_of_rows_of_the_state"}
+
+
+@pytest.mark.parametrize("name", sorted(PROGRAMS.keys() - GROWING))
 def test_cost_does_not_grow_with_what_is_not_touched(name):
     program = PROGRAMS[name]
     costs, state_bytes = [], []
@@ -228,7 +351,7 @@ def test_cost_does_not_grow_with_what_is_not_touched(name):
         costs.append(jax_ipu.estimate(program, *shapes, donate_argnums=states))
         state_bytes.append(sum(4 * shapes[i].size for i in states))
     small, large = costs
-    assert large.cycles < 1.3 * small.cycles
+    assert large.cycles < 1.1 * small.cycles
     # No second copy of a state: memory grows as the states do. Two states may change places through a third (donation).
     states_in_memory = {1: 1, 2: 1.5}[len(states)]
     assert large.total_bytes - small.total_bytes < 1.1 * states_in_memory * (state_bytes[1] - state_bytes[0])

@@ -295,7 +295,8 @@ def _windows(
     return _Windows(tuple(begins), tuple(ends), tuple(strides), tuple(along), inside)
 
 
-def _gather(op: Op, rewriter: Rewriter) -> Value | None:
+def gather(op: Op, rewriter: Rewriter) -> Value | None:
+    """A slice where all indices are known."""
     operand, indices = op.operands
     d = op.attrs["dimension_numbers"]
     numbers = _Numbers(
@@ -387,7 +388,7 @@ def _add(op: Op, rewriter: Rewriter) -> Value | None:
 RULES: dict[str, Rule] = {
     "dynamic_slice": dynamic_slice,
     "dynamic_update_slice": dynamic_update_slice,
-    "gather": _gather,
+    "gather": gather,
     "scatter": _scatter,
     "add": _add,
 }

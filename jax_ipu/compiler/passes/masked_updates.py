@@ -9,14 +9,13 @@ stands, and the rows that were there before are written back. All values are exa
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
 
 from jax_ipu.compiler.expression import is_elementwise
 from jax_ipu.compiler.ir import Block, Module, Op, Value, clone_ops
 from jax_ipu.compiler.passes.branch_state import UPDATES
 from jax_ipu.compiler.passes.rewriter import Rewriter
-from jax_ipu.compiler.types import INTEGER, Shape, num_elements
+from jax_ipu.compiler.passes.windows import Spread, Window
+from jax_ipu.compiler.types import INTEGER, num_elements
 
 _CONTROL_FLOW = frozenset(("while", "if", "case", "ipu.repeat"))
 
@@ -48,130 +47,134 @@ def _run_block(block: Block) -> None:
     block.ops = rewriter.ops
 
 
-@dataclass(frozen=True)
-class _Mask:
-    """A predicate: dimension i of `value` is dimension `dims[i]` of the state; it is equal over all others."""
-
-    value: Value
-    dims: Shape
-
-    def inverted(self, rewriter: Rewriter) -> _Mask:
-        return _Mask(rewriter.elementwise("not", self.value), self.dims)
-
-    def over(self, shape: Shape, places: dict[int, int], rewriter: Rewriter) -> Value | None:
-        """The predicate of a tensor of this shape, of which dimension `places[d]` runs along dimension d of the state.
-
-        None where the predicate differs along another dimension.
-        """
-        if any(d not in places for d in self.dims):
-            return None
-        order = sorted(range(len(self.dims)), key=lambda i: places[self.dims[i]])
-        value = rewriter.transpose(self.value, tuple(order))
-        return rewriter.broadcast(value, shape, tuple(places[self.dims[i]] for i in order))
-
-
-def _mask(predicate: Value, rewriter: Rewriter) -> _Mask:
-    """The predicate before it was broadcast, without dimensions of one element."""
-    value, dims = predicate, tuple(range(len(predicate.shape)))
-    op = predicate.op
-    if op is not None and op.name == "broadcast_in_dim":
-        value, dims = op.operands[0], tuple(op.attrs["broadcast_dimensions"])
-    kept = [i for i, n in enumerate(value.shape) if n != 1]
-    return _Mask(rewriter.reshape(value, tuple(value.shape[i] for i in kept)), tuple(dims[i] for i in kept))
-
-
 def _masked(select: Op, local: set[Op], rewriter: Rewriter) -> Value | None:
     predicate, chosen, other = select.operands
-    if chosen is other or num_elements(chosen.shape) == 0:
+    if chosen is other:
+        return chosen
+    if num_elements(chosen.shape) == 0:
         return None
     chains = _chains(chosen, other, local)
     if chains is None:
         return None
-    mask = _mask(predicate, rewriter)
-    sides = [(chosen, chains[0], mask), (other, chains[1], mask.inverted(rewriter))]
-    if not all(_allows(op, mask) for chain in chains for op in chain):
-        return None
-    # A side whose new state other ops read comes first: the select begins with that state.
-    sides.sort(key=lambda side: _is_read_elsewhere(side[0], side[1], select), reverse=True)
+    mask = Spread.of(predicate, rewriter)
+    inverted = Spread(rewriter.elementwise("not", mask.value), mask.dims)
+    together = _masked_together(select, chains, mask, inverted, rewriter)
+    if together is not None:
+        return together
+    sides = [(chosen, chains[0], mask), (other, chains[1], inverted)]
+    # A side whose new state stays as it is comes first: the select begins with that state.
+    sides.sort(key=lambda side: _stays(side[0], side[1], select), reverse=True)
     (first, updates, when), (second, others, instead) = sides
-    if _is_read_elsewhere(second, others, select):
+    if _stays(second, others, select) or not all(_allows(update, mask) for update in others):
         return None
-    if _is_read_elsewhere(first, updates, select):
-        changed = sum(num_elements(op.operands[-1].shape) for op in updates if op.name == "scatter")
-        changed += sum(num_elements(op.operands[1].shape) for op in updates if op.name != "scatter")
-        if 2 * changed > num_elements(chosen.shape):
+    if _stays(first, updates, select):
+        changed = sum(num_elements(_written(update).shape) for update in updates)
+        if not changed or 2 * changed > num_elements(chosen.shape):
             return None
         result = first
-        for op in reversed(updates):
-            result = _undone(op, result, instead, rewriter)
+        for update in reversed(updates):
+            result = _undone(update, result, instead, rewriter)
     else:
-        result = updates[0].operands[0] if updates else first
-        for op in updates:
-            result = _predicated(op, result, when, rewriter)
-    for op in others:
-        result = _predicated(op, result, instead, rewriter)
+        if not all(_allows(update, mask) for update in updates):
+            return None
+        result = _state_of(updates[0]) if updates else first
+        for update in updates:
+            result = _predicated(update, result, when, rewriter)
+    for update in others:
+        result = _predicated(update, result, instead, rewriter)
     return result
 
 
-def _chains(chosen: Value, other: Value, local: set[Op]) -> tuple[list[Op], list[Op]] | None:
+# Chains of updates. An update is the value that an op makes of a state: a scatter may change several at once. -------
+
+
+def _op_of(update: Value) -> Op:
+    assert update.op is not None
+    return update.op
+
+
+def _state_of(update: Value) -> Value:
+    """The value that the update changes."""
+    return _op_of(update).operands[update.index]
+
+
+def _written(update: Value) -> Value:
+    """What the update writes, or combines with the state."""
+    op = _op_of(update)
+    return op.operands[len(op.results) + 1 + update.index if op.name == "scatter" else 1]
+
+
+def _chains(chosen: Value, other: Value, local: set[Op]) -> tuple[list[Value], list[Value]] | None:
     """The updates that make both values of one state, the first update first; None where they have none in common."""
     found: list[dict[Value, int]] = []
     for value in (chosen, other):
         values = {value: 0}
-        while value.op is not None and value.op in local and value.op.name in UPDATES and len(value.op.results) == 1:
-            value = value.op.operands[0]
+        while value.op is not None and value.op in local and value.op.name in UPDATES:
+            value = _state_of(value)
             values[value] = len(values)
         found.append(values)
     state = next((value for value in found[0] if value in found[1]), None)
     if state is None:
         return None
-    chains = [[v.op for v in values if values[v] < values[state] and v.op is not None] for values in found]
+    chains = [[value for value in values if values[value] < values[state]] for values in found]
     return chains[0][::-1], chains[1][::-1]
 
 
-def _is_read_elsewhere(value: Value, updates: Sequence[Op], select: Op) -> bool:
-    """Whether an op other than the next update, and the select, reads what one of the updates makes."""
-    after = [*updates[1:], select] if updates else []
-    return any(any(user is not then for user in op.result.users) for op, then in zip(updates, after, strict=True))
+def _stays(value: Value, updates: Sequence[Value], select: Op) -> bool:
+    """Whether the updates must be done as they are: others read what they make, or they make other states as well."""
+    after = [*(_op_of(update) for update in updates[1:]), select] if updates else []
+    return any(
+        len(_op_of(update).results) > 1 or any(user is not then for user in update.users)
+        for update, then in zip(updates, after, strict=True)
+    )
+
+
+def _masked_together(
+    select: Op, chains: tuple[list[Value], list[Value]], mask: Spread, inverted: Spread, rewriter: Rewriter
+) -> Value | None:
+    """The result of a select, where one scatter changes several states, each of which one select of this mask keeps."""
+    updates, when = (chains[0], mask) if chains[0] else (chains[1], inverted)
+    if len(updates) != 1 or (chains[0] and chains[1]) or len(_op_of(updates[0]).results) == 1:
+        return None
+    scatter, position = _op_of(updates[0]), updates[0].index
+    if not _decides_windows(scatter, mask) or num_elements(_written(updates[0]).shape) == 0:
+        return None
+    at = select.operands.index(updates[0])
+    for i, result in enumerate(scatter.results):
+        if len(result.users) != 1 or result.users[0].name != "select":
+            return None
+        operands = result.users[0].operands
+        if operands[0] is not select.operands[0] or operands[at] is not result:
+            return None
+        if operands[3 - at] is not scatter.operands[i]:
+            return None
+    indices = len(scatter.results)
+    operands = list(scatter.operands)
+    operands[indices] = _masked_indices(scatter, when, rewriter)
+    types = [(result.shape, result.dtype) for result in scatter.results]
+    masked = Op("scatter", operands, types, dict(scatter.attrs), (_copy(scatter.regions[0]),), scatter.location)
+    rewriter.ops.append(masked)
+    # The other selects then choose between a state and itself.
+    for i, result in enumerate(scatter.results):
+        if i != position:
+            other = result.users[0]
+            other.set_operands([other.operands[0], masked.results[i], masked.results[i]])
+    return masked.results[position]
+
+
+def _copy(body: Block) -> Block:
+    args = [Value(arg.shape, arg.dtype, None, arg.index) for arg in body.args]
+    return Block(args, clone_ops(body, dict(zip(body.args, args, strict=True))))
 
 
 # Windows ----------------------------------------------------------------------------------------------------------
 
 
-def _scatter_dims(op: Op) -> dict[str, Shape]:
-    d = op.attrs["scatter_dimension_numbers"]
-    names = ("update_window_dims", "inserted_window_dims", "input_batching_dims", "scatter_indices_batching_dims")
-    return {name: tuple(d[name]) for name in (*names, "scattered_dims_to_operand_dims")}
-
-
-def _batch_places(op: Op) -> dict[int, tuple[int, int]]:
-    """Batching dimension of the operand of a scatter -> the dimension of the indices and that of the updates."""
-    d = _scatter_dims(op)
-    _, indices, update = op.operands
-    vector = op.attrs["scatter_dimension_numbers"]["index_vector_dim"]
-    along = [i for i in range(len(indices.shape)) if i != vector]
-    batch = [i for i in range(len(update.shape)) if i not in d["update_window_dims"]]
-    pairs = zip(d["input_batching_dims"], d["scatter_indices_batching_dims"], strict=True)
-    return {operand: (i, batch[along.index(i)]) for operand, i in pairs}
-
-
-def _window_places(op: Op) -> dict[int, int]:
-    """Dimension of the operand -> the dimension of the window that runs along all of it."""
-    operand = op.operands[0]
-    if op.name != "scatter":
-        return {d: d for d, n in enumerate(op.operands[1].shape) if n == operand.shape[d]}
-    d = _scatter_dims(op)
-    single = (*d["inserted_window_dims"], *d["input_batching_dims"])
-    windows = [i for i in range(len(operand.shape)) if i not in single]
-    places = dict(zip(windows, d["update_window_dims"], strict=True))
-    whole = {i: w for i, w in places.items() if op.operands[2].shape[w] == operand.shape[i]}
-    return whole | {i: update for i, (_, update) in _batch_places(op).items()}
-
-
 def _outside(op: Op) -> int | None:
     """An index of a scatter at which all windows are outside; None where its type has none."""
-    operand, indices, _ = op.operands
-    extents = [operand.shape[d] for d in _scatter_dims(op)["scattered_dims_to_operand_dims"]]
+    operand, indices = op.operands[0], op.operands[len(op.results)]
+    scattered = op.attrs["scatter_dimension_numbers"]["scattered_dims_to_operand_dims"]
+    extents = [operand.shape[d] for d in scattered]
     if not extents or indices.dtype not in INTEGER:
         return None
     bits = int(indices.dtype[1:])
@@ -179,21 +182,21 @@ def _outside(op: Op) -> int | None:
     return largest if largest >= min(extents) else None
 
 
-def _masks_indices(op: Op, mask: _Mask) -> bool:
-    """Whether the mask decides over whole windows of a scatter."""
-    return op.name == "scatter" and _outside(op) is not None and set(mask.dims) <= _batch_places(op).keys()
+def _decides_windows(op: Op, mask: Spread) -> bool:
+    """Whether the mask is equal over each window of a scatter, and can be put into its indices."""
+    if op.name != "scatter" or _outside(op) is None:
+        return False
+    sizes = Window.of_update(op).sizes
+    return all(sizes[d] == 1 for d in mask.dims)
 
 
-def _allows(op: Op, mask: _Mask) -> bool:
+def _allows(update: Value, mask: Spread) -> bool:
     """Whether the update can be masked."""
-    if op.name != "scatter":
-        return num_elements(op.operands[1].shape) > 0
-    if num_elements(op.operands[2].shape) == 0:
+    op = _op_of(update)
+    if num_elements(_written(update).shape) == 0:
         return False
-    if _masks_indices(op, mask):
+    if op.name != "scatter" or _decides_windows(op, mask):
         return True
-    if not set(mask.dims) <= _window_places(op).keys():
-        return False
     body = op.regions[0]
     return _replaces(op) or (
         _is_distinct(op) and all(is_elementwise(inner) or inner.name == "constant" for inner in body.ops[:-1])
@@ -207,69 +210,10 @@ def _replaces(scatter: Op) -> bool:
 
 def _is_distinct(scatter: Op) -> bool:
     """Whether no two windows of a scatter are at one place."""
-    d = _scatter_dims(scatter)
-    places = {update for _, update in _batch_places(scatter).values()}
-    shape = scatter.operands[2].shape
-    windows = [n for i, n in enumerate(shape) if i not in d["update_window_dims"] and i not in places]
+    places = set(Window.of_update(scatter).batch_places().values())
+    inner = scatter.attrs["scatter_dimension_numbers"]["update_window_dims"]
+    windows = [n for i, n in enumerate(scatter.operands[-1].shape) if i not in inner and i not in places]
     return bool(scatter.attrs.get("unique_indices")) or num_elements(tuple(windows)) == 1
-
-
-def _window(op: Op, value: Value, rewriter: Rewriter) -> Value:
-    """What `value` holds where the update `op` writes."""
-    if op.name == "dynamic_update_slice":
-        sizes = op.operands[1].shape
-        operands = (value, *op.operands[2:])
-        return rewriter.emit("dynamic_slice", operands, sizes, value.dtype, {"slice_sizes": sizes})
-    if op.name == "ipu.update_slice":
-        begins, strides, shape = op.attrs["start_indices"], op.attrs["strides"], op.operands[1].shape
-        ends = tuple(b + (n - 1) * s + 1 for b, n, s in zip(begins, shape, strides, strict=True))
-        return rewriter.slice(value, begins, ends, strides)
-    d = _scatter_dims(op)
-    _, indices, update = op.operands
-    windows = iter(d["update_window_dims"])
-    single = (*d["inserted_window_dims"], *d["input_batching_dims"])
-    numbers = {
-        "offset_dims": d["update_window_dims"],
-        "collapsed_slice_dims": d["inserted_window_dims"],
-        "operand_batching_dims": d["input_batching_dims"],
-        "start_indices_batching_dims": d["scatter_indices_batching_dims"],
-        "start_index_map": d["scattered_dims_to_operand_dims"],
-        "index_vector_dim": op.attrs["scatter_dimension_numbers"]["index_vector_dim"],
-    }
-    attrs: dict[str, Any] = {
-        "dimension_numbers": numbers,
-        "slice_sizes": tuple(1 if i in single else update.shape[next(windows)] for i in range(len(value.shape))),
-    }
-    if "index_wraps" in op.attrs:
-        attrs["index_wraps"] = op.attrs["index_wraps"]
-    return rewriter.emit("gather", (value, indices), update.shape, value.dtype, attrs)
-
-
-def _window_mask(op: Op, mask: _Mask, rewriter: Rewriter) -> Value:
-    """The mask where the update `op` writes."""
-    update = op.operands[2] if op.name == "scatter" else op.operands[1]
-    places = _window_places(op)
-    if op.name != "scatter":
-        moving = [d not in places for d in mask.dims]
-        if any(moving):
-            mask = _Mask(_part_of_mask(op, mask, moving, rewriter), mask.dims)
-            places = {d: d for d in range(len(update.shape))}
-    predicate = mask.over(update.shape, places, rewriter)
-    assert predicate is not None
-    return predicate
-
-
-def _part_of_mask(op: Op, mask: _Mask, moving: list[bool], rewriter: Rewriter) -> Value:
-    """The part of a mask that lies along the window of an update of a slice."""
-    shape = op.operands[1].shape
-    sizes = tuple(shape[d] for d in mask.dims)
-    if op.name == "ipu.update_slice":
-        begins = tuple(op.attrs["start_indices"][d] for d in mask.dims)
-        strides = tuple(op.attrs["strides"][d] for d in mask.dims)
-        ends = tuple(b + (n - 1) * s + 1 for b, n, s in zip(begins, sizes, strides, strict=True))
-        return rewriter.slice(mask.value, begins, ends, strides)
-    starts = [op.operands[2 + d] for d in mask.dims]
-    return rewriter.emit("dynamic_slice", (mask.value, *starts), sizes, "pred", {"slice_sizes": sizes})
 
 
 # Updates ----------------------------------------------------------------------------------------------------------
@@ -282,41 +226,43 @@ def _updated(op: Op, value: Value, window: Value, rewriter: Rewriter, indices: V
         return rewriter.emit(op.name, operands, value.shape, value.dtype, dict(op.attrs))
     args = [Value((), value.dtype, None, i) for i in range(2)]
     body = Block(args, [Op("return", [args[1]], [], None, (), op.location)])
-    operands = (value, op.operands[1] if indices is None else indices, window)
+    operands = (value, op.operands[len(op.results)] if indices is None else indices, window)
     return rewriter.emit("scatter", operands, value.shape, value.dtype, dict(op.attrs), (body,))
 
 
-def _masked_indices(op: Op, mask: _Mask, rewriter: Rewriter) -> Value:
+def _masked_indices(op: Op, mask: Spread, rewriter: Rewriter) -> Value:
     """The indices of a scatter where the mask is set, and others at which nothing is written."""
-    indices, outside = op.operands[1], _outside(op)
-    places = {operand: i for operand, (i, _) in _batch_places(op).items()}
-    predicate = mask.over(indices.shape, places, rewriter)
-    assert predicate is not None
+    indices, outside = op.operands[len(op.results)], _outside(op)
+    vector = op.attrs["scatter_dimension_numbers"]["index_vector_dim"]
+    windows = Window.of_update(op).corner().read_spread(mask, rewriter)
+    along = tuple(d for d in range(len(indices.shape)) if d != vector)
+    predicate = rewriter.broadcast(windows, indices.shape, along)
     nowhere = rewriter.full(indices.shape, indices.dtype, outside)
     return rewriter.elementwise("select", predicate, indices, nowhere, dtype=indices.dtype)
 
 
-def _predicated(op: Op, value: Value, mask: _Mask, rewriter: Rewriter) -> Value:
-    """The update of `value` as `op` does it, where the mask is set."""
-    if _masks_indices(op, mask):
-        operands = (value, _masked_indices(op, mask, rewriter), op.operands[2])
-        body = op.regions[0]
-        args = [Value(arg.shape, arg.dtype, None, arg.index) for arg in body.args]
-        region = Block(args, clone_ops(body, dict(zip(body.args, args, strict=True))))
-        return rewriter.emit("scatter", operands, value.shape, value.dtype, dict(op.attrs), (region,))
-    old = _window(op, value, rewriter)
-    new = op.operands[2] if op.name == "scatter" else op.operands[1]
+def _predicated(update: Value, value: Value, mask: Spread, rewriter: Rewriter) -> Value:
+    """The update of `value` in place of its own state, where the mask is set."""
+    op, new = _op_of(update), _written(update)
+    if _decides_windows(op, mask):
+        operands = (value, _masked_indices(op, mask, rewriter), new)
+        return rewriter.emit("scatter", operands, value.shape, value.dtype, dict(op.attrs), (_copy(op.regions[0]),))
+    window = Window.of_update(op)
+    old = window.read(value, rewriter)
     if op.name == "scatter" and not _replaces(op):
         (new,) = rewriter.apply(op.regions[0], [old, new], new.shape)
-    chosen = rewriter.elementwise("select", _window_mask(op, mask, rewriter), new, old, dtype=value.dtype)
+    predicate = window.read_spread(mask, rewriter)
+    chosen = rewriter.elementwise("select", predicate, new, old, dtype=value.dtype)
     return _updated(op, value, chosen, rewriter)
 
 
-def _undone(op: Op, value: Value, mask: _Mask, rewriter: Rewriter) -> Value:
-    """`value`, with what was there before the update `op` where the mask is set."""
-    before = _window(op, op.operands[0], rewriter)
-    if _masks_indices(op, mask):
+def _undone(update: Value, value: Value, mask: Spread, rewriter: Rewriter) -> Value:
+    """`value`, with what was there before the update where the mask is set."""
+    op, window = _op_of(update), Window.of_update(_op_of(update), update.index)
+    before = window.read(_state_of(update), rewriter)
+    if _decides_windows(op, mask):
         return _updated(op, value, before, rewriter, _masked_indices(op, mask, rewriter))
-    after = _window(op, value, rewriter)
-    chosen = rewriter.elementwise("select", _window_mask(op, mask, rewriter), before, after, dtype=value.dtype)
+    after = window.read(value, rewriter)
+    predicate = window.read_spread(mask, rewriter)
+    chosen = rewriter.elementwise("select", predicate, before, after, dtype=value.dtype)
     return _updated(op, value, chosen, rewriter)

@@ -1,0 +1,118 @@
+"""Computes only what is read: a slice or a gather of a computed tensor reads what the tensor is computed from instead.
+
+Only where reads of small parts are all that uses the tensor, as for masks (`arange(n) < i` at a few rows) and for
+gradients that are zero outside some rows. Ops are visited from the last to the first, so that a read moves up through
+any number of ops. All values are exactly those of the elements that are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from jax_ipu.compiler.expression import is_elementwise, splat_of
+from jax_ipu.compiler.ir import Block, Module, Op, Value
+from jax_ipu.compiler.passes.positions import read_of_iota, read_of_update
+from jax_ipu.compiler.passes.rewriter import Rewriter
+from jax_ipu.compiler.passes.windows import READS, Spread, Window
+from jax_ipu.compiler.types import num_elements
+
+# A read at run time costs about as much as an elementwise op on this number of elements.
+LARGE = 1 << 16
+_MAX_READS = 4
+_UPDATES = frozenset(("dynamic_update_slice", "ipu.update_slice", "scatter", "pad"))
+
+
+def run(module: Module) -> None:
+    """Moves the reads of every block of main."""
+    _run_block(module.main.block)
+
+
+def _run_block(block: Block) -> None:
+    for op in block.ops:
+        for region in op.regions:
+            if op.name in ("while", "ipu.repeat", "if", "case"):
+                _run_block(region)
+    local = set(block.ops)
+    replaced: dict[Op, list[Op]] = {}
+    for op in reversed(block.ops):
+        if len(op.results) == 1 and op.result.users and _is_read_in_parts(op, local):
+            _move_reads(op, local, replaced)
+    if replaced:
+        block.ops = [kept for op in block.ops for kept in _flat(op, replaced)]
+
+
+def _flat(op: Op, replaced: dict[Op, list[Op]]) -> Iterator[Op]:
+    if op not in replaced:
+        yield op
+        return
+    for new in replaced[op]:
+        yield from _flat(new, replaced)
+
+
+def _is_read_in_parts(op: Op, local: set[Op]) -> bool:
+    """Whether the op can be computed in parts, and only small parts of its result are read."""
+    users = op.result.users
+    if len(users) > _MAX_READS:
+        return False
+    for user in users:
+        if user not in local or user.name not in READS or op.result in user.operands[1:]:
+            return False
+        if num_elements(user.result.shape) == 0:
+            return False
+    size, read = num_elements(op.result.shape), sum(num_elements(user.result.shape) for user in users)
+    if 2 * read > size:
+        return False
+    if op.name in ("iota", "broadcast_in_dim"):
+        return True
+    if op.name in _UPDATES:
+        return size >= LARGE
+    if not is_elementwise(op):
+        return False
+    moving = sum(1 for user in users if user.name != "slice")
+    more = moving * (sum(1 for operand in op.operands if _takes_a_read(operand)) - 1)
+    return more <= 0 or (size >= LARGE and 16 * read <= size)
+
+
+def _takes_a_read(value: Value) -> bool:
+    if splat_of(value) is not None:
+        return False
+    return value.op is None or value.op.name not in ("iota", "broadcast_in_dim")
+
+
+def _move_reads(op: Op, local: set[Op], replaced: dict[Op, list[Op]]) -> None:
+    moved: list[tuple[Op, Value, list[Op]]] = []
+    for read in list(op.result.users):
+        rewriter = Rewriter()
+        rewriter.location = read.location
+        new = _read(op, Window.of_read(read), read, rewriter)
+        if new is None:
+            for unused in reversed([*(made for _, _, ops in moved for made in ops), *rewriter.ops]):
+                unused.drop()
+            return
+        moved.append((read, new, rewriter.ops))
+    for read, new, ops in moved:
+        read.result.replace_with(new)
+        read.drop()
+        replaced[read] = ops
+        local.discard(read)
+        local.update(ops)
+    op.drop()
+    replaced[op] = []
+    local.discard(op)
+
+
+def _read(op: Op, window: Window, read: Op, rewriter: Rewriter) -> Value | None:
+    """What `window` reads of the result of `op`, which `read` does as the program stands."""
+    if op.name == "iota":
+        return read_of_iota(op, window, rewriter)
+    if op.name == "broadcast_in_dim":
+        return window.read_spread(Spread.of(op.result, rewriter), rewriter)
+    if op.name in _UPDATES:
+        return read_of_update(op, window, rewriter)
+    parts = [_part(operand, window, rewriter) for operand in op.operands]
+    return rewriter.emit(op.name, parts, read.result.shape, op.result.dtype, dict(op.attrs))
+
+
+def _part(value: Value, window: Window, rewriter: Rewriter) -> Value:
+    literal = splat_of(value)
+    return window.read(value, rewriter) if literal is None else rewriter.constant(literal.reshaped(window.shape))
