@@ -55,6 +55,9 @@ MODELS = {
     "to float64": (Function(lambda x: x.double() / 3), torch.ones(3)),
     "linear": (nn.Linear(4, 3, dtype=torch.float64), double(2, 4)),
     "embedding": (nn.Embedding(10, 4), whole(1, 9, 3)),
+    "full": (Function(lambda x: torch.full((2,), 7) + x), whole(BIG, 1)),
+    "full of truth values": (Function(lambda x: torch.full((2,), True) & (x > 1)), whole(BIG, 1)),
+    "full of numbers": (Function(lambda x: torch.full((2,), 0.5) * x), whole(3, 1)),
     "cast": (Function(lambda x: x.to(torch.int32)), whole(5, -7)),
 }
 

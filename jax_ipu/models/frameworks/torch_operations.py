@@ -172,6 +172,13 @@ def _stable_sort(
     return _sort(x, dim, descending, general=general)
 
 
+def _full(size: Any, value: Any, *, general: Callable[..., Any], dtype: Any = None, **options: Any) -> Any:
+    """Without a type, whole numbers are int64 and truth values bool, which torchax makes float32."""
+    if dtype is None and isinstance(value, int):
+        dtype = torch.bool if isinstance(value, bool) else torch.int64
+    return general(size, value, dtype=dtype, **options)
+
+
 OPERATIONS: dict[Any, Callable[..., Any]] = {
     torch.ops.jax_ipu.stop_gradient.default: lax.stop_gradient,
     torch.ops.aten.embedding.default: _embedding,
@@ -182,6 +189,7 @@ OPERATIONS: dict[Any, Callable[..., Any]] = {
 }
 # Those that need torchax's operation as `general`.
 WRAPPED: dict[Any, Callable[..., Any]] = {
+    torch.ops.aten.full.default: _full,
     torch.ops.aten.sum.default: _accumulated,
     torch.ops.aten.sum.dim_IntList: _accumulated,
     torch.ops.aten.prod.default: _accumulated,

@@ -19,7 +19,7 @@ from jax_ipu.models.wide import is_wide, types_narrowed
 
 # Operations whose int64 results count elements of an array, or are positions in one: these always have 32 bits.
 _POSITIONS = frozenset(
-    """argmax argmin argsort bucketize cummax cummin histc kthvalue max median min mode msort multinomial nanmedian
+    """argmax argmin argsort bucketize cummax cummin kthvalue max median min mode msort multinomial nanmedian
     nonzero_static randperm searchsorted sort topk max_pool1d_with_indices max_pool2d_with_indices
     max_pool3d_with_indices adaptive_max_pool1d adaptive_max_pool2d adaptive_max_pool3d fractional_max_pool2d
     fractional_max_pool3d""".split()
