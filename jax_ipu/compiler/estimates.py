@@ -170,7 +170,7 @@ class Estimate:
 
         Args:
             link_cycles: the part of `exchange_cycles` over IPU-Links, if it shall have a number of its own: that of
-                :attr:`jax_ipu.Report.link_cycles`.
+                ``Report.link_cycles``.
 
         Examples:
             >>> import jax.numpy as jnp, jax_ipu
