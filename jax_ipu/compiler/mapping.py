@@ -225,7 +225,8 @@ def _visit(block: Block, demands: dict[Value, Demand], partners: dict[Value, Val
         if priority is not None:
             if priority < least:
                 continue
-            operands = 2 if priority == _PRODUCTS else 1
+            # A scatter may have several states, which lie alike.
+            operands = 2 if priority == _PRODUCTS else len(op.results) if name == "scatter" else 1
             for i in range(min(operands, len(op.operands))):
                 _want(demands, op.operands[i], Demand(op, i, priority))
             if name in _UPDATES:
