@@ -56,7 +56,8 @@ def fitted(result: Any, expected: Any, target: Any, what: str) -> Any:
         target: the operation, or None.
         what: names it in the error.
 
-    Raises NotImplementedError: the shape or the kind of type is another one, or the type holds less than PyTorch's.
+    Raises:
+        NotImplementedError: the shape or the kind of type is another one, or the type holds less than PyTorch's.
     """
     if isinstance(expected, (list, tuple)):
         if isinstance(result, (list, tuple)) and len(result) == len(expected):
