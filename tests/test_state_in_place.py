@@ -222,6 +222,32 @@ def element_read_after_a_switch(i, x, row, done):
     return new, row + new[(row[0] > 0) + i, 1], done
 
 
+# Views ------------------------------------------------------------------------------------------------------------
+
+
+@loop
+def row_of_the_flat_state(i, x, row, done):
+    flat = lax.dynamic_update_slice(x.ravel(), row, (i * row.size,))
+    return flat.reshape(x.shape), row * 2, done
+
+
+@loop
+def row_of_the_reshaped_state(i, x, row, done):
+    return x.reshape(-1, 2, x.shape[1]).at[i, 1].set(row).reshape(x.shape), row * 2, done
+
+
+@loop
+def column_of_the_transposed_state(i, x, row, done):
+    return lax.dynamic_update_slice(x.T, row[:, None], (0, i)).T, row + 1, done
+
+
+@loop
+def flat_and_transposed(i, x, row, done):
+    turned = x.reshape(-1, 2, x.shape[1]).transpose(2, 0, 1)
+    new = lax.dynamic_update_slice(turned, row[:, None, None], (0, i, 1))
+    return new.transpose(1, 2, 0).reshape(x.shape), row + 1, done
+
+
 # Batches ----------------------------------------------------------------------------------------------------------
 
 
@@ -312,6 +338,7 @@ OF_ONE_STATE = (
     *(rows_under_a_mask_of_rows, row_where_the_state_is_small, elements_under_a_mask_of_columns),
     *(gradient_of_the_row, gradient_in_a_trip, gradient_of_rows_of_the_state),
     *(element_read_after_a_branch, element_read_after_a_switch),
+    *(row_of_the_flat_state, row_of_the_reshaped_state, column_of_the_transposed_state, flat_and_transposed),
 )
 OF_TWO_STATES = (
     *(rows_change_places_in_a_branch, one_state_of_two, one_scatter_of_two_states, one_scatter_under_two_masks),
@@ -335,6 +362,14 @@ def test_values(name, mode):
 def test_values_where_small_tensors_are_read_in_parts(name, monkeypatch):
     monkeypatch.setattr(partial_reads, "LARGE", 1)
     test_values(name, MODES[2])
+
+
+@pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode[0])
+def test_state_that_every_trip_transposes_is_not_its_own_storage(mode):
+    def program(x, row):
+        return lax.fori_loop(0, TRIPS, lambda i, x: lax.dynamic_update_slice(x.T, row[None] + i, (i % 3, 0)), x)
+
+    check(program, array(5, 5), array(5, seed=1), mode=mode)
 
 
 # A small mask of all rows is computed whole; the gradient of a state, read by a static slice, is not yet in place.

@@ -2,6 +2,7 @@
 #ifndef IPU_MODEL_CORE_BOX_H_
 #define IPU_MODEL_CORE_BOX_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -42,6 +43,14 @@ struct View {
   Shape shape, strides;
   std::int64_t num_elements() const { return NumElements(shape); }
 };
+
+// Whether two views are the same elements in the same order; both are of one graph.
+inline bool SameView(const View& a, const View& b) {
+  bool same = a.variable == b.variable && a.type == b.type && a.offset == b.offset && a.shape == b.shape;
+  for (std::size_t d = 0; same && d < a.shape.size(); ++d)
+    same = a.shape[d] == 1 || a.strides[d] == b.strides[d];
+  return same;
+}
 
 }  // namespace ipu_model
 

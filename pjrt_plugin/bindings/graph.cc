@@ -106,6 +106,8 @@ void BindTensor(nb::module_& module) {
       .def_prop_ro("is_strided", &ipu_model::IsStrided)
       .def_prop_ro("is_row_major", &ipu_model::IsRowMajor)
       .def(
+          "is_same_view", [](const Tensor& t, const Tensor& other) { return t == other; }, nb::arg("other"))
+      .def(
           "slice",
           [](const Tensor& t, const Shape& begins, const Shape& ends) { return t.slice(begins, ends); },
           nb::arg("begins"), nb::arg("ends"))

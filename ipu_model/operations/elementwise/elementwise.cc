@@ -62,13 +62,6 @@ Expression SelectOutputs(const Expression& expression, const std::vector<unsigne
 
 namespace {
 
-bool SameView(const View& a, const View& b) {
-  bool same = a.variable == b.variable && a.type == b.type && a.offset == b.offset && a.shape == b.shape;
-  for (std::size_t d = 0; same && d < a.shape.size(); ++d)
-    same = a.shape[d] == 1 || a.strides[d] == b.strides[d];
-  return same;
-}
-
 // Makes one input of inputs that are the same elements: a vertex loads them once.
 void MergeEqualInputs(Expression* expression, std::vector<View>* inputs) {
   const std::size_t count = inputs->size();

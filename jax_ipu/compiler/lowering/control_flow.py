@@ -26,7 +26,7 @@ def write_results(context: Context, block: Block, destinations: dict[int, _ipu.T
         if num_elements(value.shape) == 0:
             continue
         source = context.tensor(value)
-        if source is destination:
+        if source is destination or source.is_same_view(destination):
             continue
         moves.append((context.copy(source, name) if position in aside else source, destination))
     for source, destination in moves:

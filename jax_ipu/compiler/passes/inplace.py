@@ -54,6 +54,8 @@ class _Analysis:
         self.last_use: dict[Value, int] = {}
         # Root -> the root whose storage it takes by an update in place.
         self.storage: dict[Value, Value] = {}
+        # Result of an update in place -> the operand, the same elements in the same order.
+        self.updated: dict[Value, Value] = {}
         self.repeats: set[Value] = set()  # values with elements that share storage (broadcasts)
         self.written: set[Value] = set()  # roots that an op writes over
 
@@ -180,6 +182,7 @@ class _Analysis:
             over[i] = target
             taken.add(target)
             self.storage[result] = target
+            self.updated[result] = target
         if over:
             op.attrs["write_over"] = over
             self.written |= taken
@@ -265,6 +268,7 @@ class _Analysis:
 
     def _take_storage(self, operand: Value, result: Value) -> None:
         """Notes that the result lies in the storage of the operand."""
+        self.updated[result] = operand
         roots = self.roots_of(operand)
         if len(roots) == 1:
             (root,) = roots
@@ -288,6 +292,7 @@ class _Analysis:
             type_ = (value.shape, value.dtype)
             store = Op("ipu.store", [value], [type_], {"write_over": {0: target}}, (), value.op.location)
             self.storage[store.result] = target
+            self.updated[store.result] = target
             self.written.add(target)
             self.roots[store.result] = frozenset((store.result,))
             stores.setdefault(max(last_read, made_at[value.op]), []).append(store)
@@ -308,11 +313,42 @@ class _Analysis:
             if target is None or value is target:
                 continue
             places = {self.storage.get(r, r) for r in self.roots_of(value)}
-            in_its_place = places == {target} and value not in self.repeats and self.storage.get(value) is target
+            in_its_place = places == {target} and self._is_same_array(value, target)
             if not in_its_place and places & written:
                 aside.add(position)
         if aside:
             terminator.attrs["through_copy"] = frozenset(aside)
+
+    def _is_same_array(self, value: Value, target: Value) -> bool:
+        """Whether the value is the storage of `target`, with every element in its place.
+
+        Between them are updates in place, and transposes and reshapes of which later ones undo earlier ones.
+        """
+        views: list[Op] = []  # from the value back to the storage
+        while value is not target:
+            if value in self.updated:
+                value = self.updated[value]
+            elif value.op is not None and value.op.name in ("reshape", "transpose"):
+                views.append(value.op)
+                value = value.op.operands[0]
+            else:
+                return False
+        done: list[Op] = []  # from the storage on, without what was undone
+        for view in reversed(views):
+            if done and _undoes(view, done[-1]):
+                done.pop()
+            else:
+                done.append(view)
+        return not done
+
+
+def _undoes(later: Op, earlier: Op) -> bool:
+    if later.name != earlier.name or later.result.shape != earlier.operands[0].shape:
+        return False
+    if later.name == "reshape":
+        return True
+    forth, back = earlier.attrs["permutation"], later.attrs["permutation"]
+    return [forth[p] for p in back] == list(range(len(back)))
 
 
 def _aliases(op: Op) -> tuple[tuple[int, int], ...]:
