@@ -1,7 +1,8 @@
 """Vertices for primitives of `jax.lax`, and tile primitives that `jax.lax` has not: in place, fills, scaled sums.
 
-`tile_map` takes the elementwise, cumulative and reducing primitives of `jax.lax` that are in the tables below. Each is
-a vertex of all six workers, or of one for sums along an axis, in plain C++ that is compiled for the types it gets.
+`tile_map` takes the elementwise primitives of `expressions.py`, those of `lax_arrays.py`, and the cumulative and
+reducing ones in the tables below. Each is a vertex of all six workers, or of one for sums along an axis, in plain C++
+that is compiled for the types it gets.
 """
 
 from __future__ import annotations
@@ -16,8 +17,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jax_ipu.compiler.tile_calls import OPERATIONS
 from jax_ipu.integration.tiles import Primitive
 from jax_ipu.tile.array import TileShardedArray, checked_tiles
+from jax_ipu.tile.expressions import ELEMENTWISE, HELPERS, expression, number
+from jax_ipu.tile.lax_arrays import ARRAYS
 from jax_ipu.tile.primitives import (
     create_ipu_tile_primitive,
     create_ipu_tile_primitive_v2,
@@ -26,50 +30,10 @@ from jax_ipu.tile.primitives import (
 )
 from jax_ipu.tile.vertex import Source, Vertex, default_attributes, primitive_clone, struct, translations, type_name
 
-# Primitive of jax.lax -> C++ for operands a, b, c; halves are computed as floats.
-_ELEMENTWISE = {
-    "abs": "a < 0 ? -a : a",
-    "add": "a + b",
-    "and": "a & b",
-    "atan2": "std::atan2(a, b)",
-    "cbrt": "std::cbrt(a)",
-    "ceil": "std::ceil(a)",
-    "cos": "std::cos(a)",
-    "div": "a / b",
-    "eq": "a == b",
-    "erf": "std::erf(a)",
-    "exp": "std::exp(a)",
-    "expm1": "std::expm1(a)",
-    "floor": "std::floor(a)",
-    "ge": "a >= b",
-    "gt": "a > b",
-    "is_finite": "std::isfinite(a)",
-    "le": "a <= b",
-    "log": "std::log(a)",
-    "log1p": "std::log1p(a)",
-    "logistic": "1 / (1 + std::exp(-a))",
-    "lt": "a < b",
-    "max": "a != a || a > b ? a : b",
-    "min": "a != a || a < b ? a : b",
-    "mul": "a * b",
-    "ne": "a != b",
-    "neg": "-a",
-    "or": "a | b",
-    "pow": "std::pow(a, b)",
-    "rsqrt": "1 / std::sqrt(a)",
-    "select_n": "a ? c : b",
-    "sign": "a > 0 ? 1 : a < 0 ? -1 : a",
-    "sin": "std::sin(a)",
-    "sqrt": "std::sqrt(a)",
-    "square": "a * a",
-    "sub": "a - b",
-    "tan": "std::tan(a)",
-    "tanh": "std::tanh(a)",
-    "xor": "a ^ b",
-}
 # The names of functions of jax.lax that are not those of their primitives.
 _FUNCTIONS = {
     "and": "bitwise_and",
+    "not": "bitwise_not",
     "or": "bitwise_or",
     "xor": "bitwise_xor",
     "select_n": "select_n",
@@ -82,6 +46,8 @@ _CUMULATIVE = {
     "cummin": "a != a || a < r ? a : r",
 }
 _REDUCING = {
+    "reduce_and": "r & a",
+    "reduce_or": "r | a",
     "reduce_sum": "r + a",
     "reduce_prod": "r * a",
     "reduce_max": "a != a || a > r ? a : r",
@@ -99,24 +65,29 @@ _OPERATIONS = {
     "sub": "subtract",
 }
 _HEAD = """#include <cmath>
+#include <limits>
 #include <poplar/Vertex.hpp>
 using namespace poplar;
 """
-
-
-def _number(dtype: Any) -> str:
-    """The type in which an element is computed."""
-    name = type_name(dtype)
-    return "float" if name == "half" else name
+# Elementwise primitives whose parameters are part of the vertex.
+_PARAMETERS = {"convert_element_type": "new_dtype", "integer_pow": "y", "round": "rounding_method"}
 
 
 def _identifier(name: str, *types: Any) -> str:
     return "".join([name.title().replace("_", ""), *(np.dtype(t).name.title() for t in types)])
 
 
+def _suffix(parameter: Any) -> str:
+    """A number or an element type as a part of a name."""
+    try:
+        return f"With{int(parameter)}".replace("-", "Minus")
+    except TypeError:
+        return f"To{np.dtype(parameter).name.title()}"
+
+
 def _elementwise(name_in_lax: str, in_place: bool) -> Callable[..., Vertex]:
-    expression = _ELEMENTWISE[name_in_lax]
     operation = _OPERATIONS.get(name_in_lax, name_in_lax)
+    operation = operation if operation in OPERATIONS else ""
 
     def translate(primitive: Primitive, tiles: tuple[int, ...], avals: list[Any], attributes: dict[str, Any]) -> Vertex:
         result, _ = primitive.abstract_eval(*avals, **attributes)
@@ -124,6 +95,8 @@ def _elementwise(name_in_lax: str, in_place: bool) -> Callable[..., Vertex]:
         if in_place and result.dtype != avals[0].dtype:
             raise TypeError(f"tile_map of {primitive}: a result of type {result.dtype} has no room in {avals[0].dtype}")
         name = _identifier(primitive.name, *(a.dtype for a in avals))
+        if name_in_lax in _PARAMETERS:
+            name += _suffix(attributes[_PARAMETERS[name_in_lax]])
         declared = "".join(
             f"  {'InOut' if in_place and i == 0 else 'Input'}<Vector<{type_name(a.dtype)}>> {f};\n"
             for i, (f, a) in enumerate(zip(fields, avals, strict=True))
@@ -132,14 +105,15 @@ def _elementwise(name_in_lax: str, in_place: bool) -> Callable[..., Vertex]:
         if not in_place:
             declared += f"  Output<Vector<{type_name(result.dtype)}>> out;\n"
         loads = "".join(
-            f"      const {_number(a.dtype)} {n} = {f}[{'0' if a.shape != result.shape else 'i'}];\n"
+            f"      const {number(a.dtype)} {n} = {f}[{'0' if a.shape != result.shape else 'i'}];\n"
             for n, f, a in zip("abc", fields, avals, strict=False)
         )
+        computed = expression(name_in_lax, avals, attributes)
         text = (
-            f"{_HEAD}class {name} : public MultiVertex {{\n public:\n{declared}"
+            f"{_HEAD}{HELPERS}class {name} : public MultiVertex {{\n public:\n{declared}"
             "  bool compute(unsigned worker) {\n"
             f"    for (unsigned i = worker; i < {out}.size(); i += numWorkers()) {{\n"
-            f"{loads}      {out}[i] = {expression};\n    }}\n    return true;\n  }}\n}};\n"
+            f"{loads}      {out}[i] = {computed};\n    }}\n    return true;\n  }}\n}};\n"
         )
         return Vertex(name, fields, {out: result}, codelets=_source(primitive.name, text), operation=operation)
 
@@ -162,17 +136,17 @@ def _along_axis(step: str, reduces: bool) -> Callable[..., Vertex]:
         if count == 0:
             raise ValueError(f"tile_map of {primitive}: there is nothing along the axes {axes} of {x.shape}")
         inner = int(np.prod(x.shape[axes[-1] + 1 :]))
-        name, element, number = _identifier(primitive.name, x.dtype), type_name(x.dtype), _number(x.dtype)
+        name, element, computed = _identifier(primitive.name, x.dtype), type_name(x.dtype), number(x.dtype)
         store = "" if reduces else "          out[at] = r;\n"
         last = "        out[o * inner + i] = r;\n" if reduces else ""
         text = (
             f"{_HEAD}class {name} : public Vertex {{\n public:\n  Input<Vector<{element}>> x;\n"
             f"  Output<Vector<{element}>> out;\n  unsigned count, inner;\n  bool reverse;\n  bool compute() {{\n"
             "    const unsigned outer = x.size() / (count * inner);\n    for (unsigned o = 0; o < outer; ++o) {\n"
-            f"      for (unsigned i = 0; i < inner; ++i) {{\n        {number} r = 0;\n"
+            f"      for (unsigned i = 0; i < inner; ++i) {{\n        {computed} r = 0;\n"
             "        for (unsigned k = 0; k < count; ++k) {\n"
             "          const unsigned at = (o * count + (reverse ? count - 1 - k : k)) * inner + i;\n"
-            f"          const {number} a = x[at];\n          r = k == 0 ? a : ({number})({step});\n{store}"
+            f"          const {computed} a = x[at];\n          r = k == 0 ? a : ({computed})({step});\n{store}"
             f"        }}\n{last}      }}\n    }}\n    return true;\n  }}\n}};\n"
         )
         values = {"count": count, "inner": inner, "reverse": bool(attributes.get("reverse", False))}
@@ -197,7 +171,7 @@ def _bound_attributes(name: str) -> dict[str, Any]:
 
 def _reduction_attributes(name: str) -> dict[str, Any]:
     function = getattr(jax.lax, name)
-    bound = jax.make_jaxpr(lambda x: function(x, axes=(0,)))(np.zeros(1, np.float32)).eqns[0].params
+    bound = jax.make_jaxpr(lambda x: function(x, axes=(0,)))(np.zeros(1, np.int32)).eqns[0].params
     return {parameter: value for parameter, value in bound.items() if parameter != "axes"}
 
 
@@ -210,7 +184,10 @@ def _in_place(name: str) -> Primitive:
 
 
 def _register() -> None:
-    for name in _ELEMENTWISE:
+    for name, translation, defaults in ARRAYS:
+        register_ipu_tile_primitive(getattr(jax.lax, f"{name}_p"), translation)
+        default_attributes[getattr(jax.lax, f"{name}_p")] = defaults
+    for name in ELEMENTWISE:
         primitive: Primitive = getattr(jax.lax, f"{name}_p")
         register_ipu_tile_primitive(primitive, _elementwise(name, in_place=False))
         default_attributes[primitive] = functools.cache(functools.partial(_bound_attributes, name))
@@ -228,10 +205,17 @@ def _register() -> None:
 _register()
 
 abs_inplace_p = _in_place("abs")
+acos_inplace_p = _in_place("acos")
+asin_inplace_p = _in_place("asin")
+atan_inplace_p = _in_place("atan")
+atan2_inplace_p = _in_place("atan2")
 add_inplace_p = _in_place("add")
 and_inplace_p = _in_place("and")
+cbrt_inplace_p = _in_place("cbrt")
+ceil_inplace_p = _in_place("ceil")
 cos_inplace_p = _in_place("cos")
 div_inplace_p = _in_place("div")
+erf_inplace_p = _in_place("erf")
 exp_inplace_p = _in_place("exp")
 expm1_inplace_p = _in_place("expm1")
 floor_inplace_p = _in_place("floor")
@@ -241,15 +225,24 @@ max_inplace_p = _in_place("max")
 min_inplace_p = _in_place("min")
 mul_inplace_p = _in_place("mul")
 neg_inplace_p = _in_place("neg")
+not_inplace_p = _in_place("not")
 or_inplace_p = _in_place("or")
+population_count_inplace_p = _in_place("population_count")
 pow_inplace_p = _in_place("pow")
+rem_inplace_p = _in_place("rem")
+round_inplace_p = _in_place("round")
 rsqrt_inplace_p = _in_place("rsqrt")
+shift_left_inplace_p = _in_place("shift_left")
+shift_right_arithmetic_inplace_p = _in_place("shift_right_arithmetic")
+shift_right_logical_inplace_p = _in_place("shift_right_logical")
 sign_inplace_p = _in_place("sign")
 sin_inplace_p = _in_place("sin")
 sqrt_inplace_p = _in_place("sqrt")
+square_inplace_p = _in_place("square")
 sub_inplace_p = _in_place("sub")
 tan_inplace_p = _in_place("tan")
 tanh_inplace_p = _in_place("tanh")
+xor_inplace_p = _in_place("xor")
 
 _CODELETS = Path(__file__).parent / "codelets"
 

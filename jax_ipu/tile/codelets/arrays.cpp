@@ -97,9 +97,12 @@ class ScatterRows : public Vertex {
   }
 };
 
+#define FOR_STORED_TYPE(T) \
+  template class Copy<T>;  \
+  template class Fill<T>;
+
 #define FOR_TYPE(T)                 \
-  template class Copy<T>;           \
-  template class Fill<T>;           \
+  FOR_STORED_TYPE(T)                \
   template class ScaledAdd<T>;      \
   template class ScaledSubtract<T>; \
   template class GatherRows<T>;     \
@@ -110,3 +113,8 @@ FOR_TYPE(float)
 FOR_TYPE(half)
 FOR_TYPE(int)
 FOR_TYPE(unsigned)
+FOR_STORED_TYPE(bool)
+FOR_STORED_TYPE(signed char)
+FOR_STORED_TYPE(unsigned char)
+FOR_STORED_TYPE(short)
+FOR_STORED_TYPE(unsigned short)
