@@ -141,18 +141,29 @@ def _own_names() -> dict[str, str]:
     return {numpy_dtype(name).name: name for name in SIZE}
 
 
+def has_batching_rule(primitive: Primitive) -> bool:
+    """Whether `jax.vmap` knows the primitive."""
+    from jax._src.interpreters import batching
+
+    return primitive in batching.fancy_primitive_batchers
+
+
+def has_reference(primitive: Primitive) -> bool:
+    """Whether the primitive has a reference implementation: a function of arrays."""
+    from jax._src import core
+
+    return getattr(primitive.impl, "__func__", None) is not core.Primitive.impl
+
+
 def batched(primitive: Primitive, attributes: dict[str, Any], tiles: int) -> Callable[..., list[Any]]:
     """The reference implementation of a primitive on the tiles, as a function of the sharded operands.
 
     Raises:
         NotImplementedError: the primitive has none.
     """
-    from jax._src import core
-    from jax._src.interpreters import batching
-
-    if primitive in batching.fancy_primitive_batchers:
+    if has_batching_rule(primitive):
         function: Callable[..., Any] = functools.partial(primitive.bind, **attributes)
-    elif getattr(primitive.impl, "__func__", None) is not core.Primitive.impl:
+    elif has_reference(primitive):
         function = functools.partial(primitive.impl, **attributes)
     else:
         raise NotImplementedError(

@@ -240,25 +240,7 @@ class TileShardedArray:
         Raises:
             ValueError: a part would be in several pieces.
         """
-        keys = key if isinstance(key, tuple) else (key,)
-        if len(keys) > len(self.shape) or not all(isinstance(k, int | np.integer | slice) for k in keys):
-            raise ValueError(f"[{key!r}] of {self.shape}: give a number or a slice for each dimension at most")
-        tiles = keys[0]
-        if not isinstance(tiles, slice):
-            position = range(self.num_tiles)[tiles]  # raises IndexError
-            tiles = slice(position, position + 1)
-        inner = False
-        for extent, k in zip(
-            self.tile_shape[::-1], (*keys[1:], *[slice(None)] * (self.ndim - len(keys)))[::-1], strict=True
-        ):
-            taken = range(extent)[k] if isinstance(k, slice) else None
-            pieces = inner and (taken is None or len(taken) > 1) and taken is not None
-            if pieces or (taken is not None and len(taken) > 1 and taken.step != 1):
-                raise ValueError(
-                    f"[{key!r}] of {self.shape} leaves several pieces of each part; slice `array` and put the result"
-                    " on the tiles with tile_put_sharded"
-                )
-            inner = inner or taken is None or len(taken) < extent
+        tiles, keys = check_key(key, self.shape)
         return TileShardedArray(self.array[(tiles, *keys[1:])], self.tiles[tiles])
 
     @classmethod
@@ -274,6 +256,32 @@ class TileShardedArray:
         """
         joined = jnp.concatenate([a.array for a in arrays], axis=0)
         return cls(joined, tuple(itertools.chain.from_iterable(a.tiles for a in arrays)))
+
+
+def check_key(key: Any, shape: tuple[int, ...]) -> tuple[slice, tuple[Any, ...]]:
+    """The slice of the tiles, and the number or slice of each dimension that has one.
+
+    Raises:
+        ValueError: a part would be in several pieces, or the key has another form.
+    """
+    keys = key if isinstance(key, tuple) else (key,)
+    if len(keys) > len(shape) or not all(isinstance(k, int | np.integer | slice) for k in keys):
+        raise ValueError(f"[{key!r}] of {shape}: give a number or a slice for each dimension at most")
+    tiles = keys[0]
+    if not isinstance(tiles, slice):
+        position = range(shape[0])[tiles]  # raises IndexError
+        tiles = slice(position, position + 1)
+    inner = False
+    for extent, k in zip(shape[1:][::-1], (*keys[1:], *[slice(None)] * (len(shape) - len(keys)))[::-1], strict=True):
+        taken = range(extent)[k] if isinstance(k, slice) else None
+        pieces = inner and (taken is None or len(taken) > 1) and taken is not None
+        if pieces or (taken is not None and len(taken) > 1 and taken.step != 1):
+            raise ValueError(
+                f"[{key!r}] of {shape} leaves several pieces of each part; slice `array` and put the result"
+                " on the tiles with tile_put_sharded"
+            )
+        inner = inner or taken is None or len(taken) < extent
+    return tiles, keys
 
 
 def checked_tiles(tiles: Sequence[int]) -> Tiles:

@@ -18,8 +18,8 @@ def make_ipu_vector1d_worker_offsets(
 ) -> np.ndarray[Any, Any]:
     """Where the share of each worker begins, and the end: (num_workers + 1,), in vectors of `vector_size` elements.
 
-    Worker i takes the vectors from [i] up to [i + 1]; the first workers take one grain more where they do not share
-    evenly.
+    Worker i takes the vectors from [i] up to [i + 1]. The first workers take equal shares; where the size does not
+    divide, the next one takes the rest, and those after it nothing.
 
     Args:
         size: elements to share.
@@ -34,7 +34,7 @@ def make_ipu_vector1d_worker_offsets(
     Examples:
         >>> from jax_ipu.tile import make_ipu_vector1d_worker_offsets
         >>> make_ipu_vector1d_worker_offsets(16, vector_size=2).tolist()
-        [0, 2, 4, 5, 6, 7, 8]
+        [0, 2, 4, 6, 8, 8, 8]
     """
     shares = _shares(size, vector_size, num_workers, grain_size or vector_size, allow_overlap=False)
     return np.cumsum([0, *shares]).astype(wdtype)
@@ -81,6 +81,7 @@ def _shares(
             f"{size} elements cannot be shared in grains of {grain_size} elements, as vectors of {vector_size}"
         )
     grains, per_grain = -(-size // grain_size), grain_size // vector_size
-    workers = np.arange(num_workers)
-    shares: np.ndarray[Any, np.dtype[np.int64]] = (grains // num_workers + (workers < grains % num_workers)) * per_grain
+    share = -(-grains // num_workers)
+    left = grains - share * np.arange(num_workers)
+    shares: np.ndarray[Any, np.dtype[np.int64]] = np.clip(left, 0, share) * per_grain
     return shares

@@ -801,7 +801,7 @@ TEST(DeviceAttributesAndStrings) {
     CHECK(value.type == PJRT_NamedValue_kString || value.type == PJRT_NamedValue_kInt64);
   }
   CHECK(names == (std::set<std::string>{"num_tiles", "bytes_per_tile", "num_worker_contexts",
-                                        "tile_clock_frequency", "version", "is_ipu_model"}));
+                                        "tile_clock_frequency", "version", "is_ipu_model", "target_type"}));
   auto text = Garbage<PJRT_DeviceDescription_ToString_Args>();
   text.device_description = description.device_description;
   CALL_OK(DeviceDescription_ToString, text);

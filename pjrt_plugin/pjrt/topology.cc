@@ -189,6 +189,7 @@ PJRT_DeviceDescription::PJRT_DeviceDescription(const jax_ipu::DeviceConfig& conf
   attributes.Add("tile_clock_frequency", static_cast<std::int64_t>(target.getTileClockFrequency()));  // Hz
   // jaxlib aborts on device attributes of type bool or float.
   attributes.Add("is_ipu_model", std::int64_t{config.use_model});
+  attributes.Add("target_type", std::string(config.use_model ? "IPU_MODEL" : "IPU"));  // poplar::TargetType
 }
 
 PJRT_TopologyDescription::PJRT_TopologyDescription(const jax_ipu::DeviceConfig& requested)
