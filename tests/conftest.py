@@ -2,6 +2,8 @@ import os
 import sys
 from pathlib import Path
 
+import pytest
+
 # The tests' own helpers; the package under test is the installed one.
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -14,3 +16,16 @@ def pytest_collection_modifyitems(items):
     from support import known_failures
 
     known_failures.mark(items)
+
+
+@pytest.fixture
+def monkeypatch(monkeypatch):
+    """A test that changes the package shares no executables with others."""
+
+    def forget():
+        if modes := sys.modules.get("support.modes"):
+            modes.forget_executables()
+
+    forget()
+    yield monkeypatch
+    forget()

@@ -231,13 +231,15 @@ def test_bitcast(mode):
 
 @each_mode
 def test_long_chain(mode):
+    """Each step shrinks what was rounded before it."""
+
     def chain(x, y):
         for _ in range(30):
-            x = jnp.sin(x) * y + jnp.cos(y) * 0.3
-            y = y - 0.1 * x
+            x = 0.4 * jnp.sin(x) * y + jnp.cos(y) * 0.3
+            y = 0.9 * y - 0.1 * x
         return x, y
 
-    check(chain, array(37, 3), array(37, 3, seed=1), mode=mode, rtol=1e-3)
+    check(chain, array(37, 3), array(37, 3, seed=1), mode=mode)
 
 
 @each_mode

@@ -61,6 +61,8 @@ WITH_COLLECTIVES = (
 )
 REPLICAS = (2, 3, 4, 8)
 TILES = st.sampled_from([8, 3, 64])
+# For programs whose sizes lie in five decades.
+MANY_TILES = st.sampled_from([1472, 256])
 # The number of elements from which on tensors are read in parts: that of programs, and one for those of the tests.
 READ_IN_PARTS = st.sampled_from([partial_reads.LARGE, 1])
 # XLA:CPU moves transposes past the square root until its stack overflows.
@@ -182,6 +184,27 @@ def isolated():
 @settings(common, max_examples=5000)
 @given(program=programs(OPERATIONS, max_steps=14), tiles=TILES)
 def test_many_random_programs(program, tiles, isolated):
+    check(program, tiles, on_cpu=isolated)
+
+
+@pytest.mark.nightly
+@settings(common, max_examples=500)
+@given(program=programs(OPERATIONS, max_steps=6, decades=True), tiles=MANY_TILES)
+def test_random_programs_of_many_sizes(program, tiles, isolated):
+    check(program, tiles, on_cpu=isolated)
+
+
+@pytest.mark.nightly
+@settings(common, max_examples=300)
+@given(program=programs(MOVES, max_steps=6, decades=True), tiles=MANY_TILES)
+def test_random_moves_of_many_sizes(program, tiles, isolated):
+    check(program, tiles, bit_patterns, assert_same_bits, isolated)
+
+
+@pytest.mark.nightly
+@settings(common, max_examples=300)
+@given(program=programs(program_state.OPERATIONS, max_steps=3, decades=True), tiles=MANY_TILES)
+def test_random_changes_of_state_of_many_sizes(program, tiles, isolated):
     check(program, tiles, on_cpu=isolated)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import functools
 
 import jax
@@ -29,6 +30,12 @@ def lower(function, *args):
     return str(lowered.compiler_ir("stablehlo")).encode(), lowered
 
 
+@functools.lru_cache(maxsize=8)
+def _executable(program: bytes, tiles: int):
+    """Returns the program compiled: the modes of a test share it, as they are ways to run one executable."""
+    return compiler.compile(program, "mlir", b"", f"ipu2:{tiles}")
+
+
 def run_ipu(function, args, mode, as_jit=False):
     """Returns the flat results of the function on the model, as NumPy arrays.
 
@@ -39,7 +46,7 @@ def run_ipu(function, args, mode, as_jit=False):
     program, lowered = lower(function, *args)
     if as_jit:
         program = artifact(lowered.compiler_ir("stablehlo"))
-    executable = compiler.compile(program, "mlir", b"", f"ipu2:{tiles}")
+    executable = _executable(program, tiles)
     flat = [np.asarray(a) for a in jax.tree.leaves(args)]
     kept = sorted(lowered._lowering.compile_args["kept_var_idx"])
     results = _ipu.run(executable, [flat[i].tobytes() for i in kept], execution)
@@ -50,6 +57,27 @@ def run_ipu(function, args, mode, as_jit=False):
 @functools.cache
 def cpu_jit(function):
     return jax.jit(function, backend="cpu")
+
+
+# Programs for the CPU, by their text and arguments: each mode makes the same one, often of a new function.
+_cpu_executables: collections.OrderedDict[tuple, jax.stages.Compiled] = collections.OrderedDict()
+
+
+def on_cpu(function, args) -> list[np.ndarray]:
+    """Returns the flat results of the function, computed by JAX on CPU."""
+    lowered = cpu_jit(function).lower(*args)
+    leaves, structure = jax.tree.flatten(args)
+    key = (lowered.as_text(), structure, tuple((np.shape(x), np.result_type(x)) for x in leaves))
+    if key not in _cpu_executables:
+        _cpu_executables[key] = lowered.compile()
+        if len(_cpu_executables) > 16:
+            _cpu_executables.popitem(last=False)
+    return [np.asarray(x) for x in jax.tree.leaves(_cpu_executables[key](*args))]
+
+
+def forget_executables() -> None:
+    """Compiles anew from here on: for tests that change what compiles."""
+    _executable.cache_clear()
 
 
 def close(actual: np.ndarray, expected: np.ndarray, rtol: float | None = None, atol: float | None = None) -> None:
@@ -72,19 +100,25 @@ def close(actual: np.ndarray, expected: np.ndarray, rtol: float | None = None, a
 def check(function, *args, mode, rtol=None, atol=None, grad=False) -> None:
     """Compares value, dtype and shape with JAX on CPU and, if asked, the gradient of a weighted sum of the results."""
     args = jax.tree.map(np.asarray, args)
-    expected = [np.asarray(x) for x in jax.tree.leaves(cpu_jit(function)(*args))]
+    expected = on_cpu(function, args)
     actual = run_ipu(function, args, mode)
     assert len(actual) == len(expected)
     for a, e in zip(actual, expected, strict=True):
         close(a, e, rtol, atol)
     if grad:
         wrt = tuple(i for i, a in enumerate(args) if np.issubdtype(a.dtype, np.floating))
+        check(_gradient(function, wrt), *args, mode=mode, rtol=rtol and 4 * rtol, atol=atol and 4 * atol)
 
-        def scalar(*xs):
-            leaves = jax.tree.leaves(function(*xs))
-            return sum(jnp.sum(jnp.sin(jnp.arange(x.size, dtype=x.dtype).reshape(x.shape)) * x) for x in leaves)
 
-        check(jax.grad(scalar, argnums=wrt), *args, mode=mode, rtol=rtol and 4 * rtol, atol=atol and 4 * atol)
+@functools.cache
+def _gradient(function, wrt: tuple[int, ...]):
+    """Returns the gradient of a weighted sum of the results: one function, which JAX traces once for all modes."""
+
+    def scalar(*xs):
+        leaves = jax.tree.leaves(function(*xs))
+        return sum(jnp.sum(jnp.sin(jnp.arange(x.size, dtype=x.dtype).reshape(x.shape)) * x) for x in leaves)
+
+    return jax.grad(scalar, argnums=wrt)
 
 
 def array(*shape, dtype="float32", seed=0, low=-2.0, high=2.0):

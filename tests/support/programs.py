@@ -31,6 +31,9 @@ EPSILON = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-22, "float
 EPSILON |= {"complex64": EPSILON["float32"], "complex128": EPSILON["float64"]}
 LARGEST = {"float16": 6e4, "bfloat16": 1e38, "float32": 1e38, "float64": 1e300, "complex64": 1e18, "complex128": 1e150}
 MAX_ELEMENTS = 1500
+# Of programs whose sizes lie in five decades.
+MAX_BYTES_OF_MANY = 1 << 20
+MAX_ELEMENTS_OF_MANY = 100_000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,8 +87,10 @@ class Unsuitable(Exception):
 class Drawer:
     """Hypothesis' choices, over the values that the program has so far."""
 
-    def __init__(self, draw: Callable[[st.SearchStrategy[Any]], Any]) -> None:
+    def __init__(self, draw: Callable[[st.SearchStrategy[Any]], Any], decades: bool = False) -> None:
+        """`decades`: the logarithms of sizes are uniform, up to 100,000 elements; otherwise sizes are small."""
         self._draw = draw
+        self._decades = decades
         self.replicas = 1
         self.channel = 0  # the last channel that a collective has
         self.values: list[Value] = []
@@ -108,7 +113,22 @@ class Drawer:
         chosen = [d for d in range(value.rank) if self.flag()]
         return tuple(chosen or ([self.integer(0, value.rank - 1)] if value.rank else []))
 
+    def suits(self, shape: Sequence[int], dtype: str) -> bool:
+        """Whether a value of the program may be as large as this."""
+        elements = math.prod(shape)
+        if not self._decades:
+            return elements <= MAX_ELEMENTS
+        return elements <= MAX_ELEMENTS_OF_MANY and elements * jnp.dtype(dtype).itemsize <= MAX_BYTES_OF_MANY
+
+    def _shape_of_many(self, max_rank: int) -> tuple[int, ...]:
+        """A number of elements, and how its logarithm is shared between the dimensions."""
+        elements = 10 ** (self.integer(0, 10 * int(math.log10(MAX_ELEMENTS_OF_MANY))) / 10)
+        shares = [self.integer(0, 9) for _ in range(self.integer(0, min(max_rank, 3)))]
+        return tuple(int(elements ** (share / max(1, sum(shares)))) for share in shares)
+
     def shape(self, max_rank: int = 4) -> tuple[int, ...]:
+        if self._decades:
+            return self._shape_of_many(max_rank)
         if max_rank == 4 and self.integer(0, 15) == 15:
             return tuple(self.pick((1, 2, 1, 2, 3, 1, 2, 0)) for _ in range(self.integer(5, 8)))
         sizes = [self.pick((1, 2, 3, 4, 5, 7, 1, 2, 3, 0, 17, 33)) for _ in range(self.integer(0, max_rank))]
@@ -276,9 +296,9 @@ def add_step(drawer: Drawer, lines: list[str], operation: Callable[[Drawer], Ste
         special = any(v.special for v in drawer.used) if step.special is None else step.special
         added = []
         for i, shape in enumerate(shapes):
-            if math.prod(shape.shape) > MAX_ELEMENTS:
-                raise Unsuitable
             dtype = shape.dtype.name
+            if not drawer.suits(shape.shape, dtype):
+                raise Unsuitable
             floating = dtype in EPSILON
             bound, error = limited(dtype, step) if floating else (natural_bound(dtype), 0.0)
             name = f"v{len(drawer.values) + i}"
@@ -299,7 +319,10 @@ def build(
         floating = dtype in EPSILON
         special = dtype in FLOATS and drawer.integer(0, 3) == 0
         bound = (12.0 if dtype in COMPLEX else 8.0) if floating else natural_bound(dtype)
-        drawer.values.append(Value(f"v{i}", drawer.shape(), dtype, bound, 0.0, special))
+        shape = drawer.shape()
+        while not drawer.suits(shape, dtype):
+            shape = shape[:-1]
+        drawer.values.append(Value(f"v{i}", shape, dtype, bound, 0.0, special))
     inputs = tuple(drawer.values)
     lines: list[str] = []
     for _ in range(drawer.integer(3, max_steps)):
@@ -311,10 +334,13 @@ def build(
 
 
 def programs(
-    operations: Sequence[Callable[[Drawer], Step]], max_steps: int = 8, replicas: Sequence[int] = (1,)
+    operations: Sequence[Callable[[Drawer], Step]],
+    max_steps: int = 8,
+    replicas: Sequence[int] = (1,),
+    decades: bool = False,
 ) -> st.SearchStrategy[Program]:
-    """Returns a strategy for programs with one of these numbers of replicas."""
-    return st.composite(lambda draw: build(Drawer(draw), operations, max_steps, replicas))()
+    """Returns a strategy for programs with one of these numbers of replicas; `decades` as for `Drawer`."""
+    return st.composite(lambda draw: build(Drawer(draw, decades), operations, max_steps, replicas))()
 
 
 def assert_close(value: Value, actual: np.ndarray[Any, Any], expected: np.ndarray[Any, Any]) -> None:
