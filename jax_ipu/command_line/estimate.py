@@ -11,9 +11,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from jax_ipu import environment
 from jax_ipu.command_line import programs
 from jax_ipu.command_line.output import FAILED, INVALID, NO, OK, UsageError, add_json, coloured, failed, print_json
 from jax_ipu.compiler.tables import text_table
+from jax_ipu.config import Config
 
 _DEFAULT_TARGETS = "ipu1,ipu2,ipu21,bow"
 
@@ -69,6 +71,7 @@ def _reported(options: argparse.Namespace, run: Callable[[argparse.Namespace], i
     from jax_ipu.compiler.api import parse_target
     from jax_ipu.compiler.errors import CompileError
 
+    environment.warn_once(os.environ, Config.variables())
     if options.num_ipus is not None:  # read when JAX creates its backends
         os.environ["JAX_IPU_DEVICE_COUNT"] = str(options.num_ipus)
     try:
