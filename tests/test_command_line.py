@@ -34,6 +34,9 @@ def product(x, y):
 def vectors():
     return [jnp.zeros(30)]
 
+def unused(batch):
+    return [jnp.zeros(30)]
+
 def sine(x):
     return jnp.sin(x)
 
@@ -246,6 +249,12 @@ def test_largest_batch(run):
         (("estimate", "command_line_program:sine", "--arg", "f32[2]", "--target", "ipu9"), "ipu9"),
         (("estimate", "command_line_program:sine", "--arg", "f32[2]", "--num-ipus", "2"), "over 1 IPUs"),
         (("largest-batch", "command_line_program:sine", "--limit", "1", "--multiple-of", "2"), "--limit 1"),
+        (("largest-batch", "command_line_program:sine", "--arg", "f32[2]"), "no --arg has a batch"),
+        (("largest-batch", "command_line_program:sine", "--args-from", "vectors"), "vectors takes no batch"),
+        (("largest-batch", "command_line_program:sine", "--args-from", "unused"), "has no batch"),
+        (("largest-batch", "command_line_program:vectors", "--arg", "f32[]"), "no --arg has a batch"),
+        (("estimate", "command_line_program:sine", "--arg", "f32[2]", "--batch", "4"), "no --arg has a batch"),
+        (("compare", "command_line_program:sine", "--arg", "bool[2]", "--batch", "4"), "no --arg has a batch"),
         (("report", "command_line_program:sine", "--arg", "f32[2]", "-o", "x.pdf"), "ends in .html"),
         (("report", "command_line_program:sine", "--arg", "f32[2]", "-o", "no_such_folder/x.txt"), "ends in .html"),
         (("compare", "command_line_program:sine", "--arg", "f32[2]", "-o", "x.html"), "two .json files"),

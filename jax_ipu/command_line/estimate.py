@@ -187,6 +187,12 @@ def _largest_batch(options: argparse.Namespace) -> int:
     if options.limit < options.multiple_of:
         raise UsageError(f"--limit {options.limit} is below --multiple-of {options.multiple_of}")
 
+    if loaded.at(options.multiple_of).program == loaded.at(2 * options.multiple_of).program:
+        raise UsageError(
+            f"{options.what} has no batch: with {options.multiple_of} and {2 * options.multiple_of} it is one program."
+            " Give --arg with the letter b for the batch, e.g. f32[b,784], or --args-from with a function of the batch"
+        )
+
     def attempt(batch: int, **changes: Any) -> Any:
         return _checked(options, _for_target(loaded.at(batch), options.target, **changes))
 
@@ -199,7 +205,8 @@ def _largest_batch(options: argparse.Namespace) -> int:
     if options.json:
         print_json({"batch": batch, "estimate": found.as_dict()})
     elif batch:
-        print(coloured(f"largest batch: {batch:,}", "bold"))
+        at_limit = batch + options.multiple_of > options.limit
+        print(coloured(f"largest batch: {batch:,}", "bold") + (", as --limit has it" if at_limit else ""))
         _print(found, 0)
     else:
         print(coloured("no batch fits", "red"))
