@@ -12,6 +12,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from jax_ipu import names as _names
 from jax_ipu.config import Config, config
 from jax_ipu.counters import Counters, counters
 from jax_ipu.version import __version__
@@ -69,7 +70,13 @@ _LAZY = {
 
 def __getattr__(name: str) -> Any:
     if name not in _LAZY:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        meant = _names.nearest(name, __all__)
+        hint = f". Did you mean {meant}?" if meant else ""
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}", name=name)
     module_name, attribute = _LAZY[name]
     module = importlib.import_module(module_name)
     return getattr(module, attribute) if attribute else module
+
+
+def __dir__() -> list[str]:
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})

@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar, overload
 
-from jax_ipu import environment
+from jax_ipu import environment, names
 
 T = TypeVar("T")
 
@@ -126,6 +126,7 @@ class Config:
     """Options of the ``ipu`` platform.
 
     Raises:
+        AttributeError: there is no such option; the message has the one that is most like it.
         ValueError: a value is not valid; the message lists the valid ones.
         RuntimeError: an option is set after JAX has created the ``ipu`` backend.
 
@@ -177,6 +178,23 @@ class Config:
         self._values: dict[str, Any] = {}
         self._frozen = False
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not name.startswith("_") and name not in self._options():
+            raise self._unknown(name)
+        super().__setattr__(name, value)
+
+    def __getattr__(self, name: str) -> Any:  # called for names that do not exist
+        raise self._unknown(name)
+
+    @classmethod
+    def _options(cls) -> dict[str, _Option[Any]]:
+        return {name: option for name, option in vars(cls).items() if isinstance(option, _Option)}
+
+    def _unknown(self, name: str) -> AttributeError:
+        # As the variable is spelt, too.
+        option = name.lower().removeprefix(environment.OWN_PREFIX.lower())
+        return AttributeError(f"jax_ipu.config has no option {name!r}. {names.suggestion(option, self._options())}")
+
     def _check_not_frozen(self, name: str) -> None:
         if self._frozen:
             raise RuntimeError(
@@ -224,7 +242,7 @@ class Config:
             >>> Config.variables()[:2]
             ['JAX_IPU_USE_MODEL', 'JAX_IPU_MODEL_VERSION']
         """
-        return [option.variable for option in vars(cls).values() if isinstance(option, _Option)]
+        return [option.variable for option in cls._options().values()]
 
     def sources(self) -> dict[str, tuple[Any, str]]:
         """The value of each option and where it is from: an environment variable, "jax_ipu.config" or "default".
@@ -240,10 +258,9 @@ class Config:
             (64, 'jax_ipu.config')
         """
         found: dict[str, tuple[Any, str]] = {}
-        for name, option in vars(type(self)).items():
-            if isinstance(option, _Option):
-                given = option.variable if option.variable in os.environ else "default"
-                found[name] = (getattr(self, name), "jax_ipu.config" if name in self._values else given)
+        for name, option in self._options().items():
+            given = option.variable if option.variable in os.environ else "default"
+            found[name] = (getattr(self, name), "jax_ipu.config" if name in self._values else given)
         return found
 
     @property

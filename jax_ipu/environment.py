@@ -6,10 +6,14 @@ docs/environment.md has the same table.
 
 from __future__ import annotations
 
-import difflib
 import json
+import logging
 import re
 from collections.abc import Iterable, Iterator, Mapping
+
+from jax_ipu import names
+
+logger = logging.getLogger(__name__)
 
 OWN_PREFIX = "JAX_IPU_"
 
@@ -82,6 +86,7 @@ INSTEAD_OF_FLAGS: tuple[tuple[str, str], ...] = (
 _CLOSE = 0.75
 # These have an effect on other processes only: docs/clients.md.
 _OF_OTHER_CLIENTS = ("JAX_IPU_PYTHON",)
+_warned = False
 # Set by the activation script of the SDK, not by the user: no warning.
 _SDK = re.compile("POP(LAR|LIBS|TORCH|ART)(_SDK)?_(ENABLED|ROOT|HOME|PATH|DIR|VERSION)")
 
@@ -133,6 +138,20 @@ def without_effect(environ: Mapping[str, str], known: Iterable[str]) -> list[str
     return [line for name in sorted(environ) if environ[name] for line in _lines(name, environ[name], known)]
 
 
+def warn_once(environ: Mapping[str, str], known: Iterable[str]) -> None:
+    """Logs a warning of the variables without effect, at the first call in a process. Arguments as above."""
+    global _warned
+    if _warned:
+        return
+    _warned = True
+    try:
+        lines = without_effect(environ, known)
+    except ValueError as error:  # an error only for what reads the variable
+        lines = [str(error)]
+    if lines:
+        logger.warning("These environment variables have no effect on ipu.\n  %s", "\n  ".join(lines))
+
+
 def _lines(name: str, value: str, known: list[str]) -> Iterator[str]:
     if name in known or name in _OF_OTHER_CLIENTS or _SDK.fullmatch(name):
         return
@@ -147,9 +166,9 @@ def _lines(name: str, value: str, known: list[str]) -> Iterator[str]:
             yield f"{name}{f' (--{flag})' if flag else ''}: {_instead(flag, INSTEAD_OF_FLAGS)}"
     elif (instead := _instead(name, INSTEAD)) is not None:
         yield f"{name}: {instead}"
-    elif name.startswith(OWN_PREFIX):
-        close = difflib.get_close_matches(name, known, 1, cutoff=_CLOSE)
-        yield f"{name}: " + (f"did you mean {close[0]}?" if close else f"there are {', '.join(known)}")
+    elif name.upper().startswith(OWN_PREFIX):
+        close = names.nearest(name.upper(), known, _CLOSE)
+        yield f"{name}: " + (f"did you mean {close}?" if close else f"there are {', '.join(known)}")
 
 
 def _instead(name: str, table: tuple[tuple[str, str], ...]) -> str | None:

@@ -111,8 +111,7 @@ def _create_options() -> dict[str, Any]:
             "JAX_IPU_USE_MODEL is false, but this build of jax_ipu has no Poplar SDK and so no hardware device. "
             "Unset JAX_IPU_USE_MODEL to use the IPU model."
         )
-    if lines := environment.without_effect(os.environ, config.variables()):
-        logger.warning("These environment variables have no effect on ipu.\n  %s", "\n  ".join(lines))
+    environment.warn_once(os.environ, config.variables())
     threads = 1 if config.host_threads == 0 and environment.has_one_thread(os.environ) else config.host_threads
     seed = config.stochastic_rounding_seed
     if config.stochastic_rounding and seed:

@@ -34,6 +34,9 @@ def product(x, y):
 def vectors():
     return [jnp.zeros(30)]
 
+def unused(batch):
+    return [jnp.zeros(30)]
+
 def sine(x):
     return jnp.sin(x)
 
@@ -246,6 +249,12 @@ def test_largest_batch(run):
         (("estimate", "command_line_program:sine", "--arg", "f32[2]", "--target", "ipu9"), "ipu9"),
         (("estimate", "command_line_program:sine", "--arg", "f32[2]", "--num-ipus", "2"), "over 1 IPUs"),
         (("largest-batch", "command_line_program:sine", "--limit", "1", "--multiple-of", "2"), "--limit 1"),
+        (("largest-batch", "command_line_program:sine", "--arg", "f32[2]"), "no --arg has a batch"),
+        (("largest-batch", "command_line_program:sine", "--args-from", "vectors"), "vectors takes no batch"),
+        (("largest-batch", "command_line_program:sine", "--args-from", "unused"), "has no batch"),
+        (("largest-batch", "command_line_program:vectors", "--arg", "f32[]"), "no --arg has a batch"),
+        (("estimate", "command_line_program:sine", "--arg", "f32[2]", "--batch", "4"), "no --arg has a batch"),
+        (("compare", "command_line_program:sine", "--arg", "bool[2]", "--batch", "4"), "no --arg has a batch"),
         (("report", "command_line_program:sine", "--arg", "f32[2]", "-o", "x.pdf"), "ends in .html"),
         (("report", "command_line_program:sine", "--arg", "f32[2]", "-o", "no_such_folder/x.txt"), "ends in .html"),
         (("compare", "command_line_program:sine", "--arg", "f32[2]", "-o", "x.html"), "two .json files"),
@@ -334,26 +343,60 @@ def test_cache(run, tmp_path, monkeypatch):
     assert code == 0 and [e["name"] for e in listed] == ["jit_first", "jit_second"]
     assert all(e["target"] == "ipu2:1472" and e["num_ipus"] == 1 and e["usable"] for e in listed)
     # An entry of another version of the format, as an older release would leave it.
-    import zlib
-
     from jax._src import compilation_cache
 
     old = Path(listed[0]["path"])
     stored = compilation_cache.decompress_executable(old.read_bytes())
     start = stored.index(b"JAXIPUEX") + 8
     old.write_bytes(compilation_cache.compress_executable(stored[:start] + b"\1\0\0\0" + stored[start + 4 :]))
-    (folder / "damaged-0-cache").write_bytes(zlib.compress(b"text")[:-3])
     code, text, _ = run("cache", "list")
-    assert code == 0 and "stale" in text and "2 programs" in text
+    assert code == 0 and "stale" in text and "2 programs" in text and "clear --stale" in text
     assert [f.state for f in doctor.check_cache()] == ["warning"]
     code, text, _ = run("cache", "clear", "--stale", "--json")
     assert code == 0 and json.loads(text)["removed"] == 1
     assert [e.name for e in entries(folder)] == ["jit_second"]
     assert [f.state for f in doctor.check_cache()] == ["ok"]
     code, text, _ = run("cache", "clear", "--dir", str(folder))
-    assert code == 0 and "removed 1 programs" in text
+    assert code == 0 and "removed 1 program," in text
     left = sorted(path.name for path in folder.iterdir())
-    assert left == sorted({*(f for f in files if "lambda" in f), "damaged-0-cache"})  # not for ipu
+    assert left == sorted(f for f in files if "lambda" in f)  # not for ipu
+
+
+def test_damaged_entries_of_a_cache(run, tmp_path, monkeypatch):
+    """JAX keeps them, and warns of them in every process."""
+    from jax._src import compilation_cache
+
+    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", str(tmp_path))
+    content = compilation_cache.compress_executable(b"text" * 100)
+    sealed = b"JAXIPUEX" + (1 << 31).to_bytes(4, "little") + bytes(40)  # a version that no release has
+    for name, data in (
+        ("jit_empty-1", b""),
+        ("jit_cut-2", content[:-8]),
+        ("jit_changed-3", b"x" + content),
+        ("jit_foreign-4", content),
+        ("jit_of_ipu-5", compilation_cache.compress_executable(sealed[:20])),
+        ("jit_old-6", compilation_cache.compress_executable(sealed)),
+    ):
+        (tmp_path / f"{name}-cache").write_bytes(data)
+    (tmp_path / "jit_folder-7-cache").mkdir()
+    code, text, _ = run("cache", "list", "--json")
+    listed = {entry["name"]: entry for entry in json.loads(text)}
+    assert code == 0 and {name: entry["state"] for name, entry in listed.items()} == {
+        **dict.fromkeys(("jit_changed", "jit_cut", "jit_empty", "jit_folder", "jit_of_ipu"), "damaged"),
+        "jit_old": "stale",
+    }
+    assert all(entry["problem"] and not entry["usable"] for entry in listed.values())
+    code, text, _ = run("cache", "list")
+    assert "6 programs" in text and text.count("damaged") >= 5 and "clear --stale" in text
+    assert [f.what.partition("has ")[2][:10] for f in doctor.check_cache()] == ["1 entries ", "5 entries "]
+    (tmp_path / "jit_folder-7-cache").rmdir()
+    code, text, _ = run("cache", "clear", "--stale")
+    assert code == 0 and "removed 5 programs" in text
+    assert [path.name for path in tmp_path.iterdir()] == ["jit_foreign-4-cache"]
+    assert states(doctor.check_cache()) == ["ok"]
+    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", str(tmp_path / "jit_foreign-4-cache"))
+    (finding,) = doctor.check_cache()
+    assert finding.state == "warning" and "is no folder" in finding.what
 
 
 def states(findings):

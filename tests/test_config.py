@@ -1,9 +1,12 @@
+import copy
 import os
+import pickle
 import re
 from pathlib import Path
 
 import pytest
 
+import jax_ipu
 from jax_ipu import environment
 from jax_ipu.config import Config
 from support.processes import output, run
@@ -87,6 +90,45 @@ def test_setting_after_the_backend_exists_is_refused():
         c.device_count = 2
 
 
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("model_versoin", "Did you mean model_version?"),
+        ("num_tiles", "Did you mean model_num_tiles?"),
+        ("JAX_IPU_DEVICE_COUNT", "Did you mean device_count?"),
+        ("jax_ipu_report_dir", "Did you mean report_dir?"),
+        ("update", "There are use_model, model_version, "),
+    ],
+)
+def test_unknown_options_name_the_nearest(name, meant):
+    c = Config()
+    with pytest.raises(AttributeError, match=f"no option '{name}'.*{re.escape(meant)}"):
+        setattr(c, name, "bow")
+    with pytest.raises(AttributeError, match=re.escape(meant)):
+        getattr(c, name)
+    assert not hasattr(c, name) and getattr(c, name, 3) == 3
+    with pytest.raises(AttributeError):
+        c.frozen = True
+    with pytest.raises(AttributeError, match="no option 'freeze'"):
+        c.freeze = True
+
+
+def test_copies_of_a_configuration():
+    """What asks for special methods gets no error of an unknown option."""
+    c = Config()
+    c.model_version = "bow"
+    assert copy.deepcopy(c).model_version == copy.copy(c).model_version == "bow"
+    assert pickle.loads(pickle.dumps(c)).model_version == "bow"
+
+
+def test_names_of_the_package():
+    assert set(jax_ipu.__all__) <= set(dir(jax_ipu)) and "importlib" not in dir(jax_ipu)
+    with pytest.raises(AttributeError, match=r"Did you mean largest_batch\?"):
+        _ = jax_ipu.larges_batch
+    with pytest.raises(AttributeError, match=r"no attribute 'qwertz'$"):
+        _ = jax_ipu.qwertz
+
+
 PRODUCT = """
 import jax, numpy as np
 {setting}
@@ -151,6 +193,7 @@ def test_variables_are_those_of_the_document():
     [
         ({"JAX_IPU_DEVICE_COUNT": "2", "JAX_PLATFORMS": "ipu", "PATH": "/bin"}, []),
         ({"JAX_IPU_DEVICES_COUNT": "2"}, ["JAX_IPU_DEVICES_COUNT: did you mean JAX_IPU_DEVICE_COUNT?"]),
+        ({"jax_ipu_model_version": "bow"}, ["jax_ipu_model_version: did you mean JAX_IPU_MODEL_VERSION?"]),
         ({"JAX_IPU_NUM_TILES": "4"}, ["JAX_IPU_NUM_TILES: use JAX_IPU_MODEL_NUM_TILES"]),
         (
             {"TF_POPLAR_FLAGS": "--use_ipu_model --executable_cache_path=/tmp/cache --max_infeed_threads=2"},
@@ -245,3 +288,22 @@ def test_the_warning_comes_once_when_the_platform_is_made():
     for name in ("POPLAR_TARGET_OPTIONS", "JAX_IPU_DEVICE_CONT"):
         assert result.stderr.count(f"  {name}: ") == 1
     assert "did you mean JAX_IPU_DEVICE_COUNT?" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "jax_ipu.estimate(jax.numpy.sin, x)",
+        "jax_ipu.report(jax.numpy.sin, x)",
+        "jax_ipu.debug.profile(jax.numpy.sin, x)",
+        "jax_ipu.command_line.main(['estimate', 'jax.numpy:sin', '--arg', 'f32[2]'])",
+        "open('p.mlir', 'w').write(str(jax.jit(jax.numpy.sin).lower(x).compiler_ir()))\n"
+        "jax_ipu.command_line.main(['estimate', 'p.mlir'])",
+    ],
+)
+def test_the_warning_comes_where_no_platform_is_made(use, tmp_path):
+    """Estimates need no backend; a misspelt chip would be that of another chip."""
+    code = f"import os, jax, jax_ipu, jax_ipu.command_line; os.chdir({str(tmp_path)!r}); x = jax.numpy.ones(2)\n" + use
+    result = run(f"{code}\n{use.splitlines()[-1]}", JAX_IPU_MODEL_VERSON="bow", JAX_PLATFORMS="cpu")
+    assert result.returncode == 0, result.stderr
+    assert result.stderr.count("  JAX_IPU_MODEL_VERSON: did you mean JAX_IPU_MODEL_VERSION?") == 1

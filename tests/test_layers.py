@@ -14,7 +14,7 @@ NATIVE = "jax_ipu._ipu"
 # layer and those below.
 LAYERS = (
     (
-        *("facts", "_ipu", "version", "environment", "compiler.errors", "compiler.types", "compiler.location"),
+        *("facts", "_ipu", "version", "names", "environment", "compiler.errors", "compiler.types", "compiler.location"),
         "compiler.tables",
     ),
     (

@@ -1,16 +1,19 @@
-"""``jax-ipu cache``: lists and clears the programs for ``ipu`` in JAX's persistent compilation cache."""
+"""``jax-ipu cache``: lists and clears the programs for ``ipu``, and damaged ones, in JAX's compilation cache."""
 
 from __future__ import annotations
 
 import argparse
 import os
 import time
+from collections.abc import Sized
 from pathlib import Path
 from typing import Any
 
 from jax_ipu.command_line.output import OK, UsageError, add_json, print_json
 from jax_ipu.compiler.tables import bytes_text, text_table
 
+# How many entries that cannot be used are explained.
+_SHOWN = 5
 _VARIABLE = "JAX_COMPILATION_CACHE_DIR"
 
 
@@ -18,10 +21,12 @@ def add_commands(commands: Any) -> None:
     """Adds the commands to the parser."""
     cache = commands.add_parser("cache", help="list or clear the compiled programs in JAX's compilation cache")
     actions = cache.add_subparsers(required=True, metavar="ACTION")
-    listing = actions.add_parser("list", help="list the programs for ipu")
+    listing = actions.add_parser("list", help="list the programs for ipu, and damaged entries")
     listing.set_defaults(run=_list)
-    clear = actions.add_parser("clear", help="remove the programs for ipu; those for other platforms stay")
-    clear.add_argument("--stale", action="store_true", help="only those that this release cannot read")
+    clear = actions.add_parser(
+        "clear", help="remove the programs for ipu and damaged entries; programs for other platforms stay"
+    )
+    clear.add_argument("--stale", action="store_true", help="only those that this release cannot read, or nobody")
     clear.set_defaults(run=_clear)
     for parser in (listing, clear):
         parser.add_argument("--dir", help=f"the folder; by default that of {_VARIABLE}")
@@ -48,10 +53,18 @@ def _list(options: argparse.Namespace) -> int:
     rows = [("program", "size", "written", "target", "IPUs")]
     for e in found:
         written = time.strftime("%Y-%m-%d %H:%M", time.localtime(e.written))
-        rows.append((e.name, bytes_text(e.size), written, e.target or "stale", str(e.num_ipus or "")))
+        rows.append((e.name, bytes_text(e.size), written, e.target or e.state, str(e.num_ipus or "")))
     print("\n".join(text_table(rows, left=(0, 2, 3))))
-    print(f"{len(found)} programs, {bytes_text(sum(e.size for e in found))} in {folder}")
+    print(f"{_count(found)}, {bytes_text(sum(e.size for e in found))} in {folder}")
+    if useless := [e for e in found if not e.usable]:
+        for e in useless[:_SHOWN]:
+            print(f"{e.path.name}: {e.problem}")
+        print(f"{len(useless)} cannot be used: jax-ipu cache clear --stale removes them")
     return OK
+
+
+def _count(found: Sized) -> str:
+    return f"{len(found)} program{'' if len(found) == 1 else 's'}"
 
 
 def _clear(options: argparse.Namespace) -> int:
@@ -59,10 +72,13 @@ def _clear(options: argparse.Namespace) -> int:
 
     removed = [entry for entry in entries(_folder(options)) if not (options.stale and entry.usable)]
     for entry in removed:
-        entry.remove()
+        try:
+            entry.remove()
+        except OSError as error:
+            raise UsageError(f"{entry.path} cannot be removed: {error.strerror}") from error
     size = sum(entry.size for entry in removed)
     if options.json:
         print_json({"removed": len(removed), "bytes": size})
     else:
-        print(f"removed {len(removed)} programs, {bytes_text(size)}")
+        print(f"removed {_count(removed)}, {bytes_text(size)}")
     return OK

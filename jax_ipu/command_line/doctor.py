@@ -201,19 +201,21 @@ def check_cache() -> Iterator[Finding]:
     folder = os.environ.get("JAX_COMPILATION_CACHE_DIR")
     if not folder:
         return
+    if Path(folder).exists() and not Path(folder).is_dir():
+        yield Finding(_WARNING, f"the compilation cache {folder} is no folder", "choose another name")
+        return
     if not os.access(folder, os.W_OK) and Path(folder).exists():
         yield Finding(_WARNING, f"the compilation cache {folder} cannot be written", "choose another folder")
         return
-    from jax_ipu.integration.compilation_cache import entries
+    from jax_ipu.integration.compilation_cache import DAMAGED, STALE, entries
 
-    stale = [entry for entry in entries(Path(folder)) if not entry.usable]
-    if stale:
-        yield Finding(
-            _WARNING,
-            f"the compilation cache {folder} has {len(stale)} entries that this release cannot read",
-            "jax-ipu cache clear --stale",
-        )
-    else:
+    states = [entry.state for entry in entries(Path(folder))]
+    for state, what in ((STALE, "that another release wrote"), (DAMAGED, "that are damaged; JAX warns of each")):
+        if number := states.count(state):
+            yield Finding(
+                _WARNING, f"the compilation cache {folder} has {number} entries {what}", "jax-ipu cache clear --stale"
+            )
+    if not any(states):
         yield Finding(_OK, f"compilation cache {folder}")
 
 

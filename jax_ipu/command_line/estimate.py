@@ -11,9 +11,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from jax_ipu import environment
 from jax_ipu.command_line import programs
 from jax_ipu.command_line.output import FAILED, INVALID, NO, OK, UsageError, add_json, coloured, failed, print_json
 from jax_ipu.compiler.tables import text_table
+from jax_ipu.config import Config
 
 _DEFAULT_TARGETS = "ipu1,ipu2,ipu21,bow"
 
@@ -69,6 +71,7 @@ def _reported(options: argparse.Namespace, run: Callable[[argparse.Namespace], i
     from jax_ipu.compiler.api import parse_target
     from jax_ipu.compiler.errors import CompileError
 
+    environment.warn_once(os.environ, Config.variables())
     if options.num_ipus is not None:  # read when JAX creates its backends
         os.environ["JAX_IPU_DEVICE_COUNT"] = str(options.num_ipus)
     try:
@@ -184,6 +187,12 @@ def _largest_batch(options: argparse.Namespace) -> int:
     if options.limit < options.multiple_of:
         raise UsageError(f"--limit {options.limit} is below --multiple-of {options.multiple_of}")
 
+    if loaded.at(options.multiple_of).program == loaded.at(2 * options.multiple_of).program:
+        raise UsageError(
+            f"{options.what} has no batch: with {options.multiple_of} and {2 * options.multiple_of} it is one program."
+            " Give --arg with the letter b for the batch, e.g. f32[b,784], or --args-from with a function of the batch"
+        )
+
     def attempt(batch: int, **changes: Any) -> Any:
         return _checked(options, _for_target(loaded.at(batch), options.target, **changes))
 
@@ -196,7 +205,8 @@ def _largest_batch(options: argparse.Namespace) -> int:
     if options.json:
         print_json({"batch": batch, "estimate": found.as_dict()})
     elif batch:
-        print(coloured(f"largest batch: {batch:,}", "bold"))
+        at_limit = batch + options.multiple_of > options.limit
+        print(coloured(f"largest batch: {batch:,}", "bold") + (", as --limit has it" if at_limit else ""))
         _print(found, 0)
     else:
         print(coloured("no batch fits", "red"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import importlib.util
+import inspect
 import re
 import sys
 from collections.abc import Callable
@@ -21,6 +22,7 @@ WHAT = (
 _MLIR_BYTECODE = b"ML\xefR"
 _HLO_SUFFIXES = (".pb", ".hlo")
 _ARGUMENT = re.compile(r"(\w+)\[([\w,\s]*)\]")
+_BATCH = "b"
 _TYPES = {"f": "float", "i": "int", "s": "int", "u": "uint", "c": "complex"}
 # The function of a module that returns the arguments of its other functions.
 _EXAMPLE_ARGUMENTS = "example_args"
@@ -137,13 +139,15 @@ def _arguments_of(module: ModuleType, options: argparse.Namespace) -> Callable[[
     if options.arg is not None and options.args_from is not None:
         raise UsageError("give --arg or --args-from, not both")
     if options.arg is not None:
-        return lambda batch: tuple(_shape(text, batch) for text in options.arg)
+        return lambda batch: _shapes(options.arg, batch)
     if options.args_from is None and not hasattr(module, _EXAMPLE_ARGUMENTS):
         return lambda batch: _without_arguments(batch)
     source, _, name = (options.args_from or _EXAMPLE_ARGUMENTS).rpartition(":")
     make = _attribute(_module(source) if source else module, name)
 
     def arguments(batch: int | None) -> tuple[Any, ...]:
+        if batch is not None and not _takes_a_batch(make):
+            raise UsageError(f"{name} takes no batch: give it a parameter, as in def {name}(batch=64)")
         made = make() if batch is None else make(batch)
         return tuple(made) if isinstance(made, (tuple, list)) else (made,)
 
@@ -156,6 +160,26 @@ def _without_arguments(batch: int | None) -> tuple[Any, ...]:
     return ()
 
 
+def _takes_a_batch(make: Callable[..., Any]) -> bool:
+    try:
+        inspect.signature(make).bind(1)
+    except TypeError:
+        return False
+    except ValueError:  # a function in C has no signature
+        pass
+    return True
+
+
+def _shapes(texts: list[str], batch: int | None) -> tuple[Any, ...]:
+    """The types of arguments, such as "f32[b,784]"."""
+    shapes = [_shape(text, batch) for text in texts]
+    if batch is not None and not any(_BATCH in text.partition("[")[2] for text in texts):
+        raise UsageError(
+            f"no --arg has a batch, so {batch} would mean nothing: write the letter b in its place, e.g. f32[b,784]"
+        )
+    return tuple(shapes)
+
+
 def _shape(text: str, batch: int | None) -> Any:
     """The type of an argument, such as "f32[b,784]"."""
     import jax
@@ -165,11 +189,11 @@ def _shape(text: str, batch: int | None) -> Any:
         raise UsageError(f"--arg {text}: write a type and a shape, e.g. f32[128,784] or i32[]")
     shape = []
     for part in (p.strip() for p in match[2].split(",") if p.strip()):
-        if part == "b" and batch is None:
+        if part == _BATCH and batch is None:
             raise UsageError(f"--arg {text} has a batch: give its size with --batch")
-        if part != "b" and not part.isdecimal():
+        if part != _BATCH and not part.isdecimal():
             raise UsageError(f"--arg {text}: {part} is no size; the batch is the letter b")
-        shape.append(batch if part == "b" else int(part))
+        shape.append(batch if part == _BATCH else int(part))
     struct: Any = jax.ShapeDtypeStruct
     return struct(tuple(shape), _dtype(text, match[1]))
 

@@ -6,6 +6,7 @@ import struct
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from jax_ipu import names
 from jax_ipu.compiler import xla_options
 from jax_ipu.compiler.errors import INVALID_ARGUMENT, CompileError
 from jax_ipu.compiler.proto import message, proto_fields
@@ -79,8 +80,10 @@ def compile_options(serialized: bytes) -> Options:
 def _check_name(name: str) -> None:
     known = [_PREFIX + field for field in Options._fields]
     if name not in known:
+        meant = names.nearest(name, known)
+        hint = f"Did you mean {meant}? " if meant else ""
         raise CompileError(
-            f"No such compile option: {name!r}. There are {', '.join(known)}; those of XLA, {_XLA_PREFIX}*, are"
+            f"No such compile option: {name!r}. {hint}There are {', '.join(known)}; those of XLA, {_XLA_PREFIX}*, are"
             " accepted and have no effect on IPU.",
             INVALID_ARGUMENT,
         )

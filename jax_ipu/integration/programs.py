@@ -5,12 +5,15 @@ from __future__ import annotations
 import functools
 import io
 import math
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from jax_ipu import environment
+from jax_ipu.config import Config
 from jax_ipu.integration.jitted import lowering_of
 
 PLATFORM = "ipu"
@@ -52,6 +55,7 @@ def program_of(
 
     pxla: Any = typed_pxla
 
+    environment.warn_once(os.environ, Config.variables())  # no backend is made, which would do so
     _exclude_callers()
     lowering = lowering_of(fun, args, kwargs, donate_argnums)
     if tuple(lowering._platforms) != (PLATFORM,):
