@@ -58,6 +58,7 @@ def report_data(compilation: Compilation, estimate: Estimate, floor: dict[str, A
         "host": {"streams": None if profile is None else _streams(profile, compilation.built)},
         "phases": [{"name": name, "seconds": round(s, 6)} for name, s in compilation.phases.items()],
         "insights": [],
+        "run": None,
     }
     if profile is None:
         data |= _without_profile(error)

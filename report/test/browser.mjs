@@ -9,8 +9,9 @@ import { pathToFileURL } from "node:url";
 import { chromium } from "./chromium.mjs";
 import { page } from "./page.mjs";
 import { synthetic } from "./synthetic.mjs";
+import { syntheticRun } from "./synthetic_run.mjs";
 
-const views = ["summary", "insights", "memory", "liveness", "program", "operations", "execution", "exchange", "source", "compare"];
+const views = ["summary", "insights", "memory", "liveness", "program", "operations", "execution", "exchange", "source", "compare", "run"];
 const expand = (column) => (Array.isArray(column) ? column : column.rle.flatMap((value, i) => (i % 2 ? [] : new Array(column.rle[i + 1]).fill(value))));
 const shortName = (one) => one.title ?? one.name.replace(/(:\d+) \(.*\)$/, "$1");
 const sum = (values) => values.reduce((a, b) => a + b, 0);
@@ -296,7 +297,7 @@ async function check(name, body) {
   }
 }
 
-const fitting = synthetic({ tiles: 64, steps: 60 });
+const fitting = { ...synthetic({ tiles: 64, steps: 60 }), run: syntheticRun() };
 const tight = synthetic({ tiles: 64, steps: 20, fits: false });
 const bare = synthetic({ tiles: 64, fits: false, bare: true });
 const four = synthetic({ tiles: 64, steps: 20, ipus: 4 });
@@ -422,7 +423,7 @@ async function behaviour() {
       assert.equal(await tab.tab.$eval('[role="tab"][aria-selected="true"]', (element) => element.id), `tab-${view}`);
       assert.equal(await tab.tab.evaluate(() => document.activeElement.id), `tab-${view}`);
     }
-    const outline = await tab.tab.$eval("#tab-compare", (element) => getComputedStyle(element).outlineStyle);
+    const outline = await tab.tab.$eval("#tab-run", (element) => getComputedStyle(element).outlineStyle);
     assert.equal(outline, "solid", "the focus is visible");
     await tab.tab.keyboard.press("6");
     await tab.settle();
@@ -456,6 +457,34 @@ async function behaviour() {
     await tab.tab.reload();
     await tab.tab.waitForSelector("#panel .view");
     assert.deepEqual(await tab.chips(), { operation, step }, "the address keeps the selection");
+    await tab.close();
+  });
+
+  await check("a run: the host and the chip on one axis", async () => {
+    const tab = await Tab.open([fitting]);
+    await tab.show("run");
+    near(await tab.figure("runs"), 2, "runs");
+    // Outermost events only: what a dispatch contains is part of it.
+    for (const [name, time] of [["measured_dispatch", 600_000], ["measured_callback", 100_000], ["measured_model", 420_000], ["modelled_compute", 18_000], ["modelled_host_link", 8_000]]) near(await tab.figure(name), time, name);
+    assert.ok((await tab.text("#panel .note")).includes("7 short events are left out"));
+    const selector = ".timeline canvas";
+    assert.ok((await tab.colours(selector)) > 6, "the timeline is drawn");
+    const whole = await tab.tab.$eval(selector, (canvas) => canvas.toDataURL());
+    await tab.click("#table-runs tbody tr[data-key]");
+    const box = await (await tab.tab.$(selector)).boundingBox();
+    const under = async (share, y) => {
+      await tab.tab.mouse.move(box.x + 150 + share * (box.width - 150), box.y + y);
+      await tab.settle();
+      return tab.text(".timeline .tip");
+    };
+    assert.match(await under(0.5, 48), /PjitFunction\(step\) measured.*Takes300 µs/, "the host above");
+    assert.match(await under(0.5, box.height - 60), /jit_step modelled.*Begins90.0 µs.*Takes20.0 µs/, "the run on the chip");
+    assert.notEqual(await tab.tab.$eval(selector, (canvas) => canvas.toDataURL()), whole);
+    await tab.tab.focus(selector);
+    await tab.tab.keyboard.press("f");
+    await tab.settle();
+    await tab.tab.mouse.move(0, 0);
+    assert.equal(await tab.tab.$eval(selector, (canvas) => canvas.toDataURL()), whole, "all of it again");
     await tab.close();
   });
 
