@@ -97,7 +97,9 @@ def page(rows: Sequence[Mapping[str, Any]]) -> str:
     data = json.dumps(list(rows)).replace("<", "\\u003c")
     head = "".join(f"<th{_number(title)}><button>{title.lstrip('#')}</button></th>" for title in _HEADS)
     missing = sum(not row["fits"] for row in rows)
-    summary = f"{len(rows)} program{'s' * (len(rows) != 1)}" + (f", {missing} of which do not fit" if missing else "")
+    summary = f"{len(rows)} program{'s' * (len(rows) != 1)}" + (
+        f", {missing} of which {'do' if missing > 1 else 'does'} not fit" if missing else ""
+    )
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n<title>IPU reports</title>\n'

@@ -36,6 +36,8 @@ export type Estimate = Record<string, number | string | null | undefined>;
 export interface Accuracy {
   kind: string;
   applies_to: string[];
+  /** Of the memory of a tile. */
+  categories?: string[];
   cycles: number | null;
   memory: number | null;
   basis: string;

@@ -133,6 +133,18 @@ async function figures(tab, report) {
     }
     for (const [category, column] of Object.entries(report.memory.categories)) near(await tab.figure(`tile_${category}`), column && expand(column)[tile], `${category} of tile ${tile}`);
     assert.ok((await tab.colours(".plan canvas")) > 1, "the floor plan has colours");
+    const layers = report.layers ?? [];
+    if (await tab.count("#table-memory-layers")) {
+      // At the fullest moment: a layer and all below it.
+      const step = report.memory.peak_step;
+      const ranges = (one) => one.ranges ?? [one.first_step, one.last_step];
+      const live = (one) => step === null || one.lasting || ranges(one).some((from, i) => i % 2 === 0 && from <= step && step <= ranges(one)[i + 1]);
+      const above = (id) => (id === null ? [] : [id, ...above(layers[id].parent)]);
+      for (const [id, bytes] of await tab.tab.$$eval("#table-memory-layers tr[data-key]", (rows) => rows.map((row) => [Number(row.dataset.key), Number(row.querySelector('[data-column="live"] data').value)]))) {
+        near(bytes, sum(report.variables.filter((one) => live(one) && above(one.layer).includes(id)).map((one) => one.bytes)), `live bytes of layer ${layers[id].name}`);
+      }
+      await tab.click('#panel .choice [data-value="layer"]');
+    }
     for (const value of ["liveness", "variable", "size", "category"]) await tab.click(`#panel .choice [data-value="${value}"]`);
     for (const value of await tab.tab.$$eval("#panel .select option", (options) => options.map((option) => option.value))) {
       await tab.tab.select("#panel .select select", value);
