@@ -1,6 +1,6 @@
 // Opens reports in Chromium, clicks through every view, and compares the figures on the page with the JSON.
-//   node test/browser.mjs [--only] [name=[page.html,]report.json[,second.json]]...
-// opens the named reports after the synthetic ones, or only them; without a page, one is made of the committed bundle.
+//   node test/browser.mjs [--only] [--match=TEXT] [name=[page.html,]report.json[,second.json]]...
+// opens the named reports after the synthetic ones, or only them, or only checks whose names have TEXT in them; without a page, one is made of the committed bundle.
 import assert from "node:assert/strict";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -298,7 +298,10 @@ async function comparison(tab, a, b) {
   near(await tab.figure("cycles"), b.estimate.cycles, "the cycles of the second report");
 }
 
+const wanted = process.argv.find((one) => one.startsWith("--match="))?.slice("--match=".length);
+
 async function check(name, body) {
+  if (wanted && !name.includes(wanted)) return;
   const started = Date.now();
   try {
     await body();
@@ -322,7 +325,7 @@ const nothing = {
 const cases = [["several IPUs", [four]], ["does not fit", [tight]], ["nothing planned", [bare]], ["nothing known", [nothing]], ["two chips", [fitting, older]]];
 const only = process.argv.includes("--only");
 if (only) cases.length = 0;
-for (const argument of process.argv.slice(2).filter((one) => one.includes("="))) {
+for (const argument of process.argv.slice(2).filter((one) => one.includes("=") && !one.startsWith("--"))) {
   const [name, paths] = argument.split("=");
   const [pages, data] = [".html", ".json"].map((kind) => paths.split(",").filter((path) => path.endsWith(kind)));
   cases.push([name, await Promise.all(data.map(async (path) => JSON.parse(await readFile(path, "utf8")))), pages[0] ?? null]);
@@ -508,6 +511,96 @@ async function behaviour() {
     await (await tab.tab.$("input[type=file]")).uploadFile(path);
     await tab.tab.waitForSelector("#panel .verdict");
     near(await tab.figure("b_cycles"), older.estimate.cycles, "B's cycles");
+    await tab.close();
+  });
+
+  await check("a report that is dropped onto the page", async () => {
+    const tab = await Tab.open([fitting]);
+    const drop = (name, text) =>
+      tab.tab.evaluate(
+        (name, text) => {
+          const dataTransfer = new DataTransfer();
+          dataTransfer.items.add(new File([text], name));
+          for (const type of ["dragover", "drop"]) document.querySelector("#panel").dispatchEvent(new DragEvent(type, { dataTransfer, bubbles: true, cancelable: true }));
+        },
+        name,
+        text,
+      );
+    await tab.show("memory");
+    await drop("notes.json", "[1, 2]");
+    await tab.tab.waitForFunction(() => document.querySelector(".dropping").textContent.includes("notes.json cannot be compared"));
+    assert.equal(await tab.count("#panel .verdict"), 0, "what is no report changes nothing");
+    await drop("older.html", await page(older));
+    await tab.tab.waitForSelector("#panel .verdict");
+    near(await tab.figure("a_cycles"), fitting.estimate.cycles, "A's cycles");
+    near(await tab.figure("b_cycles"), older.estimate.cycles, "B's cycles");
+    await drop("tight.json", JSON.stringify(tight));
+    await tab.tab.waitForSelector("#panel .verdict.bad");
+    near(await tab.figure("b_total_bytes"), tight.estimate.total_bytes, "the last one takes the place of B");
+    assert.equal(await tab.tab.$eval(".dropping", (element) => element.hidden), true);
+    await tab.close();
+  });
+
+  await check("rows as a file for a spreadsheet", async () => {
+    const named = { ...fitting, operations: fitting.operations.map((one, id) => (id ? one : { ...one, name: 'a "quoted", name' })) };
+    const tab = await Tab.open([named]);
+    const session = await tab.tab.createCDPSession();
+    await session.send("Browser.setDownloadBehavior", { behavior: "allow", downloadPath: folder, eventsEnabled: true });
+    const saved = async () => {
+      const done = new Promise((resolve) => session.on("Browser.downloadProgress", ({ state }) => state === "completed" && resolve()));
+      const begun = new Promise((resolve) => session.once("Browser.downloadWillBegin", ({ suggestedFilename }) => resolve(suggestedFilename)));
+      await tab.tab.evaluate(() => [...document.querySelectorAll("#panel .quiet")].find((one) => one.textContent === "CSV").click());
+      const name = await begun;
+      await done;
+      const text = await readFile(join(folder, name), "utf8");
+      await rm(join(folder, name));
+      const rows = text.trimEnd().split("\r\n").map((line) => [...line.matchAll(/(?:^|,)(?:"((?:[^"]|"")*)"|([^,]*))/g)].map(([, quoted, plain]) => quoted?.replaceAll('""', '"') ?? plain));
+      return [name, rows];
+    };
+    await tab.show("operations");
+    const [name, rows] = await saved();
+    assert.equal(name, `${fitting.program.name} operations.csv`);
+    const [heads, ...body] = rows;
+    const column = (title) => body.map((row) => row[heads.indexOf(title)]);
+    assert.ok(rows.every((row) => row.length === heads.length), "each row has a cell for each head");
+    const sorted = [...named.operations].sort((a, b) => b.cycles - a.cycles);
+    assert.deepEqual(column("Cycles").map(Number), sorted.map((one) => one.cycles), "the numbers as they are");
+    assert.ok(column("Operation").includes('a "quoted", name'));
+    await tab.tab.type("#panel .filter", sorted[0].kind);
+    await tab.settle();
+    const [, filtered] = await saved();
+    assert.deepEqual(filtered.slice(1).map((row) => Number(row[heads.indexOf("Cycles")])), sorted.filter((one) => [one.name, one.kind, one.scope, one.codelets?.join(" ")].join(" ").toLowerCase().includes(sorted[0].kind.toLowerCase())).map((one) => one.cycles), "only what is shown");
+    await tab.close();
+  });
+
+  await check("a narrow window", async () => {
+    const tab = await Tab.open([fitting], { width: 400, height: 800 });
+    await tab.show("operations");
+    const places = () =>
+      tab.tab.$eval("#table-operations", (scroller) => {
+        const all = scroller.getBoundingClientRect();
+        return Object.fromEntries([...scroller.querySelectorAll("tbody tr[data-key]:nth-of-type(2) td, tbody tr[data-key] td")].slice(0, 40).map((cell) => {
+          const { left, right } = cell.getBoundingClientRect();
+          return [cell.dataset.column, left >= all.left - 1 && right <= all.right + 1];
+        }));
+      });
+    assert.deepEqual([(await places()).name, (await places()).cycles], [true, true], "name and cycles are in sight");
+    await tab.tab.$eval("#table-operations", (scroller) => (scroller.scrollLeft = scroller.scrollWidth));
+    await tab.settle();
+    const after = await places();
+    assert.deepEqual([after.name, after.cycles], [true, true], "they stay when the rest is scrolled");
+    assert.ok(Object.values(after).filter(Boolean).length > 2, "another column has come into sight");
+    // No control lies outside the window or over another one.
+    for (const view of views) {
+      await tab.show(view);
+      const wrong = await tab.tab.evaluate(() => {
+        const boxes = [...document.querySelectorAll("#panel .tools > *, #panel .card, #panel h2, .top > *")].filter((one) => one.offsetWidth && !one.closest(".columns-list")).map((one) => [one, one.getBoundingClientRect()]);
+        const cut = boxes.filter(([one, box]) => box.right > innerWidth + 1 && !one.closest("[style*=overflow], .table-scroller, .plain-scroller"));
+        const over = boxes.flatMap(([a, x], i) => boxes.slice(i + 1).filter(([b, y]) => a.parentElement === b.parentElement && x.left < y.right - 1 && y.left < x.right - 1 && x.top < y.bottom - 1 && y.top < x.bottom - 1).map(([b]) => `${a.textContent.slice(0, 30)} | ${b.textContent.slice(0, 30)}`));
+        return [...cut.map(([one]) => one.textContent.slice(0, 40)), ...over];
+      });
+      assert.deepEqual(wrong, [], `${view}: cut or one over another`);
+    }
     await tab.close();
   });
 
