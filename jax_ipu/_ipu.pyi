@@ -18,9 +18,10 @@ class OutOfMemory(Error):
     """A program that is too large for the tiles; `report.peak` is of the fullest tile at its fullest moment."""
 
     report: DeviceReport
-    # Set by the compiler: the operation that each number of set_origin stands for, and the names and shapes of the arguments.
+    # Set by the compiler: the operation that each number of set_origin stands for, and of each argument the name,
+    # the shape and the ops that read it.
     origins: list[Any]
-    arguments: list[tuple[str, tuple[int, ...]]]
+    arguments: list[tuple[str, tuple[int, ...], list[Any]]]
 
     def profile(self) -> Profile: ...
 

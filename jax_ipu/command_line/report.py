@@ -23,6 +23,8 @@ def add_commands(commands: Any) -> None:
     report.add_argument("what", metavar="PROGRAM", help=programs.WHAT + saved)
     report.add_argument("--target", help="a chip (ipu1, ipu2, ipu21, bow), or chip:tiles; the configured one")
     report.add_argument("--batch", type=positive, help="the size of the batch")
+    profile = "what jax.profiler.trace wrote while the program ran (a folder or .xplane.pb): adds the host's timeline"
+    report.add_argument("--profile", metavar="PATH", help=profile)
     report.add_argument("-o", "--output", metavar="FILE", help="what to write, .html or .json (NAME.html)")
 
 
@@ -39,6 +41,11 @@ def _report(options: argparse.Namespace) -> int:
             raise UsageError(str(error)) from error
     else:
         name, found = _compiled(options)
+    if options.profile:
+        try:
+            found = found.with_profile(options.profile)
+        except (ValueError, OSError) as error:
+            raise UsageError(f"--profile: {error}") from error
     if path is None and not options.json:
         path = Path(f"{name}.html")
     if path is not None:

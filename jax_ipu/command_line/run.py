@@ -127,7 +127,9 @@ def _wait(command: list[str], environ: dict[str, str], to_stderr: bool) -> int:
 
 def _summary(code: int, seconds: float, processes: list[ProcessUse], reports: Path | None) -> dict[str, Any]:
     devices = [device for process in processes for device in process.devices]
-    written = sorted(str(path) for path in reports.glob("*") if path.is_file()) if reports is not None else []
+    from jax_ipu.reports import index
+
+    written = list(map(str, index.files(reports))) if reports is not None else []
     return {
         "exit_code": code,
         "seconds": seconds,
@@ -172,5 +174,5 @@ def _lines(summary: dict[str, Any]) -> list[str]:
         rows.append(("data", "synthetic: values are meaningless"))
     if summary["report_dir"] is not None:
         count = len(summary["reports"])
-        rows.append(("reports", f"{count} files in {summary['report_dir']}" if count else "none"))
+        rows.append(("reports", f"{count} files: open {summary['report_dir']}/index.html" if count else "none"))
     return [title, *(f"  {line}" for line in text_table(rows, left=(0, 1)))]

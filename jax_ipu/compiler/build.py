@@ -11,6 +11,7 @@ from jax_ipu.compiler.mapping import MappedProgram
 from jax_ipu.compiler.program_io import Signature
 from jax_ipu.compiler.progress import Progress
 from jax_ipu.compiler.stages import staged
+from jax_ipu.compiler.user_shapes import with_user_shapes
 
 
 @dataclass(frozen=True)
@@ -58,5 +59,11 @@ def _compiled(
         return _ipu.compile_graph(lowered.graph, lowered.programs, mapped.module.name, plans, progress.step)
     except _ipu.OutOfMemory as error:
         error.origins = lowered.origins
-        error.arguments = [(argument.name, argument.value.shape) for argument in mapped.signature.arguments]
+        signature = mapped.signature
+        error.arguments = [
+            (argument.name, argument.value.shape, readers)
+            for argument, readers in zip(signature.arguments, signature.readers(), strict=True)
+        ]
+        shapes = {name: shape for name, shape, _ in error.arguments}
+        error.args = (with_user_shapes(str(error), shapes, lowered.origins),)
         raise

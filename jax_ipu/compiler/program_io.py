@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from jax_ipu.compiler.ir import ARGUMENT_NAME, MAJOR_TO_MINOR, MEMORY_KIND, Function, Value
+from jax_ipu.compiler.ir import ARGUMENT_NAME, MAJOR_TO_MINOR, MEMORY_KIND, Function, Op, Value
 from jax_ipu.compiler.types import Shape, num_elements
 
 # The memory kind of host memory; all others are SRAM.
@@ -56,10 +56,10 @@ def in_host_memory(attrs: dict[str, Any]) -> bool:
 class Signature:
     """How all arguments and results reach the program, from the attributes of main and its optimised body."""
 
-    __slots__ = ("aliased_inputs", "arguments", "forwarded", "host_results", "result_orders", "results")
+    __slots__ = ("_block", "aliased_inputs", "arguments", "forwarded", "host_results", "result_orders", "results")
 
     def __init__(self, main: Function) -> None:
-        block = main.block
+        block = self._block = main.block
         self.results = block.results
         self.arguments = [
             Argument(i, value, attrs.get(ARGUMENT_NAME, ""))
@@ -97,6 +97,11 @@ class Signature:
                 for position, value in enumerate(self.results)
             )
             argument.used = bool(uses or returned or argument.resident) and num_elements(argument.value.shape) > 0
+
+    def readers(self) -> list[list[Op]]:
+        """The ops that read each argument, in program order; those in regions among them."""
+        position = {op: number for number, op in enumerate(self._block.walk())}
+        return [sorted(a.value.users, key=lambda op: position.get(op, len(position))) for a in self.arguments]
 
     def keep(self, written: frozenset[int]) -> None:
         """Decides which arguments are kept: those that later calls may pass again and the program does not write."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import math
+import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -144,7 +145,7 @@ def call_host(
 
     from jax_ipu import _ipu
 
-    handle = _ipu.HostCallback(with_settings_of_this_thread(function))
+    handle = _ipu.HostCallback(with_settings_of_this_thread(_annotated(function, ctx)))
     # Keeps the registration alive until the executable exists and holds a reference of its own.
     ctx.module_context.add_keepalive(handle)
     ctx.module_context.add_host_callback(handle)
@@ -157,6 +158,21 @@ def call_host(
         **options,
     )
     return call, handle
+
+
+def _annotated(function: ByteFunction, ctx: Any) -> ByteFunction:
+    """The function as an event of profiles, with the line of the user that calls it."""
+    from jax._src import source_info_util
+    from jax.profiler import TraceAnnotation
+
+    frame = source_info_util.user_frame(ctx.traceback)
+    place = f" {os.path.basename(frame.file_name)}:{frame.start_line}" if frame is not None else ""
+
+    def call(inputs: Sequence[memoryview], outputs: Sequence[memoryview]) -> None:
+        with TraceAnnotation(f"ipu callback{place}"):
+            function(inputs, outputs)
+
+    return call
 
 
 def _num_devices(axis_context: Any) -> int:

@@ -1,4 +1,7 @@
-"""A report for every program that the process compiles: JAX_IPU_REPORT_DIR, or autoReport in POPLAR_ENGINE_OPTIONS."""
+"""A report for every program that the process compiles: JAX_IPU_REPORT_DIR, or autoReport in POPLAR_ENGINE_OPTIONS.
+
+The folder also has an index of them: `jax_ipu.reports.index`.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from pathlib import Path
 from jax_ipu.compiler.compilation import Compilation
 from jax_ipu.compiler.options import compile_options
 from jax_ipu.config import config
-from jax_ipu.reports import report_of
+from jax_ipu.reports import index, report_of
 from jax_ipu.reports.html import NoFrontEnd
 
 logger = logging.getLogger(__name__)
@@ -46,14 +49,21 @@ def writer(folder: str, program: bytes, options: bytes, target: str) -> Callable
         path = Path(folder) / f"{name}-{digest.hexdigest()[:12]}.html"
         try:
             report = report_of(compilation)
+            where = path
             try:
-                report.save(path)
+                text = report.text(".html")
             except NoFrontEnd as error:
-                report.save(path.with_suffix(".json"))
-                _warn(str(error), "Wrote %s instead of HTML: %s", report.path, error)
+                where, text = path.with_suffix(".json"), report.text(".json")
+                _warn(str(error), "Wrote %s instead of HTML: %s", where, error)
+            index.write(where, text)
         except Exception as error:
             reason = f"{type(error).__name__}: {error}"
             _warn(reason, "The report of %s was not written: %s", compilation.name, reason)
+            return
+        try:
+            index.add(where, report)
+        except (OSError, ValueError) as error:
+            _warn(str(error), "%s is not in the index of its folder: %s", where, error)
 
     return write
 

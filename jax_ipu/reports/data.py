@@ -6,7 +6,7 @@ import functools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from jax_ipu import _ipu
 from jax_ipu.compiler import capacity
@@ -18,7 +18,7 @@ from jax_ipu.compiler.pipeline import without_calls
 from jax_ipu.compiler.types import Shape
 from jax_ipu.compiler.variants.batch import find_batch
 from jax_ipu.reports.accuracy import as_rows
-from jax_ipu.reports.layers import CostTree, functions_of
+from jax_ipu.reports.layers import CostTree, Place, first_place, functions_of
 from jax_ipu.reports.operations import operations_of
 from jax_ipu.reports.sources import Sources
 from jax_ipu.version import __version__
@@ -58,6 +58,7 @@ def report_data(compilation: Compilation, estimate: Estimate, floor: dict[str, A
         "host": {"streams": None if profile is None else _streams(profile, compilation.built)},
         "phases": [{"name": name, "seconds": round(s, 6)} for name, s in compilation.phases.items()],
         "insights": [],
+        "run": None,
     }
     if profile is None:
         data |= _without_profile(error)
@@ -122,18 +123,30 @@ def _chip(target: _ipu.Target, floor: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _profile(compilation: Compilation) -> tuple[_ipu.Profile | None, Sequence[Op], Mapping[str, Shape]]:
-    """The profile, the op that each origin in it stands for, counted from 1, and the shape of each argument."""
+class _Argument(NamedTuple):
+    """The shape of an argument for the user, and where it is first read in the model."""
+
+    shape: Shape
+    place: Place
+
+
+def _profile(compilation: Compilation) -> tuple[_ipu.Profile | None, Sequence[Op], Mapping[str, _Argument]]:
+    """The profile, the op that each origin in it stands for, counted from 1, and each argument."""
     if (built := compilation.built) is not None:
-        shapes = {argument.name: argument.value.shape for argument in built.signature.arguments}
-        return built.compiled.profile(), built.lowered.origins, shapes
+        signature = built.signature
+        arguments = {
+            argument.name: _Argument(argument.value.shape, first_place(readers))
+            for argument, readers in zip(signature.arguments, signature.readers(), strict=True)
+        }
+        return built.compiled.profile(), built.lowered.origins, arguments
     if isinstance(error := compilation.error, _ipu.OutOfMemory):
-        return error.profile(), error.origins, dict(error.arguments)
+        arguments = {name: _Argument(shape, first_place(readers)) for name, shape, readers in error.arguments}
+        return error.profile(), error.origins, arguments
     return None, (), {}
 
 
 def _with_profile(
-    profile: _ipu.Profile, arguments: Mapping[str, Shape], sources: Sources, target: _ipu.Target, planned: bool
+    profile: _ipu.Profile, arguments: Mapping[str, _Argument], sources: Sources, target: _ipu.Target, planned: bool
 ) -> dict[str, Any]:
     """`planned`: whether operations have costs. If not, their columns are null."""
     steps, exchange, memory, tile_memory = profile.steps, profile.exchange, profile.memory, profile.tile_memory
@@ -242,7 +255,7 @@ def _tree(nodes: _ipu.ProfileNodes, planned: bool) -> tuple[list[dict[str, Any]]
 
 def _variables(
     v: _ipu.ProfileVariables,
-    arguments: Mapping[str, Shape],
+    arguments: Mapping[str, _Argument],
     sources: Sources,
     layers: CostTree,
     functions: CostTree,
@@ -270,13 +283,14 @@ def _variables(
         source, line = sources.of(origin)
         first = first_of_row.setdefault(row, number)
         known = arguments.get(name) if role == "variable" else None
-        place = sources.place(origin)
+        # What operations make of an argument in its place is of those; the argument is of its first reader.
+        place = sources.place(origin) if known is None else known.place
         counted = all_bytes if role == "variable" else 0
         entry = {
             "id": number,
             "name": name,
             "dtype": dtype,
-            "shape": list(known if known is not None else sources.shape_like(origin, shape)),
+            "shape": list(known.shape if known is not None else sources.shape_like(origin, shape)),
             "role": role,
             "lasting": bool(lasting),
             "bytes": all_bytes,

@@ -58,6 +58,12 @@ def place_of(op: Op) -> Place:
     return Place(layers_of(path), "transpose(" in path, shape, user_stack(op.location))
 
 
+def first_place(readers: Sequence[Op]) -> Place:
+    """The place of the first of the ops that is in a layer; of the first, if none is."""
+    places = [place_of(op) for op in readers]
+    return next((place for place in places if place.layers), places[0] if places else NOWHERE)
+
+
 def layers_of(path: str) -> tuple[str, ...]:
     """The layers in JAX's name stack: ("step", "MLP", "Dense_0") for "jit(step)/transpose(jvp(MLP))/Dense_0/mul"."""
     parts = _parts(path)[:-1]  # the last is the operation

@@ -14,6 +14,7 @@ from jax_ipu.compiler.tables import html_table, seconds_text, text_table
 from jax_ipu.reports import html
 from jax_ipu.reports.data import FORMAT, VERSION, plain
 from jax_ipu.reports.insights import link_cycles
+from jax_ipu.reports.runs import run_data
 
 _SHOWN = 5
 
@@ -32,6 +33,10 @@ class _Saved:
     def _page(self) -> str:
         raise NotImplementedError
 
+    def text(self, suffix: str) -> str:
+        """What `save` writes to a file whose name ends in ".html" or ".json"."""
+        return self._text() if suffix == ".json" else self._page()
+
     def save(self, path: str | Path) -> Path:
         """Writes the report: one HTML file, or its data if the name ends in .json.
 
@@ -46,7 +51,7 @@ class _Saved:
         where = Path(path)
         if where.suffix not in (".html", ".json"):
             raise ValueError(f"{where}: the name of a report ends in .html, or in .json for its data")
-        text = self._text() if where.suffix == ".json" else self._page()
+        text = self.text(where.suffix)
         where.parent.mkdir(parents=True, exist_ok=True)
         where.write_text(text, "utf-8")
         self.path = where
@@ -170,6 +175,31 @@ class Report(_Saved):
             raise ValueError(f"{path} has version {data.get('version')} of the format; this release reads {VERSION}")
         report = Report(data)
         report.path = Path(path)
+        return report
+
+    def with_profile(self, path: str | Path) -> Report:
+        """This report with a run of its program: what the host did (measured) beside what the chip did (modelled).
+
+        Args:
+            path: what `jax.profiler.trace` has written while the program ran: its folder, of which the newest profile
+                is taken, or a file that ends in .xplane.pb.
+
+        Raises:
+            ValueError: the profile has no run of this program on an IPU, or nothing of the host.
+            OSError: there is no such profile.
+
+        Examples:
+            >>> import jax, jax.numpy as jnp, jax_ipu, tempfile
+            >>> f, x = jax.jit(jnp.sin, backend="ipu"), jnp.ones(64)
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     with jax.profiler.trace(folder):
+            ...         y = f(x).block_until_ready()
+            ...     report = jax_ipu.report(f, x).with_profile(folder)
+            >>> len(report.as_dict()["run"]["runs"])
+            1
+        """
+        report = Report({**self._data, "run": run_data(path, self._data["program"]["name"])})
+        report._is_plain = self._is_plain
         return report
 
     def compare(self, other: Report, path: str | Path | None = None) -> ReportComparison:

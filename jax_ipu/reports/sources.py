@@ -9,6 +9,7 @@ from typing import Any
 from jax_ipu.compiler.ir import Op
 from jax_ipu.compiler.location import Frame, operation_path, user_line
 from jax_ipu.compiler.types import Shape
+from jax_ipu.compiler.user_shapes import same_but_ones
 from jax_ipu.reports.layers import NOWHERE, Place, place_of
 
 # Longer files of the user are not part of a report.
@@ -66,16 +67,11 @@ class Sources:
     def shape_like(self, origin: int, shape: Shape) -> Shape:
         """The shape that the user's program has for the result which is stored with `shape`."""
         results = self._origins[origin - 1].results if origin else ()
-        return next((r.shape for r in results if _same_but_ones(r.shape, shape)), shape)
+        return next((r.shape for r in results if same_but_ones(r.shape, shape)), shape)
 
     def as_list(self) -> list[dict[str, Any]]:
         """The files with their lines."""
         return [{"path": path, "lines": _lines(path)} for path in self._paths]
-
-
-def _same_but_ones(one: Shape, other: Shape) -> bool:
-    """Whether two shapes differ at most in dimensions of one, as operations add them to their operands."""
-    return [n for n in one if n != 1] == [n for n in other if n != 1]
 
 
 def _lines(path: str) -> list[str] | None:

@@ -202,6 +202,7 @@ class PlaneBuilder {
     TraceStats stats = RunStats(work);
     stats.push_back({"cycles", work.cycles});
     stats.push_back({"replica", static_cast<std::uint64_t>(work.replica)});
+    stats.push_back({"host_begin_ns", static_cast<std::uint64_t>(work.begin_ns)});  // since 1970
     stats.push_back({"host_duration_ns", static_cast<std::uint64_t>(work.end_ns - work.begin_ns)});
     if (!work.error.empty()) stats.push_back({"error", work.error});
     AddEvent(kModules, kind, Statistics(std::move(stats)), begin, position_);

@@ -7,7 +7,7 @@ import { cycles, known, percent, type Maybe } from "./numbers";
 export const figure = (value: Maybe, format: (value: Maybe) => string, id?: string): HTMLElement =>
   h("data", { value: known(value) ? value : "", title: known(value) ? String(value) : "not known", "data-figure": id }, format(value));
 
-export const plusMinus = (error: Maybe): string => (known(error) ? `± ${(error * 100).toFixed(0)} %` : "unknown");
+export const plusMinus = (error: Maybe): string => (!known(error) ? "unknown" : error === 0 ? "exact" : `± ${(error * 100).toFixed(0)} %`);
 
 /** The expected error of a program's cycles as text, and why. */
 export function cyclesError(program: Program): { text: string; why: string } {
@@ -17,11 +17,12 @@ export function cyclesError(program: Program): { text: string; why: string } {
   return { text: share > 0.995 ? plusMinus(error) : `${plusMinus(error)} for ${percent(share)} of it`, why };
 }
 
-export function memoryError(program: Program): { text: string; why: string } {
-  const error = program.memoryError();
-  return error === null
-    ? { text: "unknown", why: "The model's memory has not been compared with a compiled program." }
-    : { text: plusMinus(error), why: program.accuracyOf("memory")?.basis ?? "" };
+/** The same of its memory: of a tile, or of all tiles. */
+export function memoryError(program: Program, tile: number | null = null): { text: string; why: string } {
+  const { share, error, known } = program.memoryError(tile);
+  if (error === null) return { text: "unknown", why: "The model's memory has not been compared with a compiled program." };
+  const why = `${known.join(" and ")}: ${plusMinus(error)}, given the tile mapping; the rest, and how Poplar places them, has not been compared with a compiled program.`;
+  return { text: share > 0.995 ? plusMinus(error) : `${plusMinus(error)} for ${percent(share)} of it`, why };
 }
 
 /** The small label that says how far off a figure may be. */

@@ -36,6 +36,8 @@ export type Estimate = Record<string, number | string | null | undefined>;
 export interface Accuracy {
   kind: string;
   applies_to: string[];
+  /** Of the memory of a tile. */
+  categories?: string[];
   cycles: number | null;
   memory: number | null;
   basis: string;
@@ -208,6 +210,28 @@ export interface Insight {
   parts?: Record<string, number>;
 }
 
+/** Events of one thread of the host, or of one kind on the chip. Times are nanoseconds since the recording began. */
+export interface RunLine {
+  name: string;
+  clock: "measured" | "modelled";
+  device: number | null;
+  names: string[];
+  kinds: string[];
+  /** Of each event an index into `names` and `kinds`; those that contain others come before them. */
+  event: number[];
+  begin: number[];
+  duration: number[];
+}
+
+/** A profile of the program: the host as measured, the chip as modelled. */
+export interface Run {
+  source: string;
+  duration: number;
+  left_out: number;
+  runs: { device: number; cycles: number; begin: number; duration: number; host_begin: number; host_duration: number }[];
+  lines: RunLine[];
+}
+
 export interface ReportData {
   format: string;
   version: number;
@@ -231,5 +255,6 @@ export interface ReportData {
   frames?: Frame[];
   host: { streams: Stream[] | null } | null;
   insights: Insight[];
+  run?: Run | null;
   phases: { name: string; seconds: number }[];
 }

@@ -14,10 +14,11 @@ import { liveness } from "./views/liveness";
 import { memory } from "./views/memory";
 import { operations } from "./views/operations";
 import { program as tree } from "./views/program";
+import { run } from "./views/run";
 import { source } from "./views/source";
 import { summary } from "./views/summary";
 
-const views: View[] = [summary, insights, memory, liveness, tree, operations, execution, exchange, source, compare];
+const views: View[] = [summary, insights, memory, liveness, tree, operations, execution, exchange, source, compare, run];
 
 const shortcuts: [string, string][] = [
   ["1 … 9, 0", "show a view"],
@@ -135,7 +136,7 @@ function start(app: HTMLElement, programs: Program[]): void {
         role: "tab",
         id: `tab-${view.id}`,
         "aria-controls": "panel",
-        title: `${view.title} (${(index + 1) % 10})`,
+        title: index < 10 ? `${view.title} (${(index + 1) % 10})` : view.title,
         onclick: () => store.set({ view: view.id }),
       },
       icon(view.icon),

@@ -325,10 +325,14 @@ export class Program {
     return this.errors();
   }
 
-  memoryError(): number | null {
-    const known = (this.data.accuracy ?? []).filter((one) => one.memory !== null && one.memory !== undefined);
-    const memory = this.accuracyOf("memory") ?? (known.length && known.length === this.data.accuracy.length ? known[0] : null);
-    return memory?.memory ?? null;
+  /** The expected relative error of the bytes on a tile, or on all, the share of them for which one is known, and which parts those are. */
+  memoryError(tile: number | null = null): { share: number; error: number | null; known: string[] } {
+    const bytes = (one: Category) => (tile === null ? total(one.values, (value) => value) : one.values[tile]);
+    const expected = (one: Category) => (this.data.accuracy ?? []).find((entry) => entry.categories?.includes(one.key))?.memory ?? null;
+    const parts = this.categories().map((one) => ({ title: one.title.toLowerCase(), bytes: bytes(one), error: expected(one) }));
+    const known = parts.filter((one) => one.error !== null && one.bytes > 0);
+    const sum = total(known, (one) => one.bytes);
+    return { share: sum / (total(parts, (one) => one.bytes) || 1), error: sum ? total(known, (one) => (one.error ?? 0) * one.bytes) / sum : null, known: known.map((one) => one.title) };
   }
 
   /** Operations by "source:line". */

@@ -4,7 +4,7 @@ import { lanes, shade, type Lanes, type Span } from "./lanes";
 import { phases, type Phases } from "./model";
 import { cycles, integer, percent } from "./numbers";
 import { colour, heat, pixel } from "./theme";
-import { Sight, Timeline } from "./timeline";
+import { marks, Sight, Timeline } from "./timeline";
 import type { Context } from "./view";
 
 const axisHeight = 20;
@@ -21,16 +21,6 @@ interface Lane {
   top: number;
   height: number;
   level: number;
-}
-
-/** Round distances between the marks of an axis. */
-function marks(from: number, to: number, count: number): number[] {
-  const rough = (to - from) / Math.max(1, count);
-  const power = 10 ** Math.floor(Math.log10(Math.max(rough, 1e-9)));
-  const distance = Math.max(1, [1, 2, 5, 10].map((m) => m * power).find((d) => d >= rough) ?? rough);
-  const found = [];
-  for (let value = Math.ceil(from / distance) * distance; value <= to; value += distance) found.push(value);
-  return found;
 }
 
 const laneTitles: Record<Lanes, string> = { program: "Program", layers: "Layers", functions: "Functions" };

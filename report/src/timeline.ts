@@ -2,6 +2,16 @@
 import { within } from "./dom";
 import { phases, type Program } from "./model";
 
+/** Round distances between the marks of an axis. */
+export function marks(from: number, to: number, count: number): number[] {
+  const rough = (to - from) / Math.max(1, count);
+  const power = 10 ** Math.floor(Math.log10(Math.max(rough, 1e-9)));
+  const distance = Math.max(1, [1, 2, 5, 10].map((m) => m * power).find((d) => d >= rough) ?? rough);
+  const found = [];
+  for (let value = Math.ceil(from / distance) * distance; value <= to; value += distance) found.push(value);
+  return found;
+}
+
 export class Timeline {
   /** Cycles before each step, and the sum at the end. */
   readonly start: Float64Array;

@@ -1,6 +1,6 @@
 // Opens reports in Chromium, clicks through every view, and compares the figures on the page with the JSON.
-//   node test/browser.mjs [--only] [name=[page.html,]report.json[,second.json]]...
-// opens the named reports after the synthetic ones, or only them; without a page, one is made of the committed bundle.
+//   node test/browser.mjs [--only] [--match=TEXT] [name=[page.html,]report.json[,second.json]]...
+// opens the named reports after the synthetic ones, or only them, or only checks whose names have TEXT in them; without a page, one is made of the committed bundle.
 import assert from "node:assert/strict";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -9,8 +9,9 @@ import { pathToFileURL } from "node:url";
 import { chromium } from "./chromium.mjs";
 import { page } from "./page.mjs";
 import { synthetic } from "./synthetic.mjs";
+import { syntheticRun } from "./synthetic_run.mjs";
 
-const views = ["summary", "insights", "memory", "liveness", "program", "operations", "execution", "exchange", "source", "compare"];
+const views = ["summary", "insights", "memory", "liveness", "program", "operations", "execution", "exchange", "source", "compare", "run"];
 const expand = (column) => (Array.isArray(column) ? column : column.rle.flatMap((value, i) => (i % 2 ? [] : new Array(column.rle[i + 1]).fill(value))));
 const shortName = (one) => one.title ?? one.name.replace(/(:\d+) \(.*\)$/, "$1");
 const sum = (values) => values.reduce((a, b) => a + b, 0);
@@ -132,6 +133,18 @@ async function figures(tab, report) {
     }
     for (const [category, column] of Object.entries(report.memory.categories)) near(await tab.figure(`tile_${category}`), column && expand(column)[tile], `${category} of tile ${tile}`);
     assert.ok((await tab.colours(".plan canvas")) > 1, "the floor plan has colours");
+    const layers = report.layers ?? [];
+    if (await tab.count("#table-memory-layers")) {
+      // At the fullest moment: a layer and all below it.
+      const step = report.memory.peak_step;
+      const ranges = (one) => one.ranges ?? [one.first_step, one.last_step];
+      const live = (one) => step === null || one.lasting || ranges(one).some((from, i) => i % 2 === 0 && from <= step && step <= ranges(one)[i + 1]);
+      const above = (id) => (id === null ? [] : [id, ...above(layers[id].parent)]);
+      for (const [id, bytes] of await tab.tab.$$eval("#table-memory-layers tr[data-key]", (rows) => rows.map((row) => [Number(row.dataset.key), Number(row.querySelector('[data-column="live"] data').value)]))) {
+        near(bytes, sum(report.variables.filter((one) => live(one) && above(one.layer).includes(id)).map((one) => one.bytes)), `live bytes of layer ${layers[id].name}`);
+      }
+      await tab.click('#panel .choice [data-value="layer"]');
+    }
     for (const value of ["liveness", "variable", "size", "category"]) await tab.click(`#panel .choice [data-value="${value}"]`);
     for (const value of await tab.tab.$$eval("#panel .select option", (options) => options.map((option) => option.value))) {
       await tab.tab.select("#panel .select select", value);
@@ -285,7 +298,10 @@ async function comparison(tab, a, b) {
   near(await tab.figure("cycles"), b.estimate.cycles, "the cycles of the second report");
 }
 
+const wanted = process.argv.find((one) => one.startsWith("--match="))?.slice("--match=".length);
+
 async function check(name, body) {
+  if (wanted && !name.includes(wanted)) return;
   const started = Date.now();
   try {
     await body();
@@ -296,7 +312,7 @@ async function check(name, body) {
   }
 }
 
-const fitting = synthetic({ tiles: 64, steps: 60 });
+const fitting = { ...synthetic({ tiles: 64, steps: 60 }), run: syntheticRun() };
 const tight = synthetic({ tiles: 64, steps: 20, fits: false });
 const bare = synthetic({ tiles: 64, fits: false, bare: true });
 const four = synthetic({ tiles: 64, steps: 20, ipus: 4 });
@@ -309,7 +325,7 @@ const nothing = {
 const cases = [["several IPUs", [four]], ["does not fit", [tight]], ["nothing planned", [bare]], ["nothing known", [nothing]], ["two chips", [fitting, older]]];
 const only = process.argv.includes("--only");
 if (only) cases.length = 0;
-for (const argument of process.argv.slice(2).filter((one) => one.includes("="))) {
+for (const argument of process.argv.slice(2).filter((one) => one.includes("=") && !one.startsWith("--"))) {
   const [name, paths] = argument.split("=");
   const [pages, data] = [".html", ".json"].map((kind) => paths.split(",").filter((path) => path.endsWith(kind)));
   cases.push([name, await Promise.all(data.map(async (path) => JSON.parse(await readFile(path, "utf8")))), pages[0] ?? null]);
@@ -422,7 +438,7 @@ async function behaviour() {
       assert.equal(await tab.tab.$eval('[role="tab"][aria-selected="true"]', (element) => element.id), `tab-${view}`);
       assert.equal(await tab.tab.evaluate(() => document.activeElement.id), `tab-${view}`);
     }
-    const outline = await tab.tab.$eval("#tab-compare", (element) => getComputedStyle(element).outlineStyle);
+    const outline = await tab.tab.$eval("#tab-run", (element) => getComputedStyle(element).outlineStyle);
     assert.equal(outline, "solid", "the focus is visible");
     await tab.tab.keyboard.press("6");
     await tab.settle();
@@ -459,6 +475,34 @@ async function behaviour() {
     await tab.close();
   });
 
+  await check("a run: the host and the chip on one axis", async () => {
+    const tab = await Tab.open([fitting]);
+    await tab.show("run");
+    near(await tab.figure("runs"), 2, "runs");
+    // Outermost events only: what a dispatch contains is part of it.
+    for (const [name, time] of [["measured_dispatch", 600_000], ["measured_callback", 100_000], ["measured_model", 420_000], ["modelled_compute", 18_000], ["modelled_host_link", 8_000]]) near(await tab.figure(name), time, name);
+    assert.ok((await tab.text("#panel .note")).includes("7 short events are left out"));
+    const selector = ".timeline canvas";
+    assert.ok((await tab.colours(selector)) > 6, "the timeline is drawn");
+    const whole = await tab.tab.$eval(selector, (canvas) => canvas.toDataURL());
+    await tab.click("#table-runs tbody tr[data-key]");
+    const box = await (await tab.tab.$(selector)).boundingBox();
+    const under = async (share, y) => {
+      await tab.tab.mouse.move(box.x + 150 + share * (box.width - 150), box.y + y);
+      await tab.settle();
+      return tab.text(".timeline .tip");
+    };
+    assert.match(await under(0.5, 48), /PjitFunction\(step\) measured.*Takes300 µs/, "the host above");
+    assert.match(await under(0.5, box.height - 60), /jit_step modelled.*Begins90.0 µs.*Takes20.0 µs/, "the run on the chip");
+    assert.notEqual(await tab.tab.$eval(selector, (canvas) => canvas.toDataURL()), whole);
+    await tab.tab.focus(selector);
+    await tab.tab.keyboard.press("f");
+    await tab.settle();
+    await tab.tab.mouse.move(0, 0);
+    assert.equal(await tab.tab.$eval(selector, (canvas) => canvas.toDataURL()), whole, "all of it again");
+    await tab.close();
+  });
+
   await check("a second report from a file", async () => {
     const tab = await Tab.open([fitting]);
     const path = join(folder, "second.json");
@@ -467,6 +511,96 @@ async function behaviour() {
     await (await tab.tab.$("input[type=file]")).uploadFile(path);
     await tab.tab.waitForSelector("#panel .verdict");
     near(await tab.figure("b_cycles"), older.estimate.cycles, "B's cycles");
+    await tab.close();
+  });
+
+  await check("a report that is dropped onto the page", async () => {
+    const tab = await Tab.open([fitting]);
+    const drop = (name, text) =>
+      tab.tab.evaluate(
+        (name, text) => {
+          const dataTransfer = new DataTransfer();
+          dataTransfer.items.add(new File([text], name));
+          for (const type of ["dragover", "drop"]) document.querySelector("#panel").dispatchEvent(new DragEvent(type, { dataTransfer, bubbles: true, cancelable: true }));
+        },
+        name,
+        text,
+      );
+    await tab.show("memory");
+    await drop("notes.json", "[1, 2]");
+    await tab.tab.waitForFunction(() => document.querySelector(".dropping").textContent.includes("notes.json cannot be compared"));
+    assert.equal(await tab.count("#panel .verdict"), 0, "what is no report changes nothing");
+    await drop("older.html", await page(older));
+    await tab.tab.waitForSelector("#panel .verdict");
+    near(await tab.figure("a_cycles"), fitting.estimate.cycles, "A's cycles");
+    near(await tab.figure("b_cycles"), older.estimate.cycles, "B's cycles");
+    await drop("tight.json", JSON.stringify(tight));
+    await tab.tab.waitForSelector("#panel .verdict.bad");
+    near(await tab.figure("b_total_bytes"), tight.estimate.total_bytes, "the last one takes the place of B");
+    assert.equal(await tab.tab.$eval(".dropping", (element) => element.hidden), true);
+    await tab.close();
+  });
+
+  await check("rows as a file for a spreadsheet", async () => {
+    const named = { ...fitting, operations: fitting.operations.map((one, id) => (id ? one : { ...one, name: 'a "quoted", name' })) };
+    const tab = await Tab.open([named]);
+    const session = await tab.tab.createCDPSession();
+    await session.send("Browser.setDownloadBehavior", { behavior: "allow", downloadPath: folder, eventsEnabled: true });
+    const saved = async () => {
+      const done = new Promise((resolve) => session.on("Browser.downloadProgress", ({ state }) => state === "completed" && resolve()));
+      const begun = new Promise((resolve) => session.once("Browser.downloadWillBegin", ({ suggestedFilename }) => resolve(suggestedFilename)));
+      await tab.tab.evaluate(() => [...document.querySelectorAll("#panel .quiet")].find((one) => one.textContent === "CSV").click());
+      const name = await begun;
+      await done;
+      const text = await readFile(join(folder, name), "utf8");
+      await rm(join(folder, name));
+      const rows = text.trimEnd().split("\r\n").map((line) => [...line.matchAll(/(?:^|,)(?:"((?:[^"]|"")*)"|([^,]*))/g)].map(([, quoted, plain]) => quoted?.replaceAll('""', '"') ?? plain));
+      return [name, rows];
+    };
+    await tab.show("operations");
+    const [name, rows] = await saved();
+    assert.equal(name, `${fitting.program.name} operations.csv`);
+    const [heads, ...body] = rows;
+    const column = (title) => body.map((row) => row[heads.indexOf(title)]);
+    assert.ok(rows.every((row) => row.length === heads.length), "each row has a cell for each head");
+    const sorted = [...named.operations].sort((a, b) => b.cycles - a.cycles);
+    assert.deepEqual(column("Cycles").map(Number), sorted.map((one) => one.cycles), "the numbers as they are");
+    assert.ok(column("Operation").includes('a "quoted", name'));
+    await tab.tab.type("#panel .filter", sorted[0].kind);
+    await tab.settle();
+    const [, filtered] = await saved();
+    assert.deepEqual(filtered.slice(1).map((row) => Number(row[heads.indexOf("Cycles")])), sorted.filter((one) => [one.name, one.kind, one.scope, one.codelets?.join(" ")].join(" ").toLowerCase().includes(sorted[0].kind.toLowerCase())).map((one) => one.cycles), "only what is shown");
+    await tab.close();
+  });
+
+  await check("a narrow window", async () => {
+    const tab = await Tab.open([fitting], { width: 400, height: 800 });
+    await tab.show("operations");
+    const places = () =>
+      tab.tab.$eval("#table-operations", (scroller) => {
+        const all = scroller.getBoundingClientRect();
+        return Object.fromEntries([...scroller.querySelectorAll("tbody tr[data-key]:nth-of-type(2) td, tbody tr[data-key] td")].slice(0, 40).map((cell) => {
+          const { left, right } = cell.getBoundingClientRect();
+          return [cell.dataset.column, left >= all.left - 1 && right <= all.right + 1];
+        }));
+      });
+    assert.deepEqual([(await places()).name, (await places()).cycles], [true, true], "name and cycles are in sight");
+    await tab.tab.$eval("#table-operations", (scroller) => (scroller.scrollLeft = scroller.scrollWidth));
+    await tab.settle();
+    const after = await places();
+    assert.deepEqual([after.name, after.cycles], [true, true], "they stay when the rest is scrolled");
+    assert.ok(Object.values(after).filter(Boolean).length > 2, "another column has come into sight");
+    // No control lies outside the window or over another one.
+    for (const view of views) {
+      await tab.show(view);
+      const wrong = await tab.tab.evaluate(() => {
+        const boxes = [...document.querySelectorAll("#panel .tools > *, #panel .card, #panel h2, .top > *")].filter((one) => one.offsetWidth && !one.closest(".columns-list")).map((one) => [one, one.getBoundingClientRect()]);
+        const cut = boxes.filter(([one, box]) => box.right > innerWidth + 1 && !one.closest("[style*=overflow], .table-scroller, .plain-scroller"));
+        const over = boxes.flatMap(([a, x], i) => boxes.slice(i + 1).filter(([b, y]) => a.parentElement === b.parentElement && x.left < y.right - 1 && y.left < x.right - 1 && x.top < y.bottom - 1 && y.top < x.bottom - 1).map(([b]) => `${a.textContent.slice(0, 30)} | ${b.textContent.slice(0, 30)}`));
+        return [...cut.map(([one]) => one.textContent.slice(0, 40)), ...over];
+      });
+      assert.deepEqual(wrong, [], `${view}: cut or one over another`);
+    }
     await tab.close();
   });
 

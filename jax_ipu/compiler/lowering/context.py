@@ -12,6 +12,7 @@ from jax_ipu.compiler.location import operation_path, source_line
 from jax_ipu.compiler.mapping import Demand, MappingPlan
 from jax_ipu.compiler.tile_calls import Codelets
 from jax_ipu.compiler.types import Literal, Shape, num_elements, type_text
+from jax_ipu.compiler.user_shapes import debug_name
 
 # poplar::Tensor::broadcast takes an unsigned int.
 _MAX_FACTOR = 2**32 - 1
@@ -104,9 +105,7 @@ class Context:
 
     def name(self, op: Op) -> str:
         """The debug name of the tensors and operations of `op`: its name and source line."""
-        where = source_line(op.location)
-        short = op.name.removeprefix("ipu.")
-        return f"{short} {where}" if where else short
+        return debug_name(op)
 
     # Tensors ------------------------------------------------------------------------------------------------------
 

@@ -178,6 +178,7 @@ function build(context: Context): Built {
     numbers("used", "Last use", 74, (row) => row.last_use_step, integer),
     numbers("late", "Kept too long", 104, program.keptTooLong, integer, { help: "Steps for which it is kept after its last use", render: (row) => program.keptTooLong(row) || "" }),
     texts("type", "Type", 150, (row) => `${row.dtype}[${row.shape?.join(",") ?? ""}]`),
+    texts("layer", "Layer", 150, (row) => program.layerOf(row) || null),
     texts("argument", "Argument", 140, (row) => row.argument),
     texts("source", "Source", 130, (row) => program.sourceOf(row)),
   ];
@@ -198,7 +199,7 @@ function build(context: Context): Built {
       sort: { column: steps.length ? `step-${steps[steps.length - 1]}` : "bytes", descending: true },
       height: 420,
       none: onlyLate ? "No variable is kept longer than it is used." : "No listed variable is live in these steps.",
-      filter: (row) => [row.name, row.role, row.dtype, row.argument, program.sourceOf(row)].join(" "),
+      filter: (row) => [row.name, row.role, row.dtype, row.argument, program.layerOf(row), program.sourceOf(row)].join(" "),
       choose: true,
     });
     const summary = live && steps.map((step) => h("div.side", null, h("b", null, `Step ${step}`), h("span", null, program.stepTitle(step)), figure(live.always + live.notAlways[step], bytes, `live_${step}`), h("small", null, `${bytes(live.notAlways[step])} not always live; fullest tile ${integer(live.fullest[step])} with ${bytes(live.maxTile[step])}`), pinned.includes(step) ? quiet("Unpin", () => (pinned.splice(pinned.indexOf(step), 1), sides(), drawn?.redraw())) : quiet("Pin, to compare with another step", () => (pinned.push(step), sides(), drawn?.redraw()))));

@@ -2,13 +2,14 @@
 import { chart, indices, mark, stacked, type Chart, type Line } from "../chart";
 import { arrows, checkbox, choice, empty, facts, h, key, link, panel, replace, select, within, type Child } from "../dom";
 import { figure, memoryError } from "../figure";
-import type { Variable } from "../format";
+import type { CostNode, Variable } from "../format";
+import { memoryByLayer, outermost, sumByLayer } from "../layers";
 import { bytes, integer, percent, largest } from "../numbers";
 import { floorPlan, type Plan } from "../plan";
 import { numbers, Table, texts } from "../table";
 import type { Built, Context, View } from "../view";
 
-type By = "category" | "liveness" | "variable";
+type By = "category" | "layer" | "liveness" | "variable";
 type Order = "tile" | "size";
 
 function build(context: Context): Built {
@@ -24,13 +25,17 @@ function build(context: Context): Built {
   let colouredBy = "total";
   let drawn: Chart | null = null;
   const plotHost = h("div", null);
+  const moment = h("span.hint", null);
+  const layersHost = h("div", null);
   const tileHost = h("div.details", null);
 
+  const byLayer = outermost(program).length > 0;
   const variable = (): Variable | null => (store.state.variable === null ? null : (program.variables[store.state.variable] ?? null));
   const liveStep = () => store.state.step ?? program.data.memory?.peak_step ?? null;
 
   const layers = (): Line[] => {
     if (by === "category") return categories.map((one) => ({ label: one.title, colour: one.colour, values: one.values, fill: true }));
+    if (by === "layer") return memoryByLayer(program, liveStep()).map((one) => ({ label: one.title, colour: one.colour, values: one.values, fill: true }));
     const one = variable();
     const own = one && program.tileBytes(one);
     if (by === "variable") {
@@ -58,6 +63,7 @@ function build(context: Context): Built {
     const parts = layers();
     if (withGaps && gaps) parts.push({ label: "Gaps", colour: "rest", values: gaps, fill: true });
     const full = (tile: number) => totals[tile] + (withGaps && gaps ? gaps[tile] : 0);
+    moment.textContent = by === "layer" ? (liveStep() === null ? "By layer: what is live at the fullest moment." : `By layer: what is live in step ${integer(liveStep())}, ${store.state.step === null ? "the fullest" : "which is selected"}.`) : "";
     tileOf = Int32Array.from(indices(tiles));
     if (order === "size") tileOf.sort((a, b) => full(b) - full(a));
     const sorted = parts.map((part) => Float64Array.from(tileOf, (tile) => part.values[tile] as number));
@@ -123,6 +129,7 @@ function build(context: Context): Built {
         numbers("bytes", "Here", 84, (row) => program.bytesOn(row, tile), bytes, { share: (row) => program.bytesOn(row, tile) / program.capacity }),
         ...(addresses ? [numbers<Variable>("address", "Address", 84, (row) => addresses.get(row.id) ?? null, (value) => `0x${value?.toString(16)}`)] : []),
         texts("role", "Role", 124, (row) => row.role),
+        ...(byLayer ? [texts<Variable>("layer", "Layer", 150, (row) => program.layerOf(row) || null)] : []),
         texts("live", "Live", 100, (row) => (row.lasting ? "always" : row.first_step === null ? "at the peak" : `${row.first_step}–${row.last_step}`)),
       ],
       key: (row) => row.id,
@@ -131,6 +138,7 @@ function build(context: Context): Built {
       sort: { column: "bytes", descending: true },
       height: 260,
       none: "No listed variable has elements on this tile.",
+      filter: (row) => `${row.name} ${row.role} ${program.layerOf(row)}`,
     });
     replace(
       tileHost,
@@ -149,10 +157,40 @@ function build(context: Context): Built {
     );
   };
 
+  const drawLayers = () => {
+    if (!byLayer) return;
+    const { step, tile } = store.state;
+    const at = liveStep();
+    const nodes = program.data.layers ?? [];
+    const live = sumByLayer(program, (one) => (at === null || program.isLive(one, at) ? one.bytes : 0));
+    const here = tile === null ? null : sumByLayer(program, (one) => (at === null || program.isLive(one, at) ? program.bytesOn(one, tile) : 0));
+    const most = largest(live, Number, 1);
+    const table = new Table<CostNode>({
+      id: "memory-layers",
+      label: "Memory by layer",
+      rows: nodes,
+      columns: [
+        texts("name", "Layer", 260, (row) => program.pathOf(nodes, row.id).join(" / "), { stay: true }),
+        numbers("live", at === null ? "Live" : `In step ${at}`, 110, (row) => live[row.id], bytes, { share: (row) => live[row.id] / most, help: "Of variables, temporaries and buffers that are live, on all tiles" }),
+        ...(here ? [numbers<CostNode>("here", `On tile ${tile}`, 100, (row) => here[row.id], bytes)] : []),
+        numbers("all", "Variables", 100, (row) => row.variable_bytes, bytes, { help: "All variables of the layer on all tiles, live at the same time or not" }),
+        numbers("code", "Code", 90, (row) => row.code_bytes, bytes),
+      ],
+      key: (row) => row.id,
+      sort: { column: "live", descending: true },
+      height: 300,
+      none: "",
+      filter: (row) => program.pathOf(nodes, row.id).join(" / "),
+    });
+    const when = step !== null ? `the selected step ${step}` : "the fullest moment";
+    replace(layersHost, panel("Layers", `Each with all that is in it. An argument belongs to the layer that reads it first, another variable to the one that writes it first. Live is at ${when}.`, table.element));
+  };
+
   const fullest = totals.indexOf(largest(totals, Number));
-  const error = memoryError(program);
+  const error = memoryError(program, fullest);
   plot();
   drawTile();
+  drawLayers();
   const planSource = program.data.chip.floor_plan?.source;
   return {
     element: h("div.view", null,
@@ -166,9 +204,10 @@ function build(context: Context): Built {
           `. Expected error: ${error.text}. Drag to zoom, Shift + drag to move, double-click for all tiles.`,
         ],
         h("div.tools", null,
-          choice<By>("Plot by", [["category", "By category"], ["liveness", "By liveness"], ["variable", "By variable"]], by, (value) => ((by = value), plot())),
+          choice<By>("Plot by", [["category", "By category"], ...(byLayer ? [["layer", "By layer"] as const] : []), ["liveness", "By liveness"], ["variable", "By variable"]], by, (value) => ((by = value), plot())),
           choice<Order>("Order of tiles", [["tile", "Tile number"], ["size", "Fullest first"]], order, (value) => ((order = value), plot())),
           gaps && checkbox("Gaps", withGaps, (on) => ((withGaps = on), plot())),
+          moment,
         ),
         plotHost,
       ),
@@ -194,10 +233,12 @@ function build(context: Context): Built {
         ),
         tileHost,
       ),
+      layersHost,
     ),
     update: (state, before) => {
-      if (state.variable !== before.variable && by === "variable") plot();
+      if ((state.variable !== before.variable && by === "variable") || (state.step !== before.step && by === "layer")) plot();
       else drawn?.redraw();
+      if (state.tile !== before.tile || state.step !== before.step) drawLayers();
       if (state.tile !== before.tile || state.variable !== before.variable) drawTile();
       plan.redraw();
     },

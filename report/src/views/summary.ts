@@ -1,9 +1,9 @@
 // Does it fit, what does it cost, and what limits it.
 import { bar, empty, facts, h, panel, plainTable } from "../dom";
 import { card, cyclesError, figure, memoryError, phaseBar, phaseShares, plusMinus, ranking, type Ranked } from "../figure";
-import type { CostNode } from "../format";
+import { outermost } from "../layers";
 import { phasesOf, type Program } from "../model";
-import { bytes, cycles, integer, known, percent, rate, seconds, total as sum } from "../numbers";
+import { bytes, cycles, integer, known, largest, percent, rate, seconds, total as sum } from "../numbers";
 import type { Built, Context, View } from "../view";
 
 function fit(program: Program): HTMLElement {
@@ -39,15 +39,12 @@ function top(context: Context): HTMLElement {
 /** The layers that say most: those that are no more than a frame around one other layer are left out. */
 function layers(context: Context): HTMLElement | null {
   const { program } = context;
-  const nodes = program.planned ? (program.data.layers ?? []) : [];
-  const inside = new Map<number | null, CostNode[]>();
-  for (const node of nodes) inside.set(node.parent, [...(inside.get(node.parent) ?? []), node]);
-  let level = inside.get(null) ?? [];
-  while (level.length === 1 && inside.has(level[0].id)) level = inside.get(level[0].id)!;
-  if (level.length < 2) return null;
+  const nodes = program.data.layers;
+  const level = program.planned ? outermost(program) : [];
+  if (!level.length) return null;
   const whole = program.totalCycles() || 1;
-  const largest = [...level].sort((a, b) => (b.cycles ?? 0) - (a.cycles ?? 0)).slice(0, 8);
-  const rows = largest.map((one): Ranked => ({
+  const shown = [...level].sort((a, b) => (b.cycles ?? 0) - (a.cycles ?? 0)).slice(0, 8);
+  const rows = shown.map((one): Ranked => ({
     name: one.name,
     note: program.pathOf(nodes, one.parent).join(" / "),
     value: `${cycles(one.cycles)} · ${percent((one.cycles ?? 0) / whole)}`,
@@ -70,6 +67,8 @@ function build(context: Context): Built {
   const unknownTrips = value("unknown_trip_counts");
   const batch = data.program.batch ?? null;
   const call = program.callSeconds();
+  const totals = program.tileTotals();
+  const fullestTile = totals && totals.indexOf(largest(totals, Number));
   const cards = h("div.cards", null,
     card(
       "Time of a call",
@@ -80,7 +79,7 @@ function build(context: Context): Built {
     card("Time on the chip", figure(value("seconds"), seconds, "seconds"), `at ${(chip.clock_hz / 1e9).toFixed(3)} GHz`, error),
     card("Cycles", figure(total, cycles, "cycles"), unknownTrips ? `${unknownTrips} loops counted once` : "", error),
     card("Utilisation", figure(value("utilisation"), percent, "utilisation"), "of the f16 peak", error),
-    card("Fullest tile", figure(value("fullest_tile_bytes"), bytes, "fullest_tile_bytes"), `of ${bytes(program.capacity)}`, memoryError(program), data.program.fits ? "" : "bad"),
+    card("Fullest tile", figure(value("fullest_tile_bytes"), bytes, "fullest_tile_bytes"), `of ${bytes(program.capacity)}`, memoryError(program, fullestTile), data.program.fits ? "" : "bad"),
     card("Memory of all tiles", figure(value("total_bytes"), bytes, "total_bytes"), `of ${bytes(program.capacity * program.tileCount)}`, memoryError(program)),
     card(
       "Host link",
@@ -146,7 +145,7 @@ function build(context: Context): Built {
         "How far off the figures may be",
         "Cycles and bytes are those of a model. Its expected errors, by kind of operation:",
         data.accuracy?.length
-          ? plainTable(["Kind", "#Cycles", "#Memory", "Basis"], data.accuracy.map((one) => [h("span", { title: one.applies_to?.join(", ") }, one.kind), plusMinus(one.cycles), plusMinus(one.memory), one.basis]))
+          ? plainTable(["Kind", "#Cycles", "#Memory", "Basis"], data.accuracy.map((one) => [h("span", { title: [...(one.applies_to ?? []), ...(one.categories ?? [])].join(", ") }, one.kind), one.categories?.length ? "" : plusMinus(one.cycles), one.applies_to?.length ? "" : plusMinus(one.memory), one.basis]))
           : empty("No expected error is known."),
       ),
     ),
