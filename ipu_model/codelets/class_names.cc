@@ -20,11 +20,17 @@ struct Entry {
   bool declaration = false, artificial = false, external = false;
 };
 
+struct FieldEntry {
+  std::string name;
+  std::uint64_t type = 0;
+  bool is_public = false;
+};
+
 struct ClassEntry {
   Entry entry;
   std::string scope;  // "ns::", or empty
   std::vector<std::uint64_t> bases;
-  std::vector<std::string> fields;
+  std::vector<FieldEntry> fields;
   bool computes = false, has_constructor = false;
 };
 
@@ -105,7 +111,7 @@ class Reader {
       names.cpp_name = entry.scope + entry.entry.name;
       if (names.cpp_name.find("(anonymous") != std::string::npos || IsApi(entry)) continue;
       bool computes = false;
-      Collect(offset, 0, &names.fields, &computes);
+      Collect(offset, 0, &names, &computes);
       if (!computes) continue;
       names.has_constructor = entry.has_constructor;
       names.name = CanonicalName(WithEnumerators(names.cpp_name));
@@ -142,7 +148,7 @@ class Reader {
       entry.scope = scope;
       if (in_function) entry.entry.declaration = true;  // out of reach for the table
     }
-    if (e.tag == "typedef") typedefs_[e.offset] = e.type;
+    if (e.tag == "typedef" || e.tag == "const_type" || e.tag == "volatile_type") typedefs_[e.offset] = e.type;
     scopes_.push_back(e);
   }
 
@@ -153,8 +159,8 @@ class Reader {
   static void Member(const Entry& e, ClassEntry* of, bool is_public) {
     if (e.tag == "inheritance") of->bases.push_back(e.type);
     // Static members are external.
-    if (e.tag == "member" && is_public && !e.external && !e.artificial && !e.name.empty())
-      of->fields.push_back(e.name);
+    if (e.tag == "member" && !e.external && !e.artificial && !e.name.empty())
+      of->fields.push_back({e.name, e.type, is_public});
     if (e.tag != "subprogram") return;
     if (e.name == "compute" && is_public) of->computes = true;
     if (e.name == PlainName(of->entry.name) && !e.artificial) of->has_constructor = true;
@@ -183,13 +189,24 @@ class Reader {
                        [&](std::uint64_t base) { return IsVertex(base, depth + 1); });
   }
 
+  // Whether a field has a class of Poplar for edges and vectors.
+  bool IsPoplarField(std::uint64_t type) const {
+    const ClassEntry* const e = Find(type);
+    if (e == nullptr || e->scope != "poplar::") return false;
+    const std::string name = PlainName(e->entry.name);
+    return name == "Input" || name == "Output" || name == "InOut" || name == "Vector" || name == "VectorList";
+  }
+
   // The fields of the bases come first.
-  void Collect(std::uint64_t type, int depth, std::vector<std::string>* fields, bool* computes) const {
+  void Collect(std::uint64_t type, int depth, ClassNames* to, bool* computes) const {
     const ClassEntry* const e = Find(type);
     if (e == nullptr || depth > 64) return;
-    for (const std::uint64_t base : e->bases) Collect(base, depth + 1, fields, computes);
-    for (const std::string& name : e->fields) {
-      if (std::find(fields->begin(), fields->end(), name) == fields->end()) fields->push_back(name);
+    for (const std::uint64_t base : e->bases) Collect(base, depth + 1, to, computes);
+    for (const FieldEntry& field : e->fields) {
+      if (!field.is_public && !IsPoplarField(field.type)) continue;
+      if (std::find(to->fields.begin(), to->fields.end(), field.name) != to->fields.end()) continue;
+      to->fields.push_back(field.name);
+      to->has_private_fields = to->has_private_fields || !field.is_public;
     }
     *computes = *computes || e->computes;
   }

@@ -12,6 +12,8 @@ struct ClassNames {
   std::string cpp_name;  // with its namespaces and template arguments, as the compiler spells them
   std::string name;      // the same in the spelling of CanonicalName
   std::vector<std::string> fields;
+  bool has_private_fields =
+      false;  // among `fields`: edges and vectors, which the graph sets whatever their access
   bool has_constructor = false;  // that the user declared
 };
 

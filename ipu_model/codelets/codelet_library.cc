@@ -52,6 +52,28 @@ const char* const kLoopFlagsOfGcc[] = {"-fno-tree-loop-distribute-patterns", "-f
                                        "-fno-reorder-blocks-and-partition"};
 const char* const kLoopFlagsOfClang[] = {"-fno-builtin-memcpy", "-fno-builtin-memmove",
                                          "-fno-builtin-memset"};
+// In place of the C library's header: an assertion that fails is an exception, so that it ends the vertex
+// with an error of the engine and not the process. As in C, each inclusion defines the macro again.
+constexpr char kAssertHeader[] = R"header(#undef assert
+#ifdef NDEBUG
+#define assert(condition) ((void)0)
+#else
+#ifndef IPU_MODEL_ASSERT
+#define IPU_MODEL_ASSERT
+namespace ipu_model {
+namespace codelet {
+[[noreturn]] __attribute__((cold)) void AssertionFailed(const char* condition, const char* file, unsigned line);
+}
+}
+#endif
+#define assert(condition) \
+  (static_cast<bool>(condition) ? (void)0 : ::ipu_model::codelet::AssertionFailed(#condition, __FILE__, __LINE__))
+#endif
+#ifndef static_assert
+#define static_assert static_assert
+#endif
+)header";
+
 // Raise it when CompiledLoops, or what is counted, changes.
 constexpr char kLoopsFile[] = "loops1";
 
@@ -91,6 +113,7 @@ std::vector<std::string> SplitFlags(const std::string& flags) {
 void WriteHeaders(const fs::path& folder) {
   for (std::size_t i = 0; i < kNumEmbeddedHeaders; ++i)
     WriteText(folder / kEmbeddedHeaders[i].path, kEmbeddedHeaders[i].text);
+  WriteText(folder / "assert.h", kAssertHeader);
 }
 
 std::vector<std::string> Command(const fs::path& headers) {
@@ -172,7 +195,7 @@ std::string KeyOfMachine(const std::string& key) {
   for (const char* flag : kFlags) all += std::string(" ") + flag;
   for (const char* flag : kLoopFlags) all += std::string(" ") + flag;
   for (std::size_t i = 0; i < kNumEmbeddedHeaders; ++i) all += kEmbeddedHeaders[i].text;
-  return all;
+  return all + kAssertHeader;
 }
 
 // The file that the library is compiled from: the user's file, then the table of its classes.
@@ -196,8 +219,8 @@ std::string TableSource(const std::string& main, const std::vector<ClassNames>& 
     text += "{" + Quoted(classes[i].name) + ", KindOf<" + type + ">(), sizeof(" + type + "), alignof(" +
             type + "), fields" + std::to_string(i) + ", " + std::to_string(classes[i].fields.size()) + ", " +
             // A constructor that is declared only is usual: the device never calls it.
-            (classes[i].has_constructor ? "nullptr" : "&Construct<" + type + ">") + ", &ipu_model_compute" +
-            std::to_string(i) + "},\n";
+            (classes[i].has_constructor ? "nullptr" : "ConstructorOf<" + type + ">()") +
+            ", &ipu_model_compute" + std::to_string(i) + "},\n";
   }
   text += "{}};\n}\nextern \"C\" __attribute__((visibility(\"default\"))) const ipu_model::codelet::Table " +
           std::string(codelet::kTableSymbol) + " = {ipu_model::codelet::kTableVersion, " +
@@ -249,6 +272,8 @@ void CompileInto(const CodeletSource& source, const fs::path& folder) {
   for (const ClassNames& c : classes) cpp_names += c.cpp_name + "\n";
   WriteText(folder / "classes", cpp_names);
   command.insert(command.begin() + 1, "-O2");
+  if (std::any_of(classes.begin(), classes.end(), [](const ClassNames& c) { return c.has_private_fields; }))
+    command.emplace_back("-fno-access-control");
   command.insert(command.end(), {"-shared", "-Wl,-z,defs", (folder / "table.cc").string(), "-o",
                                  (folder / "codelets.so").string()});
   result = RunTool(command);

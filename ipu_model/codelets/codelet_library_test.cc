@@ -134,6 +134,95 @@ TEST(classes_and_fields) {
   CHECK(library->CodeBytes(*type) > 0);
 }
 
+// Edges and vectors are fields of the graph whatever their access, and constants need no constructor.
+TEST(private_and_constant_fields) {
+  const auto library = CompileText(R"cpp(
+#include <poplar/Vertex.hpp>
+    using namespace poplar;
+    class Hidden : public Vertex {
+     public:
+      bool compute() {
+        *out = in[0] + bias[0] + hidden;
+        return true;
+      }
+
+     private:
+      using Row = Input<Vector<float>>;
+      const Row in;
+      Vector<float> bias;
+      Output<float> out;
+      int hidden = 0;
+    };
+    struct Constant : Vertex {
+      Output<float> out;
+      const float scale;
+      unsigned count = 3;
+      bool compute() {
+        *out = scale * count;
+        return true;
+      }
+    };
+    class Mixed : public Vertex {
+     public:
+      const unsigned size;
+      bool compute() { return size + other > 0; }
+
+     private:
+      int other = 1;
+    };
+  )cpp");
+  const codelet::Class* const hidden = library->Find("Hidden");
+  CHECK(hidden != nullptr);
+  CHECK(FieldNamed(hidden, "in") != nullptr && FieldNamed(hidden, "in")->direction == codelet::kRead);
+  CHECK(FieldNamed(hidden, "bias") != nullptr && FieldNamed(hidden, "bias")->kind == codelet::kVectorValue);
+  CHECK(FieldNamed(hidden, "out") != nullptr && FieldNamed(hidden, "hidden") == nullptr);
+  const codelet::Class* const constant = library->Find("Constant");
+  CHECK(constant != nullptr && constant->construct != nullptr);
+  std::vector<unsigned char> memory(constant->bytes, 0xff);
+  constant->construct(memory.data());
+  CHECK_EQ(*reinterpret_cast<unsigned*>(memory.data() + FieldNamed(constant, "count")->offset), 3u);
+  CHECK_EQ(*reinterpret_cast<float*>(memory.data() + FieldNamed(constant, "scale")->offset), 0.0f);
+  CHECK(library->Find("Mixed") != nullptr && library->Find("Mixed")->construct == nullptr);
+}
+
+// What codelets for the IPU that also run on a host declare for the latter; and traits of half.
+TEST(names_that_headers_leave_to_codelets) {
+  const auto library = CompileText(R"cpp(
+#include <poplar/Vertex.hpp>
+#ifndef __IPU__
+    struct float2 {
+      float x, y;
+    };
+    struct half4 {
+      float x[4];
+    };
+    using rptsize_t = uint16_t;
+#endif
+#include <cmath>
+#include <limits>
+#include <type_traits>
+    using namespace poplar;
+    static_assert(std::is_floating_point_v<half> && std::is_arithmetic_v<half> && std::is_signed_v<half>);
+    static_assert(std::numeric_limits<half>::lowest() == half(-65504.0f));
+    class Own : public Vertex {
+     public:
+      Output<Vector<half>> out;
+      bool compute() {
+        __builtin_assume(out.size() > 0);
+        const float2 pair{1, 2};
+        const half a = pair.x, b = pair.y;
+        out[0] = std::fmin(a, b) + std::fmax(a, b) + (std::isnan(a) ? half(1) : half(0));
+        return true;
+      }
+    };
+  )cpp");
+  CHECK(library->Find("Own") != nullptr);
+  const auto with_types = CompileText(
+      "#include <poplar/Vertex.hpp>\n#include <ipudef.h>\nclass V : public poplar::Vertex {\n public:\n"
+      "  float2 pair;\n  bool compute() { return pair[0] > 0; }\n};\n");
+  CHECK(with_types->Find("V") != nullptr);
+}
+
 TEST(names_have_one_spelling) {
   for (const auto& [name, canonical] : std::vector<std::pair<std::string, std::string>>{
            {"ns::V< float ,  unsigned >", "ns::V<float,unsigned int>"},

@@ -17,7 +17,7 @@
 namespace ipu_model {
 namespace {
 
-constexpr int kFatal[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
+constexpr int kFatal[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
 constexpr std::size_t kStackBytes = 64 * 1024;  // of the handlers, because a vertex may use up its own stack
 
 struct Handlers {
@@ -59,7 +59,7 @@ void OnFatal(int signal, siginfo_t* info, void* context) {
   if ((before.sa_flags & SA_SIGINFO) != 0) {
     before.sa_sigaction(signal, info, context);
   } else if (before.sa_handler == SIG_DFL || before.sa_handler == SIG_IGN) {
-    ::signal(signal, SIG_DFL);  // the instruction runs again
+    ::signal(signal, SIG_DFL);  // the instruction runs again, or abort() raises it again
   } else {
     before.sa_handler(signal);
   }
@@ -149,6 +149,8 @@ std::string Reason(int why, double seconds) {
       return "it divided an integer by zero";
     case SIGILL:
       return "it ran an invalid instruction";
+    case SIGABRT:
+      return "it called abort(), or an exception left a function that is noexcept";
     default:
       return "it accessed memory that it does not have, or used up its stack";
   }

@@ -7,10 +7,10 @@
 
 namespace ipu_model {
 
-// Calls compute(vertices[i]) for i in [begin, end) on this thread. If one of them throws, divides by zero,
-// accesses memory that it does not have, or takes more than `seconds` of processor time (at most twice that),
-// sets *failed to its number and returns what happened; later vertices do not run. Otherwise returns "". A
-// vertex that is ended early does not run the destructors of what it has on its stack.
+// Calls compute(vertices[i]) for i in [begin, end) on this thread. If one of them throws, aborts, divides by
+// zero, accesses memory that it does not have, or takes more than `seconds` of processor time (at most twice
+// that), sets *failed to its number and returns what happened; later vertices do not run. Otherwise returns
+// "". A vertex that is ended early does not run the destructors of what it has on its stack.
 using VertexFunction = void (*)(void* vertex);
 struct GuardedVertex {
   VertexFunction compute;

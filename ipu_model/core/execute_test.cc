@@ -34,6 +34,8 @@ using poplar::program::Sequence;
 const toy::CodeletCache cache;
 
 const char* const kCodelets = R"cpp(
+#include <ipudef.h>
+#include <cassert>
 #include <poplar/HalfFloat.hpp>
 #include <poplar/Vertex.hpp>
   using namespace poplar;
@@ -138,6 +140,14 @@ const char* const kCodelets = R"cpp(
           break;
         case 7:
           throw 3;
+        case 8:
+          assert(what == zero && "unlike");
+          break;
+        case 9:
+          abort();
+        case 10:
+          [this]() noexcept { assert(what == 0); }();
+          break;
         default:
           break;
       }
@@ -494,6 +504,10 @@ TEST(bad_vertices_end_with_an_error) {
     CHECK(Contains(run(5, engine), {"vertex 1", "by zero"}));
     CHECK(Contains(run(6, engine), {"vertex 1", "memory that it does not have"}));
     CHECK(Contains(run(7, engine), {"vertex 1", "exception"}));
+    CHECK(
+        Contains(run(8, engine), {"vertex 1", "codelets:", "assertion 'what == zero && \"unlike\"' failed"}));
+    CHECK(Contains(run(9, engine), {"vertex 1", "abort()"}));
+    CHECK(Contains(run(10, engine), {"vertex 1", "abort()"}));
   }
   // Only the tile engine has memory of its own for each edge.
   CHECK(Contains(run(1, "tile"), {"vertex 1", "'out' of 4 elements", "3 after the last"}));

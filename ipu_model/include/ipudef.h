@@ -8,11 +8,4 @@
 /* The trip count of a hardware loop. */
 typedef unsigned rptsize_t;
 
-#if !defined(__clang__) && !defined(__builtin_assume)
-#define __builtin_assume(condition)            \
-  do {                                         \
-    if (!(condition)) __builtin_unreachable(); \
-  } while (false)
-#endif
-
 #endif /* IPUDEF_H */

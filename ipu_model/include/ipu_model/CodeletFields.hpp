@@ -3,6 +3,8 @@
 #ifndef IPU_MODEL_CODELETFIELDS_HPP
 #define IPU_MODEL_CODELETFIELDS_HPP
 
+#include <cstdio>
+#include <exception>
 #include <new>
 #include <type_traits>
 
@@ -176,6 +178,43 @@ constexpr VertexKind KindOf() {
 template <typename V>
 void Construct(void* memory) {
   new (memory) V;
+}
+// Constant fields leave a class without a default constructor, but a public one has a list: of its base, and
+// of the fields' own initial values.
+template <typename V>
+void ConstructFromList(void* memory) {
+  new (memory) V{{}};
+}
+template <typename V, typename = void>
+struct HasList : std::false_type {};
+template <typename V>
+struct HasList<V, std::void_t<decltype(V{{}})>> : std::is_aggregate<V> {};
+// Null: the vertex starts as zeros.
+template <typename V>
+constexpr auto ConstructorOf() -> void (*)(void*) {
+  if constexpr (std::is_default_constructible_v<V>) {
+    return &Construct<V>;
+  } else if constexpr (HasList<V>::value) {
+    return &ConstructFromList<V>;
+  } else {
+    return nullptr;
+  }
+}
+
+// What a failed assert of a codelet throws.
+class AssertionError : public std::exception {
+ public:
+  AssertionError(const char* condition, const char* file, unsigned line) {
+    std::snprintf(text_, sizeof(text_), "%s:%u: assertion '%s' failed", file, line, condition);
+  }
+  const char* what() const noexcept override { return text_; }
+
+ private:
+  char text_[512];
+};
+[[noreturn]] __attribute__((cold)) inline void AssertionFailed(const char* condition, const char* file,
+                                                               unsigned line) {
+  throw AssertionError(condition, file, line);
 }
 
 // Part of one exported function for each class, whose size is an estimate of its code on the device.

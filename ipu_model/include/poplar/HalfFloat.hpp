@@ -11,7 +11,13 @@ __extension__ typedef _Float16 half;
 #if defined(__cplusplus) && !defined(__STDCPP_FLOAT16_T__)
 #include <cmath>
 #include <limits>
+#include <type_traits>
 namespace std {
+#if defined(__GLIBCXX__)
+// The traits is_arithmetic, is_scalar, is_signed and so on rest on this one.
+template <>
+struct __is_floating_point_helper<half> : public true_type {};
+#endif
 template <>
 class numeric_limits<half> {
  public:
@@ -68,8 +74,21 @@ IPU_MODEL_HALF_FUNCTION(trunc)
     return static_cast<half>(name(static_cast<float>(x), static_cast<float>(y))); \
   }
 IPU_MODEL_HALF_FUNCTION(atan2)
+IPU_MODEL_HALF_FUNCTION(copysign)
+IPU_MODEL_HALF_FUNCTION(fdim)
+IPU_MODEL_HALF_FUNCTION(fmax)
+IPU_MODEL_HALF_FUNCTION(fmin)
 IPU_MODEL_HALF_FUNCTION(fmod)
+IPU_MODEL_HALF_FUNCTION(hypot)
 IPU_MODEL_HALF_FUNCTION(pow)
+IPU_MODEL_HALF_FUNCTION(remainder)
+#undef IPU_MODEL_HALF_FUNCTION
+#define IPU_MODEL_HALF_FUNCTION(name) \
+  inline bool name(half x) { return name(static_cast<float>(x)); }
+IPU_MODEL_HALF_FUNCTION(isfinite)
+IPU_MODEL_HALF_FUNCTION(isinf)
+IPU_MODEL_HALF_FUNCTION(isnan)
+IPU_MODEL_HALF_FUNCTION(signbit)
 #undef IPU_MODEL_HALF_FUNCTION
 }  // namespace std
 #endif

@@ -18,10 +18,18 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "ipudef.h"
+// Not ipudef.h: where __IPU__ is undefined, codelets declare vector types of those names themselves.
 #include "poplar/Alignment.hpp"
 #include "poplar/QuarterFloat.hpp"
 #include "poplar/VectorLayout.hpp"
+
+// A builtin of the device's compiler, which needs no header.
+#if !defined(__clang__) && !defined(__builtin_assume)
+#define __builtin_assume(condition)            \
+  do {                                         \
+    if (!(condition)) __builtin_unreachable(); \
+  } while (false)
+#endif
 
 namespace poplar {
 
