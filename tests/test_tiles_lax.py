@@ -145,6 +145,25 @@ def test_products_on_each_tile(dtype, mode):
     check(f, array(3, 4, 5, dtype=dtype), array(3, 7, 5, dtype=dtype, seed=1), mode=mode)
 
 
+def test_parameters_of_none_have_their_defaults():
+    def f(x, indices, updates):
+        numbers = lax.ScatterDimensionNumbers((1,), (0,), (0,))
+        none = {"update_jaxpr": None, "update_consts": None}
+        return apply("scatter_add", on(x), on(indices), on(updates), dimension_numbers=numbers, **none).array
+
+    x, indices, updates = array(3, 4, 5), np.zeros((3, 2, 1), np.int32), array(3, 2, 5, seed=1)
+    expected = x.copy()
+    expected[:, 0] += updates.sum(1)
+    np.testing.assert_allclose(jax.jit(f, backend="cpu")(x, indices, updates), expected, rtol=1e-5)
+    check(f, x, indices, updates, mode=("fast", 8))
+
+
+def test_workers_share_vectors():
+    assert tile.make_ipu_vector1d_worker_offsets(16).tolist() == [0, 2, 4, 6, 8, 8, 8]
+    share = tile.make_ipu_vector1d_worker_offsets_and_sizes(30, 2, grain_size=4, allow_overlap=True)
+    assert share.T.tolist() == [[0, 4, 8, 11, 0, 0], [4, 4, 4, 4, 0, 0]]
+
+
 REFUSED = {
     "batch": (lambda x: apply("dot_general", x, x, dimension_numbers=(((1,), (1,)), ((0,), (0,)))), "no batches"),
     "size": (lambda x: apply("bitcast_convert_type", x, new_dtype=np.dtype("uint8")), "other sizes"),

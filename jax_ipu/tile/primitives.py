@@ -303,7 +303,9 @@ def tile_map(
             " primitive with create_ipu_tile_primitive"
         )
     if primitive in default_attributes:
-        attributes = {**default_attributes[primitive](), **attributes}
+        # None is no value of a parameter that has one: a scatter without its update would replace, not add.
+        given = {name: value for name, value in attributes.items() if value is not None}
+        attributes = {**attributes, **default_attributes[primitive](), **given}
     if tiles is None and not args:
         raise ValueError(f"tile_map of {primitive}: without arrays, `tiles` says on which tiles it runs")
     where = args[0].tiles if args else checked_tiles(tiles or ())
