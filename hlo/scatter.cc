@@ -172,14 +172,18 @@ void expandScatter(Graph& graph, const std::vector<Tensor>& operands, const Tens
                         operands[0].shape(), updates[0].shape(),
                         static_cast<std::size_t>(dims.index_vector_dim)};
   const auto codeletOf = [&](const PlannedGroup& group) {
-    const bool partial = isTemporary(group.writes[0]), total = isTemporary(group.reads.back());
+    const bool partial = isTemporary(group.writes[0]), total = !partial && isTemporary(group.reads.back());
     const bool over = inPlace || group.reads[0].kind == PlannedTensor::Kind::kOutput;
-    const Start start = partial ? Start::kNeutral : over ? Start::kInPlace : Start::kOperand;
+    // After the first block of updates, the partial results are there.
+    const bool further = partial && isTemporary(group.reads[0]);
+    const Start start = further || (over && !partial) ? Start::kInPlace
+                        : partial                     ? Start::kNeutral
+                                                      : Start::kOperand;
     PlannedCodelet codelet =
         total ? generateTotal(body, types, start) : generateUpdates(body, types, cppName(index), start);
     for (std::size_t i = 0; i < n; ++i) {
       codelet.writes.push_back("out" + std::to_string(i));
-      if (!partial) codelet.reads.push_back(over ? "" : "operand" + std::to_string(i));
+      if (!partial || further) codelet.reads.push_back(over || further ? "" : "operand" + std::to_string(i));
     }
     if (total) {
       codelet.reads.push_back("partial");

@@ -145,7 +145,8 @@ void expandSort(Graph& graph, const std::vector<Tensor>& operands, std::size_t d
   for (const Tensor& t : operands) in.push_back(stored(t));
   for (const Tensor& t : out) results.push_back(stored(t));
   const auto codeletOf = [&](const PlannedGroup& group) {
-    const bool sorts = !isTemporary(group.reads[0]), positions = isTemporary(group.writes[0]);
+    const bool sorts = group.reads[0].kind == PlannedTensor::Kind::kInput;
+    const bool positions = group.writes.size() > operands.size();
     if (!sorts && !positions) return generateStore(comparator);
     PlannedCodelet codelet = sorts ? generateSort(comparator, positions) : generateMerge(comparator);
     codelet.set = [=, n = operands.size()](Graph& g, const VertexRef& ref, const PlannedVertex& v) {

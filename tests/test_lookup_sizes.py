@@ -1,6 +1,9 @@
 """Lookups of any number of rows fit, in steps where buffers would not, and cost about the same for each row."""
 
+import itertools
+
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -77,3 +80,57 @@ def test_top_k_of_a_long_row_fits_wherever_its_operands_do(k):
 def test_values_of_top_k_in_stages(mode, n, k):
     x = array(2, n).round(2)  # with ties
     check(lambda x: jax.lax.top_k(x, k), x, mode=mode)
+
+
+def test_scatters_in_steps_cost_the_same_for_each_row():
+    """Partial sums of shares of the updates take several steps where these do not fit at once."""
+
+    def add(x, i, u):
+        return x.at[i].add(u)
+
+    last = None
+    for count in (31_623, 100_000, 316_228, 1_000_000, 3_162_278):
+        shapes = [((1_000_000,), np.float32), ((count,), np.int32), ((count,), np.float32)]
+        cost = estimate(add, *(jax.ShapeDtypeStruct(*shape) for shape in shapes), target="ipu2")
+        assert cost.fits, (count, cost)
+        assert last is None or cost.cycles / count < 1.2 * last, (count, last, cost.cycles / count)
+        last = cost.cycles / count
+    assert last < 4
+
+
+@each_mode
+def test_values_of_scatters_in_steps(mode):
+    """Whole numbers, whose sums do not depend on the order."""
+    rows, count = 50, 30_000
+    random = np.random.default_rng(0)
+    indices = random.integers(-60, 60, count).astype(np.int32)
+    updates = random.integers(-4, 5, (count, 4)).astype(np.float32)
+    shapes = jax.ShapeDtypeStruct((rows, 4), np.float32), jax.ShapeDtypeStruct(indices.shape, indices.dtype)
+    cost = estimate(
+        lambda x, i, u: x.at[i].add(u), *shapes, jax.ShapeDtypeStruct(updates.shape, updates.dtype), target="ipu2:8"
+    )
+    assert cost.sync_cycles > 2 * SYNC  # more than one block of updates, and the total
+    check(lambda x, i, u: x.at[i].add(u), array(rows, 4).round(), indices, updates, mode=mode)
+
+
+@pytest.mark.parametrize("n", [30_000_000, 56_000_000])
+def test_sorts_of_half_the_memory_fit(n):
+    cost = estimate(jnp.sort, jax.ShapeDtypeStruct((n,), np.float32), target="ipu2")
+    assert cost.fits and cost.cycles < 2 * n
+
+
+def test_the_cost_of_a_sort_has_no_jumps():
+    costs = [
+        estimate(jnp.sort, jax.ShapeDtypeStruct((10**k,), np.float32), target="ipu2").cycles / 10**k
+        for k in range(2, 8)
+    ]
+    assert costs[-1] < 1
+    assert all(b < 1.2 * a for a, b in itertools.pairwise(costs)), costs
+
+
+@pytest.mark.parametrize("mode", [("fast", 8), ("tile", 8)], ids=lambda mode: mode[0])
+@pytest.mark.parametrize("shape", [(20_000,), (3, 4_000), (40_001, 2)])
+def test_values_of_sorts_in_several_chunks_of_a_tile(mode, shape):
+    """With ties, whose order shows in the positions; 40,001 elements are several chunks on each of 8 tiles."""
+    x = array(*shape).round(1)
+    check(lambda x: (jnp.sort(x, axis=0), jnp.argsort(x, axis=0, stable=True)), x, mode=mode)

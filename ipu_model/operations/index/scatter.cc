@@ -225,8 +225,7 @@ class ScatterOperation : public Operation, public LimitsBuffers, public Expandab
       steps = UpdateBlocks(*p, row_bytes, budget);
       if (steps.size() < most_steps || budget >= most) break;
     }
-    if (limit_ == 0 && PlanScatterPartials(p, update_, context, outputs[0], vertices, steps, &plan))
-      return plan;
+    if (PlanScatterPartials(p, update_, context, outputs[0], vertices, steps, limit_, &plan)) return plan;
     for (const Box& step : steps) {
       plan.supersteps.push_back({{MakeGroup(p, vertices, step, first)}});
       first = false;

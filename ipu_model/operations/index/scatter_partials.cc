@@ -41,13 +41,21 @@ Box WithoutShare(Box box) {
   return box;
 }
 
-// What a vertex on `work` (a share of the rows, then a box of the operand) reads of the updates.
-Box ShareOfUpdates(const ScatterProblem& p, std::size_t rows_dim, const Partition& partition,
-                   const Box& work) {
-  const std::int64_t share = work.begin[0], shares = partition.shape[0], rows = p.updates[rows_dim];
+// How the updates are divided: into shares, by the partition of the partial results, and each share into
+// blocks, one superstep for each.
+struct Division {
+  Partition partition;
+  std::int64_t blocks = 1;
+};
+
+// What a vertex on `work` (a share of the rows, then a box of the operand) reads of the updates of a block.
+Box ShareOfUpdates(const ScatterProblem& p, std::size_t rows_dim, const Division& division,
+                   std::int64_t block, const Box& work) {
+  const std::int64_t share = work.begin[0], shares = division.partition.shape[0], rows = p.updates[rows_dim];
+  const std::int64_t first = rows * share / shares, count = rows * (share + 1) / shares - first;
   Box step = Box::Whole(p.updates);
-  step.begin[rows_dim] = rows * share / shares;
-  step.end[rows_dim] = rows * (share + 1) / shares;
+  step.begin[rows_dim] = first + count * block / division.blocks;
+  step.end[rows_dim] = first + count * (block + 1) / division.blocks;
   return UpdatesRegion(p, step, WithoutShare(work));
 }
 
@@ -85,11 +93,15 @@ std::int64_t LargestPartial(const Partition& partition) {
 class Planner {
  public:
   Planner(std::shared_ptr<const ScatterProblem> p, std::size_t rows_dim, const Expression& update,
-          const DeviceContext& context, const std::vector<Vertex>& vertices)
+          const DeviceContext& context, const std::vector<Vertex>& vertices, std::int64_t buffer_limit)
       : p_(std::move(p)), rows_dim_(rows_dim), cost_(update), context_(context) {
     fullest_ = std::max_element(vertices.begin(), vertices.end(), [](const Vertex& a, const Vertex& b) {
                  return a.box.num_elements() < b.box.num_elements();
                })->box;
+    const std::int64_t bytes_per_tile = context.target().bytes_per_tile;
+    // The partial result stays while the blocks of updates, and then the parts of the total, come and go.
+    most_ = buffer_limit > 0 ? buffer_limit / 2 : SliceBudget(bytes_per_tile);
+    block_ = std::min(StepBudget(bytes_per_tile), most_);
   }
 
   double DirectCycles(const std::vector<Box>& steps) const {
@@ -99,42 +111,45 @@ class Planner {
     return cycles;
   }
 
-  // The partition with the fewest cycles, which are stored; nothing is stored if none has fewer than
-  // `cycles`.
-  Partition Best(double* cycles) const {
-    Partition best;
+  // The division with the fewest cycles, which are stored; nothing is stored if none has fewer than `cycles`.
+  Division Best(double* cycles) const {
+    Division best;
     const std::int64_t tiles = context_.num_tiles(), rows = p_->updates[rows_dim_];
     for (std::int64_t shares = 2; shares <= std::min(rows, tiles); shares *= 2) {
       for (std::int64_t pieces = 1; shares * pieces <= tiles; pieces *= 2) {
-        Partition partition = Divide(*p_, shares, pieces, context_.num_tiles());
-        const double found = PartialCycles(partition);
+        Division division{Divide(*p_, shares, pieces, context_.num_tiles())};
+        const double found = PartialCycles(&division);
         if (found >= *cycles) continue;
         *cycles = found;
-        best = std::move(partition);
+        best = std::move(division);
       }
     }
     return best;
   }
 
  private:
+  double BytesOf(const Box& updates) const {
+    return static_cast<double>(updates.num_elements()) * static_cast<double>(SizeOf(p_->type)) +
+           static_cast<double>(IndicesRegion(*p_, updates).num_elements()) *
+               static_cast<double>(sizeof(std::int32_t));
+  }
+
   // Of one vertex of either form, with the exchange that brings it the updates.
   double Cycles(const Box& updates, const Box& box) const {
     const TargetModel& target = context_.target();
-    const double bytes = static_cast<double>(updates.num_elements()) * static_cast<double>(SizeOf(p_->type)) +
-                         static_cast<double>(IndicesRegion(*p_, updates).num_elements()) *
-                             static_cast<double>(sizeof(std::int32_t));
-    return bytes / target.exchange_bytes_per_cycle +
+    return BytesOf(updates) / target.exchange_bytes_per_cycle +
            static_cast<double>(VertexCycles(target, *p_, updates, box));
   }
 
-  double PartialCycles(const Partition& partition) const {
+  // Chooses the number of blocks.
+  double PartialCycles(Division* division) const {
     const TargetModel& target = context_.target();
+    const Partition& partition = division->partition;
     const auto size = static_cast<std::int64_t>(SizeOf(p_->type));
     const std::int64_t results = fullest_.num_elements();
     const std::int64_t partial = LargestPartial(partition), shares = partition.shape[0];
-    // The partial result, and in the second superstep what each tile receives.
-    if (partial * size > StepBudget(target.bytes_per_tile) ||
-        shares * results * size > StepBudget(target.bytes_per_tile))
+    // The partial result, and in the last superstep what each tile receives.
+    if (partial * size > most_ || shares * results * size > most_)
       return std::numeric_limits<double>::infinity();
     // Parts differ by one grain at most, and the last one is a large one.
     Box work;
@@ -142,12 +157,27 @@ class Planner {
       work.begin.push_back(partition.Begin(static_cast<int>(d), partition.parts[d] - 1));
       work.end.push_back(partition.shape[d]);
     }
-    const Box updates = ShareOfUpdates(*p_, rows_dim_, partition, work);
-    return Cycles(updates, WithoutShare(work)) + static_cast<double>(FillCycles(target, p_->type, partial)) +
+    const double bytes = BytesOf(ShareOfUpdates(*p_, rows_dim_, *division, 0, work));
+    const std::int64_t rows = CeilDivide(p_->updates[rows_dim_], shares);
+    division->blocks = BlocksOf(bytes, rows);
+    const Box updates = ShareOfUpdates(*p_, rows_dim_, *division, division->blocks - 1, work);
+    return static_cast<double>(division->blocks) *
+               (Cycles(updates, WithoutShare(work)) + target.sync_cycles) +
+           static_cast<double>(FillCycles(target, p_->type, partial)) +
            static_cast<double>(shares * results * size) / target.exchange_bytes_per_cycle +
            static_cast<double>(
                ReduceCycles(target, cost_, (shares + 1) * results, results, /*contiguous=*/false)) +
-           2 * target.sync_cycles;
+           target.sync_cycles;
+  }
+
+  // Small blocks, because a sync is short compared with the exchange of a block; larger ones if there were
+  // many.
+  std::int64_t BlocksOf(double bytes, std::int64_t rows) const {
+    for (std::int64_t budget = block_;; budget = std::min(2 * budget, most_)) {
+      const auto blocks = static_cast<std::int64_t>(bytes / static_cast<double>(budget)) + 1;
+      if (blocks <= static_cast<std::int64_t>(kMostIndexingSteps) || budget >= most_)
+        return std::clamp<std::int64_t>(blocks, 1, rows);
+    }
   }
 
   std::shared_ptr<const ScatterProblem> p_;
@@ -155,39 +185,51 @@ class Planner {
   ElementwiseCost cost_;
   const DeviceContext& context_;
   Box fullest_;  // what the fullest tile has of the result
+  std::int64_t most_ = 0, block_ = 0;
 };
 
+// Adds a block of the updates to the partial results.
 Superstep PartialSums(const std::shared_ptr<const ScatterProblem>& p, std::size_t rows_dim,
-                      const Partition& partition) {
-  const auto updates_region = [p, rows_dim, partition](const Box& work) {
-    return ShareOfUpdates(*p, rows_dim, partition, work);
+                      const Division& division, std::int64_t block) {
+  const auto identity = [](const Box& box) { return box; };
+  const auto updates_region = [p, rows_dim, division, block](const Box& work) {
+    return ShareOfUpdates(*p, rows_dim, division, block, work);
   };
+  const bool first = block == 0;
   VertexGroup group;
   group.codelet = "popops::MultiUpdateAdd";
-  group.vertices = partition.Vertices();
+  group.vertices = division.partition.Vertices();
   group.code_bytes = 500;
   group.vertex_bytes = 36;
-  group.writes.push_back({{OperandRef::Kind::kTemporary, 0}, [](const Box& box) { return box; }, true});
+  group.writes.push_back({{OperandRef::Kind::kTemporary, 0}, identity, true});
+  if (!first) group.reads.push_back({{OperandRef::Kind::kTemporary, 0}, identity, true});
   group.reads.push_back({{OperandRef::Kind::kInput, 1}, [p, updates_region](const Box& work) {
                            return IndicesRegion(*p, updates_region(work));
                          }});
   group.reads.push_back({{OperandRef::Kind::kInput, 2}, updates_region});
-  group.compute = [p, updates_region](HostContext& context, const Box& work,
-                                      const std::vector<HostTensor>& reads,
-                                      const std::vector<HostTensor>& writes) {
-    HostTensor sums = writes[0];
-    --sums.rank;
-    std::copy_n(writes[0].shape + 1, sums.rank, sums.shape);
-    std::copy_n(writes[0].strides + 1, sums.rank, sums.strides);
+  group.compute = [p, updates_region, first](HostContext& context, const Box& work,
+                                             const std::vector<HostTensor>& reads,
+                                             const std::vector<HostTensor>& writes) {
+    const auto without_share = [](const HostTensor& all) {
+      HostTensor sums = all;
+      --sums.rank;
+      std::copy_n(all.shape + 1, sums.rank, sums.shape);
+      std::copy_n(all.strides + 1, sums.rank, sums.strides);
+      return sums;
+    };
+    const HostTensor sums = without_share(writes[0]);
     // -0 is the neutral element of sums of floats.
     constexpr std::uint32_t kMinusZero = 0x80000000;
-    std::fill_n(sums.as<std::uint32_t>(), sums.num_elements(), p->type == DType::kF32 ? kMinusZero : 0u);
+    if (first)
+      std::fill_n(sums.as<std::uint32_t>(), sums.num_elements(), p->type == DType::kF32 ? kMinusZero : 0u);
+    const HostTensor before = first ? sums : without_share(reads[0]);
+    const std::size_t indices = first ? 0 : 1;
     p->kernel->Run(context, p->window, VertexPlacement(*p, updates_region(work), WithoutShare(work)),
-                   p->unique, &sums, reads[0], &reads[1], &sums);
+                   p->unique, &before, reads[indices], &reads[indices + 1], &sums);
   };
-  group.cycles = [p, updates_region](const TargetModel& target, const Box& work) {
+  group.cycles = [p, updates_region, first](const TargetModel& target, const Box& work) {
     return VertexCycles(target, *p, updates_region(work), WithoutShare(work)) +
-           FillCycles(target, p->type, work.num_elements());
+           (first ? FillCycles(target, p->type, work.num_elements()) : 0);
   };
   return {{std::move(group)}};
 }
@@ -231,17 +273,19 @@ Superstep Total(const Expression& update, const std::vector<Vertex>& vertices, s
 
 bool PlanScatterPartials(const std::shared_ptr<const ScatterProblem>& p, const Expression& update,
                          const DeviceContext& context, const View& result,
-                         const std::vector<Vertex>& vertices, const std::vector<Box>& steps, TilePlan* plan) {
+                         const std::vector<Vertex>& vertices, const std::vector<Box>& steps,
+                         std::int64_t buffer_limit, TilePlan* plan) {
   const int rows_dim = RowsDimension(*p);
   if (!IsSum(*p, update) || rows_dim < 0 || result.num_elements() == 0) return false;
   const auto dim = static_cast<std::size_t>(rows_dim);
-  const Planner planner(p, dim, update, context, vertices);
+  const Planner planner(p, dim, update, context, vertices, buffer_limit);
   double cycles = planner.DirectCycles(steps);
-  const Partition partition = planner.Best(&cycles);
-  if (partition.shape.empty()) return false;
-  plan->temporaries.push_back({p->type, partition});
-  plan->supersteps.push_back(PartialSums(p, dim, partition));
-  plan->supersteps.push_back(Total(update, vertices, partition.shape[0], context.target()));
+  const Division division = planner.Best(&cycles);
+  if (division.partition.shape.empty()) return false;
+  plan->temporaries.push_back({p->type, division.partition});
+  for (std::int64_t block = 0; block < division.blocks; ++block)
+    plan->supersteps.push_back(PartialSums(p, dim, division, block));
+  plan->supersteps.push_back(Total(update, vertices, division.partition.shape[0], context.target()));
   return true;
 }
 

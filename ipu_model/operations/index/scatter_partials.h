@@ -14,10 +14,11 @@ namespace ipu_model {
 
 // Makes `plan` such a plan, and returns true, if the update is a sum and the plan takes fewer cycles than one
 // in which every vertex of the result applies the updates of each step in `steps`. The order of summation
-// differs.
+// differs. `buffer_limit`: the bytes of a tile's memory for buffers, or 0 for the usual ones.
 bool PlanScatterPartials(const std::shared_ptr<const ScatterProblem>& p, const Expression& update,
                          const DeviceContext& context, const View& result,
-                         const std::vector<Vertex>& vertices, const std::vector<Box>& steps, TilePlan* plan);
+                         const std::vector<Vertex>& vertices, const std::vector<Box>& steps,
+                         std::int64_t buffer_limit, TilePlan* plan);
 
 }  // namespace ipu_model
 

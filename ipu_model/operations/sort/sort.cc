@@ -3,6 +3,7 @@
 #include "kernels/sort/sort.h"
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <numeric>
 #include <string>
@@ -12,6 +13,7 @@
 #include "core/graph_impl.h"
 #include "core/operand_check.h"
 #include "core/serialise.h"
+#include "core/strides.h"
 #include "core/target_model.h"
 #include "hlo/Sort.hpp"
 #include "kernels/copy/slice.h"
@@ -29,19 +31,67 @@ namespace {
 
 constexpr std::uint64_t kVertexBytes = 40;  // pointers, lengths and strides (model estimate)
 
-// Shorter chunks do not pay for an exchange; more chunks would add more stages than they save.
-constexpr std::int64_t kMinChunk = 256, kMaxChunks = 128;
+// A superstep more must save this part of the cycles: it takes code, and time to compile.
+constexpr double kLeastGain = 0.05;
+
+// Bytes that a tile may take for the chunks that a superstep brings it: elements and their positions.
+std::int64_t LongestChunk(std::int64_t element_bytes, std::int64_t bytes_per_tile) {
+  constexpr std::int64_t kPositionBytes = 4;
+  return std::max<std::int64_t>(1, SliceBudget(bytes_per_tile) / (2 * (element_bytes + kPositionBytes)));
+}
+
+std::int64_t NumStages(std::int64_t chunks) {
+  std::int64_t levels = 0;
+  while ((std::int64_t{1} << levels) < chunks) ++levels;
+  return levels * (levels + 1) / 2;
+}
+
+// Cycles of `rows` rows of n elements on each tile, in `chunks` chunks.
+double CyclesInChunks(const TargetModel& target, std::int64_t n, std::int64_t rows, std::int64_t chunks,
+                      std::size_t operands, std::int64_t element_bytes) {
+  if (chunks == 1) return static_cast<double>(rows) * static_cast<double>(SortCycles(target, n, operands));
+  const std::int64_t length = CeilDivide(n, chunks);
+  const double exchanged =
+      static_cast<double>(rows * length * (element_bytes + 4)) / target.exchange_bytes_per_cycle;
+  return static_cast<double>(rows) * static_cast<double>(SortCycles(target, length, operands + 1)) +
+         static_cast<double>(NumStages(chunks)) *
+             (static_cast<double>(MergeCycles(target, rows * length, operands + 1)) + exchanged +
+              target.sync_cycles);
+}
+
+// The number of chunks of a row with the fewest cycles.
+std::int64_t ChooseChunks(const TargetModel& target, std::int64_t n, std::int64_t rows, std::size_t operands,
+                          std::int64_t element_bytes, unsigned num_tiles) {
+  const std::int64_t least =
+      std::max<std::int64_t>(1, CeilDivide(n, LongestChunk(element_bytes, target.bytes_per_tile)));
+  const std::int64_t most = std::max<std::int64_t>(least, std::min<std::int64_t>(num_tiles / rows, n / 2));
+  std::int64_t best = least;
+  const auto cycles_of = [&](std::int64_t chunks) {
+    const std::int64_t rows_of_tile = CeilDivide(rows * chunks, static_cast<std::int64_t>(num_tiles));
+    return CyclesInChunks(target, n, rows_of_tile, chunks, operands, element_bytes);
+  };
+  double best_cycles = cycles_of(least);
+  // Two or three chunks gain too little for their stages.
+  constexpr std::int64_t kFewest = 4;
+  for (std::int64_t chunks = std::max(kFewest, 2 * least); least > 1 || most >= kFewest; chunks *= 2) {
+    chunks = std::min(chunks, most);
+    const double cycles = cycles_of(chunks);
+    if (cycles < (1 - kLeastGain) * best_cycles) {
+      best_cycles = cycles;
+      best = chunks;
+    }
+    if (chunks >= most) break;
+  }
+  return best;
+}
 
 // Returns the partition for sorting: rows are spread, the sort dimension is cut into parts of equal length
 // (the last may be shorter).
-Partition SortPartition(const Shape& shape, std::size_t dim, std::int64_t element_bytes, unsigned num_tiles,
-                        std::int64_t bytes_per_tile) {
+Partition SortPartition(const Shape& shape, std::size_t dim, std::size_t operands, std::int64_t element_bytes,
+                        unsigned num_tiles, const TargetModel& target) {
   const std::int64_t n = shape[dim];
   const std::int64_t rows = std::max<std::int64_t>(1, n > 0 ? NumElements(shape) / n : 1);
-  // A vertex holds its input and output.
-  const std::int64_t most = std::max<std::int64_t>(1, SliceBudget(bytes_per_tile) / (2 * element_bytes));
-  const std::int64_t spare = std::min({num_tiles / rows, n / kMinChunk, kMaxChunks});
-  const std::int64_t chunks = std::max({std::int64_t{1}, spare >= 4 ? spare : 1, CeilDivide(n, most)});
+  const std::int64_t chunks = ChooseChunks(target, n, rows, operands, element_bytes, num_tiles);
   Partition partition;
   partition.shape = shape;
   partition.num_tiles = num_tiles;
@@ -49,11 +99,18 @@ Partition SortPartition(const Shape& shape, std::size_t dim, std::int64_t elemen
   partition.grain.assign(shape.size(), 1);
   partition.grain[dim] = std::max<std::int64_t>(1, CeilDivide(n, chunks));
   partition.parts[dim] = std::max<std::int64_t>(1, CeilDivide(n, partition.grain[dim]));
+  // Rows beyond one for each tile are parts of their own where a tile cannot exchange all of its rows at
+  // once.
+  const std::int64_t together =
+      std::max<std::int64_t>(1, LongestChunk(element_bytes, target.bytes_per_tile) / partition.grain[dim]);
+  const std::int64_t least = CeilDivide(rows, together);
   std::int64_t tiles = std::max<std::int64_t>(1, num_tiles / partition.parts[dim]);
+  const bool more_than_tiles = least > tiles;
+  if (more_than_tiles) tiles = least;
   for (std::size_t d = 0; d < shape.size(); ++d) {
     if (d == dim) continue;
     partition.parts[d] = std::clamp<std::int64_t>(shape[d], 1, tiles);
-    tiles /= partition.parts[d];
+    tiles = more_than_tiles ? CeilDivide(tiles, partition.parts[d]) : tiles / partition.parts[d];
   }
   partition.tile_stride = TileStrides(partition.parts);
   return partition;
@@ -85,10 +142,31 @@ std::vector<Stage> Network(std::int64_t chunks) {
   return stages;
 }
 
+// Divides pairs of chunks, or single chunks, into supersteps in which each tile has one, so that only that
+// one has buffers. Adds the numbers of the tiles of one pair.
+class Layers {
+ public:
+  explicit Layers(unsigned num_tiles) : used_(num_tiles, 0) {}
+
+  std::size_t Add(unsigned tile, unsigned other) {
+    const std::uint64_t taken = used_[tile] | used_[other];
+    std::size_t layer = 0;
+    while (layer + 1 < kMost && (taken >> layer & 1) != 0) ++layer;
+    used_[tile] |= std::uint64_t{1} << layer;
+    used_[other] |= std::uint64_t{1} << layer;
+    return layer;
+  }
+
+ private:
+  static constexpr std::size_t kMost = 64;
+  std::vector<std::uint64_t> used_;  // by tile: a bit for each layer
+};
+
 // What the vertices share.
 struct Chunked {
-  std::size_t dim = 0, operands = 0;
+  std::size_t dim = 0;
   Partition partition;
+  std::vector<OperandRef> sorted;            // where the operands are sorted, and the positions
   std::shared_ptr<const SortKernel> kernel;  // over the operands and the position
 
   std::int64_t ChunkOf(const Box& box) const { return box.begin[dim] / partition.grain[dim]; }
@@ -145,15 +223,16 @@ class SortOperation : public Operation, public Expandable {
     kernel_->Run(context, static_cast<int>(dim_), in, out);
   }
 
-  Partition MakePartition(unsigned num_tiles, std::int64_t bytes_per_tile) const {
+  Partition MakePartition(unsigned num_tiles, const TargetModel& target) const {
     std::int64_t bytes = 0;
     for (const View& view : inputs) bytes += static_cast<std::int64_t>(SizeOf(view.type));
-    return SortPartition(inputs[0].shape, dim_, bytes, num_tiles, bytes_per_tile);
+    return SortPartition(inputs[0].shape, dim_, inputs.size(), bytes, num_tiles, target);
   }
 
   TilePlan Plan(const DeviceContext& context) const override {
-    const Partition partition = MakePartition(context.num_tiles(), context.target().bytes_per_tile);
-    return partition.parts[dim_] == 1 ? PlanWhole(partition) : PlanChunks(partition);
+    const Partition partition = MakePartition(context.num_tiles(), context.target());
+    return partition.parts[dim_] == 1 ? PlanWhole(partition)
+                                      : PlanChunks(partition, LieAs(partition, context));
   }
 
   void Expand(const hlo::Expansions& library, poplar::Graph& graph, const std::vector<poplar::Tensor>& in,
@@ -182,25 +261,77 @@ class SortOperation : public Operation, public Expandable {
     return plan;
   }
 
-  TilePlan PlanChunks(const Partition& partition) const {
+  // Whether the results lie as the chunks do, so that these need no memory of their own.
+  bool LieAs(const Partition& partition, const DeviceContext& context) const {
+    for (const View& view : outputs) {
+      const Partition* const held = context.mapping(view.variable).partition();
+      if (held == nullptr || !(*held == partition) || view.offset != 0 || view.shape != partition.shape ||
+          view.strides != RowMajorStrides(view.shape))
+        return false;
+    }
+    return true;
+  }
+
+  TilePlan PlanChunks(const Partition& partition, bool in_results) const {
     auto shared = std::make_shared<Chunked>();
     shared->dim = dim_;
-    shared->operands = inputs.size();
     shared->partition = partition;
     shared->kernel = std::make_shared<const SortKernel>(comparator_, true);
     const unsigned n = static_cast<unsigned>(inputs.size());
     TilePlan plan;
-    for (const View& view : inputs) plan.temporaries.push_back({view.type, partition});
+    for (unsigned i = 0; i < n && in_results; ++i) shared->sorted.push_back({OperandRef::Kind::kOutput, i});
+    for (unsigned i = 0; i < n && !in_results; ++i) {
+      shared->sorted.push_back({OperandRef::Kind::kTemporary, i});
+      plan.temporaries.push_back({inputs[i].type, partition});
+    }
+    shared->sorted.push_back({OperandRef::Kind::kTemporary, static_cast<unsigned>(plan.temporaries.size())});
     plan.temporaries.push_back({DType::kU32, partition});  // positions before the sort
     const std::vector<Vertex> vertices = partition.Vertices();
-    plan.supersteps.push_back({{FirstSort(shared, vertices)}});
+    std::vector<std::vector<Vertex>> layers;
+    const auto add = [&layers](std::size_t layer, const Vertex& vertex) {
+      if (layer >= layers.size()) layers.resize(layer + 1);
+      layers[layer].push_back(vertex);
+    };
+    Layers first(partition.num_tiles);
+    for (const Vertex& vertex : vertices) add(first.Add(vertex.tile, vertex.tile), vertex);
+    for (std::vector<Vertex>& layer : layers)
+      plan.supersteps.push_back({{FirstSort(shared, std::move(layer))}});
     for (const Stage& stage : Network(partition.parts[dim_])) {
-      std::vector<Vertex> merging;
-      for (const Vertex& vertex : vertices) {
-        if (stage.Partner(shared->ChunkOf(vertex.box)) >= 0) merging.push_back(vertex);
-      }
-      if (!merging.empty()) plan.supersteps.push_back({{Merge(shared, stage, std::move(merging))}});
+      layers.clear();
+      AddPairs(*shared, stage, vertices, add);
+      for (std::vector<Vertex>& layer : layers)
+        plan.supersteps.push_back({{Merge(shared, stage, std::move(layer))}});
     }
+    if (!in_results) plan.supersteps.push_back({{Store(n, vertices)}});
+    return plan;
+  }
+
+  // Both chunks of a pair belong to one superstep, as each is written where the other is read.
+  template <typename AddVertex>
+  static void AddPairs(const Chunked& shared, const Stage& stage, const std::vector<Vertex>& vertices,
+                       const AddVertex& add) {
+    const std::size_t dim = shared.dim;
+    // By the other dimensions' begins and the chunk, because rows may lie on several tiles.
+    std::map<std::pair<Shape, std::int64_t>, const Vertex*> waiting;
+    Layers layers(shared.partition.num_tiles);
+    for (const Vertex& vertex : vertices) {
+      const std::int64_t chunk = shared.ChunkOf(vertex.box), partner = stage.Partner(chunk);
+      if (partner < 0) continue;
+      Shape row = vertex.box.begin;
+      row[dim] = 0;
+      if (partner > chunk) {
+        waiting.emplace(std::make_pair(std::move(row), chunk), &vertex);
+        continue;
+      }
+      const auto other = waiting.find(std::make_pair(std::move(row), partner));
+      const std::size_t layer = layers.Add(other->second->tile, vertex.tile);
+      add(layer, *other->second);
+      add(layer, vertex);
+      waiting.erase(other);
+    }
+  }
+
+  static VertexGroup Store(unsigned n, const std::vector<Vertex>& vertices) {
     VertexGroup store = MakeVertexGroup("popops::SortStore", vertices, 100, kVertexBytes);
     for (unsigned i = 0; i < n; ++i) {
       store.reads.push_back({{OperandRef::Kind::kTemporary, i}, Same});
@@ -213,16 +344,14 @@ class SortOperation : public Operation, public Expandable {
     store.cycles = [n](const TargetModel& target, const Box& box) {
       return StoreSortedCycles(target, n, box.num_elements());
     };
-    plan.supersteps.push_back({{std::move(store)}});
-    return plan;
+    return store;
   }
 
-  static VertexGroup FirstSort(const std::shared_ptr<const Chunked>& shared,
-                               const std::vector<Vertex>& vertices) {
-    VertexGroup group = MakeVertexGroup("popops::SortChunk", vertices, 1000, kVertexBytes);
-    const unsigned n = static_cast<unsigned>(shared->operands);
-    for (unsigned i = 0; i < n; ++i) group.reads.push_back({{OperandRef::Kind::kInput, i}, Same});
-    for (unsigned i = 0; i <= n; ++i) group.writes.push_back({{OperandRef::Kind::kTemporary, i}, Same});
+  static VertexGroup FirstSort(const std::shared_ptr<const Chunked>& shared, std::vector<Vertex> vertices) {
+    VertexGroup group = MakeVertexGroup("popops::SortChunk", std::move(vertices), 1000, kVertexBytes);
+    for (unsigned i = 0; i + 1 < shared->sorted.size(); ++i)
+      group.reads.push_back({{OperandRef::Kind::kInput, i}, Same});
+    for (const OperandRef& sorted : shared->sorted) group.writes.push_back({sorted, Same});
     group.compute = [shared](HostContext& host, const Box& box, const std::vector<HostTensor>& reads,
                              const std::vector<HostTensor>& writes) {
       std::vector<HostTensor> in = reads;
@@ -239,7 +368,8 @@ class SortOperation : public Operation, public Expandable {
     };
     group.cycles = [shared](const TargetModel& target, const Box& box) {
       const std::int64_t n = box.end[shared->dim] - box.begin[shared->dim];
-      return static_cast<std::uint64_t>(box.num_elements() / n) * SortCycles(target, n, shared->operands + 1);
+      return static_cast<std::uint64_t>(box.num_elements() / n) *
+             SortCycles(target, n, shared->sorted.size());
     };
     return group;
   }
@@ -248,12 +378,12 @@ class SortOperation : public Operation, public Expandable {
   static VertexGroup Merge(const std::shared_ptr<const Chunked>& shared, const Stage& stage,
                            std::vector<Vertex> vertices) {
     VertexGroup group = MakeVertexGroup("popops::SortMerge", std::move(vertices), 700, kVertexBytes);
-    const unsigned count = static_cast<unsigned>(shared->operands) + 1;
-    for (unsigned i = 0; i < count; ++i) group.reads.push_back({{OperandRef::Kind::kTemporary, i}, Same});
-    for (unsigned i = 0; i < count; ++i) {
-      group.reads.push_back({{OperandRef::Kind::kTemporary, i},
-                             [shared, stage](const Box& box) { return shared->PartnerBox(stage, box); }});
-      group.writes.push_back({{OperandRef::Kind::kTemporary, i}, Same});
+    const unsigned count = static_cast<unsigned>(shared->sorted.size());
+    for (const OperandRef& sorted : shared->sorted) group.reads.push_back({sorted, Same});
+    for (const OperandRef& sorted : shared->sorted) {
+      group.reads.push_back(
+          {sorted, [shared, stage](const Box& box) { return shared->PartnerBox(stage, box); }});
+      group.writes.push_back({sorted, Same});
     }
     group.compute = [shared, stage, count](HostContext& host, const Box& box,
                                            const std::vector<HostTensor>& reads,
@@ -277,7 +407,7 @@ class SortOperation : public Operation, public Expandable {
       }
     };
     group.cycles = [shared](const TargetModel& target, const Box& box) {
-      return MergeCycles(target, box.num_elements(), shared->operands + 1);
+      return MergeCycles(target, box.num_elements(), shared->sorted.size());
     };
     return group;
   }
@@ -339,8 +469,7 @@ std::vector<poplar::Tensor> sort(poplar::Graph& graph, const std::vector<poplar:
     operation->inputs.push_back(StridedView(graph, operand, prog, {debugContext, "operand"}));
   }
   const poplar::Target& target = graph.getTarget();
-  const Partition partition =
-      operation->MakePartition(target.getNumTiles(), static_cast<std::int64_t>(target.getBytesPerTile()));
+  const Partition partition = operation->MakePartition(target.getNumTiles(), ModelOf(target));
   std::vector<poplar::Tensor> results;
   for (const View& view : operation->inputs) {
     results.push_back(NewTensor(graph, view.type, view.shape, Mapping(partition), name));
