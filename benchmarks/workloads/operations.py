@@ -33,6 +33,15 @@ def _segment_sum() -> Program:
     return Program(lambda x, ids: jax.ops.segment_sum(x, ids, 10_000), (array(100_000, 16), ids))
 
 
+def _equal_rows(x: Any) -> Any:
+    """In each of 20 steps and for each row, how many of 300 pairs equal its start."""
+
+    def step(x: Any, i: Any) -> tuple[Any, Any]:
+        return x, jax.vmap(lambda row: ((row + i)[:2] == jnp.ones((300, 2), jnp.int32)).all(-1).sum())(x)
+
+    return lax.scan(step, x, jnp.arange(20))[1]
+
+
 PROGRAMS: dict[str, MakeProgram] = {
     "matmul 1024": program(jnp.dot, _BIG, _BIG),
     "matmul 1024 bf16": program(jnp.dot, _BIG.astype(jnp.bfloat16), _BIG.astype(jnp.bfloat16), tolerance=2e-2),
@@ -44,6 +53,8 @@ PROGRAMS: dict[str, MakeProgram] = {
     "log_softmax 1024x1024": program(jax.nn.log_softmax, _BIG),
     "layer norm 1024x1024": program(layer_norm, _BIG, array(1024), array(1024)),
     "sum rows 1024x1024": program(lambda x: x.sum(1), _BIG),
+    "sums and extremes of short rows 100000x6": program(lambda x: (x.sum(1), x.max(1), x.min(1)), array(100_000, 6)),
+    "counts of equal short rows": program(_equal_rows, indices((4, 81), 3)),
     "variance of columns 4096x1024": program(lambda x: x.var(0), array(4096, 1024)),
     "argmax rows 1024x1024": program(lambda x: x.argmax(1), _BIG),
     "cumsum 1M": program(jnp.cumsum, _LONG),

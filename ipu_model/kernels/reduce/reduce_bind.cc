@@ -1,7 +1,7 @@
 // Binds reductions of few elements as a list of calls, in the order in which ReduceKernel::Run combines.
 #include "kernels/copy/slice.h"
-#include "kernels/host/isa.h"
 #include "kernels/reduce/reduce.h"
+#include "kernels/reduce/reduce_pack.h"
 #include "kernels/reduce/reduce_plan.h"
 #include "kernels/reduce/reduce_space.h"
 #include "kernels/vector/convert.h"
@@ -9,7 +9,7 @@
 namespace ipu_model {
 namespace {
 
-constexpr std::int64_t kMostElements = ReducePlan::kRowPiece, kMostCalls = 64;
+constexpr std::int64_t kMostElements = 1 << 15, kMostCalls = 64, kMostColumns = 32;
 
 bool IsDense(const HostTensor& t) {
   std::int64_t stride = 1;
@@ -18,6 +18,13 @@ bool IsDense(const HostTensor& t) {
     stride *= t.shape[d];
   }
   return true;
+}
+
+// Adds one call for all rows.
+void AddShortRows(const ReducePlan& plan, const ReduceFunctions& functions, const CallList::Place& total,
+                  CallList* list) {
+  list->Add(functions.short_rows_call, total, {CallList::Input(0), list->Keep(plan.kept.stride[0][0])},
+            plan.kept.count, static_cast<std::uint32_t>(plan.length));
 }
 
 // Adds calls that write results at `total`. Returns false if there would be many calls, or if values are not
@@ -58,6 +65,36 @@ bool AddLanes(const ReducePlan& plan, const ReduceFunctions& functions, std::int
   return true;
 }
 
+// Adds calls that combine the results element by element of what is reduced, in the order of the lanes.
+bool AddColumns(const ReducePlan& plan, const ReduceFunctions& functions, DType type,
+                const CallList::Place& total, CallList* list) {
+  if (plan.reduced.count > kMostColumns) return false;
+  const auto size = static_cast<std::int64_t>(SizeOf(type));
+  HostTensor column, dense;
+  column.type = dense.type = type;
+  column.rank = dense.rank = plan.kept.rank;
+  std::int64_t stride = 1;
+  for (int d = plan.kept.rank; d-- > 0; stride *= dense.shape[d]) {
+    column.shape[d] = dense.shape[d] = plan.kept.extent[d];
+    column.strides[d] = plan.kept.stride[0][d];
+    dense.strides[d] = stride;
+  }
+  const CallList::Place copy = list->NewScratch(static_cast<std::size_t>(plan.kept.count * size));
+  for (std::int64_t unit = 0; unit < plan.reduced.count; ++unit) {
+    CallList::Place values = CallList::Input(0, plan.reduced.Offset(0, unit) * size);
+    if (unit == 0) {
+      if (!AddCopy(list, column, values, dense, total)) return false;
+      continue;
+    }
+    if (!IsDense(column)) {
+      if (!AddCopy(list, column, values, dense, copy)) return false;
+      values = copy;
+    }
+    list->Add(functions.lanes_call, total, {values}, plan.kept.count, 1);
+  }
+  return true;
+}
+
 }  // namespace
 
 std::unique_ptr<BoundKernel> ReduceKernel::Bind(const HostTensor* in, std::uint32_t dimensions,
@@ -66,8 +103,8 @@ std::unique_ptr<BoundKernel> ReduceKernel::Bind(const HostTensor* in, std::uint3
   const std::uint32_t repeated = RepeatedResults(in, 1, dimensions, &values);
   const std::int64_t elements = values.num_elements();
   if (kind_ != Kind::kSingle || elements == 0 || elements > kMostElements) return nullptr;
-  const bool as_stored = HeldType(0) == types_[0] && BitWidth(types_[0]) >= 8 &&
-                         (HasAvx512() ? avx512::FindLoad(types_[0]) : avx2::FindLoad(types_[0])) == nullptr;
+  const bool as_stored =
+      HeldType(0) == types_[0] && BitWidth(types_[0]) >= 8 && LoadFunction(types_[0]) == nullptr;
   if (!as_stored) return nullptr;
   const ReducePlan plan = MakeReducePlan(&values, 1, dimensions, true);
   const std::int64_t results = plan.kept.count;
@@ -77,7 +114,15 @@ std::unique_ptr<BoundKernel> ReduceKernel::Bind(const HostTensor* in, std::uint3
   const CallList::Place total =
       in_place ? CallList::Output(0) : list->NewScratch(static_cast<std::size_t>(results * size));
   if (plan.folded || plan.segments != 1) return nullptr;
-  if (!(plan.rows ? AddRows : AddLanes)(plan, single_, size, total, list.get())) return nullptr;
+  // Columns are combined in the order of Run for lanes, but not for rows: there it must not matter.
+  const bool rounds = IsFloat(types_[0]) && (op_ == ReduceOp::kAdd || op_ == ReduceOp::kMultiply);
+  const bool columns = !plan.rows || !rounds;
+  if (plan.short_rows(SizeOf(types_[0]))) {
+    AddShortRows(plan, single_, total, list.get());
+  } else if (!(plan.rows ? AddRows : AddLanes)(plan, single_, size, total, list.get()) &&
+             !(columns && AddColumns(plan, single_, types_[0], total, list.get()))) {
+    return nullptr;
+  }
   list->Add(single_.lanes_call, total, {CallList::Input(1)}, results, 0);
   if (in_place) return list;
   HostTensor dense = out;

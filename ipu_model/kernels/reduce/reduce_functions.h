@@ -19,10 +19,17 @@ struct ReduceFunctions {
   // Combines `rows` rows, in their order: total[i] = total[i] op p[i] op p[row_stride + i] op ...
   void (*columns)(void* total, const void* p, std::int64_t row_stride, std::int64_t rows,
                   std::int64_t n) = nullptr;
-  // row and lanes as block functions: the result is total, operand 0 is p, and `immediate` is the stride of
-  // the lanes.
-  MicroFunction row_call = nullptr, lanes_call = nullptr;
+  // Combines each of `rows` rows of n > 0 consecutive elements, fewer than ShortRowElements, in their order:
+  // total[r] = p[r * row_stride] op p[r * row_stride + 1] op ...
+  void (*short_rows)(void* total, const void* p, std::int64_t row_stride, std::int64_t rows,
+                     std::int64_t n) = nullptr;
+  // row, lanes and short_rows as block functions: the result is total, operand 0 is p, and `immediate` is the
+  // stride of the lanes. Short rows have their elements in `immediate`, and operand 1 is the row's stride.
+  MicroFunction row_call = nullptr, lanes_call = nullptr, short_rows_call = nullptr;
 };
+
+// Rows of fewer elements of `size` bytes are combined in order.
+constexpr std::int64_t ShortRowElements(std::size_t size) { return 256 / static_cast<std::int64_t>(size); }
 
 // The order of JAX's argmax and argmin: the better value wins, and NaN wins over all other values. Among
 // equal values the smaller index wins; among NaN the first.
@@ -37,10 +44,12 @@ struct ArgumentFunctions {
 
 namespace avx2 {
 ReduceFunctions FindReduce(ReduceOp op, RegisterType type);
+void FindShortRows(ReduceOp op, RegisterType type, ReduceFunctions* functions);  // which it calls
 ArgumentFunctions FindArgument(bool largest, RegisterType value, RegisterType index);
 }  // namespace avx2
 namespace avx512 {
 ReduceFunctions FindReduce(ReduceOp op, RegisterType type);
+void FindShortRows(ReduceOp op, RegisterType type, ReduceFunctions* functions);
 ArgumentFunctions FindArgument(bool largest, RegisterType value, RegisterType index);
 }  // namespace avx512
 

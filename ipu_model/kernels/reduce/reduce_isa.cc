@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "kernels/reduce/reduce_functions.h"
+#include "kernels/reduce/reduce_operations_isa.h"
 #include "kernels/vector/convert.h"
 #include "kernels/vector/register_types_isa.h"
 #include "kernels/vector/vector_types.h"
@@ -14,91 +15,6 @@ namespace ipu_model::ISA_NAMESPACE {
 namespace {
 
 constexpr int kRegisters = 256 / kVectorBytes;
-
-struct Add {
-  template <typename T>
-  static T Apply(T a, T b) {
-    return static_cast<T>(a + b);
-  }
-  template <typename T, typename V>
-  static void Into(V& a, const V& b) {
-    a = a + b;
-  }
-};
-struct Multiply {
-  template <typename T>
-  static T Apply(T a, T b) {
-    return static_cast<T>(a * b);
-  }
-  template <typename T, typename V>
-  static void Into(V& a, const V& b) {
-    a = a * b;
-  }
-};
-struct And {
-  template <typename T>
-  static T Apply(T a, T b) {
-    return static_cast<T>(a & b);
-  }
-  template <typename T, typename V>
-  static void Into(V& a, const V& b) {
-    a = a & b;
-  }
-};
-struct Or {
-  template <typename T>
-  static T Apply(T a, T b) {
-    return static_cast<T>(a | b);
-  }
-  template <typename T, typename V>
-  static void Into(V& a, const V& b) {
-    a = a | b;
-  }
-};
-struct Xor {
-  template <typename T>
-  static T Apply(T a, T b) {
-    return static_cast<T>(a ^ b);
-  }
-  template <typename T, typename V>
-  static void Into(V& a, const V& b) {
-    a = a ^ b;
-  }
-};
-// NaN wins. Of two zeros, +0 wins in the maximum and -0 in the minimum (`kLargest` false).
-template <bool kLargest>
-struct Extreme {
-  template <typename T>
-  static T Apply(T a, T b) {
-    if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>) {
-      const T better = (kLargest ? a > b : a < b) ? a : b;
-      T same;
-      if constexpr (std::is_same_v<T, float>) {
-        same = FloatOf(kLargest ? BitsOf(a) & BitsOf(b) : BitsOf(a) | BitsOf(b));
-      } else {
-        same = DoubleOf(kLargest ? BitsOf(a) & BitsOf(b) : BitsOf(a) | BitsOf(b));
-      }
-      const T ordered = a == b ? same : better;
-      return a != a ? a : ordered;
-    } else {
-      return (kLargest ? a > b : a < b) ? a : b;
-    }
-  }
-  template <typename T, typename V>
-  static void Into(V& a, const V& b) {
-    const V better = (kLargest ? a > b : a < b) ? a : b;
-    if constexpr (std::is_floating_point_v<T>) {
-      using Bits = decltype(a > b);
-      const V same =
-          kLargest ? reinterpret_cast<V>(reinterpret_cast<const Bits&>(a) & reinterpret_cast<const Bits&>(b))
-                   : reinterpret_cast<V>(reinterpret_cast<const Bits&>(a) | reinterpret_cast<const Bits&>(b));
-      const V ordered = a == b ? same : better;
-      a = a != a ? a : ordered;
-    } else {
-      a = better;
-    }
-  }
-};
 
 // Combines sum[0 .. kRegisters - 1] into one value, half with half.
 template <typename F, typename T, typename V>
@@ -306,7 +222,7 @@ void LanesCall(const MicroArguments& m) {
 
 template <typename F, typename T>
 ReduceFunctions Both() {
-  return {Row<F, T>, Lanes<F, T>, Columns<F, T>, RowCall<Row<F, T>>, LanesCall<F, T>};
+  return {Row<F, T>, Lanes<F, T>, Columns<F, T>, nullptr, RowCall<Row<F, T>>, LanesCall<F, T>, nullptr};
 }
 template <typename T, bool kLargest>
 ReduceFunctions ExtremeOf() {
@@ -319,27 +235,13 @@ ReduceFunctions ExtremeOf() {
 }
 template <typename T>
 ReduceFunctions FindFor(ReduceOp op) {
-  constexpr bool kFloat = std::is_floating_point_v<T>;
-  // Integers are added and multiplied as unsigned, because signed overflow is undefined.
-  using U = typename std::conditional_t<kFloat, std::enable_if<true, T>, std::make_unsigned<T>>::type;
-  switch (op) {
-    case ReduceOp::kAdd:
-      return Both<Add, U>();
-    case ReduceOp::kMultiply:
-      return Both<Multiply, U>();
-    case ReduceOp::kMaximum:
-      return ExtremeOf<T, true>();
-    case ReduceOp::kMinimum:
-      return ExtremeOf<T, false>();
-    default:
-      break;
-  }
-  if constexpr (!kFloat) {
-    if (op == ReduceOp::kAnd) return Both<And, U>();
-    if (op == ReduceOp::kOr) return Both<Or, U>();
-    if (op == ReduceOp::kXor) return Both<Xor, U>();
-  }
-  return {};
+  return ForOperation<T, ReduceFunctions>(op, [](auto operation, auto zero) {
+    using F = decltype(operation);
+    using U = decltype(zero);
+    if constexpr (std::is_same_v<F, Extreme<true>>) return ExtremeOf<U, true>();
+    if constexpr (std::is_same_v<F, Extreme<false>>) return ExtremeOf<U, false>();
+    return Both<F, U>();
+  });
 }
 
 template <typename T, bool kLargest>
@@ -454,7 +356,10 @@ ArgumentFunctions ArgumentsFor(bool largest, RegisterType index) {
 }  // namespace
 
 ReduceFunctions FindReduce(ReduceOp op, RegisterType type) {
-  return ForNumber<ReduceFunctions>(type, [op](auto zero) { return FindFor<decltype(zero)>(op); });
+  ReduceFunctions functions =
+      ForNumber<ReduceFunctions>(type, [op](auto zero) { return FindFor<decltype(zero)>(op); });
+  if (functions.row != nullptr) FindShortRows(op, type, &functions);
+  return functions;
 }
 
 ArgumentFunctions FindArgument(bool largest, RegisterType value, RegisterType index) {

@@ -2,9 +2,11 @@
 #ifndef IPU_MODEL_KERNELS_REDUCE_REDUCE_PLAN_H_
 #define IPU_MODEL_KERNELS_REDUCE_REDUCE_PLAN_H_
 
+#include <cstddef>
 #include <cstdint>
 
 #include "kernels/host/host_tensor.h"
+#include "kernels/reduce/reduce_functions.h"
 #include "kernels/reduce/reduce_space.h"
 
 namespace ipu_model {
@@ -21,6 +23,13 @@ struct ReducePlan {
   std::int64_t lanes = 1, chunks = 1;  // lanes of one run, and the chunks it is cut into
   std::int64_t items = 1, segments = 1;
   std::int64_t length = 1, pieces = 1, units = 1;  // innermost reduced run, its pieces, all pieces or rows
+
+  // Whether each result is a row of few consecutive elements of `size` bytes, all at one stride. They are
+  // then combined in their order, whatever the rest of the plan says.
+  bool short_rows(std::size_t size) const {
+    return reduced.rank == 1 && reduced.stride[0][0] == 1 && kept.rank == 1 && !folded &&
+           length < ShortRowElements(size);
+  }
 };
 
 // Returns the plan for `count` tensors of one shape and the reduced dimensions with a bit in `dimensions`.
