@@ -8,6 +8,7 @@
 
 #include "core/target_model.h"
 #include "hlo/Expansion.hpp"
+#include "ipu_model/Replicas.hpp"
 #include "kernels/host/half_rounding.h"
 #include "poplar/DeviceManager.hpp"
 #include "poplar/Engine.hpp"
@@ -70,6 +71,11 @@ poplar::Device DeviceOf(const std::string& architecture, unsigned tilesPerIPU, b
   throw poplar::poplar_error("no IPU can be attached: " + std::to_string(devices.size()) +
                              " devices of one IPU were found. Stop the programs that use them, or configure "
                              "the plugin with use_model=True");
+}
+
+poplar::Target TargetOfReplicas(const poplar::Target& replica, unsigned replicas) {
+  return poplar::Target::createIPUTarget(replicas * replica.getNumIPUs(), replica.getTilesPerIPU(),
+                                         replica.getTargetArchString());
 }
 
 poplar::OptionFlags OptionsOfEngine(const std::string&) { return {}; }

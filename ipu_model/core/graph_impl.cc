@@ -10,6 +10,7 @@
 #include "core/strides.h"
 #include "core/target_model.h"
 #include "core/tensor_data.h"
+#include "ipu_model/Replicas.hpp"
 #include "poplar/exceptions.hpp"
 #include "poputil/TileMapping.hpp"
 
@@ -129,9 +130,8 @@ bool Tensor::containsConstant() const {
 }
 
 Graph::Graph(const Target& target, replication_factor replicationFactor)
-    : impl_(std::make_shared<GraphImpl>(target, replicationFactor.value)) {
-  if (replicationFactor.value == 0) throw poplar_error("Graph: a graph has at least one replica, not 0");
-}
+    : impl_(std::make_shared<GraphImpl>(ipu_model::TargetOfReplica(target, replicationFactor.value),
+                                        replicationFactor.value)) {}
 Graph::Graph(Graph&&) noexcept = default;
 Graph& Graph::operator=(Graph&&) noexcept = default;
 Graph::~Graph() = default;

@@ -6,6 +6,7 @@
 
 #include "core/target_model.h"
 #include "ipu_model/Model.hpp"
+#include "ipu_model/Replicas.hpp"
 #include "poplar/exceptions.hpp"
 
 namespace poplar {
@@ -151,6 +152,30 @@ poplar::Target TargetOf(std::shared_ptr<const TargetModel> model, unsigned tiles
   }
   const unsigned num_tiles = model->num_ipus * tilesPerIPU;
   return poplar::Target(std::move(model), num_tiles);
+}
+
+poplar::Target TargetOfReplica(const poplar::Target& target, unsigned replicas) {
+  if (replicas == 0) throw poplar::poplar_error("Graph: a graph has at least one replica, not 0");
+  if (replicas == 1) return target;
+  const unsigned ipus = target.getNumIPUs(), tiles = target.getTilesPerIPU();
+  const bool divides_ipus = ipus % replicas == 0;
+  if (!divides_ipus && (replicas % ipus != 0 || tiles % (replicas / ipus) != 0)) {
+    throw poplar::poplar_error("Graph: " + std::to_string(replicas) + " replicas do not divide a target of " +
+                               std::to_string(ipus) + " IPUs with " + std::to_string(tiles) + " tiles each");
+  }
+  if (!divides_ipus) return target.createVirtualTarget(1, tiles / (replicas / ipus));
+  return target.createVirtualTarget(ipus / replicas, tiles);
+}
+
+poplar::Target TargetOfReplicas(const poplar::Target& replica, unsigned replicas) {
+  if (replicas == 1) return replica;
+  TargetChanges changes = ChangesOf(ModelOf(replica));
+  changes.num_ipus *= replicas;
+  try {
+    return TargetOf(ChangedTargetModel(replica.getTargetArchString(), changes), replica.getTilesPerIPU());
+  } catch (const std::invalid_argument& error) {
+    throw poplar::poplar_error(std::string("replicas: ") + error.what());
+  }
 }
 
 const TargetModel& ModelOf(const poplar::Target& target) { return target.model(); }

@@ -11,6 +11,7 @@
 #include "hlo/Expansion.hpp"
 #include "ipu_model/Log.hpp"
 #include "ipu_model/Model.hpp"
+#include "ipu_model/Replicas.hpp"
 #include "ipu_model/Timeline.hpp"
 #include "poplar/exceptions.hpp"
 
@@ -33,10 +34,25 @@ Engine::Engine(Engine&&) noexcept = default;
 Engine& Engine::operator=(Engine&&) noexcept = default;
 Engine::~Engine() = default;
 
+namespace {
+
+// Whether so many replicas of a target divide a device's.
+bool Divide(unsigned replicas, const Target& replica, const Target& device) {
+  try {
+    return ipu_model::TargetOfReplica(device, replicas) == replica;
+  } catch (const poplar_error&) {
+    return false;
+  }
+}
+
+}  // namespace
+
 void Engine::prepare(const Device& device) {
   const Target &have = device.getTarget(), &want = getTarget();
-  if (have == want) return;
+  const unsigned replicas = state_->one_replica() ? 1 : state_->program().replication_factor;
+  if (Divide(replicas, want, have)) return;
   throw poplar_error("Engine::load: the executable is for " + want.getTargetArchString() + " with " +
+                     (replicas > 1 ? std::to_string(replicas) + " times " : "") +
                      std::to_string(want.getNumTiles()) + " tiles, the device is " +
                      have.getTargetArchString() + " with " + std::to_string(have.getNumTiles()) +
                      ": compile for this device");

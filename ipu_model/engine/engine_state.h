@@ -49,6 +49,8 @@ class EngineState {
   EngineState(poplar::Executable executable, const poplar::OptionFlags& flags);
 
   const CompiledProgram& program() const { return *executable_.program(); }
+  // Whether it runs one replica of several: a runtime has an engine for each.
+  bool one_replica() const { return options_.one_replica; }
   const poplar::Executable& executable() const { return executable_; }
   std::vector<ReplicaEngine>& replicas() { return replicas_; }
   const ReplicaEngine& first() const { return replicas_[0]; }

@@ -248,8 +248,9 @@ TEST(CycleCountsAreThoseOfRuns) {
 
 TEST(ReplicasRunTogether) {
   InBothModes([](const OptionFlags& mode) {
-    const Device device = SmallDevice();
+    const Device device = SmallDevice(3);
     Graph graph(device, replication_factor(3));
+    CHECK_EQ(graph.getTarget().getNumTiles(), 4u);
     const Tensor x = OnTile(graph, FLOAT, {2}, 0, "x"), y = OnTile(graph, FLOAT, {2}, 1, "y");
     graph.createHostWrite("x", x);
     graph.createHostRead("y", y);
@@ -269,9 +270,48 @@ TEST(ReplicasRunTogether) {
     }
     Values two(2);
     CHECK_THROWS(stream_connection_error, engine.readTensor("y", 3, two.data(), two.data() + 2));
+    CHECK(Contains(MessageOf<poplar_error>([&] { engine.load(SmallDevice()); }), "3 times 4 tiles"));
     CHECK_THROWS(control_program_error, CrossReplicaCopy(x, y, {{0, 1}, {1, 1}, {2, 0}}));
     CHECK_THROWS(control_program_error, CrossReplicaCopy(x, y, {{0, 1}}));
   });
+}
+
+// The compute sets and exchanges of a report, each with its variables and their bytes.
+std::string VisitedPrograms(const pva::Report& report) {
+  struct Visitor : pva::ProgramVisitor {
+    void visitOnTileExecute(const pva::OnTileExecuteProgram& program) override {
+      CHECK(!program.computeset().vertices().empty());
+      Add(program.name(), program.vars());
+    }
+    void visitDoExchange(const pva::DoExchangeProgram& program) override {
+      Add("exchange of " + program.name(), program.vars());
+    }
+    void Add(const std::string& name, const std::vector<pva::Var>& vars) {
+      seen += name + ":";
+      for (const pva::Var& var : vars) seen += " " + var.name() + " " + std::to_string(var.bytes());
+      seen += ";";
+    }
+    std::string seen;
+  } visitor;
+  for (const pva::Program& program : report.compilation().programs()) program->accept(visitor);
+  return visitor.seen;
+}
+
+TEST(ProfilesNameWhatIsExchanged) {
+  const Device device = SmallDevice();
+  Graph graph(device);
+  const Tensor x = OnTile(graph, FLOAT, {4}, 2, "x"), y = OnTile(graph, FLOAT, {4}, 1, "y");
+  const std::string folder = (std::filesystem::temp_directory_path() / "ipu_model_exchange_test").string();
+  std::string seen;
+  {
+    Engine engine(graph, Copy(x, y, false, "move"),
+                  {{"autoReport.outputGraphProfile", "true"}, {"autoReport.directory", folder}});
+    engine.load(device);
+    seen = VisitedPrograms(engine.getReport());
+  }
+  std::filesystem::remove_all(folder);
+  CHECK(Contains(seen, "exchange of move: x 16;"));
+  CHECK(Contains(seen, ";move: x 16 y 16;"));
 }
 
 TEST(ProfilesAreWrittenAndRead) {
@@ -305,6 +345,7 @@ TEST(ProfilesAreWrittenAndRead) {
   CHECK_EQ(on_tile.size(), sets[0].vertices().size());
   CHECK(Contains(on_tile[0].type().name(), "popops::"));
   CHECK(report.compilation().tiles()[0].memory().vertices().empty());
+  CHECK_EQ(VisitedPrograms(report), "square: x 32;");
   const auto categories = report.compilation().tiles()[2].memory().category();
   CHECK(categories.vertexInstanceState().nonInterleaved().nonOverlapped() > 0);
   CHECK_EQ(report.compilation().tiles()[0].memory().category().vertexInstanceState().total(), 0u);

@@ -72,7 +72,11 @@ ProfileFile DescribeProgram(const CompiledProgram& program) {
   file.bytes_per_tile = model.bytes_per_tile;
   file.clock_hz = model.clock_hz;
   file.report = program.report;
-  for (const Variable& v : program.variables) file.variables += v.num_elements > 0 ? 1 : 0;
+  for (const Variable& v : program.variables) {
+    file.variables += v.num_elements > 0 ? 1 : 0;
+    file.variable_names.push_back(v.name);
+    file.variable_bytes.push_back(v.num_elements * static_cast<std::int64_t>(SizeOf(v.type)));
+  }
 
   std::shared_ptr<DeviceAnalysis> analysis = program.analysis;
   if (analysis == nullptr) {
@@ -91,9 +95,15 @@ ProfileFile DescribeProgram(const CompiledProgram& program) {
     file.edges += use->num_edges;
     add(use->exchange_code, &file.tile_exchange_code);
     add(use->vertex_state, &file.tile_vertex_state);
+    std::set<std::int64_t> read, variables;
+    for (const View& view : operation->inputs) read.insert(view.variable);
+    for (const View& view : operation->outputs) variables.insert(view.variable);
+    variables.insert(read.begin(), read.end());
     for (const SuperstepDetail& detail : use->details) {
       ProfiledComputeSet& set = file.sets.emplace_back();
       set.name = operation->name;
+      set.variables.assign(variables.begin(), variables.end());
+      if (!detail.received.empty()) set.exchanged.assign(read.begin(), read.end());
       for (const auto& [codelet, vertices] : detail.vertices) {
         // Without the remark where its cycles come from.
         const auto type = types.try_emplace(codelet.substr(0, codelet.find(" (")), types.size()).first;

@@ -64,11 +64,15 @@ struct ProfiledRun {
 // A superstep of an operation.
 struct ProfiledComputeSet {
   std::string name;
-  Runs vertices;  // (index into ProfileFile::vertex_types, tile, number), flat
+  Runs vertices;   // (index into ProfileFile::vertex_types, tile, number), flat
+  Runs variables;  // that it reads or writes: indices into ProfileFile::variable_names
+  Runs exchanged;  // those that it reads, if tiles receive elements for it
   template <typename Self, typename Visitor>
   static void Fields(Self& self, Visitor& visit) {
     visit("name", self.name);
     visit("vertices", self.vertices);
+    visit("variables", self.variables);
+    visit("exchanged", self.exchanged);
   }
 };
 
@@ -79,7 +83,8 @@ struct ProfileFile {
   double clock_hz = 0;
   // Of all programs. A compute set of a library's function is one of its supersteps.
   std::uint64_t compute_sets = 0, vertices = 0, edges = 0, variables = 0;
-  std::vector<std::string> vertex_types;
+  std::vector<std::string> vertex_types, variable_names;
+  std::vector<std::int64_t> variable_bytes;                         // of each whole variable
   std::vector<ProfiledComputeSet> sets;                             // of all programs, in no order
   std::vector<std::int64_t> tile_bytes;                             // by tile, at its own fullest moment
   std::vector<std::int64_t> tile_exchange_code, tile_vertex_state;  // bytes by tile, of all operations
@@ -102,6 +107,8 @@ struct ProfileFile {
     visit("edges", self.edges);
     visit("variables", self.variables);
     visit("vertex_types", self.vertex_types);
+    visit("variable_names", self.variable_names);
+    visit("variable_bytes", self.variable_bytes);
     visit("sets", self.sets);
     visit("tile_bytes", self.tile_bytes);
     visit("tile_exchange_code", self.tile_exchange_code);

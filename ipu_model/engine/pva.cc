@@ -67,6 +67,39 @@ std::vector<ComputeSet> CompilationReport::computeSets() const {
   return sets;
 }
 
+std::string Var::name() const { return data_->variable_names.at(index_); }
+std::uint64_t Var::bytes() const { return static_cast<std::uint64_t>(data_->variable_bytes.at(index_)); }
+
+Program::Program(Data data, std::size_t set, bool exchange)
+    : data_(std::move(data)),
+      set_(set),
+      name_(data_->sets.at(set).name),
+      type_(exchange ? "exchange" : "operation"),
+      exchange_(exchange) {}
+void Program::accept(ProgramVisitor& visitor) const {
+  if (data_ == nullptr) return;
+  if (exchange_) {
+    visitor.visitDoExchange(DoExchangeProgram(data_, set_));
+  } else {
+    visitor.visitOnTileExecute(OnTileExecuteProgram(data_, set_));
+  }
+}
+std::vector<Var> Program::VarsOf(const std::vector<std::int64_t>& variables) const {
+  std::vector<Var> vars;
+  for (const std::int64_t v : variables) vars.emplace_back(data_, static_cast<std::size_t>(v));
+  return vars;
+}
+std::vector<Var> OnTileExecuteProgram::vars() const { return VarsOf(data_->sets.at(set_).variables); }
+std::vector<Var> DoExchangeProgram::vars() const { return VarsOf(data_->sets.at(set_).exchanged); }
+std::vector<Program> CompilationReport::programs() const {
+  std::vector<Program> programs;
+  for (std::size_t i = 0; i < data_->sets.size(); ++i) {
+    if (!data_->sets[i].exchanged.empty()) programs.emplace_back(data_, i, true);
+    programs.emplace_back(data_, i, false);
+  }
+  return programs;
+}
+
 std::vector<Tile> CompilationReport::tiles() const {
   std::vector<Tile> tiles;
   for (std::size_t i = 0; i < data_->num_tiles; ++i) tiles.emplace_back(data_, i);

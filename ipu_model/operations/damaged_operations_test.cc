@@ -25,6 +25,7 @@
 #include "hlo/Sort.hpp"
 #include "hlo/Window.hpp"
 #include "ipu_model/Model.hpp"
+#include "ipu_model/Replicas.hpp"
 #include "poplar/Engine.hpp"
 #include "poplin/Cholesky.hpp"
 #include "poplin/MatMul.hpp"
@@ -137,7 +138,7 @@ class Corpus {
  private:
   template <typename F>
   void Add(F&& build) {
-    Graph graph(poplar::Target::createIPUTarget(1, 4, "ipu2"), poplar::replication_factor(2));
+    Graph graph(poplar::Target::createIPUTarget(2, 4, "ipu2"), poplar::replication_factor(2));
     Sequence main;
     build(graph, main);
     const auto program = poplar::compileGraph(graph, {main}).program();
@@ -246,7 +247,7 @@ TEST(PartsThatDoNotFitEachOtherAreRefused) {
   }
   {
     // Two collectives of different sizes in which replicas could meet.
-    Graph graph(target, poplar::replication_factor(2));
+    Graph graph(ipu_model::TargetOfReplicas(target, 2), poplar::replication_factor(2));
     Sequence main;
     for (const std::size_t size : {40, 4}) {
       hlo::allGather(graph, variable(graph, poplar::FLOAT, {size}), 0, {{0, 1}}, main);

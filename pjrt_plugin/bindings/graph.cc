@@ -7,6 +7,7 @@
 #include "bindings/bindings.h"
 #include "hlo/CycleStamp.hpp"
 #include "ipu_model/Model.hpp"
+#include "ipu_model/Replicas.hpp"
 #include "poplar/Target.hpp"
 #include "poputil/TileMapping.hpp"
 
@@ -218,7 +219,8 @@ void BindGraph(nb::module_& module) {
       .def(
           "__init__",
           [](Graph* self, const poplar::Target& target, unsigned replicas) {
-            new (self) Graph(target, poplar::replication_factor(replicas));
+            new (self) Graph(ipu_model::TargetOfReplicas(target, std::max(replicas, 1u)),
+                             poplar::replication_factor(replicas));
           },
           nb::arg("target"), nb::arg("replication_factor") = 1)
       .def_prop_ro("replication_factor", &Graph::getReplicationFactor)

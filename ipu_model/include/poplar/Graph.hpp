@@ -49,8 +49,8 @@ class Graph {
  public:
   using TileToTensorMapping = std::vector<std::vector<Interval>>;
 
-  // The programs of the graph run on `replicationFactor` targets, each with tile memories of its own. Throws
-  // poplar_error when it is 0.
+  // The replicas divide the target: each has equally many of its IPUs, or of the tiles of an IPU; getTarget()
+  // is that of one replica. Throws poplar_error for a factor that does not divide the target.
   explicit Graph(const Target& target, replication_factor replicationFactor = replication_factor(1));
   explicit Graph(const Device& device, replication_factor replicationFactor = replication_factor(1))
       : Graph(device.getTarget(), replicationFactor) {}

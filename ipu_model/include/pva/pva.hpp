@@ -164,17 +164,63 @@ class Tile {
   std::size_t id_;
 };
 
+class Var {
+ public:
+  Var(Data data, std::size_t index) : data_(std::move(data)), index_(index) {}
+  std::string name() const;
+  std::uint64_t bytes() const;  // on all tiles
+
+ private:
+  Data data_;
+  std::size_t index_;
+};
+
+class ProgramVisitor;
+
 // A part of the program.
 class Program {
  public:
   Program(std::string name, std::string type) : name_(std::move(name)), type_(std::move(type)) {}
+  // Of a compute set: its exchange, or its vertices.
+  Program(Data data, std::size_t set, bool exchange);
   std::string name() const { return name_; }
-  std::string type() const { return type_; }  // "operation", "stream in", "loop", ...
+  std::string type() const { return type_; }  // "operation", "exchange", "stream in", "loop", ...
   // So that both program().name() and program()->name() work.
   const Program* operator->() const { return this; }
+  // Calls the visitor's function for this kind of program.
+  void accept(ProgramVisitor& visitor) const;
+
+ protected:
+  std::vector<Var> VarsOf(const std::vector<std::int64_t>& variables) const;
+  Data data_;  // null if it is no compute set
+  std::size_t set_ = 0;
 
  private:
   std::string name_, type_;
+  bool exchange_ = false;
+};
+
+// The vertices of a compute set, or of a copy within tiles.
+class OnTileExecuteProgram : public Program {
+ public:
+  OnTileExecuteProgram(Data data, std::size_t set) : Program(std::move(data), set, false) {}
+  ComputeSet computeset() const { return {data_, set_}; }
+  std::vector<Var> vars() const;  // that the vertices read and write
+};
+
+// Tiles receive what a compute set reads.
+class DoExchangeProgram : public Program {
+ public:
+  DoExchangeProgram(Data data, std::size_t set) : Program(std::move(data), set, true) {}
+  std::vector<Var> vars() const;  // with elements that are received
+};
+
+// Derived classes do what they want with the kinds of programs that they know.
+class ProgramVisitor {
+ public:
+  virtual ~ProgramVisitor() = default;
+  virtual void visitOnTileExecute(const OnTileExecuteProgram& /*program*/) {}
+  virtual void visitDoExchange(const DoExchangeProgram& /*program*/) {}
 };
 
 class CompilationReport {
@@ -184,6 +230,8 @@ class CompilationReport {
   Target target() const { return Target(data_); }
   std::vector<Tile> tiles() const;
   std::vector<ComputeSet> computeSets() const;
+  // Those of all compute sets, in no order, after their exchanges; other parts are in Report::execution.
+  std::vector<Program> programs() const;
 
  private:
   Data data_;

@@ -8,6 +8,7 @@
 #include "check.h"
 #include "gcl/Collectives.hpp"
 #include "ipu_model/Model.hpp"
+#include "ipu_model/Replicas.hpp"
 #include "poplar/Engine.hpp"
 #include "poplar/Executable.hpp"
 #include "poplar/exceptions.hpp"
@@ -30,7 +31,7 @@ const poplar::Target kTarget = poplar::Target::createIPUTarget(1, 4, "ipu2");
 std::vector<Values> Run(const std::string& execution, const std::vector<std::size_t>& shape,
                         std::vector<Values> inputs, const Build& build) {
   const auto replicas = static_cast<unsigned>(inputs.size());
-  Graph graph(kTarget, poplar::replication_factor(replicas));
+  Graph graph(ipu_model::TargetOfReplicas(kTarget, replicas), poplar::replication_factor(replicas));
   const Tensor x = graph.addVariable(poplar::FLOAT, shape, "x");
   poputil::mapTensorLinearly(graph, x);
   Sequence main;
@@ -173,7 +174,7 @@ TEST(TheReplicaIndexIsAConstant) {
 TEST(WhatIsRefused) {
   const auto reduce = [](CollectiveOperator op, const poplar::Type& type, const CommGroup& group,
                          const poplar::OptionFlags& options = {}) {
-    Graph graph(kTarget, poplar::replication_factor(4));
+    Graph graph(ipu_model::TargetOfReplicas(kTarget, 4), poplar::replication_factor(4));
     const Tensor x = graph.addVariable(type, {8}, "x");
     poputil::mapTensorLinearly(graph, x);
     Sequence s;
@@ -195,7 +196,7 @@ TEST(WhatIsRefused) {
         std::string::npos);
   CHECK(!MessageOf([] { Graph(kTarget, poplar::replication_factor(0)); }).empty());
   // A launch with a number of replicas other than the graph's.
-  Graph graph(kTarget, poplar::replication_factor(4));
+  Graph graph(ipu_model::TargetOfReplicas(kTarget, 4), poplar::replication_factor(4));
   const Tensor x = graph.addVariable(poplar::FLOAT, {4}, "x");
   poputil::mapTensorLinearly(graph, x);
   Sequence s;
