@@ -6,6 +6,7 @@
 
 #include "core/compute_set.h"
 #include "core/graph_impl.h"
+#include "core/runtime_vertices.h"
 #include "core/target_model.h"
 #include "poplar/Graph.hpp"
 #include "poplar/exceptions.hpp"
@@ -116,6 +117,7 @@ void Graph::setInitialValueHalf(const FieldRef& field, std::uint16_t bits) {
 }
 
 std::uint64_t Graph::getMaxVertexFieldValue(const std::string& vertexType, const std::string& field) const {
+  ipu_model::AddRuntimeVertices(impl_.get(), vertexType);
   const Field& found = FindField(*impl_, "getMaxVertexFieldValue", vertexType, field);
   switch (static_cast<DType>(found.type)) {
     case DType::kPred:

@@ -6,6 +6,7 @@
 #include "core/codelet_file.h"
 #include "core/compute_set.h"
 #include "core/graph_impl.h"
+#include "core/runtime_vertices.h"
 #include "poplar/Graph.hpp"
 #include "poplar/exceptions.hpp"
 
@@ -62,6 +63,7 @@ bool Graph::addCodelets(std::stringstream& stream, const std::string& compileFla
 }
 
 bool Graph::hasCodelet(const std::string& vertexType) const {
+  ipu_model::AddRuntimeVertices(impl_.get(), vertexType);
   std::shared_ptr<const ipu_model::CodeletLibrary> library;
   return impl_->FindCodelet(vertexType, &library) != nullptr;
 }
@@ -79,6 +81,7 @@ VertexRef Graph::addVertex(const ComputeSet& cs, const std::string& vertexType,
   if (cs.data() == nullptr) throw poplar_error("addVertex: the compute set is empty (default-constructed)");
   if (cs.data()->program != nullptr)
     throw poplar_error("addVertex: the compute set '" + cs.data()->name + "' is a library function's");
+  ipu_model::AddRuntimeVertices(impl_.get(), vertexType);
   VertexState vertex;
   vertex.type = impl_->FindCodelet(vertexType, &vertex.library);
   if (vertex.type == nullptr) {

@@ -301,9 +301,15 @@ TEST(ProfilesNameWhatIsExchanged) {
   const Device device = SmallDevice();
   Graph graph(device);
   const Tensor x = OnTile(graph, FLOAT, {4}, 2, "x"), y = OnTile(graph, FLOAT, {4}, 1, "y");
-  Engine engine(graph, Copy(x, y, false, "move"), {{"autoReport.outputGraphProfile", "true"}});
-  engine.load(device);
-  const std::string seen = VisitedPrograms(engine.getReport());
+  const std::string folder = (std::filesystem::temp_directory_path() / "ipu_model_exchange_test").string();
+  std::string seen;
+  {
+    Engine engine(graph, Copy(x, y, false, "move"),
+                  {{"autoReport.outputGraphProfile", "true"}, {"autoReport.directory", folder}});
+    engine.load(device);
+    seen = VisitedPrograms(engine.getReport());
+  }
+  std::filesystem::remove_all(folder);
   CHECK(Contains(seen, "exchange of move: x 16;"));
   CHECK(Contains(seen, ";move: x 16 y 16;"));
 }

@@ -6,7 +6,7 @@
 #include "poplar/DebugContext.hpp"
 #include "poplar/Graph.hpp"
 #include "poplar/Program.hpp"
-#include "poplar/exceptions.hpp"
+#include "poplar/Tensor.hpp"
 
 namespace poplar {
 
@@ -20,32 +20,22 @@ struct FloatingPointBehaviour {
   bool inv = true, div0 = true, oflo = true, esr = true, nanoo = true;
 };
 
-// The model has no floating-point exceptions and rounds to nearest, so it can only do without both. Throws
-// poplar_error for a behaviour with exceptions or with stochastic rounding.
-inline void setFloatingPointBehaviour(Graph& /*graph*/, program::Sequence& /*prog*/,
-                                      const FloatingPointBehaviour& behaviour,
-                                      const DebugContext& debugContext = {}) {
-  if (behaviour.inv || behaviour.div0 || behaviour.oflo || behaviour.esr) {
-    throw poplar_error("setFloatingPointBehaviour '" + debugContext.getPathName() +
-                       "': the model has neither floating-point exceptions nor stochastic rounding");
-  }
-}
-// Clears the behaviours of `clear`, sets those of `set`, and returns the behaviour before. On the model a
-// half that overflows is infinite, whatever `nanoo` is. Throws as setFloatingPointBehaviour does.
-inline FloatingPointBehaviour getAndModifyFloatingPointBehaviour(Graph& graph, program::Sequence& prog,
-                                                                 const FloatingPointBehaviour& /*clear*/,
-                                                                 const FloatingPointBehaviour& set,
-                                                                 const DebugContext& debugContext = {}) {
-  setFloatingPointBehaviour(graph, prog, set, debugContext);
-  return {false, false, false, false, false};
-}
-inline void setStochasticRounding(Graph& /*graph*/, program::Sequence& /*prog*/, bool enable,
-                                  const DebugContext& debugContext = {}) {
-  if (enable) {
-    throw poplar_error("setStochasticRounding '" + debugContext.getPathName() +
-                       "': the model always rounds to nearest");
-  }
-}
+// From here on in the program. The model computes as with no exceptions and with rounding to nearest: values
+// that would stop the chip become infinite or NaN, a half that overflows is infinite whatever `nanoo` is, and
+// stochastic rounding changes nothing. A warning in Poplar's log says so for a behaviour that asks for more.
+void setFloatingPointBehaviour(Graph& graph, program::Sequence& prog, const FloatingPointBehaviour& behaviour,
+                               const DebugContext& debugContext = {});
+// As it was when getAndModifyFloatingPointBehaviour returned the tensor.
+void setFloatingPointBehaviour(Graph& graph, program::Sequence& prog, const Tensor& behaviour,
+                               const DebugContext& debugContext = {});
+// Clears the behaviours of `clear`, sets those of `set`, and returns the behaviour before: a word for each
+// tile. A program begins with none.
+Tensor getAndModifyFloatingPointBehaviour(Graph& graph, program::Sequence& prog,
+                                          const FloatingPointBehaviour& clear,
+                                          const FloatingPointBehaviour& set,
+                                          const DebugContext& debugContext = {});
+void setStochasticRounding(Graph& graph, program::Sequence& prog, bool enable,
+                           const DebugContext& debugContext = {});
 
 }  // namespace poplar
 

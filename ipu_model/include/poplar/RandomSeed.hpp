@@ -3,26 +3,20 @@
 #ifndef POPLAR_RANDOMSEED_HPP
 #define POPLAR_RANDOMSEED_HPP
 
-#include <string>
-
 #include "poplar/DebugContext.hpp"
 #include "poplar/Graph.hpp"
 #include "poplar/Program.hpp"
-#include "poplar/exceptions.hpp"
+#include "poplar/Tensor.hpp"
 
 namespace poplar {
 
-// The workers of the model have no random number generator, so both throw poplar_error.
-inline Tensor getHwSeeds(Graph& /*graph*/, program::Sequence& /*prog*/,
-                         const DebugContext& debugContext = {}) {
-  throw poplar_error("getHwSeeds '" + debugContext.getPathName() +
-                     "': the workers of the model have no random number generator");
-}
-inline void setHwSeeds(Graph& /*graph*/, const Tensor& /*hwSeeds*/, program::Sequence& /*prog*/,
-                       const DebugContext& debugContext = {}) {
-  throw poplar_error("setHwSeeds '" + debugContext.getPathName() +
-                     "': the workers of the model have no random number generator");
-}
+// The state of the generators of all workers of the graph's tiles, as unsigned int, [tiles, workers, 4]. Each
+// program that is loaded begins with the same states, different for every worker. On the model the codelets'
+// portable C++ has random numbers of its own, so that a vertex neither uses nor changes the state.
+Tensor getHwSeeds(Graph& graph, program::Sequence& prog, const DebugContext& debugContext = {});
+// Throws poplar_error for a tensor of another type or shape.
+void setHwSeeds(Graph& graph, const Tensor& hwSeeds, program::Sequence& prog,
+                const DebugContext& debugContext = {});
 
 }  // namespace poplar
 
