@@ -68,9 +68,9 @@ def make_ipu_vector1d_worker_offsets_and_sizes(
     """
     shares = _shares(size, vector_size, num_workers, grain_size or vector_size, allow_overlap)
     begins = np.cumsum([0, *shares])[:-1]
-    # The first worker without a share begins at the end, as TessellateIPU has it; those after it at 0.
-    first_idle = np.arange(num_workers) == np.count_nonzero(shares)
-    begins = np.where((shares > 0) | first_idle, np.minimum(begins, size // vector_size - shares), 0)
+    # As TessellateIPU has it, the worker after those with a whole share begins near the end; idle ones after it at 0.
+    rest = np.arange(num_workers) == size // (int(shares[0]) * vector_size)
+    begins = np.where((shares > 0) | rest, np.minimum(begins, size // vector_size - shares), 0)
     return np.stack([begins, shares], axis=1).astype(wdtype)
 
 
