@@ -8,9 +8,11 @@ import pytest
 from jax_ipu import _ipu, estimate, tile
 from jax_ipu.compiler.tile_calls import OPERATIONS
 from jax_ipu.tile import lax as tile_lax
+from jax_ipu.tile.expressions import ELEMENTWISE
 from support.modes import array, check, each_mode
 
-INTEGERS = {"and", "or", "xor"}
+INTEGERS = {"and", "or", "xor", "not", "clz", "population_count"}
+INTEGERS |= {"shift_left", "shift_right_arithmetic", "shift_right_logical"}
 OWN_NAMES = {np.float32: "f32", np.float16: "f16", np.int32: "s32", bool: "pred"}
 
 
@@ -41,15 +43,31 @@ def operation_cost(op, dtypes, shapes, result):
     return _ipu.compile_graph(graph, [program], "operation").cost().compute_cycles
 
 
-@pytest.mark.parametrize("name", sorted(tile_lax._ELEMENTWISE))
+@pytest.mark.parametrize("name", sorted(n for n in ELEMENTWISE if tile_lax._OPERATIONS.get(n, n) in OPERATIONS))
 def test_elementwise_primitives_cost_what_the_operations_do(name):
     primitive, op = getattr(jax.lax, f"{name}_p"), tile_lax._OPERATIONS.get(name, name)
+    attributes = {"new_dtype": np.dtype(np.int32)} if name == "convert_element_type" else {}
     for dtype in (np.int32,) if name in INTEGERS else (np.float32, np.float16):
         dtypes = [bool, dtype, dtype] if op == "select" else [dtype] * OPERATIONS[op]
         result = bool if name in ("eq", "ne", "lt", "le", "gt", "ge", "is_finite") else dtype
-        cycles = vertex_cost(primitive, *(((1000,), d) for d in dtypes))
+        result = np.int32 if attributes else result
+        cycles = vertex_cost(primitive, *(((1000,), d) for d in dtypes), **attributes)
         own = [OWN_NAMES[d] for d in dtypes]
         assert cycles == operation_cost(op, own, [[1000]] * len(own), OWN_NAMES[result]), dtype
+
+
+@pytest.mark.parametrize(
+    ("name", "attributes", "op"),
+    [
+        ("round", {"rounding_method": jax.lax.RoundingMethod.TO_NEAREST_EVEN}, "round_nearest_even"),
+        ("round", {"rounding_method": jax.lax.RoundingMethod.AWAY_FROM_ZERO}, "round_nearest_afz"),
+        ("integer_pow", {"y": 2}, "square"),
+        ("integer_pow", {"y": -1}, "inverse"),
+    ],
+)
+def test_parameters_decide_the_operation(name, attributes, op):
+    cycles = vertex_cost(getattr(jax.lax, f"{name}_p"), ((1000,), np.float32), **attributes)
+    assert cycles == operation_cost(op, ["f32"], [[1000]], "f32")
 
 
 def test_one_element_for_all_costs_what_a_scalar_does():

@@ -19,9 +19,10 @@ OPS = {
     "ipu_cycle_count": "ipu.cycle_count",
 }
 
-_UNARY = """abs cbrt ceil cos erf exp expm1 floor is_finite log log1p logistic negate rsqrt sign sin sqrt square tan
-    tanh"""
-_BINARY = "add and atan2 divide eq ge gt le lt maximum minimum multiply ne or power subtract xor"
+_UNARY = """abs cbrt ceil clz convert cos erf exp expm1 floor inverse is_finite log log1p logistic negate not popcnt
+    round_nearest_afz round_nearest_even rsqrt sign sin sqrt square tan tanh"""
+_BINARY = """add and atan2 divide eq ge gt le lt maximum minimum multiply ne or power remainder shift_left
+    shift_right_arithmetic shift_right_logical subtract xor"""
 # Operations of which a vertex may have the cycles: their numbers of operands.
 OPERATIONS = {
     "fill": 0,

@@ -55,12 +55,15 @@ _REDUCING = {
 }
 # Primitives whose operation has another name in `tile_calls.OPERATIONS`.
 _OPERATIONS = {
+    "convert_element_type": "convert",
     "div": "divide",
     "max": "maximum",
     "min": "minimum",
     "mul": "multiply",
     "neg": "negate",
+    "population_count": "popcnt",
     "pow": "power",
+    "rem": "remainder",
     "select_n": "select",
     "sub": "subtract",
 }
@@ -85,11 +88,19 @@ def _suffix(parameter: Any) -> str:
         return f"To{np.dtype(parameter).name.title()}"
 
 
-def _elementwise(name_in_lax: str, in_place: bool) -> Callable[..., Vertex]:
-    operation = _OPERATIONS.get(name_in_lax, name_in_lax)
-    operation = operation if operation in OPERATIONS else ""
+def _operation(name_in_lax: str, attributes: dict[str, Any]) -> str:
+    """The operation of which the vertex has the cycles; "" where there is none."""
+    if name_in_lax == "round":
+        return "round_nearest_even" if int(attributes["rounding_method"]) else "round_nearest_afz"
+    if name_in_lax == "integer_pow":
+        return {2: "square", -1: "inverse"}.get(int(attributes["y"]), "")
+    name = _OPERATIONS.get(name_in_lax, name_in_lax)
+    return name if name in OPERATIONS else ""
 
+
+def _elementwise(name_in_lax: str, in_place: bool) -> Callable[..., Vertex]:
     def translate(primitive: Primitive, tiles: tuple[int, ...], avals: list[Any], attributes: dict[str, Any]) -> Vertex:
+        operation = _operation(name_in_lax, attributes)
         result, _ = primitive.abstract_eval(*avals, **attributes)
         fields = ["x", "y", "z"][: len(avals)]
         if in_place and result.dtype != avals[0].dtype:

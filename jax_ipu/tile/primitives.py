@@ -35,25 +35,24 @@ def register_ipu_tile_primitive(primitive: Primitive, translation: Translation) 
         >>> import jax, numpy as np
         >>> from jax_ipu import tile
         >>> def vertex(primitive, tiles, avals, attributes):
-        ...     name = tile.make_ipu_vertex_name_templated("Clamp", avals[1].dtype)
-        ...     return tile.Vertex(name, ["low", "x", "high"], {"y": avals[1]}, codelets=tile.Source("clamp", '''
+        ...     name = tile.make_ipu_vertex_name_templated("Reverse", avals[0].dtype)
+        ...     return tile.Vertex(name, ["x"], {"y": avals[0]}, codelets=tile.Source("reverse", '''
         ... #include <poplar/Vertex.hpp>
-        ... template <typename T> struct Clamp : poplar::Vertex {
-        ...   poplar::Input<poplar::Vector<T>> low, x, high;
+        ... template <typename T> struct Reverse : poplar::Vertex {
+        ...   poplar::Input<poplar::Vector<T>> x;
         ...   poplar::Output<poplar::Vector<T>> y;
         ...   bool compute() {
-        ...     for (unsigned i = 0; i < x.size(); ++i) y[i] = x[i] < low[i] ? low[i] : x[i] > high[i] ? high[i] : x[i];
+        ...     for (unsigned i = 0; i < x.size(); ++i) y[i] = x[x.size() - 1 - i];
         ...     return true;
         ...   }
         ... };
-        ... template class Clamp<float>;
+        ... template class Reverse<float>;
         ... '''))
-        >>> tile.register_ipu_tile_primitive(jax.lax.clamp_p, vertex)
+        >>> tile.register_ipu_tile_primitive(jax.lax.rev_p, vertex)
         >>> def f(x):
-        ...     low, x, high = (tile.tile_put_sharded(v, tiles=(0,)) for v in (0 * x + 0.25, x, 0 * x + 1))
-        ...     return tile.tile_map(jax.lax.clamp_p, low, x, high).array
+        ...     return tile.tile_map(jax.lax.rev_p, tile.tile_put_sharded(x, tiles=(0,)), dimensions=(0,)).array
         >>> np.asarray(jax.jit(f, backend="ipu")(np.float32([[-1, 0.5, 3]])))
-        array([[0.25, 0.5 , 1.  ]], dtype=float32)
+        array([[ 3. ,  0.5, -1. ]], dtype=float32)
     """
     if primitive in translations():
         raise KeyError(f"the primitive '{primitive}' has a vertex already")
