@@ -9,7 +9,7 @@ from pathlib import Path
 sys.path += [
     str(Path(__file__).resolve().parents[2] / folder) for folder in ("examples/mnist", "examples/gpt", "tests")
 ]
-from . import calls, language, mathematics, operations, randomness, signals, simulation, vision
+from . import calls, games, language, mathematics, operations, randomness, signals, simulation, vision
 from .program import MakeProgram, Program
 
 __all__ = ["DISPATCH", "PROGRAMS", "MakeProgram", "Program"]
@@ -22,6 +22,7 @@ PROGRAMS: dict[str, MakeProgram] = {
     **randomness.PROGRAMS,
     **signals.PROGRAMS,
     **simulation.PROGRAMS,
+    **games.PROGRAMS,
     **mathematics.PROGRAMS,
 }
 

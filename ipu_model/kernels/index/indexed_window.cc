@@ -94,16 +94,42 @@ IndexedWindow IndexedWindow::Resolve(const WindowDims& dims, int operand_rank, i
 WindowRows::WindowRows(const IndexedWindow& window, const WindowPlacement& placement,
                        const HostTensor& operand, const HostTensor& indices, const HostTensor& windows)
     : window_(window), placement_(placement), operand_(operand), indices_(indices), windows_(windows) {
+  std::int64_t operand_strides[kMaxRank] = {};
+  for (int d = 0; d < window.operand_rank; ++d) {
+    operand_base_ += (placement.window_begin[d] - placement.operand_begin[d]) * operand.strides[d];
+    if (window.batching[d] < 0) continue;
+    operand_strides[window.batching[d]] += operand.strides[d];
+    operand_base_ += placement.batch_begin[window.batching[d]] * operand.strides[d];
+  }
   for (int b = 0; b < window.batch_rank; ++b) {
-    batch_shape_[b] = windows.shape[window.batch_dim[b]];
-    batch_windows_[b] = windows.strides[window.batch_dim[b]];
-    batch_indices_[b] = indices.strides[window.index_dim[b]];
-    num_rows_ *= batch_shape_[b];
-    if (batch_shape_[b] > 1) inner_ = b;
+    const Batch next = {batch_shape_[b] = windows.shape[window.batch_dim[b]], operand_strides[b],
+                        batch_windows_[b] = windows.strides[window.batch_dim[b]],
+                        batch_indices_[b] = indices.strides[window.index_dim[b]]};
+    num_rows_ *= next.count;
+    if (next.count == 1) continue;
+    Batch* last = batches_ > 0 ? &batch_[batches_ - 1] : nullptr;
+    if (last != nullptr && last->operand == next.count * next.operand &&
+        last->windows == next.count * next.windows && last->indices == next.count * next.indices) {
+      *last = {last->count * next.count, next.operand, next.windows, next.indices};
+    } else {
+      batch_[batches_++] = next;
+    }
   }
   if (window.index_vector_dim < window.indices_rank) {
     component_stride_ = indices.strides[window.index_vector_dim];
   }
+}
+
+WindowRows::Position WindowRows::PositionOf(std::int64_t row) const {
+  Position position;
+  position.operand = operand_base_;
+  for (int b = batches_ - 1; b >= 0; --b) {
+    const Batch& batch = batch_[b];
+    const std::int64_t at = position.at[b] = b > 0 ? row % batch.count : row;
+    row /= batch.count;
+    position.Move(batch, at);
+  }
+  return position;
 }
 
 void WindowRows::Offsets(std::int64_t begin, std::int64_t n, bool clamp, std::int64_t* operand_offset,
@@ -111,46 +137,29 @@ void WindowRows::Offsets(std::int64_t begin, std::int64_t n, bool clamp, std::in
   const auto fill = HasAvx512() ? avx512::FillProgression : avx2::FillProgression;
   const auto add = HasAvx512() ? avx512::AddComponent : avx2::AddComponent;
   const std::int64_t index_size = static_cast<std::int64_t>(SizeOf(indices_.type));
-  std::int64_t operand_batch_stride[kMaxRank] = {};
-  std::int64_t constant = 0;
-  for (int d = 0; d < window_.operand_rank; ++d) {
-    constant += (placement_.window_begin[d] - placement_.operand_begin[d]) * operand_.strides[d];
-    if (window_.batching[d] < 0) continue;
-    operand_batch_stride[window_.batching[d]] += operand_.strides[d];
-    constant += placement_.batch_begin[window_.batching[d]] * operand_.strides[d];
-  }
-  const int inner = inner_;
-  std::int64_t position[kMaxRank] = {};
-  for (std::int64_t b = inner, rest = begin; b >= 0; --b) {
-    position[b] = rest % batch_shape_[b];
-    rest /= batch_shape_[b];
-  }
+  const Batch inner = batches_ > 0 ? batch_[batches_ - 1] : Batch{1, 0, 0, 0};
+  Position position = PositionOf(begin);
   for (std::int64_t done = 0; done < n;) {
-    std::int64_t operand_base = constant, windows_base = 0, index_base = 0;
-    for (int b = 0; b <= inner; ++b) {
-      operand_base += position[b] * operand_batch_stride[b];
-      windows_base += position[b] * batch_windows_[b];
-      index_base += position[b] * batch_indices_[b];
-    }
-    const std::int64_t m = inner < 0 ? 1 : std::min(n - done, batch_shape_[inner] - position[inner]);
-    const std::int64_t operand_step = inner < 0 ? 0 : operand_batch_stride[inner];
-    const std::int64_t windows_step = inner < 0 ? 0 : batch_windows_[inner];
-    const std::int64_t index_step = inner < 0 ? 0 : batch_indices_[inner];
-    fill(operand_base, operand_step, m, operand_offset + done);
-    fill(windows_base, windows_step, m, windows_offset + done);
+    const std::int64_t first = batches_ > 0 ? position.at[batches_ - 1] : 0,
+                       m = std::min(n - done, inner.count - first);
+    fill(position.operand, inner.operand, m, operand_offset + done);
+    fill(position.windows, inner.windows, m, windows_offset + done);
     for (int d = 0; d < window_.operand_rank; ++d) {
       if (window_.component[d] < 0) continue;
       const char* index =
-          indices_.as<char>() + (index_base + window_.component[d] * component_stride_) * index_size;
-      add(indices_.type, index, index_step, m, clamp, window_.wrap[d],
+          indices_.as<char>() + (position.indices + window_.component[d] * component_stride_) * index_size;
+      add(indices_.type, index, inner.indices, m, clamp, window_.wrap[d],
           placement_.operand_dims[d] - placement_.slice_sizes[d], operand_.strides[d], operand_offset + done);
     }
     done += m;
-    if (inner < 0) break;
-    position[inner] += m;
-    for (int b = inner; b > 0 && position[b] == batch_shape_[b]; --b) {
-      position[b] = 0;
-      ++position[b - 1];
+    if (batches_ == 0) break;
+    position.Move(inner, m);
+    position.at[batches_ - 1] += m;
+    for (int b = batches_ - 1; b > 0 && position.at[b] == batch_[b].count; --b) {
+      position.Move(batch_[b], -batch_[b].count);
+      position.Move(batch_[b - 1], 1);
+      position.at[b] = 0;
+      ++position.at[b - 1];
     }
   }
 }
@@ -160,70 +169,41 @@ bool WindowRows::AreElements(Elements* elements) const {
 }
 
 bool WindowRows::AreIndexed(Elements* elements) const {
-  if (placement_.clipped || (indices_.type != DType::kS32 && indices_.type != DType::kS64)) return false;
   const Loop loop = WindowLoop();
-  if (std::any_of(loop.indexed, loop.indexed + loop.rank, [](bool indexed) { return indexed; })) return false;
-  int indexed = -1;
-  *elements = {indices_.type, nullptr, 0, 0, 0, 0, 0, 0};
-  for (int d = 0; d < window_.operand_rank; ++d) {
-    elements->base += (placement_.window_begin[d] - placement_.operand_begin[d]) * operand_.strides[d];
-    if (window_.batching[d] >= 0 || (window_.component[d] >= 0 && indexed >= 0)) return false;
-    if (window_.component[d] >= 0) indexed = d;
-  }
-  if (indexed < 0) return false;
-  // Merge all batch dimensions into one.
-  std::int64_t rows = 1;
-  for (int b = window_.batch_rank - 1; b >= 0; --b) {
-    if (batch_shape_[b] == 1) continue;
-    if (rows == 1) {
-      elements->index_stride = batch_indices_[b];
-      elements->windows_step = batch_windows_[b];
-    } else if (batch_indices_[b] != rows * elements->index_stride ||
-               batch_windows_[b] != rows * elements->windows_step) {
-      return false;
-    }
-    rows *= batch_shape_[b];
-  }
-  const auto size = static_cast<std::int64_t>(SizeOf(indices_.type));
-  elements->index = indices_.as<char>() + window_.component[indexed] * component_stride_ * size;
-  elements->wrap = window_.wrap[indexed];
-  elements->limit = placement_.operand_dims[indexed] - placement_.slice_sizes[indexed];
-  elements->operand_stride = operand_.strides[indexed];
-  return true;
+  return batches_ <= 1 &&
+         std::none_of(loop.indexed, loop.indexed + loop.rank, [](bool indexed) { return indexed; }) &&
+         FindElements(0, elements);
 }
 
 std::int64_t WindowRows::ElementRun(std::int64_t begin, std::int64_t end, Elements* elements,
                                     std::int64_t* windows_offset) const {
-  const int inner = inner_;
-  if (inner < 0 || placement_.clipped || (indices_.type != DType::kS32 && indices_.type != DType::kS64) ||
-      WindowLoop().elements != 1) {
-    return 0;
-  }
-  std::int64_t position[kMaxRank], index = 0;
-  *windows_offset = 0;
-  for (std::int64_t b = inner, rest = begin; b >= 0; --b) {
-    position[b] = rest % batch_shape_[b];
-    rest /= batch_shape_[b];
-    index += position[b] * batch_indices_[b];
-    *windows_offset += position[b] * batch_windows_[b];
-  }
-  *elements = {indices_.type, nullptr, batch_indices_[inner], 0, 0, 0, 0, batch_windows_[inner]};
+  if (batches_ == 0 || WindowLoop().elements != 1 || !FindElements(begin, elements)) return 0;
+  const Position position = PositionOf(begin);
+  *windows_offset = position.windows;
+  return std::min(end - begin, batch_[batches_ - 1].count - position.at[batches_ - 1]);
+}
+
+bool WindowRows::FindElements(std::int64_t begin, Elements* elements) const {
+  if (placement_.clipped || (indices_.type != DType::kS32 && indices_.type != DType::kS64)) return false;
+  const Batch inner = batches_ > 0 ? batch_[batches_ - 1] : Batch{1, 0, 0, 0};
   int indexed = -1;
   for (int d = 0; d < window_.operand_rank; ++d) {
-    std::int64_t at = placement_.window_begin[d] - placement_.operand_begin[d];
-    const int batch = window_.batching[d];
-    if (batch == inner || (window_.component[d] >= 0 && indexed >= 0)) return 0;
-    if (batch >= 0) at += placement_.batch_begin[batch] + position[batch];
-    if (window_.component[d] >= 0) indexed = d;
-    elements->base += at * operand_.strides[d];
+    if (window_.component[d] < 0) continue;
+    if (indexed >= 0) return false;
+    indexed = d;
   }
-  if (indexed < 0) return 0;
-  index += window_.component[indexed] * component_stride_;
-  elements->index = indices_.as<char>() + index * static_cast<std::int64_t>(SizeOf(indices_.type));
-  elements->wrap = window_.wrap[indexed];
-  elements->limit = placement_.operand_dims[indexed] - placement_.slice_sizes[indexed];
-  elements->operand_stride = operand_.strides[indexed];
-  return std::min(end - begin, batch_shape_[inner] - position[inner]);
+  if (indexed < 0 || inner.operand != 0) return false;
+  const Position position = PositionOf(begin);
+  const std::int64_t index = position.indices + window_.component[indexed] * component_stride_;
+  *elements = {indices_.type,
+               indices_.as<char>() + index * static_cast<std::int64_t>(SizeOf(indices_.type)),
+               inner.indices,
+               window_.wrap[indexed],
+               placement_.operand_dims[indexed] - placement_.slice_sizes[indexed],
+               position.operand,
+               operand_.strides[indexed],
+               inner.windows};
+  return true;
 }
 
 std::int64_t WindowRows::Start(int dim, const char* index, const std::int64_t* batch) const {

@@ -123,7 +123,28 @@ class WindowRows {
   std::int64_t num_rows_ = 1;
   std::int64_t batch_shape_[kMaxRank], batch_windows_[kMaxRank], batch_indices_[kMaxRank];
   std::int64_t component_stride_ = 0;
-  int inner_ = -1;  // the last batch dimension of more than one position, or -1
+  // The batch dimensions of more than one position; neighbours are merged where all tensors allow it. Strides
+  // are in elements; `operand_base_` is the offset of the first row's window with indices of zero.
+  struct Batch {
+    std::int64_t count, operand, windows, indices;
+  };
+  int batches_ = 0;
+  Batch batch_[kMaxRank];
+  std::int64_t operand_base_ = 0;
+
+  // A row: its position in each of `batch_`, and its offsets.
+  struct Position {
+    std::int64_t at[kMaxRank] = {}, operand = 0, windows = 0, indices = 0;
+
+    void Move(const Batch& batch, std::int64_t steps) {
+      operand += steps * batch.operand;
+      windows += steps * batch.windows;
+      indices += steps * batch.indices;
+    }
+  };
+  Position PositionOf(std::int64_t row) const;
+  // Writes the form of the rows from `begin` on, along the last of `batch_`. Returns false if they have none.
+  bool FindElements(std::int64_t begin, Elements* elements) const;
 };
 
 }  // namespace ipu_model
