@@ -423,6 +423,21 @@ def test_errors_have_the_shapes_of_the_user(fun, args, target, shapes):
     assert set(re.findall(r"variable '.*' (f32\[[\d,]*\])", reason)) == shapes
 
 
+def test_variables_are_told_apart(made):
+    data = made[1].as_dict()
+    if made[0] == "much too large":
+        return
+    titles = [(v["role"], v["title"]) for v in data["variables"]]
+    assert len(set(titles)) == len(titles)
+    assert all(v["title"] == v["name"] for v in data["variables"] if v["argument"])
+
+
+def test_advice_that_was_given_is_not_asked_for():
+    found = {i["id"]: i for i in jax_ipu.report(jnp.dot, *[shape(256, 256)] * 2, target=TARGET, advice=True).insights}
+    assert "not tried" not in found["alternatives"]["title"]
+    assert "advice=True" not in found["float32 products"]["action"]
+
+
 def test_shapes_of_a_text():
     text = "of:\n  1 B here: variable 'a' f32[1,2]\n  1 B here: variable 'b' f32[]\n  variable 'c' f32[1,3]"
     assert with_user_shapes(text, {"a": (2, 1), "b": ()}, ()) == text.replace("f32[1,2]", "f32[2,1]")

@@ -1,25 +1,58 @@
-"""Pictures of the report for the documents: docs/images/report_*.png, of the program report/test/train.py.
+"""Pictures of reports.
 
-python tools/report_screenshots.py            # needs Chromium, and "npm ci" in report/
+python tools/report_screenshots.py            # docs/images/report_*.png, of the program report/test/train.py
+python tools/report_screenshots.py --rows out # what reports can say, a picture for each thing: out/*_after.png
+python tools/report_screenshots.py --rows out --before CHECKOUT # out/*_before.png, too, by the version built there
+
+Needs Chromium, and "npm ci" in report/.
 """
 
 from __future__ import annotations
 
+import argparse
+import json
+import os
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-import jax_ipu
-
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "report" / "test"))
+TEST = ROOT / "report" / "test"
 
-import train  # noqa: E402
+# What is shown: name, page, view, and the rest that report/test/pictures.mjs takes.
+ROWS: tuple[tuple[str, str, str, dict[str, object]], ...] = (
+    ("not_tried", "mlp", "#view=insights", {}),
+    ("advice_by_row", "advice", "#view=insights", {"height": 1000}),
+    ("links", "links", "#view=execution", {"height": 900}),
+    ("links_summary", "links", "#view=summary", {}),
+    ("not_planned", "large", "#view=summary", {"height": 1000}),
+    ("always_live", "cnn", "#view=insights", {"height": 1400}),
+    ("layers", "mlp", "#view=program", {"click": '#panel .choice [data-value="layers"]'}),
+    ("layers_operations", "mlp", "#view=operations", {"height": 900}),
+    ("layers_memory", "mlp", "#view=memory&tile=5", {"click": '#panel .choice [data-value="layer"]', "height": 1700}),
+    ("gaps", "cnn", "#view=memory&tile=988", {"height": 1200}),
+    ("does_not_fit", "buffers", "#view=summary", {"height": 1000}),
+    ("loops", "loops", "#view=execution", {"height": 900}),
+    ("fullest_tiles", "mlp", "#view=insights", {"height": 1400}),
+    ("narrow_operations", "cnn", "#view=operations", {"width": 400, "height": 900}),
+    ("narrow_summary", "buffers", "#view=summary", {"width": 400, "height": 900}),
+    ("comparison", "compare", "#view=compare", {"height": 1000}),
+    ("roofline_dark", "cnn", "#view=operations", {"height": 1300, "scheme": "dark"}),
+    ("call_stack", "mlp", "#view=operations&operation=0", {"height": 1300}),
+    ("host_timeline", "run", "#view=run", {"height": 1100}),
+    ("host_timeline_dark", "run", "#view=run", {"height": 1100, "scheme": "dark", "click": "[title*='(N)']"}),
+    ("index", "reports/index", "", {"height": 300}),
+)
 
 
-def main() -> None:
-    """Writes the pictures."""
+def for_documents() -> None:
+    """Writes the pictures in docs/images."""
+    import jax_ipu
+
+    sys.path.insert(0, str(TEST))
+    import train
+
     with tempfile.TemporaryDirectory() as folder:
         paths = []
         for dtype in ("float32", "float16"):
@@ -27,8 +60,48 @@ def main() -> None:
             advice = not paths  # of the first only: alternatives take time
             report = jax_ipu.report(train.train_step, *arguments, target="bow", donate_argnums=0, advice=advice)
             paths.append(str(report.save(Path(folder) / f"{dtype}.json")))
-        command = ["node", "test/screenshots.mjs", str(ROOT / "docs" / "images"), *paths]
-        subprocess.run(command, cwd=ROOT / "report", check=True)
+        _node("screenshots.mjs", str(ROOT / "docs" / "images"), *paths)
+
+
+def rows(target: Path, before: Path | None) -> None:
+    """Writes a picture for each of `ROWS`: by this version, and by the one that is built in `before`."""
+    target.mkdir(parents=True, exist_ok=True)
+    versions = [("after", ROOT)] + ([("before", before)] if before is not None else [])
+    with tempfile.TemporaryDirectory() as folder:
+        pictures = []
+        for version, checkout in versions:
+            pages = Path(folder) / version
+            pages.mkdir()
+            environment = {**os.environ, "PYTHONPATH": str(checkout.resolve()), "JAX_PLATFORMS": "ipu,cpu"}
+            # An earlier version knows nothing of a run, and has no index.
+            for script in ("rows.py", "run.py"):
+                command = [sys.executable, str(TEST / script), str(pages)]
+                if script == "rows.py" or version == "after":
+                    subprocess.run(command, env=environment, check=True)
+            for name, page, view, more in ROWS:
+                path = pages / f"{page}.html"
+                if path.exists():
+                    file = str((target / f"{name}_{version}.png").resolve())
+                    pictures.append({"page": str(path), "file": file, "hash": view, **more})
+        spec = Path(folder) / "pictures.json"
+        spec.write_text(json.dumps(pictures))
+        _node("pictures.mjs", str(spec))
+
+
+def _node(script: str, *arguments: str) -> None:
+    subprocess.run(["node", f"test/{script}", *arguments], cwd=ROOT / "report", check=True)
+
+
+def main() -> None:
+    """Writes the pictures that the command line asks for."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--rows", type=Path, metavar="FOLDER", help="a picture for each thing that reports can say")
+    parser.add_argument("--before", type=Path, metavar="CHECKOUT", help="with --rows: a built checkout to compare with")
+    options = parser.parse_args()
+    if options.rows is None:
+        for_documents()
+    else:
+        rows(options.rows, options.before)
 
 
 if __name__ == "__main__":

@@ -102,7 +102,7 @@ def report(
 
     def of_target(chip: str) -> Report:
         compilation = compilation_of(program.mlir, "mlir", program.options, chip, detailed=True)
-        data = _data_of(compilation)
+        data = _data_of(compilation, advice)
         if advice:
             question = Question(fun, args, kwargs, donate_argnums, compiler_options, chip)
             found = savings(question, program, compilation, Report(data).estimate)
@@ -129,7 +129,7 @@ def report_of(compilation: Compilation) -> Report:
 
 
 @collector_paused()
-def _data_of(compilation: Compilation) -> dict[str, Any]:
+def _data_of(compilation: Compilation, tried: bool = False) -> dict[str, Any]:
     data = report_data(compilation, of_compilation(compilation))
-    data["insights"] = insights(data)
+    data["insights"] = insights(data, tried)
     return data

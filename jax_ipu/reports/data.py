@@ -15,10 +15,10 @@ from jax_ipu.compiler.compilation import Compilation
 from jax_ipu.compiler.estimates import Estimate
 from jax_ipu.compiler.ir import Op, size_in_bytes
 from jax_ipu.compiler.pipeline import without_calls
-from jax_ipu.compiler.types import Shape
+from jax_ipu.compiler.types import Shape, type_text
 from jax_ipu.compiler.variants.batch import find_batch
 from jax_ipu.reports.accuracy import as_rows
-from jax_ipu.reports.layers import CostTree, Place, first_place, functions_of
+from jax_ipu.reports.layers import NOWHERE, CostTree, Place, first_place, functions_of, titles
 from jax_ipu.reports.operations import operations_of
 from jax_ipu.reports.sources import Sources
 from jax_ipu.version import __version__
@@ -157,7 +157,9 @@ def _with_profile(
     # As in traces: a superstep that receives from other IPUs spends its exchange phase on the links.
     links = [cycles if moved else 0 for cycles, moved in zip(steps.exchange, steps.link_bytes, strict=True)]
     operations, layers, functions = operations_of(profile, sources, target, links, planned)
-    variables = _variables(profile.variables, arguments, sources, layers, functions)
+    variables = _variables(
+        profile.variables, arguments, sources, layers, functions, [row["title"] for row in operations]
+    )
     costs = {
         "compute": list(steps.compute),
         "exchange": list(steps.exchange),
@@ -259,9 +261,14 @@ def _variables(
     sources: Sources,
     layers: CostTree,
     functions: CostTree,
+    operations: Sequence[str],
 ) -> list[dict[str, Any]]:
-    """The variables; the trees count the bytes of those that operations write first."""
+    """The variables; the trees count the bytes of those that operations write first.
+
+    `operations`: the titles of the operations.
+    """
     rows = v.rows
+    alike: dict[str, list[tuple[int, str, Place]]] = {}
     first_of_row: dict[int, int] = {}
     variables = []
     columns = (v.name, v.dtype, v.shape, v.role, v.lasting, v.bytes, v.bytes_on_tile, v.tiles, v.row, v.live_steps)
@@ -289,6 +296,7 @@ def _variables(
         entry = {
             "id": number,
             "name": name,
+            "title": name,
             "dtype": dtype,
             "shape": list(known.shape if known is not None else sources.shape_like(origin, shape)),
             "role": role,
@@ -309,7 +317,19 @@ def _variables(
         functions.add_variable(functions_of(place), counted)
         if len(live) > 2:
             entry["ranges"] = list(live)
+        if known is None:
+            # A buffer is called as its operation is.
+            called = (
+                (name, place._replace(shape=type_text(entry["shape"], dtype)))
+                if operation < 0
+                else (operations[operation], NOWHERE)
+            )
+            alike.setdefault(role, []).append((number, *called))
         variables.append(entry)
+    for members in alike.values():
+        told_apart = titles([name for _, name, _ in members], [place for *_, place in members])
+        for (number, *_), title in zip(members, told_apart, strict=True):
+            variables[number]["title"] = title
     return variables
 
 
@@ -328,6 +348,7 @@ def _without_profile(error: BaseException | None) -> dict[str, Any]:
             {
                 "id": number,
                 "name": value.op.name if value.op is not None else "argument",
+                "title": value.op.name if value.op is not None else "argument",
                 "dtype": value.dtype,
                 "shape": list(value.shape),
                 "role": "variable",

@@ -44,8 +44,8 @@ def insight(
     }
 
 
-def insights(data: dict[str, Any]) -> list[Insight]:
-    """What the data of a report says by itself."""
+def insights(data: dict[str, Any], tried: bool = False) -> list[Insight]:
+    """What the data of a report says by itself. `tried`: whether alternatives are compiled, too."""
     found = [*_fits(data)]
     if data["memory"] is not None:
         found += [
@@ -57,7 +57,7 @@ def insights(data: dict[str, Any]) -> list[Insight]:
             *_late_freed(data),
         ]
     if data["estimate"]["cycles"] and data["operations"]:
-        found += [*_wide_products(data), *_limits(data), *_sinks(data), *_imbalance(data)]
+        found += [*_wide_products(data, tried), *_limits(data), *_sinks(data), *_imbalance(data)]
     return by_severity(found)
 
 
@@ -204,7 +204,7 @@ def _always_live(data: dict[str, Any]) -> Iterator[Insight]:
     parts["variables"] = whole - sum(parts.values())
     texts = ", ".join(f"{bytes_text(parts[key])} of {name}" for key, name, _ in _PARTS if parts[key])
     largest = always[:_SHOWN]
-    names = ", ".join(f"{v['name']} ({bytes_text(v['bytes'])})" for v in largest)
+    names = ", ".join(f"{v['title']} ({bytes_text(v['bytes'])})" for v in largest)
     one = insight(
         "always live",
         "info",
@@ -231,7 +231,7 @@ def _buffers(data: dict[str, Any]) -> Iterator[Insight]:
         "advice" if big else "info",
         f"The largest exchange buffer takes {most} on a tile",
         "Largest on one tile: "
-        + ", ".join(f"{v['name']} ({bytes_text(v['max_tile_bytes'])} of {bytes_text(v['bytes'])})" for v in largest),
+        + ", ".join(f"{v['title']} ({bytes_text(v['max_tile_bytes'])} of {bytes_text(v['bytes'])})" for v in largest),
         "A smaller part of the operand at a time (jax.lax.map over slices) takes a smaller buffer." if big else None,
         operations=sorted({v["operation"] for v in largest}),
         variables=[v["id"] for v in largest],
@@ -255,7 +255,7 @@ def _late_freed(data: dict[str, Any]) -> Iterator[Insight]:
         return
     shown = late[:_SHOWN]
     texts = ", ".join(
-        f"{v['name']} ({bytes_text(v['bytes'])}, {v['last_step'] - v['last_use_step']} steps)" for v in shown
+        f"{v['title']} ({bytes_text(v['bytes'])}, {v['last_step'] - v['last_use_step']} steps)" for v in shown
     )
     yield insight(
         "late freed",
@@ -266,7 +266,7 @@ def _late_freed(data: dict[str, Any]) -> Iterator[Insight]:
     )
 
 
-def _wide_products(data: dict[str, Any]) -> Iterator[Insight]:
+def _wide_products(data: dict[str, Any], tried: bool) -> Iterator[Insight]:
     """Products and convolutions with operands of 32 bits, which the matrix units take at a quarter of the rate."""
     whole = sum(row["cycles"] for row in data["operations"])
     wide = [row for row in data["operations"] if any(_WIDE.match(codelet) for codelet in row["codelets"])]
@@ -280,8 +280,8 @@ def _wide_products(data: dict[str, Any]) -> Iterator[Insight]:
         "advice",
         f"Products with float32 operands take {percent_text(cycles, whole)} of the cycles",
         f"Most in {names}. The matrix units take four times as many float16 operands in a cycle.",
-        "Give float16 operands where their range and rounding allow; jax_ipu.report(..., advice=True) says what that "
-        "saves.",
+        "Give float16 operands where their range and rounding allow"
+        + ("." if tried else "; jax_ipu.report(..., advice=True) says what that saves."),
         operations=[row["id"] for row in wide[:_SHOWN]],
     )
 

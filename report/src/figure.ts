@@ -20,6 +20,7 @@ export function cyclesError(program: Program): { text: string; why: string } {
 /** The same of its memory: of a tile, or of all tiles. */
 export function memoryError(program: Program, tile: number | null = null): { text: string; why: string } {
   const { share, error, known } = program.memoryError(tile);
+  if (program.unknownCategories().length) return { text: "variables alone", why: "exact for variables and constants; the rest was not planned, so the program needs more than this." };
   if (error === null) return { text: "unknown", why: "The model's memory has not been compared with a compiled program." };
   const why = `${known.join(" and ")}: ${plusMinus(error)}, given the tile mapping; the rest, and how Poplar places them, has not been compared with a compiled program.`;
   return { text: share > 0.995 ? plusMinus(error) : `${plusMinus(error)} for ${percent(share)} of it`, why };

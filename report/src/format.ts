@@ -152,6 +152,7 @@ export interface Variable {
   /** The pieces in which it is live: first step, last step, first step, ... */
   ranges?: number[] | null;
   argument: string | null;
+  title?: string;
   source: number | null;
   line: number | null;
   layer?: number | null;

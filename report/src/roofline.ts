@@ -54,8 +54,10 @@ export function roofline(context: Context): { element: HTMLElement | null; redra
     pen.fillStyle = colour("muted");
     for (let power = x0; power <= x1; power++) {
       pen.strokeRect(x(10 ** power), margin.top, 0, height - margin.top - margin.bottom);
-      pen.fillText(String(10 ** power), x(10 ** power) - 6, height - margin.bottom + 12);
+      pen.textAlign = power === x1 ? "right" : "center";
+      pen.fillText(String(10 ** power), x(10 ** power), height - margin.bottom + 12);
     }
+    pen.textAlign = "left";
     for (let power = y0; power <= y1; power++) {
       pen.strokeRect(margin.left, y(10 ** power), width - margin.left - margin.right, 0);
       pen.fillText(rate(10 ** power, ""), 4, y(10 ** power));

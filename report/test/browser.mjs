@@ -255,6 +255,8 @@ async function figures(tab, report) {
       if (!report[by]?.length) continue;
       await tab.click(`#panel .choice [data-value="${by}"]`);
       near(await tab.tab.$eval('[data-node="0"] data', (element) => (element.value === "" ? null : Number(element.value))), report[by][0].cycles, `cycles of the first of the ${by}`);
+      const parts = await tab.tab.$$eval('[data-node="0"] .tree-bar i', (bars) => bars.map((one) => one.getBoundingClientRect()).filter((box) => box.width > 0).map(({ top, left, right }) => [top, left, right]));
+      assert.ok(parts.every(([top, left], i) => top === parts[0][0] && (i === 0 || left >= parts[i - 1][2] - 1)), "the phases of a bar lie side by side");
     }
   } else assert.ok(await tab.count("#panel .empty"));
 

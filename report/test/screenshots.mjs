@@ -1,10 +1,10 @@
 // Pictures of a report for the documents: node test/screenshots.mjs FOLDER report.json [second.json]
-import { mkdir, mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { pathToFileURL } from "node:url";
 import { chromium } from "./chromium.mjs";
 import { page } from "./page.mjs";
+import { take } from "./pictures.mjs";
 
 const [target, ...paths] = process.argv.slice(2);
 if (!target || !paths.length) throw new Error("usage: node test/screenshots.mjs FOLDER report.json [second.json]");
@@ -37,18 +37,7 @@ try {
   const path = join(folder, "report.html");
   await writeFile(path, await page(...reports));
   for (const [name, view, scheme, height, selection] of pictures) {
-    const tab = await browser.newPage();
-    await tab.setViewport({ width: 1280, height });
-    await tab.emulateMediaFeatures([{ name: "prefers-color-scheme", value: scheme }]);
-    await tab.goto(`${pathToFileURL(path)}#view=${view}${selection}`);
-    await tab.waitForSelector("#panel .view");
-    await tab.evaluate(() => new Promise((done) => setTimeout(done, 300)));
-    const file = join(target, `report_${name}.png`);
-    await tab.screenshot({ path: file, optimizeForSpeed: false });
-    const { size } = await stat(file);
-    console.log(`${file}: ${Math.round(size / 1000)} KB`);
-    if (size > 200_000) throw new Error(`${file} has ${size} bytes, more than 200 KB`);
-    await tab.close();
+    await take(browser, { page: path, file: join(target, `report_${name}.png`), hash: `#view=${view}${selection}`, height, scheme, limit: 200_000 });
   }
 } finally {
   await browser.close();

@@ -86,7 +86,7 @@ function build(context: Context): Built {
       texts("name", "Operation", 230, program.stepTitle.bind(program)),
       texts("layer", "Layer", 150, (row) => program.layerOf(program.operations[steps.operation[row]] ?? {}) || null),
       numbers("total", "Cycles", 90, totalOf, cycles, { help: "All executions", sum: true }),
-      numbers("executions", "Executions", 90, (row) => steps.executions[row], integer),
+      numbers("executions", "Executions", 102, (row) => steps.executions[row], integer),
       numbers("compute", "Compute", 84, (row) => steps.compute[row], cycles),
       numbers("exchange", "Exchange", 84, (row) => program.stepPhases(row).exchange, cycles),
       numbers("links", "IPU-Links", 84, (row) => steps.links[row], cycles, { hidden: !program.totalPhases().links }),

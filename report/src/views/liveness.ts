@@ -162,7 +162,7 @@ function build(context: Context): Built {
   };
 
   const columns = (steps: number[]): TableColumn<Variable>[] => [
-    texts("name", "Variable", 180, (row) => row.name, { render: (row) => [row.name, program.keptTooLong(row) ? h("span.flag", { title: `kept ${program.keptTooLong(row)} steps after its last use` }, "late") : null] }),
+    texts("name", "Variable", 230, (row) => row.name, { render: (row) => [row.name, program.keptTooLong(row) ? h("span.flag", { title: `kept ${program.keptTooLong(row)} steps after its last use` }, "late") : null] }),
     numbers("bytes", "Bytes", 84, (row) => row.bytes, bytes),
     ...steps.map((step) =>
       numbers<Variable>(`step-${step}`, `In step ${step}`, 96, (row) => (program.isLive(row, step) ? row.bytes : 0), bytes, {

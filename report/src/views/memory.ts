@@ -125,7 +125,7 @@ function build(context: Context): Built {
       label: "Variables on the tile",
       rows: held,
       columns: [
-        texts("name", "Variable", 180, (row) => row.name),
+        texts("name", "Variable", 230, (row) => row.name),
         numbers("bytes", "Here", 84, (row) => program.bytesOn(row, tile), bytes, { share: (row) => program.bytesOn(row, tile) / program.capacity }),
         ...(addresses ? [numbers<Variable>("address", "Address", 84, (row) => addresses.get(row.id) ?? null, (value) => `0x${value?.toString(16)}`)] : []),
         texts("role", "Role", 124, (row) => row.role),

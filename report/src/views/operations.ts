@@ -26,7 +26,7 @@ function columns(program: Program): TableColumn<Operation>[] {
     number("cycles", "Cycles", cycles, { help: "All executions of one call", share: (row) => (row.cycles ?? 0) / largest, sum: true, stay: true }),
     numbers("share", "Share", 64, (row) => (row.cycles === null ? null : row.cycles / total), percent, { sum: true }),
     texts("layer", "Layer", 180, (row) => program.layerOf(row) || null, { help: "Name scopes, and functions under jit" }),
-    texts("direction", "Direction", 80, (row) => (row.backward === undefined ? null : row.backward ? "backward" : "forward")),
+    texts("direction", "Direction", 92, (row) => (row.backward === undefined ? null : row.backward ? "backward" : "forward")),
     texts("shape", "Shape", 110, (row) => row.shape || null, { help: "Of the results" }),
     texts("kind", "Kind", 156, (row) => row.kind),
     numbers("error", "Error", 80, error, plusMinus, { help: "Expected error of the cycles" }),
