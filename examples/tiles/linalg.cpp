@@ -4,7 +4,8 @@
 
 using namespace poplar;
 
-// v with H = I - v v^T, where H makes all elements of the column after number `k` zero and keeps those before.
+// v with H = I - v v^T, where H makes all elements of the column after number `k` zero and keeps those
+// before.
 class HouseholderVertex : public Vertex {
  public:
   Input<Vector<float>> column;
@@ -71,8 +72,8 @@ class RotationVertex : public Vertex {
   }
 };
 
-// Applies the rotation of these columns to them, then the rotations of all pairs to their rows; to `vectors`, the
-// columns of the eigenvectors, only the first.
+// Applies the rotation of these columns to them, then the rotations of all pairs to their rows; to `vectors`,
+// the columns of the eigenvectors, only the first.
 class RotateVertex : public MultiVertex {
  public:
   InOut<Vector<float>> columns;

@@ -3,7 +3,7 @@
 using namespace poplar;
 
 class AdderVertex : public Vertex {
-public:
+ public:
   Input<float> x;
   Input<float> y;
   Output<float> sum;

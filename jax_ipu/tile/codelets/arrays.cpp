@@ -74,7 +74,8 @@ class GatherRows : public MultiVertex {
   }
 };
 
-// Sets rows of A by their indices, or adds to them, in the order of the indices; rows outside of A are left out.
+// Sets rows of A by their indices, or adds to them, in the order of the indices; rows outside of A are left
+// out.
 template <typename T, bool adds>
 class ScatterRows : public Vertex {
  public:
@@ -101,11 +102,11 @@ class ScatterRows : public Vertex {
   template class Copy<T>;  \
   template class Fill<T>;
 
-#define FOR_TYPE(T)                 \
-  FOR_STORED_TYPE(T)                \
-  template class ScaledAdd<T>;      \
-  template class ScaledSubtract<T>; \
-  template class GatherRows<T>;     \
+#define FOR_TYPE(T)                     \
+  FOR_STORED_TYPE(T)                    \
+  template class ScaledAdd<T>;          \
+  template class ScaledSubtract<T>;     \
+  template class GatherRows<T>;         \
   template class ScatterRows<T, false>; \
   template class ScatterRows<T, true>;
 

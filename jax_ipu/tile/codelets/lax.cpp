@@ -61,7 +61,8 @@ class GatherFirst : public MultiVertex {
       const Index index = indices[i];
       const bool below = index < 0, above = !below && static_cast<unsigned>(index) >= rows;
       const unsigned from = below ? 0 : above ? rows - 1 : static_cast<unsigned>(index);
-      for (unsigned k = 0; k < row; ++k) out[i * row + k] = fills && (below || above) ? fill : x[from * row + k];
+      for (unsigned k = 0; k < row; ++k)
+        out[i * row + k] = fills && (below || above) ? fill : x[from * row + k];
     }
     return true;
   }
@@ -69,8 +70,8 @@ class GatherFirst : public MultiVertex {
 
 enum class Scatter { kSet, kAdd, kMultiply, kMax, kMin };
 
-// Changes rows of x, in the order of the indices, so that one worker does all. A number outside changes nothing, or the
-// nearest row.
+// Changes rows of x, in the order of the indices, so that one worker does all. A number outside changes
+// nothing, or the nearest row.
 template <typename T, typename Index, Scatter how>
 class ScatterFirst : public Vertex {
  public:
@@ -115,8 +116,9 @@ class Dot : public MultiVertex {
       const unsigned b = right / rhsInner * count * rhsInner + right % rhsInner;
       typename Wide<T>::type sum = 0;
       for (unsigned k = 0; k < count; ++k) {
-        sum += static_cast<typename Wide<T>::type>(static_cast<typename Wide<L>::type>(lhs[a + k * lhsInner])) *
-               static_cast<typename Wide<T>::type>(static_cast<typename Wide<R>::type>(rhs[b + k * rhsInner]));
+        sum +=
+            static_cast<typename Wide<T>::type>(static_cast<typename Wide<L>::type>(lhs[a + k * lhsInner])) *
+            static_cast<typename Wide<T>::type>(static_cast<typename Wide<R>::type>(rhs[b + k * rhsInner]));
       }
       out[i] = sum;
     }

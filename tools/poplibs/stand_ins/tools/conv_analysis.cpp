@@ -1,5 +1,6 @@
-// Stand-in for PopLibs' tools/src/conv_analysis.cpp, which compares a plan with the exchanges and variables of each
-// program in a profile. The model's profiles do not have them, so that the options which ask for it end with an error.
+// Stand-in for PopLibs' tools/src/conv_analysis.cpp, which compares a plan with the exchanges and variables
+// of each program in a profile. The model's profiles do not have them, so that the options which ask for it
+// end with an error.
 #include "conv_analysis.hpp"
 
 #include <stdexcept>
@@ -18,8 +19,8 @@ MeasuredPlanCosts getMeasuredCosts(const std::string&, const std::string&, size_
   Refuse();
 }
 
-void compareCosts(const std::string&, const poplin::internal::DetailedPlanCosts&, const MeasuredPlanCosts&, bool, bool,
-                  bool) {
+void compareCosts(const std::string&, const poplin::internal::DetailedPlanCosts&, const MeasuredPlanCosts&,
+                  bool, bool, bool) {
   Refuse();
 }
 
