@@ -969,14 +969,15 @@ def test_manager_makes_reports():
     assert report.fits and report.as_dict()["operations"]
 
 
-@pytest.mark.parametrize("number", range(3))
+@pytest.mark.parametrize("number", range(4))
 def test_manual(number, capsys, monkeypatch, tmp_path):
     blocks = re.findall(r"```python\n(.*?)```", MANUAL.read_text(), re.S)
-    assert len(blocks) == 3
+    assert len(blocks) == 4
     monkeypatch.chdir(tmp_path)
     exec(compile(blocks[number], "manual.py", "exec"), {})
     printed = capsys.readouterr().out
-    assert re.search((r"jit_step on bow:1472", r"(?m)^.* -?\d+$", r"(?m)^1 True$")[number], printed)
+    wanted = (r"jit_step on bow:1472", r"^<Supersteps of jit_dot", r"(?m)^.* -?\d+$", r"(?m)^1 True$")
+    assert re.search(wanted[number], printed)
 
 
 def test_examples_of_docstrings():

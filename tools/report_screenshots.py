@@ -53,14 +53,34 @@ def for_documents() -> None:
     sys.path.insert(0, str(TEST))
     import train
 
-    with tempfile.TemporaryDirectory() as folder:
-        paths = []
-        for dtype in ("float32", "float16"):
-            arguments = train.arguments(dtype)
-            advice = not paths  # of the first only: alternatives take time
-            report = jax_ipu.report(train.train_step, *arguments, target="bow", donate_argnums=0, advice=advice)
-            paths.append(str(report.save(Path(folder) / f"{dtype}.json")))
-        _node("screenshots.mjs", str(ROOT / "docs" / "images"), *paths)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        arguments = train.arguments("float32")
+        # With advice: the insights are in the tutorial.
+        report = jax_ipu.report(train.train_step, *arguments, target="bow", donate_argnums=0, advice=True)
+        report.save(folder / "train.html")
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "ipu,cpu"}
+        subprocess.run([sys.executable, str(TEST / "run.py"), name], env=environment, check=True)
+        operation = max(report.as_dict()["operations"], key=lambda one: one["cycles"])["id"]
+        views = (
+            ("insights", "train", "#view=insights", 560),
+            ("memory", "train", "#view=memory&tile=359", 760),
+            ("operations", "train", f"#view=operations&operation={operation}", 640),
+            ("execution", "train", f"#view=execution&operation={operation}&tile=359", 760),
+            ("run", "run", "#view=run", 620),
+        )
+        pictures = [
+            {
+                "page": str(folder / f"{page}.html"),
+                "file": str(ROOT / "docs" / "images" / f"report_{name}.png"),
+                "hash": view,
+                "width": 1180,
+                "height": height,
+                "limit": 160_000,
+            }
+            for name, page, view, height in views
+        ]
+        _pictures(folder, pictures)
 
 
 def rows(target: Path, before: Path | None) -> None:
@@ -83,13 +103,14 @@ def rows(target: Path, before: Path | None) -> None:
                 if path.exists():
                     file = str((target / f"{name}_{version}.png").resolve())
                     pictures.append({"page": str(path), "file": file, "hash": view, **more})
-        spec = Path(folder) / "pictures.json"
-        spec.write_text(json.dumps(pictures))
-        _node("pictures.mjs", str(spec))
+        _pictures(Path(folder), pictures)
 
 
-def _node(script: str, *arguments: str) -> None:
-    subprocess.run(["node", f"test/{script}", *arguments], cwd=ROOT / "report", check=True)
+def _pictures(folder: Path, pictures: list[dict[str, object]]) -> None:
+    """Takes the pictures, which report/test/pictures.mjs describes."""
+    spec = folder / "pictures.json"
+    spec.write_text(json.dumps(pictures))
+    subprocess.run(["node", "test/pictures.mjs", str(spec)], cwd=ROOT / "report", check=True)
 
 
 def main() -> None:

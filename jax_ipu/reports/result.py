@@ -14,6 +14,7 @@ from jax_ipu.compiler.tables import html_table, seconds_text, text_table
 from jax_ipu.reports import html
 from jax_ipu.reports.data import FORMAT, VERSION, plain
 from jax_ipu.reports.insights import link_cycles
+from jax_ipu.reports.plots import Plot, plot
 from jax_ipu.reports.runs import run_data
 
 _SHOWN = 5
@@ -201,6 +202,23 @@ class Report(_Saved):
         report = Report({**self._data, "run": run_data(path, self._data["program"]["name"])})
         report._is_plain = self._is_plain
         return report
+
+    def plot(self, kind: str) -> Plot:
+        """A plot of the report, which a notebook shows and `save` writes as .svg.
+
+        Args:
+            kind: "memory" (of the fullest tile, step by step), "floor plan" (the memory of each tile), "steps" (the
+                supersteps in time), "roofline" (operations below what the chip can do), or "layers" (their cycles).
+
+        Raises:
+            ValueError: there is no such kind, or the program does not fit and was not planned.
+
+        Examples:
+            >>> import jax.numpy as jnp, jax_ipu
+            >>> jax_ipu.report(jnp.sin, jnp.ones(64), target="ipu2:4").plot("floor plan")
+            <Memory of each tile of jit_sin on ipu2:4>
+        """
+        return plot(self._data, kind)
 
     def compare(self, other: Report, path: str | Path | None = None) -> ReportComparison:
         """This report beside another one: before and after a change, two chips, one that fits and one that does not.

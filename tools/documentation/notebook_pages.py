@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import html
 import json
 from pathlib import Path
 from typing import Any
@@ -29,6 +31,10 @@ def _output(output: dict[str, Any]) -> str:
     data = output.get("data", {})
     if "text/html" in data:
         return f'<div class="notebook-output">\n{"".join(data["text/html"])}\n</div>'
+    if "image/svg+xml" in data:
+        text = base64.b64encode("".join(data["image/svg+xml"]).encode()).decode()
+        alt = html.escape("".join(data.get("text/plain", ["output"])).strip("<>"))
+        return f'<img alt="{alt}" src="data:image/svg+xml;base64,{text}">'
     if "image/png" in data:
         return f'<img alt="output" src="data:image/png;base64,{"".join(data["image/png"]).strip()}">'
     return _block("".join(data.get("text/plain", [])))
